@@ -1,0 +1,147 @@
+//! Access sources: who can say which pages of a process are present, accessed and dirty.
+//!
+//! **Owns** the [`AccessSource`] seam and the record every source speaks ([`TableRecord`]): one
+//! last-level page table, as bitmaps. **Does not own** what is made of it (`control`), nor clearing
+//! as a side effect of reading: reading never clears, [`AccessSource::clear`] does.
+
+use crate::addr::{AddrRange, TableNo, TableSpan};
+use crate::process::Process;
+
+/// 512 bits, one an entry of a page table; bit `i` of word `i / 64`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Bits512(pub [u64; 8]);
+
+/// What one entry of the middle level (2 MiB) holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TableShape {
+    /// A table of 512 base pages.
+    Pages,
+    /// One huge page; all its bits agree.
+    Huge,
+}
+
+/// One last-level table (2 MiB of address space) of a process at the moment it was read.
+///
+/// The bitmaps are disjoint where it makes sense: an entry is present, or swapped, or migrating, or
+/// nothing. `special` (zero page, PFN map) and `protnone` entries are not in `present`.
+#[derive(Clone, Copy, Debug)]
+pub struct TableRecord {
+    /// Which table.
+    pub table: TableNo,
+    /// Base pages or one huge page.
+    pub shape: TableShape,
+    /// Backed by an ordinary page now.
+    pub present: Bits512,
+    /// Hardware accessed bit, a subset of `present`.
+    pub accessed: Bits512,
+    /// Hardware dirty bit, a subset of `present`.
+    pub dirty: Bits512,
+    /// Holds a swap entry.
+    pub swapped: Bits512,
+    /// Present, but not a page that reclaim can take (zero page, PFN map).
+    pub special: Bits512,
+    /// Made inaccessible (`PROT_NONE`, NUMA hinting).
+    pub protnone: Bits512,
+    /// Under migration, or another non-swap entry (userfaultfd marker, device, poison).
+    pub migrating: Bits512,
+}
+
+/// How fine a source sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Grain {
+    /// Every page on its own.
+    Page,
+    /// Only how many pages of a mapping; which ones is assumed, lowest addresses first.
+    Mapping,
+}
+
+/// What a source is and can't see, for reports.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct SourceInfo {
+    /// `bpf` or `smaps`.
+    pub name: &'static str,
+    /// How fine it sees.
+    pub grain: Grain,
+    /// What it can't see, one sentence each.
+    pub blind_spots: Vec<String>,
+}
+
+/// What a walk cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct WalkCost {
+    /// Last-level tables read.
+    pub nr_tables: u64,
+    /// Page-table entries looked at.
+    pub nr_entries: u64,
+    /// Runs of the kernel-side program (or files read).
+    pub nr_runs: u64,
+    /// Wall time, nanoseconds.
+    pub wall_ns: u64,
+}
+
+/// How accessed bits are to be cleared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClearIntent {
+    /// The engine evicts page by page (pageout): marking pages cold for the kernel does no harm, so
+    /// the cheaper of `MADV_COLD` on the young ranges and `clear_refs` may be used.
+    Pageout,
+    /// Somebody else chooses (the kernel, or nobody): the kernel's lists must not be touched, so
+    /// only `clear_refs` will do.
+    Watch,
+}
+
+/// Why a source can't answer.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AccessError {
+    /// The source does not work on this machine.
+    #[error("{source_name} can't be used: {why}; {remedy}")]
+    Unavailable {
+        /// The source.
+        source_name: &'static str,
+        /// What is missing.
+        why: String,
+        /// What to do about it.
+        remedy: String,
+    },
+    /// The process has ended.
+    #[error("process {0} is gone")]
+    ProcessGone(i32),
+    /// The operating system refused.
+    #[error("{what} of process {pid} failed: {source}")]
+    Io {
+        /// The operation.
+        what: &'static str,
+        /// The process.
+        pid: i32,
+        /// The reason.
+        source: std::io::Error,
+    },
+}
+
+/// Somebody who can read accessed bits.
+pub trait AccessSource: Send + std::fmt::Debug {
+    /// What it is and can't see.
+    fn info(&self) -> SourceInfo;
+
+    /// Reads every table in `spans` (sorted, disjoint) that has anything in it, in address order,
+    /// each once. Clears nothing.
+    fn read(
+        &mut self,
+        process: &Process,
+        spans: &[TableSpan],
+        visit: &mut dyn FnMut(&TableRecord),
+    ) -> Result<WalkCost, AccessError>;
+
+    /// Clears the accessed bits after a walk. `young` are the ranges found young, sorted;
+    /// `resident_pages` is what the space holds, for choosing the cheaper way. Returns the
+    /// nanoseconds it took.
+    fn clear(
+        &mut self,
+        process: &Process,
+        young: &[AddrRange],
+        resident_pages: u64,
+        intent: ClearIntent,
+    ) -> Result<u64, AccessError>;
+}

@@ -1,0 +1,25 @@
+//! Linux under the engine: real processes, their page tables, cgroups, swap and reclaim.
+//!
+//! **Owns** everything that touches the operating system: discovery of processes and mappings
+//! ([`process`]), sources of accessed bits ([`access`]), the ways to take pages ([`actuator`]),
+//! limits ([`cgroup`]), swap devices ([`swap`]), undoing it all after a crash ([`keeper`]), and the
+//! loop that ties them to the engine ([`control`]).
+//! **Does not own** any decision about which page goes (that is `strata-lru`), nor any text on a
+//! screen (that is the binary).
+//!
+//! **Invariants**
+//! - I1: never writes to the memory of a managed process; what it takes can always be read back.
+//! - I2: `unsafe` only in `sys`.
+//! - I3: tried and applied are counted apart.
+//! - I4: one bad process, mapping or page spoils nothing but itself.
+#![deny(unsafe_code)]
+
+pub mod access;
+pub mod actuator;
+pub mod addr;
+pub mod cgroup;
+pub mod control;
+pub mod keeper;
+pub mod process;
+pub mod swap;
+mod sys;

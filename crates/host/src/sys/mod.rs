@@ -1,0 +1,4 @@
+//! All `unsafe` of the workspace: raw system calls, shared BPF memory, and what runs between fork and exec.
+//!
+//! **Owns** thin safe wrappers, one operation each, errno turned into `io::Error`.
+//! **Does not own** policy or retries.

@@ -1,0 +1,84 @@
+//! The engine's small words: indices, sequence numbers, kinds and time.
+//!
+//! **Owns** the newtypes that keep an index, a count and a point in time apart.
+//! **Does not own** any state.
+
+use std::fmt;
+
+/// Index of a folio in the engine's table; reused after the folio is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FolioId(pub u32);
+
+impl FolioId {
+    /// The index as an array position.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// Number of a group (the kernel's memcg id).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct GroupId(pub u16);
+
+/// Number of a memory node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct NodeId(pub u8);
+
+/// A generation's sequence number; larger is younger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct GenSeq(pub u64);
+
+/// Milliseconds since an origin the caller chooses; never decreases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct TimeMs(pub u64);
+
+impl TimeMs {
+    /// Milliseconds from `earlier` to `self`, 0 if `earlier` is later.
+    pub fn since(self, earlier: TimeMs) -> u64 {
+        self.0.saturating_sub(earlier.0)
+    }
+}
+
+/// What backs a folio. Shmem counts as `Anon`, clean `MADV_FREE`d memory as `File`, as in the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Kind {
+    /// Swap-backed.
+    Anon = 0,
+    /// File-backed.
+    File = 1,
+}
+
+impl Kind {
+    /// Both kinds, in index order.
+    pub const ALL: [Kind; 2] = [Kind::Anon, Kind::File];
+
+    /// Position in a `[_; 2]` indexed by kind.
+    pub fn index(self) -> usize {
+        self as usize
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Kind::Anon => "anon",
+            Kind::File => "file",
+        })
+    }
+}
+
+/// Size of a folio as a power of two of base pages: 0 is 4 KiB, 9 is 2 MiB.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct Order(pub u8);
+
+impl Order {
+    /// One base page.
+    pub const BASE: Order = Order(0);
+    /// A PMD-mapped huge page on x86-64.
+    pub const PMD: Order = Order(9);
+
+    /// Base pages in a folio of this order.
+    pub fn nr_pages(self) -> u64 {
+        1 << self.0
+    }
+}

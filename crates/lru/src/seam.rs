@@ -1,0 +1,323 @@
+//! The seam between deciding and doing: what a policy is told, what it is asked, what it answers.
+//!
+//! A mechanism (the host on live processes, a simulator on traces) reports events and asks for
+//! decisions. A decision is a value ([`EvictBatch`]); the mechanism carries it out, or not (dry
+//! run), and answers with a [`Verdict`] for each folio. A batch may be carried out elsewhere and
+//! answered later, so isolating and completing are two calls, and events of other folios may come
+//! in between.
+//!
+//! ```text
+//!   events                  appeared  accessed  gone
+//!   a walk                  begin_walk -> accessed* / appeared* / gone* -> finish_walk (max_seq + 1)
+//!   an eviction             isolate -> EvictBatch -> (the mechanism acts) -> complete(verdicts)
+//! ```
+//!
+//! **Owns** the vocabulary and the [`Policy`] trait. **Does not own** any policy.
+
+use crate::ids::{FolioId, GenSeq, GroupId, Kind, NodeId, Order, TimeMs};
+
+/// How a folio came to be in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// Added inside a page fault, by a mapping whose recency counts.
+    Fault,
+    /// Read through a file descriptor.
+    Read,
+    /// Read ahead or mapped around a fault; nobody has asked for it yet.
+    Prefetch,
+}
+
+/// A folio that is in memory now and was not before. An appearance is not an access.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival {
+    /// The group that is charged.
+    pub group: GroupId,
+    /// The memory node it lies on.
+    pub node: NodeId,
+    /// Anon or file.
+    pub kind: Kind,
+    /// Its size.
+    pub order: Order,
+    /// Why it is here.
+    pub cause: Cause,
+    /// What [`Policy::gone`] or [`Policy::complete`] left behind when it was last evicted.
+    pub shadow: Option<Shadow>,
+    /// Mapped executable from a file.
+    pub is_exec: bool,
+}
+
+/// The path an access took.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AccessVia {
+    /// A walk found the hardware accessed bit set.
+    PageTable,
+    /// A read or write through a file descriptor.
+    FileDescriptor,
+}
+
+/// Why a folio is gone although this engine did not ask for it in a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GoneCause {
+    /// The kernel reclaimed it, on its own or because it was asked to shrink the group. Leaves a shadow.
+    Reclaimed,
+    /// Unmapped, freed or truncated by its owner. Leaves nothing.
+    Freed,
+}
+
+/// What is kept of an evicted folio, so that its return can be judged; 31 bits, the mechanism stores it.
+///
+/// See the reference, section 4.1: the token `min_seq << 2 | refs`, the workingset bit and the kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Shadow(pub(crate) u32);
+
+impl Shadow {
+    /// Largest raw value plus one.
+    pub const LIMIT: u32 = 1 << 31;
+
+    /// The raw bits, below [`Shadow::LIMIT`].
+    pub fn to_bits(self) -> u32 {
+        self.0
+    }
+
+    /// Restores a shadow from [`Shadow::to_bits`]; higher bits are dropped.
+    pub fn from_bits_truncate(bits: u32) -> Shadow {
+        Shadow(bits & (Self::LIMIT - 1))
+    }
+}
+
+/// The kernel's swappiness: 0 never anon, 1..=199 a ratio, 200 anon first, 201 anon only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Swappiness(u8);
+
+impl Swappiness {
+    /// The kernel's default.
+    pub const DEFAULT: Swappiness = Swappiness(60);
+    /// Anon only (`max`).
+    pub const ANON_ONLY: Swappiness = Swappiness(201);
+
+    /// `None` above 201.
+    pub fn try_new(value: u8) -> Option<Swappiness> {
+        (value <= 201).then_some(Swappiness(value))
+    }
+
+    /// The number, 0..=201.
+    pub fn get(self) -> u8 {
+        self.0
+    }
+
+    /// Whether folios of this kind may be evicted at all.
+    pub fn allows(self, kind: Kind) -> bool {
+        match kind {
+            Kind::Anon => self.0 > 0,
+            Kind::File => self.0 <= 200,
+        }
+    }
+}
+
+impl Default for Swappiness {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
+/// What became of one folio of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Verdict {
+    /// No longer in memory.
+    Evicted,
+    /// Accessed since the last walk: spared (the look-around, or the bit was set afterwards).
+    Referenced,
+    /// The kernel refused for now: locked, under writeback, or no swap slot was free.
+    Busy,
+    /// Mapped by somebody else too; never counted as evicted.
+    Shared,
+    /// Dirty file page that must be written first.
+    Dirty,
+    /// Can't be reclaimed at all (locked, pinned, special).
+    Unevictable,
+    /// Was gone before it was tried: unmapped or reclaimed by the kernel meanwhile.
+    Gone,
+    /// Not tried: a dry run, or the batch was abandoned.
+    NotTried,
+}
+
+/// Asks for folios to evict from one group.
+#[derive(Clone, Copy, Debug)]
+pub struct ReclaimRequest {
+    /// The group to take from.
+    pub group: GroupId,
+    /// The most base pages to isolate.
+    pub nr_pages: u64,
+    /// Balance of the kinds.
+    pub swappiness: Swappiness,
+    /// The kernel's scan priority: 12 is relaxed, 0 desperate.
+    pub priority: u8,
+}
+
+/// Folios taken off their lists to be evicted; give it back through [`Policy::complete`].
+///
+/// Reused between calls, so that the hot path allocates nothing.
+#[derive(Debug, Default)]
+pub struct EvictBatch {
+    /// The isolated folios, oldest first.
+    pub folios: Vec<FolioId>,
+    /// Filled by [`Policy::complete`]: the shadow of each folio of `folios` that left memory.
+    pub shadows: Vec<Option<Shadow>>,
+}
+
+/// How an [`Policy::isolate`] ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Isolated {
+    /// The batch holds this many base pages (more than 0).
+    Pages(u64),
+    /// Scanned, but every folio seen was younger, protected or sorted away: ask again.
+    Again,
+    /// Nothing old enough is left: walk first.
+    NeedsAgeing,
+    /// Everything left is younger than `min_ttl`: going on would take the working set.
+    Thrashing,
+    /// Nothing evictable is left under this swappiness.
+    Empty,
+}
+
+/// Whether a walk is due before more is evicted (reference 2.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ageing {
+    /// Enough generations are left.
+    NotDue,
+    /// Due as soon as relaxed scanning did not do.
+    Preferred,
+    /// Nothing can be evicted before the next walk.
+    Due,
+}
+
+/// Counters of one group since it was created; base pages unless said otherwise.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReclaimStats {
+    /// Visited by eviction.
+    pub nr_scanned_pages: u64,
+    /// Handed out in batches (tried).
+    pub nr_isolated_pages: u64,
+    /// Left memory because a batch asked for it (applied), by kind.
+    pub nr_evicted_pages: [u64; 2],
+    /// Left memory by the kernel's own choice, by kind.
+    pub nr_kernel_evicted_pages: [u64; 2],
+    /// Came back after either, by kind.
+    pub nr_refaulted_pages: [u64; 2],
+    /// Of those, recent ones (the working set was cut into), by kind.
+    pub nr_refaulted_recent_pages: [u64; 2],
+    /// Found young by a walk or a look-around.
+    pub nr_young_pages: u64,
+    /// Moved to the youngest generation.
+    pub nr_promoted_pages: u64,
+    /// Spared for their tier.
+    pub nr_protected_pages: u64,
+    /// Verdicts other than evicted, in the order Referenced, Busy, Shared, Dirty, Unevictable, Gone, NotTried.
+    pub nr_rejected_pages: [u64; 7],
+    /// Walks that advanced `max_seq` (a number of walks).
+    pub nr_ageing_runs: u64,
+}
+
+/// One generation as people see it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GenerationView {
+    /// Its number.
+    pub seq: GenSeq,
+    /// Milliseconds since it was born.
+    pub age_ms: u64,
+    /// Base pages by kind; `None` where the kind's window has moved past it.
+    pub nr_pages: [Option<u64>; 2],
+}
+
+/// One group on one node as people see it, oldest generation first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupView {
+    /// The group.
+    pub group: GroupId,
+    /// Its path, as printed in the `lru_gen` text.
+    pub path: String,
+    /// The node.
+    pub node: NodeId,
+    /// Oldest first.
+    pub generations: Vec<GenerationView>,
+}
+
+/// What a policy can't do.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PolicyError {
+    /// The folio table is at its largest.
+    #[error("the folio table is full ({0} folios)")]
+    TableFull(u32),
+    /// No such group.
+    #[error("no group {}", .0.0)]
+    NoGroup(GroupId),
+    /// All group numbers are taken.
+    #[error("no more than {0} groups")]
+    TooManyGroups(u16),
+}
+
+/// A reclaim policy: `MultiGen` here, the classic two lists behind the same door.
+///
+/// The mechanism promises: a folio is reported `appeared` once before anything else is said of it,
+/// and nothing is said of it after it is gone; folios of a batch are completed once. The policy
+/// promises: it never hands out a folio twice, and forgets a folio only when told it is gone.
+/// A folio that `gone` names while it is isolated stays in the batch and is completed with
+/// [`Verdict::Gone`]; its id is not reused before.
+pub trait Policy: std::fmt::Debug + Send {
+    /// Its name on the command line.
+    fn name(&self) -> &'static str;
+
+    /// Makes a group whose generations are born `now`.
+    fn add_group(&mut self, path: &str, now: TimeMs) -> Result<GroupId, PolicyError>;
+
+    /// A folio is in memory. With a shadow this is a refault.
+    fn appeared(&mut self, arrival: Arrival) -> Result<FolioId, PolicyError>;
+
+    /// A folio was accessed. For [`AccessVia::PageTable`] changes flags only, never a list.
+    fn accessed(&mut self, folio: FolioId, via: AccessVia);
+
+    /// A folio left memory outside any batch; the shadow is to be kept for its return.
+    fn gone(&mut self, folio: FolioId, cause: GoneCause) -> Option<Shadow>;
+
+    /// Whether a walk is due.
+    fn ageing(&self, group: GroupId, swappiness: Swappiness) -> Result<Ageing, PolicyError>;
+
+    /// Ends a walk of the group: everything young was reported, a new generation is born `now`.
+    fn finish_walk(
+        &mut self,
+        group: GroupId,
+        swappiness: Swappiness,
+        now: TimeMs,
+    ) -> Result<(), PolicyError>;
+
+    /// Takes folios off their lists into `batch`, which is cleared first.
+    fn isolate(
+        &mut self,
+        request: ReclaimRequest,
+        now: TimeMs,
+        batch: &mut EvictBatch,
+    ) -> Result<Isolated, PolicyError>;
+
+    /// Learns what became of a batch; `verdicts[i]` is of `batch.folios[i]`. Evicted and gone
+    /// folios are forgotten (`batch.shadows` is filled), the others are put back.
+    fn complete(&mut self, batch: &mut EvictBatch, verdicts: &[Verdict]);
+
+    /// Kind of a live folio.
+    fn kind(&self, folio: FolioId) -> Kind;
+
+    /// Size of a live folio.
+    fn order(&self, folio: FolioId) -> Order;
+
+    /// Sizes and ages of the group's generations (active and inactive count as two for `TwoList`).
+    fn view(&self, group: GroupId, now: TimeMs) -> Result<Vec<GroupView>, PolicyError>;
+
+    /// The group's counters.
+    fn stats(&self, group: GroupId) -> Result<ReclaimStats, PolicyError>;
+
+    /// Bytes of memory the policy itself uses.
+    fn memory_bytes(&self) -> u64;
+
+    /// Recounts everything; the error says what does not add up.
+    fn validate(&self) -> Result<(), String>;
+}

@@ -20,7 +20,7 @@ pub(crate) fn binary() -> &'static str {
 
 /// How much longer everything may take: guests without hardware help are 10 to 30 times slower.
 pub(crate) fn patience() -> u32 {
-    std::env::var("GUEST_ENV_PATIENCE")
+    std::env::var("STRATA_TEST_PATIENCE")
         .ok()
         .and_then(|text| text.parse().ok())
         .unwrap_or(1)

@@ -2,3 +2,8 @@
 //!
 //! **Owns** thin safe wrappers, one operation each, errno turned into `io::Error`.
 //! **Does not own** policy or retries.
+
+pub(crate) mod madvise;
+pub(crate) mod process;
+pub(crate) mod spawn;
+pub(crate) mod users;

@@ -6,4 +6,6 @@
 pub(crate) mod madvise;
 pub(crate) mod process;
 pub(crate) mod spawn;
+#[expect(unsafe_code, reason = "system calls that no safe wrapper offers")]
+pub(crate) mod swap;
 pub(crate) mod users;

@@ -1,0 +1,33 @@
+# Thin over scripts/: each can be run by itself and says at its top what it does.
+.DEFAULT_GOAL := help
+.PHONY: help run test test-guest test-long check bench fmt clean
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
+
+run: ## an unmodified redis-server under a budget smaller than its data, with a report
+	@scripts/demo.sh
+
+test: ## everything: format, lints, unit, live and guest tests; ends in a count
+	@scripts/test.sh
+
+test-guest: ## the live tests under kernels 6.1 and 6.12, MGLRU on and off (FILTER=name)
+	@scripts/test-guest.sh $(FILTER)
+
+test-long: ## the tests that take too long for every day (FILTER=name)
+	@scripts/test-long.sh $(FILTER)
+
+check: ## quick: does it compile, is it tidy
+	@scripts/setup.sh
+	@cargo fmt --all --check
+	@cargo clippy --workspace --all-targets -- -D warnings
+	@cargo test -q -p strata --test tidy --test layers
+
+bench: ## the benchmarks; writes docs/benchmarks/ (NAME=name for one)
+	@scripts/bench.sh $(NAME)
+
+fmt: ## formats the sources
+	@cargo fmt --all
+
+clean: ## removes what was built and unpacked; downloaded guest kernels stay in ~/.cache/strata
+	@rm -rf target

@@ -1,0 +1,34 @@
+//! What the live tests share: the tested binary, the workloads, skipping, and proof of clean-up.
+//!
+//! **Owns** [`strata`] (running the binary with a time limit), [`programs`] (the C workloads, built
+//! on demand), [`skip!`](crate::skip) and [`needs!`](crate::needs) (a test that can't run here says
+//! why), and [`leaks::Guard`] (nothing is left behind, and one live test at a time).
+//! **Does not own** any test.
+//!
+//! A live test begins like this:
+//!
+//! ```ignore
+//! mod support;
+//!
+//! #[test]
+//! fn a_program_under_a_budget_ends_with_its_own_status() {
+//!     needs!("cap_bpf", "memory_cgroup");
+//!     let _guard = support::leaks::Guard::new();
+//!     let run = support::strata::Strata::new(["run", "--memory", "64M", "--"])
+//!         .arg(support::programs::program("status"))
+//!         .args(["--code", "7"])
+//!         .finish();
+//!     assert_eq!(run.code(), Some(7));
+//! }
+//! ```
+#![allow(
+    dead_code,
+    unused_imports,
+    unused_macros,
+    reason = "a test binary uses a part of it"
+)]
+
+pub(crate) mod leaks;
+pub(crate) mod programs;
+pub(crate) mod skip;
+pub(crate) mod strata;

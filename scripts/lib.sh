@@ -1,0 +1,60 @@
+# What the scripts share; sourced, not run. Leaves the caller in the root of the checkout.
+# shellcheck shell=bash
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+# rustup's own place, in case the shell that called us has not been told about it yet.
+case ":$PATH:" in *":$HOME/.cargo/bin:"*) ;; *) PATH=$PATH:$HOME/.cargo/bin ;; esac
+# Sbin holds swapon, modprobe and mkswap, and is not in every user's path.
+case ":$PATH:" in *":/usr/sbin:"*) ;; *) PATH=$PATH:/usr/sbin:/sbin ;; esac
+
+target_dir=${CARGO_TARGET_DIR:-$PWD/target}
+me=$(basename "$0" .sh)
+
+say() { printf '%s: %s\n' "$me" "$*" >&2; }
+fail() { say "$*"; exit 1; }
+have() { command -v "$1" >/dev/null 2>&1; }
+
+# Runs a command as root: directly, or through sudo when it needs no password (or can ask for one).
+as_root() {
+    if [ "$(id -u)" = 0 ]; then "$@"
+    elif have sudo && { sudo -n true 2>/dev/null || [ -t 0 ]; }; then sudo -- "$@"
+    else return 1; fi
+}
+
+apt_lists_are_there() { compgen -G '/var/lib/apt/lists/*Packages*' >/dev/null; }
+
+apt_update() {
+    say "apt-get update (the package lists are missing or old)"
+    as_root apt-get update -qq >/dev/null || { say "apt-get update failed"; return 1; }
+}
+
+# While packages are installed no service may be started by them, whatever else the machine allows.
+without_services() {
+    local policy=/usr/sbin/policy-rc.d made='' status=0
+    if [ ! -e $policy ]; then
+        printf '#!/bin/sh\nexit 101\n' | as_root tee $policy >/dev/null && as_root chmod 755 $policy
+        made=yes
+    fi
+    "$@" || status=$?
+    [ -z "$made" ] || as_root rm -f $policy
+    return $status
+}
+
+apt_install() {
+    have apt-get || { say "no apt-get here; install by hand: $*"; return 1; }
+    as_root true || { say "needs root or sudo to install: apt-get install $*"; return 1; }
+    apt_lists_are_there || apt_update || return 1
+    say "installing with apt: $*"
+    local command=(env DEBIAN_FRONTEND=noninteractive NEEDRESTART_MODE=l apt-get install -y -qq
+        --no-install-recommends -o Dpkg::Use-Pty=0 "$@")
+    without_services as_root "${command[@]}" >/dev/null 2>&1 && return 0
+    # Old lists name packages that the archive no longer has.
+    apt_update && without_services as_root "${command[@]}" >/dev/null
+}
+
+# Builds every test binary and prints a line `SOURCE BINARY` for each.
+test_binaries() {
+    cargo test --workspace --all-targets --no-run --quiet --message-format=json-render-diagnostics |
+        sed -n 's/.*"src_path":"\([^"]*\)".*"overflow_checks":[a-z]*,"test":true}.*"executable":"\([^"]*\)".*/\1 \2/p' |
+        sort -u
+}

@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# `make test-guest`: the live tests under Debian's 6.1 and 6.12 kernels, with MGLRU on and off.
+#   test-guest.sh [--short] [FILTER]
+# --short: only those named in scripts/guest-short.txt, on one kernel (part of `make test`).
+# FILTER: only tests whose name contains it. Last line: `N passed, N failed, N skipped`.
+source "$(dirname "$0")/lib.sh"
+
+short=''
+[ "${1:-}" != --short ] || { short=yes; shift; }
+filter=${1:-}
+log=$target_dir/test-guest
+mkdir -p "$log"
+passed=0 failed=0 skipped=0
+# What is quick on the machine takes long on an emulated processor; time limits are stretched by this.
+export STRATA_TEST_PATIENCE=${STRATA_TEST_PATIENCE:-20}
+
+finish() {
+    echo "$passed passed, $failed failed, $skipped skipped"
+    [ "$failed" = 0 ]
+    exit
+}
+
+binaries=$(test_binaries | grep '/live_[^/]*\.rs ') || { echo "no live tests were built"; failed=1; finish; }
+# The workloads are compiled here once and not in every guest.
+for source in tests/programs/*.c; do scripts/program.sh "$(basename "$source" .c)" >/dev/null; done
+
+# A line `BINARY TEST` for each test to run; every test when TEST is empty.
+plan() {
+    if [ -z "$short" ]; then
+        while read -r source binary; do printf '%s %s\n' "$binary" "$filter"; done <<<"$binaries"
+        return
+    fi
+    while read -r name test; do
+        binary=$(awk -v want="$name.rs" '{n = $1; sub(".*/", "", n); if (n == want) print $2}' <<<"$binaries")
+        printf '%s %s\n' "${binary:-no-binary-for-$name}" "$test"
+    done < <(grep -v '^#' scripts/guest-short.txt)
+}
+plan >"$log/plan"
+
+run_guest() {
+    local kernel=$1 mglru=$2 status=0 counts
+    printf '\n== kernel %s, lru_gen/enabled %s\n' "$kernel" "$mglru"
+    scripts/guest.sh --kernel "$kernel" --mglru "$mglru" --mem 3072 --timeout "${GUEST_LIMIT_S:-3600}" -- \
+        scripts/guest-tests.sh "$log/plan" 2>&1 | tee "$log/$kernel-$mglru" || status=${PIPESTATUS[0]}
+    if [ "$status" = 125 ]; then
+        echo "  skipped: tests in a guest (kernel $kernel): $(tail -n 1 "$log/$kernel-$mglru")"
+        skipped=$((skipped + 1))
+    elif counts=$(grep -a '^guest-tests: [0-9]* [0-9]* [0-9]*$' "$log/$kernel-$mglru"); then
+        read -r _ p f s <<<"$counts"
+        passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
+    else
+        echo "the tests in the guest did not finish (status $status)"
+        failed=$((failed + 1))
+    fi
+}
+
+if [ -n "$short" ]; then
+    run_guest 6.12 0
+else
+    for kernel in 6.1 6.12; do for mglru in 0 7; do run_guest $kernel $mglru; done; done
+fi
+finish

@@ -1,0 +1,32 @@
+/*
+ * sparse: a huge mapping with next to nothing in it.
+ *
+ *   sparse --size 1T --touch 64 --seconds 5
+ *   {"program":"sparse","bytes":1099511627776,"touched":64,"address":"0x7e...","pid":123}
+ *
+ * The touched pages are spread evenly, so that each lies in a page table of its own.
+ */
+#include "common.h"
+
+int main(int argc, char **argv)
+{
+    uint64_t size = 1ull << 40, touch = 64;
+    double seconds = 1;
+    const struct option_spec options[] = {
+        {"size", OPTION_SIZE, &size, "bytes to map (1T)"},
+        {"touch", OPTION_NUMBER, &touch, "pages to touch (64)"},
+        {"seconds", OPTION_REAL, &seconds, "how long to stay, 0 = until killed (1)"},
+    };
+    parse_options(argc, argv, options, COUNT_OF(options));
+    if (size / PAGE < touch || !touch)
+        die("sparse: --touch must lie between 1 and the pages of --size");
+    uint8_t *region = map_pages(size);
+    uint64_t step = size / touch / PAGE * PAGE;
+    for (uint64_t i = 0; i < touch; i++)
+        region[i * step] = 1;
+    printf("{\"program\":\"sparse\",\"bytes\":%" PRIu64 ",\"touched\":%" PRIu64
+           ",\"address\":\"%p\",\"pid\":%d}\n", size, touch, (void *)region, getpid());
+    fflush(stdout);
+    linger(seconds);
+    return 0;
+}

@@ -1,0 +1,232 @@
+/*
+ * zipf: the skewed random load that caches live from.
+ *
+ * Reads (and writes) single pages of SIZE, anonymous or a mapped file, page ranks drawn from a Zipf
+ * law with exponent THETA (0 = uniform, any value >= 0) and scattered over the region, so that hot
+ * pages are not neighbours. One JSON line a second, one at the end. Optional: a sequential scan of
+ * --scan-pages every --scan-every operations; growth bursts of --burst bytes at --burst-rate bytes/s
+ * every --burst-every seconds, freed --burst-hold seconds after they are complete.
+ *
+ *   zipf --size 512M --theta 0.99 --seconds 60 --threads 2
+ *   {"t_s":1.0,"ops":1234567,"ops_per_s":1234567,"major_faults":12,"burst_bytes":0}
+ *   {"program":"zipf","ops":...,"ops_per_s":...,"major_faults":...,"seconds":...}
+ *
+ * The sampler is rejection-inversion (Hoermann and Derflinger 1996): no table, so the generator
+ * itself touches no memory that would compete with the pages.
+ */
+#include "common.h"
+#include <fcntl.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+static uint64_t size = 64 * MIB, threads = 1, write_percent = 0, seed = 1;
+static uint64_t scan_pages, scan_every = 100000;
+static uint64_t burst, burst_rate = 500 * MIB;
+static double theta = 0.99, seconds = 1, burst_every = 5, burst_hold = 0.5;
+static const char *path;
+static bool random_advice;
+
+static uint8_t *region;
+static uint64_t nr_pages, stride;
+static double deadline, h_x1, h_n, s;
+static atomic_uint_fast64_t burst_bytes;
+static atomic_bool finished;
+
+struct worker {
+    pthread_t thread;
+    uint64_t number;
+    atomic_uint_fast64_t ops;
+    char padding[64]; /* counters of two threads never share a cache line */
+};
+
+static double h(double x) { return exp(-theta * log(x)); }
+
+static double h_integral(double x)
+{
+    double log_x = log(x), t = (1 - theta) * log_x;
+    return (fabs(t) > 1e-8 ? expm1(t) / t : 1 + t / 2) * log_x;
+}
+
+static double h_integral_inverse(double x)
+{
+    double t = x * (1 - theta);
+    if (t < -1)
+        t = -1;
+    return exp((fabs(t) > 1e-8 ? log1p(t) / t : 1 - t / 2) * x);
+}
+
+/* A rank in 1..nr_pages. */
+static uint64_t zipf_rank(uint64_t *random)
+{
+    for (;;) {
+        double unit = (double)(next_random(random) >> 11) * 0x1p-53;
+        double u = h_n + unit * (h_x1 - h_n);
+        double x = h_integral_inverse(u);
+        double k = floor(x + 0.5);
+        if (k < 1)
+            k = 1;
+        else if (k > (double)nr_pages)
+            k = (double)nr_pages;
+        if (k - x <= s || u >= h_integral(k + 0.5) - h(k))
+            return (uint64_t)k;
+    }
+}
+
+static uint64_t greatest_common_divisor(uint64_t a, uint64_t b)
+{
+    return b ? greatest_common_divisor(b, a % b) : a;
+}
+
+static void *work(void *argument)
+{
+    struct worker *me = argument;
+    uint64_t random = seed * 1000003 + me->number, ops = 0, sum = 0, scan_at = 0;
+    while (!atomic_load_explicit(&finished, memory_order_relaxed)) {
+        for (int i = 0; i < 256; i++) {
+            uint64_t rank = theta > 0 ? zipf_rank(&random) - 1 : random_below(&random, nr_pages);
+            uint64_t index = (uint64_t)((__uint128_t)rank * stride % nr_pages);
+            volatile uint64_t *word = (volatile uint64_t *)(region + index * PAGE);
+            if (write_percent && random_below(&random, 100) < write_percent)
+                *word += 1;
+            else
+                sum += *word;
+            if (scan_pages && ++ops % scan_every == 0)
+                for (uint64_t p = 0; p < scan_pages; p++, scan_at = (scan_at + 1) % nr_pages)
+                    sum += *(volatile uint64_t *)(region + scan_at * PAGE);
+        }
+        atomic_fetch_add_explicit(&me->ops, 256, memory_order_relaxed);
+    }
+    return (void *)(uintptr_t)(sum & 1);
+}
+
+/* Grows and frees memory beside the region until the end. */
+static void *burst_work(void *unused)
+{
+    (void)unused;
+    while (now_s() + burst_every < deadline) {
+        sleep_s(burst_every);
+        uint8_t *extra = map_pages(burst);
+        double start = now_s();
+        for (uint64_t done = 0; done < burst && !atomic_load(&finished); done += PAGE) {
+            fill_page(extra + done, done);
+            atomic_store(&burst_bytes, done + PAGE);
+            double ahead = start + (double)done / (double)burst_rate - now_s();
+            if (ahead > 0.001)
+                sleep_s(ahead);
+        }
+        sleep_s(burst_hold);
+        munmap(extra, burst);
+        atomic_store(&burst_bytes, 0);
+    }
+    return NULL;
+}
+
+static void map_region(void)
+{
+    if (!path) {
+        region = map_pages(nr_pages * PAGE);
+        for (uint64_t i = 0; i < nr_pages; i++)
+            fill_page(region + i * PAGE, i + 1);
+        return;
+    }
+    int fd = open(path, O_RDWR | O_CREAT, 0600);
+    off_t have = fd < 0 ? -1 : lseek(fd, 0, SEEK_END);
+    if (have < 0)
+        die("zipf: %s: %s", path, strerror(errno));
+    uint8_t page[PAGE];
+    for (uint64_t i = (uint64_t)have / PAGE; i < nr_pages; i++) {
+        fill_page(page, i + 1);
+        if (pwrite(fd, page, PAGE, (off_t)(i * PAGE)) != PAGE)
+            die("zipf: writing %s: %s", path, strerror(errno));
+    }
+    fsync(fd);
+    region = mmap(NULL, nr_pages * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (region == MAP_FAILED)
+        die("zipf: mmap of %s: %s", path, strerror(errno));
+    close(fd);
+    if (random_advice)
+        madvise(region, nr_pages * PAGE, MADV_RANDOM);
+}
+
+static uint64_t total_ops(struct worker *workers)
+{
+    uint64_t sum = 0;
+    for (uint64_t t = 0; t < threads; t++)
+        sum += atomic_load(&workers[t].ops);
+    return sum;
+}
+
+int main(int argc, char **argv)
+{
+    const struct option_spec options[] = {
+        {"size", OPTION_SIZE, &size, "bytes of the region (64M)"},
+        {"theta", OPTION_REAL, &theta, "exponent of the law, 0 = uniform (0.99)"},
+        {"seconds", OPTION_REAL, &seconds, "how long to run after filling (1)"},
+        {"threads", OPTION_NUMBER, &threads, "all on the same region (1)"},
+        {"write-percent", OPTION_NUMBER, &write_percent, "writes among the accesses (0)"},
+        {"seed", OPTION_NUMBER, &seed, "of every random number (1)"},
+        {"file", OPTION_TEXT, &path, "map this file instead of anonymous memory; made if too short"},
+        {"random", OPTION_FLAG, &random_advice, "MADV_RANDOM on the mapped file: no fault-around"},
+        {"scan-pages", OPTION_NUMBER, &scan_pages, "pages of a sequential scan, 0 = none (0)"},
+        {"scan-every", OPTION_NUMBER, &scan_every, "operations between scans, per thread (100000)"},
+        {"burst", OPTION_SIZE, &burst, "bytes of a growth burst, 0 = none (0)"},
+        {"burst-rate", OPTION_SIZE, &burst_rate, "bytes a second of growth (500M)"},
+        {"burst-every", OPTION_REAL, &burst_every, "seconds between bursts (5)"},
+        {"burst-hold", OPTION_REAL, &burst_hold, "seconds before the burst is freed (0.5)"},
+    };
+    parse_options(argc, argv, options, COUNT_OF(options));
+    nr_pages = size / PAGE;
+    if (!nr_pages || !threads || !scan_every || !burst_rate || theta < 0)
+        die("zipf: size, threads, scan-every and burst-rate must be above 0, theta not below");
+
+    h_x1 = h_integral(1.5) - 1;
+    h_n = h_integral((double)nr_pages + 0.5);
+    s = 2 - h_integral_inverse(h_integral(2.5) - h(2));
+    /* Any stride coprime to the number of pages is a permutation; this one scatters. */
+    stride = (uint64_t)((double)nr_pages * 0.6180339887) | 1;
+    while (greatest_common_divisor(stride, nr_pages) != 1)
+        stride += 2;
+
+    map_region();
+    double start = now_s();
+    deadline = start + seconds;
+    struct worker *workers = calloc(threads, sizeof *workers);
+    if (!workers)
+        die("zipf: no memory");
+    for (uint64_t t = 0; t < threads; t++) {
+        workers[t].number = t;
+        if (pthread_create(&workers[t].thread, NULL, work, &workers[t]))
+            die("zipf: no thread");
+    }
+    pthread_t burst_thread;
+    if (burst && pthread_create(&burst_thread, NULL, burst_work, NULL))
+        die("zipf: no thread");
+
+    uint64_t last_ops = 0;
+    double last = start;
+    while (now_s() < deadline) {
+        double left = deadline - now_s();
+        sleep_s(left < 1 ? left : 1);
+        double now = now_s();
+        uint64_t ops = total_ops(workers);
+        printf("{\"t_s\":%.3f,\"ops\":%" PRIu64 ",\"ops_per_s\":%.0f,\"major_faults\":%" PRIu64
+               ",\"burst_bytes\":%" PRIuFAST64 "}\n",
+               now - start, ops, (double)(ops - last_ops) / (now - last), major_faults(),
+               atomic_load(&burst_bytes));
+        fflush(stdout);
+        last_ops = ops;
+        last = now;
+    }
+    atomic_store(&finished, true);
+    for (uint64_t t = 0; t < threads; t++)
+        pthread_join(workers[t].thread, NULL);
+    if (burst)
+        pthread_join(burst_thread, NULL);
+    double took = now_s() - start;
+    uint64_t ops = total_ops(workers);
+    printf("{\"program\":\"zipf\",\"pages\":%" PRIu64 ",\"theta\":%g,\"threads\":%" PRIu64
+           ",\"ops\":%" PRIu64 ",\"ops_per_s\":%.0f,\"major_faults\":%" PRIu64 ",\"seconds\":%.3f}\n",
+           nr_pages, theta, threads, ops, (double)ops / took, major_faults(), took);
+    return 0;
+}

@@ -234,7 +234,6 @@ fn mappings_of_a_live_process_are_classified() {
 }
 
 #[test]
-#[expect(clippy::print_stderr, reason = "the figure is what the test is for")]
 fn sixty_thousand_mappings_are_parsed_in_milliseconds() {
     let mut guest = Guest::start();
     guest.ask("maps 60000");

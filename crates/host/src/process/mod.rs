@@ -3,6 +3,10 @@
 //! **Owns** a handle that survives pid reuse ([`Process`]), the reading and classification of
 //! mappings ([`Mapping`]), and following a tree of processes. **Does not own** page tables (`access`).
 
+mod vm_flags;
+
+pub use vm_flags::VmFlags;
+
 use crate::addr::AddrRange;
 
 /// One address space, held so that a reused pid is never mistaken for it.
@@ -12,6 +16,14 @@ pub struct Process {
 }
 
 impl Process {
+    /// Takes hold of a process.
+    pub fn open(pid: i32) -> Result<Process, ProcessError> {
+        match std::fs::exists(format!("/proc/{pid}/maps")) {
+            Ok(true) => Ok(Process { pid }),
+            _ => Err(ProcessError::Gone(pid)),
+        }
+    }
+
     /// The thread-group id.
     pub fn pid(&self) -> i32 {
         self.pid
@@ -67,4 +79,13 @@ pub struct Mapping {
     pub has_recency: bool,
     /// Path or name as `/proc` prints it; empty for anonymous memory.
     pub name: String,
+}
+
+/// Why a process can't be held.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ProcessError {
+    /// No such process.
+    #[error("process {0} is gone")]
+    Gone(i32),
 }

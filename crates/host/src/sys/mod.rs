@@ -2,3 +2,8 @@
 //!
 //! **Owns** thin safe wrappers, one operation each, errno turned into `io::Error`.
 //! **Does not own** policy or retries.
+
+pub(crate) mod bpf;
+pub(crate) mod bpf_shared;
+pub(crate) mod cold;
+pub(crate) mod cpu_clock;

@@ -9,3 +9,7 @@ pub(crate) mod spawn;
 #[expect(unsafe_code, reason = "system calls that no safe wrapper offers")]
 pub(crate) mod swap;
 pub(crate) mod users;
+pub(crate) mod bpf;
+pub(crate) mod bpf_shared;
+pub(crate) mod cold;
+pub(crate) mod cpu_clock;

@@ -23,3 +23,4 @@ pub mod keeper;
 pub mod process;
 pub mod swap;
 mod sys;
+pub mod units;

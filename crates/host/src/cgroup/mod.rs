@@ -1,4 +1,695 @@
 //! Memory cgroups, version 1 and 2, behind one interface.
 //!
-//! **Owns** making, limiting, reading and removing the group a budget is held in, by hand or as a
-//! systemd scope. **Does not own** when to reclaim.
+//! [`BudgetGroup`] is the group a budget is held in:
+//!
+//! ```text
+//!   create(id)       strata-<id>: below our own group (v1), below the nearest ancestor that hands out
+//!                    the controller (v2), or in a transient scope (systemd); removed at the end
+//!   attach(path)     a group that is there already: never removed, every value put back
+//!   of_process(pid)  the same, but only if nobody else lives in it; else `None`
+//!
+//!   set_budget_bytes  the limit goes to backstop_bytes(budget), or as low as usage allows;
+//!   settle_limit      follows usage down to it, once a tick
+//!   usage_bytes       cheap (one pread), as often as wanted
+//!   reclaim(bytes)    the kernel frees ahead of the limit, in the calling thread
+//!   watch_oom         v1: nobody is killed any more, tasks wait; on an event `relieve(step)` lets them
+//!                     go on, `hand_back_oom` lets the kernel kill if nothing else is left
+//!   usage_watch       v1: an event when usage crosses a threshold; v2 has none: poll usage (adaptively)
+//!   restore, remove   undo
+//! ```
+//!
+//! All methods take `&self`: one thread may reclaim while another relieves. Each change is announced
+//! to a [`Journal`] before it is made, so that the keeper can undo it.
+//!
+//! **Owns** making, limiting, reading, reclaiming from and removing the group.
+//! **Does not own** when to do so (`control`), nor surviving our own death (`keeper`).
+//!
+//! **Invariants**
+//! - C1: `memory.high` is never touched, and no limit is set below what is in use: the kernel would
+//!   reclaim or kill in the program's own allocations.
+//! - C2: the limit of an attached group is never raised above what it was, so that putting it back
+//!   can't squeeze anybody.
+//! - C3: nobody is killed or moved out of a group.
+//! - C4: (v1) with the OOM killer off, a system call that can't be charged fails with ENOMEM instead
+//!   of waiting (only page faults wait), so relief has to come quickly.
+
+mod error;
+mod file;
+mod mounts;
+mod place;
+mod reclaim;
+mod stats;
+mod systemd;
+mod watch;
+
+use std::collections::HashSet;
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+pub use error::{CgroupError, Occupant, ReclaimError};
+use file::{ControlFile, parse_number, read_text, write_text};
+use mounts::Mount;
+pub(crate) use place::remove_group;
+pub use reclaim::dip_step_bytes;
+pub use stats::GroupStats;
+pub use watch::{OomEvents, OomWatch, UsageWatch};
+
+use crate::addr::PAGE_BYTES;
+use crate::keeper::{Journal, Undo};
+
+/// v1 prints a number near `i64::MAX` for "no limit"; nothing real comes near it.
+const UNLIMITED: u64 = 1 << 62;
+
+/// The version of the hierarchy that has the memory controller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Version {
+    /// The memory controller's own hierarchy.
+    V1,
+    /// The unified hierarchy.
+    V2,
+}
+
+/// Who makes a group.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Manager {
+    /// systemd where it manages v2 groups, else by hand.
+    #[default]
+    Auto,
+    /// By hand.
+    ByHand,
+    /// A transient scope with `Delegate=yes`.
+    Systemd,
+}
+
+/// Whether the kernel here has a setting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Offered {
+    /// Set.
+    Yes,
+    /// This version has no such setting; nothing changed.
+    No,
+}
+
+/// Where the hard limit stands for a budget: budget + max(2 %, 8 MiB).
+pub fn backstop_bytes(budget_bytes: u64) -> u64 {
+    budget_bytes.saturating_add((budget_bytes / 50).max(8 << 20))
+}
+
+/// The version of the hierarchy a group would be made in.
+///
+/// # Errors
+/// [`CgroupError::NoMemoryController`] where there is none.
+pub fn mounted_version() -> Result<Version, CgroupError> {
+    Mount::find().map(|mount| mount.version)
+}
+
+/// How a group came to be ours.
+#[derive(Debug)]
+enum Origin {
+    Made,
+    Scope(systemd::Anchor),
+    Attached,
+}
+
+/// A memory cgroup that holds a budget.
+#[derive(Debug)]
+pub struct BudgetGroup {
+    path: PathBuf,
+    version: Version,
+    origin: Origin,
+    journal: Journal,
+    usage: ControlFile,
+    stat: ControlFile,
+    limit: ControlFile,
+    /// `memory.reclaim` (v2).
+    reclaim: Option<ControlFile>,
+    /// For `memory.reclaim`, where the kernel takes it.
+    reclaim_swappiness: Mutex<Option<u8>>,
+    /// The limit that should stand now; a dip returns to it.
+    wanted_limit_bytes: AtomicU64,
+    /// `u64::MAX`: none.
+    budget_bytes: AtomicU64,
+    /// The limit found in an attached group: never exceeded.
+    ceiling_bytes: u64,
+    /// What to write back, oldest first.
+    changed: Mutex<Vec<Undo>>,
+}
+
+impl BudgetGroup {
+    /// Makes the group `strata-<id>`.
+    ///
+    /// By hand on v2 it may land beside our own group instead of below it (only leaves may hold
+    /// processes), and so outside a limit set on ours.
+    ///
+    /// # Errors
+    /// [`CgroupError::NoMemoryController`], [`CgroupError::NoDelegation`], [`CgroupError::BadName`],
+    /// [`CgroupError::Systemd`].
+    pub fn create(id: &str, by: Manager, journal: &Journal) -> Result<BudgetGroup, CgroupError> {
+        let name = place::group_name(id)?;
+        let mount = Mount::find()?;
+        let has_systemd = mount.version == Version::V2 && systemd::is_running();
+        let scope = match by {
+            Manager::ByHand => None,
+            Manager::Systemd => Some(systemd::make_scope(&mount, &name, journal)?),
+            Manager::Auto if !has_systemd => None,
+            Manager::Auto => match systemd::make_scope(&mount, &name, journal) {
+                Ok(scope) => Some(scope),
+                Err(error) => {
+                    tracing::warn!("{error}; making the group by hand");
+                    None
+                }
+            },
+        };
+        let (path, origin) = match scope {
+            Some((path, anchor)) => (path, Origin::Scope(anchor)),
+            None => (place::make(&mount, &name, journal)?, Origin::Made),
+        };
+        let made = BudgetGroup::open(path.clone(), mount.version, origin, journal);
+        if made.is_err() {
+            // Nothing is in it yet; what is left is said by the error that matters.
+            let _ = remove_group(&path);
+        }
+        made
+    }
+
+    /// Takes a group that is there: a directory below the mount, or a path relative to the mount
+    /// (with or without a leading `/`, as `/proc/PID/cgroup` prints it).
+    ///
+    /// # Errors
+    /// [`CgroupError::NotAGroup`].
+    pub fn attach(path: &Path, journal: &Journal) -> Result<BudgetGroup, CgroupError> {
+        let mount = Mount::find()?;
+        let group = if path.starts_with(&mount.point) {
+            path.to_owned()
+        } else {
+            mount.point.join(path.strip_prefix("/").unwrap_or(path))
+        };
+        let not_a_group = |why: &str| CgroupError::NotAGroup {
+            path: path.to_owned(),
+            why: why.to_owned(),
+        };
+        let group = group
+            .canonicalize()
+            .map_err(|source| not_a_group(&source.to_string()))?;
+        if !group.starts_with(&mount.point) {
+            return Err(not_a_group("it lies outside the cgroup mount"));
+        }
+        if !group.join(limit_file(mount.version)).exists() {
+            return Err(not_a_group(
+                "it has no memory limit: the root, or the controller is not handed out to it",
+            ));
+        }
+        if group == mount.point {
+            return Err(not_a_group("it is the root, which holds the whole system"));
+        }
+        BudgetGroup::open(group, mount.version, Origin::Attached, journal)
+    }
+
+    /// Takes the group of a process if only the process and its descendants are in it.
+    ///
+    /// # Errors
+    /// As [`BudgetGroup::attach`]; a process that is gone is [`CgroupError::Io`].
+    pub fn of_process(pid: i32, journal: &Journal) -> Result<Option<BudgetGroup>, CgroupError> {
+        let mount = Mount::find()?;
+        let Some(group) = mount.group_of(Some(pid))? else {
+            return Ok(None);
+        };
+        let has_limit = group.join(limit_file(mount.version)).exists();
+        if group == mount.point || !has_limit {
+            return Ok(None);
+        }
+        if !is_all_below(pid, &processes_below(&group)?) {
+            return Ok(None);
+        }
+        BudgetGroup::open(group, mount.version, Origin::Attached, journal).map(Some)
+    }
+
+    fn open(
+        path: PathBuf,
+        version: Version,
+        origin: Origin,
+        journal: &Journal,
+    ) -> Result<BudgetGroup, CgroupError> {
+        let limit = ControlFile::open_read_write(path.join(limit_file(version)))?;
+        let limit_now = limit.read_number()?;
+        let (usage, reclaim) = match version {
+            Version::V1 => ("memory.usage_in_bytes", None),
+            // Kernels before 5.19 lack it: then the limit alone holds the budget.
+            Version::V2 => (
+                "memory.current",
+                ControlFile::open_write(path.join("memory.reclaim")).ok(),
+            ),
+        };
+        Ok(BudgetGroup {
+            usage: ControlFile::open_read(path.join(usage))?,
+            stat: ControlFile::open_read(path.join("memory.stat"))?,
+            limit,
+            reclaim,
+            reclaim_swappiness: Mutex::new(None),
+            wanted_limit_bytes: AtomicU64::new(limit_now),
+            budget_bytes: AtomicU64::new(u64::MAX),
+            ceiling_bytes: match origin {
+                Origin::Attached => limit_now,
+                Origin::Made | Origin::Scope(_) => u64::MAX,
+            },
+            changed: Mutex::new(Vec::new()),
+            path,
+            version,
+            origin,
+            journal: journal.clone(),
+        })
+    }
+
+    /// Its directory.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Its version.
+    pub fn version(&self) -> Version {
+        self.version
+    }
+
+    /// Whether it was there before us.
+    pub fn is_attached(&self) -> bool {
+        matches!(self.origin, Origin::Attached)
+    }
+
+    /// Its path below the mount, as `/proc/PID/cgroup` prints it.
+    pub fn name(&self) -> String {
+        let mount = Mount::find().map(|mount| mount.point).unwrap_or_default();
+        let inside = self.path.strip_prefix(&mount).unwrap_or(&self.path);
+        format!("/{}", inside.display())
+    }
+
+    /// `cgroup.procs` opened for writing, to be inherited over a fork: a child that writes `0` to it
+    /// before exec is in the group with all it will ever allocate.
+    pub fn join_file(&self) -> Result<OwnedFd, CgroupError> {
+        let path = self.path.join("cgroup.procs");
+        fs::OpenOptions::new()
+            .write(true)
+            .open(&path)
+            .map(OwnedFd::from)
+            .map_err(|source| CgroupError::io("opening", &path, source))
+    }
+
+    /// Moves a process (all its threads) into the group. What it has allocated stays charged where
+    /// it was. For processes of our own only.
+    pub fn add_process(&self, pid: i32) -> Result<(), CgroupError> {
+        write_text(&self.path.join("cgroup.procs"), &pid.to_string())
+    }
+
+    /// The processes in it and in the groups below, each once.
+    pub fn processes(&self) -> Result<Vec<i32>, CgroupError> {
+        processes_below(&self.path)
+    }
+
+    /// Bytes charged now. One `pread`, no allocation.
+    pub fn usage_bytes(&self) -> Result<u64, CgroupError> {
+        self.usage.read_number()
+    }
+
+    /// The most ever charged; `None` before 5.19 on v2.
+    pub fn peak_bytes(&self) -> Result<Option<u64>, CgroupError> {
+        let file = match self.version {
+            Version::V1 => "memory.max_usage_in_bytes",
+            Version::V2 => "memory.peak",
+        };
+        let path = self.path.join(file);
+        if !path.exists() && self.path.exists() {
+            return Ok(None);
+        }
+        Ok(parse_number(&read_text(&path)?))
+    }
+
+    /// The counters; some 30 us.
+    pub fn stats(&self) -> Result<GroupStats, CgroupError> {
+        let mut stats = GroupStats::parse(&self.stat.read()?, self.version);
+        stats.nr_oom_kills = self.oom_kills()?;
+        if self.version == Version::V2 {
+            let swap = self.path.join("memory.swap.current");
+            stats.swap_bytes = fs::read_to_string(swap)
+                .ok()
+                .and_then(|text| parse_number(&text));
+        }
+        Ok(stats)
+    }
+
+    /// Processes of the group killed for want of memory; `None` where the kernel does not count.
+    pub fn oom_kills(&self) -> Result<Option<u64>, CgroupError> {
+        let file = match self.version {
+            Version::V1 => "memory.oom_control",
+            Version::V2 => "memory.events",
+        };
+        let text = read_text(&self.path.join(file))?;
+        Ok(stats::keyed_number(&text, "oom_kill"))
+    }
+
+    /// Whether tasks wait for memory at the limit (v1 with the OOM killer off).
+    pub fn is_under_oom(&self) -> Result<bool, CgroupError> {
+        if self.version == Version::V2 {
+            return Ok(false);
+        }
+        let text = read_text(&self.path.join("memory.oom_control"))?;
+        Ok(stats::keyed_number(&text, "under_oom") == Some(1))
+    }
+
+    /// The hard limit as it stands; `None`: no limit.
+    pub fn limit_bytes(&self) -> Result<Option<u64>, CgroupError> {
+        let bytes = self.limit.read_number()?;
+        Ok((bytes < UNLIMITED).then_some(bytes))
+    }
+
+    /// Sets the hard limit, in whole pages (rounded down); `None` lifts it. In an attached group it
+    /// is capped by the limit that was there.
+    ///
+    /// # Errors
+    /// [`CgroupError::LimitBelowUsage`] rather than squeezing the program.
+    pub fn set_limit_bytes(&self, limit_bytes: Option<u64>) -> Result<(), CgroupError> {
+        let wanted = limit_bytes
+            .map_or(u64::MAX, |bytes| bytes - bytes % PAGE_BYTES)
+            .min(self.ceiling_bytes);
+        let usage_bytes = self.usage_bytes()?;
+        if wanted < usage_bytes && wanted < self.wanted_limit() {
+            return Err(CgroupError::LimitBelowUsage {
+                path: self.path.clone(),
+                limit_bytes: wanted,
+                usage_bytes,
+            });
+        }
+        self.note_original(&self.limit.path, || {
+            Ok(self.limit_text(self.limit.read_number()?))
+        })?;
+        self.wanted_limit_bytes.store(wanted, Ordering::SeqCst);
+        self.write_wanted_limit()
+    }
+
+    /// The budget, if one was set.
+    pub fn budget_bytes(&self) -> Option<u64> {
+        match self.budget_bytes.load(Ordering::SeqCst) {
+            u64::MAX => None,
+            bytes => Some(bytes),
+        }
+    }
+
+    /// Sets the budget: remembers it as the measure of [`BudgetGroup::reclaim`], and sets the hard
+    /// limit to [`backstop_bytes`], or above what is in use if that is more; then
+    /// [`BudgetGroup::settle_limit`] brings it down. Returns the limit as it stands.
+    pub fn set_budget_bytes(&self, budget_bytes: u64) -> Result<u64, CgroupError> {
+        self.budget_bytes.store(budget_bytes, Ordering::SeqCst);
+        let limit = backstop_bytes(budget_bytes).max(backstop_bytes(self.usage_bytes()?));
+        self.set_limit_bytes(Some(limit))?;
+        Ok(self.wanted_limit())
+    }
+
+    /// Lowers a limit that stands above the budget's backstop (after [`BudgetGroup::relieve`], or
+    /// because usage was higher when the budget was set) as far as usage allows without reclaim.
+    /// Writes nothing if it would gain less than a step. Returns the limit as it stands.
+    pub fn settle_limit(&self) -> Result<u64, CgroupError> {
+        let Some(budget) = self.budget_bytes() else {
+            return Ok(self.wanted_limit());
+        };
+        let backstop = backstop_bytes(budget).min(self.ceiling_bytes);
+        let headroom = backstop_bytes(budget) - budget;
+        let lowest = backstop.max(self.usage_bytes()?.saturating_add(headroom));
+        let gain = self.wanted_limit().saturating_sub(lowest);
+        let is_worth_it = gain >= dip_step_bytes(budget) || (gain > 0 && lowest == backstop);
+        if is_worth_it {
+            self.set_limit_bytes(Some(lowest))?;
+        }
+        Ok(self.wanted_limit())
+    }
+
+    /// Limits the number of tasks; `None` lifts it.
+    ///
+    /// # Errors
+    /// [`CgroupError::NotOffered`] on v1 (another hierarchy) and where v2 does not hand it out.
+    pub fn set_pids_max(&self, pids_max: Option<u64>) -> Result<(), CgroupError> {
+        let path = self.path.join("pids.max");
+        if !path.exists() {
+            return Err(CgroupError::NotOffered {
+                path: self.path.clone(),
+                file: "pids.max",
+                why: "it needs cgroup v2 with the pids controller handed out",
+            });
+        }
+        self.note_original(&path, || Ok(read_text(&path)?.trim().to_owned()))?;
+        let value = pids_max.map_or_else(|| "max".to_owned(), |count| count.to_string());
+        write_text(&path, &value)
+    }
+
+    /// Sets the kernel's balance of anon and file for reclaim in this group, 0..=200: for all of it
+    /// on v1, for [`BudgetGroup::reclaim`] on v2 kernels that take it (6.8 and later).
+    pub fn set_swappiness(&self, swappiness: u8) -> Result<Offered, CgroupError> {
+        match self.version {
+            Version::V1 => {
+                let path = self.path.join("memory.swappiness");
+                self.note_original(&path, || Ok(read_text(&path)?.trim().to_owned()))?;
+                write_text(&path, &swappiness.min(200).to_string())?;
+                Ok(Offered::Yes)
+            }
+            Version::V2 => {
+                let Some(file) = &self.reclaim else {
+                    return Ok(Offered::No);
+                };
+                // Zero bytes reclaim nothing, but the words are checked.
+                if file.write(&format!("0 swappiness={swappiness}")).is_err() {
+                    return Ok(Offered::No);
+                }
+                *lock(&self.reclaim_swappiness) = Some(swappiness.min(200));
+                Ok(Offered::Yes)
+            }
+        }
+    }
+
+    /// Turns to events for out-of-memory. On v1 this switches the OOM killer of the group off: from
+    /// now on its tasks wait at the limit, and somebody must poll the watch and call
+    /// [`BudgetGroup::relieve`] or [`BudgetGroup::hand_back_oom`]. On v2 the kernel still kills.
+    pub fn watch_oom(&self) -> Result<OomWatch, CgroupError> {
+        let watch = OomWatch::new(self)?;
+        if self.version == Version::V1 {
+            self.write_oom_kill_disable("1")?;
+        }
+        Ok(watch)
+    }
+
+    /// Raises the limit by `step_bytes`, so that waiting tasks go on. Returns how much it was raised:
+    /// 0 where an attached group's own limit is reached.
+    pub fn relieve(&self, step_bytes: u64) -> Result<u64, CgroupError> {
+        let before = self.wanted_limit();
+        if before >= UNLIMITED {
+            return Ok(0);
+        }
+        self.set_limit_bytes(Some(before.saturating_add(step_bytes)))?;
+        Ok(self.wanted_limit().saturating_sub(before))
+    }
+
+    /// (v1) Hands the decision back to the kernel: it kills in this group again, at once if tasks are
+    /// waiting and nothing can be reclaimed.
+    pub fn hand_back_oom(&self) -> Result<(), CgroupError> {
+        match self.version {
+            Version::V1 => self.write_oom_kill_disable("0"),
+            Version::V2 => Ok(()),
+        }
+    }
+
+    fn write_oom_kill_disable(&self, value: &str) -> Result<(), CgroupError> {
+        let path = self.path.join("memory.oom_control");
+        self.note_original(&path, || {
+            let before = stats::keyed_number(&read_text(&path)?, "oom_kill_disable");
+            Ok(before.unwrap_or(0).to_string())
+        })?;
+        write_text(&path, value)
+    }
+
+    /// An event when usage crosses `bytes` (v1), so that an idle loop need not ask. `None` on v2:
+    /// poll usage at a pace that follows the distance to the budget.
+    pub fn usage_watch(&self, bytes: u64) -> Result<Option<UsageWatch>, CgroupError> {
+        match self.version {
+            Version::V1 => UsageWatch::new(self, bytes).map(Some),
+            Version::V2 => Ok(None),
+        }
+    }
+
+    /// Puts every changed value back, the last one first. Goes through all of them and returns the
+    /// first failure; a group that is gone needs nothing.
+    pub fn restore(&self) -> Result<(), CgroupError> {
+        let mut first_error = None;
+        let mut changed = lock(&self.changed);
+        while let Some(undo) = changed.pop() {
+            let Undo::RestoreFile { path, value } = &undo else {
+                continue;
+            };
+            match put_back(path, value) {
+                Ok(()) => self.forget(&undo),
+                Err(error) => {
+                    tracing::warn!("{error}");
+                    first_error.get_or_insert(error);
+                }
+            }
+        }
+        self.budget_bytes.store(u64::MAX, Ordering::SeqCst);
+        if let Ok(limit) = self.limit.read_number() {
+            self.wanted_limit_bytes.store(limit, Ordering::SeqCst);
+        }
+        first_error.map_or(Ok(()), Err)
+    }
+
+    /// Puts every value back and, if the group is ours, removes it, waiting up to 2 s for processes
+    /// that have just ended. May be called again after a failure.
+    ///
+    /// # Errors
+    /// [`CgroupError::StillInhabited`] names who is still in it; nobody is killed.
+    pub fn remove(&mut self) -> Result<(), CgroupError> {
+        self.restore()?;
+        match &mut self.origin {
+            Origin::Attached => return Ok(()),
+            Origin::Made => remove_group(&self.path)?,
+            Origin::Scope(anchor) => {
+                remove_group(&self.path)?;
+                anchor.release();
+            }
+        }
+        self.forget(&Undo::RemoveGroup {
+            path: self.path.clone(),
+        });
+        Ok(())
+    }
+
+    fn forget(&self, undo: &Undo) {
+        if let Err(error) = self.journal.forget(undo) {
+            // Harmless: carried out again it finds nothing to do.
+            tracing::debug!("journal: {error}");
+        }
+    }
+
+    fn wanted_limit(&self) -> u64 {
+        self.wanted_limit_bytes.load(Ordering::SeqCst)
+    }
+
+    fn limit_text(&self, bytes: u64) -> String {
+        match self.version {
+            _ if bytes < UNLIMITED => bytes.to_string(),
+            Version::V1 => "-1".to_owned(),
+            Version::V2 => "max".to_owned(),
+        }
+    }
+
+    /// Before the first change of a file: remembers and journals what it held.
+    fn note_original(
+        &self,
+        file: &Path,
+        original: impl FnOnce() -> Result<String, CgroupError>,
+    ) -> Result<(), CgroupError> {
+        let mut changed = lock(&self.changed);
+        let is_known = changed
+            .iter()
+            .any(|undo| matches!(undo, Undo::RestoreFile { path, .. } if path == file));
+        if is_known {
+            return Ok(());
+        }
+        let undo = Undo::RestoreFile {
+            path: file.to_owned(),
+            value: original()?,
+        };
+        self.journal
+            .record(&undo)
+            .map_err(|source| CgroupError::Journal {
+                path: self.path.clone(),
+                source,
+            })?;
+        changed.push(undo);
+        Ok(())
+    }
+}
+
+/// Writes an original value back; a group that is gone needs nothing.
+pub(crate) fn put_back(path: &Path, value: &str) -> Result<(), CgroupError> {
+    match write_text(path, value) {
+        Err(CgroupError::Gone(_)) => Ok(()),
+        other => other,
+    }
+}
+
+/// The processes in a group and in all groups below it, each once; sorted.
+pub(crate) fn processes_below(group: &Path) -> Result<Vec<i32>, CgroupError> {
+    let mut pids = HashSet::new();
+    let mut to_visit = vec![group.to_owned()];
+    while let Some(directory) = to_visit.pop() {
+        let text = match read_text(&directory.join("cgroup.procs")) {
+            Ok(text) => text,
+            // A child group that went in the meantime.
+            Err(CgroupError::Gone(_)) if directory != group => continue,
+            Err(error) => return Err(error),
+        };
+        pids.extend(text.lines().filter_map(|line| line.parse::<i32>().ok()));
+        let entries = fs::read_dir(&directory).into_iter().flatten().flatten();
+        to_visit.extend(
+            entries
+                .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+                .map(|entry| entry.path()),
+        );
+    }
+    // 0 stands for a process outside our pid namespace: nobody we could name, but somebody.
+    let mut pids: Vec<i32> = pids.into_iter().collect();
+    pids.sort_unstable();
+    Ok(pids)
+}
+
+/// Whether each of `pids` is `ancestor` or descends from it. Who has ended meanwhile does not count.
+fn is_all_below(ancestor: i32, pids: &[i32]) -> bool {
+    /// No real tree is deeper; a bound against a changing one.
+    const DEPTH_MAX: usize = 1024;
+    pids.iter().all(|&pid| {
+        let mut at = pid;
+        for _ in 0..DEPTH_MAX {
+            if at == ancestor {
+                return true;
+            }
+            match crate::keeper::parent_of(at) {
+                Some(parent) if parent > 0 => at = parent,
+                Some(_) => return false,
+                None => return at == pid && pid != 0,
+            }
+        }
+        false
+    })
+}
+
+fn limit_file(version: Version) -> &'static str {
+    match version {
+        Version::V1 => "memory.limit_in_bytes",
+        Version::V2 => "memory.max",
+    }
+}
+
+/// A poisoned list of changes is still the list of changes.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_backstop_leaves_two_percent_or_8_mib() {
+        assert_eq!(backstop_bytes(100 << 20), 108 << 20);
+        assert_eq!(backstop_bytes(1000 << 20), 1020 << 20);
+        assert_eq!(backstop_bytes(u64::MAX), u64::MAX);
+    }
+
+    #[test]
+    fn a_process_descends_from_itself_and_its_parents_only() {
+        let own = std::process::id() as i32;
+        let parent = crate::keeper::parent_of(own).expect("a parent");
+        assert!(is_all_below(own, &[own]));
+        assert!(is_all_below(parent, &[own, parent]));
+        assert!(!is_all_below(own, &[own, parent]));
+        assert!(!is_all_below(own, &[own, 1]));
+    }
+}

@@ -2,3 +2,6 @@
 //!
 //! **Owns** thin safe wrappers, one operation each, errno turned into `io::Error`.
 //! **Does not own** policy or retries.
+
+#[expect(unsafe_code, reason = "system calls that no safe wrapper offers")]
+pub(crate) mod swap;

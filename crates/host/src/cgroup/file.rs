@@ -1,0 +1,110 @@
+//! Control files kept open.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use super::CgroupError;
+
+/// Most control files of a group fit; `memory.stat` has some 2 KiB.
+const READ_BYTES_MAX: usize = 16 << 10;
+
+/// One control file, opened once and read from its start each time.
+#[derive(Debug)]
+pub(super) struct ControlFile {
+    pub(super) path: PathBuf,
+    file: File,
+}
+
+impl ControlFile {
+    pub(super) fn open_read(path: PathBuf) -> Result<ControlFile, CgroupError> {
+        Self::open(path, OpenOptions::new().read(true))
+    }
+
+    pub(super) fn open_write(path: PathBuf) -> Result<ControlFile, CgroupError> {
+        Self::open(path, OpenOptions::new().write(true))
+    }
+
+    pub(super) fn open_read_write(path: PathBuf) -> Result<ControlFile, CgroupError> {
+        Self::open(path, OpenOptions::new().read(true).write(true))
+    }
+
+    fn open(path: PathBuf, options: &OpenOptions) -> Result<ControlFile, CgroupError> {
+        match options.open(&path) {
+            Ok(file) => Ok(ControlFile { path, file }),
+            Err(source) => Err(CgroupError::io("opening", &path, source)),
+        }
+    }
+
+    pub(super) fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Reads the whole file.
+    pub(super) fn read(&self) -> Result<String, CgroupError> {
+        let mut text = vec![0; READ_BYTES_MAX];
+        let mut filled = 0;
+        loop {
+            match self.file.read_at(&mut text[filled..], filled as u64) {
+                Ok(0) => break,
+                Ok(count) => filled += count,
+                Err(source) if source.kind() == io::ErrorKind::Interrupted => {}
+                Err(source) => return Err(CgroupError::io("reading", &self.path, source)),
+            }
+        }
+        text.truncate(filled);
+        String::from_utf8(text).map_err(|_| self.garbled())
+    }
+
+    /// Reads a file that holds one number, or `max`; allocates nothing.
+    pub(super) fn read_number(&self) -> Result<u64, CgroupError> {
+        let mut text = [0; 32];
+        let count = self
+            .file
+            .read_at(&mut text, 0)
+            .map_err(|source| CgroupError::io("reading", &self.path, source))?;
+        std::str::from_utf8(&text[..count])
+            .ok()
+            .and_then(parse_number)
+            .ok_or_else(|| self.garbled())
+    }
+
+    /// Writes a value; the caller tells errors apart.
+    pub(super) fn write(&self, value: &str) -> io::Result<()> {
+        // One write is one command to the kernel: never split, never appended.
+        self.file.write_at(value.as_bytes(), 0).map(|_| ())
+    }
+
+    fn garbled(&self) -> CgroupError {
+        CgroupError::Io {
+            what: "reading",
+            path: self.path.clone(),
+            source: io::Error::new(io::ErrorKind::InvalidData, "not what a control file holds"),
+        }
+    }
+}
+
+/// A number, or `u64::MAX` for `max`.
+pub(super) fn parse_number(text: &str) -> Option<u64> {
+    match text.trim() {
+        "max" => Some(u64::MAX),
+        number => number.parse().ok(),
+    }
+}
+
+/// Reads a small control file that is seldom needed.
+pub(super) fn read_text(path: &Path) -> Result<String, CgroupError> {
+    std::fs::read_to_string(path).map_err(|source| CgroupError::io("reading", path, source))
+}
+
+/// Writes a control file that is seldom needed.
+pub(super) fn write_text(path: &Path, value: &str) -> Result<(), CgroupError> {
+    // Not `fs::write`: that would create a missing file.
+    OpenOptions::new()
+        .write(true)
+        .open(path)
+        .and_then(|file| file.write_at(value.as_bytes(), 0))
+        .map(|_| ())
+        .map_err(|source| CgroupError::io("writing", path, source))
+}

@@ -1,0 +1,181 @@
+//! Where the memory controller is mounted, and which group a process is in.
+//!
+//! **Owns** the reading of `/proc/self/mountinfo` and `/proc/PID/cgroup`, hybrid mounts, bind mounts
+//! and cgroup namespaces included. **Does not own** anything inside a group.
+
+use std::fs;
+use std::path::{Component, Path, PathBuf};
+
+use super::{CgroupError, Version};
+use crate::swap::unescape;
+
+/// One mount of the hierarchy that has the memory controller.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Mount {
+    pub(super) version: Version,
+    /// Where it is mounted.
+    pub(super) point: PathBuf,
+    /// Which group appears there, as `/proc/PID/cgroup` names it.
+    root: PathBuf,
+}
+
+impl Mount {
+    /// Finds the mount to use. A controller is in one hierarchy only, so a v1 mount that names
+    /// `memory` decides; otherwise it can only be in the v2 one.
+    pub(super) fn find() -> Result<Mount, CgroupError> {
+        let path = Path::new("/proc/self/mountinfo");
+        let text =
+            fs::read_to_string(path).map_err(|source| CgroupError::io("reading", path, source))?;
+        let mount = pick_mount(&text).ok_or(CgroupError::NoMemoryController)?;
+        let controllers = mount.point.join("cgroup.controllers");
+        if mount.version == Version::V2 {
+            let offered = fs::read_to_string(&controllers).unwrap_or_default();
+            if !offered.split_whitespace().any(|name| name == "memory") {
+                return Err(CgroupError::NoMemoryController);
+            }
+        }
+        Ok(mount)
+    }
+
+    /// The group of a process, as a directory. `None` if it lies outside what is mounted.
+    pub(super) fn group_of(&self, pid: Option<i32>) -> Result<Option<PathBuf>, CgroupError> {
+        let path = PathBuf::from(pid.map_or_else(
+            || "/proc/self/cgroup".to_owned(),
+            |pid| format!("/proc/{pid}/cgroup"),
+        ));
+        let text = fs::read_to_string(&path)
+            .map_err(|source| CgroupError::io("reading", &path, source))?;
+        Ok(group_path(&text, self.version).and_then(|group| self.directory_of(&group)))
+    }
+
+    fn directory_of(&self, group: &Path) -> Option<PathBuf> {
+        let inside = group.strip_prefix(&self.root).ok()?;
+        // "/../x" names a group outside our cgroup namespace.
+        let is_plain = inside
+            .components()
+            .all(|part| matches!(part, Component::Normal(_)));
+        is_plain.then(|| self.point.join(inside))
+    }
+}
+
+fn pick_mount(mountinfo: &str) -> Option<Mount> {
+    let mut best: Option<Mount> = None;
+    for line in mountinfo.lines() {
+        let Some(mount) = parse_mount(line) else {
+            continue;
+        };
+        let is_better = best.as_ref().is_none_or(|best| {
+            (mount.version == Version::V1, best.root.as_os_str().len())
+                > (best.version == Version::V1, mount.root.as_os_str().len())
+        });
+        if is_better {
+            best = Some(mount);
+        }
+    }
+    best
+}
+
+/// `36 35 98:0 /root /mount/point options ... - type source super,options`
+fn parse_mount(line: &str) -> Option<Mount> {
+    let (before, after) = line.split_once(" - ")?;
+    let mut fields = before.split(' ');
+    let root = unescape(fields.nth(3)?);
+    let point = unescape(fields.next()?);
+    let mut fields = after.split(' ');
+    let version = match fields.next()? {
+        "cgroup2" => Version::V2,
+        "cgroup" if fields.nth(1)?.split(',').any(|option| option == "memory") => Version::V1,
+        _ => return None,
+    };
+    Some(Mount {
+        version,
+        point,
+        root,
+    })
+}
+
+/// `4:memory:/a/b` (v1) or `0::/a/b` (v2).
+fn group_path(proc_cgroup: &str, version: Version) -> Option<PathBuf> {
+    proc_cgroup.lines().find_map(|line| {
+        let mut fields = line.splitn(3, ':');
+        let (id, controllers, path) = (fields.next()?, fields.next()?, fields.next()?);
+        let is_ours = match version {
+            Version::V1 => controllers.split(',').any(|name| name == "memory"),
+            Version::V2 => id == "0" && controllers.is_empty(),
+        };
+        is_ours.then(|| PathBuf::from(path))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HYBRID: &str = "\
+31 23 0:28 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw,mode=755
+35 31 0:32 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory
+39 31 0:36 / /sys/fs/cgroup/pids rw,relatime - cgroup cgroup rw,pids
+41 31 0:38 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw
+";
+
+    #[test]
+    fn on_a_hybrid_mount_the_v1_memory_hierarchy_is_taken() {
+        let mount = pick_mount(HYBRID).expect("found");
+        assert_eq!(mount.version, Version::V1);
+        assert_eq!(mount.point, Path::new("/sys/fs/cgroup/memory"));
+        let group = group_path("9:name=systemd:/\n4:memory:/a/b\n0::/c\n", mount.version);
+        assert_eq!(
+            mount.directory_of(&group.expect("in the list")),
+            Some(PathBuf::from("/sys/fs/cgroup/memory/a/b"))
+        );
+    }
+
+    #[test]
+    fn without_a_v1_memory_hierarchy_the_unified_one_is_taken() {
+        let text = HYBRID.replace("cgroup cgroup rw,memory", "cgroup cgroup rw,cpu,cpuacct");
+        let mount = pick_mount(&text).expect("found");
+        assert_eq!(mount.version, Version::V2);
+        let group = group_path("1:cpu,cpuacct:/x\n0::/a b:c\n", mount.version);
+        assert_eq!(group, Some(PathBuf::from("/a b:c")));
+    }
+
+    #[test]
+    fn a_container_sees_its_own_group_as_the_mount_point() {
+        let line = "50 40 0:32 /docker/abc /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory";
+        let mount = pick_mount(line).expect("found");
+        assert_eq!(
+            mount.directory_of(Path::new("/docker/abc")),
+            Some(PathBuf::from("/sys/fs/cgroup/memory"))
+        );
+        assert_eq!(mount.directory_of(Path::new("/docker/other")), None);
+    }
+
+    #[test]
+    fn a_group_outside_the_namespace_is_not_guessed() {
+        let mount = pick_mount(HYBRID).expect("found");
+        assert_eq!(mount.directory_of(Path::new("/../other")), None);
+    }
+
+    #[test]
+    fn of_several_mounts_the_one_that_shows_most_is_taken() {
+        let text = "\
+50 40 0:32 /deep/group /mnt/some\\040place rw - cgroup2 none rw
+51 40 0:32 / /sys/fs/cgroup rw shared:4 - cgroup2 none rw
+52 40 0:32 /deep /mnt/other rw - cgroup2 none rw
+";
+        assert_eq!(
+            pick_mount(text).expect("found").point,
+            Path::new("/sys/fs/cgroup")
+        );
+        let escaped = pick_mount(text.lines().next().expect("a line")).expect("found");
+        assert_eq!(escaped.point, Path::new("/mnt/some place"));
+    }
+
+    #[test]
+    fn lines_that_make_no_sense_are_passed_over() {
+        assert_eq!(
+            pick_mount("\n - \na b c - cgroup\n1 2 3 / /x - cgroup2"),
+            None
+        );
+    }
+}

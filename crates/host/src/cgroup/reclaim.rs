@@ -1,0 +1,196 @@
+//! Reclaiming ahead of the limit: the kernel chooses the pages, our thread pays for it.
+//!
+//! **Owns** `memory.reclaim` (v2) and the dip of `memory.limit_in_bytes` (v1). **Does not own**
+//! when and how much.
+//!
+//! **Invariants**
+//! - R1: a dip never goes lower than one step ([`dip_step_bytes`]) below the budget.
+//! - R2: a dip is undone before the function returns, whatever happens, to the limit wanted *then*
+//!   (another thread may have raised it meanwhile).
+//! - R3: no dip while tasks wait for memory, and none while swap is full unless file pages suffice.
+//!
+//! On v1 the kernel lowers the limit only once usage has come below it; until then the old limit
+//! stands, so the group is squeezed for the moment between two writes of ours, not for as long as
+//! reclaim takes.
+
+use std::io;
+use std::sync::atomic::Ordering;
+
+use super::{BudgetGroup, CgroupError, ControlFile, GroupStats, ReclaimError, UNLIMITED};
+use crate::addr::PAGE_BYTES;
+
+/// No single dip asks for more, so that the limit is back up every few milliseconds.
+const DIP_CHUNK_BYTES: u64 = 8 << 20;
+/// A dip for file pages alone needs this many times what is asked on the kernel's lists.
+const FILE_MARGIN: u64 = 2;
+
+/// How far below its budget a group may be pushed on v1: 1 %, at most 8 MiB, at least a page.
+pub fn dip_step_bytes(budget_bytes: u64) -> u64 {
+    let step = (budget_bytes / 100).min(8 << 20);
+    (step - step % PAGE_BYTES).max(PAGE_BYTES)
+}
+
+impl BudgetGroup {
+    /// Has the kernel reclaim `bytes` of the group now, in this thread, and returns how many bytes
+    /// lower usage is afterwards (less than asked if the kernel found less; growth of the group in
+    /// between counts against it).
+    ///
+    /// On v1 it goes at most one step below the budget, in chunks, and stops there.
+    ///
+    /// # Errors
+    /// [`ReclaimError::NothingReclaimable`] if nothing at all could be freed: back off. The other
+    /// kinds of v1 are conditions under which a dip would do harm.
+    pub fn reclaim(&self, bytes: u64) -> Result<u64, ReclaimError> {
+        match &self.reclaim {
+            Some(file) => self.reclaim_v2(file, bytes),
+            None => self.reclaim_v1(bytes),
+        }
+    }
+
+    fn reclaim_v2(&self, file: &ControlFile, bytes: u64) -> Result<u64, ReclaimError> {
+        let before = self.usage_bytes()?;
+        let swappiness = *self
+            .reclaim_swappiness
+            .lock()
+            .unwrap_or_else(|e| e.into_inner());
+        let mut result = match swappiness {
+            Some(value) => file.write(&format!("{bytes} swappiness={value}")),
+            None => file.write(&bytes.to_string()),
+        };
+        if swappiness.is_some() && errno_of(&result) == Some(libc::EINVAL) {
+            // This kernel does not know the word.
+            *self
+                .reclaim_swappiness
+                .lock()
+                .unwrap_or_else(|e| e.into_inner()) = None;
+            result = file.write(&bytes.to_string());
+        }
+        let freed = before.saturating_sub(self.usage_bytes()?);
+        match errno_of(&result) {
+            None => Ok(freed.max(bytes)),
+            // EAGAIN: less than asked. EINTR: a signal for this thread.
+            Some(libc::EAGAIN | libc::EINTR) if freed > 0 => Ok(freed),
+            Some(libc::EAGAIN | libc::EINTR) => {
+                Err(ReclaimError::NothingReclaimable(self.path.clone()))
+            }
+            Some(errno) => {
+                let source = io::Error::from_raw_os_error(errno);
+                Err(CgroupError::io("writing", &file.path, source).into())
+            }
+        }
+    }
+
+    fn reclaim_v1(&self, bytes: u64) -> Result<u64, ReclaimError> {
+        let budget = self.budget_bytes().unwrap_or_else(|| self.wanted_limit());
+        if budget >= UNLIMITED {
+            return Err(ReclaimError::NoBudget(self.path.clone()));
+        }
+        let floor = budget.saturating_sub(dip_step_bytes(budget));
+        if self.is_under_oom()? {
+            return Err(ReclaimError::UnderOom(self.path.clone()));
+        }
+        self.check_swap(bytes)?;
+        let start = self.usage_bytes()?;
+        let goal = start.saturating_sub(bytes).max(floor);
+        if goal >= start {
+            return Err(ReclaimError::AtFloor(self.path.clone()));
+        }
+        let mut usage = start;
+        // The group may grow as fast as it is reclaimed: one pass over what was asked, no more.
+        let mut asked = 0;
+        while usage > goal && asked < bytes {
+            let target = usage.saturating_sub(DIP_CHUNK_BYTES).max(goal);
+            asked += usage - target;
+            let is_lowered = self.dip(target)?;
+            usage = self.usage_bytes()?;
+            if !is_lowered {
+                break;
+            }
+        }
+        match start.saturating_sub(usage) {
+            0 => Err(ReclaimError::NothingReclaimable(self.path.clone())),
+            freed => Ok(freed),
+        }
+    }
+
+    /// Lowers the limit to `target` and puts it back. `false`: the kernel did not get there.
+    fn dip(&self, target: u64) -> Result<bool, CgroupError> {
+        let guard = DipGuard(self);
+        let result = self
+            .limit
+            .write(&(target - target % PAGE_BYTES).to_string());
+        drop(guard);
+        let limit = self.limit_bytes()?;
+        if limit.unwrap_or(u64::MAX) < self.wanted_limit().min(UNLIMITED) {
+            // Never seen; trying again and saying so is better than a squeezed program.
+            self.write_wanted_limit()?;
+        }
+        match errno_of(&result) {
+            None => Ok(true),
+            // EBUSY: could not be reclaimed. EINTR: a signal for this thread.
+            Some(libc::EBUSY | libc::EINTR) => Ok(false),
+            Some(errno) => {
+                let source = io::Error::from_raw_os_error(errno);
+                Err(CgroupError::io("writing", &self.limit.path, source))
+            }
+        }
+    }
+
+    fn check_swap(&self, bytes: u64) -> Result<(), ReclaimError> {
+        if crate::swap::free_swap_bytes().unwrap_or(0) >= bytes {
+            return Ok(());
+        }
+        let GroupStats { lru_file_bytes, .. } = self.stats()?;
+        if lru_file_bytes.unwrap_or(0) >= bytes.saturating_mul(FILE_MARGIN) {
+            return Ok(());
+        }
+        Err(ReclaimError::SwapFull(self.path.clone()))
+    }
+}
+
+/// Puts the wanted limit back when it goes out of scope, a panic included.
+struct DipGuard<'a>(&'a BudgetGroup);
+
+impl Drop for DipGuard<'_> {
+    fn drop(&mut self) {
+        if let Err(error) = self.0.write_wanted_limit() {
+            // A deleted group has no limit to put back.
+            tracing::warn!("limit not put back: {error}");
+        }
+    }
+}
+
+impl BudgetGroup {
+    /// Writes the wanted limit until what was written is what is wanted.
+    pub(super) fn write_wanted_limit(&self) -> Result<(), CgroupError> {
+        loop {
+            let wanted = self.wanted_limit_bytes.load(Ordering::SeqCst);
+            self.limit
+                .write(&self.limit_text(wanted))
+                .map_err(|source| CgroupError::io("writing", &self.limit.path, source))?;
+            if self.wanted_limit_bytes.load(Ordering::SeqCst) == wanted {
+                return Ok(());
+            }
+        }
+    }
+}
+
+fn errno_of(result: &io::Result<()>) -> Option<i32> {
+    result
+        .as_ref()
+        .err()
+        .map(|error| error.raw_os_error().unwrap_or(libc::EIO))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_is_one_percent_at_most_8_mib_in_whole_pages() {
+        assert_eq!(dip_step_bytes(100 << 20), 1 << 20);
+        assert_eq!(dip_step_bytes(10 << 30), 8 << 20);
+        assert_eq!(dip_step_bytes(1 << 20), 8192);
+        assert_eq!(dip_step_bytes(4096), 4096);
+    }
+}

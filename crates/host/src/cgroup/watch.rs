@@ -1,0 +1,151 @@
+//! Being told instead of asking: out-of-memory and usage events as file descriptors to poll.
+//!
+//! **Owns** the eventfds of v1 (`cgroup.event_control`) and the inotify watch of v2
+//! (`memory.events`). **Does not own** the reaction.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::fs::inotify;
+
+use super::file::write_text;
+use super::stats::keyed_number;
+use super::{BudgetGroup, CgroupError, ControlFile, Version};
+
+/// What happened since the last time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OomEvents {
+    /// v1: tasks are waiting for memory right now; nothing moves until the limit is raised or the
+    /// decision is handed back. v2: always false, the kernel decides.
+    pub is_under_oom: bool,
+    /// Kills for want of memory since the watch was made.
+    pub nr_oom_kills: u64,
+    /// v2: how often an allocation met the limit since the watch was made; v1: `None`.
+    pub nr_limit_hits: Option<u64>,
+}
+
+/// Readable (poll `IN`) when the group ran out of memory; then call [`OomWatch::take`].
+#[derive(Debug)]
+pub struct OomWatch {
+    events: OwnedFd,
+    state: ControlFile,
+    version: Version,
+    kills_before: u64,
+    hits_before: u64,
+}
+
+impl OomWatch {
+    pub(super) fn new(group: &BudgetGroup) -> Result<OomWatch, CgroupError> {
+        let (events, state) = match group.version {
+            Version::V1 => {
+                let state = ControlFile::open_read(group.path.join("memory.oom_control"))?;
+                (register_eventfd(&group.path, &state, "")?, state)
+            }
+            Version::V2 => {
+                let state = ControlFile::open_read(group.path.join("memory.events"))?;
+                (watch_file(&state.path)?, state)
+            }
+        };
+        let mut watch = OomWatch {
+            events,
+            state,
+            version: group.version,
+            kills_before: 0,
+            hits_before: 0,
+        };
+        let now = watch.look()?;
+        watch.kills_before = now.nr_oom_kills;
+        watch.hits_before = now.nr_limit_hits.unwrap_or(0);
+        Ok(watch)
+    }
+
+    /// Clears the event and tells the state now.
+    ///
+    /// # Errors
+    /// [`CgroupError::Gone`] if the group was deleted.
+    pub fn take(&mut self) -> Result<OomEvents, CgroupError> {
+        drain(self.events.as_fd());
+        self.look()
+    }
+
+    fn look(&self) -> Result<OomEvents, CgroupError> {
+        let text = self.state.read()?;
+        let number = |name| keyed_number(&text, name).unwrap_or(0);
+        Ok(OomEvents {
+            is_under_oom: number("under_oom") == 1,
+            nr_oom_kills: number("oom_kill").saturating_sub(self.kills_before),
+            nr_limit_hits: match self.version {
+                Version::V1 => None,
+                Version::V2 => Some(number("max").saturating_sub(self.hits_before)),
+            },
+        })
+    }
+}
+
+impl AsFd for OomWatch {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.events.as_fd()
+    }
+}
+
+/// Readable (poll `IN`) when usage crossed a threshold, upwards or downwards (v1).
+#[derive(Debug)]
+pub struct UsageWatch {
+    events: OwnedFd,
+}
+
+impl UsageWatch {
+    pub(super) fn new(group: &BudgetGroup, bytes: u64) -> Result<UsageWatch, CgroupError> {
+        let events = register_eventfd(&group.path, &group.usage, &bytes.to_string())?;
+        Ok(UsageWatch { events })
+    }
+
+    /// Clears the event; whether there was one.
+    pub fn take(&self) -> bool {
+        drain(self.events.as_fd())
+    }
+}
+
+impl AsFd for UsageWatch {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.events.as_fd()
+    }
+}
+
+fn register_eventfd(
+    group: &Path,
+    file: &ControlFile,
+    argument: &str,
+) -> Result<OwnedFd, CgroupError> {
+    let control = group.join("cgroup.event_control");
+    let events = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+        .map_err(|errno| CgroupError::io("making an eventfd for", &control, errno.into()))?;
+    let command = format!(
+        "{} {} {argument}",
+        events.as_raw_fd(),
+        file.file().as_raw_fd()
+    );
+    write_text(&control, &command)?;
+    Ok(events)
+}
+
+fn watch_file(path: &Path) -> Result<OwnedFd, CgroupError> {
+    let watched = inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK)
+        .and_then(|events| {
+            inotify::add_watch(&events, path, inotify::WatchFlags::MODIFY)?;
+            Ok(events)
+        });
+    watched.map_err(|errno| CgroupError::io("watching", path, io::Error::from(errno)))
+}
+
+/// Reads what is there. An eventfd is empty after one read, an inotify queue after a few.
+fn drain(events: BorrowedFd<'_>) -> bool {
+    let mut buffer = [0; 1024];
+    let mut has_event = false;
+    while rustix::io::read(events, &mut buffer).is_ok_and(|count| count > 0) {
+        has_event = true;
+    }
+    has_event
+}

@@ -1,0 +1,206 @@
+//! What `--swap` takes.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use crate::units::{Bytes, SizeError, parse_size};
+
+/// Smaller than this no swap device makes sense: the header and a page would be most of it.
+pub const SWAP_MIN_BYTES: u64 = 1 << 20;
+
+/// Which swap a run wants.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum SwapSpec {
+    /// What the machine has already.
+    #[default]
+    Existing,
+    /// A compressed device in memory.
+    Zram {
+        /// Its capacity before compression, and the most memory it may take.
+        size_bytes: u64,
+        /// One of those the device offers; `None`: its default.
+        algorithm: Option<String>,
+    },
+    /// A new file.
+    File {
+        /// Where; must not exist.
+        path: PathBuf,
+        /// Its size.
+        size_bytes: u64,
+    },
+    /// A new file behind the kernel's compressed cache.
+    Zswap {
+        /// Where; must not exist.
+        path: PathBuf,
+        /// Its size.
+        size_bytes: u64,
+    },
+}
+
+/// A `--swap` that can't be understood.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "invalid swap {text:?}: {why}; accepted are existing, zram:SIZE[,ALGORITHM], file:PATH:SIZE \
+     and zswap:PATH:SIZE, for example zram:2G,lz4"
+)]
+pub struct SwapSpecError {
+    /// What was given.
+    pub text: String,
+    /// What is wrong with it.
+    pub why: String,
+}
+
+impl FromStr for SwapSpec {
+    type Err = SwapSpecError;
+
+    fn from_str(text: &str) -> Result<SwapSpec, SwapSpecError> {
+        parse(text).map_err(|why| SwapSpecError {
+            text: text.to_owned(),
+            why,
+        })
+    }
+}
+
+fn parse(text: &str) -> Result<SwapSpec, String> {
+    let (kind, rest) = match text.split_once(':') {
+        Some((kind, rest)) => (kind, Some(rest)),
+        None => (text, None),
+    };
+    match (kind, rest) {
+        ("existing", None) => Ok(SwapSpec::Existing),
+        ("existing", Some(_)) => Err("existing takes nothing after it".to_owned()),
+        ("zram", Some(rest)) => {
+            let (size, algorithm) = match rest.split_once(',') {
+                Some((_, "")) => return Err("the algorithm is empty".to_owned()),
+                Some((size, algorithm)) => (size, Some(algorithm.to_owned())),
+                None => (rest, None),
+            };
+            Ok(SwapSpec::Zram {
+                size_bytes: parse_swap_size(size)?,
+                algorithm,
+            })
+        }
+        ("file", Some(rest)) => {
+            let (path, size_bytes) = parse_path_and_size(rest)?;
+            Ok(SwapSpec::File { path, size_bytes })
+        }
+        ("zswap", Some(rest)) => {
+            let (path, size_bytes) = parse_path_and_size(rest)?;
+            Ok(SwapSpec::Zswap { path, size_bytes })
+        }
+        ("zram", None) => Err("the size is missing".to_owned()),
+        ("file" | "zswap", None) => Err("the path and the size are missing".to_owned()),
+        _ => Err("the kind is unknown".to_owned()),
+    }
+}
+
+fn parse_swap_size(text: &str) -> Result<u64, String> {
+    let bytes =
+        parse_size(text).map_err(|SizeError { why, .. }| format!("size {text:?}: {why}"))?;
+    if bytes < SWAP_MIN_BYTES {
+        return Err(format!(
+            "size {text:?}: it is less than {}",
+            Bytes(SWAP_MIN_BYTES)
+        ));
+    }
+    Ok(bytes)
+}
+
+/// The size is after the last colon, so that a path may hold colons.
+fn parse_path_and_size(rest: &str) -> Result<(PathBuf, u64), String> {
+    let Some((path, size)) = rest.rsplit_once(':') else {
+        return Err("the size is missing".to_owned());
+    };
+    if path.is_empty() {
+        return Err("the path is empty".to_owned());
+    }
+    Ok((Path::new(path).to_owned(), parse_swap_size(size)?))
+}
+
+impl fmt::Display for SwapSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SwapSpec::Existing => f.write_str("existing"),
+            SwapSpec::Zram {
+                size_bytes,
+                algorithm: Some(algorithm),
+            } => write!(f, "zram:{size_bytes},{algorithm}"),
+            SwapSpec::Zram { size_bytes, .. } => write!(f, "zram:{size_bytes}"),
+            SwapSpec::File { path, size_bytes } => {
+                write!(f, "file:{}:{size_bytes}", path.display())
+            }
+            SwapSpec::Zswap { path, size_bytes } => {
+                write!(f, "zswap:{}:{size_bytes}", path.display())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_is_understood_and_prints_back() {
+        for (text, spec) in [
+            ("existing", SwapSpec::Existing),
+            (
+                "zram:2G",
+                SwapSpec::Zram {
+                    size_bytes: 2 << 30,
+                    algorithm: None,
+                },
+            ),
+            (
+                "zram:512M,lzo-rle",
+                SwapSpec::Zram {
+                    size_bytes: 512 << 20,
+                    algorithm: Some("lzo-rle".to_owned()),
+                },
+            ),
+            (
+                "file:/var/swap:with:colons:1.5GiB",
+                SwapSpec::File {
+                    path: PathBuf::from("/var/swap:with:colons"),
+                    size_bytes: 3 << 29,
+                },
+            ),
+            (
+                "zswap:relative/file:64M",
+                SwapSpec::Zswap {
+                    path: PathBuf::from("relative/file"),
+                    size_bytes: 64 << 20,
+                },
+            ),
+        ] {
+            let parsed: SwapSpec = text.parse().expect(text);
+            assert_eq!(parsed, spec);
+            assert_eq!(parsed.to_string().parse(), Ok(spec));
+        }
+    }
+
+    #[test]
+    fn nonsense_is_refused_with_its_reason() {
+        for (text, why) in [
+            ("", "kind is unknown"),
+            ("disk:1G", "kind is unknown"),
+            ("existing:1G", "nothing after"),
+            ("zram", "size is missing"),
+            ("zram:", "empty"),
+            ("zram:0", "zero"),
+            ("zram:-1G", "negative"),
+            ("zram:1G,", "algorithm is empty"),
+            ("zram:4096", "less than 1 MiB"),
+            ("zram:9999T", "absurd"),
+            ("file", "path and the size"),
+            ("file:/swap", "size is missing"),
+            ("file::1G", "path is empty"),
+            ("zswap:/swap:huge", "size \"huge\""),
+        ] {
+            let error = text.parse::<SwapSpec>().expect_err(text);
+            assert!(error.why.contains(why), "{text}: {error}");
+            assert!(error.to_string().contains("zram:2G,lz4"));
+        }
+    }
+}

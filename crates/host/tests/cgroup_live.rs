@@ -1,0 +1,495 @@
+//! Groups on the machine we run on, whichever version it mounts.
+
+mod support;
+
+use std::fs;
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use strata_host::cgroup::{
+    BudgetGroup, CgroupError, Manager, Offered, ReclaimError, Version, backstop_bytes,
+    dip_step_bytes,
+};
+use strata_host::keeper::Journal;
+use strata_host::swap::{SwapDevice, SwapSpec, free_swap_bytes};
+use support::{Hog, MIB, fresh_id};
+
+fn make(what: &str) -> BudgetGroup {
+    BudgetGroup::create(&fresh_id(what), Manager::ByHand, &Journal::none()).expect("a group")
+}
+
+fn zram(size: &str) -> Option<SwapDevice> {
+    let spec: SwapSpec = format!("zram:{size}").parse().expect("a spec");
+    SwapDevice::create(&spec, &Journal::none()).ok()
+}
+
+fn is_readable(fd: &impl AsFd, wait_ms: i64) -> bool {
+    let mut fds = [PollFd::new(fd, PollFlags::IN)];
+    let wait = Timespec {
+        tv_sec: wait_ms / 1000,
+        tv_nsec: (wait_ms % 1000) * 1_000_000,
+    };
+    poll(&mut fds, Some(&wait)).expect("poll") > 0
+}
+
+#[test]
+fn a_group_is_made_limited_read_and_removed() {
+    need_root_and_cgroup!("a_group_is_made_limited_read_and_removed");
+    let mut group = make("life");
+    let path = group.path().to_owned();
+    assert!(path.is_dir());
+    assert!(!group.is_attached());
+    assert_eq!(group.limit_bytes().expect("read"), None);
+
+    group.set_limit_bytes(Some(64 * MIB + 5)).expect("limited");
+    assert_eq!(group.limit_bytes().expect("read"), Some(64 * MIB));
+    let mut hog = Hog::filled(Some(&path), 20);
+    assert_eq!(group.processes().expect("read"), [hog.pid()]);
+    let usage = group.usage_bytes().expect("read");
+    assert!((20 * MIB..40 * MIB).contains(&usage), "{usage}");
+    let stats = group.stats().expect("read");
+    assert!(stats.anon_bytes.expect("offered") >= 19 * MIB);
+    assert!(stats.nr_pgfault.expect("offered") > 0);
+    assert_eq!(stats.nr_oom_kills, Some(0));
+    if let Some(peak) = group.peak_bytes().expect("read") {
+        assert!(peak >= 20 * MIB);
+    }
+    assert_eq!(hog.ask("touch").as_deref(), Some("ok"));
+
+    let refused = group.set_limit_bytes(Some(10 * MIB));
+    assert!(
+        matches!(refused, Err(CgroupError::LimitBelowUsage { .. })),
+        "{refused:?}"
+    );
+    let inhabited = group.remove().expect_err("somebody is in it");
+    assert!(
+        inhabited.to_string().contains(&hog.pid().to_string()),
+        "{inhabited}"
+    );
+    assert!(inhabited.to_string().contains("strata-host"), "{inhabited}");
+    assert!(hog.end().success(), "nobody was killed");
+    group.remove().expect("removed");
+    group.remove().expect("a second time is no error");
+    assert!(!path.exists());
+    assert!(matches!(group.usage_bytes(), Err(CgroupError::Gone(_))));
+}
+
+#[test]
+fn a_child_joins_through_an_inherited_descriptor() {
+    need_root_and_cgroup!("a_child_joins_through_an_inherited_descriptor");
+    use std::io::Write;
+    use std::process::{Command, Stdio};
+    let mut group = make("join");
+    let join = group.join_file().expect("opened");
+    // The shell writes 0 for itself, then becomes the program.
+    let mut child = Command::new("sh")
+        .args(["-c", "echo 0 >&1; exec cat >/dev/null"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::from(join))
+        .spawn()
+        .expect("sh runs");
+    let pid = child.id() as i32;
+    support::eventually("it is in the group", || {
+        group.processes().expect("read") == [pid]
+    });
+    child
+        .stdin
+        .take()
+        .expect("piped")
+        .write_all(b"x")
+        .expect("written");
+    assert!(child.wait().expect("waited").success());
+    group.remove().expect("removed");
+}
+
+#[test]
+fn reclaim_frees_what_was_asked_and_the_data_survives() {
+    need_root_and_cgroup!("reclaim_frees_what_was_asked_and_the_data_survives");
+    let Some(mut swap) = zram("256M") else {
+        support::skip(
+            "reclaim_frees_what_was_asked_and_the_data_survives",
+            "no zram",
+        );
+        return;
+    };
+    let mut group = make("reclaim");
+    let mut hog = Hog::filled(Some(group.path()), 100);
+    let before = group.usage_bytes().expect("read");
+    // Well above its budget: the limit waits above usage, and reclaim goes down towards the budget.
+    let budget = 60 * MIB;
+    group.set_budget_bytes(budget).expect("set");
+    let limit = group.limit_bytes().expect("read").expect("limited");
+    assert!(limit >= before, "usage is not cut into");
+    let freed = group.reclaim(20 * MIB).expect("reclaimed");
+    assert!(freed >= 18 * MIB, "{freed}");
+    assert_eq!(group.limit_bytes().expect("read"), Some(limit), "undone");
+    assert!(swap.used_bytes().expect("read") >= 15 * MIB);
+    let zram = swap.zram_stats().expect("read").expect("zram");
+    assert!(zram.memory_bytes > 0 && zram.memory_bytes < zram.original_bytes);
+    assert_eq!(swap.memory_bytes().expect("read") > 0, true);
+
+    while group.usage_bytes().expect("read") > budget {
+        group.reclaim(4 * MIB).expect("reclaimed");
+    }
+    assert_eq!(
+        group.settle_limit().expect("settled"),
+        backstop_bytes(budget)
+    );
+    assert_eq!(
+        hog.ask("touch").as_deref(),
+        Some("ok"),
+        "every page is right"
+    );
+    assert_eq!(group.oom_kills().expect("read"), Some(0));
+    assert!(group.stats().expect("read").swap_bytes.expect("offered") > 0);
+    assert!(hog.end().success());
+    group.remove().expect("removed");
+    swap.take_down().expect("down");
+}
+
+#[test]
+fn a_dip_stays_within_one_step_of_the_budget_and_is_always_undone() {
+    need_root_and_cgroup!("a_dip_stays_within_one_step_of_the_budget_and_is_always_undone");
+    let Some(mut swap) = zram("256M") else {
+        support::skip(
+            "a_dip_stays_within_one_step_of_the_budget_and_is_always_undone",
+            "no zram",
+        );
+        return;
+    };
+    let mut group = make("dip");
+    if group.version() == Version::V2 {
+        // v2 has no dip: the limit must not move at all. The same checks hold.
+        assert!(group.path().join("memory.reclaim").exists());
+    }
+    let budget = 80 * MIB;
+    group.set_budget_bytes(budget).expect("set");
+    let limit = backstop_bytes(budget);
+    // Above the budget, below the limit.
+    let mut hog = Hog::filled(Some(group.path()), 84);
+    let stop = AtomicBool::new(false);
+    let lowest = AtomicU64::new(u64::MAX);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                let now = group.limit_bytes().expect("read").unwrap_or(u64::MAX);
+                lowest.fetch_min(now, Ordering::Relaxed);
+            }
+        });
+        // Asking for far more than is allowed, while the program pulls its pages back.
+        let mut nr_reclaims = 0;
+        for _ in 0..20 {
+            hog.send("touch");
+            nr_reclaims += usize::from(group.reclaim(50 * MIB).is_ok());
+            assert_eq!(group.limit_bytes().expect("read"), Some(limit));
+            assert_eq!(hog.answer().as_deref(), Some("ok"));
+        }
+        assert!(nr_reclaims > 0);
+        stop.store(true, Ordering::Relaxed);
+    });
+    let lowest = lowest.load(Ordering::Relaxed);
+    match group.version() {
+        Version::V1 => {
+            let floor = budget - dip_step_bytes(budget);
+            assert!(lowest >= floor, "{lowest} < {floor}");
+            while group.reclaim(50 * MIB).is_ok() {}
+            let usage = group.usage_bytes().expect("read");
+            let slack = MIB; // pages the kernel keeps charged in each core's stock
+            assert!(usage + slack >= floor, "{usage} < {floor}");
+        }
+        Version::V2 => assert_eq!(lowest, limit),
+    }
+    assert!(hog.end().success());
+    group.remove().expect("removed");
+    swap.take_down().expect("down");
+}
+
+#[test]
+fn without_swap_a_group_of_anonymous_memory_says_that_nothing_can_go() {
+    need_root_and_cgroup!("without_swap_a_group_of_anonymous_memory_says_that_nothing_can_go");
+    if free_swap_bytes().expect("read") > 0 {
+        support::skip(
+            "without_swap_a_group_of_anonymous_memory_says_that_nothing_can_go",
+            "this machine has swap (or another test has now)",
+        );
+        return;
+    }
+    let mut group = make("noswap");
+    let hog = Hog::filled(Some(group.path()), 40);
+    group.set_budget_bytes(20 * MIB).expect("set");
+    match group.reclaim(10 * MIB) {
+        Err(ReclaimError::SwapFull(_)) => assert_eq!(group.version(), Version::V1),
+        Err(ReclaimError::NothingReclaimable(_)) => {}
+        // A few file pages of the program itself.
+        Ok(freed) => assert!(freed < 5 * MIB, "{freed}"),
+        Err(other) => panic!("{other}"),
+    }
+    assert!(hog.end().success(), "not killed");
+    group.remove().expect("removed");
+}
+
+#[test]
+fn an_attached_group_gets_every_value_back_and_stays() {
+    need_root_and_cgroup!("an_attached_group_gets_every_value_back_and_stays");
+    let mut made = make("attach");
+    made.set_limit_bytes(Some(200 * MIB)).expect("limited");
+    let before = snapshot(made.path());
+
+    let mut group = BudgetGroup::attach(made.path(), &Journal::none()).expect("attached");
+    assert!(group.is_attached());
+    group.set_limit_bytes(Some(400 * MIB)).expect("set");
+    assert_eq!(
+        group.limit_bytes().expect("read"),
+        Some(200 * MIB),
+        "never above what was there"
+    );
+    group.set_budget_bytes(100 * MIB).expect("set");
+    assert_eq!(
+        group.limit_bytes().expect("read"),
+        Some(backstop_bytes(100 * MIB))
+    );
+    group.set_swappiness(10).expect("set");
+    let watch = group.watch_oom().expect("watched");
+    match group.set_pids_max(Some(50)) {
+        Ok(()) => {}
+        Err(CgroupError::NotOffered { .. }) => assert_eq!(group.version(), Version::V1),
+        Err(error) => panic!("{error}"),
+    }
+    assert_ne!(snapshot(made.path()), before);
+    drop(watch);
+    group.remove().expect("detached");
+    assert_eq!(snapshot(made.path()), before);
+    assert!(made.path().is_dir(), "an attached group is never removed");
+
+    let relative = made.name();
+    let again = BudgetGroup::attach(Path::new(&relative), &Journal::none());
+    assert_eq!(again.expect("by its name").path(), made.path());
+    made.remove().expect("removed");
+}
+
+/// Every setting of a group, and none of its counters.
+fn snapshot(group: &Path) -> Vec<(String, String)> {
+    [
+        "memory.limit_in_bytes",
+        "memory.swappiness",
+        "memory.oom_control",
+        "memory.max",
+        "memory.high",
+        "pids.max",
+        "cgroup.subtree_control",
+    ]
+    .iter()
+    .filter_map(|name| {
+        Some((
+            String::from(*name),
+            fs::read_to_string(group.join(name)).ok()?,
+        ))
+    })
+    .collect()
+}
+
+#[test]
+fn what_is_not_a_group_is_refused_with_its_reason() {
+    need_root_and_cgroup!("what_is_not_a_group_is_refused_with_its_reason");
+    for path in ["/no/such/group", "/", "../../proc", "/etc"] {
+        let error = BudgetGroup::attach(Path::new(path), &Journal::none()).expect_err(path);
+        assert!(
+            matches!(error, CgroupError::NotAGroup { .. }),
+            "{path}: {error}"
+        );
+    }
+    let error = BudgetGroup::create("a/b", Manager::ByHand, &Journal::none()).expect_err("a name");
+    assert!(matches!(error, CgroupError::BadName(_)), "{error}");
+}
+
+#[test]
+fn a_process_alone_in_its_group_is_found_there_and_company_is_noticed() {
+    need_root_and_cgroup!("a_process_alone_in_its_group_is_found_there_and_company_is_noticed");
+    let mut group = make("alone");
+    let one = Hog::filled(Some(group.path()), 1);
+    let found = BudgetGroup::of_process(one.pid(), &Journal::none()).expect("looked");
+    assert_eq!(found.expect("alone").path(), group.path());
+    let two = Hog::filled(Some(group.path()), 1);
+    assert!(
+        BudgetGroup::of_process(one.pid(), &Journal::none())
+            .expect("looked")
+            .is_none()
+    );
+    assert!(one.end().success() && two.end().success());
+    group.remove().expect("removed");
+}
+
+#[test]
+fn swappiness_is_taken_or_declined() {
+    need_root_and_cgroup!("swappiness_is_taken_or_declined");
+    let mut group = make("swappiness");
+    let offered = group.set_swappiness(10).expect("asked");
+    match group.version() {
+        Version::V1 => {
+            assert_eq!(offered, Offered::Yes);
+            let file = group.path().join("memory.swappiness");
+            assert_eq!(fs::read_to_string(file).expect("read").trim(), "10");
+        }
+        Version::V2 => {
+            let _ = group.reclaim(MIB);
+        }
+    }
+    group.remove().expect("removed");
+}
+
+#[test]
+fn a_program_at_its_limit_waits_and_goes_on_when_relieved() {
+    need_root_and_cgroup!("a_program_at_its_limit_waits_and_goes_on_when_relieved");
+    let mut group = make("oom");
+    if group.version() == Version::V2 {
+        support::skip(
+            "a_program_at_its_limit_waits_and_goes_on_when_relieved",
+            "v2 has no way to switch the OOM killer off",
+        );
+        group.remove().expect("removed");
+        return;
+    }
+    group.set_budget_bytes(50 * MIB).expect("set");
+    let mut watch = group.watch_oom().expect("watched");
+    // Whether another test has swap on or not: the program grows past what reclaim can give it.
+    let mut hog = Hog::start(Some(group.path()), 120);
+    let mut nr_relieved = 0;
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        assert!(Instant::now() < deadline, "relief does not help");
+        if is_readable(&watch, 50) {
+            let events = watch.take().expect("read");
+            assert_eq!(events.nr_oom_kills, 0);
+        }
+        if group.is_under_oom().expect("read") {
+            nr_relieved += 1;
+            assert!(group.relieve(8 * MIB).expect("raised") == 8 * MIB);
+        }
+        let stats = group.stats().expect("read");
+        let held = stats.anon_bytes.unwrap_or(0) + stats.swap_bytes.unwrap_or(0);
+        if held >= 119 * MIB {
+            break;
+        }
+    }
+    assert_eq!(hog.answer().as_deref(), Some("ready"));
+    assert_eq!(hog.ask("touch").as_deref(), Some("ok"));
+    if free_swap_bytes().expect("read") == 0 {
+        assert!(nr_relieved > 0);
+    }
+    assert!(hog.end().success(), "not killed");
+    assert_eq!(group.oom_kills().expect("read"), Some(0));
+    // What was granted is taken back as usage falls.
+    assert_eq!(
+        group.settle_limit().expect("settled"),
+        backstop_bytes(50 * MIB)
+    );
+    group.remove().expect("removed");
+}
+
+#[test]
+fn an_oom_kill_is_noticed_and_counted() {
+    need_root_and_cgroup!("an_oom_kill_is_noticed_and_counted");
+    let mut group = make("kill");
+    group.set_limit_bytes(Some(16 * MIB)).expect("set");
+    limit_swap(group.path());
+    let mut watch = group.watch_oom().expect("watched");
+    group.hand_back_oom().expect("handed back");
+    let mut hog = Hog::start(Some(group.path()), 64);
+    assert_eq!(hog.answer(), None, "killed");
+    assert!(is_readable(&watch, 5000));
+    let events = watch.take().expect("read");
+    assert_eq!(events.nr_oom_kills, 1);
+    assert!(!events.is_under_oom);
+    assert_eq!(group.oom_kills().expect("read"), Some(1));
+    assert!(!is_readable(&watch, 0), "the event was cleared");
+    drop(hog);
+    let _ = fs::write(group.path().join("memory.memsw.limit_in_bytes"), "-1");
+    group.remove().expect("removed");
+}
+
+/// Other tests may have swap on; a group of ours must not escape there.
+fn limit_swap(group: &Path) {
+    let _ = fs::write(group.join("memory.swap.max"), "0");
+    let _ = fs::write(
+        group.join("memory.memsw.limit_in_bytes"),
+        (16 * MIB).to_string(),
+    );
+}
+
+#[test]
+fn crossing_a_threshold_wakes_an_idle_reader() {
+    need_root_and_cgroup!("crossing_a_threshold_wakes_an_idle_reader");
+    let mut group = make("threshold");
+    let watch = group.usage_watch(10 * MIB).expect("asked");
+    match group.version() {
+        Version::V2 => assert!(watch.is_none()),
+        Version::V1 => {
+            let watch = watch.expect("offered");
+            watch.take();
+            assert!(!is_readable(&watch, 50));
+            let hog = Hog::filled(Some(group.path()), 30);
+            assert!(is_readable(&watch, 5000));
+            assert!(watch.take());
+            assert!(hog.end().success());
+        }
+    }
+    group.remove().expect("removed");
+}
+
+#[test]
+fn a_group_deleted_under_us_is_gone_and_nothing_worse() {
+    need_root_and_cgroup!("a_group_deleted_under_us_is_gone_and_nothing_worse");
+    let mut group = make("deleted");
+    group.set_budget_bytes(50 * MIB).expect("set");
+    fs::remove_dir(group.path()).expect("removed by somebody else");
+    assert!(matches!(group.usage_bytes(), Err(CgroupError::Gone(_))));
+    assert!(matches!(group.stats(), Err(CgroupError::Gone(_))));
+    assert!(matches!(
+        group.set_limit_bytes(None),
+        Err(CgroupError::Gone(_))
+    ));
+    assert!(matches!(
+        group.reclaim(MIB),
+        Err(ReclaimError::Group(CgroupError::Gone(_)))
+    ));
+    group.restore().expect("nothing to put back");
+    group.remove().expect("nothing to remove");
+}
+
+#[test]
+fn a_controller_switched_on_for_a_group_is_switched_off_with_the_last_one() {
+    need_root_and_cgroup!("a_controller_switched_on_for_a_group_is_switched_off_with_the_last_one");
+    let test = "a_controller_switched_on_for_a_group_is_switched_off_with_the_last_one";
+    let mut one = make("first");
+    if one.version() == Version::V1 {
+        one.remove().expect("removed");
+        support::skip(test, "v1 has no subtree control");
+        return;
+    }
+    let parent = one.path().parent().expect("a parent").to_owned();
+    let control = parent.join("cgroup.subtree_control");
+    let read = || fs::read_to_string(&control).expect("read");
+    assert!(read().contains("memory"));
+    let was_on_before = !read().contains("pids");
+    let mut two = make("second");
+    one.remove().expect("removed");
+    assert!(
+        two.path().join("memory.max").exists(),
+        "the other keeps its limit"
+    );
+    two.remove().expect("removed");
+    if !was_on_before {
+        // The guest hands out memory at boot; pids only while a group of ours is there.
+        support::eventually("off with the last group", || {
+            !read().contains("pids")
+                || fs::read_dir(&parent)
+                    .expect("read")
+                    .flatten()
+                    .any(|e| e.file_name().to_string_lossy().starts_with("strata-"))
+        });
+    }
+}

@@ -1,0 +1,131 @@
+//! What the live tests of groups, swap and keeper share.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+pub(crate) const MIB: u64 = 1 << 20;
+pub(crate) const PROBE: &str = env!("CARGO_BIN_EXE_strata-host-probe");
+
+/// Says that a test can't run here, in the way the test runner counts.
+pub(crate) fn skip(test: &str, reason: &str) {
+    eprintln!("SKIPPED: {test}: {reason}");
+    if let Some(path) = std::env::var_os("STRATA_SKIP_LOG") {
+        let log = std::fs::OpenOptions::new()
+            .append(true)
+            .create(true)
+            .open(path);
+        if let Ok(mut log) = log {
+            let _ = writeln!(log, "{test}: {reason}");
+        }
+    }
+}
+
+/// Why the tests that change the system can't run, if they can't.
+pub(crate) fn obstacle() -> Option<String> {
+    if !rustix::process::geteuid().is_root() {
+        return Some("needs root".to_owned());
+    }
+    strata_host::cgroup::mounted_version()
+        .err()
+        .map(|error| error.to_string())
+}
+
+/// Returns from the test if it can't run here.
+#[macro_export]
+macro_rules! need_root_and_cgroup {
+    ($test:literal) => {
+        if let Some(reason) = support::obstacle() {
+            support::skip($test, &reason);
+            return;
+        }
+    };
+}
+
+/// A name no other test uses.
+pub(crate) fn fresh_id(what: &str) -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let next = NEXT.fetch_add(1, Ordering::Relaxed);
+    format!("test-{what}-{}-{next}", std::process::id())
+}
+
+/// Waits until `is_true`, 20 s at most (a guest is slow).
+pub(crate) fn eventually(what: &str, mut is_true: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !is_true() {
+        assert!(Instant::now() < deadline, "did not happen: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// A program that holds memory in a group.
+#[derive(Debug)]
+pub(crate) struct Hog {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    stdout: BufReader<ChildStdout>,
+}
+
+impl Hog {
+    /// Starts it without waiting for its memory; `group` `None`: where we are.
+    pub(crate) fn start(group: Option<&Path>, mib: u64) -> Hog {
+        let procs = group.map_or_else(
+            || "-".to_owned(),
+            |group| group.join("cgroup.procs").display().to_string(),
+        );
+        let mut child = Command::new(PROBE)
+            .args(["hog", &procs, &mib.to_string()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the probe runs");
+        Hog {
+            stdin: child.stdin.take(),
+            stdout: BufReader::new(child.stdout.take().expect("piped")),
+            child,
+        }
+    }
+
+    /// Starts it and waits until its memory is filled.
+    pub(crate) fn filled(group: Option<&Path>, mib: u64) -> Hog {
+        let mut hog = Hog::start(group, mib);
+        assert_eq!(hog.answer().as_deref(), Some("ready"));
+        hog
+    }
+
+    pub(crate) fn pid(&self) -> i32 {
+        self.child.id() as i32
+    }
+
+    pub(crate) fn send(&mut self, line: &str) {
+        let stdin = self.stdin.as_mut().expect("still open");
+        writeln!(stdin, "{line}").expect("it reads");
+    }
+
+    /// Its next word; `None` if it has ended.
+    pub(crate) fn answer(&mut self) -> Option<String> {
+        let mut line = String::new();
+        let count = self.stdout.read_line(&mut line).unwrap_or(0);
+        (count > 0).then(|| line.trim().to_owned())
+    }
+
+    pub(crate) fn ask(&mut self, line: &str) -> Option<String> {
+        self.send(line);
+        self.answer()
+    }
+
+    /// Lets it end.
+    pub(crate) fn end(mut self) -> ExitStatus {
+        drop(self.stdin.take());
+        self.child.wait().expect("waited")
+    }
+}
+
+impl Drop for Hog {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -10,10 +10,21 @@
 //! - I3: what was tried and what took effect are never the same counter.
 #![forbid(unsafe_code)]
 
+mod config;
+mod controller;
+mod folio;
 mod ids;
+mod list;
+mod lruvec;
+mod model;
+mod multigen;
 mod seam;
+mod shadow;
 
+pub use config::{Config, ConfigError};
 pub use ids::{FolioId, GenSeq, GroupId, Kind, NodeId, Order, TimeMs};
+pub use model::{KernelModel, UnknownModel};
+pub use multigen::MultiGen;
 pub use seam::{
     AccessVia, Ageing, Arrival, Cause, EvictBatch, GenerationView, GoneCause, GroupView, Isolated,
     Policy, PolicyError, ReclaimRequest, ReclaimStats, Shadow, Swappiness, Verdict,

@@ -66,7 +66,8 @@ pub enum GoneCause {
 
 /// What is kept of an evicted folio, so that its return can be judged; 31 bits, the mechanism stores it.
 ///
-/// See the reference, section 4.1: the token `min_seq << 2 | refs`, the workingset bit and the kind.
+/// Holds the kernel's token (oldest generation and accesses counted), the workingset bit, the kind
+/// and whose it was; its layout is in `shadow.rs`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Shadow(pub(crate) u32);
 
@@ -146,7 +147,7 @@ pub enum Verdict {
 pub struct ReclaimRequest {
     /// The group to take from.
     pub group: GroupId,
-    /// The most base pages to isolate.
+    /// Base pages to isolate; the last folio may overshoot, or a huge page could never go.
     pub nr_pages: u64,
     /// Balance of the kinds.
     pub swappiness: Swappiness,
@@ -181,7 +182,7 @@ pub enum Isolated {
 }
 
 /// Whether a walk is due before more is evicted (reference 2.1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Ageing {
     /// Enough generations are left.
     NotDue,
@@ -216,6 +217,42 @@ pub struct ReclaimStats {
     pub nr_rejected_pages: [u64; 7],
     /// Walks that advanced `max_seq` (a number of walks).
     pub nr_ageing_runs: u64,
+}
+
+impl std::ops::AddAssign for ReclaimStats {
+    fn add_assign(&mut self, other: ReclaimStats) {
+        fn add<const N: usize>(to: &mut [u64; N], more: [u64; N]) {
+            to.iter_mut().zip(more).for_each(|(to, more)| *to += more);
+        }
+        // Destructured, so that a new counter can't be forgotten here.
+        let ReclaimStats {
+            nr_scanned_pages,
+            nr_isolated_pages,
+            nr_evicted_pages,
+            nr_kernel_evicted_pages,
+            nr_refaulted_pages,
+            nr_refaulted_recent_pages,
+            nr_young_pages,
+            nr_promoted_pages,
+            nr_protected_pages,
+            nr_rejected_pages,
+            nr_ageing_runs,
+        } = other;
+        self.nr_scanned_pages += nr_scanned_pages;
+        self.nr_isolated_pages += nr_isolated_pages;
+        add(&mut self.nr_evicted_pages, nr_evicted_pages);
+        add(&mut self.nr_kernel_evicted_pages, nr_kernel_evicted_pages);
+        add(&mut self.nr_refaulted_pages, nr_refaulted_pages);
+        add(
+            &mut self.nr_refaulted_recent_pages,
+            nr_refaulted_recent_pages,
+        );
+        self.nr_young_pages += nr_young_pages;
+        self.nr_promoted_pages += nr_promoted_pages;
+        self.nr_protected_pages += nr_protected_pages;
+        add(&mut self.nr_rejected_pages, nr_rejected_pages);
+        self.nr_ageing_runs += nr_ageing_runs;
+    }
 }
 
 /// One generation as people see it.
@@ -255,6 +292,17 @@ pub enum PolicyError {
     /// All group numbers are taken.
     #[error("no more than {0} groups")]
     TooManyGroups(u16),
+    /// All numbers for a group on a node are taken.
+    #[error("no more than {0} groups times nodes")]
+    TooManyLruvecs(u32),
+    /// A folio larger than the table can describe.
+    #[error("a folio of order {} is too large: the largest order is {}", .order.0, .largest.0)]
+    OrderTooLarge {
+        /// The order asked for.
+        order: Order,
+        /// The largest there is.
+        largest: Order,
+    },
 }
 
 /// A reclaim policy: `MultiGen` here, the classic two lists behind the same door.

@@ -1,22 +1,47 @@
 //! Processes and their mappings, as `/proc` shows them.
 //!
+//! ```text
+//!   open(pid) -> Process      pidfd + start time + a grip on the address space (detects exec)
+//!   read_maps -> classify     RawMapping -> Mapping (what it is, whether it can be taken, why not)
+//!   ProcessTree::refresh      who appeared, who ended: descendants of a root, or a cgroup's list
+//!   usage, machine            rss / pss / faults / CPU of a process, memory of the machine
+//!   launch                    starting a command, waiting for it, passing signals on
+//! ```
+//!
 //! **Owns** a handle that survives pid reuse ([`Process`]), the reading and classification of
-//! mappings ([`Mapping`]), and following a tree of processes. **Does not own** page tables (`access`).
+//! mappings ([`Mapping`]), following a tree of processes ([`ProcessTree`]), memory and CPU figures,
+//! and launching. **Does not own** page tables (`access`), nor limits (`cgroup`).
+//!
+//! **Invariants**
+//! - I1: what was read through a [`Process`] belongs to the space it was opened on: reads by pid are
+//!   followed by a check that the pid is still held.
+//! - I2: a process that dies between being listed and being opened is no error.
+//! - I3: threads are not processes, and two processes that share one space are walked once.
+
+mod classify;
+mod handle;
+pub mod launch;
+mod machine;
+mod maps;
+mod pagemap;
+mod stat;
+mod tree;
+mod usage;
+mod vm_flags;
+
+use std::sync::Arc;
 
 use crate::addr::AddrRange;
 
-/// One address space, held so that a reused pid is never mistaken for it.
-#[derive(Debug)]
-pub struct Process {
-    pid: i32,
-}
-
-impl Process {
-    /// The thread-group id.
-    pub fn pid(&self) -> i32 {
-        self.pid
-    }
-}
+pub use classify::{MemoryDevices, classify};
+pub use handle::{Process, ProcessError};
+pub use machine::{MachineMemory, VmStat};
+pub use maps::{Device, MapsError, Perms, RawMapping, parse_maps};
+pub use pagemap::PagemapEntry;
+pub use stat::Stat;
+pub use tree::{ProcessTree, TreeChange};
+pub use usage::{MemoryUse, TreeUse, tree_memory, tree_rss_bytes};
+pub use vm_flags::VmFlags;
 
 /// What a mapping is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
@@ -36,6 +61,18 @@ pub enum MappingClass {
     Shmem,
 }
 
+impl MappingClass {
+    /// The kind of the pages that are not copies of their own: what eviction writes to swap is anon.
+    pub fn kind(self) -> strata_lru::Kind {
+        match self {
+            MappingClass::FilePrivate | MappingClass::FileShared => strata_lru::Kind::File,
+            MappingClass::Anon | MappingClass::Heap | MappingClass::Stack | MappingClass::Shmem => {
+                strata_lru::Kind::Anon
+            }
+        }
+    }
+}
+
 /// Why reclaim must leave a mapping alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -48,7 +85,7 @@ pub enum Unreclaimable {
     Special,
     /// `vdso`, `vvar`, `vsyscall`.
     Gate,
-    /// No access rights at all, so nothing is there.
+    /// No access rights at all: a reserve or a guard, as a rule nothing is there.
     NoAccess,
 }
 
@@ -63,8 +100,8 @@ pub struct Mapping {
     pub unreclaimable: Option<Unreclaimable>,
     /// Executable and backed by a file.
     pub is_exec_file: bool,
-    /// `MADV_SEQUENTIAL` or `MADV_RANDOM`: accesses through it don't count as recency.
+    /// False under `MADV_SEQUENTIAL` or `MADV_RANDOM`: accesses through it don't count as recency.
     pub has_recency: bool,
     /// Path or name as `/proc` prints it; empty for anonymous memory.
-    pub name: String,
+    pub name: Arc<str>,
 }

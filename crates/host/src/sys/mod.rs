@@ -3,5 +3,9 @@
 //! **Owns** thin safe wrappers, one operation each, errno turned into `io::Error`.
 //! **Does not own** policy or retries.
 
+pub(crate) mod madvise;
+pub(crate) mod process;
+pub(crate) mod spawn;
 #[expect(unsafe_code, reason = "system calls that no safe wrapper offers")]
 pub(crate) mod swap;
+pub(crate) mod users;

@@ -1,0 +1,76 @@
+//! What a run is asked for, as values.
+//!
+//! **Owns** the options of `strata run` once parsed, and the reasons a run can't start.
+//! **Does not own** their text form (the binary).
+
+use crate::access::AccessChoice;
+use crate::swap::SwapSpec;
+use std::path::PathBuf;
+use strata_lru::Swappiness;
+
+/// Who is to be managed.
+#[derive(Clone, Debug)]
+pub enum Target {
+    /// A command of our own; it gets a group of its own.
+    Command {
+        /// Looked up in `PATH`.
+        program: std::ffi::OsString,
+        /// Without the program's name.
+        args: Vec<std::ffi::OsString>,
+        /// Run as this user instead of ours.
+        user: Option<String>,
+    },
+    /// A running process; it stays in the group it is in.
+    Pid(i32),
+    /// An existing memory cgroup.
+    Cgroup(PathBuf),
+}
+
+/// Who takes the pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ActuatorChoice {
+    /// Pageout, and the kernel's batched reclaim while that can't keep up.
+    #[default]
+    Auto,
+    /// Exactly the pages the engine chose.
+    Pageout,
+    /// The kernel's batched reclaim ahead of the limit; the engine only watches.
+    Reclaim,
+}
+
+/// Who decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PolicyChoice {
+    /// The multi-generational LRU.
+    #[default]
+    Mglru,
+    /// Nobody: only the kernel's limit is set, the baseline of every comparison.
+    None,
+}
+
+/// Everything `strata run` needs to know.
+#[derive(Clone, Debug)]
+pub struct RunConfig {
+    /// Who.
+    pub target: Target,
+    /// How much memory it may use, bytes.
+    pub budget_bytes: u64,
+    /// Where anon pages go.
+    pub swap: SwapSpec,
+    /// Balance of anon and file.
+    pub swappiness: Swappiness,
+    /// A working set younger than this is not taken; milliseconds, 0 is off.
+    pub min_ttl_ms: u64,
+    /// How accesses are seen.
+    pub access: AccessChoice,
+    /// Who takes the pages.
+    pub actuator: ActuatorChoice,
+    /// Who decides.
+    pub policy: PolicyChoice,
+    /// Hold the budget over the tree's resident memory instead of in a cgroup.
+    pub no_cgroup: bool,
+    /// Decide, but change nothing (no limit, no swap, no eviction).
+    pub dry_run: bool,
+}

@@ -1,0 +1,208 @@
+//! The report of a run: every number with its unit in its name, serializable.
+//!
+//! **Owns** the schema (documented field by field in `docs/report.md`). **Does not own** how it is
+//! printed.
+//!
+//! **Invariants** I1: tried and applied are never the same field. I2: `None` means "not known here",
+//! never 0.
+
+use crate::access::{SourceInfo, WalkCost};
+use crate::control::{ActuatorChoice, PolicyChoice, WalkFindings};
+
+/// Version of the schema; grows when a field changes its meaning or goes.
+pub const REPORT_VERSION: u32 = 1;
+
+/// How the program ended.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(tag = "how", rename_all = "snake_case")]
+pub enum Ending {
+    /// By itself.
+    Exited {
+        /// Its status.
+        code: i32,
+    },
+    /// By a signal.
+    Signaled {
+        /// The signal's number.
+        signal: i32,
+        /// Whether the kernel's out-of-memory killer sent it.
+        is_oom_kill: bool,
+    },
+    /// It goes on; we have let go of it.
+    Detached,
+}
+
+impl Ending {
+    /// The status a shell would give: the program's own, or 128 + N.
+    pub fn exit_status(&self) -> u8 {
+        match *self {
+            Ending::Exited { code } => (code & 0xff) as u8,
+            Ending::Signaled { signal, .. } => (128 + signal).clamp(129, 255) as u8,
+            Ending::Detached => 0,
+        }
+    }
+}
+
+/// The budget and how it was kept, from samples of usage.
+#[derive(Clone, Debug, Default, serde::Serialize)]
+pub struct UsageReport {
+    /// What was asked for.
+    pub budget_bytes: u64,
+    /// Highest sample.
+    pub peak_bytes: u64,
+    /// Mean over time.
+    pub mean_bytes: u64,
+    /// Samples taken.
+    pub nr_samples: u64,
+    /// Time above the budget.
+    pub above_budget_ms: u64,
+    /// Time observed.
+    pub observed_ms: u64,
+    /// Where usage was read: `cgroup_v1`, `cgroup_v2` or `rss`.
+    pub measured_by: &'static str,
+}
+
+/// One generation at the end of the run.
+#[derive(Clone, Copy, Debug, serde::Serialize)]
+pub struct GenerationReport {
+    /// Its number.
+    pub seq: u64,
+    /// Since it was born.
+    pub age_ms: u64,
+    /// Anon bytes in it.
+    pub anon_bytes: u64,
+    /// File bytes in it.
+    pub file_bytes: u64,
+}
+
+/// Evictions; base pages.
+#[derive(Clone, Copy, Debug, Default, serde::Serialize)]
+pub struct EvictionReport {
+    /// Handed to the actuator.
+    pub nr_tried_pages: u64,
+    /// Left memory because we asked for exactly them.
+    pub nr_applied_pages: u64,
+    /// Left memory by the kernel's choice, as walks noticed.
+    pub nr_kernel_chosen_pages: u64,
+    /// Spared: accessed since the last walk.
+    pub nr_referenced_pages: u64,
+    /// Refused for now.
+    pub nr_busy_pages: u64,
+    /// Mapped by others too.
+    pub nr_shared_pages: u64,
+    /// Dirty file pages.
+    pub nr_dirty_pages: u64,
+    /// Locked or special.
+    pub nr_unevictable_pages: u64,
+    /// Gone before they were tried.
+    pub nr_gone_pages: u64,
+    /// Decided, not tried (dry run).
+    pub nr_not_tried_pages: u64,
+    /// Came back after an eviction.
+    pub nr_refaulted_pages: u64,
+    /// Of those, evicted within the last generations.
+    pub nr_refaulted_recent_pages: u64,
+    /// Bytes the kernel was asked to reclaim.
+    pub reclaim_asked_bytes: u64,
+    /// Bytes by which usage fell meanwhile.
+    pub reclaim_freed_bytes: u64,
+    /// Times nothing older than `min_ttl` was left.
+    pub nr_thrashing: u64,
+}
+
+/// What looking cost.
+#[derive(Clone, Copy, Debug, Default, serde::Serialize)]
+pub struct WalkReport {
+    /// Walks of the group.
+    pub nr_walks: u64,
+    /// Spaces walked in all.
+    pub nr_spaces: u64,
+    /// Spaces skipped because they had not run.
+    pub nr_spaces_skipped: u64,
+    /// Reading tables, in all.
+    pub cost: WalkCost,
+    /// Clearing accessed bits, in all.
+    pub clear_ns: u64,
+    /// What the last walk found.
+    pub last: WalkFindings,
+    /// Page-table entries visited for each page that left memory.
+    pub entries_per_freed_page: Option<f64>,
+}
+
+/// The kernel's own counters over the run (difference end minus start), for the group where it has
+/// one.
+#[derive(Clone, Copy, Debug, Default, serde::Serialize)]
+pub struct KernelReport {
+    /// Major faults.
+    pub nr_major_faults: Option<u64>,
+    /// Pages scanned by reclaim.
+    pub nr_scanned_pages: Option<u64>,
+    /// Pages freed by reclaim.
+    pub nr_freed_pages: Option<u64>,
+    /// Scanned for each page freed.
+    pub scanned_per_freed_page: Option<f64>,
+    /// Refaults of anon pages.
+    pub nr_refaulted_anon_pages: Option<u64>,
+    /// Refaults of file pages.
+    pub nr_refaulted_file_pages: Option<u64>,
+    /// Out-of-memory kills in the group.
+    pub nr_oom_kills: Option<u64>,
+}
+
+/// What it gained, everything it used counted against it; means over the run.
+#[derive(Clone, Copy, Debug, Default, serde::Serialize)]
+pub struct SavedReport {
+    /// Held out of memory: swapped out, or file pages evicted and not back.
+    pub evicted_bytes: u64,
+    /// Memory our zram device used.
+    pub zram_bytes: u64,
+    /// Strata's own resident memory, the keeper included.
+    pub strata_bytes: u64,
+    /// `evicted - zram - strata`; negative when it cost more than it gained.
+    pub net_bytes: i64,
+}
+
+/// Everything there is to say about a run.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct Report {
+    /// [`REPORT_VERSION`].
+    pub version: u32,
+    /// What was run or attached to.
+    pub target: String,
+    /// How it ended.
+    pub ending: Ending,
+    /// Wall time.
+    pub elapsed_ms: u64,
+    /// Nothing was changed.
+    pub is_dry_run: bool,
+    /// Who decided.
+    pub policy: PolicyChoice,
+    /// Who took the pages.
+    pub actuator: ActuatorChoice,
+    /// Why that one, in a sentence.
+    pub actuator_reason: String,
+    /// Who saw the accesses.
+    pub access: Option<SourceInfo>,
+    /// The budget.
+    pub usage: UsageReport,
+    /// Accessed between the last two walks; `None` without walks.
+    pub working_set_bytes: Option<u64>,
+    /// At the end, oldest first.
+    pub generations: Vec<GenerationReport>,
+    /// Evictions.
+    pub eviction: EvictionReport,
+    /// Walks.
+    pub walks: WalkReport,
+    /// The kernel's counters.
+    pub kernel: KernelReport,
+    /// The gain.
+    pub saved: SavedReport,
+    /// CPU time of Strata and its keeper.
+    pub strata_cpu_ms: u64,
+    /// The same, as a share of the time observed, percent.
+    pub strata_cpu_percent: f64,
+    /// Processes managed at any time.
+    pub nr_processes: u64,
+    /// What went wrong without stopping the run, and what was left behind.
+    pub warnings: Vec<String>,
+}

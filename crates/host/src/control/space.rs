@@ -1,0 +1,362 @@
+//! One address space under management, and what a walk of it tells the engine.
+//!
+//! **Owns** the tables of a space and the translation of a [`TableRecord`] into the engine's events:
+//! appeared, accessed, gone. **Does not own** reading the tables (`access`) or choosing (`engine`).
+//!
+//! **Invariants**
+//! - I1: every tracked page has exactly one folio, and that folio's place is this page.
+//! - I2: nothing is said of a folio whose verdict is to come, but that it was accessed.
+
+use super::bits;
+use super::places::{Places, SpaceNo};
+use super::table::Table;
+use crate::access::{Bits512, TableRecord, TableShape};
+use crate::addr::{AddrRange, PAGE_BYTES, TABLE_BYTES, TABLE_ENTRIES, TableNo};
+use crate::process::{Mapping, MappingClass, Process};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use strata_lru::{
+    AccessVia, Arrival, Cause, FolioId, GoneCause, GroupId, Kind, NodeId, Order, Policy,
+};
+
+/// What one walk of one space found; base pages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct WalkFindings {
+    /// Present and reclaimable, by kind (anon, file).
+    pub nr_resident_pages: [u64; 2],
+    /// Accessed since the last walk, by kind.
+    pub nr_young_pages: [u64; 2],
+    /// New since the last walk.
+    pub nr_appeared_pages: u64,
+    /// Of those, back after an eviction.
+    pub nr_refaulted_pages: u64,
+    /// Gone since the last walk, taken by the kernel.
+    pub nr_reclaimed_pages: u64,
+    /// Gone since the last walk, given back by the program.
+    pub nr_freed_pages: u64,
+    /// Present but locked, hugetlb or special.
+    pub nr_unreclaimable_pages: u64,
+    /// Present but not managed, because the folio table is full.
+    pub nr_untracked_pages: u64,
+}
+
+impl WalkFindings {
+    /// Adds another space's findings.
+    pub fn add(&mut self, other: &WalkFindings) {
+        for kind in Kind::ALL {
+            self.nr_resident_pages[kind.index()] += other.nr_resident_pages[kind.index()];
+            self.nr_young_pages[kind.index()] += other.nr_young_pages[kind.index()];
+        }
+        self.nr_appeared_pages += other.nr_appeared_pages;
+        self.nr_refaulted_pages += other.nr_refaulted_pages;
+        self.nr_reclaimed_pages += other.nr_reclaimed_pages;
+        self.nr_freed_pages += other.nr_freed_pages;
+        self.nr_unreclaimable_pages += other.nr_unreclaimable_pages;
+        self.nr_untracked_pages += other.nr_untracked_pages;
+    }
+}
+
+/// An address space and its pages.
+#[derive(Debug)]
+pub(super) struct Space {
+    /// The process it is read and reclaimed through.
+    pub process: Arc<Process>,
+    /// Tells spaces apart: sharers of one space have the same, and exec changes it.
+    pub identity: u64,
+    /// CPU time of the process at the last walk, to skip spaces that have not run; nanoseconds.
+    pub cpu_ns_at_walk: Option<u64>,
+    /// What the last walk found.
+    pub findings: WalkFindings,
+    tables: BTreeMap<TableNo, Table>,
+    epoch: u32,
+}
+
+/// The engine's side of a walk: who is told.
+#[derive(Debug)]
+pub(super) struct Engine<'a> {
+    pub policy: &'a mut dyn Policy,
+    pub group: GroupId,
+    pub places: &'a mut Places,
+}
+
+impl Space {
+    /// A space nothing is known of yet.
+    pub(super) fn new(process: Arc<Process>, identity: u64) -> Space {
+        Space {
+            process,
+            identity,
+            cpu_ns_at_walk: None,
+            findings: WalkFindings::default(),
+            tables: BTreeMap::new(),
+            epoch: 0,
+        }
+    }
+
+    /// Starts a walk over `mappings`, sorted by address.
+    pub(super) fn walk<'a>(
+        &'a mut self,
+        number: SpaceNo,
+        mappings: &'a [Mapping],
+        engine: Engine<'a>,
+    ) -> SpaceWalk<'a> {
+        self.epoch = self.epoch.wrapping_add(1);
+        self.findings = WalkFindings::default();
+        SpaceWalk { space: self, number, mappings, cursor: 0, engine, young: Vec::new() }
+    }
+
+    /// The table that maps `addr`, if anything is known of it.
+    pub(super) fn table_mut(&mut self, addr: u64) -> Option<&mut Table> {
+        self.tables.get_mut(&TableNo::containing(addr))
+    }
+
+    /// Every folio of the space is gone with it.
+    pub(super) fn forget(&mut self, engine: &mut Engine<'_>) {
+        for (_, mut table) in std::mem::take(&mut self.tables) {
+            for index in bits::ones(table.tracked) {
+                let folio = table.folio(index);
+                if !engine.places.is_in_flight(folio) {
+                    engine.policy.gone(folio, GoneCause::Freed);
+                }
+            }
+            table.tracked = bits::NONE;
+        }
+    }
+
+    /// Visits every tracked page: its address and folio.
+    #[cfg(test)]
+    pub(super) fn tracked(&self) -> impl Iterator<Item = (u64, FolioId)> {
+        self.tables.iter().flat_map(|(no, table)| {
+            bits::ones(table.tracked).map(|index| (no.entry_addr(index), table.folio(index)))
+        })
+    }
+
+    /// Base pages that were evicted and are not back.
+    pub(super) fn nr_shadow_pages(&self) -> u64 {
+        self.tables
+            .values()
+            .map(|table| {
+                let scale = if table.is_huge { TABLE_ENTRIES as u64 } else { 1 };
+                bits::count(table.shadowed) * scale
+            })
+            .sum()
+    }
+
+    /// Heap bytes in use.
+    pub(super) fn memory_bytes(&self) -> u64 {
+        self.tables.values().map(Table::memory_bytes).sum()
+    }
+}
+
+/// A walk in progress; records come in address order.
+#[derive(Debug)]
+pub(super) struct SpaceWalk<'a> {
+    space: &'a mut Space,
+    number: SpaceNo,
+    mappings: &'a [Mapping],
+    cursor: usize,
+    engine: Engine<'a>,
+    young: Vec<AddrRange>,
+}
+
+impl SpaceWalk<'_> {
+    /// Takes in one table.
+    pub(super) fn record(&mut self, record: &TableRecord) {
+        let start = record.table.start();
+        while self.mappings.get(self.cursor).is_some_and(|m| m.range.end <= start) {
+            self.cursor += 1;
+        }
+        let mut table = self.space.tables.remove(&record.table).unwrap_or_else(Table::new);
+        self.apply(record, &mut table);
+        table.epoch = self.space.epoch;
+        if !table.is_empty() {
+            self.space.tables.insert(record.table, table);
+        }
+    }
+
+    /// Ends the walk: tables that were not reported hold nothing any more. Returns the ranges found
+    /// young, sorted and merged.
+    pub(super) fn finish(mut self) -> Vec<AddrRange> {
+        let epoch = self.space.epoch;
+        let stale: Vec<TableNo> = self
+            .space
+            .tables
+            .iter()
+            .filter(|(_, table)| table.epoch != epoch)
+            .map(|(&no, _)| no)
+            .collect();
+        self.cursor = 0;
+        for no in stale {
+            self.record(&empty_record(no));
+        }
+        std::mem::take(&mut self.young)
+    }
+
+    fn apply(&mut self, record: &TableRecord, table: &mut Table) {
+        let is_huge = record.shape == TableShape::Huge;
+        let anything = !bits::is_empty(record.present);
+        if anything && is_huge != table.is_huge {
+            if self.any_in_flight(table) {
+                return;
+            }
+            self.drop_pages(table, table.tracked, GoneCause::Freed);
+            table.shadowed = bits::NONE;
+            table.is_huge = is_huge;
+        }
+        let mut covered = bits::NONE;
+        let mut at = self.cursor;
+        while let Some(mapping) = self.mappings.get(at) {
+            if mapping.range.start >= record.table.start() + TABLE_BYTES {
+                break;
+            }
+            let mask = if table.is_huge { bits::run(0, 1) } else { entries(mapping, record.table) };
+            if mapping.unreclaimable.is_some() {
+                let present = bits::and(record.present, mask);
+                let scale = if table.is_huge { Order::PMD.nr_pages() } else { 1 };
+                self.space.findings.nr_unreclaimable_pages += bits::count(present) * scale;
+            } else {
+                covered = bits::or(covered, mask);
+                self.apply_mapping(record, table, mapping, mask);
+            }
+            at += 1;
+        }
+        self.drop_pages(table, bits::without(table.tracked, covered), GoneCause::Freed);
+        table.shadowed = bits::and(table.shadowed, covered);
+    }
+
+    fn apply_mapping(
+        &mut self,
+        record: &TableRecord,
+        table: &mut Table,
+        mapping: &Mapping,
+        mask: Bits512,
+    ) {
+        let held = bits::or(record.present, bits::or(record.protnone, record.migrating));
+        let lost = bits::without(bits::and(table.tracked, mask), held);
+        let may_be_refilled = keeps_backing(mapping.class);
+        let reclaimed = if may_be_refilled { lost } else { bits::and(lost, record.swapped) };
+        self.drop_pages(table, reclaimed, GoneCause::Reclaimed);
+        self.drop_pages(table, bits::without(lost, reclaimed), GoneCause::Freed);
+        if !may_be_refilled {
+            let stale = bits::without(bits::and(table.shadowed, mask), held);
+            table.shadowed = bits::without(table.shadowed, bits::without(stale, record.swapped));
+        }
+
+        let present = bits::and(record.present, mask);
+        for index in bits::ones(bits::without(present, table.tracked)) {
+            self.appear(record, table, mapping, index);
+        }
+
+        let order = if table.is_huge { Order::PMD } else { Order::BASE };
+        let accessed = bits::and(record.accessed, mask);
+        for index in bits::ones(bits::and(present, table.tracked)) {
+            let folio = table.folio(index);
+            let kind = self.engine.policy.kind(folio).index();
+            self.space.findings.nr_resident_pages[kind] += order.nr_pages();
+            if bits::has(accessed, index) {
+                self.space.findings.nr_young_pages[kind] += order.nr_pages();
+                if mapping.has_recency {
+                    self.engine.policy.accessed(folio, AccessVia::PageTable);
+                }
+            }
+        }
+        for index in bits::ones(accessed) {
+            self.push_young(record.table.entry_addr(index), order);
+        }
+    }
+
+    fn appear(&mut self, record: &TableRecord, table: &mut Table, mapping: &Mapping, index: usize) {
+        let order = if table.is_huge { Order::PMD } else { Order::BASE };
+        let is_accessed = bits::has(record.accessed, index);
+        let shadow = table.shadow(index);
+        let arrival = Arrival {
+            group: self.engine.group,
+            node: NodeId(0),
+            kind: kind_of(mapping.class, bits::has(record.dirty, index)),
+            order,
+            cause: if is_accessed && mapping.has_recency { Cause::Fault } else { Cause::Prefetch },
+            shadow,
+            is_exec: mapping.is_exec_file,
+        };
+        match self.engine.policy.appeared(arrival) {
+            Ok(folio) => {
+                table.track(index, folio);
+                self.engine.places.put(folio, self.number, record.table.entry_addr(index));
+                self.space.findings.nr_appeared_pages += order.nr_pages();
+                if shadow.is_some() {
+                    self.space.findings.nr_refaulted_pages += order.nr_pages();
+                }
+            }
+            Err(_) => self.space.findings.nr_untracked_pages += order.nr_pages(),
+        }
+    }
+
+    fn drop_pages(&mut self, table: &mut Table, pages: Bits512, cause: GoneCause) {
+        let order = if table.is_huge { Order::PMD } else { Order::BASE };
+        for index in bits::ones(pages) {
+            let folio = table.folio(index);
+            if self.engine.places.is_in_flight(folio) {
+                continue;
+            }
+            let shadow = self.engine.policy.gone(folio, cause);
+            table.untrack(index, shadow);
+            match cause {
+                GoneCause::Reclaimed => {
+                    self.space.findings.nr_reclaimed_pages += order.nr_pages();
+                }
+                GoneCause::Freed => self.space.findings.nr_freed_pages += order.nr_pages(),
+            }
+        }
+    }
+
+    fn any_in_flight(&self, table: &Table) -> bool {
+        bits::ones(table.tracked).any(|index| self.engine.places.is_in_flight(table.folio(index)))
+    }
+
+    fn push_young(&mut self, addr: u64, order: Order) {
+        let end = addr + order.nr_pages() * PAGE_BYTES;
+        match self.young.last_mut() {
+            Some(last) if last.end == addr => last.end = end,
+            _ => self.young.push(AddrRange::new(addr, end)),
+        }
+    }
+}
+
+fn empty_record(table: TableNo) -> TableRecord {
+    TableRecord {
+        table,
+        shape: TableShape::Pages,
+        present: bits::NONE,
+        accessed: bits::NONE,
+        dirty: bits::NONE,
+        swapped: bits::NONE,
+        special: bits::NONE,
+        protnone: bits::NONE,
+        migrating: bits::NONE,
+    }
+}
+
+/// The entries of `table` that `mapping` covers.
+fn entries(mapping: &Mapping, table: TableNo) -> Bits512 {
+    let start = mapping.range.start.max(table.start()) - table.start();
+    let end = mapping.range.end.min(table.start() + TABLE_BYTES).saturating_sub(table.start());
+    bits::run((start / PAGE_BYTES) as usize, end.div_ceil(PAGE_BYTES) as usize)
+}
+
+/// Whether an absent page of such a mapping may still be held elsewhere (page cache, tmpfs), so that
+/// its absence says "reclaimed" and not "freed".
+fn keeps_backing(class: MappingClass) -> bool {
+    match class {
+        MappingClass::FilePrivate | MappingClass::FileShared | MappingClass::Shmem => true,
+        MappingClass::Anon | MappingClass::Heap | MappingClass::Stack => false,
+    }
+}
+
+/// A dirty page of a private file mapping is a copy, hence anon; a clean one is taken for the
+/// file's, which is wrong for a copy that was swapped in and only read since.
+fn kind_of(class: MappingClass, is_dirty: bool) -> Kind {
+    match class {
+        MappingClass::FileShared => Kind::File,
+        MappingClass::FilePrivate if !is_dirty => Kind::File,
+        _ => Kind::Anon,
+    }
+}

@@ -1,0 +1,72 @@
+//! One 2 MiB table of a managed space, page by page: which folio is there, which shadow is left.
+//!
+//! **Owns** the two bitmaps that give the slots their meaning. **Does not own** the engine's state.
+//!
+//! **Invariants** I1: a page is tracked or shadowed, never both. I2: a huge table tracks page 0 only.
+
+use super::bits;
+use super::slots::Slots;
+use crate::access::Bits512;
+use strata_lru::{FolioId, Shadow};
+
+/// What is known of the pages of one table.
+#[derive(Debug)]
+pub(super) struct Table {
+    /// Pages that hold a folio of the engine.
+    pub tracked: Bits512,
+    /// Pages that held one and were evicted.
+    pub shadowed: Bits512,
+    /// One folio of order 9 in place of 512 pages.
+    pub is_huge: bool,
+    /// The walk that reported it last.
+    pub epoch: u32,
+    slots: Slots,
+}
+
+impl Table {
+    /// Nothing known yet.
+    pub(super) fn new() -> Table {
+        Table { tracked: bits::NONE, shadowed: bits::NONE, is_huge: false, epoch: 0, slots: Slots::new() }
+    }
+
+    /// The folio at a tracked page.
+    pub(super) fn folio(&self, index: usize) -> FolioId {
+        debug_assert!(bits::has(self.tracked, index));
+        FolioId(self.slots.get(index))
+    }
+
+    /// The shadow at a page, if one is left.
+    pub(super) fn shadow(&self, index: usize) -> Option<Shadow> {
+        bits::has(self.shadowed, index)
+            .then(|| Shadow::from_bits_truncate(self.slots.get(index)))
+    }
+
+    /// A folio is there now.
+    pub(super) fn track(&mut self, index: usize, folio: FolioId) {
+        bits::remove(&mut self.shadowed, index);
+        bits::insert(&mut self.tracked, index);
+        self.slots.set(index, folio.0);
+    }
+
+    /// The folio is gone and left this behind.
+    pub(super) fn untrack(&mut self, index: usize, shadow: Option<Shadow>) {
+        bits::remove(&mut self.tracked, index);
+        match shadow {
+            Some(shadow) => {
+                bits::insert(&mut self.shadowed, index);
+                self.slots.set(index, shadow.to_bits());
+            }
+            None => bits::remove(&mut self.shadowed, index),
+        }
+    }
+
+    /// Whether nothing is worth remembering.
+    pub(super) fn is_empty(&self) -> bool {
+        bits::is_empty(self.tracked) && bits::is_empty(self.shadowed)
+    }
+
+    /// Heap bytes in use, the table itself included.
+    pub(super) fn memory_bytes(&self) -> u64 {
+        size_of::<Table>() as u64 + self.slots.memory_bytes()
+    }
+}

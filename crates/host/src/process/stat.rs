@@ -1,0 +1,88 @@
+//! `/proc/PID/stat`: the figures of a process that are cheap to have.
+//!
+//! **Owns** the field positions (proc(5)); the command name may hold spaces and parentheses, so
+//! fields are counted from the last one. **Does not own** reading the file.
+
+/// The fields of `/proc/PID/stat` that Strata uses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stat {
+    /// Command name, at most 15 bytes.
+    pub comm: String,
+    /// State letter: `R` running, `S` sleeping, `D` in I/O, `T` stopped, `Z` zombie, ...
+    pub state: char,
+    /// The parent's pid.
+    pub ppid: i32,
+    /// Kernel thread?
+    pub is_kernel_thread: bool,
+    /// Minor faults, whole thread group.
+    pub nr_minor_faults: u64,
+    /// Major faults, whole thread group.
+    pub nr_major_faults: u64,
+    /// User and system CPU time, clock ticks (10 ms).
+    pub cpu_ticks: u64,
+    /// When it started, clock ticks after boot: pid and start time name a process for good.
+    pub start_ticks: u64,
+    /// Resident pages by the kernel's approximate counters.
+    pub rss_pages: u64,
+    /// Bottom of the main stack: differs between two programs run one after the other in a pid.
+    pub start_stack: u64,
+}
+
+/// `PF_KTHREAD` of the kernel's task flags.
+const PF_KTHREAD: u64 = 0x0020_0000;
+
+impl Stat {
+    /// Parses one line; `None` if it is not in the format of proc(5).
+    pub fn parse(text: &str) -> Option<Stat> {
+        let open = text.find('(')?;
+        let close = text.rfind(')')?;
+        let comm = text.get(open + 1..close)?.to_owned();
+        // fields[0] is field 3 of proc(5).
+        let fields: Vec<&str> = text.get(close + 1..)?.split_ascii_whitespace().collect();
+        let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
+        Some(Stat {
+            comm,
+            state: fields.first()?.chars().next()?,
+            ppid: fields.get(1)?.parse().ok()?,
+            is_kernel_thread: number(9)? & PF_KTHREAD != 0,
+            nr_minor_faults: number(10)?,
+            nr_major_faults: number(12)?,
+            cpu_ticks: number(14)?.checked_add(number(15)?)?,
+            start_ticks: number(22)?,
+            rss_pages: number(24)?,
+            start_stack: number(28)?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINE: &str = "77 (a (b) c) d) S 12 77 77 0 -1 4194560 101 202 303 404 5 6 7 8 20 0 1 0 \
+                        4242 1000000 555 18446744073709551615 1 2 140000 0 0 0 0 0 0 0 0 0 17 0 0 0";
+
+    #[test]
+    fn a_name_full_of_parentheses_does_not_shift_the_fields() {
+        let stat = Stat::parse(LINE).unwrap();
+        assert_eq!(stat.comm, "a (b) c) d");
+        assert_eq!((stat.state, stat.ppid), ('S', 12));
+        assert_eq!((stat.nr_minor_faults, stat.nr_major_faults), (101, 303));
+        assert_eq!((stat.cpu_ticks, stat.start_ticks), (11, 4242));
+        assert_eq!((stat.rss_pages, stat.start_stack), (555, 140_000));
+        assert!(!stat.is_kernel_thread);
+    }
+
+    #[test]
+    fn kernel_threads_are_told_by_their_flag() {
+        let text = LINE.replace("4194560", "2129984");
+        assert!(Stat::parse(&text).unwrap().is_kernel_thread);
+    }
+
+    #[test]
+    fn half_a_line_is_no_process() {
+        assert_eq!(Stat::parse("77 (x) S 12 77"), None);
+        assert_eq!(Stat::parse(")("), None);
+        assert_eq!(Stat::parse(""), None);
+    }
+}

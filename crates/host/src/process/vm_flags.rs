@@ -1,0 +1,81 @@
+//! The kernel's flags of one mapping, as far as reclaim has to know them.
+//!
+//! **Owns** the bit values (`VM_*`, stable on x86-64 since long before 6.1) and the two-letter names
+//! of `/proc/PID/smaps`. **Does not own** what follows from a flag (`classify`).
+
+use std::fmt;
+
+/// `vm_flags` of a mapping, the bits as the kernel has them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct VmFlags(pub u64);
+
+impl VmFlags {
+    /// Shared with every other mapper of the same object.
+    pub const SHARED: VmFlags = VmFlags(0x8);
+    /// Page frames without `struct page` rules (device memory).
+    pub const PFNMAP: VmFlags = VmFlags(0x400);
+    /// `mlock`ed.
+    pub const LOCKED: VmFlags = VmFlags(0x2000);
+    /// Memory-mapped I/O.
+    pub const IO: VmFlags = VmFlags(0x4000);
+    /// `MADV_SEQUENTIAL`.
+    pub const SEQ_READ: VmFlags = VmFlags(0x8000);
+    /// `MADV_RANDOM`.
+    pub const RAND_READ: VmFlags = VmFlags(0x1_0000);
+    /// `mremap` may not grow it (set by drivers on what they map).
+    pub const DONTEXPAND: VmFlags = VmFlags(0x4_0000);
+    /// hugetlbfs pages.
+    pub const HUGETLB: VmFlags = VmFlags(0x40_0000);
+    /// Page frames and ordinary pages mixed.
+    pub const MIXEDMAP: VmFlags = VmFlags(0x1000_0000);
+
+    /// The names `smaps` prints after `VmFlags:`; names that mean nothing to reclaim are left out.
+    const SMAPS_NAMES: [(&'static str, VmFlags); 9] = [
+        ("sh", VmFlags::SHARED),
+        ("pf", VmFlags::PFNMAP),
+        ("lo", VmFlags::LOCKED),
+        ("io", VmFlags::IO),
+        ("sr", VmFlags::SEQ_READ),
+        ("rr", VmFlags::RAND_READ),
+        ("de", VmFlags::DONTEXPAND),
+        ("ht", VmFlags::HUGETLB),
+        ("mm", VmFlags::MIXEDMAP),
+    ];
+
+    /// Whether any bit of `other` is set.
+    pub fn intersects(self, other: VmFlags) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    /// Both sets together.
+    pub const fn union(self, other: VmFlags) -> VmFlags {
+        VmFlags(self.0 | other.0)
+    }
+
+    /// Reads what `smaps` prints after `VmFlags:`; unknown names are ignored, new kernels add some.
+    pub fn from_smaps_names(names: &str) -> VmFlags {
+        names
+            .split_ascii_whitespace()
+            .filter_map(|name| Self::SMAPS_NAMES.iter().find(|(known, _)| *known == name))
+            .fold(VmFlags::default(), |all, (_, flag)| all.union(*flag))
+    }
+}
+
+impl fmt::Display for VmFlags {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#x}", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn smaps_names_become_the_kernels_bits() {
+        let flags = VmFlags::from_smaps_names("rd wr mr mw me lo sr zz ");
+        assert_eq!(flags, VmFlags(0x2000 | 0x8000));
+        assert!(flags.intersects(VmFlags::LOCKED.union(VmFlags::IO)));
+        assert!(!flags.intersects(VmFlags::HUGETLB));
+    }
+}

@@ -1,0 +1,38 @@
+//! `process_madvise(MADV_PAGEOUT)`.
+//!
+//! **Owns** the call. **Does not own** which ranges, nor what a partial answer means (`actuator`).
+#![expect(unsafe_code, reason = "process_madvise has no safe wrapper")]
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use crate::addr::AddrRange;
+
+/// Most ranges in one call; the kernel takes up to 1024.
+pub(crate) const RANGES_MAX: usize = 512;
+
+/// Advises the kernel to reclaim the ranges (at most [`RANGES_MAX`]) of the process. Returns the
+/// bytes advised: whole ranges up to the first one that was refused. An error means the first.
+pub(crate) fn pageout(process: BorrowedFd<'_>, ranges: &[AddrRange]) -> io::Result<u64> {
+    let vectors: Vec<libc::iovec> = ranges
+        .iter()
+        .take(RANGES_MAX)
+        .map(|range| libc::iovec {
+            iov_base: std::ptr::without_provenance_mut(range.start as usize),
+            iov_len: range.len_bytes() as usize,
+        })
+        .collect();
+    // SAFETY: the vector array is valid for the call; the addresses in it are of the other process
+    // and only named. MADV_PAGEOUT loses no data: what is taken comes back by a fault.
+    let advised = unsafe {
+        libc::syscall(
+            libc::SYS_process_madvise,
+            process.as_raw_fd(),
+            vectors.as_ptr(),
+            vectors.len(),
+            libc::MADV_PAGEOUT,
+            0,
+        )
+    };
+    u64::try_from(advised).map_err(|_| io::Error::last_os_error())
+}

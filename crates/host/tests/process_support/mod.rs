@@ -1,0 +1,126 @@
+//! What the live tests of processes and pageout share: the obedient C program, and skipping loudly.
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "helpers of tests, which clippy takes for ordinary code"
+)]
+#![allow(dead_code, reason = "each test binary uses its own part")]
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+/// Says why a test can't run here; it then has to return.
+pub(crate) fn skip(test: &str, reason: &str) {
+    eprintln!("SKIPPED: {test}: {reason}");
+    if let Some(path) = std::env::var_os("STRATA_SKIP_LOG") {
+        let file = std::fs::File::options()
+            .append(true)
+            .create(true)
+            .open(path);
+        writeln!(file.unwrap(), "{test}: {reason}").unwrap();
+    }
+}
+
+pub(crate) fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// Compiles a program of `tests/programs` once for each test binary.
+pub(crate) fn guest_program() -> &'static Path {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(|| {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/process_guest.c");
+        let dir = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let program = dir.join("process_guest");
+        // Several test binaries may do this at once: rename is atomic.
+        let fresh = dir.join(format!("process_guest.{}", std::process::id()));
+        let status = Command::new("gcc")
+            .args(["-O1", "-Wall", "-Werror", "-pthread", "-o"])
+            .args([&fresh, &source])
+            .status()
+            .expect("gcc runs (apt-get install gcc)");
+        assert!(status.success(), "gcc failed on {}", source.display());
+        std::fs::rename(&fresh, &program).unwrap();
+        program
+    })
+}
+
+/// A running `process_guest`; ends with the value.
+#[derive(Debug)]
+pub(crate) struct Guest {
+    child: Child,
+    stdin: ChildStdin,
+    stdout: BufReader<ChildStdout>,
+}
+
+impl Guest {
+    pub(crate) fn start() -> Guest {
+        let mut child = Command::new(guest_program())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let stdin = child.stdin.take().unwrap();
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        let mut guest = Guest {
+            child,
+            stdin,
+            stdout,
+        };
+        assert_eq!(guest.answer(), "ready");
+        guest
+    }
+
+    pub(crate) fn pid(&self) -> i32 {
+        self.child.id() as i32
+    }
+
+    pub(crate) fn send(&mut self, command: &str) {
+        writeln!(self.stdin, "{command}").unwrap();
+    }
+
+    pub(crate) fn answer(&mut self) -> String {
+        let mut line = String::new();
+        self.stdout.read_line(&mut line).unwrap();
+        assert!(!line.starts_with("error"), "{line}");
+        line.trim_end().to_owned()
+    }
+
+    pub(crate) fn ask(&mut self, command: &str) -> String {
+        self.send(command);
+        self.answer()
+    }
+
+    pub(crate) fn ask_addr(&mut self, command: &str) -> u64 {
+        u64::from_str_radix(&self.ask(command), 16).unwrap()
+    }
+
+    pub(crate) fn ask_number(&mut self, command: &str) -> i64 {
+        self.ask(command).parse().unwrap()
+    }
+
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        // Already ended is fine.
+        let _killed = self.child.kill();
+        let _reaped = self.child.wait();
+    }
+}
+
+/// Waits until `done`, at most 10 s.
+pub(crate) fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !done() {
+        assert!(start.elapsed() < Duration::from_secs(10), "never: {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}

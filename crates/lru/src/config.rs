@@ -1,0 +1,68 @@
+//! How an engine is set up: one struct, checked once.
+//!
+//! **Owns** the settings, their defaults and bounds. **Does not own** their effect.
+
+use crate::{folio::MAX_FOLIOS, model::KernelModel};
+
+/// Settings of [`MultiGen`](crate::MultiGen).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// The kernel to behave like. Default: `v6.14`.
+    pub model: KernelModel,
+    /// Generations younger than this many milliseconds are not evicted; 0 = off. Default: 0.
+    pub min_ttl_ms: u64,
+    /// The most folios the table may hold, 1..=[`Config::NR_FOLIOS_LIMIT`]. Default: the limit.
+    pub nr_folios_max: u32,
+}
+
+impl Config {
+    /// The most folios any engine can hold.
+    pub const NR_FOLIOS_LIMIT: u32 = MAX_FOLIOS;
+
+    /// Checks every bound.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        if !(1..=Self::NR_FOLIOS_LIMIT).contains(&self.nr_folios_max) {
+            return Err(ConfigError::NrFoliosMax(self.nr_folios_max));
+        }
+        Ok(())
+    }
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config {
+            model: KernelModel::default(),
+            min_ttl_ms: 0,
+            nr_folios_max: Self::NR_FOLIOS_LIMIT,
+        }
+    }
+}
+
+/// A setting out of its bounds.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// `nr_folios_max` is 0 or too large.
+    #[error("nr_folios_max is {0}: choose 1 to {limit}", limit = MAX_FOLIOS)]
+    NrFoliosMax(u32),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_is_valid_and_the_bounds_are_held() {
+        assert_eq!(Config::default().validate(), Ok(()));
+        for nr_folios_max in [0, Config::NR_FOLIOS_LIMIT + 1] {
+            let config = Config {
+                nr_folios_max,
+                ..Config::default()
+            };
+            assert_eq!(
+                config.validate(),
+                Err(ConfigError::NrFoliosMax(nr_folios_max))
+            );
+        }
+    }
+}

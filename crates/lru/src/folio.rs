@@ -1,0 +1,397 @@
+//! The folio table: twelve bytes for each folio in memory, held as a structure of arrays.
+//!
+//! A folio is an index. Its one flags word says everything about it, its two links chain it into a
+//! list (see [`crate::list`]) or, while the slot is free, into the free list.
+//!
+//! **Owns** the flags word, the link arrays, allocation and release of slots.
+//! **Does not own** what the links mean, sizes of generations, or any rule.
+//!
+//! **Invariants**
+//! - I1: a slot is free exactly when its flags word says: on no list and not isolated.
+//! - I2: `nr_live + (length of the free list) == slots`; no slot is in the free list twice.
+//! - I3: a released slot is the next one handed out, so the same calls give the same ids.
+
+use crate::ids::{FolioId, Kind, Order};
+
+/// Largest number of folios: the top bit of a link tells a list head from a folio.
+pub(crate) const MAX_FOLIOS: u32 = LINK_IS_HEAD - 1;
+
+/// Largest order the flags word can hold (128 MiB of 4 KiB pages).
+pub(crate) const MAX_ORDER: u8 = (1 << ORDER_WIDTH) - 1;
+
+/// Largest number of lruvecs the flags word can name.
+pub(crate) const MAX_LRUVECS: u32 = 1 << LRUVEC_WIDTH;
+
+/// Set in a link that names a list head instead of a folio.
+pub(crate) const LINK_IS_HEAD: u32 = 1 << 31;
+
+const NO_SLOT: u32 = u32::MAX;
+
+/// Slots added at a time; growing by an eighth keeps the unused part of the table small.
+const GROWTH_SLOTS_MIN: usize = 4096;
+
+const GEN_SHIFT: u32 = 0;
+const GEN_WIDTH: u32 = 3;
+const REFS_SHIFT: u32 = GEN_SHIFT + GEN_WIDTH;
+const REFS_WIDTH: u32 = 2;
+const REFERENCED_SHIFT: u32 = REFS_SHIFT + REFS_WIDTH;
+const WORKINGSET_SHIFT: u32 = REFERENCED_SHIFT + 1;
+const KIND_SHIFT: u32 = WORKINGSET_SHIFT + 1;
+const ISOLATED_SHIFT: u32 = KIND_SHIFT + 1;
+const GONE_SHIFT: u32 = ISOLATED_SHIFT + 1;
+const ORDER_SHIFT: u32 = GONE_SHIFT + 1;
+const ORDER_WIDTH: u32 = 4;
+const UNUSED_WIDTH: u32 = 3;
+const LRUVEC_SHIFT: u32 = ORDER_SHIFT + ORDER_WIDTH + UNUSED_WIDTH;
+const LRUVEC_WIDTH: u32 = 15;
+
+const GEN_MASK: u32 = ((1 << GEN_WIDTH) - 1) << GEN_SHIFT;
+const REFS_MASK: u32 = ((1 << REFS_WIDTH) - 1) << REFS_SHIFT;
+const REFERENCED: u32 = 1 << REFERENCED_SHIFT;
+const WORKINGSET: u32 = 1 << WORKINGSET_SHIFT;
+const KIND: u32 = 1 << KIND_SHIFT;
+const ISOLATED: u32 = 1 << ISOLATED_SHIFT;
+const GONE: u32 = 1 << GONE_SHIFT;
+const ORDER_MASK: u32 = ((1 << ORDER_WIDTH) - 1) << ORDER_SHIFT;
+
+/// Bytes the table spends on one folio.
+pub(crate) const BYTES_PER_FOLIO: usize = size_of::<Flags>() + 2 * size_of::<u32>();
+
+const _: () = assert!(BYTES_PER_FOLIO == 12, "a folio costs twelve bytes");
+const _: () = assert!(
+    LRUVEC_SHIFT + LRUVEC_WIDTH == u32::BITS,
+    "the flags word is full"
+);
+const _: () = assert!(
+    crate::lruvec::MAX_NR_GENS < 1 << GEN_WIDTH,
+    "0 means on no list"
+);
+const _: () = assert!(Order::PMD.0 <= MAX_ORDER, "a huge page is one folio");
+const _: () = assert!(
+    GEN_MASK | REFS_MASK | REFERENCED | WORKINGSET | KIND | ISOLATED | GONE | ORDER_MASK
+        == (1 << (ORDER_SHIFT + ORDER_WIDTH)) - 1,
+    "fields neither overlap nor leave holes"
+);
+
+/// Everything known of a folio, in one word.
+///
+/// | bits   | field      | meaning                                                          |
+/// |--------|------------|------------------------------------------------------------------|
+/// | 0..3   | generation | 0 = on no list, else generation index + 1                        |
+/// | 3..5   | refs       | accesses through file descriptors after the first (saturates)    |
+/// | 5      | referenced | seen accessed once since it entered its generation               |
+/// | 6      | workingset | seen accessed again, or came back soon after an eviction         |
+/// | 7      | kind       | 0 anon, 1 file                                                   |
+/// | 8      | isolated   | handed out in a batch, not completed yet                         |
+/// | 9      | gone       | left memory while isolated; released when the batch is completed |
+/// | 10..14 | order      | base pages as a power of two                                     |
+/// | 14..17 | -          | zero                                                             |
+/// | 17..32 | lruvec     | index of its lruvec                                              |
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Flags(u32);
+
+impl Flags {
+    /// Largest value of the refs field.
+    pub(crate) const REFS_MAX: u32 = (1 << REFS_WIDTH) - 1;
+
+    /// A folio on no list yet. Orders above [`MAX_ORDER`] are refused at the door.
+    pub(crate) fn new(lruvec: u16, kind: Kind, order: Order) -> Flags {
+        debug_assert!(u32::from(lruvec) < MAX_LRUVECS && order.0 <= MAX_ORDER);
+        Flags(
+            (u32::from(lruvec) << LRUVEC_SHIFT)
+                | ((kind as u32) << KIND_SHIFT)
+                | (u32::from(order.0) << ORDER_SHIFT),
+        )
+    }
+
+    /// Index of the generation it counts for, `None` while it is on no list.
+    pub(crate) fn generation(self) -> Option<usize> {
+        ((self.0 & GEN_MASK) >> GEN_SHIFT)
+            .checked_sub(1)
+            .map(|index| index as usize)
+    }
+
+    /// The same folio counting for another generation, or for none.
+    pub(crate) fn with_generation(self, index: Option<usize>) -> Flags {
+        let counter = index.map_or(0, |index| index as u32 + 1);
+        Flags(self.0 & !GEN_MASK | (counter << GEN_SHIFT))
+    }
+
+    /// Raw refs field, 0..=3; read [`Flags::refs`] for its meaning.
+    pub(crate) fn refs_field(self) -> u32 {
+        (self.0 & REFS_MASK) >> REFS_SHIFT
+    }
+
+    /// The same folio with another refs field (0..=3).
+    pub(crate) fn with_refs_field(self, refs: u32) -> Flags {
+        debug_assert!(refs <= Self::REFS_MAX);
+        Flags(self.0 & !REFS_MASK | (refs << REFS_SHIFT))
+    }
+
+    /// Accesses counted so far, 0..=4.
+    pub(crate) fn refs(self) -> u32 {
+        if self.is_referenced() {
+            self.refs_field() + 1
+        } else {
+            0
+        }
+    }
+
+    /// Whether the refs field and the workingset flag have counted all they can.
+    pub(crate) fn is_saturated(self) -> bool {
+        self.refs() + u32::from(self.is_workingset()) == Self::REFS_MAX + 2
+    }
+
+    /// Forgets counted accesses, keeps workingset.
+    pub(crate) fn without_refs(self) -> Flags {
+        Flags(self.0 & !(REFS_MASK | REFERENCED))
+    }
+
+    pub(crate) fn is_referenced(self) -> bool {
+        self.0 & REFERENCED != 0
+    }
+
+    pub(crate) fn with_referenced(self) -> Flags {
+        Flags(self.0 | REFERENCED)
+    }
+
+    pub(crate) fn is_workingset(self) -> bool {
+        self.0 & WORKINGSET != 0
+    }
+
+    pub(crate) fn with_workingset(self) -> Flags {
+        Flags(self.0 | WORKINGSET)
+    }
+
+    pub(crate) fn is_isolated(self) -> bool {
+        self.0 & ISOLATED != 0
+    }
+
+    pub(crate) fn with_isolated(self, is_isolated: bool) -> Flags {
+        Flags(if is_isolated {
+            self.0 | ISOLATED
+        } else {
+            self.0 & !ISOLATED
+        })
+    }
+
+    pub(crate) fn is_gone(self) -> bool {
+        self.0 & GONE != 0
+    }
+
+    pub(crate) fn with_gone(self) -> Flags {
+        Flags(self.0 | GONE)
+    }
+
+    /// Whether the slot holds a folio.
+    pub(crate) fn is_live(self) -> bool {
+        self.0 & (GEN_MASK | ISOLATED) != 0
+    }
+
+    pub(crate) fn kind(self) -> Kind {
+        if self.0 & KIND == 0 {
+            Kind::Anon
+        } else {
+            Kind::File
+        }
+    }
+
+    pub(crate) fn order(self) -> Order {
+        Order(((self.0 & ORDER_MASK) >> ORDER_SHIFT) as u8)
+    }
+
+    /// Base pages of the folio.
+    pub(crate) fn nr_pages(self) -> u64 {
+        self.order().nr_pages()
+    }
+
+    /// Index of its lruvec.
+    pub(crate) fn lruvec(self) -> usize {
+        (self.0 >> LRUVEC_SHIFT) as usize
+    }
+}
+
+/// All folios, live and free.
+#[derive(Debug)]
+pub(crate) struct FolioTable {
+    pub(crate) flags: Vec<Flags>,
+    pub(crate) next: Vec<u32>,
+    pub(crate) prev: Vec<u32>,
+    free: u32,
+    nr_live: u32,
+    nr_folios_max: u32,
+}
+
+impl FolioTable {
+    /// An empty table that grows to at most `nr_folios_max` folios.
+    pub(crate) fn new(nr_folios_max: u32) -> FolioTable {
+        FolioTable {
+            flags: Vec::new(),
+            next: Vec::new(),
+            prev: Vec::new(),
+            free: NO_SLOT,
+            nr_live: 0,
+            nr_folios_max,
+        }
+    }
+
+    /// Takes a slot; `None` when the table is at its largest. The folio is on no list yet and
+    /// counts as free until the caller has put it on one.
+    pub(crate) fn allocate(&mut self, flags: Flags) -> Option<FolioId> {
+        let slot = if self.free != NO_SLOT {
+            let slot = self.free;
+            self.free = self.next[slot as usize];
+            self.flags[slot as usize] = flags;
+            slot
+        } else {
+            let slot = u32::try_from(self.flags.len())
+                .ok()
+                .filter(|n| *n < self.nr_folios_max)?;
+            self.grow_if_full();
+            self.flags.push(flags);
+            self.next.push(NO_SLOT);
+            self.prev.push(NO_SLOT);
+            slot
+        };
+        self.nr_live += 1;
+        Some(FolioId(slot))
+    }
+
+    /// Gives a slot back. The folio must be on no list.
+    pub(crate) fn release(&mut self, folio: FolioId) {
+        self.flags[folio.index()] = Flags::default();
+        self.next[folio.index()] = self.free;
+        self.free = folio.0;
+        self.nr_live -= 1;
+    }
+
+    /// Folios in memory, isolated ones included.
+    pub(crate) fn nr_live(&self) -> u32 {
+        self.nr_live
+    }
+
+    /// Bytes allocated by the table.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        let links = self.next.capacity() + self.prev.capacity();
+        (self.flags.capacity() * size_of::<Flags>() + links * size_of::<u32>()) as u64
+    }
+
+    /// Walks the free list and recounts live slots.
+    pub(crate) fn validate(&self) -> Result<(), String> {
+        let nr_live = self.flags.iter().filter(|flags| flags.is_live()).count();
+        if nr_live != self.nr_live as usize {
+            return Err(format!("{nr_live} live folios, counted {}", self.nr_live));
+        }
+        let mut nr_free = 0;
+        let mut slot = self.free;
+        while slot != NO_SLOT {
+            let flags = self
+                .flags
+                .get(slot as usize)
+                .ok_or_else(|| format!("free slot {slot} of none"))?;
+            if flags.is_live() {
+                return Err(format!(
+                    "slot {slot} is in the free list and live: {flags:?}"
+                ));
+            }
+            nr_free += 1;
+            if nr_free > self.flags.len() {
+                return Err("the free list is a circle".to_owned());
+            }
+            slot = self.next[slot as usize];
+        }
+        if nr_free + nr_live != self.flags.len() {
+            return Err(format!(
+                "{nr_free} free + {nr_live} live of {} slots",
+                self.flags.len()
+            ));
+        }
+        Ok(())
+    }
+
+    fn grow_if_full(&mut self) {
+        if self.flags.len() == self.flags.capacity() {
+            let step = GROWTH_SLOTS_MIN.max(self.flags.len() / 8);
+            self.flags.reserve_exact(step);
+            self.next.reserve_exact(step);
+            self.prev.reserve_exact(step);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn the_flags_word_gives_back_what_was_put_in(
+            lruvec in 0..MAX_LRUVECS as u16,
+            is_file: bool,
+            order in 0..=MAX_ORDER,
+            generation in proptest::option::of(0..4usize),
+            refs in 0..=3u32,
+            is_isolated: bool,
+        ) {
+            let kind = if is_file { Kind::File } else { Kind::Anon };
+            let flags = Flags::new(lruvec, kind, Order(order))
+                .with_generation(generation)
+                .with_refs_field(refs)
+                .with_isolated(is_isolated);
+            prop_assert_eq!(flags.lruvec(), usize::from(lruvec));
+            prop_assert_eq!(flags.kind(), kind);
+            prop_assert_eq!(flags.order(), Order(order));
+            prop_assert_eq!(flags.generation(), generation);
+            prop_assert_eq!(flags.refs_field(), refs);
+            prop_assert_eq!(flags.is_isolated(), is_isolated);
+            prop_assert_eq!(flags.is_live(), generation.is_some() || is_isolated);
+            let marked = flags.with_referenced().with_workingset().with_gone();
+            prop_assert_eq!(marked.refs(), refs + 1);
+            prop_assert_eq!(marked.is_saturated(), refs == 3);
+            prop_assert_eq!(marked.without_refs().refs(), 0);
+            prop_assert_eq!(marked.generation(), generation);
+            prop_assert!(marked.without_refs().is_workingset() && marked.is_gone());
+        }
+    }
+
+    #[test]
+    fn a_released_slot_is_handed_out_again_before_the_table_grows() {
+        let mut table = FolioTable::new(8);
+        let flags = Flags::new(0, Kind::Anon, Order::BASE).with_generation(Some(0));
+        let first = table.allocate(flags).unwrap();
+        let second = table.allocate(flags).unwrap();
+        table.release(first);
+        table.validate().unwrap();
+        assert_eq!(table.allocate(flags), Some(first));
+        assert_ne!(first, second);
+        table.validate().unwrap();
+    }
+
+    #[test]
+    fn a_full_table_says_so_and_recovers() {
+        let mut table = FolioTable::new(2);
+        let flags = Flags::new(0, Kind::File, Order::PMD).with_generation(Some(3));
+        let first = table.allocate(flags).unwrap();
+        table.allocate(flags).unwrap();
+        assert_eq!(table.allocate(flags), None);
+        table.release(first);
+        assert_eq!(table.allocate(flags), Some(first));
+    }
+
+    #[test]
+    fn growing_leaves_at_most_an_eighth_unused() {
+        let mut table = FolioTable::new(MAX_FOLIOS);
+        let flags = Flags::new(0, Kind::Anon, Order::BASE).with_generation(Some(0));
+        for _ in 0..300_000 {
+            table.allocate(flags).unwrap();
+        }
+        let used = 300_000 * BYTES_PER_FOLIO as u64;
+        assert!(
+            table.memory_bytes() <= used + used / 8,
+            "{} bytes",
+            table.memory_bytes()
+        );
+    }
+}

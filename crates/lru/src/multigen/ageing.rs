@@ -1,0 +1,151 @@
+//! Ageing: how the window of generations moves up (reference 2.1 and 2.2).
+//!
+//! A walk ends with a new youngest generation. Nothing is moved for that: every folio that was not
+//! promoted is one generation older because `max_seq` grew. Only when four generations are in use
+//! has the oldest to be merged into the next first.
+//!
+//! **Owns** when a walk is due, `max_seq`, `min_seq`. **Does not own** the walk (the mechanism).
+//!
+//! **Invariants**
+//! - I1: `max_seq` grows by one a walk, `min_seq` never falls.
+//! - I2: the controller's period of a kind ends exactly when its `min_seq` moves.
+//!
+//! A kind that swappiness forbids is not sorted: its oldest generation keeps its place in the ring
+//! of four and so becomes part of the youngest. The kernel accepts that inversion of cold and hot,
+//! and so do we: sorting would touch every folio of a kind that can't be evicted anyway.
+
+use super::MultiGen;
+use crate::{
+    controller::tier_of,
+    ids::{FolioId, Kind, TimeMs},
+    lruvec::{Lruvec, MAX_NR_GENS, MIN_NR_GENS},
+    seam::{Ageing, Swappiness},
+};
+
+impl Lruvec {
+    /// Whether a walk is due: when no more than one generation is left besides the two youngest.
+    pub(super) fn ageing(&self, swappiness: Swappiness) -> Ageing {
+        if self.nr_evictable_pages(swappiness) == 0 {
+            return Ageing::NotDue;
+        }
+        self.ageing_of_window(swappiness)
+    }
+
+    /// The same by the window alone, whatever the generations hold.
+    pub(super) fn ageing_of_window(&self, swappiness: Swappiness) -> Ageing {
+        let oldest = self.oldest_evictable_seq(swappiness).0;
+        match self.max_seq.cmp(&(oldest + MIN_NR_GENS)) {
+            std::cmp::Ordering::Less => Ageing::Due,
+            std::cmp::Ordering::Equal => Ageing::Preferred,
+            std::cmp::Ordering::Greater => Ageing::NotDue,
+        }
+    }
+
+    /// Ends the controller's period and drops the oldest generation of a kind.
+    fn advance_min_seq(&mut self, kind: Kind, min_seq: u64) {
+        self.controller.carry_over(kind);
+        self.min_seq[kind.index()] = min_seq;
+    }
+}
+
+impl MultiGen {
+    /// A new youngest generation, born `now`.
+    pub(super) fn inc_max_seq(&mut self, lruvec: usize, swappiness: Swappiness, now: TimeMs) {
+        for kind in Kind::ALL {
+            if self.lruvecs[lruvec].nr_gens(kind) == MAX_NR_GENS as u64 {
+                self.inc_min_seq(lruvec, kind, swappiness);
+            }
+        }
+        let lruvec = &mut self.lruvecs[lruvec];
+        lruvec.max_seq += 1;
+        lruvec.births[Lruvec::generation_index(lruvec.max_seq)] = now;
+    }
+
+    /// Makes room for a generation: merges the oldest of a kind into the next, or, where the kind
+    /// can't be evicted, into the coming youngest.
+    fn inc_min_seq(&mut self, lruvec: usize, kind: Kind, swappiness: Swappiness) {
+        if swappiness.allows(kind) {
+            let oldest = self.lruvecs[lruvec].oldest_list(kind);
+            while let Some(folio) = self.lists.tail(oldest) {
+                self.spare_unsorted(folio);
+            }
+        } else {
+            self.lruvecs[lruvec].has_overlapped[kind.index()] = true;
+        }
+        let next = self.lruvecs[lruvec].min_seq[kind.index()] + 1;
+        self.lruvecs[lruvec].advance_min_seq(kind, next);
+    }
+
+    /// Moves a folio of the oldest list to the old end of where it belongs now.
+    fn spare_unsorted(&mut self, folio: FolioId) {
+        let flags = self.flags(folio);
+        let (kind, nr_pages) = (flags.kind(), flags.nr_pages());
+        let lruvec = &mut self.lruvecs[flags.lruvec()];
+        if !flags.is_saturated() {
+            let tier = tier_of(flags.refs(), flags.is_workingset());
+            lruvec.controller.protected(kind, tier, nr_pages);
+        }
+        let generation = self.inc_gen(folio);
+        let list = self.lruvecs[flags.lruvec()].list(generation, kind);
+        self.lists.remove(&mut self.folios, folio);
+        self.lists.push_tail(&mut self.folios, list, folio);
+    }
+
+    /// Makes a folio of the oldest generation one younger, unless a walk promoted it meanwhile;
+    /// returns the index of the generation it is in then.
+    pub(super) fn inc_gen(&mut self, folio: FolioId) -> usize {
+        let flags = self.flags(folio);
+        let lruvec = &mut self.lruvecs[flags.lruvec()];
+        let kind = flags.kind();
+        let oldest = lruvec.oldest_index(kind);
+        match flags.generation() {
+            Some(generation) if generation != oldest => generation,
+            _ => {
+                let next = (oldest + 1) % MAX_NR_GENS;
+                lruvec.nr_pages[oldest][kind.index()] -= flags.nr_pages();
+                lruvec.nr_pages[next][kind.index()] += flags.nr_pages();
+                self.folios.flags[folio.index()] = flags.without_refs().with_generation(Some(next));
+                next
+            }
+        }
+    }
+
+    /// Drops oldest generations that have run empty; whether any was dropped.
+    ///
+    /// While both kinds may be evicted, neither runs ahead to the last two generations as long as
+    /// the other is more than one behind: else only one kind would be left to take from.
+    pub(super) fn try_to_inc_min_seq(&mut self, lruvec: usize, swappiness: Swappiness) -> bool {
+        let state = &mut self.lruvecs[lruvec];
+        let mut min_seq = state.min_seq;
+        for kind in Kind::ALL
+            .into_iter()
+            .filter(|kind| swappiness.allows(*kind))
+        {
+            let seq = &mut min_seq[kind.index()];
+            while *seq + MIN_NR_GENS <= state.max_seq
+                && self
+                    .lists
+                    .is_empty(state.list(Lruvec::generation_index(*seq), kind))
+            {
+                *seq += 1;
+            }
+        }
+        if Kind::ALL.into_iter().all(|kind| swappiness.allows(kind)) {
+            let last_evictable = state.max_seq - MIN_NR_GENS;
+            let [anon, file] = &mut min_seq;
+            if *anon > last_evictable && *file < last_evictable {
+                *anon = last_evictable;
+            } else if *file > last_evictable && *anon < last_evictable {
+                *file = last_evictable;
+            }
+        }
+        let mut has_advanced = false;
+        for kind in Kind::ALL {
+            if min_seq[kind.index()] > state.min_seq[kind.index()] {
+                state.advance_min_seq(kind, min_seq[kind.index()]);
+                has_advanced = true;
+            }
+        }
+        has_advanced
+    }
+}

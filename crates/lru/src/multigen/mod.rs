@@ -1,0 +1,298 @@
+//! The multi-generational LRU: a page's life, a file a stage.
+//!
+//! ```text
+//!   appeared -> refault -> placement      where a new folio enters
+//!   accessed -> promotion                 what one access changes
+//!   finish_walk -> ageing                 how the window moves up
+//!   isolate / complete / gone -> eviction who leaves, who is spared, who comes back
+//! ```
+//!
+//! **Owns** the engine's state and the [`Policy`] door. **Does not own** the rules, which are in the
+//! files beside, or the kernels' numbers ([`crate::model`]).
+//!
+//! **Invariants**
+//! - I1: a live folio is on exactly one list, or isolated and on none.
+//! - I2: a folio's generation is never older than the list it is on, except after a generation was
+//!   merged by overlap (see `ageing`).
+//! - I3: nothing is allocated after a folio has found its slot: only the table and new lruvecs grow.
+
+mod ageing;
+mod eviction;
+mod placement;
+mod promotion;
+mod refault;
+mod validate;
+
+#[cfg(test)]
+mod tests;
+
+use crate::{
+    config::{Config, ConfigError},
+    folio::{Flags, FolioTable, MAX_LRUVECS, MAX_ORDER},
+    ids::{FolioId, GenSeq, GroupId, Kind, NodeId, Order, TimeMs},
+    list::Lists,
+    lruvec::{Lruvec, NR_LISTS},
+    model::Model,
+    seam::{
+        AccessVia, Ageing, Arrival, EvictBatch, GenerationView, GoneCause, GroupView, Isolated,
+        Policy, PolicyError, ReclaimRequest, ReclaimStats, Shadow, Swappiness, Verdict,
+    },
+};
+
+/// A group: its lruvecs, one a node.
+#[derive(Debug)]
+struct Group {
+    path: String,
+    lruvecs: Vec<u16>,
+    nr_ageing_runs: u64,
+}
+
+/// The multi-generational LRU.
+///
+/// Deterministic: the same calls give the same answers and the same state.
+#[derive(Debug)]
+pub struct MultiGen {
+    model: &'static Model,
+    min_ttl_ms: u64,
+    folios: FolioTable,
+    lists: Lists,
+    lruvecs: Vec<Lruvec>,
+    groups: Vec<Group>,
+    nr_isolated_folios: u32,
+    /// The latest time told, for lruvecs born between two calls that carry one.
+    now: TimeMs,
+}
+
+impl MultiGen {
+    /// An empty engine; the error names the setting that is out of bounds.
+    pub fn new(config: Config) -> Result<MultiGen, ConfigError> {
+        config.validate()?;
+        Ok(MultiGen {
+            model: config.model.rules(),
+            min_ttl_ms: config.min_ttl_ms,
+            folios: FolioTable::new(config.nr_folios_max),
+            lists: Lists::default(),
+            lruvecs: Vec::new(),
+            groups: Vec::new(),
+            nr_isolated_folios: 0,
+            now: TimeMs::default(),
+        })
+    }
+
+    /// Generations younger than this many milliseconds are not evicted; 0 turns it off.
+    pub fn set_min_ttl_ms(&mut self, min_ttl_ms: u64) {
+        self.min_ttl_ms = min_ttl_ms;
+    }
+
+    /// Folios in memory, isolated ones included.
+    pub fn nr_folios(&self) -> u32 {
+        self.folios.nr_live()
+    }
+
+    /// The generation a folio counts for, `None` while it is isolated.
+    pub fn generation(&self, folio: FolioId) -> Option<GenSeq> {
+        let flags = self.flags(folio);
+        let lruvec = &self.lruvecs[flags.lruvec()];
+        let index = flags.generation()?;
+        let below_max = (Lruvec::generation_index(lruvec.max_seq) + 4 - index) % 4;
+        Some(GenSeq(lruvec.max_seq - below_max as u64))
+    }
+
+    fn flags(&self, folio: FolioId) -> Flags {
+        self.folios.flags[folio.index()]
+    }
+
+    fn group(&self, group: GroupId) -> Result<&Group, PolicyError> {
+        group_index(group)
+            .and_then(|n| self.groups.get(n))
+            .ok_or(PolicyError::NoGroup(group))
+    }
+
+    /// Notes the time, which never goes back.
+    fn tell_time(&mut self, now: TimeMs) -> TimeMs {
+        self.now = self.now.max(now);
+        self.now
+    }
+
+    fn lruvec_of(&mut self, group: GroupId, node: NodeId) -> Result<u16, PolicyError> {
+        let known = self.group(group)?.lruvecs.iter().copied();
+        let known = known
+            .into_iter()
+            .find(|&n| self.lruvecs[usize::from(n)].node == node);
+        match known {
+            Some(lruvec) => Ok(lruvec),
+            None => self.add_lruvec(group, node),
+        }
+    }
+
+    fn add_lruvec(&mut self, group: GroupId, node: NodeId) -> Result<u16, PolicyError> {
+        let number = u16::try_from(self.lruvecs.len())
+            .ok()
+            .filter(|n| u32::from(*n) < MAX_LRUVECS)
+            .ok_or(PolicyError::TooManyLruvecs(MAX_LRUVECS))?;
+        let index = group_index(group).filter(|n| *n < self.groups.len());
+        let index = index.ok_or(PolicyError::NoGroup(group))?;
+        let first_list = self.lists.add(NR_LISTS);
+        self.lruvecs
+            .push(Lruvec::new(group, node, first_list, self.now));
+        self.groups[index].lruvecs.push(number);
+        Ok(number)
+    }
+
+    fn view_of(&self, lruvec: &Lruvec, path: &str, now: TimeMs) -> GroupView {
+        let oldest = lruvec.min_seq[0].min(lruvec.min_seq[1]);
+        let generations = (oldest..=lruvec.max_seq).map(|seq| {
+            let sizes = lruvec.nr_pages[Lruvec::generation_index(seq)];
+            let size =
+                |kind: Kind| (seq >= lruvec.min_seq[kind.index()]).then_some(sizes[kind.index()]);
+            GenerationView {
+                seq: GenSeq(seq),
+                age_ms: now.since(lruvec.birth(GenSeq(seq))),
+                nr_pages: Kind::ALL.map(size),
+            }
+        });
+        GroupView {
+            group: lruvec.group,
+            path: path.to_owned(),
+            node: lruvec.node,
+            generations: generations.collect(),
+        }
+    }
+}
+
+/// Groups are numbered from 1, as the kernel numbers memcgs.
+fn group_index(group: GroupId) -> Option<usize> {
+    usize::from(group.0).checked_sub(1)
+}
+
+impl Policy for MultiGen {
+    fn name(&self) -> &'static str {
+        "mglru"
+    }
+
+    fn add_group(&mut self, path: &str, now: TimeMs) -> Result<GroupId, PolicyError> {
+        self.tell_time(now);
+        let number = u16::try_from(self.groups.len() + 1);
+        let group = GroupId(number.map_err(|_| PolicyError::TooManyGroups(u16::MAX))?);
+        self.groups.push(Group {
+            path: path.to_owned(),
+            lruvecs: Vec::new(),
+            nr_ageing_runs: 0,
+        });
+        if let Err(error) = self.add_lruvec(group, NodeId::default()) {
+            self.groups.pop();
+            return Err(error);
+        }
+        Ok(group)
+    }
+
+    fn appeared(&mut self, arrival: Arrival) -> Result<FolioId, PolicyError> {
+        if arrival.order.0 > MAX_ORDER {
+            return Err(PolicyError::OrderTooLarge {
+                order: arrival.order,
+                largest: Order(MAX_ORDER),
+            });
+        }
+        let lruvec = self.lruvec_of(arrival.group, arrival.node)?;
+        let flags = Flags::new(lruvec, arrival.kind, arrival.order);
+        let folio = self.folios.allocate(flags);
+        let folio = folio.ok_or_else(|| PolicyError::TableFull(self.folios.nr_live()))?;
+        if let Some(shadow) = arrival.shadow {
+            self.refault(folio, shadow);
+        }
+        self.enter(folio, placement::standing(&arrival));
+        Ok(folio)
+    }
+
+    fn accessed(&mut self, folio: FolioId, via: AccessVia) {
+        match via {
+            AccessVia::PageTable => self.found_young(folio),
+            AccessVia::FileDescriptor => self.count_access(folio),
+        }
+    }
+
+    fn gone(&mut self, folio: FolioId, cause: GoneCause) -> Option<Shadow> {
+        self.leave(folio, cause)
+    }
+
+    fn ageing(&self, group: GroupId, swappiness: Swappiness) -> Result<Ageing, PolicyError> {
+        let of_node = |n: &u16| self.lruvecs[usize::from(*n)].ageing(swappiness);
+        let most_urgent = self.group(group)?.lruvecs.iter().map(of_node).max();
+        Ok(most_urgent.unwrap_or(Ageing::NotDue))
+    }
+
+    fn finish_walk(
+        &mut self,
+        group: GroupId,
+        swappiness: Swappiness,
+        now: TimeMs,
+    ) -> Result<(), PolicyError> {
+        let nr_lruvecs = self.group(group)?.lruvecs.len();
+        let now = self.tell_time(now);
+        let index = group_index(group).ok_or(PolicyError::NoGroup(group))?;
+        for position in 0..nr_lruvecs {
+            let lruvec = usize::from(self.groups[index].lruvecs[position]);
+            self.inc_max_seq(lruvec, swappiness, now);
+        }
+        self.groups[index].nr_ageing_runs += 1;
+        Ok(())
+    }
+
+    fn isolate(
+        &mut self,
+        request: ReclaimRequest,
+        now: TimeMs,
+        batch: &mut EvictBatch,
+    ) -> Result<Isolated, PolicyError> {
+        self.isolate_from_group(request, now, batch)
+    }
+
+    fn complete(&mut self, batch: &mut EvictBatch, verdicts: &[Verdict]) {
+        self.complete_batch(batch, verdicts);
+    }
+
+    fn kind(&self, folio: FolioId) -> Kind {
+        self.flags(folio).kind()
+    }
+
+    fn order(&self, folio: FolioId) -> Order {
+        self.flags(folio).order()
+    }
+
+    fn view(&self, group: GroupId, now: TimeMs) -> Result<Vec<GroupView>, PolicyError> {
+        let group = self.group(group)?;
+        let lruvecs = group.lruvecs.iter().map(|n| &self.lruvecs[usize::from(*n)]);
+        let mut views: Vec<GroupView> = lruvecs
+            .map(|lruvec| self.view_of(lruvec, &group.path, now))
+            .collect();
+        views.sort_by_key(|view| view.node);
+        Ok(views)
+    }
+
+    fn stats(&self, group: GroupId) -> Result<ReclaimStats, PolicyError> {
+        let group = self.group(group)?;
+        let mut sum = ReclaimStats {
+            nr_ageing_runs: group.nr_ageing_runs,
+            ..ReclaimStats::default()
+        };
+        for lruvec in &group.lruvecs {
+            sum += self.lruvecs[usize::from(*lruvec)].stats;
+        }
+        Ok(sum)
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        let fixed = self.lruvecs.capacity() * size_of::<Lruvec>()
+            + self.groups.capacity() * size_of::<Group>();
+        let of_groups = self
+            .groups
+            .iter()
+            .map(|group| group.path.capacity() + group.lruvecs.capacity() * size_of::<u16>());
+        let fixed = (fixed + of_groups.sum::<usize>()) as u64;
+        self.folios.memory_bytes() + self.lists.memory_bytes() + fixed
+    }
+
+    fn validate(&self) -> Result<(), String> {
+        self.recount()
+    }
+}

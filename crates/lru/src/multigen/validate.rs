@@ -1,0 +1,107 @@
+//! Recounting: everything the engine keeps track of, counted again from the folios.
+//!
+//! **Owns** the check. **Does not own** anything it checks.
+
+use super::MultiGen;
+use crate::{
+    folio::MAX_ORDER,
+    ids::{FolioId, Kind},
+    lruvec::{Lruvec, MAX_NR_GENS},
+};
+
+impl MultiGen {
+    /// Recounts lists, sizes, windows, flags, isolated folios and free slots.
+    pub(super) fn recount(&self) -> Result<(), String> {
+        self.folios.validate()?;
+        let mut nr_listed_folios = 0;
+        let mut nr_pages = vec![[[0u64; 2]; MAX_NR_GENS]; self.lruvecs.len()];
+        for (number, lruvec) in self.lruvecs.iter().enumerate() {
+            lruvec
+                .validate()
+                .map_err(|error| format!("lruvec {number}: {error}"))?;
+            for kind in Kind::ALL {
+                for generation in 0..MAX_NR_GENS {
+                    self.lists
+                        .visit(&self.folios, lruvec.list(generation, kind), |folio| {
+                            nr_listed_folios += 1;
+                            self.check_listed(folio, number, kind, generation)
+                        })?;
+                }
+            }
+        }
+        let mut nr_isolated_folios = 0;
+        for (slot, flags) in self
+            .folios
+            .flags
+            .iter()
+            .enumerate()
+            .filter(|of| of.1.is_live())
+        {
+            if flags.is_isolated() == flags.generation().is_some() {
+                return Err(format!(
+                    "folio {slot} is both or neither isolated and listed"
+                ));
+            }
+            if flags.is_gone() && !flags.is_isolated() || flags.order().0 > MAX_ORDER {
+                return Err(format!("folio {slot} has impossible flags {flags:?}"));
+            }
+            nr_isolated_folios += u32::from(flags.is_isolated());
+            if let Some(generation) = flags.generation() {
+                nr_pages[flags.lruvec()][generation][flags.kind().index()] += flags.nr_pages();
+            }
+        }
+        if nr_isolated_folios != self.nr_isolated_folios {
+            let counted = self.nr_isolated_folios;
+            return Err(format!(
+                "{nr_isolated_folios} isolated folios, counted {counted}"
+            ));
+        }
+        if nr_listed_folios + nr_isolated_folios != self.folios.nr_live() {
+            let live = self.folios.nr_live();
+            return Err(format!(
+                "{nr_listed_folios} listed + {nr_isolated_folios} isolated, {live} live"
+            ));
+        }
+        for (number, (lruvec, counted)) in self.lruvecs.iter().zip(&nr_pages).enumerate() {
+            if lruvec.nr_pages != *counted {
+                let kept = lruvec.nr_pages;
+                return Err(format!("lruvec {number}: {counted:?} pages, kept {kept:?}"));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_listed(
+        &self,
+        folio: FolioId,
+        number: usize,
+        kind: Kind,
+        list_generation: usize,
+    ) -> Result<(), String> {
+        let flags = self.flags(folio);
+        let lruvec = &self.lruvecs[number];
+        let Some(generation) = flags.generation() else {
+            return Err(format!("{folio:?} is on a list and in no generation"));
+        };
+        if flags.lruvec() != number || flags.kind() != kind {
+            return Err(format!(
+                "{folio:?} with {flags:?} is on a {kind} list of lruvec {number}"
+            ));
+        }
+        let age = |index: usize| {
+            (Lruvec::generation_index(lruvec.max_seq) + MAX_NR_GENS - index) % MAX_NR_GENS
+        };
+        let is_in_window = (age(list_generation) as u64) < lruvec.nr_gens(kind);
+        let is_sorted_up = age(generation) <= age(list_generation);
+        let is_in_place = is_in_window && is_sorted_up;
+        if !lruvec.has_overlapped[kind.index()] && !is_in_place {
+            return Err(format!(
+                "{folio:?} of generation index {generation} is on list {list_generation} \
+                 of {kind} {}..={}",
+                lruvec.min_seq[kind.index()],
+                lruvec.max_seq
+            ));
+        }
+        Ok(())
+    }
+}

@@ -1,12 +1,47 @@
 //! The rest of the system: places to keep state, system calls, init.
 
+use std::io;
+use std::os::fd::AsFd;
+use std::process::{Command, Stdio};
+
 use rustix::fs::Access;
-use rustix::process::{PidfdFlags, getpid, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, getpid, pidfd_open};
 
 use super::{Check, Machine};
+use crate::sys::madvise::pageout;
 
 pub(super) fn checks(machine: &Machine) -> Vec<Check> {
-    vec![pidfd(), run_directory(machine), systemd(machine)]
+    vec![
+        pidfd(),
+        process_madvise(),
+        run_directory(machine),
+        systemd(machine),
+    ]
+}
+
+fn process_madvise() -> Check {
+    let check = Check::named("process_madvise", "taking chosen pages of another process");
+    match pageout_nothing_of_a_child() {
+        Ok(()) => check.ok("works on a child"),
+        Err(error) => check.missing(
+            format!("refused on a child: {error}"),
+            "run as root: sudo strata ...; in a container, allow the call and CAP_SYS_NICE",
+        ),
+    }
+}
+
+/// Asks for no page at all: the kernel checks the rights to a process before it looks at the list.
+fn pageout_nothing_of_a_child() -> io::Result<()> {
+    let mut child = Command::new("sleep")
+        .arg("60")
+        .stdin(Stdio::null())
+        .spawn()?;
+    let asked = pidfd_open(Pid::from_child(&child), PidfdFlags::empty())
+        .map_err(io::Error::from)
+        .and_then(|pidfd| pageout(pidfd.as_fd(), &[]));
+    child.kill()?;
+    child.wait()?;
+    asked.map(|_| ())
 }
 
 fn pidfd() -> Check {

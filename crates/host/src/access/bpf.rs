@@ -287,7 +287,11 @@ fn stream(lister: &IterProgram, tid: i32) -> std::io::Result<Vec<u8>> {
 
 fn parse_vmas(bytes: &[u8]) -> Vec<(AddrRange, VmFlags)> {
     let word = |record: &[u8; VMA_RECORD_BYTES], at: usize| {
-        record.as_chunks::<8>().0.get(at).map_or(0, |bytes| u64::from_ne_bytes(*bytes))
+        record
+            .as_chunks::<8>()
+            .0
+            .get(at)
+            .map_or(0, |bytes| u64::from_ne_bytes(*bytes))
     };
     let (records, _) = bytes.as_chunks::<VMA_RECORD_BYTES>();
     records

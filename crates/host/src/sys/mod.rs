@@ -3,13 +3,13 @@
 //! **Owns** thin safe wrappers, one operation each, errno turned into `io::Error`.
 //! **Does not own** policy or retries.
 
+pub(crate) mod bpf;
+pub(crate) mod bpf_shared;
+pub(crate) mod cold;
+pub(crate) mod cpu_clock;
 pub(crate) mod madvise;
 pub(crate) mod process;
 pub(crate) mod spawn;
 #[expect(unsafe_code, reason = "system calls that no safe wrapper offers")]
 pub(crate) mod swap;
 pub(crate) mod users;
-pub(crate) mod bpf;
-pub(crate) mod bpf_shared;
-pub(crate) mod cold;
-pub(crate) mod cpu_clock;

@@ -3,5 +3,7 @@
 //! **Owns** thin safe wrappers, one operation each, errno turned into `io::Error`.
 //! **Does not own** policy or retries.
 
+#[expect(unsafe_code, reason = "runs between fork and exec")]
+pub(crate) mod spawn;
 #[expect(unsafe_code, reason = "system calls that no safe wrapper offers")]
 pub(crate) mod swap;

@@ -7,7 +7,7 @@
 //! - I1: records come only from an address space that was alive for the whole run they came from.
 //! - I2: a table that is not reported had nothing present and nothing swapped in it.
 
-use std::io::Read;
+use std::io::{self, Read};
 use std::time::{Duration, Instant};
 
 use super::locate::{self, Geometry};
@@ -31,6 +31,8 @@ const RUN_BUDGET: Duration = Duration::from_millis(1);
 const THREADS_TRIED_MAX: usize = 16;
 /// Bytes of one `struct vma_record`.
 const VMA_RECORD_BYTES: usize = 24;
+/// Read at once: more than the kernel hands out at once (8 pages), so that no record is cut.
+const VMA_BUFFER_BYTES: usize = 64 << 10;
 
 /// The source; each has programs and memory of its own, so several can work at once.
 #[derive(Debug)]
@@ -264,40 +266,50 @@ impl AccessSource for BpfSource {
             pid: process.pid(),
             source,
         };
-        let direct = stream(lister, process.pid()).map_err(to_error)?;
+        let direct = list_vmas(lister, process.pid()).map_err(to_error)?;
         if !direct.is_empty() {
-            return Ok(parse_vmas(&direct));
+            return Ok(direct);
         }
         // The first thread may have ended while others live on; and a process may be gone.
         let tid = self.identify(process)?.tid;
         let tid = i32::try_from(tid).map_err(|_| AccessError::ProcessGone(process.pid()))?;
         match &self.vma_lister {
-            Some(lister) => Ok(parse_vmas(&stream(lister, tid).map_err(to_error)?)),
+            Some(lister) => list_vmas(lister, tid).map_err(to_error),
             None => smaps_text::vm_flags(process),
         }
     }
 }
 
-fn stream(lister: &IterProgram, tid: i32) -> std::io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    let attached = lister.attach(Target::Thread(tid))?;
-    attached.iterate()?.read_to_end(&mut bytes)?;
-    Ok(bytes)
+/// Reads the mappings of one thread's space. A pass does not reliably end by itself: on some kernels
+/// (seen on 6.18) a read after the last mapping begins again a few mappings back, so the first
+/// address that does not rise is the end.
+fn list_vmas(lister: &IterProgram, tid: i32) -> io::Result<Vec<(AddrRange, VmFlags)>> {
+    let mut pass = lister.attach(Target::Thread(tid))?.iterate()?;
+    let mut vmas: Vec<(AddrRange, VmFlags)> = Vec::new();
+    let mut buffer = vec![0; VMA_BUFFER_BYTES];
+    loop {
+        let got = pass.read(&mut buffer)?;
+        let (records, _) = buffer[..got].as_chunks::<VMA_RECORD_BYTES>();
+        if records.is_empty() {
+            return Ok(vmas);
+        }
+        for record in records {
+            let [start, end, flags] = words(record);
+            if vmas.last().is_some_and(|(last, _)| start < last.end) {
+                return Ok(vmas);
+            }
+            vmas.push((AddrRange::new(start, end), VmFlags(flags)));
+        }
+    }
 }
 
-fn parse_vmas(bytes: &[u8]) -> Vec<(AddrRange, VmFlags)> {
-    let word = |record: &[u8; VMA_RECORD_BYTES], at: usize| {
-        record
-            .as_chunks::<8>()
-            .0
-            .get(at)
-            .map_or(0, |bytes| u64::from_ne_bytes(*bytes))
-    };
-    let (records, _) = bytes.as_chunks::<VMA_RECORD_BYTES>();
-    records
-        .iter()
-        .map(|r| (AddrRange::new(word(r, 0), word(r, 1)), VmFlags(word(r, 2))))
-        .collect()
+/// The members of a `struct vma_record`.
+fn words(record: &[u8; VMA_RECORD_BYTES]) -> [u64; 3] {
+    let mut words = [0; 3];
+    for (word, bytes) in words.iter_mut().zip(record.as_chunks::<8>().0) {
+        *word = u64::from_ne_bytes(*bytes);
+    }
+    words
 }
 
 fn to_record(raw: &WalkRecord) -> TableRecord {

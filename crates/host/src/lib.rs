@@ -19,6 +19,7 @@ pub mod actuator;
 pub mod addr;
 pub mod cgroup;
 pub mod control;
+pub mod doctor;
 pub mod keeper;
 pub mod process;
 pub mod swap;

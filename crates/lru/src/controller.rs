@@ -159,6 +159,14 @@ impl Controller {
     }
 }
 
+#[cfg(test)]
+impl Controller {
+    /// Moving averages of what was let go, by tier.
+    pub(crate) fn average_total(&self, kind: Kind) -> [u64; NR_TIERS] {
+        self.counters[kind.index()].map(|tier| tier.avg_total)
+    }
+}
+
 /// Weights of the first tier (the set point) and of the tier judged against it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TierGains {

@@ -15,6 +15,7 @@ mod controller;
 mod folio;
 mod ids;
 mod list;
+pub mod lru_gen;
 mod lruvec;
 mod model;
 mod multigen;
@@ -24,7 +25,7 @@ mod shadow;
 pub use config::{Config, ConfigError};
 pub use ids::{FolioId, GenSeq, GroupId, Kind, NodeId, Order, TimeMs};
 pub use model::{KernelModel, UnknownModel};
-pub use multigen::MultiGen;
+pub use multigen::{EvictPlan, MultiGen, Plan, WalkPlan};
 pub use seam::{
     AccessVia, Ageing, Arrival, Cause, EvictBatch, GenerationView, GoneCause, GroupView, Isolated,
     Policy, PolicyError, ReclaimRequest, ReclaimStats, Shadow, Swappiness, Verdict,

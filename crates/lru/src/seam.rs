@@ -147,7 +147,8 @@ pub enum Verdict {
 pub struct ReclaimRequest {
     /// The group to take from.
     pub group: GroupId,
-    /// Base pages to isolate; the last folio may overshoot, or a huge page could never go.
+    /// Base pages to isolate; the last folio may overshoot, or a huge page could never go. 0 is
+    /// answered with [`Isolated::Empty`].
     pub nr_pages: u64,
     /// Balance of the kinds.
     pub swappiness: Swappiness,

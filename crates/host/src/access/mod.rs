@@ -4,8 +4,23 @@
 //! last-level page table, as bitmaps. **Does not own** what is made of it (`control`), nor clearing
 //! as a side effect of reading: reading never clears, [`AccessSource::clear`] does.
 
+mod bpf;
+mod clear;
+mod locate;
+mod probe;
+mod smaps;
+mod smaps_text;
+
+use std::hash::{BuildHasher, RandomState};
+use std::io;
+use std::sync::OnceLock;
+
+pub use bpf::BpfSource;
+pub use probe::{Requirement, probe};
+pub use smaps::SmapsSource;
+
 use crate::addr::{AddrRange, TableNo, TableSpan};
-use crate::process::Process;
+use crate::process::{Process, VmFlags};
 
 /// 512 bits, one an entry of a page table; bit `i` of word `i / 64`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -108,6 +123,10 @@ pub enum AccessError {
     /// The process has ended.
     #[error("process {0} is gone")]
     ProcessGone(i32),
+    /// The process has replaced its address space (exec), or its threads end faster than they
+    /// can be looked at; what was visited so far belongs to the old space.
+    #[error("process {0} replaced its memory during the walk; walk it again")]
+    SpaceReplaced(i32),
     /// The operating system refused.
     #[error("{what} of process {pid} failed: {source}")]
     Io {
@@ -116,7 +135,7 @@ pub enum AccessError {
         /// The process.
         pid: i32,
         /// The reason.
-        source: std::io::Error,
+        source: io::Error,
     },
 }
 
@@ -144,4 +163,59 @@ pub trait AccessSource: Send + std::fmt::Debug {
         resident_pages: u64,
         intent: ClearIntent,
     ) -> Result<u64, AccessError>;
+
+    /// An opaque number for the address space: processes that share one (`vfork`, `CLONE_VM`) have
+    /// the same, so that it is walked once. Good while the process lives and does not exec; the
+    /// same from every source of this kind in this process. A source that can't tell gives each
+    /// process its own.
+    fn space_id(&mut self, process: &Process) -> Result<u64, AccessError>;
+
+    /// All mappings of the process with the kernel's flags, by address.
+    fn vm_flags(&mut self, process: &Process) -> Result<Vec<(AddrRange, VmFlags)>, AccessError>;
+}
+
+/// Which source is wanted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AccessChoice {
+    /// The best that works here.
+    #[default]
+    Auto,
+    /// [`BpfSource`] or an error.
+    Bpf,
+    /// [`SmapsSource`].
+    Smaps,
+}
+
+/// Opens a source. `Auto` falls back to `smaps` when BPF can't be used, and says why in the log.
+pub fn open(choice: AccessChoice) -> Result<Box<dyn AccessSource>, AccessError> {
+    match choice {
+        AccessChoice::Bpf => Ok(Box::new(BpfSource::open()?)),
+        AccessChoice::Smaps => Ok(Box::new(SmapsSource::new())),
+        AccessChoice::Auto => match BpfSource::open() {
+            Ok(source) => Ok(Box::new(source)),
+            Err(error) => {
+                tracing::warn!(%error, "watching by smaps instead");
+                Ok(Box::new(SmapsSource::new()))
+            }
+        },
+    }
+}
+
+/// Nanoseconds of CPU time that all threads of the process have used: if it has not grown, the
+/// process has not run and its accessed bits have not changed.
+pub fn process_cpu_ns(process: &Process) -> Result<u64, AccessError> {
+    crate::sys::cpu_clock::process_cpu_ns(process.pid()).map_err(|source| match source.kind() {
+        io::ErrorKind::InvalidInput => AccessError::ProcessGone(process.pid()),
+        _ => AccessError::Io {
+            what: "reading the CPU clock",
+            pid: process.pid(),
+            source,
+        },
+    })
+}
+
+/// Hides a kernel address behind a key of this process, so that it can be printed.
+fn opaque(kernel_address: u64) -> u64 {
+    static KEY: OnceLock<RandomState> = OnceLock::new();
+    KEY.get_or_init(RandomState::new).hash_one(kernel_address)
 }

@@ -107,6 +107,14 @@ pub fn mounted_version() -> Result<Version, CgroupError> {
     Mount::find().map(|mount| mount.version)
 }
 
+/// The directory that hierarchy is mounted on.
+///
+/// # Errors
+/// [`CgroupError::NoMemoryController`] where there is none.
+pub fn mount_point() -> Result<PathBuf, CgroupError> {
+    Mount::find().map(|mount| mount.point)
+}
+
 /// How a group came to be ours.
 #[derive(Debug)]
 enum Origin {

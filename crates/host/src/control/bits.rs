@@ -32,7 +32,11 @@ pub(super) fn run(first: usize, end: usize) -> Bits512 {
     Bits512(std::array::from_fn(|word| {
         let low = first.clamp(word * 64, word * 64 + 64) - word * 64;
         let high = end.clamp(word * 64, word * 64 + 64) - word * 64;
-        if low >= high { 0 } else { (u64::MAX >> (64 - (high - low))) << low }
+        if low >= high {
+            0
+        } else {
+            (u64::MAX >> (64 - (high - low))) << low
+        }
     }))
 }
 

@@ -1,4 +1,54 @@
 //! The control loop: usage in, walks and evictions out, a report at the end.
 //!
+//! ```text
+//!   run      recover -> arena -> program -> loop -> undo -> report
+//!   arena    session + keeper, swap device, group and limit: what has to be undone
+//!   managed  one tick: governor (how much, when) -> walk (who is young) -> evict (tracker, actuators)
+//!   tracker  spaces -> tables -> slots: which folio is at which page; places: the way back
+//!   watch    the same without actuators, for lru-gen
+//! ```
+//!
 //! **Owns** the map between pages of processes and folios of the engine, and the pace of everything.
 //! **Does not own** which folio goes (engine) or how (actuators).
+//!
+//! **Invariants**
+//! - I1: one thread owns all of this; actuators have threads of their own and are only sent requests
+//!   and asked for answers.
+//! - I2: quiet when there is nothing to do: no pressure and nobody looking means no walk.
+
+mod arena;
+mod assemble;
+mod bits;
+mod config;
+mod error;
+mod gauge;
+mod governor;
+mod managed;
+mod members;
+mod own;
+mod places;
+mod program;
+mod relief;
+mod report;
+mod run;
+mod savings;
+mod signals;
+mod slots;
+mod space;
+mod table;
+mod tracker;
+#[cfg(test)]
+mod tracker_tests;
+mod usage;
+mod walk;
+mod watch;
+
+pub use config::{ActuatorChoice, PolicyChoice, RunConfig, Target};
+pub use error::RunError;
+pub use report::{
+    Ending, EvictionReport, GenerationReport, KernelReport, REPORT_VERSION, Report, SavedReport,
+    UsageReport, WalkReport,
+};
+pub use run::{Event, run};
+pub use space::WalkFindings;
+pub use watch::Watcher;

@@ -62,7 +62,11 @@ impl Places {
     /// Marks the folio as on its way, or not any more.
     pub(super) fn set_in_flight(&mut self, folio: FolioId, in_flight: bool) {
         let word = &mut self.words[folio.index()];
-        *word = if in_flight { *word | IN_FLIGHT } else { *word & !IN_FLIGHT };
+        *word = if in_flight {
+            *word | IN_FLIGHT
+        } else {
+            *word & !IN_FLIGHT
+        };
     }
 
     /// Heap bytes in use.

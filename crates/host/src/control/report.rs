@@ -7,7 +7,10 @@
 //! never 0.
 
 use crate::access::{SourceInfo, WalkCost};
+use crate::addr::PAGE_BYTES;
+use crate::cgroup::GroupStats;
 use crate::control::{ActuatorChoice, PolicyChoice, WalkFindings};
+use strata_lru::{GroupView, Kind};
 
 /// Version of the schema; grows when a field changes its meaning or goes.
 pub const REPORT_VERSION: u32 = 1;
@@ -205,4 +208,39 @@ pub struct Report {
     pub nr_processes: u64,
     /// What went wrong without stopping the run, and what was left behind.
     pub warnings: Vec<String>,
+}
+
+/// The generations of all nodes, oldest first.
+pub(super) fn generations(views: &[GroupView]) -> Vec<GenerationReport> {
+    let of = |pages: Option<u64>| pages.unwrap_or(0) * PAGE_BYTES;
+    views
+        .iter()
+        .flat_map(|view| &view.generations)
+        .map(|generation| GenerationReport {
+            seq: generation.seq.0,
+            age_ms: generation.age_ms,
+            anon_bytes: of(generation.nr_pages[Kind::Anon.index()]),
+            file_bytes: of(generation.nr_pages[Kind::File.index()]),
+        })
+        .collect()
+}
+
+/// What the kernel counted between two readings.
+pub(super) fn kernel(start: &GroupStats, end: &GroupStats) -> KernelReport {
+    let grown =
+        |start: Option<u64>, end: Option<u64>| Some(end?.saturating_sub(start.unwrap_or(0)));
+    let nr_scanned_pages = grown(start.nr_pgscan_pages, end.nr_pgscan_pages);
+    let nr_freed_pages = grown(start.nr_pgsteal_pages, end.nr_pgsteal_pages);
+    KernelReport {
+        nr_major_faults: grown(start.nr_pgmajfault, end.nr_pgmajfault),
+        nr_scanned_pages,
+        nr_freed_pages,
+        scanned_per_freed_page: match (nr_scanned_pages, nr_freed_pages) {
+            (Some(scanned), Some(freed)) if freed > 0 => Some(scanned as f64 / freed as f64),
+            _ => None,
+        },
+        nr_refaulted_anon_pages: grown(start.nr_refault_anon_pages, end.nr_refault_anon_pages),
+        nr_refaulted_file_pages: grown(start.nr_refault_file_pages, end.nr_refault_file_pages),
+        nr_oom_kills: grown(start.nr_oom_kills, end.nr_oom_kills),
+    }
 }

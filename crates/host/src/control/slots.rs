@@ -42,23 +42,21 @@ impl Slots {
     pub(super) fn set(&mut self, index: usize, value: u32) {
         match self {
             Slots::Dense(array) => array[index] = value,
-            Slots::Sparse(list) => {
-                match list.binary_search_by_key(&index, |e| usize::from(e.0)) {
-                    Ok(at) => list[at].1 = value,
-                    Err(at) if list.len() < SPARSE_SLOTS_MAX => {
-                        let index = u16::try_from(index).expect("an entry index is below 512");
-                        list.insert(at, (index, value));
-                    }
-                    Err(_) => {
-                        let mut array = Box::new([0; TABLE_ENTRIES]);
-                        for &(at, value) in list.iter() {
-                            array[usize::from(at)] = value;
-                        }
-                        array[index] = value;
-                        *self = Slots::Dense(array);
-                    }
+            Slots::Sparse(list) => match list.binary_search_by_key(&index, |e| usize::from(e.0)) {
+                Ok(at) => list[at].1 = value,
+                Err(at) if list.len() < SPARSE_SLOTS_MAX => {
+                    let index = u16::try_from(index).expect("an entry index is below 512");
+                    list.insert(at, (index, value));
                 }
-            }
+                Err(_) => {
+                    let mut array = Box::new([0; TABLE_ENTRIES]);
+                    for &(at, value) in list.iter() {
+                        array[usize::from(at)] = value;
+                    }
+                    array[index] = value;
+                    *self = Slots::Dense(array);
+                }
+            },
         }
     }
 

@@ -15,9 +15,7 @@ use crate::addr::{AddrRange, PAGE_BYTES, TABLE_BYTES, TABLE_ENTRIES, TableNo};
 use crate::process::{Mapping, MappingClass, Process};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use strata_lru::{
-    AccessVia, Arrival, Cause, FolioId, GoneCause, GroupId, Kind, NodeId, Order, Policy,
-};
+use strata_lru::{AccessVia, Arrival, Cause, GoneCause, GroupId, Kind, NodeId, Order, Policy};
 
 /// What one walk of one space found; base pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
@@ -61,8 +59,6 @@ impl WalkFindings {
 pub(super) struct Space {
     /// The process it is read and reclaimed through.
     pub process: Arc<Process>,
-    /// Tells spaces apart: sharers of one space have the same, and exec changes it.
-    pub identity: u64,
     /// CPU time of the process at the last walk, to skip spaces that have not run; nanoseconds.
     pub cpu_ns_at_walk: Option<u64>,
     /// What the last walk found.
@@ -81,10 +77,9 @@ pub(super) struct Engine<'a> {
 
 impl Space {
     /// A space nothing is known of yet.
-    pub(super) fn new(process: Arc<Process>, identity: u64) -> Space {
+    pub(super) fn new(process: Arc<Process>) -> Space {
         Space {
             process,
-            identity,
             cpu_ns_at_walk: None,
             findings: WalkFindings::default(),
             tables: BTreeMap::new(),
@@ -101,7 +96,14 @@ impl Space {
     ) -> SpaceWalk<'a> {
         self.epoch = self.epoch.wrapping_add(1);
         self.findings = WalkFindings::default();
-        SpaceWalk { space: self, number, mappings, cursor: 0, engine, young: Vec::new() }
+        SpaceWalk {
+            space: self,
+            number,
+            mappings,
+            cursor: 0,
+            engine,
+            young: Vec::new(),
+        }
     }
 
     /// The table that maps `addr`, if anything is known of it.
@@ -124,7 +126,7 @@ impl Space {
 
     /// Visits every tracked page: its address and folio.
     #[cfg(test)]
-    pub(super) fn tracked(&self) -> impl Iterator<Item = (u64, FolioId)> {
+    pub(super) fn tracked(&self) -> impl Iterator<Item = (u64, strata_lru::FolioId)> {
         self.tables.iter().flat_map(|(no, table)| {
             bits::ones(table.tracked).map(|index| (no.entry_addr(index), table.folio(index)))
         })
@@ -135,7 +137,11 @@ impl Space {
         self.tables
             .values()
             .map(|table| {
-                let scale = if table.is_huge { TABLE_ENTRIES as u64 } else { 1 };
+                let scale = if table.is_huge {
+                    TABLE_ENTRIES as u64
+                } else {
+                    1
+                };
                 bits::count(table.shadowed) * scale
             })
             .sum()
@@ -162,10 +168,18 @@ impl SpaceWalk<'_> {
     /// Takes in one table.
     pub(super) fn record(&mut self, record: &TableRecord) {
         let start = record.table.start();
-        while self.mappings.get(self.cursor).is_some_and(|m| m.range.end <= start) {
+        while self
+            .mappings
+            .get(self.cursor)
+            .is_some_and(|m| m.range.end <= start)
+        {
             self.cursor += 1;
         }
-        let mut table = self.space.tables.remove(&record.table).unwrap_or_else(Table::new);
+        let mut table = self
+            .space
+            .tables
+            .remove(&record.table)
+            .unwrap_or_else(Table::new);
         self.apply(record, &mut table);
         table.epoch = self.space.epoch;
         if !table.is_empty() {
@@ -208,10 +222,18 @@ impl SpaceWalk<'_> {
             if mapping.range.start >= record.table.start() + TABLE_BYTES {
                 break;
             }
-            let mask = if table.is_huge { bits::run(0, 1) } else { entries(mapping, record.table) };
+            let mask = if table.is_huge {
+                bits::run(0, 1)
+            } else {
+                entries(mapping, record.table)
+            };
             if mapping.unreclaimable.is_some() {
                 let present = bits::and(record.present, mask);
-                let scale = if table.is_huge { Order::PMD.nr_pages() } else { 1 };
+                let scale = if table.is_huge {
+                    Order::PMD.nr_pages()
+                } else {
+                    1
+                };
                 self.space.findings.nr_unreclaimable_pages += bits::count(present) * scale;
             } else {
                 covered = bits::or(covered, mask);
@@ -219,7 +241,11 @@ impl SpaceWalk<'_> {
             }
             at += 1;
         }
-        self.drop_pages(table, bits::without(table.tracked, covered), GoneCause::Freed);
+        self.drop_pages(
+            table,
+            bits::without(table.tracked, covered),
+            GoneCause::Freed,
+        );
         table.shadowed = bits::and(table.shadowed, covered);
     }
 
@@ -233,7 +259,11 @@ impl SpaceWalk<'_> {
         let held = bits::or(record.present, bits::or(record.protnone, record.migrating));
         let lost = bits::without(bits::and(table.tracked, mask), held);
         let may_be_refilled = keeps_backing(mapping.class);
-        let reclaimed = if may_be_refilled { lost } else { bits::and(lost, record.swapped) };
+        let reclaimed = if may_be_refilled {
+            lost
+        } else {
+            bits::and(lost, record.swapped)
+        };
         self.drop_pages(table, reclaimed, GoneCause::Reclaimed);
         self.drop_pages(table, bits::without(lost, reclaimed), GoneCause::Freed);
         if !may_be_refilled {
@@ -246,7 +276,11 @@ impl SpaceWalk<'_> {
             self.appear(record, table, mapping, index);
         }
 
-        let order = if table.is_huge { Order::PMD } else { Order::BASE };
+        let order = if table.is_huge {
+            Order::PMD
+        } else {
+            Order::BASE
+        };
         let accessed = bits::and(record.accessed, mask);
         for index in bits::ones(bits::and(present, table.tracked)) {
             let folio = table.folio(index);
@@ -265,7 +299,11 @@ impl SpaceWalk<'_> {
     }
 
     fn appear(&mut self, record: &TableRecord, table: &mut Table, mapping: &Mapping, index: usize) {
-        let order = if table.is_huge { Order::PMD } else { Order::BASE };
+        let order = if table.is_huge {
+            Order::PMD
+        } else {
+            Order::BASE
+        };
         let is_accessed = bits::has(record.accessed, index);
         let shadow = table.shadow(index);
         let arrival = Arrival {
@@ -273,14 +311,20 @@ impl SpaceWalk<'_> {
             node: NodeId(0),
             kind: kind_of(mapping.class, bits::has(record.dirty, index)),
             order,
-            cause: if is_accessed && mapping.has_recency { Cause::Fault } else { Cause::Prefetch },
+            cause: if is_accessed && mapping.has_recency {
+                Cause::Fault
+            } else {
+                Cause::Prefetch
+            },
             shadow,
             is_exec: mapping.is_exec_file,
         };
         match self.engine.policy.appeared(arrival) {
             Ok(folio) => {
                 table.track(index, folio);
-                self.engine.places.put(folio, self.number, record.table.entry_addr(index));
+                self.engine
+                    .places
+                    .put(folio, self.number, record.table.entry_addr(index));
                 self.space.findings.nr_appeared_pages += order.nr_pages();
                 if shadow.is_some() {
                     self.space.findings.nr_refaulted_pages += order.nr_pages();
@@ -291,7 +335,11 @@ impl SpaceWalk<'_> {
     }
 
     fn drop_pages(&mut self, table: &mut Table, pages: Bits512, cause: GoneCause) {
-        let order = if table.is_huge { Order::PMD } else { Order::BASE };
+        let order = if table.is_huge {
+            Order::PMD
+        } else {
+            Order::BASE
+        };
         for index in bits::ones(pages) {
             let folio = table.folio(index);
             if self.engine.places.is_in_flight(folio) {
@@ -338,8 +386,15 @@ fn empty_record(table: TableNo) -> TableRecord {
 /// The entries of `table` that `mapping` covers.
 fn entries(mapping: &Mapping, table: TableNo) -> Bits512 {
     let start = mapping.range.start.max(table.start()) - table.start();
-    let end = mapping.range.end.min(table.start() + TABLE_BYTES).saturating_sub(table.start());
-    bits::run((start / PAGE_BYTES) as usize, end.div_ceil(PAGE_BYTES) as usize)
+    let end = mapping
+        .range
+        .end
+        .min(table.start() + TABLE_BYTES)
+        .saturating_sub(table.start());
+    bits::run(
+        (start / PAGE_BYTES) as usize,
+        end.div_ceil(PAGE_BYTES) as usize,
+    )
 }
 
 /// Whether an absent page of such a mapping may still be held elsewhere (page cache, tmpfs), so that

@@ -7,6 +7,7 @@
 use super::bits;
 use super::slots::Slots;
 use crate::access::Bits512;
+use crate::addr::{PAGE_BYTES, TABLE_BYTES};
 use strata_lru::{FolioId, Shadow};
 
 /// What is known of the pages of one table.
@@ -26,7 +27,13 @@ pub(super) struct Table {
 impl Table {
     /// Nothing known yet.
     pub(super) fn new() -> Table {
-        Table { tracked: bits::NONE, shadowed: bits::NONE, is_huge: false, epoch: 0, slots: Slots::new() }
+        Table {
+            tracked: bits::NONE,
+            shadowed: bits::NONE,
+            is_huge: false,
+            epoch: 0,
+            slots: Slots::new(),
+        }
     }
 
     /// The folio at a tracked page.
@@ -35,10 +42,19 @@ impl Table {
         FolioId(self.slots.get(index))
     }
 
+    /// The folio at an address of this table, if the page is tracked.
+    pub(super) fn folio_at(&self, addr: u64) -> Option<FolioId> {
+        let index = if self.is_huge {
+            0
+        } else {
+            (addr % TABLE_BYTES / PAGE_BYTES) as usize
+        };
+        bits::has(self.tracked, index).then(|| self.folio(index))
+    }
+
     /// The shadow at a page, if one is left.
     pub(super) fn shadow(&self, index: usize) -> Option<Shadow> {
-        bits::has(self.shadowed, index)
-            .then(|| Shadow::from_bits_truncate(self.slots.get(index)))
+        bits::has(self.shadowed, index).then(|| Shadow::from_bits_truncate(self.slots.get(index)))
     }
 
     /// A folio is there now.

@@ -1,12 +1,42 @@
 //! Undoing: the state directory, the keeper process, and recovery at the next start.
 //!
+//! ```text
+//!   recover()                                   first: what others left behind
+//!   session = Session::create(&fresh_id())      /run/strata/<id>/, locked
+//!   keeper  = Keeper::spawn(&session)           before anything is changed
+//!   journal = session.journal()                 given to BudgetGroup and SwapDevice
+//!   session.set_program(pid)                    or set_group: until when swap and group stay
+//!   ...                                         killed here: the keeper takes over
+//!   group.remove(), swap.take_down()            the orderly end; what they can't do stays recorded
+//!   session.finish(Some(keeper))                undoes the rest, sends the keeper home
+//! ```
+//!
+//! The binary passes `keeper ...` on its command line to [`keeper_main`] before anything else.
+//!
 //! **Owns** `/run/strata/<id>/` (state under a lock) and the small process that outlives Strata's
 //! death: limits are undone at once, swap and cgroup when the program has ended.
 //! **Does not own** how a limit or a device is made.
+//!
+//! **Invariants**
+//! - A change is recorded before it is made; undoing twice does no more than once.
+//! - Only what nobody holds the lock of is cleaned, so two Stratas leave each other's alone.
+//! - Nothing is done to a process: the keeper waits, it never kills.
 
 mod journal;
 mod mark;
+mod process;
+mod recover;
+mod session;
+mod state;
+mod undo;
 
 pub use journal::{Journal, JournalSink, Undo};
 pub use mark::{ProcessMark, run_dir};
 pub(crate) use mark::{boot_id, lock_run_dir, parent_of};
+pub use process::{KEEPER_VERB, Keeper, keeper_main};
+pub use recover::{Outcome, Recovered, recover, recover_in};
+pub use session::{Session, SessionError, fresh_id};
+pub use undo::UndoError;
+
+/// Beside the session directories: who needs zswap on (see `swap`).
+pub(crate) const ZSWAP_DIR: &str = "zswap";

@@ -8,7 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::{SwapError, status};
-use crate::keeper::{boot_id, lock_run_dir, run_dir};
+use crate::keeper::{ZSWAP_DIR, boot_id, lock_run_dir, run_dir};
 
 const SWITCH: &str = "/sys/module/zswap/parameters/enabled";
 
@@ -28,7 +28,7 @@ pub(super) fn memory_bytes() -> Result<u64, SwapError> {
 }
 
 fn directory() -> PathBuf {
-    run_dir().join("zswap")
+    run_dir().join(ZSWAP_DIR)
 }
 
 /// Switches it on for this user.

@@ -3,6 +3,12 @@
 //! **Owns** thin safe wrappers, one operation each, errno turned into `io::Error`.
 //! **Does not own** policy or retries.
 
+pub(crate) mod bpf;
+pub(crate) mod bpf_shared;
+pub(crate) mod cold;
+pub(crate) mod cpu_clock;
+#[expect(unsafe_code, reason = "runs between fork and exec")]
+pub(crate) mod detach;
 pub(crate) mod madvise;
 pub(crate) mod process;
 pub(crate) mod spawn;

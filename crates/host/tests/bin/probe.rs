@@ -5,19 +5,30 @@
 //!                            "touch"  reads and checks every page       -> "ok"
 //!                            "grow N" fills N MiB more                  -> "ok"
 //!                          and ends at end of file
+//!   owner ID SWAP          a session with keeper, swap and a group with a budget of 64 MiB; says
+//!                          "KEEPER_PID GROUP SWAP_DEVICE", then "end" on stdin ends it in order
+//!   keeper --state DIR     what the owner starts as its keeper
 //! ```
 
 use std::fs;
 use std::io::{self, BufRead, Write};
 use std::process::ExitCode;
 
+use strata_host::cgroup::{BudgetGroup, Manager};
+use strata_host::keeper::{KEEPER_VERB, Keeper, Session, keeper_main};
+use strata_host::swap::{SwapDevice, SwapSpec};
+
 const PAGE_WORDS: usize = 512;
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
+    if args.first().is_some_and(|verb| verb == KEEPER_VERB) {
+        return keeper_main(args.into_iter().skip(1).map(Into::into));
+    }
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     let done = match words.as_slice() {
         ["hog", procs, mib] => hog(procs, mib),
+        ["owner", id, swap] => owner(id, swap),
         _ => Err(io::Error::new(io::ErrorKind::InvalidInput, "unknown role")),
     };
     match done {
@@ -44,6 +55,37 @@ fn hog(procs: &str, mib: &str) -> io::Result<()> {
             _ => return Err(io::Error::new(io::ErrorKind::InvalidInput, line)),
         }
         say("ok")?;
+    }
+    Ok(())
+}
+
+fn owner(id: &str, swap: &str) -> io::Result<()> {
+    let session = Session::create(id).map_err(io::Error::other)?;
+    let keeper = Keeper::spawn(&session)?;
+    let journal = session.journal();
+    let spec: SwapSpec = swap.parse().map_err(io::Error::other)?;
+    let mut swap = SwapDevice::create(&spec, &journal).map_err(io::Error::other)?;
+    let mut group = BudgetGroup::create(id, Manager::ByHand, &journal).map_err(io::Error::other)?;
+    group.set_budget_bytes(64 << 20).map_err(io::Error::other)?;
+    let _watch = group.watch_oom().map_err(io::Error::other)?;
+    let device = swap
+        .path()
+        .map_or_else(|| "-".into(), |path| path.display().to_string());
+    say(&format!(
+        "{} {} {device}",
+        keeper.pid(),
+        group.path().display()
+    ))?;
+    for line in io::stdin().lock().lines() {
+        if line? == "end" {
+            group.remove().map_err(io::Error::other)?;
+            swap.take_down().map_err(io::Error::other)?;
+            let left = session.finish(Some(keeper));
+            if let Some(error) = left.into_iter().next() {
+                return Err(io::Error::other(error));
+            }
+            return say("ended");
+        }
     }
     Ok(())
 }

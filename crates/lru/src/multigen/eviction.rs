@@ -23,7 +23,7 @@ use super::{MultiGen, placement::Standing};
 use crate::{
     controller::tier_of,
     folio::Flags,
-    ids::{FolioId, Kind, TimeMs},
+    ids::{FolioId, GenSeq, Kind, TimeMs},
     lruvec::{Lruvec, MIN_NR_GENS},
     seam::{
         Ageing, EvictBatch, GoneCause, Isolated, PolicyError, ReclaimRequest, Shadow, Swappiness,
@@ -33,7 +33,7 @@ use crate::{
 };
 
 /// The priority of relaxed scanning: a walk is not preferred to going on (reference 2.1).
-const PRIORITY_RELAXED: u8 = 12;
+pub(super) const PRIORITY_RELAXED: u8 = 12;
 
 /// What is asked of one lruvec.
 #[derive(Clone, Copy, Debug)]
@@ -43,6 +43,8 @@ pub(super) struct Demand {
     pub(super) priority: u8,
     /// Generations born after this are not taken; `None` takes any.
     pub(super) born_before: Option<TimeMs>,
+    /// The youngest generation to take from while an older one is left.
+    pub(super) last_seq: GenSeq,
 }
 
 /// What a pass over one kind's oldest list found.
@@ -76,6 +78,7 @@ impl MultiGen {
                 swappiness: request.swappiness,
                 priority: request.priority,
                 born_before: self.born_before(now),
+                last_seq: GenSeq(u64::MAX),
             };
             match self.isolate_from_lruvec(lruvec, demand, batch) {
                 Isolated::Pages(more) => nr_pages += more,
@@ -108,6 +111,9 @@ impl MultiGen {
                 break Isolated::Empty;
             }
             let oldest = state.oldest_evictable_seq(swappiness);
+            if oldest > demand.last_seq {
+                break Isolated::Empty;
+            }
             if demand
                 .born_before
                 .is_some_and(|limit| state.birth(oldest) >= limit)

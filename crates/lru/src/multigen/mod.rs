@@ -17,6 +17,7 @@
 //! - I3: nothing is allocated after a folio has found its slot: only the table and new lruvecs grow.
 
 mod ageing;
+mod command;
 mod eviction;
 mod placement;
 mod promotion;
@@ -25,6 +26,8 @@ mod validate;
 
 #[cfg(test)]
 mod tests;
+
+pub use command::{EvictPlan, Plan, WalkPlan};
 
 use crate::{
     config::{Config, ConfigError},

@@ -1,4 +1,11 @@
-//! Stories of single rules, in the order of a page's life.
+//! Stories of single rules, a file a stage of a page's life.
+
+mod ageing;
+mod command;
+mod eviction;
+mod placement;
+mod promotion;
+mod refault;
 
 use super::*;
 use crate::seam::Cause;
@@ -115,57 +122,4 @@ impl Bench {
     fn stats(&self) -> ReclaimStats {
         self.engine.stats(self.group).unwrap()
     }
-}
-
-#[test]
-fn a_new_group_starts_with_four_empty_generations() {
-    let bench = Bench::new();
-    assert_eq!(bench.window(), (3, [0, 0]));
-    let view = bench.engine.view(bench.group, TimeMs(5)).unwrap();
-    let sizes = view[0]
-        .generations
-        .iter()
-        .map(|of| (of.seq.0, of.age_ms, of.nr_pages));
-    let empty = [Some(0), Some(0)];
-    assert!(sizes.eq([(0, 5, empty), (1, 5, empty), (2, 5, empty), (3, 5, empty)]));
-}
-
-#[test]
-fn a_faulted_folio_starts_in_the_second_youngest_generation() {
-    let mut bench = Bench::new();
-    for kind in Kind::ALL {
-        let folio = bench.appear(kind, Cause::Fault);
-        assert_eq!(bench.seq(folio), 2);
-    }
-}
-
-#[test]
-fn a_folio_seen_young_twice_is_promoted_and_once_is_not() {
-    let mut bench = Bench::new();
-    let folio = bench.appear(Kind::Anon, Cause::Fault);
-    bench.young(folio);
-    assert_eq!(bench.seq(folio), 2);
-    bench.young(folio);
-    assert_eq!(bench.seq(folio), 3);
-    assert_eq!(
-        (
-            bench.stats().nr_young_pages,
-            bench.stats().nr_promoted_pages
-        ),
-        (2, 1)
-    );
-    bench.engine.validate().unwrap();
-}
-
-#[test]
-fn a_cold_folio_leaves_and_its_shadow_tells_of_it() {
-    let mut bench = Bench::new();
-    let folio = bench.appear(Kind::File, Cause::Read);
-    assert_eq!(bench.isolate(1), Isolated::Pages(1));
-    assert_eq!(bench.batch.folios, [folio]);
-    let shadow = bench.complete(Verdict::Evicted)[0].unwrap();
-    assert_eq!(bench.engine.nr_folios(), 0);
-    bench.refault(Kind::File, Cause::Read, shadow);
-    assert_eq!(bench.stats().nr_evicted_pages, [0, 1]);
-    assert_eq!(bench.stats().nr_refaulted_recent_pages, [0, 1]);
 }

@@ -1,0 +1,123 @@
+//! `strata doctor`: what this machine offers, as a table or as JSON.
+//!
+//! **Owns** the two shapes of the answer. **Does not own** the checks (`strata_host::doctor`).
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use strata_host::doctor::{Check, Status, can_run, examine};
+
+/// Says what this machine offers, what is missing, and the command that mends it.
+///
+/// Exit status 0 when `strata run` can work here, 1 when it can't.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct DoctorArgs {
+    /// How to print the answer.
+    #[arg(long, value_enum, default_value_t = Format::Table, value_name = "FORMAT")]
+    format: Format,
+}
+
+/// A shape of the answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    /// Lines for people.
+    Table,
+    /// One JSON object: `can_run`, and `checks` with name, status, needed_for, found, remedy.
+    Json,
+}
+
+#[derive(serde::Serialize)]
+struct Answer<'a> {
+    can_run: bool,
+    checks: &'a [Check],
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// Only when the answer can't be written.
+pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
+    let checks = examine();
+    let text = match args.format {
+        Format::Json => {
+            let answer = Answer {
+                can_run: can_run(&checks),
+                checks: &checks,
+            };
+            serde_json::to_string_pretty(&answer)? + "\n"
+        }
+        Format::Table => table(&checks),
+    };
+    match io::stdout().lock().write_all(text.as_bytes()) {
+        // Whoever reads has seen enough.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
+        written => written?,
+    }
+    Ok(if can_run(&checks) {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+fn table(checks: &[Check]) -> String {
+    let widest = checks
+        .iter()
+        .map(|check| check.name.len())
+        .max()
+        .unwrap_or(0);
+    let mut text = String::new();
+    for check in checks {
+        let mark = match check.status {
+            Status::Ok => "ok     ",
+            Status::Limited => "limited",
+            Status::Missing => "MISSING",
+        };
+        text += &format!("{mark}  {:widest$}  {}\n", check.name, check.found);
+        if let Some(remedy) = &check.remedy {
+            let indent = " ".repeat("ok       ".len() + widest + 2);
+            text += &format!("{indent}needed for: {}\n", check.needed_for);
+            text += &format!("{indent}to mend: {remedy}\n");
+        }
+    }
+    let is_limited = checks.iter().any(|check| check.status == Status::Limited);
+    text += match (can_run(checks), is_limited) {
+        (false, _) => "\nstrata run can't work here: mend what is MISSING.\n",
+        (true, true) => "\nstrata run can work here, without what is limited.\n",
+        (true, false) => "\nstrata run can work here, with everything.\n",
+    };
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(name: &'static str, status: Status) -> Check {
+        let remedy = (status != Status::Ok).then(|| "do this".to_owned());
+        Check {
+            name,
+            status,
+            needed_for: "a test",
+            found: "something".to_owned(),
+            remedy,
+        }
+    }
+
+    #[test]
+    fn every_missing_line_is_followed_by_the_command_that_mends_it() {
+        let text = table(&[check("first", Status::Ok), check("second", Status::Missing)]);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[0], "ok       first   something");
+        assert_eq!(lines[1], "MISSING  second  something");
+        assert_eq!(lines[2].trim(), "needed for: a test");
+        assert_eq!(lines[3].trim(), "to mend: do this");
+        assert!(text.ends_with("mend what is MISSING.\n"));
+    }
+
+    #[test]
+    fn the_last_line_says_whether_run_can_work() {
+        assert!(table(&[check("a", Status::Ok)]).ends_with("with everything.\n"));
+        assert!(table(&[check("a", Status::Limited)]).ends_with("without what is limited.\n"));
+    }
+}

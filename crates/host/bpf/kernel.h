@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0 */
+/*
+ * The few kernel types our programs touch. Only the members used are named: where they really lie
+ * is filled in from the running kernel's BTF when an object is loaded (CO-RE), so one object runs
+ * on every kernel that has these names.
+ */
+#ifndef STRATA_KERNEL_H
+#define STRATA_KERNEL_H
+
+typedef unsigned char __u8;
+typedef unsigned short __u16;
+typedef unsigned int __u32;
+typedef unsigned long long __u64;
+typedef signed char __s8;
+typedef short __s16;
+typedef int __s32;
+typedef long long __s64;
+typedef __u16 __be16;
+typedef __u32 __be32;
+typedef __u32 __wsum;
+typedef __u64 u64;
+typedef __u32 u32;
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct seq_file;
+
+struct bpf_iter_meta {
+	struct seq_file *seq;
+};
+
+struct mm_struct {
+	u64 *pgd;
+};
+
+struct task_struct {
+	int pid;
+	int tgid;
+	struct mm_struct *mm;
+};
+
+struct vm_area_struct {
+	unsigned long vm_start;
+	unsigned long vm_end;
+	unsigned long vm_flags;
+};
+
+struct bpf_iter__task {
+	struct bpf_iter_meta *meta;
+	struct task_struct *task;
+};
+
+struct bpf_iter__task_vma {
+	struct bpf_iter_meta *meta;
+	struct task_struct *task;
+	struct vm_area_struct *vma;
+};
+
+#pragma clang attribute pop
+
+#define BPF_MAP_TYPE_ARRAY 2
+
+#include <bpf/bpf_helpers.h>
+
+#endif

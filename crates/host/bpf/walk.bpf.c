@@ -1,0 +1,391 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0
+/*
+ * Reads the page tables of one task and leaves, for every last-level table that holds anything, a
+ * record of bitmaps. Writes nothing but its own map.
+ *
+ * The iterator shows us the task under its kernel reference; from mm->pgd on we follow physical
+ * addresses through the direct map with bpf_probe_read_kernel, which fails instead of faulting.
+ * Nothing is locked, so tables may be freed under us. What keeps the records true:
+ *  - unlinking a table clears the entry that led to it, so after a copy the links above it that
+ *    were read before it are read again, and a changed link voids the copy;
+ *  - task->mm is read again at the end: as long as it is the same, the address space was alive.
+ */
+#include "kernel.h"
+#include "shared.h"
+#include "x86_64.h"
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";
+
+#define MAX_STEPS (1 << 20)
+#define STEPS_A_CLOCK_READ 32
+#define MAX_TORN_RETRIES 4
+
+struct walk_shared shared SEC(".bss.shared");
+
+/* State of a run that user space has no business with. */
+static struct {
+	u64 started_ns;
+	u64 cached_no;      /* which 1 GiB of address space the middle table below maps; ~0: none */
+	u64 cached_link_at; /* where the entry leading to it was read */
+	u64 cached_link;    /* and what it was */
+	u64 cached_table;   /* the middle table, or 0 if a 1 GiB page stands there */
+	u64 is_middle_copied;
+	u64 torn_retries;
+	u64 middle[TABLE_ENTRIES];
+	u64 entries[TABLE_ENTRIES];
+} run;
+
+static __always_inline u64 read_entry(u64 addr)
+{
+	u64 entry = 0;
+
+	if (bpf_probe_read_kernel(&entry, sizeof(entry), (void *)addr))
+		return 0;
+	return entry;
+}
+
+/* Virtual address of the table or page an entry leads to; 0 if that is not in memory. */
+static __always_inline u64 target_of(u64 entry)
+{
+	u64 phys = (entry & ENTRY_ADDRESS) & ~shared.h.encrypt_bits;
+
+	if (phys >= shared.h.ram_end) {
+		shared.h.nr_refused++;
+		return 0;
+	}
+	return shared.h.direct_base + phys;
+}
+
+static __always_inline u64 entry_at(u64 table, u64 addr, int shift)
+{
+	return table + ((addr >> shift) & (TABLE_ENTRIES - 1)) * 8;
+}
+
+/* Moves the cursor to the next multiple of what one entry at this level maps. */
+static __always_inline void skip(u64 table_no, int shift)
+{
+	int bits = shift - SHIFT_PMD;
+
+	shared.h.cursor = ((table_no >> bits) + 1) << bits;
+}
+
+/*
+ * Finds the middle table for the 1 GiB that `table_no` lies in. Returns 0 and moves the cursor past
+ * what is absent, if so.
+ */
+static __always_inline int find_middle(u64 table_no)
+{
+	u64 addr = table_no << SHIFT_PMD;
+	u64 table = shared.h.pgd, at, link;
+
+	run.cached_no = ~0ULL;
+	if (shared.h.levels == 5) {
+		link = read_entry(entry_at(table, addr, SHIFT_PGD5));
+		table = link & ENTRY_PRESENT ? target_of(link) : 0;
+		if (!table) {
+			skip(table_no, SHIFT_PGD5);
+			return 0;
+		}
+	}
+	link = read_entry(entry_at(table, addr, SHIFT_P4D));
+	table = link & ENTRY_PRESENT ? target_of(link) : 0;
+	if (!table) {
+		skip(table_no, SHIFT_P4D);
+		return 0;
+	}
+	at = entry_at(table, addr, SHIFT_PUD);
+	link = read_entry(at);
+	if (!(link & ENTRY_PRESENT)) {
+		skip(table_no, SHIFT_PUD);
+		return 0;
+	}
+	table = 0;
+	run.is_middle_copied = 0;
+	if (!(link & ENTRY_LARGE)) {
+		table = target_of(link);
+		if (!table) {
+			skip(table_no, SHIFT_PUD);
+			return 0;
+		}
+		/* Only a longer stretch is worth a copy, which lets empty entries be skipped fast. */
+		if (shared.h.span_end - table_no >= 16)
+			run.is_middle_copied =
+				!bpf_probe_read_kernel(run.middle, sizeof(run.middle), (void *)table);
+	}
+	run.cached_table = table;
+	run.cached_link_at = at;
+	run.cached_link = link;
+	run.cached_no = table_no >> (SHIFT_PUD - SHIFT_PMD);
+	return 1;
+}
+
+/* Whether a link still leads where it did; hardware may have marked it accessed meanwhile. */
+static __always_inline int is_same_link(u64 at, u64 link)
+{
+	return !((read_entry(at) ^ link) & ~ENTRY_NOISE);
+}
+
+/* Ends a step: clang would else load all 64 entries first, onto a stack that is too small. */
+#define SETTLE(x) asm volatile("" : "+r"(x))
+
+#define EACH_OF_8(f, i) f((i)) f((i) + 1) f((i) + 2) f((i) + 3) f((i) + 4) f((i) + 5) f((i) + 6) f((i) + 7)
+#define EACH_OF_64(f) \
+	EACH_OF_8(f, 0) EACH_OF_8(f, 8) EACH_OF_8(f, 16) EACH_OF_8(f, 24) \
+	EACH_OF_8(f, 32) EACH_OF_8(f, 40) EACH_OF_8(f, 48) EACH_OF_8(f, 56)
+
+/*
+ * Turns 64 entries into one word of each bitmap. Straight-line code throughout: a branch per entry
+ * would be mispredicted on real, mixed tables. Most words are empty, or present throughout with one
+ * common accessed bit, so the union and the intersection of the entries are looked at first.
+ */
+static long classify_word(u32 index, void *ctx)
+{
+	u32 w = index & (TABLE_WORDS - 1);
+	struct walk_record *rec = &shared.records[shared.h.nr_records & (MAX_RECORDS - 1)];
+	const volatile u64 *e = &run.entries[w * 64];
+	u64 any = 0, all = ~0ULL;
+	u64 present = 0, accessed = 0, dirty = 0, swapped = 0, special = 0, protnone = 0, other = 0;
+
+#define FOLD(i) { u64 v = e[i]; any |= v; all &= v; SETTLE(any); SETTLE(all); }
+	EACH_OF_64(FOLD)
+#undef FOLD
+	if (!(any & ~ENTRY_NOISE))
+		goto out;
+	rec->leaf = 1;
+	if ((all & ENTRY_PRESENT) && !(any & ENTRY_SPECIAL)) {
+		present = ~0ULL;
+		if (all & ENTRY_ACCESSED) {
+			accessed = ~0ULL;
+		} else if (any & ENTRY_ACCESSED) {
+#define GATHER(i) accessed |= ((e[i] >> BIT_ACCESSED) & 1) << (i); SETTLE(accessed);
+			EACH_OF_64(GATHER)
+#undef GATHER
+		}
+		if (all & ENTRY_DIRTY) {
+			dirty = ~0ULL;
+		} else if (any & ENTRY_DIRTY) {
+#define GATHER(i) dirty |= ((e[i] >> BIT_DIRTY) & 1) << (i); SETTLE(dirty);
+			EACH_OF_64(GATHER)
+#undef GATHER
+		}
+		goto out;
+	}
+#pragma clang loop unroll(disable)
+	for (int i = 0; i < 64; i++) {
+		u64 v = e[i];
+		u64 is_there = v & 1;
+		u64 is_special = (v >> BIT_SPECIAL) & is_there;
+		u64 is_present = is_there & ~is_special;
+		u64 is_protnone = (v >> BIT_PROTNONE) & ~is_there & 1;
+		u64 payload = v & ~ENTRY_NOISE;
+		/* The sign of (x | -x) is set unless x is 0. */
+		u64 is_away = ((payload | -payload) >> 63) & ~is_there & ~is_protnone;
+		u64 is_other = is_away & ((SWAP_TYPES_MIN - 1 - (v >> SWAP_TYPE_SHIFT)) >> 63);
+
+		present |= is_present << i;
+		accessed |= ((v >> BIT_ACCESSED) & is_present) << i;
+		dirty |= ((v >> BIT_DIRTY) & is_present) << i;
+		special |= is_special << i;
+		protnone |= is_protnone << i;
+		other |= is_other << i;
+		swapped |= (is_away & ~is_other) << i;
+	}
+out:
+	rec->present[w] = present;
+	rec->accessed[w] = accessed;
+	rec->dirty[w] = dirty;
+	rec->swapped[w] = swapped;
+	rec->special[w] = special;
+	rec->protnone[w] = protnone;
+	rec->migrating[w] = other;
+	return 0;
+}
+
+/* One huge page: every bitmap is all ones or all zeroes. */
+static __always_inline void record_huge(u64 table_no, u64 leaf, int is_gigantic)
+{
+	struct walk_record *rec = &shared.records[shared.h.nr_records & (MAX_RECORDS - 1)];
+	/* A huge page being split is for a moment neither present nor gone, but stays large. */
+	int is_protnone = !(leaf & ENTRY_PRESENT) && (leaf & ENTRY_PROTNONE);
+	int is_away = !(leaf & (ENTRY_PRESENT | ENTRY_PROTNONE | ENTRY_LARGE));
+	int is_special = !is_away && !is_protnone && (is_gigantic || (leaf & ENTRY_SPECIAL));
+	u64 present = is_away || is_protnone || is_special ? 0 : ~0ULL;
+	u64 accessed = leaf & ENTRY_ACCESSED ? present : 0;
+	u64 dirty = leaf & ENTRY_DIRTY ? present : 0;
+
+	for (int w = 0; w < TABLE_WORDS; w++) {
+		rec->present[w] = present;
+		rec->accessed[w] = accessed;
+		rec->dirty[w] = dirty;
+		rec->swapped[w] = 0;
+		rec->special[w] = is_special ? ~0ULL : 0;
+		rec->protnone[w] = is_protnone ? ~0ULL : 0;
+		rec->migrating[w] = is_away ? ~0ULL : 0;
+	}
+	rec->table = table_no;
+	rec->kind = KIND_HUGE;
+	rec->leaf = leaf;
+	shared.h.nr_records++;
+}
+
+/* One table, or one stretch of nothing. Returns 1 to end the run. */
+static long step(u32 index, void *ctx)
+{
+	u64 table_no = shared.h.cursor, at, link, table;
+	struct walk_record *rec;
+
+	if (shared.h.nr_records >= MAX_RECORDS) {
+		shared.h.status = WALK_MORE;
+		return 1;
+	}
+	if (!(index & (STEPS_A_CLOCK_READ - 1)) && index &&
+	    bpf_ktime_get_ns() - run.started_ns > shared.h.budget_ns) {
+		shared.h.status = WALK_MORE;
+		return 1;
+	}
+	if (table_no >= shared.h.span_end) {
+		u64 next = shared.h.span_index;
+
+		if (next >= shared.h.nr_spans || next >= MAX_SPANS) {
+			shared.h.status = WALK_DONE;
+			return 1;
+		}
+		table_no = shared.spans[next].first;
+		shared.h.cursor = table_no;
+		shared.h.span_end = shared.spans[next].end;
+		shared.h.span_index = next + 1;
+		if (table_no >= shared.h.span_end)
+			return 0;
+	}
+	if (run.cached_no != table_no >> (SHIFT_PUD - SHIFT_PMD) && !find_middle(table_no))
+		return 0;
+	if (!run.cached_table) {
+		record_huge(table_no, run.cached_link, 1);
+		shared.h.cursor = table_no + 1;
+		return 0;
+	}
+	if (run.is_middle_copied) {
+		u32 i = table_no & (TABLE_ENTRIES - 1);
+
+		if (!(i & 7) && !(run.middle[i & 504] | run.middle[(i & 504) + 1] |
+				  run.middle[(i & 504) + 2] | run.middle[(i & 504) + 3] |
+				  run.middle[(i & 504) + 4] | run.middle[(i & 504) + 5] |
+				  run.middle[(i & 504) + 6] | run.middle[(i & 504) + 7])) {
+			shared.h.cursor = table_no + 8;
+			return 0;
+		}
+		if (!run.middle[i]) {
+			shared.h.cursor = table_no + 1;
+			return 0;
+		}
+	}
+	at = run.cached_table + (table_no & (TABLE_ENTRIES - 1)) * 8;
+	link = read_entry(at);
+	if (!(link & ~ENTRY_NOISE)) {
+		shared.h.cursor = table_no + 1;
+		return 0;
+	}
+	if ((link & ENTRY_LARGE) || !(link & ENTRY_PRESENT)) {
+		if (!is_same_link(run.cached_link_at, run.cached_link))
+			goto torn;
+		record_huge(table_no, link, 0);
+		shared.h.cursor = table_no + 1;
+		return 0;
+	}
+	table = target_of(link);
+	if (!table) {
+		shared.h.cursor = table_no + 1;
+		return 0;
+	}
+	if (bpf_probe_read_kernel(run.entries, sizeof(run.entries), (void *)table)) {
+		shared.h.nr_refused++;
+		shared.h.cursor = table_no + 1;
+		return 0;
+	}
+	if (!is_same_link(at, link) || !is_same_link(run.cached_link_at, run.cached_link))
+		goto torn;
+	run.torn_retries = 0;
+	shared.h.nr_tables++;
+	rec = &shared.records[shared.h.nr_records & (MAX_RECORDS - 1)];
+	rec->leaf = 0;
+	bpf_loop(TABLE_WORDS, classify_word, 0, 0);
+	if (rec->leaf) {
+		rec->table = table_no;
+		rec->kind = KIND_PAGES;
+		rec->leaf = 0;
+		shared.h.nr_records++;
+	}
+	shared.h.cursor = table_no + 1;
+	return 0;
+torn:
+	shared.h.nr_torn++;
+	run.cached_no = ~0ULL;
+	if (++run.torn_retries > MAX_TORN_RETRIES) {
+		run.torn_retries = 0;
+		shared.h.cursor = table_no + 1;
+	}
+	return 0;
+}
+
+/* Copies the start of one page, so that user space can tell a true walk from a false one. */
+static __always_inline void peek(void)
+{
+	u64 addr = shared.h.peek_addr, table = shared.h.pgd, link;
+
+	if (shared.h.levels == 5) {
+		link = read_entry(entry_at(table, addr, SHIFT_PGD5));
+		shared.h.peek_entry = link;
+		if (!(link & ENTRY_PRESENT) || !(table = target_of(link)))
+			return;
+	}
+	link = read_entry(entry_at(table, addr, SHIFT_P4D));
+	if (shared.h.levels != 5)
+		shared.h.peek_entry = link;
+	if (!(link & ENTRY_PRESENT) || !(table = target_of(link)))
+		return;
+	link = read_entry(entry_at(table, addr, SHIFT_PUD));
+	if (!(link & ENTRY_PRESENT) || (link & ENTRY_LARGE) || !(table = target_of(link)))
+		return;
+	link = read_entry(entry_at(table, addr, SHIFT_PMD));
+	if (!(link & ENTRY_PRESENT) || !(table = target_of(link)))
+		return;
+	if (link & ENTRY_LARGE) {
+		/* The lowest address bit of a large page is a caching attribute. */
+		table = (table & ~LARGE_OFFSET) | (addr & LARGE_OFFSET);
+	} else {
+		link = read_entry(entry_at(table, addr, SHIFT_PAGE));
+		if (!(link & ENTRY_PRESENT) || !(table = target_of(link)))
+			return;
+	}
+	bpf_probe_read_kernel(shared.h.peek, sizeof(shared.h.peek), (void *)table);
+}
+
+SEC("iter/task")
+int walk_task(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+	struct mm_struct *mm;
+
+	/* With several threads the first that has an address space stands for all. */
+	if (!task || shared.h.status != WALK_UNSEEN)
+		return 0;
+	mm = task->mm;
+	if (!mm)
+		return 0;
+	shared.h.tid = task->pid;
+	shared.h.mm = (u64)mm;
+	shared.h.pgd = (u64)mm->pgd;
+	if (shared.h.peek_addr)
+		peek();
+	run.started_ns = bpf_ktime_get_ns();
+	run.cached_no = ~0ULL;
+	run.torn_retries = 0;
+	shared.h.status = WALK_MORE;
+	if (shared.h.nr_spans)
+		bpf_loop(MAX_STEPS, step, 0, 0);
+	else
+		shared.h.status = WALK_DONE;
+	if (*(struct mm_struct *volatile *)&task->mm != mm)
+		shared.h.status = WALK_MOVED;
+	return 0;
+}

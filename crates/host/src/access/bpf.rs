@@ -1,0 +1,331 @@
+//! The page-table walk by BPF: every page of a process, exactly, without touching the process.
+//!
+//! **Owns** feeding spans to the walk in chunks, resuming it, and turning raw records into
+//! [`TableRecord`]s. **Does not own** following the tables (`bpf/walk.bpf.c`) nor clearing (`clear`).
+//!
+//! **Invariants**
+//! - I1: records come only from an address space that was alive for the whole run they came from.
+//! - I2: a table that is not reported had nothing present and nothing swapped in it.
+
+use std::io::{self, Read};
+use std::time::{Duration, Instant};
+
+use super::locate::{self, Geometry};
+use super::{
+    AccessError, AccessSource, Bits512, ClearIntent, Grain, SourceInfo, TableRecord, TableShape,
+    WalkCost, clear, smaps_text,
+};
+use crate::addr::{AddrRange, TABLE_ENTRIES, TableNo, TableSpan};
+use crate::process::{Process, VmFlags};
+use crate::sys::bpf::{self, Attached, IterProgram, Target};
+use crate::sys::bpf_shared::{
+    KIND_HUGE, SPANS_MAX, STATUS_DONE, STATUS_MORE, STATUS_MOVED, SharedMemory, WalkHeader,
+    WalkRecord, WalkSpan,
+};
+
+/// Name in reports.
+pub(super) const NAME: &str = "bpf";
+/// How long one run may keep its CPU.
+const RUN_BUDGET: Duration = Duration::from_millis(1);
+/// How often a walk looks for another thread when the one it went by ends.
+const THREADS_TRIED_MAX: usize = 16;
+/// Bytes of one `struct vma_record`.
+const VMA_RECORD_BYTES: usize = 24;
+/// Read at once: more than the kernel hands out at once (8 pages), so that no record is cut.
+const VMA_BUFFER_BYTES: usize = 64 << 10;
+
+/// The source; each has programs and memory of its own, so several can work at once.
+#[derive(Debug)]
+pub struct BpfSource {
+    walk: IterProgram,
+    memory: SharedMemory,
+    geometry: Geometry,
+    /// `None` if the kernel can't list mappings by BPF: `smaps` is read instead.
+    vma_lister: Option<IterProgram>,
+}
+
+/// A run of the program over one task.
+struct Run {
+    attached: Attached,
+    is_whole_process: bool,
+    threads_tried: usize,
+    /// The address space of the first run; later ones must see the same.
+    space: Option<u64>,
+}
+
+impl BpfSource {
+    /// Loads the programs and proves that they read the truth.
+    pub fn open() -> Result<BpfSource, AccessError> {
+        let (walk, mut memory) = bpf::load_walk().map_err(|error| AccessError::Unavailable {
+            source_name: NAME,
+            why: format!("the walk program does not load: {error}"),
+            remedy: "run as root (CAP_BPF and CAP_PERFMON) on Linux 6.1 or newer with \
+                     CONFIG_DEBUG_INFO_BTF, or use the smaps source"
+                .to_owned(),
+        })?;
+        let geometry = locate::locate(&walk, &mut memory)?;
+        let vma_lister = bpf::load_vma_lister()
+            .inspect_err(|error| tracing::debug!(%error, "mappings are listed by smaps"))
+            .ok();
+        Ok(BpfSource {
+            walk,
+            memory,
+            geometry,
+            vma_lister,
+        })
+    }
+
+    /// What was found out about this machine, without giving the secret of KASLR away.
+    pub(super) fn describe(&self) -> String {
+        format!(
+            "loaded; {}-level page tables, {} GiB of physical addresses{}; mappings by {}",
+            self.geometry.levels,
+            self.geometry.ram_end.div_ceil(1 << 30),
+            match self.geometry.encrypt_bits {
+                0 => "",
+                _ => ", encrypted",
+            },
+            match self.vma_lister {
+                Some(_) => "bpf",
+                None => "smaps",
+            },
+        )
+    }
+
+    fn attach(&self, process: &Process, target: Target) -> Result<Attached, AccessError> {
+        self.walk.attach(target).map_err(|source| AccessError::Io {
+            what: "attaching the page-table walk",
+            pid: process.pid(),
+            source,
+        })
+    }
+
+    fn begin(&self, process: &Process) -> Result<Run, AccessError> {
+        Ok(Run {
+            attached: self.attach(process, Target::Thread(process.pid()))?,
+            is_whole_process: false,
+            threads_tried: 0,
+            space: None,
+        })
+    }
+
+    /// One run from `start` on. Goes by another thread when the one before has ended, and starts
+    /// over when memory has grown since the source was opened.
+    fn run(
+        &mut self,
+        process: &Process,
+        run: &mut Run,
+        start: WalkHeader,
+        cost: &mut WalkCost,
+    ) -> Result<WalkHeader, AccessError> {
+        let mut start = start;
+        loop {
+            self.memory.set_header(start);
+            run.attached.run().map_err(|source| AccessError::Io {
+                what: "walking the page tables",
+                pid: process.pid(),
+                source,
+            })?;
+            cost.nr_runs += 1;
+            let end = self.memory.header();
+            match end.status {
+                STATUS_DONE | STATUS_MORE => {}
+                _ => {
+                    if run.is_whole_process && end.status != STATUS_MOVED {
+                        return Err(AccessError::ProcessGone(process.pid()));
+                    }
+                    run.threads_tried += 1;
+                    if run.threads_tried > THREADS_TRIED_MAX {
+                        return Err(AccessError::SpaceReplaced(process.pid()));
+                    }
+                    run.attached = self.attach(process, Target::Process(process.pid()))?;
+                    run.is_whole_process = true;
+                    continue;
+                }
+            }
+            if *run.space.get_or_insert(end.mm) != end.mm {
+                return Err(AccessError::SpaceReplaced(process.pid()));
+            }
+            if end.nr_refused > 0 && self.has_memory_grown() {
+                start.ram_end = self.geometry.ram_end;
+                continue;
+            }
+            if end.nr_refused > 0 {
+                tracing::warn!(
+                    pid = process.pid(),
+                    refused = end.nr_refused,
+                    "page-table entries lead outside memory"
+                );
+            }
+            return Ok(end);
+        }
+    }
+
+    /// Whether memory was added (hotplug) since we looked; takes note of it.
+    fn has_memory_grown(&mut self) -> bool {
+        match locate::ram_end_bytes() {
+            Ok(ram_end) if ram_end > self.geometry.ram_end => {
+                self.geometry.ram_end = ram_end;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// The header of a run that walks nothing: who is there, and in which address space.
+    fn identify(&mut self, process: &Process) -> Result<WalkHeader, AccessError> {
+        let mut run = self.begin(process)?;
+        let header = self.geometry.header();
+        self.run(process, &mut run, header, &mut WalkCost::default())
+    }
+}
+
+impl AccessSource for BpfSource {
+    fn info(&self) -> SourceInfo {
+        SourceInfo {
+            name: NAME,
+            grain: Grain::Page,
+            blind_spots: vec![
+                "an access is a set bit in a page table: reads and writes through file \
+                 descriptors set none"
+                    .to_owned(),
+                "accessed bits are cleared without flushing every TLB: a page in constant use may \
+                 show up one walk late"
+                    .to_owned(),
+                "the kernel's own reclaim clears accessed bits, and fault-around sets them on \
+                 untouched neighbours of a file page"
+                    .to_owned(),
+            ],
+        }
+    }
+
+    fn read(
+        &mut self,
+        process: &Process,
+        spans: &[TableSpan],
+        visit: &mut dyn FnMut(&TableRecord),
+    ) -> Result<WalkCost, AccessError> {
+        let started = Instant::now();
+        let mut cost = WalkCost::default();
+        let mut run = self.begin(process)?;
+        for chunk in spans.chunks(SPANS_MAX) {
+            for (index, span) in chunk.iter().enumerate() {
+                let span = WalkSpan {
+                    first: span.first.0,
+                    end: span.end.0,
+                };
+                self.memory.set_span(index, span);
+            }
+            let mut header = WalkHeader {
+                nr_spans: chunk.len() as u64,
+                budget_ns: RUN_BUDGET.as_nanos() as u64,
+                ..self.geometry.header()
+            };
+            loop {
+                let end = self.run(process, &mut run, header, &mut cost)?;
+                cost.nr_tables += end.nr_tables;
+                cost.nr_entries += end.nr_tables * TABLE_ENTRIES as u64;
+                for index in 0..end.nr_records as usize {
+                    let raw = self.memory.record(index);
+                    cost.nr_entries += u64::from(raw.kind == KIND_HUGE);
+                    visit(&to_record(&raw));
+                }
+                if end.status == STATUS_DONE {
+                    break;
+                }
+                header.ram_end = self.geometry.ram_end;
+                header.span_index = end.span_index;
+                header.cursor = end.cursor;
+                header.span_end = end.span_end;
+            }
+        }
+        cost.wall_ns = started.elapsed().as_nanos() as u64;
+        Ok(cost)
+    }
+
+    fn clear(
+        &mut self,
+        process: &Process,
+        young: &[AddrRange],
+        resident_pages: u64,
+        intent: ClearIntent,
+    ) -> Result<u64, AccessError> {
+        clear::clear(process, young, resident_pages, intent)
+    }
+
+    fn space_id(&mut self, process: &Process) -> Result<u64, AccessError> {
+        Ok(super::opaque(self.identify(process)?.mm))
+    }
+
+    fn vm_flags(&mut self, process: &Process) -> Result<Vec<(AddrRange, VmFlags)>, AccessError> {
+        let Some(lister) = &self.vma_lister else {
+            return smaps_text::vm_flags(process);
+        };
+        let to_error = |source| AccessError::Io {
+            what: "listing the mappings",
+            pid: process.pid(),
+            source,
+        };
+        let direct = list_vmas(lister, process.pid()).map_err(to_error)?;
+        if !direct.is_empty() {
+            return Ok(direct);
+        }
+        // The first thread may have ended while others live on; and a process may be gone.
+        let tid = self.identify(process)?.tid;
+        let tid = i32::try_from(tid).map_err(|_| AccessError::ProcessGone(process.pid()))?;
+        match &self.vma_lister {
+            Some(lister) => list_vmas(lister, tid).map_err(to_error),
+            None => smaps_text::vm_flags(process),
+        }
+    }
+}
+
+/// Reads the mappings of one thread's space. A pass does not reliably end by itself: on some kernels
+/// (seen on 6.18) a read after the last mapping begins again a few mappings back, so the first
+/// address that does not rise is the end.
+fn list_vmas(lister: &IterProgram, tid: i32) -> io::Result<Vec<(AddrRange, VmFlags)>> {
+    let mut pass = lister.attach(Target::Thread(tid))?.iterate()?;
+    let mut vmas: Vec<(AddrRange, VmFlags)> = Vec::new();
+    let mut buffer = vec![0; VMA_BUFFER_BYTES];
+    loop {
+        let got = pass.read(&mut buffer)?;
+        let (records, _) = buffer[..got].as_chunks::<VMA_RECORD_BYTES>();
+        if records.is_empty() {
+            return Ok(vmas);
+        }
+        for record in records {
+            let [start, end, flags] = words(record);
+            if vmas.last().is_some_and(|(last, _)| start < last.end) {
+                return Ok(vmas);
+            }
+            vmas.push((AddrRange::new(start, end), VmFlags(flags)));
+        }
+    }
+}
+
+/// The members of a `struct vma_record`.
+fn words(record: &[u8; VMA_RECORD_BYTES]) -> [u64; 3] {
+    let mut words = [0; 3];
+    for (word, bytes) in words.iter_mut().zip(record.as_chunks::<8>().0) {
+        *word = u64::from_ne_bytes(*bytes);
+    }
+    words
+}
+
+fn to_record(raw: &WalkRecord) -> TableRecord {
+    TableRecord {
+        table: TableNo(raw.table),
+        shape: if raw.kind == KIND_HUGE {
+            TableShape::Huge
+        } else {
+            TableShape::Pages
+        },
+        present: Bits512(raw.present),
+        accessed: Bits512(raw.accessed),
+        dirty: Bits512(raw.dirty),
+        swapped: Bits512(raw.swapped),
+        special: Bits512(raw.special),
+        protnone: Bits512(raw.protnone),
+        migrating: Bits512(raw.migrating),
+    }
+}

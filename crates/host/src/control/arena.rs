@@ -1,0 +1,295 @@
+//! What a run changes outside the program, and undoes: session, swap, group and limit, keeper.
+//!
+//! **Owns** the order in which these are made and undone. **Does not own** how each works (`keeper`,
+//! `swap`, `cgroup`).
+//!
+//! **Invariants**
+//! - I1: nothing is changed before the keeper lives, so that no moment of death leaves a trace.
+//! - I2: a dry run changes nothing at all.
+
+use super::config::{PolicyChoice, RunConfig, Target};
+use super::error::{RunError, io_error};
+use super::gauge::Gauge;
+use super::own;
+use super::program::Program;
+use super::run::Event;
+use crate::cgroup::{BudgetGroup, GroupStats, Manager, OomWatch, UsageWatch};
+use crate::keeper::{self, Journal, Keeper, Outcome, Session};
+use crate::process::Process;
+use crate::swap::{self, SwapDevice};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+/// Everything of a run that has to be undone.
+#[derive(Debug)]
+pub(super) struct Arena {
+    gauge: Gauge,
+    oom: Option<OomWatch>,
+    crossing: Option<UsageWatch>,
+    swap: Option<SwapDevice>,
+    session: Option<(Session, Keeper)>,
+    is_dry_run: bool,
+    nr_oom_kills: u64,
+}
+
+impl Arena {
+    /// Makes what `config` asks for; takes back what was begun on failure.
+    pub(super) fn prepare(
+        config: &RunConfig,
+        events: &mut dyn FnMut(Event<'_>),
+    ) -> Result<Arena, RunError> {
+        if !config.dry_run {
+            recover(events);
+        }
+        let changes_anything = !config.dry_run && needs_session(config);
+        let session = match changes_anything {
+            true => {
+                let session = Session::create(&keeper::fresh_id())?;
+                let keeper = Keeper::spawn(&session).map_err(io_error("starting the keeper"))?;
+                Some((session, keeper))
+            }
+            false => None,
+        };
+        let mut arena = Arena {
+            gauge: Gauge::Tree {
+                budget_bytes: config.budget_bytes,
+            },
+            oom: None,
+            crossing: None,
+            swap: None,
+            session,
+            is_dry_run: config.dry_run,
+            nr_oom_kills: 0,
+        };
+        match arena.furnish(config) {
+            Ok(()) => Ok(arena),
+            Err(error) => {
+                for warning in arena.undo() {
+                    events(Event::Warning(&warning));
+                }
+                Err(error)
+            }
+        }
+    }
+
+    fn furnish(&mut self, config: &RunConfig) -> Result<(), RunError> {
+        let journal = match &self.session {
+            Some((session, _)) => session.journal(),
+            None => Journal::none(),
+        };
+        if !config.dry_run {
+            self.swap = Some(SwapDevice::create(&config.swap, &journal)?);
+        }
+        let Some(group) = self.find_group(config, &journal)? else {
+            return Ok(());
+        };
+        let group = Arc::new(group);
+        self.gauge = Gauge::Group(Arc::clone(&group));
+        if config.dry_run {
+            return Ok(());
+        }
+        match config.policy {
+            PolicyChoice::None => group.set_limit_bytes(Some(config.budget_bytes))?,
+            PolicyChoice::Mglru => {
+                group.set_budget_bytes(config.budget_bytes)?;
+                self.oom = Some(group.watch_oom()?);
+                self.crossing = group.usage_watch(config.budget_bytes / 64 * 63)?;
+            }
+        }
+        group.set_swappiness(config.swappiness.get().min(200))?;
+        Ok(())
+    }
+
+    fn find_group(
+        &self,
+        config: &RunConfig,
+        journal: &Journal,
+    ) -> Result<Option<BudgetGroup>, RunError> {
+        if config.no_cgroup {
+            return Ok(None);
+        }
+        let group = match &config.target {
+            Target::Command { .. } if config.dry_run => None,
+            Target::Command { .. } => {
+                let id = match &self.session {
+                    Some((session, _)) => session.id().to_owned(),
+                    None => keeper::fresh_id(),
+                };
+                Some(BudgetGroup::create(&id, Manager::Auto, journal)?)
+            }
+            Target::Pid(pid) => {
+                Process::open(*pid)?;
+                BudgetGroup::of_process(*pid, journal)?
+            }
+            Target::Cgroup(path) => Some(BudgetGroup::attach(path, journal)?),
+        };
+        if let (Some((session, _)), Some(group), Target::Cgroup(_)) =
+            (&self.session, &group, &config.target)
+        {
+            session
+                .set_group(group.path())
+                .map_err(io_error("recording the group"))?;
+        }
+        Ok(group)
+    }
+
+    /// Records who is under the budget.
+    pub(super) fn note_program(&self, pid: Option<i32>) {
+        if let (Some((session, _)), Some(pid)) = (&self.session, pid)
+            && let Err(error) = session.set_program(pid)
+        {
+            tracing::warn!("the program can't be recorded for the keeper: {error}");
+        }
+    }
+
+    /// Where usage is read.
+    pub(super) fn gauge(&self) -> &Gauge {
+        &self.gauge
+    }
+
+    /// Whether nothing may be changed.
+    pub(super) fn is_dry_run(&self) -> bool {
+        self.is_dry_run
+    }
+
+    /// For a command to enter the group between fork and exec.
+    pub(super) fn join_file(&self) -> Result<Option<OwnedFd>, RunError> {
+        Ok(self
+            .gauge
+            .group()
+            .map(|group| group.join_file())
+            .transpose()?)
+    }
+
+    /// What the generations are listed under: the group's path, or `/pid/N`.
+    pub(super) fn name(&self, program: &Program) -> String {
+        match (self.gauge.group(), program.pid()) {
+            (Some(group), _) => group.name(),
+            (None, Some(pid)) => format!("/pid/{pid}"),
+            (None, None) => "/".to_owned(),
+        }
+    }
+
+    /// What may wake the loop.
+    pub(super) fn event_fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let oom = self.oom.as_ref().map(AsFd::as_fd);
+        oom.into_iter()
+            .chain(self.crossing.as_ref().map(AsFd::as_fd))
+    }
+
+    /// Takes in the events; whether tasks of the group are waiting for memory.
+    pub(super) fn take_oom_event(&mut self) -> bool {
+        if let Some(crossing) = &self.crossing {
+            crossing.take();
+        }
+        let Some(Ok(events)) = self.oom.as_mut().map(OomWatch::take) else {
+            return false;
+        };
+        self.nr_oom_kills = events.nr_oom_kills;
+        events.is_under_oom
+    }
+
+    /// Kills for want of memory in the group since we began.
+    pub(super) fn nr_oom_kills(&mut self) -> u64 {
+        self.take_oom_event();
+        let counted = self
+            .gauge
+            .group()
+            .and_then(|group| group.oom_kills().ok().flatten());
+        self.nr_oom_kills.max(counted.unwrap_or(0))
+    }
+
+    /// The kernel's counters of the group, empty without one.
+    pub(super) fn kernel_counters(&self) -> GroupStats {
+        self.gauge
+            .group()
+            .and_then(|group| group.stats().ok())
+            .unwrap_or_default()
+    }
+
+    /// Memory our swap device takes, bytes.
+    pub(super) fn swap_memory_bytes(&self) -> u64 {
+        self.swap
+            .as_ref()
+            .and_then(|swap| swap.memory_bytes().ok())
+            .unwrap_or(0)
+    }
+
+    /// Whether anon pages have somewhere to go.
+    pub(super) fn has_free_swap(&self) -> bool {
+        swap::free_swap_bytes().is_ok_and(|free| free > 0)
+    }
+
+    /// The keeper's resident memory, bytes.
+    pub(super) fn keeper_rss_bytes(&self) -> u64 {
+        self.session
+            .as_ref()
+            .map_or(0, |(_, keeper)| own::rss_bytes_of(keeper.pid()))
+    }
+
+    /// The keeper's CPU time, nanoseconds.
+    pub(super) fn keeper_cpu_ns(&self) -> u64 {
+        self.session
+            .as_ref()
+            .map_or(0, |(_, keeper)| own::cpu_ns_of(keeper.pid()))
+    }
+
+    /// Undoes everything; what can't be undone now is left to the keeper, and said.
+    pub(super) fn undo(&mut self) -> Vec<String> {
+        self.oom = None;
+        self.crossing = None;
+        let mut warnings = Vec::new();
+        let gauge = std::mem::replace(&mut self.gauge, Gauge::Tree { budget_bytes: 0 });
+        if let Gauge::Group(group) = gauge {
+            // The reclaim thread has ended, so this is the last handle; if not, the session undoes it.
+            if let Ok(mut group) = Arc::try_unwrap(group)
+                && let Err(error) = group.remove()
+            {
+                tracing::debug!("{error}");
+            }
+        }
+        if let Some(mut swap) = self.swap.take()
+            && let Err(error) = swap.take_down()
+        {
+            tracing::debug!("{error}");
+        }
+        if let Some((session, keeper)) = self.session.take() {
+            let left = session.finish(Some(keeper));
+            warnings.extend(
+                left.iter()
+                    .map(|error| format!("left to the keeper: {error}")),
+            );
+        }
+        warnings
+    }
+}
+
+/// Only `existing` swap and no group of ours to limit: then there is nothing to undo.
+fn needs_session(config: &RunConfig) -> bool {
+    !config.no_cgroup || config.swap != swap::SwapSpec::Existing
+}
+
+fn recover(events: &mut dyn FnMut(Event<'_>)) {
+    match keeper::recover() {
+        Ok(recovered) => {
+            for session in recovered {
+                match session.outcome {
+                    Outcome::Cleaned => events(Event::Note(&format!(
+                        "cleaned up after session {}, which had died",
+                        session.id
+                    ))),
+                    Outcome::ProgramRunning => events(Event::Note(&format!(
+                        "session {} has died but its program runs on: its limits are lifted",
+                        session.id
+                    ))),
+                    Outcome::Left(reasons) => events(Event::Warning(&format!(
+                        "session {} has died and can't be cleaned up yet: {}",
+                        session.id,
+                        reasons.join("; ")
+                    ))),
+                }
+            }
+        }
+        Err(error) => tracing::debug!("nothing recovered: {error}"),
+    }
+}

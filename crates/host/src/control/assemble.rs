@@ -1,0 +1,88 @@
+//! Putting a managed group together from a configuration.
+//!
+//! **Owns** which parts a run gets and why. **Does not own** any of them.
+
+use super::arena::Arena;
+use super::config::{ActuatorChoice, RunConfig};
+use super::error::{RunError, io_error};
+use super::gauge::Gauge;
+use super::governor::Governor;
+use super::managed::{Managed, Parts};
+use super::members::Members;
+use super::program::Program;
+use super::tracker::Tracker;
+use super::walk::Walker;
+use crate::access;
+use crate::actuator::{Pageout, ShrinkThread};
+use crate::process::{MemoryDevices, ProcessTree};
+use std::sync::Arc;
+use strata_lru::{Config, MultiGen, TimeMs};
+
+/// Builds everything that works on the group.
+pub(super) fn managed(
+    config: &RunConfig,
+    arena: &Arena,
+    program: &Program,
+) -> Result<Managed, RunError> {
+    let engine = MultiGen::new(Config {
+        min_ttl_ms: config.min_ttl_ms,
+        ..Config::default()
+    })?;
+    let tracker = Tracker::new(Box::new(engine), &arena.name(program), TimeMs(0))?;
+    let tree = match program.root() {
+        Some(root) => ProcessTree::new(Arc::clone(root)),
+        None => ProcessTree::of_list(),
+    };
+    let source = access::open(config.access)?;
+    let devices = MemoryDevices::of_process(program.pid().unwrap_or(1)).or_else(|_| {
+        // It may have ended already; our own view of the mounts will do.
+        MemoryDevices::of_process(std::process::id() as i32)
+    });
+    let devices = devices.map_err(io_error("reading the mounts"))?;
+    let uses_pageout = config.actuator != ActuatorChoice::Reclaim;
+    let pageout = match uses_pageout && !config.dry_run {
+        true => Some(
+            Pageout::start(access::open(config.access)?)
+                .map_err(io_error("starting the pageout thread"))?,
+        ),
+        false => None,
+    };
+    let shrink = match arena.gauge().group() {
+        Some(group) if config.actuator != ActuatorChoice::Pageout && !config.dry_run => {
+            let group = Arc::clone(group);
+            let shrink = move |bytes| group.reclaim(bytes).map_err(std::io::Error::other);
+            Some(ShrinkThread::start(shrink).map_err(io_error("starting the reclaim thread"))?)
+        }
+        _ => None,
+    };
+    Ok(Managed::new(Parts {
+        tracker,
+        members: Members::new(tree),
+        walker: Walker::new(source, devices),
+        governor: Governor::new(config.budget_bytes, config.actuator),
+        pageout,
+        shrink,
+        actuator: config.actuator,
+        swappiness: config.swappiness,
+        is_dry_run: config.dry_run,
+    }))
+}
+
+/// Why the report names this actuator.
+pub(super) fn actuator_reason(config: &RunConfig, gauge: &Gauge) -> String {
+    match (config.actuator, gauge.group().is_some()) {
+        (ActuatorChoice::Auto, true) => {
+            "pageout of the engine's choice; the kernel's batched reclaim while usage is above \
+             what pageout can keep up with"
+        }
+        (ActuatorChoice::Auto | ActuatorChoice::Pageout, false) => {
+            "pageout: without a cgroup the kernel can't be asked to reclaim for this program"
+        }
+        (ActuatorChoice::Pageout, true) => "pageout was asked for",
+        (ActuatorChoice::Reclaim, true) => "the kernel's reclaim was asked for",
+        (ActuatorChoice::Reclaim, false) => {
+            "the kernel's reclaim was asked for, but there is no cgroup to reclaim from"
+        }
+    }
+    .to_owned()
+}

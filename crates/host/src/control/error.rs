@@ -1,0 +1,77 @@
+//! Why a run, or a watch, can't start or go on.
+//!
+//! **Owns** the exit status of each reason. **Does not own** the texts of the parts that failed.
+
+use crate::access::AccessError;
+use crate::cgroup::CgroupError;
+use crate::keeper::SessionError;
+use crate::process::ProcessError;
+use crate::process::launch::LaunchError;
+use crate::swap::SwapError;
+use strata_lru::{ConfigError, PolicyError};
+
+/// What stopped a run before or while it managed anything.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// The command was not started.
+    #[error(transparent)]
+    Launch(#[from] LaunchError),
+    /// The process to attach to can't be managed.
+    #[error(transparent)]
+    Process(#[from] ProcessError),
+    /// The group can't be made, found or limited.
+    #[error(transparent)]
+    Cgroup(#[from] CgroupError),
+    /// The swap device can't be made.
+    #[error(transparent)]
+    Swap(#[from] SwapError),
+    /// What has to be undone can't be written down.
+    #[error(transparent)]
+    Session(#[from] SessionError),
+    /// Accesses can't be seen.
+    #[error(transparent)]
+    Access(#[from] AccessError),
+    /// The engine refused its configuration.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The engine can't go on.
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
+    /// The user named for the program does not exist.
+    #[error("there is no user {0:?}: give a name or number from `getent passwd`")]
+    NoUser(String),
+    /// The budget is smaller than anything could live in.
+    #[error("a budget of {budget_bytes} bytes is too small: give at least {least_bytes} bytes")]
+    BudgetTooSmall {
+        /// What was asked for.
+        budget_bytes: u64,
+        /// What is possible.
+        least_bytes: u64,
+    },
+    /// An operation of the operating system failed.
+    #[error("{what} failed: {source}")]
+    Io {
+        /// What.
+        what: &'static str,
+        /// Why.
+        source: std::io::Error,
+    },
+}
+
+impl RunError {
+    /// The exit status: 127 and 126 as a shell for a command that can't be started, 2 for what was
+    /// asked wrongly, 125 when Strata itself fails.
+    pub fn exit_status(&self) -> u8 {
+        match self {
+            RunError::Launch(error) => error.exit_status(),
+            RunError::NoUser(_) | RunError::BudgetTooSmall { .. } => 2,
+            _ => 125,
+        }
+    }
+}
+
+/// For `map_err` on plain I/O.
+pub(super) fn io_error(what: &'static str) -> impl FnOnce(std::io::Error) -> RunError {
+    move |source| RunError::Io { what, source }
+}

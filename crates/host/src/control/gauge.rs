@@ -1,0 +1,65 @@
+//! Where usage is read: the group's counter, or the sum over a tree of processes.
+//!
+//! **Owns** the choice between the two. **Does not own** the group or the tree.
+
+use crate::cgroup::{BudgetGroup, CgroupError, Version};
+use crate::process::{ProcessTree, tree_memory, tree_rss_bytes};
+use std::sync::Arc;
+
+/// What tells how much is used.
+#[derive(Clone, Debug)]
+pub(super) enum Gauge {
+    /// A memory cgroup: exact, one read.
+    Group(Arc<BudgetGroup>),
+    /// The sum of resident memory: shared pages are counted in full by the quick sum, and by share
+    /// once that sum says the budget is near.
+    Tree {
+        /// The budget, bytes.
+        budget_bytes: u64,
+    },
+}
+
+impl Gauge {
+    /// Usage now, bytes.
+    pub(super) fn usage_bytes(&self, tree: &ProcessTree) -> Result<u64, CgroupError> {
+        match self {
+            Gauge::Group(group) => group.usage_bytes(),
+            Gauge::Tree { budget_bytes } => {
+                let quick = tree_rss_bytes(tree);
+                let is_alone = tree.nr_processes() <= 1;
+                if is_alone || quick < budget_bytes / 10 * 9 {
+                    Ok(quick)
+                } else {
+                    Ok(tree_memory(tree).sum.pss_bytes)
+                }
+            }
+        }
+    }
+
+    /// The group's processes, where there is a group.
+    pub(super) fn processes(&self) -> Option<Vec<i32>> {
+        match self {
+            Gauge::Group(group) => group.processes().ok(),
+            Gauge::Tree { .. } => None,
+        }
+    }
+
+    /// The group, if there is one.
+    pub(super) fn group(&self) -> Option<&Arc<BudgetGroup>> {
+        match self {
+            Gauge::Group(group) => Some(group),
+            Gauge::Tree { .. } => None,
+        }
+    }
+
+    /// For the report.
+    pub(super) fn name(&self) -> &'static str {
+        match self {
+            Gauge::Group(group) => match group.version() {
+                Version::V1 => "cgroup_v1",
+                Version::V2 => "cgroup_v2",
+            },
+            Gauge::Tree { .. } => "rss",
+        }
+    }
+}

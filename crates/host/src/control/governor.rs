@@ -1,0 +1,223 @@
+//! When to reclaim, how much, by whom, and when to look again: arithmetic over usage samples.
+//!
+//! **Owns** the marks around the budget and the pace of the loop. **Does not own** a clock, a file or
+//! a thread: samples go in, a [`Plan`] comes out.
+//!
+//! ```text
+//!   low ------- high ---- urgent ---- budget ---- backstop
+//!    ^ reclaim    ^ reclaim  ^ the kernel's         ^ the kernel's hard limit: the program
+//!      stops        starts     batched reclaim        would reclaim in its own faults
+//!                              helps (auto)
+//! ```
+
+use super::ActuatorChoice;
+use crate::addr::PAGE_BYTES;
+use strata_lru::TimeMs;
+
+/// A batch for the pageout thread; larger ones would make look-around stale, smaller ones would pay
+/// the re-reading of tables too often.
+const PAGEOUT_BATCH_PAGES: u64 = 1024;
+/// The distance between two marks is the budget divided by this.
+const MARK_SHARE: u64 = 64;
+/// ... but at least this, because the kernel charges in batches of 64 pages a CPU, ...
+const MARK_BYTES_MIN: u64 = 512 << 10;
+/// ... and at most this.
+const MARK_BYTES_MAX: u64 = 128 << 20;
+/// Reclaim must get ahead of growth by what the program can allocate while we react.
+const REACTION_MS: u64 = 10;
+/// Growth that is assumed possible at any time, for the time until the next look.
+const GROWTH_ASSUMED_BYTES_PER_MS: u64 = 256 << 10;
+/// While there is work.
+const WAIT_MS_MIN: u64 = 5;
+/// While nothing changes.
+const WAIT_MS_MAX: u64 = 1000;
+/// The kernel's own reclaim is asked in steps of at most this, so that one step never takes long.
+const SHRINK_BYTES_MAX: u64 = 32 << 20;
+
+/// Usage at which something begins or ends, bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Marks {
+    /// Reclaim stops here.
+    pub low: u64,
+    /// Reclaim starts here.
+    pub high: u64,
+    /// Above it, `auto` asks the kernel to help.
+    pub urgent: u64,
+    /// The promise.
+    pub budget: u64,
+}
+
+impl Marks {
+    /// The marks of a budget.
+    pub(super) fn new(budget: u64) -> Marks {
+        let step = (budget / MARK_SHARE)
+            .clamp(MARK_BYTES_MIN, MARK_BYTES_MAX)
+            .min(budget / 8);
+        Marks {
+            low: budget - 2 * step,
+            high: budget - step,
+            urgent: budget - step / 2,
+            budget,
+        }
+    }
+}
+
+/// What to do now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Plan {
+    /// Isolate so many pages for the pageout thread, if it is free.
+    pub pageout_pages: u64,
+    /// Ask the kernel for so many bytes, if it is not at it already.
+    pub shrink_bytes: u64,
+    /// Look again after this, unless woken.
+    pub wait_ms: u64,
+}
+
+/// The state between samples.
+#[derive(Debug)]
+pub(super) struct Governor {
+    marks: Marks,
+    actuator: ActuatorChoice,
+    last: Option<(TimeMs, u64)>,
+    growth_bytes_per_ms: u64,
+    is_reclaiming: bool,
+    wait_ms: u64,
+}
+
+impl Governor {
+    /// Nothing seen yet.
+    pub(super) fn new(budget: u64, actuator: ActuatorChoice) -> Governor {
+        Governor {
+            marks: Marks::new(budget),
+            actuator,
+            last: None,
+            growth_bytes_per_ms: 0,
+            is_reclaiming: false,
+            wait_ms: WAIT_MS_MIN,
+        }
+    }
+
+    /// The marks in force.
+    pub(super) fn marks(&self) -> Marks {
+        self.marks
+    }
+
+    /// Takes a sample of usage and says what to do.
+    pub(super) fn plan(&mut self, now: TimeMs, usage: u64) -> Plan {
+        let is_unchanged = self.last.is_some_and(|(_, last)| last == usage);
+        self.learn_growth(now, usage);
+        let ahead = self.growth_bytes_per_ms * REACTION_MS;
+        let ahead = ahead.min(self.marks.high - self.marks.low);
+        if usage > self.marks.high - ahead {
+            self.is_reclaiming = true;
+        } else if usage <= self.marks.low.saturating_sub(ahead) {
+            self.is_reclaiming = false;
+        }
+        let mut plan = Plan::default();
+        if self.is_reclaiming {
+            let excess = usage.saturating_sub(self.marks.low.saturating_sub(ahead));
+            self.divide(usage, excess, &mut plan);
+            self.wait_ms = WAIT_MS_MIN;
+        } else if is_unchanged {
+            self.wait_ms = (self.wait_ms * 2).min(WAIT_MS_MAX);
+        } else {
+            let headroom = (self.marks.high - ahead).saturating_sub(usage);
+            let per_ms = self.growth_bytes_per_ms.max(GROWTH_ASSUMED_BYTES_PER_MS);
+            self.wait_ms = (headroom / per_ms).clamp(WAIT_MS_MIN, WAIT_MS_MAX);
+        }
+        plan.wait_ms = self.wait_ms;
+        plan
+    }
+
+    /// Waits longer: nothing can be reclaimed for now.
+    pub(super) fn back_off(&mut self) -> u64 {
+        self.wait_ms = (self.wait_ms * 2).clamp(WAIT_MS_MIN, WAIT_MS_MAX);
+        self.wait_ms
+    }
+
+    fn learn_growth(&mut self, now: TimeMs, usage: u64) {
+        if let Some((then, last)) = self.last {
+            let elapsed_ms = now.since(then).max(1);
+            let rate = usage.saturating_sub(last) / elapsed_ms;
+            self.growth_bytes_per_ms = rate.max(self.growth_bytes_per_ms * 3 / 4);
+        }
+        self.last = Some((now, usage));
+    }
+
+    fn divide(&self, usage: u64, excess: u64, plan: &mut Plan) {
+        let pages = excess.div_ceil(PAGE_BYTES).min(PAGEOUT_BATCH_PAGES);
+        let shrink = excess.min(SHRINK_BYTES_MAX);
+        match self.actuator {
+            ActuatorChoice::Pageout => plan.pageout_pages = pages,
+            ActuatorChoice::Reclaim => plan.shrink_bytes = shrink,
+            ActuatorChoice::Auto => {
+                plan.pageout_pages = pages;
+                if usage > self.marks.urgent {
+                    plan.shrink_bytes = shrink;
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    #[test]
+    fn nothing_is_reclaimed_below_the_high_mark() {
+        let mut governor = Governor::new(320 * MIB, ActuatorChoice::Auto);
+        let plan = governor.plan(TimeMs(0), 314 * MIB);
+        assert_eq!((plan.pageout_pages, plan.shrink_bytes), (0, 0));
+    }
+
+    #[test]
+    fn reclaim_goes_on_down_to_the_low_mark() {
+        let mut governor = Governor::new(320 * MIB, ActuatorChoice::Pageout);
+        assert!(governor.plan(TimeMs(0), 316 * MIB).pageout_pages > 0);
+        assert!(governor.plan(TimeMs(500), 312 * MIB).pageout_pages > 0);
+        assert_eq!(governor.plan(TimeMs(1000), 310 * MIB).pageout_pages, 0);
+        assert_eq!(governor.plan(TimeMs(1500), 312 * MIB).pageout_pages, 0);
+    }
+
+    #[test]
+    fn the_kernel_helps_only_when_it_is_urgent() {
+        let mut governor = Governor::new(320 * MIB, ActuatorChoice::Auto);
+        let plan = governor.plan(TimeMs(0), 316 * MIB);
+        assert!(plan.pageout_pages > 0 && plan.shrink_bytes == 0);
+        let plan = governor.plan(TimeMs(1000), 319 * MIB);
+        assert!(plan.pageout_pages > 0 && plan.shrink_bytes > 0);
+    }
+
+    #[test]
+    fn fast_growth_starts_reclaim_earlier() {
+        let mut governor = Governor::new(320 * MIB, ActuatorChoice::Reclaim);
+        governor.plan(TimeMs(0), 200 * MIB);
+        let plan = governor.plan(TimeMs(200), 312 * MIB);
+        assert!(
+            plan.shrink_bytes > 0,
+            "growing 112 MiB in 200 ms, 3 MiB below the high mark"
+        );
+    }
+
+    #[test]
+    fn an_idle_program_is_looked_at_once_a_second() {
+        let mut governor = Governor::new(320 * MIB, ActuatorChoice::Auto);
+        let mut now = 0;
+        let mut wait_ms = 0;
+        for _ in 0..12 {
+            wait_ms = governor.plan(TimeMs(now), 100 * MIB).wait_ms;
+            now += wait_ms;
+        }
+        assert_eq!(wait_ms, WAIT_MS_MAX);
+    }
+
+    #[test]
+    fn a_tiny_budget_still_has_its_marks_in_order() {
+        let marks = Marks::new(2 * MIB);
+        assert!(0 < marks.low && marks.low < marks.high);
+        assert!(marks.high < marks.urgent && marks.urgent < marks.budget);
+    }
+}

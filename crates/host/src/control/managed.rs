@@ -1,0 +1,376 @@
+//! A managed group: one tick reads usage, walks if that is due, evicts if that is needed.
+//!
+//! **Owns** the order of a tick and the counters of what was done. **Does not own** sleeping, signals
+//! or the program (`run`), nor limits and swap (`arena`).
+//!
+//! **Invariants**
+//! - I1: a tick never waits for an actuator: pageout and shrink run on threads of their own.
+//! - I2: no pressure and nobody looking means no walk.
+//! - I3: walks take at most one tenth of one CPU.
+
+use super::ActuatorChoice;
+use super::gauge::Gauge;
+use super::governor::{Governor, Plan};
+use super::members::Members;
+use super::report::{EvictionReport, WalkReport};
+use super::tracker::Tracker;
+use super::walk::{Thoroughness, Walker};
+use crate::access::{ClearIntent, SourceInfo};
+use crate::actuator::{Pageout, PageoutRequest, ShrinkThread};
+use crate::swap;
+use std::collections::VecDeque;
+use std::os::fd::BorrowedFd;
+use strata_lru::{Ageing, GroupView, Isolated, Swappiness, TimeMs};
+
+/// Walks pause for this many times what the last one took.
+const WALK_PAUSE_FACTOR: u64 = 10;
+/// Under pressure, but never more often than this.
+const WALK_PAUSE_MS_MIN: u64 = 20;
+/// Where the kernel chooses, clearing bits takes them from it: walk rarely.
+const WALK_PAUSE_WATCH_MS: u64 = 10_000;
+/// Generations should exist before the first eviction: above this share of the budget, in percent,
+/// and while usage moves, a walk a second.
+const APPROACH_PERCENT: u64 = 90;
+const WALK_PAUSE_APPROACH_MS: u64 = 1000;
+/// Isolation is asked again at most so often within one tick.
+const ISOLATE_TRIES: u32 = 16;
+/// The kernel forces swappiness to 0 below so many free swap pages; so do we.
+const SWAP_BYTES_MIN: u64 = 64 * 4096;
+/// Free swap is read again after so long.
+const SWAP_CHECK_MS: u64 = 100;
+
+/// How eviction stands after a tick.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// Nothing to report.
+    Fine,
+    /// Above the low mark and nothing evictable is left.
+    NothingEvictable,
+    /// Only pages younger than `min_ttl` are left.
+    Thrashing,
+}
+
+/// What a tick came to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tick {
+    /// Look again after this, unless woken.
+    pub wait_ms: u64,
+    /// How eviction stands.
+    pub standing: Standing,
+    /// Usage as read, bytes.
+    pub usage_bytes: u64,
+}
+
+/// Everything that works on one group.
+#[derive(Debug)]
+pub(super) struct Managed {
+    tracker: Tracker,
+    members: Members,
+    walker: Walker,
+    governor: Governor,
+    pageout: Option<Pageout>,
+    shrink: Option<ShrinkThread>,
+    waiting: VecDeque<PageoutRequest>,
+    actuator: ActuatorChoice,
+    swappiness: Swappiness,
+    effective_swappiness: Swappiness,
+    swap_checked: Option<TimeMs>,
+    last_walk: Option<TimeMs>,
+    usage_at_walk: u64,
+    kernel_took_pages: bool,
+    is_dry_run: bool,
+    eviction: EvictionReport,
+    warnings: Vec<String>,
+}
+
+/// What [`Managed`] is made of.
+#[derive(Debug)]
+pub(super) struct Parts {
+    pub tracker: Tracker,
+    pub members: Members,
+    pub walker: Walker,
+    pub governor: Governor,
+    /// `None` in a dry run and where only the kernel reclaims.
+    pub pageout: Option<Pageout>,
+    /// `None` where the kernel can't be asked.
+    pub shrink: Option<ShrinkThread>,
+    pub actuator: ActuatorChoice,
+    pub swappiness: Swappiness,
+    pub is_dry_run: bool,
+}
+
+impl Managed {
+    /// Nothing done yet.
+    pub(super) fn new(parts: Parts) -> Managed {
+        Managed {
+            tracker: parts.tracker,
+            members: parts.members,
+            walker: parts.walker,
+            governor: parts.governor,
+            pageout: parts.pageout,
+            shrink: parts.shrink,
+            waiting: VecDeque::new(),
+            actuator: parts.actuator,
+            swappiness: parts.swappiness,
+            effective_swappiness: parts.swappiness,
+            swap_checked: None,
+            last_walk: None,
+            usage_at_walk: 0,
+            kernel_took_pages: false,
+            is_dry_run: parts.is_dry_run,
+            eviction: EvictionReport::default(),
+            warnings: Vec::new(),
+        }
+    }
+
+    /// The descriptor that turns readable when the pageout thread has an answer.
+    pub(super) fn pageout_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.pageout.as_ref().map(Pageout::completion_fd)
+    }
+
+    /// Reads usage, takes in answers, walks and evicts as due.
+    pub(super) fn tick(&mut self, now: TimeMs, gauge: &Gauge, usage_bytes: u64) -> Tick {
+        self.take_answers();
+        let mut plan = self.governor.plan(now, usage_bytes);
+        self.refresh_swappiness(now);
+        let mut standing = Standing::Fine;
+        if plan.shrink_bytes > 0 {
+            self.ask_kernel(&plan);
+        }
+        if plan.pageout_pages > 0 && !self.tracker.is_batch_out() {
+            standing = self.evict(now, gauge, plan.pageout_pages, usage_bytes);
+            if standing != Standing::Fine {
+                plan.wait_ms = self.governor.back_off();
+            }
+        }
+        self.walk_if_due(now, gauge, &plan, usage_bytes);
+        Tick {
+            wait_ms: plan.wait_ms,
+            standing,
+            usage_bytes,
+        }
+    }
+
+    fn take_answers(&mut self) {
+        if let Some(pageout) = &mut self.pageout {
+            while let Some(report) = pageout.poll() {
+                self.tracker.settle(&report);
+            }
+        }
+        self.submit_waiting();
+        if let Some(shrink) = &mut self.shrink {
+            while let Some(outcome) = shrink.poll() {
+                self.kernel_took_pages = true;
+                match outcome.result {
+                    Ok(freed) => self.eviction.reclaim_freed_bytes += freed,
+                    Err(error) => tracing::debug!("the kernel's reclaim: {error}"),
+                }
+            }
+        }
+    }
+
+    fn submit_waiting(&mut self) {
+        while let Some(request) = self.waiting.pop_front() {
+            let Some(pageout) = &mut self.pageout else {
+                self.tracker.request_done();
+                continue;
+            };
+            if let Err(request) = pageout.try_submit(request) {
+                self.waiting.push_front(request);
+                break;
+            }
+        }
+    }
+
+    fn ask_kernel(&mut self, plan: &Plan) {
+        if let Some(shrink) = &mut self.shrink
+            && !self.is_dry_run
+            && shrink.try_submit(plan.shrink_bytes)
+        {
+            self.eviction.reclaim_asked_bytes += plan.shrink_bytes;
+        }
+    }
+
+    fn refresh_swappiness(&mut self, now: TimeMs) {
+        if self
+            .swap_checked
+            .is_some_and(|then| now.since(then) < SWAP_CHECK_MS)
+        {
+            return;
+        }
+        self.swap_checked = Some(now);
+        let can_swap = swap::free_swap_bytes().is_ok_and(|free| free >= SWAP_BYTES_MIN);
+        self.effective_swappiness = match Swappiness::try_new(0) {
+            Some(never) if !can_swap => never,
+            _ => self.swappiness,
+        };
+    }
+
+    fn evict(&mut self, now: TimeMs, gauge: &Gauge, nr_pages: u64, usage_bytes: u64) -> Standing {
+        for _ in 0..ISOLATE_TRIES {
+            let swappiness = self.effective_swappiness;
+            let answer = self.tracker.isolate(nr_pages, swappiness, 12, now);
+            let (answer, requests) = match answer {
+                Ok(answer) => answer,
+                Err(error) => {
+                    self.warn(format!("eviction stopped: {error}"));
+                    return Standing::NothingEvictable;
+                }
+            };
+            match answer {
+                Isolated::Pages(_) => {
+                    self.waiting.extend(requests);
+                    self.submit_waiting();
+                    return Standing::Fine;
+                }
+                Isolated::Again => {}
+                Isolated::NeedsAgeing if self.may_walk(now, WALK_PAUSE_MS_MIN) => {
+                    self.walk(now, gauge, usage_bytes);
+                }
+                Isolated::NeedsAgeing => return Standing::Fine,
+                Isolated::Empty => return Standing::NothingEvictable,
+                Isolated::Thrashing => {
+                    self.eviction.nr_thrashing += 1;
+                    return Standing::Thrashing;
+                }
+            }
+        }
+        Standing::Fine
+    }
+
+    fn walk_if_due(&mut self, now: TimeMs, gauge: &Gauge, plan: &Plan, usage_bytes: u64) {
+        let budget = self.governor.marks().budget;
+        let is_near =
+            u128::from(usage_bytes) * 100 >= u128::from(budget) * u128::from(APPROACH_PERCENT);
+        if !is_near {
+            return;
+        }
+        let pause_ms = match (self.actuator, plan.pageout_pages > 0) {
+            (ActuatorChoice::Reclaim, _) => WALK_PAUSE_WATCH_MS,
+            (_, true) => match self.tracker.ageing(self.effective_swappiness) {
+                Ok(Ageing::Due) => WALK_PAUSE_MS_MIN,
+                _ => return,
+            },
+            (_, false) => WALK_PAUSE_APPROACH_MS,
+        };
+        if self.may_walk(now, pause_ms) && usage_bytes != self.usage_at_walk {
+            self.walk(now, gauge, usage_bytes);
+        }
+    }
+
+    fn may_walk(&self, now: TimeMs, pause_ms: u64) -> bool {
+        let own_pause_ms = self.walker.last_walk_ns() * WALK_PAUSE_FACTOR / 1_000_000;
+        self.last_walk
+            .is_none_or(|then| now.since(then) >= pause_ms.max(own_pause_ms))
+    }
+
+    /// Looks at the members and walks them all.
+    pub(super) fn walk(&mut self, now: TimeMs, gauge: &Gauge, usage_bytes: u64) {
+        let listed = gauge.processes();
+        for refusal in self.members.refresh(listed.as_deref(), &mut self.tracker) {
+            self.warn(refusal);
+        }
+        let intent = match self.actuator {
+            ActuatorChoice::Pageout | ActuatorChoice::Auto if self.pageout.is_some() => {
+                ClearIntent::Pageout
+            }
+            _ => ClearIntent::Watch,
+        };
+        let thoroughness = if std::mem::take(&mut self.kernel_took_pages) {
+            Thoroughness::Everything
+        } else {
+            Thoroughness::SkipIdle
+        };
+        for failure in self.walker.visit(&mut self.tracker, intent, thoroughness) {
+            self.warn(failure.to_string());
+        }
+        if let Err(error) = self.tracker.finish_walk(self.effective_swappiness, now) {
+            self.warn(format!("ageing failed: {error}"));
+        }
+        self.last_walk = Some(now);
+        self.usage_at_walk = usage_bytes;
+    }
+
+    fn warn(&mut self, warning: String) {
+        if !self.warnings.contains(&warning) {
+            tracing::warn!("{warning}");
+            self.warnings.push(warning);
+        }
+    }
+
+    /// Waits for the answers that are still out, so that the counters are final.
+    pub(super) fn finish(&mut self) {
+        self.waiting.clear();
+        if let Some(pageout) = &mut self.pageout {
+            for report in pageout.stop() {
+                self.tracker.settle(&report);
+            }
+        }
+        if let Some(shrink) = &mut self.shrink {
+            shrink.stop();
+        }
+    }
+
+    /// Who sees the accesses.
+    pub(super) fn source_info(&mut self) -> SourceInfo {
+        self.walker.source().info()
+    }
+
+    /// Counters of eviction.
+    pub(super) fn eviction_report(&self) -> EvictionReport {
+        let mut report = self.eviction;
+        if let Ok(stats) = self.tracker.stats() {
+            report.nr_tried_pages = stats.nr_isolated_pages;
+            report.nr_applied_pages = stats.nr_evicted_pages.iter().sum();
+            report.nr_kernel_chosen_pages = stats.nr_kernel_evicted_pages.iter().sum();
+            report.nr_refaulted_pages = stats.nr_refaulted_pages.iter().sum();
+            report.nr_refaulted_recent_pages = stats.nr_refaulted_recent_pages.iter().sum();
+            [
+                report.nr_referenced_pages,
+                report.nr_busy_pages,
+                report.nr_shared_pages,
+                report.nr_dirty_pages,
+                report.nr_unevictable_pages,
+                report.nr_gone_pages,
+                report.nr_not_tried_pages,
+            ] = stats.nr_rejected_pages;
+        }
+        report
+    }
+
+    /// Counters of walks.
+    pub(super) fn walk_report(&self) -> WalkReport {
+        let mut report = self.walker.sums();
+        report.last = self.tracker.findings();
+        let eviction = self.eviction_report();
+        let freed = eviction.nr_applied_pages + eviction.nr_kernel_chosen_pages;
+        report.entries_per_freed_page =
+            (freed > 0).then(|| report.cost.nr_entries as f64 / freed as f64);
+        report
+    }
+
+    /// The generations, oldest first.
+    pub(super) fn view(&self, now: TimeMs) -> Vec<GroupView> {
+        self.tracker.view(now).unwrap_or_default()
+    }
+
+    /// Bytes of evicted pages that are not back.
+    pub(super) fn evicted_bytes(&self) -> u64 {
+        self.tracker.nr_shadow_pages() * 4096
+    }
+
+    /// Bytes that keeping track costs.
+    pub(super) fn memory_bytes(&self) -> u64 {
+        self.tracker.memory_bytes()
+    }
+
+    /// The members.
+    pub(super) fn members(&self) -> &Members {
+        &self.members
+    }
+
+    /// What went wrong without stopping us, each once.
+    pub(super) fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+}

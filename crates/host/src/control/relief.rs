@@ -1,0 +1,72 @@
+//! When the hard limit gives way, and how far: what keeps a budget from killing or thrashing.
+//!
+//! The kernel's own limit kills although memory could still be reclaimed (all pages active at that
+//! moment, swap nearly empty), and it thrashes a program whose working set is larger than the
+//! budget. So the limit gives way in steps while that can help, but never further than
+//! [`RELIEF_SHARE`] of the budget: a program that grows without bound and can't be evicted still
+//! meets the kernel.
+//!
+//! **Owns** that decision. **Does not own** the limit (`cgroup`).
+
+use super::arena::Arena;
+use super::governor::Marks;
+use super::managed::Standing;
+use crate::cgroup::{BudgetGroup, CgroupError};
+
+/// The limit gives way by at most the budget divided by this ...
+const RELIEF_SHARE: u64 = 4;
+/// ... or this, for small budgets.
+const RELIEF_BYTES_MIN: u64 = 64 << 20;
+
+/// Gives way if tasks wait or nothing old enough is left, and takes back what is not needed any more.
+/// Returns what the user should know.
+pub(super) fn give(
+    arena: &mut Arena,
+    standing: Standing,
+    marks: &Marks,
+    usage_bytes: u64,
+) -> Option<String> {
+    let is_under_oom = arena.take_oom_event();
+    let group = arena.gauge().group()?.clone();
+    if arena.is_dry_run() || group.budget_bytes().is_none() {
+        return None;
+    }
+    let is_squeezed = standing != Standing::Fine && usage_bytes > marks.urgent;
+    let outcome = if is_under_oom || is_squeezed {
+        raise(&group, marks, standing, is_under_oom)
+    } else if usage_bytes < marks.budget {
+        group.settle_limit().map(|_| None)
+    } else {
+        Ok(None)
+    };
+    outcome.unwrap_or_else(|error| Some(format!("the limit can't be adjusted: {error}")))
+}
+
+fn raise(
+    group: &BudgetGroup,
+    marks: &Marks,
+    standing: Standing,
+    is_under_oom: bool,
+) -> Result<Option<String>, CgroupError> {
+    let most = marks.budget + (marks.budget / RELIEF_SHARE).max(RELIEF_BYTES_MIN);
+    let step = crate::cgroup::backstop_bytes(marks.budget) - marks.budget;
+    let limit = group.limit_bytes()?.unwrap_or(u64::MAX);
+    let headroom = limit.saturating_sub(group.usage_bytes()?);
+    if headroom >= step && !is_under_oom {
+        return Ok(None);
+    }
+    if limit.saturating_add(step) > most || group.relieve(step)? == 0 {
+        if is_under_oom {
+            group.hand_back_oom()?;
+        }
+        return Ok(Some(format!(
+            "nothing more can be reclaimed and the limit has given way as far as it may ({} MiB): \
+             the kernel may kill in this group; a larger budget or more swap is needed",
+            limit >> 20
+        )));
+    }
+    Ok((standing == Standing::Thrashing).then(|| {
+        "all that is left is younger than --min-ttl: the budget is exceeded rather than thrash"
+            .to_owned()
+    }))
+}

@@ -1,0 +1,309 @@
+//! `run`: start or attach, hold the budget, pass signals on, undo, report.
+//!
+//! **Owns** the order of a run and the loop that sleeps until something happens. **Does not own**
+//! a tick (`managed`), the limits and swap (`arena`), or the program's memory (nobody here does).
+//!
+//! ```text
+//!   recover -> arena (session, swap, group, limit, keeper) -> program -> loop -> undo -> report
+//! ```
+
+use super::arena::Arena;
+use super::config::{PolicyChoice, RunConfig, Target};
+use super::error::{RunError, io_error};
+use super::gauge::Gauge;
+use super::governor::Marks;
+use super::managed::{Managed, Standing};
+use super::own;
+use super::program::Program;
+use super::report::{Ending, REPORT_VERSION, Report};
+use super::savings::Savings;
+use super::signals::{Signals, Wish};
+use super::usage::UsageMeter;
+use super::{assemble, relief};
+use crate::process::launch::{InheritedSignals, WaitStatus, stop_self};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::time::Instant;
+use strata_lru::TimeMs;
+
+/// Less than this no process can start in.
+const BUDGET_BYTES_MIN: u64 = 1 << 20;
+/// Swap, zram and our own memory are read this often.
+const SAVINGS_MS: u64 = 1000;
+
+/// Something the user should know now.
+#[derive(Clone, Copy, Debug)]
+pub enum Event<'a> {
+    /// How things are.
+    Note(&'a str),
+    /// Something is not as asked.
+    Warning(&'a str),
+}
+
+/// Manages the target until it ends (or, attached, until we are told to stop), and reports.
+///
+/// # Errors
+/// [`RunError`] when nothing was managed; the target is left as it was.
+pub fn run(config: &RunConfig, events: &mut dyn FnMut(Event<'_>)) -> Result<Report, RunError> {
+    if config.budget_bytes < BUDGET_BYTES_MIN {
+        return Err(RunError::BudgetTooSmall {
+            budget_bytes: config.budget_bytes,
+            least_bytes: BUDGET_BYTES_MIN,
+        });
+    }
+    let inherited = InheritedSignals::read().map_err(io_error("reading our signal settings"))?;
+    let owns_program = matches!(config.target, Target::Command { .. });
+    let signals = Signals::install(owns_program).map_err(io_error("installing signal handlers"))?;
+    let mut arena = Arena::prepare(config, events)?;
+    let started = match start(config, &arena, inherited) {
+        Ok(started) => started,
+        Err(error) => {
+            for warning in arena.undo() {
+                events(Event::Warning(&warning));
+            }
+            return Err(error);
+        }
+    };
+    let Started { program, managed } = started;
+    arena.note_program(program.pid());
+    let now = Instant::now();
+    let meter = UsageMeter::new(config.budget_bytes, arena.gauge().name());
+    let session = Session {
+        config,
+        events,
+        marks: Marks::new(config.budget_bytes),
+        stats_at_start: arena.kernel_counters(),
+        savings: Savings::default(),
+        arena,
+        program,
+        managed,
+        signals,
+        meter,
+        started: now,
+        warnings: Vec::new(),
+        last_savings: None,
+        is_floor_told: false,
+    };
+    session.hold()
+}
+
+struct Started {
+    program: Program,
+    managed: Option<Managed>,
+}
+
+fn start(
+    config: &RunConfig,
+    arena: &Arena,
+    inherited: InheritedSignals,
+) -> Result<Started, RunError> {
+    let program = Program::start(&config.target, arena, inherited)?;
+    let managed = match config.policy {
+        PolicyChoice::None => None,
+        PolicyChoice::Mglru => match assemble::managed(config, arena, &program) {
+            Ok(managed) => Some(managed),
+            Err(error) => {
+                program.abandon();
+                return Err(error);
+            }
+        },
+    };
+    Ok(Started { program, managed })
+}
+
+/// A run in progress.
+struct Session<'a> {
+    config: &'a RunConfig,
+    events: &'a mut dyn FnMut(Event<'_>),
+    marks: Marks,
+    arena: Arena,
+    program: Program,
+    managed: Option<Managed>,
+    signals: Signals,
+    meter: UsageMeter,
+    started: Instant,
+    stats_at_start: crate::cgroup::GroupStats,
+    savings: Savings,
+    warnings: Vec<String>,
+    last_savings: Option<TimeMs>,
+    is_floor_told: bool,
+}
+
+impl Session<'_> {
+    fn now(&self) -> TimeMs {
+        TimeMs(u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX))
+    }
+
+    fn hold(mut self) -> Result<Report, RunError> {
+        let mut wait_ms = 0;
+        loop {
+            self.sleep(wait_ms)?;
+            for wish in self.signals.take() {
+                match wish {
+                    Wish::PassOn(signal) => self.program.signal(signal),
+                    Wish::End(_) => return Ok(self.finish(Ending::Detached)),
+                    Wish::Child => {}
+                }
+            }
+            if let Some(status) = self.program.poll() {
+                match status {
+                    WaitStatus::Exited(code) => return Ok(self.finish(Ending::Exited { code })),
+                    WaitStatus::Signaled { signal, .. } => {
+                        let is_oom_kill = signal == 9 && self.arena.nr_oom_kills() > 0;
+                        return Ok(self.finish(Ending::Signaled {
+                            signal,
+                            is_oom_kill,
+                        }));
+                    }
+                    WaitStatus::Stopped(_) => {
+                        stop_self().map_err(io_error("stopping with the program"))?;
+                        self.program.signal(rustix::process::Signal::CONT);
+                    }
+                    WaitStatus::Continued => {}
+                }
+            }
+            if self.program.has_ended(self.arena.gauge()) {
+                return Ok(self.finish(Ending::Detached));
+            }
+            wait_ms = self.tick();
+        }
+    }
+
+    /// Sleeps until the time is up or something happens.
+    fn sleep(&self, wait_ms: u64) -> Result<(), RunError> {
+        let mut fds = vec![PollFd::from_borrowed_fd(self.signals.fd(), PollFlags::IN)];
+        fds.extend(
+            self.program
+                .end_fd()
+                .into_iter()
+                .chain(self.arena.event_fds())
+                .chain(self.managed.as_ref().and_then(Managed::pageout_fd))
+                .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)),
+        );
+        let timeout = Timespec {
+            tv_sec: i64::try_from(wait_ms / 1000).unwrap_or(i64::MAX),
+            tv_nsec: (wait_ms % 1000) as i64 * 1_000_000,
+        };
+        match poll(&mut fds, Some(&timeout)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(errno) => Err(io_error("waiting for events")(errno.into())),
+        }
+    }
+
+    fn tick(&mut self) -> u64 {
+        let now = self.now();
+        let usage = match self.usage_bytes() {
+            Ok(usage) => usage,
+            Err(error) => {
+                // The group was deleted under us: go on without a budget until the program ends.
+                self.warn(format!("usage can't be read any more: {error}"));
+                return SAVINGS_MS;
+            }
+        };
+        self.meter.sample(now, usage);
+        let mut wait_ms = SAVINGS_MS;
+        let mut standing = Standing::Fine;
+        if let Some(managed) = &mut self.managed {
+            let tick = managed.tick(now, self.arena.gauge(), usage);
+            wait_ms = tick.wait_ms;
+            standing = tick.standing;
+        }
+        if let Some(warning) = relief::give(&mut self.arena, standing, &self.marks, usage) {
+            self.warn(warning);
+        }
+        if standing == Standing::NothingEvictable && usage > self.marks.budget {
+            self.tell_floor(usage);
+        }
+        if self
+            .last_savings
+            .is_none_or(|then| now.since(then) >= SAVINGS_MS)
+        {
+            self.last_savings = Some(now);
+            let shadows = self.managed.as_ref().map(Managed::evicted_bytes);
+            self.savings.sample(&self.arena, shadows);
+        }
+        wait_ms
+    }
+
+    fn usage_bytes(&self) -> Result<u64, crate::cgroup::CgroupError> {
+        match (self.arena.gauge(), &self.managed) {
+            (Gauge::Tree { .. }, None) => Ok(self.program.rss_bytes()),
+            (gauge, Some(managed)) => gauge.usage_bytes(managed.members().tree()),
+            (gauge, None) => gauge.usage_bytes(&crate::process::ProcessTree::of_list()),
+        }
+    }
+
+    fn tell_floor(&mut self, usage_bytes: u64) {
+        if std::mem::replace(&mut self.is_floor_told, true) {
+            return;
+        }
+        let why = if self.arena.has_free_swap() {
+            "the rest is locked, shared, in use or the kernel's own"
+        } else {
+            "there is no free swap, so only file pages can be taken (see --swap)"
+        };
+        self.warn(format!(
+            "the budget of {} MiB is below what the program can't give up: about {} MiB are left and {why}",
+            self.config.budget_bytes >> 20,
+            usage_bytes.div_ceil(1 << 20),
+        ));
+    }
+
+    fn warn(&mut self, warning: String) {
+        if !self.warnings.contains(&warning) {
+            (self.events)(Event::Warning(&warning));
+            self.warnings.push(warning);
+        }
+    }
+
+    fn finish(mut self, ending: Ending) -> Report {
+        let now = self.now();
+        let actuator = self.config.actuator;
+        let (eviction, walks, generations, source, nr_processes) = match &mut self.managed {
+            Some(managed) => {
+                managed.finish();
+                self.warnings.extend_from_slice(managed.warnings());
+                let views = managed.view(now);
+                (
+                    managed.eviction_report(),
+                    managed.walk_report(),
+                    super::report::generations(&views),
+                    Some(managed.source_info()),
+                    managed.members().nr_seen(),
+                )
+            }
+            None => Default::default(),
+        };
+        let working_set_bytes =
+            (walks.nr_walks > 1).then(|| walks.last.nr_young_pages.iter().sum::<u64>() * 4096);
+        let kernel = super::report::kernel(&self.stats_at_start, &self.arena.kernel_counters());
+        let usage = self.meter.report(now);
+        let saved = self.savings.report();
+        let keeper_cpu_ns = self.arena.keeper_cpu_ns();
+        for warning in self.arena.undo() {
+            self.warn(warning);
+        }
+        let strata_cpu_ms = (own::cpu_ns() + keeper_cpu_ns) / 1_000_000;
+        Report {
+            version: REPORT_VERSION,
+            target: self.program.describe(&self.config.target),
+            ending,
+            elapsed_ms: now.0,
+            is_dry_run: self.config.dry_run,
+            policy: self.config.policy,
+            actuator,
+            actuator_reason: assemble::actuator_reason(self.config, self.arena.gauge()),
+            access: source,
+            strata_cpu_percent: strata_cpu_ms as f64 * 100.0 / usage.observed_ms.max(1) as f64,
+            usage,
+            working_set_bytes,
+            generations,
+            eviction,
+            walks,
+            kernel,
+            saved,
+            strata_cpu_ms,
+            nr_processes,
+            warnings: self.warnings,
+        }
+    }
+}

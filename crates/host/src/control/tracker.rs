@@ -1,0 +1,279 @@
+//! The pages of all managed spaces and the engine that orders them.
+//!
+//! **Owns** the spaces, the places of folios, and the one batch that is on its way to the actuator.
+//! **Does not own** when to walk or evict (`governor`), nor how (`access`, `actuator`).
+//!
+//! **Invariants**
+//! - I1: at most one batch is out; its folios are in flight until [`Tracker::settle`] has heard of
+//!   every request made for it.
+//! - I2: [`Tracker::validate`] finds every tracked page's folio at that page, and the engine adds up.
+
+use super::places::{Places, SpaceNo};
+use super::space::{Engine, Space, SpaceWalk, WalkFindings};
+use crate::actuator::{PageTarget, PageoutReport, PageoutRequest};
+use crate::addr::{PAGE_BYTES, TABLE_BYTES};
+use crate::process::{Mapping, Process};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use strata_lru::{
+    AccessVia, Ageing, EvictBatch, GroupId, GroupView, Isolated, Policy, PolicyError,
+    ReclaimRequest, ReclaimStats, Swappiness, TimeMs, Verdict,
+};
+
+/// A batch that the actuator works on.
+#[derive(Debug, Default)]
+struct Outstanding {
+    batch: EvictBatch,
+    verdicts: Vec<Verdict>,
+    nr_requests_left: usize,
+}
+
+/// All that is known of one managed group.
+#[derive(Debug)]
+pub(super) struct Tracker {
+    policy: Box<dyn Policy>,
+    group: GroupId,
+    places: Places,
+    spaces: BTreeMap<SpaceNo, Space>,
+    next_space: u32,
+    out: Outstanding,
+}
+
+impl Tracker {
+    /// An empty group called `path`.
+    pub(super) fn new(
+        mut policy: Box<dyn Policy>,
+        path: &str,
+        now: TimeMs,
+    ) -> Result<Tracker, PolicyError> {
+        let group = policy.add_group(path, now)?;
+        Ok(Tracker {
+            policy,
+            group,
+            places: Places::default(),
+            spaces: BTreeMap::new(),
+            next_space: 0,
+            out: Outstanding::default(),
+        })
+    }
+
+    /// Starts to manage a space; `None` when there are too many to number.
+    pub(super) fn add_space(&mut self, process: Arc<Process>) -> Option<SpaceNo> {
+        let number = (0..SpaceNo::LIMIT)
+            .map(|offset| SpaceNo((self.next_space + offset) % SpaceNo::LIMIT))
+            .find(|number| !self.spaces.contains_key(number))?;
+        self.next_space = (number.0 + 1) % SpaceNo::LIMIT;
+        self.spaces.insert(number, Space::new(process));
+        Some(number)
+    }
+
+    /// Forgets a space that has ended or been replaced by exec.
+    pub(super) fn remove_space(&mut self, number: SpaceNo) {
+        if let Some(mut space) = self.spaces.remove(&number) {
+            space.forget(&mut Engine {
+                policy: self.policy.as_mut(),
+                group: self.group,
+                places: &mut self.places,
+            });
+        }
+    }
+
+    /// The spaces by number.
+    pub(super) fn spaces(&self) -> &BTreeMap<SpaceNo, Space> {
+        &self.spaces
+    }
+
+    /// One space.
+    pub(super) fn space_mut(&mut self, number: SpaceNo) -> Option<&mut Space> {
+        self.spaces.get_mut(&number)
+    }
+
+    /// Starts a walk of one space.
+    pub(super) fn walk_space<'a>(
+        &'a mut self,
+        number: SpaceNo,
+        mappings: &'a [Mapping],
+    ) -> Option<SpaceWalk<'a>> {
+        let space = self.spaces.get_mut(&number)?;
+        let engine = Engine {
+            policy: self.policy.as_mut(),
+            group: self.group,
+            places: &mut self.places,
+        };
+        Some(space.walk(number, mappings, engine))
+    }
+
+    /// Ends a walk of the group: a generation is born.
+    pub(super) fn finish_walk(
+        &mut self,
+        swappiness: Swappiness,
+        now: TimeMs,
+    ) -> Result<(), PolicyError> {
+        self.policy.finish_walk(self.group, swappiness, now)
+    }
+
+    /// Whether a walk is due before more can go.
+    pub(super) fn ageing(&self, swappiness: Swappiness) -> Result<Ageing, PolicyError> {
+        self.policy.ageing(self.group, swappiness)
+    }
+
+    /// Whether a batch is on its way.
+    pub(super) fn is_batch_out(&self) -> bool {
+        self.out.nr_requests_left > 0
+    }
+
+    /// Takes folios to evict: one request a space, and how the engine answered. The token of a page
+    /// is its position in the batch.
+    pub(super) fn isolate(
+        &mut self,
+        nr_pages: u64,
+        swappiness: Swappiness,
+        priority: u8,
+        now: TimeMs,
+    ) -> Result<(Isolated, Vec<PageoutRequest>), PolicyError> {
+        debug_assert!(!self.is_batch_out());
+        let request = ReclaimRequest {
+            group: self.group,
+            nr_pages,
+            swappiness,
+            priority,
+        };
+        let answer = self.policy.isolate(request, now, &mut self.out.batch)?;
+        let mut by_space: BTreeMap<SpaceNo, Vec<PageTarget>> = BTreeMap::new();
+        for (position, &folio) in self.out.batch.folios.iter().enumerate() {
+            let (number, addr) = self.places.get(folio);
+            self.places.set_in_flight(folio, true);
+            let token = u32::try_from(position).expect("a batch is far smaller than 2^32");
+            let order = self.policy.order(folio).0;
+            by_space
+                .entry(number)
+                .or_default()
+                .push(PageTarget { token, addr, order });
+        }
+        self.out.verdicts.clear();
+        self.out
+            .verdicts
+            .resize(self.out.batch.folios.len(), Verdict::NotTried);
+        let mut requests = Vec::with_capacity(by_space.len());
+        for (number, pages) in by_space {
+            match self.spaces.get(&number) {
+                Some(space) => {
+                    let process = Arc::clone(&space.process);
+                    requests.push(PageoutRequest {
+                        space: number.0,
+                        process,
+                        pages,
+                    });
+                }
+                None => {
+                    for page in pages {
+                        self.out.verdicts[page.token as usize] = Verdict::Gone;
+                    }
+                }
+            }
+        }
+        self.out.nr_requests_left = requests.len();
+        if requests.is_empty() && !self.out.batch.folios.is_empty() {
+            self.complete();
+        }
+        Ok((answer, requests))
+    }
+
+    /// Hears of one request; when all of a batch have answered, the engine learns the verdicts.
+    pub(super) fn settle(&mut self, report: &PageoutReport) {
+        for &(token, verdict) in &report.results {
+            if let Some(slot) = self.out.verdicts.get_mut(token as usize) {
+                *slot = verdict;
+            }
+        }
+        if let Some(space) = self.spaces.get_mut(&SpaceNo(report.space)) {
+            for &addr in &report.young_neighbours {
+                let folio = space.table_mut(addr).and_then(|table| table.folio_at(addr));
+                if let Some(folio) = folio {
+                    self.policy.accessed(folio, AccessVia::PageTable);
+                }
+            }
+        }
+        self.request_done();
+    }
+
+    /// A request that never reached the actuator; its folios go back untried.
+    pub(super) fn request_done(&mut self) {
+        self.out.nr_requests_left = self.out.nr_requests_left.saturating_sub(1);
+        if self.out.nr_requests_left == 0 {
+            self.complete();
+        }
+    }
+
+    fn complete(&mut self) {
+        let Outstanding {
+            batch, verdicts, ..
+        } = &mut self.out;
+        for (&folio, verdict) in batch.folios.iter().zip(verdicts.iter_mut()) {
+            if !self.spaces.contains_key(&self.places.get(folio).0) {
+                *verdict = Verdict::Gone;
+            }
+        }
+        self.policy.complete(batch, verdicts);
+        for (position, &folio) in batch.folios.iter().enumerate() {
+            let (number, addr) = self.places.get(folio);
+            self.places.set_in_flight(folio, false);
+            if !matches!(verdicts[position], Verdict::Evicted | Verdict::Gone) {
+                continue;
+            }
+            let shadow = batch.shadows.get(position).copied().flatten();
+            if let Some(table) = self.spaces.get_mut(&number).and_then(|s| s.table_mut(addr)) {
+                table.untrack((addr % TABLE_BYTES / PAGE_BYTES) as usize, shadow);
+            }
+        }
+        batch.folios.clear();
+        batch.shadows.clear();
+        verdicts.clear();
+    }
+
+    /// The generations, oldest first.
+    pub(super) fn view(&self, now: TimeMs) -> Result<Vec<GroupView>, PolicyError> {
+        self.policy.view(self.group, now)
+    }
+
+    /// The engine's counters.
+    pub(super) fn stats(&self) -> Result<ReclaimStats, PolicyError> {
+        self.policy.stats(self.group)
+    }
+
+    /// The findings of the last walk of every space, added up.
+    pub(super) fn findings(&self) -> WalkFindings {
+        let mut sum = WalkFindings::default();
+        for space in self.spaces.values() {
+            sum.add(&space.findings);
+        }
+        sum
+    }
+
+    /// Pages that were evicted and are not back.
+    pub(super) fn nr_shadow_pages(&self) -> u64 {
+        self.spaces.values().map(Space::nr_shadow_pages).sum()
+    }
+
+    /// Bytes that keeping track costs, the engine included.
+    pub(super) fn memory_bytes(&self) -> u64 {
+        self.policy.memory_bytes()
+            + self.places.memory_bytes()
+            + self.spaces.values().map(Space::memory_bytes).sum::<u64>()
+    }
+
+    /// Recounts: every tracked page's folio lies there, and the engine adds up.
+    #[cfg(test)]
+    pub(super) fn validate(&self) -> Result<(), String> {
+        for (&number, space) in &self.spaces {
+            for (addr, folio) in space.tracked() {
+                if self.places.get(folio) != (number, addr) {
+                    return Err(format!(
+                        "folio {folio:?} is tracked at {addr:x} but lies elsewhere"
+                    ));
+                }
+            }
+        }
+        self.policy.validate()
+    }
+}

@@ -1,0 +1,263 @@
+//! The tracker against a dumb model: what is tracked is what was last seen present.
+
+use super::bits;
+use super::places::SpaceNo;
+use super::tracker::Tracker;
+use crate::access::{Bits512, TableRecord, TableShape};
+use crate::actuator::PageoutReport;
+use crate::addr::{AddrRange, PAGE_BYTES, TABLE_BYTES, TableNo};
+use crate::process::{Mapping, MappingClass, Process, Unreclaimable};
+use proptest::prelude::*;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use strata_lru::{Config, Isolated, MultiGen, Swappiness, TimeMs, Verdict};
+
+/// Tables 0 and 1 are anon up to the middle of table 1; then a locked stretch, then a file to the
+/// end of table 2.
+fn mappings() -> Vec<Mapping> {
+    let anon_end = TABLE_BYTES + 256 * PAGE_BYTES;
+    let locked_end = anon_end + 16 * PAGE_BYTES;
+    let mapping = |start, end, class, unreclaimable| Mapping {
+        range: AddrRange::new(start, end),
+        class,
+        unreclaimable,
+        is_exec_file: false,
+        has_recency: true,
+        name: "".into(),
+    };
+    vec![
+        mapping(0, anon_end, MappingClass::Anon, None),
+        mapping(
+            anon_end,
+            locked_end,
+            MappingClass::Anon,
+            Some(Unreclaimable::Locked),
+        ),
+        mapping(locked_end, 3 * TABLE_BYTES, MappingClass::FileShared, None),
+    ]
+}
+
+fn is_reclaimable(addr: u64) -> bool {
+    mappings()
+        .iter()
+        .any(|m| m.unreclaimable.is_none() && m.range.contains(addr))
+}
+
+fn record(table: u64, shape: TableShape, present: Bits512, accessed: Bits512) -> TableRecord {
+    TableRecord {
+        table: TableNo(table),
+        shape,
+        present,
+        accessed: bits::and(accessed, present),
+        dirty: bits::NONE,
+        swapped: bits::without(bits::run(0, 512), present),
+        special: bits::NONE,
+        protnone: bits::NONE,
+        migrating: bits::NONE,
+    }
+}
+
+fn new_tracker() -> (Tracker, SpaceNo) {
+    let policy = MultiGen::new(Config::default()).expect("the default configuration is valid");
+    let mut tracker = Tracker::new(Box::new(policy), "/test", TimeMs(0)).expect("one group");
+    let process = Arc::new(Process::open(std::process::id() as i32).expect("we are alive"));
+    let space = tracker.add_space(process).expect("one space");
+    (tracker, space)
+}
+
+#[derive(Clone, Debug)]
+enum Op {
+    Walk(Vec<(u64, bool, Bits512, Bits512)>),
+    Isolate(u64),
+    Settle(Vec<u8>),
+}
+
+fn bits512() -> impl Strategy<Value = Bits512> {
+    prop_oneof![
+        Just(bits::NONE),
+        Just(bits::run(0, 512)),
+        prop::array::uniform8(any::<u64>()).prop_map(Bits512),
+    ]
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let table = (0..3u64, prop::bool::weighted(0.1), bits512(), bits512());
+    prop_oneof![
+        3 => prop::collection::vec(table, 0..4).prop_map(Op::Walk),
+        2 => (1..300u64).prop_map(Op::Isolate),
+        2 => prop::collection::vec(0..6u8, 1..20).prop_map(Op::Settle),
+    ]
+}
+
+/// What a walk of the tables shows, by address; a huge table is one page at its start.
+fn seen(tables: &BTreeMap<u64, TableRecord>) -> BTreeSet<u64> {
+    let mut pages = BTreeSet::new();
+    for record in tables.values() {
+        match record.shape {
+            TableShape::Huge => {
+                let start = record.table.start();
+                if bits::has(record.present, 0) && is_reclaimable(start) {
+                    pages.insert(start);
+                }
+            }
+            TableShape::Pages => pages.extend(
+                bits::ones(record.present)
+                    .map(|index| record.table.entry_addr(index))
+                    .filter(|&addr| is_reclaimable(addr)),
+            ),
+        }
+    }
+    pages
+}
+
+const VERDICTS: [Verdict; 6] = [
+    Verdict::Evicted,
+    Verdict::Referenced,
+    Verdict::Busy,
+    Verdict::Shared,
+    Verdict::Gone,
+    Verdict::NotTried,
+];
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    #[test]
+    fn a_walk_leaves_tracked_what_it_saw_present(ops in prop::collection::vec(op(), 1..30)) {
+        let (mut tracker, space) = new_tracker();
+        let mappings = mappings();
+        let mut now = 0;
+        let mut out: Vec<u32> = Vec::new();
+        for op in ops {
+            now += 10;
+            match op {
+                Op::Walk(tables) => {
+                    let mut shown = BTreeMap::new();
+                    for (table, is_huge, present, accessed) in tables {
+                        // A huge page lies within one mapping, so only table 0 can hold one.
+                        let is_huge = is_huge && table == 0;
+                        let full = bits::run(0, 512);
+                        let (shape, present) =
+                            if is_huge { (TableShape::Huge, full) } else { (TableShape::Pages, present) };
+                        shown.insert(table, record(table, shape, present, accessed));
+                    }
+                    let mut walk = tracker.walk_space(space, &mappings).expect("the space is there");
+                    for record in shown.values() {
+                        walk.record(record);
+                    }
+                    walk.finish();
+                    tracker.finish_walk(Swappiness::DEFAULT, TimeMs(now)).expect("the group is there");
+                    if out.is_empty() {
+                        let tracked: BTreeSet<u64> =
+                            tracker.spaces()[&space].tracked().map(|(addr, _)| addr).collect();
+                        prop_assert_eq!(tracked, seen(&shown));
+                    }
+                }
+                Op::Isolate(nr_pages) if out.is_empty() => {
+                    let (answer, requests) = tracker
+                        .isolate(nr_pages, Swappiness::DEFAULT, 12, TimeMs(now))
+                        .expect("the group is there");
+                    if let Isolated::Pages(_) = answer {
+                        out = requests[0].pages.iter().map(|page| page.token).collect();
+                    }
+                }
+                Op::Settle(choices) if !out.is_empty() => {
+                    let results = out
+                        .drain(..)
+                        .enumerate()
+                        .map(|(i, token)| (token, VERDICTS[usize::from(choices[i % choices.len()])]))
+                        .collect();
+                    tracker.settle(&PageoutReport { space: space.0, results, ..PageoutReport::default() });
+                }
+                Op::Isolate(_) | Op::Settle(_) => {}
+            }
+            tracker.validate().map_err(TestCaseError::fail)?;
+        }
+    }
+}
+
+#[test]
+fn an_evicted_page_that_returns_is_a_refault() {
+    let (mut tracker, space) = new_tracker();
+    let mappings = mappings();
+    let walk = |tracker: &mut Tracker, present, accessed, now| {
+        let mut walk = tracker
+            .walk_space(space, &mappings)
+            .expect("the space is there");
+        walk.record(&record(0, TableShape::Pages, present, accessed));
+        walk.finish();
+        tracker
+            .finish_walk(Swappiness::DEFAULT, TimeMs(now))
+            .expect("the group is there");
+    };
+    for round in 0..3 {
+        walk(
+            &mut tracker,
+            bits::run(0, 100),
+            bits::run(0, 50),
+            round * 10,
+        );
+    }
+    let (answer, requests) = tracker
+        .isolate(64, Swappiness::DEFAULT, 12, TimeMs(40))
+        .expect("the group is there");
+    assert!(matches!(answer, Isolated::Pages(n) if n > 0), "{answer:?}");
+    let evicted = requests[0].pages.len() as u64;
+    let cold = requests[0]
+        .pages
+        .iter()
+        .all(|page| page.addr >= 50 * PAGE_BYTES);
+    assert!(cold, "only pages never accessed again are old");
+    let results = requests[0]
+        .pages
+        .iter()
+        .map(|page| (page.token, Verdict::Evicted))
+        .collect();
+    tracker.settle(&PageoutReport {
+        space: space.0,
+        results,
+        ..PageoutReport::default()
+    });
+    assert_eq!(tracker.nr_shadow_pages(), evicted);
+    walk(&mut tracker, bits::run(0, 100), bits::run(0, 100), 50);
+    assert_eq!(tracker.findings().nr_refaulted_pages, evicted);
+    assert_eq!(tracker.nr_shadow_pages(), 0);
+}
+
+#[test]
+fn a_space_that_ends_while_its_batch_is_out_is_forgotten_whole() {
+    let (mut tracker, space) = new_tracker();
+    let mappings = mappings();
+    for round in 0..3 {
+        let mut walk = tracker
+            .walk_space(space, &mappings)
+            .expect("the space is there");
+        walk.record(&record(0, TableShape::Pages, bits::run(0, 100), bits::NONE));
+        walk.finish();
+        tracker
+            .finish_walk(Swappiness::DEFAULT, TimeMs(round))
+            .expect("the group is there");
+    }
+    let (_, requests) = tracker
+        .isolate(32, Swappiness::DEFAULT, 12, TimeMs(9))
+        .expect("the group is there");
+    tracker.remove_space(space);
+    let results = requests[0]
+        .pages
+        .iter()
+        .map(|page| (page.token, Verdict::Busy))
+        .collect();
+    tracker.settle(&PageoutReport {
+        space: space.0,
+        results,
+        ..PageoutReport::default()
+    });
+    tracker.validate().expect("nothing is left over");
+    assert_eq!(
+        tracker
+            .stats()
+            .expect("the group is there")
+            .nr_evicted_pages,
+        [0, 0]
+    );
+}

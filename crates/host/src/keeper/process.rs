@@ -1,0 +1,136 @@
+//! The keeper process.
+//!
+//! ```text
+//!   waiting --"done"--> gone
+//!      | end of file: Strata died
+//!      v
+//!   limits undone --program ended--> swap and group undone --nothing left--> directory removed, gone
+//!                                        | something left (swap does not fit): again, each second
+//!                                        v  for a minute
+//!                                     gone; the next start tries again
+//! ```
+//!
+//! **Owns** starting it, sending it home, and its life. **Does not own** the undoing itself.
+//!
+//! **Invariants**
+//! - K1: it holds nothing of ours but the read end of a pipe (its stdin) and the session's lock, so
+//!   that nobody waits for its end: not a shell on our stdout, not a terminal.
+//! - K2: it holds the lock as long as it lives, so that nobody else cleans up meanwhile.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use super::session::Session;
+use super::state::{State, remove_directory};
+use super::undo::{Due, carry_out, is_program_running};
+use crate::sys::detach::detach;
+
+/// The hidden verb the binary must pass on to [`keeper_main`], before anything else it does.
+pub const KEEPER_VERB: &str = "keeper";
+const DONE: u8 = b'D';
+const PROGRAM_POLL: Duration = Duration::from_millis(100);
+const LEFTOVER_POLL: Duration = Duration::from_secs(1);
+const LEFTOVER_TRIES: u32 = 60;
+
+/// Our side of the keeper. Dropped without [`Keeper::dismiss`], it is the sign that Strata died.
+#[derive(Debug)]
+pub struct Keeper {
+    child: Child,
+    pipe: File,
+}
+
+impl Keeper {
+    /// Starts this program again as `keeper --state DIR` (see [`KEEPER_VERB`]).
+    pub fn spawn(session: &Session) -> io::Result<Keeper> {
+        let (theirs, ours) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+        let mut command = Command::new("/proc/self/exe");
+        command
+            .arg(KEEPER_VERB)
+            .arg("--state")
+            .arg(session.directory().canonicalize()?)
+            .current_dir("/")
+            .stdin(Stdio::from(theirs))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        detach(&mut command, session.lock_fd());
+        Ok(Keeper {
+            child: command.spawn()?,
+            pipe: File::from(OwnedFd::from(ours)),
+        })
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> i32 {
+        self.child.id() as i32
+    }
+
+    /// Sends it home: everything was undone. Waits until it has ended.
+    pub fn dismiss(mut self) -> io::Result<()> {
+        self.pipe.write_all(&[DONE])?;
+        self.child.wait().map(|_| ())
+    }
+}
+
+/// The keeper's `main`; `args` are those after [`KEEPER_VERB`].
+///
+/// Exit status 0: nothing is left to undo; 1: something is (see `keeper.log` in the state directory);
+/// 2: wrong arguments.
+pub fn keeper_main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let mut args = args.into_iter();
+    let directory = match (args.next(), args.next(), args.next()) {
+        (Some(option), Some(directory), None) if option == "--state" => PathBuf::from(directory),
+        _ => return ExitCode::from(2),
+    };
+    // It is needed most when memory is short. Only root may ask for this.
+    let _ = fs::write("/proc/self/oom_score_adj", "-1000");
+    if is_dismissed(&mut io::stdin().lock()) {
+        return ExitCode::SUCCESS;
+    }
+    match take_over(&directory) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            let _ = fs::write(directory.join("keeper.log"), why + "\n");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn is_dismissed(pipe: &mut impl Read) -> bool {
+    let mut word = [0];
+    loop {
+        match pipe.read(&mut word) {
+            Ok(count) => return count == 1 && word[0] == DONE,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => return false,
+        }
+    }
+}
+
+fn take_over(directory: &Path) -> Result<(), String> {
+    let load = || match State::load(directory) {
+        Ok(state) => Ok(state),
+        Err(error) => Err(format!("state.json can't be read: {error}")),
+    };
+    let Some(mut state) = load()? else {
+        return remove_directory(directory).map_err(|error| error.to_string());
+    };
+    let mut errors = carry_out(&mut state, directory, Due::AtOnce);
+    while is_program_running(&state) {
+        thread::sleep(PROGRAM_POLL);
+    }
+    for _ in 0..LEFTOVER_TRIES {
+        errors = carry_out(&mut state, directory, Due::AfterTheProgram);
+        if errors.is_empty() {
+            return remove_directory(directory).map_err(|error| error.to_string());
+        }
+        thread::sleep(LEFTOVER_POLL);
+    }
+    let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    Err(lines.join("\n"))
+}

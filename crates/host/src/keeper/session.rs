@@ -1,0 +1,196 @@
+//! A session: one Strata, what it changed, and the lock that says it (or its keeper) lives.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::journal::{Journal, JournalSink, Undo};
+use super::mark::{ProcessMark, boot_id, run_dir};
+use super::process::Keeper;
+use super::state::{State, make_directory, remove_directory};
+use super::undo::{Due, UndoError, carry_out};
+
+/// Why there is no session, and so nothing may be changed.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "no state directory {}: {source}; run as root, or set STRATA_RUN_DIR to a directory you can \
+     write",
+    path.display()
+)]
+pub struct SessionError {
+    /// The directory.
+    pub path: PathBuf,
+    /// The reason.
+    pub source: io::Error,
+}
+
+/// What this Strata changed, kept in `/run/strata/<id>/` until it is undone.
+#[derive(Debug)]
+pub struct Session {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    id: String,
+    directory: PathBuf,
+    lock: File,
+    state: Mutex<State>,
+}
+
+/// A name for a session that no other process uses: the pid, and a number where it is needed.
+pub fn fresh_id() -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let pid = std::process::id();
+    match NEXT.fetch_add(1, Ordering::Relaxed) {
+        0 => pid.to_string(),
+        next => format!("{pid}-{next}"),
+    }
+}
+
+impl Session {
+    /// Makes the state directory `<run dir>/<id>` and takes its lock.
+    ///
+    /// # Errors
+    /// If it exists already (call [`super::recover`] first, or take another id) or can't be made.
+    pub fn create(id: &str) -> Result<Session, SessionError> {
+        Session::create_in(&run_dir(), id)
+    }
+
+    /// The same below another run directory.
+    pub fn create_in(run_dir: &Path, id: &str) -> Result<Session, SessionError> {
+        let failed = |source| SessionError {
+            path: run_dir.join(id),
+            source,
+        };
+        let (directory, lock) = make_directory(run_dir, id).map_err(failed)?;
+        let state = first_state(&directory);
+        if state.is_err() {
+            let _ = remove_directory(&directory);
+        }
+        Ok(Session {
+            inner: Arc::new(Inner {
+                id: id.to_owned(),
+                state: Mutex::new(state.map_err(failed)?),
+                directory,
+                lock,
+            }),
+        })
+    }
+
+    /// Its name, for [`crate::cgroup::BudgetGroup::create`] too.
+    pub fn id(&self) -> &str {
+        &self.inner.id
+    }
+
+    /// Its directory, absolute or as given.
+    pub fn directory(&self) -> &Path {
+        &self.inner.directory
+    }
+
+    /// The handle that groups and swap devices record their changes with.
+    pub fn journal(&self) -> Journal {
+        Journal::new(Arc::clone(&self.inner) as Arc<dyn JournalSink>)
+    }
+
+    /// Says which process is under the budget: swap and group stay while it runs. Processes in a
+    /// group made with this session's journal count without being named.
+    pub fn set_program(&self, pid: i32) -> io::Result<()> {
+        self.inner
+            .change(|state| state.program = ProcessMark::of(pid))
+    }
+
+    /// Says which attached group is under the budget: swap stays while anybody is in it.
+    pub fn set_group(&self, path: &Path) -> io::Result<()> {
+        self.inner
+            .change(|state| state.group = Some(path.to_owned()))
+    }
+
+    /// Puts all values back at once (limits, OOM killer); swap and group stay.
+    pub fn undo_limits(&self) -> Vec<UndoError> {
+        carry_out(&mut self.inner.state(), &self.inner.directory, Due::AtOnce)
+    }
+
+    /// Undoes everything that was recorded and not undone by its owner. May be called again.
+    pub fn undo_all(&self) -> Vec<UndoError> {
+        carry_out(
+            &mut self.inner.state(),
+            &self.inner.directory,
+            Due::AfterTheProgram,
+        )
+    }
+
+    /// The orderly end: undoes everything, and if nothing is left, sends the keeper home and removes
+    /// the directory. Otherwise the keeper stays for the rest, and what is left is returned.
+    pub fn finish(self, keeper: Option<Keeper>) -> Vec<UndoError> {
+        let mut errors = self.undo_all();
+        if !errors.is_empty() {
+            // Dropping the keeper's pipe without a word is the sign to take over.
+            return errors;
+        }
+        if let Some(Err(error)) = keeper.map(Keeper::dismiss) {
+            tracing::warn!("the keeper did not end: {error}");
+        }
+        if let Err(source) = remove_directory(&self.inner.directory) {
+            errors.push(UndoError::State {
+                path: self.inner.directory.clone(),
+                source,
+            });
+        }
+        errors
+    }
+
+    /// The locked file: a process that inherits it keeps the session alive.
+    pub(super) fn lock_fd(&self) -> BorrowedFd<'_> {
+        self.inner.lock.as_fd()
+    }
+}
+
+fn first_state(directory: &Path) -> io::Result<State> {
+    let own = ProcessMark::of(std::process::id() as i32)
+        .ok_or_else(|| io::Error::other("/proc does not show this process"))?;
+    let state = State::new(boot_id()?, own);
+    state.save(directory)?;
+    Ok(state)
+}
+
+impl Inner {
+    /// A poisoned state is still the last one that was saved or about to be.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn change(&self, change: impl FnOnce(&mut State)) -> io::Result<()> {
+        let mut state = self.state();
+        let mut next = state.clone();
+        change(&mut next);
+        if next != *state {
+            next.save(&self.directory)?;
+            *state = next;
+        }
+        Ok(())
+    }
+}
+
+impl JournalSink for Inner {
+    fn record(&self, undo: &Undo) -> io::Result<()> {
+        self.change(|state| {
+            let is_known = state.undo.iter().any(|known| match (known, undo) {
+                (Undo::RestoreFile { path: known, .. }, Undo::RestoreFile { path, .. }) => {
+                    known == path
+                }
+                _ => known == undo,
+            });
+            if !is_known {
+                state.undo.push(undo.clone());
+            }
+        })
+    }
+
+    fn forget(&self, undo: &Undo) -> io::Result<()> {
+        self.change(|state| state.undo.retain(|known| known != undo))
+    }
+}

@@ -1,0 +1,129 @@
+//! The state file of a session, and the lock beside it.
+//!
+//! ```text
+//!   /run/strata/.sessions.lock     held while a directory is made, claimed or removed
+//!   /run/strata/<id>/lock          flock'ed by the owner and its keeper while either lives
+//!   /run/strata/<id>/state.json    written whole: temporary file, fsync, rename
+//! ```
+//!
+//! **Invariants**
+//! - S1: `state.json` is absent (nothing was changed yet) or complete.
+//! - S2: whoever reads it to undo holds the lock.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+use serde::{Deserialize, Serialize};
+
+use super::journal::Undo;
+use super::mark::{ProcessMark, lock_in};
+
+/// Raised when an older Strata could misread the file.
+const VERSION: u32 = 1;
+
+/// What is in `state.json`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct State {
+    version: u32,
+    pub(super) boot_id: String,
+    pub(super) owner: ProcessMark,
+    /// The process under a budget, if there is one in particular.
+    pub(super) program: Option<ProcessMark>,
+    /// An attached group whose processes are the program.
+    pub(super) group: Option<PathBuf>,
+    /// Oldest first.
+    pub(super) undo: Vec<Undo>,
+}
+
+impl State {
+    pub(super) fn new(boot_id: String, owner: ProcessMark) -> State {
+        State {
+            version: VERSION,
+            boot_id,
+            owner,
+            program: None,
+            group: None,
+            undo: Vec::new(),
+        }
+    }
+
+    /// `None`: nothing was written yet.
+    pub(super) fn load(directory: &Path) -> io::Result<Option<State>> {
+        let text = match fs::read(directory.join("state.json")) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let state: State = serde_json::from_slice(&text)?;
+        if state.version != VERSION {
+            let why = format!(
+                "state.json has version {}, this Strata reads {VERSION}",
+                state.version
+            );
+            return Err(io::Error::new(io::ErrorKind::InvalidData, why));
+        }
+        Ok(Some(state))
+    }
+
+    pub(super) fn save(&self, directory: &Path) -> io::Result<()> {
+        let temporary = directory.join("state.json.new");
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(&temporary)?;
+        file.write_all(&serde_json::to_vec_pretty(self)?)?;
+        file.sync_all()?;
+        fs::rename(&temporary, directory.join("state.json"))?;
+        File::open(directory)?.sync_all()
+    }
+}
+
+/// Makes the directory of a session and takes its lock.
+pub(super) fn make_directory(run_dir: &Path, id: &str) -> io::Result<(PathBuf, File)> {
+    let _scan_lock = lock_in(run_dir, "sessions")?;
+    let directory = run_dir.join(id);
+    DirBuilder::new().mode(0o700).create(&directory)?;
+    let lock = try_lock(&directory)?
+        .ok_or_else(|| io::Error::other("a directory just made is locked already"))?;
+    Ok((directory, lock))
+}
+
+/// Takes the lock of a directory that nobody holds. `None`: somebody does, or it is gone.
+pub(super) fn claim_directory(run_dir: &Path, directory: &Path) -> io::Result<Option<File>> {
+    let _scan_lock = lock_in(run_dir, "sessions")?;
+    if !directory.is_dir() {
+        return Ok(None);
+    }
+    try_lock(directory)
+}
+
+fn try_lock(directory: &Path) -> io::Result<Option<File>> {
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(directory.join("lock"))?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(Some(file)),
+        Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+/// Removes the directory of a session whose lock the caller holds. Done twice it is no error.
+pub(super) fn remove_directory(directory: &Path) -> io::Result<()> {
+    let run_dir = directory.parent().unwrap_or(directory);
+    let _scan_lock = lock_in(run_dir, "sessions")?;
+    match fs::remove_dir_all(directory) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}

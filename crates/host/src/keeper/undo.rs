@@ -1,0 +1,100 @@
+//! Carrying recorded steps out.
+//!
+//! **Owns** the order: the last change first; limits before everything else.
+//! **Does not own** how a single step is undone (`cgroup`, `swap`).
+
+use std::path::Path;
+
+use super::journal::Undo;
+use super::state::State;
+use crate::cgroup::{self, CgroupError};
+use crate::swap::{self, SwapError};
+
+/// Why something is left behind.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum UndoError {
+    /// A value or a group.
+    #[error(transparent)]
+    Cgroup(#[from] CgroupError),
+    /// A swap device.
+    #[error(transparent)]
+    Swap(#[from] SwapError),
+    /// The state file.
+    #[error("the state in {} could not be updated: {source}", path.display())]
+    State {
+        /// The session's directory.
+        path: std::path::PathBuf,
+        /// The reason.
+        source: std::io::Error,
+    },
+}
+
+/// Which steps are due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Due {
+    /// Values: they squeeze a program that nobody watches over any more.
+    AtOnce,
+    /// Everything.
+    AfterTheProgram,
+    /// What outlives a reboot: files.
+    AfterReboot,
+}
+
+impl Due {
+    fn covers(self, undo: &Undo) -> bool {
+        match (self, undo) {
+            (Due::AtOnce, Undo::RestoreFile { .. }) | (Due::AfterTheProgram, _) => true,
+            (Due::AfterReboot, Undo::Swap(record)) => {
+                matches!(record.backing, swap::Backing::File { .. })
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Carries out what is due, the last step first, goes on after a failure, and keeps in the state what
+/// is left. Returns the failures.
+pub(super) fn carry_out(state: &mut State, directory: &Path, due: Due) -> Vec<UndoError> {
+    let mut errors = Vec::new();
+    for at in (0..state.undo.len()).rev() {
+        if !due.covers(&state.undo[at]) {
+            continue;
+        }
+        match carry_out_one(&state.undo[at]) {
+            Ok(()) => {
+                state.undo.remove(at);
+            }
+            Err(error) => errors.push(error),
+        }
+    }
+    if let Err(source) = state.save(directory) {
+        errors.push(UndoError::State {
+            path: directory.to_owned(),
+            source,
+        });
+    }
+    errors
+}
+
+fn carry_out_one(undo: &Undo) -> Result<(), UndoError> {
+    match undo {
+        Undo::RestoreFile { path, value } => cgroup::put_back(path, value)?,
+        Undo::RemoveGroup { path } => cgroup::remove_group(path)?,
+        Undo::Swap(record) => swap::take_down(record)?,
+    }
+    Ok(())
+}
+
+/// Whether the program under the budget still runs: the process, or anybody in its group.
+pub(super) fn is_program_running(state: &State) -> bool {
+    if state.program.is_some_and(|program| program.is_running()) {
+        return true;
+    }
+    let ours = state.undo.iter().filter_map(|undo| match undo {
+        Undo::RemoveGroup { path } => Some(path),
+        _ => None,
+    });
+    ours.chain(&state.group)
+        .any(|group| cgroup::processes_below(group).is_ok_and(|pids| !pids.is_empty()))
+}

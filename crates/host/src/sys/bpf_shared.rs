@@ -1,0 +1,183 @@
+//! The memory that the page-table walk shares with us: `bpf/shared.h`, mirrored by hand.
+//!
+//! **Owns** the layout and every access to the mapped memory. The kernel writes it only while a run
+//! of the program is under way, that is, inside our own `read` of an iterator; still everything
+//! goes through raw pointers and volatile copies, so that the compiler believes nothing about it.
+
+use std::io;
+use std::mem::offset_of;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::ptr::NonNull;
+
+/// Spans one chunk holds (`MAX_SPANS`).
+pub(crate) const SPANS_MAX: usize = 1024;
+/// Records one run leaves at most (`MAX_RECORDS`).
+pub(crate) const RECORDS_MAX: usize = 1024;
+
+/// `walk_status`: no task with an address space came by.
+pub(crate) const STATUS_UNSEEN: u64 = 0;
+/// `walk_status`: every span was walked.
+pub(crate) const STATUS_DONE: u64 = 1;
+/// `walk_status`: stopped early; run again to resume.
+pub(crate) const STATUS_MORE: u64 = 2;
+/// `walk_status`: the task left its address space meanwhile.
+pub(crate) const STATUS_MOVED: u64 = 3;
+
+/// `walk_record.kind`: one huge page.
+pub(crate) const KIND_HUGE: u64 = 1;
+
+/// `struct walk_header`; see there.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub(crate) struct WalkHeader {
+    pub(crate) direct_base: u64,
+    pub(crate) ram_end: u64,
+    pub(crate) encrypt_bits: u64,
+    pub(crate) levels: u64,
+    pub(crate) nr_spans: u64,
+    pub(crate) budget_ns: u64,
+    pub(crate) peek_addr: u64,
+    pub(crate) span_index: u64,
+    pub(crate) cursor: u64,
+    pub(crate) span_end: u64,
+    pub(crate) status: u64,
+    pub(crate) tid: u64,
+    pub(crate) mm: u64,
+    pub(crate) pgd: u64,
+    pub(crate) nr_records: u64,
+    pub(crate) nr_tables: u64,
+    pub(crate) nr_refused: u64,
+    pub(crate) nr_torn: u64,
+    pub(crate) peek_entry: u64,
+    pub(crate) peek: [u64; 8],
+}
+
+/// `struct walk_span`: tables `[first, end)`.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub(crate) struct WalkSpan {
+    pub(crate) first: u64,
+    pub(crate) end: u64,
+}
+
+/// `struct walk_record`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct WalkRecord {
+    pub(crate) table: u64,
+    pub(crate) kind: u64,
+    pub(crate) leaf: u64,
+    pub(crate) present: [u64; 8],
+    pub(crate) accessed: [u64; 8],
+    pub(crate) dirty: [u64; 8],
+    pub(crate) swapped: [u64; 8],
+    pub(crate) special: [u64; 8],
+    pub(crate) protnone: [u64; 8],
+    pub(crate) migrating: [u64; 8],
+}
+
+#[repr(C)]
+struct WalkShared {
+    header: WalkHeader,
+    spans: [WalkSpan; SPANS_MAX],
+    records: [WalkRecord; RECORDS_MAX],
+}
+
+const _: () = assert!(size_of::<WalkHeader>() == 27 * 8);
+const _: () = assert!(size_of::<WalkRecord>() == 59 * 8);
+const _: () = assert!(offset_of!(WalkShared, spans) == 27 * 8);
+
+/// The mapped memory; unmapped on drop.
+#[derive(Debug)]
+pub(crate) struct SharedMemory {
+    base: NonNull<WalkShared>,
+}
+
+#[expect(
+    unsafe_code,
+    reason = "the memory belongs to the process, not to a thread"
+)]
+// SAFETY: nothing else holds the pointer, and a mapping can be used from any thread.
+unsafe impl Send for SharedMemory {}
+
+impl SharedMemory {
+    /// Maps the `.bss.shared` map of a loaded walk program.
+    pub(crate) fn map(map: BorrowedFd<'_>) -> io::Result<SharedMemory> {
+        #[expect(unsafe_code, reason = "system call")]
+        // SAFETY: a fresh mapping at an address of the kernel's choice touches nothing of ours.
+        let base = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                size_of::<WalkShared>(),
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED,
+                map.as_raw_fd(),
+                0,
+            )
+        };
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        match NonNull::new(base.cast::<WalkShared>()) {
+            Some(base) => Ok(SharedMemory { base }),
+            None => Err(io::ErrorKind::AddrNotAvailable.into()),
+        }
+    }
+
+    /// Copies the header out.
+    pub(crate) fn header(&self) -> WalkHeader {
+        #[expect(unsafe_code, reason = "memory shared with the kernel")]
+        // SAFETY: the mapping is as large as WalkShared and lives as long as self; the header lies
+        // at its start, and any bits are a valid WalkHeader.
+        unsafe {
+            self.base.cast::<WalkHeader>().read_volatile()
+        }
+    }
+
+    /// Copies the header in.
+    pub(crate) fn set_header(&mut self, header: WalkHeader) {
+        #[expect(unsafe_code, reason = "memory shared with the kernel")]
+        // SAFETY: as in `header`; `&mut self` keeps other writers of ours out.
+        unsafe {
+            self.base.cast::<WalkHeader>().write_volatile(header);
+        }
+    }
+
+    /// Sets span `index`, which must be below [`SPANS_MAX`].
+    pub(crate) fn set_span(&mut self, index: usize, span: WalkSpan) {
+        assert!(index < SPANS_MAX, "span {index} of {SPANS_MAX}");
+        let offset = offset_of!(WalkShared, spans) + index * size_of::<WalkSpan>();
+        #[expect(unsafe_code, reason = "memory shared with the kernel")]
+        // SAFETY: the offset was checked to lie inside the mapping.
+        let place = unsafe { self.base.cast::<u8>().add(offset) };
+        #[expect(unsafe_code, reason = "memory shared with the kernel")]
+        // SAFETY: every span is aligned to 8 bytes, as the mapping is to a page.
+        unsafe {
+            place.cast::<WalkSpan>().write_volatile(span);
+        }
+    }
+
+    /// Copies record `index` out, which must be below [`RECORDS_MAX`].
+    pub(crate) fn record(&self, index: usize) -> WalkRecord {
+        assert!(index < RECORDS_MAX, "record {index} of {RECORDS_MAX}");
+        let offset = offset_of!(WalkShared, records) + index * size_of::<WalkRecord>();
+        #[expect(unsafe_code, reason = "memory shared with the kernel")]
+        // SAFETY: the offset was checked to lie inside the mapping.
+        let place = unsafe { self.base.cast::<u8>().add(offset) };
+        #[expect(unsafe_code, reason = "memory shared with the kernel")]
+        // SAFETY: every record is aligned to 8 bytes, and any bits are a valid WalkRecord.
+        unsafe {
+            place.cast::<WalkRecord>().read_volatile()
+        }
+    }
+}
+
+impl Drop for SharedMemory {
+    fn drop(&mut self) {
+        #[expect(unsafe_code, reason = "system call")]
+        // SAFETY: exactly the range that `map` got, and nothing points into it any more.
+        unsafe {
+            libc::munmap(self.base.as_ptr().cast(), size_of::<WalkShared>());
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! The `lru_gen` commands carried out on the engine (reference 6).
+//!
+//! A command becomes a plan: checked against the window once, and then led to its end by the
+//! mechanism, which alone can walk and evict.
+//!
+//! ```text
+//!   + :  plan -> the mechanism walks      -> finish_planned_walk
+//!   - :  plan -> isolate_planned -> the mechanism tries the batch -> complete -> (again) -> None
+//! ```
+//!
+//! **Owns** the checks and when a command is done. **Does not own** its grammar ([`crate::lru_gen`]).
+
+use super::{
+    MultiGen,
+    eviction::{Demand, PRIORITY_RELAXED},
+    group_index,
+};
+use crate::{
+    ids::{GenSeq, GroupId, NodeId, TimeMs},
+    lru_gen::{Command, CommandError},
+    lruvec::MIN_NR_GENS,
+    seam::{EvictBatch, Isolated, Swappiness},
+};
+
+/// The most base pages in one batch of a command.
+const NR_BATCH_PAGES_MAX: u64 = 4096;
+
+/// What a command comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Plan {
+    /// Walk, then [`MultiGen::finish_planned_walk`].
+    Walk(WalkPlan),
+    /// Evict the batches of [`MultiGen::isolate_planned`] until there is none.
+    Evict(EvictPlan),
+}
+
+/// A walk asked for by a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WalkPlan {
+    /// Whose.
+    pub group: GroupId,
+    /// Where.
+    pub node: NodeId,
+    /// Which kinds.
+    pub swappiness: Swappiness,
+    /// Also look where the filters say nothing was young.
+    pub is_scan_forced: bool,
+    lruvec: usize,
+    max_seq: u64,
+}
+
+/// An eviction asked for by a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EvictPlan {
+    /// Whose.
+    pub group: GroupId,
+    /// Where.
+    pub node: NodeId,
+    /// Which kinds.
+    pub swappiness: Swappiness,
+    /// The youngest generation to evict.
+    pub seq: GenSeq,
+    /// Base pages after which it is enough.
+    pub nr_pages_max: u64,
+    lruvec: usize,
+}
+
+impl MultiGen {
+    /// Checks a command against the groups and their windows; `own_swappiness` is the group's.
+    pub fn plan(&self, command: Command, own_swappiness: Swappiness) -> Result<Plan, CommandError> {
+        match command {
+            Command::Age {
+                group,
+                node,
+                seq,
+                swappiness,
+                is_scan_forced,
+            } => {
+                let lruvec = self.lruvec_named(group, node)?;
+                let max_seq = self.lruvecs[lruvec].max_seq;
+                if seq.0 > max_seq {
+                    return Err(CommandError::Generation {
+                        seq,
+                        max_seq: GenSeq(max_seq),
+                    });
+                }
+                let swappiness = swappiness.unwrap_or(own_swappiness);
+                let walk = WalkPlan {
+                    group,
+                    node,
+                    swappiness,
+                    is_scan_forced,
+                    lruvec,
+                    max_seq,
+                };
+                Ok(Plan::Walk(walk))
+            }
+            Command::Evict {
+                group,
+                node,
+                seq,
+                swappiness,
+                nr_pages_max,
+            } => {
+                let lruvec = self.lruvec_named(group, node)?;
+                let max_seq = self.lruvecs[lruvec].max_seq;
+                if seq.0.saturating_add(MIN_NR_GENS) > max_seq {
+                    return Err(CommandError::Generation {
+                        seq,
+                        max_seq: GenSeq(max_seq),
+                    });
+                }
+                let swappiness = swappiness.unwrap_or(own_swappiness);
+                let eviction = EvictPlan {
+                    group,
+                    node,
+                    swappiness,
+                    seq,
+                    nr_pages_max,
+                    lruvec,
+                };
+                Ok(Plan::Evict(eviction))
+            }
+        }
+    }
+
+    /// Ends the walk of a plan; an error if another walk ended since it was made.
+    pub fn finish_planned_walk(
+        &mut self,
+        plan: &WalkPlan,
+        now: TimeMs,
+    ) -> Result<(), CommandError> {
+        if self.lruvecs[plan.lruvec].max_seq != plan.max_seq {
+            return Err(CommandError::GenerationExists(GenSeq(plan.max_seq + 1)));
+        }
+        let now = self.tell_time(now);
+        self.inc_max_seq(plan.lruvec, plan.swappiness, now);
+        if let Some(group) = group_index(plan.group) {
+            self.groups[group].nr_ageing_runs += 1;
+        }
+        Ok(())
+    }
+
+    /// Fills the next batch of a plan, which has freed `nr_freed_pages` so far; `false` when it is
+    /// done: the generations are gone, the target is met, or nothing more can be had.
+    pub fn isolate_planned(
+        &mut self,
+        plan: &EvictPlan,
+        nr_freed_pages: u64,
+        batch: &mut EvictBatch,
+    ) -> bool {
+        batch.folios.clear();
+        batch.shadows.clear();
+        let nr_pages = plan
+            .nr_pages_max
+            .saturating_sub(nr_freed_pages)
+            .min(NR_BATCH_PAGES_MAX);
+        let demand = Demand {
+            nr_pages,
+            swappiness: plan.swappiness,
+            priority: PRIORITY_RELAXED,
+            born_before: None,
+            last_seq: plan.seq,
+        };
+        if nr_pages == 0 {
+            return false;
+        }
+        loop {
+            match self.isolate_from_lruvec(plan.lruvec, demand, batch) {
+                Isolated::Pages(_) => return true,
+                // A whole budget of folios was sorted off the oldest lists: it gets there.
+                Isolated::Again => {}
+                Isolated::NeedsAgeing | Isolated::Thrashing | Isolated::Empty => return false,
+            }
+        }
+    }
+
+    fn lruvec_named(&self, group: GroupId, node: NodeId) -> Result<usize, CommandError> {
+        let lruvecs = &self
+            .group(group)
+            .map_err(|_| CommandError::NoGroup(group.0.into()))?
+            .lruvecs;
+        let mut lruvecs = lruvecs.iter().map(|n| usize::from(*n));
+        let lruvec = lruvecs.find(|n| self.lruvecs[*n].node == node);
+        lruvec.ok_or_else(|| CommandError::NoNode(node.0.into()))
+    }
+}

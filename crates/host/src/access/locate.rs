@@ -81,8 +81,7 @@ pub(super) fn locate(
         let remedy = "run Strata in the pid namespace it was started in";
         return Err(fail("the walk does not find our own task".into(), remedy));
     }
-    let ram_end =
-        ram_end_bytes().map_err(|e| io_fail("the size of memory can't be read", e))?;
+    let ram_end = ram_end_bytes().map_err(|e| io_fail("the size of memory can't be read", e))?;
     let beyond_ram = ENTRY_ADDRESS & !(ram_end.next_power_of_two() - 1);
     let levels = levels_of(first.pgd);
     let mut page = NoncePage::new().map_err(|e| io_fail("no random bytes", e))?;
@@ -190,7 +189,10 @@ mod tests {
                         start_pfn:           1\nNode 0, zone   Normal\n        spanned  5505024\n  \
                         start_pfn:           1048576\nNode 0, zone  Movable\n        spanned  0\n  \
                         start_pfn:           0\n";
-        assert_eq!(parse_ram_end(zoneinfo), Some((1_048_576 + 5_505_024) * 4096));
+        assert_eq!(
+            parse_ram_end(zoneinfo),
+            Some((1_048_576 + 5_505_024) * 4096)
+        );
         assert_eq!(parse_ram_end("nonsense"), None);
     }
 

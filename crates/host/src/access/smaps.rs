@@ -62,15 +62,15 @@ impl AccessSource for SmapsSource {
         let started = Instant::now();
         let pid = process.pid();
         let entries = smaps_text::read(process)?;
-        let pagemap = File::open(format!("/proc/{pid}/pagemap")).map_err(|source| {
-            match source.raw_os_error() {
-                Some(libc::ESRCH | libc::ENOENT) => AccessError::ProcessGone(pid),
-                _ => AccessError::Io {
-                    what: "opening pagemap",
-                    pid,
-                    source,
-                },
-            }
+        let pagemap = File::open(format!("/proc/{pid}/pagemap")).map_err(|source| match source
+            .raw_os_error()
+        {
+            Some(libc::ESRCH | libc::ENOENT) => AccessError::ProcessGone(pid),
+            _ => AccessError::Io {
+                what: "opening pagemap",
+                pid,
+                source,
+            },
         })?;
         let mut tables = Tables {
             visit,
@@ -176,9 +176,9 @@ fn scan_mapping(
     let mut pages_left = entry.rss_pages + entry.swap_pages;
     let mut referenced_left = entry.referenced_pages;
     let wanted_end = spans.last().map_or(0, |span| span.end.start());
-    let is_any_wanted = spans.iter().any(|span| {
-        span.first.start() < entry.range.end && entry.range.start < span.end.start()
-    });
+    let is_any_wanted = spans
+        .iter()
+        .any(|span| span.first.start() < entry.range.end && entry.range.start < span.end.start());
     if !is_any_wanted {
         return Ok(());
     }

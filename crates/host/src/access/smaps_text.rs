@@ -77,7 +77,10 @@ fn parse_range(line: &str) -> Option<AddrRange> {
 
 /// Pages of a value like `  128 kB`.
 fn pages(value: &str) -> u64 {
-    let kib: Option<u64> = value.split_ascii_whitespace().next().and_then(|n| n.parse().ok());
+    let kib: Option<u64> = value
+        .split_ascii_whitespace()
+        .next()
+        .and_then(|n| n.parse().ok());
     kib.unwrap_or(0) * 1024 / PAGE_BYTES
 }
 

@@ -61,7 +61,9 @@ fn load(
     program_name: &str,
     map_name: Option<&str>,
 ) -> io::Result<(OwnedFd, Option<OwnedFd>)> {
-    let _loading = LOADING.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let _loading = LOADING
+        .lock()
+        .unwrap_or_else(|poisoned| poisoned.into_inner());
     let before = libbpf_rs::set_print(Some((PrintLevel::Warn, note_message)));
     if let Ok(mut messages) = MESSAGES.lock() {
         messages.clear();
@@ -83,7 +85,9 @@ fn load_quietly(
     map_name: Option<&str>,
 ) -> io::Result<(OwnedFd, Option<OwnedFd>)> {
     let to_io = |error: libbpf_rs::Error| io::Error::new(io_kind(&error), format!("{error:#}"));
-    let open = ObjectBuilder::default().open_memory(object).map_err(to_io)?;
+    let open = ObjectBuilder::default()
+        .open_memory(object)
+        .map_err(to_io)?;
     let loaded = open.load().map_err(to_io)?;
     let program = loaded
         .progs()

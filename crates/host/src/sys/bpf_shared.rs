@@ -93,7 +93,10 @@ pub(crate) struct SharedMemory {
     base: NonNull<WalkShared>,
 }
 
-#[expect(unsafe_code, reason = "the memory belongs to the process, not to a thread")]
+#[expect(
+    unsafe_code,
+    reason = "the memory belongs to the process, not to a thread"
+)]
 // SAFETY: nothing else holds the pointer, and a mapping can be used from any thread.
 unsafe impl Send for SharedMemory {}
 

@@ -90,8 +90,8 @@ pub(crate) fn run(args: &LruGenArgs) -> anyhow::Result<ExitCode> {
         sleep(Duration::from_millis(args.interval));
         watcher.walk()?;
         match args.format {
-            Format::Text => print::data(watcher.text())?,
-            Format::Json => print::data(json_line(&watcher.view()))?,
+            Format::Text => print::data(watcher.text()?)?,
+            Format::Json => print::data(json_line(&watcher.view()?))?,
         }
         if args.once {
             return Ok(ExitCode::SUCCESS);

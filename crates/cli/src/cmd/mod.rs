@@ -23,7 +23,7 @@ pub(crate) fn dispatch(verb: Verb) -> ExitCode {
     };
     let done = match verb {
         Verb::Run(args) => run::run(*args),
-        Verb::Doctor(args) => doctor::run(args),
+        Verb::Doctor(args) => doctor::run(&args),
         Verb::LruGen(args) => lru_gen::run(&args),
         Verb::Completions(args) => completions::run(&args),
         Verb::Man(args) => man::run(&args),

@@ -144,7 +144,10 @@ impl Managed {
             }
         }
         self.walk_if_due(now, gauge, &plan, usage_bytes);
-        Tick { wait_ms: plan.wait_ms, standing }
+        Tick {
+            wait_ms: plan.wait_ms,
+            standing,
+        }
     }
 
     fn take_answers(&mut self) {
@@ -207,7 +210,10 @@ impl Managed {
         for _ in 0..ISOLATE_TRIES {
             let swappiness = self.effective_swappiness;
             let (answer, requests) =
-                match self.tracker.isolate(nr_pages, swappiness, RELAXED_PRIORITY, now) {
+                match self
+                    .tracker
+                    .isolate(nr_pages, swappiness, RELAXED_PRIORITY, now)
+                {
                     Ok(answer) => answer,
                     Err(error) => {
                         self.warn(format!("eviction stopped: {error}"));

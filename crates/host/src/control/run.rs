@@ -265,6 +265,7 @@ impl Session<'_> {
     fn finish(mut self, ending: Ending) -> Report {
         let now = self.now();
         let actuator = self.config.actuator;
+        let actuator_reason = assemble::actuator_reason(self.config, self.arena.gauge());
         let (eviction, walks, generations, source, nr_processes) = match &mut self.managed {
             Some(managed) => {
                 managed.finish();
@@ -298,7 +299,7 @@ impl Session<'_> {
             is_dry_run: self.config.dry_run,
             policy: self.config.policy,
             actuator,
-            actuator_reason: assemble::actuator_reason(self.config, self.arena.gauge()),
+            actuator_reason,
             access: source,
             strata_cpu_percent: strata_cpu_ms as f64 * 100.0 / usage.observed_ms.max(1) as f64,
             usage,

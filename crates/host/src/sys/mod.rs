@@ -3,6 +3,11 @@
 //! **Owns** thin safe wrappers, one operation each, errno turned into `io::Error`.
 //! **Does not own** policy or retries.
 
+#[expect(
+    unsafe_code,
+    reason = "timers and signal handlers have no safe wrapper"
+)]
+pub(crate) mod deadline;
 #[expect(unsafe_code, reason = "runs between fork and exec")]
 pub(crate) mod spawn;
 #[expect(unsafe_code, reason = "system calls that no safe wrapper offers")]

@@ -22,7 +22,7 @@ enum walk_status {
 /* walk_record.kind */
 enum walk_kind {
 	KIND_PAGES = 0,
-	KIND_HUGE = 1,
+	KIND_HUGE = 1, /* the first word of each bitmap stands for all eight */
 };
 
 /* Tables [first, end): an address divided by 2 MiB. */

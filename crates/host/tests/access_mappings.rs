@@ -106,7 +106,8 @@ fn the_fallback_sees_how_much_was_accessed_but_not_which() {
         Vec::from_iter(0..4000)
     );
     let young = seen.all(Page::Young);
-    assert!((495..=540).contains(&young.len()), "{}", young.len());
+    // The TLB hides an access to a page whose bit was cleared an instant before.
+    assert!((450..=550).contains(&young.len()), "{}", young.len());
     assert_eq!(young, Vec::from_iter(0..young.len() as u64), "lowest first");
     let id = source.space_id(&process_of(&touch)).unwrap();
     assert_eq!(id, touch.pid as u64);

@@ -313,19 +313,23 @@ fn words(record: &[u8; VMA_RECORD_BYTES]) -> [u64; 3] {
 }
 
 fn to_record(raw: &WalkRecord) -> TableRecord {
+    let shape = match raw.kind {
+        KIND_HUGE => TableShape::Huge,
+        _ => TableShape::Pages,
+    };
+    let bits = |words: [u64; 8]| match shape {
+        TableShape::Huge => Bits512([words[0]; 8]),
+        TableShape::Pages => Bits512(words),
+    };
     TableRecord {
         table: TableNo(raw.table),
-        shape: if raw.kind == KIND_HUGE {
-            TableShape::Huge
-        } else {
-            TableShape::Pages
-        },
-        present: Bits512(raw.present),
-        accessed: Bits512(raw.accessed),
-        dirty: Bits512(raw.dirty),
-        swapped: Bits512(raw.swapped),
-        special: Bits512(raw.special),
-        protnone: Bits512(raw.protnone),
-        migrating: Bits512(raw.migrating),
+        shape,
+        present: bits(raw.present),
+        accessed: bits(raw.accessed),
+        dirty: bits(raw.dirty),
+        swapped: bits(raw.swapped),
+        special: bits(raw.special),
+        protnone: bits(raw.protnone),
+        migrating: bits(raw.migrating),
     }
 }

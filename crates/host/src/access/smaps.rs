@@ -135,7 +135,7 @@ impl Tables<'_> {
             self.flush();
             self.cost.nr_tables += 1;
         }
-        let record = self.current.get_or_insert(TableRecord {
+        let record = self.current.get_or_insert_with(|| TableRecord {
             table,
             shape: TableShape::Pages,
             present: Bits512::default(),

@@ -3,106 +3,24 @@
 //! It predicts everything except the order in which eviction picks: what eviction did is checked
 //! against what it may do, and then adopted.
 
+mod ops;
+
 use std::collections::BTreeMap;
 
-use proptest::prelude::*;
 use strata_lru::{
     AccessVia, Arrival, Cause, Config, EvictBatch, FolioId, GoneCause, GroupId, Isolated, Kind,
     MultiGen, NodeId, Order, Plan, Policy, ReclaimRequest, ReclaimStats, Shadow, Swappiness,
     TimeMs, Verdict,
 };
 
-/// Groups times nodes of every run.
-const NR_GROUPS: u8 = 2;
-const NR_NODES: u8 = 2;
+use ops::{NR_GROUPS, NR_NODES};
+pub(crate) use ops::{Op, op};
 
 /// Folios a run may hold at once: small, so that recounting after each operation is cheap.
 const NR_FOLIOS_MAX: usize = 96;
 
 /// Batches isolated and not completed yet.
 const NR_BATCHES_MAX: usize = 3;
-
-/// One thing that happens to the engine. Numbers pick among what exists, modulo.
-#[derive(Clone, Debug)]
-pub enum Op {
-    Appear {
-        group: u8,
-        node: u8,
-        kind: Kind,
-        cause: Cause,
-        order: u8,
-        shadow: Option<u8>,
-    },
-    Access {
-        folio: u16,
-        via: AccessVia,
-        times: u8,
-    },
-    Gone {
-        folio: u16,
-        cause: GoneCause,
-    },
-    Walk {
-        group: u8,
-        swappiness: u8,
-    },
-    Isolate {
-        group: u8,
-        nr_pages: u8,
-        swappiness: u8,
-        priority: u8,
-    },
-    EvictCommand {
-        group: u8,
-        node: u8,
-        seq: u8,
-        swappiness: u8,
-        nr_pages: u8,
-    },
-    Complete {
-        batch: u8,
-        verdicts: u64,
-    },
-    MinTtl {
-        is_on: bool,
-    },
-    Sleep {
-        ms: u16,
-    },
-}
-
-/// Operations with swappiness drawn from `swappiness`.
-pub fn op(swappiness: impl Strategy<Value = u8> + Clone + 'static) -> impl Strategy<Value = Op> {
-    let kind = prop_oneof![Just(Kind::Anon), Just(Kind::File)];
-    let cause = prop_oneof![Just(Cause::Fault), Just(Cause::Read), Just(Cause::Prefetch)];
-    let via = prop_oneof![Just(AccessVia::PageTable), Just(AccessVia::FileDescriptor)];
-    let gone = prop_oneof![Just(GoneCause::Reclaimed), Just(GoneCause::Freed)];
-    let order = prop_oneof![8 => Just(0u8), 1 => Just(9u8), 1 => 0..=15u8];
-    let shadow = proptest::option::of(any::<u8>());
-    prop_oneof![
-        24 => (0..NR_GROUPS, 0..NR_NODES, kind, cause, order, shadow).prop_map(
-            |(group, node, kind, cause, order, shadow)| Op::Appear {
-                group, node, kind, cause, order, shadow
-            }),
-        30 => (any::<u16>(), via, 1..=5u8)
-            .prop_map(|(folio, via, times)| Op::Access { folio, via, times }),
-        6 => (any::<u16>(), gone).prop_map(|(folio, cause)| Op::Gone { folio, cause }),
-        7 => (0..NR_GROUPS, swappiness.clone())
-            .prop_map(|(group, swappiness)| Op::Walk { group, swappiness }),
-        10 => (0..NR_GROUPS, 0..80u8, swappiness.clone(), 0..=12u8).prop_map(
-            |(group, nr_pages, swappiness, priority)| Op::Isolate {
-                group, nr_pages, swappiness, priority
-            }),
-        2 => (0..NR_GROUPS, 0..NR_NODES, 0..4u8, swappiness, 0..80u8).prop_map(
-            |(group, node, seq, swappiness, nr_pages)| Op::EvictCommand {
-                group, node, seq, swappiness, nr_pages
-            }),
-        12 => (any::<u8>(), any::<u64>())
-            .prop_map(|(batch, verdicts)| Op::Complete { batch, verdicts }),
-        1 => any::<bool>().prop_map(|is_on| Op::MinTtl { is_on }),
-        4 => (0..3000u16).prop_map(|ms| Op::Sleep { ms }),
-    ]
-}
 
 #[derive(Clone, Debug)]
 struct Folio {
@@ -149,8 +67,8 @@ struct Window {
 
 /// The engine and its model, side by side.
 #[derive(Debug)]
-pub struct Pair {
-    pub engine: MultiGen,
+pub(crate) struct Pair {
+    pub(crate) engine: MultiGen,
     groups: Vec<GroupId>,
     windows: Vec<Window>,
     nr_walks: Vec<u64>,
@@ -171,7 +89,7 @@ macro_rules! check {
 }
 
 impl Pair {
-    pub fn new() -> Pair {
+    pub(crate) fn new() -> Pair {
         let config = Config {
             nr_folios_max: NR_FOLIOS_MAX as u32,
             ..Config::default()
@@ -202,7 +120,7 @@ impl Pair {
     }
 
     /// Applies an operation to both and compares all that can be seen.
-    pub fn apply(&mut self, op: &Op) -> Result<(), String> {
+    pub(crate) fn apply(&mut self, op: &Op) -> Result<(), String> {
         match *op {
             Op::Appear {
                 group,
@@ -545,7 +463,7 @@ impl Pair {
             let folio = self
                 .folios
                 .get_mut(&id.0)
-                .ok_or(format!("{id:?} does not exist"))?;
+                .ok_or_else(|| format!("{id:?} does not exist"))?;
             let window = &mut self.windows[folio.lruvec];
             let of_group = folio.lruvec / usize::from(NR_NODES);
             check!(of_group == group, "{id:?} is of group {of_group}");
@@ -553,7 +471,7 @@ impl Pair {
             let seq = folio
                 .seq
                 .take()
-                .ok_or(format!("{id:?} was isolated already"))?;
+                .ok_or_else(|| format!("{id:?} was isolated already"))?;
             check!(
                 seq + 2 <= window.max,
                 "{id:?} of {seq} is young: {window:?}"
@@ -654,7 +572,7 @@ impl Pair {
             let folio = self
                 .folios
                 .remove(&id.0)
-                .ok_or(format!("{id:?} does not exist"))?;
+                .ok_or_else(|| format!("{id:?} does not exist"))?;
             let verdict = if folio.is_gone {
                 Verdict::Gone
             } else {

@@ -77,10 +77,7 @@ fn descriptor_accesses_are_counted_to_the_workingset_and_saturate() {
     let mut tiers = Vec::new();
     for _ in 0..7 {
         let flags = bench.engine.flags(folio);
-        tiers.push((
-            tier_of(flags.refs(), flags.is_workingset()),
-            flags.is_saturated(),
-        ));
+        tiers.push((bench.engine.tier(folio), flags.is_saturated()));
         bench.read(folio, 1);
     }
     let counted: Vec<u8> = tiers.iter().map(|of| of.0).collect();

@@ -38,6 +38,9 @@
 //! 7. **Feedback.** The rates of return per tier and kind decide what is spared and what goes first
 //!    next time (`controller.rs`).
 //!
+//! Where a comment says "rules 2.1" it means that section of `docs/RULES.md`, which also names the
+//! test that holds the rule. How kernels differ is data ([`KernelModel`]), not branches.
+//!
 //! # Example
 //!
 //! A mechanism over a vector of pages, with room for four:

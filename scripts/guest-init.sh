@@ -19,6 +19,7 @@ mkdir -p proc sys dev tmp run
 mount -t proc proc proc
 mount -t sysfs sys sys
 mount -t devtmpfs dev dev
+ln -s /proc/self/fd dev/fd
 mkdir -p dev/shm dev/pts
 mount -t tmpfs shm dev/shm
 mount -t devpts -o mode=620,ptmxmode=666 pts dev/pts

@@ -58,3 +58,9 @@ test_binaries() {
         sed -n 's/.*"src_path":"\([^"]*\)".*"overflow_checks":[a-z]*,"test":true}.*"executable":"\([^"]*\)".*/\1 \2/p' |
         sort -u
 }
+
+# Those lines that name (with -v: that do not name) the source of a live test.
+is_live() { grep "$@" -E '/(live_[^/ ]*|[^/ ]*_live)\.rs( |$)'; }
+
+# The directory of the package that a source file belongs to.
+package_of() { sed -E 's,/(src|tests|examples)/.*,,' <<<"$1"; }

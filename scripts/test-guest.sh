@@ -20,19 +20,20 @@ finish() {
     exit
 }
 
-binaries=$(test_binaries | grep '/live_[^/]*\.rs ') || { echo "no live tests were built"; failed=1; finish; }
+binaries=$(test_binaries | is_live) || { echo "no live tests were built"; failed=1; finish; }
 # The workloads are compiled here once and not in every guest.
 for source in tests/programs/*.c; do scripts/program.sh "$(basename "$source" .c)" >/dev/null; done
 
-# A line `BINARY TEST` for each test to run; every test when TEST is empty.
+# A line `PACKAGE BINARY TEST` for each test to run; every test when TEST is empty.
 plan() {
+    local source binary name test
     if [ -z "$short" ]; then
-        while read -r source binary; do printf '%s %s\n' "$binary" "$filter"; done <<<"$binaries"
+        while read -r source binary; do echo "$(package_of "$source") $binary $filter"; done <<<"$binaries"
         return
     fi
     while read -r name test; do
-        binary=$(awk -v want="$name.rs" '{n = $1; sub(".*/", "", n); if (n == want) print $2}' <<<"$binaries")
-        printf '%s %s\n' "${binary:-no-binary-for-$name}" "$test"
+        read -r source binary < <(grep "/$name\.rs " <<<"$binaries" || echo "no-source-of no-binary-of-$name")
+        echo "$(package_of "$source") $binary =$test"
     done < <(grep -v '^#' scripts/guest-short.txt)
 }
 plan >"$log/plan"

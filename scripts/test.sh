@@ -48,11 +48,10 @@ count_results() {
 # Runs one test binary from its package's directory, as cargo would.
 run_binary() {
     local source=$1 binary=$2 name package threads=() status=0
-    package=${source%/src/*}
-    package=${package%/tests/*}
+    package=$(package_of "$source")
     name=$(basename "$package")/${source#"$package"/}
     # Live tests share the machine: cgroups, swap, memory, time. One after the other.
-    case $(basename "$source") in live_*) threads=(--test-threads=1) ;; esac
+    ! is_live <<<"$source" || threads=(--test-threads=1)
     printf '\n-- %s\n' "$name"
     (cd "$package" && CARGO_MANIFEST_DIR=$package timeout -k 10 "$BINARY_LIMIT_S" "$binary" \
         "${threads[@]}" </dev/null) 2>&1 | tee "$work/log" || status=${PIPESTATUS[0]}
@@ -66,7 +65,7 @@ run_binaries() {
     # Those that disturb nobody first, the live ones after them.
     while read -r source binary; do
         run_binary "$source" "$binary"
-    done < <(grep -v '/live_[^/]* ' "$work/binaries"; grep '/live_[^/]* ' "$work/binaries" || true)
+    done < <(is_live -v <"$work/binaries" || true; is_live <"$work/binaries")
 }
 
 doc_tests() {

@@ -108,6 +108,7 @@ pub fn examine() -> Vec<Check> {
     };
     let mut checks = kernel::checks(&machine);
     checks.extend(privileges::checks(&machine));
+    checks.push(kernel::page_walk());
     checks.extend(memory::checks(&machine));
     checks.extend(system::checks(&machine));
     checks

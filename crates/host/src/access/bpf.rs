@@ -76,7 +76,7 @@ impl BpfSource {
     }
 
     /// What was found out about this machine, without giving the secret of KASLR away.
-    pub(super) fn describe(&self) -> String {
+    pub(crate) fn describe(&self) -> String {
         format!(
             "loaded; {}-level page tables, {} GiB of physical addresses{}; mappings by {}",
             self.geometry.levels,

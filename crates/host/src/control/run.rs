@@ -27,6 +27,8 @@ use strata_lru::TimeMs;
 
 /// Less than this no process can start in.
 const BUDGET_BYTES_MIN: u64 = 1 << 20;
+/// Nice value of Strata's threads.
+const STRATA_NICE: i32 = -10;
 /// Swap, zram and our own memory are read this often.
 const SAVINGS_MS: u64 = 1000;
 
@@ -97,6 +99,11 @@ fn start(
     inherited: InheritedSignals,
 ) -> Result<Started, RunError> {
     let program = Program::start(&config.target, arena, inherited)?;
+    // What we do not reclaim in time the program reclaims in its own faults, so being late helps
+    // nobody. The threads started from here on inherit it, the program does not.
+    if let Err(errno) = rustix::process::setpriority_process(None, STRATA_NICE) {
+        tracing::debug!("no higher priority for our threads: {errno}");
+    }
     let managed = match config.policy {
         PolicyChoice::None => None,
         PolicyChoice::Mglru => match assemble::managed(config, arena, &program) {
@@ -258,6 +265,7 @@ impl Session<'_> {
     fn finish(mut self, ending: Ending) -> Report {
         let now = self.now();
         let actuator = self.config.actuator;
+        let actuator_reason = assemble::actuator_reason(self.config, self.arena.gauge());
         let (eviction, walks, generations, source, nr_processes) = match &mut self.managed {
             Some(managed) => {
                 managed.finish();
@@ -291,7 +299,7 @@ impl Session<'_> {
             is_dry_run: self.config.dry_run,
             policy: self.config.policy,
             actuator,
-            actuator_reason: assemble::actuator_reason(self.config, self.arena.gauge()),
+            actuator_reason,
             access: source,
             strata_cpu_percent: strata_cpu_ms as f64 * 100.0 / usage.observed_ms.max(1) as f64,
             usage,
@@ -301,6 +309,7 @@ impl Session<'_> {
             walks,
             kernel,
             saved,
+            tracking_bytes: self.managed.as_ref().map_or(0, Managed::memory_bytes),
             strata_cpu_ms,
             nr_processes,
             warnings: self.warnings,

@@ -1,6 +1,7 @@
 //! What the kernel was built with and how it was booted.
 
 use super::{Check, Machine};
+use crate::access::BpfSource;
 
 /// Oldest kernel (major, minor) whose page tables the BPF walk reads.
 const WALK_KERNEL_MIN: (u32, u32) = (6, 1);
@@ -16,6 +17,18 @@ pub(super) fn checks(machine: &Machine) -> Vec<Check> {
         btf(machine),
         lockdown(machine),
     ]
+}
+
+/// The walk itself, loaded and proven on a page of our own.
+pub(super) fn page_walk() -> Check {
+    let check = Check::named("page_walk", "seeing which pages are accessed, one by one");
+    match BpfSource::open() {
+        Ok(source) => check.ok(source.describe()),
+        Err(error) => check.limited(
+            error.to_string(),
+            format!("mend what is missing above; {WITHOUT_WALK}"),
+        ),
+    }
 }
 
 fn architecture() -> Check {

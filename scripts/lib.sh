@@ -59,8 +59,9 @@ test_binaries() {
         sort -u
 }
 
-# Those lines that name (with -v: that do not name) the source of a live test.
-is_live() { grep "$@" -E '/(live_[^/ ]*|[^/ ]*_live)\.rs( |$)'; }
+# Those lines that name (with -v: that do not name) the source of a live test: every integration test
+# of the host crate, and live_* of the binary.
+is_live() { grep "$@" -E 'crates/host/tests/[^/ ]*\.rs( |$)|/live_[^/ ]*\.rs( |$)'; }
 
 # The directory of the package that a source file belongs to.
 package_of() { sed -E 's,/(src|tests|examples)/.*,,' <<<"$1"; }

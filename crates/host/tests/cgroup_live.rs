@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use strata_host::cgroup::{
     BudgetGroup, CgroupError, Manager, Offered, ReclaimError, Version, backstop_bytes,
-    dip_step_bytes,
+    dip_step_bytes, mounted_version,
 };
 use strata_host::keeper::Journal;
 use strata_host::swap::{SwapDevice, SwapSpec, free_swap_bytes};
@@ -130,7 +130,7 @@ fn reclaim_frees_what_was_asked_and_the_data_survives() {
     assert!(swap.used_bytes().expect("read") >= 15 * MIB);
     let zram = swap.zram_stats().expect("read").expect("zram");
     assert!(zram.memory_bytes > 0 && zram.memory_bytes < zram.original_bytes);
-    assert_eq!(swap.memory_bytes().expect("read") > 0, true);
+    assert!(swap.memory_bytes().expect("read") > 0);
 
     while group.usage_bytes().expect("read") > budget {
         group.reclaim(4 * MIB).expect("reclaimed");
@@ -307,6 +307,31 @@ fn what_is_not_a_group_is_refused_with_its_reason() {
 }
 
 #[test]
+fn a_scope_is_refused_where_systemd_does_not_manage_the_tree() {
+    need_root_and_cgroup!("a_scope_is_refused_where_systemd_does_not_manage_the_tree");
+    let made = BudgetGroup::create(&fresh_id("scope"), Manager::Systemd, &Journal::none());
+    let has_systemd = Path::new("/run/systemd/system").is_dir();
+    let is_v2 = mounted_version().expect("mounted") == Version::V2;
+    match made {
+        Ok(mut group) => {
+            assert!(has_systemd && is_v2);
+            group.set_budget_bytes(64 * MIB).expect("set");
+            let scope = group.path().parent().expect("a parent").to_owned();
+            assert!(scope.display().to_string().ends_with(".scope"));
+            let hog = Hog::filled(Some(group.path()), 10);
+            assert_eq!(group.processes().expect("read"), [hog.pid()]);
+            assert!(hog.end().success());
+            group.remove().expect("removed");
+            support::eventually("systemd removes the scope", || !scope.exists());
+        }
+        Err(error) => {
+            assert!(matches!(error, CgroupError::Systemd { .. }), "{error}");
+            assert!(!(has_systemd && is_v2), "{error}");
+        }
+    }
+}
+
+#[test]
 fn a_process_alone_in_its_group_is_found_there_and_company_is_noticed() {
     need_root_and_cgroup!("a_process_alone_in_its_group_is_found_there_and_company_is_noticed");
     let mut group = make("alone");
@@ -388,6 +413,69 @@ fn a_program_at_its_limit_waits_and_goes_on_when_relieved() {
         backstop_bytes(50 * MIB)
     );
     group.remove().expect("removed");
+}
+
+#[test]
+fn two_programs_beyond_the_budget_both_go_on_and_nobody_is_killed() {
+    let test = "two_programs_beyond_the_budget_both_go_on_and_nobody_is_killed";
+    need_root_and_cgroup!("two_programs_beyond_the_budget_both_go_on_and_nobody_is_killed");
+    let Some(mut swap) = zram("512M") else {
+        support::skip(test, "no zram");
+        return;
+    };
+    let mut group = make("two");
+    let budget = 120 * MIB;
+    group.set_budget_bytes(budget).expect("set");
+    let mut watch = group.watch_oom().expect("watched");
+    let stop = AtomicBool::new(false);
+    let rounds = [AtomicU64::new(0), AtomicU64::new(0)];
+    let mut nr_relieved = 0;
+    let mut nr_reclaimed_bytes = 0;
+    thread::scope(|scope| {
+        for round in &rounds {
+            let (stop, group) = (&stop, &group);
+            scope.spawn(move || {
+                let mut hog = Hog::filled(Some(group.path()), 100);
+                while !stop.load(Ordering::Relaxed) {
+                    assert_eq!(
+                        hog.ask("touch").as_deref(),
+                        Some("ok"),
+                        "alive, its data right"
+                    );
+                    round.fetch_add(1, Ordering::Relaxed);
+                }
+                assert!(hog.end().success());
+            });
+        }
+        let end = Instant::now() + Duration::from_secs(5);
+        let enough = |round: &AtomicU64| round.load(Ordering::Relaxed) >= 2;
+        let bound = end + Duration::from_secs(60);
+        while Instant::now() < end || !rounds.iter().all(enough) {
+            assert!(Instant::now() < bound, "somebody starves: {rounds:?}");
+            if is_readable(&watch, 5) {
+                assert_eq!(watch.take().expect("read").nr_oom_kills, 0);
+            }
+            if group.is_under_oom().expect("read") {
+                nr_relieved += 1;
+                group.relieve(4 * MIB).expect("raised");
+            } else if group.usage_bytes().expect("read") > budget {
+                nr_reclaimed_bytes += group.reclaim(2 * MIB).unwrap_or(0);
+                group.settle_limit().expect("settled");
+            }
+        }
+        stop.store(true, Ordering::Relaxed);
+        // Whoever still waits for memory must be able to end.
+        while group.processes().expect("read") != [] {
+            if group.is_under_oom().expect("read") {
+                group.relieve(8 * MIB).expect("raised");
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+    });
+    eprintln!("{rounds:?} rounds, relieved {nr_relieved} times, {nr_reclaimed_bytes} bytes ahead");
+    assert_eq!(group.oom_kills().expect("read"), Some(0));
+    group.remove().expect("removed");
+    swap.take_down().expect("down");
 }
 
 #[test]

@@ -71,6 +71,39 @@ impl Owner {
     }
 }
 
+/// A run directory of the test's own. A test that fails half-way has what it left undone here.
+struct RunDir(tempfile::TempDir);
+
+impl RunDir {
+    fn new() -> RunDir {
+        RunDir(tempfile::tempdir().expect("a directory"))
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+}
+
+impl Drop for RunDir {
+    fn drop(&mut self) {
+        for _ in 0..100 {
+            let is_over = recover_in(self.path()).is_ok_and(|found| found.is_empty());
+            if is_over && sessions(self.path()).is_empty() {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+    }
+}
+
+fn sessions(run_dir: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(run_dir).expect("read").flatten();
+    entries
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+        .map(|entry| entry.path())
+        .collect()
+}
+
 impl Drop for Owner {
     fn drop(&mut self) {
         let _ = self.child.kill();
@@ -98,13 +131,7 @@ fn status_number(pid: i32, name: &str) -> Option<u64> {
 
 /// Everything in it is removed by whoever should have; the test fails otherwise.
 fn assert_empty(run_dir: &Path) {
-    let left: Vec<_> = fs::read_dir(run_dir)
-        .expect("read")
-        .flatten()
-        .filter(|entry| entry.file_type().expect("known").is_dir())
-        .map(|entry| entry.path())
-        .collect();
-    assert_eq!(left, Vec::<PathBuf>::new());
+    assert_eq!(sessions(run_dir), Vec::<PathBuf>::new());
 }
 
 const SWAP: &str = "zram:128M";
@@ -126,7 +153,7 @@ fn a_killed_owner_leaves_no_limit_at_once_and_nothing_when_the_program_ends() {
     if !has_zram(test) {
         return;
     }
-    let run = tempfile::tempdir().expect("a directory");
+    let run = RunDir::new();
     let mut owner = Owner::start(run.path(), SWAP);
     let mut hog = Hog::filled(Some(&owner.group), 40);
     assert!(owner.has_limit() && owner.is_swapped_to());
@@ -192,7 +219,7 @@ fn a_killed_owner_leaves_no_limit_at_once_and_nothing_when_the_program_ends() {
 #[test]
 fn an_orderly_end_leaves_nothing_and_sends_the_keeper_home() {
     need_root_and_cgroup!("an_orderly_end_leaves_nothing_and_sends_the_keeper_home");
-    let run = tempfile::tempdir().expect("a directory");
+    let run = RunDir::new();
     let mut owner = Owner::start(run.path(), "existing");
     assert!(is_alive(owner.keeper));
     let mut stdin = owner.child.stdin.take().expect("piped");
@@ -210,12 +237,13 @@ fn after_both_were_killed_the_next_start_undoes_limits_then_the_rest() {
     if !has_zram(test) {
         return;
     }
-    let run = tempfile::tempdir().expect("a directory");
+    let run = RunDir::new();
     let mut owner = Owner::start(run.path(), SWAP);
     let mut other = Owner::start(run.path(), "existing");
     let hog = Hog::filled(Some(&owner.group), 20);
     send(owner.keeper, Signal::KILL);
     owner.die();
+    eventually("both are gone", || !is_alive(owner.keeper));
 
     let outcomes = |run: &Path| {
         let found = recover_in(run).expect("looked");
@@ -243,7 +271,7 @@ fn after_both_were_killed_the_next_start_undoes_limits_then_the_rest() {
 
 #[test]
 fn a_directory_without_a_state_is_removed_and_one_that_can_not_be_read_is_left() {
-    let run = tempfile::tempdir().expect("a directory");
+    let run = RunDir::new();
     for (id, state) in [
         ("half", None),
         ("garbled", Some("{\"version\": 1")),
@@ -265,12 +293,13 @@ fn a_directory_without_a_state_is_removed_and_one_that_can_not_be_read_is_left()
     for id in ["garbled", "newer"] {
         assert!(matches!(of(id), Outcome::Left(_)), "{id}");
         assert!(run.path().join(id).join("state.json").exists());
+        fs::remove_dir_all(run.path().join(id)).expect("removed");
     }
 }
 
 #[test]
 fn a_session_in_use_is_not_recovered_and_its_name_is_taken() {
-    let run = tempfile::tempdir().expect("a directory");
+    let run = RunDir::new();
     let session = Session::create_in(run.path(), "one").expect("made");
     assert!(recover_in(run.path()).expect("looked").is_empty());
     let error = Session::create_in(run.path(), "one").expect_err("taken");
@@ -281,7 +310,7 @@ fn a_session_in_use_is_not_recovered_and_its_name_is_taken() {
 
 #[test]
 fn after_a_reboot_nothing_of_another_boot_is_touched() {
-    let run = tempfile::tempdir().expect("a directory");
+    let run = RunDir::new();
     // A file that looks like a control file of a group we limited before the reboot.
     let control = run.path().join("memory.max");
     fs::write(&control, "100").expect("written");
@@ -306,7 +335,7 @@ fn after_a_reboot_nothing_of_another_boot_is_touched() {
 #[test]
 fn a_crash_between_the_record_and_the_change_leaves_nothing_to_do() {
     need_root_and_cgroup!("a_crash_between_the_record_and_the_change_leaves_nothing_to_do");
-    let run = tempfile::tempdir().expect("a directory");
+    let run = RunDir::new();
     let session = Session::create_in(run.path(), "early").expect("made");
     let mut group =
         BudgetGroup::create(&fresh_id("early"), Manager::ByHand, &session.journal()).expect("made");
@@ -339,7 +368,7 @@ fn undoing_everything_twice_does_it_once() {
     if !has_zram(test) {
         return;
     }
-    let run = tempfile::tempdir().expect("a directory");
+    let run = RunDir::new();
     let session = Session::create_in(run.path(), "twice").expect("made");
     let spec: SwapSpec = "zram:64M".parse().expect("a spec");
     let swap = SwapDevice::create(&spec, &session.journal()).expect("made");

@@ -64,8 +64,15 @@ fn each_zram_algorithm_works_and_an_unknown_one_is_refused() {
         }
     };
     assert!(!offered.is_empty());
+    let mut nr_usable = 0;
     for algorithm in offered {
-        let mut swap = create(&format!("zram:32M,{algorithm}")).expect("made");
+        let mut swap = match create(&format!("zram:32M,{algorithm}")) {
+            Ok(swap) => swap,
+            // Named by the device, but its module is not there (seen on 6.1).
+            Err(SwapError::UnusableAlgorithm { .. }) => continue,
+            Err(error) => panic!("{error}"),
+        };
+        nr_usable += 1;
         let path = swap.path().expect("ours").to_owned();
         let area = swap_areas()
             .expect("read")
@@ -88,6 +95,7 @@ fn each_zram_algorithm_works_and_an_unknown_one_is_refused() {
         assert!(size_of(&path).is_none_or(|size| size == 0), "given back");
         swap.take_down().expect("a second time is no error");
     }
+    assert!(nr_usable > 0);
 }
 
 #[test]

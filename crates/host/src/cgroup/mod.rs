@@ -18,7 +18,8 @@
 //!   restore, remove   undo
 //! ```
 //!
-//! All methods take `&self`: one thread may reclaim while another relieves. Each change is announced
+//! Dropping a group undoes nothing: call `remove`; after a crash the keeper does.
+//! Methods but `remove` take `&self`: one thread may reclaim while another relieves. Each change is announced
 //! to a [`Journal`] before it is made, so that the keeper can undo it.
 //!
 //! **Owns** making, limiting, reading, reclaiming from and removing the group.

@@ -174,7 +174,7 @@ mod tests {
     #[test]
     fn lines_that_make_no_sense_are_passed_over() {
         assert_eq!(
-            pick_mount("\n - \na b c - cgroup\n1 2 3 / /x - cgroup2"),
+            pick_mount("\n - \na b c - cgroup\n1 2 3 / - cgroup2\nx"),
             None
         );
     }

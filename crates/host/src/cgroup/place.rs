@@ -148,13 +148,21 @@ fn disable_if_last(parent: &Path) {
         return;
     }
     let control = parent.join("cgroup.subtree_control");
+    let mut left = Vec::new();
     for name in note.split_whitespace() {
         // Somebody else may have come to rely on it meanwhile; the kernel says EBUSY if so.
         if let Err(error) = write_text(&control, &format!("-{name}")) {
             tracing::warn!("left controller {name} on: {error}");
+            left.push(name);
         }
     }
-    if let Err(errno) = removexattr(parent, ENABLED_XATTR) {
+    let noted = if left.is_empty() {
+        removexattr(parent, ENABLED_XATTR)
+    } else {
+        let left = left.join(" ");
+        setxattr(parent, ENABLED_XATTR, left.as_bytes(), XattrFlags::empty())
+    };
+    if let Err(errno) = noted {
         tracing::debug!("{}: {errno}", parent.display());
     }
 }
@@ -193,11 +201,11 @@ pub(crate) fn remove_group(path: &Path) -> Result<(), CgroupError> {
             Err(source) => return Err(CgroupError::io("removing", path, source)),
         }
     }
-    if let Some(parent) = path.parent() {
-        if parent.join("cgroup.subtree_control").exists() {
-            let _lock = lock_directory(parent)?;
-            disable_if_last(parent);
-        }
+    if let Some(parent) = path.parent()
+        && parent.join("cgroup.subtree_control").exists()
+    {
+        let _lock = lock_directory(parent)?;
+        disable_if_last(parent);
     }
     Ok(())
 }

@@ -16,15 +16,15 @@
 //! **Owns** the scope and its anchor. **Does not own** the budget group's controls.
 
 use std::fs;
-use std::os::unix::process::ExitStatusExt;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::CgroupError;
 use super::file::{read_text, write_text};
 use super::mounts::Mount;
+use super::{CgroupError, Version};
 use crate::keeper::{Journal, Undo};
 
 const START_WAIT: Duration = Duration::from_secs(10);
@@ -66,23 +66,22 @@ pub(super) fn make_scope(
         unit: unit.clone(),
         why,
     };
-    let child = Command::new("cat")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .map_err(|error| failed(format!("no process to put into it: {error}")))?;
-    let anchor = Anchor(child);
-    let pid = anchor.0.id();
-    start_unit(&unit, pid).map_err(&failed)?;
-    let scope = wait_until_inside(mount, &unit, pid as i32)?
-        .ok_or_else(|| failed("the scope did not appear within 10 s".to_owned()))?;
+    if !is_running() {
+        return Err(failed("systemd is not the init here".to_owned()));
+    }
+    if mount.version == Version::V1 {
+        return Err(failed("memory is mounted as cgroup v1".to_owned()));
+    }
+    let child = start(&unit).map_err(|error| failed(format!("systemd-run: {error}")))?;
+    let mut anchor = Anchor(child);
+    let scope = wait_until_inside(mount, &unit, &mut anchor.0)?.map_err(&failed)?;
 
     let anchor_group = scope.join("anchor");
     let path = scope.join(name);
     fs::create_dir(&anchor_group)
         .map_err(|source| CgroupError::io("making", &anchor_group, source))?;
-    write_text(&anchor_group.join("cgroup.procs"), &pid.to_string())?;
+    let pid = anchor.0.id().to_string();
+    write_text(&anchor_group.join("cgroup.procs"), &pid)?;
     let control = scope.join("cgroup.subtree_control");
     write_text(&control, "+memory")?;
     let offered = read_text(&scope.join("cgroup.controllers"))?;
@@ -99,52 +98,45 @@ pub(super) fn make_scope(
     Ok((path, anchor))
 }
 
-/// Asks the manager (our own user's where we are not root) through `busctl`.
-fn start_unit(unit: &str, pid: u32) -> Result<(), String> {
-    let mut command = Command::new("busctl");
+/// `systemd-run --scope` asks the manager (our own user's where we are not root) and then becomes the
+/// anchor, so that the anchor is our child.
+fn start(unit: &str) -> std::io::Result<Child> {
+    let mut command = Command::new("systemd-run");
     if !rustix::process::geteuid().is_root() {
         command.arg("--user");
     }
-    let pid = pid.to_string();
-    let output = command
-        .args([
-            "call",
-            "org.freedesktop.systemd1",
-            "/org/freedesktop/systemd1",
-            "org.freedesktop.systemd1.Manager",
-            "StartTransientUnit",
-            "ssa(sv)a(sa(sv))",
-            unit,
-            "fail",
-            "4",
-        ])
-        .args(["PIDs", "au", "1", &pid])
-        .args(["Delegate", "b", "true"])
-        .args(["CollectMode", "s", "inactive-or-failed"])
-        .args(["Description", "s", "Memory budget held by Strata"])
-        .arg("0")
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|error| format!("busctl could not be run: {error}"))?;
-    if output.status.success() {
-        return Ok(());
-    }
-    let said = String::from_utf8_lossy(&output.stderr);
-    Err(match output.status.signal() {
-        Some(signal) => format!("busctl died of signal {signal}"),
-        None => said.trim().to_owned(),
-    })
+    command
+        .args(["--scope", "--quiet", "--collect", "--property=Delegate=yes"])
+        .arg(format!("--unit={unit}"))
+        .arg("--description=Memory budget held by Strata")
+        .args(["--", "cat"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
 }
 
-fn wait_until_inside(mount: &Mount, unit: &str, pid: i32) -> Result<Option<PathBuf>, CgroupError> {
+fn wait_until_inside(
+    mount: &Mount,
+    unit: &str,
+    child: &mut Child,
+) -> Result<Result<PathBuf, String>, CgroupError> {
     let deadline = Instant::now() + START_WAIT;
     while Instant::now() < deadline {
-        if let Some(group) = mount.group_of(Some(pid))? {
-            if group.file_name().is_some_and(|name| name == unit) {
-                return Ok(Some(group));
+        if let Ok(Some(status)) = child.try_wait() {
+            let mut said = String::new();
+            if let Some(stderr) = &mut child.stderr {
+                let _ = stderr.read_to_string(&mut said);
             }
+            return Ok(Err(format!("systemd-run: {status}: {}", said.trim())));
+        }
+        let group = mount.group_of(Some(child.id() as i32))?;
+        if let Some(group) = group
+            && group.file_name().is_some_and(|name| name == unit)
+        {
+            return Ok(Ok(group));
         }
         thread::sleep(START_POLL);
     }
-    Ok(None)
+    Ok(Err("the scope did not appear within 10 s".to_owned()))
 }

@@ -14,9 +14,13 @@ use super::tracker::Tracker;
 use super::walk::Walker;
 use crate::access;
 use crate::actuator::{Pageout, ShrinkThread};
+use crate::cgroup::Version;
 use crate::process::{MemoryDevices, ProcessTree};
 use std::sync::Arc;
 use strata_lru::{Config, MultiGen, TimeMs};
+
+/// What one request may reclaim on cgroup v1 at most, in dips.
+const DIP_RUN_BYTES: u64 = 32 << 20;
 
 /// Builds everything that works on the group.
 pub(super) fn managed(
@@ -50,7 +54,15 @@ pub(super) fn managed(
     let shrink = match arena.gauge().group() {
         Some(group) if config.actuator != ActuatorChoice::Pageout && !config.dry_run => {
             let group = Arc::clone(group);
-            let shrink = move |bytes| group.reclaim(bytes).map_err(std::io::Error::other);
+            let least_bytes = match group.version() {
+                // A dip stops one step below the budget by itself; while the program grows as fast
+                // as it is reclaimed, going on there beats coming back.
+                Version::V1 => DIP_RUN_BYTES,
+                Version::V2 => 0,
+            };
+            let shrink = move |bytes: u64| {
+                group.reclaim(bytes.max(least_bytes)).map_err(std::io::Error::other)
+            };
             Some(ShrinkThread::start(shrink).map_err(io_error("starting the reclaim thread"))?)
         }
         _ => None,

@@ -7,7 +7,8 @@
 //!   low ------- high ---- urgent ---- budget ---- backstop
 //!    ^ reclaim    ^ reclaim  ^ the kernel's         ^ the kernel's hard limit: the program
 //!      stops        starts     batched reclaim        would reclaim in its own faults
-//!                              helps (auto)
+//!                              takes over (auto),
+//!                              until below high
 //! ```
 
 use super::ActuatorChoice;
@@ -81,6 +82,7 @@ pub(super) struct Governor {
     last: Option<(TimeMs, u64)>,
     growth_bytes_per_ms: u64,
     is_reclaiming: bool,
+    is_urgent: bool,
     wait_ms: u64,
 }
 
@@ -93,6 +95,7 @@ impl Governor {
             last: None,
             growth_bytes_per_ms: 0,
             is_reclaiming: false,
+            is_urgent: false,
             wait_ms: WAIT_MS_MIN,
         }
     }
@@ -113,10 +116,15 @@ impl Governor {
         } else if usage <= self.marks.low.saturating_sub(ahead) {
             self.is_reclaiming = false;
         }
+        if usage > self.marks.urgent {
+            self.is_urgent = true;
+        } else if usage <= self.marks.high {
+            self.is_urgent = false;
+        }
         let mut plan = Plan::default();
         if self.is_reclaiming {
             let excess = usage.saturating_sub(self.marks.low.saturating_sub(ahead));
-            self.divide(usage, excess, &mut plan);
+            self.divide(excess, &mut plan);
             self.wait_ms = WAIT_MS_MIN;
         } else if is_unchanged {
             self.wait_ms = (self.wait_ms * 2).min(WAIT_MS_MAX);
@@ -144,18 +152,15 @@ impl Governor {
         self.last = Some((now, usage));
     }
 
-    fn divide(&self, usage: u64, excess: u64, plan: &mut Plan) {
+    fn divide(&self, excess: u64, plan: &mut Plan) {
         let pages = excess.div_ceil(PAGE_BYTES).min(PAGEOUT_BATCH_PAGES);
         let shrink = excess.min(SHRINK_BYTES_MAX);
         match self.actuator {
             ActuatorChoice::Pageout => plan.pageout_pages = pages,
             ActuatorChoice::Reclaim => plan.shrink_bytes = shrink,
-            ActuatorChoice::Auto => {
-                plan.pageout_pages = pages;
-                if usage > self.marks.urgent {
-                    plan.shrink_bytes = shrink;
-                }
-            }
+            // Both at once would only take the CPU from each other.
+            ActuatorChoice::Auto if self.is_urgent => plan.shrink_bytes = shrink,
+            ActuatorChoice::Auto => plan.pageout_pages = pages,
         }
     }
 }
@@ -183,12 +188,16 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_helps_only_when_it_is_urgent() {
+    fn the_kernel_takes_over_while_it_is_urgent() {
         let mut governor = Governor::new(320 * MIB, ActuatorChoice::Auto);
         let plan = governor.plan(TimeMs(0), 316 * MIB);
         assert!(plan.pageout_pages > 0 && plan.shrink_bytes == 0);
         let plan = governor.plan(TimeMs(1000), 319 * MIB);
-        assert!(plan.pageout_pages > 0 && plan.shrink_bytes > 0);
+        assert!(plan.pageout_pages == 0 && plan.shrink_bytes > 0);
+        let plan = governor.plan(TimeMs(2000), 316 * MIB);
+        assert!(plan.shrink_bytes > 0, "not yet below the high mark");
+        let plan = governor.plan(TimeMs(3000), 314 * MIB);
+        assert!(plan.pageout_pages > 0 && plan.shrink_bytes == 0);
     }
 
     #[test]

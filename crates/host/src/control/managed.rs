@@ -34,6 +34,8 @@ const APPROACH_PERCENT: u64 = 90;
 const WALK_PAUSE_APPROACH_MS: u64 = 1000;
 /// Isolation is asked again at most so often within one tick.
 const ISOLATE_TRIES: u32 = 16;
+/// The kernel's default scan priority.
+const RELAXED_PRIORITY: u8 = 12;
 /// The kernel forces swappiness to 0 below so many free swap pages; so do we.
 const SWAP_BYTES_MIN: u64 = 64 * 4096;
 /// Free swap is read again after so long.
@@ -207,16 +209,17 @@ impl Managed {
     }
 
     fn evict(&mut self, now: TimeMs, gauge: &Gauge, nr_pages: u64, usage_bytes: u64) -> Standing {
+        let mut has_walked = false;
         for _ in 0..ISOLATE_TRIES {
             let swappiness = self.effective_swappiness;
-            let answer = self.tracker.isolate(nr_pages, swappiness, 12, now);
-            let (answer, requests) = match answer {
-                Ok(answer) => answer,
-                Err(error) => {
-                    self.warn(format!("eviction stopped: {error}"));
-                    return Standing::NothingEvictable;
-                }
-            };
+            let (answer, requests) =
+                match self.tracker.isolate(nr_pages, swappiness, RELAXED_PRIORITY, now) {
+                    Ok(answer) => answer,
+                    Err(error) => {
+                        self.warn(format!("eviction stopped: {error}"));
+                        return Standing::NothingEvictable;
+                    }
+                };
             match answer {
                 Isolated::Pages(_) => {
                     self.waiting.extend(requests);
@@ -224,8 +227,13 @@ impl Managed {
                     return Standing::Fine;
                 }
                 Isolated::Again => {}
-                Isolated::NeedsAgeing if self.may_walk(now, WALK_PAUSE_MS_MIN) => {
+                // What appeared since the last walk is not known yet, so "empty" may be stale too.
+                Isolated::NeedsAgeing | Isolated::Empty if !has_walked => {
+                    if !self.may_walk(now, WALK_PAUSE_MS_MIN) {
+                        return Standing::Fine;
+                    }
                     self.walk(now, gauge, usage_bytes);
+                    has_walked = true;
                 }
                 Isolated::NeedsAgeing => return Standing::Fine,
                 Isolated::Empty => return Standing::NothingEvictable,

@@ -27,6 +27,8 @@ use strata_lru::TimeMs;
 
 /// Less than this no process can start in.
 const BUDGET_BYTES_MIN: u64 = 1 << 20;
+/// Nice value of Strata's threads.
+const STRATA_NICE: i32 = -10;
 /// Swap, zram and our own memory are read this often.
 const SAVINGS_MS: u64 = 1000;
 
@@ -97,6 +99,11 @@ fn start(
     inherited: InheritedSignals,
 ) -> Result<Started, RunError> {
     let program = Program::start(&config.target, arena, inherited)?;
+    // What we do not reclaim in time the program reclaims in its own faults, so being late helps
+    // nobody. The threads started from here on inherit it, the program does not.
+    if let Err(errno) = rustix::process::setpriority_process(None, STRATA_NICE) {
+        tracing::debug!("no higher priority for our threads: {errno}");
+    }
     let managed = match config.policy {
         PolicyChoice::None => None,
         PolicyChoice::Mglru => match assemble::managed(config, arena, &program) {

@@ -20,7 +20,6 @@
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
-use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::thread;
@@ -61,7 +60,7 @@ impl Keeper {
         detach(&mut command, session.lock_fd());
         Ok(Keeper {
             child: command.spawn()?,
-            pipe: File::from(OwnedFd::from(ours)),
+            pipe: File::from(ours),
         })
     }
 

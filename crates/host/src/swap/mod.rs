@@ -71,6 +71,17 @@ pub enum SwapError {
         /// What there is.
         offered: String,
     },
+    /// The device names it, but the part of the kernel that does it is missing.
+    #[error(
+        "zram can't use algorithm {algorithm:?} here ({source}): its kernel module is missing; choose \
+         another"
+    )]
+    UnusableAlgorithm {
+        /// What was asked for.
+        algorithm: String,
+        /// What the kernel said.
+        source: io::Error,
+    },
     /// A swap file must be new.
     #[error("swap file {} exists already; it is never overwritten: give another path", .0.display())]
     Exists(PathBuf),

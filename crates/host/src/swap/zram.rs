@@ -182,7 +182,10 @@ fn set_algorithm(index: u32, algorithm: &str) -> Result<(), SwapError> {
             offered: offered.join(", "),
         });
     }
-    fs::write(&path, algorithm).map_err(SwapError::io("writing", &path))
+    fs::write(&path, algorithm).map_err(|source| SwapError::UnusableAlgorithm {
+        algorithm: algorithm.to_owned(),
+        source,
+    })
 }
 
 fn set(index: u32, name: &str, value: u64) -> Result<(), SwapError> {

@@ -20,6 +20,7 @@ use strata_host::swap::{SwapDevice, SwapSpec};
 
 const PAGE_WORDS: usize = 512;
 
+#[expect(clippy::print_stderr, reason = "the tests' own diagnostics")]
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     if args.first().is_some_and(|verb| verb == KEEPER_VERB) {

@@ -10,6 +10,7 @@ pub(crate) const MIB: u64 = 1 << 20;
 pub(crate) const PROBE: &str = env!("CARGO_BIN_EXE_strata-host-probe");
 
 /// Says that a test can't run here, in the way the test runner counts.
+#[expect(clippy::print_stderr, reason = "the convention for skipped tests")]
 pub(crate) fn skip(test: &str, reason: &str) {
     eprintln!("SKIPPED: {test}: {reason}");
     if let Some(path) = std::env::var_os("STRATA_SKIP_LOG") {

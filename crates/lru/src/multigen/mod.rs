@@ -31,6 +31,7 @@ pub use command::{EvictPlan, Plan, WalkPlan};
 
 use crate::{
     config::{Config, ConfigError},
+    controller::tier_of,
     folio::{Flags, FolioTable, MAX_LRUVECS, MAX_ORDER},
     ids::{FolioId, GenSeq, GroupId, Kind, NodeId, Order, TimeMs},
     list::Lists,
@@ -99,6 +100,12 @@ impl MultiGen {
         let index = flags.generation()?;
         let below_max = (Lruvec::generation_index(lruvec.max_seq) + 4 - index) % 4;
         Some(GenSeq(lruvec.max_seq - below_max as u64))
+    }
+
+    /// The tier a folio is in, 0..=3: what the feedback controller spares it for.
+    pub fn tier(&self, folio: FolioId) -> u8 {
+        let flags = self.flags(folio);
+        tier_of(flags.refs(), flags.is_workingset()) as u8
     }
 
     fn flags(&self, folio: FolioId) -> Flags {

@@ -115,12 +115,16 @@ struct Folio {
     refs: u64,
     is_workingset: bool,
     is_gone: bool,
+    /// Whether `refs` is certain: a folio spared and then taken by the same call has lost its
+    /// count, one that was only taken has not.
+    is_count_known: bool,
 }
 
 impl Folio {
     fn forget_accesses(&mut self) {
         self.is_referenced = false;
         self.refs = 0;
+        self.is_count_known = true;
     }
 }
 
@@ -154,6 +158,7 @@ pub struct Pair {
     shadows: Vec<Remembered>,
     batches: Vec<EvictBatch>,
     now: TimeMs,
+    has_min_ttl: bool,
 }
 
 /// Fails the operation with a message when a condition does not hold.
@@ -192,6 +197,7 @@ impl Pair {
             shadows: Vec::new(),
             batches: Vec::new(),
             now: TimeMs(0),
+            has_min_ttl: false,
         }
     }
 
@@ -258,7 +264,10 @@ impl Pair {
                     self.complete(position, verdicts)?;
                 }
             }
-            Op::MinTtl { is_on } => self.engine.set_min_ttl_ms(if is_on { 2000 } else { 0 }),
+            Op::MinTtl { is_on } => {
+                self.has_min_ttl = is_on;
+                self.engine.set_min_ttl_ms(if is_on { 2000 } else { 0 });
+            }
             Op::Sleep { ms } => self.now.0 += u64::from(ms),
         }
         self.engine.validate()?;
@@ -309,6 +318,7 @@ impl Pair {
             refs: 0,
             is_workingset: false,
             is_gone: false,
+            is_count_known: true,
         };
         let window = &mut self.windows[at];
         if let Some(old) = shadow.map(|n| &self.shadows[n])
@@ -474,7 +484,12 @@ impl Pair {
             (end == Isolated::Empty) != has_evictable,
             "{end:?}, evictable: {has_evictable}"
         );
-        if end == Isolated::NeedsAgeing {
+        check!(
+            end != Isolated::Thrashing || self.has_min_ttl,
+            "thrashing without min_ttl"
+        );
+        // With min_ttl one node may be too young while the other needs a walk.
+        if end == Isolated::NeedsAgeing && !self.has_min_ttl {
             for folio in self.folios.values().filter(evictable) {
                 let window = &self.windows[folio.lruvec];
                 let is_young = folio.seq >= Some(window.max - 1);
@@ -543,10 +558,18 @@ impl Pair {
                 seq + 2 <= window.max,
                 "{id:?} of {seq} is young: {window:?}"
             );
+            let is_warm = folio.is_workingset || folio.refs > 0;
+            let may_be_spared = seq + 3 <= window.max && folio.is_referenced && is_warm;
             let is_saturated = folio.is_referenced && folio.refs == 3 && folio.is_workingset;
-            check!(!is_saturated, "{id:?} is saturated");
-            if !folio.is_referenced {
-                folio.refs = 0;
+            let is_certain = folio.is_count_known && !may_be_spared;
+            check!(
+                !is_saturated || !is_certain,
+                "{id:?} is saturated: {folio:?}"
+            );
+            if may_be_spared && folio.is_workingset {
+                folio.is_count_known = false;
+            } else if !folio.is_referenced || may_be_spared && self.engine.tier(*id) == 0 {
+                folio.forget_accesses();
             }
             window.stats.nr_isolated_pages += folio.nr_pages;
             nr_taken_pages += folio.nr_pages;

@@ -1,7 +1,6 @@
 //! What an access changes.
 
 use super::*;
-use crate::controller::tier_of;
 
 #[test]
 fn a_folio_seen_young_twice_is_promoted_and_once_is_not() {
@@ -84,7 +83,7 @@ fn descriptor_accesses_are_counted_to_the_workingset_and_saturate() {
         ));
         bench.read(folio, 1);
     }
-    let counted: Vec<usize> = tiers.iter().map(|of| of.0).collect();
+    let counted: Vec<u8> = tiers.iter().map(|of| of.0).collect();
     assert_eq!(counted, [0, 0, 1, 2, 2, 3, 3]);
     let saturated: Vec<bool> = tiers.iter().map(|of| of.1).collect();
     assert_eq!(saturated, [false, false, false, false, false, true, true]);

@@ -1,0 +1,341 @@
+//! One pass over a request: look, advise, look again, judge.
+//!
+//! ```text
+//!   entries before ---- nothing there, or a collapsed huge page ----> Gone
+//!        |  \---------- accessed ------------------------------------> Referenced (+ look-around)
+//!        |   \--------- zero page, PFN map --------------------------> Unevictable
+//!     advise ---------- refused ------------------------------------> Unevictable
+//!        |    \-------- no capability, no space, stopped -------------> NotTried
+//!   entries after ----- absent -------------------------------------> Evicted (Gone if unmapped)
+//!             \-------- accessed ------------------------------------> Referenced
+//!              \------- still there ---------------------------------> Shared, Dirty, Busy, ...
+//! ```
+//!
+//! Pages go in address order, in chunks small enough that what was read before is still true.
+//! A target that was one huge page and is split by now is taken only if none of its pages was
+//! accessed, and counts as evicted only when all of them are gone.
+//!
+//! **Owns** that sequence for one request. **Does not own** the thread (`pageout`).
+
+use strata_lru::Verdict;
+
+use super::advise::{PageoutError, advise};
+use super::leftover::Leftover;
+use super::observe::{Slots, Tables, any, both, count, indices, resident};
+use super::pageout::{PageTarget, PageoutReport};
+use super::worker::StopFlag;
+use crate::access::{AccessError, AccessSource, Bits512, Grain, TableShape};
+use crate::addr::{AddrRange, PAGE_BYTES, TableNo, covering_spans};
+use crate::process::Process;
+use crate::sys::madvise;
+
+/// Base pages handled between two looks at the entries.
+const CHUNK_PAGES: u64 = 4096;
+
+/// Highest order that makes sense: 1 GiB. Larger ones are cut to it.
+const ORDER_MAX: u8 = 18;
+
+/// What the first look decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Before {
+    /// No need to touch it.
+    Settled(Verdict),
+    /// To be advised; so many of its pages are resident.
+    Candidate { nr_resident_pages: u64 },
+}
+
+/// The tools of a pass; kept between requests.
+#[derive(Debug)]
+pub(super) struct Pass {
+    source: Box<dyn AccessSource>,
+    grain: Grain,
+    leftover: Leftover,
+}
+
+impl Pass {
+    pub(super) fn new(source: Box<dyn AccessSource>) -> Pass {
+        let grain = source.info().grain;
+        Pass {
+            source,
+            grain,
+            leftover: Leftover::new(),
+        }
+    }
+
+    /// Handles every page; `between` is called after each chunk (a throttle).
+    pub(super) fn run(
+        &mut self,
+        process: &Process,
+        pages: &[PageTarget],
+        stop: &StopFlag,
+        report: &mut PageoutReport,
+        between: &mut dyn FnMut(),
+    ) {
+        report.results = pages
+            .iter()
+            .map(|page| (page.token, Verdict::NotTried))
+            .collect();
+        let mut order: Vec<usize> = (0..pages.len()).collect();
+        order.sort_unstable_by_key(|index| pages[*index].addr);
+        let mut rest = &order[..];
+        while !rest.is_empty() && !stop.is_set() {
+            let (chunk, later) = rest.split_at(chunk_len(rest, pages));
+            let result = self.chunk(process, pages, chunk, report);
+            if !process.is_space_current() {
+                // Every address means something else now, or nothing at all.
+                for (_, verdict) in &mut report.results {
+                    if *verdict == Verdict::NotTried {
+                        *verdict = Verdict::Gone;
+                    }
+                }
+                return;
+            }
+            if let Err(error) = result {
+                report.error = Some(error);
+                return;
+            }
+            rest = later;
+            between();
+        }
+    }
+
+    fn chunk(
+        &mut self,
+        process: &Process,
+        pages: &[PageTarget],
+        chunk: &[usize],
+        report: &mut PageoutReport,
+    ) -> Result<(), PageoutError> {
+        if !process.is_space_current() {
+            return Ok(());
+        }
+        let tables = self.look(process, chunk.iter().map(|index| range_of(&pages[*index])))?;
+        let mut candidates: Vec<(usize, u64)> = Vec::with_capacity(chunk.len());
+        let mut young: Vec<(TableNo, Bits512)> = Vec::new();
+        for index in chunk {
+            match judge_before(&tables, &pages[*index]) {
+                Before::Settled(verdict) => {
+                    report.results[*index].1 = verdict;
+                    if verdict == Verdict::Referenced {
+                        note_young(&tables, &pages[*index], &mut young);
+                    }
+                }
+                Before::Candidate { nr_resident_pages } => {
+                    candidates.push((*index, nr_resident_pages));
+                }
+            }
+        }
+        report
+            .young_neighbours
+            .extend(tables.young_neighbours(&young));
+        if candidates.is_empty() {
+            return Ok(());
+        }
+        let ranges = merge(candidates.iter().map(|(index, _)| range_of(&pages[*index])));
+        let mut advised = advise(process.pid(), &ranges, |call| {
+            madvise::pageout(process.pidfd(), call)
+        });
+        report.nr_calls += advised.nr_calls;
+        report.nr_ranges += advised.nr_ranges;
+        let after = self.look(process, ranges.iter().copied())?;
+        for (index, nr_resident_pages) in candidates {
+            let range = range_of(&pages[index]);
+            if overlaps(&advised.untried, range) {
+                continue;
+            }
+            report.nr_tried_pages += nr_resident_pages;
+            let is_unmapped = overlaps(&advised.unmapped, range);
+            let (mut verdict, nr_left_pages) =
+                self.judge_after(process, &after, range, is_unmapped);
+            if verdict == Verdict::Busy && overlaps(&advised.refused, range) {
+                verdict = Verdict::Unevictable;
+            }
+            if verdict != Verdict::Gone {
+                report.nr_evicted_pages += nr_resident_pages.saturating_sub(nr_left_pages);
+            }
+            report.results[index].1 = verdict;
+        }
+        advised.error.take().map_or(Ok(()), Err)
+    }
+
+    fn look(
+        &mut self,
+        process: &Process,
+        ranges: impl Iterator<Item = AddrRange>,
+    ) -> Result<Tables, PageoutError> {
+        let spans = covering_spans(ranges);
+        let pid = process.pid();
+        Tables::read(self.source.as_mut(), self.grain, process, &spans).map_err(|error| match error
+        {
+            AccessError::ProcessGone(_) => PageoutError::NoSpace(pid),
+            error => PageoutError::Failed {
+                pid,
+                why: error.to_string(),
+            },
+        })
+    }
+
+    /// The verdict on one target that was advised, and how many of its pages are left.
+    fn judge_after(
+        &mut self,
+        process: &Process,
+        after: &Tables,
+        range: AddrRange,
+        is_unmapped: bool,
+    ) -> (Verdict, u64) {
+        let mut nr_left_pages = 0;
+        let mut is_swapped = false;
+        let mut is_migrating = false;
+        let mut is_accessed = false;
+        let mut first_left = None;
+        for slots in Slots::of_range(range) {
+            let Some(record) = after.get(slots.table) else {
+                continue;
+            };
+            let left = slots.of(&resident(record));
+            nr_left_pages += count(left);
+            is_swapped |= any(slots.of(&record.swapped));
+            is_migrating |= any(slots.of(&record.migrating));
+            is_accessed |= any(slots.of(&record.accessed));
+            if let (None, Some(index)) = (first_left, indices(left).next()) {
+                let is_dirty = record.dirty.0[index / 64] >> (index % 64) & 1 != 0;
+                first_left = Some((slots.table.entry_addr(index), is_dirty));
+            }
+        }
+        let verdict = match first_left {
+            _ if is_accessed => Verdict::Referenced,
+            Some((addr, is_dirty)) => match self.leftover.verdict(process, addr, is_dirty) {
+                // It may have gone since; the next walk will tell.
+                Verdict::Evicted if nr_left_pages > 1 => Verdict::Busy,
+                Verdict::Evicted => {
+                    nr_left_pages = 0;
+                    Verdict::Evicted
+                }
+                verdict => verdict,
+            },
+            None if is_migrating => Verdict::Busy,
+            None if is_unmapped && !is_swapped => Verdict::Gone,
+            None => Verdict::Evicted,
+        };
+        (verdict, nr_left_pages)
+    }
+}
+
+/// Number of targets of the next chunk: at least one.
+fn chunk_len(rest: &[usize], pages: &[PageTarget]) -> usize {
+    let mut nr_pages = 0;
+    let fitting = rest.iter().take_while(|index| {
+        nr_pages += range_of(&pages[**index]).len_bytes() / PAGE_BYTES;
+        nr_pages <= CHUNK_PAGES
+    });
+    fitting.count().max(1)
+}
+
+/// The addresses of a target, whole pages.
+fn range_of(target: &PageTarget) -> AddrRange {
+    let bytes = PAGE_BYTES << target.order.min(ORDER_MAX);
+    let start = target.addr & !(PAGE_BYTES - 1);
+    AddrRange::new(start, start.saturating_add(bytes))
+}
+
+fn judge_before(tables: &Tables, target: &PageTarget) -> Before {
+    let mut nr_resident_pages = 0;
+    let (mut is_accessed, mut is_special, mut is_migrating) = (false, false, false);
+    for slots in Slots::of_range(range_of(target)) {
+        let Some(record) = tables.get(slots.table) else {
+            continue;
+        };
+        if record.shape == TableShape::Huge && slots.end - slots.first < crate::addr::TABLE_ENTRIES
+        {
+            // The page was collapsed into a huge one, which is another folio.
+            return Before::Settled(Verdict::Gone);
+        }
+        nr_resident_pages += count(slots.of(&resident(record)));
+        is_accessed |= any(slots.of(&record.accessed));
+        is_special |= any(slots.of(&record.special));
+        is_migrating |= any(slots.of(&record.migrating));
+    }
+    match nr_resident_pages {
+        _ if is_accessed => Before::Settled(Verdict::Referenced),
+        0 if is_special => Before::Settled(Verdict::Unevictable),
+        0 if is_migrating => Before::Settled(Verdict::Busy),
+        0 => Before::Settled(Verdict::Gone),
+        nr_resident_pages => Before::Candidate { nr_resident_pages },
+    }
+}
+
+/// Notes the accessed slots of a base page for the look-around; targets come in address order.
+fn note_young(tables: &Tables, target: &PageTarget, young: &mut Vec<(TableNo, Bits512)>) {
+    for slots in Slots::of_range(range_of(target)) {
+        let Some(record) = tables.get(slots.table) else {
+            continue;
+        };
+        let found = slots.of(&record.accessed);
+        match young.last_mut() {
+            Some((table, all)) if *table == slots.table => *all = both(*all, found),
+            _ => young.push((slots.table, found)),
+        }
+    }
+}
+
+/// Joins ranges (sorted by start) that touch or overlap.
+fn merge(ranges: impl Iterator<Item = AddrRange>) -> Vec<AddrRange> {
+    let mut merged: Vec<AddrRange> = Vec::new();
+    for range in ranges {
+        match merged.last_mut() {
+            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+            _ => merged.push(range),
+        }
+    }
+    merged
+}
+
+/// Whether any of the sorted, disjoint `ranges` has a byte in common with `range`.
+fn overlaps(ranges: &[AddrRange], range: AddrRange) -> bool {
+    let next = ranges.partition_point(|other| other.end <= range.start);
+    ranges
+        .get(next)
+        .is_some_and(|other| other.start < range.end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pages(first: u64, nr_pages: u64) -> AddrRange {
+        AddrRange::new(first * PAGE_BYTES, (first + nr_pages) * PAGE_BYTES)
+    }
+
+    #[test]
+    fn neighbours_become_one_range_and_duplicates_none() {
+        let ranges = [
+            pages(1, 1),
+            pages(2, 1),
+            pages(2, 1),
+            pages(4, 2),
+            pages(6, 1),
+        ];
+        assert_eq!(merge(ranges.into_iter()), [pages(1, 2), pages(4, 3)]);
+    }
+
+    #[test]
+    fn overlap_is_by_byte_not_by_touch() {
+        let ranges = [pages(2, 2), pages(8, 1)];
+        let hit = |first, nr| overlaps(&ranges, pages(first, nr));
+        assert!(!hit(0, 2) && hit(0, 3) && hit(3, 1) && !hit(4, 4) && hit(4, 5) && !hit(9, 9));
+    }
+
+    #[test]
+    fn a_chunk_is_bounded_but_never_empty() {
+        let target = |order| PageTarget {
+            token: 0,
+            addr: 0,
+            order,
+        };
+        let many = [target(0); 5000];
+        let order: Vec<usize> = (0..5000).collect();
+        assert_eq!(chunk_len(&order, &many), CHUNK_PAGES as usize);
+        assert_eq!(chunk_len(&order, &[target(9); 5000]), 8);
+        assert_eq!(chunk_len(&order, &[target(18); 5000]), 1);
+    }
+}

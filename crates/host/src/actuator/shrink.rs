@@ -1,0 +1,138 @@
+//! A thread around the kernel's batched reclaim of a group.
+//!
+//! **Owns** when it runs: one request at a time, the result polled later. **Does not own** how the
+//! kernel is asked (`cgroup`: `memory.reclaim`, or the careful dip on version 1).
+
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::time::Instant;
+
+use rustix::time::{ClockId, clock_gettime};
+
+use super::worker::Worker;
+
+/// Somebody who can make the kernel reclaim from a group. May take seconds.
+pub trait Shrink: Send {
+    /// Asks for `bytes` to be reclaimed; returns the bytes that were.
+    fn shrink(&mut self, bytes: u64) -> io::Result<u64>;
+}
+
+impl<F: FnMut(u64) -> io::Result<u64> + Send> Shrink for F {
+    fn shrink(&mut self, bytes: u64) -> io::Result<u64> {
+        self(bytes)
+    }
+}
+
+/// What became of one request.
+#[derive(Debug)]
+pub struct ShrinkOutcome {
+    /// Bytes asked for.
+    pub asked_bytes: u64,
+    /// Bytes reclaimed.
+    pub result: io::Result<u64>,
+    /// Wall time, nanoseconds.
+    pub wall_ns: u64,
+    /// CPU time of the thread, nanoseconds.
+    pub cpu_ns: u64,
+}
+
+/// Runs a [`Shrink`] beside the control loop; at most one request is outstanding.
+#[derive(Debug)]
+pub struct ShrinkThread {
+    worker: Worker<u64, ShrinkOutcome>,
+}
+
+impl ShrinkThread {
+    /// Starts the thread.
+    pub fn start(mut how: impl Shrink + 'static) -> io::Result<ShrinkThread> {
+        let worker = Worker::start("strata-shrink", 1, move |asked_bytes, stop| {
+            let (start, cpu_start) = (Instant::now(), thread_cpu_ns());
+            let result = if stop.is_set() {
+                Ok(0)
+            } else {
+                how.shrink(asked_bytes)
+            };
+            ShrinkOutcome {
+                asked_bytes,
+                result,
+                wall_ns: start.elapsed().as_nanos() as u64,
+                cpu_ns: thread_cpu_ns() - cpu_start,
+            }
+        })?;
+        Ok(ShrinkThread { worker })
+    }
+
+    /// Asks for `bytes`; false if the last request has not been answered and polled yet.
+    pub fn try_submit(&mut self, bytes: u64) -> bool {
+        self.worker.try_submit(bytes).is_ok()
+    }
+
+    /// Takes the outcome of the last request, if it is there.
+    pub fn poll(&mut self) -> Option<ShrinkOutcome> {
+        self.worker.poll()
+    }
+
+    /// Whether a request is out.
+    pub fn is_busy(&self) -> bool {
+        self.worker.nr_in_flight() > 0
+    }
+
+    /// Readable while an outcome waits to be polled.
+    pub fn completion_fd(&self) -> BorrowedFd<'_> {
+        self.worker.completion_fd()
+    }
+
+    /// Waits for the request that is out and ends the thread; returns what was not polled.
+    pub fn stop(&mut self) -> Option<ShrinkOutcome> {
+        self.worker.stop().pop()
+    }
+}
+
+/// CPU time of the calling thread, nanoseconds.
+pub(super) fn thread_cpu_ns() -> u64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    #[test]
+    fn one_request_at_a_time_and_the_loop_never_waits() {
+        let (go, may_go) = channel::<()>();
+        let mut thread = ShrinkThread::start(move |bytes: u64| {
+            may_go.recv().map_err(io::Error::other)?;
+            if bytes == 1 {
+                return Err(io::Error::other("nothing left"));
+            }
+            Ok(bytes / 2)
+        })
+        .unwrap();
+        assert!(thread.try_submit(4096));
+        assert!(!thread.try_submit(4096) && thread.is_busy());
+        assert!(thread.poll().is_none());
+        go.send(()).unwrap();
+        let outcome = wait(&mut thread);
+        assert_eq!(outcome.asked_bytes, 4096);
+        assert_eq!(outcome.result.unwrap(), 2048);
+        assert!(outcome.wall_ns >= outcome.cpu_ns / 2);
+
+        assert!(thread.try_submit(1));
+        go.send(()).unwrap();
+        assert!(wait(&mut thread).result.is_err());
+        assert!(thread.stop().is_none());
+        assert!(!thread.try_submit(1));
+    }
+
+    fn wait(thread: &mut ShrinkThread) -> ShrinkOutcome {
+        loop {
+            if let Some(outcome) = thread.poll() {
+                return outcome;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! A thread that does one slow thing after another, and never makes its owner wait.
+//!
+//! ```text
+//!   owner:  try_submit -> [bounded queue] -> thread: work -> [reports] -> owner: poll
+//!                                                    \-> eventfd becomes readable
+//! ```
+//!
+//! **Owns** the queue, the thread and the wake-up. **Does not own** the work.
+//!
+//! **Invariants**
+//! - I1: at most `in_flight_max` requests are queued, worked on or unread at any time.
+//! - I2: every request that was taken gives one report, unless the thread panicked.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+
+use rustix::event::{EventfdFlags, eventfd};
+
+/// Told to the work so that it can end early.
+#[derive(Clone, Debug, Default)]
+pub(super) struct StopFlag(Arc<AtomicBool>);
+
+impl StopFlag {
+    pub(super) fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn set(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// The owner's side.
+#[derive(Debug)]
+pub(super) struct Worker<Request, Report> {
+    /// `None` once stopped.
+    requests: Option<Sender<Request>>,
+    reports: Receiver<Report>,
+    ready: Arc<OwnedFd>,
+    stop: StopFlag,
+    thread: Option<JoinHandle<()>>,
+    nr_in_flight: usize,
+    in_flight_max: usize,
+}
+
+impl<Request: Send + 'static, Report: Send + 'static> Worker<Request, Report> {
+    /// Starts the thread.
+    pub(super) fn start(
+        name: &str,
+        in_flight_max: usize,
+        mut work: impl FnMut(Request, &StopFlag) -> Report + Send + 'static,
+    ) -> io::Result<Worker<Request, Report>> {
+        let (requests, inbox) = channel::<Request>();
+        let (outbox, reports) = channel();
+        let ready = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+        let stop = StopFlag::default();
+        let (thread_ready, thread_stop) = (Arc::clone(&ready), stop.clone());
+        let thread = std::thread::Builder::new()
+            .name(name.to_owned())
+            .spawn(move || {
+                for request in inbox {
+                    let report = work(request, &thread_stop);
+                    if outbox.send(report).is_err() {
+                        break;
+                    }
+                    // Full (2^64 - 1 unread reports) can't happen: the queue is bounded.
+                    let _written = rustix::io::write(&thread_ready, &1u64.to_ne_bytes());
+                }
+            })?;
+        Ok(Worker {
+            requests: Some(requests),
+            reports,
+            ready,
+            stop,
+            thread: Some(thread),
+            nr_in_flight: 0,
+            in_flight_max,
+        })
+    }
+
+    /// Readable while reports wait to be polled.
+    pub(super) fn completion_fd(&self) -> BorrowedFd<'_> {
+        self.ready.as_fd()
+    }
+
+    /// Requests taken whose reports have not been polled.
+    pub(super) fn nr_in_flight(&self) -> usize {
+        self.nr_in_flight
+    }
+
+    /// Hands over a request, or gives it back: too many in flight, or the worker has stopped.
+    pub(super) fn try_submit(&mut self, request: Request) -> Result<(), Request> {
+        match &self.requests {
+            Some(requests) if self.nr_in_flight < self.in_flight_max => {
+                requests.send(request).map_err(|error| error.0)?;
+                self.nr_in_flight += 1;
+                Ok(())
+            }
+            _ => Err(request),
+        }
+    }
+
+    /// Takes the next report, if there is one.
+    pub(super) fn poll(&mut self) -> Option<Report> {
+        // Emptied first: a report that comes in between makes it readable again.
+        let mut count = [0; 8];
+        let _read = rustix::io::read(&self.ready, &mut count);
+        let report = self.reports.try_recv().ok()?;
+        self.nr_in_flight = self.nr_in_flight.saturating_sub(1);
+        if self.nr_in_flight > 0 {
+            // More may be waiting; a needless wake-up is better than a lost one.
+            let _written = rustix::io::write(&self.ready, &1u64.to_ne_bytes());
+        }
+        Some(report)
+    }
+
+    /// Asks the work to end early, waits for it, and returns the reports that were left.
+    pub(super) fn stop(&mut self) -> Vec<Report> {
+        self.stop.set();
+        self.requests = None;
+        if let Some(thread) = self.thread.take() {
+            // A panic was printed by the thread; its reports are missing, which the owner sees.
+            let _ended = thread.join();
+        }
+        self.nr_in_flight = 0;
+        self.reports.try_iter().collect()
+    }
+}
+
+impl<Request, Report> Drop for Worker<Request, Report> {
+    fn drop(&mut self) {
+        // Not joined: a call into the kernel may take seconds, and nobody is left to be told.
+        self.stop.set();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+    fn is_readable(worker: &Worker<u32, u32>, timeout_s: i64) -> bool {
+        let fd = worker.completion_fd();
+        let timeout = Timespec {
+            tv_sec: timeout_s,
+            tv_nsec: 0,
+        };
+        poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&timeout)).unwrap() == 1
+    }
+
+    #[test]
+    fn a_full_queue_gives_the_request_back_and_room_comes_with_each_poll() {
+        let mut worker = Worker::start("test", 2, |n: u32, _: &StopFlag| n * 10).unwrap();
+        assert!(!is_readable(&worker, 0));
+        assert_eq!(worker.poll(), None);
+        assert_eq!(worker.try_submit(1), Ok(()));
+        assert_eq!(worker.try_submit(2), Ok(()));
+        assert_eq!(worker.try_submit(3), Err(3));
+        let mut got = Vec::new();
+        while got.len() < 2 {
+            assert!(
+                is_readable(&worker, 10),
+                "a report makes the descriptor readable"
+            );
+            got.extend(worker.poll());
+        }
+        assert_eq!(got, [10, 20]);
+        assert_eq!(worker.poll(), None);
+        assert!(!is_readable(&worker, 0), "quiet when all is read");
+        assert_eq!(worker.try_submit(3), Ok(()));
+        assert_eq!(worker.stop(), [30]);
+        assert_eq!(worker.try_submit(4), Err(4));
+    }
+
+    #[test]
+    fn stopping_ends_long_work_and_keeps_its_report() {
+        let wait_for_stop = |n: u32, stop: &StopFlag| {
+            while !stop.is_set() {
+                std::thread::yield_now();
+            }
+            n
+        };
+        let mut worker = Worker::start("test", 4, wait_for_stop).unwrap();
+        worker.try_submit(1).unwrap();
+        worker.try_submit(2).unwrap();
+        assert_eq!(worker.stop(), [1, 2]);
+        assert_eq!(worker.stop(), []);
+    }
+}

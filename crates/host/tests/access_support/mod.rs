@@ -1,0 +1,181 @@
+//! What the live tests of access sources share: a program to watch, and what a walk saw of it.
+#![allow(dead_code, unused_macros, reason = "a test binary uses a part of it")]
+
+#[path = "../../../cli/tests/support/programs.rs"]
+pub(crate) mod programs;
+#[path = "../../../cli/tests/support/skip.rs"]
+pub(crate) mod skip;
+
+use std::collections::BTreeMap;
+
+use strata_host::access::{
+    AccessSource, Bits512, BpfSource, ClearIntent, TableRecord, TableShape, WalkCost,
+};
+use strata_host::addr::{AddrRange, PAGE_BYTES, TableSpan, covering_spans};
+use strata_host::process::Process;
+
+use programs::Touch;
+
+/// Opens the BPF source, or ends the test it stands in with the reason why that can't be.
+#[macro_export]
+macro_rules! open_bpf {
+    () => {
+        match strata_host::access::BpfSource::open() {
+            Ok(source) => source,
+            Err(error) => $crate::skip!("{error}"),
+        }
+    };
+}
+
+/// What is known of one page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Page {
+    Old,
+    Young,
+    Swapped,
+    Special,
+    ProtNone,
+    Other,
+}
+
+/// What one walk saw of a `touch` region, by page number of the region.
+#[derive(Debug, Default)]
+pub(crate) struct Seen {
+    pub(crate) pages: BTreeMap<u64, Page>,
+    pub(crate) nr_huge: u64,
+    pub(crate) nr_dirty: u64,
+    pub(crate) cost: WalkCost,
+}
+
+impl Seen {
+    /// Pages in this state, sorted.
+    pub(crate) fn all(&self, state: Page) -> Vec<u64> {
+        let found = self.pages.iter().filter(|(_, page)| **page == state);
+        found.map(|(number, _)| *number).collect()
+    }
+}
+
+pub(crate) fn spans_of(touch: &Touch) -> Vec<TableSpan> {
+    covering_spans([region_of(touch)])
+}
+
+pub(crate) fn region_of(touch: &Touch) -> AddrRange {
+    AddrRange::new(touch.address, touch.page_address(touch.nr_pages))
+}
+
+pub(crate) fn process_of(touch: &Touch) -> Process {
+    Process::open(touch.pid).expect("touch runs")
+}
+
+pub(crate) fn bit(bits: &Bits512, index: u64) -> bool {
+    bits.0[index as usize / 64] >> (index % 64) & 1 == 1
+}
+
+pub(crate) fn ones(bits: &Bits512) -> u64 {
+    bits.0.iter().map(|word| u64::from(word.count_ones())).sum()
+}
+
+/// Walks the region of `touch`, and holds every record to what the seam promises.
+pub(crate) fn walk(source: &mut dyn AccessSource, touch: &Touch) -> Seen {
+    let mut seen = Seen::default();
+    let mut last_table = None;
+    let region = region_of(touch);
+    let cost = source.read(&process_of(touch), &spans_of(touch), &mut |record| {
+        assert!(last_table < Some(record.table), "tables come by address");
+        last_table = Some(record.table);
+        check(record);
+        seen.nr_huge += u64::from(record.shape == TableShape::Huge);
+        for index in 0..512 {
+            let addr = record.table.entry_addr(index as usize);
+            let Some(page) = state(record, index).filter(|_| region.contains(addr)) else {
+                continue;
+            };
+            seen.nr_dirty += u64::from(bit(&record.dirty, index));
+            seen.pages.insert((addr - region.start) / PAGE_BYTES, page);
+        }
+    });
+    seen.cost = cost.expect("walk");
+    seen
+}
+
+fn state(record: &TableRecord, index: u64) -> Option<Page> {
+    let states = [
+        (&record.accessed, Page::Young),
+        (&record.present, Page::Old),
+        (&record.swapped, Page::Swapped),
+        (&record.special, Page::Special),
+        (&record.protnone, Page::ProtNone),
+        (&record.migrating, Page::Other),
+    ];
+    states
+        .iter()
+        .find(|(bits, _)| bit(bits, index))
+        .map(|(_, page)| *page)
+}
+
+/// The promises of `TableRecord`: disjoint states, accessed and dirty only of what is present,
+/// something in it at all.
+fn check(record: &TableRecord) {
+    let states = [
+        &record.present,
+        &record.swapped,
+        &record.special,
+        &record.protnone,
+        &record.migrating,
+    ];
+    let mut union = Bits512::default();
+    for bits in states {
+        for (sum, word) in union.0.iter_mut().zip(bits.0) {
+            assert_eq!(*sum & word, 0, "states overlap: {record:?}");
+            *sum |= word;
+        }
+    }
+    assert!(ones(&union) > 0, "an empty table was reported");
+    for word in 0..8 {
+        let present = record.present.0[word];
+        assert_eq!(record.accessed.0[word] & !present, 0);
+        assert_eq!(record.dirty.0[word] & !present, 0);
+    }
+    if record.shape == TableShape::Huge {
+        assert!(
+            [0, 512].contains(&ones(&record.present)),
+            "half a huge page"
+        );
+    }
+}
+
+/// Clears by `clear_refs`.
+pub(crate) fn clear(source: &mut BpfSource, touch: &Touch) {
+    source
+        .clear(
+            &process_of(touch),
+            &[region_of(touch)],
+            touch.nr_pages,
+            ClearIntent::Watch,
+        )
+        .expect("clear");
+}
+
+/// Asserts that at most 1 % of `truth` is missing from `seen`, and at most 1 % more is there. Both
+/// sorted.
+pub(crate) fn assert_within_1_percent(seen: &[u64], truth: &[u64]) {
+    let missing = truth
+        .iter()
+        .filter(|page| seen.binary_search(page).is_err())
+        .count();
+    let spurious = seen
+        .iter()
+        .filter(|page| truth.binary_search(page).is_err())
+        .count();
+    eprintln!("{missing} missing, {spurious} spurious of {}", truth.len());
+    assert!(
+        missing * 100 <= truth.len(),
+        "{missing} of {} missing",
+        truth.len()
+    );
+    assert!(
+        spurious * 100 <= truth.len(),
+        "{spurious} beside {}",
+        truth.len()
+    );
+}

@@ -61,7 +61,9 @@ pub(super) fn managed(
                 Version::V2 => 0,
             };
             let shrink = move |bytes: u64| {
-                group.reclaim(bytes.max(least_bytes)).map_err(std::io::Error::other)
+                group
+                    .reclaim(bytes.max(least_bytes))
+                    .map_err(std::io::Error::other)
             };
             Some(ShrinkThread::start(shrink).map_err(io_error("starting the reclaim thread"))?)
         }

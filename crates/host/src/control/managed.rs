@@ -213,7 +213,10 @@ impl Managed {
         for _ in 0..ISOLATE_TRIES {
             let swappiness = self.effective_swappiness;
             let (answer, requests) =
-                match self.tracker.isolate(nr_pages, swappiness, RELAXED_PRIORITY, now) {
+                match self
+                    .tracker
+                    .isolate(nr_pages, swappiness, RELAXED_PRIORITY, now)
+                {
                     Ok(answer) => answer,
                     Err(error) => {
                         self.warn(format!("eviction stopped: {error}"));

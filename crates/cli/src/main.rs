@@ -1,20 +1,30 @@
-//! The `strata` binary: arguments in, text out, no logic of its own.
+//! The `strata` binary: arguments in, text out.
+//!
+//! **Owns** the command line, the texts for people, and the exit status. **Does not own** any
+//! decision or mechanism: those are `strata-lru` and `strata-host`.
+//!
+//! **Invariants**
+//! - I1: data on stdout, everything else on stderr; only `print` writes to either.
+//! - I2: a reader that closes its end of our stdout early is no failure.
+//! - I3: bad arguments end in one message and status 2, before anything on the machine is changed.
+#![forbid(unsafe_code)]
 
+mod cli;
 mod cmd;
+mod duration;
+mod failure;
+mod logging;
+mod print;
+mod render;
 
 use std::process::ExitCode;
 
 use clap::Parser;
 
-/// Gives any running process or cgroup a memory budget and keeps the right pages in it.
-#[derive(Debug, Parser)]
-#[command(version)]
-enum Cli {
-    Doctor(cmd::doctor::DoctorArgs),
-}
-
-fn main() -> anyhow::Result<ExitCode> {
-    match Cli::parse() {
-        Cli::Doctor(args) => cmd::doctor::run(&args),
+fn main() -> ExitCode {
+    if let Some(code) = cmd::keeper::run_if_asked(std::env::args_os()) {
+        return code;
     }
+    logging::init();
+    cmd::dispatch(cli::Cli::parse().verb)
 }

@@ -1,3 +1,39 @@
-//! The commands, a file a verb: arguments, and text out.
+//! One module a verb.
+//!
+//! **Owns** the way from a verb to its exit status. **Does not own** what a verb does.
 
+pub(crate) mod completions;
 pub(crate) mod doctor;
+pub(crate) mod keeper;
+pub(crate) mod lru_gen;
+pub(crate) mod man;
+mod report_file;
+pub(crate) mod run;
+
+use std::process::ExitCode;
+
+use crate::cli::Verb;
+use crate::{failure, print};
+
+/// Does what was asked; a failure is told on stderr.
+pub(crate) fn dispatch(verb: Verb) -> ExitCode {
+    let status_of = match verb {
+        Verb::Run(_) => failure::status_of_run,
+        _ => failure::status,
+    };
+    let done = match verb {
+        Verb::Run(args) => run::run(*args),
+        Verb::Doctor(args) => doctor::run(&args),
+        Verb::LruGen(args) => lru_gen::run(&args),
+        Verb::Completions(args) => completions::run(&args),
+        Verb::Man(args) => man::run(&args),
+    };
+    match done {
+        Ok(code) => code,
+        Err(error) if failure::is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            print::error(&print::chain(error.as_ref()));
+            ExitCode::from(status_of(&error))
+        }
+    }
+}

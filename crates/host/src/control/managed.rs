@@ -59,8 +59,6 @@ pub(super) struct Tick {
     pub wait_ms: u64,
     /// How eviction stands.
     pub standing: Standing,
-    /// Usage as read, bytes.
-    pub usage_bytes: u64,
 }
 
 /// Everything that works on one group.
@@ -146,11 +144,7 @@ impl Managed {
             }
         }
         self.walk_if_due(now, gauge, &plan, usage_bytes);
-        Tick {
-            wait_ms: plan.wait_ms,
-            standing,
-            usage_bytes,
-        }
+        Tick { wait_ms: plan.wait_ms, standing }
     }
 
     fn take_answers(&mut self) {

@@ -200,6 +200,8 @@ pub struct Report {
     pub kernel: KernelReport,
     /// The gain.
     pub saved: SavedReport,
+    /// What keeping track of pages and generations took at the end; part of `saved.strata_bytes`.
+    pub tracking_bytes: u64,
     /// CPU time of Strata and its keeper.
     pub strata_cpu_ms: u64,
     /// The same, as a share of the time observed, percent.

@@ -308,6 +308,7 @@ impl Session<'_> {
             walks,
             kernel,
             saved,
+            tracking_bytes: self.managed.as_ref().map_or(0, Managed::memory_bytes),
             strata_cpu_ms,
             nr_processes,
             warnings: self.warnings,

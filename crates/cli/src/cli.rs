@@ -1,0 +1,149 @@
+//! The command line as a whole.
+//!
+//! **Owns** the list of verbs, what `strata --help` says before any of them, and the value parsers
+//! that several verbs share. **Does not own** a verb's own options (`cmd`).
+
+use clap::{Parser, Subcommand, ValueEnum};
+use strata_host::access::AccessChoice;
+
+use crate::cmd::{completions, doctor, lru_gen, man, run};
+use crate::duration;
+
+/// Gives any running process or cgroup a memory budget, and keeps the right pages in it
+///
+/// Strata reads the accessed bits of a program's page tables, sorts its pages into generations by
+/// age (the multi-generational LRU), and evicts the oldest when the program needs more than its
+/// budget. The program is not changed, restarted or written to, and nothing is lost if Strata dies:
+/// its pages belong to the kernel all the time.
+#[derive(Debug, Parser)]
+#[command(
+    name = "strata",
+    version,
+    max_term_width = 100,
+    arg_required_else_help = true,
+    after_long_help = "\
+EXAMPLES
+  Does everything work on this machine?
+      strata doctor
+
+  A program that wants 2 GiB gets 1 GiB, and the rest goes to compressed memory:
+      strata run --memory 1G --swap zram:2G -- ./server --port 8080
+
+  How old are the pages of process 4242?
+      strata lru-gen --pid 4242 --once
+
+EXIT STATUS
+  0  done
+  1  the check or the work failed
+  2  the arguments can't be used
+  run gives the program's own status instead (128+N if signal N ended it), or 125 if Strata itself
+  failed, 126 if the command can't be executed, 127 if it was not found.
+
+ENVIRONMENT
+  STRATA_LOG  what to log on stderr: a level (error, warn, info, debug, trace) or a filter such as
+              strata_host::access=debug; nothing by default"
+)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) verb: Verb,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    Run(Box<run::RunArgs>),
+    LruGen(lru_gen::LruGenArgs),
+    Doctor(doctor::DoctorArgs),
+    Completions(completions::CompletionsArgs),
+    #[command(hide = true)]
+    Man(man::ManArgs),
+}
+
+/// How accesses are seen.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum AccessArg {
+    /// bpf where it works, else smaps
+    Auto,
+    /// Read the page tables through BPF: every page, exactly; needs root
+    Bpf,
+    /// Ask the kernel for sums per mapping: coarse and slow, but needs no privilege
+    Smaps,
+}
+
+impl From<AccessArg> for AccessChoice {
+    fn from(arg: AccessArg) -> AccessChoice {
+        match arg {
+            AccessArg::Auto => AccessChoice::Auto,
+            AccessArg::Bpf => AccessChoice::Bpf,
+            AccessArg::Smaps => AccessChoice::Smaps,
+        }
+    }
+}
+
+/// How data is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// For people, and for tools that know the kernel's format
+    Text,
+    /// One JSON object a line
+    Json,
+}
+
+/// Reads a process id; clap puts the option's name and the text before the reason.
+pub(crate) fn parse_pid(text: &str) -> Result<i32, String> {
+    refuse_option(text)?;
+    match text.parse::<i64>() {
+        Ok(pid) if i32::try_from(pid).is_ok_and(|pid| pid > 0) => Ok(pid as i32),
+        _ => Err(format!("a process id is a number from 1 to {}", i32::MAX)),
+    }
+}
+
+/// Reads a duration in milliseconds.
+pub(crate) fn parse_duration_ms(text: &str) -> Result<u64, String> {
+    refuse_option(text)?;
+    duration::parse_duration_ms(text).map_err(|error| error.to_string())
+}
+
+/// Values may begin with a hyphen (so that `-1G` is told to be negative, not to be an unknown
+/// option); what looks like the next option is a forgotten value all the same.
+pub(crate) fn refuse_option(text: &str) -> Result<(), String> {
+    let letters = text.trim_start_matches('-');
+    if text.starts_with('-') && letters.starts_with(|c: char| c.is_ascii_alphabetic()) {
+        return Err("this is an option; the value is missing before it".to_owned());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_option_and_value_of_every_verb_is_explained() {
+        for verb in Cli::command().get_subcommands() {
+            assert!(verb.get_about().is_some(), "{}", verb.get_name());
+            for arg in verb.get_arguments() {
+                let name = format!("{} {}", verb.get_name(), arg.get_id());
+                assert!(arg.get_help().is_some(), "{name} has no help");
+                for value in arg.get_possible_values() {
+                    let is_told = value.get_help().is_some() || arg.get_id() == "shell";
+                    assert!(is_told, "{name} {} has no help", value.get_name());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn process_ids_are_positive_and_fit() {
+        assert_eq!(parse_pid("4242"), Ok(4242));
+        for text in ["", "0", "-1", "2147483648", "99999999999999999999", "1.5", "self", "--once"] {
+            assert!(parse_pid(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! `strata run`: a program, or one that runs already, within a budget.
+//!
+//! **Owns** the options of `run` and the order of things around a run: report file first, then the
+//! run, then the report. **Does not own** the run (`strata_host::control`) or the report's text
+//! (`render`).
+//!
+//! **Invariants** R1: the report file's place is tried before the program starts. R2: the exit
+//! status is the program's, whatever becomes of the report.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{ArgGroup, Args, ValueEnum};
+use strata_host::control::{self, ActuatorChoice, Event, PolicyChoice, RunConfig, Target};
+use strata_host::swap::SwapSpec;
+use strata_host::units::parse_size;
+use strata_lru::Swappiness;
+
+use crate::cli::{AccessArg, parse_duration_ms, parse_pid, refuse_option};
+use crate::cmd::report_file::ReportFile;
+use crate::failure::UsageError;
+use crate::{print, render};
+
+/// Runs a program within a memory budget
+///
+/// Gives a command of your own, or a process or cgroup that runs already, a memory budget, and keeps
+/// in it the pages it uses. What is evicted goes to swap (anonymous memory) or is read again from
+/// its file, so the program runs slower instead of being killed.
+///
+/// The program keeps its stdin, stdout, stderr, environment, working directory and exit status, so
+/// `strata run ... --` can stand in front of any command in a script. Signals that end or stop Strata
+/// are passed on to it. A short report is printed to stderr when it has ended.
+#[derive(Debug, Args)]
+#[command(
+    group = ArgGroup::new("target").required(true).multiple(false).args(["command", "pid", "cgroup"]),
+    after_long_help = "\
+EXAMPLES
+  A server within 512 MiB, with 1 GiB of compressed swap of its own for as long as it runs:
+      strata run --memory 512M --swap zram:1G -- redis-server --port 6379
+
+  The same, with only the kernel's limit, to compare:
+      strata run --memory 512M --swap zram:1G --policy none -- redis-server --port 6379
+
+  A process that runs already, which stays in its cgroup; Ctrl-C lets go of it:
+      strata run --memory 2G --pid 4242
+
+  What would be evicted, without changing anything, and the report as JSON:
+      strata run --memory 1G --dry-run --report run.json -- ./job
+
+EXIT STATUS
+  The program's own; 128+N if signal N ended it; 0 after letting go of a running one.
+  2 if the arguments or the target can't be used, 125 if Strata itself failed, 126 if the command
+  can't be executed, 127 if it was not found."
+)]
+pub(crate) struct RunArgs {
+    /// How much memory the program may use, for example 512M or 1.5G
+    ///
+    /// A number with an optional suffix K, M, G or T (powers of 1024); without one, bytes. Everything
+    /// the kernel charges to the program counts: its own pages, files it maps, page cache, kernel
+    /// memory. No default.
+    #[arg(short, long, value_name = "SIZE", value_parser = size_arg, allow_hyphen_values = true)]
+    memory: u64,
+
+    /// Where anonymous memory goes: existing, zram:SIZE[,ALGORITHM], file:PATH:SIZE, zswap:PATH:SIZE
+    ///
+    /// existing uses what the machine has (without any swap only file pages can be evicted).
+    /// zram:SIZE[,ALGORITHM] makes a compressed device in memory, for example zram:2G,lz4.
+    /// file:PATH:SIZE makes a swap file, which must not exist yet, for example file:/var/tmp/s:4G.
+    /// zswap:PATH:SIZE does the same with the kernel's compressed cache in front of it.
+    /// What was made is taken down when the program has ended.
+    #[arg(
+        long,
+        value_name = "SPEC",
+        default_value = "existing",
+        value_parser = swap_arg,
+        allow_hyphen_values = true
+    )]
+    swap: SwapSpec,
+
+    /// Balance of anonymous and file pages: 0 (files only) to 200, or max (anonymous only)
+    ///
+    /// As the kernel's: 100 takes both alike, less spares anonymous pages, more spares file pages.
+    #[arg(
+        long,
+        value_name = "N",
+        default_value = "60",
+        value_parser = swappiness_arg,
+        allow_hyphen_values = true
+    )]
+    swappiness: Swappiness,
+
+    /// Never evict what was used within this time, for example 1s; 0 is off
+    ///
+    /// A number with a unit ms, s, m or h. If the budget can't be met otherwise, that is reported as
+    /// thrashing and the budget gives way.
+    #[arg(
+        long,
+        value_name = "DURATION",
+        default_value = "0",
+        value_parser = parse_duration_ms,
+        allow_hyphen_values = true
+    )]
+    min_ttl: u64,
+
+    /// How accesses are seen
+    #[arg(long, value_enum, value_name = "SOURCE", default_value = "auto")]
+    access: AccessArg,
+
+    /// Who takes the pages
+    #[arg(long, value_enum, value_name = "WHO", default_value = "auto")]
+    actuator: ActuatorArg,
+
+    /// Who decides which pages go
+    #[arg(long, value_enum, value_name = "POLICY", default_value = "mglru")]
+    policy: PolicyArg,
+
+    /// Hold the budget over resident memory, without a cgroup
+    ///
+    /// The summed resident memory of the program and its children is kept at or below the budget by
+    /// evicting pages; there is no hard limit behind it.
+    #[arg(long, conflicts_with = "cgroup")]
+    no_cgroup: bool,
+
+    /// Run the command as this user, for example nobody
+    #[arg(long, value_name = "NAME", requires = "command")]
+    user: Option<String>,
+
+    /// Decide and report, but change nothing: no limit, no swap, no eviction
+    #[arg(long)]
+    dry_run: bool,
+
+    /// Write the report as JSON to this file when the program has ended
+    ///
+    /// The file is replaced as a whole. Its place is tried before the program starts.
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+
+    /// Print no notes and no report to stderr; errors and warnings still are
+    #[arg(short, long)]
+    quiet: bool,
+
+    /// Manage this running process and its children; it stays in its cgroup, for example 4242
+    #[arg(short, long, value_name = "PID", value_parser = parse_pid, allow_hyphen_values = true)]
+    pid: Option<i32>,
+
+    /// Manage everything in this memory cgroup, for example /sys/fs/cgroup/app.slice
+    #[arg(long, value_name = "PATH")]
+    cgroup: Option<PathBuf>,
+
+    /// The command to run and its arguments, after --
+    #[arg(value_name = "COMMAND", trailing_var_arg = true)]
+    command: Vec<OsString>,
+}
+
+/// Who takes the pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum ActuatorArg {
+    /// Strata chooses, by what the run needs; the report says which and why
+    Auto,
+    /// Exactly the pages Strata decided on, page by page (MADV_PAGEOUT)
+    Pageout,
+    /// The kernel's own reclaim, asked for ahead of the limit; the kernel chooses the pages
+    Reclaim,
+}
+
+impl From<ActuatorArg> for ActuatorChoice {
+    fn from(arg: ActuatorArg) -> ActuatorChoice {
+        match arg {
+            ActuatorArg::Auto => ActuatorChoice::Auto,
+            ActuatorArg::Pageout => ActuatorChoice::Pageout,
+            ActuatorArg::Reclaim => ActuatorChoice::Reclaim,
+        }
+    }
+}
+
+/// Who decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum PolicyArg {
+    /// The multi-generational LRU
+    Mglru,
+    /// Nobody: only the kernel's limit is set, the baseline of every comparison
+    None,
+}
+
+impl From<PolicyArg> for PolicyChoice {
+    fn from(arg: PolicyArg) -> PolicyChoice {
+        match arg {
+            PolicyArg::Mglru => PolicyChoice::Mglru,
+            PolicyArg::None => PolicyChoice::None,
+        }
+    }
+}
+
+impl RunArgs {
+    /// Takes the options together: some exclude each other.
+    fn into_config(self) -> Result<RunConfig, UsageError> {
+        if self.no_cgroup && self.actuator == ActuatorArg::Reclaim {
+            return Err(UsageError(
+                "--actuator reclaim can't be used with --no-cgroup: the kernel reclaims from a \
+                 cgroup; leave one of them out"
+                    .to_owned(),
+            ));
+        }
+        if self.no_cgroup && self.policy == PolicyArg::None {
+            return Err(UsageError(
+                "--policy none can't be used with --no-cgroup: then nobody would hold the budget; \
+                 leave one of them out"
+                    .to_owned(),
+            ));
+        }
+        let target = match (self.pid, self.cgroup) {
+            (Some(pid), _) => Target::Pid(pid),
+            (None, Some(path)) => Target::Cgroup(path),
+            (None, None) => {
+                let mut words = self.command.into_iter();
+                let program = words.next().filter(|program| !program.is_empty());
+                Target::Command {
+                    program: program.ok_or_else(|| {
+                        UsageError("the command after -- is empty; name a program".to_owned())
+                    })?,
+                    args: words.collect(),
+                    user: self.user,
+                }
+            }
+        };
+        Ok(RunConfig {
+            target,
+            budget_bytes: self.memory,
+            swap: self.swap,
+            swappiness: self.swappiness,
+            min_ttl_ms: self.min_ttl,
+            access: self.access.into(),
+            actuator: self.actuator.into(),
+            policy: self.policy.into(),
+            no_cgroup: self.no_cgroup,
+            dry_run: self.dry_run,
+        })
+    }
+}
+
+/// Runs it, reports, and gives the program's status.
+pub(crate) fn run(mut args: RunArgs) -> anyhow::Result<ExitCode> {
+    let report_file = args.report.take().map(ReportFile::try_place).transpose()?;
+    let is_quiet = args.quiet;
+    let config = args.into_config()?;
+    let mut tell = |event: Event<'_>| match event {
+        Event::Note(_) if is_quiet => {}
+        Event::Note(text) => print::note(&text),
+        Event::Warning(text) => print::warning(&text),
+    };
+    let report = control::run(&config, &mut tell)?;
+    if !is_quiet {
+        print::block(&render::report(&report));
+    }
+    if let Some(file) = report_file
+        && let Err(error) = file.write(&report)
+    {
+        print::error(&print::chain(error.as_ref()));
+    }
+    Ok(ExitCode::from(report.ending.exit_status()))
+}
+
+fn size_arg(text: &str) -> Result<u64, String> {
+    refuse_option(text)?;
+    parse_size(text).map_err(|error| error.to_string())
+}
+
+fn swap_arg(text: &str) -> Result<SwapSpec, String> {
+    refuse_option(text)?;
+    text.parse::<SwapSpec>().map_err(|error| error.to_string())
+}
+
+fn swappiness_arg(text: &str) -> Result<Swappiness, String> {
+    refuse_option(text)?;
+    let value = match text {
+        "max" => Some(Swappiness::ANON_ONLY),
+        // 201 is what the kernel prints for max; typed as a number it is a slip.
+        number => number.parse().ok().filter(|n| *n <= 200).and_then(Swappiness::try_new),
+    };
+    value.ok_or_else(|| "it is a number from 0 to 200, or max for anonymous pages only".to_owned())
+}

@@ -1,0 +1,266 @@
+//! The report of a run as a person reads it: in five seconds, top down.
+//!
+//! **Owns** the text. **Does not own** any number (`strata_host::control::Report`).
+//!
+//! **Invariants** I1: tried and applied stand apart. I2: what is not known is left out or said to be
+//! unknown, never printed as 0. I3: every number has its unit.
+
+use std::fmt::Display;
+
+use strata_host::access::Grain;
+use strata_host::control::{
+    ActuatorChoice, Ending, EvictionReport, GenerationReport, PolicyChoice, Report,
+};
+use strata_host::units::Bytes;
+
+/// Base pages of this machine, for showing counts as sizes.
+const PAGE_BYTES: u64 = strata_host::addr::PAGE_BYTES;
+/// Where the values begin, behind the longest label.
+const LABEL_COLUMNS: usize = 14;
+
+/// Lines of a label and a text; an empty label goes on with what is above.
+#[derive(Debug, Default)]
+struct Lines(String);
+
+impl Lines {
+    fn add(&mut self, label: &str, text: impl Display) {
+        self.0.push_str(&format!("  {label:<LABEL_COLUMNS$}{text}\n"));
+    }
+}
+
+/// The report, each line ended.
+pub(crate) fn report(report: &Report) -> String {
+    let mut lines = Lines(format!("strata: {}\n", headline(report)));
+    let usage = &report.usage;
+    lines.add(
+        "budget",
+        format_args!(
+            "{} ({}): peak {}, mean {}",
+            Bytes(usage.budget_bytes),
+            usage.measured_by,
+            Bytes(usage.peak_bytes),
+            Bytes(usage.mean_bytes)
+        ),
+    );
+    lines.add(
+        "above budget",
+        format_args!(
+            "{} of {} ({})",
+            seconds(usage.above_budget_ms),
+            seconds(usage.observed_ms),
+            percent(usage.above_budget_ms, usage.observed_ms)
+        ),
+    );
+    if let Some(bytes) = report.working_set_bytes {
+        lines.add(
+            "working set",
+            format_args!("{} used between the last two walks", Bytes(bytes)),
+        );
+    }
+    generations(&mut lines, &report.generations);
+    evictions(&mut lines, report);
+    kernel(&mut lines, report);
+    saved(&mut lines, report);
+    lines.add(
+        "strata",
+        format_args!(
+            "{} CPU ({:.1} %), {} walks",
+            seconds(report.strata_cpu_ms),
+            report.strata_cpu_percent,
+            count(report.walks.nr_walks)
+        ),
+    );
+    access(&mut lines, report);
+    for warning in &report.warnings {
+        lines.add("warning", warning);
+    }
+    lines.0
+}
+
+fn headline(report: &Report) -> String {
+    let ending = match report.ending {
+        Ending::Exited { code } => format!("exited with status {code}"),
+        Ending::Signaled { is_oom_kill: true, .. } => {
+            "was killed by the kernel: out of memory".to_owned()
+        }
+        Ending::Signaled { signal, .. } => format!("was ended by signal {signal}"),
+        Ending::Detached => "goes on without Strata".to_owned(),
+    };
+    let dry = if report.is_dry_run { " (dry run: nothing was changed)" } else { "" };
+    format!("{} {ending} after {}{dry}", report.target, seconds(report.elapsed_ms))
+}
+
+fn generations(lines: &mut Lines, generations: &[GenerationReport]) {
+    let mut label = "generations";
+    for generation in generations {
+        lines.add(
+            label,
+            format_args!(
+                "{:>9} old {:>11} anon {:>11} file",
+                seconds(generation.age_ms),
+                Bytes(generation.anon_bytes).to_string(),
+                Bytes(generation.file_bytes).to_string()
+            ),
+        );
+        label = "";
+    }
+}
+
+fn evictions(lines: &mut Lines, report: &Report) {
+    let eviction = &report.eviction;
+    if report.policy == PolicyChoice::Mglru {
+        let by = match report.actuator {
+            ActuatorChoice::Auto => "auto",
+            ActuatorChoice::Pageout => "pageout",
+            ActuatorChoice::Reclaim => "reclaim",
+        };
+        lines.add("actuator", format_args!("{by}: {}", report.actuator_reason));
+    }
+    lines.add(
+        "evicted",
+        format_args!(
+            "{} asked for page by page ({} tried)",
+            pages(eviction.nr_applied_pages),
+            count(eviction.nr_tried_pages)
+        ),
+    );
+    lines.add("", format_args!("{} by the kernel's choice", pages(eviction.nr_kernel_chosen_pages)));
+    if eviction.reclaim_asked_bytes > 0 {
+        lines.add(
+            "",
+            format_args!(
+                "{} freed of {} the kernel was asked to reclaim",
+                Bytes(eviction.reclaim_freed_bytes),
+                Bytes(eviction.reclaim_asked_bytes)
+            ),
+        );
+    }
+    let kept = not_evicted(eviction);
+    if !kept.is_empty() {
+        lines.add("not evicted", kept);
+    }
+    lines.add(
+        "refaulted",
+        format_args!(
+            "{} came back, {} of them soon",
+            pages(eviction.nr_refaulted_pages),
+            count(eviction.nr_refaulted_recent_pages)
+        ),
+    );
+    if eviction.nr_thrashing > 0 {
+        lines.add(
+            "thrashing",
+            format_args!("{} times nothing old enough was left", count(eviction.nr_thrashing)),
+        );
+    }
+}
+
+/// Why what was tried did not go, most telling first; reasons that did not occur are left out.
+fn not_evicted(eviction: &EvictionReport) -> String {
+    let reasons = [
+        (eviction.nr_referenced_pages, "used again"),
+        (eviction.nr_busy_pages, "busy"),
+        (eviction.nr_shared_pages, "shared"),
+        (eviction.nr_dirty_pages, "dirty"),
+        (eviction.nr_unevictable_pages, "unevictable"),
+        (eviction.nr_gone_pages, "gone before"),
+        (eviction.nr_not_tried_pages, "not tried"),
+    ];
+    let told: Vec<String> = reasons
+        .iter()
+        .filter(|(nr_pages, _)| *nr_pages > 0)
+        .map(|(nr_pages, why)| format!("{} {why}", count(*nr_pages)))
+        .collect();
+    match told.is_empty() {
+        true => String::new(),
+        false => format!("{} (pages)", told.join(", ")),
+    }
+}
+
+fn kernel(lines: &mut Lines, report: &Report) {
+    let kernel = &report.kernel;
+    let faults = kernel.nr_major_faults.map_or_else(|| "unknown".to_owned(), count);
+    lines.add("major faults", faults);
+    let costs = [
+        (kernel.scanned_per_freed_page, "pages scanned by the kernel"),
+        (report.walks.entries_per_freed_page, "entries visited by walks"),
+    ];
+    let told: Vec<String> = costs
+        .iter()
+        .filter_map(|(cost, what)| cost.map(|cost| format!("{cost:.1} {what}")))
+        .collect();
+    if !told.is_empty() {
+        lines.add("cost", format_args!("{} per page freed", told.join(", ")));
+    }
+    if let Some(nr_kills @ 1..) = kernel.nr_oom_kills {
+        lines.add("OOM kills", count(nr_kills));
+    }
+}
+
+fn saved(lines: &mut Lines, report: &Report) {
+    let saved = &report.saved;
+    let sign = if saved.net_bytes < 0 { "-" } else { "" };
+    lines.add(
+        "saved",
+        format_args!(
+            "{sign}{} net: {} evicted - {} zram - {} Strata",
+            Bytes(saved.net_bytes.unsigned_abs()),
+            Bytes(saved.evicted_bytes),
+            Bytes(saved.zram_bytes),
+            Bytes(saved.strata_bytes)
+        ),
+    );
+}
+
+fn access(lines: &mut Lines, report: &Report) {
+    let Some(source) = &report.access else {
+        lines.add("accesses", "not watched");
+        return;
+    };
+    let grain = match source.grain {
+        Grain::Page => "page by page",
+        Grain::Mapping => "mapping by mapping",
+    };
+    lines.add("accesses", format_args!("seen by {}, {grain}", source.name));
+    for blind_spot in &source.blind_spots {
+        lines.add("", format_args!("can't see: {blind_spot}"));
+    }
+}
+
+/// Milliseconds as a time a person grasps.
+fn seconds(ms: u64) -> String {
+    match ms {
+        0..1000 => format!("{ms} ms"),
+        1000..120_000 => format!("{}.{} s", ms / 1000, ms / 100 % 10),
+        120_000..7_200_000 => format!("{} min {} s", ms / 60_000, ms / 1000 % 60),
+        _ => format!("{} h {} min", ms / 3_600_000, ms / 60_000 % 60),
+    }
+}
+
+fn percent(part: u64, whole: u64) -> String {
+    match whole {
+        0 => "nothing observed".to_owned(),
+        _ => format!("{:.1} %", part as f64 * 100.0 / whole as f64),
+    }
+}
+
+/// A count of pages, with the memory they are.
+fn pages(nr_pages: u64) -> String {
+    format!("{} pages ({})", count(nr_pages), Bytes(nr_pages.saturating_mul(PAGE_BYTES)))
+}
+
+/// A count with its thousands apart.
+fn count(count: u64) -> String {
+    let digits = count.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests;

@@ -7,7 +7,7 @@
 //! - R1: a dip never goes lower than one step ([`dip_step_bytes`]) below the budget.
 //! - R2: a dip is undone before the function returns, whatever happens, to the limit wanted *then*
 //!   (another thread may have raised it meanwhile).
-//! - R3: a dip takes [`DIP_TIME_MAX`] at most.
+//! - R3: a dip takes [`DIP_TIME_MAX`] at most, a call on v1 [`RECLAIM_TIME_MAX`] and one dip.
 //! - R4: no dip while tasks wait for memory, and none while swap is full unless file pages suffice.
 //!
 //! On v1 the kernel lowers the limit only once usage has come below it; until then the old limit
@@ -16,7 +16,7 @@
 
 use std::io;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::{BudgetGroup, CgroupError, ControlFile, GroupStats, ReclaimError, UNLIMITED};
 use crate::addr::PAGE_BYTES;
@@ -27,7 +27,9 @@ use crate::sys::deadline::Deadline;
 const DIP_CHUNK_BYTES: u64 = 1 << 20;
 /// The kernel tries as long as it makes progress, which against such a program is for ever (minutes
 /// were seen); then a dip ends without success.
-const DIP_TIME_MAX: Duration = Duration::from_millis(30);
+const DIP_TIME_MAX: Duration = Duration::from_millis(50);
+/// A call ends after the dip that passes this, whatever was asked.
+const RECLAIM_TIME_MAX: Duration = Duration::from_millis(500);
 /// A dip for file pages alone needs this many times what is asked on the kernel's lists.
 const FILE_MARGIN: u64 = 2;
 
@@ -115,27 +117,28 @@ impl BudgetGroup {
         }
         let mut usage = start;
         // The group may grow as fast as it is reclaimed: one pass over what was asked, no more.
-        let (mut asked, mut freed) = (0, 0);
+        let (mut asked, mut freed, mut is_outpaced) = (0, 0, false);
+        let start_time = Instant::now();
         while usage > goal && asked < bytes {
             let target = usage.saturating_sub(DIP_CHUNK_BYTES).max(goal);
             let chunk = usage - target;
             let dip = self.dip(target)?;
             let before = std::mem::replace(&mut usage, self.usage_bytes()?);
-            asked += chunk;
-            match dip {
+            let gain = match dip {
                 // A limit that was lowered is proof that usage was there, whatever it is by now.
-                Dip::Lowered => freed += chunk,
-                Dip::Refused | Dip::TimedOut => freed += before.saturating_sub(usage),
-            }
-            match dip {
-                Dip::Lowered => {}
-                Dip::TimedOut if freed == 0 => {
-                    return Err(ReclaimError::Outpaced(self.path.clone()));
-                }
-                Dip::Refused | Dip::TimedOut => break,
+                Dip::Lowered => chunk,
+                Dip::Refused | Dip::TimedOut => before.saturating_sub(usage),
+            };
+            freed += gain;
+            asked += chunk;
+            let is_hopeless = dip == Dip::Refused || gain == 0;
+            if is_hopeless || start_time.elapsed() > RECLAIM_TIME_MAX {
+                is_outpaced = dip == Dip::TimedOut;
+                break;
             }
         }
         match freed {
+            0 if is_outpaced => Err(ReclaimError::Outpaced(self.path.clone())),
             0 => Err(ReclaimError::NothingReclaimable(self.path.clone())),
             freed => Ok(freed),
         }

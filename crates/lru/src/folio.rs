@@ -3,7 +3,7 @@
 //! A folio is an index. Its one flags word says everything about it, its two links chain it into a
 //! list (see [`crate::list`]) or, while the slot is free, into the free list.
 //!
-//! **Owns** the flags words, the links, allocation and release of slots.
+//! **Owns** the flags word, the link arrays, allocation and release of slots.
 //! **Does not own** what the links mean, sizes of generations, or any rule.
 //!
 //! **Invariants**
@@ -55,7 +55,7 @@ const GONE: u32 = 1 << GONE_SHIFT;
 const ORDER_MASK: u32 = ((1 << ORDER_WIDTH) - 1) << ORDER_SHIFT;
 
 /// Bytes the table spends on one folio.
-pub(crate) const BYTES_PER_FOLIO: usize = size_of::<Flags>() + size_of::<Links>();
+pub(crate) const BYTES_PER_FOLIO: usize = size_of::<Flags>() + 2 * size_of::<u32>();
 
 const _: () = assert!(BYTES_PER_FOLIO == 12, "a folio costs twelve bytes");
 const _: () = assert!(
@@ -211,18 +211,12 @@ impl Flags {
     }
 }
 
-/// A folio's neighbours on its list; together, because whoever needs one needs the other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Links {
-    pub(crate) next: u32,
-    pub(crate) prev: u32,
-}
-
 /// All folios, live and free.
 #[derive(Debug)]
 pub(crate) struct FolioTable {
     pub(crate) flags: Vec<Flags>,
-    pub(crate) links: Vec<Links>,
+    pub(crate) next: Vec<u32>,
+    pub(crate) prev: Vec<u32>,
     free: u32,
     nr_live: u32,
     nr_folios_max: u32,
@@ -233,7 +227,8 @@ impl FolioTable {
     pub(crate) fn new(nr_folios_max: u32) -> FolioTable {
         FolioTable {
             flags: Vec::new(),
-            links: Vec::new(),
+            next: Vec::new(),
+            prev: Vec::new(),
             free: NO_SLOT,
             nr_live: 0,
             nr_folios_max,
@@ -245,7 +240,7 @@ impl FolioTable {
     pub(crate) fn allocate(&mut self, flags: Flags) -> Option<FolioId> {
         let slot = if self.free != NO_SLOT {
             let slot = self.free;
-            self.free = self.links[slot as usize].next;
+            self.free = self.next[slot as usize];
             self.flags[slot as usize] = flags;
             slot
         } else {
@@ -254,10 +249,8 @@ impl FolioTable {
                 .filter(|n| *n < self.nr_folios_max)?;
             self.grow_if_full();
             self.flags.push(flags);
-            self.links.push(Links {
-                next: NO_SLOT,
-                prev: NO_SLOT,
-            });
+            self.next.push(NO_SLOT);
+            self.prev.push(NO_SLOT);
             slot
         };
         self.nr_live += 1;
@@ -267,7 +260,7 @@ impl FolioTable {
     /// Gives a slot back. The folio must be on no list.
     pub(crate) fn release(&mut self, folio: FolioId) {
         self.flags[folio.index()] = Flags::default();
-        self.links[folio.index()].next = self.free;
+        self.next[folio.index()] = self.free;
         self.free = folio.0;
         self.nr_live -= 1;
     }
@@ -279,8 +272,8 @@ impl FolioTable {
 
     /// Bytes allocated by the table.
     pub(crate) fn memory_bytes(&self) -> u64 {
-        let flags = self.flags.capacity() * size_of::<Flags>();
-        (flags + self.links.capacity() * size_of::<Links>()) as u64
+        let links = self.next.capacity() + self.prev.capacity();
+        (self.flags.capacity() * size_of::<Flags>() + links * size_of::<u32>()) as u64
     }
 
     /// Walks the free list and recounts live slots.
@@ -305,7 +298,7 @@ impl FolioTable {
             if nr_free > self.flags.len() {
                 return Err("the free list is a circle".to_owned());
             }
-            slot = self.links[slot as usize].next;
+            slot = self.next[slot as usize];
         }
         if nr_free + nr_live != self.flags.len() {
             return Err(format!(
@@ -320,7 +313,8 @@ impl FolioTable {
         if self.flags.len() == self.flags.capacity() {
             let step = GROWTH_SLOTS_MIN.max(self.flags.len() / 8);
             self.flags.reserve_exact(step);
-            self.links.reserve_exact(step);
+            self.next.reserve_exact(step);
+            self.prev.reserve_exact(step);
         }
     }
 }

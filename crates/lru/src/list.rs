@@ -17,7 +17,7 @@
 //! - I2: a folio is on at most one list.
 
 use crate::{
-    folio::{FolioTable, LINK_IS_HEAD, Links},
+    folio::{FolioTable, LINK_IS_HEAD},
     ids::FolioId,
 };
 
@@ -84,10 +84,7 @@ impl Lists {
 
     /// Takes a folio off whatever list it is on.
     pub(crate) fn remove(&mut self, table: &mut FolioTable, folio: FolioId) {
-        let Links {
-            next: after,
-            prev: before,
-        } = table.links[folio.index()];
+        let (before, after) = (table.prev[folio.index()], table.next[folio.index()]);
         self.set_next(table, before, after);
         self.set_prev(table, after, before);
     }
@@ -102,7 +99,7 @@ impl Lists {
         let mut after = list.link();
         let mut link = self.heads[list.index()].oldest;
         while let Some(folio) = folio_of(link) {
-            let next = table.links.get(folio.index()).map(|links| links.next);
+            let next = table.next.get(folio.index()).copied();
             if next != Some(after) {
                 return Err(format!(
                     "{list:?}: next of {folio:?} is {next:?}, not {after}"
@@ -110,7 +107,7 @@ impl Lists {
             }
             seen(folio)?;
             after = link;
-            link = table.links[folio.index()].prev;
+            link = table.prev[folio.index()];
         }
         if link != list.link() || self.heads[list.index()].youngest != after {
             return Err(format!(
@@ -126,24 +123,22 @@ impl Lists {
     }
 
     fn insert(&mut self, table: &mut FolioTable, before: u32, folio: FolioId, after: u32) {
-        table.links[folio.index()] = Links {
-            next: after,
-            prev: before,
-        };
+        table.prev[folio.index()] = before;
+        table.next[folio.index()] = after;
         self.set_next(table, before, folio.0);
         self.set_prev(table, after, folio.0);
     }
 
     fn set_next(&mut self, table: &mut FolioTable, link: u32, to: u32) {
         match folio_of(link) {
-            Some(folio) => table.links[folio.index()].next = to,
+            Some(folio) => table.next[folio.index()] = to,
             None => self.heads[(link & !LINK_IS_HEAD) as usize].youngest = to,
         }
     }
 
     fn set_prev(&mut self, table: &mut FolioTable, link: u32, to: u32) {
         match folio_of(link) {
-            Some(folio) => table.links[folio.index()].prev = to,
+            Some(folio) => table.prev[folio.index()] = to,
             None => self.heads[(link & !LINK_IS_HEAD) as usize].oldest = to,
         }
     }
@@ -203,7 +198,7 @@ mod tests {
             let folio = table.allocate(flags).unwrap();
             lists.push_head(&mut table, list, folio);
         }
-        table.links[1].next = 1;
+        table.next[1] = 1;
         assert!(lists.visit(&table, list, |_| Ok(())).is_err());
     }
 }

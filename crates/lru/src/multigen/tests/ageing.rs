@@ -68,9 +68,9 @@ fn a_walk_makes_every_folio_older_without_touching_it() {
     let mut bench = Bench::new();
     bench.isolate(1);
     let folio = bench.appear(Kind::Anon, Cause::Fault);
-    let links = bench.engine.folios.links.clone();
+    let links = bench.engine.folios.next.clone();
     bench.engine.inc_max_seq(0, bench.swappiness, TimeMs(0));
-    assert_eq!(bench.engine.folios.links, links);
+    assert_eq!(bench.engine.folios.next, links);
     assert_eq!((bench.window().0, bench.seq(folio)), (4, 2));
 }
 

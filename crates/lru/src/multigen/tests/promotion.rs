@@ -24,11 +24,15 @@ fn a_folio_seen_young_twice_is_promoted_and_once_is_not() {
 fn promotion_touches_no_list() {
     let mut bench = Bench::new();
     let folios = bench.appear_many(3, Kind::Anon, Cause::Fault);
-    let links = bench.engine.folios.links.clone();
+    let links = (
+        bench.engine.folios.next.clone(),
+        bench.engine.folios.prev.clone(),
+    );
     for folio in [folios[1], folios[1], folios[0], folios[0]] {
         bench.young(folio);
     }
-    assert_eq!(bench.engine.folios.links, links);
+    let now = (&bench.engine.folios.next, &bench.engine.folios.prev);
+    assert_eq!(now, (&links.0, &links.1));
     assert_eq!(bench.seq(folios[1]), 3);
     assert_eq!(bench.engine.lruvecs[0].nr_pages[3], [2, 0]);
     bench.engine.validate().unwrap();

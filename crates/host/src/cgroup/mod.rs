@@ -12,6 +12,7 @@
 //!   settle_limit      follows usage down to it, once a tick
 //!   usage_bytes       cheap (one pread), as often as wanted
 //!   reclaim(bytes)    the kernel frees ahead of the limit, in the calling thread
+//!   hold_line         v1: the limit comes down to the budget while nothing else keeps up
 //!   watch_oom         v1: nobody is killed any more, tasks wait; on an event `relieve(step)` lets them
 //!                     go on, `hand_back_oom` lets the kernel kill if nothing else is left
 //!   usage_watch       v1: an event when usage crosses a threshold; v2 has none: poll usage (adaptively)
@@ -37,6 +38,7 @@
 mod error;
 mod file;
 mod limit;
+mod line;
 mod mounts;
 mod place;
 mod reclaim;
@@ -54,6 +56,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub use error::{CgroupError, Occupant, ReclaimError};
 use file::{ControlFile, parse_number, read_text, write_text};
 pub use limit::backstop_bytes;
+pub use line::Line;
 use mounts::Mount;
 pub(crate) use place::remove_group;
 pub use reclaim::dip_step_bytes;

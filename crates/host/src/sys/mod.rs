@@ -7,3 +7,4 @@ pub(crate) mod bpf;
 pub(crate) mod bpf_shared;
 pub(crate) mod cold;
 pub(crate) mod cpu_clock;
+pub(crate) mod huge_zero;

@@ -222,6 +222,8 @@ static __always_inline void record_huge(u64 table_no, u64 leaf, int is_gigantic)
 	rec->kind = KIND_HUGE;
 	rec->leaf = leaf;
 	shared.h.nr_records++;
+	if (present && !(leaf & (ENTRY_WRITABLE | ENTRY_DIRTY)))
+		shared.h.nr_clean_huge++;
 }
 
 /* One table, or one stretch of nothing. Returns 1 to end the run. */

@@ -170,6 +170,22 @@ fn zero_pages_locked_out_pages_and_holes_are_told_apart() {
     assert_eq!(seen.pages.len(), 1);
 }
 
+#[test]
+fn the_huge_zero_page_is_nobodys_page() {
+    let mut source = open_bpf!();
+    let mut touch = Touch::start(["--size", "32M", "--thp"]);
+    touch.ask("readrange 0 2048");
+    touch.ask("writerange 4096 1024");
+    let seen = walk(&mut source, &touch);
+    if seen.nr_huge < 6 {
+        skip!("the kernel gave {} of 6 huge pages", seen.nr_huge);
+    }
+    assert_eq!(seen.all(Page::Special), Vec::from_iter(0..2048));
+    assert_eq!(seen.all(Page::Young), Vec::from_iter(4096..5120));
+    touch.ask("writerange 0 512");
+    assert_eq!(walk(&mut source, &touch).all(Page::Special).len(), 1536);
+}
+
 /// A swap device of this test's own, off and removed again on drop.
 struct OwnSwap(u32);
 

@@ -20,3 +20,4 @@ pub(crate) mod spawn;
 #[expect(unsafe_code, reason = "system calls that no safe wrapper offers")]
 pub(crate) mod swap;
 pub(crate) mod users;
+pub(crate) mod huge_zero;

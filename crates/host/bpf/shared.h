@@ -22,7 +22,7 @@ enum walk_status {
 /* walk_record.kind */
 enum walk_kind {
 	KIND_PAGES = 0,
-	KIND_HUGE = 1,
+	KIND_HUGE = 1, /* the first word of each bitmap stands for all eight */
 };
 
 /* Tables [first, end): an address divided by 2 MiB. */
@@ -67,6 +67,7 @@ struct walk_header {
 	u64 nr_tables;     /* last-level tables copied */
 	u64 nr_refused;    /* entries that lead outside memory, or tables that could not be read */
 	u64 nr_torn;       /* tables unlinked while they were copied */
+	u64 nr_clean_huge; /* huge pages neither writable nor dirty: may be the zero page */
 	u64 peek_entry;    /* top-level entry over peek_addr */
 	u64 peek[8];
 };
@@ -84,7 +85,7 @@ struct vma_record {
 	u64 flags;
 };
 
-_Static_assert(sizeof(struct walk_header) == 27 * 8, "as in bpf_shared.rs");
+_Static_assert(sizeof(struct walk_header) == 28 * 8, "as in bpf_shared.rs");
 _Static_assert(sizeof(struct walk_record) == 59 * 8, "as in bpf_shared.rs");
 
 #endif

@@ -201,7 +201,7 @@ out:
 	return 0;
 }
 
-/* One huge page: every bitmap is all ones or all zeroes. */
+/* One huge page: only the first word of each bitmap is set, and stands for all eight. */
 static __always_inline void record_huge(u64 table_no, u64 leaf, int is_gigantic)
 {
 	struct walk_record *rec = &shared.records[shared.h.nr_records & (MAX_RECORDS - 1)];
@@ -210,22 +210,20 @@ static __always_inline void record_huge(u64 table_no, u64 leaf, int is_gigantic)
 	int is_away = !(leaf & (ENTRY_PRESENT | ENTRY_PROTNONE | ENTRY_LARGE));
 	int is_special = !is_away && !is_protnone && (is_gigantic || (leaf & ENTRY_SPECIAL));
 	u64 present = is_away || is_protnone || is_special ? 0 : ~0ULL;
-	u64 accessed = leaf & ENTRY_ACCESSED ? present : 0;
-	u64 dirty = leaf & ENTRY_DIRTY ? present : 0;
 
-	for (int w = 0; w < TABLE_WORDS; w++) {
-		rec->present[w] = present;
-		rec->accessed[w] = accessed;
-		rec->dirty[w] = dirty;
-		rec->swapped[w] = 0;
-		rec->special[w] = is_special ? ~0ULL : 0;
-		rec->protnone[w] = is_protnone ? ~0ULL : 0;
-		rec->migrating[w] = is_away ? ~0ULL : 0;
-	}
+	rec->present[0] = present;
+	rec->accessed[0] = leaf & ENTRY_ACCESSED ? present : 0;
+	rec->dirty[0] = leaf & ENTRY_DIRTY ? present : 0;
+	rec->swapped[0] = 0;
+	rec->special[0] = is_special ? ~0ULL : 0;
+	rec->protnone[0] = is_protnone ? ~0ULL : 0;
+	rec->migrating[0] = is_away ? ~0ULL : 0;
 	rec->table = table_no;
 	rec->kind = KIND_HUGE;
 	rec->leaf = leaf;
 	shared.h.nr_records++;
+	if (present && !(leaf & (ENTRY_WRITABLE | ENTRY_DIRTY)))
+		shared.h.nr_clean_huge++;
 }
 
 /* One table, or one stretch of nothing. Returns 1 to end the run. */

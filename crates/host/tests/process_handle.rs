@@ -91,25 +91,8 @@ fn somebody_elses_process_is_refused_with_its_owner() {
             other => panic!("{other:?}"),
         }
     }
-    // Root may see everything, so the same test runs again as nobody.
-    let copy = tempfile::Builder::new()
-        .prefix("strata-test-")
-        .tempdir()
-        .unwrap();
-    let exe = copy.path().join("as-nobody");
-    std::fs::copy(std::env::current_exe().unwrap(), &exe).unwrap();
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    std::fs::set_permissions(copy.path(), mode).unwrap();
-    let mut command = Command::new(&exe);
-    command
-        .args(["--exact", NAME])
-        .current_dir("/")
-        .env_remove("STRATA_SKIP_LOG");
-    std::os::unix::process::CommandExt::uid(&mut command, 65534);
-    match command.output() {
-        Ok(output) => assert!(output.status.success(), "{output:?}"),
-        Err(error) => skip(NAME, &format!("can't run as nobody: {error}")),
-    }
+    // Root may see everything.
+    process_support::again_as_nobody(NAME);
 }
 
 #[test]

@@ -22,6 +22,7 @@ use crate::sys::bpf_shared::{
     KIND_HUGE, SPANS_MAX, STATUS_DONE, STATUS_MORE, STATUS_MOVED, SharedMemory, WalkHeader,
     WalkRecord, WalkSpan,
 };
+use crate::sys::huge_zero::HugeZeroMapping;
 
 /// Name in reports.
 pub(super) const NAME: &str = "bpf";
@@ -29,6 +30,10 @@ pub(super) const NAME: &str = "bpf";
 const RUN_BUDGET: Duration = Duration::from_millis(1);
 /// How often a walk looks for another thread when the one it went by ends.
 const THREADS_TRIED_MAX: usize = 16;
+/// Spans a chunk may hold: the last place is kept for a look at our own huge zero page.
+const CHUNK_SPANS_MAX: usize = SPANS_MAX - 1;
+/// Address bits in the entry of a huge page.
+const HUGE_ADDRESS: u64 = 0x000f_ffff_ffe0_0000;
 /// Bytes of one `struct vma_record`.
 const VMA_RECORD_BYTES: usize = 24;
 /// Read at once: more than the kernel hands out at once (8 pages), so that no record is cut.
@@ -44,18 +49,37 @@ pub struct BpfSource {
     vma_lister: Option<IterProgram>,
 }
 
-/// A run of the program over one task.
+/// Where the kernel's huge zero page is: one page for all who only read, so no page of theirs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum HugeZero {
+    /// Not looked for: nothing met so far could be it.
+    Unknown,
+    /// There is none.
+    Absent,
+    /// Its address bits.
+    At(u64),
+}
+
+/// A walk of one task, over one or many runs of the program.
 struct Run {
     attached: Attached,
     is_whole_process: bool,
     threads_tried: usize,
     /// The address space of the first run; later ones must see the same.
     space: Option<u64>,
+    huge_zero: HugeZero,
 }
 
 impl BpfSource {
     /// Loads the programs and proves that they read the truth.
     pub fn open() -> Result<BpfSource, AccessError> {
+        if !cfg!(target_arch = "x86_64") {
+            return Err(AccessError::Unavailable {
+                source_name: NAME,
+                why: format!("no page-table layout for {}", std::env::consts::ARCH),
+                remedy: "use the smaps source".to_owned(),
+            });
+        }
         let (walk, mut memory) = bpf::load_walk().map_err(|error| AccessError::Unavailable {
             source_name: NAME,
             why: format!("the walk program does not load: {error}"),
@@ -106,6 +130,7 @@ impl BpfSource {
             is_whole_process: false,
             threads_tried: 0,
             space: None,
+            huge_zero: HugeZero::Unknown,
         })
     }
 
@@ -146,6 +171,10 @@ impl BpfSource {
             if *run.space.get_or_insert(end.mm) != end.mm {
                 return Err(AccessError::SpaceReplaced(process.pid()));
             }
+            if end.nr_clean_huge > 0 && run.huge_zero == HugeZero::Unknown {
+                run.huge_zero = self.find_huge_zero();
+                continue;
+            }
             if end.nr_refused > 0 && self.has_memory_grown() {
                 start.ram_end = self.geometry.ram_end;
                 continue;
@@ -159,6 +188,38 @@ impl BpfSource {
             }
             return Ok(end);
         }
+    }
+
+    /// Finds the huge zero page by having it mapped to us. The kernel may give it up and make
+    /// another when nobody uses it, so what is found holds for one walk, whose target uses it.
+    fn find_huge_zero(&mut self) -> HugeZero {
+        match self.walk_huge_zero() {
+            Ok(Some(record)) if record.kind == KIND_HUGE => {
+                HugeZero::At(record.leaf & HUGE_ADDRESS)
+            }
+            // Without transparent huge pages nobody has one.
+            _ => HugeZero::Absent,
+        }
+    }
+
+    fn walk_huge_zero(&mut self) -> io::Result<Option<WalkRecord>> {
+        let mapping = HugeZeroMapping::new()?;
+        let table = TableNo::containing(mapping.address());
+        let span = WalkSpan {
+            first: table.0,
+            end: table.0 + 1,
+        };
+        self.memory.set_span(CHUNK_SPANS_MAX, span);
+        self.memory.set_header(WalkHeader {
+            span_index: CHUNK_SPANS_MAX as u64,
+            nr_spans: SPANS_MAX as u64,
+            budget_ns: RUN_BUDGET.as_nanos() as u64,
+            ..self.geometry.header()
+        });
+        let me = rustix::thread::gettid().as_raw_nonzero().get();
+        self.walk.attach(Target::Thread(me))?.run()?;
+        let has_record = self.memory.header().nr_records > 0;
+        Ok(has_record.then(|| self.memory.record(0)))
     }
 
     /// Whether memory was added (hotplug) since we looked; takes note of it.
@@ -208,7 +269,7 @@ impl AccessSource for BpfSource {
         let started = Instant::now();
         let mut cost = WalkCost::default();
         let mut run = self.begin(process)?;
-        for chunk in spans.chunks(SPANS_MAX) {
+        for chunk in spans.chunks(CHUNK_SPANS_MAX) {
             for (index, span) in chunk.iter().enumerate() {
                 let span = WalkSpan {
                     first: span.first.0,
@@ -228,7 +289,7 @@ impl AccessSource for BpfSource {
                 for index in 0..end.nr_records as usize {
                     let raw = self.memory.record(index);
                     cost.nr_entries += u64::from(raw.kind == KIND_HUGE);
-                    visit(&to_record(&raw));
+                    visit(&to_record(&raw, run.huge_zero));
                 }
                 if end.status == STATUS_DONE {
                     break;
@@ -312,20 +373,30 @@ fn words(record: &[u8; VMA_RECORD_BYTES]) -> [u64; 3] {
     words
 }
 
-fn to_record(raw: &WalkRecord) -> TableRecord {
+fn to_record(raw: &WalkRecord, huge_zero: HugeZero) -> TableRecord {
+    let shape = match raw.kind {
+        KIND_HUGE => TableShape::Huge,
+        _ => TableShape::Pages,
+    };
+    let bits = |words: [u64; 8]| match shape {
+        TableShape::Huge => Bits512([words[0]; 8]),
+        TableShape::Pages => Bits512(words),
+    };
+    if shape == TableShape::Huge && huge_zero == HugeZero::At(raw.leaf & HUGE_ADDRESS) {
+        return TableRecord {
+            special: Bits512([u64::MAX; 8]),
+            ..TableRecord::empty(TableNo(raw.table), shape)
+        };
+    }
     TableRecord {
         table: TableNo(raw.table),
-        shape: if raw.kind == KIND_HUGE {
-            TableShape::Huge
-        } else {
-            TableShape::Pages
-        },
-        present: Bits512(raw.present),
-        accessed: Bits512(raw.accessed),
-        dirty: Bits512(raw.dirty),
-        swapped: Bits512(raw.swapped),
-        special: Bits512(raw.special),
-        protnone: Bits512(raw.protnone),
-        migrating: Bits512(raw.migrating),
+        shape,
+        present: bits(raw.present),
+        accessed: bits(raw.accessed),
+        dirty: bits(raw.dirty),
+        swapped: bits(raw.swapped),
+        special: bits(raw.special),
+        protnone: bits(raw.protnone),
+        migrating: bits(raw.migrating),
     }
 }

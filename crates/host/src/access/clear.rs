@@ -4,7 +4,9 @@
 //!   kernel's own lists alone.
 //! - `MADV_COLD` visits only the ranges it is given, but also moves their pages on the kernel's
 //!   lists: to the inactive end (classic LRU), to the second youngest generation (MGLRU). It leaves
-//!   out pages that several processes map: these stay young until the other way is taken.
+//!   out pages that several processes map, and those faulted so recently that they still wait in a
+//!   CPU's batch for their list: these stay young until the next time, or until the other way is
+//!   taken.
 //!
 //! **Owns** the choice and its constants. **Does not own** what is young.
 
@@ -69,7 +71,8 @@ pub(super) fn clear_refs(process: &Process) -> Result<(), AccessError> {
 
 /// `MADV_COLD` over the ranges; one that the kernel refuses (unmapped meanwhile, locked) is left out.
 pub(super) fn cold_ranges(process: &Process, young: &[AddrRange]) -> Result<(), AccessError> {
-    let pid = Pid::from_raw(process.pid()).ok_or(AccessError::ProcessGone(process.pid()))?;
+    let pid =
+        Pid::from_raw(process.pid()).ok_or_else(|| AccessError::ProcessGone(process.pid()))?;
     let pidfd = pidfd_open(pid, PidfdFlags::empty())
         .map_err(|e| to_error(process, "opening a pidfd", e.into()))?;
     let mut rest = young;

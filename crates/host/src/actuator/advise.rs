@@ -238,10 +238,11 @@ mod tests {
                 .step_by(2)
                 .map(|pair| AddrRange::new(pair[0] * PAGE_BYTES, pair[1] * PAGE_BYTES))
                 .collect();
+            let space = &space[..];
             let mut taken = BTreeSet::new();
-            let advised = advise(1, &ranges, |call| kernel_call(&space, call, &mut taken));
+            let advised = advise(1, &ranges, |call| kernel_call(space, call, &mut taken));
             let asked: BTreeSet<u64> = ranges.iter().flat_map(pages).collect();
-            let of_kind = |kind| asked.iter().copied().filter(|page| space[*page as usize] == kind);
+            let of_kind = |kind| asked.iter().copied().filter(move |page| space[*page as usize] == kind);
             prop_assert_eq!(taken, of_kind(Page::Good).collect::<BTreeSet<_>>());
             let refused: Vec<u64> = advised.refused.iter().flat_map(pages).collect();
             prop_assert_eq!(refused, of_kind(Page::Locked).collect::<Vec<_>>());

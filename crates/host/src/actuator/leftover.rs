@@ -1,7 +1,10 @@
-//! Why a page that was advised is still there.
+//! What stands against taking a page, and why one that was advised is still there.
 //!
 //! `/proc/PID/pagemap` tells whether somebody else maps it too; `/proc/kpageflags`, where it can be
 //! opened, tells the rest (Documentation/admin-guide/mm/pagemap.rst).
+//!
+//! A dirty page of a file has to be found before it is advised: the kernel unmaps it first and then
+//! keeps it, because only the flusher threads may write it. It would look evicted and would not be.
 //!
 //! **Owns** the bits and their order of precedence. **Does not own** the bookkeeping (`pass`).
 
@@ -38,13 +41,19 @@ impl Leftover {
         }
     }
 
+    /// Whether the page at `addr` belongs to a file and would have to be written first. `is_dirty`
+    /// is the hardware bit of its entry. False where nothing can be learned.
+    pub(super) fn is_dirty_file(&mut self, process: &Process, addr: u64, is_dirty: bool) -> bool {
+        self.entry(process, addr).is_some_and(|entry| {
+            entry.is_present()
+                && entry.is_file_or_shmem()
+                && must_be_written(entry, self.flags(entry), is_dirty)
+        })
+    }
+
     /// Why the page at `addr` stayed. `is_dirty` is the hardware bit of its entry.
     pub(super) fn verdict(&mut self, process: &Process, addr: u64, is_dirty: bool) -> Verdict {
-        let range = AddrRange::new(addr, addr + PAGE_BYTES);
-        if process.read_pagemap(range, &mut self.entries).is_err() {
-            return Verdict::Busy;
-        }
-        let Some(entry) = self.entries.first().copied() else {
+        let Some(entry) = self.entry(process, addr) else {
             return Verdict::Busy;
         };
         let flags = self.flags(entry);
@@ -53,6 +62,12 @@ impl Leftover {
             return Verdict::Evicted;
         }
         reason(entry, flags, is_dirty)
+    }
+
+    fn entry(&mut self, process: &Process, addr: u64) -> Option<PagemapEntry> {
+        let range = AddrRange::new(addr, addr + PAGE_BYTES);
+        process.read_pagemap(range, &mut self.entries).ok()?;
+        self.entries.first().copied()
     }
 
     fn flags(&self, entry: PagemapEntry) -> Option<u64> {
@@ -73,15 +88,19 @@ fn reason(entry: PagemapEntry, flags: Option<u64>, is_dirty: bool) -> Verdict {
         Verdict::Unevictable
     } else if has(KSM) || !entry.is_exclusive() {
         Verdict::Shared
-    } else if entry.is_file_or_shmem()
-        && !has(ANON | SWAP_BACKED)
-        // Without the page's own flags the entry's bit has to do.
-        && (has(DIRTY | WRITEBACK) || (flags.is_none() && is_dirty))
-    {
+    } else if must_be_written(entry, flags, is_dirty) {
         Verdict::Dirty
     } else {
         Verdict::Busy
     }
+}
+
+/// Whether it is a page of a file that differs from the disk. Shared memory goes to swap instead.
+fn must_be_written(entry: PagemapEntry, flags: Option<u64>, is_dirty: bool) -> bool {
+    let has = |bits: u64| flags.is_some_and(|flags| flags & bits != 0);
+    // Without the page's own flags the entry's bit has to do.
+    let differs = has(DIRTY | WRITEBACK) || (flags.is_none() && is_dirty);
+    entry.is_file_or_shmem() && !has(ANON | SWAP_BACKED) && differs
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //!   entries before ---- nothing there, or a collapsed huge page ----> Gone
 //!        |  \---------- accessed ------------------------------------> Referenced (+ look-around)
 //!        |   \--------- zero page, PFN map --------------------------> Unevictable
+//!        |    \-------- page of a file that must be written ----------> Dirty
 //!     advise ---------- refused ------------------------------------> Unevictable
 //!        |    \-------- no capability, no space, stopped -------------> NotTried
 //!   entries after ----- absent -------------------------------------> Evicted (Gone if unmapped)
@@ -24,8 +25,8 @@ use super::leftover::Leftover;
 use super::observe::{Slots, Tables, any, both, count, indices, resident};
 use super::pageout::{PageTarget, PageoutReport};
 use super::worker::StopFlag;
-use crate::access::{AccessError, AccessSource, Bits512, Grain, TableShape};
-use crate::addr::{AddrRange, PAGE_BYTES, TableNo, covering_spans};
+use crate::access::{AccessError, AccessSource, Bits512, Grain, TableRecord, TableShape};
+use crate::addr::{AddrRange, PAGE_BYTES, TABLE_ENTRIES, TableNo, covering_spans};
 use crate::process::Process;
 use crate::sys::madvise;
 
@@ -41,7 +42,11 @@ enum Before {
     /// No need to touch it.
     Settled(Verdict),
     /// To be advised; so many of its pages are resident.
-    Candidate { nr_resident_pages: u64 },
+    Candidate {
+        nr_resident_pages: u64,
+        /// Its first resident page, and the dirty bit of that page's entry.
+        first: (u64, bool),
+    },
 }
 
 /// The tools of a pass; kept between requests.
@@ -120,9 +125,15 @@ impl Pass {
                         note_young(&tables, &pages[*index], &mut young);
                     }
                 }
-                Before::Candidate { nr_resident_pages } => {
-                    candidates.push((*index, nr_resident_pages));
+                Before::Candidate {
+                    first: (addr, is_dirty),
+                    ..
+                } if self.leftover.is_dirty_file(process, addr, is_dirty) => {
+                    report.results[*index].1 = Verdict::Dirty;
                 }
+                Before::Candidate {
+                    nr_resident_pages, ..
+                } => candidates.push((*index, nr_resident_pages)),
             }
         }
         report
@@ -197,10 +208,7 @@ impl Pass {
             is_swapped |= any(slots.of(&record.swapped));
             is_migrating |= any(slots.of(&record.migrating));
             is_accessed |= any(slots.of(&record.accessed));
-            if let (None, Some(index)) = (first_left, indices(left).next()) {
-                let is_dirty = record.dirty.0[index / 64] >> (index % 64) & 1 != 0;
-                first_left = Some((slots.table.entry_addr(index), is_dirty));
-            }
+            first_left = first_left.or_else(|| first_of(slots, left, record));
         }
         let verdict = match first_left {
             _ if is_accessed => Verdict::Referenced,
@@ -240,28 +248,40 @@ fn range_of(target: &PageTarget) -> AddrRange {
 
 fn judge_before(tables: &Tables, target: &PageTarget) -> Before {
     let mut nr_resident_pages = 0;
+    let mut first = None;
     let (mut is_accessed, mut is_special, mut is_migrating) = (false, false, false);
     for slots in Slots::of_range(range_of(target)) {
         let Some(record) = tables.get(slots.table) else {
             continue;
         };
-        if record.shape == TableShape::Huge && slots.end - slots.first < crate::addr::TABLE_ENTRIES
-        {
+        if record.shape == TableShape::Huge && slots.end - slots.first < TABLE_ENTRIES {
             // The page was collapsed into a huge one, which is another folio.
             return Before::Settled(Verdict::Gone);
         }
-        nr_resident_pages += count(slots.of(&resident(record)));
+        let here = slots.of(&resident(record));
+        nr_resident_pages += count(here);
+        first = first.or_else(|| first_of(slots, here, record));
         is_accessed |= any(slots.of(&record.accessed));
         is_special |= any(slots.of(&record.special));
         is_migrating |= any(slots.of(&record.migrating));
     }
-    match nr_resident_pages {
+    match first {
         _ if is_accessed => Before::Settled(Verdict::Referenced),
-        0 if is_special => Before::Settled(Verdict::Unevictable),
-        0 if is_migrating => Before::Settled(Verdict::Busy),
-        0 => Before::Settled(Verdict::Gone),
-        nr_resident_pages => Before::Candidate { nr_resident_pages },
+        None if is_special => Before::Settled(Verdict::Unevictable),
+        None if is_migrating => Before::Settled(Verdict::Busy),
+        None => Before::Settled(Verdict::Gone),
+        Some(first) => Before::Candidate {
+            nr_resident_pages,
+            first,
+        },
     }
+}
+
+/// Address and dirty bit of the first page of `pages`.
+fn first_of(slots: Slots, pages: Bits512, record: &TableRecord) -> Option<(u64, bool)> {
+    let index = indices(pages).next()?;
+    let is_dirty = record.dirty.0[index / 64] >> (index % 64) & 1 != 0;
+    Some((slots.table.entry_addr(index), is_dirty))
 }
 
 /// Notes the accessed slots of a base page for the look-around; targets come in address order.

@@ -144,7 +144,10 @@ impl Managed {
             }
         }
         self.walk_if_due(now, gauge, &plan, usage_bytes);
-        Tick { wait_ms: plan.wait_ms, standing }
+        Tick {
+            wait_ms: plan.wait_ms,
+            standing,
+        }
     }
 
     fn take_answers(&mut self) {

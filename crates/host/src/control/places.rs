@@ -44,7 +44,7 @@ impl Places {
             self.words.reserve_exact(len - self.words.len());
             self.words.resize(len, 0);
         }
-        self.words[index] = u64::from(space.0) << PAGE_BITS | addr / PAGE_BYTES;
+        self.words[index] = (u64::from(space.0) << PAGE_BITS) | (addr / PAGE_BYTES);
     }
 
     /// The space and address of a folio.

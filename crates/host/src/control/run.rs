@@ -8,6 +8,7 @@
 //! ```
 
 use super::arena::Arena;
+use super::assemble;
 use super::config::{PolicyChoice, RunConfig, Target};
 use super::error::{RunError, io_error};
 use super::gauge::Gauge;
@@ -15,11 +16,11 @@ use super::governor::Marks;
 use super::managed::{Managed, Standing};
 use super::own;
 use super::program::Program;
+use super::relief::Relief;
 use super::report::{Ending, REPORT_VERSION, Report};
 use super::savings::Savings;
 use super::signals::{Signals, Wish};
 use super::usage::UsageMeter;
-use super::{assemble, relief};
 use crate::process::launch::{InheritedSignals, WaitStatus, stop_self};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::time::Instant;
@@ -75,6 +76,7 @@ pub fn run(config: &RunConfig, events: &mut dyn FnMut(Event<'_>)) -> Result<Repo
         marks: Marks::new(config.budget_bytes),
         stats_at_start: arena.kernel_counters(),
         savings: Savings::default(),
+        relief: Relief::default(),
         arena,
         program,
         managed,
@@ -130,6 +132,7 @@ struct Session<'a> {
     started: Instant,
     stats_at_start: crate::cgroup::GroupStats,
     savings: Savings,
+    relief: Relief,
     warnings: Vec<String>,
     last_savings: Option<TimeMs>,
     is_floor_told: bool,
@@ -214,7 +217,10 @@ impl Session<'_> {
             wait_ms = tick.wait_ms;
             standing = tick.standing;
         }
-        if let Some(warning) = relief::give(&mut self.arena, standing, &self.marks, usage) {
+        if let Some(warning) =
+            self.relief
+                .adjust(&mut self.arena, standing, &self.marks, now, usage)
+        {
             self.warn(warning);
         }
         if standing == Standing::NothingEvictable && usage > self.marks.budget {
@@ -265,6 +271,7 @@ impl Session<'_> {
     fn finish(mut self, ending: Ending) -> Report {
         let now = self.now();
         let actuator = self.config.actuator;
+        let actuator_reason = assemble::actuator_reason(self.config, self.arena.gauge());
         let (eviction, walks, generations, source, nr_processes) = match &mut self.managed {
             Some(managed) => {
                 managed.finish();
@@ -298,7 +305,7 @@ impl Session<'_> {
             is_dry_run: self.config.dry_run,
             policy: self.config.policy,
             actuator,
-            actuator_reason: assemble::actuator_reason(self.config, self.arena.gauge()),
+            actuator_reason,
             access: source,
             strata_cpu_percent: strata_cpu_ms as f64 * 100.0 / usage.observed_ms.max(1) as f64,
             usage,

@@ -48,6 +48,7 @@ pub(crate) struct WalkHeader {
     pub(crate) nr_tables: u64,
     pub(crate) nr_refused: u64,
     pub(crate) nr_torn: u64,
+    pub(crate) nr_clean_huge: u64,
     pub(crate) peek_entry: u64,
     pub(crate) peek: [u64; 8],
 }
@@ -83,9 +84,9 @@ struct WalkShared {
     records: [WalkRecord; RECORDS_MAX],
 }
 
-const _: () = assert!(size_of::<WalkHeader>() == 27 * 8);
+const _: () = assert!(size_of::<WalkHeader>() == 28 * 8);
 const _: () = assert!(size_of::<WalkRecord>() == 59 * 8);
-const _: () = assert!(offset_of!(WalkShared, spans) == 27 * 8);
+const _: () = assert!(offset_of!(WalkShared, spans) == 28 * 8);
 
 /// The mapped memory; unmapped on drop.
 #[derive(Debug)]

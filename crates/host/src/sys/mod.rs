@@ -7,6 +7,11 @@ pub(crate) mod bpf;
 pub(crate) mod bpf_shared;
 pub(crate) mod cold;
 pub(crate) mod cpu_clock;
+#[expect(
+    unsafe_code,
+    reason = "timers and signal handlers have no safe wrapper"
+)]
+pub(crate) mod deadline;
 #[expect(unsafe_code, reason = "runs between fork and exec")]
 pub(crate) mod detach;
 pub(crate) mod madvise;
@@ -15,3 +20,4 @@ pub(crate) mod spawn;
 #[expect(unsafe_code, reason = "system calls that no safe wrapper offers")]
 pub(crate) mod swap;
 pub(crate) mod users;
+pub(crate) mod huge_zero;

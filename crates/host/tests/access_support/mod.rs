@@ -3,6 +3,10 @@
 
 #[path = "../../../cli/tests/support/programs.rs"]
 pub(crate) mod programs;
+#[expect(
+    clippy::print_stderr,
+    reason = "the convention for skips is a line on stderr"
+)]
 #[path = "../../../cli/tests/support/skip.rs"]
 pub(crate) mod skip;
 
@@ -167,7 +171,6 @@ pub(crate) fn assert_within_1_percent(seen: &[u64], truth: &[u64]) {
         .iter()
         .filter(|page| truth.binary_search(page).is_err())
         .count();
-    eprintln!("{missing} missing, {spurious} spurious of {}", truth.len());
     assert!(
         missing * 100 <= truth.len(),
         "{missing} of {} missing",

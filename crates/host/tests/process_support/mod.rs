@@ -7,10 +7,15 @@
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
+
+/// Names the compiled guest to a test that runs as somebody who can't compile it.
+const GUEST_VARIABLE: &str = "STRATA_TEST_GUEST";
 
 /// Says why a test can't run here; it then has to return.
 pub(crate) fn skip(test: &str, reason: &str) {
@@ -32,6 +37,9 @@ pub(crate) fn is_root() -> bool {
 pub(crate) fn guest_program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {
+        if let Some(program) = std::env::var_os(GUEST_VARIABLE) {
+            return PathBuf::from(program);
+        }
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/process_guest.c");
         let dir = Path::new(env!("CARGO_TARGET_TMPDIR"));
         let program = dir.join("process_guest");
@@ -122,5 +130,29 @@ pub(crate) fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
     while !done() {
         assert!(start.elapsed() < Duration::from_secs(10), "never: {what}");
         std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Runs the calling test again as user nobody, from a copy of the test binary that it can reach.
+pub(crate) fn again_as_nobody(test: &str) {
+    let dir = tempfile::Builder::new()
+        .prefix("strata-test-")
+        .tempdir()
+        .unwrap();
+    let exe = dir.path().join("as-nobody");
+    std::fs::copy(std::env::current_exe().unwrap(), &exe).unwrap();
+    let guest = dir.path().join("guest");
+    std::fs::copy(guest_program(), &guest).unwrap();
+    std::fs::set_permissions(dir.path(), PermissionsExt::from_mode(0o755)).unwrap();
+    let mut command = Command::new(&exe);
+    command
+        .args(["--exact", test])
+        .current_dir("/")
+        .env_remove("STRATA_SKIP_LOG")
+        .env(GUEST_VARIABLE, &guest)
+        .uid(65534);
+    match command.output() {
+        Ok(output) => assert!(output.status.success(), "{output:?}"),
+        Err(error) => skip(test, &format!("can't run as nobody: {error}")),
     }
 }

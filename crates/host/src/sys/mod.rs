@@ -14,10 +14,10 @@ pub(crate) mod cpu_clock;
 pub(crate) mod deadline;
 #[expect(unsafe_code, reason = "runs between fork and exec")]
 pub(crate) mod detach;
+pub(crate) mod huge_zero;
 pub(crate) mod madvise;
 pub(crate) mod process;
 pub(crate) mod spawn;
 #[expect(unsafe_code, reason = "system calls that no safe wrapper offers")]
 pub(crate) mod swap;
 pub(crate) mod users;
-pub(crate) mod huge_zero;

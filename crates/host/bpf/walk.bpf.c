@@ -18,7 +18,8 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
 #define MAX_STEPS (1 << 20)
 #define STEPS_A_CLOCK_READ 32
-#define MAX_TORN_RETRIES 4
+/* Far more often than links change within the microseconds this takes. */
+#define MAX_TORN_RETRIES 64
 
 struct walk_shared shared SEC(".bss.shared");
 
@@ -231,6 +232,7 @@ static long step(u32 index, void *ctx)
 {
 	u64 table_no = shared.h.cursor, at, link, table;
 	struct walk_record *rec;
+	long is_unreadable;
 
 	if (shared.h.nr_records >= MAX_RECORDS) {
 		shared.h.status = WALK_MORE;
@@ -295,13 +297,14 @@ static long step(u32 index, void *ctx)
 		shared.h.cursor = table_no + 1;
 		return 0;
 	}
-	if (bpf_probe_read_kernel(run.entries, sizeof(run.entries), (void *)table)) {
+	is_unreadable = bpf_probe_read_kernel(run.entries, sizeof(run.entries), (void *)table);
+	if (!is_same_link(at, link) || !is_same_link(run.cached_link_at, run.cached_link))
+		goto torn;
+	if (is_unreadable) {
 		shared.h.nr_refused++;
 		shared.h.cursor = table_no + 1;
 		return 0;
 	}
-	if (!is_same_link(at, link) || !is_same_link(run.cached_link_at, run.cached_link))
-		goto torn;
 	run.torn_retries = 0;
 	shared.h.nr_tables++;
 	rec = &shared.records[shared.h.nr_records & (MAX_RECORDS - 1)];

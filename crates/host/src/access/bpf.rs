@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use super::locate::{self, Geometry};
 use super::{
     AccessError, AccessSource, Bits512, ClearIntent, Grain, SourceInfo, TableRecord, TableShape,
-    WalkCost, clear, smaps_text,
+    WalkCost, clear, probe, smaps_text,
 };
 use crate::addr::{AddrRange, TABLE_ENTRIES, TableNo, TableSpan};
 use crate::process::{Process, VmFlags};
@@ -80,11 +80,18 @@ impl BpfSource {
                 remedy: "use the smaps source".to_owned(),
             });
         }
+        if !probe::has_bpf_capabilities() {
+            return Err(AccessError::Unavailable {
+                source_name: NAME,
+                why: "CAP_BPF and CAP_PERFMON are missing".to_owned(),
+                remedy: "run as root, or use the smaps source".to_owned(),
+            });
+        }
         let (walk, mut memory) = bpf::load_walk().map_err(|error| AccessError::Unavailable {
             source_name: NAME,
             why: format!("the walk program does not load: {error}"),
-            remedy: "run as root (CAP_BPF and CAP_PERFMON) on Linux 6.1 or newer with \
-                     CONFIG_DEBUG_INFO_BTF, or use the smaps source"
+            remedy: "boot Linux 6.1 or newer with CONFIG_DEBUG_INFO_BTF and no confidentiality \
+                     lockdown, or use the smaps source"
                 .to_owned(),
         })?;
         let geometry = locate::locate(&walk, &mut memory)?;

@@ -19,10 +19,15 @@ enum walk_status {
 	WALK_MOVED = 3,  /* the task left its address space meanwhile: records are void */
 };
 
-/* walk_record.kind */
+/* walk_record.kind: 0 for a table of pages, else one huge page, whose bitmaps are not filled. */
 enum walk_kind {
-	KIND_PAGES = 0,
-	KIND_HUGE = 1, /* the first word of each bitmap stands for all eight */
+	KIND_HUGE = 1,
+	HUGE_PRESENT = 2,
+	HUGE_ACCESSED = 4,
+	HUGE_DIRTY = 8,
+	HUGE_SPECIAL = 16,
+	HUGE_PROTNONE = 32,
+	HUGE_MIGRATING = 64,
 };
 
 /* Tables [first, end): an address divided by 2 MiB. */

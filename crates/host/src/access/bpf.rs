@@ -19,8 +19,9 @@ use crate::addr::{AddrRange, TABLE_ENTRIES, TableNo, TableSpan};
 use crate::process::{Process, VmFlags};
 use crate::sys::bpf::{self, Attached, IterProgram, Target};
 use crate::sys::bpf_shared::{
-    KIND_HUGE, SPANS_MAX, STATUS_DONE, STATUS_MORE, STATUS_MOVED, SharedMemory, WalkHeader,
-    WalkRecord, WalkSpan,
+    HUGE_ACCESSED, HUGE_DIRTY, HUGE_MIGRATING, HUGE_PRESENT, HUGE_PROTNONE, HUGE_SPECIAL,
+    KIND_HUGE, RecordHead, SPANS_MAX, STATUS_DONE, STATUS_MORE, STATUS_MOVED, SharedMemory,
+    WalkHeader, WalkRecord, WalkSpan,
 };
 use crate::sys::huge_zero::HugeZeroMapping;
 
@@ -201,15 +202,13 @@ impl BpfSource {
     /// another when nobody uses it, so what is found holds for one walk, whose target uses it.
     fn find_huge_zero(&mut self) -> HugeZero {
         match self.walk_huge_zero() {
-            Ok(Some(record)) if record.kind == KIND_HUGE => {
-                HugeZero::At(record.leaf & HUGE_ADDRESS)
-            }
+            Ok(Some(head)) if head.kind & KIND_HUGE != 0 => HugeZero::At(head.leaf & HUGE_ADDRESS),
             // Without transparent huge pages nobody has one.
             _ => HugeZero::Absent,
         }
     }
 
-    fn walk_huge_zero(&mut self) -> io::Result<Option<WalkRecord>> {
+    fn walk_huge_zero(&mut self) -> io::Result<Option<RecordHead>> {
         let mapping = HugeZeroMapping::new()?;
         let table = TableNo::containing(mapping.address());
         let span = WalkSpan {
@@ -226,7 +225,7 @@ impl BpfSource {
         let me = rustix::thread::gettid().as_raw_nonzero().get();
         self.walk.attach(Target::Thread(me))?.run()?;
         let has_record = self.memory.header().nr_records > 0;
-        Ok(has_record.then(|| self.memory.record(0)))
+        Ok(has_record.then(|| self.memory.record_head(0)))
     }
 
     /// Whether memory was added (hotplug) since we looked; takes note of it.
@@ -294,9 +293,13 @@ impl AccessSource for BpfSource {
                 cost.nr_tables += end.nr_tables;
                 cost.nr_entries += end.nr_tables * TABLE_ENTRIES as u64;
                 for index in 0..end.nr_records as usize {
-                    let raw = self.memory.record(index);
-                    cost.nr_entries += u64::from(raw.kind == KIND_HUGE);
-                    visit(&to_record(&raw, run.huge_zero));
+                    let head = self.memory.record_head(index);
+                    if head.kind == 0 {
+                        visit(&pages_record(&self.memory.record(index)));
+                    } else {
+                        cost.nr_entries += 1;
+                        visit(&huge_record(head, run.huge_zero));
+                    }
                 }
                 if end.status == STATUS_DONE {
                     break;
@@ -380,30 +383,37 @@ fn words(record: &[u8; VMA_RECORD_BYTES]) -> [u64; 3] {
     words
 }
 
-fn to_record(raw: &WalkRecord, huge_zero: HugeZero) -> TableRecord {
-    let shape = match raw.kind {
-        KIND_HUGE => TableShape::Huge,
-        _ => TableShape::Pages,
-    };
-    let bits = |words: [u64; 8]| match shape {
-        TableShape::Huge => Bits512([words[0]; 8]),
-        TableShape::Pages => Bits512(words),
-    };
-    if shape == TableShape::Huge && huge_zero == HugeZero::At(raw.leaf & HUGE_ADDRESS) {
-        return TableRecord {
-            special: Bits512([u64::MAX; 8]),
-            ..TableRecord::empty(TableNo(raw.table), shape)
-        };
-    }
+fn pages_record(raw: &WalkRecord) -> TableRecord {
     TableRecord {
-        table: TableNo(raw.table),
-        shape,
-        present: bits(raw.present),
-        accessed: bits(raw.accessed),
-        dirty: bits(raw.dirty),
-        swapped: bits(raw.swapped),
-        special: bits(raw.special),
-        protnone: bits(raw.protnone),
-        migrating: bits(raw.migrating),
+        table: TableNo(raw.head.table),
+        shape: TableShape::Pages,
+        present: Bits512(raw.present),
+        accessed: Bits512(raw.accessed),
+        dirty: Bits512(raw.dirty),
+        swapped: Bits512(raw.swapped),
+        special: Bits512(raw.special),
+        protnone: Bits512(raw.protnone),
+        migrating: Bits512(raw.migrating),
+    }
+}
+
+fn huge_record(head: RecordHead, huge_zero: HugeZero) -> TableRecord {
+    let is_zero = huge_zero == HugeZero::At(head.leaf & HUGE_ADDRESS);
+    let kind = match head.kind & HUGE_PRESENT != 0 && is_zero {
+        true => KIND_HUGE | HUGE_SPECIAL,
+        false => head.kind,
+    };
+    let all_if = |bit: u64| Bits512([if kind & bit != 0 { u64::MAX } else { 0 }; 8]);
+    TableRecord {
+        table: TableNo(head.table),
+        shape: TableShape::Huge,
+        present: all_if(HUGE_PRESENT),
+        accessed: all_if(HUGE_ACCESSED),
+        dirty: all_if(HUGE_DIRTY),
+        // Linux swaps out nothing larger than a page without splitting its entry.
+        swapped: Bits512::default(),
+        special: all_if(HUGE_SPECIAL),
+        protnone: all_if(HUGE_PROTNONE),
+        migrating: all_if(HUGE_MIGRATING),
     }
 }

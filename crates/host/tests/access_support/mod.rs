@@ -3,10 +3,6 @@
 
 #[path = "../../../cli/tests/support/programs.rs"]
 pub(crate) mod programs;
-#[expect(
-    clippy::print_stderr,
-    reason = "the convention for skips is a line on stderr"
-)]
 #[path = "../../../cli/tests/support/skip.rs"]
 pub(crate) mod skip;
 

@@ -2,29 +2,39 @@
 # `make bench`: runs the benchmarks and writes docs/benchmarks/NAME.md for each: date, machine,
 # command, output.
 #   bench.sh [NAME...]        all when none is named
-# A benchmark is an example called bench_* of a crate, built in release mode; it says at its top what
-# it measures and prints Markdown.
+# A benchmark is a script of scripts/bench/ or an example of a crate; it says at its top what it
+# measures, and prints Markdown or plain tables.
 source "$(dirname "$0")/lib.sh"
-scripts/setup.sh
-mkdir -p docs/benchmarks
-cpu=$(sed -n 's/^model name\s*: //p' /proc/cpuinfo | head -n 1)
-machine="$cpu, $(nproc) cores, $(awk '/MemTotal/ {printf "%.0f GiB", $2 / 1048576}' /proc/meminfo), kernel $(uname -r)"
-failed=0
-for source in crates/*/examples/bench_*.rs; do
-    [ -e "$source" ] || fail "no benchmarks in this checkout"
-    example=$(basename "$source" .rs)
-    name=${example#bench_}
-    [ $# = 0 ] || [[ " $* " = *" $name "* ]] || continue
-    package=$(sed -n 's/^name = "\(.*\)"/\1/p' "${source%/examples/*}/Cargo.toml" | head -n 1)
+
+benchmarks=(walk_cost budget integrity idle no_pressure)
+
+describe() { # the first comment of a source, as a paragraph
+    sed -nE '1{/^#!/d}; s,^(//!|#) ?,,p; /^(\/\/!|#)/!q' "$1" | sed '/^```/,/^```/d; /^$/q'
+}
+
+run_one() {
+    local name=$1 source command output
+    source=$(compgen -G "crates/*/examples/$name.rs" || compgen -G "scripts/bench/$name.sh") ||
+        { say "no benchmark called $name"; return 1; }
     say "$name"
-    cargo build --release --quiet -p "$package" --example "$example"
-    if output=$("$target_dir/release/examples/$example"); then
-        printf '# %s\n\n%s, commit %s; %s.\n\n    make bench NAME=%s\n\n%s\n' "$name" "$(date -u +%Y-%m-%d)" \
-            "$(git rev-parse --short HEAD 2>/dev/null || echo unknown)" "$machine" "$name" "$output" |
-            tee "docs/benchmarks/$name.md"
-    else
-        say "$name failed"
-        failed=1
-    fi
-done
+    case $source in
+    *.sh) command=("$source") ;;
+    *) command=(cargo run --release --quiet -p "$(sed -n 's/^name = "\(.*\)"/\1/p' "${source%/examples/*}/Cargo.toml" | head -n 1)" --example "$name") ;;
+    esac
+    output=$("${command[@]}") || { say "$name failed"; return 1; }
+    case $output in *'|---'*) ;; *) output=$(sed 's/^/    /' <<<"$output") ;; esac
+    printf '# %s\n\n%s\n\n%s, commit %s; %s.\n\n    make bench NAME=%s\n\n%s\n' "$name" "$(describe "$source")" \
+        "$(date -u +%Y-%m-%d)" "$(git rev-parse --short HEAD 2>/dev/null || echo unknown)" "$machine" "$name" \
+        "$output" >"docs/benchmarks/$name.md"
+    cat "docs/benchmarks/$name.md"
+}
+
+scripts/setup.sh
+cargo build --release --quiet -p strata
+mkdir -p docs/benchmarks
+machine="$(sed -n 's/^model name\s*: //p' /proc/cpuinfo | head -n 1), $(nproc) cores, $(
+    awk '/MemTotal/ {printf "%.0f GiB", $2 / 1048576}' /proc/meminfo), kernel $(uname -r)"
+[ $# -gt 0 ] || set -- "${benchmarks[@]}"
+failed=0
+for name in "$@"; do run_one "$name" || failed=1; done
 exit $failed

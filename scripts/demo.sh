@@ -155,7 +155,7 @@ for _ in 1 2 3; do
     awk '/^VmRSS/ {rss = $2} /^VmSwap/ {swap = $2} END {
         printf "\nRedis holds %d MiB in memory, %d MiB are swapped out. Its generations:\n", rss / 1024, swap / 1024
     }' "/proc/$pid/status"
-    "$strata" lru-gen --pid "$pid" --once || true
+    "$strata" lru-gen --pid "$pid" --once 2>"$work/err" || cat "$work/err"
 done
 wait $loading
 echo

@@ -52,15 +52,16 @@ apt_install() {
     apt_update && without_services as_root "${command[@]}" >/dev/null
 }
 
-# Builds every test binary and prints a line `SOURCE BINARY` for each.
+# Builds every test binary (those that can be, if some can not) and prints a line `SOURCE BINARY` for each.
 test_binaries() {
-    cargo test --workspace --all-targets --no-run --quiet --message-format=json-render-diagnostics |
+    cargo test --workspace --all-targets --no-run --no-fail-fast --quiet --message-format=json-render-diagnostics |
         sed -n 's/.*"src_path":"\([^"]*\)".*"overflow_checks":[a-z]*,"test":true}.*"executable":"\([^"]*\)".*/\1 \2/p' |
         sort -u
 }
 
-# Those lines that name (with -v: that do not name) the source of a live test.
-is_live() { grep "$@" -E '/(live_[^/ ]*|[^/ ]*_live)\.rs( |$)'; }
+# Those lines that name (with -v: that do not name) the source of a live test: every integration test
+# of the host crate, and live_* of the binary.
+is_live() { grep "$@" -E 'crates/host/tests/[^/ ]*\.rs( |$)|/live_[^/ ]*\.rs( |$)'; }
 
 # The directory of the package that a source file belongs to.
 package_of() { sed -E 's,/(src|tests|examples)/.*,,' <<<"$1"; }

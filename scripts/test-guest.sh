@@ -20,7 +20,8 @@ finish() {
     exit
 }
 
-binaries=$(test_binaries | is_live) || { echo "no live tests were built"; failed=1; finish; }
+test_binaries >"$log/binaries" || echo "some tests do not compile"
+binaries=$(is_live <"$log/binaries") || { echo "no live tests were built"; failed=1; finish; }
 # The workloads are compiled here once and not in every guest.
 for source in tests/programs/*.c; do scripts/program.sh "$(basename "$source" .c)" >/dev/null; done
 

@@ -24,7 +24,8 @@ struct Lines(String);
 
 impl Lines {
     fn add(&mut self, label: &str, text: impl Display) {
-        self.0.push_str(&format!("  {label:<LABEL_COLUMNS$}{text}\n"));
+        self.0
+            .push_str(&format!("  {label:<LABEL_COLUMNS$}{text}\n"));
     }
 }
 
@@ -80,14 +81,22 @@ pub(crate) fn report(report: &Report) -> String {
 fn headline(report: &Report) -> String {
     let ending = match report.ending {
         Ending::Exited { code } => format!("exited with status {code}"),
-        Ending::Signaled { is_oom_kill: true, .. } => {
-            "was killed by the kernel: out of memory".to_owned()
-        }
+        Ending::Signaled {
+            is_oom_kill: true, ..
+        } => "was killed by the kernel: out of memory".to_owned(),
         Ending::Signaled { signal, .. } => format!("was ended by signal {signal}"),
         Ending::Detached => "goes on without Strata".to_owned(),
     };
-    let dry = if report.is_dry_run { " (dry run: nothing was changed)" } else { "" };
-    format!("{} {ending} after {}{dry}", report.target, seconds(report.elapsed_ms))
+    let dry = if report.is_dry_run {
+        " (dry run: nothing was changed)"
+    } else {
+        ""
+    };
+    format!(
+        "{} {ending} after {}{dry}",
+        report.target,
+        seconds(report.elapsed_ms)
+    )
 }
 
 fn generations(lines: &mut Lines, generations: &[GenerationReport]) {
@@ -124,7 +133,13 @@ fn evictions(lines: &mut Lines, report: &Report) {
             count(eviction.nr_tried_pages)
         ),
     );
-    lines.add("", format_args!("{} by the kernel's choice", pages(eviction.nr_kernel_chosen_pages)));
+    lines.add(
+        "",
+        format_args!(
+            "{} by the kernel's choice",
+            pages(eviction.nr_kernel_chosen_pages)
+        ),
+    );
     if eviction.reclaim_asked_bytes > 0 {
         lines.add(
             "",
@@ -150,7 +165,10 @@ fn evictions(lines: &mut Lines, report: &Report) {
     if eviction.nr_thrashing > 0 {
         lines.add(
             "thrashing",
-            format_args!("{} times nothing old enough was left", count(eviction.nr_thrashing)),
+            format_args!(
+                "{} times nothing old enough was left",
+                count(eviction.nr_thrashing)
+            ),
         );
     }
 }
@@ -179,11 +197,16 @@ fn not_evicted(eviction: &EvictionReport) -> String {
 
 fn kernel(lines: &mut Lines, report: &Report) {
     let kernel = &report.kernel;
-    let faults = kernel.nr_major_faults.map_or_else(|| "unknown".to_owned(), count);
+    let faults = kernel
+        .nr_major_faults
+        .map_or_else(|| "unknown".to_owned(), count);
     lines.add("major faults", faults);
     let costs = [
         (kernel.scanned_per_freed_page, "pages scanned by the kernel"),
-        (report.walks.entries_per_freed_page, "entries visited by walks"),
+        (
+            report.walks.entries_per_freed_page,
+            "entries visited by walks",
+        ),
     ];
     let told: Vec<String> = costs
         .iter()
@@ -246,7 +269,11 @@ fn percent(part: u64, whole: u64) -> String {
 
 /// A count of pages, with the memory they are.
 fn pages(nr_pages: u64) -> String {
-    format!("{} pages ({})", count(nr_pages), Bytes(nr_pages.saturating_mul(PAGE_BYTES)))
+    format!(
+        "{} pages ({})",
+        count(nr_pages),
+        Bytes(nr_pages.saturating_mul(PAGE_BYTES))
+    )
 }
 
 /// A count with its thousands apart.

@@ -210,7 +210,7 @@ fn scripts_can_be_run_and_parse() {
             .status()
             .expect("bash")
             .success();
-        let is_library = path == Path::new("scripts/lib.sh");
+        let is_library = path.ends_with("lib.sh");
         if !parses || !(is_library || mode.is_ok_and(|bits| bits & 0o111 != 0)) {
             bad.push(path.display().to_string());
         }

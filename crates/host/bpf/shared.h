@@ -19,10 +19,15 @@ enum walk_status {
 	WALK_MOVED = 3,  /* the task left its address space meanwhile: records are void */
 };
 
-/* walk_record.kind */
+/* walk_record.kind: 0 for a table of pages, else one huge page, whose bitmaps are not filled. */
 enum walk_kind {
-	KIND_PAGES = 0,
 	KIND_HUGE = 1,
+	HUGE_PRESENT = 2,
+	HUGE_ACCESSED = 4,
+	HUGE_DIRTY = 8,
+	HUGE_SPECIAL = 16,
+	HUGE_PROTNONE = 32,
+	HUGE_MIGRATING = 64,
 };
 
 /* Tables [first, end): an address divided by 2 MiB. */
@@ -67,6 +72,7 @@ struct walk_header {
 	u64 nr_tables;     /* last-level tables copied */
 	u64 nr_refused;    /* entries that lead outside memory, or tables that could not be read */
 	u64 nr_torn;       /* tables unlinked while they were copied */
+	u64 nr_clean_huge; /* huge pages neither writable nor dirty: may be the zero page */
 	u64 peek_entry;    /* top-level entry over peek_addr */
 	u64 peek[8];
 };
@@ -84,7 +90,7 @@ struct vma_record {
 	u64 flags;
 };
 
-_Static_assert(sizeof(struct walk_header) == 27 * 8, "as in bpf_shared.rs");
+_Static_assert(sizeof(struct walk_header) == 28 * 8, "as in bpf_shared.rs");
 _Static_assert(sizeof(struct walk_record) == 59 * 8, "as in bpf_shared.rs");
 
 #endif

@@ -16,9 +16,16 @@
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
+/* Entries are passed over by cache lines where they are empty. */
+#define LINE_BYTES 64
+#define ENTRIES_A_LINE 8
+#define LINE_SHIFT 3
+#define ANY_OF_8(e) ((e)[0] | (e)[1] | (e)[2] | (e)[3] | (e)[4] | (e)[5] | (e)[6] | (e)[7])
+
 #define MAX_STEPS (1 << 20)
 #define STEPS_A_CLOCK_READ 32
-#define MAX_TORN_RETRIES 4
+/* Far more often than links change within the microseconds this takes. */
+#define MAX_TORN_RETRIES 64
 
 struct walk_shared shared SEC(".bss.shared");
 
@@ -31,6 +38,7 @@ static struct {
 	u64 cached_table;   /* the middle table, or 0 if a 1 GiB page stands there */
 	u64 is_middle_copied;
 	u64 torn_retries;
+	u64 group[ENTRIES_A_LINE];
 	u64 middle[TABLE_ENTRIES];
 	u64 entries[TABLE_ENTRIES];
 } run;
@@ -69,6 +77,12 @@ static __always_inline void skip(u64 table_no, int shift)
 	shared.h.cursor = ((table_no >> bits) + 1) << bits;
 }
 
+/* Whether a link still leads where it did; hardware may have marked it accessed meanwhile. */
+static __always_inline int is_same_link(u64 at, u64 link)
+{
+	return !((read_entry(at) ^ link) & ~ENTRY_NOISE);
+}
+
 /*
  * Finds the middle table for the 1 GiB that `table_no` lies in. Returns 0 and moves the cursor past
  * what is absent, if so.
@@ -93,10 +107,18 @@ static __always_inline int find_middle(u64 table_no)
 		skip(table_no, SHIFT_P4D);
 		return 0;
 	}
+	/* One cache line at a time, so that a vast hole is passed quickly. */
 	at = entry_at(table, addr, SHIFT_PUD);
-	link = read_entry(at);
-	if (!(link & ENTRY_PRESENT)) {
+	if (bpf_probe_read_kernel(run.group, sizeof(run.group), (void *)(at & ~(u64)(LINE_BYTES - 1)))) {
 		skip(table_no, SHIFT_PUD);
+		return 0;
+	}
+	link = run.group[(at / 8) & (ENTRIES_A_LINE - 1)];
+	if (!(link & ENTRY_PRESENT)) {
+		if (ANY_OF_8(run.group))
+			skip(table_no, SHIFT_PUD);
+		else
+			skip(table_no, SHIFT_PUD + LINE_SHIFT);
 		return 0;
 	}
 	table = 0;
@@ -110,19 +132,14 @@ static __always_inline int find_middle(u64 table_no)
 		/* Only a longer stretch is worth a copy, which lets empty entries be skipped fast. */
 		if (shared.h.span_end - table_no >= 16)
 			run.is_middle_copied =
-				!bpf_probe_read_kernel(run.middle, sizeof(run.middle), (void *)table);
+				!bpf_probe_read_kernel(run.middle, sizeof(run.middle), (void *)table) &&
+				is_same_link(at, link);
 	}
 	run.cached_table = table;
 	run.cached_link_at = at;
 	run.cached_link = link;
 	run.cached_no = table_no >> (SHIFT_PUD - SHIFT_PMD);
 	return 1;
-}
-
-/* Whether a link still leads where it did; hardware may have marked it accessed meanwhile. */
-static __always_inline int is_same_link(u64 at, u64 link)
-{
-	return !((read_entry(at) ^ link) & ~ENTRY_NOISE);
 }
 
 /* Ends a step: clang would else load all 64 entries first, onto a stack that is too small. */
@@ -201,29 +218,29 @@ out:
 	return 0;
 }
 
-/* One huge page: every bitmap is all ones or all zeroes. */
 static __always_inline void record_huge(u64 table_no, u64 leaf, int is_gigantic)
 {
 	struct walk_record *rec = &shared.records[shared.h.nr_records & (MAX_RECORDS - 1)];
-	/* A huge page being split is for a moment neither present nor gone, but stays large. */
-	int is_protnone = !(leaf & ENTRY_PRESENT) && (leaf & ENTRY_PROTNONE);
-	int is_away = !(leaf & (ENTRY_PRESENT | ENTRY_PROTNONE | ENTRY_LARGE));
-	int is_special = !is_away && !is_protnone && (is_gigantic || (leaf & ENTRY_SPECIAL));
-	u64 present = is_away || is_protnone || is_special ? 0 : ~0ULL;
-	u64 accessed = leaf & ENTRY_ACCESSED ? present : 0;
-	u64 dirty = leaf & ENTRY_DIRTY ? present : 0;
+	u64 kind = KIND_HUGE;
 
-	for (int w = 0; w < TABLE_WORDS; w++) {
-		rec->present[w] = present;
-		rec->accessed[w] = accessed;
-		rec->dirty[w] = dirty;
-		rec->swapped[w] = 0;
-		rec->special[w] = is_special ? ~0ULL : 0;
-		rec->protnone[w] = is_protnone ? ~0ULL : 0;
-		rec->migrating[w] = is_away ? ~0ULL : 0;
+	/* A huge page being split is for a moment neither present nor gone, but stays large. */
+	if (!(leaf & (ENTRY_PRESENT | ENTRY_PROTNONE | ENTRY_LARGE))) {
+		kind |= HUGE_MIGRATING;
+	} else if (!(leaf & ENTRY_PRESENT) && (leaf & ENTRY_PROTNONE)) {
+		kind |= HUGE_PROTNONE;
+	} else if (is_gigantic || (leaf & ENTRY_SPECIAL)) {
+		kind |= HUGE_SPECIAL;
+	} else {
+		kind |= HUGE_PRESENT;
+		if (leaf & ENTRY_ACCESSED)
+			kind |= HUGE_ACCESSED;
+		if (leaf & ENTRY_DIRTY)
+			kind |= HUGE_DIRTY;
+		if (!(leaf & (ENTRY_WRITABLE | ENTRY_DIRTY)))
+			shared.h.nr_clean_huge++;
 	}
 	rec->table = table_no;
-	rec->kind = KIND_HUGE;
+	rec->kind = kind;
 	rec->leaf = leaf;
 	shared.h.nr_records++;
 }
@@ -233,6 +250,7 @@ static long step(u32 index, void *ctx)
 {
 	u64 table_no = shared.h.cursor, at, link, table;
 	struct walk_record *rec;
+	long is_unreadable;
 
 	if (shared.h.nr_records >= MAX_RECORDS) {
 		shared.h.status = WALK_MORE;
@@ -266,15 +284,20 @@ static long step(u32 index, void *ctx)
 	}
 	if (run.is_middle_copied) {
 		u32 i = table_no & (TABLE_ENTRIES - 1);
+		u64 *line = &run.middle[i & (TABLE_ENTRIES - ENTRIES_A_LINE)];
 
-		if (!(i & 7) && !(run.middle[i & 504] | run.middle[(i & 504) + 1] |
-				  run.middle[(i & 504) + 2] | run.middle[(i & 504) + 3] |
-				  run.middle[(i & 504) + 4] | run.middle[(i & 504) + 5] |
-				  run.middle[(i & 504) + 6] | run.middle[(i & 504) + 7])) {
-			shared.h.cursor = table_no + 8;
+		if (!(i & (ENTRIES_A_LINE - 1)) && !ANY_OF_8(line)) {
+			shared.h.cursor = table_no + ENTRIES_A_LINE;
 			return 0;
 		}
-		if (!run.middle[i]) {
+		link = run.middle[i];
+		if (!(link & ~ENTRY_NOISE)) {
+			shared.h.cursor = table_no + 1;
+			return 0;
+		}
+		/* A huge page leads nowhere, so that the copy is all there is to know. */
+		if ((link & ENTRY_LARGE) || !(link & ENTRY_PRESENT)) {
+			record_huge(table_no, link, 0);
 			shared.h.cursor = table_no + 1;
 			return 0;
 		}
@@ -297,13 +320,14 @@ static long step(u32 index, void *ctx)
 		shared.h.cursor = table_no + 1;
 		return 0;
 	}
-	if (bpf_probe_read_kernel(run.entries, sizeof(run.entries), (void *)table)) {
+	is_unreadable = bpf_probe_read_kernel(run.entries, sizeof(run.entries), (void *)table);
+	if (!is_same_link(at, link) || !is_same_link(run.cached_link_at, run.cached_link))
+		goto torn;
+	if (is_unreadable) {
 		shared.h.nr_refused++;
 		shared.h.cursor = table_no + 1;
 		return 0;
 	}
-	if (!is_same_link(at, link) || !is_same_link(run.cached_link_at, run.cached_link))
-		goto torn;
 	run.torn_retries = 0;
 	shared.h.nr_tables++;
 	rec = &shared.records[shared.h.nr_records & (MAX_RECORDS - 1)];
@@ -311,7 +335,7 @@ static long step(u32 index, void *ctx)
 	bpf_loop(TABLE_WORDS, classify_word, 0, 0);
 	if (rec->leaf) {
 		rec->table = table_no;
-		rec->kind = KIND_PAGES;
+		rec->kind = 0;
 		rec->leaf = 0;
 		shared.h.nr_records++;
 	}

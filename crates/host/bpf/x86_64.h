@@ -8,6 +8,7 @@
 #define STRATA_X86_64_H
 
 #define BIT_PRESENT 0
+#define BIT_WRITABLE 1
 #define BIT_ACCESSED 5
 #define BIT_DIRTY 6
 #define BIT_LARGE 7     /* a page here and not a table [PSE] */
@@ -15,6 +16,7 @@
 #define BIT_SPECIAL 9   /* no ordinary page behind it [SPECIAL] */
 
 #define ENTRY_PRESENT (1ULL << BIT_PRESENT)
+#define ENTRY_WRITABLE (1ULL << BIT_WRITABLE)
 #define ENTRY_ACCESSED (1ULL << BIT_ACCESSED)
 #define ENTRY_DIRTY (1ULL << BIT_DIRTY)
 #define ENTRY_LARGE (1ULL << BIT_LARGE)

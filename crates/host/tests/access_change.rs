@@ -187,6 +187,27 @@ fn two_sources_work_at_once() {
 }
 
 #[test]
+fn a_source_takes_little_memory() {
+    let resident_kib = || {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap();
+        let line = status.lines().find(|line| line.starts_with("VmRSS:"));
+        line.unwrap()
+            .split_whitespace()
+            .nth(1)
+            .unwrap()
+            .parse::<u64>()
+            .unwrap()
+    };
+    // What the first leaves behind once and for all (code, the allocator's reserve) is not counted.
+    let first = open_bpf!();
+    let before = resident_kib();
+    let sources: Vec<_> = [open_bpf!(), open_bpf!(), open_bpf!(), open_bpf!()].into();
+    let each_kib = resident_kib().saturating_sub(before) / 4;
+    assert!(each_kib <= 2048, "{each_kib} KiB");
+    drop((first, sources));
+}
+
+#[test]
 fn the_cpu_clock_tells_who_has_run() {
     let mut touch = Touch::start(["--size", "4M"]);
     let process = process_of(&touch);

@@ -1,5 +1,7 @@
 //! Groups on the machine we run on, whichever version it mounts.
 
+#[path = "support/guard.rs"]
+mod guard;
 mod support;
 
 use std::fs;
@@ -9,6 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use guard::Guard;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use strata_host::cgroup::{
     BudgetGroup, CgroupError, Manager, Offered, ReclaimError, Version, backstop_bytes,
@@ -18,13 +21,14 @@ use strata_host::keeper::Journal;
 use strata_host::swap::{SwapDevice, SwapSpec, free_swap_bytes};
 use support::{Hog, MIB, fresh_id};
 
-fn make(what: &str) -> BudgetGroup {
-    BudgetGroup::create(&fresh_id(what), Manager::ByHand, &Journal::none()).expect("a group")
+fn make(what: &str) -> Guard<BudgetGroup> {
+    let made = BudgetGroup::create(&fresh_id(what), Manager::ByHand, &Journal::none());
+    Guard(made.expect("a group"))
 }
 
-fn zram(size: &str) -> Option<SwapDevice> {
+fn zram(size: &str) -> Option<Guard<SwapDevice>> {
     let spec: SwapSpec = format!("zram:{size}").parse().expect("a spec");
-    SwapDevice::create(&spec, &Journal::none()).ok()
+    SwapDevice::create(&spec, &Journal::none()).ok().map(Guard)
 }
 
 fn is_readable(fd: &impl AsFd, wait_ms: i64) -> bool {
@@ -124,17 +128,23 @@ fn reclaim_frees_what_was_asked_and_the_data_survives() {
     group.set_budget_bytes(budget).expect("set");
     let limit = group.limit_bytes().expect("read").expect("limited");
     assert!(limit >= before, "usage is not cut into");
-    let freed = group.reclaim(20 * MIB).expect("reclaimed");
-    assert!(freed >= 18 * MIB, "{freed}");
+    let mut freed = 0;
+    // On a busy machine a call may run out of time before it has all.
+    support::eventually("20 MiB are freed", || {
+        freed += group.reclaim(20 * MIB - freed).unwrap_or(0);
+        freed >= 18 * MIB
+    });
+    assert!(freed <= 25 * MIB && freed <= before - group.usage_bytes().expect("read") + MIB);
     assert_eq!(group.limit_bytes().expect("read"), Some(limit), "undone");
     assert!(swap.used_bytes().expect("read") >= 15 * MIB);
     let zram = swap.zram_stats().expect("read").expect("zram");
     assert!(zram.memory_bytes > 0 && zram.memory_bytes < zram.original_bytes);
     assert!(swap.memory_bytes().expect("read") > 0);
 
-    while group.usage_bytes().expect("read") > budget {
-        group.reclaim(4 * MIB).expect("reclaimed");
-    }
+    support::eventually("it is within its budget", || {
+        let _ = group.reclaim(4 * MIB);
+        group.usage_bytes().expect("read") <= budget
+    });
     assert_eq!(
         group.settle_limit().expect("settled"),
         backstop_bytes(budget)
@@ -196,7 +206,9 @@ fn a_dip_stays_within_one_step_of_the_budget_and_is_always_undone() {
         Version::V1 => {
             let floor = budget - dip_step_bytes(budget);
             assert!(lowest >= floor, "{lowest} < {floor}");
-            while group.reclaim(50 * MIB).is_ok() {}
+            support::eventually("it is at its floor", || {
+                matches!(group.reclaim(50 * MIB), Err(ReclaimError::AtFloor(_)))
+            });
             let usage = group.usage_bytes().expect("read");
             let slack = MIB; // pages the kernel keeps charged in each core's stock
             assert!(usage + slack >= floor, "{usage} < {floor}");
@@ -211,14 +223,12 @@ fn a_dip_stays_within_one_step_of_the_budget_and_is_always_undone() {
 #[test]
 fn without_swap_a_group_of_anonymous_memory_says_that_nothing_can_go() {
     need_root_and_cgroup!("without_swap_a_group_of_anonymous_memory_says_that_nothing_can_go");
-    if free_swap_bytes().expect("read") > 0 {
-        support::skip(
-            "without_swap_a_group_of_anonymous_memory_says_that_nothing_can_go",
-            "this machine has swap (or another test has now)",
-        );
-        return;
-    }
     let mut group = make("noswap");
+    // Other tests may have swap on: the group must not use it.
+    match group.version() {
+        Version::V1 => assert_eq!(group.set_swappiness(0).expect("set"), Offered::Yes),
+        Version::V2 => fs::write(group.path().join("memory.swap.max"), "0").expect("set"),
+    }
     let hog = Hog::filled(Some(group.path()), 40);
     group.set_budget_bytes(20 * MIB).expect("set");
     match group.reclaim(10 * MIB) {
@@ -307,8 +317,8 @@ fn what_is_not_a_group_is_refused_with_its_reason() {
 }
 
 #[test]
-fn a_scope_is_refused_where_systemd_does_not_manage_the_tree() {
-    need_root_and_cgroup!("a_scope_is_refused_where_systemd_does_not_manage_the_tree");
+fn a_scope_is_made_where_systemd_manages_the_tree_and_refused_elsewhere() {
+    need_root_and_cgroup!("a_scope_is_made_where_systemd_manages_the_tree_and_refused_elsewhere");
     let made = BudgetGroup::create(&fresh_id("scope"), Manager::Systemd, &Journal::none());
     let has_systemd = Path::new("/run/systemd/system").is_dir();
     let is_v2 = mounted_version().expect("mounted") == Version::V2;
@@ -427,11 +437,20 @@ fn two_programs_beyond_the_budget_both_go_on_and_nobody_is_killed() {
     let budget = 120 * MIB;
     group.set_budget_bytes(budget).expect("set");
     let mut watch = group.watch_oom().expect("watched");
+    /// Lets the programs end, whatever happens here.
+    struct Release<'a>(&'a AtomicBool, &'a BudgetGroup);
+    impl Drop for Release<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Relaxed);
+            let _ = self.1.restore();
+        }
+    }
     let stop = AtomicBool::new(false);
     let rounds = [AtomicU64::new(0), AtomicU64::new(0)];
     let mut nr_relieved = 0;
     let mut nr_reclaimed_bytes = 0;
     thread::scope(|scope| {
+        let _release = Release(&stop, &group);
         for round in &rounds {
             let (stop, group) = (&stop, &group);
             scope.spawn(move || {
@@ -463,16 +482,8 @@ fn two_programs_beyond_the_budget_both_go_on_and_nobody_is_killed() {
                 group.settle_limit().expect("settled");
             }
         }
-        stop.store(true, Ordering::Relaxed);
-        // Whoever still waits for memory must be able to end.
-        while group.processes().expect("read") != [] {
-            if group.is_under_oom().expect("read") {
-                group.relieve(8 * MIB).expect("raised");
-            }
-            thread::sleep(Duration::from_millis(5));
-        }
     });
-    eprintln!("{rounds:?} rounds, relieved {nr_relieved} times, {nr_reclaimed_bytes} bytes ahead");
+    assert!(nr_reclaimed_bytes > 0, "relieved {nr_relieved} times");
     assert_eq!(group.oom_kills().expect("read"), Some(0));
     group.remove().expect("removed");
     swap.take_down().expect("down");

@@ -195,7 +195,7 @@ fn a_killed_owner_leaves_no_limit_at_once_and_nothing_when_the_program_ends() {
         });
     }
     assert!(owner.is_swapped_to(), "the program still needs it");
-    assert!(is_alive(owner.keeper));
+    assert!(is_alive(owner.keeper) && is_alive(hog.pid()));
     assert_eq!(
         hog.ask("touch").as_deref(),
         Some("ok"),

@@ -1,18 +1,21 @@
 //! Swap devices made and taken down on the machine we run on.
 
+#[path = "support/guard.rs"]
+mod guard;
 mod support;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use guard::Guard;
 use strata_host::cgroup::{BudgetGroup, Manager};
 use strata_host::keeper::Journal;
 use strata_host::swap::{SwapDevice, SwapError, SwapSpec, free_swap_bytes, swap_areas};
 use support::{Hog, MIB, fresh_id};
 
-fn create(spec: &str) -> Result<SwapDevice, SwapError> {
-    SwapDevice::create(&spec.parse::<SwapSpec>().expect(spec), &Journal::none())
+fn create(spec: &str) -> Result<Guard<SwapDevice>, SwapError> {
+    SwapDevice::create(&spec.parse::<SwapSpec>().expect(spec), &Journal::none()).map(Guard)
 }
 
 fn is_swapped_to(path: &Path) -> bool {
@@ -269,16 +272,16 @@ fn taking_a_device_down_reads_back_what_a_running_program_has_there() {
             return;
         }
     };
-    let mut group = BudgetGroup::create(&fresh_id("swapoff"), Manager::ByHand, &Journal::none())
-        .expect("a group");
+    let made = BudgetGroup::create(&fresh_id("swapoff"), Manager::ByHand, &Journal::none());
+    let mut group = Guard(made.expect("a group"));
     let mut hog = Hog::filled(Some(group.path()), 60);
     group.set_budget_bytes(30 * MIB).expect("set");
-    group.reclaim(30 * MIB).expect("reclaimed");
-    group.restore().expect("unlimited");
     assert_eq!(group.processes().expect("read"), [hog.pid()]);
     support::eventually("it is swapped out", || {
+        let _ = group.reclaim(30 * MIB);
         swap.used_bytes().expect("read") >= 10 * MIB
     });
+    group.restore().expect("unlimited");
     swap.take_down().expect("there is memory for 30 MiB");
     assert_eq!(hog.ask("touch").as_deref(), Some("ok"));
     assert!(hog.end().success());

@@ -3,7 +3,7 @@
 //! Proportional and integral terms only. What is controlled is the refault rate
 //! `refaulted / (evicted + protected)` of a tier or a kind, the set point is the rate of the first
 //! tier or of the other kind. Tiers that refault more than the first are protected for a turn,
-//! and the kind that refaults less is taken first. Reference 3.2, model `v6.14`; integers only,
+//! and the kind that refaults less is taken first. Rules 3.2, model `v6.14`; integers only,
 //! 128 bits wide, so that no platform rounds differently.
 //!
 //! **Owns** the counters of the current period and their moving averages.
@@ -16,22 +16,22 @@
 use crate::{ids::Kind, seam::Swappiness};
 
 /// Tiers: folios accessed 0-1, 2, 3-4 and 5+ times through file descriptors; the last also holds
-/// the workingset seen through page tables (reference 1.4).
+/// the workingset seen through page tables (rules 1.4).
 pub(crate) const NR_TIERS: usize = 4;
 
 /// The last tier.
 pub(crate) const WORKINGSET_TIER: usize = NR_TIERS - 1;
 
-/// Refaults below this many base pages say nothing (reference 1.1 and 3.2).
+/// Refaults below this many base pages say nothing (rules 1.1 and 3.2).
 const NR_REFAULTED_PAGES_MIN: u64 = 64;
 
-/// At or below this only file folios are taken (reference 3.2).
+/// At or below this only file folios are taken (rules 3.2).
 const SWAPPINESS_FILE_FIRST: u8 = 1;
 
-/// At or above this only anon folios are taken (reference 3.2).
+/// At or above this only anon folios are taken (rules 3.2).
 const SWAPPINESS_ANON_FIRST: u8 = 200;
 
-/// The tier of a folio with this many accesses counted (reference 1.4).
+/// The tier of a folio with this many accesses counted (rules 1.4).
 pub(crate) fn tier_of(refs: u32, is_workingset: bool) -> usize {
     if is_workingset {
         WORKINGSET_TIER

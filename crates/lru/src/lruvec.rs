@@ -28,10 +28,10 @@ use crate::{
     seam::{ReclaimStats, Swappiness},
 };
 
-/// Fewest generations: with only these left nothing may be evicted (reference 1.1).
+/// Fewest generations: with only these left nothing may be evicted (rules 1.1).
 pub(crate) const MIN_NR_GENS: u64 = 2;
 
-/// Most generations (reference 1.1).
+/// Most generations (rules 1.1).
 pub(crate) const MAX_NR_GENS: usize = 4;
 
 /// Lists of one lruvec.
@@ -55,7 +55,7 @@ pub(crate) struct Lruvec {
 }
 
 impl Lruvec {
-    /// Four generations born `now`, all empty (reference 1.2).
+    /// Four generations born `now`, all empty (rules 1.2).
     pub(crate) fn new(group: GroupId, node: NodeId, first_list: ListId, now: TimeMs) -> Lruvec {
         Lruvec {
             max_seq: MAX_NR_GENS as u64 - 1,

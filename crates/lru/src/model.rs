@@ -61,7 +61,7 @@ impl FromStr for KernelModel {
     }
 }
 
-/// How far below the youngest generation a folio enters, by what is known of it (reference 1.6).
+/// How far below the youngest generation a folio enters, by what is known of it (rules 1.6).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
     /// Somebody waits for it.
@@ -81,13 +81,13 @@ pub(crate) struct Entry {
 pub(crate) struct Model {
     pub(crate) name: &'static str,
     pub(crate) entry: Entry,
-    /// Weights of the tiers (reference 3.2).
+    /// Weights of the tiers (rules 3.2).
     pub(crate) tier_gains: TierGains,
-    /// Folios looked at in one pass over a list before it is left (reference 3.1).
+    /// Folios looked at in one pass over a list before it is left (rules 3.1).
     pub(crate) nr_scan_folios_max: u32,
-    /// Base pages after which a pass is content (reference 3.1).
+    /// Base pages after which a pass is content (rules 3.1).
     pub(crate) nr_isolate_pages: u64,
-    /// Generations back to which a refault is recent (reference 4.1).
+    /// Generations back to which a refault is recent (rules 4.1).
     pub(crate) nr_recent_gens: u64,
 }
 

@@ -182,7 +182,7 @@ pub enum Isolated {
     Empty,
 }
 
-/// Whether a walk is due before more is evicted (reference 2.1).
+/// Whether a walk is due before more is evicted (rules 2.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Ageing {
     /// Enough generations are left.

@@ -8,7 +8,7 @@
 //! | 17..19 | refs       | accesses counted less one, not below 0                  |
 //! | 19..31 | seq        | low bits of the kind's oldest generation at its leaving |
 //!
-//! The kernel's token `min_seq << 2 | refs` (reference 4.1) is bits 17 up. Twelve bits of `seq` tell
+//! The kernel's token `min_seq << 2 | refs` (rules 4.1) is bits 17 up. Twelve bits of `seq` tell
 //! 4096 generations apart; a shadow older than that is taken for recent by chance once in a thousand.
 //!
 //! **Owns** the layout. **Does not own** where shadows are kept (the mechanism) or what a refault

@@ -155,7 +155,10 @@ mod tests {
         assert_eq!(line.matches('\n').count(), 1);
         let value: serde_json::Value = serde_json::from_str(&line).unwrap();
         let node = &value["nodes"][0];
-        assert_eq!((&node["memcg"], &node["path"]), (&json!(1), &json!("/pid/42")));
+        assert_eq!(
+            (&node["memcg"], &node["path"]),
+            (&json!(1), &json!("/pid/42"))
+        );
         assert_eq!(
             node["generations"][0],
             json!({"seq": 4, "age_ms": 1500, "nr_anon_pages": 7, "nr_file_pages": null})

@@ -26,6 +26,8 @@ pub(crate) fn run(args: &ManArgs) -> anyhow::Result<ExitCode> {
     fs::create_dir_all(&args.directory).with_context(|| format!("{directory} can't be made"))?;
     clap_mangen::generate_to(Cli::command(), &args.directory)
         .with_context(|| format!("the manual pages can't be written to {directory}"))?;
-    print::note(&format!("the manual pages are in {directory}; read one with man -l FILE"));
+    print::note(&format!(
+        "the manual pages are in {directory}; read one with man -l FILE"
+    ));
     Ok(ExitCode::SUCCESS)
 }

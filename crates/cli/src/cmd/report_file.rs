@@ -39,7 +39,10 @@ impl ReportFile {
         match fs::metadata(&path) {
             Ok(found) if found.is_dir() => Err(fail(&"it is a directory")),
             Ok(found) if !found.is_file() => {
-                let stream = File::options().write(true).open(&path).map_err(|e| fail(&e))?;
+                let stream = File::options()
+                    .write(true)
+                    .open(&path)
+                    .map_err(|e| fail(&e))?;
                 Ok(ReportFile::Stream(path, stream))
             }
             // A symbolic link stays: the file it leads to is replaced.

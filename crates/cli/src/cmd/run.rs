@@ -276,7 +276,11 @@ fn swappiness_arg(text: &str) -> Result<Swappiness, String> {
     let value = match text {
         "max" => Some(Swappiness::ANON_ONLY),
         // 201 is what the kernel prints for max; typed as a number it is a slip.
-        number => number.parse().ok().filter(|n| *n <= 200).and_then(Swappiness::try_new),
+        number => number
+            .parse()
+            .ok()
+            .filter(|n| *n <= 200)
+            .and_then(Swappiness::try_new),
     };
     value.ok_or_else(|| "it is a number from 0 to 200, or max for anonymous pages only".to_owned())
 }

@@ -13,15 +13,17 @@ use std::time::{Duration, Instant};
 use super::locate::{self, Geometry};
 use super::{
     AccessError, AccessSource, Bits512, ClearIntent, Grain, SourceInfo, TableRecord, TableShape,
-    WalkCost, clear, smaps_text,
+    WalkCost, clear, probe, smaps_text,
 };
 use crate::addr::{AddrRange, TABLE_ENTRIES, TableNo, TableSpan};
 use crate::process::{Process, VmFlags};
 use crate::sys::bpf::{self, Attached, IterProgram, Target};
 use crate::sys::bpf_shared::{
-    KIND_HUGE, SPANS_MAX, STATUS_DONE, STATUS_MORE, STATUS_MOVED, SharedMemory, WalkHeader,
-    WalkRecord, WalkSpan,
+    HUGE_ACCESSED, HUGE_DIRTY, HUGE_MIGRATING, HUGE_PRESENT, HUGE_PROTNONE, HUGE_SPECIAL,
+    KIND_HUGE, RecordHead, SPANS_MAX, STATUS_DONE, STATUS_MORE, STATUS_MOVED, SharedMemory,
+    WalkHeader, WalkRecord, WalkSpan,
 };
+use crate::sys::huge_zero::HugeZeroMapping;
 
 /// Name in reports.
 pub(super) const NAME: &str = "bpf";
@@ -29,6 +31,10 @@ pub(super) const NAME: &str = "bpf";
 const RUN_BUDGET: Duration = Duration::from_millis(1);
 /// How often a walk looks for another thread when the one it went by ends.
 const THREADS_TRIED_MAX: usize = 16;
+/// Spans a chunk may hold: the last place is kept for a look at our own huge zero page.
+const CHUNK_SPANS_MAX: usize = SPANS_MAX - 1;
+/// Address bits in the entry of a huge page.
+const HUGE_ADDRESS: u64 = 0x000f_ffff_ffe0_0000;
 /// Bytes of one `struct vma_record`.
 const VMA_RECORD_BYTES: usize = 24;
 /// Read at once: more than the kernel hands out at once (8 pages), so that no record is cut.
@@ -44,23 +50,49 @@ pub struct BpfSource {
     vma_lister: Option<IterProgram>,
 }
 
-/// A run of the program over one task.
+/// Where the kernel's huge zero page is: one page for all who only read, so no page of theirs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum HugeZero {
+    /// Not looked for: nothing met so far could be it.
+    Unknown,
+    /// There is none.
+    Absent,
+    /// Its address bits.
+    At(u64),
+}
+
+/// A walk of one task, over one or many runs of the program.
 struct Run {
     attached: Attached,
     is_whole_process: bool,
     threads_tried: usize,
     /// The address space of the first run; later ones must see the same.
     space: Option<u64>,
+    huge_zero: HugeZero,
 }
 
 impl BpfSource {
     /// Loads the programs and proves that they read the truth.
     pub fn open() -> Result<BpfSource, AccessError> {
+        if !cfg!(target_arch = "x86_64") {
+            return Err(AccessError::Unavailable {
+                source_name: NAME,
+                why: format!("no page-table layout for {}", std::env::consts::ARCH),
+                remedy: "use the smaps source".to_owned(),
+            });
+        }
+        if !probe::has_bpf_capabilities() {
+            return Err(AccessError::Unavailable {
+                source_name: NAME,
+                why: "CAP_BPF and CAP_PERFMON are missing".to_owned(),
+                remedy: "run as root, or use the smaps source".to_owned(),
+            });
+        }
         let (walk, mut memory) = bpf::load_walk().map_err(|error| AccessError::Unavailable {
             source_name: NAME,
             why: format!("the walk program does not load: {error}"),
-            remedy: "run as root (CAP_BPF and CAP_PERFMON) on Linux 6.1 or newer with \
-                     CONFIG_DEBUG_INFO_BTF, or use the smaps source"
+            remedy: "boot Linux 6.1 or newer with CONFIG_DEBUG_INFO_BTF and no confidentiality \
+                     lockdown, or use the smaps source"
                 .to_owned(),
         })?;
         let geometry = locate::locate(&walk, &mut memory)?;
@@ -106,6 +138,7 @@ impl BpfSource {
             is_whole_process: false,
             threads_tried: 0,
             space: None,
+            huge_zero: HugeZero::Unknown,
         })
     }
 
@@ -146,6 +179,10 @@ impl BpfSource {
             if *run.space.get_or_insert(end.mm) != end.mm {
                 return Err(AccessError::SpaceReplaced(process.pid()));
             }
+            if end.nr_clean_huge > 0 && run.huge_zero == HugeZero::Unknown {
+                run.huge_zero = self.find_huge_zero();
+                continue;
+            }
             if end.nr_refused > 0 && self.has_memory_grown() {
                 start.ram_end = self.geometry.ram_end;
                 continue;
@@ -159,6 +196,36 @@ impl BpfSource {
             }
             return Ok(end);
         }
+    }
+
+    /// Finds the huge zero page by having it mapped to us. The kernel may give it up and make
+    /// another when nobody uses it, so what is found holds for one walk, whose target uses it.
+    fn find_huge_zero(&mut self) -> HugeZero {
+        match self.walk_huge_zero() {
+            Ok(Some(head)) if head.kind & KIND_HUGE != 0 => HugeZero::At(head.leaf & HUGE_ADDRESS),
+            // Without transparent huge pages nobody has one.
+            _ => HugeZero::Absent,
+        }
+    }
+
+    fn walk_huge_zero(&mut self) -> io::Result<Option<RecordHead>> {
+        let mapping = HugeZeroMapping::new()?;
+        let table = TableNo::containing(mapping.address());
+        let span = WalkSpan {
+            first: table.0,
+            end: table.0 + 1,
+        };
+        self.memory.set_span(CHUNK_SPANS_MAX, span);
+        self.memory.set_header(WalkHeader {
+            span_index: CHUNK_SPANS_MAX as u64,
+            nr_spans: SPANS_MAX as u64,
+            budget_ns: RUN_BUDGET.as_nanos() as u64,
+            ..self.geometry.header()
+        });
+        let me = rustix::thread::gettid().as_raw_nonzero().get();
+        self.walk.attach(Target::Thread(me))?.run()?;
+        let has_record = self.memory.header().nr_records > 0;
+        Ok(has_record.then(|| self.memory.record_head(0)))
     }
 
     /// Whether memory was added (hotplug) since we looked; takes note of it.
@@ -208,7 +275,7 @@ impl AccessSource for BpfSource {
         let started = Instant::now();
         let mut cost = WalkCost::default();
         let mut run = self.begin(process)?;
-        for chunk in spans.chunks(SPANS_MAX) {
+        for chunk in spans.chunks(CHUNK_SPANS_MAX) {
             for (index, span) in chunk.iter().enumerate() {
                 let span = WalkSpan {
                     first: span.first.0,
@@ -226,9 +293,13 @@ impl AccessSource for BpfSource {
                 cost.nr_tables += end.nr_tables;
                 cost.nr_entries += end.nr_tables * TABLE_ENTRIES as u64;
                 for index in 0..end.nr_records as usize {
-                    let raw = self.memory.record(index);
-                    cost.nr_entries += u64::from(raw.kind == KIND_HUGE);
-                    visit(&to_record(&raw));
+                    let head = self.memory.record_head(index);
+                    if head.kind == 0 {
+                        visit(&pages_record(&self.memory.record(index)));
+                    } else {
+                        cost.nr_entries += 1;
+                        visit(&huge_record(head, run.huge_zero));
+                    }
                 }
                 if end.status == STATUS_DONE {
                     break;
@@ -312,14 +383,10 @@ fn words(record: &[u8; VMA_RECORD_BYTES]) -> [u64; 3] {
     words
 }
 
-fn to_record(raw: &WalkRecord) -> TableRecord {
+fn pages_record(raw: &WalkRecord) -> TableRecord {
     TableRecord {
-        table: TableNo(raw.table),
-        shape: if raw.kind == KIND_HUGE {
-            TableShape::Huge
-        } else {
-            TableShape::Pages
-        },
+        table: TableNo(raw.head.table),
+        shape: TableShape::Pages,
         present: Bits512(raw.present),
         accessed: Bits512(raw.accessed),
         dirty: Bits512(raw.dirty),
@@ -327,5 +394,26 @@ fn to_record(raw: &WalkRecord) -> TableRecord {
         special: Bits512(raw.special),
         protnone: Bits512(raw.protnone),
         migrating: Bits512(raw.migrating),
+    }
+}
+
+fn huge_record(head: RecordHead, huge_zero: HugeZero) -> TableRecord {
+    let is_zero = huge_zero == HugeZero::At(head.leaf & HUGE_ADDRESS);
+    let kind = match head.kind & HUGE_PRESENT != 0 && is_zero {
+        true => KIND_HUGE | HUGE_SPECIAL,
+        false => head.kind,
+    };
+    let all_if = |bit: u64| Bits512([if kind & bit != 0 { u64::MAX } else { 0 }; 8]);
+    TableRecord {
+        table: TableNo(head.table),
+        shape: TableShape::Huge,
+        present: all_if(HUGE_PRESENT),
+        accessed: all_if(HUGE_ACCESSED),
+        dirty: all_if(HUGE_DIRTY),
+        // Linux swaps out nothing larger than a page without splitting its entry.
+        swapped: Bits512::default(),
+        special: all_if(HUGE_SPECIAL),
+        protnone: all_if(HUGE_PROTNONE),
+        migrating: all_if(HUGE_MIGRATING),
     }
 }

@@ -61,6 +61,23 @@ pub struct TableRecord {
     pub migrating: Bits512,
 }
 
+impl TableRecord {
+    /// A record with nothing in it.
+    pub fn empty(table: TableNo, shape: TableShape) -> TableRecord {
+        TableRecord {
+            table,
+            shape,
+            present: Bits512::default(),
+            accessed: Bits512::default(),
+            dirty: Bits512::default(),
+            swapped: Bits512::default(),
+            special: Bits512::default(),
+            protnone: Bits512::default(),
+            migrating: Bits512::default(),
+        }
+    }
+}
+
 /// How fine a source sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]

@@ -82,16 +82,23 @@ fn type_information() -> Requirement {
     }
 }
 
-fn capabilities() -> Requirement {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let held = parse_capabilities(&status);
+/// Whether the process may load BPF programs that read kernel memory.
+pub(super) fn has_bpf_capabilities() -> bool {
+    let held = effective_capabilities();
     let has = |bit: u32| held & (1 << bit) != 0;
-    let is_met = has(CAP_SYS_ADMIN) || (has(CAP_BPF) && has(CAP_PERFMON));
+    has(CAP_SYS_ADMIN) || (has(CAP_BPF) && has(CAP_PERFMON))
+}
+
+fn effective_capabilities() -> u64 {
+    parse_capabilities(&fs::read_to_string("/proc/self/status").unwrap_or_default())
+}
+
+fn capabilities() -> Requirement {
     Requirement {
         name: "CAP_BPF and CAP_PERFMON",
         purpose: "loading BPF programs and reading kernel memory with them",
-        is_met,
-        found: format!("effective capabilities {held:#x}"),
+        is_met: has_bpf_capabilities(),
+        found: format!("effective capabilities {:#x}", effective_capabilities()),
         remedy: "run as root (sudo strata ...)",
     }
 }

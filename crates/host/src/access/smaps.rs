@@ -135,17 +135,9 @@ impl Tables<'_> {
             self.flush();
             self.cost.nr_tables += 1;
         }
-        let record = self.current.get_or_insert(TableRecord {
-            table,
-            shape: TableShape::Pages,
-            present: Bits512::default(),
-            accessed: Bits512::default(),
-            dirty: Bits512::default(),
-            swapped: Bits512::default(),
-            special: Bits512::default(),
-            protnone: Bits512::default(),
-            migrating: Bits512::default(),
-        });
+        let record = self
+            .current
+            .get_or_insert_with(|| TableRecord::empty(table, TableShape::Pages));
         let index = (addr % TABLE_BYTES / PAGE_BYTES) as usize;
         let set = |bits: &mut Bits512| bits.0[index / 64] |= 1 << (index % 64);
         if is_swapped {

@@ -157,6 +157,10 @@ pub enum ReclaimError {
     /// The kernel found nothing it could take: back off.
     #[error("nothing reclaimable in cgroup {}", .0.display())]
     NothingReclaimable(PathBuf),
+    /// The programs allocate or pull back as fast as the kernel reclaims (cgroup v1 only): pages did
+    /// go, but usage did not come down.
+    #[error("cgroup {} fills up as fast as it is reclaimed", .0.display())]
+    Outpaced(PathBuf),
     /// No swap slot is free and too few file pages are left (cgroup v1 only).
     #[error("swap is full and cgroup {} holds too few file pages to reclaim", .0.display())]
     SwapFull(PathBuf),

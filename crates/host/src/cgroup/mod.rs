@@ -12,6 +12,7 @@
 //!   settle_limit      follows usage down to it, once a tick
 //!   usage_bytes       cheap (one pread), as often as wanted
 //!   reclaim(bytes)    the kernel frees ahead of the limit, in the calling thread
+//!   hold_line         v1: the limit comes down to the budget while nothing else keeps up
 //!   watch_oom         v1: nobody is killed any more, tasks wait; on an event `relieve(step)` lets them
 //!                     go on, `hand_back_oom` lets the kernel kill if nothing else is left
 //!   usage_watch       v1: an event when usage crosses a threshold; v2 has none: poll usage (adaptively)
@@ -36,6 +37,8 @@
 
 mod error;
 mod file;
+mod limit;
+mod line;
 mod mounts;
 mod place;
 mod reclaim;
@@ -52,13 +55,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use error::{CgroupError, Occupant, ReclaimError};
 use file::{ControlFile, parse_number, read_text, write_text};
+pub use limit::backstop_bytes;
+pub use line::Line;
 use mounts::Mount;
 pub(crate) use place::remove_group;
 pub use reclaim::dip_step_bytes;
 pub use stats::GroupStats;
 pub use watch::{OomEvents, OomWatch, UsageWatch};
 
-use crate::addr::PAGE_BYTES;
 use crate::keeper::{Journal, Undo};
 
 /// v1 prints a number near `i64::MAX` for "no limit"; nothing real comes near it.
@@ -93,11 +97,6 @@ pub enum Offered {
     Yes,
     /// This version has no such setting; nothing changed.
     No,
-}
-
-/// Where the hard limit stands for a budget: budget + max(2 %, 8 MiB).
-pub fn backstop_bytes(budget_bytes: u64) -> u64 {
-    budget_bytes.saturating_add((budget_bytes / 50).max(8 << 20))
 }
 
 /// The version of the hierarchy a group would be made in.
@@ -367,154 +366,6 @@ impl BudgetGroup {
         Ok(stats::keyed_number(&text, "under_oom") == Some(1))
     }
 
-    /// The hard limit as it stands; `None`: no limit.
-    pub fn limit_bytes(&self) -> Result<Option<u64>, CgroupError> {
-        let bytes = self.limit.read_number()?;
-        Ok((bytes < UNLIMITED).then_some(bytes))
-    }
-
-    /// Sets the hard limit, in whole pages (rounded down); `None` lifts it. In an attached group it
-    /// is capped by the limit that was there.
-    ///
-    /// # Errors
-    /// [`CgroupError::LimitBelowUsage`] rather than squeezing the program.
-    pub fn set_limit_bytes(&self, limit_bytes: Option<u64>) -> Result<(), CgroupError> {
-        let wanted = limit_bytes
-            .map_or(u64::MAX, |bytes| bytes - bytes % PAGE_BYTES)
-            .min(self.ceiling_bytes);
-        let usage_bytes = self.usage_bytes()?;
-        if wanted < usage_bytes && wanted < self.wanted_limit() {
-            return Err(CgroupError::LimitBelowUsage {
-                path: self.path.clone(),
-                limit_bytes: wanted,
-                usage_bytes,
-            });
-        }
-        self.note_original(&self.limit.path, || {
-            Ok(self.limit_text(self.limit.read_number()?))
-        })?;
-        self.wanted_limit_bytes.store(wanted, Ordering::SeqCst);
-        self.write_wanted_limit()
-    }
-
-    /// The budget, if one was set.
-    pub fn budget_bytes(&self) -> Option<u64> {
-        match self.budget_bytes.load(Ordering::SeqCst) {
-            u64::MAX => None,
-            bytes => Some(bytes),
-        }
-    }
-
-    /// Sets the budget: remembers it as the measure of [`BudgetGroup::reclaim`], and sets the hard
-    /// limit to [`backstop_bytes`], or above what is in use if that is more; then
-    /// [`BudgetGroup::settle_limit`] brings it down. Returns the limit as it stands.
-    pub fn set_budget_bytes(&self, budget_bytes: u64) -> Result<u64, CgroupError> {
-        self.budget_bytes.store(budget_bytes, Ordering::SeqCst);
-        let limit = backstop_bytes(budget_bytes).max(backstop_bytes(self.usage_bytes()?));
-        self.set_limit_bytes(Some(limit))?;
-        Ok(self.wanted_limit())
-    }
-
-    /// Lowers a limit that stands above the budget's backstop (after [`BudgetGroup::relieve`], or
-    /// because usage was higher when the budget was set) as far as usage allows without reclaim.
-    /// Writes nothing if it would gain less than a step. Returns the limit as it stands.
-    pub fn settle_limit(&self) -> Result<u64, CgroupError> {
-        let Some(budget) = self.budget_bytes() else {
-            return Ok(self.wanted_limit());
-        };
-        let backstop = backstop_bytes(budget).min(self.ceiling_bytes);
-        let headroom = backstop_bytes(budget) - budget;
-        let lowest = backstop.max(self.usage_bytes()?.saturating_add(headroom));
-        let gain = self.wanted_limit().saturating_sub(lowest);
-        let is_worth_it = gain >= dip_step_bytes(budget) || (gain > 0 && lowest == backstop);
-        if is_worth_it {
-            self.set_limit_bytes(Some(lowest))?;
-        }
-        Ok(self.wanted_limit())
-    }
-
-    /// Limits the number of tasks; `None` lifts it.
-    ///
-    /// # Errors
-    /// [`CgroupError::NotOffered`] on v1 (another hierarchy) and where v2 does not hand it out.
-    pub fn set_pids_max(&self, pids_max: Option<u64>) -> Result<(), CgroupError> {
-        let path = self.path.join("pids.max");
-        if !path.exists() {
-            return Err(CgroupError::NotOffered {
-                path: self.path.clone(),
-                file: "pids.max",
-                why: "it needs cgroup v2 with the pids controller handed out",
-            });
-        }
-        self.note_original(&path, || Ok(read_text(&path)?.trim().to_owned()))?;
-        let value = pids_max.map_or_else(|| "max".to_owned(), |count| count.to_string());
-        write_text(&path, &value)
-    }
-
-    /// Sets the kernel's balance of anon and file for reclaim in this group, 0..=200: for all of it
-    /// on v1, for [`BudgetGroup::reclaim`] on v2 kernels that take it (6.8 and later).
-    pub fn set_swappiness(&self, swappiness: u8) -> Result<Offered, CgroupError> {
-        match self.version {
-            Version::V1 => {
-                let path = self.path.join("memory.swappiness");
-                self.note_original(&path, || Ok(read_text(&path)?.trim().to_owned()))?;
-                write_text(&path, &swappiness.min(200).to_string())?;
-                Ok(Offered::Yes)
-            }
-            Version::V2 => {
-                let Some(file) = &self.reclaim else {
-                    return Ok(Offered::No);
-                };
-                // Zero bytes reclaim nothing, but the words are checked.
-                if file.write(&format!("0 swappiness={swappiness}")).is_err() {
-                    return Ok(Offered::No);
-                }
-                *lock(&self.reclaim_swappiness) = Some(swappiness.min(200));
-                Ok(Offered::Yes)
-            }
-        }
-    }
-
-    /// Turns to events for out-of-memory. On v1 this switches the OOM killer of the group off: from
-    /// now on its tasks wait at the limit, and somebody must poll the watch and call
-    /// [`BudgetGroup::relieve`] or [`BudgetGroup::hand_back_oom`]. On v2 the kernel still kills.
-    pub fn watch_oom(&self) -> Result<OomWatch, CgroupError> {
-        let watch = OomWatch::new(self)?;
-        if self.version == Version::V1 {
-            self.write_oom_kill_disable("1")?;
-        }
-        Ok(watch)
-    }
-
-    /// Raises the limit by `step_bytes`, so that waiting tasks go on. Returns how much it was raised:
-    /// 0 where an attached group's own limit is reached.
-    pub fn relieve(&self, step_bytes: u64) -> Result<u64, CgroupError> {
-        let before = self.wanted_limit();
-        if before >= UNLIMITED {
-            return Ok(0);
-        }
-        self.set_limit_bytes(Some(before.saturating_add(step_bytes)))?;
-        Ok(self.wanted_limit().saturating_sub(before))
-    }
-
-    /// (v1) Hands the decision back to the kernel: it kills in this group again, at once if tasks are
-    /// waiting and nothing can be reclaimed.
-    pub fn hand_back_oom(&self) -> Result<(), CgroupError> {
-        match self.version {
-            Version::V1 => self.write_oom_kill_disable("0"),
-            Version::V2 => Ok(()),
-        }
-    }
-
-    fn write_oom_kill_disable(&self, value: &str) -> Result<(), CgroupError> {
-        let path = self.path.join("memory.oom_control");
-        self.note_original(&path, || {
-            let before = stats::keyed_number(&read_text(&path)?, "oom_kill_disable");
-            Ok(before.unwrap_or(0).to_string())
-        })?;
-        write_text(&path, value)
-    }
-
     /// An event when usage crosses `bytes` (v1), so that an idle loop need not ask. `None` on v2:
     /// poll usage at a pace that follows the distance to the budget.
     pub fn usage_watch(&self, bytes: u64) -> Result<Option<UsageWatch>, CgroupError> {
@@ -573,18 +424,6 @@ impl BudgetGroup {
         if let Err(error) = self.journal.forget(undo) {
             // Harmless: carried out again it finds nothing to do.
             tracing::debug!("journal: {error}");
-        }
-    }
-
-    fn wanted_limit(&self) -> u64 {
-        self.wanted_limit_bytes.load(Ordering::SeqCst)
-    }
-
-    fn limit_text(&self, bytes: u64) -> String {
-        match self.version {
-            _ if bytes < UNLIMITED => bytes.to_string(),
-            Version::V1 => "-1".to_owned(),
-            Version::V2 => "max".to_owned(),
         }
     }
 
@@ -684,13 +523,6 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_backstop_leaves_two_percent_or_8_mib() {
-        assert_eq!(backstop_bytes(100 << 20), 108 << 20);
-        assert_eq!(backstop_bytes(1000 << 20), 1020 << 20);
-        assert_eq!(backstop_bytes(u64::MAX), u64::MAX);
-    }
 
     #[test]
     fn a_process_descends_from_itself_and_its_parents_only() {

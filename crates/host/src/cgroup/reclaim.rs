@@ -7,7 +7,8 @@
 //! - R1: a dip never goes lower than one step ([`dip_step_bytes`]) below the budget.
 //! - R2: a dip is undone before the function returns, whatever happens, to the limit wanted *then*
 //!   (another thread may have raised it meanwhile).
-//! - R3: no dip while tasks wait for memory, and none while swap is full unless file pages suffice.
+//! - R3: a dip takes [`DIP_TIME_MAX`] at most, a call on v1 [`RECLAIM_TIME_MAX`] and one dip.
+//! - R4: no dip while tasks wait for memory, and none while swap is full unless file pages suffice.
 //!
 //! On v1 the kernel lowers the limit only once usage has come below it; until then the old limit
 //! stands, so the group is squeezed for the moment between two writes of ours, not for as long as
@@ -15,12 +16,20 @@
 
 use std::io;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use super::{BudgetGroup, CgroupError, ControlFile, GroupStats, ReclaimError, UNLIMITED};
 use crate::addr::PAGE_BYTES;
+use crate::sys::deadline::Deadline;
 
-/// No single dip asks for more, so that the limit is back up every few milliseconds.
-const DIP_CHUNK_BYTES: u64 = 8 << 20;
+/// No single dip asks for more: against a program that pulls pages back as fast as they go, small
+/// gains can be had where large ones can't.
+const DIP_CHUNK_BYTES: u64 = 1 << 20;
+/// The kernel tries as long as it makes progress, which against such a program is for ever (minutes
+/// were seen); then a dip ends without success.
+const DIP_TIME_MAX: Duration = Duration::from_millis(50);
+/// A call ends after the dip that passes this, whatever was asked.
+const RECLAIM_TIME_MAX: Duration = Duration::from_millis(500);
 /// A dip for file pages alone needs this many times what is asked on the kernel's lists.
 const FILE_MARGIN: u64 = 2;
 
@@ -30,10 +39,21 @@ pub fn dip_step_bytes(budget_bytes: u64) -> u64 {
     (step - step % PAGE_BYTES).max(PAGE_BYTES)
 }
 
+/// How the kernel answered a dip.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Dip {
+    /// Usage came down to it.
+    Lowered,
+    /// Nothing more could be reclaimed.
+    Refused,
+    /// Usage did not come down in time.
+    TimedOut,
+}
+
 impl BudgetGroup {
-    /// Has the kernel reclaim `bytes` of the group now, in this thread, and returns how many bytes
-    /// lower usage is afterwards (less than asked if the kernel found less; growth of the group in
-    /// between counts against it).
+    /// Has the kernel reclaim `bytes` of the group now, in this thread, and returns how many bytes it
+    /// freed (at least; less than asked if it found less). The group may grow meanwhile, so usage
+    /// need not be lower afterwards.
     ///
     /// On v1 it goes at most one step below the budget, in chunks, and stops there.
     ///
@@ -97,38 +117,46 @@ impl BudgetGroup {
         }
         let mut usage = start;
         // The group may grow as fast as it is reclaimed: one pass over what was asked, no more.
-        let mut asked = 0;
+        let (mut asked, mut freed, mut is_outpaced) = (0, 0, false);
+        let start_time = Instant::now();
         while usage > goal && asked < bytes {
             let target = usage.saturating_sub(DIP_CHUNK_BYTES).max(goal);
-            asked += usage - target;
-            let is_lowered = self.dip(target)?;
-            usage = self.usage_bytes()?;
-            if !is_lowered {
+            let chunk = usage - target;
+            let dip = self.dip(target)?;
+            let before = std::mem::replace(&mut usage, self.usage_bytes()?);
+            let gain = match dip {
+                // A limit that was lowered is proof that usage was there, whatever it is by now.
+                Dip::Lowered => chunk,
+                Dip::Refused | Dip::TimedOut => before.saturating_sub(usage),
+            };
+            freed += gain;
+            asked += chunk;
+            let is_hopeless = dip == Dip::Refused || gain == 0;
+            if is_hopeless || start_time.elapsed() > RECLAIM_TIME_MAX {
+                is_outpaced = dip == Dip::TimedOut;
                 break;
             }
         }
-        match start.saturating_sub(usage) {
+        match freed {
+            0 if is_outpaced => Err(ReclaimError::Outpaced(self.path.clone())),
             0 => Err(ReclaimError::NothingReclaimable(self.path.clone())),
             freed => Ok(freed),
         }
     }
 
-    /// Lowers the limit to `target` and puts it back. `false`: the kernel did not get there.
-    fn dip(&self, target: u64) -> Result<bool, CgroupError> {
+    /// Lowers the limit to `target` and puts it back.
+    fn dip(&self, target: u64) -> Result<Dip, CgroupError> {
+        let target = (target - target % PAGE_BYTES).to_string();
+        let deadline = Deadline::for_this_thread(DIP_TIME_MAX)
+            .map_err(|source| CgroupError::io("bounding a change of", &self.limit.path, source))?;
         let guard = DipGuard(self);
-        let result = self
-            .limit
-            .write(&(target - target % PAGE_BYTES).to_string());
+        let result = self.limit.write(&target);
         drop(guard);
-        let limit = self.limit_bytes()?;
-        if limit.unwrap_or(u64::MAX) < self.wanted_limit().min(UNLIMITED) {
-            // Never seen; trying again and saying so is better than a squeezed program.
-            self.write_wanted_limit()?;
-        }
+        drop(deadline);
         match errno_of(&result) {
-            None => Ok(true),
-            // EBUSY: could not be reclaimed. EINTR: a signal for this thread.
-            Some(libc::EBUSY | libc::EINTR) => Ok(false),
+            None => Ok(Dip::Lowered),
+            Some(libc::EBUSY) => Ok(Dip::Refused),
+            Some(libc::EINTR) => Ok(Dip::TimedOut),
             Some(errno) => {
                 let source = io::Error::from_raw_os_error(errno);
                 Err(CgroupError::io("writing", &self.limit.path, source))
@@ -165,9 +193,12 @@ impl BudgetGroup {
     pub(super) fn write_wanted_limit(&self) -> Result<(), CgroupError> {
         loop {
             let wanted = self.wanted_limit_bytes.load(Ordering::SeqCst);
-            self.limit
-                .write(&self.limit_text(wanted))
-                .map_err(|source| CgroupError::io("writing", &self.limit.path, source))?;
+            match self.limit.write(&self.limit_text(wanted)) {
+                Err(source) if source.kind() == io::ErrorKind::Interrupted => continue,
+                result => {
+                    result.map_err(|source| CgroupError::io("writing", &self.limit.path, source))?
+                }
+            }
             if self.wanted_limit_bytes.load(Ordering::SeqCst) == wanted {
                 return Ok(());
             }

@@ -6,40 +6,77 @@
 //! [`RELIEF_SHARE`] of the budget: a program that grows without bound and can't be evicted still
 //! meets the kernel.
 //!
-//! **Owns** that decision. **Does not own** the limit (`cgroup`).
+//! The other way round, where the kernel can't be asked to reclaim ahead fast enough (cgroup v1) the
+//! limit comes down to the budget itself while usage is above it ([`Line`](crate::cgroup::Line)).
+//!
+//! **Owns** both decisions. **Does not own** the limit (`cgroup`).
 
 use super::arena::Arena;
 use super::governor::Marks;
 use super::managed::Standing;
 use crate::cgroup::{BudgetGroup, CgroupError};
+use strata_lru::TimeMs;
 
 /// The limit gives way by at most the budget divided by this ...
 const RELIEF_SHARE: u64 = 4;
 /// ... or this, for small budgets.
 const RELIEF_BYTES_MIN: u64 = 64 << 20;
 
-/// Gives way if tasks wait or nothing old enough is left, and takes back what is not needed any more.
-/// Returns what the user should know.
-pub(super) fn give(
-    arena: &mut Arena,
-    standing: Standing,
-    marks: &Marks,
-    usage_bytes: u64,
-) -> Option<String> {
-    let is_under_oom = arena.take_oom_event();
-    let group = arena.gauge().group()?.clone();
-    if arena.is_dry_run() || group.budget_bytes().is_none() {
-        return None;
+/// The line is held for this long after usage was above the budget, so that it does not come and go.
+const LINE_HOLD_MS: u64 = 5000;
+
+/// What is remembered between ticks.
+#[derive(Debug, Default)]
+pub(super) struct Relief {
+    /// When usage was last above the budget while the line was being held.
+    held_at: Option<TimeMs>,
+}
+
+impl Relief {
+    /// Gives way if tasks wait or nothing old enough is left, holds the line if usage is above the
+    /// budget, and takes back what is not needed any more. Returns what the user should know.
+    pub(super) fn adjust(
+        &mut self,
+        arena: &mut Arena,
+        standing: Standing,
+        marks: &Marks,
+        now: TimeMs,
+        usage_bytes: u64,
+    ) -> Option<String> {
+        let is_under_oom = arena.take_oom_event();
+        let group = arena.gauge().group()?.clone();
+        if arena.is_dry_run() || group.budget_bytes().is_none() {
+            return None;
+        }
+        let is_squeezed = standing != Standing::Fine && usage_bytes > marks.urgent;
+        let outcome = if is_under_oom || is_squeezed {
+            self.held_at = None;
+            raise(&group, marks, standing, is_under_oom)
+        } else {
+            self.follow(&group, marks, now, usage_bytes).map(|()| None)
+        };
+        outcome.unwrap_or_else(|error| Some(format!("the limit can't be adjusted: {error}")))
     }
-    let is_squeezed = standing != Standing::Fine && usage_bytes > marks.urgent;
-    let outcome = if is_under_oom || is_squeezed {
-        raise(&group, marks, standing, is_under_oom)
-    } else if usage_bytes < marks.budget {
-        group.settle_limit().map(|_| None)
-    } else {
-        Ok(None)
-    };
-    outcome.unwrap_or_else(|error| Some(format!("the limit can't be adjusted: {error}")))
+
+    fn follow(
+        &mut self,
+        group: &BudgetGroup,
+        marks: &Marks,
+        now: TimeMs,
+        usage_bytes: u64,
+    ) -> Result<(), CgroupError> {
+        if usage_bytes > marks.budget {
+            self.held_at = Some(now);
+        }
+        match self.held_at {
+            Some(then) if now.since(then) > LINE_HOLD_MS && usage_bytes <= marks.high => {
+                self.held_at = None;
+                group.release_line()
+            }
+            Some(_) => group.hold_line().map(|_| ()),
+            None => group.settle_limit().map(|_| ()),
+        }
+    }
 }
 
 fn raise(

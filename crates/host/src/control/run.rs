@@ -8,6 +8,7 @@
 //! ```
 
 use super::arena::Arena;
+use super::assemble;
 use super::config::{PolicyChoice, RunConfig, Target};
 use super::error::{RunError, io_error};
 use super::gauge::Gauge;
@@ -15,11 +16,11 @@ use super::governor::Marks;
 use super::managed::{Managed, Standing};
 use super::own;
 use super::program::Program;
+use super::relief::Relief;
 use super::report::{Ending, REPORT_VERSION, Report};
 use super::savings::Savings;
 use super::signals::{Signals, Wish};
 use super::usage::UsageMeter;
-use super::{assemble, relief};
 use crate::process::launch::{InheritedSignals, WaitStatus, stop_self};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::time::Instant;
@@ -75,6 +76,7 @@ pub fn run(config: &RunConfig, events: &mut dyn FnMut(Event<'_>)) -> Result<Repo
         marks: Marks::new(config.budget_bytes),
         stats_at_start: arena.kernel_counters(),
         savings: Savings::default(),
+        relief: Relief::default(),
         arena,
         program,
         managed,
@@ -130,6 +132,7 @@ struct Session<'a> {
     started: Instant,
     stats_at_start: crate::cgroup::GroupStats,
     savings: Savings,
+    relief: Relief,
     warnings: Vec<String>,
     last_savings: Option<TimeMs>,
     is_floor_told: bool,
@@ -214,7 +217,10 @@ impl Session<'_> {
             wait_ms = tick.wait_ms;
             standing = tick.standing;
         }
-        if let Some(warning) = relief::give(&mut self.arena, standing, &self.marks, usage) {
+        if let Some(warning) =
+            self.relief
+                .adjust(&mut self.arena, standing, &self.marks, now, usage)
+        {
             self.warn(warning);
         }
         if standing == Standing::NothingEvictable && usage > self.marks.budget {

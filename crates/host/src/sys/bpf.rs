@@ -74,8 +74,9 @@ fn load(
         let messages = MESSAGES.lock().map(|mut m| std::mem::take(&mut *m));
         let messages = messages.unwrap_or_default();
         let from = messages.len().saturating_sub(MESSAGES_MAX);
-        let tail = messages.get(from..).unwrap_or_default().trim();
-        io::Error::new(error.kind(), format!("{error} ({tail})"))
+        let tail = messages.get(from..).unwrap_or_default();
+        let tail: Vec<&str> = tail.lines().map(str::trim).collect();
+        io::Error::new(error.kind(), format!("{error} ({})", tail.join(" ")))
     })
 }
 

@@ -23,8 +23,14 @@ pub(crate) const STATUS_MORE: u64 = 2;
 /// `walk_status`: the task left its address space meanwhile.
 pub(crate) const STATUS_MOVED: u64 = 3;
 
-/// `walk_record.kind`: one huge page.
+/// `walk_record.kind`: one huge page; the other bits say in which state.
 pub(crate) const KIND_HUGE: u64 = 1;
+pub(crate) const HUGE_PRESENT: u64 = 2;
+pub(crate) const HUGE_ACCESSED: u64 = 4;
+pub(crate) const HUGE_DIRTY: u64 = 8;
+pub(crate) const HUGE_SPECIAL: u64 = 16;
+pub(crate) const HUGE_PROTNONE: u64 = 32;
+pub(crate) const HUGE_MIGRATING: u64 = 64;
 
 /// `struct walk_header`; see there.
 #[derive(Clone, Copy, Debug, Default)]
@@ -48,6 +54,7 @@ pub(crate) struct WalkHeader {
     pub(crate) nr_tables: u64,
     pub(crate) nr_refused: u64,
     pub(crate) nr_torn: u64,
+    pub(crate) nr_clean_huge: u64,
     pub(crate) peek_entry: u64,
     pub(crate) peek: [u64; 8],
 }
@@ -60,13 +67,20 @@ pub(crate) struct WalkSpan {
     pub(crate) end: u64,
 }
 
+/// The beginning of a `struct walk_record`: all there is of a huge page.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct RecordHead {
+    pub(crate) table: u64,
+    pub(crate) kind: u64,
+    pub(crate) leaf: u64,
+}
+
 /// `struct walk_record`.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub(crate) struct WalkRecord {
-    pub(crate) table: u64,
-    pub(crate) kind: u64,
-    pub(crate) leaf: u64,
+    pub(crate) head: RecordHead,
     pub(crate) present: [u64; 8],
     pub(crate) accessed: [u64; 8],
     pub(crate) dirty: [u64; 8],
@@ -83,9 +97,9 @@ struct WalkShared {
     records: [WalkRecord; RECORDS_MAX],
 }
 
-const _: () = assert!(size_of::<WalkHeader>() == 27 * 8);
+const _: () = assert!(size_of::<WalkHeader>() == 28 * 8);
 const _: () = assert!(size_of::<WalkRecord>() == 59 * 8);
-const _: () = assert!(offset_of!(WalkShared, spans) == 27 * 8);
+const _: () = assert!(offset_of!(WalkShared, spans) == 28 * 8);
 
 /// The mapped memory; unmapped on drop.
 #[derive(Debug)]
@@ -157,17 +171,32 @@ impl SharedMemory {
         }
     }
 
-    /// Copies record `index` out, which must be below [`RECORDS_MAX`].
-    pub(crate) fn record(&self, index: usize) -> WalkRecord {
+    fn record_place(&self, index: usize) -> NonNull<WalkRecord> {
         assert!(index < RECORDS_MAX, "record {index} of {RECORDS_MAX}");
         let offset = offset_of!(WalkShared, records) + index * size_of::<WalkRecord>();
         #[expect(unsafe_code, reason = "memory shared with the kernel")]
         // SAFETY: the offset was checked to lie inside the mapping.
-        let place = unsafe { self.base.cast::<u8>().add(offset) };
+        unsafe { self.base.cast::<u8>().add(offset) }.cast()
+    }
+
+    /// Copies the head of record `index` out, which must be below [`RECORDS_MAX`].
+    pub(crate) fn record_head(&self, index: usize) -> RecordHead {
         #[expect(unsafe_code, reason = "memory shared with the kernel")]
-        // SAFETY: every record is aligned to 8 bytes, and any bits are a valid WalkRecord.
+        // SAFETY: the place lies inside the mapping, a record starts with its head, is aligned to 8
+        // bytes, and any bits are a valid one.
         unsafe {
-            place.cast::<WalkRecord>().read_volatile()
+            self.record_place(index)
+                .cast::<RecordHead>()
+                .read_volatile()
+        }
+    }
+
+    /// Copies record `index` out, which must be below [`RECORDS_MAX`].
+    pub(crate) fn record(&self, index: usize) -> WalkRecord {
+        #[expect(unsafe_code, reason = "memory shared with the kernel")]
+        // SAFETY: as in `record_head`.
+        unsafe {
+            self.record_place(index).read_volatile()
         }
     }
 }

@@ -7,8 +7,14 @@ pub(crate) mod bpf;
 pub(crate) mod bpf_shared;
 pub(crate) mod cold;
 pub(crate) mod cpu_clock;
+#[expect(
+    unsafe_code,
+    reason = "timers and signal handlers have no safe wrapper"
+)]
+pub(crate) mod deadline;
 #[expect(unsafe_code, reason = "runs between fork and exec")]
 pub(crate) mod detach;
+pub(crate) mod huge_zero;
 pub(crate) mod madvise;
 pub(crate) mod process;
 pub(crate) mod spawn;

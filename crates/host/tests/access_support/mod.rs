@@ -167,7 +167,6 @@ pub(crate) fn assert_within_1_percent(seen: &[u64], truth: &[u64]) {
         .iter()
         .filter(|page| truth.binary_search(page).is_err())
         .count();
-    eprintln!("{missing} missing, {spurious} spurious of {}", truth.len());
     assert!(
         missing * 100 <= truth.len(),
         "{missing} of {} missing",

@@ -1,4 +1,4 @@
-//! The kernel's `lru_gen` text: what `/sys/kernel/debug/lru_gen` shows and takes (reference 6).
+//! The kernel's `lru_gen` text: what `/sys/kernel/debug/lru_gen` shows and takes (rules 6).
 //!
 //! ```text
 //!   views  --format_plain-->  text  --parse_plain-->  views

@@ -1,4 +1,4 @@
-//! Ageing: how the window of generations moves up (reference 2.1 and 2.2).
+//! Ageing: how the window of generations moves up (rules 2.1 and 2.2).
 //!
 //! A walk ends with a new youngest generation. Nothing is moved for that: every folio that was not
 //! promoted is one generation older because `max_seq` grew. Only when four generations are in use

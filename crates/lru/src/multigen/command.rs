@@ -1,4 +1,4 @@
-//! The `lru_gen` commands carried out on the engine (reference 6).
+//! The `lru_gen` commands carried out on the engine (rules 6).
 //!
 //! A command becomes a plan: checked against the window once, and then led to its end by the
 //! mechanism, which alone can walk and evict.

@@ -1,4 +1,4 @@
-//! Eviction: who leaves, who is spared, and what becomes of a batch (reference 3.1 and 3.3).
+//! Eviction: who leaves, who is spared, and what becomes of a batch (rules 3.1 and 3.3).
 //!
 //! Eviction looks at the oldest list of a kind from its old end and sorts as it goes:
 //!
@@ -32,7 +32,7 @@ use crate::{
     shadow::Evicted,
 };
 
-/// The priority of relaxed scanning: a walk is not preferred to going on (reference 2.1).
+/// The priority of relaxed scanning: a walk is not preferred to going on (rules 2.1).
 pub(super) const PRIORITY_RELAXED: u8 = 12;
 
 /// What is asked of one lruvec.

@@ -1,4 +1,4 @@
-//! Placement: which generation a folio enters (reference 1.6).
+//! Placement: which generation a folio enters (rules 1.6).
 //!
 //! A page faulted in starts in the second youngest generation, not the youngest: it has to be found
 //! young by a walk to be taken for hot. What nobody waits for starts further down.

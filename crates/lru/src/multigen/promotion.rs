@@ -1,4 +1,4 @@
-//! Promotion: what one access changes (reference 1.4 and 1.5).
+//! Promotion: what one access changes (rules 1.4 and 1.5).
 //!
 //! A walk reports thousands of folios a millisecond, so an access touches the folio's flags word
 //! and its generation's size, never a list: eviction sorts the list when it gets there.

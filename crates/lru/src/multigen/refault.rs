@@ -1,4 +1,4 @@
-//! Refaults: what the return of an evicted folio teaches (reference 4.1).
+//! Refaults: what the return of an evicted folio teaches (rules 4.1).
 //!
 //! A folio that comes back within four generations was evicted too early. The controller hears of
 //! it under the tier the folio had, and the folio gets back what it had earned.

@@ -3,106 +3,34 @@
 //! It predicts everything except the order in which eviction picks: what eviction did is checked
 //! against what it may do, and then adopted.
 
+/// Fails the operation with a message when a condition does not hold.
+macro_rules! check {
+    ($holds:expr, $($message:tt)+) => {
+        if !$holds {
+            return Err(format!($($message)+));
+        }
+    };
+}
+
+mod checks;
+mod ops;
+
 use std::collections::BTreeMap;
 
-use proptest::prelude::*;
 use strata_lru::{
     AccessVia, Arrival, Cause, Config, EvictBatch, FolioId, GoneCause, GroupId, Isolated, Kind,
     MultiGen, NodeId, Order, Plan, Policy, ReclaimRequest, ReclaimStats, Shadow, Swappiness,
     TimeMs, Verdict,
 };
 
-/// Groups times nodes of every run.
-const NR_GROUPS: u8 = 2;
-const NR_NODES: u8 = 2;
+use ops::{NR_GROUPS, NR_NODES};
+pub(crate) use ops::{Op, op};
 
 /// Folios a run may hold at once: small, so that recounting after each operation is cheap.
 const NR_FOLIOS_MAX: usize = 96;
 
 /// Batches isolated and not completed yet.
 const NR_BATCHES_MAX: usize = 3;
-
-/// One thing that happens to the engine. Numbers pick among what exists, modulo.
-#[derive(Clone, Debug)]
-pub enum Op {
-    Appear {
-        group: u8,
-        node: u8,
-        kind: Kind,
-        cause: Cause,
-        order: u8,
-        shadow: Option<u8>,
-    },
-    Access {
-        folio: u16,
-        via: AccessVia,
-        times: u8,
-    },
-    Gone {
-        folio: u16,
-        cause: GoneCause,
-    },
-    Walk {
-        group: u8,
-        swappiness: u8,
-    },
-    Isolate {
-        group: u8,
-        nr_pages: u8,
-        swappiness: u8,
-        priority: u8,
-    },
-    EvictCommand {
-        group: u8,
-        node: u8,
-        seq: u8,
-        swappiness: u8,
-        nr_pages: u8,
-    },
-    Complete {
-        batch: u8,
-        verdicts: u64,
-    },
-    MinTtl {
-        is_on: bool,
-    },
-    Sleep {
-        ms: u16,
-    },
-}
-
-/// Operations with swappiness drawn from `swappiness`.
-pub fn op(swappiness: impl Strategy<Value = u8> + Clone + 'static) -> impl Strategy<Value = Op> {
-    let kind = prop_oneof![Just(Kind::Anon), Just(Kind::File)];
-    let cause = prop_oneof![Just(Cause::Fault), Just(Cause::Read), Just(Cause::Prefetch)];
-    let via = prop_oneof![Just(AccessVia::PageTable), Just(AccessVia::FileDescriptor)];
-    let gone = prop_oneof![Just(GoneCause::Reclaimed), Just(GoneCause::Freed)];
-    let order = prop_oneof![8 => Just(0u8), 1 => Just(9u8), 1 => 0..=15u8];
-    let shadow = proptest::option::of(any::<u8>());
-    prop_oneof![
-        24 => (0..NR_GROUPS, 0..NR_NODES, kind, cause, order, shadow).prop_map(
-            |(group, node, kind, cause, order, shadow)| Op::Appear {
-                group, node, kind, cause, order, shadow
-            }),
-        30 => (any::<u16>(), via, 1..=5u8)
-            .prop_map(|(folio, via, times)| Op::Access { folio, via, times }),
-        6 => (any::<u16>(), gone).prop_map(|(folio, cause)| Op::Gone { folio, cause }),
-        7 => (0..NR_GROUPS, swappiness.clone())
-            .prop_map(|(group, swappiness)| Op::Walk { group, swappiness }),
-        10 => (0..NR_GROUPS, 0..80u8, swappiness.clone(), 0..=12u8).prop_map(
-            |(group, nr_pages, swappiness, priority)| Op::Isolate {
-                group, nr_pages, swappiness, priority
-            }),
-        2 => (0..NR_GROUPS, 0..NR_NODES, 0..4u8, swappiness, 0..80u8).prop_map(
-            |(group, node, seq, swappiness, nr_pages)| Op::EvictCommand {
-                group, node, seq, swappiness, nr_pages
-            }),
-        12 => (any::<u8>(), any::<u64>())
-            .prop_map(|(batch, verdicts)| Op::Complete { batch, verdicts }),
-        1 => any::<bool>().prop_map(|is_on| Op::MinTtl { is_on }),
-        4 => (0..3000u16).prop_map(|ms| Op::Sleep { ms }),
-    ]
-}
 
 #[derive(Clone, Debug)]
 struct Folio {
@@ -149,8 +77,8 @@ struct Window {
 
 /// The engine and its model, side by side.
 #[derive(Debug)]
-pub struct Pair {
-    pub engine: MultiGen,
+pub(crate) struct Pair {
+    pub(crate) engine: MultiGen,
     groups: Vec<GroupId>,
     windows: Vec<Window>,
     nr_walks: Vec<u64>,
@@ -161,17 +89,8 @@ pub struct Pair {
     has_min_ttl: bool,
 }
 
-/// Fails the operation with a message when a condition does not hold.
-macro_rules! check {
-    ($holds:expr, $($message:tt)+) => {
-        if !$holds {
-            return Err(format!($($message)+));
-        }
-    };
-}
-
 impl Pair {
-    pub fn new() -> Pair {
+    pub(crate) fn new() -> Pair {
         let config = Config {
             nr_folios_max: NR_FOLIOS_MAX as u32,
             ..Config::default()
@@ -202,7 +121,7 @@ impl Pair {
     }
 
     /// Applies an operation to both and compares all that can be seen.
-    pub fn apply(&mut self, op: &Op) -> Result<(), String> {
+    pub(crate) fn apply(&mut self, op: &Op) -> Result<(), String> {
         match *op {
             Op::Appear {
                 group,
@@ -533,100 +452,6 @@ impl Pair {
         Ok(())
     }
 
-    /// Checks a batch against what eviction may do, and adopts what it did; base pages taken.
-    fn take(
-        &mut self,
-        group: usize,
-        batch: EvictBatch,
-        swappiness: Swappiness,
-    ) -> Result<u64, String> {
-        let mut nr_taken_pages = 0;
-        for id in &batch.folios {
-            let folio = self
-                .folios
-                .get_mut(&id.0)
-                .ok_or(format!("{id:?} does not exist"))?;
-            let window = &mut self.windows[folio.lruvec];
-            let of_group = folio.lruvec / usize::from(NR_NODES);
-            check!(of_group == group, "{id:?} is of group {of_group}");
-            check!(swappiness.allows(folio.kind), "{id:?} is {}", folio.kind);
-            let seq = folio
-                .seq
-                .take()
-                .ok_or(format!("{id:?} was isolated already"))?;
-            check!(
-                seq + 2 <= window.max,
-                "{id:?} of {seq} is young: {window:?}"
-            );
-            let is_warm = folio.is_workingset || folio.refs > 0;
-            let may_be_spared = seq + 3 <= window.max && folio.is_referenced && is_warm;
-            let is_saturated = folio.is_referenced && folio.refs == 3 && folio.is_workingset;
-            let is_certain = folio.is_count_known && !may_be_spared;
-            check!(
-                !is_saturated || !is_certain,
-                "{id:?} is saturated: {folio:?}"
-            );
-            if may_be_spared && folio.is_workingset {
-                folio.is_count_known = false;
-            } else if !folio.is_referenced || may_be_spared && self.engine.tier(*id) == 0 {
-                folio.forget_accesses();
-            }
-            window.stats.nr_isolated_pages += folio.nr_pages;
-            nr_taken_pages += folio.nr_pages;
-        }
-        for (id, folio) in self.folios.iter_mut().filter(|of| of.1.seq.is_some()) {
-            let seq = self.engine.generation(FolioId(*id)).map(|seq| seq.0);
-            if folio.seq == seq {
-                continue;
-            }
-            let window = &self.windows[folio.lruvec];
-            let is_known = !window.has_overlapped[folio.kind.index()];
-            let is_warm = folio.is_workingset || folio.is_referenced && folio.refs > 0;
-            let steps = seq.unwrap_or(0) - folio.seq.unwrap_or(0);
-            check!(
-                is_warm || !is_known,
-                "{folio:?} was spared to {seq:?} for nothing"
-            );
-            check!(
-                (1..=2).contains(&steps) || !is_known,
-                "{folio:?} went up to {seq:?}"
-            );
-            check!(
-                steps == 1 || folio.is_workingset || !is_known,
-                "{folio:?} spared twice"
-            );
-            folio.seq = seq;
-            folio.forget_accesses();
-        }
-        for (group, id) in self.groups.iter().enumerate() {
-            let views = self
-                .engine
-                .view(*id, self.now)
-                .map_err(|error| error.to_string())?;
-            for view in views {
-                let window = &mut self.windows[lruvec(group as u8, view.node.0)];
-                for kind in Kind::ALL {
-                    let mut seqs = view.generations.iter();
-                    let oldest = seqs.find(|of| of.nr_pages[kind.index()].is_some());
-                    let oldest = oldest.map_or(0, |of| of.seq.0);
-                    check!(
-                        oldest >= window.min[kind.index()],
-                        "{kind} went back to {oldest}"
-                    );
-                    check!(
-                        (1..=3).contains(&(window.max - oldest)),
-                        "{kind}: {oldest}.."
-                    );
-                    window.min[kind.index()] = oldest;
-                }
-            }
-        }
-        if !batch.folios.is_empty() {
-            self.batches.push(batch);
-        }
-        Ok(nr_taken_pages)
-    }
-
     fn complete(&mut self, position: usize, choice: u64) -> Result<(), String> {
         const VERDICTS: [Verdict; 8] = [
             Verdict::Referenced,
@@ -654,7 +479,7 @@ impl Pair {
             let folio = self
                 .folios
                 .remove(&id.0)
-                .ok_or(format!("{id:?} does not exist"))?;
+                .ok_or_else(|| format!("{id:?} does not exist"))?;
             let verdict = if folio.is_gone {
                 Verdict::Gone
             } else {
@@ -712,68 +537,6 @@ impl Pair {
             folio.forget_accesses();
         }
         folio
-    }
-
-    /// Compares what can be seen of the engine with the model.
-    fn compare(&mut self) -> Result<(), String> {
-        check!(
-            self.engine.nr_folios() as usize == self.folios.len(),
-            "number of folios"
-        );
-        for (id, folio) in &mut self.folios {
-            let id = FolioId(*id);
-            let seq = self.engine.generation(id).map(|seq| seq.0);
-            let has_overlapped = self.windows[folio.lruvec].has_overlapped[folio.kind.index()];
-            if has_overlapped && seq.is_some() == folio.seq.is_some() {
-                folio.seq = seq;
-            }
-            check!(seq == folio.seq, "{id:?} is in {seq:?}, expected {folio:?}");
-            let is_same = self.engine.kind(id) == folio.kind
-                && self.engine.order(id).nr_pages() == folio.nr_pages;
-            check!(is_same, "{id:?} is not {folio:?}");
-        }
-        for (group, id) in self.groups.iter().enumerate() {
-            let views = self
-                .engine
-                .view(*id, self.now)
-                .map_err(|error| error.to_string())?;
-            let mut expected = ReclaimStats::default();
-            for view in views {
-                let at = lruvec(group as u8, view.node.0);
-                let window = &self.windows[at];
-                expected += window.stats;
-                let (first, last) = (view.generations.first(), view.generations.last());
-                let ends = (first.map(|of| of.seq.0), last.map(|of| of.seq.0));
-                let oldest = window.min[0].min(window.min[1]);
-                check!(
-                    ends == (Some(oldest), Some(window.max)),
-                    "{ends:?} is not {window:?}"
-                );
-                for of in &view.generations {
-                    for kind in Kind::ALL {
-                        let is_in_window = of.seq.0 >= window.min[kind.index()];
-                        let here = |folio: &&Folio| {
-                            folio.lruvec == at && folio.kind == kind && folio.seq == Some(of.seq.0)
-                        };
-                        let sum: u64 = self.folios.values().filter(here).map(|f| f.nr_pages).sum();
-                        let expected = is_in_window.then_some(sum);
-                        let shown = of.nr_pages[kind.index()];
-                        check!(
-                            shown == expected,
-                            "{:?} {kind}: {shown:?}, {expected:?}",
-                            of.seq
-                        );
-                    }
-                }
-            }
-            let stats = self.engine.stats(*id).map_err(|error| error.to_string())?;
-            // How much was looked at and spared is eviction's own affair.
-            expected.nr_scanned_pages = stats.nr_scanned_pages;
-            expected.nr_protected_pages = stats.nr_protected_pages;
-            expected.nr_ageing_runs = self.nr_walks[group];
-            check!(stats == expected, "{stats:?}, expected {expected:?}");
-        }
-        Ok(())
     }
 }
 

@@ -402,3 +402,15 @@ fn a_folio_too_large_or_too_many_is_refused() {
     );
     bench.engine.validate().unwrap();
 }
+
+#[test]
+fn a_surviving_file_folio_of_the_workingset_re_enters_two_generations_below_the_youngest() {
+    let mut bench = Bench::new();
+    let folio = bench.appear(Kind::File, Cause::Read);
+    bench.appear(Kind::File, Cause::Read);
+    bench.isolate(1);
+    bench.young(folio);
+    bench.young(folio);
+    bench.complete(Verdict::Busy);
+    assert_eq!((bench.window(), bench.seq(folio)), ((3, [1, 0]), 1));
+}

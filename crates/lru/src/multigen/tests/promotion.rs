@@ -31,10 +31,8 @@ fn promotion_touches_no_list() {
     for folio in [folios[1], folios[1], folios[0], folios[0]] {
         bench.young(folio);
     }
-    assert_eq!(
-        (&bench.engine.folios.next, &bench.engine.folios.prev),
-        (&links.0, &links.1)
-    );
+    let now = (&bench.engine.folios.next, &bench.engine.folios.prev);
+    assert_eq!(now, (&links.0, &links.1));
     assert_eq!(bench.seq(folios[1]), 3);
     assert_eq!(bench.engine.lruvecs[0].nr_pages[3], [2, 0]);
     bench.engine.validate().unwrap();
@@ -77,10 +75,7 @@ fn descriptor_accesses_are_counted_to_the_workingset_and_saturate() {
     let mut tiers = Vec::new();
     for _ in 0..7 {
         let flags = bench.engine.flags(folio);
-        tiers.push((
-            tier_of(flags.refs(), flags.is_workingset()),
-            flags.is_saturated(),
-        ));
+        tiers.push((bench.engine.tier(folio), flags.is_saturated()));
         bench.read(folio, 1);
     }
     let counted: Vec<u8> = tiers.iter().map(|of| of.0).collect();

@@ -132,3 +132,28 @@ fn what_the_kernel_evicts_leaves_a_shadow_and_is_counted_apart() {
         ([0, 1], [0, 1])
     );
 }
+
+#[test]
+fn a_workingset_folio_comes_back_under_the_last_tier_however_little_it_was_counted() {
+    let mut bench = Bench::new();
+    let gains = bench.engine.model.tier_gains;
+    let last_tier = |bench: &Bench| {
+        bench.engine.lruvecs[0]
+            .controller
+            .last_evictable_tier(Kind::Anon, gains)
+    };
+    let hot = bench.appear_many(64, Kind::Anon, Cause::Fault);
+    let shadows: Vec<Shadow> = hot
+        .into_iter()
+        .map(|folio| {
+            bench.young(folio);
+            bench.young(folio);
+            bench.engine.gone(folio, GoneCause::Reclaimed).unwrap()
+        })
+        .collect();
+    assert_eq!(last_tier(&bench), 3);
+    for shadow in shadows {
+        bench.refault(Kind::Anon, Cause::Fault, shadow);
+    }
+    assert_eq!(last_tier(&bench), 2);
+}

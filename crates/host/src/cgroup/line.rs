@@ -1,0 +1,81 @@
+//! Holding the line (v1): the hard limit at the budget itself, while nothing else keeps up.
+//!
+//! `memory.reclaim` does not exist on v1, and a dip can't win against a program that pulls pages
+//! back faster than one thread reclaims: usage would stand between the budget and the backstop for
+//! as long as that lasts. So the limit follows usage down to the budget, step by step, and the
+//! program reclaims in its own faults, as it would under the kernel alone. With the OOM killer off
+//! (see [`BudgetGroup::watch_oom`]) and relief at hand this kills nobody.
+//!
+//! **Owns** moving the limit between backstop and budget. **Does not own** when (`control`).
+//!
+//! **Invariants**
+//! - L1: the line is never below the budget.
+//! - L2: a step takes [`STEP_TIME_MAX`] at most.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use super::{BudgetGroup, CgroupError, Version, backstop_bytes};
+use crate::addr::PAGE_BYTES;
+use crate::sys::deadline::Deadline;
+
+/// What one step asks the kernel to reclaim at most, so that it succeeds against a busy program.
+const STEP_BYTES: u64 = 256 << 10;
+/// The kernel tries as long as it makes progress; a step that takes longer is given up.
+const STEP_TIME_MAX: Duration = Duration::from_millis(4);
+
+/// Where the limit stands after a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Line {
+    /// At the budget.
+    Held,
+    /// Still above it: call again.
+    Moving,
+    /// This version needs none: `memory.reclaim` does it.
+    NotOffered,
+}
+
+impl BudgetGroup {
+    /// Brings the hard limit one step nearer to the budget, as far as usage lets it.
+    pub fn hold_line(&self) -> Result<Line, CgroupError> {
+        let Some(budget) = self.budget_bytes().filter(|_| self.version == Version::V1) else {
+            return Ok(Line::NotOffered);
+        };
+        let budget = budget - budget % PAGE_BYTES;
+        if self.wanted_limit() <= budget {
+            return Ok(Line::Held);
+        }
+        let usage = self.usage_bytes()?;
+        let target = usage.saturating_sub(STEP_BYTES).max(budget);
+        let target = target - target % PAGE_BYTES;
+        if target >= self.wanted_limit() {
+            return Ok(Line::Moving);
+        }
+        let is_lowered = {
+            let _deadline = Deadline::for_this_thread(STEP_TIME_MAX).map_err(|source| {
+                CgroupError::io("bounding a change of", &self.limit.path, source)
+            })?;
+            // Busy or out of time: the next step tries again.
+            self.limit.write(&target.to_string()).is_ok()
+        };
+        if is_lowered {
+            self.wanted_limit_bytes.store(target, Ordering::SeqCst);
+            // A dip in another thread may have put the former limit back in between.
+            self.write_wanted_limit()?;
+        }
+        Ok(match self.wanted_limit() <= budget {
+            true => Line::Held,
+            false => Line::Moving,
+        })
+    }
+
+    /// Puts the limit back to the backstop.
+    pub fn release_line(&self) -> Result<(), CgroupError> {
+        match self.budget_bytes() {
+            Some(budget) if self.wanted_limit() < backstop_bytes(budget) => {
+                self.set_limit_bytes(Some(backstop_bytes(budget)))
+            }
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! Groups and swap devices that go away with the test, also when it fails.
+
+use std::ops::{Deref, DerefMut};
+
+use strata_host::cgroup::BudgetGroup;
+use strata_host::swap::SwapDevice;
+
+/// What a test made on the machine.
+pub(crate) trait Made {
+    fn clean_up(&mut self);
+}
+
+impl Made for BudgetGroup {
+    fn clean_up(&mut self) {
+        let _ = self.remove();
+    }
+}
+
+impl Made for SwapDevice {
+    fn clean_up(&mut self) {
+        let _ = self.take_down();
+    }
+}
+
+/// Cleans up at the end of its scope; programs in a group are declared after it, so they go first.
+#[derive(Debug)]
+pub(crate) struct Guard<T: Made>(pub(crate) T);
+
+impl<T: Made> Drop for Guard<T> {
+    fn drop(&mut self) {
+        self.0.clean_up();
+    }
+}
+
+impl<T: Made> Deref for Guard<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T: Made> DerefMut for Guard<T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.0
+    }
+}

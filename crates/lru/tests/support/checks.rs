@@ -1,0 +1,165 @@
+//! What is checked against the engine rather than predicted, and the comparison after each operation.
+
+use std::collections::BTreeMap;
+
+use strata_lru::{EvictBatch, FolioId, Kind, Policy, ReclaimStats, Swappiness};
+
+use super::{NR_NODES, Pair, lruvec};
+
+impl Pair {
+    /// Checks a batch against what eviction may do, and adopts what it did; base pages taken.
+    pub(super) fn take(
+        &mut self,
+        group: usize,
+        batch: EvictBatch,
+        swappiness: Swappiness,
+    ) -> Result<u64, String> {
+        let mut nr_taken_pages = 0;
+        for id in &batch.folios {
+            let folio = self
+                .folios
+                .get_mut(&id.0)
+                .ok_or_else(|| format!("{id:?} does not exist"))?;
+            let window = &mut self.windows[folio.lruvec];
+            let of_group = folio.lruvec / usize::from(NR_NODES);
+            check!(of_group == group, "{id:?} is of group {of_group}");
+            check!(swappiness.allows(folio.kind), "{id:?} is {}", folio.kind);
+            let seq = folio
+                .seq
+                .take()
+                .ok_or_else(|| format!("{id:?} was isolated already"))?;
+            check!(
+                seq + 2 <= window.max,
+                "{id:?} of {seq} is young: {window:?}"
+            );
+            let is_warm = folio.is_workingset || folio.refs > 0;
+            let may_be_spared = seq + 3 <= window.max && folio.is_referenced && is_warm;
+            let is_saturated = folio.is_referenced && folio.refs == 3 && folio.is_workingset;
+            let is_certain = folio.is_count_known && !may_be_spared;
+            check!(
+                !is_saturated || !is_certain,
+                "{id:?} is saturated: {folio:?}"
+            );
+            if may_be_spared && folio.is_workingset {
+                folio.is_count_known = false;
+            } else if !folio.is_referenced || may_be_spared && self.engine.tier(*id) == 0 {
+                folio.forget_accesses();
+            }
+            window.stats.nr_isolated_pages += folio.nr_pages;
+            nr_taken_pages += folio.nr_pages;
+        }
+        for (id, folio) in self.folios.iter_mut().filter(|of| of.1.seq.is_some()) {
+            let seq = self.engine.generation(FolioId(*id)).map(|seq| seq.0);
+            if folio.seq == seq {
+                continue;
+            }
+            let window = &self.windows[folio.lruvec];
+            let is_known = !window.has_overlapped[folio.kind.index()];
+            let is_warm = folio.is_workingset || folio.is_referenced && folio.refs > 0;
+            let steps = seq.unwrap_or(0) - folio.seq.unwrap_or(0);
+            check!(
+                is_warm || !is_known,
+                "{folio:?} was spared to {seq:?} for nothing"
+            );
+            check!(
+                (1..=2).contains(&steps) || !is_known,
+                "{folio:?} went up to {seq:?}"
+            );
+            check!(
+                steps == 1 || folio.is_workingset || !is_known,
+                "{folio:?} spared twice"
+            );
+            folio.seq = seq;
+            folio.forget_accesses();
+        }
+        for (group, id) in self.groups.iter().enumerate() {
+            let views = self
+                .engine
+                .view(*id, self.now)
+                .map_err(|error| error.to_string())?;
+            for view in views {
+                let window = &mut self.windows[lruvec(group as u8, view.node.0)];
+                for kind in Kind::ALL {
+                    let mut seqs = view.generations.iter();
+                    let oldest = seqs.find(|of| of.nr_pages[kind.index()].is_some());
+                    let oldest = oldest.map_or(0, |of| of.seq.0);
+                    check!(
+                        oldest >= window.min[kind.index()],
+                        "{kind} went back to {oldest}"
+                    );
+                    check!(
+                        (1..=3).contains(&(window.max - oldest)),
+                        "{kind}: {oldest}.."
+                    );
+                    window.min[kind.index()] = oldest;
+                }
+            }
+        }
+        if !batch.folios.is_empty() {
+            self.batches.push(batch);
+        }
+        Ok(nr_taken_pages)
+    }
+
+    /// Compares what can be seen of the engine with the model.
+    pub(super) fn compare(&mut self) -> Result<(), String> {
+        check!(
+            self.engine.nr_folios() as usize == self.folios.len(),
+            "number of folios"
+        );
+        let mut sizes = BTreeMap::new();
+        for (id, folio) in &mut self.folios {
+            let id = FolioId(*id);
+            let seq = self.engine.generation(id).map(|seq| seq.0);
+            let has_overlapped = self.windows[folio.lruvec].has_overlapped[folio.kind.index()];
+            if has_overlapped && seq.is_some() == folio.seq.is_some() {
+                folio.seq = seq;
+            }
+            check!(seq == folio.seq, "{id:?} is in {seq:?}, expected {folio:?}");
+            let is_same = self.engine.kind(id) == folio.kind
+                && self.engine.order(id).nr_pages() == folio.nr_pages;
+            check!(is_same, "{id:?} is not {folio:?}");
+            let place = (folio.lruvec, folio.kind, folio.seq);
+            *sizes.entry(place).or_insert(0) += folio.nr_pages;
+        }
+        for (group, id) in self.groups.iter().enumerate() {
+            let views = self
+                .engine
+                .view(*id, self.now)
+                .map_err(|error| error.to_string())?;
+            let mut expected = ReclaimStats::default();
+            for view in views {
+                let at = lruvec(group as u8, view.node.0);
+                let window = &self.windows[at];
+                expected += window.stats;
+                let (first, last) = (view.generations.first(), view.generations.last());
+                let ends = (first.map(|of| of.seq.0), last.map(|of| of.seq.0));
+                let oldest = window.min[0].min(window.min[1]);
+                check!(
+                    ends == (Some(oldest), Some(window.max)),
+                    "{ends:?} is not {window:?}"
+                );
+                for of in &view.generations {
+                    for kind in Kind::ALL {
+                        let is_in_window = of.seq.0 >= window.min[kind.index()];
+                        let sum = sizes.get(&(at, kind, Some(of.seq.0))).copied().unwrap_or(0);
+                        let expected = is_in_window.then_some(sum);
+                        let shown = of.nr_pages[kind.index()];
+                        check!(
+                            shown == expected,
+                            "{:?} {kind}: {shown:?}, {expected:?}",
+                            of.seq
+                        );
+                    }
+                }
+            }
+            let stats = self.engine.stats(*id).map_err(|error| error.to_string())?;
+            // How much was looked at and spared is eviction's own affair.
+            expected.nr_scanned_pages = stats.nr_scanned_pages;
+            expected.nr_protected_pages = stats.nr_protected_pages;
+            expected.nr_ageing_runs = self.nr_walks[group];
+            check!(stats == expected, "{stats:?}, expected {expected:?}");
+        }
+        Ok(())
+    }
+}

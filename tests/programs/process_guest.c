@@ -24,6 +24,21 @@
 
 static char *self;
 
+/* Ends with its parent, even one that ended before it was asked to; and some day in any case. */
+static void end_with(pid_t parent)
+{
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	alarm(600);
+	if (getppid() != parent)
+		_exit(1);
+}
+
+static void wait_for_the_end(void)
+{
+	for (;;)
+		pause();
+}
+
 static void say(const char *format, uint64_t value)
 {
 	printf(format, value);
@@ -106,15 +121,14 @@ static void cmd_file(const char *path, uint64_t pages, int flags)
 
 static void cmd_fork(uint64_t children)
 {
-	pid_t last = 0;
+	pid_t last = 0, parent = getpid();
 	for (uint64_t i = 0; i < children; i++) {
 		last = fork();
 		if (last < 0)
 			return fail("fork");
 		if (!last) {
-			prctl(PR_SET_PDEATHSIG, SIGKILL);
-			for (;;)
-				pause();
+			end_with(parent);
+			wait_for_the_end();
 		}
 	}
 	say("%lu", last);
@@ -133,11 +147,8 @@ static void cmd_orphan(void)
 	if (!child) {
 		grandchild = fork();
 		if (!grandchild) {
-			/* Ends with the pipe's other end at the latest. */
-			close(fds[1]);
 			alarm(60);
-			for (;;)
-				pause();
+			wait_for_the_end();
 		}
 		if (write(fds[1], &grandchild, sizeof grandchild) < 0)
 			_exit(1);
@@ -156,6 +167,7 @@ static int in_shared_space(void *ends)
 {
 	int *fds = ends;
 	char go;
+	alarm(60);
 	if (read(fds[0], &go, 1) != 1)
 		_exit(1);
 	execl(self, self, "--sleep", NULL);
@@ -189,6 +201,7 @@ static void cmd_maps(uint64_t mappings)
 /* Forks until a child gets the wanted pid, which then stays. */
 static void cmd_take_pid(pid_t wanted, uint64_t tries)
 {
+	pid_t parent = getpid();
 	while (tries--) {
 		pid_t child = fork();
 		if (child < 0)
@@ -196,9 +209,8 @@ static void cmd_take_pid(pid_t wanted, uint64_t tries)
 		if (!child) {
 			if (getpid() != wanted)
 				_exit(0);
-			prctl(PR_SET_PDEATHSIG, SIGKILL);
-			for (;;)
-				pause();
+			end_with(parent);
+			wait_for_the_end();
 		}
 		if (child == wanted)
 			return say("%lu", child);
@@ -322,9 +334,8 @@ static void *obey(void *greeting)
 int main(int argc, char **argv)
 {
 	self = argv[0];
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	end_with(getppid());
 	if (argc > 1 && !strcmp(argv[1], "--sleep"))
-		for (;;)
-			pause();
+		wait_for_the_end();
 	obey("ready");
 }

@@ -163,6 +163,9 @@ static void cmd_orphan(void)
 	say("%lu", grandchild);
 }
 
+static int share_fds[2];
+static char share_parent[16];
+
 static int in_shared_space(void *ends)
 {
 	int *fds = ends;
@@ -170,11 +173,10 @@ static int in_shared_space(void *ends)
 	alarm(60);
 	if (read(fds[0], &go, 1) != 1)
 		_exit(1);
-	execl(self, self, "--sleep", NULL);
+	execl(self, self, "--sleep", share_parent, NULL);
 	_exit(1);
 }
 
-static int share_fds[2];
 
 /* A process of its own in this address space, as vfork makes it; `unshare` lets it exec. */
 static void cmd_share(void)
@@ -182,6 +184,7 @@ static void cmd_share(void)
 	static char stack[65536] __attribute__((aligned(16)));
 	if (pipe(share_fds))
 		return fail("pipe");
+	snprintf(share_parent, sizeof share_parent, "%d", getpid());
 	pid_t child = clone(in_shared_space, stack + sizeof stack, CLONE_VM | SIGCHLD, share_fds);
 	if (child < 0)
 		return fail("clone");
@@ -334,8 +337,10 @@ static void *obey(void *greeting)
 int main(int argc, char **argv)
 {
 	self = argv[0];
-	end_with(getppid());
-	if (argc > 1 && !strcmp(argv[1], "--sleep"))
+	if (argc > 2 && !strcmp(argv[1], "--sleep")) {
+		end_with(atoi(argv[2]));
 		wait_for_the_end();
+	}
+	end_with(getppid());
 	obey("ready");
 }

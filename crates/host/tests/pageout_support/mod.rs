@@ -15,7 +15,7 @@ use strata_host::process::Process;
 use strata_host::swap::{SwapDevice, SwapSpec};
 use strata_lru::Verdict;
 
-use crate::process_support::{Guest, skip};
+use crate::process_support::{Guest, patience, skip};
 
 /// What a test works with: a guest, seen from outside.
 pub(crate) struct Bench {
@@ -113,14 +113,14 @@ pub(crate) fn take(
     };
     pageout.try_submit(request).expect("nothing else is out");
     let timeout = Timespec {
-        tv_sec: 20,
+        tv_sec: 20 * i64::from(patience()),
         tv_nsec: 0,
     };
     loop {
         let fd = pageout.completion_fd().as_fd().try_clone_to_owned();
         let fd = fd.expect("a copy of the descriptor");
         let nr_ready = poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&timeout));
-        assert_eq!(nr_ready, Ok(1), "no report in 20 s");
+        assert_eq!(nr_ready, Ok(1), "no report in time");
         if let Some(report) = pageout.poll() {
             assert_eq!(report.space, 7);
             let answered: Vec<u32> = report.results.iter().map(|(token, _)| *token).collect();

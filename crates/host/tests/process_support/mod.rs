@@ -103,11 +103,20 @@ impl Drop for Guest {
     }
 }
 
+/// By how much time limits are stretched: an emulated processor is slow.
+pub(crate) fn patience() -> u32 {
+    let patience = std::env::var("STRATA_TEST_PATIENCE").ok();
+    patience.and_then(|factor| factor.parse().ok()).unwrap_or(1)
+}
+
 /// Waits until `done`, at most 10 s.
 pub(crate) fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
     let start = Instant::now();
     while !done() {
-        assert!(start.elapsed() < Duration::from_secs(10), "never: {what}");
+        assert!(
+            start.elapsed() < Duration::from_secs(10) * patience(),
+            "never: {what}"
+        );
         std::thread::sleep(Duration::from_millis(2));
     }
 }

@@ -62,10 +62,10 @@ pub(crate) struct RunArgs {
     #[arg(short, long, value_name = "SIZE", value_parser = size_arg, allow_hyphen_values = true)]
     memory: u64,
 
-    /// Where anonymous memory goes: existing, zram:SIZE[,ALGORITHM], file:PATH:SIZE, zswap:PATH:SIZE
+    /// Where anonymous memory goes: existing, zram:SIZE, zram:SIZE,ALGORITHM, file:PATH:SIZE, zswap:PATH:SIZE
     ///
     /// existing uses what the machine has (without any swap only file pages can be evicted).
-    /// zram:SIZE[,ALGORITHM] makes a compressed device in memory, for example zram:2G,lz4.
+    /// zram:SIZE or zram:SIZE,ALGORITHM makes a compressed device in memory, for example zram:2G,lz4.
     /// file:PATH:SIZE makes a swap file, which must not exist yet, for example file:/var/tmp/s:4G.
     /// zswap:PATH:SIZE does the same with the kernel's compressed cache in front of it.
     /// What was made is taken down when the program has ended.

@@ -132,3 +132,59 @@ fn a_death_by_the_out_of_memory_killer_is_named() {
         "{text}"
     );
 }
+
+/// Paths of all fields, `a.b` for objects and `a[].b` for lists of objects.
+fn paths(prefix: &str, value: &serde_json::Value, into: &mut std::collections::BTreeSet<String>) {
+    match value {
+        serde_json::Value::Object(fields) => {
+            for (name, value) in fields {
+                let path = if prefix.is_empty() {
+                    name.clone()
+                } else {
+                    format!("{prefix}.{name}")
+                };
+                paths(&path, value, into);
+            }
+        }
+        serde_json::Value::Array(items) if items.first().is_some_and(|item| item.is_object()) => {
+            paths(&format!("{prefix}[]"), &items[0], into);
+        }
+        _ => {
+            into.insert(prefix.to_owned());
+        }
+    }
+}
+
+#[test]
+fn every_field_of_the_report_is_documented_and_nothing_else_is() {
+    let mut written = std::collections::BTreeSet::new();
+    let endings = [
+        Ending::Exited { code: 0 },
+        Ending::Signaled {
+            signal: 9,
+            is_oom_kill: false,
+        },
+        Ending::Detached,
+    ];
+    for ending in endings {
+        let report = Report {
+            ending,
+            ..example()
+        };
+        let value = serde_json::to_value(&report).expect("a report is plain data");
+        paths("", &value, &mut written);
+    }
+    let page = include_str!("../../../../docs/report.md");
+    let documented: std::collections::BTreeSet<String> = page
+        .lines()
+        .filter_map(|line| {
+            line.strip_prefix("| `")?
+                .split('`')
+                .next()
+                .map(str::to_owned)
+        })
+        // The object as a whole, which may be null.
+        .filter(|path| path != "access")
+        .collect();
+    assert_eq!(written, documented);
+}

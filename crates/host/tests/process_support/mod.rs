@@ -1,59 +1,38 @@
 //! What the live tests of processes and pageout share: the obedient C program, and skipping loudly.
+#![allow(dead_code, reason = "each test binary uses its own part")]
 #![expect(
     clippy::unwrap_used,
-    clippy::print_stderr,
     reason = "helpers of tests, which clippy takes for ordinary code"
 )]
-#![allow(dead_code, reason = "each test binary uses its own part")]
+
+#[path = "../../../cli/tests/support/programs.rs"]
+mod programs;
+#[path = "../../../cli/tests/support/skip.rs"]
+mod skips;
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// Names the compiled guest to a test that runs as somebody who can't compile it.
+/// Names the compiled guest to a test that runs as somebody who can't reach the checkout.
 const GUEST_VARIABLE: &str = "STRATA_TEST_GUEST";
 
 /// Says why a test can't run here; it then has to return.
 pub(crate) fn skip(test: &str, reason: &str) {
-    eprintln!("SKIPPED: {test}: {reason}");
-    if let Some(path) = std::env::var_os("STRATA_SKIP_LOG") {
-        let file = std::fs::File::options()
-            .append(true)
-            .create(true)
-            .open(path);
-        writeln!(file.unwrap(), "{test}: {reason}").unwrap();
-    }
+    skips::record(test, reason);
 }
 
 pub(crate) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// Compiles a program of `tests/programs` once for each test binary.
-pub(crate) fn guest_program() -> &'static Path {
-    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
-    PROGRAM.get_or_init(|| {
-        if let Some(program) = std::env::var_os(GUEST_VARIABLE) {
-            return PathBuf::from(program);
-        }
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/process_guest.c");
-        let dir = Path::new(env!("CARGO_TARGET_TMPDIR"));
-        let program = dir.join("process_guest");
-        // Several test binaries may do this at once: rename is atomic.
-        let fresh = dir.join(format!("process_guest.{}", std::process::id()));
-        let status = Command::new("gcc")
-            .args(["-O1", "-Wall", "-Werror", "-pthread", "-o"])
-            .args([&fresh, &source])
-            .status()
-            .expect("gcc runs (apt-get install gcc)");
-        assert!(status.success(), "gcc failed on {}", source.display());
-        std::fs::rename(&fresh, &program).unwrap();
-        program
-    })
+/// The obedient program, compiled when first asked for.
+pub(crate) fn guest_program() -> PathBuf {
+    std::env::var_os(GUEST_VARIABLE)
+        .map_or_else(|| programs::program("process_guest"), PathBuf::from)
 }
 
 /// A running `process_guest`; ends with the value.
@@ -124,11 +103,20 @@ impl Drop for Guest {
     }
 }
 
+/// By how much time limits are stretched: an emulated processor is slow.
+pub(crate) fn patience() -> u32 {
+    let patience = std::env::var("STRATA_TEST_PATIENCE").ok();
+    patience.and_then(|factor| factor.parse().ok()).unwrap_or(1)
+}
+
 /// Waits until `done`, at most 10 s.
 pub(crate) fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
     let start = Instant::now();
     while !done() {
-        assert!(start.elapsed() < Duration::from_secs(10), "never: {what}");
+        assert!(
+            start.elapsed() < Duration::from_secs(10) * patience(),
+            "never: {what}"
+        );
         std::thread::sleep(Duration::from_millis(2));
     }
 }

@@ -24,6 +24,21 @@
 
 static char *self;
 
+/* Ends with its parent, even one that ended before it was asked to; and some day in any case. */
+static void end_with(pid_t parent)
+{
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	alarm(600);
+	if (getppid() != parent)
+		_exit(1);
+}
+
+static void wait_for_the_end(void)
+{
+	for (;;)
+		pause();
+}
+
 static void say(const char *format, uint64_t value)
 {
 	printf(format, value);
@@ -106,15 +121,14 @@ static void cmd_file(const char *path, uint64_t pages, int flags)
 
 static void cmd_fork(uint64_t children)
 {
-	pid_t last = 0;
+	pid_t last = 0, parent = getpid();
 	for (uint64_t i = 0; i < children; i++) {
 		last = fork();
 		if (last < 0)
 			return fail("fork");
 		if (!last) {
-			prctl(PR_SET_PDEATHSIG, SIGKILL);
-			for (;;)
-				pause();
+			end_with(parent);
+			wait_for_the_end();
 		}
 	}
 	say("%lu", last);
@@ -133,11 +147,8 @@ static void cmd_orphan(void)
 	if (!child) {
 		grandchild = fork();
 		if (!grandchild) {
-			/* Ends with the pipe's other end at the latest. */
-			close(fds[1]);
 			alarm(60);
-			for (;;)
-				pause();
+			wait_for_the_end();
 		}
 		if (write(fds[1], &grandchild, sizeof grandchild) < 0)
 			_exit(1);
@@ -152,17 +163,20 @@ static void cmd_orphan(void)
 	say("%lu", grandchild);
 }
 
+static int share_fds[2];
+static char share_parent[16];
+
 static int in_shared_space(void *ends)
 {
 	int *fds = ends;
 	char go;
+	alarm(60);
 	if (read(fds[0], &go, 1) != 1)
 		_exit(1);
-	execl(self, self, "--sleep", NULL);
+	execl(self, self, "--sleep", share_parent, NULL);
 	_exit(1);
 }
 
-static int share_fds[2];
 
 /* A process of its own in this address space, as vfork makes it; `unshare` lets it exec. */
 static void cmd_share(void)
@@ -170,6 +184,7 @@ static void cmd_share(void)
 	static char stack[65536] __attribute__((aligned(16)));
 	if (pipe(share_fds))
 		return fail("pipe");
+	snprintf(share_parent, sizeof share_parent, "%d", getpid());
 	pid_t child = clone(in_shared_space, stack + sizeof stack, CLONE_VM | SIGCHLD, share_fds);
 	if (child < 0)
 		return fail("clone");
@@ -189,6 +204,7 @@ static void cmd_maps(uint64_t mappings)
 /* Forks until a child gets the wanted pid, which then stays. */
 static void cmd_take_pid(pid_t wanted, uint64_t tries)
 {
+	pid_t parent = getpid();
 	while (tries--) {
 		pid_t child = fork();
 		if (child < 0)
@@ -196,9 +212,8 @@ static void cmd_take_pid(pid_t wanted, uint64_t tries)
 		if (!child) {
 			if (getpid() != wanted)
 				_exit(0);
-			prctl(PR_SET_PDEATHSIG, SIGKILL);
-			for (;;)
-				pause();
+			end_with(parent);
+			wait_for_the_end();
 		}
 		if (child == wanted)
 			return say("%lu", child);
@@ -322,9 +337,10 @@ static void *obey(void *greeting)
 int main(int argc, char **argv)
 {
 	self = argv[0];
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (argc > 1 && !strcmp(argv[1], "--sleep"))
-		for (;;)
-			pause();
+	if (argc > 2 && !strcmp(argv[1], "--sleep")) {
+		end_with(atoi(argv[2]));
+		wait_for_the_end();
+	}
+	end_with(getppid());
 	obey("ready");
 }

@@ -66,3 +66,16 @@ is_live() { grep "$@" -E 'crates/host/tests/[^/ ]*\.rs( |$)|/live_[^/ ]*\.rs( |$
 
 # The directory of the package that a source file belongs to.
 package_of() { sed -E 's,/(src|tests|examples)/.*,,' <<<"$1"; }
+
+# Runs a command with its output both shown and kept: run_logged LOG COMMAND... Ends with the command
+# even when somebody it left behind still holds its output open.
+run_logged() {
+    local log=$1 pid status=0
+    shift
+    : >"$log"
+    "$@" </dev/null >"$log" 2>&1 &
+    pid=$!
+    tail -n +1 -f --pid=$pid -s 0.2 "$log"
+    wait $pid || status=$?
+    return $status
+}

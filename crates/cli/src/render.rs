@@ -246,7 +246,7 @@ fn access(lines: &mut Lines, report: &Report) {
     };
     lines.add("accesses", format_args!("seen by {}, {grain}", source.name));
     for blind_spot in &source.blind_spots {
-        lines.add("", format_args!("can't see: {blind_spot}"));
+        lines.add("", format_args!("limit: {blind_spot}"));
     }
 }
 

@@ -7,15 +7,12 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
-use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::Value;
 use support::leaks::Guard;
-use support::live::{
-    Live, TestGroup, major_faults, rss_bytes, send, state, swap_devices, wait_until,
-};
-use support::programs::{Touch, program};
+use support::live::{Live, send, state, swap_devices, wait_until};
+use support::programs::program;
 use support::strata::Strata;
 
 const MIB: u64 = 1 << 20;
@@ -112,27 +109,6 @@ fn a_command_that_is_not_there_is_127_and_one_that_cannot_be_executed_126() {
 }
 
 #[test]
-fn a_kill_for_want_of_memory_is_named() {
-    needs!("cap_bpf", "memory_cgroup");
-    if !swap_devices().is_empty() {
-        skip!("this machine has swap, which the program would fill first");
-    }
-    let _guard = Guard::new();
-    let (run, report) = Strata::new(["run", "--memory", "48M", "--"])
-        .arg(program("status"))
-        .arg("--oom")
-        .finish_with_report();
-    assert_eq!(run.code(), Some(128 + 9), "{}", run.stderr);
-    assert_eq!(report["ending"]["is_oom_kill"], true, "{report:#}");
-    assert!(run.stderr.contains("out of memory"), "{}", run.stderr);
-    // The limit gives way to be kind, but not without end.
-    let peak = report["usage"]["peak_bytes"].as_u64().expect("peak");
-    assert!(peak <= 128 * MIB, "{} MiB", peak / MIB);
-    let warnings = report["warnings"].to_string();
-    assert!(warnings.contains("no free swap"), "{warnings}");
-}
-
-#[test]
 fn a_program_that_ends_at_once_leaves_a_report_all_the_same() {
     needs!("cap_bpf", "memory_cgroup");
     let _guard = Guard::new();
@@ -161,24 +137,6 @@ fn two_hundred_children_are_managed_together() {
     assert_eq!(run.json_lines()[0]["failed"], 0, "{}", run.stdout);
     let seen = report["nr_processes"].as_u64().expect("count");
     assert!(seen >= 200, "{seen} processes seen");
-}
-
-#[test]
-fn a_program_is_followed_through_exec() {
-    needs!("cap_bpf", "memory_cgroup");
-    let _guard = Guard::new();
-    let (run, report) = Strata::new(["run", "--memory", "32M", "--swap", "zram:64M", "--"])
-        .arg(program("execchain"))
-        .args(["--depth", "3", "--size", "40M", "--seconds", "0.7"])
-        .finish_with_report();
-    assert_eq!(run.code(), Some(0), "{}", run.stderr);
-    let spaces = report["walks"]["nr_spaces"].as_u64().expect("count");
-    assert!(
-        spaces >= 2,
-        "a walk of more than the first image: {report:#}"
-    );
-    let evicted = report["saved"]["evicted_bytes"].as_u64().expect("bytes");
-    assert!(evicted > 0, "{report:#}");
 }
 
 /// Starts `signals` behind Strata; its pid as well.
@@ -365,40 +323,6 @@ fn policy_none_sets_the_kernel_s_limit_and_looks_at_nothing() {
     assert_eq!(report["eviction"]["nr_tried_pages"], 0);
     let peak = report["usage"]["peak_bytes"].as_u64().expect("peak");
     assert!(peak <= 48 * MIB, "the kernel holds its limit: {peak}");
-}
-
-#[test]
-fn a_dry_run_decides_and_changes_nothing() {
-    needs!("cap_bpf", "memory_cgroup");
-    let _guard = Guard::new();
-    let group = TestGroup::new("dry");
-    let mut touch = Touch::start(["--size", "64M"]);
-    group.take(touch.pid);
-    touch.ask("writerange 0 16384");
-    let (values, swaps) = (group.values(), swap_devices());
-    let (faults, rss) = (major_faults(touch.pid), rss_bytes(touch.pid));
-    let report_file = tempfile::NamedTempFile::new().expect("file");
-    let mut live = Live::start(
-        &Strata::new(["run", "--memory", "32M", "--swap", "zram:128M", "--dry-run"])
-            .arg("--report")
-            .arg(report_file.path())
-            .args(["--pid", &touch.pid.to_string()]),
-    );
-    std::thread::sleep(Duration::from_secs(2) * support::strata::patience());
-    assert!(live.is_running(), "{}", live.stderr());
-    assert_eq!(group.values(), values, "while it runs");
-    assert_eq!(swap_devices(), swaps);
-    live.signal(Signal::INT);
-    assert_eq!(live.end().code(), Some(0), "{}", live.stderr());
-    assert_eq!(group.values(), values, "afterwards");
-    assert_eq!(major_faults(touch.pid), faults);
-    assert!(rss_bytes(touch.pid) >= rss, "nothing was evicted");
-    let text = fs::read_to_string(report_file.path()).expect("report");
-    let report: Value = serde_json::from_str(&text).expect("JSON");
-    assert_eq!(report["is_dry_run"], true);
-    assert_eq!(report["eviction"]["nr_applied_pages"], 0);
-    let decided = report["eviction"]["nr_not_tried_pages"].as_u64();
-    assert!(decided > Some(0), "{report:#}");
 }
 
 #[test]

@@ -38,6 +38,8 @@ const ISOLATE_TRIES: u32 = 16;
 const RELAXED_PRIORITY: u8 = 12;
 /// The kernel forces swappiness to 0 below so many free swap pages; so do we.
 const SWAP_BYTES_MIN: u64 = 64 * 4096;
+/// Without a group, the members are looked for after so long; each look reads all of `/proc`.
+const MEMBERS_MS: u64 = 100;
 /// Free swap is read again after so long.
 const SWAP_CHECK_MS: u64 = 100;
 
@@ -76,6 +78,7 @@ pub(super) struct Managed {
     effective_swappiness: Swappiness,
     swap_checked: Option<TimeMs>,
     last_walk: Option<TimeMs>,
+    members_seen: Option<TimeMs>,
     usage_at_walk: u64,
     kernel_took_pages: bool,
     is_dry_run: bool,
@@ -115,6 +118,7 @@ impl Managed {
             effective_swappiness: parts.swappiness,
             swap_checked: None,
             last_walk: None,
+            members_seen: None,
             usage_at_walk: 0,
             kernel_took_pages: false,
             is_dry_run: parts.is_dry_run,
@@ -272,12 +276,27 @@ impl Managed {
             .is_none_or(|then| now.since(then) >= pause_ms.max(own_pause_ms))
     }
 
-    /// Looks at the members and walks them all.
-    pub(super) fn walk(&mut self, now: TimeMs, gauge: &Gauge, usage_bytes: u64) {
+    /// Usage of a tree is the sum over its members, so they have to be known before it is read.
+    pub(super) fn refresh_members_if_due(&mut self, now: TimeMs, gauge: &Gauge) {
+        let is_due = self
+            .members_seen
+            .is_none_or(|then| now.since(then) >= MEMBERS_MS);
+        if gauge.group().is_none() && is_due {
+            self.refresh_members(now, gauge);
+        }
+    }
+
+    fn refresh_members(&mut self, now: TimeMs, gauge: &Gauge) {
+        self.members_seen = Some(now);
         let listed = gauge.processes();
         for refusal in self.members.refresh(listed.as_deref(), &mut self.tracker) {
             self.warn(refusal);
         }
+    }
+
+    /// Looks at the members and walks them all.
+    pub(super) fn walk(&mut self, now: TimeMs, gauge: &Gauge, usage_bytes: u64) {
+        self.refresh_members(now, gauge);
         let intent = match self.actuator {
             ActuatorChoice::Pageout | ActuatorChoice::Auto if self.pageout.is_some() => {
                 ClearIntent::Pageout
@@ -342,6 +361,7 @@ impl Managed {
                 report.nr_gone_pages,
                 report.nr_not_tried_pages,
             ] = stats.nr_rejected_pages;
+            report.nr_tried_pages -= report.nr_not_tried_pages.min(report.nr_tried_pages);
         }
         report
     }

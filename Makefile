@@ -1,6 +1,6 @@
 # Thin over scripts/: each can be run by itself and says at its top what it does.
 .DEFAULT_GOAL := help
-.PHONY: help run test test-guest test-long check bench fmt clean
+.PHONY: help run test test-guest test-long check bench man fmt clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -25,6 +25,10 @@ check: ## quick: does it compile, is it tidy
 
 bench: ## the benchmarks; writes docs/benchmarks/ (NAME=name for one)
 	@scripts/bench.sh $(NAME)
+
+man: ## the manual pages, one for each verb, to target/man/
+	@scripts/setup.sh
+	@cargo run -q -p strata -- man target/man
 
 fmt: ## formats the sources
 	@cargo fmt --all

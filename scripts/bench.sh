@@ -6,7 +6,7 @@
 # measures, and prints Markdown or plain tables.
 source "$(dirname "$0")/lib.sh"
 
-benchmarks=(walk_cost budget integrity idle no_pressure)
+benchmarks=(walk_cost tick_cost budget integrity idle no_pressure)
 
 describe() { # the first comment of a source, as a paragraph
     sed -nE '1{/^#!/d}; s,^(//!|#) ?,,p; /^(\/\/!|#)/!q' "$1" | sed '/^```/,/^```/d; /^$/q'
@@ -24,7 +24,7 @@ run_one() {
     output=$("${command[@]}") || { say "$name failed"; return 1; }
     case $output in *'|---'*) ;; *) output=$(sed 's/^/    /' <<<"$output") ;; esac
     printf '# %s\n\n%s\n\n%s, commit %s; %s.\n\n    make bench NAME=%s\n\n%s\n' "$name" "$(describe "$source")" \
-        "$(date -u +%Y-%m-%d)" "$(git rev-parse --short HEAD 2>/dev/null || echo unknown)" "$machine" "$name" \
+        "$(date -u +%Y-%m-%d)" "$(git rev-parse --short HEAD 2>/dev/null || echo unknown)" "$machine" "$name$settings" \
         "$output" >"docs/benchmarks/$name.md"
     cat "docs/benchmarks/$name.md"
 }
@@ -34,6 +34,8 @@ cargo build --release --quiet -p strata
 mkdir -p docs/benchmarks
 machine="$(sed -n 's/^model name\s*: //p' /proc/cpuinfo | head -n 1), $(nproc) cores, $(
     awk '/MemTotal/ {printf "%.0f GiB", $2 / 1048576}' /proc/meminfo), kernel $(uname -r)"
+# What was shortened is part of the command.
+settings=$(env | sed -n 's/^BENCH_[A-Z]*=.*/ &/p' | sort | tr -d '\n')
 [ $# -gt 0 ] || set -- "${benchmarks[@]}"
 failed=0
 for name in "$@"; do run_one "$name" || failed=1; done

@@ -10,7 +10,7 @@ while read -r package binary test; do
     status=0
     [ -x "$binary" ] || { echo "FAILED: $binary $test"; failed=$((failed + 1)); continue; }
     printf '\n-- %s %s\n' "${binary##*/}" "$test"
-    (cd "$package" && "$binary" --test-threads=1 ${test:+"${test#=}"} </dev/null) 2>&1 | tee /run/log || status=${PIPESTATUS[0]}
+    run_logged /run/log env -C "$package" timeout -k 10 900 "$binary" --test-threads=1 ${test:+"${test#=}"} || status=$?
     read -r p f < <(sed -n 's/^test result: .* \([0-9]*\) passed; \([0-9]*\) failed.*/\1 \2/p' /run/log)
     passed=$((passed + ${p:-0})) failed=$((failed + ${f:-0}))
     # A crash, or a test that is gone, must not look like success.

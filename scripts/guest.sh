@@ -39,8 +39,10 @@ cache=${STRATA_GUEST_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/strata/guest}
 tree=$cache/$kernel
 mkdir -p "$cache"
 work=$(mktemp -d "$cache/run.XXXXXX")
-daemon=''
-trap '[ -z "$daemon" ] || kill "$daemon" 2>/dev/null || true; rm -rf "$work"' EXIT
+started=()
+trap 'kill "${started[@]}" 2>/dev/null || true; rm -rf "$work"' EXIT
+trap 'exit 143' TERM HUP
+trap 'exit 130' INT
 
 find_package() {
     apt-cache search --names-only "^linux-image-${kernel//./\\.}\\.[0-9].*cloud-amd64(-unsigned)?\$" |
@@ -112,19 +114,22 @@ env -0 | grep -zE '^(PATH|HOME|LANG|CARGO_[A-Z_]*|RUST[A-Z_]*|STRATA_[A-Z_]*)=' 
 (cd "$work" && find job | cpio --quiet -o -H newc | gzip -1) | cat "$tree/base.cpio.gz" - >"$work/initrd"
 
 "$virtiofsd" --socket-path="$work/fs" -o source=/ -o sandbox=chroot -o cache=always >"$work/fs.log" 2>&1 &
-daemon=$!
+started+=($!)
 for _ in $(seq 100); do [ ! -S "$work/fs" ] || break; sleep 0.05; done
 [ -S "$work/fs" ] || unavailable "virtiofsd did not start: $(tail -n 1 "$work/fs.log")"
 
 : >"$work/status"
 # Serial lines: 0 the kernel's console, 1 the command's output, 2 its exit status.
-timeout -k 5 "$limit" qemu-system-x86_64 -M q35 -accel tcg,thread=multi -cpu max -smp "$smp" -m "$mem" \
+timeout --foreground -k 5 "$limit" qemu-system-x86_64 -M q35 -accel tcg,thread=multi -cpu max -smp "$smp" -m "$mem" \
     -object memory-backend-memfd,id=ram,size="${mem}M",share=on -numa node,memdev=ram \
     -kernel "$tree"/boot/vmlinuz-* -initrd "$work/initrd" -nodefaults -no-reboot -display none \
     -chardev socket,id=fs,path="$work/fs" -device vhost-user-fs-pci,chardev=fs,tag=host \
     -chardev stdio,id=output,signal=off -serial file:"$work/console" -serial chardev:output \
     -serial file:"$work/status" -append "console=ttyS0 panic=-1 mitigations=off quiet $append" \
-    </dev/null 2>"$work/qemu.log" || true
+    </dev/null 2>"$work/qemu.log" &
+started+=($!)
+# In the background, so that a signal ends the guest at once instead of waiting for it.
+wait $! || true
 
 status=$(tr -cd '0-9' <"$work/status")
 if [ -z "$status" ]; then

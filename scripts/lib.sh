@@ -52,9 +52,10 @@ apt_install() {
     apt_update && without_services as_root "${command[@]}" >/dev/null
 }
 
-# Builds every test binary (those that can be, if some can not) and prints a line `SOURCE BINARY` for each.
+# Builds every test binary (those that can be, if some can not) and prints a line `SOURCE BINARY` for
+# each.
 test_binaries() {
-    cargo test --workspace --all-targets --no-run --no-fail-fast --quiet --message-format=json-render-diagnostics |
+    cargo build --workspace --all-targets --keep-going --quiet --message-format=json-render-diagnostics |
         sed -n 's/.*"src_path":"\([^"]*\)".*"overflow_checks":[a-z]*,"test":true}.*"executable":"\([^"]*\)".*/\1 \2/p' |
         sort -u
 }
@@ -65,3 +66,16 @@ is_live() { grep "$@" -E 'crates/host/tests/[^/ ]*\.rs( |$)|/live_[^/ ]*\.rs( |$
 
 # The directory of the package that a source file belongs to.
 package_of() { sed -E 's,/(src|tests|examples)/.*,,' <<<"$1"; }
+
+# Runs a command with its output both shown and kept: run_logged LOG COMMAND... Ends with the command
+# even when somebody it left behind still holds its output open.
+run_logged() {
+    local log=$1 pid status=0
+    shift
+    : >"$log"
+    "$@" </dev/null >"$log" 2>&1 &
+    pid=$!
+    tail -n +1 -f --pid=$pid -s 0.2 "$log"
+    wait $pid || status=$?
+    return $status
+}

@@ -2,7 +2,7 @@
 # `make test-guest`: the live tests under Debian's 6.1 and 6.12 kernels, with MGLRU on and off.
 #   test-guest.sh [--short] [FILTER]
 # --short: only those named in scripts/guest-short.txt, on one kernel (part of `make test`).
-# FILTER: only tests whose name contains it. Last line: `N passed, N failed, N skipped`.
+# FILTER: only tests whose name contains it. GUEST_KERNELS and GUEST_MGLRU: less than all of them. Last line: `N passed, N failed, N skipped`.
 source "$(dirname "$0")/lib.sh"
 
 short=''
@@ -42,8 +42,8 @@ plan >"$log/plan"
 run_guest() {
     local kernel=$1 mglru=$2 status=0 counts
     printf '\n== kernel %s, lru_gen/enabled %s\n' "$kernel" "$mglru"
-    scripts/guest.sh --kernel "$kernel" --mglru "$mglru" --mem 3072 --timeout "${GUEST_LIMIT_S:-3600}" -- \
-        scripts/guest-tests.sh "$log/plan" 2>&1 | tee "$log/$kernel-$mglru" || status=${PIPESTATUS[0]}
+    run_logged "$log/$kernel-$mglru" scripts/guest.sh --kernel "$kernel" --mglru "$mglru" --mem 3072 \
+        --timeout "${GUEST_LIMIT_S:-3600}" -- scripts/guest-tests.sh "$log/plan" || status=$?
     if [ "$status" = 125 ]; then
         echo "  skipped: tests in a guest (kernel $kernel): $(tail -n 1 "$log/$kernel-$mglru")"
         skipped=$((skipped + 1))
@@ -59,6 +59,6 @@ run_guest() {
 if [ -n "$short" ]; then
     run_guest 6.12 0
 else
-    for kernel in 6.1 6.12; do for mglru in 0 7; do run_guest $kernel $mglru; done; done
+    for kernel in ${GUEST_KERNELS:-6.1 6.12}; do for mglru in ${GUEST_MGLRU:-0 7}; do run_guest "$kernel" "$mglru"; done; done
 fi
 finish

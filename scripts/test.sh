@@ -53,8 +53,8 @@ run_binary() {
     # Live tests share the machine: cgroups, swap, memory, time. One after the other.
     ! is_live <<<"$source" || threads=(--test-threads=1)
     printf '\n-- %s\n' "$name"
-    (cd "$package" && CARGO_MANIFEST_DIR=$package timeout -k 10 "$BINARY_LIMIT_S" "$binary" \
-        "${threads[@]}" </dev/null) 2>&1 | tee "$work/log" || status=${PIPESTATUS[0]}
+    run_logged "$work/log" env -C "$package" CARGO_MANIFEST_DIR="$package" \
+        timeout -k 10 "$BINARY_LIMIT_S" "$binary" "${threads[@]}" || status=$?
     count_results "$work/log" "$status" "$name"
 }
 
@@ -71,7 +71,7 @@ run_binaries() {
 doc_tests() {
     local status=0
     heading "doc tests"
-    cargo test --workspace --doc --no-fail-fast </dev/null 2>&1 | tee "$work/log" || status=${PIPESTATUS[0]}
+    run_logged "$work/log" cargo test --workspace --doc --no-fail-fast || status=$?
     count_results "$work/log" "$status" "doc tests"
 }
 
@@ -79,7 +79,7 @@ doc_tests() {
 guest_tests() {
     local status=0 last
     heading "in a guest"
-    scripts/test-guest.sh --short </dev/null 2>&1 | tee "$work/log" || status=${PIPESTATUS[0]}
+    run_logged "$work/log" scripts/test-guest.sh --short || status=$?
     last=$(tail -n 1 "$work/log")
     if [[ $last =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed,\ ([0-9]+)\ skipped$ ]]; then
         passed=$((passed + BASH_REMATCH[1]))

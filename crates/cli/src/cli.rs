@@ -118,6 +118,64 @@ pub(crate) fn refuse_option(text: &str) -> Result<(), String> {
 mod tests {
     use super::*;
     use clap::CommandFactory;
+    use proptest::prelude::*;
+
+    /// What people and scripts may type: real words in any order, near misses, and noise.
+    fn word() -> impl Strategy<Value = String> {
+        let real = prop::sample::select(vec![
+            "run",
+            "lru-gen",
+            "doctor",
+            "completions",
+            "man",
+            "--memory",
+            "--memory=",
+            "-m1G",
+            "--swap",
+            "--swappiness",
+            "--min-ttl",
+            "--access",
+            "--actuator",
+            "--policy",
+            "--pid",
+            "--cgroup",
+            "--no-cgroup",
+            "--user",
+            "--dry-run",
+            "--report",
+            "-q",
+            "--",
+            "-",
+            "",
+            "1G",
+            "zram:1G,lz4",
+            "file:/x:1G",
+            "60",
+            "1s",
+            "auto",
+            "mglru",
+            "none",
+            "--interval",
+            "bash",
+        ]);
+        prop_oneof![
+            4 => real.prop_map(str::to_owned),
+            1 => "\\PC{0,20}",
+            1 => "(zram|file|zswap):[^ ]{0,12}",
+            1 => "[-+]?[0-9.]{0,24}[a-zA-Z%]{0,3}",
+        ]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(4000))]
+        #[test]
+        fn no_arguments_panic(words in prop::collection::vec(word(), 0..12)) {
+            let line = std::iter::once("strata".to_owned()).chain(words);
+            if let Err(error) = Cli::try_parse_from(line) {
+                prop_assert!(!error.to_string().is_empty());
+            }
+        }
+    }
 
     #[test]
     fn the_command_line_is_consistent() {

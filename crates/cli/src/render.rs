@@ -117,14 +117,29 @@ fn generations(lines: &mut Lines, generations: &[GenerationReport]) {
 
 fn evictions(lines: &mut Lines, report: &Report) {
     let eviction = &report.eviction;
-    if report.policy == PolicyChoice::Mglru {
-        let by = match report.actuator {
-            ActuatorChoice::Auto => "auto",
-            ActuatorChoice::Pageout => "pageout",
-            ActuatorChoice::Reclaim => "reclaim",
-        };
-        lines.add("actuator", format_args!("{by}: {}", report.actuator_reason));
+    if report.policy == PolicyChoice::None {
+        // Nobody asked or looked: what the kernel counted is all there is.
+        let kernel = &report.kernel;
+        let known = |count: Option<u64>| count.map_or_else(|| "unknown".to_owned(), pages);
+        let refaulted = kernel
+            .nr_refaulted_anon_pages
+            .zip(kernel.nr_refaulted_file_pages);
+        lines.add(
+            "evicted",
+            format_args!("{} by the kernel alone", known(kernel.nr_freed_pages)),
+        );
+        lines.add(
+            "refaulted",
+            known(refaulted.map(|(anon, file)| anon.saturating_add(file))),
+        );
+        return;
     }
+    let by = match report.actuator {
+        ActuatorChoice::Auto => "auto",
+        ActuatorChoice::Pageout => "pageout",
+        ActuatorChoice::Reclaim => "reclaim",
+    };
+    lines.add("actuator", format_args!("{by}: {}", report.actuator_reason));
     lines.add(
         "evicted",
         format_args!(
@@ -246,7 +261,7 @@ fn access(lines: &mut Lines, report: &Report) {
     };
     lines.add("accesses", format_args!("seen by {}, {grain}", source.name));
     for blind_spot in &source.blind_spots {
-        lines.add("", format_args!("can't see: {blind_spot}"));
+        lines.add("", format_args!("limit: {blind_spot}"));
     }
 }
 

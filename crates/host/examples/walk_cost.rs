@@ -21,7 +21,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use programs::{Touch, program, target_dir};
-use strata_host::access::{AccessSource, BpfSource, ClearIntent, TableRecord, process_cpu_ns};
+use strata_host::access::{AccessSource, BpfSource, ClearIntent, TableRecord};
 use strata_host::addr::{AddrRange, PAGE_BYTES, TableSpan, covering_spans};
 use strata_host::process::Process;
 
@@ -309,7 +309,7 @@ fn sleepers(source: &mut BpfSource, report: &mut Report) -> Outcome<()> {
         report.note(case, "bpf walk of all", pages, walk_ns);
         let (_, skip_ns) = timed(|| {
             for process in &processes {
-                black_box(process_cpu_ns(process)?);
+                black_box(process.cpu_ns()?);
             }
             Ok(())
         })?;

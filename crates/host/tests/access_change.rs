@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use strata_host::access::{AccessError, AccessSource, process_cpu_ns};
+use strata_host::access::{AccessError, AccessSource};
 use strata_host::addr::{TableNo, TableSpan};
 use strata_host::process::Process;
 use support::programs::{Touch, page_set, program};
@@ -69,10 +69,7 @@ fn a_process_that_ends_is_gone_and_nothing_worse() {
             source.space_id(&process),
             Err(AccessError::ProcessGone(_))
         ));
-        assert!(matches!(
-            process_cpu_ns(&process),
-            Err(AccessError::ProcessGone(_))
-        ));
+        assert!(process.cpu_ns().is_err());
     }
 }
 
@@ -212,9 +209,9 @@ fn the_cpu_clock_tells_who_has_run() {
     let mut touch = Touch::start(["--size", "4M"]);
     let process = process_of(&touch);
     std::thread::sleep(Duration::from_millis(50));
-    let idle = process_cpu_ns(&process).unwrap();
+    let idle = process.cpu_ns().unwrap();
     std::thread::sleep(Duration::from_millis(50));
-    assert_eq!(process_cpu_ns(&process).unwrap(), idle, "it only sleeps");
+    assert_eq!(process.cpu_ns().unwrap(), idle, "it only sleeps");
     touch.ask("writerange 0 1000");
-    assert!(process_cpu_ns(&process).unwrap() > idle);
+    assert!(process.cpu_ns().unwrap() > idle);
 }

@@ -1,44 +1,23 @@
 //! Groups on the machine we run on, whichever version it mounts.
 
+#[path = "support/groups.rs"]
+mod groups;
 #[path = "support/guard.rs"]
 mod guard;
 mod support;
 
 use std::fs;
-use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
 
-use guard::Guard;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use groups::{make, zram};
 use strata_host::cgroup::{
     BudgetGroup, CgroupError, Manager, Offered, ReclaimError, Version, backstop_bytes,
     dip_step_bytes, mounted_version,
 };
 use strata_host::keeper::Journal;
-use strata_host::swap::{SwapDevice, SwapSpec, free_swap_bytes};
 use support::{Hog, MIB, fresh_id};
-
-fn make(what: &str) -> Guard<BudgetGroup> {
-    let made = BudgetGroup::create(&fresh_id(what), Manager::ByHand, &Journal::none());
-    Guard(made.expect("a group"))
-}
-
-fn zram(size: &str) -> Option<Guard<SwapDevice>> {
-    let spec: SwapSpec = format!("zram:{size}").parse().expect("a spec");
-    SwapDevice::create(&spec, &Journal::none()).ok().map(Guard)
-}
-
-fn is_readable(fd: &impl AsFd, wait_ms: i64) -> bool {
-    let mut fds = [PollFd::new(fd, PollFlags::IN)];
-    let wait = Timespec {
-        tv_sec: wait_ms / 1000,
-        tv_nsec: (wait_ms % 1000) * 1_000_000,
-    };
-    poll(&mut fds, Some(&wait)).expect("poll") > 0
-}
 
 #[test]
 fn a_group_is_made_limited_read_and_removed() {
@@ -371,169 +350,6 @@ fn swappiness_is_taken_or_declined() {
         }
         Version::V2 => {
             let _ = group.reclaim(MIB);
-        }
-    }
-    group.remove().expect("removed");
-}
-
-#[test]
-fn a_program_at_its_limit_waits_and_goes_on_when_relieved() {
-    need_root_and_cgroup!("a_program_at_its_limit_waits_and_goes_on_when_relieved");
-    let mut group = make("oom");
-    if group.version() == Version::V2 {
-        support::skip(
-            "a_program_at_its_limit_waits_and_goes_on_when_relieved",
-            "v2 has no way to switch the OOM killer off",
-        );
-        group.remove().expect("removed");
-        return;
-    }
-    group.set_budget_bytes(50 * MIB).expect("set");
-    let mut watch = group.watch_oom().expect("watched");
-    // Whether another test has swap on or not: the program grows past what reclaim can give it.
-    let mut hog = Hog::start(Some(group.path()), 120);
-    let mut nr_relieved = 0;
-    let deadline = Instant::now() + Duration::from_secs(60);
-    loop {
-        assert!(Instant::now() < deadline, "relief does not help");
-        if is_readable(&watch, 50) {
-            let events = watch.take().expect("read");
-            assert_eq!(events.nr_oom_kills, 0);
-        }
-        if group.is_under_oom().expect("read") {
-            nr_relieved += 1;
-            assert!(group.relieve(8 * MIB).expect("raised") == 8 * MIB);
-        }
-        let stats = group.stats().expect("read");
-        let held = stats.anon_bytes.unwrap_or(0) + stats.swap_bytes.unwrap_or(0);
-        if held >= 119 * MIB {
-            break;
-        }
-    }
-    assert_eq!(hog.answer().as_deref(), Some("ready"));
-    assert_eq!(hog.ask("touch").as_deref(), Some("ok"));
-    if free_swap_bytes().expect("read") == 0 {
-        assert!(nr_relieved > 0);
-    }
-    assert!(hog.end().success(), "not killed");
-    assert_eq!(group.oom_kills().expect("read"), Some(0));
-    // What was granted is taken back as usage falls.
-    assert_eq!(
-        group.settle_limit().expect("settled"),
-        backstop_bytes(50 * MIB)
-    );
-    group.remove().expect("removed");
-}
-
-#[test]
-fn two_programs_beyond_the_budget_both_go_on_and_nobody_is_killed() {
-    let test = "two_programs_beyond_the_budget_both_go_on_and_nobody_is_killed";
-    need_root_and_cgroup!("two_programs_beyond_the_budget_both_go_on_and_nobody_is_killed");
-    let Some(mut swap) = zram("512M") else {
-        support::skip(test, "no zram");
-        return;
-    };
-    let mut group = make("two");
-    let budget = 120 * MIB;
-    group.set_budget_bytes(budget).expect("set");
-    let mut watch = group.watch_oom().expect("watched");
-    /// Lets the programs end, whatever happens here.
-    struct Release<'a>(&'a AtomicBool, &'a BudgetGroup);
-    impl Drop for Release<'_> {
-        fn drop(&mut self) {
-            self.0.store(true, Ordering::Relaxed);
-            let _ = self.1.restore();
-        }
-    }
-    let stop = AtomicBool::new(false);
-    let rounds = [AtomicU64::new(0), AtomicU64::new(0)];
-    let mut nr_relieved = 0;
-    let mut nr_reclaimed_bytes = 0;
-    thread::scope(|scope| {
-        let _release = Release(&stop, &group);
-        for round in &rounds {
-            let (stop, group) = (&stop, &group);
-            scope.spawn(move || {
-                let mut hog = Hog::filled(Some(group.path()), 100);
-                while !stop.load(Ordering::Relaxed) {
-                    assert_eq!(
-                        hog.ask("touch").as_deref(),
-                        Some("ok"),
-                        "alive, its data right"
-                    );
-                    round.fetch_add(1, Ordering::Relaxed);
-                }
-                assert!(hog.end().success());
-            });
-        }
-        let end = Instant::now() + Duration::from_secs(5);
-        let enough = |round: &AtomicU64| round.load(Ordering::Relaxed) >= 2;
-        let bound = end + Duration::from_secs(60);
-        while Instant::now() < end || !rounds.iter().all(enough) {
-            assert!(Instant::now() < bound, "somebody starves: {rounds:?}");
-            if is_readable(&watch, 5) {
-                assert_eq!(watch.take().expect("read").nr_oom_kills, 0);
-            }
-            if group.is_under_oom().expect("read") {
-                nr_relieved += 1;
-                group.relieve(4 * MIB).expect("raised");
-            } else if group.usage_bytes().expect("read") > budget {
-                nr_reclaimed_bytes += group.reclaim(2 * MIB).unwrap_or(0);
-                group.settle_limit().expect("settled");
-            }
-        }
-    });
-    assert!(nr_reclaimed_bytes > 0, "relieved {nr_relieved} times");
-    assert_eq!(group.oom_kills().expect("read"), Some(0));
-    group.remove().expect("removed");
-    swap.take_down().expect("down");
-}
-
-#[test]
-fn an_oom_kill_is_noticed_and_counted() {
-    need_root_and_cgroup!("an_oom_kill_is_noticed_and_counted");
-    let mut group = make("kill");
-    group.set_limit_bytes(Some(16 * MIB)).expect("set");
-    limit_swap(group.path());
-    let mut watch = group.watch_oom().expect("watched");
-    group.hand_back_oom().expect("handed back");
-    let mut hog = Hog::start(Some(group.path()), 64);
-    assert_eq!(hog.answer(), None, "killed");
-    assert!(is_readable(&watch, 5000));
-    let events = watch.take().expect("read");
-    assert_eq!(events.nr_oom_kills, 1);
-    assert!(!events.is_under_oom);
-    assert_eq!(group.oom_kills().expect("read"), Some(1));
-    assert!(!is_readable(&watch, 0), "the event was cleared");
-    drop(hog);
-    let _ = fs::write(group.path().join("memory.memsw.limit_in_bytes"), "-1");
-    group.remove().expect("removed");
-}
-
-/// Other tests may have swap on; a group of ours must not escape there.
-fn limit_swap(group: &Path) {
-    let _ = fs::write(group.join("memory.swap.max"), "0");
-    let _ = fs::write(
-        group.join("memory.memsw.limit_in_bytes"),
-        (16 * MIB).to_string(),
-    );
-}
-
-#[test]
-fn crossing_a_threshold_wakes_an_idle_reader() {
-    need_root_and_cgroup!("crossing_a_threshold_wakes_an_idle_reader");
-    let mut group = make("threshold");
-    let watch = group.usage_watch(10 * MIB).expect("asked");
-    match group.version() {
-        Version::V2 => assert!(watch.is_none()),
-        Version::V1 => {
-            let watch = watch.expect("offered");
-            watch.take();
-            assert!(!is_readable(&watch, 50));
-            let hog = Hog::filled(Some(group.path()), 30);
-            assert!(is_readable(&watch, 5000));
-            assert!(watch.take());
-            assert!(hog.end().success());
         }
     }
     group.remove().expect("removed");

@@ -2,10 +2,11 @@
 //!
 //! **Owns** the two shapes of the answer. **Does not own** the checks (`strata_host::doctor`).
 
-use std::io::{self, Write};
 use std::process::ExitCode;
 
 use strata_host::doctor::{Check, Status, can_run, examine};
+
+use crate::print;
 
 /// Says what this machine offers, what is missing, and the command that mends it.
 ///
@@ -48,11 +49,7 @@ pub(crate) fn run(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
         }
         Format::Table => table(&checks),
     };
-    match io::stdout().lock().write_all(text.as_bytes()) {
-        // Whoever reads has seen enough.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
-        written => written?,
-    }
+    print::data(text)?;
     Ok(if can_run(&checks) {
         ExitCode::SUCCESS
     } else {

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use clap::Args;
 use serde_json::json;
-use strata_host::control::Watcher;
+use strata_host::access::AccessError;
+use strata_host::control::{RunError, Watcher};
 use strata_lru::GroupView;
 
 use crate::cli::{AccessArg, Format, parse_duration_ms, parse_pid};
@@ -81,14 +82,23 @@ pub(crate) struct LruGenArgs {
 /// Watches until the process has ended, or once.
 pub(crate) fn run(args: &LruGenArgs) -> anyhow::Result<ExitCode> {
     let mut watcher = Watcher::open(args.pid, args.access.into())?;
-    for blind_spot in watcher.info().blind_spots {
-        print::note(&format!("{} can't see: {blind_spot}", watcher.info().name));
+    let source = watcher.info();
+    for blind_spot in &source.blind_spots {
+        print::note(&format!("a limit of {}: {blind_spot}", source.name));
     }
     // Without a first walk that clears the bits, the second would find pages used at any time.
     watcher.walk()?;
+    let mut has_printed = false;
     loop {
         sleep(Duration::from_millis(args.interval));
-        watcher.walk()?;
+        match watcher.walk() {
+            // To be watched to the end is what was asked for.
+            Err(RunError::Access(AccessError::ProcessGone(pid))) if has_printed => {
+                print::note(&format!("process {pid} has ended"));
+                return Ok(ExitCode::SUCCESS);
+            }
+            walked => walked?,
+        }
         match args.format {
             Format::Text => print::data(watcher.text()?)?,
             Format::Json => print::data(json_line(&watcher.view()?))?,
@@ -96,6 +106,7 @@ pub(crate) fn run(args: &LruGenArgs) -> anyhow::Result<ExitCode> {
         if args.once {
             return Ok(ExitCode::SUCCESS);
         }
+        has_printed = true;
     }
 }
 

@@ -10,7 +10,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use strata_host::control::Report;
+use serde::Serialize;
 
 use crate::failure::UsageError;
 
@@ -60,7 +60,7 @@ impl ReportFile {
     }
 
     /// Writes the report.
-    pub(crate) fn write(self, report: &Report) -> anyhow::Result<()> {
+    pub(crate) fn write(self, report: &impl Serialize) -> anyhow::Result<()> {
         let mut text = serde_json::to_string_pretty(report).context("the report is not JSON")?;
         text.push('\n');
         let (path, written) = match self {
@@ -92,4 +92,69 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
         let _ = fs::remove_file(&draft);
     }
     written
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{FileTypeExt, symlink};
+
+    fn names_in(directory: &Path) -> Vec<String> {
+        let entries = fs::read_dir(directory).unwrap();
+        let mut names: Vec<String> = entries
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn trying_a_place_leaves_nothing_there_and_keeps_what_is() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("r.json");
+        ReportFile::try_place(path.clone()).unwrap();
+        assert!(names_in(directory.path()).is_empty());
+        fs::write(&path, "old").unwrap();
+        ReportFile::try_place(path.clone()).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "old");
+        assert_eq!(names_in(directory.path()), ["r.json"]);
+    }
+
+    #[test]
+    fn a_report_replaces_the_old_one_through_a_link_that_stays() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("real.json");
+        let link = directory.path().join("link.json");
+        fs::write(&path, "a much longer text than what comes now").unwrap();
+        symlink(&path, &link).unwrap();
+        let file = ReportFile::try_place(link.clone()).unwrap();
+        file.write(&7).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "7\n");
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(names_in(directory.path()), ["link.json", "real.json"]);
+    }
+
+    #[test]
+    fn a_device_is_written_and_not_replaced() {
+        let file = ReportFile::try_place(PathBuf::from("/dev/null")).unwrap();
+        file.write(&7).unwrap();
+        assert!(
+            fs::metadata("/dev/null")
+                .unwrap()
+                .file_type()
+                .is_char_device()
+        );
+    }
+
+    #[test]
+    fn a_place_that_vanishes_during_the_run_is_named() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = ReportFile::try_place(directory.path().join("r.json")).unwrap();
+        drop(directory);
+        let error = format!("{:#}", file.write(&7).unwrap_err());
+        assert!(
+            error.contains("r.json") && error.contains("No such file"),
+            "{error}"
+        );
+    }
 }

@@ -62,10 +62,10 @@ pub(crate) struct RunArgs {
     #[arg(short, long, value_name = "SIZE", value_parser = size_arg, allow_hyphen_values = true)]
     memory: u64,
 
-    /// Where anonymous memory goes: existing, zram:SIZE[,ALGORITHM], file:PATH:SIZE, zswap:PATH:SIZE
+    /// Where anonymous memory goes: existing, zram:SIZE, zram:SIZE,ALGORITHM, file:PATH:SIZE, zswap:PATH:SIZE
     ///
     /// existing uses what the machine has (without any swap only file pages can be evicted).
-    /// zram:SIZE[,ALGORITHM] makes a compressed device in memory, for example zram:2G,lz4.
+    /// zram:SIZE or zram:SIZE,ALGORITHM makes a compressed device in memory, for example zram:2G,lz4.
     /// file:PATH:SIZE makes a swap file, which must not exist yet, for example file:/var/tmp/s:4G.
     /// zswap:PATH:SIZE does the same with the kernel's compressed cache in front of it.
     /// What was made is taken down when the program has ended.
@@ -123,7 +123,7 @@ pub(crate) struct RunArgs {
     no_cgroup: bool,
 
     /// Run the command as this user, for example nobody
-    #[arg(long, value_name = "NAME", requires = "command")]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["pid", "cgroup"])]
     user: Option<String>,
 
     /// Decide and report, but change nothing: no limit, no swap, no eviction
@@ -263,12 +263,25 @@ pub(crate) fn run(mut args: RunArgs) -> anyhow::Result<ExitCode> {
 
 fn size_arg(text: &str) -> Result<u64, String> {
     refuse_option(text)?;
-    parse_size(text).map_err(|error| error.to_string())
+    // clap has named the option and quoted the text; the error would do so again.
+    parse_size(text).map_err(|error| {
+        format!(
+            "{}; a size is a number with an optional suffix K, M, G or T (powers of 1024), such \
+             as 512M, 2G or 1.5GiB",
+            error.why
+        )
+    })
 }
 
 fn swap_arg(text: &str) -> Result<SwapSpec, String> {
     refuse_option(text)?;
-    text.parse::<SwapSpec>().map_err(|error| error.to_string())
+    text.parse::<SwapSpec>().map_err(|error| {
+        format!(
+            "{}; accepted are existing, zram:SIZE[,ALGORITHM], file:PATH:SIZE and zswap:PATH:SIZE, \
+             for example zram:2G,lz4",
+            error.why
+        )
+    })
 }
 
 fn swappiness_arg(text: &str) -> Result<Swappiness, String> {

@@ -132,3 +132,44 @@ fn a_death_by_the_out_of_memory_killer_is_named() {
         "{text}"
     );
 }
+
+#[test]
+fn without_a_policy_only_the_kernels_own_counters_are_told() {
+    let mut baseline = example();
+    baseline.policy = PolicyChoice::None;
+    baseline.kernel.nr_freed_pages = Some(1000);
+    let text = report(&baseline);
+    assert_eq!(
+        line(&text, "evicted"),
+        "  evicted       1,000 pages (3.9 MiB) by the kernel alone"
+    );
+    assert_eq!(line(&text, "refaulted"), "  refaulted     unknown");
+    assert!(
+        !text.contains("actuator") && !text.contains("tried"),
+        "{text}"
+    );
+}
+
+#[test]
+fn the_whole_report_is_what_a_person_reads_in_five_seconds() {
+    let golden = "\
+strata: redis-server --port 0 exited with status 0 after 60.0 s
+  budget        300 MiB (cgroup_v2): peak 303 MiB, mean 291 MiB
+  above budget  300 ms of 60.0 s (0.5 %)
+  working set   120 MiB used between the last two walks
+  generations      61.2 s old     100 MiB anon         0 B file
+  actuator      pageout: pageout was asked for
+  evicted       51,200 pages (200 MiB) asked for page by page (60,000 tried)
+                0 pages (0 B) by the kernel's choice
+  not evicted   8,800 used again (pages)
+  refaulted     2,560 pages (10 MiB) came back, 1,000 of them soon
+  major faults  2,600
+  cost          2.5 entries visited by walks per page freed
+  saved         130 MiB net: 200 MiB evicted - 60 MiB zram - 10 MiB Strata
+  strata        900 ms CPU (1.5 %), 12 walks
+  accesses      seen by bpf, page by page
+                limit: what is read through descriptors
+  warning       something to know
+";
+    assert_eq!(report(&example()), golden);
+}

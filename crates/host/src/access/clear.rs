@@ -20,7 +20,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use super::{AccessError, ClearIntent};
 use crate::addr::{AddrRange, PAGE_BYTES};
 use crate::process::Process;
-use crate::sys::cold;
+use crate::sys::madvise::{self, Advice};
 
 // Measured by `cargo run --release -p strata-host --example walk_cost` (Linux 6.18, 2-core VM): 1 GiB
 // of 4 KiB pages, 1 % of them young in ranges of one page, 612 ns a page; all of them in one range,
@@ -82,8 +82,8 @@ pub(super) fn cold_ranges(process: &Process, young: &[AddrRange]) -> Result<(), 
         .map_err(|e| to_error(process, "opening a pidfd", e.into()))?;
     let mut rest = young;
     while !rest.is_empty() {
-        let batch = &rest[..rest.len().min(cold::RANGES_MAX)];
-        let done_bytes = match cold::advise_cold(pidfd.as_fd(), batch) {
+        let batch = &rest[..rest.len().min(madvise::RANGES_MAX)];
+        let done_bytes = match madvise::advise(pidfd.as_fd(), batch, Advice::Cold) {
             Ok(bytes) => bytes,
             // The first range itself was refused.
             Err(e) if is_about_the_range(&e) => 0,

@@ -218,19 +218,6 @@ pub fn open(choice: AccessChoice) -> Result<Box<dyn AccessSource>, AccessError> 
     }
 }
 
-/// Nanoseconds of CPU time that all threads of the process have used: if it has not grown, the
-/// process has not run and its accessed bits have not changed.
-pub fn process_cpu_ns(process: &Process) -> Result<u64, AccessError> {
-    crate::sys::cpu_clock::process_cpu_ns(process.pid()).map_err(|source| match source.kind() {
-        io::ErrorKind::InvalidInput => AccessError::ProcessGone(process.pid()),
-        _ => AccessError::Io {
-            what: "reading the CPU clock",
-            pid: process.pid(),
-            source,
-        },
-    })
-}
-
 /// Hides a kernel address behind a key of this process, so that it can be printed.
 fn opaque(kernel_address: u64) -> u64 {
     static KEY: OnceLock<RandomState> = OnceLock::new();

@@ -29,7 +29,7 @@ use super::worker::StopFlag;
 use crate::access::{AccessError, AccessSource, Bits512, Grain, TableRecord, TableShape};
 use crate::addr::{AddrRange, PAGE_BYTES, TABLE_ENTRIES, TableNo, covering_spans};
 use crate::process::Process;
-use crate::sys::madvise;
+use crate::sys::madvise::{self, Advice};
 
 /// Base pages handled between two looks at the entries.
 const CHUNK_PAGES: u64 = 4096;
@@ -158,7 +158,7 @@ impl Pass {
         }
         let ranges = merge(candidates.iter().map(|candidate| candidate.range));
         let mut advised = advise(process.pid(), &ranges, |call| {
-            madvise::pageout(process.pidfd(), call)
+            madvise::advise(process.pidfd(), call, Advice::Pageout)
         });
         report.nr_calls += advised.nr_calls;
         report.nr_ranges += advised.nr_ranges;

@@ -73,7 +73,14 @@ pub(super) fn managed(
         tracker,
         members: Members::new(tree),
         walker: Walker::new(source, devices),
-        governor: Governor::new(config.budget_bytes, config.actuator),
+        // With nobody to ask the kernel through, urgency must not take the work from pageout.
+        governor: Governor::new(
+            config.budget_bytes,
+            match (config.actuator, &shrink) {
+                (ActuatorChoice::Auto, None) => ActuatorChoice::Pageout,
+                (actuator, _) => actuator,
+            },
+        ),
         pageout,
         shrink,
         actuator: config.actuator,

@@ -66,6 +66,13 @@ impl RunError {
         match self {
             RunError::Launch(error) => error.exit_status(),
             RunError::NoUser(_) | RunError::BudgetTooSmall { .. } => 2,
+            RunError::Cgroup(CgroupError::NotAGroup { .. }) => 2,
+            RunError::Process(
+                ProcessError::NotFound { .. }
+                | ProcessError::NotAPid { .. }
+                | ProcessError::IsThread { .. }
+                | ProcessError::KernelThread { .. },
+            ) => 2,
             _ => 125,
         }
     }

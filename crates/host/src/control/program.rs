@@ -101,7 +101,12 @@ impl Program {
         }
     }
 
-    /// Whether an attached target is no more.
+    /// Whether an attached process is no more; its descriptor would wake us for ever.
+    pub(super) fn has_exited(&self) -> bool {
+        matches!(self, Program::Attached(process) if !process.is_alive())
+    }
+
+    /// Whether an attached target is no more. For a group this reads its list.
     pub(super) fn has_ended(&self, gauge: &Gauge) -> bool {
         match self {
             Program::Child { .. } => false,

@@ -7,7 +7,7 @@
 //! meets the kernel.
 //!
 //! The other way round, where the kernel can't be asked to reclaim ahead fast enough (cgroup v1) the
-//! limit comes down to the budget itself while usage is above it ([`Line`](crate::cgroup::Line)).
+//! limit comes down to just below the budget while usage is above it ([`Line`](crate::cgroup::Line)).
 //!
 //! **Owns** both decisions. **Does not own** the limit (`cgroup`).
 
@@ -51,7 +51,8 @@ impl Relief {
         let is_squeezed = standing != Standing::Fine && usage_bytes > marks.urgent;
         let outcome = if is_under_oom || is_squeezed {
             self.held_at = None;
-            raise(&group, marks, standing, is_under_oom)
+            let has_swap = arena.has_free_swap();
+            raise(&group, marks, standing, is_under_oom, has_swap)
         } else {
             self.follow(&group, marks, now, usage_bytes).map(|()| None)
         };
@@ -84,6 +85,7 @@ fn raise(
     marks: &Marks,
     standing: Standing,
     is_under_oom: bool,
+    has_free_swap: bool,
 ) -> Result<Option<String>, CgroupError> {
     let most = marks.budget + (marks.budget / RELIEF_SHARE).max(RELIEF_BYTES_MIN);
     let step = crate::cgroup::backstop_bytes(marks.budget) - marks.budget;
@@ -96,9 +98,16 @@ fn raise(
         if is_under_oom {
             group.hand_back_oom()?;
         }
+        let need = match has_free_swap {
+            true => "a larger budget or more swap is needed",
+            false => {
+                "there is no free swap, so only file pages can be taken (see --swap); that or a \
+                 larger budget is needed"
+            }
+        };
         return Ok(Some(format!(
             "nothing more can be reclaimed and the limit has given way as far as it may ({} MiB): \
-             the kernel may kill in this group; a larger budget or more swap is needed",
+             the kernel may kill in this group; {need}",
             limit >> 20
         )));
     }

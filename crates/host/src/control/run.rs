@@ -86,6 +86,7 @@ pub fn run(config: &RunConfig, events: &mut dyn FnMut(Event<'_>)) -> Result<Repo
         warnings: Vec::new(),
         last_savings: None,
         is_floor_told: false,
+        has_ended: false,
     };
     session.hold()
 }
@@ -136,6 +137,7 @@ struct Session<'a> {
     warnings: Vec<String>,
     last_savings: Option<TimeMs>,
     is_floor_told: bool,
+    has_ended: bool,
 }
 
 impl Session<'_> {
@@ -171,10 +173,10 @@ impl Session<'_> {
                     WaitStatus::Continued => {}
                 }
             }
-            if self.program.has_ended(self.arena.gauge()) {
+            wait_ms = self.tick();
+            if self.has_ended || self.program.has_exited() {
                 return Ok(self.finish(Ending::Detached));
             }
-            wait_ms = self.tick();
         }
     }
 
@@ -205,6 +207,7 @@ impl Session<'_> {
             Ok(usage) => usage,
             Err(error) => {
                 // The group was deleted under us: go on without a budget until the program ends.
+                self.has_ended = self.program.has_ended(self.arena.gauge());
                 self.warn(format!("usage can't be read any more: {error}"));
                 return SAVINGS_MS;
             }
@@ -231,6 +234,7 @@ impl Session<'_> {
             .is_none_or(|then| now.since(then) >= SAVINGS_MS)
         {
             self.last_savings = Some(now);
+            self.has_ended = self.program.has_ended(self.arena.gauge());
             let shadows = self.managed.as_ref().map(Managed::evicted_bytes);
             self.savings.sample(&self.arena, shadows);
         }

@@ -200,7 +200,7 @@ impl SpaceWalk<'_> {
             .collect();
         self.cursor = 0;
         for no in stale {
-            self.record(&empty_record(no));
+            self.record(&TableRecord::empty(no, TableShape::Pages));
         }
         std::mem::take(&mut self.young)
     }
@@ -366,20 +366,6 @@ impl SpaceWalk<'_> {
             Some(last) if last.end == addr => last.end = end,
             _ => self.young.push(AddrRange::new(addr, end)),
         }
-    }
-}
-
-fn empty_record(table: TableNo) -> TableRecord {
-    TableRecord {
-        table,
-        shape: TableShape::Pages,
-        present: bits::NONE,
-        accessed: bits::NONE,
-        dirty: bits::NONE,
-        swapped: bits::NONE,
-        special: bits::NONE,
-        protnone: bits::NONE,
-        migrating: bits::NONE,
     }
 }
 

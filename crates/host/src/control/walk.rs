@@ -68,9 +68,16 @@ impl Walker {
         let mut failures = Vec::new();
         let numbers: Vec<SpaceNo> = tracker.spaces().keys().copied().collect();
         for number in numbers {
-            match self.visit_space(tracker, number, intent, thoroughness) {
-                Ok(()) | Err(AccessError::ProcessGone(_)) => {}
-                Err(error) => failures.push(error),
+            let Err(error) = self.visit_space(tracker, number, intent, thoroughness) else {
+                continue;
+            };
+            // Ending and exec in the middle of a walk are normal; the next refresh tells of them.
+            let is_over = tracker
+                .spaces()
+                .get(&number)
+                .is_none_or(|space| !space.process.is_space_current());
+            if !is_over {
+                failures.push(error);
             }
         }
         self.sums.nr_walks += 1;

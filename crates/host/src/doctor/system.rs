@@ -8,7 +8,7 @@ use rustix::fs::Access;
 use rustix::process::{Pid, PidfdFlags, getpid, pidfd_open};
 
 use super::{Check, Machine};
-use crate::sys::madvise::pageout;
+use crate::sys::madvise::{Advice, advise};
 
 pub(super) fn checks(machine: &Machine) -> Vec<Check> {
     vec![
@@ -38,7 +38,7 @@ fn pageout_nothing_of_a_child() -> io::Result<()> {
         .spawn()?;
     let asked = pidfd_open(Pid::from_child(&child), PidfdFlags::empty())
         .map_err(io::Error::from)
-        .and_then(|pidfd| pageout(pidfd.as_fd(), &[]));
+        .and_then(|pidfd| advise(pidfd.as_fd(), &[], Advice::Pageout));
     child.kill()?;
     child.wait()?;
     asked.map(|_| ())

@@ -1,4 +1,4 @@
-//! `process_madvise(MADV_PAGEOUT)`.
+//! `process_madvise`: `MADV_PAGEOUT` and `MADV_COLD` on ranges of another process.
 //!
 //! **Owns** the call. **Does not own** which ranges, nor what a partial answer means (`actuator`).
 #![expect(unsafe_code, reason = "process_madvise has no safe wrapper")]
@@ -11,9 +11,26 @@ use crate::addr::AddrRange;
 /// Most ranges in one call; the kernel takes up to 1024.
 pub(crate) const RANGES_MAX: usize = 512;
 
-/// Advises the kernel to reclaim the ranges (at most [`RANGES_MAX`]) of the process. Returns the
-/// bytes advised: whole ranges up to the first one that was refused. An error means the first.
-pub(crate) fn pageout(process: BorrowedFd<'_>, ranges: &[AddrRange]) -> io::Result<u64> {
+/// What the kernel is to do with the ranges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Advice {
+    /// Reclaim them.
+    Pageout,
+    /// Clear their accessed bits and take them for cold.
+    Cold,
+}
+
+/// Advises the kernel on the ranges (at most [`RANGES_MAX`]) of the process. Returns the bytes
+/// advised: whole ranges up to the first one that was refused. An error means the first.
+pub(crate) fn advise(
+    process: BorrowedFd<'_>,
+    ranges: &[AddrRange],
+    advice: Advice,
+) -> io::Result<u64> {
+    let advice = match advice {
+        Advice::Pageout => libc::MADV_PAGEOUT,
+        Advice::Cold => libc::MADV_COLD,
+    };
     let vectors: Vec<libc::iovec> = ranges
         .iter()
         .take(RANGES_MAX)
@@ -23,14 +40,14 @@ pub(crate) fn pageout(process: BorrowedFd<'_>, ranges: &[AddrRange]) -> io::Resu
         })
         .collect();
     // SAFETY: the vector array is valid for the call; the addresses in it are of the other process
-    // and only named. MADV_PAGEOUT loses no data: what is taken comes back by a fault.
+    // and only named. Neither advice loses data: what is taken comes back by a fault.
     let advised = unsafe {
         libc::syscall(
             libc::SYS_process_madvise,
             process.as_raw_fd(),
             vectors.as_ptr(),
             vectors.len(),
-            libc::MADV_PAGEOUT,
+            advice,
             0,
         )
     };

@@ -5,8 +5,6 @@
 
 pub(crate) mod bpf;
 pub(crate) mod bpf_shared;
-pub(crate) mod cold;
-pub(crate) mod cpu_clock;
 #[expect(
     unsafe_code,
     reason = "timers and signal handlers have no safe wrapper"

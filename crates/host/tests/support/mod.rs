@@ -1,4 +1,5 @@
 //! What the live tests of groups, swap and keeper share.
+#![allow(dead_code, reason = "a test binary uses a part of it")]
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;

@@ -25,6 +25,7 @@ use strata_lru::{
 
 use ops::{NR_GROUPS, NR_NODES};
 pub(crate) use ops::{Op, op};
+use ops::{level, lruvec};
 
 /// Folios a run may hold at once: small, so that recounting after each operation is cheap.
 const NR_FOLIOS_MAX: usize = 96;
@@ -538,12 +539,4 @@ impl Pair {
         }
         folio
     }
-}
-
-fn lruvec(group: u8, node: u8) -> usize {
-    usize::from(group * NR_NODES + node)
-}
-
-fn level(swappiness: u8) -> Swappiness {
-    Swappiness::try_new(swappiness).expect("0 to 201")
 }

@@ -1,7 +1,7 @@
 //! What can happen to an engine, and how often it is drawn.
 
 use proptest::prelude::*;
-use strata_lru::{AccessVia, Cause, GoneCause, Kind};
+use strata_lru::{AccessVia, Cause, GoneCause, Kind, Swappiness};
 
 /// Groups times nodes of every run.
 pub(super) const NR_GROUPS: u8 = 2;
@@ -89,4 +89,12 @@ pub(crate) fn op(
         1 => any::<bool>().prop_map(|is_on| Op::MinTtl { is_on }),
         4 => (0..3000u16).prop_map(|ms| Op::Sleep { ms }),
     ]
+}
+
+pub(super) fn lruvec(group: u8, node: u8) -> usize {
+    usize::from(group * NR_NODES + node)
+}
+
+pub(super) fn level(swappiness: u8) -> Swappiness {
+    Swappiness::try_new(swappiness).expect("0 to 201")
 }

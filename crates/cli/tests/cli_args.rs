@@ -1,0 +1,294 @@
+//! Bad arguments: each ends in status 2 and one message that says what is wrong, before anything on
+//! the machine is changed; and the help names everything there is.
+
+mod support;
+
+use support::strata::{Finished, Strata};
+
+/// Runs `strata` with these arguments; it must end at once, by itself.
+fn strata(args: &[&str]) -> Finished {
+    Strata::new(args).finish()
+}
+
+/// The one message of a usage error.
+#[track_caller]
+fn refused(args: &[&str]) -> String {
+    let said = strata(args);
+    assert_eq!(said.code(), Some(2), "{args:?}: {}", said.stderr);
+    assert_eq!(said.stdout, "", "{args:?}: nothing is data");
+    let errors: Vec<&str> = said
+        .stderr
+        .lines()
+        .filter(|line| line.starts_with("error: ") || line.starts_with("strata: error: "))
+        .collect();
+    assert_eq!(
+        errors.len(),
+        1,
+        "{args:?}: one message in:\n{}",
+        said.stderr
+    );
+    assert!(!said.stderr.contains("panicked"), "{}", said.stderr);
+    said.stderr
+}
+
+/// `run` with one option changed; the command would say so if it was run.
+#[track_caller]
+fn run_refused(option: &str, value: &str) -> String {
+    let budget = ["--memory", "64M"];
+    let mut args = vec!["run"];
+    if option != "--memory" {
+        args.extend(budget);
+    }
+    args.extend([option, value, "--", "echo", "it ran"]);
+    refused(&args)
+}
+
+#[test]
+fn every_size_that_makes_no_sense_is_refused_with_the_reason() {
+    for (value, why) in [
+        ("0", "it is zero"),
+        ("0.0G", "it is zero"),
+        ("-1", "it is negative"),
+        ("-1G", "it is negative"),
+        ("", "it is empty"),
+        ("G", "no digits"),
+        ("lots", "does not start with a number"),
+        ("1X", "suffix is unknown"),
+        ("1e9", "suffix is unknown"),
+        ("60%", "suffix is unknown"),
+        ("1.2.3G", "decimal point"),
+        ("9999999T", "absurdly large"),
+        ("99999999999999999999999999", "absurdly large"),
+        ("\u{221e}", "does not start with a number"),
+        ("--quiet", "the value is missing"),
+    ] {
+        let said = run_refused("--memory", value);
+        assert!(
+            said.contains("--memory") && said.contains(why),
+            "{value}: {said}"
+        );
+    }
+}
+
+#[test]
+fn a_budget_nothing_could_live_in_is_refused_with_the_least_one() {
+    let said = run_refused("--memory", "1");
+    assert!(
+        said.contains("too small") && said.contains("at least"),
+        "{said}"
+    );
+}
+
+#[test]
+fn every_other_value_that_makes_no_sense_is_refused_with_the_reason() {
+    for (option, value, why) in [
+        ("--swap", "", "kind is unknown"),
+        ("--swap", "disk:1G", "kind is unknown"),
+        ("--swap", "zram", "size is missing"),
+        ("--swap", "zram:0", "it is zero"),
+        ("--swap", "zram:-1G", "it is negative"),
+        ("--swap", "zram:1G,", "algorithm is empty"),
+        ("--swap", "file:/nowhere", "size is missing"),
+        ("--swap", "zswap::1G", "path is empty"),
+        ("--swappiness", "-1", "0 to 200"),
+        ("--swappiness", "201", "0 to 200"),
+        ("--swappiness", "256", "0 to 200"),
+        ("--swappiness", "60.5", "0 to 200"),
+        ("--swappiness", "MAX", "0 to 200"),
+        ("--min-ttl", "1", "unit is missing"),
+        ("--min-ttl", "-1s", "negative"),
+        ("--min-ttl", "1y", "unit is unknown"),
+        ("--min-ttl", "9999h", "absurdly long"),
+        ("--access", "ptrace", "auto, bpf, smaps"),
+        ("--actuator", "kill", "auto, pageout, reclaim"),
+        ("--policy", "fifo", "mglru, none"),
+        ("--report", "/", "it is a directory"),
+        ("--report", "/nowhere/at/all.json", "No such file"),
+        ("--report", "", "a value is required"),
+        ("--report", "/dev/null/x", "Not a directory"),
+    ] {
+        let said = run_refused(option, value);
+        assert!(said.contains(why), "{option} {value}: {said}");
+    }
+}
+
+#[test]
+fn exactly_one_target_is_asked_for() {
+    let budget = ["run", "--memory", "64M"];
+    for rest in [
+        &[][..],
+        &["--"],
+        &["--pid", "1", "--cgroup", "/nowhere"],
+        &["--pid", "1", "--", "echo", "it ran"],
+        &["--cgroup", "/nowhere", "--", "echo", "it ran"],
+        &["--", ""],
+        &["--user", "nobody", "--pid", "1"],
+        &["--user", "nobody", "--cgroup", "/nowhere"],
+        &["--no-cgroup", "--cgroup", "/nowhere"],
+    ] {
+        let args: Vec<&str> = budget.iter().chain(rest).copied().collect();
+        let said = refused(&args);
+        let names_a_target = ["COMMAND", "command", "--pid", "--cgroup"]
+            .iter()
+            .any(|name| said.contains(name));
+        assert!(names_a_target, "{rest:?}: {said}");
+    }
+}
+
+#[test]
+fn a_pid_that_is_nobodys_is_refused() {
+    // Above the largest pid the kernel ever gives out.
+    for pid in ["0", "-1", "self", "4194305", "99999999999"] {
+        let said = refused(&["run", "--memory", "64M", "--pid", pid]);
+        assert!(said.contains("process"), "{pid}: {said}");
+        let said = refused(&["lru-gen", "--once", "--pid", pid]);
+        assert!(said.contains("process"), "{pid}: {said}");
+    }
+}
+
+#[test]
+fn options_that_exclude_each_other_are_refused_by_name() {
+    for other in [["--actuator", "reclaim"], ["--policy", "none"]] {
+        let mut args = vec!["run", "--memory", "64M", "--no-cgroup"];
+        args.extend(other);
+        args.extend(["--", "echo", "it ran"]);
+        let said = refused(&args);
+        assert!(
+            said.contains("--no-cgroup") && said.contains(other[0]),
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn other_verbs_refuse_as_clearly() {
+    for (args, why) in [
+        (&["lru-gen"][..], "--pid"),
+        (
+            &["lru-gen", "--pid", "1", "--interval", "0"],
+            "at least 10ms",
+        ),
+        (
+            &["lru-gen", "--pid", "1", "--interval", "1"],
+            "unit is missing",
+        ),
+        (&["lru-gen", "--pid", "1", "--format", "xml"], "text, json"),
+        (&["completions"], "SHELL"),
+        (&["completions", "cmd.exe"], "bash"),
+        (&["doctor", "--format", "xml"], "json"),
+        (&["dance"], "dance"),
+        (
+            &["run", "--memory", "64M", "--dance", "--", "true"],
+            "--dance",
+        ),
+    ] {
+        let said = refused(args);
+        assert!(said.contains(why), "{args:?}: {said}");
+    }
+}
+
+#[test]
+fn the_help_of_run_names_every_option_with_an_example() {
+    let help = strata(&["run", "--help"]).expect_success().stdout;
+    for option in [
+        "--memory",
+        "--swap",
+        "--swappiness",
+        "--min-ttl",
+        "--access",
+        "--actuator",
+        "--policy",
+        "--no-cgroup",
+        "--user",
+        "--dry-run",
+        "--report",
+        "--quiet",
+        "--pid",
+        "--cgroup",
+    ] {
+        let is_listed = help.lines().any(|line| {
+            let line = line.trim_start();
+            line.contains(&format!("{option} ")) || line.ends_with(option)
+        });
+        assert!(is_listed, "{option} in:\n{help}");
+    }
+    for part in [
+        "EXAMPLES",
+        "EXIT STATUS",
+        "zram:2G",
+        "512M",
+        "[default: existing]",
+    ] {
+        assert!(help.contains(part), "{part} in:\n{help}");
+    }
+}
+
+#[test]
+fn the_help_of_lru_gen_warns_that_watching_clears_accessed_bits() {
+    let help = strata(&["lru-gen", "--help"]).expect_success().stdout;
+    assert!(help.contains("clears the\naccessed bits"), "{help}");
+    for option in ["--pid", "--interval", "--once", "--access", "--format"] {
+        assert!(help.contains(option), "{option} in:\n{help}");
+    }
+}
+
+#[test]
+fn completions_and_manual_pages_name_every_verb() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let script = strata(&["completions", shell]).expect_success().stdout;
+        assert!(
+            script.contains("lru-gen") && script.contains("swappiness"),
+            "{shell}"
+        );
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().to_str().unwrap();
+    strata(&["man", path]).expect_success();
+    for page in [
+        "strata.1",
+        "strata-run.1",
+        "strata-lru-gen.1",
+        "strata-doctor.1",
+    ] {
+        let text = std::fs::read_to_string(directory.path().join(page)).expect(page);
+        assert!(text.contains(".TH strata"), "{page}");
+    }
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_failure() {
+    let command = format!(
+        "{} completions bash | head -c 1 >/dev/null; echo ${{PIPESTATUS[0]}}",
+        support::strata::binary()
+    );
+    let output = std::process::Command::new("bash")
+        .args(["-c", &command])
+        .output()
+        .unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "0\n");
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+}
+
+#[test]
+fn a_report_that_can_not_be_written_stops_the_program_from_starting() {
+    let directory = tempfile::tempdir().unwrap();
+    let mark = directory.path().join("it-ran");
+    let mark = mark.to_str().unwrap();
+    refused(&[
+        "run",
+        "--memory",
+        "64M",
+        "--report",
+        "/nowhere/r.json",
+        "--",
+        "touch",
+        mark,
+    ]);
+    assert!(!std::path::Path::new(mark).exists());
+}
+
+#[test]
+fn the_version_is_the_packages() {
+    let said = strata(&["--version"]).expect_success().stdout;
+    assert_eq!(said, format!("strata {}\n", env!("CARGO_PKG_VERSION")));
+}

@@ -1,0 +1,188 @@
+//! The schema of the report and its description in `docs/report.md` are the same.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+use strata_host::access::{Grain, SourceInfo, WalkCost};
+use strata_host::control::{
+    ActuatorChoice, Ending, EvictionReport, GenerationReport, KernelReport, PolicyChoice,
+    REPORT_VERSION, Report, SavedReport, UsageReport, WalkFindings, WalkReport,
+};
+
+/// A report of which everything is known.
+fn known() -> Report {
+    Report {
+        version: REPORT_VERSION,
+        target: "sleep 1".to_owned(),
+        ending: Ending::Exited { code: 0 },
+        elapsed_ms: 1000,
+        is_dry_run: false,
+        policy: PolicyChoice::Mglru,
+        actuator: ActuatorChoice::Auto,
+        actuator_reason: "a reason".to_owned(),
+        access: Some(SourceInfo {
+            name: "bpf",
+            grain: Grain::Page,
+            blind_spots: vec!["something".to_owned()],
+        }),
+        usage: UsageReport::default(),
+        working_set_bytes: Some(1),
+        generations: vec![GenerationReport {
+            seq: 1,
+            age_ms: 1,
+            anon_bytes: 1,
+            file_bytes: 1,
+        }],
+        eviction: EvictionReport::default(),
+        walks: WalkReport {
+            cost: WalkCost::default(),
+            last: WalkFindings::default(),
+            entries_per_freed_page: Some(1.5),
+            ..WalkReport::default()
+        },
+        kernel: KernelReport {
+            nr_major_faults: Some(1),
+            nr_scanned_pages: Some(1),
+            nr_freed_pages: Some(1),
+            scanned_per_freed_page: Some(1.5),
+            nr_refaulted_anon_pages: Some(1),
+            nr_refaulted_file_pages: Some(1),
+            nr_oom_kills: Some(1),
+        },
+        saved: SavedReport::default(),
+        tracking_bytes: 1,
+        strata_cpu_ms: 1,
+        strata_cpu_percent: 1.5,
+        nr_processes: 1,
+        warnings: vec!["a warning".to_owned()],
+    }
+}
+
+/// The same with nothing known that may be unknown.
+fn unknown() -> Report {
+    let mut report = known();
+    report.access = None;
+    report.working_set_bytes = None;
+    report.walks.entries_per_freed_page = None;
+    report.kernel = KernelReport::default();
+    report
+}
+
+/// Paths of all values: `a.b` for members, `a[]` for what is in a list.
+fn paths(value: &Value, at: &str, found: &mut BTreeMap<String, Value>) {
+    match value {
+        Value::Object(members) => {
+            for (name, member) in members {
+                let path = if at.is_empty() {
+                    name.clone()
+                } else {
+                    format!("{at}.{name}")
+                };
+                paths(member, &path, found);
+            }
+        }
+        Value::Array(entries) => {
+            for entry in entries {
+                paths(entry, &format!("{at}[]"), found);
+            }
+        }
+        leaf => {
+            found.insert(at.to_owned(), leaf.clone());
+        }
+    }
+}
+
+fn paths_of(report: &Report) -> BTreeMap<String, Value> {
+    let mut found = BTreeMap::new();
+    paths(&serde_json::to_value(report).unwrap(), "", &mut found);
+    found
+}
+
+/// Every path any report can have, with a value it can have there.
+fn all_paths() -> BTreeMap<String, Value> {
+    let mut found = paths_of(&unknown());
+    for ending in [
+        Ending::Exited { code: 1 },
+        Ending::Signaled {
+            signal: 9,
+            is_oom_kill: true,
+        },
+        Ending::Detached,
+    ] {
+        let mut report = known();
+        report.ending = ending;
+        found.extend(paths_of(&report));
+    }
+    found
+}
+
+/// What the document says: path and type.
+fn documented() -> BTreeMap<String, String> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/report.md");
+    let text = fs::read_to_string(path).expect("docs/report.md");
+    let mut rows = BTreeMap::new();
+    for line in text.lines().filter(|line| line.starts_with("| `")) {
+        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+        let [_, name, kind, meaning, _] = cells[..] else {
+            panic!("not three cells: {line}");
+        };
+        assert!(!meaning.is_empty(), "{line}");
+        let before = rows.insert(name.trim_matches('`').to_owned(), kind.to_owned());
+        assert_eq!(before, None, "{name} is described twice");
+    }
+    rows
+}
+
+#[test]
+fn every_field_of_the_report_is_documented_and_nothing_else() {
+    let exist: BTreeSet<String> = all_paths().into_keys().collect();
+    let told: BTreeSet<String> = documented().into_keys().collect();
+    let missing: Vec<&String> = exist.difference(&told).collect();
+    let invented: Vec<&String> = told.difference(&exist).collect();
+    assert!(missing.is_empty(), "not in docs/report.md: {missing:?}");
+    assert!(invented.is_empty(), "only in docs/report.md: {invented:?}");
+}
+
+#[test]
+fn null_is_documented_exactly_where_it_occurs() {
+    let occurs: BTreeSet<String> = paths_of(&unknown())
+        .into_iter()
+        .filter_map(|(path, value)| value.is_null().then_some(path))
+        .collect();
+    let told: BTreeSet<String> = documented()
+        .into_iter()
+        .filter_map(|(path, kind)| kind.contains("null").then_some(path))
+        .collect();
+    assert_eq!(occurs, told);
+}
+
+#[test]
+fn the_documented_type_is_the_unit_in_the_name() {
+    let values = all_paths();
+    for (path, kind) in documented() {
+        let name = path.trim_end_matches("[]");
+        let unit = [
+            ("_bytes", "bytes"),
+            ("_ms", "ms"),
+            ("_ns", "ns"),
+            ("_percent", "%"),
+            ("_pages", "pages"),
+        ]
+        .into_iter()
+        .find(|(suffix, _)| name.ends_with(suffix));
+        let expected = match (unit, &values[&path]) {
+            (Some((_, unit)), _) => unit,
+            (None, Value::Number(_)) => "number",
+            (None, Value::Bool(_)) => "true, false",
+            (None, Value::String(_)) => match path.ends_with("[]") {
+                true => "list of text",
+                false => "text",
+            },
+            (None, _) => "object",
+        };
+        let kind = kind.trim_end_matches(" or null");
+        assert_eq!(kind, expected, "{path}");
+    }
+}

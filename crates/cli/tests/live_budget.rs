@@ -1,0 +1,208 @@
+//! A budget is held, seen from outside, and holding it costs nothing while nothing happens.
+//!
+//! The limits here hold on a loaded machine too; the strict figures are the benchmarks' (`make bench`).
+
+mod support;
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use support::leaks::Guard;
+use support::programs::program;
+use support::strata::{Finished, binary, finish, patience};
+
+const MIB: u64 = 1 << 20;
+
+/// `strata run OPTIONS --report FILE -- WORK`, driven by the test.
+struct Run {
+    strata: Child,
+    report: tempfile::NamedTempFile,
+}
+
+impl Run {
+    fn start(options: &[&str], work: &[&str]) -> Run {
+        let report = tempfile::NamedTempFile::new().expect("temporary file");
+        let strata = Command::new(binary())
+            .arg("run")
+            .args(options)
+            .arg("--report")
+            .arg(report.path())
+            .arg("--")
+            .arg(program(work[0]))
+            .args(&work[1..])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("strata starts");
+        Run { strata, report }
+    }
+
+    fn pid(&self) -> i32 {
+        self.strata.id() as i32
+    }
+
+    /// The child of Strata with that name, once it is there.
+    fn child(&self, name: &str) -> i32 {
+        let deadline = Instant::now() + Duration::from_secs(10) * patience();
+        loop {
+            let pids = children_of(self.pid());
+            let is_it = |pid: &i32| {
+                let comm = fs::read_to_string(format!("/proc/{pid}/comm"));
+                comm.is_ok_and(|comm| comm.trim() == name)
+            };
+            if let Some(pid) = pids.into_iter().find(is_it) {
+                return pid;
+            }
+            assert!(Instant::now() < deadline, "no child {name}");
+            sleep(Duration::from_millis(10));
+        }
+    }
+
+    fn finish(self) -> (Finished, Value) {
+        let finished = finish(self.strata, b"", Duration::from_secs(90) * patience());
+        let finished = finished.expect_success();
+        let text = fs::read_to_string(self.report.path()).expect("report");
+        (finished, serde_json::from_str(&text).expect("JSON"))
+    }
+}
+
+/// Children by any thread.
+fn children_of(pid: i32) -> Vec<i32> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task"));
+    let lists = tasks.into_iter().flatten().flatten();
+    let lists = lists.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
+    let pids = lists.flat_map(|list| {
+        let pids = list.split_whitespace().map(str::parse::<i32>);
+        pids.filter_map(Result::ok).collect::<Vec<_>>()
+    });
+    pids.collect()
+}
+
+/// The number behind `NAME:` in a status file.
+fn status_field(path: &Path, name: &str) -> u64 {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    let field = text
+        .lines()
+        .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    let number = field.and_then(|rest| rest.split_whitespace().next()?.parse().ok());
+    number.unwrap_or(0)
+}
+
+fn rss_bytes(pid: i32) -> u64 {
+    status_field(Path::new(&format!("/proc/{pid}/status")), "VmRSS") * 1024
+}
+
+/// Voluntary context switches of all threads: each is one wakeup.
+fn nr_wakeups(pid: i32) -> u64 {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).expect("strata runs");
+    let tasks = tasks.flatten().map(|task| task.path().join("status"));
+    tasks
+        .map(|status| status_field(&status, "voluntary_ctxt_switches"))
+        .sum()
+}
+
+/// CPU time of all threads so far, nanoseconds.
+fn cpu_ns(pid: i32) -> u64 {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).expect("runs");
+    let texts = tasks
+        .flatten()
+        .map(|task| fs::read_to_string(task.path().join("schedstat")));
+    let sums = texts.map(|text| text.ok()?.split(' ').next()?.parse::<u64>().ok());
+    sums.map(|ns| ns.expect("the kernel keeps schedstat")).sum()
+}
+
+/// Watches the group of `pid` from outside every 100 ms; see `tests/programs/sample.c`.
+fn sample(pid: i32, budget_bytes: u64, after_s: u32, until_s: u32) -> Value {
+    let watched = Command::new(program("sample"))
+        .args(["--pid", &pid.to_string()])
+        .args(["--budget", &budget_bytes.to_string()])
+        .args(["--after", &after_s.to_string()])
+        .args(["--seconds", &until_s.to_string()])
+        .output()
+        .expect("sample runs");
+    assert!(watched.status.success(), "{watched:?}");
+    serde_json::from_slice(&watched.stdout).expect("JSON")
+}
+
+/// A random-access program with twice the memory it is allowed, watched while it runs.
+fn expect_budget_held(actuator: &str) {
+    let budget_bytes = 180 * MIB;
+    let options = [
+        "--memory",
+        "180M",
+        "--swap",
+        "zram:512M",
+        "--actuator",
+        actuator,
+    ];
+    let run = Run::start(&options, &["zipf", "--size", "300M", "--seconds", "14"]);
+    let seen = sample(run.child("zipf"), budget_bytes, 5, 12);
+    let (finished, report) = run.finish();
+
+    let number = |name: &str| seen[name].as_f64().expect("a number");
+    let above_percent = 100.0 * number("usage_above") / number("samples");
+    let mean_percent = 100.0 * number("usage_mean") / budget_bytes as f64;
+    eprintln!(
+        "{actuator}: of {} samples {above_percent:.1} % above the budget, mean usage {mean_percent:.1} % \
+         of it, peak {:.1} MiB; RSS above in {}",
+        number("samples"),
+        number("usage_peak") / MIB as f64,
+        number("rss_above"),
+    );
+    let lines = finished.json_lines();
+    let said = lines.last().expect("zipf tells its speed");
+    assert!(said["ops"].as_u64() > Some(0), "no progress: {said}");
+    let backstop_bytes = budget_bytes + (budget_bytes / 50).max(8 * MIB);
+    assert!(number("usage_peak") as u64 <= backstop_bytes, "{seen}");
+    assert!(mean_percent >= 90.0, "too much was taken: {seen}");
+    assert!(report["eviction"]["nr_tried_pages"].as_u64() > Some(0) || actuator == "reclaim");
+}
+
+#[test]
+fn usage_stays_at_the_budget_and_never_beyond_the_hard_limit_behind_it() {
+    needs!("cap_bpf", "memory_cgroup", "zram");
+    let _guard = Guard::new();
+    for actuator in ["auto", "pageout", "reclaim"] {
+        expect_budget_held(actuator);
+    }
+}
+
+#[test]
+fn an_idle_program_within_its_budget_costs_next_to_nothing() {
+    needs!("cap_bpf", "memory_cgroup");
+    let _guard = Guard::new();
+    let options = ["--memory", "400M"];
+    let run = Run::start(&options, &["idle", "--size", "300M", "--seconds", "18"]);
+    let idle = run.child("idle");
+    let deadline = Instant::now() + Duration::from_secs(10) * patience();
+    while rss_bytes(idle) < 300 * MIB && Instant::now() < deadline {
+        sleep(Duration::from_millis(50));
+    }
+    // Looking less and less often takes a few looks.
+    sleep(Duration::from_secs(5));
+    let ours: Vec<i32> = children_of(run.pid())
+        .into_iter()
+        .filter(|pid| *pid != idle)
+        .chain([run.pid()])
+        .collect();
+    let cpu_ns = || ours.iter().copied().map(cpu_ns).sum::<u64>();
+    let (start, wakeups, cpu) = (Instant::now(), nr_wakeups(run.pid()), cpu_ns());
+    sleep(Duration::from_secs(10));
+    let seconds = start.elapsed().as_secs_f64();
+    let wakeups_per_s = (nr_wakeups(run.pid()) - wakeups) as f64 / seconds;
+    let cpu_percent = (cpu_ns() - cpu) as f64 / 1e9 / seconds * 100.0;
+    let own_bytes: u64 = ours.iter().copied().map(rss_bytes).sum();
+    run.finish();
+    eprintln!(
+        "{wakeups_per_s:.2} wakeups a second, CPU {cpu_percent:.3} %, memory {:.1} MiB",
+        own_bytes as f64 / MIB as f64
+    );
+    assert!(wakeups_per_s <= 3.0, "{wakeups_per_s} wakeups a second");
+    assert!(cpu_percent < 0.1, "{cpu_percent} % of a core");
+    assert!(own_bytes <= 23 * MIB, "{own_bytes} bytes of its own");
+}

@@ -1,0 +1,323 @@
+//! Running `strata` in the background, and cgroups of the tests' own.
+//!
+//! **Owns** [`Live`], a running `strata` whose output is read as it comes, [`TestGroup`], a memory
+//! cgroup that goes when the test ends, and small readings of `/proc`. **Does not own** any
+//! expectation.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use serde_json::Value;
+
+use super::strata::{Strata, patience};
+
+/// How long a line or an end may take to come.
+const WAIT: Duration = Duration::from_secs(20);
+
+/// A running `strata`, leader of a process group of its own. Killed when dropped.
+#[derive(Debug)]
+pub(crate) struct Live {
+    child: Child,
+    lines: Receiver<String>,
+    stderr: Arc<Mutex<String>>,
+}
+
+impl Live {
+    /// Starts it.
+    pub(crate) fn start(strata: &Strata) -> Live {
+        Live::start_command(strata.command())
+    }
+
+    /// Starts a command that ends in `strata` (or anything else that is to be driven like it).
+    pub(crate) fn start_command(mut command: Command) -> Live {
+        let mut child = command
+            .process_group(0)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("starts");
+        let (send, lines) = channel();
+        let stdout = BufReader::new(child.stdout.take().expect("piped"));
+        thread::spawn(move || {
+            for line in stdout.lines().map_while(Result::ok) {
+                if send.send(line).is_err() {
+                    break;
+                }
+            }
+        });
+        let stderr = Arc::new(Mutex::new(String::new()));
+        let from = BufReader::new(child.stderr.take().expect("piped"));
+        let into = Arc::clone(&stderr);
+        thread::spawn(move || {
+            for line in from.lines().map_while(Result::ok) {
+                let mut text = into.lock().expect("stderr");
+                text.push_str(&line);
+                text.push('\n');
+            }
+        });
+        Live {
+            child,
+            lines,
+            stderr,
+        }
+    }
+
+    /// Its pid, which is its process group's too.
+    pub(crate) fn pid(&self) -> i32 {
+        i32::try_from(self.child.id()).expect("a pid")
+    }
+
+    /// What the program reads.
+    pub(crate) fn stdin(&mut self) -> &mut ChildStdin {
+        self.child.stdin.as_mut().expect("piped")
+    }
+
+    /// The next line of stdout.
+    #[track_caller]
+    pub(crate) fn line(&self) -> String {
+        let line = self.lines.recv_timeout(WAIT * patience());
+        line.unwrap_or_else(|_| panic!("no line on stdout; stderr: {}", self.stderr()))
+    }
+
+    /// The next line of stdout, which is JSON.
+    #[track_caller]
+    pub(crate) fn json(&self) -> Value {
+        let line = self.line();
+        serde_json::from_str(&line).unwrap_or_else(|e| panic!("{line:?}: {e}"))
+    }
+
+    /// Everything on stderr so far.
+    pub(crate) fn stderr(&self) -> String {
+        self.stderr.lock().expect("stderr").clone()
+    }
+
+    /// Waits until stderr contains `text`.
+    #[track_caller]
+    pub(crate) fn wait_for_stderr(&self, text: &str) {
+        wait_until(&format!("stderr with {text:?}"), || {
+            self.stderr().contains(text)
+        });
+    }
+
+    /// Sends it a signal, and nobody else.
+    pub(crate) fn signal(&self, signal: Signal) {
+        send(self.pid(), signal);
+    }
+
+    /// Sends everybody in its process group a signal, as a terminal does.
+    pub(crate) fn signal_group(&self, signal: Signal) {
+        let group = Pid::from_raw(self.pid()).expect("a pid");
+        kill_process_group(group, signal).expect("signal");
+    }
+
+    /// Whether it has not ended.
+    pub(crate) fn is_running(&mut self) -> bool {
+        self.child.try_wait().expect("wait").is_none()
+    }
+
+    /// Waits for its end; the rest of its stdout can still be read.
+    #[track_caller]
+    pub(crate) fn end(&mut self) -> ExitStatus {
+        self.end_within(WAIT)
+    }
+
+    /// The same with a limit of its own.
+    #[track_caller]
+    pub(crate) fn end_within(&mut self, limit: Duration) -> ExitStatus {
+        let deadline = Instant::now() + limit * patience();
+        loop {
+            if let Some(status) = self.child.try_wait().expect("wait") {
+                // What it wrote last may still be on its way through the collecting thread.
+                thread::sleep(Duration::from_millis(50));
+                return status;
+            }
+            assert!(
+                Instant::now() < deadline,
+                "has not ended; stderr: {}",
+                self.stderr()
+            );
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Sends one process a signal.
+pub(crate) fn send(pid: i32, signal: Signal) {
+    kill_process(Pid::from_raw(pid).expect("a pid"), signal).expect("signal");
+}
+
+/// Waits until something is so, or fails the test.
+#[track_caller]
+pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + WAIT * patience();
+    while !is_so() {
+        assert!(Instant::now() < deadline, "waited in vain for {what}");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// The value of a line `name: N kB` of a `/proc` file, bytes.
+pub(crate) fn proc_bytes(path: &str, name: &str) -> Option<u64> {
+    let text = fs::read_to_string(path).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+    let kib = line.trim_start_matches(':').split_whitespace().next()?;
+    Some(kib.parse::<u64>().ok()? << 10)
+}
+
+/// Resident memory of a process, bytes; 0 when it is gone.
+pub(crate) fn rss_bytes(pid: i32) -> u64 {
+    proc_bytes(&format!("/proc/{pid}/status"), "VmRSS").unwrap_or(0)
+}
+
+/// The state letter of a process, `X` when it is gone.
+pub(crate) fn state(pid: i32) -> char {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let after = stat
+        .rsplit(") ")
+        .next()
+        .and_then(|rest| rest.chars().next());
+    after.unwrap_or('X')
+}
+
+/// Major faults of a process so far.
+pub(crate) fn major_faults(pid: i32) -> u64 {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let rest = stat.rsplit(") ").next().unwrap_or_default();
+    let field = rest.split_whitespace().nth(9);
+    field.and_then(|text| text.parse().ok()).unwrap_or(0)
+}
+
+/// The swap devices in use now.
+pub(crate) fn swap_devices() -> Vec<String> {
+    let text = fs::read_to_string("/proc/swaps").unwrap_or_default();
+    let names = text
+        .lines()
+        .skip(1)
+        .filter_map(|line| line.split_whitespace().next());
+    names.map(str::to_owned).collect()
+}
+
+/// Where the memory controller is mounted, and whether that is cgroup v1.
+pub(crate) fn memory_mount() -> Option<(PathBuf, bool)> {
+    let v1 = Path::new("/sys/fs/cgroup/memory");
+    if v1.join("memory.limit_in_bytes").exists() {
+        return Some((v1.to_owned(), true));
+    }
+    let v2 = Path::new("/sys/fs/cgroup");
+    let controllers = fs::read_to_string(v2.join("cgroup.controllers")).ok()?;
+    let has_memory = controllers.split_whitespace().any(|name| name == "memory");
+    has_memory.then(|| (v2.to_owned(), false))
+}
+
+/// The memory cgroup a process is in.
+pub(crate) fn memory_group_of(pid: i32) -> PathBuf {
+    let (mount, is_v1) = memory_mount().expect("a memory controller");
+    let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).expect("cgroup file");
+    let path = text.lines().find_map(|line| {
+        let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
+        let is_it = match is_v1 {
+            true => controllers.split(',').any(|name| name == "memory"),
+            false => controllers.is_empty(),
+        };
+        is_it.then_some(path)
+    });
+    mount.join(path.expect("a memory group").trim_start_matches('/'))
+}
+
+/// A memory cgroup of the test's own below the mount; removed when dropped, its processes go back.
+#[derive(Debug)]
+pub(crate) struct TestGroup {
+    /// Its directory.
+    pub(crate) path: PathBuf,
+    parent: PathBuf,
+    is_v1: bool,
+    enabled: bool,
+}
+
+impl TestGroup {
+    /// Makes it.
+    pub(crate) fn new(name: &str) -> TestGroup {
+        let (parent, is_v1) = memory_mount().expect("a memory controller");
+        let control = parent.join("cgroup.subtree_control");
+        let has_memory = || fs::read_to_string(&control).is_ok_and(|text| text.contains("memory"));
+        let enabled = !is_v1 && !has_memory();
+        if enabled {
+            fs::write(&control, "+memory").expect("the memory controller can be enabled");
+        }
+        let path = parent.join(format!("strata-test-{name}-{}", std::process::id()));
+        fs::create_dir(&path).expect("a cgroup can be made");
+        TestGroup {
+            path,
+            parent,
+            is_v1,
+            enabled,
+        }
+    }
+
+    /// Moves a process into it.
+    pub(crate) fn take(&self, pid: i32) {
+        fs::write(self.path.join("cgroup.procs"), pid.to_string()).expect("can be moved");
+    }
+
+    /// Everything in it that Strata may change, as text.
+    pub(crate) fn values(&self) -> Vec<(&'static str, Option<String>)> {
+        let names: &[&'static str] = match self.is_v1 {
+            true => &[
+                "memory.limit_in_bytes",
+                "memory.soft_limit_in_bytes",
+                "memory.swappiness",
+                "memory.oom_control",
+            ],
+            false => &["memory.max", "memory.high", "memory.low", "memory.swap.max"],
+        };
+        let read = |name| {
+            let text = fs::read_to_string(self.path.join(name)).ok()?;
+            // Its counters move by themselves.
+            Some(text.lines().next()?.to_owned())
+        };
+        names.iter().map(|&name| (name, read(name))).collect()
+    }
+
+    /// Memory charged to it, bytes.
+    pub(crate) fn usage_bytes(&self) -> u64 {
+        let name = match self.is_v1 {
+            true => "memory.usage_in_bytes",
+            false => "memory.current",
+        };
+        let text = fs::read_to_string(self.path.join(name)).expect("usage");
+        text.trim().parse().expect("a number")
+    }
+}
+
+impl Drop for TestGroup {
+    fn drop(&mut self) {
+        let pids = fs::read_to_string(self.path.join("cgroup.procs")).unwrap_or_default();
+        for pid in pids.split_whitespace() {
+            let _ = fs::write(self.parent.join("cgroup.procs"), pid);
+        }
+        let deadline = Instant::now() + Duration::from_secs(5);
+        while self.path.exists() && fs::remove_dir(&self.path).is_err() && Instant::now() < deadline
+        {
+            thread::sleep(Duration::from_millis(20));
+        }
+        if self.enabled {
+            let _ = fs::write(self.parent.join("cgroup.subtree_control"), "-memory");
+        }
+    }
+}

@@ -203,6 +203,9 @@ impl Session<'_> {
 
     fn tick(&mut self) -> u64 {
         let now = self.now();
+        if let (Gauge::Tree { .. }, Some(managed)) = (self.arena.gauge(), &mut self.managed) {
+            managed.refresh_members_if_due(now, self.arena.gauge());
+        }
         let usage = match self.usage_bytes() {
             Ok(usage) => usage,
             Err(error) => {

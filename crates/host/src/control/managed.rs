@@ -38,10 +38,10 @@ const ISOLATE_TRIES: u32 = 16;
 const RELAXED_PRIORITY: u8 = 12;
 /// The kernel forces swappiness to 0 below so many free swap pages; so do we.
 const SWAP_BYTES_MIN: u64 = 64 * 4096;
-/// Without a group, the members are looked for after so long; each look reads all of `/proc`.
-const MEMBERS_MS: u64 = 100;
 /// Free swap is read again after so long.
 const SWAP_CHECK_MS: u64 = 100;
+/// Where usage is the sum over the members, they are looked for again after so long.
+const MEMBERS_PAUSE_MS: u64 = 100;
 
 /// How eviction stands after a tick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,7 +78,7 @@ pub(super) struct Managed {
     effective_swappiness: Swappiness,
     swap_checked: Option<TimeMs>,
     last_walk: Option<TimeMs>,
-    members_seen: Option<TimeMs>,
+    members_refreshed: Option<TimeMs>,
     usage_at_walk: u64,
     kernel_took_pages: bool,
     is_dry_run: bool,
@@ -118,7 +118,7 @@ impl Managed {
             effective_swappiness: parts.swappiness,
             swap_checked: None,
             last_walk: None,
-            members_seen: None,
+            members_refreshed: None,
             usage_at_walk: 0,
             kernel_took_pages: false,
             is_dry_run: parts.is_dry_run,
@@ -276,22 +276,23 @@ impl Managed {
             .is_none_or(|then| now.since(then) >= pause_ms.max(own_pause_ms))
     }
 
-    /// Usage of a tree is the sum over its members, so they have to be known before it is read.
+    /// Looks who the members are, unless that was done a moment ago. Where usage is the sum over
+    /// them this comes first: members nobody looked for use nothing, and then nobody would look.
     pub(super) fn refresh_members_if_due(&mut self, now: TimeMs, gauge: &Gauge) {
-        let is_due = self
-            .members_seen
-            .is_none_or(|then| now.since(then) >= MEMBERS_MS);
-        if gauge.group().is_none() && is_due {
+        let is_fresh = self
+            .members_refreshed
+            .is_some_and(|then| now.since(then) < MEMBERS_PAUSE_MS);
+        if !is_fresh {
             self.refresh_members(now, gauge);
         }
     }
 
     fn refresh_members(&mut self, now: TimeMs, gauge: &Gauge) {
-        self.members_seen = Some(now);
         let listed = gauge.processes();
         for refusal in self.members.refresh(listed.as_deref(), &mut self.tracker) {
             self.warn(refusal);
         }
+        self.members_refreshed = Some(now);
     }
 
     /// Looks at the members and walks them all.

@@ -155,10 +155,15 @@ impl Managed {
     }
 
     fn take_answers(&mut self) {
+        let mut obstacles = Vec::new();
         if let Some(pageout) = &mut self.pageout {
             while let Some(report) = pageout.poll() {
                 self.tracker.settle(&report);
+                obstacles.extend(report.error.map(|error| error.to_string()));
             }
+        }
+        for obstacle in obstacles {
+            self.warn(format!("pageout: {obstacle}"));
         }
         self.submit_waiting();
         if let Some(shrink) = &mut self.shrink {

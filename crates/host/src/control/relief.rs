@@ -2,9 +2,9 @@
 //!
 //! The kernel's own limit kills although memory could still be reclaimed (all pages active at that
 //! moment, swap nearly empty), and it thrashes a program whose working set is larger than the
-//! budget. So the limit gives way in steps while that can help, but never further than
-//! [`RELIEF_SHARE`] of the budget: a program that grows without bound and can't be evicted still
-//! meets the kernel.
+//! budget. So the limit gives way in steps while that can help: while tasks wait for memory and swap
+//! has room, as far as it takes, else never further than [`RELIEF_SHARE`] of the budget. A program
+//! that grows without bound and can't be evicted still meets the kernel.
 //!
 //! The other way round, where the kernel can't be asked to reclaim ahead fast enough (cgroup v1) the
 //! limit comes down to just below the budget while usage is above it ([`Line`](crate::cgroup::Line)).
@@ -15,6 +15,7 @@ use super::arena::Arena;
 use super::governor::Marks;
 use super::managed::Standing;
 use crate::cgroup::{BudgetGroup, CgroupError};
+use crate::swap;
 use strata_lru::TimeMs;
 
 /// The limit gives way by at most the budget divided by this ...
@@ -94,7 +95,11 @@ fn raise(
     if headroom >= step && !is_under_oom {
         return Ok(None);
     }
-    if limit.saturating_add(step) > most || group.relieve(step)? == 0 {
+    // Tasks that wait although swap has room: the kernel found everything active at that moment.
+    // That passes, and a kill would not help; a program that grows without end fills swap first.
+    let is_moment = is_under_oom && swap::free_swap_bytes().is_ok_and(|free| free > step);
+    let may_rise = is_moment || limit.saturating_add(step) <= most;
+    if !may_rise || group.relieve(step)? == 0 {
         if is_under_oom {
             group.hand_back_oom()?;
         }

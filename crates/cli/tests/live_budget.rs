@@ -169,7 +169,11 @@ fn expect_budget_held(actuator: &str) {
     assert_eq!(backstop_bytes, budget_bytes + 8 * MIB);
     // It gives way rather than have the program killed, and says so.
     let highest_bytes = limit["peak_bytes"].as_u64().expect("a limit");
-    let is_raised = limit["nr_raises"].as_u64() > Some(0);
+    let nr_raises = limit["nr_raises"].as_u64().expect("a limit");
+    let is_raised = nr_raises > 0;
+    // After fast growth it once gave way 105 times in two seconds with swap nearly empty: the kernel
+    // found nothing to take, by counts of its own that were seconds old.
+    assert!(nr_raises < 10, "{limit}");
     assert_eq!(highest_bytes > backstop_bytes, is_raised, "{limit}");
     assert!(
         number("usage_peak") as u64 <= highest_bytes,

@@ -40,6 +40,10 @@ const RELAXED_PRIORITY: u8 = 12;
 const SWAP_BYTES_MIN: u64 = 64 * 4096;
 /// Free swap is read again after so long.
 const SWAP_CHECK_MS: u64 = 100;
+/// After the kernel found nothing to reclaim it is asked again after this, ...
+const SHRINK_PAUSE_MS_MIN: u64 = 10;
+/// ... then after twice as long each time, up to this.
+const SHRINK_PAUSE_MS_MAX: u64 = 160;
 /// Where usage is the sum over the members, they are looked for again after so long.
 const MEMBERS_PAUSE_MS: u64 = 100;
 
@@ -63,6 +67,24 @@ pub(super) struct Tick {
     pub standing: Standing,
 }
 
+/// Not asking again what was just refused.
+#[derive(Clone, Copy, Debug, Default)]
+struct Pause {
+    until: Option<TimeMs>,
+    length_ms: u64,
+}
+
+impl Pause {
+    fn lengthen(&mut self, now: TimeMs) {
+        self.length_ms = (self.length_ms * 2).clamp(SHRINK_PAUSE_MS_MIN, SHRINK_PAUSE_MS_MAX);
+        self.until = Some(TimeMs(now.0 + self.length_ms));
+    }
+
+    fn holds(&self, now: TimeMs) -> bool {
+        self.until.is_some_and(|until| now < until)
+    }
+}
+
 /// Everything that works on one group.
 #[derive(Debug)]
 pub(super) struct Managed {
@@ -72,6 +94,7 @@ pub(super) struct Managed {
     governor: Governor,
     pageout: Option<Pageout>,
     shrink: Option<ShrinkThread>,
+    shrink_pause: Pause,
     waiting: VecDeque<PageoutRequest>,
     actuator: ActuatorChoice,
     swappiness: Swappiness,
@@ -112,6 +135,7 @@ impl Managed {
             governor: parts.governor,
             pageout: parts.pageout,
             shrink: parts.shrink,
+            shrink_pause: Pause::default(),
             waiting: VecDeque::new(),
             actuator: parts.actuator,
             swappiness: parts.swappiness,
@@ -134,12 +158,12 @@ impl Managed {
 
     /// Reads usage, takes in answers, walks and evicts as due.
     pub(super) fn tick(&mut self, now: TimeMs, gauge: &Gauge, usage_bytes: u64) -> Tick {
-        self.take_answers();
+        self.take_answers(now);
         let mut plan = self.governor.plan(now, usage_bytes);
         self.refresh_swappiness(now);
         let mut standing = Standing::Fine;
         if plan.shrink_bytes > 0 {
-            self.ask_kernel(&plan);
+            self.ask_kernel(now, &plan);
         }
         if plan.pageout_pages > 0 && !self.tracker.is_batch_out() {
             standing = self.evict(now, gauge, plan.pageout_pages, usage_bytes);
@@ -154,7 +178,7 @@ impl Managed {
         }
     }
 
-    fn take_answers(&mut self) {
+    fn take_answers(&mut self, now: TimeMs) {
         let mut obstacles = Vec::new();
         if let Some(pageout) = &mut self.pageout {
             while let Some(report) = pageout.poll() {
@@ -170,8 +194,14 @@ impl Managed {
             while let Some(outcome) = shrink.poll() {
                 self.kernel_took_pages = true;
                 match outcome.result {
-                    Ok(freed) => self.eviction.reclaim_freed_bytes += freed,
-                    Err(error) => tracing::debug!("the kernel's reclaim: {error}"),
+                    Ok(freed) => {
+                        self.eviction.reclaim_freed_bytes += freed;
+                        self.shrink_pause = Pause::default();
+                    }
+                    Err(error) => {
+                        tracing::debug!("the kernel's reclaim: {error}");
+                        self.shrink_pause.lengthen(now);
+                    }
                 }
             }
         }
@@ -190,9 +220,10 @@ impl Managed {
         }
     }
 
-    fn ask_kernel(&mut self, plan: &Plan) {
+    fn ask_kernel(&mut self, now: TimeMs, plan: &Plan) {
         if let Some(shrink) = &mut self.shrink
             && !self.is_dry_run
+            && !self.shrink_pause.holds(now)
             && shrink.try_submit(plan.shrink_bytes)
         {
             self.eviction.reclaim_asked_bytes += plan.shrink_bytes;

@@ -192,6 +192,34 @@ fn usage_stays_at_the_budget_and_never_beyond_the_hard_limit_behind_it() {
     }
 }
 
+/// Once the kernel was asked to reclaim what `--min-ttl` protects, and the program thrashed.
+#[test]
+fn a_working_set_younger_than_min_ttl_makes_the_budget_give_way_and_that_is_told() {
+    needs!("cap_bpf", "memory_cgroup", "zram");
+    let _guard = Guard::new();
+    let options = [
+        "--memory",
+        "100M",
+        "--swap",
+        "zram:256M",
+        "--min-ttl",
+        "10m",
+    ];
+    let run = Run::start(&options, &["zipf", "--size", "150M", "--seconds", "4"]);
+    let (finished, report) = run.finish();
+    assert!(
+        finished.stderr.contains("younger than --min-ttl"),
+        "{}",
+        finished.stderr
+    );
+    assert!(report["limit"]["nr_raises"].as_u64() > Some(0), "{report}");
+    assert!(
+        report["usage"]["peak_bytes"].as_u64() > Some(140 * MIB),
+        "{report}"
+    );
+    assert_eq!(report["eviction"]["reclaim_asked_bytes"], 0, "{report}");
+}
+
 #[test]
 fn an_idle_program_within_its_budget_costs_next_to_nothing() {
     needs!("cap_bpf", "memory_cgroup");

@@ -98,6 +98,7 @@ pub(super) struct Managed {
     waiting: VecDeque<PageoutRequest>,
     actuator: ActuatorChoice,
     swappiness: Swappiness,
+    min_ttl_ms: u64,
     effective_swappiness: Swappiness,
     swap_checked: Option<TimeMs>,
     last_walk: Option<TimeMs>,
@@ -122,6 +123,7 @@ pub(super) struct Parts {
     pub shrink: Option<ShrinkThread>,
     pub actuator: ActuatorChoice,
     pub swappiness: Swappiness,
+    pub min_ttl_ms: u64,
     pub is_dry_run: bool,
 }
 
@@ -139,6 +141,7 @@ impl Managed {
             waiting: VecDeque::new(),
             actuator: parts.actuator,
             swappiness: parts.swappiness,
+            min_ttl_ms: parts.min_ttl_ms,
             effective_swappiness: parts.swappiness,
             swap_checked: None,
             last_walk: None,
@@ -163,7 +166,12 @@ impl Managed {
         self.refresh_swappiness(now);
         let mut standing = Standing::Fine;
         if plan.shrink_bytes > 0 {
-            self.ask_kernel(now, &plan);
+            if self.is_all_young(now) {
+                self.eviction.nr_thrashing += 1;
+                standing = Standing::Thrashing;
+            } else {
+                self.ask_kernel(now, &plan);
+            }
         }
         if plan.pageout_pages > 0 && !self.tracker.is_batch_out() {
             standing = self.evict(now, gauge, plan.pageout_pages, usage_bytes);
@@ -218,6 +226,22 @@ impl Managed {
                 break;
             }
         }
+    }
+
+    /// Whether `min_ttl` protects everything. The engine would refuse to take any of it; the kernel,
+    /// which knows no such promise, must not be asked instead.
+    fn is_all_young(&self, now: TimeMs) -> bool {
+        if self.min_ttl_ms == 0 {
+            return false;
+        }
+        let Ok(views) = self.tracker.view(now) else {
+            return false;
+        };
+        let has_pages = |pages: Option<u64>| pages.unwrap_or(0) > 0;
+        let mut generations = views.iter().flat_map(|view| &view.generations);
+        generations.all(|generation| {
+            generation.age_ms < self.min_ttl_ms || !generation.nr_pages.into_iter().any(has_pages)
+        })
     }
 
     fn ask_kernel(&mut self, now: TimeMs, plan: &Plan) {

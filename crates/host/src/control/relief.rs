@@ -90,7 +90,12 @@ impl Relief {
         if is_under_oom || usage_bytes > marks.low {
             self.refresh_counts(&group, now, is_under_oom);
         }
-        let is_squeezed = standing != Standing::Fine && usage_bytes > marks.urgent;
+        let is_squeezed = match standing {
+            Standing::Fine => false,
+            // The kernel may still find something at the line; if not, tasks wait and that is told.
+            Standing::NothingEvictable => usage_bytes > marks.urgent,
+            Standing::Thrashing => usage_bytes > marks.high,
+        };
         let outcome = if is_under_oom || is_squeezed {
             self.held_at = None;
             let need = Need {

@@ -209,6 +209,7 @@ impl Managed {
                     Err(error) => {
                         tracing::debug!("the kernel's reclaim: {error}");
                         self.shrink_pause.lengthen(now);
+                        self.governor.kernel_is_done();
                     }
                 }
             }

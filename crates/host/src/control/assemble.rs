@@ -14,8 +14,9 @@ use super::tracker::Tracker;
 use super::walk::Walker;
 use crate::access;
 use crate::actuator::{Pageout, ShrinkThread};
-use crate::cgroup::Version;
+use crate::cgroup::{ReclaimError, Version};
 use crate::process::{MemoryDevices, ProcessTree};
+use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use strata_lru::{Config, MultiGen, TimeMs};
 
@@ -68,7 +69,10 @@ pub(super) fn managed(
             let shrink = move |bytes: u64| {
                 group
                     .reclaim(bytes.max(least_bytes))
-                    .map_err(std::io::Error::other)
+                    .map_err(|error| match error {
+                        ReclaimError::Outpaced(_) => io::Error::new(ErrorKind::WouldBlock, error),
+                        error => io::Error::other(error),
+                    })
             };
             Some(ShrinkThread::start(shrink).map_err(io_error("starting the reclaim thread"))?)
         }

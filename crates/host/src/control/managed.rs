@@ -13,12 +13,15 @@ use super::gauge::Gauge;
 use super::governor::{Governor, Plan};
 use super::members::Members;
 use super::report::{EvictionReport, WalkReport};
+use super::stall::{Sample, Stall};
 use super::tracker::Tracker;
 use super::walk::{Thoroughness, Walker};
 use crate::access::{ClearIntent, SourceInfo};
 use crate::actuator::{Pageout, PageoutRequest, ShrinkThread};
+use crate::addr::PAGE_BYTES;
 use crate::swap;
 use std::collections::VecDeque;
+use std::io::ErrorKind;
 use std::os::fd::BorrowedFd;
 use strata_lru::{Ageing, GroupView, Isolated, Swappiness, TimeMs};
 
@@ -61,6 +64,8 @@ pub(super) struct Tick {
     pub wait_ms: u64,
     /// How eviction stands.
     pub standing: Standing,
+    /// Usage stays above the budget although everything was tried.
+    pub is_stalled: bool,
 }
 
 /// Everything that works on one group.
@@ -70,6 +75,9 @@ pub(super) struct Managed {
     members: Members,
     walker: Walker,
     governor: Governor,
+    stall: Stall,
+    /// Requests and attempts at finding pages that were answered.
+    nr_attempts: u64,
     pageout: Option<Pageout>,
     shrink: Option<ShrinkThread>,
     waiting: VecDeque<PageoutRequest>,
@@ -109,6 +117,8 @@ impl Managed {
             tracker: parts.tracker,
             members: parts.members,
             walker: parts.walker,
+            stall: Stall::new(parts.governor.marks().budget),
+            nr_attempts: 0,
             governor: parts.governor,
             pageout: parts.pageout,
             shrink: parts.shrink,
@@ -137,6 +147,20 @@ impl Managed {
         self.take_answers();
         let mut plan = self.governor.plan(now, usage_bytes);
         self.refresh_swappiness(now);
+        let sample = Sample {
+            now,
+            usage_bytes,
+            nr_attempts: self.nr_attempts,
+            freed_bytes: self.freed_bytes(),
+        };
+        let is_stalled = !self.is_dry_run && self.stall.sample(sample);
+        let is_wanted = plan.pageout_pages > 0 || plan.shrink_bytes > 0;
+        if is_wanted && let Some(pause_ms) = self.stall.pause_ms(now) {
+            plan = Plan {
+                wait_ms: pause_ms,
+                ..Plan::default()
+            };
+        }
         let mut standing = Standing::Fine;
         if plan.shrink_bytes > 0 {
             self.ask_kernel(&plan);
@@ -151,6 +175,7 @@ impl Managed {
         Tick {
             wait_ms: plan.wait_ms,
             standing,
+            is_stalled,
         }
     }
 
@@ -158,6 +183,7 @@ impl Managed {
         let mut obstacles = Vec::new();
         if let Some(pageout) = &mut self.pageout {
             while let Some(report) = pageout.poll() {
+                self.nr_attempts += 1;
                 self.tracker.settle(&report);
                 obstacles.extend(report.error.map(|error| error.to_string()));
             }
@@ -170,11 +196,27 @@ impl Managed {
             while let Some(outcome) = shrink.poll() {
                 self.kernel_took_pages = true;
                 match outcome.result {
-                    Ok(freed) => self.eviction.reclaim_freed_bytes += freed,
-                    Err(error) => tracing::debug!("the kernel's reclaim: {error}"),
+                    Ok(freed) => {
+                        self.nr_attempts += 1;
+                        self.eviction.reclaim_freed_bytes += freed;
+                    }
+                    Err(error) => {
+                        // Pages did go, but as many came back: no proof that none can go.
+                        let is_outpaced = error.kind() == ErrorKind::WouldBlock;
+                        self.nr_attempts += u64::from(!is_outpaced);
+                        tracing::debug!("the kernel's reclaim: {error}");
+                    }
                 }
             }
         }
+    }
+
+    /// What pageout and the kernel freed when asked; pages the kernel took by itself are no success
+    /// of ours.
+    fn freed_bytes(&self) -> u64 {
+        let stats = self.tracker.stats().unwrap_or_default();
+        let nr_pages: u64 = stats.nr_evicted_pages.iter().sum();
+        nr_pages * PAGE_BYTES + self.eviction.reclaim_freed_bytes
     }
 
     fn submit_waiting(&mut self) {
@@ -215,6 +257,7 @@ impl Managed {
     }
 
     fn evict(&mut self, now: TimeMs, gauge: &Gauge, nr_pages: u64, usage_bytes: u64) -> Standing {
+        self.nr_attempts += 1;
         let mut has_walked = false;
         for _ in 0..ISOLATE_TRIES {
             let swappiness = self.effective_swappiness;

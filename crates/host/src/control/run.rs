@@ -219,10 +219,12 @@ impl Session<'_> {
         self.meter.sample(now, usage);
         let mut wait_ms = SAVINGS_MS;
         let mut standing = Standing::Fine;
+        let mut is_stalled = false;
         if let Some(managed) = &mut self.managed {
             let tick = managed.tick(now, self.arena.gauge(), usage);
             wait_ms = tick.wait_ms;
             standing = tick.standing;
+            is_stalled = tick.is_stalled;
         }
         if let Some(warning) =
             self.relief
@@ -230,7 +232,7 @@ impl Session<'_> {
         {
             self.warn(warning);
         }
-        if standing == Standing::NothingEvictable && usage > self.marks.budget {
+        if is_stalled || standing == Standing::NothingEvictable && usage > self.marks.budget {
             self.tell_floor(usage);
         }
         if self

@@ -62,9 +62,10 @@ impl AccessSource for SmapsSource {
         let started = Instant::now();
         let pid = process.pid();
         let entries = smaps_text::read(process)?;
-        let pagemap = File::open(format!("/proc/{pid}/pagemap")).map_err(|source| match source
-            .raw_os_error()
-        {
+        let pagemap = process
+            .space_dir()
+            .and_then(|dir| File::open(dir.join("pagemap")));
+        let pagemap = pagemap.map_err(|source| match source.raw_os_error() {
             Some(libc::ESRCH | libc::ENOENT) => AccessError::ProcessGone(pid),
             _ => AccessError::Io {
                 what: "opening pagemap",

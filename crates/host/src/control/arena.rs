@@ -15,7 +15,6 @@ use super::program::Program;
 use super::run::Event;
 use crate::cgroup::{BudgetGroup, GroupStats, Manager, OomWatch, UsageWatch};
 use crate::keeper::{self, Journal, Keeper, Outcome, Session};
-use crate::process::Process;
 use crate::swap::{self, SwapDevice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -117,10 +116,7 @@ impl Arena {
                 };
                 Some(BudgetGroup::create(&id, Manager::Auto, journal)?)
             }
-            Target::Pid(pid) => {
-                Process::open(*pid)?;
-                BudgetGroup::of_process(*pid, journal)?
-            }
+            Target::Pid(pid) => BudgetGroup::of_process(*pid, journal)?,
             Target::Cgroup(path) => Some(BudgetGroup::attach(path, journal)?),
         };
         if let (Some((session, _)), Some(group), Target::Cgroup(_)) =

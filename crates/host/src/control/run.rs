@@ -4,11 +4,12 @@
 //! a tick (`managed`), the limits and swap (`arena`), or the program's memory (nobody here does).
 //!
 //! ```text
-//!   recover -> arena (session, swap, group, limit, keeper) -> program -> loop -> undo -> report
+//!   access sources -> recover -> arena (session, swap, group, limit, keeper) -> program -> loop
+//!   -> undo -> report
 //! ```
 
 use super::arena::Arena;
-use super::assemble;
+use super::assemble::{self, Sources};
 use super::config::{PolicyChoice, RunConfig, Target};
 use super::error::{RunError, io_error};
 use super::gauge::Gauge;
@@ -21,6 +22,7 @@ use super::report::{Ending, REPORT_VERSION, Report};
 use super::savings::Savings;
 use super::signals::{Signals, Wish};
 use super::usage::UsageMeter;
+use crate::process::Process;
 use crate::process::launch::{InheritedSignals, WaitStatus, stop_self};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::time::Instant;
@@ -56,9 +58,17 @@ pub fn run(config: &RunConfig, events: &mut dyn FnMut(Event<'_>)) -> Result<Repo
     let inherited = InheritedSignals::read().map_err(io_error("reading our signal settings"))?;
     let owns_program = matches!(config.target, Target::Command { .. });
     let signals = Signals::install(owns_program).map_err(io_error("installing signal handlers"))?;
+    // What can be known to be impossible is found out before anything is changed or started.
+    if let Target::Pid(pid) = config.target {
+        Process::open(pid)?;
+    }
+    let sources = match config.policy {
+        PolicyChoice::None => None,
+        PolicyChoice::Mglru => Some(Sources::open(config.access)?),
+    };
     let mut arena = Arena::prepare(config, events)?;
     let now = Instant::now();
-    let started = match start(config, &arena, inherited) {
+    let started = match start(config, &arena, inherited, sources) {
         Ok(started) => started,
         Err(error) => {
             for warning in arena.undo() {
@@ -100,6 +110,7 @@ fn start(
     config: &RunConfig,
     arena: &Arena,
     inherited: InheritedSignals,
+    sources: Option<Sources>,
 ) -> Result<Started, RunError> {
     let program = Program::start(&config.target, arena, inherited)?;
     // What we do not reclaim in time the program reclaims in its own faults, so being late helps
@@ -107,15 +118,13 @@ fn start(
     if let Err(errno) = rustix::process::setpriority_process(None, STRATA_NICE) {
         tracing::debug!("no higher priority for our threads: {errno}");
     }
-    let managed = match config.policy {
-        PolicyChoice::None => None,
-        PolicyChoice::Mglru => match assemble::managed(config, arena, &program) {
-            Ok(managed) => Some(managed),
-            Err(error) => {
-                program.abandon();
-                return Err(error);
-            }
-        },
+    let managed = sources.map(|sources| assemble::managed(config, arena, &program, sources));
+    let managed = match managed.transpose() {
+        Ok(managed) => managed,
+        Err(error) => {
+            program.abandon();
+            return Err(error);
+        }
     };
     Ok(Started { program, managed })
 }

@@ -12,15 +12,16 @@ use super::ActuatorChoice;
 use super::gauge::Gauge;
 use super::governor::{Governor, Plan};
 use super::members::Members;
+use super::places::SpaceNo;
 use super::report::{EvictionReport, WalkReport};
 use super::stall::{Sample, Stall};
 use super::tracker::Tracker;
 use super::walk::{Thoroughness, Walker};
 use crate::access::{ClearIntent, SourceInfo};
-use crate::actuator::{Pageout, PageoutRequest, ShrinkThread};
+use crate::actuator::{Pageout, PageoutError, PageoutRequest, ShrinkThread};
 use crate::addr::PAGE_BYTES;
 use crate::swap;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::io::ErrorKind;
 use std::os::fd::BorrowedFd;
 use strata_lru::{Ageing, GroupView, Isolated, Swappiness, TimeMs};
@@ -91,7 +92,10 @@ pub(super) struct Managed {
     kernel_took_pages: bool,
     is_dry_run: bool,
     eviction: EvictionReport,
+    /// Spaces whose pages pageout can't take.
+    out_of_reach: BTreeSet<SpaceNo>,
     warnings: Vec<String>,
+    news: Vec<String>,
 }
 
 /// What [`Managed`] is made of.
@@ -133,7 +137,9 @@ impl Managed {
             kernel_took_pages: false,
             is_dry_run: parts.is_dry_run,
             eviction: EvictionReport::default(),
+            out_of_reach: BTreeSet::new(),
             warnings: Vec::new(),
+            news: Vec::new(),
         }
     }
 
@@ -185,11 +191,11 @@ impl Managed {
             while let Some(report) = pageout.poll() {
                 self.nr_attempts += 1;
                 self.tracker.settle(&report);
-                obstacles.extend(report.error.map(|error| error.to_string()));
+                obstacles.extend(report.error.map(|error| (report.space, error)));
             }
         }
-        for obstacle in obstacles {
-            self.warn(format!("pageout: {obstacle}"));
+        for (space, obstacle) in obstacles {
+            self.meet_obstacle(space, &obstacle);
         }
         self.submit_waiting();
         if let Some(shrink) = &mut self.shrink {
@@ -209,6 +215,39 @@ impl Managed {
                 }
             }
         }
+    }
+
+    /// Where no page of a space can be taken one by one the kernel is left to do it, if it may be asked.
+    fn meet_obstacle(&mut self, space: u32, obstacle: &PageoutError) {
+        let is_lasting = matches!(
+            obstacle,
+            PageoutError::NoSpace(_) | PageoutError::NotPermitted(_)
+        );
+        let can_ask = self.actuator == ActuatorChoice::Auto && self.shrink.is_some();
+        let mut text = format!("pageout: {obstacle}");
+        if is_lasting && can_ask {
+            self.out_of_reach.insert(SpaceNo(space));
+            self.governor.set_actuator(ActuatorChoice::Reclaim);
+            text += "; the kernel's reclaim does the work";
+        }
+        if !self.warnings.contains(&text) {
+            self.news.push(text.clone());
+        }
+        self.warn(text);
+    }
+
+    /// Pageout goes on once nobody is left whose pages it can't take.
+    fn forget_obstacles(&mut self) {
+        let spaces = self.tracker.spaces();
+        self.out_of_reach.retain(|space| spaces.contains_key(space));
+        if self.out_of_reach.is_empty() && self.shrink.is_some() {
+            self.governor.set_actuator(self.actuator);
+        }
+    }
+
+    /// What went wrong since the last call and changes how the run goes on.
+    pub(super) fn take_news(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.news)
     }
 
     /// What pageout and the kernel freed when asked; pages the kernel took by itself are no success
@@ -341,6 +380,7 @@ impl Managed {
             self.warn(refusal);
         }
         self.members_refreshed = Some(now);
+        self.forget_obstacles();
     }
 
     /// Looks at the members and walks them all.

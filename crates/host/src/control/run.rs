@@ -234,6 +234,9 @@ impl Session<'_> {
             wait_ms = tick.wait_ms;
             standing = tick.standing;
             is_stalled = tick.is_stalled;
+            for news in managed.take_news() {
+                self.warn(news);
+            }
         }
         if let Some(warning) =
             self.relief
@@ -294,7 +297,11 @@ impl Session<'_> {
         let (eviction, walks, generations, source, nr_processes) = match &mut self.managed {
             Some(managed) => {
                 managed.finish();
-                self.warnings.extend_from_slice(managed.warnings());
+                for warning in managed.warnings() {
+                    if !self.warnings.contains(warning) {
+                        self.warnings.push(warning.clone());
+                    }
+                }
                 let views = managed.view(now);
                 (
                     managed.eviction_report(),

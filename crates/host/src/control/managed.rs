@@ -65,7 +65,7 @@ pub(super) struct Tick {
     pub wait_ms: u64,
     /// How eviction stands.
     pub standing: Standing,
-    /// Usage stays above the budget although everything was tried.
+    /// Everything is tried and next to nothing goes.
     pub is_stalled: bool,
 }
 
@@ -121,7 +121,7 @@ impl Managed {
             tracker: parts.tracker,
             members: parts.members,
             walker: parts.walker,
-            stall: Stall::new(parts.governor.marks().budget),
+            stall: Stall::default(),
             nr_attempts: 0,
             governor: parts.governor,
             pageout: parts.pageout,
@@ -153,14 +153,15 @@ impl Managed {
         self.take_answers();
         let mut plan = self.governor.plan(now, usage_bytes);
         self.refresh_swappiness(now);
+        let is_wanted = plan.pageout_pages > 0 || plan.shrink_bytes > 0;
         let sample = Sample {
             now,
+            is_wanted,
             usage_bytes,
             nr_attempts: self.nr_attempts,
             freed_bytes: self.freed_bytes(),
         };
         let is_stalled = !self.is_dry_run && self.stall.sample(sample);
-        let is_wanted = plan.pageout_pages > 0 || plan.shrink_bytes > 0;
         if is_wanted && let Some(pause_ms) = self.stall.pause_ms(now) {
             plan = Plan {
                 wait_ms: pause_ms,
@@ -225,8 +226,10 @@ impl Managed {
         );
         let can_ask = self.actuator == ActuatorChoice::Auto && self.shrink.is_some();
         let mut text = format!("pageout: {obstacle}");
-        if is_lasting && can_ask {
+        if is_lasting {
             self.out_of_reach.insert(SpaceNo(space));
+        }
+        if is_lasting && can_ask {
             self.governor.set_actuator(ActuatorChoice::Reclaim);
             text += "; the kernel's reclaim does the work";
         }
@@ -243,6 +246,11 @@ impl Managed {
         if self.out_of_reach.is_empty() && self.shrink.is_some() {
             self.governor.set_actuator(self.actuator);
         }
+    }
+
+    /// Whether there is a process whose pages pageout can't take.
+    pub(super) fn is_out_of_reach(&self) -> bool {
+        !self.out_of_reach.is_empty()
     }
 
     /// What went wrong since the last call and changes how the run goes on.

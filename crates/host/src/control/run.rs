@@ -244,7 +244,8 @@ impl Session<'_> {
         {
             self.warn(warning);
         }
-        if is_stalled || standing == Standing::NothingEvictable && usage > self.marks.budget {
+        let is_in_vain = is_stalled || standing == Standing::NothingEvictable;
+        if is_in_vain && usage > self.marks.budget {
             self.tell_floor(usage);
         }
         if self
@@ -271,7 +272,10 @@ impl Session<'_> {
         if std::mem::replace(&mut self.is_floor_told, true) {
             return;
         }
-        let why = if self.arena.has_free_swap() {
+        let is_out_of_reach = self.managed.as_ref().is_some_and(Managed::is_out_of_reach);
+        let why = if is_out_of_reach {
+            "Strata can't take the pages of every process (see the warning before)"
+        } else if self.arena.has_free_swap() {
             "the rest is locked, shared, in use or the kernel's own"
         } else {
             "there is no free swap, so only file pages can be taken (see --swap)"

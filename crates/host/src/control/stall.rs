@@ -23,6 +23,8 @@ const PAUSE_MS: u64 = 250;
 pub(super) struct Sample {
     /// When.
     pub now: TimeMs,
+    /// Whether anything should be reclaimed at all.
+    pub is_wanted: bool,
     /// Charged now.
     pub usage_bytes: u64,
     /// Attempts answered since the start.
@@ -32,29 +34,18 @@ pub(super) struct Sample {
 }
 
 /// The state between samples.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Stall {
-    budget_bytes: u64,
-    /// Where the present try to come below the budget began.
+    /// Where reclaim began, or last got somewhere.
     since: Option<Sample>,
     is_stalled: bool,
     tried: Option<TimeMs>,
 }
 
 impl Stall {
-    /// Nothing seen yet.
-    pub(super) fn new(budget_bytes: u64) -> Stall {
-        Stall {
-            budget_bytes,
-            since: None,
-            is_stalled: false,
-            tried: None,
-        }
-    }
-
     /// Takes a sample; whether reclaim gets nowhere.
     pub(super) fn sample(&mut self, sample: Sample) -> bool {
-        if sample.usage_bytes <= self.budget_bytes {
+        if !sample.is_wanted {
             self.since = None;
             self.is_stalled = false;
             return false;
@@ -99,6 +90,7 @@ mod tests {
     fn at(now: u64, usage_mib: u64, nr_attempts: u64, freed_bytes: u64) -> Sample {
         Sample {
             now: TimeMs(now),
+            is_wanted: usage_mib > 32,
             usage_bytes: usage_mib * MIB,
             nr_attempts,
             freed_bytes,
@@ -107,7 +99,7 @@ mod tests {
 
     #[test]
     fn many_attempts_that_free_nothing_are_a_stall_and_become_rare() {
-        let mut stall = Stall::new(32 * MIB);
+        let mut stall = Stall::default();
         assert!(!stall.sample(at(0, 64, 0, 0)));
         assert!(!stall.sample(at(900, 64, 100, 0)));
         assert!(stall.sample(at(1000, 64, 110, 4096)));
@@ -118,7 +110,7 @@ mod tests {
 
     #[test]
     fn what_can_be_taken_again_ends_it() {
-        let mut stall = Stall::new(32 * MIB);
+        let mut stall = Stall::default();
         stall.sample(at(0, 64, 0, 0));
         assert!(stall.sample(at(1000, 64, 10, 0)));
         assert!(!stall.sample(at(1300, 60, 11, 4 * MIB)));
@@ -127,21 +119,21 @@ mod tests {
 
     #[test]
     fn growth_brings_new_pages_so_it_is_no_stall() {
-        let mut stall = Stall::new(32 * MIB);
+        let mut stall = Stall::default();
         stall.sample(at(0, 64, 0, 0));
         assert!(!stall.sample(at(1000, 66, 100, 0)));
     }
 
     #[test]
     fn a_machine_that_lets_nobody_try_is_no_stall() {
-        let mut stall = Stall::new(32 * MIB);
+        let mut stall = Stall::default();
         stall.sample(at(0, 64, 0, 0));
         assert!(!stall.sample(at(5000, 64, 3, 0)));
     }
 
     #[test]
-    fn below_the_budget_there_is_nothing_to_stall() {
-        let mut stall = Stall::new(32 * MIB);
+    fn where_nothing_is_to_be_reclaimed_there_is_nothing_to_stall() {
+        let mut stall = Stall::default();
         stall.sample(at(0, 31, 0, 0));
         assert!(!stall.sample(at(1000, 31, 100, 0)));
         assert!(!stall.sample(at(2000, 33, 200, 0)), "it begins only now");

@@ -170,6 +170,13 @@ impl Session<'_> {
                     WaitStatus::Exited(code) => return Ok(self.finish(Ending::Exited { code })),
                     WaitStatus::Signaled { signal, .. } => {
                         let is_oom_kill = signal == 9 && self.arena.nr_oom_kills() > 0;
+                        if self.relief.may_have_caused(signal, self.now()) {
+                            self.warn(format!(
+                                "signal {signal} came when nothing more could be reclaimed: at the \
+                                 limit of a cgroup v1 the kernel fails system calls and may end a \
+                                 program so; a larger budget is needed"
+                            ));
+                        }
                         return Ok(self.finish(Ending::Signaled {
                             signal,
                             is_oom_kill,
@@ -238,10 +245,14 @@ impl Session<'_> {
                 self.warn(news);
             }
         }
-        if let Some(warning) =
-            self.relief
-                .adjust(&mut self.arena, standing, &self.marks, now, usage)
-        {
+        if let Some(warning) = self.relief.adjust(
+            &mut self.arena,
+            standing,
+            self.config.swappiness,
+            &self.marks,
+            now,
+            usage,
+        ) {
             self.warn(warning);
         }
         let is_in_vain = is_stalled || standing == Standing::NothingEvictable;

@@ -20,7 +20,6 @@ use super::arena::Arena;
 use super::governor::Marks;
 use super::managed::Standing;
 use crate::cgroup::{BudgetGroup, CgroupError, Version, backstop_bytes};
-use crate::swap;
 use strata_lru::{Swappiness, TimeMs};
 
 /// The limit gives way by at most the budget divided by this ...
@@ -92,8 +91,8 @@ impl Relief {
         }
         let step = backstop_bytes(marks.budget) - marks.budget;
         let stock = (is_under_oom || usage_bytes > marks.high).then(|| {
-            let has_swap = swap::free_swap_bytes().is_ok_and(|free| free > step);
-            Stock::read(&group, usage_bytes, has_swap && swappiness.get() > 0)
+            let can_swap = arena.has_free_swap() && swappiness.get() > 0;
+            Stock::read(&group, usage_bytes, can_swap)
         });
         let floor_bytes = stock.map_or(0, |stock| stock.floor_bytes);
         let outcome = group.limit_bytes().and_then(|limit| {
@@ -193,8 +192,8 @@ fn raise(
         let need = match has_free_swap {
             true => "a larger budget or more swap is needed",
             false => {
-                "there is no free swap, so only file pages can be taken (see --swap); that or a \
-                 larger budget is needed"
+                "there is no free swap or next to none, so only file pages can be taken (see \
+                 --swap); that or a larger budget is needed"
             }
         };
         return Ok(Some(format!(

@@ -289,7 +289,7 @@ impl Session<'_> {
         } else if self.arena.has_free_swap() {
             "the rest is locked, shared, in use or the kernel's own"
         } else {
-            "there is no free swap, so only file pages can be taken (see --swap)"
+            "there is no free swap or next to none, so only file pages can be taken (see --swap)"
         };
         self.warn(format!(
             "the budget of {} MiB is below what the program can't give up: about {} MiB are left and {why}",

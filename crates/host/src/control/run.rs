@@ -192,7 +192,7 @@ impl Session<'_> {
             }
             wait_ms = self.tick();
             if self.has_ended || self.program.has_exited() {
-                return Ok(self.finish(Ending::Detached));
+                return Ok(self.finish(Ending::Gone));
             }
         }
     }

@@ -26,7 +26,7 @@ fn run_within(budget: &str, actuator: &str, words: &[&str], orders: &str) -> (Fi
         .arg(program(words[0]))
         .args(&words[1..])
         .stdin(orders)
-        .time_limit(Duration::from_secs(40))
+        .time_limit(Duration::from_secs(80))
         .finish_with_report();
     let said = format!("{words:?} {actuator}: {}\n{}", run.stdout, run.stderr);
     assert_eq!(run.code(), Some(0), "{said}");
@@ -263,10 +263,11 @@ fn merged_pages_are_right() {
     let _guard = Guard::new();
     let stay = seconds(4);
     for actuator in ["pageout", "auto"] {
-        let words = ["twins", "--size", "64M", "--seconds", &stay];
+        let words = ["twins", "--size", "64M", "--merge", "--seconds", &stay];
         let (run, _) = run_within("24M", actuator, &words, "");
         let said = &run.json_lines()[0];
         assert_eq!(said["bad"], 0, "{said}");
+        assert!(said["merged"].as_u64() > Some(0), "{said}");
     }
 }
 

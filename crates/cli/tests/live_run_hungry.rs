@@ -8,7 +8,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use serde_json::Value;
 use support::leaks::Guard;
-use support::live::{Live, TestGroup, major_faults, swap_devices, wait_until};
+use support::live::{Live, TestGroup, disk_directory, major_faults, swap_devices, wait_until};
 use support::programs::{Touch, program};
 use support::strata::{Strata, patience};
 
@@ -163,8 +163,10 @@ fn without_swap_file_pages_are_still_evicted() {
     if !swap_devices().is_empty() {
         skip!("this machine has swap, so anonymous memory can go");
     }
-    // Not in memory, as /tmp may be.
-    let directory = tempfile::tempdir_in(support::programs::target_dir()).expect("directory");
+    let directory = match disk_directory() {
+        Ok(directory) => directory,
+        Err(reason) => skip!("{reason}"),
+    };
     let (run, report) = Strata::new(["run", "--memory", "40M", "--actuator", "pageout", "--"])
         .arg(program("touch"))
         .args(["--shared", "--size", "64M", "--file"])

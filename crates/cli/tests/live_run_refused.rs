@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use support::leaks::Guard;
-use support::live::memory_mount;
+use support::live::{disk_directory, memory_mount};
 use support::programs::program;
 use support::strata::{Finished, Strata, binary, finish, patience};
 
@@ -186,8 +186,11 @@ fn without_bpf_auto_falls_back_to_smaps_says_so_and_holds_the_budget() {
         skip!("needs root and setpriv, to drop capabilities");
     }
     let _guard = Guard::new();
-    // Without CAP_SYS_ADMIN no swap can be made, so a file is mapped; /tmp may be in memory.
-    let directory = tempfile::tempdir_in(support::programs::target_dir()).expect("directory");
+    // Without CAP_SYS_ADMIN no swap can be made, so a file is mapped.
+    let directory = match disk_directory() {
+        Ok(directory) => directory,
+        Err(reason) => skip!("{reason}"),
+    };
     let path = |name: &str| directory.path().join(name).display().to_string();
     let (report, file, touch) = (path("report"), path("file"), program("touch"));
     let mut words = NO_BPF.to_vec();

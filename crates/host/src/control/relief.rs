@@ -7,9 +7,9 @@
 //! the budget. A program that grows without bound and can't be evicted still meets the kernel.
 //!
 //! Up to that bound it gives way at once where what can't go at all (the floor: locked memory, the
-//! kernel's own, anon without swap) comes near it. With the kernel's killer off (cgroup v1) only page faults of the program wait there:
-//! a system call fails with ENOMEM, and a write of the kernel to the thread's own data (`rseq`) ends
-//! the program by SIGSEGV.
+//! kernel's own, anon without swap) takes up the budget. With the kernel's killer off (cgroup v1) only
+//! page faults of the program wait there: a system call fails with ENOMEM, and a write of the kernel
+//! to the thread's own data (`rseq`) ends the program by SIGSEGV.
 //!
 //! The other way round, where the kernel can't be asked to reclaim ahead fast enough (cgroup v1) the
 //! limit comes down to just below the budget while usage is above it ([`Line`](crate::cgroup::Line)).
@@ -30,6 +30,8 @@ const RELIEF_BYTES_MIN: u64 = 64 << 20;
 /// The line is held for this long after usage was above the budget, so that it does not come and go.
 const LINE_HOLD_MS: u64 = 5000;
 
+/// The budget is taken up by what can't go when less than the budget divided by this is left.
+const FLOOR_SHARE: u64 = 8;
 /// What happened so long ago has nothing to do with the program's end.
 const PINCH_MS: u64 = 500;
 
@@ -98,7 +100,8 @@ impl Relief {
         let outcome = group.limit_bytes().and_then(|limit| {
             let is_squeezed = standing != Standing::Fine && usage_bytes > marks.urgent;
             // Twice, because what locks its memory goes through one step in some milliseconds.
-            let is_pinched = floor_bytes.saturating_add(2 * step) > limit.unwrap_or(u64::MAX);
+            let is_pinched = floor_bytes > marks.budget - marks.budget / FLOOR_SHARE
+                && floor_bytes.saturating_add(2 * step) > limit.unwrap_or(u64::MAX);
             if group.version() == Version::V1 && (is_under_oom || is_pinched) {
                 self.pinched_at = Some(now);
             }
@@ -156,7 +159,7 @@ struct Moment {
     /// Enough is left that can go, later.
     can_pass: bool,
     is_under_oom: bool,
-    /// What can't go comes near the limit.
+    /// What can't go takes up the budget and comes near the limit.
     is_pinched: bool,
     has_free_swap: bool,
 }
@@ -177,9 +180,9 @@ fn raise(
     let step = backstop_bytes(marks.budget) - marks.budget;
     let limit = group.limit_bytes()?.unwrap_or(u64::MAX);
     let headroom = limit.saturating_sub(group.usage_bytes()?);
-    if is_pinched && limit < most {
-        // All at once: where nothing can go a tight limit only makes system calls fail.
-        return group.relieve(most - limit).map(|_| None);
+    // All at once: where nothing can go a tight limit only makes system calls fail.
+    if is_pinched && limit < most && group.relieve(most - limit)? > 0 {
+        return Ok(None);
     }
     if headroom >= step && !is_under_oom {
         return Ok(None);

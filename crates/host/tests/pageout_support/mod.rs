@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FlockOperation, flock};
+use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
 use strata_host::access::{self, AccessChoice, AccessSource, ClearIntent, TableShape};
 use strata_host::actuator::{PageTarget, Pageout, PageoutReport, PageoutRequest};
 use strata_host::addr::{AddrRange, PAGE_BYTES, covering_spans};
@@ -38,6 +39,7 @@ impl Bench {
     }
 
     pub(crate) fn with(source: Box<dyn AccessSource>, choice: AccessChoice) -> Bench {
+        stay_on_this_cpu();
         let guest = Guest::start();
         let process = Arc::new(Process::open(guest.pid()).expect("the guest runs"));
         let pageout = Pageout::start(access::open(choice).expect("opened before"));
@@ -182,4 +184,13 @@ impl Drop for Swap {
             assert!(std::thread::panicking(), "{error}");
         }
     }
+}
+
+/// A page that was touched a moment ago may still be in a batch of the CPU it was touched on, and
+/// advice from another CPU finds it busy (16 of 512 pages once were). Threads and processes started
+/// from here on inherit it.
+fn stay_on_this_cpu() {
+    let mut here = CpuSet::new();
+    here.set(sched_getcpu());
+    sched_setaffinity(None, &here).expect("a CPU we run on");
 }

@@ -8,8 +8,9 @@ source "$(dirname "$0")/lib.sh"
 
 benchmarks=(walk_cost tick_cost budget integrity idle no_pressure)
 
-describe() { # the first comment of a source, as a paragraph
-    sed -nE '1{/^#!/d}; /^(\/\/!|#)/!q; s,^(//!|#) ?,,p' "$1" | sed '/^```/,/^```/d; /^$/q'
+describe() { # the first comment of a source, as paragraphs
+    awk 'NR == 1 && /^#!/ {next} !/^(\/\/!|#)/ {exit} {sub(/^(\/\/!|#) ?/, "")}
+        /^```/ {is_code = !is_code; next} !is_code' "$1"
 }
 
 run_one() {

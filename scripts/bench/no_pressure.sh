@@ -30,8 +30,11 @@ echo "|---|---:|---:|---:|"
 for load in redis fio; do
     : >"$work/without"; : >"$work/with"; : >"$work/ratio"
     $load env >/dev/null # warms up the page cache
-    for _ in $(seq "$pairs"); do
-        without=$($load env) with=$($load "${under[@]}")
+    for pair in $(seq "$pairs"); do
+        # Each goes first in half of the pairs.
+        if [ $((pair % 2)) = 0 ]; then without=$($load env) with=$($load "${under[@]}")
+        else with=$($load "${under[@]}") without=$($load env); fi
+        say "$load: without $without, with $with"
         echo "$without" >>"$work/without"
         echo "$with" >>"$work/with"
         awk -v a="$with" -v b="$without" 'BEGIN {print a / b}' >>"$work/ratio"

@@ -274,6 +274,15 @@ static void command(char *line)
 		say("ok", 0);
 	} else if (IS("check") && sscanf(rest, "%lx %lu", &a, &b) == 2) {
 		say("%lu", wrong_pages((char *)a, b));
+	} else if (IS("cached") && sscanf(rest, "%lx %lu", &a, &b) == 2 && b <= 4096) {
+		/* Pages of a mapped file that are in memory, whether this process has them mapped or not. */
+		unsigned char in_memory[4096];
+		uint64_t cached = 0;
+		if (mincore((char *)a, b * PAGE, in_memory))
+			return fail("mincore");
+		for (uint64_t i = 0; i < b; i++)
+			cached += in_memory[i] & 1;
+		say("%lu", cached);
 	} else if (IS("lock") && sscanf(rest, "%lx %lu", &a, &b) == 2) {
 		if (mlock((char *)a, b * PAGE))
 			return fail("mlock");

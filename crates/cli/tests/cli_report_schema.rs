@@ -96,7 +96,11 @@ fn paths(value: &Value, at: &str, found: &mut BTreeMap<String, Value>) {
 
 fn paths_of(report: &Report) -> BTreeMap<String, Value> {
     let mut found = BTreeMap::new();
-    paths(&serde_json::to_value(report).unwrap(), "", &mut found);
+    paths(
+        &serde_json::to_value(report).expect("a report is plain data"),
+        "",
+        &mut found,
+    );
     found
 }
 

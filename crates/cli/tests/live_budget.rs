@@ -5,6 +5,7 @@
 mod support;
 
 use std::fs;
+use std::io::Write;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
@@ -16,6 +17,11 @@ use support::programs::program;
 use support::strata::{Finished, binary, finish, patience};
 
 const MIB: u64 = 1 << 20;
+
+/// The figures, for whoever runs it with `--nocapture`.
+macro_rules! say {
+    ($($text:tt)*) => { writeln!(std::io::stderr(), $($text)*).expect("stderr") };
+}
 
 /// `strata run OPTIONS --report FILE -- WORK`, driven by the test.
 struct Run {
@@ -147,7 +153,7 @@ fn expect_budget_held(actuator: &str) {
     let number = |name: &str| seen[name].as_f64().expect("a number");
     let above_percent = 100.0 * number("usage_above") / number("samples");
     let mean_percent = 100.0 * number("usage_mean") / budget_bytes as f64;
-    eprintln!(
+    say!(
         "{actuator}: of {} samples {above_percent:.1} % above the budget, mean usage {mean_percent:.1} % \
          of it, peak {:.1} MiB; RSS above in {}",
         number("samples"),
@@ -198,7 +204,7 @@ fn an_idle_program_within_its_budget_costs_next_to_nothing() {
     let cpu_percent = (cpu_ns() - cpu) as f64 / 1e9 / seconds * 100.0;
     let own_bytes: u64 = ours.iter().copied().map(rss_bytes).sum();
     run.finish();
-    eprintln!(
+    say!(
         "{wakeups_per_s:.2} wakeups a second, CPU {cpu_percent:.3} %, memory {:.1} MiB",
         own_bytes as f64 / MIB as f64
     );

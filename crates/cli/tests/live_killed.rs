@@ -222,7 +222,6 @@ fn kill_at_random_moments(seed: u64, count: u64) {
     for nth in 0..count {
         let range_ms = if nth % 2 == 0 { 250 } else { 3500 };
         let moment = Duration::from_millis(next_random(&mut state) % range_ms);
-        eprintln!("{nth}: killed after {moment:?}");
         kill_after(moment * patience());
     }
 }

@@ -10,6 +10,7 @@
 //!   entries after ----- absent -------------------------------------> Evicted (Gone if unmapped)
 //!             \-------- accessed ------------------------------------> Referenced
 //!              \------- still there ---------------------------------> Shared, Dirty, Busy, ...
+//!               \------ unmapped but still in the page cache ---------> Busy
 //! ```
 //!
 //! Pages go in address order, in chunks small enough that what was read before is still true.
@@ -21,7 +22,7 @@
 use strata_lru::Verdict;
 
 use super::advise::{PageoutError, advise};
-use super::leftover::Leftover;
+use super::leftover::{Leftover, Look};
 use super::observe::{Slots, Tables, any, both, count, indices, resident};
 use super::pageout::{PageTarget, PageoutReport};
 use super::worker::StopFlag;
@@ -47,6 +48,16 @@ enum Before {
         /// Its first resident page, and the dirty bit of that page's entry.
         first: (u64, bool),
     },
+}
+
+/// A target that is advised.
+#[derive(Clone, Copy, Debug)]
+struct Candidate {
+    /// Its place in the request.
+    index: usize,
+    range: AddrRange,
+    nr_resident_pages: u64,
+    look: Look,
 }
 
 /// The tools of a pass; kept between requests.
@@ -115,7 +126,7 @@ impl Pass {
             return Ok(());
         }
         let tables = self.look(process, chunk.iter().map(|index| range_of(&pages[*index])))?;
-        let mut candidates: Vec<(usize, u64)> = Vec::with_capacity(chunk.len());
+        let mut candidates: Vec<Candidate> = Vec::with_capacity(chunk.len());
         let mut young: Vec<(TableNo, Bits512)> = Vec::new();
         for index in chunk {
             match judge_before(&tables, &pages[*index]) {
@@ -126,14 +137,17 @@ impl Pass {
                     }
                 }
                 Before::Candidate {
+                    nr_resident_pages,
                     first: (addr, is_dirty),
-                    ..
-                } if self.leftover.is_dirty_file(process, addr, is_dirty) => {
-                    report.results[*index].1 = Verdict::Dirty;
-                }
-                Before::Candidate {
-                    nr_resident_pages, ..
-                } => candidates.push((*index, nr_resident_pages)),
+                } => match self.leftover.look(process, addr, is_dirty) {
+                    Look::MustBeWritten => report.results[*index].1 = Verdict::Dirty,
+                    look => candidates.push(Candidate {
+                        index: *index,
+                        range: range_of(&pages[*index]),
+                        nr_resident_pages,
+                        look,
+                    }),
+                },
             }
         }
         report
@@ -142,29 +156,29 @@ impl Pass {
         if candidates.is_empty() {
             return Ok(());
         }
-        let ranges = merge(candidates.iter().map(|(index, _)| range_of(&pages[*index])));
+        let ranges = merge(candidates.iter().map(|candidate| candidate.range));
         let mut advised = advise(process.pid(), &ranges, |call| {
             madvise::advise(process.pidfd(), call, Advice::Pageout)
         });
         report.nr_calls += advised.nr_calls;
         report.nr_ranges += advised.nr_ranges;
         let after = self.look(process, ranges.iter().copied())?;
-        for (index, nr_resident_pages) in candidates {
-            let range = range_of(&pages[index]);
-            if overlaps(&advised.untried, range) {
+        for candidate in candidates {
+            if overlaps(&advised.untried, candidate.range) {
                 continue;
             }
-            report.nr_tried_pages += nr_resident_pages;
-            let is_unmapped = overlaps(&advised.unmapped, range);
+            report.nr_tried_pages += candidate.nr_resident_pages;
+            let is_unmapped = overlaps(&advised.unmapped, candidate.range);
             let (mut verdict, nr_left_pages) =
-                self.judge_after(process, &after, range, is_unmapped);
-            if verdict == Verdict::Busy && overlaps(&advised.refused, range) {
+                self.judge_after(process, &after, &candidate, is_unmapped);
+            if verdict == Verdict::Busy && overlaps(&advised.refused, candidate.range) {
                 verdict = Verdict::Unevictable;
             }
             if verdict != Verdict::Gone {
-                report.nr_evicted_pages += nr_resident_pages.saturating_sub(nr_left_pages);
+                report.nr_evicted_pages +=
+                    candidate.nr_resident_pages.saturating_sub(nr_left_pages);
             }
-            report.results[index].1 = verdict;
+            report.results[candidate.index].1 = verdict;
         }
         advised.error.take().map_or(Ok(()), Err)
     }
@@ -191,7 +205,7 @@ impl Pass {
         &mut self,
         process: &Process,
         after: &Tables,
-        range: AddrRange,
+        candidate: &Candidate,
         is_unmapped: bool,
     ) -> (Verdict, u64) {
         let mut nr_left_pages = 0;
@@ -199,7 +213,7 @@ impl Pass {
         let mut is_migrating = false;
         let mut is_accessed = false;
         let mut first_left = None;
-        for slots in Slots::of_range(range) {
+        for slots in Slots::of_range(candidate.range) {
             let Some(record) = after.get(slots.table) else {
                 continue;
             };
@@ -223,9 +237,21 @@ impl Pass {
             },
             None if is_migrating => Verdict::Busy,
             None if is_unmapped && !is_swapped => Verdict::Gone,
+            // Unmapped, but not freed.
+            None if self.is_still_cached(candidate) => {
+                nr_left_pages = candidate.nr_resident_pages;
+                Verdict::Busy
+            }
             None => Verdict::Evicted,
         };
         (verdict, nr_left_pages)
+    }
+
+    fn is_still_cached(&self, candidate: &Candidate) -> bool {
+        match candidate.look {
+            Look::Cached { frame, is_shmem } => self.leftover.is_still_cached(frame, is_shmem),
+            Look::Anon | Look::MustBeWritten => false,
+        }
     }
 }
 

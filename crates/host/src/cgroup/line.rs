@@ -1,21 +1,23 @@
-//! Holding the line (v1): the hard limit at the budget itself, while nothing else keeps up.
+//! Holding the line (v1): the hard limit one step below the budget, while nothing else keeps up.
 //!
 //! `memory.reclaim` does not exist on v1, and a dip can't win against a program that pulls pages
 //! back faster than one thread reclaims: usage would stand between the budget and the backstop for
-//! as long as that lasts. So the limit follows usage down to the budget, step by step, and the
-//! program reclaims in its own faults, as it would under the kernel alone. With the OOM killer off
+//! as long as that lasts. So the limit follows usage down, little by little, and the program reclaims
+//! in its own faults, as it would under the kernel alone. It stands one dip's step below the budget
+//! ([`dip_step_bytes`]), because pages of shared libraries that somebody else is charged for count
+//! in the program's resident memory too. With the OOM killer off
 //! (see [`BudgetGroup::watch_oom`]) and relief at hand this kills nobody.
 //!
 //! **Owns** moving the limit between backstop and budget. **Does not own** when (`control`).
 //!
 //! **Invariants**
-//! - L1: the line is never below the budget.
+//! - L1: the line is never lower than one step below the budget.
 //! - L2: a step takes [`STEP_TIME_MAX`] at most.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::{BudgetGroup, CgroupError, Version, backstop_bytes};
+use super::{BudgetGroup, CgroupError, Version, backstop_bytes, dip_step_bytes};
 use crate::addr::PAGE_BYTES;
 use crate::sys::deadline::Deadline;
 
@@ -27,7 +29,7 @@ const STEP_TIME_MAX: Duration = Duration::from_millis(4);
 /// Where the limit stands after a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Line {
-    /// At the budget.
+    /// One step below the budget.
     Held,
     /// Still above it: call again.
     Moving,
@@ -36,17 +38,18 @@ pub enum Line {
 }
 
 impl BudgetGroup {
-    /// Brings the hard limit one step nearer to the budget, as far as usage lets it.
+    /// Brings the hard limit nearer to the line, as far as usage lets it.
     pub fn hold_line(&self) -> Result<Line, CgroupError> {
         let Some(budget) = self.budget_bytes().filter(|_| self.version == Version::V1) else {
             return Ok(Line::NotOffered);
         };
-        let budget = budget - budget % PAGE_BYTES;
-        if self.wanted_limit() <= budget {
+        let line = budget.saturating_sub(dip_step_bytes(budget));
+        let line = line - line % PAGE_BYTES;
+        if self.wanted_limit() <= line {
             return Ok(Line::Held);
         }
         let usage = self.usage_bytes()?;
-        let target = usage.saturating_sub(STEP_BYTES).max(budget);
+        let target = usage.saturating_sub(STEP_BYTES).max(line);
         let target = target - target % PAGE_BYTES;
         if target >= self.wanted_limit() {
             return Ok(Line::Moving);
@@ -63,7 +66,7 @@ impl BudgetGroup {
             // A dip in another thread may have put the former limit back in between.
             self.write_wanted_limit()?;
         }
-        Ok(match self.wanted_limit() <= budget {
+        Ok(match self.wanted_limit() <= line {
             true => Line::Held,
             false => Line::Moving,
         })

@@ -12,7 +12,7 @@
 //!   settle_limit      follows usage down to it, once a tick
 //!   usage_bytes       cheap (one pread), as often as wanted
 //!   reclaim(bytes)    the kernel frees ahead of the limit, in the calling thread
-//!   hold_line         v1: the limit comes down to the budget while nothing else keeps up
+//!   hold_line         v1: the limit comes down to just below the budget while nothing else keeps up
 //!   watch_oom         v1: nobody is killed any more, tasks wait; on an event `relieve(step)` lets them
 //!                     go on, `hand_back_oom` lets the kernel kill if nothing else is left
 //!   usage_watch       v1: an event when usage crosses a threshold; v2 has none: poll usage (adaptively)

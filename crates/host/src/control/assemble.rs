@@ -43,7 +43,12 @@ pub(super) fn managed(
         MemoryDevices::of_process(std::process::id() as i32)
     });
     let devices = devices.map_err(io_error("reading the mounts"))?;
-    let uses_pageout = config.actuator != ActuatorChoice::Reclaim;
+    // Without a group there is nothing the kernel could be asked to reclaim from.
+    let actuator = match arena.gauge().group() {
+        Some(_) => config.actuator,
+        None => ActuatorChoice::Pageout,
+    };
+    let uses_pageout = actuator != ActuatorChoice::Reclaim;
     let pageout = match uses_pageout && !config.dry_run {
         true => Some(
             Pageout::start(access::open(config.access)?)
@@ -52,7 +57,7 @@ pub(super) fn managed(
         false => None,
     };
     let shrink = match arena.gauge().group() {
-        Some(group) if config.actuator != ActuatorChoice::Pageout && !config.dry_run => {
+        Some(group) if actuator != ActuatorChoice::Pageout && !config.dry_run => {
             let group = Arc::clone(group);
             let least_bytes = match group.version() {
                 // A dip stops one step below the budget by itself; while the program grows as fast
@@ -76,14 +81,14 @@ pub(super) fn managed(
         // With nobody to ask the kernel through, urgency must not take the work from pageout.
         governor: Governor::new(
             config.budget_bytes,
-            match (config.actuator, &shrink) {
+            match (actuator, &shrink) {
                 (ActuatorChoice::Auto, None) => ActuatorChoice::Pageout,
                 (actuator, _) => actuator,
             },
         ),
         pageout,
         shrink,
-        actuator: config.actuator,
+        actuator,
         swappiness: config.swappiness,
         is_dry_run: config.dry_run,
     }))
@@ -102,7 +107,7 @@ pub(super) fn actuator_reason(config: &RunConfig, gauge: &Gauge) -> String {
         (ActuatorChoice::Pageout, true) => "pageout was asked for",
         (ActuatorChoice::Reclaim, true) => "the kernel's reclaim was asked for",
         (ActuatorChoice::Reclaim, false) => {
-            "the kernel's reclaim was asked for, but there is no cgroup to reclaim from"
+            "pageout: the kernel's reclaim was asked for, but there is no cgroup to reclaim from"
         }
     }
     .to_owned()

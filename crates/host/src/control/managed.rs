@@ -40,6 +40,8 @@ const RELAXED_PRIORITY: u8 = 12;
 const SWAP_BYTES_MIN: u64 = 64 * 4096;
 /// Free swap is read again after so long.
 const SWAP_CHECK_MS: u64 = 100;
+/// Where usage is the sum over the members, they are looked for again after so long.
+const MEMBERS_PAUSE_MS: u64 = 100;
 
 /// How eviction stands after a tick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,6 +78,7 @@ pub(super) struct Managed {
     effective_swappiness: Swappiness,
     swap_checked: Option<TimeMs>,
     last_walk: Option<TimeMs>,
+    members_refreshed: Option<TimeMs>,
     usage_at_walk: u64,
     kernel_took_pages: bool,
     is_dry_run: bool,
@@ -115,6 +118,7 @@ impl Managed {
             effective_swappiness: parts.swappiness,
             swap_checked: None,
             last_walk: None,
+            members_refreshed: None,
             usage_at_walk: 0,
             kernel_took_pages: false,
             is_dry_run: parts.is_dry_run,
@@ -151,10 +155,15 @@ impl Managed {
     }
 
     fn take_answers(&mut self) {
+        let mut obstacles = Vec::new();
         if let Some(pageout) = &mut self.pageout {
             while let Some(report) = pageout.poll() {
                 self.tracker.settle(&report);
+                obstacles.extend(report.error.map(|error| error.to_string()));
             }
+        }
+        for obstacle in obstacles {
+            self.warn(format!("pageout: {obstacle}"));
         }
         self.submit_waiting();
         if let Some(shrink) = &mut self.shrink {
@@ -272,12 +281,28 @@ impl Managed {
             .is_none_or(|then| now.since(then) >= pause_ms.max(own_pause_ms))
     }
 
-    /// Looks at the members and walks them all.
-    pub(super) fn walk(&mut self, now: TimeMs, gauge: &Gauge, usage_bytes: u64) {
+    /// Looks who the members are, unless that was done a moment ago. Where usage is the sum over
+    /// them this comes first: members nobody looked for use nothing, and then nobody would look.
+    pub(super) fn refresh_members_if_due(&mut self, now: TimeMs, gauge: &Gauge) {
+        let is_fresh = self
+            .members_refreshed
+            .is_some_and(|then| now.since(then) < MEMBERS_PAUSE_MS);
+        if !is_fresh {
+            self.refresh_members(now, gauge);
+        }
+    }
+
+    fn refresh_members(&mut self, now: TimeMs, gauge: &Gauge) {
         let listed = gauge.processes();
         for refusal in self.members.refresh(listed.as_deref(), &mut self.tracker) {
             self.warn(refusal);
         }
+        self.members_refreshed = Some(now);
+    }
+
+    /// Looks at the members and walks them all.
+    pub(super) fn walk(&mut self, now: TimeMs, gauge: &Gauge, usage_bytes: u64) {
+        self.refresh_members(now, gauge);
         let intent = match self.actuator {
             ActuatorChoice::Pageout | ActuatorChoice::Auto if self.pageout.is_some() => {
                 ClearIntent::Pageout
@@ -342,6 +367,7 @@ impl Managed {
                 report.nr_gone_pages,
                 report.nr_not_tried_pages,
             ] = stats.nr_rejected_pages;
+            report.nr_tried_pages -= report.nr_not_tried_pages.min(report.nr_tried_pages);
         }
         report
     }

@@ -7,7 +7,7 @@
 //! meets the kernel.
 //!
 //! The other way round, where the kernel can't be asked to reclaim ahead fast enough (cgroup v1) the
-//! limit comes down to the budget itself while usage is above it ([`Line`](crate::cgroup::Line)).
+//! limit comes down to just below the budget while usage is above it ([`Line`](crate::cgroup::Line)).
 //!
 //! **Owns** both decisions. **Does not own** the limit (`cgroup`).
 

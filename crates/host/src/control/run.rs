@@ -57,6 +57,7 @@ pub fn run(config: &RunConfig, events: &mut dyn FnMut(Event<'_>)) -> Result<Repo
     let owns_program = matches!(config.target, Target::Command { .. });
     let signals = Signals::install(owns_program).map_err(io_error("installing signal handlers"))?;
     let mut arena = Arena::prepare(config, events)?;
+    let now = Instant::now();
     let started = match start(config, &arena, inherited) {
         Ok(started) => started,
         Err(error) => {
@@ -68,7 +69,6 @@ pub fn run(config: &RunConfig, events: &mut dyn FnMut(Event<'_>)) -> Result<Repo
     };
     let Started { program, managed } = started;
     arena.note_program(program.pid());
-    let now = Instant::now();
     let meter = UsageMeter::new(config.budget_bytes, arena.gauge().name());
     let session = Session {
         config,
@@ -203,6 +203,9 @@ impl Session<'_> {
 
     fn tick(&mut self) -> u64 {
         let now = self.now();
+        if let (Gauge::Tree { .. }, Some(managed)) = (self.arena.gauge(), &mut self.managed) {
+            managed.refresh_members_if_due(now, self.arena.gauge());
+        }
         let usage = match self.usage_bytes() {
             Ok(usage) => usage,
             Err(error) => {

@@ -37,8 +37,9 @@ count_results() {
         tail -n "$lines" | awk '{p += $1; f += $2} END {print p + 0, f + 0}')
     passed=$((passed + p))
     failed=$((failed + f))
-    while read -r test; do failures+=("$name: $test"); done < <(
-        sed -n 's/^test \(.*\) \.\.\. FAILED$/\1/p' "$log")
+    [ "$f" = 0 ] || while read -r test; do failures+=("$name: $test"); done < <(
+        # The names stand below the last `failures:`.
+        awk '/^failures:$/ {n = 0} sub(/^    /, "") {name[n++] = $0} END {for (i = 0; i < n; i++) print name[i]}' "$log")
     if [ "$status" != 0 ] && [ "$f" = 0 ]; then
         flunk "$name: ended with status $status (124: took longer than $BINARY_LIMIT_S s)"
     elif [ "$status" = 0 ] && ! grep -q '^test result:' "$log"; then

@@ -87,7 +87,7 @@ fn a_process_that_cannot_be_watched_is_one_clear_error() {
     gone.wait().expect("wait");
     for (pid, why) in [(gone.id(), "does not exist"), (2, "kernel thread")] {
         let run = Strata::new(["lru-gen", "--once", "--pid", &pid.to_string()]).finish();
-        assert_eq!(run.code(), Some(1), "{}", run.stderr);
+        assert_eq!(run.code(), Some(2), "{}", run.stderr);
         // Where pid 2 is hidden or absent (a container), it does not exist.
         let is_told = run.stderr.contains(why) || run.stderr.contains("does not exist");
         assert!(is_told && run.stderr.lines().count() == 1, "{}", run.stderr);

@@ -156,7 +156,7 @@ impl Session<'_> {
                     Wish::Child => {}
                 }
             }
-            if let Some(status) = self.program.poll() {
+            while let Some(status) = self.program.poll() {
                 match status {
                     WaitStatus::Exited(code) => return Ok(self.finish(Ending::Exited { code })),
                     WaitStatus::Signaled { signal, .. } => {
@@ -167,8 +167,9 @@ impl Session<'_> {
                         }));
                     }
                     WaitStatus::Stopped(_) => {
+                        // Whoever continues us sends CONT, which is passed on like any other:
+                        // a second one from here could undo a stop that comes right after.
                         stop_self().map_err(io_error("stopping with the program"))?;
-                        self.program.signal(rustix::process::Signal::CONT);
                     }
                     WaitStatus::Continued => {}
                 }

@@ -11,7 +11,7 @@ while read -r package binary test; do
     [ -x "$binary" ] || { echo "FAILED: $binary $test"; failed=$((failed + 1)); continue; }
     printf '\n-- %s %s\n' "${binary##*/}" "$test"
     run_logged /run/log env -C "$package" timeout -k 10 900 "$binary" --test-threads=1 ${test:+"${test#=}"} || status=$?
-    read -r p f < <(sed -n 's/^test result: .* \([0-9]*\) passed; \([0-9]*\) failed.*/\1 \2/p' /run/log)
+    read -r p f < <(sed -n 's/^test result: .* \([0-9]*\) passed; \([0-9]*\) failed.*/\1 \2/p' /run/log | tail -n 1)
     passed=$((passed + ${p:-0})) failed=$((failed + ${f:-0}))
     # A crash, or a test that is gone, must not look like success.
     if [ "$status" != 0 ] && [ "${f:-0}" = 0 ] || { [[ $test = =* ]] && [ "${p:-0}${f:-0}" = 00 ]; }; then

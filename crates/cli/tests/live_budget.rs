@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use support::leaks::Guard;
+use support::live::children;
 use support::programs::program;
 use support::strata::{Finished, binary, finish, patience};
 
@@ -56,7 +57,7 @@ impl Run {
     fn child(&self, name: &str) -> i32 {
         let deadline = Instant::now() + Duration::from_secs(10) * patience();
         loop {
-            let pids = children_of(self.pid());
+            let pids = children(self.pid());
             let is_it = |pid: &i32| {
                 let comm = fs::read_to_string(format!("/proc/{pid}/comm"));
                 comm.is_ok_and(|comm| comm.trim() == name)
@@ -75,18 +76,6 @@ impl Run {
         let text = fs::read_to_string(self.report.path()).expect("report");
         (finished, serde_json::from_str(&text).expect("JSON"))
     }
-}
-
-/// Children by any thread.
-fn children_of(pid: i32) -> Vec<i32> {
-    let tasks = fs::read_dir(format!("/proc/{pid}/task"));
-    let lists = tasks.into_iter().flatten().flatten();
-    let lists = lists.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
-    let pids = lists.flat_map(|list| {
-        let pids = list.split_whitespace().map(str::parse::<i32>);
-        pids.filter_map(Result::ok).collect::<Vec<_>>()
-    });
-    pids.collect()
 }
 
 /// The number behind `NAME:` in a status file.
@@ -191,7 +180,7 @@ fn an_idle_program_within_its_budget_costs_next_to_nothing() {
     }
     // Looking less and less often takes a few looks.
     sleep(Duration::from_secs(5));
-    let ours: Vec<i32> = children_of(run.pid())
+    let ours: Vec<i32> = children(run.pid())
         .into_iter()
         .filter(|pid| *pid != idle)
         .chain([run.pid()])

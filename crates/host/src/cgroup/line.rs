@@ -1,4 +1,5 @@
-//! Holding the line (v1): the hard limit one step below the budget, while nothing else keeps up.
+//! Holding the line: on v1 the hard limit one step below the budget, while nothing else keeps up (on v2
+//! `memory.high`: `line_v2`).
 //!
 //! `memory.reclaim` does not exist on v1, and a dip can't win against a program that pulls pages
 //! back faster than one thread reclaims: usage would stand between the budget and the backstop for
@@ -22,9 +23,9 @@ use crate::addr::PAGE_BYTES;
 use crate::sys::deadline::Deadline;
 
 /// What one step asks the kernel to reclaim at most, so that it succeeds against a busy program.
-const STEP_BYTES: u64 = 256 << 10;
+pub(super) const STEP_BYTES: u64 = 256 << 10;
 /// The kernel tries as long as it makes progress; a step that takes longer is given up.
-const STEP_TIME_MAX: Duration = Duration::from_millis(4);
+pub(super) const STEP_TIME_MAX: Duration = Duration::from_millis(4);
 
 /// Where the limit stands after a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,16 +34,21 @@ pub enum Line {
     Held,
     /// Still above it: call again.
     Moving,
-    /// This version needs none: `memory.reclaim` does it.
+    /// Given up for a while: usage does not come down to it.
+    Resting,
+    /// No budget, or the kernel has nothing to hold it with.
     NotOffered,
 }
 
 impl BudgetGroup {
-    /// Brings the hard limit nearer to the line, as far as usage lets it.
+    /// Brings the hard limit (v1) or `memory.high` (v2) nearer to the line, as far as usage lets it.
     pub fn hold_line(&self) -> Result<Line, CgroupError> {
-        let Some(budget) = self.budget_bytes().filter(|_| self.version == Version::V1) else {
+        let Some(budget) = self.budget_bytes() else {
             return Ok(Line::NotOffered);
         };
+        if self.version == Version::V2 {
+            return self.hold_high(budget);
+        }
         let line = budget.saturating_sub(dip_step_bytes(budget));
         let line = line - line % PAGE_BYTES;
         if self.wanted_limit() <= line {
@@ -72,8 +78,11 @@ impl BudgetGroup {
         })
     }
 
-    /// Puts the limit back to the backstop.
+    /// Puts the limit back to the backstop, and `memory.high` to what it was.
     pub fn release_line(&self) -> Result<(), CgroupError> {
+        if self.version == Version::V2 {
+            return self.release_high();
+        }
         match self.budget_bytes() {
             Some(budget) if self.wanted_limit() < backstop_bytes(budget) => {
                 self.set_limit_bytes(Some(backstop_bytes(budget)))

@@ -6,8 +6,9 @@
 //! has room, as far as it takes, else never further than [`RELIEF_SHARE`] of the budget. A program
 //! that grows without bound and can't be evicted still meets the kernel.
 //!
-//! The other way round, where the kernel can't be asked to reclaim ahead fast enough (cgroup v1) the
-//! limit comes down to just below the budget while usage is above it ([`Line`](crate::cgroup::Line)).
+//! The other way round, where the kernel can't be asked to reclaim ahead fast enough the limit (v2:
+//! `memory.high`) comes down to just below the budget while usage is above it
+//! ([`Line`](crate::cgroup::Line)).
 //!
 //! **Owns** both decisions. **Does not own** the limit (`cgroup`).
 
@@ -53,7 +54,9 @@ impl Relief {
         let outcome = if is_under_oom || is_squeezed {
             self.held_at = None;
             let has_swap = arena.has_free_swap();
-            raise(&group, marks, standing, is_under_oom, has_swap)
+            group
+                .release_high()
+                .and_then(|()| raise(&group, marks, standing, is_under_oom, has_swap))
         } else {
             self.follow(&group, marks, now, usage_bytes).map(|()| None)
         };

@@ -37,9 +37,7 @@ count_results() {
         tail -n "$lines" | awk '{p += $1; f += $2} END {print p + 0, f + 0}')
     passed=$((passed + p))
     failed=$((failed + f))
-    [ "$f" = 0 ] || while read -r test; do failures+=("$name: $test"); done < <(
-        # The names stand below the last `failures:`.
-        awk '/^failures:$/ {n = 0} sub(/^    /, "") {name[n++] = $0} END {for (i = 0; i < n; i++) print name[i]}' "$log")
+    [ "$f" = 0 ] || while read -r test; do failures+=("$name: $test"); done < <(failed_tests "$log")
     if [ "$status" != 0 ] && [ "$f" = 0 ]; then
         flunk "$name: ended with status $status (124: took longer than $BINARY_LIMIT_S s)"
     elif [ "$status" = 0 ] && ! grep -q '^test result:' "$log"; then
@@ -87,7 +85,7 @@ guest_tests() {
         passed=$((passed + BASH_REMATCH[1]))
         failed=$((failed + BASH_REMATCH[2]))
         skipped=$((skipped + BASH_REMATCH[3]))
-        [ "${BASH_REMATCH[2]}" = 0 ] || failures+=("in a guest: see above")
+        while read -r reason; do failures+=("$reason"); done < <(sed -n 's/^  FAILED: //p' "$work/log")
         while read -r reason; do skips+=("$reason"); done < <(sed -n 's/^  skipped: //p' "$work/log")
         [ "$status" = 0 ] || [ "${BASH_REMATCH[2]}" != 0 ] || flunk "in a guest: status $status"
     else

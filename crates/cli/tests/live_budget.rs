@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use support::leaks::Guard;
-use support::live::children;
+use support::live::{children, wait_until};
 use support::programs::program;
 use support::strata::{Finished, binary, finish, patience};
 
@@ -136,7 +136,14 @@ fn expect_budget_held(actuator: &str) {
         actuator,
     ];
     let run = Run::start(&options, &["zipf", "--size", "300M", "--seconds", "14"]);
-    let seen = sample(run.child("zipf"), budget_bytes, 5, 12);
+    let zipf = run.child("zipf");
+    let status = format!("/proc/{zipf}/status");
+    let has_filled = || {
+        let swapped = status_field(Path::new(&status), "VmSwap") * 1024;
+        rss_bytes(zipf) + swapped >= 300 * MIB
+    };
+    wait_until("the program to fill its memory", has_filled);
+    let seen = sample(zipf, budget_bytes, 5, 12);
     let (finished, report) = run.finish();
 
     let number = |name: &str| seen[name].as_f64().expect("a number");
@@ -198,6 +205,9 @@ fn an_idle_program_within_its_budget_costs_next_to_nothing() {
         own_bytes as f64 / MIB as f64
     );
     assert!(wakeups_per_s <= 3.0, "{wakeups_per_s} wakeups a second");
-    assert!(cpu_percent < 0.1, "{cpu_percent} % of a core");
+    // A guest's emulated processor takes 10 to 30 times as long for the same work; wakeups and
+    // memory are the same there.
+    let cpu_percent_max = if patience() > 1 { 1.0 } else { 0.1 };
+    assert!(cpu_percent < cpu_percent_max, "{cpu_percent} % of a core");
     assert!(own_bytes <= 23 * MIB, "{own_bytes} bytes of its own");
 }

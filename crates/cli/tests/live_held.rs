@@ -7,14 +7,14 @@ mod support;
 
 use std::fs;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use support::leaks::Guard;
 use support::live::{Live, children, memory_group_of, memory_mount, proc_bytes};
-use support::programs::program;
+use support::programs::{program, target_dir};
 use support::strata::{Strata, patience};
 
 const MIB: u64 = 1 << 20;
@@ -60,7 +60,9 @@ fn watch(pid: i32) -> Seen {
             break;
         };
         is_filled |= rss + proc_bytes(&status, "VmSwap").unwrap_or(0) >= SIZE_BYTES;
-        if is_filled && (usage <= BUDGET_BYTES || !seen.settled.is_empty()) {
+        let has_settled = usage <= BUDGET_BYTES || !seen.settled.is_empty();
+        // Where the limit has just given way (v1), the budget is exceeded on purpose.
+        if is_filled && has_settled && limit <= BACKSTOP_BYTES {
             seen.settled.push(usage);
         }
         seen.peak = seen.peak.max(usage);
@@ -86,12 +88,12 @@ fn workload(strata: i32) -> i32 {
     }
 }
 
-fn holds(actuator: &str) {
-    needs!("cap_bpf", "memory_cgroup", "zram");
+fn holds(actuator: &str, swap: &str) {
+    needs!("cap_bpf", "memory_cgroup");
     let guard = Guard::new();
     let report = tempfile::NamedTempFile::new().expect("temporary file");
     let mut live = Live::start(
-        &Strata::new(["run", "--memory", "60M", "--swap", "zram:256M", "--quiet"])
+        &Strata::new(["run", "--memory", "60M", "--swap", swap, "--quiet"])
             .args(["--actuator", actuator, "--report"])
             .arg(report.path())
             .arg("--")
@@ -157,15 +159,28 @@ fn holds(actuator: &str) {
 
 #[test]
 fn a_budget_is_held_from_outside_and_the_data_is_right() {
-    holds("auto");
+    needs!("zram");
+    holds("auto", "zram:256M");
 }
 
 #[test]
 fn a_budget_is_held_by_pageout_alone() {
-    holds("pageout");
+    needs!("zram");
+    holds("pageout", "zram:256M");
 }
 
 #[test]
 fn a_budget_is_held_by_the_kernel_s_reclaim_alone() {
-    holds("reclaim");
+    needs!("zram");
+    holds("reclaim", "zram:256M");
+}
+
+#[test]
+fn a_budget_is_held_with_a_swap_file() {
+    // In a guest the build directory is not on a disk.
+    let disk = std::env::var_os("STRATA_TEST_DISK").map_or_else(target_dir, PathBuf::from);
+    let directory = tempfile::tempdir_in(disk).expect("a directory");
+    let swap = directory.path().join("swap");
+    holds("auto", &format!("file:{}:128M", swap.display()));
+    assert!(!swap.exists(), "it goes with the run");
 }

@@ -121,13 +121,13 @@ impl BudgetGroup {
         let usage = self.usage_bytes()?;
         let step = lock(&high.state).step(Instant::now(), line, budget, usage);
         match step {
-            Step::Stay(line) => return Ok(line),
+            Step::Stay(line) => Ok(line),
             Step::Lift => {
                 tracing::debug!("memory.high does not hold {}", self.path.display());
                 self.release_high()?;
-                return Ok(Line::Resting);
+                Ok(Line::Resting)
             }
-            Step::Lower(target) if target >= high.found_bytes => return Ok(Line::Moving),
+            Step::Lower(target) if target >= high.found_bytes => Ok(Line::Moving),
             Step::Lower(target) => {
                 self.note_original(&high.file.path, || Ok(self.limit_text(high.found_bytes)))?;
                 // The kernel sets it first and then reclaims down to it, for as long as the program

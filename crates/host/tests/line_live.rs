@@ -55,6 +55,12 @@ fn the_line_comes_down_with_usage_and_goes_when_released() {
     support::eventually("usage is within the budget", || {
         group.usage_bytes().expect("read") <= BUDGET
     });
+    if group.version() == Version::V2 {
+        support::eventually("the limit stands at the backstop", || {
+            group.hold_line().expect("held");
+            group.limit_bytes().expect("read") == Some(backstop_bytes(BUDGET))
+        });
+    }
     let again = hog.ask("touch");
     assert_eq!(again.as_deref(), Some("ok"), "every page is right");
     assert_eq!(group.oom_kills().expect("read"), Some(0));

@@ -113,6 +113,8 @@ impl BudgetGroup {
         let Some(high) = &self.high else {
             return Ok(Line::NotOffered);
         };
+        // A limit that stood above usage when the budget was set comes down behind the line.
+        self.settle_limit()?;
         let line = budget.saturating_sub(dip_step_bytes(budget));
         let line = line - line % PAGE_BYTES;
         if high.found_bytes <= line {

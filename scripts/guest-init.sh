@@ -10,7 +10,7 @@ mount -t sysfs sys /sys
 mount -t devtmpfs dev /dev
 for module in $(cat /modules/order); do
     case $module in
-    brd.ko) insmod /modules/$module rd_nr=1 rd_size=262144 ;; # one disk of RAM, 256 MiB
+    brd.ko) insmod /modules/$module rd_nr=1 rd_size=524288 ;; # one disk of RAM, 512 MiB
     *) insmod /modules/$module ;;
     esac 2>/dev/null
 done
@@ -33,7 +33,7 @@ mount -t cgroup2 cgroup sys/fs/cgroup
 mount -t debugfs debug sys/kernel/debug
 mount -t tracefs trace sys/kernel/tracing
 mount -t bpf bpf sys/fs/bpf
-for controller in memory pids cpu; do echo +$controller >sys/fs/cgroup/cgroup.subtree_control; done
+echo +memory >sys/fs/cgroup/cgroup.subtree_control
 [ ! -e sys/kernel/mm/lru_gen/enabled ] || cat /job/mglru >sys/kernel/mm/lru_gen/enabled
 ip link set lo up
 # Files below the layer of RAM can't be swapped to: the disk of RAM has a file system where they can.

@@ -4,8 +4,8 @@
 source "$(dirname "$0")/lib.sh"
 
 export STRATA_SKIP_LOG=/run/skips
-# Where files can be swapped to (see guest-init.sh).
-! grep -q '^/dev/ram0 /mnt ' /proc/mounts || export STRATA_TEST_DISK=/mnt
+# A disk: files on it can be swapped to, and written back (see guest-init.sh).
+! grep -q '^/dev/ram0 /mnt ' /proc/mounts || export STRATA_TEST_DISK=/mnt TMPDIR=/mnt
 : >$STRATA_SKIP_LOG
 kernel=$(uname -r)
 passed=0 failed=0 failures=()

@@ -52,6 +52,17 @@ pub(crate) fn report(report: &Report) -> String {
             percent(usage.above_budget_ms, usage.observed_ms)
         ),
     );
+    if let Some(limit) = report.limit.filter(|limit| limit.nr_raises > 0) {
+        lines.add(
+            "hard limit",
+            format_args!(
+                "gave way {} times, from {} to {}",
+                count(limit.nr_raises),
+                Bytes(limit.backstop_bytes),
+                Bytes(limit.peak_bytes)
+            ),
+        );
+    }
     if let Some(bytes) = report.working_set_bytes {
         lines.add(
             "working set",

@@ -7,8 +7,8 @@ use std::path::Path;
 use serde_json::Value;
 use strata_host::access::{Grain, SourceInfo, WalkCost};
 use strata_host::control::{
-    ActuatorChoice, Ending, EvictionReport, GenerationReport, KernelReport, PolicyChoice,
-    REPORT_VERSION, Report, SavedReport, UsageReport, WalkFindings, WalkReport,
+    ActuatorChoice, Ending, EvictionReport, GenerationReport, KernelReport, LimitReport,
+    PolicyChoice, REPORT_VERSION, Report, SavedReport, UsageReport, WalkFindings, WalkReport,
 };
 
 /// A report of which everything is known.
@@ -28,6 +28,7 @@ fn known() -> Report {
             blind_spots: vec!["something".to_owned()],
         }),
         usage: UsageReport::default(),
+        limit: Some(LimitReport::default()),
         working_set_bytes: Some(1),
         generations: vec![GenerationReport {
             seq: 1,
@@ -64,6 +65,7 @@ fn known() -> Report {
 fn unknown() -> Report {
     let mut report = known();
     report.access = None;
+    report.limit = None;
     report.working_set_bytes = None;
     report.walks.entries_per_freed_page = None;
     report.kernel = KernelReport::default();

@@ -2,7 +2,7 @@
 
 use strata_host::access::{SourceInfo, WalkCost};
 use strata_host::control::{
-    KernelReport, REPORT_VERSION, SavedReport, UsageReport, WalkFindings, WalkReport,
+    KernelReport, LimitReport, REPORT_VERSION, SavedReport, UsageReport, WalkFindings, WalkReport,
 };
 
 use super::*;
@@ -33,6 +33,11 @@ fn example() -> Report {
             observed_ms: 60_000,
             measured_by: "cgroup_v2",
         },
+        limit: Some(LimitReport {
+            backstop_bytes: 308 * MIB,
+            peak_bytes: 312 * MIB,
+            nr_raises: 2,
+        }),
         working_set_bytes: Some(120 * MIB),
         generations: vec![GenerationReport {
             seq: 7,
@@ -91,6 +96,10 @@ fn the_report_tells_the_budget_and_how_it_was_kept() {
     assert_eq!(
         line(&text, "above budget"),
         "  above budget  300 ms of 60.0 s (0.5 %)"
+    );
+    assert_eq!(
+        line(&text, "hard limit"),
+        "  hard limit    gave way 2 times, from 308 MiB to 312 MiB"
     );
     assert!(line(&text, "saved").contains("130 MiB net"));
     assert!(text.contains("something to know"));
@@ -156,6 +165,7 @@ fn the_whole_report_is_what_a_person_reads_in_five_seconds() {
 strata: redis-server --port 0 exited with status 0 after 60.0 s
   budget        300 MiB (cgroup_v2): peak 303 MiB, mean 291 MiB
   above budget  300 ms of 60.0 s (0.5 %)
+  hard limit    gave way 2 times, from 308 MiB to 312 MiB
   working set   120 MiB used between the last two walks
   generations      61.2 s old     100 MiB anon         0 B file
   actuator      pageout: pageout was asked for

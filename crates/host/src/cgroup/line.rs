@@ -9,11 +9,12 @@
 //! in the program's resident memory too. With the OOM killer off
 //! (see [`BudgetGroup::watch_oom`]) and relief at hand this kills nobody.
 //!
-//! **Owns** moving the limit between backstop and budget. **Does not own** when (`control`).
+//! **Owns** moving the limit between backstop and budget, and how far at a time. **Does not own** when
+//! (`control`).
 //!
 //! **Invariants**
 //! - L1: the line is never lower than one step below the budget.
-//! - L2: a step takes [`STEP_TIME_MAX`] at most.
+//! - L2: a call takes [`STEPS_MAX`] times [`STEP_TIME_MAX`] at most.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -22,12 +23,17 @@ use super::{BudgetGroup, CgroupError, Version, backstop_bytes, dip_step_bytes};
 use crate::addr::PAGE_BYTES;
 use crate::sys::deadline::Deadline;
 
-/// What one step asks the kernel to reclaim at most, so that it succeeds against a busy program.
-pub(super) const STEP_BYTES: u64 = 256 << 10;
 /// The kernel tries as long as it makes progress; a step that takes longer is given up.
 pub(super) const STEP_TIME_MAX: Duration = Duration::from_millis(4);
+/// How far below usage the limit is brought in one step: twice as far after each success, half as far
+/// after a failure.
+pub(super) const STEP_BYTES_MIN: u64 = 32 << 10;
+/// See [`STEP_BYTES_MIN`].
+const STEP_BYTES_MAX: u64 = 4 << 20;
+/// Steps in one call.
+const STEPS_MAX: u32 = 4;
 
-/// Where the limit stands after a step.
+/// Where the limit stands after a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Line {
     /// One step below the budget.
@@ -42,6 +48,9 @@ pub enum Line {
 
 impl BudgetGroup {
     /// Brings the hard limit (v1) or `memory.high` (v2) nearer to the line, as far as usage lets it.
+    ///
+    /// The kernel lowers a limit only at a moment when usage is below it, and reclaims until there is
+    /// one; a program that takes pages back as fast as they go has such moments for small steps only.
     pub fn hold_line(&self) -> Result<Line, CgroupError> {
         let Some(budget) = self.budget_bytes() else {
             return Ok(Line::NotOffered);
@@ -51,20 +60,35 @@ impl BudgetGroup {
         }
         let line = budget.saturating_sub(dip_step_bytes(budget));
         let line = line - line % PAGE_BYTES;
-        if self.wanted_limit() <= line {
-            return Ok(Line::Held);
+        for _ in 0..STEPS_MAX {
+            if self.wanted_limit() <= line {
+                return Ok(Line::Held);
+            }
+            let step = self.line_step_bytes.load(Ordering::Relaxed);
+            let is_lowered = self.lower_towards(line, step)?;
+            let next = match is_lowered {
+                true => (step * 2).min(STEP_BYTES_MAX),
+                false => (step / 2).max(STEP_BYTES_MIN),
+            };
+            self.line_step_bytes.store(next, Ordering::Relaxed);
+            if !is_lowered {
+                break;
+            }
         }
-        let usage = self.usage_bytes()?;
-        let target = usage.saturating_sub(STEP_BYTES).max(line);
+        Ok(match self.wanted_limit() <= line {
+            true => Line::Held,
+            false => Line::Moving,
+        })
+    }
+
+    fn lower_towards(&self, line: u64, step_bytes: u64) -> Result<bool, CgroupError> {
+        let usage = self.usage_bytes()?.min(self.wanted_limit());
+        let target = usage.saturating_sub(step_bytes).max(line);
         let target = target - target % PAGE_BYTES;
-        if target >= self.wanted_limit() {
-            return Ok(Line::Moving);
-        }
         let is_lowered = {
             let _deadline = Deadline::for_this_thread(STEP_TIME_MAX).map_err(|source| {
                 CgroupError::io("bounding a change of", &self.limit.path, source)
             })?;
-            // Busy or out of time: the next step tries again.
             self.limit.write(&target.to_string()).is_ok()
         };
         if is_lowered {
@@ -72,10 +96,7 @@ impl BudgetGroup {
             // A dip in another thread may have put the former limit back in between.
             self.write_wanted_limit()?;
         }
-        Ok(match self.wanted_limit() <= line {
-            true => Line::Held,
-            false => Line::Moving,
-        })
+        Ok(is_lowered)
     }
 
     /// Puts the limit back to the backstop, and `memory.high` to what it was.

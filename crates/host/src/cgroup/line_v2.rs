@@ -21,11 +21,13 @@
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use super::line::{Line, STEP_BYTES, STEP_TIME_MAX};
+use super::line::{Line, STEP_TIME_MAX};
 use super::{BudgetGroup, CgroupError, ControlFile, dip_step_bytes, lock};
 use crate::addr::PAGE_BYTES;
 use crate::sys::deadline::Deadline;
 
+/// How far below usage the line is brought in one step: no further than the kernel reclaims in a moment.
+const STEP_BYTES: u64 = 256 << 10;
 /// Usage above the budget for so long although the line is held, and none of it coming down: nothing
 /// can be reclaimed.
 const VAIN_TIME: Duration = Duration::from_secs(2);

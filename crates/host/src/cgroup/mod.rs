@@ -144,6 +144,8 @@ pub struct BudgetGroup {
     reclaim_swappiness: Mutex<Option<u8>>,
     /// The limit that should stand now; a dip returns to it.
     wanted_limit_bytes: AtomicU64,
+    /// How far the line goes down next.
+    line_step_bytes: AtomicU64,
     /// `u64::MAX`: none.
     budget_bytes: AtomicU64,
     /// The limit found in an attached group: never exceeded.
@@ -268,6 +270,7 @@ impl BudgetGroup {
             },
             reclaim_swappiness: Mutex::new(None),
             wanted_limit_bytes: AtomicU64::new(limit_now),
+            line_step_bytes: AtomicU64::new(line::STEP_BYTES_MIN),
             budget_bytes: AtomicU64::new(u64::MAX),
             ceiling_bytes: match origin {
                 Origin::Attached => limit_now,

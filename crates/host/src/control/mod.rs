@@ -46,8 +46,8 @@ mod watch;
 pub use config::{ActuatorChoice, PolicyChoice, RunConfig, Target};
 pub use error::RunError;
 pub use report::{
-    Ending, EvictionReport, GenerationReport, KernelReport, REPORT_VERSION, Report, SavedReport,
-    UsageReport, WalkReport,
+    Ending, EvictionReport, GenerationReport, KernelReport, LimitReport, REPORT_VERSION, Report,
+    SavedReport, UsageReport, WalkReport,
 };
 pub use run::{Event, run};
 pub use space::WalkFindings;

@@ -15,7 +15,8 @@
 use super::arena::Arena;
 use super::governor::Marks;
 use super::managed::Standing;
-use crate::cgroup::{BudgetGroup, CgroupError};
+use super::report::LimitReport;
+use crate::cgroup::{BudgetGroup, CgroupError, backstop_bytes};
 use crate::swap;
 use strata_lru::TimeMs;
 
@@ -24,17 +25,48 @@ const RELIEF_SHARE: u64 = 4;
 /// ... or this, for small budgets.
 const RELIEF_BYTES_MIN: u64 = 64 << 20;
 
+/// The first step of giving way is the budget divided by this (the moment that needs it is short) ...
+const RAISE_SHARE: u64 = 100;
+/// ... but not less than this; steps double while they follow each other within [`RAISE_AGAIN_MS`].
+const RAISE_BYTES_MIN: u64 = 1 << 20;
+/// See [`RAISE_BYTES_MIN`].
+const RAISE_AGAIN_MS: u64 = 1000;
+/// Tasks that a raise has woken need a moment to run; till then they still count as waiting.
+const RAISE_SETTLES_MS: u64 = 50;
+
 /// The line is held for this long after usage was above the budget, so that it does not come and go.
 const LINE_HOLD_MS: u64 = 5000;
 
 /// What is remembered between ticks.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Relief {
     /// When usage was last above the budget while the line was being held.
     held_at: Option<TimeMs>,
+    /// The last raise, and how far it went.
+    raised: Option<(TimeMs, u64)>,
+    report: LimitReport,
 }
 
 impl Relief {
+    /// Nothing done yet.
+    pub(super) fn new(budget_bytes: u64) -> Relief {
+        let backstop_bytes = backstop_bytes(budget_bytes);
+        Relief {
+            held_at: None,
+            raised: None,
+            report: LimitReport {
+                backstop_bytes,
+                peak_bytes: backstop_bytes,
+                nr_raises: 0,
+            },
+        }
+    }
+
+    /// What became of the limit.
+    pub(super) fn report(&self) -> LimitReport {
+        self.report
+    }
+
     /// Gives way if tasks wait or nothing old enough is left, holds the line if usage is above the
     /// budget, and takes back what is not needed any more. Returns what the user should know.
     pub(super) fn adjust(
@@ -53,10 +85,12 @@ impl Relief {
         let is_squeezed = standing != Standing::Fine && usage_bytes > marks.urgent;
         let outcome = if is_under_oom || is_squeezed {
             self.held_at = None;
-            let has_swap = arena.has_free_swap();
-            group
-                .release_high()
-                .and_then(|()| raise(&group, marks, standing, is_under_oom, has_swap))
+            let need = Need {
+                standing,
+                is_under_oom,
+                has_free_swap: arena.has_free_swap(),
+            };
+            self.raise(&group, marks, now, need)
         } else {
             self.follow(&group, marks, now, usage_bytes).map(|()| None)
         };
@@ -82,45 +116,78 @@ impl Relief {
             None => group.settle_limit().map(|_| ()),
         }
     }
+
+    fn raise(
+        &mut self,
+        group: &BudgetGroup,
+        marks: &Marks,
+        now: TimeMs,
+        need: Need,
+    ) -> Result<Option<String>, CgroupError> {
+        group.release_high()?;
+        let most = marks.budget + (marks.budget / RELIEF_SHARE).max(RELIEF_BYTES_MIN);
+        let backstop_step = backstop_bytes(marks.budget) - marks.budget;
+        let limit = group.limit_bytes()?.unwrap_or(u64::MAX);
+        let headroom = limit.saturating_sub(group.usage_bytes()?);
+        let since_raise_ms = self.raised.map(|(then, _)| now.since(then));
+        let is_settling = since_raise_ms.is_some_and(|ms| ms < RAISE_SETTLES_MS);
+        if headroom >= backstop_step && !need.is_under_oom || headroom > 0 && is_settling {
+            return Ok(None);
+        }
+        let first = (marks.budget / RAISE_SHARE).max(RAISE_BYTES_MIN);
+        let step = match self.raised {
+            Some((then, step)) if now.since(then) < RAISE_AGAIN_MS => (step * 2).min(backstop_step),
+            _ => first.min(backstop_step),
+        };
+        // Tasks that wait although swap has room: the kernel found everything active at that moment.
+        // That passes, and a kill would not help; a program that grows without end fills swap first.
+        let is_moment =
+            need.is_under_oom && swap::free_swap_bytes().is_ok_and(|free| free > backstop_step);
+        let may_rise = is_moment || limit.saturating_add(step) <= most;
+        if !may_rise || group.relieve(step)? == 0 {
+            if need.is_under_oom {
+                group.hand_back_oom()?;
+            }
+            return Ok(Some(need.refusal(limit)));
+        }
+        tracing::debug!(
+            limit_bytes = limit,
+            step_bytes = step,
+            headroom_bytes = headroom,
+            is_under_oom = need.is_under_oom,
+            "the limit gives way"
+        );
+        self.raised = Some((now, step));
+        self.report.nr_raises += 1;
+        self.report.peak_bytes = self.report.peak_bytes.max(limit.saturating_add(step));
+        Ok((need.standing == Standing::Thrashing).then(|| {
+            "all that is left is younger than --min-ttl: the budget is exceeded rather than thrash"
+                .to_owned()
+        }))
+    }
 }
 
-fn raise(
-    group: &BudgetGroup,
-    marks: &Marks,
+/// Why the limit should give way.
+#[derive(Clone, Copy, Debug)]
+struct Need {
     standing: Standing,
     is_under_oom: bool,
     has_free_swap: bool,
-) -> Result<Option<String>, CgroupError> {
-    let most = marks.budget + (marks.budget / RELIEF_SHARE).max(RELIEF_BYTES_MIN);
-    let step = crate::cgroup::backstop_bytes(marks.budget) - marks.budget;
-    let limit = group.limit_bytes()?.unwrap_or(u64::MAX);
-    let headroom = limit.saturating_sub(group.usage_bytes()?);
-    if headroom >= step && !is_under_oom {
-        return Ok(None);
-    }
-    // Tasks that wait although swap has room: the kernel found everything active at that moment.
-    // That passes, and a kill would not help; a program that grows without end fills swap first.
-    let is_moment = is_under_oom && swap::free_swap_bytes().is_ok_and(|free| free > step);
-    let may_rise = is_moment || limit.saturating_add(step) <= most;
-    if !may_rise || group.relieve(step)? == 0 {
-        if is_under_oom {
-            group.hand_back_oom()?;
-        }
-        let need = match has_free_swap {
+}
+
+impl Need {
+    fn refusal(self, limit_bytes: u64) -> String {
+        let need = match self.has_free_swap {
             true => "a larger budget or more swap is needed",
             false => {
                 "there is no free swap, so only file pages can be taken (see --swap); that or a \
                  larger budget is needed"
             }
         };
-        return Ok(Some(format!(
+        format!(
             "nothing more can be reclaimed and the limit has given way as far as it may ({} MiB): \
              the kernel may kill in this group; {need}",
-            limit >> 20
-        )));
+            limit_bytes >> 20
+        )
     }
-    Ok((standing == Standing::Thrashing).then(|| {
-        "all that is left is younger than --min-ttl: the budget is exceeded rather than thrash"
-            .to_owned()
-    }))
 }

@@ -65,6 +65,17 @@ pub struct UsageReport {
     pub measured_by: &'static str,
 }
 
+/// The kernel's hard limit behind the budget, and how it had to give way.
+#[derive(Clone, Copy, Debug, Default, serde::Serialize)]
+pub struct LimitReport {
+    /// Where it stands behind this budget.
+    pub backstop_bytes: u64,
+    /// The highest it was.
+    pub peak_bytes: u64,
+    /// How often it gave way rather than have the program killed or thrash.
+    pub nr_raises: u64,
+}
+
 /// One generation at the end of the run.
 #[derive(Clone, Copy, Debug, serde::Serialize)]
 pub struct GenerationReport {
@@ -188,6 +199,8 @@ pub struct Report {
     pub access: Option<SourceInfo>,
     /// The budget.
     pub usage: UsageReport,
+    /// The limit; `None` where none of ours stands behind the budget.
+    pub limit: Option<LimitReport>,
     /// Accessed between the last two walks; `None` without walks.
     pub working_set_bytes: Option<u64>,
     /// At the end, oldest first.

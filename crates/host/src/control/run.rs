@@ -76,7 +76,7 @@ pub fn run(config: &RunConfig, events: &mut dyn FnMut(Event<'_>)) -> Result<Repo
         marks: Marks::new(config.budget_bytes),
         stats_at_start: arena.kernel_counters(),
         savings: Savings::default(),
-        relief: Relief::default(),
+        relief: Relief::new(config.budget_bytes),
         arena,
         program,
         managed,
@@ -299,6 +299,9 @@ impl Session<'_> {
             (walks.nr_walks > 1).then(|| walks.last.nr_young_pages.iter().sum::<u64>() * 4096);
         let kernel = super::report::kernel(&self.stats_at_start, &self.arena.kernel_counters());
         let usage = self.meter.report(now);
+        let is_limited = self.arena.gauge().group().is_some()
+            && self.config.policy == PolicyChoice::Mglru
+            && !self.config.dry_run;
         let saved = self.savings.report();
         let keeper_cpu_ns = self.arena.keeper_cpu_ns();
         for warning in self.arena.undo() {
@@ -317,6 +320,7 @@ impl Session<'_> {
             access: source,
             strata_cpu_percent: strata_cpu_ms as f64 * 100.0 / usage.observed_ms.max(1) as f64,
             usage,
+            limit: is_limited.then(|| self.relief.report()),
             working_set_bytes,
             generations,
             eviction,

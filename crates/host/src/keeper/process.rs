@@ -23,7 +23,7 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::session::Session;
 use super::state::{State, remove_directory};
@@ -34,8 +34,12 @@ use crate::sys::detach::detach;
 pub const KEEPER_VERB: &str = "keeper";
 const DONE: u8 = b'D';
 const PROGRAM_POLL: Duration = Duration::from_millis(100);
-const LEFTOVER_POLL: Duration = Duration::from_secs(1);
-const LEFTOVER_TRIES: u32 = 60;
+/// What can't be undone (swap whose pages fit nowhere, most of all) is tried again after this, ...
+const LEFTOVER_PAUSE_MIN: Duration = Duration::from_secs(1);
+/// ... then after twice as long each time, up to this, ...
+const LEFTOVER_PAUSE_MAX: Duration = Duration::from_secs(60);
+/// ... for a day; after that it is left to the next start of Strata.
+const LEFTOVER_TIME_MAX: Duration = Duration::from_secs(24 * 3600);
 
 /// Our side of the keeper. Dropped without [`Keeper::dismiss`], it is the sign that Strata died.
 #[derive(Debug)]
@@ -94,10 +98,15 @@ pub fn keeper_main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     match take_over(&directory) {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
-            let _ = fs::write(directory.join("keeper.log"), why + "\n");
+            note(&directory, &why);
             ExitCode::FAILURE
         }
     }
+}
+
+/// Says why something is still there, for whoever looks.
+fn note(directory: &Path, why: &str) {
+    let _ = fs::write(directory.join("keeper.log"), format!("{why}\n"));
 }
 
 fn is_dismissed(pipe: &mut impl Read) -> bool {
@@ -119,17 +128,24 @@ fn take_over(directory: &Path) -> Result<(), String> {
     let Some(mut state) = load()? else {
         return remove_directory(directory).map_err(|error| error.to_string());
     };
-    let mut errors = carry_out(&mut state, directory, Due::AtOnce);
+    carry_out(&mut state, directory, Due::AtOnce);
     while is_program_running(&state) {
         thread::sleep(PROGRAM_POLL);
     }
-    for _ in 0..LEFTOVER_TRIES {
-        errors = carry_out(&mut state, directory, Due::AfterTheProgram);
+    let started = Instant::now();
+    let mut pause = LEFTOVER_PAUSE_MIN;
+    loop {
+        let errors = carry_out(&mut state, directory, Due::AfterTheProgram);
         if errors.is_empty() {
             return remove_directory(directory).map_err(|error| error.to_string());
         }
-        thread::sleep(LEFTOVER_POLL);
+        let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        let why = lines.join("\n");
+        if started.elapsed() > LEFTOVER_TIME_MAX {
+            return Err(why);
+        }
+        note(directory, &why);
+        thread::sleep(pause);
+        pause = (pause * 2).min(LEFTOVER_PAUSE_MAX);
     }
-    let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
-    Err(lines.join("\n"))
 }

@@ -12,6 +12,7 @@ use groups::{make, zram};
 use strata_host::cgroup::{
     BudgetGroup, Line, Version, backstop_bytes, dip_step_bytes, mounted_version,
 };
+use strata_host::keeper::Journal;
 use strata_host::swap::free_swap_bytes;
 use support::{Hog, MIB};
 
@@ -76,6 +77,38 @@ fn the_line_comes_down_with_usage_and_goes_when_released() {
     assert_eq!(line_bytes(&group), before, "as it was found");
     assert!(hog.end().success());
     group.remove().expect("removed");
+    swap.take_down().expect("down");
+}
+
+#[test]
+fn the_line_of_an_attached_group_goes_back_to_what_was_there() {
+    let test = "the_line_of_an_attached_group_goes_back_to_what_was_there";
+    need_root_and_cgroup!("the_line_of_an_attached_group_goes_back_to_what_was_there");
+    let Some(mut swap) = zram("256M") else {
+        support::skip(test, "no zram");
+        return;
+    };
+    let mut made = make("found");
+    let file = made.path().join(match made.version() {
+        Version::V1 => "memory.limit_in_bytes",
+        Version::V2 => "memory.high",
+    });
+    let found = 90 * MIB;
+    fs::write(&file, found.to_string()).expect("set by somebody else");
+    let hog = Hog::filled(Some(made.path()), 80);
+    let attached = BudgetGroup::attach(made.path(), &Journal::none()).expect("attached");
+    attached.set_budget_bytes(BUDGET).expect("set");
+    support::eventually("the line is held", || {
+        attached.hold_line().expect("moved") == Line::Held
+    });
+    assert!(line_bytes(&attached) < Some(BUDGET));
+    attached.release_line().expect("released");
+    assert!(line_bytes(&attached) <= Some(found), "never above it");
+    attached.hold_line().expect("held again");
+    attached.restore().expect("detached");
+    assert_eq!(line_bytes(&made), Some(found));
+    assert!(hog.end().success());
+    made.remove().expect("removed");
     swap.take_down().expect("down");
 }
 

@@ -16,7 +16,7 @@ const PAGE: u64 = 4096;
 /// Between the two walks. Emulated processors keep translations longer than real ones, and set no
 /// accessed bit while they do.
 fn interval_ms() -> u64 {
-    300 * u64::from(patience().div_ceil(3))
+    300 * u64::from(patience())
 }
 
 fn once(pid: i32, more: &[&str]) -> GroupView {

@@ -165,7 +165,11 @@ fn expect_budget_held(actuator: &str) {
     assert_eq!(backstop_bytes, budget_bytes + 8 * MIB);
     // It gives way rather than have the program killed, and says so.
     let highest_bytes = limit["peak_bytes"].as_u64().expect("a limit");
-    let is_raised = limit["nr_raises"].as_u64() > Some(0);
+    let nr_raises = limit["nr_raises"].as_u64().expect("a limit");
+    let is_raised = nr_raises > 0;
+    // After fast growth it once gave way 105 times in two seconds with swap nearly empty: the kernel
+    // found nothing to take, by counts of its own that were seconds old.
+    assert!(nr_raises < 10, "{limit}");
     assert_eq!(highest_bytes > backstop_bytes, is_raised, "{limit}");
     assert!(
         number("usage_peak") as u64 <= highest_bytes,
@@ -182,6 +186,34 @@ fn usage_stays_at_the_budget_and_never_beyond_the_hard_limit_behind_it() {
     for actuator in ["auto", "pageout", "reclaim"] {
         expect_budget_held(actuator);
     }
+}
+
+/// Once the kernel was asked to reclaim what `--min-ttl` protects, and the program thrashed.
+#[test]
+fn a_working_set_younger_than_min_ttl_makes_the_budget_give_way_and_that_is_told() {
+    needs!("cap_bpf", "memory_cgroup", "zram");
+    let _guard = Guard::new();
+    let options = [
+        "--memory",
+        "100M",
+        "--swap",
+        "zram:256M",
+        "--min-ttl",
+        "10m",
+    ];
+    let run = Run::start(&options, &["zipf", "--size", "150M", "--seconds", "4"]);
+    let (finished, report) = run.finish();
+    assert!(
+        finished.stderr.contains("younger than --min-ttl"),
+        "{}",
+        finished.stderr
+    );
+    assert!(report["limit"]["nr_raises"].as_u64() > Some(0), "{report}");
+    assert!(
+        report["usage"]["peak_bytes"].as_u64() > Some(140 * MIB),
+        "{report}"
+    );
+    assert_eq!(report["eviction"]["reclaim_asked_bytes"], 0, "{report}");
 }
 
 #[test]

@@ -13,7 +13,7 @@ use serde_json::Value;
 use support::leaks::Guard;
 use support::live::{Live, send, state, swap_devices, wait_until};
 use support::programs::program;
-use support::strata::Strata;
+use support::strata::{Strata, patience};
 
 const MIB: u64 = 1 << 20;
 

@@ -359,6 +359,15 @@ impl BudgetGroup {
         Ok(stats)
     }
 
+    /// Makes the kernel bring its counts of the group up to date; reading them does.
+    ///
+    /// Seen on 6.18: under a limit the kernel decides from counts that may be seconds old whether
+    /// active pages must be deactivated. After fast growth it can take none for a while although
+    /// every page could go, and that is an out-of-memory moment with swap nearly empty.
+    pub fn refresh_counts(&self) -> Result<(), CgroupError> {
+        self.stat.read().map(|_| ())
+    }
+
     /// Processes of the group killed for want of memory; `None` where the kernel does not count.
     pub fn oom_kills(&self) -> Result<Option<u64>, CgroupError> {
         let file = match self.version {

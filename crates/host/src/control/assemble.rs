@@ -90,6 +90,7 @@ pub(super) fn managed(
         shrink,
         actuator,
         swappiness: config.swappiness,
+        min_ttl_ms: config.min_ttl_ms,
         is_dry_run: config.dry_run,
     }))
 }

@@ -8,7 +8,8 @@
 //!    ^ reclaim    ^ reclaim  ^ the kernel's         ^ the kernel's hard limit: the program
 //!      stops        starts     batched reclaim        would reclaim in its own faults
 //!                              takes over (auto),
-//!                              until below high
+//!                              until below high, or
+//!                              until it can't go lower
 //! ```
 
 use super::ActuatorChoice;
@@ -137,6 +138,12 @@ impl Governor {
         plan
     }
 
+    /// The kernel can't go lower for now (v1 stops one step below the budget): pageout's turn again,
+    /// unless usage is above the urgent mark at the next look.
+    pub(super) fn kernel_is_done(&mut self) {
+        self.is_urgent = false;
+    }
+
     /// Waits longer: nothing can be reclaimed for now.
     pub(super) fn back_off(&mut self) -> u64 {
         self.wait_ms = (self.wait_ms * 2).clamp(WAIT_MS_MIN, WAIT_MS_MAX);
@@ -197,6 +204,16 @@ mod tests {
         let plan = governor.plan(TimeMs(2000), 316 * MIB);
         assert!(plan.shrink_bytes > 0, "not yet below the high mark");
         let plan = governor.plan(TimeMs(3000), 314 * MIB);
+        assert!(plan.pageout_pages > 0 && plan.shrink_bytes == 0);
+    }
+
+    /// At the kernel's floor, between two marks, nobody did anything any more.
+    #[test]
+    fn pageout_goes_on_where_the_kernel_can_go_no_lower() {
+        let mut governor = Governor::new(320 * MIB, ActuatorChoice::Auto);
+        assert!(governor.plan(TimeMs(0), 319 * MIB).shrink_bytes > 0);
+        governor.kernel_is_done();
+        let plan = governor.plan(TimeMs(1000), 317 * MIB);
         assert!(plan.pageout_pages > 0 && plan.shrink_bytes == 0);
     }
 

@@ -40,6 +40,10 @@ const RELAXED_PRIORITY: u8 = 12;
 const SWAP_BYTES_MIN: u64 = 64 * 4096;
 /// Free swap is read again after so long.
 const SWAP_CHECK_MS: u64 = 100;
+/// After the kernel found nothing to reclaim it is asked again after this, ...
+const SHRINK_PAUSE_MS_MIN: u64 = 10;
+/// ... then after twice as long each time, up to this.
+const SHRINK_PAUSE_MS_MAX: u64 = 160;
 /// Where usage is the sum over the members, they are looked for again after so long.
 const MEMBERS_PAUSE_MS: u64 = 100;
 
@@ -63,6 +67,24 @@ pub(super) struct Tick {
     pub standing: Standing,
 }
 
+/// Not asking again what was just refused.
+#[derive(Clone, Copy, Debug, Default)]
+struct Pause {
+    until: Option<TimeMs>,
+    length_ms: u64,
+}
+
+impl Pause {
+    fn lengthen(&mut self, now: TimeMs) {
+        self.length_ms = (self.length_ms * 2).clamp(SHRINK_PAUSE_MS_MIN, SHRINK_PAUSE_MS_MAX);
+        self.until = Some(TimeMs(now.0 + self.length_ms));
+    }
+
+    fn holds(&self, now: TimeMs) -> bool {
+        self.until.is_some_and(|until| now < until)
+    }
+}
+
 /// Everything that works on one group.
 #[derive(Debug)]
 pub(super) struct Managed {
@@ -72,9 +94,11 @@ pub(super) struct Managed {
     governor: Governor,
     pageout: Option<Pageout>,
     shrink: Option<ShrinkThread>,
+    shrink_pause: Pause,
     waiting: VecDeque<PageoutRequest>,
     actuator: ActuatorChoice,
     swappiness: Swappiness,
+    min_ttl_ms: u64,
     effective_swappiness: Swappiness,
     swap_checked: Option<TimeMs>,
     last_walk: Option<TimeMs>,
@@ -99,6 +123,7 @@ pub(super) struct Parts {
     pub shrink: Option<ShrinkThread>,
     pub actuator: ActuatorChoice,
     pub swappiness: Swappiness,
+    pub min_ttl_ms: u64,
     pub is_dry_run: bool,
 }
 
@@ -112,9 +137,11 @@ impl Managed {
             governor: parts.governor,
             pageout: parts.pageout,
             shrink: parts.shrink,
+            shrink_pause: Pause::default(),
             waiting: VecDeque::new(),
             actuator: parts.actuator,
             swappiness: parts.swappiness,
+            min_ttl_ms: parts.min_ttl_ms,
             effective_swappiness: parts.swappiness,
             swap_checked: None,
             last_walk: None,
@@ -134,12 +161,17 @@ impl Managed {
 
     /// Reads usage, takes in answers, walks and evicts as due.
     pub(super) fn tick(&mut self, now: TimeMs, gauge: &Gauge, usage_bytes: u64) -> Tick {
-        self.take_answers();
+        self.take_answers(now);
         let mut plan = self.governor.plan(now, usage_bytes);
         self.refresh_swappiness(now);
         let mut standing = Standing::Fine;
         if plan.shrink_bytes > 0 {
-            self.ask_kernel(&plan);
+            if self.is_all_young(now) {
+                self.eviction.nr_thrashing += 1;
+                standing = Standing::Thrashing;
+            } else {
+                self.ask_kernel(now, &plan);
+            }
         }
         if plan.pageout_pages > 0 && !self.tracker.is_batch_out() {
             standing = self.evict(now, gauge, plan.pageout_pages, usage_bytes);
@@ -154,7 +186,7 @@ impl Managed {
         }
     }
 
-    fn take_answers(&mut self) {
+    fn take_answers(&mut self, now: TimeMs) {
         let mut obstacles = Vec::new();
         if let Some(pageout) = &mut self.pageout {
             while let Some(report) = pageout.poll() {
@@ -170,8 +202,15 @@ impl Managed {
             while let Some(outcome) = shrink.poll() {
                 self.kernel_took_pages = true;
                 match outcome.result {
-                    Ok(freed) => self.eviction.reclaim_freed_bytes += freed,
-                    Err(error) => tracing::debug!("the kernel's reclaim: {error}"),
+                    Ok(freed) => {
+                        self.eviction.reclaim_freed_bytes += freed;
+                        self.shrink_pause = Pause::default();
+                    }
+                    Err(error) => {
+                        tracing::debug!("the kernel's reclaim: {error}");
+                        self.shrink_pause.lengthen(now);
+                        self.governor.kernel_is_done();
+                    }
                 }
             }
         }
@@ -190,9 +229,26 @@ impl Managed {
         }
     }
 
-    fn ask_kernel(&mut self, plan: &Plan) {
+    /// Whether `min_ttl` protects everything. The engine would refuse to take any of it; the kernel,
+    /// which knows no such promise, must not be asked instead.
+    fn is_all_young(&self, now: TimeMs) -> bool {
+        if self.min_ttl_ms == 0 {
+            return false;
+        }
+        let Ok(views) = self.tracker.view(now) else {
+            return false;
+        };
+        let has_pages = |pages: Option<u64>| pages.unwrap_or(0) > 0;
+        let mut generations = views.iter().flat_map(|view| &view.generations);
+        generations.all(|generation| {
+            generation.age_ms < self.min_ttl_ms || !generation.nr_pages.into_iter().any(has_pages)
+        })
+    }
+
+    fn ask_kernel(&mut self, now: TimeMs, plan: &Plan) {
         if let Some(shrink) = &mut self.shrink
             && !self.is_dry_run
+            && !self.shrink_pause.holds(now)
             && shrink.try_submit(plan.shrink_bytes)
         {
             self.eviction.reclaim_asked_bytes += plan.shrink_bytes;

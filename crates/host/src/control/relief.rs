@@ -7,7 +7,7 @@
 //! that grows without bound and can't be evicted still meets the kernel.
 //!
 //! The other way round, where the kernel can't be asked to reclaim ahead fast enough the limit (v2:
-//! `memory.high`) comes down to just below the budget while usage is above it
+//! `memory.high`) comes down to just below the budget once usage is near it
 //! ([`Line`](crate::cgroup::Line)).
 //!
 //! **Owns** both decisions. **Does not own** the limit (`cgroup`).
@@ -34,14 +34,19 @@ const RAISE_AGAIN_MS: u64 = 1000;
 /// Tasks that a raise has woken need a moment to run; till then they still count as waiting.
 const RAISE_SETTLES_MS: u64 = 50;
 
-/// The line is held for this long after usage was above the budget, so that it does not come and go.
+/// Near the budget the kernel's counts of the group are brought up to date this often.
+const COUNTS_MS: u64 = 20;
+
+/// The line is held from the high mark on, because there it still costs no reclaim to set, and for
+/// this long after usage was above it, so that it does not come and go.
 const LINE_HOLD_MS: u64 = 5000;
 
 /// What is remembered between ticks.
 #[derive(Debug)]
 pub(super) struct Relief {
-    /// When usage was last above the budget while the line was being held.
+    /// When usage was last above the high mark.
     held_at: Option<TimeMs>,
+    counts_refreshed: Option<TimeMs>,
     /// The last raise, and how far it went.
     raised: Option<(TimeMs, u64)>,
     report: LimitReport,
@@ -53,6 +58,7 @@ impl Relief {
         let backstop_bytes = backstop_bytes(budget_bytes);
         Relief {
             held_at: None,
+            counts_refreshed: None,
             raised: None,
             report: LimitReport {
                 backstop_bytes,
@@ -67,8 +73,8 @@ impl Relief {
         self.report
     }
 
-    /// Gives way if tasks wait or nothing old enough is left, holds the line if usage is above the
-    /// budget, and takes back what is not needed any more. Returns what the user should know.
+    /// Gives way if tasks wait or nothing old enough is left, holds the line if usage is near
+    /// the budget, and takes back what is not needed any more. Returns what the user should know.
     pub(super) fn adjust(
         &mut self,
         arena: &mut Arena,
@@ -82,7 +88,15 @@ impl Relief {
         if arena.is_dry_run() || group.budget_bytes().is_none() {
             return None;
         }
-        let is_squeezed = standing != Standing::Fine && usage_bytes > marks.urgent;
+        if is_under_oom || usage_bytes > marks.low {
+            self.refresh_counts(&group, now, is_under_oom);
+        }
+        let is_squeezed = match standing {
+            Standing::Fine => false,
+            // The kernel may still find something at the line; if not, tasks wait and that is told.
+            Standing::NothingEvictable => usage_bytes > marks.urgent,
+            Standing::Thrashing => usage_bytes > marks.high,
+        };
         let outcome = if is_under_oom || is_squeezed {
             self.held_at = None;
             let need = Need {
@@ -97,6 +111,21 @@ impl Relief {
         outcome.unwrap_or_else(|error| Some(format!("the limit can't be adjusted: {error}")))
     }
 
+    /// Stale counts are what makes the kernel find nothing to take; see
+    /// [`BudgetGroup::refresh_counts`].
+    fn refresh_counts(&mut self, group: &BudgetGroup, now: TimeMs, is_urgent: bool) {
+        let is_fresh = self
+            .counts_refreshed
+            .is_some_and(|then| now.since(then) < COUNTS_MS);
+        if is_fresh && !is_urgent {
+            return;
+        }
+        self.counts_refreshed = Some(now);
+        if let Err(error) = group.refresh_counts() {
+            tracing::debug!("{error}");
+        }
+    }
+
     fn follow(
         &mut self,
         group: &BudgetGroup,
@@ -104,7 +133,7 @@ impl Relief {
         now: TimeMs,
         usage_bytes: u64,
     ) -> Result<(), CgroupError> {
-        if usage_bytes > marks.budget {
+        if usage_bytes > marks.high {
             self.held_at = Some(now);
         }
         match self.held_at {

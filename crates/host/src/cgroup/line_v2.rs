@@ -1,10 +1,10 @@
-//! Holding the line (v2): `memory.high` one step below the budget, while nothing else keeps up.
+//! Holding the line (v2): `memory.high` one step below the budget.
 //!
 //! `memory.reclaim` in a thread of ours keeps up with a program that pulls pages back at random, but
 //! not with one that grows at full speed, and pageout less. Then usage would stand at the backstop.
 //! Above `memory.high` a task reclaims on its way back to user space what it has charged, and nobody is
-//! killed: so while usage is above the budget this line follows it down, little by little, as the hard
-//! limit does on v1, and is lifted afterwards.
+//! killed. Below it the line costs nothing, so it stands from before the program starts; where usage is
+//! above it already it comes down little by little.
 //!
 //! `memory.high` makes tasks sleep as well when nothing can be reclaimed. A line that usage does not
 //! come down to would only slow the program, so it is lifted after [`VAIN_TIME`] and not tried again

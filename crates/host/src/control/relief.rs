@@ -16,7 +16,7 @@ use super::arena::Arena;
 use super::governor::Marks;
 use super::managed::Standing;
 use super::report::LimitReport;
-use crate::cgroup::{BudgetGroup, CgroupError, backstop_bytes};
+use crate::cgroup::{BudgetGroup, CgroupError, Version, backstop_bytes};
 use crate::swap;
 use strata_lru::TimeMs;
 
@@ -133,7 +133,9 @@ impl Relief {
         now: TimeMs,
         usage_bytes: u64,
     ) -> Result<(), CgroupError> {
-        if usage_bytes > marks.high {
+        // v2 has no event that tells of growth, and a line that usage is below costs nothing there:
+        // so it stands before the program can outrun the next look.
+        if usage_bytes > marks.high || group.version() == Version::V2 {
             self.held_at = Some(now);
         }
         match self.held_at {

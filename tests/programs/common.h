@@ -158,6 +158,19 @@ static void fill_page(uint8_t *page, uint64_t seed)
         word[i] = i % 8 < 3 ? next_random(&state) : seed;
 }
 
+/* Whether pages of a region still hold what fill_page(page, 1 + its number) made. */
+__attribute__((unused))
+static bool are_filled(const uint8_t *region, uint64_t bytes)
+{
+    uint8_t expected[PAGE] __attribute__((aligned(8)));
+    for (uint64_t done = 0; done + PAGE <= bytes; done += PAGE) {
+        fill_page(expected, done + 1);
+        if (memcmp(region + done, expected, PAGE))
+            return false;
+    }
+    return true;
+}
+
 __attribute__((unused))
 static uint64_t major_faults(void)
 {

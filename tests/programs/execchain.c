@@ -4,7 +4,8 @@
  *   execchain --depth 5 --size 16M --seconds 0.2
  *   {"program":"execchain","depth":5,"pid":123}               once in every link of the chain
  *
- * Each link touches --size bytes and stays --seconds before the next.
+ * Each link touches --size bytes, stays --seconds and verifies them before the next; exit 1 if they are
+ * not right.
  */
 #include "common.h"
 
@@ -24,6 +25,8 @@ int main(int argc, char **argv)
     printf("{\"program\":\"execchain\",\"depth\":%" PRIu64 ",\"pid\":%d}\n", depth, getpid());
     fflush(stdout);
     sleep_s(seconds);
+    if (!are_filled(region, size))
+        return 1;
     if (!depth)
         return 0;
     char next_depth[24], next_size[24], next_seconds[32];

@@ -5,7 +5,7 @@
  *   {"program":"forker","children":200,"failed":0}            when all have ended
  *
  * Each child touches --size bytes of its own (and --shared bytes inherited from the parent), sleeps
- * --seconds and exits. --orphan: the parent exits at once and leaves the children behind.
+ * --seconds, verifies both and exits. --orphan: the parent exits at once and leaves the children behind.
  */
 #include "common.h"
 #include <sys/wait.h>
@@ -35,11 +35,9 @@ int main(int argc, char **argv)
             uint8_t *own = map_pages(size ? size : PAGE);
             for (uint64_t done = 0; done + PAGE <= size; done += PAGE)
                 fill_page(own + done, done + 1);
-            volatile uint8_t sum = 0;
-            for (uint64_t done = 0; done < shared; done += PAGE)
-                sum ^= inherited[done];
+            bool is_right = are_filled(inherited, shared);
             sleep_s(seconds);
-            _exit(0);
+            _exit(is_right && are_filled(own, size) && are_filled(inherited, shared) ? 0 : 1);
         }
     }
     if (started < children)

@@ -6,7 +6,8 @@
  *   {"program":"mapstorm","rounds":1234}                      at the end with --churn
  *
  * Neighbours differ in their protection, so that the kernel can't merge them; every mapping is one
- * touched page. --churn: instead of sleeping, maps, touches, moves and unmaps small regions.
+ * touched page. --churn: instead of sleeping, maps, touches, moves and unmaps small regions. What was
+ * touched is verified; exit 1 if it is not right.
  */
 #include "common.h"
 
@@ -18,10 +19,13 @@ static uint64_t churn(double seconds)
         uint64_t bytes = (1 + random_below(&random, 256)) * PAGE;
         uint8_t *at = map_pages(bytes);
         for (uint64_t done = 0; done < bytes; done += PAGE)
-            at[done] = 1;
+            at[done] = 1 + done / PAGE % 255;
         uint8_t *moved = mremap(at, bytes, bytes + PAGE, MREMAP_MAYMOVE);
         if (moved == MAP_FAILED)
             die("mapstorm: mremap failed: %s", strerror(errno));
+        for (uint64_t done = 0; done < bytes; done += PAGE)
+            if (moved[done] != 1 + done / PAGE % 255)
+                exit(1);
         if (mprotect(moved, PAGE, PROT_NONE))
             die("mapstorm: mprotect failed: %s", strerror(errno));
         munmap(moved, bytes + PAGE);
@@ -43,7 +47,7 @@ int main(int argc, char **argv)
     parse_options(argc, argv, options, COUNT_OF(options));
     uint8_t *region = map_pages((mappings ? mappings : 1) * PAGE);
     for (uint64_t i = 0; i < mappings; i++) {
-        region[i * PAGE] = 1;
+        region[i * PAGE] = 1 + i % 255;
         if (i % 2 && mprotect(region + i * PAGE, PAGE, PROT_READ))
             die("mapstorm: mapping %" PRIu64 ": %s", i, strerror(errno));
     }
@@ -53,5 +57,8 @@ int main(int argc, char **argv)
         printf("{\"program\":\"mapstorm\",\"rounds\":%" PRIu64 "}\n", churn(seconds));
     else
         linger(seconds);
+    for (uint64_t i = 0; i < mappings; i++)
+        if (region[i * PAGE] != 1 + i % 255)
+            return 1;
     return 0;
 }

@@ -4,7 +4,8 @@
  *   sparse --size 1T --touch 64 --seconds 5
  *   {"program":"sparse","bytes":1099511627776,"touched":64,"address":"0x7e...","pid":123}
  *
- * The touched pages are spread evenly, so that each lies in a page table of its own.
+ * The touched pages are spread evenly, so that each lies in a page table of its own. They are verified
+ * at the end; exit 1 if they are not right.
  */
 #include "common.h"
 
@@ -23,10 +24,13 @@ int main(int argc, char **argv)
     uint8_t *region = map_pages(size);
     uint64_t step = size / touch / PAGE * PAGE;
     for (uint64_t i = 0; i < touch; i++)
-        region[i * step] = 1;
+        region[i * step] = 1 + i % 255;
     printf("{\"program\":\"sparse\",\"bytes\":%" PRIu64 ",\"touched\":%" PRIu64
            ",\"address\":\"%p\",\"pid\":%d}\n", size, touch, (void *)region, getpid());
     fflush(stdout);
     linger(seconds);
+    for (uint64_t i = 0; i < touch; i++)
+        if (region[i * step] != 1 + i % 255)
+            return 1;
     return 0;
 }

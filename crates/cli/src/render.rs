@@ -97,6 +97,7 @@ fn headline(report: &Report) -> String {
         } => "was killed by the kernel: out of memory".to_owned(),
         Ending::Signaled { signal, .. } => format!("was ended by signal {signal}"),
         Ending::Detached => "goes on without Strata".to_owned(),
+        Ending::Gone => "has ended".to_owned(),
     };
     let dry = if report.is_dry_run {
         " (dry run: nothing was changed)"

@@ -116,6 +116,7 @@ fn all_paths() -> BTreeMap<String, Value> {
             is_oom_kill: true,
         },
         Ending::Detached,
+        Ending::Gone,
     ] {
         let mut report = known();
         report.ending = ending;

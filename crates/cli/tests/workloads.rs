@@ -100,3 +100,26 @@ fn mapstorm_has_as_many_mappings_as_it_says() {
         maps.lines().count()
     );
 }
+
+#[test]
+fn fault_supplies_each_page_once_and_takes_protection_off_again() {
+    let run = run("fault", &["--size", "4M", "--seconds", "0.3"]);
+    if run.code() == Some(3) {
+        skip!("no userfaultfd: {}", run.stderr);
+    }
+    let said = &run.expect_success().json_lines()[0];
+    assert_eq!(
+        (&said["pages"], &said["supplied"]),
+        (&1024.into(), &1024.into())
+    );
+    let rounds = said["rounds"].as_u64().expect("rounds");
+    assert_eq!(said["protected"].as_u64(), Some(512 * rounds));
+    assert_eq!(said["unprotected"].as_u64(), Some(512 * (rounds - 1)));
+}
+
+#[test]
+fn twins_verifies_what_it_offers_for_merging() {
+    let run = run("twins", &["--size", "4M", "--seconds", "0.3"]);
+    let said = &run.expect_success().json_lines()[0];
+    assert_eq!((&said["pages"], &said["bad"]), (&1024.into(), &0.into()));
+}

@@ -7,8 +7,8 @@ use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use strata_host::access::{AccessError, AccessSource};
-use strata_host::addr::{TableNo, TableSpan};
+use strata_host::access::{AccessError, AccessSource, ClearIntent};
+use strata_host::addr::{AddrRange, TableNo, TableSpan};
 use strata_host::process::Process;
 use support::programs::{Touch, page_set, program};
 use support::{Page, assert_within_1_percent, clear, process_of, spans_of, walk};
@@ -37,6 +37,24 @@ fn a_process_goes_on_being_seen_when_its_first_thread_has_ended() {
     assert_eq!(source.space_id(&process).unwrap(), space);
     let flags = source.vm_flags(&process).unwrap();
     assert!(flags.iter().any(|(range, _)| range.contains(touch.address)));
+}
+
+/// Written to the process's own `clear_refs` it was taken and did nothing, so that everything stayed
+/// young for ever; `MADV_COLD` can't find the space either.
+#[test]
+fn accessed_bits_are_cleared_when_the_first_thread_has_ended() {
+    let mut source = open_bpf!();
+    for intent in [ClearIntent::Watch, ClearIntent::Pageout] {
+        let mut touch = Touch::start(["--size", "16M"]);
+        touch.ask("leaderexit");
+        touch.ask("writerange 0 1000");
+        assert_eq!(walk(&mut source, &touch).all(Page::Young).len(), 1000);
+        let young = [AddrRange::new(touch.address, touch.page_address(1000))];
+        let process = process_of(&touch);
+        // So many resident pages make ranges the cheaper way.
+        source.clear(&process, &young, 1 << 20, intent).unwrap();
+        assert_eq!(walk(&mut source, &touch).all(Page::Young), [] as [u64; 0]);
+    }
 }
 
 #[test]

@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use serde_json::Value;
 
+use super::programs::target_dir;
 use super::strata::{Strata, patience};
 
 /// How long a line or an end may take to come.
@@ -223,6 +224,19 @@ pub(crate) fn swap_devices() -> Vec<String> {
         .skip(1)
         .filter_map(|line| line.split_whitespace().next());
     names.map(str::to_owned).collect()
+}
+
+/// A directory whose files are not memory themselves: their pages can be dropped without swap. The
+/// error says why there is none.
+pub(crate) fn disk_directory() -> Result<tempfile::TempDir, String> {
+    /// From `linux/magic.h`: tmpfs, ramfs, and overlayfs, which may lie on either.
+    const NOT_DISK: [u64; 3] = [0x0102_1994, 0x8584_58f6, 0x794c_7630];
+    let directory = tempfile::tempdir_in(target_dir()).expect("directory");
+    let kind = rustix::fs::statfs(directory.path()).expect("statfs").f_type as u64;
+    match NOT_DISK.contains(&kind) {
+        true => Err(format!("{} is not on a disk", target_dir().display())),
+        false => Ok(directory),
+    }
 }
 
 /// Where the memory controller is mounted, and whether that is cgroup v1.

@@ -62,16 +62,23 @@ pub(super) fn clear(
     let started = Instant::now();
     let young_pages = young.iter().map(|r| r.len_bytes() / PAGE_BYTES).sum();
     match choose(young.len() as u64, young_pages, resident_pages, intent) {
-        Way::Cold => cold_ranges(process, young)?,
+        Way::Cold => match cold_ranges(process, young) {
+            // The leader has exited: advice can't be given any more, see [`clear_refs`].
+            Err(AccessError::ProcessGone(_)) if process.is_alive() => clear_refs(process)?,
+            result => result?,
+        },
         Way::Refs => clear_refs(process)?,
     }
     Ok(started.elapsed().as_nanos() as u64)
 }
 
-/// `clear_refs` over the whole space.
+/// `clear_refs` over the whole space. The kernel takes the write and clears nothing where the thread
+/// has no space any more (a leader that has exited), so it goes through one that has.
 pub(super) fn clear_refs(process: &Process) -> Result<(), AccessError> {
-    let path = format!("/proc/{}/clear_refs", process.pid());
-    fs::write(path, "1").map_err(|e| to_error(process, "writing clear_refs", e))
+    process
+        .space_dir()
+        .and_then(|dir| fs::write(dir.join("clear_refs"), "1"))
+        .map_err(|e| to_error(process, "writing clear_refs", e))
 }
 
 /// `MADV_COLD` over the ranges; one that the kernel refuses (unmapped meanwhile, locked) is left out.

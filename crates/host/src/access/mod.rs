@@ -203,7 +203,8 @@ pub enum AccessChoice {
     Smaps,
 }
 
-/// Opens a source. `Auto` falls back to `smaps` when BPF can't be used, and says why in the log.
+/// Opens a source. `Auto` falls back to `smaps` when BPF can't be used, and says why in
+/// the log and in [`SourceInfo`].
 pub fn open(choice: AccessChoice) -> Result<Box<dyn AccessSource>, AccessError> {
     match choice {
         AccessChoice::Bpf => Ok(Box::new(BpfSource::open()?)),
@@ -212,7 +213,7 @@ pub fn open(choice: AccessChoice) -> Result<Box<dyn AccessSource>, AccessError> 
             Ok(source) => Ok(Box::new(source)),
             Err(error) => {
                 tracing::warn!(%error, "watching by smaps instead");
-                Ok(Box::new(SmapsSource::new()))
+                Ok(Box::new(SmapsSource::instead_of(&error)))
             }
         },
     }

@@ -24,14 +24,24 @@ const ENTRY_BYTES: u64 = 8;
 /// Entries read at once.
 const CHUNK_ENTRIES: u64 = 16 * 1024;
 
-/// The source; it keeps nothing between calls.
+/// The source; it keeps nothing of what it reads between calls.
 #[derive(Debug, Default)]
-pub struct SmapsSource {}
+pub struct SmapsSource {
+    /// Why nothing better is used.
+    instead: Option<String>,
+}
 
 impl SmapsSource {
     /// Always succeeds on Linux: whether a process may be read shows when it is read.
     pub fn new() -> SmapsSource {
-        SmapsSource {}
+        SmapsSource::default()
+    }
+
+    /// The same where a better source was wanted; its error goes into the report.
+    pub(super) fn instead_of(error: &AccessError) -> SmapsSource {
+        SmapsSource {
+            instead: Some(format!("single pages: {error}")),
+        }
     }
 }
 
@@ -40,7 +50,7 @@ impl AccessSource for SmapsSource {
         SourceInfo {
             name: "smaps",
             grain: Grain::Mapping,
-            blind_spots: vec![
+            blind_spots: self.instead.iter().cloned().chain([
                 "which pages of a mapping were accessed: only how many is known, and the lowest \
                  resident ones stand for them"
                     .to_owned(),
@@ -49,7 +59,7 @@ impl AccessSource for SmapsSource {
                 "huge pages look like 512 small ones".to_owned(),
                 "accesses counted by smaps include pages the kernel itself holds for referenced"
                     .to_owned(),
-            ],
+            ]).collect(),
         }
     }
 
@@ -62,9 +72,10 @@ impl AccessSource for SmapsSource {
         let started = Instant::now();
         let pid = process.pid();
         let entries = smaps_text::read(process)?;
-        let pagemap = File::open(format!("/proc/{pid}/pagemap")).map_err(|source| match source
-            .raw_os_error()
-        {
+        let pagemap = process
+            .space_dir()
+            .and_then(|dir| File::open(dir.join("pagemap")));
+        let pagemap = pagemap.map_err(|source| match source.raw_os_error() {
             Some(libc::ESRCH | libc::ENOENT) => AccessError::ProcessGone(pid),
             _ => AccessError::Io {
                 what: "opening pagemap",

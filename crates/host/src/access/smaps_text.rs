@@ -22,7 +22,9 @@ pub(super) struct SmapsEntry {
 /// Reads all mappings of a process, by address.
 pub(super) fn read(process: &Process) -> Result<Vec<SmapsEntry>, AccessError> {
     let pid = process.pid();
-    File::open(format!("/proc/{pid}/smaps"))
+    process
+        .space_dir()
+        .and_then(|dir| File::open(dir.join("smaps")))
         .and_then(|file| parse(BufReader::with_capacity(1 << 16, file)))
         .map_err(|source| match source.raw_os_error() {
             Some(libc::ESRCH | libc::ENOENT) => AccessError::ProcessGone(pid),

@@ -347,6 +347,11 @@ impl BudgetGroup {
     }
 
     /// The counters; some 30 us.
+    ///
+    /// Reading them makes the kernel bring them up to date, for itself too. Seen on 6.18: under a limit
+    /// it decides from counts that may be seconds old whether active pages must be deactivated. After
+    /// fast growth it can find none to take for a while although every page could go, and that is an
+    /// out-of-memory moment with swap nearly empty.
     pub fn stats(&self) -> Result<GroupStats, CgroupError> {
         let mut stats = GroupStats::parse(&self.stat.read()?, self.version);
         stats.nr_oom_kills = self.oom_kills()?;
@@ -357,15 +362,6 @@ impl BudgetGroup {
                 .and_then(|text| parse_number(&text));
         }
         Ok(stats)
-    }
-
-    /// Makes the kernel bring its counts of the group up to date; reading them does.
-    ///
-    /// Seen on 6.18: under a limit the kernel decides from counts that may be seconds old whether
-    /// active pages must be deactivated. After fast growth it can take none for a while although
-    /// every page could go, and that is an out-of-memory moment with swap nearly empty.
-    pub fn refresh_counts(&self) -> Result<(), CgroupError> {
-        self.stat.read().map(|_| ())
     }
 
     /// Processes of the group killed for want of memory; `None` where the kernel does not count.

@@ -13,9 +13,10 @@ use super::gauge::Gauge;
 use super::own;
 use super::program::Program;
 use super::run::Event;
-use crate::cgroup::{BudgetGroup, GroupStats, Manager, OomWatch, UsageWatch, Version};
+use crate::cgroup::{
+    BudgetGroup, GroupStats, Manager, OomWatch, UsageWatch, Version, backstop_bytes,
+};
 use crate::keeper::{self, Journal, Keeper, Outcome, Session};
-use crate::process::Process;
 use crate::swap::{self, SwapDevice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -29,6 +30,7 @@ pub(super) struct Arena {
     swap: Option<SwapDevice>,
     session: Option<(Session, Keeper)>,
     is_dry_run: bool,
+    budget_bytes: u64,
     nr_oom_kills: u64,
 }
 
@@ -59,6 +61,7 @@ impl Arena {
             swap: None,
             session,
             is_dry_run: config.dry_run,
+            budget_bytes: config.budget_bytes,
             nr_oom_kills: 0,
         };
         match arena.furnish(config) {
@@ -121,10 +124,7 @@ impl Arena {
                 };
                 Some(BudgetGroup::create(&id, Manager::Auto, journal)?)
             }
-            Target::Pid(pid) => {
-                Process::open(*pid)?;
-                BudgetGroup::of_process(*pid, journal)?
-            }
+            Target::Pid(pid) => BudgetGroup::of_process(*pid, journal)?,
             Target::Cgroup(path) => Some(BudgetGroup::attach(path, journal)?),
         };
         if let (Some((session, _)), Some(group), Target::Cgroup(_)) =
@@ -219,9 +219,11 @@ impl Arena {
             .unwrap_or(0)
     }
 
-    /// Whether anon pages have somewhere to go.
+    /// Whether anon pages have somewhere to go. Full swap is never quite full: what comes back frees a
+    /// little all the time. So a step of the limit counts.
     pub(super) fn has_free_swap(&self) -> bool {
-        swap::free_swap_bytes().is_ok_and(|free| free > 0)
+        let step_bytes = backstop_bytes(self.budget_bytes) - self.budget_bytes;
+        swap::free_swap_bytes().is_ok_and(|free| free > step_bytes)
     }
 
     /// The keeper's resident memory, bytes.

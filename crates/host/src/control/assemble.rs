@@ -12,21 +12,40 @@ use super::members::Members;
 use super::program::Program;
 use super::tracker::Tracker;
 use super::walk::Walker;
-use crate::access;
+use crate::access::{self, AccessChoice, AccessSource};
 use crate::actuator::{Pageout, ShrinkThread};
-use crate::cgroup::Version;
+use crate::cgroup::{ReclaimError, Version};
 use crate::process::{MemoryDevices, ProcessTree};
+use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use strata_lru::{Config, MultiGen, TimeMs};
 
 /// What one request may reclaim on cgroup v1 at most, in dips.
 const DIP_RUN_BYTES: u64 = 32 << 20;
 
+/// Who sees the accesses: for walks, and for the pageout thread, which needs one of its own.
+#[derive(Debug)]
+pub(super) struct Sources {
+    walk: Box<dyn AccessSource>,
+    pageout: Box<dyn AccessSource>,
+}
+
+impl Sources {
+    /// Opens them; to be done before anything is changed or started, because it may be impossible.
+    pub(super) fn open(choice: AccessChoice) -> Result<Sources, RunError> {
+        Ok(Sources {
+            walk: access::open(choice)?,
+            pageout: access::open(choice)?,
+        })
+    }
+}
+
 /// Builds everything that works on the group.
 pub(super) fn managed(
     config: &RunConfig,
     arena: &Arena,
     program: &Program,
+    sources: Sources,
 ) -> Result<Managed, RunError> {
     let engine = MultiGen::new(Config {
         min_ttl_ms: config.min_ttl_ms,
@@ -37,7 +56,6 @@ pub(super) fn managed(
         Some(root) => ProcessTree::new(Arc::clone(root)),
         None => ProcessTree::of_list(),
     };
-    let source = access::open(config.access)?;
     let devices = MemoryDevices::of_process(program.pid().unwrap_or(1)).or_else(|_| {
         // It may have ended already; our own view of the mounts will do.
         MemoryDevices::of_process(std::process::id() as i32)
@@ -50,10 +68,9 @@ pub(super) fn managed(
     };
     let uses_pageout = actuator != ActuatorChoice::Reclaim;
     let pageout = match uses_pageout && !config.dry_run {
-        true => Some(
-            Pageout::start(access::open(config.access)?)
-                .map_err(io_error("starting the pageout thread"))?,
-        ),
+        true => {
+            Some(Pageout::start(sources.pageout).map_err(io_error("starting the pageout thread"))?)
+        }
         false => None,
     };
     let shrink = match arena.gauge().group() {
@@ -68,7 +85,12 @@ pub(super) fn managed(
             let shrink = move |bytes: u64| {
                 group
                     .reclaim(bytes.max(least_bytes))
-                    .map_err(std::io::Error::other)
+                    .map_err(|error| match error {
+                        ReclaimError::Outpaced(_) | ReclaimError::AtFloor(_) => {
+                            io::Error::new(ErrorKind::WouldBlock, error)
+                        }
+                        error => io::Error::other(error),
+                    })
             };
             Some(ShrinkThread::start(shrink).map_err(io_error("starting the reclaim thread"))?)
         }
@@ -77,7 +99,7 @@ pub(super) fn managed(
     Ok(Managed::new(Parts {
         tracker,
         members: Members::new(tree),
-        walker: Walker::new(source, devices),
+        walker: Walker::new(sources.walk, devices),
         // With nobody to ask the kernel through, urgency must not take the work from pageout.
         governor: Governor::new(
             config.budget_bytes,

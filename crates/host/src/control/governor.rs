@@ -101,6 +101,11 @@ impl Governor {
         }
     }
 
+    /// From now on this one does the work.
+    pub(super) fn set_actuator(&mut self, actuator: ActuatorChoice) {
+        self.actuator = actuator;
+    }
+
     /// The marks in force.
     pub(super) fn marks(&self) -> Marks {
         self.marks

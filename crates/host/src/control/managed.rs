@@ -8,19 +8,25 @@
 //! - I2: no pressure and nobody looking means no walk.
 //! - I3: walks take at most one tenth of one CPU.
 
+mod figures;
+
 use super::ActuatorChoice;
 use super::gauge::Gauge;
 use super::governor::{Governor, Plan};
 use super::members::Members;
-use super::report::{EvictionReport, WalkReport};
+use super::places::SpaceNo;
+use super::report::EvictionReport;
+use super::stall::{Sample, Stall};
 use super::tracker::Tracker;
 use super::walk::{Thoroughness, Walker};
 use crate::access::{ClearIntent, SourceInfo};
-use crate::actuator::{Pageout, PageoutRequest, ShrinkThread};
+use crate::actuator::{Pageout, PageoutError, PageoutRequest, ShrinkThread};
+use crate::addr::PAGE_BYTES;
 use crate::swap;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
+use std::io::ErrorKind;
 use std::os::fd::BorrowedFd;
-use strata_lru::{Ageing, GroupView, Isolated, Swappiness, TimeMs};
+use strata_lru::{Ageing, Isolated, Swappiness, TimeMs};
 
 /// Walks pause for this many times what the last one took.
 const WALK_PAUSE_FACTOR: u64 = 10;
@@ -65,6 +71,8 @@ pub(super) struct Tick {
     pub wait_ms: u64,
     /// How eviction stands.
     pub standing: Standing,
+    /// Everything is tried and next to nothing goes.
+    pub is_stalled: bool,
 }
 
 /// Not asking again what was just refused.
@@ -92,6 +100,9 @@ pub(super) struct Managed {
     members: Members,
     walker: Walker,
     governor: Governor,
+    stall: Stall,
+    /// Requests and attempts at finding pages that were answered.
+    nr_attempts: u64,
     pageout: Option<Pageout>,
     shrink: Option<ShrinkThread>,
     shrink_pause: Pause,
@@ -107,7 +118,10 @@ pub(super) struct Managed {
     kernel_took_pages: bool,
     is_dry_run: bool,
     eviction: EvictionReport,
+    /// Spaces whose pages pageout can't take.
+    out_of_reach: BTreeSet<SpaceNo>,
     warnings: Vec<String>,
+    news: Vec<String>,
 }
 
 /// What [`Managed`] is made of.
@@ -134,6 +148,8 @@ impl Managed {
             tracker: parts.tracker,
             members: parts.members,
             walker: parts.walker,
+            stall: Stall::default(),
+            nr_attempts: 0,
             governor: parts.governor,
             pageout: parts.pageout,
             shrink: parts.shrink,
@@ -150,7 +166,9 @@ impl Managed {
             kernel_took_pages: false,
             is_dry_run: parts.is_dry_run,
             eviction: EvictionReport::default(),
+            out_of_reach: BTreeSet::new(),
             warnings: Vec::new(),
+            news: Vec::new(),
         }
     }
 
@@ -164,6 +182,21 @@ impl Managed {
         self.take_answers(now);
         let mut plan = self.governor.plan(now, usage_bytes);
         self.refresh_swappiness(now);
+        let is_wanted = plan.pageout_pages > 0 || plan.shrink_bytes > 0;
+        let sample = Sample {
+            now,
+            is_wanted,
+            usage_bytes,
+            nr_attempts: self.nr_attempts,
+            freed_bytes: self.freed_bytes(),
+        };
+        let is_stalled = !self.is_dry_run && self.stall.sample(sample);
+        if is_wanted && let Some(pause_ms) = self.stall.pause_ms(now) {
+            plan = Plan {
+                wait_ms: pause_ms,
+                ..Plan::default()
+            };
+        }
         let mut standing = Standing::Fine;
         if plan.shrink_bytes > 0 {
             if self.is_all_young(now) {
@@ -183,6 +216,7 @@ impl Managed {
         Tick {
             wait_ms: plan.wait_ms,
             standing,
+            is_stalled,
         }
     }
 
@@ -190,12 +224,13 @@ impl Managed {
         let mut obstacles = Vec::new();
         if let Some(pageout) = &mut self.pageout {
             while let Some(report) = pageout.poll() {
+                self.nr_attempts += 1;
                 self.tracker.settle(&report);
-                obstacles.extend(report.error.map(|error| error.to_string()));
+                obstacles.extend(report.error.map(|error| (report.space, error)));
             }
         }
-        for obstacle in obstacles {
-            self.warn(format!("pageout: {obstacle}"));
+        for (space, obstacle) in obstacles {
+            self.meet_obstacle(space, &obstacle);
         }
         self.submit_waiting();
         if let Some(shrink) = &mut self.shrink {
@@ -203,10 +238,15 @@ impl Managed {
                 self.kernel_took_pages = true;
                 match outcome.result {
                     Ok(freed) => {
+                        self.nr_attempts += 1;
                         self.eviction.reclaim_freed_bytes += freed;
                         self.shrink_pause = Pause::default();
                     }
                     Err(error) => {
+                        // Pages did go, but as many came back, or usage is as low as the kernel may
+                        // bring it: no proof that none can go.
+                        let is_proof = error.kind() != ErrorKind::WouldBlock;
+                        self.nr_attempts += u64::from(is_proof);
                         tracing::debug!("the kernel's reclaim: {error}");
                         self.shrink_pause.lengthen(now);
                         self.governor.kernel_is_done();
@@ -214,6 +254,54 @@ impl Managed {
                 }
             }
         }
+    }
+
+    /// Where no page of a space can be taken one by one the kernel is left to do it, if it may be asked.
+    fn meet_obstacle(&mut self, space: u32, obstacle: &PageoutError) {
+        let is_lasting = matches!(
+            obstacle,
+            PageoutError::NoSpace(_) | PageoutError::NotPermitted(_)
+        );
+        let can_ask = self.actuator == ActuatorChoice::Auto && self.shrink.is_some();
+        let mut text = format!("pageout: {obstacle}");
+        if is_lasting {
+            self.out_of_reach.insert(SpaceNo(space));
+        }
+        if is_lasting && can_ask {
+            self.governor.set_actuator(ActuatorChoice::Reclaim);
+            text += "; the kernel's reclaim does the work";
+        }
+        if !self.warnings.contains(&text) {
+            self.news.push(text.clone());
+        }
+        self.warn(text);
+    }
+
+    /// Pageout goes on once nobody is left whose pages it can't take.
+    fn forget_obstacles(&mut self) {
+        let spaces = self.tracker.spaces();
+        self.out_of_reach.retain(|space| spaces.contains_key(space));
+        if self.out_of_reach.is_empty() && self.shrink.is_some() {
+            self.governor.set_actuator(self.actuator);
+        }
+    }
+
+    /// Whether there is a process whose pages pageout can't take.
+    pub(super) fn is_out_of_reach(&self) -> bool {
+        !self.out_of_reach.is_empty()
+    }
+
+    /// What went wrong since the last call and changes how the run goes on.
+    pub(super) fn take_news(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.news)
+    }
+
+    /// What pageout and the kernel freed when asked; pages the kernel took by itself are no success
+    /// of ours.
+    fn freed_bytes(&self) -> u64 {
+        let stats = self.tracker.stats().unwrap_or_default();
+        let nr_pages: u64 = stats.nr_evicted_pages.iter().sum();
+        nr_pages * PAGE_BYTES + self.eviction.reclaim_freed_bytes
     }
 
     fn submit_waiting(&mut self) {
@@ -271,6 +359,7 @@ impl Managed {
     }
 
     fn evict(&mut self, now: TimeMs, gauge: &Gauge, nr_pages: u64, usage_bytes: u64) -> Standing {
+        self.nr_attempts += 1;
         let mut has_walked = false;
         for _ in 0..ISOLATE_TRIES {
             let swappiness = self.effective_swappiness;
@@ -354,6 +443,7 @@ impl Managed {
             self.warn(refusal);
         }
         self.members_refreshed = Some(now);
+        self.forget_obstacles();
     }
 
     /// Looks at the members and walks them all.
@@ -403,64 +493,5 @@ impl Managed {
     /// Who sees the accesses.
     pub(super) fn source_info(&mut self) -> SourceInfo {
         self.walker.source().info()
-    }
-
-    /// Counters of eviction.
-    pub(super) fn eviction_report(&self) -> EvictionReport {
-        let mut report = self.eviction;
-        if let Ok(stats) = self.tracker.stats() {
-            report.nr_tried_pages = stats.nr_isolated_pages;
-            report.nr_applied_pages = stats.nr_evicted_pages.iter().sum();
-            report.nr_kernel_chosen_pages = stats.nr_kernel_evicted_pages.iter().sum();
-            report.nr_refaulted_pages = stats.nr_refaulted_pages.iter().sum();
-            report.nr_refaulted_recent_pages = stats.nr_refaulted_recent_pages.iter().sum();
-            [
-                report.nr_referenced_pages,
-                report.nr_busy_pages,
-                report.nr_shared_pages,
-                report.nr_dirty_pages,
-                report.nr_unevictable_pages,
-                report.nr_gone_pages,
-                report.nr_not_tried_pages,
-            ] = stats.nr_rejected_pages;
-            report.nr_tried_pages -= report.nr_not_tried_pages.min(report.nr_tried_pages);
-        }
-        report
-    }
-
-    /// Counters of walks.
-    pub(super) fn walk_report(&self) -> WalkReport {
-        let mut report = self.walker.sums();
-        report.last = self.tracker.findings();
-        let eviction = self.eviction_report();
-        let freed = eviction.nr_applied_pages + eviction.nr_kernel_chosen_pages;
-        report.entries_per_freed_page =
-            (freed > 0).then(|| report.cost.nr_entries as f64 / freed as f64);
-        report
-    }
-
-    /// The generations, oldest first.
-    pub(super) fn view(&self, now: TimeMs) -> Vec<GroupView> {
-        self.tracker.view(now).unwrap_or_default()
-    }
-
-    /// Bytes of evicted pages that are not back.
-    pub(super) fn evicted_bytes(&self) -> u64 {
-        self.tracker.nr_shadow_pages() * 4096
-    }
-
-    /// Bytes that keeping track costs.
-    pub(super) fn memory_bytes(&self) -> u64 {
-        self.tracker.memory_bytes()
-    }
-
-    /// The members.
-    pub(super) fn members(&self) -> &Members {
-        &self.members
-    }
-
-    /// What went wrong without stopping us, each once.
-    pub(super) fn warnings(&self) -> &[String] {
-        &self.warnings
     }
 }

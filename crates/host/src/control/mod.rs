@@ -3,7 +3,8 @@
 //! ```text
 //!   run      recover -> arena -> program -> loop -> undo -> report
 //!   arena    session + keeper, swap device, group and limit: what has to be undone
-//!   managed  one tick: governor (how much, when) -> walk (who is young) -> evict (tracker, actuators)
+//!   managed  one tick: governor (how much, when; stall: is it in vain) -> walk (who is young) -> evict
+//!            (tracker, actuators)
 //!   tracker  spaces -> tables -> slots: which folio is at which page; places: the way back
 //!   watch    the same without actuators, for lru-gen
 //! ```
@@ -35,6 +36,7 @@ mod savings;
 mod signals;
 mod slots;
 mod space;
+mod stall;
 mod table;
 mod tracker;
 #[cfg(test)]

@@ -2,9 +2,14 @@
 //!
 //! The kernel's own limit kills although memory could still be reclaimed (all pages active at that
 //! moment, swap nearly empty), and it thrashes a program whose working set is larger than the
-//! budget. So the limit gives way in steps while that can help: while tasks wait for memory and swap
-//! has room, as far as it takes, else never further than [`RELIEF_SHARE`] of the budget. A program
-//! that grows without bound and can't be evicted still meets the kernel.
+//! budget. So the limit gives way in steps while that can help: while tasks wait for memory although
+//! the group holds pages that can go, as far as it takes, else never further than [`RELIEF_SHARE`] of
+//! the budget. A program that grows without bound and can't be evicted still meets the kernel.
+//!
+//! Up to that bound it gives way at once where what can't go at all (the floor: locked memory, the
+//! kernel's own, anon without swap) takes up the budget. With the kernel's killer off (cgroup v1) only
+//! page faults of the program wait there: a system call fails with ENOMEM, and a write of the kernel
+//! to the thread's own data (`rseq`) ends the program by SIGSEGV.
 //!
 //! The other way round, where the kernel can't be asked to reclaim ahead fast enough the limit (v2:
 //! `memory.high`) comes down to just below the budget once usage is near it
@@ -17,8 +22,7 @@ use super::governor::Marks;
 use super::managed::Standing;
 use super::report::LimitReport;
 use crate::cgroup::{BudgetGroup, CgroupError, Version, backstop_bytes};
-use crate::swap;
-use strata_lru::TimeMs;
+use strata_lru::{Swappiness, TimeMs};
 
 /// The limit gives way by at most the budget divided by this ...
 const RELIEF_SHARE: u64 = 4;
@@ -41,14 +45,43 @@ const COUNTS_MS: u64 = 20;
 /// this long after usage was above it, so that it does not come and go.
 const LINE_HOLD_MS: u64 = 5000;
 
+/// The budget is taken up by what can't go when less than the budget divided by this is left.
+const FLOOR_SHARE: u64 = 8;
+/// What happened so long ago has nothing to do with the program's end.
+const PINCH_MS: u64 = 500;
+
+/// What may and may not go, as the kernel lists it.
+#[derive(Clone, Copy, Debug)]
+struct Stock {
+    /// Pages the kernel could take, bytes.
+    evictable_bytes: u64,
+    /// The rest of usage, bytes.
+    floor_bytes: u64,
+}
+
+impl Stock {
+    fn read(group: &BudgetGroup, usage_bytes: u64, can_swap: bool) -> Stock {
+        let stats = group.stats().unwrap_or_default();
+        let anon_bytes = stats.lru_anon_bytes.filter(|_| can_swap);
+        let evictable_bytes = stats.lru_file_bytes.unwrap_or(0) + anon_bytes.unwrap_or(0);
+        Stock {
+            evictable_bytes,
+            floor_bytes: usage_bytes.saturating_sub(evictable_bytes),
+        }
+    }
+}
+
 /// What is remembered between ticks.
 #[derive(Debug)]
 pub(super) struct Relief {
     /// When usage was last above the high mark.
     held_at: Option<TimeMs>,
-    counts_refreshed: Option<TimeMs>,
+    /// When the kernel's lists were last read, and what they said.
+    stock: Option<(TimeMs, Stock)>,
     /// The last raise, and how far it went.
     raised: Option<(TimeMs, u64)>,
+    /// (v1) When what can't go was last near the limit, or tasks waited.
+    pinched_at: Option<TimeMs>,
     report: LimitReport,
 }
 
@@ -58,8 +91,9 @@ impl Relief {
         let backstop_bytes = backstop_bytes(budget_bytes);
         Relief {
             held_at: None,
-            counts_refreshed: None,
+            stock: None,
             raised: None,
+            pinched_at: None,
             report: LimitReport {
                 backstop_bytes,
                 peak_bytes: backstop_bytes,
@@ -73,12 +107,22 @@ impl Relief {
         self.report
     }
 
-    /// Gives way if tasks wait or nothing old enough is left, holds the line if usage is near
-    /// the budget, and takes back what is not needed any more. Returns what the user should know.
+    /// Whether a signal that ended the program may come from the limit: see the module text.
+    pub(super) fn may_have_caused(&self, signal: i32, now: TimeMs) -> bool {
+        let is_fault = matches!(signal, libc::SIGSEGV | libc::SIGBUS);
+        is_fault
+            && self
+                .pinched_at
+                .is_some_and(|then| now.since(then) <= PINCH_MS)
+    }
+
+    /// Gives way if tasks wait or nothing old enough is left, holds the line if usage is near the
+    /// budget, and takes back what is not needed any more. Returns what the user should know.
     pub(super) fn adjust(
         &mut self,
         arena: &mut Arena,
         standing: Standing,
+        swappiness: Swappiness,
         marks: &Marks,
         now: TimeMs,
         usage_bytes: u64,
@@ -88,42 +132,72 @@ impl Relief {
         if arena.is_dry_run() || group.budget_bytes().is_none() {
             return None;
         }
-        if is_under_oom || usage_bytes > marks.low {
-            self.refresh_counts(&group, now, is_under_oom);
+        if usage_bytes <= marks.low {
+            self.stock = None;
         }
-        let is_squeezed = match standing {
+        if is_under_oom || usage_bytes > marks.low {
+            let can_swap = arena.has_free_swap() && swappiness.get() > 0;
+            self.take_stock(&group, now, usage_bytes, can_swap, is_under_oom);
+        }
+        let need = Need {
+            standing,
+            is_under_oom,
+            has_free_swap: arena.has_free_swap(),
+        };
+        self.decide(&group, need, marks, now, usage_bytes)
+            .unwrap_or_else(|error| Some(format!("the limit can't be adjusted: {error}")))
+    }
+
+    /// Reads the kernel's lists, which also brings its counts up to date: stale ones are what makes it
+    /// find nothing to take (see [`BudgetGroup::stats`]).
+    fn take_stock(
+        &mut self,
+        group: &BudgetGroup,
+        now: TimeMs,
+        usage_bytes: u64,
+        can_swap: bool,
+        is_urgent: bool,
+    ) {
+        let is_fresh = self
+            .stock
+            .is_some_and(|(then, _)| now.since(then) < COUNTS_MS);
+        if !is_fresh || is_urgent {
+            self.stock = Some((now, Stock::read(group, usage_bytes, can_swap)));
+        }
+    }
+
+    fn decide(
+        &mut self,
+        group: &BudgetGroup,
+        need: Need,
+        marks: &Marks,
+        now: TimeMs,
+        usage_bytes: u64,
+    ) -> Result<Option<String>, CgroupError> {
+        let floor_bytes = self.stock.map_or(0, |(_, stock)| stock.floor_bytes);
+        let limit = group.limit_bytes()?.unwrap_or(u64::MAX);
+        // Twice, because what locks its memory goes through one step in some milliseconds.
+        let is_pinched = floor_bytes > marks.budget - marks.budget / FLOOR_SHARE
+            && floor_bytes.saturating_add(2 * step_bytes(marks)) > limit;
+        if group.version() == Version::V1 && (need.is_under_oom || is_pinched) {
+            self.pinched_at = Some(now);
+        }
+        let is_squeezed = match need.standing {
             Standing::Fine => false,
             // The kernel may still find something at the line; if not, tasks wait and that is told.
             Standing::NothingEvictable => usage_bytes > marks.urgent,
             Standing::Thrashing => usage_bytes > marks.high,
         };
-        let outcome = if is_under_oom || is_squeezed {
+        if is_pinched && self.give_way_at_once(group, marks, limit)? {
             self.held_at = None;
-            let need = Need {
-                standing,
-                is_under_oom,
-                has_free_swap: arena.has_free_swap(),
-            };
-            self.raise(&group, marks, now, need)
-        } else {
-            self.follow(&group, marks, now, usage_bytes).map(|()| None)
-        };
-        outcome.unwrap_or_else(|error| Some(format!("the limit can't be adjusted: {error}")))
-    }
-
-    /// Stale counts are what makes the kernel find nothing to take; see
-    /// [`BudgetGroup::refresh_counts`].
-    fn refresh_counts(&mut self, group: &BudgetGroup, now: TimeMs, is_urgent: bool) {
-        let is_fresh = self
-            .counts_refreshed
-            .is_some_and(|then| now.since(then) < COUNTS_MS);
-        if is_fresh && !is_urgent {
-            return;
+            return Ok(None);
         }
-        self.counts_refreshed = Some(now);
-        if let Err(error) = group.refresh_counts() {
-            tracing::debug!("{error}");
+        if need.is_under_oom || is_squeezed || is_pinched {
+            self.held_at = None;
+            return self.raise(group, marks, now, need);
         }
+        self.follow(group, marks, now, usage_bytes, floor_bytes)
+            .map(|()| None)
     }
 
     fn follow(
@@ -132,7 +206,13 @@ impl Relief {
         marks: &Marks,
         now: TimeMs,
         usage_bytes: u64,
+        floor_bytes: u64,
     ) -> Result<(), CgroupError> {
+        if floor_bytes > marks.budget {
+            // Lower than it stands it would only have to be raised again.
+            self.held_at = None;
+            return group.release_high();
+        }
         // v2 has no event that tells of growth, and a line that usage is below costs nothing there:
         // so it stands before the program can outrun the next look.
         if usage_bytes > marks.high || group.version() == Version::V2 {
@@ -148,6 +228,22 @@ impl Relief {
         }
     }
 
+    /// Where nothing can go a tight limit only makes system calls fail. Whether it gave way.
+    fn give_way_at_once(
+        &mut self,
+        group: &BudgetGroup,
+        marks: &Marks,
+        limit: u64,
+    ) -> Result<bool, CgroupError> {
+        group.release_high()?;
+        let most = most_bytes(marks);
+        let has_risen = limit < most && group.relieve(most - limit)? > 0;
+        if has_risen {
+            self.note_raise(most);
+        }
+        Ok(has_risen)
+    }
+
     fn raise(
         &mut self,
         group: &BudgetGroup,
@@ -156,49 +252,59 @@ impl Relief {
         need: Need,
     ) -> Result<Option<String>, CgroupError> {
         group.release_high()?;
-        let most = marks.budget + (marks.budget / RELIEF_SHARE).max(RELIEF_BYTES_MIN);
-        let backstop_step = backstop_bytes(marks.budget) - marks.budget;
         let limit = group.limit_bytes()?.unwrap_or(u64::MAX);
         let headroom = limit.saturating_sub(group.usage_bytes()?);
         let since_raise_ms = self.raised.map(|(then, _)| now.since(then));
         let is_settling = since_raise_ms.is_some_and(|ms| ms < RAISE_SETTLES_MS);
-        if headroom >= backstop_step && !need.is_under_oom || headroom > 0 && is_settling {
+        if headroom >= step_bytes(marks) && !need.is_under_oom || headroom > 0 && is_settling {
             return Ok(None);
         }
         let first = (marks.budget / RAISE_SHARE).max(RAISE_BYTES_MIN);
         let step = match self.raised {
-            Some((then, step)) if now.since(then) < RAISE_AGAIN_MS => (step * 2).min(backstop_step),
-            _ => first.min(backstop_step),
+            Some((then, step)) if now.since(then) < RAISE_AGAIN_MS => step * 2,
+            _ => first,
         };
-        // Tasks that wait although swap has room: the kernel found everything active at that moment.
-        // That passes, and a kill would not help; a program that grows without end fills swap first.
-        let is_moment =
-            need.is_under_oom && swap::free_swap_bytes().is_ok_and(|free| free > backstop_step);
-        let may_rise = is_moment || limit.saturating_add(step) <= most;
+        let step = step.min(step_bytes(marks));
+        // Tasks that wait although there are pages that can go: the kernel found everything active at
+        // that moment. That passes, and a kill would not help; a program that grows without end fills
+        // swap first.
+        let is_moment = need.is_under_oom
+            && self
+                .stock
+                .is_some_and(|(_, stock)| stock.evictable_bytes > step_bytes(marks));
+        let may_rise = is_moment || limit.saturating_add(step) <= most_bytes(marks);
         if !may_rise || group.relieve(step)? == 0 {
             if need.is_under_oom {
                 group.hand_back_oom()?;
             }
             return Ok(Some(need.refusal(limit)));
         }
-        tracing::debug!(
-            limit_bytes = limit,
-            step_bytes = step,
-            headroom_bytes = headroom,
-            is_under_oom = need.is_under_oom,
-            "the limit gives way"
-        );
+        tracing::debug!(limit, step, headroom, ?need, "the limit gives way");
         self.raised = Some((now, step));
-        self.report.nr_raises += 1;
-        self.report.peak_bytes = self.report.peak_bytes.max(limit.saturating_add(step));
+        self.note_raise(limit.saturating_add(step));
         Ok((need.standing == Standing::Thrashing).then(|| {
             "all that is left is younger than --min-ttl: the budget is exceeded rather than thrash"
                 .to_owned()
         }))
     }
+
+    fn note_raise(&mut self, limit_bytes: u64) {
+        self.report.nr_raises += 1;
+        self.report.peak_bytes = self.report.peak_bytes.max(limit_bytes);
+    }
 }
 
-/// Why the limit should give way.
+/// From the budget to the backstop.
+fn step_bytes(marks: &Marks) -> u64 {
+    backstop_bytes(marks.budget) - marks.budget
+}
+
+/// As far as the limit gives way for what can't be evicted.
+fn most_bytes(marks: &Marks) -> u64 {
+    marks.budget + (marks.budget / RELIEF_SHARE).max(RELIEF_BYTES_MIN)
+}
+
+/// Why the limit should rise.
 #[derive(Clone, Copy, Debug)]
 struct Need {
     standing: Standing,
@@ -211,8 +317,8 @@ impl Need {
         let need = match self.has_free_swap {
             true => "a larger budget or more swap is needed",
             false => {
-                "there is no free swap, so only file pages can be taken (see --swap); that or a \
-                 larger budget is needed"
+                "there is no free swap or next to none, so only file pages can be taken (see \
+                 --swap); that or a larger budget is needed"
             }
         };
         format!(

@@ -33,6 +33,8 @@ pub enum Ending {
     },
     /// It goes on; we have let go of it.
     Detached,
+    /// A process or group that is not our child is no more; only its parent knows how it ended.
+    Gone,
 }
 
 impl Ending {
@@ -41,7 +43,7 @@ impl Ending {
         match *self {
             Ending::Exited { code } => (code & 0xff) as u8,
             Ending::Signaled { signal, .. } => (128 + signal).clamp(129, 255) as u8,
-            Ending::Detached => 0,
+            Ending::Detached | Ending::Gone => 0,
         }
     }
 }

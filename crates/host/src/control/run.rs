@@ -4,11 +4,12 @@
 //! a tick (`managed`), the limits and swap (`arena`), or the program's memory (nobody here does).
 //!
 //! ```text
-//!   recover -> arena (session, swap, group, limit, keeper) -> program -> loop -> undo -> report
+//!   access sources -> recover -> arena (session, swap, group, limit, keeper) -> program -> loop
+//!   -> undo -> report
 //! ```
 
 use super::arena::Arena;
-use super::assemble;
+use super::assemble::{self, Sources};
 use super::config::{PolicyChoice, RunConfig, Target};
 use super::error::{RunError, io_error};
 use super::gauge::Gauge;
@@ -21,6 +22,7 @@ use super::report::{Ending, REPORT_VERSION, Report};
 use super::savings::Savings;
 use super::signals::{Signals, Wish};
 use super::usage::UsageMeter;
+use crate::process::Process;
 use crate::process::launch::{InheritedSignals, WaitStatus, stop_self};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::time::Instant;
@@ -56,9 +58,17 @@ pub fn run(config: &RunConfig, events: &mut dyn FnMut(Event<'_>)) -> Result<Repo
     let inherited = InheritedSignals::read().map_err(io_error("reading our signal settings"))?;
     let owns_program = matches!(config.target, Target::Command { .. });
     let signals = Signals::install(owns_program).map_err(io_error("installing signal handlers"))?;
+    // What can be known to be impossible is found out before anything is changed or started.
+    if let Target::Pid(pid) = config.target {
+        Process::open(pid)?;
+    }
+    let sources = match config.policy {
+        PolicyChoice::None => None,
+        PolicyChoice::Mglru => Some(Sources::open(config.access)?),
+    };
     let mut arena = Arena::prepare(config, events)?;
     let now = Instant::now();
-    let started = match start(config, &arena, inherited) {
+    let started = match start(config, &arena, inherited, sources) {
         Ok(started) => started,
         Err(error) => {
             for warning in arena.undo() {
@@ -100,6 +110,7 @@ fn start(
     config: &RunConfig,
     arena: &Arena,
     inherited: InheritedSignals,
+    sources: Option<Sources>,
 ) -> Result<Started, RunError> {
     let program = Program::start(&config.target, arena, inherited)?;
     // What we do not reclaim in time the program reclaims in its own faults, so being late helps
@@ -107,15 +118,13 @@ fn start(
     if let Err(errno) = rustix::process::setpriority_process(None, STRATA_NICE) {
         tracing::debug!("no higher priority for our threads: {errno}");
     }
-    let managed = match config.policy {
-        PolicyChoice::None => None,
-        PolicyChoice::Mglru => match assemble::managed(config, arena, &program) {
-            Ok(managed) => Some(managed),
-            Err(error) => {
-                program.abandon();
-                return Err(error);
-            }
-        },
+    let managed = sources.map(|sources| assemble::managed(config, arena, &program, sources));
+    let managed = match managed.transpose() {
+        Ok(managed) => managed,
+        Err(error) => {
+            program.abandon();
+            return Err(error);
+        }
     };
     Ok(Started { program, managed })
 }
@@ -161,6 +170,13 @@ impl Session<'_> {
                     WaitStatus::Exited(code) => return Ok(self.finish(Ending::Exited { code })),
                     WaitStatus::Signaled { signal, .. } => {
                         let is_oom_kill = signal == 9 && self.arena.nr_oom_kills() > 0;
+                        if self.relief.may_have_caused(signal, self.now()) {
+                            self.warn(format!(
+                                "signal {signal} came when nothing more could be reclaimed: at the \
+                                 limit of a cgroup v1 the kernel fails system calls and may end a \
+                                 program so; a larger budget is needed"
+                            ));
+                        }
                         return Ok(self.finish(Ending::Signaled {
                             signal,
                             is_oom_kill,
@@ -176,7 +192,7 @@ impl Session<'_> {
             }
             wait_ms = self.tick();
             if self.has_ended || self.program.has_exited() {
-                return Ok(self.finish(Ending::Detached));
+                return Ok(self.finish(Ending::Gone));
             }
         }
     }
@@ -219,18 +235,28 @@ impl Session<'_> {
         self.meter.sample(now, usage);
         let mut wait_ms = SAVINGS_MS;
         let mut standing = Standing::Fine;
+        let mut is_stalled = false;
         if let Some(managed) = &mut self.managed {
             let tick = managed.tick(now, self.arena.gauge(), usage);
             wait_ms = tick.wait_ms;
             standing = tick.standing;
+            is_stalled = tick.is_stalled;
+            for news in managed.take_news() {
+                self.warn(news);
+            }
         }
-        if let Some(warning) =
-            self.relief
-                .adjust(&mut self.arena, standing, &self.marks, now, usage)
-        {
+        if let Some(warning) = self.relief.adjust(
+            &mut self.arena,
+            standing,
+            self.config.swappiness,
+            &self.marks,
+            now,
+            usage,
+        ) {
             self.warn(warning);
         }
-        if standing == Standing::NothingEvictable && usage > self.marks.budget {
+        let is_in_vain = is_stalled || standing == Standing::NothingEvictable;
+        if is_in_vain && usage > self.marks.budget {
             self.tell_floor(usage);
         }
         if self
@@ -257,10 +283,13 @@ impl Session<'_> {
         if std::mem::replace(&mut self.is_floor_told, true) {
             return;
         }
-        let why = if self.arena.has_free_swap() {
+        let is_out_of_reach = self.managed.as_ref().is_some_and(Managed::is_out_of_reach);
+        let why = if is_out_of_reach {
+            "Strata can't take the pages of every process (see the warning before)"
+        } else if self.arena.has_free_swap() {
             "the rest is locked, shared, in use or the kernel's own"
         } else {
-            "there is no free swap, so only file pages can be taken (see --swap)"
+            "there is no free swap or next to none, so only file pages can be taken (see --swap)"
         };
         self.warn(format!(
             "the budget of {} MiB is below what the program can't give up: about {} MiB are left and {why}",
@@ -283,7 +312,11 @@ impl Session<'_> {
         let (eviction, walks, generations, source, nr_processes) = match &mut self.managed {
             Some(managed) => {
                 managed.finish();
-                self.warnings.extend_from_slice(managed.warnings());
+                for warning in managed.warnings() {
+                    if !self.warnings.contains(warning) {
+                        self.warnings.push(warning.clone());
+                    }
+                }
                 let views = managed.view(now);
                 (
                     managed.eviction_report(),

@@ -285,6 +285,19 @@ impl Process {
         Ok(())
     }
 
+    /// The `/proc` directory of its first thread that still has the address space: its own one unless
+    /// the leader has exited.
+    pub fn space_dir(&self) -> io::Result<PathBuf> {
+        let (dir, _) = first_of_space(
+            self.pid,
+            |dir| Ok((dir.clone(), std::fs::read(dir.join("statm"))?)),
+            // The total size comes first.
+            |(_, sizes)| sizes.starts_with(b"0 "),
+        )?;
+        self.ensure_alive()?;
+        Ok(dir)
+    }
+
     /// Reads `/proc/PID/NAME`, for files that tell of the address space: `maps`, `smaps`,
     /// `smaps_rollup`, ... of the first thread that still has one.
     pub fn read_of_space(&self, name: &str) -> io::Result<Vec<u8>> {

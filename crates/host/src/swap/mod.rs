@@ -113,6 +113,20 @@ pub enum SwapError {
     /// The journal could not be written, so nothing was made.
     #[error("the swap device could not be recorded, so it was not made: {0}")]
     Journal(#[source] io::Error),
+    /// A privilege is missing.
+    #[error(
+        "{what} {} failed: {source}; making swap needs CAP_SYS_ADMIN: run as root, or use \
+         --swap existing",
+        path.display()
+    )]
+    NotPermitted {
+        /// The operation.
+        what: &'static str,
+        /// The file or device.
+        path: PathBuf,
+        /// The reason.
+        source: io::Error,
+    },
     /// The operating system refused.
     #[error("{what} {} failed: {source}", path.display())]
     Io {
@@ -128,7 +142,10 @@ pub enum SwapError {
 impl SwapError {
     fn io(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> SwapError {
         let path = path.to_owned();
-        move |source| SwapError::Io { what, path, source }
+        move |source| match source.kind() {
+            io::ErrorKind::PermissionDenied => SwapError::NotPermitted { what, path, source },
+            _ => SwapError::Io { what, path, source },
+        }
     }
 }
 

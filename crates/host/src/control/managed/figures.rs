@@ -1,0 +1,70 @@
+//! What a managed group has to tell: counters of eviction and walks, generations, sizes.
+//!
+//! **Owns** putting them together for the report. **Does not own** any of the counting.
+
+use super::super::members::Members;
+use super::super::report::{EvictionReport, WalkReport};
+use super::Managed;
+use crate::addr::PAGE_BYTES;
+use strata_lru::{GroupView, TimeMs};
+
+impl Managed {
+    /// Counters of eviction.
+    pub(in super::super) fn eviction_report(&self) -> EvictionReport {
+        let mut report = self.eviction;
+        if let Ok(stats) = self.tracker.stats() {
+            report.nr_tried_pages = stats.nr_isolated_pages;
+            report.nr_applied_pages = stats.nr_evicted_pages.iter().sum();
+            report.nr_kernel_chosen_pages = stats.nr_kernel_evicted_pages.iter().sum();
+            report.nr_refaulted_pages = stats.nr_refaulted_pages.iter().sum();
+            report.nr_refaulted_recent_pages = stats.nr_refaulted_recent_pages.iter().sum();
+            [
+                report.nr_referenced_pages,
+                report.nr_busy_pages,
+                report.nr_shared_pages,
+                report.nr_dirty_pages,
+                report.nr_unevictable_pages,
+                report.nr_gone_pages,
+                report.nr_not_tried_pages,
+            ] = stats.nr_rejected_pages;
+            report.nr_tried_pages -= report.nr_not_tried_pages.min(report.nr_tried_pages);
+        }
+        report
+    }
+
+    /// Counters of walks.
+    pub(in super::super) fn walk_report(&self) -> WalkReport {
+        let mut report = self.walker.sums();
+        report.last = self.tracker.findings();
+        let eviction = self.eviction_report();
+        let freed = eviction.nr_applied_pages + eviction.nr_kernel_chosen_pages;
+        report.entries_per_freed_page =
+            (freed > 0).then(|| report.cost.nr_entries as f64 / freed as f64);
+        report
+    }
+
+    /// The generations, oldest first.
+    pub(in super::super) fn view(&self, now: TimeMs) -> Vec<GroupView> {
+        self.tracker.view(now).unwrap_or_default()
+    }
+
+    /// Bytes of evicted pages that are not back.
+    pub(in super::super) fn evicted_bytes(&self) -> u64 {
+        self.tracker.nr_shadow_pages() * PAGE_BYTES
+    }
+
+    /// Bytes that keeping track costs.
+    pub(in super::super) fn memory_bytes(&self) -> u64 {
+        self.tracker.memory_bytes()
+    }
+
+    /// The members.
+    pub(in super::super) fn members(&self) -> &Members {
+        &self.members
+    }
+
+    /// What went wrong without stopping us, each once.
+    pub(in super::super) fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+}

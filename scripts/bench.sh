@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # `make bench`: runs the benchmarks and writes docs/benchmarks/NAME.md for each: date, machine,
-# command, output.
+# command, output; docs/benchmarks.md is all of them in one page.
 #   bench.sh [NAME...]        all when none is named
 # A benchmark is a script of scripts/bench/ or an example of a crate; it says at its top what it
 # measures, and prints Markdown or plain tables.
@@ -40,4 +40,11 @@ settings=$(env | sed -n 's/^BENCH_[A-Z]*=.*/ &/p' | sort | tr -d '\n')
 [ $# -gt 0 ] || set -- "${benchmarks[@]}"
 failed=0
 for name in "$@"; do run_one "$name" || failed=1; done
+{
+    printf '# Benchmarks\n\nMade by `make bench`; each part says when, where and by which command. Timings of a\n'
+    printf 'shared virtual machine move by some percent from run to run.\n'
+    for name in "${benchmarks[@]}"; do
+        [ ! -e "docs/benchmarks/$name.md" ] || { echo; sed 's/^#/##/' "docs/benchmarks/$name.md"; }
+    done
+} >docs/benchmarks.md
 exit $failed

@@ -8,7 +8,12 @@ give_up() { echo "guest: $*"; poweroff -f; }
 mount -t proc proc /proc
 mount -t sysfs sys /sys
 mount -t devtmpfs dev /dev
-for module in $(cat /modules/order); do insmod /modules/$module 2>/dev/null; done
+for module in $(cat /modules/order); do
+    case $module in
+    brd.ko) insmod /modules/$module rd_nr=1 rd_size=524288 ;; # one disk of RAM, 512 MiB
+    *) insmod /modules/$module ;;
+    esac 2>/dev/null
+done
 
 mount -t virtiofs -o ro host /host || give_up "no virtiofs"
 mount -t tmpfs -o size=75% ram /ram
@@ -28,9 +33,11 @@ mount -t cgroup2 cgroup sys/fs/cgroup
 mount -t debugfs debug sys/kernel/debug
 mount -t tracefs trace sys/kernel/tracing
 mount -t bpf bpf sys/fs/bpf
-for controller in memory pids cpu; do echo +$controller >sys/fs/cgroup/cgroup.subtree_control; done
+echo +memory >sys/fs/cgroup/cgroup.subtree_control
 [ ! -e sys/kernel/mm/lru_gen/enabled ] || cat /job/mglru >sys/kernel/mm/lru_gen/enabled
 ip link set lo up
+# Files below the layer of RAM can't be swapped to: the disk of RAM has a file system where they can.
+chroot /root /sbin/mkfs.ext4 -q /dev/ram0 >/dev/null 2>&1 && mount -t ext4 /dev/ram0 mnt
 cp -r /job run/guest-job
 
 stty -F /dev/ttyS1 raw -echo

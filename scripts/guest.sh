@@ -8,7 +8,8 @@
 #     --append 'ARGS'        more kernel arguments, for example nokaslr or no5lvl
 #     --timeout SECONDS      (900)
 # The guest has cgroup v2 with the memory controller, zram, BPF and BTF, debugfs. The command's output
-# (both streams) comes out on stdout and its status is ours; 125 when the guest did not get that far.
+# (both streams) comes out on stdout and its status is ours; 125 when no guest can be had here, 124 when
+# it ended without a result (out of time, or its kernel panicked).
 # The kernel package is downloaded once into $STRATA_GUEST_CACHE (~/.cache/strata/guest). Needs root,
 # apt, QEMU, virtiofsd, busybox-static, cpio and kmod (scripts/setup.sh test). The processor is emulated
 # (KVM is missing or half there on most virtual machines, and the guest should be the same everywhere),
@@ -133,7 +134,8 @@ wait $! || true
 
 status=$(tr -cd '0-9' <"$work/status")
 if [ -z "$status" ]; then
-    { tail -n 20 "$work/console"; cat "$work/qemu.log"; } >&2
-    unavailable "the guest ended without a result (limit $limit s)"
+    { tail -n 80 "$work/console"; cat "$work/qemu.log"; } >&2
+    say "the guest ended without a result (limit $limit s)"
+    exit 124
 fi
 exit "$status"

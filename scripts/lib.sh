@@ -67,6 +67,11 @@ is_live() { grep "$@" -E 'crates/host/tests/[^/ ]*\.rs( |$)|/live_[^/ ]*\.rs( |$
 # The directory of the package that a source file belongs to.
 package_of() { sed -E 's,/(src|tests|examples)/.*,,' <<<"$1"; }
 
+# The names of the tests that failed, from a log of libtest: they stand below its last `failures:`.
+failed_tests() {
+    awk '/^failures:$/ {n = 0} sub(/^    /, "") {name[n++] = $0} END {for (i = 0; i < n; i++) print name[i]}' "$1"
+}
+
 # Runs a command with its output both shown and kept: run_logged LOG COMMAND... Ends with the command
 # even when somebody it left behind still holds its output open.
 run_logged() {

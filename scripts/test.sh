@@ -28,16 +28,16 @@ stage() {
     if "$@"; then pass; else flunk "$name: $*"; fi
 }
 
-# Adds up the `test result:` lines of a log. $2 is how the run ended: libtest says 101 for failed
-# tests, and anything else that is not 0 means that it did not get that far.
+# Adds up the last $4 `test result:` lines of a log: one for a binary, whose tests may show the output
+# of others. $2 is how the run ended: libtest says 101 for failed tests, and anything else that is not
+# 0 means that it did not get that far.
 count_results() {
-    local log=$1 status=$2 name=$3 p f
+    local log=$1 status=$2 name=$3 lines=$4 p f
     read -r p f < <(sed -n 's/^test result: .* \([0-9]*\) passed; \([0-9]*\) failed.*/\1 \2/p' "$log" |
-        awk '{p += $1; f += $2} END {print p + 0, f + 0}')
+        tail -n "$lines" | awk '{p += $1; f += $2} END {print p + 0, f + 0}')
     passed=$((passed + p))
     failed=$((failed + f))
-    while read -r test; do failures+=("$name: $test"); done < <(
-        sed -n 's/^test \(.*\) \.\.\. FAILED$/\1/p' "$log")
+    [ "$f" = 0 ] || while read -r test; do failures+=("$name: $test"); done < <(failed_tests "$log")
     if [ "$status" != 0 ] && [ "$f" = 0 ]; then
         flunk "$name: ended with status $status (124: took longer than $BINARY_LIMIT_S s)"
     elif [ "$status" = 0 ] && ! grep -q '^test result:' "$log"; then
@@ -55,7 +55,7 @@ run_binary() {
     printf '\n-- %s\n' "$name"
     run_logged "$work/log" env -C "$package" CARGO_MANIFEST_DIR="$package" \
         timeout -k 10 "$BINARY_LIMIT_S" "$binary" "${threads[@]}" || status=$?
-    count_results "$work/log" "$status" "$name"
+    count_results "$work/log" "$status" "$name" 1
 }
 
 run_binaries() {
@@ -72,7 +72,7 @@ doc_tests() {
     local status=0
     heading "doc tests"
     run_logged "$work/log" cargo test --workspace --doc --no-fail-fast || status=$?
-    count_results "$work/log" "$status" "doc tests"
+    count_results "$work/log" "$status" "doc tests" 100
 }
 
 # The runner in the guest counts for itself and says so in its last line.
@@ -85,7 +85,7 @@ guest_tests() {
         passed=$((passed + BASH_REMATCH[1]))
         failed=$((failed + BASH_REMATCH[2]))
         skipped=$((skipped + BASH_REMATCH[3]))
-        [ "${BASH_REMATCH[2]}" = 0 ] || failures+=("in a guest: see above")
+        while read -r reason; do failures+=("$reason"); done < <(sed -n 's/^  FAILED: //p' "$work/log")
         while read -r reason; do skips+=("$reason"); done < <(sed -n 's/^  skipped: //p' "$work/log")
         [ "$status" = 0 ] || [ "${BASH_REMATCH[2]}" != 0 ] || flunk "in a guest: status $status"
     else

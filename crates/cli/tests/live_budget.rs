@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use support::leaks::Guard;
+use support::live::{children, wait_until};
 use support::programs::program;
 use support::strata::{Finished, binary, finish, patience};
 
@@ -56,7 +57,7 @@ impl Run {
     fn child(&self, name: &str) -> i32 {
         let deadline = Instant::now() + Duration::from_secs(10) * patience();
         loop {
-            let pids = children_of(self.pid());
+            let pids = children(self.pid());
             let is_it = |pid: &i32| {
                 let comm = fs::read_to_string(format!("/proc/{pid}/comm"));
                 comm.is_ok_and(|comm| comm.trim() == name)
@@ -75,18 +76,6 @@ impl Run {
         let text = fs::read_to_string(self.report.path()).expect("report");
         (finished, serde_json::from_str(&text).expect("JSON"))
     }
-}
-
-/// Children by any thread.
-fn children_of(pid: i32) -> Vec<i32> {
-    let tasks = fs::read_dir(format!("/proc/{pid}/task"));
-    let lists = tasks.into_iter().flatten().flatten();
-    let lists = lists.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
-    let pids = lists.flat_map(|list| {
-        let pids = list.split_whitespace().map(str::parse::<i32>);
-        pids.filter_map(Result::ok).collect::<Vec<_>>()
-    });
-    pids.collect()
 }
 
 /// The number behind `NAME:` in a status file.
@@ -147,7 +136,14 @@ fn expect_budget_held(actuator: &str) {
         actuator,
     ];
     let run = Run::start(&options, &["zipf", "--size", "300M", "--seconds", "14"]);
-    let seen = sample(run.child("zipf"), budget_bytes, 5, 12);
+    let zipf = run.child("zipf");
+    let status = format!("/proc/{zipf}/status");
+    let has_filled = || {
+        let swapped = status_field(Path::new(&status), "VmSwap") * 1024;
+        rss_bytes(zipf) + swapped >= 300 * MIB
+    };
+    wait_until("the program to fill its memory", has_filled);
+    let seen = sample(zipf, budget_bytes, 5, 12);
     let (finished, report) = run.finish();
 
     let number = |name: &str| seen[name].as_f64().expect("a number");
@@ -233,7 +229,7 @@ fn an_idle_program_within_its_budget_costs_next_to_nothing() {
     }
     // Looking less and less often takes a few looks.
     sleep(Duration::from_secs(5));
-    let ours: Vec<i32> = children_of(run.pid())
+    let ours: Vec<i32> = children(run.pid())
         .into_iter()
         .filter(|pid| *pid != idle)
         .chain([run.pid()])
@@ -251,6 +247,9 @@ fn an_idle_program_within_its_budget_costs_next_to_nothing() {
         own_bytes as f64 / MIB as f64
     );
     assert!(wakeups_per_s <= 3.0, "{wakeups_per_s} wakeups a second");
-    assert!(cpu_percent < 0.1, "{cpu_percent} % of a core");
+    // A guest's emulated processor takes 10 to 30 times as long for the same work; wakeups and
+    // memory are the same there.
+    let cpu_percent_max = if patience() > 1 { 1.0 } else { 0.1 };
+    assert!(cpu_percent < cpu_percent_max, "{cpu_percent} % of a core");
     assert!(own_bytes <= 23 * MIB, "{own_bytes} bytes of its own");
 }

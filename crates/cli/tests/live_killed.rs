@@ -149,7 +149,8 @@ fn kill_9(pid: i32) {
     kill_process(Pid::from_raw(pid).expect("pid"), Signal::KILL).expect("kill");
 }
 
-/// What squeezes a group: its hard limit, and an OOM killer that is off. `None` if neither does.
+/// What squeezes a group: its hard limit, the line below it, and an OOM killer that is off. `None` if
+/// none does.
 fn squeeze(group: &Path) -> Option<String> {
     let read = |name: &str| fs::read_to_string(group.join(name)).ok();
     let limit = read("memory.max").or_else(|| read("memory.limit_in_bytes"))?;
@@ -158,7 +159,10 @@ fn squeeze(group: &Path) -> Option<String> {
     let is_limited = limit != "max" && limit.parse::<u64>().is_ok_and(|bytes| bytes < 1 << 62);
     let oom = read("memory.oom_control").unwrap_or_default();
     let is_oom_off = oom.lines().any(|line| line == "oom_kill_disable 1");
-    (is_limited || is_oom_off).then(|| format!("limit {limit}, {}", oom.replace('\n', ", ")))
+    let high = read("memory.high").unwrap_or_default();
+    let is_throttled = !["", "max"].contains(&high.trim());
+    (is_limited || is_oom_off || is_throttled)
+        .then(|| format!("limit {limit}, high {high}, {}", oom.replace('\n', ", ")))
 }
 
 /// Fails unless the group, if it is there, is free within [`LIMITS_GONE`].
@@ -222,7 +226,8 @@ fn kill_at_random_moments(seed: u64, count: u64) {
     for nth in 0..count {
         let range_ms = if nth % 2 == 0 { 250 } else { 3500 };
         let moment = Duration::from_millis(next_random(&mut state) % range_ms);
-        kill_after(moment * patience());
+        // A guest's programs take some 7 times as long; patience is for limits, three times that.
+        kill_after(moment * patience().div_ceil(3));
     }
 }
 

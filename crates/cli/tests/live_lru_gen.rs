@@ -9,12 +9,19 @@ use strata_lru::lru_gen::parse_plain;
 use support::leaks::Guard;
 use support::live::rss_bytes;
 use support::programs::{Touch, program};
-use support::strata::Strata;
+use support::strata::{Strata, patience};
 
 const PAGE: u64 = 4096;
 
+/// Between the two walks.
+fn interval_ms() -> u64 {
+    300 * u64::from(patience().div_ceil(3))
+}
+
 fn once(pid: i32, more: &[&str]) -> GroupView {
-    let run = Strata::new(["lru-gen", "--once", "--interval", "300ms", "--pid"])
+    let run = Strata::new(["lru-gen", "--once", "--interval"])
+        .arg(format!("{}ms", interval_ms()))
+        .arg("--pid")
         .arg(pid.to_string())
         .args(more)
         .finish()
@@ -49,7 +56,7 @@ fn the_generations_add_up_to_what_is_resident() {
         ages.is_sorted_by(|older, younger| older >= younger),
         "{ages:?}"
     );
-    assert!(ages.first() >= Some(&300), "{ages:?}");
+    assert!(ages.first() >= Some(&interval_ms()), "{ages:?}");
 }
 
 #[test]
@@ -58,12 +65,16 @@ fn pages_in_use_stay_young_and_the_others_do_not() {
     let _guard = Guard::new();
     let mut touch = Touch::start(["--size", "64M"]);
     touch.ask("writerange 0 16384");
-    touch.ask("hammer 7 2000");
+    // More than any processor holds translations for: a bit is set again only after one was dropped.
+    touch.ask("hammer 7 8000");
     let view = once(touch.pid, &[]);
     let youngest = &view.generations[view.generations.len() - 2..];
     let young: u64 = youngest.iter().filter_map(|g| g.nr_pages[0]).sum();
+    // An emulated processor keeps translations that are in use until something throws all of them
+    // away: of 2000 pages 254 to 1717 had their bit set again there.
+    let least = if patience() > 1 { 100 } else { 7600 };
     assert!(
-        (1900..6000).contains(&young),
+        (least..12000).contains(&young),
         "{young} young pages: {view:?}"
     );
 }

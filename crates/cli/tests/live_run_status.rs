@@ -13,7 +13,7 @@ use serde_json::Value;
 use support::leaks::Guard;
 use support::live::{Live, send, state, swap_devices, wait_until};
 use support::programs::program;
-use support::strata::Strata;
+use support::strata::{Strata, patience};
 
 const MIB: u64 = 1 << 20;
 
@@ -129,9 +129,11 @@ fn a_program_that_ends_at_once_leaves_a_report_all_the_same() {
 fn two_hundred_children_are_managed_together() {
     needs!("cap_bpf", "memory_cgroup");
     let _guard = Guard::new();
+    // Long enough that the last is there before the first has gone, in a guest as well.
+    let seconds = (2 * patience().div_ceil(3)).to_string();
     let (run, report) = Strata::new(["run", "--memory", "100M", "--swap", "zram:256M", "--"])
         .arg(program("forker"))
-        .args(["--children", "200", "--size", "512K", "--seconds", "2"])
+        .args(["--children", "200", "--size", "512K", "--seconds", &seconds])
         .finish_with_report();
     assert_eq!(run.code(), Some(0), "{}", run.stderr);
     assert_eq!(run.json_lines()[0]["failed"], 0, "{}", run.stdout);

@@ -379,32 +379,30 @@ fn a_group_deleted_under_us_is_gone_and_nothing_worse() {
 fn a_controller_switched_on_for_a_group_is_switched_off_with_the_last_one() {
     need_root_and_cgroup!("a_controller_switched_on_for_a_group_is_switched_off_with_the_last_one");
     let test = "a_controller_switched_on_for_a_group_is_switched_off_with_the_last_one";
-    let mut one = make("first");
-    if one.version() == Version::V1 {
-        one.remove().expect("removed");
+    if mounted_version().expect("mounted") == Version::V1 {
         support::skip(test, "v1 has no subtree control");
         return;
     }
-    let parent = one.path().parent().expect("a parent").to_owned();
-    let control = parent.join("cgroup.subtree_control");
-    let read = || fs::read_to_string(&control).expect("read");
-    assert!(read().contains("memory"));
-    let was_on_before = !read().contains("pids");
+    // Which directory it will be is known only when there is a group; what others have switched on
+    // there is on before the first and after the last.
+    let mut probe = make("probe");
+    let parent = probe.path().parent().expect("a parent").to_owned();
+    probe.remove().expect("removed");
+    let read = || {
+        let text = fs::read_to_string(parent.join("cgroup.subtree_control")).expect("read");
+        let mut names: Vec<_> = text.split_whitespace().map(str::to_owned).collect();
+        names.sort();
+        names
+    };
+    let has = |name: &str| read().iter().any(|on| on == name);
+    let before = read();
+    let mut one = make("first");
     let mut two = make("second");
+    // A guest hands out memory at boot, and pids only while a group of ours is there.
+    assert!(has("memory") && has("pids"), "{:?}", read());
     one.remove().expect("removed");
-    assert!(
-        two.path().join("memory.max").exists(),
-        "the other keeps its limit"
-    );
+    assert!(has("pids"), "the other still needs it");
+    assert!(two.path().join("memory.max").exists());
     two.remove().expect("removed");
-    if !was_on_before {
-        // The guest hands out memory at boot; pids only while a group of ours is there.
-        support::eventually("off with the last group", || {
-            !read().contains("pids")
-                || fs::read_dir(&parent)
-                    .expect("read")
-                    .flatten()
-                    .any(|e| e.file_name().to_string_lossy().starts_with("strata-"))
-        });
-    }
+    assert_eq!(read(), before);
 }

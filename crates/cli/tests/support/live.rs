@@ -204,6 +204,18 @@ pub(crate) fn major_faults(pid: i32) -> u64 {
     field.and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
+/// Children of a process, by any of its threads.
+pub(crate) fn children(pid: i32) -> Vec<i32> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task"));
+    let lists = tasks.into_iter().flatten().flatten();
+    let lists = lists.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
+    let pids = lists.flat_map(|list| {
+        let pids = list.split_whitespace().map(str::parse::<i32>);
+        pids.filter_map(Result::ok).collect::<Vec<_>>()
+    });
+    pids.collect()
+}
+
 /// The swap devices in use now.
 pub(crate) fn swap_devices() -> Vec<String> {
     let text = fs::read_to_string("/proc/swaps").unwrap_or_default();

@@ -1,4 +1,5 @@
-//! Holding the line (v1): the hard limit one step below the budget, while nothing else keeps up.
+//! Holding the line: on v1 the hard limit one step below the budget, while nothing else keeps up (on v2
+//! `memory.high`: `line_v2`).
 //!
 //! `memory.reclaim` does not exist on v1, and a dip can't win against a program that pulls pages
 //! back faster than one thread reclaims: usage would stand between the budget and the backstop for
@@ -23,7 +24,7 @@ use crate::addr::PAGE_BYTES;
 use crate::sys::deadline::Deadline;
 
 /// The kernel tries as long as it makes progress; a step that takes longer is given up.
-const STEP_TIME_MAX: Duration = Duration::from_millis(4);
+pub(super) const STEP_TIME_MAX: Duration = Duration::from_millis(4);
 /// How far below usage the limit is brought in one step: twice as far after each success, half as far
 /// after a failure.
 pub(super) const STEP_BYTES_MIN: u64 = 32 << 10;
@@ -39,19 +40,24 @@ pub enum Line {
     Held,
     /// Still above it: call again.
     Moving,
-    /// This version needs none: `memory.reclaim` does it.
+    /// Given up for a while: usage does not come down to it.
+    Resting,
+    /// No budget, or the kernel has nothing to hold it with.
     NotOffered,
 }
 
 impl BudgetGroup {
-    /// Brings the hard limit nearer to the line, as far as usage lets it.
+    /// Brings the hard limit (v1) or `memory.high` (v2) nearer to the line, as far as usage lets it.
     ///
     /// The kernel lowers a limit only at a moment when usage is below it, and reclaims until there is
     /// one; a program that takes pages back as fast as they go has such moments for small steps only.
     pub fn hold_line(&self) -> Result<Line, CgroupError> {
-        let Some(budget) = self.budget_bytes().filter(|_| self.version == Version::V1) else {
+        let Some(budget) = self.budget_bytes() else {
             return Ok(Line::NotOffered);
         };
+        if self.version == Version::V2 {
+            return self.hold_high(budget);
+        }
         let line = budget.saturating_sub(dip_step_bytes(budget));
         let line = line - line % PAGE_BYTES;
         for _ in 0..STEPS_MAX {
@@ -93,8 +99,11 @@ impl BudgetGroup {
         Ok(is_lowered)
     }
 
-    /// Puts the limit back to the backstop.
+    /// Puts the limit back to the backstop, and `memory.high` to what it was.
     pub fn release_line(&self) -> Result<(), CgroupError> {
+        if self.version == Version::V2 {
+            return self.release_high();
+        }
         match self.budget_bytes() {
             Some(budget) if self.wanted_limit() < backstop_bytes(budget) => {
                 self.set_limit_bytes(Some(backstop_bytes(budget)))

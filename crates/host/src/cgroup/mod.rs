@@ -12,7 +12,8 @@
 //!   settle_limit      follows usage down to it, once a tick
 //!   usage_bytes       cheap (one pread), as often as wanted
 //!   reclaim(bytes)    the kernel frees ahead of the limit, in the calling thread
-//!   hold_line         v1: the limit comes down to just below the budget while nothing else keeps up
+//!   hold_line         the limit (v1) or memory.high (v2) comes down to just below the budget while
+//!                     nothing else keeps up
 //!   watch_oom         v1: nobody is killed any more, tasks wait; on an event `relieve(step)` lets them
 //!                     go on, `hand_back_oom` lets the kernel kill if nothing else is left
 //!   usage_watch       v1: an event when usage crosses a threshold; v2 has none: poll usage (adaptively)
@@ -27,8 +28,8 @@
 //! **Does not own** when to do so (`control`), nor surviving our own death (`keeper`).
 //!
 //! **Invariants**
-//! - C1: `memory.high` is never touched, and no limit is set below what is in use: the kernel would
-//!   reclaim or kill in the program's own allocations.
+//! - C1: no limit is set below what is in use, but for the one step of `hold_line`: the kernel would
+//!   reclaim or kill in the program's own allocations. `memory.max` never.
 //! - C2: the limit of an attached group is never raised above what it was, so that putting it back
 //!   can't squeeze anybody.
 //! - C3: nobody is killed or moved out of a group.
@@ -39,6 +40,7 @@ mod error;
 mod file;
 mod limit;
 mod line;
+mod line_v2;
 mod mounts;
 mod place;
 mod reclaim;
@@ -57,6 +59,7 @@ pub use error::{CgroupError, Occupant, ReclaimError};
 use file::{ControlFile, parse_number, read_text, write_text};
 pub use limit::backstop_bytes;
 pub use line::Line;
+use line_v2::HighLine;
 use mounts::Mount;
 pub(crate) use place::remove_group;
 pub use reclaim::dip_step_bytes;
@@ -135,6 +138,8 @@ pub struct BudgetGroup {
     limit: ControlFile,
     /// `memory.reclaim` (v2).
     reclaim: Option<ControlFile>,
+    /// `memory.high` (v2).
+    high: Option<HighLine>,
     /// For `memory.reclaim`, where the kernel takes it.
     reclaim_swappiness: Mutex<Option<u8>>,
     /// The limit that should stand now; a dip returns to it.
@@ -259,6 +264,10 @@ impl BudgetGroup {
             stat: ControlFile::open_read(path.join("memory.stat"))?,
             limit,
             reclaim,
+            high: match version {
+                Version::V1 => None,
+                Version::V2 => HighLine::open(&path),
+            },
             reclaim_swappiness: Mutex::new(None),
             wanted_limit_bytes: AtomicU64::new(limit_now),
             line_step_bytes: AtomicU64::new(line::STEP_BYTES_MIN),
@@ -401,6 +410,9 @@ impl BudgetGroup {
             }
         }
         self.budget_bytes.store(u64::MAX, Ordering::SeqCst);
+        if let Some(high) = &self.high {
+            high.forget();
+        }
         if let Ok(limit) = self.limit.read_number() {
             self.wanted_limit_bytes.store(limit, Ordering::SeqCst);
         }

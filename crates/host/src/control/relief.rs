@@ -11,8 +11,9 @@
 //! page faults of the program wait there: a system call fails with ENOMEM, and a write of the kernel
 //! to the thread's own data (`rseq`) ends the program by SIGSEGV.
 //!
-//! The other way round, where the kernel can't be asked to reclaim ahead fast enough (cgroup v1) the
-//! limit comes down to just below the budget once usage is near it ([`Line`](crate::cgroup::Line)).
+//! The other way round, where the kernel can't be asked to reclaim ahead fast enough the limit (v2:
+//! `memory.high`) comes down to just below the budget once usage is near it
+//! ([`Line`](crate::cgroup::Line)).
 //!
 //! **Owns** both decisions. **Does not own** the limit (`cgroup`).
 
@@ -210,9 +211,11 @@ impl Relief {
         if floor_bytes > marks.budget {
             // Lower than it stands it would only have to be raised again.
             self.held_at = None;
-            return Ok(());
+            return group.release_high();
         }
-        if usage_bytes > marks.high {
+        // v2 has no event that tells of growth, and a line that usage is below costs nothing there:
+        // so it stands before the program can outrun the next look.
+        if usage_bytes > marks.high || group.version() == Version::V2 {
             self.held_at = Some(now);
         }
         match self.held_at {
@@ -232,6 +235,7 @@ impl Relief {
         marks: &Marks,
         limit: u64,
     ) -> Result<bool, CgroupError> {
+        group.release_high()?;
         let most = most_bytes(marks);
         let has_risen = limit < most && group.relieve(most - limit)? > 0;
         if has_risen {
@@ -247,6 +251,7 @@ impl Relief {
         now: TimeMs,
         need: Need,
     ) -> Result<Option<String>, CgroupError> {
+        group.release_high()?;
         let limit = group.limit_bytes()?.unwrap_or(u64::MAX);
         let headroom = limit.saturating_sub(group.usage_bytes()?);
         let since_raise_ms = self.raised.map(|(then, _)| now.since(then));

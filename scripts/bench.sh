@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # `make bench`: runs the benchmarks and writes docs/benchmarks/NAME.md for each: date, machine,
-# command, output; docs/benchmarks.md is all of them in one page.
+# command, output; docs/benchmarks.md is all of them in one page, under docs/benchmarks/goals.md.
 #   bench.sh [NAME...]        all when none is named
 # A benchmark is a script of scripts/bench/ or an example of a crate; it says at its top what it
 # measures, and prints Markdown or plain tables.
 source "$(dirname "$0")/lib.sh"
 
-benchmarks=(walk_cost tick_cost budget integrity idle no_pressure)
+benchmarks=(walk_cost tick_cost budget integrity idle no_pressure oom)
 
 describe() { # the first comment of a source, as paragraphs
     awk 'NR == 1 && /^#!/ {next} !/^(\/\/!|#)/ {exit} {sub(/^(\/\/!|#) ?/, "")}
@@ -40,9 +40,9 @@ settings=$(env | sed -n 's/^BENCH_[A-Z]*=.*/ &/p' | sort | tr -d '\n')
 [ $# -gt 0 ] || set -- "${benchmarks[@]}"
 failed=0
 for name in "$@"; do run_one "$name" || failed=1; done
+# The verdicts on top are written by hand, from the figures below them.
 {
-    printf '# Benchmarks\n\nMade by `make bench`; each part says when, where and by which command. Timings of a\n'
-    printf 'shared virtual machine move by some percent from run to run.\n'
+    cat docs/benchmarks/goals.md
     for name in "${benchmarks[@]}"; do
         [ ! -e "docs/benchmarks/$name.md" ] || { echo; sed 's/^#/##/' "docs/benchmarks/$name.md"; }
     done

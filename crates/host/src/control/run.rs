@@ -87,6 +87,7 @@ pub fn run(config: &RunConfig, events: &mut dyn FnMut(Event<'_>)) -> Result<Repo
         stats_at_start: arena.kernel_counters(),
         savings: Savings::default(),
         relief: Relief::new(config.budget_bytes),
+        standing: Standing::Fine,
         arena,
         program,
         managed,
@@ -143,6 +144,7 @@ struct Session<'a> {
     stats_at_start: crate::cgroup::GroupStats,
     savings: Savings,
     relief: Relief,
+    standing: Standing,
     warnings: Vec<String>,
     last_savings: Option<TimeMs>,
     is_floor_told: bool,
@@ -233,29 +235,22 @@ impl Session<'_> {
             }
         };
         self.meter.sample(now, usage);
+        // First, because tasks may be waiting and a walk can take a while.
+        self.adjust_limit(now, usage);
         let mut wait_ms = SAVINGS_MS;
-        let mut standing = Standing::Fine;
         let mut is_stalled = false;
         if let Some(managed) = &mut self.managed {
             let tick = managed.tick(now, self.arena.gauge(), usage);
             wait_ms = tick.wait_ms;
-            standing = tick.standing;
             is_stalled = tick.is_stalled;
             for news in managed.take_news() {
                 self.warn(news);
             }
+            if std::mem::replace(&mut self.standing, tick.standing) != tick.standing {
+                self.adjust_limit(now, usage);
+            }
         }
-        if let Some(warning) = self.relief.adjust(
-            &mut self.arena,
-            standing,
-            self.config.swappiness,
-            &self.marks,
-            now,
-            usage,
-        ) {
-            self.warn(warning);
-        }
-        let is_in_vain = is_stalled || standing == Standing::NothingEvictable;
+        let is_in_vain = is_stalled || self.standing == Standing::NothingEvictable;
         if is_in_vain && usage > self.marks.budget {
             self.tell_floor(usage);
         }
@@ -269,6 +264,20 @@ impl Session<'_> {
             self.savings.sample(&self.arena, shadows);
         }
         wait_ms
+    }
+
+    fn adjust_limit(&mut self, now: TimeMs, usage_bytes: u64) {
+        let warning = self.relief.adjust(
+            &mut self.arena,
+            self.standing,
+            self.config.swappiness,
+            &self.marks,
+            now,
+            usage_bytes,
+        );
+        if let Some(warning) = warning {
+            self.warn(warning);
+        }
     }
 
     fn usage_bytes(&self) -> Result<u64, crate::cgroup::CgroupError> {

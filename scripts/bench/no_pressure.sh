@@ -1,44 +1,95 @@
 #!/usr/bin/env bash
-# What does Strata cost a program that fits into its budget? Interleaved pairs with and without,
-# medians: redis (GET and SET by redis-benchmark) and buffered random reads by fio. BENCH_PAIRS, default 7.
+# What does Strata cost a program that fits into its budget? One redis (GET and SET by redis-benchmark)
+# and one fio (buffered random reads, from the page cache) run all the time, in a group of their own, while Strata comes and
+# goes: 2 s with it managing the group, 2 s without, in turn, not counting the moments in between. Each
+# stretch with it is set against the mean of its two neighbours without. Separate runs differ by 5 to
+# 10 % here, neighbouring stretches of one run much less. BENCH_PAIRS, default 20.
 source "$(dirname "$0")/lib.sh"
 scripts/servers.sh redis fio
 bin=$target_dir/servers/bin
-pairs=${BENCH_PAIRS:-7}
-under=("$strata" run --quiet --memory 2G --)
+pairs=${BENCH_PAIRS:-20} stretch_s=2
+in_a_group=("$strata" run --quiet --memory 2G --policy none --)
+now_ms() { date +%s%3N; }
 
-redis() { # COMMAND...: prints requests a second of a mixed load on a redis behind that command
-    local socket=$work/redis.sock server rate
-    "$@" "$bin/redis-server" --port 0 --unixsocket "$socket" --save '' --appendonly no --dir "$work" \
+# Calls `stretch LABEL` in turn with Strata on the process (with) and without it.
+take_turns() { # PID
+    local ours
+    for _ in $(seq "$pairs"); do
+        stretch without
+        "$strata" run --quiet --memory 2G --pid "$1" --report "$work/report" &
+        ours=$!
+        sleep 1
+        kill -0 $ours || { say "strata did not stay"; return 1; }
+        stretch with
+        kill -INT $ours
+        wait $ours
+        sleep 0.5
+    done
+    stretch without
+}
+# Lines `LABEL RATE` in order -> a table row.
+summary() { # NAME FILE
+    awk -v name="$1" '{label[NR] = $1; rate[NR] = $2}
+        END {for (i = 2; i < NR; i++) if (label[i] == "with")
+            print rate[i] / ((rate[i - 1] + rate[i + 1]) / 2) > "/dev/stderr"}' "$2" 2>"$work/ratio"
+    echo "| $1 | $(awk '$1 == "without" {print $2}' "$2" | median) | $(awk '$1 == "with" {print $2}' "$2" | median) |" \
+        "$(median <"$work/ratio" | awk '{printf "%.3f", $1}') | $(sort -n "$work/ratio" | awk '{v[NR] = $1}
+        END {printf "%.3f to %.3f", v[int((NR + 3) / 4)], v[int((3 * NR + 1) / 4)]}') |"
+}
+
+redis() {
+    local socket=$work/redis.sock group server client
+    commands() { "$bin/redis-cli" -s "$socket" info stats | sed -n 's/^total_commands_processed:\([0-9]*\).*/\1/p'; }
+    stretch() {
+        local commands_before ms_before
+        commands_before=$(commands) ms_before=$(now_ms)
+        sleep $stretch_s
+        echo "$1 $((($(commands) - commands_before) * 1000 / ($(now_ms) - ms_before)))" >>"$work/redis"
+    }
+    "${in_a_group[@]}" "$bin/redis-server" --port 0 --unixsocket "$socket" --save '' --appendonly no --dir "$work" \
         --loglevel warning --logfile "$work/redis.log" &
-    server=$!
+    group=$!
+    server=$(wait_for_program redis-server $group)
     until [ "$("$bin/redis-cli" -s "$socket" ping 2>/dev/null)" = PONG ]; do sleep 0.05; done
     "$bin/redis-benchmark" -s "$socket" -t set -d 1000 -r 100000 -n 200000 -P 8 -q >/dev/null
-    rate=$("$bin/redis-benchmark" -s "$socket" -t get,set -d 1000 -r 100000 -n 400000 -P 8 --csv |
-        awk -F'","' 'NR > 1 {n++; t += 1 / $2} END {printf "%.0f", n / t}')
+    "$bin/redis-benchmark" -s "$socket" -t get,set -d 1000 -r 100000 -n 400000 -P 8 -l -q >/dev/null 2>&1 &
+    client=$!
+    sleep 1
+    take_turns "$server"
+    kill $client
+    wait $client 2>/dev/null || true
     "$bin/redis-cli" -s "$socket" shutdown nosave >/dev/null 2>&1 || true
-    wait $server
-    echo "$rate"
-}
-fio() { # COMMAND...: prints reads a second
-    "$@" "$bin/fio" --name=reads --filename="$target_dir/fio.data" --size=512M --rw=randread --bs=4k \
-        --ioengine=psync --runtime=5 --time_based --minimal 2>/dev/null | awk -F';' '{print $8}'
+    wait $group
+    summary redis "$work/redis"
 }
 
-echo "| load | without, 1/s | with, 1/s | ratio (median of $pairs pairs) |"
-echo "|---|---:|---:|---:|"
-for load in redis fio; do
-    : >"$work/without"; : >"$work/with"; : >"$work/ratio"
-    $load env >/dev/null # warms up the page cache
-    for pair in $(seq "$pairs"); do
-        # Each goes first in half of the pairs.
-        if [ $((pair % 2)) = 0 ]; then without=$($load env) with=$($load "${under[@]}")
-        else with=$($load "${under[@]}") without=$($load env); fi
-        say "$load: without $without, with $with"
-        echo "$without" >>"$work/without"
-        echo "$with" >>"$work/with"
-        awk -v a="$with" -v b="$without" 'BEGIN {print a / b}' >>"$work/ratio"
-    done
-    echo "| $load | $(median <"$work/without") | $(median <"$work/with") | $(median <"$work/ratio") |"
-done
-rm -f "$target_dir/fio.data"
+fio() {
+    local group server
+    stretch() {
+        local ms_before
+        ms_before=$(now_ms)
+        sleep $stretch_s
+        echo "$1 $ms_before $(now_ms)" >>"$work/stretches"
+    }
+    "${in_a_group[@]}" "$bin/fio" --name=reads --filename="$target_dir/fio.data" --size=512M --rw=randread --bs=4k \
+        --ioengine=psync --invalidate=0 --pre_read=1 --runtime=$((pairs * 7 + 30)) --time_based --write_iops_log="$work/fio" --log_avg_msec=100 \
+        --log_unix_epoch=1 --output="$work/fio.out" &
+    group=$!
+    server=$(wait_for_program fio $group)
+    sleep 5 # until the file is in the page cache
+    take_turns "$server"
+    kill -INT "$server"
+    wait $group || true
+    # Means of the tenths of a second that lie wholly within a stretch.
+    awk -F'[ ,]+' 'FILENAME ~ /stretches$/ {label[++n] = $1; from[n] = $2; to[n] = $3; next}
+        {for (i = 1; i <= n; i++) if ($1 - 100 >= from[i] && $1 <= to[i]) {sum[i] += $2; count[i]++}}
+        END {for (i = 1; i <= n; i++) if (count[i]) print label[i], sum[i] / count[i]}' \
+        "$work/stretches" "$work"/fio_iops*.log >"$work/rates"
+    summary fio "$work/rates"
+    rm -f "$target_dir/fio.data"
+}
+
+echo "| load | without, 1/s | with, 1/s | ratio (median of $pairs) | half of the ratios |"
+echo "|---|---:|---:|---:|---:|"
+redis
+fio

@@ -176,13 +176,13 @@ fn processes_that_come_and_go_all_the_time_are_no_error() {
             }
         });
         let (mut appeared, mut ended) = (0, 0);
-        let started = std::time::Instant::now();
+        let started = Instant::now();
         // On a busy machine 300 looks may fit between two processes.
         for nr_looks in 0.. {
             let change = tree.refresh(None).unwrap();
             appeared += change.appeared.len();
             ended += change.ended.len();
-            let is_late = started.elapsed() > std::time::Duration::from_secs(60);
+            let is_late = started.elapsed() > Duration::from_secs(60);
             if is_late || nr_looks >= 300 && ended >= 3 {
                 break;
             }

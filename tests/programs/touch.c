@@ -18,6 +18,7 @@
  *   fork N | reap                 N children that sleep; ends them
  *   threads N                     N threads that sleep
  *   leaderexit                    the main thread exits, another one goes on obeying
+ *   flush                         drops every address translation the processors hold for us
  *   sleep SECONDS | exit CODE
  */
 #include "common.h"
@@ -254,6 +255,17 @@ static void obey_range(const char *verb, const char *word, uint64_t first, uint6
 
 static void *obey(void *unused);
 
+/* Taking rights from a range of many pages makes the kernel drop all translations of the process. */
+static void flush_translations(void)
+{
+    const uint64_t size = 256 * PAGE;
+    uint8_t *scratch = map_pages(size);
+    for (uint64_t at = 0; at < size; at += PAGE)
+        scratch[at] = 1;
+    if (mprotect(scratch, size, PROT_READ) || munmap(scratch, size))
+        die("touch: can't flush: %s", strerror(errno));
+}
+
 static void obey_line(const char *line)
 {
     char verb[16] = "", word[16] = "";
@@ -267,6 +279,9 @@ static void obey_line(const char *line)
         rest();
     } else if (!strcmp(verb, "fork")) {
         fork_children(a);
+    } else if (!strcmp(verb, "flush")) {
+        flush_translations();
+        answer(0);
     } else if (!strcmp(verb, "reap")) {
         reap_children();
     } else if (!strcmp(verb, "threads")) {

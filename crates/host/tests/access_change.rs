@@ -177,8 +177,8 @@ fn two_sources_work_at_once() {
     for touch in [&mut one, &mut two] {
         touch.ask(&format!("writerange 0 {}", touch.nr_pages));
     }
-    clear(&mut first, &one);
-    clear(&mut second, &two);
+    clear(&mut first, &mut one);
+    clear(&mut second, &mut two);
     one.ask("read 1 3000");
     two.ask("read 2 5000");
     std::thread::scope(|scope| {

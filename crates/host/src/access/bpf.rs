@@ -259,8 +259,8 @@ impl AccessSource for BpfSource {
                 "accessed bits are cleared without flushing every TLB: a page in constant use may \
                  show up one walk late"
                     .to_owned(),
-                "the kernel's own reclaim clears accessed bits, and fault-around sets them on \
-                 untouched neighbours of a file page"
+                "the kernel's own reclaim (and DAMON) clears accessed bits, and fault-around sets \
+                 them on untouched neighbours of a file page"
                     .to_owned(),
             ],
         }

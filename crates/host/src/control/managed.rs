@@ -10,6 +10,8 @@
 
 mod figures;
 
+use figures::Seen;
+
 use super::ActuatorChoice;
 use super::gauge::Gauge;
 use super::governor::{Governor, Plan};
@@ -115,6 +117,7 @@ pub(super) struct Managed {
     last_walk: Option<TimeMs>,
     members_refreshed: Option<TimeMs>,
     usage_at_walk: u64,
+    seen: Option<Seen>,
     kernel_took_pages: bool,
     is_dry_run: bool,
     eviction: EvictionReport,
@@ -163,6 +166,7 @@ impl Managed {
             last_walk: None,
             members_refreshed: None,
             usage_at_walk: 0,
+            seen: None,
             kernel_took_pages: false,
             is_dry_run: parts.is_dry_run,
             eviction: EvictionReport::default(),
@@ -468,6 +472,7 @@ impl Managed {
         }
         self.last_walk = Some(now);
         self.usage_at_walk = usage_bytes;
+        self.remember(now);
     }
 
     fn warn(&mut self, warning: String) {

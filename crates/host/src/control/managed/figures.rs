@@ -2,13 +2,39 @@
 //!
 //! **Owns** putting them together for the report. **Does not own** any of the counting.
 
+use super::super::WalkFindings;
 use super::super::members::Members;
 use super::super::report::{EvictionReport, WalkReport};
 use super::Managed;
 use crate::addr::PAGE_BYTES;
 use strata_lru::{GroupView, TimeMs};
 
+/// The last walk that found anything.
+#[derive(Debug)]
+pub(super) struct Seen {
+    views: Vec<GroupView>,
+    findings: WalkFindings,
+}
+
 impl Managed {
+    /// Keeps what a walk found. A program that has ended has no pages any more, and what the report
+    /// should tell is how they stood before.
+    pub(super) fn remember(&mut self, now: TimeMs) {
+        let findings = self.tracker.findings();
+        if has_pages(&findings) {
+            let views = self.tracker.view(now).unwrap_or_default();
+            self.seen = Some(Seen { views, findings });
+        }
+    }
+
+    fn findings(&self) -> WalkFindings {
+        let now = self.tracker.findings();
+        match &self.seen {
+            Some(seen) if !has_pages(&now) => seen.findings,
+            _ => now,
+        }
+    }
+
     /// Counters of eviction.
     pub(in super::super) fn eviction_report(&self) -> EvictionReport {
         let mut report = self.eviction;
@@ -35,7 +61,7 @@ impl Managed {
     /// Counters of walks.
     pub(in super::super) fn walk_report(&self) -> WalkReport {
         let mut report = self.walker.sums();
-        report.last = self.tracker.findings();
+        report.last = self.findings();
         let eviction = self.eviction_report();
         let freed = eviction.nr_applied_pages + eviction.nr_kernel_chosen_pages;
         report.entries_per_freed_page =
@@ -45,7 +71,10 @@ impl Managed {
 
     /// The generations, oldest first.
     pub(in super::super) fn view(&self, now: TimeMs) -> Vec<GroupView> {
-        self.tracker.view(now).unwrap_or_default()
+        match &self.seen {
+            Some(seen) if !has_pages(&self.tracker.findings()) => seen.views.clone(),
+            _ => self.tracker.view(now).unwrap_or_default(),
+        }
     }
 
     /// Bytes of evicted pages that are not back.
@@ -67,4 +96,8 @@ impl Managed {
     pub(in super::super) fn warnings(&self) -> &[String] {
         &self.warnings
     }
+}
+
+fn has_pages(findings: &WalkFindings) -> bool {
+    findings.nr_resident_pages.iter().any(|pages| *pages > 0)
 }

@@ -41,8 +41,7 @@ impl Sources {
 }
 
 /// `auto` lets pageout take so much of one CPU. A program that pulls its pages back faster than that is
-/// served better by the kernel's reclaim: with a whole CPU it ran at 0.82 and 0.92 of the speed it has
-/// under the kernel alone, with this at 0.94 and 0.97 (two runs of 10 s, zipf at 60 %).
+/// served better by the kernel's reclaim (`make bench NAME=budget`: compare `pageout` and `none`).
 const AUTO_PAGEOUT_CPU_PERCENT_MAX: u32 = 25;
 
 /// Builds everything that works on the group.

@@ -132,17 +132,18 @@ impl Relief {
         if arena.is_dry_run() || group.budget_bytes().is_none() {
             return None;
         }
+        let has_free_swap = arena.has_free_swap();
         if usage_bytes <= marks.low {
             self.stock = None;
         }
         if is_under_oom || usage_bytes > marks.low {
-            let can_swap = arena.has_free_swap() && swappiness.get() > 0;
+            let can_swap = has_free_swap && swappiness.get() > 0;
             self.take_stock(&group, now, usage_bytes, can_swap, is_under_oom);
         }
         let need = Need {
             standing,
             is_under_oom,
-            has_free_swap: arena.has_free_swap(),
+            has_free_swap,
         };
         self.decide(&group, need, marks, now, usage_bytes)
             .unwrap_or_else(|error| Some(format!("the limit can't be adjusted: {error}")))

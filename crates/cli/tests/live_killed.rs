@@ -4,6 +4,7 @@
 mod support;
 
 use std::fs::{self, File};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
@@ -181,6 +182,25 @@ fn expect_limits_gone(group: &Path) {
 fn expect_all_gone(guard: &Guard) {
     let gone = wait_for(ALL_GONE, || guard.leaks().is_empty().then_some(()));
     assert!(gone.is_some(), "still there: {:?}", guard.leaks());
+}
+
+/// Killed after it had said so and before it had removed the directory itself, Strata once left it.
+#[test]
+fn a_keeper_that_hears_that_all_is_done_removes_the_state_directory() {
+    let run_directory = tempfile::tempdir().expect("a directory");
+    let state = run_directory.path().join("1-1");
+    fs::create_dir(&state).expect("a directory");
+    let mut keeper = Command::new(binary())
+        .args(["keeper", "--state"])
+        .arg(&state)
+        .stdin(Stdio::piped())
+        .spawn()
+        .expect("a keeper");
+    let mut pipe = keeper.stdin.take().expect("its pipe");
+    pipe.write_all(b"D").expect("somebody listens");
+    drop(pipe);
+    assert!(keeper.wait().expect("it ends").success());
+    assert!(!state.exists());
 }
 
 /// Starts a Strata that has nothing to do but recover what others left.

@@ -92,10 +92,12 @@ pub fn keeper_main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     // It is needed most when memory is short. Only root may ask for this.
     let _ = fs::write("/proc/self/oom_score_adj", "-1000");
-    if is_dismissed(&mut io::stdin().lock()) {
-        return ExitCode::SUCCESS;
-    }
-    match take_over(&directory) {
+    let done = match is_dismissed(&mut io::stdin().lock()) {
+        // Strata may be killed right after the word; then the empty directory would stay.
+        true => remove_directory(&directory).map_err(|error| error.to_string()),
+        false => take_over(&directory),
+    };
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
             note(&directory, &why);

@@ -123,8 +123,8 @@ impl Session {
         )
     }
 
-    /// The orderly end: undoes everything, and if nothing is left, sends the keeper home and removes
-    /// the directory. Otherwise the keeper stays for the rest, and what is left is returned.
+    /// The orderly end: undoes everything, and if nothing is left, has the keeper remove the directory
+    /// and end. Otherwise the keeper stays for the rest, and what is left is returned.
     pub fn finish(self, keeper: Option<Keeper>) -> Vec<UndoError> {
         let mut errors = self.undo_all();
         if !errors.is_empty() {

@@ -101,7 +101,7 @@ fn every_other_value_that_makes_no_sense_is_refused_with_the_reason() {
         ("--min-ttl", "9999h", "absurdly long"),
         ("--access", "ptrace", "auto, bpf, smaps"),
         ("--actuator", "kill", "auto, pageout, reclaim"),
-        ("--policy", "fifo", "mglru, none"),
+        ("--policy", "fifo", "mglru+heat, mglru, none"),
         ("--report", "/", "it is a directory"),
         ("--report", "/nowhere/at/all.json", "No such file"),
         ("--report", "", "a value is required"),

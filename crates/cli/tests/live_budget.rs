@@ -182,7 +182,10 @@ fn expect_budget_held(actuator: &str) {
     assert!(anon_bytes.flatten().sum::<u64>() > 100 * MIB, "{report}");
     // Under auto, on a machine with no time for us, the kernel may have done all of it at the line.
     let nr_tried_pages = report["eviction"]["nr_tried_pages"].as_u64();
-    assert!(nr_tried_pages > Some(0) || actuator != "pageout", "{report}");
+    assert!(
+        nr_tried_pages > Some(0) || actuator != "pageout",
+        "{report}"
+    );
 }
 
 #[test]

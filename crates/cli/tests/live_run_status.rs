@@ -261,7 +261,7 @@ fn the_report_tells_the_whole_run() {
     };
     assert_eq!(number("/version"), 1.0);
     assert_eq!(report["ending"]["code"], 0);
-    assert_eq!(report["policy"], "mglru");
+    assert_eq!(report["policy"], "mglru+heat");
     assert_eq!(report["actuator"], "auto");
     assert_eq!(report["is_dry_run"], false);
     assert_eq!(number("/usage/budget_bytes"), (48 * MIB) as f64);

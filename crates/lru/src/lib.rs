@@ -98,6 +98,7 @@
 mod config;
 mod controller;
 mod folio;
+mod heat;
 mod ids;
 mod list;
 pub mod lru_gen;
@@ -108,6 +109,7 @@ mod seam;
 mod shadow;
 
 pub use config::{Config, ConfigError};
+pub use heat::{Cheapest, Cost, Heat, WALKS_REMEMBERED};
 pub use ids::{FolioId, GenSeq, GroupId, Kind, NodeId, Order, TimeMs};
 pub use model::{KernelModel, UnknownModel};
 pub use multigen::{EvictPlan, MultiGen, Plan, WalkPlan};

@@ -348,6 +348,23 @@ pub trait Policy: std::fmt::Debug + Send {
         batch: &mut EvictBatch,
     ) -> Result<Isolated, PolicyError>;
 
+    /// Takes folios that the mechanism chose off their lists into `batch` (cleared first), in this
+    /// order, until it holds `nr_pages_max` base pages; returns how many it holds. What is isolated
+    /// already, not in memory, or may not be evicted is passed over. A policy that knows no order
+    /// but its own takes none.
+    fn isolate_chosen(
+        &mut self,
+        _folios: &mut dyn Iterator<Item = FolioId>,
+        _nr_pages_max: u64,
+        _swappiness: Swappiness,
+        _now: TimeMs,
+        batch: &mut EvictBatch,
+    ) -> u64 {
+        batch.folios.clear();
+        batch.shadows.clear();
+        0
+    }
+
     /// Learns what became of a batch; `verdicts[i]` is of `batch.folios[i]`. Evicted and gone
     /// folios are forgotten (`batch.shadows` is filled), the others are put back.
     fn complete(&mut self, batch: &mut EvictBatch, verdicts: &[Verdict]);

@@ -112,7 +112,7 @@ pub(crate) struct RunArgs {
     actuator: ActuatorArg,
 
     /// Who decides which pages go
-    #[arg(long, value_enum, value_name = "POLICY", default_value = "mglru")]
+    #[arg(long, value_enum, value_name = "POLICY", default_value = "mglru+heat")]
     policy: PolicyArg,
 
     /// Hold the budget over resident memory, without a cgroup
@@ -177,7 +177,10 @@ impl From<ActuatorArg> for ActuatorChoice {
 /// Who decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum PolicyArg {
-    /// The multi-generational LRU
+    /// The multi-generational LRU; of its pages those accessed least often lately go first
+    #[value(name = "mglru+heat")]
+    MglruHeat,
+    /// The multi-generational LRU as it is: by when a page was last accessed
     Mglru,
     /// Nobody: only the kernel's limit is set, the baseline of every comparison
     None,
@@ -186,6 +189,7 @@ enum PolicyArg {
 impl From<PolicyArg> for PolicyChoice {
     fn from(arg: PolicyArg) -> PolicyChoice {
         match arg {
+            PolicyArg::MglruHeat => PolicyChoice::MglruHeat,
             PolicyArg::Mglru => PolicyChoice::Mglru,
             PolicyArg::None => PolicyChoice::None,
         }

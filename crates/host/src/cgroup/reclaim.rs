@@ -4,7 +4,8 @@
 //! when and how much.
 //!
 //! **Invariants**
-//! - R1: a dip never goes lower than one step ([`dip_step_bytes`]) below the budget.
+//! - R1: a dip never goes lower than one step ([`dip_step_bytes`]) below the budget, or below the line
+//!   where the limit stands at that (see `line`).
 //! - R2: a dip is undone before the function returns, whatever happens, to the limit wanted *then*
 //!   (another thread may have raised it meanwhile).
 //! - R3: a dip takes [`DIP_TIME_MAX`] at most, a call on v1 [`RECLAIM_TIME_MAX`] and one dip.
@@ -55,7 +56,7 @@ impl BudgetGroup {
     /// freed (at least; less than asked if it found less). The group may grow meanwhile, so usage
     /// need not be lower afterwards.
     ///
-    /// On v1 it goes at most one step below the budget, in chunks, and stops there.
+    /// On v1 it goes at most one step below the budget or the line, in chunks, and stops there.
     ///
     /// # Errors
     /// [`ReclaimError::NothingReclaimable`] if nothing at all could be freed: back off. The other
@@ -105,7 +106,9 @@ impl BudgetGroup {
         if budget >= UNLIMITED {
             return Err(ReclaimError::NoBudget(self.path.clone()));
         }
-        let floor = budget.saturating_sub(dip_step_bytes(budget));
+        // Where the line stands the program reclaims in its own faults; ahead of it is below it.
+        let line = budget.min(self.wanted_limit());
+        let floor = line.saturating_sub(dip_step_bytes(budget));
         if self.is_under_oom()? {
             return Err(ReclaimError::UnderOom(self.path.clone()));
         }

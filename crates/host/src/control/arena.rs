@@ -93,7 +93,7 @@ impl Arena {
         }
         match config.policy {
             PolicyChoice::None => group.set_limit_bytes(Some(config.budget_bytes))?,
-            PolicyChoice::Mglru => {
+            PolicyChoice::MglruHeat | PolicyChoice::Mglru => {
                 group.set_budget_bytes(config.budget_bytes)?;
                 if group.version() == Version::V2 {
                     // A command may grow as fast as it can before our first look at it.

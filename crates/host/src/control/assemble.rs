@@ -3,7 +3,7 @@
 //! **Owns** which parts a run gets and why. **Does not own** any of them.
 
 use super::arena::Arena;
-use super::config::{ActuatorChoice, RunConfig};
+use super::config::{ActuatorChoice, PolicyChoice, RunConfig};
 use super::error::{RunError, io_error};
 use super::gauge::Gauge;
 use super::governor::Governor;
@@ -40,10 +40,6 @@ impl Sources {
     }
 }
 
-/// `auto` lets pageout take so much of one CPU. A program that pulls its pages back faster than that is
-/// served better by the kernel's reclaim (`make bench NAME=budget`: compare `pageout` and `none`).
-const AUTO_PAGEOUT_CPU_PERCENT_MAX: u32 = 25;
-
 /// Builds everything that works on the group.
 pub(super) fn managed(
     config: &RunConfig,
@@ -73,12 +69,7 @@ pub(super) fn managed(
     let uses_pageout = actuator != ActuatorChoice::Reclaim;
     let pageout = match uses_pageout && !config.dry_run {
         true => {
-            let pageout =
-                Pageout::start(sources.pageout).map_err(io_error("starting the pageout thread"))?;
-            if actuator == ActuatorChoice::Auto {
-                pageout.set_cpu_percent_max(AUTO_PAGEOUT_CPU_PERCENT_MAX);
-            }
-            Some(pageout)
+            Some(Pageout::start(sources.pageout).map_err(io_error("starting the pageout thread"))?)
         }
         false => None,
     };
@@ -123,6 +114,7 @@ pub(super) fn managed(
         swappiness: config.swappiness,
         min_ttl_ms: config.min_ttl_ms,
         is_dry_run: config.dry_run,
+        has_heat: config.policy == PolicyChoice::MglruHeat,
     }))
 }
 
@@ -130,8 +122,8 @@ pub(super) fn managed(
 pub(super) fn actuator_reason(config: &RunConfig, gauge: &Gauge) -> String {
     match (config.actuator, gauge.group().is_some()) {
         (ActuatorChoice::Auto, true) => {
-            "pageout of the engine's choice with a quarter of a CPU at most; the kernel's reclaim \
-             for what that can't keep up with"
+            "pageout of the engine's choice; for what that can't keep up with the kernel's reclaim, \
+             ahead of the limit, but not while programs wait for a processor"
         }
         (ActuatorChoice::Auto | ActuatorChoice::Pageout, false) => {
             "pageout: without a cgroup the kernel can't be asked to reclaim for this program"

@@ -43,8 +43,11 @@ pub enum ActuatorChoice {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PolicyChoice {
-    /// The multi-generational LRU.
+    /// The multi-generational LRU, which has the pages that were accessed least often lately go first.
     #[default]
+    #[serde(rename = "mglru+heat")]
+    MglruHeat,
+    /// The multi-generational LRU as it is.
     Mglru,
     /// Nobody: only the kernel's limit is set, the baseline of every comparison.
     None,

@@ -8,9 +8,12 @@
 //!    ^ reclaim    ^ reclaim  ^ the kernel's         ^ the kernel's hard limit: the program
 //!      stops        starts     batched reclaim        would reclaim in its own faults
 //!                              takes over (auto),
-//!                              until below high, or
-//!                              until it can't go lower
+//!                              until usage has been
+//!                              below high for a while
 //! ```
+//!
+//! Where programs wait for a processor ([`super::crowd`]) `auto` leaves all of it to pageout: the
+//! kernel's reclaim would take turns with the program, and chooses worse.
 
 use super::ActuatorChoice;
 use crate::addr::PAGE_BYTES;
@@ -33,6 +36,8 @@ const GROWTH_ASSUMED_BYTES_PER_MS: u64 = 256 << 10;
 const WAIT_MS_MIN: u64 = 5;
 /// While nothing changes.
 const WAIT_MS_MAX: u64 = 1000;
+/// Pressure that came back within this time never went away: changing hands costs more than it gains.
+const URGENT_HOLD_MS: u64 = 2000;
 /// The kernel's own reclaim is asked in steps of at most this, so that one step never takes long.
 const SHRINK_BYTES_MAX: u64 = 32 << 20;
 
@@ -83,7 +88,9 @@ pub(super) struct Governor {
     last: Option<(TimeMs, u64)>,
     growth_bytes_per_ms: u64,
     is_reclaiming: bool,
-    is_urgent: bool,
+    /// When usage was last above the urgent mark, unless the kernel can do nothing about it.
+    urgent_at: Option<TimeMs>,
+    is_crowded: bool,
     wait_ms: u64,
 }
 
@@ -96,7 +103,8 @@ impl Governor {
             last: None,
             growth_bytes_per_ms: 0,
             is_reclaiming: false,
-            is_urgent: false,
+            urgent_at: None,
+            is_crowded: false,
             wait_ms: WAIT_MS_MIN,
         }
     }
@@ -123,9 +131,13 @@ impl Governor {
             self.is_reclaiming = false;
         }
         if usage > self.marks.urgent {
-            self.is_urgent = true;
-        } else if usage <= self.marks.high {
-            self.is_urgent = false;
+            self.urgent_at = Some(now);
+        } else if usage <= self.marks.high
+            && self
+                .urgent_at
+                .is_some_and(|then| now.since(then) > URGENT_HOLD_MS)
+        {
+            self.urgent_at = None;
         }
         let mut plan = Plan::default();
         if self.is_reclaiming {
@@ -143,10 +155,15 @@ impl Governor {
         plan
     }
 
-    /// The kernel can't go lower for now (v1 stops one step below the budget): pageout's turn again,
-    /// unless usage is above the urgent mark at the next look.
+    /// The kernel finds nothing more: pageout's turn again, unless usage is above the urgent mark at
+    /// the next look.
     pub(super) fn kernel_is_done(&mut self) {
-        self.is_urgent = false;
+        self.urgent_at = None;
+    }
+
+    /// Whether programs wait for a processor.
+    pub(super) fn set_crowded(&mut self, is_crowded: bool) {
+        self.is_crowded = is_crowded;
     }
 
     /// Waits longer: nothing can be reclaimed for now.
@@ -171,7 +188,9 @@ impl Governor {
             ActuatorChoice::Pageout => plan.pageout_pages = pages,
             ActuatorChoice::Reclaim => plan.shrink_bytes = shrink,
             // Both at once would only take the CPU from each other.
-            ActuatorChoice::Auto if self.is_urgent => plan.shrink_bytes = shrink,
+            ActuatorChoice::Auto if self.urgent_at.is_some() && !self.is_crowded => {
+                plan.shrink_bytes = shrink;
+            }
             ActuatorChoice::Auto => plan.pageout_pages = pages,
         }
     }
@@ -206,10 +225,23 @@ mod tests {
         assert!(plan.pageout_pages > 0 && plan.shrink_bytes == 0);
         let plan = governor.plan(TimeMs(1000), 319 * MIB);
         assert!(plan.pageout_pages == 0 && plan.shrink_bytes > 0);
-        let plan = governor.plan(TimeMs(2000), 316 * MIB);
-        assert!(plan.shrink_bytes > 0, "not yet below the high mark");
-        let plan = governor.plan(TimeMs(3000), 314 * MIB);
+        let plan = governor.plan(TimeMs(2000), 314 * MIB);
+        assert!(plan.shrink_bytes > 0, "not long enough below the high mark");
+        let plan = governor.plan(TimeMs(4000), 316 * MIB);
+        assert!(plan.shrink_bytes > 0, "nor below it at all");
+        let plan = governor.plan(TimeMs(5000), 314 * MIB);
         assert!(plan.pageout_pages > 0 && plan.shrink_bytes == 0);
+    }
+
+    #[test]
+    fn in_a_crowd_pageout_does_all_of_it() {
+        let mut governor = Governor::new(320 * MIB, ActuatorChoice::Auto);
+        governor.set_crowded(true);
+        let plan = governor.plan(TimeMs(0), 319 * MIB);
+        assert!(plan.pageout_pages > 0 && plan.shrink_bytes == 0);
+        governor.set_crowded(false);
+        let plan = governor.plan(TimeMs(10), 319 * MIB);
+        assert!(plan.pageout_pages == 0 && plan.shrink_bytes > 0);
     }
 
     /// At the kernel's floor, between two marks, nobody did anything any more.

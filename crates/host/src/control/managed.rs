@@ -8,11 +8,14 @@
 //! - I2: no pressure and nobody looking means no walk.
 //! - I3: walks take at most one tenth of one CPU.
 
+mod cold;
 mod figures;
 
+use cold::{ColdFirst, HEAT_WALK_MS};
 use figures::Seen;
 
 use super::ActuatorChoice;
+use super::crowd::Crowd;
 use super::gauge::Gauge;
 use super::governor::{Governor, Plan};
 use super::members::Members;
@@ -30,6 +33,9 @@ use std::io::ErrorKind;
 use std::os::fd::BorrowedFd;
 use strata_lru::{Ageing, Isolated, Swappiness, TimeMs};
 
+/// While a processor is free for the kernel's reclaim, `auto` lets pageout take so much of one: a
+/// program that pulls its pages back faster than that is served better by the kernel's batches.
+const AUTO_PAGEOUT_CPU_PERCENT_MAX: u32 = 25;
 /// Walks pause for this many times what the last one took.
 const WALK_PAUSE_FACTOR: u64 = 10;
 /// Under pressure, but never more often than this.
@@ -102,6 +108,7 @@ pub(super) struct Managed {
     members: Members,
     walker: Walker,
     governor: Governor,
+    crowd: Crowd,
     stall: Stall,
     /// Requests and attempts at finding pages that were answered.
     nr_attempts: u64,
@@ -123,6 +130,8 @@ pub(super) struct Managed {
     eviction: EvictionReport,
     /// Spaces whose pages pageout can't take.
     out_of_reach: BTreeSet<SpaceNo>,
+    /// `None` where the generations decide alone.
+    cold: Option<ColdFirst>,
     warnings: Vec<String>,
     news: Vec<String>,
 }
@@ -142,6 +151,8 @@ pub(super) struct Parts {
     pub swappiness: Swappiness,
     pub min_ttl_ms: u64,
     pub is_dry_run: bool,
+    /// Whether the coldest go first, before the generations are asked.
+    pub has_heat: bool,
 }
 
 impl Managed {
@@ -154,6 +165,7 @@ impl Managed {
             stall: Stall::default(),
             nr_attempts: 0,
             governor: parts.governor,
+            crowd: Crowd::new(std::thread::available_parallelism().map_or(1, usize::from)),
             pageout: parts.pageout,
             shrink: parts.shrink,
             shrink_pause: Pause::default(),
@@ -171,6 +183,7 @@ impl Managed {
             is_dry_run: parts.is_dry_run,
             eviction: EvictionReport::default(),
             out_of_reach: BTreeSet::new(),
+            cold: parts.has_heat.then(ColdFirst::default),
             warnings: Vec::new(),
             news: Vec::new(),
         }
@@ -184,6 +197,7 @@ impl Managed {
     /// Reads usage, takes in answers, walks and evicts as due.
     pub(super) fn tick(&mut self, now: TimeMs, gauge: &Gauge, usage_bytes: u64) -> Tick {
         self.take_answers(now);
+        self.mind_the_crowd(now, usage_bytes);
         let mut plan = self.governor.plan(now, usage_bytes);
         self.refresh_swappiness(now);
         let is_wanted = plan.pageout_pages > 0 || plan.shrink_bytes > 0;
@@ -224,6 +238,21 @@ impl Managed {
         }
     }
 
+    /// `auto` near the budget: who reclaims, and with how much of a processor.
+    fn mind_the_crowd(&mut self, now: TimeMs, usage_bytes: u64) {
+        if self.actuator != ActuatorChoice::Auto || usage_bytes <= self.governor.marks().low {
+            return;
+        }
+        let is_crowded = self.crowd.look(now);
+        self.governor.set_crowded(is_crowded);
+        if let Some(pageout) = &self.pageout {
+            pageout.set_cpu_percent_max(match is_crowded || self.shrink.is_none() {
+                true => 100,
+                false => AUTO_PAGEOUT_CPU_PERCENT_MAX,
+            });
+        }
+    }
+
     fn take_answers(&mut self, now: TimeMs) {
         let mut obstacles = Vec::new();
         if let Some(pageout) = &mut self.pageout {
@@ -250,10 +279,12 @@ impl Managed {
                         // Pages did go, but as many came back, or usage is as low as the kernel may
                         // bring it: no proof that none can go.
                         let is_proof = error.kind() != ErrorKind::WouldBlock;
-                        self.nr_attempts += u64::from(is_proof);
                         tracing::debug!("the kernel's reclaim: {error}");
-                        self.shrink_pause.lengthen(now);
-                        self.governor.kernel_is_done();
+                        if is_proof {
+                            self.nr_attempts += 1;
+                            self.shrink_pause.lengthen(now);
+                            self.governor.kernel_is_done();
+                        }
                     }
                 }
             }
@@ -364,6 +395,9 @@ impl Managed {
 
     fn evict(&mut self, now: TimeMs, gauge: &Gauge, nr_pages: u64, usage_bytes: u64) -> Standing {
         self.nr_attempts += 1;
+        if self.evict_cold(now, gauge, nr_pages, usage_bytes) {
+            return Standing::Fine;
+        }
         let mut has_walked = false;
         for _ in 0..ISOLATE_TRIES {
             let swappiness = self.effective_swappiness;
@@ -413,6 +447,7 @@ impl Managed {
         }
         let pause_ms = match (self.actuator, plan.pageout_pages > 0) {
             (ActuatorChoice::Reclaim, _) => WALK_PAUSE_WATCH_MS,
+            (_, true) if self.cold.is_some() => HEAT_WALK_MS,
             (_, true) => match self.tracker.ageing(self.effective_swappiness) {
                 Ok(Ageing::Due) => WALK_PAUSE_MS_MIN,
                 _ => return,
@@ -470,6 +505,7 @@ impl Managed {
         if let Err(error) = self.tracker.finish_walk(self.effective_swappiness, now) {
             self.warn(format!("ageing failed: {error}"));
         }
+        self.rank(usage_bytes);
         self.last_walk = Some(now);
         self.usage_at_walk = usage_bytes;
         self.remember(now);

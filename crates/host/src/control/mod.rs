@@ -21,6 +21,7 @@ mod arena;
 mod assemble;
 mod bits;
 mod config;
+mod crowd;
 mod error;
 mod gauge;
 mod governor;

@@ -64,7 +64,7 @@ pub fn run(config: &RunConfig, events: &mut dyn FnMut(Event<'_>)) -> Result<Repo
     }
     let sources = match config.policy {
         PolicyChoice::None => None,
-        PolicyChoice::Mglru => Some(Sources::open(config.access)?),
+        PolicyChoice::MglruHeat | PolicyChoice::Mglru => Some(Sources::open(config.access)?),
     };
     let mut arena = Arena::prepare(config, events)?;
     let now = Instant::now();
@@ -342,7 +342,7 @@ impl Session<'_> {
         let kernel = super::report::kernel(&self.stats_at_start, &self.arena.kernel_counters());
         let usage = self.meter.report(now);
         let is_limited = self.arena.gauge().group().is_some()
-            && self.config.policy == PolicyChoice::Mglru
+            && self.config.policy != PolicyChoice::None
             && !self.config.dry_run;
         let saved = self.savings.report();
         let keeper_cpu_ns = self.arena.keeper_cpu_ns();

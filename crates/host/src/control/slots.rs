@@ -1,24 +1,43 @@
-//! One 32-bit slot for each page of a 2 MiB table: the folio that is there, or the shadow of the one
-//! that was.
+//! One slot for each page of a 2 MiB table: the folio that is there, or the shadow of the one that
+//! was, and how hot the page is.
 //!
 //! **Owns** the storage: a sorted list while few pages of the table are used, an array of 512 after
-//! that, so that a dense table costs 4 bytes a page and one lonely page does not cost 2 KiB.
+//! that, so that a dense table costs 6 bytes a page and one lonely page does not cost 2 KiB.
 //! **Does not own** which slots are in use: the table's bitmaps say that, and what a slot means.
 //!
-//! **Invariants** I1: a slot reads back what was last written to it; a slot never written reads 0.
+//! **Invariants** I1: a slot reads back what was last written to it; a slot never written reads 0 and
+//! is cold.
 
+use super::bits;
+use crate::access::Bits512;
 use crate::addr::TABLE_ENTRIES;
+use strata_lru::Heat;
 
 /// Above this many used slots the array is smaller or quicker than the list.
 const SPARSE_SLOTS_MAX: usize = 128;
+
+/// A used slot of a sparse table.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Slot {
+    index: u16,
+    heat: Heat,
+    value: u32,
+}
+
+/// All slots of a dense table, indexed by entry.
+#[derive(Debug)]
+pub(super) struct Array {
+    values: [u32; TABLE_ENTRIES],
+    heats: [Heat; TABLE_ENTRIES],
+}
 
 /// The slots of one table.
 #[derive(Debug)]
 pub(super) enum Slots {
     /// Sorted by index.
-    Sparse(Vec<(u16, u32)>),
-    /// Indexed by entry.
-    Dense(Box<[u32; TABLE_ENTRIES]>),
+    Sparse(Vec<Slot>),
+    /// Of every entry.
+    Dense(Box<Array>),
 }
 
 impl Slots {
@@ -30,43 +49,84 @@ impl Slots {
     /// The value at `index`, 0 if never set.
     pub(super) fn get(&self, index: usize) -> u32 {
         match self {
-            Slots::Dense(array) => array[index],
-            Slots::Sparse(list) => match list.binary_search_by_key(&index, |e| usize::from(e.0)) {
-                Ok(at) => list[at].1,
-                Err(_) => 0,
-            },
+            Slots::Dense(array) => array.values[index],
+            Slots::Sparse(list) => find(list, index).map_or(0, |at| list[at].value),
+        }
+    }
+
+    /// How hot the page at `index` is.
+    pub(super) fn heat(&self, index: usize) -> Heat {
+        match self {
+            Slots::Dense(array) => array.heats[index],
+            Slots::Sparse(list) => find(list, index).map_or(Heat::NONE, |at| list[at].heat),
+        }
+    }
+
+    /// A walk found these accessed and no others, after so many walks that left the table out.
+    pub(super) fn warm(&mut self, accessed: Bits512, nr_idle_walks: u32) {
+        let next = |heat: Heat, is_accessed: bool| {
+            heat.after_idle_walks(nr_idle_walks).after_walk(is_accessed)
+        };
+        match self {
+            Slots::Dense(array) => {
+                for (heats, word) in array.heats.chunks_exact_mut(64).zip(accessed.0) {
+                    for (bit, heat) in heats.iter_mut().enumerate() {
+                        *heat = next(*heat, word >> bit & 1 == 1);
+                    }
+                }
+            }
+            Slots::Sparse(list) => {
+                for slot in list {
+                    slot.heat = next(slot.heat, bits::has(accessed, usize::from(slot.index)));
+                }
+            }
         }
     }
 
     /// Stores `value` at `index`.
     pub(super) fn set(&mut self, index: usize, value: u32) {
         match self {
-            Slots::Dense(array) => array[index] = value,
-            Slots::Sparse(list) => match list.binary_search_by_key(&index, |e| usize::from(e.0)) {
-                Ok(at) => list[at].1 = value,
-                Err(at) if list.len() < SPARSE_SLOTS_MAX => {
-                    let index = u16::try_from(index).expect("an entry index is below 512");
-                    list.insert(at, (index, value));
-                }
-                Err(_) => {
-                    let mut array = Box::new([0; TABLE_ENTRIES]);
-                    for &(at, value) in list.iter() {
-                        array[usize::from(at)] = value;
+            Slots::Dense(array) => array.values[index] = value,
+            Slots::Sparse(list) => {
+                match list.binary_search_by_key(&index, |slot| usize::from(slot.index)) {
+                    Ok(at) => list[at].value = value,
+                    Err(at) if list.len() < SPARSE_SLOTS_MAX => {
+                        let slot = Slot {
+                            index: u16::try_from(index).expect("an entry index is below 512"),
+                            heat: Heat::NONE,
+                            value,
+                        };
+                        list.insert(at, slot);
                     }
-                    array[index] = value;
-                    *self = Slots::Dense(array);
+                    Err(_) => {
+                        let mut array = Box::new(Array {
+                            values: [0; TABLE_ENTRIES],
+                            heats: [Heat::NONE; TABLE_ENTRIES],
+                        });
+                        for slot in list.iter() {
+                            array.values[usize::from(slot.index)] = slot.value;
+                            array.heats[usize::from(slot.index)] = slot.heat;
+                        }
+                        array.values[index] = value;
+                        *self = Slots::Dense(array);
+                    }
                 }
-            },
+            }
         }
     }
 
     /// Heap bytes in use.
     pub(super) fn memory_bytes(&self) -> u64 {
         (match self {
-            Slots::Sparse(list) => list.capacity() * size_of::<(u16, u32)>(),
-            Slots::Dense(_) => TABLE_ENTRIES * size_of::<u32>(),
+            Slots::Sparse(list) => list.capacity() * size_of::<Slot>(),
+            Slots::Dense(_) => size_of::<Array>(),
         }) as u64
     }
+}
+
+fn find(list: &[Slot], index: usize) -> Option<usize> {
+    list.binary_search_by_key(&index, |slot| usize::from(slot.index))
+        .ok()
 }
 
 #[cfg(test)]
@@ -89,6 +149,28 @@ mod tests {
             for index in 0..TABLE_ENTRIES {
                 prop_assert_eq!(slots.get(index), model.get(&index).copied().unwrap_or(0));
             }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_page_has_the_same_heat_in_a_list_and_in_an_array(
+            walks in prop::collection::vec((any::<bool>(), 0u32..40), 1..40), when in 0usize..40,
+        ) {
+            let mut slots = Slots::new();
+            slots.set(77, 1);
+            let mut heat = Heat::NONE;
+            for (n, (is_accessed, nr_idle_walks)) in walks.into_iter().enumerate() {
+                if n == when {
+                    (0..400).for_each(|index| slots.set(index, 1));
+                    prop_assert!(matches!(slots, Slots::Dense(_)));
+                }
+                let accessed = bits::run(77, 77 + usize::from(is_accessed));
+                slots.warm(accessed, nr_idle_walks);
+                heat = heat.after_idle_walks(nr_idle_walks).after_walk(is_accessed);
+                prop_assert_eq!(slots.heat(77), heat);
+            }
+            prop_assert_eq!(slots.heat(500), Heat::NONE);
         }
     }
 

@@ -15,7 +15,9 @@ use crate::addr::{AddrRange, PAGE_BYTES, TABLE_BYTES, TABLE_ENTRIES, TableNo};
 use crate::process::{Mapping, MappingClass, Process};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use strata_lru::{AccessVia, Arrival, Cause, GoneCause, GroupId, Kind, NodeId, Order, Policy};
+use strata_lru::{
+    AccessVia, Arrival, Cause, FolioId, GoneCause, GroupId, Heat, Kind, NodeId, Order, Policy,
+};
 
 /// What one walk of one space found; base pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
@@ -65,6 +67,8 @@ pub(super) struct Space {
     pub findings: WalkFindings,
     tables: BTreeMap<TableNo, Table>,
     epoch: u32,
+    /// Walks of the group since the last one of this space.
+    nr_idle_walks: u32,
 }
 
 /// The engine's side of a walk: who is told.
@@ -84,6 +88,7 @@ impl Space {
             findings: WalkFindings::default(),
             tables: BTreeMap::new(),
             epoch: 0,
+            nr_idle_walks: 0,
         }
     }
 
@@ -96,13 +101,30 @@ impl Space {
     ) -> SpaceWalk<'a> {
         self.epoch = self.epoch.wrapping_add(1);
         self.findings = WalkFindings::default();
+        let nr_idle_walks = std::mem::take(&mut self.nr_idle_walks);
         SpaceWalk {
             space: self,
+            nr_idle_walks,
             number,
             mappings,
             cursor: 0,
             engine,
             young: Vec::new(),
+        }
+    }
+
+    /// A walk left the space out: it has not run.
+    pub(super) fn skip_walk(&mut self) {
+        self.nr_idle_walks = self.nr_idle_walks.saturating_add(1);
+    }
+
+    /// Visits every folio of the space with its heat.
+    pub(super) fn for_each_heat(&self, mut seen: impl FnMut(FolioId, Heat)) {
+        for table in self.tables.values() {
+            for index in bits::ones(table.tracked) {
+                let heat = table.heat(index).after_idle_walks(self.nr_idle_walks);
+                seen(table.folio(index), heat);
+            }
         }
     }
 
@@ -126,7 +148,7 @@ impl Space {
 
     /// Visits every tracked page: its address and folio.
     #[cfg(test)]
-    pub(super) fn tracked(&self) -> impl Iterator<Item = (u64, strata_lru::FolioId)> {
+    pub(super) fn tracked(&self) -> impl Iterator<Item = (u64, FolioId)> {
         self.tables.iter().flat_map(|(no, table)| {
             bits::ones(table.tracked).map(|index| (no.entry_addr(index), table.folio(index)))
         })
@@ -157,6 +179,7 @@ impl Space {
 #[derive(Debug)]
 pub(super) struct SpaceWalk<'a> {
     space: &'a mut Space,
+    nr_idle_walks: u32,
     number: SpaceNo,
     mappings: &'a [Mapping],
     cursor: usize,
@@ -181,6 +204,10 @@ impl SpaceWalk<'_> {
             .remove(&record.table)
             .unwrap_or_else(Table::new);
         self.apply(record, &mut table);
+        table.warm(
+            bits::and(record.accessed, record.present),
+            self.nr_idle_walks,
+        );
         table.epoch = self.space.epoch;
         if !table.is_empty() {
             self.space.tables.insert(record.table, table);

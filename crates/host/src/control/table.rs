@@ -8,7 +8,7 @@ use super::bits;
 use super::slots::Slots;
 use crate::access::Bits512;
 use crate::addr::{PAGE_BYTES, TABLE_BYTES};
-use strata_lru::{FolioId, Shadow};
+use strata_lru::{FolioId, Heat, Shadow};
 
 /// What is known of the pages of one table.
 #[derive(Debug)]
@@ -74,6 +74,16 @@ impl Table {
             }
             None => bits::remove(&mut self.shadowed, index),
         }
+    }
+
+    /// How hot the page is.
+    pub(super) fn heat(&self, index: usize) -> Heat {
+        self.slots.heat(index)
+    }
+
+    /// A walk found these accessed and no others; before it `nr_idle_walks` left the table out.
+    pub(super) fn warm(&mut self, accessed: Bits512, nr_idle_walks: u32) {
+        self.slots.warm(accessed, nr_idle_walks);
     }
 
     /// Whether nothing is worth remembering.

@@ -13,11 +13,11 @@ use super::space::{Engine, Space, SpaceWalk, WalkFindings};
 use crate::actuator::{PageTarget, PageoutReport, PageoutRequest};
 use crate::addr::{PAGE_BYTES, TABLE_BYTES};
 use crate::process::{Mapping, Process};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use strata_lru::{
-    AccessVia, Ageing, EvictBatch, GroupId, GroupView, Isolated, Policy, PolicyError,
-    ReclaimRequest, ReclaimStats, Swappiness, TimeMs, Verdict,
+    AccessVia, Ageing, Cheapest, EvictBatch, FolioId, GroupId, GroupView, Isolated, Policy,
+    PolicyError, ReclaimRequest, ReclaimStats, Swappiness, TimeMs, Verdict,
 };
 
 /// A batch that the actuator works on.
@@ -37,6 +37,8 @@ pub(super) struct Tracker {
     spaces: BTreeMap<SpaceNo, Space>,
     next_space: u32,
     out: Outstanding,
+    /// Coldest first, as of the last walk.
+    cold: VecDeque<FolioId>,
 }
 
 impl Tracker {
@@ -54,6 +56,7 @@ impl Tracker {
             spaces: BTreeMap::new(),
             next_space: 0,
             out: Outstanding::default(),
+            cold: VecDeque::new(),
         })
     }
 
@@ -109,7 +112,33 @@ impl Tracker {
         swappiness: Swappiness,
         now: TimeMs,
     ) -> Result<(), PolicyError> {
+        // Folios that went with this walk may give their number to others.
+        self.cold.clear();
         self.policy.finish_walk(self.group, swappiness, now)
+    }
+
+    /// Finds the pages whose eviction costs least, to be taken by [`Tracker::isolate_cold`] until the
+    /// next walk.
+    pub(super) fn rank(&mut self, nr_pages: u64, swappiness: Swappiness) {
+        let mut cheapest = Cheapest::new(nr_pages);
+        let policy = self.policy.as_ref();
+        for space in self.spaces.values() {
+            space.for_each_heat(|folio, heat| {
+                let cost = heat.cost(policy.kind(folio), swappiness);
+                cheapest.count(cost, policy.order(folio).nr_pages());
+            });
+        }
+        for space in self.spaces.values() {
+            space.for_each_heat(|folio, heat| {
+                cheapest.offer(folio, heat.cost(policy.kind(folio), swappiness));
+            });
+        }
+        self.cold = cheapest.into_folios().into();
+    }
+
+    /// Folios ranked and not taken yet.
+    pub(super) fn nr_ranked(&self) -> usize {
+        self.cold.len()
     }
 
     /// Whether a walk is due before more can go.
@@ -139,6 +168,25 @@ impl Tracker {
             priority,
         };
         let answer = self.policy.isolate(request, now, &mut self.out.batch)?;
+        Ok((answer, self.send_out()))
+    }
+
+    /// Takes the coldest of those that were ranked, if any are left; one request a space.
+    pub(super) fn isolate_cold(
+        &mut self,
+        nr_pages: u64,
+        swappiness: Swappiness,
+        now: TimeMs,
+    ) -> Vec<PageoutRequest> {
+        debug_assert!(!self.is_batch_out());
+        let mut coldest = std::iter::from_fn(|| self.cold.pop_front());
+        let batch = &mut self.out.batch;
+        self.policy
+            .isolate_chosen(&mut coldest, nr_pages, swappiness, now, batch);
+        self.send_out()
+    }
+
+    fn send_out(&mut self) -> Vec<PageoutRequest> {
         let mut by_space: BTreeMap<SpaceNo, Vec<PageTarget>> = BTreeMap::new();
         for (position, &folio) in self.out.batch.folios.iter().enumerate() {
             let (number, addr) = self.places.get(folio);
@@ -176,7 +224,7 @@ impl Tracker {
         if requests.is_empty() && !self.out.batch.folios.is_empty() {
             self.complete();
         }
-        Ok((answer, requests))
+        requests
     }
 
     /// Hears of one request; when all of a batch have answered, the engine learns the verdicts.

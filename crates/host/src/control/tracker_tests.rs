@@ -69,6 +69,7 @@ fn new_tracker() -> (Tracker, SpaceNo) {
 enum Op {
     Walk(Vec<(u64, bool, Bits512, Bits512)>),
     Isolate(u64),
+    IsolateCold(u64, u64),
     Settle(Vec<u8>),
 }
 
@@ -85,6 +86,7 @@ fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
         3 => prop::collection::vec(table, 0..4).prop_map(Op::Walk),
         2 => (1..300u64).prop_map(Op::Isolate),
+        2 => (1..300u64, 1..300u64).prop_map(|(ranked, wanted)| Op::IsolateCold(ranked, wanted)),
         2 => prop::collection::vec(0..6u8, 1..20).prop_map(Op::Settle),
     ]
 }
@@ -161,6 +163,13 @@ proptest! {
                         out = requests[0].pages.iter().map(|page| page.token).collect();
                     }
                 }
+                Op::IsolateCold(nr_ranked, nr_wanted) if out.is_empty() => {
+                    tracker.rank(nr_ranked, Swappiness::DEFAULT);
+                    let requests = tracker.isolate_cold(nr_wanted, Swappiness::DEFAULT, TimeMs(now));
+                    if let Some(request) = requests.first() {
+                        out = request.pages.iter().map(|page| page.token).collect();
+                    }
+                }
                 Op::Settle(choices) if !out.is_empty() => {
                     let results = out
                         .drain(..)
@@ -169,7 +178,7 @@ proptest! {
                         .collect();
                     tracker.settle(&PageoutReport { space: space.0, results, ..PageoutReport::default() });
                 }
-                Op::Isolate(_) | Op::Settle(_) => {}
+                Op::Isolate(_) | Op::IsolateCold(..) | Op::Settle(_) => {}
             }
             tracker.validate().map_err(TestCaseError::fail)?;
         }
@@ -222,6 +231,43 @@ fn an_evicted_page_that_returns_is_a_refault() {
     walk(&mut tracker, bits::run(0, 100), bits::run(0, 100), 50);
     assert_eq!(tracker.findings().nr_refaulted_pages, evicted);
     assert_eq!(tracker.nr_shadow_pages(), 0);
+}
+
+/// A page that was used all the time comes back hot, one that was used once does not.
+#[test]
+fn heat_outlives_an_eviction_and_the_coldest_leave_first() {
+    let (mut tracker, space) = new_tracker();
+    let mappings = mappings();
+    let mut now = 0;
+    let mut walk = |tracker: &mut Tracker, present, accessed| {
+        now += 10;
+        let mut walk = tracker
+            .walk_space(space, &mappings)
+            .expect("the space is there");
+        walk.record(&record(0, TableShape::Pages, present, accessed));
+        walk.finish();
+        tracker
+            .finish_walk(Swappiness::DEFAULT, TimeMs(now))
+            .expect("the group is there");
+    };
+    let (hot, all) = (bits::run(0, 50), bits::run(0, 100));
+    walk(&mut tracker, all, all);
+    for _ in 0..20 {
+        walk(&mut tracker, all, hot);
+    }
+    // Everything leaves and comes back by one access each.
+    walk(&mut tracker, bits::NONE, bits::NONE);
+    walk(&mut tracker, all, all);
+    tracker.rank(50, Swappiness::DEFAULT);
+    assert_eq!(tracker.nr_ranked(), 50);
+    let requests = tracker.isolate_cold(50, Swappiness::DEFAULT, TimeMs(1000));
+    let taken: Vec<u64> = requests[0].pages.iter().map(|page| page.addr).collect();
+    assert_eq!(taken.len(), 50);
+    assert!(
+        taken.iter().all(|addr| *addr >= 50 * PAGE_BYTES),
+        "{taken:x?}"
+    );
+    assert_eq!(tracker.nr_ranked(), 0, "each is taken once");
 }
 
 #[test]

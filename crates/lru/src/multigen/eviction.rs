@@ -144,7 +144,7 @@ impl MultiGen {
     }
 
     /// Before when a generation must be born to be taken, `None` if any may.
-    fn born_before(&self, now: TimeMs) -> Option<TimeMs> {
+    pub(super) fn born_before(&self, now: TimeMs) -> Option<TimeMs> {
         (self.min_ttl_ms > 0).then(|| TimeMs(now.0.saturating_sub(self.min_ttl_ms)))
     }
 
@@ -235,7 +235,7 @@ impl MultiGen {
         true
     }
 
-    fn isolate_folio(&mut self, folio: FolioId) {
+    pub(super) fn isolate_folio(&mut self, folio: FolioId) {
         let flags = self.detach(folio);
         let flags = if flags.is_referenced() {
             flags

@@ -17,6 +17,7 @@
 //! - I3: nothing is allocated after a folio has found its slot: only the table and new lruvecs grow.
 
 mod ageing;
+mod chosen;
 mod command;
 mod eviction;
 mod placement;
@@ -255,6 +256,17 @@ impl Policy for MultiGen {
         batch: &mut EvictBatch,
     ) -> Result<Isolated, PolicyError> {
         self.isolate_from_group(request, now, batch)
+    }
+
+    fn isolate_chosen(
+        &mut self,
+        folios: &mut dyn Iterator<Item = FolioId>,
+        nr_pages_max: u64,
+        swappiness: Swappiness,
+        now: TimeMs,
+        batch: &mut EvictBatch,
+    ) -> u64 {
+        self.isolate_these(folios, nr_pages_max, swappiness, now, batch)
     }
 
     fn complete(&mut self, batch: &mut EvictBatch, verdicts: &[Verdict]) {

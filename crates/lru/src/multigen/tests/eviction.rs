@@ -414,3 +414,58 @@ fn a_surviving_file_folio_of_the_workingset_re_enters_two_generations_below_the_
     bench.complete(Verdict::Busy);
     assert_eq!((bench.window(), bench.seq(folio)), ((3, [1, 0]), 1));
 }
+
+#[test]
+fn chosen_folios_leave_in_the_order_given_whatever_their_generation() {
+    let mut bench = Bench::new();
+    let folios = bench.appear_many(6, Kind::Anon, Cause::Fault);
+    bench.young(folios[3]);
+    bench.young(folios[3]);
+    let mut chosen = [3, 0, 5, 1].into_iter().map(|n| folios[n]);
+    let mut batch = EvictBatch::default();
+    let taken =
+        bench
+            .engine
+            .isolate_chosen(&mut chosen, 3, Swappiness::DEFAULT, TimeMs(0), &mut batch);
+    assert_eq!(taken, 3);
+    assert_eq!(batch.folios, [folios[3], folios[0], folios[5]]);
+    assert_eq!(
+        chosen.next(),
+        Some(folios[1]),
+        "no more is asked for than is taken"
+    );
+    bench.engine.validate().unwrap();
+    bench.engine.complete(&mut batch, &[Verdict::Evicted; 3]);
+    assert_eq!(bench.stats().nr_evicted_pages[Kind::Anon.index()], 3);
+    bench.engine.validate().unwrap();
+}
+
+#[test]
+fn what_may_not_be_evicted_is_passed_over_though_chosen() {
+    let mut bench = Bench::new();
+    let anon = bench.appear(Kind::Anon, Cause::Fault);
+    let gone = bench.appear(Kind::File, Cause::Read);
+    let file = bench.appear(Kind::File, Cause::Read);
+    bench.engine.gone(gone, GoneCause::Freed);
+    let beyond = FolioId(1 << 20);
+    let mut batch = EvictBatch::default();
+    let mut isolate = |engine: &mut MultiGen, now| {
+        let chosen = [anon, gone, beyond, file, file];
+        engine.isolate_chosen(
+            &mut chosen.into_iter(),
+            9,
+            swappiness(0),
+            TimeMs(now),
+            &mut batch,
+        )
+    };
+    bench.engine.set_min_ttl_ms(100);
+    assert_eq!(
+        isolate(&mut bench.engine, 50),
+        0,
+        "all are younger than min_ttl"
+    );
+    assert_eq!(isolate(&mut bench.engine, 500), 1, "file, and once");
+    bench.engine.validate().unwrap();
+    assert_eq!(batch.folios, [file]);
+}

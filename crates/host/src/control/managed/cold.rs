@@ -1,0 +1,62 @@
+//! Evicting the coldest: which pages by heat, walk by walk.
+//!
+//! **Owns** how many are ranked after a walk and when they are used up. **Does not own** heat
+//! (`strata_lru::Heat`) or the generations, which are asked where no ranking is left.
+
+use super::{Gauge, Managed, PAGE_BYTES};
+use strata_lru::TimeMs;
+
+/// Heat is a share of walks, so under pressure these come at even distances.
+pub(super) const HEAT_WALK_MS: u64 = 250;
+/// Sooner only where everything ranked has been used up.
+const HEAT_WALK_MS_MIN: u64 = 50;
+/// Fewest pages to rank.
+const NR_RANKED_PAGES_MIN: u64 = 4096;
+
+/// Counts what is needed from walk to walk.
+#[derive(Debug, Default)]
+pub(super) struct ColdFirst {
+    nr_taken_pages: u64,
+}
+
+impl Managed {
+    /// Ranks the coldest pages after a walk: twice as many as were needed since the last one.
+    pub(super) fn rank(&mut self, usage_bytes: u64) {
+        let marks = self.governor.marks();
+        let excess_pages = usage_bytes.saturating_sub(marks.low) / PAGE_BYTES;
+        let Some(cold) = &mut self.cold else { return };
+        if excess_pages == 0 {
+            return;
+        }
+        let nr_taken_pages = std::mem::take(&mut cold.nr_taken_pages);
+        let nr_pages = (nr_taken_pages + excess_pages) * 2;
+        self.tracker
+            .rank(nr_pages.max(NR_RANKED_PAGES_MIN), self.effective_swappiness);
+    }
+
+    /// Sends the coldest pages out; `false` if there are none to be had that way.
+    pub(super) fn evict_cold(
+        &mut self,
+        now: TimeMs,
+        gauge: &Gauge,
+        nr_pages: u64,
+        usage_bytes: u64,
+    ) -> bool {
+        if self.cold.is_none() {
+            return false;
+        }
+        if self.tracker.nr_ranked() == 0 && self.may_walk(now, HEAT_WALK_MS_MIN) {
+            self.walk(now, gauge, usage_bytes);
+        }
+        let requests = self
+            .tracker
+            .isolate_cold(nr_pages, self.effective_swappiness, now);
+        let nr_sent_pages: usize = requests.iter().map(|request| request.pages.len()).sum();
+        if let Some(cold) = &mut self.cold {
+            cold.nr_taken_pages += nr_sent_pages as u64;
+        }
+        self.waiting.extend(requests);
+        self.submit_waiting();
+        nr_sent_pages > 0
+    }
+}

@@ -1,0 +1,14 @@
+//! Page traces: which page was accessed, how, by whom and when.
+//!
+//! **Owns** the record ([`Access`]), the readers of foreign formats, our own format and the
+//! generators. **Does not own** what is made of a trace (`strata-sim`) or how one is recorded from a
+//! live process (`strata-host`).
+//!
+//! **Invariants**
+//! - I1: what a reader or a generator yields depends on its input and its seed alone.
+//! - I2: a broken trace is an error that names the file, the offset and the reason, never a panic.
+#![forbid(unsafe_code)]
+
+mod access;
+
+pub use access::{Access, Backing, Op, PageKey, Via};

@@ -10,5 +10,14 @@
 #![forbid(unsafe_code)]
 
 mod access;
+mod error;
+mod format;
+mod formats;
+mod input;
+mod reader;
 
 pub use access::{Access, Backing, Op, PageKey, Via};
+pub use error::{Position, Reason, TraceError};
+pub use format::{Format, UnknownFormat};
+pub use input::Progress;
+pub use reader::{AccessReader, BATCH_LEN, OpenOptions, Opened, Sizes, open, open_stream};

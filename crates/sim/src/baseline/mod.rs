@@ -1,0 +1,88 @@
+//! The well-known policies to compare with: no kinds, no walks, no batches, a page is in or out.
+//!
+//! Each is one short file around arrays indexed by page number, because a workload's pages are dense:
+//! no hashing and no allocation per request.
+//!
+//! **Owns** the list of baselines and the loop that replays them. **Does not own** the mechanism that
+//! the kernel's policies need.
+//!
+//! **Invariants**
+//! - I1: never more than `memory_pages` pages are in memory, and a page that was just asked for is.
+
+mod lru;
+mod opt;
+
+use crate::{
+    outcome::Outcome,
+    simulate::{PROGRESS_REQUESTS, Progress, Setup, SimError, Simulate},
+    workload::{PageId, Workload},
+};
+
+/// Whether the page of a request was in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Found {
+    Hit,
+    Miss,
+}
+
+/// One baseline on one workload.
+trait Cache<'w>: Sized {
+    /// Empty, with room for `capacity` pages (at least 1).
+    fn new(workload: &'w Workload, capacity: u32) -> Self;
+
+    /// Request number `position` is for `page`: brings it in, and others out, as it sees fit.
+    fn request(&mut self, position: u32, page: PageId) -> Found;
+
+    /// Bytes allocated.
+    fn memory_bytes(&self) -> u64;
+}
+
+/// A policy without a mechanism.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Baseline {
+    /// Least recently used.
+    Lru,
+    /// Belady's optimum: evicts what is wanted again the latest.
+    Opt,
+}
+
+impl Simulate for Baseline {
+    fn run(
+        &self,
+        workload: &Workload,
+        setup: &Setup,
+        progress: &dyn Progress,
+    ) -> Result<Outcome, SimError> {
+        if setup.memory_pages == 0 {
+            return Err(SimError::NoMemory);
+        }
+        // More room than there are pages makes no difference.
+        let capacity = setup.memory_pages.min(workload.nr_pages().max(1));
+        Ok(match self {
+            Baseline::Lru => replay::<lru::Lru>(workload, capacity, progress),
+            Baseline::Opt => replay::<opt::Opt>(workload, capacity, progress),
+        })
+    }
+}
+
+fn replay<'w, C: Cache<'w>>(
+    workload: &'w Workload,
+    capacity: u32,
+    progress: &dyn Progress,
+) -> Outcome {
+    let mut cache = C::new(workload, capacity);
+    let (mut position, mut nr_misses) = (0, 0);
+    for chunk in workload.requests().chunks(PROGRESS_REQUESTS) {
+        for request in chunk {
+            nr_misses += u64::from(cache.request(position, request.page()) == Found::Miss);
+            position += 1;
+        }
+        progress.advance(chunk.len() as u64);
+    }
+    Outcome {
+        nr_accesses: u64::from(position),
+        nr_misses,
+        policy_bytes: cache.memory_bytes(),
+        reclaim: None,
+    }
+}

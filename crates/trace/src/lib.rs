@@ -13,11 +13,14 @@ mod access;
 mod error;
 mod format;
 mod formats;
+mod generator;
 mod input;
+pub mod oracle;
 mod reader;
 
 pub use access::{Access, Backing, Op, PageKey, Via};
 pub use error::{Position, Reason, TraceError};
 pub use format::{Format, UnknownFormat};
+pub use generator::{Generator, GeneratorError};
 pub use input::Progress;
 pub use reader::{AccessReader, BATCH_LEN, OpenOptions, Opened, Sizes, open, open_stream};

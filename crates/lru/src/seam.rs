@@ -10,6 +10,7 @@
 //!   events                  appeared  accessed  gone
 //!   a walk                  begin_walk -> accessed* / appeared* / gone* -> finish_walk (max_seq + 1)
 //!   an eviction             isolate -> EvictBatch -> (the mechanism acts) -> complete(verdicts)
+//!   a look (peek)           isolate -> to_check -> (the mechanism reads and clears bits) -> young, complete
 //! ```
 //!
 //! **Owns** the vocabulary and the [`Policy`] trait. **Does not own** any policy.
@@ -163,8 +164,34 @@ pub struct ReclaimRequest {
 pub struct EvictBatch {
     /// The isolated folios, oldest first.
     pub folios: Vec<FolioId>,
+    /// Isolated only to have their accessed bits read and cleared, not to be evicted: what
+    /// `TwoList` deactivates. Always empty under `MultiGen`.
+    pub to_check: Vec<FolioId>,
+    /// Filled by the mechanism: whether `to_check[i]` was found accessed. Left empty by a mechanism
+    /// that can't look, which stands for "not accessed".
+    pub young: Vec<bool>,
+    /// Filled by the mechanism: base pages of `folios` that had to be written to be evicted
+    /// (swapped out). `TwoList` charges it to the kind that caused it.
+    pub nr_written_pages: u64,
     /// Filled by [`Policy::complete`]: the shadow of each folio of `folios` that left memory.
     pub shadows: Vec<Option<Shadow>>,
+}
+
+impl EvictBatch {
+    /// Forgets everything, keeps the memory.
+    pub fn clear(&mut self) {
+        self.folios.clear();
+        self.to_check.clear();
+        self.young.clear();
+        self.nr_written_pages = 0;
+        self.shadows.clear();
+    }
+
+    /// Whether there is nothing to try or to check. A batch that is not empty must be completed,
+    /// however the call that filled it ended.
+    pub fn is_empty(&self) -> bool {
+        self.folios.is_empty() && self.to_check.is_empty()
+    }
 }
 
 /// How an [`Policy::isolate`] ended.
@@ -172,7 +199,8 @@ pub struct EvictBatch {
 pub enum Isolated {
     /// The batch holds this many base pages (more than 0).
     Pages(u64),
-    /// Scanned, but every folio seen was younger, protected or sorted away: ask again.
+    /// Scanned, but every folio seen was younger, protected or sorted away, or has to be looked at
+    /// first (`to_check`): ask again, after completing the batch if it is not empty.
     Again,
     /// Nothing old enough is left: walk first.
     NeedsAgeing,
@@ -348,8 +376,9 @@ pub trait Policy: std::fmt::Debug + Send {
         batch: &mut EvictBatch,
     ) -> Result<Isolated, PolicyError>;
 
-    /// Learns what became of a batch; `verdicts[i]` is of `batch.folios[i]`. Evicted and gone
-    /// folios are forgotten (`batch.shadows` is filled), the others are put back.
+    /// Learns what became of a batch; `verdicts[i]` is of `batch.folios[i]`, `batch.young[i]` of
+    /// `batch.to_check[i]`. Evicted and gone folios are forgotten (`batch.shadows` is filled), the
+    /// others are put back.
     fn complete(&mut self, batch: &mut EvictBatch, verdicts: &[Verdict]);
 
     /// Kind of a live folio.

@@ -149,8 +149,7 @@ impl MultiGen {
         nr_freed_pages: u64,
         batch: &mut EvictBatch,
     ) -> bool {
-        batch.folios.clear();
-        batch.shadows.clear();
+        batch.clear();
         let nr_pages = plan
             .nr_pages_max
             .saturating_sub(nr_freed_pages)

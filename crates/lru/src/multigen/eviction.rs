@@ -62,8 +62,7 @@ impl MultiGen {
         now: TimeMs,
         batch: &mut EvictBatch,
     ) -> Result<Isolated, PolicyError> {
-        batch.folios.clear();
-        batch.shadows.clear();
+        batch.clear();
         let nr_lruvecs = self.group(request.group)?.lruvecs.len();
         let now = self.tell_time(now);
         let mut nr_pages = 0;

@@ -66,10 +66,9 @@
 //!     let arrival = Arrival { group, node, kind, order, cause, shadow, is_exec: false };
 //!     resident[page] = Some(lru.appeared(arrival)?);
 //!     while lru.nr_folios() > 4 {
-//!         let swappiness = Swappiness::DEFAULT;
-//!         let request = ReclaimRequest { group, nr_pages: 1, swappiness, priority: 12 };
+//!         let request = ReclaimRequest::new(group, 1);
 //!         if lru.isolate(request, TimeMs(tick), &mut batch)? == Isolated::NeedsAgeing {
-//!             lru.finish_walk(group, swappiness, TimeMs(tick))?;
+//!             lru.finish_walk(group, request.swappiness, TimeMs(tick))?;
 //!         }
 //!         let verdicts = vec![Verdict::Evicted; batch.folios.len()];
 //!         lru.complete(&mut batch, &verdicts);
@@ -113,5 +112,5 @@ pub use model::{KernelModel, UnknownModel};
 pub use multigen::{EvictPlan, MultiGen, Plan, WalkPlan};
 pub use seam::{
     AccessVia, Ageing, Arrival, Cause, EvictBatch, GenerationView, GoneCause, GroupView, Isolated,
-    Policy, PolicyError, ReclaimRequest, ReclaimStats, Shadow, Swappiness, Verdict,
+    Origin, Policy, PolicyError, ReclaimRequest, ReclaimStats, Shadow, Swappiness, Verdict,
 };

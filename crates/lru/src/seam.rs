@@ -143,11 +143,23 @@ pub enum Verdict {
     NotTried,
 }
 
+/// Who asks for memory back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Origin {
+    /// Somebody ahead of the need (the kernel's kswapd): nobody waits.
+    #[default]
+    Background,
+    /// The one who needs the memory and waits for it (direct reclaim, a limit that was hit).
+    Direct,
+}
+
 /// Asks for folios to evict from one group.
 #[derive(Clone, Copy, Debug)]
 pub struct ReclaimRequest {
     /// The group to take from.
     pub group: GroupId,
+    /// The node to take from; `None` takes from all nodes of the group.
+    pub node: Option<NodeId>,
     /// Base pages to isolate; the last folio may overshoot, or a huge page could never go. 0 is
     /// answered with [`Isolated::Empty`].
     pub nr_pages: u64,
@@ -155,6 +167,23 @@ pub struct ReclaimRequest {
     pub swappiness: Swappiness,
     /// The kernel's scan priority: 12 is relaxed, 0 desperate.
     pub priority: u8,
+    /// Who asks.
+    pub origin: Origin,
+}
+
+impl ReclaimRequest {
+    /// Asks ahead of the need for base pages from all nodes of a group, at relaxed priority and the
+    /// kernel's default swappiness.
+    pub fn new(group: GroupId, nr_pages: u64) -> ReclaimRequest {
+        ReclaimRequest {
+            group,
+            node: None,
+            nr_pages,
+            swappiness: Swappiness::DEFAULT,
+            priority: 12,
+            origin: Origin::Background,
+        }
+    }
 }
 
 /// Folios taken off their lists to be evicted; give it back through [`Policy::complete`].

@@ -55,7 +55,7 @@ struct Pass {
 }
 
 impl MultiGen {
-    /// Fills a batch from all nodes of a group.
+    /// Fills a batch from the nodes of a group.
     pub(super) fn isolate_from_group(
         &mut self,
         request: ReclaimRequest,
@@ -72,6 +72,10 @@ impl MultiGen {
                 break;
             }
             let lruvec = usize::from(self.group(request.group)?.lruvecs[position]);
+            let node = self.lruvecs[lruvec].node;
+            if request.node.is_some_and(|only| only != node) {
+                continue;
+            }
             let demand = Demand {
                 nr_pages: request.nr_pages - nr_pages,
                 swappiness: request.swappiness,

@@ -156,10 +156,9 @@ impl Pair {
                 priority,
             } => {
                 let request = ReclaimRequest {
-                    group: self.groups[usize::from(group)],
-                    nr_pages: nr_pages.into(),
                     swappiness: level(swappiness),
                     priority,
+                    ..ReclaimRequest::new(self.groups[usize::from(group)], nr_pages.into())
                 };
                 self.isolate(group, request)?;
             }

@@ -215,12 +215,7 @@ fn an_empty_group_has_nothing_to_give() {
     let mut bench = Bench::new();
     assert_eq!(bench.isolate(1), Isolated::Empty);
     let unknown = GroupId(9);
-    let request = ReclaimRequest {
-        group: unknown,
-        nr_pages: 1,
-        swappiness: bench.swappiness,
-        priority: 0,
-    };
+    let request = ReclaimRequest::new(unknown, 1);
     let error = bench.engine.isolate(request, bench.now, &mut bench.batch);
     assert_eq!(error, Err(PolicyError::NoGroup(unknown)));
 }
@@ -244,6 +239,24 @@ fn all_nodes_of_a_group_give() {
         nodes.iter().map(|view| view.node.0).collect::<Vec<_>>(),
         [0, 1, 2]
     );
+}
+
+#[test]
+fn a_request_for_one_node_leaves_the_others_alone() {
+    let mut bench = Bench::new();
+    let folios = [0, 1, 2].map(|node| {
+        let arrival = bench.arrival(Kind::File, Cause::Read);
+        let node = NodeId(node);
+        bench.engine.appeared(Arrival { node, ..arrival }).unwrap()
+    });
+    let request = ReclaimRequest {
+        node: Some(NodeId(1)),
+        ..ReclaimRequest::new(bench.group, 10)
+    };
+    let end = bench.engine.isolate(request, bench.now, &mut bench.batch);
+    assert_eq!(end, Ok(Isolated::Pages(1)));
+    assert_eq!(bench.batch.folios, [folios[1]]);
+    bench.engine.validate().unwrap();
 }
 
 // Verdicts.

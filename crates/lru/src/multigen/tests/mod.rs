@@ -90,10 +90,9 @@ impl Bench {
 
     fn isolate_at(&mut self, nr_pages: u64, priority: u8) -> Isolated {
         let request = ReclaimRequest {
-            group: self.group,
-            nr_pages,
             swappiness: self.swappiness,
             priority,
+            ..ReclaimRequest::new(self.group, nr_pages)
         };
         let end = self
             .engine

@@ -105,6 +105,7 @@ mod model;
 mod multigen;
 mod seam;
 mod shadow;
+mod walk;
 
 pub use config::{Config, ConfigError};
 pub use ids::{FolioId, GenSeq, GroupId, Kind, NodeId, Order, TimeMs};
@@ -113,4 +114,8 @@ pub use multigen::{EvictPlan, MultiGen, Plan, WalkPlan};
 pub use seam::{
     AccessVia, Ageing, Arrival, Cause, EvictBatch, GenerationView, GoneCause, GroupView, Isolated,
     Origin, Policy, PolicyError, ReclaimRequest, ReclaimStats, Shadow, Swappiness, Verdict,
+};
+pub use walk::{
+    AgeingWalks, LookAround, LookAroundBy, NR_LOOK_AROUND_ENTRIES, NextSpace, Scan, SpaceId,
+    TableBit, TableId, TableScan, Walk, WalkStats, look_around_window,
 };

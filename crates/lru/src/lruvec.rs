@@ -26,6 +26,7 @@ use crate::{
     ids::{GenSeq, GroupId, Kind, NodeId, TimeMs},
     list::ListId,
     seam::{ReclaimStats, Swappiness},
+    walk::WalkState,
 };
 
 /// Fewest generations: with only these left nothing may be evicted (rules 1.1).
@@ -50,6 +51,7 @@ pub(crate) struct Lruvec {
     first_list: ListId,
     pub(crate) group: GroupId,
     pub(crate) node: NodeId,
+    pub(crate) walk: WalkState,
     /// Whether an oldest generation of the kind was ever merged into the youngest unsorted.
     pub(crate) has_overlapped: [bool; 2],
 }
@@ -67,6 +69,7 @@ impl Lruvec {
             first_list,
             group,
             node,
+            walk: WalkState::new(MAX_NR_GENS as u64 - 1),
             has_overlapped: [false; 2],
         }
     }

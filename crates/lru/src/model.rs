@@ -14,7 +14,7 @@
 
 use std::{fmt, str::FromStr};
 
-use crate::controller::TierGains;
+use crate::{controller::TierGains, walk::WalkRules};
 
 /// A kernel whose behaviour is followed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -89,6 +89,8 @@ pub(crate) struct Model {
     pub(crate) nr_isolate_pages: u64,
     /// Generations back to which a refault is recent (rules 4.1).
     pub(crate) nr_recent_gens: u64,
+    /// What walks leave out (rules 2.3 to 2.6).
+    pub(crate) walk: WalkRules,
 }
 
 const V6_14: Model = Model {
@@ -107,6 +109,7 @@ const V6_14: Model = Model {
     nr_scan_folios_max: 4096,
     nr_isolate_pages: 64,
     nr_recent_gens: 4,
+    walk: WalkRules::V2,
 };
 
 #[cfg(test)]

@@ -15,7 +15,10 @@
 //!
 //! **Owns** the vocabulary and the [`Policy`] trait. **Does not own** any policy.
 
-use crate::ids::{FolioId, GenSeq, GroupId, Kind, NodeId, Order, TimeMs};
+use crate::{
+    ids::{FolioId, GenSeq, GroupId, Kind, NodeId, Order, TimeMs},
+    walk::{AgeingWalks, WalkStats},
+};
 
 /// How a folio came to be in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -421,6 +424,16 @@ pub trait Policy: std::fmt::Debug + Send {
 
     /// The group's counters.
     fn stats(&self, group: GroupId) -> Result<ReclaimStats, PolicyError>;
+
+    /// The walks that leave idle spaces and sparse tables out, if this policy has them.
+    fn walks(&mut self) -> Option<&mut dyn AgeingWalks> {
+        None
+    }
+
+    /// The group's counters of walks.
+    fn walk_stats(&self, _group: GroupId) -> Result<WalkStats, PolicyError> {
+        Ok(WalkStats::default())
+    }
 
     /// Bytes of memory the policy itself uses.
     fn memory_bytes(&self) -> u64;

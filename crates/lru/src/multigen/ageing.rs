@@ -57,6 +57,8 @@ impl MultiGen {
             }
         }
         let lruvec = &mut self.lruvecs[lruvec];
+        // Whoever walked has ended the iteration already; without a walk it ends here.
+        lruvec.walk.cursor.skip_to(lruvec.max_seq);
         lruvec.max_seq += 1;
         lruvec.births[Lruvec::generation_index(lruvec.max_seq)] = now;
     }

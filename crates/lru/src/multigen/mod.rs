@@ -19,10 +19,12 @@
 mod ageing;
 mod command;
 mod eviction;
+mod look_around;
 mod placement;
 mod promotion;
 mod refault;
 mod validate;
+mod walk;
 
 #[cfg(test)]
 mod tests;
@@ -41,6 +43,7 @@ use crate::{
         AccessVia, Ageing, Arrival, EvictBatch, GenerationView, GoneCause, GroupView, Isolated,
         Policy, PolicyError, ReclaimRequest, ReclaimStats, Shadow, Swappiness, Verdict,
     },
+    walk::{AgeingWalks, Spaces, WalkStats},
 };
 
 /// A group: its lruvecs, one a node.
@@ -62,6 +65,7 @@ pub struct MultiGen {
     lists: Lists,
     lruvecs: Vec<Lruvec>,
     groups: Vec<Group>,
+    spaces: Spaces,
     nr_isolated_folios: u32,
     /// The latest time told, for lruvecs born between two calls that carry one.
     now: TimeMs,
@@ -78,6 +82,7 @@ impl MultiGen {
             lists: Lists::default(),
             lruvecs: Vec::new(),
             groups: Vec::new(),
+            spaces: Spaces::default(),
             nr_isolated_folios: 0,
             now: TimeMs::default(),
         })
@@ -299,7 +304,17 @@ impl Policy for MultiGen {
             .iter()
             .map(|group| group.path.capacity() + group.lruvecs.capacity() * size_of::<u16>());
         let fixed = (fixed + of_groups.sum::<usize>()) as u64;
-        self.folios.memory_bytes() + self.lists.memory_bytes() + fixed
+        let filters = self.lruvecs.iter().map(|of| of.walk.filters.memory_bytes());
+        let walks = self.spaces.memory_bytes() + filters.sum::<u64>();
+        self.folios.memory_bytes() + self.lists.memory_bytes() + walks + fixed
+    }
+
+    fn walks(&mut self) -> Option<&mut dyn AgeingWalks> {
+        Some(self)
+    }
+
+    fn walk_stats(&self, group: GroupId) -> Result<WalkStats, PolicyError> {
+        self.walk_stats_of(group)
     }
 
     fn validate(&self) -> Result<(), String> {

@@ -13,11 +13,16 @@ impl MultiGen {
     /// Recounts lists, sizes, windows, flags, isolated folios and free slots.
     pub(super) fn recount(&self) -> Result<(), String> {
         self.folios.validate()?;
+        self.spaces.validate()?;
         let mut nr_listed_folios = 0;
         let mut nr_pages = vec![[[0u64; 2]; MAX_NR_GENS]; self.lruvecs.len()];
         for (number, lruvec) in self.lruvecs.iter().enumerate() {
             lruvec
                 .validate()
+                .and_then(|()| {
+                    let nr_spaces = self.spaces.row(lruvec.group).len();
+                    lruvec.walk.cursor.validate(nr_spaces, lruvec.max_seq)
+                })
                 .map_err(|error| format!("lruvec {number}: {error}"))?;
             for kind in Kind::ALL {
                 for generation in 0..MAX_NR_GENS {

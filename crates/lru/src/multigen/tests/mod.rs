@@ -3,9 +3,11 @@
 mod ageing;
 mod command;
 mod eviction;
+mod look_around;
 mod placement;
 mod promotion;
 mod refault;
+mod walk;
 
 use super::*;
 use crate::seam::Cause;

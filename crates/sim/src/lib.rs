@@ -35,7 +35,7 @@ mod outcome;
 mod simulate;
 mod workload;
 
-pub use baseline::Baseline;
+pub use baseline::{Baseline, UnknownBaseline};
 pub use outcome::{GenerationPages, NR_TIERS_MAX, Outcome, Reclaim, Sample};
 pub use simulate::{NoProgress, Progress, Setup, SimError, Simulate};
 pub use workload::{LoadError, Page, PageId, Request, Workload, WorkloadBuilder};

@@ -9,8 +9,17 @@
 //! **Invariants**
 //! - I1: never more than `memory_pages` pages are in memory, and a page that was just asked for is.
 
+mod clock;
+mod fifo;
 mod lru;
 mod opt;
+mod queue;
+mod s3_fifo;
+mod sieve;
+#[cfg(test)]
+mod tests;
+
+use std::{fmt, str::FromStr};
 
 use crate::{
     outcome::Outcome,
@@ -42,8 +51,60 @@ trait Cache<'w>: Sized {
 pub enum Baseline {
     /// Least recently used.
     Lru,
+    /// First in, first out.
+    Fifo,
+    /// FIFO with a second chance for what was used.
+    Clock,
     /// Belady's optimum: evicts what is wanted again the latest.
     Opt,
+    /// CLOCK whose hand does not move what it spares.
+    Sieve,
+    /// A small queue on trial before the main one.
+    S3Fifo,
+}
+
+impl Baseline {
+    /// All of them.
+    pub const ALL: [Baseline; 6] = [
+        Baseline::Lru,
+        Baseline::Fifo,
+        Baseline::Clock,
+        Baseline::Opt,
+        Baseline::Sieve,
+        Baseline::S3Fifo,
+    ];
+
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Baseline::Lru => "lru",
+            Baseline::Fifo => "fifo",
+            Baseline::Clock => "clock",
+            Baseline::Opt => "opt",
+            Baseline::Sieve => "sieve",
+            Baseline::S3Fifo => "s3-fifo",
+        }
+    }
+}
+
+impl fmt::Display for Baseline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A name that is no baseline's.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no baseline is called {0:?}")]
+pub struct UnknownBaseline(pub String);
+
+impl FromStr for Baseline {
+    type Err = UnknownBaseline;
+
+    fn from_str(name: &str) -> Result<Baseline, UnknownBaseline> {
+        let found = Baseline::ALL.into_iter().find(|one| one.name() == name);
+        found.ok_or_else(|| UnknownBaseline(name.to_owned()))
+    }
 }
 
 impl Simulate for Baseline {
@@ -60,7 +121,11 @@ impl Simulate for Baseline {
         let capacity = setup.memory_pages.min(workload.nr_pages().max(1));
         Ok(match self {
             Baseline::Lru => replay::<lru::Lru>(workload, capacity, progress),
+            Baseline::Fifo => replay::<fifo::Fifo>(workload, capacity, progress),
+            Baseline::Clock => replay::<clock::Clock>(workload, capacity, progress),
             Baseline::Opt => replay::<opt::Opt>(workload, capacity, progress),
+            Baseline::Sieve => replay::<sieve::Sieve>(workload, capacity, progress),
+            Baseline::S3Fifo => replay::<s3_fifo::S3Fifo>(workload, capacity, progress),
         })
     }
 }

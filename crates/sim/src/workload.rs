@@ -15,7 +15,7 @@
 //! - I1: pages are numbered 0.. in order of first appearance, so `distinct pages` is their number.
 //! - I2: a page's backing and group are those of its first access, as in the kernel the first toucher is charged.
 
-use strata_trace::{Access, Backing, Op, PageKey, Via};
+use strata_trace::{Access, AccessReader, BATCH_LEN, Backing, Op, PageKey, TraceError, Via};
 
 use crate::intern::Interner;
 
@@ -84,10 +84,13 @@ pub struct Page {
     pub backing: Backing,
 }
 
-/// A workload that can't be held.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+/// A workload that can't be read or held.
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadError {
+    /// The trace can't be read.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
     /// More requests than a 32-bit position can tell apart.
     #[error("more than {} requests: replay a part of the trace", u32::MAX)]
     TooLong,
@@ -108,7 +111,25 @@ pub struct Workload {
 }
 
 impl Workload {
-    /// Loads accesses that can't fail to be read; a reader's go through a [`WorkloadBuilder`].
+    /// Reads a trace to its end.
+    ///
+    /// # Errors
+    /// The reader's, and more requests or pages than the numbers hold.
+    pub fn read(
+        name: impl Into<String>,
+        reader: &mut dyn AccessReader,
+    ) -> Result<Workload, LoadError> {
+        let mut builder = WorkloadBuilder::new(name);
+        let mut batch = Vec::with_capacity(BATCH_LEN);
+        while reader.read_batch(&mut batch)? > 0 {
+            for access in &batch {
+                builder.push(*access)?;
+            }
+        }
+        Ok(builder.finish())
+    }
+
+    /// Loads accesses that can't fail to be read.
     ///
     /// # Errors
     /// More requests or pages than the numbers hold.

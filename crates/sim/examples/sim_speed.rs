@@ -4,24 +4,17 @@
 //! tab-separated values for the loading (policy `load`) and for each policy: name, seconds, misses,
 //! bytes of the policy, requests, distinct pages, bytes of the workload.
 
-use std::process::ExitCode;
 use std::time::Instant;
 
 use strata_sim::{Baseline, NoProgress, Setup, Simulate, Workload};
 use strata_trace::OpenOptions;
 
-fn main() -> ExitCode {
-    match measure() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("sim_speed: {error}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
 #[expect(clippy::print_stdout, reason = "its output is its purpose")]
-fn measure() -> Result<(), Box<dyn std::error::Error>> {
+#[expect(
+    clippy::disallowed_methods,
+    reason = "it times what a simulation takes, outside of it"
+)]
+fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut args = std::env::args().skip(1);
     let usage = "usage: sim_speed TRACE PAGES POLICY...";
     let (trace, pages) = args.next().zip(args.next()).ok_or(usage)?;
@@ -41,7 +34,9 @@ fn measure() -> Result<(), Box<dyn std::error::Error>> {
     for name in args {
         let start = Instant::now();
         let setup = Setup::with_memory(pages.parse()?);
-        let outcome = name.parse::<Baseline>()?.run(&workload, &setup, &NoProgress)?;
+        let outcome = name
+            .parse::<Baseline>()?
+            .run(&workload, &setup, &NoProgress)?;
         print(&name, start, outcome.nr_misses, outcome.policy_bytes);
     }
     Ok(())

@@ -30,12 +30,18 @@
 #![forbid(unsafe_code)]
 
 mod baseline;
+mod cost;
 mod intern;
+mod memory;
 mod outcome;
+mod ratio;
 mod simulate;
 mod workload;
 
 pub use baseline::{Baseline, UnknownBaseline};
+pub use cost::{BadCost, Cost, CostModel};
+pub use memory::{BadMemory, MemorySize, PAGE_BYTES};
 pub use outcome::{GenerationPages, NR_TIERS_MAX, Outcome, Reclaim, Sample};
+pub use ratio::Ratio;
 pub use simulate::{NoProgress, Progress, Setup, SimError, Simulate};
 pub use workload::{LoadError, Page, PageId, Request, Workload, WorkloadBuilder};

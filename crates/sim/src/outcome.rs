@@ -13,6 +13,8 @@ pub struct Outcome {
     pub nr_accesses: u64,
     /// Requests whose page was not in memory, first touches included.
     pub nr_misses: u64,
+    /// Of those, for anon pages.
+    pub nr_anon_misses: u64,
     /// Bytes the policy took at its largest, the workload not counted.
     pub policy_bytes: u64,
     /// What a kernel would count; `None` for baselines, which have no mechanism.

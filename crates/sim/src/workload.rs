@@ -174,6 +174,14 @@ impl Workload {
         self.pages.len() as u32
     }
 
+    /// Distinct pages by kind: anon, file.
+    pub fn nr_pages_by_kind(&self) -> [u64; 2] {
+        let nr_pages = self.pages.len() as u64;
+        let is_anon = |page: &&Page| page.backing == Backing::Anon;
+        let nr_anon = self.pages.iter().filter(is_anon).count() as u64;
+        [nr_anon, nr_pages - nr_anon]
+    }
+
     /// Largest group number plus one; 1 where the trace has no groups.
     pub fn nr_groups(&self) -> u16 {
         self.nr_groups

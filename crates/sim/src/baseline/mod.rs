@@ -21,6 +21,8 @@ mod tests;
 
 use std::{fmt, str::FromStr};
 
+use strata_trace::Backing;
+
 use crate::{
     outcome::Outcome,
     simulate::{PROGRESS_REQUESTS, Progress, Setup, SimError, Simulate},
@@ -136,17 +138,21 @@ fn replay<'w, C: Cache<'w>>(
     progress: &dyn Progress,
 ) -> Outcome {
     let mut cache = C::new(workload, capacity);
-    let (mut position, mut nr_misses) = (0, 0);
+    let (mut position, mut nr_misses) = (0, [0u64; 2]);
     for chunk in workload.requests().chunks(PROGRESS_REQUESTS) {
         for request in chunk {
-            nr_misses += u64::from(cache.request(position, request.page()) == Found::Miss);
+            if cache.request(position, request.page()) == Found::Miss {
+                let is_anon = workload.page(request.page()).backing == Backing::Anon;
+                nr_misses[usize::from(!is_anon)] += 1;
+            }
             position += 1;
         }
         progress.advance(chunk.len() as u64);
     }
     Outcome {
         nr_accesses: u64::from(position),
-        nr_misses,
+        nr_misses: nr_misses.iter().sum(),
+        nr_anon_misses: nr_misses[0],
         policy_bytes: cache.memory_bytes(),
         reclaim: None,
     }

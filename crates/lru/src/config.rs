@@ -4,15 +4,32 @@
 
 use crate::{folio::MAX_FOLIOS, model::KernelModel};
 
-/// Settings of [`MultiGen`](crate::MultiGen).
+/// How the return of an evicted folio is judged (rules 4).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Refault {
+    /// As the kernel does. [`MultiGen`](crate::MultiGen) asks whether it left within the last
+    /// generations, [`TwoList`](crate::TwoList) whether no more left since than is active.
+    #[default]
+    Window,
+    /// By refault distance: what was evicted since it left, against what memory holds now.
+    Distance,
+}
+
+/// Settings of [`MultiGen`](crate::MultiGen) and [`TwoList`](crate::TwoList).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     /// The kernel to behave like. Default: `v6.14`.
     pub model: KernelModel,
     /// Generations younger than this many milliseconds are not evicted; 0 = off. Default: 0.
+    /// The two lists have no such promise.
     pub min_ttl_ms: u64,
     /// The most folios the table may hold, 1..=[`Config::NR_FOLIOS_LIMIT`]. Default: the limit.
     pub nr_folios_max: u32,
+    /// How refaults are judged. Default: `Window`.
+    pub refault: Refault,
+    /// Whether anon can be swapped out at all: if not, it takes no part in refault distances.
+    /// Default: true.
+    pub has_swap: bool,
 }
 
 impl Config {
@@ -34,6 +51,8 @@ impl Default for Config {
             model: KernelModel::default(),
             min_ttl_ms: 0,
             nr_folios_max: Self::NR_FOLIOS_LIMIT,
+            refault: Refault::default(),
+            has_swap: true,
         }
     }
 }

@@ -96,6 +96,7 @@
 
 mod config;
 mod controller;
+mod distance;
 mod folio;
 mod ids;
 mod list;
@@ -105,9 +106,10 @@ mod model;
 mod multigen;
 mod seam;
 mod shadow;
+mod two_list;
 mod walk;
 
-pub use config::{Config, ConfigError};
+pub use config::{Config, ConfigError, Refault};
 pub use ids::{FolioId, GenSeq, GroupId, Kind, NodeId, Order, TimeMs};
 pub use model::{KernelModel, UnknownModel};
 pub use multigen::{EvictPlan, MultiGen, Plan, WalkPlan};
@@ -115,6 +117,7 @@ pub use seam::{
     AccessVia, Ageing, Arrival, Cause, EvictBatch, GenerationView, GoneCause, GroupView, Isolated,
     Origin, Policy, PolicyError, ReclaimRequest, ReclaimStats, Shadow, Swappiness, Verdict,
 };
+pub use two_list::{TwoList, TwoListStats};
 pub use walk::{
     AgeingWalks, LookAround, LookAroundBy, NR_LOOK_AROUND_ENTRIES, NextSpace, Scan, SpaceId,
     TableBit, TableId, TableScan, Walk, WalkStats, look_around_window,

@@ -146,6 +146,22 @@ pub enum Verdict {
     NotTried,
 }
 
+impl Verdict {
+    /// Position in [`ReclaimStats::nr_rejected_pages`], `None` for what left as asked.
+    pub(crate) fn rejection_index(self) -> Option<usize> {
+        Some(match self {
+            Verdict::Evicted => return None,
+            Verdict::Referenced => 0,
+            Verdict::Busy => 1,
+            Verdict::Shared => 2,
+            Verdict::Dirty => 3,
+            Verdict::Unevictable => 4,
+            Verdict::Gone => 5,
+            Verdict::NotTried => 6,
+        })
+    }
+}
+
 /// Who asks for memory back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Origin {
@@ -366,7 +382,8 @@ pub enum PolicyError {
     },
 }
 
-/// A reclaim policy: `MultiGen` here, the classic two lists behind the same door.
+/// A reclaim policy: [`MultiGen`](crate::MultiGen), or the classic two lists ([`TwoList`](crate::TwoList))
+/// behind the same door.
 ///
 /// The mechanism promises: a folio is reported `appeared` once before anything else is said of it,
 /// and nothing is said of it after it is gone; folios of a batch are completed once. The policy

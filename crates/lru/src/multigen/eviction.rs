@@ -304,7 +304,7 @@ impl MultiGen {
                 verdict
             };
             let lruvec = &mut self.lruvecs[flags.lruvec()];
-            if let Some(reason) = rejection_index(verdict) {
+            if let Some(reason) = verdict.rejection_index() {
                 lruvec.stats.nr_rejected_pages[reason] += flags.nr_pages();
             }
             let shadow = match verdict {
@@ -359,20 +359,6 @@ impl Lruvec {
             .evicted(flags.kind(), tier, flags.nr_pages());
         Evicted::of(flags, self.min_seq[flags.kind().index()]).pack()
     }
-}
-
-/// Position in [`ReclaimStats::nr_rejected_pages`](crate::ReclaimStats::nr_rejected_pages).
-fn rejection_index(verdict: Verdict) -> Option<usize> {
-    Some(match verdict {
-        Verdict::Evicted => return None,
-        Verdict::Referenced => 0,
-        Verdict::Busy => 1,
-        Verdict::Shared => 2,
-        Verdict::Dirty => 3,
-        Verdict::Unevictable => 4,
-        Verdict::Gone => 5,
-        Verdict::NotTried => 6,
-    })
 }
 
 /// Of two nodes that gave nothing, the answer that lets the caller go on.

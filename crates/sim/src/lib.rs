@@ -35,7 +35,10 @@ mod intern;
 mod memory;
 mod outcome;
 mod ratio;
+pub mod report;
+mod runs;
 mod simulate;
+mod spec;
 mod workload;
 
 pub use baseline::{Baseline, UnknownBaseline};
@@ -43,5 +46,7 @@ pub use cost::{BadCost, Cost, CostModel};
 pub use memory::{BadMemory, MemorySize, PAGE_BYTES};
 pub use outcome::{GenerationPages, NR_TIERS_MAX, Outcome, Reclaim, Sample};
 pub use ratio::Ratio;
+pub use runs::{Jobs, Run, RunsError};
 pub use simulate::{NoProgress, Progress, Setup, SimError, Simulate};
+pub use spec::{BadPolicy, PolicySpec};
 pub use workload::{LoadError, Page, PageId, Request, Workload, WorkloadBuilder};

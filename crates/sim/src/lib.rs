@@ -32,6 +32,7 @@
 mod baseline;
 mod cost;
 mod intern;
+mod mechanism;
 mod memory;
 mod outcome;
 mod ratio;
@@ -43,6 +44,7 @@ mod workload;
 
 pub use baseline::{Baseline, UnknownBaseline};
 pub use cost::{BadCost, Cost, CostModel};
+pub use mechanism::KernelPolicy;
 pub use memory::{BadMemory, MemorySize, PAGE_BYTES};
 pub use outcome::{GenerationPages, NR_TIERS_MAX, Outcome, Reclaim, Sample};
 pub use ratio::Ratio;

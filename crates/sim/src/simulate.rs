@@ -65,6 +65,16 @@ pub enum SimError {
     /// No memory at all.
     #[error("0 pages of memory: give at least 1")]
     NoMemory,
+    /// Nothing can be evicted any more; the kernel would kill.
+    #[error(
+        "out of memory: nothing of {memory_pages} pages can be evicted at swappiness {swappiness}"
+    )]
+    OutOfMemory {
+        /// Memory in base pages.
+        memory_pages: u32,
+        /// Balance of the kinds.
+        swappiness: u8,
+    },
     /// The engine refused.
     #[error("the engine: {0}")]
     Policy(#[from] strata_lru::PolicyError),

@@ -205,6 +205,13 @@ impl Flags {
         self.order().nr_pages()
     }
 
+    /// The same folio in another lruvec.
+    pub(crate) fn with_lruvec(self, lruvec: u16) -> Flags {
+        debug_assert!(u32::from(lruvec) < MAX_LRUVECS);
+        let others = self.0 & ((1 << LRUVEC_SHIFT) - 1);
+        Flags(others | u32::from(lruvec) << LRUVEC_SHIFT)
+    }
+
     /// Index of its lruvec.
     pub(crate) fn lruvec(self) -> usize {
         (self.0 >> LRUVEC_SHIFT) as usize

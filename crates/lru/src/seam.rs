@@ -17,6 +17,7 @@
 
 use crate::{
     ids::{FolioId, GenSeq, GroupId, Kind, NodeId, Order, TimeMs},
+    tiering::Tiering,
     walk::{AgeingWalks, WalkStats},
 };
 
@@ -450,6 +451,11 @@ pub trait Policy: std::fmt::Debug + Send {
     /// The group's counters of walks.
     fn walk_stats(&self, _group: GroupId) -> Result<WalkStats, PolicyError> {
         Ok(WalkStats::default())
+    }
+
+    /// Moving pages between fast and slow nodes, if this policy was made to.
+    fn tiering(&mut self) -> Option<&mut dyn Tiering> {
+        None
     }
 
     /// Bytes of memory the policy itself uses.

@@ -250,7 +250,7 @@ impl MultiGen {
     }
 
     /// Takes a folio off its list and out of its generation; its flags then.
-    fn detach(&mut self, folio: FolioId) -> Flags {
+    pub(super) fn detach(&mut self, folio: FolioId) -> Flags {
         let flags = self.flags(folio);
         if let Some(generation) = flags.generation() {
             let lruvec = &mut self.lruvecs[flags.lruvec()];

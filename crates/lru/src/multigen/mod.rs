@@ -20,6 +20,7 @@ mod ageing;
 mod command;
 mod eviction;
 mod look_around;
+mod migration;
 mod placement;
 mod promotion;
 mod refault;

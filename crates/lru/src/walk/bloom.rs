@@ -21,6 +21,8 @@
 //! - I2: a filter that was never cleared for use denies nothing and remembers nothing; only clearing
 //!   allocates, once a filter.
 
+use crate::random::mix;
+
 /// Positions in a filter: 4 KiB of bits.
 const NR_BITS: u32 = 1 << 15;
 
@@ -34,11 +36,7 @@ pub struct TableId(pub u64);
 impl TableId {
     /// The two bits that stand for the table.
     fn positions(self) -> [u32; 2] {
-        let mut hash = self.0;
-        hash = (hash ^ (hash >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        hash = (hash ^ (hash >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        // The low bits of the last step are not needed: the high thirty are taken.
-        let high = ((hash ^ (hash >> 31)) >> 34) as u32;
+        let high = (mix(self.0) >> 34) as u32;
         [high % NR_BITS, high / NR_BITS]
     }
 }

@@ -1,0 +1,111 @@
+//! The door of a wrapped policy: everything is the policy's own but what tiers change.
+//!
+//! **Owns** the passing on. **Does not own** anything else; a test reads this file and
+//! the trait's and finds every call here (`every_call_of_a_policy_is_passed_on`).
+
+use super::{Movable, Tiered, Tiering};
+use crate::{
+    ids::{FolioId, GroupId, Kind, Order, TimeMs},
+    seam::{
+        AccessVia, Ageing, Arrival, EvictBatch, GoneCause, GroupView, Isolated, Policy,
+        PolicyError, ReclaimRequest, ReclaimStats, Shadow, Swappiness, Verdict,
+    },
+    walk::{AgeingWalks, WalkStats},
+};
+
+impl<P: Movable, const PAGE_CACHE: bool> Policy for Tiered<P, PAGE_CACHE> {
+    fn name(&self) -> &'static str {
+        self.policy.name()
+    }
+
+    fn add_group(&mut self, path: &str, now: TimeMs) -> Result<GroupId, PolicyError> {
+        self.note_time(now);
+        let group = self.policy.add_group(path, now)?;
+        for at in 0..self.topology().nodes().len() {
+            let node = self.topology().nodes()[at].node;
+            self.policy.add_node(group, node)?;
+        }
+        Ok(group)
+    }
+
+    fn appeared(&mut self, arrival: Arrival) -> Result<FolioId, PolicyError> {
+        self.policy.appeared(arrival)
+    }
+
+    fn accessed(&mut self, folio: FolioId, via: AccessVia) {
+        if PAGE_CACHE && via == AccessVia::FileDescriptor {
+            self.accessed_unmapped(folio);
+        } else {
+            self.policy.accessed(folio, via);
+        }
+    }
+
+    fn gone(&mut self, folio: FolioId, cause: GoneCause) -> Option<Shadow> {
+        self.policy.gone(folio, cause)
+    }
+
+    fn ageing(&self, group: GroupId, swappiness: Swappiness) -> Result<Ageing, PolicyError> {
+        self.policy.ageing(group, swappiness)
+    }
+
+    fn finish_walk(
+        &mut self,
+        group: GroupId,
+        swappiness: Swappiness,
+        now: TimeMs,
+    ) -> Result<(), PolicyError> {
+        self.note_time(now);
+        self.policy.finish_walk(group, swappiness, now)
+    }
+
+    fn isolate(
+        &mut self,
+        request: ReclaimRequest,
+        now: TimeMs,
+        batch: &mut EvictBatch,
+    ) -> Result<Isolated, PolicyError> {
+        self.note_time(now);
+        self.policy.isolate(request, now, batch)
+    }
+
+    fn complete(&mut self, batch: &mut EvictBatch, verdicts: &[Verdict]) {
+        self.policy.complete(batch, verdicts);
+    }
+
+    fn kind(&self, folio: FolioId) -> Kind {
+        self.policy.kind(folio)
+    }
+
+    fn order(&self, folio: FolioId) -> Order {
+        self.policy.order(folio)
+    }
+
+    fn view(&self, group: GroupId, now: TimeMs) -> Result<Vec<GroupView>, PolicyError> {
+        self.policy.view(group, now)
+    }
+
+    fn stats(&self, group: GroupId) -> Result<ReclaimStats, PolicyError> {
+        self.policy.stats(group)
+    }
+
+    fn walks(&mut self) -> Option<&mut dyn AgeingWalks> {
+        self.policy.walks()
+    }
+
+    fn walk_stats(&self, group: GroupId) -> Result<WalkStats, PolicyError> {
+        self.policy.walk_stats(group)
+    }
+
+    fn tiering(&mut self) -> Option<&mut dyn Tiering> {
+        Some(self)
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        self.policy.memory_bytes() + self.own_memory_bytes()
+    }
+
+    fn validate(&self) -> Result<(), String> {
+        self.validate_queue()?;
+        self.policy.validate()
+    }
+}

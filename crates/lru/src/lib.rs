@@ -119,14 +119,11 @@ pub use seam::{
     AccessVia, Ageing, Arrival, Cause, EvictBatch, GenerationView, GoneCause, GroupView, Isolated,
     Origin, Policy, PolicyError, ReclaimRequest, ReclaimStats, Shadow, Swappiness, Verdict,
 };
-<<<<<<< HEAD
-pub use two_list::{TwoList, TwoListStats};
-=======
 pub use tiering::{
     FolioStanding, Migrated, Movable, NodeConfig, Outcome, Promotion, PromotionStrategy, Recency,
     Tiering, TieringConfig, TieringError, TieringStats, Topology, UnknownStrategy, tiered,
 };
->>>>>>> 7d55c33 (Give policies fast and slow nodes: demotion before eviction, promotion of what is hot)
+pub use two_list::{TwoList, TwoListStats};
 pub use walk::{
     AgeingWalks, LookAround, LookAroundBy, NR_LOOK_AROUND_ENTRIES, NextSpace, Scan, SpaceId,
     TableBit, TableId, TableScan, Walk, WalkStats, look_around_window,

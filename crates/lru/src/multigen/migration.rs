@@ -33,7 +33,7 @@ impl Movable for MultiGen {
         self.lruvec_of(group, node).map(|_| ())
     }
 
-    fn take(&mut self, folio: FolioId) -> bool {
+    fn begin_move(&mut self, folio: FolioId) -> bool {
         if self.flags(folio).is_isolated() {
             return false;
         }
@@ -43,7 +43,7 @@ impl Movable for MultiGen {
         true
     }
 
-    fn put(&mut self, folio: FolioId, to: Option<NodeId>, was_active: bool) -> bool {
+    fn end_move(&mut self, folio: FolioId, to: Option<NodeId>, was_active: bool) -> bool {
         let flags = self.flags(folio);
         assert!(flags.is_isolated(), "{folio:?} was not taken");
         self.nr_isolated_folios -= 1;

@@ -66,12 +66,18 @@ pub trait Movable: Policy {
     fn add_node(&mut self, group: GroupId, node: NodeId) -> Result<(), PolicyError>;
 
     /// Takes a folio off its list to be moved; `false` if it is isolated already.
-    fn take(&mut self, folio: FolioId) -> bool;
+    fn begin_move(&mut self, folio: FolioId) -> bool;
 
     /// Puts an isolated folio back, on another node if `to` names one; `was_active` as
     /// [`FolioStanding::is_active`] said before it was taken. `false` if the folio was gone
     /// meanwhile and is forgotten now.
-    fn put(&mut self, folio: FolioId, to: Option<NodeId>, was_active: bool) -> bool;
+    fn end_move(&mut self, folio: FolioId, to: Option<NodeId>, was_active: bool) -> bool;
+
+    /// A folio of an eviction batch was moved down to a node, which counts as reclaimed. `false` if
+    /// the folio was gone meanwhile and is forgotten now.
+    fn demoted(&mut self, folio: FolioId, to: NodeId) -> bool {
+        self.end_move(folio, Some(to), false)
+    }
 }
 
 /// What became of one folio of an eviction batch where there are tiers.

@@ -177,7 +177,7 @@ impl<P: Movable, const PAGE_CACHE: bool> Tiered<P, PAGE_CACHE> {
             self.stats.nr_queue_full_pages += nr_pages;
             return false;
         }
-        let is_taken = self.policy.take(folio);
+        let is_taken = self.policy.begin_move(folio);
         if is_taken {
             self.queue.push(Promotion {
                 folio,
@@ -268,7 +268,7 @@ impl<P: Movable, const PAGE_CACHE: bool> Tiering for Tiered<P, PAGE_CACHE> {
                 }
                 Outcome::Demoted(node) => {
                     let nr_pages = self.policy.order(folio).nr_pages();
-                    if !self.policy.put(folio, Some(node), false) {
+                    if !self.policy.demoted(folio, node) {
                         continue;
                     }
                     self.stats.pgmigrate_success += nr_pages;
@@ -320,7 +320,9 @@ impl<P: Movable, const PAGE_CACHE: bool> Tiering for Tiered<P, PAGE_CACHE> {
         for (promotion, migrated) in promotions.iter().zip(migrated) {
             let nr_pages = self.policy.order(promotion.folio).nr_pages();
             let to = (*migrated == Migrated::Moved).then_some(promotion.to);
-            let is_there = self.policy.put(promotion.folio, to, promotion.was_active);
+            let is_there = self
+                .policy
+                .end_move(promotion.folio, to, promotion.was_active);
             if to.is_none() || !is_there {
                 self.stats.pgmigrate_fail += nr_pages;
                 continue;

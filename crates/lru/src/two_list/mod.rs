@@ -26,6 +26,7 @@
 //! - I2: nothing is allocated after a folio has found its slot: only the table and new lruvecs grow.
 
 mod lruvec;
+mod migration;
 mod page;
 mod reclaim;
 mod run;

@@ -270,13 +270,13 @@ impl TwoList {
         self.folios.flags[folio.index()] = flags.with_half(None);
     }
 
-    fn set_isolated(&mut self, folio: FolioId) {
+    pub(super) fn set_isolated(&mut self, folio: FolioId) {
         let flags = self.flags(folio);
         self.folios.flags[folio.index()] = flags.with_isolated(true);
         self.nr_isolated_folios += 1;
     }
 
-    fn unset_isolated(&mut self, folio: FolioId) -> Flags {
+    pub(super) fn unset_isolated(&mut self, folio: FolioId) -> Flags {
         let flags = self.flags(folio);
         assert!(flags.is_isolated(), "{folio:?} is in no batch");
         self.nr_isolated_folios -= 1;
@@ -286,7 +286,7 @@ impl TwoList {
     }
 
     /// Tells the run of an lruvec's group what left.
-    fn reclaimed(&mut self, lruvec: usize, nr_pages: u64) {
+    pub(super) fn reclaimed(&mut self, lruvec: usize, nr_pages: u64) {
         let group = group_index(self.lruvecs[lruvec].group);
         let run = group.and_then(|group| self.groups[group].run.as_mut());
         if let (Some(group), Some(run)) = (group, run)

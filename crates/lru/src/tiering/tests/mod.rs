@@ -7,6 +7,7 @@ mod model;
 mod promotion;
 mod strategies;
 mod topology;
+mod two_list;
 
 use super::*;
 use crate::{

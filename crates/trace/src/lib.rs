@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod access;
+mod columns;
 mod error;
 mod format;
 mod formats;
@@ -17,10 +18,13 @@ mod generator;
 mod input;
 pub mod oracle;
 mod reader;
+mod strata;
 
 pub use access::{Access, Backing, Op, PageKey, Via};
+pub use columns::{Column, Columns, ColumnsError, Ids, Role, TimeUnit};
 pub use error::{Position, Reason, TraceError};
 pub use format::{Format, UnknownFormat};
 pub use generator::{Generator, GeneratorError};
-pub use input::Progress;
+pub use input::{Compression, Progress};
 pub use reader::{AccessReader, BATCH_LEN, OpenOptions, Opened, Sizes, open, open_stream};
+pub use strata::Writer;

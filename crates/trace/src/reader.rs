@@ -9,13 +9,15 @@
 
 use std::fs::File;
 use std::io::Read;
+use std::num::NonZeroU32;
 use std::path::Path;
 
 use crate::access::{Access, Backing, Via};
+use crate::columns::Columns;
 use crate::error::TraceError;
 use crate::format::Format;
 use crate::formats;
-use crate::input::{Input, Progress};
+use crate::input::{Compression, Input, Progress};
 
 /// Most accesses a batch holds.
 pub const BATCH_LEN: usize = 8192;
@@ -25,8 +27,10 @@ pub trait AccessReader: std::fmt::Debug + Send {
     /// Replaces the content of `batch` by the next accesses, at most [`BATCH_LEN`]; their number,
     /// 0 at the end of the trace.
     ///
-    /// On an error `batch` holds the accesses in front of the broken place; the trace can't be
-    /// read any further.
+    /// # Errors
+    /// The trace is broken here; `batch` holds what was read in front of the broken place. After
+    /// an error that [is local](TraceError::is_local) reading goes on behind that place; after
+    /// any other the trace is over.
     fn read_batch(&mut self, batch: &mut Vec<Access>) -> Result<usize, TraceError>;
 }
 
@@ -36,7 +40,7 @@ pub enum Sizes {
     /// One id is one page, however large.
     #[default]
     Ignore,
-    /// A request is as many pages of 4096 bytes as it touches.
+    /// A request is as many pages of 4096 bytes as it touches; see [`OpenOptions::id_bytes`].
     Expand,
 }
 
@@ -51,6 +55,11 @@ pub struct OpenOptions {
     pub backing: Option<Backing>,
     /// What is done with sizes.
     pub sizes: Sizes,
+    /// Bytes one id counts when sizes are expanded, such as 512 where ids are sectors; 512 for
+    /// `vscsi` and 4096 for others when `None`.
+    pub id_bytes: Option<NonZeroU32>,
+    /// The columns of `csv` and `txt`.
+    pub columns: Columns,
 }
 
 /// An opened trace.
@@ -60,11 +69,16 @@ pub struct Opened {
     pub reader: Box<dyn AccessReader>,
     /// Its format, as asked for or as guessed.
     pub format: Format,
+    /// How the file is compressed.
+    pub compression: Compression,
     /// How far the file has been read.
     pub progress: Progress,
 }
 
 /// Opens the trace at `path`, compressed or not.
+///
+/// # Errors
+/// It can't be opened or is broken at its beginning, or its format can't be guessed.
 pub fn open(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Opened, TraceError> {
     let path = path.as_ref();
     let name = path.display().to_string();
@@ -78,17 +92,22 @@ pub fn open(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Opened, Tra
 
 /// As [`open`], for bytes that come from elsewhere; `name` stands in errors and its ending helps
 /// to guess the format.
+///
+/// # Errors
+/// As [`open`].
 pub fn open_stream(
     name: &str,
     stream: impl Read + Send + 'static,
     total_bytes: Option<u64>,
     options: &OpenOptions,
 ) -> Result<Opened, TraceError> {
-    let (input, progress) = Input::open(name, stream, total_bytes)?;
+    let input = Input::open(name, stream, total_bytes)?;
+    let (compression, progress) = (input.compression(), input.progress().clone());
     let (reader, format) = formats::open(input, options)?;
     Ok(Opened {
         reader,
         format,
+        compression,
         progress,
     })
 }

@@ -29,6 +29,11 @@ impl Movable for MultiGen {
         }
     }
 
+    #[inline]
+    fn node(&self, folio: FolioId) -> NodeId {
+        self.lruvecs[self.flags(folio).lruvec()].node
+    }
+
     fn add_node(&mut self, group: GroupId, node: NodeId) -> Result<(), PolicyError> {
         self.lruvec_of(group, node).map(|_| ())
     }

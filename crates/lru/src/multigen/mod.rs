@@ -220,6 +220,8 @@ impl Policy for MultiGen {
         Ok(folio)
     }
 
+    // Inline, so that a wrapper elsewhere (`tiering`) costs no call.
+    #[inline]
     fn accessed(&mut self, folio: FolioId, via: AccessVia) {
         match via {
             AccessVia::PageTable => self.found_young(folio),

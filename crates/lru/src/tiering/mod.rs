@@ -62,6 +62,9 @@ pub trait Movable: Policy {
     /// What the policy knows of a live folio.
     fn standing(&self, folio: FolioId) -> FolioStanding;
 
+    /// The node a live folio is charged to.
+    fn node(&self, folio: FolioId) -> NodeId;
+
     /// Makes room for a group's folios on a node.
     fn add_node(&mut self, group: GroupId, node: NodeId) -> Result<(), PolicyError>;
 

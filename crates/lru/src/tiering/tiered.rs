@@ -22,7 +22,7 @@ use super::{
     throttle::{Admission, Limits, Throttle},
 };
 use crate::{
-    ids::{FolioId, NodeId, TimeMs},
+    ids::{FolioId, NodeId, NodeSet, TimeMs},
     random::Random,
     seam::{AccessVia, EvictBatch, Origin, Policy, Verdict},
 };
@@ -40,7 +40,6 @@ const PLENTY_SHARE: u64 = 16;
 #[derive(Debug)]
 struct NodeState {
     node: NodeId,
-    is_top_tier: bool,
     nr_pages_plenty: u64,
     nr_free_pages: u64,
     throttle: Throttle,
@@ -49,11 +48,12 @@ struct NodeState {
 /// A policy that knows of tiers; made by [`tiered`].
 #[derive(Debug)]
 pub(super) struct Tiered<P, const PAGE_CACHE: bool> {
-    // First, so that an access finds the policy where it would be without tiers.
     pub(super) policy: P,
     config: TieringConfig,
     limits: Limits,
     nodes: Vec<NodeState>,
+    /// Whose folios may come up.
+    lower: NodeSet,
     /// Where unmapped page cache comes up to.
     local: NodeId,
     queue: Vec<Promotion>,
@@ -84,9 +84,16 @@ impl<P: Movable, const PAGE_CACHE: bool> Tiered<P, PAGE_CACHE> {
     pub(super) fn try_new(policy: P, config: TieringConfig) -> Result<Self, TieringError> {
         config.validate()?;
         let topology = &config.topology;
+        let mut lower = NodeSet::default();
+        for of in topology
+            .nodes()
+            .iter()
+            .filter(|of| !topology.is_top_tier(of.node))
+        {
+            lower.insert(of.node);
+        }
         let state = |of: &super::NodeConfig| NodeState {
             node: of.node,
-            is_top_tier: topology.is_top_tier(of.node),
             nr_pages_plenty: config.nr_free_pages_plenty.max(of.nr_pages / PLENTY_SHARE),
             nr_free_pages: 0,
             throttle: Throttle::default(),
@@ -101,6 +108,7 @@ impl<P: Movable, const PAGE_CACHE: bool> Tiered<P, PAGE_CACHE> {
                 adapt_period_ms: config.adapt_period_ms,
             },
             nodes: topology.nodes().iter().map(state).collect(),
+            lower,
             local: topology.fastest_node_with_cpu(),
             queue: Vec::with_capacity(NR_QUEUED_FOLIOS_MAX),
             stats: TieringStats::default(),
@@ -116,22 +124,20 @@ impl<P: Movable, const PAGE_CACHE: bool> Tiered<P, PAGE_CACHE> {
         self.nodes.iter_mut().find(|of| of.node == node)
     }
 
-    /// Whether folios of a node may come up.
-    fn is_lower(&self, node: NodeId) -> bool {
-        let state = self.nodes.iter().find(|of| of.node == node);
-        state.is_some_and(|of| !of.is_top_tier)
-    }
-
     pub(super) fn note_time(&mut self, now: TimeMs) {
         self.now = self.now.max(now);
     }
 
     /// A descriptor access, looked at before it is counted.
     pub(super) fn accessed_unmapped(&mut self, folio: FolioId) {
+        // The node first: most accesses are to pages that are up already.
+        if !self.lower.contains(self.policy.node(folio)) {
+            self.policy.accessed(folio, AccessVia::FileDescriptor);
+            return;
+        }
         let before = self.policy.standing(folio);
         self.policy.accessed(folio, AccessVia::FileDescriptor);
-        // The node first: most accesses are to pages that are up already.
-        if self.is_lower(before.node) && self.config.page_cache.wants(&before) {
+        if self.config.page_cache.wants(&before) {
             self.consider(folio, &before, self.local, None);
         }
     }
@@ -301,7 +307,7 @@ impl<P: Movable, const PAGE_CACHE: bool> Tiering for Tiered<P, PAGE_CACHE> {
         let is_up = self.config.topology.lower_nodes(to).contains(&before.node);
         let is_candidate = self.config.is_promotion_on
             && is_up
-            && self.is_lower(before.node)
+            && self.lower.contains(before.node)
             && !before.is_isolated;
         is_candidate && self.consider(folio, &before, to, Some(latency_ms))
     }

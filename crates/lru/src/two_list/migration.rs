@@ -24,6 +24,11 @@ impl Movable for TwoList {
         }
     }
 
+    #[inline]
+    fn node(&self, folio: FolioId) -> NodeId {
+        self.lruvecs[self.flags(folio).lruvec()].node
+    }
+
     fn add_node(&mut self, group: GroupId, node: NodeId) -> Result<(), PolicyError> {
         self.lruvec_of(group, node).map(|_| ())
     }

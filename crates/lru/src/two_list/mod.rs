@@ -223,6 +223,8 @@ impl Policy for TwoList {
         Ok(folio)
     }
 
+    // Inline, so that a wrapper elsewhere (`tiering`) costs no call.
+    #[inline]
     fn accessed(&mut self, folio: FolioId, via: AccessVia) {
         let flags = self.flags(folio);
         debug_assert!(

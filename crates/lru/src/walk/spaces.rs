@@ -22,7 +22,7 @@
 //! - I2: `head <= end` and `tail <= end` for each cursor.
 //! - I3: between two ends of a cursor each space is taken at most once.
 
-use crate::ids::{GroupId, NodeId};
+use crate::ids::{GroupId, NodeId, NodeSet};
 
 /// An address space that walks visit; its number is used again after the space is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -31,22 +31,6 @@ pub struct SpaceId(pub u32);
 impl SpaceId {
     fn index(self) -> usize {
         self.0 as usize
-    }
-}
-
-/// A bit for each memory node there can be.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct NodeSet([u64; 4]);
-
-impl NodeSet {
-    const ALL: NodeSet = NodeSet([u64::MAX; 4]);
-
-    /// Takes a node out; whether it was in.
-    fn remove(&mut self, node: NodeId) -> bool {
-        let (word, bit) = (usize::from(node.0 / 64), 1 << (node.0 % 64));
-        let was_in = self.0[word] & bit != 0;
-        self.0[word] &= !bit;
-        was_in
     }
 }
 

@@ -98,6 +98,7 @@ mod config;
 mod controller;
 mod distance;
 mod folio;
+mod group;
 mod ids;
 mod list;
 pub mod lru_gen;
@@ -112,6 +113,7 @@ mod two_list;
 mod walk;
 
 pub use config::{Config, ConfigError, Refault};
+pub use group::{Excess, GroupEvents, GroupTree, Limits, Protection, ProtectionSharing};
 pub use ids::{FolioId, GenSeq, GroupId, Kind, NodeId, Order, TimeMs};
 pub use model::{KernelModel, UnknownModel};
 pub use multigen::{EvictPlan, MultiGen, Plan, WalkPlan};

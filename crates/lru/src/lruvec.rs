@@ -74,6 +74,11 @@ impl Lruvec {
         }
     }
 
+    /// The first of its lists; the numbers of the others follow.
+    pub(crate) fn first_list(&self) -> ListId {
+        self.first_list
+    }
+
     /// Where a generation's sizes and birth are kept.
     pub(crate) fn generation_index(seq: u64) -> usize {
         (seq % MAX_NR_GENS as u64) as usize

@@ -16,6 +16,7 @@
 //! **Owns** the vocabulary and the [`Policy`] trait. **Does not own** any policy.
 
 use crate::{
+    group::{GroupTree, Limits},
     ids::{FolioId, GenSeq, GroupId, Kind, NodeId, Order, TimeMs},
     tiering::Tiering,
     walk::{AgeingWalks, WalkStats},
@@ -373,6 +374,15 @@ pub enum PolicyError {
     /// All numbers for a group on a node are taken.
     #[error("no more than {0} groups times nodes")]
     TooManyLruvecs(u32),
+    /// The group was removed: it can neither be charged nor have children nor be removed again.
+    #[error("group {} has been removed", .0.0)]
+    GroupOffline(GroupId),
+    /// Something is still in the group.
+    #[error("group {} still has groups or address spaces in it: remove or move them first", .0.0)]
+    GroupBusy(GroupId),
+    /// A group too far below the top.
+    #[error("a group may lie at most {0} levels deep")]
+    GroupTooDeep(usize),
     /// A folio larger than the table can describe.
     #[error("a folio of order {} is too large: the largest order is {}", .order.0, .largest.0)]
     OrderTooLarge {
@@ -397,6 +407,37 @@ pub trait Policy: std::fmt::Debug + Send {
 
     /// Makes a group whose generations are born `now`.
     fn add_group(&mut self, path: &str, now: TimeMs) -> Result<GroupId, PolicyError>;
+
+    /// Makes a group below another one: what it uses counts for both.
+    fn add_child_group(
+        &mut self,
+        parent: GroupId,
+        path: &str,
+        now: TimeMs,
+    ) -> Result<GroupId, PolicyError>;
+
+    /// Removes a group that has no children. What is charged to it stays, unprotected, until it
+    /// has been reclaimed or freed; then the group's number may be given to another.
+    fn remove_group(&mut self, group: GroupId) -> Result<(), PolicyError>;
+
+    /// Changes what a group may use. Nothing is reclaimed by that alone.
+    fn set_limits(&mut self, group: GroupId, limits: Limits) -> Result<(), PolicyError>;
+
+    /// The groups: usage, limits, protection, events.
+    fn groups(&self) -> &GroupTree;
+
+    /// Base pages that a group has in swap will not come back: they were freed, or they came back
+    /// for another group. Anon is charged to its group's swap from its eviction until it returns
+    /// with its shadow, or until this is said; more than the group has there counts as all of it.
+    fn swap_freed(&mut self, group: GroupId, nr_pages: u64) -> Result<(), PolicyError>;
+
+    /// Base pages of a group that this swappiness allows to evict, on one node or on all.
+    fn nr_evictable_pages(
+        &self,
+        group: GroupId,
+        node: Option<NodeId>,
+        swappiness: Swappiness,
+    ) -> Result<u64, PolicyError>;
 
     /// A folio is in memory. With a shadow this is a refault.
     fn appeared(&mut self, arrival: Arrival) -> Result<FolioId, PolicyError>;

@@ -13,7 +13,6 @@
 use super::{
     MultiGen,
     eviction::{Demand, PRIORITY_RELAXED},
-    group_index,
 };
 use crate::{
     ids::{GenSeq, GroupId, NodeId, TimeMs},
@@ -135,8 +134,8 @@ impl MultiGen {
         }
         let now = self.tell_time(now);
         self.inc_max_seq(plan.lruvec, plan.swappiness, now);
-        if let Some(group) = group_index(plan.group) {
-            self.groups[group].nr_ageing_runs += 1;
+        if let Ok(group) = self.groups.get_mut(plan.group) {
+            group.nr_ageing_runs += 1;
         }
         Ok(())
     }

@@ -274,14 +274,16 @@ impl MultiGen {
             GoneCause::Reclaimed => {
                 let lruvec = &mut self.lruvecs[flags.lruvec()];
                 lruvec.stats.nr_kernel_evicted_pages[flags.kind().index()] += flags.nr_pages();
-                Some(lruvec.bury(flags))
+                let shadow = lruvec.bury(flags);
+                self.charge_swap(flags.lruvec(), flags.kind(), flags.nr_pages());
+                Some(shadow)
             }
         };
         if flags.is_isolated() {
             self.folios.flags[folio.index()] = flags.with_gone();
         } else {
             self.detach(folio);
-            self.folios.release(folio);
+            self.release(folio);
         }
         shadow
     }
@@ -310,12 +312,14 @@ impl MultiGen {
             let shadow = match verdict {
                 Verdict::Evicted => {
                     lruvec.stats.nr_evicted_pages[flags.kind().index()] += flags.nr_pages();
-                    Some(lruvec.bury(flags))
+                    let shadow = lruvec.bury(flags);
+                    self.charge_swap(flags.lruvec(), flags.kind(), flags.nr_pages());
+                    Some(shadow)
                 }
                 _ => None,
             };
             if matches!(verdict, Verdict::Evicted | Verdict::Gone) {
-                self.folios.release(folio);
+                self.release(folio);
             } else {
                 self.put_back(folio, verdict);
             }

@@ -53,7 +53,7 @@ impl Movable for MultiGen {
         assert!(flags.is_isolated(), "{folio:?} was not taken");
         self.nr_isolated_folios -= 1;
         if flags.is_gone() {
-            self.folios.release(folio);
+            self.release(folio);
             return false;
         }
         let group = self.lruvecs[flags.lruvec()].group;

@@ -19,6 +19,7 @@
 mod ageing;
 mod command;
 mod eviction;
+mod groups;
 mod look_around;
 mod migration;
 mod placement;
@@ -35,7 +36,8 @@ pub use command::{EvictPlan, Plan, WalkPlan};
 use crate::{
     config::{Config, ConfigError},
     controller::tier_of,
-    folio::{Flags, FolioTable, MAX_LRUVECS, MAX_ORDER},
+    folio::{Flags, FolioTable, MAX_ORDER},
+    group::{Group, GroupTree, Limits, ROOT},
     ids::{FolioId, GenSeq, GroupId, Kind, NodeId, Order, TimeMs},
     list::Lists,
     lruvec::{Lruvec, NR_LISTS},
@@ -47,14 +49,6 @@ use crate::{
     walk::{AgeingWalks, Spaces, WalkStats},
 };
 
-/// A group: its lruvecs, one a node.
-#[derive(Debug)]
-struct Group {
-    path: String,
-    lruvecs: Vec<u16>,
-    nr_ageing_runs: u64,
-}
-
 /// The multi-generational LRU.
 ///
 /// Deterministic: the same calls give the same answers and the same state.
@@ -65,7 +59,7 @@ pub struct MultiGen {
     folios: FolioTable,
     lists: Lists,
     lruvecs: Vec<Lruvec>,
-    groups: Vec<Group>,
+    groups: GroupTree,
     spaces: Spaces,
     nr_isolated_folios: u32,
     /// The latest time told, for lruvecs born between two calls that carry one.
@@ -82,7 +76,7 @@ impl MultiGen {
             folios: FolioTable::new(config.nr_folios_max),
             lists: Lists::default(),
             lruvecs: Vec::new(),
-            groups: Vec::new(),
+            groups: GroupTree::new(config.protection),
             spaces: Spaces::default(),
             nr_isolated_folios: 0,
             now: TimeMs::default(),
@@ -119,9 +113,7 @@ impl MultiGen {
     }
 
     fn group(&self, group: GroupId) -> Result<&Group, PolicyError> {
-        group_index(group)
-            .and_then(|n| self.groups.get(n))
-            .ok_or(PolicyError::NoGroup(group))
+        self.groups.get(group)
     }
 
     /// Notes the time, which never goes back.
@@ -142,16 +134,15 @@ impl MultiGen {
     }
 
     fn add_lruvec(&mut self, group: GroupId, node: NodeId) -> Result<u16, PolicyError> {
-        let number = u16::try_from(self.lruvecs.len())
-            .ok()
-            .filter(|n| u32::from(*n) < MAX_LRUVECS)
-            .ok_or(PolicyError::TooManyLruvecs(MAX_LRUVECS))?;
-        let index = group_index(group).filter(|n| *n < self.groups.len());
-        let index = index.ok_or(PolicyError::NoGroup(group))?;
-        let first_list = self.lists.add(NR_LISTS);
-        self.lruvecs
-            .push(Lruvec::new(group, node, first_list, self.now));
-        self.groups[index].lruvecs.push(number);
+        let number = self.groups.add_lruvec(group)?;
+        match self.lruvecs.get_mut(usize::from(number)) {
+            Some(freed) => *freed = Lruvec::new(group, node, freed.first_list(), self.now),
+            None => {
+                let first_list = self.lists.add(NR_LISTS);
+                let lruvec = Lruvec::new(group, node, first_list, self.now);
+                self.lruvecs.push(lruvec);
+            }
+        }
         Ok(number)
     }
 
@@ -176,30 +167,13 @@ impl MultiGen {
     }
 }
 
-/// Groups are numbered from 1, as the kernel numbers memcgs.
-fn group_index(group: GroupId) -> Option<usize> {
-    usize::from(group.0).checked_sub(1)
-}
-
 impl Policy for MultiGen {
     fn name(&self) -> &'static str {
         "mglru"
     }
 
     fn add_group(&mut self, path: &str, now: TimeMs) -> Result<GroupId, PolicyError> {
-        self.tell_time(now);
-        let number = u16::try_from(self.groups.len() + 1);
-        let group = GroupId(number.map_err(|_| PolicyError::TooManyGroups(u16::MAX))?);
-        self.groups.push(Group {
-            path: path.to_owned(),
-            lruvecs: Vec::new(),
-            nr_ageing_runs: 0,
-        });
-        if let Err(error) = self.add_lruvec(group, NodeId::default()) {
-            self.groups.pop();
-            return Err(error);
-        }
-        Ok(group)
+        self.make_group(ROOT, path, now)
     }
 
     fn appeared(&mut self, arrival: Arrival) -> Result<FolioId, PolicyError> {
@@ -209,11 +183,16 @@ impl Policy for MultiGen {
                 largest: Order(MAX_ORDER),
             });
         }
+        if self.group(arrival.group)?.is_offline() {
+            return Err(PolicyError::GroupOffline(arrival.group));
+        }
         let lruvec = self.lruvec_of(arrival.group, arrival.node)?;
         let flags = Flags::new(lruvec, arrival.kind, arrival.order);
         let folio = self.folios.allocate(flags);
         let folio = folio.ok_or_else(|| PolicyError::TableFull(self.folios.nr_live()))?;
+        self.groups.charge(arrival.group, arrival.order.nr_pages());
         if let Some(shadow) = arrival.shadow {
+            self.swapped_in(&arrival);
             self.refault(folio, shadow);
         }
         self.enter(folio, placement::standing(&arrival));
@@ -247,12 +226,11 @@ impl Policy for MultiGen {
     ) -> Result<(), PolicyError> {
         let nr_lruvecs = self.group(group)?.lruvecs.len();
         let now = self.tell_time(now);
-        let index = group_index(group).ok_or(PolicyError::NoGroup(group))?;
         for position in 0..nr_lruvecs {
-            let lruvec = usize::from(self.groups[index].lruvecs[position]);
+            let lruvec = usize::from(self.group(group)?.lruvecs[position]);
             self.inc_max_seq(lruvec, swappiness, now);
         }
-        self.groups[index].nr_ageing_runs += 1;
+        self.groups.get_mut(group)?.nr_ageing_runs += 1;
         Ok(())
     }
 
@@ -300,16 +278,51 @@ impl Policy for MultiGen {
     }
 
     fn memory_bytes(&self) -> u64 {
-        let fixed = self.lruvecs.capacity() * size_of::<Lruvec>()
-            + self.groups.capacity() * size_of::<Group>();
-        let of_groups = self
-            .groups
-            .iter()
-            .map(|group| group.path.capacity() + group.lruvecs.capacity() * size_of::<u16>());
-        let fixed = (fixed + of_groups.sum::<usize>()) as u64;
+        let lruvecs = (self.lruvecs.capacity() * size_of::<Lruvec>()) as u64;
+        let fixed = lruvecs + self.groups.memory_bytes();
         let filters = self.lruvecs.iter().map(|of| of.walk.filters.memory_bytes());
         let walks = self.spaces.memory_bytes() + filters.sum::<u64>();
         self.folios.memory_bytes() + self.lists.memory_bytes() + walks + fixed
+    }
+
+    fn groups(&self) -> &GroupTree {
+        &self.groups
+    }
+
+    fn add_child_group(
+        &mut self,
+        parent: GroupId,
+        path: &str,
+        now: TimeMs,
+    ) -> Result<GroupId, PolicyError> {
+        self.group(parent)?;
+        self.make_group(parent, path, now)
+    }
+
+    fn set_limits(&mut self, group: GroupId, limits: Limits) -> Result<(), PolicyError> {
+        self.groups.set_limits(group, limits)
+    }
+
+    fn remove_group(&mut self, group: GroupId) -> Result<(), PolicyError> {
+        self.take_offline(group)
+    }
+
+    fn swap_freed(&mut self, group: GroupId, nr_pages: u64) -> Result<(), PolicyError> {
+        self.group(group)?;
+        self.uncharge_swap(group, nr_pages);
+        Ok(())
+    }
+
+    fn nr_evictable_pages(
+        &self,
+        group: GroupId,
+        node: Option<NodeId>,
+        swappiness: Swappiness,
+    ) -> Result<u64, PolicyError> {
+        let of_group = self.group(group)?.lruvecs.iter();
+        let lruvecs = of_group.map(|n| &self.lruvecs[usize::from(*n)]);
+        let asked_for = lruvecs.filter(|of| node.is_none_or(|node| node == of.node));
+        Ok(asked_for.map(|of| of.nr_evictable_pages(swappiness)).sum())
     }
 
     fn walks(&mut self) -> Option<&mut dyn AgeingWalks> {

@@ -35,6 +35,7 @@ impl MultiGen {
             }
         }
         let mut nr_isolated_folios = 0;
+        let mut own_pages = Vec::new();
         for (slot, flags) in self
             .folios
             .flags
@@ -50,6 +51,11 @@ impl MultiGen {
             if flags.is_gone() && !flags.is_isolated() || flags.order().0 > MAX_ORDER {
                 return Err(format!("folio {slot} has impossible flags {flags:?}"));
             }
+            let group = usize::from(self.lruvecs[flags.lruvec()].group.0);
+            if own_pages.len() <= group {
+                own_pages.resize(group + 1, 0);
+            }
+            own_pages[group] += flags.nr_pages();
             nr_isolated_folios += u32::from(flags.is_isolated());
             if let Some(generation) = flags.generation() {
                 nr_pages[flags.lruvec()][generation][flags.kind().index()] += flags.nr_pages();
@@ -67,6 +73,8 @@ impl MultiGen {
                 "{nr_listed_folios} listed + {nr_isolated_folios} isolated, {live} live"
             ));
         }
+        let owners = self.lruvecs.iter().map(|lruvec| lruvec.group);
+        self.groups.validate(&own_pages, owners)?;
         for (number, (lruvec, counted)) in self.lruvecs.iter().zip(&nr_pages).enumerate() {
             if lruvec.nr_pages != *counted {
                 let kept = lruvec.nr_pages;

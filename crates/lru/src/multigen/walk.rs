@@ -3,7 +3,7 @@
 //! **Owns** how a walk's questions meet the state of a lruvec. **Does not own** the filters and rows
 //! ([`crate::walk`]), what an access changes (`promotion`), how the window moves (`ageing`).
 
-use super::{MultiGen, group_index};
+use super::MultiGen;
 use crate::{
     ids::{GroupId, Kind, NodeId, TimeMs},
     seam::{PolicyError, Swappiness},
@@ -184,8 +184,8 @@ impl AgeingWalks for MultiGen {
         }
         let now = self.tell_time(now);
         self.inc_max_seq(walk.lruvec, walk.swappiness, now);
-        if let Some(group) = group_index(self.lruvecs[walk.lruvec].group) {
-            self.groups[group].nr_ageing_runs += 1;
+        if let Ok(group) = self.groups.get_mut(self.lruvecs[walk.lruvec].group) {
+            group.nr_ageing_runs += 1;
         }
         true
     }

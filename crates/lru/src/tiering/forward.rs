@@ -5,13 +5,25 @@
 
 use super::{Movable, Tiered, Tiering};
 use crate::{
-    ids::{FolioId, GroupId, Kind, Order, TimeMs},
+    group::{GroupTree, Limits},
+    ids::{FolioId, GroupId, Kind, NodeId, Order, TimeMs},
     seam::{
         AccessVia, Ageing, Arrival, EvictBatch, GoneCause, GroupView, Isolated, Policy,
         PolicyError, ReclaimRequest, ReclaimStats, Shadow, Swappiness, Verdict,
     },
     walk::{AgeingWalks, WalkStats},
 };
+
+impl<P: Movable, const PAGE_CACHE: bool> Tiered<P, PAGE_CACHE> {
+    /// Gives a new group room on every node.
+    fn add_nodes(&mut self, group: GroupId) -> Result<(), PolicyError> {
+        for at in 0..self.topology().nodes().len() {
+            let node = self.topology().nodes()[at].node;
+            self.policy.add_node(group, node)?;
+        }
+        Ok(())
+    }
+}
 
 impl<P: Movable, const PAGE_CACHE: bool> Policy for Tiered<P, PAGE_CACHE> {
     fn name(&self) -> &'static str {
@@ -21,11 +33,45 @@ impl<P: Movable, const PAGE_CACHE: bool> Policy for Tiered<P, PAGE_CACHE> {
     fn add_group(&mut self, path: &str, now: TimeMs) -> Result<GroupId, PolicyError> {
         self.note_time(now);
         let group = self.policy.add_group(path, now)?;
-        for at in 0..self.topology().nodes().len() {
-            let node = self.topology().nodes()[at].node;
-            self.policy.add_node(group, node)?;
-        }
+        self.add_nodes(group)?;
         Ok(group)
+    }
+
+    fn add_child_group(
+        &mut self,
+        parent: GroupId,
+        path: &str,
+        now: TimeMs,
+    ) -> Result<GroupId, PolicyError> {
+        self.note_time(now);
+        let group = self.policy.add_child_group(parent, path, now)?;
+        self.add_nodes(group)?;
+        Ok(group)
+    }
+
+    fn remove_group(&mut self, group: GroupId) -> Result<(), PolicyError> {
+        self.policy.remove_group(group)
+    }
+
+    fn set_limits(&mut self, group: GroupId, limits: Limits) -> Result<(), PolicyError> {
+        self.policy.set_limits(group, limits)
+    }
+
+    fn groups(&self) -> &GroupTree {
+        self.policy.groups()
+    }
+
+    fn swap_freed(&mut self, group: GroupId, nr_pages: u64) -> Result<(), PolicyError> {
+        self.policy.swap_freed(group, nr_pages)
+    }
+
+    fn nr_evictable_pages(
+        &self,
+        group: GroupId,
+        node: Option<NodeId>,
+        swappiness: Swappiness,
+    ) -> Result<u64, PolicyError> {
+        self.policy.nr_evictable_pages(group, node, swappiness)
     }
 
     fn appeared(&mut self, arrival: Arrival) -> Result<FolioId, PolicyError> {

@@ -131,6 +131,20 @@ impl Lruvec {
         ListId(self.first_list.0 + (half.index() * 2 + kind.index()) as u32)
     }
 
+    /// The first of its lists; the numbers of the others follow.
+    pub(super) fn first_list(&self) -> ListId {
+        self.first_list
+    }
+
+    /// Base pages of the kinds that may be evicted.
+    pub(super) fn nr_evictable_pages(&self, swappiness: Swappiness) -> u64 {
+        let kinds = Kind::ALL
+            .into_iter()
+            .filter(|kind| swappiness.allows(*kind));
+        let of_kind = |kind| self.size(Half::Inactive, kind) + self.size(Half::Active, kind);
+        kinds.map(of_kind).sum()
+    }
+
     pub(super) fn size(&self, half: Half, kind: Kind) -> u64 {
         self.nr_pages[half.index()][kind.index()]
     }

@@ -45,7 +45,7 @@ impl Movable for TwoList {
     fn end_move(&mut self, folio: FolioId, to: Option<NodeId>, was_active: bool) -> bool {
         let flags = self.unset_isolated(folio);
         if flags.is_gone() {
-            self.folios.release(folio);
+            self.release(folio);
             return false;
         }
         if let Some(node) = to {

@@ -25,6 +25,7 @@
 //! - I1: a live folio is on exactly one list, or isolated and on none.
 //! - I2: nothing is allocated after a folio has found its slot: only the table and new lruvecs grow.
 
+mod groups;
 mod lruvec;
 mod migration;
 mod page;
@@ -40,7 +41,8 @@ pub use lruvec::TwoListStats;
 
 use crate::{
     config::{Config, ConfigError, Refault},
-    folio::{Flags, FolioTable, MAX_LRUVECS, MAX_ORDER},
+    folio::{Flags, FolioTable, MAX_ORDER},
+    group::{Group, GroupTree, Limits, ROOT},
     ids::{FolioId, GenSeq, GroupId, Kind, NodeId, Order, TimeMs},
     list::Lists,
     seam::{
@@ -52,14 +54,6 @@ use lruvec::{Lruvec, NR_LISTS};
 use page::Half;
 use run::Run;
 
-/// A group: its lruvecs, one a node, and what is being reclaimed of it.
-#[derive(Debug)]
-struct Group {
-    path: String,
-    lruvecs: Vec<u16>,
-    run: Option<Run>,
-}
-
 /// The classic active and inactive lists.
 ///
 /// Deterministic: the same calls give the same answers and the same state.
@@ -70,7 +64,9 @@ pub struct TwoList {
     folios: FolioTable,
     lists: Lists,
     lruvecs: Vec<Lruvec>,
-    groups: Vec<Group>,
+    groups: GroupTree,
+    /// What is being reclaimed, by number of the group.
+    runs: Vec<Option<Run>>,
     nr_isolated_folios: u32,
     /// The latest time told, for lruvecs born between two calls that carry one.
     now: TimeMs,
@@ -86,7 +82,8 @@ impl TwoList {
             folios: FolioTable::new(config.nr_folios_max),
             lists: Lists::default(),
             lruvecs: Vec::new(),
-            groups: Vec::new(),
+            groups: GroupTree::new(config.protection),
+            runs: Vec::new(),
             nr_isolated_folios: 0,
             now: TimeMs::default(),
         })
@@ -118,9 +115,7 @@ impl TwoList {
     }
 
     fn group(&self, group: GroupId) -> Result<&Group, PolicyError> {
-        group_index(group)
-            .and_then(|n| self.groups.get(n))
-            .ok_or(PolicyError::NoGroup(group))
+        self.groups.get(group)
     }
 
     fn lruvec_of(&mut self, group: GroupId, node: NodeId) -> Result<u16, PolicyError> {
@@ -132,16 +127,15 @@ impl TwoList {
     }
 
     fn add_lruvec(&mut self, group: GroupId, node: NodeId) -> Result<u16, PolicyError> {
-        let number = u16::try_from(self.lruvecs.len())
-            .ok()
-            .filter(|n| u32::from(*n) < MAX_LRUVECS)
-            .ok_or(PolicyError::TooManyLruvecs(MAX_LRUVECS))?;
-        let index = group_index(group).filter(|n| *n < self.groups.len());
-        let index = index.ok_or(PolicyError::NoGroup(group))?;
-        let first_list = self.lists.add(NR_LISTS);
-        let lruvec = Lruvec::new(group, node, first_list, self.now);
-        self.lruvecs.push(lruvec);
-        self.groups[index].lruvecs.push(number);
+        let number = self.groups.add_lruvec(group)?;
+        match self.lruvecs.get_mut(usize::from(number)) {
+            Some(freed) => *freed = Lruvec::new(group, node, freed.first_list(), self.now),
+            None => {
+                let first_list = self.lists.add(NR_LISTS);
+                let lruvec = Lruvec::new(group, node, first_list, self.now);
+                self.lruvecs.push(lruvec);
+            }
+        }
         Ok(number)
     }
 
@@ -173,30 +167,13 @@ impl TwoList {
     }
 }
 
-/// Groups are numbered from 1, as the kernel numbers memcgs.
-fn group_index(group: GroupId) -> Option<usize> {
-    usize::from(group.0).checked_sub(1)
-}
-
 impl Policy for TwoList {
     fn name(&self) -> &'static str {
         "two-list"
     }
 
     fn add_group(&mut self, path: &str, now: TimeMs) -> Result<GroupId, PolicyError> {
-        self.now = self.now.max(now);
-        let number = u16::try_from(self.groups.len() + 1);
-        let group = GroupId(number.map_err(|_| PolicyError::TooManyGroups(u16::MAX))?);
-        self.groups.push(Group {
-            path: path.to_owned(),
-            lruvecs: Vec::new(),
-            run: None,
-        });
-        if let Err(error) = self.add_lruvec(group, NodeId::default()) {
-            self.groups.pop();
-            return Err(error);
-        }
-        Ok(group)
+        self.make_group(ROOT, path, now)
     }
 
     fn appeared(&mut self, arrival: Arrival) -> Result<FolioId, PolicyError> {
@@ -205,6 +182,9 @@ impl Policy for TwoList {
                 order: arrival.order,
                 largest: Order(MAX_ORDER),
             });
+        }
+        if self.group(arrival.group)?.is_offline() {
+            return Err(PolicyError::GroupOffline(arrival.group));
         }
         let lruvec = self.lruvec_of(arrival.group, arrival.node)?;
         let flags = Flags::new(lruvec, arrival.kind, arrival.order);
@@ -215,8 +195,12 @@ impl Policy for TwoList {
         };
         let folio = self.folios.allocate(flags);
         let folio = folio.ok_or_else(|| PolicyError::TableFull(self.folios.nr_live()))?;
+        self.groups.charge(arrival.group, arrival.order.nr_pages());
         let half = match arrival.shadow {
-            Some(shadow) => self.refault(folio, shadow),
+            Some(shadow) => {
+                self.swapped_in(&arrival);
+                self.refault(folio, shadow)
+            }
             None => Half::Inactive,
         };
         self.enter(folio, half);
@@ -293,14 +277,52 @@ impl Policy for TwoList {
         Ok(sum)
     }
 
+    fn groups(&self) -> &GroupTree {
+        &self.groups
+    }
+
+    fn add_child_group(
+        &mut self,
+        parent: GroupId,
+        path: &str,
+        now: TimeMs,
+    ) -> Result<GroupId, PolicyError> {
+        self.group(parent)?;
+        self.make_group(parent, path, now)
+    }
+
+    fn set_limits(&mut self, group: GroupId, limits: Limits) -> Result<(), PolicyError> {
+        self.groups.set_limits(group, limits)
+    }
+
+    fn remove_group(&mut self, group: GroupId) -> Result<(), PolicyError> {
+        self.groups.take_offline(group)?;
+        self.forget_if_empty(group);
+        Ok(())
+    }
+
+    fn swap_freed(&mut self, group: GroupId, nr_pages: u64) -> Result<(), PolicyError> {
+        self.group(group)?;
+        self.uncharge_swap(group, nr_pages);
+        Ok(())
+    }
+
+    fn nr_evictable_pages(
+        &self,
+        group: GroupId,
+        node: Option<NodeId>,
+        swappiness: Swappiness,
+    ) -> Result<u64, PolicyError> {
+        let of_group = self.group(group)?.lruvecs.iter();
+        let lruvecs = of_group.map(|n| &self.lruvecs[usize::from(*n)]);
+        let asked_for = lruvecs.filter(|of| node.is_none_or(|node| node == of.node));
+        Ok(asked_for.map(|of| of.nr_evictable_pages(swappiness)).sum())
+    }
+
     fn memory_bytes(&self) -> u64 {
-        let fixed = self.lruvecs.capacity() * size_of::<Lruvec>()
-            + self.groups.capacity() * size_of::<Group>();
-        let of_groups = self
-            .groups
-            .iter()
-            .map(|group| group.path.capacity() + group.lruvecs.capacity() * size_of::<u16>());
-        let fixed = (fixed + of_groups.sum::<usize>()) as u64;
+        let lruvecs = self.lruvecs.capacity() * size_of::<Lruvec>();
+        let runs = self.runs.capacity() * size_of::<Option<Run>>();
+        let fixed = (lruvecs + runs) as u64 + self.groups.memory_bytes();
         self.folios.memory_bytes() + self.lists.memory_bytes() + fixed
     }
 

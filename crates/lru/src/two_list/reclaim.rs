@@ -16,14 +16,15 @@
 //! - I3: isolated, evicted by request, evicted by the kernel and rejected are counters of their own.
 
 use super::{
-    TwoList, group_index,
+    TwoList,
+    lruvec::Lruvec,
     page::Half,
     run::{Run, Step},
 };
 use crate::{
     config::Refault,
     folio::Flags,
-    ids::{FolioId, Kind},
+    ids::{FolioId, GroupId, Kind},
     seam::{EvictBatch, GoneCause, Isolated, PolicyError, ReclaimRequest, Shadow, Verdict},
 };
 
@@ -44,16 +45,16 @@ impl TwoList {
         batch: &mut EvictBatch,
     ) -> Result<Isolated, PolicyError> {
         batch.clear();
-        self.group(request.group)?;
-        let group = group_index(request.group).ok_or(PolicyError::NoGroup(request.group))?;
+        let group = request.group;
+        self.group(group)?;
         if request.nr_pages == 0 {
             return Ok(Isolated::Empty);
         }
-        let under_way = self.groups[group].run.take();
+        let under_way = self.runs[usize::from(group.0)].take();
         let under_way = under_way.filter(|run| run.is_of(request));
         let mut run = under_way.unwrap_or_else(|| Run::new(request));
         loop {
-            let of_group = &self.groups[group].lruvecs;
+            let of_group = &self.groups.get(group)?.lruvecs;
             let Some(step) = run.next_step(of_group, &self.lruvecs, request.nr_pages) else {
                 if run.is_met() {
                     run = Run::new(request);
@@ -69,7 +70,7 @@ impl TwoList {
             };
             let nr_pages = self.take(step, batch);
             if !batch.is_empty() {
-                self.groups[group].run = Some(run);
+                self.runs[usize::from(group.0)] = Some(run);
                 let is_check = batch.folios.is_empty();
                 return Ok(if is_check {
                     Isolated::Again
@@ -145,12 +146,14 @@ impl TwoList {
                 Verdict::Evicted => {
                     stats.nr_evicted_pages[flags.kind().index()] += flags.nr_pages();
                     nr_evicted_pages += flags.nr_pages();
-                    Some(self.lruvecs[flags.lruvec()].bury(flags))
+                    let shadow = self.lruvecs[flags.lruvec()].bury(flags);
+                    self.charge_swap(flags.lruvec(), flags.kind(), flags.nr_pages());
+                    Some(shadow)
                 }
                 _ => None,
             };
             if matches!(verdict, Verdict::Evicted | Verdict::Gone) {
-                self.folios.release(folio);
+                self.release(folio);
             } else {
                 nr_kept_pages += flags.nr_pages();
                 self.put_back(folio, verdict);
@@ -169,7 +172,7 @@ impl TwoList {
         for (number, &folio) in batch.to_check.iter().enumerate() {
             let flags = self.unset_isolated(folio);
             if flags.is_gone() {
-                self.folios.release(folio);
+                self.release(folio);
                 continue;
             }
             let nr_pages = flags.nr_pages();
@@ -237,14 +240,16 @@ impl TwoList {
             GoneCause::Reclaimed => {
                 let lruvec = &mut self.lruvecs[flags.lruvec()];
                 lruvec.stats.nr_kernel_evicted_pages[flags.kind().index()] += flags.nr_pages();
-                Some(lruvec.bury(flags))
+                let shadow = lruvec.bury(flags);
+                self.charge_swap(flags.lruvec(), flags.kind(), flags.nr_pages());
+                Some(shadow)
             }
         };
         if flags.is_isolated() {
             self.folios.flags[folio.index()] = flags.with_gone();
         } else {
             self.detach(folio);
-            self.folios.release(folio);
+            self.release(folio);
         }
         shadow
     }
@@ -287,19 +292,19 @@ impl TwoList {
 
     /// Tells the run of an lruvec's group what left.
     pub(super) fn reclaimed(&mut self, lruvec: usize, nr_pages: u64) {
-        let group = group_index(self.lruvecs[lruvec].group);
-        let run = group.and_then(|group| self.groups[group].run.as_mut());
-        if let (Some(group), Some(run)) = (group, run)
+        let group = self.lruvecs[lruvec].group;
+        // A group that was removed may be gone with the last folio of the batch, and its run too.
+        let run = self.runs.get_mut(usize::from(group.0));
+        if let Some(run) = run.and_then(Option::as_mut)
             && run.reclaimed(lruvec, nr_pages)
         {
             self.see_refaults(group);
         }
     }
 
-    fn see_refaults(&mut self, group: usize) {
-        for lruvec in &self.groups[group].lruvecs {
-            self.lruvecs[usize::from(*lruvec)].see_refaults();
-        }
+    fn see_refaults(&mut self, group: GroupId) {
+        let of_group = self.lruvecs.iter_mut().filter(|of| of.group == group);
+        of_group.for_each(Lruvec::see_refaults);
     }
 }
 

@@ -36,12 +36,20 @@ impl TwoList {
         }
         let live = self.folios.flags.iter().filter(|flags| flags.is_live());
         let mut nr_isolated_folios = 0;
+        let mut own_pages = Vec::new();
         for flags in live {
             if flags.is_gone() && !flags.is_isolated() || flags.order().0 > MAX_ORDER {
                 return Err(format!("impossible flags {flags:?}"));
             }
+            let group = usize::from(self.lruvecs[flags.lruvec()].group.0);
+            if own_pages.len() <= group {
+                own_pages.resize(group + 1, 0);
+            }
+            own_pages[group] += flags.nr_pages();
             nr_isolated_folios += u32::from(flags.is_isolated());
         }
+        let owners = self.lruvecs.iter().map(|lruvec| lruvec.group);
+        self.groups.validate(&own_pages, owners)?;
         let kept = (self.nr_isolated_folios, self.folios.nr_live());
         if kept != (nr_isolated_folios, nr_isolated_folios + nr_listed_folios) {
             return Err(format!(

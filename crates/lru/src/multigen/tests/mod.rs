@@ -3,6 +3,7 @@
 mod ageing;
 mod command;
 mod eviction;
+mod groups;
 mod look_around;
 mod placement;
 mod promotion;

@@ -35,6 +35,7 @@ mod intern;
 mod mechanism;
 mod memory;
 mod outcome;
+mod plot;
 mod ratio;
 pub mod report;
 mod runs;

@@ -17,6 +17,7 @@ pub use self::generations::AgeShare;
 use crate::{
     cost::{Cost, CostModel},
     outcome::{NR_TIERS_MAX, Reclaim},
+    plot,
     ratio::Ratio,
     runs::Run,
     workload::Workload,
@@ -173,6 +174,11 @@ impl Report {
     /// A line a run with a header, without the sizes over time.
     pub fn csv(&self) -> String {
         csv::text(&self.runs)
+    }
+
+    /// A picture, as SVG.
+    pub fn plot(&self) -> String {
+        plot::picture(&self.runs)
     }
 
     /// For people: a table a trace.

@@ -195,6 +195,7 @@ fn load(trace: &str, args: &SimArgs) -> anyhow::Result<Workload> {
         via,
         backing,
         sizes,
+        ..OpenOptions::default()
     };
     let mut opened = strata_trace::open(trace, &options)?;
     let bar = Bar::bytes(trace, &opened.progress);

@@ -2,7 +2,7 @@
 //!
 //! **Owns** the settings, their defaults and bounds. **Does not own** their effect.
 
-use crate::{folio::MAX_FOLIOS, group::ProtectionSharing, model::KernelModel};
+use crate::{folio::MAX_FOLIOS, group::ProtectionSharing, model::KernelModel, rules::Rules};
 
 /// How the return of an evicted folio is judged (rules 4).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -18,8 +18,8 @@ pub enum Refault {
 /// Settings of [`MultiGen`](crate::MultiGen) and [`TwoList`](crate::TwoList).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// The kernel to behave like. Default: `v6.14`.
-    pub model: KernelModel,
+    /// What to go by: a kernel's rules, or those with some changed. Default: `v6.14`.
+    pub rules: Rules,
     /// Generations younger than this many milliseconds are not evicted; 0 = off. Default: 0.
     /// The two lists have no such promise.
     pub min_ttl_ms: u64,
@@ -39,8 +39,25 @@ impl Config {
     /// The most folios any engine can hold.
     pub const NR_FOLIOS_LIMIT: u32 = MAX_FOLIOS;
 
+    /// The defaults, with the rules of a kernel.
+    pub fn of(model: KernelModel) -> Config {
+        Config {
+            rules: model.into(),
+            ..Config::default()
+        }
+    }
+
     /// Checks every bound.
     pub fn validate(&self) -> Result<(), ConfigError> {
+        let Rules {
+            nr_gens, nr_tiers, ..
+        } = self.rules;
+        if !(Rules::NR_GENS_MIN..=Rules::NR_GENS_MAX).contains(&nr_gens) {
+            return Err(ConfigError::NrGens(nr_gens));
+        }
+        if !(1..=Rules::NR_TIERS_MAX).contains(&nr_tiers) {
+            return Err(ConfigError::NrTiers(nr_tiers));
+        }
         if !(1..=Self::NR_FOLIOS_LIMIT).contains(&self.nr_folios_max) {
             return Err(ConfigError::NrFoliosMax(self.nr_folios_max));
         }
@@ -51,7 +68,7 @@ impl Config {
 impl Default for Config {
     fn default() -> Self {
         Config {
-            model: KernelModel::default(),
+            rules: Rules::default(),
             min_ttl_ms: 0,
             nr_folios_max: Self::NR_FOLIOS_LIMIT,
             refault: Refault::default(),
@@ -68,6 +85,12 @@ pub enum ConfigError {
     /// `nr_folios_max` is 0 or too large.
     #[error("nr_folios_max is {0}: choose 1 to {limit}", limit = MAX_FOLIOS)]
     NrFoliosMax(u32),
+    /// `rules.nr_gens` is too small or too large.
+    #[error("nr_gens is {0}: choose {least} to {most}", least = Rules::NR_GENS_MIN, most = Rules::NR_GENS_MAX)]
+    NrGens(u8),
+    /// `rules.nr_tiers` is 0 or too large.
+    #[error("nr_tiers is {0}: choose 1 to {most}", most = Rules::NR_TIERS_MAX)]
+    NrTiers(u8),
 }
 
 #[cfg(test)]
@@ -87,5 +110,19 @@ mod tests {
                 Err(ConfigError::NrFoliosMax(nr_folios_max))
             );
         }
+        let with = |nr_gens, nr_tiers| Config {
+            rules: Rules {
+                nr_gens,
+                nr_tiers,
+                ..Rules::default()
+            },
+            ..Config::default()
+        };
+        assert_eq!(with(4, 1).validate(), Ok(()));
+        assert_eq!(with(16, 5).validate(), Ok(()));
+        assert_eq!(with(3, 4).validate(), Err(ConfigError::NrGens(3)));
+        assert_eq!(with(17, 4).validate(), Err(ConfigError::NrGens(17)));
+        assert_eq!(with(4, 0).validate(), Err(ConfigError::NrTiers(0)));
+        assert_eq!(with(4, 6).validate(), Err(ConfigError::NrTiers(6)));
     }
 }

@@ -8,7 +8,7 @@
 //! | 0      | workingset | it belonged to the working set                             |
 //! | 1      | kind       | 0 anon, 1 file                                             |
 //! | 2..10  | lruvec     | whose it was (low bits of the group and node's index)      |
-//! | 10..12 | refs       | accesses counted less one, not below 0                     |
+//! | 10..12 | refs       | accesses counted less one, 0..=3                           |
 //! | 12..31 | reading    | the clock at its leaving, in buckets                       |
 //!
 //! Nineteen bits wrap, so a bucket grows with memory (as the kernel's `bucket_order` does) until
@@ -33,7 +33,7 @@ const READING_SHIFT: u32 = REFS_SHIFT + 2;
 const READING_WIDTH: u32 = 31 - READING_SHIFT;
 const READING_MASK: u64 = (1 << READING_WIDTH) - 1;
 
-const _: () = assert!(Flags::REFS_MAX == (1 << (READING_SHIFT - REFS_SHIFT)) - 1);
+const REFS_LESS_ONE_MAX: u32 = (1 << (READING_SHIFT - REFS_SHIFT)) - 1;
 
 /// How many times what is resident a clock tells apart, at least.
 const RANGE_OVER_RESIDENT: u64 = 32;
@@ -90,7 +90,7 @@ impl Departed {
             is_workingset: flags.is_workingset(),
             kind: flags.kind(),
             lruvec: flags.lruvec() as u32 & LRUVEC_MASK,
-            refs: refs.max(1),
+            refs: refs.clamp(1, REFS_LESS_ONE_MAX + 1),
             reading: clock.reading(),
         }
     }
@@ -120,7 +120,7 @@ impl Departed {
                 Kind::File
             },
             lruvec: bits >> LRUVEC_SHIFT & LRUVEC_MASK,
-            refs: (bits >> REFS_SHIFT & Flags::REFS_MAX) + 1,
+            refs: (bits >> REFS_SHIFT & REFS_LESS_ONE_MAX) + 1,
             reading: bits >> READING_SHIFT,
         }
     }
@@ -144,7 +144,7 @@ mod tests {
         ) {
             let kind = if is_file { Kind::File } else { Kind::Anon };
             let mut flags = Flags::new(lruvec, kind, Order::BASE);
-            if is_workingset { flags = flags.with_workingset(); }
+            if is_workingset { flags = flags.with_workingset(true); }
             let clock = Clock { nr_pages, bucket_order: 0 };
             let departed = Departed::new(flags, refs, clock);
             let shadow = departed.pack();

@@ -82,6 +82,14 @@ impl Kind {
     /// Both kinds, in index order.
     pub const ALL: [Kind; 2] = [Kind::Anon, Kind::File];
 
+    /// The other kind.
+    pub fn other(self) -> Kind {
+        match self {
+            Kind::Anon => Kind::File,
+            Kind::File => Kind::Anon,
+        }
+    }
+
     /// Position in a `[_; 2]` indexed by kind.
     pub fn index(self) -> usize {
         self as usize

@@ -39,7 +39,7 @@
 //!    next time (`controller.rs`).
 //!
 //! Where a comment says "rules 2.1" it means that section of `docs/RULES.md`, which also names the
-//! test that holds the rule. How kernels differ is data ([`KernelModel`]), not branches.
+//! test that holds the rule. How kernels differ is data ([`KernelModel`], [`Rules`]), not branches.
 //!
 //! # Example
 //!
@@ -96,6 +96,7 @@
 
 mod config;
 mod controller;
+mod counting;
 mod distance;
 mod folio;
 mod group;
@@ -106,6 +107,7 @@ mod lruvec;
 mod model;
 mod multigen;
 mod random;
+mod rules;
 mod seam;
 mod shadow;
 mod tiering;
@@ -117,9 +119,11 @@ pub use group::{Excess, GroupEvents, GroupTree, Limits, Protection, ProtectionSh
 pub use ids::{FolioId, GenSeq, GroupId, Kind, NodeId, Order, TimeMs};
 pub use model::{KernelModel, UnknownModel};
 pub use multigen::{EvictPlan, MultiGen, Plan, WalkPlan};
+pub use rules::{Rule, Rules, RulesError};
 pub use seam::{
     AccessVia, Ageing, Arrival, Cause, EvictBatch, GenerationView, GoneCause, GroupView, Isolated,
     Origin, Policy, PolicyError, ReclaimRequest, ReclaimStats, Shadow, Swappiness, Verdict,
+    WriteState,
 };
 pub use tiering::{
     FolioStanding, Migrated, Movable, NodeConfig, Outcome, Promotion, PromotionStrategy, Recency,

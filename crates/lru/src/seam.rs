@@ -61,6 +61,15 @@ pub enum AccessVia {
     FileDescriptor,
 }
 
+/// Whether a folio can be dropped without being written first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WriteState {
+    /// Nothing of it has to be written.
+    Clean,
+    /// A dirty folio of a file, or any folio that is being written.
+    Waiting,
+}
+
 /// Why a folio is gone although this engine did not ask for it in a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GoneCause {
@@ -444,6 +453,12 @@ pub trait Policy: std::fmt::Debug + Send {
 
     /// A folio was accessed. For [`AccessVia::PageTable`] changes flags only, never a list.
     fn accessed(&mut self, folio: FolioId, via: AccessVia);
+
+    /// A folio became dirty (of a file) or began to be written, or is clean again. A mechanism that
+    /// can't tell never calls this; a policy that does not care ignores it.
+    fn set_write_state(&mut self, folio: FolioId, state: WriteState) {
+        let (_, _) = (folio, state);
+    }
 
     /// A folio left memory outside any batch; the shadow is to be kept for its return.
     fn gone(&mut self, folio: FolioId, cause: GoneCause) -> Option<Shadow>;

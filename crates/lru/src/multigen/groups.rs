@@ -83,7 +83,8 @@ impl MultiGen {
             let (parent, lruvecs) = self.groups.forget(group);
             for number in lruvecs {
                 let lruvec = &mut self.lruvecs[usize::from(number)];
-                *lruvec = Lruvec::new(ROOT, lruvec.node, lruvec.first_list(), self.now);
+                let (node, first_list) = (lruvec.node, lruvec.first_list());
+                *lruvec = Lruvec::new(ROOT, node, first_list, self.rules.nr_gens, self.now);
             }
             next = self.groups.forgettable(parent);
         }

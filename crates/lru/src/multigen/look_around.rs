@@ -12,7 +12,6 @@
 use super::MultiGen;
 use crate::{
     ids::FolioId,
-    lruvec::Lruvec,
     walk::{LookAround, LookAroundBy, is_dense},
 };
 
@@ -37,7 +36,7 @@ impl MultiGen {
         stats.nr_look_arounds += 1;
         stats.nr_look_around_entries += u64::from(around.nr_entries);
         stats.nr_look_around_young += nr_young;
-        let nr_young = self.model.walk.nr_look_around_young_first + nr_young;
+        let nr_young = self.rules.walk.nr_look_around_young_first + nr_young;
         if is_dense(u64::from(around.nr_entries), nr_young) {
             stats.nr_look_around_dense += 1;
             state.walk.filters.insert(state.max_seq, around.table);
@@ -53,7 +52,7 @@ impl MultiGen {
             return;
         }
         let lruvec = &self.lruvecs[flags.lruvec()];
-        let youngest = Lruvec::generation_index(lruvec.max_seq);
+        let youngest = lruvec.youngest_index();
         let list = lruvec.list(youngest, flags.kind());
         self.lists.remove(&mut self.folios, folio);
         self.lists.push_head(&mut self.folios, list, folio);

@@ -24,7 +24,7 @@ impl Movable for MultiGen {
             is_workingset: flags.is_workingset(),
             recency: Recency::Generation {
                 below_max: self.generation(folio).map(|seq| lruvec.max_seq - seq.0),
-                is_saturated: flags.is_saturated(),
+                is_saturated: self.counting.is_saturated(flags),
             },
         }
     }
@@ -43,7 +43,7 @@ impl Movable for MultiGen {
             return false;
         }
         let flags = self.detach(folio);
-        self.folios.flags[folio.index()] = flags.with_isolated(true);
+        self.folios.flags[folio.index()] = flags.isolated();
         self.nr_isolated_folios += 1;
         true
     }
@@ -57,7 +57,7 @@ impl Movable for MultiGen {
             return false;
         }
         let group = self.lruvecs[flags.lruvec()].group;
-        let mut flags = flags.with_isolated(false);
+        let mut flags = flags.with_generation(None);
         if let Some(node) = to {
             let lruvec = self.lruvec_of(group, node);
             flags = flags.with_lruvec(lruvec.expect("the group was given room on every node"));

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! **Owns** the engine's state and the [`Policy`] door. **Does not own** the rules, which are in the
-//! files beside, or the kernels' numbers ([`crate::model`]).
+//! files beside, or which kernel has which ([`crate::model`]).
 //!
 //! **Invariants**
 //! - I1: a live folio is on exactly one list, or isolated and on none.
@@ -27,6 +27,7 @@ mod promotion;
 mod refault;
 mod validate;
 mod walk;
+mod writeback;
 
 #[cfg(test)]
 mod tests;
@@ -35,16 +36,16 @@ pub use command::{EvictPlan, Plan, WalkPlan};
 
 use crate::{
     config::{Config, ConfigError},
-    controller::tier_of,
+    counting::Counting,
     folio::{Flags, FolioTable, MAX_ORDER},
     group::{Group, GroupTree, Limits, ROOT},
     ids::{FolioId, GenSeq, GroupId, Kind, NodeId, Order, TimeMs},
     list::Lists,
-    lruvec::{Lruvec, NR_LISTS},
-    model::Model,
+    lruvec::Lruvec,
+    rules::Rules,
     seam::{
         AccessVia, Ageing, Arrival, EvictBatch, GenerationView, GoneCause, GroupView, Isolated,
-        Policy, PolicyError, ReclaimRequest, ReclaimStats, Shadow, Swappiness, Verdict,
+        Policy, PolicyError, ReclaimRequest, ReclaimStats, Shadow, Swappiness, Verdict, WriteState,
     },
     walk::{AgeingWalks, Spaces, WalkStats},
 };
@@ -54,7 +55,8 @@ use crate::{
 /// Deterministic: the same calls give the same answers and the same state.
 #[derive(Debug)]
 pub struct MultiGen {
-    model: &'static Model,
+    rules: Rules,
+    counting: Counting,
     min_ttl_ms: u64,
     folios: FolioTable,
     lists: Lists,
@@ -71,7 +73,8 @@ impl MultiGen {
     pub fn new(config: Config) -> Result<MultiGen, ConfigError> {
         config.validate()?;
         Ok(MultiGen {
-            model: config.model.rules(),
+            counting: config.rules.counting(),
+            rules: config.rules,
             min_ttl_ms: config.min_ttl_ms,
             folios: FolioTable::new(config.nr_folios_max),
             lists: Lists::default(),
@@ -98,14 +101,17 @@ impl MultiGen {
         let flags = self.flags(folio);
         let lruvec = &self.lruvecs[flags.lruvec()];
         let index = flags.generation()?;
-        let below_max = (Lruvec::generation_index(lruvec.max_seq) + 4 - index) % 4;
-        Some(GenSeq(lruvec.max_seq - below_max as u64))
+        Some(GenSeq(lruvec.seq_of_index(index)))
     }
 
-    /// The tier a folio is in, 0..=3: what the feedback controller spares it for.
+    /// The tier a folio is in, from 0: what the feedback controller spares it for.
     pub fn tier(&self, folio: FolioId) -> u8 {
-        let flags = self.flags(folio);
-        tier_of(flags.refs(), flags.is_workingset()) as u8
+        self.counting.tier(self.flags(folio)) as u8
+    }
+
+    /// What the engine goes by.
+    pub fn rules(&self) -> Rules {
+        self.rules
     }
 
     fn flags(&self, folio: FolioId) -> Flags {
@@ -135,11 +141,14 @@ impl MultiGen {
 
     fn add_lruvec(&mut self, group: GroupId, node: NodeId) -> Result<u16, PolicyError> {
         let number = self.groups.add_lruvec(group)?;
+        let nr_gens = self.rules.nr_gens;
         match self.lruvecs.get_mut(usize::from(number)) {
-            Some(freed) => *freed = Lruvec::new(group, node, freed.first_list(), self.now),
+            Some(freed) => {
+                *freed = Lruvec::new(group, node, freed.first_list(), nr_gens, self.now);
+            }
             None => {
-                let first_list = self.lists.add(NR_LISTS);
-                let lruvec = Lruvec::new(group, node, first_list, self.now);
+                let first_list = self.lists.add(2 * u32::from(nr_gens));
+                let lruvec = Lruvec::new(group, node, first_list, nr_gens, self.now);
                 self.lruvecs.push(lruvec);
             }
         }
@@ -149,7 +158,7 @@ impl MultiGen {
     fn view_of(&self, lruvec: &Lruvec, path: &str, now: TimeMs) -> GroupView {
         let oldest = lruvec.min_seq[0].min(lruvec.min_seq[1]);
         let generations = (oldest..=lruvec.max_seq).map(|seq| {
-            let sizes = lruvec.nr_pages[Lruvec::generation_index(seq)];
+            let sizes = lruvec.nr_pages[lruvec.generation_index(seq)];
             let size =
                 |kind: Kind| (seq >= lruvec.min_seq[kind.index()]).then_some(sizes[kind.index()]);
             GenerationView {
@@ -187,15 +196,16 @@ impl Policy for MultiGen {
             return Err(PolicyError::GroupOffline(arrival.group));
         }
         let lruvec = self.lruvec_of(arrival.group, arrival.node)?;
-        let flags = Flags::new(lruvec, arrival.kind, arrival.order);
+        let flags = Flags::new(lruvec, arrival.kind, arrival.order).with_exec(arrival.is_exec);
         let folio = self.folios.allocate(flags);
         let folio = folio.ok_or_else(|| PolicyError::TableFull(self.folios.nr_live()))?;
         self.groups.charge(arrival.group, arrival.order.nr_pages());
         if let Some(shadow) = arrival.shadow {
             self.swapped_in(&arrival);
-            self.refault(folio, shadow);
+            self.refault(folio, shadow, arrival.cause);
         }
-        self.enter(folio, placement::standing(&arrival));
+        let standing = self.standing(folio, &arrival);
+        self.enter(folio, standing);
         Ok(folio)
     }
 
@@ -212,8 +222,13 @@ impl Policy for MultiGen {
         self.leave(folio, cause)
     }
 
+    fn set_write_state(&mut self, folio: FolioId, state: WriteState) {
+        self.wait_for_writeback(folio, state);
+    }
+
     fn ageing(&self, group: GroupId, swappiness: Swappiness) -> Result<Ageing, PolicyError> {
-        let of_node = |n: &u16| self.lruvecs[usize::from(*n)].ageing(swappiness);
+        let rule = self.rules.ageing;
+        let of_node = |n: &u16| self.lruvecs[usize::from(*n)].ageing(rule, swappiness);
         let most_urgent = self.group(group)?.lruvecs.iter().map(of_node).max();
         Ok(most_urgent.unwrap_or(Ageing::NotDue))
     }

@@ -6,7 +6,7 @@ use super::MultiGen;
 use crate::{
     folio::MAX_ORDER,
     ids::{FolioId, Kind},
-    lruvec::{Lruvec, MAX_NR_GENS},
+    lruvec::MAX_NR_GENS,
 };
 
 impl MultiGen {
@@ -25,7 +25,7 @@ impl MultiGen {
                 })
                 .map_err(|error| format!("lruvec {number}: {error}"))?;
             for kind in Kind::ALL {
-                for generation in 0..MAX_NR_GENS {
+                for generation in 0..lruvec.nr_gens_max() {
                     self.lists
                         .visit(&self.folios, lruvec.list(generation, kind), |folio| {
                             nr_listed_folios += 1;
@@ -43,12 +43,11 @@ impl MultiGen {
             .enumerate()
             .filter(|of| of.1.is_live())
         {
-            if flags.is_isolated() == flags.generation().is_some() {
-                return Err(format!(
-                    "folio {slot} is both or neither isolated and listed"
-                ));
-            }
-            if flags.is_gone() && !flags.is_isolated() || flags.order().0 > MAX_ORDER {
+            let is_in_ring = flags
+                .generation()
+                .is_none_or(|generation| generation < usize::from(self.rules.nr_gens));
+            let is_countable = flags.refs_field() <= self.counting.field_max();
+            if !is_in_ring || !is_countable || flags.order().0 > MAX_ORDER {
                 return Err(format!("folio {slot} has impossible flags {flags:?}"));
             }
             let group = usize::from(self.lruvecs[flags.lruvec()].group.0);
@@ -101,9 +100,7 @@ impl MultiGen {
                 "{folio:?} with {flags:?} is on a {kind} list of lruvec {number}"
             ));
         }
-        let age = |index: usize| {
-            (Lruvec::generation_index(lruvec.max_seq) + MAX_NR_GENS - index) % MAX_NR_GENS
-        };
+        let age = |index: usize| lruvec.age_of_index(index);
         let is_in_window = (age(list_generation) as u64) < lruvec.nr_gens(kind);
         let is_sorted_up = age(generation) <= age(list_generation);
         let is_in_place = is_in_window && is_sorted_up;

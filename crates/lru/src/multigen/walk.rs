@@ -39,7 +39,7 @@ impl MultiGen {
             .filter(|kind| swappiness.allows(*kind));
         let nr_pages = self.spaces.nr_pages(space);
         let evictable = kinds.map(|kind| nr_pages[kind.index()]);
-        evictable.fold(0, u64::saturating_add) < self.model.walk.nr_space_pages_min
+        evictable.fold(0, u64::saturating_add) < self.rules.walk.nr_space_pages_min
     }
 }
 
@@ -138,7 +138,7 @@ impl AgeingWalks for MultiGen {
         let state = &mut self.lruvecs[walk.lruvec].walk;
         state.stats.nr_tables_seen += 1;
         let is_forced = walk.scan == Scan::Forced;
-        let does_bit_count = !is_forced || self.model.walk.does_clear_bit_stop_forced;
+        let does_bit_count = !is_forced || self.rules.walk.does_clear_bit_stop_forced;
         if bit == TableBit::Clear && does_bit_count {
             state.stats.nr_tables_unused += 1;
             return false;
@@ -161,7 +161,7 @@ impl AgeingWalks for MultiGen {
         let state = &mut self.lruvecs[walk.lruvec].walk;
         state.stats.nr_tables_scanned += 1;
         let is_dense = match scan {
-            TableScan::Contended => self.model.walk.is_contended_dense,
+            TableScan::Contended => self.rules.walk.is_contended_dense,
             TableScan::Read {
                 nr_entries,
                 nr_young,

@@ -145,10 +145,10 @@ impl TwoList {
         match flags.half() {
             Some(Half::Inactive) if flags.is_referenced() => {
                 self.detach(folio);
-                self.folios.flags[folio.index()] = self.flags(folio).without_referenced();
+                self.folios.flags[folio.index()] = self.flags(folio).with_referenced(false);
                 self.activate(folio);
             }
-            _ => self.folios.flags[folio.index()] = flags.with_referenced(),
+            _ => self.folios.flags[folio.index()] = flags.with_referenced(true),
         }
     }
 
@@ -189,7 +189,7 @@ impl Policy for TwoList {
         let lruvec = self.lruvec_of(arrival.group, arrival.node)?;
         let flags = Flags::new(lruvec, arrival.kind, arrival.order);
         let flags = if arrival.is_exec {
-            flags.with_exec()
+            flags.with_exec(true)
         } else {
             flags
         };

@@ -1,19 +1,17 @@
 //! The flags word of a folio as the two lists read it.
 //!
-//! The word is the folio table's ([`crate::folio`]); three of its fields mean something else here:
+//! The word is the folio table's ([`crate::folio`]); two of its fields mean something else here:
 //!
 //! | field      | meaning here                                                                |
 //! |------------|-----------------------------------------------------------------------------|
 //! | generation | 0 on no list, 1 on the inactive list, 2 on the active list                  |
 //! | refs bit 0 | young: a walk found the accessed bit set and cleared it; as good as the bit |
-//! | refs bit 1 | exec: mapped executable from a file                                         |
 //!
 //! **Owns** that meaning. **Does not own** the layout.
 
 use crate::folio::Flags;
 
 const YOUNG: u32 = 1;
-const EXEC: u32 = 2;
 
 /// Which of the two lists of its kind a folio is on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,19 +51,5 @@ impl Flags {
 
     pub(super) fn without_young(self) -> Flags {
         self.with_refs_field(self.refs_field() & !YOUNG)
-    }
-
-    pub(super) fn is_exec(self) -> bool {
-        self.refs_field() & EXEC != 0
-    }
-
-    pub(super) fn with_exec(self) -> Flags {
-        self.with_refs_field(self.refs_field() | EXEC)
-    }
-
-    /// Forgets that it was referenced, keeps everything else.
-    pub(super) fn without_referenced(self) -> Flags {
-        let refs = self.refs_field();
-        self.without_refs().with_refs_field(refs)
     }
 }

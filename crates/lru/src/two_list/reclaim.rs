@@ -191,7 +191,7 @@ impl TwoList {
                 self.enter(folio, Half::Active);
             } else {
                 lruvec.own_stats.nr_deactivated_pages += nr_pages;
-                self.folios.flags[folio.index()] = flags.with_workingset();
+                self.folios.flags[folio.index()] = flags.with_workingset(true);
                 self.enter(folio, Half::Inactive);
             }
         }
@@ -246,7 +246,7 @@ impl TwoList {
             }
         };
         if flags.is_isolated() {
-            self.folios.flags[folio.index()] = flags.with_gone();
+            self.folios.flags[folio.index()] = flags.gone();
         } else {
             self.detach(folio);
             self.release(folio);
@@ -277,7 +277,7 @@ impl TwoList {
 
     pub(super) fn set_isolated(&mut self, folio: FolioId) {
         let flags = self.flags(folio);
-        self.folios.flags[folio.index()] = flags.with_isolated(true);
+        self.folios.flags[folio.index()] = flags.isolated();
         self.nr_isolated_folios += 1;
     }
 
@@ -285,7 +285,7 @@ impl TwoList {
         let flags = self.flags(folio);
         assert!(flags.is_isolated(), "{folio:?} is in no batch");
         self.nr_isolated_folios -= 1;
-        let flags = flags.with_isolated(false);
+        let flags = flags.with_generation(None);
         self.folios.flags[folio.index()] = flags;
         flags
     }
@@ -324,7 +324,7 @@ fn settled(flags: Flags, verdict: Verdict) -> Verdict {
 /// file folio that was referenced is left alone once more, any other is put aside until written.
 fn fate(flags: Flags, verdict: Verdict) -> (Fate, Flags) {
     let was_referenced = flags.is_referenced();
-    let looked_at = flags.without_referenced().without_young();
+    let looked_at = flags.with_referenced(false).without_young();
     match verdict {
         Verdict::Referenced => {
             let is_exec_file = flags.is_exec() && flags.kind() == Kind::File;
@@ -334,7 +334,7 @@ fn fate(flags: Flags, verdict: Verdict) -> (Fate, Flags) {
             } else {
                 Fate::Keep
             };
-            (fate, looked_at.with_referenced())
+            (fate, looked_at.with_referenced(true))
         }
         Verdict::Dirty if was_referenced => (Fate::Keep, looked_at),
         Verdict::Dirty | Verdict::Busy | Verdict::Shared | Verdict::Unevictable => {

@@ -94,7 +94,7 @@ impl TwoList {
         if departed.is_workingset {
             lruvec.own_stats.nr_restored_pages[kind.index()] += nr_pages;
             lruvec.note_cost(kind, nr_pages, 0);
-            self.folios.flags[folio.index()] = flags.with_workingset();
+            self.folios.flags[folio.index()] = flags.with_workingset(true);
         }
         Half::Active
     }

@@ -246,7 +246,7 @@ impl std::ops::AddAssign for WalkStats {
 }
 
 /// What differs in walks from kernel to kernel.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WalkRules {
     /// Spaces with fewer evictable base pages are passed over.
     pub(crate) nr_space_pages_min: u64,
@@ -260,10 +260,6 @@ pub(crate) struct WalkRules {
 
 impl WalkRules {
     /// Kernels 6.1 to 6.13.
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "no model before 6.14 is built yet")
-    )]
     pub(crate) const V1: WalkRules = WalkRules {
         nr_space_pages_min: 64,
         does_clear_bit_stop_forced: true,
@@ -271,12 +267,18 @@ impl WalkRules {
         nr_look_around_young_first: 0,
     };
 
-    /// From 6.14 on.
+    /// Kernels 6.14 to 7.1.
     pub(crate) const V2: WalkRules = WalkRules {
         nr_space_pages_min: 0,
         does_clear_bit_stop_forced: false,
         is_contended_dense: false,
         nr_look_around_young_first: 1,
+    };
+
+    /// From 7.2 on.
+    pub(crate) const V3: WalkRules = WalkRules {
+        is_contended_dense: true,
+        ..WalkRules::V2
     };
 }
 

@@ -88,10 +88,7 @@ fn a_dense_neighbourhood_is_visited_by_the_next_walk() {
         (WalkRules::V1, 7, false),
     ] {
         let mut bench = Bench::new();
-        bench.engine.model = Box::leak(Box::new(Model {
-            walk: rules,
-            ..*bench.engine.model
-        }));
+        bench.engine.rules.walk = rules;
         bench.use_filters();
         assert!(!bench.is_table_known());
         let folios = bench.appear_many(nr_neighbours + 1, Kind::Anon, Cause::Prefetch);

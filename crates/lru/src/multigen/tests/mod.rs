@@ -116,6 +116,10 @@ impl Bench {
         self.engine.generation(folio).unwrap().0
     }
 
+    fn refs(&self, folio: FolioId) -> u32 {
+        self.engine.counting.refs(self.engine.flags(folio))
+    }
+
     fn window(&self) -> (u64, [u64; 2]) {
         let lruvec = &self.engine.lruvecs[0];
         (lruvec.max_seq, lruvec.min_seq)

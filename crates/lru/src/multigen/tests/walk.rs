@@ -49,10 +49,7 @@ impl Bench {
 
     fn with_walk_rules(walk: WalkRules) -> Bench {
         let mut bench = Bench::new();
-        bench.engine.model = Box::leak(Box::new(Model {
-            walk,
-            ..*bench.engine.model
-        }));
+        bench.engine.rules.walk = walk;
         bench
     }
 }
@@ -291,16 +288,7 @@ fn before_6_14_a_space_of_fewer_than_64_evictable_pages_is_not_worth_a_walk() {
 
 #[test]
 fn a_contended_table_counts_as_visited_and_by_the_model_as_dense() {
-    for (rules, is_dense) in [
-        (WalkRules::V2, false),
-        (
-            WalkRules {
-                is_contended_dense: true,
-                ..WalkRules::V2
-            },
-            true,
-        ),
-    ] {
+    for (rules, is_dense) in [(WalkRules::V2, false), (WalkRules::V3, true)] {
         let mut bench = Bench::with_walk_rules(rules);
         let space = bench.add_spaces(1)[0];
         let mut walk = bench.begin(Scan::Filtered);

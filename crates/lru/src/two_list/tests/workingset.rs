@@ -87,7 +87,7 @@ fn what_was_active_before_is_restored_and_charged_as_io() {
     assert_eq!(bench.isolate_some(1), Isolated::Pages(1));
     bench.complete(Verdict::Evicted);
     let known = bench.appear(Kind::File);
-    let flags = bench.engine.flags(known).with_workingset();
+    let flags = bench.engine.flags(known).with_workingset(true);
     bench.engine.folios.flags[known.index()] = flags;
     let shadow = bench.reclaimed(known);
     bench.engine.lruvecs[0].cost = [0, 0];

@@ -281,12 +281,12 @@ impl TwoList {
         self.nr_isolated_folios += 1;
     }
 
+    /// Ends an isolation; the flags as they were, which still say whether the folio is gone.
     pub(super) fn unset_isolated(&mut self, folio: FolioId) -> Flags {
         let flags = self.flags(folio);
         assert!(flags.is_isolated(), "{folio:?} is in no batch");
         self.nr_isolated_folios -= 1;
-        let flags = flags.with_generation(None);
-        self.folios.flags[folio.index()] = flags;
+        self.folios.flags[folio.index()] = flags.with_generation(None);
         flags
     }
 

@@ -9,12 +9,7 @@ use crate::{baseline::Baseline, simulate::NoProgress};
 
 fn policies() -> Vec<KernelPolicy> {
     let models = KernelModel::ALL.iter();
-    let multi_gen = models.map(|model| {
-        KernelPolicy::MultiGen(Config {
-            model: *model,
-            ..Config::default()
-        })
-    });
+    let multi_gen = models.map(|model| KernelPolicy::MultiGen(Config::of(*model)));
     let two_list = KernelPolicy::TwoList(Config::default());
     multi_gen.chain([two_list]).collect()
 }

@@ -9,7 +9,7 @@ use crate::{
     ids::{FolioId, GroupId, Kind, NodeId, Order, TimeMs},
     seam::{
         AccessVia, Ageing, Arrival, EvictBatch, GoneCause, GroupView, Isolated, Policy,
-        PolicyError, ReclaimRequest, ReclaimStats, Shadow, Swappiness, Verdict,
+        PolicyError, ReclaimRequest, ReclaimStats, Shadow, Swappiness, Verdict, WriteState,
     },
     walk::{AgeingWalks, WalkStats},
 };
@@ -84,6 +84,10 @@ impl<P: Movable, const PAGE_CACHE: bool> Policy for Tiered<P, PAGE_CACHE> {
         } else {
             self.policy.accessed(folio, via);
         }
+    }
+
+    fn set_write_state(&mut self, folio: FolioId, state: WriteState) {
+        self.policy.set_write_state(folio, state);
     }
 
     fn gone(&mut self, folio: FolioId, cause: GoneCause) -> Option<Shadow> {

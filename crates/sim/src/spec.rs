@@ -1,14 +1,29 @@
 //! Policies as people name them: `NAME[:MODEL][+OPTION[=VALUE]]...`.
 //!
 //! No commas, so that policies can be listed with commas between them. What models and options there
-//! are depends on the policy; a baseline has none.
+//! are depends on the policy.
+//!
+//! | policy | models | options |
+//! |---|---|---|
+//! | `mglru` | a kernel: `v2022`, `v6.1`, `v6.14` (the default) ... | as below |
+//! | `two-list` | none | as below |
+//! | `lru` `fifo` `clock` `opt` `sieve` `s3-fifo` | none | none |
+//!
+//! | option | meaning |
+//! |---|---|
+//! | `distance` | refaults are judged by refault distance instead of the kernel's way |
+//! | `no-swap` | nothing can be swapped out: anon takes no part in refault distances |
+//! | `min-ttl=MS` | generations younger than this are not evicted (`mglru`) |
 //!
 //! **Owns** the syntax and the list of names. **Does not own** any policy.
 
 use std::{fmt, str::FromStr, sync::Arc};
 
+use strata_lru::{Config, Refault};
+
 use crate::{
     baseline::Baseline,
+    mechanism::KernelPolicy,
     outcome::Outcome,
     simulate::{Progress, Setup, SimError, Simulate},
     workload::Workload,
@@ -72,8 +87,42 @@ impl FromStr for PolicySpec {
     }
 }
 
+/// Names of the policies of kernels.
+const KERNEL_POLICIES: [&str; 2] = ["mglru", "two-list"];
+
 fn parse(parts: &Parts<'_>) -> Result<Arc<dyn Simulate>, String> {
-    let names = || Baseline::ALL.map(Baseline::name).join(", ");
+    let mut config = Config::default();
+    match (parts.name, parts.model) {
+        ("mglru", Some(model)) => {
+            config.model = model.parse().map_err(|error| format!("{error}"))?;
+        }
+        ("mglru", None) | ("two-list", None) => {}
+        ("two-list", Some(_)) => return Err("two-list has no models".to_owned()),
+        _ => return parse_baseline(parts),
+    }
+    for option in &parts.options {
+        match *option {
+            ("distance", None) => config.refault = Refault::Distance,
+            ("no-swap", None) => config.has_swap = false,
+            ("min-ttl", Some(ms)) if parts.name == "mglru" => {
+                let ms = ms
+                    .parse()
+                    .map_err(|_| format!("min-ttl={ms}: a number of ms"))?;
+                config.min_ttl_ms = ms;
+            }
+            (key, _) => return Err(format!("{} has no such option: {key:?}", parts.name)),
+        }
+    }
+    config.validate().map_err(|error| error.to_string())?;
+    Ok(Arc::new(match parts.name {
+        "two-list" => KernelPolicy::TwoList(config),
+        _ => KernelPolicy::MultiGen(config),
+    }))
+}
+
+fn parse_baseline(parts: &Parts<'_>) -> Result<Arc<dyn Simulate>, String> {
+    let baselines = Baseline::ALL.map(Baseline::name);
+    let names = || [&KERNEL_POLICIES[..], &baselines].concat().join(", ");
     let baseline: Baseline = parts
         .name
         .parse()
@@ -126,6 +175,31 @@ mod tests {
                     "{error}"
                 );
             }
+        }
+    }
+
+    #[test]
+    fn kernel_policies_take_models_and_options() {
+        for text in [
+            "mglru",
+            "mglru:v6.14",
+            "mglru+distance+no-swap",
+            "mglru+min-ttl=1000",
+            "two-list",
+            "two-list+distance",
+        ] {
+            assert_eq!(text.parse::<PolicySpec>().unwrap().to_string(), text);
+        }
+        for (text, why) in [
+            ("mglru:v9", "unknown kernel model"),
+            ("mglru+", "no such option"),
+            ("mglru+distance=9", "no such option"),
+            ("mglru+min-ttl=soon", "a number of ms"),
+            ("two-list:v6.1", "no models"),
+            ("two-list+min-ttl=1", "no such option"),
+        ] {
+            let error = text.parse::<PolicySpec>().unwrap_err().to_string();
+            assert!(error.contains(why), "{error}");
         }
     }
 

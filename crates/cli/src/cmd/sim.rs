@@ -30,12 +30,18 @@ use crate::progress::Bar;
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 POLICIES
+  mglru                              the multi-generational LRU; mglru:v6.1 is that of a kernel,
+                                     mglru+distance judges refaults by distance
+  two-list                           the classic active and inactive lists, two-list+distance too
   lru, fifo, clock, sieve, s3-fifo   page in or out, no mechanism around them
   opt                                Belady's optimum: knows the future
 
 EXAMPLES
   Two policies beside the optimum, with a tenth and a quarter of the pages in memory:
-      strata sim trace.lis.zst --policy lru,s3-fifo,opt --memory 10%,25%
+      strata sim trace.lis.zst --policy mglru,lru,opt --memory 10%,25%
+
+  How a kernel's generations grow old, as a picture:
+      strata sim gen:phases --policy mglru:v6.1 --memory 4096 --plot generations.svg
 
   Miss-ratio curves as a picture:
       strata sim gen:zipf --policy lru,clock,opt --memory auto --plot curves.svg
@@ -52,7 +58,7 @@ pub(crate) struct SimArgs {
         short,
         long,
         value_name = "POLICY",
-        default_value = "lru,opt",
+        default_value = "mglru,two-list,lru,opt",
         value_delimiter = ',',
         value_parser = str::parse::<PolicySpec>
     )]

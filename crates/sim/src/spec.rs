@@ -5,7 +5,7 @@
 //!
 //! | policy | models | options |
 //! |---|---|---|
-//! | `mglru` | a kernel: `v2022`, `v6.1`, `v6.14` (the default) ... | as below |
+//! | `mglru` | a kernel: `v2021`, `v2022`, `v6.1`, `v6.14` (the default), `v7.2` | as below |
 //! | `two-list` | none | as below |
 //! | `lru` `fifo` `clock` `opt` `sieve` `s3-fifo` | none | none |
 //!
@@ -14,12 +14,14 @@
 //! | `distance` | refaults are judged by refault distance instead of the kernel's way |
 //! | `no-swap` | nothing can be swapped out: anon takes no part in refault distances |
 //! | `min-ttl=MS` | generations younger than this are not evicted (`mglru`) |
+//! | `RULE=MODEL` | one rule as in another kernel, for ablations: `placement=v6.1` (`mglru`) |
+//! | `nr_gens=N`, `nr_tiers=N` | so many generations, tiers (`mglru`) |
 //!
 //! **Owns** the syntax and the list of names. **Does not own** any policy.
 
 use std::{fmt, str::FromStr, sync::Arc};
 
-use strata_lru::{Config, Refault};
+use strata_lru::{Config, KernelModel, Refault};
 
 use crate::{
     baseline::Baseline,
@@ -94,7 +96,8 @@ fn parse(parts: &Parts<'_>) -> Result<Arc<dyn Simulate>, String> {
     let mut config = Config::default();
     match (parts.name, parts.model) {
         ("mglru", Some(model)) => {
-            config.model = model.parse().map_err(|error| format!("{error}"))?;
+            let model: KernelModel = model.parse().map_err(|error| format!("{error}"))?;
+            config.rules = model.into();
         }
         ("mglru", None) | ("two-list", None) => {}
         ("two-list", Some(_)) => return Err("two-list has no models".to_owned()),
@@ -109,6 +112,10 @@ fn parse(parts: &Parts<'_>) -> Result<Arc<dyn Simulate>, String> {
                     .parse()
                     .map_err(|_| format!("min-ttl={ms}: a number of ms"))?;
                 config.min_ttl_ms = ms;
+            }
+            (rule, Some(value)) if parts.name == "mglru" => {
+                let applied = config.rules.apply(rule, value);
+                applied.map_err(|error| error.to_string())?;
             }
             (key, _) => return Err(format!("{} has no such option: {key:?}", parts.name)),
         }
@@ -185,6 +192,7 @@ mod tests {
             "mglru:v6.14",
             "mglru+distance+no-swap",
             "mglru+min-ttl=1000",
+            "mglru:v6.14+placement=v6.1+nr_gens=8",
             "two-list",
             "two-list+distance",
         ] {
@@ -193,7 +201,9 @@ mod tests {
         for (text, why) in [
             ("mglru:v9", "unknown kernel model"),
             ("mglru+", "no such option"),
-            ("mglru+distance=9", "no such option"),
+            ("mglru+distance=9", "unknown rule"),
+            ("mglru+placement=v9", "unknown kernel model"),
+            ("mglru+nr_gens=3", "from 4 to 16"),
             ("mglru+min-ttl=soon", "a number of ms"),
             ("two-list:v6.1", "no models"),
             ("two-list+min-ttl=1", "no such option"),

@@ -1,6 +1,7 @@
 //! Stories of single rules of the classic LRU, a file a stage.
 
 mod access;
+mod against_model;
 mod balance;
 mod reclaim;
 mod workingset;

@@ -244,6 +244,11 @@ fn lower_rate(anon: [u64; 2], file: [u64; 2]) -> Kind {
 
 #[cfg(test)]
 impl Controller {
+    /// What was spared in this period, by tier.
+    pub(crate) fn protected_of(&self, kind: Kind) -> [u64; MAX_NR_TIERS] {
+        self.counters[kind.index()].map(|tier| tier.protected)
+    }
+
     /// Moving averages of what was let go, by tier.
     pub(crate) fn average_total(&self, kind: Kind) -> [u64; MAX_NR_TIERS] {
         self.counters[kind.index()].map(|tier| tier.avg_total)

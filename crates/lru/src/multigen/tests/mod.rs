@@ -5,6 +5,7 @@ mod command;
 mod eviction;
 mod groups;
 mod look_around;
+mod models;
 mod placement;
 mod promotion;
 mod refault;

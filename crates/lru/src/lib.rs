@@ -119,7 +119,7 @@ pub use group::{Excess, GroupEvents, GroupTree, Limits, Protection, ProtectionSh
 pub use ids::{FolioId, GenSeq, GroupId, Kind, NodeId, Order, TimeMs};
 pub use model::{KernelModel, UnknownModel};
 pub use multigen::{EvictPlan, MultiGen, Plan, WalkPlan};
-pub use rules::{Rule, Rules, RulesError};
+pub use rules::{Aborting, Rule, Rules, RulesError};
 pub use seam::{
     AccessVia, Ageing, Arrival, Cause, EvictBatch, GenerationView, GoneCause, GroupView, Isolated,
     Origin, Policy, PolicyError, ReclaimRequest, ReclaimStats, Shadow, Swappiness, Verdict,

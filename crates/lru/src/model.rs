@@ -7,7 +7,7 @@
 //! |---------|---------|------------------------------------------------------------------------|
 //! | `v2021` | the letter that proposed it | a walk only when no third generation is left; the kind that refaults less, swappiness aside |
 //! | `v2022` | 6.1 to 6.6 | a faulted page enters the youngest generation and any access promotes; walks by the sizes of generations |
-//! | `v6.1`  | 6.1.y stable, 6.7 to 6.13 | the same, but pages read five times are spared and no new page enters the oldest of four generations |
+//! | `v6.1`  | 6.1.y stable; with `aborting=v6.14` also 6.7 to 6.13 | the same, but pages read five times are spared and no new page enters the oldest of four generations |
 //! | `v6.14` | 6.14 on | a faulted page enters the second youngest generation and is promoted the second time a walk finds it young |
 //! | `v7.2`  | 7.2 on  | the same, but only a faulted page of the working set enters near the youngest; small passes, one kind at a time |
 //!
@@ -35,7 +35,8 @@ pub enum KernelModel {
     V2021,
     /// The series merged into Linux 6.1, before its fixes of 2023.
     V2022,
-    /// Linux 6.1.y stable and 6.7 to 6.13.
+    /// Linux 6.1.y stable; 6.7 to 6.13 but for [`Rule::Aborting`](crate::Rule::Aborting), which
+    /// is that of 6.14.
     V6_1,
     /// Linux 6.14 and later, up to the rework of 7.2.
     #[default]
@@ -157,7 +158,7 @@ const V6_1: Rules = Rules {
         restoration: Restoration::IfNearlyFull,
     },
     dirty: Dirty::SteppedOver,
-    aborting: Aborting::AfterWalk,
+    aborting: Aborting::WhenMet,
     scanning: Scanning {
         nr_folios_max: 4096,
         nr_isolate_pages: 64,
@@ -195,6 +196,7 @@ const V6_14: Rules = Rules {
         recency: Recency::Window,
         restoration: Restoration::WhatItHad,
     },
+    aborting: Aborting::AfterWalk,
     walk: WalkRules::V2,
     commands: CommandRule::AnyAges,
     ..V6_1

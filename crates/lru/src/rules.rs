@@ -414,9 +414,9 @@ pub(crate) enum Dirty {
     Tried,
 }
 
-/// When scanning ends early (rules 2.1 and 3.3).
+/// When scanning at one priority ends early (rules 2.1 and 3.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Aborting {
+pub enum Aborting {
     /// After a walk, and never because a group has given enough.
     AfterWalk,
     /// As soon as enough was reclaimed; a walk ends nothing.

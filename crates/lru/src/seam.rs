@@ -18,6 +18,7 @@
 use crate::{
     group::{GroupTree, Limits},
     ids::{FolioId, GenSeq, GroupId, Kind, NodeId, Order, TimeMs},
+    rules::Aborting,
     tiering::Tiering,
     walk::{AgeingWalks, WalkStats},
 };
@@ -199,6 +200,9 @@ pub struct ReclaimRequest {
     pub priority: u8,
     /// Who asks.
     pub origin: Origin,
+    /// Passes after which the batch is handed out although it holds less than was asked for. A
+    /// kernel tries what one pass gave before it goes on.
+    pub nr_passes_max: u32,
 }
 
 impl ReclaimRequest {
@@ -212,6 +216,7 @@ impl ReclaimRequest {
             swappiness: Swappiness::DEFAULT,
             priority: 12,
             origin: Origin::Background,
+            nr_passes_max: u32::MAX,
         }
     }
 }
@@ -473,6 +478,11 @@ pub trait Policy: std::fmt::Debug + Send {
         swappiness: Swappiness,
         now: TimeMs,
     ) -> Result<(), PolicyError>;
+
+    /// When a reclaim of this policy stops scanning at one priority before its budget is used up.
+    fn aborting(&self) -> Aborting {
+        Aborting::WhenMet
+    }
 
     /// Takes folios off their lists into `batch`, which is cleared first.
     fn isolate(

@@ -159,6 +159,7 @@ impl MultiGen {
             priority: PRIORITY_RELAXED,
             born_before: None,
             last_seq: plan.seq,
+            nr_passes_max: u32::MAX,
         };
         if nr_pages == 0 {
             return false;

@@ -48,6 +48,8 @@ pub(super) struct Demand {
     pub(super) born_before: Option<TimeMs>,
     /// The youngest generation to take from while an older one is left.
     pub(super) last_seq: GenSeq,
+    /// Passes after which the batch is handed out, however full.
+    pub(super) nr_passes_max: u32,
 }
 
 /// What a pass over one kind's oldest list found.
@@ -85,6 +87,7 @@ impl MultiGen {
                 priority: request.priority,
                 born_before: self.born_before(now),
                 last_seq: GenSeq(u64::MAX),
+                nr_passes_max: request.nr_passes_max,
             };
             match self.isolate_from_lruvec(lruvec, demand, batch) {
                 Isolated::Pages(more) => nr_pages += more,
@@ -110,10 +113,10 @@ impl MultiGen {
         let ends_with_walk = self.rules.aborting == Aborting::AfterWalk
             && demand.priority < PRIORITY_RELAXED
             && self.lruvecs[lruvec].ageing_of_window(rule, swappiness) == Ageing::NotDue;
-        let mut nr_pages = 0;
+        let (mut nr_pages, mut nr_passes) = (0, 0);
         let end = loop {
             let state = &self.lruvecs[lruvec];
-            if nr_pages >= demand.nr_pages {
+            if nr_pages >= demand.nr_pages || nr_passes == demand.nr_passes_max {
                 break Isolated::Again;
             }
             if state.nr_evictable_pages(swappiness) == 0 {
@@ -131,6 +134,7 @@ impl MultiGen {
             }
             let pass = self.isolate_folios(lruvec, demand, demand.nr_pages - nr_pages, batch);
             nr_pages += pass.nr_isolated_pages;
+            nr_passes += 1;
             let has_advanced = self.try_to_inc_min_seq(lruvec, swappiness);
             let ageing = self.lruvecs[lruvec].ageing_of_window(rule, swappiness);
             if pass.nr_isolated_pages == 0 {

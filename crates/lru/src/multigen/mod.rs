@@ -42,7 +42,7 @@ use crate::{
     ids::{FolioId, GenSeq, GroupId, Kind, NodeId, Order, TimeMs},
     list::Lists,
     lruvec::Lruvec,
-    rules::Rules,
+    rules::{Aborting, Rules},
     seam::{
         AccessVia, Ageing, Arrival, EvictBatch, GenerationView, GoneCause, GroupView, Isolated,
         Policy, PolicyError, ReclaimRequest, ReclaimStats, Shadow, Swappiness, Verdict, WriteState,
@@ -247,6 +247,10 @@ impl Policy for MultiGen {
         }
         self.groups.get_mut(group)?.nr_ageing_runs += 1;
         Ok(())
+    }
+
+    fn aborting(&self) -> Aborting {
+        self.rules.aborting
     }
 
     fn isolate(

@@ -7,6 +7,7 @@ use super::{Movable, Tiered, Tiering};
 use crate::{
     group::{GroupTree, Limits},
     ids::{FolioId, GroupId, Kind, NodeId, Order, TimeMs},
+    rules::Aborting,
     seam::{
         AccessVia, Ageing, Arrival, EvictBatch, GoneCause, GroupView, Isolated, Policy,
         PolicyError, ReclaimRequest, ReclaimStats, Shadow, Swappiness, Verdict, WriteState,
@@ -106,6 +107,10 @@ impl<P: Movable, const PAGE_CACHE: bool> Policy for Tiered<P, PAGE_CACHE> {
     ) -> Result<(), PolicyError> {
         self.note_time(now);
         self.policy.finish_walk(group, swappiness, now)
+    }
+
+    fn aborting(&self) -> Aborting {
+        self.policy.aborting()
     }
 
     fn isolate(

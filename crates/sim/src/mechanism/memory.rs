@@ -1,4 +1,4 @@
-//! What is in memory: a word and three bits for each page.
+//! What is in memory: a word and four bits for each page.
 //!
 //! | a page's place | means |
 //! |---|---|
@@ -46,6 +46,8 @@ pub(super) struct Memory {
     pub(super) accessed: Bits,
     /// Differs from what is in the file; of anon: was written since it was last swapped.
     pub(super) dirty: Bits,
+    /// Handed out by the policy to be tried, not answered yet.
+    pub(super) isolated: Bits,
 }
 
 impl Memory {
@@ -58,6 +60,7 @@ impl Memory {
             mapped: Bits::new(len),
             accessed: Bits::new(len),
             dirty: Bits::new(len),
+            isolated: Bits::new(len),
         }
     }
 
@@ -99,7 +102,7 @@ impl Memory {
 
     pub(super) fn memory_bytes(&self) -> u64 {
         let words = self.places.capacity() + self.slot_of.capacity();
-        let bits = [&self.mapped, &self.accessed, &self.dirty];
+        let bits = [&self.mapped, &self.accessed, &self.dirty, &self.isolated];
         (words * size_of::<u32>()) as u64 + bits.map(Bits::memory_bytes).iter().sum::<u64>()
     }
 }

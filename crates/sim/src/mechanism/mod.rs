@@ -50,7 +50,7 @@ mod tests;
 
 use strata_lru::{
     AccessVia, Arrival, Cause, Config, EvictBatch, FolioId, GroupId, Kind, MultiGen, NodeId, Order,
-    Policy, TimeMs, TwoList, Verdict,
+    Policy, TimeMs, TwoList, Verdict, WriteState,
 };
 use strata_trace::{Backing, Op, Via};
 
@@ -259,9 +259,11 @@ impl<'w, P: Policy> Machine<'w, P> {
 
     fn dirtied(&mut self, slot: u32, page: PageId) {
         self.memory.dirty.set(slot);
-        if self.workload.page(page).backing == Backing::Anon {
+        let is_file = self.workload.page(page).backing == Backing::File;
+        let Some(folio) = self.memory.folio(slot).filter(|_| is_file) else {
             return;
-        }
+        };
+        self.policy.set_write_state(folio, WriteState::Waiting);
         self.writeback.push(slot);
         while let Some(due) = self.writeback.next_due() {
             self.write(due);
@@ -270,8 +272,12 @@ impl<'w, P: Policy> Machine<'w, P> {
 
     /// Writes a page of a file, if it is dirty still.
     fn write(&mut self, slot: u32) {
-        if self.memory.dirty.take(slot) {
-            self.counts.nr_written += 1;
+        if !self.memory.dirty.take(slot) {
+            return;
+        }
+        self.counts.nr_written += 1;
+        if let Some(folio) = self.memory.folio(slot) {
+            self.policy.set_write_state(folio, WriteState::Clean);
         }
     }
 

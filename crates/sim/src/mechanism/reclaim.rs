@@ -11,8 +11,8 @@
 //! out (the policy).
 
 use strata_lru::{
-    Ageing, FolioId, Isolated, Kind, LookAround, LookAroundBy, Origin, Policy, ReclaimRequest,
-    TableId, Verdict,
+    Aborting, Ageing, FolioId, Isolated, Kind, LookAround, LookAroundBy, Origin, Policy,
+    ReclaimRequest, TableId, Verdict,
 };
 
 use super::{Machine, layout::NR_TABLE_ENTRIES};
@@ -68,7 +68,7 @@ impl<P: Policy> Machine<'_, P> {
             }
             Driver::Mechanism => {
                 for priority in (0..=PRIORITY_RELAXED).rev() {
-                    nr_freed += self.shrink(priority, goal - nr_freed)?;
+                    nr_freed += self.shrink(priority, goal.saturating_sub(nr_freed))?;
                     if nr_freed >= goal {
                         break;
                     }
@@ -81,6 +81,7 @@ impl<P: Policy> Machine<'_, P> {
     /// Scans at one priority; the pages it freed.
     fn shrink(&mut self, priority: u8, goal: u64) -> Result<u64, SimError> {
         let swappiness = self.setup.swappiness;
+        let aborting = self.policy.aborting();
         let (mut nr_freed, mut nr_scanned) = (0, 0);
         loop {
             let evictable = Kind::ALL
@@ -94,10 +95,12 @@ impl<P: Policy> Machine<'_, P> {
                 Ageing::Due if priority == PRIORITY_RELAXED => return Ok(nr_freed),
                 Ageing::Preferred | Ageing::Due => {
                     self.walk()?;
-                    return Ok(nr_freed);
+                    if aborting == Aborting::AfterWalk {
+                        return Ok(nr_freed);
+                    }
                 }
             }
-            if nr_scanned >= budget || nr_freed >= goal {
+            if nr_scanned >= budget {
                 return Ok(nr_freed);
             }
             let Some(pass) = self.take_batch(priority)? else {
@@ -105,7 +108,7 @@ impl<P: Policy> Machine<'_, P> {
             };
             nr_scanned += pass.nr_scanned;
             nr_freed += pass.nr_freed;
-            if nr_scanned >= budget || nr_freed >= goal {
+            if nr_scanned >= budget || aborting == Aborting::WhenMet && nr_freed >= goal {
                 return Ok(nr_freed);
             }
         }
@@ -121,18 +124,27 @@ impl<P: Policy> Machine<'_, P> {
             swappiness: self.setup.swappiness,
             priority,
             origin: Origin::Direct,
+            nr_passes_max: 1,
             ..ReclaimRequest::new(self.group, u64::from(nr_pages))
         };
         let nr_before = self.policy.stats(self.group)?.nr_scanned_pages;
         let mut batch = std::mem::take(&mut self.batch);
         let end = self.policy.isolate(request, self.now, &mut batch)?;
         let nr_scanned = self.policy.stats(self.group)?.nr_scanned_pages - nr_before;
-        if batch.is_empty() && end != Isolated::Again {
+        if batch.is_empty() {
             self.batch = batch;
-            return Ok(None);
+            // What was sorted away is no scan, but an emptied generation makes it worth going on.
+            let pass = Pass {
+                nr_scanned: 1,
+                nr_freed: 0,
+            };
+            return Ok((end == Isolated::Again).then_some(pass));
         }
         let mut verdicts = std::mem::take(&mut self.verdicts);
         verdicts.clear();
+        for folio in &batch.folios {
+            self.memory.isolated.set(self.memory.slot(*folio));
+        }
         let nr_written = self.counts.nr_written;
         verdicts.extend(batch.folios.iter().map(|folio| self.verdict(*folio)));
         batch.nr_written_pages = self.counts.nr_written - nr_written;
@@ -144,6 +156,7 @@ impl<P: Policy> Machine<'_, P> {
         let mut nr_freed = 0;
         for ((folio, verdict), shadow) in batch.folios.iter().zip(&verdicts).zip(&batch.shadows) {
             let slot = self.memory.slot(*folio);
+            self.memory.isolated.clear(slot);
             match verdict {
                 Verdict::Evicted => {
                     let kind = super::kind_of(self.workload.page(self.layout.page(slot)).backing);
@@ -181,7 +194,9 @@ impl<P: Policy> Machine<'_, P> {
         Verdict::Evicted
     }
 
-    /// Looks at the entries around one that was accessed, and clears those that were too.
+    /// Looks at the entries around one that was accessed, and clears those that were too. The other
+    /// folios of the batch keep their bits: they are looked at themselves, and kernels have been seen
+    /// to spare each of them (docs/fidelity.md).
     fn look_around(&mut self, folio: FolioId, slot: u32) {
         let Some(walks) = self.policy.walks() else {
             return;
@@ -194,7 +209,11 @@ impl<P: Policy> Machine<'_, P> {
             while bits != 0 {
                 let neighbour = word as u32 * u64::BITS + bits.trailing_zeros();
                 bits &= bits - 1;
-                self.young.extend(memory.folio(neighbour));
+                if memory.isolated.get(neighbour) {
+                    memory.accessed.set(neighbour);
+                } else {
+                    self.young.extend(memory.folio(neighbour));
+                }
             }
         }
         walks.looked_around(LookAround {

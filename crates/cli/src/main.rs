@@ -17,6 +17,7 @@ mod logging;
 mod print;
 mod progress;
 mod render;
+mod source;
 
 use std::process::ExitCode;
 

@@ -13,9 +13,6 @@ use strata_sim::Progress;
 /// Time between two looks at how far a file has been read.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Items between two reports of an iterator.
-const WATCH_ITEMS: u64 = 1 << 16;
-
 /// A bar for one piece of work.
 #[derive(Debug)]
 pub(crate) struct Bar {
@@ -53,14 +50,9 @@ impl Bar {
         }
     }
 
-    /// Reports every so many items that come through.
-    pub(crate) fn watch<I: Iterator>(&self, items: I) -> impl Iterator<Item = I::Item> {
-        items.zip(1..).map(|(item, nr_items)| {
-            if nr_items % WATCH_ITEMS == 0 {
-                self.bar.inc(WATCH_ITEMS);
-            }
-            item
-        })
+    /// The bar itself, for who counts on another path.
+    pub(crate) fn clone_handle(&self) -> ProgressBar {
+        self.bar.clone()
     }
 
     /// Takes the bar away.

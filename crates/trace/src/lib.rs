@@ -12,6 +12,7 @@
 mod access;
 mod columns;
 mod error;
+mod export;
 mod format;
 mod formats;
 mod generator;
@@ -19,12 +20,17 @@ mod input;
 pub mod oracle;
 mod reader;
 mod strata;
+mod summary;
+mod tolerant;
 
 pub use access::{Access, Backing, Op, PageKey, Via};
 pub use columns::{Column, Columns, ColumnsError, Ids, Role, TimeUnit};
 pub use error::{Position, Reason, TraceError};
+pub use export::{CSV_HEADER, write_csv};
 pub use format::{Format, UnknownFormat};
 pub use generator::{Generator, GeneratorError};
 pub use input::{Compression, Progress};
 pub use reader::{AccessReader, BATCH_LEN, OpenOptions, Opened, Sizes, open, open_stream};
 pub use strata::Writer;
+pub use summary::Summary;
+pub use tolerant::Tolerant;

@@ -17,6 +17,7 @@ use crate::columns::Columns;
 use crate::error::TraceError;
 use crate::format::Format;
 use crate::formats;
+use crate::generator::Generator;
 use crate::input::{Compression, Input, Progress};
 
 /// Most accesses a batch holds.
@@ -32,6 +33,21 @@ pub trait AccessReader: std::fmt::Debug + Send {
     /// an error that [is local](TraceError::is_local) reading goes on behind that place; after
     /// any other the trace is over.
     fn read_batch(&mut self, batch: &mut Vec<Access>) -> Result<usize, TraceError>;
+}
+
+impl<R: AccessReader + ?Sized> AccessReader for Box<R> {
+    fn read_batch(&mut self, batch: &mut Vec<Access>) -> Result<usize, TraceError> {
+        (**self).read_batch(batch)
+    }
+}
+
+/// A generated trace is read like any other, and never fails.
+impl AccessReader for Generator {
+    fn read_batch(&mut self, batch: &mut Vec<Access>) -> Result<usize, TraceError> {
+        batch.clear();
+        batch.extend(self.by_ref().take(BATCH_LEN));
+        Ok(batch.len())
+    }
 }
 
 /// What is done with the size of a request.

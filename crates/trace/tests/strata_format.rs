@@ -261,3 +261,36 @@ fn a_file_that_can_not_be_written_is_named() {
         "out.strata: byte 0: No space left on device (os error 28)"
     );
 }
+
+#[test]
+fn the_document_shows_what_is_written() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/trace-format.md");
+    let document = std::fs::read_to_string(path).unwrap();
+    let dump = document.split("```text\n").nth(1).unwrap();
+    let dump = dump.split("```").next().unwrap();
+    let bytes: Vec<u8> = dump
+        .lines()
+        .flat_map(|line| line.split_whitespace().skip(1))
+        .map(|byte| u8::from_str_radix(byte, 16).unwrap())
+        .collect();
+    let first = simple(7);
+    let second = Access {
+        op: Op::Write,
+        via: Via::PageTable,
+        backing: Backing::Anon,
+        time_us: 250,
+        ..simple(8)
+    };
+    let third = Access {
+        key: PageKey { space: 1, page: 6 },
+        group: 2,
+        size_bytes: 512,
+        time_us: 250,
+        ..Access::default()
+    };
+    assert_eq!(written(&[&[first, second, third]]), bytes);
+    assert_eq!(
+        read(&bytes, &OpenOptions::default()).unwrap(),
+        [first, second, third]
+    );
+}

@@ -6,18 +6,16 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::Context;
 use clap::{Args, ValueEnum};
 use strata_lru::Swappiness;
 use strata_sim::report::Report;
 use strata_sim::{CostModel, Jobs, MemorySize, PolicySpec, Setup, Workload};
-use strata_trace::{Access, Backing, Format, Generator, OpenOptions, Sizes, Via};
 
 use crate::cli::refuse_option;
 use crate::cmd::report_file::ReportFile;
-use crate::failure::UsageError;
 use crate::print;
 use crate::progress::Bar;
+use crate::source::SourceArgs;
 
 /// Replays traces under reclaim policies and tells how often each would have missed
 ///
@@ -83,21 +81,8 @@ pub(crate) struct SimArgs {
     #[arg(long, value_name = "N", default_value = "60", value_parser = swappiness_arg)]
     swappiness: Swappiness,
 
-    /// How pages were accessed, instead of what the format says or implies
-    #[arg(long, value_enum)]
-    via: Option<ViaArg>,
-
-    /// What pages are made of, instead of what the format says or implies
-    #[arg(long, value_enum)]
-    backing: Option<BackingArg>,
-
-    /// Take a request for as many pages of 4096 bytes as it touches; by default one id is one page
-    #[arg(long)]
-    expand_sizes: bool,
-
-    /// Format of trace files, guessed by default
-    #[arg(long, value_name = "FORMAT", value_parser = str::parse::<Format>)]
-    trace_format: Option<Format>,
+    #[command(flatten)]
+    source: SourceArgs,
 
     /// Constants of the estimated time in nanoseconds, for example read=80000,scan=300
     #[arg(long, value_name = "NAME=NS", default_value = "", hide_default_value = true, value_parser = str::parse::<CostModel>)]
@@ -125,22 +110,6 @@ enum SimFormat {
     Json,
     /// A line a run, without sizes over time
     Csv,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum ViaArg {
-    /// Reads and writes through file descriptors
-    Fd,
-    /// Loads and stores through mappings
-    Mmap,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum BackingArg {
-    /// Swap-backed memory
-    Anon,
-    /// Files
-    File,
 }
 
 /// One entry of `--memory`.
@@ -177,36 +146,8 @@ pub(crate) fn run(args: &SimArgs) -> anyhow::Result<ExitCode> {
 
 /// Reads a trace, or has it made.
 fn load(trace: &str, args: &SimArgs) -> anyhow::Result<Workload> {
-    let (via, backing) = (args.via.map(Via::from), args.backing.map(Backing::from));
-    if Generator::is_name(trace) {
-        let generator: Generator = trace
-            .parse()
-            .map_err(|error| UsageError(format!("{trace}: {error}")))?;
-        let bar = Bar::requests(trace, generator.nr_left());
-        let accesses = bar.watch(generator).map(|access| Access {
-            via: via.unwrap_or(access.via),
-            backing: backing.unwrap_or(access.backing),
-            ..access
-        });
-        let workload = Workload::from_accesses(trace, accesses).context(trace.to_owned())?;
-        bar.finish();
-        return Ok(workload);
-    }
-    let sizes = match args.expand_sizes {
-        true => Sizes::Expand,
-        false => Sizes::Ignore,
-    };
-    let options = OpenOptions {
-        format: args.trace_format,
-        via,
-        backing,
-        sizes,
-        ..OpenOptions::default()
-    };
-    let mut opened = strata_trace::open(trace, &options)?;
-    let bar = Bar::bytes(trace, &opened.progress);
-    let workload = Workload::read(trace, opened.reader.as_mut())?;
-    bar.finish();
+    let mut source = args.source.open(trace)?;
+    let workload = Workload::read(trace, source.reader.as_mut())?;
     Ok(workload)
 }
 
@@ -242,22 +183,4 @@ fn memory_arg(text: &str) -> Result<MemoryArg, String> {
 fn swappiness_arg(text: &str) -> Result<Swappiness, String> {
     let number = text.parse().ok().and_then(Swappiness::try_new);
     number.ok_or_else(|| "swappiness is a number from 0 to 201".to_owned())
-}
-
-impl From<ViaArg> for Via {
-    fn from(arg: ViaArg) -> Via {
-        match arg {
-            ViaArg::Fd => Via::FileDescriptor,
-            ViaArg::Mmap => Via::PageTable,
-        }
-    }
-}
-
-impl From<BackingArg> for Backing {
-    fn from(arg: BackingArg) -> Backing {
-        match arg {
-            BackingArg::Anon => Backing::Anon,
-            BackingArg::File => Backing::File,
-        }
-    }
 }

@@ -5,7 +5,7 @@ use std::fs::OpenOptions as FileOptions;
 use std::io::{Cursor, Write};
 use std::path::{Path, PathBuf};
 
-use strata_trace::{Access, Format, OpenOptions, Opened, TraceError, open_stream};
+use strata_trace::{Access, Format, Op, OpenOptions, Opened, Sizes, TraceError, open_stream};
 
 /// Everything in the trace, and what ended it.
 pub(crate) fn drain(opened: &mut Opened) -> (Vec<Access>, Result<(), TraceError>) {
@@ -62,4 +62,75 @@ pub(crate) fn skip(test: &str, reason: &str) {
             .expect("skip log");
         writeln!(log, "{test}: {reason}").expect("skip log");
     }
+}
+
+/// Options with a format and sizes expanded.
+pub(crate) fn expanded(format: Format) -> OpenOptions {
+    OpenOptions {
+        sizes: Sizes::Expand,
+        ..as_format(format)
+    }
+}
+
+/// Options with a format and columns.
+pub(crate) fn with_columns(format: Format, columns: &str) -> OpenOptions {
+    OpenOptions {
+        columns: columns.parse().expect("columns"),
+        ..as_format(format)
+    }
+}
+
+/// Which accesses are writes.
+pub(crate) fn writes(accesses: &[Access]) -> Vec<bool> {
+    accesses.iter().map(|a| a.op == Op::Write).collect()
+}
+
+/// The times of accesses.
+pub(crate) fn times_us(accesses: &[Access]) -> Vec<u64> {
+    accesses.iter().map(|a| a.time_us).collect()
+}
+
+/// Reads a broken trace; what is said, and the pages in front of the broken place.
+pub(crate) fn broken(bytes: &[u8], options: &OpenOptions) -> (String, Vec<u64>) {
+    match open_stream("t", Cursor::new(bytes.to_vec()), None, options) {
+        Err(error) => (error.to_string(), Vec::new()),
+        Ok(mut opened) => {
+            let (accesses, end) = drain(&mut opened);
+            let error = end.expect_err("the trace is broken");
+            (error.to_string(), pages(&accesses))
+        }
+    }
+}
+
+/// A request of libCacheSim's binary formats.
+pub(crate) fn oracle(time_s: u32, id: u64, size: u32, op_ns: Option<(u8, u16)>) -> Vec<u8> {
+    let mut bytes = time_s.to_le_bytes().to_vec();
+    bytes.extend(id.to_le_bytes());
+    bytes.extend(size.to_le_bytes());
+    if let Some((op, ns)) = op_ns {
+        bytes.push(op);
+        bytes.extend(ns.to_le_bytes());
+    }
+    bytes.extend((-1_i64).to_le_bytes());
+    bytes
+}
+
+pub(crate) fn vscsi(version: u8, command: u8, block: u64, len: u32, time_us: u64) -> Vec<u8> {
+    let (command, version) = (u16::from(command).to_le_bytes(), [7, version]);
+    let numbers = [1_u32.to_le_bytes(), len.to_le_bytes(), 3_u32.to_le_bytes()].concat();
+    let head = if version[1] == 1 {
+        [&numbers[..], &command, &version].concat()
+    } else {
+        [&command[..], &version, &numbers].concat()
+    };
+    let mut bytes = [
+        head,
+        block.to_le_bytes().to_vec(),
+        time_us.to_le_bytes().to_vec(),
+    ]
+    .concat();
+    if version[1] == 2 {
+        bytes.extend(900_u64.to_le_bytes());
+    }
+    bytes
 }

@@ -6,7 +6,7 @@
 
 use std::time::Instant;
 
-use strata_sim::{Baseline, NoProgress, Setup, Simulate, Workload};
+use strata_sim::{NoProgress, PolicySpec, Setup, Simulate, Workload};
 use strata_trace::OpenOptions;
 
 #[expect(clippy::print_stdout, reason = "its output is its purpose")]
@@ -35,7 +35,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let start = Instant::now();
         let setup = Setup::with_memory(pages.parse()?);
         let outcome = name
-            .parse::<Baseline>()?
+            .parse::<PolicySpec>()?
             .run(&workload, &setup, &NoProgress)?;
         print(&name, start, outcome.nr_misses, outcome.policy_bytes);
     }

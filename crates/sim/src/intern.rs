@@ -1,7 +1,8 @@
 //! Page numbers, dense, in the order in which pages first come up.
 //!
-//! An open-addressed table with the keys inside, so that a known page costs one look. Pages whose
-//! numbers follow each other share a cache line: block traces come in runs.
+//! Pages have neighbours: what follows a page is often the page beside it. So the table that is
+//! searched is one of neighbourhoods of 16 pages, and a neighbourhood is one cache line of numbers;
+//! a request in the neighbourhood of the one before it searches nothing.
 //!
 //! **Owns** the table. **Does not own** what is known of a page (`workload`).
 //!
@@ -14,20 +15,29 @@ use strata_trace::PageKey;
 /// Slots at the start, a power of two.
 const NR_SLOTS_MIN: usize = 1024;
 
-/// Neighbouring page numbers that stay together, as a power of two.
-const RUN_SHIFT: u32 = 2;
+/// Pages of a neighbourhood, as a power of two.
+const HOOD_SHIFT: u32 = 4;
+const HOOD_PAGES: usize = 1 << HOOD_SHIFT;
+
+/// Numbers plus one by place in the neighbourhood; 0 is a page that has not come up.
+type Hood = [u32; HOOD_PAGES];
+
+/// Which neighbourhood: `page >> HOOD_SHIFT` in a space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct HoodKey {
+    pages: u64,
+    space: u32,
+}
 
 #[derive(Clone, Copy, Debug)]
 struct Slot {
-    page: u64,
-    space: u32,
-    /// The dense number plus one; 0 is a free slot.
+    key: HoodKey,
+    /// Index of the neighbourhood plus one; 0 is a free slot.
     taken_by: u32,
 }
 
 const FREE: Slot = Slot {
-    page: 0,
-    space: 0,
+    key: HoodKey { pages: 0, space: 0 },
     taken_by: 0,
 };
 
@@ -35,6 +45,9 @@ const FREE: Slot = Slot {
 #[derive(Debug)]
 pub(crate) struct Interner {
     slots: Vec<Slot>,
+    hoods: Vec<Hood>,
+    /// The neighbourhood of the last key.
+    last: Slot,
     nr_pages: u32,
 }
 
@@ -42,41 +55,59 @@ impl Interner {
     pub(crate) fn new() -> Interner {
         Interner {
             slots: vec![FREE; NR_SLOTS_MIN],
+            hoods: Vec::new(),
+            last: FREE,
             nr_pages: 0,
         }
     }
 
     /// The number of a page, and whether it has just been given.
     pub(crate) fn number(&mut self, key: PageKey) -> (u32, bool) {
-        let at = self.find(key);
-        let slot = &mut self.slots[at];
-        if slot.taken_by != 0 {
-            return (slot.taken_by - 1, false);
-        }
-        let number = self.nr_pages;
-        self.nr_pages += 1;
-        *slot = Slot {
-            page: key.page,
+        let hood = HoodKey {
+            pages: key.page >> HOOD_SHIFT,
             space: key.space,
-            taken_by: self.nr_pages,
         };
-        if self.nr_pages as usize * 8 > self.slots.len() * 5 {
+        if self.last.key != hood || self.last.taken_by == 0 {
+            self.last = self.hood(hood);
+        }
+        let place = (key.page % HOOD_PAGES as u64) as usize;
+        let number = &mut self.hoods[self.last.taken_by as usize - 1][place];
+        if *number != 0 {
+            return (*number - 1, false);
+        }
+        self.nr_pages += 1;
+        *number = self.nr_pages;
+        (self.nr_pages - 1, true)
+    }
+
+    /// The taken slot of a neighbourhood, made if there is none.
+    fn hood(&mut self, key: HoodKey) -> Slot {
+        let at = self.find(key);
+        if self.slots[at].taken_by != 0 {
+            return self.slots[at];
+        }
+        self.hoods.push([0; HOOD_PAGES]);
+        let slot = Slot {
+            key,
+            taken_by: self.hoods.len() as u32,
+        };
+        self.slots[at] = slot;
+        if self.hoods.len() * 8 > self.slots.len() * 5 {
             self.grow();
         }
-        (number, true)
+        slot
     }
 
     /// Where the key is, or the free slot where it belongs.
-    fn find(&self, key: PageKey) -> usize {
+    fn find(&self, key: HoodKey) -> usize {
         let mask = self.slots.len() - 1;
         let mut at = home(key, self.slots.len());
         loop {
-            let slot = self.slots[at & mask];
-            let is_it = slot.page == key.page && slot.space == key.space;
-            if slot.taken_by == 0 || is_it {
-                return at & mask;
+            let slot = &self.slots[at];
+            if slot.taken_by == 0 || slot.key == key {
+                return at;
             }
-            at += 1;
+            at = (at + 1) & mask;
         }
     }
 
@@ -84,24 +115,18 @@ impl Interner {
         let larger = vec![FREE; self.slots.len() * 2];
         let old = std::mem::replace(&mut self.slots, larger);
         for slot in old.into_iter().filter(|slot| slot.taken_by != 0) {
-            let key = PageKey {
-                space: slot.space,
-                page: slot.page,
-            };
-            let at = self.find(key);
+            let at = self.find(slot.key);
             self.slots[at] = slot;
         }
     }
 }
 
 /// The slot where a search begins.
-fn home(key: PageKey, nr_slots: usize) -> usize {
-    let run = (key.page >> RUN_SHIFT) ^ u64::from(key.space) << 40;
+fn home(key: HoodKey, nr_slots: usize) -> usize {
+    let mixed = key.pages ^ u64::from(key.space) << 40;
     // Fibonacci hashing: the high bits of a product with 2^64 / phi are well spread.
-    let spread = (run ^ run >> 32).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    let nr_runs_bits = nr_slots.trailing_zeros() - RUN_SHIFT;
-    let in_run = key.page & ((1 << RUN_SHIFT) - 1);
-    ((spread >> (64 - nr_runs_bits)) << RUN_SHIFT | in_run) as usize
+    let spread = (mixed ^ mixed >> 32).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    (spread >> (64 - nr_slots.trailing_zeros())) as usize
 }
 
 #[cfg(test)]

@@ -33,6 +33,8 @@ pub struct Config {
     /// Whether children share the protection that their parent has and none of them claims.
     /// Default: they do.
     pub protection: ProtectionSharing,
+    /// What decides the draws of the memcg LRU. Default: 0.
+    pub seed: u64,
 }
 
 impl Config {
@@ -74,6 +76,7 @@ impl Default for Config {
             refault: Refault::default(),
             has_swap: true,
             protection: ProtectionSharing::default(),
+            seed: 0,
         }
     }
 }

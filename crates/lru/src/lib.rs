@@ -104,9 +104,11 @@ mod ids;
 mod list;
 pub mod lru_gen;
 mod lruvec;
+mod memcg_lru;
 mod model;
 mod multigen;
 mod random;
+mod reclaim;
 mod rules;
 mod seam;
 mod shadow;
@@ -117,13 +119,18 @@ mod walk;
 pub use config::{Config, ConfigError, Refault};
 pub use group::{Excess, GroupEvents, GroupTree, Limits, Protection, ProtectionSharing};
 pub use ids::{FolioId, GenSeq, GroupId, Kind, NodeId, Order, TimeMs};
+pub use memcg_lru::MemcgLru;
 pub use model::{KernelModel, UnknownModel};
 pub use multigen::{EvictPlan, MultiGen, Plan, WalkPlan};
+pub use reclaim::{
+    End, Goal, GroupOrder, GroupRules, Outcome as ReclaimOutcome, Reclaim, ScanBudget, Sparing,
+    Step, Target,
+};
 pub use rules::{Aborting, Rule, Rules, RulesError};
 pub use seam::{
     AccessVia, Ageing, Arrival, Cause, EvictBatch, GenerationView, GoneCause, GroupView, Isolated,
-    Origin, Policy, PolicyError, ReclaimRequest, ReclaimStats, Shadow, Swappiness, Verdict,
-    WriteState,
+    OnePass, Origin, Policy, PolicyError, ReclaimRequest, ReclaimStats, Shadow, Swappiness,
+    Verdict, WriteState,
 };
 pub use tiering::{
     FolioStanding, Migrated, Movable, NodeConfig, Outcome, Promotion, PromotionStrategy, Recency,

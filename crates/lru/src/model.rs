@@ -19,6 +19,7 @@ use std::{fmt, str::FromStr};
 use crate::{
     controller::{Selection, TierGains},
     counting::Encoding,
+    reclaim::{GroupOrder, GroupRules, ScanBudget, Sparing},
     rules::{
         Aborting, AgeingRule, CommandRule, Coupling, Dirty, Faulted, ListEnd, Place, Placement,
         Promotion, Protection, Recency, RefaultRule, Restoration, Rules, Saturated, Scanning,
@@ -105,6 +106,10 @@ const V2021: Rules = Rules {
     ageing: AgeingRule::WhenMust,
     coupling: Coupling::Free,
     selection: Selection::FirstTierUnweighed,
+    groups: GroupRules {
+        order: GroupOrder::Rounds(Sparing::Off),
+        ..V2022.groups
+    },
     ..V2022
 };
 
@@ -122,6 +127,11 @@ const V2022: Rules = Rules {
     refault: RefaultRule {
         restoration: Restoration::IfFull,
         ..V6_1.refault
+    },
+    groups: GroupRules {
+        order: GroupOrder::Rounds(Sparing::Background),
+        is_size_first: false,
+        ..V6_1.groups
     },
     ..V6_1
 };
@@ -164,6 +174,12 @@ const V6_1: Rules = Rules {
         nr_isolate_pages: 64,
     },
     walk: WalkRules::V1,
+    groups: GroupRules {
+        order: GroupOrder::MemcgLru,
+        budget: ScanBudget::ByPriority,
+        is_size_first: true,
+        has_initial_priority: false,
+    },
     commands: CommandRule::OldIsDone,
 };
 
@@ -198,6 +214,11 @@ const V6_14: Rules = Rules {
     },
     aborting: Aborting::AfterWalk,
     walk: WalkRules::V2,
+    groups: GroupRules {
+        is_size_first: false,
+        has_initial_priority: true,
+        ..V6_1.groups
+    },
     commands: CommandRule::AnyAges,
     ..V6_1
 };
@@ -217,6 +238,10 @@ const V7_2: Rules = Rules {
         nr_isolate_pages: 64,
     },
     walk: WalkRules::V3,
+    groups: GroupRules {
+        budget: ScanBudget::ExposedByPriority,
+        ..V6_14.groups
+    },
     ..V6_14
 };
 

@@ -13,6 +13,7 @@ use crate::{
     counting::{Counting, Encoding, MAX_NR_TIERS},
     lruvec::MAX_NR_GENS,
     model::{KernelModel, UnknownModel},
+    reclaim::GroupRules,
     walk::WalkRules,
 };
 
@@ -48,6 +49,8 @@ pub enum Rule {
     Scanning,
     /// What walks leave out (2.3 to 2.6).
     Walk,
+    /// How reclaim goes when there are several groups (5).
+    Groups,
     /// What the commands of the `lru_gen` text refuse (6).
     Commands,
 }
@@ -69,6 +72,7 @@ impl Rule {
         Rule::Aborting,
         Rule::Scanning,
         Rule::Walk,
+        Rule::Groups,
         Rule::Commands,
     ];
 
@@ -89,6 +93,7 @@ impl Rule {
             Rule::Aborting => "aborting",
             Rule::Scanning => "scanning",
             Rule::Walk => "walk",
+            Rule::Groups => "groups",
             Rule::Commands => "commands",
         }
     }
@@ -114,6 +119,8 @@ pub struct Rules {
     pub nr_gens: u8,
     /// Tiers, 1..=[`Rules::NR_TIERS_MAX`]; the kernel's 4 by default.
     pub nr_tiers: u8,
+    /// How reclaim goes when there are several groups.
+    pub groups: GroupRules,
     pub(crate) placement: Placement,
     pub(crate) encoding: Encoding,
     pub(crate) promotion: Promotion,
@@ -158,6 +165,7 @@ impl Rules {
             Rule::Aborting => self.aborting = other.aborting,
             Rule::Scanning => self.scanning = other.scanning,
             Rule::Walk => self.walk = other.walk,
+            Rule::Groups => self.groups = other.groups,
             Rule::Commands => self.commands = other.commands,
         }
         self

@@ -16,8 +16,10 @@
 //! **Owns** the vocabulary and the [`Policy`] trait. **Does not own** any policy.
 
 use crate::{
-    group::{GroupTree, Limits},
+    group::{GroupTree, Limits, Protection},
     ids::{FolioId, GenSeq, GroupId, Kind, NodeId, Order, TimeMs},
+    memcg_lru::MemcgLru,
+    reclaim::GroupRules,
     rules::Aborting,
     tiering::Tiering,
     walk::{AgeingWalks, WalkStats},
@@ -109,6 +111,8 @@ pub struct Swappiness(u8);
 impl Swappiness {
     /// The kernel's default.
     pub const DEFAULT: Swappiness = Swappiness(60);
+    /// File only.
+    pub const FILE_ONLY: Swappiness = Swappiness(0);
     /// Anon only (`max`).
     pub const ANON_ONLY: Swappiness = Swappiness(201);
 
@@ -203,6 +207,18 @@ pub struct ReclaimRequest {
     /// Passes after which the batch is handed out although it holds less than was asked for. A
     /// kernel tries what one pass gave before it goes on.
     pub nr_passes_max: u32,
+    /// Set when this is one visit of a [`Reclaim`](crate::Reclaim), which decides by itself when to
+    /// press harder; a request that stands alone presses as hard as it must.
+    pub one_pass: Option<OnePass>,
+}
+
+/// What a visit of one group in one pass has to respect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OnePass {
+    /// What the group is protected with.
+    pub protection: Protection,
+    /// Whether only `min` protects, as nothing else is left.
+    pub is_low_ignored: bool,
 }
 
 impl ReclaimRequest {
@@ -217,6 +233,7 @@ impl ReclaimRequest {
             priority: 12,
             origin: Origin::Background,
             nr_passes_max: u32::MAX,
+            one_pass: None,
         }
     }
 }
@@ -439,6 +456,22 @@ pub trait Policy: std::fmt::Debug + Send {
 
     /// The groups: usage, limits, protection, events.
     fn groups(&self) -> &GroupTree;
+
+    /// The same, for [`Reclaim`](crate::Reclaim), which counts events and remembers its place there.
+    fn groups_mut(&mut self) -> &mut GroupTree;
+
+    /// The memcg LRU of a node, if this policy has one and the node has been used.
+    fn memcg_lru(&mut self, _node: NodeId) -> Option<&mut MemcgLru> {
+        None
+    }
+
+    /// A group is above its soft limit (cgroup v1): the next to be reclaimed under global pressure.
+    fn soft_limit_exceeded(&mut self, _group: GroupId) {}
+
+    /// How reclaim from several groups goes.
+    fn group_rules(&self) -> GroupRules {
+        GroupRules::CLASSIC
+    }
 
     /// Base pages that a group has in swap will not come back: they were freed, or they came back
     /// for another group. Anon is charged to its group's swap from its eviction until it returns

@@ -52,10 +52,6 @@ pub struct GroupEvents {
 
 /// One of the events a group counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(
-    not(test),
-    expect(dead_code, reason = "used by reclaim, which comes next")
-)]
 pub(crate) enum GroupEvent {
     Low,
     High,

@@ -20,6 +20,7 @@ mod walk;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use limits::GroupEvent;
 pub use limits::{GroupEvents, Limits};
 pub use protection::{Protection, ProtectionSharing};
 pub use tree::{Excess, GroupTree};

@@ -474,10 +474,6 @@ impl GroupTree {
         }
     }
 
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "used by the walks of reclaim, which come next")
-    )]
     /// Counts an event of a group, and of all above it.
     pub(crate) fn count(&mut self, group: GroupId, event: GroupEvent) {
         self.node_mut(group.0).events_local.count(event);

@@ -30,6 +30,18 @@ impl GroupTree {
         })
     }
 
+    /// Whether a group that is there is `top` or lies below it.
+    pub(crate) fn is_below(&self, group: GroupId, top: GroupId) -> bool {
+        let mut at = Some(group);
+        while let Some(group) = at {
+            if group == top {
+                return true;
+            }
+            at = self.parent_or_root(group);
+        }
+        false
+    }
+
     /// The group after `at` in the walk of `top` and all below it; `None` at its end.
     pub(crate) fn next_below(&self, top: GroupId, at: GroupId) -> Option<GroupId> {
         let mut of = self.node(at.0);
@@ -60,10 +72,6 @@ impl GroupTree {
         GroupId(last)
     }
 
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "used by the walks of reclaim, which come next")
-    )]
     /// Takes the next step of the walk that all partial walks of a subtree on a node share.
     /// `None` when its end is reached, and the walk begins anew after that.
     pub(crate) fn advance_cursor(&mut self, top: GroupId, node: NodeId) -> Option<GroupId> {

@@ -13,6 +13,7 @@ use crate::{
     group::ROOT,
     ids::{FolioId, GroupId, Kind, NodeId, TimeMs},
     lruvec::Lruvec,
+    memcg_lru::{MemcgLru, Move},
     seam::{Arrival, PolicyError},
 };
 
@@ -34,6 +35,17 @@ impl MultiGen {
         Ok(group)
     }
 
+    /// The memcg LRU of a node that a group comes to.
+    pub(super) fn memcg_lru_of(&mut self, node: NodeId) -> &mut MemcgLru {
+        let number = usize::from(node.0);
+        while self.memcg_lrus.len() <= number {
+            // Nodes draw differently, so that they do not press the same groups first.
+            let seed = self.seed.wrapping_add(self.memcg_lrus.len() as u64);
+            self.memcg_lrus.push(MemcgLru::new(seed));
+        }
+        &mut self.memcg_lrus[number]
+    }
+
     /// Takes a group offline; it is forgotten once nothing is charged to it.
     pub(super) fn take_offline(&mut self, group: GroupId) -> Result<(), PolicyError> {
         self.group(group)?;
@@ -41,6 +53,9 @@ impl MultiGen {
             return Err(PolicyError::GroupBusy(group));
         }
         self.groups.take_offline(group)?;
+        for lru in &mut self.memcg_lrus {
+            lru.rotate(group, Move::Old);
+        }
         self.forget_if_empty(group);
         Ok(())
     }
@@ -81,6 +96,9 @@ impl MultiGen {
         let mut next = self.groups.forgettable(group);
         while let Some(group) = next {
             let (parent, lruvecs) = self.groups.forget(group);
+            for lru in &mut self.memcg_lrus {
+                lru.remove(group);
+            }
             for number in lruvecs {
                 let lruvec = &mut self.lruvecs[usize::from(number)];
                 let (node, first_list) = (lruvec.node, lruvec.first_list());

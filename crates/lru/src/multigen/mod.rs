@@ -42,6 +42,8 @@ use crate::{
     ids::{FolioId, GenSeq, GroupId, Kind, NodeId, Order, TimeMs},
     list::Lists,
     lruvec::Lruvec,
+    memcg_lru::MemcgLru,
+    reclaim::GroupRules,
     rules::{Aborting, Rules},
     seam::{
         AccessVia, Ageing, Arrival, EvictBatch, GenerationView, GoneCause, GroupView, Isolated,
@@ -62,6 +64,9 @@ pub struct MultiGen {
     lists: Lists,
     lruvecs: Vec<Lruvec>,
     groups: GroupTree,
+    /// By node.
+    memcg_lrus: Vec<MemcgLru>,
+    seed: u64,
     spaces: Spaces,
     nr_isolated_folios: u32,
     /// The latest time told, for lruvecs born between two calls that carry one.
@@ -80,6 +85,8 @@ impl MultiGen {
             lists: Lists::default(),
             lruvecs: Vec::new(),
             groups: GroupTree::new(config.protection),
+            memcg_lrus: Vec::new(),
+            seed: config.seed,
             spaces: Spaces::default(),
             nr_isolated_folios: 0,
             now: TimeMs::default(),
@@ -152,6 +159,7 @@ impl MultiGen {
                 self.lruvecs.push(lruvec);
             }
         }
+        self.memcg_lru_of(node).add(group);
         Ok(number)
     }
 
@@ -298,7 +306,8 @@ impl Policy for MultiGen {
 
     fn memory_bytes(&self) -> u64 {
         let lruvecs = (self.lruvecs.capacity() * size_of::<Lruvec>()) as u64;
-        let fixed = lruvecs + self.groups.memory_bytes();
+        let memcg_lrus = self.memcg_lrus.iter().map(MemcgLru::memory_bytes);
+        let fixed = lruvecs + self.groups.memory_bytes() + memcg_lrus.sum::<u64>();
         let filters = self.lruvecs.iter().map(|of| of.walk.filters.memory_bytes());
         let walks = self.spaces.memory_bytes() + filters.sum::<u64>();
         self.folios.memory_bytes() + self.lists.memory_bytes() + walks + fixed
@@ -306,6 +315,24 @@ impl Policy for MultiGen {
 
     fn groups(&self) -> &GroupTree {
         &self.groups
+    }
+
+    fn groups_mut(&mut self) -> &mut GroupTree {
+        &mut self.groups
+    }
+
+    fn memcg_lru(&mut self, node: NodeId) -> Option<&mut MemcgLru> {
+        self.memcg_lrus.get_mut(usize::from(node.0))
+    }
+
+    fn soft_limit_exceeded(&mut self, group: GroupId) {
+        for lru in &mut self.memcg_lrus {
+            lru.bring_forward(group);
+        }
+    }
+
+    fn group_rules(&self) -> GroupRules {
+        self.rules.groups
     }
 
     fn add_child_group(

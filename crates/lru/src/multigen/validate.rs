@@ -5,6 +5,7 @@
 use super::MultiGen;
 use crate::{
     folio::MAX_ORDER,
+    group::ROOT,
     ids::{FolioId, Kind},
     lruvec::MAX_NR_GENS,
 };
@@ -74,6 +75,15 @@ impl MultiGen {
         }
         let owners = self.lruvecs.iter().map(|lruvec| lruvec.group);
         self.groups.validate(&own_pages, owners)?;
+        for (node, lru) in self.memcg_lrus.iter().enumerate() {
+            let of_node = self
+                .lruvecs
+                .iter()
+                .filter(|of| usize::from(of.node.0) == node);
+            let groups = of_node.map(|of| of.group).filter(|group| *group != ROOT);
+            lru.validate(groups)
+                .map_err(|error| format!("memcg LRU of node {node}: {error}"))?;
+        }
         for (number, (lruvec, counted)) in self.lruvecs.iter().zip(&nr_pages).enumerate() {
             if lruvec.nr_pages != *counted {
                 let kept = lruvec.nr_pages;

@@ -7,6 +7,8 @@ use super::{Movable, Tiered, Tiering};
 use crate::{
     group::{GroupTree, Limits},
     ids::{FolioId, GroupId, Kind, NodeId, Order, TimeMs},
+    memcg_lru::MemcgLru,
+    reclaim::GroupRules,
     rules::Aborting,
     seam::{
         AccessVia, Ageing, Arrival, EvictBatch, GoneCause, GroupView, Isolated, Policy,
@@ -60,6 +62,22 @@ impl<P: Movable, const PAGE_CACHE: bool> Policy for Tiered<P, PAGE_CACHE> {
 
     fn groups(&self) -> &GroupTree {
         self.policy.groups()
+    }
+
+    fn groups_mut(&mut self) -> &mut GroupTree {
+        self.policy.groups_mut()
+    }
+
+    fn memcg_lru(&mut self, node: NodeId) -> Option<&mut MemcgLru> {
+        self.policy.memcg_lru(node)
+    }
+
+    fn soft_limit_exceeded(&mut self, group: GroupId) {
+        self.policy.soft_limit_exceeded(group);
+    }
+
+    fn group_rules(&self) -> GroupRules {
+        self.policy.group_rules()
     }
 
     fn swap_freed(&mut self, group: GroupId, nr_pages: u64) -> Result<(), PolicyError> {

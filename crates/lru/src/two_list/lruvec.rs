@@ -19,7 +19,7 @@ use crate::{
     distance::Clock,
     ids::{GroupId, Kind, NodeId, TimeMs},
     list::ListId,
-    seam::{ReclaimStats, Swappiness},
+    seam::{OnePass, ReclaimStats, Swappiness},
 };
 
 /// Lists of one lruvec.
@@ -183,11 +183,16 @@ impl Lruvec {
         control: Control,
         swappiness: Swappiness,
         priority: u8,
+        one_pass: Option<OnePass>,
     ) -> Counts {
+        let exposed = |nr_pages| match one_pass {
+            Some(of) => of.protection.exposed(nr_pages, of.is_low_ignored),
+            None => nr_pages,
+        };
         let balance = self.balance(control, swappiness, priority);
         Half::ALL.map(|half| {
             Kind::ALL.map(|kind| {
-                let nr_pages = self.size(half, kind) >> priority;
+                let nr_pages = exposed(self.size(half, kind)) >> priority;
                 match balance {
                     Balance::Only(only) => nr_pages * u64::from(kind == only),
                     Balance::Equal => nr_pages,

@@ -281,6 +281,10 @@ impl Policy for TwoList {
         &self.groups
     }
 
+    fn groups_mut(&mut self) -> &mut GroupTree {
+        &mut self.groups
+    }
+
     fn add_child_group(
         &mut self,
         parent: GroupId,

@@ -56,7 +56,7 @@ impl TwoList {
         loop {
             let of_group = &self.groups.get(group)?.lruvecs;
             let Some(step) = run.next_step(of_group, &self.lruvecs, request.nr_pages) else {
-                if run.is_met() {
+                if run.is_met() && !run.is_one_pass() {
                     run = Run::new(request);
                     continue;
                 }

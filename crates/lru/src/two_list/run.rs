@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{
     ids::{Kind, NodeId},
-    seam::{ReclaimRequest, Swappiness},
+    seam::{OnePass, ReclaimRequest, Swappiness},
 };
 
 /// The most base pages in one step.
@@ -73,6 +73,8 @@ pub(super) struct Run {
     nr_reclaimed_pages: u64,
     /// Active folios are deactivated whatever the balance says.
     is_forced: bool,
+    /// The run is this one priority, and the group protected so much.
+    one_pass: Option<OnePass>,
     scan: Option<Scan>,
 }
 
@@ -88,13 +90,24 @@ impl Run {
             position: 0,
             nr_reclaimed_pages: 0,
             is_forced: false,
+            one_pass: request.one_pass,
             scan: None,
         }
     }
 
     /// Whether a request asks for more of the same.
     pub(super) fn is_of(&self, request: ReclaimRequest) -> bool {
-        self.swappiness == request.swappiness && self.node == request.node
+        let is_same_pass = match (self.one_pass, request.one_pass) {
+            (None, None) => true,
+            (Some(_), Some(_)) => self.first_priority == request.priority.min(PRIORITY_MAX),
+            _ => false,
+        };
+        is_same_pass && self.swappiness == request.swappiness && self.node == request.node
+    }
+
+    /// Whether it may go on once its goal is met or its priority done with.
+    pub(super) fn is_one_pass(&self) -> bool {
+        self.one_pass.is_some()
     }
 
     pub(super) fn is_met(&self) -> bool {
@@ -157,7 +170,7 @@ impl Run {
             return true;
         }
         let control = state.control(self.priority, self.is_forced);
-        let counts = state.scan_counts(control, self.swappiness, self.priority);
+        let counts = state.scan_counts(control, self.swappiness, self.priority, self.one_pass);
         self.scan = Some(Scan {
             lruvec,
             control,
@@ -171,6 +184,9 @@ impl Run {
     }
 
     fn becomes_more_desperate(&mut self) -> bool {
+        if self.is_one_pass() {
+            return false;
+        }
         if self.priority > 0 {
             self.priority -= 1;
             return true;

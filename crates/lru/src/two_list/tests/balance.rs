@@ -55,7 +55,7 @@ fn with_cold_cache_enough_anon_is_left_alone() {
     let lruvec = lists([[5000, 4096], [5000, 4000]]);
     let control = lruvec.control(12, false);
     assert!(control.is_cache_enough);
-    let counts = lruvec.scan_counts(control, Swappiness::DEFAULT, 12);
+    let counts = lruvec.scan_counts(control, Swappiness::DEFAULT, 12, None);
     assert_eq!(counts, [[0, 1], [0, 0]]);
     // One page less and there is none to be found at this priority, or its own list is questioned.
     assert!(
@@ -73,7 +73,7 @@ fn with_cold_cache_enough_anon_is_left_alone() {
 #[test]
 fn the_ends_of_swappiness_leave_one_kind_alone() {
     let lruvec = lists([[100, 200], [300, 400]]);
-    let counts = |value, priority| lruvec.scan_counts(NO_TRIM, swappiness(value), priority);
+    let counts = |value, priority| lruvec.scan_counts(NO_TRIM, swappiness(value), priority, None);
     assert_eq!(counts(0, 0), [[0, 200], [0, 400]]);
     assert_eq!(counts(0, 1), [[0, 100], [0, 200]]);
     assert_eq!(counts(201, 1), [[50, 0], [150, 0]]);
@@ -83,14 +83,14 @@ fn the_ends_of_swappiness_leave_one_kind_alone() {
 #[test]
 fn the_last_priority_looks_at_all_of_both_kinds() {
     let lruvec = lists([[100, 200], [300, 400]]);
-    let counts = lruvec.scan_counts(NO_TRIM, swappiness(60), 0);
+    let counts = lruvec.scan_counts(NO_TRIM, swappiness(60), 0, None);
     assert_eq!(counts, lruvec.nr_pages);
 }
 
 #[test]
 fn without_costs_the_kinds_share_by_swappiness() {
     let lruvec = lists([[2000, 2000], [2000, 2000]]);
-    let counts = lruvec.scan_counts(NO_TRIM, swappiness(60), 1);
+    let counts = lruvec.scan_counts(NO_TRIM, swappiness(60), 1, None);
     // 60 to 140 of 200.
     assert_eq!(counts, [[300, 700], [300, 700]]);
 }
@@ -100,7 +100,7 @@ fn the_kind_that_costs_more_is_looked_at_less() {
     let mut lruvec = lists([[20_000, 20_000], [20_000, 20_000]]);
     lruvec.cost = [1000, 0];
     // a' = 2000, f' = 1000: 100 * 3001 / 2001 = 149, 100 * 3001 / 1001 = 299.
-    let counts = lruvec.scan_counts(NO_TRIM, swappiness(100), 1);
+    let counts = lruvec.scan_counts(NO_TRIM, swappiness(100), 1, None);
     assert_eq!(counts[0], [10_000 * 149 / 448, 10_000 * 299 / 448]);
 }
 

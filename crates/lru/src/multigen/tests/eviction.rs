@@ -1,6 +1,7 @@
 //! Who leaves, who is spared, who comes back.
 
 use super::*;
+use crate::model::KernelModel;
 
 fn swappiness(value: u8) -> Swappiness {
     Swappiness::try_new(value).unwrap()
@@ -253,6 +254,30 @@ fn a_request_for_one_node_leaves_the_others_alone() {
     assert_eq!(end, Ok(Isolated::Pages(1)));
     assert_eq!(bench.batch.folios, [folios[1]]);
     bench.engine.validate().unwrap();
+}
+
+#[test]
+fn a_batch_asked_for_in_one_pass_holds_what_one_pass_gave() {
+    let mut bench = Bench::new();
+    bench.appear_many(100, Kind::File, Cause::Read);
+    let request = ReclaimRequest {
+        nr_passes_max: 1,
+        ..ReclaimRequest::new(bench.group, 100)
+    };
+    let end = bench.engine.isolate(request, bench.now, &mut bench.batch);
+    assert_eq!(end, Ok(Isolated::Pages(64)));
+    bench.complete(Verdict::Evicted);
+    let end = bench.engine.isolate(request, bench.now, &mut bench.batch);
+    assert_eq!(end, Ok(Isolated::Pages(36)));
+}
+
+#[test]
+fn scans_of_6_1_and_7_2_end_when_enough_left_and_those_of_6_14_after_a_walk() {
+    let aborting = |model| MultiGen::new(Config::of(model)).unwrap().aborting();
+    assert_eq!(aborting(KernelModel::V2022), Aborting::WhenMet);
+    assert_eq!(aborting(KernelModel::V6_1), Aborting::WhenMet);
+    assert_eq!(aborting(KernelModel::V6_14), Aborting::AfterWalk);
+    assert_eq!(aborting(KernelModel::V7_2), Aborting::WhenMet);
 }
 
 // Verdicts.

@@ -76,7 +76,7 @@ fn info_counts_what_is_in_a_trace() {
     for line in [
         "accesses     3",
         "pages        2 distinct",
-        "2 (66.6 %) reads, 1 (33.3 %) writes",
+        "2 (66.7 %) reads, 1 (33.3 %) writes",
         "duration     1.500 s",
     ] {
         assert!(table.contains(line), "{line}:\n{table}");

@@ -34,6 +34,8 @@ pub(crate) struct Table {
     /// Role by column; empty before the first line, no longer than needed.
     roles: Vec<Option<Role>>,
     time_unit: TimeUnit,
+    /// The operation last looked up: a trace has few, and rarely a new one.
+    last_op: (Vec<u8>, Option<Op>),
 }
 
 impl Table {
@@ -56,6 +58,7 @@ impl Table {
             cut,
             roles: Vec::new(),
             time_unit,
+            last_op: (b"read".to_vec(), Some(Op::Read)),
         }
     }
 
@@ -197,10 +200,15 @@ impl ParseLine for Table {
                 }
                 Some(Role::Id) => id = Some(self.id(field)?),
                 Some(Role::Size) => size_bytes = decimal("size", field)?,
-                Some(Role::Op) => match op(field)? {
-                    Some(op) => run.access.op = op,
-                    None => is_access = false,
-                },
+                Some(Role::Op) => {
+                    if self.last_op.0 != field {
+                        self.last_op = (field.to_vec(), op(field)?);
+                    }
+                    match self.last_op.1 {
+                        Some(op) => run.access.op = op,
+                        None => is_access = false,
+                    }
+                }
                 Some(Role::Space) => {
                     run.access.key.space = small("space", "a number below 2^32", field)?;
                 }

@@ -123,9 +123,9 @@ fn table(record: &Record) -> String {
         text.push_str(&format!("  {label:<LABEL_COLUMNS$}{value}\n"));
     };
     let share = |part: u64| {
-        let permille = (u128::from(part) * 1000)
-            .checked_div(u128::from(accesses))
-            .unwrap_or(0);
+        // Rounded to the nearest, in integers.
+        let (part_wide, whole) = (u128::from(part), u128::from(accesses).max(1));
+        let permille = (part_wide * 2000 + whole) / (2 * whole);
         format!("{} ({}.{} %)", grouped(part), permille / 10, permille % 10)
     };
     add("format", record.format.clone());

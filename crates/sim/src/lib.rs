@@ -45,9 +45,9 @@ mod workload;
 
 pub use baseline::{Baseline, UnknownBaseline};
 pub use cost::{BadCost, Cost, CostModel};
-pub use mechanism::KernelPolicy;
+pub use mechanism::{BadTiers, KernelPolicy, TierSetup};
 pub use memory::{BadMemory, MemorySize, PAGE_BYTES};
-pub use outcome::{GenerationPages, NR_TIERS_MAX, Outcome, Reclaim, Sample};
+pub use outcome::{GenerationPages, NR_TIERS_MAX, Outcome, Reclaim, Sample, TierCounts};
 pub use ratio::Ratio;
 pub use runs::{Jobs, Run, RunsError};
 pub use simulate::{NoProgress, Progress, Setup, SimError, Simulate};

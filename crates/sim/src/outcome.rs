@@ -50,8 +50,19 @@ pub struct Reclaim {
     pub nr_refaulted: [[u64; NR_TIERS_MAX]; 2],
     /// Of those, so soon that the working set was cut into.
     pub nr_refaulted_recent: [[u64; NR_TIERS_MAX]; 2],
+    /// What moved between tiers; `None` without tiers.
+    pub tiers: Option<TierCounts>,
     /// How the generations stood, evenly over the run.
     pub samples: Vec<Sample>,
+}
+
+/// What memory in tiers did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TierCounts {
+    /// Requests that found their page, by the node it was on, fastest first.
+    pub nr_hits: Vec<u64>,
+    /// What the engine counts of demotion and promotion.
+    pub stats: strata_lru::TieringStats,
 }
 
 /// Tiers there can be.

@@ -4,7 +4,7 @@
 
 use strata_lru::Swappiness;
 
-use crate::{outcome::Outcome, workload::Workload};
+use crate::{mechanism::TierSetup, outcome::Outcome, workload::Workload};
 
 /// What a run is given besides the workload.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,6 +13,8 @@ pub struct Setup {
     pub memory_pages: u32,
     /// Balance of the kinds; baselines know no kinds.
     pub swappiness: Swappiness,
+    /// How memory is divided into tiers; `None` is one node. Baselines know no tiers.
+    pub tiers: Option<TierSetup>,
 }
 
 impl Setup {
@@ -21,6 +23,7 @@ impl Setup {
         Setup {
             memory_pages,
             swappiness: Swappiness::DEFAULT,
+            tiers: None,
         }
     }
 }
@@ -65,6 +68,17 @@ pub enum SimError {
     /// No memory at all.
     #[error("0 pages of memory: give at least 1")]
     NoMemory,
+    /// Less than a page a tier.
+    #[error("{memory_pages} pages of memory in {nr_tiers} tiers: give at least a page a tier")]
+    TooFewPages {
+        /// Memory in base pages.
+        memory_pages: u32,
+        /// Tiers.
+        nr_tiers: usize,
+    },
+    /// The engine's tiers can't be set up like this.
+    #[error("the engine: {0}")]
+    Tiering(#[from] strata_lru::TieringError),
     /// Nothing can be evicted any more; the kernel would kill.
     #[error(
         "out of memory: nothing of {memory_pages} pages can be evicted at swappiness {swappiness}"

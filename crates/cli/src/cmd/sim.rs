@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use clap::{Args, ValueEnum};
 use strata_lru::Swappiness;
 use strata_sim::report::Report;
-use strata_sim::{CostModel, Jobs, MemorySize, PolicySpec, Setup, Workload};
+use strata_sim::{CostModel, Jobs, MemorySize, PolicySpec, Setup, TierSetup, Workload};
 
 use crate::cli::refuse_option;
 use crate::cmd::report_file::ReportFile;
@@ -80,6 +80,15 @@ pub(crate) struct SimArgs {
     /// Balance of anonymous and file pages, 0 to 201, as in the kernel; baselines know no kinds
     #[arg(long, value_name = "N", default_value = "60", value_parser = swappiness_arg)]
     swappiness: Swappiness,
+
+    /// Divide memory into tiers, fastest first, in percent: 25:75, or 25:75+page-cache=five-conditions
+    ///
+    /// Reclaim demotes from tier to tier before it evicts; mapped pages of slower tiers come up when
+    /// they fault soon enough. Options: page-cache=never|first-access|rfc-as-coded|refs|five-conditions
+    /// (which unmapped page cache comes up, default never), promote=off, rate=MIB (candidates a second),
+    /// scan=MS (how often slow mapped pages are made to fault). Baselines know no tiers.
+    #[arg(long, value_name = "SHARES", value_parser = str::parse::<TierSetup>)]
+    tiers: Option<TierSetup>,
 
     #[command(flatten)]
     source: SourceArgs,
@@ -162,6 +171,7 @@ fn setups(args: &SimArgs, nr_distinct_pages: u32) -> Vec<Setup> {
     for size in sizes {
         let setup = Setup {
             swappiness: args.swappiness,
+            tiers: args.tiers.clone(),
             ..Setup::with_memory(size.pages(nr_distinct_pages))
         };
         if !setups.contains(&setup) {

@@ -42,11 +42,14 @@ mod bits;
 mod layout;
 mod memory;
 mod reclaim;
+mod tiers;
 mod walk;
 mod writeback;
 
 #[cfg(test)]
 mod tests;
+
+pub use tiers::{BadTiers, TierSetup};
 
 use strata_lru::{
     AccessVia, Arrival, Cause, Config, EvictBatch, FolioId, GroupId, Kind, MultiGen, NodeId, Order,
@@ -92,6 +95,9 @@ impl Simulate for KernelPolicy {
         setup: &Setup,
         progress: &dyn Progress,
     ) -> Result<Outcome, SimError> {
+        if let Some(tiers) = &setup.tiers {
+            return tiers::run(self, tiers, workload, setup, progress);
+        }
         match self {
             KernelPolicy::MultiGen(config) => {
                 let policy = MultiGen::new(config.clone())?;

@@ -10,10 +10,11 @@
 mod csv;
 mod generations;
 mod table;
+mod tiers;
 
 use serde::Serialize;
 
-pub use self::generations::AgeShare;
+pub use self::{generations::AgeShare, tiers::TiersRecord};
 use crate::{
     cost::{Cost, CostModel},
     outcome::{NR_TIERS_MAX, Reclaim},
@@ -129,6 +130,9 @@ pub struct ReclaimRecord {
     pub bloom_skips: u64,
     /// Time spent in generations, youngest first.
     pub time_in_generations: Vec<AgeShare>,
+    /// What moved between tiers; absent without tiers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tiers: Option<TiersRecord>,
     /// Sizes over time.
     pub generations: Vec<SampleRecord>,
 }
@@ -228,6 +232,7 @@ impl ReclaimRecord {
             nr_written,
             nr_refaulted,
             nr_refaulted_recent,
+            tiers,
             samples,
         } = reclaim;
         ReclaimRecord {
@@ -246,6 +251,7 @@ impl ReclaimRecord {
             bloom_hits: *nr_bloom_hits,
             bloom_skips: *nr_bloom_skips,
             time_in_generations: generations::time_by_age(samples),
+            tiers: tiers.as_ref().map(TiersRecord::of),
             generations: generations::records(samples),
         }
     }

@@ -23,9 +23,14 @@
 //! | `never`           | never                                                                     |
 //! | `first-access`    | at the first read after it went down                                      |
 //! | `rfc-as-coded`    | at the second counted read                                                |
-//! | `refs`            | at the sixth counted read (five saturate the count)                       |
-//! | `five-conditions` | only where the two youngest generations are all there is (it enters there, and the sixth read finds it workingset), or after eviction spared it from the third youngest for its tier: that keeps workingset alone, so at the second read from then on |
+//! | `refs`            | at the sixth counted read: five saturate the count, by any model          |
+//! | `five-conditions` | hardly ever, see below                                                    |
 //! | any, `TwoList`    | `rfc-as-coded`, `refs` and `five-conditions` all ask for referenced and active: at the fourth read, as two activate it and one more marks it again |
+//!
+//! `five-conditions` lets it up in two cases. Where the two youngest generations are all there is, it
+//! enters one of them, and the read after the one that makes it workingset finds it (the sixth; before
+//! 6.14 the third). And where eviction spares it for its tier from the third youngest generation: that
+//! keeps workingset alone (before 6.14 not even that), so it is found at the second read from then on.
 //!
 //! Every page counts, whatever group it is charged to: nothing of the group is asked.
 //!

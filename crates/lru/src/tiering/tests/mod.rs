@@ -13,6 +13,7 @@ use super::*;
 use crate::{
     config::Config,
     ids::{Kind, Order},
+    model::KernelModel,
     multigen::MultiGen,
     seam::{AccessVia, Arrival, Cause, GoneCause, Isolated, ReclaimRequest, Swappiness},
 };
@@ -55,7 +56,11 @@ struct Bench {
 
 impl Bench {
     fn with(config: TieringConfig) -> Bench {
-        let engine = MultiGen::new(Config::default()).unwrap();
+        Bench::of_model(KernelModel::default(), config)
+    }
+
+    fn of_model(model: KernelModel, config: TieringConfig) -> Bench {
+        let engine = MultiGen::new(Config::of(model)).unwrap();
         let mut policy = Tiered::try_new(engine, config).unwrap();
         let group = policy.add_group("/bench", TimeMs(0)).unwrap();
         Bench {

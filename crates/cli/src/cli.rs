@@ -6,7 +6,7 @@
 use clap::{Parser, Subcommand, ValueEnum};
 use strata_host::access::AccessChoice;
 
-use crate::cmd::{completions, doctor, lru_gen, man, run};
+use crate::cmd::{completions, doctor, lru_gen, man, run, sim, trace};
 use crate::duration;
 
 /// Gives any running process or cgroup a memory budget, and keeps the right pages in it
@@ -53,6 +53,8 @@ pub(crate) struct Cli {
 pub(crate) enum Verb {
     Run(Box<run::RunArgs>),
     LruGen(lru_gen::LruGenArgs),
+    Sim(Box<sim::SimArgs>),
+    Trace(Box<trace::TraceArgs>),
     Doctor(doctor::DoctorArgs),
     Completions(completions::CompletionsArgs),
     #[command(hide = true)]
@@ -125,6 +127,14 @@ mod tests {
         let real = prop::sample::select(vec![
             "run",
             "lru-gen",
+            "trace",
+            "info",
+            "head",
+            "convert",
+            "--trace-format",
+            "--trace-columns",
+            "--expand-sizes",
+            "--id-bytes",
             "doctor",
             "completions",
             "man",
@@ -184,7 +194,9 @@ mod tests {
 
     #[test]
     fn every_option_and_value_of_every_verb_is_explained() {
-        for verb in Cli::command().get_subcommands() {
+        let command = Cli::command();
+        let verbs = command.get_subcommands();
+        for verb in verbs.flat_map(|verb| std::iter::once(verb).chain(verb.get_subcommands())) {
             assert!(verb.get_about().is_some(), "{}", verb.get_name());
             for arg in verb.get_arguments() {
                 let name = format!("{} {}", verb.get_name(), arg.get_id());

@@ -4,7 +4,7 @@
 //! decision or mechanism: those are `strata-lru` and `strata-host`.
 //!
 //! **Invariants**
-//! - I1: data on stdout, everything else on stderr; only `print` writes to either.
+//! - I1: data on stdout, everything else on stderr; only `print` and `progress` write to either.
 //! - I2: a reader that closes its end of our stdout early is no failure.
 //! - I3: bad arguments end in one message and status 2, before anything on the machine is changed.
 #![forbid(unsafe_code)]
@@ -15,7 +15,9 @@ mod duration;
 mod failure;
 mod logging;
 mod print;
+mod progress;
 mod render;
+mod source;
 
 use std::process::ExitCode;
 

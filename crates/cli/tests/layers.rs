@@ -8,10 +8,15 @@ use std::process::Command;
 use serde_json::Value;
 
 /// A crate of the workspace, and the other crates of the workspace it may depend on.
-const LAYERS: [(&str, &[&str]); 3] = [
+const LAYERS: [(&str, &[&str]); 5] = [
     ("strata-lru", &[]),
-    ("strata-host", &["strata-lru"]),
-    ("strata", &["strata-host", "strata-lru"]),
+    ("strata-trace", &[]),
+    ("strata-sim", &["strata-lru", "strata-trace"]),
+    ("strata-host", &["strata-lru", "strata-trace"]),
+    (
+        "strata",
+        &["strata-host", "strata-lru", "strata-sim", "strata-trace"],
+    ),
 ];
 
 /// What the engine may use besides the standard library, build-time macros included.

@@ -90,12 +90,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     let spent = time(|| {
         while nr_evicted < NR_FOLIOS / 2 {
-            let request = ReclaimRequest {
-                group,
-                nr_pages: 512,
-                swappiness: Swappiness::DEFAULT,
-                priority: 12,
-            };
+            let request = ReclaimRequest::new(group, 512);
             engine.isolate(request, TimeMs(9), &mut batch)?;
             let nr_folios = batch.folios.len();
             engine.complete(&mut batch, &[Verdict::Evicted; 512][..nr_folios]);

@@ -2,25 +2,64 @@
 //!
 //! **Owns** the settings, their defaults and bounds. **Does not own** their effect.
 
-use crate::{folio::MAX_FOLIOS, model::KernelModel};
+use crate::{folio::MAX_FOLIOS, group::ProtectionSharing, model::KernelModel, rules::Rules};
 
-/// Settings of [`MultiGen`](crate::MultiGen).
+/// How the return of an evicted folio is judged (rules 4).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Refault {
+    /// As the kernel does. [`MultiGen`](crate::MultiGen) asks whether it left within the last
+    /// generations, [`TwoList`](crate::TwoList) whether no more left since than is active.
+    #[default]
+    Window,
+    /// By refault distance: what was evicted since it left, against what memory holds now.
+    Distance,
+}
+
+/// Settings of [`MultiGen`](crate::MultiGen) and [`TwoList`](crate::TwoList).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// The kernel to behave like. Default: `v6.14`.
-    pub model: KernelModel,
+    /// What to go by: a kernel's rules, or those with some changed. Default: `v6.14`.
+    pub rules: Rules,
     /// Generations younger than this many milliseconds are not evicted; 0 = off. Default: 0.
+    /// The two lists have no such promise.
     pub min_ttl_ms: u64,
     /// The most folios the table may hold, 1..=[`Config::NR_FOLIOS_LIMIT`]. Default: the limit.
     pub nr_folios_max: u32,
+    /// How refaults are judged. Default: `Window`.
+    pub refault: Refault,
+    /// Whether anon can be swapped out at all: if not, it takes no part in refault distances.
+    /// Default: true.
+    pub has_swap: bool,
+    /// Whether children share the protection that their parent has and none of them claims.
+    /// Default: they do.
+    pub protection: ProtectionSharing,
+    /// What decides the draws of the memcg LRU. Default: 0.
+    pub seed: u64,
 }
 
 impl Config {
     /// The most folios any engine can hold.
     pub const NR_FOLIOS_LIMIT: u32 = MAX_FOLIOS;
 
+    /// The defaults, with the rules of a kernel.
+    pub fn of(model: KernelModel) -> Config {
+        Config {
+            rules: model.into(),
+            ..Config::default()
+        }
+    }
+
     /// Checks every bound.
     pub fn validate(&self) -> Result<(), ConfigError> {
+        let Rules {
+            nr_gens, nr_tiers, ..
+        } = self.rules;
+        if !(Rules::NR_GENS_MIN..=Rules::NR_GENS_MAX).contains(&nr_gens) {
+            return Err(ConfigError::NrGens(nr_gens));
+        }
+        if !(1..=Rules::NR_TIERS_MAX).contains(&nr_tiers) {
+            return Err(ConfigError::NrTiers(nr_tiers));
+        }
         if !(1..=Self::NR_FOLIOS_LIMIT).contains(&self.nr_folios_max) {
             return Err(ConfigError::NrFoliosMax(self.nr_folios_max));
         }
@@ -31,9 +70,13 @@ impl Config {
 impl Default for Config {
     fn default() -> Self {
         Config {
-            model: KernelModel::default(),
+            rules: Rules::default(),
             min_ttl_ms: 0,
             nr_folios_max: Self::NR_FOLIOS_LIMIT,
+            refault: Refault::default(),
+            has_swap: true,
+            protection: ProtectionSharing::default(),
+            seed: 0,
         }
     }
 }
@@ -45,6 +88,12 @@ pub enum ConfigError {
     /// `nr_folios_max` is 0 or too large.
     #[error("nr_folios_max is {0}: choose 1 to {limit}", limit = MAX_FOLIOS)]
     NrFoliosMax(u32),
+    /// `rules.nr_gens` is too small or too large.
+    #[error("nr_gens is {0}: choose {least} to {most}", least = Rules::NR_GENS_MIN, most = Rules::NR_GENS_MAX)]
+    NrGens(u8),
+    /// `rules.nr_tiers` is 0 or too large.
+    #[error("nr_tiers is {0}: choose 1 to {most}", most = Rules::NR_TIERS_MAX)]
+    NrTiers(u8),
 }
 
 #[cfg(test)]
@@ -64,5 +113,19 @@ mod tests {
                 Err(ConfigError::NrFoliosMax(nr_folios_max))
             );
         }
+        let with = |nr_gens, nr_tiers| Config {
+            rules: Rules {
+                nr_gens,
+                nr_tiers,
+                ..Rules::default()
+            },
+            ..Config::default()
+        };
+        assert_eq!(with(4, 1).validate(), Ok(()));
+        assert_eq!(with(16, 5).validate(), Ok(()));
+        assert_eq!(with(3, 4).validate(), Err(ConfigError::NrGens(3)));
+        assert_eq!(with(17, 4).validate(), Err(ConfigError::NrGens(17)));
+        assert_eq!(with(4, 0).validate(), Err(ConfigError::NrTiers(0)));
+        assert_eq!(with(4, 6).validate(), Err(ConfigError::NrTiers(6)));
     }
 }

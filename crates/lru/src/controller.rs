@@ -3,7 +3,7 @@
 //! Proportional and integral terms only. What is controlled is the refault rate
 //! `refaulted / (evicted + protected)` of a tier or a kind, the set point is the rate of the first
 //! tier or of the other kind. Tiers that refault more than the first are protected for a turn,
-//! and the kind that refaults less is taken first. Rules 3.2, model `v6.14`; integers only,
+//! and the kind that refaults less is taken first. Rules 3.2; integers only,
 //! 128 bits wide, so that no platform rounds differently.
 //!
 //! **Owns** the counters of the current period and their moving averages.
@@ -13,14 +13,7 @@
 //! - I1: before 64 base pages have refaulted nothing is protected: too few to judge by.
 //! - I2: the first tier is always evictable.
 
-use crate::{ids::Kind, seam::Swappiness};
-
-/// Tiers: folios accessed 0-1, 2, 3-4 and 5+ times through file descriptors; the last also holds
-/// the workingset seen through page tables (rules 1.4).
-pub(crate) const NR_TIERS: usize = 4;
-
-/// The last tier.
-pub(crate) const WORKINGSET_TIER: usize = NR_TIERS - 1;
+use crate::{counting::MAX_NR_TIERS, ids::Kind, seam::Swappiness};
 
 /// Refaults below this many base pages say nothing (rules 1.1 and 3.2).
 const NR_REFAULTED_PAGES_MIN: u64 = 64;
@@ -31,13 +24,34 @@ const SWAPPINESS_FILE_FIRST: u8 = 1;
 /// At or above this only anon folios are taken (rules 3.2).
 const SWAPPINESS_ANON_FIRST: u8 = 200;
 
-/// The tier of a folio with this many accesses counted (rules 1.4).
-pub(crate) fn tier_of(refs: u32, is_workingset: bool) -> usize {
-    if is_workingset {
-        WORKINGSET_TIER
-    } else {
-        refs.next_power_of_two().trailing_zeros() as usize
+/// How the kind to take from is chosen (rules 3.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Selection {
+    /// The kind with the older oldest generation; where they are the same, the kind whose first tier
+    /// refaults less, swappiness aside.
+    FirstTierUnweighed,
+    /// Anon while its oldest generation is older; where they are the same, the kind whose first tier
+    /// refaults less, weighed by swappiness. Its tiers are judged against the other kind's first.
+    FirstTier,
+    /// The kind that refaults less over all tiers, weighed by swappiness.
+    AllTiers,
+    /// The same, and the other kind is not tried instead, but in despair.
+    AllTiersOneKind,
+}
+
+impl Selection {
+    /// Whether the other kind is tried when the chosen one gave nothing.
+    pub(crate) fn falls_back(self, priority: u8) -> bool {
+        self != Selection::AllTiersOneKind || priority == 0
     }
+}
+
+/// What the controller says of a kind to scan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Choice {
+    pub(crate) kind: Kind,
+    /// The last tier to take, where choosing the kind has told already.
+    pub(crate) last_tier: Option<usize>,
 }
 
 /// Base pages of one kind and tier.
@@ -59,7 +73,8 @@ struct Position {
 }
 
 impl Position {
-    /// Whether `self` is cheap to evict when `set_point` is what is tolerated.
+    /// Whether `self` is cheap to evict when `set_point` is what is tolerated: few refaults, or
+    /// `refaulted / total` in proportion to the gains.
     fn is_within(self, set_point: Position) -> bool {
         if self.refaulted < NR_REFAULTED_PAGES_MIN {
             return true;
@@ -78,7 +93,7 @@ impl Position {
 /// The controller of one lruvec.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Controller {
-    counters: [[Counters; NR_TIERS]; 2],
+    counters: [[Counters; MAX_NR_TIERS]; 2],
 }
 
 impl Controller {
@@ -108,30 +123,88 @@ impl Controller {
         }
     }
 
-    /// The last tier that may be evicted; `gains` weigh the first tier and the tier judged.
-    pub(crate) fn last_evictable_tier(&self, kind: Kind, gains: TierGains) -> usize {
+    /// The last of `nr_tiers` that may be evicted; `gains` weigh the first tier and the tier judged.
+    pub(crate) fn last_evictable_tier(
+        &self,
+        kind: Kind,
+        gains: TierGains,
+        nr_tiers: usize,
+    ) -> usize {
         let set_point = self.position(kind, 0, gains.first);
-        (1..NR_TIERS)
-            .find(|&tier| !self.position(kind, tier, gains.judged).is_within(set_point))
-            .map_or(WORKINGSET_TIER, |protected| protected - 1)
+        self.last_tier_within(set_point, kind, gains.judged, nr_tiers)
     }
 
-    /// The kind to take from, by swappiness and by which refaults less over all tiers.
-    pub(crate) fn kind_to_scan(&self, swappiness: Swappiness) -> Kind {
+    /// The kind to take from, by swappiness, the oldest generations and which refaults less.
+    pub(crate) fn choose(
+        &self,
+        selection: Selection,
+        swappiness: Swappiness,
+        min_seq: [u64; 2],
+        nr_tiers: usize,
+    ) -> Choice {
         let weight = swappiness.get();
+        let of = |kind| Choice {
+            kind,
+            last_tier: None,
+        };
+        if !swappiness.allows(Kind::Anon) {
+            return of(Kind::File);
+        }
+        if !swappiness.allows(Kind::File) {
+            return of(Kind::Anon);
+        }
+        let [anon_seq, file_seq] = min_seq;
+        match selection {
+            Selection::FirstTierUnweighed if anon_seq < file_seq => return of(Kind::Anon),
+            Selection::FirstTierUnweighed if file_seq < anon_seq => return of(Kind::File),
+            Selection::FirstTierUnweighed => {
+                let (anon, file) = (self.counted(Kind::Anon, 0), self.counted(Kind::File, 0));
+                return of(lower_rate(anon, file));
+            }
+            Selection::FirstTier if anon_seq < file_seq => return of(Kind::Anon),
+            Selection::FirstTier | Selection::AllTiers | Selection::AllTiersOneKind => {}
+        }
         if weight <= SWAPPINESS_FILE_FIRST {
-            return Kind::File;
+            return of(Kind::File);
         }
         if weight >= SWAPPINESS_ANON_FIRST {
-            return Kind::Anon;
+            return of(Kind::Anon);
         }
-        let anon = self.overall(Kind::Anon, u64::from(weight));
-        let file = self.overall(Kind::File, u64::from(SWAPPINESS_ANON_FIRST - weight));
-        if file.is_within(anon) {
-            Kind::File
-        } else {
-            Kind::Anon
-        }
+        let gains = [u64::from(weight), u64::from(SWAPPINESS_ANON_FIRST - weight)];
+        let at = |kind: Kind| {
+            let gain = gains[kind.index()];
+            match selection {
+                Selection::FirstTier => self.position(kind, 0, gain),
+                _ => self.overall(kind, gain),
+            }
+        };
+        let (kind, other) = match at(Kind::File).is_within(at(Kind::Anon)) {
+            true => (Kind::File, Kind::Anon),
+            false => (Kind::Anon, Kind::File),
+        };
+        // Swappiness speaks for the tiers too: how dear the other kind's first tier is decides.
+        let last_tier = (selection == Selection::FirstTier)
+            .then(|| self.last_tier_within(at(other), kind, gains[kind.index()], nr_tiers));
+        Choice { kind, last_tier }
+    }
+
+    fn last_tier_within(
+        &self,
+        set_point: Position,
+        kind: Kind,
+        gain: u64,
+        nr_tiers: usize,
+    ) -> usize {
+        (1..nr_tiers)
+            .find(|&tier| !self.position(kind, tier, gain).is_within(set_point))
+            .unwrap_or(nr_tiers)
+            - 1
+    }
+
+    /// Refaulted and total of a tier.
+    fn counted(&self, kind: Kind, tier: usize) -> [u64; 2] {
+        let at = self.position(kind, tier, 1);
+        [at.refaulted, at.total]
     }
 
     fn position(&self, kind: Kind, tier: usize, gain: u64) -> Position {
@@ -149,7 +222,7 @@ impl Controller {
             total: 0,
             gain,
         };
-        (0..NR_TIERS)
+        (0..MAX_NR_TIERS)
             .map(|tier| self.position(kind, tier, gain))
             .fold(none, |sum, of| Position {
                 refaulted: sum.refaulted + of.refaulted,
@@ -159,10 +232,25 @@ impl Controller {
     }
 }
 
+/// The kind with the lower of two rates `[refaulted, total]`; file if neither is lower.
+fn lower_rate(anon: [u64; 2], file: [u64; 2]) -> Kind {
+    let times = |a: u64, b: u64| u128::from(a) * u128::from(b);
+    if times(anon[0], file[1].max(1)) < times(file[0], anon[1].max(1)) {
+        Kind::Anon
+    } else {
+        Kind::File
+    }
+}
+
 #[cfg(test)]
 impl Controller {
+    /// What was spared in this period, by tier.
+    pub(crate) fn protected_of(&self, kind: Kind) -> [u64; MAX_NR_TIERS] {
+        self.counters[kind.index()].map(|tier| tier.protected)
+    }
+
     /// Moving averages of what was let go, by tier.
-    pub(crate) fn average_total(&self, kind: Kind) -> [u64; NR_TIERS] {
+    pub(crate) fn average_total(&self, kind: Kind) -> [u64; MAX_NR_TIERS] {
         self.counters[kind.index()].map(|tier| tier.avg_total)
     }
 }
@@ -187,12 +275,14 @@ mod tests {
         Swappiness::try_new(value).unwrap()
     }
 
-    #[test]
-    fn accesses_through_descriptors_double_from_tier_to_tier() {
-        let tiers: Vec<usize> = (0..=4).map(|refs| tier_of(refs, false)).collect();
-        assert_eq!(tiers, [0, 0, 1, 2, 2]);
-        assert_eq!(tier_of(0, true), 3);
-        assert_eq!(tier_of(4, true), 3);
+    fn last_tier(controller: &Controller, kind: Kind) -> usize {
+        controller.last_evictable_tier(kind, GAINS, 4)
+    }
+
+    fn kind_to_scan(controller: &Controller, value: u8) -> Kind {
+        let choice = controller.choose(Selection::AllTiers, swappiness(value), [0, 0], 4);
+        assert_eq!(choice.last_tier, None);
+        choice.kind
     }
 
     #[test]
@@ -200,9 +290,9 @@ mod tests {
         let mut controller = Controller::default();
         controller.evicted(Kind::File, 1, 64);
         controller.refaulted(Kind::File, 1, 63);
-        assert_eq!(controller.last_evictable_tier(Kind::File, GAINS), 3);
+        assert_eq!(last_tier(&controller, Kind::File), 3);
         controller.refaulted(Kind::File, 1, 1);
-        assert_eq!(controller.last_evictable_tier(Kind::File, GAINS), 0);
+        assert_eq!(last_tier(&controller, Kind::File), 0);
     }
 
     #[test]
@@ -213,10 +303,10 @@ mod tests {
         controller.refaulted(Kind::Anon, 0, 1_000);
         controller.evicted(Kind::Anon, 3, 10_000);
         controller.refaulted(Kind::Anon, 3, 1_491);
-        assert_eq!(controller.last_evictable_tier(Kind::Anon, GAINS), 3);
+        assert_eq!(last_tier(&controller, Kind::Anon), 3);
         // 1492 * 10064 * 2 = 30,030,976 > 1001 * 10000 * 3 = 30,030,000.
         controller.refaulted(Kind::Anon, 3, 1);
-        assert_eq!(controller.last_evictable_tier(Kind::Anon, GAINS), 2);
+        assert_eq!(last_tier(&controller, Kind::Anon), 2);
     }
 
     #[test]
@@ -226,9 +316,9 @@ mod tests {
         controller.refaulted(Kind::File, 0, 100);
         controller.evicted(Kind::File, 2, 200);
         controller.refaulted(Kind::File, 2, 100);
-        assert_eq!(controller.last_evictable_tier(Kind::File, GAINS), 1);
+        assert_eq!(last_tier(&controller, Kind::File), 1);
         controller.protected(Kind::File, 2, 600);
-        assert_eq!(controller.last_evictable_tier(Kind::File, GAINS), 3);
+        assert_eq!(last_tier(&controller, Kind::File), 3);
     }
 
     #[test]
@@ -257,11 +347,7 @@ mod tests {
             (200, Kind::Anon),
             (201, Kind::Anon),
         ] {
-            assert_eq!(
-                controller.kind_to_scan(swappiness(value)),
-                kind,
-                "swappiness {value}"
-            );
+            assert_eq!(kind_to_scan(&controller, value), kind, "swappiness {value}");
         }
     }
 
@@ -274,17 +360,17 @@ mod tests {
         }
         controller.refaulted(Kind::Anon, 0, 1_000);
         controller.refaulted(Kind::File, 3, 2_000);
-        assert_eq!(controller.kind_to_scan(swappiness(100)), Kind::Anon);
+        assert_eq!(kind_to_scan(&controller, 100), Kind::Anon);
         // 2000 * 10064 * s <= 1001 * 10000 * (200 - s) up to s = 66.
-        assert_eq!(controller.kind_to_scan(swappiness(66)), Kind::File);
-        assert_eq!(controller.kind_to_scan(swappiness(67)), Kind::Anon);
+        assert_eq!(kind_to_scan(&controller, 66), Kind::File);
+        assert_eq!(kind_to_scan(&controller, 67), Kind::Anon);
     }
 
     #[test]
     fn without_refaults_file_goes_first() {
         let controller = Controller::default();
-        assert_eq!(controller.kind_to_scan(Swappiness::DEFAULT), Kind::File);
-        assert_eq!(controller.kind_to_scan(swappiness(199)), Kind::File);
+        assert_eq!(kind_to_scan(&controller, 60), Kind::File);
+        assert_eq!(kind_to_scan(&controller, 199), Kind::File);
     }
 
     #[test]

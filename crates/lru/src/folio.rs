@@ -11,7 +11,10 @@
 //! - I2: `nr_live + (length of the free list) == slots`; no slot is in the free list twice.
 //! - I3: a released slot is the next one handed out, so the same calls give the same ids.
 
-use crate::ids::{FolioId, Kind, Order};
+use crate::{
+    ids::{FolioId, Kind, Order},
+    lruvec::MAX_NR_GENS,
+};
 
 /// Largest number of folios: the top bit of a link tells a list head from a folio.
 pub(crate) const MAX_FOLIOS: u32 = LINK_IS_HEAD - 1;
@@ -31,28 +34,32 @@ const NO_SLOT: u32 = u32::MAX;
 const GROWTH_SLOTS_MIN: usize = 4096;
 
 const GEN_SHIFT: u32 = 0;
-const GEN_WIDTH: u32 = 3;
+const GEN_WIDTH: u32 = 5;
 const REFS_SHIFT: u32 = GEN_SHIFT + GEN_WIDTH;
-const REFS_WIDTH: u32 = 2;
+const REFS_WIDTH: u32 = 3;
 const REFERENCED_SHIFT: u32 = REFS_SHIFT + REFS_WIDTH;
 const WORKINGSET_SHIFT: u32 = REFERENCED_SHIFT + 1;
 const KIND_SHIFT: u32 = WORKINGSET_SHIFT + 1;
-const ISOLATED_SHIFT: u32 = KIND_SHIFT + 1;
-const GONE_SHIFT: u32 = ISOLATED_SHIFT + 1;
-const ORDER_SHIFT: u32 = GONE_SHIFT + 1;
+const ORDER_SHIFT: u32 = KIND_SHIFT + 1;
 const ORDER_WIDTH: u32 = 4;
-const UNUSED_WIDTH: u32 = 3;
-const LRUVEC_SHIFT: u32 = ORDER_SHIFT + ORDER_WIDTH + UNUSED_WIDTH;
-const LRUVEC_WIDTH: u32 = 15;
+const WAITING_SHIFT: u32 = ORDER_SHIFT + ORDER_WIDTH;
+const ROTATE_SHIFT: u32 = WAITING_SHIFT + 1;
+const EXEC_SHIFT: u32 = ROTATE_SHIFT + 1;
+const LRUVEC_SHIFT: u32 = EXEC_SHIFT + 1;
+const LRUVEC_WIDTH: u32 = 14;
 
 const GEN_MASK: u32 = ((1 << GEN_WIDTH) - 1) << GEN_SHIFT;
+/// Values of the generation field that name no generation.
+const GEN_ISOLATED: u32 = (1 << GEN_WIDTH) - 2;
+const GEN_GONE: u32 = (1 << GEN_WIDTH) - 1;
 const REFS_MASK: u32 = ((1 << REFS_WIDTH) - 1) << REFS_SHIFT;
 const REFERENCED: u32 = 1 << REFERENCED_SHIFT;
 const WORKINGSET: u32 = 1 << WORKINGSET_SHIFT;
 const KIND: u32 = 1 << KIND_SHIFT;
-const ISOLATED: u32 = 1 << ISOLATED_SHIFT;
-const GONE: u32 = 1 << GONE_SHIFT;
 const ORDER_MASK: u32 = ((1 << ORDER_WIDTH) - 1) << ORDER_SHIFT;
+const WAITING: u32 = 1 << WAITING_SHIFT;
+const ROTATE: u32 = 1 << ROTATE_SHIFT;
+const EXEC: u32 = 1 << EXEC_SHIFT;
 
 /// Bytes the table spends on one folio.
 pub(crate) const BYTES_PER_FOLIO: usize = size_of::<Flags>() + 2 * size_of::<u32>();
@@ -63,36 +70,36 @@ const _: () = assert!(
     "the flags word is full"
 );
 const _: () = assert!(
-    crate::lruvec::MAX_NR_GENS < 1 << GEN_WIDTH,
-    "0 means on no list"
+    MAX_NR_GENS < GEN_ISOLATED as usize,
+    "0 means on no list, the last two are no generations either"
 );
 const _: () = assert!(Order::PMD.0 <= MAX_ORDER, "a huge page is one folio");
 const _: () = assert!(
-    GEN_MASK | REFS_MASK | REFERENCED | WORKINGSET | KIND | ISOLATED | GONE | ORDER_MASK
-        == (1 << (ORDER_SHIFT + ORDER_WIDTH)) - 1,
+    GEN_MASK | REFS_MASK | REFERENCED | WORKINGSET | KIND | ORDER_MASK | WAITING | ROTATE | EXEC
+        == (1 << LRUVEC_SHIFT) - 1,
     "fields neither overlap nor leave holes"
 );
 
 /// Everything known of a folio, in one word.
 ///
-/// | bits   | field      | meaning                                                          |
-/// |--------|------------|------------------------------------------------------------------|
-/// | 0..3   | generation | 0 = on no list, else generation index + 1                        |
-/// | 3..5   | refs       | accesses through file descriptors after the first (saturates)    |
-/// | 5      | referenced | seen accessed once since it entered its generation               |
-/// | 6      | workingset | seen accessed again, or came back soon after an eviction         |
-/// | 7      | kind       | 0 anon, 1 file                                                   |
-/// | 8      | isolated   | handed out in a batch, not completed yet                         |
-/// | 9      | gone       | left memory while isolated; released when the batch is completed |
-/// | 10..14 | order      | base pages as a power of two                                     |
-/// | 14..17 | -          | zero                                                             |
-/// | 17..32 | lruvec     | index of its lruvec                                              |
+/// | bits   | field      | meaning                                                            |
+/// |--------|------------|--------------------------------------------------------------------|
+/// | 0..5   | generation | 0 = on no list, 30 = isolated (handed out in a batch, not completed yet), 31 = isolated and gone meanwhile (released when the batch is completed), else generation index + 1 |
+/// | 5..8   | refs       | accesses through file descriptors, as `counting` encodes them      |
+/// | 8      | referenced | seen accessed once since it entered its generation                 |
+/// | 9      | workingset | seen accessed again, or came back soon after an eviction           |
+/// | 10     | kind       | 0 anon, 1 file                                                     |
+/// | 11..15 | order      | base pages as a power of two                                       |
+/// | 15     | waiting    | dirty and of a file, or being written                              |
+/// | 16     | rotate     | was due while waiting: goes to the old end once it is written      |
+/// | 17     | exec       | mapped executable from a file                                      |
+/// | 18..32 | lruvec     | index of its lruvec                                                |
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Flags(u32);
 
 impl Flags {
     /// Largest value of the refs field.
-    pub(crate) const REFS_MAX: u32 = (1 << REFS_WIDTH) - 1;
+    pub(crate) const REFS_FIELD_MAX: u32 = (1 << REFS_WIDTH) - 1;
 
     /// A folio on no list yet. Orders above [`MAX_ORDER`] are refused at the door.
     pub(crate) fn new(lruvec: u16, kind: Kind, order: Order) -> Flags {
@@ -106,86 +113,91 @@ impl Flags {
 
     /// Index of the generation it counts for, `None` while it is on no list.
     pub(crate) fn generation(self) -> Option<usize> {
-        ((self.0 & GEN_MASK) >> GEN_SHIFT)
-            .checked_sub(1)
-            .map(|index| index as usize)
+        let field = self.0 & GEN_MASK;
+        (field != 0 && field < GEN_ISOLATED).then(|| field as usize - 1)
     }
 
     /// The same folio counting for another generation, or for none.
     pub(crate) fn with_generation(self, index: Option<usize>) -> Flags {
-        let counter = index.map_or(0, |index| index as u32 + 1);
-        Flags(self.0 & !GEN_MASK | (counter << GEN_SHIFT))
+        debug_assert!(index.is_none_or(|index| index < MAX_NR_GENS));
+        self.with_generation_field(index.map_or(0, |index| index as u32 + 1))
     }
 
-    /// Raw refs field, 0..=3; read [`Flags::refs`] for its meaning.
+    /// Raw refs field, 0..=7; what it means is in [`crate::counting`].
     pub(crate) fn refs_field(self) -> u32 {
         (self.0 & REFS_MASK) >> REFS_SHIFT
     }
 
-    /// The same folio with another refs field (0..=3).
+    /// The same folio with another refs field (0..=7).
     pub(crate) fn with_refs_field(self, refs: u32) -> Flags {
-        debug_assert!(refs <= Self::REFS_MAX);
+        debug_assert!(refs <= Self::REFS_FIELD_MAX);
         Flags(self.0 & !REFS_MASK | (refs << REFS_SHIFT))
-    }
-
-    /// Accesses counted so far, 0..=4.
-    pub(crate) fn refs(self) -> u32 {
-        if self.is_referenced() {
-            self.refs_field() + 1
-        } else {
-            0
-        }
-    }
-
-    /// Whether the refs field and the workingset flag have counted all they can.
-    pub(crate) fn is_saturated(self) -> bool {
-        self.refs() + u32::from(self.is_workingset()) == Self::REFS_MAX + 2
-    }
-
-    /// Forgets counted accesses, keeps workingset.
-    pub(crate) fn without_refs(self) -> Flags {
-        Flags(self.0 & !(REFS_MASK | REFERENCED))
     }
 
     pub(crate) fn is_referenced(self) -> bool {
         self.0 & REFERENCED != 0
     }
 
-    pub(crate) fn with_referenced(self) -> Flags {
-        Flags(self.0 | REFERENCED)
+    pub(crate) fn with_referenced(self, is_referenced: bool) -> Flags {
+        self.with_bit(REFERENCED, is_referenced)
     }
 
     pub(crate) fn is_workingset(self) -> bool {
         self.0 & WORKINGSET != 0
     }
 
-    pub(crate) fn with_workingset(self) -> Flags {
-        Flags(self.0 | WORKINGSET)
+    pub(crate) fn with_workingset(self, is_workingset: bool) -> Flags {
+        self.with_bit(WORKINGSET, is_workingset)
     }
 
     pub(crate) fn is_isolated(self) -> bool {
-        self.0 & ISOLATED != 0
+        self.0 & GEN_MASK >= GEN_ISOLATED
     }
 
-    pub(crate) fn with_isolated(self, is_isolated: bool) -> Flags {
-        Flags(if is_isolated {
-            self.0 | ISOLATED
-        } else {
-            self.0 & !ISOLATED
-        })
+    /// The same folio handed out in a batch.
+    pub(crate) fn isolated(self) -> Flags {
+        self.with_generation_field(GEN_ISOLATED)
     }
 
     pub(crate) fn is_gone(self) -> bool {
-        self.0 & GONE != 0
+        self.0 & GEN_MASK == GEN_GONE
     }
 
-    pub(crate) fn with_gone(self) -> Flags {
-        Flags(self.0 | GONE)
+    /// The same isolated folio, no longer in memory.
+    pub(crate) fn gone(self) -> Flags {
+        debug_assert!(self.is_isolated());
+        self.with_generation_field(GEN_GONE)
     }
 
     /// Whether the slot holds a folio.
     pub(crate) fn is_live(self) -> bool {
-        self.0 & (GEN_MASK | ISOLATED) != 0
+        self.0 & GEN_MASK != 0
+    }
+
+    /// Whether it is dirty and of a file, or being written.
+    pub(crate) fn is_waiting(self) -> bool {
+        self.0 & WAITING != 0
+    }
+
+    pub(crate) fn with_waiting(self, is_waiting: bool) -> Flags {
+        self.with_bit(WAITING, is_waiting)
+    }
+
+    /// Whether it goes to the old end once it is written.
+    pub(crate) fn is_to_rotate(self) -> bool {
+        self.0 & ROTATE != 0
+    }
+
+    pub(crate) fn with_rotate(self, is_to_rotate: bool) -> Flags {
+        self.with_bit(ROTATE, is_to_rotate)
+    }
+
+    pub(crate) fn is_exec(self) -> bool {
+        self.0 & EXEC != 0
+    }
+
+    pub(crate) fn with_exec(self, is_exec: bool) -> Flags {
+        self.with_bit(EXEC, is_exec)
     }
 
     pub(crate) fn kind(self) -> Kind {
@@ -205,9 +217,24 @@ impl Flags {
         self.order().nr_pages()
     }
 
+    /// The same folio in another lruvec.
+    pub(crate) fn with_lruvec(self, lruvec: u16) -> Flags {
+        debug_assert!(u32::from(lruvec) < MAX_LRUVECS);
+        let others = self.0 & ((1 << LRUVEC_SHIFT) - 1);
+        Flags(others | u32::from(lruvec) << LRUVEC_SHIFT)
+    }
+
     /// Index of its lruvec.
     pub(crate) fn lruvec(self) -> usize {
         (self.0 >> LRUVEC_SHIFT) as usize
+    }
+
+    fn with_bit(self, bit: u32, is_set: bool) -> Flags {
+        Flags(if is_set { self.0 | bit } else { self.0 & !bit })
+    }
+
+    fn with_generation_field(self, field: u32) -> Flags {
+        Flags(self.0 & !GEN_MASK | (field << GEN_SHIFT))
     }
 }
 
@@ -331,28 +358,41 @@ mod tests {
             lruvec in 0..MAX_LRUVECS as u16,
             is_file: bool,
             order in 0..=MAX_ORDER,
-            generation in proptest::option::of(0..4usize),
-            refs in 0..=3u32,
-            is_isolated: bool,
+            generation in proptest::option::of(0..MAX_NR_GENS),
+            refs in 0..=Flags::REFS_FIELD_MAX,
+            marks: [bool; 5],
         ) {
             let kind = if is_file { Kind::File } else { Kind::Anon };
+            let [is_referenced, is_workingset, is_waiting, is_to_rotate, is_exec] = marks;
             let flags = Flags::new(lruvec, kind, Order(order))
                 .with_generation(generation)
                 .with_refs_field(refs)
-                .with_isolated(is_isolated);
-            prop_assert_eq!(flags.lruvec(), usize::from(lruvec));
-            prop_assert_eq!(flags.kind(), kind);
-            prop_assert_eq!(flags.order(), Order(order));
+                .with_referenced(is_referenced)
+                .with_workingset(is_workingset)
+                .with_waiting(is_waiting)
+                .with_rotate(is_to_rotate)
+                .with_exec(is_exec);
+            prop_assert_eq!((flags.is_live(), flags.is_isolated()), (generation.is_some(), false));
             prop_assert_eq!(flags.generation(), generation);
-            prop_assert_eq!(flags.refs_field(), refs);
-            prop_assert_eq!(flags.is_isolated(), is_isolated);
-            prop_assert_eq!(flags.is_live(), generation.is_some() || is_isolated);
-            let marked = flags.with_referenced().with_workingset().with_gone();
-            prop_assert_eq!(marked.refs(), refs + 1);
-            prop_assert_eq!(marked.is_saturated(), refs == 3);
-            prop_assert_eq!(marked.without_refs().refs(), 0);
-            prop_assert_eq!(marked.generation(), generation);
-            prop_assert!(marked.without_refs().is_workingset() && marked.is_gone());
+            let isolated = flags.isolated();
+            prop_assert!(isolated.is_live() && isolated.is_isolated() && !isolated.is_gone());
+            let gone = isolated.gone();
+            prop_assert!(gone.is_live() && gone.is_isolated() && gone.is_gone());
+            for flags in [flags, isolated, gone] {
+                prop_assert_eq!(flags.lruvec(), usize::from(lruvec));
+                prop_assert_eq!((flags.kind(), flags.order()), (kind, Order(order)));
+                prop_assert_eq!(flags.refs_field(), refs);
+                let read = [
+                    flags.is_referenced(),
+                    flags.is_workingset(),
+                    flags.is_waiting(),
+                    flags.is_to_rotate(),
+                    flags.is_exec(),
+                ];
+                prop_assert_eq!(read, marks);
+            }
+            prop_assert_eq!(gone.with_generation(generation), flags);
+            prop_assert_eq!((isolated.generation(), gone.generation()), (None, None));
         }
     }
 

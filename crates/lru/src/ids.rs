@@ -24,6 +24,36 @@ pub struct GroupId(pub u16);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct NodeId(pub u8);
 
+/// A bit for each memory node there can be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct NodeSet([u64; 4]);
+
+impl NodeSet {
+    pub(crate) const ALL: NodeSet = NodeSet([u64::MAX; 4]);
+
+    fn place(node: NodeId) -> (usize, u64) {
+        (usize::from(node.0 / 64), 1 << (node.0 % 64))
+    }
+
+    pub(crate) fn contains(self, node: NodeId) -> bool {
+        let (word, bit) = Self::place(node);
+        self.0[word] & bit != 0
+    }
+
+    pub(crate) fn insert(&mut self, node: NodeId) {
+        let (word, bit) = Self::place(node);
+        self.0[word] |= bit;
+    }
+
+    /// Takes a node out; whether it was in.
+    pub(crate) fn remove(&mut self, node: NodeId) -> bool {
+        let was_in = self.contains(node);
+        let (word, bit) = Self::place(node);
+        self.0[word] &= !bit;
+        was_in
+    }
+}
+
 /// A generation's sequence number; larger is younger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct GenSeq(pub u64);
@@ -51,6 +81,14 @@ pub enum Kind {
 impl Kind {
     /// Both kinds, in index order.
     pub const ALL: [Kind; 2] = [Kind::Anon, Kind::File];
+
+    /// The other kind.
+    pub fn other(self) -> Kind {
+        match self {
+            Kind::Anon => Kind::File,
+            Kind::File => Kind::Anon,
+        }
+    }
 
     /// Position in a `[_; 2]` indexed by kind.
     pub fn index(self) -> usize {

@@ -39,7 +39,7 @@
 //!    next time (`controller.rs`).
 //!
 //! Where a comment says "rules 2.1" it means that section of `docs/RULES.md`, which also names the
-//! test that holds the rule. How kernels differ is data ([`KernelModel`]), not branches.
+//! test that holds the rule. How kernels differ is data ([`KernelModel`], [`Rules`]), not branches.
 //!
 //! # Example
 //!
@@ -66,10 +66,9 @@
 //!     let arrival = Arrival { group, node, kind, order, cause, shadow, is_exec: false };
 //!     resident[page] = Some(lru.appeared(arrival)?);
 //!     while lru.nr_folios() > 4 {
-//!         let swappiness = Swappiness::DEFAULT;
-//!         let request = ReclaimRequest { group, nr_pages: 1, swappiness, priority: 12 };
+//!         let request = ReclaimRequest::new(group, 1);
 //!         if lru.isolate(request, TimeMs(tick), &mut batch)? == Isolated::NeedsAgeing {
-//!             lru.finish_walk(group, swappiness, TimeMs(tick))?;
+//!             lru.finish_walk(group, request.swappiness, TimeMs(tick))?;
 //!         }
 //!         let verdicts = vec![Verdict::Evicted; batch.folios.len()];
 //!         lru.complete(&mut batch, &verdicts);
@@ -97,23 +96,50 @@
 
 mod config;
 mod controller;
+mod counting;
+mod distance;
 mod folio;
+mod group;
 mod heat;
 mod ids;
 mod list;
 pub mod lru_gen;
 mod lruvec;
+mod memcg_lru;
 mod model;
 mod multigen;
+mod random;
+mod reclaim;
+mod rules;
 mod seam;
 mod shadow;
+mod tiering;
+mod two_list;
+mod walk;
 
-pub use config::{Config, ConfigError};
+pub use config::{Config, ConfigError, Refault};
+pub use group::{Excess, GroupEvents, GroupTree, Limits, Protection, ProtectionSharing};
 pub use heat::{Cheapest, Cost, Heat, WALKS_REMEMBERED};
 pub use ids::{FolioId, GenSeq, GroupId, Kind, NodeId, Order, TimeMs};
+pub use memcg_lru::MemcgLru;
 pub use model::{KernelModel, UnknownModel};
 pub use multigen::{EvictPlan, MultiGen, Plan, WalkPlan};
+pub use reclaim::{
+    End, Goal, GroupOrder, GroupRules, Outcome as ReclaimOutcome, Reclaim, ScanBudget, Sparing,
+    Step, Target,
+};
+pub use rules::{Aborting, Rule, Rules, RulesError};
 pub use seam::{
     AccessVia, Ageing, Arrival, Cause, EvictBatch, GenerationView, GoneCause, GroupView, Isolated,
-    Policy, PolicyError, ReclaimRequest, ReclaimStats, Shadow, Swappiness, Verdict,
+    OnePass, Origin, Policy, PolicyError, ReclaimRequest, ReclaimStats, Shadow, Swappiness,
+    Verdict, WriteState,
+};
+pub use tiering::{
+    FolioStanding, Migrated, Movable, NodeConfig, Outcome, Promotion, PromotionStrategy, Recency,
+    Tiering, TieringConfig, TieringError, TieringStats, Topology, UnknownStrategy, tiered,
+};
+pub use two_list::{TwoList, TwoListStats};
+pub use walk::{
+    AgeingWalks, LookAround, LookAroundBy, NR_LOOK_AROUND_ENTRIES, NextSpace, Scan, SpaceId,
+    TableBit, TableId, TableScan, Walk, WalkStats, look_around_window,
 };

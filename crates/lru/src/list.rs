@@ -19,6 +19,7 @@
 use crate::{
     folio::{FolioTable, LINK_IS_HEAD},
     ids::FolioId,
+    rules::ListEnd,
 };
 
 /// Number of a list.
@@ -68,6 +69,20 @@ impl Lists {
     /// The folio that has been on the list longest.
     pub(crate) fn tail(&self, list: ListId) -> Option<FolioId> {
         folio_of(self.heads[list.index()].oldest)
+    }
+
+    /// Puts a folio that is on no list at an end.
+    pub(crate) fn push(
+        &mut self,
+        table: &mut FolioTable,
+        list: ListId,
+        end: ListEnd,
+        folio: FolioId,
+    ) {
+        match end {
+            ListEnd::Young => self.push_head(table, list, folio),
+            ListEnd::Old => self.push_tail(table, list, folio),
+        }
     }
 
     /// Puts a folio that is on no list at the young end.

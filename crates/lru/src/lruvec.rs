@@ -10,13 +10,13 @@
 //! ```
 //!
 //! `max_seq` is shared by both kinds, each kind has a `min_seq` of its own. A generation's lists
-//! and sizes are found at index `seq % 4`.
+//! and sizes are found at index `seq % nr_gens_max`.
 //!
 //! **Owns** the window, sizes, birth times, the controller's and the reclaim counters.
 //! **Does not own** folios or lists, or when the window moves (`multigen::ageing`).
 //!
 //! **Invariants**
-//! - I1: `2 <= max_seq - min_seq[kind] + 1 <= 4` for each kind.
+//! - I1: `2 <= max_seq - min_seq[kind] + 1 <= nr_gens_max` for each kind.
 //! - I2: `nr_pages[gen][kind]` is the sum of the sizes of the folios whose flags word names that
 //!   generation, whichever list they still are on.
 //! - I3: births of the window never decrease from old to young.
@@ -26,16 +26,14 @@ use crate::{
     ids::{GenSeq, GroupId, Kind, NodeId, TimeMs},
     list::ListId,
     seam::{ReclaimStats, Swappiness},
+    walk::WalkState,
 };
 
 /// Fewest generations: with only these left nothing may be evicted (rules 1.1).
 pub(crate) const MIN_NR_GENS: u64 = 2;
 
-/// Most generations (rules 1.1).
-pub(crate) const MAX_NR_GENS: usize = 4;
-
-/// Lists of one lruvec.
-pub(crate) const NR_LISTS: u32 = 2 * MAX_NR_GENS as u32;
+/// Most generations that any engine can be given room for; the kernel has 4 (rules 1.1).
+pub(crate) const MAX_NR_GENS: usize = 16;
 
 /// Folios of one group on one node.
 #[derive(Debug)]
@@ -48,37 +46,94 @@ pub(crate) struct Lruvec {
     pub(crate) births: [TimeMs; MAX_NR_GENS],
     pub(crate) controller: Controller,
     first_list: ListId,
+    /// Room for so many generations, in sizes, births and lists.
+    nr_gens_max: usize,
+    /// Where the youngest generation is kept, so that the hot paths need no division.
+    youngest: usize,
     pub(crate) group: GroupId,
     pub(crate) node: NodeId,
+    pub(crate) walk: WalkState,
     /// Whether an oldest generation of the kind was ever merged into the youngest unsorted.
     pub(crate) has_overlapped: [bool; 2],
 }
 
 impl Lruvec {
-    /// Four generations born `now`, all empty (rules 1.2).
-    pub(crate) fn new(group: GroupId, node: NodeId, first_list: ListId, now: TimeMs) -> Lruvec {
+    /// As many generations as there is room for, born `now`, all empty (rules 1.2). The lists are
+    /// `first_list` and the next `2 * nr_gens_max - 1`.
+    pub(crate) fn new(
+        group: GroupId,
+        node: NodeId,
+        first_list: ListId,
+        nr_gens_max: u8,
+        now: TimeMs,
+    ) -> Lruvec {
+        let nr_gens_max = usize::from(nr_gens_max);
         Lruvec {
-            max_seq: MAX_NR_GENS as u64 - 1,
+            max_seq: nr_gens_max as u64 - 1,
             min_seq: [0; 2],
             nr_pages: [[0; 2]; MAX_NR_GENS],
             stats: ReclaimStats::default(),
             births: [now; MAX_NR_GENS],
             controller: Controller::default(),
             first_list,
+            nr_gens_max,
+            youngest: nr_gens_max - 1,
             group,
             node,
+            walk: WalkState::new(nr_gens_max as u64 - 1),
             has_overlapped: [false; 2],
         }
     }
 
-    /// Where a generation's sizes and birth are kept.
-    pub(crate) fn generation_index(seq: u64) -> usize {
-        (seq % MAX_NR_GENS as u64) as usize
+    /// The first of its lists; the numbers of the others follow.
+    pub(crate) fn first_list(&self) -> ListId {
+        self.first_list
+    }
+
+    /// Most generations there is room for.
+    pub(crate) fn nr_gens_max(&self) -> usize {
+        self.nr_gens_max
+    }
+
+    /// Index of the youngest generation.
+    pub(crate) fn youngest_index(&self) -> usize {
+        self.youngest
+    }
+
+    /// Where the sizes and the birth of a generation of the window are kept.
+    pub(crate) fn generation_index(&self, seq: u64) -> usize {
+        let below_max = (self.max_seq - seq) as usize;
+        if below_max <= self.youngest {
+            self.youngest - below_max
+        } else {
+            self.youngest + self.nr_gens_max - below_max
+        }
+    }
+
+    /// The generation of the window that is kept at an index.
+    pub(crate) fn seq_of_index(&self, index: usize) -> u64 {
+        self.max_seq - self.age_of_index(index) as u64
+    }
+
+    /// How many generations younger than that at an index there are.
+    pub(crate) fn age_of_index(&self, index: usize) -> usize {
+        if index <= self.youngest {
+            self.youngest - index
+        } else {
+            self.youngest + self.nr_gens_max - index
+        }
+    }
+
+    /// Begins a youngest generation, born `now`. There must be room for it.
+    pub(crate) fn begin_generation(&mut self, now: TimeMs) {
+        self.max_seq += 1;
+        self.youngest = (self.youngest + 1) % self.nr_gens_max;
+        self.births[self.youngest] = now;
     }
 
     /// The list of a generation and kind.
     pub(crate) fn list(&self, generation: usize, kind: Kind) -> ListId {
-        ListId(self.first_list.0 + (kind.index() * MAX_NR_GENS + generation) as u32)
+        ListId(self.first_list.0 + (kind.index() * self.nr_gens_max + generation) as u32)
     }
 
     /// The list eviction takes from.
@@ -88,10 +143,10 @@ impl Lruvec {
 
     /// Index of the oldest generation of a kind.
     pub(crate) fn oldest_index(&self, kind: Kind) -> usize {
-        Self::generation_index(self.min_seq[kind.index()])
+        self.generation_index(self.min_seq[kind.index()])
     }
 
-    /// Generations of a kind, 2..=4.
+    /// Generations of a kind, 2..=[`Lruvec::nr_gens_max`].
     pub(crate) fn nr_gens(&self, kind: Kind) -> u64 {
         self.max_seq - self.min_seq[kind.index()] + 1
     }
@@ -103,6 +158,11 @@ impl Lruvec {
             .filter(|kind| swappiness.allows(*kind))
             .map(|kind| self.nr_pages.iter().map(|of| of[kind.index()]).sum::<u64>())
             .sum()
+    }
+
+    /// Whether there is nothing of a kind.
+    pub(crate) fn is_empty(&self, kind: Kind) -> bool {
+        self.nr_pages.iter().all(|of| of[kind.index()] == 0)
     }
 
     /// The oldest generation among the kinds that may be evicted; every swappiness allows one.
@@ -118,18 +178,22 @@ impl Lruvec {
 
     /// When a generation of the window was born.
     pub(crate) fn birth(&self, seq: GenSeq) -> TimeMs {
-        self.births[Self::generation_index(seq.0)]
+        self.births[self.generation_index(seq.0)]
     }
 
     /// Checks the window and the births.
     pub(crate) fn validate(&self) -> Result<(), String> {
+        if self.youngest as u64 != self.max_seq % self.nr_gens_max as u64 {
+            let (kept, max_seq) = (self.youngest, self.max_seq);
+            return Err(format!("the youngest of ..={max_seq} is kept at {kept}"));
+        }
         for kind in Kind::ALL {
             let oldest = self.min_seq[kind.index()];
             let nr_gens = (self.max_seq + 1).saturating_sub(oldest);
-            if !(MIN_NR_GENS..=MAX_NR_GENS as u64).contains(&nr_gens) {
+            if !(MIN_NR_GENS..=self.nr_gens_max as u64).contains(&nr_gens) {
                 return Err(format!(
-                    "{kind} window {oldest}..={} out of 2..=4",
-                    self.max_seq
+                    "{kind} window {oldest}..={} out of 2..={}",
+                    self.max_seq, self.nr_gens_max
                 ));
             }
             let births = (oldest..=self.max_seq).map(|seq| self.birth(GenSeq(seq)));

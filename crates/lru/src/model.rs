@@ -1,42 +1,79 @@
 //! Kernel models: what changed between kernels, as data.
 //!
-//! The multi-generational LRU has been reworked several times. What differs between kernels is
-//! named here and looked up by the rules, so that no rule asks which kernel it is. Built now:
+//! The multi-generational LRU has been reworked several times. A kernel is a value for each of the
+//! rules (`rules`), so no rule asks which kernel it is.
 //!
-//! | model   | kernels | what is particular                                                    |
+//! | model   | kernels | what is particular                                                     |
 //! |---------|---------|------------------------------------------------------------------------|
+//! | `v2021` | the letter that proposed it | a walk only when no third generation is left; the kind that refaults less, swappiness aside |
+//! | `v2022` | 6.1 to 6.6 | a faulted page enters the youngest generation and any access promotes; walks by the sizes of generations |
+//! | `v6.1`  | 6.1.y stable; with `aborting=v6.14` also 6.7 to 6.13 | the same, but pages read five times are spared and no new page enters the oldest of four generations |
 //! | `v6.14` | 6.14 on | a faulted page enters the second youngest generation and is promoted the second time a walk finds it young |
+//! | `v7.2`  | 7.2 on  | the same, but only a faulted page of the working set enters near the youngest; small passes, one kind at a time |
 //!
-//! `v2021`, `v2022`, `v6.1` and `v7.2` get a constant each; a rule they need that is not a number
-//! yet becomes a field here.
-//!
-//! **Owns** the numbers in which kernels differ, and their names. **Does not own** any behaviour.
+//! **Owns** the names of the kernels, and which value each has for each rule. **Does not own** any
+//! behaviour.
 
 use std::{fmt, str::FromStr};
 
-use crate::controller::TierGains;
+use crate::{
+    controller::{Selection, TierGains},
+    counting::Encoding,
+    reclaim::{GroupOrder, GroupRules, ScanBudget, Sparing},
+    rules::{
+        Aborting, AgeingRule, CommandRule, Coupling, Dirty, Faulted, ListEnd, Place, Placement,
+        Promotion, Protection, Recency, RefaultRule, Restoration, Rules, Saturated, Scanning,
+        Survivors,
+    },
+    walk::WalkRules,
+};
 
 /// A kernel whose behaviour is followed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum KernelModel {
+    /// The letter of 2021 that proposed generations.
+    V2021,
+    /// The series merged into Linux 6.1, before its fixes of 2023.
+    V2022,
+    /// Linux 6.1.y stable; 6.7 to 6.13 but for [`Rule::Aborting`](crate::Rule::Aborting), which
+    /// is that of 6.14.
+    V6_1,
     /// Linux 6.14 and later, up to the rework of 7.2.
     #[default]
     V6_14,
+    /// Linux 7.2.
+    V7_2,
 }
 
 impl KernelModel {
     /// Every model, oldest kernel first.
-    pub const ALL: &'static [KernelModel] = &[KernelModel::V6_14];
+    pub const ALL: &'static [KernelModel] = &[
+        KernelModel::V2021,
+        KernelModel::V2022,
+        KernelModel::V6_1,
+        KernelModel::V6_14,
+        KernelModel::V7_2,
+    ];
 
     /// Its name on the command line.
     pub fn name(self) -> &'static str {
-        self.rules().name
+        match self {
+            KernelModel::V2021 => "v2021",
+            KernelModel::V2022 => "v2022",
+            KernelModel::V6_1 => "v6.1",
+            KernelModel::V6_14 => "v6.14",
+            KernelModel::V7_2 => "v7.2",
+        }
     }
 
-    pub(crate) fn rules(self) -> &'static Model {
+    pub(crate) fn rules(self) -> &'static Rules {
         match self {
+            KernelModel::V2021 => &V2021,
+            KernelModel::V2022 => &V2022,
+            KernelModel::V6_1 => &V6_1,
             KernelModel::V6_14 => &V6_14,
+            KernelModel::V7_2 => &V7_2,
         }
     }
 }
@@ -49,7 +86,7 @@ impl fmt::Display for KernelModel {
 
 /// A name that is no kernel model.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown kernel model {0:?}: use v6.14")]
+#[error("unknown kernel model {0:?}: use v2021, v2022, v6.1, v6.14 or v7.2")]
 pub struct UnknownModel(pub String);
 
 impl FromStr for KernelModel {
@@ -61,52 +98,151 @@ impl FromStr for KernelModel {
     }
 }
 
-/// How far below the youngest generation a folio enters, by what is known of it (rules 1.6).
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Entry {
-    /// Somebody waits for it.
-    pub(crate) active: u64,
-    /// Somebody waits for it and it belongs to the working set.
-    pub(crate) active_workingset: u64,
-    /// Can't be dropped at once: fresh anon, or waiting to be written.
-    pub(crate) busy: u64,
-    /// Nobody waits for it and it can be dropped.
-    pub(crate) idle: u64,
-    /// The same, but it belongs to the working set.
-    pub(crate) idle_workingset: u64,
-}
-
-/// The numbers of one kernel.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Model {
-    pub(crate) name: &'static str,
-    pub(crate) entry: Entry,
-    /// Weights of the tiers (rules 3.2).
-    pub(crate) tier_gains: TierGains,
-    /// Folios looked at in one pass over a list before it is left (rules 3.1).
-    pub(crate) nr_scan_folios_max: u32,
-    /// Base pages after which a pass is content (rules 3.1).
-    pub(crate) nr_isolate_pages: u64,
-    /// Generations back to which a refault is recent (rules 4.1).
-    pub(crate) nr_recent_gens: u64,
-}
-
-const V6_14: Model = Model {
-    name: "v6.14",
-    entry: Entry {
-        active: 1,
-        active_workingset: 0,
-        busy: 1,
-        idle: 3,
-        idle_workingset: 2,
+const V2021: Rules = Rules {
+    placement: Placement {
+        busy: Place::AboveOldest(0),
+        ..V2022.placement
     },
-    tier_gains: TierGains {
+    ageing: AgeingRule::WhenMust,
+    coupling: Coupling::Free,
+    selection: Selection::FirstTierUnweighed,
+    groups: GroupRules {
+        order: GroupOrder::Rounds(Sparing::Off),
+        ..V2022.groups
+    },
+    ..V2022
+};
+
+const V2022: Rules = Rules {
+    placement: Placement {
+        busy: Place::AboveOldest(1),
+        idle: Place::AboveOldest(0),
+        idle_workingset: Place::AboveOldest(0),
+        ..V6_1.placement
+    },
+    protection: Protection {
+        saturated: Saturated::AsItsTier,
+        ..V6_1.protection
+    },
+    refault: RefaultRule {
+        restoration: Restoration::IfFull,
+        ..V6_1.refault
+    },
+    groups: GroupRules {
+        order: GroupOrder::Rounds(Sparing::Background),
+        is_size_first: false,
+        ..V6_1.groups
+    },
+    ..V6_1
+};
+
+const V6_1: Rules = Rules {
+    nr_gens: 4,
+    nr_tiers: 4,
+    placement: Placement {
+        faulted: Faulted::Active,
+        active: Place::BelowYoungest(0),
+        active_workingset: Place::BelowYoungest(0),
+        busy: Place::BelowYoungest(1),
+        idle: Place::SecondOldestOfFour,
+        idle_workingset: Place::SecondOldestOfFour,
+        rotated: Place::AboveOldest(0),
+    },
+    encoding: Encoding::Workingset,
+    promotion: Promotion::AtOnce,
+    ageing: AgeingRule::BySizes,
+    coupling: Coupling::Together,
+    selection: Selection::FirstTier,
+    gains: TierGains {
+        first: 1,
+        judged: 2,
+    },
+    protection: Protection {
+        saturated: Saturated::Spared,
+        spared_to: ListEnd::Old,
+        is_merge_counted: false,
+    },
+    survivors: Survivors::Youngest,
+    refault: RefaultRule {
+        recency: Recency::SameOldest,
+        restoration: Restoration::IfNearlyFull,
+    },
+    dirty: Dirty::SteppedOver,
+    aborting: Aborting::WhenMet,
+    scanning: Scanning {
+        nr_folios_max: 4096,
+        nr_isolate_pages: 64,
+    },
+    walk: WalkRules::V1,
+    groups: GroupRules {
+        order: GroupOrder::MemcgLru,
+        budget: ScanBudget::ByPriority,
+        is_size_first: true,
+        has_initial_priority: false,
+    },
+    commands: CommandRule::OldIsDone,
+};
+
+const V6_14: Rules = Rules {
+    placement: Placement {
+        faulted: Faulted::Active,
+        active: Place::BelowYoungest(1),
+        active_workingset: Place::BelowYoungest(0),
+        busy: Place::BelowYoungest(1),
+        idle: Place::AboveOldestPossible(0),
+        idle_workingset: Place::AboveOldestPossible(1),
+        rotated: Place::AboveOldestPossible(0),
+    },
+    encoding: Encoding::Referenced,
+    promotion: Promotion::SecondTime,
+    ageing: AgeingRule::ByWindow,
+    coupling: Coupling::OneApart,
+    selection: Selection::AllTiers,
+    gains: TierGains {
         first: 2,
         judged: 3,
     },
-    nr_scan_folios_max: 4096,
-    nr_isolate_pages: 64,
-    nr_recent_gens: 4,
+    protection: Protection {
+        saturated: Saturated::SparedUncounted,
+        spared_to: ListEnd::Young,
+        is_merge_counted: true,
+    },
+    survivors: Survivors::Marked,
+    refault: RefaultRule {
+        recency: Recency::Window,
+        restoration: Restoration::WhatItHad,
+    },
+    aborting: Aborting::AfterWalk,
+    walk: WalkRules::V2,
+    groups: GroupRules {
+        is_size_first: false,
+        has_initial_priority: true,
+        ..V6_1.groups
+    },
+    commands: CommandRule::AnyAges,
+    ..V6_1
+};
+
+const V7_2: Rules = Rules {
+    placement: Placement {
+        faulted: Faulted::ActiveIfWorkingset,
+        ..V6_14.placement
+    },
+    promotion: Promotion::SecondTimeUnlessExec,
+    selection: Selection::AllTiersOneKind,
+    survivors: Survivors::Counted,
+    dirty: Dirty::Tried,
+    aborting: Aborting::WhenMet,
+    scanning: Scanning {
+        nr_folios_max: 64,
+        nr_isolate_pages: 64,
+    },
+    walk: WalkRules::V3,
+    groups: GroupRules {
+        budget: ScanBudget::ExposedByPriority,
+        ..V6_14.groups
+    },
+    ..V6_14
 };
 
 #[cfg(test)]

@@ -10,11 +10,20 @@
 //!   events                  appeared  accessed  gone
 //!   a walk                  begin_walk -> accessed* / appeared* / gone* -> finish_walk (max_seq + 1)
 //!   an eviction             isolate -> EvictBatch -> (the mechanism acts) -> complete(verdicts)
+//!   a look (peek)           isolate -> to_check -> (the mechanism reads and clears bits) -> young, complete
 //! ```
 //!
 //! **Owns** the vocabulary and the [`Policy`] trait. **Does not own** any policy.
 
-use crate::ids::{FolioId, GenSeq, GroupId, Kind, NodeId, Order, TimeMs};
+use crate::{
+    group::{GroupTree, Limits, Protection},
+    ids::{FolioId, GenSeq, GroupId, Kind, NodeId, Order, TimeMs},
+    memcg_lru::MemcgLru,
+    reclaim::GroupRules,
+    rules::Aborting,
+    tiering::Tiering,
+    walk::{AgeingWalks, WalkStats},
+};
 
 /// How a folio came to be in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +64,15 @@ pub enum AccessVia {
     FileDescriptor,
 }
 
+/// Whether a folio can be dropped without being written first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WriteState {
+    /// Nothing of it has to be written.
+    Clean,
+    /// A dirty folio of a file, or any folio that is being written.
+    Waiting,
+}
+
 /// Why a folio is gone although this engine did not ask for it in a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GoneCause {
@@ -93,6 +111,8 @@ pub struct Swappiness(u8);
 impl Swappiness {
     /// The kernel's default.
     pub const DEFAULT: Swappiness = Swappiness(60);
+    /// File only.
+    pub const FILE_ONLY: Swappiness = Swappiness(0);
     /// Anon only (`max`).
     pub const ANON_ONLY: Swappiness = Swappiness(201);
 
@@ -142,11 +162,39 @@ pub enum Verdict {
     NotTried,
 }
 
+impl Verdict {
+    /// Position in [`ReclaimStats::nr_rejected_pages`], `None` for what left as asked.
+    pub(crate) fn rejection_index(self) -> Option<usize> {
+        Some(match self {
+            Verdict::Evicted => return None,
+            Verdict::Referenced => 0,
+            Verdict::Busy => 1,
+            Verdict::Shared => 2,
+            Verdict::Dirty => 3,
+            Verdict::Unevictable => 4,
+            Verdict::Gone => 5,
+            Verdict::NotTried => 6,
+        })
+    }
+}
+
+/// Who asks for memory back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Origin {
+    /// Somebody ahead of the need (the kernel's kswapd): nobody waits.
+    #[default]
+    Background,
+    /// The one who needs the memory and waits for it (direct reclaim, a limit that was hit).
+    Direct,
+}
+
 /// Asks for folios to evict from one group.
 #[derive(Clone, Copy, Debug)]
 pub struct ReclaimRequest {
     /// The group to take from.
     pub group: GroupId,
+    /// The node to take from; `None` takes from all nodes of the group.
+    pub node: Option<NodeId>,
     /// Base pages to isolate; the last folio may overshoot, or a huge page could never go. 0 is
     /// answered with [`Isolated::Empty`].
     pub nr_pages: u64,
@@ -154,6 +202,40 @@ pub struct ReclaimRequest {
     pub swappiness: Swappiness,
     /// The kernel's scan priority: 12 is relaxed, 0 desperate.
     pub priority: u8,
+    /// Who asks.
+    pub origin: Origin,
+    /// Passes after which the batch is handed out although it holds less than was asked for. A
+    /// kernel tries what one pass gave before it goes on.
+    pub nr_passes_max: u32,
+    /// Set when this is one visit of a [`Reclaim`](crate::Reclaim), which decides by itself when to
+    /// press harder; a request that stands alone presses as hard as it must.
+    pub one_pass: Option<OnePass>,
+}
+
+/// What a visit of one group in one pass has to respect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OnePass {
+    /// What the group is protected with.
+    pub protection: Protection,
+    /// Whether only `min` protects, as nothing else is left.
+    pub is_low_ignored: bool,
+}
+
+impl ReclaimRequest {
+    /// Asks ahead of the need for base pages from all nodes of a group, at relaxed priority and the
+    /// kernel's default swappiness.
+    pub fn new(group: GroupId, nr_pages: u64) -> ReclaimRequest {
+        ReclaimRequest {
+            group,
+            node: None,
+            nr_pages,
+            swappiness: Swappiness::DEFAULT,
+            priority: 12,
+            origin: Origin::Background,
+            nr_passes_max: u32::MAX,
+            one_pass: None,
+        }
+    }
 }
 
 /// Folios taken off their lists to be evicted; give it back through [`Policy::complete`].
@@ -163,8 +245,34 @@ pub struct ReclaimRequest {
 pub struct EvictBatch {
     /// The isolated folios, oldest first.
     pub folios: Vec<FolioId>,
+    /// Isolated only to have their accessed bits read and cleared, not to be evicted: what
+    /// `TwoList` deactivates. Always empty under `MultiGen`.
+    pub to_check: Vec<FolioId>,
+    /// Filled by the mechanism: whether `to_check[i]` was found accessed. Left empty by a mechanism
+    /// that can't look, which stands for "not accessed".
+    pub young: Vec<bool>,
+    /// Filled by the mechanism: base pages of `folios` that had to be written to be evicted
+    /// (swapped out). `TwoList` charges it to the kind that caused it.
+    pub nr_written_pages: u64,
     /// Filled by [`Policy::complete`]: the shadow of each folio of `folios` that left memory.
     pub shadows: Vec<Option<Shadow>>,
+}
+
+impl EvictBatch {
+    /// Forgets everything, keeps the memory.
+    pub fn clear(&mut self) {
+        self.folios.clear();
+        self.to_check.clear();
+        self.young.clear();
+        self.nr_written_pages = 0;
+        self.shadows.clear();
+    }
+
+    /// Whether there is nothing to try or to check. A batch that is not empty must be completed,
+    /// however the call that filled it ended.
+    pub fn is_empty(&self) -> bool {
+        self.folios.is_empty() && self.to_check.is_empty()
+    }
 }
 
 /// How an [`Policy::isolate`] ended.
@@ -172,7 +280,8 @@ pub struct EvictBatch {
 pub enum Isolated {
     /// The batch holds this many base pages (more than 0).
     Pages(u64),
-    /// Scanned, but every folio seen was younger, protected or sorted away: ask again.
+    /// Scanned, but every folio seen was younger, protected or sorted away, or has to be looked at
+    /// first (`to_check`): ask again, after completing the batch if it is not empty.
     Again,
     /// Nothing old enough is left: walk first.
     NeedsAgeing,
@@ -296,6 +405,15 @@ pub enum PolicyError {
     /// All numbers for a group on a node are taken.
     #[error("no more than {0} groups times nodes")]
     TooManyLruvecs(u32),
+    /// The group was removed: it can neither be charged nor have children nor be removed again.
+    #[error("group {} has been removed", .0.0)]
+    GroupOffline(GroupId),
+    /// Something is still in the group.
+    #[error("group {} still has groups or address spaces in it: remove or move them first", .0.0)]
+    GroupBusy(GroupId),
+    /// A group too far below the top.
+    #[error("a group may lie at most {0} levels deep")]
+    GroupTooDeep(usize),
     /// A folio larger than the table can describe.
     #[error("a folio of order {} is too large: the largest order is {}", .order.0, .largest.0)]
     OrderTooLarge {
@@ -306,7 +424,8 @@ pub enum PolicyError {
     },
 }
 
-/// A reclaim policy: `MultiGen` here, the classic two lists behind the same door.
+/// A reclaim policy: [`MultiGen`](crate::MultiGen), or the classic two lists ([`TwoList`](crate::TwoList))
+/// behind the same door.
 ///
 /// The mechanism promises: a folio is reported `appeared` once before anything else is said of it,
 /// and nothing is said of it after it is gone; folios of a batch are completed once. The policy
@@ -320,11 +439,64 @@ pub trait Policy: std::fmt::Debug + Send {
     /// Makes a group whose generations are born `now`.
     fn add_group(&mut self, path: &str, now: TimeMs) -> Result<GroupId, PolicyError>;
 
+    /// Makes a group below another one: what it uses counts for both.
+    fn add_child_group(
+        &mut self,
+        parent: GroupId,
+        path: &str,
+        now: TimeMs,
+    ) -> Result<GroupId, PolicyError>;
+
+    /// Removes a group that has no children. What is charged to it stays, unprotected, until it
+    /// has been reclaimed or freed; then the group's number may be given to another.
+    fn remove_group(&mut self, group: GroupId) -> Result<(), PolicyError>;
+
+    /// Changes what a group may use. Nothing is reclaimed by that alone.
+    fn set_limits(&mut self, group: GroupId, limits: Limits) -> Result<(), PolicyError>;
+
+    /// The groups: usage, limits, protection, events.
+    fn groups(&self) -> &GroupTree;
+
+    /// The same, for [`Reclaim`](crate::Reclaim), which counts events and remembers its place there.
+    fn groups_mut(&mut self) -> &mut GroupTree;
+
+    /// The memcg LRU of a node, if this policy has one and the node has been used.
+    fn memcg_lru(&mut self, _node: NodeId) -> Option<&mut MemcgLru> {
+        None
+    }
+
+    /// A group is above its soft limit (cgroup v1): the next to be reclaimed under global pressure.
+    fn soft_limit_exceeded(&mut self, _group: GroupId) {}
+
+    /// How reclaim from several groups goes.
+    fn group_rules(&self) -> GroupRules {
+        GroupRules::CLASSIC
+    }
+
+    /// Base pages that a group has in swap will not come back: they were freed, or they came back
+    /// for another group. Anon is charged to its group's swap from its eviction until it returns
+    /// with its shadow, or until this is said; more than the group has there counts as all of it.
+    fn swap_freed(&mut self, group: GroupId, nr_pages: u64) -> Result<(), PolicyError>;
+
+    /// Base pages of a group that this swappiness allows to evict, on one node or on all.
+    fn nr_evictable_pages(
+        &self,
+        group: GroupId,
+        node: Option<NodeId>,
+        swappiness: Swappiness,
+    ) -> Result<u64, PolicyError>;
+
     /// A folio is in memory. With a shadow this is a refault.
     fn appeared(&mut self, arrival: Arrival) -> Result<FolioId, PolicyError>;
 
     /// A folio was accessed. For [`AccessVia::PageTable`] changes flags only, never a list.
     fn accessed(&mut self, folio: FolioId, via: AccessVia);
+
+    /// A folio became dirty (of a file) or began to be written, or is clean again. A mechanism that
+    /// can't tell never calls this; a policy that does not care ignores it.
+    fn set_write_state(&mut self, folio: FolioId, state: WriteState) {
+        let (_, _) = (folio, state);
+    }
 
     /// A folio left memory outside any batch; the shadow is to be kept for its return.
     fn gone(&mut self, folio: FolioId, cause: GoneCause) -> Option<Shadow>;
@@ -339,6 +511,11 @@ pub trait Policy: std::fmt::Debug + Send {
         swappiness: Swappiness,
         now: TimeMs,
     ) -> Result<(), PolicyError>;
+
+    /// When a reclaim of this policy stops scanning at one priority before its budget is used up.
+    fn aborting(&self) -> Aborting {
+        Aborting::WhenMet
+    }
 
     /// Takes folios off their lists into `batch`, which is cleared first.
     fn isolate(
@@ -365,8 +542,9 @@ pub trait Policy: std::fmt::Debug + Send {
         0
     }
 
-    /// Learns what became of a batch; `verdicts[i]` is of `batch.folios[i]`. Evicted and gone
-    /// folios are forgotten (`batch.shadows` is filled), the others are put back.
+    /// Learns what became of a batch; `verdicts[i]` is of `batch.folios[i]`, `batch.young[i]` of
+    /// `batch.to_check[i]`. Evicted and gone folios are forgotten (`batch.shadows` is filled), the
+    /// others are put back.
     fn complete(&mut self, batch: &mut EvictBatch, verdicts: &[Verdict]);
 
     /// Kind of a live folio.
@@ -380,6 +558,21 @@ pub trait Policy: std::fmt::Debug + Send {
 
     /// The group's counters.
     fn stats(&self, group: GroupId) -> Result<ReclaimStats, PolicyError>;
+
+    /// The walks that leave idle spaces and sparse tables out, if this policy has them.
+    fn walks(&mut self) -> Option<&mut dyn AgeingWalks> {
+        None
+    }
+
+    /// The group's counters of walks.
+    fn walk_stats(&self, _group: GroupId) -> Result<WalkStats, PolicyError> {
+        Ok(WalkStats::default())
+    }
+
+    /// Moving pages between fast and slow nodes, if this policy was made to.
+    fn tiering(&mut self) -> Option<&mut dyn Tiering> {
+        None
+    }
 
     /// Bytes of memory the policy itself uses.
     fn memory_bytes(&self) -> u64;

@@ -9,6 +9,8 @@ pub(crate) mod lru_gen;
 pub(crate) mod man;
 mod report_file;
 pub(crate) mod run;
+pub(crate) mod sim;
+pub(crate) mod trace;
 
 use std::process::ExitCode;
 
@@ -25,6 +27,8 @@ pub(crate) fn dispatch(verb: Verb) -> ExitCode {
         Verb::Run(args) => run::run(*args),
         Verb::Doctor(args) => doctor::run(&args),
         Verb::LruGen(args) => lru_gen::run(&args),
+        Verb::Sim(args) => sim::run(&args),
+        Verb::Trace(args) => trace::run(&args),
         Verb::Completions(args) => completions::run(&args),
         Verb::Man(args) => man::run(&args),
     };

@@ -1,4 +1,4 @@
-//! The file of `--report`.
+//! The files of `--report` and `--plot`.
 //!
 //! **Owns** writing it as a whole or not at all. **Does not own** what is in it.
 //!
@@ -31,7 +31,7 @@ impl ReportFile {
     pub(crate) fn try_place(path: PathBuf) -> Result<ReportFile, UsageError> {
         let fail = |why: &dyn std::fmt::Display| {
             UsageError(format!(
-                "the report can't be written to {}: {why}; name a file in a directory that exists \
+                "nothing can be written to {}: {why}; name a file in a directory that exists \
                  and is yours to write",
                 path.display()
             ))
@@ -63,14 +63,19 @@ impl ReportFile {
     pub(crate) fn write(self, report: &impl Serialize) -> anyhow::Result<()> {
         let mut text = serde_json::to_string_pretty(report).context("the report is not JSON")?;
         text.push('\n');
+        self.write_text(&text)
+    }
+
+    /// Writes a text that is complete as it is.
+    pub(crate) fn write_text(self, text: &str) -> anyhow::Result<()> {
         let (path, written) = match self {
             ReportFile::Stream(path, mut stream) => (path, stream.write_all(text.as_bytes())),
             ReportFile::Regular(path) => {
-                let written = replace(&path, &text);
+                let written = replace(&path, text);
                 (path, written)
             }
         };
-        written.with_context(|| format!("the report could not be written to {}", path.display()))
+        written.with_context(|| format!("writing to {} failed", path.display()))
     }
 }
 

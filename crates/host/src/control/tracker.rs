@@ -162,10 +162,9 @@ impl Tracker {
     ) -> Result<(Isolated, Vec<PageoutRequest>), PolicyError> {
         debug_assert!(!self.is_batch_out());
         let request = ReclaimRequest {
-            group: self.group,
-            nr_pages,
             swappiness,
             priority,
+            ..ReclaimRequest::new(self.group, nr_pages)
         };
         let answer = self.policy.isolate(request, now, &mut self.out.batch)?;
         Ok((answer, self.send_out()))

@@ -1,8 +1,8 @@
 //! Ageing: how the window of generations moves up (rules 2.1 and 2.2).
 //!
 //! A walk ends with a new youngest generation. Nothing is moved for that: every folio that was not
-//! promoted is one generation older because `max_seq` grew. Only when four generations are in use
-//! has the oldest to be merged into the next first.
+//! promoted is one generation older because `max_seq` grew. Only when as many generations are in use
+//! as there is room for (four in the kernel) has the oldest to be merged into the next first.
 //!
 //! **Owns** when a walk is due, `max_seq`, `min_seq`. **Does not own** the walk (the mechanism).
 //!
@@ -11,34 +11,58 @@
 //! - I2: the controller's period of a kind ends exactly when its `min_seq` moves.
 //!
 //! A kind that swappiness forbids is not sorted: its oldest generation keeps its place in the ring
-//! of four and so becomes part of the youngest. The kernel accepts that inversion of cold and hot,
+//! of generations and so becomes part of the youngest. The kernel accepts that inversion of cold and hot,
 //! and so do we: sorting would touch every folio of a kind that can't be evicted anyway.
 
 use super::MultiGen;
 use crate::{
-    controller::tier_of,
     ids::{FolioId, Kind, TimeMs},
-    lruvec::{Lruvec, MAX_NR_GENS, MIN_NR_GENS},
+    lruvec::{Lruvec, MIN_NR_GENS},
+    rules::{AgeingRule, Coupling},
     seam::{Ageing, Swappiness},
 };
 
 impl Lruvec {
-    /// Whether a walk is due: when no more than one generation is left besides the two youngest.
-    pub(super) fn ageing(&self, swappiness: Swappiness) -> Ageing {
+    /// Whether a walk is due. Never over nothing.
+    pub(super) fn ageing(&self, rule: AgeingRule, swappiness: Swappiness) -> Ageing {
         if self.nr_evictable_pages(swappiness) == 0 {
             return Ageing::NotDue;
         }
-        self.ageing_of_window(swappiness)
+        self.ageing_of_window(rule, swappiness)
     }
 
-    /// The same by the window alone, whatever the generations hold.
-    pub(super) fn ageing_of_window(&self, swappiness: Swappiness) -> Ageing {
+    /// Whether a walk is due by the window and the sizes in it, even if all are 0: due when only the
+    /// two youngest generations are left, and perhaps preferred when there is one more.
+    pub(super) fn ageing_of_window(&self, rule: AgeingRule, swappiness: Swappiness) -> Ageing {
         let oldest = self.oldest_evictable_seq(swappiness).0;
         match self.max_seq.cmp(&(oldest + MIN_NR_GENS)) {
             std::cmp::Ordering::Less => Ageing::Due,
-            std::cmp::Ordering::Equal => Ageing::Preferred,
             std::cmp::Ordering::Greater => Ageing::NotDue,
+            std::cmp::Ordering::Equal => {
+                let is_preferred = match rule {
+                    AgeingRule::WhenMust => false,
+                    AgeingRule::BySizes => self.is_out_of_balance(oldest, swappiness),
+                    AgeingRule::ByWindow => true,
+                };
+                match is_preferred {
+                    true => Ageing::Preferred,
+                    false => Ageing::NotDue,
+                }
+            }
         }
+    }
+
+    /// Whether the youngest generation holds more than a half, or the oldest less than a quarter.
+    fn is_out_of_balance(&self, oldest: u64, swappiness: Swappiness) -> bool {
+        let size = |seq| {
+            let sizes = self.nr_pages[self.generation_index(seq)];
+            let allowed = Kind::ALL
+                .into_iter()
+                .filter(|kind| swappiness.allows(*kind));
+            allowed.map(|kind| sizes[kind.index()]).sum::<u64>()
+        };
+        let nr_pages = self.nr_evictable_pages(swappiness);
+        size(self.max_seq) * 2 > nr_pages || size(oldest) * 4 < nr_pages
     }
 
     /// Ends the controller's period and drops the oldest generation of a kind.
@@ -52,13 +76,14 @@ impl MultiGen {
     /// A new youngest generation, born `now`.
     pub(super) fn inc_max_seq(&mut self, lruvec: usize, swappiness: Swappiness, now: TimeMs) {
         for kind in Kind::ALL {
-            if self.lruvecs[lruvec].nr_gens(kind) == MAX_NR_GENS as u64 {
+            if self.lruvecs[lruvec].nr_gens(kind) == u64::from(self.rules.nr_gens) {
                 self.inc_min_seq(lruvec, kind, swappiness);
             }
         }
         let lruvec = &mut self.lruvecs[lruvec];
-        lruvec.max_seq += 1;
-        lruvec.births[Lruvec::generation_index(lruvec.max_seq)] = now;
+        // Whoever walked has ended the iteration already; without a walk it ends here.
+        lruvec.walk.cursor.skip_to(lruvec.max_seq);
+        lruvec.begin_generation(now);
     }
 
     /// Makes room for a generation: merges the oldest of a kind into the next, or, where the kind
@@ -81,8 +106,8 @@ impl MultiGen {
         let flags = self.flags(folio);
         let (kind, nr_pages) = (flags.kind(), flags.nr_pages());
         let lruvec = &mut self.lruvecs[flags.lruvec()];
-        if !flags.is_saturated() {
-            let tier = tier_of(flags.refs(), flags.is_workingset());
+        if self.rules.protection.is_merge_counted && !self.counting.is_saturated(flags) {
+            let tier = self.counting.tier(flags);
             lruvec.controller.protected(kind, tier, nr_pages);
         }
         let generation = self.inc_gen(folio);
@@ -101,10 +126,11 @@ impl MultiGen {
         match flags.generation() {
             Some(generation) if generation != oldest => generation,
             _ => {
-                let next = (oldest + 1) % MAX_NR_GENS;
+                let next = lruvec.generation_index(lruvec.min_seq[kind.index()] + 1);
                 lruvec.nr_pages[oldest][kind.index()] -= flags.nr_pages();
                 lruvec.nr_pages[next][kind.index()] += flags.nr_pages();
-                self.folios.flags[folio.index()] = flags.without_refs().with_generation(Some(next));
+                let flags = self.counting.forget(flags);
+                self.folios.flags[folio.index()] = flags.with_generation(Some(next));
                 next
             }
         }
@@ -112,8 +138,8 @@ impl MultiGen {
 
     /// Drops oldest generations that have run empty; whether any was dropped.
     ///
-    /// While both kinds may be evicted, neither runs ahead to the last two generations as long as
-    /// the other is more than one behind: else only one kind would be left to take from.
+    /// While both kinds may be evicted, one is kept from running ahead of the other: else only one
+    /// kind would be left to take from.
     pub(super) fn try_to_inc_min_seq(&mut self, lruvec: usize, swappiness: Swappiness) -> bool {
         let state = &mut self.lruvecs[lruvec];
         let mut min_seq = state.min_seq;
@@ -125,19 +151,14 @@ impl MultiGen {
             while *seq + MIN_NR_GENS <= state.max_seq
                 && self
                     .lists
-                    .is_empty(state.list(Lruvec::generation_index(*seq), kind))
+                    .is_empty(state.list(state.generation_index(*seq), kind))
             {
                 *seq += 1;
             }
         }
         if Kind::ALL.into_iter().all(|kind| swappiness.allows(kind)) {
             let last_evictable = state.max_seq - MIN_NR_GENS;
-            let [anon, file] = &mut min_seq;
-            if *anon > last_evictable && *file < last_evictable {
-                *anon = last_evictable;
-            } else if *file > last_evictable && *anon < last_evictable {
-                *file = last_evictable;
-            }
+            min_seq = coupled(self.rules.coupling, min_seq, state.min_seq, last_evictable);
         }
         let mut has_advanced = false;
         for kind in Kind::ALL {
@@ -148,4 +169,25 @@ impl MultiGen {
         }
         has_advanced
     }
+}
+
+/// Where the windows may begin, each wanting to begin at `wanted` (rules 1.2).
+fn coupled(rule: Coupling, wanted: [u64; 2], before: [u64; 2], last_evictable: u64) -> [u64; 2] {
+    let [mut anon, mut file] = wanted;
+    match rule {
+        Coupling::Free => {}
+        Coupling::Together => {
+            // Anon stays behind file, which moves on no further than anon does.
+            anon = anon.min(file);
+            file = anon.max(before[Kind::File.index()]);
+        }
+        Coupling::OneApart if anon > last_evictable && file < last_evictable => {
+            anon = last_evictable;
+        }
+        Coupling::OneApart if file > last_evictable && anon < last_evictable => {
+            file = last_evictable;
+        }
+        Coupling::OneApart => {}
+    }
+    [anon, file]
 }

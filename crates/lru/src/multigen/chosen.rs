@@ -9,7 +9,6 @@
 use super::MultiGen;
 use crate::{
     ids::{FolioId, GenSeq, TimeMs},
-    lruvec::Lruvec,
     seam::{EvictBatch, Swappiness},
 };
 
@@ -22,8 +21,7 @@ impl MultiGen {
         now: TimeMs,
         batch: &mut EvictBatch,
     ) -> u64 {
-        batch.folios.clear();
-        batch.shadows.clear();
+        batch.clear();
         let now = self.tell_time(now);
         let born_before = self.born_before(now);
         let mut nr_pages = 0;
@@ -38,8 +36,7 @@ impl MultiGen {
             };
             let lruvec = &mut self.lruvecs[flags.lruvec()];
             lruvec.stats.nr_scanned_pages += flags.nr_pages();
-            let below_max = (Lruvec::generation_index(lruvec.max_seq) + 4 - generation) % 4;
-            let birth = lruvec.birth(GenSeq(lruvec.max_seq - below_max as u64));
+            let birth = lruvec.birth(GenSeq(lruvec.seq_of_index(generation)));
             let is_too_young = born_before.is_some_and(|limit| birth >= limit);
             if is_too_young || !swappiness.allows(flags.kind()) {
                 continue;

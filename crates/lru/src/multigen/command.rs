@@ -13,7 +13,6 @@
 use super::{
     MultiGen,
     eviction::{Demand, PRIORITY_RELAXED},
-    group_index,
 };
 use crate::{
     ids::{GenSeq, GroupId, NodeId, TimeMs},
@@ -135,8 +134,8 @@ impl MultiGen {
         }
         let now = self.tell_time(now);
         self.inc_max_seq(plan.lruvec, plan.swappiness, now);
-        if let Some(group) = group_index(plan.group) {
-            self.groups[group].nr_ageing_runs += 1;
+        if let Ok(group) = self.groups.get_mut(plan.group) {
+            group.nr_ageing_runs += 1;
         }
         Ok(())
     }
@@ -149,8 +148,7 @@ impl MultiGen {
         nr_freed_pages: u64,
         batch: &mut EvictBatch,
     ) -> bool {
-        batch.folios.clear();
-        batch.shadows.clear();
+        batch.clear();
         let nr_pages = plan
             .nr_pages_max
             .saturating_sub(nr_freed_pages)
@@ -161,6 +159,7 @@ impl MultiGen {
             priority: PRIORITY_RELAXED,
             born_before: None,
             last_seq: plan.seq,
+            nr_passes_max: u32::MAX,
         };
         if nr_pages == 0 {
             return false;

@@ -5,6 +5,7 @@
 //! ```text
 //!   promoted by a walk since       -> the list of the generation it is in
 //!   of a protected tier, saturated -> one generation younger
+//!   waiting to be written          -> the same, and to the old end once it is written
 //!   else                           -> isolated, into the batch
 //! ```
 //!
@@ -21,10 +22,12 @@
 
 use super::{MultiGen, placement::Standing};
 use crate::{
-    controller::tier_of,
+    controller::Choice,
+    counting::Counting,
     folio::Flags,
     ids::{FolioId, GenSeq, Kind, TimeMs},
     lruvec::{Lruvec, MIN_NR_GENS},
+    rules::{Aborting, Dirty, ListEnd, Saturated, Survivors},
     seam::{
         Ageing, EvictBatch, GoneCause, Isolated, PolicyError, ReclaimRequest, Shadow, Swappiness,
         Verdict,
@@ -45,6 +48,8 @@ pub(super) struct Demand {
     pub(super) born_before: Option<TimeMs>,
     /// The youngest generation to take from while an older one is left.
     pub(super) last_seq: GenSeq,
+    /// Passes after which the batch is handed out, however full.
+    pub(super) nr_passes_max: u32,
 }
 
 /// What a pass over one kind's oldest list found.
@@ -55,15 +60,14 @@ struct Pass {
 }
 
 impl MultiGen {
-    /// Fills a batch from all nodes of a group.
+    /// Fills a batch from the nodes of a group.
     pub(super) fn isolate_from_group(
         &mut self,
         request: ReclaimRequest,
         now: TimeMs,
         batch: &mut EvictBatch,
     ) -> Result<Isolated, PolicyError> {
-        batch.folios.clear();
-        batch.shadows.clear();
+        batch.clear();
         let nr_lruvecs = self.group(request.group)?.lruvecs.len();
         let now = self.tell_time(now);
         let mut nr_pages = 0;
@@ -73,12 +77,17 @@ impl MultiGen {
                 break;
             }
             let lruvec = usize::from(self.group(request.group)?.lruvecs[position]);
+            let node = self.lruvecs[lruvec].node;
+            if request.node.is_some_and(|only| only != node) {
+                continue;
+            }
             let demand = Demand {
                 nr_pages: request.nr_pages - nr_pages,
                 swappiness: request.swappiness,
                 priority: request.priority,
                 born_before: self.born_before(now),
                 last_seq: GenSeq(u64::MAX),
+                nr_passes_max: request.nr_passes_max,
             };
             match self.isolate_from_lruvec(lruvec, demand, batch) {
                 Isolated::Pages(more) => nr_pages += more,
@@ -100,11 +109,14 @@ impl MultiGen {
         batch: &mut EvictBatch,
     ) -> Isolated {
         let swappiness = demand.swappiness;
-        let was_due = self.lruvecs[lruvec].ageing_of_window(swappiness) != Ageing::NotDue;
-        let mut nr_pages = 0;
+        let rule = self.rules.ageing;
+        let ends_with_walk = self.rules.aborting == Aborting::AfterWalk
+            && demand.priority < PRIORITY_RELAXED
+            && self.lruvecs[lruvec].ageing_of_window(rule, swappiness) == Ageing::NotDue;
+        let (mut nr_pages, mut nr_passes) = (0, 0);
         let end = loop {
             let state = &self.lruvecs[lruvec];
-            if nr_pages >= demand.nr_pages {
+            if nr_pages >= demand.nr_pages || nr_passes == demand.nr_passes_max {
                 break Isolated::Again;
             }
             if state.nr_evictable_pages(swappiness) == 0 {
@@ -120,10 +132,11 @@ impl MultiGen {
             {
                 break Isolated::Thrashing;
             }
-            let pass = self.isolate_folios(lruvec, swappiness, demand.nr_pages - nr_pages, batch);
+            let pass = self.isolate_folios(lruvec, demand, demand.nr_pages - nr_pages, batch);
             nr_pages += pass.nr_isolated_pages;
+            nr_passes += 1;
             let has_advanced = self.try_to_inc_min_seq(lruvec, swappiness);
-            let ageing = self.lruvecs[lruvec].ageing_of_window(swappiness);
+            let ageing = self.lruvecs[lruvec].ageing_of_window(rule, swappiness);
             if pass.nr_isolated_pages == 0 {
                 if pass.has_run_out_of_budget {
                     break Isolated::Again;
@@ -131,7 +144,7 @@ impl MultiGen {
                 if !has_advanced || ageing == Ageing::Due {
                     break Isolated::NeedsAgeing;
                 }
-            } else if ageing != Ageing::NotDue && !was_due && demand.priority < PRIORITY_RELAXED {
+            } else if ends_with_walk && ageing != Ageing::NotDue {
                 break Isolated::NeedsAgeing;
             }
         };
@@ -152,23 +165,31 @@ impl MultiGen {
     fn isolate_folios(
         &mut self,
         lruvec: usize,
-        swappiness: Swappiness,
+        demand: Demand,
         nr_pages: u64,
         batch: &mut EvictBatch,
     ) -> Pass {
-        let first = self.lruvecs[lruvec].controller.kind_to_scan(swappiness);
-        let second = match first {
-            Kind::Anon => Kind::File,
-            Kind::File => Kind::Anon,
+        let swappiness = demand.swappiness;
+        let nr_tiers = self.counting.nr_tiers();
+        let state = &self.lruvecs[lruvec];
+        let choice =
+            state
+                .controller
+                .choose(self.rules.selection, swappiness, state.min_seq, nr_tiers);
+        let mut first = choice;
+        let mut second = Choice {
+            kind: choice.kind.other(),
+            last_tier: None,
         };
-        let mut pass = Pass::default();
-        for kind in [first, second] {
-            if swappiness.allows(kind) {
-                pass = self.scan_folios(lruvec, kind, nr_pages, batch);
-            }
-            if pass.nr_isolated_pages > 0 || pass.has_run_out_of_budget {
-                break;
-            }
+        let falls_back = self.rules.selection.falls_back(demand.priority);
+        // Keeping to one kind makes no sense where there is nothing of it.
+        if !falls_back && state.is_empty(first.kind) && swappiness.allows(second.kind) {
+            std::mem::swap(&mut first, &mut second);
+        }
+        let mut pass = self.scan_folios(lruvec, first, nr_pages, batch);
+        let is_vain = pass.nr_isolated_pages == 0 && !pass.has_run_out_of_budget;
+        if is_vain && falls_back && swappiness.allows(second.kind) {
+            pass = self.scan_folios(lruvec, second, nr_pages, batch);
         }
         pass
     }
@@ -177,21 +198,23 @@ impl MultiGen {
     fn scan_folios(
         &mut self,
         lruvec: usize,
-        kind: Kind,
+        choice: Choice,
         nr_pages: u64,
         batch: &mut EvictBatch,
     ) -> Pass {
+        let kind = choice.kind;
         let mut pass = Pass::default();
         let state = &self.lruvecs[lruvec];
         if state.nr_gens(kind) == MIN_NR_GENS {
             return pass;
         }
-        let last_tier = state
-            .controller
-            .last_evictable_tier(kind, self.model.tier_gains);
+        let last_tier = choice.last_tier.unwrap_or_else(|| {
+            let (gains, nr_tiers) = (self.rules.gains, self.counting.nr_tiers());
+            state.controller.last_evictable_tier(kind, gains, nr_tiers)
+        });
         let oldest = state.oldest_list(kind);
-        let nr_pages_wanted = nr_pages.min(self.model.nr_isolate_pages);
-        let mut nr_folios_left = self.model.nr_scan_folios_max;
+        let nr_pages_wanted = nr_pages.min(self.rules.scanning.nr_isolate_pages);
+        let mut nr_folios_left = self.rules.scanning.nr_folios_max;
         while let Some(folio) = self.lists.tail(oldest) {
             let nr_pages = self.flags(folio).nr_pages();
             self.lruvecs[lruvec].stats.nr_scanned_pages += nr_pages;
@@ -213,25 +236,40 @@ impl MultiGen {
     fn sort_folio(&mut self, folio: FolioId, last_tier: usize) -> bool {
         let flags = self.flags(folio);
         let kind = flags.kind();
-        let lruvec = &mut self.lruvecs[flags.lruvec()];
-        let oldest = lruvec.oldest_index(kind);
-        let tier = tier_of(flags.refs(), flags.is_workingset());
-        let generation = match flags.generation() {
-            Some(promoted) if promoted != oldest => promoted,
-            _ if tier > last_tier || flags.is_saturated() => {
-                let nr_pages = flags.nr_pages();
-                // Saturated folios are spared by their count, not because the controller says so.
-                if !flags.is_saturated() {
-                    lruvec.controller.protected(kind, tier, nr_pages);
-                }
-                lruvec.stats.nr_protected_pages += nr_pages;
-                self.inc_gen(folio)
+        let oldest = self.lruvecs[flags.lruvec()].oldest_index(kind);
+        let (generation, end) = match flags.generation() {
+            Some(promoted) if promoted != oldest => (promoted, ListEnd::Young),
+            _ if self.is_spared(flags, last_tier) => {
+                (self.inc_gen(folio), self.rules.protection.spared_to)
+            }
+            _ if flags.is_waiting() && self.rules.dirty == Dirty::SteppedOver => {
+                let generation = self.inc_gen(folio);
+                let marked = self.flags(folio).with_rotate(true);
+                self.folios.flags[folio.index()] = marked;
+                (generation, ListEnd::Young)
             }
             _ => return false,
         };
         let list = self.lruvecs[flags.lruvec()].list(generation, kind);
         self.lists.remove(&mut self.folios, folio);
-        self.lists.push_head(&mut self.folios, list, folio);
+        self.lists.push(&mut self.folios, list, end, folio);
+        true
+    }
+
+    /// Whether a folio that is due is spared for its count; tells the controller.
+    fn is_spared(&mut self, flags: Flags, last_tier: usize) -> bool {
+        let tier = self.counting.tier(flags);
+        let rule = self.rules.protection.saturated;
+        let is_saturated = rule != Saturated::AsItsTier && self.counting.is_saturated(flags);
+        if tier <= last_tier && !is_saturated {
+            return false;
+        }
+        let lruvec = &mut self.lruvecs[flags.lruvec()];
+        if !is_saturated || rule == Saturated::Spared {
+            let nr_pages = flags.nr_pages();
+            lruvec.controller.protected(flags.kind(), tier, nr_pages);
+        }
+        lruvec.stats.nr_protected_pages += flags.nr_pages();
         true
     }
 
@@ -242,12 +280,15 @@ impl MultiGen {
         } else {
             flags.with_refs_field(0)
         };
-        self.folios.flags[folio.index()] = flags.with_isolated(true);
+        // Found young at the last look, a folio that forgets its mark here is spared once.
+        let is_referenced = flags.is_referenced() && self.rules.survivors != Survivors::Youngest;
+        let flags = flags.with_referenced(is_referenced).with_rotate(false);
+        self.folios.flags[folio.index()] = flags.isolated();
         self.nr_isolated_folios += 1;
     }
 
     /// Takes a folio off its list and out of its generation; its flags then.
-    fn detach(&mut self, folio: FolioId) -> Flags {
+    pub(super) fn detach(&mut self, folio: FolioId) -> Flags {
         let flags = self.flags(folio);
         if let Some(generation) = flags.generation() {
             let lruvec = &mut self.lruvecs[flags.lruvec()];
@@ -271,14 +312,16 @@ impl MultiGen {
             GoneCause::Reclaimed => {
                 let lruvec = &mut self.lruvecs[flags.lruvec()];
                 lruvec.stats.nr_kernel_evicted_pages[flags.kind().index()] += flags.nr_pages();
-                Some(lruvec.bury(flags))
+                let shadow = lruvec.bury(flags, self.counting);
+                self.charge_swap(flags.lruvec(), flags.kind(), flags.nr_pages());
+                Some(shadow)
             }
         };
         if flags.is_isolated() {
-            self.folios.flags[folio.index()] = flags.with_gone();
+            self.folios.flags[folio.index()] = flags.gone();
         } else {
             self.detach(folio);
-            self.folios.release(folio);
+            self.release(folio);
         }
         shadow
     }
@@ -301,18 +344,20 @@ impl MultiGen {
                 verdict
             };
             let lruvec = &mut self.lruvecs[flags.lruvec()];
-            if let Some(reason) = rejection_index(verdict) {
+            if let Some(reason) = verdict.rejection_index() {
                 lruvec.stats.nr_rejected_pages[reason] += flags.nr_pages();
             }
             let shadow = match verdict {
                 Verdict::Evicted => {
                     lruvec.stats.nr_evicted_pages[flags.kind().index()] += flags.nr_pages();
-                    Some(lruvec.bury(flags))
+                    let shadow = lruvec.bury(flags, self.counting);
+                    self.charge_swap(flags.lruvec(), flags.kind(), flags.nr_pages());
+                    Some(shadow)
                 }
                 _ => None,
             };
             if matches!(verdict, Verdict::Evicted | Verdict::Gone) {
-                self.folios.release(folio);
+                self.release(folio);
             } else {
                 self.put_back(folio, verdict);
             }
@@ -322,54 +367,76 @@ impl MultiGen {
 
     /// A folio of a batch stays in memory: it re-enters, but not the oldest generation.
     fn put_back(&mut self, folio: FolioId, verdict: Verdict) {
-        let mut flags = self.flags(folio).with_isolated(false);
-        let lruvec = &mut self.lruvecs[flags.lruvec()];
-        let mut standing = match (verdict, flags.kind()) {
-            (Verdict::Dirty, _) | (_, Kind::Anon) => Standing::Busy,
-            (_, Kind::File) => Standing::Idle,
-        };
-        if verdict == Verdict::Referenced {
-            lruvec.stats.nr_young_pages += flags.nr_pages();
-            if flags.is_referenced() || flags.is_workingset() {
-                lruvec.stats.nr_promoted_pages += flags.nr_pages();
-                flags = flags.without_refs().with_workingset();
-                standing = Standing::Active;
-            } else {
-                flags = flags.with_referenced();
+        let flags = self.flags(folio).with_generation(None);
+        let is_young = verdict == Verdict::Referenced;
+        let is_waiting = verdict == Verdict::Dirty || flags.is_waiting();
+        if is_young {
+            self.lruvecs[flags.lruvec()].stats.nr_young_pages += flags.nr_pages();
+        }
+        let (flags, is_promoted, standing) = match self.rules.survivors {
+            Survivors::Youngest if is_waiting => (flags, false, Standing::Busy),
+            Survivors::Youngest => (self.counting.forget(flags), is_young, Standing::Active),
+            Survivors::Marked | Survivors::Counted => {
+                let (flags, is_promoted) = match is_young {
+                    true => self.found_young_at_last(flags),
+                    false => (flags, false),
+                };
+                let is_busy = is_waiting || flags.kind() == Kind::Anon;
+                let standing = match (is_promoted, is_busy) {
+                    (true, _) => Standing::Active,
+                    (false, true) => Standing::Busy,
+                    (false, false) => Standing::Idle,
+                };
+                let (flags, standing) = self.never_oldest(flags, standing);
+                (flags, is_promoted, standing)
             }
+        };
+        if is_promoted {
+            self.lruvecs[flags.lruvec()].stats.nr_promoted_pages += flags.nr_pages();
         }
-        let seq = lruvec.entry_seq(self.model, flags, standing);
-        if seq == lruvec.min_seq[flags.kind().index()] {
-            flags = flags.without_refs();
-            standing = Standing::Active;
-        }
+        // What is being written for us is the next to leave.
+        let flags = flags.with_rotate(verdict == Verdict::Dirty);
         self.folios.flags[folio.index()] = flags;
         self.enter(folio, standing);
+    }
+
+    /// A folio found young just before its eviction: its flags, and whether it is promoted.
+    fn found_young_at_last(&self, flags: Flags) -> (Flags, bool) {
+        let is_known = flags.is_referenced() || flags.is_workingset();
+        if self.rules.survivors != Survivors::Counted {
+            return match is_known {
+                true => (self.counting.forget(flags).with_workingset(true), true),
+                false => (flags.with_referenced(true), false),
+            };
+        }
+        match (is_known, flags.is_exec()) {
+            (_, true) => (flags, true),
+            (false, false) => (flags.with_referenced(true), false),
+            (true, false) if self.counting.refs(flags) > 1 => (flags.with_workingset(true), true),
+            (true, false) => (self.counting.count(flags), true),
+        }
+    }
+
+    /// The same folio and standing, unless it would enter the oldest generation.
+    fn never_oldest(&self, flags: Flags, standing: Standing) -> (Flags, Standing) {
+        let lruvec = &self.lruvecs[flags.lruvec()];
+        let seq = lruvec.entry_seq(&self.rules.placement, flags, standing);
+        if seq == lruvec.min_seq[flags.kind().index()] {
+            (self.counting.forget(flags), Standing::Active)
+        } else {
+            (flags, standing)
+        }
     }
 }
 
 impl Lruvec {
     /// Counts a departure and makes its shadow.
-    fn bury(&mut self, flags: Flags) -> Shadow {
-        let tier = tier_of(flags.refs(), flags.is_workingset());
+    fn bury(&mut self, flags: Flags, counting: Counting) -> Shadow {
+        let tier = counting.tier(flags);
         self.controller
             .evicted(flags.kind(), tier, flags.nr_pages());
-        Evicted::of(flags, self.min_seq[flags.kind().index()]).pack()
+        Evicted::of(flags, counting, self.min_seq[flags.kind().index()]).pack()
     }
-}
-
-/// Position in [`ReclaimStats::nr_rejected_pages`](crate::ReclaimStats::nr_rejected_pages).
-fn rejection_index(verdict: Verdict) -> Option<usize> {
-    Some(match verdict {
-        Verdict::Evicted => return None,
-        Verdict::Referenced => 0,
-        Verdict::Busy => 1,
-        Verdict::Shared => 2,
-        Verdict::Dirty => 3,
-        Verdict::Unevictable => 4,
-        Verdict::Gone => 5,
-        Verdict::NotTried => 6,
-    })
 }
 
 /// Of two nodes that gave nothing, the answer that lets the caller go on.

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! **Owns** the engine's state and the [`Policy`] door. **Does not own** the rules, which are in the
-//! files beside, or the kernels' numbers ([`crate::model`]).
+//! files beside, or which kernel has which ([`crate::model`]).
 //!
 //! **Invariants**
 //! - I1: a live folio is on exactly one list, or isolated and on none.
@@ -20,10 +20,15 @@ mod ageing;
 mod chosen;
 mod command;
 mod eviction;
+mod groups;
+mod look_around;
+mod migration;
 mod placement;
 mod promotion;
 mod refault;
 mod validate;
+mod walk;
+mod writeback;
 
 #[cfg(test)]
 mod tests;
@@ -32,37 +37,38 @@ pub use command::{EvictPlan, Plan, WalkPlan};
 
 use crate::{
     config::{Config, ConfigError},
-    controller::tier_of,
-    folio::{Flags, FolioTable, MAX_LRUVECS, MAX_ORDER},
+    counting::Counting,
+    folio::{Flags, FolioTable, MAX_ORDER},
+    group::{Group, GroupTree, Limits, ROOT},
     ids::{FolioId, GenSeq, GroupId, Kind, NodeId, Order, TimeMs},
     list::Lists,
-    lruvec::{Lruvec, NR_LISTS},
-    model::Model,
+    lruvec::Lruvec,
+    memcg_lru::MemcgLru,
+    reclaim::GroupRules,
+    rules::{Aborting, Rules},
     seam::{
         AccessVia, Ageing, Arrival, EvictBatch, GenerationView, GoneCause, GroupView, Isolated,
-        Policy, PolicyError, ReclaimRequest, ReclaimStats, Shadow, Swappiness, Verdict,
+        Policy, PolicyError, ReclaimRequest, ReclaimStats, Shadow, Swappiness, Verdict, WriteState,
     },
+    walk::{AgeingWalks, Spaces, WalkStats},
 };
-
-/// A group: its lruvecs, one a node.
-#[derive(Debug)]
-struct Group {
-    path: String,
-    lruvecs: Vec<u16>,
-    nr_ageing_runs: u64,
-}
 
 /// The multi-generational LRU.
 ///
 /// Deterministic: the same calls give the same answers and the same state.
 #[derive(Debug)]
 pub struct MultiGen {
-    model: &'static Model,
+    rules: Rules,
+    counting: Counting,
     min_ttl_ms: u64,
     folios: FolioTable,
     lists: Lists,
     lruvecs: Vec<Lruvec>,
-    groups: Vec<Group>,
+    groups: GroupTree,
+    /// By node.
+    memcg_lrus: Vec<MemcgLru>,
+    seed: u64,
+    spaces: Spaces,
     nr_isolated_folios: u32,
     /// The latest time told, for lruvecs born between two calls that carry one.
     now: TimeMs,
@@ -73,12 +79,16 @@ impl MultiGen {
     pub fn new(config: Config) -> Result<MultiGen, ConfigError> {
         config.validate()?;
         Ok(MultiGen {
-            model: config.model.rules(),
+            counting: config.rules.counting(),
+            rules: config.rules,
             min_ttl_ms: config.min_ttl_ms,
             folios: FolioTable::new(config.nr_folios_max),
             lists: Lists::default(),
             lruvecs: Vec::new(),
-            groups: Vec::new(),
+            groups: GroupTree::new(config.protection),
+            memcg_lrus: Vec::new(),
+            seed: config.seed,
+            spaces: Spaces::default(),
             nr_isolated_folios: 0,
             now: TimeMs::default(),
         })
@@ -99,14 +109,17 @@ impl MultiGen {
         let flags = self.flags(folio);
         let lruvec = &self.lruvecs[flags.lruvec()];
         let index = flags.generation()?;
-        let below_max = (Lruvec::generation_index(lruvec.max_seq) + 4 - index) % 4;
-        Some(GenSeq(lruvec.max_seq - below_max as u64))
+        Some(GenSeq(lruvec.seq_of_index(index)))
     }
 
-    /// The tier a folio is in, 0..=3: what the feedback controller spares it for.
+    /// The tier a folio is in, from 0: what the feedback controller spares it for.
     pub fn tier(&self, folio: FolioId) -> u8 {
-        let flags = self.flags(folio);
-        tier_of(flags.refs(), flags.is_workingset()) as u8
+        self.counting.tier(self.flags(folio)) as u8
+    }
+
+    /// What the engine goes by.
+    pub fn rules(&self) -> Rules {
+        self.rules
     }
 
     fn flags(&self, folio: FolioId) -> Flags {
@@ -114,9 +127,7 @@ impl MultiGen {
     }
 
     fn group(&self, group: GroupId) -> Result<&Group, PolicyError> {
-        group_index(group)
-            .and_then(|n| self.groups.get(n))
-            .ok_or(PolicyError::NoGroup(group))
+        self.groups.get(group)
     }
 
     /// Notes the time, which never goes back.
@@ -137,23 +148,26 @@ impl MultiGen {
     }
 
     fn add_lruvec(&mut self, group: GroupId, node: NodeId) -> Result<u16, PolicyError> {
-        let number = u16::try_from(self.lruvecs.len())
-            .ok()
-            .filter(|n| u32::from(*n) < MAX_LRUVECS)
-            .ok_or(PolicyError::TooManyLruvecs(MAX_LRUVECS))?;
-        let index = group_index(group).filter(|n| *n < self.groups.len());
-        let index = index.ok_or(PolicyError::NoGroup(group))?;
-        let first_list = self.lists.add(NR_LISTS);
-        self.lruvecs
-            .push(Lruvec::new(group, node, first_list, self.now));
-        self.groups[index].lruvecs.push(number);
+        let number = self.groups.add_lruvec(group)?;
+        let nr_gens = self.rules.nr_gens;
+        match self.lruvecs.get_mut(usize::from(number)) {
+            Some(freed) => {
+                *freed = Lruvec::new(group, node, freed.first_list(), nr_gens, self.now);
+            }
+            None => {
+                let first_list = self.lists.add(2 * u32::from(nr_gens));
+                let lruvec = Lruvec::new(group, node, first_list, nr_gens, self.now);
+                self.lruvecs.push(lruvec);
+            }
+        }
+        self.memcg_lru_of(node).add(group);
         Ok(number)
     }
 
     fn view_of(&self, lruvec: &Lruvec, path: &str, now: TimeMs) -> GroupView {
         let oldest = lruvec.min_seq[0].min(lruvec.min_seq[1]);
         let generations = (oldest..=lruvec.max_seq).map(|seq| {
-            let sizes = lruvec.nr_pages[Lruvec::generation_index(seq)];
+            let sizes = lruvec.nr_pages[lruvec.generation_index(seq)];
             let size =
                 |kind: Kind| (seq >= lruvec.min_seq[kind.index()]).then_some(sizes[kind.index()]);
             GenerationView {
@@ -171,30 +185,13 @@ impl MultiGen {
     }
 }
 
-/// Groups are numbered from 1, as the kernel numbers memcgs.
-fn group_index(group: GroupId) -> Option<usize> {
-    usize::from(group.0).checked_sub(1)
-}
-
 impl Policy for MultiGen {
     fn name(&self) -> &'static str {
         "mglru"
     }
 
     fn add_group(&mut self, path: &str, now: TimeMs) -> Result<GroupId, PolicyError> {
-        self.tell_time(now);
-        let number = u16::try_from(self.groups.len() + 1);
-        let group = GroupId(number.map_err(|_| PolicyError::TooManyGroups(u16::MAX))?);
-        self.groups.push(Group {
-            path: path.to_owned(),
-            lruvecs: Vec::new(),
-            nr_ageing_runs: 0,
-        });
-        if let Err(error) = self.add_lruvec(group, NodeId::default()) {
-            self.groups.pop();
-            return Err(error);
-        }
-        Ok(group)
+        self.make_group(ROOT, path, now)
     }
 
     fn appeared(&mut self, arrival: Arrival) -> Result<FolioId, PolicyError> {
@@ -204,17 +201,25 @@ impl Policy for MultiGen {
                 largest: Order(MAX_ORDER),
             });
         }
+        if self.group(arrival.group)?.is_offline() {
+            return Err(PolicyError::GroupOffline(arrival.group));
+        }
         let lruvec = self.lruvec_of(arrival.group, arrival.node)?;
-        let flags = Flags::new(lruvec, arrival.kind, arrival.order);
+        let flags = Flags::new(lruvec, arrival.kind, arrival.order).with_exec(arrival.is_exec);
         let folio = self.folios.allocate(flags);
         let folio = folio.ok_or_else(|| PolicyError::TableFull(self.folios.nr_live()))?;
+        self.groups.charge(arrival.group, arrival.order.nr_pages());
         if let Some(shadow) = arrival.shadow {
-            self.refault(folio, shadow);
+            self.swapped_in(&arrival);
+            self.refault(folio, shadow, arrival.cause);
         }
-        self.enter(folio, placement::standing(&arrival));
+        let standing = self.standing(folio, &arrival);
+        self.enter(folio, standing);
         Ok(folio)
     }
 
+    // Inline, so that a wrapper elsewhere (`tiering`) costs no call.
+    #[inline]
     fn accessed(&mut self, folio: FolioId, via: AccessVia) {
         match via {
             AccessVia::PageTable => self.found_young(folio),
@@ -226,8 +231,13 @@ impl Policy for MultiGen {
         self.leave(folio, cause)
     }
 
+    fn set_write_state(&mut self, folio: FolioId, state: WriteState) {
+        self.wait_for_writeback(folio, state);
+    }
+
     fn ageing(&self, group: GroupId, swappiness: Swappiness) -> Result<Ageing, PolicyError> {
-        let of_node = |n: &u16| self.lruvecs[usize::from(*n)].ageing(swappiness);
+        let rule = self.rules.ageing;
+        let of_node = |n: &u16| self.lruvecs[usize::from(*n)].ageing(rule, swappiness);
         let most_urgent = self.group(group)?.lruvecs.iter().map(of_node).max();
         Ok(most_urgent.unwrap_or(Ageing::NotDue))
     }
@@ -240,13 +250,16 @@ impl Policy for MultiGen {
     ) -> Result<(), PolicyError> {
         let nr_lruvecs = self.group(group)?.lruvecs.len();
         let now = self.tell_time(now);
-        let index = group_index(group).ok_or(PolicyError::NoGroup(group))?;
         for position in 0..nr_lruvecs {
-            let lruvec = usize::from(self.groups[index].lruvecs[position]);
+            let lruvec = usize::from(self.group(group)?.lruvecs[position]);
             self.inc_max_seq(lruvec, swappiness, now);
         }
-        self.groups[index].nr_ageing_runs += 1;
+        self.groups.get_mut(group)?.nr_ageing_runs += 1;
         Ok(())
+    }
+
+    fn aborting(&self) -> Aborting {
+        self.rules.aborting
     }
 
     fn isolate(
@@ -304,14 +317,78 @@ impl Policy for MultiGen {
     }
 
     fn memory_bytes(&self) -> u64 {
-        let fixed = self.lruvecs.capacity() * size_of::<Lruvec>()
-            + self.groups.capacity() * size_of::<Group>();
-        let of_groups = self
-            .groups
-            .iter()
-            .map(|group| group.path.capacity() + group.lruvecs.capacity() * size_of::<u16>());
-        let fixed = (fixed + of_groups.sum::<usize>()) as u64;
-        self.folios.memory_bytes() + self.lists.memory_bytes() + fixed
+        let lruvecs = (self.lruvecs.capacity() * size_of::<Lruvec>()) as u64;
+        let memcg_lrus = self.memcg_lrus.iter().map(MemcgLru::memory_bytes);
+        let fixed = lruvecs + self.groups.memory_bytes() + memcg_lrus.sum::<u64>();
+        let filters = self.lruvecs.iter().map(|of| of.walk.filters.memory_bytes());
+        let walks = self.spaces.memory_bytes() + filters.sum::<u64>();
+        self.folios.memory_bytes() + self.lists.memory_bytes() + walks + fixed
+    }
+
+    fn groups(&self) -> &GroupTree {
+        &self.groups
+    }
+
+    fn groups_mut(&mut self) -> &mut GroupTree {
+        &mut self.groups
+    }
+
+    fn memcg_lru(&mut self, node: NodeId) -> Option<&mut MemcgLru> {
+        self.memcg_lrus.get_mut(usize::from(node.0))
+    }
+
+    fn soft_limit_exceeded(&mut self, group: GroupId) {
+        for lru in &mut self.memcg_lrus {
+            lru.bring_forward(group);
+        }
+    }
+
+    fn group_rules(&self) -> GroupRules {
+        self.rules.groups
+    }
+
+    fn add_child_group(
+        &mut self,
+        parent: GroupId,
+        path: &str,
+        now: TimeMs,
+    ) -> Result<GroupId, PolicyError> {
+        self.group(parent)?;
+        self.make_group(parent, path, now)
+    }
+
+    fn set_limits(&mut self, group: GroupId, limits: Limits) -> Result<(), PolicyError> {
+        self.groups.set_limits(group, limits)
+    }
+
+    fn remove_group(&mut self, group: GroupId) -> Result<(), PolicyError> {
+        self.take_offline(group)
+    }
+
+    fn swap_freed(&mut self, group: GroupId, nr_pages: u64) -> Result<(), PolicyError> {
+        self.group(group)?;
+        self.uncharge_swap(group, nr_pages);
+        Ok(())
+    }
+
+    fn nr_evictable_pages(
+        &self,
+        group: GroupId,
+        node: Option<NodeId>,
+        swappiness: Swappiness,
+    ) -> Result<u64, PolicyError> {
+        let of_group = self.group(group)?.lruvecs.iter();
+        let lruvecs = of_group.map(|n| &self.lruvecs[usize::from(*n)]);
+        let asked_for = lruvecs.filter(|of| node.is_none_or(|node| node == of.node));
+        Ok(asked_for.map(|of| of.nr_evictable_pages(swappiness)).sum())
+    }
+
+    fn walks(&mut self) -> Option<&mut dyn AgeingWalks> {
+        Some(self)
+    }
+
+    fn walk_stats(&self, group: GroupId) -> Result<WalkStats, PolicyError> {
+        self.walk_stats_of(group)
     }
 
     fn validate(&self) -> Result<(), String> {

@@ -1,17 +1,17 @@
 //! Placement: which generation a folio enters (rules 1.6).
 //!
-//! A page faulted in starts in the second youngest generation, not the youngest: it has to be found
-//! young by a walk to be taken for hot. What nobody waits for starts further down.
+//! From 6.14 on a page faulted in starts in the second youngest generation, not the youngest: it has
+//! to be found young by a walk to be taken for hot. What nobody waits for starts further down.
 //!
 //! **Owns** the choice of the generation, and putting a folio on its list.
-//! **Does not own** the distances (`model`).
+//! **Does not own** the distances (`rules`, `model`).
 
 use super::MultiGen;
 use crate::{
     folio::Flags,
     ids::{FolioId, Kind},
-    lruvec::Lruvec,
-    model::Model,
+    lruvec::{Lruvec, MIN_NR_GENS},
+    rules::{Faulted, ListEnd, Place, Placement},
     seam::{Arrival, Cause},
 };
 
@@ -24,42 +24,69 @@ pub(super) enum Standing {
     Busy,
     /// Nobody waits for it and it can be dropped.
     Idle,
-}
-
-/// How an arriving folio stands.
-pub(super) fn standing(arrival: &Arrival) -> Standing {
-    match (arrival.cause, arrival.kind) {
-        (Cause::Fault, _) => Standing::Active,
-        (Cause::Read, Kind::Anon) => Standing::Busy,
-        // Anon that was read ahead comes out of swap, so it is in the swap cache.
-        (Cause::Read, Kind::File) | (Cause::Prefetch, _) => Standing::Idle,
-    }
+    /// It was due while it waited to be written, and is written now.
+    Rotated,
 }
 
 impl Lruvec {
-    /// Sequence number of the generation a folio enters, never below its kind's oldest.
-    pub(super) fn entry_seq(&self, model: &Model, flags: Flags, standing: Standing) -> u64 {
-        let below_max = match (standing, flags.is_workingset()) {
-            (Standing::Active, true) => model.entry.active_workingset,
-            (Standing::Active, false) => model.entry.active,
-            (Standing::Busy, _) => model.entry.busy,
-            (Standing::Idle, true) => model.entry.idle_workingset,
-            (Standing::Idle, false) => model.entry.idle,
+    /// Sequence number of the generation a folio enters, never outside its kind's window.
+    pub(super) fn entry_seq(&self, rule: &Placement, flags: Flags, standing: Standing) -> u64 {
+        let place = match (standing, flags.is_workingset()) {
+            (Standing::Active, true) => rule.active_workingset,
+            (Standing::Active, false) => rule.active,
+            (Standing::Busy, _) => rule.busy,
+            (Standing::Idle, true) => rule.idle_workingset,
+            (Standing::Idle, false) => rule.idle,
+            (Standing::Rotated, _) => rule.rotated,
         };
-        (self.max_seq - below_max).max(self.min_seq[flags.kind().index()])
+        let oldest = self.min_seq[flags.kind().index()];
+        let seq = match place {
+            Place::BelowYoungest(n) => self.max_seq - n,
+            Place::AboveOldest(n) => oldest + n,
+            Place::AboveOldestPossible(n) => self.max_seq + 1 - self.nr_gens_max() as u64 + n,
+            Place::SecondOldestOfFour if oldest + MIN_NR_GENS < self.max_seq => oldest + 1,
+            Place::SecondOldestOfFour => oldest,
+        };
+        seq.max(oldest)
     }
 }
 
 impl MultiGen {
-    /// Puts a folio that is on no list at the young end of the generation it belongs to.
+    /// How an arriving folio stands; one that nobody is taken to wait for is counted as accessed.
+    pub(super) fn standing(&mut self, folio: FolioId, arrival: &Arrival) -> Standing {
+        let flags = self.flags(folio);
+        // Anon that was read ahead or brings a shadow comes out of swap: it is in the swap cache.
+        let is_in_swap_cache = arrival.cause == Cause::Prefetch
+            || arrival.cause == Cause::Fault && arrival.shadow.is_some();
+        let is_active = match self.rules.placement.faulted {
+            Faulted::Active => arrival.cause == Cause::Fault,
+            Faulted::ActiveIfWorkingset => arrival.cause == Cause::Fault && flags.is_workingset(),
+        };
+        if is_active {
+            return Standing::Active;
+        }
+        if arrival.cause == Cause::Fault && !flags.is_referenced() {
+            self.folios.flags[folio.index()] = self.counting.count(flags);
+        }
+        match arrival.kind {
+            Kind::Anon if !is_in_swap_cache => Standing::Busy,
+            _ => Standing::Idle,
+        }
+    }
+
+    /// Puts a folio that is on no list into the generation it belongs to.
     pub(super) fn enter(&mut self, folio: FolioId, standing: Standing) {
         let flags = self.flags(folio);
         let lruvec = &mut self.lruvecs[flags.lruvec()];
-        let seq = lruvec.entry_seq(self.model, flags, standing);
-        let generation = Lruvec::generation_index(seq);
+        let seq = lruvec.entry_seq(&self.rules.placement, flags, standing);
+        let generation = lruvec.generation_index(seq);
         lruvec.nr_pages[generation][flags.kind().index()] += flags.nr_pages();
         let list = lruvec.list(generation, flags.kind());
         self.folios.flags[folio.index()] = flags.with_generation(Some(generation));
-        self.lists.push_head(&mut self.folios, list, folio);
+        let end = match standing {
+            Standing::Rotated => ListEnd::Old,
+            _ => ListEnd::Young,
+        };
+        self.lists.push(&mut self.folios, list, end, folio);
     }
 }

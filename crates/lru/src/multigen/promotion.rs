@@ -4,19 +4,23 @@
 //! and its generation's size, never a list: eviction sorts the list when it gets there.
 //!
 //! ```text
-//!   seen young:     fresh -> referenced -> workingset, youngest generation -> (stays)
+//!   seen young, from 6.14 on:
+//!                   fresh -> referenced -> workingset, youngest generation -> (stays)
+//!   seen young, before:
+//!                   fresh -> youngest generation, all counts forgotten
 //!   read or written through a descriptor, N times:
-//!                   referenced -> refs 1 -> 2 -> 3 -> workingset    (tiers 0, 1, 2, 2, 3)
+//!                   tiers 0, 0, 1, 2, 2, 3 (see `counting`)
 //! ```
 //!
-//! **Owns** both counts. **Does not own** tiers' effect (`eviction`).
+//! **Owns** what an observation changes. **Does not own** how accesses are counted (`counting`) or
+//! the tiers' effect (`eviction`).
 
 use super::MultiGen;
-use crate::{folio::Flags, ids::FolioId, lruvec::Lruvec};
+use crate::{folio::Flags, ids::FolioId, rules::Promotion};
 
 impl MultiGen {
-    /// A walk found the accessed bit set. Only the second time the folio is promoted: the first
-    /// may be no more than the fault that brought it.
+    /// A walk found the accessed bit set. By the rules from 6.14 on only the second time promotes:
+    /// the first may be no more than the fault that brought the folio.
     pub(super) fn found_young(&mut self, folio: FolioId) {
         let flags = self.flags(folio);
         debug_assert!(
@@ -26,24 +30,38 @@ impl MultiGen {
         let lruvec = &mut self.lruvecs[flags.lruvec()];
         let nr_pages = flags.nr_pages();
         lruvec.stats.nr_young_pages += nr_pages;
-        if !flags.is_referenced() && !flags.is_workingset() {
-            self.folios.flags[folio.index()] = flags.with_referenced();
-            return;
-        }
-        let flags = flags.without_refs().with_workingset();
-        // An isolated folio is in no generation; the flag speaks for it when it comes back.
-        let Some(generation) = flags.generation() else {
-            self.folios.flags[folio.index()] = flags;
+        let Some(promoted) = self.promoted(flags) else {
+            self.folios.flags[folio.index()] = flags.with_referenced(true);
             return;
         };
-        let youngest = Lruvec::generation_index(lruvec.max_seq);
+        // An isolated folio is in no generation; the flags speak for it when it comes back.
+        let Some(generation) = flags.generation() else {
+            self.folios.flags[folio.index()] = match self.rules.promotion {
+                Promotion::AtOnce => flags.with_referenced(true),
+                Promotion::SecondTime | Promotion::SecondTimeUnlessExec => promoted,
+            };
+            return;
+        };
+        let lruvec = &mut self.lruvecs[flags.lruvec()];
+        let youngest = lruvec.youngest_index();
         if generation != youngest {
             let kind = flags.kind().index();
             lruvec.nr_pages[generation][kind] -= nr_pages;
             lruvec.nr_pages[youngest][kind] += nr_pages;
             lruvec.stats.nr_promoted_pages += nr_pages;
         }
-        self.folios.flags[folio.index()] = flags.with_generation(Some(youngest));
+        self.folios.flags[folio.index()] = promoted.with_generation(Some(youngest));
+    }
+
+    /// The flags of a folio that a walk found young, if that promotes it.
+    fn promoted(&self, flags: Flags) -> Option<Flags> {
+        let is_known = flags.is_referenced() || flags.is_workingset();
+        let is_second_time = match self.rules.promotion {
+            Promotion::AtOnce => return Some(self.counting.forget(flags)),
+            Promotion::SecondTime => is_known,
+            Promotion::SecondTimeUnlessExec => is_known || flags.is_exec(),
+        };
+        is_second_time.then(|| self.counting.forget(flags).with_workingset(true))
     }
 
     /// An access through a file descriptor: counted, and weighed as a tier when it is due.
@@ -53,12 +71,6 @@ impl MultiGen {
             flags.is_live() && !flags.is_gone(),
             "{folio:?} is not in memory"
         );
-        self.folios.flags[folio.index()] = if !flags.is_referenced() {
-            flags.with_refs_field(0).with_referenced()
-        } else if flags.refs_field() < Flags::REFS_MAX {
-            flags.with_refs_field(flags.refs_field() + 1)
-        } else {
-            flags.with_workingset()
-        };
+        self.folios.flags[folio.index()] = self.counting.count(flags);
     }
 }

@@ -1,17 +1,23 @@
 //! Refaults: what the return of an evicted folio teaches (rules 4.1).
 //!
-//! A folio that comes back within four generations was evicted too early. The controller hears of
-//! it under the tier the folio had, and the folio gets back what it had earned.
+//! A folio that comes back soon was evicted too early. The controller hears of it under the tier the
+//! folio had, and the folio gets back what it had earned.
 //!
 //! **Owns** the judgement of a return. **Does not own** the shadow's layout (`shadow`) or what the
 //! controller makes of it.
 
 use super::MultiGen;
-use crate::{controller::tier_of, ids::FolioId, seam::Shadow, shadow::Evicted};
+use crate::{
+    folio::Flags,
+    ids::FolioId,
+    rules::Restoration,
+    seam::{Cause, Shadow},
+    shadow::Evicted,
+};
 
 impl MultiGen {
     /// Judges the return of a folio that is on no list yet.
-    pub(super) fn refault(&mut self, folio: FolioId, shadow: Shadow) {
+    pub(super) fn refault(&mut self, folio: FolioId, shadow: Shadow, cause: Cause) {
         let flags = self.flags(folio);
         let evicted = Evicted::unpack(shadow);
         // Charged elsewhere now, or another page at the same place: the shadow tells nothing.
@@ -21,16 +27,34 @@ impl MultiGen {
         let lruvec = &mut self.lruvecs[flags.lruvec()];
         let (kind, nr_pages) = (flags.kind(), flags.nr_pages());
         lruvec.stats.nr_refaulted_pages[kind.index()] += nr_pages;
-        if !evicted.is_recent(lruvec.max_seq, self.model.nr_recent_gens) {
+        let (min_seq, max_seq) = (lruvec.min_seq[kind.index()], lruvec.max_seq);
+        let (recency, nr_gens) = (self.rules.refault.recency, self.rules.nr_gens.into());
+        if !evicted.is_recent(recency, min_seq, max_seq, nr_gens) {
             return;
         }
         lruvec.stats.nr_refaulted_recent_pages[kind.index()] += nr_pages;
-        let tier = tier_of(evicted.refs, evicted.is_workingset);
+        let (less_one, is_workingset) = (evicted.refs_less_one, evicted.is_workingset);
+        let refs = self.counting.refs_of_shadow(less_one, is_workingset);
+        let tier = self.counting.tier_of(refs, is_workingset);
         lruvec.controller.refaulted(kind, tier, nr_pages);
-        self.folios.flags[folio.index()] = if evicted.is_workingset {
-            flags.with_workingset()
-        } else {
-            flags.with_refs_field(evicted.refs - 1)
+        self.folios.flags[folio.index()] = self.restored(flags, evicted, refs, cause);
+    }
+
+    /// The flags of a folio that came back soon with so many refs in its shadow.
+    fn restored(&self, flags: Flags, evicted: Evicted, refs: u32, cause: Cause) -> Flags {
+        let field_max = self.counting.field_max();
+        let nr_refs_needed = match self.rules.refault.restoration {
+            Restoration::IfFull => field_max + 1,
+            Restoration::IfNearlyFull => field_max,
+            Restoration::WhatItHad if evicted.is_workingset => return flags.with_workingset(true),
+            Restoration::WhatItHad => {
+                return flags.with_refs_field(evicted.refs_less_one.min(field_max));
+            }
         };
+        if cause == Cause::Fault || refs >= nr_refs_needed {
+            flags.with_refs_field(field_max).with_workingset(true)
+        } else {
+            flags
+        }
     }
 }

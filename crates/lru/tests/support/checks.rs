@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use strata_lru::{EvictBatch, FolioId, Kind, Policy, ReclaimStats, Swappiness};
 
-use super::{NR_NODES, Pair, lruvec};
+use super::{NR_NODES, Pair, kernels::is_v1, lruvec};
 
 impl Pair {
     /// Checks a batch against what eviction may do, and adopts what it did; base pages taken.
@@ -14,6 +14,7 @@ impl Pair {
         batch: EvictBatch,
         swappiness: Swappiness,
     ) -> Result<u64, String> {
+        let kernel = self.kernel;
         let mut nr_taken_pages = 0;
         for id in &batch.folios {
             let folio = self
@@ -32,18 +33,31 @@ impl Pair {
                 seq + 2 <= window.max,
                 "{id:?} of {seq} is young: {window:?}"
             );
-            let is_warm = folio.is_workingset || folio.refs > 0;
-            let may_be_spared = seq + 3 <= window.max && folio.is_referenced && is_warm;
-            let is_saturated = folio.is_referenced && folio.refs == 3 && folio.is_workingset;
+            let is_v1 = is_v1(kernel);
+            let may_be_spared =
+                seq + 3 <= window.max && folio.is_warm(kernel) && (folio.is_referenced || is_v1);
             let is_certain = folio.is_count_known && !may_be_spared;
             check!(
-                !is_saturated || !is_certain,
+                !folio.is_saturated(kernel) || !is_certain,
                 "{id:?} is saturated: {folio:?}"
             );
-            if may_be_spared && folio.is_workingset {
+            check!(
+                !folio.is_stepped_over(kernel),
+                "{id:?} waits to be written: {folio:?}"
+            );
+            folio.is_to_rotate = Some(false);
+            if is_v1 {
+                // A folio spared first has nothing counted, one taken at once keeps its tier.
+                let is_first_tier = self.engine.tier(*id) == 0;
+                if !folio.is_referenced || is_first_tier {
+                    folio.refs = 0;
+                }
+                folio.is_workingset &= !is_first_tier;
+                folio.is_referenced = false;
+            } else if may_be_spared && folio.is_workingset {
                 folio.is_count_known = false;
             } else if !folio.is_referenced || may_be_spared && self.engine.tier(*id) == 0 {
-                folio.forget_accesses();
+                folio.forget(kernel);
             }
             window.stats.nr_isolated_pages += folio.nr_pages;
             nr_taken_pages += folio.nr_pages;
@@ -55,7 +69,8 @@ impl Pair {
             }
             let window = &self.windows[folio.lruvec];
             let is_known = !window.has_overlapped[folio.kind.index()];
-            let is_warm = folio.is_workingset || folio.is_referenced && folio.refs > 0;
+            let is_waiting = folio.is_stepped_over(kernel);
+            let is_warm = folio.is_warm(kernel) || is_waiting;
             let steps = seq.unwrap_or(0) - folio.seq.unwrap_or(0);
             check!(
                 is_warm || !is_known,
@@ -65,12 +80,17 @@ impl Pair {
                 (1..=2).contains(&steps) || !is_known,
                 "{folio:?} went up to {seq:?}"
             );
+            let stays_warm = folio.is_workingset && !is_v1(kernel) || is_waiting;
             check!(
-                steps == 1 || folio.is_workingset || !is_known,
+                steps == 1 || stays_warm || !is_known,
                 "{folio:?} spared twice"
             );
             folio.seq = seq;
-            folio.forget_accesses();
+            if is_waiting {
+                let is_only_waiting = !folio.is_warm(kernel);
+                folio.is_to_rotate = is_only_waiting.then_some(true);
+            }
+            folio.forget(kernel);
         }
         for (group, id) in self.groups.iter().enumerate() {
             let views = self

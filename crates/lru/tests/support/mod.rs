@@ -13,14 +13,15 @@ macro_rules! check {
 }
 
 mod checks;
+mod kernels;
 mod ops;
 
 use std::collections::BTreeMap;
 
 use strata_lru::{
-    AccessVia, Arrival, Cause, Config, EvictBatch, FolioId, GoneCause, GroupId, Isolated, Kind,
-    MultiGen, NodeId, Order, Plan, Policy, ReclaimRequest, ReclaimStats, Shadow, Swappiness,
-    TimeMs, Verdict,
+    AccessVia, Arrival, Cause, Config, EvictBatch, FolioId, GoneCause, GroupId, Isolated,
+    KernelModel, Kind, MultiGen, NodeId, Order, Plan, Policy, ReclaimRequest, ReclaimStats, Shadow,
+    Swappiness, TimeMs, Verdict, WriteState,
 };
 
 use ops::{NR_GROUPS, NR_NODES};
@@ -44,17 +45,14 @@ struct Folio {
     refs: u64,
     is_workingset: bool,
     is_gone: bool,
+    is_exec: bool,
+    is_waiting: bool,
+    /// Whether it goes to the old end when it is clean again; `None` when it was spared while
+    /// waiting, for the one reason or the other.
+    is_to_rotate: Option<bool>,
     /// Whether `refs` is certain: a folio spared and then taken by the same call has lost its
     /// count, one that was only taken has not.
     is_count_known: bool,
-}
-
-impl Folio {
-    fn forget_accesses(&mut self) {
-        self.is_referenced = false;
-        self.refs = 0;
-        self.is_count_known = true;
-    }
 }
 
 #[derive(Clone, Debug)]
@@ -80,6 +78,7 @@ struct Window {
 #[derive(Debug)]
 pub(crate) struct Pair {
     pub(crate) engine: MultiGen,
+    kernel: KernelModel,
     groups: Vec<GroupId>,
     windows: Vec<Window>,
     nr_walks: Vec<u64>,
@@ -91,10 +90,10 @@ pub(crate) struct Pair {
 }
 
 impl Pair {
-    pub(crate) fn new() -> Pair {
+    pub(crate) fn new(kernel: KernelModel) -> Pair {
         let config = Config {
             nr_folios_max: NR_FOLIOS_MAX as u32,
-            ..Config::default()
+            ..Config::of(kernel)
         };
         let mut engine = MultiGen::new(config).expect("the configuration is valid");
         let mut pair_groups = Vec::new();
@@ -110,6 +109,7 @@ impl Pair {
         };
         Pair {
             engine,
+            kernel,
             groups: pair_groups,
             windows: vec![window; usize::from(NR_GROUPS * NR_NODES)],
             nr_walks: vec![0; usize::from(NR_GROUPS)],
@@ -131,16 +131,32 @@ impl Pair {
                 cause,
                 order,
                 shadow,
+                is_exec,
             } => {
                 let shadow = shadow.filter(|_| !self.shadows.is_empty());
                 let shadow = shadow.map(|n| usize::from(n) % self.shadows.len());
-                self.appear(group, node, kind, cause, order, shadow)?;
+                let number = shadow;
+                let arrival = Arrival {
+                    group: self.groups[usize::from(group)],
+                    node: NodeId(node),
+                    kind,
+                    order: Order(order),
+                    cause,
+                    shadow: number.map(|n| self.shadows[n].shadow),
+                    is_exec,
+                };
+                self.appear(lruvec(group, node), arrival, number)?;
             }
             Op::Access { folio, via, times } => {
                 if let Some(folio) = self.pick(folio) {
                     for _ in 0..times {
                         self.access(folio, via);
                     }
+                }
+            }
+            Op::Write { folio, state } => {
+                if let Some(folio) = self.pick(folio) {
+                    self.write(folio, state);
                 }
             }
             Op::Gone { folio, cause } => {
@@ -156,10 +172,9 @@ impl Pair {
                 priority,
             } => {
                 let request = ReclaimRequest {
-                    group: self.groups[usize::from(group)],
-                    nr_pages: nr_pages.into(),
                     swappiness: level(swappiness),
                     priority,
+                    ..ReclaimRequest::new(self.groups[usize::from(group)], nr_pages.into())
                 };
                 self.isolate(group, request)?;
             }
@@ -204,40 +219,26 @@ impl Pair {
         (!live.is_empty()).then(|| live[usize::from(number) % live.len()])
     }
 
-    fn appear(
-        &mut self,
-        group: u8,
-        node: u8,
-        kind: Kind,
-        cause: Cause,
-        order: u8,
-        shadow: Option<usize>,
-    ) -> Result<(), String> {
-        let at = lruvec(group, node);
-        let arrival = Arrival {
-            group: self.groups[usize::from(group)],
-            node: NodeId(node),
-            kind,
-            order: Order(order),
-            cause,
-            shadow: shadow.map(|n| self.shadows[n].shadow),
-            is_exec: false,
-        };
+    fn appear(&mut self, at: usize, arrival: Arrival, shadow: Option<usize>) -> Result<(), String> {
         let answer = self.engine.appeared(arrival);
         if self.folios.len() == NR_FOLIOS_MAX {
             check!(answer.is_err(), "a full table took a folio");
             return Ok(());
         }
         let id = answer.map_err(|error| error.to_string())?;
+        let (kind, cause) = (arrival.kind, arrival.cause);
         let mut folio = Folio {
             lruvec: at,
             kind,
-            nr_pages: 1 << order,
+            nr_pages: arrival.order.nr_pages(),
             seq: None,
             is_referenced: false,
             refs: 0,
             is_workingset: false,
             is_gone: false,
+            is_exec: arrival.is_exec,
+            is_waiting: false,
+            is_to_rotate: Some(false),
             is_count_known: true,
         };
         let window = &mut self.windows[at];
@@ -246,19 +247,15 @@ impl Pair {
             && old.kind == kind
         {
             window.stats.nr_refaulted_pages[kind.index()] += folio.nr_pages;
-            if window.max - old.min_seq < 4 {
+            if window.is_recent(self.kernel, kind, old.min_seq) {
                 window.stats.nr_refaulted_recent_pages[kind.index()] += folio.nr_pages;
-                folio.is_workingset = old.is_workingset;
-                folio.refs = if old.is_workingset { 0 } else { old.refs };
+                folio.restore(self.kernel, old, cause);
             }
         }
-        let below = match (cause, kind, folio.is_workingset) {
-            (Cause::Fault, _, true) => 0,
-            (Cause::Fault, _, false) | (Cause::Read, Kind::Anon, _) => 1,
-            (_, _, true) => 2,
-            (_, _, false) => 3,
-        };
-        folio.seq = Some((window.max - below).max(window.min[kind.index()]));
+        let is_swapped = cause == Cause::Prefetch || cause == Cause::Fault && shadow.is_some();
+        let is_busy = kind == Kind::Anon && !is_swapped;
+        let is_active = folio.is_awaited(self.kernel, cause);
+        folio.seq = Some(window.entry(self.kernel, &folio, is_active, is_busy));
         check!(
             self.folios.insert(id.0, folio).is_none(),
             "{id:?} was handed out twice"
@@ -271,31 +268,34 @@ impl Pair {
         let folio = self.folios.get_mut(&id).expect("picked from the map");
         let window = &mut self.windows[folio.lruvec];
         match via {
+            AccessVia::FileDescriptor => folio.count(self.kernel),
             AccessVia::PageTable => {
                 window.stats.nr_young_pages += folio.nr_pages;
-                if !folio.is_referenced && !folio.is_workingset {
-                    folio.is_referenced = true;
-                    return;
-                }
-                folio.is_workingset = true;
-                folio.forget_accesses();
-                if let Some(seq) = &mut folio.seq
+                if folio.found_young(self.kernel)
+                    && let Some(seq) = &mut folio.seq
                     && *seq != window.max
                 {
                     *seq = window.max;
                     window.stats.nr_promoted_pages += folio.nr_pages;
                 }
             }
-            AccessVia::FileDescriptor => {
-                if !folio.is_referenced {
-                    folio.is_referenced = true;
-                    folio.refs = 0;
-                } else if folio.refs < 3 {
-                    folio.refs += 1;
-                } else {
-                    folio.is_workingset = true;
-                }
-            }
+        }
+    }
+
+    fn write(&mut self, id: u32, state: WriteState) {
+        self.engine.set_write_state(FolioId(id), state);
+        let seq = self.engine.generation(FolioId(id)).map(|seq| seq.0);
+        let folio = self.folios.get_mut(&id).expect("picked from the map");
+        folio.is_waiting = state == WriteState::Waiting;
+        if folio.is_waiting {
+            return;
+        }
+        let window = &self.windows[folio.lruvec];
+        let rotated = Some(window.rotated(self.kernel, folio.kind));
+        match folio.is_to_rotate.replace(false) {
+            Some(true) if folio.seq.is_some() => folio.seq = rotated,
+            None if seq == rotated => folio.seq = rotated,
+            _ => {}
         }
     }
 
@@ -305,7 +305,7 @@ impl Pair {
             lruvec: folio.lruvec,
             kind: folio.kind,
             min_seq: self.windows[folio.lruvec].min[folio.kind.index()],
-            refs: if folio.is_referenced { folio.refs } else { 0 },
+            refs: folio.refs_in_shadow(self.kernel),
             is_workingset: folio.is_workingset,
         });
     }
@@ -366,7 +366,7 @@ impl Pair {
                 if folio.lruvec == at && folio.kind == kind && folio.seq == Some(oldest) {
                     folio.seq = Some(oldest + if swappiness.allows(kind) { 1 } else { 4 });
                     if swappiness.allows(kind) {
-                        folio.forget_accesses();
+                        folio.forget(self.kernel);
                     }
                 }
             }
@@ -408,8 +408,10 @@ impl Pair {
             end != Isolated::Thrashing || self.has_min_ttl,
             "thrashing without min_ttl"
         );
-        // With min_ttl one node may be too young while the other needs a walk.
-        if end == Isolated::NeedsAgeing && !self.has_min_ttl {
+        // With min_ttl one node may be too young while the other needs a walk; a kernel that keeps to
+        // one kind leaves the other as it is.
+        let keeps_to_one_kind = self.kernel == KernelModel::V7_2 && request.priority > 0;
+        if end == Isolated::NeedsAgeing && !self.has_min_ttl && !keeps_to_one_kind {
             for folio in self.folios.values().filter(evictable) {
                 let window = &self.windows[folio.lruvec];
                 let is_young = folio.seq >= Some(window.max - 1);
@@ -509,33 +511,34 @@ impl Pair {
 
     fn put_back(&mut self, mut folio: Folio, verdict: Verdict) -> Folio {
         let window = &mut self.windows[folio.lruvec];
-        let min = window.min[folio.kind.index()];
-        let mut is_active = false;
-        if verdict == Verdict::Referenced {
+        let is_young = verdict == Verdict::Referenced;
+        let is_waiting = verdict == Verdict::Dirty || folio.is_waiting;
+        if is_young {
             window.stats.nr_young_pages += folio.nr_pages;
-            if folio.is_referenced || folio.is_workingset {
-                window.stats.nr_promoted_pages += folio.nr_pages;
-                folio.is_workingset = true;
-                folio.forget_accesses();
-                is_active = true;
-            } else {
-                folio.is_referenced = true;
-            }
         }
-        let is_busy = verdict == Verdict::Dirty || folio.kind == Kind::Anon;
-        let place = |is_active: bool| {
-            let below = match (is_active, is_busy, folio.is_workingset) {
-                (true, _, true) => 0,
-                (true, _, false) | (false, true, _) => 1,
-                (false, false, true) => 2,
-                (false, false, false) => 3,
-            };
-            (window.max - below).max(min)
+        folio.is_to_rotate = Some(verdict == Verdict::Dirty);
+        let is_busy = is_waiting || folio.kind == Kind::Anon;
+        let is_promoted = if !kernels::is_v1(self.kernel) {
+            is_young && folio.is_young_at_last(self.kernel)
+        } else if is_waiting {
+            // Up to 6.13 only what waits to be written does not become the youngest.
+            folio.seq = Some(window.entry(self.kernel, &folio, false, true));
+            return folio;
+        } else {
+            folio.forget(self.kernel);
+            is_young
         };
-        let seq = place(is_active);
-        folio.seq = Some(if seq == min { place(true) } else { seq });
-        if seq == min {
-            folio.forget_accesses();
+        if is_promoted {
+            window.stats.nr_promoted_pages += folio.nr_pages;
+        }
+        let is_active = is_promoted || kernels::is_v1(self.kernel);
+        let seq = window.entry(self.kernel, &folio, is_active, is_busy);
+        let is_oldest = seq == window.min[folio.kind.index()];
+        if is_oldest && !kernels::is_v1(self.kernel) {
+            folio.forget(self.kernel);
+            folio.seq = Some(window.entry(self.kernel, &folio, true, is_busy));
+        } else {
+            folio.seq = Some(seq);
         }
         folio
     }

@@ -1,7 +1,7 @@
 //! What can happen to an engine, and how often it is drawn.
 
 use proptest::prelude::*;
-use strata_lru::{AccessVia, Cause, GoneCause, Kind, Swappiness};
+use strata_lru::{AccessVia, Cause, GoneCause, Kind, Swappiness, WriteState};
 
 /// Groups times nodes of every run.
 pub(super) const NR_GROUPS: u8 = 2;
@@ -17,11 +17,16 @@ pub(crate) enum Op {
         cause: Cause,
         order: u8,
         shadow: Option<u8>,
+        is_exec: bool,
     },
     Access {
         folio: u16,
         via: AccessVia,
         times: u8,
+    },
+    Write {
+        folio: u16,
+        state: WriteState,
     },
     Gone {
         folio: u16,
@@ -63,16 +68,18 @@ pub(crate) fn op(
     let kind = prop_oneof![Just(Kind::Anon), Just(Kind::File)];
     let cause = prop_oneof![Just(Cause::Fault), Just(Cause::Read), Just(Cause::Prefetch)];
     let via = prop_oneof![Just(AccessVia::PageTable), Just(AccessVia::FileDescriptor)];
+    let state = prop_oneof![Just(WriteState::Waiting), Just(WriteState::Clean)];
     let gone = prop_oneof![Just(GoneCause::Reclaimed), Just(GoneCause::Freed)];
     let order = prop_oneof![8 => Just(0u8), 1 => Just(9u8), 1 => 0..=15u8];
     let shadow = proptest::option::of(any::<u8>());
     prop_oneof![
-        24 => (0..NR_GROUPS, 0..NR_NODES, kind, cause, order, shadow).prop_map(
-            |(group, node, kind, cause, order, shadow)| Op::Appear {
-                group, node, kind, cause, order, shadow
+        24 => (0..NR_GROUPS, 0..NR_NODES, kind, cause, order, shadow, any::<bool>()).prop_map(
+            |(group, node, kind, cause, order, shadow, is_exec)| Op::Appear {
+                group, node, kind, cause, order, shadow, is_exec
             }),
         30 => (any::<u16>(), via, 1..=5u8)
             .prop_map(|(folio, via, times)| Op::Access { folio, via, times }),
+        4 => (any::<u16>(), state).prop_map(|(folio, state)| Op::Write { folio, state }),
         6 => (any::<u16>(), gone).prop_map(|(folio, cause)| Op::Gone { folio, cause }),
         7 => (0..NR_GROUPS, swappiness.clone())
             .prop_map(|(group, swappiness)| Op::Walk { group, swappiness }),

@@ -1,6 +1,7 @@
 //! Who leaves, who is spared, who comes back.
 
 use super::*;
+use crate::model::KernelModel;
 
 fn swappiness(value: u8) -> Swappiness {
     Swappiness::try_new(value).unwrap()
@@ -46,11 +47,7 @@ fn a_folio_of_a_protected_tier_is_spared_one_generation() {
     assert_eq!(bench.isolate(1), Isolated::Pages(1));
     assert_eq!(bench.batch.folios, [folios[1]]);
     assert_eq!(bench.seq(folios[0]), 1);
-    assert_eq!(
-        bench.engine.flags(folios[0]).refs(),
-        0,
-        "it has to earn its tier again"
-    );
+    assert_eq!(bench.refs(folios[0]), 0, "it has to earn its tier again");
     assert_eq!(bench.stats().nr_protected_pages, 1);
 }
 
@@ -64,7 +61,7 @@ fn without_feedback_all_tiers_are_evicted_except_the_saturated() {
     assert_eq!(bench.batch.folios, folios[1..]);
     assert_eq!(
         bench.engine.lruvecs[0].controller.average_total(Kind::File),
-        [0; 4]
+        [0; 5]
     );
 }
 
@@ -215,12 +212,7 @@ fn an_empty_group_has_nothing_to_give() {
     let mut bench = Bench::new();
     assert_eq!(bench.isolate(1), Isolated::Empty);
     let unknown = GroupId(9);
-    let request = ReclaimRequest {
-        group: unknown,
-        nr_pages: 1,
-        swappiness: bench.swappiness,
-        priority: 0,
-    };
+    let request = ReclaimRequest::new(unknown, 1);
     let error = bench.engine.isolate(request, bench.now, &mut bench.batch);
     assert_eq!(error, Err(PolicyError::NoGroup(unknown)));
 }
@@ -244,6 +236,48 @@ fn all_nodes_of_a_group_give() {
         nodes.iter().map(|view| view.node.0).collect::<Vec<_>>(),
         [0, 1, 2]
     );
+}
+
+#[test]
+fn a_request_for_one_node_leaves_the_others_alone() {
+    let mut bench = Bench::new();
+    let folios = [0, 1, 2].map(|node| {
+        let arrival = bench.arrival(Kind::File, Cause::Read);
+        let node = NodeId(node);
+        bench.engine.appeared(Arrival { node, ..arrival }).unwrap()
+    });
+    let request = ReclaimRequest {
+        node: Some(NodeId(1)),
+        ..ReclaimRequest::new(bench.group, 10)
+    };
+    let end = bench.engine.isolate(request, bench.now, &mut bench.batch);
+    assert_eq!(end, Ok(Isolated::Pages(1)));
+    assert_eq!(bench.batch.folios, [folios[1]]);
+    bench.engine.validate().unwrap();
+}
+
+#[test]
+fn a_batch_asked_for_in_one_pass_holds_what_one_pass_gave() {
+    let mut bench = Bench::new();
+    bench.appear_many(100, Kind::File, Cause::Read);
+    let request = ReclaimRequest {
+        nr_passes_max: 1,
+        ..ReclaimRequest::new(bench.group, 100)
+    };
+    let end = bench.engine.isolate(request, bench.now, &mut bench.batch);
+    assert_eq!(end, Ok(Isolated::Pages(64)));
+    bench.complete(Verdict::Evicted);
+    let end = bench.engine.isolate(request, bench.now, &mut bench.batch);
+    assert_eq!(end, Ok(Isolated::Pages(36)));
+}
+
+#[test]
+fn scans_of_6_1_and_7_2_end_when_enough_left_and_those_of_6_14_after_a_walk() {
+    let aborting = |model| MultiGen::new(Config::of(model)).unwrap().aborting();
+    assert_eq!(aborting(KernelModel::V2022), Aborting::WhenMet);
+    assert_eq!(aborting(KernelModel::V6_1), Aborting::WhenMet);
+    assert_eq!(aborting(KernelModel::V6_14), Aborting::AfterWalk);
+    assert_eq!(aborting(KernelModel::V7_2), Aborting::WhenMet);
 }
 
 // Verdicts.
@@ -290,11 +324,19 @@ fn a_folio_found_young_before_its_eviction_is_spared_and_the_second_time_promote
     // Referenced before: workingset now, and youngest. Fresh: referenced now.
     let (known, fresh) = (bench.engine.flags(folios[0]), bench.engine.flags(folios[1]));
     assert_eq!(
-        (bench.seq(folios[0]), known.is_workingset(), known.refs()),
+        (
+            bench.seq(folios[0]),
+            known.is_workingset(),
+            bench.refs(folios[0])
+        ),
         (3, true, 0)
     );
     assert_eq!(
-        (bench.seq(folios[1]), fresh.is_workingset(), fresh.refs()),
+        (
+            bench.seq(folios[1]),
+            fresh.is_workingset(),
+            bench.refs(folios[1])
+        ),
         (2, false, 1)
     );
     assert_eq!(bench.stats().nr_rejected_pages, [2, 0, 0, 0, 0, 0, 0]);

@@ -3,9 +3,13 @@
 mod ageing;
 mod command;
 mod eviction;
+mod groups;
+mod look_around;
+mod models;
 mod placement;
 mod promotion;
 mod refault;
+mod walk;
 
 use super::*;
 use crate::seam::Cause;
@@ -90,10 +94,9 @@ impl Bench {
 
     fn isolate_at(&mut self, nr_pages: u64, priority: u8) -> Isolated {
         let request = ReclaimRequest {
-            group: self.group,
-            nr_pages,
             swappiness: self.swappiness,
             priority,
+            ..ReclaimRequest::new(self.group, nr_pages)
         };
         let end = self
             .engine
@@ -112,6 +115,10 @@ impl Bench {
 
     fn seq(&self, folio: FolioId) -> u64 {
         self.engine.generation(folio).unwrap().0
+    }
+
+    fn refs(&self, folio: FolioId) -> u32 {
+        self.engine.counting.refs(self.engine.flags(folio))
     }
 
     fn window(&self) -> (u64, [u64; 2]) {

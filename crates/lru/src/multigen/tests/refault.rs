@@ -68,11 +68,11 @@ fn the_controller_hears_of_a_return_under_the_tier_the_folio_had() {
     for _ in 0..100 {
         evicted_after(&mut bench, 1);
     }
-    let gains = bench.engine.model.tier_gains;
+    let gains = bench.engine.rules.gains;
     let last_tier = |bench: &Bench| {
         bench.engine.lruvecs[0]
             .controller
-            .last_evictable_tier(Kind::File, gains)
+            .last_evictable_tier(Kind::File, gains, 4)
     };
     let shadows: Vec<Shadow> = (0..100).map(|_| evicted_after(&mut bench, 2)).collect();
     assert_eq!(last_tier(&bench), 3);
@@ -136,11 +136,11 @@ fn what_the_kernel_evicts_leaves_a_shadow_and_is_counted_apart() {
 #[test]
 fn a_workingset_folio_comes_back_under_the_last_tier_however_little_it_was_counted() {
     let mut bench = Bench::new();
-    let gains = bench.engine.model.tier_gains;
+    let gains = bench.engine.rules.gains;
     let last_tier = |bench: &Bench| {
         bench.engine.lruvecs[0]
             .controller
-            .last_evictable_tier(Kind::Anon, gains)
+            .last_evictable_tier(Kind::Anon, gains, 4)
     };
     let hot = bench.appear_many(64, Kind::Anon, Cause::Fault);
     let shadows: Vec<Shadow> = hot

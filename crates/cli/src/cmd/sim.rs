@@ -1,0 +1,196 @@
+//! `strata sim`: policies side by side on traces, in virtual time.
+//!
+//! **Owns** the options, the order of the work and where the output goes. **Does not own** the
+//! replay, the figures or the plots (`strata-sim`), nor how traces are read (`strata-trace`).
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, ValueEnum};
+use strata_lru::Swappiness;
+use strata_sim::report::Report;
+use strata_sim::{CostModel, Jobs, MemorySize, PolicySpec, Setup, TierSetup, Workload};
+
+use crate::cli::refuse_option;
+use crate::cmd::report_file::ReportFile;
+use crate::print;
+use crate::progress::Bar;
+use crate::source::SourceArgs;
+
+/// Replays traces under reclaim policies and tells how often each would have missed
+///
+/// A trace is read once, then replayed from empty memory for each policy with each amount of memory.
+/// Every request is counted, the first touch of a page as a miss. The same arguments give the same
+/// bytes on any machine; nothing of this machine is looked at or changed.
+///
+/// TRACE is a file, plain or compressed, or a generator: gen:zipf,pages=16384 for example, or one of
+/// the sequences that kernels were measured on, oracle:mmapread/hotscan for example.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+POLICIES
+  mglru                              the multi-generational LRU; mglru:v6.1 is that of a kernel,
+                                     mglru+distance judges refaults by distance
+  two-list                           the classic active and inactive lists, two-list+distance too
+  lru, fifo, clock, sieve, s3-fifo   page in or out, no mechanism around them
+  opt                                Belady's optimum: knows the future
+
+EXAMPLES
+  Two policies beside the optimum, with a tenth and a quarter of the pages in memory:
+      strata sim trace.lis.zst --policy mglru,lru,opt --memory 10%,25%
+
+  How a kernel's generations grow old, as a picture:
+      strata sim gen:phases --policy mglru:v6.1 --memory 4096 --plot generations.svg
+
+  Miss-ratio curves as a picture:
+      strata sim gen:zipf --policy lru,clock,opt --memory auto --plot curves.svg
+
+  For a program:
+      strata sim trace.zst --memory 64MiB --format json")]
+pub(crate) struct SimArgs {
+    /// Files or generators, for example arc-p6.lis.zst or gen:hotscan
+    #[arg(required = true, value_name = "TRACE")]
+    traces: Vec<String>,
+
+    /// Policies, with commas between them; NAME[:MODEL][+OPTION[=VALUE]]...
+    #[arg(
+        short,
+        long,
+        value_name = "POLICY",
+        default_value = "mglru,two-list,lru,opt",
+        value_delimiter = ',',
+        value_parser = str::parse::<PolicySpec>
+    )]
+    policy: Vec<PolicySpec>,
+
+    /// Amounts of memory, with commas between them: pages, bytes or a share of the trace's pages
+    ///
+    /// For example 4096 (pages), 64MiB, 10%, each rounded to the nearest page; or auto, for the shares
+    /// of a miss-ratio curve from 0.5% to 100%.
+    #[arg(
+        short,
+        long,
+        value_name = "SIZE",
+        default_value = "10%",
+        value_delimiter = ',',
+        value_parser = memory_arg,
+        allow_hyphen_values = true
+    )]
+    memory: Vec<MemoryArg>,
+
+    /// Balance of anonymous and file pages, 0 to 201, as in the kernel; baselines know no kinds
+    #[arg(long, value_name = "N", default_value = "60", value_parser = swappiness_arg)]
+    swappiness: Swappiness,
+
+    /// Divide memory into tiers, fastest first, in percent: 25:75, or 25:75+page-cache=five-conditions
+    ///
+    /// Reclaim demotes from tier to tier before it evicts; mapped pages of slower tiers come up when
+    /// they fault soon enough. Options: page-cache=never|first-access|rfc-as-coded|refs|five-conditions
+    /// (which unmapped page cache comes up, default never), promote=off, rate=MIB (candidates a second),
+    /// scan=MS (how often slow mapped pages are made to fault). Baselines know no tiers.
+    #[arg(long, value_name = "SHARES", value_parser = str::parse::<TierSetup>)]
+    tiers: Option<TierSetup>,
+
+    #[command(flatten)]
+    source: SourceArgs,
+
+    /// Constants of the estimated time in nanoseconds, for example read=80000,scan=300
+    #[arg(long, value_name = "NAME=NS", default_value = "", hide_default_value = true, value_parser = str::parse::<CostModel>)]
+    cost: CostModel,
+
+    /// How the figures are printed
+    #[arg(long, value_enum, default_value = "table")]
+    format: SimFormat,
+
+    /// Draw miss ratios over memory or, with one amount of memory, generations over time, as SVG
+    #[arg(long, value_name = "FILE")]
+    plot: Option<PathBuf>,
+
+    /// Runs at a time; 0 is one a processor
+    #[arg(short, long, value_name = "N", default_value_t = 0)]
+    jobs: usize,
+}
+
+/// How figures are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum SimFormat {
+    /// For people
+    Table,
+    /// One object with a record a run; docs/sim.md names the fields
+    Json,
+    /// A line a run, without sizes over time
+    Csv,
+}
+
+/// One entry of `--memory`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum MemoryArg {
+    Auto,
+    Size(MemorySize),
+}
+
+/// Replays and prints.
+pub(crate) fn run(args: &SimArgs) -> anyhow::Result<ExitCode> {
+    let plot = args.plot.clone().map(ReportFile::try_place).transpose()?;
+    let jobs = Jobs::try_new(args.jobs)?;
+    let mut report = Report::default();
+    for trace in &args.traces {
+        let workload = load(trace, args)?;
+        let setups = setups(args, workload.nr_pages());
+        let nr_runs = (args.policy.len() * setups.len()) as u64;
+        let bar = Bar::requests(trace, nr_runs * u64::from(workload.nr_requests()));
+        let runs = jobs.replay(&workload, &args.policy, &setups, &bar)?;
+        bar.finish();
+        report.add(&workload, &runs, &args.cost);
+    }
+    match args.format {
+        SimFormat::Table => print::data(report.table())?,
+        SimFormat::Json => print::data(report.json()?)?,
+        SimFormat::Csv => print::data(report.csv())?,
+    }
+    if let Some(place) = plot {
+        place.write_text(&report.plot())?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Reads a trace, or has it made.
+fn load(trace: &str, args: &SimArgs) -> anyhow::Result<Workload> {
+    let mut source = args.source.open(trace)?;
+    let workload = Workload::read(trace, source.reader.as_mut())?;
+    Ok(workload)
+}
+
+/// A setup for each amount of memory, in the order asked for; amounts that come to the same number
+/// of pages are one.
+fn setups(args: &SimArgs, nr_distinct_pages: u32) -> Vec<Setup> {
+    let sizes = args.memory.iter().flat_map(|arg| match arg {
+        MemoryArg::Auto => MemorySize::CURVE.to_vec(),
+        MemoryArg::Size(size) => vec![*size],
+    });
+    let mut setups: Vec<Setup> = Vec::new();
+    for size in sizes {
+        let setup = Setup {
+            swappiness: args.swappiness,
+            tiers: args.tiers.clone(),
+            ..Setup::with_memory(size.pages(nr_distinct_pages))
+        };
+        if !setups.contains(&setup) {
+            setups.push(setup);
+        }
+    }
+    setups
+}
+
+fn memory_arg(text: &str) -> Result<MemoryArg, String> {
+    refuse_option(text)?;
+    if text == "auto" {
+        return Ok(MemoryArg::Auto);
+    }
+    let size = text.parse().map_err(|error| format!("{error}"))?;
+    Ok(MemoryArg::Size(size))
+}
+
+fn swappiness_arg(text: &str) -> Result<Swappiness, String> {
+    let number = text.parse().ok().and_then(Swappiness::try_new);
+    number.ok_or_else(|| "swappiness is a number from 0 to 201".to_owned())
+}

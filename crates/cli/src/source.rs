@@ -1,0 +1,212 @@
+//! Where accesses come from: a file of any known format, or a generator by name.
+//!
+//! **Owns** the options that say how a trace is read, shared by the verbs that read one. **Does not
+//! own** the formats and generators (`strata-trace`).
+
+use std::num::NonZeroU32;
+
+use clap::{Args, ValueEnum};
+use strata_trace::{
+    Access, AccessReader, Backing, Columns, Format, Generator, OpenOptions, Sizes, Tolerant,
+    TraceError, Via,
+};
+
+use crate::failure::UsageError;
+use crate::print;
+use crate::progress::Bar;
+
+/// Broken places told one by one; the others are only counted.
+const TOLD_MAX: u64 = 3;
+
+/// How traces are read.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct SourceArgs {
+    /// Format of trace files, guessed from content and name by default
+    ///
+    /// One of strata, oracle-general, oracle-general-opns, csv, txt, lis, lirs, memsim, ucsd, lackey,
+    /// vscsi, fio, u32le, u32be, u64le, u64be, tlb. Files may be compressed with gzip, xz or zstd.
+    #[arg(long, value_name = "FORMAT", value_parser = str::parse::<Format>)]
+    trace_format: Option<Format>,
+
+    /// Columns of csv and txt, for example id=5,time=2,op=3,delimiter=;,header=yes
+    ///
+    /// A column is its number or its name in the header: time, id, size, op, space, group, via,
+    /// backing. Further settings: time-unit (s, ms, us, ns), delimiter, header (yes, no), ids
+    /// (numbers, text). What is not said is found in the header.
+    #[arg(
+        long,
+        value_name = "SETTINGS",
+        default_value = "",
+        hide_default_value = true,
+        value_parser = str::parse::<Columns>
+    )]
+    trace_columns: Columns,
+
+    /// How pages were accessed, instead of what the format says or implies
+    #[arg(long, value_enum)]
+    via: Option<ViaArg>,
+
+    /// What pages are made of, instead of what the format says or implies
+    #[arg(long, value_enum)]
+    backing: Option<BackingArg>,
+
+    /// Take a request for as many pages of 4096 bytes as it touches; by default one id is one page
+    #[arg(long)]
+    expand_sizes: bool,
+
+    /// Bytes that one id counts where sizes are expanded: 512 if ids are sectors
+    ///
+    /// 512 for vscsi and 4096 for other formats by default.
+    #[arg(long, value_name = "BYTES", requires = "expand_sizes")]
+    id_bytes: Option<NonZeroU32>,
+
+    /// Pass over bad lines, damaged blocks and torn ends of traces, and tell of them
+    #[arg(long)]
+    skip_broken: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum ViaArg {
+    /// Reads and writes through file descriptors
+    Fd,
+    /// Loads and stores through mappings
+    Mmap,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum BackingArg {
+    /// Swap-backed memory
+    Anon,
+    /// Files
+    File,
+}
+
+/// An opened trace, with a progress bar that goes when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Source {
+    /// The accesses.
+    pub(crate) reader: Box<dyn AccessReader>,
+    /// The format, and how it is compressed, for people.
+    pub(crate) format: String,
+    _bar: Bar,
+}
+
+impl SourceArgs {
+    /// Opens the file or generator called `trace`.
+    pub(crate) fn open(&self, trace: &str) -> anyhow::Result<Source> {
+        if Generator::is_name(trace) {
+            let generator: Generator = trace
+                .parse()
+                .map_err(|error| UsageError(format!("{trace}: {error}")))?;
+            let bar = Bar::requests(trace, generator.nr_left());
+            let reader = Generated {
+                generator,
+                via: self.via.map(Via::from),
+                backing: self.backing.map(Backing::from),
+                bar: bar.clone_handle(),
+            };
+            return Ok(Source {
+                reader: Box::new(reader),
+                format: "generated".to_owned(),
+                _bar: bar,
+            });
+        }
+        let opened = strata_trace::open(trace, &self.options())?;
+        let bar = Bar::bytes(trace, &opened.progress);
+        let format = match opened.compression {
+            strata_trace::Compression::None => opened.format.to_string(),
+            compression => format!("{}, compressed: {compression}", opened.format),
+        };
+        let reader: Box<dyn AccessReader> = if self.skip_broken {
+            Box::new(Tolerant::new(opened.reader, Told::default().teller()))
+        } else {
+            opened.reader
+        };
+        Ok(Source {
+            reader,
+            format,
+            _bar: bar,
+        })
+    }
+
+    fn options(&self) -> OpenOptions {
+        OpenOptions {
+            format: self.trace_format,
+            via: self.via.map(Via::from),
+            backing: self.backing.map(Backing::from),
+            sizes: match self.expand_sizes {
+                true => Sizes::Expand,
+                false => Sizes::Ignore,
+            },
+            id_bytes: self.id_bytes,
+            columns: self.trace_columns.clone(),
+        }
+    }
+}
+
+/// Says what was passed over: the first few each, the rest as a number at the end.
+#[derive(Debug, Default)]
+struct Told {
+    nr_broken: u64,
+}
+
+impl Told {
+    fn teller(mut self) -> impl FnMut(&TraceError) + Send {
+        move |error| {
+            // The whole of it moves in here, so that the number is told when the reader goes.
+            let told = &mut self;
+            told.nr_broken += 1;
+            if told.nr_broken <= TOLD_MAX {
+                print::warning(&format!("passed over: {error}"));
+            }
+        }
+    }
+}
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        if self.nr_broken > TOLD_MAX {
+            let nr_broken = self.nr_broken;
+            print::warning(&format!("passed over {nr_broken} broken places in all"));
+        }
+    }
+}
+
+/// A generator, with what was asked of its accesses.
+#[derive(Debug)]
+struct Generated {
+    generator: Generator,
+    via: Option<Via>,
+    backing: Option<Backing>,
+    bar: indicatif::ProgressBar,
+}
+
+impl AccessReader for Generated {
+    fn read_batch(&mut self, batch: &mut Vec<Access>) -> Result<usize, TraceError> {
+        let nr_accesses = self.generator.read_batch(batch)?;
+        for access in batch.iter_mut() {
+            access.via = self.via.unwrap_or(access.via);
+            access.backing = self.backing.unwrap_or(access.backing);
+        }
+        self.bar.inc(nr_accesses as u64);
+        Ok(nr_accesses)
+    }
+}
+
+impl From<ViaArg> for Via {
+    fn from(arg: ViaArg) -> Via {
+        match arg {
+            ViaArg::Fd => Via::FileDescriptor,
+            ViaArg::Mmap => Via::PageTable,
+        }
+    }
+}
+
+impl From<BackingArg> for Backing {
+    fn from(arg: BackingArg) -> Backing {
+        match arg {
+            BackingArg::Anon => Backing::Anon,
+            BackingArg::File => Backing::File,
+        }
+    }
+}

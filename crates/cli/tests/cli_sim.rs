@@ -1,0 +1,146 @@
+//! `strata sim` as a user meets it: what it prints, what it refuses, and with which status.
+
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn sim(args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_strata"));
+    command.arg("sim").args(args).output().expect("strata")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("UTF-8")
+}
+
+#[track_caller]
+fn stdout(args: &[&str]) -> String {
+    let output = sim(args);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(
+        text(&output.stderr),
+        "",
+        "nothing on stderr where it is no terminal"
+    );
+    text(&output.stdout)
+}
+
+const ZIPF: &str = "gen:zipf,pages=1000,accesses=20000";
+
+#[test]
+fn json_has_a_record_a_run_with_every_request_counted() {
+    let args = [
+        ZIPF,
+        "--policy",
+        "lru,mglru:v6.1",
+        "--memory",
+        "10%,64",
+        "--format",
+        "json",
+    ];
+    let report: Value = serde_json::from_str(&stdout(&args)).expect("JSON");
+    let runs = report["runs"].as_array().expect("runs");
+    assert_eq!(runs.len(), 4);
+    for run in runs {
+        let number = |name: &str| run[name].as_u64().unwrap_or_else(|| panic!("{name}"));
+        assert_eq!(
+            (run["trace"].as_str(), number("accesses")),
+            (Some(ZIPF), 20_000)
+        );
+        let (distinct, misses) = (number("distinct_pages"), number("misses"));
+        assert!(misses >= distinct, "memory is empty at first");
+        assert_eq!(number("refaults"), misses - distinct);
+        let ratio = run["miss_ratio"].as_f64().expect("miss_ratio");
+        assert!((ratio - misses as f64 / 20_000.0).abs() < 1e-6, "{ratio}");
+    }
+    let is_baseline = |run: &&Value| run["reclaim"].is_null();
+    assert_eq!(runs.iter().filter(is_baseline).count(), 2);
+    let samples = runs[2]["reclaim"]["generations"]
+        .as_array()
+        .expect("samples");
+    assert!(samples.len() > 100, "the generations over time");
+}
+
+#[test]
+fn the_same_arguments_give_the_same_bytes_whatever_the_threads() {
+    let args = |jobs| [ZIPF, "--memory", "auto", "--format", "json", "--jobs", jobs];
+    assert_eq!(stdout(&args("1")), stdout(&args("4")));
+}
+
+#[test]
+fn a_table_has_a_line_a_run_and_csv_too() {
+    let args = [ZIPF, "--policy", "lru,opt", "--memory", "5%,10%"];
+    let table = stdout(&args);
+    assert!(
+        table.starts_with(&format!("{ZIPF}: 20,000 accesses of ")),
+        "{table}"
+    );
+    assert_eq!(
+        table
+            .lines()
+            .filter(|line| line.starts_with("  lru"))
+            .count(),
+        2
+    );
+    let csv = stdout(&[&args[..], &["--format", "csv"]].concat());
+    assert_eq!(csv.lines().count(), 5);
+    let columns = |line: &str| line.replace(ZIPF, "trace").split(',').count();
+    let mut widths = csv.lines().map(columns);
+    let first = widths.next().expect("header");
+    assert!(widths.all(|width| width == first), "{csv}");
+}
+
+#[test]
+fn a_plot_is_a_complete_file() {
+    let directory = tempfile::tempdir().expect("directory");
+    let file = directory.path().join("plot.svg");
+    let path = file.to_str().expect("UTF-8");
+    stdout(&[
+        ZIPF, "--policy", "lru,opt", "--memory", "auto", "--plot", path,
+    ]);
+    let curves = std::fs::read_to_string(&file).expect("plot");
+    assert_eq!(curves.matches("<polyline").count(), 2);
+    stdout(&[ZIPF, "--policy", "mglru", "--plot", path]);
+    let generations = std::fs::read_to_string(&file).expect("plot");
+    assert!(generations.contains("<polygon") && generations.ends_with("</svg>\n"));
+}
+
+#[test]
+fn what_can_not_be_is_refused_with_a_reason() {
+    for (args, status, why) in [
+        (&["gen:zipf", "--policy", "lfu"][..], 2, "is no policy"),
+        (
+            &["gen:zipf", "--policy", "lru+distance"],
+            2,
+            "neither models nor options",
+        ),
+        (
+            &["gen:zipf", "--policy", "mglru:v9"],
+            2,
+            "unknown kernel model",
+        ),
+        (&["gen:zipf", "--memory", "0"], 2, "no amount of memory"),
+        (
+            &["gen:zipf", "--memory", "10parsecs"],
+            2,
+            "no amount of memory",
+        ),
+        (&["gen:zipf", "--swappiness", "202"], 2, "0 to 201"),
+        (&["gen:zipf", "--cost", "reed=1"], 2, "no cost is called"),
+        (&["gen:zipf", "--trace-format", "mp3"], 2, "mp3"),
+        (
+            &["gen:zipf", "--plot", "/nowhere/plot.svg"],
+            2,
+            "/nowhere/plot.svg",
+        ),
+        (&["gen:nonsense"], 2, "unknown pattern"),
+        (&["/nowhere/trace.lis"], 1, "/nowhere/trace.lis"),
+        (&[], 2, "TRACE"),
+    ] {
+        let output = sim(args);
+        let said = text(&output.stderr);
+        assert!(said.contains(why), "{args:?}: {said}");
+        assert_eq!(output.status.code(), Some(status), "{args:?}: {said}");
+        assert_eq!(text(&output.stdout), "", "{args:?}");
+    }
+}

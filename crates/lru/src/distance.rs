@@ -1,0 +1,182 @@
+//! Refault distance: how much left memory between a folio's leaving and its return (rules 4.2, 4.3).
+//!
+//! A clock counts base pages that leave. What leaves takes the clock's reading along, and at its
+//! return the difference says how much larger memory would have had to be for it to stay.
+//!
+//! | bits   | field      | meaning                                                    |
+//! |--------|------------|------------------------------------------------------------|
+//! | 0      | workingset | it belonged to the working set                             |
+//! | 1      | kind       | 0 anon, 1 file                                             |
+//! | 2..10  | lruvec     | whose it was (low bits of the group and node's index)      |
+//! | 10..12 | refs       | accesses counted less one, 0..=3                           |
+//! | 12..31 | reading    | the clock at its leaving, in buckets                       |
+//!
+//! Nineteen bits wrap, so a bucket grows with memory (as the kernel's `bucket_order` does) until
+//! they cover [`RANGE_OVER_RESIDENT`] times what is resident. A shadow older than that range is
+//! taken for a younger one with a chance of one in [`RANGE_OVER_RESIDENT`].
+//!
+//! **Owns** the clock and the layout of these shadows. **Does not own** what a distance is compared
+//! with (`two_list::workingset`, `multigen::refault`).
+//!
+//! **Invariants**
+//! - I1: a clock never goes back, a bucket never shrinks.
+//! - I2: a distance is exact to one bucket while fewer pages left than the range.
+
+use crate::{folio::Flags, ids::Kind, seam::Shadow};
+
+const KIND_SHIFT: u32 = 1;
+const LRUVEC_SHIFT: u32 = 2;
+const LRUVEC_WIDTH: u32 = 8;
+const LRUVEC_MASK: u32 = (1 << LRUVEC_WIDTH) - 1;
+const REFS_SHIFT: u32 = LRUVEC_SHIFT + LRUVEC_WIDTH;
+const READING_SHIFT: u32 = REFS_SHIFT + 2;
+const READING_WIDTH: u32 = 31 - READING_SHIFT;
+const READING_MASK: u64 = (1 << READING_WIDTH) - 1;
+
+const REFS_LESS_ONE_MAX: u32 = (1 << (READING_SHIFT - REFS_SHIFT)) - 1;
+
+/// How many times what is resident a clock tells apart, at least.
+const RANGE_OVER_RESIDENT: u64 = 32;
+
+/// Base pages that left one lruvec, or one kind of it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Clock {
+    nr_pages: u64,
+    /// Base pages in a bucket, as a power of two.
+    bucket_order: u32,
+}
+
+impl Clock {
+    /// `nr_pages` left, or count as if they had.
+    pub(crate) fn advance(&mut self, nr_pages: u64) {
+        self.nr_pages += nr_pages;
+    }
+
+    /// Makes buckets wide enough for this many resident base pages. Readings taken before a bucket
+    /// grew tell a wrong distance once; memory is full before anything leaves, so few are.
+    pub(crate) fn widen(&mut self, nr_resident_pages: u64) {
+        let nr_bits = u64::BITS - (nr_resident_pages * RANGE_OVER_RESIDENT).leading_zeros();
+        self.bucket_order = self.bucket_order.max(nr_bits.saturating_sub(READING_WIDTH));
+    }
+
+    /// What a folio takes along.
+    pub(crate) fn reading(self) -> u32 {
+        (self.nr_pages >> self.bucket_order & READING_MASK) as u32
+    }
+
+    /// Base pages that left since a reading.
+    pub(crate) fn since(self, reading: u32) -> u64 {
+        let now = self.nr_pages >> self.bucket_order;
+        (now.wrapping_sub(u64::from(reading)) & READING_MASK) << self.bucket_order
+    }
+}
+
+/// The fields of a shadow that remembers when the folio left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Departed {
+    pub(crate) is_workingset: bool,
+    pub(crate) kind: Kind,
+    lruvec: u32,
+    /// Accesses counted, 1..=4 (a folio without any counts as 1).
+    pub(crate) refs: u32,
+    /// The clock at its leaving.
+    pub(crate) reading: u32,
+}
+
+impl Departed {
+    /// What to remember of a folio of `refs` counted accesses.
+    pub(crate) fn new(flags: Flags, refs: u32, clock: Clock) -> Departed {
+        Departed {
+            is_workingset: flags.is_workingset(),
+            kind: flags.kind(),
+            lruvec: flags.lruvec() as u32 & LRUVEC_MASK,
+            refs: refs.clamp(1, REFS_LESS_ONE_MAX + 1),
+            reading: clock.reading(),
+        }
+    }
+
+    /// Whether it may have left from where `flags` belong: same kind, same group and node.
+    pub(crate) fn is_of(self, flags: Flags) -> bool {
+        self.kind == flags.kind() && self.lruvec == flags.lruvec() as u32 & LRUVEC_MASK
+    }
+
+    pub(crate) fn pack(self) -> Shadow {
+        Shadow(
+            u32::from(self.is_workingset)
+                | (self.kind as u32) << KIND_SHIFT
+                | self.lruvec << LRUVEC_SHIFT
+                | (self.refs - 1) << REFS_SHIFT
+                | self.reading << READING_SHIFT,
+        )
+    }
+
+    pub(crate) fn unpack(shadow: Shadow) -> Departed {
+        let bits = shadow.0;
+        Departed {
+            is_workingset: bits & 1 != 0,
+            kind: if bits >> KIND_SHIFT & 1 == 0 {
+                Kind::Anon
+            } else {
+                Kind::File
+            },
+            lruvec: bits >> LRUVEC_SHIFT & LRUVEC_MASK,
+            refs: (bits >> REFS_SHIFT & REFS_LESS_ONE_MAX) + 1,
+            reading: bits >> READING_SHIFT,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::ids::Order;
+
+    proptest! {
+        #[test]
+        fn a_departure_gives_back_what_was_put_in(
+            lruvec in 0..256u16,
+            is_file: bool,
+            is_workingset: bool,
+            refs in 0..=4u32,
+            nr_pages in 0..u64::MAX / 2,
+        ) {
+            let kind = if is_file { Kind::File } else { Kind::Anon };
+            let mut flags = Flags::new(lruvec, kind, Order::BASE);
+            if is_workingset { flags = flags.with_workingset(true); }
+            let clock = Clock { nr_pages, bucket_order: 0 };
+            let departed = Departed::new(flags, refs, clock);
+            let shadow = departed.pack();
+            prop_assert!(shadow.to_bits() < Shadow::LIMIT);
+            prop_assert_eq!(Departed::unpack(shadow), departed);
+            prop_assert!(departed.is_of(flags));
+            prop_assert_eq!(departed.refs, refs.max(1));
+        }
+
+        #[test]
+        fn a_distance_is_exact_to_a_bucket_within_the_range(
+            start in 0..u64::MAX / 2,
+            nr_resident_pages in 1..1u64 << 40,
+            share in 0..1000u64,
+        ) {
+            let mut clock = Clock { nr_pages: start, bucket_order: 0 };
+            clock.widen(nr_resident_pages);
+            let reading = clock.reading();
+            let nr_left_pages = nr_resident_pages * (RANGE_OVER_RESIDENT - 1) / 1000 * share;
+            clock.advance(nr_left_pages);
+            prop_assert!(clock.since(reading).abs_diff(nr_left_pages) <= 1 << clock.bucket_order);
+        }
+    }
+
+    #[test]
+    fn small_memory_is_told_apart_to_the_page_and_buckets_never_shrink() {
+        let mut clock = Clock::default();
+        clock.widen(16_383);
+        assert_eq!(clock.bucket_order, 0);
+        clock.widen(1 << 20);
+        assert_eq!(clock.bucket_order, 7);
+        clock.widen(1);
+        assert_eq!(clock.bucket_order, 7);
+    }
+}

@@ -1,0 +1,69 @@
+//! What a group may use, and how often that was felt.
+//!
+//! **Owns** the limits of one group, in base pages, and its event counters, both named as in cgroup
+//! v2. **Does not own** who is measured against them (`tree`) or what is left of a protection once
+//! relatives have had their part (`protection`).
+
+/// Limits of one group, in base pages; the interface files of cgroup v2 (`memory.min` and so on).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Limits {
+    /// Never reclaimed while usage is within the effective part of this. Default: 0.
+    pub min_pages: u64,
+    /// Reclaimed only when nothing unprotected is left. Default: 0.
+    pub low_pages: u64,
+    /// Above this the group is put under pressure. Default: [`Limits::MAX`].
+    pub high_pages: u64,
+    /// Never more than this. Default: [`Limits::MAX`].
+    pub max_pages: u64,
+    /// Swap the group may use. Default: [`Limits::MAX`].
+    pub swap_max_pages: u64,
+}
+
+impl Limits {
+    /// No limit (`max` in the interface files).
+    pub const MAX: u64 = u64::MAX;
+
+    /// Neither protected nor limited.
+    pub const NONE: Limits = Limits {
+        min_pages: 0,
+        low_pages: 0,
+        high_pages: Self::MAX,
+        max_pages: Self::MAX,
+        swap_max_pages: Self::MAX,
+    };
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self::NONE
+    }
+}
+
+/// What is counted in `memory.events`; numbers of events.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GroupEvents {
+    /// Reclaimed although usage was within the effective `low`.
+    pub nr_low: u64,
+    /// Found above `high` and put under pressure.
+    pub nr_high: u64,
+    /// About to go above `max`.
+    pub nr_max: u64,
+}
+
+/// One of the events a group counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum GroupEvent {
+    Low,
+    High,
+    Max,
+}
+
+impl GroupEvents {
+    pub(super) fn count(&mut self, event: GroupEvent) {
+        match event {
+            GroupEvent::Low => self.nr_low += 1,
+            GroupEvent::High => self.nr_high += 1,
+            GroupEvent::Max => self.nr_max += 1,
+        }
+    }
+}

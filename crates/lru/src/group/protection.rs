@@ -1,0 +1,163 @@
+//! What `min` and `low` of a group come to: the effective protection of cgroup v2.
+//!
+//! A group can only be protected with what its parent is protected with. Below one parent:
+//!
+//! ```text
+//!   claim of a child     = min(its usage, its own setting)
+//!   claims <= parent's   : each child gets its claim
+//!   claims >  parent's   : each child gets parent's * its claim / all claims
+//!   and, if sharing is recursive, what nobody claimed:
+//!                        + (parent's - all claims) * (usage - claim) / (parent's usage - all claims)
+//! ```
+//!
+//! The group that reclaim starts from is not protected from itself, and its children have what they
+//! are set to: nothing above can take it from them.
+//!
+//! Source: `Documentation/admin-guide/cgroup-v2.rst` (`memory.min`, `memory.low`,
+//! `memory_recursiveprot`). The kernel uses the parent's value as it was computed last; here the way
+//! down from the root of reclaim is computed each time, so nothing is ever stale.
+//!
+//! **Owns** the arithmetic. **Does not own** usage and claims (`tree`).
+//!
+//! **Invariants**
+//! - I1: below any group other than the root of reclaim, the effective values of the children sum
+//!   to no more than its own.
+//! - I2: without recursive sharing no group has more than it is set to, or than it uses.
+
+use super::tree::{GroupTree, NR_LEVELS_MAX, ROOT};
+use crate::ids::GroupId;
+
+/// Who gets the protection of a parent that none of its children claims.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum ProtectionSharing {
+    /// Nobody.
+    Claimed,
+    /// All children, by what they use beyond their claims (the mount option `memory_recursiveprot`,
+    /// which systemd sets). Default.
+    #[default]
+    Recursive,
+}
+
+/// What a group is protected with at this moment, in base pages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Protection {
+    /// Effective `memory.min`.
+    pub min_pages: u64,
+    /// Effective `memory.low`.
+    pub low_pages: u64,
+    /// What the group uses, itself and below.
+    pub usage_pages: u64,
+}
+
+impl Protection {
+    /// Whether nothing may be taken.
+    pub fn is_below_min(&self) -> bool {
+        self.min_pages > 0 && self.usage_pages <= self.min_pages
+    }
+
+    /// Whether nothing may be taken as long as anybody else has something to give.
+    pub fn is_below_low(&self) -> bool {
+        self.low_pages > 0 && self.usage_pages <= self.low_pages
+    }
+
+    /// The part of `nr_pages` that pressure falls on: above its protection a group is reclaimed in
+    /// proportion to the overage, and never by less than [`Protection::NR_SCAN_PAGES_MIN`].
+    ///
+    /// `nr_pages * (1 - protected / (usage + 1))`, where `low` protects unless `is_low_ignored`.
+    pub fn exposed(&self, nr_pages: u64, is_low_ignored: bool) -> u64 {
+        let low_pages = if is_low_ignored { 0 } else { self.low_pages };
+        let protected = self.min_pages.max(low_pages);
+        if protected == 0 {
+            return nr_pages;
+        }
+        let usage_pages = u128::from(self.usage_pages.max(protected)) + 1;
+        let spared = u128::from(nr_pages) * u128::from(protected) / usage_pages;
+        let spared = u64::try_from(spared).unwrap_or(nr_pages);
+        (nr_pages - spared).max(Self::NR_SCAN_PAGES_MIN)
+    }
+
+    /// The least pressure on a group that is not spared altogether (the kernel's SWAP_CLUSTER_MAX).
+    pub const NR_SCAN_PAGES_MIN: u64 = 32;
+}
+
+/// One child before its parent's protection is shared out; base pages.
+#[derive(Clone, Copy, Debug)]
+struct Share {
+    /// What the child is set to.
+    setting: u64,
+    usage: u64,
+    parent_effective: u64,
+    parent_usage: u64,
+    /// The claims of all children of the parent, this one among them.
+    claims: u64,
+}
+
+impl Share {
+    fn effective(self, sharing: ProtectionSharing) -> u64 {
+        let claim = self.usage.min(self.setting);
+        if self.claims > self.parent_effective {
+            return part(self.parent_effective, claim, self.claims);
+        }
+        let unclaimed = self.parent_effective - self.claims;
+        let unprotected = self.parent_usage.saturating_sub(self.claims);
+        if sharing == ProtectionSharing::Claimed || unprotected == 0 {
+            return claim;
+        }
+        claim + part(unclaimed, self.usage - claim, unprotected)
+    }
+}
+
+/// `of * numerator / denominator`, rounded down; the denominator is not 0 and no smaller.
+fn part(of: u64, numerator: u64, denominator: u64) -> u64 {
+    let product = u128::from(of) * u128::from(numerator) / u128::from(denominator);
+    u64::try_from(product).unwrap_or(of)
+}
+
+impl GroupTree {
+    /// What a group is protected with when memory is reclaimed from `within` and all below it
+    /// (`None`: from everybody). 0 for `within` itself, and for a group that is not below it.
+    pub fn protection(&self, group: GroupId, within: Option<GroupId>) -> Protection {
+        let root = within.unwrap_or(ROOT);
+        let mut way = [0u16; NR_LEVELS_MAX + 1];
+        let mut nr_levels = 0;
+        let mut at = group;
+        while at != root {
+            let Some(parent) = self.parent_or_root(at) else {
+                return Protection::default();
+            };
+            way[nr_levels] = at.0;
+            nr_levels += 1;
+            at = parent;
+        }
+        let mut effective = Protection::default();
+        for (step, &number) in way[..nr_levels].iter().rev().enumerate() {
+            let child = self.node(number);
+            let (min_pages, low_pages) = (child.limits.min_pages, child.limits.low_pages);
+            let usage_pages = child.usage_pages;
+            let share = |setting, parent_effective, claims| Share {
+                setting,
+                usage: usage_pages,
+                parent_effective,
+                parent_usage: effective.usage_pages,
+                claims,
+            };
+            effective = if step == 0 {
+                Protection {
+                    min_pages,
+                    low_pages,
+                    usage_pages,
+                }
+            } else {
+                let claims = self.claims_below(child.parent);
+                Protection {
+                    min_pages: share(min_pages, effective.min_pages, claims.min_pages)
+                        .effective(self.sharing),
+                    low_pages: share(low_pages, effective.low_pages, claims.low_pages)
+                        .effective(self.sharing),
+                    usage_pages,
+                }
+            };
+        }
+        effective
+    }
+}

@@ -1,0 +1,581 @@
+//! Stories of single rules, and the tree against a dumb model.
+
+use proptest::prelude::*;
+
+use super::{
+    limits::{GroupEvent, GroupEvents, Limits},
+    protection::{Protection, ProtectionSharing},
+    tree::{GroupTree, NR_LEVELS_MAX, ROOT},
+};
+use crate::{
+    ids::{GroupId, NodeId},
+    seam::PolicyError,
+};
+
+fn tree() -> GroupTree {
+    GroupTree::new(ProtectionSharing::Claimed)
+}
+
+/// Recounts a tree without lruvecs.
+fn validate(tree: &GroupTree, own_pages: &[u64]) -> Result<(), String> {
+    tree.validate(own_pages, std::iter::empty())
+}
+
+fn protected(min_pages: u64, low_pages: u64) -> Limits {
+    Limits {
+        min_pages,
+        low_pages,
+        ..Limits::NONE
+    }
+}
+
+/// A parent with `low` 1000 and two children that claim and use so much: (low, usage) each.
+fn two_children(sharing: ProtectionSharing, of: [(u64, u64); 2]) -> [u64; 2] {
+    let mut tree = GroupTree::new(sharing);
+    let parent = tree.add(ROOT, "/p").unwrap();
+    tree.set_limits(parent, protected(0, 1000)).unwrap();
+    of.map(|(low_pages, usage_pages)| {
+        let child = tree.add(parent, "/p/c").unwrap();
+        tree.set_limits(child, protected(0, low_pages)).unwrap();
+        tree.charge(child, usage_pages);
+        child
+    })
+    .map(|child| tree.protection(child, None).low_pages)
+}
+
+// Usage.
+
+#[test]
+fn usage_counts_for_a_group_and_for_all_above_it() {
+    let mut tree = tree();
+    let web = tree.add(ROOT, "/web").unwrap();
+    let a = tree.add(web, "/web/a").unwrap();
+    let b = tree.add(web, "/web/b").unwrap();
+    tree.charge(a, 10);
+    tree.charge(b, 5);
+    tree.charge(web, 1);
+    tree.uncharge(a, 4);
+    let usage = |group| tree.usage_pages(group).unwrap();
+    assert_eq!([usage(web), usage(a), usage(b)], [12, 6, 5]);
+    assert_eq!(tree.usage_pages_of_all(), 12);
+    assert_eq!(
+        (tree.path(b), tree.parent(b)),
+        (Ok("/web/b"), Ok(Some(web)))
+    );
+    assert_eq!(tree.parent(web), Ok(None));
+    validate(&tree, &[0, 1, 6, 5]).unwrap();
+    assert!(validate(&tree, &[0, 1, 6, 4]).is_err());
+}
+
+#[test]
+fn the_nearest_limit_that_would_be_crossed_is_the_one_to_reclaim_for() {
+    let mut tree = tree();
+    let parent = tree.add(ROOT, "/p").unwrap();
+    let child = tree.add(parent, "/p/c").unwrap();
+    let limits = |max_pages, high_pages| Limits {
+        max_pages,
+        high_pages,
+        ..Limits::NONE
+    };
+    tree.set_limits(parent, limits(100, 50)).unwrap();
+    tree.charge(child, 90);
+    let over = |tree: &GroupTree, new| {
+        let excess = tree.over_max(child, new).unwrap();
+        excess.map(|of| (of.group, of.nr_pages))
+    };
+    assert_eq!(over(&tree, 10), None);
+    assert_eq!(over(&tree, 12), Some((parent, 2)));
+    tree.set_limits(child, limits(91, Limits::MAX)).unwrap();
+    assert_eq!(over(&tree, 12), Some((child, 11)));
+    let high = tree.over_high(child).unwrap().unwrap();
+    assert_eq!((high.group, high.nr_pages), (parent, 40));
+}
+
+#[test]
+fn swap_may_run_out_at_any_level() {
+    let mut tree = tree();
+    let parent = tree.add(ROOT, "/p").unwrap();
+    let child = tree.add(parent, "/p/c").unwrap();
+    assert_eq!(tree.swap_room_pages(child), Ok(Limits::MAX));
+    let limits = |swap_max_pages| Limits {
+        swap_max_pages,
+        ..Limits::NONE
+    };
+    tree.set_limits(parent, limits(30)).unwrap();
+    tree.set_limits(child, limits(100)).unwrap();
+    tree.charge_swap(child, 20);
+    assert_eq!(tree.swap_room_pages(child), Ok(10));
+    tree.charge_swap(parent, 10);
+    assert_eq!(
+        (tree.swap_room_pages(child), tree.swap_pages(parent)),
+        (Ok(0), Ok(30))
+    );
+    tree.uncharge_swap(child, 5);
+    assert_eq!(tree.swap_room_pages(child), Ok(5));
+    tree.uncharge_swap(child, 100);
+    assert_eq!(
+        tree.swap_pages(parent),
+        Ok(10),
+        "a child gives back no more than it has"
+    );
+    validate(&tree, &[]).unwrap();
+}
+
+#[test]
+fn events_count_for_the_group_alone_and_for_all_above_it() {
+    let mut tree = tree();
+    let parent = tree.add(ROOT, "/p").unwrap();
+    let child = tree.add(parent, "/p/c").unwrap();
+    for event in [GroupEvent::Low, GroupEvent::Max, GroupEvent::Max] {
+        tree.count(child, event);
+    }
+    tree.count(parent, GroupEvent::High);
+    let events = |nr_low, nr_high, nr_max| GroupEvents {
+        nr_low,
+        nr_high,
+        nr_max,
+    };
+    assert_eq!(tree.events(child), Ok(events(1, 0, 2)));
+    assert_eq!(tree.events(parent), Ok(events(1, 1, 2)));
+    assert_eq!(tree.events_local(parent), Ok(events(0, 1, 0)));
+}
+
+// Protection.
+
+#[test]
+fn a_group_at_the_top_is_protected_with_what_it_is_set_to() {
+    let mut tree = tree();
+    let group = tree.add(ROOT, "/g").unwrap();
+    tree.set_limits(group, protected(100, 200)).unwrap();
+    tree.charge(group, 150);
+    let protection = tree.protection(group, None);
+    assert_eq!((protection.min_pages, protection.low_pages), (100, 200));
+    assert!(!protection.is_below_min() && protection.is_below_low());
+}
+
+#[test]
+fn a_child_is_protected_with_no_more_than_its_parent() {
+    let mut tree = tree();
+    let parent = tree.add(ROOT, "/p").unwrap();
+    let child = tree.add(parent, "/p/c").unwrap();
+    tree.set_limits(child, protected(500, 500)).unwrap();
+    tree.charge(child, 1000);
+    assert_eq!(tree.protection(child, None).min_pages, 0);
+    tree.set_limits(parent, protected(0, 300)).unwrap();
+    let protection = tree.protection(child, None);
+    assert_eq!((protection.min_pages, protection.low_pages), (0, 300));
+}
+
+#[test]
+fn children_that_claim_too_much_share_by_what_they_claim() {
+    let of = |children| two_children(ProtectionSharing::Claimed, children);
+    // 1500 and 500 claimed of 1000: three quarters and one.
+    assert_eq!(of([(2000, 1500), (500, 900)]), [750, 250]);
+    // What is not used is not claimed.
+    assert_eq!(of([(2000, 100), (900, 5000)]), [100, 900]);
+}
+
+#[test]
+fn what_nobody_claims_protects_nobody_unless_sharing_is_recursive() {
+    let children = [(100, 400), (0, 600)];
+    assert_eq!(two_children(ProtectionSharing::Claimed, children), [100, 0]);
+    // 900 unclaimed over 300 and 600 used beyond the claims.
+    assert_eq!(
+        two_children(ProtectionSharing::Recursive, children),
+        [400, 600]
+    );
+    let larger = [(100, 1000), (0, 2100)];
+    assert_eq!(
+        two_children(ProtectionSharing::Recursive, larger),
+        [370, 630]
+    );
+}
+
+#[test]
+fn the_root_of_reclaim_is_not_protected_from_itself_and_cuts_off_what_is_above() {
+    let mut tree = tree();
+    let top = tree.add(ROOT, "/t").unwrap();
+    let middle = tree.add(top, "/t/m").unwrap();
+    let low = tree.add(middle, "/t/m/l").unwrap();
+    for group in [middle, low] {
+        tree.set_limits(group, protected(70, 70)).unwrap();
+    }
+    tree.charge(low, 100);
+    let min_pages = |group, within| tree.protection(group, within).min_pages;
+    assert_eq!(min_pages(low, None), 0, "the top passes nothing on");
+    assert_eq!(min_pages(low, Some(middle)), 70);
+    assert_eq!(min_pages(middle, Some(middle)), 0);
+    assert_eq!(min_pages(middle, Some(low)), 0, "not below it");
+}
+
+#[test]
+fn above_its_protection_a_group_is_pressed_in_proportion_to_the_overage() {
+    let protection = |usage_pages| Protection {
+        min_pages: 100,
+        low_pages: 500,
+        usage_pages,
+    };
+    assert_eq!(protection(999).exposed(1000, false), 500);
+    assert_eq!(protection(999).exposed(1000, true), 900);
+    assert_eq!(protection(510).exposed(10_000, false), 10_000 - 9784);
+    assert_eq!(protection(400).exposed(20_000, false), 40);
+    assert_eq!(
+        protection(400).exposed(1000, false),
+        Protection::NR_SCAN_PAGES_MIN
+    );
+    assert_eq!(Protection::default().exposed(7, false), 7);
+}
+
+// Births, deaths, order.
+
+#[test]
+fn a_removed_group_is_charged_until_its_last_page_is_gone() {
+    let mut tree = tree();
+    let parent = tree.add(ROOT, "/p").unwrap();
+    let child = tree.add(parent, "/p/c").unwrap();
+    tree.set_limits(child, protected(10, 10)).unwrap();
+    tree.charge(child, 3);
+    assert_eq!(
+        tree.take_offline(parent),
+        Err(PolicyError::GroupBusy(parent))
+    );
+    tree.take_offline(child).unwrap();
+    assert!(!tree.is_online(child) && tree.usage_pages(parent) == Ok(3));
+    assert_eq!(
+        tree.protection(child, None),
+        Protection {
+            usage_pages: 3,
+            ..Protection::default()
+        }
+    );
+    assert_eq!(
+        tree.take_offline(child),
+        Err(PolicyError::GroupOffline(child))
+    );
+    assert_eq!(
+        tree.add(child, "/p/c/d"),
+        Err(PolicyError::GroupOffline(child))
+    );
+    tree.take_offline(parent).unwrap();
+    tree.uncharge(child, 2);
+    assert_eq!(tree.forgettable(child), None);
+    tree.uncharge(child, 1);
+    assert_eq!(tree.forgettable(parent), None, "its child is still there");
+    assert_eq!(tree.forgettable(child), Some(child));
+    assert_eq!(tree.forget(child).0, parent);
+    assert_eq!(tree.forget(parent).0, ROOT);
+    assert_eq!(tree.usage_pages(child), Err(PolicyError::NoGroup(child)));
+    validate(&tree, &[]).unwrap();
+    assert_eq!(
+        tree.add(ROOT, "/n"),
+        Ok(child),
+        "the number longest free is used again"
+    );
+}
+
+#[test]
+fn numbers_of_lruvecs_are_used_again_after_their_group() {
+    let mut tree = tree();
+    let [a, b] = ["/a", "/b"].map(|path| tree.add(ROOT, path).unwrap());
+    assert_eq!(
+        [a, b, a].map(|group| tree.add_lruvec(group).unwrap()),
+        [0, 1, 2]
+    );
+    let owners = |owners: [GroupId; 3]| owners.into_iter();
+    tree.validate(&[], owners([a, b, a])).unwrap();
+    assert!(tree.validate(&[], owners([a, a, a])).is_err());
+    tree.take_offline(a).unwrap();
+    assert_eq!(tree.forget(a), (ROOT, vec![0, 2]));
+    tree.validate(&[], owners([ROOT, b, ROOT])).unwrap();
+    assert_eq!(
+        [b, b, b].map(|group| tree.add_lruvec(group).unwrap()),
+        [0, 2, 3]
+    );
+    assert_eq!(tree.add_lruvec(a), Err(PolicyError::NoGroup(a)));
+}
+
+#[test]
+fn groups_lie_at_most_so_deep() {
+    let mut tree = tree();
+    let mut parent = ROOT;
+    for _ in 0..NR_LEVELS_MAX {
+        parent = tree.add(parent, "/x").unwrap();
+    }
+    tree.set_limits(parent, protected(1, 1)).unwrap();
+    assert_eq!(tree.protection(parent, None).min_pages, 0);
+    assert_eq!(
+        tree.add(parent, "/x"),
+        Err(PolicyError::GroupTooDeep(NR_LEVELS_MAX))
+    );
+}
+
+/// `/1`, `/1/2`, `/1/2/3`, `/1/4`, `/5`.
+fn five() -> GroupTree {
+    let mut tree = tree();
+    for parent in [0, 1, 2, 1, 0] {
+        tree.add(GroupId(parent), "").unwrap();
+    }
+    tree
+}
+
+#[test]
+fn parents_are_visited_before_their_children_and_children_in_order_of_birth() {
+    let tree = five();
+    let numbers = |ids: &mut dyn Iterator<Item = GroupId>| ids.map(|id| id.0).collect::<Vec<_>>();
+    assert_eq!(numbers(&mut tree.ids()), [1, 2, 3, 4, 5]);
+    assert_eq!(numbers(&mut tree.ids_below(GroupId(2))), [2, 3]);
+    assert_eq!(numbers(&mut tree.ids_below(GroupId(9))), []);
+    assert_eq!(tree.before_in_walk(GroupId(5)), GroupId(4));
+    assert_eq!(tree.before_in_walk(GroupId(4)), GroupId(3));
+    assert_eq!(tree.before_in_walk(GroupId(3)), GroupId(2));
+}
+
+#[test]
+fn a_partial_walk_goes_on_where_the_last_one_left_off() {
+    let mut tree = five();
+    let mut next = |top: u16, node: u8| {
+        let at = tree.advance_cursor(GroupId(top), NodeId(node));
+        at.map(|of| of.0)
+    };
+    assert_eq!([next(1, 0), next(1, 0)], [Some(1), Some(2)]);
+    assert_eq!(next(1, 3), Some(1), "each node has a walk of its own");
+    assert_eq!(
+        [next(1, 0), next(1, 0), next(1, 0)],
+        [Some(3), Some(4), None]
+    );
+    assert_eq!(next(1, 0), Some(1));
+    assert_eq!(next(0, 0), Some(0));
+}
+
+#[test]
+fn a_partial_walk_survives_the_group_it_left_off_at() {
+    let mut tree = five();
+    for _ in 0..3 {
+        tree.advance_cursor(GroupId(1), NodeId(0));
+    }
+    assert_eq!(tree.cursor(GroupId(1), NodeId(0)), Some(GroupId(3)));
+    tree.take_offline(GroupId(3)).unwrap();
+    tree.forget(GroupId(3));
+    assert_eq!(tree.advance_cursor(GroupId(1), NodeId(0)), Some(GroupId(4)));
+}
+
+// Against a dumb model.
+
+#[derive(Clone, Debug)]
+enum Op {
+    Add { parent: usize },
+    Remove { group: usize },
+    Charge { group: usize, nr_pages: u64 },
+    Uncharge { group: usize, nr_pages: u64 },
+    Limits { group: usize, limits: Limits },
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let setting = || prop_oneof![3 => 0..40u64, 1 => Just(Limits::MAX), 1 => Just(0)];
+    prop_oneof![
+        3 => any::<usize>().prop_map(|parent| Op::Add { parent }),
+        1 => any::<usize>().prop_map(|group| Op::Remove { group }),
+        6 => (any::<usize>(), 0..30u64).prop_map(|(group, nr_pages)| Op::Charge { group, nr_pages }),
+        3 => (any::<usize>(), 0..60u64).prop_map(|(group, nr_pages)| Op::Uncharge { group, nr_pages }),
+        4 => (any::<usize>(), setting(), setting()).prop_map(|(group, min, low)| Op::Limits {
+            group,
+            limits: protected(min, low),
+        }),
+    ]
+}
+
+/// A group of the model: nothing is kept that can be counted.
+#[derive(Clone, Debug)]
+struct Dumb {
+    id: GroupId,
+    parent: GroupId,
+    own_pages: u64,
+    limits: Limits,
+    is_offline: bool,
+}
+
+#[derive(Debug, Default)]
+struct Model(Vec<Dumb>);
+
+impl Model {
+    fn children(&self, of: GroupId) -> impl Iterator<Item = &Dumb> {
+        self.0.iter().filter(move |group| group.parent == of)
+    }
+
+    fn usage(&self, of: GroupId) -> u64 {
+        let own = self.0.iter().find(|group| group.id == of);
+        let below: u64 = self.children(of).map(|child| self.usage(child.id)).sum();
+        own.map_or(0, |of| of.own_pages) + below
+    }
+
+    /// The group of a random number: the model's position, if there is any.
+    fn pick(&self, number: usize) -> Option<usize> {
+        (!self.0.is_empty()).then(|| number % self.0.len())
+    }
+
+    /// Effective values of a group under `sharing`, as exact fractions rounded down.
+    fn effective(
+        &self,
+        of: GroupId,
+        setting: fn(&Limits) -> u64,
+        sharing: ProtectionSharing,
+    ) -> u64 {
+        let group = self.0.iter().find(|group| group.id == of).unwrap();
+        let own = setting(&group.limits);
+        if group.parent == ROOT {
+            return own;
+        }
+        let parent = self.effective(group.parent, setting, sharing) as u128;
+        let claim_of = |of: &Dumb| self.usage(of.id).min(setting(&of.limits)) as u128;
+        let claims: u128 = self.children(group.parent).map(claim_of).sum();
+        let usage = self.usage(of) as u128;
+        let claim = claim_of(group);
+        let unprotected = (self.usage(group.parent) as u128).saturating_sub(claims);
+        let effective = if claims > parent {
+            claim * parent / claims
+        } else if sharing == ProtectionSharing::Recursive && unprotected > 0 {
+            claim + (parent - claims) * (usage - claim) / unprotected
+        } else {
+            claim
+        };
+        u64::try_from(effective).unwrap()
+    }
+}
+
+/// Applies an operation to both.
+fn apply(tree: &mut GroupTree, model: &mut Model, op: &Op) {
+    match *op {
+        Op::Add { parent } => {
+            let position = parent % (model.0.len() + 1);
+            let parent = model.0.get(position).map_or(ROOT, |group| group.id);
+            let is_offline = model.0.get(position).is_some_and(|group| group.is_offline);
+            match tree.add(parent, "/x") {
+                Ok(id) => {
+                    assert!(!is_offline);
+                    model.0.push(Dumb {
+                        id,
+                        parent,
+                        own_pages: 0,
+                        limits: Limits::NONE,
+                        is_offline: false,
+                    });
+                }
+                Err(error) => assert!(is_offline, "{error}"),
+            }
+        }
+        Op::Remove { group } => {
+            let Some(position) = model.pick(group) else {
+                return;
+            };
+            let of = model.0[position].clone();
+            let is_busy = model.children(of.id).any(|child| !child.is_offline);
+            let is_removed = tree.take_offline(of.id).is_ok();
+            assert_eq!(is_removed, !is_busy && !of.is_offline);
+            if is_removed {
+                let of = &mut model.0[position];
+                of.is_offline = true;
+                (of.limits.min_pages, of.limits.low_pages) = (0, 0);
+            }
+        }
+        Op::Charge { group, nr_pages } => {
+            let online: Vec<usize> = (0..model.0.len())
+                .filter(|n| !model.0[*n].is_offline)
+                .collect();
+            if let Some(position) = online.get(group % online.len().max(1)) {
+                tree.charge(model.0[*position].id, nr_pages);
+                model.0[*position].own_pages += nr_pages;
+            }
+        }
+        Op::Uncharge { group, nr_pages } => {
+            let Some(position) = model.pick(group) else {
+                return;
+            };
+            let of = &mut model.0[position];
+            let nr_pages = nr_pages.min(of.own_pages);
+            tree.uncharge(of.id, nr_pages);
+            of.own_pages -= nr_pages;
+        }
+        Op::Limits { group, limits } => {
+            let Some(position) = model.pick(group) else {
+                return;
+            };
+            let of = &mut model.0[position];
+            if !of.is_offline {
+                tree.set_limits(of.id, limits).unwrap();
+                of.limits = limits;
+            }
+        }
+    }
+    // Whatever nothing keeps any more is forgotten at once, in any order.
+    while let Some(position) = model
+        .0
+        .iter()
+        .position(|of| of.is_offline && of.own_pages == 0 && model.children(of.id).next().is_none())
+    {
+        let of = model.0.remove(position);
+        assert_eq!(tree.forgettable(of.id), Some(of.id));
+        assert_eq!(tree.forget(of.id).0, of.parent);
+    }
+}
+
+fn check(tree: &GroupTree, model: &Model, sharing: ProtectionSharing) -> Result<(), TestCaseError> {
+    let mut own_pages = vec![
+        0;
+        model
+            .0
+            .iter()
+            .map(|of| usize::from(of.id.0) + 1)
+            .max()
+            .unwrap_or(0)
+    ];
+    for of in &model.0 {
+        own_pages[usize::from(of.id.0)] = of.own_pages;
+    }
+    validate(tree, &own_pages).map_err(TestCaseError::fail)?;
+    prop_assert_eq!(tree.ids().count(), model.0.len());
+    for of in &model.0 {
+        prop_assert_eq!(tree.usage_pages(of.id), Ok(model.usage(of.id)));
+        let protection = tree.protection(of.id, None);
+        let min_pages = model.effective(of.id, |limits| limits.min_pages, sharing);
+        let low_pages = model.effective(of.id, |limits| limits.low_pages, sharing);
+        let expected = Protection {
+            min_pages,
+            low_pages,
+            usage_pages: model.usage(of.id),
+        };
+        prop_assert_eq!(protection, expected);
+        let children = || {
+            model
+                .children(of.id)
+                .map(|child| tree.protection(child.id, None))
+        };
+        let sum_of = |value: fn(&Protection) -> u64| {
+            children().map(|of| u128::from(value(&of))).sum::<u128>()
+        };
+        prop_assert!(sum_of(|of| of.min_pages) <= u128::from(min_pages));
+        prop_assert!(sum_of(|of| of.low_pages) <= u128::from(low_pages));
+        // For whoever reclaims from the parent only, the child has what it is set to.
+        if of.parent != ROOT {
+            let within = tree.protection(of.id, Some(of.parent));
+            prop_assert_eq!(within.min_pages, of.limits.min_pages);
+        }
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn usage_and_protection_are_what_the_model_counts(
+        ops in proptest::collection::vec(op(), 1..120),
+        is_recursive: bool,
+    ) {
+        let sharing = if is_recursive { ProtectionSharing::Recursive } else { ProtectionSharing::Claimed };
+        let (mut tree, mut model) = (GroupTree::new(sharing), Model::default());
+        for op in &ops {
+            apply(&mut tree, &mut model, op);
+            check(&tree, &model, sharing)?;
+        }
+    }
+}

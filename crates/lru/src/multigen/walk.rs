@@ -1,0 +1,196 @@
+//! The engine's side of a walk: what to visit, and the end of it (rules 2.2 to 2.5).
+//!
+//! **Owns** how a walk's questions meet the state of a lruvec. **Does not own** the filters and rows
+//! ([`crate::walk`]), what an access changes (`promotion`), how the window moves (`ageing`).
+
+use super::MultiGen;
+use crate::{
+    ids::{GroupId, Kind, NodeId, TimeMs},
+    seam::{PolicyError, Swappiness},
+    walk::{
+        AgeingWalks, Found, LookAround, NextSpace, Scan, SpaceId, TableBit, TableId, TableScan,
+        Walk, WalkStats, is_dense,
+    },
+};
+
+impl MultiGen {
+    /// Counters of the walks of all nodes of a group.
+    pub(super) fn walk_stats_of(&self, group: GroupId) -> Result<WalkStats, PolicyError> {
+        let mut sum = WalkStats::default();
+        for lruvec in &self.group(group)?.lruvecs {
+            sum += self.lruvecs[usize::from(*lruvec)].walk.stats;
+        }
+        Ok(sum)
+    }
+
+    /// Takes a space out of its group's row, and steps the cursors over that row back.
+    fn take_out_space(&mut self, space: SpaceId) {
+        let group = self.spaces.group(space);
+        let position = self.spaces.take_out(space);
+        for lruvec in self.lruvecs.iter_mut().filter(|of| of.group == group) {
+            lruvec.walk.cursor.removed(position);
+        }
+    }
+
+    /// Whether a space is worth a walker's time; what it maps of the kinds that may be evicted.
+    fn is_space_small(&self, space: SpaceId, swappiness: Swappiness) -> bool {
+        let kinds = Kind::ALL
+            .into_iter()
+            .filter(|kind| swappiness.allows(*kind));
+        let nr_pages = self.spaces.nr_pages(space);
+        let evictable = kinds.map(|kind| nr_pages[kind.index()]);
+        evictable.fold(0, u64::saturating_add) < self.rules.walk.nr_space_pages_min
+    }
+}
+
+impl AgeingWalks for MultiGen {
+    fn space_added(&mut self, group: GroupId) -> Result<SpaceId, PolicyError> {
+        self.group(group)?;
+        Ok(self.spaces.add(group))
+    }
+
+    fn space_moved(&mut self, space: SpaceId, group: GroupId) -> Result<(), PolicyError> {
+        self.group(group)?;
+        self.take_out_space(space);
+        self.spaces.put_into(space, group);
+        Ok(())
+    }
+
+    fn space_ran(&mut self, space: SpaceId) {
+        self.spaces.note_run(space);
+    }
+
+    fn space_sized(&mut self, space: SpaceId, nr_pages: [u64; 2]) {
+        self.spaces.set_nr_pages(space, nr_pages);
+    }
+
+    fn space_gone(&mut self, space: SpaceId) {
+        self.take_out_space(space);
+        self.spaces.release(space);
+    }
+
+    fn begin_walk(
+        &mut self,
+        group: GroupId,
+        node: NodeId,
+        swappiness: Swappiness,
+        scan: Scan,
+    ) -> Result<Walk, PolicyError> {
+        let lruvec = usize::from(self.lruvec_of(group, node)?);
+        let seq = self.lruvecs[lruvec].max_seq;
+        Ok(Walk {
+            lruvec,
+            seq,
+            swappiness,
+            scan,
+            has_ended: false,
+        })
+    }
+
+    fn next_space(&mut self, walk: &mut Walk) -> NextSpace {
+        let (group, node) = (
+            self.lruvecs[walk.lruvec].group,
+            self.lruvecs[walk.lruvec].node,
+        );
+        let mut is_first_call = None;
+        loop {
+            let state = &mut self.lruvecs[walk.lruvec].walk;
+            let (id, is_new, is_first) = match state.cursor.next(walk.seq, self.spaces.row(group)) {
+                Found::Over => return NextSpace::Over,
+                Found::End => {
+                    walk.has_ended = true;
+                    return NextSpace::End;
+                }
+                Found::Space {
+                    id,
+                    is_new,
+                    is_first,
+                } => (id, is_new, is_first),
+            };
+            let is_first = *is_first_call.get_or_insert(is_first);
+            if is_new {
+                walk.scan = Scan::Forced;
+            }
+            let has_run = self.spaces.take_run_mark(id, node);
+            if walk.scan == Scan::Filtered && !has_run {
+                self.lruvecs[walk.lruvec].walk.stats.nr_spaces_idle += 1;
+                continue;
+            }
+            if self.is_space_small(id, walk.swappiness) {
+                self.lruvecs[walk.lruvec].walk.stats.nr_spaces_small += 1;
+                continue;
+            }
+            let state = &mut self.lruvecs[walk.lruvec].walk;
+            state.stats.nr_spaces_walked += 1;
+            // Only now: while every space is idle, what the filter knows stays of use.
+            if is_first {
+                state.filters.clear(walk.seq + 1);
+            }
+            return NextSpace::Space(id);
+        }
+    }
+
+    fn is_over(&self, walk: &Walk) -> bool {
+        self.lruvecs[walk.lruvec].max_seq != walk.seq
+    }
+
+    fn should_scan(&mut self, walk: &Walk, table: TableId, bit: TableBit) -> bool {
+        let state = &mut self.lruvecs[walk.lruvec].walk;
+        state.stats.nr_tables_seen += 1;
+        let is_forced = walk.scan == Scan::Forced;
+        let does_bit_count = !is_forced || self.rules.walk.does_clear_bit_stop_forced;
+        if bit == TableBit::Clear && does_bit_count {
+            state.stats.nr_tables_unused += 1;
+            return false;
+        }
+        if is_forced {
+            return true;
+        }
+        let Some(is_known) = state.filters.knows(walk.seq, table) else {
+            return true;
+        };
+        if is_known {
+            state.stats.nr_filter_hits += 1;
+        } else {
+            state.stats.nr_tables_filtered += 1;
+        }
+        is_known
+    }
+
+    fn scanned(&mut self, walk: &Walk, table: TableId, scan: TableScan) {
+        let state = &mut self.lruvecs[walk.lruvec].walk;
+        state.stats.nr_tables_scanned += 1;
+        let is_dense = match scan {
+            TableScan::Contended => self.rules.walk.is_contended_dense,
+            TableScan::Read {
+                nr_entries,
+                nr_young,
+            } => {
+                let (nr_entries, nr_young) = (u64::from(nr_entries), u64::from(nr_young));
+                state.stats.nr_entries_visited += nr_entries;
+                state.stats.nr_entries_young += nr_young;
+                is_dense(nr_entries, nr_young)
+            }
+        };
+        if is_dense {
+            state.stats.nr_tables_dense += 1;
+            state.filters.insert(walk.seq + 1, table);
+        }
+    }
+
+    fn finish(&mut self, walk: Walk, now: TimeMs) -> bool {
+        if !walk.has_ended || self.is_over(&walk) {
+            return false;
+        }
+        let now = self.tell_time(now);
+        self.inc_max_seq(walk.lruvec, walk.swappiness, now);
+        if let Ok(group) = self.groups.get_mut(self.lruvecs[walk.lruvec].group) {
+            group.nr_ageing_runs += 1;
+        }
+        true
+    }
+
+    fn looked_around(&mut self, around: LookAround<'_>) {
+        self.look_around(around);
+    }
+}

@@ -1,0 +1,320 @@
+//! A visit: what is taken from one group in one pass (`shrink_one`, `shrink_node_memcgs`).
+//!
+//! ```text
+//!   by the tree           below min: passed over    below low: passed over, unless low is ignored
+//!   by the memcg LRU      below min: Young          below low: Tail, the second time taken all the same
+//!                         too small: Tail, then Young
+//!                         walked:    Young          else stays
+//! ```
+//!
+//! **Owns** who is passed over, the budget, batches, ageing in between, and what the memcg LRU does
+//! with the group. **Does not own** which group it is (`order`).
+
+use super::{PRIORITY_MAX, Reclaim, Target, rules::ScanBudget};
+use crate::{
+    group::{GroupEvent, Protection},
+    ids::{GroupId, Kind, NodeId, TimeMs},
+    memcg_lru::{Move, Segment},
+    rules::Aborting,
+    seam::{
+        Ageing, EvictBatch, Isolated, OnePass, Policy, PolicyError, ReclaimRequest, Swappiness,
+    },
+};
+
+/// With less room in swap, anon is left alone (the kernel's MIN_LRU_BATCH).
+const NR_SWAP_PAGES_MIN: u64 = 64;
+
+/// What is being done with one group.
+#[derive(Debug)]
+pub(super) struct Visit {
+    pub(super) group: GroupId,
+    pub(super) node: Option<NodeId>,
+    pub(super) swappiness: Swappiness,
+    pub(super) budget_pages: u64,
+    pub(super) nr_scanned_pages: u64,
+    pub(super) nr_freed_pages: u64,
+    /// Anon was among what was tried.
+    pub(super) has_anon: bool,
+    pub(super) protection: Protection,
+    has_tried: bool,
+    has_walked: bool,
+}
+
+/// What comes next in a visit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    Evict,
+    Walk,
+    Over,
+}
+
+/// Whether a group is visited.
+enum Admission {
+    Visited(Visit),
+    PassedOver(Option<Move>),
+}
+
+impl Reclaim {
+    /// Begins the visit of the next group; `false` if the pass is over.
+    pub(super) fn begin_next_visit<P: Policy + ?Sized>(
+        &mut self,
+        policy: &mut P,
+    ) -> Result<bool, PolicyError> {
+        loop {
+            let Some(mut pass) = self.pass.take() else {
+                return Ok(false);
+            };
+            let by = self.due_move.take();
+            if pass.order.ends_when_met() && self.is_met() {
+                if let (Some(by), Some(group)) = (by, self.last_group) {
+                    self.rotate(policy, group, by);
+                }
+                self.pass = Some(pass);
+                return Ok(false);
+            }
+            let next = pass.order.next(policy, by);
+            self.pass = Some(pass);
+            let Some(group) = next else { return Ok(false) };
+            self.last_group = Some(group);
+            match self.admit(policy, group)? {
+                Admission::Visited(visit) => {
+                    self.visit = Some(visit);
+                    return Ok(true);
+                }
+                Admission::PassedOver(by) => self.due_move = by,
+            }
+        }
+    }
+
+    fn admit<P: Policy + ?Sized>(
+        &mut self,
+        policy: &mut P,
+        group: GroupId,
+    ) -> Result<Admission, PolicyError> {
+        let (node, within) = match self.goal.target {
+            Target::Node(node) => (Some(node), None),
+            Target::Group(top) => (None, Some(top)),
+        };
+        if policy.groups().usage_pages(group).is_err() {
+            return Ok(Admission::PassedOver(None));
+        }
+        let swappiness = self.swappiness_of(policy, group)?;
+        let nr_pages = policy.nr_evictable_pages(group, node, swappiness)?;
+        let protection = policy.groups().protection(group, within);
+        let is_below_low = protection.is_below_low();
+        let rules = policy.group_rules();
+        if self.is_by_bins() {
+            let segment = self.segment(policy, group);
+            let is_small = self.share(policy, group, nr_pages) == 0;
+            if rules.is_size_first && is_small {
+                return Ok(Admission::PassedOver(Some(put_off(segment))));
+            }
+            if protection.is_below_min() {
+                return Ok(Admission::PassedOver(Some(Move::Young)));
+            }
+            if is_below_low && segment != Some(Segment::Tail) {
+                return Ok(Admission::PassedOver(Some(Move::Tail)));
+            }
+        } else {
+            if protection.is_below_min() {
+                return Ok(Admission::PassedOver(None));
+            }
+            if is_below_low && !self.is_low_ignored {
+                self.has_skipped_low = true;
+                return Ok(Admission::PassedOver(None));
+            }
+        }
+        if is_below_low {
+            policy.groups_mut().count(group, GroupEvent::Low);
+        }
+        let budget_pages = match rules.budget {
+            ScanBudget::Policys => u64::MAX,
+            ScanBudget::ByPriority => self.share(policy, group, nr_pages),
+            ScanBudget::ExposedByPriority => {
+                let nr_pages = protection.exposed(nr_pages, self.is_low_ignored);
+                self.share(policy, group, nr_pages)
+            }
+        };
+        Ok(Admission::Visited(Visit {
+            group,
+            node,
+            swappiness,
+            budget_pages,
+            nr_scanned_pages: 0,
+            nr_freed_pages: 0,
+            has_anon: false,
+            protection,
+            has_tried: false,
+            has_walked: false,
+        }))
+    }
+
+    /// The part of a group that a pass looks at; all of it once the group has been removed.
+    fn share<P: Policy + ?Sized>(&self, policy: &P, group: GroupId, nr_pages: u64) -> u64 {
+        match policy.groups().is_online(group) {
+            true => nr_pages >> self.priority,
+            false => nr_pages,
+        }
+    }
+
+    /// The goal's swappiness, or file only for a group whose swap is full.
+    pub(super) fn swappiness_of<P: Policy + ?Sized>(
+        &self,
+        policy: &P,
+        group: GroupId,
+    ) -> Result<Swappiness, PolicyError> {
+        let has_room = policy.groups().swap_room_pages(group)? >= NR_SWAP_PAGES_MIN;
+        Ok(match has_room {
+            true => self.goal.swappiness,
+            false => Swappiness::FILE_ONLY,
+        })
+    }
+
+    /// Takes the visit one step on.
+    pub(super) fn go_on<P: Policy + ?Sized>(
+        &mut self,
+        visit: &mut Visit,
+        policy: &mut P,
+        now: TimeMs,
+        batch: &mut EvictBatch,
+    ) -> Result<Next, PolicyError> {
+        let rules = policy.group_rules();
+        let is_policys = rules.budget == ScanBudget::Policys;
+        let ends_when_met = policy.aborting() == Aborting::WhenMet;
+        let does_abort = ends_when_met || matches!(self.goal.target, Target::Node(_));
+        loop {
+            let is_there = policy.groups().usage_pages(visit.group).is_ok();
+            let is_enough = visit.has_tried && does_abort && self.is_met();
+            if !is_there || is_enough || self.rounds.ends_visit(visit) {
+                return Ok(Next::Over);
+            }
+            if !is_policys && !visit.has_walked {
+                match policy.ageing(visit.group, visit.swappiness)? {
+                    Ageing::NotDue => self.rounds.found_cold(),
+                    Ageing::Preferred if self.priority == PRIORITY_MAX && !self.rounds.is_on => {}
+                    Ageing::Preferred | Ageing::Due => return Ok(self.walk(visit)),
+                }
+            }
+            let may_evict = !visit.has_walked || ends_when_met;
+            if !may_evict || visit.nr_scanned_pages >= visit.budget_pages {
+                return Ok(Next::Over);
+            }
+            let nr_pages = match is_policys {
+                true => self
+                    .goal
+                    .nr_pages
+                    .saturating_sub(self.nr_freed_pages)
+                    .max(1),
+                false => self.goal.nr_batch_pages,
+            };
+            let request = ReclaimRequest {
+                node: visit.node,
+                swappiness: visit.swappiness,
+                priority: self.priority,
+                origin: self.goal.origin,
+                // What one pass gave is tried before the next.
+                nr_passes_max: 1,
+                one_pass: Some(OnePass {
+                    protection: visit.protection,
+                    is_low_ignored: self.is_low_ignored,
+                }),
+                ..ReclaimRequest::new(visit.group, nr_pages)
+            };
+            let nr_scanned_before = policy.stats(visit.group)?.nr_scanned_pages;
+            let end = policy.isolate(request, now, batch)?;
+            let nr_scanned_after = policy.stats(visit.group)?.nr_scanned_pages;
+            let nr_scanned_pages = nr_scanned_after - nr_scanned_before;
+            visit.nr_scanned_pages += nr_scanned_pages;
+            self.nr_scanned_pages += nr_scanned_pages;
+            if !batch.is_empty() {
+                visit.has_tried = true;
+                let mut kinds = batch.folios.iter().map(|folio| policy.kind(*folio));
+                visit.has_anon |= kinds.any(|kind| kind == Kind::Anon);
+                return Ok(Next::Evict);
+            }
+            match end {
+                Isolated::Again if nr_scanned_pages > 0 => {}
+                Isolated::NeedsAgeing if !visit.has_walked => return Ok(self.walk(visit)),
+                Isolated::Thrashing => {
+                    self.has_met_young = true;
+                    return Ok(Next::Over);
+                }
+                _ => return Ok(Next::Over),
+            }
+        }
+    }
+
+    /// A group has to be walked: now, or not in this visit.
+    fn walk(&self, visit: &mut Visit) -> Next {
+        if self.priority == PRIORITY_MAX || self.rounds.is_on {
+            return Next::Over;
+        }
+        visit.has_walked = true;
+        Next::Walk
+    }
+
+    pub(super) fn end_visit<P: Policy + ?Sized>(
+        &mut self,
+        visit: &Visit,
+        policy: &mut P,
+    ) -> Result<(), PolicyError> {
+        self.rounds.visited(visit);
+        let group = visit.group;
+        let is_online = policy.groups().is_online(group);
+        if !self.is_by_bins() {
+            if visit.has_walked && is_online {
+                self.rotate(policy, group, Move::Young);
+            }
+            return Ok(());
+        }
+        if visit.has_walked && is_online {
+            self.due_move = Some(Move::Young);
+        } else if !policy.group_rules().is_size_first && policy.groups().usage_pages(group).is_ok()
+        {
+            let nr_pages = policy.nr_evictable_pages(group, visit.node, visit.swappiness)?;
+            let is_small = self.share(policy, group, nr_pages) == 0;
+            self.due_move = is_small.then(|| put_off(self.segment(policy, group)));
+        }
+        Ok(())
+    }
+
+    pub(super) fn is_by_bins(&self) -> bool {
+        self.pass
+            .as_ref()
+            .is_some_and(|pass| pass.order.is_by_bins())
+    }
+
+    fn segment<P: Policy + ?Sized>(&self, policy: &mut P, group: GroupId) -> Option<Segment> {
+        let Target::Node(node) = self.goal.target else {
+            return None;
+        };
+        policy.memcg_lru(node)?.segment(group)
+    }
+
+    /// Moves a group in the memcg LRUs of the nodes that are reclaimed.
+    fn rotate<P: Policy + ?Sized>(&self, policy: &mut P, group: GroupId, by: Move) {
+        match self.goal.target {
+            Target::Node(node) => {
+                if let Some(lru) = policy.memcg_lru(node) {
+                    lru.rotate(group, by);
+                }
+            }
+            Target::Group(_) => {
+                for node in 0..=u8::MAX {
+                    let Some(lru) = policy.memcg_lru(NodeId(node)) else {
+                        break;
+                    };
+                    lru.rotate(group, by);
+                }
+            }
+        }
+    }
+}
+
+/// A group that has nothing to give now is put off, the second time for longer.
+fn put_off(segment: Option<Segment>) -> Move {
+    match segment {
+        Some(Segment::Tail) => Move::Young,
+        _ => Move::Tail,
+    }
+}

@@ -1,0 +1,510 @@
+//! The rules in which kernels differ, each a value that can be chosen by itself.
+//!
+//! A kernel is a choice of one value for every rule (`model`); an ablation takes one rule from
+//! another kernel: [`Rules::take`], or as text `placement=v6.1`. No code asks which kernel it is.
+//!
+//! **Owns** the rules' names, their values' types, and choosing them by text. **Does not own** which
+//! kernel has which value (`model`) or what a value does (`counting`, `controller`, `multigen`).
+
+use std::{fmt, str::FromStr};
+
+use crate::{
+    controller::{Selection, TierGains},
+    counting::{Counting, Encoding, MAX_NR_TIERS},
+    lruvec::MAX_NR_GENS,
+    model::{KernelModel, UnknownModel},
+    reclaim::GroupRules,
+    walk::WalkRules,
+};
+
+/// A rule that kernels changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Rule {
+    /// Which generation a folio enters (1.6).
+    Placement,
+    /// How accesses are counted in a folio's flags (1.4).
+    Counting,
+    /// What a walk's finding a folio young does (1.5).
+    Promotion,
+    /// When a walk is due (2.1).
+    Ageing,
+    /// How far apart the windows of the kinds may be (1.2).
+    Coupling,
+    /// Which kind is taken from (3.2).
+    Selection,
+    /// How tiers are weighed against the first (3.2).
+    Gains,
+    /// Who is spared when due, and where to (3.1).
+    Protection,
+    /// What happens to a folio that was tried and stayed (3.3).
+    Survivors,
+    /// Which returns are recent, and what they give back (4.1).
+    Refault,
+    /// What happens to folios that wait for writeback (3.1, 3.3).
+    Dirty,
+    /// Whether scanning ends with a walk or with enough reclaimed (2.1, 3.3).
+    Aborting,
+    /// How many folios a pass looks at (3.1).
+    Scanning,
+    /// What walks leave out (2.3 to 2.6).
+    Walk,
+    /// How reclaim goes when there are several groups (5).
+    Groups,
+    /// What the commands of the `lru_gen` text refuse (6).
+    Commands,
+}
+
+impl Rule {
+    /// Every rule.
+    pub const ALL: &'static [Rule] = &[
+        Rule::Placement,
+        Rule::Counting,
+        Rule::Promotion,
+        Rule::Ageing,
+        Rule::Coupling,
+        Rule::Selection,
+        Rule::Gains,
+        Rule::Protection,
+        Rule::Survivors,
+        Rule::Refault,
+        Rule::Dirty,
+        Rule::Aborting,
+        Rule::Scanning,
+        Rule::Walk,
+        Rule::Groups,
+        Rule::Commands,
+    ];
+
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Rule::Placement => "placement",
+            Rule::Counting => "counting",
+            Rule::Promotion => "promotion",
+            Rule::Ageing => "ageing",
+            Rule::Coupling => "coupling",
+            Rule::Selection => "selection",
+            Rule::Gains => "gains",
+            Rule::Protection => "protection",
+            Rule::Survivors => "survivors",
+            Rule::Refault => "refault",
+            Rule::Dirty => "dirty",
+            Rule::Aborting => "aborting",
+            Rule::Scanning => "scanning",
+            Rule::Walk => "walk",
+            Rule::Groups => "groups",
+            Rule::Commands => "commands",
+        }
+    }
+}
+
+/// What an engine goes by: one value for each rule, and the numbers of generations and tiers.
+///
+/// ```
+/// use strata_lru::{KernelModel, Rule, Rules};
+///
+/// let mut rules = Rules::from(KernelModel::V6_14);
+/// rules.apply("placement", "v6.1")?;
+/// rules.apply("nr_gens", "8")?;
+/// let mut same = Rules::from(KernelModel::V6_14).take(Rule::Placement, KernelModel::V6_1);
+/// same.nr_gens = 8;
+/// assert_eq!(rules, same);
+/// assert_eq!("v6.14,placement=v6.1,nr_gens=8".parse(), Ok(rules));
+/// # Ok::<(), strata_lru::RulesError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rules {
+    /// Most generations, [`Rules::NR_GENS_MIN`]..=[`Rules::NR_GENS_MAX`]; the kernel's 4 by default.
+    pub nr_gens: u8,
+    /// Tiers, 1..=[`Rules::NR_TIERS_MAX`]; the kernel's 4 by default.
+    pub nr_tiers: u8,
+    /// How reclaim goes when there are several groups.
+    pub groups: GroupRules,
+    pub(crate) placement: Placement,
+    pub(crate) encoding: Encoding,
+    pub(crate) promotion: Promotion,
+    pub(crate) ageing: AgeingRule,
+    pub(crate) coupling: Coupling,
+    pub(crate) selection: Selection,
+    pub(crate) gains: TierGains,
+    pub(crate) protection: Protection,
+    pub(crate) survivors: Survivors,
+    pub(crate) refault: RefaultRule,
+    pub(crate) dirty: Dirty,
+    pub(crate) aborting: Aborting,
+    pub(crate) scanning: Scanning,
+    pub(crate) walk: WalkRules,
+    pub(crate) commands: CommandRule,
+}
+
+impl Rules {
+    /// Fewest generations an engine can be given room for.
+    pub const NR_GENS_MIN: u8 = 4;
+    /// Most generations an engine can be given room for.
+    pub const NR_GENS_MAX: u8 = MAX_NR_GENS as u8;
+    /// Most tiers.
+    pub const NR_TIERS_MAX: u8 = MAX_NR_TIERS as u8;
+
+    /// The same rules but one, which is as in another kernel.
+    #[must_use]
+    pub fn take(mut self, rule: Rule, model: KernelModel) -> Rules {
+        let other = model.rules();
+        match rule {
+            Rule::Placement => self.placement = other.placement,
+            Rule::Counting => self.encoding = other.encoding,
+            Rule::Promotion => self.promotion = other.promotion,
+            Rule::Ageing => self.ageing = other.ageing,
+            Rule::Coupling => self.coupling = other.coupling,
+            Rule::Selection => self.selection = other.selection,
+            Rule::Gains => self.gains = other.gains,
+            Rule::Protection => self.protection = other.protection,
+            Rule::Survivors => self.survivors = other.survivors,
+            Rule::Refault => self.refault = other.refault,
+            Rule::Dirty => self.dirty = other.dirty,
+            Rule::Aborting => self.aborting = other.aborting,
+            Rule::Scanning => self.scanning = other.scanning,
+            Rule::Walk => self.walk = other.walk,
+            Rule::Groups => self.groups = other.groups,
+            Rule::Commands => self.commands = other.commands,
+        }
+        self
+    }
+
+    /// Changes one rule by its name to a kernel's by its name, or one of the numbers `nr_gens` and
+    /// `nr_tiers`. Nothing is changed on error.
+    pub fn apply(&mut self, name: &str, value: &str) -> Result<(), RulesError> {
+        let number = |range: std::ops::RangeInclusive<u8>| {
+            let number = value.parse().ok().filter(|number| range.contains(number));
+            number.ok_or_else(|| RulesError::Number {
+                name: name.to_owned(),
+                value: value.to_owned(),
+                least: *range.start(),
+                most: *range.end(),
+            })
+        };
+        match name {
+            "nr_gens" => self.nr_gens = number(Self::NR_GENS_MIN..=Self::NR_GENS_MAX)?,
+            "nr_tiers" => self.nr_tiers = number(1..=Self::NR_TIERS_MAX)?,
+            _ => {
+                let known = Rule::ALL.iter().copied().find(|rule| rule.name() == name);
+                let rule = known.ok_or_else(|| RulesError::UnknownRule(name.to_owned()))?;
+                *self = self.take(rule, value.parse()?);
+            }
+        }
+        Ok(())
+    }
+
+    /// How accesses are counted.
+    pub(crate) fn counting(&self) -> Counting {
+        Counting::new(self.encoding, self.nr_tiers)
+    }
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        KernelModel::default().into()
+    }
+}
+
+impl From<KernelModel> for Rules {
+    fn from(model: KernelModel) -> Rules {
+        *model.rules()
+    }
+}
+
+/// Reads a kernel's name and changes to it: `v6.14,placement=v6.1,nr_gens=8`. Without a name the
+/// default kernel is meant.
+impl FromStr for Rules {
+    type Err = RulesError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let mut rules = Rules::default();
+        for (position, piece) in text.split(',').enumerate() {
+            match piece.split_once('=') {
+                Some((name, value)) => rules.apply(name, value)?,
+                None if position == 0 => rules = piece.parse::<KernelModel>()?.into(),
+                None => return Err(RulesError::NotAChange(piece.to_owned())),
+            }
+        }
+        Ok(rules)
+    }
+}
+
+/// A choice of rules that can't be made.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RulesError {
+    /// No such rule.
+    #[error("unknown rule {0:?}: use {known}", known = RuleNames)]
+    UnknownRule(String),
+    /// No such kernel.
+    #[error(transparent)]
+    UnknownModel(#[from] UnknownModel),
+    /// A number out of its bounds, or no number.
+    #[error("{name} is {value:?}: use a number from {least} to {most}")]
+    Number {
+        /// Which number.
+        name: String,
+        /// What was given.
+        value: String,
+        /// The least it can be.
+        least: u8,
+        /// The most it can be.
+        most: u8,
+    },
+    /// Neither a kernel's name in the first place nor `name=value`.
+    #[error("{0:?} is no change of a rule: write RULE=MODEL, nr_gens=N or nr_tiers=N")]
+    NotAChange(String),
+}
+
+struct RuleNames;
+
+impl fmt::Display for RuleNames {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for rule in Rule::ALL {
+            write!(f, "{}, ", rule.name())?;
+        }
+        f.write_str("nr_gens or nr_tiers")
+    }
+}
+
+/// A generation, told from one end of the window (rules 1.6). Never outside of the window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// So many below the youngest.
+    BelowYoungest(u64),
+    /// So many above the oldest that there is.
+    AboveOldest(u64),
+    /// So many above the oldest that there could be.
+    AboveOldestPossible(u64),
+    /// The second oldest if that leaves two younger ones, else the oldest.
+    SecondOldestOfFour,
+}
+
+/// Which faulted folios somebody is taken to wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Faulted {
+    /// All.
+    Active,
+    /// Those of the working set; the others are counted as accessed once.
+    ActiveIfWorkingset,
+}
+
+/// Where a folio enters, by how it stands (rules 1.6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Placement {
+    pub(crate) faulted: Faulted,
+    /// Somebody waits for it.
+    pub(crate) active: Place,
+    /// Somebody waits for it and it belongs to the working set.
+    pub(crate) active_workingset: Place,
+    /// Can't be dropped at once: fresh anon, or waiting to be written.
+    pub(crate) busy: Place,
+    /// Nobody waits for it and it can be dropped.
+    pub(crate) idle: Place,
+    /// The same, but it belongs to the working set.
+    pub(crate) idle_workingset: Place,
+    /// Written after it was due: as old as can be, at the old end.
+    pub(crate) rotated: Place,
+}
+
+/// What a walk's finding a folio young does (rules 1.5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Promotion {
+    /// Promotes it, and forgets what was counted.
+    AtOnce,
+    /// Marks it the first time, promotes it to the working set the second time.
+    SecondTime,
+    /// The same, but what is mapped executable from a file is promoted at once.
+    SecondTimeUnlessExec,
+}
+
+/// When a walk is due (rules 2.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AgeingRule {
+    /// When only the two youngest generations are left.
+    WhenMust,
+    /// With one more, as soon as the youngest is larger than a half or the oldest smaller than a
+    /// quarter of all.
+    BySizes,
+    /// With one more, as soon as relaxed scanning did not do.
+    ByWindow,
+}
+
+/// How far apart the windows of the kinds may be while both can be evicted (rules 1.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Coupling {
+    /// As far as they get.
+    Free,
+    /// Neither drops a generation before the other can.
+    Together,
+    /// Neither runs ahead to the last two generations while the other is more than one behind.
+    OneApart,
+}
+
+/// Whether a folio that has counted all it can is spared when it is due (rules 3.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Saturated {
+    /// As its tier.
+    AsItsTier,
+    /// Always, and the controller hears of it.
+    Spared,
+    /// Always, and the controller does not hear of it.
+    SparedUncounted,
+}
+
+/// An end of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ListEnd {
+    /// Reached last by eviction.
+    Young,
+    /// Reached first by eviction.
+    Old,
+}
+
+/// Who is spared when due, and where to (rules 2.2 and 3.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Protection {
+    pub(crate) saturated: Saturated,
+    /// Where in the next generation's list a spared folio goes.
+    pub(crate) spared_to: ListEnd,
+    /// Whether folios of a generation merged into the next count as spared.
+    pub(crate) is_merge_counted: bool,
+}
+
+/// What happens to a folio that was tried and stayed (rules 3.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Survivors {
+    /// It forgets its accesses and enters as if faulted in, unless it waits to be written.
+    Youngest,
+    /// It enters where it stands but never the oldest generation. Found young it is marked, and the
+    /// second time belongs to the working set.
+    Marked,
+    /// The same, but found young the second time it is counted, and belongs to the working set when
+    /// it was counted before.
+    Counted,
+}
+
+/// Which returns are recent (rules 4.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Recency {
+    /// The oldest generation is still the one it left from.
+    SameOldest,
+    /// Fewer generations were born since than fit the window.
+    Window,
+}
+
+/// What a recent return gives back (rules 4.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Restoration {
+    /// A full count if it was full or the folio is faulted in.
+    IfFull,
+    /// A full count if it was full, or all but, or the folio is faulted in.
+    IfNearlyFull,
+    /// The workingset flag, else the refs.
+    WhatItHad,
+}
+
+/// Which returns are recent, and what they give back (rules 4.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RefaultRule {
+    pub(crate) recency: Recency,
+    pub(crate) restoration: Restoration,
+}
+
+/// What happens to a folio that is due while it waits for writeback (rules 3.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Dirty {
+    /// It is stepped over, into the next generation.
+    SteppedOver,
+    /// It is tried like any other, and enters a younger generation when it stays.
+    Tried,
+}
+
+/// When scanning at one priority ends early (rules 2.1 and 3.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Aborting {
+    /// After a walk, and never because a group has given enough.
+    AfterWalk,
+    /// As soon as enough was reclaimed; a walk ends nothing.
+    WhenMet,
+}
+
+/// How many folios a pass looks at (rules 3.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Scanning {
+    /// Folios looked at in one pass over a list before it is left.
+    pub(crate) nr_folios_max: u32,
+    /// Base pages after which a pass is content.
+    pub(crate) nr_isolate_pages: u64,
+}
+
+/// What the commands refuse (rules 6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CommandRule {
+    /// `+` of an older generation does nothing, and without force none is merged for it; swappiness
+    /// ends at 200.
+    OldIsDone,
+    /// `+` of any generation ages once; swappiness ends at 201.
+    AnyAges,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_rule_is_taken_alone_and_all_of_them_make_the_other_kernel() {
+        for (of, other) in [
+            (KernelModel::V6_14, KernelModel::V2022),
+            (KernelModel::V2021, KernelModel::V7_2),
+        ] {
+            let mut rules = Rules::from(of);
+            for rule in Rule::ALL {
+                rules.apply(rule.name(), other.name()).unwrap();
+                assert_eq!(rules.take(*rule, other), rules);
+            }
+            assert_eq!(rules, Rules::from(other));
+        }
+    }
+
+    #[test]
+    fn every_rule_differs_between_some_kernels() {
+        for rule in Rule::ALL {
+            let base = Rules::from(KernelModel::V6_14);
+            let differs = |model: &KernelModel| base.take(*rule, *model) != base;
+            assert!(KernelModel::ALL.iter().any(differs), "{}", rule.name());
+        }
+    }
+
+    #[test]
+    fn what_can_not_be_chosen_is_named_with_what_can() {
+        let error = |text: &str| text.parse::<Rules>().unwrap_err().to_string();
+        let unknown = error("v6.14,colour=v6.1");
+        assert!(
+            unknown.contains("\"colour\"") && unknown.contains("placement, "),
+            "{unknown}"
+        );
+        assert!(error("v6.14,placement=v5").contains("v2021"));
+        assert!(error("v5").contains("v7.2"));
+        assert_eq!(
+            error("v6.1,nr_gens=17"),
+            "nr_gens is \"17\": use a number from 4 to 16"
+        );
+        assert_eq!(
+            error("nr_tiers=0"),
+            "nr_tiers is \"0\": use a number from 1 to 5"
+        );
+        assert!(error("v6.1,v6.14").contains("no change"));
+        assert!("nr_tiers=5,nr_gens=4".parse::<Rules>().is_ok());
+    }
+
+    #[test]
+    fn a_refused_change_changes_nothing() {
+        let mut rules = Rules::default();
+        assert!(rules.apply("nr_gens", "3").is_err());
+        assert!(rules.apply("placement", "6.1").is_err());
+        assert_eq!(rules, Rules::default());
+    }
+}

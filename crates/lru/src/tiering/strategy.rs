@@ -1,0 +1,136 @@
+//! Which unmapped pages of the page cache are worth promoting.
+//!
+//! Hint faults find mapped pages; a page that is only read through descriptors never faults. The
+//! proposals of 2025 (Price, "Promotion of unmapped page cache folios", v4; Tom's hook for the
+//! multi-generational LRU) judge such a page when it is read. They judge by what was known *before*
+//! this read, and so do we: "already referenced and active".
+//!
+//! **Owns** the judgement. **Does not own** rate limits (`throttle`) or queues (`tiered`).
+
+use std::{fmt, str::FromStr};
+
+use crate::ids::{NodeId, Order};
+
+/// How recent a folio is in its policy's own terms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recency {
+    /// Generations.
+    Generation {
+        /// How many are younger than the folio's; `None` while it is isolated.
+        below_max: Option<u64>,
+        /// Whether its accesses are counted as far as counting goes, workingset included.
+        is_saturated: bool,
+    },
+    /// Two lists.
+    List {
+        /// On the active one.
+        is_active: bool,
+    },
+}
+
+/// What a policy knows of a folio, as far as tiering asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FolioStanding {
+    /// The node it lies on.
+    pub node: NodeId,
+    /// Its size.
+    pub order: Order,
+    /// In a batch or queue already.
+    pub is_isolated: bool,
+    /// Seen accessed once.
+    pub is_referenced: bool,
+    /// Of the working set.
+    pub is_workingset: bool,
+    /// How recent.
+    pub recency: Recency,
+}
+
+impl FolioStanding {
+    /// In one of the two youngest generations, or on the active list.
+    pub fn is_active(&self) -> bool {
+        match self.recency {
+            Recency::Generation { below_max, .. } => below_max.is_some_and(|below| below <= 1),
+            Recency::List { is_active } => is_active,
+        }
+    }
+}
+
+/// When an access through a descriptor makes a page of a lower node a candidate for promotion.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum PromotionStrategy {
+    /// Not at all.
+    #[default]
+    Never,
+    /// At any access.
+    FirstAccess,
+    /// At any access after the first counted one, as the proposal's hook was coded. `TwoList`:
+    /// referenced and active.
+    RfcAsCoded,
+    /// When the count is saturated, workingset included. `TwoList`: referenced and active.
+    Refs,
+    /// Referenced, workingset, and in one of the two youngest generations; that tiering is on and
+    /// the page on a lower node are the other two. `TwoList`: referenced and active.
+    FiveConditions,
+}
+
+impl PromotionStrategy {
+    /// Every strategy.
+    pub const ALL: &'static [PromotionStrategy] = &[
+        PromotionStrategy::Never,
+        PromotionStrategy::FirstAccess,
+        PromotionStrategy::RfcAsCoded,
+        PromotionStrategy::Refs,
+        PromotionStrategy::FiveConditions,
+    ];
+
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            PromotionStrategy::Never => "never",
+            PromotionStrategy::FirstAccess => "first-access",
+            PromotionStrategy::RfcAsCoded => "rfc-as-coded",
+            PromotionStrategy::Refs => "refs",
+            PromotionStrategy::FiveConditions => "five-conditions",
+        }
+    }
+
+    /// Whether the access of a folio that stood like this before makes it a candidate.
+    pub fn wants(self, before: &FolioStanding) -> bool {
+        if before.is_isolated {
+            return false;
+        }
+        match (self, before.recency) {
+            (PromotionStrategy::Never, _) => false,
+            (PromotionStrategy::FirstAccess, _) => true,
+            (_, Recency::List { is_active }) => before.is_referenced && is_active,
+            (PromotionStrategy::RfcAsCoded, _) => before.is_referenced,
+            (PromotionStrategy::Refs, Recency::Generation { is_saturated, .. }) => is_saturated,
+            (PromotionStrategy::FiveConditions, _) => {
+                before.is_referenced && before.is_workingset && before.is_active()
+            }
+        }
+    }
+}
+
+impl fmt::Display for PromotionStrategy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A name that is no strategy.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "unknown promotion strategy {0:?}: use never, first-access, rfc-as-coded, refs or five-conditions"
+)]
+pub struct UnknownStrategy(pub String);
+
+impl FromStr for PromotionStrategy {
+    type Err = UnknownStrategy;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        let known = Self::ALL.iter().copied().find(|of| of.name() == name);
+        known.ok_or_else(|| UnknownStrategy(name.to_owned()))
+    }
+}

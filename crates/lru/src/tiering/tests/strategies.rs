@@ -1,0 +1,202 @@
+//! Which unmapped page cache comes up.
+
+use super::*;
+
+/// At which read a new page of the slow node is queued, of ten.
+fn queued_at(bench: &mut Bench, folio: FolioId) -> Option<usize> {
+    (1..=10).find(|_| {
+        bench.read(folio, 1);
+        let is_queued = !bench.queued().is_empty();
+        bench.answer(Migrated::Failed);
+        is_queued
+    })
+}
+
+#[test]
+fn a_page_that_is_only_read_comes_up_as_early_as_its_strategy_says() {
+    let expected = [
+        (PromotionStrategy::Never, None),
+        (PromotionStrategy::FirstAccess, Some(1)),
+        (PromotionStrategy::RfcAsCoded, Some(2)),
+        (PromotionStrategy::Refs, Some(6)),
+        // It enters an old generation in every model, and stays there however often it is read.
+        (PromotionStrategy::FiveConditions, None),
+    ];
+    assert_eq!(expected.map(|of| of.0), PromotionStrategy::ALL);
+    for model in KernelModel::ALL {
+        for (strategy, read) in expected {
+            let mut bench = Bench::of_model(*model, with_strategy(strategy));
+            let folio = bench.appear(SLOW, Kind::File, Cause::Read);
+            assert!(!bench.standing(folio).is_active(), "{model}");
+            assert_eq!(queued_at(&mut bench, folio), read, "{model} {strategy}");
+        }
+    }
+}
+
+#[test]
+fn under_five_conditions_a_page_only_read_comes_up_if_only_two_generations_are_left() {
+    // Before 6.14 the second read makes a page workingset, from then on the fifth does.
+    let reads = [3, 3, 3, 6, 6];
+    for (model, read) in KernelModel::ALL.iter().zip(reads) {
+        let strategy = PromotionStrategy::FiveConditions;
+        let mut bench = Bench::of_model(*model, with_strategy(strategy));
+        // Emptied generations are dropped down to the two youngest.
+        let kept = Kind::ALL.map(|kind| {
+            let folio = bench.appear(SLOW, kind, Cause::Fault);
+            bench.young(folio);
+            bench.young(folio);
+            folio
+        });
+        bench.isolate(SLOW, 1);
+        assert!(kept.iter().all(|folio| !bench.standing(*folio).is_isolated));
+        let folio = bench.appear(SLOW, Kind::File, Cause::Read);
+        assert!(bench.standing(folio).is_active(), "{model}");
+        assert_eq!(queued_at(&mut bench, folio), Some(read), "{model}");
+    }
+}
+
+#[test]
+fn under_five_conditions_a_page_only_read_comes_up_once_eviction_spared_it_for_its_tier() {
+    let mut bench = Bench::with(with_strategy(PromotionStrategy::FiveConditions));
+    // Three generations are left: the two youngest and the oldest.
+    for kind in Kind::ALL {
+        bench.appear(SLOW, kind, Cause::Fault);
+    }
+    bench.isolate(SLOW, 1);
+    bench.walk();
+    let folio = bench.appear(SLOW, Kind::File, Cause::Read);
+    bench.read(folio, 5);
+    assert!(!bench.standing(folio).is_active());
+    // Saturated, it is spared into the second youngest.
+    bench.isolate(SLOW, 8);
+    let standing = bench.standing(folio);
+    assert!(standing.is_active() && standing.is_workingset && !standing.is_referenced);
+    assert_eq!(queued_at(&mut bench, folio), Some(2));
+}
+
+#[test]
+fn under_five_conditions_a_mapped_page_comes_up_at_its_second_read() {
+    let mut bench = Bench::with(with_strategy(PromotionStrategy::FiveConditions));
+    let folio = bench.appear(SLOW, Kind::File, Cause::Fault);
+    bench.young(folio);
+    bench.young(folio);
+    assert_eq!(queued_at(&mut bench, folio), Some(2));
+}
+
+#[test]
+fn each_of_the_five_conditions_is_needed() {
+    let hot = FolioStanding {
+        node: SLOW,
+        order: Order::BASE,
+        is_isolated: false,
+        is_referenced: true,
+        is_workingset: true,
+        recency: Recency::Generation {
+            below_max: Some(1),
+            is_saturated: false,
+        },
+    };
+    let wants = |of: &FolioStanding| PromotionStrategy::FiveConditions.wants(of);
+    let of_age = |below_max| FolioStanding {
+        recency: Recency::Generation {
+            below_max,
+            is_saturated: true,
+        },
+        ..hot
+    };
+    assert!(wants(&hot) && wants(&of_age(Some(0))));
+    assert!(!wants(&FolioStanding {
+        is_referenced: false,
+        ..hot
+    }));
+    assert!(!wants(&FolioStanding {
+        is_workingset: false,
+        ..hot
+    }));
+    assert!(!wants(&of_age(Some(2))) && !wants(&of_age(None)));
+    assert!(!wants(&FolioStanding {
+        is_isolated: true,
+        ..hot
+    }));
+    // The other two: tiering on, and on a lower node.
+    for (config, node, is_queued) in [
+        (with_strategy(PromotionStrategy::FiveConditions), SLOW, true),
+        (
+            with_strategy(PromotionStrategy::FiveConditions),
+            FAST,
+            false,
+        ),
+    ] {
+        let mut bench = Bench::with(config);
+        let folio = bench.appear(node, Kind::File, Cause::Fault);
+        bench.young(folio);
+        bench.young(folio);
+        assert_eq!(queued_at(&mut bench, folio).is_some(), is_queued);
+    }
+    let off = TieringConfig {
+        is_promotion_on: false,
+        ..with_strategy(PromotionStrategy::FiveConditions)
+    };
+    assert!(!off.promotes_page_cache());
+}
+
+#[test]
+fn with_two_lists_all_but_the_first_access_ask_for_referenced_and_active() {
+    let of = |is_referenced, is_active| FolioStanding {
+        node: SLOW,
+        order: Order::BASE,
+        is_isolated: false,
+        is_referenced,
+        is_workingset: false,
+        recency: Recency::List { is_active },
+    };
+    use PromotionStrategy::{FirstAccess, FiveConditions, Never, Refs, RfcAsCoded};
+    for strategy in [RfcAsCoded, Refs, FiveConditions] {
+        assert!(strategy.wants(&of(true, true)));
+        assert!(!strategy.wants(&of(true, false)) && !strategy.wants(&of(false, true)));
+    }
+    assert!(FirstAccess.wants(&of(false, false)) && !Never.wants(&of(true, true)));
+}
+
+#[test]
+fn the_second_switch_is_off_by_default_and_nothing_is_looked_at() {
+    assert_eq!(two_tiers().page_cache, PromotionStrategy::Never);
+    let engine = || MultiGen::new(Config::default()).unwrap();
+    for (config, nr_queued) in [
+        (two_tiers(), 0),
+        (with_strategy(PromotionStrategy::FirstAccess), 1),
+        (
+            TieringConfig {
+                is_promotion_on: false,
+                ..with_strategy(PromotionStrategy::FirstAccess)
+            },
+            0,
+        ),
+    ] {
+        let mut policy = tiered(engine(), config).unwrap();
+        let group = policy.add_group("/bench", TimeMs(0)).unwrap();
+        let arrival = Arrival {
+            group,
+            node: SLOW,
+            kind: Kind::File,
+            order: Order::BASE,
+            cause: Cause::Read,
+            shadow: None,
+            is_exec: false,
+        };
+        let folio = policy.appeared(arrival).unwrap();
+        policy.accessed(folio, AccessVia::FileDescriptor);
+        let mut promotions = Vec::new();
+        policy.tiering().unwrap().isolate_promotion(&mut promotions);
+        assert_eq!(promotions.len(), nr_queued);
+    }
+}
+
+#[test]
+fn every_strategy_is_found_by_its_name() {
+    for strategy in PromotionStrategy::ALL {
+        assert_eq!(strategy.to_string().parse(), Ok(*strategy));
+    }
+    let error = "always".parse::<PromotionStrategy>().unwrap_err();
+    assert!(error.to_string().contains("five-conditions"), "{error}");
+}

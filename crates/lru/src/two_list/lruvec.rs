@@ -1,0 +1,262 @@
+//! The lruvec of the classic LRU: two lists a kind, and what balances them (rules 8.5 to 8.8).
+//!
+//! ```text
+//!   new ->  head  inactive  tail -> evicted          one pair of lists for anon, one for file
+//!             ^        | used again
+//!   deactivated        v
+//!           tail  active    head
+//! ```
+//!
+//! **Owns** sizes, costs, the clock of what left, and the arithmetic that decides how much of each
+//! list is scanned. **Does not own** folios, lists or the order of scanning (`run`).
+//!
+//! **Invariants**
+//! - I1: `nr_pages[half][kind]` is the sum of the sizes of the folios on that list.
+//! - I2: after a cost is noted both together are at most a quarter of the lists, or were halved.
+
+use super::page::Half;
+use crate::{
+    distance::Clock,
+    ids::{GroupId, Kind, NodeId, TimeMs},
+    list::ListId,
+    seam::{OnePass, ReclaimStats, Swappiness},
+};
+
+/// Lists of one lruvec.
+pub(super) const NR_LISTS: u32 = 4;
+
+/// The priority of relaxed scanning.
+pub(super) const PRIORITY_MAX: u8 = 12;
+
+/// What writing or reading back one page costs, in pages scanned in vain (the kernel's cluster).
+const COST_OF_IO: u64 = 32;
+
+/// Swappiness at which nothing but anon is weighed.
+const SWAPPINESS_RATIO_MAX: u64 = 200;
+
+/// Base pages in one GiB, as a power of two: the unit of [`inactive_ratio`].
+const GIB_ORDER: u32 = 18;
+
+/// Counters that only the two lists have; base pages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TwoListStats {
+    /// Looked at on the active list (`pgrefill`).
+    pub nr_refill_pages: u64,
+    /// Moved from the inactive to the active list, refaults aside (`pgactivate`).
+    pub nr_activated_pages: u64,
+    /// Moved from the active to the inactive list (`pgdeactivate`).
+    pub nr_deactivated_pages: u64,
+    /// Came back and were made active at once, by kind (`workingset_activate`).
+    pub nr_activated_refault_pages: [u64; 2],
+    /// Of those, the ones that had been active before they left (`workingset_restore`), by kind.
+    pub nr_restored_pages: [u64; 2],
+}
+
+impl std::ops::AddAssign for TwoListStats {
+    fn add_assign(&mut self, other: TwoListStats) {
+        // Destructured, so that a new counter can't be forgotten here.
+        let TwoListStats {
+            nr_refill_pages,
+            nr_activated_pages,
+            nr_deactivated_pages,
+            nr_activated_refault_pages,
+            nr_restored_pages,
+        } = other;
+        self.nr_refill_pages += nr_refill_pages;
+        self.nr_activated_pages += nr_activated_pages;
+        self.nr_deactivated_pages += nr_deactivated_pages;
+        for kind in Kind::ALL.map(Kind::index) {
+            self.nr_activated_refault_pages[kind] += nr_activated_refault_pages[kind];
+            self.nr_restored_pages[kind] += nr_restored_pages[kind];
+        }
+    }
+}
+
+/// Which kinds a scan takes, and in what proportion.
+#[derive(Clone, Copy, Debug)]
+enum Balance {
+    Only(Kind),
+    /// All of both: desperate.
+    Equal,
+    /// In proportion to these weights.
+    Weighed([u64; 2]),
+}
+
+/// What may be done to one lruvec in a scan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Control {
+    /// Whether active folios of a kind may be deactivated.
+    pub(super) may_deactivate: [bool; 2],
+    /// Whether there is enough cold page cache to leave anon alone.
+    pub(super) is_cache_enough: bool,
+}
+
+/// How much a scan looks at, in base pages by half and kind.
+pub(super) type Counts = [[u64; 2]; 2];
+
+/// Folios of one group on one node.
+#[derive(Debug)]
+pub(super) struct Lruvec {
+    pub(super) nr_pages: Counts,
+    /// What reclaiming a kind has cost lately.
+    pub(super) cost: [u64; 2],
+    pub(super) clock: Clock,
+    /// `nr_activated_refault_pages` when the last run ended.
+    nr_seen_refault_pages: [u64; 2],
+    pub(super) stats: ReclaimStats,
+    pub(super) own_stats: TwoListStats,
+    first_list: ListId,
+    pub(super) group: GroupId,
+    pub(super) node: NodeId,
+    pub(super) birth: TimeMs,
+}
+
+impl Lruvec {
+    pub(super) fn new(group: GroupId, node: NodeId, first_list: ListId, now: TimeMs) -> Lruvec {
+        Lruvec {
+            nr_pages: Counts::default(),
+            cost: [0; 2],
+            clock: Clock::default(),
+            nr_seen_refault_pages: [0; 2],
+            stats: ReclaimStats::default(),
+            own_stats: TwoListStats::default(),
+            first_list,
+            group,
+            node,
+            birth: now,
+        }
+    }
+
+    pub(super) fn list(&self, half: Half, kind: Kind) -> ListId {
+        ListId(self.first_list.0 + (half.index() * 2 + kind.index()) as u32)
+    }
+
+    /// The first of its lists; the numbers of the others follow.
+    pub(super) fn first_list(&self) -> ListId {
+        self.first_list
+    }
+
+    /// Base pages of the kinds that may be evicted.
+    pub(super) fn nr_evictable_pages(&self, swappiness: Swappiness) -> u64 {
+        let kinds = Kind::ALL
+            .into_iter()
+            .filter(|kind| swappiness.allows(*kind));
+        let of_kind = |kind| self.size(Half::Inactive, kind) + self.size(Half::Active, kind);
+        kinds.map(of_kind).sum()
+    }
+
+    pub(super) fn size(&self, half: Half, kind: Kind) -> u64 {
+        self.nr_pages[half.index()][kind.index()]
+    }
+
+    /// Base pages on all four lists.
+    pub(super) fn nr_listed_pages(&self) -> u64 {
+        self.nr_pages.iter().flatten().sum()
+    }
+
+    /// Whether the inactive list of a kind is too short to judge folios by their time on it.
+    pub(super) fn is_inactive_low(&self, kind: Kind) -> bool {
+        let (inactive, active) = (
+            self.size(Half::Inactive, kind),
+            self.size(Half::Active, kind),
+        );
+        inactive.saturating_mul(inactive_ratio(inactive + active)) < active
+    }
+
+    /// What a scan at this priority may do (rules 8.6).
+    pub(super) fn control(&self, priority: u8, is_forced: bool) -> Control {
+        let activated = self.own_stats.nr_activated_refault_pages;
+        let may_deactivate = Kind::ALL.map(|kind| {
+            let has_learnt = activated[kind.index()] != self.nr_seen_refault_pages[kind.index()];
+            is_forced || has_learnt || self.is_inactive_low(kind)
+        });
+        let cold_cache = self.size(Half::Inactive, Kind::File) >> priority;
+        Control {
+            may_deactivate,
+            is_cache_enough: cold_cache > 0 && !may_deactivate[Kind::File.index()],
+        }
+    }
+
+    /// How much of each list a scan looks at (rules 8.7).
+    pub(super) fn scan_counts(
+        &self,
+        control: Control,
+        swappiness: Swappiness,
+        priority: u8,
+        one_pass: Option<OnePass>,
+    ) -> Counts {
+        let exposed = |nr_pages| match one_pass {
+            Some(of) => of.protection.exposed(nr_pages, of.is_low_ignored),
+            None => nr_pages,
+        };
+        let balance = self.balance(control, swappiness, priority);
+        Half::ALL.map(|half| {
+            Kind::ALL.map(|kind| {
+                let nr_pages = exposed(self.size(half, kind)) >> priority;
+                match balance {
+                    Balance::Only(only) => nr_pages * u64::from(kind == only),
+                    Balance::Equal => nr_pages,
+                    Balance::Weighed(weights) => share(nr_pages, weights[kind.index()], weights),
+                }
+            })
+        })
+    }
+
+    fn balance(&self, control: Control, swappiness: Swappiness, priority: u8) -> Balance {
+        if !swappiness.allows(Kind::File) {
+            return Balance::Only(Kind::Anon);
+        }
+        if !swappiness.allows(Kind::Anon) {
+            return Balance::Only(Kind::File);
+        }
+        if priority == 0 {
+            return Balance::Equal;
+        }
+        if control.is_cache_enough {
+            return Balance::Only(Kind::File);
+        }
+        let [anon, file] = self.cost;
+        let total = anon + file;
+        let (anon, file) = (total + anon, total + file);
+        let both = anon + file + 1;
+        let swappiness = u64::from(swappiness.get());
+        Balance::Weighed([
+            swappiness * both / (anon + 1),
+            (SWAPPINESS_RATIO_MAX - swappiness) * both / (file + 1),
+        ])
+    }
+
+    /// Reclaiming a kind cost this much; the past is halved before it grows old (rules 8.8).
+    pub(super) fn note_cost(&mut self, kind: Kind, nr_io_pages: u64, nr_rotated_pages: u64) {
+        self.cost[kind.index()] += nr_io_pages * COST_OF_IO + nr_rotated_pages;
+        if self.cost[0] + self.cost[1] > self.nr_listed_pages() / 4 {
+            self.cost = self.cost.map(|cost| cost / 2);
+        }
+    }
+
+    /// A run ended: refaults from now on say that the active list is to be questioned.
+    pub(super) fn see_refaults(&mut self) {
+        self.nr_seen_refault_pages = self.own_stats.nr_activated_refault_pages;
+    }
+
+    /// `nr_pages` that were left alone or let go make everything else older.
+    pub(super) fn age_nonresident(&mut self, nr_pages: u64) {
+        self.clock.advance(nr_pages);
+    }
+}
+
+/// `weight` parts of the sum of `weights`; the sum is never 0 between swappiness 1 and 200.
+fn share(nr_pages: u64, weight: u64, weights: [u64; 2]) -> u64 {
+    let wide = u128::from;
+    let whole = wide(weights[0]) + wide(weights[1]);
+    u64::try_from(wide(nr_pages) * wide(weight) / whole.max(1)).unwrap_or(nr_pages)
+}
+
+/// How many times the inactive list the active one may be, by the size of both in base pages:
+/// `sqrt(10 * GiB)`, 1 below a GiB (rules 8.5).
+fn inactive_ratio(nr_pages: u64) -> u64 {
+    match nr_pages >> GIB_ORDER {
+        0 => 1,
+        nr_gib => (10 * nr_gib).isqrt(),
+    }
+}

@@ -1,0 +1,345 @@
+//! Reclaim: who is tried, who gets a second chance, who is deactivated (rules 8.3 and 8.4).
+//!
+//! ```text
+//!   inactive tail -> batch.folios   -> the mechanism tries -> evicted
+//!                                       referenced once     -> inactive head (second chance)
+//!                                       referenced before   -> active head
+//!   active tail   -> batch.to_check -> bits read, cleared  -> inactive head, workingset
+//!                                       executable, young   -> active head
+//! ```
+//!
+//! **Owns** isolation, verdicts, departures. **Does not own** how much is looked at (`run`).
+//!
+//! **Invariants**
+//! - I1: an isolated folio is on no list, in no size, and in one batch.
+//! - I2: the folios of a batch are of one list: one lruvec, one kind.
+//! - I3: isolated, evicted by request, evicted by the kernel and rejected are counters of their own.
+
+use super::{
+    TwoList,
+    lruvec::Lruvec,
+    page::Half,
+    run::{Run, Step},
+};
+use crate::{
+    config::Refault,
+    folio::Flags,
+    ids::{FolioId, GroupId, Kind},
+    seam::{EvictBatch, GoneCause, Isolated, PolicyError, ReclaimRequest, Shadow, Verdict},
+};
+
+/// What became of a folio that was looked at and did not leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    /// Back to the inactive list: tried again when it gets to the end of it.
+    Keep,
+    /// To the active list: wanted, or not to be had for a while.
+    Activate,
+}
+
+impl TwoList {
+    /// Takes the next steps of the group's run until one gave something to try or to check.
+    pub(super) fn isolate_from_group(
+        &mut self,
+        request: ReclaimRequest,
+        batch: &mut EvictBatch,
+    ) -> Result<Isolated, PolicyError> {
+        batch.clear();
+        let group = request.group;
+        self.group(group)?;
+        if request.nr_pages == 0 {
+            return Ok(Isolated::Empty);
+        }
+        let under_way = self.runs[usize::from(group.0)].take();
+        let under_way = under_way.filter(|run| run.is_of(request));
+        let mut run = under_way.unwrap_or_else(|| Run::new(request));
+        loop {
+            let of_group = &self.groups.get(group)?.lruvecs;
+            let Some(step) = run.next_step(of_group, &self.lruvecs, request.nr_pages) else {
+                if run.is_met() && !run.is_one_pass() {
+                    run = Run::new(request);
+                    continue;
+                }
+                self.see_refaults(group);
+                let has_reclaimed = run.has_reclaimed();
+                return Ok(if has_reclaimed {
+                    Isolated::Again
+                } else {
+                    Isolated::Empty
+                });
+            };
+            let nr_pages = self.take(step, batch);
+            if !batch.is_empty() {
+                self.runs[usize::from(group.0)] = Some(run);
+                let is_check = batch.folios.is_empty();
+                return Ok(if is_check {
+                    Isolated::Again
+                } else {
+                    Isolated::Pages(nr_pages)
+                });
+            }
+        }
+    }
+
+    /// Takes the folios of a step off their list; base pages to be tried.
+    fn take(&mut self, step: Step, batch: &mut EvictBatch) -> u64 {
+        let Step {
+            lruvec, half, kind, ..
+        } = step;
+        let list = self.lruvecs[lruvec].list(half, kind);
+        let (mut nr_scanned_pages, mut nr_isolated_pages) = (0, 0);
+        while nr_scanned_pages < step.nr_pages
+            && let Some(folio) = self.lists.tail(list)
+        {
+            let flags = self.flags(folio);
+            let nr_pages = flags.nr_pages();
+            nr_scanned_pages += nr_pages;
+            self.detach(folio);
+            match half {
+                // A walk found it young and cleared the bit: nothing is left to ask.
+                Half::Inactive if flags.is_young() => {
+                    self.put_back(folio, Verdict::Referenced);
+                    self.lruvecs[lruvec].note_cost(kind, 0, nr_pages);
+                }
+                Half::Inactive => {
+                    self.set_isolated(folio);
+                    batch.folios.push(folio);
+                    nr_isolated_pages += nr_pages;
+                }
+                Half::Active => {
+                    self.set_isolated(folio);
+                    batch.to_check.push(folio);
+                }
+            }
+        }
+        let state = &mut self.lruvecs[lruvec];
+        match half {
+            Half::Inactive => state.stats.nr_scanned_pages += nr_scanned_pages,
+            Half::Active => state.own_stats.nr_refill_pages += nr_scanned_pages,
+        }
+        state.stats.nr_isolated_pages += nr_isolated_pages;
+        nr_isolated_pages
+    }
+
+    /// Learns what became of a batch.
+    pub(super) fn complete_batch(&mut self, batch: &mut EvictBatch, verdicts: &[Verdict]) {
+        let (nr_folios, nr_checks) = (batch.folios.len(), batch.to_check.len());
+        assert_eq!(nr_folios, verdicts.len(), "one verdict for each folio");
+        assert!(
+            batch.young.is_empty() || batch.young.len() == nr_checks,
+            "one answer for each folio that was to be checked"
+        );
+        batch.shadows.clear();
+        self.complete_checks(batch);
+        let Some(first) = batch.folios.first().map(|folio| self.flags(*folio)) else {
+            return;
+        };
+        let (mut nr_evicted_pages, mut nr_kept_pages) = (0, 0);
+        for (&folio, &verdict) in batch.folios.iter().zip(verdicts) {
+            let flags = self.unset_isolated(folio);
+            let verdict = settled(flags, verdict);
+            let stats = &mut self.lruvecs[flags.lruvec()].stats;
+            if let Some(reason) = verdict.rejection_index() {
+                stats.nr_rejected_pages[reason] += flags.nr_pages();
+            }
+            let shadow = match verdict {
+                Verdict::Evicted => {
+                    stats.nr_evicted_pages[flags.kind().index()] += flags.nr_pages();
+                    nr_evicted_pages += flags.nr_pages();
+                    let shadow = self.lruvecs[flags.lruvec()].bury(flags);
+                    self.charge_swap(flags.lruvec(), flags.kind(), flags.nr_pages());
+                    Some(shadow)
+                }
+                _ => None,
+            };
+            if matches!(verdict, Verdict::Evicted | Verdict::Gone) {
+                self.release(folio);
+            } else {
+                nr_kept_pages += flags.nr_pages();
+                self.put_back(folio, verdict);
+            }
+            batch.shadows.push(shadow);
+        }
+        let lruvec = first.lruvec();
+        let nr_written_pages = batch.nr_written_pages;
+        self.lruvecs[lruvec].note_cost(first.kind(), nr_written_pages, nr_kept_pages);
+        self.reclaimed(lruvec, nr_evicted_pages);
+    }
+
+    /// Deactivates what was checked, except executable folios in use.
+    fn complete_checks(&mut self, batch: &EvictBatch) {
+        let mut rotated: Option<(usize, Kind, u64)> = None;
+        for (number, &folio) in batch.to_check.iter().enumerate() {
+            let flags = self.unset_isolated(folio);
+            if flags.is_gone() {
+                self.release(folio);
+                continue;
+            }
+            let nr_pages = flags.nr_pages();
+            let is_young = flags.is_young() || batch.young.get(number).copied().unwrap_or(false);
+            let flags = flags.without_young();
+            let lruvec = &mut self.lruvecs[flags.lruvec()];
+            lruvec.stats.nr_young_pages += nr_pages * u64::from(is_young);
+            if is_young && flags.is_exec() && flags.kind() == Kind::File {
+                lruvec.stats.nr_protected_pages += nr_pages;
+                let (_, _, nr_rotated_pages) = rotated.unwrap_or((0, Kind::File, 0));
+                rotated = Some((flags.lruvec(), flags.kind(), nr_rotated_pages + nr_pages));
+                if self.refault == Refault::Window {
+                    lruvec.age_nonresident(nr_pages);
+                }
+                self.folios.flags[folio.index()] = flags;
+                self.enter(folio, Half::Active);
+            } else {
+                lruvec.own_stats.nr_deactivated_pages += nr_pages;
+                self.folios.flags[folio.index()] = flags.with_workingset(true);
+                self.enter(folio, Half::Inactive);
+            }
+        }
+        if let Some((lruvec, kind, nr_pages)) = rotated {
+            self.lruvecs[lruvec].note_cost(kind, 0, nr_pages);
+        }
+    }
+
+    /// A folio of the inactive list was looked at and stays in memory.
+    fn put_back(&mut self, folio: FolioId, verdict: Verdict) {
+        let flags = self.flags(folio);
+        let (fate, flags) = fate(flags, verdict);
+        self.folios.flags[folio.index()] = flags;
+        let lruvec = &mut self.lruvecs[flags.lruvec()];
+        if verdict == Verdict::Referenced {
+            lruvec.stats.nr_young_pages += flags.nr_pages();
+        }
+        match fate {
+            Fate::Keep => self.enter(folio, Half::Inactive),
+            Fate::Activate => self.activate(folio),
+        }
+    }
+
+    /// Puts a folio that is on no list on the active one.
+    pub(super) fn activate(&mut self, folio: FolioId) {
+        let flags = self.flags(folio);
+        let nr_pages = flags.nr_pages();
+        let lruvec = &mut self.lruvecs[flags.lruvec()];
+        lruvec.stats.nr_promoted_pages += nr_pages;
+        lruvec.own_stats.nr_activated_pages += nr_pages;
+        if self.refault == Refault::Window {
+            lruvec.age_nonresident(nr_pages);
+        }
+        self.enter(folio, Half::Active);
+    }
+
+    /// A folio left memory unasked.
+    pub(super) fn leave(&mut self, folio: FolioId, cause: GoneCause) -> Option<Shadow> {
+        let flags = self.flags(folio);
+        assert!(
+            flags.is_live() && !flags.is_gone(),
+            "{folio:?} is not in memory"
+        );
+        let shadow = match cause {
+            GoneCause::Freed => None,
+            GoneCause::Reclaimed => {
+                let lruvec = &mut self.lruvecs[flags.lruvec()];
+                lruvec.stats.nr_kernel_evicted_pages[flags.kind().index()] += flags.nr_pages();
+                let shadow = lruvec.bury(flags);
+                self.charge_swap(flags.lruvec(), flags.kind(), flags.nr_pages());
+                Some(shadow)
+            }
+        };
+        if flags.is_isolated() {
+            self.folios.flags[folio.index()] = flags.gone();
+        } else {
+            self.detach(folio);
+            self.release(folio);
+        }
+        shadow
+    }
+
+    /// Puts a folio that is on no list at the young end of one.
+    pub(super) fn enter(&mut self, folio: FolioId, half: Half) {
+        let flags = self.flags(folio);
+        let lruvec = &mut self.lruvecs[flags.lruvec()];
+        lruvec.nr_pages[half.index()][flags.kind().index()] += flags.nr_pages();
+        let list = lruvec.list(half, flags.kind());
+        self.folios.flags[folio.index()] = flags.with_half(Some(half));
+        self.lists.push_head(&mut self.folios, list, folio);
+    }
+
+    /// Takes a folio off its list and out of its size.
+    pub(super) fn detach(&mut self, folio: FolioId) {
+        let flags = self.flags(folio);
+        if let Some(half) = flags.half() {
+            let lruvec = &mut self.lruvecs[flags.lruvec()];
+            lruvec.nr_pages[half.index()][flags.kind().index()] -= flags.nr_pages();
+            self.lists.remove(&mut self.folios, folio);
+        }
+        self.folios.flags[folio.index()] = flags.with_half(None);
+    }
+
+    pub(super) fn set_isolated(&mut self, folio: FolioId) {
+        let flags = self.flags(folio);
+        self.folios.flags[folio.index()] = flags.isolated();
+        self.nr_isolated_folios += 1;
+    }
+
+    /// Ends an isolation; the flags as they were, which still say whether the folio is gone.
+    pub(super) fn unset_isolated(&mut self, folio: FolioId) -> Flags {
+        let flags = self.flags(folio);
+        assert!(flags.is_isolated(), "{folio:?} is in no batch");
+        self.nr_isolated_folios -= 1;
+        self.folios.flags[folio.index()] = flags.with_generation(None);
+        flags
+    }
+
+    /// Tells the run of an lruvec's group what left.
+    pub(super) fn reclaimed(&mut self, lruvec: usize, nr_pages: u64) {
+        let group = self.lruvecs[lruvec].group;
+        // A group that was removed may be gone with the last folio of the batch, and its run too.
+        let run = self.runs.get_mut(usize::from(group.0));
+        if let Some(run) = run.and_then(Option::as_mut)
+            && run.reclaimed(lruvec, nr_pages)
+        {
+            self.see_refaults(group);
+        }
+    }
+
+    fn see_refaults(&mut self, group: GroupId) {
+        let of_group = self.lruvecs.iter_mut().filter(|of| of.group == group);
+        of_group.for_each(Lruvec::see_refaults);
+    }
+}
+
+/// The verdict that counts: what happened meanwhile is stronger than what was tried.
+fn settled(flags: Flags, verdict: Verdict) -> Verdict {
+    match verdict {
+        _ if flags.is_gone() => Verdict::Gone,
+        Verdict::Evicted | Verdict::Gone => verdict,
+        _ if flags.is_young() => Verdict::Referenced,
+        _ => verdict,
+    }
+}
+
+/// Where a folio of the inactive list goes, and its flags then.
+///
+/// Looking for references takes the referenced flag away; being found accessed sets it. A dirty
+/// file folio that was referenced is left alone once more, any other is put aside until written.
+fn fate(flags: Flags, verdict: Verdict) -> (Fate, Flags) {
+    let was_referenced = flags.is_referenced();
+    let looked_at = flags.with_referenced(false).without_young();
+    match verdict {
+        Verdict::Referenced => {
+            let is_exec_file = flags.is_exec() && flags.kind() == Kind::File;
+            let is_wanted = was_referenced || is_exec_file;
+            let fate = if is_wanted {
+                Fate::Activate
+            } else {
+                Fate::Keep
+            };
+            (fate, looked_at.with_referenced(true))
+        }
+        Verdict::Dirty if was_referenced => (Fate::Keep, looked_at),
+        Verdict::Dirty | Verdict::Busy | Verdict::Shared | Verdict::Unevictable => {
+            (Fate::Activate, looked_at)
+        }
+        Verdict::NotTried | Verdict::Evicted | Verdict::Gone => (Fate::Keep, flags),
+    }
+}

@@ -1,0 +1,159 @@
+//! The well-known policies to compare with: no kinds, no walks, no batches, a page is in or out.
+//!
+//! Each is one short file around arrays indexed by page number, because a workload's pages are dense:
+//! no hashing and no allocation per request.
+//!
+//! **Owns** the list of baselines and the loop that replays them. **Does not own** the mechanism that
+//! the kernel's policies need.
+//!
+//! **Invariants**
+//! - I1: never more than `memory_pages` pages are in memory, and a page that was just asked for is.
+
+mod clock;
+mod fifo;
+mod lru;
+mod opt;
+mod queue;
+mod s3_fifo;
+mod sieve;
+#[cfg(test)]
+mod tests;
+
+use std::{fmt, str::FromStr};
+
+use strata_trace::Backing;
+
+use crate::{
+    outcome::Outcome,
+    simulate::{PROGRESS_REQUESTS, Progress, Setup, SimError, Simulate},
+    workload::{PageId, Workload},
+};
+
+/// Whether the page of a request was in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Found {
+    Hit,
+    Miss,
+}
+
+/// One baseline on one workload.
+trait Cache<'w>: Sized {
+    /// Empty, with room for `capacity` pages (at least 1).
+    fn new(workload: &'w Workload, capacity: u32) -> Self;
+
+    /// Request number `position` is for `page`: brings it in, and others out, as it sees fit.
+    fn request(&mut self, position: u32, page: PageId) -> Found;
+
+    /// Bytes allocated.
+    fn memory_bytes(&self) -> u64;
+}
+
+/// A policy without a mechanism.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Baseline {
+    /// Least recently used.
+    Lru,
+    /// First in, first out.
+    Fifo,
+    /// FIFO with a second chance for what was used.
+    Clock,
+    /// Belady's optimum: evicts what is wanted again the latest.
+    Opt,
+    /// CLOCK whose hand does not move what it spares.
+    Sieve,
+    /// A small queue on trial before the main one.
+    S3Fifo,
+}
+
+impl Baseline {
+    /// All of them.
+    pub const ALL: [Baseline; 6] = [
+        Baseline::Lru,
+        Baseline::Fifo,
+        Baseline::Clock,
+        Baseline::Opt,
+        Baseline::Sieve,
+        Baseline::S3Fifo,
+    ];
+
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Baseline::Lru => "lru",
+            Baseline::Fifo => "fifo",
+            Baseline::Clock => "clock",
+            Baseline::Opt => "opt",
+            Baseline::Sieve => "sieve",
+            Baseline::S3Fifo => "s3-fifo",
+        }
+    }
+}
+
+impl fmt::Display for Baseline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A name that is no baseline's.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no baseline is called {0:?}")]
+pub struct UnknownBaseline(pub String);
+
+impl FromStr for Baseline {
+    type Err = UnknownBaseline;
+
+    fn from_str(name: &str) -> Result<Baseline, UnknownBaseline> {
+        let found = Baseline::ALL.into_iter().find(|one| one.name() == name);
+        found.ok_or_else(|| UnknownBaseline(name.to_owned()))
+    }
+}
+
+impl Simulate for Baseline {
+    fn run(
+        &self,
+        workload: &Workload,
+        setup: &Setup,
+        progress: &dyn Progress,
+    ) -> Result<Outcome, SimError> {
+        if setup.memory_pages == 0 {
+            return Err(SimError::NoMemory);
+        }
+        // More room than there are pages makes no difference.
+        let capacity = setup.memory_pages.min(workload.nr_pages().max(1));
+        Ok(match self {
+            Baseline::Lru => replay::<lru::Lru>(workload, capacity, progress),
+            Baseline::Fifo => replay::<fifo::Fifo>(workload, capacity, progress),
+            Baseline::Clock => replay::<clock::Clock>(workload, capacity, progress),
+            Baseline::Opt => replay::<opt::Opt>(workload, capacity, progress),
+            Baseline::Sieve => replay::<sieve::Sieve>(workload, capacity, progress),
+            Baseline::S3Fifo => replay::<s3_fifo::S3Fifo>(workload, capacity, progress),
+        })
+    }
+}
+
+fn replay<'w, C: Cache<'w>>(
+    workload: &'w Workload,
+    capacity: u32,
+    progress: &dyn Progress,
+) -> Outcome {
+    let mut cache = C::new(workload, capacity);
+    let (mut position, mut nr_misses) = (0, [0u64; 2]);
+    for chunk in workload.requests().chunks(PROGRESS_REQUESTS) {
+        for request in chunk {
+            if cache.request(position, request.page()) == Found::Miss {
+                let is_anon = workload.page(request.page()).backing == Backing::Anon;
+                nr_misses[usize::from(!is_anon)] += 1;
+            }
+            position += 1;
+        }
+        progress.advance(chunk.len() as u64);
+    }
+    Outcome {
+        nr_accesses: u64::from(position),
+        nr_misses: nr_misses.iter().sum(),
+        nr_anon_misses: nr_misses[0],
+        policy_bytes: cache.memory_bytes(),
+        reclaim: None,
+    }
+}

@@ -1,0 +1,75 @@
+//! The optimum: evicts the page whose next request is the farthest.
+//!
+//! Belady, "A study of replacement algorithms for a virtual-storage computer", 1966; as in a memory a
+//! page that is asked for has to come in, whether it is wanted again or not.
+//!
+//! **Owns** the order of next requests. **Does not own** the requests.
+//!
+//! **Invariants**
+//! - I1: each page in memory has one entry whose position lies ahead; entries that lie behind are
+//!   stale. The largest entry is never stale, as stale ones are smaller than any other.
+
+use std::collections::BinaryHeap;
+
+use super::{Cache, Found};
+use crate::workload::{PageId, Workload};
+
+/// Next request of a page that is not wanted again.
+const NEVER: u32 = u32::MAX;
+
+/// Stale entries that are let be.
+const NR_STALE_MAX: usize = 4096;
+
+#[derive(Debug)]
+pub(super) struct Opt {
+    /// By request: position of the next request of the same page.
+    next: Vec<u32>,
+    is_resident: Vec<bool>,
+    /// Next position and page.
+    farthest: BinaryHeap<(u32, u32)>,
+    capacity: usize,
+    nr_free: u32,
+}
+
+impl<'w> Cache<'w> for Opt {
+    fn new(workload: &'w Workload, capacity: u32) -> Self {
+        let mut seen = vec![NEVER; workload.nr_pages() as usize];
+        let mut next = vec![NEVER; workload.requests().len()];
+        for position in (0..workload.nr_requests()).rev() {
+            let page = workload.requests()[position as usize].page().index();
+            next[position as usize] = std::mem::replace(&mut seen[page], position);
+        }
+        Opt {
+            next,
+            is_resident: vec![false; workload.nr_pages() as usize],
+            farthest: BinaryHeap::new(),
+            capacity: capacity as usize,
+            nr_free: capacity,
+        }
+    }
+
+    fn request(&mut self, position: u32, page: PageId) -> Found {
+        let found = if self.is_resident[page.index()] {
+            Found::Hit
+        } else {
+            if self.nr_free > 0 {
+                self.nr_free -= 1;
+            } else if let Some((_, victim)) = self.farthest.pop() {
+                self.is_resident[victim as usize] = false;
+            }
+            self.is_resident[page.index()] = true;
+            Found::Miss
+        };
+        self.farthest.push((self.next[position as usize], page.0));
+        if self.farthest.len() > 2 * self.capacity + NR_STALE_MAX {
+            self.farthest.retain(|(next, _)| *next > position);
+        }
+        found
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        (self.next.capacity() * size_of::<u32>()
+            + self.is_resident.capacity()
+            + self.farthest.capacity() * size_of::<(u32, u32)>()) as u64
+    }
+}

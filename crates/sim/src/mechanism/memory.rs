@@ -1,0 +1,139 @@
+//! What is in memory: a word and four bits for each page.
+//!
+//! | a page's place | means |
+//! |---|---|
+//! | top bit set, not all bits | in memory; the low bits are its folio |
+//! | top bit clear | evicted; the low bits are its shadow |
+//! | all bits set | was never in memory, or left nothing behind |
+//!
+//! **Owns** places and the bits of page-table entries. **Does not own** when they change (`mod`,
+//! `reclaim`, `walk`).
+//!
+//! **Invariants**
+//! - I1: an accessed bit is set only where a page is mapped, and only what is in memory is mapped.
+//! - I2: `slot_of[folio]` is the slot whose place names that folio.
+
+use strata_lru::{FolioId, Shadow};
+
+use super::{bits::Bits, layout::Layout};
+
+const IS_FOLIO: u32 = 1 << 31;
+const NOTHING: u32 = u32::MAX;
+
+const _: () = assert!(
+    Shadow::LIMIT == IS_FOLIO,
+    "a shadow leaves the top bit free"
+);
+
+/// Where a page is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// In memory.
+    Resident(FolioId),
+    /// Not in memory, with what its last stay left behind.
+    Absent(Option<Shadow>),
+}
+
+/// Places and bits by slot.
+#[derive(Debug)]
+pub(super) struct Memory {
+    places: Vec<u32>,
+    /// By folio.
+    slot_of: Vec<u32>,
+    /// A page-table entry leads to it.
+    pub(super) mapped: Bits,
+    /// The entry's accessed bit.
+    pub(super) accessed: Bits,
+    /// Differs from what is in the file; of anon: was written since it was last swapped.
+    pub(super) dirty: Bits,
+    /// Handed out by the policy to be tried, not answered yet.
+    pub(super) isolated: Bits,
+}
+
+impl Memory {
+    /// All absent.
+    pub(super) fn new(layout: &Layout) -> Memory {
+        let len = layout.nr_slots();
+        Memory {
+            places: vec![NOTHING; len as usize],
+            slot_of: Vec::new(),
+            mapped: Bits::new(len),
+            accessed: Bits::new(len),
+            dirty: Bits::new(len),
+            isolated: Bits::new(len),
+        }
+    }
+
+    pub(super) fn place(&self, slot: u32) -> Place {
+        match self.places[slot as usize] {
+            NOTHING => Place::Absent(None),
+            word if word & IS_FOLIO == 0 => Place::Absent(Some(Shadow::from_bits_truncate(word))),
+            word => Place::Resident(FolioId(word & !IS_FOLIO)),
+        }
+    }
+
+    /// The folio at a slot, if any.
+    pub(super) fn folio(&self, slot: u32) -> Option<FolioId> {
+        let word = self.places[slot as usize];
+        (word & IS_FOLIO != 0 && word != NOTHING).then_some(FolioId(word & !IS_FOLIO))
+    }
+
+    /// The slot of a folio.
+    pub(super) fn slot(&self, folio: FolioId) -> u32 {
+        self.slot_of[folio.index()]
+    }
+
+    /// A page is in memory now.
+    pub(super) fn enter(&mut self, slot: u32, folio: FolioId) {
+        self.places[slot as usize] = IS_FOLIO | folio.0;
+        if self.slot_of.len() <= folio.index() {
+            self.slot_of.resize(folio.index() + 1, 0);
+        }
+        self.slot_of[folio.index()] = slot;
+    }
+
+    /// A page is not in memory any more.
+    pub(super) fn leave(&mut self, slot: u32, shadow: Option<Shadow>) {
+        self.places[slot as usize] = shadow.map_or(NOTHING, Shadow::to_bits);
+        self.mapped.clear(slot);
+        self.accessed.clear(slot);
+        self.dirty.clear(slot);
+    }
+
+    pub(super) fn memory_bytes(&self) -> u64 {
+        let words = self.places.capacity() + self.slot_of.capacity();
+        let bits = [&self.mapped, &self.accessed, &self.dirty, &self.isolated];
+        (words * size_of::<u32>()) as u64 + bits.map(Bits::memory_bytes).iter().sum::<u64>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::Workload;
+    use strata_trace::{Access, PageKey};
+
+    #[test]
+    fn a_place_is_a_folio_a_shadow_or_nothing() {
+        let accesses = (0..3).map(|page| Access {
+            key: PageKey { space: 0, page },
+            ..Access::default()
+        });
+        let workload = Workload::from_accesses("test", accesses).unwrap();
+        let mut memory = Memory::new(&Layout::new(&workload));
+        assert_eq!(memory.place(1), Place::Absent(None));
+        memory.enter(1, FolioId(7));
+        memory.mapped.set(1);
+        memory.accessed.set(1);
+        assert_eq!(memory.place(1), Place::Resident(FolioId(7)));
+        assert_eq!(
+            (memory.folio(1), memory.slot(FolioId(7))),
+            (Some(FolioId(7)), 1)
+        );
+        let shadow = Shadow::from_bits_truncate(Shadow::LIMIT - 1);
+        memory.leave(1, Some(shadow));
+        assert_eq!(memory.place(1), Place::Absent(Some(shadow)));
+        assert!(!memory.mapped.get(1) && !memory.accessed.get(1));
+        assert_eq!((memory.folio(0), memory.folio(1)), (None, None));
+    }
+}

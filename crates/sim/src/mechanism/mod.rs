@@ -1,0 +1,352 @@
+//! The mechanism: plays the kernel for a reclaim policy, on a trace, in virtual time.
+//!
+//! One memory cgroup of so many pages, full of nothing at first. Every request is an access as a
+//! program makes it; when a page has to come in and the cgroup is full, whoever faulted reclaims.
+//!
+//! ```text
+//!   request --mapped?--> accessed bit (the policy hears nothing)
+//!      |    --in memory?--> through a descriptor: counted     through a mapping: mapped, accessed bit
+//!      +--> fault: charge --full?--> reclaim: priority 12, 11, ... until 32 pages are free
+//!             |                        |  ageing due? walk, begin a generation
+//!             |                        +- isolate, look at accessed bits, verdicts, shadows
+//!             v
+//!           appeared (with the shadow of its last stay)
+//! ```
+//!
+//! What is played, after kernels 6.1 to 7.1 and direct reclaim of a memory cgroup:
+//! - page tables of 512 entries with accessed bits; walks that visit what the filters let them, clear
+//!   the bits and report; the look-around when an evicted page turns out to be accessed;
+//! - a fault maps the page with its accessed bit set; a page that is in memory but not mapped is
+//!   mapped by a minor fault, which is no miss;
+//! - a read that goes on in the page where the last one through that descriptor ended is not counted;
+//! - reclaim of 32 pages at a time, in batches of 64, with scan budgets by priority; a policy that
+//!   brings its own order of scans (`two-list`) is only asked until enough has left;
+//! - dirty pages of files are written behind (`writeback`), anon is written when it is evicted.
+//!
+//! What is left out: time (nothing takes any; `now` is the trace's clock, or a microsecond an access),
+//! readahead, batches of charging and of list additions per processor (a full group is full at the
+//! same page), huge pages, memory the kernel takes for itself, refusals (locked, busy, shared pages),
+//! global reclaim and its thread.
+//!
+//! Where memory is small against the kernel's batches (below 1024 pages) they are a thirty-second of
+//! it, so that a batch is never most of the memory.
+//!
+//! **Owns** everything between a request and a policy's decisions. **Does not own** the policies
+//! (`strata-lru`), traces, or what is made of the counts.
+//!
+//! **Invariants**
+//! - I1: never more pages in memory than the group may hold, once a request is done.
+//! - I2: whatever the policy counts as in memory is in memory here, and the other way round.
+
+mod bits;
+mod layout;
+mod memory;
+mod reclaim;
+mod tiers;
+mod walk;
+mod writeback;
+
+#[cfg(test)]
+mod tests;
+
+pub use tiers::{BadTiers, TierSetup};
+
+use strata_lru::{
+    AccessVia, Arrival, Cause, Config, EvictBatch, FolioId, GroupId, Kind, MultiGen, NodeId, Order,
+    Policy, TimeMs, TwoList, Verdict, WriteState,
+};
+use strata_trace::{Backing, Op, Via};
+
+use self::{
+    layout::Layout,
+    memory::{Memory, Place},
+    reclaim::Driver,
+    walk::Space,
+    writeback::Writeback,
+};
+use crate::{
+    outcome::{GenerationPages, Outcome, Reclaim, Sample},
+    simulate::{PROGRESS_REQUESTS, Progress, Setup, SimError, Simulate},
+    workload::{PageId, Request, Workload},
+};
+
+/// How often the generations are looked at in a run.
+const NR_SAMPLES: usize = 200;
+
+/// Reclaim takes this many pages before the fault goes on (the kernel's `SWAP_CLUSTER_MAX`).
+const NR_RECLAIM_PAGES: u32 = 32;
+
+/// A batch of reclaim is at most this part of memory.
+const BATCHES_PER_MEMORY: u32 = 32;
+
+/// A kernel's reclaim policy, to be replayed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KernelPolicy {
+    /// The multi-generational LRU.
+    MultiGen(Config),
+    /// The classic active and inactive lists.
+    TwoList(Config),
+}
+
+impl Simulate for KernelPolicy {
+    fn run(
+        &self,
+        workload: &Workload,
+        setup: &Setup,
+        progress: &dyn Progress,
+    ) -> Result<Outcome, SimError> {
+        if let Some(tiers) = &setup.tiers {
+            return tiers::run(self, tiers, workload, setup, progress);
+        }
+        match self {
+            KernelPolicy::MultiGen(config) => {
+                let policy = MultiGen::new(config.clone())?;
+                Machine::new(policy, Driver::Mechanism, workload, setup)?.run(progress)
+            }
+            KernelPolicy::TwoList(config) => {
+                let policy = TwoList::new(config.clone())?;
+                Machine::new(policy, Driver::Policy, workload, setup)?.run(progress)
+            }
+        }
+    }
+}
+
+/// One replay.
+#[derive(Debug)]
+struct Machine<'w, P> {
+    policy: P,
+    driver: Driver,
+    workload: &'w Workload,
+    layout: Layout,
+    memory: Memory,
+    writeback: Writeback,
+    setup: Setup,
+    group: GroupId,
+    /// Everything that has page tables.
+    spaces: Vec<Space>,
+    /// Pages in memory, by kind.
+    nr_pages: [u32; 2],
+    /// Pages reclaim takes at least.
+    nr_reclaim_pages: u32,
+    /// Where the last read through a descriptor ended.
+    last_read: Option<u32>,
+    now: TimeMs,
+    batch: EvictBatch,
+    verdicts: Vec<Verdict>,
+    young: Vec<FolioId>,
+    counts: Counts,
+    samples: Vec<Sample>,
+}
+
+/// What only the mechanism sees.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    nr_misses: u64,
+    nr_anon_misses: u64,
+    nr_written: u64,
+}
+
+impl<'w, P: Policy> Machine<'w, P> {
+    fn new(
+        mut policy: P,
+        driver: Driver,
+        workload: &'w Workload,
+        setup: &Setup,
+    ) -> Result<Self, SimError> {
+        if setup.memory_pages == 0 {
+            return Err(SimError::NoMemory);
+        }
+        let group = policy.add_group("/", TimeMs(0))?;
+        let layout = Layout::new(workload);
+        let spaces = walk::add_spaces(&mut policy, group, &layout)?;
+        Ok(Machine {
+            policy,
+            driver,
+            workload,
+            memory: Memory::new(&layout),
+            layout,
+            writeback: Writeback::new(setup.memory_pages),
+            setup: setup.clone(),
+            group,
+            spaces,
+            nr_pages: [0; 2],
+            nr_reclaim_pages: (setup.memory_pages / BATCHES_PER_MEMORY).clamp(1, NR_RECLAIM_PAGES),
+            last_read: None,
+            now: TimeMs(0),
+            batch: EvictBatch::default(),
+            verdicts: Vec::new(),
+            young: Vec::new(),
+            counts: Counts::default(),
+            samples: Vec::new(),
+        })
+    }
+
+    fn run(mut self, progress: &dyn Progress) -> Result<Outcome, SimError> {
+        let requests = self.workload.requests();
+        let sample_every = requests.len().div_ceil(NR_SAMPLES).max(1);
+        let mut position = 0;
+        while position < requests.len() {
+            // Neither progress nor samples are looked at in the hot loop.
+            let to_sample = sample_every - position % sample_every;
+            let end = requests
+                .len()
+                .min(position + to_sample.min(PROGRESS_REQUESTS));
+            for (request, number) in requests[position..end].iter().zip(position..) {
+                self.request(*request, number)?;
+            }
+            progress.advance((end - position) as u64);
+            position = end;
+            if position % sample_every == 0 {
+                self.sample(position as u64)?;
+            }
+        }
+        self.outcome()
+    }
+
+    fn request(&mut self, request: Request, position: usize) -> Result<(), SimError> {
+        let slot = self.layout.slot(request.page());
+        let is_write = request.op() == Op::Write;
+        match request.via() {
+            Via::PageTable if self.memory.mapped.get(slot) => self.memory.accessed.set(slot),
+            Via::PageTable => {
+                if self.memory.folio(slot).is_none() {
+                    self.fault(slot, request.page(), Cause::Fault, position)?;
+                }
+                self.memory.mapped.set(slot);
+                self.memory.accessed.set(slot);
+            }
+            Via::FileDescriptor => {
+                let folio = match self.memory.folio(slot) {
+                    Some(folio) => folio,
+                    None => self.fault(slot, request.page(), Cause::Read, position)?,
+                };
+                if is_write || self.last_read != Some(slot) {
+                    self.policy.accessed(folio, AccessVia::FileDescriptor);
+                }
+                self.last_read = Some(slot);
+            }
+        }
+        if is_write && !self.memory.dirty.get(slot) {
+            self.dirtied(slot, request.page());
+        }
+        Ok(())
+    }
+
+    /// Brings a page in, making room first.
+    fn fault(
+        &mut self,
+        slot: u32,
+        page: PageId,
+        cause: Cause,
+        position: usize,
+    ) -> Result<FolioId, SimError> {
+        self.counts.nr_misses += 1;
+        self.now = self.time(position);
+        self.make_room()?;
+        let shadow = match self.memory.place(slot) {
+            Place::Absent(shadow) => shadow,
+            Place::Resident(folio) => return Ok(folio),
+        };
+        let kind = kind_of(self.workload.page(page).backing);
+        let folio = self.policy.appeared(Arrival {
+            group: self.group,
+            node: NodeId::default(),
+            kind,
+            order: Order::BASE,
+            cause,
+            shadow,
+            is_exec: false,
+        })?;
+        self.memory.enter(slot, folio);
+        self.nr_pages[kind.index()] += 1;
+        self.counts.nr_anon_misses += u64::from(kind == Kind::Anon);
+        Ok(folio)
+    }
+
+    fn dirtied(&mut self, slot: u32, page: PageId) {
+        self.memory.dirty.set(slot);
+        let is_file = self.workload.page(page).backing == Backing::File;
+        let Some(folio) = self.memory.folio(slot).filter(|_| is_file) else {
+            return;
+        };
+        self.policy.set_write_state(folio, WriteState::Waiting);
+        self.writeback.push(slot);
+        while let Some(due) = self.writeback.next_due() {
+            self.write(due);
+        }
+    }
+
+    /// Writes a page of a file, if it is dirty still.
+    fn write(&mut self, slot: u32) {
+        if !self.memory.dirty.take(slot) {
+            return;
+        }
+        self.counts.nr_written += 1;
+        if let Some(folio) = self.memory.folio(slot) {
+            self.policy.set_write_state(folio, WriteState::Clean);
+        }
+    }
+
+    /// Virtual time of a request.
+    fn time(&self, position: usize) -> TimeMs {
+        let time_us = self.workload.time_us(position as u32);
+        TimeMs(time_us.unwrap_or(position as u64) / 1000)
+    }
+
+    fn sample(&mut self, at_access: u64) -> Result<(), SimError> {
+        let mut generations: Vec<GenerationPages> = Vec::new();
+        for view in self.policy.view(self.group, self.now)? {
+            for generation in view.generations {
+                generations.push(GenerationPages {
+                    seq: generation.seq.0,
+                    nr_pages: generation.nr_pages.map(|of| of.unwrap_or(0)),
+                });
+            }
+        }
+        self.samples.push(Sample {
+            at_access,
+            generations,
+        });
+        Ok(())
+    }
+
+    fn outcome(self) -> Result<Outcome, SimError> {
+        let stats = self.policy.stats(self.group)?;
+        let walks = self.policy.walk_stats(self.group)?;
+        let mut reclaim = Reclaim {
+            nr_scanned: stats.nr_scanned_pages,
+            nr_stolen: stats.nr_evicted_pages,
+            nr_promoted: stats.nr_promoted_pages,
+            nr_protected: stats.nr_protected_pages,
+            nr_ageing_runs: stats.nr_ageing_runs,
+            nr_ptes_walked: walks.nr_entries_visited,
+            nr_ptes_looked_around: walks.nr_look_around_entries,
+            nr_bloom_hits: walks.nr_filter_hits,
+            nr_bloom_skips: walks.nr_tables_filtered,
+            nr_written: self.counts.nr_written,
+            samples: self.samples,
+            ..Reclaim::default()
+        };
+        for kind in Kind::ALL.map(Kind::index) {
+            reclaim.nr_refaulted[kind][0] = stats.nr_refaulted_pages[kind];
+            reclaim.nr_refaulted_recent[kind][0] = stats.nr_refaulted_recent_pages[kind];
+        }
+        Ok(Outcome {
+            nr_accesses: u64::from(self.workload.nr_requests()),
+            nr_misses: self.counts.nr_misses,
+            nr_anon_misses: self.counts.nr_anon_misses,
+            policy_bytes: self.policy.memory_bytes()
+                + self.memory.memory_bytes()
+                + self.layout.memory_bytes()
+                + self.writeback.memory_bytes(),
+            reclaim: Some(Box::new(reclaim)),
+        })
+    }
+}
+
+fn kind_of(backing: Backing) -> Kind {
+    match backing {
+        Backing::Anon => Kind::Anon,
+        Backing::File => Kind::File,
+    }
+}

@@ -1,0 +1,234 @@
+//! Direct reclaim of a full group: from relaxed to desperate, until 32 pages are free.
+//!
+//! ```text
+//!   make_room   until there is room for a page
+//!   reclaim     priority 12, 11, ... 0        until 32 pages are free
+//!   shrink      budget = evictable >> priority; ageing due? (not at priority 12) walk, leave
+//!   take_batch  isolate up to 64 -> accessed bits -> verdicts -> complete
+//! ```
+//!
+//! **Owns** budgets, verdicts and shadows' way into `memory`. **Does not own** which pages are handed
+//! out (the policy).
+
+use strata_lru::{
+    Aborting, Ageing, FolioId, Isolated, Kind, LookAround, LookAroundBy, Origin, Policy,
+    ReclaimRequest, TableId, Verdict,
+};
+
+use super::{Machine, layout::NR_TABLE_ENTRIES};
+use crate::simulate::SimError;
+
+/// The priority of relaxed scanning.
+const PRIORITY_RELAXED: u8 = 12;
+
+/// Reclaims in vain before the group is out of memory (the kernel's `MAX_RECLAIM_RETRIES`).
+const NR_RETRIES_MAX: u32 = 16;
+
+/// Pages in a batch, for each page reclaim wants (64 for 32).
+const BATCH_PER_WANTED: u32 = 2;
+
+/// Who decides how much is scanned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Driver {
+    /// The mechanism, priority by priority, as for the multi-generational LRU.
+    Mechanism,
+    /// The policy: it is asked until enough has left.
+    Policy,
+}
+
+impl<P: Policy> Machine<'_, P> {
+    /// Reclaims until a page can be charged.
+    pub(super) fn make_room(&mut self) -> Result<(), SimError> {
+        let mut nr_in_vain = 0;
+        while self.nr_pages[0] + self.nr_pages[1] >= self.setup.memory_pages {
+            if self.reclaim()? == 0 {
+                nr_in_vain += 1;
+            }
+            if nr_in_vain > NR_RETRIES_MAX {
+                return Err(SimError::OutOfMemory {
+                    memory_pages: self.setup.memory_pages,
+                    swappiness: self.setup.swappiness.get(),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Frees some pages; how many.
+    fn reclaim(&mut self) -> Result<u64, SimError> {
+        let goal = u64::from(self.nr_reclaim_pages);
+        let mut nr_freed = 0;
+        match self.driver {
+            Driver::Policy => {
+                while nr_freed < goal
+                    && let Some(pass) = self.take_batch(PRIORITY_RELAXED)?
+                {
+                    nr_freed += pass.nr_freed;
+                }
+            }
+            Driver::Mechanism => {
+                for priority in (0..=PRIORITY_RELAXED).rev() {
+                    nr_freed += self.shrink(priority, goal.saturating_sub(nr_freed))?;
+                    if nr_freed >= goal {
+                        break;
+                    }
+                }
+            }
+        }
+        Ok(nr_freed)
+    }
+
+    /// Scans at one priority; the pages it freed.
+    fn shrink(&mut self, priority: u8, goal: u64) -> Result<u64, SimError> {
+        let swappiness = self.setup.swappiness;
+        let aborting = self.policy.aborting();
+        let (mut nr_freed, mut nr_scanned) = (0, 0);
+        loop {
+            let evictable = Kind::ALL
+                .into_iter()
+                .filter(|kind| swappiness.allows(*kind));
+            let evictable = evictable.map(|kind| u64::from(self.nr_pages[kind.index()]));
+            let budget = evictable.sum::<u64>() >> priority;
+            match self.policy.ageing(self.group, swappiness)? {
+                Ageing::NotDue => {}
+                Ageing::Preferred if priority == PRIORITY_RELAXED => {}
+                Ageing::Due if priority == PRIORITY_RELAXED => return Ok(nr_freed),
+                Ageing::Preferred | Ageing::Due => {
+                    self.walk()?;
+                    if aborting == Aborting::AfterWalk {
+                        return Ok(nr_freed);
+                    }
+                }
+            }
+            if nr_scanned >= budget {
+                return Ok(nr_freed);
+            }
+            let Some(pass) = self.take_batch(priority)? else {
+                return Ok(nr_freed);
+            };
+            nr_scanned += pass.nr_scanned;
+            nr_freed += pass.nr_freed;
+            if nr_scanned >= budget || aborting == Aborting::WhenMet && nr_freed >= goal {
+                return Ok(nr_freed);
+            }
+        }
+    }
+
+    /// Has a batch isolated and tries it; `None` if there was nothing to be had.
+    fn take_batch(&mut self, priority: u8) -> Result<Option<Pass>, SimError> {
+        let nr_pages = match self.driver {
+            Driver::Mechanism => self.nr_reclaim_pages * BATCH_PER_WANTED,
+            Driver::Policy => self.nr_reclaim_pages,
+        };
+        let request = ReclaimRequest {
+            swappiness: self.setup.swappiness,
+            priority,
+            origin: Origin::Direct,
+            nr_passes_max: 1,
+            ..ReclaimRequest::new(self.group, u64::from(nr_pages))
+        };
+        let nr_before = self.policy.stats(self.group)?.nr_scanned_pages;
+        let mut batch = std::mem::take(&mut self.batch);
+        let end = self.policy.isolate(request, self.now, &mut batch)?;
+        let nr_scanned = self.policy.stats(self.group)?.nr_scanned_pages - nr_before;
+        if batch.is_empty() {
+            self.batch = batch;
+            // What was sorted away is no scan, but an emptied generation makes it worth going on.
+            let pass = Pass {
+                nr_scanned: 1,
+                nr_freed: 0,
+            };
+            return Ok((end == Isolated::Again).then_some(pass));
+        }
+        let mut verdicts = std::mem::take(&mut self.verdicts);
+        verdicts.clear();
+        for folio in &batch.folios {
+            self.memory.isolated.set(self.memory.slot(*folio));
+        }
+        let nr_written = self.counts.nr_written;
+        verdicts.extend(batch.folios.iter().map(|folio| self.verdict(*folio)));
+        batch.nr_written_pages = self.counts.nr_written - nr_written;
+        let memory = &mut self.memory;
+        let is_young = |folio: &FolioId| memory.accessed.take(memory.slot(*folio));
+        batch.young.clear();
+        batch.young.extend(batch.to_check.iter().map(is_young));
+        self.policy.complete(&mut batch, &verdicts);
+        let mut nr_freed = 0;
+        for ((folio, verdict), shadow) in batch.folios.iter().zip(&verdicts).zip(&batch.shadows) {
+            let slot = self.memory.slot(*folio);
+            self.memory.isolated.clear(slot);
+            match verdict {
+                Verdict::Evicted => {
+                    let kind = super::kind_of(self.workload.page(self.layout.page(slot)).backing);
+                    self.nr_pages[kind.index()] -= 1;
+                    self.memory.leave(slot, *shadow);
+                    nr_freed += 1;
+                }
+                // Reclaim that meets dirty pages wakes the flusher.
+                Verdict::Dirty => self.write(slot),
+                _ => {}
+            }
+        }
+        (self.batch, self.verdicts) = (batch, verdicts);
+        Ok(Some(Pass {
+            nr_scanned,
+            nr_freed,
+        }))
+    }
+
+    /// What becomes of a folio that is tried.
+    fn verdict(&mut self, folio: FolioId) -> Verdict {
+        let slot = self.memory.slot(folio);
+        if self.memory.accessed.take(slot) {
+            self.look_around(folio, slot);
+            return Verdict::Referenced;
+        }
+        let page = self.workload.page(self.layout.page(slot));
+        if self.memory.dirty.get(slot) {
+            match super::kind_of(page.backing) {
+                Kind::File => return Verdict::Dirty,
+                // Swap is compressed memory: written at once, so the page can go.
+                Kind::Anon => self.counts.nr_written += 1,
+            }
+        }
+        Verdict::Evicted
+    }
+
+    /// Looks at the entries around one that was accessed, and clears those that were too. The other
+    /// folios of the batch keep their bits: they are looked at themselves, and kernels have been seen
+    /// to spare each of them (docs/fidelity.md).
+    fn look_around(&mut self, folio: FolioId, slot: u32) {
+        let Some(walks) = self.policy.walks() else {
+            return;
+        };
+        let window = self.layout.window(slot);
+        let memory = &mut self.memory;
+        self.young.clear();
+        for word in super::bits::Bits::words_of(window.start, window.end) {
+            let mut bits = memory.accessed.take_of_word(word, window.start, window.end);
+            while bits != 0 {
+                let neighbour = word as u32 * u64::BITS + bits.trailing_zeros();
+                bits &= bits - 1;
+                if memory.isolated.get(neighbour) {
+                    memory.accessed.set(neighbour);
+                } else {
+                    self.young.extend(memory.folio(neighbour));
+                }
+            }
+        }
+        walks.looked_around(LookAround {
+            folio,
+            table: TableId(u64::from(self.layout.table(slot))),
+            nr_entries: NR_TABLE_ENTRIES.min(strata_lru::NR_LOOK_AROUND_ENTRIES as u32),
+            young: &self.young,
+            by: LookAroundBy::Walker,
+        });
+    }
+}
+
+/// What one batch came to.
+#[derive(Clone, Copy, Debug)]
+struct Pass {
+    nr_scanned: u64,
+    nr_freed: u64,
+}

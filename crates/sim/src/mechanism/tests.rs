@@ -1,0 +1,195 @@
+//! The mechanism's promises, on small traces and with every policy that is played.
+
+use proptest::prelude::*;
+use strata_lru::{KernelModel, Swappiness};
+use strata_trace::{Access, PageKey};
+
+use super::*;
+use crate::{baseline::Baseline, simulate::NoProgress};
+
+fn policies() -> Vec<KernelPolicy> {
+    let models = KernelModel::ALL.iter();
+    let multi_gen = models.map(|model| KernelPolicy::MultiGen(Config::of(*model)));
+    let two_list = KernelPolicy::TwoList(Config::default());
+    multi_gen.chain([two_list]).collect()
+}
+
+fn access(space: u32, page: u64, backing: Backing, via: Via, op: Op) -> Access {
+    Access {
+        key: PageKey { space, page },
+        backing,
+        via,
+        op,
+        ..Access::default()
+    }
+}
+
+fn read(page: u64) -> Access {
+    access(0, page, Backing::File, Via::FileDescriptor, Op::Read)
+}
+
+fn load(page: u64) -> Access {
+    access(0, page, Backing::File, Via::PageTable, Op::Read)
+}
+
+fn store(page: u64) -> Access {
+    access(1, page, Backing::Anon, Via::PageTable, Op::Write)
+}
+
+fn replay(policy: &KernelPolicy, accesses: Vec<Access>, memory_pages: u32) -> Outcome {
+    let workload = Workload::from_accesses("test", accesses).unwrap();
+    let setup = Setup::with_memory(memory_pages);
+    policy.run(&workload, &setup, &NoProgress).unwrap()
+}
+
+#[test]
+fn what_fits_is_missed_once_a_page() {
+    for policy in policies() {
+        let accesses = (0..10).flat_map(|_| (0..100).flat_map(|page| [read(page), store(page)]));
+        let outcome = replay(&policy, accesses.collect(), 200);
+        assert_eq!((outcome.nr_misses, outcome.nr_accesses), (200, 2000));
+        assert_eq!(outcome.reclaim.unwrap().nr_stolen, [0, 0]);
+    }
+}
+
+#[test]
+fn a_page_that_was_only_read_is_mapped_by_a_fault_that_is_no_miss() {
+    for policy in policies() {
+        let outcome = replay(&policy, vec![read(1), load(1), load(1), read(1)], 10);
+        assert_eq!(outcome.nr_misses, 1);
+    }
+}
+
+#[test]
+fn accessed_pages_outlive_idle_ones() {
+    // 2000 pages are loaded all the time, 20,000 once.
+    let rounds = (0..40).flat_map(|round| {
+        let once = (0..500).map(move |page| load(4096 + 500 * round + page));
+        (0..2000).map(load).chain(once)
+    });
+    let workload = Workload::from_accesses("test", rounds).unwrap();
+    let setup = Setup::with_memory(4096);
+    let nr_read_back = |policy: &dyn Simulate| {
+        let outcome = policy.run(&workload, &setup, &NoProgress).unwrap();
+        outcome.nr_misses - 22_000
+    };
+    let fifo = nr_read_back(&Baseline::Fifo);
+    for policy in policies() {
+        let kept = nr_read_back(&policy);
+        assert!(
+            kept * 2 < fifo,
+            "{policy:?}: {kept}, first in, first out: {fifo}"
+        );
+    }
+}
+
+#[test]
+fn dirty_file_pages_are_written_before_they_go_and_anon_when_it_goes() {
+    for policy in policies() {
+        let write = |page| access(0, page, Backing::File, Via::FileDescriptor, Op::Write);
+        let outcome = replay(&policy, (0..5000).map(write).collect(), 1000);
+        let reclaim = outcome.reclaim.unwrap();
+        assert!(reclaim.nr_stolen[1] >= 4000);
+        assert!(reclaim.nr_written >= reclaim.nr_stolen[1], "{reclaim:?}");
+        assert!(
+            reclaim.nr_written <= 5000,
+            "each was written once: {reclaim:?}"
+        );
+        let outcome = replay(&policy, (0..5000).map(store).collect(), 1000);
+        let reclaim = outcome.reclaim.unwrap();
+        assert_eq!(reclaim.nr_written, reclaim.nr_stolen[0], "{reclaim:?}");
+    }
+}
+
+#[test]
+fn anon_without_swap_runs_out_of_memory_and_says_so() {
+    let workload = Workload::from_accesses("test", (0..300).map(store)).unwrap();
+    for policy in policies() {
+        let setup = Setup {
+            swappiness: Swappiness::try_new(0).unwrap(),
+            ..Setup::with_memory(200)
+        };
+        let error = policy.run(&workload, &setup, &NoProgress).unwrap_err();
+        assert!(matches!(
+            error,
+            SimError::OutOfMemory {
+                memory_pages: 200,
+                swappiness: 0
+            }
+        ));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    /// Memory is never overdrawn, a page in memory is never missed, and everything adds up.
+    #[test]
+    fn whatever_is_replayed_adds_up(
+        requests in proptest::collection::vec((0..3_u32, 0..400_u64, any::<bool>()), 1..3000),
+        memory_pages in 1..300_u32,
+        swappiness in 1..=200_u8,
+        policy in 0..policies().len(),
+    ) {
+        let accesses = requests.iter().map(|&(kind, page, is_write)| {
+            let op = if is_write { Op::Write } else { Op::Read };
+            match kind {
+                0 => access(0, page, Backing::Anon, Via::PageTable, op),
+                1 => access(1, page * 37, Backing::File, Via::PageTable, op),
+                _ => access(1, page * 37, Backing::File, Via::FileDescriptor, op),
+            }
+        });
+        let workload = Workload::from_accesses("test", accesses).unwrap();
+        let setup = Setup {
+            swappiness: Swappiness::try_new(swappiness).unwrap(),
+            ..Setup::with_memory(memory_pages)
+        };
+        let policy = &policies()[policy];
+        let replayed = match policy {
+            KernelPolicy::MultiGen(config) => {
+                let engine = MultiGen::new(config.clone()).unwrap();
+                replay_checked(engine, Driver::Mechanism, &workload, &setup)
+            }
+            KernelPolicy::TwoList(config) => {
+                let engine = TwoList::new(config.clone()).unwrap();
+                replay_checked(engine, Driver::Policy, &workload, &setup)
+            }
+        };
+        let (nr_misses, nr_pages) = replayed?;
+        let outcome = policy.run(&workload, &setup, &NoProgress).unwrap();
+        prop_assert_eq!(outcome.nr_misses, nr_misses, "the same twice");
+        let stolen: u64 = outcome.reclaim.unwrap().nr_stolen.iter().sum();
+        prop_assert_eq!(nr_misses - stolen, u64::from(nr_pages));
+    }
+}
+
+/// Replays request by request, looking at everything on the way; misses, and pages in memory then.
+fn replay_checked<P: Policy>(
+    policy: P,
+    driver: Driver,
+    workload: &Workload,
+    setup: &Setup,
+) -> Result<(u64, u32), TestCaseError> {
+    let mut machine = Machine::new(policy, driver, workload, setup).unwrap();
+    for (request, position) in workload.requests().iter().zip(0..) {
+        let slot = machine.layout.slot(request.page());
+        let was_in = machine.memory.folio(slot).is_some();
+        let nr_misses = machine.counts.nr_misses;
+        machine.request(*request, position).unwrap();
+        prop_assert_eq!(machine.counts.nr_misses - nr_misses, u64::from(!was_in));
+        let nr_pages = machine.nr_pages[0] + machine.nr_pages[1];
+        prop_assert!(nr_pages <= setup.memory_pages);
+        if position % 64 == 0 {
+            machine.policy.validate().map_err(TestCaseError::fail)?;
+            let views = machine.policy.view(machine.group, machine.now).unwrap();
+            let generations = views.iter().flat_map(|view| &view.generations);
+            let nr_listed: u64 = generations.flat_map(|of| of.nr_pages).flatten().sum();
+            prop_assert_eq!(nr_listed, u64::from(nr_pages));
+            let slots = 0..machine.layout.nr_slots();
+            let nr_in = slots.filter(|slot| machine.memory.folio(*slot).is_some());
+            prop_assert_eq!(nr_in.count() as u32, nr_pages);
+        }
+    }
+    let nr_pages = machine.nr_pages[0] + machine.nr_pages[1];
+    Ok((machine.counts.nr_misses, nr_pages))
+}

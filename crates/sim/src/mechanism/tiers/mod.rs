@@ -1,0 +1,65 @@
+//! Memory in tiers: the same policies, with a fast node and slower ones below it.
+//!
+//! ```text
+//!   miss -> the fastest node --full or nearly--> reclaim of that node
+//!                                                  young      put back
+//!                                                  else       demoted to the next node that has room,
+//!                                                             made there by reclaim of its own
+//!                                                  lowest     evicted
+//!   hit  -> on a slower node: mapped and made to fault by the last sweep -> hint fault
+//!                             through a descriptor -> the strategy for page cache
+//!           what is queued by either moves up at once, if the fast node has room
+//! ```
+//!
+//! Simpler than the one-node mechanism, whose counts are compared with kernels: reclaim runs at the
+//! relaxed priority and walks when nothing old is left; a sweep reaches all mapped pages of slower
+//! nodes at once; dirty pages are written as they are evicted. A promotion that finds the fast node
+//! full fails, and reclaim in the background makes room for the next, as the kernel does.
+//!
+//! **Owns** where pages lie, sweeps, and what is moved. **Does not own** who goes up or down (the
+//! engine's tiering), or what is printed.
+//!
+//! **Invariants**
+//! - I1: no node ever holds more pages than it has.
+//! - I2: where a page lies here, its folio lies in the policy (held by tests).
+
+mod machine;
+mod setup;
+
+#[cfg(test)]
+mod tests;
+
+pub use setup::{BadTiers, TierSetup};
+use strata_lru::{MultiGen, TwoList, tiered};
+
+use self::machine::TierMachine;
+use super::KernelPolicy;
+use crate::{
+    outcome::Outcome,
+    simulate::{Progress, Setup, SimError},
+    workload::Workload,
+};
+
+/// Replays a workload under a policy whose memory is divided into tiers.
+pub(super) fn run(
+    policy: &KernelPolicy,
+    tiers: &TierSetup,
+    workload: &Workload,
+    setup: &Setup,
+    progress: &dyn Progress,
+) -> Result<Outcome, SimError> {
+    let (memory_pages, nr_tiers) = (setup.memory_pages, tiers.nr_tiers());
+    if (memory_pages as usize) < nr_tiers {
+        return Err(SimError::TooFewPages {
+            memory_pages,
+            nr_tiers,
+        });
+    }
+    let nr_pages = tiers.nr_pages(memory_pages);
+    let config = tiers.config(&nr_pages)?;
+    let policy = match policy {
+        KernelPolicy::MultiGen(of) => tiered(MultiGen::new(of.clone())?, config)?,
+        KernelPolicy::TwoList(of) => tiered(TwoList::new(of.clone())?, config)?,
+    };
+    TierMachine::new(policy, workload, setup, nr_pages, tiers.scan_period_ms)?.run(progress)
+}

@@ -1,0 +1,166 @@
+//! Where pages end up, and that nothing is lost on the way.
+
+use proptest::prelude::*;
+use strata_lru::{Config, Policy};
+use strata_trace::{Access, Backing, Op, PageKey, Via};
+
+use super::*;
+use crate::{NoProgress, outcome::TierCounts, simulate::Simulate};
+
+fn access(page: u64, via: Via) -> Access {
+    Access {
+        key: PageKey { space: 0, page },
+        via,
+        backing: match via {
+            Via::PageTable => Backing::Anon,
+            Via::FileDescriptor => Backing::File,
+        },
+        ..Access::default()
+    }
+}
+
+fn workload(accesses: impl IntoIterator<Item = Access>) -> Workload {
+    Workload::from_accesses("test", accesses).unwrap()
+}
+
+fn setup(memory_pages: u32, tiers: &str) -> Setup {
+    Setup {
+        tiers: Some(tiers.parse().unwrap()),
+        ..Setup::with_memory(memory_pages)
+    }
+}
+
+fn policies() -> [KernelPolicy; 2] {
+    [
+        KernelPolicy::MultiGen(Config::default()),
+        KernelPolicy::TwoList(Config::default()),
+    ]
+}
+
+fn replay(policy: &KernelPolicy, workload: &Workload, setup: &Setup) -> (Outcome, TierCounts) {
+    let outcome = policy.run(workload, setup, &NoProgress).unwrap();
+    let tiers = outcome.reclaim.as_ref().unwrap().tiers.clone().unwrap();
+    (outcome, tiers)
+}
+
+/// Pages 0..100 are read by and by, then 0..20 again and again, each read of other pages apart.
+fn cooled_then_hot(via: Via) -> Workload {
+    let first = (0..200).map(|page| access(page, via));
+    let then = (0..40_000).map(|at| access(at % 20, via));
+    workload(first.chain(then))
+}
+
+#[test]
+fn what_does_not_fit_the_fast_node_goes_down_and_nothing_is_evicted() {
+    for policy in policies() {
+        let workload = workload((0..100).map(|page| access(page, Via::FileDescriptor)));
+        let (outcome, tiers) = replay(&policy, &workload, &setup(128, "25:75"));
+        assert_eq!(outcome.nr_misses, 100);
+        let stolen = outcome.reclaim.unwrap().nr_stolen;
+        assert_eq!(stolen, [0, 0], "{policy:?}");
+        let nr_down = tiers.stats.pgdemote_kswapd + tiers.stats.pgdemote_direct;
+        assert!((68..=75).contains(&nr_down), "{policy:?}: {nr_down}");
+    }
+}
+
+#[test]
+fn what_fits_no_node_is_evicted_from_the_lowest() {
+    for policy in policies() {
+        let sweep = (0..1000).map(|at| access(at % 500, Via::FileDescriptor));
+        let (outcome, _) = replay(&policy, &workload(sweep), &setup(256, "25:25:50"));
+        let stolen: u64 = outcome.reclaim.unwrap().nr_stolen.iter().sum();
+        assert!(outcome.nr_misses > 500, "{policy:?}");
+        assert!(outcome.nr_misses - stolen <= 256, "{policy:?}");
+    }
+}
+
+#[test]
+fn a_mapped_set_that_is_hot_again_comes_up_by_hint_faults() {
+    for policy in policies() {
+        let workload = cooled_then_hot(Via::PageTable);
+        let (outcome, tiers) = replay(&policy, &workload, &setup(256, "25:75+scan=1"));
+        assert_eq!(outcome.nr_misses, 200);
+        assert!(tiers.stats.pgpromote_success >= 20, "{policy:?}: {tiers:?}");
+        assert!(
+            tiers.nr_hits[0] > 30 * tiers.nr_hits[1],
+            "{policy:?}: {tiers:?}"
+        );
+        let (_, off) = replay(&policy, &workload, &setup(256, "25:75+scan=1+promote=off"));
+        assert_eq!(
+            (off.stats.pgpromote_success, off.nr_hits[0]),
+            (0, 0),
+            "{policy:?}"
+        );
+    }
+}
+
+#[test]
+fn page_cache_that_is_hot_again_comes_up_by_its_strategy_alone() {
+    for policy in policies() {
+        let workload = cooled_then_hot(Via::FileDescriptor);
+        let hits = |strategy: &str| {
+            let tiers = format!("25:75+page-cache={strategy}");
+            let (_, tiers) = replay(&policy, &workload, &setup(256, &tiers));
+            assert_eq!(tiers.stats.numa_hint_faults, 0);
+            tiers.nr_hits[0]
+        };
+        assert_eq!(hits("never"), 0, "{policy:?}");
+        let [first, coded, refs] = ["first-access", "rfc-as-coded", "refs"].map(hits);
+        assert!(
+            first >= coded && coded >= refs && refs > 30_000,
+            "{policy:?}: {refs}"
+        );
+    }
+}
+
+#[test]
+fn a_division_that_leaves_a_tier_no_page_is_refused() {
+    let workload = workload([access(0, Via::PageTable)]);
+    for policy in policies() {
+        let error = policy.run(&workload, &setup(1, "50:50"), &NoProgress);
+        assert!(matches!(error, Err(SimError::TooFewPages { .. })));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 48,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn pages_lie_where_the_policy_has_them_whatever_happens(
+        requests in proptest::collection::vec((0..80u64, 0..4u8), 1..600),
+        memory_pages in 3..90u32,
+        strategy in proptest::sample::select(strata_lru::PromotionStrategy::ALL),
+        is_two_list: bool,
+    ) {
+        let accesses = requests.iter().map(|&(page, how)| {
+            // A page has one way to be reached: even ones are mapped.
+            let via = if page % 2 == 0 { Via::PageTable } else { Via::FileDescriptor };
+            let op = if how == 0 { Op::Write } else { Op::Read };
+            Access { op, ..access(page, via) }
+        });
+        let workload = workload(accesses);
+        let tiers: TierSetup = format!("30:30:40+page-cache={strategy}+scan=1").parse().unwrap();
+        let setup = Setup::with_memory(memory_pages);
+        let nr_pages = tiers.nr_pages(memory_pages);
+        let config = tiers.config(&nr_pages).unwrap();
+        let policy: Box<dyn Policy> = if is_two_list {
+            tiered(TwoList::new(Config::default()).unwrap(), config).unwrap()
+        } else {
+            tiered(MultiGen::new(Config::default()).unwrap(), config).unwrap()
+        };
+        let mut machine = TierMachine::new(policy, &workload, &setup, nr_pages, 1).unwrap();
+        for (position, request) in workload.requests().iter().enumerate() {
+            // A hundred milliseconds a request, so that sweeps and rate windows pass.
+            machine.request(*request, position * 100_000).unwrap();
+            machine.validate();
+        }
+        let outcome = machine.outcome().unwrap();
+        let tiers = outcome.reclaim.unwrap().tiers.unwrap();
+        let nr_hits: u64 = tiers.nr_hits.iter().sum();
+        prop_assert_eq!(nr_hits + outcome.nr_misses, requests.len() as u64);
+    }
+}

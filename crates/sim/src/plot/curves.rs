@@ -1,0 +1,65 @@
+//! Miss ratios over memory: a curve a policy.
+//!
+//! **Owns** the curves of one trace. **Does not own** axes (`svg`).
+
+use super::{
+    COLOURS,
+    svg::{Frame, Svg},
+};
+use crate::report::Record;
+
+/// Steps of the y axis, in millionths.
+const RATIO_STEP: u64 = 50_000;
+
+pub(super) fn draw(svg: &mut Svg, frame: Frame, records: &[Record]) {
+    let x_max = records
+        .iter()
+        .map(|record| u64::from(record.memory_pages))
+        .max();
+    let y_max = records
+        .iter()
+        .map(|record| record.miss_ratio.millionths())
+        .max();
+    let y_max = y_max
+        .unwrap_or_default()
+        .max(1)
+        .next_multiple_of(RATIO_STEP);
+    let frame = frame.spanning(x_max.unwrap_or_default(), y_max);
+    let title = records.first().map_or("", |first| first.trace.as_str());
+    let ratio = |millionths: u64| {
+        format!(
+            "{}.{:02}",
+            millionths / 1_000_000,
+            millionths / 10_000 % 100
+        )
+    };
+    frame.draw(svg, title, ["memory, pages", "miss ratio"], ratio);
+    let mut policies: Vec<&str> = Vec::new();
+    for record in records {
+        if !policies.contains(&record.policy.as_str()) {
+            policies.push(&record.policy);
+        }
+    }
+    for (number, policy) in policies.into_iter().enumerate() {
+        let colour = COLOURS[number % COLOURS.len()];
+        let mut points: Vec<(u64, u64)> = records
+            .iter()
+            .filter(|record| record.policy == policy)
+            .map(|record| {
+                (
+                    u64::from(record.memory_pages),
+                    record.miss_ratio.millionths(),
+                )
+            })
+            .collect();
+        points.sort_unstable();
+        let points: Vec<_> = points.into_iter().map(|(x, y)| frame.at(x, y)).collect();
+        if points.len() > 1 {
+            svg.polyline(&points, colour);
+        }
+        for point in points {
+            svg.dot(point, colour);
+        }
+        frame.legend(svg, number, colour, policy);
+    }
+}

@@ -1,0 +1,98 @@
+//! The seam of a run: a policy, a workload, a setup; an outcome.
+//!
+//! **Owns** the trait, the setup and the errors. **Does not own** any policy.
+
+use strata_lru::Swappiness;
+
+use crate::{mechanism::TierSetup, outcome::Outcome, workload::Workload};
+
+/// What a run is given besides the workload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Setup {
+    /// Memory in base pages, at least 1.
+    pub memory_pages: u32,
+    /// Balance of the kinds; baselines know no kinds.
+    pub swappiness: Swappiness,
+    /// How memory is divided into tiers; `None` is one node. Baselines know no tiers.
+    pub tiers: Option<TierSetup>,
+}
+
+impl Setup {
+    /// So much memory, everything else as by default.
+    pub fn with_memory(memory_pages: u32) -> Setup {
+        Setup {
+            memory_pages,
+            swappiness: Swappiness::DEFAULT,
+            tiers: None,
+        }
+    }
+}
+
+/// Learns how far a run is. Called every so often, never a request.
+pub trait Progress: Sync {
+    /// So many more requests are done.
+    fn advance(&self, nr_requests: u64);
+}
+
+/// Nobody wants to know.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoProgress;
+
+impl Progress for NoProgress {
+    fn advance(&self, _: u64) {}
+}
+
+/// Requests between two reports of progress.
+pub(crate) const PROGRESS_REQUESTS: usize = 1 << 16;
+
+/// A policy that can replay a workload.
+///
+/// The same arguments give the same outcome; a run changes nothing but what it returns.
+pub trait Simulate: std::fmt::Debug + Send + Sync {
+    /// Replays the workload from empty memory to its end.
+    ///
+    /// # Errors
+    /// A setup that this policy can't run with.
+    fn run(
+        &self,
+        workload: &Workload,
+        setup: &Setup,
+        progress: &dyn Progress,
+    ) -> Result<Outcome, SimError>;
+}
+
+/// Why a run can't be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SimError {
+    /// No memory at all.
+    #[error("0 pages of memory: give at least 1")]
+    NoMemory,
+    /// Less than a page a tier.
+    #[error("{memory_pages} pages of memory in {nr_tiers} tiers: give at least a page a tier")]
+    TooFewPages {
+        /// Memory in base pages.
+        memory_pages: u32,
+        /// Tiers.
+        nr_tiers: usize,
+    },
+    /// The engine's tiers can't be set up like this.
+    #[error("the engine: {0}")]
+    Tiering(#[from] strata_lru::TieringError),
+    /// Nothing can be evicted any more; the kernel would kill.
+    #[error(
+        "out of memory: nothing of {memory_pages} pages can be evicted at swappiness {swappiness}"
+    )]
+    OutOfMemory {
+        /// Memory in base pages.
+        memory_pages: u32,
+        /// Balance of the kinds.
+        swappiness: u8,
+    },
+    /// The engine refused.
+    #[error("the engine: {0}")]
+    Policy(#[from] strata_lru::PolicyError),
+    /// The engine can't be set up like this.
+    #[error("the engine: {0}")]
+    Config(#[from] strata_lru::ConfigError),
+}

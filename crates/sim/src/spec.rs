@@ -1,0 +1,223 @@
+//! Policies as people name them: `NAME[:MODEL][+OPTION[=VALUE]]...`.
+//!
+//! No commas, so that policies can be listed with commas between them. What models and options there
+//! are depends on the policy.
+//!
+//! | policy | models | options |
+//! |---|---|---|
+//! | `mglru` | a kernel: `v2021`, `v2022`, `v6.1`, `v6.14` (the default), `v7.2` | as below |
+//! | `two-list` | none | as below |
+//! | `lru` `fifo` `clock` `opt` `sieve` `s3-fifo` | none | none |
+//!
+//! | option | meaning |
+//! |---|---|
+//! | `distance` | refaults are judged by refault distance instead of the kernel's way |
+//! | `no-swap` | nothing can be swapped out: anon takes no part in refault distances |
+//! | `min-ttl=MS` | generations younger than this are not evicted (`mglru`) |
+//! | `RULE=MODEL` | one rule as in another kernel, for ablations: `placement=v6.1` (`mglru`) |
+//! | `nr_gens=N`, `nr_tiers=N` | so many generations, tiers (`mglru`) |
+//!
+//! **Owns** the syntax and the list of names. **Does not own** any policy.
+
+use std::{fmt, str::FromStr, sync::Arc};
+
+use strata_lru::{Config, KernelModel, Refault};
+
+use crate::{
+    baseline::Baseline,
+    mechanism::KernelPolicy,
+    outcome::Outcome,
+    simulate::{Progress, Setup, SimError, Simulate},
+    workload::Workload,
+};
+
+/// A policy, and the text that asked for it.
+#[derive(Clone, Debug)]
+pub struct PolicySpec {
+    text: String,
+    policy: Arc<dyn Simulate>,
+}
+
+/// A text, taken apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Parts<'t> {
+    pub(crate) name: &'t str,
+    pub(crate) model: Option<&'t str>,
+    pub(crate) options: Vec<(&'t str, Option<&'t str>)>,
+}
+
+impl<'t> Parts<'t> {
+    fn of(text: &'t str) -> Parts<'t> {
+        let mut pieces = text.split('+');
+        let head = pieces.next().unwrap_or_default();
+        let (name, model) = match head.split_once(':') {
+            Some((name, model)) => (name, Some(model)),
+            None => (head, None),
+        };
+        let option = |piece: &'t str| match piece.split_once('=') {
+            Some((key, value)) => (key, Some(value)),
+            None => (piece, None),
+        };
+        Parts {
+            name,
+            model,
+            options: pieces.map(option).collect(),
+        }
+    }
+}
+
+/// A text that names no policy.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text:?} is no policy: {why}")]
+pub struct BadPolicy {
+    text: String,
+    why: String,
+}
+
+impl FromStr for PolicySpec {
+    type Err = BadPolicy;
+
+    fn from_str(text: &str) -> Result<PolicySpec, BadPolicy> {
+        let policy = parse(&Parts::of(text)).map_err(|why| BadPolicy {
+            text: text.to_owned(),
+            why,
+        })?;
+        Ok(PolicySpec {
+            text: text.to_owned(),
+            policy,
+        })
+    }
+}
+
+/// Names of the policies of kernels.
+const KERNEL_POLICIES: [&str; 2] = ["mglru", "two-list"];
+
+fn parse(parts: &Parts<'_>) -> Result<Arc<dyn Simulate>, String> {
+    let mut config = Config::default();
+    match (parts.name, parts.model) {
+        ("mglru", Some(model)) => {
+            let model: KernelModel = model.parse().map_err(|error| format!("{error}"))?;
+            config.rules = model.into();
+        }
+        ("mglru", None) | ("two-list", None) => {}
+        ("two-list", Some(_)) => return Err("two-list has no models".to_owned()),
+        _ => return parse_baseline(parts),
+    }
+    for option in &parts.options {
+        match *option {
+            ("distance", None) => config.refault = Refault::Distance,
+            ("no-swap", None) => config.has_swap = false,
+            ("min-ttl", Some(ms)) if parts.name == "mglru" => {
+                let ms = ms
+                    .parse()
+                    .map_err(|_| format!("min-ttl={ms}: a number of ms"))?;
+                config.min_ttl_ms = ms;
+            }
+            (rule, Some(value)) if parts.name == "mglru" => {
+                let applied = config.rules.apply(rule, value);
+                applied.map_err(|error| error.to_string())?;
+            }
+            (key, _) => return Err(format!("{} has no such option: {key:?}", parts.name)),
+        }
+    }
+    config.validate().map_err(|error| error.to_string())?;
+    Ok(Arc::new(match parts.name {
+        "two-list" => KernelPolicy::TwoList(config),
+        _ => KernelPolicy::MultiGen(config),
+    }))
+}
+
+fn parse_baseline(parts: &Parts<'_>) -> Result<Arc<dyn Simulate>, String> {
+    let baselines = Baseline::ALL.map(Baseline::name);
+    let names = || [&KERNEL_POLICIES[..], &baselines].concat().join(", ");
+    let baseline: Baseline = parts
+        .name
+        .parse()
+        .map_err(|_| format!("use one of {}", names()))?;
+    if parts.model.is_some() || !parts.options.is_empty() {
+        return Err(format!("{baseline} has neither models nor options"));
+    }
+    Ok(Arc::new(baseline))
+}
+
+impl fmt::Display for PolicySpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.text)
+    }
+}
+
+impl Simulate for PolicySpec {
+    fn run(
+        &self,
+        workload: &Workload,
+        setup: &Setup,
+        progress: &dyn Progress,
+    ) -> Result<Outcome, SimError> {
+        self.policy.run(workload, setup, progress)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_a_name_a_model_and_options() {
+        let parts = Parts::of("mglru:v6.1+distance+nr_gens=8");
+        assert_eq!((parts.name, parts.model), ("mglru", Some("v6.1")));
+        assert_eq!(parts.options, [("distance", None), ("nr_gens", Some("8"))]);
+    }
+
+    #[test]
+    fn every_baseline_is_named_and_has_no_options() {
+        for baseline in Baseline::ALL {
+            let spec: PolicySpec = baseline.name().parse().unwrap();
+            assert_eq!(spec.to_string(), baseline.name());
+            for odd in [":v6.1", "+distance", ":", "+"] {
+                let error = format!("{baseline}{odd}")
+                    .parse::<PolicySpec>()
+                    .unwrap_err();
+                assert!(
+                    error.to_string().ends_with("neither models nor options"),
+                    "{error}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn kernel_policies_take_models_and_options() {
+        for text in [
+            "mglru",
+            "mglru:v6.14",
+            "mglru+distance+no-swap",
+            "mglru+min-ttl=1000",
+            "mglru:v6.14+placement=v6.1+nr_gens=8",
+            "two-list",
+            "two-list+distance",
+        ] {
+            assert_eq!(text.parse::<PolicySpec>().unwrap().to_string(), text);
+        }
+        for (text, why) in [
+            ("mglru:v9", "unknown kernel model"),
+            ("mglru+", "no such option"),
+            ("mglru+distance=9", "unknown rule"),
+            ("mglru+placement=v9", "unknown kernel model"),
+            ("mglru+nr_gens=3", "from 4 to 16"),
+            ("mglru+min-ttl=soon", "a number of ms"),
+            ("two-list:v6.1", "no models"),
+            ("two-list+min-ttl=1", "no such option"),
+        ] {
+            let error = text.parse::<PolicySpec>().unwrap_err().to_string();
+            assert!(error.contains(why), "{error}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_name_is_told_what_there_is() {
+        for text in ["", "lfu", "LRU", "+lru", "lru,fifo"] {
+            let error = text.parse::<PolicySpec>().unwrap_err().to_string();
+            assert!(error.contains("s3-fifo"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,327 @@
+//! A trace in memory: loaded once, replayed many times.
+//!
+//! A request is one 32-bit word, what it says of the page itself is kept once a page. A trace of
+//! 12.7 million requests of 774,000 pages takes 51 MB + 19 MB, and 101 MB more if it has times.
+//!
+//! | bits of a request | field | meaning |
+//! |---|---|---|
+//! | 0..30 | page | dense number, in order of first appearance |
+//! | 30 | op | 1 = write |
+//! | 31 | via | 1 = through a page table, 0 = through a file descriptor |
+//!
+//! **Owns** the requests and the pages. **Does not own** the formats of traces (`strata-trace`).
+//!
+//! **Invariants**
+//! - I1: pages are numbered 0.. in order of first appearance, so `distinct pages` is their number.
+//! - I2: a page's backing and group are those of its first access, as in the kernel the first toucher is charged.
+
+use strata_trace::{Access, AccessReader, BATCH_LEN, Backing, Op, PageKey, TraceError, Via};
+
+use crate::intern::Interner;
+
+const PAGE_BITS: u32 = 30;
+const IS_WRITE: u32 = 1 << 30;
+const IS_PAGE_TABLE: u32 = 1 << 31;
+
+/// Dense number of a page of a workload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PageId(pub u32);
+
+impl PageId {
+    /// The number as an array position.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// One request: which page, what, and through which path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request(u32);
+
+impl Request {
+    fn new(page: u32, op: Op, via: Via) -> Request {
+        let op = if op == Op::Write { IS_WRITE } else { 0 };
+        let via = if via == Via::PageTable {
+            IS_PAGE_TABLE
+        } else {
+            0
+        };
+        Request(page | op | via)
+    }
+
+    /// The page.
+    pub fn page(self) -> PageId {
+        PageId(self.0 & (IS_WRITE - 1))
+    }
+
+    /// Read or write.
+    pub fn op(self) -> Op {
+        if self.0 & IS_WRITE == 0 {
+            Op::Read
+        } else {
+            Op::Write
+        }
+    }
+
+    /// Through a mapping or a descriptor.
+    pub fn via(self) -> Via {
+        if self.0 & IS_PAGE_TABLE == 0 {
+            Via::FileDescriptor
+        } else {
+            Via::PageTable
+        }
+    }
+}
+
+/// What is known of a page, from its first access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Page {
+    /// Space and number in the trace.
+    pub key: PageKey,
+    /// The group that is charged.
+    pub group: u16,
+    /// Anon or file.
+    pub backing: Backing,
+}
+
+/// A workload that can't be read or held.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LoadError {
+    /// The trace can't be read.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// More requests than a 32-bit position can tell apart.
+    #[error("more than {} requests: replay a part of the trace", u32::MAX)]
+    TooLong,
+    /// More pages than a request can name.
+    #[error("more than {} distinct pages: replay a part of the trace", 1u32 << PAGE_BITS)]
+    TooManyPages,
+}
+
+/// A trace in memory; see the module.
+#[derive(Clone, Debug)]
+pub struct Workload {
+    name: String,
+    requests: Vec<Request>,
+    pages: Vec<Page>,
+    /// Empty where the trace has no times.
+    times_us: Vec<u64>,
+    nr_groups: u16,
+}
+
+impl Workload {
+    /// Reads a trace to its end.
+    ///
+    /// # Errors
+    /// The reader's, and more requests or pages than the numbers hold.
+    pub fn read(
+        name: impl Into<String>,
+        reader: &mut dyn AccessReader,
+    ) -> Result<Workload, LoadError> {
+        let mut builder = WorkloadBuilder::new(name);
+        let mut batch = Vec::with_capacity(BATCH_LEN);
+        while reader.read_batch(&mut batch)? > 0 {
+            for access in &batch {
+                builder.push(*access)?;
+            }
+        }
+        Ok(builder.finish())
+    }
+
+    /// Loads accesses that can't fail to be read.
+    ///
+    /// # Errors
+    /// More requests or pages than the numbers hold.
+    pub fn from_accesses(
+        name: impl Into<String>,
+        accesses: impl IntoIterator<Item = Access>,
+    ) -> Result<Workload, LoadError> {
+        let mut builder = WorkloadBuilder::new(name);
+        for access in accesses {
+            builder.push(access)?;
+        }
+        Ok(builder.finish())
+    }
+
+    /// The name it goes by in reports.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The requests in order.
+    pub fn requests(&self) -> &[Request] {
+        &self.requests
+    }
+
+    /// All pages, by number.
+    pub fn pages(&self) -> &[Page] {
+        &self.pages
+    }
+
+    /// What is known of a page.
+    pub fn page(&self, page: PageId) -> &Page {
+        &self.pages[page.index()]
+    }
+
+    /// Requests, each counted.
+    pub fn nr_requests(&self) -> u32 {
+        self.requests.len() as u32
+    }
+
+    /// Distinct pages: the footprint.
+    pub fn nr_pages(&self) -> u32 {
+        self.pages.len() as u32
+    }
+
+    /// Distinct pages by kind: anon, file.
+    pub fn nr_pages_by_kind(&self) -> [u64; 2] {
+        let nr_pages = self.pages.len() as u64;
+        let is_anon = |page: &&Page| page.backing == Backing::Anon;
+        let nr_anon = self.pages.iter().filter(is_anon).count() as u64;
+        [nr_anon, nr_pages - nr_anon]
+    }
+
+    /// Largest group number plus one; 1 where the trace has no groups.
+    pub fn nr_groups(&self) -> u16 {
+        self.nr_groups
+    }
+
+    /// Whether requests have times.
+    pub fn has_times(&self) -> bool {
+        !self.times_us.is_empty()
+    }
+
+    /// When a request was made, in microseconds since the trace began; `None` without times.
+    pub fn time_us(&self, position: u32) -> Option<u64> {
+        self.times_us.get(position as usize).copied()
+    }
+
+    /// Bytes it takes.
+    pub fn memory_bytes(&self) -> u64 {
+        (self.requests.capacity() * size_of::<Request>()
+            + self.pages.capacity() * size_of::<Page>()
+            + self.times_us.capacity() * size_of::<u64>()) as u64
+    }
+}
+
+/// Takes accesses one by one, as a reader yields them.
+#[derive(Debug)]
+pub struct WorkloadBuilder {
+    workload: Workload,
+    interner: Interner,
+}
+
+impl WorkloadBuilder {
+    /// Nothing yet, under a name.
+    pub fn new(name: impl Into<String>) -> WorkloadBuilder {
+        WorkloadBuilder {
+            workload: Workload {
+                name: name.into(),
+                requests: Vec::new(),
+                pages: Vec::new(),
+                times_us: Vec::new(),
+                nr_groups: 1,
+            },
+            interner: Interner::new(),
+        }
+    }
+
+    /// Adds an access.
+    ///
+    /// # Errors
+    /// More requests or pages than the numbers hold; what was added before stays.
+    pub fn push(&mut self, access: Access) -> Result<(), LoadError> {
+        let workload = &mut self.workload;
+        if workload.requests.len() == u32::MAX as usize {
+            return Err(LoadError::TooLong);
+        }
+        let (page, is_new) = self.interner.number(access.key);
+        if is_new {
+            if page >= 1 << PAGE_BITS {
+                return Err(LoadError::TooManyPages);
+            }
+            workload.nr_groups = workload.nr_groups.max(access.group.saturating_add(1));
+            workload.pages.push(Page {
+                key: access.key,
+                group: access.group,
+                backing: access.backing,
+            });
+        }
+        let position = workload.requests.len();
+        workload
+            .requests
+            .push(Request::new(page, access.op, access.via));
+        // Times are only kept once one differs from 0, what came before being 0.
+        if access.time_us != 0 && workload.times_us.is_empty() {
+            workload.times_us.resize(position, 0);
+        }
+        if access.time_us != 0 || !workload.times_us.is_empty() {
+            workload.times_us.push(access.time_us);
+        }
+        Ok(())
+    }
+
+    /// The workload.
+    pub fn finish(mut self) -> Workload {
+        self.workload.requests.shrink_to_fit();
+        self.workload.pages.shrink_to_fit();
+        self.workload.times_us.shrink_to_fit();
+        self.workload
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn access(page: u64) -> Access {
+        Access {
+            key: PageKey { space: 1, page },
+            ..Access::default()
+        }
+    }
+
+    #[test]
+    fn pages_are_numbered_as_they_come_up_and_belong_to_who_came_first() {
+        let first = Access {
+            group: 2,
+            backing: Backing::Anon,
+            ..access(900)
+        };
+        let workload =
+            Workload::from_accesses("w", [first, access(7), access(900), access(1 << 60)]).unwrap();
+        let pages: Vec<u32> = workload.requests().iter().map(|r| r.page().0).collect();
+        assert_eq!(pages, [0, 1, 0, 2]);
+        let page = workload.page(PageId(0));
+        assert_eq!((page.group, page.backing), (2, Backing::Anon));
+        assert_eq!((workload.nr_pages(), workload.nr_groups()), (3, 3));
+    }
+
+    #[test]
+    fn a_request_keeps_what_was_done_and_how() {
+        for (op, via) in [
+            (Op::Read, Via::PageTable),
+            (Op::Write, Via::PageTable),
+            (Op::Read, Via::FileDescriptor),
+            (Op::Write, Via::FileDescriptor),
+        ] {
+            let request = Request::new((1 << PAGE_BITS) - 1, op, via);
+            assert_eq!((request.op(), request.via()), (op, via));
+            assert_eq!(request.page(), PageId((1 << PAGE_BITS) - 1));
+        }
+    }
+
+    #[test]
+    fn times_are_kept_from_the_first_that_is_not_zero() {
+        let at = |time_us| Access {
+            time_us,
+            ..access(1)
+        };
+        let without = Workload::from_accesses("w", [at(0), at(0)]).unwrap();
+        assert!(!without.has_times() && without.time_us(0).is_none());
+        let with = Workload::from_accesses("w", [at(0), at(5), at(0)]).unwrap();
+        let times: Vec<_> = (0..4).map(|position| with.time_us(position)).collect();
+        assert_eq!(times, [Some(0), Some(5), Some(0), None]);
+    }
+}

@@ -1,0 +1,92 @@
+//! The bytes of the JSON stay what they are, for everything whose trace is generated.
+//!
+//! A change of a policy or of a field changes the files under `tests/golden`; then
+//! `STRATA_BLESS=1 cargo test -p strata-sim --test golden` writes them anew, and their diff is part of
+//! the change.
+
+use std::fs;
+use std::path::Path;
+
+use strata_sim::report::Report;
+use strata_sim::{CostModel, Jobs, NoProgress, PolicySpec, Setup, Workload};
+use strata_trace::Generator;
+
+/// One sample of the generations in so many is kept.
+const SAMPLE_STEP: u32 = 40;
+
+/// Replays and compares with `tests/golden/NAME.json`, or writes it.
+fn check(name: &str, traces: &[&str], policies: &[&str], memory_pages: &[u32]) {
+    let policies: Vec<PolicySpec> = policies
+        .iter()
+        .map(|one| one.parse().expect("a policy"))
+        .collect();
+    let setups: Vec<Setup> = memory_pages
+        .iter()
+        .copied()
+        .map(Setup::with_memory)
+        .collect();
+    let jobs = Jobs::try_new(2).expect("threads");
+    let mut report = Report::default();
+    for trace in traces {
+        let accesses: Generator = trace.parse().expect("a generator");
+        let workload = Workload::from_accesses(*trace, accesses).expect("fits");
+        let runs = jobs
+            .replay(&workload, &policies, &setups, &NoProgress)
+            .expect("runs");
+        report.add(&workload, &runs, &CostModel::default());
+    }
+    for record in &mut report.runs {
+        if let Some(reclaim) = &mut record.reclaim {
+            // All would be most of the file and say little more.
+            let mut number = 0;
+            reclaim.generations.retain(|_| {
+                number += 1;
+                number % SAMPLE_STEP == 0
+            });
+        }
+    }
+    let json = report.json().expect("JSON");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/{name}.json"));
+    if std::env::var_os("STRATA_BLESS").is_some() {
+        fs::write(&path, &json).expect("written");
+    }
+    let golden = fs::read_to_string(&path).expect("a golden file");
+    let differs = json
+        .lines()
+        .zip(golden.lines())
+        .zip(1..)
+        .find(|((a, b), _)| a != b);
+    assert!(
+        json == golden,
+        "{}: the first difference (ours, golden), line: {differs:?}",
+        path.display()
+    );
+}
+
+#[test]
+fn baselines_give_the_bytes_they_always_gave() {
+    check(
+        "baselines",
+        &[
+            "gen:zipf,pages=3000,accesses=60000",
+            "gen:hotscan,hot=600,scan=2000,period=5000,accesses=60000",
+            "gen:loop,pages=700,accesses=20000",
+        ],
+        &["lru", "fifo", "clock", "opt", "sieve", "s3-fifo"],
+        &[100, 600],
+    );
+}
+
+#[test]
+fn the_policies_of_kernels_give_the_bytes_they_always_gave() {
+    check(
+        "kernels",
+        &[
+            "gen:mixed,anon=1500,file=3000,accesses=60000",
+            "gen:phases,pages=2000,accesses=60000",
+            "gen:hotscan,hot=1200,scan=4000,period=9000,accesses=60000,via=mmap",
+        ],
+        &["mglru", "mglru:v6.1", "mglru+distance", "two-list"],
+        &[1500],
+    );
+}

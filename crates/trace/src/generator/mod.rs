@@ -1,0 +1,417 @@
+//! Traces out of nothing: patterns with fixed seeds, by name.
+//!
+//! `gen:PATTERN[,option=value]...` makes one of the patterns below; `oracle:MODE/PATTERN` one of the
+//! sequences that kernels were measured on ([`crate::oracle`]). The same name gives the same accesses
+//! on any machine, for ever.
+//!
+//! | pattern | what comes | its options (defaults) |
+//! |---|---|---|
+//! | `uniform` | any page, all alike | `pages` (16384) |
+//! | `zipf` | few pages often, many seldom | `pages`, `exponent` (0.99) |
+//! | `hotscan` | a hot zipf set, and once a period a run through cold pages | `hot` (12288), `scan` (32768), `period` (81920), `run` (a tenth of it), `exponent` |
+//! | `loop` | pages in order, again and again | `pages` |
+//! | `phases` | zipf over one set after the other | `pages` (of a phase), `phases` (2), `exponent` |
+//! | `mixed` | turns of anon zipf through mappings and file zipf through descriptors | `anon` (16384), `file` (32768), `exponent` |
+//!
+//! Options of every pattern: `accesses` (819200), `seed` (0), `groups` (1; each group runs the pattern
+//! over pages of its own), `turn` (64; accesses before the next group or kind has its turn), `writes`
+//! (0; percent of the accesses). And, except for `mixed`: `via` (`fd` or `mmap`), `backing` (`file` or
+//! `anon`); by default a file read through descriptors, or with `backing=anon` memory through mappings.
+//!
+//! **Owns** the patterns, their names and options. **Does not own** files of traces (the readers).
+//!
+//! **Invariants**
+//! - I1: no libm, no hash map, no clock: what comes depends on the name alone.
+
+mod options;
+pub(crate) mod rng;
+pub(crate) mod sequence;
+pub(crate) mod zipf;
+
+use std::str::FromStr;
+
+pub(crate) use self::options::Options;
+use self::{
+    rng::Rng,
+    sequence::{HotScan, Phases, Sequence, Shuffled},
+    zipf::{EXPONENT_HUNDREDTHS_MAX, USUAL_EXPONENT_HUNDREDTHS},
+};
+use crate::{
+    access::{Access, Backing, Op, PageKey, Via},
+    oracle::OracleSequence,
+};
+
+const DEFAULT_PAGES: u64 = 16384;
+const DEFAULT_ACCESSES: u64 = 819_200;
+const DEFAULT_TURN_ACCESSES: u64 = 64;
+
+/// The most pages of one set: weights and shuffle take 12 bytes a page.
+const NR_PAGES_MAX: u64 = 1 << 27;
+
+/// The most groups.
+const NR_GROUPS_MAX: u64 = 4096;
+
+/// A name that makes no trace.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum GeneratorError {
+    /// Neither `gen:` nor `oracle:`.
+    #[error("{0:?} names no generator: use gen:PATTERN or oracle:MODE/PATTERN")]
+    NotAGenerator(String),
+    /// No such pattern.
+    #[error("unknown pattern {0:?}: use uniform, zipf, hotscan, loop, phases or mixed")]
+    UnknownPattern(String),
+    /// No such sequence.
+    #[error(
+        "unknown oracle sequence {0:?}: use fdread/, mmapread/ or anon/ with uniform, zipf, hotscan, loop or phase, or mixed/mixed"
+    )]
+    UnknownOracle(String),
+    /// A piece that is not `key=value`.
+    #[error("{0:?} is no option: write key=value")]
+    NotAnOption(String),
+    /// An option that the pattern does not have.
+    #[error("the pattern has no option {0:?}")]
+    UnknownOption(String),
+    /// The same option twice.
+    #[error("option {0:?} is given twice")]
+    GivenTwice(String),
+    /// Not a number, or out of bounds.
+    #[error("{key}={value} is out of bounds: choose {least} to {most}")]
+    BadNumber {
+        /// The option.
+        key: &'static str,
+        /// Its value.
+        value: String,
+        /// Least allowed.
+        least: u64,
+        /// Most allowed.
+        most: u64,
+    },
+    /// Not a decimal number, or out of bounds.
+    #[error("{key}={value} is out of bounds: choose 0 to {most}, with up to two decimals")]
+    BadDecimal {
+        /// The option.
+        key: &'static str,
+        /// Its value.
+        value: String,
+        /// Most allowed.
+        most: u32,
+    },
+    /// Not one of the words.
+    #[error("{key}={value} is unknown: choose one of {choices}")]
+    BadChoice {
+        /// The option.
+        key: &'static str,
+        /// Its value.
+        value: String,
+        /// What there is.
+        choices: String,
+    },
+}
+
+/// A generated trace: an iterator of accesses.
+///
+/// ```
+/// use strata_trace::Generator;
+///
+/// let trace: Generator = "gen:loop,pages=3,accesses=5".parse()?;
+/// let pages: Vec<u64> = trace.map(|access| access.key.page).collect();
+/// assert_eq!(pages, [0, 1, 2, 0, 1]);
+/// # Ok::<(), strata_trace::GeneratorError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Generator {
+    source: Source,
+    nr_left: u64,
+}
+
+#[derive(Clone, Debug)]
+enum Source {
+    Oracle(Box<OracleSequence>),
+    Streams(Turns),
+}
+
+/// Streams that take turns.
+#[derive(Clone, Debug)]
+struct Turns {
+    streams: Vec<Stream>,
+    turn_accesses: u64,
+    current: usize,
+    nr_left_in_turn: u64,
+}
+
+/// One sequence as accesses.
+#[derive(Clone, Debug)]
+struct Stream {
+    sequence: Sequence,
+    like: Access,
+    write_percent: u32,
+    writes: Rng,
+}
+
+impl Generator {
+    /// Whether a trace's name asks for a generator rather than for a file.
+    pub fn is_name(name: &str) -> bool {
+        name.starts_with("gen:") || name.starts_with("oracle:")
+    }
+
+    /// Accesses still to come.
+    pub fn nr_left(&self) -> u64 {
+        self.nr_left
+    }
+}
+
+impl FromStr for Generator {
+    type Err = GeneratorError;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        if let Some(rest) = name.strip_prefix("oracle:") {
+            let (name, mut options) = Options::split(rest)?;
+            let sequence = OracleSequence::parse(name, &mut options)?;
+            options.finish()?;
+            let nr_left = sequence.nr_accesses();
+            let source = Source::Oracle(Box::new(sequence));
+            return Ok(Generator { source, nr_left });
+        }
+        let rest = name
+            .strip_prefix("gen:")
+            .ok_or_else(|| GeneratorError::NotAGenerator(name.to_owned()))?;
+        let (pattern, mut options) = Options::split(rest)?;
+        let nr_left = options.number("accesses", DEFAULT_ACCESSES, 1..=u64::MAX)?;
+        let turns = Turns::parse(pattern, nr_left, &mut options)?;
+        options.finish()?;
+        let source = Source::Streams(turns);
+        Ok(Generator { source, nr_left })
+    }
+}
+
+impl Iterator for Generator {
+    type Item = Access;
+
+    fn next(&mut self) -> Option<Access> {
+        self.nr_left = self.nr_left.checked_sub(1)?;
+        Some(match &mut self.source {
+            Source::Oracle(sequence) => sequence.next_access(),
+            Source::Streams(turns) => turns.next_access(),
+        })
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let left = usize::try_from(self.nr_left);
+        (left.unwrap_or(usize::MAX), left.ok())
+    }
+}
+
+impl Turns {
+    fn parse(
+        pattern: &str,
+        nr_accesses: u64,
+        options: &mut Options<'_>,
+    ) -> Result<Turns, GeneratorError> {
+        let seed = options.number("seed", 0, 0..=u64::MAX)?;
+        let nr_groups = options.number("groups", 1, 1..=NR_GROUPS_MAX)?;
+        let turn_accesses = options.number("turn", DEFAULT_TURN_ACCESSES, 1..=u64::MAX)?;
+        let write_percent = options.number("writes", 0, 0..=100)? as u32;
+        let kinds = sets(pattern, nr_accesses / nr_groups, options)?;
+        let mut seeds = Rng::from_seed(seed);
+        let mut streams = Vec::new();
+        for group in 0..nr_groups {
+            for (space, (set, like)) in kinds.iter().enumerate() {
+                let mut like = *like;
+                // Each group has files and spaces of its own.
+                like.key.space = group as u32 * kinds.len() as u32 + space as u32;
+                like.group = group as u16;
+                streams.push(Stream {
+                    sequence: set.sequence(&mut seeds),
+                    like,
+                    write_percent,
+                    writes: Rng::from_state(seeds.next()),
+                });
+            }
+        }
+        Ok(Turns {
+            streams,
+            turn_accesses,
+            current: 0,
+            nr_left_in_turn: turn_accesses,
+        })
+    }
+
+    fn next_access(&mut self) -> Access {
+        if self.nr_left_in_turn == 0 {
+            self.nr_left_in_turn = self.turn_accesses;
+            self.current = (self.current + 1) % self.streams.len();
+        }
+        self.nr_left_in_turn -= 1;
+        self.streams[self.current].next_access()
+    }
+}
+
+impl Stream {
+    fn next_access(&mut self) -> Access {
+        let mut access = self.like;
+        access.key.page = u64::from(self.sequence.next_page());
+        if self.write_percent > 0 && self.writes.below(100) < self.write_percent {
+            access.op = Op::Write;
+        }
+        access
+    }
+}
+
+/// A pattern with its numbers, without its seeds.
+#[derive(Clone, Copy, Debug)]
+enum Set {
+    Uniform {
+        nr_pages: u32,
+    },
+    Zipf {
+        nr_pages: u32,
+        exponent: u32,
+    },
+    HotScan {
+        nr_hot: u32,
+        nr_scan: u32,
+        period: u64,
+        run: u64,
+        exponent: u32,
+    },
+    Loop {
+        nr_pages: u32,
+    },
+    Phases {
+        nr_pages: u32,
+        nr_phases: u32,
+        phase_accesses: u64,
+        exponent: u32,
+    },
+}
+
+/// What one group runs: a pattern, or two in turn.
+fn sets(
+    pattern: &str,
+    nr_accesses: u64,
+    options: &mut Options<'_>,
+) -> Result<Vec<(Set, Access)>, GeneratorError> {
+    if pattern == "mixed" {
+        let nr_anon = pages(options, "anon", DEFAULT_PAGES)?;
+        let nr_file = pages(options, "file", 2 * DEFAULT_PAGES)?;
+        let exponent = exponent(options)?;
+        let zipf = |nr_pages| Set::Zipf { nr_pages, exponent };
+        let anon = like(Backing::Anon, Via::PageTable);
+        let file = like(Backing::File, Via::FileDescriptor);
+        return Ok(vec![(zipf(nr_anon), anon), (zipf(nr_file), file)]);
+    }
+    let set = match pattern {
+        "uniform" => Set::Uniform {
+            nr_pages: pages(options, "pages", DEFAULT_PAGES)?,
+        },
+        "zipf" => Set::Zipf {
+            nr_pages: pages(options, "pages", DEFAULT_PAGES)?,
+            exponent: exponent(options)?,
+        },
+        "hotscan" => hot_scan(options)?,
+        "loop" => Set::Loop {
+            nr_pages: pages(options, "pages", DEFAULT_PAGES)?,
+        },
+        "phases" => {
+            let nr_phases = options.number("phases", 2, 1..=64)? as u32;
+            Set::Phases {
+                nr_pages: pages(options, "pages", DEFAULT_PAGES)?,
+                nr_phases,
+                phase_accesses: nr_accesses / u64::from(nr_phases),
+                exponent: exponent(options)?,
+            }
+        }
+        _ => return Err(GeneratorError::UnknownPattern(pattern.to_owned())),
+    };
+    let backings = [("file", Backing::File), ("anon", Backing::Anon)];
+    let backing = options.choice("backing", &backings)?;
+    let vias = [("fd", Via::FileDescriptor), ("mmap", Via::PageTable)];
+    let via = options.choice("via", &vias)?;
+    let backing = backing.unwrap_or(Backing::File);
+    let via = via.unwrap_or(match backing {
+        Backing::File => Via::FileDescriptor,
+        Backing::Anon => Via::PageTable,
+    });
+    Ok(vec![(set, like(backing, via))])
+}
+
+impl Set {
+    fn sequence(self, seeds: &mut Rng) -> Sequence {
+        let mut rng = || Rng::from_state(seeds.next());
+        match self {
+            Set::Uniform { nr_pages } => Sequence::Uniform {
+                nr_pages,
+                rng: rng(),
+            },
+            Set::Zipf { nr_pages, exponent } => {
+                Sequence::Zipf(Shuffled::new(nr_pages, exponent, &mut rng(), rng()))
+            }
+            Set::HotScan {
+                nr_hot,
+                nr_scan,
+                period,
+                run,
+                exponent,
+            } => {
+                let hot = Shuffled::new(nr_hot, exponent, &mut rng(), rng());
+                Sequence::HotScan(HotScan::new(hot, nr_scan, period, run))
+            }
+            Set::Loop { nr_pages } => Sequence::Loop { nr_pages, next: 0 },
+            Set::Phases {
+                nr_pages,
+                nr_phases,
+                phase_accesses,
+                exponent,
+            } => {
+                let mut shuffles: Vec<Rng> = (0..nr_phases).map(|_| rng()).collect();
+                Sequence::Phases(Phases::new(
+                    nr_pages,
+                    exponent,
+                    &mut shuffles,
+                    rng(),
+                    phase_accesses,
+                ))
+            }
+        }
+    }
+}
+
+fn hot_scan(options: &mut Options<'_>) -> Result<Set, GeneratorError> {
+    let period = options.number("period", 5 * DEFAULT_PAGES, 2..=u64::MAX)?;
+    Ok(Set::HotScan {
+        nr_hot: pages(options, "hot", DEFAULT_PAGES / 4 * 3)?,
+        nr_scan: pages(options, "scan", 2 * DEFAULT_PAGES)?,
+        period,
+        run: options.number("run", period / 10, 0..=period)?,
+        exponent: exponent(options)?,
+    })
+}
+
+fn pages(
+    options: &mut Options<'_>,
+    key: &'static str,
+    default: u64,
+) -> Result<u32, GeneratorError> {
+    Ok(options.number(key, default, 1..=NR_PAGES_MAX)? as u32)
+}
+
+fn exponent(options: &mut Options<'_>) -> Result<u32, GeneratorError> {
+    options.hundredths(
+        "exponent",
+        USUAL_EXPONENT_HUNDREDTHS,
+        EXPONENT_HUNDREDTHS_MAX,
+    )
+}
+
+fn like(backing: Backing, via: Via) -> Access {
+    Access {
+        key: PageKey::default(),
+        backing,
+        via,
+        ..Access::default()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,213 @@
+//! Page sequences: which page comes next, for ever.
+//!
+//! ```text
+//!   uniform   any page, all alike
+//!   zipf      few pages often, many seldom; where they lie is shuffled
+//!   hotscan   zipf over a hot set, and once a period a run through cold pages
+//!   loop      0, 1, 2, ... and again
+//!   phases    zipf over one set of pages, then over another
+//! ```
+//!
+//! **Owns** the patterns. **Does not own** seeds, lengths or what an access looks like.
+
+use super::{rng::Rng, zipf::Zipf};
+
+/// Pages drawn by Zipf's law, their ranks shuffled over the range.
+#[derive(Clone, Debug)]
+pub(crate) struct Shuffled {
+    zipf: Zipf,
+    page_of_rank: Vec<u32>,
+    rng: Rng,
+}
+
+impl Shuffled {
+    /// `shuffle` decides where the ranks lie, `rng` what is drawn.
+    pub(crate) fn new(
+        nr_pages: u32,
+        exponent_hundredths: u32,
+        shuffle: &mut Rng,
+        rng: Rng,
+    ) -> Self {
+        Shuffled {
+            zipf: Zipf::new(nr_pages, exponent_hundredths),
+            page_of_rank: shuffle.permutation(nr_pages),
+            rng,
+        }
+    }
+
+    fn next_page(&mut self) -> u32 {
+        self.page_of_rank[self.zipf.rank(&mut self.rng) as usize]
+    }
+}
+
+/// A hot set with a scan once a period. The scan goes on where the last one ended.
+#[derive(Clone, Debug)]
+pub(crate) struct HotScan {
+    pub(crate) hot: Shuffled,
+    pub(crate) nr_hot_pages: u32,
+    pub(crate) nr_scan_pages: u32,
+    /// Accesses in a period; the last `nr_scan_accesses` of them scan.
+    pub(crate) period_accesses: u64,
+    pub(crate) nr_scan_accesses: u64,
+    position: u64,
+    cursor: u32,
+}
+
+impl HotScan {
+    /// The hot pages come first, the scanned ones after them.
+    pub(crate) fn new(
+        hot: Shuffled,
+        nr_scan_pages: u32,
+        period_accesses: u64,
+        nr_scan_accesses: u64,
+    ) -> HotScan {
+        HotScan {
+            nr_hot_pages: hot.page_of_rank.len() as u32,
+            hot,
+            nr_scan_pages: nr_scan_pages.max(1),
+            period_accesses: period_accesses.max(1),
+            nr_scan_accesses,
+            position: 0,
+            cursor: 0,
+        }
+    }
+
+    fn next_page(&mut self) -> u32 {
+        let left = self.period_accesses - self.position;
+        self.position = (self.position + 1) % self.period_accesses;
+        if left > self.nr_scan_accesses {
+            return self.hot.next_page();
+        }
+        let page = self.nr_hot_pages + self.cursor;
+        self.cursor = (self.cursor + 1) % self.nr_scan_pages;
+        page
+    }
+}
+
+/// A set of pages of its own for each phase; the last phase does not end.
+#[derive(Clone, Debug)]
+pub(crate) struct Phases {
+    zipf: Zipf,
+    rng: Rng,
+    page_of_rank: Vec<Vec<u32>>,
+    phase_accesses: u64,
+    position: u64,
+    phase: usize,
+}
+
+impl Phases {
+    /// One shuffle a phase.
+    pub(crate) fn new(
+        nr_pages: u32,
+        exponent_hundredths: u32,
+        shuffles: &mut [Rng],
+        rng: Rng,
+        phase_accesses: u64,
+    ) -> Phases {
+        Phases {
+            zipf: Zipf::new(nr_pages, exponent_hundredths),
+            rng,
+            page_of_rank: shuffles
+                .iter_mut()
+                .map(|shuffle| shuffle.permutation(nr_pages))
+                .collect(),
+            phase_accesses: phase_accesses.max(1),
+            position: 0,
+            phase: 0,
+        }
+    }
+
+    fn next_page(&mut self) -> u32 {
+        if self.position == self.phase_accesses && self.phase + 1 < self.page_of_rank.len() {
+            self.phase += 1;
+            self.position = 0;
+        }
+        self.position += 1;
+        let pages = &self.page_of_rank[self.phase];
+        let rank = self.zipf.rank(&mut self.rng) as usize;
+        (self.phase * pages.len()) as u32 + pages[rank]
+    }
+}
+
+/// A pattern in progress.
+#[derive(Clone, Debug)]
+pub(crate) enum Sequence {
+    Uniform { nr_pages: u32, rng: Rng },
+    Zipf(Shuffled),
+    HotScan(HotScan),
+    Loop { nr_pages: u32, next: u32 },
+    Phases(Phases),
+}
+
+impl Sequence {
+    /// The next page number.
+    pub(crate) fn next_page(&mut self) -> u32 {
+        match self {
+            Sequence::Uniform { nr_pages, rng } => rng.below(*nr_pages),
+            Sequence::Zipf(shuffled) => shuffled.next_page(),
+            Sequence::HotScan(hot_scan) => hot_scan.next_page(),
+            Sequence::Loop { nr_pages, next } => {
+                let page = *next;
+                *next = (page + 1) % *nr_pages;
+                page
+            }
+            Sequence::Phases(phases) => phases.next_page(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::generator::zipf::USUAL_EXPONENT_HUNDREDTHS;
+
+    fn shuffled(nr_pages: u32) -> Shuffled {
+        let mut shuffle = Rng::from_seed(1);
+        Shuffled::new(
+            nr_pages,
+            USUAL_EXPONENT_HUNDREDTHS,
+            &mut shuffle,
+            Rng::from_seed(2),
+        )
+    }
+
+    fn take(sequence: &mut Sequence, len: usize) -> Vec<u32> {
+        (0..len).map(|_| sequence.next_page()).collect()
+    }
+
+    #[test]
+    fn a_loop_begins_again_after_its_last_page() {
+        let mut sequence = Sequence::Loop {
+            nr_pages: 3,
+            next: 0,
+        };
+        assert_eq!(take(&mut sequence, 7), [0, 1, 2, 0, 1, 2, 0]);
+    }
+
+    #[test]
+    fn a_scan_ends_each_period_and_goes_on_where_the_last_ended() {
+        let mut sequence = Sequence::HotScan(HotScan::new(shuffled(4), 5, 10, 3));
+        let pages = take(&mut sequence, 20);
+        assert!(
+            pages[..7]
+                .iter()
+                .chain(&pages[10..17])
+                .all(|page| *page < 4)
+        );
+        assert_eq!(pages[7..10], [4, 5, 6]);
+        assert_eq!(
+            pages[17..],
+            [7, 8, 4],
+            "after the last scanned page the first"
+        );
+    }
+
+    #[test]
+    fn each_phase_has_pages_of_its_own_and_the_last_goes_on() {
+        let mut shuffles = [Rng::from_seed(1), Rng::from_seed(2)];
+        let phases = Phases::new(10, 99, &mut shuffles, Rng::from_seed(3), 50);
+        let pages = take(&mut Sequence::Phases(phases), 150);
+        assert!(pages[..50].iter().all(|page| *page < 10));
+        assert!(pages[50..].iter().all(|page| (10..20).contains(page)));
+    }
+}

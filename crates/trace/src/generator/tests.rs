@@ -1,0 +1,157 @@
+//! Generated traces by their names.
+
+use super::*;
+
+fn trace(name: &str) -> Vec<Access> {
+    let generator: Generator = name.parse().unwrap();
+    generator.collect()
+}
+
+/// FNV-1a over everything that makes an access.
+fn hash(accesses: &[Access]) -> u64 {
+    let words = accesses.iter().flat_map(|access| {
+        let kind = u64::from(access.backing == Backing::Anon)
+            | u64::from(access.via == Via::PageTable) << 1
+            | u64::from(access.op == Op::Write) << 2
+            | u64::from(access.group) << 8
+            | u64::from(access.key.space) << 32;
+        [access.key.page, kind]
+    });
+    let bytes = words.flat_map(u64::to_le_bytes);
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+    })
+}
+
+#[test]
+fn a_name_gives_the_same_accesses_for_ever() {
+    let names = [
+        "gen:uniform,pages=1000,accesses=5000,seed=1",
+        "gen:zipf,pages=1000,accesses=5000,seed=2,exponent=1.2",
+        "gen:hotscan,hot=300,scan=500,period=1000,accesses=5000,seed=3,via=mmap",
+        "gen:loop,pages=700,accesses=5000,backing=anon,writes=30",
+        "gen:phases,pages=400,phases=3,accesses=5000,seed=4",
+        "gen:mixed,anon=300,file=600,accesses=5000,seed=5,groups=3",
+    ];
+    let hashes = names.map(|name| hash(&trace(name)));
+    let expected = [
+        0x45e8_d2bc_5da7_f55d,
+        0xc53b_70d2_b0d3_c94e,
+        0x7530_3872_c043_6c8a,
+        0xcf0d_7bd6_c8a5_132d,
+        0xee80_38df_c1a9_7b16,
+        0x98f3_100e_34a7_05ec,
+    ];
+    assert_eq!(hashes, expected, "{hashes:#x?}");
+}
+
+#[test]
+fn a_seed_changes_what_is_drawn() {
+    let of = |seed| {
+        hash(&trace(&format!(
+            "gen:zipf,pages=1000,accesses=1000,seed={seed}"
+        )))
+    };
+    assert_ne!(of(1), of(2));
+    assert_eq!(of(1), of(1));
+}
+
+#[test]
+fn anon_goes_through_mappings_and_files_through_descriptors_unless_asked() {
+    let first = |name: &str| trace(name)[0];
+    let anon = first("gen:loop,accesses=1,backing=anon");
+    assert_eq!((anon.backing, anon.via), (Backing::Anon, Via::PageTable));
+    let file = first("gen:loop,accesses=1");
+    assert_eq!(
+        (file.backing, file.via),
+        (Backing::File, Via::FileDescriptor)
+    );
+    let mapped = first("gen:loop,accesses=1,via=mmap");
+    assert_eq!(
+        (mapped.backing, mapped.via),
+        (Backing::File, Via::PageTable)
+    );
+}
+
+#[test]
+fn groups_take_turns_over_pages_of_their_own() {
+    let accesses = trace("gen:uniform,pages=50,groups=3,turn=10,accesses=60");
+    for (turn, of_turn) in accesses.chunks(10).enumerate() {
+        let group = (turn % 3) as u16;
+        assert!(of_turn.iter().all(|access| access.group == group));
+        assert!(
+            of_turn
+                .iter()
+                .all(|access| access.key.space == u32::from(group))
+        );
+    }
+    assert_ne!(
+        accesses[..10]
+            .iter()
+            .map(|access| access.key.page)
+            .collect::<Vec<_>>(),
+        accesses[10..20]
+            .iter()
+            .map(|access| access.key.page)
+            .collect::<Vec<_>>(),
+        "each group draws for itself"
+    );
+}
+
+#[test]
+fn mixed_takes_turns_of_anon_and_file() {
+    let accesses = trace("gen:mixed,anon=10,file=20,turn=4,accesses=16");
+    let turns: Vec<(Backing, Via)> = accesses.iter().map(|of| (of.backing, of.via)).collect();
+    assert!(
+        turns[..4]
+            .iter()
+            .all(|of| *of == (Backing::Anon, Via::PageTable))
+    );
+    assert!(
+        turns[4..8]
+            .iter()
+            .all(|of| *of == (Backing::File, Via::FileDescriptor))
+    );
+    assert_eq!(turns[..8], turns[8..]);
+}
+
+#[test]
+fn writes_come_as_often_as_asked() {
+    let accesses = trace("gen:uniform,writes=30,accesses=100000");
+    let nr_writes = accesses
+        .iter()
+        .filter(|access| access.op == Op::Write)
+        .count();
+    assert!((29_000..31_000).contains(&nr_writes), "{nr_writes}");
+}
+
+#[test]
+fn what_is_wrong_with_a_name_is_said() {
+    let complaint = |name: &str| Generator::from_str(name).unwrap_err().to_string();
+    let expected = [
+        ("zipf", "names no generator"),
+        ("gen:zopf", "unknown pattern \"zopf\""),
+        ("gen:zipf,pages", "\"pages\" is no option"),
+        (
+            "gen:zipf,pages=0",
+            "pages=0 is out of bounds: choose 1 to 134217728",
+        ),
+        ("gen:zipf,pages=x", "pages=x is out of bounds"),
+        (
+            "gen:zipf,exponent=9",
+            "exponent=9 is out of bounds: choose 0 to 4",
+        ),
+        ("gen:zipf,seed=1,seed=2", "\"seed\" is given twice"),
+        ("gen:loop,exponent=1", "no option \"exponent\""),
+        ("gen:mixed,via=fd", "no option \"via\""),
+        ("gen:loop,via=pipe", "choose one of fd, mmap"),
+        ("oracle:fdread", "unknown oracle sequence"),
+        ("oracle:mixed/zipf", "unknown oracle sequence"),
+        ("oracle:fdread/zipf,memory=1", "memory=1 is out of bounds"),
+        ("oracle:fdread/zipf,seed=1", "no option \"seed\""),
+    ];
+    for (name, part) in expected {
+        let complaint = complaint(name);
+        assert!(complaint.contains(part), "{name}: {complaint}");
+    }
+}

@@ -1,0 +1,129 @@
+//! The door every trace comes through: a stream of batches of accesses.
+//!
+//! **Owns** [`AccessReader`], [`open`] and what may be asked for when opening. **Does not own** any
+//! format (`formats`) nor how bytes get here (`input`).
+//!
+//! **Invariants**
+//! - I1: memory is bounded, whatever the trace says of itself: one batch and one input buffer.
+//! - I2: the sizes of batches never change what is read.
+
+use std::fs::File;
+use std::io::Read;
+use std::num::NonZeroU32;
+use std::path::Path;
+
+use crate::access::{Access, Backing, Via};
+use crate::columns::Columns;
+use crate::error::TraceError;
+use crate::format::Format;
+use crate::formats;
+use crate::generator::Generator;
+use crate::input::{Compression, Input, Progress};
+
+/// Most accesses a batch holds.
+pub const BATCH_LEN: usize = 8192;
+
+/// A trace being read, from its first access to its last.
+pub trait AccessReader: std::fmt::Debug + Send {
+    /// Replaces the content of `batch` by the next accesses, at most [`BATCH_LEN`]; their number,
+    /// 0 at the end of the trace.
+    ///
+    /// # Errors
+    /// The trace is broken here; `batch` holds what was read in front of the broken place. After
+    /// an error that [is local](TraceError::is_local) reading goes on behind that place; after
+    /// any other the trace is over.
+    fn read_batch(&mut self, batch: &mut Vec<Access>) -> Result<usize, TraceError>;
+}
+
+impl<R: AccessReader + ?Sized> AccessReader for Box<R> {
+    fn read_batch(&mut self, batch: &mut Vec<Access>) -> Result<usize, TraceError> {
+        (**self).read_batch(batch)
+    }
+}
+
+/// A generated trace is read like any other, and never fails.
+impl AccessReader for Generator {
+    fn read_batch(&mut self, batch: &mut Vec<Access>) -> Result<usize, TraceError> {
+        batch.clear();
+        batch.extend(self.by_ref().take(BATCH_LEN));
+        Ok(batch.len())
+    }
+}
+
+/// What is done with the size of a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sizes {
+    /// One id is one page, however large.
+    #[default]
+    Ignore,
+    /// A request is as many pages of 4096 bytes as it touches; see [`OpenOptions::id_bytes`].
+    Expand,
+}
+
+/// How a trace is to be read.
+#[derive(Clone, Debug, Default)]
+pub struct OpenOptions {
+    /// The format; guessed from content and name when `None`.
+    pub format: Option<Format>,
+    /// The path of every access, instead of what the format says or implies.
+    pub via: Option<Via>,
+    /// The backing of every page, instead of what the format says or implies.
+    pub backing: Option<Backing>,
+    /// What is done with sizes.
+    pub sizes: Sizes,
+    /// Bytes one id counts when sizes are expanded, such as 512 where ids are sectors; 512 for
+    /// `vscsi` and 4096 for others when `None`.
+    pub id_bytes: Option<NonZeroU32>,
+    /// The columns of `csv` and `txt`.
+    pub columns: Columns,
+}
+
+/// An opened trace.
+#[derive(Debug)]
+pub struct Opened {
+    /// Its accesses.
+    pub reader: Box<dyn AccessReader>,
+    /// Its format, as asked for or as guessed.
+    pub format: Format,
+    /// How the file is compressed.
+    pub compression: Compression,
+    /// How far the file has been read.
+    pub progress: Progress,
+}
+
+/// Opens the trace at `path`, compressed or not.
+///
+/// # Errors
+/// It can't be opened or is broken at its beginning, or its format can't be guessed.
+pub fn open(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Opened, TraceError> {
+    let path = path.as_ref();
+    let name = path.display().to_string();
+    let cannot_open = |error: std::io::Error| TraceError::new(&name, None, error.into());
+    let file = File::open(path).map_err(cannot_open)?;
+    let metadata = file.metadata().map_err(cannot_open)?;
+    // A pipe has no length, and opening a directory fails only at the first read.
+    let total_bytes = metadata.is_file().then_some(metadata.len());
+    open_stream(&name, file, total_bytes, options)
+}
+
+/// As [`open`], for bytes that come from elsewhere; `name` stands in errors and its ending helps
+/// to guess the format.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_stream(
+    name: &str,
+    stream: impl Read + Send + 'static,
+    total_bytes: Option<u64>,
+    options: &OpenOptions,
+) -> Result<Opened, TraceError> {
+    let input = Input::open(name, stream, total_bytes)?;
+    let (compression, progress) = (input.compression(), input.progress().clone());
+    let (reader, format) = formats::open(input, options)?;
+    Ok(Opened {
+        reader,
+        format,
+        compression,
+        progress,
+    })
+}

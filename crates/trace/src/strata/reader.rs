@@ -1,0 +1,192 @@
+//! Reads our own format.
+//!
+//! **Owns** checking headers and checksums, and what may be passed over. **Does not own** what is
+//! in a block (`block`).
+//!
+//! **Invariants**
+//! - I1: a damaged block spoils itself alone: the next call goes on behind it.
+//! - I2: all whole blocks are handed out before a torn tail is told.
+
+use super::{
+    BLOCK_BYTES_MAX, BLOCK_HEADER_BYTES, BlockHeader, BlockKind, CODEC_STORED, CODEC_ZSTD,
+};
+use super::{FILE_HEADER_BYTES, VERSION, block, file_header};
+use crate::access::{Access, Backing, Via};
+use crate::error::{Position, Reason, TraceError};
+use crate::input::Input;
+use crate::reader::{AccessReader, BATCH_LEN, OpenOptions};
+
+/// Reads a `.strata` trace.
+pub(crate) struct StrataReader {
+    input: Input,
+    via: Option<Via>,
+    backing: Option<Backing>,
+    stored: Vec<u8>,
+    content: Vec<u8>,
+    decompressor: zstd::bulk::Decompressor<'static>,
+    /// The accesses of the current block, and how many of them were handed out.
+    accesses: Vec<Access>,
+    nr_handed_out: usize,
+    nr_accesses: u64,
+    /// Whether a block was passed over, so that the count at the end can't fit.
+    is_damaged: bool,
+    is_at_end: bool,
+}
+
+impl std::fmt::Debug for StrataReader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("StrataReader")
+            .field("input", &self.input)
+            .finish_non_exhaustive()
+    }
+}
+
+impl StrataReader {
+    /// Reads the header.
+    pub(crate) fn open(
+        mut input: Input,
+        options: &OpenOptions,
+    ) -> Result<StrataReader, TraceError> {
+        let at = Position::Byte(0);
+        let mut header = Vec::new();
+        input.take(FILE_HEADER_BYTES, &mut header)?;
+        let expected = file_header();
+        if !expected.starts_with(&header) {
+            return Err(input.error(at, not_strata(&header)));
+        }
+        if header.len() < expected.len() {
+            return Err(input.error(at, Reason::Truncated("the header")));
+        }
+        let decompressor = zstd::bulk::Decompressor::new()
+            .map_err(|error| TraceError::new(input.trace(), None, error.into()))?;
+        Ok(StrataReader {
+            input,
+            via: options.via,
+            backing: options.backing,
+            stored: Vec::new(),
+            content: Vec::new(),
+            decompressor,
+            accesses: Vec::new(),
+            nr_handed_out: 0,
+            nr_accesses: 0,
+            is_damaged: false,
+            is_at_end: false,
+        })
+    }
+
+    /// Reads the next block; nothing at the end.
+    fn read_block(&mut self) -> Result<(), TraceError> {
+        let at = self.input.offset();
+        self.input.take(BLOCK_HEADER_BYTES, &mut self.stored)?;
+        let Some(header) = self.stored.first_chunk() else {
+            return Err(self.fatal(at, Reason::Truncated("the trace: its end mark is missing")));
+        };
+        let bad_header = |why: &str| Reason::NotThisFormat {
+            format: "a block of a strata trace",
+            why: why.to_owned(),
+        };
+        let Some(header) = BlockHeader::from_bytes(header) else {
+            let reason = bad_header("the checksum of its header does not fit");
+            return Err(self.fatal(at, reason));
+        };
+        if !header.is_bounded() {
+            return Err(self.fatal(at, bad_header("it is larger than a block may be")));
+        }
+        let stored_bytes = header.stored_bytes as usize;
+        self.input.take(stored_bytes, &mut self.stored)?;
+        if self.stored.len() < stored_bytes {
+            return Err(self.fatal(at, Reason::Truncated("a block")));
+        }
+        let decoded = match BlockKind::of(header.kind) {
+            BlockKind::Optional => return Ok(()),
+            BlockKind::Required => {
+                let why = format!("its kind {} is not known to this version", header.kind);
+                return Err(self.fatal(at, bad_header(&why)));
+            }
+            BlockKind::End => self.read_end(&header),
+            BlockKind::Accesses => self.read_accesses(&header),
+        };
+        if decoded.is_none() {
+            self.is_damaged = true;
+            self.accesses.clear();
+            return Err(self.input.error(Position::Byte(at), Reason::DamagedBlock));
+        }
+        Ok(())
+    }
+
+    fn read_accesses(&mut self, header: &BlockHeader) -> Option<()> {
+        if crc32fast::hash(&self.stored) != header.stored_crc {
+            return None;
+        }
+        let content_bytes = header.content_bytes as usize;
+        let content = match header.codec {
+            CODEC_STORED => &self.stored,
+            CODEC_ZSTD => {
+                self.content.clear();
+                self.content.reserve(BLOCK_BYTES_MAX.min(content_bytes));
+                self.decompressor
+                    .decompress_to_buffer(&self.stored, &mut self.content)
+                    .ok()?;
+                &self.content
+            }
+            _ => return None,
+        };
+        if content.len() != content_bytes {
+            return None;
+        }
+        block::decode(content, header.nr_records as usize, &mut self.accesses)?;
+        self.nr_accesses += self.accesses.len() as u64;
+        for access in &mut self.accesses {
+            access.via = self.via.unwrap_or(access.via);
+            access.backing = self.backing.unwrap_or(access.backing);
+        }
+        Some(())
+    }
+
+    fn read_end(&mut self, header: &BlockHeader) -> Option<()> {
+        self.is_at_end = true;
+        let count = self.stored.as_slice().try_into().ok()?;
+        let fits = crc32fast::hash(&self.stored) == header.stored_crc
+            && (self.is_damaged || u64::from_le_bytes(count) == self.nr_accesses);
+        fits.then_some(())
+    }
+
+    fn fatal(&mut self, at: u64, reason: Reason) -> TraceError {
+        self.is_at_end = true;
+        self.input.error(Position::Byte(at), reason)
+    }
+}
+
+impl AccessReader for StrataReader {
+    fn read_batch(&mut self, batch: &mut Vec<Access>) -> Result<usize, TraceError> {
+        batch.clear();
+        while self.nr_handed_out == self.accesses.len() {
+            self.accesses.clear();
+            self.nr_handed_out = 0;
+            if self.is_at_end {
+                return Ok(0);
+            }
+            self.read_block()?;
+        }
+        let rest = &self.accesses[self.nr_handed_out..];
+        batch.extend_from_slice(&rest[..rest.len().min(BATCH_LEN)]);
+        self.nr_handed_out += batch.len();
+        Ok(batch.len())
+    }
+}
+
+/// What is wrong with the header of the file.
+fn not_strata(header: &[u8]) -> Reason {
+    let why = match header.strip_prefix(&super::MAGIC) {
+        Some([low, high, ..]) if u16::from_le_bytes([*low, *high]) != VERSION => format!(
+            "version {} is not known to this version of strata",
+            u16::from_le_bytes([*low, *high])
+        ),
+        Some(_) => "its header is damaged".to_owned(),
+        None => "it does not begin with the eight bytes that mark one".to_owned(),
+    };
+    Reason::NotThisFormat {
+        format: "a strata trace",
+        why,
+    }
+}

@@ -1,0 +1,136 @@
+//! What the tests of traces share.
+#![allow(dead_code, reason = "each test program uses a part of it")]
+
+use std::fs::OpenOptions as FileOptions;
+use std::io::{Cursor, Write};
+use std::path::{Path, PathBuf};
+
+use strata_trace::{Access, Format, Op, OpenOptions, Opened, Sizes, TraceError, open_stream};
+
+/// Everything in the trace, and what ended it.
+pub(crate) fn drain(opened: &mut Opened) -> (Vec<Access>, Result<(), TraceError>) {
+    let (mut batch, mut all) = (Vec::new(), Vec::new());
+    loop {
+        let read = opened.reader.read_batch(&mut batch);
+        assert!(batch.len() <= strata_trace::BATCH_LEN);
+        all.extend_from_slice(&batch);
+        match read {
+            Ok(0) => return (all, Ok(())),
+            Ok(nr) => assert_eq!(nr, batch.len()),
+            Err(error) => return (all, Err(error)),
+        }
+    }
+}
+
+/// Reads bytes as a trace called `trace`.
+pub(crate) fn read(bytes: &[u8], options: &OpenOptions) -> Result<Vec<Access>, TraceError> {
+    let mut opened = open_stream("trace", Cursor::new(bytes.to_vec()), None, options)?;
+    let (all, end) = drain(&mut opened);
+    end.map(|()| all)
+}
+
+/// Options with a format and nothing else.
+pub(crate) fn as_format(format: Format) -> OpenOptions {
+    OpenOptions {
+        format: Some(format),
+        ..OpenOptions::default()
+    }
+}
+
+/// The pages of accesses.
+pub(crate) fn pages(accesses: &[Access]) -> Vec<u64> {
+    accesses.iter().map(|access| access.key.page).collect()
+}
+
+/// The folder of real traces, which need not be there.
+pub(crate) fn shared_traces() -> Option<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let shared = std::env::var_os("STRATA_SHARED")
+        .map_or_else(|| root.join("../shared"), PathBuf::from)
+        .join("traces");
+    shared.is_dir().then_some(shared)
+}
+
+/// Says loudly that a test could not run.
+pub(crate) fn skip(test: &str, reason: &str) {
+    writeln!(std::io::stderr(), "SKIPPED: {reason}").expect("stderr");
+    if let Some(path) = std::env::var_os("STRATA_SKIP_LOG") {
+        let mut log = FileOptions::new()
+            .append(true)
+            .create(true)
+            .open(path)
+            .expect("skip log");
+        writeln!(log, "{test}: {reason}").expect("skip log");
+    }
+}
+
+/// Options with a format and sizes expanded.
+pub(crate) fn expanded(format: Format) -> OpenOptions {
+    OpenOptions {
+        sizes: Sizes::Expand,
+        ..as_format(format)
+    }
+}
+
+/// Options with a format and columns.
+pub(crate) fn with_columns(format: Format, columns: &str) -> OpenOptions {
+    OpenOptions {
+        columns: columns.parse().expect("columns"),
+        ..as_format(format)
+    }
+}
+
+/// Which accesses are writes.
+pub(crate) fn writes(accesses: &[Access]) -> Vec<bool> {
+    accesses.iter().map(|a| a.op == Op::Write).collect()
+}
+
+/// The times of accesses.
+pub(crate) fn times_us(accesses: &[Access]) -> Vec<u64> {
+    accesses.iter().map(|a| a.time_us).collect()
+}
+
+/// Reads a broken trace; what is said, and the pages in front of the broken place.
+pub(crate) fn broken(bytes: &[u8], options: &OpenOptions) -> (String, Vec<u64>) {
+    match open_stream("t", Cursor::new(bytes.to_vec()), None, options) {
+        Err(error) => (error.to_string(), Vec::new()),
+        Ok(mut opened) => {
+            let (accesses, end) = drain(&mut opened);
+            let error = end.expect_err("the trace is broken");
+            (error.to_string(), pages(&accesses))
+        }
+    }
+}
+
+/// A request of libCacheSim's binary formats.
+pub(crate) fn oracle(time_s: u32, id: u64, size: u32, op_ns: Option<(u8, u16)>) -> Vec<u8> {
+    let mut bytes = time_s.to_le_bytes().to_vec();
+    bytes.extend(id.to_le_bytes());
+    bytes.extend(size.to_le_bytes());
+    if let Some((op, ns)) = op_ns {
+        bytes.push(op);
+        bytes.extend(ns.to_le_bytes());
+    }
+    bytes.extend((-1_i64).to_le_bytes());
+    bytes
+}
+
+pub(crate) fn vscsi(version: u8, command: u8, block: u64, len: u32, time_us: u64) -> Vec<u8> {
+    let (command, version) = (u16::from(command).to_le_bytes(), [7, version]);
+    let numbers = [1_u32.to_le_bytes(), len.to_le_bytes(), 3_u32.to_le_bytes()].concat();
+    let head = if version[1] == 1 {
+        [&numbers[..], &command, &version].concat()
+    } else {
+        [&command[..], &version, &numbers].concat()
+    };
+    let mut bytes = [
+        head,
+        block.to_le_bytes().to_vec(),
+        time_us.to_le_bytes().to_vec(),
+    ]
+    .concat();
+    if version[1] == 2 {
+        bytes.extend(900_u64.to_le_bytes());
+    }
+    bytes
+}

@@ -1,0 +1,63 @@
+//! What every fuzz target does: read the input as a trace, to its end.
+//!
+//! **Owns** the property: no panic, no batch larger than promised, and whatever can be read can be
+//! written in our own format and read back the same. **Does not own** the readers.
+
+use std::io::Cursor;
+use std::num::NonZeroU32;
+
+use strata_trace::{
+    Access, AccessReader, Format, OpenOptions, Sizes, Tolerant, TraceError, Writer, open_stream,
+};
+
+/// Accesses of an input that are looked at: a run may be a million pages long.
+const ACCESSES_MAX: usize = 200_000;
+
+/// Reads `data` as `format`, or has the format guessed.
+pub fn read(data: &[u8], format: Option<Format>) {
+    let Some((choice, content)) = data.split_first() else {
+        return;
+    };
+    let columns = [
+        "",
+        "id=2",
+        "id=1,time=2,op=3,size=4",
+        "id=1,ids=text,header=no",
+    ];
+    let options = OpenOptions {
+        format,
+        sizes: if choice & 1 == 0 {
+            Sizes::Ignore
+        } else {
+            Sizes::Expand
+        },
+        id_bytes: NonZeroU32::new(u32::from(choice & 2) << 8),
+        columns: columns[usize::from(choice >> 2 & 3)]
+            .parse()
+            .expect("columns"),
+        ..OpenOptions::default()
+    };
+    let Ok(opened) = open_stream("input", Cursor::new(content.to_vec()), None, &options) else {
+        return;
+    };
+    let mut reader = Tolerant::new(opened.reader, |_: &TraceError| {});
+    let (mut batch, mut all) = (Vec::new(), Vec::new());
+    while all.len() < ACCESSES_MAX && reader.read_batch(&mut batch).is_ok_and(|nr| nr > 0) {
+        assert!(batch.len() <= strata_trace::BATCH_LEN);
+        all.extend_from_slice(&batch);
+    }
+    written_and_read(&all);
+}
+
+fn written_and_read(accesses: &[Access]) {
+    let mut writer = Writer::new("copy", Vec::new()).expect("memory");
+    writer.write(accesses).expect("memory");
+    let bytes = writer.finish().expect("memory");
+    let options = OpenOptions::default();
+    let mut copy = open_stream("copy", Cursor::new(bytes), None, &options).expect("a strata trace");
+    let (mut batch, mut read) = (Vec::new(), Vec::new());
+    while copy.reader.read_batch(&mut batch).expect("a whole trace") > 0 {
+        read.extend_from_slice(&batch);
+    }
+    assert!(read == accesses);
+}

@@ -1,0 +1,55 @@
+"""The half of scripts/bench/sim.sh that needs Python: making the trace, and running libCacheSim.
+
+sim.py expand IN.lis OUT           writes requests of an ARC trace as oracleGeneral (24 bytes each)
+sim.py run TRACE PAGES POLICY...   prints policy, seconds, misses, bytes of anonymous memory taken
+"""
+
+import sys
+import time
+
+import libcachesim
+import numpy
+
+
+def expand(source, target):
+    """Each line `start count ignore number` is `count` requests for blocks from `start` on."""
+    lines = numpy.loadtxt(source, dtype=numpy.int64, usecols=(0, 1))
+    starts, counts = lines[:, 0], lines[:, 1]
+    first = numpy.cumsum(counts) - counts
+    keys = numpy.repeat(starts - first, counts) + numpy.arange(counts.sum())
+    # The next request for the same key, counted from 1; none is -1.
+    order = numpy.argsort(keys, kind="stable")
+    follows = keys[order][1:] == keys[order][:-1]
+    following = numpy.full(len(keys), -1, dtype=numpy.int64)
+    following[order[:-1][follows]] = order[1:][follows] + 1
+    fields = [("time", "<u4"), ("key", "<u8"), ("size", "<u4"), ("next", "<i8")]
+    records = numpy.zeros(len(keys), dtype=numpy.dtype(fields))
+    records["key"], records["size"], records["next"] = keys, 1, following
+    records.tofile(target)
+
+
+def anonymous_bytes():
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) << 10 for line in status if line.startswith("RssAnon"))
+
+
+def run(trace, pages, policies):
+    for name in policies:
+        reader = libcachesim.TraceReader(
+            trace=trace,
+            trace_type=libcachesim.TraceType.ORACLE_GENERAL_TRACE,
+            reader_init_params=libcachesim.ReaderInitParam(ignore_obj_size=True),
+        )
+        before = anonymous_bytes()
+        cache = getattr(libcachesim, name)(cache_size=int(pages))
+        start = time.perf_counter()
+        ratio, _ = cache.process_trace(reader)
+        seconds = time.perf_counter() - start
+        print(name, f"{seconds:.4f}", f"{ratio:.6f}", anonymous_bytes() - before, sep="\t")
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "expand":
+        expand(*sys.argv[2:])
+    else:
+        run(sys.argv[2], sys.argv[3], sys.argv[4:])

@@ -51,6 +51,8 @@ pub enum Rule {
     Walk,
     /// How reclaim goes when there are several groups (5).
     Groups,
+    /// Whose age says that a working set would be taken (6).
+    Thrashing,
     /// What the commands of the `lru_gen` text refuse (6).
     Commands,
 }
@@ -73,6 +75,7 @@ impl Rule {
         Rule::Scanning,
         Rule::Walk,
         Rule::Groups,
+        Rule::Thrashing,
         Rule::Commands,
     ];
 
@@ -94,6 +97,7 @@ impl Rule {
             Rule::Scanning => "scanning",
             Rule::Walk => "walk",
             Rule::Groups => "groups",
+            Rule::Thrashing => "thrashing",
             Rule::Commands => "commands",
         }
     }
@@ -135,6 +139,7 @@ pub struct Rules {
     pub(crate) aborting: Aborting,
     pub(crate) scanning: Scanning,
     pub(crate) walk: WalkRules,
+    pub(crate) thrashing: Thrashing,
     pub(crate) commands: CommandRule,
 }
 
@@ -166,6 +171,7 @@ impl Rules {
             Rule::Scanning => self.scanning = other.scanning,
             Rule::Walk => self.walk = other.walk,
             Rule::Groups => self.groups = other.groups,
+            Rule::Thrashing => self.thrashing = other.thrashing,
             Rule::Commands => self.commands = other.commands,
         }
         self
@@ -438,6 +444,15 @@ pub(crate) struct Scanning {
     pub(crate) nr_folios_max: u32,
     /// Base pages after which a pass is content.
     pub(crate) nr_isolate_pages: u64,
+}
+
+/// Whose age says that a working set would be taken (rules 6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Thrashing {
+    /// That of the oldest file generation, and never while scanning is relaxed.
+    OldestFile,
+    /// That of the oldest generation that may be evicted.
+    OldestEvictable,
 }
 
 /// What the commands refuse (rules 6).

@@ -27,7 +27,7 @@ use crate::{
     folio::Flags,
     ids::{FolioId, GenSeq, Kind, TimeMs},
     lruvec::{Lruvec, MIN_NR_GENS},
-    rules::{Aborting, Dirty, ListEnd, Saturated, Survivors},
+    rules::{Aborting, Dirty, ListEnd, Saturated, Survivors, Thrashing},
     seam::{
         Ageing, EvictBatch, GoneCause, Isolated, PolicyError, ReclaimRequest, Shadow, Swappiness,
         Verdict,
@@ -126,10 +126,7 @@ impl MultiGen {
             if oldest > demand.last_seq {
                 break Isolated::Empty;
             }
-            if demand
-                .born_before
-                .is_some_and(|limit| state.birth(oldest) >= limit)
-            {
+            if self.would_thrash(lruvec, &demand) {
                 break Isolated::Thrashing;
             }
             let pass = self.isolate_folios(lruvec, demand, demand.nr_pages - nr_pages, batch);
@@ -154,6 +151,20 @@ impl MultiGen {
         } else {
             end
         }
+    }
+
+    /// Whether going on would take what was born after the demand's limit.
+    fn would_thrash(&self, lruvec: usize, demand: &Demand) -> bool {
+        let Some(limit) = demand.born_before else {
+            return false;
+        };
+        let state = &self.lruvecs[lruvec];
+        let oldest = match self.rules.thrashing {
+            Thrashing::OldestFile if demand.priority >= PRIORITY_RELAXED => return false,
+            Thrashing::OldestFile => GenSeq(state.min_seq[Kind::File.index()]),
+            Thrashing::OldestEvictable => state.oldest_evictable_seq(demand.swappiness),
+        };
+        state.birth(oldest) >= limit
     }
 
     /// Before when a generation must be born to be taken, `None` if any may.

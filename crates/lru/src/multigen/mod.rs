@@ -19,6 +19,7 @@
 mod ageing;
 mod command;
 mod eviction;
+mod full;
 mod groups;
 mod look_around;
 mod migration;
@@ -228,6 +229,10 @@ impl Policy for MultiGen {
 
     fn gone(&mut self, folio: FolioId, cause: GoneCause) -> Option<Shadow> {
         self.leave(folio, cause)
+    }
+
+    fn deactivate(&mut self, folio: FolioId) {
+        self.cool(folio);
     }
 
     fn set_write_state(&mut self, folio: FolioId, state: WriteState) {

@@ -417,7 +417,7 @@ fn the_window_holds_as_many_generations_as_it_is_given_room_for() {
 }
 
 #[test]
-fn with_one_tier_nothing_is_spared_and_with_five_nine_reads_are_told_from_five() {
+fn with_one_tier_all_are_first_and_with_five_nine_reads_are_told_from_five() {
     let mut one = bench_by("v6.14,nr_tiers=1");
     let folio = one.appear(Kind::File, Cause::Read);
     one.appear(Kind::File, Cause::Read);
@@ -441,4 +441,17 @@ fn with_one_tier_nothing_is_spared_and_with_five_nine_reads_are_told_from_five()
 fn an_engine_tells_what_it_goes_by() {
     let rules: Rules = "v6.1,nr_tiers=3".parse().unwrap();
     assert_eq!(bench_by("v6.1,nr_tiers=3").engine.rules(), rules);
+}
+
+#[test]
+fn up_to_613_min_ttl_looks_at_the_oldest_file_generation_and_only_under_pressure() {
+    let config = Config {
+        min_ttl_ms: 1000,
+        ..Config::of(KernelModel::V6_1)
+    };
+    let mut bench = Bench::with(config);
+    bench.appear(Kind::File, Cause::Read);
+    bench.now = TimeMs(500);
+    assert_eq!(bench.isolate_at(1, 11), Isolated::Thrashing);
+    assert_eq!(bench.isolate_at(1, 12), Isolated::Pages(1));
 }

@@ -417,7 +417,7 @@ fn the_window_holds_as_many_generations_as_it_is_given_room_for() {
 }
 
 #[test]
-fn with_one_tier_all_are_first_and_with_five_nine_reads_are_told_from_five() {
+fn with_one_tier_nothing_is_spared_and_with_five_nine_reads_are_told_from_five() {
     let mut one = bench_by("v6.14,nr_tiers=1");
     let folio = one.appear(Kind::File, Cause::Read);
     one.appear(Kind::File, Cause::Read);

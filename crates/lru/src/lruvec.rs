@@ -23,6 +23,7 @@
 
 use crate::{
     controller::Controller,
+    distance::Distances,
     ids::{GenSeq, GroupId, Kind, NodeId, TimeMs},
     list::ListId,
     lru_gen::WalkFigures,
@@ -46,6 +47,8 @@ pub(crate) struct Lruvec {
     pub(crate) stats: ReclaimStats,
     pub(crate) births: [TimeMs; MAX_NR_GENS],
     pub(crate) controller: Controller,
+    /// Refault distances, where they are what judges returns.
+    pub(crate) distances: Distances,
     first_list: ListId,
     /// Room for so many generations, in sizes, births and lists.
     nr_gens_max: usize,
@@ -80,6 +83,7 @@ impl Lruvec {
             stats: ReclaimStats::default(),
             births: [now; MAX_NR_GENS],
             controller: Controller::default(),
+            distances: Distances::default(),
             first_list,
             nr_gens_max,
             youngest: nr_gens_max - 1,
@@ -172,8 +176,13 @@ impl Lruvec {
         Kind::ALL
             .into_iter()
             .filter(|kind| swappiness.allows(*kind))
-            .map(|kind| self.nr_pages.iter().map(|of| of[kind.index()]).sum::<u64>())
+            .map(|kind| self.nr_pages_of(kind))
             .sum()
+    }
+
+    /// Base pages of a kind in all its generations.
+    pub(crate) fn nr_pages_of(&self, kind: Kind) -> u64 {
+        self.nr_pages.iter().map(|of| of[kind.index()]).sum()
     }
 
     /// Whether there is nothing of a kind.

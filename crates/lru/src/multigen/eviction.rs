@@ -22,6 +22,7 @@
 
 use super::{MultiGen, placement::Standing};
 use crate::{
+    config::Refault,
     controller::Choice,
     counting::Counting,
     folio::Flags,
@@ -251,7 +252,12 @@ impl MultiGen {
         let (generation, end) = match flags.generation() {
             Some(promoted) if promoted != oldest => (promoted, ListEnd::Young),
             _ if self.is_spared(flags, last_tier) => {
-                (self.inc_gen(folio), self.rules.protection.spared_to)
+                let generation = self.inc_gen(folio);
+                if self.refault == Refault::Distance {
+                    let tired = self.flags(folio).with_workingset(false);
+                    self.folios.flags[folio.index()] = tired;
+                }
+                (generation, self.rules.protection.spared_to)
             }
             _ if flags.is_waiting() && self.rules.dirty == Dirty::SteppedOver => {
                 let generation = self.inc_gen(folio);
@@ -323,7 +329,7 @@ impl MultiGen {
             GoneCause::Reclaimed => {
                 let lruvec = &mut self.lruvecs[flags.lruvec()];
                 lruvec.stats.nr_kernel_evicted_pages[flags.kind().index()] += flags.nr_pages();
-                let shadow = lruvec.bury(flags, self.counting);
+                let shadow = lruvec.bury(flags, self.counting, self.refault);
                 self.charge_swap(flags.lruvec(), flags.kind(), flags.nr_pages());
                 Some(shadow)
             }
@@ -361,7 +367,7 @@ impl MultiGen {
             let shadow = match verdict {
                 Verdict::Evicted => {
                     lruvec.stats.nr_evicted_pages[flags.kind().index()] += flags.nr_pages();
-                    let shadow = lruvec.bury(flags, self.counting);
+                    let shadow = lruvec.bury(flags, self.counting, self.refault);
                     self.charge_swap(flags.lruvec(), flags.kind(), flags.nr_pages());
                     Some(shadow)
                 }
@@ -442,11 +448,16 @@ impl MultiGen {
 
 impl Lruvec {
     /// Counts a departure and makes its shadow.
-    fn bury(&mut self, flags: Flags, counting: Counting) -> Shadow {
+    fn bury(&mut self, flags: Flags, counting: Counting, refault: Refault) -> Shadow {
         let tier = counting.tier(flags);
         self.controller
             .evicted(flags.kind(), tier, flags.nr_pages());
-        Evicted::of(flags, counting, self.min_seq[flags.kind().index()]).pack()
+        match refault {
+            Refault::Window => {
+                Evicted::of(flags, counting, self.min_seq[flags.kind().index()]).pack()
+            }
+            Refault::Distance => self.departed(flags, counting).pack(),
+        }
     }
 }
 

@@ -124,7 +124,7 @@ pub use model::{KernelModel, UnknownModel};
 pub use multigen::{EvictPlan, MultiGen, Plan, WalkPlan};
 pub use reclaim::{
     End, Goal, GroupOrder, GroupRules, Outcome as ReclaimOutcome, Reclaim, ScanBudget, Sparing,
-    Step, Target,
+    Step, Target, UnknownOrder,
 };
 pub use rules::{Aborting, Rule, Rules, RulesError};
 pub use seam::{

@@ -13,7 +13,7 @@ use crate::{
     counting::{Counting, Encoding, MAX_NR_TIERS},
     lruvec::MAX_NR_GENS,
     model::{KernelModel, UnknownModel},
-    reclaim::GroupRules,
+    reclaim::{GroupRules, UnknownOrder},
     walk::WalkRules,
 };
 
@@ -177,8 +177,8 @@ impl Rules {
         self
     }
 
-    /// Changes one rule by its name to a kernel's by its name, or one of the numbers `nr_gens` and
-    /// `nr_tiers`. Nothing is changed on error.
+    /// Changes one rule by its name to a kernel's by its name, one of the numbers `nr_gens` and
+    /// `nr_tiers`, or `group_order` to a [`GroupOrder`](crate::GroupOrder). Nothing is changed on error.
     pub fn apply(&mut self, name: &str, value: &str) -> Result<(), RulesError> {
         let number = |range: std::ops::RangeInclusive<u8>| {
             let number = value.parse().ok().filter(|number| range.contains(number));
@@ -192,6 +192,7 @@ impl Rules {
         match name {
             "nr_gens" => self.nr_gens = number(Self::NR_GENS_MIN..=Self::NR_GENS_MAX)?,
             "nr_tiers" => self.nr_tiers = number(1..=Self::NR_TIERS_MAX)?,
+            "group_order" => self.groups.order = value.parse()?,
             _ => {
                 let known = Rule::ALL.iter().copied().find(|rule| rule.name() == name);
                 let rule = known.ok_or_else(|| RulesError::UnknownRule(name.to_owned()))?;
@@ -247,6 +248,9 @@ pub enum RulesError {
     /// No such kernel.
     #[error(transparent)]
     UnknownModel(#[from] UnknownModel),
+    /// No such order of groups.
+    #[error(transparent)]
+    UnknownOrder(#[from] UnknownOrder),
     /// A number out of its bounds, or no number.
     #[error("{name} is {value:?}: use a number from {least} to {most}")]
     Number {
@@ -260,7 +264,9 @@ pub enum RulesError {
         most: u8,
     },
     /// Neither a kernel's name in the first place nor `name=value`.
-    #[error("{0:?} is no change of a rule: write RULE=MODEL, nr_gens=N or nr_tiers=N")]
+    #[error(
+        "{0:?} is no change of a rule: write RULE=MODEL, nr_gens=N, nr_tiers=N or group_order=ORDER"
+    )]
     NotAChange(String),
 }
 
@@ -271,7 +277,7 @@ impl fmt::Display for RuleNames {
         for rule in Rule::ALL {
             write!(f, "{}, ", rule.name())?;
         }
-        f.write_str("nr_gens or nr_tiers")
+        f.write_str("nr_gens, nr_tiers or group_order")
     }
 }
 

@@ -556,6 +556,23 @@ fn with_one_group_sparing_changes_nothing_at_all() {
     assert!(state(Sparing::Off).contains("Walked"), "it aged on the way");
 }
 
+#[test]
+fn the_order_of_groups_is_chosen_by_name() {
+    for order in GroupOrder::ALL {
+        let rules: Rules = format!("v7.2,group_order={order}").parse().unwrap();
+        assert_eq!(rules.groups.order, order);
+    }
+    let unknown = "group_order=random".parse::<Rules>();
+    assert!(unknown.unwrap_err().to_string().contains("rounds-sparing"));
+    let of = |model| Rules::from(model).groups.order;
+    assert_eq!(of(KernelModel::V2021), GroupOrder::Rounds(Sparing::Off));
+    assert_eq!(
+        of(KernelModel::V2022),
+        GroupOrder::Rounds(Sparing::Background)
+    );
+    assert_eq!(of(KernelModel::V6_1), GroupOrder::MemcgLru);
+}
+
 // The end.
 
 #[test]

@@ -11,7 +11,7 @@ use strata_trace::{
 };
 
 /// Accesses of an input that are looked at: a run may be a million pages long.
-const ACCESSES_MAX: usize = 200_000;
+const ACCESSES_MAX: usize = 20_000;
 
 /// Reads `data` as `format`, or has the format guessed.
 pub fn read(data: &[u8], format: Option<Format>) {

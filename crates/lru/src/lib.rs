@@ -112,6 +112,7 @@ mod reclaim;
 mod rules;
 mod seam;
 mod shadow;
+mod shadow_table;
 mod tiering;
 mod two_list;
 mod walk;
@@ -132,6 +133,7 @@ pub use seam::{
     OnePass, Origin, Policy, PolicyError, ReclaimRequest, ReclaimStats, Shadow, Swappiness,
     Verdict, WriteState,
 };
+pub use shadow_table::ShadowTable;
 pub use tiering::{
     FolioStanding, Migrated, Movable, NodeConfig, Outcome, Promotion, PromotionStrategy, Recency,
     Tiering, TieringConfig, TieringError, TieringStats, Topology, UnknownStrategy, tiered,

@@ -1,7 +1,7 @@
 """The half of scripts/bench/sim.sh that needs Python: making the trace, and running libCacheSim.
 
 sim.py expand IN.lis OUT           writes requests of an ARC trace as oracleGeneral (24 bytes each)
-sim.py run TRACE PAGES POLICY...   prints policy, seconds, misses, bytes of anonymous memory taken
+sim.py run TRACE PAGES POLICY...   prints policy, CPU seconds, miss ratio, bytes of anonymous memory taken
 """
 
 import sys
@@ -42,9 +42,9 @@ def run(trace, pages, policies):
         )
         before = anonymous_bytes()
         cache = getattr(libcachesim, name)(cache_size=int(pages))
-        start = time.perf_counter()
+        start = time.process_time()
         ratio, _ = cache.process_trace(reader)
-        seconds = time.perf_counter() - start
+        seconds = time.process_time() - start
         print(name, f"{seconds:.4f}", f"{ratio:.6f}", anonymous_bytes() - before, sep="\t")
 
 

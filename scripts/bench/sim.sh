@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # How fast is a simulation? The NT workstation trace of the ARC paper (Megiddo, Modha, FAST 2003:
 # 12.7 million requests of 773,770 pages) at 131072 pages, beside libCacheSim 0.3.5 from PyPI, which
-# is written in C. One run is one thread; the two take turns for BENCH_ROUNDS rounds (3), the least
-# time of each counts.
+# is written in C. One run is one thread, timed by the CPU time of that thread, since others may use
+# the machine; the two take turns for BENCH_ROUNDS rounds (3), the least time of each counts.
 #
 # Both read the same uncompressed file (oracleGeneral, 24 bytes a request, in the page cache), and
 # both times begin with the first byte of it and end with the last request: for libCacheSim
@@ -51,7 +51,7 @@ row() { # simulator policy seconds replay ratio bytes
         printf "| %s | %s | %.2f | %s | %.1f | %s | %.1f | %.1f |\n",
             simulator, policy, s, replay, n / s / 1e6, ratio, bytes / distinct, bytes / pages}'
 }
-echo "| simulator | policy | seconds | of that the replay | million requests/s | miss ratio | policy's bytes a distinct page | a cached page |"
+echo "| simulator | policy | CPU seconds | of that the replay | million requests/s | miss ratio | policy's bytes a distinct page | a cached page |"
 echo "|---|---|---:|---:|---:|---:|---:|---:|"
 for policy in LRU S3FIFO; do
     row libCacheSim $policy "$(least $policy "$work/theirs")" "-" "$(column $policy "$work/theirs" 3)" \

@@ -1,5 +1,6 @@
 //! `strata sim` as a user meets it: what it prints, what it refuses, and with which status.
 
+use std::collections::BTreeSet;
 use std::process::{Command, Output};
 
 use serde_json::Value;
@@ -59,6 +60,34 @@ fn json_has_a_record_a_run_with_every_request_counted() {
         .as_array()
         .expect("samples");
     assert!(samples.len() > 100, "the generations over time");
+}
+
+/// Every key of objects in a value.
+fn keys(value: &Value, found: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(fields) => {
+            for (key, inner) in fields {
+                found.insert(key.clone());
+                keys(inner, found);
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| keys(item, found)),
+        _ => {}
+    }
+}
+
+#[test]
+fn every_field_of_the_json_is_explained() {
+    let json = stdout(&[ZIPF, "--policy", "mglru", "--format", "json"]);
+    let mut found = BTreeSet::new();
+    keys(&serde_json::from_str(&json).expect("JSON"), &mut found);
+    let page = include_str!("../../../docs/sim.md");
+    // What the page says of an average and a share it says in words.
+    let in_words = ["runs", "age", "mean_pages", "share"];
+    let is_missing =
+        |key: &&String| !in_words.contains(&key.as_str()) && !page.contains(&format!("`{key}`"));
+    let missing: Vec<&String> = found.iter().filter(is_missing).collect();
+    assert!(missing.is_empty(), "not in docs/sim.md: {missing:?}");
 }
 
 #[test]

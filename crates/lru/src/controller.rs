@@ -55,13 +55,18 @@ pub(crate) struct Choice {
 }
 
 /// Base pages of one kind and tier.
-#[derive(Clone, Copy, Debug, Default)]
-struct Counters {
-    avg_refaulted: u64,
-    avg_total: u64,
-    refaulted: u64,
-    evicted: u64,
-    protected: u64,
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counters {
+    /// Moving average of what came back.
+    pub(crate) avg_refaulted: u64,
+    /// Moving average of what was let go.
+    pub(crate) avg_total: u64,
+    /// This period: what came back.
+    pub(crate) refaulted: u64,
+    /// This period: what was evicted.
+    pub(crate) evicted: u64,
+    /// This period: what was spared.
+    pub(crate) protected: u64,
 }
 
 /// A measured refault rate and the weight it is compared with.
@@ -110,6 +115,11 @@ impl Controller {
     /// Folios that had this tier came back soon after they were evicted.
     pub(crate) fn refaulted(&mut self, kind: Kind, tier: usize, nr_pages: u64) {
         self.counters[kind.index()][tier].refaulted += nr_pages;
+    }
+
+    /// What is counted of a kind and tier.
+    pub(crate) fn counters(&self, kind: Kind, tier: usize) -> Counters {
+        self.counters[kind.index()][tier]
     }
 
     /// Ends a period of a kind: folds its counters into the averages, halving the past.
@@ -264,6 +274,8 @@ pub(crate) struct TierGains {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     const GAINS: TierGains = TierGains {
@@ -381,5 +393,229 @@ mod tests {
             gain: 200,
         };
         assert!(huge.is_within(huge));
+    }
+
+    // The same decisions from a plain copy of the counters, in arithmetic that can't overflow.
+
+    type Plain = [[Counters; MAX_NR_TIERS]; 2];
+
+    /// A product of three factors as base-2^32 digits, least first.
+    fn product(factors: [u128; 3]) -> Vec<u64> {
+        let split = |number: u128| -> Vec<u64> {
+            let digit = |n| (number >> (32 * n)) as u64 & 0xffff_ffff;
+            (0..4).map(digit).collect()
+        };
+        let times = |a: &[u64], b: &[u64]| -> Vec<u64> {
+            let mut product = vec![0; a.len() + b.len()];
+            for (i, x) in a.iter().enumerate() {
+                let mut carry = 0;
+                for (j, y) in b.iter().enumerate() {
+                    let sum = product[i + j] + x * y + carry;
+                    product[i + j] = sum & 0xffff_ffff;
+                    carry = sum >> 32;
+                }
+                product[i + b.len()] += carry;
+            }
+            product
+        };
+        let [a, b, c] = factors.map(split);
+        times(&times(&a, &b), &c)
+    }
+
+    fn is_at_most(left: [u128; 3], right: [u128; 3]) -> bool {
+        let (left, right) = (product(left), product(right));
+        left.iter().rev().le(right.iter().rev())
+    }
+
+    /// `[refaulted, total, gain]` of the tiers in `range`.
+    fn plain_position(
+        plain: &Plain,
+        kind: Kind,
+        range: std::ops::Range<usize>,
+        gain: u64,
+    ) -> [u128; 3] {
+        let of = &plain[kind.index()][range];
+        let refaulted = of
+            .iter()
+            .map(|of| u128::from(of.avg_refaulted + of.refaulted));
+        let total = of
+            .iter()
+            .map(|of| u128::from(of.avg_total + of.evicted + of.protected));
+        [refaulted.sum(), total.sum(), gain.into()]
+    }
+
+    fn is_cheap(set_point: [u128; 3], judged: [u128; 3]) -> bool {
+        let ([sp, sp_total, sp_gain], [pv, pv_total, pv_gain]) = (set_point, judged);
+        pv < 64 || is_at_most([pv, sp_total + 64, sp_gain], [sp + 1, pv_total, pv_gain])
+    }
+
+    fn plain_last_tier(
+        plain: &Plain,
+        set_point: [u128; 3],
+        kind: Kind,
+        gain: u64,
+        nr_tiers: usize,
+    ) -> usize {
+        let mut last = 0;
+        while last + 1 < nr_tiers
+            && is_cheap(
+                set_point,
+                plain_position(plain, kind, last + 1..last + 2, gain),
+            )
+        {
+            last += 1;
+        }
+        last
+    }
+
+    fn plain_choice(
+        plain: &Plain,
+        selection: Selection,
+        swappiness: u8,
+        [anon, file]: [u64; 2],
+        nr_tiers: usize,
+    ) -> (Kind, Option<usize>) {
+        let is_v1 = selection == Selection::FirstTier;
+        let is_2021 = selection == Selection::FirstTierUnweighed;
+        match swappiness {
+            0 => return (Kind::File, None),
+            201 => return (Kind::Anon, None),
+            _ if (is_v1 || is_2021) && anon < file => return (Kind::Anon, None),
+            _ if is_2021 && file < anon => return (Kind::File, None),
+            _ if is_2021 => {
+                let [a, a_total, _] = plain_position(plain, Kind::Anon, 0..1, 1);
+                let [f, f_total, _] = plain_position(plain, Kind::File, 0..1, 1);
+                let is_file = is_at_most([f, a_total.max(1), 1], [a, f_total.max(1), 1]);
+                return (if is_file { Kind::File } else { Kind::Anon }, None);
+            }
+            1 => return (Kind::File, None),
+            200 => return (Kind::Anon, None),
+            _ => {}
+        }
+        let gains = [u64::from(swappiness), 200 - u64::from(swappiness)];
+        let range = if is_v1 { 0..1 } else { 0..MAX_NR_TIERS };
+        let at = |kind: Kind| plain_position(plain, kind, range.clone(), gains[kind.index()]);
+        let kind = match is_cheap(at(Kind::Anon), at(Kind::File)) {
+            true => Kind::File,
+            false => Kind::Anon,
+        };
+        let last = is_v1.then(|| {
+            let gain = gains[kind.index()];
+            plain_last_tier(plain, at(kind.other()), kind, gain, nr_tiers)
+        });
+        (kind, last)
+    }
+
+    fn count() -> impl Strategy<Value = u64> {
+        // 60 events of 2^50 base pages (4 EiB each): their products with 200 fit 128 bits.
+        prop_oneof![0..200u64, 0..100_000u64, 0..1u64 << 50, Just(64), Just(63)]
+    }
+
+    proptest! {
+        #[test]
+        fn every_decision_is_that_of_a_plain_controller_in_wide_arithmetic(
+            events in proptest::collection::vec(
+                (0..4u8, any::<bool>(), 0..MAX_NR_TIERS, count()), 1..60),
+            first_gain in 1..4u64,
+            judged_gain in 1..4u64,
+            nr_tiers in 1..=MAX_NR_TIERS,
+            value in 0..=201u8,
+            min_seq in [0..2u64, 0..2u64],
+        ) {
+            let mut controller = Controller::default();
+            let mut plain = Plain::default();
+            let gains = TierGains { first: first_gain, judged: judged_gain };
+            for (event, is_file, tier, nr_pages) in events {
+                let kind = if is_file { Kind::File } else { Kind::Anon };
+                let tier = tier.min(nr_tiers - 1);
+                let of = &mut plain[kind.index()];
+                match event {
+                    0 => {
+                        controller.evicted(kind, tier, nr_pages);
+                        of[tier].evicted += nr_pages;
+                    }
+                    1 => {
+                        controller.protected(kind, tier, nr_pages);
+                        of[tier].protected += nr_pages;
+                    }
+                    2 => {
+                        controller.refaulted(kind, tier, nr_pages);
+                        of[tier].refaulted += nr_pages;
+                    }
+                    _ => {
+                        controller.carry_over(kind);
+                        for of in of {
+                            *of = Counters {
+                                avg_refaulted: (of.avg_refaulted + of.refaulted) / 2,
+                                avg_total: (of.avg_total + of.protected + of.evicted) / 2,
+                                ..Counters::default()
+                            };
+                        }
+                    }
+                }
+                for kind in Kind::ALL {
+                    let set_point = plain_position(&plain, kind, 0..1, first_gain);
+                    let last = plain_last_tier(&plain, set_point, kind, judged_gain, nr_tiers);
+                    prop_assert_eq!(controller.last_evictable_tier(kind, gains, nr_tiers), last);
+                }
+                for selection in [
+                    Selection::FirstTierUnweighed,
+                    Selection::FirstTier,
+                    Selection::AllTiers,
+                    Selection::AllTiersOneKind,
+                ] {
+                    let choice = controller.choose(selection, swappiness(value), min_seq, nr_tiers);
+                    let expected = plain_choice(&plain, selection, value, min_seq, nr_tiers);
+                    prop_assert_eq!((choice.kind, choice.last_tier), expected);
+                }
+            }
+            prop_assert_eq!(controller.counters, plain);
+        }
+    }
+
+    #[test]
+    fn the_kind_with_the_older_generation_goes_first_up_to_613() {
+        let controller = Controller::default();
+        let choose =
+            |selection, min_seq| controller.choose(selection, swappiness(1), min_seq, 4).kind;
+        assert_eq!(choose(Selection::FirstTier, [1, 2]), Kind::Anon);
+        assert_eq!(choose(Selection::FirstTier, [2, 2]), Kind::File);
+        assert_eq!(choose(Selection::AllTiers, [1, 2]), Kind::File);
+        assert_eq!(choose(Selection::FirstTierUnweighed, [2, 1]), Kind::File);
+    }
+
+    #[test]
+    fn by_2021_the_lower_rate_decides_whatever_swappiness_says() {
+        let mut controller = Controller::default();
+        for kind in Kind::ALL {
+            controller.evicted(kind, 0, 100);
+        }
+        // Two refaults: far too few for the later kernels to judge by.
+        controller.refaulted(Kind::File, 0, 2);
+        controller.refaulted(Kind::Anon, 0, 1);
+        for value in [1, 60, 200] {
+            let choice =
+                controller.choose(Selection::FirstTierUnweighed, swappiness(value), [0, 0], 4);
+            assert_eq!(choice.kind, Kind::Anon);
+        }
+    }
+
+    #[test]
+    fn up_to_613_tiers_of_the_chosen_kind_are_judged_against_the_other_kinds_first() {
+        let mut controller = Controller::default();
+        controller.evicted(Kind::Anon, 0, 10_000);
+        controller.refaulted(Kind::Anon, 0, 1_000);
+        controller.evicted(Kind::File, 0, 10_000);
+        controller.evicted(Kind::File, 2, 1_000);
+        controller.refaulted(Kind::File, 2, 150);
+        // 150 * 10064 * s <= 1001 * 1000 * (200 - s) up to s = 79.
+        for (value, last_tier) in [(79, 3), (80, 1)] {
+            let choice = controller.choose(Selection::FirstTier, swappiness(value), [0, 0], 4);
+            let expected = Choice {
+                kind: Kind::File,
+                last_tier: Some(last_tier),
+            };
+            assert_eq!(choice, expected, "swappiness {value}");
+        }
     }
 }

@@ -123,6 +123,14 @@ impl Counting {
         }
     }
 
+    /// What a cold hint leaves of the count: up to 6.13 only the first access is forgotten.
+    pub(crate) fn cool(self, flags: Flags) -> Flags {
+        match self.encoding {
+            Encoding::Workingset => flags.with_referenced(false),
+            Encoding::Referenced => self.forget(flags).with_workingset(false),
+        }
+    }
+
     /// What the shadow of a folio says of its accesses: refs less one, and the workingset bit.
     pub(crate) fn to_shadow(self, flags: Flags) -> (u32, bool) {
         let refs = self.refs(flags);

@@ -8,15 +8,15 @@
 //! | 0      | workingset | it belonged to the working set                             |
 //! | 1      | kind       | 0 anon, 1 file                                             |
 //! | 2..10  | lruvec     | whose it was (low bits of the group and node's index)      |
-//! | 10..12 | refs       | accesses counted less one, 0..=3                           |
-//! | 12..31 | reading    | the clock at its leaving, in buckets                       |
+//! | 10..13 | refs       | accesses counted less one, as `counting` writes them       |
+//! | 13..31 | reading    | the clock at its leaving, in buckets                       |
 //!
-//! Nineteen bits wrap, so a bucket grows with memory (as the kernel's `bucket_order` does) until
+//! Eighteen bits wrap, so a bucket grows with memory (as the kernel's `bucket_order` does) until
 //! they cover [`RANGE_OVER_RESIDENT`] times what is resident. A shadow older than that range is
 //! taken for a younger one with a chance of one in [`RANGE_OVER_RESIDENT`].
 //!
 //! **Owns** the clock and the layout of these shadows. **Does not own** what a distance is compared
-//! with (`two_list::workingset`, `multigen::refault`).
+//! with (`two_list::workingset`, `multigen::distance`).
 //!
 //! **Invariants**
 //! - I1: a clock never goes back, a bucket never shrinks.
@@ -29,14 +29,14 @@ const LRUVEC_SHIFT: u32 = 2;
 const LRUVEC_WIDTH: u32 = 8;
 const LRUVEC_MASK: u32 = (1 << LRUVEC_WIDTH) - 1;
 const REFS_SHIFT: u32 = LRUVEC_SHIFT + LRUVEC_WIDTH;
-const READING_SHIFT: u32 = REFS_SHIFT + 2;
+const READING_SHIFT: u32 = REFS_SHIFT + 3;
 const READING_WIDTH: u32 = 31 - READING_SHIFT;
 const READING_MASK: u64 = (1 << READING_WIDTH) - 1;
 
-const REFS_LESS_ONE_MAX: u32 = (1 << (READING_SHIFT - REFS_SHIFT)) - 1;
+const _: () = assert!(Flags::REFS_FIELD_MAX == (1 << (READING_SHIFT - REFS_SHIFT)) - 1);
 
 /// How many times what is resident a clock tells apart, at least.
-const RANGE_OVER_RESIDENT: u64 = 32;
+const RANGE_OVER_RESIDENT: u64 = 16;
 
 /// Base pages that left one lruvec, or one kind of it.
 #[derive(Clone, Copy, Debug, Default)]
@@ -71,26 +71,46 @@ impl Clock {
     }
 }
 
+/// How many returns there were, by whether they missed memory by a little or by much.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Returns {
+    pub(crate) near: u64,
+    pub(crate) far: u64,
+}
+
+/// The clocks of one lruvec by kind, and its returns; what they are good for is in
+/// `multigen::distance`.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Distances {
+    pub(crate) clocks: [Clock; 2],
+    pub(crate) nr_returns: Returns,
+}
+
 /// The fields of a shadow that remembers when the folio left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Departed {
     pub(crate) is_workingset: bool,
     pub(crate) kind: Kind,
     lruvec: u32,
-    /// Accesses counted, 1..=4 (a folio without any counts as 1).
-    pub(crate) refs: u32,
+    /// Accesses counted less one, as `counting` writes them; 0 where none are counted.
+    pub(crate) refs_less_one: u32,
     /// The clock at its leaving.
     pub(crate) reading: u32,
 }
 
 impl Departed {
-    /// What to remember of a folio of `refs` counted accesses.
-    pub(crate) fn new(flags: Flags, refs: u32, clock: Clock) -> Departed {
+    /// What to remember of a folio, whose accesses `counting` writes as these two.
+    pub(crate) fn new(
+        flags: Flags,
+        refs_less_one: u32,
+        is_workingset: bool,
+        clock: Clock,
+    ) -> Departed {
         Departed {
-            is_workingset: flags.is_workingset(),
+            is_workingset,
             kind: flags.kind(),
             lruvec: flags.lruvec() as u32 & LRUVEC_MASK,
-            refs: refs.clamp(1, REFS_LESS_ONE_MAX + 1),
+            refs_less_one,
             reading: clock.reading(),
         }
     }
@@ -105,7 +125,7 @@ impl Departed {
             u32::from(self.is_workingset)
                 | (self.kind as u32) << KIND_SHIFT
                 | self.lruvec << LRUVEC_SHIFT
-                | (self.refs - 1) << REFS_SHIFT
+                | self.refs_less_one << REFS_SHIFT
                 | self.reading << READING_SHIFT,
         )
     }
@@ -120,7 +140,7 @@ impl Departed {
                 Kind::File
             },
             lruvec: bits >> LRUVEC_SHIFT & LRUVEC_MASK,
-            refs: (bits >> REFS_SHIFT & REFS_LESS_ONE_MAX) + 1,
+            refs_less_one: bits >> REFS_SHIFT & Flags::REFS_FIELD_MAX,
             reading: bits >> READING_SHIFT,
         }
     }
@@ -146,12 +166,12 @@ mod tests {
             let mut flags = Flags::new(lruvec, kind, Order::BASE);
             if is_workingset { flags = flags.with_workingset(true); }
             let clock = Clock { nr_pages, bucket_order: 0 };
-            let departed = Departed::new(flags, refs, clock);
+            let departed = Departed::new(flags, refs, is_workingset, clock);
             let shadow = departed.pack();
             prop_assert!(shadow.to_bits() < Shadow::LIMIT);
             prop_assert_eq!(Departed::unpack(shadow), departed);
             prop_assert!(departed.is_of(flags));
-            prop_assert_eq!(departed.refs, refs.max(1));
+            prop_assert_eq!(departed.refs_less_one, refs);
         }
 
         #[test]

@@ -113,6 +113,7 @@ mod reclaim;
 mod rules;
 mod seam;
 mod shadow;
+mod shadow_table;
 mod tiering;
 mod two_list;
 mod walk;
@@ -126,7 +127,7 @@ pub use model::{KernelModel, UnknownModel};
 pub use multigen::{EvictPlan, MultiGen, Plan, WalkPlan};
 pub use reclaim::{
     End, Goal, GroupOrder, GroupRules, Outcome as ReclaimOutcome, Reclaim, ScanBudget, Sparing,
-    Step, Target,
+    Step, Target, UnknownOrder,
 };
 pub use rules::{Aborting, Rule, Rules, RulesError};
 pub use seam::{
@@ -134,6 +135,7 @@ pub use seam::{
     OnePass, Origin, Policy, PolicyError, ReclaimRequest, ReclaimStats, Shadow, Swappiness,
     Verdict, WriteState,
 };
+pub use shadow_table::ShadowTable;
 pub use tiering::{
     FolioStanding, Migrated, Movable, NodeConfig, Outcome, Promotion, PromotionStrategy, Recency,
     Tiering, TieringConfig, TieringError, TieringStats, Topology, UnknownStrategy, tiered,

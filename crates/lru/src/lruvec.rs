@@ -23,10 +23,12 @@
 
 use crate::{
     controller::Controller,
+    distance::Distances,
     ids::{GenSeq, GroupId, Kind, NodeId, TimeMs},
     list::ListId,
+    lru_gen::WalkFigures,
     seam::{ReclaimStats, Swappiness},
-    walk::WalkState,
+    walk::{WalkState, WalkStats},
 };
 
 /// Fewest generations: with only these left nothing may be evicted (rules 1.1).
@@ -45,6 +47,8 @@ pub(crate) struct Lruvec {
     pub(crate) stats: ReclaimStats,
     pub(crate) births: [TimeMs; MAX_NR_GENS],
     pub(crate) controller: Controller,
+    /// Refault distances, where they are what judges returns.
+    pub(crate) distances: Distances,
     first_list: ListId,
     /// Room for so many generations, in sizes, births and lists.
     nr_gens_max: usize,
@@ -53,6 +57,10 @@ pub(crate) struct Lruvec {
     pub(crate) group: GroupId,
     pub(crate) node: NodeId,
     pub(crate) walk: WalkState,
+    /// What the walk before the youngest generation saw.
+    pub(crate) last_walk: WalkFigures,
+    /// What walks had seen in all when it was born.
+    walked: WalkFigures,
     /// Whether an oldest generation of the kind was ever merged into the youngest unsorted.
     pub(crate) has_overlapped: [bool; 2],
 }
@@ -75,11 +83,14 @@ impl Lruvec {
             stats: ReclaimStats::default(),
             births: [now; MAX_NR_GENS],
             controller: Controller::default(),
+            distances: Distances::default(),
             first_list,
             nr_gens_max,
             youngest: nr_gens_max - 1,
             group,
             node,
+            last_walk: WalkFigures::default(),
+            walked: WalkFigures::default(),
             walk: WalkState::new(nr_gens_max as u64 - 1),
             has_overlapped: [false; 2],
         }
@@ -126,6 +137,15 @@ impl Lruvec {
 
     /// Begins a youngest generation, born `now`. There must be room for it.
     pub(crate) fn begin_generation(&mut self, now: TimeMs) {
+        let (so_far, before) = (figures(&self.walk.stats), self.walked);
+        self.last_walk = WalkFigures {
+            nr_entries: so_far.nr_entries - before.nr_entries,
+            nr_young: so_far.nr_young - before.nr_young,
+            nr_tables: so_far.nr_tables - before.nr_tables,
+            nr_found: so_far.nr_found - before.nr_found,
+            nr_added: so_far.nr_added - before.nr_added,
+        };
+        self.walked = so_far;
         self.max_seq += 1;
         self.youngest = (self.youngest + 1) % self.nr_gens_max;
         self.births[self.youngest] = now;
@@ -156,8 +176,13 @@ impl Lruvec {
         Kind::ALL
             .into_iter()
             .filter(|kind| swappiness.allows(*kind))
-            .map(|kind| self.nr_pages.iter().map(|of| of[kind.index()]).sum::<u64>())
+            .map(|kind| self.nr_pages_of(kind))
             .sum()
+    }
+
+    /// Base pages of a kind in all its generations.
+    pub(crate) fn nr_pages_of(&self, kind: Kind) -> u64 {
+        self.nr_pages.iter().map(|of| of[kind.index()]).sum()
     }
 
     /// Whether there is nothing of a kind.
@@ -202,5 +227,15 @@ impl Lruvec {
             }
         }
         Ok(())
+    }
+}
+
+fn figures(stats: &WalkStats) -> WalkFigures {
+    WalkFigures {
+        nr_entries: stats.nr_entries_visited,
+        nr_young: stats.nr_entries_young,
+        nr_tables: stats.nr_tables_seen,
+        nr_found: stats.nr_filter_hits,
+        nr_added: stats.nr_tables_dense,
     }
 }

@@ -23,7 +23,7 @@ use crate::{
     rules::{
         Aborting, AgeingRule, CommandRule, Coupling, Dirty, Faulted, ListEnd, Place, Placement,
         Promotion, Protection, Recency, RefaultRule, Restoration, Rules, Saturated, Scanning,
-        Survivors,
+        Survivors, Thrashing,
     },
     walk::WalkRules,
 };
@@ -180,6 +180,7 @@ const V6_1: Rules = Rules {
         is_size_first: true,
         has_initial_priority: false,
     },
+    thrashing: Thrashing::OldestFile,
     commands: CommandRule::OldIsDone,
 };
 
@@ -219,6 +220,7 @@ const V6_14: Rules = Rules {
         has_initial_priority: true,
         ..V6_1.groups
     },
+    thrashing: Thrashing::OldestEvictable,
     commands: CommandRule::AnyAges,
     ..V6_1
 };

@@ -13,7 +13,7 @@ use crate::{
     counting::{Counting, Encoding, MAX_NR_TIERS},
     lruvec::MAX_NR_GENS,
     model::{KernelModel, UnknownModel},
-    reclaim::GroupRules,
+    reclaim::{GroupRules, UnknownOrder},
     walk::WalkRules,
 };
 
@@ -51,6 +51,8 @@ pub enum Rule {
     Walk,
     /// How reclaim goes when there are several groups (5).
     Groups,
+    /// Whose age says that a working set would be taken (6).
+    Thrashing,
     /// What the commands of the `lru_gen` text refuse (6).
     Commands,
 }
@@ -73,6 +75,7 @@ impl Rule {
         Rule::Scanning,
         Rule::Walk,
         Rule::Groups,
+        Rule::Thrashing,
         Rule::Commands,
     ];
 
@@ -94,6 +97,7 @@ impl Rule {
             Rule::Scanning => "scanning",
             Rule::Walk => "walk",
             Rule::Groups => "groups",
+            Rule::Thrashing => "thrashing",
             Rule::Commands => "commands",
         }
     }
@@ -135,6 +139,7 @@ pub struct Rules {
     pub(crate) aborting: Aborting,
     pub(crate) scanning: Scanning,
     pub(crate) walk: WalkRules,
+    pub(crate) thrashing: Thrashing,
     pub(crate) commands: CommandRule,
 }
 
@@ -166,13 +171,14 @@ impl Rules {
             Rule::Scanning => self.scanning = other.scanning,
             Rule::Walk => self.walk = other.walk,
             Rule::Groups => self.groups = other.groups,
+            Rule::Thrashing => self.thrashing = other.thrashing,
             Rule::Commands => self.commands = other.commands,
         }
         self
     }
 
-    /// Changes one rule by its name to a kernel's by its name, or one of the numbers `nr_gens` and
-    /// `nr_tiers`. Nothing is changed on error.
+    /// Changes one rule by its name to a kernel's by its name, one of the numbers `nr_gens` and
+    /// `nr_tiers`, or `group_order` to a [`GroupOrder`](crate::GroupOrder). Nothing is changed on error.
     pub fn apply(&mut self, name: &str, value: &str) -> Result<(), RulesError> {
         let number = |range: std::ops::RangeInclusive<u8>| {
             let number = value.parse().ok().filter(|number| range.contains(number));
@@ -186,6 +192,7 @@ impl Rules {
         match name {
             "nr_gens" => self.nr_gens = number(Self::NR_GENS_MIN..=Self::NR_GENS_MAX)?,
             "nr_tiers" => self.nr_tiers = number(1..=Self::NR_TIERS_MAX)?,
+            "group_order" => self.groups.order = value.parse()?,
             _ => {
                 let known = Rule::ALL.iter().copied().find(|rule| rule.name() == name);
                 let rule = known.ok_or_else(|| RulesError::UnknownRule(name.to_owned()))?;
@@ -241,6 +248,9 @@ pub enum RulesError {
     /// No such kernel.
     #[error(transparent)]
     UnknownModel(#[from] UnknownModel),
+    /// No such order of groups.
+    #[error(transparent)]
+    UnknownOrder(#[from] UnknownOrder),
     /// A number out of its bounds, or no number.
     #[error("{name} is {value:?}: use a number from {least} to {most}")]
     Number {
@@ -254,7 +264,9 @@ pub enum RulesError {
         most: u8,
     },
     /// Neither a kernel's name in the first place nor `name=value`.
-    #[error("{0:?} is no change of a rule: write RULE=MODEL, nr_gens=N or nr_tiers=N")]
+    #[error(
+        "{0:?} is no change of a rule: write RULE=MODEL, nr_gens=N, nr_tiers=N or group_order=ORDER"
+    )]
     NotAChange(String),
 }
 
@@ -265,7 +277,7 @@ impl fmt::Display for RuleNames {
         for rule in Rule::ALL {
             write!(f, "{}, ", rule.name())?;
         }
-        f.write_str("nr_gens or nr_tiers")
+        f.write_str("nr_gens, nr_tiers or group_order")
     }
 }
 
@@ -438,6 +450,15 @@ pub(crate) struct Scanning {
     pub(crate) nr_folios_max: u32,
     /// Base pages after which a pass is content.
     pub(crate) nr_isolate_pages: u64,
+}
+
+/// Whose age says that a working set would be taken (rules 6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Thrashing {
+    /// That of the oldest file generation, and never while scanning is relaxed.
+    OldestFile,
+    /// That of the oldest generation that may be evicted.
+    OldestEvictable,
 }
 
 /// What the commands refuse (rules 6).

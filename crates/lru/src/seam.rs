@@ -492,6 +492,12 @@ pub trait Policy: std::fmt::Debug + Send {
     /// A folio was accessed. For [`AccessVia::PageTable`] changes flags only, never a list.
     fn accessed(&mut self, folio: FolioId, via: AccessVia);
 
+    /// A hint that a folio is not needed soon (`MADV_COLD`, `POSIX_FADV_DONTNEED`): what was counted
+    /// is forgotten, and it enters anew as if nobody waited for it. A policy may ignore it.
+    fn deactivate(&mut self, folio: FolioId) {
+        let _ = folio;
+    }
+
     /// A folio became dirty (of a file) or began to be written, or is clean again. A mechanism that
     /// can't tell never calls this; a policy that does not care ignores it.
     fn set_write_state(&mut self, folio: FolioId, state: WriteState) {

@@ -2,7 +2,7 @@
 //!
 //! **Owns** the trait, the setup and the errors. **Does not own** any policy.
 
-use strata_lru::Swappiness;
+use strata_lru::{Limits, Swappiness};
 
 use crate::{mechanism::TierSetup, outcome::Outcome, workload::Workload};
 
@@ -15,6 +15,10 @@ pub struct Setup {
     pub swappiness: Swappiness,
     /// How memory is divided into tiers; `None` is one node. Baselines know no tiers.
     pub tiers: Option<TierSetup>,
+    /// Limits of the trace's groups by their number, each within `memory_pages` for all together; groups
+    /// beyond the last have none. Empty: all pages are charged to one group, as with tiers. Baselines
+    /// know no groups.
+    pub groups: Vec<Limits>,
 }
 
 impl Setup {
@@ -24,6 +28,7 @@ impl Setup {
             memory_pages,
             swappiness: Swappiness::DEFAULT,
             tiers: None,
+            groups: Vec::new(),
         }
     }
 }

@@ -256,5 +256,5 @@ fn no_broken_trace_panics() {
 #[test]
 #[ignore = "takes minutes: make test-long"]
 fn long_no_broken_trace_panics() {
-    mutate(60_000);
+    mutate(20_000);
 }

@@ -123,7 +123,12 @@ fn the_format_is_guessed_from_marks_then_the_name_then_the_content() {
         ),
         ("w.LIS.gz", b"1 2 3 4\n".to_vec(), Format::Lis),
         ("w.u64be", vec![1; 64], Format::U64Be),
-        // A mark is stronger than a name.
+        // A mark is stronger than a name, and so are lines that look like nothing else.
+        (
+            "lackey.txt",
+            b"==1== Lackey, an example\nI  0401ab70,3\n".to_vec(),
+            Format::Lackey,
+        ),
         ("w.csv", b"fio version 3 iolog\n".to_vec(), Format::Fio),
     ] {
         let opened = open_stream(name, Cursor::new(content), None, &OpenOptions::default());

@@ -80,6 +80,12 @@ pub enum CommandError {
         /// The youngest there is.
         max_seq: GenSeq,
     },
+    /// EINVAL: swappiness above what the kernel knew before 6.14.
+    #[error("swappiness is 0 to 200 before 6.14 (EINVAL)")]
+    SwappinessTooNew,
+    /// ERANGE: the window is full, and nothing may be merged unless scanning is forced (up to 6.13).
+    #[error("the window is full: force the scan to merge the oldest generation (ERANGE)")]
+    WindowFull,
     /// EEXIST: another walk ended first, the generation is there.
     #[error("generation {} exists already: another walk was first (EEXIST)", .0.0)]
     GenerationExists(GenSeq),
@@ -90,10 +96,12 @@ impl CommandError {
     pub fn errno(self) -> (&'static str, i32) {
         match self {
             CommandError::GenerationExists(_) => ("EEXIST", 17),
+            CommandError::WindowFull => ("ERANGE", 34),
             CommandError::Empty
             | CommandError::UnknownOperation(_)
             | CommandError::Malformed
             | CommandError::Swappiness
+            | CommandError::SwappinessTooNew
             | CommandError::NoGroup(_)
             | CommandError::NoNode(_)
             | CommandError::Generation { .. } => ("EINVAL", 22),

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   views  --format_plain-->  text  --parse_plain-->  views
+//!   full views  --format_full-->  text
 //!   text   --commands-->  Command  --MultiGen::plan-->  Plan  -->  a walk, or batches
 //! ```
 //!
@@ -9,7 +10,9 @@
 //! does ([`MultiGen::plan`](crate::MultiGen::plan)) or where the text is read and written.
 
 mod command;
+mod full;
 mod text;
 
 pub use command::{Command, CommandError, commands};
+pub use full::{FullGeneration, FullStyle, FullView, TierFigures, WalkFigures, format_full};
 pub use text::{ParseError, format_plain, parse_plain};

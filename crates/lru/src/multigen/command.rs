@@ -18,6 +18,7 @@ use crate::{
     ids::{GenSeq, GroupId, NodeId, TimeMs},
     lru_gen::{Command, CommandError},
     lruvec::MIN_NR_GENS,
+    rules::CommandRule,
     seam::{EvictBatch, Isolated, Swappiness},
 };
 
@@ -27,6 +28,8 @@ const NR_BATCH_PAGES_MAX: u64 = 4096;
 /// What a command comes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Plan {
+    /// Nothing is to be done: the generation is there already (up to 6.13).
+    Done,
     /// Walk, then [`MultiGen::finish_planned_walk`].
     Walk(WalkPlan),
     /// Evict the batches of [`MultiGen::isolate_planned`] until there is none.
@@ -83,7 +86,17 @@ impl MultiGen {
                         max_seq: GenSeq(max_seq),
                     });
                 }
-                let swappiness = swappiness.unwrap_or(own_swappiness);
+                let swappiness = self.known_swappiness(swappiness, own_swappiness)?;
+                if self.rules.commands == CommandRule::OldIsDone {
+                    if seq.0 < max_seq {
+                        return Ok(Plan::Done);
+                    }
+                    let oldest = self.lruvecs[lruvec].oldest_evictable_seq(swappiness).0;
+                    let is_full = max_seq - oldest + 1 == self.rules.nr_gens.into();
+                    if is_full && !is_scan_forced {
+                        return Err(CommandError::WindowFull);
+                    }
+                }
                 let walk = WalkPlan {
                     group,
                     node,
@@ -109,7 +122,7 @@ impl MultiGen {
                         max_seq: GenSeq(max_seq),
                     });
                 }
-                let swappiness = swappiness.unwrap_or(own_swappiness);
+                let swappiness = self.known_swappiness(swappiness, own_swappiness)?;
                 let eviction = EvictPlan {
                     group,
                     node,
@@ -171,6 +184,19 @@ impl MultiGen {
                 Isolated::Again => {}
                 Isolated::NeedsAgeing | Isolated::Thrashing | Isolated::Empty => return false,
             }
+        }
+    }
+
+    /// The swappiness of a command, if the kernel knows it.
+    fn known_swappiness(
+        &self,
+        given: Option<Swappiness>,
+        own: Swappiness,
+    ) -> Result<Swappiness, CommandError> {
+        let is_new = given == Some(Swappiness::ANON_ONLY);
+        match self.rules.commands {
+            CommandRule::OldIsDone if is_new => Err(CommandError::SwappinessTooNew),
+            CommandRule::OldIsDone | CommandRule::AnyAges => Ok(given.unwrap_or(own)),
         }
     }
 

@@ -22,12 +22,13 @@
 
 use super::{MultiGen, placement::Standing};
 use crate::{
+    config::Refault,
     controller::Choice,
     counting::Counting,
     folio::Flags,
     ids::{FolioId, GenSeq, Kind, TimeMs},
     lruvec::{Lruvec, MIN_NR_GENS},
-    rules::{Aborting, Dirty, ListEnd, Saturated, Survivors},
+    rules::{Aborting, Dirty, ListEnd, Saturated, Survivors, Thrashing},
     seam::{
         Ageing, EvictBatch, GoneCause, Isolated, PolicyError, ReclaimRequest, Shadow, Swappiness,
         Verdict,
@@ -126,10 +127,7 @@ impl MultiGen {
             if oldest > demand.last_seq {
                 break Isolated::Empty;
             }
-            if demand
-                .born_before
-                .is_some_and(|limit| state.birth(oldest) >= limit)
-            {
+            if self.would_thrash(lruvec, &demand) {
                 break Isolated::Thrashing;
             }
             let pass = self.isolate_folios(lruvec, demand, demand.nr_pages - nr_pages, batch);
@@ -154,6 +152,20 @@ impl MultiGen {
         } else {
             end
         }
+    }
+
+    /// Whether going on would take what was born after the demand's limit.
+    fn would_thrash(&self, lruvec: usize, demand: &Demand) -> bool {
+        let Some(limit) = demand.born_before else {
+            return false;
+        };
+        let state = &self.lruvecs[lruvec];
+        let oldest = match self.rules.thrashing {
+            Thrashing::OldestFile if demand.priority >= PRIORITY_RELAXED => return false,
+            Thrashing::OldestFile => GenSeq(state.min_seq[Kind::File.index()]),
+            Thrashing::OldestEvictable => state.oldest_evictable_seq(demand.swappiness),
+        };
+        state.birth(oldest) >= limit
     }
 
     /// Before when a generation must be born to be taken, `None` if any may.
@@ -240,7 +252,12 @@ impl MultiGen {
         let (generation, end) = match flags.generation() {
             Some(promoted) if promoted != oldest => (promoted, ListEnd::Young),
             _ if self.is_spared(flags, last_tier) => {
-                (self.inc_gen(folio), self.rules.protection.spared_to)
+                let generation = self.inc_gen(folio);
+                if self.refault == Refault::Distance {
+                    let tired = self.flags(folio).with_workingset(false);
+                    self.folios.flags[folio.index()] = tired;
+                }
+                (generation, self.rules.protection.spared_to)
             }
             _ if flags.is_waiting() && self.rules.dirty == Dirty::SteppedOver => {
                 let generation = self.inc_gen(folio);
@@ -312,7 +329,7 @@ impl MultiGen {
             GoneCause::Reclaimed => {
                 let lruvec = &mut self.lruvecs[flags.lruvec()];
                 lruvec.stats.nr_kernel_evicted_pages[flags.kind().index()] += flags.nr_pages();
-                let shadow = lruvec.bury(flags, self.counting);
+                let shadow = lruvec.bury(flags, self.counting, self.refault);
                 self.charge_swap(flags.lruvec(), flags.kind(), flags.nr_pages());
                 Some(shadow)
             }
@@ -350,7 +367,7 @@ impl MultiGen {
             let shadow = match verdict {
                 Verdict::Evicted => {
                     lruvec.stats.nr_evicted_pages[flags.kind().index()] += flags.nr_pages();
-                    let shadow = lruvec.bury(flags, self.counting);
+                    let shadow = lruvec.bury(flags, self.counting, self.refault);
                     self.charge_swap(flags.lruvec(), flags.kind(), flags.nr_pages());
                     Some(shadow)
                 }
@@ -431,11 +448,16 @@ impl MultiGen {
 
 impl Lruvec {
     /// Counts a departure and makes its shadow.
-    fn bury(&mut self, flags: Flags, counting: Counting) -> Shadow {
+    fn bury(&mut self, flags: Flags, counting: Counting, refault: Refault) -> Shadow {
         let tier = counting.tier(flags);
         self.controller
             .evicted(flags.kind(), tier, flags.nr_pages());
-        Evicted::of(flags, counting, self.min_seq[flags.kind().index()]).pack()
+        match refault {
+            Refault::Window => {
+                Evicted::of(flags, counting, self.min_seq[flags.kind().index()]).pack()
+            }
+            Refault::Distance => self.departed(flags, counting).pack(),
+        }
     }
 }
 

@@ -19,7 +19,9 @@
 mod ageing;
 mod chosen;
 mod command;
+mod distance;
 mod eviction;
+mod full;
 mod groups;
 mod look_around;
 mod migration;
@@ -36,7 +38,7 @@ mod tests;
 pub use command::{EvictPlan, Plan, WalkPlan};
 
 use crate::{
-    config::{Config, ConfigError},
+    config::{Config, ConfigError, Refault},
     counting::Counting,
     folio::{Flags, FolioTable, MAX_ORDER},
     group::{Group, GroupTree, Limits, ROOT},
@@ -60,6 +62,8 @@ use crate::{
 pub struct MultiGen {
     rules: Rules,
     counting: Counting,
+    refault: Refault,
+    has_swap: bool,
     min_ttl_ms: u64,
     folios: FolioTable,
     lists: Lists,
@@ -81,6 +85,8 @@ impl MultiGen {
         Ok(MultiGen {
             counting: config.rules.counting(),
             rules: config.rules,
+            refault: config.refault,
+            has_swap: config.has_swap,
             min_ttl_ms: config.min_ttl_ms,
             folios: FolioTable::new(config.nr_folios_max),
             lists: Lists::default(),
@@ -211,7 +217,10 @@ impl Policy for MultiGen {
         self.groups.charge(arrival.group, arrival.order.nr_pages());
         if let Some(shadow) = arrival.shadow {
             self.swapped_in(&arrival);
-            self.refault(folio, shadow, arrival.cause);
+            match self.refault {
+                Refault::Window => self.refault(folio, shadow, arrival.cause),
+                Refault::Distance => self.refault_by_distance(folio, shadow, arrival.cause),
+            }
         }
         let standing = self.standing(folio, &arrival);
         self.enter(folio, standing);
@@ -229,6 +238,10 @@ impl Policy for MultiGen {
 
     fn gone(&mut self, folio: FolioId, cause: GoneCause) -> Option<Shadow> {
         self.leave(folio, cause)
+    }
+
+    fn deactivate(&mut self, folio: FolioId) {
+        self.cool(folio);
     }
 
     fn set_write_state(&mut self, folio: FolioId, state: WriteState) {

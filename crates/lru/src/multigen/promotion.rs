@@ -15,7 +15,7 @@
 //! **Owns** what an observation changes. **Does not own** how accesses are counted (`counting`) or
 //! the tiers' effect (`eviction`).
 
-use super::MultiGen;
+use super::{MultiGen, placement::Standing};
 use crate::{folio::Flags, ids::FolioId, rules::Promotion};
 
 impl MultiGen {
@@ -72,5 +72,25 @@ impl MultiGen {
             "{folio:?} is not in memory"
         );
         self.folios.flags[folio.index()] = self.counting.count(flags);
+    }
+
+    /// A cold hint: forgets what was counted and puts the folio where an idle one enters, unless it
+    /// is in the oldest generation already.
+    pub(super) fn cool(&mut self, folio: FolioId) {
+        let flags = self.flags(folio);
+        debug_assert!(
+            flags.is_live() && !flags.is_gone(),
+            "{folio:?} is not in memory"
+        );
+        let flags = self.counting.cool(flags);
+        self.folios.flags[folio.index()] = flags;
+        let oldest = self.lruvecs[flags.lruvec()].oldest_index(flags.kind());
+        if flags
+            .generation()
+            .is_some_and(|generation| generation != oldest)
+        {
+            self.detach(folio);
+            self.enter(folio, Standing::Idle);
+        }
     }
 }

@@ -79,7 +79,7 @@ mod visit;
 #[cfg(test)]
 mod tests;
 
-pub use rules::{GroupOrder, GroupRules, ScanBudget, Sparing};
+pub use rules::{GroupOrder, GroupRules, ScanBudget, Sparing, UnknownOrder};
 
 use crate::{
     group::{Excess, GroupEvent},

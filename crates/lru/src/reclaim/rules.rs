@@ -2,6 +2,8 @@
 //!
 //! **Owns** the values there are. **Does not own** which kernel has which (`model`), or their effect.
 
+use std::{fmt, str::FromStr};
+
 use crate::seam::Origin;
 
 /// Which group is asked next when a node runs short.
@@ -14,6 +16,50 @@ pub enum GroupOrder {
     Rounds(Sparing),
     /// By the memcg LRU.
     MemcgLru,
+}
+
+impl GroupOrder {
+    /// Every order there is.
+    pub const ALL: [GroupOrder; 5] = [
+        GroupOrder::Tree,
+        GroupOrder::Rounds(Sparing::Off),
+        GroupOrder::Rounds(Sparing::Background),
+        GroupOrder::Rounds(Sparing::Both),
+        GroupOrder::MemcgLru,
+    ];
+
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            GroupOrder::Tree => "tree",
+            GroupOrder::Rounds(Sparing::Off) => "rounds",
+            GroupOrder::Rounds(Sparing::Background) => "rounds-sparing",
+            GroupOrder::Rounds(Sparing::Both) => "rounds-sparing-both",
+            GroupOrder::MemcgLru => "memcg-lru",
+        }
+    }
+}
+
+impl fmt::Display for GroupOrder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A name that is no order of groups.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "unknown order of groups {0:?}: use tree, rounds, rounds-sparing, rounds-sparing-both or memcg-lru"
+)]
+pub struct UnknownOrder(pub String);
+
+impl FromStr for GroupOrder {
+    type Err = UnknownOrder;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        let known = Self::ALL.into_iter().find(|order| order.name() == name);
+        known.ok_or_else(|| UnknownOrder(name.to_owned()))
+    }
 }
 
 /// Who is spared ageing and swapping on the first pass over several groups (rules 5.2).

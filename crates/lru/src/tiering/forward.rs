@@ -105,6 +105,10 @@ impl<P: Movable, const PAGE_CACHE: bool> Policy for Tiered<P, PAGE_CACHE> {
         }
     }
 
+    fn deactivate(&mut self, folio: FolioId) {
+        self.policy.deactivate(folio);
+    }
+
     fn set_write_state(&mut self, folio: FolioId, state: WriteState) {
         self.policy.set_write_state(folio, state);
     }

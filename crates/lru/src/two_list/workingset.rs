@@ -27,7 +27,7 @@ impl Lruvec {
     /// Makes the shadow of a folio that leaves, and counts its leaving.
     pub(super) fn bury(&mut self, flags: Flags) -> Shadow {
         self.clock.widen(self.nr_listed_pages());
-        let shadow = Departed::new(flags, 0, self.clock).pack();
+        let shadow = Departed::new(flags, 0, flags.is_workingset(), self.clock).pack();
         self.clock.advance(flags.nr_pages());
         shadow
     }

@@ -1,6 +1,6 @@
 //! The mechanism: plays the kernel for a reclaim policy, on a trace, in virtual time.
 //!
-//! One memory cgroup of so many pages, full of nothing at first. Every request is an access as a
+//! One memory cgroup of so many pages (or a tree of them: `groups`), full of nothing at first. Every request is an access as a
 //! program makes it; when a page has to come in and the cgroup is full, whoever faulted reclaims.
 //!
 //! ```text
@@ -39,6 +39,7 @@
 //! - I2: whatever the policy counts as in memory is in memory here, and the other way round.
 
 mod bits;
+mod groups;
 mod layout;
 mod memory;
 mod reclaim;
@@ -52,12 +53,13 @@ mod tests;
 pub use tiers::{BadTiers, TierSetup};
 
 use strata_lru::{
-    AccessVia, Arrival, Cause, Config, EvictBatch, FolioId, GroupId, Kind, MultiGen, NodeId, Order,
-    Policy, TimeMs, TwoList, Verdict, WriteState,
+    AccessVia, Arrival, Cause, Config, EvictBatch, FolioId, Kind, MultiGen, NodeId, Order, Policy,
+    ReclaimStats, TimeMs, TwoList, Verdict, WalkStats, WriteState,
 };
 use strata_trace::{Backing, Op, Via};
 
 use self::{
+    groups::Groups,
     layout::Layout,
     memory::{Memory, Place},
     reclaim::Driver,
@@ -121,7 +123,7 @@ struct Machine<'w, P> {
     memory: Memory,
     writeback: Writeback,
     setup: Setup,
-    group: GroupId,
+    groups: Groups,
     /// Everything that has page tables.
     spaces: Vec<Space>,
     /// Pages in memory, by kind.
@@ -156,9 +158,10 @@ impl<'w, P: Policy> Machine<'w, P> {
         if setup.memory_pages == 0 {
             return Err(SimError::NoMemory);
         }
-        let group = policy.add_group("/", TimeMs(0))?;
+        let groups = Groups::new(&mut policy, workload, setup)?;
         let layout = Layout::new(workload);
-        let spaces = walk::add_spaces(&mut policy, group, &layout)?;
+        let group_of = |slot| groups.of(workload.page(layout.page(slot)).group);
+        let spaces = walk::add_spaces(&mut policy, group_of, &layout)?;
         Ok(Machine {
             policy,
             driver,
@@ -167,7 +170,7 @@ impl<'w, P: Policy> Machine<'w, P> {
             layout,
             writeback: Writeback::new(setup.memory_pages),
             setup: setup.clone(),
-            group,
+            groups,
             spaces,
             nr_pages: [0; 2],
             nr_reclaim_pages: (setup.memory_pages / BATCHES_PER_MEMORY).clamp(1, NR_RECLAIM_PAGES),
@@ -242,14 +245,15 @@ impl<'w, P: Policy> Machine<'w, P> {
     ) -> Result<FolioId, SimError> {
         self.counts.nr_misses += 1;
         self.now = self.time(position);
-        self.make_room()?;
+        let group = self.groups.of(self.workload.page(page).group);
+        self.make_room(group)?;
         let shadow = match self.memory.place(slot) {
             Place::Absent(shadow) => shadow,
             Place::Resident(folio) => return Ok(folio),
         };
         let kind = kind_of(self.workload.page(page).backing);
         let folio = self.policy.appeared(Arrival {
-            group: self.group,
+            group,
             node: NodeId::default(),
             kind,
             order: Order::BASE,
@@ -295,12 +299,9 @@ impl<'w, P: Policy> Machine<'w, P> {
 
     fn sample(&mut self, at_access: u64) -> Result<(), SimError> {
         let mut generations: Vec<GenerationPages> = Vec::new();
-        for view in self.policy.view(self.group, self.now)? {
-            for generation in view.generations {
-                generations.push(GenerationPages {
-                    seq: generation.seq.0,
-                    nr_pages: generation.nr_pages.map(|of| of.unwrap_or(0)),
-                });
+        for group in self.groups.all() {
+            for view in self.policy.view(group, self.now)? {
+                groups::add_view(&mut generations, &view);
             }
         }
         self.samples.push(Sample {
@@ -311,8 +312,12 @@ impl<'w, P: Policy> Machine<'w, P> {
     }
 
     fn outcome(self) -> Result<Outcome, SimError> {
-        let stats = self.policy.stats(self.group)?;
-        let walks = self.policy.walk_stats(self.group)?;
+        let mut stats = ReclaimStats::default();
+        let mut walks = WalkStats::default();
+        for group in self.groups.all() {
+            stats += self.policy.stats(group)?;
+            walks += self.policy.walk_stats(group)?;
+        }
         let mut reclaim = Reclaim {
             nr_scanned: stats.nr_scanned_pages,
             nr_stolen: stats.nr_evicted_pages,

@@ -11,8 +11,8 @@
 //! out (the policy).
 
 use strata_lru::{
-    Aborting, Ageing, FolioId, Isolated, Kind, LookAround, LookAroundBy, Origin, Policy,
-    ReclaimRequest, TableId, Verdict,
+    Aborting, Ageing, Excess, FolioId, Goal, GroupId, Isolated, Kind, LookAround, LookAroundBy,
+    Origin, Policy, Reclaim, ReclaimRequest, Step, TableId, Verdict,
 };
 
 use super::{Machine, layout::NR_TABLE_ENTRIES};
@@ -38,10 +38,14 @@ pub(super) enum Driver {
 
 impl<P: Policy> Machine<'_, P> {
     /// Reclaims until a page can be charged.
-    pub(super) fn make_room(&mut self) -> Result<(), SimError> {
+    pub(super) fn make_room(&mut self, group: GroupId) -> Result<(), SimError> {
         let mut nr_in_vain = 0;
-        while self.nr_pages[0] + self.nr_pages[1] >= self.setup.memory_pages {
-            if self.reclaim()? == 0 {
+        while let Some(excess) = self.excess(group)? {
+            let nr_freed = match excess {
+                Some(excess) => self.reclaim_groups(excess)?,
+                None => self.reclaim(group)?,
+            };
+            if nr_freed == 0 {
                 nr_in_vain += 1;
             }
             if nr_in_vain > NR_RETRIES_MAX {
@@ -54,21 +58,52 @@ impl<P: Policy> Machine<'_, P> {
         Ok(())
     }
 
-    /// Frees some pages; how many.
-    fn reclaim(&mut self) -> Result<u64, SimError> {
+    /// Whether there is no room for a page more, and which group of a tree is full.
+    fn excess(&self, group: GroupId) -> Result<Option<Option<Excess>>, SimError> {
+        if self.groups.is_tree() {
+            let excess = self.policy.groups().over_max(group, 1)?;
+            return Ok(excess.map(Some));
+        }
+        let is_full = self.nr_pages[0] + self.nr_pages[1] >= self.setup.memory_pages;
+        Ok(is_full.then_some(None))
+    }
+
+    /// Brings a group and all below it under its limit, as the engine says; the pages freed.
+    fn reclaim_groups(&mut self, excess: Excess) -> Result<u64, SimError> {
+        let mut goal = Goal::over_max(excess);
+        goal.nr_pages = u64::from(self.nr_reclaim_pages);
+        goal.nr_batch_pages = u64::from(self.nr_reclaim_pages * BATCH_PER_WANTED);
+        goal.swappiness = self.setup.swappiness;
+        let mut reclaim = Reclaim::new(goal);
+        loop {
+            let mut batch = std::mem::take(&mut self.batch);
+            let step = reclaim.next(&mut self.policy, self.now, &mut batch)?;
+            self.batch = batch;
+            match step {
+                Step::Evict { .. } => reclaim.freed(self.try_batch()),
+                Step::Walk {
+                    group, swappiness, ..
+                } => self.walk(group, swappiness)?,
+                Step::Done(outcome) => return Ok(outcome.nr_freed_pages),
+            }
+        }
+    }
+
+    /// Frees some pages of the only group; how many.
+    fn reclaim(&mut self, group: GroupId) -> Result<u64, SimError> {
         let goal = u64::from(self.nr_reclaim_pages);
         let mut nr_freed = 0;
         match self.driver {
             Driver::Policy => {
                 while nr_freed < goal
-                    && let Some(pass) = self.take_batch(PRIORITY_RELAXED)?
+                    && let Some(pass) = self.take_batch(group, PRIORITY_RELAXED)?
                 {
                     nr_freed += pass.nr_freed;
                 }
             }
             Driver::Mechanism => {
                 for priority in (0..=PRIORITY_RELAXED).rev() {
-                    nr_freed += self.shrink(priority, goal.saturating_sub(nr_freed))?;
+                    nr_freed += self.shrink(group, priority, goal.saturating_sub(nr_freed))?;
                     if nr_freed >= goal {
                         break;
                     }
@@ -79,7 +114,7 @@ impl<P: Policy> Machine<'_, P> {
     }
 
     /// Scans at one priority; the pages it freed.
-    fn shrink(&mut self, priority: u8, goal: u64) -> Result<u64, SimError> {
+    fn shrink(&mut self, group: GroupId, priority: u8, goal: u64) -> Result<u64, SimError> {
         let swappiness = self.setup.swappiness;
         let aborting = self.policy.aborting();
         let (mut nr_freed, mut nr_scanned) = (0, 0);
@@ -89,12 +124,12 @@ impl<P: Policy> Machine<'_, P> {
                 .filter(|kind| swappiness.allows(*kind));
             let evictable = evictable.map(|kind| u64::from(self.nr_pages[kind.index()]));
             let budget = evictable.sum::<u64>() >> priority;
-            match self.policy.ageing(self.group, swappiness)? {
+            match self.policy.ageing(group, swappiness)? {
                 Ageing::NotDue => {}
                 Ageing::Preferred if priority == PRIORITY_RELAXED => {}
                 Ageing::Due if priority == PRIORITY_RELAXED => return Ok(nr_freed),
                 Ageing::Preferred | Ageing::Due => {
-                    self.walk()?;
+                    self.walk(group, swappiness)?;
                     if aborting == Aborting::AfterWalk {
                         return Ok(nr_freed);
                     }
@@ -103,7 +138,7 @@ impl<P: Policy> Machine<'_, P> {
             if nr_scanned >= budget {
                 return Ok(nr_freed);
             }
-            let Some(pass) = self.take_batch(priority)? else {
+            let Some(pass) = self.take_batch(group, priority)? else {
                 return Ok(nr_freed);
             };
             nr_scanned += pass.nr_scanned;
@@ -115,7 +150,7 @@ impl<P: Policy> Machine<'_, P> {
     }
 
     /// Has a batch isolated and tries it; `None` if there was nothing to be had.
-    fn take_batch(&mut self, priority: u8) -> Result<Option<Pass>, SimError> {
+    fn take_batch(&mut self, group: GroupId, priority: u8) -> Result<Option<Pass>, SimError> {
         let nr_pages = match self.driver {
             Driver::Mechanism => self.nr_reclaim_pages * BATCH_PER_WANTED,
             Driver::Policy => self.nr_reclaim_pages,
@@ -125,12 +160,12 @@ impl<P: Policy> Machine<'_, P> {
             priority,
             origin: Origin::Direct,
             nr_passes_max: 1,
-            ..ReclaimRequest::new(self.group, u64::from(nr_pages))
+            ..ReclaimRequest::new(group, u64::from(nr_pages))
         };
-        let nr_before = self.policy.stats(self.group)?.nr_scanned_pages;
+        let nr_before = self.policy.stats(group)?.nr_scanned_pages;
         let mut batch = std::mem::take(&mut self.batch);
         let end = self.policy.isolate(request, self.now, &mut batch)?;
-        let nr_scanned = self.policy.stats(self.group)?.nr_scanned_pages - nr_before;
+        let nr_scanned = self.policy.stats(group)?.nr_scanned_pages - nr_before;
         if batch.is_empty() {
             self.batch = batch;
             // What was sorted away is no scan, but an emptied generation makes it worth going on.
@@ -140,6 +175,16 @@ impl<P: Policy> Machine<'_, P> {
             };
             return Ok((end == Isolated::Again).then_some(pass));
         }
+        self.batch = batch;
+        Ok(Some(Pass {
+            nr_scanned,
+            nr_freed: self.try_batch(),
+        }))
+    }
+
+    /// Tries what the policy handed out; the pages that left memory.
+    fn try_batch(&mut self) -> u64 {
+        let mut batch = std::mem::take(&mut self.batch);
         let mut verdicts = std::mem::take(&mut self.verdicts);
         verdicts.clear();
         for folio in &batch.folios {
@@ -170,10 +215,7 @@ impl<P: Policy> Machine<'_, P> {
             }
         }
         (self.batch, self.verdicts) = (batch, verdicts);
-        Ok(Some(Pass {
-            nr_scanned,
-            nr_freed,
-        }))
+        nr_freed
     }
 
     /// What becomes of a folio that is tried.

@@ -1,7 +1,7 @@
 //! The mechanism's promises, on small traces and with every policy that is played.
 
 use proptest::prelude::*;
-use strata_lru::{KernelModel, Swappiness};
+use strata_lru::{KernelModel, Limits, Swappiness};
 use strata_trace::{Access, PageKey};
 
 use super::*;
@@ -120,6 +120,68 @@ fn anon_without_swap_runs_out_of_memory_and_says_so() {
     }
 }
 
+/// Two groups of 3000 pages each, in memory for 4000: whoever is protected keeps all of its pages.
+#[test]
+fn a_protected_group_keeps_its_pages_and_the_other_pays() {
+    let of_group = |group: u16, access: Access| Access {
+        key: PageKey {
+            space: u32::from(group),
+            ..access.key
+        },
+        group,
+        ..access
+    };
+    let turn = |page| [of_group(0, load(page)), of_group(1, load(page))];
+    let accesses = (0..10).flat_map(|_| (0..3000).flat_map(turn));
+    let workload = Workload::from_accesses("test", accesses).unwrap();
+    let protected = Limits {
+        low_pages: 3000,
+        ..Limits::NONE
+    };
+    for policy in policies() {
+        let misses = |groups: Vec<Limits>| {
+            let setup = Setup {
+                groups,
+                ..Setup::with_memory(4000)
+            };
+            let outcome = policy.run(&workload, &setup, &NoProgress).unwrap();
+            let reclaim = outcome.reclaim.unwrap();
+            let nr_stolen: u64 = reclaim.nr_stolen.iter().sum();
+            let last = reclaim.samples.last().unwrap();
+            let nr_held: u64 = last.generations.iter().flat_map(|of| of.nr_pages).sum();
+            assert_eq!(outcome.nr_misses - nr_stolen, nr_held, "{policy:?}");
+            assert!(nr_held <= 4000);
+            outcome.nr_misses
+        };
+        // Group 0 misses each page once; group 1 has 1000 pages of memory for a loop of 3000.
+        let with = misses(vec![protected, Limits::NONE]);
+        assert!((6000..=33_500).contains(&with), "{policy:?}: {with}");
+        assert!(with < misses(vec![Limits::NONE; 2]), "{policy:?}");
+    }
+}
+
+#[test]
+fn a_group_never_has_more_than_its_own_limit() {
+    let accesses = (0..4).flat_map(|_| (0..2000).map(load));
+    let workload = Workload::from_accesses("test", accesses).unwrap();
+    let limits = Limits {
+        max_pages: 1500,
+        ..Limits::NONE
+    };
+    for policy in policies() {
+        let setup = Setup {
+            groups: vec![limits],
+            ..Setup::with_memory(4000)
+        };
+        let outcome = policy.run(&workload, &setup, &NoProgress).unwrap();
+        let nr_stolen: u64 = outcome.reclaim.unwrap().nr_stolen.iter().sum();
+        assert!(
+            nr_stolen > 0 && outcome.nr_misses - nr_stolen <= 1500,
+            "{policy:?}"
+        );
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
@@ -181,7 +243,10 @@ fn replay_checked<P: Policy>(
         prop_assert!(nr_pages <= setup.memory_pages);
         if position % 64 == 0 {
             machine.policy.validate().map_err(TestCaseError::fail)?;
-            let views = machine.policy.view(machine.group, machine.now).unwrap();
+            let views = machine
+                .policy
+                .view(machine.groups.of(0), machine.now)
+                .unwrap();
             let generations = views.iter().flat_map(|view| &view.generations);
             let nr_listed: u64 = generations.flat_map(|of| of.nr_pages).flatten().sum();
             prop_assert_eq!(nr_listed, u64::from(nr_pages));

@@ -5,8 +5,8 @@
 use std::ops::Range;
 
 use strata_lru::{
-    AccessVia, GroupId, NextSpace, NodeId, Policy, PolicyError, Scan, SpaceId, TableBit, TableId,
-    TableScan, Walk,
+    AccessVia, GroupId, NextSpace, NodeId, Policy, PolicyError, Scan, SpaceId, Swappiness,
+    TableBit, TableId, TableScan, Walk,
 };
 
 use super::{
@@ -26,13 +26,14 @@ pub(super) struct Space {
 /// Tells the policy of every space that has page tables.
 pub(super) fn add_spaces<P: Policy>(
     policy: &mut P,
-    group: GroupId,
+    group_of: impl Fn(u32) -> GroupId,
     layout: &Layout,
 ) -> Result<Vec<Space>, PolicyError> {
     let mut spaces = Vec::new();
     if let Some(walks) = policy.walks() {
         for tables in layout.spaces() {
-            let id = walks.space_added(group)?;
+            // A space belongs to who came first, as the program that made it.
+            let id = walks.space_added(group_of(layout.slots_of(tables.start).start))?;
             spaces.push(Space { id, tables });
         }
     }
@@ -41,13 +42,12 @@ pub(super) fn add_spaces<P: Policy>(
 
 impl<P: Policy> Machine<'_, P> {
     /// Walks the group's page tables and begins a generation.
-    pub(super) fn walk(&mut self) -> Result<(), SimError> {
-        let swappiness = self.setup.swappiness;
+    pub(super) fn walk(&mut self, group: GroupId, swappiness: Swappiness) -> Result<(), SimError> {
         let Some(walks) = self.policy.walks() else {
             for table in self.layout.tables() {
                 self.visit(table);
             }
-            self.policy.finish_walk(self.group, swappiness, self.now)?;
+            self.policy.finish_walk(group, swappiness, self.now)?;
             return Ok(());
         };
         // Every process of the group has run since the last walk.
@@ -55,7 +55,7 @@ impl<P: Policy> Machine<'_, P> {
             .iter()
             .for_each(|space| walks.space_ran(space.id));
         let node = NodeId::default();
-        let mut walk = walks.begin_walk(self.group, node, swappiness, Scan::Filtered)?;
+        let mut walk = walks.begin_walk(group, node, swappiness, Scan::Filtered)?;
         while let Some(walks) = self.policy.walks()
             && let NextSpace::Space(id) = walks.next_space(&mut walk)
         {

@@ -19,13 +19,19 @@ const NUMBERS_MIN: usize = 16;
 
 /// The format of a trace with this name whose content begins like this; `None` if nothing fits.
 pub(crate) fn guess(name: &str, content: &[u8]) -> Option<Format> {
-    by_mark(content).or_else(|| by_name(name)).or_else(|| {
-        if is_text(content) {
+    let is_text = is_text(content);
+    let unmistakable = || is_text.then(|| by_unmistakable_lines(content)).flatten();
+    let looks = || {
+        if is_text {
             by_text(content)
         } else {
             by_records(content)
         }
-    })
+    };
+    by_mark(content)
+        .or_else(unmistakable)
+        .or_else(|| by_name(name))
+        .or_else(looks)
 }
 
 /// What begins as only one format does.
@@ -65,26 +71,39 @@ fn is_text(content: &[u8]) -> bool {
     !sample.is_empty() && sample.iter().all(is_printed)
 }
 
-/// What the first lines look like; the last may be cut off and is left out.
-fn by_text(content: &[u8]) -> Option<Format> {
+/// The first lines; the last may be cut off and is left out.
+fn lines(content: &[u8]) -> Vec<&[u8]> {
     let end = memchr::memrchr(b'\n', content).unwrap_or(content.len());
-    let lines: Vec<&[u8]> = content[..end]
+    content[..end]
         .split(|byte| *byte == b'\n')
         .map(<[u8]>::trim_ascii_end)
         .filter(|line| !line.is_empty())
         .take(LINES)
-        .collect();
+        .collect()
+}
+
+/// Lines that look like nothing else, whatever the name says: what valgrind writes is called `.txt`.
+fn by_unmistakable_lines(content: &[u8]) -> Option<Format> {
+    let lines = lines(content);
     let is_note = |line: &&&[u8]| line.starts_with(b"==") || line.starts_with(b"--");
     let accesses: Vec<&&[u8]> = lines.iter().filter(|line| !is_note(line)).collect();
-    if !accesses.is_empty() && accesses.iter().all(|line| is_lackey(line)) {
-        return Some(Format::Lackey);
+    if accesses.is_empty() {
+        None
+    } else if accesses.iter().all(|line| is_lackey(line)) {
+        Some(Format::Lackey)
+    } else if accesses.iter().all(|line| is_ucsd(line)) {
+        Some(Format::Ucsd)
+    } else {
+        None
     }
+}
+
+/// What the first lines look like.
+fn by_text(content: &[u8]) -> Option<Format> {
+    let lines = lines(content);
     let all = |is_one: fn(&[u8]) -> bool| lines.iter().all(|line| is_one(line));
     if all(is_memsim) {
         return Some(Format::Memsim);
-    }
-    if all(is_ucsd) {
-        return Some(Format::Ucsd);
     }
     if is_lis(&lines) {
         return Some(Format::Lis);

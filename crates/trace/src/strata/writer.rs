@@ -47,7 +47,7 @@ impl<W: Write> Writer<W> {
         let mut writer = Writer {
             trace: trace.to_owned(),
             out,
-            pending: Vec::with_capacity(BLOCK_RECORDS_MAX),
+            pending: Vec::new(),
             content: Vec::new(),
             compressor,
             nr_accesses: 0,

@@ -1,7 +1,10 @@
 //! The `lru_gen` commands, carried out.
 
 use super::*;
-use crate::lru_gen::{CommandError, commands, format_plain};
+use crate::{
+    lru_gen::{CommandError, commands, format_full, format_plain},
+    model::KernelModel,
+};
 
 fn plan(bench: &Bench, text: &str) -> Result<Plan, CommandError> {
     let command = commands(text).next().unwrap()?;
@@ -170,4 +173,107 @@ fn a_group_or_node_that_is_not_there_is_named() {
     assert_eq!(age(&mut bench, "+ 7 0 3"), Err(CommandError::NoGroup(7)));
     assert_eq!(age(&mut bench, "+ 0 0 3"), Err(CommandError::NoGroup(0)));
     assert_eq!(evict(&mut bench, "- 1 4 1"), Err(CommandError::NoNode(4)));
+}
+
+#[test]
+fn up_to_613_plus_of_an_older_generation_does_nothing() {
+    let mut bench = Bench::with(Config::of(KernelModel::V6_1));
+    assert_eq!(plan(&bench, "+ 1 0 2"), Ok(Plan::Done));
+    assert_eq!(age(&mut bench, "+ 1 0 3"), Ok(()));
+    assert_eq!(plan(&bench, "+ 1 0 3"), Ok(Plan::Done));
+    assert!(plan(&bench, "+ 1 0 5").is_err());
+}
+
+#[test]
+fn up_to_613_plus_without_force_refuses_to_merge_a_generation() {
+    let mut bench = Bench::with(Config::of(KernelModel::V6_1));
+    let error = plan(&bench, "+ 1 0 3 60 0").unwrap_err();
+    assert_eq!(
+        (error, error.errno()),
+        (CommandError::WindowFull, ("ERANGE", 34))
+    );
+    bench.appear(Kind::Anon, Cause::Fault);
+    bench.isolate(1);
+    assert_eq!(bench.window(), (3, [2, 2]));
+    assert!(matches!(plan(&bench, "+ 1 0 3 60 0"), Ok(Plan::Walk(_))));
+    let newer = Bench::new();
+    assert!(matches!(plan(&newer, "+ 1 0 3 60 0"), Ok(Plan::Walk(_))));
+}
+
+#[test]
+fn up_to_613_swappiness_ends_at_200() {
+    let older = Bench::with(Config::of(KernelModel::V2022));
+    for text in ["+ 1 0 3 201", "+ 1 0 3 max", "- 1 0 1 201"] {
+        let error = plan(&older, text).unwrap_err();
+        assert_eq!(
+            (error, error.errno()),
+            (CommandError::SwappinessTooNew, ("EINVAL", 22))
+        );
+        assert!(plan(&Bench::new(), text).is_ok(), "{text}");
+    }
+    assert!(plan(&older, "- 1 0 1 200").is_ok());
+}
+
+#[test]
+fn the_full_text_shows_averages_with_the_youngest_and_the_period_with_the_oldest() {
+    let mut bench = Bench::new();
+    // Eight go and four of them, read twice before, come back; then a generation ends.
+    for times in [1, 2] {
+        let folios = bench.appear_many(4, Kind::File, Cause::Read);
+        for folio in folios {
+            bench.read(folio, times);
+            let shadow = bench.engine.gone(folio, GoneCause::Reclaimed);
+            if times == 2 {
+                let back = bench.refault(Kind::File, Cause::Read, shadow.unwrap());
+                bench.engine.gone(back, GoneCause::Freed);
+            }
+        }
+    }
+    bench.walk();
+    let folio = bench.appear(Kind::File, Cause::Read);
+    bench.engine.gone(folio, GoneCause::Reclaimed);
+    bench.appear_many(5, Kind::Anon, Cause::Fault);
+    bench.now = TimeMs(1234);
+    let views = bench.engine.full_view(bench.group, bench.now).unwrap();
+    let nothing = "          0x          0x          0x";
+    let tier = |tier: u64, anon: &str, file: &str| format!("            {tier:10}{anon}{file}\n");
+    let no_walk = format!("                      {nothing}          0x\n");
+    let period = "          0r          0e          0p";
+    let no_averages = "          0R          0T          0x";
+    let mut expected = "memcg     1 /bench\n node     0\n".to_owned();
+    expected += "          1       1234          0           0 \n";
+    expected += &tier(0, period, "          0r          1e          0p");
+    for n in 1..4 {
+        expected += &tier(n, period, period);
+    }
+    expected += &no_walk;
+    for (seq, nr_anon) in [(2, 0), (3, 5)] {
+        expected += &format!("          {seq}       1234 {nr_anon:10}           0 \n");
+        for n in 0..4 {
+            expected += &tier(n, nothing, nothing);
+        }
+        expected += &no_walk;
+    }
+    expected += "          4        234          0           0 \n";
+    expected += &tier(0, no_averages, "          0R          2T          0x");
+    expected += &tier(1, no_averages, "          2R          2T          0x");
+    for n in 2..4 {
+        expected += &tier(n, no_averages, no_averages);
+    }
+    expected += "                                0T          0Y          0F          0A\n";
+    assert_eq!(format_full(&views), expected);
+}
+
+#[test]
+fn the_full_text_marks_what_a_window_has_moved_past() {
+    let mut bench = Bench::new();
+    bench.appear(Kind::File, Cause::Read);
+    bench.appear(Kind::Anon, Cause::Fault);
+    bench.swappiness = Swappiness::ANON_ONLY;
+    bench.isolate(1);
+    assert_eq!(bench.window(), (3, [2, 0]));
+    let text = format_full(&bench.engine.full_view(bench.group, bench.now).unwrap());
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines[2], "          0          0          0x          1 ");
+    assert_eq!(lines[14], "          2          0          1           0 ");
 }

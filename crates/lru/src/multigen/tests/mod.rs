@@ -10,6 +10,7 @@ mod placement;
 mod promotion;
 mod refault;
 mod walk;
+mod walkers;
 
 use super::*;
 use crate::seam::Cause;

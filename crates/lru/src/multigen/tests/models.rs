@@ -442,3 +442,66 @@ fn an_engine_tells_what_it_goes_by() {
     let rules: Rules = "v6.1,nr_tiers=3".parse().unwrap();
     assert_eq!(bench_by("v6.1,nr_tiers=3").engine.rules(), rules);
 }
+
+#[test]
+fn up_to_613_min_ttl_looks_at_the_oldest_file_generation_and_only_under_pressure() {
+    let config = Config {
+        min_ttl_ms: 1000,
+        ..Config::of(KernelModel::V6_1)
+    };
+    let mut bench = Bench::with(config);
+    bench.appear(Kind::File, Cause::Read);
+    bench.now = TimeMs(500);
+    assert_eq!(bench.isolate_at(1, 11), Isolated::Thrashing);
+    assert_eq!(bench.isolate_at(1, 12), Isolated::Pages(1));
+}
+
+#[test]
+fn the_books_are_right_with_any_numbers_of_generations_and_tiers() {
+    let mut state = 1u64;
+    let mut draw = |below: u64| {
+        // A linear congruence; its high bits are good enough to mix operations.
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % below
+    };
+    for kernel in KernelModel::ALL {
+        for (nr_gens, nr_tiers) in [(4, 1), (5, 2), (7, 3), (11, 5), (16, 4)] {
+            let text = format!("{kernel},nr_gens={nr_gens},nr_tiers={nr_tiers}");
+            let mut bench = bench_by(&text);
+            let mut folios: Vec<FolioId> = Vec::new();
+            let mut shadows: Vec<Shadow> = Vec::new();
+            for _ in 0..600 {
+                let kind = Kind::ALL[draw(2) as usize];
+                let cause = [Cause::Fault, Cause::Read, Cause::Prefetch][draw(3) as usize];
+                match draw(8) {
+                    0 => folios.push(bench.appear(kind, cause)),
+                    1 => folios.extend(shadows.pop().map(|of| bench.refault(kind, cause, of))),
+                    2 => bench.walk(),
+                    3 => {
+                        bench.isolate_at(draw(6), draw(13) as u8);
+                        let verdict = [Verdict::Evicted, Verdict::Referenced, Verdict::Dirty];
+                        let taken = bench.batch.folios.clone();
+                        let verdict = verdict[draw(3) as usize];
+                        shadows.extend(bench.complete(verdict).into_iter().flatten());
+                        folios.retain(|of| verdict != Verdict::Evicted || !taken.contains(of));
+                    }
+                    _ if folios.is_empty() => {}
+                    4 | 5 => bench.read(folios[draw(folios.len() as u64) as usize], 3),
+                    6 => bench.young(folios[draw(folios.len() as u64) as usize]),
+                    _ => {
+                        let folio = folios[draw(folios.len() as u64) as usize];
+                        let state = [WriteState::Waiting, WriteState::Clean][draw(2) as usize];
+                        bench.engine.set_write_state(folio, state);
+                    }
+                }
+                bench.engine.validate().unwrap();
+            }
+            assert!(
+                bench.window().0 > 2 * nr_gens,
+                "{text}: the ring went round"
+            );
+        }
+    }
+}

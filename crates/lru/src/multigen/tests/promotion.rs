@@ -102,3 +102,34 @@ fn a_mapped_access_after_counted_reads_starts_the_count_afresh() {
     assert_eq!((bench.refs(folio), flags.is_workingset()), (0, true));
     assert_eq!(bench.seq(folio), 3);
 }
+
+#[test]
+fn a_cold_hint_forgets_the_count_and_lets_the_folio_enter_anew() {
+    let mut bench = Bench::new();
+    let folio = bench.appear(Kind::File, Cause::Read);
+    bench.read(folio, 5);
+    bench.young(folio);
+    assert_eq!((bench.seq(folio), bench.engine.tier(folio)), (3, 3));
+    bench.engine.deactivate(folio);
+    assert_eq!((bench.seq(folio), bench.engine.tier(folio)), (0, 0));
+    bench.engine.validate().unwrap();
+    // Of the oldest already, only the count goes; the place in the list stays.
+    bench.appear(Kind::File, Cause::Read);
+    bench.read(folio, 5);
+    bench.engine.deactivate(folio);
+    assert_eq!(bench.engine.tier(folio), 0);
+    bench.isolate(1);
+    assert_eq!(bench.batch.folios, [folio]);
+    bench.engine.deactivate(folio);
+    bench.complete(Verdict::NotTried);
+}
+
+#[test]
+fn up_to_613_a_cold_hint_forgets_the_first_access_only() {
+    let mut bench = Bench::with(Config::of(crate::model::KernelModel::V6_1));
+    let folio = bench.appear(Kind::File, Cause::Fault);
+    bench.read(folio, 3);
+    bench.engine.deactivate(folio);
+    assert_eq!((bench.seq(folio), bench.refs(folio)), (1, 2));
+    assert!(!bench.engine.flags(folio).is_referenced());
+}

@@ -1,0 +1,116 @@
+//! Refault distance for generations: how far beyond memory a page was (rules 4.3).
+//!
+//! The window of generations forgets what is larger than memory: a file read round and round goes
+//! through the oldest generation, every page of it returns, and none is the better for it. Distance
+//! looks at how much of its kind left in between. A page that was missed by a little is made part of
+//! the working set and speaks for the tiers above the first, so eviction spares the working set and
+//! takes what is read for the first time: a part of the file stays.
+//!
+//! ```text
+//!   distance, in memory    0 .. 1/4                   .. 3                      beyond
+//!   read again             one in 2: working set      one in 16: working set    counted only
+//!   faulted again          one in 16: working set     one in 16                 counted only
+//!   spared for its tier    no longer working set
+//! ```
+//!
+//! From the series of 2023 and its described descendant: clocks of a kind driven by evictions alone,
+//! judged against what memory holds (file, and anon if it can be swapped), a quarter of it as
+//! "short", and that a short return of the first tier is made workingset and credited to the next.
+//! Ours, because those as described keep nothing of a file of 1.5 times memory, and let a working
+//! set that is no longer used crowd out the next one:
+//! - One return in a few is given a chance. Were all, they would displace each other as before; one
+//!   in sixteen stays for as many rounds.
+//! - A fault alone is not taken for a short return: a walk will tell whether the page is hot.
+//! - Returns that get no chance tell the controller nothing, or the first tier's rate would be as
+//!   high as that of those that did, and protect neither.
+//! - A folio is spared once for having come back, then it has to be accessed (as in kernels up to
+//!   6.13, where sparing takes the workingset flag).
+//!
+//! **Owns** the judgement by distance. **Does not own** clocks or shadows ([`crate::distance`]).
+//!
+//! **Invariants**
+//! - I1: with `Refault::Window` nothing here runs.
+
+use super::MultiGen;
+use crate::{
+    counting::Counting,
+    distance::Departed,
+    folio::Flags,
+    ids::{FolioId, Kind},
+    lruvec::Lruvec,
+    seam::{Cause, Shadow},
+};
+
+/// Missed by a little: by no more than this part of memory.
+const NEAR_PART: u64 = 4;
+
+/// Missed by so many times memory a page is out of reach.
+const FAR_TIMES: u64 = 3;
+
+/// One in so many returns that were missed by a little is made workingset.
+const NR_NEAR_PER_CHALLENGE: u64 = 2;
+
+/// One in so many returns from afar is.
+const NR_FAR_PER_CHALLENGE: u64 = 16;
+
+impl Lruvec {
+    /// Takes the clock's reading along and advances it.
+    pub(super) fn departed(&mut self, flags: Flags, counting: Counting) -> Departed {
+        let nr_resident_pages = Kind::ALL.map(|kind| self.nr_pages_of(kind)).iter().sum();
+        let clock = &mut self.distances.clocks[flags.kind().index()];
+        clock.widen(nr_resident_pages);
+        let (refs_less_one, is_workingset) = counting.to_shadow(flags);
+        let departed = Departed::new(flags, refs_less_one, is_workingset, *clock);
+        clock.advance(flags.nr_pages());
+        departed
+    }
+
+    /// Whether a return deserves a place in the working set.
+    fn is_wanted_back(&mut self, departed: Departed, cause: Cause, has_swap: bool) -> bool {
+        let distance = self.distances.clocks[departed.kind.index()].since(departed.reading);
+        let anon = if has_swap {
+            self.nr_pages_of(Kind::Anon)
+        } else {
+            0
+        };
+        let memory = self.nr_pages_of(Kind::File) + anon;
+        let returns = &mut self.distances.nr_returns;
+        let (nr_returns, nr_per_challenge) =
+            if cause != Cause::Fault && distance <= memory / NEAR_PART {
+                (&mut returns.near, NR_NEAR_PER_CHALLENGE)
+            } else if distance <= memory * FAR_TIMES {
+                (&mut returns.far, NR_FAR_PER_CHALLENGE)
+            } else {
+                return false;
+            };
+        *nr_returns += 1;
+        nr_returns.is_multiple_of(nr_per_challenge)
+    }
+}
+
+impl MultiGen {
+    /// Judges the return of a folio that is on no list yet.
+    pub(super) fn refault_by_distance(&mut self, folio: FolioId, shadow: Shadow, cause: Cause) {
+        let flags = self.flags(folio);
+        let departed = Departed::unpack(shadow);
+        // Charged elsewhere now, or another page at the same place: the shadow tells nothing.
+        if !departed.is_of(flags) {
+            return;
+        }
+        let lruvec = &mut self.lruvecs[flags.lruvec()];
+        let (kind, nr_pages) = (flags.kind(), flags.nr_pages());
+        lruvec.stats.nr_refaulted_pages[kind.index()] += nr_pages;
+        if !lruvec.is_wanted_back(departed, cause, self.has_swap) {
+            return;
+        }
+        lruvec.stats.nr_refaulted_recent_pages[kind.index()] += nr_pages;
+        let (less_one, is_workingset) = (departed.refs_less_one, departed.is_workingset);
+        let refs = self.counting.refs_of_shadow(less_one, is_workingset);
+        // It speaks for those above the first tier even if it was never above it.
+        let tier = self.counting.tier_of(refs, is_workingset).max(1);
+        let tier = tier.min(self.counting.nr_tiers() - 1);
+        lruvec.controller.refaulted(kind, tier, nr_pages);
+        let field = less_one.min(self.counting.field_max());
+        self.folios.flags[folio.index()] = flags.with_refs_field(field).with_workingset(true);
+    }
+}

@@ -114,6 +114,7 @@ mod rules;
 mod seam;
 mod shadow;
 mod shadow_table;
+mod strata_policy;
 mod tiering;
 mod two_list;
 mod walk;
@@ -136,6 +137,7 @@ pub use seam::{
     Verdict, WriteState,
 };
 pub use shadow_table::ShadowTable;
+pub use strata_policy::Strata;
 pub use tiering::{
     FolioStanding, Migrated, Movable, NodeConfig, Outcome, Promotion, PromotionStrategy, Recency,
     Tiering, TieringConfig, TieringError, TieringStats, Topology, UnknownStrategy, tiered,

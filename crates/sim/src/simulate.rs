@@ -81,6 +81,9 @@ pub enum SimError {
         /// Tiers.
         nr_tiers: usize,
     },
+    /// The policy of our own knows nothing of tiers.
+    #[error("strata has no tiers: leave them out, or use mglru or two-list")]
+    NoTiers,
     /// The engine's tiers can't be set up like this.
     #[error("the engine: {0}")]
     Tiering(#[from] strata_lru::TieringError),

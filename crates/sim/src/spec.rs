@@ -89,8 +89,8 @@ impl FromStr for PolicySpec {
     }
 }
 
-/// Names of the policies of kernels.
-const KERNEL_POLICIES: [&str; 2] = ["mglru", "two-list"];
+/// Names of the policies that need a mechanism.
+const KERNEL_POLICIES: [&str; 3] = ["mglru", "two-list", "strata"];
 
 fn parse(parts: &Parts<'_>) -> Result<Arc<dyn Simulate>, String> {
     let mut config = Config::default();
@@ -99,12 +99,15 @@ fn parse(parts: &Parts<'_>) -> Result<Arc<dyn Simulate>, String> {
             let model: KernelModel = model.parse().map_err(|error| format!("{error}"))?;
             config.rules = model.into();
         }
-        ("mglru", None) | ("two-list", None) => {}
-        ("two-list", Some(_)) => return Err("two-list has no models".to_owned()),
+        ("mglru" | "two-list" | "strata", None) => {}
+        (name @ ("two-list" | "strata"), Some(_)) => return Err(format!("{name} has no models")),
         _ => return parse_baseline(parts),
     }
     for option in &parts.options {
         match *option {
+            (key, _) if parts.name == "strata" => {
+                return Err(format!("strata has no options, not even {key:?}"));
+            }
             ("distance", None) => config.refault = Refault::Distance,
             ("no-swap", None) => config.has_swap = false,
             ("min-ttl", Some(ms)) if parts.name == "mglru" => {
@@ -123,6 +126,7 @@ fn parse(parts: &Parts<'_>) -> Result<Arc<dyn Simulate>, String> {
     config.validate().map_err(|error| error.to_string())?;
     Ok(Arc::new(match parts.name {
         "two-list" => KernelPolicy::TwoList(config),
+        "strata" => KernelPolicy::Strata(config),
         _ => KernelPolicy::MultiGen(config),
     }))
 }
@@ -195,6 +199,7 @@ mod tests {
             "mglru:v6.14+placement=v6.1+nr_gens=8",
             "two-list",
             "two-list+distance",
+            "strata",
         ] {
             assert_eq!(text.parse::<PolicySpec>().unwrap().to_string(), text);
         }
@@ -206,6 +211,8 @@ mod tests {
             ("mglru+nr_gens=3", "from 4 to 16"),
             ("mglru+min-ttl=soon", "a number of ms"),
             ("two-list:v6.1", "no models"),
+            ("strata:v6.1", "no models"),
+            ("strata+distance", "no options"),
             ("two-list+min-ttl=1", "no such option"),
         ] {
             let error = text.parse::<PolicySpec>().unwrap_err().to_string();

@@ -31,6 +31,7 @@ POLICIES
   mglru                              the multi-generational LRU; mglru:v6.1 is that of a kernel,
                                      mglru+distance judges refaults by distance
   two-list                           the classic active and inactive lists, two-list+distance too
+  strata                             the policy of our own (docs/policy.md)
   lru, fifo, clock, sieve, s3-fifo   page in or out, no mechanism around them
   opt                                Belady's optimum: knows the future
 

@@ -54,7 +54,7 @@ pub use tiers::{BadTiers, TierSetup};
 
 use strata_lru::{
     AccessVia, Arrival, Cause, Config, EvictBatch, FolioId, Kind, MultiGen, NodeId, Order, Policy,
-    ReclaimStats, TimeMs, TwoList, Verdict, WalkStats, WriteState,
+    ReclaimStats, Strata, TimeMs, TwoList, Verdict, WalkStats, WriteState,
 };
 use strata_trace::{Backing, Op, Via};
 
@@ -81,13 +81,16 @@ const NR_RECLAIM_PAGES: u32 = 32;
 /// A batch of reclaim is at most this part of memory.
 const BATCHES_PER_MEMORY: u32 = 32;
 
-/// A kernel's reclaim policy, to be replayed.
+/// A reclaim policy that needs a mechanism, to be replayed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KernelPolicy {
     /// The multi-generational LRU.
     MultiGen(Config),
     /// The classic active and inactive lists.
     TwoList(Config),
+    /// The policy of our own. It is asked for one page at a time: it works out one order for all of
+    /// them, and memory then is as full as that of the baselines it is compared with.
+    Strata(Config),
 }
 
 impl Simulate for KernelPolicy {
@@ -108,6 +111,12 @@ impl Simulate for KernelPolicy {
             KernelPolicy::TwoList(config) => {
                 let policy = TwoList::new(config.clone())?;
                 Machine::new(policy, Driver::Policy, workload, setup)?.run(progress)
+            }
+            KernelPolicy::Strata(config) => {
+                let policy = Strata::new(config.clone())?;
+                let mut machine = Machine::new(policy, Driver::Policy, workload, setup)?;
+                machine.nr_reclaim_pages = 1;
+                machine.run(progress)
             }
         }
     }

@@ -1,0 +1,142 @@
+//! Arrivals and accesses: where a folio begins, and when it has proven itself.
+//!
+//! The test is that of LIRS (Jiang and Zhang, 2002), told by time stamps instead of a stack: a folio
+//! that is accessed again after fewer accesses than the coldest proven one has gone without deserves
+//! its place more. It holds for a folio on trial and, through its shadow, for one that has left.
+//!
+//! ```text
+//!   arrives, nothing known                          -> trial
+//!   arrives, left not long ago, passes the test     -> proven
+//!   on trial, accessed again, passes the test       -> marked; eviction moves it when it gets there
+//! ```
+//!
+//! **Owns** placement, counting, the judgement of returns. **Does not own** the lists' order
+//! (`eviction`).
+
+use super::{
+    NEVER, Strata,
+    page::Part,
+    shadow::Departed,
+    window::{Evidence, Window},
+};
+use crate::{ids::FolioId, seam::Shadow};
+
+/// What a shadow says of a folio that comes back.
+#[derive(Clone, Copy, Debug)]
+struct Return {
+    is_proven: bool,
+    /// Left the trial so lately that a slightly longer one would have kept it.
+    is_near: bool,
+}
+
+impl Strata {
+    /// Places a folio that is on no list yet.
+    pub(super) fn arrive(&mut self, folio: FolioId, shadow: Option<Shadow>) {
+        let flags = self.flags(folio);
+        let lruvec = flags.lruvec();
+        self.rotate_proven(lruvec);
+        let returns = shadow.and_then(|shadow| self.judge(folio, shadow));
+        let coldest_age = self.coldest_age(lruvec);
+        let state = &mut self.lruvecs[lruvec];
+        state.nr_accesses += 1;
+        let nr_accesses = state.nr_accesses - state.nr_accesses_at_arrival;
+        state.nr_accesses_at_arrival = state.nr_accesses;
+        if state.has_overflowed() {
+            state.access_dial.fit(coldest_age);
+            state.window.learn(Evidence {
+                nr_pages: state.capacity_pages,
+                nr_accesses,
+                coldest_age,
+                is_near: returns.is_some_and(|of| of.is_near),
+            });
+        }
+        self.stamp(folio);
+        if returns.is_some_and(|of| of.is_proven) {
+            let flags = self.flags(folio).with_workingset(true);
+            self.folios.flags[folio.index()] = flags;
+            self.lruvecs[lruvec].stats.nr_promoted_pages += flags.nr_pages();
+        }
+        self.enter(folio);
+        if !self.lruvecs[lruvec].has_overflowed() {
+            self.spread(lruvec);
+        }
+    }
+
+    /// An access was heard of: counted, and the test made.
+    pub(super) fn heard_of(&mut self, folio: FolioId) {
+        let flags = self.flags(folio);
+        debug_assert!(!flags.is_gone(), "{folio:?} is not in memory");
+        if flags.is_referenced() {
+            let lruvec = flags.lruvec();
+            self.lruvecs[lruvec].nr_accesses += 1;
+            let passes = flags.is_workingset() || self.age(folio) < self.coldest_age(lruvec);
+            let flags = flags.with_one_more_ref();
+            self.folios.flags[folio.index()] = flags.with_workingset(passes);
+        } else {
+            // The arrival's own.
+            self.folios.flags[folio.index()] = flags.with_referenced(true);
+        }
+        self.stamp(folio);
+    }
+
+    /// Accesses since the folio's last one.
+    pub(super) fn age(&self, folio: FolioId) -> u64 {
+        let now = self.lruvecs[self.flags(folio).lruvec()].nr_accesses as u32;
+        u64::from(now.wrapping_sub(self.stamps[folio.index()]))
+    }
+
+    /// Accesses since the last one of the proven folio that is next to go; [`NEVER`] without one.
+    pub(super) fn coldest_age(&self, lruvec: usize) -> u64 {
+        let coldest = self.lists.tail(self.lruvecs[lruvec].list(Part::Proven));
+        coldest.map_or(NEVER, |folio| self.age(folio))
+    }
+
+    fn stamp(&mut self, folio: FolioId) {
+        let now = self.lruvecs[self.flags(folio).lruvec()].nr_accesses;
+        self.stamps[folio.index()] = now as u32;
+    }
+
+    /// Judges the return of a folio; `None` if its shadow tells nothing, or no more: as many pages as
+    /// memory holds have left its part since.
+    fn judge(&mut self, folio: FolioId, shadow: Shadow) -> Option<Return> {
+        let flags = self.flags(folio);
+        let departed = Departed::unpack(shadow);
+        if !departed.is_of(flags) {
+            return None;
+        }
+        let coldest_age = self.coldest_age(flags.lruvec());
+        let state = &mut self.lruvecs[flags.lruvec()];
+        let (kind, nr_pages) = (flags.kind().index(), flags.nr_pages());
+        state.stats.nr_refaulted_pages[kind] += nr_pages;
+        let nr_left_pages = state.nr_left_pages[departed.part.index()];
+        let distance = state.left_dial.since(departed.left, nr_left_pages);
+        if distance > state.capacity_pages {
+            return None;
+        }
+        state.stats.nr_refaulted_recent_pages[kind] += nr_pages;
+        let age = state
+            .access_dial
+            .since_at_most(departed.accessed, state.nr_accesses);
+        let near = Window::near_pages(state.capacity_pages, state.trial_age(), coldest_age);
+        Some(Return {
+            is_proven: age < coldest_age || state.has_room_for_proven(),
+            is_near: departed.part == Part::Trial && distance <= near,
+        })
+    }
+
+    /// While memory fills, the oldest are taken for proven: there is nothing to choose by.
+    fn spread(&mut self, lruvec: usize) {
+        loop {
+            let state = &mut self.lruvecs[lruvec];
+            state.capacity_pages = state.nr_resident_pages();
+            let is_full = state.size(Part::Proven) >= state.proven_pages_max();
+            let oldest = self.lists.tail(state.list(Part::Trial));
+            let Some(folio) = oldest.filter(|_| !is_full) else {
+                return;
+            };
+            self.detach(folio);
+            self.folios.flags[folio.index()] = self.flags(folio).with_workingset(true);
+            self.enter(folio);
+        }
+    }
+}

@@ -1,6 +1,6 @@
 # Thin over scripts/: each can be run by itself and says at its top what it does.
 .DEFAULT_GOAL := help
-.PHONY: help run test test-guest test-long check bench man fmt clean
+.PHONY: help run test test-guest test-long check bench evaluate man fmt clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -25,6 +25,9 @@ check: ## quick: does it compile, is it tidy
 
 bench: ## the benchmarks; writes docs/benchmarks/ (NAME=name for one)
 	@scripts/bench.sh $(NAME)
+
+evaluate: ## miss ratios on real traces; writes docs/evaluation.md
+	@scripts/evaluate.sh
 
 man: ## the manual pages, one for each verb, to target/man/
 	@scripts/setup.sh

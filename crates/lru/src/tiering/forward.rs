@@ -145,6 +145,18 @@ impl<P: Movable, const PAGE_CACHE: bool> Policy for Tiered<P, PAGE_CACHE> {
         self.policy.isolate(request, now, batch)
     }
 
+    fn isolate_chosen(
+        &mut self,
+        folios: &mut dyn Iterator<Item = FolioId>,
+        nr_pages_max: u64,
+        swappiness: Swappiness,
+        now: TimeMs,
+        batch: &mut EvictBatch,
+    ) -> u64 {
+        self.policy
+            .isolate_chosen(folios, nr_pages_max, swappiness, now, batch)
+    }
+
     fn complete(&mut self, batch: &mut EvictBatch, verdicts: &[Verdict]) {
         self.policy.complete(batch, verdicts);
     }

@@ -11,7 +11,8 @@ fn policies() -> Vec<KernelPolicy> {
     let models = KernelModel::ALL.iter();
     let multi_gen = models.map(|model| KernelPolicy::MultiGen(Config::of(*model)));
     let two_list = KernelPolicy::TwoList(Config::default());
-    multi_gen.chain([two_list]).collect()
+    let strata = KernelPolicy::Strata(Config::default());
+    multi_gen.chain([two_list, strata]).collect()
 }
 
 fn access(space: u32, page: u64, backing: Backing, via: Via, op: Op) -> Access {
@@ -216,6 +217,12 @@ proptest! {
                 let engine = TwoList::new(config.clone()).unwrap();
                 replay_checked(engine, Driver::Policy, &workload, &setup)
             }
+            KernelPolicy::Strata(config) => {
+                let engine = Strata::new(config.clone()).unwrap();
+                let mut machine = Machine::new(engine, Driver::Policy, &workload, &setup).unwrap();
+                machine.nr_reclaim_pages = 1;
+                replay_on(machine, &workload, &setup)
+            }
         };
         let (nr_misses, nr_pages) = replayed?;
         let outcome = policy.run(&workload, &setup, &NoProgress).unwrap();
@@ -232,7 +239,15 @@ fn replay_checked<P: Policy>(
     workload: &Workload,
     setup: &Setup,
 ) -> Result<(u64, u32), TestCaseError> {
-    let mut machine = Machine::new(policy, driver, workload, setup).unwrap();
+    let machine = Machine::new(policy, driver, workload, setup).unwrap();
+    replay_on(machine, workload, setup)
+}
+
+fn replay_on<P: Policy>(
+    mut machine: Machine<P>,
+    workload: &Workload,
+    setup: &Setup,
+) -> Result<(u64, u32), TestCaseError> {
     for (request, position) in workload.requests().iter().zip(0..) {
         let slot = machine.layout.slot(request.page());
         let was_in = machine.memory.folio(slot).is_some();

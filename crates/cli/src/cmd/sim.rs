@@ -52,7 +52,7 @@ pub(crate) struct SimArgs {
     #[arg(required = true, value_name = "TRACE")]
     traces: Vec<String>,
 
-    /// Policies, with commas between them; NAME[:MODEL][+OPTION[=VALUE]]...
+    /// Policies, with commas between them: a name, :MODEL and +OPTION or +OPTION=VALUE after it as wanted
     #[arg(
         short,
         long,

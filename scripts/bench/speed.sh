@@ -55,7 +55,8 @@ for crowd in free busy; do
             for who in none auto reclaim pageout; do one "$load" $who; done
         done
         for who in none auto reclaim pageout; do
-            killed=$(cat "$work/$load.$who.killed" 2>/dev/null | wc -l)
+            touch "$work/$load.$who.killed"
+            killed=$(wc -l <"$work/$load.$who.killed")
             if [ -e "$work/$load.$who" ]; then
                 ratio=-
                 [ ! -e "$work/$load.none" ] || ratio=$(awk -v a="$(column_median "$work/$load.$who" 1)" -v b="$(column_median "$work/$load.none" 1)" 'BEGIN {printf "%.2f", a / b}')

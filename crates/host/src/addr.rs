@@ -44,6 +44,14 @@ impl AddrRange {
     pub fn contains(self, addr: u64) -> bool {
         (self.start..self.end).contains(&addr)
     }
+
+    /// Appends it to ranges sorted by address, or lengthens the last one if it begins where that ends.
+    pub fn append_to(self, sorted: &mut Vec<AddrRange>) {
+        match sorted.last_mut() {
+            Some(last) if last.end == self.start => last.end = self.end,
+            _ => sorted.push(self),
+        }
+    }
 }
 
 impl fmt::Display for AddrRange {

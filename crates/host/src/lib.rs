@@ -2,7 +2,7 @@
 //!
 //! **Owns** everything that touches the operating system: discovery of processes and mappings
 //! ([`process`]), sources of accessed bits ([`access`]), the ways to take pages ([`actuator`]),
-//! limits ([`cgroup`]), swap devices ([`swap`]), undoing it all after a crash ([`keeper`]), and the
+//! looking without touching ([`observe`]), limits ([`cgroup`]), swap devices ([`swap`]), undoing it all after a crash ([`keeper`]), and the
 //! loop that ties them to the engine ([`control`]).
 //! **Does not own** any decision about which page goes (that is `strata-lru`), nor any text on a
 //! screen (that is the binary).
@@ -17,10 +17,12 @@
 pub mod access;
 pub mod actuator;
 pub mod addr;
+mod bits;
 pub mod cgroup;
 pub mod control;
 pub mod doctor;
 pub mod keeper;
+pub mod observe;
 pub mod process;
 pub mod swap;
 mod sys;

@@ -43,6 +43,7 @@ mod line;
 mod line_v2;
 mod mounts;
 mod place;
+mod reader;
 mod reclaim;
 mod stats;
 mod systemd;
@@ -62,6 +63,7 @@ pub use line::Line;
 use line_v2::HighLine;
 use mounts::Mount;
 pub(crate) use place::remove_group;
+pub use reader::GroupReader;
 pub use reclaim::dip_step_bytes;
 pub use stats::GroupStats;
 pub use watch::{OomEvents, OomWatch, UsageWatch};
@@ -198,21 +200,8 @@ impl BudgetGroup {
     /// [`CgroupError::NotAGroup`].
     pub fn attach(path: &Path, journal: &Journal) -> Result<BudgetGroup, CgroupError> {
         let mount = Mount::find()?;
-        let group = if path.starts_with(&mount.point) {
-            path.to_owned()
-        } else {
-            mount.point.join(path.strip_prefix("/").unwrap_or(path))
-        };
-        let not_a_group = |why: &str| CgroupError::NotAGroup {
-            path: path.to_owned(),
-            why: why.to_owned(),
-        };
-        let group = group
-            .canonicalize()
-            .map_err(|source| not_a_group(&source.to_string()))?;
-        if !group.starts_with(&mount.point) {
-            return Err(not_a_group("it lies outside the cgroup mount"));
-        }
+        let group = resolve(&mount, path)?;
+        let not_a_group = |why: &str| not_a_group(path, why);
         if !group.join(limit_file(mount.version)).exists() {
             return Err(not_a_group(
                 "it has no memory limit: the root, or the controller is not handed out to it",
@@ -480,6 +469,29 @@ pub(crate) fn put_back(path: &Path, value: &str) -> Result<(), CgroupError> {
     match write_text(path, value) {
         Err(CgroupError::Gone(_)) => Ok(()),
         other => other,
+    }
+}
+
+/// The directory `path` names: below the mount, or relative to it (with or without a leading `/`).
+fn resolve(mount: &Mount, path: &Path) -> Result<PathBuf, CgroupError> {
+    let directory = if path.starts_with(&mount.point) {
+        path.to_owned()
+    } else {
+        mount.point.join(path.strip_prefix("/").unwrap_or(path))
+    };
+    let directory = directory
+        .canonicalize()
+        .map_err(|source| not_a_group(path, &source.to_string()))?;
+    if !directory.starts_with(&mount.point) {
+        return Err(not_a_group(path, "it lies outside the cgroup mount"));
+    }
+    Ok(directory)
+}
+
+fn not_a_group(path: &Path, why: &str) -> CgroupError {
+    CgroupError::NotAGroup {
+        path: path.to_owned(),
+        why: why.to_owned(),
     }
 }
 

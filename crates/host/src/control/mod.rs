@@ -19,7 +19,6 @@
 
 mod arena;
 mod assemble;
-mod bits;
 mod config;
 mod crowd;
 mod error;

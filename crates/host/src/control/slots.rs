@@ -8,9 +8,9 @@
 //! **Invariants** I1: a slot reads back what was last written to it; a slot never written reads 0 and
 //! is cold.
 
-use super::bits;
 use crate::access::Bits512;
 use crate::addr::TABLE_ENTRIES;
+use crate::bits;
 use strata_lru::Heat;
 
 /// Above this many used slots the array is smaller or quicker than the list.

@@ -7,11 +7,11 @@
 //! - I1: every tracked page has exactly one folio, and that folio's place is this page.
 //! - I2: nothing is said of a folio whose verdict is to come, but that it was accessed.
 
-use super::bits;
 use super::places::{Places, SpaceNo};
 use super::table::Table;
 use crate::access::{Bits512, TableRecord, TableShape};
 use crate::addr::{AddrRange, PAGE_BYTES, TABLE_BYTES, TABLE_ENTRIES, TableNo};
+use crate::bits;
 use crate::process::{Mapping, MappingClass, Process};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -252,7 +252,7 @@ impl SpaceWalk<'_> {
             let mask = if table.is_huge {
                 bits::run(0, 1)
             } else {
-                entries(mapping, record.table)
+                bits::entries(mapping.range, record.table)
             };
             if mapping.unreclaimable.is_some() {
                 let present = bits::and(record.present, mask);
@@ -321,7 +321,9 @@ impl SpaceWalk<'_> {
             }
         }
         for index in bits::ones(accessed) {
-            self.push_young(record.table.entry_addr(index), order);
+            let start = record.table.entry_addr(index);
+            let page = AddrRange::new(start, start + order.nr_pages() * PAGE_BYTES);
+            page.append_to(&mut self.young);
         }
     }
 
@@ -336,7 +338,7 @@ impl SpaceWalk<'_> {
         let arrival = Arrival {
             group: self.engine.group,
             node: NodeId(0),
-            kind: kind_of(mapping.class, bits::has(record.dirty, index)),
+            kind: mapping.class.kind_of_page(bits::has(record.dirty, index)),
             order,
             cause: if is_accessed && mapping.has_recency {
                 Cause::Fault
@@ -386,28 +388,6 @@ impl SpaceWalk<'_> {
     fn any_in_flight(&self, table: &Table) -> bool {
         bits::ones(table.tracked).any(|index| self.engine.places.is_in_flight(table.folio(index)))
     }
-
-    fn push_young(&mut self, addr: u64, order: Order) {
-        let end = addr + order.nr_pages() * PAGE_BYTES;
-        match self.young.last_mut() {
-            Some(last) if last.end == addr => last.end = end,
-            _ => self.young.push(AddrRange::new(addr, end)),
-        }
-    }
-}
-
-/// The entries of `table` that `mapping` covers.
-fn entries(mapping: &Mapping, table: TableNo) -> Bits512 {
-    let start = mapping.range.start.max(table.start()) - table.start();
-    let end = mapping
-        .range
-        .end
-        .min(table.start() + TABLE_BYTES)
-        .saturating_sub(table.start());
-    bits::run(
-        (start / PAGE_BYTES) as usize,
-        end.div_ceil(PAGE_BYTES) as usize,
-    )
 }
 
 /// Whether an absent page of such a mapping may still be held elsewhere (page cache, tmpfs), so that
@@ -416,15 +396,5 @@ fn keeps_backing(class: MappingClass) -> bool {
     match class {
         MappingClass::FilePrivate | MappingClass::FileShared | MappingClass::Shmem => true,
         MappingClass::Anon | MappingClass::Heap | MappingClass::Stack => false,
-    }
-}
-
-/// A dirty page of a private file mapping is a copy, hence anon; a clean one is taken for the
-/// file's, which is wrong for a copy that was swapped in and only read since.
-fn kind_of(class: MappingClass, is_dirty: bool) -> Kind {
-    match class {
-        MappingClass::FileShared => Kind::File,
-        MappingClass::FilePrivate if !is_dirty => Kind::File,
-        _ => Kind::Anon,
     }
 }

@@ -4,10 +4,10 @@
 //!
 //! **Invariants** I1: a page is tracked or shadowed, never both. I2: a huge table tracks page 0 only.
 
-use super::bits;
 use super::slots::Slots;
 use crate::access::Bits512;
 use crate::addr::{PAGE_BYTES, TABLE_BYTES};
+use crate::bits;
 use strata_lru::{FolioId, Heat, Shadow};
 
 /// What is known of the pages of one table.

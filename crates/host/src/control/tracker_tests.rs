@@ -1,11 +1,11 @@
 //! The tracker against a dumb model: what is tracked is what was last seen present.
 
-use super::bits;
 use super::places::SpaceNo;
 use super::tracker::Tracker;
 use crate::access::{Bits512, TableRecord, TableShape};
 use crate::actuator::PageoutReport;
 use crate::addr::{AddrRange, PAGE_BYTES, TABLE_BYTES, TableNo};
+use crate::bits;
 use crate::process::{Mapping, MappingClass, Process, Unreclaimable};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};

@@ -8,7 +8,7 @@ use super::report::WalkReport;
 use super::tracker::Tracker;
 use crate::access::{AccessError, AccessSource, ClearIntent};
 use crate::addr::{AddrRange, covering_spans};
-use crate::process::{Mapping, MemoryDevices, Process, Unreclaimable, classify};
+use crate::process::{Mapping, MemoryDevices, Process, classify};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -107,8 +107,8 @@ impl Walker {
         let spans = covering_spans(
             mappings
                 .iter()
-                .filter(|m| is_worth_reading(m))
-                .map(|m| m.range),
+                .filter(|mapping| mapping.is_worth_reading())
+                .map(|mapping| mapping.range),
         );
         let Some(mut walk) = tracker.walk_space(number, &mappings) else {
             return Ok(());
@@ -139,11 +139,6 @@ impl Walker {
         })?;
         Ok(classify(&raw, &flags, &self.devices))
     }
-}
-
-/// Locked pages are read too, so that the report can say how much can't be taken.
-fn is_worth_reading(mapping: &Mapping) -> bool {
-    matches!(mapping.unreclaimable, None | Some(Unreclaimable::Locked))
 }
 
 fn nanos(since: Instant) -> u64 {

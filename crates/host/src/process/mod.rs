@@ -71,6 +71,15 @@ impl MappingClass {
             }
         }
     }
+
+    /// The kind of one page. A dirty page of a private file mapping is a copy, hence anon; a clean one
+    /// is taken for the file's, which is wrong for a copy that was swapped in and only read since.
+    pub fn kind_of_page(self, is_dirty: bool) -> strata_lru::Kind {
+        match self {
+            MappingClass::FilePrivate if is_dirty => strata_lru::Kind::Anon,
+            class => class.kind(),
+        }
+    }
 }
 
 /// Why reclaim must leave a mapping alone.
@@ -104,4 +113,12 @@ pub struct Mapping {
     pub has_recency: bool,
     /// Path or name as `/proc` prints it; empty for anonymous memory.
     pub name: Arc<str>,
+}
+
+impl Mapping {
+    /// Whether a walk looks into it. Locked pages are read too, so that a report can say how much
+    /// can't be taken.
+    pub fn is_worth_reading(&self) -> bool {
+        matches!(self.unreclaimable, None | Some(Unreclaimable::Locked))
+    }
 }

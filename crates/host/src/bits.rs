@@ -1,34 +1,35 @@
 //! Set operations on the 512 bits of a page table.
 //!
-//! **Owns** the word-wise operations and the iteration the tracker needs. **Does not own** what a
+//! **Owns** the word-wise operations and the iteration the trackers need. **Does not own** what a
 //! bit means.
 
 use crate::access::Bits512;
+use crate::addr::{AddrRange, PAGE_BYTES, TABLE_BYTES, TableNo};
 
 /// No bit.
-pub(super) const NONE: Bits512 = Bits512([0; 8]);
+pub(crate) const NONE: Bits512 = Bits512([0; 8]);
 
 fn zip(a: Bits512, b: Bits512, f: impl Fn(u64, u64) -> u64) -> Bits512 {
     Bits512(std::array::from_fn(|word| f(a.0[word], b.0[word])))
 }
 
 /// In both.
-pub(super) fn and(a: Bits512, b: Bits512) -> Bits512 {
+pub(crate) fn and(a: Bits512, b: Bits512) -> Bits512 {
     zip(a, b, |x, y| x & y)
 }
 
 /// In either.
-pub(super) fn or(a: Bits512, b: Bits512) -> Bits512 {
+pub(crate) fn or(a: Bits512, b: Bits512) -> Bits512 {
     zip(a, b, |x, y| x | y)
 }
 
 /// In `a` and not in `b`.
-pub(super) fn without(a: Bits512, b: Bits512) -> Bits512 {
+pub(crate) fn without(a: Bits512, b: Bits512) -> Bits512 {
     zip(a, b, |x, y| x & !y)
 }
 
 /// Bits `first..end`.
-pub(super) fn run(first: usize, end: usize) -> Bits512 {
+pub(crate) fn run(first: usize, end: usize) -> Bits512 {
     Bits512(std::array::from_fn(|word| {
         let low = first.clamp(word * 64, word * 64 + 64) - word * 64;
         let high = end.clamp(word * 64, word * 64 + 64) - word * 64;
@@ -40,33 +41,46 @@ pub(super) fn run(first: usize, end: usize) -> Bits512 {
     }))
 }
 
+/// The entries of `table` that `range` covers.
+pub(crate) fn entries(range: AddrRange, table: TableNo) -> Bits512 {
+    let start = range.start.max(table.start()) - table.start();
+    let end = range
+        .end
+        .min(table.start() + TABLE_BYTES)
+        .saturating_sub(table.start());
+    run(
+        (start / PAGE_BYTES) as usize,
+        end.div_ceil(PAGE_BYTES) as usize,
+    )
+}
+
 /// Whether no bit is set.
-pub(super) fn is_empty(bits: Bits512) -> bool {
+pub(crate) fn is_empty(bits: Bits512) -> bool {
     bits.0 == [0; 8]
 }
 
 /// Number of bits set.
-pub(super) fn count(bits: Bits512) -> u64 {
+pub(crate) fn count(bits: Bits512) -> u64 {
     bits.0.iter().map(|word| u64::from(word.count_ones())).sum()
 }
 
 /// Whether bit `index` is set.
-pub(super) fn has(bits: Bits512, index: usize) -> bool {
+pub(crate) fn has(bits: Bits512, index: usize) -> bool {
     bits.0[index / 64] >> (index % 64) & 1 == 1
 }
 
 /// Sets bit `index`.
-pub(super) fn insert(bits: &mut Bits512, index: usize) {
+pub(crate) fn insert(bits: &mut Bits512, index: usize) {
     bits.0[index / 64] |= 1 << (index % 64);
 }
 
 /// Clears bit `index`.
-pub(super) fn remove(bits: &mut Bits512, index: usize) {
+pub(crate) fn remove(bits: &mut Bits512, index: usize) {
     bits.0[index / 64] &= !(1 << (index % 64));
 }
 
 /// The set bits, lowest first.
-pub(super) fn ones(bits: Bits512) -> impl Iterator<Item = usize> {
+pub(crate) fn ones(bits: Bits512) -> impl Iterator<Item = usize> {
     bits.0.into_iter().enumerate().flat_map(|(word, mut left)| {
         std::iter::from_fn(move || {
             if left == 0 {

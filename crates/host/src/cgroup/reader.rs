@@ -1,0 +1,135 @@
+//! Reading a group without touching it: nothing is opened for writing, nothing is journalled.
+//!
+//! **Owns** listing the groups of the hierarchy and their figures for those who only look.
+//! **Does not own** limits or reclaim (`BudgetGroup`).
+//!
+//! **Invariants** I1: no write reaches a group through this type.
+
+use super::mounts::Mount;
+use super::{
+    CgroupError, GroupStats, UNLIMITED, Version, not_a_group, parse_number, processes_below,
+    read_text, resolve,
+};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A group that is looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupReader {
+    path: PathBuf,
+    /// Below the mount, as `/proc/PID/cgroup` prints it.
+    name: String,
+    version: Version,
+}
+
+impl GroupReader {
+    /// The group at `path`: a directory below the mount, or relative to the mount (with or without a
+    /// leading `/`). The root is allowed.
+    ///
+    /// # Errors
+    /// [`CgroupError::NotAGroup`]; [`CgroupError::NoMemoryController`] where none is mounted.
+    pub fn open(path: &Path) -> Result<GroupReader, CgroupError> {
+        let mount = Mount::find()?;
+        let directory = resolve(&mount, path)?;
+        if !directory.join("cgroup.procs").exists() {
+            return Err(not_a_group(path, "it has no list of processes"));
+        }
+        Ok(GroupReader::at(&mount, directory))
+    }
+
+    /// The group of a process; `None` if it lies outside what is mounted.
+    ///
+    /// # Errors
+    /// A process that is gone is [`CgroupError::Io`].
+    pub fn of_process(pid: i32) -> Result<Option<GroupReader>, CgroupError> {
+        let mount = Mount::find()?;
+        let group = mount.group_of(Some(pid))?;
+        Ok(group.map(|directory| GroupReader::at(&mount, directory)))
+    }
+
+    /// Every group that has processes in itself, parents before children, sorted by name.
+    ///
+    /// # Errors
+    /// [`CgroupError::NoMemoryController`] where none is mounted. A group that goes meanwhile is left out.
+    pub fn all() -> Result<Vec<GroupReader>, CgroupError> {
+        let mount = Mount::find()?;
+        let mut found = Vec::new();
+        let mut to_visit = vec![mount.point.clone()];
+        while let Some(directory) = to_visit.pop() {
+            let occupied = read_text(&directory.join("cgroup.procs"))
+                .is_ok_and(|text| !text.trim().is_empty());
+            let entries = fs::read_dir(&directory).into_iter().flatten().flatten();
+            to_visit.extend(
+                entries
+                    .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+                    .map(|entry| entry.path()),
+            );
+            if occupied {
+                found.push(GroupReader::at(&mount, directory));
+            }
+        }
+        found.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        Ok(found)
+    }
+
+    fn at(mount: &Mount, path: PathBuf) -> GroupReader {
+        let inside = path.strip_prefix(&mount.point).unwrap_or(&path);
+        GroupReader {
+            name: format!("/{}", inside.display()),
+            version: mount.version,
+            path,
+        }
+    }
+
+    /// Its path below the mount, as `/proc/PID/cgroup` prints it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its directory.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The processes in it and in the groups below, each once.
+    ///
+    /// # Errors
+    /// [`CgroupError::Gone`].
+    pub fn processes(&self) -> Result<Vec<i32>, CgroupError> {
+        processes_below(&self.path)
+    }
+
+    /// Bytes charged now; `None` where the group has no such file (the root on v2).
+    pub fn usage_bytes(&self) -> Option<u64> {
+        self.number(match self.version {
+            Version::V1 => "memory.usage_in_bytes",
+            Version::V2 => "memory.current",
+        })
+    }
+
+    /// The hard limit, bytes; `None` without one.
+    pub fn limit_bytes(&self) -> Option<u64> {
+        self.number(match self.version {
+            Version::V1 => "memory.limit_in_bytes",
+            Version::V2 => "memory.max",
+        })
+        .filter(|&bytes| bytes < UNLIMITED)
+    }
+
+    /// The counters, those of the groups below included.
+    ///
+    /// # Errors
+    /// [`CgroupError::Gone`].
+    pub fn stats(&self) -> Result<GroupStats, CgroupError> {
+        let text = read_text(&self.path.join("memory.stat"))?;
+        let mut stats = GroupStats::parse(&text, self.version);
+        if self.version == Version::V2 {
+            stats.swap_bytes = self.number("memory.swap.current");
+        }
+        Ok(stats)
+    }
+
+    fn number(&self, file: &str) -> Option<u64> {
+        parse_number(&read_text(&self.path.join(file)).ok()?)
+    }
+}

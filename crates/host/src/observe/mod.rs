@@ -1,0 +1,446 @@
+//! Looking at live processes without managing them: walk after walk, what was accessed.
+//!
+//! ```text
+//!   Observer::walk  ->  for each space that has run:  begin, piece.., end
+//!                       for each that has not:        idle
+//!                       who came and went:            appeared, ended
+//! ```
+//!
+//! An [`Observer`] reads the page tables of a [`Subject`] through an access source, tells a
+//! [`Visitor`] what each table holds, mapping by mapping, and clears the accessed bits so that the
+//! next walk tells what was accessed in between.
+//!
+//! **Owns** the order of a walk and following the members of a subject. **Does not own** what is made
+//! of it (the visitors), nor when walks happen (the caller).
+//!
+//! **Invariants**
+//! - I1: read-only but for accessed bits: nothing is evicted, moved, limited or hinted.
+//! - I2: one space's failure spoils only that space.
+//! - I3: every space is told `appeared` once before anything else of it, and `ended` once, last.
+//! - I4: a table is read once a walk, however many mappings share it.
+
+mod subject;
+
+pub use subject::{Subject, SubjectError};
+
+use crate::access::{
+    self, AccessChoice, AccessError, AccessSource, Bits512, ClearIntent, SourceInfo, TableRecord,
+    TableShape, WalkCost,
+};
+use crate::addr::{AddrRange, TABLE_ENTRIES, covering_spans};
+use crate::bits;
+use crate::process::{Mapping, MemoryDevices, Process, classify};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use strata_lru::Kind;
+use subject::Members;
+
+/// Number of an address space within one observer; never used twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
+pub struct SpaceId(pub u32);
+
+/// The part of one last-level table that one mapping covers.
+#[derive(Clone, Copy, Debug)]
+pub struct Piece<'a> {
+    /// The space.
+    pub space: SpaceId,
+    /// The mapping, and its index among those `begin` was given.
+    pub mapping: &'a Mapping,
+    /// See `mapping`.
+    pub mapping_index: usize,
+    /// The whole table, the entries of other mappings included.
+    pub record: &'a TableRecord,
+    /// The entries the mapping covers. Of a huge page all its 512 base pages stand in the bitmaps.
+    pub mask: Bits512,
+}
+
+impl Piece<'_> {
+    /// Base pages of the mapping that are in memory.
+    pub fn resident(&self) -> Bits512 {
+        bits::and(self.record.present, self.mask)
+    }
+
+    /// Of those, accessed since the last walk.
+    pub fn accessed(&self) -> Bits512 {
+        bits::and(self.record.accessed, self.mask)
+    }
+
+    /// Of those, written since they were last cleaned by the kernel (walks never clear dirty bits).
+    pub fn dirty(&self) -> Bits512 {
+        bits::and(self.record.dirty, self.mask)
+    }
+
+    /// Of those in memory, the anonymous ones: written private pages of a file are among them.
+    pub fn anon(&self) -> Bits512 {
+        match (
+            self.mapping.class.kind_of_page(false),
+            self.mapping.class.kind_of_page(true),
+        ) {
+            (Kind::Anon, _) => self.resident(),
+            (Kind::File, Kind::Anon) => self.dirty(),
+            (Kind::File, Kind::File) => bits::NONE,
+        }
+    }
+}
+
+/// Who is told what a walk finds. Every method may be left as it is.
+pub trait Visitor {
+    /// A space is there that was not.
+    fn appeared(&mut self, _space: SpaceId, _process: &Process) {}
+    /// A space is gone, with its pages.
+    fn ended(&mut self, _space: SpaceId) {}
+    /// The space has not run since its last walk: all is as it was and nothing was accessed.
+    fn idle(&mut self, _space: SpaceId) {}
+    /// The space is being walked; its mappings by address. What no piece tells of is not in memory.
+    fn begin(&mut self, _space: SpaceId, _process: &Process, _mappings: &[Mapping]) {}
+    /// A table of the space within a mapping; by address.
+    fn piece(&mut self, _piece: &Piece<'_>) {}
+    /// The walk of the space has ended; `is_whole` is false when it broke off and nothing may be
+    /// concluded from what was not told.
+    fn end(&mut self, _space: SpaceId, _is_whole: bool) {}
+}
+
+/// What one walk cost and could not do.
+#[derive(Debug, Default)]
+pub struct Walked {
+    /// When it began, since the observer was opened.
+    pub at: Duration,
+    /// Wall time of all of it, nanoseconds.
+    pub wall_ns: u64,
+    /// Of that, reading tables.
+    pub cost: WalkCost,
+    /// Of that, clearing accessed bits; nanoseconds.
+    pub clear_ns: u64,
+    /// Spaces walked.
+    pub nr_spaces: u64,
+    /// Spaces left out, because they have not run.
+    pub nr_idle_spaces: u64,
+    /// What could not be watched, and why; members each told once.
+    pub troubles: Vec<String>,
+}
+
+#[derive(Debug)]
+struct Watched {
+    id: SpaceId,
+    process: Arc<Process>,
+    /// CPU time at the last walk; a space that has not run since can't have accessed anything.
+    cpu_ns_at_walk: Option<u64>,
+}
+
+/// Walks the spaces of a subject.
+#[derive(Debug)]
+pub struct Observer {
+    members: Members,
+    spaces: BTreeMap<i32, Watched>,
+    nr_spaces_seen: u32,
+    source: Box<dyn AccessSource>,
+    devices: MemoryDevices,
+    opened: Instant,
+}
+
+impl Observer {
+    /// Finds the subject and opens a source. Nothing is walked yet.
+    ///
+    /// # Errors
+    /// [`SubjectError`]: there is no such subject, it may not be read, or no source works.
+    pub fn open(subject: &Subject, access: AccessChoice) -> Result<Observer, SubjectError> {
+        let members = Members::open(subject)?;
+        let devices = MemoryDevices::of_process(members.example_pid())
+            .or_else(|_| MemoryDevices::of_process(own_pid()))
+            .map_err(SubjectError::Mounts)?;
+        Ok(Observer {
+            members,
+            spaces: BTreeMap::new(),
+            nr_spaces_seen: 0,
+            source: access::open(access)?,
+            devices,
+            opened: Instant::now(),
+        })
+    }
+
+    /// Who sees the accesses, and what it can't see.
+    pub fn info(&self) -> SourceInfo {
+        self.source.info()
+    }
+
+    /// The processes watched now.
+    pub fn processes(&self) -> impl Iterator<Item = (SpaceId, &Arc<Process>)> {
+        self.spaces
+            .values()
+            .map(|watched| (watched.id, &watched.process))
+    }
+
+    /// Whether the subject has ended: the process, or everybody of the tree or group.
+    pub fn is_over(&self) -> bool {
+        self.members.is_over()
+    }
+
+    /// Time since the observer was opened; the clock of [`Walked::at`].
+    pub fn elapsed(&self) -> Duration {
+        self.opened.elapsed()
+    }
+
+    /// Looks who is there, walks every space that has run, tells the visitor, and clears accessed
+    /// bits.
+    pub fn walk(&mut self, visitor: &mut dyn Visitor) -> Walked {
+        let started = Instant::now();
+        let mut walked = Walked {
+            at: self.opened.elapsed(),
+            ..Walked::default()
+        };
+        self.refresh(visitor, &mut walked);
+        let pids: Vec<i32> = self.spaces.keys().copied().collect();
+        for pid in pids {
+            let Some(watched) = self.spaces.get_mut(&pid) else {
+                continue;
+            };
+            let cpu_ns = watched.process.cpu_ns().ok();
+            if cpu_ns.is_some() && cpu_ns == watched.cpu_ns_at_walk {
+                visitor.idle(watched.id);
+                walked.nr_idle_spaces += 1;
+                continue;
+            }
+            let (id, process) = (watched.id, Arc::clone(&watched.process));
+            match self.walk_space(id, &process, visitor, &mut walked) {
+                Ok(()) => {
+                    walked.nr_spaces += 1;
+                    if let Some(watched) = self.spaces.get_mut(&pid) {
+                        watched.cpu_ns_at_walk = cpu_ns;
+                    }
+                }
+                // Ending and exec in the middle of a walk are normal; the next refresh tells of them.
+                Err(_) if !process.is_space_current() => {}
+                Err(error) => walked.troubles.push(error.to_string()),
+            }
+        }
+        walked.wall_ns = nanos(started.elapsed());
+        walked
+    }
+
+    fn refresh(&mut self, visitor: &mut dyn Visitor, walked: &mut Walked) {
+        let change = match self.members.refresh() {
+            Ok(change) => change,
+            Err(error) => {
+                walked.troubles.push(error.to_string());
+                return;
+            }
+        };
+        for ended in &change.ended {
+            if let Some(watched) = self.spaces.remove(&ended.pid()) {
+                visitor.ended(watched.id);
+            }
+        }
+        let refused = change.refused.iter().map(|(_, error)| error.to_string());
+        walked.troubles.extend(refused);
+        for process in change.appeared {
+            let id = SpaceId(self.nr_spaces_seen);
+            self.nr_spaces_seen += 1;
+            visitor.appeared(id, &process);
+            self.spaces.insert(
+                process.pid(),
+                Watched {
+                    id,
+                    process,
+                    cpu_ns_at_walk: None,
+                },
+            );
+        }
+    }
+
+    fn walk_space(
+        &mut self,
+        id: SpaceId,
+        process: &Process,
+        visitor: &mut dyn Visitor,
+        walked: &mut Walked,
+    ) -> Result<(), AccessError> {
+        let flags = self.source.vm_flags(process)?;
+        let raw = process.read_maps().map_err(|source| AccessError::Io {
+            what: "reading the mappings",
+            pid: process.pid(),
+            source,
+        })?;
+        let mappings = classify(&raw, &flags, &self.devices);
+        let ranges = mappings
+            .iter()
+            .filter(|mapping| mapping.is_worth_reading())
+            .map(|mapping| mapping.range);
+        let spans = covering_spans(ranges);
+        visitor.begin(id, process, &mappings);
+        let mut pieces = Pieces {
+            space: id,
+            mappings: &mappings,
+            cursor: 0,
+            young: Vec::new(),
+            nr_resident_pages: 0,
+        };
+        let read = self.source.read(process, &spans, &mut |record| {
+            pieces.split(record, visitor);
+        });
+        visitor.end(id, read.is_ok());
+        let cost = read?;
+        walked.cost.nr_tables += cost.nr_tables;
+        walked.cost.nr_entries += cost.nr_entries;
+        walked.cost.nr_runs += cost.nr_runs;
+        walked.cost.wall_ns += cost.wall_ns;
+        walked.clear_ns += self.source.clear(
+            process,
+            &pieces.young,
+            pieces.nr_resident_pages,
+            ClearIntent::Watch,
+        )?;
+        Ok(())
+    }
+}
+
+/// Cuts tables at the borders of mappings.
+#[derive(Debug)]
+struct Pieces<'a> {
+    space: SpaceId,
+    mappings: &'a [Mapping],
+    /// The first mapping that the next table may touch.
+    cursor: usize,
+    young: Vec<AddrRange>,
+    nr_resident_pages: u64,
+}
+
+impl Pieces<'_> {
+    fn split(&mut self, record: &TableRecord, visitor: &mut dyn Visitor) {
+        let table = record.table;
+        let next_table = crate::addr::TableNo(table.0 + 1);
+        let before = |mapping: &Mapping| mapping.range.end <= table.start();
+        while self.mappings.get(self.cursor).is_some_and(before) {
+            self.cursor += 1;
+        }
+        let touching = self.mappings[self.cursor..]
+            .iter()
+            .enumerate()
+            .take_while(|(_, mapping)| mapping.range.start < next_table.start());
+        for (offset, mapping) in touching {
+            if !mapping.is_worth_reading() {
+                continue;
+            }
+            let piece = Piece {
+                space: self.space,
+                mapping,
+                mapping_index: self.cursor + offset,
+                record,
+                mask: bits::entries(mapping.range, table),
+            };
+            visitor.piece(&piece);
+            self.nr_resident_pages += bits::count(piece.resident());
+            self.note_young(&piece);
+        }
+    }
+
+    fn note_young(&mut self, piece: &Piece<'_>) {
+        let table = piece.record.table;
+        let accessed = piece.accessed();
+        if piece.record.shape == TableShape::Huge && !bits::is_empty(accessed) {
+            let whole = AddrRange::new(table.start(), table.entry_addr(TABLE_ENTRIES));
+            whole.append_to(&mut self.young);
+            return;
+        }
+        for index in bits::ones(accessed) {
+            let page = AddrRange::new(table.entry_addr(index), table.entry_addr(index + 1));
+            page.append_to(&mut self.young);
+        }
+    }
+}
+
+fn own_pid() -> i32 {
+    rustix::process::getpid().as_raw_nonzero().get()
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::addr::{PAGE_BYTES, TABLE_BYTES, TableNo};
+    use crate::process::MappingClass;
+
+    #[derive(Default)]
+    struct Told(Vec<(usize, u64, u64)>);
+
+    impl Visitor for Told {
+        fn piece(&mut self, piece: &Piece<'_>) {
+            self.0.push((
+                piece.mapping_index,
+                bits::count(piece.resident()),
+                bits::count(piece.accessed()),
+            ));
+        }
+    }
+
+    fn mapping(first_page: u64, end_page: u64) -> Mapping {
+        Mapping {
+            range: AddrRange::new(first_page * PAGE_BYTES, end_page * PAGE_BYTES),
+            class: MappingClass::FilePrivate,
+            unreclaimable: None,
+            is_exec_file: false,
+            has_recency: true,
+            name: "".into(),
+        }
+    }
+
+    fn split(mappings: &[Mapping], records: &[TableRecord]) -> (Told, Vec<AddrRange>) {
+        let mut told = Told::default();
+        let mut pieces = Pieces {
+            space: SpaceId(0),
+            mappings,
+            cursor: 0,
+            young: Vec::new(),
+            nr_resident_pages: 0,
+        };
+        for record in records {
+            pieces.split(record, &mut told);
+        }
+        (told, pieces.young)
+    }
+
+    #[test]
+    fn a_table_shared_by_mappings_is_told_mapping_by_mapping() {
+        let mappings = [mapping(0, 10), mapping(20, 600), mapping(600, 700)];
+        let mut first = TableRecord::empty(TableNo(0), TableShape::Pages);
+        first.present = bits::run(0, 512);
+        first.accessed = bits::run(8, 22);
+        let mut second = TableRecord::empty(TableNo(1), TableShape::Pages);
+        second.present = bits::run(80, 100);
+        let (told, young) = split(&mappings, &[first, second]);
+        assert_eq!(told.0, [(0, 10, 2), (1, 492, 2), (1, 8, 0), (2, 12, 0)]);
+        // What lies between mappings is nobody's and is not cleared.
+        let pages = |first, end| AddrRange::new(first * PAGE_BYTES, end * PAGE_BYTES);
+        assert_eq!(young, [pages(8, 10), pages(20, 22)]);
+    }
+
+    #[test]
+    fn a_huge_page_is_cleared_as_a_whole() {
+        let mut huge = TableRecord::empty(TableNo(0), TableShape::Huge);
+        huge.present = bits::run(0, 512);
+        huge.accessed = bits::run(0, 512);
+        let (told, young) = split(&[mapping(0, 512)], &[huge]);
+        assert_eq!(told.0, [(0, 512, 512)]);
+        assert_eq!(young, [AddrRange::new(0, TABLE_BYTES)]);
+    }
+
+    #[test]
+    fn a_written_private_page_of_a_file_is_anon() {
+        let mappings = [mapping(0, 512)];
+        let mut record = TableRecord::empty(TableNo(0), TableShape::Pages);
+        record.present = bits::run(0, 100);
+        record.dirty = bits::run(0, 30);
+        let piece = Piece {
+            space: SpaceId(0),
+            mapping: &mappings[0],
+            mapping_index: 0,
+            record: &record,
+            mask: bits::run(10, 512),
+        };
+        assert_eq!(bits::count(piece.anon()), 20);
+        assert_eq!(bits::count(piece.resident()), 90);
+    }
+}

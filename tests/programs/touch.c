@@ -8,7 +8,8 @@
  *   read SEED N | write SEED N    touch N distinct pages, chosen by SEED (see pick())
  *   readrange FIRST COUNT | writerange FIRST COUNT
  *   verify FIRST COUNT            every written page still holds what was written: ok BAD
- *   hammer SEED N | rest          a thread reads that set in a loop until `rest`
+ *   hammer SEED N | rest          a thread reads that set in a loop until `rest`, forgetting its address
+ *                                 translations before each round, as whoever maps and unmaps memory does
  *   advise WHAT FIRST COUNT       hugepage nohugepage collapse cold pageout dontneed random mergeable
  *   lock FIRST COUNT | unlock FIRST COUNT
  *   protect none|read|write FIRST COUNT
@@ -75,12 +76,25 @@ static void write_page(uint64_t index)
     written[index] = 1;
 }
 
+/* Taking rights from a range of many pages makes the kernel drop all translations of the process. */
+static void flush_translations(void)
+{
+    const uint64_t size = 256 * PAGE;
+    uint8_t *scratch = map_pages(size);
+    for (uint64_t at = 0; at < size; at += PAGE)
+        scratch[at] = 1;
+    if (mprotect(scratch, size, PROT_READ) || munmap(scratch, size))
+        die("touch: can't flush: %s", strerror(errno));
+}
+
 static void *hammer(void *unused)
 {
     (void)unused;
-    while (atomic_load_explicit(&hammering, memory_order_relaxed))
+    while (atomic_load_explicit(&hammering, memory_order_relaxed)) {
+        flush_translations();
         for (uint64_t i = 0; i < hammer_count; i++)
             read_page(hammer_set[i]);
+    }
     return NULL;
 }
 
@@ -254,17 +268,6 @@ static void obey_range(const char *verb, const char *word, uint64_t first, uint6
 }
 
 static void *obey(void *unused);
-
-/* Taking rights from a range of many pages makes the kernel drop all translations of the process. */
-static void flush_translations(void)
-{
-    const uint64_t size = 256 * PAGE;
-    uint8_t *scratch = map_pages(size);
-    for (uint64_t at = 0; at < size; at += PAGE)
-        scratch[at] = 1;
-    if (mprotect(scratch, size, PROT_READ) || munmap(scratch, size))
-        die("touch: can't flush: %s", strerror(errno));
-}
 
 static void obey_line(const char *line)
 {

@@ -4,7 +4,7 @@
 source "$(dirname "$0")/lib.sh"
 source=tests/programs/${1:?which program}.c
 built=$target_dir/test-programs/$1
-if [ ! -x "$built" ] || [ "$source" -nt "$built" ] || [ tests/programs/common.h -nt "$built" ]; then
+if [ ! -x "$built" ] || [ -n "$(find "$source" tests/programs/*.h -newer "$built")" ]; then
     mkdir -p "${built%/*}"
     gcc -std=c11 -O2 -Wall -Wextra -Werror -pthread -o "$built.$$" "$source" -lm
     mv "$built.$$" "$built"

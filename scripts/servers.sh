@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Unpacks servers and tools for demos, tests and benchmarks under target/servers/; installs nothing.
-#   servers.sh NAME...        redis memcached fio sqlite3 postgresql
+#   servers.sh NAME...        redis memcached fio sqlite3 postgresql perf
 # Packages and those libraries of theirs that the machine lacks are fetched with `apt-get download`
 # and unpacked with `dpkg -x`. Wrappers in target/servers/bin/ start them with these libraries.
 source "$(dirname "$0")/lib.sh"
@@ -13,11 +13,12 @@ packages_of() {
     case $1 in
     redis) echo redis-server redis-tools ;;
     memcached | fio | sqlite3) echo "$1" ;;
+    perf) echo linux-perf ;;
     postgresql)
         local newest
         newest=$(apt-cache search --names-only '^postgresql-[0-9]+$' | cut -d' ' -f1 | sort -V | tail -n 1)
         echo "${newest:-postgresql-15} postgresql-client-${newest#postgresql-}" ;;
-    *) fail "unknown server $1; there are: redis memcached fio sqlite3 postgresql" ;;
+    *) fail "unknown server $1; there are: redis memcached fio sqlite3 postgresql perf" ;;
     esac
 }
 
@@ -80,7 +81,7 @@ wrap() {
     mv "$servers/bin/$program.fresh" "$servers/bin/$program"
 }
 
-[ $# -gt 0 ] || fail "which? redis memcached fio sqlite3 postgresql"
+[ $# -gt 0 ] || fail "which? redis memcached fio sqlite3 postgresql perf"
 mkdir -p "$target_dir"
 for name in "$@"; do
     [ -e "$servers/$name.done" ] && continue

@@ -1,17 +1,21 @@
 #!/usr/bin/env bash
-# How fast is a program under its budget? zipf over 300 MiB of single pages with 180 MiB, the kernel's
-# limit alone against Strata, in turns, with the other processors free and with a busy loop on each.
-# Operations a second of wall time (minimum, median, maximum) and of CPU time (median; program, Strata
-# and what the kernel does in their name), and major faults per 1000 operations (median). The kernel
-# alone has the whole budget; Strata keeps usage one to two percent below it, so the comparison favours
-# the kernel. A run that the kernel ended by its OOM killer counts as none and is told.
-# BENCH_SECONDS is the length of a run, BENCH_RUNS their number.
+# How fast is a program under its budget? Every load at 60 % of its footprint (memcached at 89 %), under
+# Strata and under the kernel's limit alone, in turns, once with a processor free and once with a busy
+# loop on each. Strata goes first in each round and the kernel's limit is then set to the mean that Strata
+# used, so that both have the same memory. Operations a second of wall time (minimum, median, maximum over
+# rounds) and of CPU time (median; program, Strata and kernel threads, the filling included), major faults
+# per 1000 operations, what zram and Strata themselves took. Of two processes the slower one counts and
+# both are shown. A run that the kernel ended by its OOM killer counts as none and is told.
+# BENCH_SECONDS is the length of a run (6), BENCH_RUNS the number of rounds (3), BENCH_LOADS less than all loads.
 source "$(dirname "$0")/lib.sh"
-seconds=${BENCH_SECONDS:-8} runs=${BENCH_RUNS:-3}
-processors=$(nproc) spinners=()
+scripts/servers.sh redis memcached
+bin=$target_dir/servers/bin
+seconds=${BENCH_SECONDS:-6} runs=${BENCH_RUNS:-3}
+loads=${BENCH_LOADS:-zipf_0.99 zipf_1.2 scan phases mapped_file two_threads two_processes redis memcached}
+spinners=()
 
 spin() {
-    for ((i = 0; i < processors; i++)); do
+    for ((i = 0; i < $(nproc); i++)); do
         (while :; do :; done) &
         spinners+=($!)
     done
@@ -21,53 +25,118 @@ rest() {
     [ ${#spinners[@]} = 0 ] || wait "${spinners[@]}" 2>/dev/null || true
     spinners=()
 }
-trap 'rest; rm -rf "$work"' EXIT
+trap 'rest; rm -rf "$work" "$target_dir/bench.mapped"' EXIT
 
-one() { # load's name, who reclaims
-    local how=(--actuator "$2") cpu status=0 ops
-    [ "$2" != none ] || how=(--policy none)
+# CPU time of all kernel threads so far, in clock ticks; not of the kernel's own watcher of accesses.
+kernel_ticks() { cat /proc/[0-9]*/stat 2>/dev/null | awk '$4 == 2 && $2 !~ /kdamond/ {sum += $14 + $15} END {print sum}'; }
+ticks_per_s=$(getconf CLK_TCK)
+
+# Runs a command under a budget; leaves $work/report, and in $cpu_s what it took of the processors.
+managed() { # BUDGET_BYTES WHO COMMAND...
+    local budget=$1 how=(--actuator "$2") ticks times status=0
+    shift
+    [ "$1" != none ] || how=(--policy none)
+    shift
+    ticks=$(kernel_ticks)
     TIMEFORMAT='%U %S'
-    cpu=$({ time "$strata" run --quiet --memory 180M --swap zram:1G "${how[@]}" -- \
-        "$programs/zipf" --size 300M --threads 1 --seconds "$seconds" ${loads[$1]} >"$work/zipf" 2>/dev/null; } 2>&1) || status=$?
-    [ $status = 0 ] || { echo killed >>"$work/$1.$2.killed"; return 0; }
-    ops=$(field ops "$work/zipf")
-    awk -v ops="$ops" -v speed="$(field ops_per_s "$work/zipf")" -v faults="$(field major_faults "$work/zipf")" \
-        '{printf "%.0f %.0f %.1f\n", speed / 1000, ops / ($1 + $2) / 1000, 1000 * faults / ops}' \
-        <<<"$cpu" >>"$work/$1.$2"
+    { time "$strata" run --quiet --memory "$budget" --swap zram:1G "${how[@]}" --report "$work/report" -- "$@" \
+        >"$work/out" 2>"$work/errors" || status=$?; } 2>"$work/times"
+    cpu_s=$(awk -v ticks=$(($(kernel_ticks) - ticks)) -v hz="$ticks_per_s" '{print $1 + $2 + ticks / hz}' "$work/times")
+    return $status
 }
 
-spread() { # column of a file: minimum / median / maximum
-    awk -v column="$2" '{print $column}' "$1" | sort -n |
-        awk '{v[NR] = $1} END {print v[1] " / " v[int((NR + 1) / 2)] " / " v[NR]}'
+# Each load: its budget in bytes, and a command that leaves lines with "ops_per_s" in $work/out.
+zipf() { managed "$1" "$2" "$programs/zipf" --size 300M --seconds "$seconds" --threads 1 "${@:3}"; }
+load_zipf_0.99() { zipf "$@" --theta 0.99; }
+load_zipf_1.2() { zipf "$@" --theta 1.2; }
+load_scan() { zipf "$@" --theta 0.99 --scan-pages 1800 --scan-every 100000; }
+load_phases() { zipf "$@" --theta 0.99 --phase-every 2; }
+load_two_threads() { zipf "$@" --theta 0.99 --threads 2; }
+load_mapped_file() {
+    # Pages that an earlier run read in would be charged to its group.
+    sync "$target_dir/bench.mapped" 2>/dev/null || true
+    dd of="$target_dir/bench.mapped" oflag=nocache conv=notrunc,fdatasync count=0 status=none
+    zipf "$@" --theta 0.99 --file "$target_dir/bench.mapped" --random
 }
-column_median() { awk -v column="$2" '{print $column}' "$1" | sort -n | awk '{v[NR] = $1} END {print v[int((NR + 1) / 2)]}'; }
+load_two_processes() {
+    managed "$1" "$2" sh -c '"$0" --size 150M --theta 0.99 --seconds "$1" & "$0" --size 150M --theta 0.99 --seed 2 --seconds "$1"; wait' \
+        "$programs/zipf" "$seconds"
+}
+server() { # BUDGET WHO PROTOCOL THETA SERVER...
+    local socket=$work/kv.sock client status=0
+    rm -f "$socket"
+    (
+        until [ -S "$socket" ]; do sleep 0.05; done
+        sleep 0.2
+        "$programs/kv" --socket "$socket" --protocol "$3" --theta "$4" --keys 200000 --seconds "$seconds" >"$work/kv" 2>&1 || true
+        pid=$(pgrep -f "^[^ ]*/$(basename "$5") .*$socket" | head -n 1)
+        [ -z "$pid" ] || kill "$pid"
+    ) &
+    client=$!
+    managed "$1" "$2" "${@:5}" || status=$?
+    wait $client
+    cp "$work/kv" "$work/out"
+    # Both servers end by the signal they are sent.
+    [ $status = 137 ] && return 137
+    grep -q '"ops_per_s"' "$work/out"
+}
+load_redis() { server "$1" "$2" redis 0.99 "$bin/redis-server" --port 0 --unixsocket "$work/kv.sock" --save '' --appendonly no --dir "$work" --loglevel warning; }
+load_memcached() { server "$1" "$2" memcached 0 "$bin/memcached" -s "$work/kv.sock" -m 1024 -u "$(id -un)" -t 2; }
 
-declare -A loads=(
-    ["zipf 0.99"]="--theta 0.99" ["zipf 1.2"]="--theta 1.2"
-    ["zipf 0.99 and scans"]="--theta 0.99 --scan-pages 1800 --scan-every 100000"
-)
-echo "| processors | load | who reclaims | 1000 operations/s: min / median / max | to the kernel alone | 1000 operations/CPU s | faults per 1000 | killed |"
-echo "|---|---|---|---:|---:|---:|---:|---:|"
+# What each load takes without a limit, bytes: the peak of a run that has all it wants.
+footprint_of() {
+    "load_$1" 2G none || true
+    usage peak_bytes
+}
+usage() { sed -n '/"usage"/,/}/p' "$work/report" >"$work/usage" && field "$1" "$work/usage"; }
+
+note() { # FILE: a line for a run: operations a second of each process, of CPU, faults, mean, peak, zram, strata
+    local speeds ops
+    speeds=$(grep -h '"program"' "$work/out" | sed -nE 's/.*"ops_per_s":([0-9]+).*/\1/p' | sort -n | paste -sd+)
+    ops=$(grep -h '"program"' "$work/out" | sed -nE 's/.*"ops":([0-9]+).*/\1/p' | awk '{sum += $1} END {print sum}')
+    echo "${speeds%%+*} $speeds $(awk -v o="$ops" -v c="$cpu_s" 'BEGIN {print o / c}')" \
+        "$(awk -v o="$ops" -v f="$(field nr_major_faults "$work/report")" 'BEGIN {print 1000 * f / o}')" \
+        "$(usage mean_bytes) $(usage peak_bytes)" \
+        "$(field zram_bytes "$work/report") $(field strata_bytes "$work/report")" >>"$1"
+}
+column() { awk -v column="$2" '{print $column}' "$1" | sort -g; }
+middle() { column "$1" "$2" | awk '{v[NR] = $1} END {print v[int((NR + 1) / 2)]}'; }
+thousands() { awk '{v[NR] = $1 / 1000} END {printf "%.0f / %.0f / %.0f", v[1], v[int((NR + 1) / 2)], v[NR]}'; }
+
+echo "| processors | load | who | 1000 operations/s: min / median / max | ratio | each process, last round | 1000 operations/CPU s | ratio | faults/1000 | ratio | mean, MiB | peak, MiB | zram, MiB | Strata, MiB | killed |"
+echo "|---|---|---|---:|---:|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|"
+declare -A budget
 for crowd in free busy; do
-    [ $crowd = free ] || spin
-    for load in "zipf 0.99" "zipf 1.2" "zipf 0.99 and scans"; do
+    for load in $loads; do
+        percent=60
+        [ "$load" != memcached ] || percent=89
+        [ -n "${budget[$load]:-}" ] || budget[$load]=$(($(footprint_of "$load") * percent / 100))
+        [ $crowd = free ] || spin
+        for who in auto none; do : >"$work/$who" && : >"$work/$who.killed"; done
         for ((run = 0; run < runs; run++)); do
-            for who in none auto reclaim pageout; do one "$load" $who; done
+            limit=${budget[$load]}
+            for who in auto none; do
+                if "load_$load" "$limit" $who; then note "$work/$who"; else echo >>"$work/$who.killed"; fi
+                mean=$(usage mean_bytes)
+                limit=${mean:-$limit}
+            done
         done
-        for who in none auto reclaim pageout; do
-            touch "$work/$load.$who.killed"
-            killed=$(wc -l <"$work/$load.$who.killed")
-            if [ -e "$work/$load.$who" ]; then
-                ratio=-
-                [ ! -e "$work/$load.none" ] || ratio=$(awk -v a="$(column_median "$work/$load.$who" 1)" -v b="$(column_median "$work/$load.none" 1)" 'BEGIN {printf "%.2f", a / b}')
-                echo "| $crowd | $load | $who | $(spread "$work/$load.$who" 1) | $ratio | $(column_median "$work/$load.$who" 2) | $(column_median "$work/$load.$who" 3) | $killed |"
-            else
-                echo "| $crowd | $load | $who | - | - | - | - | $killed |"
-            fi
+        rest
+        for who in auto none; do
+            killed=$(wc -l <"$work/$who.killed")
+            [ -s "$work/$who" ] || { echo "| $crowd | $load | $who | - | | | | | | | | | | | $killed |"; continue; }
+            ratios=('' '' '')
+            [ $who = none ] || [ ! -s "$work/none" ] || for i in 0 1 2; do
+                at=(1 3 4)
+                ratios[i]=$(awk -v a="$(middle "$work/$who" "${at[i]}")" -v b="$(middle "$work/none" "${at[i]}")" 'BEGIN {printf "%.2f", b ? a / b : 0}')
+            done
+            echo "| $crowd | $load | $who | $(column "$work/$who" 1 | thousands) | ${ratios[0]} |" \
+                "$(tail -n 1 "$work/$who" | awk '{print $2}') | $(middle "$work/$who" 3 | awk '{printf "%.0f", $1 / 1000}') | ${ratios[1]} |" \
+                "$(middle "$work/$who" 4 | awk '{printf "%.1f", $1}') | ${ratios[2]} |" \
+                "$(mib "$(middle "$work/$who" 5)") | $(mib "$(middle "$work/$who" 6)") | $(mib "$(middle "$work/$who" 7)") | $(mib "$(middle "$work/$who" 8)") | $killed |"
         done
-        rm -f "$work/$load".*
     done
 done
-rest
 echo
-echo "\`none\`: only the kernel's limit, at the budget of 180 MiB; $runs runs of $seconds s each, in turns."
+echo "\`none\`: only the kernel's limit, at the mean of the Strata run before it; $runs rounds of $seconds s each. Strata's hard"
+echo "limit stands at its budget + max(2 %, 8 MiB). Budgets, MiB: $(for load in $loads; do printf '%s %s, ' "$load" "$(mib "${budget[$load]}")"; done | sed 's/, $/./')"

@@ -4,32 +4,31 @@
  * Reads (and writes) single pages of SIZE, anonymous or a mapped file, page ranks drawn from a Zipf
  * law with exponent THETA (0 = uniform, any value >= 0) and scattered over the region, so that hot
  * pages are not neighbours. One JSON line a second, one at the end. Optional: a sequential scan of
- * --scan-pages every --scan-every operations; growth bursts of --burst bytes at --burst-rate bytes/s
- * every --burst-every seconds, freed --burst-hold seconds after they are complete.
+ * --scan-pages every --scan-every operations; another set of hot pages every --phase-every seconds;
+ * growth bursts of --burst bytes at --burst-rate bytes/s every --burst-every seconds, freed
+ * --burst-hold seconds after they are complete.
  *
  *   zipf --size 512M --theta 0.99 --seconds 60 --threads 2
  *   {"t_s":1.0,"ops":1234567,"ops_per_s":1234567,"major_faults":12,"burst_bytes":0}
  *   {"program":"zipf","ops":...,"ops_per_s":...,"major_faults":...,"seconds":...}
- *
- * The sampler is rejection-inversion (Hoermann and Derflinger 1996): no table, so the generator
- * itself touches no memory that would compete with the pages.
  */
 #include "common.h"
+#include "zipf.h"
 #include <fcntl.h>
-#include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
 static uint64_t size = 64 * MIB, threads = 1, write_percent = 0, seed = 1;
 static uint64_t scan_pages, scan_every = 100000;
 static uint64_t burst, burst_rate = 500 * MIB;
-static double theta = 0.99, seconds = 1, burst_every = 5, burst_hold = 0.5;
+static double theta = 0.99, seconds = 1, phase_every = 0, burst_every = 5, burst_hold = 0.5;
 static const char *path;
 static bool random_advice;
 
 static uint8_t *region;
-static uint64_t nr_pages, stride;
-static double deadline, h_x1, h_n, s;
+static uint64_t nr_pages;
+static struct zipf law;
+static double started, deadline;
 static atomic_uint_fast64_t burst_bytes;
 static atomic_bool finished;
 
@@ -40,52 +39,16 @@ struct worker {
     char padding[64]; /* counters of two threads never share a cache line */
 };
 
-static double h(double x) { return exp(-theta * log(x)); }
-
-static double h_integral(double x)
-{
-    double log_x = log(x), t = (1 - theta) * log_x;
-    return (fabs(t) > 1e-8 ? expm1(t) / t : 1 + t / 2) * log_x;
-}
-
-static double h_integral_inverse(double x)
-{
-    double t = x * (1 - theta);
-    if (t < -1)
-        t = -1;
-    return exp((fabs(t) > 1e-8 ? log1p(t) / t : 1 - t / 2) * x);
-}
-
-/* A rank in 1..nr_pages. */
-static uint64_t zipf_rank(uint64_t *random)
-{
-    for (;;) {
-        double unit = (double)(next_random(random) >> 11) * 0x1p-53;
-        double u = h_n + unit * (h_x1 - h_n);
-        double x = h_integral_inverse(u);
-        double k = floor(x + 0.5);
-        if (k < 1)
-            k = 1;
-        else if (k > (double)nr_pages)
-            k = (double)nr_pages;
-        if (k - x <= s || u >= h_integral(k + 0.5) - h(k))
-            return (uint64_t)k;
-    }
-}
-
-static uint64_t greatest_common_divisor(uint64_t a, uint64_t b)
-{
-    return b ? greatest_common_divisor(b, a % b) : a;
-}
-
 static void *work(void *argument)
 {
     struct worker *me = argument;
-    uint64_t random = seed * 1000003 + me->number, ops = 0, sum = 0, scan_at = 0;
+    uint64_t random = seed * 1000003 + me->number, ops = 0, sum = 0, scan_at = 0, moved = 0;
     while (!atomic_load_explicit(&finished, memory_order_relaxed)) {
+        /* A third of the region on: what was hot is among the coldest then, and the reverse. */
+        if (phase_every > 0)
+            moved = (uint64_t)((now_s() - started) / phase_every) * (nr_pages / 3);
         for (int i = 0; i < 256; i++) {
-            uint64_t rank = theta > 0 ? zipf_rank(&random) - 1 : random_below(&random, nr_pages);
-            uint64_t index = (uint64_t)((__uint128_t)rank * stride % nr_pages);
+            uint64_t index = (zipf_scattered(&law, &random) + moved) % nr_pages;
             volatile uint64_t *word = (volatile uint64_t *)(region + index * PAGE);
             if (write_percent && random_below(&random, 100) < write_percent)
                 *word += 1;
@@ -170,6 +133,7 @@ int main(int argc, char **argv)
         {"random", OPTION_FLAG, &random_advice, "MADV_RANDOM on the mapped file: no fault-around"},
         {"scan-pages", OPTION_NUMBER, &scan_pages, "pages of a sequential scan, 0 = none (0)"},
         {"scan-every", OPTION_NUMBER, &scan_every, "operations between scans, per thread (100000)"},
+        {"phase-every", OPTION_REAL, &phase_every, "seconds until other pages are hot, 0 = never (0)"},
         {"burst", OPTION_SIZE, &burst, "bytes of a growth burst, 0 = none (0)"},
         {"burst-rate", OPTION_SIZE, &burst_rate, "bytes a second of growth (500M)"},
         {"burst-every", OPTION_REAL, &burst_every, "seconds between bursts (5)"},
@@ -180,16 +144,9 @@ int main(int argc, char **argv)
     if (!nr_pages || !threads || !scan_every || !burst_rate || theta < 0)
         die("zipf: size, threads, scan-every and burst-rate must be above 0, theta not below");
 
-    h_x1 = h_integral(1.5) - 1;
-    h_n = h_integral((double)nr_pages + 0.5);
-    s = 2 - h_integral_inverse(h_integral(2.5) - h(2));
-    /* Any stride coprime to the number of pages is a permutation; this one scatters. */
-    stride = (uint64_t)((double)nr_pages * 0.6180339887) | 1;
-    while (greatest_common_divisor(stride, nr_pages) != 1)
-        stride += 2;
-
+    law = zipf_new(nr_pages, theta);
     map_region();
-    double start = now_s();
+    double start = started = now_s();
     deadline = start + seconds;
     struct worker *workers = calloc(threads, sizeof *workers);
     if (!workers)

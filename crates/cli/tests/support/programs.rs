@@ -30,7 +30,8 @@ pub(crate) fn program(name: &str) -> PathBuf {
     let source = sources.join(format!("{name}.c"));
     let built = target_dir().join("test-programs").join(name);
     let modified = |path: &Path| fs::metadata(path).and_then(|m| m.modified()).ok();
-    let newest = modified(&source).max(modified(&sources.join("common.h")));
+    let headers = ["common.h", "zipf.h"].map(|header| modified(&sources.join(header)));
+    let newest = headers.into_iter().fold(modified(&source), Option::max);
     assert!(
         newest.is_some(),
         "no workload called {name} in {}",

@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# What does it cost to free a page? zipf over 300 MiB of single pages with 180 MiB: pages the kernel
+# scanned for each page freed, entries Strata's walks read for each, and the processors' time in
+# microseconds for each page freed, split by what it went into, from samples of all processors
+# (`perf record -e cpu-clock -a`). A sample belongs to reclaim if the call chain passes through it, and to
+# the innermost part of it that is named: `rmap` finding and unmapping page-table entries, `TLB` having
+# other processors forget them, `compression` zram's, `swap` slots and I/O, `lists` the LRU lists and their
+# locks, `walk` Strata reading and clearing accessed bits, `other` the rest of reclaim. BENCH_SECONDS, default 8.
+source "$(dirname "$0")/lib.sh"
+have perf || { scripts/servers.sh perf && PATH=$target_dir/servers/bin:$PATH; }
+seconds=${BENCH_SECONDS:-8} hertz=999
+parts=(rmap TLB compression swap lists walk other)
+
+classify() { # perf script on stdin -> `PART SAMPLES` lines
+    awk '
+        function flush(  i, part, name, is_reclaim) {
+            part = ""; is_reclaim = 0
+            for (i = 1; i <= depth; i++) {
+                name = stack[i]
+                if (part == "") {
+                    if (name ~ /flush_tlb|smp_call_function|try_to_unmap_flush|arch_tlbbatch/) part = "TLB"
+                    else if (name ~ /^(lzo|lz4|ZSTD|zstd|zcomp|zs_|zram_|LZ4|lzorle)/) part = "compression"
+                    else if (name ~ /rmap_walk|try_to_unmap|folio_referenced|page_vma_mapped|ptep_clear|folio_remove_rmap|pageout_pte|pageout_or_cold/) part = "rmap"
+                    else if (name ~ /swap|submit_bio|bio_|blk_|writepage|add_to_swap|end_page_writeback|folio_end_writeback|ext4_/) part = "swap"
+                    else if (name ~ /isolate_lru|move_folios|shrink_active|lru_|spin_lock|folio_putback|folio_batch|release_pages|folios_put|__remove_mapping|shrink_(inactive|folio)_list|free_unref/) part = "lists"
+                }
+                if (name ~ /try_to_free_mem_cgroup_pages|shrink_node|shrink_lruvec|reclaim_pages|madvise_pageout|reclaim_folio_list/) is_reclaim = 1
+                if (name ~ /bpf_iter|bpf_seq_read|bpf_prog_.*walk|clear_refs|madvise_cold|pagemap_read|show_smap/) { walk = 1 }
+            }
+            if (is_reclaim) count[part == "" ? "other" : part]++
+            else if (walk) count["walk"]++
+            depth = 0; walk = 0
+        }
+        /^[[:space:]]*$/ {flush(); next}
+        {sub(/^[[:space:]]*/, ""); stack[++depth] = $1}
+        END {flush(); for (part in count) print part, count[part]}'
+}
+
+echo "| swap | who | freed, 1000 pages | scanned per freed | walk entries per freed | us per freed page | $(printf '%s | ' "${parts[@]}")"
+echo "|---|---|---:|---:|---:|---:|$(printf -- '---:|%.0s' "${parts[@]}")"
+for swap in zram:1G "file:$target_dir/bench.swap:1G"; do
+    for who in none auto reclaim pageout; do
+        how=(--actuator $who)
+        [ $who != none ] || how=(--policy none)
+        perf record -q -o "$work/perf" -e cpu-clock -a -g -F $hertz -- \
+            "$strata" run --quiet --memory 180M --swap "$swap" "${how[@]}" --report "$work/report" -- \
+            "$programs/zipf" --size 300M --seconds "$seconds" >"$work/zipf" 2>"$work/errors" ||
+            { echo "| ${swap%%:*} | $who | killed or failed: $(tail -n 1 "$work/errors") |"; continue; }
+        perf script -i "$work/perf" -F sym 2>/dev/null | classify >"$work/parts"
+        # Pages that exact pageout took do not pass through the kernel's own counters of freed pages.
+        applied=$(field nr_applied_pages "$work/report")
+        freed=$(sed -n '/"kernel"/,/}/p' "$work/report" >"$work/kernel" && field nr_freed_pages "$work/kernel")
+        scanned=$(field nr_scanned_pages "$work/kernel")
+        gone=$((freed > applied ? freed : applied))
+        awk -v swap="${swap%%:*}" -v who=$who -v gone="$gone" -v freed="$freed" -v scanned="$scanned" -v hz=$hertz \
+            -v entries="$(field nr_entries "$work/report")" -v names="${parts[*]}" '
+            {count[$1] = $2; total += $2}
+            END {
+                n = split(names, name, " ")
+                printf "| %s | %s | %.0f | %.2f | %.1f | %.1f |", swap, who, gone / 1000,
+                    freed ? scanned / freed : 0, gone ? entries / gone : 0, gone ? total / hz * 1e6 / gone : 0
+                for (i = 1; i <= n; i++) printf " %.1f |", gone ? count[name[i]] / hz * 1e6 / gone : 0
+                print ""
+            }' "$work/parts"
+    done
+done

@@ -1,0 +1,195 @@
+/*
+ * kv: a client of redis or memcached that draws its keys from a Zipf law.
+ *
+ * Sets KEYS keys to values of VALUE bytes over a Unix socket, then gets keys for SECONDS, PIPELINE at a
+ * time, and checks that each answer is the value that was set. One JSON line at the end:
+ *
+ *   kv --socket /run/x.sock --protocol redis --keys 200000 --value 1000 --theta 0.99 --seconds 8
+ *   {"program":"kv","keys":200000,"ops":...,"ops_per_s":...,"missing":0,"bad":0,"seconds":8.0}
+ *
+ * "missing" counts keys the server no longer has (memcached may evict). --fill-only ends after the
+ * setting; --no-fill leaves it out.
+ */
+#include "common.h"
+#include "zipf.h"
+#include <sys/socket.h>
+#include <sys/un.h>
+
+static const char *socket_path, *protocol = "redis";
+static uint64_t keys = 100000, value_bytes = 1000, pipeline = 16, seed = 1;
+static double theta = 0.99, seconds = 1;
+static bool fill_only, no_fill, is_redis;
+
+static int server;
+static char *out, *in, *value;
+static size_t out_used, in_used, in_at;
+#define BUFFER (1u << 20)
+
+static void send_all(void)
+{
+    for (size_t done = 0; done < out_used;) {
+        ssize_t sent = write(server, out + done, out_used - done);
+        if (sent <= 0)
+            die("kv: writing to %s: %s", socket_path, strerror(errno));
+        done += (size_t)sent;
+    }
+    out_used = 0;
+}
+
+static void put(const void *bytes, size_t count)
+{
+    if (out_used + count > BUFFER)
+        send_all();
+    memcpy(out + out_used, bytes, count);
+    out_used += count;
+}
+
+static void put_text(const char *text) { put(text, strlen(text)); }
+
+/* At least COUNT unread bytes. */
+static const char *need(size_t count)
+{
+    while (in_used - in_at < count) {
+        if (in_at) {
+            memmove(in, in + in_at, in_used - in_at);
+            in_used -= in_at;
+            in_at = 0;
+        }
+        ssize_t got = read(server, in + in_used, BUFFER - in_used);
+        if (got <= 0)
+            die("kv: %s ended the connection", socket_path);
+        in_used += (size_t)got;
+    }
+    return in + in_at;
+}
+
+/* The next line without its end, good until the next read. */
+static const char *next_line(void)
+{
+    for (size_t length = 0;; length++) {
+        const char *from = need(length + 2);
+        if (from[length] == '\r' && from[length + 1] == '\n') {
+            in[in_at + length] = 0;
+            in_at += length + 2;
+            return from;
+        }
+    }
+}
+
+/* Different for each key, half of it hard to compress. */
+static void make_value(uint64_t key)
+{
+    uint64_t random = key * 7919 + 1;
+    for (uint64_t i = 0; i + 8 <= value_bytes; i += 8) {
+        uint64_t word = i % 16 ? key : next_random(&random);
+        memcpy(value + i, &word, 8);
+    }
+}
+
+static void put_set(uint64_t key)
+{
+    char head[128];
+    make_value(key);
+    snprintf(head, sizeof head,
+             is_redis ? "*3\r\n$3\r\nSET\r\n$12\r\nk%011" PRIu64 "\r\n$%" PRIu64 "\r\n"
+                      : "set k%011" PRIu64 " 0 0 %" PRIu64 "\r\n",
+             key, value_bytes);
+    put_text(head);
+    put(value, value_bytes);
+    put_text("\r\n");
+}
+
+static void put_get(uint64_t key)
+{
+    char line[128];
+    snprintf(line, sizeof line,
+             is_redis ? "*2\r\n$3\r\nGET\r\n$12\r\nk%011" PRIu64 "\r\n" : "get k%011" PRIu64 "\r\n", key);
+    put_text(line);
+}
+
+static void take_stored(void)
+{
+    const char *line = next_line();
+    if (strcmp(line, is_redis ? "+OK" : "STORED"))
+        die("kv: a set was answered by: %s", line);
+}
+
+/* Reads the answer to a get: whether the key was there, and whether its value is right. */
+static bool take_value(uint64_t key, uint64_t *bad)
+{
+    const char *line = next_line();
+    if (!strcmp(line, is_redis ? "$-1" : "END"))
+        return false;
+    if (line[0] != (is_redis ? '$' : 'V'))
+        die("kv: a get was answered by: %s", line);
+    const char *found = need(value_bytes + 2);
+    make_value(key);
+    *bad += memcmp(found, value, value_bytes) != 0;
+    in_at += value_bytes + 2;
+    if (!is_redis)
+        next_line();
+    return true;
+}
+
+static void connect_server(void)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    if (strlen(socket_path) >= sizeof address.sun_path)
+        die("kv: the path %s is too long for a socket", socket_path);
+    strcpy(address.sun_path, socket_path);
+    server = socket(AF_UNIX, SOCK_STREAM, 0);
+    if (server < 0 || connect(server, (struct sockaddr *)&address, sizeof address))
+        die("kv: connecting to %s: %s", socket_path, strerror(errno));
+}
+
+int main(int argc, char **argv)
+{
+    const struct option_spec options[] = {
+        {"socket", OPTION_TEXT, &socket_path, "Unix socket of the server"},
+        {"protocol", OPTION_TEXT, &protocol, "redis or memcached (redis)"},
+        {"keys", OPTION_NUMBER, &keys, "how many (100000)"},
+        {"value", OPTION_NUMBER, &value_bytes, "bytes of a value, a multiple of 8 (1000)"},
+        {"theta", OPTION_REAL, &theta, "exponent of the law of keys, 0 = uniform (0.99)"},
+        {"seconds", OPTION_REAL, &seconds, "how long to get after setting (1)"},
+        {"pipeline", OPTION_NUMBER, &pipeline, "gets in flight (16)"},
+        {"seed", OPTION_NUMBER, &seed, "of every random number (1)"},
+        {"fill-only", OPTION_FLAG, &fill_only, "set the keys and end"},
+        {"no-fill", OPTION_FLAG, &no_fill, "the keys are there"},
+    };
+    parse_options(argc, argv, options, COUNT_OF(options));
+    is_redis = !strcmp(protocol, "redis");
+    if (!socket_path || !keys || !pipeline || pipeline > 256 || value_bytes % 8 || !value_bytes || value_bytes > 4096 ||
+        (!is_redis && strcmp(protocol, "memcached")))
+        die("kv: needs --socket, a protocol, keys, a pipeline of 1 to 256, values of 8 to 4096 bytes");
+    out = malloc(BUFFER);
+    in = malloc(BUFFER);
+    value = calloc(1, value_bytes);
+    uint64_t *asked = calloc(pipeline, sizeof *asked);
+    if (!out || !in || !value || !asked)
+        die("kv: no memory");
+    connect_server();
+
+    for (uint64_t key = 0; !no_fill && key < keys; key += pipeline) {
+        uint64_t end = key + pipeline < keys ? key + pipeline : keys;
+        for (uint64_t k = key; k < end; k++)
+            put_set(k);
+        send_all();
+        for (uint64_t k = key; k < end; k++)
+            take_stored();
+    }
+    struct zipf law = zipf_new(keys, theta);
+    uint64_t random = seed, ops = 0, missing = 0, bad = 0;
+    double start = now_s(), took = 0;
+    while (!fill_only && (took = now_s() - start) < seconds) {
+        for (uint64_t i = 0; i < pipeline; i++)
+            put_get(asked[i] = zipf_scattered(&law, &random));
+        send_all();
+        for (uint64_t i = 0; i < pipeline; i++)
+            missing += !take_value(asked[i], &bad);
+        ops += pipeline;
+    }
+    printf("{\"program\":\"kv\",\"keys\":%" PRIu64 ",\"ops\":%" PRIu64 ",\"ops_per_s\":%.0f,\"missing\":%" PRIu64
+           ",\"bad\":%" PRIu64 ",\"seconds\":%.3f}\n",
+           keys, ops, took > 0 ? (double)ops / took : 0, missing, bad, took);
+    return bad ? 1 : 0;
+}

@@ -1,0 +1,220 @@
+//! What hints to the kernel do, on each kind of kernel LRU: the reasons why `auto` gives none.
+//!
+//! Runs in guests, with MGLRU on and off; the machine needs `memory.reclaim` (cgroup v2, 5.19).
+
+mod support;
+
+use std::fs;
+use std::path::PathBuf;
+
+use support::leaks::Guard;
+use support::live::{memory_group_of, memory_mount, wait_until};
+use support::programs::{Touch, program};
+use support::strata::Strata;
+
+use strata_lru::lru_gen::parse_plain;
+use strata_lru::{GroupView, Kind};
+
+/// Pages of each half of the region: 16 MiB.
+const HALF: u64 = 4096;
+const LRU_GEN: &str = "/sys/kernel/debug/lru_gen";
+
+/// Whether the kernel keeps generations.
+fn has_generations() -> bool {
+    fs::read_to_string("/sys/kernel/mm/lru_gen/enabled").is_ok_and(|text| text.trim() != "0x0000")
+}
+
+/// Why pages can't be reclaimed on request here.
+fn no_reclaim() -> Option<String> {
+    match memory_mount() {
+        Some((_, true)) => None,
+        _ => Some("memory.reclaim is part of cgroup v2".to_owned()),
+    }
+}
+
+/// A region of two halves, every page of it written, in a group with swap and room enough.
+struct Region {
+    touch: Touch,
+    group: PathBuf,
+}
+
+impl Region {
+    fn new() -> Region {
+        let mut run = Strata::new(["run", "--quiet", "--memory", "1G", "--swap", "zram:128M"])
+            .args(["--policy", "none", "--"])
+            .arg(program("touch"))
+            .command();
+        let mut touch = Touch::start_behind(&mut run, ["--size", "32M"]);
+        touch.ask(&format!("writerange 0 {}", 2 * HALF));
+        let group = memory_group_of(touch.pid);
+        Region { touch, group }
+    }
+
+    /// Uses one half and has the processor forget it, so that its accessed bits are seen again.
+    fn use_half(&mut self, half: u64) {
+        self.touch.ask("flush");
+        self.touch.ask(&format!("readrange {} {HALF}", half * HALF));
+    }
+
+    /// Pages of a half that are in memory.
+    fn resident(&mut self, half: u64) -> u64 {
+        let answer = self.touch.ask(&format!("resident {} {HALF}", half * HALF));
+        answer.parse().expect("a number of pages")
+    }
+
+    fn cold(&mut self, half: u64) {
+        self.touch
+            .ask(&format!("advise cold {} {HALF}", half * HALF));
+    }
+
+    fn reclaim(&self, pages: u64) {
+        // EAGAIN: the kernel has not found all of it; what it took is what the tests look at.
+        let _ = fs::write(
+            self.group.join("memory.reclaim"),
+            (pages * 4096).to_string(),
+        );
+    }
+
+    /// The kernel's generations of the group.
+    fn generations(&self) -> GroupView {
+        let text = fs::read_to_string(LRU_GEN).expect("debugfs is mounted");
+        let name = self.group.file_name().expect("a name").to_string_lossy();
+        let views = parse_plain(&text).expect("the kernel's text");
+        let own = views.into_iter().find(|view| view.path.ends_with(&*name));
+        own.expect("the group is among them")
+    }
+
+    /// Has the kernel begin a generation, `times` over.
+    fn age(&self, times: u32) {
+        for _ in 0..times {
+            let view = self.generations();
+            let youngest = view.generations.last().expect("generations").seq.0;
+            let command = format!("+ {} {} {youngest} 1 1\n", view.group.0, view.node.0);
+            fs::write(LRU_GEN, command).expect("ageing");
+        }
+    }
+}
+
+/// Anonymous pages by generation, the youngest first.
+fn anon_youngest_first(view: &GroupView) -> Vec<u64> {
+    let pages = |kind: Kind| kind.index();
+    view.generations
+        .iter()
+        .rev()
+        .map(|generation| generation.nr_pages[pages(Kind::Anon)].unwrap_or(0))
+        .collect()
+}
+
+#[test]
+fn a_cold_hint_makes_old_pages_younger_where_the_kernel_has_generations() {
+    needs!("zram");
+    if !has_generations() {
+        skip!("the kernel keeps no generations (lru_gen/enabled)");
+    }
+    let _guard = Guard::new();
+    let mut region = Region::new();
+    region.age(4);
+    let before = anon_youngest_first(&region.generations());
+    region.cold(0);
+    let after = anon_youngest_first(&region.generations());
+    // The whole half moves up into the second youngest generation.
+    assert!(before[1] < HALF / 4, "before: {before:?}");
+    assert!(
+        after[1] > HALF * 3 / 4,
+        "before: {before:?}, after: {after:?}"
+    );
+}
+
+#[test]
+fn reclaim_takes_what_was_hinted_cold_last_where_the_kernel_has_generations() {
+    needs!("zram");
+    if let Some(reason) = no_reclaim() {
+        skip!("{reason}");
+    }
+    if !has_generations() {
+        skip!("the kernel keeps no generations (lru_gen/enabled)");
+    }
+    let _guard = Guard::new();
+    let mut region = Region::new();
+    region.age(4);
+    region.cold(0);
+    region.reclaim(HALF / 2);
+    let (hinted, other) = (region.resident(0), region.resident(1));
+    assert!(
+        hinted > HALF * 9 / 10,
+        "{hinted} of {HALF} hinted pages are left"
+    );
+    assert!(
+        other < HALF * 3 / 4,
+        "{other} of {HALF} other pages are left"
+    );
+}
+
+#[test]
+fn an_evict_command_takes_the_oldest_generations_and_spares_what_is_used() {
+    needs!("zram");
+    if !has_generations() {
+        skip!("the kernel keeps no generations (lru_gen/enabled)");
+    }
+    let _guard = Guard::new();
+    let mut region = Region::new();
+    region.age(3);
+    region.use_half(0);
+    region.age(1);
+    let view = region.generations();
+    let youngest = view.generations.last().expect("generations").seq.0;
+    let command = format!(
+        "- {} {} {} 200 100000\n",
+        view.group.0,
+        view.node.0,
+        youngest - 2
+    );
+    fs::write(LRU_GEN, command).expect("evicting");
+    let (used, idle) = (region.resident(0), region.resident(1));
+    assert!(used > HALF * 9 / 10, "{used} of {HALF} used pages are left");
+    assert!(idle < HALF / 10, "{idle} of {HALF} idle pages are left");
+}
+
+#[test]
+fn reclaim_takes_what_was_hinted_cold_first_where_the_kernel_has_two_lists() {
+    needs!("zram");
+    if let Some(reason) = no_reclaim() {
+        skip!("{reason}");
+    }
+    if has_generations() {
+        skip!("the kernel keeps generations (lru_gen/enabled)");
+    }
+    let _guard = Guard::new();
+    let mut region = Region::new();
+    region.use_half(0);
+    region.use_half(1);
+    region.cold(0);
+    // A page that was found used is spared once, a hinted one is not.
+    region.reclaim(HALF / 2);
+    wait_until("pages are gone", || {
+        region.resident(0) + region.resident(1) < 2 * HALF
+    });
+    let (hinted, other) = (region.resident(0), region.resident(1));
+    assert!(
+        hinted < HALF * 3 / 4,
+        "{hinted} of {HALF} hinted pages are left"
+    );
+    assert!(
+        other > HALF * 9 / 10,
+        "{other} of {HALF} other pages are left"
+    );
+}
+
+#[test]
+fn pageout_takes_exactly_its_pages_on_every_kernel() {
+    needs!("zram");
+    let _guard = Guard::new();
+    let mut region = Region::new();
+    region.touch.ask(&format!("advise pageout 0 {HALF}"));
+    let (asked, other) = (region.resident(0), region.resident(1));
+    assert!(
+        asked < HALF / 50,
+        "{asked} of {HALF} pages asked for are left"
+    );
+    assert_eq!(other, HALF, "the others were not asked for");
+}

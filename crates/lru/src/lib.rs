@@ -94,6 +94,7 @@
 //! - I3: what was tried and what took effect are never the same counter.
 #![forbid(unsafe_code)]
 
+mod books;
 mod config;
 mod controller;
 mod counting;

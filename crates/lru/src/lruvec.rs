@@ -12,7 +12,7 @@
 //! `max_seq` is shared by both kinds, each kind has a `min_seq` of its own. A generation's lists
 //! and sizes are found at index `seq % nr_gens_max`.
 //!
-//! **Owns** the window, sizes, birth times, the controller's and the reclaim counters.
+//! **Owns** the window, sizes, birth times, the controller's counters.
 //! **Does not own** folios or lists, or when the window moves (`multigen::ageing`).
 //!
 //! **Invariants**
@@ -22,12 +22,13 @@
 //! - I3: births of the window never decrease from old to young.
 
 use crate::{
+    books::{Account, Booked, evictable},
     controller::Controller,
     distance::Distances,
-    ids::{GenSeq, GroupId, Kind, NodeId, TimeMs},
+    ids::{GenSeq, Kind, TimeMs},
     list::ListId,
     lru_gen::WalkFigures,
-    seam::{ReclaimStats, Swappiness},
+    seam::{GenerationView, Swappiness},
     walk::{WalkState, WalkStats},
 };
 
@@ -44,18 +45,15 @@ pub(crate) struct Lruvec {
     pub(crate) min_seq: [u64; 2],
     /// Base pages by generation index and kind.
     pub(crate) nr_pages: [[u64; 2]; MAX_NR_GENS],
-    pub(crate) stats: ReclaimStats,
+    pub(crate) account: Account,
     pub(crate) births: [TimeMs; MAX_NR_GENS],
     pub(crate) controller: Controller,
     /// Refault distances, where they are what judges returns.
     pub(crate) distances: Distances,
-    first_list: ListId,
     /// Room for so many generations, in sizes, births and lists.
     nr_gens_max: usize,
     /// Where the youngest generation is kept, so that the hot paths need no division.
     youngest: usize,
-    pub(crate) group: GroupId,
-    pub(crate) node: NodeId,
     pub(crate) walk: WalkState,
     /// What the walk before the youngest generation saw.
     pub(crate) last_walk: WalkFigures,
@@ -66,41 +64,6 @@ pub(crate) struct Lruvec {
 }
 
 impl Lruvec {
-    /// As many generations as there is room for, born `now`, all empty (rules 1.2). The lists are
-    /// `first_list` and the next `2 * nr_gens_max - 1`.
-    pub(crate) fn new(
-        group: GroupId,
-        node: NodeId,
-        first_list: ListId,
-        nr_gens_max: u8,
-        now: TimeMs,
-    ) -> Lruvec {
-        let nr_gens_max = usize::from(nr_gens_max);
-        Lruvec {
-            max_seq: nr_gens_max as u64 - 1,
-            min_seq: [0; 2],
-            nr_pages: [[0; 2]; MAX_NR_GENS],
-            stats: ReclaimStats::default(),
-            births: [now; MAX_NR_GENS],
-            controller: Controller::default(),
-            distances: Distances::default(),
-            first_list,
-            nr_gens_max,
-            youngest: nr_gens_max - 1,
-            group,
-            node,
-            last_walk: WalkFigures::default(),
-            walked: WalkFigures::default(),
-            walk: WalkState::new(nr_gens_max as u64 - 1),
-            has_overlapped: [false; 2],
-        }
-    }
-
-    /// The first of its lists; the numbers of the others follow.
-    pub(crate) fn first_list(&self) -> ListId {
-        self.first_list
-    }
-
     /// Most generations there is room for.
     pub(crate) fn nr_gens_max(&self) -> usize {
         self.nr_gens_max
@@ -153,7 +116,7 @@ impl Lruvec {
 
     /// The list of a generation and kind.
     pub(crate) fn list(&self, generation: usize, kind: Kind) -> ListId {
-        ListId(self.first_list.0 + (kind.index() * self.nr_gens_max + generation) as u32)
+        ListId(self.account.first_list.0 + (kind.index() * self.nr_gens_max + generation) as u32)
     }
 
     /// The list eviction takes from.
@@ -171,13 +134,14 @@ impl Lruvec {
         self.max_seq - self.min_seq[kind.index()] + 1
     }
 
+    /// The generation a list of a kind is for, `None` if it is not of that kind.
+    pub(crate) fn generation_of(&self, list: ListId, kind: Kind) -> Option<usize> {
+        (0..self.nr_gens_max).find(|generation| self.list(*generation, kind) == list)
+    }
+
     /// Base pages of the kinds that may be evicted.
     pub(crate) fn nr_evictable_pages(&self, swappiness: Swappiness) -> u64 {
-        Kind::ALL
-            .into_iter()
-            .filter(|kind| swappiness.allows(*kind))
-            .map(|kind| self.nr_pages_of(kind))
-            .sum()
+        evictable(self, swappiness)
     }
 
     /// Base pages of a kind in all its generations.
@@ -227,6 +191,70 @@ impl Lruvec {
             }
         }
         Ok(())
+    }
+}
+
+impl Booked for Lruvec {
+    /// Most generations there is room for.
+    type Shape = u8;
+
+    fn nr_lists(nr_gens_max: u8) -> u32 {
+        2 * u32::from(nr_gens_max)
+    }
+
+    /// As many generations as there is room for, born `now`, all empty (rules 1.2).
+    fn new(account: Account, nr_gens_max: u8, now: TimeMs) -> Lruvec {
+        let nr_gens_max = usize::from(nr_gens_max);
+        Lruvec {
+            max_seq: nr_gens_max as u64 - 1,
+            min_seq: [0; 2],
+            nr_pages: [[0; 2]; MAX_NR_GENS],
+            account,
+            births: [now; MAX_NR_GENS],
+            controller: Controller::default(),
+            distances: Distances::default(),
+            nr_gens_max,
+            youngest: nr_gens_max - 1,
+            last_walk: WalkFigures::default(),
+            walked: WalkFigures::default(),
+            walk: WalkState::new(nr_gens_max as u64 - 1),
+            has_overlapped: [false; 2],
+        }
+    }
+
+    fn account(&self) -> &Account {
+        &self.account
+    }
+
+    fn account_mut(&mut self) -> &mut Account {
+        &mut self.account
+    }
+
+    fn nr_pages(&self) -> &[[u64; 2]] {
+        &self.nr_pages
+    }
+
+    fn nr_pages_mut(&mut self) -> &mut [[u64; 2]] {
+        &mut self.nr_pages
+    }
+
+    fn list_of(&self, generation: usize, kind: Kind) -> ListId {
+        self.list(generation, kind)
+    }
+
+    fn generations(&self, now: TimeMs) -> Vec<GenerationView> {
+        let oldest = self.min_seq[0].min(self.min_seq[1]);
+        let view = |seq| {
+            let sizes = self.nr_pages[self.generation_index(seq)];
+            let size =
+                |kind: Kind| (seq >= self.min_seq[kind.index()]).then_some(sizes[kind.index()]);
+            GenerationView {
+                seq: GenSeq(seq),
+                age_ms: now.since(self.birth(GenSeq(seq))),
+                nr_pages: Kind::ALL.map(size),
+            }
+        };
+        (oldest..=self.max_seq).map(view).collect()
     }
 }
 

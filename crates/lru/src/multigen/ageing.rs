@@ -18,7 +18,7 @@ use super::MultiGen;
 use crate::{
     ids::{FolioId, Kind, TimeMs},
     lruvec::{Lruvec, MIN_NR_GENS},
-    rules::{AgeingRule, Coupling},
+    rules::{AgeingRule, Coupling, ListEnd},
     seam::{Ageing, Swappiness},
 };
 
@@ -76,11 +76,11 @@ impl MultiGen {
     /// A new youngest generation, born `now`.
     pub(super) fn inc_max_seq(&mut self, lruvec: usize, swappiness: Swappiness, now: TimeMs) {
         for kind in Kind::ALL {
-            if self.lruvecs[lruvec].nr_gens(kind) == u64::from(self.rules.nr_gens) {
+            if self.books.lruvecs[lruvec].nr_gens(kind) == u64::from(self.rules.nr_gens) {
                 self.inc_min_seq(lruvec, kind, swappiness);
             }
         }
-        let lruvec = &mut self.lruvecs[lruvec];
+        let lruvec = &mut self.books.lruvecs[lruvec];
         // Whoever walked has ended the iteration already; without a walk it ends here.
         lruvec.walk.cursor.skip_to(lruvec.max_seq);
         lruvec.begin_generation(now);
@@ -90,37 +90,35 @@ impl MultiGen {
     /// can't be evicted, into the coming youngest.
     fn inc_min_seq(&mut self, lruvec: usize, kind: Kind, swappiness: Swappiness) {
         if swappiness.allows(kind) {
-            let oldest = self.lruvecs[lruvec].oldest_list(kind);
-            while let Some(folio) = self.lists.tail(oldest) {
+            let oldest = self.books.lruvecs[lruvec].oldest_list(kind);
+            while let Some(folio) = self.books.lists.tail(oldest) {
                 self.spare_unsorted(folio);
             }
         } else {
-            self.lruvecs[lruvec].has_overlapped[kind.index()] = true;
+            self.books.lruvecs[lruvec].has_overlapped[kind.index()] = true;
         }
-        let next = self.lruvecs[lruvec].min_seq[kind.index()] + 1;
-        self.lruvecs[lruvec].advance_min_seq(kind, next);
+        let next = self.books.lruvecs[lruvec].min_seq[kind.index()] + 1;
+        self.books.lruvecs[lruvec].advance_min_seq(kind, next);
     }
 
     /// Moves a folio of the oldest list to the old end of where it belongs now.
     fn spare_unsorted(&mut self, folio: FolioId) {
         let flags = self.flags(folio);
         let (kind, nr_pages) = (flags.kind(), flags.nr_pages());
-        let lruvec = &mut self.lruvecs[flags.lruvec()];
+        let lruvec = &mut self.books.lruvecs[flags.lruvec()];
         if self.rules.protection.is_merge_counted && !self.counting.is_saturated(flags) {
             let tier = self.counting.tier(flags);
             lruvec.controller.protected(kind, tier, nr_pages);
         }
         let generation = self.inc_gen(folio);
-        let list = self.lruvecs[flags.lruvec()].list(generation, kind);
-        self.lists.remove(&mut self.folios, folio);
-        self.lists.push_tail(&mut self.folios, list, folio);
+        self.books.move_to_end(folio, generation, ListEnd::Old);
     }
 
     /// Makes a folio of the oldest generation one younger, unless a walk promoted it meanwhile;
     /// returns the index of the generation it is in then.
     pub(super) fn inc_gen(&mut self, folio: FolioId) -> usize {
         let flags = self.flags(folio);
-        let lruvec = &mut self.lruvecs[flags.lruvec()];
+        let lruvec = &mut self.books.lruvecs[flags.lruvec()];
         let kind = flags.kind();
         let oldest = lruvec.oldest_index(kind);
         match flags.generation() {
@@ -130,7 +128,8 @@ impl MultiGen {
                 lruvec.nr_pages[oldest][kind.index()] -= flags.nr_pages();
                 lruvec.nr_pages[next][kind.index()] += flags.nr_pages();
                 let flags = self.counting.forget(flags);
-                self.folios.flags[folio.index()] = flags.with_generation(Some(next));
+                self.books
+                    .set_flags(folio, flags.with_generation(Some(next)));
                 next
             }
         }
@@ -141,7 +140,7 @@ impl MultiGen {
     /// While both kinds may be evicted, one is kept from running ahead of the other: else only one
     /// kind would be left to take from.
     pub(super) fn try_to_inc_min_seq(&mut self, lruvec: usize, swappiness: Swappiness) -> bool {
-        let state = &mut self.lruvecs[lruvec];
+        let state = &mut self.books.lruvecs[lruvec];
         let mut min_seq = state.min_seq;
         for kind in Kind::ALL
             .into_iter()
@@ -150,6 +149,7 @@ impl MultiGen {
             let seq = &mut min_seq[kind.index()];
             while *seq + MIN_NR_GENS <= state.max_seq
                 && self
+                    .books
                     .lists
                     .is_empty(state.list(state.generation_index(*seq), kind))
             {

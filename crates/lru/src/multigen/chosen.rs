@@ -22,26 +22,26 @@ impl MultiGen {
         batch: &mut EvictBatch,
     ) -> u64 {
         batch.clear();
-        let now = self.tell_time(now);
+        let now = self.books.tell_time(now);
         let born_before = self.born_before(now);
         let mut nr_pages = 0;
         while nr_pages < nr_pages_max
             && let Some(folio) = folios.next()
         {
-            let Some(flags) = self.folios.flags.get(folio.index()).copied() else {
+            let Some(flags) = self.books.folios.flags.get(folio.index()).copied() else {
                 continue;
             };
             let Some(generation) = flags.generation() else {
                 continue;
             };
-            let lruvec = &mut self.lruvecs[flags.lruvec()];
-            lruvec.stats.nr_scanned_pages += flags.nr_pages();
+            let lruvec = &mut self.books.lruvecs[flags.lruvec()];
+            lruvec.account.stats.nr_scanned_pages += flags.nr_pages();
             let birth = lruvec.birth(GenSeq(lruvec.seq_of_index(generation)));
             let is_too_young = born_before.is_some_and(|limit| birth >= limit);
             if is_too_young || !swappiness.allows(flags.kind()) {
                 continue;
             }
-            lruvec.stats.nr_isolated_pages += flags.nr_pages();
+            lruvec.account.stats.nr_isolated_pages += flags.nr_pages();
             self.isolate_folio(folio);
             batch.folios.push(folio);
             nr_pages += flags.nr_pages();

@@ -79,7 +79,7 @@ impl MultiGen {
                 is_scan_forced,
             } => {
                 let lruvec = self.lruvec_named(group, node)?;
-                let max_seq = self.lruvecs[lruvec].max_seq;
+                let max_seq = self.books.lruvecs[lruvec].max_seq;
                 if seq.0 > max_seq {
                     return Err(CommandError::Generation {
                         seq,
@@ -91,7 +91,9 @@ impl MultiGen {
                     if seq.0 < max_seq {
                         return Ok(Plan::Done);
                     }
-                    let oldest = self.lruvecs[lruvec].oldest_evictable_seq(swappiness).0;
+                    let oldest = self.books.lruvecs[lruvec]
+                        .oldest_evictable_seq(swappiness)
+                        .0;
                     let is_full = max_seq - oldest + 1 == self.rules.nr_gens.into();
                     if is_full && !is_scan_forced {
                         return Err(CommandError::WindowFull);
@@ -115,7 +117,7 @@ impl MultiGen {
                 nr_pages_max,
             } => {
                 let lruvec = self.lruvec_named(group, node)?;
-                let max_seq = self.lruvecs[lruvec].max_seq;
+                let max_seq = self.books.lruvecs[lruvec].max_seq;
                 if seq.0.saturating_add(MIN_NR_GENS) > max_seq {
                     return Err(CommandError::Generation {
                         seq,
@@ -142,12 +144,12 @@ impl MultiGen {
         plan: &WalkPlan,
         now: TimeMs,
     ) -> Result<(), CommandError> {
-        if self.lruvecs[plan.lruvec].max_seq != plan.max_seq {
+        if self.books.lruvecs[plan.lruvec].max_seq != plan.max_seq {
             return Err(CommandError::GenerationExists(GenSeq(plan.max_seq + 1)));
         }
-        let now = self.tell_time(now);
+        let now = self.books.tell_time(now);
         self.inc_max_seq(plan.lruvec, plan.swappiness, now);
-        if let Ok(group) = self.groups.get_mut(plan.group) {
+        if let Ok(group) = self.books.groups.get_mut(plan.group) {
             group.nr_ageing_runs += 1;
         }
         Ok(())
@@ -201,12 +203,10 @@ impl MultiGen {
     }
 
     fn lruvec_named(&self, group: GroupId, node: NodeId) -> Result<usize, CommandError> {
-        let lruvecs = &self
-            .group(group)
-            .map_err(|_| CommandError::NoGroup(group.0.into()))?
-            .lruvecs;
-        let mut lruvecs = lruvecs.iter().map(|n| usize::from(*n));
-        let lruvec = lruvecs.find(|n| self.lruvecs[*n].node == node);
+        let of_group = self.books.group(group);
+        let of_group = of_group.map_err(|_| CommandError::NoGroup(group.0.into()))?;
+        let mut lruvecs = of_group.lruvecs.iter().map(|n| usize::from(*n));
+        let lruvec = lruvecs.find(|n| self.books.lruvecs[*n].account.node == node);
         lruvec.ok_or_else(|| CommandError::NoNode(node.0.into()))
     }
 }

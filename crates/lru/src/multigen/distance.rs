@@ -97,13 +97,13 @@ impl MultiGen {
         if !departed.is_of(flags) {
             return;
         }
-        let lruvec = &mut self.lruvecs[flags.lruvec()];
+        let lruvec = &mut self.books.lruvecs[flags.lruvec()];
         let (kind, nr_pages) = (flags.kind(), flags.nr_pages());
-        lruvec.stats.nr_refaulted_pages[kind.index()] += nr_pages;
+        lruvec.account.stats.nr_refaulted_pages[kind.index()] += nr_pages;
         if !lruvec.is_wanted_back(departed, cause, self.has_swap) {
             return;
         }
-        lruvec.stats.nr_refaulted_recent_pages[kind.index()] += nr_pages;
+        lruvec.account.stats.nr_refaulted_recent_pages[kind.index()] += nr_pages;
         let (less_one, is_workingset) = (departed.refs_less_one, departed.is_workingset);
         let refs = self.counting.refs_of_shadow(less_one, is_workingset);
         // It speaks for those above the first tier even if it was never above it.
@@ -111,6 +111,7 @@ impl MultiGen {
         let tier = tier.min(self.counting.nr_tiers() - 1);
         lruvec.controller.refaulted(kind, tier, nr_pages);
         let field = less_one.min(self.counting.field_max());
-        self.folios.flags[folio.index()] = flags.with_refs_field(field).with_workingset(true);
+        self.books
+            .set_flags(folio, flags.with_refs_field(field).with_workingset(true));
     }
 }

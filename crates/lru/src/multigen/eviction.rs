@@ -30,8 +30,7 @@ use crate::{
     lruvec::{Lruvec, MIN_NR_GENS},
     rules::{Aborting, Dirty, ListEnd, Saturated, Survivors, Thrashing},
     seam::{
-        Ageing, EvictBatch, GoneCause, Isolated, PolicyError, ReclaimRequest, Shadow, Swappiness,
-        Verdict,
+        Ageing, EvictBatch, Isolated, PolicyError, ReclaimRequest, Shadow, Swappiness, Verdict,
     },
     shadow::Evicted,
 };
@@ -69,16 +68,16 @@ impl MultiGen {
         batch: &mut EvictBatch,
     ) -> Result<Isolated, PolicyError> {
         batch.clear();
-        let nr_lruvecs = self.group(request.group)?.lruvecs.len();
-        let now = self.tell_time(now);
+        let nr_lruvecs = self.books.group(request.group)?.lruvecs.len();
+        let now = self.books.tell_time(now);
         let mut nr_pages = 0;
         let mut worst = Isolated::Empty;
         for position in 0..nr_lruvecs {
             if nr_pages >= request.nr_pages {
                 break;
             }
-            let lruvec = usize::from(self.group(request.group)?.lruvecs[position]);
-            let node = self.lruvecs[lruvec].node;
+            let lruvec = usize::from(self.books.group(request.group)?.lruvecs[position]);
+            let node = self.books.lruvecs[lruvec].account.node;
             if request.node.is_some_and(|only| only != node) {
                 continue;
             }
@@ -113,10 +112,10 @@ impl MultiGen {
         let rule = self.rules.ageing;
         let ends_with_walk = self.rules.aborting == Aborting::AfterWalk
             && demand.priority < PRIORITY_RELAXED
-            && self.lruvecs[lruvec].ageing_of_window(rule, swappiness) == Ageing::NotDue;
+            && self.books.lruvecs[lruvec].ageing_of_window(rule, swappiness) == Ageing::NotDue;
         let (mut nr_pages, mut nr_passes) = (0, 0);
         let end = loop {
-            let state = &self.lruvecs[lruvec];
+            let state = &self.books.lruvecs[lruvec];
             if nr_pages >= demand.nr_pages || nr_passes == demand.nr_passes_max {
                 break Isolated::Again;
             }
@@ -134,7 +133,7 @@ impl MultiGen {
             nr_pages += pass.nr_isolated_pages;
             nr_passes += 1;
             let has_advanced = self.try_to_inc_min_seq(lruvec, swappiness);
-            let ageing = self.lruvecs[lruvec].ageing_of_window(rule, swappiness);
+            let ageing = self.books.lruvecs[lruvec].ageing_of_window(rule, swappiness);
             if pass.nr_isolated_pages == 0 {
                 if pass.has_run_out_of_budget {
                     break Isolated::Again;
@@ -146,7 +145,7 @@ impl MultiGen {
                 break Isolated::NeedsAgeing;
             }
         };
-        self.lruvecs[lruvec].stats.nr_isolated_pages += nr_pages;
+        self.books.lruvecs[lruvec].account.stats.nr_isolated_pages += nr_pages;
         if nr_pages > 0 {
             Isolated::Pages(nr_pages)
         } else {
@@ -159,7 +158,7 @@ impl MultiGen {
         let Some(limit) = demand.born_before else {
             return false;
         };
-        let state = &self.lruvecs[lruvec];
+        let state = &self.books.lruvecs[lruvec];
         let oldest = match self.rules.thrashing {
             Thrashing::OldestFile if demand.priority >= PRIORITY_RELAXED => return false,
             Thrashing::OldestFile => GenSeq(state.min_seq[Kind::File.index()]),
@@ -183,7 +182,7 @@ impl MultiGen {
     ) -> Pass {
         let swappiness = demand.swappiness;
         let nr_tiers = self.counting.nr_tiers();
-        let state = &self.lruvecs[lruvec];
+        let state = &self.books.lruvecs[lruvec];
         let choice =
             state
                 .controller
@@ -216,7 +215,7 @@ impl MultiGen {
     ) -> Pass {
         let kind = choice.kind;
         let mut pass = Pass::default();
-        let state = &self.lruvecs[lruvec];
+        let state = &self.books.lruvecs[lruvec];
         if state.nr_gens(kind) == MIN_NR_GENS {
             return pass;
         }
@@ -227,9 +226,9 @@ impl MultiGen {
         let oldest = state.oldest_list(kind);
         let nr_pages_wanted = nr_pages.min(self.rules.scanning.nr_isolate_pages);
         let mut nr_folios_left = self.rules.scanning.nr_folios_max;
-        while let Some(folio) = self.lists.tail(oldest) {
+        while let Some(folio) = self.books.lists.tail(oldest) {
             let nr_pages = self.flags(folio).nr_pages();
-            self.lruvecs[lruvec].stats.nr_scanned_pages += nr_pages;
+            self.books.lruvecs[lruvec].account.stats.nr_scanned_pages += nr_pages;
             if !self.sort_folio(folio, last_tier) {
                 self.isolate_folio(folio);
                 batch.folios.push(folio);
@@ -248,28 +247,26 @@ impl MultiGen {
     fn sort_folio(&mut self, folio: FolioId, last_tier: usize) -> bool {
         let flags = self.flags(folio);
         let kind = flags.kind();
-        let oldest = self.lruvecs[flags.lruvec()].oldest_index(kind);
+        let oldest = self.books.lruvecs[flags.lruvec()].oldest_index(kind);
         let (generation, end) = match flags.generation() {
             Some(promoted) if promoted != oldest => (promoted, ListEnd::Young),
             _ if self.is_spared(flags, last_tier) => {
                 let generation = self.inc_gen(folio);
                 if self.refault == Refault::Distance {
                     let tired = self.flags(folio).with_workingset(false);
-                    self.folios.flags[folio.index()] = tired;
+                    self.books.set_flags(folio, tired);
                 }
                 (generation, self.rules.protection.spared_to)
             }
             _ if flags.is_waiting() && self.rules.dirty == Dirty::SteppedOver => {
                 let generation = self.inc_gen(folio);
                 let marked = self.flags(folio).with_rotate(true);
-                self.folios.flags[folio.index()] = marked;
+                self.books.set_flags(folio, marked);
                 (generation, ListEnd::Young)
             }
             _ => return false,
         };
-        let list = self.lruvecs[flags.lruvec()].list(generation, kind);
-        self.lists.remove(&mut self.folios, folio);
-        self.lists.push(&mut self.folios, list, end, folio);
+        self.books.move_to_end(folio, generation, end);
         true
     }
 
@@ -281,17 +278,17 @@ impl MultiGen {
         if tier <= last_tier && !is_saturated {
             return false;
         }
-        let lruvec = &mut self.lruvecs[flags.lruvec()];
+        let lruvec = &mut self.books.lruvecs[flags.lruvec()];
         if !is_saturated || rule == Saturated::Spared {
             let nr_pages = flags.nr_pages();
             lruvec.controller.protected(flags.kind(), tier, nr_pages);
         }
-        lruvec.stats.nr_protected_pages += flags.nr_pages();
+        lruvec.account.stats.nr_protected_pages += flags.nr_pages();
         true
     }
 
     pub(super) fn isolate_folio(&mut self, folio: FolioId) {
-        let flags = self.detach(folio);
+        let flags = self.flags(folio);
         let flags = if flags.is_referenced() {
             flags
         } else {
@@ -300,95 +297,20 @@ impl MultiGen {
         // Found young at the last look, a folio that forgets its mark here is spared once.
         let is_referenced = flags.is_referenced() && self.rules.survivors != Survivors::Youngest;
         let flags = flags.with_referenced(is_referenced).with_rotate(false);
-        self.folios.flags[folio.index()] = flags.isolated();
-        self.nr_isolated_folios += 1;
-    }
-
-    /// Takes a folio off its list and out of its generation; its flags then.
-    pub(super) fn detach(&mut self, folio: FolioId) -> Flags {
-        let flags = self.flags(folio);
-        if let Some(generation) = flags.generation() {
-            let lruvec = &mut self.lruvecs[flags.lruvec()];
-            lruvec.nr_pages[generation][flags.kind().index()] -= flags.nr_pages();
-            self.lists.remove(&mut self.folios, folio);
-        }
-        let flags = flags.with_generation(None);
-        self.folios.flags[folio.index()] = flags;
-        flags
-    }
-
-    /// A folio left memory unasked.
-    pub(super) fn leave(&mut self, folio: FolioId, cause: GoneCause) -> Option<Shadow> {
-        let flags = self.flags(folio);
-        assert!(
-            flags.is_live() && !flags.is_gone(),
-            "{folio:?} is not in memory"
-        );
-        let shadow = match cause {
-            GoneCause::Freed => None,
-            GoneCause::Reclaimed => {
-                let lruvec = &mut self.lruvecs[flags.lruvec()];
-                lruvec.stats.nr_kernel_evicted_pages[flags.kind().index()] += flags.nr_pages();
-                let shadow = lruvec.bury(flags, self.counting, self.refault);
-                self.charge_swap(flags.lruvec(), flags.kind(), flags.nr_pages());
-                Some(shadow)
-            }
-        };
-        if flags.is_isolated() {
-            self.folios.flags[folio.index()] = flags.gone();
-        } else {
-            self.detach(folio);
-            self.release(folio);
-        }
-        shadow
-    }
-
-    /// Learns what became of a batch.
-    pub(super) fn complete_batch(&mut self, batch: &mut EvictBatch, verdicts: &[Verdict]) {
-        assert_eq!(
-            batch.folios.len(),
-            verdicts.len(),
-            "one verdict for each folio of the batch"
-        );
-        batch.shadows.clear();
-        for (&folio, &verdict) in batch.folios.iter().zip(verdicts) {
-            let flags = self.flags(folio);
-            assert!(flags.is_isolated(), "{folio:?} is in no batch");
-            self.nr_isolated_folios -= 1;
-            let verdict = if flags.is_gone() {
-                Verdict::Gone
-            } else {
-                verdict
-            };
-            let lruvec = &mut self.lruvecs[flags.lruvec()];
-            if let Some(reason) = verdict.rejection_index() {
-                lruvec.stats.nr_rejected_pages[reason] += flags.nr_pages();
-            }
-            let shadow = match verdict {
-                Verdict::Evicted => {
-                    lruvec.stats.nr_evicted_pages[flags.kind().index()] += flags.nr_pages();
-                    let shadow = lruvec.bury(flags, self.counting, self.refault);
-                    self.charge_swap(flags.lruvec(), flags.kind(), flags.nr_pages());
-                    Some(shadow)
-                }
-                _ => None,
-            };
-            if matches!(verdict, Verdict::Evicted | Verdict::Gone) {
-                self.release(folio);
-            } else {
-                self.put_back(folio, verdict);
-            }
-            batch.shadows.push(shadow);
-        }
+        self.books.set_flags(folio, flags);
+        self.books.isolate(folio);
     }
 
     /// A folio of a batch stays in memory: it re-enters, but not the oldest generation.
-    fn put_back(&mut self, folio: FolioId, verdict: Verdict) {
-        let flags = self.flags(folio).with_generation(None);
+    pub(super) fn put_back_younger(&mut self, folio: FolioId, verdict: Verdict) {
+        let flags = self.flags(folio);
         let is_young = verdict == Verdict::Referenced;
         let is_waiting = verdict == Verdict::Dirty || flags.is_waiting();
         if is_young {
-            self.lruvecs[flags.lruvec()].stats.nr_young_pages += flags.nr_pages();
+            self.books.lruvecs[flags.lruvec()]
+                .account
+                .stats
+                .nr_young_pages += flags.nr_pages();
         }
         let (flags, is_promoted, standing) = match self.rules.survivors {
             Survivors::Youngest if is_waiting => (flags, false, Standing::Busy),
@@ -409,11 +331,14 @@ impl MultiGen {
             }
         };
         if is_promoted {
-            self.lruvecs[flags.lruvec()].stats.nr_promoted_pages += flags.nr_pages();
+            self.books.lruvecs[flags.lruvec()]
+                .account
+                .stats
+                .nr_promoted_pages += flags.nr_pages();
         }
         // What is being written for us is the next to leave.
         let flags = flags.with_rotate(verdict == Verdict::Dirty);
-        self.folios.flags[folio.index()] = flags;
+        self.books.set_flags(folio, flags);
         self.enter(folio, standing);
     }
 
@@ -436,7 +361,7 @@ impl MultiGen {
 
     /// The same folio and standing, unless it would enter the oldest generation.
     fn never_oldest(&self, flags: Flags, standing: Standing) -> (Flags, Standing) {
-        let lruvec = &self.lruvecs[flags.lruvec()];
+        let lruvec = &self.books.lruvecs[flags.lruvec()];
         let seq = lruvec.entry_seq(&self.rules.placement, flags, standing);
         if seq == lruvec.min_seq[flags.kind().index()] {
             (self.counting.forget(flags), Standing::Active)
@@ -448,7 +373,7 @@ impl MultiGen {
 
 impl Lruvec {
     /// Counts a departure and makes its shadow.
-    fn bury(&mut self, flags: Flags, counting: Counting, refault: Refault) -> Shadow {
+    pub(super) fn bury(&mut self, flags: Flags, counting: Counting, refault: Refault) -> Shadow {
         let tier = counting.tier(flags);
         self.controller
             .evicted(flags.kind(), tier, flags.nr_pages());

@@ -14,20 +14,17 @@ use crate::{
 impl MultiGen {
     /// The group's generations with all that the controller and the walks know of them, by node.
     pub fn full_view(&self, group: GroupId, now: TimeMs) -> Result<Vec<FullView>, PolicyError> {
-        let of_group = self.group(group)?;
+        let path = &self.books.group(group)?.path;
         let style = match self.rules.commands {
             CommandRule::OldIsDone => FullStyle::Blank,
             CommandRule::AnyAges => FullStyle::Crossed,
         };
-        let lruvecs = of_group
-            .lruvecs
-            .iter()
-            .map(|n| &self.lruvecs[usize::from(*n)]);
+        let lruvecs = self.books.lruvecs_of(group)?;
         let mut views: Vec<FullView> = lruvecs
             .map(|lruvec| FullView {
                 group,
-                path: of_group.path.clone(),
-                node: lruvec.node,
+                path: path.clone(),
+                node: lruvec.account.node,
                 generations: self.full_generations(lruvec, now),
                 style,
             })

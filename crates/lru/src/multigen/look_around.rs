@@ -12,6 +12,7 @@
 use super::MultiGen;
 use crate::{
     ids::FolioId,
+    rules::ListEnd,
     walk::{LookAround, LookAroundBy, is_dense},
 };
 
@@ -31,7 +32,7 @@ impl MultiGen {
                 self.neighbour_young(folio, around.by);
             }
         }
-        let state = &mut self.lruvecs[lruvec];
+        let state = &mut self.books.lruvecs[lruvec];
         let stats = &mut state.walk.stats;
         stats.nr_look_arounds += 1;
         stats.nr_look_around_entries += u64::from(around.nr_entries);
@@ -51,10 +52,7 @@ impl MultiGen {
         if by == LookAroundBy::Walker || !is_promoted {
             return;
         }
-        let lruvec = &self.lruvecs[flags.lruvec()];
-        let youngest = lruvec.youngest_index();
-        let list = lruvec.list(youngest, flags.kind());
-        self.lists.remove(&mut self.folios, folio);
-        self.lists.push_head(&mut self.folios, list, folio);
+        let youngest = self.books.lruvecs[flags.lruvec()].youngest_index();
+        self.books.move_to_end(folio, youngest, ListEnd::Young);
     }
 }

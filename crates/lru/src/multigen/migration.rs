@@ -15,9 +15,9 @@ use crate::{
 impl Movable for MultiGen {
     fn standing(&self, folio: FolioId) -> FolioStanding {
         let flags = self.flags(folio);
-        let lruvec = &self.lruvecs[flags.lruvec()];
+        let lruvec = &self.books.lruvecs[flags.lruvec()];
         FolioStanding {
-            node: lruvec.node,
+            node: lruvec.account.node,
             order: flags.order(),
             is_isolated: flags.is_isolated(),
             is_referenced: flags.is_referenced(),
@@ -31,35 +31,31 @@ impl Movable for MultiGen {
 
     #[inline]
     fn node(&self, folio: FolioId) -> NodeId {
-        self.lruvecs[self.flags(folio).lruvec()].node
+        self.books.lruvecs[self.flags(folio).lruvec()].account.node
     }
 
     fn add_node(&mut self, group: GroupId, node: NodeId) -> Result<(), PolicyError> {
-        self.lruvec_of(group, node).map(|_| ())
+        self.books.lruvec_of(group, node).map(|_| ())
     }
 
     fn begin_move(&mut self, folio: FolioId) -> bool {
         if self.flags(folio).is_isolated() {
             return false;
         }
-        let flags = self.detach(folio);
-        self.folios.flags[folio.index()] = flags.isolated();
-        self.nr_isolated_folios += 1;
+        self.books.isolate(folio);
         true
     }
 
     fn end_move(&mut self, folio: FolioId, to: Option<NodeId>, was_active: bool) -> bool {
-        let flags = self.flags(folio);
-        assert!(flags.is_isolated(), "{folio:?} was not taken");
-        self.nr_isolated_folios -= 1;
+        let flags = self.books.end_isolation(folio);
         if flags.is_gone() {
-            self.release(folio);
+            self.books.release(folio);
             return false;
         }
-        let group = self.lruvecs[flags.lruvec()].group;
+        let group = self.books.lruvecs[flags.lruvec()].account.group;
         let mut flags = flags.with_generation(None);
         if let Some(node) = to {
-            let lruvec = self.lruvec_of(group, node);
+            let lruvec = self.books.lruvec_of(group, node);
             flags = flags.with_lruvec(lruvec.expect("the group was given room on every node"));
         }
         let standing = match flags.kind() {
@@ -67,7 +63,7 @@ impl Movable for MultiGen {
             Kind::Anon => Standing::Busy,
             Kind::File => Standing::Idle,
         };
-        self.folios.flags[folio.index()] = flags;
+        self.books.set_flags(folio, flags);
         self.enter(folio, standing);
         true
     }

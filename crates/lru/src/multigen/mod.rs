@@ -22,7 +22,6 @@ mod command;
 mod distance;
 mod eviction;
 mod full;
-mod groups;
 mod look_around;
 mod migration;
 mod placement;
@@ -38,19 +37,19 @@ mod tests;
 pub use command::{EvictPlan, Plan, WalkPlan};
 
 use crate::{
+    books::{Books, Keeper, answered_by_books},
     config::{Config, ConfigError, Refault},
     counting::Counting,
-    folio::{Flags, FolioTable, MAX_ORDER},
-    group::{Group, GroupTree, Limits, ROOT},
+    folio::Flags,
+    group::{GroupTree, Limits},
     ids::{FolioId, GenSeq, GroupId, Kind, NodeId, Order, TimeMs},
-    list::Lists,
     lruvec::Lruvec,
     memcg_lru::MemcgLru,
     reclaim::GroupRules,
     rules::{Aborting, Rules},
     seam::{
-        AccessVia, Ageing, Arrival, EvictBatch, GenerationView, GoneCause, GroupView, Isolated,
-        Policy, PolicyError, ReclaimRequest, ReclaimStats, Shadow, Swappiness, Verdict, WriteState,
+        AccessVia, Ageing, Arrival, EvictBatch, GoneCause, GroupView, Isolated, Policy,
+        PolicyError, ReclaimRequest, ReclaimStats, Shadow, Swappiness, Verdict, WriteState,
     },
     walk::{AgeingWalks, Spaces, WalkStats},
 };
@@ -65,17 +64,8 @@ pub struct MultiGen {
     refault: Refault,
     has_swap: bool,
     min_ttl_ms: u64,
-    folios: FolioTable,
-    lists: Lists,
-    lruvecs: Vec<Lruvec>,
-    groups: GroupTree,
-    /// By node.
-    memcg_lrus: Vec<MemcgLru>,
-    seed: u64,
+    books: Books<Lruvec>,
     spaces: Spaces,
-    nr_isolated_folios: u32,
-    /// The latest time told, for lruvecs born between two calls that carry one.
-    now: TimeMs,
 }
 
 impl MultiGen {
@@ -88,15 +78,8 @@ impl MultiGen {
             refault: config.refault,
             has_swap: config.has_swap,
             min_ttl_ms: config.min_ttl_ms,
-            folios: FolioTable::new(config.nr_folios_max),
-            lists: Lists::default(),
-            lruvecs: Vec::new(),
-            groups: GroupTree::new(config.protection),
-            memcg_lrus: Vec::new(),
-            seed: config.seed,
+            books: Books::new(&config, config.rules.nr_gens).with_memcg_lrus(config.seed),
             spaces: Spaces::default(),
-            nr_isolated_folios: 0,
-            now: TimeMs::default(),
         })
     }
 
@@ -107,13 +90,13 @@ impl MultiGen {
 
     /// Folios in memory, isolated ones included.
     pub fn nr_folios(&self) -> u32 {
-        self.folios.nr_live()
+        self.books.folios.nr_live()
     }
 
     /// The generation a folio counts for, `None` while it is isolated.
     pub fn generation(&self, folio: FolioId) -> Option<GenSeq> {
         let flags = self.flags(folio);
-        let lruvec = &self.lruvecs[flags.lruvec()];
+        let lruvec = &self.books.lruvecs[flags.lruvec()];
         let index = flags.generation()?;
         Some(GenSeq(lruvec.seq_of_index(index)))
     }
@@ -129,65 +112,24 @@ impl MultiGen {
     }
 
     fn flags(&self, folio: FolioId) -> Flags {
-        self.folios.flags[folio.index()]
+        self.books.flags(folio)
+    }
+}
+
+impl Keeper for MultiGen {
+    type Lruvec = Lruvec;
+
+    fn books(&mut self) -> &mut Books<Lruvec> {
+        &mut self.books
     }
 
-    fn group(&self, group: GroupId) -> Result<&Group, PolicyError> {
-        self.groups.get(group)
+    fn bury(&mut self, _folio: FolioId, flags: Flags) -> Shadow {
+        let lruvec = &mut self.books.lruvecs[flags.lruvec()];
+        lruvec.bury(flags, self.counting, self.refault)
     }
 
-    /// Notes the time, which never goes back.
-    fn tell_time(&mut self, now: TimeMs) -> TimeMs {
-        self.now = self.now.max(now);
-        self.now
-    }
-
-    fn lruvec_of(&mut self, group: GroupId, node: NodeId) -> Result<u16, PolicyError> {
-        let known = self.group(group)?.lruvecs.iter().copied();
-        let known = known
-            .into_iter()
-            .find(|&n| self.lruvecs[usize::from(n)].node == node);
-        match known {
-            Some(lruvec) => Ok(lruvec),
-            None => self.add_lruvec(group, node),
-        }
-    }
-
-    fn add_lruvec(&mut self, group: GroupId, node: NodeId) -> Result<u16, PolicyError> {
-        let number = self.groups.add_lruvec(group)?;
-        let nr_gens = self.rules.nr_gens;
-        match self.lruvecs.get_mut(usize::from(number)) {
-            Some(freed) => {
-                *freed = Lruvec::new(group, node, freed.first_list(), nr_gens, self.now);
-            }
-            None => {
-                let first_list = self.lists.add(2 * u32::from(nr_gens));
-                let lruvec = Lruvec::new(group, node, first_list, nr_gens, self.now);
-                self.lruvecs.push(lruvec);
-            }
-        }
-        self.memcg_lru_of(node).add(group);
-        Ok(number)
-    }
-
-    fn view_of(&self, lruvec: &Lruvec, path: &str, now: TimeMs) -> GroupView {
-        let oldest = lruvec.min_seq[0].min(lruvec.min_seq[1]);
-        let generations = (oldest..=lruvec.max_seq).map(|seq| {
-            let sizes = lruvec.nr_pages[lruvec.generation_index(seq)];
-            let size =
-                |kind: Kind| (seq >= lruvec.min_seq[kind.index()]).then_some(sizes[kind.index()]);
-            GenerationView {
-                seq: GenSeq(seq),
-                age_ms: now.since(lruvec.birth(GenSeq(seq))),
-                nr_pages: Kind::ALL.map(size),
-            }
-        });
-        GroupView {
-            group: lruvec.group,
-            path: path.to_owned(),
-            node: lruvec.node,
-            generations: generations.collect(),
-        }
+    fn put_back(&mut self, folio: FolioId, verdict: Verdict) {
+        self.put_back_younger(folio, verdict);
     }
 }
 
@@ -197,26 +139,12 @@ impl Policy for MultiGen {
     }
 
     fn add_group(&mut self, path: &str, now: TimeMs) -> Result<GroupId, PolicyError> {
-        self.make_group(ROOT, path, now)
+        self.books.add_group(path, now)
     }
 
     fn appeared(&mut self, arrival: Arrival) -> Result<FolioId, PolicyError> {
-        if arrival.order.0 > MAX_ORDER {
-            return Err(PolicyError::OrderTooLarge {
-                order: arrival.order,
-                largest: Order(MAX_ORDER),
-            });
-        }
-        if self.group(arrival.group)?.is_offline() {
-            return Err(PolicyError::GroupOffline(arrival.group));
-        }
-        let lruvec = self.lruvec_of(arrival.group, arrival.node)?;
-        let flags = Flags::new(lruvec, arrival.kind, arrival.order).with_exec(arrival.is_exec);
-        let folio = self.folios.allocate(flags);
-        let folio = folio.ok_or_else(|| PolicyError::TableFull(self.folios.nr_live()))?;
-        self.groups.charge(arrival.group, arrival.order.nr_pages());
+        let folio = self.books.admit(&arrival)?;
         if let Some(shadow) = arrival.shadow {
-            self.swapped_in(&arrival);
             match self.refault {
                 Refault::Window => self.refault(folio, shadow, arrival.cause),
                 Refault::Distance => self.refault_by_distance(folio, shadow, arrival.cause),
@@ -250,8 +178,8 @@ impl Policy for MultiGen {
 
     fn ageing(&self, group: GroupId, swappiness: Swappiness) -> Result<Ageing, PolicyError> {
         let rule = self.rules.ageing;
-        let of_node = |n: &u16| self.lruvecs[usize::from(*n)].ageing(rule, swappiness);
-        let most_urgent = self.group(group)?.lruvecs.iter().map(of_node).max();
+        let of_nodes = self.books.lruvecs_of(group)?;
+        let most_urgent = of_nodes.map(|of| of.ageing(rule, swappiness)).max();
         Ok(most_urgent.unwrap_or(Ageing::NotDue))
     }
 
@@ -261,13 +189,13 @@ impl Policy for MultiGen {
         swappiness: Swappiness,
         now: TimeMs,
     ) -> Result<(), PolicyError> {
-        let nr_lruvecs = self.group(group)?.lruvecs.len();
-        let now = self.tell_time(now);
+        let nr_lruvecs = self.books.group(group)?.lruvecs.len();
+        let now = self.books.tell_time(now);
         for position in 0..nr_lruvecs {
-            let lruvec = usize::from(self.group(group)?.lruvecs[position]);
+            let lruvec = usize::from(self.books.group(group)?.lruvecs[position]);
             self.inc_max_seq(lruvec, swappiness, now);
         }
-        self.groups.get_mut(group)?.nr_ageing_runs += 1;
+        self.books.groups.get_mut(group)?.nr_ageing_runs += 1;
         Ok(())
     }
 
@@ -296,64 +224,26 @@ impl Policy for MultiGen {
     }
 
     fn complete(&mut self, batch: &mut EvictBatch, verdicts: &[Verdict]) {
-        self.complete_batch(batch, verdicts);
+        self.settle(batch, verdicts);
     }
 
-    fn kind(&self, folio: FolioId) -> Kind {
-        self.flags(folio).kind()
-    }
-
-    fn order(&self, folio: FolioId) -> Order {
-        self.flags(folio).order()
-    }
-
-    fn view(&self, group: GroupId, now: TimeMs) -> Result<Vec<GroupView>, PolicyError> {
-        let group = self.group(group)?;
-        let lruvecs = group.lruvecs.iter().map(|n| &self.lruvecs[usize::from(*n)]);
-        let mut views: Vec<GroupView> = lruvecs
-            .map(|lruvec| self.view_of(lruvec, &group.path, now))
-            .collect();
-        views.sort_by_key(|view| view.node);
-        Ok(views)
-    }
-
-    fn stats(&self, group: GroupId) -> Result<ReclaimStats, PolicyError> {
-        let group = self.group(group)?;
-        let mut sum = ReclaimStats {
-            nr_ageing_runs: group.nr_ageing_runs,
-            ..ReclaimStats::default()
-        };
-        for lruvec in &group.lruvecs {
-            sum += self.lruvecs[usize::from(*lruvec)].stats;
-        }
-        Ok(sum)
-    }
+    answered_by_books!();
 
     fn memory_bytes(&self) -> u64 {
-        let lruvecs = (self.lruvecs.capacity() * size_of::<Lruvec>()) as u64;
-        let memcg_lrus = self.memcg_lrus.iter().map(MemcgLru::memory_bytes);
-        let fixed = lruvecs + self.groups.memory_bytes() + memcg_lrus.sum::<u64>();
-        let filters = self.lruvecs.iter().map(|of| of.walk.filters.memory_bytes());
-        let walks = self.spaces.memory_bytes() + filters.sum::<u64>();
-        self.folios.memory_bytes() + self.lists.memory_bytes() + walks + fixed
-    }
-
-    fn groups(&self) -> &GroupTree {
-        &self.groups
-    }
-
-    fn groups_mut(&mut self) -> &mut GroupTree {
-        &mut self.groups
+        let filters = self
+            .books
+            .lruvecs
+            .iter()
+            .map(|of| of.walk.filters.memory_bytes());
+        self.books.memory_bytes() + self.spaces.memory_bytes() + filters.sum::<u64>()
     }
 
     fn memcg_lru(&mut self, node: NodeId) -> Option<&mut MemcgLru> {
-        self.memcg_lrus.get_mut(usize::from(node.0))
+        self.books.memcg_lru(node)
     }
 
     fn soft_limit_exceeded(&mut self, group: GroupId) {
-        for lru in &mut self.memcg_lrus {
-            lru.bring_forward(group);
-        }
+        self.books.bring_forward(group);
     }
 
     fn group_rules(&self) -> GroupRules {
@@ -366,34 +256,14 @@ impl Policy for MultiGen {
         path: &str,
         now: TimeMs,
     ) -> Result<GroupId, PolicyError> {
-        self.group(parent)?;
-        self.make_group(parent, path, now)
-    }
-
-    fn set_limits(&mut self, group: GroupId, limits: Limits) -> Result<(), PolicyError> {
-        self.groups.set_limits(group, limits)
+        self.books.add_child_group(parent, path, now)
     }
 
     fn remove_group(&mut self, group: GroupId) -> Result<(), PolicyError> {
-        self.take_offline(group)
-    }
-
-    fn swap_freed(&mut self, group: GroupId, nr_pages: u64) -> Result<(), PolicyError> {
-        self.group(group)?;
-        self.uncharge_swap(group, nr_pages);
-        Ok(())
-    }
-
-    fn nr_evictable_pages(
-        &self,
-        group: GroupId,
-        node: Option<NodeId>,
-        swappiness: Swappiness,
-    ) -> Result<u64, PolicyError> {
-        let of_group = self.group(group)?.lruvecs.iter();
-        let lruvecs = of_group.map(|n| &self.lruvecs[usize::from(*n)]);
-        let asked_for = lruvecs.filter(|of| node.is_none_or(|node| node == of.node));
-        Ok(asked_for.map(|of| of.nr_evictable_pages(swappiness)).sum())
+        if !self.spaces.row(group).is_empty() {
+            return Err(PolicyError::GroupBusy(group));
+        }
+        self.books.take_offline(group)
     }
 
     fn walks(&mut self) -> Option<&mut dyn AgeingWalks> {

@@ -66,7 +66,7 @@ impl MultiGen {
             return Standing::Active;
         }
         if arrival.cause == Cause::Fault && !flags.is_referenced() {
-            self.folios.flags[folio.index()] = self.counting.count(flags);
+            self.books.set_flags(folio, self.counting.count(flags));
         }
         match arrival.kind {
             Kind::Anon if !is_in_swap_cache => Standing::Busy,
@@ -77,16 +77,13 @@ impl MultiGen {
     /// Puts a folio that is on no list into the generation it belongs to.
     pub(super) fn enter(&mut self, folio: FolioId, standing: Standing) {
         let flags = self.flags(folio);
-        let lruvec = &mut self.lruvecs[flags.lruvec()];
+        let lruvec = &self.books.lruvecs[flags.lruvec()];
         let seq = lruvec.entry_seq(&self.rules.placement, flags, standing);
         let generation = lruvec.generation_index(seq);
-        lruvec.nr_pages[generation][flags.kind().index()] += flags.nr_pages();
-        let list = lruvec.list(generation, flags.kind());
-        self.folios.flags[folio.index()] = flags.with_generation(Some(generation));
         let end = match standing {
             Standing::Rotated => ListEnd::Old,
             _ => ListEnd::Young,
         };
-        self.lists.push(&mut self.folios, list, end, folio);
+        self.books.enter(folio, generation, end);
     }
 }

@@ -27,30 +27,31 @@ impl MultiGen {
             flags.is_live() && !flags.is_gone(),
             "{folio:?} is not in memory"
         );
-        let lruvec = &mut self.lruvecs[flags.lruvec()];
+        let lruvec = &mut self.books.lruvecs[flags.lruvec()];
         let nr_pages = flags.nr_pages();
-        lruvec.stats.nr_young_pages += nr_pages;
+        lruvec.account.stats.nr_young_pages += nr_pages;
         let Some(promoted) = self.promoted(flags) else {
-            self.folios.flags[folio.index()] = flags.with_referenced(true);
+            self.books.set_flags(folio, flags.with_referenced(true));
             return;
         };
         // An isolated folio is in no generation; the flags speak for it when it comes back.
         let Some(generation) = flags.generation() else {
-            self.folios.flags[folio.index()] = match self.rules.promotion {
+            self.books.folios.flags[folio.index()] = match self.rules.promotion {
                 Promotion::AtOnce => flags.with_referenced(true),
                 Promotion::SecondTime | Promotion::SecondTimeUnlessExec => promoted,
             };
             return;
         };
-        let lruvec = &mut self.lruvecs[flags.lruvec()];
+        let lruvec = &mut self.books.lruvecs[flags.lruvec()];
         let youngest = lruvec.youngest_index();
         if generation != youngest {
             let kind = flags.kind().index();
             lruvec.nr_pages[generation][kind] -= nr_pages;
             lruvec.nr_pages[youngest][kind] += nr_pages;
-            lruvec.stats.nr_promoted_pages += nr_pages;
+            lruvec.account.stats.nr_promoted_pages += nr_pages;
         }
-        self.folios.flags[folio.index()] = promoted.with_generation(Some(youngest));
+        self.books
+            .set_flags(folio, promoted.with_generation(Some(youngest)));
     }
 
     /// The flags of a folio that a walk found young, if that promotes it.
@@ -71,7 +72,7 @@ impl MultiGen {
             flags.is_live() && !flags.is_gone(),
             "{folio:?} is not in memory"
         );
-        self.folios.flags[folio.index()] = self.counting.count(flags);
+        self.books.set_flags(folio, self.counting.count(flags));
     }
 
     /// A cold hint: forgets what was counted and puts the folio where an idle one enters, unless it
@@ -83,13 +84,13 @@ impl MultiGen {
             "{folio:?} is not in memory"
         );
         let flags = self.counting.cool(flags);
-        self.folios.flags[folio.index()] = flags;
-        let oldest = self.lruvecs[flags.lruvec()].oldest_index(flags.kind());
+        self.books.set_flags(folio, flags);
+        let oldest = self.books.lruvecs[flags.lruvec()].oldest_index(flags.kind());
         if flags
             .generation()
             .is_some_and(|generation| generation != oldest)
         {
-            self.detach(folio);
+            self.books.detach(folio);
             self.enter(folio, Standing::Idle);
         }
     }

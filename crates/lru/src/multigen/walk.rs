@@ -17,8 +17,8 @@ impl MultiGen {
     /// Counters of the walks of all nodes of a group.
     pub(super) fn walk_stats_of(&self, group: GroupId) -> Result<WalkStats, PolicyError> {
         let mut sum = WalkStats::default();
-        for lruvec in &self.group(group)?.lruvecs {
-            sum += self.lruvecs[usize::from(*lruvec)].walk.stats;
+        for lruvec in self.books.lruvecs_of(group)? {
+            sum += lruvec.walk.stats;
         }
         Ok(sum)
     }
@@ -27,7 +27,12 @@ impl MultiGen {
     fn take_out_space(&mut self, space: SpaceId) {
         let group = self.spaces.group(space);
         let position = self.spaces.take_out(space);
-        for lruvec in self.lruvecs.iter_mut().filter(|of| of.group == group) {
+        for lruvec in self
+            .books
+            .lruvecs
+            .iter_mut()
+            .filter(|of| of.account.group == group)
+        {
             lruvec.walk.cursor.removed(position);
         }
     }
@@ -45,12 +50,12 @@ impl MultiGen {
 
 impl AgeingWalks for MultiGen {
     fn space_added(&mut self, group: GroupId) -> Result<SpaceId, PolicyError> {
-        self.group(group)?;
+        self.books.group(group)?;
         Ok(self.spaces.add(group))
     }
 
     fn space_moved(&mut self, space: SpaceId, group: GroupId) -> Result<(), PolicyError> {
-        self.group(group)?;
+        self.books.group(group)?;
         self.take_out_space(space);
         self.spaces.put_into(space, group);
         Ok(())
@@ -76,8 +81,8 @@ impl AgeingWalks for MultiGen {
         swappiness: Swappiness,
         scan: Scan,
     ) -> Result<Walk, PolicyError> {
-        let lruvec = usize::from(self.lruvec_of(group, node)?);
-        let seq = self.lruvecs[lruvec].max_seq;
+        let lruvec = usize::from(self.books.lruvec_of(group, node)?);
+        let seq = self.books.lruvecs[lruvec].max_seq;
         Ok(Walk {
             lruvec,
             seq,
@@ -89,12 +94,12 @@ impl AgeingWalks for MultiGen {
 
     fn next_space(&mut self, walk: &mut Walk) -> NextSpace {
         let (group, node) = (
-            self.lruvecs[walk.lruvec].group,
-            self.lruvecs[walk.lruvec].node,
+            self.books.lruvecs[walk.lruvec].account.group,
+            self.books.lruvecs[walk.lruvec].account.node,
         );
         let mut is_first_call = None;
         loop {
-            let state = &mut self.lruvecs[walk.lruvec].walk;
+            let state = &mut self.books.lruvecs[walk.lruvec].walk;
             let (id, is_new, is_first) = match state.cursor.next(walk.seq, self.spaces.row(group)) {
                 Found::Over => return NextSpace::Over,
                 Found::End => {
@@ -113,14 +118,14 @@ impl AgeingWalks for MultiGen {
             }
             let has_run = self.spaces.take_run_mark(id, node);
             if walk.scan == Scan::Filtered && !has_run {
-                self.lruvecs[walk.lruvec].walk.stats.nr_spaces_idle += 1;
+                self.books.lruvecs[walk.lruvec].walk.stats.nr_spaces_idle += 1;
                 continue;
             }
             if self.is_space_small(id, walk.swappiness) {
-                self.lruvecs[walk.lruvec].walk.stats.nr_spaces_small += 1;
+                self.books.lruvecs[walk.lruvec].walk.stats.nr_spaces_small += 1;
                 continue;
             }
-            let state = &mut self.lruvecs[walk.lruvec].walk;
+            let state = &mut self.books.lruvecs[walk.lruvec].walk;
             state.stats.nr_spaces_walked += 1;
             // Only now: while every space is idle, what the filter knows stays of use.
             if is_first {
@@ -131,11 +136,11 @@ impl AgeingWalks for MultiGen {
     }
 
     fn is_over(&self, walk: &Walk) -> bool {
-        self.lruvecs[walk.lruvec].max_seq != walk.seq
+        self.books.lruvecs[walk.lruvec].max_seq != walk.seq
     }
 
     fn should_scan(&mut self, walk: &Walk, table: TableId, bit: TableBit) -> bool {
-        let state = &mut self.lruvecs[walk.lruvec].walk;
+        let state = &mut self.books.lruvecs[walk.lruvec].walk;
         state.stats.nr_tables_seen += 1;
         let is_forced = walk.scan == Scan::Forced;
         let does_bit_count = !is_forced || self.rules.walk.does_clear_bit_stop_forced;
@@ -158,7 +163,7 @@ impl AgeingWalks for MultiGen {
     }
 
     fn scanned(&mut self, walk: &Walk, table: TableId, scan: TableScan) {
-        let state = &mut self.lruvecs[walk.lruvec].walk;
+        let state = &mut self.books.lruvecs[walk.lruvec].walk;
         state.stats.nr_tables_scanned += 1;
         let is_dense = match scan {
             TableScan::Contended => self.rules.walk.is_contended_dense,
@@ -182,9 +187,13 @@ impl AgeingWalks for MultiGen {
         if !walk.has_ended || self.is_over(&walk) {
             return false;
         }
-        let now = self.tell_time(now);
+        let now = self.books.tell_time(now);
         self.inc_max_seq(walk.lruvec, walk.swappiness, now);
-        if let Ok(group) = self.groups.get_mut(self.lruvecs[walk.lruvec].group) {
+        if let Ok(group) = self
+            .books
+            .groups
+            .get_mut(self.books.lruvecs[walk.lruvec].account.group)
+        {
             group.nr_ageing_runs += 1;
         }
         true

@@ -32,10 +32,10 @@ impl MultiGen {
         } else {
             marked
         };
-        self.folios.flags[folio.index()] = marked;
+        self.books.set_flags(folio, marked);
         // A folio of a batch is on no list to be moved in.
         if is_due && !flags.is_isolated() {
-            self.detach(folio);
+            self.books.detach(folio);
             self.enter(folio, Standing::Rotated);
         }
     }

@@ -37,7 +37,7 @@ impl Strata {
         self.rotate_proven(lruvec);
         let returns = shadow.and_then(|shadow| self.judge(folio, shadow));
         let coldest_age = self.coldest_age(lruvec);
-        let state = &mut self.lruvecs[lruvec];
+        let state = &mut self.books.lruvecs[lruvec];
         state.nr_accesses += 1;
         let nr_accesses = state.nr_accesses - state.nr_accesses_at_arrival;
         state.nr_accesses_at_arrival = state.nr_accesses;
@@ -53,11 +53,11 @@ impl Strata {
         self.stamp(folio);
         if returns.is_some_and(|of| of.is_proven) {
             let flags = self.flags(folio).with_workingset(true);
-            self.folios.flags[folio.index()] = flags;
-            self.lruvecs[lruvec].stats.nr_promoted_pages += flags.nr_pages();
+            self.books.set_flags(folio, flags);
+            self.books.lruvecs[lruvec].account.stats.nr_promoted_pages += flags.nr_pages();
         }
         self.enter(folio);
-        if !self.lruvecs[lruvec].has_overflowed() {
+        if !self.books.lruvecs[lruvec].has_overflowed() {
             self.spread(lruvec);
         }
     }
@@ -68,31 +68,34 @@ impl Strata {
         debug_assert!(!flags.is_gone(), "{folio:?} is not in memory");
         if flags.is_referenced() {
             let lruvec = flags.lruvec();
-            self.lruvecs[lruvec].nr_accesses += 1;
+            self.books.lruvecs[lruvec].nr_accesses += 1;
             let passes = flags.is_workingset() || self.age(folio) < self.coldest_age(lruvec);
             let flags = flags.with_one_more_ref();
-            self.folios.flags[folio.index()] = flags.with_workingset(passes);
+            self.books.set_flags(folio, flags.with_workingset(passes));
         } else {
             // The arrival's own.
-            self.folios.flags[folio.index()] = flags.with_referenced(true);
+            self.books.set_flags(folio, flags.with_referenced(true));
         }
         self.stamp(folio);
     }
 
     /// Accesses since the folio's last one.
     pub(super) fn age(&self, folio: FolioId) -> u64 {
-        let now = self.lruvecs[self.flags(folio).lruvec()].nr_accesses as u32;
+        let now = self.books.lruvecs[self.flags(folio).lruvec()].nr_accesses as u32;
         u64::from(now.wrapping_sub(self.stamps[folio.index()]))
     }
 
     /// Accesses since the last one of the proven folio that is next to go; [`NEVER`] without one.
     pub(super) fn coldest_age(&self, lruvec: usize) -> u64 {
-        let coldest = self.lists.tail(self.lruvecs[lruvec].list(Part::Proven));
+        let coldest = self
+            .books
+            .lists
+            .tail(self.books.lruvecs[lruvec].list(Part::Proven));
         coldest.map_or(NEVER, |folio| self.age(folio))
     }
 
     fn stamp(&mut self, folio: FolioId) {
-        let now = self.lruvecs[self.flags(folio).lruvec()].nr_accesses;
+        let now = self.books.lruvecs[self.flags(folio).lruvec()].nr_accesses;
         self.stamps[folio.index()] = now as u32;
     }
 
@@ -105,15 +108,15 @@ impl Strata {
             return None;
         }
         let coldest_age = self.coldest_age(flags.lruvec());
-        let state = &mut self.lruvecs[flags.lruvec()];
+        let state = &mut self.books.lruvecs[flags.lruvec()];
         let (kind, nr_pages) = (flags.kind().index(), flags.nr_pages());
-        state.stats.nr_refaulted_pages[kind] += nr_pages;
+        state.account.stats.nr_refaulted_pages[kind] += nr_pages;
         let nr_left_pages = state.nr_left_pages[departed.part.index()];
         let distance = state.left_dial.since(departed.left, nr_left_pages);
         if distance > state.capacity_pages {
             return None;
         }
-        state.stats.nr_refaulted_recent_pages[kind] += nr_pages;
+        state.account.stats.nr_refaulted_recent_pages[kind] += nr_pages;
         let age = state
             .access_dial
             .since_at_most(departed.accessed, state.nr_accesses);
@@ -127,15 +130,16 @@ impl Strata {
     /// While memory fills, the oldest are taken for proven: there is nothing to choose by.
     fn spread(&mut self, lruvec: usize) {
         loop {
-            let state = &mut self.lruvecs[lruvec];
+            let state = &mut self.books.lruvecs[lruvec];
             state.capacity_pages = state.nr_resident_pages();
             let is_full = state.size(Part::Proven) >= state.proven_pages_max();
-            let oldest = self.lists.tail(state.list(Part::Trial));
+            let oldest = self.books.lists.tail(state.list(Part::Trial));
             let Some(folio) = oldest.filter(|_| !is_full) else {
                 return;
             };
-            self.detach(folio);
-            self.folios.flags[folio.index()] = self.flags(folio).with_workingset(true);
+            self.books.detach(folio);
+            self.books
+                .set_flags(folio, self.flags(folio).with_workingset(true));
             self.enter(folio);
         }
     }

@@ -15,24 +15,20 @@ use super::{
     window::Window,
 };
 use crate::{
-    ids::{GroupId, Kind, NodeId, TimeMs},
+    books::{Account, Booked, two_generations},
+    ids::{Kind, TimeMs},
     list::ListId,
-    seam::{ReclaimStats, Swappiness},
+    seam::{GenerationView, Swappiness},
 };
-
-/// Lists of one lruvec.
-pub(super) const NR_LISTS: u32 = 2;
 
 /// How much of the past the age at the end of the trial forgets with each folio, as a power of two.
 const TRIAL_AGE_SHIFT: u32 = 3;
 
 /// Folios of one group on one node.
 #[derive(Debug)]
-pub(super) struct Lruvec {
+pub(crate) struct Lruvec {
     /// Base pages on lists, by part and kind.
     pub(super) nr_pages: [[u64; 2]; 2],
-    /// Base pages handed out in batches that are not completed yet.
-    pub(super) nr_isolated_pages: u64,
     /// Base pages in memory when it was last full, as far as is known: what reclaim was asked at.
     pub(super) capacity_pages: u64,
     /// Arrivals, and accesses heard of that were not a folio's first.
@@ -47,18 +43,20 @@ pub(super) struct Lruvec {
     pub(super) window: Window,
     pub(super) access_dial: AccessDial,
     pub(super) left_dial: LeftDial,
-    pub(super) stats: ReclaimStats,
-    first_list: ListId,
-    pub(super) group: GroupId,
-    pub(super) node: NodeId,
-    pub(super) birth: TimeMs,
+    pub(super) account: Account,
+    birth: TimeMs,
 }
 
-impl Lruvec {
-    pub(super) fn new(group: GroupId, node: NodeId, first_list: ListId, now: TimeMs) -> Lruvec {
+impl Booked for Lruvec {
+    type Shape = ();
+
+    fn nr_lists((): ()) -> u32 {
+        2
+    }
+
+    fn new(account: Account, (): (), now: TimeMs) -> Lruvec {
         Lruvec {
             nr_pages: [[0; 2]; 2],
-            nr_isolated_pages: 0,
             capacity_pages: 0,
             nr_accesses: 0,
             nr_accesses_at_arrival: 0,
@@ -67,21 +65,40 @@ impl Lruvec {
             window: Window::default(),
             access_dial: AccessDial::default(),
             left_dial: LeftDial::default(),
-            stats: ReclaimStats::default(),
-            first_list,
-            group,
-            node,
+            account,
             birth: now,
         }
     }
 
-    /// The first of its lists, for the lruvec that takes its place.
-    pub(super) fn first_list(&self) -> ListId {
-        self.first_list
+    fn account(&self) -> &Account {
+        &self.account
     }
 
+    fn account_mut(&mut self) -> &mut Account {
+        &mut self.account
+    }
+
+    fn nr_pages(&self) -> &[[u64; 2]] {
+        &self.nr_pages
+    }
+
+    fn nr_pages_mut(&mut self) -> &mut [[u64; 2]] {
+        &mut self.nr_pages
+    }
+
+    /// Both kinds are in one order.
+    fn list_of(&self, part: usize, _kind: Kind) -> ListId {
+        ListId(self.account.first_list.0 + part as u32)
+    }
+
+    fn generations(&self, now: TimeMs) -> Vec<GenerationView> {
+        two_generations(self.nr_pages, now.since(self.birth))
+    }
+}
+
+impl Lruvec {
     pub(super) fn list(&self, part: Part) -> ListId {
-        ListId(self.first_list.0 + part.index() as u32)
+        self.list_of(part.index(), Kind::Anon)
     }
 
     /// Base pages on the list of a part.
@@ -91,7 +108,7 @@ impl Lruvec {
 
     /// Base pages in memory.
     pub(super) fn nr_resident_pages(&self) -> u64 {
-        self.size(Part::Trial) + self.size(Part::Proven) + self.nr_isolated_pages
+        self.size(Part::Trial) + self.size(Part::Proven) + self.account.nr_isolated_pages
     }
 
     /// Base pages on the list of a part that may be evicted.
@@ -102,12 +119,6 @@ impl Lruvec {
         allowed
             .map(|kind| self.nr_pages[part.index()][kind.index()])
             .sum()
-    }
-
-    /// Base pages on both lists that may be evicted.
-    pub(super) fn nr_evictable_pages_of_all(&self, swappiness: Swappiness) -> u64 {
-        let of = |part| self.nr_evictable_pages(part, swappiness);
-        Part::ALL.map(of).iter().sum()
     }
 
     /// Base pages that the proven may be.

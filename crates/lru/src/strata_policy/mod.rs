@@ -36,7 +36,6 @@
 mod arrival;
 mod dial;
 mod eviction;
-mod groups;
 mod lruvec;
 mod page;
 mod shadow;
@@ -46,18 +45,19 @@ mod validate;
 mod window;
 
 use crate::{
+    books::{Books, Keeper, answered_by_books},
     config::{Config, ConfigError},
-    folio::{Flags, FolioTable, MAX_ORDER},
-    group::{Group, GroupTree, Limits, ROOT},
-    ids::{FolioId, GenSeq, GroupId, Kind, NodeId, Order, TimeMs},
-    list::Lists,
+    folio::Flags,
+    group::{GroupTree, Limits},
+    ids::{FolioId, GroupId, Kind, NodeId, Order, TimeMs},
     seam::{
-        AccessVia, Ageing, Arrival, EvictBatch, GenerationView, GoneCause, GroupView, Isolated,
-        Policy, PolicyError, ReclaimRequest, ReclaimStats, Shadow, Swappiness, Verdict,
+        AccessVia, Arrival, EvictBatch, GoneCause, GroupView, Isolated, Policy, PolicyError,
+        ReclaimRequest, ReclaimStats, Shadow, Swappiness, Verdict,
     },
 };
-use lruvec::{Lruvec, NR_LISTS};
+use lruvec::Lruvec;
 use page::Part;
+use shadow::Departed;
 
 /// An age above that of any folio.
 const NEVER: u64 = 1 << u32::BITS;
@@ -68,14 +68,9 @@ const NEVER: u64 = 1 << u32::BITS;
 /// `nr_folios_max` concerns it.
 #[derive(Debug)]
 pub struct Strata {
-    folios: FolioTable,
+    books: Books<Lruvec>,
     /// By folio: the lruvec's count of accesses at the folio's last one, low bits.
     stamps: Vec<u32>,
-    lists: Lists,
-    lruvecs: Vec<Lruvec>,
-    groups: GroupTree,
-    /// The latest time told, for lruvecs born between two calls that carry one.
-    now: TimeMs,
 }
 
 impl Strata {
@@ -83,18 +78,14 @@ impl Strata {
     pub fn new(config: Config) -> Result<Strata, ConfigError> {
         config.validate()?;
         Ok(Strata {
-            folios: FolioTable::new(config.nr_folios_max),
+            books: Books::new(&config, ()),
             stamps: Vec::new(),
-            lists: Lists::default(),
-            lruvecs: Vec::new(),
-            groups: GroupTree::new(config.protection),
-            now: TimeMs::default(),
         })
     }
 
     /// Folios in memory, isolated ones included.
     pub fn nr_folios(&self) -> u32 {
-        self.folios.nr_live()
+        self.books.folios.nr_live()
     }
 
     /// Whether a folio is proven, `None` while it is isolated.
@@ -105,55 +96,33 @@ impl Strata {
 
     /// Base pages of a group's memory that are for trial, over all nodes.
     pub fn nr_trial_pages(&self, group: GroupId) -> Result<u64, PolicyError> {
-        let lruvecs = self.group(group)?.lruvecs.iter();
-        let of_node = |lruvec: &u16| {
-            let lruvec = &self.lruvecs[usize::from(*lruvec)];
-            lruvec.window.nr_trial_pages(lruvec.capacity_pages)
-        };
-        Ok(lruvecs.map(of_node).sum())
+        let lruvecs = self.books.lruvecs_of(group)?;
+        Ok(lruvecs
+            .map(|lruvec| lruvec.window.nr_trial_pages(lruvec.capacity_pages))
+            .sum())
     }
 
     fn flags(&self, folio: FolioId) -> Flags {
-        self.folios.flags[folio.index()]
+        self.books.flags(folio)
+    }
+}
+
+impl Keeper for Strata {
+    type Lruvec = Lruvec;
+
+    fn books(&mut self) -> &mut Books<Lruvec> {
+        &mut self.books
     }
 
-    fn group(&self, group: GroupId) -> Result<&Group, PolicyError> {
-        self.groups.get(group)
+    fn bury(&mut self, folio: FolioId, flags: Flags) -> Shadow {
+        let age = self.age(folio);
+        let state = &mut self.books.lruvecs[flags.lruvec()];
+        let (accessed, left) = state.note_left(flags.home(), flags.nr_pages(), age);
+        Departed::new(flags, accessed, left).pack()
     }
 
-    fn lruvec_of(&mut self, group: GroupId, node: NodeId) -> Result<u16, PolicyError> {
-        let mut known = self.group(group)?.lruvecs.iter().copied();
-        match known.find(|n| self.lruvecs[usize::from(*n)].node == node) {
-            Some(lruvec) => Ok(lruvec),
-            None => self.add_lruvec(group, node),
-        }
-    }
-
-    fn add_lruvec(&mut self, group: GroupId, node: NodeId) -> Result<u16, PolicyError> {
-        let number = self.groups.add_lruvec(group)?;
-        match self.lruvecs.get_mut(usize::from(number)) {
-            Some(freed) => *freed = Lruvec::new(group, node, freed.first_list(), self.now),
-            None => {
-                let first_list = self.lists.add(NR_LISTS);
-                let lruvec = Lruvec::new(group, node, first_list, self.now);
-                self.lruvecs.push(lruvec);
-            }
-        }
-        Ok(number)
-    }
-
-    fn view_of(&self, lruvec: &Lruvec, path: &str, now: TimeMs) -> GroupView {
-        let generation = |part: Part| GenerationView {
-            seq: GenSeq(part.index() as u64),
-            age_ms: now.since(lruvec.birth),
-            nr_pages: lruvec.nr_pages[part.index()].map(Some),
-        };
-        GroupView {
-            group: lruvec.group,
-            path: path.to_owned(),
-            node: lruvec.node,
-            generations: Part::ALL.map(generation).to_vec(),
-        }
+    fn put_back(&mut self, folio: FolioId, verdict: Verdict) {
+        self.keep(folio, verdict);
     }
 }
 
@@ -163,31 +132,15 @@ impl Policy for Strata {
     }
 
     fn add_group(&mut self, path: &str, now: TimeMs) -> Result<GroupId, PolicyError> {
-        self.make_group(ROOT, path, now)
+        self.books.add_group(path, now)
     }
 
     fn appeared(&mut self, arrival: Arrival) -> Result<FolioId, PolicyError> {
-        if arrival.order.0 > MAX_ORDER {
-            return Err(PolicyError::OrderTooLarge {
-                order: arrival.order,
-                largest: Order(MAX_ORDER),
-            });
-        }
-        if self.group(arrival.group)?.is_offline() {
-            return Err(PolicyError::GroupOffline(arrival.group));
-        }
-        let lruvec = self.lruvec_of(arrival.group, arrival.node)?;
-        let flags = Flags::new(lruvec, arrival.kind, arrival.order);
-        let folio = self.folios.allocate(flags);
-        let folio = folio.ok_or_else(|| PolicyError::TableFull(self.folios.nr_live()))?;
-        if self.stamps.len() < self.folios.flags.len() {
-            let step = self.folios.flags.capacity() - self.stamps.len();
+        let folio = self.books.admit(&arrival)?;
+        if self.stamps.len() < self.books.folios.flags.len() {
+            let step = self.books.folios.flags.capacity() - self.stamps.len();
             self.stamps.reserve_exact(step);
-            self.stamps.resize(self.folios.flags.len(), 0);
-        }
-        self.groups.charge(arrival.group, arrival.order.nr_pages());
-        if arrival.shadow.is_some() {
-            self.swapped_in(&arrival);
+            self.stamps.resize(self.books.folios.flags.len(), 0);
         }
         self.arrive(folio, arrival.shadow);
         Ok(folio)
@@ -196,26 +149,20 @@ impl Policy for Strata {
     fn accessed(&mut self, folio: FolioId, via: AccessVia) {
         if via == AccessVia::PageTable {
             let flags = self.flags(folio);
-            self.lruvecs[flags.lruvec()].stats.nr_young_pages += flags.nr_pages();
+            self.books.lruvecs[flags.lruvec()]
+                .account
+                .stats
+                .nr_young_pages += flags.nr_pages();
         }
         self.heard_of(folio);
     }
 
     fn gone(&mut self, folio: FolioId, cause: GoneCause) -> Option<Shadow> {
+        if cause == GoneCause::Reclaimed {
+            let lruvec = self.flags(folio).lruvec();
+            self.books.lruvecs[lruvec].note_full();
+        }
         self.leave(folio, cause)
-    }
-
-    fn ageing(&self, group: GroupId, _swappiness: Swappiness) -> Result<Ageing, PolicyError> {
-        self.group(group).map(|_| Ageing::NotDue)
-    }
-
-    fn finish_walk(
-        &mut self,
-        group: GroupId,
-        _swappiness: Swappiness,
-        _now: TimeMs,
-    ) -> Result<(), PolicyError> {
-        self.group(group).map(|_| ())
     }
 
     fn isolate(
@@ -228,42 +175,10 @@ impl Policy for Strata {
     }
 
     fn complete(&mut self, batch: &mut EvictBatch, verdicts: &[Verdict]) {
-        self.complete_batch(batch, verdicts);
+        self.settle(batch, verdicts);
     }
 
-    fn kind(&self, folio: FolioId) -> Kind {
-        self.flags(folio).kind()
-    }
-
-    fn order(&self, folio: FolioId) -> Order {
-        self.flags(folio).order()
-    }
-
-    fn view(&self, group: GroupId, now: TimeMs) -> Result<Vec<GroupView>, PolicyError> {
-        let group = self.group(group)?;
-        let lruvecs = group.lruvecs.iter().map(|n| &self.lruvecs[usize::from(*n)]);
-        let mut views: Vec<GroupView> = lruvecs
-            .map(|lruvec| self.view_of(lruvec, &group.path, now))
-            .collect();
-        views.sort_by_key(|view| view.node);
-        Ok(views)
-    }
-
-    fn stats(&self, group: GroupId) -> Result<ReclaimStats, PolicyError> {
-        let mut sum = ReclaimStats::default();
-        for lruvec in &self.group(group)?.lruvecs {
-            sum += self.lruvecs[usize::from(*lruvec)].stats;
-        }
-        Ok(sum)
-    }
-
-    fn groups(&self) -> &GroupTree {
-        &self.groups
-    }
-
-    fn groups_mut(&mut self) -> &mut GroupTree {
-        &mut self.groups
-    }
+    answered_by_books!();
 
     fn add_child_group(
         &mut self,
@@ -271,45 +186,16 @@ impl Policy for Strata {
         path: &str,
         now: TimeMs,
     ) -> Result<GroupId, PolicyError> {
-        self.group(parent)?;
-        self.make_group(parent, path, now)
-    }
-
-    fn set_limits(&mut self, group: GroupId, limits: Limits) -> Result<(), PolicyError> {
-        self.groups.set_limits(group, limits)
+        self.books.add_child_group(parent, path, now)
     }
 
     fn remove_group(&mut self, group: GroupId) -> Result<(), PolicyError> {
-        self.groups.take_offline(group)?;
-        self.forget_if_empty(group);
-        Ok(())
-    }
-
-    fn swap_freed(&mut self, group: GroupId, nr_pages: u64) -> Result<(), PolicyError> {
-        self.group(group)?;
-        self.uncharge_swap(group, nr_pages);
-        Ok(())
-    }
-
-    fn nr_evictable_pages(
-        &self,
-        group: GroupId,
-        node: Option<NodeId>,
-        swappiness: Swappiness,
-    ) -> Result<u64, PolicyError> {
-        let of_group = self.group(group)?.lruvecs.iter();
-        let lruvecs = of_group.map(|n| &self.lruvecs[usize::from(*n)]);
-        let asked_for = lruvecs.filter(|of| node.is_none_or(|node| node == of.node));
-        Ok(asked_for
-            .map(|of| of.nr_evictable_pages_of_all(swappiness))
-            .sum())
+        self.books.take_offline(group)
     }
 
     fn memory_bytes(&self) -> u64 {
-        let lruvecs = self.lruvecs.capacity() * size_of::<Lruvec>();
         let stamps = self.stamps.capacity() * size_of::<u32>();
-        let fixed = (lruvecs + stamps) as u64 + self.groups.memory_bytes();
-        self.folios.memory_bytes() + self.lists.memory_bytes() + fixed
+        self.books.memory_bytes() + stamps as u64
     }
 
     fn validate(&self) -> Result<(), String> {

@@ -42,10 +42,6 @@ impl Flags {
         self.generation().map(|index| Part::ALL[index.min(1)])
     }
 
-    pub(super) fn with_part(self, part: Option<Part>) -> Flags {
-        self.with_generation(part.map(Part::index))
-    }
-
     /// The list it belongs to, on a list or not.
     pub(super) fn home(self) -> Part {
         if self.is_workingset() {

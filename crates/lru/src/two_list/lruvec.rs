@@ -16,14 +16,12 @@
 
 use super::page::Half;
 use crate::{
+    books::{Account, Booked, two_generations},
     distance::Clock,
-    ids::{GroupId, Kind, NodeId, TimeMs},
+    ids::{Kind, TimeMs},
     list::ListId,
-    seam::{OnePass, ReclaimStats, Swappiness},
+    seam::{GenerationView, OnePass, Swappiness},
 };
-
-/// Lists of one lruvec.
-pub(super) const NR_LISTS: u32 = 4;
 
 /// The priority of relaxed scanning.
 pub(super) const PRIORITY_MAX: u8 = 12;
@@ -96,53 +94,65 @@ pub(super) type Counts = [[u64; 2]; 2];
 
 /// Folios of one group on one node.
 #[derive(Debug)]
-pub(super) struct Lruvec {
+pub(crate) struct Lruvec {
     pub(super) nr_pages: Counts,
     /// What reclaiming a kind has cost lately.
     pub(super) cost: [u64; 2],
     pub(super) clock: Clock,
     /// `nr_activated_refault_pages` when the last run ended.
     nr_seen_refault_pages: [u64; 2],
-    pub(super) stats: ReclaimStats,
+    pub(super) account: Account,
     pub(super) own_stats: TwoListStats,
-    first_list: ListId,
-    pub(super) group: GroupId,
-    pub(super) node: NodeId,
-    pub(super) birth: TimeMs,
+    birth: TimeMs,
 }
 
-impl Lruvec {
-    pub(super) fn new(group: GroupId, node: NodeId, first_list: ListId, now: TimeMs) -> Lruvec {
+impl Booked for Lruvec {
+    type Shape = ();
+
+    fn nr_lists((): ()) -> u32 {
+        4
+    }
+
+    fn new(account: Account, (): (), now: TimeMs) -> Lruvec {
         Lruvec {
             nr_pages: Counts::default(),
             cost: [0; 2],
             clock: Clock::default(),
             nr_seen_refault_pages: [0; 2],
-            stats: ReclaimStats::default(),
+            account,
             own_stats: TwoListStats::default(),
-            first_list,
-            group,
-            node,
             birth: now,
         }
     }
 
+    fn account(&self) -> &Account {
+        &self.account
+    }
+
+    fn account_mut(&mut self) -> &mut Account {
+        &mut self.account
+    }
+
+    fn nr_pages(&self) -> &[[u64; 2]] {
+        &self.nr_pages
+    }
+
+    fn nr_pages_mut(&mut self) -> &mut [[u64; 2]] {
+        &mut self.nr_pages
+    }
+
+    fn list_of(&self, half: usize, kind: Kind) -> ListId {
+        ListId(self.account.first_list.0 + (half * 2 + kind.index()) as u32)
+    }
+
+    fn generations(&self, now: TimeMs) -> Vec<GenerationView> {
+        two_generations(self.nr_pages, now.since(self.birth))
+    }
+}
+
+impl Lruvec {
     pub(super) fn list(&self, half: Half, kind: Kind) -> ListId {
-        ListId(self.first_list.0 + (half.index() * 2 + kind.index()) as u32)
-    }
-
-    /// The first of its lists; the numbers of the others follow.
-    pub(super) fn first_list(&self) -> ListId {
-        self.first_list
-    }
-
-    /// Base pages of the kinds that may be evicted.
-    pub(super) fn nr_evictable_pages(&self, swappiness: Swappiness) -> u64 {
-        let kinds = Kind::ALL
-            .into_iter()
-            .filter(|kind| swappiness.allows(*kind));
-        let of_kind = |kind| self.size(Half::Inactive, kind) + self.size(Half::Active, kind);
-        kinds.map(of_kind).sum()
+        self.list_of(half.index(), kind)
     }
 
     pub(super) fn size(&self, half: Half, kind: Kind) -> u64 {

@@ -13,7 +13,7 @@ impl Movable for TwoList {
     fn standing(&self, folio: FolioId) -> FolioStanding {
         let flags = self.flags(folio);
         FolioStanding {
-            node: self.lruvecs[flags.lruvec()].node,
+            node: self.books.lruvecs[flags.lruvec()].account.node,
             order: flags.order(),
             is_isolated: flags.is_isolated(),
             is_referenced: flags.is_referenced(),
@@ -26,33 +26,32 @@ impl Movable for TwoList {
 
     #[inline]
     fn node(&self, folio: FolioId) -> NodeId {
-        self.lruvecs[self.flags(folio).lruvec()].node
+        self.books.lruvecs[self.flags(folio).lruvec()].account.node
     }
 
     fn add_node(&mut self, group: GroupId, node: NodeId) -> Result<(), PolicyError> {
-        self.lruvec_of(group, node).map(|_| ())
+        self.books.lruvec_of(group, node).map(|_| ())
     }
 
     fn begin_move(&mut self, folio: FolioId) -> bool {
         if self.flags(folio).is_isolated() {
             return false;
         }
-        self.detach(folio);
-        self.set_isolated(folio);
+        self.books.isolate(folio);
         true
     }
 
     fn end_move(&mut self, folio: FolioId, to: Option<NodeId>, was_active: bool) -> bool {
-        let flags = self.unset_isolated(folio);
+        let flags = self.books.end_isolation(folio);
         if flags.is_gone() {
-            self.release(folio);
+            self.books.release(folio);
             return false;
         }
         if let Some(node) = to {
-            let group = self.lruvecs[flags.lruvec()].group;
-            let lruvec = self.lruvec_of(group, node);
+            let group = self.books.lruvecs[flags.lruvec()].account.group;
+            let lruvec = self.books.lruvec_of(group, node);
             let lruvec = lruvec.expect("the group was given room on every node");
-            self.folios.flags[folio.index()] = flags.with_lruvec(lruvec);
+            self.books.set_flags(folio, flags.with_lruvec(lruvec));
         }
         let half = match was_active {
             true => Half::Active,

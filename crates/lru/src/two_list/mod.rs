@@ -25,13 +25,11 @@
 //! - I1: a live folio is on exactly one list, or isolated and on none.
 //! - I2: nothing is allocated after a folio has found its slot: only the table and new lruvecs grow.
 
-mod groups;
 mod lruvec;
 mod migration;
 mod page;
 mod reclaim;
 mod run;
-mod validate;
 mod workingset;
 
 #[cfg(test)]
@@ -40,17 +38,17 @@ mod tests;
 pub use lruvec::TwoListStats;
 
 use crate::{
+    books::{Books, Keeper, answered_by_books},
     config::{Config, ConfigError, Refault},
-    folio::{Flags, FolioTable, MAX_ORDER},
-    group::{Group, GroupTree, Limits, ROOT},
-    ids::{FolioId, GenSeq, GroupId, Kind, NodeId, Order, TimeMs},
-    list::Lists,
+    folio::Flags,
+    group::{GroupTree, Limits},
+    ids::{FolioId, GroupId, Kind, NodeId, Order, TimeMs},
     seam::{
-        AccessVia, Ageing, Arrival, EvictBatch, GenerationView, GoneCause, GroupView, Isolated,
-        Policy, PolicyError, ReclaimRequest, ReclaimStats, Shadow, Swappiness, Verdict,
+        AccessVia, Arrival, EvictBatch, GoneCause, GroupView, Isolated, Policy, PolicyError,
+        ReclaimRequest, ReclaimStats, Shadow, Swappiness, Verdict,
     },
 };
-use lruvec::{Lruvec, NR_LISTS};
+use lruvec::Lruvec;
 use page::Half;
 use run::Run;
 
@@ -61,15 +59,9 @@ use run::Run;
 pub struct TwoList {
     refault: Refault,
     has_swap: bool,
-    folios: FolioTable,
-    lists: Lists,
-    lruvecs: Vec<Lruvec>,
-    groups: GroupTree,
+    books: Books<Lruvec>,
     /// What is being reclaimed, by number of the group.
     runs: Vec<Option<Run>>,
-    nr_isolated_folios: u32,
-    /// The latest time told, for lruvecs born between two calls that carry one.
-    now: TimeMs,
 }
 
 impl TwoList {
@@ -79,19 +71,14 @@ impl TwoList {
         Ok(TwoList {
             refault: config.refault,
             has_swap: config.has_swap,
-            folios: FolioTable::new(config.nr_folios_max),
-            lists: Lists::default(),
-            lruvecs: Vec::new(),
-            groups: GroupTree::new(config.protection),
+            books: Books::new(&config, ()),
             runs: Vec::new(),
-            nr_isolated_folios: 0,
-            now: TimeMs::default(),
         })
     }
 
     /// Folios in memory, isolated ones included.
     pub fn nr_folios(&self) -> u32 {
-        self.folios.nr_live()
+        self.books.folios.nr_live()
     }
 
     /// Whether a folio is on an active list, `None` while it is isolated.
@@ -102,41 +89,25 @@ impl TwoList {
 
     /// The counters that only the two lists have, over all nodes of a group.
     pub fn own_stats(&self, group: GroupId) -> Result<TwoListStats, PolicyError> {
-        let lruvecs = self.group(group)?.lruvecs.iter();
         let mut sum = TwoListStats::default();
-        for lruvec in lruvecs {
-            sum += self.lruvecs[usize::from(*lruvec)].own_stats;
+        for lruvec in self.books.lruvecs_of(group)? {
+            sum += lruvec.own_stats;
         }
         Ok(sum)
     }
 
     fn flags(&self, folio: FolioId) -> Flags {
-        self.folios.flags[folio.index()]
+        self.books.flags(folio)
     }
 
-    fn group(&self, group: GroupId) -> Result<&Group, PolicyError> {
-        self.groups.get(group)
-    }
-
-    fn lruvec_of(&mut self, group: GroupId, node: NodeId) -> Result<u16, PolicyError> {
-        let mut known = self.group(group)?.lruvecs.iter().copied();
-        match known.find(|n| self.lruvecs[usize::from(*n)].node == node) {
-            Some(lruvec) => Ok(lruvec),
-            None => self.add_lruvec(group, node),
+    /// Makes room for a group's run; what was kept of one that had its number before is void.
+    fn with_run(&mut self, group: GroupId) -> GroupId {
+        let number = usize::from(group.0);
+        if self.runs.len() <= number {
+            self.runs.resize_with(number + 1, || None);
         }
-    }
-
-    fn add_lruvec(&mut self, group: GroupId, node: NodeId) -> Result<u16, PolicyError> {
-        let number = self.groups.add_lruvec(group)?;
-        match self.lruvecs.get_mut(usize::from(number)) {
-            Some(freed) => *freed = Lruvec::new(group, node, freed.first_list(), self.now),
-            None => {
-                let first_list = self.lists.add(NR_LISTS);
-                let lruvec = Lruvec::new(group, node, first_list, self.now);
-                self.lruvecs.push(lruvec);
-            }
-        }
-        Ok(number)
+        self.runs[number] = None;
+        group
     }
 
     /// An access through a file descriptor: the second one activates (rules 8.2).
@@ -144,25 +115,35 @@ impl TwoList {
         let flags = self.flags(folio);
         match flags.half() {
             Some(Half::Inactive) if flags.is_referenced() => {
-                self.detach(folio);
-                self.folios.flags[folio.index()] = self.flags(folio).with_referenced(false);
+                let flags = self.books.detach(folio);
+                self.books.set_flags(folio, flags.with_referenced(false));
                 self.activate(folio);
             }
-            _ => self.folios.flags[folio.index()] = flags.with_referenced(true),
+            _ => self.books.folios.flags[folio.index()] = flags.with_referenced(true),
         }
     }
+}
 
-    fn view_of(&self, lruvec: &Lruvec, path: &str, now: TimeMs) -> GroupView {
-        let generation = |half: Half| GenerationView {
-            seq: GenSeq(half.index() as u64),
-            age_ms: now.since(lruvec.birth),
-            nr_pages: Kind::ALL.map(|kind| Some(lruvec.size(half, kind))),
-        };
-        GroupView {
-            group: lruvec.group,
-            path: path.to_owned(),
-            node: lruvec.node,
-            generations: Half::ALL.map(generation).to_vec(),
+impl Keeper for TwoList {
+    type Lruvec = Lruvec;
+
+    fn books(&mut self) -> &mut Books<Lruvec> {
+        &mut self.books
+    }
+
+    fn bury(&mut self, _folio: FolioId, flags: Flags) -> Shadow {
+        self.books.lruvecs[flags.lruvec()].bury(flags)
+    }
+
+    fn put_back(&mut self, folio: FolioId, verdict: Verdict) {
+        self.give_second_chance(folio, verdict);
+    }
+
+    fn settled(&self, flags: Flags, verdict: Verdict) -> Verdict {
+        match verdict {
+            Verdict::Evicted | Verdict::Gone => verdict,
+            _ if flags.is_young() => Verdict::Referenced,
+            _ => verdict,
         }
     }
 }
@@ -173,34 +154,14 @@ impl Policy for TwoList {
     }
 
     fn add_group(&mut self, path: &str, now: TimeMs) -> Result<GroupId, PolicyError> {
-        self.make_group(ROOT, path, now)
+        let group = self.books.add_group(path, now)?;
+        Ok(self.with_run(group))
     }
 
     fn appeared(&mut self, arrival: Arrival) -> Result<FolioId, PolicyError> {
-        if arrival.order.0 > MAX_ORDER {
-            return Err(PolicyError::OrderTooLarge {
-                order: arrival.order,
-                largest: Order(MAX_ORDER),
-            });
-        }
-        if self.group(arrival.group)?.is_offline() {
-            return Err(PolicyError::GroupOffline(arrival.group));
-        }
-        let lruvec = self.lruvec_of(arrival.group, arrival.node)?;
-        let flags = Flags::new(lruvec, arrival.kind, arrival.order);
-        let flags = if arrival.is_exec {
-            flags.with_exec(true)
-        } else {
-            flags
-        };
-        let folio = self.folios.allocate(flags);
-        let folio = folio.ok_or_else(|| PolicyError::TableFull(self.folios.nr_live()))?;
-        self.groups.charge(arrival.group, arrival.order.nr_pages());
+        let folio = self.books.admit(&arrival)?;
         let half = match arrival.shadow {
-            Some(shadow) => {
-                self.swapped_in(&arrival);
-                self.refault(folio, shadow)
-            }
+            Some(shadow) => self.refault(folio, shadow),
             None => Half::Inactive,
         };
         self.enter(folio, half);
@@ -216,26 +177,13 @@ impl Policy for TwoList {
             "{folio:?} is not in memory"
         );
         match via {
-            AccessVia::PageTable => self.folios.flags[folio.index()] = flags.with_young(),
+            AccessVia::PageTable => self.books.folios.flags[folio.index()] = flags.with_young(),
             AccessVia::FileDescriptor => self.count_access(folio),
         }
     }
 
     fn gone(&mut self, folio: FolioId, cause: GoneCause) -> Option<Shadow> {
         self.leave(folio, cause)
-    }
-
-    fn ageing(&self, group: GroupId, _swappiness: Swappiness) -> Result<Ageing, PolicyError> {
-        self.group(group).map(|_| Ageing::NotDue)
-    }
-
-    fn finish_walk(
-        &mut self,
-        group: GroupId,
-        _swappiness: Swappiness,
-        _now: TimeMs,
-    ) -> Result<(), PolicyError> {
-        self.group(group).map(|_| ())
     }
 
     fn isolate(
@@ -251,39 +199,7 @@ impl Policy for TwoList {
         self.complete_batch(batch, verdicts);
     }
 
-    fn kind(&self, folio: FolioId) -> Kind {
-        self.flags(folio).kind()
-    }
-
-    fn order(&self, folio: FolioId) -> Order {
-        self.flags(folio).order()
-    }
-
-    fn view(&self, group: GroupId, now: TimeMs) -> Result<Vec<GroupView>, PolicyError> {
-        let group = self.group(group)?;
-        let lruvecs = group.lruvecs.iter().map(|n| &self.lruvecs[usize::from(*n)]);
-        let mut views: Vec<GroupView> = lruvecs
-            .map(|lruvec| self.view_of(lruvec, &group.path, now))
-            .collect();
-        views.sort_by_key(|view| view.node);
-        Ok(views)
-    }
-
-    fn stats(&self, group: GroupId) -> Result<ReclaimStats, PolicyError> {
-        let mut sum = ReclaimStats::default();
-        for lruvec in &self.group(group)?.lruvecs {
-            sum += self.lruvecs[usize::from(*lruvec)].stats;
-        }
-        Ok(sum)
-    }
-
-    fn groups(&self) -> &GroupTree {
-        &self.groups
-    }
-
-    fn groups_mut(&mut self) -> &mut GroupTree {
-        &mut self.groups
-    }
+    answered_by_books!();
 
     fn add_child_group(
         &mut self,
@@ -291,46 +207,21 @@ impl Policy for TwoList {
         path: &str,
         now: TimeMs,
     ) -> Result<GroupId, PolicyError> {
-        self.group(parent)?;
-        self.make_group(parent, path, now)
-    }
-
-    fn set_limits(&mut self, group: GroupId, limits: Limits) -> Result<(), PolicyError> {
-        self.groups.set_limits(group, limits)
+        let group = self.books.add_child_group(parent, path, now)?;
+        Ok(self.with_run(group))
     }
 
     fn remove_group(&mut self, group: GroupId) -> Result<(), PolicyError> {
-        self.groups.take_offline(group)?;
-        self.forget_if_empty(group);
-        Ok(())
-    }
-
-    fn swap_freed(&mut self, group: GroupId, nr_pages: u64) -> Result<(), PolicyError> {
-        self.group(group)?;
-        self.uncharge_swap(group, nr_pages);
-        Ok(())
-    }
-
-    fn nr_evictable_pages(
-        &self,
-        group: GroupId,
-        node: Option<NodeId>,
-        swappiness: Swappiness,
-    ) -> Result<u64, PolicyError> {
-        let of_group = self.group(group)?.lruvecs.iter();
-        let lruvecs = of_group.map(|n| &self.lruvecs[usize::from(*n)]);
-        let asked_for = lruvecs.filter(|of| node.is_none_or(|node| node == of.node));
-        Ok(asked_for.map(|of| of.nr_evictable_pages(swappiness)).sum())
+        self.books.take_offline(group)
     }
 
     fn memory_bytes(&self) -> u64 {
-        let lruvecs = self.lruvecs.capacity() * size_of::<Lruvec>();
         let runs = self.runs.capacity() * size_of::<Option<Run>>();
-        let fixed = (lruvecs + runs) as u64 + self.groups.memory_bytes();
-        self.folios.memory_bytes() + self.lists.memory_bytes() + fixed
+        self.books.memory_bytes() + runs as u64
     }
 
     fn validate(&self) -> Result<(), String> {
-        self.recount()
+        self.books
+            .recount(|lruvec, listed| listed.is_in_place(lruvec))
     }
 }

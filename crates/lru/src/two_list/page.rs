@@ -37,10 +37,6 @@ impl Flags {
         self.generation().map(|index| Half::ALL[index.min(1)])
     }
 
-    pub(super) fn with_half(self, half: Option<Half>) -> Flags {
-        self.with_generation(half.map(Half::index))
-    }
-
     pub(super) fn is_young(self) -> bool {
         self.refs_field() & YOUNG != 0
     }

@@ -22,10 +22,12 @@ use super::{
     run::{Run, Step},
 };
 use crate::{
+    books::Keeper,
     config::Refault,
     folio::Flags,
     ids::{FolioId, GroupId, Kind},
-    seam::{EvictBatch, GoneCause, Isolated, PolicyError, ReclaimRequest, Shadow, Verdict},
+    rules::ListEnd,
+    seam::{EvictBatch, Isolated, PolicyError, ReclaimRequest, Verdict},
 };
 
 /// What became of a folio that was looked at and did not leave.
@@ -46,7 +48,7 @@ impl TwoList {
     ) -> Result<Isolated, PolicyError> {
         batch.clear();
         let group = request.group;
-        self.group(group)?;
+        self.books.group(group)?;
         if request.nr_pages == 0 {
             return Ok(Isolated::Empty);
         }
@@ -54,8 +56,8 @@ impl TwoList {
         let under_way = under_way.filter(|run| run.is_of(request));
         let mut run = under_way.unwrap_or_else(|| Run::new(request));
         loop {
-            let of_group = &self.groups.get(group)?.lruvecs;
-            let Some(step) = run.next_step(of_group, &self.lruvecs, request.nr_pages) else {
+            let of_group = &self.books.groups.get(group)?.lruvecs;
+            let Some(step) = run.next_step(of_group, &self.books.lruvecs, request.nr_pages) else {
                 if run.is_met() && !run.is_one_pass() {
                     run = Run::new(request);
                     continue;
@@ -86,128 +88,104 @@ impl TwoList {
         let Step {
             lruvec, half, kind, ..
         } = step;
-        let list = self.lruvecs[lruvec].list(half, kind);
+        let list = self.books.lruvecs[lruvec].list(half, kind);
         let (mut nr_scanned_pages, mut nr_isolated_pages) = (0, 0);
         while nr_scanned_pages < step.nr_pages
-            && let Some(folio) = self.lists.tail(list)
+            && let Some(folio) = self.books.lists.tail(list)
         {
             let flags = self.flags(folio);
             let nr_pages = flags.nr_pages();
             nr_scanned_pages += nr_pages;
-            self.detach(folio);
+            self.books.detach(folio);
             match half {
                 // A walk found it young and cleared the bit: nothing is left to ask.
                 Half::Inactive if flags.is_young() => {
-                    self.put_back(folio, Verdict::Referenced);
-                    self.lruvecs[lruvec].note_cost(kind, 0, nr_pages);
+                    self.give_second_chance(folio, Verdict::Referenced);
+                    self.books.lruvecs[lruvec].note_cost(kind, 0, nr_pages);
                 }
                 Half::Inactive => {
-                    self.set_isolated(folio);
+                    self.books.isolate(folio);
                     batch.folios.push(folio);
                     nr_isolated_pages += nr_pages;
                 }
                 Half::Active => {
-                    self.set_isolated(folio);
+                    self.books.isolate(folio);
                     batch.to_check.push(folio);
                 }
             }
         }
-        let state = &mut self.lruvecs[lruvec];
+        let state = &mut self.books.lruvecs[lruvec];
         match half {
-            Half::Inactive => state.stats.nr_scanned_pages += nr_scanned_pages,
+            Half::Inactive => state.account.stats.nr_scanned_pages += nr_scanned_pages,
             Half::Active => state.own_stats.nr_refill_pages += nr_scanned_pages,
         }
-        state.stats.nr_isolated_pages += nr_isolated_pages;
+        state.account.stats.nr_isolated_pages += nr_isolated_pages;
         nr_isolated_pages
     }
 
     /// Learns what became of a batch.
     pub(super) fn complete_batch(&mut self, batch: &mut EvictBatch, verdicts: &[Verdict]) {
-        let (nr_folios, nr_checks) = (batch.folios.len(), batch.to_check.len());
-        assert_eq!(nr_folios, verdicts.len(), "one verdict for each folio");
         assert!(
-            batch.young.is_empty() || batch.young.len() == nr_checks,
+            batch.young.is_empty() || batch.young.len() == batch.to_check.len(),
             "one answer for each folio that was to be checked"
         );
-        batch.shadows.clear();
         self.complete_checks(batch);
-        let Some(first) = batch.folios.first().map(|folio| self.flags(*folio)) else {
+        let first = batch.folios.first().map(|folio| self.flags(*folio));
+        let completed = self.settle(batch, verdicts);
+        let Some(first) = first else {
             return;
         };
-        let (mut nr_evicted_pages, mut nr_kept_pages) = (0, 0);
-        for (&folio, &verdict) in batch.folios.iter().zip(verdicts) {
-            let flags = self.unset_isolated(folio);
-            let verdict = settled(flags, verdict);
-            let stats = &mut self.lruvecs[flags.lruvec()].stats;
-            if let Some(reason) = verdict.rejection_index() {
-                stats.nr_rejected_pages[reason] += flags.nr_pages();
-            }
-            let shadow = match verdict {
-                Verdict::Evicted => {
-                    stats.nr_evicted_pages[flags.kind().index()] += flags.nr_pages();
-                    nr_evicted_pages += flags.nr_pages();
-                    let shadow = self.lruvecs[flags.lruvec()].bury(flags);
-                    self.charge_swap(flags.lruvec(), flags.kind(), flags.nr_pages());
-                    Some(shadow)
-                }
-                _ => None,
-            };
-            if matches!(verdict, Verdict::Evicted | Verdict::Gone) {
-                self.release(folio);
-            } else {
-                nr_kept_pages += flags.nr_pages();
-                self.put_back(folio, verdict);
-            }
-            batch.shadows.push(shadow);
-        }
-        let lruvec = first.lruvec();
-        let nr_written_pages = batch.nr_written_pages;
-        self.lruvecs[lruvec].note_cost(first.kind(), nr_written_pages, nr_kept_pages);
-        self.reclaimed(lruvec, nr_evicted_pages);
+        let (lruvec, nr_written_pages) = (first.lruvec(), batch.nr_written_pages);
+        self.books.lruvecs[lruvec].note_cost(
+            first.kind(),
+            nr_written_pages,
+            completed.nr_kept_pages,
+        );
+        self.reclaimed(lruvec, completed.nr_evicted_pages);
     }
 
     /// Deactivates what was checked, except executable folios in use.
     fn complete_checks(&mut self, batch: &EvictBatch) {
         let mut rotated: Option<(usize, Kind, u64)> = None;
         for (number, &folio) in batch.to_check.iter().enumerate() {
-            let flags = self.unset_isolated(folio);
+            let flags = self.books.end_isolation(folio);
             if flags.is_gone() {
-                self.release(folio);
+                self.books.release(folio);
                 continue;
             }
             let nr_pages = flags.nr_pages();
             let is_young = flags.is_young() || batch.young.get(number).copied().unwrap_or(false);
             let flags = flags.without_young();
-            let lruvec = &mut self.lruvecs[flags.lruvec()];
-            lruvec.stats.nr_young_pages += nr_pages * u64::from(is_young);
+            let lruvec = &mut self.books.lruvecs[flags.lruvec()];
+            lruvec.account.stats.nr_young_pages += nr_pages * u64::from(is_young);
             if is_young && flags.is_exec() && flags.kind() == Kind::File {
-                lruvec.stats.nr_protected_pages += nr_pages;
+                lruvec.account.stats.nr_protected_pages += nr_pages;
                 let (_, _, nr_rotated_pages) = rotated.unwrap_or((0, Kind::File, 0));
                 rotated = Some((flags.lruvec(), flags.kind(), nr_rotated_pages + nr_pages));
                 if self.refault == Refault::Window {
                     lruvec.age_nonresident(nr_pages);
                 }
-                self.folios.flags[folio.index()] = flags;
+                self.books.set_flags(folio, flags);
                 self.enter(folio, Half::Active);
             } else {
                 lruvec.own_stats.nr_deactivated_pages += nr_pages;
-                self.folios.flags[folio.index()] = flags.with_workingset(true);
+                self.books.set_flags(folio, flags.with_workingset(true));
                 self.enter(folio, Half::Inactive);
             }
         }
         if let Some((lruvec, kind, nr_pages)) = rotated {
-            self.lruvecs[lruvec].note_cost(kind, 0, nr_pages);
+            self.books.lruvecs[lruvec].note_cost(kind, 0, nr_pages);
         }
     }
 
     /// A folio of the inactive list was looked at and stays in memory.
-    fn put_back(&mut self, folio: FolioId, verdict: Verdict) {
+    pub(super) fn give_second_chance(&mut self, folio: FolioId, verdict: Verdict) {
         let flags = self.flags(folio);
         let (fate, flags) = fate(flags, verdict);
-        self.folios.flags[folio.index()] = flags;
-        let lruvec = &mut self.lruvecs[flags.lruvec()];
+        self.books.set_flags(folio, flags);
+        let lruvec = &mut self.books.lruvecs[flags.lruvec()];
         if verdict == Verdict::Referenced {
-            lruvec.stats.nr_young_pages += flags.nr_pages();
+            lruvec.account.stats.nr_young_pages += flags.nr_pages();
         }
         match fate {
             Fate::Keep => self.enter(folio, Half::Inactive),
@@ -219,8 +197,8 @@ impl TwoList {
     pub(super) fn activate(&mut self, folio: FolioId) {
         let flags = self.flags(folio);
         let nr_pages = flags.nr_pages();
-        let lruvec = &mut self.lruvecs[flags.lruvec()];
-        lruvec.stats.nr_promoted_pages += nr_pages;
+        let lruvec = &mut self.books.lruvecs[flags.lruvec()];
+        lruvec.account.stats.nr_promoted_pages += nr_pages;
         lruvec.own_stats.nr_activated_pages += nr_pages;
         if self.refault == Refault::Window {
             lruvec.age_nonresident(nr_pages);
@@ -228,71 +206,14 @@ impl TwoList {
         self.enter(folio, Half::Active);
     }
 
-    /// A folio left memory unasked.
-    pub(super) fn leave(&mut self, folio: FolioId, cause: GoneCause) -> Option<Shadow> {
-        let flags = self.flags(folio);
-        assert!(
-            flags.is_live() && !flags.is_gone(),
-            "{folio:?} is not in memory"
-        );
-        let shadow = match cause {
-            GoneCause::Freed => None,
-            GoneCause::Reclaimed => {
-                let lruvec = &mut self.lruvecs[flags.lruvec()];
-                lruvec.stats.nr_kernel_evicted_pages[flags.kind().index()] += flags.nr_pages();
-                let shadow = lruvec.bury(flags);
-                self.charge_swap(flags.lruvec(), flags.kind(), flags.nr_pages());
-                Some(shadow)
-            }
-        };
-        if flags.is_isolated() {
-            self.folios.flags[folio.index()] = flags.gone();
-        } else {
-            self.detach(folio);
-            self.release(folio);
-        }
-        shadow
-    }
-
     /// Puts a folio that is on no list at the young end of one.
     pub(super) fn enter(&mut self, folio: FolioId, half: Half) {
-        let flags = self.flags(folio);
-        let lruvec = &mut self.lruvecs[flags.lruvec()];
-        lruvec.nr_pages[half.index()][flags.kind().index()] += flags.nr_pages();
-        let list = lruvec.list(half, flags.kind());
-        self.folios.flags[folio.index()] = flags.with_half(Some(half));
-        self.lists.push_head(&mut self.folios, list, folio);
-    }
-
-    /// Takes a folio off its list and out of its size.
-    pub(super) fn detach(&mut self, folio: FolioId) {
-        let flags = self.flags(folio);
-        if let Some(half) = flags.half() {
-            let lruvec = &mut self.lruvecs[flags.lruvec()];
-            lruvec.nr_pages[half.index()][flags.kind().index()] -= flags.nr_pages();
-            self.lists.remove(&mut self.folios, folio);
-        }
-        self.folios.flags[folio.index()] = flags.with_half(None);
-    }
-
-    pub(super) fn set_isolated(&mut self, folio: FolioId) {
-        let flags = self.flags(folio);
-        self.folios.flags[folio.index()] = flags.isolated();
-        self.nr_isolated_folios += 1;
-    }
-
-    /// Ends an isolation; the flags as they were, which still say whether the folio is gone.
-    pub(super) fn unset_isolated(&mut self, folio: FolioId) -> Flags {
-        let flags = self.flags(folio);
-        assert!(flags.is_isolated(), "{folio:?} is in no batch");
-        self.nr_isolated_folios -= 1;
-        self.folios.flags[folio.index()] = flags.with_generation(None);
-        flags
+        self.books.enter(folio, half.index(), ListEnd::Young);
     }
 
     /// Tells the run of an lruvec's group what left.
     pub(super) fn reclaimed(&mut self, lruvec: usize, nr_pages: u64) {
-        let group = self.lruvecs[lruvec].group;
+        let group = self.books.lruvecs[lruvec].account.group;
         // A group that was removed may be gone with the last folio of the batch, and its run too.
         let run = self.runs.get_mut(usize::from(group.0));
         if let Some(run) = run.and_then(Option::as_mut)
@@ -303,18 +224,12 @@ impl TwoList {
     }
 
     fn see_refaults(&mut self, group: GroupId) {
-        let of_group = self.lruvecs.iter_mut().filter(|of| of.group == group);
+        let of_group = self
+            .books
+            .lruvecs
+            .iter_mut()
+            .filter(|of| of.account.group == group);
         of_group.for_each(Lruvec::see_refaults);
-    }
-}
-
-/// The verdict that counts: what happened meanwhile is stronger than what was tried.
-fn settled(flags: Flags, verdict: Verdict) -> Verdict {
-    match verdict {
-        _ if flags.is_gone() => Verdict::Gone,
-        Verdict::Evicted | Verdict::Gone => verdict,
-        _ if flags.is_young() => Verdict::Referenced,
-        _ => verdict,
     }
 }
 

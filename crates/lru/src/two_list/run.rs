@@ -166,7 +166,7 @@ impl Run {
         };
         self.position += 1;
         let state = &lruvecs[lruvec];
-        if self.node.is_some_and(|only| only != state.node) {
+        if self.node.is_some_and(|only| only != state.account.node) {
             return true;
         }
         let control = state.control(self.priority, self.is_forced);

@@ -75,9 +75,9 @@ impl TwoList {
         if !departed.is_of(flags) {
             return Half::Inactive;
         }
-        let lruvec = &mut self.lruvecs[flags.lruvec()];
+        let lruvec = &mut self.books.lruvecs[flags.lruvec()];
         let (kind, nr_pages) = (flags.kind(), flags.nr_pages());
-        lruvec.stats.nr_refaulted_pages[kind.index()] += nr_pages;
+        lruvec.account.stats.nr_refaulted_pages[kind.index()] += nr_pages;
         let distance = lruvec.clock.since(departed.reading);
         let is_wanted = match self.refault {
             Refault::Window => lruvec.is_within_workingset(kind, distance, self.has_swap),
@@ -89,12 +89,12 @@ impl TwoList {
         if self.refault == Refault::Window {
             lruvec.age_nonresident(nr_pages);
         }
-        lruvec.stats.nr_refaulted_recent_pages[kind.index()] += nr_pages;
+        lruvec.account.stats.nr_refaulted_recent_pages[kind.index()] += nr_pages;
         lruvec.own_stats.nr_activated_refault_pages[kind.index()] += nr_pages;
         if departed.is_workingset {
             lruvec.own_stats.nr_restored_pages[kind.index()] += nr_pages;
             lruvec.note_cost(kind, nr_pages, 0);
-            self.folios.flags[folio.index()] = flags.with_workingset(true);
+            self.books.set_flags(folio, flags.with_workingset(true));
         }
         Half::Active
     }

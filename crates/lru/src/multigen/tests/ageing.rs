@@ -68,9 +68,9 @@ fn a_walk_makes_every_folio_older_without_touching_it() {
     let mut bench = Bench::new();
     bench.isolate(1);
     let folio = bench.appear(Kind::Anon, Cause::Fault);
-    let links = bench.engine.folios.next.clone();
+    let links = bench.engine.books.folios.next.clone();
     bench.engine.inc_max_seq(0, bench.swappiness, TimeMs(0));
-    assert_eq!(bench.engine.folios.next, links);
+    assert_eq!(bench.engine.books.folios.next, links);
     assert_eq!((bench.window().0, bench.seq(folio)), (4, 2));
 }
 
@@ -81,8 +81,8 @@ fn a_fifth_generation_merges_the_oldest_into_the_next_at_its_old_end() {
     bench.walk();
     assert_eq!((bench.window(), bench.seq(next)), ((4, [1, 1]), 1));
     let young = bench.appear(Kind::Anon, Cause::Prefetch);
-    let list = bench.engine.lruvecs[0].oldest_list(Kind::Anon);
-    assert_eq!(bench.engine.lists.tail(list), Some(next));
+    let list = bench.engine.books.lruvecs[0].oldest_list(Kind::Anon);
+    assert_eq!(bench.engine.books.lists.tail(list), Some(next));
     bench.walk();
     assert_eq!((bench.seq(next), bench.seq(young)), (2, 2));
 }
@@ -95,8 +95,8 @@ fn a_merge_leaves_what_a_walk_promoted_where_it_is() {
     bench.young(folio);
     bench.walk();
     assert_eq!(bench.seq(folio), 3);
-    let list = bench.engine.lruvecs[0].list(3, Kind::Anon);
-    assert_eq!(bench.engine.lists.tail(list), Some(folio));
+    let list = bench.engine.books.lruvecs[0].list(3, Kind::Anon);
+    assert_eq!(bench.engine.books.lists.tail(list), Some(folio));
 }
 
 #[test]
@@ -112,7 +112,9 @@ fn a_merge_counts_as_protection_except_for_the_saturated() {
     bench.walk();
     // The period has ended with the merge, so half of what was counted is in the averages.
     assert_eq!(
-        bench.engine.lruvecs[0].controller.average_total(Kind::File),
+        bench.engine.books.lruvecs[0]
+            .controller
+            .average_total(Kind::File),
         [0, 50, 0, 0, 0]
     );
     assert!(folios.iter().all(|folio| bench.refs(*folio) == 0));

@@ -9,7 +9,7 @@ fn swappiness(value: u8) -> Swappiness {
 
 /// Lets `tier` of the kind refault so often that the controller protects it.
 fn teach_that_tier_refaults(bench: &mut Bench, kind: Kind, tier: usize) {
-    let controller = &mut bench.engine.lruvecs[0].controller;
+    let controller = &mut bench.engine.books.lruvecs[0].controller;
     controller.evicted(kind, 0, 1000);
     controller.evicted(kind, tier, 1000);
     controller.refaulted(kind, tier, 1000);
@@ -32,8 +32,8 @@ fn what_a_walk_promoted_is_sorted_away_when_eviction_gets_there() {
     assert_eq!(bench.isolate(3), Isolated::Pages(2));
     assert_eq!(bench.batch.folios, folios[1..]);
     assert_eq!(bench.stats().nr_scanned_pages, 3);
-    let list = bench.engine.lruvecs[0].list(3, Kind::File);
-    assert_eq!(bench.engine.lists.tail(list), Some(folios[0]));
+    let list = bench.engine.books.lruvecs[0].list(3, Kind::File);
+    assert_eq!(bench.engine.books.lists.tail(list), Some(folios[0]));
     assert_eq!(bench.stats().nr_protected_pages, 0);
 }
 
@@ -60,7 +60,9 @@ fn without_feedback_all_tiers_are_evicted_except_the_saturated() {
     assert_eq!(bench.isolate(3), Isolated::Pages(2));
     assert_eq!(bench.batch.folios, folios[1..]);
     assert_eq!(
-        bench.engine.lruvecs[0].controller.average_total(Kind::File),
+        bench.engine.books.lruvecs[0]
+            .controller
+            .average_total(Kind::File),
         [0; 5]
     );
 }

@@ -63,7 +63,7 @@ fn a_removed_group_can_still_be_reclaimed_and_its_numbers_are_used_again() {
     let gone = bench.engine.stats(bench.group);
     assert_eq!(gone, Err(PolicyError::NoGroup(bench.group)));
     let next = bench.engine.add_group("/next", bench.now).unwrap();
-    assert_eq!((next, bench.engine.lruvecs.len()), (bench.group, 1));
+    assert_eq!((next, bench.engine.books.lruvecs.len()), (bench.group, 1));
     bench.engine.validate().unwrap();
 }
 

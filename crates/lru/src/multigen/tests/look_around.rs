@@ -69,12 +69,13 @@ fn with_a_walk_neighbours_stay_on_their_list_and_without_one_they_are_moved() {
         bench.young(folios[1]);
         bench.look_around(folios[0], &folios[1..], by);
         assert_eq!(bench.seq(folios[1]), 3);
-        let list = bench.engine.lruvecs[0].list(list_index, Kind::Anon);
+        let list = bench.engine.books.lruvecs[0].list(list_index, Kind::Anon);
         bench
             .engine
+            .books
             .lists
-            .remove(&mut bench.engine.folios, folios[0]);
-        assert_eq!(bench.engine.lists.tail(list), Some(folios[1]));
+            .remove(&mut bench.engine.books.folios, folios[0]);
+        assert_eq!(bench.engine.books.lists.tail(list), Some(folios[1]));
     }
 }
 

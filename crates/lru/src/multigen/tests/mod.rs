@@ -123,7 +123,7 @@ impl Bench {
     }
 
     fn window(&self) -> (u64, [u64; 2]) {
-        let lruvec = &self.engine.lruvecs[0];
+        let lruvec = &self.engine.books.lruvecs[0];
         (lruvec.max_seq, lruvec.min_seq)
     }
 

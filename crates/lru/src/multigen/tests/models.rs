@@ -188,7 +188,9 @@ fn up_to_61_a_full_count_spares_nothing_and_since_it_spares_and_is_counted() {
         assert_eq!(bench.isolate(2), Isolated::Pages(2));
         let is_spared = !bench.batch.folios.contains(&folios[0]);
         assert_eq!(2 - u64::from(is_spared), nr_taken, "{kernel}");
-        let protected = bench.engine.lruvecs[0].controller.protected_of(Kind::File);
+        let protected = bench.engine.books.lruvecs[0]
+            .controller
+            .protected_of(Kind::File);
         assert_eq!(protected, [0, 0, 0, nr_counted, 0], "{kernel}");
     }
 }
@@ -201,7 +203,9 @@ fn up_to_613_what_is_spared_goes_to_the_old_end_and_a_merge_counts_nothing() {
         let others = bench.appear_many(2, Kind::File, Cause::Read);
         bench.walk();
         // By 6.14 the three were counted by the merge, and half of that is kept.
-        let merged = bench.engine.lruvecs[0].controller.average_total(Kind::File);
+        let merged = bench.engine.books.lruvecs[0]
+            .controller
+            .average_total(Kind::File);
         assert_eq!(merged[0], u64::from(!is_old_end), "{kernel}");
         for other in others {
             bench.engine.gone(other, GoneCause::Freed);

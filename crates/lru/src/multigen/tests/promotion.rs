@@ -25,16 +25,19 @@ fn promotion_touches_no_list() {
     let mut bench = Bench::new();
     let folios = bench.appear_many(3, Kind::Anon, Cause::Fault);
     let links = (
-        bench.engine.folios.next.clone(),
-        bench.engine.folios.prev.clone(),
+        bench.engine.books.folios.next.clone(),
+        bench.engine.books.folios.prev.clone(),
     );
     for folio in [folios[1], folios[1], folios[0], folios[0]] {
         bench.young(folio);
     }
-    let now = (&bench.engine.folios.next, &bench.engine.folios.prev);
+    let now = (
+        &bench.engine.books.folios.next,
+        &bench.engine.books.folios.prev,
+    );
     assert_eq!(now, (&links.0, &links.1));
     assert_eq!(bench.seq(folios[1]), 3);
-    assert_eq!(bench.engine.lruvecs[0].nr_pages[3], [2, 0]);
+    assert_eq!(bench.engine.books.lruvecs[0].nr_pages[3], [2, 0]);
     bench.engine.validate().unwrap();
 }
 
@@ -58,11 +61,11 @@ fn a_huge_folio_counts_its_base_pages_everywhere() {
         ..bench.arrival(Kind::File, Cause::Read)
     };
     let folio = bench.engine.appeared(arrival).unwrap();
-    assert_eq!(bench.engine.lruvecs[0].nr_pages[0], [0, 512]);
+    assert_eq!(bench.engine.books.lruvecs[0].nr_pages[0], [0, 512]);
     bench.young(folio);
     bench.young(folio);
     assert_eq!(bench.stats().nr_young_pages, 1024);
-    assert_eq!(bench.engine.lruvecs[0].nr_pages[3], [0, 512]);
+    assert_eq!(bench.engine.books.lruvecs[0].nr_pages[3], [0, 512]);
     bench.engine.gone(folio, GoneCause::Reclaimed).unwrap();
     assert_eq!(bench.stats().nr_kernel_evicted_pages, [0, 512]);
     bench.engine.validate().unwrap();

@@ -70,7 +70,7 @@ fn the_controller_hears_of_a_return_under_the_tier_the_folio_had() {
     }
     let gains = bench.engine.rules.gains;
     let last_tier = |bench: &Bench| {
-        bench.engine.lruvecs[0]
+        bench.engine.books.lruvecs[0]
             .controller
             .last_evictable_tier(Kind::File, gains, 4)
     };
@@ -138,7 +138,7 @@ fn a_workingset_folio_comes_back_under_the_last_tier_however_little_it_was_count
     let mut bench = Bench::new();
     let gains = bench.engine.rules.gains;
     let last_tier = |bench: &Bench| {
-        bench.engine.lruvecs[0]
+        bench.engine.books.lruvecs[0]
             .controller
             .last_evictable_tier(Kind::Anon, gains, 4)
     };

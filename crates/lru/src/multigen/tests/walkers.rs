@@ -276,7 +276,7 @@ proptest! {
     ) {
         let mut pair = WalkPair::new();
         // The second node exists from the start, as the model has it.
-        pair.bench.engine.lruvec_of(pair.bench.group, NodeId(1)).unwrap();
+        pair.bench.engine.books.lruvec_of(pair.bench.group, NodeId(1)).unwrap();
         for op in &ops {
             pair.apply(op)?;
         }

@@ -152,14 +152,16 @@ fn an_access_moves_no_folio() {
     let order = |memory: &Memory| {
         let mut order = Vec::new();
         for part in Part::ALL {
-            let list = memory.policy.lruvecs[0].list(part);
-            let seen = memory
-                .policy
-                .lists
-                .visit(&memory.policy.folios, list, |folio| {
-                    order.push(folio);
-                    Ok(())
-                });
+            let list = memory.policy.books.lruvecs[0].list(part);
+            let seen =
+                memory
+                    .policy
+                    .books
+                    .lists
+                    .visit(&memory.policy.books.folios, list, |folio| {
+                        order.push(folio);
+                        Ok(())
+                    });
             seen.unwrap();
         }
         order

@@ -1,6 +1,10 @@
 //! How much of which list is looked at.
 
 use super::{lruvec::Control, *};
+use crate::{
+    books::{Account, Booked},
+    list::ListId,
+};
 
 fn swappiness(value: u8) -> Swappiness {
     Swappiness::try_new(value).unwrap()
@@ -8,8 +12,8 @@ fn swappiness(value: u8) -> Swappiness {
 
 /// Lists of these sizes, by half and kind.
 fn lists(nr_pages: lruvec::Counts) -> Lruvec {
-    let first = Lists::default().add(NR_LISTS);
-    let mut lruvec = Lruvec::new(GroupId(1), NodeId(0), first, TimeMs(0));
+    let account = Account::new(GroupId(1), NodeId(0), ListId(0));
+    let mut lruvec = Lruvec::new(account, (), TimeMs(0));
     lruvec.nr_pages = nr_pages;
     lruvec
 }

@@ -7,7 +7,11 @@ mod reclaim;
 mod workingset;
 
 use super::*;
-use crate::seam::Cause;
+use crate::{
+    folio::MAX_ORDER,
+    ids::GenSeq,
+    seam::{Ageing, Cause, GenerationView},
+};
 
 /// An engine with one group, and short words for what happens to it.
 struct Bench {
@@ -140,7 +144,7 @@ impl Bench {
     }
 
     fn sizes(&self) -> lruvec::Counts {
-        self.engine.lruvecs[0].nr_pages
+        self.engine.books.lruvecs[0].nr_pages
     }
 
     fn stats(&self) -> ReclaimStats {

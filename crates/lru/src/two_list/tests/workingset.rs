@@ -67,10 +67,16 @@ fn activations_make_what_is_gone_older() {
     bench.active_many(5, Kind::File);
     // Eleven away, fifteen active: it is as if the five had been evicted.
     let departed = crate::distance::Departed::unpack(shadow);
-    assert_eq!(bench.engine.lruvecs[0].clock.since(departed.reading), 11);
+    assert_eq!(
+        bench.engine.books.lruvecs[0].clock.since(departed.reading),
+        11
+    );
     let folio = bench.refault(Kind::File, shadow);
     assert_eq!(bench.engine.is_active(folio), Some(true));
-    assert_eq!(bench.engine.lruvecs[0].clock.since(departed.reading), 12);
+    assert_eq!(
+        bench.engine.books.lruvecs[0].clock.since(departed.reading),
+        12
+    );
 }
 
 #[test]
@@ -88,13 +94,13 @@ fn what_was_active_before_is_restored_and_charged_as_io() {
     bench.complete(Verdict::Evicted);
     let known = bench.appear(Kind::File);
     let flags = bench.engine.flags(known).with_workingset(true);
-    bench.engine.folios.flags[known.index()] = flags;
+    bench.engine.books.folios.flags[known.index()] = flags;
     let shadow = bench.reclaimed(known);
-    bench.engine.lruvecs[0].cost = [0, 0];
+    bench.engine.books.lruvecs[0].cost = [0, 0];
     let folio = bench.refault(Kind::File, shadow);
     assert!(bench.engine.flags(folio).is_workingset());
     assert_eq!(bench.own_stats().nr_restored_pages, [0, 1]);
-    assert_eq!(bench.engine.lruvecs[0].cost, [0, 32]);
+    assert_eq!(bench.engine.books.lruvecs[0].cost, [0, 32]);
 }
 
 #[test]
@@ -131,7 +137,10 @@ fn by_distance_only_evictions_make_what_is_gone_older() {
     let shadow = bench.reclaimed(folio);
     bench.active_many(50, Kind::File);
     let departed = crate::distance::Departed::unpack(shadow);
-    assert_eq!(bench.engine.lruvecs[0].clock.since(departed.reading), 1);
+    assert_eq!(
+        bench.engine.books.lruvecs[0].clock.since(departed.reading),
+        1
+    );
 }
 
 #[test]

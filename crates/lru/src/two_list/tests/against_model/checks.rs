@@ -29,7 +29,7 @@ impl Pair {
 
     /// In which order folios with a second chance were put back is the run's own affair.
     pub(super) fn adopt_order(&mut self) -> Result<(), String> {
-        for number in 0..self.engine.lruvecs.len() {
+        for number in 0..self.engine.books.lruvecs.len() {
             let Some(at) = self.place_of(number) else {
                 continue;
             };
@@ -80,7 +80,7 @@ impl Pair {
                 "{id:?} is not {folio:?}"
             );
         }
-        for number in 0..self.engine.lruvecs.len() {
+        for number in 0..self.engine.books.lruvecs.len() {
             let Some(at) = self.place_of(number) else {
                 continue;
             };
@@ -129,10 +129,13 @@ fn listed(
     kind: Kind,
 ) -> Result<VecDeque<FolioId>, String> {
     let mut queue = VecDeque::new();
-    let list = engine.lruvecs[number].list(half, kind);
-    engine.lists.visit(&engine.folios, list, |folio| {
-        queue.push_front(folio);
-        Ok(())
-    })?;
+    let list = engine.books.lruvecs[number].list(half, kind);
+    engine
+        .books
+        .lists
+        .visit(&engine.books.folios, list, |folio| {
+            queue.push_front(folio);
+            Ok(())
+        })?;
     Ok(queue)
 }

@@ -171,9 +171,12 @@ impl Pair {
 
     /// Where the model keeps one of the engine's lruvecs; the root's are empty.
     fn place_of(&self, number: usize) -> Option<usize> {
-        let lruvec = &self.engine.lruvecs[number];
-        let group = self.groups.iter().position(|of| *of == lruvec.group)?;
-        Some(group * usize::from(NR_NODES) + usize::from(lruvec.node.0))
+        let lruvec = &self.engine.books.lruvecs[number];
+        let group = self
+            .groups
+            .iter()
+            .position(|of| *of == lruvec.account.group)?;
+        Some(group * usize::from(NR_NODES) + usize::from(lruvec.account.node.0))
     }
 
     fn size(&self, lruvec: usize, half: Half, kind: Kind) -> u64 {

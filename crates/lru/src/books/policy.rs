@@ -1,0 +1,51 @@
+//! What a policy answers from its books alone, the same for all of them.
+//!
+//! **Owns** the forwarding. **Does not own** any answer.
+
+/// The functions of [`Policy`](crate::Policy) that need nothing but `self.books`.
+macro_rules! answered_by_books {
+    () => {
+        fn kind(&self, folio: FolioId) -> Kind {
+            self.books.flags(folio).kind()
+        }
+
+        fn order(&self, folio: FolioId) -> Order {
+            self.books.flags(folio).order()
+        }
+
+        fn view(&self, group: GroupId, now: TimeMs) -> Result<Vec<GroupView>, PolicyError> {
+            self.books.view(group, now)
+        }
+
+        fn stats(&self, group: GroupId) -> Result<ReclaimStats, PolicyError> {
+            self.books.stats(group)
+        }
+
+        fn groups(&self) -> &GroupTree {
+            &self.books.groups
+        }
+
+        fn groups_mut(&mut self) -> &mut GroupTree {
+            &mut self.books.groups
+        }
+
+        fn set_limits(&mut self, group: GroupId, limits: Limits) -> Result<(), PolicyError> {
+            self.books.groups.set_limits(group, limits)
+        }
+
+        fn swap_freed(&mut self, group: GroupId, nr_pages: u64) -> Result<(), PolicyError> {
+            self.books.swap_freed(group, nr_pages)
+        }
+
+        fn nr_evictable_pages(
+            &self,
+            group: GroupId,
+            node: Option<NodeId>,
+            swappiness: Swappiness,
+        ) -> Result<u64, PolicyError> {
+            self.books.nr_evictable_pages(group, node, swappiness)
+        }
+    };
+}
+
+pub(crate) use answered_by_books;

@@ -27,7 +27,7 @@ fn has_generations() -> bool {
 /// Why pages can't be reclaimed on request here.
 fn no_reclaim() -> Option<String> {
     match memory_mount() {
-        Some((_, true)) => None,
+        Some((_, false)) => None,
         _ => Some("memory.reclaim is part of cgroup v2".to_owned()),
     }
 }

@@ -59,7 +59,9 @@ const SHRINK_PAUSE_MS_MIN: u64 = 10;
 /// ... then after twice as long each time, up to this.
 const SHRINK_PAUSE_MS_MAX: u64 = 160;
 /// Where usage is the sum over the members, they are looked for again after so long.
-const MEMBERS_PAUSE_MS: u64 = 100;
+pub(super) const MEMBERS_PAUSE_MS: u64 = 100;
+/// Near the budget, while walks pause.
+const MEMBERS_PAUSE_NEAR_MS: u64 = 1000;
 
 /// How eviction stands after a tick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -454,8 +456,14 @@ impl Managed {
             },
             (_, false) => WALK_PAUSE_APPROACH_MS,
         };
-        if self.may_walk(now, pause_ms) && usage_bytes != self.usage_at_walk {
+        if usage_bytes == self.usage_at_walk {
+            return;
+        }
+        if self.may_walk(now, pause_ms) {
             self.walk(now, gauge, usage_bytes);
+        } else {
+            // A walk of many processes may be followed by a long pause.
+            self.refresh_members_if_due(now, gauge, MEMBERS_PAUSE_NEAR_MS);
         }
     }
 
@@ -465,12 +473,12 @@ impl Managed {
             .is_none_or(|then| now.since(then) >= pause_ms.max(own_pause_ms))
     }
 
-    /// Looks who the members are, unless that was done a moment ago. Where usage is the sum over
-    /// them this comes first: members nobody looked for use nothing, and then nobody would look.
-    pub(super) fn refresh_members_if_due(&mut self, now: TimeMs, gauge: &Gauge) {
+    /// Looks who the members are, unless that was done less than `pause_ms` ago. Where usage is the sum
+    /// over them this comes first: members nobody looked for use nothing, and then nobody would look.
+    pub(super) fn refresh_members_if_due(&mut self, now: TimeMs, gauge: &Gauge, pause_ms: u64) {
         let is_fresh = self
             .members_refreshed
-            .is_some_and(|then| now.since(then) < MEMBERS_PAUSE_MS);
+            .is_some_and(|then| now.since(then) < pause_ms);
         if !is_fresh {
             self.refresh_members(now, gauge);
         }

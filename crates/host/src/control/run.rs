@@ -14,7 +14,7 @@ use super::config::{PolicyChoice, RunConfig, Target};
 use super::error::{RunError, io_error};
 use super::gauge::Gauge;
 use super::governor::Marks;
-use super::managed::{Managed, Standing};
+use super::managed::{MEMBERS_PAUSE_MS, Managed, Standing};
 use super::own;
 use super::program::Program;
 use super::relief::Relief;
@@ -223,7 +223,7 @@ impl Session<'_> {
     fn tick(&mut self) -> u64 {
         let now = self.now();
         if let (Gauge::Tree { .. }, Some(managed)) = (self.arena.gauge(), &mut self.managed) {
-            managed.refresh_members_if_due(now, self.arena.gauge());
+            managed.refresh_members_if_due(now, self.arena.gauge(), MEMBERS_PAUSE_MS);
         }
         let usage = match self.usage_bytes() {
             Ok(usage) => usage,

@@ -2,7 +2,8 @@
 # How fast is a program under its budget? Every load at 60 % of its footprint (memcached at 89 %), under
 # Strata and under the kernel's limit alone, in turns, once with a processor free and once with a busy
 # loop on each. Strata goes first in each round and the kernel's limit is then set to the mean that Strata
-# used, so that both have the same memory. Operations a second of wall time (minimum, median, maximum over
+# used (sampled from outside every 100 ms once 95 % of the budget are reached), so that both have the same
+# memory. Operations a second of wall time (minimum, median, maximum over
 # rounds) and of CPU time (median; program, Strata and kernel threads, the filling included), major faults
 # per 1000 operations, what zram and Strata themselves took. Of two processes the slower one counts and
 # both are shown. A run that the kernel ended by its OOM killer counts as none and is told.
@@ -31,16 +32,21 @@ trap 'rest; rm -rf "$work" "$target_dir/bench.mapped"' EXIT
 kernel_ticks() { cat /proc/[0-9]*/stat 2>/dev/null | awk '$4 == 2 && $2 !~ /kdamond/ {sum += $14 + $15} END {print sum}'; }
 ticks_per_s=$(getconf CLK_TCK)
 
-# Runs a command under a budget; leaves $work/report, and in $cpu_s what it took of the processors.
+# Runs a command under a budget; leaves $work/report, $work/sample, and in $cpu_s what it took of the
+# processors.
 managed() { # BUDGET_BYTES WHO COMMAND...
-    local budget=$1 how=(--actuator "$2") ticks times status=0
+    local budget=$1 how=(--actuator "$2") ticks main pid status=0
     shift
     [ "$1" != none ] || how=(--policy none)
     shift
     ticks=$(kernel_ticks)
     TIMEFORMAT='%U %S'
     { time "$strata" run --quiet --memory "$budget" --swap zram:1G "${how[@]}" --report "$work/report" -- "$@" \
-        >"$work/out" 2>"$work/errors" || status=$?; } 2>"$work/times"
+        >"$work/out" 2>"$work/errors"; } 2>"$work/times" &
+    main=$!
+    pid=$(wait_for_program "$(basename "$1")" $main) &&
+        "$programs/sample" --pid "$pid" --after 0 --from $((budget / 100 * 95)) --seconds 600 >"$work/sample" || true
+    wait $main || status=$?
     cpu_s=$(awk -v ticks=$(($(kernel_ticks) - ticks)) -v hz="$ticks_per_s" '{print $1 + $2 + ticks / hz}' "$work/times")
     return $status
 }
@@ -56,7 +62,7 @@ load_mapped_file() {
     # Pages that an earlier run read in would be charged to its group.
     sync "$target_dir/bench.mapped" 2>/dev/null || true
     dd of="$target_dir/bench.mapped" oflag=nocache conv=notrunc,fdatasync count=0 status=none
-    zipf "$@" --theta 0.99 --file "$target_dir/bench.mapped" --random
+    zipf "$@" --theta 0.99 --file "$target_dir/bench.mapped" --populate --random
 }
 load_two_processes() {
     managed "$1" "$2" sh -c '"$0" --size 150M --theta 0.99 --seconds "$1" & "$0" --size 150M --theta 0.99 --seed 2 --seconds "$1"; wait' \
@@ -86,9 +92,9 @@ load_memcached() { server "$1" "$2" memcached 0 "$bin/memcached" -s "$work/kv.so
 # What each load takes without a limit, bytes: the peak of a run that has all it wants.
 footprint_of() {
     "load_$1" 2G none || true
-    usage peak_bytes
+    sed -n '/"usage"/,/}/p' "$work/report" >"$work/usage" && field peak_bytes "$work/usage"
 }
-usage() { sed -n '/"usage"/,/}/p' "$work/report" >"$work/usage" && field "$1" "$work/usage"; }
+usage() { field "usage_$1" "$work/sample"; }
 
 note() { # FILE: a line for a run: operations a second of each process, of CPU, faults, mean, peak, zram, strata
     local speeds ops
@@ -96,7 +102,7 @@ note() { # FILE: a line for a run: operations a second of each process, of CPU, 
     ops=$(grep -h '"program"' "$work/out" | sed -nE 's/.*"ops":([0-9]+).*/\1/p' | awk '{sum += $1} END {print sum}')
     echo "${speeds%%+*} $speeds $(awk -v o="$ops" -v c="$cpu_s" 'BEGIN {print o / c}')" \
         "$(awk -v o="$ops" -v f="$(field nr_major_faults "$work/report")" 'BEGIN {print 1000 * f / o}')" \
-        "$(usage mean_bytes) $(usage peak_bytes)" \
+        "$(usage mean) $(usage peak)" \
         "$(field zram_bytes "$work/report") $(field strata_bytes "$work/report")" >>"$1"
 }
 column() { awk -v column="$2" '{print $column}' "$1" | sort -g; }
@@ -117,7 +123,7 @@ for crowd in free busy; do
             limit=${budget[$load]}
             for who in auto none; do
                 if "load_$load" "$limit" $who; then note "$work/$who"; else echo >>"$work/$who.killed"; fi
-                mean=$(usage mean_bytes)
+                mean=$(usage mean)
                 limit=${mean:-$limit}
             done
         done

@@ -5,9 +5,10 @@
  *   {"program":"sample","samples":550,"usage_above":0,"rss_above":1,"usage_mean":...,"usage_peak":...,
  *    "rss_mean":...,"rss_peak":...}
  *
- * Every 100 ms, from --after seconds on, until --seconds or until the process has ended: usage of its
- * memory cgroup (either version; 0 if it has none of its own) and the resident memory of everybody in
- * it, bytes. Above means by more than a page. Exit status 1 if there was nothing to sample.
+ * Every 100 ms, from --after seconds on and once usage has reached --from, until --seconds or until the
+ * process has ended: usage of its memory cgroup (either version; 0 if it has none of its own) and the
+ * resident memory of everybody in it, bytes. Above means by more than a page. Exit status 1 if there
+ * was nothing to sample.
  */
 #include "common.h"
 
@@ -78,12 +79,13 @@ static uint64_t rss_of_all(uint64_t pid)
 
 int main(int argc, char **argv)
 {
-    uint64_t pid = 0, budget = 0;
+    uint64_t pid = 0, budget = 0, from = 0;
     double after = 5, seconds = 60;
     const struct option_spec options[] = {
         {"pid", OPTION_NUMBER, &pid, "the process"},
         {"budget", OPTION_SIZE, &budget, "bytes"},
         {"after", OPTION_REAL, &after, "seconds before the first sample (5)"},
+        {"from", OPTION_SIZE, &from, "usage that must have been reached before the first sample (0)"},
         {"seconds", OPTION_REAL, &seconds, "when to stop, from the start (60)"},
     };
     parse_options(argc, argv, options, COUNT_OF(options));
@@ -97,6 +99,8 @@ int main(int argc, char **argv)
         uint64_t usage = read_number(usage_file), rss = rss_of_all(pid);
         if (!rss)
             break;
+        if (!samples && usage < from)
+            continue;
         samples++;
         usage_above += usage > budget + PAGE;
         rss_above += rss > budget + PAGE;

@@ -23,7 +23,7 @@ static uint64_t scan_pages, scan_every = 100000;
 static uint64_t burst, burst_rate = 500 * MIB;
 static double theta = 0.99, seconds = 1, phase_every = 0, burst_every = 5, burst_hold = 0.5;
 static const char *path;
-static bool random_advice;
+static bool random_advice, populate;
 
 static uint8_t *region;
 static uint64_t nr_pages;
@@ -108,6 +108,8 @@ static void map_region(void)
     if (region == MAP_FAILED)
         die("zipf: mmap of %s: %s", path, strerror(errno));
     close(fd);
+    if (populate && madvise(region, nr_pages * PAGE, MADV_POPULATE_READ))
+        die("zipf: reading %s in: %s", path, strerror(errno));
     if (random_advice)
         madvise(region, nr_pages * PAGE, MADV_RANDOM);
 }
@@ -130,6 +132,7 @@ int main(int argc, char **argv)
         {"write-percent", OPTION_NUMBER, &write_percent, "writes among the accesses (0)"},
         {"seed", OPTION_NUMBER, &seed, "of every random number (1)"},
         {"file", OPTION_TEXT, &path, "map this file instead of anonymous memory; made if too short"},
+        {"populate", OPTION_FLAG, &populate, "read the whole mapped file in before the start"},
         {"random", OPTION_FLAG, &random_advice, "MADV_RANDOM on the mapped file: no fault-around"},
         {"scan-pages", OPTION_NUMBER, &scan_pages, "pages of a sequential scan, 0 = none (0)"},
         {"scan-every", OPTION_NUMBER, &scan_every, "operations between scans, per thread (100000)"},

@@ -4,19 +4,24 @@
 //! a thread: samples go in, a [`Plan`] comes out.
 //!
 //! ```text
-//!   low ------- high ---- urgent ---- budget ---- backstop
-//!    ^ reclaim    ^ reclaim  ^ the kernel's         ^ the kernel's hard limit: the program
-//!      stops        starts     batched reclaim        would reclaim in its own faults
-//!                              takes over (auto),
-//!                              until usage has been
-//!                              below high for a while
+//!   low ------- high ---- urgent --- line - budget ---- backstop
+//!    ^ reclaim    ^ reclaim  ^ the     ^ where the      ^ the kernel's hard limit: the program
+//!      stops        starts     kernel's  kernel holds     would reclaim in its own faults
+//!                              batched   it under
+//!                              reclaim   pressure
+//!                              takes over
+//!                              (auto), until usage has been below high for a while
 //! ```
+//!
+//! The urgent mark lies below the line (`cgroup::line`): usage never gets past that, and a mark behind
+//! it would never be reached.
 //!
 //! Where programs wait for a processor ([`super::crowd`]) `auto` leaves all of it to pageout: the
 //! kernel's reclaim would take turns with the program, and chooses worse.
 
 use super::ActuatorChoice;
 use crate::addr::PAGE_BYTES;
+use crate::cgroup::dip_step_bytes;
 use strata_lru::TimeMs;
 
 /// A batch for the pageout thread; larger ones would make look-around stale, smaller ones would pay
@@ -63,7 +68,7 @@ impl Marks {
         Marks {
             low: budget - 2 * step,
             high: budget - step,
-            urgent: budget - step / 2,
+            urgent: budget - (step + dip_step_bytes(budget)) / 2,
             budget,
         }
     }
@@ -221,13 +226,13 @@ mod tests {
     #[test]
     fn the_kernel_takes_over_while_it_is_urgent() {
         let mut governor = Governor::new(320 * MIB, ActuatorChoice::Auto);
-        let plan = governor.plan(TimeMs(0), 316 * MIB);
+        let plan = governor.plan(TimeMs(0), 315 * MIB + MIB / 2);
         assert!(plan.pageout_pages > 0 && plan.shrink_bytes == 0);
         let plan = governor.plan(TimeMs(1000), 319 * MIB);
         assert!(plan.pageout_pages == 0 && plan.shrink_bytes > 0);
         let plan = governor.plan(TimeMs(2000), 314 * MIB);
         assert!(plan.shrink_bytes > 0, "not long enough below the high mark");
-        let plan = governor.plan(TimeMs(4000), 316 * MIB);
+        let plan = governor.plan(TimeMs(4000), 315 * MIB + MIB / 2);
         assert!(plan.shrink_bytes > 0, "nor below it at all");
         let plan = governor.plan(TimeMs(5000), 314 * MIB);
         assert!(plan.pageout_pages > 0 && plan.shrink_bytes == 0);
@@ -250,7 +255,7 @@ mod tests {
         let mut governor = Governor::new(320 * MIB, ActuatorChoice::Auto);
         assert!(governor.plan(TimeMs(0), 319 * MIB).shrink_bytes > 0);
         governor.kernel_is_done();
-        let plan = governor.plan(TimeMs(1000), 317 * MIB);
+        let plan = governor.plan(TimeMs(1000), 315 * MIB + MIB / 2);
         assert!(plan.pageout_pages > 0 && plan.shrink_bytes == 0);
     }
 
@@ -277,10 +282,18 @@ mod tests {
         assert_eq!(wait_ms, WAIT_MS_MAX);
     }
 
+    /// The mark once lay above the line below 800 MiB: usage never reached it, the kernel was never
+    /// asked, and the program reclaimed in its own faults at half the speed.
     #[test]
-    fn a_tiny_budget_still_has_its_marks_in_order() {
-        let marks = Marks::new(2 * MIB);
-        assert!(0 < marks.low && marks.low < marks.high);
-        assert!(marks.high < marks.urgent && marks.urgent < marks.budget);
+    fn the_urgent_mark_can_be_reached_below_the_line_at_every_budget() {
+        for budget in [MIB / 2, 2 * MIB, 60 * MIB, 180 * MIB, 1 << 30, 1 << 36] {
+            let marks = Marks::new(budget);
+            let line = budget - dip_step_bytes(budget);
+            assert!(0 < marks.low && marks.low < marks.high, "{marks:?}");
+            assert!(
+                marks.high < marks.urgent && marks.urgent < line,
+                "{marks:?}"
+            );
+        }
     }
 }

@@ -19,6 +19,7 @@
 //! - I3: every space is told `appeared` once before anything else of it, and `ended` once, last.
 //! - I4: a table is read once a walk, however many mappings share it.
 
+pub mod idle;
 mod subject;
 
 pub use subject::{Subject, SubjectError};

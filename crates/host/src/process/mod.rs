@@ -44,7 +44,7 @@ pub use usage::{MemoryUse, TreeUse, tree_memory, tree_rss_bytes};
 pub use vm_flags::VmFlags;
 
 /// What a mapping is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MappingClass {
     /// Private anonymous memory.

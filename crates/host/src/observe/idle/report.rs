@@ -1,0 +1,185 @@
+//! A census as a record: what `strata wss --format json` prints.
+//!
+//! **Owns** the names of the fields (`docs/wss.md`). **Does not own** the figures (`census`), nor any
+//! text for people.
+
+use super::{Ages, Census, MappingAges};
+use crate::access::SourceInfo;
+use crate::process::MappingClass;
+use serde::Serialize;
+use std::time::Duration;
+
+/// The working set of one window.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct WindowReport {
+    /// Length asked for.
+    pub seconds: f64,
+    /// Of that, watched; where it is less than `seconds` the bytes are a lower bound.
+    pub covered_seconds: f64,
+    /// In memory and accessed within the window.
+    pub accessed_bytes: u64,
+    /// Of those, anonymous.
+    pub anon_bytes: u64,
+    /// Of those, of files.
+    pub file_bytes: u64,
+}
+
+/// What lay idle.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct IdleReport {
+    /// The bound: longer bounds are contained in shorter ones.
+    pub at_least_seconds: u64,
+    /// In memory and certainly not accessed for that long.
+    pub bytes: u64,
+    /// Of those, anonymous.
+    pub anon_bytes: u64,
+    /// Of those, of files.
+    pub file_bytes: u64,
+}
+
+/// Sizes by age.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Figures {
+    /// All in memory.
+    pub resident_bytes: u64,
+    /// Of that, anonymous.
+    pub anon_bytes: u64,
+    /// Of that, of files.
+    pub file_bytes: u64,
+    /// In the order asked for.
+    pub windows: Vec<WindowReport>,
+    /// Bounds the watch was long enough for, shortest first.
+    pub idle: Vec<IdleReport>,
+    /// Neither accessed nor new since the watch began.
+    pub untouched_bytes: u64,
+}
+
+/// Mappings of one name and class.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct MappingReport {
+    /// Path or name as `/proc` prints it; empty for anonymous memory.
+    pub name: String,
+    /// What it is.
+    pub class: MappingClass,
+    /// Mappings taken together.
+    pub nr_mappings: u64,
+    /// Their pages.
+    #[serde(flatten)]
+    pub figures: Figures,
+}
+
+/// What the watching cost; all walks together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct WatchCost {
+    /// Walks.
+    pub nr_walks: u64,
+    /// Wall time of the walks, milliseconds.
+    pub walking_ms: f64,
+    /// Of that, clearing accessed bits.
+    pub clearing_ms: f64,
+    /// Memory the stamps of pages take at the end.
+    pub stamps_bytes: u64,
+}
+
+/// All of it.
+#[derive(Clone, Debug, Serialize)]
+pub struct WorkingSetReport {
+    /// Who was watched, for people.
+    pub target: String,
+    /// Who saw the accesses, and what it can't see.
+    pub source: SourceInfo,
+    /// Time between the first walk and the last.
+    pub watched_seconds: f64,
+    /// Time between two walks, as asked for.
+    pub interval_seconds: f64,
+    /// Everything together.
+    #[serde(flatten)]
+    pub figures: Figures,
+    /// Largest first.
+    pub mappings: Vec<MappingReport>,
+    /// What it cost.
+    pub cost: WatchCost,
+}
+
+impl Figures {
+    /// Asks ages of a census for these windows.
+    pub fn new(ages: &Ages, census: &Census, windows: &[Duration]) -> Figures {
+        let resident = ages.resident();
+        let window = |window: &Duration| {
+            let accessed = ages.accessed_within(*window);
+            WindowReport {
+                seconds: window.as_secs_f64(),
+                covered_seconds: in_ms(census.watched.min(*window)) / 1000.0,
+                accessed_bytes: accessed.total_bytes(),
+                anon_bytes: accessed.anon_bytes,
+                file_bytes: accessed.file_bytes,
+            }
+        };
+        let idle = |bound_s: u64| {
+            let idle = ages.idle_for(Duration::from_secs(bound_s));
+            IdleReport {
+                at_least_seconds: bound_s,
+                bytes: idle.total_bytes(),
+                anon_bytes: idle.anon_bytes,
+                file_bytes: idle.file_bytes,
+            }
+        };
+        Figures {
+            resident_bytes: resident.total_bytes(),
+            anon_bytes: resident.anon_bytes,
+            file_bytes: resident.file_bytes,
+            windows: windows.iter().map(window).collect(),
+            idle: census.idle_bounds_s().map(idle).collect(),
+            untouched_bytes: ages.idle_for(census.watched).total_bytes(),
+        }
+    }
+}
+
+impl MappingReport {
+    /// Asks the ages of one name and class.
+    pub fn new(mapping: &MappingAges, census: &Census, windows: &[Duration]) -> MappingReport {
+        MappingReport {
+            name: mapping.name.to_string(),
+            class: mapping.class,
+            nr_mappings: mapping.nr_mappings,
+            figures: Figures::new(&mapping.ages, census, windows),
+        }
+    }
+}
+
+/// Milliseconds with three decimals: more is noise.
+fn in_ms(duration: Duration) -> f64 {
+    duration.as_micros() as f64 / 1000.0
+}
+
+impl WatchCost {
+    /// Adds a walk.
+    pub fn add(&mut self, walked: &crate::observe::Walked) {
+        self.nr_walks += 1;
+        self.walking_ms += in_ms(Duration::from_nanos(walked.wall_ns));
+        self.clearing_ms += in_ms(Duration::from_nanos(walked.clear_ns));
+    }
+}
+
+impl WorkingSetReport {
+    /// Puts the record together.
+    pub fn new(
+        target: String,
+        source: SourceInfo,
+        interval: Duration,
+        census: &Census,
+        windows: &[Duration],
+        cost: WatchCost,
+    ) -> WorkingSetReport {
+        let mapping = |mapping| MappingReport::new(mapping, census, windows);
+        WorkingSetReport {
+            target,
+            source,
+            watched_seconds: in_ms(census.watched) / 1000.0,
+            interval_seconds: interval.as_secs_f64(),
+            figures: Figures::new(&census.total, census, windows),
+            mappings: census.mappings.iter().map(mapping).collect(),
+            cost,
+        }
+    }
+}

@@ -116,6 +116,18 @@ impl GroupReader {
         .filter(|&bytes| bytes < UNLIMITED)
     }
 
+    /// The lowest limit the group has to keep, bytes: the hard one, and on v2 the one above which the
+    /// kernel throttles; `None` without one.
+    pub fn budget_bytes(&self) -> Option<u64> {
+        let high_bytes = match self.version {
+            Version::V1 => None,
+            Version::V2 => self
+                .number("memory.high")
+                .filter(|&bytes| bytes < UNLIMITED),
+        };
+        self.limit_bytes().into_iter().chain(high_bytes).min()
+    }
+
     /// The counters, those of the groups below included.
     ///
     /// # Errors

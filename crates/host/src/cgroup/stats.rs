@@ -24,6 +24,8 @@ pub struct GroupStats {
     pub lru_file_bytes: Option<u64>,
     /// Evictable anonymous and shared pages on the kernel's lists, bytes.
     pub lru_anon_bytes: Option<u64>,
+    /// Of both, what the kernel takes for unused lately: its inactive lists, or older generations.
+    pub inactive_bytes: Option<u64>,
     /// Page faults.
     pub nr_pgfault: Option<u64>,
     /// Major page faults.
@@ -97,6 +99,9 @@ impl GroupStats {
 
     fn set_shared(&mut self, name: &str, value: u64) {
         let add = |slot: &mut Option<u64>| *slot = Some(slot.unwrap_or(0) + value);
+        if matches!(name, "inactive_anon" | "inactive_file") {
+            add(&mut self.inactive_bytes);
+        }
         match name {
             "shmem" => self.shmem_bytes = Some(value),
             "active_file" | "inactive_file" => add(&mut self.lru_file_bytes),
@@ -144,6 +149,7 @@ mod tests {
             shmem_bytes: Some(40),
             swap_bytes: Some(30),
             lru_file_bytes: Some(13),
+            inactive_bytes: Some(6),
             nr_pgmajfault: Some(5),
             nr_refault_anon_pages: Some(8),
             ..GroupStats::default()

@@ -20,6 +20,7 @@
 //! - I4: a table is read once a walk, however many mappings share it.
 
 pub mod idle;
+pub mod overview;
 mod subject;
 
 pub use subject::{Subject, SubjectError};

@@ -1,0 +1,331 @@
+//! Many targets at once: counters of all, ages of those that are watched.
+//!
+//! ```text
+//!   open(AllGroups)      every cgroup by its counters; nobody is walked until `watch`
+//!   open(Chosen)         these, walked from the first look on
+//!   look                 counters of all, a walk of each that is watched -> Snapshot
+//! ```
+//!
+//! **Owns** who is looked at and who is walked. **Does not own** when (the caller), counters
+//! (`figures`), or what a screen makes of it.
+//!
+//! **Invariants**
+//! - I1: a cgroup that nobody asked to watch is never walked.
+//! - I2: at most [`WATCHED_MAX`] targets of an overview of all groups are walked.
+//! - I3: one target's failure spoils only that target.
+
+mod figures;
+mod snapshot;
+
+pub use snapshot::{
+    AGE_STARTS_S, AgesView, Budget, IDLE_AFTER_S, MAPPINGS_MAX, MappingView, NR_AGES, Snapshot,
+    TargetKind, TargetView, WINDOWS_S, WindowView,
+};
+
+use super::idle::IdlePages;
+use super::{Observer, Subject, SubjectError};
+use crate::access::{AccessChoice, SourceInfo};
+use crate::cgroup::{CgroupError, GroupReader};
+use figures::{Figures, Rate};
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// Targets of an overview of all groups that are watched at a time.
+pub const WATCHED_MAX: usize = 8;
+
+/// Who is looked at.
+#[derive(Clone, Debug)]
+pub enum Scope {
+    /// Every cgroup that has processes in itself, as they come and go.
+    AllGroups,
+    /// These, all of them watched.
+    Chosen(Vec<Subject>),
+}
+
+/// Why a target can't be watched.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WatchError {
+    /// It went meanwhile.
+    #[error("{0} is gone")]
+    Gone(String),
+    /// Each one that is watched costs a walk an interval.
+    #[error("{WATCHED_MAX} targets are watched already; let go of one first")]
+    TooMany,
+    /// It can't be walked.
+    #[error(transparent)]
+    Subject(#[from] SubjectError),
+}
+
+/// The walks of one target.
+#[derive(Debug)]
+struct Watch {
+    observer: Observer,
+    pages: IdlePages,
+    last_walk: Option<Instant>,
+}
+
+impl Watch {
+    fn open(subject: &Subject, access: AccessChoice) -> Result<Watch, SubjectError> {
+        Ok(Watch {
+            observer: Observer::open(subject, access)?,
+            pages: IdlePages::new(),
+            last_walk: None,
+        })
+    }
+
+    fn walk(&mut self, snapshot: &mut Snapshot) -> AgesView {
+        let now = Instant::now();
+        let interval = self.last_walk.replace(now);
+        let interval = interval.map_or(Duration::ZERO, |before| now - before);
+        let walked = self.pages.observe(&mut self.observer);
+        snapshot.walk_us += walked.wall_ns / 1000;
+        snapshot.troubles.extend(walked.troubles);
+        snapshot.source = Some(self.observer.info().name);
+        AgesView::new(&self.pages.census(), interval)
+    }
+}
+
+#[derive(Debug)]
+struct Target {
+    kind: TargetKind,
+    /// The group itself, or the one the processes are in.
+    group: Option<GroupReader>,
+    rate: Rate,
+    watch: Option<Watch>,
+    /// What was last told, for when it has ended.
+    last: Option<TargetView>,
+}
+
+impl Target {
+    fn of_group(group: GroupReader) -> Target {
+        Target {
+            kind: TargetKind::Cgroup,
+            group: Some(group),
+            rate: Rate::default(),
+            watch: None,
+            last: None,
+        }
+    }
+
+    /// Opens a subject and its walks; also says its name.
+    fn of_subject(
+        subject: &Subject,
+        access: AccessChoice,
+    ) -> Result<(String, Target), SubjectError> {
+        let watch = Watch::open(subject, access)?;
+        let (kind, name, group) = match subject {
+            Subject::Cgroup(path) => {
+                let group = GroupReader::open(path)?;
+                (TargetKind::Cgroup, group.name().to_owned(), Some(group))
+            }
+            Subject::Process(pid) => (TargetKind::Process, process_name(*pid)?, own_group(*pid)),
+            Subject::Tree(pid) => (
+                TargetKind::Tree,
+                format!("{} and below", process_name(*pid)?),
+                own_group(*pid),
+            ),
+        };
+        let target = Target {
+            kind,
+            group,
+            rate: Rate::default(),
+            watch: Some(watch),
+            last: None,
+        };
+        Ok((name, target))
+    }
+
+    /// Looks; `None` when it is gone and was never seen.
+    fn look(&mut self, name: &str, snapshot: &mut Snapshot) -> Option<TargetView> {
+        let ages = match &mut self.watch {
+            Some(watch) if !watch.observer.is_over() => Some(watch.walk(snapshot)),
+            _ => None,
+        };
+        let is_over = self.watch.as_ref().is_some_and(|w| w.observer.is_over());
+        let figures = match is_over {
+            true => None,
+            false => self.figures().unwrap_or_else(|error| {
+                if !matches!(error, CgroupError::Gone(_)) {
+                    snapshot.troubles.push(error.to_string());
+                }
+                None
+            }),
+        };
+        let Some(figures) = figures else {
+            let mut last = self.last.clone()?;
+            last.is_over = true;
+            last.refaults_per_s = None;
+            return Some(last);
+        };
+        let nr_processes = self
+            .watch
+            .as_ref()
+            .map(|watch| watch.observer.processes().count() as u64);
+        let view = TargetView {
+            name: name.to_owned(),
+            kind: self.kind,
+            is_over: false,
+            nr_processes,
+            resident_bytes: figures.resident_bytes,
+            anon_bytes: figures.anon_bytes,
+            file_bytes: figures.file_bytes,
+            inactive_bytes: figures.inactive_bytes,
+            swap_bytes: figures.swap_bytes,
+            refaults_per_s: self.rate.next(Instant::now(), figures.refaults),
+            budget: figures.budget,
+            ages,
+        };
+        if self.watch.is_some() {
+            self.last = Some(view.clone());
+        }
+        Some(view)
+    }
+
+    /// What counters say; `None` if nobody is there.
+    fn figures(&self) -> Result<Option<Figures>, CgroupError> {
+        match (self.kind, &self.watch) {
+            (TargetKind::Cgroup, _) => match &self.group {
+                Some(group) => figures::of_group(group).map(Some),
+                None => Ok(None),
+            },
+            (_, Some(watch)) => {
+                let processes = watch.observer.processes().map(|(_, process)| process);
+                Ok(Some(figures::of_processes(processes, self.group.as_ref())))
+            }
+            (_, None) => Ok(None),
+        }
+    }
+}
+
+/// Targets and what is known of them.
+#[derive(Debug)]
+pub struct Overview {
+    opened: Instant,
+    access: AccessChoice,
+    follows_groups: bool,
+    targets: BTreeMap<String, Target>,
+}
+
+impl Overview {
+    /// Finds the targets; those chosen are opened for walks. Nothing is walked yet.
+    ///
+    /// # Errors
+    /// [`SubjectError`]: one of those chosen is not there or can't be walked; no cgroup hierarchy.
+    pub fn open(scope: &Scope, access: AccessChoice) -> Result<Overview, SubjectError> {
+        let mut overview = Overview {
+            opened: Instant::now(),
+            access,
+            follows_groups: matches!(scope, Scope::AllGroups),
+            targets: BTreeMap::new(),
+        };
+        match scope {
+            Scope::AllGroups => overview.refresh_groups()?,
+            Scope::Chosen(subjects) => {
+                for subject in subjects {
+                    let (name, target) = Target::of_subject(subject, access)?;
+                    overview.targets.insert(name, target);
+                }
+            }
+        }
+        Ok(overview)
+    }
+
+    /// Who sees accesses and what they can't see, of the first target that is watched.
+    pub fn source(&self) -> Option<SourceInfo> {
+        let mut watches = self
+            .targets
+            .values()
+            .filter_map(|target| target.watch.as_ref());
+        watches.next().map(|watch| watch.observer.info())
+    }
+
+    /// Whether everybody chosen has ended. Groups may always come.
+    pub fn is_over(&self) -> bool {
+        let is_over = |target: &Target| {
+            let watch = target.watch.as_ref();
+            watch.is_some_and(|watch| watch.observer.is_over())
+        };
+        !self.follows_groups && self.targets.values().all(is_over)
+    }
+
+    /// Has a target walked at every look from the next one on. Of one that is watched already nothing
+    /// changes.
+    ///
+    /// # Errors
+    /// [`WatchError`].
+    pub fn watch(&mut self, name: &str) -> Result<(), WatchError> {
+        let nr_watched = self.targets.values().filter(|t| t.watch.is_some()).count();
+        let target = self.targets.get_mut(name);
+        let Some(target) = target else {
+            return Err(WatchError::Gone(name.to_owned()));
+        };
+        let Some(group) = target.group.as_ref().filter(|_| target.watch.is_none()) else {
+            return Ok(());
+        };
+        if nr_watched >= WATCHED_MAX {
+            return Err(WatchError::TooMany);
+        }
+        let subject = Subject::Cgroup(group.path().to_owned());
+        target.watch = Some(Watch::open(&subject, self.access)?);
+        Ok(())
+    }
+
+    /// Ends the walks of a target; what they found is forgotten. Those chosen stay watched.
+    pub fn unwatch(&mut self, name: &str) {
+        if !self.follows_groups {
+            return;
+        }
+        if let Some(target) = self.targets.get_mut(name) {
+            target.watch = None;
+            target.last = None;
+        }
+    }
+
+    /// Reads everybody's counters and walks those who are watched.
+    pub fn look(&mut self) -> Snapshot {
+        let mut snapshot = Snapshot {
+            at_ms: u64::try_from(self.opened.elapsed().as_millis()).unwrap_or(u64::MAX),
+            ..Snapshot::default()
+        };
+        let refreshed = match self.follows_groups {
+            true => self.refresh_groups(),
+            false => Ok(()),
+        };
+        if let Err(error) = refreshed {
+            snapshot.troubles.push(error.to_string());
+        }
+        for (name, target) in &mut self.targets {
+            let view = target.look(name, &mut snapshot);
+            snapshot.targets.extend(view);
+        }
+        snapshot
+    }
+
+    /// Takes in groups that are new and lets go of those that went, unless they are watched: those stay
+    /// with their last figures until they are let go.
+    fn refresh_groups(&mut self) -> Result<(), CgroupError> {
+        let mut here: BTreeMap<String, GroupReader> = GroupReader::all()?
+            .into_iter()
+            .map(|group| (group.name().to_owned(), group))
+            .collect();
+        self.targets
+            .retain(|name, target| here.contains_key(name) || target.watch.is_some());
+        here.retain(|name, _| !self.targets.contains_key(name));
+        let fresh = here
+            .into_iter()
+            .map(|(name, group)| (name, Target::of_group(group)));
+        self.targets.extend(fresh);
+        Ok(())
+    }
+}
+
+fn process_name(pid: i32) -> Result<String, SubjectError> {
+    let process = crate::process::Process::open(pid)?;
+    Ok(format!("{pid} {}", process.comm()))
+}
+
+/// The group whose limit holds a process; only counters that tell of a budget are lost without it.
+fn own_group(pid: i32) -> Option<GroupReader> {
+    GroupReader::of_process(pid).ok().flatten()
+}

@@ -1,0 +1,286 @@
+//! What a look found, as plain data: what a screen draws and JSON prints.
+//!
+//! **Owns** the shapes and the arithmetic from ages to bars. **Does not own** where figures come from.
+//!
+//! **Invariants**
+//! - I1: every target's bars have the same axis of age, so that targets can be compared.
+//! - I2: what is not known is `None`, never 0.
+
+use super::super::idle::{Ages, Census, IDLE_BOUNDS_S, KindBytes, MappingAges};
+use crate::process::MappingClass;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Bars of every target.
+pub const NR_AGES: usize = IDLE_BOUNDS_S.len() + 1;
+/// Windows of the working set, seconds.
+pub const WINDOWS_S: [u64; 3] = [1, 10, 60];
+/// Memory counts as idle when it was not accessed for this long, seconds.
+pub const IDLE_AFTER_S: u64 = 60;
+/// Mappings told of a target, the largest ones.
+pub const MAPPINGS_MAX: usize = 256;
+
+/// Where the bars begin, seconds since the last access: 0, then the bounds of the idle histogram. The
+/// last bar has no end.
+pub const AGE_STARTS_S: [u64; NR_AGES] = {
+    let mut starts = [0; NR_AGES];
+    let mut index = 1;
+    while index < NR_AGES {
+        starts[index] = IDLE_BOUNDS_S[index - 1];
+        index += 1;
+    }
+    starts
+};
+
+/// Everything at one moment.
+#[derive(Clone, Debug, Default, serde::Serialize)]
+pub struct Snapshot {
+    /// Since the overview was opened, milliseconds.
+    pub at_ms: u64,
+    /// Who sees accesses (`bpf` or `smaps`); `None` while nobody is watched.
+    pub source: Option<&'static str>,
+    /// What walking took this time, microseconds.
+    pub walk_us: u64,
+    /// Sorted by name.
+    pub targets: Vec<TargetView>,
+    /// What could not be looked at this time, and why.
+    pub troubles: Vec<String>,
+}
+
+/// What a target is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TargetKind {
+    /// One process.
+    Process,
+    /// A process and its descendants.
+    Tree,
+    /// A cgroup and the groups below.
+    Cgroup,
+}
+
+/// A target at one moment.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct TargetView {
+    /// The cgroup's path below the mount; of a process its pid and name.
+    pub name: String,
+    /// What it is.
+    pub kind: TargetKind,
+    /// It has ended; the figures are the last ones.
+    pub is_over: bool,
+    /// Processes in it; `None` where only counters were read.
+    pub nr_processes: Option<u64>,
+    /// Memory charged to a cgroup, or resident in processes (shared pages count in each).
+    pub resident_bytes: Option<u64>,
+    /// Of that, anonymous memory.
+    pub anon_bytes: Option<u64>,
+    /// Of that, page cache or mapped files.
+    pub file_bytes: Option<u64>,
+    /// Of that, what the kernel takes for unused lately, by its own lists; of cgroups.
+    pub inactive_bytes: Option<u64>,
+    /// Swapped out.
+    pub swap_bytes: Option<u64>,
+    /// Evicted pages that came back, per second: the kernel's refaults of a cgroup, major faults of
+    /// processes. `None` before the second look.
+    pub refaults_per_s: Option<f64>,
+    /// Its limit; of processes that of the cgroup they are in.
+    pub budget: Option<Budget>,
+    /// How old its pages are; `None` while it is not watched.
+    pub ages: Option<AgesView>,
+}
+
+/// A limit and what is charged against it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Budget {
+    /// The lowest limit of the cgroup.
+    pub limit_bytes: u64,
+    /// What is charged to it now.
+    pub charged_bytes: u64,
+    /// Whether that is within the limit.
+    pub is_kept: bool,
+}
+
+impl Budget {
+    /// Compares the two.
+    pub fn new(limit_bytes: u64, charged_bytes: u64) -> Budget {
+        Budget {
+            limit_bytes,
+            charged_bytes,
+            is_kept: charged_bytes <= limit_bytes,
+        }
+    }
+}
+
+/// The pages of a watched target by age.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct AgesView {
+    /// Since the first walk; nothing is known of accesses before that.
+    pub watched_ms: u64,
+    /// Bytes in memory by time since the last access, on the axis [`AGE_STARTS_S`]. Pages that were never
+    /// seen accessed stand at the time they have been watched.
+    pub bars: [KindBytes; NR_AGES],
+    /// Accessed within each of [`WINDOWS_S`].
+    pub windows: [WindowView; WINDOWS_S.len()],
+    /// Not accessed for [`IDLE_AFTER_S`]; `None` until it was watched that long.
+    pub idle_bytes: Option<u64>,
+    /// By name and class, the largest [`MAPPINGS_MAX`] of them.
+    pub mappings: Vec<MappingView>,
+}
+
+/// The working set of one window.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct WindowView {
+    /// Its length.
+    pub seconds: u64,
+    /// Accessed within; `None` until it was watched that long, and where walks are too far apart.
+    pub accessed: Option<KindBytes>,
+}
+
+impl WindowView {
+    /// Bytes of both kinds.
+    pub fn bytes(&self) -> Option<u64> {
+        self.accessed.map(KindBytes::total_bytes)
+    }
+}
+
+/// Mappings of one name and class.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct MappingView {
+    /// Path or name as `/proc` prints it; empty for anonymous memory.
+    #[serde(serialize_with = "as_text")]
+    pub name: Arc<str>,
+    /// What it is.
+    pub class: MappingClass,
+    /// Mappings taken together.
+    pub nr_mappings: u64,
+    /// In memory.
+    pub resident: KindBytes,
+    /// As of the target.
+    pub bars: [KindBytes; NR_AGES],
+    /// As of the target.
+    pub windows: [WindowView; WINDOWS_S.len()],
+    /// As of the target.
+    pub idle_bytes: Option<u64>,
+}
+
+fn as_text<S: serde::Serializer>(name: &Arc<str>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(name)
+}
+
+/// How far what walks saw can be trusted: how long they have gone on, and how far apart they are.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Span {
+    pub(super) watched: Duration,
+    pub(super) interval: Duration,
+}
+
+impl Span {
+    /// Whether a window can be told of. Walks are never exactly on time, hence the slack.
+    fn knows(self, window: Duration) -> bool {
+        self.watched + self.interval / 2 >= window && window * 10 >= self.interval * 9
+    }
+
+    fn windows(self, ages: &Ages) -> [WindowView; WINDOWS_S.len()] {
+        WINDOWS_S.map(|seconds| {
+            let window = Duration::from_secs(seconds);
+            WindowView {
+                seconds,
+                accessed: self.knows(window).then(|| ages.accessed_within(window)),
+            }
+        })
+    }
+
+    fn idle_bytes(self, ages: &Ages) -> Option<u64> {
+        let at_least = Duration::from_secs(IDLE_AFTER_S);
+        (self.watched >= at_least).then(|| ages.idle_for(at_least).total_bytes())
+    }
+}
+
+impl AgesView {
+    pub(super) fn new(census: &Census, interval: Duration) -> AgesView {
+        let span = Span {
+            watched: census.watched,
+            interval,
+        };
+        let mappings = census.mappings.iter().take(MAPPINGS_MAX);
+        AgesView {
+            watched_ms: u64::try_from(census.watched.as_millis()).unwrap_or(u64::MAX),
+            bars: bars(&census.total),
+            windows: span.windows(&census.total),
+            idle_bytes: span.idle_bytes(&census.total),
+            mappings: mappings.map(|mapping| view(mapping, span)).collect(),
+        }
+    }
+
+    /// Bars that can have something in them by now: the ages up to the time of watching.
+    pub fn nr_known_bars(&self) -> usize {
+        let is_known = |start_s: &&u64| **start_s * 1000 <= self.watched_ms;
+        AGE_STARTS_S.iter().take_while(is_known).count()
+    }
+}
+
+fn view(mapping: &MappingAges, span: Span) -> MappingView {
+    MappingView {
+        name: Arc::clone(&mapping.name),
+        class: mapping.class,
+        nr_mappings: mapping.nr_mappings,
+        resident: mapping.ages.resident(),
+        bars: bars(&mapping.ages),
+        windows: span.windows(&mapping.ages),
+        idle_bytes: span.idle_bytes(&mapping.ages),
+    }
+}
+
+/// Differences of what is idle for at least the start of a bar and at least its end.
+fn bars(ages: &Ages) -> [KindBytes; NR_AGES] {
+    let idle = AGE_STARTS_S.map(|start_s| ages.idle_for(Duration::from_secs(start_s)));
+    std::array::from_fn(|index| {
+        let older = idle.get(index + 1).copied().unwrap_or_default();
+        KindBytes {
+            anon_bytes: idle[index].anon_bytes - older.anon_bytes,
+            file_bytes: idle[index].file_bytes - older.file_bytes,
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn span(watched_ms: u64, interval_ms: u64) -> Span {
+        Span {
+            watched: Duration::from_millis(watched_ms),
+            interval: Duration::from_millis(interval_ms),
+        }
+    }
+
+    #[test]
+    fn a_window_is_told_once_it_was_watched_and_if_walks_are_close_enough() {
+        let known = |span: Span| WINDOWS_S.map(|s| span.knows(Duration::from_secs(s)));
+        assert_eq!(known(span(0, 0)), [false, false, false]);
+        // The second walk, a little early.
+        assert_eq!(known(span(999, 999)), [true, false, false]);
+        assert_eq!(known(span(10_040, 1004)), [true, true, false]);
+        assert_eq!(known(span(61_000, 1000)), [true; 3]);
+        assert_eq!(known(span(61_000, 2000)), [false, true, true]);
+        assert_eq!(known(span(600_000, 30_000)), [false, false, true]);
+    }
+
+    #[test]
+    fn bars_beyond_the_time_of_watching_are_unknown() {
+        let of = |watched_ms| AgesView {
+            watched_ms,
+            ..AgesView::new(&Census::default(), Duration::ZERO)
+        };
+        assert_eq!(of(0).nr_known_bars(), 1);
+        assert_eq!(of(999).nr_known_bars(), 1);
+        assert_eq!(of(4000).nr_known_bars(), 4);
+        assert_eq!(of(u64::MAX).nr_known_bars(), NR_AGES);
+    }
+
+    #[test]
+    fn a_limit_that_is_just_reached_is_kept() {
+        assert!(Budget::new(100, 100).is_kept);
+        assert!(!Budget::new(100, 101).is_kept);
+    }
+}

@@ -6,7 +6,7 @@
 use clap::{Parser, Subcommand, ValueEnum};
 use strata_host::access::AccessChoice;
 
-use crate::cmd::{completions, doctor, lru_gen, man, run, sim, trace};
+use crate::cmd::{completions, doctor, lru_gen, man, run, sim, top, trace};
 use crate::duration;
 
 /// Gives any running process or cgroup a memory budget, and keeps the right pages in it
@@ -28,6 +28,9 @@ EXAMPLES
 
   A program that wants 2 GiB gets 1 GiB, and the rest goes to compressed memory:
       strata run --memory 1G --swap zram:2G -- ./server --port 8080
+
+  Whose memory is old, and which mapping is cold?
+      strata top
 
   How old are the pages of process 4242?
       strata lru-gen --pid 4242 --once
@@ -52,6 +55,7 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
     Run(Box<run::RunArgs>),
+    Top(top::TopArgs),
     LruGen(lru_gen::LruGenArgs),
     Sim(Box<sim::SimArgs>),
     Trace(Box<trace::TraceArgs>),
@@ -127,6 +131,12 @@ mod tests {
         let real = prop::sample::select(vec![
             "run",
             "lru-gen",
+            "top",
+            "--tree",
+            "--for",
+            "--once",
+            "--format",
+            "json",
             "trace",
             "info",
             "head",

@@ -13,6 +13,7 @@ use std::io;
 
 use anyhow::Error;
 use strata_host::control::RunError;
+use strata_host::observe::SubjectError;
 
 /// A mistake in the arguments that only shows once they are looked at together or tried.
 #[derive(Debug, thiserror::Error)]
@@ -38,6 +39,9 @@ pub(crate) fn is_broken_pipe(error: &Error) -> bool {
 pub(crate) fn status_of_run(error: &Error) -> u8 {
     if error.is::<UsageError>() {
         return STATUS_USAGE;
+    }
+    if let Some(error) = error.downcast_ref::<SubjectError>() {
+        return error.exit_status();
     }
     error
         .downcast_ref::<RunError>()

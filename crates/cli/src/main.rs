@@ -4,7 +4,8 @@
 //! decision or mechanism: those are `strata-lru` and `strata-host`.
 //!
 //! **Invariants**
-//! - I1: data on stdout, everything else on stderr; only `print` and `progress` write to either.
+//! - I1: data on stdout, everything else on stderr; only `print`, `progress` and the screen of
+//!   `top` write to either.
 //! - I2: a reader that closes its end of our stdout early is no failure.
 //! - I3: bad arguments end in one message and status 2, before anything on the machine is changed.
 #![forbid(unsafe_code)]
@@ -13,6 +14,7 @@ mod cli;
 mod cmd;
 mod duration;
 mod failure;
+mod interrupt;
 mod logging;
 mod print;
 mod progress;

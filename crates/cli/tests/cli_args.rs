@@ -256,6 +256,44 @@ fn completions_and_manual_pages_name_every_verb() {
 }
 
 #[test]
+fn every_option_of_top_that_makes_no_sense_is_refused_with_the_reason() {
+    for (args, why) in [
+        (&["--pid", "0"][..], "from 1 to"),
+        (&["--pid", "self"], "from 1 to"),
+        (&["--pid", "2147483647"], "no process 2147483647"),
+        (&["--tree", "-1"], "from 1 to"),
+        (&["--tree", "--once"], "the value is missing"),
+        (&["--cgroup", "/nowhere/at/all"], "is not a memory cgroup"),
+        (&["--cgroup", ""], "a value is required"),
+        (&["--interval", "0"], "at least 100ms"),
+        (&["--interval", "50ms"], "at least 100ms"),
+        (&["--interval", "1"], "unit is missing"),
+        (&["--interval", "2m"], "at most 1m"),
+        (&["--for", "1"], "unit is missing"),
+        (&["--for", "-1s"], "negative"),
+        (&["--format", "yaml"], "table, json, svg"),
+        (&["--access", "ptrace"], "auto, bpf, smaps"),
+        (&["4242"], "unexpected argument"),
+    ] {
+        let said = refused(&[&["top", "--once"], args].concat());
+        assert!(said.contains(why), "{args:?}: {said}");
+    }
+    for alone in [&["--format", "json"][..], &["--for", "1s"]] {
+        let said = refused(&[&["top"], alone].concat());
+        assert!(said.contains("--once"), "{alone:?}: {said}");
+    }
+}
+
+#[test]
+fn top_without_a_terminal_says_what_to_do_instead() {
+    let said = refused(&["top"]);
+    assert!(
+        said.contains("no terminal") && said.contains("top --once"),
+        "{said}"
+    );
+}
+
+#[test]
 fn a_reader_that_goes_away_is_no_failure() {
     let command = format!(
         "{} completions bash | head -c 1 >/dev/null; echo ${{PIPESTATUS[0]}}",

@@ -10,6 +10,7 @@ pub(crate) mod man;
 mod report_file;
 pub(crate) mod run;
 pub(crate) mod sim;
+pub(crate) mod top;
 pub(crate) mod trace;
 
 use std::process::ExitCode;
@@ -26,6 +27,7 @@ pub(crate) fn dispatch(verb: Verb) -> ExitCode {
     let done = match verb {
         Verb::Run(args) => run::run(*args),
         Verb::Doctor(args) => doctor::run(&args),
+        Verb::Top(args) => top::run(&args),
         Verb::LruGen(args) => lru_gen::run(&args),
         Verb::Sim(args) => sim::run(&args),
         Verb::Trace(args) => trace::run(&args),

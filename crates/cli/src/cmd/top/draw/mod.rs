@@ -1,0 +1,168 @@
+//! The screen: title, a page, what went wrong or which keys there are.
+//!
+//! ```text
+//!   title            whose ages, how often, paused?
+//!   page             list or detail
+//!   message          only when there is one
+//!   keys
+//! ```
+//!
+//! **Owns** the frame around the pages, and the help. **Does not own** the state ([`Screen`]).
+//!
+//! **Invariants** I1: drawing reads the state and changes nothing. I2: no size of a terminal is an
+//! error.
+
+mod detail;
+mod list;
+mod parts;
+#[cfg(test)]
+mod tests;
+
+pub(super) use parts::{Canvas, Charset, Colours, Look};
+
+use ratatui::buffer::Buffer;
+use ratatui::style::Style;
+
+use super::screen::{Page, Screen};
+use super::text;
+use parts::{Align, bold, faint};
+
+/// Less than this can't be read.
+const COLUMNS_MIN: u16 = 40;
+const LINES_MIN: u16 = 8;
+
+const HELP: &str = "\
+How old is the memory of each target? A page's age is the time since it was
+last found used. The bars stand on one axis, from \"used just now\" at the left
+to \"not used for an hour\" at the right; their height is the share of the
+target's largest bar, anon (a) above file (f). Dots: not watched so long.
+
+SIZE resident or charged   1s 10s 60s used within   RFLT evicted pages that
+came back, a second   SWAP swapped out   BUDGET limit of the cgroup   IDLE not
+used for 60 s. Of a cgroup that is not watched only counters are known, such
+as what the kernel takes for inactive.
+
+  up down j k  PgUp PgDn  g G   move
+  Enter   watch the target and show its mappings and history
+  Esc     back            w     begin or end watching a target
+  /       filter by name  s     next order
+  p       pause           + -   longer, shorter interval
+  q       quit            h ?   this help
+
+Watching clears accessed bits and nothing else; it never evicts.";
+
+/// Draws everything.
+pub(super) fn draw(buffer: &mut Buffer, screen: &Screen, look: Look) {
+    let mut canvas = Canvas::new(buffer, look);
+    let area = canvas.area();
+    if area.width < COLUMNS_MIN || area.height < LINES_MIN {
+        let needs = format!("strata top needs {COLUMNS_MIN}x{LINES_MIN}");
+        canvas.put(0, 0, area.width, &needs, Style::new());
+        return;
+    }
+    title(&mut canvas, screen);
+    let last = area.height - 1;
+    keys(&mut canvas, screen, last);
+    let bottom = match &screen.message {
+        None => last,
+        Some(message) => {
+            let style = canvas.look.bad();
+            canvas.put(0, last - 1, area.width, &text::clean(message), style);
+            last - 1
+        }
+    };
+    if screen.is_help_shown {
+        for (line, y) in HELP.lines().zip(1..bottom) {
+            canvas.put(1, y, area.width, line, Style::new());
+        }
+        return;
+    }
+    match screen.page {
+        Page::List => list::draw(&mut canvas, screen, 1, bottom),
+        Page::Detail(_) => detail::draw(&mut canvas, screen, 1, bottom),
+    }
+}
+
+fn title(canvas: &mut Canvas<'_>, screen: &Screen) {
+    let width = canvas.area().width;
+    let snapshot = &screen.snapshot;
+    let mut right = Vec::new();
+    if screen.is_paused {
+        right.push("PAUSED".to_owned());
+    }
+    if let Some(source) = snapshot.source {
+        let ms = snapshot.walk_us as f64 / 1000.0;
+        right.push(format!("{source} walk {ms:.1}ms"));
+    }
+    right.push(format!("every {}", text::time(screen.interval_ms)));
+    let right = right.join("  ");
+    let right_columns = right.len() as u16;
+    canvas.put_in(0, 0, width, Align::Right, &right, faint());
+    let room = width.saturating_sub(right_columns + 2);
+    let after = canvas.put(0, 0, room, "strata top  ", bold());
+    let left = match &screen.page {
+        Page::List => {
+            let nr_watched = snapshot.targets.iter().filter(|t| t.ages.is_some()).count();
+            let nr_targets = snapshot.targets.len();
+            let noun = if nr_targets == 1 { "target" } else { "targets" };
+            format!(
+                "{nr_targets} {noun}, {nr_watched} watched, by {}",
+                screen.order.label()
+            )
+        }
+        Page::Detail(name) => {
+            let suffix = screen.shown().map_or_else(String::new, |target| {
+                let watched = target.ages.as_ref().map_or_else(String::new, |ages| {
+                    format!("  watched {}", text::time(ages.watched_ms))
+                });
+                match target.is_over {
+                    true => "  has ended".to_owned(),
+                    false => watched,
+                }
+            });
+            let room = usize::from(room.saturating_sub(after)).saturating_sub(suffix.len());
+            let name = text::shorten(name, room, canvas.look.glyphs.ellipsis);
+            format!("{name}{suffix}")
+        }
+    };
+    canvas.put(after, 0, room.saturating_sub(after), &left, Style::new());
+}
+
+fn keys(canvas: &mut Canvas<'_>, screen: &Screen, y: u16) {
+    let width = canvas.area().width;
+    if screen.is_typing {
+        let x = canvas.put(0, y, width, "filter: ", bold());
+        let x = canvas.put(x, y, width, &format!("{}_", screen.filter), Style::new());
+        canvas.put(x, y, width, "  Enter keeps it, Esc ends it", faint());
+        return;
+    }
+    let page: &[(&str, &str)] = match screen.page {
+        Page::List => &[("Enter", "open"), ("w", "watch")],
+        Page::Detail(_) => &[("Esc", "back"), ("w", "watch")],
+    };
+    let common = [
+        ("/", "filter"),
+        ("s", "order"),
+        ("p", "pause"),
+        ("+-", "interval"),
+        ("h", "help"),
+        ("q", "quit"),
+    ];
+    let mut x = 0;
+    for (key, what) in page.iter().chain(&common) {
+        x = canvas.line(
+            x,
+            y,
+            &[
+                (key, bold()),
+                (" ", Style::new()),
+                (what, faint()),
+                ("  ", Style::new()),
+            ],
+        );
+    }
+    if !screen.filter.is_empty() {
+        let filter = format!("filter: {}", screen.filter);
+        canvas.put(x, y, width.saturating_sub(x), &filter, bold());
+    }
+}

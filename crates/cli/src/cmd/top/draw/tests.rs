@@ -1,0 +1,494 @@
+//! What is drawn, held against screens in `crates/cli/tests/screens/`, and what keys do.
+//!
+//! `STRATA_BLESS=1 cargo test -p strata top::` writes the screens anew; their diff is part of the change.
+
+mod robust;
+
+use std::path::Path;
+
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use ratatui::style::Color;
+use strata_host::observe::idle::KindBytes;
+use strata_host::observe::overview::{
+    AgesView, Budget, MappingView, NR_AGES, Snapshot, TargetKind, TargetView, WINDOWS_S, WindowView,
+};
+use strata_host::process::MappingClass;
+
+use super::*;
+use crate::cmd::top::screen::Effect;
+
+const MIB: u64 = 1 << 20;
+
+/// MiB by age, anon and file; ages that are left out are empty.
+fn bars(mib: &[(u64, u64)]) -> [KindBytes; NR_AGES] {
+    std::array::from_fn(|index| {
+        let (anon, file) = mib.get(index).copied().unwrap_or_default();
+        KindBytes {
+            anon_bytes: anon * MIB,
+            file_bytes: file * MIB,
+        }
+    })
+}
+
+/// What the bars say was used within each window; the middle one ends in the middle of a bar.
+fn windows(bars: &[KindBytes; NR_AGES], watched_ms: u64) -> [WindowView; WINDOWS_S.len()] {
+    let within = |nr_bars: usize| bars[..nr_bars].iter().copied().sum();
+    let nr_bars = [1, 4, 6];
+    std::array::from_fn(|index| WindowView {
+        seconds: WINDOWS_S[index],
+        accessed: (watched_ms >= WINDOWS_S[index] * 1000).then(|| within(nr_bars[index])),
+    })
+}
+
+fn idle_bytes(bars: &[KindBytes; NR_AGES], watched_ms: u64) -> Option<u64> {
+    let old = bars[7..].iter().map(|bar| bar.total_bytes()).sum();
+    (watched_ms >= 60_000).then_some(old)
+}
+
+fn mapping(name: &str, class: MappingClass, mib: &[(u64, u64)], watched_ms: u64) -> MappingView {
+    let bars = bars(mib);
+    MappingView {
+        name: name.into(),
+        class,
+        nr_mappings: 1,
+        resident: bars.iter().copied().sum(),
+        windows: windows(&bars, watched_ms),
+        idle_bytes: idle_bytes(&bars, watched_ms),
+        bars,
+    }
+}
+
+fn ages(watched_ms: u64, mappings: Vec<MappingView>) -> AgesView {
+    let sum = |index| mappings.iter().map(|mapping| mapping.bars[index]).sum();
+    let bars: [KindBytes; NR_AGES] = std::array::from_fn(sum);
+    AgesView {
+        watched_ms,
+        windows: windows(&bars, watched_ms),
+        idle_bytes: idle_bytes(&bars, watched_ms),
+        bars,
+        mappings,
+    }
+}
+
+fn target(name: &str, resident_mib: u64, ages: Option<AgesView>) -> TargetView {
+    TargetView {
+        name: name.to_owned(),
+        kind: TargetKind::Cgroup,
+        is_over: false,
+        nr_processes: ages.as_ref().map(|_| 1),
+        resident_bytes: Some(resident_mib * MIB),
+        anon_bytes: Some(resident_mib * MIB * 3 / 4),
+        file_bytes: Some(resident_mib * MIB / 4),
+        inactive_bytes: Some(resident_mib * MIB / 8),
+        swap_bytes: Some(0),
+        refaults_per_s: Some(0.0),
+        budget: None,
+        ages,
+    }
+}
+
+fn redis() -> TargetView {
+    let watched_ms = 130_000;
+    let heap = [
+        (38, 0),
+        (9, 0),
+        (22, 0),
+        (28, 0),
+        (35, 0),
+        (48, 0),
+        (61, 0),
+        (150, 0),
+    ];
+    let mappings = vec![
+        mapping("", MappingClass::Anon, &heap, watched_ms),
+        mapping(
+            "/usr/lib/x86_64-linux-gnu/libcrypto.so.3",
+            MappingClass::FilePrivate,
+            &[
+                (1, 0),
+                (0, 0),
+                (0, 0),
+                (0, 0),
+                (0, 0),
+                (0, 0),
+                (0, 0),
+                (0, 3),
+            ],
+            watched_ms,
+        ),
+        mapping(
+            "/usr/bin/redis-check-rdb",
+            MappingClass::FilePrivate,
+            &[
+                (0, 1),
+                (0, 0),
+                (0, 0),
+                (0, 0),
+                (0, 0),
+                (0, 0),
+                (0, 0),
+                (0, 1),
+            ],
+            watched_ms,
+        ),
+        mapping("[heap]", MappingClass::Heap, &[(0, 0), (1, 0)], watched_ms),
+        mapping("[stack]", MappingClass::Stack, &[(1, 0)], watched_ms),
+    ];
+    TargetView {
+        budget: Some(Budget::new(448 * MIB, 412 * MIB)),
+        refaults_per_s: Some(12.3),
+        swap_bytes: Some(145 * MIB),
+        ..target(
+            "/system.slice/redis-server.service",
+            412,
+            Some(ages(watched_ms, mappings)),
+        )
+    }
+}
+
+fn postgres() -> TargetView {
+    let watched_ms = 9000;
+    let mappings = vec![
+        mapping(
+            "/dev/zero (deleted)",
+            MappingClass::Shmem,
+            &[(20, 0), (4, 0), (1, 0), (0, 0), (110, 0)],
+            watched_ms,
+        ),
+        mapping(
+            "/usr/lib/postgresql/15/bin/postgres",
+            MappingClass::FilePrivate,
+            &[(0, 3), (0, 1), (0, 0), (0, 0), (0, 6)],
+            watched_ms,
+        ),
+    ];
+    TargetView {
+        budget: Some(Budget::new(1024 * MIB, 1100 * MIB)),
+        refaults_per_s: Some(2400.0),
+        ..target(
+            "/system.slice/system-postgresql.slice/postgresql@15-main.service",
+            1100,
+            Some(ages(watched_ms, mappings)),
+        )
+    }
+}
+
+fn snapshot() -> Snapshot {
+    let scope = format!("/docker/{}", "0123456789abcdef".repeat(4));
+    let session = TargetView {
+        refaults_per_s: None,
+        swap_bytes: None,
+        inactive_bytes: None,
+        ..target("/user.slice/user-1000.slice/session-3.scope", 2300, None)
+    };
+    let idler = TargetView {
+        budget: Some(Budget::new(256 * MIB, 90 * MIB)),
+        ..target(&scope, 90, None)
+    };
+    Snapshot {
+        at_ms: 130_000,
+        source: Some("bpf"),
+        walk_us: 3456,
+        targets: vec![
+            target("/init.scope", 7, None),
+            idler,
+            postgres(),
+            redis(),
+            session,
+        ],
+        troubles: Vec::new(),
+    }
+}
+
+/// A minute of it, with use that comes and goes.
+fn screen() -> Screen {
+    let mut screen = Screen::new(1000);
+    for second in 0u32..60 {
+        let mut snapshot = snapshot();
+        for target in &mut snapshot.targets {
+            target.refaults_per_s = target
+                .refaults_per_s
+                .map(|rate| rate * f64::from(second % 7));
+            if let Some(ages) = &mut target.ages {
+                let used = KindBytes {
+                    anon_bytes: (50 + u64::from(second % 10) * 9) * MIB,
+                    file_bytes: 0,
+                };
+                ages.windows[1].accessed = (second > 10).then_some(used);
+            }
+        }
+        screen.accept(snapshot);
+    }
+    screen.accept(snapshot());
+    screen
+}
+
+fn press(screen: &mut Screen, code: KeyCode) -> Effect {
+    screen.press(KeyEvent::new(code, KeyModifiers::NONE))
+}
+
+fn press_all(screen: &mut Screen, keys: &str) {
+    for key in keys.chars() {
+        let code = match key {
+            '\n' => KeyCode::Enter,
+            '\u{1b}' => KeyCode::Esc,
+            key => KeyCode::Char(key),
+        };
+        press(screen, code);
+    }
+}
+
+fn terminal(screen: &Screen, size: (u16, u16), look: Look) -> Terminal<TestBackend> {
+    let mut terminal = Terminal::new(TestBackend::new(size.0, size.1)).expect("a terminal");
+    let drawn = terminal.draw(|frame| draw(frame.buffer_mut(), screen, look));
+    drawn.expect("drawn");
+    terminal
+}
+
+fn lines(screen: &Screen, size: (u16, u16), look: Look) -> Vec<String> {
+    let terminal = terminal(screen, size, look);
+    let buffer = terminal.backend().buffer();
+    let line = |y| -> String {
+        let cells = (0..buffer.area.width).map(|x| buffer[(x, y)].symbol());
+        cells.collect::<String>().trim_end().to_owned()
+    };
+    (0..buffer.area.height).map(line).collect()
+}
+
+fn plain() -> Look {
+    Look::new(Charset::Unicode, Colours::Off)
+}
+
+/// Holds a screen against its file, drawn with and without colours.
+#[track_caller]
+fn check(name: &str, screen: &Screen, size: (u16, u16), charset: Charset) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/screens/{name}.txt"));
+    let drawn = lines(screen, size, Look::new(charset, Colours::Off)).join("\n") + "\n";
+    let coloured = lines(screen, size, Look::new(charset, Colours::On)).join("\n") + "\n";
+    assert_eq!(drawn, coloured, "{name}: colours change no text");
+    if std::env::var_os("STRATA_BLESS").is_some() {
+        std::fs::write(&path, &drawn).expect("the screen can be written");
+    }
+    let expected = std::fs::read_to_string(&path).unwrap_or_default();
+    assert_eq!(drawn, expected, "{name} is drawn otherwise:\n{drawn}");
+}
+
+#[test]
+fn the_list_shows_every_figure_at_80_columns() {
+    check("list-80x24", &screen(), (80, 24), Charset::Unicode);
+}
+
+#[test]
+fn a_wide_list_has_wide_bars_and_whole_names() {
+    check("list-120x40", &screen(), (120, 40), Charset::Unicode);
+}
+
+#[test]
+fn a_terminal_without_blocks_gets_plain_characters() {
+    check("list-ascii-80x24", &screen(), (80, 24), Charset::Ascii);
+}
+
+#[test]
+fn one_target_shows_ages_mappings_and_history_at_80_columns() {
+    let mut screen = screen();
+    screen.open(&redis().name);
+    check("detail-80x24", &screen, (80, 24), Charset::Unicode);
+}
+
+#[test]
+fn one_target_at_120_columns() {
+    let mut screen = screen();
+    screen.open(&redis().name);
+    check("detail-120x40", &screen, (120, 40), Charset::Unicode);
+}
+
+#[test]
+fn a_target_over_its_budget_says_by_how_much() {
+    let mut screen = screen();
+    screen.open(&postgres().name);
+    check("detail-over-80x24", &screen, (80, 24), Charset::Unicode);
+}
+
+#[test]
+fn the_help_fits() {
+    let mut screen = screen();
+    press_all(&mut screen, "?");
+    check("help-80x24", &screen, (80, 24), Charset::Unicode);
+    let shown = lines(&screen, (80, 24), plain()).join("\n");
+    for line in HELP.lines() {
+        assert!(shown.contains(line.trim_end()), "{line}");
+    }
+}
+
+#[test]
+fn without_colours_there_are_none_and_with_them_kinds_differ() {
+    let mut screen = screen();
+    screen.open(&postgres().name);
+    let colours = |colours| -> Vec<Color> {
+        let terminal = terminal(&screen, (80, 24), Look::new(Charset::Unicode, colours));
+        let cells = terminal.backend().buffer().content().iter();
+        cells.map(|cell| cell.fg).collect()
+    };
+    assert!(colours(Colours::Off).iter().all(|fg| *fg == Color::Reset));
+    let on = colours(Colours::On);
+    assert!(
+        [Color::Cyan, Color::Yellow, Color::Red]
+            .iter()
+            .all(|c| on.contains(c))
+    );
+}
+
+#[test]
+fn nothing_seen_yet_and_a_target_that_went_are_said() {
+    let mut screen = Screen::new(1000);
+    assert!(
+        lines(&screen, (80, 24), plain())
+            .join("\n")
+            .contains("nothing seen yet")
+    );
+    screen.open("/gone");
+    assert!(
+        lines(&screen, (80, 24), plain())
+            .join("\n")
+            .contains("it is gone")
+    );
+    let tiny = lines(&screen, (30, 3), plain()).join("\n");
+    assert!(tiny.contains("needs 40x8"), "{tiny}");
+}
+
+#[test]
+fn idle_memory_comes_first_where_it_is_known_then_what_the_kernel_takes_for_idle() {
+    let screen = screen();
+    let names: Vec<&str> = screen.rows().iter().map(|t| t.name.as_str()).collect();
+    let (redis, postgres) = (redis().name, postgres().name);
+    assert_eq!(names[0], redis, "the only one watched for a minute");
+    assert_eq!(names[1], postgres, "the most that is inactive");
+    let of_no_kernel = "/user.slice/user-1000.slice/session-3.scope";
+    assert_eq!(names[4], of_no_kernel, "however large");
+}
+
+#[test]
+fn enter_watches_the_selected_group_and_the_cursor_stays_with_it() {
+    let mut screen = screen();
+    press(&mut screen, KeyCode::End);
+    let watch = Effect::Watch("/user.slice/user-1000.slice/session-3.scope".to_owned());
+    assert_eq!(press(&mut screen, KeyCode::Enter), watch);
+    assert!(matches!(&screen.page, Page::Detail(name) if name.contains("session-3")));
+    assert_eq!(press(&mut screen, KeyCode::Esc), Effect::None);
+    assert_eq!(screen.page, Page::List);
+    // By size it is first, by name last; the cursor goes with it.
+    press_all(&mut screen, "s");
+    assert_eq!(screen.row(), 0);
+    press_all(&mut screen, "ssss");
+    assert_eq!(screen.row(), 4);
+}
+
+#[test]
+fn the_group_that_is_watched_already_is_only_opened_and_w_lets_go_of_it() {
+    let mut screen = screen();
+    assert_eq!(press(&mut screen, KeyCode::Enter), Effect::None);
+    let name = redis().name;
+    assert_eq!(
+        press(&mut screen, KeyCode::Char('w')),
+        Effect::Unwatch(name)
+    );
+}
+
+#[test]
+fn a_filter_is_typed_kept_and_ended() {
+    let mut screen = screen();
+    press_all(&mut screen, "/REDIS");
+    assert_eq!(screen.rows().len(), 1);
+    // Letters are part of the filter, not keys, until Enter.
+    press_all(&mut screen, "q");
+    assert_eq!(screen.rows().len(), 0);
+    press(&mut screen, KeyCode::Backspace);
+    press(&mut screen, KeyCode::Enter);
+    assert!(!screen.is_typing && screen.rows().len() == 1);
+    press(&mut screen, KeyCode::Esc);
+    assert_eq!(screen.rows().len(), 5);
+    assert_eq!(press(&mut screen, KeyCode::Char('q')), Effect::Quit);
+}
+
+#[test]
+fn mappings_are_ordered_and_filtered_too() {
+    let mut screen = screen();
+    screen.open(&redis().name);
+    let first =
+        |screen: &Screen| super::super::screen::mapping_name(screen.mappings()[0]).to_owned();
+    assert_eq!(first(&screen), "[anon]");
+    press_all(&mut screen, "sss");
+    assert_eq!(first(&screen), "/usr/bin/redis-check-rdb");
+    press_all(&mut screen, "/libcrypto\n");
+    assert_eq!(screen.mappings().len(), 1);
+}
+
+#[test]
+fn the_interval_has_ends_and_pause_is_told() {
+    let mut screen = screen();
+    assert_eq!(
+        press(&mut screen, KeyCode::Char('+')),
+        Effect::SetIntervalMs(2000)
+    );
+    for _ in 0..20 {
+        press(&mut screen, KeyCode::Char('+'));
+    }
+    assert_eq!(press(&mut screen, KeyCode::Char('+')), Effect::None);
+    assert_eq!(screen.interval_ms, 60_000);
+    for _ in 0..20 {
+        press(&mut screen, KeyCode::Char('-'));
+    }
+    assert_eq!(screen.interval_ms, 100);
+    assert_eq!(
+        press(&mut screen, KeyCode::Char('p')),
+        Effect::SetPaused(true)
+    );
+    assert!(lines(&screen, (80, 24), plain())[0].contains("PAUSED"));
+    assert_eq!(
+        press(&mut screen, KeyCode::Char(' ')),
+        Effect::SetPaused(false)
+    );
+}
+
+#[test]
+fn control_keys_end_and_stop_even_while_a_filter_is_typed() {
+    let mut screen = screen();
+    press_all(&mut screen, "/x");
+    let control = |c| KeyEvent::new(KeyCode::Char(c), KeyModifiers::CONTROL);
+    assert_eq!(screen.press(control('z')), Effect::Suspend);
+    assert_eq!(screen.press(control('c')), Effect::Quit);
+}
+
+#[test]
+fn what_went_wrong_is_shown_until_the_next_key() {
+    let mut screen = screen();
+    let trouble = "process 7 can't be read";
+    screen.accept(Snapshot {
+        troubles: vec![trouble.to_owned()],
+        ..snapshot()
+    });
+    assert!(lines(&screen, (80, 24), plain())[22].contains(trouble));
+    press(&mut screen, KeyCode::Down);
+    assert!(
+        !lines(&screen, (80, 24), plain())
+            .join("\n")
+            .contains(trouble)
+    );
+}
+
+#[test]
+fn history_is_kept_of_targets_that_are_there_and_no_longer_than_that() {
+    let mut screen = screen();
+    for _ in 0..2 * super::super::screen::HISTORY_MAX {
+        screen.accept(snapshot());
+    }
+    let name = redis().name;
+    assert_eq!(
+        screen.history(&name).count(),
+        super::super::screen::HISTORY_MAX
+    );
+    screen.accept(Snapshot::default());
+    assert_eq!(screen.history(&name).count(), 0);
+}

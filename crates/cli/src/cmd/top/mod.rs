@@ -1,0 +1,282 @@
+//! `strata top`: how old the memory of processes and cgroups is, on a screen or printed once.
+//!
+//! **Owns** the options, and `--once`. **Does not own** the screen's state (`screen`), its look
+//! (`draw`), the terminal (`live`, `terminal`), or any figure (`strata_host::observe::overview`).
+//!
+//! **Invariants** I1: it looks and never evicts. I2: without a terminal nothing is opened or walked.
+
+mod draw;
+mod live;
+mod screen;
+mod svg;
+mod table;
+mod terminal;
+mod text;
+
+use std::ffi::OsString;
+use std::io::{IsTerminal, stdout};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use clap::{Args, ValueEnum};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use strata_host::observe::Subject;
+use strata_host::observe::overview::{Overview, Scope, Snapshot};
+
+use crate::cli::{AccessArg, parse_duration_ms, parse_pid};
+use crate::failure::UsageError;
+use crate::interrupt::Interrupt;
+use crate::print;
+use draw::{Charset, Colours, Look};
+use live::Opens;
+use screen::Screen;
+
+/// Walks closer together than this would never rest.
+const INTERVAL_MIN_MS: u64 = 100;
+/// Walks further apart than this tell of no window.
+const INTERVAL_MAX_MS: u64 = 60_000;
+/// Ctrl-C waits no longer than this.
+const NAP: Duration = Duration::from_millis(50);
+/// The picture's size, cells.
+const PICTURE_COLUMNS: u16 = 110;
+const PICTURE_LINES: u16 = 32;
+
+/// Shows how old the memory of processes and cgroups is
+///
+/// A screen with a line a target: its size, a bar of its pages by the time since they were last used
+/// (anonymous memory above files, all targets on one axis), what was used within the last 1, 10 and 60
+/// seconds, refaults, swap, and its limit. Enter shows one target with its mappings and its history;
+/// h lists all keys.
+///
+/// Without a target every cgroup is listed by the kernel's counters alone, and only those you open are
+/// walked. Walking clears accessed bits, which the kernel's own reclaim uses too; nothing is evicted
+/// or limited.
+#[derive(Debug, Args)]
+pub(crate) struct TopArgs {
+    /// A process to watch, for example 4242; may be given again
+    #[arg(short, long, value_name = "PID", value_parser = parse_pid, allow_hyphen_values = true)]
+    pid: Vec<i32>,
+
+    /// A process to watch with all its descendants; may be given again
+    #[arg(short, long, value_name = "PID", value_parser = parse_pid, allow_hyphen_values = true)]
+    tree: Vec<i32>,
+
+    /// A cgroup to watch, with the groups below: a path as /proc/PID/cgroup prints it, or a directory;
+    /// may be given again
+    #[arg(short, long, value_name = "PATH")]
+    cgroup: Vec<PathBuf>,
+
+    /// Time between two looks, for example 500ms or 2s
+    ///
+    /// A number with a unit ms, s or m, from 100ms to 1m; + and - change it.
+    #[arg(
+        short,
+        long,
+        value_name = "DURATION",
+        default_value = "1s",
+        value_parser = interval_arg,
+        allow_hyphen_values = true
+    )]
+    interval: u64,
+
+    /// Print once instead of showing a screen, after two looks
+    #[arg(long)]
+    once: bool,
+
+    /// Watch for so long before printing, for example 1m
+    ///
+    /// An interval by default. What was not used for a minute is known after a minute; Ctrl-C prints
+    /// what is known by then.
+    #[arg(
+        long = "for",
+        value_name = "DURATION",
+        requires = "once",
+        value_parser = parse_duration_ms,
+        allow_hyphen_values = true
+    )]
+    watch_ms: Option<u64>,
+
+    /// What is printed
+    #[arg(
+        long,
+        value_enum,
+        value_name = "FORMAT",
+        default_value = "table",
+        requires = "once"
+    )]
+    format: OnceFormat,
+
+    /// How accesses are seen
+    #[arg(long, value_enum, value_name = "SOURCE", default_value = "auto")]
+    access: AccessArg,
+
+    /// Without colours, as with NO_COLOR set
+    #[arg(long)]
+    no_color: bool,
+}
+
+/// A shape of what is printed once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum OnceFormat {
+    /// Lines for people
+    Table,
+    /// One JSON object
+    Json,
+    /// A picture of the screen
+    Svg,
+}
+
+/// Shows the screen until the user leaves it, or prints once.
+pub(crate) fn run(args: &TopArgs) -> anyhow::Result<ExitCode> {
+    if !args.once {
+        refuse_no_terminal()?;
+    }
+    let subjects: Vec<Subject> = std::iter::empty()
+        .chain(args.pid.iter().map(|pid| Subject::Process(*pid)))
+        .chain(args.tree.iter().map(|pid| Subject::Tree(*pid)))
+        .chain(args.cgroup.iter().cloned().map(Subject::Cgroup))
+        .collect();
+    let opens = match subjects.len() {
+        1 => Opens::TheOnlyTarget,
+        _ => Opens::List,
+    };
+    let scope = match subjects.is_empty() {
+        true => Scope::AllGroups,
+        false => Scope::Chosen(subjects),
+    };
+    let overview = Overview::open(&scope, args.access.into())?;
+    if args.once {
+        return once(overview, args, opens);
+    }
+    let look = Look::new(
+        charset(|name| std::env::var_os(name)),
+        colours(args.no_color),
+    );
+    live::run(overview, args.interval, look, opens)
+}
+
+fn once(mut overview: Overview, args: &TopArgs, opens: Opens) -> anyhow::Result<ExitCode> {
+    let source = overview.source();
+    for blind_spot in source.iter().flat_map(|source| &source.blind_spots) {
+        print::note(&format!("what can't be seen: {blind_spot}"));
+    }
+    let interrupt = Interrupt::install()?;
+    let interval = Duration::from_millis(args.interval);
+    let until = Instant::now() + Duration::from_millis(args.watch_ms.unwrap_or(args.interval));
+    let mut screen = Screen::new(args.interval);
+    let mut due = Instant::now();
+    loop {
+        screen.accept(overview.look());
+        let now = Instant::now();
+        due = (due + interval).max(now);
+        if now >= until || overview.is_over() || interrupt.has_come() {
+            break;
+        }
+        // The last look may come early, so that what was asked for is not exceeded.
+        nap_until(due.min(until), &interrupt);
+    }
+    if let (Opens::TheOnlyTarget, Some(target)) = (opens, screen.snapshot.targets.first()) {
+        let name = target.name.clone();
+        screen.open(&name);
+    }
+    let text = match args.format {
+        OnceFormat::Table => table::table(&screen.snapshot, &screen.rows()),
+        OnceFormat::Json => json(&screen.snapshot)?,
+        OnceFormat::Svg => picture(&mut screen),
+    };
+    print::data(text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn nap_until(at: Instant, interrupt: &Interrupt) {
+    loop {
+        let left = at.saturating_duration_since(Instant::now());
+        if left.is_zero() || interrupt.has_come() {
+            return;
+        }
+        sleep(left.min(NAP));
+    }
+}
+
+fn json(snapshot: &Snapshot) -> serde_json::Result<String> {
+    Ok(serde_json::to_string(snapshot)? + "\n")
+}
+
+fn picture(screen: &mut Screen) -> String {
+    screen.message = None;
+    let mut buffer = Buffer::empty(Rect::new(0, 0, PICTURE_COLUMNS, PICTURE_LINES));
+    let look = Look::new(Charset::Unicode, Colours::On);
+    draw::draw(&mut buffer, screen, look);
+    svg::svg(&buffer)
+}
+
+fn refuse_no_terminal() -> Result<(), UsageError> {
+    let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+    let why = match (stdout().is_terminal(), is_dumb) {
+        (false, _) => "stdout is no terminal",
+        (true, true) => "this terminal can't show a screen (TERM=dumb)",
+        (true, false) => return Ok(()),
+    };
+    let remedy = "`strata top --once` prints a table, with `--format json` JSON";
+    Err(UsageError(format!("{why}; {remedy}")))
+}
+
+/// By the environment, as locale(7) has it: the first of these that is set decides.
+fn charset(variable: impl Fn(&str) -> Option<OsString>) -> Charset {
+    let set = ["LC_ALL", "LC_CTYPE", "LANG"].iter().find_map(|name| {
+        let value = variable(name)?;
+        (!value.is_empty()).then(|| value.to_string_lossy().to_lowercase())
+    });
+    let is_utf8 = |value: &String| value.contains("utf-8") || value.contains("utf8");
+    match set.as_ref().is_some_and(is_utf8) {
+        true => Charset::Unicode,
+        false => Charset::Ascii,
+    }
+}
+
+/// Colours unless they are unwanted: no-color.org counts any value that is not empty.
+fn colours(is_refused: bool) -> Colours {
+    let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    match is_refused || no_color {
+        true => Colours::Off,
+        false => Colours::On,
+    }
+}
+
+fn interval_arg(text: &str) -> Result<u64, String> {
+    match parse_duration_ms(text)? {
+        ms if ms < INTERVAL_MIN_MS => Err(format!("it must be at least {INTERVAL_MIN_MS}ms")),
+        ms if ms > INTERVAL_MAX_MS => Err("it must be at most 1m".to_owned()),
+        ms => Ok(ms),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_are_drawn_where_the_locale_has_them() {
+        let of = |set: &[(&str, &str)]| {
+            charset(|name| {
+                let found = set.iter().find(|(set, _)| *set == name);
+                found.map(|(_, value)| OsString::from(value))
+            })
+        };
+        assert_eq!(of(&[("LANG", "de_DE.UTF-8")]), Charset::Unicode);
+        assert_eq!(of(&[("LANG", "C.utf8"), ("LC_ALL", "")]), Charset::Unicode);
+        assert_eq!(of(&[("LANG", "C.UTF-8"), ("LC_ALL", "C")]), Charset::Ascii);
+        assert_eq!(of(&[]), Charset::Ascii);
+    }
+
+    #[test]
+    fn intervals_are_neither_restless_nor_blind() {
+        assert_eq!(interval_arg("100ms"), Ok(100));
+        assert_eq!(interval_arg("1m"), Ok(60_000));
+        assert!(interval_arg("99ms").unwrap_err().contains("100ms"));
+        assert!(interval_arg("61s").unwrap_err().contains("1m"));
+    }
+}

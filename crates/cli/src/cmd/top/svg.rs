@@ -1,0 +1,152 @@
+//! The screen as a picture, for documents.
+//!
+//! **Owns** the SVG. **Does not own** what is on the screen.
+//!
+//! Blocks are drawn as rectangles and text at fixed columns, so that the picture does not depend on the
+//! reader's fonts.
+
+use ratatui::buffer::{Buffer, Cell};
+use ratatui::style::{Color, Modifier};
+
+/// Size of a cell, pixels.
+const CELL_WIDTH: u32 = 9;
+const CELL_HEIGHT: u32 = 18;
+/// Around the screen, pixels.
+const MARGIN: u32 = 12;
+/// Of a line, where letters stand.
+const BASELINE: u32 = 13;
+const BACKGROUND: &str = "#14171c";
+const FOREGROUND: &str = "#d7dae0";
+const FAINT: &str = "#7d8590";
+
+/// Draws the buffer.
+pub(super) fn svg(buffer: &Buffer) -> String {
+    let area = buffer.area;
+    let (width, height) = (
+        u32::from(area.width) * CELL_WIDTH + 2 * MARGIN,
+        u32::from(area.height) * CELL_HEIGHT + 2 * MARGIN,
+    );
+    let mut out = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" \
+         width=\"{width}\" height=\"{height}\" font-family=\"ui-monospace, 'DejaVu Sans Mono', monospace\" \
+         font-size=\"15\">\n<rect width=\"100%\" height=\"100%\" rx=\"6\" fill=\"{BACKGROUND}\"/>\n"
+    );
+    for row in 0..area.height {
+        let y = MARGIN + u32::from(row) * CELL_HEIGHT;
+        let cells: Vec<&Cell> = (0..area.width).map(|x| &buffer[(x, row)]).collect();
+        let mut column = 0;
+        while column < cells.len() {
+            let first = cells[column];
+            let alike = cells[column..]
+                .iter()
+                .take_while(|cell| shape(cell) == shape(first) && paint(cell) == paint(first));
+            let count = alike.count();
+            run(&mut out, &cells[column..column + count], column, y);
+            column += count;
+        }
+    }
+    out.push_str("</svg>\n");
+    out
+}
+
+/// Eighths of a block, or text.
+fn shape(cell: &Cell) -> Option<u32> {
+    let symbol = cell.symbol().chars().next()?;
+    ('\u{2581}'..='\u{2588}')
+        .contains(&symbol)
+        .then(|| u32::from(symbol) - 0x2580)
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Paint {
+    text: &'static str,
+    behind: Option<&'static str>,
+    is_bold: bool,
+}
+
+fn paint(cell: &Cell) -> Paint {
+    let colour = match cell.fg {
+        Color::Cyan => "#4fb3d9",
+        Color::Yellow => "#d9b24f",
+        Color::Green => "#6cc26c",
+        Color::Red => "#e5534b",
+        _ if cell.modifier.contains(Modifier::DIM) => FAINT,
+        _ => FOREGROUND,
+    };
+    let is_reversed = cell.modifier.contains(Modifier::REVERSED);
+    Paint {
+        text: if is_reversed { BACKGROUND } else { colour },
+        behind: is_reversed.then_some(colour),
+        is_bold: cell.modifier.contains(Modifier::BOLD),
+    }
+}
+
+/// Cells that look alike.
+fn run(out: &mut String, cells: &[&Cell], column: usize, y: u32) {
+    let x = MARGIN + column as u32 * CELL_WIDTH;
+    let width = cells.len() as u32 * CELL_WIDTH;
+    let paint = paint(cells[0]);
+    if let Some(behind) = paint.behind {
+        out.push_str(&format!(
+            "<rect x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{CELL_HEIGHT}\" fill=\"{behind}\"/>\n"
+        ));
+    }
+    if let Some(eighths) = shape(cells[0]) {
+        let height = CELL_HEIGHT * eighths / 8;
+        let top = y + CELL_HEIGHT - height;
+        out.push_str(&format!(
+            "<rect x=\"{x}\" y=\"{top}\" width=\"{width}\" height=\"{height}\" fill=\"{}\"/>\n",
+            paint.text
+        ));
+        return;
+    }
+    let text: String = cells.iter().map(|cell| cell.symbol()).collect();
+    if text.trim().is_empty() {
+        return;
+    }
+    let weight = if paint.is_bold {
+        " font-weight=\"bold\""
+    } else {
+        ""
+    };
+    out.push_str(&format!(
+        "<text x=\"{x}\" y=\"{}\" textLength=\"{width}\" xml:space=\"preserve\" fill=\"{}\"{weight}>{}</text>\n",
+        y + BASELINE,
+        paint.text,
+        escaped(&text)
+    ));
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ratatui::layout::Rect;
+    use ratatui::style::Style;
+
+    #[test]
+    fn names_can_not_break_out_of_the_picture_and_blocks_are_rectangles() {
+        let mut buffer = Buffer::empty(Rect::new(0, 0, 20, 2));
+        buffer.set_string(0, 0, "</text>&x", Style::new());
+        buffer.set_string(
+            0,
+            1,
+            "\u{2588}\u{2588}\u{2584}",
+            Style::new().fg(Color::Cyan),
+        );
+        let picture = svg(&buffer);
+        assert!(picture.contains("&lt;/text&gt;&amp;x"), "{picture}");
+        assert_eq!(picture.matches("<text").count(), 1);
+        let full = "width=\"18\" height=\"18\" fill=\"#4fb3d9\"";
+        let half = "width=\"9\" height=\"9\" fill=\"#4fb3d9\"";
+        assert!(
+            picture.contains(full) && picture.contains(half),
+            "{picture}"
+        );
+    }
+}

@@ -1,0 +1,180 @@
+//! Numbers and names that fit into columns.
+//!
+//! **Owns** the short forms. **Does not own** the columns.
+//!
+//! **Invariants** I1: a size, rate or age has at most five characters. I2: nothing made here has a
+//! control character in it: names of files and cgroups are other people's.
+
+/// Width of a size, rate or age.
+pub(super) const NUMBER_COLUMNS: usize = 5;
+
+/// What is printed where a figure is not known.
+pub(super) const UNKNOWN: &str = "-";
+
+/// Bytes: `0`, `340K`, `1.3G`; powers of 1024, as in top(1).
+pub(super) fn size(bytes: u64) -> String {
+    const UNITS: [&str; 6] = ["", "K", "M", "G", "T", "P"];
+    scaled(bytes as f64, 1024.0, &UNITS)
+}
+
+/// The same, or that it is not known.
+pub(super) fn size_or_unknown(bytes: Option<u64>) -> String {
+    bytes.map_or_else(|| UNKNOWN.to_owned(), size)
+}
+
+/// Events a second: `0`, `0.4`, `12`, `1.2k`.
+pub(super) fn rate(per_s: Option<f64>) -> String {
+    const UNITS: [&str; 6] = ["", "k", "M", "G", "T", "P"];
+    match per_s {
+        None => UNKNOWN.to_owned(),
+        Some(per_s) if per_s > 0.0 && per_s < 9.95 => {
+            let text = format!("{per_s:.1}");
+            text.strip_suffix(".0").unwrap_or(&text).to_owned()
+        }
+        Some(per_s) => scaled(per_s, 1000.0, &UNITS),
+    }
+}
+
+fn scaled(value: f64, step: f64, units: &[&str]) -> String {
+    let mut value = value;
+    let mut unit = 0;
+    // What would be rounded up to a whole step is one of the next unit.
+    while value >= step - 0.5 && unit + 1 < units.len() {
+        value /= step;
+        unit += 1;
+    }
+    match unit {
+        1.. if value < 9.95 => {
+            let text = format!("{value:.1}");
+            let whole = text.strip_suffix(".0").unwrap_or(&text);
+            format!("{whole}{}", units[unit])
+        }
+        _ => format!("{value:.0}{}", units[unit]),
+    }
+}
+
+/// A time: `0s`, `32s`, `8m`, `1h`; rounded down.
+pub(super) fn age(seconds: u64) -> String {
+    match seconds {
+        0..60 => format!("{seconds}s"),
+        60..3600 => format!("{}m", seconds / 60),
+        _ => format!("{}h", (seconds / 3600).min(9999)),
+    }
+}
+
+/// A time of milliseconds, to two units: `250ms`, `1.5s`, `2m10s`, `3h05m`.
+pub(super) fn time(ms: u64) -> String {
+    let seconds = ms / 1000;
+    match seconds {
+        0 => format!("{ms}ms"),
+        1..10 if ms % 1000 >= 100 => format!("{seconds}.{}s", ms % 1000 / 100),
+        1..60 => format!("{seconds}s"),
+        60..3600 => format!("{}m{:02}s", seconds / 60, seconds % 60),
+        _ => format!("{}h{:02}m", seconds / 3600, seconds / 60 % 60),
+    }
+}
+
+/// A name without what a terminal would obey.
+pub(super) fn clean(name: &str) -> String {
+    name.replace(|c: char| c.is_control(), "?")
+}
+
+/// A path or other name in at most `width` characters: whole directories are left out at the front, as
+/// what is last says most; if even the last part is too long, its end goes.
+pub(super) fn shorten(name: &str, width: usize, ellipsis: char) -> String {
+    let name = clean(name);
+    let nr_chars = name.chars().count();
+    if nr_chars <= width {
+        return name;
+    }
+    let Some(room) = width.checked_sub(1) else {
+        return String::new();
+    };
+    let mut tails = name.match_indices('/').map(|(at, _)| &name[at..]);
+    let fitting = tails.clone().find(|tail| tail.chars().count() <= room);
+    if let Some(tail) = fitting.filter(|tail| tail.len() > 1) {
+        return format!("{ellipsis}{tail}");
+    }
+    let last = tails
+        .next_back()
+        .filter(|tail| tail.len() > 1)
+        .map_or(&*name, |tail| &tail[1..]);
+    let cut: String = last.chars().take(room).collect();
+    format!("{cut}{ellipsis}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn sizes_are_short_and_lose_little() {
+        for (bytes, text) in [
+            (0, "0"),
+            (1023, "1023"),
+            (4096, "4K"),
+            (1536 << 10, "1.5M"),
+            (1023 << 20, "1023M"),
+            ((1 << 30) - 1, "1G"),
+            (1365 << 20, "1.3G"),
+            (u64::MAX, "16384P"),
+        ] {
+            assert_eq!(size(bytes), text);
+        }
+        assert_eq!(size_or_unknown(None), "-");
+    }
+
+    #[test]
+    fn rates_below_ten_keep_a_decimal() {
+        for (per_s, text) in [
+            (0.0, "0"),
+            (0.4, "0.4"),
+            (2.0, "2"),
+            (9.96, "10"),
+            (999.0, "999"),
+            (1234.0, "1.2k"),
+            (45_678.0, "46k"),
+        ] {
+            assert_eq!(rate(Some(per_s)), text);
+        }
+    }
+
+    #[test]
+    fn times_have_their_unit() {
+        assert_eq!(
+            [0, 32, 64, 2048, 3600].map(age),
+            ["0s", "32s", "1m", "34m", "1h"]
+        );
+        assert_eq!(
+            [250, 1500, 2000, 61_000, 11_100_000].map(time),
+            ["250ms", "1.5s", "2s", "1m01s", "3h05m"]
+        );
+    }
+
+    #[test]
+    fn the_end_of_a_path_says_most() {
+        let path = "/usr/lib/x86_64-linux-gnu/libc.so.6";
+        assert_eq!(shorten(path, 40, '~'), path);
+        assert_eq!(shorten(path, 30, '~'), "~/x86_64-linux-gnu/libc.so.6");
+        assert_eq!(shorten(path, 12, '~'), "~/libc.so.6");
+        assert_eq!(shorten(path, 8, '~'), "libc.so~");
+        assert_eq!(shorten("[anon:arena of threads]", 10, '~'), "[anon:are~");
+        assert_eq!(shorten("/a/", 1, '~'), "~");
+        assert_eq!(shorten("ab", 0, '~'), "");
+        assert_eq!(shorten("/\u{1b}[2Jx", 9, '~'), "/?[2Jx");
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_is_wider_than_its_column(
+            bytes in 0u64..1 << 60, per_s in 0f64..1e15, seconds: u64,
+            name in "(/[a-z]{0,9}|\\PC){0,12}", width in 0usize..40,
+        ) {
+            for text in [size(bytes), rate(Some(per_s)), age(seconds)] {
+                prop_assert!(text.len() <= NUMBER_COLUMNS, "{}", text);
+            }
+            prop_assert!(shorten(&name, width, '~').chars().count() <= width);
+        }
+    }
+}

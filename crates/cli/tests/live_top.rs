@@ -1,0 +1,299 @@
+//! `strata top` on live processes: printed once, and as a person uses it, in a terminal that tmux plays.
+
+mod support;
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use rustix::process::Signal;
+use serde_json::Value;
+use support::leaks::Guard;
+use support::live::{children, rss_bytes, send, wait_until};
+use support::programs::{Touch, target_dir};
+use support::strata::{Strata, binary, patience};
+
+const MIB: u64 = 1 << 20;
+
+/// Between two walks.
+fn interval_ms() -> u64 {
+    300 * u64::from(patience().div_ceil(3))
+}
+
+fn once(args: &[&str]) -> Value {
+    let run = Strata::new(["top", "--once", "--format", "json", "--interval"])
+        .arg(format!("{}ms", interval_ms()))
+        .args(args)
+        .finish()
+        .expect_success();
+    serde_json::from_str(&run.stdout).unwrap_or_else(|e| panic!("{e}: {}", run.stdout))
+}
+
+fn bytes(value: &Value) -> u64 {
+    value
+        .as_u64()
+        .unwrap_or_else(|| panic!("{value} is no number of bytes"))
+}
+
+fn touch_64_mib() -> Touch {
+    let mut touch = Touch::start(["--size", "64M"]);
+    touch.ask("writerange 0 16384");
+    touch
+}
+
+#[test]
+fn bars_add_up_to_what_is_resident_and_the_largest_mapping_is_the_region() {
+    needs!("cap_bpf");
+    let _guard = Guard::new();
+    let touch = touch_64_mib();
+    let seen = once(&["--pid", &touch.pid.to_string()]);
+    let target = &seen["targets"][0];
+    assert_eq!(target["name"], format!("{} touch", touch.pid));
+    assert_eq!(seen["source"], "bpf");
+    let bars = target["ages"]["bars"].as_array().expect("bars");
+    let sum: u64 = bars
+        .iter()
+        .map(|bar| bytes(&bar["anon_bytes"]) + bytes(&bar["file_bytes"]))
+        .sum();
+    let resident = rss_bytes(touch.pid);
+    assert!(
+        sum.abs_diff(resident) * 50 <= resident,
+        "{sum} of {resident}: {seen}"
+    );
+    let largest = &target["ages"]["mappings"][0];
+    let region = bytes(&largest["resident"]["anon_bytes"]);
+    assert_eq!(largest["class"], "anon");
+    assert!((64 * MIB..66 * MIB).contains(&region), "{largest}");
+}
+
+#[test]
+fn the_list_of_all_cgroups_walks_nobody() {
+    needs!("memory_cgroup");
+    let _guard = Guard::new();
+    let seen = once(&[]);
+    let targets = seen["targets"].as_array().expect("targets");
+    assert!(!targets.is_empty(), "{seen}");
+    for target in targets {
+        assert!(target["ages"].is_null(), "{target}");
+        assert!(target["nr_processes"].is_null(), "{target}");
+    }
+    assert!(seen["source"].is_null() && seen["walk_us"] == 0, "{seen}");
+}
+
+#[test]
+fn the_table_has_a_line_a_target_ages_and_mappings() {
+    needs!("cap_bpf");
+    let _guard = Guard::new();
+    let touch = touch_64_mib();
+    let run = Strata::new(["top", "--once", "--interval"])
+        .arg(format!("{}ms", interval_ms()))
+        .args(["--tree", &touch.pid.to_string()])
+        .finish()
+        .expect_success();
+    let name = format!("{} touch and below", touch.pid);
+    for part in [
+        name.as_str(),
+        "by time not used",
+        "by mapping",
+        "[anon]",
+        "RFLT/s",
+    ] {
+        assert!(run.stdout.contains(part), "{part}: {}", run.stdout);
+    }
+}
+
+#[test]
+fn a_target_that_is_not_there_is_one_clear_error() {
+    let _guard = Guard::new();
+    for target in [
+        ["--pid", "2147483647"],
+        ["--tree", "2147483647"],
+        ["--cgroup", "/nowhere"],
+    ] {
+        let run = Strata::new(["top", "--once"]).args(target).finish();
+        assert_eq!(run.code(), Some(2), "{target:?}: {}", run.stderr);
+        assert_eq!(run.stderr.lines().count(), 1, "{}", run.stderr);
+    }
+}
+
+/// A terminal of 80 columns and 24 lines in which a shell ran one command; gone when dropped.
+#[derive(Debug)]
+struct Terminal {
+    tmux: PathBuf,
+    socket: String,
+}
+
+/// tmux, installed or unpacked.
+fn tmux() -> Result<PathBuf, String> {
+    let unpacked = target_dir().join("servers/bin/tmux");
+    let found = [PathBuf::from("tmux"), unpacked].into_iter().find(|path| {
+        let version = Command::new(path).arg("-V").output();
+        version.is_ok_and(|output| output.status.success())
+    });
+    found.ok_or_else(|| "needs tmux: scripts/servers.sh tmux unpacks it".to_owned())
+}
+
+impl Terminal {
+    /// Runs `strata` with these arguments; when it ends the shell says so, and how the terminal is set.
+    fn start(tmux: PathBuf, args: &str) -> Terminal {
+        // A server that is told to end may take a moment: nobody is to meet the one before.
+        static STARTED: AtomicU32 = AtomicU32::new(0);
+        let nth = STARTED.fetch_add(1, Ordering::Relaxed);
+        let socket = format!("strata-test-{}-{nth}", std::process::id());
+        let terminal = Terminal { tmux, socket };
+        let script = format!(
+            "{} {args}; echo ended with $?; stty -a; exec sleep 1000",
+            binary()
+        );
+        let (size, shell) = (["-x", "80", "-y", "24"], ["sh", "-c", &script]);
+        let mut command = terminal.command();
+        command.args(["-f", "/dev/null", "-u", "new-session", "-d"]);
+        let started = command
+            .args(size)
+            .args(shell)
+            .env("LC_ALL", "C.UTF-8")
+            .output();
+        let started = started.expect("tmux can be run");
+        let said = String::from_utf8_lossy(&started.stderr).into_owned();
+        assert!(started.status.success(), "tmux: {said}");
+        terminal
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(&self.tmux);
+        command.args(["-L", &self.socket]);
+        command
+    }
+
+    fn ask(&self, args: &[&str]) -> String {
+        let output = self.command().args(args).output().expect("tmux can be run");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    fn screen(&self) -> String {
+        self.ask(&["capture-pane", "-p"])
+    }
+
+    fn press(&self, key: &str) {
+        self.ask(&["send-keys", key]);
+    }
+
+    /// Waits until all these are on the screen, and returns it.
+    #[track_caller]
+    fn wait_for(&self, parts: &[&str]) -> String {
+        let mut screen = String::new();
+        wait_until(&format!("{parts:?} on the screen"), || {
+            screen = self.screen();
+            parts.iter().all(|part| screen.contains(part))
+        });
+        screen
+    }
+
+    /// The pid of `strata`, a child of the shell.
+    fn strata_pid(&self) -> i32 {
+        let shell = self.ask(&["display-message", "-p", "#{pane_pid}"]);
+        let shell = shell.trim().parse().expect("a pid");
+        children(shell)[0]
+    }
+
+    /// Ended with this status, and left the terminal as a shell needs it.
+    #[track_caller]
+    fn expect_restored(&self, status: i32) {
+        let screen = self.wait_for(&[&format!("ended with {status}"), "icanon"]);
+        let words: Vec<&str> = screen.split([' ', '\n', ';']).collect();
+        for mode in ["icanon", "echo", "isig"] {
+            assert!(words.contains(&mode), "{mode} is off:\n{screen}");
+        }
+        let flags = self.ask(&["display-message", "-p", "#{alternate_on} #{cursor_flag}"]);
+        assert_eq!(flags.trim(), "0 1", "alternate screen off, cursor on");
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        let _ = self.command().arg("kill-server").output();
+    }
+}
+
+#[test]
+fn a_person_sees_ages_and_mappings_in_a_terminal_and_leaves_it_as_it_was() {
+    needs!("cap_bpf");
+    let tmux = match tmux() {
+        Ok(tmux) => tmux,
+        Err(why) => skip!("{why}"),
+    };
+    let _guard = Guard::new();
+    let touch = touch_64_mib();
+    let terminal = Terminal::start(
+        tmux,
+        &format!("top --pid {} --interval {}ms", touch.pid, interval_ms()),
+    );
+    // The region was written before the watch and is never used again: it stands in bars that move on.
+    let name = format!("{} touch", touch.pid);
+    let parts = [
+        &*name,
+        "  watched ",
+        "bpf walk",
+        "MAPPING by size",
+        "[anon]",
+        "\u{2588}",
+    ];
+    let screen = terminal.wait_for(&parts);
+    let anon = screen.lines().find(|line| line.contains("[anon]"));
+    let size = anon.and_then(|line| line.split_whitespace().nth(1));
+    assert!(matches!(size, Some("64M" | "65M")), "{screen}");
+    let resident = screen.lines().find(|line| line.contains("resident"));
+    assert!(
+        resident.is_some_and(|line| line.contains("anon 6")),
+        "{screen}"
+    );
+
+    terminal.press("?");
+    terminal.wait_for(&["it never evicts"]);
+    terminal.press("Enter");
+    terminal.wait_for(&["MAPPING by size"]);
+    terminal.press("s");
+    terminal.wait_for(&["MAPPING by idle memory"]);
+    terminal.press("p");
+    terminal.wait_for(&["PAUSED"]);
+    terminal.press("Escape");
+    terminal.wait_for(&["1 target, 1 watched", "TARGET"]);
+    terminal.press("q");
+    terminal.expect_restored(0);
+}
+
+#[test]
+fn the_terminal_is_given_back_when_a_signal_ends_strata() {
+    needs!("cap_bpf");
+    let tmux = match tmux() {
+        Ok(tmux) => tmux,
+        Err(why) => skip!("{why}"),
+    };
+    let _guard = Guard::new();
+    let touch = touch_64_mib();
+    for (signal, status) in [(Signal::TERM, 143), (Signal::INT, 130), (Signal::HUP, 129)] {
+        let args = format!("top --pid {} --interval {}ms", touch.pid, interval_ms());
+        let terminal = Terminal::start(tmux.clone(), &args);
+        terminal.wait_for(&["bpf walk"]);
+        send(terminal.strata_pid(), signal);
+        terminal.expect_restored(status);
+    }
+}
+
+#[test]
+fn a_target_that_ends_stays_on_the_screen_until_it_is_left() {
+    needs!("cap_bpf");
+    let tmux = match tmux() {
+        Ok(tmux) => tmux,
+        Err(why) => skip!("{why}"),
+    };
+    let _guard = Guard::new();
+    let touch = touch_64_mib();
+    let args = format!("top --pid {} --interval {}ms", touch.pid, interval_ms());
+    let terminal = Terminal::start(tmux, &args);
+    terminal.wait_for(&["bpf walk", "[anon]"]);
+    drop(touch);
+    terminal.wait_for(&["has ended", "[anon]"]);
+    terminal.press("q");
+    terminal.expect_restored(0);
+}

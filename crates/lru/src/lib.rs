@@ -138,7 +138,7 @@ pub use seam::{
     Verdict, WriteState,
 };
 pub use shadow_table::ShadowTable;
-pub use strata_policy::Strata;
+pub use strata_policy::{Ingredient, Ingredients, Strata};
 pub use tiering::{
     FolioStanding, Migrated, Movable, NodeConfig, Outcome, Promotion, PromotionStrategy, Recency,
     Tiering, TieringConfig, TieringError, TieringStats, Topology, UnknownStrategy, tiered,

@@ -7,6 +7,7 @@
 //! |---|---|---|
 //! | `mglru` | a kernel: `v2021`, `v2022`, `v6.1`, `v6.14` (the default), `v7.2` | as below |
 //! | `two-list` | none | as below |
+//! | `strata` | none | `no-test`, `no-returns`, `no-counts`, `no-window`, `no-strides`: leaves that out |
 //! | `lru` `fifo` `clock` `opt` `sieve` `s3-fifo` | none | none |
 //!
 //! | option | meaning |
@@ -21,7 +22,7 @@
 
 use std::{fmt, str::FromStr, sync::Arc};
 
-use strata_lru::{Config, KernelModel, Refault};
+use strata_lru::{Config, Ingredient, Ingredients, KernelModel, Refault};
 
 use crate::{
     baseline::Baseline,
@@ -94,6 +95,7 @@ const KERNEL_POLICIES: [&str; 3] = ["mglru", "two-list", "strata"];
 
 fn parse(parts: &Parts<'_>) -> Result<Arc<dyn Simulate>, String> {
     let mut config = Config::default();
+    let mut ingredients = Ingredients::ALL;
     match (parts.name, parts.model) {
         ("mglru", Some(model)) => {
             let model: KernelModel = model.parse().map_err(|error| format!("{error}"))?;
@@ -105,8 +107,8 @@ fn parse(parts: &Parts<'_>) -> Result<Arc<dyn Simulate>, String> {
     }
     for option in &parts.options {
         match *option {
-            (key, _) if parts.name == "strata" => {
-                return Err(format!("strata has no options, not even {key:?}"));
+            (key, None) if parts.name == "strata" => {
+                ingredients = ingredients.without(left_out(key)?);
             }
             ("distance", None) => config.refault = Refault::Distance,
             ("no-swap", None) => config.has_swap = false,
@@ -126,9 +128,25 @@ fn parse(parts: &Parts<'_>) -> Result<Arc<dyn Simulate>, String> {
     config.validate().map_err(|error| error.to_string())?;
     Ok(Arc::new(match parts.name {
         "two-list" => KernelPolicy::TwoList(config),
-        "strata" => KernelPolicy::Strata(config),
+        "strata" => KernelPolicy::Strata(config, ingredients),
         _ => KernelPolicy::MultiGen(config),
     }))
+}
+
+/// The ingredient of `strata` that `no-NAME` leaves out.
+fn left_out(option: &str) -> Result<Ingredient, String> {
+    let named = |one: &&Ingredient| option.strip_prefix("no-") == Some(one.name());
+    let found = Ingredient::ALL.iter().find(named);
+    found.copied().ok_or_else(|| {
+        let names: Vec<String> = Ingredient::ALL
+            .iter()
+            .map(|one| format!("no-{}", one.name()))
+            .collect();
+        format!(
+            "strata has no such option: {option:?}; it has {}",
+            names.join(", ")
+        )
+    })
 }
 
 fn parse_baseline(parts: &Parts<'_>) -> Result<Arc<dyn Simulate>, String> {
@@ -200,6 +218,7 @@ mod tests {
             "two-list",
             "two-list+distance",
             "strata",
+            "strata+no-test+no-counts",
         ] {
             assert_eq!(text.parse::<PolicySpec>().unwrap().to_string(), text);
         }
@@ -212,7 +231,8 @@ mod tests {
             ("mglru+min-ttl=soon", "a number of ms"),
             ("two-list:v6.1", "no models"),
             ("strata:v6.1", "no models"),
-            ("strata+distance", "no options"),
+            ("strata+distance", "no such option"),
+            ("strata+no-test=1", "no such option"),
             ("two-list+min-ttl=1", "no such option"),
         ] {
             let error = text.parse::<PolicySpec>().unwrap_err().to_string();

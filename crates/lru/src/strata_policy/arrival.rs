@@ -14,7 +14,7 @@
 //! (`eviction`).
 
 use super::{
-    NEVER, Strata,
+    Ingredient, NEVER, Strata,
     page::Part,
     shadow::Departed,
     window::{Evidence, Window},
@@ -37,18 +37,20 @@ impl Strata {
         self.rotate_proven(lruvec);
         let returns = shadow.and_then(|shadow| self.judge(folio, shadow));
         let coldest_age = self.coldest_age(lruvec);
+        let ingredients = self.ingredients;
         let state = &mut self.books.lruvecs[lruvec];
         state.nr_accesses += 1;
         let nr_accesses = state.nr_accesses - state.nr_accesses_at_arrival;
         state.nr_accesses_at_arrival = state.nr_accesses;
         if state.has_overflowed() {
             state.access_dial.fit(coldest_age);
-            state.window.learn(Evidence {
+            let evidence = Evidence {
                 nr_pages: state.capacity_pages,
                 nr_accesses,
                 coldest_age,
                 is_near: returns.is_some_and(|of| of.is_near),
-            });
+            };
+            state.window.learn(evidence, ingredients);
         }
         self.stamp(folio);
         if returns.is_some_and(|of| of.is_proven) {
@@ -69,8 +71,10 @@ impl Strata {
         if flags.is_referenced() {
             let lruvec = flags.lruvec();
             self.books.lruvecs[lruvec].nr_accesses += 1;
-            let passes = flags.is_workingset() || self.age(folio) < self.coldest_age(lruvec);
-            let flags = flags.with_one_more_ref();
+            let passes = flags.is_workingset()
+                || !self.ingredients.has(Ingredient::Test)
+                || self.age(folio) < self.coldest_age(lruvec);
+            let flags = flags.with_one_more_ref(self.ingredients);
             self.books.set_flags(folio, flags.with_workingset(passes));
         } else {
             // The arrival's own.
@@ -121,8 +125,9 @@ impl Strata {
             .access_dial
             .since_at_most(departed.accessed, state.nr_accesses);
         let near = Window::near_pages(state.capacity_pages, state.trial_age(), coldest_age);
+        let passes = self.ingredients.has(Ingredient::Returns) && age < coldest_age;
         Some(Return {
-            is_proven: age < coldest_age || state.has_room_for_proven(),
+            is_proven: passes || state.has_room_for_proven(),
             is_near: departed.part == Part::Trial && distance <= near,
         })
     }

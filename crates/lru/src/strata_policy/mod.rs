@@ -18,6 +18,7 @@
 //!   isolate / complete  -> eviction   who leaves, who is kept and where
 //!                       -> window     how much memory is for trial
 //!   gone, complete      -> shadow     what is kept of what left
+//!                       -> ingredients  what can be left out, to see what it is worth
 //! ```
 //!
 //! Swappiness says only which kinds may go: between 1 and 200 the order of use decides. No walk is
@@ -36,6 +37,7 @@
 mod arrival;
 mod dial;
 mod eviction;
+mod ingredients;
 mod lruvec;
 mod page;
 mod shadow;
@@ -55,6 +57,7 @@ use crate::{
         ReclaimRequest, ReclaimStats, Shadow, Swappiness, Verdict,
     },
 };
+pub use ingredients::{Ingredient, Ingredients};
 use lruvec::Lruvec;
 use page::Part;
 use shadow::Departed;
@@ -71,15 +74,22 @@ pub struct Strata {
     books: Books<Lruvec>,
     /// By folio: the lruvec's count of accesses at the folio's last one, low bits.
     stamps: Vec<u32>,
+    ingredients: Ingredients,
 }
 
 impl Strata {
     /// An empty engine; the error names the setting that is out of bounds.
     pub fn new(config: Config) -> Result<Strata, ConfigError> {
+        Strata::made_of(Ingredients::ALL, config)
+    }
+
+    /// An empty engine made of some of its ingredients only, as [`Strata::new`] otherwise.
+    pub fn made_of(ingredients: Ingredients, config: Config) -> Result<Strata, ConfigError> {
         config.validate()?;
         Ok(Strata {
             books: Books::new(&config, ()),
             stamps: Vec::new(),
+            ingredients,
         })
     }
 

@@ -11,15 +11,19 @@
 //! stay there almost as long as the coldest proven folio goes without an access, a longer trial keeps
 //! nothing longer, it only has more to hold. So the 5 % shrink by the ratio of the two times.
 //!
-//! A step is one page while the evidence is mixed and up to a fiftieth of memory while it is
-//! one-sided: that is a change of phase.
+//! A step is one page while the evidence is mixed and up to a hundredth of memory while it is
+//! one-sided: that is a change of phase. Evidence is averaged over a hundred arrivals, so in the time
+//! it takes to notice that it has turned, the trial can change by all of memory and not by several
+//! times as much.
 //!
-//! No figure here was fitted to one trace; `docs/policy.md` says over which range they matter little.
+//! No figure here was fitted to one trace; `docs/policy.md` says what was tried beside them.
 //!
 //! **Owns** the share and its arithmetic (fixed point, no floats). **Does not own** when it is told.
 //!
 //! **Invariants**
 //! - I1: the trial is at least a hundredth and at most four fifths of memory, and one page.
+
+use super::{Ingredient, Ingredients};
 
 /// One page, or one, in fixed point.
 const ONE: u64 = 1 << 16;
@@ -35,16 +39,16 @@ const ZONES_PER_MEMORY: u64 = 20;
 const WORTH_OF_PROVEN: (u64, u64) = (1, 2);
 
 /// Evidence is averaged over this many arrivals.
-const NR_EVIDENCE_ARRIVALS: u64 = 256;
+const NR_EVIDENCE_ARRIVALS: u64 = 100;
 
-/// Memory in this many parts gives the longest step.
-const LONG_STEPS_PER_MEMORY: u64 = 50;
+/// Memory in this many parts gives the longest step: no faster than evidence is heard of.
+const LONG_STEPS_PER_MEMORY: u64 = NR_EVIDENCE_ARRIVALS;
 
 /// Most steps down at one arrival.
 const NR_STEPS_DOWN_MAX: u64 = 4 * ONE;
 
-/// The trial's share before anything was learnt.
-const SHARE_AT_FIRST: u64 = WHOLE / 10;
+/// The trial's share before anything was learnt: what 2Q gives it for good (Johnson and Shasha, 1994).
+const SHARE_AT_FIRST: u64 = WHOLE / 4;
 const SHARE_MIN: u64 = WHOLE / 100;
 const SHARE_MAX: u64 = WHOLE / 5 * 4;
 
@@ -65,9 +69,10 @@ pub(super) struct Evidence {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Window {
     share: u64,
-    /// Averages of steps up and down, in fixed point.
-    average_up: i64,
-    average_down: i64,
+    /// Averages of steps up and down, in fixed point, times `NR_EVIDENCE_ARRIVALS`: evidence of one
+    /// side alone is as rare as one arrival in thousands, and must not be lost in rounding.
+    up_sum: u64,
+    down_sum: u64,
     /// Average of the coldest proven folio's age, times `NR_EVIDENCE_ARRIVALS`.
     coldest_age_sum: u64,
 }
@@ -76,8 +81,8 @@ impl Default for Window {
     fn default() -> Window {
         Window {
             share: SHARE_AT_FIRST,
-            average_up: 0,
-            average_down: 0,
+            up_sum: 0,
+            down_sum: 0,
             coldest_age_sum: 0,
         }
     }
@@ -103,14 +108,19 @@ impl Window {
     }
 
     /// Learns from an arrival.
-    pub(super) fn learn(&mut self, evidence: Evidence) {
+    pub(super) fn learn(&mut self, evidence: Evidence, ingredients: Ingredients) {
+        if !ingredients.has(Ingredient::Window) {
+            return;
+        }
         let up = if evidence.is_near { ONE } else { 0 };
         let down = steps_down(evidence, self.smooth(evidence.coldest_age));
-        let drift =
-            |average: i64, to: u64| average + (to as i64 - average) / NR_EVIDENCE_ARRIVALS as i64;
-        self.average_up = drift(self.average_up, up);
-        self.average_down = drift(self.average_down, down);
-        let step = self.step(evidence.nr_pages);
+        self.up_sum = averaged(self.up_sum, up);
+        self.down_sum = averaged(self.down_sum, down);
+        let step = if ingredients.has(Ingredient::Strides) {
+            self.step(evidence.nr_pages)
+        } else {
+            ONE
+        };
         // In pages and fixed point, then as a share of memory.
         let change = i128::from(step) * (i128::from(up) - i128::from(down)) / i128::from(ONE);
         let change = change * i128::from(WHOLE / ONE) / i128::from(evidence.nr_pages.max(1));
@@ -125,16 +135,15 @@ impl Window {
             if self.coldest_age_sum == 0 {
                 self.coldest_age_sum = coldest_age * NR_EVIDENCE_ARRIVALS;
             }
-            self.coldest_age_sum -= self.coldest_age_sum / NR_EVIDENCE_ARRIVALS;
-            self.coldest_age_sum += coldest_age;
+            self.coldest_age_sum = averaged(self.coldest_age_sum, coldest_age);
         }
         coldest_age.max(self.coldest_age_sum / NR_EVIDENCE_ARRIVALS)
     }
 
     /// Length of a step in pages, fixed point: the more one-sided the evidence, the longer.
     fn step(self, nr_pages: u64) -> u64 {
-        let sum = (self.average_up + self.average_down) as u64;
-        let difference = self.average_up.abs_diff(self.average_down);
+        let sum = self.up_sum + self.down_sum;
+        let difference = self.up_sum.abs_diff(self.down_sum);
         let one_sided = (difference * ONE).checked_div(sum).unwrap_or(0);
         let squared = one_sided * one_sided / ONE;
         (nr_pages * squared / LONG_STEPS_PER_MEMORY).max(ONE)
@@ -147,6 +156,11 @@ impl Window {
         }
         Err(format!("the trial's share {} is out of bounds", self.share))
     }
+}
+
+/// An average of the last arrivals, times their number, with one more value.
+fn averaged(sum: u64, value: u64) -> u64 {
+    sum - sum / NR_EVIDENCE_ARRIVALS + value
 }
 
 /// What the proven were worth since the last arrival, in steps and fixed point.

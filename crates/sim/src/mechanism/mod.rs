@@ -53,8 +53,8 @@ mod tests;
 pub use tiers::{BadTiers, TierSetup};
 
 use strata_lru::{
-    AccessVia, Arrival, Cause, Config, EvictBatch, FolioId, Kind, MultiGen, NodeId, Order, Policy,
-    ReclaimStats, Strata, TimeMs, TwoList, Verdict, WalkStats, WriteState,
+    AccessVia, Arrival, Cause, Config, EvictBatch, FolioId, Ingredients, Kind, MultiGen, NodeId,
+    Order, Policy, ReclaimStats, Strata, TimeMs, TwoList, Verdict, WalkStats, WriteState,
 };
 use strata_trace::{Backing, Op, Via};
 
@@ -90,7 +90,7 @@ pub enum KernelPolicy {
     TwoList(Config),
     /// The policy of our own. It is asked for one page at a time: it works out one order for all of
     /// them, and memory then is as full as that of the baselines it is compared with.
-    Strata(Config),
+    Strata(Config, Ingredients),
 }
 
 impl Simulate for KernelPolicy {
@@ -112,8 +112,8 @@ impl Simulate for KernelPolicy {
                 let policy = TwoList::new(config.clone())?;
                 Machine::new(policy, Driver::Policy, workload, setup)?.run(progress)
             }
-            KernelPolicy::Strata(config) => {
-                let policy = Strata::new(config.clone())?;
+            KernelPolicy::Strata(config, ingredients) => {
+                let policy = Strata::made_of(*ingredients, config.clone())?;
                 let mut machine = Machine::new(policy, Driver::Policy, workload, setup)?;
                 machine.nr_reclaim_pages = 1;
                 machine.run(progress)

@@ -11,7 +11,7 @@ fn policies() -> Vec<KernelPolicy> {
     let models = KernelModel::ALL.iter();
     let multi_gen = models.map(|model| KernelPolicy::MultiGen(Config::of(*model)));
     let two_list = KernelPolicy::TwoList(Config::default());
-    let strata = KernelPolicy::Strata(Config::default());
+    let strata = KernelPolicy::Strata(Config::default(), Ingredients::ALL);
     multi_gen.chain([two_list, strata]).collect()
 }
 
@@ -217,8 +217,8 @@ proptest! {
                 let engine = TwoList::new(config.clone()).unwrap();
                 replay_checked(engine, Driver::Policy, &workload, &setup)
             }
-            KernelPolicy::Strata(config) => {
-                let engine = Strata::new(config.clone()).unwrap();
+            KernelPolicy::Strata(config, ingredients) => {
+                let engine = Strata::made_of(*ingredients, config.clone()).unwrap();
                 let mut machine = Machine::new(engine, Driver::Policy, &workload, &setup).unwrap();
                 machine.nr_reclaim_pages = 1;
                 replay_on(machine, &workload, &setup)

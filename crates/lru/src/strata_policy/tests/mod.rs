@@ -2,7 +2,7 @@
 
 mod operations;
 
-use super::{Strata, page::Part};
+use super::{Ingredient, Ingredients, Strata, page::Part};
 use crate::{
     config::Config,
     folio::Flags,
@@ -27,7 +27,16 @@ struct Memory {
 
 impl Memory {
     fn new(nr_pages_max: usize, nr_pages: usize) -> Memory {
-        let mut policy = Strata::new(Config::default()).unwrap();
+        Memory::without(None, nr_pages_max, nr_pages)
+    }
+
+    /// With all ingredients but the one that is left out.
+    fn without(left_out: Option<Ingredient>, nr_pages_max: usize, nr_pages: usize) -> Memory {
+        let ingredients = match left_out {
+            Some(one) => Ingredients::ALL.without(one),
+            None => Ingredients::ALL,
+        };
+        let mut policy = Strata::made_of(ingredients, Config::default()).unwrap();
         let group = policy.add_group("/test", TimeMs(0)).unwrap();
         Memory {
             policy,
@@ -97,6 +106,42 @@ impl Memory {
     }
 }
 
+/// Misses of a working set, a loop and a scan in turn.
+fn misses_of_a_mixture(left_out: Option<Ingredient>) -> u64 {
+    let mut memory = Memory::without(left_out, 1000, 10_000);
+    let in_use = scrambled(30_000).map(|n| n % (1 + n / 3000 % 900));
+    memory.read_all(in_use.enumerate().flat_map(|(at, page)| {
+        let in_a_loop = 1000 + at % 1300;
+        let in_a_scan = 3000 + at % 7000;
+        [page, in_a_loop, in_a_scan]
+    }))
+}
+
+#[test]
+fn every_ingredient_but_the_test_of_what_is_in_memory_changes_what_a_mixture_misses() {
+    let with_all = misses_of_a_mixture(None);
+    let others = Ingredient::ALL
+        .iter()
+        .filter(|one| **one != Ingredient::Test);
+    for one in others {
+        assert_ne!(misses_of_a_mixture(Some(*one)), with_all, "without {one:?}");
+    }
+}
+
+#[test]
+fn without_the_test_any_further_access_proves() {
+    let is_proven_late = |left_out| {
+        let mut memory = Memory::without(left_out, 100, 200);
+        memory.read_all(0..101);
+        // Everything proven is read after the page was, the coldest last.
+        memory.read_all((0..75).rev());
+        memory.read(90);
+        memory.flags(90).is_workingset()
+    };
+    assert!(!is_proven_late(None));
+    assert!(is_proven_late(Some(Ingredient::Test)));
+}
+
 /// Numbers that look random and are the same every time.
 fn scrambled(nr: u64) -> impl Iterator<Item = usize> {
     (0..nr).map(|n| (n.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 33) as usize)
@@ -126,7 +171,7 @@ fn a_return_sooner_than_the_coldest_has_waited_is_proven() {
     memory.read_all(0..100);
     // Page 200 leaves the trial, and comes back while nothing proven has been read.
     memory.read_all([200]);
-    memory.read_all(300..320);
+    memory.read_all(300..330);
     assert!(memory.resident[200].is_none());
     memory.read_all([200]);
     assert_eq!(memory.flags(200).part(), Some(Part::Proven));

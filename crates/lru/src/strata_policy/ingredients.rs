@@ -1,0 +1,76 @@
+//! What the policy of our own is made of, each part of which can be left out to see what it is worth.
+//!
+//! **Owns** the list of ingredients and their names. **Does not own** what they do (`arrival`,
+//! `eviction`, `window`).
+
+/// A part of the policy that it can do without.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Ingredient {
+    /// A page proves itself by an access sooner than the coldest proven one has waited; without, by
+    /// any further access.
+    Test,
+    /// A page that comes back can be proven by that; without, it goes on trial like any other.
+    Returns,
+    /// Up to three accesses are counted, each sparing a proven page once; without, one.
+    Counts,
+    /// The trial is as long as pays; without, a quarter of memory.
+    Window,
+    /// The more one-sided the evidence, the faster the trial changes; without, a page at a time.
+    Strides,
+}
+
+impl Ingredient {
+    /// All of them.
+    pub const ALL: &'static [Ingredient] = &[
+        Ingredient::Test,
+        Ingredient::Returns,
+        Ingredient::Counts,
+        Ingredient::Window,
+        Ingredient::Strides,
+    ];
+
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Ingredient::Test => "test",
+            Ingredient::Returns => "returns",
+            Ingredient::Counts => "counts",
+            Ingredient::Window => "window",
+            Ingredient::Strides => "strides",
+        }
+    }
+}
+
+/// A set of ingredients.
+///
+/// ```
+/// use strata_lru::{Ingredient, Ingredients};
+///
+/// let without = Ingredients::ALL.without(Ingredient::Counts);
+/// assert!(without.has(Ingredient::Test) && !without.has(Ingredient::Counts));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Ingredients(u8);
+
+impl Ingredients {
+    /// The policy as it is meant.
+    pub const ALL: Ingredients = Ingredients(u8::MAX);
+
+    /// These, less one.
+    #[must_use]
+    pub fn without(self, ingredient: Ingredient) -> Ingredients {
+        Ingredients(self.0 & !(1 << ingredient as u8))
+    }
+
+    /// Whether one is among them.
+    pub fn has(self, ingredient: Ingredient) -> bool {
+        self.0 & 1 << ingredient as u8 != 0
+    }
+}
+
+impl Default for Ingredients {
+    fn default() -> Ingredients {
+        Ingredients::ALL
+    }
+}

@@ -17,23 +17,18 @@ shared=${STRATA_SHARED:-$PWD/../shared}
 trace=$shared/traces/arc-p6.lis.zst
 [ -e "$trace" ] || { say "no $trace: set STRATA_SHARED to where traces/ lies"; exit 1; }
 
-venv=$target_dir/bench-venv
-if [ ! -e "$venv/ready" ]; then
-    python3 -m venv "$venv" >&2 && "$venv/bin/pip" install --quiet libcachesim==0.3.5 numpy >&2 ||
-        { say "libcachesim 0.3.5 could not be installed from PyPI into $venv"; exit 1; }
-    touch "$venv/ready"
-fi
+scripts/zoo.sh
+python=$target_dir/bench-venv/bin/python
 expanded=$target_dir/arc-p6.oracleGeneral
 if [ ! -e "$expanded" ]; then
-    zstd -dcq "$trace" >"$work/arc-p6.lis"
-    "$venv/bin/python" scripts/bench/sim.py expand "$work/arc-p6.lis" "$work/expanded"
+    "$strata" trace convert "$trace" - --to csv | "$python" scripts/zoo.py expand "$work/expanded"
     mv "$work/expanded" "$expanded"
 fi
 cargo build --release --quiet -p strata-sim --example sim_speed
 cat "$expanded" >/dev/null
 
 for _ in $(seq "${BENCH_ROUNDS:-3}"); do
-    "$venv/bin/python" scripts/bench/sim.py run "$expanded" $pages LRU S3FIFO >>"$work/theirs"
+    "$python" scripts/zoo.py run "$expanded" $pages LRU S3FIFO >>"$work/theirs"
     for policy in lru s3-fifo mglru two-list; do
         "$target_dir/release/examples/sim_speed" "$expanded" $pages $policy >>"$work/ours"
     done

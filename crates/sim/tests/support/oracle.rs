@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 
 use serde_json::Value;
-use strata_lru::{Config, KernelModel, Rule, Rules};
+use strata_lru::{Config, Ingredients, KernelModel, Rule, Rules};
 use strata_sim::{KernelPolicy, NoProgress, Setup, Simulate, Workload};
 use strata_trace::Generator;
 
@@ -21,6 +21,8 @@ pub(crate) struct Case {
     pub(crate) classic: Pair,
     /// Generations: the kernel's, then `mglru`.
     pub(crate) mglru: Pair,
+    /// Pages the policy of our own reads back, in the memory of the better of the two.
+    pub(crate) strata: u64,
 }
 
 /// A kernel's figure and ours.
@@ -32,6 +34,8 @@ pub(crate) struct Pair {
     pub(crate) spread: f64,
     /// Pages we read back.
     pub(crate) ours: u64,
+    /// Memory the kernel had left for pages.
+    pub(crate) capacity_pages: u32,
 }
 
 impl Pair {
@@ -45,6 +49,20 @@ impl Case {
     /// Whether the case tells a behaviour: `loop` leaves full thrashing at a random moment.
     pub(crate) fn is_graded(&self) -> bool {
         !self.name.ends_with("/loop")
+    }
+
+    /// The kernel's better figure.
+    pub(crate) fn better(&self) -> Pair {
+        if self.classic.kernel <= self.mglru.kernel {
+            self.classic
+        } else {
+            self.mglru
+        }
+    }
+
+    /// What the policy of our own reads back over the kernel's better figure.
+    pub(crate) fn strata_over_better(&self) -> f64 {
+        self.strata as f64 / self.better().kernel as f64
     }
 
     /// What generations cost over the classic lists: in the kernel, then ours.
@@ -98,12 +116,26 @@ fn replay_case(case: &Value) -> Result<Case, Box<dyn std::error::Error>> {
         ..Config::default()
     });
     let two_list = KernelPolicy::TwoList(Config::default());
-    Ok(Case {
+    let mut case = Case {
         classic: pair(&case["classic"], &two_list, &workload)?,
         mglru: pair(&case["mglru"], &multi_gen, &workload)?,
+        strata: 0,
         kernel,
         name,
-    })
+    };
+    let strata = KernelPolicy::Strata(Config::default(), Ingredients::ALL);
+    case.strata = read_backs(&strata, &workload, case.better().capacity_pages)?;
+    Ok(case)
+}
+
+/// Pages that a policy reads back.
+fn read_backs(
+    policy: &KernelPolicy,
+    workload: &Workload,
+    capacity_pages: u32,
+) -> Result<u64, Box<dyn std::error::Error>> {
+    let outcome = policy.run(workload, &Setup::with_memory(capacity_pages), &NoProgress)?;
+    Ok(outcome.nr_misses - u64::from(workload.nr_pages()))
 }
 
 fn pair(
@@ -112,12 +144,12 @@ fn pair(
     workload: &Workload,
 ) -> Result<Pair, Box<dyn std::error::Error>> {
     let number = |key: &str| recorded[key].as_u64().ok_or_else(|| format!("no {key}"));
-    let setup = Setup::with_memory(u32::try_from(number("capacity_pages")?)?);
-    let outcome = policy.run(workload, &setup, &NoProgress)?;
+    let capacity_pages = u32::try_from(number("capacity_pages")?)?;
     Ok(Pair {
         kernel: number("read_backs_median")?,
         spread: recorded["spread"].as_f64().ok_or("no spread")?,
-        ours: outcome.nr_misses - u64::from(workload.nr_pages()),
+        ours: read_backs(policy, workload, capacity_pages)?,
+        capacity_pages,
     })
 }
 
@@ -139,6 +171,7 @@ pub(crate) fn table(cases: &[Case]) -> String {
                 kernel,
                 spread,
                 ours,
+                ..
             } = pair;
             let percent = spread * 100.0;
             format!("{kernel} ({percent:.1} %) | {ours} | {:.3}", pair.ratio())
@@ -150,6 +183,26 @@ pub(crate) fn table(cases: &[Case]) -> String {
             case.name,
             pair(case.classic),
             pair(case.mglru),
+        ));
+    }
+    lines.join("\n") + "\n"
+}
+
+/// The policy of our own against the better of a kernel's two, as a table of `docs/evaluation.md`.
+pub(crate) fn policy_table(cases: &[Case]) -> String {
+    let mut lines = vec![
+        "| kernel | case | classic | MGLRU | `strata` | over the better |".to_owned(),
+        "|---|---|---:|---:|---:|---:|".to_owned(),
+    ];
+    for case in cases {
+        lines.push(format!(
+            "| {} | {} | {} | {} | {} | {:.3} |",
+            case.kernel,
+            case.name,
+            case.classic.kernel,
+            case.mglru.kernel,
+            case.strata,
+            case.strata_over_better(),
         ));
     }
     lines.join("\n") + "\n"

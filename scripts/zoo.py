@@ -1,7 +1,9 @@
-"""The half of scripts/bench/sim.sh that needs Python: making the trace, and running libCacheSim.
+"""libCacheSim's policies on our traces: what scripts/bench/sim.sh and scripts/evaluate.sh compare with.
 
-sim.py expand IN.lis OUT           writes requests of an ARC trace as oracleGeneral (24 bytes each)
-sim.py run TRACE PAGES POLICY...   prints policy, CPU seconds, miss ratio, bytes of anonymous memory taken
+strata trace convert TRACE - --to csv | zoo.py expand OUT
+    writes the trace as oracleGeneral (24 bytes a request), every object of size 1
+zoo.py run TRACE PAGES POLICY...
+    prints policy, CPU seconds, miss ratio, bytes of anonymous memory taken
 """
 
 import sys
@@ -11,12 +13,12 @@ import libcachesim
 import numpy
 
 
-def expand(source, target):
-    """Each line `start count ignore number` is `count` requests for blocks from `start` on."""
-    lines = numpy.loadtxt(source, dtype=numpy.int64, usecols=(0, 1))
-    starts, counts = lines[:, 0], lines[:, 1]
-    first = numpy.cumsum(counts) - counts
-    keys = numpy.repeat(starts - first, counts) + numpy.arange(counts.sum())
+def expand(target):
+    """A key is a page of a space; requests for it know when the next one comes."""
+    columns = numpy.loadtxt(sys.stdin, dtype=numpy.uint64, delimiter=",", skiprows=1, usecols=(2, 3), ndmin=2)
+    spaces, pages = columns[:, 0], columns[:, 1]
+    assert pages.max() < 1 << 48, "page numbers of more than 48 bits"
+    keys = (spaces << numpy.uint64(48)) + pages
     # The next request for the same key, counted from 1; none is -1.
     order = numpy.argsort(keys, kind="stable")
     follows = keys[order][1:] == keys[order][:-1]
@@ -50,6 +52,6 @@ def run(trace, pages, policies):
 
 if __name__ == "__main__":
     if sys.argv[1] == "expand":
-        expand(*sys.argv[2:])
+        expand(sys.argv[2])
     else:
         run(sys.argv[2], sys.argv[3], sys.argv[4:])

@@ -1,0 +1,164 @@
+#!/usr/bin/env python3
+"""The tables of docs/evaluation.md, out of what scripts/evaluate.sh has computed.
+
+evaluate.py sizes CSV                          amounts of memory that `strata sim` replayed, in pages
+evaluate.py SECTION FRESH ZOO FILE=TRACE...    prints a table: FRESH has FILE.fd.csv and FILE.mmap.csv of
+                                               `strata sim`, ZOO has FILE.csv of libCacheSim
+evaluate.py splice PAGE NAME                   puts stdin between the marks of that name in a page
+"""
+
+import csv
+import math
+import os
+import re
+import sys
+
+OURS = ["strata", "mglru", "mglru:v6.1", "two-list", "lru", "fifo", "clock", "sieve", "s3-fifo", "opt"]
+MAPPED = ["strata", "mglru", "mglru:v6.1", "two-list"]
+ABLATION = ["strata+no-test", "strata+no-returns", "strata+no-counts", "strata+no-window", "strata+no-strides"]
+ZOO = {"ARC": "ARC", "LIRS": "LIRS", "TwoQ": "2Q", "WTinyLFU": "W-TinyLFU", "S3FIFO": "S3-FIFO", "Sieve": "SIEVE"}
+# What a cell is measured by. Our own S3-FIFO is among them because libCacheSim's holds nothing in a
+# memory of a few pages.
+RIVALS = ["ARC", "LIRS", "TwoQ", "S3FIFO", "s3-fifo"]
+NO_ZOO = "libCacheSim could not be had from PyPI"
+# Traces of one origin: how much does the result hang on one of them?
+FAMILIES = ["arc-", "cache2k-", "cloudphysics-", "lirs-", "memsim- ucsd-", "pydict sqlite"]
+
+
+def read_csv(path):
+    with open(path, newline="") as file:
+        return list(csv.DictReader(file))
+
+
+class Cell:
+    """Miss ratios of one trace in one amount of memory, by policy."""
+
+    def __init__(self, trace, pages):
+        self.trace, self.pages, self.ratios, self.mapped = trace, pages, {}, {}
+
+    def over_best(self, ratio, rivals=RIVALS):
+        return ratio / min(self.ratios[name] for name in rivals if name in self.ratios)
+
+    def over_lru(self, ratio):
+        return ratio / self.ratios["lru"]
+
+    def __str__(self):
+        return f"{self.trace} at {self.pages} pages"
+
+
+def load(fresh, zoo, names):
+    cells = []
+    for name in names:
+        file, trace = name.split("=", 1)
+        of_pages = {}
+        for row in read_csv(f"{fresh}/{file}.fd.csv"):
+            pages = int(row["memory_pages"])
+            cell = of_pages.setdefault(pages, Cell(trace, pages))
+            cell.ratios[row["policy"]] = float(row["miss_ratio"])
+        for row in read_csv(f"{fresh}/{file}.mmap.csv"):
+            of_pages[int(row["memory_pages"])].mapped[row["policy"]] = float(row["miss_ratio"])
+        if os.path.exists(f"{zoo}/{file}.csv"):
+            for row in read_csv(f"{zoo}/{file}.csv"):
+                if row["miss_ratio"]:
+                    of_pages[int(row["memory_pages"])].ratios[row["policy"]] = float(row["miss_ratio"])
+        cells += of_pages.values()
+    return cells
+
+
+def geometric_mean(values):
+    return math.exp(math.fsum(math.log(value) for value in values) / len(values))
+
+
+def table(heads, rows):
+    print("| " + " | ".join(heads) + " |")
+    print("|---|" + "---:|" * (len(heads) - 1))
+    for row in rows:
+        print("| " + " | ".join(row) + " |")
+
+
+def ratios(cells):
+    has_zoo = any(policy in cell.ratios for cell in cells for policy in ZOO)
+    columns = OURS + list(ZOO) if has_zoo else OURS
+    heads = [ZOO.get(policy, f"`{policy}`") for policy in columns]
+    show = lambda cell, policy: f"{cell.ratios[policy]:.6f}" if policy in cell.ratios else "-"
+    rows = ([cell.trace, str(cell.pages)] + [show(cell, policy) for policy in columns] for cell in cells)
+    table(["trace", "pages"] + heads, rows)
+    if not has_zoo:
+        print(f"\n{NO_ZOO}: its columns are left out.")
+
+
+def relative(cells):
+    rows = []
+    for cell in cells:
+        known = [(cell.ratios[name], ZOO.get(name, name)) for name in RIVALS if name in cell.ratios]
+        ours = cell.ratios["strata"]
+        rows.append([cell.trace, str(cell.pages), f"{ours:.6f}", min(known)[1],
+                     f"{cell.over_best(ours):.3f}", f"{cell.over_lru(ours):.3f}"])
+    table(["trace", "pages", "`strata`", "the best", "over the best", "over `lru`"], rows)
+    print()
+    summary(cells, ["strata"] + OURS[1:-1] + list(ZOO), lambda cell: cell.ratios)
+    if all("ARC" in cell.ratios for cell in cells):
+        theirs = geometric_mean([cell.over_best(cell.ratios["strata"], RIVALS[:-1]) for cell in cells])
+        print(f"\nWith S3-FIFO as libCacheSim has it alone the mean of `strata` over the best is {theirs:.4f}.")
+    else:
+        print(f"\n{NO_ZOO}: the best is the best of ours.")
+
+
+def ablation(cells):
+    summary(cells, ["strata"] + ABLATION, lambda cell: cell.ratios)
+
+
+def mapped(cells):
+    summary(cells, MAPPED, lambda cell: cell.mapped)
+
+
+def summary(cells, policies, of):
+    """For each policy over all cells: the mean, and where it is worst."""
+    rows = []
+    for policy in policies:
+        here = [(of(cell)[policy], cell) for cell in cells if policy in of(cell)]
+        if not here:
+            continue
+        best = [(cell.over_best(ratio), cell) for ratio, cell in here]
+        lru = [(cell.over_lru(ratio), cell) for ratio, cell in here]
+        worst, where = max(lru, key=lambda pair: pair[0])
+        rows.append([ZOO.get(policy, f"`{policy}`"), str(len(here)), f"{geometric_mean([r for r, _ in best]):.4f}",
+                     f"{geometric_mean([r for r, _ in lru]):.4f}", f"{worst:.3f} ({where})",
+                     str(sum(r > 1.05 for r, _ in lru))])
+    table(["policy", "cells", "mean over the best", "mean over `lru`", "worst cell over `lru`", "cells above 1.05"], rows)
+
+
+def families(cells):
+    rows = []
+    for family in FAMILIES:
+        is_of = lambda cell: cell.trace.startswith(tuple(family.split()))
+        means = [geometric_mean([cell.over_best(cell.ratios["strata"]) for cell in some])
+                 for some in ([c for c in cells if is_of(c)], [c for c in cells if not is_of(c)])]
+        rows.append([", ".join(f"{name}\\*" for name in family.split())] + [f"{mean:.4f}" for mean in means])
+    table(["traces", "mean over the best on these", "on all others"], rows)
+
+
+def splice(page, name):
+    with open(page) as file:
+        text = file.read()
+    begin, end = f"<!-- {name}: begin -->\n", f"<!-- {name}: end -->"
+    pattern = re.compile(re.escape(begin) + ".*?" + re.escape(end), re.DOTALL)
+    if not pattern.search(text):
+        sys.exit(f"{page} has no marks of the name {name}")
+    fresh = f"{begin}\n{sys.stdin.read().strip()}\n\n{end}"
+    with open(page, "w") as file:
+        file.write(pattern.sub(lambda _: fresh, text))
+
+
+def main(verb, *arguments):
+    if verb == "sizes":
+        print(*sorted({int(row["memory_pages"]) for row in read_csv(arguments[0])}))
+    elif verb == "splice":
+        splice(*arguments)
+    else:
+        sections = {of.__name__: of for of in (ratios, relative, ablation, mapped, families)}
+        sections[verb](load(arguments[0], arguments[1], arguments[2:]))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

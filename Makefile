@@ -1,11 +1,11 @@
 # Thin over scripts/: each can be run by itself and says at its top what it does.
 .DEFAULT_GOAL := help
-.PHONY: help run test test-guest test-long check bench evaluate man fmt clean
+.PHONY: help run test test-guest test-long check bench evaluate coverage man fmt clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
 
-run: ## an unmodified redis-server under a budget smaller than its data, with a report
+run: ## an unmodified redis-server under a budget smaller than its data; where that can't be, the simulator
 	@scripts/demo.sh
 
 test: ## everything: format, lints, unit, live and guest tests; ends in a count
@@ -26,8 +26,11 @@ check: ## quick: does it compile, is it tidy
 bench: ## the benchmarks; writes docs/benchmarks/ (NAME=name for one)
 	@scripts/bench.sh $(NAME)
 
-evaluate: ## miss ratios on real traces; writes docs/evaluation.md
+evaluate: ## against real kernels and the best policies known; writes docs/fidelity.md, docs/evaluation.md
 	@scripts/evaluate.sh
+
+coverage: ## which lines of the engine its tests run; writes docs/coverage.md
+	@scripts/coverage.sh
 
 man: ## the manual pages, one for each verb, to target/man/
 	@scripts/setup.sh

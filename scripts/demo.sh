@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # `make run`: an unmodified redis-server, loaded by an unmodified redis-benchmark, under a budget of
-# 60 % of what it takes without one. About a minute.
+# 60 % of what it takes without one. About a minute. Where that can't be (no root, no BPF, a container) it
+# says why and shows the simulator on a recording instead.
 #   demo.sh [--data MIB] [--percent N]
+# DEMO=sim shows the simulator wherever it runs; STRATA=FILE is used instead of building one.
 # Shows its generations while it runs, reads every key back, and ends with Strata's report. Redis
 # listens on a socket in a private directory and keeps nothing on disk.
 source "$(dirname "$0")/lib.sh"
@@ -18,13 +20,32 @@ done
 if [ -t 1 ]; then bold=$'\e[1m' plain=$'\e[0m'; else bold='' plain=''; fi
 headline() { printf '\n%s%s%s\n' "$bold" "$*" "$plain"; }
 
-headline "Setting up and building (the first time takes a minute or two)"
-scripts/setup.sh
-cargo build --release --quiet -p strata
-scripts/servers.sh redis
-strata=$target_dir/release/strata
+# Policies side by side on a recording that comes with the source, and a picture. The amounts of memory
+# are those around which most of what it references in turn just fits or just fails to.
+simulate() {
+    local recording=docs/recordings/sqlite.strata plot=$target_dir/demo.svg
+    headline "Instead: the simulator, on a recording ($recording)"
+    local command=(sim "$recording" --policy mglru,two-list,strata,lru,opt --memory 2%,4%,5%,6%,8% --plot "$plot")
+    echo "\$ strata ${command[*]}"
+    "$strata" "${command[@]}"
+    echo
+    echo "Their miss ratios are drawn in $plot"
+}
+
+strata=${STRATA:-$target_dir/release/strata}
+if [ -z "${STRATA:-}" ]; then
+    headline "Setting up and building (the first time takes a minute or two)"
+    scripts/setup.sh
+    cargo build --release --quiet -p strata
+fi
+mkdir -p "$target_dir"
 bin=$target_dir/servers/bin
 
+if [ "${DEMO:-}" = sim ]; then
+    headline "The live demo was not asked for (DEMO=sim)"
+    simulate
+    exit
+fi
 if ! "$strata" doctor >"$target_dir/doctor.txt"; then
     if [ "$(id -u)" != 0 ] && have sudo; then
         headline "Strata needs root to manage memory: going on with sudo"
@@ -32,7 +53,14 @@ if ! "$strata" doctor >"$target_dir/doctor.txt"; then
             --data "$data_mib" --percent "$percent"
     fi
     cat "$target_dir/doctor.txt"
-    fail "the demo can't run on this machine; what is MISSING above says why"
+    headline "The live demo can't run on this machine; what is MISSING above says why"
+    simulate
+    exit
+fi
+if ! scripts/servers.sh redis; then
+    headline "The live demo can't run on this machine: there is no redis, and none can be fetched"
+    simulate
+    exit
 fi
 
 work=$(mktemp -d)

@@ -1,0 +1,30 @@
+//! `make run` on a machine that can't run the live demo: the simulator, on the recording that comes along.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+const CHECKOUT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+
+#[test]
+fn the_demo_falls_back_to_the_simulator_on_a_recording() {
+    let target = tempfile::tempdir().expect("temporary folder");
+    let output = Command::new(Path::new(CHECKOUT).join("scripts/demo.sh"))
+        .env("DEMO", "sim")
+        .env("STRATA", env!("CARGO_BIN_EXE_strata"))
+        .env("CARGO_TARGET_DIR", target.path())
+        .output()
+        .expect("demo.sh");
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{stdout}\n{stderr}");
+    for policy in ["mglru", "two-list", "strata", "lru", "opt"] {
+        let lines = stdout.lines().filter(|line| {
+            let mut words = line.split_whitespace();
+            words.next() == Some(policy) && words.any(|word| word.ends_with('%'))
+        });
+        assert_eq!(lines.count(), 5, "a line for each size of memory: {stdout}");
+    }
+    let plot = fs::read_to_string(target.path().join("demo.svg")).expect("a plot");
+    assert!(plot.contains("</svg>"), "{plot}");
+}

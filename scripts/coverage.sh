@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# `make coverage`: which lines of the engine (crates/lru) its own tests run, by cargo llvm-cov.
+#   coverage.sh [CRATE]      strata-lru when none is named
+# Installs cargo-llvm-cov and the llvm-tools component into the user's cargo and rustup when they are
+# missing. Writes docs/coverage.md; exit 1 below COVERAGE_MIN percent of lines (90).
+source "$(dirname "$0")/lib.sh"
+crate=${1:-strata-lru}
+scripts/setup.sh
+rustup component list --installed 2>/dev/null | grep -q ^llvm-tools ||
+    { say "installing llvm-tools through rustup"; rustup component add llvm-tools >/dev/null; } ||
+    fail "no llvm-tools: rustup component add llvm-tools"
+cargo llvm-cov --version >/dev/null 2>&1 ||
+    { say "installing cargo-llvm-cov"; cargo install --quiet --locked cargo-llvm-cov; } ||
+    fail "no cargo-llvm-cov: cargo install cargo-llvm-cov"
+
+mkdir -p "$target_dir"
+report=$target_dir/coverage.json
+# Only the crate's own files count, and not its tests.
+cargo llvm-cov --package "$crate" --json --summary-only --ignore-filename-regex '(^|/)tests?(/|\.rs)' \
+    --output-path "$report" >&2
+status=0
+made="$(date -u +%Y-%m-%d), commit $(git rev-parse --short HEAD)"
+python3 - "$report" "$crate" "${COVERAGE_MIN:-90}" "$made" >docs/coverage.md.new <<'EOF' || status=$?
+import json, os, sys
+report, crate, least, made = sys.argv[1], sys.argv[2], float(sys.argv[3]), sys.argv[4]
+data = json.load(open(report))["data"][0]
+total = data["totals"]["lines"]
+print(f"# Lines of {crate} that its tests run\n")
+print(f"{total['covered']:,} of {total['count']:,}, {total['percent']:.1f} %; {made}.\n\n    make coverage\n")
+print("| file | lines | run | percent |\n|---|---:|---:|---:|")
+for file in sorted(data["files"], key=lambda file: file["summary"]["lines"]["percent"]):
+    lines, name = file["summary"]["lines"], os.path.relpath(file["filename"])
+    print(f"| {name} | {lines['count']} | {lines['covered']} | {lines['percent']:.1f} |")
+sys.exit(total["percent"] < least)
+EOF
+mv docs/coverage.md.new docs/coverage.md
+sed -n 3p docs/coverage.md
+exit $status

@@ -88,10 +88,13 @@ impl Ages {
 
     /// What was accessed within the last `window` before the last walk: the working set of the
     /// window. A walk counts if the middle of the interval it looks back on lies within; for a window
-    /// of whole intervals that is exactly those intervals. A window longer than the watch gives what
-    /// was accessed since it began; one shorter than half an interval gives nothing.
+    /// of whole intervals that is exactly those intervals. The last walk always counts, however long
+    /// its interval ([`Census::covered`]). A window longer than the watch gives what was accessed
+    /// since it began.
     pub fn accessed_within(&self, window: Duration) -> KindBytes {
-        let is_within = |cohort: &&Cohort| cohort.was_accessed && cohort.middle <= window;
+        let is_within = |cohort: &&Cohort| {
+            cohort.was_accessed && (cohort.middle <= window || cohort.idle.is_zero())
+        };
         let cohorts = self.cohorts.iter().filter(is_within);
         cohorts.map(|cohort| cohort.bytes).sum()
     }
@@ -126,6 +129,8 @@ pub struct Census {
     pub at: Duration,
     /// Time between the first walk and the last: nothing is known of accesses before.
     pub watched: Duration,
+    /// Time between the last walk and the one before.
+    pub last_interval: Duration,
     /// All mappings together.
     pub total: Ages,
     /// By name and class, largest first; those without anything in memory are left out.
@@ -133,6 +138,17 @@ pub struct Census {
 }
 
 impl Census {
+    /// The time that the working set of a window really stands for, but for half an interval: less
+    /// than the window where the watch was shorter, more where the last walk came so late that
+    /// nothing is known of the window alone.
+    pub fn covered(&self, window: Duration) -> Duration {
+        if self.last_interval / 2 > window {
+            self.last_interval
+        } else {
+            window.min(self.watched)
+        }
+    }
+
     /// The bounds of [`IDLE_BOUNDS_S`] that the watch was long enough to tell of.
     pub fn idle_bounds_s(&self) -> impl Iterator<Item = u64> + use<> {
         let watched = self.watched;

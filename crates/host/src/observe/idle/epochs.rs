@@ -90,6 +90,13 @@ impl Epochs {
         self.now().saturating_sub(self.first_at)
     }
 
+    /// Time between the last walk and the one before.
+    pub(super) fn last_interval(&self) -> Duration {
+        self.list
+            .last()
+            .map_or(Duration::ZERO, |last| last.at.saturating_sub(last.since))
+    }
+
     fn thin(&mut self) -> Vec<u16> {
         let now = self.now();
         let mut kept: Vec<Epoch> = Vec::with_capacity(EPOCHS_MAX);

@@ -173,6 +173,7 @@ impl IdlePages {
         Census {
             at: self.epochs.now(),
             watched: self.epochs.watched(),
+            last_interval: self.epochs.last_interval(),
             total: self.ages(&total),
             mappings,
         }

@@ -14,7 +14,8 @@ use std::time::Duration;
 pub struct WindowReport {
     /// Length asked for.
     pub seconds: f64,
-    /// Of that, watched; where it is less than `seconds` the bytes are a lower bound.
+    /// What the bytes stand for: where it is less than `seconds` (a short watch) they are a lower
+    /// bound, where it is more (the last walk came late) an upper one.
     pub covered_seconds: f64,
     /// In memory and accessed within the window.
     pub accessed_bytes: u64,
@@ -109,7 +110,7 @@ impl Figures {
             let accessed = ages.accessed_within(*window);
             WindowReport {
                 seconds: window.as_secs_f64(),
-                covered_seconds: in_ms(census.watched.min(*window)) / 1000.0,
+                covered_seconds: in_ms(census.covered(*window)) / 1000.0,
                 accessed_bytes: accessed.total_bytes(),
                 anon_bytes: accessed.anon_bytes,
                 file_bytes: accessed.file_bytes,

@@ -191,8 +191,9 @@ proptest! {
         let window = Duration::from_secs(window_s);
         prop_assert_eq!(
             census.total.accessed_within(window),
-            // The middle of the interval, doubled.
-            sum(&|p| p.was_accessed && 2 * now_s - p.since_s.0 - p.since_s.1 <= 2 * window_s)
+            // The middle of the interval, doubled; or the last walk.
+            sum(&|p| p.was_accessed
+                && (2 * now_s - p.since_s.0 - p.since_s.1 <= 2 * window_s || p.since_s.1 == now_s))
         );
         prop_assert_eq!(
             census.total.idle_for(window),
@@ -232,7 +233,7 @@ fn windows_of_whole_intervals_hold_exactly_those_intervals() {
     let pages_within = |s| total.accessed_within(Duration::from_secs(s)).anon_bytes / PAGE_BYTES;
     assert_eq!(
         [0, 1, 2, 3, 4, 9].map(pages_within),
-        [0, 10, 20, 30, 40, 40]
+        [10, 10, 20, 30, 40, 40]
     );
     // What the first walk found accessed was so at an unknown time.
     let idle_pages = |s| total.idle_for(Duration::from_secs(s)).anon_bytes / PAGE_BYTES;
@@ -240,6 +241,25 @@ fn windows_of_whole_intervals_hold_exactly_those_intervals() {
         [0, 1, 2, 3, 4, 5].map(idle_pages),
         [512, 492, 482, 482, 472, 0]
     );
+}
+
+#[test]
+fn a_late_walk_tells_what_is_known_and_for_how_long_it_stands() {
+    let mappings = [mapping(0, 512, MappingClass::Heap, "[heap]")];
+    let mut idle = IdlePages::new();
+    // Stopped for a minute and a half in the middle of a watch.
+    for (walk, at_s) in [0, 1, 2, 92].into_iter().enumerate() {
+        idle.start_walk(Duration::from_secs(at_s));
+        let used = walk * 10..walk * 10 + 10;
+        tell(&mut idle, HERE, &mappings, &present(used), 1);
+    }
+    let census = idle.census();
+    let told = |s| {
+        let window = Duration::from_secs(s);
+        let used = census.total.accessed_within(window).anon_bytes / PAGE_BYTES;
+        (used, census.covered(window).as_secs())
+    };
+    assert_eq!([1, 60, 100].map(told), [(10, 90), (10, 60), (30, 92)]);
 }
 
 #[test]

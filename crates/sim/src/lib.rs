@@ -35,7 +35,7 @@ mod intern;
 mod mechanism;
 mod memory;
 mod outcome;
-mod plot;
+pub mod plot;
 mod ratio;
 pub mod report;
 mod runs;

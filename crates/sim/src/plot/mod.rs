@@ -1,14 +1,16 @@
-//! Plots as SVG: miss ratios over memory, generations over time.
+//! Plots as SVG: miss ratios over memory, generations over time, bars of anything.
 //!
 //! All arithmetic is on integers, so a plot has the same bytes on any machine, and nothing is asked
 //! of the system (no fonts, no libraries): the viewer chooses a sans-serif font.
 //!
 //! **Owns** what is drawn when. **Does not own** the figures (`report`).
 
+mod bars;
 mod curves;
 mod generations;
 mod svg;
 
+pub use self::bars::{Bars, stacked_bars};
 use self::svg::{Frame, Svg};
 use crate::report::Record;
 

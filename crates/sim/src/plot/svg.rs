@@ -171,6 +171,32 @@ impl Frame {
         &self,
         svg: &mut Svg,
         title: &str,
+        names: [&str; 2],
+        y_label: impl Fn(u64) -> String,
+    ) {
+        self.outline(svg, title, names, y_label);
+        for x in ticks(self.x_max) {
+            let (at, y) = self.at(x, 0);
+            svg.line((at, y), (at, y + 5 * SCALE), "stroke=\"#555555\"");
+            self.x_label(svg, x, &short(x));
+        }
+    }
+
+    /// The same where the x axis has no numbers of its own: [`Frame::x_label`] puts words there.
+    pub(super) fn draw_without_ticks(&self, svg: &mut Svg, title: &str, names: [&str; 2]) {
+        self.outline(svg, title, names, short);
+    }
+
+    /// A label below the x axis.
+    pub(super) fn x_label(&self, svg: &mut Svg, x: u64, label: &str) {
+        let (at, y) = self.at(x, 0);
+        svg.text((at, y + 18 * SCALE), Anchor::Middle, "#555555", label);
+    }
+
+    fn outline(
+        &self,
+        svg: &mut Svg,
+        title: &str,
         [x_name, y_name]: [&str; 2],
         y_label: impl Fn(u64) -> String,
     ) {
@@ -195,11 +221,6 @@ impl Frame {
                 "#555555",
                 &y_label(y),
             );
-        }
-        for x in ticks(self.x_max) {
-            let (at, y) = self.at(x, 0);
-            svg.line((at, y), (at, y + 5 * SCALE), "stroke=\"#555555\"");
-            svg.text((at, y + 18 * SCALE), Anchor::Middle, "#555555", &short(x));
         }
         let middle = (self.left + self.right) / 2;
         svg.text(

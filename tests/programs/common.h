@@ -148,6 +148,18 @@ static uint8_t *map_pages(uint64_t bytes)
     return at;
 }
 
+/* Taking rights from a range of many pages makes the kernel drop all translations of the process. */
+__attribute__((unused))
+static void forget_translations(void)
+{
+    const uint64_t size = 256 * PAGE;
+    uint8_t *scratch = map_pages(size);
+    for (uint64_t at = 0; at < size; at += PAGE)
+        scratch[at] = 1;
+    if (mprotect(scratch, size, PROT_READ) || munmap(scratch, size))
+        die("can't forget translations: %s", strerror(errno));
+}
+
 /* Makes a page's content half noise, half repetition, so that it compresses about 2:1 to 3:1. */
 __attribute__((unused))
 static void fill_page(uint8_t *page, uint64_t seed)

@@ -76,22 +76,11 @@ static void write_page(uint64_t index)
     written[index] = 1;
 }
 
-/* Taking rights from a range of many pages makes the kernel drop all translations of the process. */
-static void flush_translations(void)
-{
-    const uint64_t size = 256 * PAGE;
-    uint8_t *scratch = map_pages(size);
-    for (uint64_t at = 0; at < size; at += PAGE)
-        scratch[at] = 1;
-    if (mprotect(scratch, size, PROT_READ) || munmap(scratch, size))
-        die("touch: can't flush: %s", strerror(errno));
-}
-
 static void *hammer(void *unused)
 {
     (void)unused;
     while (atomic_load_explicit(&hammering, memory_order_relaxed)) {
-        flush_translations();
+        forget_translations();
         for (uint64_t i = 0; i < hammer_count; i++)
             read_page(hammer_set[i]);
     }
@@ -283,7 +272,7 @@ static void obey_line(const char *line)
     } else if (!strcmp(verb, "fork")) {
         fork_children(a);
     } else if (!strcmp(verb, "flush")) {
-        flush_translations();
+        forget_translations();
         answer(0);
     } else if (!strcmp(verb, "reap")) {
         reap_children();

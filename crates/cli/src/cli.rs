@@ -6,7 +6,7 @@
 use clap::{Parser, Subcommand, ValueEnum};
 use strata_host::access::AccessChoice;
 
-use crate::cmd::{completions, doctor, lru_gen, man, run, sim, top, trace};
+use crate::cmd::{completions, doctor, lru_gen, man, run, sim, top, trace, wss};
 use crate::duration;
 
 /// Gives any running process or cgroup a memory budget, and keeps the right pages in it
@@ -35,6 +35,9 @@ EXAMPLES
   How old are the pages of process 4242?
       strata lru-gen --pid 4242 --once
 
+  How much memory does process 4242 need?
+      strata wss --pid 4242
+
 EXIT STATUS
   0  done
   1  the check or the work failed
@@ -57,6 +60,7 @@ pub(crate) enum Verb {
     Run(Box<run::RunArgs>),
     Top(top::TopArgs),
     LruGen(lru_gen::LruGenArgs),
+    Wss(wss::WssArgs),
     Sim(Box<sim::SimArgs>),
     Trace(Box<trace::TraceArgs>),
     Doctor(doctor::DoctorArgs),
@@ -176,6 +180,12 @@ mod tests {
             "mglru",
             "none",
             "--interval",
+            "wss",
+            "--tree",
+            "--window",
+            "1s,10s",
+            "--for",
+            "--plot",
             "bash",
         ]);
         prop_oneof![

@@ -233,6 +233,62 @@ fn the_help_of_lru_gen_warns_that_watching_clears_accessed_bits() {
 }
 
 #[test]
+fn a_watch_that_makes_no_sense_is_refused_with_the_reason() {
+    for (option, value, why) in [
+        ("--window", "0", "at least 10ms"),
+        ("--window", "1s,0s", "at least 10ms"),
+        ("--window", "9ms", "at least 10ms"),
+        ("--window", "", "it is empty"),
+        ("--window", "1s,", "it is empty"),
+        ("--window", "10", "unit is missing"),
+        ("--window", "-1s", "negative"),
+        ("--window", "721h", "absurdly long"),
+        ("--window", "--for", "the value is missing"),
+        ("--for", "0", "at least 10ms"),
+        ("--for", "99999999999999999999h", "absurdly long"),
+        ("--for", "ever", "does not start with a number"),
+        ("--interval", "0s", "at least 10ms"),
+        ("--interval", "2s", "longer than the window 1000ms"),
+        ("--access", "ptrace", "auto, bpf, smaps"),
+        ("--format", "xml", "text, json"),
+        ("--plot", "/nowhere/at/all.svg", "No such file"),
+    ] {
+        // A pid nobody has: the options come first.
+        let said = refused(&["wss", "--pid", "4194305", option, value]);
+        assert!(said.contains(why), "{option} {value}: {said}");
+    }
+    let said = refused(&["wss", "--pid", "1", "--window", "10s", "--for", "5s"]);
+    assert!(said.contains("longest window"), "{said}");
+}
+
+#[test]
+fn who_is_to_be_watched_has_to_be_said_once_and_has_to_exist() {
+    for args in [
+        &["wss"][..],
+        &["wss", "--window", "1s"],
+        &["wss", "--pid", "1", "--tree", "1"],
+        &["wss", "--pid", "1", "--cgroup", "/nowhere"],
+    ] {
+        let said = refused(args);
+        assert!(said.contains("--pid"), "{args:?}: {said}");
+    }
+    for target in ["--pid", "--tree"] {
+        for pid in ["0", "-1", "self", "4194305", "99999999999"] {
+            let said = refused(&["wss", target, pid]);
+            assert!(said.contains("process"), "{target} {pid}: {said}");
+        }
+    }
+    let said = refused(&["wss", "--cgroup", "/no/such/group/anywhere"]);
+    assert!(said.contains("/no/such/group/anywhere"), "{said}");
+    // Where pid 2 is hidden or absent (a container), it does not exist.
+    let said = refused(&["wss", "--pid", "2"]);
+    assert!(
+        said.contains("kernel thread") || said.contains("does not exist"),
+        "{said}"
+    );
+}
+
+#[test]
 fn completions_and_manual_pages_name_every_verb() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let script = strata(&["completions", shell]).expect_success().stdout;
@@ -248,6 +304,7 @@ fn completions_and_manual_pages_name_every_verb() {
         "strata.1",
         "strata-run.1",
         "strata-lru-gen.1",
+        "strata-wss.1",
         "strata-doctor.1",
     ] {
         let text = std::fs::read_to_string(directory.path().join(page)).expect(page);

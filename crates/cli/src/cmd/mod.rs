@@ -12,6 +12,7 @@ pub(crate) mod run;
 pub(crate) mod sim;
 pub(crate) mod top;
 pub(crate) mod trace;
+pub(crate) mod wss;
 
 use std::process::ExitCode;
 
@@ -30,6 +31,7 @@ pub(crate) fn dispatch(verb: Verb) -> ExitCode {
         Verb::Top(args) => top::run(&args),
         Verb::LruGen(args) => lru_gen::run(&args),
         Verb::Sim(args) => sim::run(&args),
+        Verb::Wss(args) => wss::run(&args),
         Verb::Trace(args) => trace::run(&args),
         Verb::Completions(args) => completions::run(&args),
         Verb::Man(args) => man::run(&args),

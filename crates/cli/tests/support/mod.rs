@@ -2,7 +2,7 @@
 //!
 //! **Owns** [`strata`] (running the binary with a time limit), [`programs`] (the C workloads, built
 //! on demand), [`skip!`](crate::skip) and [`needs!`](crate::needs) (a test that can't run here says
-//! why), [`live`] (a `strata` in the background, cgroups of a test), and [`leaks::Guard`] (nothing is left behind, and one live test at a time).
+//! why), [`live`] (a `strata` in the background, cgroups of a test), [`working_set`] (a program that knows its working set), and [`leaks::Guard`] (nothing is left behind, and one live test at a time).
 //! **Does not own** any test.
 //!
 //! A live test begins like this:
@@ -33,3 +33,4 @@ pub(crate) mod live;
 pub(crate) mod programs;
 pub(crate) mod skip;
 pub(crate) mod strata;
+pub(crate) mod working_set;

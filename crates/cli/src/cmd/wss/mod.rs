@@ -1,0 +1,358 @@
+//! `strata wss`: how much memory a running program needs, and what lies idle.
+//!
+//! **Owns** the options, the pace of the walks and where the output goes. **Does not own** the walks
+//! and figures (`strata_host::observe`), nor the text and plot (`text`, `picture`).
+
+mod picture;
+mod text;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::thread::sleep;
+use std::time::Duration;
+
+use clap::Args;
+use strata_host::observe::idle::{Census, IdlePages, WatchCost, WorkingSetReport};
+use strata_host::observe::{Observer, Subject};
+use strata_host::process::Process;
+
+use crate::cli::{AccessArg, Format, parse_duration_ms, parse_pid};
+use crate::cmd::report_file::ReportFile;
+use crate::failure::UsageError;
+use crate::interrupt::Interrupt;
+use crate::print;
+
+/// Shortest time between two walks: below it watching would cost more than it shows.
+const INTERVAL_MIN_MS: u64 = 10;
+/// Windows unless others are asked for; those longer than the watch are left out.
+const WINDOWS_MS: [u64; 3] = [1_000, 10_000, 60_000];
+/// How long a sleep may keep Ctrl-C waiting.
+const NAP: Duration = Duration::from_millis(50);
+
+/// Shows how much memory a running program needs, and how long the rest has not been touched
+///
+/// Walks the page tables of a process, of a process with its children, or of all processes of a
+/// cgroup, again and again, and remembers for each page when it was last found used. At the end it
+/// tells, by kind and by mapping, how much was used within the last 1, 10 and 60 seconds, and how much
+/// has lain idle for how long. Ctrl-C ends the watch early, with what was learnt so far.
+///
+/// A page counts as used if its accessed bit was set between two walks. What the program reads and
+/// writes through file descriptors is not in its page tables and not counted. A page mapped by several
+/// processes counts in each.
+///
+/// WATCHING IS NOT FREE OF EFFECT. To tell whether a page is used again, each walk clears the
+/// accessed bits of the pages it found used. The kernel looks at the same bits when it looks for
+/// pages to reclaim, so while a process is watched the kernel takes its pages for idler than they are
+/// and, if memory is short, is likelier to evict them. No page is moved, evicted or changed by
+/// watching itself. The longer the interval, the less the kernel is misled.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+EXAMPLES
+  A minute's watch of process 4242:
+      strata wss --pid 4242
+
+  A service with all its workers, for ten minutes, with a picture:
+      strata wss --tree 4242 --for 10m --plot wss.svg
+
+  A cgroup, for a script (docs/wss.md names the fields):
+      strata wss --cgroup /sys/fs/cgroup/system.slice/app.service --window 5s --format json")]
+pub(crate) struct WssArgs {
+    #[command(flatten)]
+    target: Target,
+
+    /// Windows to give the working set of, with commas between them
+    ///
+    /// A number with a unit ms, s, m or h each; at least the interval. 1s,10s,60s by default, those
+    /// longer than the watch left out.
+    #[arg(
+        short,
+        long,
+        value_name = "DURATION",
+        value_delimiter = ',',
+        value_parser = span_arg,
+        allow_hyphen_values = true
+    )]
+    window: Vec<u64>,
+
+    /// How long to watch: the longest window by default
+    ///
+    /// What is used more rarely than that looks idle, so the rarer the work, the longer the watch.
+    #[arg(
+        long = "for",
+        value_name = "DURATION",
+        value_parser = span_arg,
+        allow_hyphen_values = true
+    )]
+    length: Option<u64>,
+
+    /// Time between two walks: the shortest window by default
+    ///
+    /// At least 10ms and at most the shortest window.
+    #[arg(
+        short,
+        long,
+        value_name = "DURATION",
+        value_parser = span_arg,
+        allow_hyphen_values = true
+    )]
+    interval: Option<u64>,
+
+    /// How accesses are seen
+    #[arg(long, value_enum, value_name = "SOURCE", default_value = "auto")]
+    access: AccessArg,
+
+    /// How the figures are printed
+    #[arg(long, value_enum, default_value = "text")]
+    format: Format,
+
+    /// Draw the working sets and the idle memory as SVG
+    #[arg(long, value_name = "FILE")]
+    plot: Option<PathBuf>,
+}
+
+/// Whom to watch.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+struct Target {
+    /// One process with its threads, for example 4242
+    #[arg(short, long, value_name = "PID", value_parser = parse_pid, allow_hyphen_values = true)]
+    pid: Option<i32>,
+
+    /// A process with its children and theirs, also those to come
+    #[arg(short, long, value_name = "PID", value_parser = parse_pid, allow_hyphen_values = true)]
+    tree: Option<i32>,
+
+    /// All processes in a cgroup and in the groups below it: its directory, or its path as
+    /// /proc/PID/cgroup has it
+    #[arg(short, long, value_name = "PATH")]
+    cgroup: Option<PathBuf>,
+}
+
+impl Target {
+    fn subject(&self) -> Result<Subject, UsageError> {
+        match (self.pid, self.tree, &self.cgroup) {
+            (Some(pid), _, _) => Ok(Subject::Process(pid)),
+            (_, Some(pid), _) => Ok(Subject::Tree(pid)),
+            (_, _, Some(path)) => Ok(Subject::Cgroup(path.clone())),
+            (None, None, None) => Err(UsageError(
+                "name a target: --pid, --tree or --cgroup".into(),
+            )),
+        }
+    }
+}
+
+/// When to walk and what to tell, from options that agree with each other.
+#[derive(Debug, PartialEq, Eq)]
+struct Plan {
+    windows: Vec<Duration>,
+    length: Duration,
+    interval: Duration,
+}
+
+impl Plan {
+    fn try_new(
+        windows_ms: &[u64],
+        length_ms: Option<u64>,
+        interval_ms: Option<u64>,
+    ) -> Result<Plan, UsageError> {
+        let mut windows_ms = match windows_ms {
+            [] => {
+                let fits =
+                    |window_ms: &u64| length_ms.is_none_or(|length_ms| *window_ms <= length_ms);
+                let fitting: Vec<u64> = WINDOWS_MS.into_iter().filter(fits).collect();
+                match length_ms {
+                    Some(length_ms) if fitting.is_empty() => vec![length_ms],
+                    _ => fitting,
+                }
+            }
+            asked => asked.to_vec(),
+        };
+        windows_ms.sort_unstable();
+        windows_ms.dedup();
+        let shortest_ms = windows_ms.first().copied().unwrap_or_default();
+        let longest_ms = windows_ms.last().copied().unwrap_or_default();
+        let length_ms = length_ms.unwrap_or(longest_ms);
+        let interval_ms = interval_ms.unwrap_or(shortest_ms);
+        if length_ms < longest_ms {
+            return Err(UsageError(format!(
+                "--for {length_ms}ms is shorter than the window {longest_ms}ms: watch at least as \
+                 long as the longest window"
+            )));
+        }
+        if interval_ms > shortest_ms {
+            return Err(UsageError(format!(
+                "--interval {interval_ms}ms is longer than the window {shortest_ms}ms: what was \
+                 used within a window shows only if there are walks within it"
+            )));
+        }
+        Ok(Plan {
+            windows: windows_ms.into_iter().map(Duration::from_millis).collect(),
+            length: Duration::from_millis(length_ms),
+            interval: Duration::from_millis(interval_ms),
+        })
+    }
+}
+
+impl Plan {
+    /// When the next walk is due. By the clock and not by the last walk, so that walks that come late
+    /// don't add up; those that were missed are left out.
+    fn next_walk(&self, first_at: Duration, now: Duration) -> Duration {
+        let end = first_at + self.length;
+        let nr_done = now.saturating_sub(first_at).as_nanos() / self.interval.as_nanos().max(1);
+        let nr_next = u32::try_from(nr_done + 1).unwrap_or(u32::MAX);
+        let next = first_at + self.interval.saturating_mul(nr_next);
+        // The last interval may be longer by a half, never shorter.
+        if next + self.interval / 2 > end {
+            end
+        } else {
+            next
+        }
+    }
+}
+
+/// Watches, then prints.
+pub(crate) fn run(args: &WssArgs) -> anyhow::Result<ExitCode> {
+    let subject = args.target.subject()?;
+    let plan = Plan::try_new(&args.window, args.length, args.interval)?;
+    let plot = args.plot.clone().map(ReportFile::try_place).transpose()?;
+    let mut observer = Observer::open(&subject, args.access.into())?;
+    let source = observer.info();
+    for blind_spot in &source.blind_spots {
+        print::note(&format!("a limit of {}: {blind_spot}", source.name));
+    }
+    // Before the watch: afterwards it may be gone.
+    let name_of = |pid| {
+        Process::open(pid)
+            .ok()
+            .map(|process| process.comm().to_owned())
+    };
+    let target = text::target(&subject, name_of);
+    let (census, cost) = watch(&mut observer, &plan)?;
+    let report = WorkingSetReport::new(target, source, plan.interval, &census, &plan.windows, cost);
+    match args.format {
+        Format::Text => print::data(text::report(&report))?,
+        Format::Json => print::data(format!("{}\n", serde_json::to_string(&report)?))?,
+    }
+    if let Some(place) = plot {
+        place.write_text(&picture::draw(&report))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Walks at the beginning, at every interval and at the end; ends early at Ctrl-C and when the target
+/// has ended.
+fn watch(observer: &mut Observer, plan: &Plan) -> anyhow::Result<(Census, WatchCost)> {
+    let interrupt = Interrupt::install()?;
+    let mut pages = IdlePages::new();
+    let mut cost = WatchCost::default();
+    let mut last = Census::default();
+    let mut first_at = None;
+    loop {
+        let walked = pages.observe(observer);
+        for trouble in &walked.troubles {
+            print::warning(trouble);
+        }
+        // The pages of who has ended are gone: what was known of them a walk ago is the answer.
+        if observer.is_over() {
+            print::note(&"the target has ended");
+            break;
+        }
+        cost.add(&walked);
+        cost.stamps_bytes = pages.footprint_bytes();
+        last = pages.census();
+        let first_at = *first_at.get_or_insert(walked.at);
+        if walked.at >= first_at + plan.length || interrupt.has_come() {
+            break;
+        }
+        let next = plan.next_walk(first_at, observer.elapsed());
+        nap_until(next, observer, &interrupt);
+    }
+    anyhow::ensure!(
+        last.watched > Duration::ZERO,
+        "nothing was learnt: the watch ended before its second walk; choose a shorter --interval"
+    );
+    Ok((last, cost))
+}
+
+fn nap_until(wanted: Duration, observer: &Observer, interrupt: &Interrupt) {
+    loop {
+        let left = wanted.saturating_sub(observer.elapsed());
+        if left.is_zero() || interrupt.has_come() || observer.is_over() {
+            return;
+        }
+        sleep(left.min(NAP));
+    }
+}
+
+fn span_arg(text: &str) -> Result<u64, String> {
+    match parse_duration_ms(text)? {
+        ms if ms < INTERVAL_MIN_MS => Err(format!("it must be at least {INTERVAL_MIN_MS}ms")),
+        ms => Ok(ms),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(windows: &[u64], length: Option<u64>, interval: Option<u64>) -> [Vec<u128>; 2] {
+        let plan = Plan::try_new(windows, length, interval).unwrap();
+        let windows = plan.windows.iter().map(Duration::as_millis).collect();
+        [
+            windows,
+            vec![plan.length.as_millis(), plan.interval.as_millis()],
+        ]
+    }
+
+    #[test]
+    fn what_is_not_said_follows_from_what_is() {
+        assert_eq!(
+            plan(&[], None, None),
+            [vec![1000, 10_000, 60_000], vec![60_000, 1000]]
+        );
+        assert_eq!(
+            plan(&[], Some(15_000), None),
+            [vec![1000, 10_000], vec![15_000, 1000]]
+        );
+        assert_eq!(plan(&[], Some(300), None), [vec![300], vec![300, 300]]);
+        assert_eq!(
+            plan(&[500, 200, 500], None, None),
+            [vec![200, 500], vec![500, 200]]
+        );
+        assert_eq!(
+            plan(&[500], Some(900), Some(50)),
+            [vec![500], vec![900, 50]]
+        );
+    }
+
+    #[test]
+    fn a_watch_that_could_not_answer_is_refused() {
+        let refused = |windows: &[u64], length, interval| {
+            Plan::try_new(windows, length, interval)
+                .unwrap_err()
+                .to_string()
+        };
+        assert!(refused(&[5000], Some(4000), None).contains("longest window"));
+        assert!(refused(&[5000, 100], None, Some(200)).contains("--interval"));
+    }
+
+    #[test]
+    fn spans_in_which_nothing_could_be_seen_are_refused() {
+        for text in ["0", "5ms", "9ms"] {
+            assert!(span_arg(text).unwrap_err().contains("10ms"), "{text}");
+        }
+        assert_eq!(span_arg("10ms"), Ok(10));
+    }
+
+    #[test]
+    fn walks_keep_to_the_clock_and_the_last_is_at_the_end() {
+        let plan = Plan::try_new(&[1000], Some(2600), None).unwrap();
+        let at = Duration::from_millis;
+        let next = |now| plan.next_walk(at(500), at(now)).as_millis();
+        assert_eq!([500, 1499, 1500, 1507].map(next), [1500, 1500, 2500, 2500]);
+        // A walk half an interval before the end is left out, as is every one that was missed.
+        assert_eq!([2500, 2900, 9000].map(next), [3100, 3100, 3100]);
+        let late = Plan::try_new(&[1000], Some(10_000), None).unwrap();
+        assert_eq!(late.next_walk(at(0), at(4200)), at(5000));
+    }
+}

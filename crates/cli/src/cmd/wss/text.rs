@@ -1,0 +1,351 @@
+//! What `strata wss` says to a person: a sentence, then tables.
+//!
+//! **Owns** the words. **Does not own** the figures.
+//!
+//! **Invariants** W1: nothing is claimed for a time longer than the watch.
+
+use std::cmp::Ordering;
+use std::fmt::Write;
+
+use strata_host::access::Grain;
+use strata_host::observe::Subject;
+use strata_host::observe::idle::{Figures, MappingReport, WorkingSetReport};
+use strata_host::process::MappingClass;
+use strata_host::units::Bytes;
+
+/// Mappings listed; JSON has all.
+const NR_MAPPINGS: usize = 16;
+
+/// Who is watched; `name_of` knows the names of processes.
+pub(super) fn target(subject: &Subject, name_of: impl Fn(i32) -> Option<String>) -> String {
+    let named = |pid: &i32| match name_of(*pid) {
+        Some(name) => format!("process {pid} ({})", printable(&name)),
+        None => format!("process {pid}"),
+    };
+    match subject {
+        Subject::Process(pid) => named(pid),
+        Subject::Tree(pid) => format!("{} and its children", named(pid)),
+        Subject::Cgroup(path) => format!("cgroup {}", printable(&path.to_string_lossy())),
+    }
+}
+
+/// A time in seconds as people say it: 250 ms, 1.5 s, 90 s, 10 min, 2 h.
+pub(super) fn span(seconds: f64) -> String {
+    let ms = (seconds * 1000.0).round().max(0.0) as u64;
+    match ms {
+        0..1000 => format!("{ms} ms"),
+        ms if ms.is_multiple_of(3_600_000) => format!("{} h", ms / 3_600_000),
+        ms if ms.is_multiple_of(60_000) => format!("{} min", ms / 60_000),
+        ms if ms < 60_000 && !ms.is_multiple_of(1000) => {
+            // Tenths, without the one that says nothing.
+            match (ms + 50) / 100 {
+                tenths if tenths.is_multiple_of(10) => format!("{} s", tenths / 10),
+                tenths => format!("{}.{} s", tenths / 10, tenths % 10),
+            }
+        }
+        ms => format!("{} s", (ms + 500) / 1000),
+    }
+}
+
+/// The one sentence: how much is needed and how much is not, as far as the watch can tell.
+pub(super) fn sentence(report: &WorkingSetReport) -> String {
+    let figures = &report.figures;
+    let resident = Bytes(figures.resident_bytes);
+    let watched = span(report.watched_seconds);
+    let (needed, within) = match figures.windows.last() {
+        Some(longest) => (longest.accessed_bytes, span(longest.covered_seconds)),
+        None => (0, watched.clone()),
+    };
+    let rest = match figures.untouched_bytes {
+        0 => format!("nothing has lain untouched for the {watched} of the watch"),
+        bytes => format!(
+            "{} have not been touched for {watched} (the whole watch)",
+            Bytes(bytes)
+        ),
+    };
+    format!(
+        "about {} of {resident} are needed (used within {within}); {rest}\n",
+        Bytes(needed)
+    )
+}
+
+/// Everything, each line ended.
+pub(super) fn report(report: &WorkingSetReport) -> String {
+    let mut text = sentence(report);
+    let seen_by = match report.source.grain {
+        Grain::Page => report.source.name.to_owned(),
+        Grain::Mapping => format!("{}: sums of mappings, not pages", report.source.name),
+    };
+    let _ = writeln!(
+        text,
+        "\n{}\nwatched for {}, a walk every {} ({seen_by})\n",
+        report.target,
+        span(report.watched_seconds),
+        span(report.interval_seconds),
+    );
+    sizes(&mut text, &report.figures);
+    mappings(&mut text, &report.mappings);
+    let cost = &report.cost;
+    let nr_walks = cost.nr_walks.max(1) as f64;
+    let _ = writeln!(
+        text,
+        "\nwatching took {:.1} ms a walk, {:.1} ms of it to clear accessed bits, and {} of memory",
+        cost.walking_ms / nr_walks,
+        cost.clearing_ms / nr_walks,
+        Bytes(cost.stamps_bytes)
+    );
+    text
+}
+
+/// Windows and idle times of all together.
+fn sizes(text: &mut String, figures: &Figures) {
+    let mut line = |label: &str, columns: [&str; 4]| {
+        let [total, anon, file, share] = columns;
+        let _ = writeln!(text, "{label:<20}{total:>11}{anon:>11}{file:>11}{share:>9}");
+    };
+    line("", ["total", "anon", "file", "share"]);
+    let mut sizes = |label: &str, sizes: [u64; 3]| {
+        let [total, anon, file] = sizes.map(|bytes| Bytes(bytes).to_string());
+        let share = share(sizes[0], figures.resident_bytes);
+        line(label, [&total, &anon, &file, &share]);
+    };
+    let all = [
+        figures.resident_bytes,
+        figures.anon_bytes,
+        figures.file_bytes,
+    ];
+    sizes("resident", all);
+    for window in &figures.windows {
+        // Where the watch ended early it tells a lower bound, where it came late an upper one.
+        let bound = match window.covered_seconds.partial_cmp(&window.seconds) {
+            Some(Ordering::Less) => " >=",
+            Some(Ordering::Greater) => " <=",
+            _ => "",
+        };
+        let label = format!("used within {}{bound}", span(window.seconds));
+        let used = [window.accessed_bytes, window.anon_bytes, window.file_bytes];
+        sizes(&label, used);
+    }
+    for idle in &figures.idle {
+        let label = format!("idle for {}", span(idle.at_least_seconds as f64));
+        sizes(&label, [idle.bytes, idle.anon_bytes, idle.file_bytes]);
+    }
+}
+
+/// The largest mappings: which of them is cold.
+fn mappings(text: &mut String, mappings: &[MappingReport]) {
+    let Some(first) = mappings.first() else {
+        return;
+    };
+    let windows = first
+        .figures
+        .windows
+        .iter()
+        .map(|window| span(window.seconds));
+    let header: Vec<String> = windows.map(|window| format!("{window:>10}")).collect();
+    let _ = writeln!(
+        text,
+        "\n{:>10}{}{:>11}  mapping",
+        "resident",
+        header.concat(),
+        "untouched"
+    );
+    for mapping in mappings.iter().take(NR_MAPPINGS) {
+        let figures = &mapping.figures;
+        let used: Vec<String> = figures
+            .windows
+            .iter()
+            .map(|window| format!("{:>10}", Bytes(window.accessed_bytes).to_string()))
+            .collect();
+        let _ = writeln!(
+            text,
+            "{:>10}{}{:>11}  {}",
+            Bytes(figures.resident_bytes).to_string(),
+            used.concat(),
+            Bytes(figures.untouched_bytes).to_string(),
+            name(mapping),
+        );
+    }
+    if mappings.len() > NR_MAPPINGS {
+        let rest = &mappings[NR_MAPPINGS..];
+        let bytes = rest
+            .iter()
+            .map(|mapping| mapping.figures.resident_bytes)
+            .sum();
+        let _ = writeln!(
+            text,
+            "{:>10}  in {} more",
+            Bytes(bytes).to_string(),
+            rest.len()
+        );
+    }
+}
+
+fn name(mapping: &MappingReport) -> String {
+    let class = match mapping.class {
+        MappingClass::Anon => "anonymous",
+        MappingClass::Heap => "heap",
+        MappingClass::Stack => "stack",
+        MappingClass::FilePrivate => "private file",
+        MappingClass::FileShared => "shared file",
+        MappingClass::Shmem => "shared memory",
+    };
+    let name = printable(&mapping.name);
+    let name = match (mapping.class, &*name) {
+        (MappingClass::Heap | MappingClass::Stack, _) | (_, "") => class.to_owned(),
+        (_, name) => format!("{name} ({class})"),
+    };
+    match mapping.nr_mappings {
+        1 => name,
+        nr_mappings => format!("{name} x {nr_mappings}"),
+    }
+}
+
+/// A name may hold whatever a file name may.
+fn printable(name: &str) -> String {
+    let shown = |c: char| if c.is_control() { '?' } else { c };
+    name.chars().map(shown).collect()
+}
+
+fn share(part: u64, whole: u64) -> String {
+    match whole {
+        0 => "-".to_owned(),
+        whole => format!("{:.1} %", 100.0 * part as f64 / whole as f64),
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use strata_host::access::SourceInfo;
+    use strata_host::observe::idle::{IdleReport, WatchCost, WindowReport};
+
+    const MIB: u64 = 1 << 20;
+
+    fn figures(anon_mib: u64, file_mib: u64, used_mib: u64) -> Figures {
+        let window = |seconds: f64| WindowReport {
+            seconds,
+            covered_seconds: seconds,
+            accessed_bytes: used_mib * MIB,
+            anon_bytes: used_mib * MIB,
+            file_bytes: 0,
+        };
+        let idle_mib = anon_mib + file_mib - used_mib;
+        Figures {
+            resident_bytes: (anon_mib + file_mib) * MIB,
+            anon_bytes: anon_mib * MIB,
+            file_bytes: file_mib * MIB,
+            windows: vec![window(1.0), window(60.0)],
+            idle: vec![IdleReport {
+                at_least_seconds: 32,
+                bytes: idle_mib * MIB,
+                anon_bytes: (anon_mib - used_mib) * MIB,
+                file_bytes: file_mib * MIB,
+            }],
+            untouched_bytes: idle_mib * MIB,
+        }
+    }
+
+    /// A process of 1300 MiB of which 412 MiB are used.
+    pub(in crate::cmd::wss) fn example() -> WorkingSetReport {
+        let mapping = |name: &str, class, nr_mappings| MappingReport {
+            name: name.to_owned(),
+            class,
+            nr_mappings,
+            figures: figures(500, 100, 7),
+        };
+        WorkingSetReport {
+            target: "process 42 (server)".to_owned(),
+            source: SourceInfo {
+                name: "bpf",
+                grain: Grain::Page,
+                blind_spots: Vec::new(),
+            },
+            watched_seconds: 60.0004,
+            interval_seconds: 1.0,
+            figures: figures(1200, 100, 412),
+            mappings: vec![
+                mapping("[heap]", MappingClass::Heap, 1),
+                mapping("/usr/lib/x.so", MappingClass::FilePrivate, 4),
+                mapping("", MappingClass::Anon, 20),
+            ],
+            cost: WatchCost::default(),
+        }
+    }
+
+    #[test]
+    fn one_sentence_says_what_is_needed_and_what_is_not() {
+        assert_eq!(
+            sentence(&example()),
+            "about 412 MiB of 1.3 GiB are needed (used within 1 min); 888 MiB have not been touched \
+             for 1 min (the whole watch)\n"
+        );
+    }
+
+    #[test]
+    fn a_watch_that_ended_early_claims_no_more_than_it_saw() {
+        let mut short = example();
+        short.watched_seconds = 12.0;
+        short.figures.windows[1].covered_seconds = 12.0;
+        short.figures.untouched_bytes = 0;
+        let said = sentence(&short);
+        assert!(said.contains("within 12 s"), "{said}");
+        assert!(
+            said.contains("nothing has lain untouched for the 12 s"),
+            "{said}"
+        );
+        assert!(report(&short).contains("used within 1 min >="));
+    }
+
+    #[test]
+    fn a_walk_that_came_late_is_said_to_stand_for_more_than_the_window() {
+        let mut late = example();
+        late.figures.windows[0].covered_seconds = 90.0;
+        assert!(report(&late).contains("used within 1 s <= "));
+    }
+
+    #[test]
+    fn tables_name_sizes_windows_and_mappings() {
+        let text = report(&example());
+        for part in [
+            "process 42 (server)\nwatched for 1 min, a walk every 1 s (bpf)\n",
+            "resident                1.3 GiB    1.2 GiB    100 MiB  100.0 %\n",
+            "used within 1 min       412 MiB    412 MiB        0 B   31.7 %\n",
+            "idle for 32 s           888 MiB    788 MiB    100 MiB   68.3 %\n",
+            "  resident       1 s     1 min  untouched  mapping\n",
+            "   600 MiB     7 MiB     7 MiB    593 MiB  heap\n",
+            "  /usr/lib/x.so (private file) x 4\n",
+            "  anonymous x 20\n",
+        ] {
+            assert!(text.contains(part), "{part:?} in:\n{text}");
+        }
+        let long = text.lines().find(|line| line.len() > 120);
+        assert_eq!(long, None);
+    }
+
+    #[test]
+    fn many_mappings_are_summed_up_and_odd_names_cannot_move_the_cursor() {
+        let mut many = example();
+        let mut odd = many.mappings[1].clone();
+        odd.name = "/tmp/a\x1b[2Jb".to_owned();
+        many.mappings = vec![odd; NR_MAPPINGS + 3];
+        let text = report(&many);
+        assert!(text.contains("   1.8 GiB  in 3 more\n"), "{text}");
+        assert!(!text.contains('\x1b'));
+    }
+
+    #[test]
+    fn spans_are_said_as_people_say_them() {
+        let said = [
+            0.25, 1.0, 1.5, 1.04, 59.96, 60.0, 90.0, 600.0, 601.2, 2048.0, 3600.0,
+        ]
+        .map(span);
+        assert_eq!(
+            said,
+            [
+                "250 ms", "1 s", "1.5 s", "1 s", "60 s", "1 min", "90 s", "10 min", "601 s",
+                "2048 s", "1 h"
+            ]
+        );
+    }
+}

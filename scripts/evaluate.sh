@@ -8,7 +8,7 @@
 # from PyPI; where that can't be reached their columns are left out, and the page says so.
 #
 # What was computed once is not computed again as long as the binary is the same. EVALUATE_JOBS traces
-# (2) are worked on at a time.
+# (2) are worked on at a time. Takes about 8 minutes of CPU, and some more for libCacheSim the first time.
 source "$(dirname "$0")/lib.sh"
 
 shared=${STRATA_SHARED:-$PWD/../shared}

@@ -16,7 +16,7 @@ instructions() { # POLICY OPERATION COUNT
         "$target_dir/release/examples/engine_op" "$@" 2>&1 | sed -n 's/.*Collected : //p'
 }
 policies=(multi-gen multi-gen+distance two-list two-list+distance)
-echo "| operation | $(printf '%s | ' "${policies[@]}")"
+echo "| operation |$(printf ' %s |' "${policies[@]}")"
 echo "|---|---:|---:|---:|---:|"
 for operation in read touch promote appear evict refault; do
     row="| $operation |"

@@ -30,11 +30,15 @@ pub(super) struct Visit {
     pub(super) group: GroupId,
     pub(super) node: Option<NodeId>,
     pub(super) swappiness: Swappiness,
+    /// What may be taken at all, when the visit began.
+    pub(super) nr_pages: u64,
     pub(super) budget_pages: u64,
     pub(super) nr_scanned_pages: u64,
     pub(super) nr_freed_pages: u64,
     /// Anon was among what was tried.
     pub(super) has_anon: bool,
+    /// No walk was needed to find something.
+    pub(super) is_aged: bool,
     pub(super) protection: Protection,
     has_tried: bool,
     has_walked: bool,
@@ -139,10 +143,12 @@ impl Reclaim {
             group,
             node,
             swappiness,
+            nr_pages,
             budget_pages,
             nr_scanned_pages: 0,
             nr_freed_pages: 0,
             has_anon: false,
+            is_aged: false,
             protection,
             has_tried: false,
             has_walked: false,
@@ -190,7 +196,7 @@ impl Reclaim {
             }
             if !is_policys && !visit.has_walked {
                 match policy.ageing(visit.group, visit.swappiness)? {
-                    Ageing::NotDue => self.rounds.found_cold(),
+                    Ageing::NotDue => visit.is_aged = true,
                     Ageing::Preferred if self.priority == PRIORITY_MAX && !self.rounds.is_on => {}
                     Ageing::Preferred | Ageing::Due => return Ok(self.walk(visit)),
                 }

@@ -65,6 +65,19 @@ fn when_no_group_has_anything_cold_the_next_pass_ages_and_does_not_swap() {
     assert_eq!(sum(|of| of.nr_evicted_pages[0]), world.nr_swapped_out());
 }
 
+/// Found by replaying groups one after another: the first page of the second was the end.
+#[test]
+fn a_group_of_a_few_pages_keeps_no_other_from_being_aged() {
+    let mut world = World::with_rules(rules_2022(Sparing::Both));
+    let [large, small] = [0, 1].map(|_| world.group(None));
+    world.fill(large, Kind::File, Cause::Fault, 4000);
+    world.settle(large);
+    world.fill(small, Kind::File, Cause::Fault, 3);
+    let outcome = world.reclaim(of_node(500, Origin::Direct));
+    assert_eq!(outcome.end, End::Met);
+    assert!(world.usage(large) <= 3500, "{:?}", world.did);
+}
+
 #[test]
 fn with_one_group_sparing_changes_nothing_at_all() {
     let state = |sparing| {

@@ -78,7 +78,9 @@ fn keys(value: &Value, found: &mut BTreeSet<String>) {
 
 #[test]
 fn every_field_of_the_json_is_explained() {
-    let json = stdout(&[ZIPF, "--policy", "mglru", "--format", "json"]);
+    let json = stdout(&[
+        ZIPF, "--policy", "mglru", "--group", "a", "--format", "json",
+    ]);
     let mut found = BTreeSet::new();
     keys(&serde_json::from_str(&json).expect("JSON"), &mut found);
     let page = include_str!("../../../docs/sim.md");
@@ -88,6 +90,73 @@ fn every_field_of_the_json_is_explained() {
         |key: &&String| !in_words.contains(&key.as_str()) && !page.contains(&format!("`{key}`"));
     let missing: Vec<&String> = found.iter().filter(is_missing).collect();
     assert!(missing.is_empty(), "not in docs/sim.md: {missing:?}");
+}
+
+const TWO_GROUPS: &str = "gen:mixed,anon=500,file=1000,accesses=20000,groups=2,turn=20";
+
+#[test]
+fn groups_have_limits_as_in_cgroup_v2_and_figures_of_their_own() {
+    let args = [
+        TWO_GROUPS,
+        "--policy",
+        "mglru,mglru:v2022,two-list,lru",
+        "--memory",
+        "1500",
+        "--background",
+        "2%",
+        "--group",
+        "web:low=60%",
+        "--group",
+        "batch:max=40%,swap.max=0",
+    ];
+    let json = stdout(&[&args[..], &["--format", "json"]].concat());
+    let report: Value = serde_json::from_str(&json).expect("JSON");
+    let runs = report["runs"].as_array().expect("runs");
+    for run in &runs[..3] {
+        let groups = run["reclaim"]["groups"].as_array().expect("groups");
+        let number = |at: usize, name: &str| groups[at][name].as_u64().expect("a number");
+        assert_eq!(groups[0]["group"], "web");
+        assert_eq!((number(0, "trace_group"), number(1, "trace_group")), (0, 1));
+        let sum = |name: &str| number(0, name) + number(1, name);
+        for name in ["accesses", "distinct_pages", "misses"] {
+            assert_eq!(run[name].as_u64(), Some(sum(name)), "{name}");
+        }
+        assert!(number(1, "current_pages") <= 600 && number(1, "swapped_out_pages") == 0);
+        assert!(groups[1]["events"]["max"].as_u64() > Some(0));
+        assert!(number(0, "misses") < number(1, "misses"), "protected");
+    }
+    assert!(runs[3]["reclaim"].is_null(), "a baseline knows no groups");
+    let table = stdout(&args);
+    assert!(table.contains("mglru:v2022 in 1,500 pages"), "{table}");
+    let of_web = table.lines().filter(|line| line.starts_with("  web"));
+    assert_eq!(of_web.count(), 3, "{table}");
+}
+
+#[test]
+fn groups_can_stand_in_a_file() {
+    let directory = tempfile::tempdir().expect("directory");
+    let file = directory.path().join("groups");
+    let option = format!("@{}", file.display());
+    let args = |option| [TWO_GROUPS, "--policy", "mglru", "--group", option];
+    std::fs::write(&file, "# two\n\nweb:low=5%\n  batch:max=50% \n").expect("written");
+    let by_hand = [
+        TWO_GROUPS,
+        "--policy",
+        "mglru",
+        "--group",
+        "web:low=5%",
+        "--group",
+        "batch:max=50%",
+    ];
+    assert_eq!(stdout(&args(&option)), stdout(&by_hand));
+    std::fs::write(&file, "web\nbatch:more=5\n").expect("written");
+    let output = sim(&args(&option));
+    let said = text(&output.stderr);
+    assert!(
+        said.contains("line 2") && said.contains("\"more\""),
+        "{said}"
+    );
+    assert_eq!(output.status.code(), Some(2));
 }
 
 #[test]
@@ -161,6 +230,28 @@ fn what_can_not_be_is_refused_with_a_reason() {
             &["gen:zipf", "--plot", "/nowhere/plot.svg"],
             2,
             "/nowhere/plot.svg",
+        ),
+        (
+            &["gen:zipf", "--group", "web:most=1"],
+            2,
+            "no limit is called",
+        ),
+        (&["gen:zipf", "--group", "@/nowhere"], 2, "/nowhere"),
+        (&["gen:zipf", "--background", "1%"], 2, "--group"),
+        (
+            &["gen:zipf", "--group", "a", "--tiers", "25:75"],
+            2,
+            "cannot be used with",
+        ),
+        (
+            &["gen:zipf", "--group", "a", "--group", "b"],
+            1,
+            "group b would be the trace's group 1, but the trace has 1",
+        ),
+        (
+            &["gen:mixed,accesses=9999", "--group", "a:max=10,swap.max=0"],
+            1,
+            "out of memory: nothing of the 10 pages of group /a",
         ),
         (&["gen:nonsense"], 2, "unknown pattern"),
         (&["/nowhere/trace.lis"], 1, "/nowhere/trace.lis"),

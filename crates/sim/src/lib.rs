@@ -31,6 +31,7 @@
 
 mod baseline;
 mod cost;
+mod groups;
 mod intern;
 mod mechanism;
 mod memory;
@@ -45,9 +46,12 @@ mod workload;
 
 pub use baseline::{Baseline, UnknownBaseline};
 pub use cost::{BadCost, Cost, CostModel};
+pub use groups::{BadGroup, BadGroups, GroupSpec};
 pub use mechanism::{BadTiers, KernelPolicy, TierSetup};
 pub use memory::{BadMemory, MemorySize, PAGE_BYTES};
-pub use outcome::{GenerationPages, NR_TIERS_MAX, Outcome, Reclaim, Sample, TierCounts};
+pub use outcome::{
+    GenerationPages, GroupCounts, NR_TIERS_MAX, Outcome, Reclaim, Sample, TierCounts,
+};
 pub use ratio::Ratio;
 pub use runs::{Jobs, Run, RunsError};
 pub use simulate::{NoProgress, Progress, Setup, SimError, Simulate};

@@ -6,6 +6,8 @@
 //! **Invariants**
 //! - I1: counts are of base pages unless the name says otherwise; tried and applied are never the same.
 
+use strata_lru::{GroupEvents, Limits};
+
 /// The end of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
@@ -52,8 +54,53 @@ pub struct Reclaim {
     pub nr_refaulted_recent: [[u64; NR_TIERS_MAX]; 2],
     /// What moved between tiers; `None` without tiers.
     pub tiers: Option<TierCounts>,
+    /// What became of each group, parents first; empty where all is one group.
+    pub groups: Vec<GroupCounts>,
     /// How the generations stood, evenly over the run.
     pub samples: Vec<Sample>,
+}
+
+/// What became of a group and all below it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GroupCounts {
+    /// Its path.
+    pub path: String,
+    /// The trace's group whose pages it holds; `None` if it only holds groups.
+    pub trace_group: Option<u16>,
+    /// What it may use itself.
+    pub limits: Limits,
+    /// Requests for its pages.
+    pub nr_accesses: u64,
+    /// Its distinct pages.
+    pub nr_distinct: u64,
+    /// Requests whose page was not in memory.
+    pub nr_misses: u64,
+    /// Visited by eviction.
+    pub nr_scanned: u64,
+    /// Evicted, by kind; anon is swapped out.
+    pub nr_stolen: [u64; 2],
+    /// Generations begun, of each lruvec.
+    pub nr_ageing_runs: u64,
+    /// In memory at the end.
+    pub nr_held: u64,
+    /// In swap at the end.
+    pub nr_swapped: u64,
+    /// How often its limits, and those below it, were felt.
+    pub events: GroupEvents,
+}
+
+impl GroupCounts {
+    /// Adds what happened in a group below; what it holds and its events are in already.
+    pub(crate) fn add_flows(&mut self, below: &GroupCounts) {
+        self.nr_accesses += below.nr_accesses;
+        self.nr_distinct += below.nr_distinct;
+        self.nr_misses += below.nr_misses;
+        self.nr_scanned += below.nr_scanned;
+        for (kind, nr_pages) in below.nr_stolen.into_iter().enumerate() {
+            self.nr_stolen[kind] += nr_pages;
+        }
+        self.nr_ageing_runs += below.nr_ageing_runs;
+    }
 }
 
 /// What memory in tiers did.

@@ -2,9 +2,15 @@
 //!
 //! **Owns** the trait, the setup and the errors. **Does not own** any policy.
 
-use strata_lru::{Limits, Swappiness};
+use strata_lru::Swappiness;
 
-use crate::{mechanism::TierSetup, outcome::Outcome, workload::Workload};
+use crate::{
+    groups::{BadGroups, GroupSpec},
+    mechanism::TierSetup,
+    memory::MemorySize,
+    outcome::Outcome,
+    workload::Workload,
+};
 
 /// What a run is given besides the workload.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,10 +21,12 @@ pub struct Setup {
     pub swappiness: Swappiness,
     /// How memory is divided into tiers; `None` is one node. Baselines know no tiers.
     pub tiers: Option<TierSetup>,
-    /// Limits of the trace's groups by their number, each within `memory_pages` for all together; groups
-    /// beyond the last have none. Empty: all pages are charged to one group, as with tiers. Baselines
-    /// know no groups.
-    pub groups: Vec<Limits>,
+    /// Groups and their limits, within `memory_pages` for all together. Empty: all pages are charged
+    /// to one group, as with tiers. Baselines know no groups.
+    pub groups: Vec<GroupSpec>,
+    /// With groups: while less than this is free, all of them are reclaimed from in the background
+    /// until twice as much is; `None` leaves it to whoever needs a page.
+    pub background: Option<MemorySize>,
 }
 
 impl Setup {
@@ -29,6 +37,7 @@ impl Setup {
             swappiness: Swappiness::DEFAULT,
             tiers: None,
             groups: Vec::new(),
+            background: None,
         }
     }
 }
@@ -97,6 +106,17 @@ pub enum SimError {
         /// Balance of the kinds.
         swappiness: u8,
     },
+    /// Nothing of a group can be evicted any more; the kernel would kill in it.
+    #[error("out of memory: nothing of the {max_pages} pages of group {path} can be evicted")]
+    GroupOutOfMemory {
+        /// The group whose limit it is.
+        path: String,
+        /// Its limit in base pages.
+        max_pages: u64,
+    },
+    /// The groups fit neither each other nor the trace.
+    #[error(transparent)]
+    Groups(#[from] BadGroups),
     /// The engine refused.
     #[error("the engine: {0}")]
     Policy(#[from] strata_lru::PolicyError),

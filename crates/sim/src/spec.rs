@@ -17,6 +17,7 @@
 //! | `min-ttl=MS` | generations younger than this are not evicted (`mglru`) |
 //! | `RULE=MODEL` | one rule as in another kernel, for ablations: `placement=v6.1` (`mglru`) |
 //! | `nr_gens=N`, `nr_tiers=N` | so many generations, tiers (`mglru`) |
+//! | `group_order=ORDER` | how global reclaim goes round groups (`mglru`) |
 //!
 //! **Owns** the syntax and the list of names. **Does not own** any policy.
 

@@ -7,6 +7,7 @@
 use std::fs;
 use std::path::Path;
 
+use strata_lru::Swappiness;
 use strata_sim::report::Report;
 use strata_sim::{CostModel, Jobs, NoProgress, PolicySpec, Setup, Workload};
 use strata_trace::Generator;
@@ -15,15 +16,10 @@ use strata_trace::Generator;
 const SAMPLE_STEP: u32 = 40;
 
 /// Replays and compares with `tests/golden/NAME.json`, or writes it.
-fn check(name: &str, traces: &[&str], policies: &[&str], memory_pages: &[u32]) {
+fn check(name: &str, traces: &[&str], policies: &[&str], setups: &[Setup]) {
     let policies: Vec<PolicySpec> = policies
         .iter()
         .map(|one| one.parse().expect("a policy"))
-        .collect();
-    let setups: Vec<Setup> = memory_pages
-        .iter()
-        .copied()
-        .map(Setup::with_memory)
         .collect();
     let jobs = Jobs::try_new(2).expect("threads");
     let mut report = Report::default();
@@ -31,7 +27,7 @@ fn check(name: &str, traces: &[&str], policies: &[&str], memory_pages: &[u32]) {
         let accesses: Generator = trace.parse().expect("a generator");
         let workload = Workload::from_accesses(*trace, accesses).expect("fits");
         let runs = jobs
-            .replay(&workload, &policies, &setups, &NoProgress)
+            .replay(&workload, &policies, setups, &NoProgress)
             .expect("runs");
         report.add(&workload, &runs, &CostModel::default());
     }
@@ -73,7 +69,7 @@ fn baselines_give_the_bytes_they_always_gave() {
             "gen:loop,pages=700,accesses=20000",
         ],
         &["lru", "fifo", "clock", "opt", "sieve", "s3-fifo"],
-        &[100, 600],
+        &[100, 600].map(Setup::with_memory),
     );
 }
 
@@ -87,6 +83,36 @@ fn the_policies_of_kernels_give_the_bytes_they_always_gave() {
             "gen:hotscan,hot=1200,scan=4000,period=9000,accesses=60000,via=mmap",
         ],
         &["mglru", "mglru:v6.1", "mglru+distance", "two-list"],
-        &[1500],
+        &[Setup::with_memory(1500)],
+    );
+}
+
+#[test]
+fn groups_give_the_bytes_they_always_gave() {
+    let groups = [
+        "site:max=70%",
+        "site/web:low=30%",
+        "site/db:min=20%,high=40%",
+        "batch:swap.max=200",
+    ];
+    let setup = Setup {
+        swappiness: Swappiness::try_new(150).expect("at most 201"),
+        groups: groups.map(|group| group.parse().expect("a group")).to_vec(),
+        background: Some("2%".parse().expect("a share")),
+        ..Setup::with_memory(3000)
+    };
+    check(
+        "groups",
+        &["gen:mixed,anon=1600,file=800,accesses=60000,groups=3,turn=40"],
+        &[
+            "mglru",
+            "mglru:v7.2",
+            "mglru:v2022",
+            "mglru:v2022+group_order=rounds",
+            "mglru:v2022+group_order=rounds-sparing-both",
+            "two-list",
+            "strata",
+        ],
+        &[setup],
     );
 }

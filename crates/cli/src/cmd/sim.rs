@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use clap::{Args, ValueEnum};
 use strata_lru::Swappiness;
 use strata_sim::report::Report;
-use strata_sim::{CostModel, Jobs, MemorySize, PolicySpec, Setup, TierSetup, Workload};
+use strata_sim::{CostModel, GroupSpec, Jobs, MemorySize, PolicySpec, Setup, TierSetup, Workload};
 
 use crate::cli::refuse_option;
 use crate::cmd::report_file::ReportFile;
@@ -38,6 +38,10 @@ POLICIES
 EXAMPLES
   Two policies beside the optimum, with a tenth and a quarter of the pages in memory:
       strata sim trace.lis.zst --policy mglru,lru,opt --memory 10%,25%
+
+  Two groups of a trace, one protected, one without swap, in half of what they touch:
+      strata sim gen:mixed,groups=2 --policy mglru,two-list --memory 50% \
+          --group web:low=60% --group batch:max=60%,swap.max=0
 
   How a kernel's generations grow old, as a picture:
       strata sim gen:phases --policy mglru:v6.1 --memory 4096 --plot generations.svg
@@ -91,6 +95,28 @@ pub(crate) struct SimArgs {
     #[arg(long, value_name = "SHARES", value_parser = str::parse::<TierSetup>)]
     tiers: Option<TierSetup>,
 
+    /// A group of the trace with its limits, as in cgroup v2: web:max=50%,low=1000; once for each group
+    ///
+    /// Keys are min, low, high, max and swap.max; values are pages, bytes, a share of the run's memory,
+    /// 0, or max for none. web/a lies below web. Groups that none lies below hold the pages of the
+    /// trace's groups 0, 1, ... in this order, or those of trace=N. Groups of the trace that are left
+    /// over have no limits. @FILE reads groups from its lines. Baselines know no groups.
+    #[arg(
+        long = "group",
+        alias = "groups",
+        value_name = "PATH[:KEY=VALUE,...]",
+        value_parser = groups_arg,
+        conflicts_with = "tiers"
+    )]
+    groups: Vec<GroupsArg>,
+
+    /// With groups: while less than this is free, reclaim from all of them in the background
+    ///
+    /// As kswapd does it, until twice as much is free. Pages, bytes or a share of the run's memory. Else
+    /// whoever needs a page reclaims.
+    #[arg(long, value_name = "SIZE", requires = "groups", value_parser = size_arg)]
+    background: Option<MemorySize>,
+
     #[command(flatten)]
     source: SourceArgs,
 
@@ -128,6 +154,10 @@ enum MemoryArg {
     Auto,
     Size(MemorySize),
 }
+
+/// What one `--group` gives: a group, or those of a file.
+#[derive(Clone, Debug)]
+struct GroupsArg(Vec<GroupSpec>);
 
 /// Replays and prints.
 pub(crate) fn run(args: &SimArgs) -> anyhow::Result<ExitCode> {
@@ -168,11 +198,15 @@ fn setups(args: &SimArgs, nr_distinct_pages: u32) -> Vec<Setup> {
         MemoryArg::Auto => MemorySize::CURVE.to_vec(),
         MemoryArg::Size(size) => vec![*size],
     });
+    let groups = args.groups.iter().flat_map(|arg| arg.0.clone());
+    let groups: Vec<GroupSpec> = groups.collect();
     let mut setups: Vec<Setup> = Vec::new();
     for size in sizes {
         let setup = Setup {
             swappiness: args.swappiness,
             tiers: args.tiers.clone(),
+            groups: groups.clone(),
+            background: args.background,
             ..Setup::with_memory(size.pages(nr_distinct_pages))
         };
         if !setups.contains(&setup) {
@@ -187,8 +221,28 @@ fn memory_arg(text: &str) -> Result<MemoryArg, String> {
     if text == "auto" {
         return Ok(MemoryArg::Auto);
     }
-    let size = text.parse().map_err(|error| format!("{error}"))?;
-    Ok(MemoryArg::Size(size))
+    size_arg(text).map(MemoryArg::Size)
+}
+
+fn size_arg(text: &str) -> Result<MemorySize, String> {
+    text.parse().map_err(|error| format!("{error}"))
+}
+
+/// A group, or `@FILE` with one a line; empty lines and those that begin with `#` are passed over.
+fn groups_arg(text: &str) -> Result<GroupsArg, String> {
+    refuse_option(text)?;
+    let parse = |text: &str| text.parse::<GroupSpec>().map_err(|error| error.to_string());
+    let Some(file) = text.strip_prefix('@') else {
+        return Ok(GroupsArg(vec![parse(text)?]));
+    };
+    let lines = std::fs::read_to_string(file);
+    let lines = lines.map_err(|error| format!("can't read {file}: {error}"))?;
+    let lines = lines.lines().map(str::trim).zip(1..);
+    let groups = lines.filter(|(line, _)| !line.is_empty() && !line.starts_with('#'));
+    let groups = groups.map(|(line, number)| {
+        parse(line).map_err(|error| format!("{file}, line {number}: {error}"))
+    });
+    Ok(GroupsArg(groups.collect::<Result<_, String>>()?))
 }
 
 fn swappiness_arg(text: &str) -> Result<Swappiness, String> {

@@ -1,27 +1,37 @@
-//! Groups: one for everything, or the trace's own under one that holds all memory.
+//! Groups: one for everything, or a tree of them with the limits they were given.
 //!
 //! ```text
-//!   /          all of memory: no more than this for all together
-//!   +- /0      the trace's group 0 with its limits
-//!   +- /1      ...
+//!   (root)     all of memory: when it is full, reclaim is global
+//!   +- /web    limits; no pages of its own
+//!   |  +- /web/a    the trace's group 0
+//!   +- /batch       the trace's group 1
 //! ```
 //!
 //! In a tree the engine says who is reclaimed from ([`strata_lru::Reclaim`]); with one group there is
 //! nothing to choose.
 //!
-//! **Owns** which of the policy's groups a group of the trace is. **Does not own** limits or usage
-//! (the policy's tree).
+//! **Owns** which of the policy's groups a group of the trace is, and misses by group. **Does not
+//! own** limits or usage (the policy's tree).
 
-use strata_lru::{GroupId, GroupView, Limits, Policy, PolicyError, TimeMs};
+use strata_lru::{GroupId, GroupView, Policy, PolicyError, TimeMs};
 
-use crate::{outcome::GenerationPages, simulate::Setup, workload::Workload};
+use crate::{
+    groups::{Planned, plan},
+    outcome::{GenerationPages, GroupCounts},
+    simulate::{Setup, SimError},
+    workload::Workload,
+};
 
 /// The policy's groups.
 #[derive(Debug)]
 pub(super) struct Groups {
-    top: GroupId,
-    /// By the trace's number; empty if all is one group.
-    below: Vec<GroupId>,
+    /// Holds everything, if there is no tree.
+    only: Option<GroupId>,
+    tree: Vec<(Planned, GroupId)>,
+    /// By the trace's number.
+    holders: Vec<GroupId>,
+    /// By the trace's number.
+    nr_misses: Vec<u64>,
 }
 
 impl Groups {
@@ -30,44 +40,108 @@ impl Groups {
         policy: &mut P,
         workload: &Workload,
         setup: &Setup,
-    ) -> Result<Groups, PolicyError> {
+    ) -> Result<Groups, SimError> {
         let now = TimeMs(0);
-        let top = policy.add_group("/", now)?;
-        let mut below = Vec::new();
-        if !setup.groups.is_empty() {
-            let all = Limits {
-                max_pages: u64::from(setup.memory_pages),
-                ..Limits::NONE
-            };
-            policy.set_limits(top, all)?;
-            for number in 0..workload.nr_groups() {
-                let group = policy.add_child_group(top, &format!("/{number}"), now)?;
-                let limits = setup.groups.get(usize::from(number));
-                policy.set_limits(group, limits.copied().unwrap_or_default())?;
-                below.push(group);
-            }
+        let nr_groups = workload.nr_groups();
+        let mut groups = Groups {
+            only: None,
+            tree: Vec::new(),
+            holders: vec![GroupId(0); usize::from(nr_groups)],
+            nr_misses: vec![0; usize::from(nr_groups)],
+        };
+        if setup.groups.is_empty() {
+            groups.only = Some(policy.add_group("/", now)?);
+            return Ok(groups);
         }
-        Ok(Groups { top, below })
+        for planned in plan(&setup.groups, setup.memory_pages, nr_groups)? {
+            let path = format!("/{}", planned.path);
+            let group = match planned.parent {
+                Some(parent) => policy.add_child_group(groups.tree[parent].1, &path, now)?,
+                None => policy.add_group(&path, now)?,
+            };
+            policy.set_limits(group, planned.limits)?;
+            if let Some(number) = planned.trace_group {
+                groups.holders[usize::from(number)] = group;
+            }
+            groups.tree.push((planned, group));
+        }
+        Ok(groups)
     }
 
-    /// Whether there is more than one to choose from.
+    /// Whether there is more than one to choose from, or limits on one.
     pub(super) fn is_tree(&self) -> bool {
-        !self.below.is_empty()
+        self.only.is_none()
     }
 
     /// The one that is charged for a page of a group of the trace.
     pub(super) fn of(&self, number: u16) -> GroupId {
-        self.below
-            .get(usize::from(number))
-            .copied()
-            .unwrap_or(self.top)
+        self.only
+            .unwrap_or_else(|| self.holders[usize::from(number)])
+    }
+
+    /// A page of a group of the trace had to be brought in.
+    pub(super) fn missed(&mut self, number: u16) {
+        self.nr_misses[usize::from(number)] += 1;
     }
 
     /// Every group that is charged for pages.
     pub(super) fn all(&self) -> impl Iterator<Item = GroupId> {
-        let only = (!self.is_tree()).then_some(self.top);
-        only.into_iter().chain(self.below.clone())
+        let holders = self.tree.iter().filter(|of| of.0.trace_group.is_some());
+        self.only.into_iter().chain(holders.map(|of| of.1))
     }
+
+    /// What became of each group, of a tree only: with all below it, as cgroup v2 counts.
+    pub(super) fn counts<P: Policy>(
+        &self,
+        policy: &P,
+        workload: &Workload,
+    ) -> Result<Vec<GroupCounts>, PolicyError> {
+        let mut counts = Vec::new();
+        for (planned, group) in &self.tree {
+            let (stats, groups) = (policy.stats(*group)?, policy.groups());
+            counts.push(GroupCounts {
+                path: planned.path.clone(),
+                trace_group: planned.trace_group,
+                limits: planned.limits,
+                nr_scanned: stats.nr_scanned_pages,
+                nr_stolen: stats.nr_evicted_pages,
+                nr_ageing_runs: stats.nr_ageing_runs,
+                nr_held: groups.usage_pages(*group)?,
+                nr_swapped: groups.swap_pages(*group)?,
+                events: groups.events(*group)?,
+                ..GroupCounts::default()
+            });
+        }
+        let (nr_accesses, nr_pages) = by_trace_group(workload);
+        for (planned, counts) in self.tree.iter().map(|of| &of.0).zip(&mut counts) {
+            if let Some(number) = planned.trace_group.map(usize::from) {
+                counts.nr_accesses = nr_accesses[number];
+                counts.nr_distinct = nr_pages[number];
+                counts.nr_misses = self.nr_misses[number];
+            }
+        }
+        // Children come after their parents, so each is complete when it is added.
+        for at in (0..counts.len()).rev() {
+            if let Some(parent) = self.tree[at].0.parent {
+                let (above, below) = counts.split_at_mut(at);
+                above[parent].add_flows(&below[0]);
+            }
+        }
+        Ok(counts)
+    }
+}
+
+/// Requests and distinct pages of each group of a trace.
+fn by_trace_group(workload: &Workload) -> (Vec<u64>, Vec<u64>) {
+    let none = vec![0; usize::from(workload.nr_groups())];
+    let (mut nr_accesses, mut nr_pages) = (none.clone(), none);
+    for request in workload.requests() {
+        nr_accesses[usize::from(workload.page(request.page()).group)] += 1;
+    }
+    for page in workload.pages() {
+        nr_pages[usize::from(page.group)] += 1;
+    }
+    (nr_accesses, nr_pages)
 }
 
 /// Adds a view to the sizes of all, the youngest generations together, and so on down.

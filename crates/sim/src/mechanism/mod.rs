@@ -1,7 +1,8 @@
 //! The mechanism: plays the kernel for a reclaim policy, on a trace, in virtual time.
 //!
-//! One memory cgroup of so many pages (or a tree of them: `groups`), full of nothing at first. Every request is an access as a
-//! program makes it; when a page has to come in and the cgroup is full, whoever faulted reclaims.
+//! One memory cgroup of so many pages (or a machine of so many with a tree of them: `groups`), empty at
+//! first. Every request is an access as a program makes it; when a page has to come in and the cgroup is
+//! full, whoever faulted reclaims.
 //!
 //! ```text
 //!   request --mapped?--> accessed bit (the policy hears nothing)
@@ -25,8 +26,8 @@
 //!
 //! What is left out: time (nothing takes any; `now` is the trace's clock, or a microsecond an access),
 //! readahead, batches of charging and of list additions per processor (a full group is full at the
-//! same page), huge pages, memory the kernel takes for itself, refusals (locked, busy, shared pages),
-//! global reclaim and its thread.
+//! same page), huge pages, memory the kernel takes for itself, refusals (locked, shared pages). With
+//! groups reclaim is global when memory is full, and its thread, if asked for, is always in time.
 //!
 //! Where memory is small against the kernel's batches (below 1024 pages) they are a thirty-second of
 //! it, so that a batch is never most of the memory.
@@ -53,8 +54,9 @@ mod tests;
 pub use tiers::{BadTiers, TierSetup};
 
 use strata_lru::{
-    AccessVia, Arrival, Cause, Config, EvictBatch, FolioId, Ingredients, Kind, MultiGen, NodeId,
-    Order, Policy, ReclaimStats, Strata, TimeMs, TwoList, Verdict, WalkStats, WriteState,
+    AccessVia, Arrival, Cause, Config, EvictBatch, FolioId, GroupId, Ingredients, Kind, Limits,
+    MultiGen, NodeId, Order, Policy, ReclaimStats, Strata, TimeMs, TwoList, Verdict, WalkStats,
+    WriteState,
 };
 use strata_trace::{Backing, Op, Via};
 
@@ -137,6 +139,10 @@ struct Machine<'w, P> {
     spaces: Vec<Space>,
     /// Pages in memory, by kind.
     nr_pages: [u32; 2],
+    /// The group of a tree that this request brought a page in for.
+    charged: Option<GroupId>,
+    /// What may still be swapped out of the group that is reclaimed from.
+    swap_room_pages: u64,
     /// Pages reclaim takes at least.
     nr_reclaim_pages: u32,
     /// Where the last read through a descriptor ended.
@@ -182,6 +188,8 @@ impl<'w, P: Policy> Machine<'w, P> {
             groups,
             spaces,
             nr_pages: [0; 2],
+            charged: None,
+            swap_room_pages: Limits::MAX,
             nr_reclaim_pages: (setup.memory_pages / BATCHES_PER_MEMORY).clamp(1, NR_RECLAIM_PAGES),
             last_read: None,
             now: TimeMs(0),
@@ -241,7 +249,11 @@ impl<'w, P: Policy> Machine<'w, P> {
         if is_write && !self.memory.dirty.get(slot) {
             self.dirtied(slot, request.page());
         }
-        Ok(())
+        // Not before: the page it brought in may be the next to go.
+        match self.charged.take() {
+            Some(group) => self.relieve(group),
+            None => Ok(()),
+        }
     }
 
     /// Brings a page in, making room first.
@@ -254,7 +266,9 @@ impl<'w, P: Policy> Machine<'w, P> {
     ) -> Result<FolioId, SimError> {
         self.counts.nr_misses += 1;
         self.now = self.time(position);
-        let group = self.groups.of(self.workload.page(page).group);
+        let number = self.workload.page(page).group;
+        self.groups.missed(number);
+        let group = self.groups.of(number);
         self.make_room(group)?;
         let shadow = match self.memory.place(slot) {
             Place::Absent(shadow) => shadow,
@@ -273,6 +287,7 @@ impl<'w, P: Policy> Machine<'w, P> {
         self.memory.enter(slot, folio);
         self.nr_pages[kind.index()] += 1;
         self.counts.nr_anon_misses += u64::from(kind == Kind::Anon);
+        self.charged = self.groups.is_tree().then_some(group);
         Ok(folio)
     }
 
@@ -337,6 +352,7 @@ impl<'w, P: Policy> Machine<'w, P> {
             nr_ptes_looked_around: walks.nr_look_around_entries,
             nr_bloom_hits: walks.nr_filter_hits,
             nr_bloom_skips: walks.nr_tables_filtered,
+            groups: self.groups.counts(&self.policy, self.workload)?,
             nr_written: self.counts.nr_written,
             samples: self.samples,
             ..Reclaim::default()

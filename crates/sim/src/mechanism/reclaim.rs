@@ -1,7 +1,7 @@
 //! Direct reclaim of a full group: from relaxed to desperate, until 32 pages are free.
 //!
 //! ```text
-//!   make_room   until there is room for a page
+//!   make_room   until there is room for a page: in memory, and below every limit of a tree of groups
 //!   reclaim     priority 12, 11, ... 0        until 32 pages are free
 //!   shrink      budget = evictable >> priority; ageing due? (not at priority 12) walk, leave
 //!   take_batch  isolate up to 64 -> accessed bits -> verdicts -> complete
@@ -12,7 +12,7 @@
 
 use strata_lru::{
     Aborting, Ageing, Excess, FolioId, Goal, GroupId, Isolated, Kind, LookAround, LookAroundBy,
-    Origin, Policy, Reclaim, ReclaimRequest, Step, TableId, Verdict,
+    NodeId, Origin, Policy, Reclaim, ReclaimRequest, Step, TableId, Verdict,
 };
 
 use super::{Machine, layout::NR_TABLE_ENTRIES};
@@ -27,6 +27,17 @@ const NR_RETRIES_MAX: u32 = 16;
 /// Pages in a batch, for each page reclaim wants (64 for 32).
 const BATCH_PER_WANTED: u32 = 2;
 
+/// What a page that comes in lacks.
+#[derive(Clone, Copy, Debug)]
+enum Need {
+    /// Memory, all of which is one group's.
+    Only,
+    /// Memory, of whichever group.
+    Memory,
+    /// Room below a limit.
+    Limit(Excess),
+}
+
 /// Who decides how much is scanned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Driver {
@@ -40,38 +51,78 @@ impl<P: Policy> Machine<'_, P> {
     /// Reclaims until a page can be charged.
     pub(super) fn make_room(&mut self, group: GroupId) -> Result<(), SimError> {
         let mut nr_in_vain = 0;
-        while let Some(excess) = self.excess(group)? {
-            let nr_freed = match excess {
-                Some(excess) => self.reclaim_groups(excess)?,
-                None => self.reclaim(group)?,
+        while let Some(need) = self.need(group)? {
+            let nr_freed = match need {
+                Need::Only => self.reclaim(group)?,
+                Need::Memory => {
+                    let goal = Goal::of_node(NodeId::default(), 0, Origin::Direct);
+                    self.reclaim_groups(goal, 0)?
+                }
+                Need::Limit(excess) => self.reclaim_groups(Goal::over_max(excess), 0)?,
             };
             if nr_freed == 0 {
                 nr_in_vain += 1;
             }
             if nr_in_vain > NR_RETRIES_MAX {
-                return Err(SimError::OutOfMemory {
-                    memory_pages: self.setup.memory_pages,
-                    swappiness: self.setup.swappiness.get(),
-                });
+                return Err(self.out_of_memory(need)?);
             }
         }
         Ok(())
     }
 
-    /// Whether there is no room for a page more, and which group of a tree is full.
-    fn excess(&self, group: GroupId) -> Result<Option<Option<Excess>>, SimError> {
-        if self.groups.is_tree() {
-            let excess = self.policy.groups().over_max(group, 1)?;
-            return Ok(excess.map(Some));
+    /// What there has to be more of before a page can be charged to a group.
+    fn need(&self, group: GroupId) -> Result<Option<Need>, SimError> {
+        let is_tree = self.groups.is_tree();
+        if is_tree && let Some(excess) = self.policy.groups().over_max(group, 1)? {
+            return Ok(Some(Need::Limit(excess)));
         }
-        let is_full = self.nr_pages[0] + self.nr_pages[1] >= self.setup.memory_pages;
-        Ok(is_full.then_some(None))
+        let need = if is_tree { Need::Memory } else { Need::Only };
+        Ok((self.nr_free_pages() == 0).then_some(need))
     }
 
-    /// Brings a group and all below it under its limit, as the engine says; the pages freed.
-    fn reclaim_groups(&mut self, excess: Excess) -> Result<u64, SimError> {
-        let mut goal = Goal::over_max(excess);
-        goal.nr_pages = u64::from(self.nr_reclaim_pages);
+    fn nr_free_pages(&self) -> u32 {
+        let nr_pages = self.nr_pages[0] + self.nr_pages[1];
+        self.setup.memory_pages.saturating_sub(nr_pages)
+    }
+
+    fn out_of_memory(&self, need: Need) -> Result<SimError, SimError> {
+        Ok(match need {
+            Need::Only | Need::Memory => SimError::OutOfMemory {
+                memory_pages: self.setup.memory_pages,
+                swappiness: self.setup.swappiness.get(),
+            },
+            Need::Limit(Excess { group, .. }) => SimError::GroupOutOfMemory {
+                path: self.policy.groups().path(group)?.to_owned(),
+                max_pages: self.policy.groups().limits(group)?.max_pages,
+            },
+        })
+    }
+
+    /// A page was charged: what is above `high` is brought down, and if little memory is free the
+    /// background makes some. Both may come to nothing.
+    pub(super) fn relieve(&mut self, group: GroupId) -> Result<(), SimError> {
+        if !self.groups.is_tree() {
+            return Ok(());
+        }
+        if let Some(excess) = self.policy.groups().over_high(group)? {
+            self.reclaim_groups(Goal::over_high(excess), excess.nr_pages)?;
+        }
+        let Some(low) = self.setup.background else {
+            return Ok(());
+        };
+        let low = low.pages(self.setup.memory_pages);
+        let nr_free = self.nr_free_pages();
+        if nr_free < low {
+            let nr_pages = 2 * u64::from(low) - u64::from(nr_free);
+            let goal = Goal::of_node(NodeId::default(), 0, Origin::Background);
+            self.reclaim_groups(goal, nr_pages)?;
+        }
+        Ok(())
+    }
+
+    /// Frees at least so many pages of several groups, as the engine says; the pages freed.
+    fn reclaim_groups(&mut self, mut goal: Goal, nr_pages: u64) -> Result<u64, SimError> {
+        goal.nr_pages = nr_pages.max(u64::from(self.nr_reclaim_pages));
         goal.nr_batch_pages = u64::from(self.nr_reclaim_pages * BATCH_PER_WANTED);
         goal.swappiness = self.setup.swappiness;
         let mut reclaim = Reclaim::new(goal);
@@ -80,7 +131,10 @@ impl<P: Policy> Machine<'_, P> {
             let step = reclaim.next(&mut self.policy, self.now, &mut batch)?;
             self.batch = batch;
             match step {
-                Step::Evict { .. } => reclaim.freed(self.try_batch()),
+                Step::Evict { group } => {
+                    self.swap_room_pages = self.policy.groups().swap_room_pages(group)?;
+                    reclaim.freed(self.try_batch());
+                }
                 Step::Walk {
                     group, swappiness, ..
                 } => self.walk(group, swappiness)?,
@@ -225,9 +279,16 @@ impl<P: Policy> Machine<'_, P> {
             self.look_around(folio, slot);
             return Verdict::Referenced;
         }
-        let page = self.workload.page(self.layout.page(slot));
+        let kind = super::kind_of(self.workload.page(self.layout.page(slot)).backing);
+        if kind == Kind::Anon {
+            // No room in swap: it can't go.
+            if self.swap_room_pages == 0 {
+                return Verdict::Busy;
+            }
+            self.swap_room_pages -= 1;
+        }
         if self.memory.dirty.get(slot) {
-            match super::kind_of(page.backing) {
+            match kind {
                 Kind::File => return Verdict::Dirty,
                 // Swap is compressed memory: written at once, so the page can go.
                 Kind::Anon => self.counts.nr_written += 1,

@@ -1,11 +1,14 @@
 //! The mechanism's promises, on small traces and with every policy that is played.
 
 use proptest::prelude::*;
-use strata_lru::{KernelModel, Limits, Swappiness};
-use strata_trace::{Access, PageKey};
+use strata_lru::{KernelModel, Swappiness};
+use strata_trace::{Access, Generator, PageKey};
 
 use super::*;
-use crate::{baseline::Baseline, simulate::NoProgress};
+use crate::{
+    baseline::Baseline, groups::GroupSpec, outcome::GroupCounts, simulate::NoProgress,
+    spec::PolicySpec,
+};
 
 fn policies() -> Vec<KernelPolicy> {
     let models = KernelModel::ALL.iter();
@@ -13,6 +16,10 @@ fn policies() -> Vec<KernelPolicy> {
     let two_list = KernelPolicy::TwoList(Config::default());
     let strata = KernelPolicy::Strata(Config::default(), Ingredients::ALL);
     multi_gen.chain([two_list, strata]).collect()
+}
+
+fn specs(texts: &[&str]) -> Vec<GroupSpec> {
+    texts.iter().map(|text| text.parse().unwrap()).collect()
 }
 
 fn access(space: u32, page: u64, backing: Backing, via: Via, op: Op) -> Access {
@@ -135,14 +142,10 @@ fn a_protected_group_keeps_its_pages_and_the_other_pays() {
     let turn = |page| [of_group(0, load(page)), of_group(1, load(page))];
     let accesses = (0..10).flat_map(|_| (0..3000).flat_map(turn));
     let workload = Workload::from_accesses("test", accesses).unwrap();
-    let protected = Limits {
-        low_pages: 3000,
-        ..Limits::NONE
-    };
     for policy in policies() {
-        let misses = |groups: Vec<Limits>| {
+        let misses = |groups: &[&str]| {
             let setup = Setup {
-                groups,
+                groups: specs(groups),
                 ..Setup::with_memory(4000)
             };
             let outcome = policy.run(&workload, &setup, &NoProgress).unwrap();
@@ -155,9 +158,9 @@ fn a_protected_group_keeps_its_pages_and_the_other_pays() {
             outcome.nr_misses
         };
         // Group 0 misses each page once; group 1 has 1000 pages of memory for a loop of 3000.
-        let with = misses(vec![protected, Limits::NONE]);
+        let with = misses(&["a:min=3000", "b"]);
         assert!((6000..=33_500).contains(&with), "{policy:?}: {with}");
-        assert!(with < misses(vec![Limits::NONE; 2]), "{policy:?}");
+        assert!(with < misses(&["a", "b"]), "{policy:?}");
     }
 }
 
@@ -165,13 +168,9 @@ fn a_protected_group_keeps_its_pages_and_the_other_pays() {
 fn a_group_never_has_more_than_its_own_limit() {
     let accesses = (0..4).flat_map(|_| (0..2000).map(load));
     let workload = Workload::from_accesses("test", accesses).unwrap();
-    let limits = Limits {
-        max_pages: 1500,
-        ..Limits::NONE
-    };
     for policy in policies() {
         let setup = Setup {
-            groups: vec![limits],
+            groups: specs(&["a:max=1500"]),
             ..Setup::with_memory(4000)
         };
         let outcome = policy.run(&workload, &setup, &NoProgress).unwrap();
@@ -180,6 +179,113 @@ fn a_group_never_has_more_than_its_own_limit() {
             nr_stolen > 0 && outcome.nr_misses - nr_stolen <= 1500,
             "{policy:?}"
         );
+    }
+}
+
+/// Runs a generated trace of several groups; what became of each.
+fn grouped(trace: &str, policy: &str, groups: &[&str], memory_pages: u32) -> Vec<GroupCounts> {
+    let setup = Setup {
+        swappiness: Swappiness::try_new(150).unwrap(),
+        groups: specs(groups),
+        background: Some("2%".parse().unwrap()),
+        ..Setup::with_memory(memory_pages)
+    };
+    outcome_of(trace, policy, &setup).groups
+}
+
+fn outcome_of(trace: &str, policy: &str, setup: &Setup) -> Reclaim {
+    let accesses: Generator = trace.parse().unwrap();
+    let workload = Workload::from_accesses("test", accesses).unwrap();
+    let policy: PolicySpec = policy.parse().unwrap();
+    let outcome = policy.run(&workload, setup, &NoProgress).unwrap();
+    *outcome.reclaim.unwrap()
+}
+
+const THREE: &str = "gen:mixed,anon=2000,file=1000,accesses=60000,groups=3,turn=50";
+
+#[test]
+fn limits_of_a_tree_hold_at_every_level_and_protection_goes_first() {
+    // Protection is shared out from above: what `top` has not, `a` has not from outside of `top`.
+    let groups = [
+        "top:max=3000,min=1500",
+        "top/a:min=1500",
+        "top/b:swap.max=100",
+        "c",
+    ];
+    for policy in [
+        "mglru",
+        "mglru:v6.1",
+        "mglru:v7.2",
+        "mglru:v2022",
+        "two-list",
+    ] {
+        let counts = grouped(THREE, policy, &groups, 4000);
+        let [top, a, b, c] = &counts[..] else {
+            panic!("{policy}: {counts:?}")
+        };
+        assert!(top.nr_held <= 3000 && top.events.nr_max > 0, "{policy}");
+        assert_eq!(top.nr_misses, a.nr_misses + b.nr_misses, "{policy}");
+        assert_eq!(top.nr_held, a.nr_held + b.nr_held, "{policy}");
+        // A batch may go below.
+        assert!(a.nr_held >= 1500 - 64, "{policy}: {a:?}");
+        assert!(
+            b.nr_swapped <= 100 && c.nr_swapped > 100,
+            "{policy}: {counts:?}"
+        );
+        for of in [a, b, c] {
+            let nr_stolen: u64 = of.nr_stolen.iter().sum();
+            assert_eq!(of.nr_misses - nr_stolen, of.nr_held, "{policy}: {of:?}");
+        }
+        assert!(a.nr_misses < b.nr_misses, "{policy}: {counts:?}");
+    }
+}
+
+#[test]
+fn a_group_above_high_is_brought_down_and_may_stand_above_it() {
+    for policy in ["mglru", "two-list"] {
+        let counts = grouped(THREE, policy, &["a:high=1000", "b", "c"], 9000);
+        assert!(counts[0].events.nr_high > 0 && counts[0].nr_held <= 1032);
+        assert!(counts[1].nr_stolen == [0, 0], "{policy}: {counts:?}");
+    }
+}
+
+#[test]
+fn sparing_is_for_whom_it_was_asked_and_nothing_where_there_is_one_group() {
+    let with = |order: &str, trace, groups: &[&str], background: Option<&str>| {
+        let setup = Setup {
+            groups: specs(groups),
+            background: background.map(|of| of.parse().unwrap()),
+            ..Setup::with_memory(3000)
+        };
+        outcome_of(trace, &format!("mglru:v2022+group_order={order}"), &setup)
+    };
+    let one = "gen:mixed,anon=1500,file=3000,accesses=40000";
+    for background in [None, Some("2%")] {
+        let off = with("rounds", one, &["a"], background);
+        assert_eq!(off, with("rounds-sparing", one, &["a"], background));
+        assert_eq!(off, with("rounds-sparing-both", one, &["a"], background));
+    }
+    let three = |order, background| with(order, THREE, &["a", "b", "c"], background);
+    let direct = |order| three(order, None);
+    assert!(direct("rounds") == direct("rounds-sparing"));
+    assert!(direct("rounds") != direct("rounds-sparing-both"));
+    let background = |order| three(order, Some("2%"));
+    let (off, spared) = (background("rounds"), background("rounds-sparing"));
+    // Ageing runs and pages swapped out are told for both.
+    let of = |reclaim: &Reclaim| (reclaim.nr_stolen[0], reclaim.nr_ageing_runs);
+    assert!(of(&spared) < of(&off), "{:?}, {:?}", of(&spared), of(&off));
+}
+
+/// While the first group runs alone there is nobody to spare for; then there is, one page at a time.
+#[test]
+fn groups_that_run_one_after_another_do_not_starve_whoever_reclaims() {
+    let trace = "gen:mixed,anon=2000,file=1000,accesses=40000,groups=3,turn=4000";
+    for order in ["rounds", "rounds-sparing", "rounds-sparing-both"] {
+        let setup = Setup {
+            groups: specs(&["a", "b", "c"]),
+            ..Setup::with_memory(3000)
+        };
+        outcome_of(trace, &format!("mglru:v2022+group_order={order}"), &setup);
     }
 }
 

@@ -9,12 +9,17 @@
 
 mod csv;
 mod generations;
+mod groups;
 mod table;
 mod tiers;
 
 use serde::Serialize;
 
-pub use self::{generations::AgeShare, tiers::TiersRecord};
+pub use self::{
+    generations::AgeShare,
+    groups::{EventsRecord, GroupRecord},
+    tiers::TiersRecord,
+};
 use crate::{
     cost::{Cost, CostModel},
     outcome::{NR_TIERS_MAX, Reclaim},
@@ -133,6 +138,9 @@ pub struct ReclaimRecord {
     /// What moved between tiers; absent without tiers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tiers: Option<TiersRecord>,
+    /// What became of each group, parents first; absent without groups.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<GroupRecord>,
     /// Sizes over time.
     pub generations: Vec<SampleRecord>,
 }
@@ -233,6 +241,7 @@ impl ReclaimRecord {
             nr_refaulted,
             nr_refaulted_recent,
             tiers,
+            groups,
             samples,
         } = reclaim;
         ReclaimRecord {
@@ -252,6 +261,7 @@ impl ReclaimRecord {
             bloom_skips: *nr_bloom_skips,
             time_in_generations: generations::time_by_age(samples),
             tiers: tiers.as_ref().map(TiersRecord::of),
+            groups: groups.iter().map(GroupRecord::of).collect(),
             generations: generations::records(samples),
         }
     }

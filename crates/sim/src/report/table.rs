@@ -2,7 +2,7 @@
 //!
 //! **Owns** the columns and the spacing. **Does not own** the records.
 
-use super::Record;
+use super::{Record, groups};
 
 const HEADER: [&str; 9] = [
     "policy", "memory", "of it", "misses", "ratio", "refaults", "scanned", "walks", "estimate",
@@ -24,7 +24,8 @@ pub(super) fn text(records: &[Record]) -> String {
             grouped(first.distinct_pages),
             grouped(first.distinct_pages / 256),
         ));
-        text.push_str(&aligned(of_trace.iter().map(cells).collect()));
+        text.push_str(&aligned(HEADER, of_trace.iter().map(cells).collect()));
+        text.push_str(&groups::tables(of_trace));
     }
     text
 }
@@ -46,8 +47,8 @@ fn cells(record: &Record) -> [String; HEADER.len()] {
 }
 
 /// Columns as wide as their widest cell; text left, numbers right.
-fn aligned(rows: Vec<[String; HEADER.len()]>) -> String {
-    let rows: Vec<_> = std::iter::once(HEADER.map(str::to_owned))
+pub(super) fn aligned<const N: usize>(header: [&str; N], rows: Vec<[String; N]>) -> String {
+    let rows: Vec<_> = std::iter::once(header.map(str::to_owned))
         .chain(rows)
         .collect();
     let mut text = String::new();
@@ -66,7 +67,7 @@ fn aligned(rows: Vec<[String; HEADER.len()]>) -> String {
 }
 
 /// Digits in threes.
-fn grouped(number: u64) -> String {
+pub(super) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
     for (at, digit) in digits.chars().enumerate() {

@@ -16,6 +16,7 @@
 //! **Owns** the vocabulary and the [`Policy`] trait. **Does not own** any policy.
 
 use crate::{
+    counting::MAX_NR_TIERS,
     group::{GroupTree, Limits, Protection},
     ids::{FolioId, GenSeq, GroupId, Kind, NodeId, Order, TimeMs},
     memcg_lru::MemcgLru,
@@ -219,6 +220,9 @@ pub struct OnePass {
     pub protection: Protection,
     /// Whether only `min` protects, as nothing else is left.
     pub is_low_ignored: bool,
+    /// Base pages that the node lacks up to its high watermark; `None` where reclaim is not global or
+    /// the mechanism has no watermarks.
+    pub nr_short_pages: Option<u64>,
 }
 
 impl ReclaimRequest {
@@ -313,10 +317,10 @@ pub struct ReclaimStats {
     pub nr_evicted_pages: [u64; 2],
     /// Left memory by the kernel's own choice, by kind.
     pub nr_kernel_evicted_pages: [u64; 2],
-    /// Came back after either, by kind.
-    pub nr_refaulted_pages: [u64; 2],
-    /// Of those, recent ones (the working set was cut into), by kind.
-    pub nr_refaulted_recent_pages: [u64; 2],
+    /// Came back after either, by kind and by the tier it had; a policy without tiers has the first.
+    pub nr_refaulted_pages: [[u64; ReclaimStats::NR_TIERS]; 2],
+    /// Of those, recent ones (the working set was cut into), by kind and tier.
+    pub nr_refaulted_recent_pages: [[u64; ReclaimStats::NR_TIERS]; 2],
     /// Found young by a walk or a look-around.
     pub nr_young_pages: u64,
     /// Moved to the youngest generation.
@@ -327,6 +331,11 @@ pub struct ReclaimStats {
     pub nr_rejected_pages: [u64; 7],
     /// Walks that advanced `max_seq` (a number of walks).
     pub nr_ageing_runs: u64,
+}
+
+impl ReclaimStats {
+    /// Tiers that are told apart.
+    pub const NR_TIERS: usize = MAX_NR_TIERS;
 }
 
 impl std::ops::AddAssign for ReclaimStats {
@@ -352,17 +361,24 @@ impl std::ops::AddAssign for ReclaimStats {
         self.nr_isolated_pages += nr_isolated_pages;
         add(&mut self.nr_evicted_pages, nr_evicted_pages);
         add(&mut self.nr_kernel_evicted_pages, nr_kernel_evicted_pages);
-        add(&mut self.nr_refaulted_pages, nr_refaulted_pages);
-        add(
-            &mut self.nr_refaulted_recent_pages,
-            nr_refaulted_recent_pages,
-        );
+        for kind in Kind::ALL.map(Kind::index) {
+            let all = &mut self.nr_refaulted_pages[kind];
+            add(all, nr_refaulted_pages[kind]);
+            let recent = &mut self.nr_refaulted_recent_pages[kind];
+            add(recent, nr_refaulted_recent_pages[kind]);
+        }
         self.nr_young_pages += nr_young_pages;
         self.nr_promoted_pages += nr_promoted_pages;
         self.nr_protected_pages += nr_protected_pages;
         add(&mut self.nr_rejected_pages, nr_rejected_pages);
         self.nr_ageing_runs += nr_ageing_runs;
     }
+}
+
+/// Sums over tiers.
+#[cfg(test)]
+pub(crate) fn by_kind(by_tier: [[u64; ReclaimStats::NR_TIERS]; 2]) -> [u64; 2] {
+    by_tier.map(|tiers| tiers.iter().sum())
 }
 
 /// One generation as people see it.

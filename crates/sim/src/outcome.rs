@@ -48,7 +48,7 @@ pub struct Reclaim {
     pub nr_bloom_skips: u64,
     /// Dirty pages written before they could go.
     pub nr_written: u64,
-    /// Came back, by kind and by the tier they left from (`two-list` has tier 0 alone).
+    /// Came back, by kind and by the tier they left from (`two-list` and `strata` have tier 0 alone).
     pub nr_refaulted: [[u64; NR_TIERS_MAX]; 2],
     /// Of those, so soon that the working set was cut into.
     pub nr_refaulted_recent: [[u64; NR_TIERS_MAX]; 2],
@@ -113,7 +113,7 @@ pub struct TierCounts {
 }
 
 /// Tiers there can be.
-pub const NR_TIERS_MAX: usize = 5;
+pub const NR_TIERS_MAX: usize = strata_lru::ReclaimStats::NR_TIERS;
 
 /// The generations at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -99,16 +99,16 @@ impl MultiGen {
         }
         let lruvec = &mut self.books.lruvecs[flags.lruvec()];
         let (kind, nr_pages) = (flags.kind(), flags.nr_pages());
-        lruvec.account.stats.nr_refaulted_pages[kind.index()] += nr_pages;
+        let (less_one, is_workingset) = (departed.refs_less_one, departed.is_workingset);
+        let refs = self.counting.refs_of_shadow(less_one, is_workingset);
+        let tier = self.counting.tier_of(refs, is_workingset);
+        lruvec.account.stats.nr_refaulted_pages[kind.index()][tier] += nr_pages;
         if !lruvec.is_wanted_back(departed, cause, self.has_swap) {
             return;
         }
-        lruvec.account.stats.nr_refaulted_recent_pages[kind.index()] += nr_pages;
-        let (less_one, is_workingset) = (departed.refs_less_one, departed.is_workingset);
-        let refs = self.counting.refs_of_shadow(less_one, is_workingset);
+        lruvec.account.stats.nr_refaulted_recent_pages[kind.index()][tier] += nr_pages;
         // It speaks for those above the first tier even if it was never above it.
-        let tier = self.counting.tier_of(refs, is_workingset).max(1);
-        let tier = tier.min(self.counting.nr_tiers() - 1);
+        let tier = tier.max(1).min(self.counting.nr_tiers() - 1);
         lruvec.controller.refaulted(kind, tier, nr_pages);
         let field = less_one.min(self.counting.field_max());
         self.books

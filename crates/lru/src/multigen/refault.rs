@@ -26,16 +26,16 @@ impl MultiGen {
         }
         let lruvec = &mut self.books.lruvecs[flags.lruvec()];
         let (kind, nr_pages) = (flags.kind(), flags.nr_pages());
-        lruvec.account.stats.nr_refaulted_pages[kind.index()] += nr_pages;
+        let (less_one, is_workingset) = (evicted.refs_less_one, evicted.is_workingset);
+        let refs = self.counting.refs_of_shadow(less_one, is_workingset);
+        let tier = self.counting.tier_of(refs, is_workingset);
+        lruvec.account.stats.nr_refaulted_pages[kind.index()][tier] += nr_pages;
         let (min_seq, max_seq) = (lruvec.min_seq[kind.index()], lruvec.max_seq);
         let (recency, nr_gens) = (self.rules.refault.recency, self.rules.nr_gens.into());
         if !evicted.is_recent(recency, min_seq, max_seq, nr_gens) {
             return;
         }
-        lruvec.account.stats.nr_refaulted_recent_pages[kind.index()] += nr_pages;
-        let (less_one, is_workingset) = (evicted.refs_less_one, evicted.is_workingset);
-        let refs = self.counting.refs_of_shadow(less_one, is_workingset);
-        let tier = self.counting.tier_of(refs, is_workingset);
+        lruvec.account.stats.nr_refaulted_recent_pages[kind.index()][tier] += nr_pages;
         lruvec.controller.refaulted(kind, tier, nr_pages);
         self.books
             .set_flags(folio, self.restored(flags, evicted, refs, cause));

@@ -122,6 +122,9 @@ pub struct Goal {
     pub origin: Origin,
     /// Base pages in a batch, as far as the policy does not decide that. Default: 64.
     pub nr_batch_pages: u64,
+    /// Base pages that the node lacks up to its high watermark, where reclaim is global and the
+    /// mechanism has watermarks. The classic lists spare a little page cache by it. Default: `None`.
+    pub nr_short_pages: Option<u64>,
     event: Option<GroupEvent>,
 }
 
@@ -137,6 +140,7 @@ impl Goal {
             swappiness: Swappiness::DEFAULT,
             origin,
             nr_batch_pages: Self::NR_BATCH_PAGES,
+            nr_short_pages: None,
             event: None,
         }
     }

@@ -223,6 +223,7 @@ impl Reclaim {
                 one_pass: Some(OnePass {
                     protection: visit.protection,
                     is_low_ignored: self.is_low_ignored,
+                    nr_short_pages: self.goal.nr_short_pages,
                 }),
                 ..ReclaimRequest::new(visit.group, nr_pages)
             };

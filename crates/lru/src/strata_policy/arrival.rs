@@ -114,13 +114,13 @@ impl Strata {
         let coldest_age = self.coldest_age(flags.lruvec());
         let state = &mut self.books.lruvecs[flags.lruvec()];
         let (kind, nr_pages) = (flags.kind().index(), flags.nr_pages());
-        state.account.stats.nr_refaulted_pages[kind] += nr_pages;
+        state.account.stats.nr_refaulted_pages[kind][0] += nr_pages;
         let nr_left_pages = state.nr_left_pages[departed.part.index()];
         let distance = state.left_dial.since(departed.left, nr_left_pages);
         if distance > state.capacity_pages {
             return None;
         }
-        state.account.stats.nr_refaulted_recent_pages[kind] += nr_pages;
+        state.account.stats.nr_refaulted_recent_pages[kind][0] += nr_pages;
         let age = state
             .access_dial
             .since_at_most(departed.accessed, state.nr_accesses);

@@ -29,6 +29,9 @@ pub(super) const PRIORITY_MAX: u8 = 12;
 /// What writing or reading back one page costs, in pages scanned in vain (the kernel's cluster).
 const COST_OF_IO: u64 = 32;
 
+/// What is left of a list is looked at whole in a group that was removed, up to so many base pages.
+const NR_LAST_PAGES: u64 = 32;
+
 /// Swappiness at which nothing but anon is weighed.
 const SWAPPINESS_RATIO_MAX: u64 = 200;
 
@@ -48,6 +51,8 @@ pub struct TwoListStats {
     pub nr_activated_refault_pages: [u64; 2],
     /// Of those, the ones that had been active before they left (`workingset_restore`), by kind.
     pub nr_restored_pages: [u64; 2],
+    /// Written after they were due, and so moved to where they leave first (`pgrotated`).
+    pub nr_rotated_pages: u64,
 }
 
 impl std::ops::AddAssign for TwoListStats {
@@ -59,7 +64,9 @@ impl std::ops::AddAssign for TwoListStats {
             nr_deactivated_pages,
             nr_activated_refault_pages,
             nr_restored_pages,
+            nr_rotated_pages,
         } = other;
+        self.nr_rotated_pages += nr_rotated_pages;
         self.nr_refill_pages += nr_refill_pages;
         self.nr_activated_pages += nr_activated_pages;
         self.nr_deactivated_pages += nr_deactivated_pages;
@@ -87,6 +94,28 @@ pub(super) struct Control {
     pub(super) may_deactivate: [bool; 2],
     /// Whether there is enough cold page cache to leave anon alone.
     pub(super) is_cache_enough: bool,
+    /// Whether there is so little page cache that all of it would not do, and anon to take instead.
+    pub(super) is_cache_tiny: bool,
+}
+
+/// What a scan goes by besides its lruvec.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Demand {
+    pub(super) swappiness: Swappiness,
+    pub(super) priority: u8,
+    /// The part of a list that is not protected, if the scan is one visit among several groups.
+    pub(super) one_pass: Option<OnePass>,
+    /// Whether the group was removed: it is scanned to the last page.
+    pub(super) is_offline: bool,
+}
+
+/// Pages of the node that is short, all groups together.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct NodePages {
+    pub(super) nr_file: u64,
+    pub(super) nr_inactive_anon: u64,
+    /// Missing up to the high watermark.
+    pub(super) nr_short: u64,
 }
 
 /// How much a scan looks at, in base pages by half and kind.
@@ -174,53 +203,67 @@ impl Lruvec {
     }
 
     /// What a scan at this priority may do (rules 8.6).
-    pub(super) fn control(&self, priority: u8, is_forced: bool) -> Control {
+    pub(super) fn control(
+        &self,
+        priority: u8,
+        is_forced: bool,
+        node: Option<NodePages>,
+    ) -> Control {
         let activated = self.own_stats.nr_activated_refault_pages;
         let may_deactivate = Kind::ALL.map(|kind| {
             let has_learnt = activated[kind.index()] != self.nr_seen_refault_pages[kind.index()];
             is_forced || has_learnt || self.is_inactive_low(kind)
         });
         let cold_cache = self.size(Half::Inactive, Kind::File) >> priority;
+        let is_tiny = |node: NodePages| {
+            node.nr_file <= node.nr_short && node.nr_inactive_anon >> priority > 0
+        };
         Control {
+            is_cache_tiny: !may_deactivate[Kind::Anon.index()] && node.is_some_and(is_tiny),
             may_deactivate,
             is_cache_enough: cold_cache > 0 && !may_deactivate[Kind::File.index()],
         }
     }
 
     /// How much of each list a scan looks at (rules 8.7).
-    pub(super) fn scan_counts(
-        &self,
-        control: Control,
-        swappiness: Swappiness,
-        priority: u8,
-        one_pass: Option<OnePass>,
-    ) -> Counts {
-        let exposed = |nr_pages| match one_pass {
+    pub(super) fn scan_counts(&self, control: Control, demand: Demand) -> Counts {
+        let exposed = |nr_pages| match demand.one_pass {
             Some(of) => of.protection.exposed(nr_pages, of.is_low_ignored),
             None => nr_pages,
         };
-        let balance = self.balance(control, swappiness, priority);
+        let balance = self.balance(control, demand);
         Half::ALL.map(|half| {
             Kind::ALL.map(|kind| {
-                let nr_pages = exposed(self.size(half, kind)) >> priority;
+                let size = self.size(half, kind);
+                let by_priority = exposed(size) >> demand.priority;
+                let nr_pages = match by_priority {
+                    0 if demand.is_offline => size.min(NR_LAST_PAGES),
+                    some => some,
+                };
                 match balance {
                     Balance::Only(only) => nr_pages * u64::from(kind == only),
                     Balance::Equal => nr_pages,
-                    Balance::Weighed(weights) => share(nr_pages, weights[kind.index()], weights),
+                    Balance::Weighed(weights) => {
+                        share(nr_pages, weights[kind.index()], weights, demand.is_offline)
+                    }
                 }
             })
         })
     }
 
-    fn balance(&self, control: Control, swappiness: Swappiness, priority: u8) -> Balance {
+    fn balance(&self, control: Control, demand: Demand) -> Balance {
+        let swappiness = demand.swappiness;
         if !swappiness.allows(Kind::File) {
             return Balance::Only(Kind::Anon);
         }
         if !swappiness.allows(Kind::Anon) {
             return Balance::Only(Kind::File);
         }
-        if priority == 0 {
+        if demand.priority == 0 {
             return Balance::Equal;
+        }
+        if control.is_cache_tiny {
+            return Balance::Only(Kind::Anon);
         }
         if control.is_cache_enough {
             return Balance::Only(Kind::File);
@@ -255,11 +298,17 @@ impl Lruvec {
     }
 }
 
-/// `weight` parts of the sum of `weights`; the sum is never 0 between swappiness 1 and 200.
-fn share(nr_pages: u64, weight: u64, weights: [u64; 2]) -> u64 {
+/// `weight` parts of the sum of `weights`, rounded down or up; the sum is never 0 between swappiness 1
+/// and 200.
+fn share(nr_pages: u64, weight: u64, weights: [u64; 2], is_rounded_up: bool) -> u64 {
     let wide = u128::from;
-    let whole = wide(weights[0]) + wide(weights[1]);
-    u64::try_from(wide(nr_pages) * wide(weight) / whole.max(1)).unwrap_or(nr_pages)
+    let whole = (wide(weights[0]) + wide(weights[1])).max(1);
+    let part = wide(nr_pages) * wide(weight);
+    let part = match is_rounded_up {
+        true => part.div_ceil(whole),
+        false => part / whole,
+    };
+    u64::try_from(part).unwrap_or(nr_pages)
 }
 
 /// How many times the inactive list the active one may be, by the size of both in base pages:

@@ -6,14 +6,14 @@
 //! ```text
 //!   appeared -> workingset            the inactive list, or the active one if it is missed
 //!   accessed                          descriptors: referenced, then active; bits: remembered
+//!   deactivate, set_write_state -> writeback    what is cold, what is written at last
 //!   isolate / complete -> run         which list is looked at next
 //!                      -> reclaim     second chances, deactivation, departures
 //!                      -> lruvec      how much of which kind
 //! ```
 //!
 //! Where kernels differ it follows 6.1. It departs from the kernel in four things:
-//! - a folio that is being written or is locked is put on the active list until it is met again;
-//!   there is no rotation to the old end when writing ends,
+//! - a folio that is locked is put on the active list until it is met again,
 //! - one mapping a folio: being found accessed counts once, however many map it,
 //! - `min_ttl_ms` means nothing to it, and no walk is ever due,
 //! - a shadow of another group or node tells nothing (the kernel judges by the old owner's lists).
@@ -31,6 +31,7 @@ mod page;
 mod reclaim;
 mod run;
 mod workingset;
+mod writeback;
 
 #[cfg(test)]
 mod tests;
@@ -45,7 +46,7 @@ use crate::{
     ids::{FolioId, GroupId, Kind, NodeId, Order, TimeMs},
     seam::{
         AccessVia, Arrival, EvictBatch, GoneCause, GroupView, Isolated, Policy, PolicyError,
-        ReclaimRequest, ReclaimStats, Shadow, Swappiness, Verdict,
+        ReclaimRequest, ReclaimStats, Shadow, Swappiness, Verdict, WriteState,
     },
 };
 use lruvec::Lruvec;
@@ -180,6 +181,14 @@ impl Policy for TwoList {
             AccessVia::PageTable => self.books.folios.flags[folio.index()] = flags.with_young(),
             AccessVia::FileDescriptor => self.count_access(folio),
         }
+    }
+
+    fn deactivate(&mut self, folio: FolioId) {
+        self.cool(folio);
+    }
+
+    fn set_write_state(&mut self, folio: FolioId, state: WriteState) {
+        self.wait_for_writeback(folio, state);
     }
 
     fn gone(&mut self, folio: FolioId, cause: GoneCause) -> Option<Shadow> {

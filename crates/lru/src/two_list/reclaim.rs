@@ -48,18 +48,18 @@ impl TwoList {
     ) -> Result<Isolated, PolicyError> {
         batch.clear();
         let group = request.group;
-        self.books.group(group)?;
+        let is_offline = self.books.group(group)?.is_offline();
         if request.nr_pages == 0 {
             return Ok(Isolated::Empty);
         }
         let under_way = self.runs[usize::from(group.0)].take();
         let under_way = under_way.filter(|run| run.is_of(request));
-        let mut run = under_way.unwrap_or_else(|| Run::new(request));
+        let mut run = under_way.unwrap_or_else(|| Run::new(request, is_offline));
         loop {
             let of_group = &self.books.groups.get(group)?.lruvecs;
             let Some(step) = run.next_step(of_group, &self.books.lruvecs, request.nr_pages) else {
                 if run.is_met() && !run.is_one_pass() {
-                    run = Run::new(request);
+                    run = Run::new(request, is_offline);
                     continue;
                 }
                 self.see_refaults(group);
@@ -236,7 +236,8 @@ impl TwoList {
 /// Where a folio of the inactive list goes, and its flags then.
 ///
 /// Looking for references takes the referenced flag away; being found accessed sets it. A dirty
-/// file folio that was referenced is left alone once more, any other is put aside until written.
+/// file folio that was referenced is left alone once more, any other is put aside until it is written
+/// and leaves first then.
 fn fate(flags: Flags, verdict: Verdict) -> (Fate, Flags) {
     let was_referenced = flags.is_referenced();
     let looked_at = flags.with_referenced(false).without_young();
@@ -252,9 +253,8 @@ fn fate(flags: Flags, verdict: Verdict) -> (Fate, Flags) {
             (fate, looked_at.with_referenced(true))
         }
         Verdict::Dirty if was_referenced => (Fate::Keep, looked_at),
-        Verdict::Dirty | Verdict::Busy | Verdict::Shared | Verdict::Unevictable => {
-            (Fate::Activate, looked_at)
-        }
+        Verdict::Dirty => (Fate::Activate, looked_at.with_rotate(true)),
+        Verdict::Busy | Verdict::Shared | Verdict::Unevictable => (Fate::Activate, looked_at),
         Verdict::NotTried | Verdict::Evicted | Verdict::Gone => (Fate::Keep, flags),
     }
 }

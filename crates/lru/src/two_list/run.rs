@@ -19,7 +19,7 @@
 //! - I2: a run ends: each scan is finite, and priorities only fall.
 
 use super::{
-    lruvec::{Control, Counts, Lruvec, PRIORITY_MAX},
+    lruvec::{Control, Counts, Demand, Lruvec, NodePages, PRIORITY_MAX},
     page::Half,
 };
 use crate::{
@@ -75,11 +75,12 @@ pub(super) struct Run {
     is_forced: bool,
     /// The run is this one priority, and the group protected so much.
     one_pass: Option<OnePass>,
+    is_offline: bool,
     scan: Option<Scan>,
 }
 
 impl Run {
-    pub(super) fn new(request: ReclaimRequest) -> Run {
+    pub(super) fn new(request: ReclaimRequest, is_offline: bool) -> Run {
         let priority = request.priority.min(PRIORITY_MAX);
         Run {
             swappiness: request.swappiness,
@@ -91,6 +92,7 @@ impl Run {
             nr_reclaimed_pages: 0,
             is_forced: false,
             one_pass: request.one_pass,
+            is_offline,
             scan: None,
         }
     }
@@ -169,8 +171,18 @@ impl Run {
         if self.node.is_some_and(|only| only != state.account.node) {
             return true;
         }
-        let control = state.control(self.priority, self.is_forced);
-        let counts = state.scan_counts(control, self.swappiness, self.priority, self.one_pass);
+        let nr_short = self.one_pass.and_then(|of| of.nr_short_pages);
+        let node = nr_short.map(|nr_short| pages_of_node(state.account.node, nr_short, lruvecs));
+        let control = state.control(self.priority, self.is_forced, node);
+        let counts = state.scan_counts(
+            control,
+            Demand {
+                swappiness: self.swappiness,
+                priority: self.priority,
+                one_pass: self.one_pass,
+                is_offline: self.is_offline,
+            },
+        );
         self.scan = Some(Scan {
             lruvec,
             control,
@@ -265,6 +277,20 @@ impl Scan {
             *left = (count * (100 - percent_left) / 100).saturating_sub(nr_scanned);
         }
         true
+    }
+}
+
+/// Pages of a node, all groups together.
+fn pages_of_node(node: NodeId, nr_short: u64, lruvecs: &[Lruvec]) -> NodePages {
+    let of_node = || lruvecs.iter().filter(|of| of.account.node == node);
+    let file =
+        |of: &Lruvec| of.size(Half::Inactive, Kind::File) + of.size(Half::Active, Kind::File);
+    NodePages {
+        nr_file: of_node().map(file).sum(),
+        nr_inactive_anon: of_node()
+            .map(|of| of.size(Half::Inactive, Kind::Anon))
+            .sum(),
+        nr_short,
     }
 }
 

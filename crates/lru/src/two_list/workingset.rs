@@ -77,7 +77,7 @@ impl TwoList {
         }
         let lruvec = &mut self.books.lruvecs[flags.lruvec()];
         let (kind, nr_pages) = (flags.kind(), flags.nr_pages());
-        lruvec.account.stats.nr_refaulted_pages[kind.index()] += nr_pages;
+        lruvec.account.stats.nr_refaulted_pages[kind.index()][0] += nr_pages;
         let distance = lruvec.clock.since(departed.reading);
         let is_wanted = match self.refault {
             Refault::Window => lruvec.is_within_workingset(kind, distance, self.has_swap),
@@ -89,7 +89,7 @@ impl TwoList {
         if self.refault == Refault::Window {
             lruvec.age_nonresident(nr_pages);
         }
-        lruvec.account.stats.nr_refaulted_recent_pages[kind.index()] += nr_pages;
+        lruvec.account.stats.nr_refaulted_recent_pages[kind.index()][0] += nr_pages;
         lruvec.own_stats.nr_activated_refault_pages[kind.index()] += nr_pages;
         if departed.is_workingset {
             lruvec.own_stats.nr_restored_pages[kind.index()] += nr_pages;

@@ -246,9 +246,9 @@ impl Pair {
             && old.lruvec == at
             && old.kind == kind
         {
-            window.stats.nr_refaulted_pages[kind.index()] += folio.nr_pages;
+            window.stats.nr_refaulted_pages[kind.index()][0] += folio.nr_pages;
             if window.is_recent(self.kernel, kind, old.min_seq) {
-                window.stats.nr_refaulted_recent_pages[kind.index()] += folio.nr_pages;
+                window.stats.nr_refaulted_recent_pages[kind.index()][0] += folio.nr_pages;
                 folio.restore(self.kernel, old, cause);
             }
         }

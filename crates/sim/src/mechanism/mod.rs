@@ -342,7 +342,7 @@ impl<'w, P: Policy> Machine<'w, P> {
             stats += self.policy.stats(group)?;
             walks += self.policy.walk_stats(group)?;
         }
-        let mut reclaim = Reclaim {
+        let reclaim = Reclaim {
             nr_scanned: stats.nr_scanned_pages,
             nr_stolen: stats.nr_evicted_pages,
             nr_promoted: stats.nr_promoted_pages,
@@ -354,13 +354,11 @@ impl<'w, P: Policy> Machine<'w, P> {
             nr_bloom_skips: walks.nr_tables_filtered,
             groups: self.groups.counts(&self.policy, self.workload)?,
             nr_written: self.counts.nr_written,
+            nr_refaulted: stats.nr_refaulted_pages,
+            nr_refaulted_recent: stats.nr_refaulted_recent_pages,
             samples: self.samples,
             ..Reclaim::default()
         };
-        for kind in Kind::ALL.map(Kind::index) {
-            reclaim.nr_refaulted[kind][0] = stats.nr_refaulted_pages[kind];
-            reclaim.nr_refaulted_recent[kind][0] = stats.nr_refaulted_recent_pages[kind];
-        }
         Ok(Outcome {
             nr_accesses: u64::from(self.workload.nr_requests()),
             nr_misses: self.counts.nr_misses,

@@ -12,7 +12,7 @@
 
 use strata_lru::{
     Aborting, Ageing, Excess, FolioId, Goal, GroupId, Isolated, Kind, LookAround, LookAroundBy,
-    NodeId, Origin, Policy, Reclaim, ReclaimRequest, Step, TableId, Verdict,
+    NodeId, Origin, Policy, Reclaim, ReclaimRequest, Step, TableId, Target, Verdict,
 };
 
 use super::{Machine, layout::NR_TABLE_ENTRIES};
@@ -125,6 +125,10 @@ impl<P: Policy> Machine<'_, P> {
         goal.nr_pages = nr_pages.max(u64::from(self.nr_reclaim_pages));
         goal.nr_batch_pages = u64::from(self.nr_reclaim_pages * BATCH_PER_WANTED);
         goal.swappiness = self.setup.swappiness;
+        if let (Target::Node(_), Some(low)) = (goal.target, self.setup.background) {
+            let high = 2 * u64::from(low.pages(self.setup.memory_pages));
+            goal.nr_short_pages = high.checked_sub(u64::from(self.nr_free_pages()));
+        }
         let mut reclaim = Reclaim::new(goal);
         loop {
             let mut batch = std::mem::take(&mut self.batch);

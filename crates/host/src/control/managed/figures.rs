@@ -42,8 +42,9 @@ impl Managed {
             report.nr_tried_pages = stats.nr_isolated_pages;
             report.nr_applied_pages = stats.nr_evicted_pages.iter().sum();
             report.nr_kernel_chosen_pages = stats.nr_kernel_evicted_pages.iter().sum();
-            report.nr_refaulted_pages = stats.nr_refaulted_pages.iter().sum();
-            report.nr_refaulted_recent_pages = stats.nr_refaulted_recent_pages.iter().sum();
+            report.nr_refaulted_pages = stats.nr_refaulted_pages.iter().flatten().sum();
+            report.nr_refaulted_recent_pages =
+                stats.nr_refaulted_recent_pages.iter().flatten().sum();
             [
                 report.nr_referenced_pages,
                 report.nr_busy_pages,

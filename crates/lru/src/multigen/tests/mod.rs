@@ -13,7 +13,7 @@ mod walk;
 mod walkers;
 
 use super::*;
-use crate::seam::Cause;
+use crate::seam::{Cause, by_kind};
 
 /// An engine with one group, and short words for what happens to it.
 struct Bench {

@@ -12,7 +12,7 @@ fn a_cold_folio_leaves_and_its_shadow_tells_of_it() {
     assert_eq!(bench.engine.nr_folios(), 0);
     bench.refault(Kind::File, Cause::Read, shadow);
     assert_eq!(bench.stats().nr_evicted_pages, [0, 1]);
-    assert_eq!(bench.stats().nr_refaulted_recent_pages, [0, 1]);
+    assert_eq!(by_kind(bench.stats().nr_refaulted_recent_pages), [0, 1]);
 }
 
 /// Reads, evicts and forgets one file folio that was accessed `times` before.
@@ -28,11 +28,24 @@ fn a_return_within_four_generations_is_recent_and_later_is_not() {
     // The token is the oldest generation, 0; the youngest may be 3 at most for it to be recent.
     let shadow = evicted_after(&mut bench, 0);
     bench.refault(Kind::File, Cause::Read, shadow);
-    assert_eq!(bench.stats().nr_refaulted_recent_pages, [0, 1]);
+    assert_eq!(by_kind(bench.stats().nr_refaulted_recent_pages), [0, 1]);
     bench.walk();
     bench.refault(Kind::File, Cause::Read, shadow);
-    assert_eq!(bench.stats().nr_refaulted_pages, [0, 2]);
-    assert_eq!(bench.stats().nr_refaulted_recent_pages, [0, 1]);
+    assert_eq!(by_kind(bench.stats().nr_refaulted_pages), [0, 2]);
+    assert_eq!(by_kind(bench.stats().nr_refaulted_recent_pages), [0, 1]);
+}
+
+#[test]
+fn returns_are_counted_under_the_tier_the_folio_had() {
+    let mut bench = Bench::new();
+    // 0, 1 accesses: tier 0; 2: tier 1; 3, 4: tier 2; 5: tier 3.
+    for times in 0..=5 {
+        let shadow = evicted_after(&mut bench, times);
+        bench.refault(Kind::File, Cause::Read, shadow);
+    }
+    let expected = [[0; 5], [2, 1, 2, 1, 0]];
+    assert_eq!(bench.stats().nr_refaulted_pages, expected);
+    assert_eq!(bench.stats().nr_refaulted_recent_pages, expected);
 }
 
 #[test]
@@ -108,9 +121,9 @@ fn a_shadow_of_another_group_node_or_kind_tells_nothing() {
         let folio = bench.engine.appeared(arrival).unwrap();
         assert!(!bench.engine.flags(folio).is_workingset());
     }
-    assert_eq!(bench.stats().nr_refaulted_pages, [0, 0]);
+    assert_eq!(by_kind(bench.stats().nr_refaulted_pages), [0, 0]);
     assert_eq!(
-        bench.engine.stats(other_group).unwrap().nr_refaulted_pages,
+        by_kind(bench.engine.stats(other_group).unwrap().nr_refaulted_pages),
         [0, 0]
     );
     bench.engine.validate().unwrap();

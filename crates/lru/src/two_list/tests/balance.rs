@@ -1,9 +1,14 @@
 //! How much of which list is looked at.
 
-use super::{lruvec::Control, *};
+use super::{
+    lruvec::{Control, Demand, NodePages},
+    *,
+};
 use crate::{
     books::{Account, Booked},
+    group::Protection,
     list::ListId,
+    seam::OnePass,
 };
 
 fn swappiness(value: u8) -> Swappiness {
@@ -18,9 +23,19 @@ fn lists(nr_pages: lruvec::Counts) -> Lruvec {
     lruvec
 }
 
+fn demand(swappiness: Swappiness, priority: u8) -> Demand {
+    Demand {
+        swappiness,
+        priority,
+        one_pass: None,
+        is_offline: false,
+    }
+}
+
 const NO_TRIM: Control = Control {
     may_deactivate: [true; 2],
     is_cache_enough: false,
+    is_cache_tiny: false,
 };
 
 #[test]
@@ -39,45 +54,115 @@ fn the_inactive_list_is_low_by_the_root_of_ten_times_the_gibibytes() {
 #[test]
 fn nothing_is_deactivated_while_the_inactive_list_is_long_and_nothing_comes_back() {
     let lruvec = lists([[100, 100], [100, 100]]);
-    assert_eq!(lruvec.control(0, false).may_deactivate, [false; 2]);
-    assert_eq!(lruvec.control(0, true).may_deactivate, [true; 2]);
+    assert_eq!(lruvec.control(0, false, None).may_deactivate, [false; 2]);
+    assert_eq!(lruvec.control(0, true, None).may_deactivate, [true; 2]);
     let lruvec = lists([[100, 100], [101, 100]]);
-    assert_eq!(lruvec.control(0, false).may_deactivate, [true, false]);
+    assert_eq!(lruvec.control(0, false, None).may_deactivate, [true, false]);
 }
 
 #[test]
 fn a_refault_that_was_activated_questions_the_active_list_until_the_run_ends() {
     let mut lruvec = lists([[100, 100], [100, 100]]);
     lruvec.own_stats.nr_activated_refault_pages[Kind::File.index()] += 1;
-    assert_eq!(lruvec.control(0, false).may_deactivate, [false, true]);
+    assert_eq!(lruvec.control(0, false, None).may_deactivate, [false, true]);
     lruvec.see_refaults();
-    assert_eq!(lruvec.control(0, false).may_deactivate, [false; 2]);
+    assert_eq!(lruvec.control(0, false, None).may_deactivate, [false; 2]);
 }
 
 #[test]
 fn with_cold_cache_enough_anon_is_left_alone() {
     let lruvec = lists([[5000, 4096], [5000, 4000]]);
-    let control = lruvec.control(12, false);
+    let control = lruvec.control(12, false, None);
     assert!(control.is_cache_enough);
-    let counts = lruvec.scan_counts(control, Swappiness::DEFAULT, 12, None);
+    let counts = lruvec.scan_counts(control, demand(Swappiness::DEFAULT, 12));
     assert_eq!(counts, [[0, 1], [0, 0]]);
     // One page less and there is none to be found at this priority, or its own list is questioned.
     assert!(
         !lists([[5000, 4095], [5000, 4000]])
-            .control(12, false)
+            .control(12, false, None)
             .is_cache_enough
     );
     assert!(
         !lists([[5000, 4096], [5000, 4097]])
-            .control(12, false)
+            .control(12, false, None)
             .is_cache_enough
     );
 }
 
 #[test]
+fn when_all_of_the_page_cache_would_not_do_anon_is_taken_instead() {
+    let lruvec = lists([[8192, 40], [4000, 20]]);
+    let node = NodePages {
+        nr_file: 60,
+        nr_inactive_anon: 8192,
+        nr_short: 60,
+    };
+    let control = |node| lruvec.control(12, false, Some(node));
+    let counts = |node| lruvec.scan_counts(control(node), demand(Swappiness::DEFAULT, 12));
+    assert_eq!(counts(node), [[2, 0], [0, 0]]);
+    // One page more would do; no anon to be found at this priority.
+    for (nr_file, nr_inactive_anon) in [(61, 8192), (60, 4095)] {
+        let other = NodePages {
+            nr_file,
+            nr_inactive_anon,
+            ..node
+        };
+        assert!(!control(other).is_cache_tiny, "{other:?}");
+    }
+    assert!(
+        !lruvec.control(12, false, None).is_cache_tiny,
+        "a group alone"
+    );
+    // Where anon is questioned itself, and at the last priority, it is not spared for.
+    let short = lists([[8192, 40], [8193, 20]]);
+    assert!(!short.control(12, false, Some(node)).is_cache_tiny);
+    let all = lruvec.scan_counts(control(node), demand(Swappiness::DEFAULT, 0));
+    assert_eq!(all, [[8192, 40], [4000, 20]]);
+}
+
+#[test]
+fn what_is_protected_is_looked_at_less() {
+    let lruvec = lists([[4096, 4096], [0, 0]]);
+    let counts = |low_pages, is_low_ignored| {
+        let one_pass = OnePass {
+            protection: Protection {
+                usage_pages: 8191,
+                low_pages,
+                ..Protection::default()
+            },
+            is_low_ignored,
+            nr_short_pages: None,
+        };
+        let demand = Demand {
+            one_pass: Some(one_pass),
+            ..demand(Swappiness::DEFAULT, 0)
+        };
+        lruvec.scan_counts(NO_TRIM, demand)
+    };
+    assert_eq!(counts(0, false), [[4096, 4096], [0, 0]]);
+    assert_eq!(counts(6144, false), [[1024, 1024], [32, 32]]);
+    assert_eq!(counts(6144, true), [[4096, 4096], [0, 0]]);
+}
+
+#[test]
+fn a_removed_group_is_looked_at_to_its_last_page() {
+    let lruvec = lists([[20, 5], [0, 40]]);
+    let counts = |is_offline| {
+        let demand = Demand {
+            is_offline,
+            ..demand(Swappiness::DEFAULT, 12)
+        };
+        lruvec.scan_counts(NO_TRIM, demand)
+    };
+    assert_eq!(counts(false), [[0, 0], [0, 0]]);
+    // Shares of 60 and 140 of 200, rounded up.
+    assert_eq!(counts(true), [[6, 4], [0, 23]]);
+}
+
+#[test]
 fn the_ends_of_swappiness_leave_one_kind_alone() {
     let lruvec = lists([[100, 200], [300, 400]]);
-    let counts = |value, priority| lruvec.scan_counts(NO_TRIM, swappiness(value), priority, None);
+    let counts = |value, priority| lruvec.scan_counts(NO_TRIM, demand(swappiness(value), priority));
     assert_eq!(counts(0, 0), [[0, 200], [0, 400]]);
     assert_eq!(counts(0, 1), [[0, 100], [0, 200]]);
     assert_eq!(counts(201, 1), [[50, 0], [150, 0]]);
@@ -87,14 +172,14 @@ fn the_ends_of_swappiness_leave_one_kind_alone() {
 #[test]
 fn the_last_priority_looks_at_all_of_both_kinds() {
     let lruvec = lists([[100, 200], [300, 400]]);
-    let counts = lruvec.scan_counts(NO_TRIM, swappiness(60), 0, None);
+    let counts = lruvec.scan_counts(NO_TRIM, demand(swappiness(60), 0));
     assert_eq!(counts, lruvec.nr_pages);
 }
 
 #[test]
 fn without_costs_the_kinds_share_by_swappiness() {
     let lruvec = lists([[2000, 2000], [2000, 2000]]);
-    let counts = lruvec.scan_counts(NO_TRIM, swappiness(60), 1, None);
+    let counts = lruvec.scan_counts(NO_TRIM, demand(swappiness(60), 1));
     // 60 to 140 of 200.
     assert_eq!(counts, [[300, 700], [300, 700]]);
 }
@@ -104,7 +189,7 @@ fn the_kind_that_costs_more_is_looked_at_less() {
     let mut lruvec = lists([[20_000, 20_000], [20_000, 20_000]]);
     lruvec.cost = [1000, 0];
     // a' = 2000, f' = 1000: 100 * 3001 / 2001 = 149, 100 * 3001 / 1001 = 299.
-    let counts = lruvec.scan_counts(NO_TRIM, swappiness(100), 1, None);
+    let counts = lruvec.scan_counts(NO_TRIM, demand(swappiness(100), 1));
     assert_eq!(counts[0], [10_000 * 149 / 448, 10_000 * 299 / 448]);
 }
 

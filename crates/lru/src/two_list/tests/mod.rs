@@ -10,7 +10,7 @@ use super::*;
 use crate::{
     folio::MAX_ORDER,
     ids::GenSeq,
-    seam::{Ageing, Cause, GenerationView},
+    seam::{Ageing, Cause, GenerationView, by_kind},
 };
 
 /// An engine with one group, and short words for what happens to it.

@@ -64,6 +64,53 @@ fn a_dirty_file_folio_is_put_aside_unless_it_was_referenced() {
 }
 
 #[test]
+fn a_folio_written_after_it_was_due_is_the_next_to_leave() {
+    let mut bench = Bench::new();
+    let folio = bench.appear(Kind::File);
+    bench.tried(folio, Verdict::Dirty);
+    assert_eq!(bench.engine.is_active(folio), Some(true));
+    let others = bench.appear_many(3, Kind::File);
+    bench.engine.set_write_state(folio, WriteState::Clean);
+    assert_eq!(bench.engine.is_active(folio), Some(false));
+    assert_eq!(bench.own_stats().nr_rotated_pages, 1);
+    // Once only, and nothing moves that was not due.
+    for written in [folio, others[2]] {
+        bench.engine.set_write_state(written, WriteState::Clean);
+    }
+    assert_eq!(bench.isolate(2), Isolated::Pages(2));
+    assert_eq!(bench.batch.folios, [folio, others[0]]);
+}
+
+#[test]
+fn a_folio_written_to_again_is_not_moved_when_it_is_written() {
+    let mut bench = Bench::new();
+    let folio = bench.appear(Kind::File);
+    bench.tried(folio, Verdict::Dirty);
+    bench.engine.set_write_state(folio, WriteState::Waiting);
+    bench.engine.set_write_state(folio, WriteState::Clean);
+    assert_eq!(bench.engine.is_active(folio), Some(true));
+}
+
+#[test]
+fn a_cold_hint_deactivates_and_forgets_accesses() {
+    let mut bench = Bench::new();
+    let folio = bench.active_many(1, Kind::File)[0];
+    bench.read(folio, 1);
+    bench.young(folio);
+    bench.engine.deactivate(folio);
+    bench.engine.validate().unwrap();
+    assert_eq!(bench.engine.is_active(folio), Some(false));
+    let flags = bench.engine.flags(folio);
+    assert!(!flags.is_referenced() && !flags.is_young() && !flags.is_workingset());
+    assert_eq!(bench.own_stats().nr_deactivated_pages, 1);
+    // What is inactive keeps its place.
+    let others = bench.appear_many(1, Kind::File);
+    bench.engine.deactivate(folio);
+    assert_eq!(bench.isolate(2), Isolated::Pages(2));
+    assert_eq!(bench.batch.folios, [folio, others[0]]);
+}
+
+#[test]
 fn what_can_not_be_had_is_put_aside_on_the_active_list() {
     for verdict in [Verdict::Busy, Verdict::Shared, Verdict::Unevictable] {
         let mut bench = Bench::new();

@@ -401,23 +401,21 @@ impl<'w> TierMachine<'w> {
     pub(super) fn outcome(mut self) -> Result<Outcome, SimError> {
         let stats = self.policy.stats(self.group)?;
         let tiering = self.tiering().tiering_stats();
-        let mut reclaim = Reclaim {
+        let reclaim = Reclaim {
             nr_scanned: stats.nr_scanned_pages,
             nr_stolen: stats.nr_evicted_pages,
             nr_promoted: stats.nr_promoted_pages,
             nr_protected: stats.nr_protected_pages,
             nr_ageing_runs: stats.nr_ageing_runs,
             nr_written: self.nr_written,
+            nr_refaulted: stats.nr_refaulted_pages,
+            nr_refaulted_recent: stats.nr_refaulted_recent_pages,
             tiers: Some(TierCounts {
                 nr_hits: self.nr_hits,
                 stats: tiering,
             }),
             ..Reclaim::default()
         };
-        for kind in Kind::ALL.map(Kind::index) {
-            reclaim.nr_refaulted[kind][0] = stats.nr_refaulted_pages[kind];
-            reclaim.nr_refaulted_recent[kind][0] = stats.nr_refaulted_recent_pages[kind];
-        }
         Ok(Outcome {
             nr_accesses: u64::from(self.workload.nr_requests()),
             nr_misses: self.nr_misses,

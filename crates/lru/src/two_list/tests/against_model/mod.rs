@@ -13,6 +13,7 @@ macro_rules! check {
 }
 
 mod checks;
+mod events;
 mod ops;
 
 use std::{
@@ -48,6 +49,7 @@ struct Folio {
     is_referenced: bool,
     is_workingset: bool,
     is_young: bool,
+    is_to_rotate: bool,
     is_gone: bool,
 }
 
@@ -131,6 +133,16 @@ impl Pair {
             Op::Access { folio, via } => {
                 if let Some(folio) = self.pick(folio) {
                     self.access(folio, via);
+                }
+            }
+            Op::Hint { folio } => {
+                if let Some(folio) = self.pick(folio) {
+                    self.hint(folio);
+                }
+            }
+            Op::Write { folio, state } => {
+                if let Some(folio) = self.pick(folio) {
+                    self.write(folio, state);
                 }
             }
             Op::Gone { folio, cause } => {
@@ -262,16 +274,17 @@ impl Pair {
             is_referenced: false,
             is_workingset: false,
             is_young: false,
+            is_to_rotate: false,
             is_gone: false,
         };
         let mut half = Half::Inactive;
         let shadow = shadow.map(|n| self.shadows[n].clone());
         if let Some(old) = shadow.filter(|old| old.lruvec == at && old.kind == kind) {
-            self.stats[at].nr_refaulted_pages[kind.index()] += nr_pages;
+            self.stats[at].nr_refaulted_pages[kind.index()][0] += nr_pages;
             if self.is_wanted(at, kind, self.ages[at] - old.age) {
                 half = Half::Active;
                 self.age(at, nr_pages);
-                self.stats[at].nr_refaulted_recent_pages[kind.index()] += nr_pages;
+                self.stats[at].nr_refaulted_recent_pages[kind.index()][0] += nr_pages;
                 self.own_stats[at].nr_activated_refault_pages[kind.index()] += nr_pages;
                 folio.is_workingset = old.is_workingset;
                 let nr_restored_pages = nr_pages * u64::from(old.is_workingset);
@@ -283,41 +296,6 @@ impl Pair {
             "{id:?} was handed out twice"
         );
         self.enter(id, half);
-        Ok(())
-    }
-
-    fn access(&mut self, id: FolioId, via: AccessVia) {
-        self.engine.accessed(id, via);
-        let folio = self.folios.get_mut(&id).unwrap();
-        match via {
-            AccessVia::PageTable => folio.is_young = true,
-            AccessVia::FileDescriptor
-                if folio.is_referenced && folio.half == Some(Half::Inactive) =>
-            {
-                folio.is_referenced = false;
-                self.detach(id);
-                self.activate(id);
-            }
-            AccessVia::FileDescriptor => folio.is_referenced = true,
-        }
-    }
-
-    fn gone(&mut self, id: FolioId, cause: GoneCause) -> Result<(), String> {
-        let shadow = self.engine.gone(id, cause);
-        if cause == GoneCause::Reclaimed {
-            let folio = &self.folios[&id];
-            let stats = &mut self.stats[folio.lruvec];
-            stats.nr_kernel_evicted_pages[folio.kind.index()] += folio.nr_pages;
-            self.bury(id, shadow)?;
-        } else {
-            check!(shadow.is_none(), "{id:?} was freed and left a shadow");
-        }
-        if self.folios[&id].half.is_some() {
-            self.detach(id);
-            self.folios.remove(&id);
-        } else if let Some(folio) = self.folios.get_mut(&id) {
-            folio.is_gone = true;
-        }
         Ok(())
     }
 
@@ -487,7 +465,9 @@ impl Pair {
             }
             Verdict::Dirty | Verdict::Busy | Verdict::Shared | Verdict::Unevictable => {
                 folio.is_referenced = false;
-                !(was_referenced && verdict == Verdict::Dirty)
+                let is_kept = was_referenced && verdict == Verdict::Dirty;
+                folio.is_to_rotate |= verdict == Verdict::Dirty && !is_kept;
+                !is_kept
             }
         };
         match is_activated {

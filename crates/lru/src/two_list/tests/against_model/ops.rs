@@ -23,6 +23,13 @@ pub(super) enum Op {
         folio: u16,
         via: AccessVia,
     },
+    Hint {
+        folio: u16,
+    },
+    Write {
+        folio: u16,
+        state: WriteState,
+    },
     Gone {
         folio: u16,
         cause: GoneCause,
@@ -43,6 +50,7 @@ pub(super) enum Op {
 pub(super) fn op(nr_walked: u32) -> impl Strategy<Value = Op> {
     let kind = prop_oneof![Just(Kind::Anon), Just(Kind::File)];
     let gone = prop_oneof![Just(GoneCause::Reclaimed), Just(GoneCause::Freed)];
+    let written = prop_oneof![1 => Just(WriteState::Waiting), 3 => Just(WriteState::Clean)];
     let order = prop_oneof![9 => Just(0u8), 1 => Just(3u8)];
     let swappiness = prop_oneof![4 => Just(60u8), 2 => 0..=201u8, 1 => Just(0), 1 => Just(201)];
     let access = move |via| {
@@ -56,6 +64,8 @@ pub(super) fn op(nr_walked: u32) -> impl Strategy<Value = Op> {
             }),
         25 => access(AccessVia::FileDescriptor),
         nr_walked => access(AccessVia::PageTable),
+        2 => any::<u16>().prop_map(|folio| Op::Hint { folio }),
+        8 => (any::<u16>(), written).prop_map(|(folio, state)| Op::Write { folio, state }),
         6 => (any::<u16>(), gone).prop_map(|(folio, cause)| Op::Gone { folio, cause }),
         18 => (0..NR_GROUPS, 0..40u8, swappiness, 0..=12u8).prop_map(
             |(group, nr_pages, swappiness, priority)| Op::Isolate {

@@ -107,6 +107,15 @@ impl Ages {
         let cohorts = self.cohorts.iter().filter(is_idle);
         cohorts.map(|cohort| cohort.bytes).sum()
     }
+
+    /// What was last used longer ago than `age`, by the middle as in [`Ages::accessed_within`]: a
+    /// walk that is a little early or late moves nothing from one whole age to the next. Pages that
+    /// were never found accessed go by how long they have been seen.
+    pub fn last_used_before(&self, age: Duration) -> KindBytes {
+        let is_older = |cohort: &&Cohort| cohort.middle > age && !cohort.idle.is_zero();
+        let cohorts = self.cohorts.iter().filter(is_older);
+        cohorts.map(|cohort| cohort.bytes).sum()
+    }
 }
 
 /// The ages of what mappings of one name and class hold, in all spaces together.
@@ -155,5 +164,30 @@ impl Census {
         IDLE_BOUNDS_S
             .into_iter()
             .filter(move |bound_s| Duration::from_secs(*bound_s) <= watched)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn walks_that_are_a_little_early_or_late_leave_no_whole_age_empty() {
+        let cohort = |idle_ms: u64| Cohort {
+            idle: Duration::from_millis(idle_ms),
+            middle: Duration::from_millis(idle_ms + 500),
+            was_accessed: true,
+            bytes: KindBytes {
+                anon_bytes: 1,
+                file_bytes: 0,
+            },
+        };
+        let ages = Ages {
+            cohorts: [0, 998, 2004, 2997].map(cohort).to_vec(),
+        };
+        let older = |s| ages.last_used_before(Duration::from_secs(s)).anon_bytes;
+        assert_eq!([0, 1, 2, 3, 4].map(older), [3, 3, 2, 1, 0]);
+        let within = |s| ages.accessed_within(Duration::from_secs(s)).anon_bytes;
+        assert_eq!([1, 2, 3, 4].map(within), [1, 2, 3, 4]);
     }
 }

@@ -231,14 +231,17 @@ fn view(mapping: &MappingAges, span: Span) -> MappingView {
     }
 }
 
-/// Differences of what is idle for at least the start of a bar and at least its end.
+/// Differences of what was last used before the start of a bar and before its end.
 fn bars(ages: &Ages) -> [KindBytes; NR_AGES] {
-    let idle = AGE_STARTS_S.map(|start_s| ages.idle_for(Duration::from_secs(start_s)));
+    let older_than = AGE_STARTS_S.map(|start_s| match start_s {
+        0 => ages.resident(),
+        _ => ages.last_used_before(Duration::from_secs(start_s)),
+    });
     std::array::from_fn(|index| {
-        let older = idle.get(index + 1).copied().unwrap_or_default();
+        let older = older_than.get(index + 1).copied().unwrap_or_default();
         KindBytes {
-            anon_bytes: idle[index].anon_bytes - older.anon_bytes,
-            file_bytes: idle[index].file_bytes - older.file_bytes,
+            anon_bytes: older_than[index].anon_bytes - older.anon_bytes,
+            file_bytes: older_than[index].file_bytes - older.file_bytes,
         }
     })
 }

@@ -6,7 +6,7 @@
 use clap::{Parser, Subcommand, ValueEnum};
 use strata_host::access::AccessChoice;
 
-use crate::cmd::{completions, doctor, lru_gen, man, run, sim, top, trace, wss};
+use crate::cmd::{completions, ctl, doctor, lru_gen, man, run, sim, top, trace, wss};
 use crate::duration;
 
 /// Gives any running process or cgroup a memory budget, and keeps the right pages in it
@@ -31,6 +31,10 @@ EXAMPLES
 
   Whose memory is old, and which mapping is cold?
       strata top
+
+  How does that run stand, and what if it had less?
+      strata ctl status
+      strata ctl set-budget 800M
 
   How old are the pages of process 4242?
       strata lru-gen --pid 4242 --once
@@ -59,6 +63,7 @@ pub(crate) struct Cli {
 pub(crate) enum Verb {
     Run(Box<run::RunArgs>),
     Top(top::TopArgs),
+    Ctl(ctl::CtlArgs),
     LruGen(lru_gen::LruGenArgs),
     Wss(wss::WssArgs),
     Sim(Box<sim::SimArgs>),
@@ -141,6 +146,16 @@ mod tests {
             "--once",
             "--format",
             "json",
+            "ctl",
+            "status",
+            "set-budget",
+            "evict",
+            "+ 1 0 3",
+            "- 1 0 3",
+            "--id",
+            "--full",
+            "--metrics",
+            "--metrics-textfile",
             "trace",
             "info",
             "head",

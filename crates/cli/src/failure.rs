@@ -14,6 +14,7 @@ use std::io;
 use anyhow::Error;
 use strata_host::control::RunError;
 use strata_host::observe::SubjectError;
+use strata_host::remote::RemoteError;
 
 /// A mistake in the arguments that only shows once they are looked at together or tried.
 #[derive(Debug, thiserror::Error)]
@@ -50,6 +51,9 @@ pub(crate) fn status_of_run(error: &Error) -> u8 {
 
 /// Status of any other failed verb.
 pub(crate) fn status(error: &Error) -> u8 {
+    if let Some(error) = error.downcast_ref::<RemoteError>() {
+        return error.exit_status();
+    }
     match status_of_run(error) {
         STATUS_USAGE => STATUS_USAGE,
         _ => STATUS_FAILED,

@@ -5,6 +5,8 @@
 //! **Invariants** I1: tried and applied stand apart. I2: what is not known is left out or said to be
 //! unknown, never printed as 0. I3: every number has its unit.
 
+mod live;
+
 use std::fmt::Display;
 
 use strata_host::access::Grain;
@@ -12,6 +14,8 @@ use strata_host::control::{
     ActuatorChoice, Ending, EvictionReport, GenerationReport, PolicyChoice, Report,
 };
 use strata_host::units::Bytes;
+
+pub(crate) use live::{budget, groups, order, status};
 
 /// Base pages of this machine, for showing counts as sizes.
 const PAGE_BYTES: u64 = strata_host::addr::PAGE_BYTES;

@@ -19,6 +19,7 @@ use crate::{
     counting::MAX_NR_TIERS,
     group::{GroupTree, Limits, Protection},
     ids::{FolioId, GenSeq, GroupId, Kind, NodeId, Order, TimeMs},
+    lru_gen::LruGen,
     memcg_lru::MemcgLru,
     reclaim::GroupRules,
     rules::Aborting,
@@ -593,6 +594,11 @@ pub trait Policy: std::fmt::Debug + Send {
     /// The group's counters of walks.
     fn walk_stats(&self, _group: GroupId) -> Result<WalkStats, PolicyError> {
         Ok(WalkStats::default())
+    }
+
+    /// The kernel's `lru_gen` commands and full text, if this policy has generations.
+    fn lru_gen(&mut self) -> Option<&mut dyn LruGen> {
+        None
     }
 
     /// Moving pages between fast and slow nodes, if this policy was made to.

@@ -1,28 +1,35 @@
-//! `strata lru-gen`: the generations of a live process.
+//! `strata lru-gen`: the generations of a live process or group, in the kernel's text.
 //!
-//! **Owns** the pace of watching and the two forms of the output. **Does not own** the walks or the
-//! kernel's text format.
+//! **Owns** where they are read (walks of our own, the kernel, a running `strata run`), the pace, and the
+//! two forms of the output. **Does not own** the walks or the kernel's text format.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::thread::sleep;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{ArgGroup, Args, ValueEnum};
 use serde_json::json;
-use strata_host::access::AccessError;
-use strata_host::control::{RunError, Watcher};
+use strata_host::access::{AccessChoice, AccessError, KernelGenerations, SourceInfo};
+use strata_host::cgroup::GroupReader;
+use strata_host::control::{NodeGenerations, RunError, Watcher};
+use strata_host::remote::{Connection, Form, Request, Running};
 use strata_lru::GroupView;
 
-use crate::cli::{AccessArg, Format, parse_duration_ms, parse_pid};
+use crate::cli::{Format, parse_duration_ms, parse_pid};
+use crate::cmd::ctl::id_arg;
+use crate::failure::UsageError;
 use crate::print;
 
 /// Shortest time between two walks: below it watching would cost more than it shows.
 const INTERVAL_MIN_MS: u64 = 10;
+/// Between two walks unless asked otherwise.
+const INTERVAL_MS: u64 = 1000;
 
-/// Shows how old the pages of a running process are
+/// Shows how old the pages of a running process, a cgroup or a strata run are
 ///
-/// Walks the page tables of a process and its threads again and again, and prints after each walk how
-/// many pages are in each generation, in the kernel's own text format (/sys/kernel/debug/lru_gen):
+/// Prints how many pages are in each generation, in the kernel's own text format
+/// (/sys/kernel/debug/lru_gen):
 ///
 ///     memcg  1 /pid/4242
 ///      node     0
@@ -32,6 +39,12 @@ const INTERVAL_MIN_MS: u64 = 10;
 /// A line of a generation holds its number, its age in milliseconds, its anonymous pages and its file
 /// pages; the last is the youngest. A page is in the generation of the walk that last found it used.
 ///
+/// With --pid or --cgroup the page tables of the processes are walked again and again, an interval
+/// apart. With --access kernel the kernel is asked for its own generations instead,
+/// where it has them; it keeps them for cgroups, so with --pid those of the cgroup of the process are
+/// shown. Without any of these the generations of a running strata run are read: nothing is walked for
+/// that, and they are printed once.
+///
 /// WATCHING IS NOT FREE OF EFFECT. To tell whether a page is used again, each walk clears the
 /// accessed bits of the pages it found used. The kernel looks at the same bits when it looks for
 /// pages to reclaim, so while a process is watched the kernel takes its pages for idler than they are
@@ -40,70 +53,212 @@ const INTERVAL_MIN_MS: u64 = 10;
 #[derive(Debug, Args)]
 #[command(
     verbatim_doc_comment,
+    group = ArgGroup::new("whom").multiple(false).args(["pid", "cgroup", "id"]),
     after_long_help = "\
 EXAMPLES
   Once, with ages that span five seconds:
       strata lru-gen --pid 4242 --once --interval 5s
 
   Every second, one JSON object a line, until the process ends or Ctrl-C:
-      strata lru-gen --pid 4242 --format json"
+      strata lru-gen --pid 4242 --format json
+
+  Those of the strata run that is running, with tiers and walks:
+      strata lru-gen --full
+
+  The kernel's own, of a cgroup:
+      strata lru-gen --cgroup /sys/fs/cgroup/app.slice --access kernel"
 )]
 pub(crate) struct LruGenArgs {
     /// The process to watch, for example 4242
     #[arg(short, long, value_name = "PID", value_parser = parse_pid, allow_hyphen_values = true)]
-    pid: i32,
+    pid: Option<i32>,
 
-    /// Time between two walks, for example 500ms or 1s
+    /// The cgroup whose processes are watched, for example /sys/fs/cgroup/app.slice
+    #[arg(long, value_name = "PATH")]
+    cgroup: Option<PathBuf>,
+
+    /// The strata run to read from, for example 4242; the only one by default
+    #[arg(long, value_name = "ID", value_parser = id_arg, allow_hyphen_values = true)]
+    id: Option<String>,
+
+    /// Tiers and walks too, as in /sys/kernel/debug/lru_gen_full
+    #[arg(long)]
+    full: bool,
+
+    /// Time between two walks, for example 500ms or 1s [default: 1s]
     ///
     /// A number with a unit ms, s, m or h; at least 10ms.
     #[arg(
         short,
         long,
         value_name = "DURATION",
-        default_value = "1s",
         value_parser = interval_arg,
         allow_hyphen_values = true
     )]
-    interval: u64,
+    interval: Option<u64>,
 
     /// Walk twice, an interval apart, print once, and end
     #[arg(long)]
     once: bool,
 
-    /// How accesses are seen
-    #[arg(long, value_enum, value_name = "SOURCE", default_value = "auto")]
-    access: AccessArg,
+    /// How accesses are seen [default: auto]
+    #[arg(long, value_enum, value_name = "SOURCE")]
+    access: Option<SourceArg>,
 
     /// How the generations are printed
     #[arg(long, value_enum, default_value = "text")]
     format: Format,
 }
 
-/// Watches until the process has ended, or once.
-pub(crate) fn run(args: &LruGenArgs) -> anyhow::Result<ExitCode> {
-    let mut watcher = Watcher::open(args.pid, args.access.into())?;
-    let source = watcher.info();
+/// How accesses are seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum SourceArg {
+    /// bpf where it works, else smaps
+    Auto,
+    /// Read the page tables through BPF: every page, exactly; needs root
+    Bpf,
+    /// Ask the kernel for sums per mapping: coarse and slow, but needs no privilege
+    Smaps,
+    /// Nothing is walked: the kernel's own generations, where it has them (MGLRU); needs root
+    Kernel,
+}
+
+/// Where generations are read.
+enum Source {
+    Walks(Box<Watcher>),
+    Kernel(KernelGenerations),
+    Run(Connection),
+}
+
+impl LruGenArgs {
+    fn source(&self) -> anyhow::Result<Source> {
+        let choice = match self.access {
+            None | Some(SourceArg::Auto) => Some(AccessChoice::Auto),
+            Some(SourceArg::Bpf) => Some(AccessChoice::Bpf),
+            Some(SourceArg::Smaps) => Some(AccessChoice::Smaps),
+            Some(SourceArg::Kernel) => None,
+        };
+        let has_whom = self.pid.is_some() || self.cgroup.is_some();
+        if !has_whom && self.access.is_some() {
+            let why =
+                "--access says how a process (--pid) or a group (--cgroup) is looked at; name one";
+            return Err(UsageError(why.to_owned()).into());
+        }
+        if self.full && self.format == Format::Json {
+            let why = "--full is a text of the kernel's; leave it or --format json out";
+            return Err(UsageError(why.to_owned()).into());
+        }
+        let watcher = match (self.pid, &self.cgroup, choice) {
+            (None, None, _) => {
+                return Ok(Source::Run(Running::find(self.id.as_deref())?.connect()?));
+            }
+            (Some(pid), _, Some(choice)) => Watcher::open(pid, choice)?,
+            (_, Some(path), Some(choice)) => Watcher::open_group(group_at(path)?, choice)?,
+            (Some(pid), _, None) => return Ok(Source::Kernel(kernel_of(pid)?)),
+            (_, Some(path), None) => {
+                return Ok(Source::Kernel(KernelGenerations::open(group_at(path)?)?));
+            }
+        };
+        Ok(Source::Walks(Box::new(watcher)))
+    }
+}
+
+fn group_at(path: &std::path::Path) -> anyhow::Result<GroupReader> {
+    Ok(GroupReader::open(path).map_err(|error| UsageError(error.to_string()))?)
+}
+
+fn kernel_of(pid: i32) -> anyhow::Result<KernelGenerations> {
+    let group = GroupReader::of_process(pid).map_err(|error| UsageError(error.to_string()))?;
+    let group = group.ok_or_else(|| {
+        UsageError(format!(
+            "process {pid} is in no memory cgroup that is mounted here"
+        ))
+    })?;
+    let name = group.name().to_owned();
+    let generations = KernelGenerations::open(group)?;
+    print::note(&format!(
+        "the kernel keeps generations of cgroups: these are of {name}, which process {pid} is in"
+    ));
+    Ok(generations)
+}
+
+impl Source {
+    /// Looks once more; `false` if those watched have ended.
+    fn look(&mut self) -> anyhow::Result<bool> {
+        let Source::Walks(watcher) = self else {
+            return Ok(true);
+        };
+        match watcher.walk() {
+            Err(RunError::Access(AccessError::ProcessGone(pid))) => {
+                print::note(&format!("process {pid} has ended"));
+                Ok(false)
+            }
+            walked => Ok(walked.map(|()| true)?),
+        }
+    }
+
+    fn text(&mut self, is_full: bool) -> anyhow::Result<String> {
+        Ok(match self {
+            Source::Walks(watcher) if is_full => watcher.full_text()?,
+            Source::Walks(watcher) => watcher.text()?,
+            Source::Kernel(kernel) if is_full => kernel.full()?,
+            Source::Kernel(kernel) => kernel.plain()?,
+            Source::Run(connection) => {
+                let form = if is_full { Form::Full } else { Form::Plain };
+                let answer = connection.ask(&Request::LruGen { form })?;
+                answer["text"].as_str().unwrap_or_default().to_owned()
+            }
+        })
+    }
+
+    /// The same as the text, as JSON: a group and node an entry, `null` where a kind's window has moved
+    /// on.
+    fn json(&mut self) -> anyhow::Result<String> {
+        let views = match self {
+            Source::Walks(watcher) => watcher.view()?,
+            Source::Kernel(kernel) => kernel.view()?,
+            Source::Run(connection) => {
+                let answer = connection.ask(&Request::Generations {})?;
+                return Ok(format!("{}\n", json!({ "nodes": answer["nodes"] })));
+            }
+        };
+        Ok(json_line(&views))
+    }
+}
+
+fn tell_limits(source: &SourceInfo) {
     for blind_spot in &source.blind_spots {
         print::note(&format!("a limit of {}: {blind_spot}", source.name));
     }
-    // Without a first walk that clears the bits, the second would find pages used at any time.
-    watcher.walk()?;
+}
+
+/// Prints until those watched have ended, or once.
+pub(crate) fn run(args: &LruGenArgs) -> anyhow::Result<ExitCode> {
+    let mut source = args.source()?;
+    let mut is_endless = !args.once && args.interval.is_some();
+    if let Source::Walks(watcher) = &mut source {
+        tell_limits(&watcher.info());
+        is_endless = !args.once;
+        // Without a first walk that clears the bits, the second would find pages used at any time.
+        watcher.walk()?;
+    }
+    let pause = Duration::from_millis(args.interval.unwrap_or(INTERVAL_MS));
     let mut has_printed = false;
     loop {
-        sleep(Duration::from_millis(args.interval));
-        match watcher.walk() {
-            // To be watched to the end is what was asked for.
-            Err(RunError::Access(AccessError::ProcessGone(pid))) if has_printed => {
-                print::note(&format!("process {pid} has ended"));
-                return Ok(ExitCode::SUCCESS);
-            }
-            walked => walked?,
+        if has_printed || matches!(source, Source::Walks(_)) {
+            sleep(pause);
         }
-        match args.format {
-            Format::Text => print::data(watcher.text()?)?,
-            Format::Json => print::data(json_line(&watcher.view()?))?,
+        // To be watched to the end is what was asked for, but something has to be seen.
+        match source.look()? {
+            false if has_printed => return Ok(ExitCode::SUCCESS),
+            false => return Ok(ExitCode::FAILURE),
+            true => {}
         }
-        if args.once {
+        print::data(match args.format {
+            Format::Text => source.text(args.full)?,
+            Format::Json => source.json()?,
+        })?;
+        if !is_endless {
             return Ok(ExitCode::SUCCESS);
         }
         has_printed = true;
@@ -117,31 +272,8 @@ fn interval_arg(text: &str) -> Result<u64, String> {
     }
 }
 
-/// The same as the text, as JSON: a group and node an entry, `null` where a kind's window has moved on.
 fn json_line(views: &[GroupView]) -> String {
-    let nodes: Vec<_> = views
-        .iter()
-        .map(|view| {
-            let generations: Vec<_> = view
-                .generations
-                .iter()
-                .map(|generation| {
-                    json!({
-                        "seq": generation.seq.0,
-                        "age_ms": generation.age_ms,
-                        "nr_anon_pages": generation.nr_pages[0],
-                        "nr_file_pages": generation.nr_pages[1],
-                    })
-                })
-                .collect();
-            json!({
-                "memcg": view.group.0,
-                "path": view.path,
-                "node": view.node.0,
-                "generations": generations,
-            })
-        })
-        .collect();
+    let nodes: Vec<NodeGenerations> = views.iter().map(NodeGenerations::from).collect();
     format!("{}\n", json!({ "nodes": nodes }))
 }
 

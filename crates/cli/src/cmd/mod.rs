@@ -3,6 +3,7 @@
 //! **Owns** the way from a verb to its exit status. **Does not own** what a verb does.
 
 pub(crate) mod completions;
+pub(crate) mod ctl;
 pub(crate) mod doctor;
 pub(crate) mod keeper;
 pub(crate) mod lru_gen;
@@ -29,6 +30,7 @@ pub(crate) fn dispatch(verb: Verb) -> ExitCode {
         Verb::Run(args) => run::run(*args),
         Verb::Doctor(args) => doctor::run(&args),
         Verb::Top(args) => top::run(&args),
+        Verb::Ctl(args) => ctl::run(&args),
         Verb::LruGen(args) => lru_gen::run(&args),
         Verb::Sim(args) => sim::run(&args),
         Verb::Wss(args) => wss::run(&args),

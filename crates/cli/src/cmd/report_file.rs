@@ -79,6 +79,20 @@ impl ReportFile {
     }
 }
 
+/// Tries out a place for a file that others replace as a whole; where a link leads to is the place.
+///
+/// # Errors
+/// [`UsageError`] if nothing could be written there, or it is no regular file.
+pub(crate) fn try_regular(path: PathBuf) -> Result<PathBuf, UsageError> {
+    match ReportFile::try_place(path)? {
+        ReportFile::Regular(path) => Ok(path),
+        ReportFile::Stream(path, _) => Err(UsageError(format!(
+            "{} is no regular file: it is to be replaced as a whole; name another",
+            path.display()
+        ))),
+    }
+}
+
 /// A name beside the file, on the same file system, that nobody else uses.
 fn draft_of(path: &Path) -> Option<PathBuf> {
     let mut name = std::ffi::OsString::from(".");

@@ -8,17 +8,19 @@
 //! status is the program's, whatever becomes of the report.
 
 use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{ArgGroup, Args, ValueEnum};
 use strata_host::control::{self, ActuatorChoice, Event, PolicyChoice, RunConfig, Target};
+use strata_host::remote::MetricsConfig;
 use strata_host::swap::SwapSpec;
 use strata_host::units::parse_size;
 use strata_lru::Swappiness;
 
 use crate::cli::{AccessArg, parse_duration_ms, parse_pid, refuse_option};
-use crate::cmd::report_file::ReportFile;
+use crate::cmd::report_file::{self, ReportFile};
 use crate::failure::UsageError;
 use crate::{print, render};
 
@@ -136,6 +138,20 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
 
+    /// Answer Prometheus scrapes on this loopback address, for example 127.0.0.1:9464
+    ///
+    /// At http://ADDRESS/metrics. Only 127.0.0.0/8 and [::1] are accepted: whoever can log in to this
+    /// machine can read the metrics, nobody else. Port 0 takes any free port, which is then told.
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = loopback_arg, allow_hyphen_values = true)]
+    metrics: Option<SocketAddr>,
+
+    /// Write the same metrics to this file every 15 s, for node_exporter's textfile collector
+    ///
+    /// The file is replaced as a whole, and removed when the run ends. Its name has to end in .prom for
+    /// the collector to read it, for example /var/lib/node_exporter/strata.prom.
+    #[arg(long, value_name = "FILE")]
+    metrics_textfile: Option<PathBuf>,
+
     /// Print no notes and no report to stderr; errors and warnings still are
     #[arg(short, long)]
     quiet: bool,
@@ -239,6 +255,10 @@ impl RunArgs {
             policy: self.policy.into(),
             no_cgroup: self.no_cgroup,
             dry_run: self.dry_run,
+            metrics: MetricsConfig {
+                address: self.metrics,
+                textfile: self.metrics_textfile,
+            },
         })
     }
 }
@@ -246,6 +266,11 @@ impl RunArgs {
 /// Runs it, reports, and gives the program's status.
 pub(crate) fn run(mut args: RunArgs) -> anyhow::Result<ExitCode> {
     let report_file = args.report.take().map(ReportFile::try_place).transpose()?;
+    args.metrics_textfile = args
+        .metrics_textfile
+        .take()
+        .map(report_file::try_regular)
+        .transpose()?;
     let is_quiet = args.quiet;
     let config = args.into_config()?;
     let mut tell = |event: Event<'_>| match event {
@@ -265,7 +290,22 @@ pub(crate) fn run(mut args: RunArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(report.ending.exit_status()))
 }
 
-fn size_arg(text: &str) -> Result<u64, String> {
+fn loopback_arg(text: &str) -> Result<SocketAddr, String> {
+    refuse_option(text)?;
+    let address: SocketAddr = text
+        .parse()
+        .map_err(|_| "it is an address and a port, such as 127.0.0.1:9464".to_owned())?;
+    match address.ip().is_loopback() {
+        true => Ok(address),
+        false => Err(
+            "metrics are only answered on a loopback address, such as 127.0.0.1:9464; to have them \
+             elsewhere, put an exporter or a proxy that asks who is there in front"
+                .to_owned(),
+        ),
+    }
+}
+
+pub(super) fn size_arg(text: &str) -> Result<u64, String> {
     refuse_option(text)?;
     // clap has named the option and quoted the text; the error would do so again.
     parse_size(text).map_err(|error| {

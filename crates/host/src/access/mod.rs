@@ -6,6 +6,7 @@
 
 mod bpf;
 mod clear;
+mod kernel;
 mod locate;
 mod probe;
 mod smaps;
@@ -16,6 +17,7 @@ use std::io;
 use std::sync::OnceLock;
 
 pub use bpf::BpfSource;
+pub use kernel::{KernelGenerations, KernelLruError};
 pub use probe::{Requirement, probe};
 pub use smaps::SmapsSource;
 

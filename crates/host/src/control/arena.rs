@@ -5,7 +5,7 @@
 //!
 //! **Invariants**
 //! - I1: nothing is changed before the keeper lives, so that no moment of death leaves a trace.
-//! - I2: a dry run changes nothing at all.
+//! - I2: a dry run changes nothing but that it has a place in the run directory while it lasts.
 
 use super::config::{PolicyChoice, RunConfig, Target};
 use super::error::{RunError, io_error};
@@ -14,11 +14,12 @@ use super::own;
 use super::program::Program;
 use super::run::Event;
 use crate::cgroup::{
-    BudgetGroup, GroupStats, Manager, OomWatch, UsageWatch, Version, backstop_bytes,
+    BudgetGroup, CgroupError, GroupStats, Manager, OomWatch, UsageWatch, Version, backstop_bytes,
 };
 use crate::keeper::{self, Journal, Keeper, Outcome, Session};
 use crate::swap::{self, SwapDevice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
 use std::sync::Arc;
 
 /// Everything of a run that has to be undone.
@@ -29,6 +30,8 @@ pub(super) struct Arena {
     crossing: Option<UsageWatch>,
     swap: Option<SwapDevice>,
     session: Option<(Session, Keeper)>,
+    /// Whether anything has to stay as long as the program runs.
+    changes_anything: bool,
     is_dry_run: bool,
     budget_bytes: u64,
     nr_oom_kills: u64,
@@ -44,13 +47,16 @@ impl Arena {
             recover(events);
         }
         let changes_anything = !config.dry_run && needs_session(config);
-        let session = match changes_anything {
-            true => {
-                let session = Session::create(&keeper::fresh_id())?;
+        let session = match Session::create(&keeper::fresh_id()) {
+            Ok(session) => {
                 let keeper = Keeper::spawn(&session).map_err(io_error("starting the keeper"))?;
                 Some((session, keeper))
             }
-            false => None,
+            Err(error) if changes_anything => return Err(error.into()),
+            Err(error) => {
+                tracing::debug!("no control socket: {error}");
+                None
+            }
         };
         let mut arena = Arena {
             gauge: Gauge::Tree {
@@ -60,6 +66,7 @@ impl Arena {
             crossing: None,
             swap: None,
             session,
+            changes_anything,
             is_dry_run: config.dry_run,
             budget_bytes: config.budget_bytes,
             nr_oom_kills: 0,
@@ -129,6 +136,7 @@ impl Arena {
         };
         if let (Some((session, _)), Some(group), Target::Cgroup(_)) =
             (&self.session, &group, &config.target)
+            && self.changes_anything
         {
             session
                 .set_group(group.path())
@@ -140,10 +148,54 @@ impl Arena {
     /// Records who is under the budget.
     pub(super) fn note_program(&self, pid: Option<i32>) {
         if let (Some((session, _)), Some(pid)) = (&self.session, pid)
+            && self.changes_anything
             && let Err(error) = session.set_program(pid)
         {
             tracing::warn!("the program can't be recorded for the keeper: {error}");
         }
+    }
+
+    /// Its name and directory below the run directory, where it has one.
+    pub(super) fn place(&self) -> Option<(&str, &Path)> {
+        let (session, _) = self.session.as_ref()?;
+        Some((session.id(), session.directory()))
+    }
+
+    /// From now on another budget holds: limits follow, usage is measured against it.
+    ///
+    /// # Errors
+    /// When the kernel refuses; then nothing has changed.
+    pub(super) fn set_budget(
+        &mut self,
+        policy: PolicyChoice,
+        budget_bytes: u64,
+    ) -> Result<(), CgroupError> {
+        let group = self.gauge.group().filter(|_| !self.is_dry_run).cloned();
+        if let Some(group) = group {
+            match policy {
+                PolicyChoice::None => group.set_limit_bytes(Some(budget_bytes))?,
+                PolicyChoice::MglruHeat | PolicyChoice::Mglru => {
+                    match group.set_budget_bytes(budget_bytes) {
+                        // The program has grown past the limit meanwhile; it is brought down to the
+                        // new budget tick by tick.
+                        Ok(_) | Err(CgroupError::LimitBelowUsage { .. }) => {}
+                        Err(error) => return Err(error),
+                    }
+                    self.crossing = group.usage_watch(budget_bytes / 64 * 63)?;
+                }
+            }
+        }
+        self.budget_bytes = budget_bytes;
+        if let Gauge::Tree { budget_bytes: of } = &mut self.gauge {
+            *of = budget_bytes;
+        }
+        Ok(())
+    }
+
+    /// The kernel's hard limit on the group as it stands.
+    pub(super) fn limit_bytes(&self) -> Option<u64> {
+        let group = self.gauge.group()?;
+        group.limit_bytes().ok().flatten()
     }
 
     /// Where usage is read.

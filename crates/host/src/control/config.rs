@@ -4,6 +4,7 @@
 //! **Does not own** their text form (the binary).
 
 use crate::access::AccessChoice;
+use crate::remote::MetricsConfig;
 use crate::swap::SwapSpec;
 use std::path::PathBuf;
 use strata_lru::Swappiness;
@@ -76,4 +77,6 @@ pub struct RunConfig {
     pub no_cgroup: bool,
     /// Decide, but change nothing (no limit, no swap, no eviction).
     pub dry_run: bool,
+    /// Where metrics are to be had.
+    pub metrics: MetricsConfig,
 }

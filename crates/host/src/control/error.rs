@@ -49,6 +49,14 @@ pub enum RunError {
         /// What is possible.
         least_bytes: u64,
     },
+    /// Metrics can't be offered there.
+    #[error("metrics can't be answered on {address}: {source}; choose another port (0: any)")]
+    Metrics {
+        /// Where.
+        address: std::net::SocketAddr,
+        /// Why.
+        source: std::io::Error,
+    },
     /// An operation of the operating system failed.
     #[error("{what} failed: {source}")]
     Io {

@@ -114,6 +114,12 @@ impl Governor {
         }
     }
 
+    /// From now on another budget holds.
+    pub(super) fn set_budget(&mut self, budget: u64) {
+        self.marks = Marks::new(budget);
+        self.wait_ms = WAIT_MS_MIN;
+    }
+
     /// From now on this one does the work.
     pub(super) fn set_actuator(&mut self, actuator: ActuatorChoice) {
         self.actuator = actuator;
@@ -268,6 +274,14 @@ mod tests {
             plan.shrink_bytes > 0,
             "growing 112 MiB in 200 ms, 3 MiB below the high mark"
         );
+    }
+
+    #[test]
+    fn a_smaller_budget_is_reclaimed_to_at_once() {
+        let mut governor = Governor::new(320 * MIB, ActuatorChoice::Pageout);
+        assert_eq!(governor.plan(TimeMs(0), 200 * MIB).pageout_pages, 0);
+        governor.set_budget(160 * MIB);
+        assert!(governor.plan(TimeMs(1000), 200 * MIB).pageout_pages > 0);
     }
 
     #[test]

@@ -10,9 +10,12 @@
 
 mod cold;
 mod figures;
+mod orders;
 
 use cold::{ColdFirst, HEAT_WALK_MS};
 use figures::Seen;
+pub(super) use orders::OrderError;
+use orders::Orders;
 
 use super::ActuatorChoice;
 use super::crowd::Crowd;
@@ -27,11 +30,12 @@ use super::walk::{Thoroughness, Walker};
 use crate::access::{ClearIntent, SourceInfo};
 use crate::actuator::{Pageout, PageoutError, PageoutRequest, ShrinkThread};
 use crate::addr::PAGE_BYTES;
+use crate::remote::ClientId as Ticket;
 use crate::swap;
 use std::collections::{BTreeSet, VecDeque};
 use std::io::ErrorKind;
 use std::os::fd::BorrowedFd;
-use strata_lru::{Ageing, Isolated, Swappiness, TimeMs};
+use strata_lru::{Ageing, Isolated, PolicyError, Swappiness, TimeMs};
 
 /// While a processor is free for the kernel's reclaim, `auto` lets pageout take so much of one: a
 /// program that pulls its pages back faster than that is served better by the kernel's batches.
@@ -58,6 +62,8 @@ const SWAP_CHECK_MS: u64 = 100;
 const SHRINK_PAUSE_MS_MIN: u64 = 10;
 /// ... then after twice as long each time, up to this.
 const SHRINK_PAUSE_MS_MAX: u64 = 160;
+/// While paused.
+const REST_MS: u64 = 1000;
 /// Where usage is the sum over the members, they are looked for again after so long.
 pub(super) const MEMBERS_PAUSE_MS: u64 = 100;
 /// Near the budget, while walks pause.
@@ -134,6 +140,7 @@ pub(super) struct Managed {
     out_of_reach: BTreeSet<SpaceNo>,
     /// `None` where the generations decide alone.
     cold: Option<ColdFirst>,
+    orders: Orders<Ticket>,
     warnings: Vec<String>,
     news: Vec<String>,
 }
@@ -186,6 +193,7 @@ impl Managed {
             eviction: EvictionReport::default(),
             out_of_reach: BTreeSet::new(),
             cold: parts.has_heat.then(ColdFirst::default),
+            orders: Orders::default(),
             warnings: Vec::new(),
             news: Vec::new(),
         }
@@ -217,6 +225,8 @@ impl Managed {
                 ..Plan::default()
             };
         }
+        let order_wait_ms = self.work_on_orders(now, gauge, usage_bytes);
+        plan.wait_ms = order_wait_ms.map_or(plan.wait_ms, |wait_ms| wait_ms.min(plan.wait_ms));
         let mut standing = Standing::Fine;
         if plan.shrink_bytes > 0 {
             if self.is_all_young(now) {
@@ -238,6 +248,31 @@ impl Managed {
             standing,
             is_stalled,
         }
+    }
+
+    /// Takes in answers and does nothing else: the run is paused.
+    pub(super) fn rest(&mut self, now: TimeMs) -> Tick {
+        self.take_answers(now);
+        Tick {
+            wait_ms: REST_MS,
+            standing: Standing::Fine,
+            is_stalled: false,
+        }
+    }
+
+    /// From now on another budget holds.
+    pub(super) fn set_budget(&mut self, budget_bytes: u64) {
+        self.governor.set_budget(budget_bytes);
+    }
+
+    /// Whether decisions are carried out from now on.
+    pub(super) fn set_dry_run(&mut self, is_dry_run: bool) {
+        self.is_dry_run = is_dry_run;
+    }
+
+    /// The generations and their figures in the kernel's full text.
+    pub(super) fn full_text(&mut self, now: TimeMs) -> Result<String, PolicyError> {
+        self.tracker.full_text(now)
     }
 
     /// `auto` near the budget: who reclaims, and with how much of a processor.
@@ -343,7 +378,7 @@ impl Managed {
 
     fn submit_waiting(&mut self) {
         while let Some(request) = self.waiting.pop_front() {
-            let Some(pageout) = &mut self.pageout else {
+            let Some(pageout) = self.pageout.as_mut().filter(|_| !self.is_dry_run) else {
                 self.tracker.request_done();
                 continue;
             };
@@ -495,24 +530,36 @@ impl Managed {
 
     /// Looks at the members and walks them all.
     pub(super) fn walk(&mut self, now: TimeMs, gauge: &Gauge, usage_bytes: u64) {
+        self.look(gauge, now, Thoroughness::SkipIdle);
+        if let Err(error) = self.tracker.finish_walk(self.effective_swappiness, now) {
+            self.warn(format!("ageing failed: {error}"));
+        }
+        self.after_walk(now, usage_bytes);
+    }
+
+    fn look(&mut self, gauge: &Gauge, now: TimeMs, thoroughness: Thoroughness) {
         self.refresh_members(now, gauge);
-        let intent = match self.actuator {
+        let thoroughness = match std::mem::take(&mut self.kernel_took_pages) {
+            true => Thoroughness::Everything,
+            false => thoroughness,
+        };
+        let intent = self.clear_intent();
+        for failure in self.walker.visit(&mut self.tracker, intent, thoroughness) {
+            self.warn(failure.to_string());
+        }
+    }
+
+    /// How accessed bits are cleared: the hints of pageout touch the kernel's lists.
+    fn clear_intent(&self) -> ClearIntent {
+        match self.actuator {
             ActuatorChoice::Pageout | ActuatorChoice::Auto if self.pageout.is_some() => {
                 ClearIntent::Pageout
             }
             _ => ClearIntent::Watch,
-        };
-        let thoroughness = if std::mem::take(&mut self.kernel_took_pages) {
-            Thoroughness::Everything
-        } else {
-            Thoroughness::SkipIdle
-        };
-        for failure in self.walker.visit(&mut self.tracker, intent, thoroughness) {
-            self.warn(failure.to_string());
         }
-        if let Err(error) = self.tracker.finish_walk(self.effective_swappiness, now) {
-            self.warn(format!("ageing failed: {error}"));
-        }
+    }
+
+    fn after_walk(&mut self, now: TimeMs, usage_bytes: u64) {
         self.rank(usage_bytes);
         self.last_walk = Some(now);
         self.usage_at_walk = usage_bytes;

@@ -6,6 +6,7 @@
 //!   managed  one tick: governor (how much, when; stall: is it in vain) -> walk (who is young) -> evict
 //!            (tracker, actuators)
 //!   tracker  spaces -> tables -> slots: which folio is at which page; places: the way back
+//!   answers  what the control socket asks, at the next tick; status: how the run stands
 //!   watch    the same without actuators, for lru-gen
 //! ```
 //!
@@ -37,6 +38,7 @@ mod signals;
 mod slots;
 mod space;
 mod stall;
+mod status;
 mod table;
 mod tracker;
 #[cfg(test)]
@@ -53,4 +55,5 @@ pub use report::{
 };
 pub use run::{Event, run};
 pub use space::WalkFindings;
+pub use status::{GroupStatus, IDLE_SECONDS, IdleReport, NodeGenerations, PagesByAge, Status};
 pub use watch::Watcher;

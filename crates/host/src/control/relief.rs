@@ -102,6 +102,14 @@ impl Relief {
         }
     }
 
+    /// From now on another budget holds; what was learnt of the last one's limit says nothing of it.
+    pub(super) fn set_budget(&mut self, budget_bytes: u64) {
+        let backstop_bytes = backstop_bytes(budget_bytes);
+        self.report.backstop_bytes = backstop_bytes;
+        self.report.peak_bytes = self.report.peak_bytes.max(backstop_bytes);
+        (self.held_at, self.raised) = (None, None);
+    }
+
     /// What became of the limit.
     pub(super) fn report(&self) -> LimitReport {
         self.report

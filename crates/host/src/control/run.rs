@@ -1,12 +1,14 @@
 //! `run`: start or attach, hold the budget, pass signals on, undo, report.
 //!
-//! **Owns** the order of a run and the loop that sleeps until something happens. **Does not own**
-//! a tick (`managed`), the limits and swap (`arena`), or the program's memory (nobody here does).
+//! **Owns** the order of a run and the loop that sleeps until something happens, and the answers to
+//! those who ask meanwhile (`answers`). **Does not own** a tick (`managed`), the limits and swap (`arena`), or the program's memory (nobody here does).
 //!
 //! ```text
 //!   access sources -> recover -> arena (session, swap, group, limit, keeper) -> program -> loop
 //!   -> undo -> report
 //! ```
+
+mod answers;
 
 use super::arena::Arena;
 use super::assemble::{self, Sources};
@@ -24,6 +26,7 @@ use super::signals::{Signals, Wish};
 use super::usage::UsageMeter;
 use crate::process::Process;
 use crate::process::launch::{InheritedSignals, WaitStatus, stop_self};
+use crate::remote::{Doors, RemoteServer};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::time::Instant;
 use strata_lru::TimeMs;
@@ -68,7 +71,9 @@ pub fn run(config: &RunConfig, events: &mut dyn FnMut(Event<'_>)) -> Result<Repo
     };
     let mut arena = Arena::prepare(config, events)?;
     let now = Instant::now();
-    let started = match start(config, &arena, inherited, sources) {
+    let started = open_doors(config, &arena, events)
+        .and_then(|doors| start(config, &arena, inherited, sources, doors));
+    let started = match started {
         Ok(started) => started,
         Err(error) => {
             for warning in arena.undo() {
@@ -77,7 +82,11 @@ pub fn run(config: &RunConfig, events: &mut dyn FnMut(Event<'_>)) -> Result<Repo
             return Err(error);
         }
     };
-    let Started { program, managed } = started;
+    let Started {
+        program,
+        managed,
+        remote,
+    } = started;
     arena.note_program(program.pid());
     let meter = UsageMeter::new(config.budget_bytes, arena.gauge().name());
     let session = Session {
@@ -94,6 +103,9 @@ pub fn run(config: &RunConfig, events: &mut dyn FnMut(Event<'_>)) -> Result<Repo
         signals,
         meter,
         started: now,
+        remote,
+        is_paused: false,
+        is_dry_run: config.dry_run,
         warnings: Vec::new(),
         last_savings: None,
         is_floor_told: false,
@@ -105,6 +117,35 @@ pub fn run(config: &RunConfig, events: &mut dyn FnMut(Event<'_>)) -> Result<Repo
 struct Started {
     program: Program,
     managed: Option<Managed>,
+    remote: Option<RemoteServer>,
+}
+
+/// Opens what others may ask through. Without a socket a run is as good as with one; metrics were
+/// asked for.
+fn open_doors(
+    config: &RunConfig,
+    arena: &Arena,
+    events: &mut dyn FnMut(Event<'_>),
+) -> Result<Doors, RunError> {
+    let mut doors = Doors::open(&config.metrics).map_err(|source| RunError::Metrics {
+        address: config
+            .metrics
+            .address
+            .unwrap_or_else(|| ([127, 0, 0, 1], 0).into()),
+        source,
+    })?;
+    if let Some((_, directory)) = arena.place()
+        && let Err(error) = doors.open_socket(directory)
+    {
+        let path = directory.display();
+        events(Event::Warning(&format!(
+            "no control socket in {path}: {error}"
+        )));
+    }
+    if let Some(address) = doors.metrics_address() {
+        events(Event::Note(&format!("metrics: http://{address}/metrics")));
+    }
+    Ok(doors)
 }
 
 fn start(
@@ -112,8 +153,17 @@ fn start(
     arena: &Arena,
     inherited: InheritedSignals,
     sources: Option<Sources>,
+    doors: Doors,
 ) -> Result<Started, RunError> {
     let program = Program::start(&config.target, arena, inherited)?;
+    // Before our priority rises, because talking to others is not urgent.
+    let remote = match RemoteServer::start(doors) {
+        Ok(remote) => Some(remote),
+        Err(error) => {
+            tracing::warn!("nobody can be talked to: {error}");
+            None
+        }
+    };
     // What we do not reclaim in time the program reclaims in its own faults, so being late helps
     // nobody. The threads started from here on inherit it, the program does not.
     if let Err(errno) = rustix::process::setpriority_process(None, STRATA_NICE) {
@@ -127,7 +177,11 @@ fn start(
             return Err(error);
         }
     };
-    Ok(Started { program, managed })
+    Ok(Started {
+        program,
+        managed,
+        remote,
+    })
 }
 
 /// A run in progress.
@@ -145,6 +199,9 @@ struct Session<'a> {
     savings: Savings,
     relief: Relief,
     standing: Standing,
+    remote: Option<RemoteServer>,
+    is_paused: bool,
+    is_dry_run: bool,
     warnings: Vec<String>,
     last_savings: Option<TimeMs>,
     is_floor_told: bool,
@@ -192,6 +249,7 @@ impl Session<'_> {
                     WaitStatus::Continued => {}
                 }
             }
+            self.answer();
             wait_ms = self.tick();
             if self.has_ended || self.program.has_exited() {
                 return Ok(self.finish(Ending::Gone));
@@ -208,6 +266,7 @@ impl Session<'_> {
                 .into_iter()
                 .chain(self.arena.event_fds())
                 .chain(self.managed.as_ref().and_then(Managed::pageout_fd))
+                .chain(self.remote.as_ref().map(RemoteServer::fd))
                 .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)),
         );
         let timeout = Timespec {
@@ -240,7 +299,10 @@ impl Session<'_> {
         let mut wait_ms = SAVINGS_MS;
         let mut is_stalled = false;
         if let Some(managed) = &mut self.managed {
-            let tick = managed.tick(now, self.arena.gauge(), usage);
+            let tick = match self.is_paused {
+                true => managed.rest(now),
+                false => managed.tick(now, self.arena.gauge(), usage),
+            };
             wait_ms = tick.wait_ms;
             is_stalled = tick.is_stalled;
             for news in managed.take_news() {
@@ -302,7 +364,7 @@ impl Session<'_> {
         };
         self.warn(format!(
             "the budget of {} MiB is below what the program can't give up: about {} MiB are left and {why}",
-            self.config.budget_bytes >> 20,
+            self.marks.budget >> 20,
             usage_bytes.div_ceil(1 << 20),
         ));
     }
@@ -316,6 +378,8 @@ impl Session<'_> {
 
     fn finish(mut self, ending: Ending) -> Report {
         let now = self.now();
+        // The socket goes before the directory it is in.
+        self.remote = None;
         let actuator = self.config.actuator;
         let actuator_reason = assemble::actuator_reason(self.config, self.arena.gauge());
         let (eviction, walks, generations, source, nr_processes) = match &mut self.managed {
@@ -339,11 +403,9 @@ impl Session<'_> {
         };
         let working_set_bytes =
             (walks.nr_walks > 1).then(|| walks.last.nr_young_pages.iter().sum::<u64>() * 4096);
-        let kernel = super::report::kernel(&self.stats_at_start, &self.arena.kernel_counters());
+        let kernel = self.kernel_report();
         let usage = self.meter.report(now);
-        let is_limited = self.arena.gauge().group().is_some()
-            && self.config.policy != PolicyChoice::None
-            && !self.config.dry_run;
+        let is_limited = self.is_limited();
         let saved = self.savings.report();
         let keeper_cpu_ns = self.arena.keeper_cpu_ns();
         for warning in self.arena.undo() {

@@ -13,6 +13,7 @@ pub(super) struct Savings {
     evicted_bytes: u64,
     zram_bytes: u64,
     strata_bytes: u64,
+    last: SavedReport,
 }
 
 impl Savings {
@@ -20,25 +21,38 @@ impl Savings {
     /// counts what is swapped out that is exact for anon pages, and walks know of more only for files.
     pub(super) fn sample(&mut self, arena: &Arena, shadow_bytes: Option<u64>) {
         let swapped = arena.kernel_counters().swap_bytes.unwrap_or(0);
+        let evicted_bytes = swapped.max(shadow_bytes.unwrap_or(0));
+        let strata_bytes = own::rss_bytes() + arena.keeper_rss_bytes();
+        self.last = saved(evicted_bytes, arena.swap_memory_bytes(), strata_bytes);
         self.nr_samples += 1;
-        self.evicted_bytes += swapped.max(shadow_bytes.unwrap_or(0));
-        self.zram_bytes += arena.swap_memory_bytes();
-        self.strata_bytes += own::rss_bytes() + arena.keeper_rss_bytes();
+        self.evicted_bytes += evicted_bytes;
+        self.zram_bytes += self.last.zram_bytes;
+        self.strata_bytes += strata_bytes;
+    }
+
+    /// The last sample.
+    pub(super) fn last(&self) -> SavedReport {
+        self.last
     }
 
     /// The means.
     pub(super) fn report(&self) -> SavedReport {
         let mean = |sum: u64| sum / self.nr_samples.max(1);
-        let evicted_bytes = mean(self.evicted_bytes);
-        let zram_bytes = mean(self.zram_bytes);
-        let strata_bytes = mean(self.strata_bytes);
-        let cost = zram_bytes.saturating_add(strata_bytes);
-        let net_bytes = i64::try_from(i128::from(evicted_bytes) - i128::from(cost));
-        SavedReport {
-            evicted_bytes,
-            zram_bytes,
-            strata_bytes,
-            net_bytes: net_bytes.unwrap_or(i64::MIN),
-        }
+        saved(
+            mean(self.evicted_bytes),
+            mean(self.zram_bytes),
+            mean(self.strata_bytes),
+        )
+    }
+}
+
+fn saved(evicted_bytes: u64, zram_bytes: u64, strata_bytes: u64) -> SavedReport {
+    let cost = zram_bytes.saturating_add(strata_bytes);
+    let net_bytes = i64::try_from(i128::from(evicted_bytes) - i128::from(cost));
+    SavedReport {
+        evicted_bytes,
+        zram_bytes,
+        strata_bytes,
+        net_bytes: net_bytes.unwrap_or(i64::MIN),
     }
 }

@@ -15,9 +15,10 @@ use crate::addr::{PAGE_BYTES, TABLE_BYTES};
 use crate::process::{Mapping, Process};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use strata_lru::lru_gen::{Command, CommandError, format_full};
 use strata_lru::{
-    AccessVia, Ageing, Cheapest, EvictBatch, FolioId, GroupId, GroupView, Isolated, Policy,
-    PolicyError, ReclaimRequest, ReclaimStats, Swappiness, TimeMs, Verdict,
+    AccessVia, Ageing, Cheapest, EvictBatch, EvictPlan, FolioId, GroupId, GroupView, Isolated,
+    Plan, Policy, PolicyError, ReclaimRequest, ReclaimStats, Swappiness, TimeMs, Verdict, WalkPlan,
 };
 
 /// A batch that the actuator works on.
@@ -115,6 +116,53 @@ impl Tracker {
         // Folios that went with this walk may give their number to others.
         self.cold.clear();
         self.policy.finish_walk(self.group, swappiness, now)
+    }
+
+    /// Checks one of the kernel's commands; a policy without generations knows no group.
+    pub(super) fn plan(
+        &mut self,
+        command: Command,
+        own_swappiness: Swappiness,
+    ) -> Result<Plan, CommandError> {
+        let no_group = CommandError::NoGroup(self.group.0.into());
+        let generations = self.policy.lru_gen().ok_or(no_group)?;
+        generations.plan(command, own_swappiness)
+    }
+
+    /// Ends a walk of the group that a command asked for.
+    pub(super) fn finish_planned_walk(
+        &mut self,
+        plan: &WalkPlan,
+        now: TimeMs,
+    ) -> Result<(), CommandError> {
+        self.cold.clear();
+        let no_group = CommandError::NoGroup(self.group.0.into());
+        let generations = self.policy.lru_gen().ok_or(no_group)?;
+        generations.finish_planned_walk(plan, now)
+    }
+
+    /// Takes the next folios of a command that evicts, which has freed `nr_freed_pages` so far; `None`
+    /// when it is done.
+    pub(super) fn isolate_planned(
+        &mut self,
+        plan: &EvictPlan,
+        nr_freed_pages: u64,
+    ) -> Option<Vec<PageoutRequest>> {
+        debug_assert!(!self.is_batch_out());
+        let batch = &mut self.out.batch;
+        let has_batch = self
+            .policy
+            .lru_gen()?
+            .isolate_planned(plan, nr_freed_pages, batch);
+        has_batch.then(|| self.send_out())
+    }
+
+    /// The generations and their figures in the kernel's full text.
+    pub(super) fn full_text(&mut self, now: TimeMs) -> Result<String, PolicyError> {
+        let group = self.group;
+        let generations = self.policy.lru_gen();
+        let views = generations.map_or(Ok(Vec::new()), |of| of.full_view(group, now))?;
+        Ok(format_full(&views))
     }
 
     /// Finds the pages whose eviction costs least, to be taken by [`Tracker::isolate_cold`] until the

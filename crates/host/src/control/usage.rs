@@ -33,6 +33,17 @@ impl UsageMeter {
         }
     }
 
+    /// From now on another budget is measured against.
+    pub(super) fn set_budget(&mut self, now: TimeMs, budget_bytes: u64) {
+        self.settle(now);
+        self.budget_bytes = budget_bytes;
+    }
+
+    /// The last sample.
+    pub(super) fn last_bytes(&self) -> Option<u64> {
+        self.last.map(|(_, usage)| usage)
+    }
+
     /// Takes a sample.
     pub(super) fn sample(&mut self, now: TimeMs, usage_bytes: u64) {
         self.advance(now);
@@ -52,12 +63,17 @@ impl UsageMeter {
         }
     }
 
-    /// The sums up to `now`.
-    pub(super) fn report(&mut self, now: TimeMs) -> UsageReport {
+    /// Counts the last sample up to `now`.
+    fn settle(&mut self, now: TimeMs) {
         self.advance(now);
         if let Some(last) = &mut self.last {
             last.0 = now;
         }
+    }
+
+    /// The sums up to `now`.
+    pub(super) fn report(&mut self, now: TimeMs) -> UsageReport {
+        self.settle(now);
         let mean = match self.observed_ms {
             0 => self.last.map_or(0, |(_, usage)| usage),
             ms => u64::try_from(self.byte_ms / u128::from(ms)).unwrap_or(u64::MAX),
@@ -87,5 +103,16 @@ mod tests {
         assert_eq!(report.mean_bytes, (50 * 10 + 150 * 30) / 40);
         assert_eq!((report.peak_bytes, report.above_budget_ms), (150, 30));
         assert_eq!(report.nr_samples, 2);
+    }
+
+    #[test]
+    fn time_above_counts_against_the_budget_that_held_then() {
+        let mut meter = UsageMeter::new(100, "rss");
+        meter.sample(TimeMs(0), 150);
+        meter.set_budget(TimeMs(10), 200);
+        meter.set_budget(TimeMs(40), 120);
+        let report = meter.report(TimeMs(60));
+        assert_eq!((report.above_budget_ms, report.observed_ms), (10 + 20, 60));
+        assert_eq!(report.budget_bytes, 120);
     }
 }

@@ -13,6 +13,32 @@ mod command;
 mod full;
 mod text;
 
+use crate::{
+    ids::{GroupId, TimeMs},
+    multigen::{EvictPlan, Plan, WalkPlan},
+    seam::{EvictBatch, PolicyError, Swappiness},
+};
+
 pub use command::{Command, CommandError, commands};
 pub use full::{FullGeneration, FullStyle, FullView, TierFigures, WalkFigures, format_full};
-pub use text::{ParseError, format_plain, parse_plain};
+pub use text::{ParseError, format_plain, parse_plain, section_of};
+
+/// What stands behind the kernel's interface beside [`Policy`](crate::Policy): a policy with generations.
+pub trait LruGen {
+    /// Checks a command; see [`MultiGen::plan`](crate::MultiGen::plan).
+    fn plan(&self, command: Command, own_swappiness: Swappiness) -> Result<Plan, CommandError>;
+
+    /// Ends a walk; see [`MultiGen::finish_planned_walk`](crate::MultiGen::finish_planned_walk).
+    fn finish_planned_walk(&mut self, plan: &WalkPlan, now: TimeMs) -> Result<(), CommandError>;
+
+    /// Fills the next batch; see [`MultiGen::isolate_planned`](crate::MultiGen::isolate_planned).
+    fn isolate_planned(
+        &mut self,
+        plan: &EvictPlan,
+        nr_freed_pages: u64,
+        batch: &mut EvictBatch,
+    ) -> bool;
+
+    /// All that is known of the generations; see [`MultiGen::full_view`](crate::MultiGen::full_view).
+    fn full_view(&self, group: GroupId, now: TimeMs) -> Result<Vec<FullView>, PolicyError>;
+}

@@ -109,6 +109,32 @@ pub fn parse_plain(text: &str) -> Result<Vec<GroupView>, ParseError> {
     Ok(views)
 }
 
+/// The part of the kernel's text, plain or full, that is about the group at `path`; `None` if it is not
+/// listed. A kernel lists every group there is, and only the one that is asked for has to be read.
+///
+/// ```
+/// let text = "memcg     1 /\n node     0\nmemcg     7 /a\n node     0\n";
+/// assert_eq!(strata_lru::lru_gen::section_of(text, "/a"), Some("memcg     7 /a\n node     0\n"));
+/// assert_eq!(strata_lru::lru_gen::section_of(text, "/b"), None);
+/// ```
+pub fn section_of<'a>(text: &'a str, path: &str) -> Option<&'a str> {
+    let mut begin = None;
+    let mut at = 0;
+    for line in text.split_inclusive('\n') {
+        if let Some(rest) = line.strip_prefix("memcg ") {
+            if let Some(begin) = begin {
+                return text.get(begin..at);
+            }
+            let listed = rest.trim_start().split_once(' ').map(|(_, path)| path);
+            if listed.map(|listed| listed.trim_end_matches('\n')) == Some(path) {
+                begin = Some(at);
+            }
+        }
+        at += line.len();
+    }
+    begin.and_then(|begin| text.get(begin..))
+}
+
 fn generation(line: &str) -> Option<GenerationView> {
     let mut numbers = line
         .split_ascii_whitespace()
@@ -205,7 +231,21 @@ mod tests {
                     nr_pages: [Some(anon), Some(file)],
                 }).collect(),
             }).collect();
-            prop_assert_eq!(parse_plain(&format_plain(&views)).unwrap(), views);
+            let text = format_plain(&views);
+            prop_assert_eq!(&parse_plain(&text).unwrap(), &views);
+            for view in &views {
+                let section = section_of(&text, &view.path).unwrap();
+                let first = views.iter().find(|of| of.path == view.path).unwrap();
+                prop_assert_eq!(&parse_plain(section).unwrap()[0], first);
+            }
+        }
+
+        #[test]
+        fn no_text_is_too_odd_to_look_a_group_up_in(text in "(memcg |node | |/a|[0-9]|\\PC|\n){0,60}") {
+            let _ = parse_plain(&text);
+            if let Some(section) = section_of(&text, "/a") {
+                prop_assert!(text.contains(section) && section.starts_with("memcg "));
+            }
         }
     }
 }

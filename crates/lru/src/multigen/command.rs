@@ -16,10 +16,10 @@ use super::{
 };
 use crate::{
     ids::{GenSeq, GroupId, NodeId, TimeMs},
-    lru_gen::{Command, CommandError},
+    lru_gen::{Command, CommandError, FullView, LruGen},
     lruvec::MIN_NR_GENS,
     rules::CommandRule,
-    seam::{EvictBatch, Isolated, Swappiness},
+    seam::{EvictBatch, Isolated, PolicyError, Swappiness},
 };
 
 /// The most base pages in one batch of a command.
@@ -208,5 +208,28 @@ impl MultiGen {
         let mut lruvecs = of_group.lruvecs.iter().map(|n| usize::from(*n));
         let lruvec = lruvecs.find(|n| self.books.lruvecs[*n].account.node == node);
         lruvec.ok_or_else(|| CommandError::NoNode(node.0.into()))
+    }
+}
+
+impl LruGen for MultiGen {
+    fn plan(&self, command: Command, own_swappiness: Swappiness) -> Result<Plan, CommandError> {
+        MultiGen::plan(self, command, own_swappiness)
+    }
+
+    fn finish_planned_walk(&mut self, plan: &WalkPlan, now: TimeMs) -> Result<(), CommandError> {
+        MultiGen::finish_planned_walk(self, plan, now)
+    }
+
+    fn isolate_planned(
+        &mut self,
+        plan: &EvictPlan,
+        nr_freed_pages: u64,
+        batch: &mut EvictBatch,
+    ) -> bool {
+        MultiGen::isolate_planned(self, plan, nr_freed_pages, batch)
+    }
+
+    fn full_view(&self, group: GroupId, now: TimeMs) -> Result<Vec<FullView>, PolicyError> {
+        MultiGen::full_view(self, group, now)
     }
 }

@@ -43,6 +43,7 @@ use crate::{
     folio::Flags,
     group::{GroupTree, Limits},
     ids::{FolioId, GenSeq, GroupId, Kind, NodeId, Order, TimeMs},
+    lru_gen::LruGen,
     lruvec::Lruvec,
     memcg_lru::MemcgLru,
     reclaim::GroupRules,
@@ -267,6 +268,10 @@ impl Policy for MultiGen {
     }
 
     fn walks(&mut self) -> Option<&mut dyn AgeingWalks> {
+        Some(self)
+    }
+
+    fn lru_gen(&mut self) -> Option<&mut dyn LruGen> {
         Some(self)
     }
 

@@ -7,6 +7,7 @@ use super::{Movable, Tiered, Tiering};
 use crate::{
     group::{GroupTree, Limits},
     ids::{FolioId, GroupId, Kind, NodeId, Order, TimeMs},
+    lru_gen::LruGen,
     memcg_lru::MemcgLru,
     reclaim::GroupRules,
     rules::Aborting,
@@ -183,6 +184,10 @@ impl<P: Movable, const PAGE_CACHE: bool> Policy for Tiered<P, PAGE_CACHE> {
 
     fn walk_stats(&self, group: GroupId) -> Result<WalkStats, PolicyError> {
         self.policy.walk_stats(group)
+    }
+
+    fn lru_gen(&mut self) -> Option<&mut dyn LruGen> {
+        self.policy.lru_gen()
     }
 
     fn tiering(&mut self) -> Option<&mut dyn Tiering> {

@@ -1,0 +1,215 @@
+//! `strata ctl`: asks a running `strata run`, or changes how it goes on.
+//!
+//! **Owns** the requests' form on the command line and what is printed of an answer. **Does not own**
+//! the requests or answers (`strata_host::remote`).
+
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand, ValueEnum};
+use serde_json::Value;
+use strata_host::remote::{Form, Request, Running};
+
+use crate::cli::{Format, refuse_option};
+use crate::cmd::run::size_arg;
+use crate::failure::UsageError;
+use crate::{print, render};
+
+/// Asks a running strata run how it stands, or changes how it goes on
+///
+/// Talks to the run over its control socket (/run/strata/ID/control.sock). With one run there is no
+/// need to say which; with several the error lists them.
+///
+/// The kernel's own commands, as written to /sys/kernel/debug/lru_gen, are carried out on the pages of
+/// the run, also where the kernel has no multi-generational LRU:
+///
+///     '+ MEMCG NODE SEQ [SWAPPINESS [FORCE]]'    walk, and begin a generation behind SEQ
+///     '- MEMCG NODE SEQ [SWAPPINESS [PAGES]]'    evict the generations up to SEQ
+#[derive(Debug, Args)]
+#[command(
+    verbatim_doc_comment,
+    args_conflicts_with_subcommands = false,
+    subcommand_required = false,
+    arg_required_else_help = true,
+    after_long_help = "\
+EXAMPLES
+  How it stands:
+      strata ctl status
+
+  Give it less, and see what it does with that:
+      strata ctl set-budget 300M
+
+  Begin a generation, then evict everything older, at most 1000 pages:
+      strata ctl generations
+      strata ctl '+ 1 0 5'
+      strata ctl '- 1 0 3 60 1000'
+
+EXIT STATUS
+  0 done, 1 refused or failed, 2 nobody (or nobody in particular) to ask, or wrong arguments."
+)]
+pub(crate) struct CtlArgs {
+    /// Which run, for example 4242; the only one by default
+    #[arg(long, value_name = "ID", value_parser = id_arg, allow_hyphen_values = true)]
+    pub(crate) id: Option<String>,
+
+    /// How the answer is printed
+    #[arg(long, value_enum, default_value = "text")]
+    format: Format,
+
+    /// One of the kernel's commands, for example '+ 1 0 5'; several may be split by a comma
+    #[arg(value_name = "'+ ...'|'- ...'", value_parser = command_arg, allow_hyphen_values = true)]
+    command: Option<String>,
+
+    #[command(subcommand)]
+    wish: Option<Wish>,
+}
+
+/// What is asked for.
+#[derive(Debug, Subcommand)]
+enum Wish {
+    /// How the run stands: usage, budget, evictions, what it costs
+    Status,
+    /// The groups under its budget
+    Groups,
+    /// The generations, in the kernel's text
+    Generations {
+        /// With tiers and walks, as /sys/kernel/debug/lru_gen_full
+        #[arg(long)]
+        full: bool,
+    },
+    /// From now on the program may use so much
+    SetBudget {
+        /// The new budget, for example 512M or 1.5G
+        #[arg(value_name = "SIZE", value_parser = size_arg, allow_hyphen_values = true)]
+        size: u64,
+    },
+    /// Take no page until resumed; the kernel's limit stays
+    Pause,
+    /// End a pause
+    Resume,
+    /// Take so much now, the oldest first, whatever usage is
+    Evict {
+        /// How much, for example 64M
+        #[arg(value_name = "SIZE", value_parser = size_arg, allow_hyphen_values = true)]
+        size: u64,
+    },
+    /// Decide without taking anything, or take again; the kernel's limit stays
+    DryRun {
+        /// The other way round than it is, if left out
+        #[arg(value_enum, value_name = "on|off")]
+        state: Option<Switch>,
+    },
+}
+
+/// On or off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Switch {
+    /// Decide only
+    On,
+    /// Decide and take
+    Off,
+}
+
+impl CtlArgs {
+    fn request(&self) -> Result<Request, UsageError> {
+        let wish = match (&self.command, &self.wish) {
+            (Some(text), None) => return Ok(Request::Command { text: text.clone() }),
+            (None, Some(wish)) => wish,
+            _ => {
+                let why = "ask for one thing: status, a command such as '+ 1 0 5', or another verb of \
+                           strata ctl --help";
+                return Err(UsageError(why.to_owned()));
+            }
+        };
+        let is_json = self.format == Format::Json;
+        Ok(match *wish {
+            Wish::Status => Request::Status {},
+            Wish::Groups => Request::Groups {},
+            Wish::Generations { full: true } => Request::LruGen { form: Form::Full },
+            Wish::Generations { .. } if is_json => Request::Generations {},
+            Wish::Generations { .. } => Request::LruGen { form: Form::Plain },
+            Wish::SetBudget { size } => Request::SetBudget { bytes: size },
+            Wish::Pause => Request::Pause {},
+            Wish::Resume => Request::Resume {},
+            Wish::Evict { size } => Request::Evict { bytes: size },
+            Wish::DryRun { state } => Request::DryRun {
+                on: state.map(|state| state == Switch::On),
+            },
+        })
+    }
+}
+
+/// Asks, and prints the answer.
+pub(crate) fn run(args: &CtlArgs) -> anyhow::Result<ExitCode> {
+    let request = args.request()?;
+    let answer = Running::find(args.id.as_deref())?
+        .connect()?
+        .ask(&request)?;
+    let text = match args.format {
+        Format::Json => format!("{answer}\n"),
+        Format::Text => told(&request, &answer),
+    };
+    print::data(text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn told(request: &Request, answer: &Value) -> String {
+    match request {
+        Request::Status {} => render::status(answer),
+        Request::Groups {} => render::groups(answer),
+        Request::LruGen { .. } | Request::Generations {} => {
+            answer["text"].as_str().unwrap_or_default().to_owned()
+        }
+        Request::Command { .. } | Request::Evict { .. } => render::order(answer),
+        Request::SetBudget { .. } => render::budget(answer),
+        Request::Pause {} => "paused: nothing is taken until it is resumed\n".to_owned(),
+        Request::Resume {} => "resumed\n".to_owned(),
+        Request::DryRun { .. } => match answer["is_dry_run"].as_bool() {
+            Some(true) => "decides, and takes nothing\n".to_owned(),
+            _ => "decides, and takes\n".to_owned(),
+        },
+    }
+}
+
+/// An id is a name in the run directory and never leads out of it.
+pub(crate) fn id_arg(text: &str) -> Result<String, String> {
+    refuse_option(text)?;
+    let is_name = !text.is_empty() && !text.starts_with('.') && !text.contains(['/', '\0']);
+    match is_name {
+        true => Ok(text.to_owned()),
+        false => Err("an id is a name in /run/strata, such as 4242".to_owned()),
+    }
+}
+
+fn command_arg(text: &str) -> Result<String, String> {
+    match text.trim_start().starts_with(['+', '-']) && refuse_option(text).is_ok() {
+        true => Ok(text.to_owned()),
+        false => Err(
+            "it is neither a verb (status, groups, generations, set-budget, pause, resume, evict, \
+             dry-run) nor a command that begins with + or -"
+                .to_owned(),
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_stays_in_the_run_directory() {
+        assert_eq!(id_arg("4242-1"), Ok("4242-1".to_owned()));
+        for text in ["", ".", "..", "../x", "a/b", "/run", "--format"] {
+            assert!(id_arg(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn commands_begin_as_the_kernels_do() {
+        for text in ["+ 1 0 3", "- 1 0 3", "-1 0 3", " + 1 0 3, - 1 0 2"] {
+            assert!(command_arg(text).is_ok(), "{text}");
+        }
+        for text in ["", "stauts", "1 0 3", "--loud"] {
+            assert!(command_arg(text).is_err(), "{text}");
+        }
+    }
+}

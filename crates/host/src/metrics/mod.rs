@@ -1,0 +1,111 @@
+//! The state of a run in Prometheus' text format.
+//!
+//! One table ([`METRICS`]) says what there is: name, meaning, type, and how the samples are read off a
+//! [`Status`]. The values exist already, so there is no registry and nothing to keep in step; that is
+//! why this is a table and not a client library. Names and units follow Prometheus' conventions
+//! (`promtool check metrics` is run over the text in a test): seconds and bytes, counters end in
+//! `_total`.
+//!
+//! **Owns** names, units and text. **Does not own** counting (`control`), nor how the text is fetched
+//! (`remote`).
+//!
+//! **Invariants**
+//! - M1: a metric that is not known in a run has no sample there, rather than 0.
+//! - M2: the number of series is bounded whatever the program does.
+
+mod table;
+
+use crate::control::Status;
+use std::fmt::Write;
+pub use table::METRICS;
+
+/// Whether a value only ever grows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Type {
+    /// Grows while the run lasts.
+    Counter,
+    /// Goes up and down.
+    Gauge,
+}
+
+/// One value, with the labels that tell it from others of its metric.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sample {
+    labels: Vec<(&'static str, String)>,
+    value: f64,
+}
+
+impl Sample {
+    /// A value without labels of its own.
+    pub(crate) fn of(value: f64) -> Sample {
+        Sample {
+            labels: Vec::new(),
+            value,
+        }
+    }
+
+    /// The same with another label.
+    pub(crate) fn with(mut self, label: &'static str, text: impl Into<String>) -> Sample {
+        self.labels.push((label, text.into()));
+        self
+    }
+}
+
+/// One metric.
+#[derive(Clone, Copy, Debug)]
+pub struct Metric {
+    /// Its name.
+    pub name: &'static str,
+    /// What it says.
+    pub help: &'static str,
+    /// Whether it only grows.
+    pub kind: Type,
+    read: fn(&Status) -> Vec<Sample>,
+}
+
+/// The text of all metrics of a run; each sample has the run's id as a label.
+pub fn render(status: &Status) -> String {
+    let mut text = String::new();
+    for metric in METRICS {
+        let samples = (metric.read)(status);
+        if samples.is_empty() {
+            continue;
+        }
+        let (name, help) = (metric.name, metric.help);
+        let kind = match metric.kind {
+            Type::Counter => "counter",
+            Type::Gauge => "gauge",
+        };
+        push(
+            &mut text,
+            format_args!("# HELP {name} {help}\n# TYPE {name} {kind}\n"),
+        );
+        for sample in samples {
+            let id = status.id.clone().unwrap_or_default();
+            let labels = std::iter::once(("id", id)).chain(sample.labels);
+            let labels: Vec<String> = labels
+                .map(|(label, value)| format!("{label}=\"{}\"", escaped(&value)))
+                .collect();
+            push(
+                &mut text,
+                format_args!("{name}{{{}}} {}\n", labels.join(","), sample.value),
+            );
+        }
+    }
+    text
+}
+
+fn escaped(value: &str) -> String {
+    value
+        .replace('\\', "\\\\")
+        .replace('"', "\\\"")
+        .replace('\n', "\\n")
+}
+
+fn push(text: &mut String, piece: std::fmt::Arguments<'_>) {
+    text.write_fmt(piece)
+        .expect("writing to a string can't fail");
+}
+
+#[cfg(test)]
+mod tests;

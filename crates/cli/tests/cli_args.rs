@@ -102,6 +102,17 @@ fn every_other_value_that_makes_no_sense_is_refused_with_the_reason() {
         ("--access", "ptrace", "auto, bpf, smaps"),
         ("--actuator", "kill", "auto, pageout, reclaim"),
         ("--policy", "fifo", "mglru+heat, mglru, none"),
+        ("--metrics", "9464", "an address and a port"),
+        ("--metrics", "localhost:9464", "an address and a port"),
+        ("--metrics", "127.0.0.1", "an address and a port"),
+        ("--metrics", "127.0.0.1:99999", "an address and a port"),
+        ("--metrics", "0.0.0.0:9464", "only answered on a loopback"),
+        ("--metrics", "192.0.2.1:9464", "only answered on a loopback"),
+        ("--metrics", "[::]:9464", "only answered on a loopback"),
+        ("--metrics", "--quiet", "the value is missing"),
+        ("--metrics-textfile", "/", "it is a directory"),
+        ("--metrics-textfile", "/nowhere/at/all.prom", "No such file"),
+        ("--metrics-textfile", "/dev/null", "no regular file"),
         ("--report", "/", "it is a directory"),
         ("--report", "/nowhere/at/all.json", "No such file"),
         ("--report", "", "a value is required"),
@@ -163,7 +174,32 @@ fn options_that_exclude_each_other_are_refused_by_name() {
 #[test]
 fn other_verbs_refuse_as_clearly() {
     for (args, why) in [
-        (&["lru-gen"][..], "--pid"),
+        (&["lru-gen", "--access", "bpf"][..], "--pid"),
+        (&["lru-gen", "--pid", "1", "--id", "1"], "--id"),
+        (&["lru-gen", "--pid", "1", "--cgroup", "/"], "--cgroup"),
+        (
+            &["lru-gen", "--cgroup", "/nowhere/at/all"],
+            "/nowhere/at/all",
+        ),
+        (
+            &["lru-gen", "--pid", "1", "--access", "eyes"],
+            "bpf, smaps, kernel",
+        ),
+        (
+            &["lru-gen", "--pid", "1", "--full", "--format", "json"],
+            "--full",
+        ),
+        (&["lru-gen", "--id", "../x"], "a name in /run/strata"),
+        (&["ctl", "--id", "a/b", "status"], "a name in /run/strata"),
+        (&["ctl", "dance"], "neither a verb"),
+        (&["ctl", "--loudly"], "neither a verb"),
+        (&["ctl", "set-budget"], "SIZE"),
+        (&["ctl", "set-budget", "-1G"], "it is negative"),
+        (&["ctl", "set-budget", "0"], "it is zero"),
+        (&["ctl", "evict", "lots"], "does not start with a number"),
+        (&["ctl", "dry-run", "maybe"], "on, off"),
+        (&["ctl", "status", "twice"], "twice"),
+        (&["ctl", "--format", "xml", "status"], "text, json"),
         (
             &["lru-gen", "--pid", "1", "--interval", "0"],
             "at least 10ms",
@@ -202,6 +238,8 @@ fn the_help_of_run_names_every_option_with_an_example() {
         "--user",
         "--dry-run",
         "--report",
+        "--metrics",
+        "--metrics-textfile",
         "--quiet",
         "--pid",
         "--cgroup",
@@ -227,7 +265,16 @@ fn the_help_of_run_names_every_option_with_an_example() {
 fn the_help_of_lru_gen_warns_that_watching_clears_accessed_bits() {
     let help = strata(&["lru-gen", "--help"]).expect_success().stdout;
     assert!(help.contains("clears the\naccessed bits"), "{help}");
-    for option in ["--pid", "--interval", "--once", "--access", "--format"] {
+    for option in [
+        "--pid",
+        "--cgroup",
+        "--id",
+        "--full",
+        "--interval",
+        "--once",
+        "--access",
+        "--format",
+    ] {
         assert!(help.contains(option), "{option} in:\n{help}");
     }
 }
@@ -305,6 +352,7 @@ fn completions_and_manual_pages_name_every_verb() {
         "strata-run.1",
         "strata-lru-gen.1",
         "strata-wss.1",
+        "strata-ctl.1",
         "strata-doctor.1",
     ] {
         let text = std::fs::read_to_string(directory.path().join(page)).expect(page);

@@ -27,8 +27,6 @@ use crate::{print, render};
 #[derive(Debug, Args)]
 #[command(
     verbatim_doc_comment,
-    args_conflicts_with_subcommands = false,
-    subcommand_required = false,
     arg_required_else_help = true,
     after_long_help = "\
 EXAMPLES
@@ -194,6 +192,8 @@ fn command_arg(text: &str) -> Result<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::{Cli, Verb};
+    use clap::Parser;
 
     #[test]
     fn an_id_stays_in_the_run_directory() {
@@ -201,6 +201,45 @@ mod tests {
         for text in ["", ".", "..", "../x", "a/b", "/run", "--format"] {
             assert!(id_arg(text).is_err(), "{text}");
         }
+    }
+
+    fn asked(words: &[&str]) -> Result<Request, String> {
+        let line = ["strata", "ctl"].iter().chain(words);
+        let cli = Cli::try_parse_from(line).map_err(|error| error.to_string())?;
+        let Verb::Ctl(args) = cli.verb else {
+            return Err("another verb".to_owned());
+        };
+        args.request().map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn every_wish_becomes_its_request() {
+        let command = |text: &str| Request::Command {
+            text: text.to_owned(),
+        };
+        for (words, request) in [
+            (&["status"][..], Request::Status {}),
+            (&["--id", "7", "groups"], Request::Groups {}),
+            (&["generations"], Request::LruGen { form: Form::Plain }),
+            (
+                &["generations", "--full"],
+                Request::LruGen { form: Form::Full },
+            ),
+            (
+                &["--format", "json", "generations"],
+                Request::Generations {},
+            ),
+            (&["set-budget", "1G"], Request::SetBudget { bytes: 1 << 30 }),
+            (&["evict", "4K"], Request::Evict { bytes: 4096 }),
+            (&["dry-run", "off"], Request::DryRun { on: Some(false) }),
+            (&["dry-run"], Request::DryRun { on: None }),
+            (&["+ 1 0 3"], command("+ 1 0 3")),
+            (&["- 1 0 3 60 512"], command("- 1 0 3 60 512")),
+            (&["--format", "json", "-1 0 3"], command("-1 0 3")),
+        ] {
+            assert_eq!(asked(words), Ok(request), "{words:?}");
+        }
+        assert!(asked(&["+ 1 0 3", "status"]).is_err_and(|why| why.contains("one thing")));
     }
 
     #[test]

@@ -1,7 +1,11 @@
-//! What every fuzz target does: read the input as a trace, to its end.
+//! What the fuzz targets do: most read the input as a trace, to its end.
 //!
-//! **Owns** the property: no panic, no batch larger than promised, and whatever can be read can be
-//! written in our own format and read back the same. **Does not own** the readers.
+//! **Owns** the property of those: no panic, no batch larger than promised, and whatever can be read can be
+//! written in our own format and read back the same. **Does not own** the readers, nor what others
+//! than traces can be ([`remote`], [`lru_gen`]).
+
+pub mod lru_gen;
+pub mod remote;
 
 use std::io::Cursor;
 use std::num::NonZeroU32;

@@ -2,35 +2,142 @@
 
 mod support;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::LazyLock;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
+use serde_json::{Value, json};
 use strata_host::metrics::METRICS;
 use support::leaks::Guard;
 use support::live::{Live, wait_until};
 use support::programs::{checkout, program, target_dir};
-use support::strata::Strata;
+use support::strata::{Strata, patience};
 
-/// Known only on some machines: v1 has neither refaults by kind nor a count of kills on every kernel.
-const NOT_EVERYWHERE: [&str; 3] = [
-    "strata_kernel_refaulted_bytes_total",
-    "strata_kernel_oom_kills_total",
-    "strata_kernel_major_faults_total",
-];
-
-/// What pressure makes grow.
-const GROWN: [&str; 7] = [
+/// What a run grows whose pages are taken one by one.
+const BY_PAGEOUT: &[&str] = &[
+    "strata_run_info",
+    "strata_uptime_seconds",
+    "strata_paused",
+    "strata_dry_run",
+    "strata_processes",
+    "strata_usage_bytes",
+    "strata_usage_peak_bytes",
+    "strata_usage_samples_total",
+    "strata_budget_bytes",
+    "strata_limit_bytes",
+    "strata_observed_seconds_total",
+    "strata_working_set_bytes",
+    "strata_generation_bytes",
+    "strata_generation_age_seconds",
     "strata_eviction_tried_bytes_total",
     "strata_eviction_applied_bytes_total",
+    "strata_eviction_spared_bytes_total",
+    "strata_refaulted_bytes_total",
+    "strata_refaulted_recent_bytes_total",
     "strata_walks_total",
     "strata_walk_entries_total",
     "strata_walk_seconds_total",
     "strata_evicted_bytes",
+    "strata_zram_bytes",
+    "strata_own_memory_bytes",
+    "strata_tracking_bytes",
     "strata_own_cpu_seconds_total",
 ];
+/// What one grows for which the kernel reclaims.
+const BY_RECLAIM: &[&str] = &[
+    "strata_eviction_kernel_chosen_bytes_total",
+    "strata_reclaim_asked_bytes_total",
+    "strata_reclaim_freed_bytes_total",
+];
+/// What one grows that would have to evict what `--min-ttl` protects; so all that is idle stays.
+const BY_THRASHING: &[&str] = &[
+    "strata_thrashing_total",
+    "strata_limit_raises_total",
+    "strata_above_budget_seconds_total",
+    "strata_idle_bytes",
+];
+/// Passed on from the kernel's counters, which not every kernel has; kills are what Strata prevents.
+const KERNELS: &[&str] = &[
+    "strata_kernel_major_faults_total",
+    "strata_kernel_refaulted_bytes_total",
+    "strata_kernel_oom_kills_total",
+];
+
+/// A run of `touch` with metrics.
+struct Run {
+    live: Live,
+    run_dir: tempfile::TempDir,
+    address: String,
+}
+
+impl Run {
+    fn start(options: &[&str], size: &str) -> Run {
+        let run_dir = tempfile::tempdir().expect("directory");
+        let strata = Strata::new(["run", "--metrics", "127.0.0.1:0"])
+            .args(options)
+            .arg("--")
+            .arg(program("touch"))
+            .args(["--size", size])
+            .env("STRATA_RUN_DIR", run_dir.path());
+        let live = Live::start(&strata);
+        live.line();
+        live.wait_for_stderr("/metrics");
+        let stderr = live.stderr();
+        let address = stderr.split("http://").nth(1);
+        let address = address.and_then(|rest| rest.split('/').next());
+        Run {
+            address: address.expect("the address is told").to_owned(),
+            live,
+            run_dir,
+        }
+    }
+
+    /// Has the program do something.
+    fn tell(&mut self, command: &str) {
+        writeln!(self.live.stdin(), "{command}").expect("touch listens");
+        let answer = self.live.line();
+        assert!(answer.starts_with("ok"), "{command}: {answer}");
+    }
+
+    fn ctl(&self, args: &[&str]) {
+        let ctl = Strata::new(["ctl"]).args(args);
+        let ctl = ctl.env("STRATA_RUN_DIR", self.run_dir.path());
+        ctl.finish().expect_success();
+    }
+
+    /// Waits until each of these was above zero, seeing to it that there is something to count.
+    #[track_caller]
+    fn expect_to_grow(&mut self, names: &[&'static str], mut work: impl FnMut(&mut Run)) -> String {
+        let mut grown: BTreeSet<&str> = BTreeSet::new();
+        let mut text = String::new();
+        let deadline = Instant::now() + Duration::from_secs(20) * patience();
+        while grown.len() < names.len() {
+            work(self);
+            sleep(Duration::from_millis(20));
+            text = scrape(&self.address);
+            grown.extend(names.iter().filter(|name| value(&text, name) > Some(0.0)));
+            let missing: Vec<_> = names.iter().filter(|name| !grown.contains(*name)).collect();
+            assert!(
+                Instant::now() < deadline,
+                "{missing:?} did not grow:\n{text}"
+            );
+        }
+        text
+    }
+
+    fn end(mut self) {
+        writeln!(self.live.stdin(), "exit 0").expect("touch listens");
+        assert_eq!(self.live.end().code(), Some(0), "{}", self.live.stderr());
+        let is_over = TcpStream::connect(&self.address).is_err();
+        assert!(is_over, "nobody answers any more");
+    }
+}
 
 fn scrape(address: &str) -> String {
     let mut stream = TcpStream::connect(address).expect("the port answers");
@@ -54,15 +161,18 @@ fn value(text: &str, name: &str) -> Option<f64> {
 }
 
 /// Prometheus' own checker, unpacked below the target directory.
-fn promtool() -> Result<PathBuf, String> {
-    let output = Command::new(checkout().join("scripts/servers.sh"))
-        .arg("prometheus")
-        .output()
-        .map_err(|error| error.to_string())?;
-    match output.status.success() {
-        true => Ok(target_dir().join("servers/bin/promtool")),
-        false => Err(String::from_utf8_lossy(&output.stderr).trim().to_owned()),
-    }
+fn promtool() -> Result<&'static Path, &'static str> {
+    static PROMTOOL: LazyLock<Result<PathBuf, String>> = LazyLock::new(|| {
+        let output = Command::new(checkout().join("scripts/servers.sh"))
+            .arg("prometheus")
+            .output()
+            .map_err(|error| error.to_string())?;
+        match output.status.success() {
+            true => Ok(target_dir().join("servers/bin/promtool")),
+            false => Err(String::from_utf8_lossy(&output.stderr).trim().to_owned()),
+        }
+    });
+    PROMTOOL.as_deref().map_err(String::as_str)
 }
 
 fn check(promtool: &Path, text: &str) {
@@ -85,66 +195,132 @@ fn check(promtool: &Path, text: &str) {
 }
 
 #[test]
-fn every_metric_is_shown_by_a_run_under_pressure_and_passes_prometheus_own_check() {
+fn between_them_these_runs_grow_every_metric_there_is() {
+    let declared: BTreeSet<&str> = METRICS.iter().map(|metric| metric.name).collect();
+    let all = [BY_PAGEOUT, BY_RECLAIM, BY_THRASHING, KERNELS].concat();
+    let grown: BTreeSet<&str> = all.iter().copied().collect();
+    assert_eq!(grown, declared);
+    assert_eq!(grown.len(), all.len(), "one is named twice");
+}
+
+#[test]
+fn a_run_under_pressure_counts_what_it_does_and_prometheus_finds_no_fault() {
     needs!("page_walk", "memory_cgroup", "zram", "process_madvise");
-    let promtool = match promtool() {
-        Ok(promtool) => promtool,
-        Err(why) => skip!("needs promtool (Debian package prometheus): {why}"),
-    };
     let _guard = Guard::new();
     let place = tempfile::tempdir().expect("directory");
     let file = place.path().join("strata.prom");
-    let strata = Strata::new(["run", "--memory", "48M", "--swap", "zram:192M"])
-        .args([
-            "--actuator",
-            "pageout",
-            "--metrics",
-            "127.0.0.1:0",
-            "--metrics-textfile",
-        ])
-        .arg(&file)
-        .arg("--")
-        .arg(program("touch"))
-        .args(["--size", "96M"]);
-    let mut live = Live::start(&strata);
-    live.line();
-    live.wait_for_stderr("/metrics");
-    let stderr = live.stderr();
-    let address = stderr
-        .split("http://")
-        .nth(1)
-        .and_then(|rest| rest.split('/').next());
-    let address = address.expect("the address is told").to_owned();
-    writeln!(live.stdin(), "writerange 0 24576").expect("touch listens");
-    live.line();
-    wait_until("evictions in the metrics", || {
-        let text = scrape(&address);
-        GROWN.iter().all(|name| value(&text, name) > Some(0.0))
-    });
-    let text = scrape(&address);
-    for metric in METRICS {
-        let is_there = value(&text, metric.name).is_some();
-        let may_lack = NOT_EVERYWHERE.contains(&metric.name);
-        assert!(is_there || may_lack, "{} is not in\n{text}", metric.name);
-    }
+    let path = file.to_str().expect("text");
+    let options = ["--memory", "48M", "--swap", "zram:192M"];
+    let more = ["--actuator", "pageout", "--metrics-textfile", path];
+    let mut run = Run::start(&[options, more].concat(), "96M");
+    run.tell("writerange 0 24576");
+    run.ctl(&["pause"]);
+    run.expect_to_grow(&["strata_paused"], |_| {});
+    run.ctl(&["resume"]);
+    run.ctl(&["dry-run", "on"]);
+    // What is only decided is spared: not tried.
+    run.ctl(&["evict", "4M"]);
+    let spared = ["strata_dry_run", "strata_eviction_spared_bytes_total"];
+    run.expect_to_grow(&spared, |_| {});
+    run.ctl(&["dry-run", "off"]);
+    let seen = ["strata_paused", "strata_dry_run"];
+    let names: Vec<&str> = BY_PAGEOUT
+        .iter()
+        .copied()
+        .filter(|of| !seen.contains(of))
+        .collect();
+    let text = run.expect_to_grow(&names, |run| run.tell("readrange 0 24576"));
     assert_eq!(
         value(&text, "strata_budget_bytes"),
         Some(48.0 * 1024.0 * 1024.0)
     );
-    check(&promtool, &text);
-
+    for name in &KERNELS[..2] {
+        assert!(
+            value(&text, name).is_none_or(|of| of > 0.0),
+            "{name}: {text}"
+        );
+    }
     wait_until("the file", || file.exists());
-    check(&promtool, &fs::read_to_string(&file).expect("readable"));
-    writeln!(live.stdin(), "exit 0").expect("touch listens");
-    assert_eq!(live.end().code(), Some(0));
+    let in_file = fs::read_to_string(&file).expect("readable");
+    run.end();
     assert!(
         !file.exists(),
         "figures of a run that is over would stay for ever"
     );
-    assert!(
-        TcpStream::connect(&address).is_err(),
-        "nobody answers any more"
+    match promtool() {
+        Err(why) => skip!("needs promtool (Debian package prometheus): {why}"),
+        Ok(promtool) => {
+            check(promtool, &text);
+            check(promtool, &in_file);
+        }
+    }
+}
+
+#[test]
+fn what_the_kernel_is_asked_for_and_what_it_chooses_is_counted_apart() {
+    needs!("page_walk", "memory_cgroup", "zram", "process_madvise");
+    let _guard = Guard::new();
+    let options = ["--memory", "48M", "--swap", "zram:192M"];
+    let mut run = Run::start(&[&options[..], &["--actuator", "reclaim"]].concat(), "96M");
+    run.tell("writerange 0 24576");
+    let text = run.expect_to_grow(BY_RECLAIM, |run| run.tell("readrange 0 24576"));
+    assert_eq!(
+        value(&text, "strata_eviction_applied_bytes_total"),
+        Some(0.0)
     );
+    run.end();
+}
+
+#[test]
+fn a_budget_that_gives_way_shows_in_the_metrics() {
+    needs!("page_walk", "memory_cgroup", "zram", "process_madvise");
+    let _guard = Guard::new();
+    let options = ["--memory", "64M", "--swap", "zram:192M", "--min-ttl", "10m"];
+    let mut run = Run::start(&options, "90M");
+    run.tell("writerange 0 23040");
+    // More than the budget is in use all the time, and a little is not.
+    run.tell("hammer 7 20000");
+    run.expect_to_grow(BY_THRASHING, |_| {});
+    run.tell("rest");
+    run.end();
+}
+
+#[test]
+fn the_dashboards_queries_are_such_as_prometheus_can_answer() {
+    let promtool = match promtool() {
+        Ok(promtool) => promtool,
+        Err(why) => skip!("needs promtool (Debian package prometheus): {why}"),
+    };
+    let text = fs::read_to_string(checkout().join("docs/grafana-dashboard.json"));
+    let text = text.expect("the dashboard");
+    let dashboard: Value = serde_json::from_str(&text).expect("JSON");
+    let panels = dashboard["panels"].as_array().expect("panels").iter();
+    let targets = panels.filter_map(|panel| panel["targets"].as_array());
+    let queries = targets
+        .flatten()
+        .filter_map(|target| target["expr"].as_str());
+    // What Grafana puts in before it asks.
+    let filled = queries.map(|query| {
+        query
+            .replace("$__rate_interval", "1m")
+            .replace("$run", ".*")
+    });
+    let rules: Vec<Value> = filled
+        .enumerate()
+        .map(|(number, expr)| json!({ "record": format!("strata:panel_{number}"), "expr": expr }))
+        .collect();
+    assert!(rules.len() >= 10, "{rules:?}");
+    let place = tempfile::tempdir().expect("directory");
+    let file = place.path().join("rules.yml");
+    let groups = json!({ "groups": [{ "name": "dashboard", "rules": rules }] });
+    fs::write(&file, groups.to_string()).expect("writes");
+    let output = Command::new(promtool)
+        .args(["check", "rules"])
+        .arg(&file)
+        .output()
+        .expect("promtool runs");
+    let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 # Thin over scripts/: each can be run by itself and says at its top what it does.
 .DEFAULT_GOAL := help
-.PHONY: help run test test-guest test-long check bench evaluate coverage man fmt clean
+.PHONY: help run test test-guest test-long check bench evaluate evaluate-plan coverage man fmt clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -31,6 +31,9 @@ evaluate: ## against real kernels and the best policies known; writes docs/fidel
 
 coverage: ## which lines of the engine its tests run; writes docs/coverage.md
 	@scripts/coverage.sh
+
+evaluate-plan: ## do plans come true? writes docs/plan-validation.md and docs/recording.md
+	@scripts/evaluate-plan.sh
 
 man: ## the manual pages, one for each verb, to target/man/
 	@scripts/setup.sh

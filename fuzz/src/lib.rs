@@ -10,6 +10,7 @@ pub mod remote;
 use std::io::Cursor;
 use std::num::NonZeroU32;
 
+use strata_trace::recording::RecordingWriter;
 use strata_trace::{
     Access, AccessReader, Format, OpenOptions, Sizes, Tolerant, TraceError, Writer, open_stream,
 };
@@ -53,6 +54,49 @@ pub fn read(data: &[u8], format: Option<Format>) {
     // Not for each: it takes longer than all the rest.
     if choice & 16 != 0 {
         written_and_read(&all);
+    }
+}
+
+/// Reads `data` as blocks of a recording: kind, number of records, length, content, again and again.
+/// Without fitting checksums hardly an input would get behind the first header.
+pub fn read_recording(data: &[u8]) {
+    let about = strata_trace::recording::About::default();
+    let writer = RecordingWriter::new("w", Vec::new(), &about).expect("memory");
+    let mut bytes = writer.finish().expect("memory");
+    // The end mark is 24 + 8 bytes.
+    bytes.truncate(bytes.len() - 32);
+    let mut rest = data;
+    while let [kind, nr_records, length, after @ ..] = rest {
+        let (content, after) = after.split_at(usize::from(*length).min(after.len()));
+        rest = after;
+        let kind = [2, 2, 128, 129, 1][usize::from(*kind) % 5];
+        let mut header = vec![kind, 0, 0, 0];
+        let content_bytes = content.len() as u32;
+        for word in [
+            u32::from(*nr_records),
+            content_bytes,
+            content_bytes,
+            crc32fast::hash(content),
+        ] {
+            header.extend(word.to_le_bytes());
+        }
+        header.extend(crc32fast::hash(&header).to_le_bytes());
+        bytes.extend(header);
+        bytes.extend(content);
+    }
+    let options = OpenOptions::default();
+    let Ok(opened) = open_stream("input", Cursor::new(bytes), None, &options) else {
+        return;
+    };
+    let mut reader = Tolerant::new(opened.reader, |_: &TraceError| {});
+    let mut batch = Vec::new();
+    let mut nr_accesses = 0;
+    while nr_accesses < ACCESSES_MAX && reader.read_batch(&mut batch).is_ok_and(|nr| nr > 0) {
+        assert!(batch.len() <= strata_trace::BATCH_LEN);
+        nr_accesses += batch.len();
+    }
+    if let Some(info) = reader.recording() {
+        assert!(info.areas.len() <= data.len() && info.spaces.len() <= data.len());
     }
 }
 

@@ -6,7 +6,7 @@
 use clap::{Parser, Subcommand, ValueEnum};
 use strata_host::access::AccessChoice;
 
-use crate::cmd::{completions, ctl, doctor, lru_gen, man, run, sim, top, trace, wss};
+use crate::cmd::{completions, ctl, doctor, lru_gen, man, plan, record, run, sim, top, trace, wss};
 use crate::duration;
 
 /// Gives any running process or cgroup a memory budget, and keeps the right pages in it
@@ -42,12 +42,16 @@ EXAMPLES
   How much memory does process 4242 need?
       strata wss --pid 4242
 
+  What budget could it live with?
+      strata record --pid 4242 --for 1m -o run.strata
+      strata plan run.strata
+
 EXIT STATUS
   0  done
   1  the check or the work failed
   2  the arguments can't be used
-  run gives the program's own status instead (128+N if signal N ended it), or 125 if Strata itself
-  failed, 126 if the command can't be executed, 127 if it was not found.
+  run and record give the program's own status instead (128+N if signal N ended it), or 125 if Strata
+  itself failed, 126 if the command can't be executed, 127 if it was not found.
 
 ENVIRONMENT
   STRATA_LOG  what to log on stderr: a level (error, warn, info, debug, trace) or a filter such as
@@ -66,6 +70,8 @@ pub(crate) enum Verb {
     Ctl(ctl::CtlArgs),
     LruGen(lru_gen::LruGenArgs),
     Wss(wss::WssArgs),
+    Record(Box<record::RecordArgs>),
+    Plan(Box<plan::PlanArgs>),
     Sim(Box<sim::SimArgs>),
     Trace(Box<trace::TraceArgs>),
     Doctor(doctor::DoctorArgs),
@@ -156,6 +162,14 @@ mod tests {
             "--full",
             "--metrics",
             "--metrics-textfile",
+            "record",
+            "plan",
+            "-o",
+            "--every",
+            "--max-size",
+            "--slowdown",
+            "3%",
+            "--order",
             "trace",
             "info",
             "head",

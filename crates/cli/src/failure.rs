@@ -3,7 +3,7 @@
 //! **Owns** the translation of an error into a status. **Does not own** the errors' texts.
 //!
 //! ```text
-//!            run                                         every other verb
+//!            run, record                                 every other verb
 //!   2        bad arguments, or a target that can't be     the same
 //!   126 127  the command can't be executed, not found     -
 //!   125      Strata itself failed                         1
@@ -13,7 +13,7 @@ use std::io;
 
 use anyhow::Error;
 use strata_host::control::RunError;
-use strata_host::observe::SubjectError;
+use strata_host::observe::{AttendError, SubjectError};
 use strata_host::remote::RemoteError;
 
 /// A mistake in the arguments that only shows once they are looked at together or tried.
@@ -23,7 +23,7 @@ pub(crate) struct UsageError(pub(crate) String);
 
 /// Status of a usage error, as clap has it.
 pub(crate) const STATUS_USAGE: u8 = 2;
-/// Status of `run` when Strata fails before or instead of the program.
+/// Status of `run` and `record` when Strata fails before or instead of the program.
 const STATUS_RUN_FAILED: u8 = 125;
 /// Status of any other verb that fails.
 const STATUS_FAILED: u8 = 1;
@@ -36,12 +36,15 @@ pub(crate) fn is_broken_pipe(error: &Error) -> bool {
         .any(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
 }
 
-/// Status of a failed `strata run`.
+/// Status of a failed `strata run` or `strata record`.
 pub(crate) fn status_of_run(error: &Error) -> u8 {
     if error.is::<UsageError>() {
         return STATUS_USAGE;
     }
     if let Some(error) = error.downcast_ref::<SubjectError>() {
+        return error.exit_status();
+    }
+    if let Some(error) = error.downcast_ref::<AttendError>() {
         return error.exit_status();
     }
     error

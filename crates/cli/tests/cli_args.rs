@@ -435,3 +435,62 @@ fn the_version_is_the_packages() {
     let said = strata(&["--version"]).expect_success().stdout;
     assert_eq!(said, format!("strata {}\n", env!("CARGO_PKG_VERSION")));
 }
+
+#[test]
+fn what_can_not_be_recorded_is_refused_before_anything_is_started() {
+    for (args, why) in [
+        (&["--", "echo", "it ran"][..], "--output"),
+        (&["-o", "x"], "required"),
+        (
+            &["-o", "x", "--pid", "1", "--cgroup", "/x"],
+            "cannot be used with",
+        ),
+        (
+            &["-o", "x", "--every", "1ms", "--", "echo"],
+            "at least 10ms",
+        ),
+        (
+            &["-o", "x", "--every", "100", "--", "echo"],
+            "unit is missing",
+        ),
+        (&["-o", "x", "--for", "0", "--", "echo"], "no time at all"),
+        (
+            &["-o", "x", "--max-size", "10K", "--", "echo"],
+            "at least 1M",
+        ),
+        (
+            &["-o", "x", "--max-size", "-1M", "--", "echo"],
+            "it is negative",
+        ),
+        (&["-o", "x", "--", ""], "the command after -- is empty"),
+        (
+            &["-o", "/nonexistent/x", "--", "echo"],
+            "nothing can be written to",
+        ),
+        (&["-o", "/", "--", "echo"], "nothing can be written to"),
+        (&["-o", "/dev/null", "--", "echo"], "is already there"),
+    ] {
+        let said = refused(&[&["record"], args].concat());
+        assert!(said.contains(why), "{args:?}: {said}");
+    }
+}
+
+#[test]
+fn nobody_can_plan_with_what_is_no_recording() {
+    for (args, why) in [
+        (
+            &["gen:loop,pages=3,accesses=7"][..],
+            "is a trace but no recording",
+        ),
+        (&["--slowdown", "3", "x"], "a slowdown is a percentage"),
+        (&["--slowdown", "0%", "x"], "a slowdown is a percentage"),
+        (&["--slowdown", "-1%", "x"], "a slowdown is a percentage"),
+        (&["--policy", "best", "x"], "best"),
+        (&[], "required"),
+    ] {
+        let said = refused(&[&["plan"], args].concat());
+        assert!(said.contains(why), "{args:?}: {said}");
+    }
+    let said = refused(&["sim", "gen:loop", "--order", "random"]);
+    assert!(said.contains("shuffled:SEED"), "{said}");
+}

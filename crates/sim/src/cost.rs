@@ -86,6 +86,17 @@ impl FromStr for CostModel {
 }
 
 impl CostModel {
+    /// What the misses of a run that were not first touches cost, in nanoseconds: an anon page that
+    /// comes back is swapped in, a file page is read again. `nr_distinct` pages are (anon, file).
+    pub fn refault_ns(&self, outcome: &Outcome, nr_distinct: [u64; 2]) -> u64 {
+        let [_, _, read, swap_in, ..] = self.0;
+        let nr_file_misses = outcome.nr_misses - outcome.nr_anon_misses;
+        let nr_anon = outcome.nr_anon_misses.saturating_sub(nr_distinct[0]);
+        let nr_file = nr_file_misses.saturating_sub(nr_distinct[1]);
+        let anon_ns = nr_anon.saturating_mul(swap_in);
+        anon_ns.saturating_add(nr_file.saturating_mul(read))
+    }
+
     /// The estimated cost of a run over `nr_distinct` pages (anon, file); sums saturate.
     pub fn cost(&self, outcome: &Outcome, nr_distinct: [u64; 2]) -> Cost {
         let [
@@ -176,6 +187,14 @@ mod tests {
             cost.total_ns(),
             cost.access_ns + cost.write_ns + cost.reclaim_ns
         );
+    }
+
+    #[test]
+    fn refaults_cost_what_brings_their_kind_back() {
+        let model: CostModel = "swap-in=10,read=1000".parse().unwrap();
+        // 2 of 12 anon misses and 13 of 18 file misses are not first touches.
+        assert_eq!(model.refault_ns(&outcome(), [10, 5]), 2 * 10 + 13 * 1000);
+        assert_eq!(model.refault_ns(&outcome(), [12, 18]), 0);
     }
 
     #[test]

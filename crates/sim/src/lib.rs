@@ -35,7 +35,9 @@ mod groups;
 mod intern;
 mod mechanism;
 mod memory;
+mod order;
 mod outcome;
+pub mod plan;
 pub mod plot;
 mod ratio;
 pub mod report;
@@ -49,6 +51,7 @@ pub use cost::{BadCost, Cost, CostModel};
 pub use groups::{BadGroup, BadGroups, GroupSpec};
 pub use mechanism::{BadTiers, KernelPolicy, TierSetup};
 pub use memory::{BadMemory, MemorySize, PAGE_BYTES};
+pub use order::{IntervalOrder, UnknownOrder};
 pub use outcome::{
     GenerationPages, GroupCounts, NR_TIERS_MAX, Outcome, Reclaim, Sample, TierCounts,
 };

@@ -197,6 +197,28 @@ impl Workload {
         self.times_us.get(position as usize).copied()
     }
 
+    /// The same pages and times with the requests in another order; pages are numbered anew.
+    pub(crate) fn with_requests(&self, mut requests: Vec<Request>) -> Workload {
+        let mut number_of = vec![u32::MAX; self.pages.len()];
+        let mut pages = Vec::with_capacity(self.pages.len());
+        for request in &mut requests {
+            let page = request.page();
+            let number = &mut number_of[page.index()];
+            if *number == u32::MAX {
+                *number = pages.len() as u32;
+                pages.push(self.pages[page.index()]);
+            }
+            *request = Request::new(*number, request.op(), request.via());
+        }
+        Workload {
+            name: self.name.clone(),
+            requests,
+            pages,
+            times_us: self.times_us.clone(),
+            nr_groups: self.nr_groups,
+        }
+    }
+
     /// Bytes it takes.
     pub fn memory_bytes(&self) -> u64 {
         (self.requests.capacity() * size_of::<Request>()

@@ -55,6 +55,11 @@ impl TraceError {
         }))
     }
 
+    /// The system refuses something of the file `trace`.
+    pub fn of_file(trace: &str, error: io::Error) -> TraceError {
+        TraceError::new(trace, None, error.into())
+    }
+
     /// The trace as it was named.
     pub fn trace(&self) -> &str {
         &self.0.trace

@@ -19,6 +19,7 @@ mod generator;
 mod input;
 pub mod oracle;
 mod reader;
+pub mod recording;
 mod strata;
 mod summary;
 mod tolerant;

@@ -19,6 +19,7 @@ use crate::format::Format;
 use crate::formats;
 use crate::generator::Generator;
 use crate::input::{Compression, Input, Progress};
+use crate::recording::RecordingInfo;
 
 /// Most accesses a batch holds.
 pub const BATCH_LEN: usize = 8192;
@@ -33,11 +34,20 @@ pub trait AccessReader: std::fmt::Debug + Send {
     /// an error that [is local](TraceError::is_local) reading goes on behind that place; after
     /// any other the trace is over.
     fn read_batch(&mut self, batch: &mut Vec<Access>) -> Result<usize, TraceError>;
+
+    /// What is known of the recording this is, as far as it was read; `None` for other traces.
+    fn recording(&self) -> Option<&RecordingInfo> {
+        None
+    }
 }
 
 impl<R: AccessReader + ?Sized> AccessReader for Box<R> {
     fn read_batch(&mut self, batch: &mut Vec<Access>) -> Result<usize, TraceError> {
         (**self).read_batch(batch)
+    }
+
+    fn recording(&self) -> Option<&RecordingInfo> {
+        (**self).recording()
     }
 }
 

@@ -8,6 +8,7 @@ use std::fmt;
 use crate::access::Access;
 use crate::error::TraceError;
 use crate::reader::AccessReader;
+use crate::recording::RecordingInfo;
 
 /// A reader that passes over what is broken and tells each case to a callback.
 ///
@@ -55,5 +56,9 @@ impl<R: AccessReader, F: FnMut(&TraceError) + Send> AccessReader for Tolerant<R,
             }
         }
         Ok(0)
+    }
+
+    fn recording(&self) -> Option<&RecordingInfo> {
+        self.reader.recording()
     }
 }

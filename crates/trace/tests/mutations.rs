@@ -5,6 +5,7 @@ mod support;
 
 use std::io::{Cursor, Write};
 
+use strata_trace::recording::{About, Piece, RecordingWriter, SpaceEnd, WalkKind};
 use strata_trace::{
     Access, AccessReader, BATCH_LEN, Format, OpenOptions, Sizes, Tolerant, TraceError, Writer,
     open_stream,
@@ -54,6 +55,28 @@ fn samples() -> Vec<(Format, Vec<u8>)> {
         strata.write(part).expect("memory");
         strata.flush().expect("memory");
     }
+    let mut recording = RecordingWriter::new("w", Vec::new(), &About::default()).expect("memory");
+    for (at, part) in accesses.chunks(20).enumerate() {
+        recording
+            .begin_walk(WalkKind::Interval, at as u64)
+            .expect("memory");
+        recording.begin_space(at as u32 % 3, 7).expect("memory");
+        for access in part {
+            let bits = |shift: u64| [access.key.page << shift, 0, 1, 0, 0, 0, u64::MAX, 0];
+            let piece = Piece {
+                table: access.key.page,
+                area: access.key.space,
+                accessed: bits(0),
+                appeared: bits(5),
+                gone: bits(9),
+                anon: bits(3),
+                ..Piece::default()
+            };
+            recording.piece(&piece).expect("memory");
+        }
+        recording.end_space(SpaceEnd::Whole).expect("memory");
+        recording.flush().expect("memory");
+    }
     let page = |access: &Access| access.key.page;
     let head = |n: usize, access: &Access| {
         let mut bytes = (n as u32).to_le_bytes().to_vec();
@@ -74,6 +97,7 @@ fn samples() -> Vec<(Format, Vec<u8>)> {
     };
     vec![
         (Format::Strata, strata.finish().expect("memory")),
+        (Format::Strata, recording.finish().expect("memory")),
         (
             Format::OracleGeneral,
             binary(&|n, a| [head(n, a), vec![0xff; 8]].concat()),

@@ -206,10 +206,10 @@ fn kinds_of_later_versions_are_passed_over_or_refused_as_they_ask() {
     assert_eq!(pages(&read), [1, 3]);
     // Two accesses, and the end mark counts three: one was another kind's.
     assert_eq!(told.len(), 1, "{told:?}");
-    let (read, told) = salvage(&forge(&bytes, second, |header| header[0] = 2));
+    let (read, told) = salvage(&forge(&bytes, second, |header| header[0] = 3));
     assert_eq!(pages(&read), [1]);
     assert!(
-        told[0].contains("its kind 2 is not known to this version"),
+        told[0].contains("its kind 3 is not known to this version"),
         "{}",
         told[0]
     );

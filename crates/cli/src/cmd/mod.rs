@@ -8,6 +8,8 @@ pub(crate) mod doctor;
 pub(crate) mod keeper;
 pub(crate) mod lru_gen;
 pub(crate) mod man;
+pub(crate) mod plan;
+pub(crate) mod record;
 mod report_file;
 pub(crate) mod run;
 pub(crate) mod sim;
@@ -23,7 +25,7 @@ use crate::{failure, print};
 /// Does what was asked; a failure is told on stderr.
 pub(crate) fn dispatch(verb: Verb) -> ExitCode {
     let status_of = match verb {
-        Verb::Run(_) => failure::status_of_run,
+        Verb::Run(_) | Verb::Record(_) => failure::status_of_run,
         _ => failure::status,
     };
     let done = match verb {
@@ -32,6 +34,8 @@ pub(crate) fn dispatch(verb: Verb) -> ExitCode {
         Verb::Top(args) => top::run(&args),
         Verb::Ctl(args) => ctl::run(&args),
         Verb::LruGen(args) => lru_gen::run(&args),
+        Verb::Record(args) => record::run(*args),
+        Verb::Plan(args) => plan::run(&args),
         Verb::Sim(args) => sim::run(&args),
         Verb::Wss(args) => wss::run(&args),
         Verb::Trace(args) => trace::run(&args),

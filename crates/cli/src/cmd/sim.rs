@@ -9,7 +9,9 @@ use std::process::ExitCode;
 use clap::{Args, ValueEnum};
 use strata_lru::Swappiness;
 use strata_sim::report::Report;
-use strata_sim::{CostModel, GroupSpec, Jobs, MemorySize, PolicySpec, Setup, TierSetup, Workload};
+use strata_sim::{
+    CostModel, GroupSpec, IntervalOrder, Jobs, MemorySize, PolicySpec, Setup, TierSetup, Workload,
+};
 
 use crate::cli::refuse_option;
 use crate::cmd::report_file::ReportFile;
@@ -24,7 +26,8 @@ use crate::source::SourceArgs;
 /// bytes on any machine; nothing of this machine is looked at or changed.
 ///
 /// TRACE is a file, plain or compressed, or a generator: gen:zipf,pages=16384 for example, or one of
-/// the sequences that kernels were measured on, oracle:mmapread/hotscan for example.
+/// the sequences that kernels were measured on, oracle:mmapread/hotscan for example. A recording of
+/// strata record is a trace as well: an access for each page of each interval, in random order.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 POLICIES
@@ -48,6 +51,10 @@ EXAMPLES
 
   Miss-ratio curves as a picture:
       strata sim gen:zipf --policy lru,clock,opt --memory auto --plot curves.svg
+
+  What the run of a live process would have missed with half of its memory:
+      strata record --pid 4242 --for 1m -o run.strata
+      strata sim run.strata --memory 50%
 
   For a program:
       strata sim trace.zst --memory 64MiB --format json")]
@@ -120,6 +127,14 @@ pub(crate) struct SimArgs {
     #[command(flatten)]
     source: SourceArgs,
 
+    /// Order of the accesses of an interval: shuffled, shuffled:SEED, address, best or worst
+    ///
+    /// A recording does not tell it; shuffled is the default there. best and worst are those in which
+    /// an LRU misses least and most. Other traces are only reordered, among accesses of the same time,
+    /// if this is given.
+    #[arg(long, value_name = "ORDER", value_parser = str::parse::<IntervalOrder>)]
+    order: Option<IntervalOrder>,
+
     /// Constants of the estimated time in nanoseconds, for example read=80000,scan=300
     #[arg(long, value_name = "NAME=NS", default_value = "", hide_default_value = true, value_parser = str::parse::<CostModel>)]
     cost: CostModel,
@@ -188,7 +203,12 @@ pub(crate) fn run(args: &SimArgs) -> anyhow::Result<ExitCode> {
 fn load(trace: &str, args: &SimArgs) -> anyhow::Result<Workload> {
     let mut source = args.source.open(trace)?;
     let workload = Workload::read(trace, source.reader.as_mut())?;
-    Ok(workload)
+    let is_recording = source.reader.recording().is_some();
+    Ok(match args.order {
+        Some(order) => workload.in_order(order),
+        None if is_recording => workload.in_order(IntervalOrder::default()),
+        None => workload,
+    })
 }
 
 /// A setup for each amount of memory, in the order asked for; amounts that come to the same number

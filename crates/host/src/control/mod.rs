@@ -34,7 +34,7 @@ mod relief;
 mod report;
 mod run;
 mod savings;
-mod signals;
+pub(crate) mod signals;
 mod slots;
 mod space;
 mod stall;

@@ -15,7 +15,7 @@ use std::os::unix::net::UnixStream;
 
 /// What a signal asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wish {
+pub(crate) enum Wish {
     /// Give it to the program.
     PassOn(Signal),
     /// The user wants an end (INT, TERM, HUP): an attached target is let go.
@@ -26,14 +26,14 @@ pub(super) enum Wish {
 
 /// The handlers, installed while this lives.
 #[derive(Debug)]
-pub(super) struct Signals {
+pub(crate) struct Signals {
     delivery: SignalDelivery<UnixStream, SignalOnly>,
     owns_program: bool,
 }
 
 impl Signals {
     /// Installs the handlers. `owns_program`: signals are passed on, instead of ending our work.
-    pub(super) fn install(owns_program: bool) -> io::Result<Signals> {
+    pub(crate) fn install(owns_program: bool) -> io::Result<Signals> {
         let (read, write) = UnixStream::pair()?;
         let handled = [
             SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2,
@@ -46,12 +46,12 @@ impl Signals {
     }
 
     /// Readable when a signal has come.
-    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         self.delivery.get_read().as_fd()
     }
 
     /// The wishes since the last call.
-    pub(super) fn take(&mut self) -> Vec<Wish> {
+    pub(crate) fn take(&mut self) -> Vec<Wish> {
         let pending: Vec<i32> = self.delivery.pending().collect();
         pending
             .into_iter()

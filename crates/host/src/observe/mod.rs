@@ -19,10 +19,14 @@
 //! - I3: every space is told `appeared` once before anything else of it, and `ended` once, last.
 //! - I4: a table is read once a walk, however many mappings share it.
 
+mod attend;
 pub mod idle;
 pub mod overview;
+mod record;
 mod subject;
 
+pub use attend::{AttendError, Attended, Attention, Who, attend};
+pub use record::Recorder;
 pub use subject::{Subject, SubjectError};
 
 use crate::access::{
@@ -147,7 +151,26 @@ impl Observer {
     /// # Errors
     /// [`SubjectError`]: there is no such subject, it may not be read, or no source works.
     pub fn open(subject: &Subject, access: AccessChoice) -> Result<Observer, SubjectError> {
+        // The subject first: a pid that is none is told before what this machine lacks.
         let members = Members::open(subject)?;
+        Observer::of_members(members, access::open(access)?)
+    }
+
+    /// As [`Observer::open`], with a source that was opened before: to begin at once.
+    ///
+    /// # Errors
+    /// As [`Observer::open`].
+    pub fn with_source(
+        subject: &Subject,
+        source: Box<dyn AccessSource>,
+    ) -> Result<Observer, SubjectError> {
+        Observer::of_members(Members::open(subject)?, source)
+    }
+
+    fn of_members(
+        members: Members,
+        source: Box<dyn AccessSource>,
+    ) -> Result<Observer, SubjectError> {
         let devices = MemoryDevices::of_process(members.example_pid())
             .or_else(|_| MemoryDevices::of_process(own_pid()))
             .map_err(SubjectError::Mounts)?;
@@ -155,7 +178,7 @@ impl Observer {
             members,
             spaces: BTreeMap::new(),
             nr_spaces_seen: 0,
-            source: access::open(access)?,
+            source,
             devices,
             opened: Instant::now(),
         })

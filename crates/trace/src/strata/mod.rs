@@ -3,17 +3,20 @@
 //! `docs/trace-format.md` describes it byte by byte; a test there is none of the code's: the
 //! document's example is compared with what [`Writer`] makes.
 //!
-//! **Owns** the layout: its constants are here, a block's content in `block`. **Does not own** what
-//! is recorded.
+//! **Owns** the layout: its constants are here, a block of accesses in `block`. **Does not own** what
+//! is in the blocks of a recording (`recording`).
 //!
 //! **Invariants**
 //! - I1: what is written is read back as it was, every field of every access.
 //! - I2: nothing is allocated because a header says so before the bound of the format is checked.
 
 mod block;
+mod output;
 mod reader;
+pub(crate) mod varint;
 mod writer;
 
+pub(crate) use output::Output;
 pub(crate) use reader::StrataReader;
 pub use writer::Writer;
 
@@ -26,15 +29,21 @@ const FILE_HEADER_BYTES: usize = 16;
 /// Bytes of the header of a block.
 const BLOCK_HEADER_BYTES: usize = 24;
 /// Most records of a block.
-const BLOCK_RECORDS_MAX: usize = 1 << 16;
+pub(crate) const BLOCK_RECORDS_MAX: usize = 1 << 16;
 /// Most bytes of a block, stored or not: more than the largest records come to.
-const BLOCK_BYTES_MAX: usize = 4 << 20;
+pub(crate) const BLOCK_BYTES_MAX: usize = 4 << 20;
 
 /// What the records of a block are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum BlockKind {
     /// Accesses, one after the other.
     Accesses,
+    /// What walks of page tables found: a recording.
+    Observations,
+    /// What the spaces and mappings of a recording are called.
+    Names,
+    /// How a recording was made.
+    About,
     /// The end of the trace: how many accesses there were.
     End,
     /// Not known, and may be passed over.
@@ -46,15 +55,21 @@ enum BlockKind {
 impl BlockKind {
     fn of(byte: u8) -> BlockKind {
         match byte {
-            1 => BlockKind::Accesses,
-            255 => BlockKind::End,
-            128..=254 => BlockKind::Optional,
+            KIND_ACCESSES => BlockKind::Accesses,
+            KIND_OBSERVATIONS => BlockKind::Observations,
+            KIND_NAMES => BlockKind::Names,
+            KIND_ABOUT => BlockKind::About,
+            KIND_END => BlockKind::End,
+            130..=254 => BlockKind::Optional,
             _ => BlockKind::Required,
         }
     }
 }
 
 const KIND_ACCESSES: u8 = 1;
+pub(crate) const KIND_OBSERVATIONS: u8 = 2;
+pub(crate) const KIND_NAMES: u8 = 128;
+pub(crate) const KIND_ABOUT: u8 = 129;
 const KIND_END: u8 = 255;
 
 /// The content is stored as it is.

@@ -1,7 +1,7 @@
 //! Reads our own format.
 //!
 //! **Owns** checking headers and checksums, and what may be passed over. **Does not own** what is
-//! in a block (`block`).
+//! in a block (`block`, `recording`).
 //!
 //! **Invariants**
 //! - I1: a damaged block spoils itself alone: the next call goes on behind it.
@@ -15,6 +15,10 @@ use crate::access::{Access, Backing, Via};
 use crate::error::{Position, Reason, TraceError};
 use crate::input::Input;
 use crate::reader::{AccessReader, BATCH_LEN, OpenOptions};
+use crate::recording::{Broken, Decoder, RecordingInfo};
+
+/// Most accesses of a piece of a recording.
+const PIECE_ACCESSES_MAX: usize = 512;
 
 /// Reads a `.strata` trace.
 pub(crate) struct StrataReader {
@@ -23,6 +27,10 @@ pub(crate) struct StrataReader {
     backing: Option<Backing>,
     stored: Vec<u8>,
     content: Vec<u8>,
+    recording: Decoder,
+    is_recording: bool,
+    /// Where the current block begins.
+    block_at: u64,
     decompressor: zstd::bulk::Decompressor<'static>,
     /// The accesses of the current block, and how many of them were handed out.
     accesses: Vec<Access>,
@@ -65,6 +73,9 @@ impl StrataReader {
             backing: options.backing,
             stored: Vec::new(),
             content: Vec::new(),
+            recording: Decoder::default(),
+            is_recording: false,
+            block_at: 0,
             decompressor,
             accesses: Vec::new(),
             nr_handed_out: 0,
@@ -97,24 +108,22 @@ impl StrataReader {
         if self.stored.len() < stored_bytes {
             return Err(self.fatal(at, Reason::Truncated("a block")));
         }
-        let decoded = match BlockKind::of(header.kind) {
+        self.block_at = at;
+        let kind = BlockKind::of(header.kind);
+        let decoded = match kind {
             BlockKind::Optional => return Ok(()),
             BlockKind::Required => {
                 let why = format!("its kind {} is not known to this version", header.kind);
                 return Err(self.fatal(at, bad_header(&why)));
             }
             BlockKind::End => self.read_end(&header),
-            BlockKind::Accesses => self.read_accesses(&header),
+            _ => self.read_content(kind, &header),
         };
-        if decoded.is_none() {
-            self.is_damaged = true;
-            self.accesses.clear();
-            return Err(self.input.error(Position::Byte(at), Reason::DamagedBlock));
-        }
-        Ok(())
+        decoded.ok_or_else(|| self.damaged())
     }
 
-    fn read_accesses(&mut self, header: &BlockHeader) -> Option<()> {
+    /// Unpacks a block and hands it to who knows its kind.
+    fn read_content(&mut self, kind: BlockKind, header: &BlockHeader) -> Option<()> {
         if crc32fast::hash(&self.stored) != header.stored_crc {
             return None;
         }
@@ -134,13 +143,50 @@ impl StrataReader {
         if content.len() != content_bytes {
             return None;
         }
-        block::decode(content, header.nr_records as usize, &mut self.accesses)?;
-        self.nr_accesses += self.accesses.len() as u64;
-        for access in &mut self.accesses {
+        let nr_records = header.nr_records as usize;
+        self.is_recording |= kind != BlockKind::Accesses;
+        match kind {
+            BlockKind::Names => return self.recording.names(content, nr_records),
+            BlockKind::About => return self.recording.about(content),
+            BlockKind::Observations => {
+                self.recording.begin(content, nr_records);
+                return Some(());
+            }
+            _ => block::decode(content, nr_records, &mut self.accesses)?,
+        }
+        self.took_accesses(0);
+        Some(())
+    }
+
+    /// Takes the pieces of the current block of observations, as long as a batch has room for them.
+    fn read_pieces(&mut self) -> Result<(), TraceError> {
+        while self.accesses.len() + PIECE_ACCESSES_MAX <= BATCH_LEN {
+            let nr_before = self.accesses.len();
+            let piece = self.recording.next_piece(&mut self.accesses);
+            self.took_accesses(nr_before);
+            match piece {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(Broken) => return Err(self.damaged()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts the accesses from there on, and makes them what the options say.
+    fn took_accesses(&mut self, from: usize) {
+        let new = &mut self.accesses[from..];
+        self.nr_accesses += new.len() as u64;
+        for access in new {
             access.via = self.via.unwrap_or(access.via);
             access.backing = self.backing.unwrap_or(access.backing);
         }
-        Some(())
+    }
+
+    fn damaged(&mut self) -> TraceError {
+        self.is_damaged = true;
+        self.input
+            .error(Position::Byte(self.block_at), Reason::DamagedBlock)
     }
 
     fn read_end(&mut self, header: &BlockHeader) -> Option<()> {
@@ -163,15 +209,29 @@ impl AccessReader for StrataReader {
         while self.nr_handed_out == self.accesses.len() {
             self.accesses.clear();
             self.nr_handed_out = 0;
-            if self.is_at_end {
-                return Ok(0);
+            let pieces = self.read_pieces();
+            if self.accesses.is_empty() {
+                pieces?;
+                if self.is_at_end {
+                    return Ok(0);
+                }
+                if let Err(error) = self.read_block() {
+                    self.accesses.clear();
+                    return Err(error);
+                }
+            } else if let Err(error) = pieces {
+                batch.append(&mut self.accesses);
+                return Err(error);
             }
-            self.read_block()?;
         }
         let rest = &self.accesses[self.nr_handed_out..];
         batch.extend_from_slice(&rest[..rest.len().min(BATCH_LEN)]);
         self.nr_handed_out += batch.len();
         Ok(batch.len())
+    }
+
+    fn recording(&self) -> Option<&RecordingInfo> {
+        self.is_recording.then(|| self.recording.info())
     }
 }
 

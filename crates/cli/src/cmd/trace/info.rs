@@ -5,11 +5,14 @@
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use strata_trace::Summary;
+use strata_trace::recording::RecordingInfo;
 
 use crate::print;
 use crate::source::SourceArgs;
 
 const PAGE_BYTES: u64 = 4096;
+/// Mappings of a recording that are shown, most accessed first.
+const AREAS_SHOWN: usize = 8;
 /// Where the values begin, behind the longest label.
 const LABEL_COLUMNS: usize = 13;
 
@@ -57,6 +60,82 @@ struct Record {
     lowest_page: Option<u64>,
     highest_page: Option<u64>,
     duration_us: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    recording: Option<RecordingRecord>,
+}
+
+/// What only a recording tells.
+#[derive(Debug, Serialize)]
+struct RecordingRecord {
+    target: String,
+    source: String,
+    interval_us: u64,
+    walks: u64,
+    broken_walks: u64,
+    cpu_us: u64,
+    appeared_pages: u64,
+    gone_pages: u64,
+    evicted_pages: u64,
+    spaces: Vec<SpaceRecord>,
+    areas: Vec<AreaRecord>,
+    left_out: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct SpaceRecord {
+    space: u32,
+    pid: u32,
+    name: String,
+}
+
+/// A mapping, the most accessed first.
+#[derive(Debug, Serialize)]
+struct AreaRecord {
+    space: Option<u32>,
+    class: String,
+    name: String,
+    accessed_pages: u64,
+    appeared_pages: u64,
+}
+
+impl RecordingRecord {
+    fn new(info: &RecordingInfo) -> RecordingRecord {
+        let about = info.about.clone().unwrap_or_default();
+        let mut areas: Vec<AreaRecord> = info
+            .areas
+            .values()
+            .map(|area| {
+                let name = area.name.as_ref();
+                AreaRecord {
+                    space: name.map(|name| name.space),
+                    class: name.map_or_else(|| "unknown".to_owned(), |name| name.class.clone()),
+                    name: name.map(|name| name.name.clone()).unwrap_or_default(),
+                    accessed_pages: area.nr_accessed,
+                    appeared_pages: area.nr_appeared,
+                }
+            })
+            .collect();
+        areas.sort_by_key(|area| std::cmp::Reverse(area.accessed_pages));
+        let spaces = info.spaces.values().map(|space| SpaceRecord {
+            space: space.space,
+            pid: space.pid,
+            name: space.name.clone(),
+        });
+        RecordingRecord {
+            target: about.target,
+            source: about.source,
+            interval_us: about.interval_us,
+            walks: info.nr_walks,
+            broken_walks: info.nr_broken_walks,
+            cpu_us: info.cpu_us,
+            appeared_pages: info.nr_appeared,
+            gone_pages: info.nr_gone,
+            evicted_pages: info.nr_evicted,
+            spaces: spaces.collect(),
+            areas,
+            left_out: info.nr_left_out,
+        }
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -65,7 +144,12 @@ struct Answer {
 }
 
 impl Record {
-    fn new(trace: &str, format: String, summary: &Summary) -> Record {
+    fn new(
+        trace: &str,
+        format: String,
+        summary: &Summary,
+        recording: Option<&RecordingInfo>,
+    ) -> Record {
         let distinct_pages = summary.nr_distinct_pages();
         Record {
             trace: trace.to_owned(),
@@ -84,6 +168,7 @@ impl Record {
             lowest_page: summary.pages.map(|(low, _)| low),
             highest_page: summary.pages.map(|(_, high)| high),
             duration_us: summary.duration_us(),
+            recording: recording.map(RecordingRecord::new),
         }
     }
 }
@@ -97,7 +182,13 @@ pub(super) fn run(args: &InfoArgs) -> anyhow::Result<()> {
         while source.reader.read_batch(&mut batch)? > 0 {
             summary.add(&batch);
         }
-        traces.push(Record::new(trace, source.format.clone(), &summary));
+        let recording = source.reader.recording();
+        traces.push(Record::new(
+            trace,
+            source.format.clone(),
+            &summary,
+            recording,
+        ));
     }
     match args.format {
         InfoFormat::Json => {
@@ -158,7 +249,55 @@ fn table(record: &Record) -> String {
         }
     };
     add("duration", duration);
+    if let Some(recording) = &record.recording {
+        add_recording(recording, &mut add);
+    }
     text
+}
+
+fn add_recording(recording: &RecordingRecord, add: &mut impl FnMut(&str, String)) {
+    // Names come from whoever made the file: nothing in them shall move a cursor.
+    let quoted = |text: &str| text.escape_debug().to_string();
+    add("recording", format!("of {}", quoted(&recording.target)));
+    let ms = recording.interval_us / 1000;
+    let (walks, broken) = (grouped(recording.walks), grouped(recording.broken_walks));
+    let source = quoted(&recording.source);
+    add(
+        "walks",
+        format!("{walks}, every {ms} ms, by {source}; {broken} broke off"),
+    );
+    let cpu_ms = recording.cpu_us / 1000;
+    add(
+        "CPU time",
+        format!("{}.{:03} s", grouped(cpu_ms / 1000), cpu_ms % 1000),
+    );
+    let [appeared, gone, evicted] = [
+        recording.appeared_pages,
+        recording.gone_pages,
+        recording.evicted_pages,
+    ]
+    .map(grouped);
+    add(
+        "pages",
+        format!("{appeared} appeared, {gone} freed, {evicted} evicted meanwhile"),
+    );
+    for area in recording.areas.iter().take(AREAS_SHOWN) {
+        let name = match area.name.as_str() {
+            "" => String::new(),
+            name => format!(" {}", quoted(name)),
+        };
+        let (accessed, held) = (grouped(area.accessed_pages), grouped(area.appeared_pages));
+        add(
+            "mapping",
+            format!(
+                "{}{name}: {held} pages, found accessed {accessed} times",
+                quoted(&area.class)
+            ),
+        );
+    }
+    if let Some(more) = recording.areas.len().checked_sub(AREAS_SHOWN + 1) {
+        add("mappings", format!("{} more", more + 1));
+    }
 }
 
 /// Digits in threes.

@@ -1,0 +1,371 @@
+//! `strata record`: what a live process accesses, interval by interval, into a file.
+//!
+//! **Owns** the options, the files and when one is changed for the next. **Does not own** the walks
+//! (`strata_host::observe`) nor the format (`strata_trace::recording`).
+//!
+//! **Invariants** C1: the file's place is tried before anything is started. C2: the exit status is
+//! the command's, whatever becomes of the recording.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
+use std::io::BufWriter;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use clap::{ArgGroup, Args};
+use strata_host::observe::{Attention, Observer, Recorder, Subject, Who, attend};
+use strata_host::units::parse_size;
+use strata_trace::TraceError;
+use strata_trace::recording::About;
+
+use crate::cli::{AccessArg, parse_duration_ms, parse_pid, refuse_option};
+use crate::failure::UsageError;
+use crate::print;
+
+/// Shortest time between two walks: below it watching would cost more than it shows.
+const INTERVAL_MIN_MS: u64 = 10;
+/// Smallest `--max-size`: two files of it must each hold what is in memory and some walks more.
+const MAX_SIZE_MIN: u64 = 1 << 20;
+/// What a crash loses at most.
+const FLUSH_INTERVAL: Duration = Duration::from_secs(2);
+/// Things that went wrong and are told one by one; others are only counted.
+const TOLD_MAX: u64 = 3;
+
+/// Records which pages a running process accesses, to replay the run later
+///
+/// Walks the page tables of the target again and again, and writes to a file which pages were
+/// accessed between two walks, which were written, which came into memory, and which went. strata
+/// sim and strata plan replay the file: under any budget, under any policy.
+///
+/// The target is never stopped. What watching does to it is what strata lru-gen does: each walk
+/// clears accessed bits, which the kernel's own reclaim uses too.
+///
+/// The file can be read at any time, also while it grows or after a crash, up to the last two
+/// seconds. docs/recording-format.md describes it byte by byte.
+#[derive(Debug, Args)]
+#[command(
+    group = ArgGroup::new("target").required(true).multiple(false).args(["command", "pid", "cgroup"]),
+    after_long_help = "\
+EXAMPLES
+  A minute of process 4242 and its children:
+      strata record --pid 4242 --for 1m -o run.strata
+
+  A program from its first page to its last, passing its exit status on:
+      strata record -o run.strata -- ./job --its-options
+
+  The last hours of a service, in no more than 200 MiB of files:
+      strata record --cgroup /sys/fs/cgroup/app.slice --max-size 200M -o app.strata
+
+  How much memory does it need? What would other policies do?
+      strata plan run.strata
+      strata sim run.strata --memory 25%,50%,75% --policy mglru,two-list
+
+EXIT STATUS
+  The command's own; 128+N if signal N ended it; 0 after a target that ran already.
+  2 if the arguments or the target can't be used, 125 if Strata itself failed, 126 if the command
+  can't be executed, 127 if it was not found."
+)]
+pub(crate) struct RecordArgs {
+    /// The file to write, for example run.strata
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+
+    /// Time between two walks, for example 100ms or 1s; at least 10ms
+    ///
+    /// The shorter, the nearer a replay comes to the run, and the more watching costs. An interval in
+    /// which a large part of the budget in question is accessed is too long.
+    #[arg(short, long, value_name = "DURATION", default_value = "100ms", value_parser = interval_arg, allow_hyphen_values = true)]
+    every: u64,
+
+    /// End after this time, for example 1m; a command goes on and is waited for
+    #[arg(long = "for", value_name = "DURATION", value_parser = time_arg, allow_hyphen_values = true)]
+    for_ms: Option<u64>,
+
+    /// Use no more than so much disk: at half of it FILE becomes FILE.1, whose predecessor goes
+    ///
+    /// Both are whole recordings. At least 1M; without it FILE grows as long as the recording lasts.
+    #[arg(long, value_name = "SIZE", value_parser = max_size_arg, allow_hyphen_values = true)]
+    max_size: Option<u64>,
+
+    /// Replace FILE if it is there
+    #[arg(long)]
+    force: bool,
+
+    /// How accesses are seen
+    #[arg(long, value_enum, value_name = "SOURCE", default_value = "auto")]
+    access: AccessArg,
+
+    /// Print no notes to stderr; errors and warnings still are
+    #[arg(short, long)]
+    quiet: bool,
+
+    /// Record this running process and its children, for example 4242
+    #[arg(short, long, value_name = "PID", value_parser = parse_pid, allow_hyphen_values = true)]
+    pid: Option<i32>,
+
+    /// Record every process in this cgroup and below, for example /sys/fs/cgroup/app.slice
+    #[arg(long, value_name = "PATH")]
+    cgroup: Option<PathBuf>,
+
+    /// The command to run and its arguments, after --
+    #[arg(value_name = "COMMAND", trailing_var_arg = true)]
+    command: Vec<OsString>,
+}
+
+/// The recording and its files.
+#[derive(Debug)]
+struct Recording {
+    recorder: Recorder<BufWriter<File>>,
+    path: PathBuf,
+    /// A file may grow to this.
+    file_bytes_max: u64,
+    flushed: Instant,
+    nr_files: u64,
+    nr_troubles: u64,
+}
+
+/// Records until the target ends, the time is up, or Ctrl-C.
+pub(crate) fn run(args: RecordArgs) -> anyhow::Result<ExitCode> {
+    let (who, target) = who(&args)?;
+    let file = create(&args.output, args.force)?;
+    if args.max_size.is_some() && !args.output.is_file() {
+        let shown = args.output.display();
+        let reason = format!("--max-size needs a regular file to rename, and {shown} is none");
+        return Err(UsageError(reason).into());
+    }
+    let about = About {
+        interval_us: args.every * 1000,
+        target,
+        source: String::new(),
+    };
+    let (mut pending, mut recording) = (Some((file, about)), None);
+    let mut failure: Option<TraceError> = None;
+    let attended = attend(
+        &who,
+        args.access.into(),
+        Duration::from_millis(args.every),
+        args.for_ms.map(Duration::from_millis),
+        &mut |observer| {
+            let begun = match pending.take() {
+                Some((file, about)) => Recording::begin(&args, file, about, observer),
+                None => recording.take().ok_or(None),
+            };
+            let walked = begun.and_then(|mut begun| {
+                begun.walk(observer).map_err(Some)?;
+                Ok(begun)
+            });
+            match walked {
+                Ok(walked) => {
+                    recording = Some(walked);
+                    Attention::GoOn
+                }
+                Err(error) => {
+                    // Told at once: a command may go on for long.
+                    if let Some(error) = error {
+                        print::error(&format!("the recording ends here: {error}"));
+                        failure = Some(error);
+                    }
+                    Attention::Enough
+                }
+            }
+        },
+    );
+    let attended = match attended {
+        Ok(attended) => attended,
+        Err(error) => {
+            // Nothing was recorded: an empty file would only be taken for a recording.
+            discard(&args.output);
+            return Err(error.into());
+        }
+    };
+    let mut has_failed = failure.is_some();
+    match recording {
+        Some(recording) => {
+            if let Err(error) = recording.finish(&args, attended.nr_left_out) {
+                print::error(&error);
+                has_failed = true;
+            }
+        }
+        None if attended.was_too_short => {
+            print::warning(&"the command had ended before it could be watched: nothing recorded");
+            discard(&args.output);
+        }
+        None => {}
+    }
+    Ok(match attended.exit_status {
+        Some(status) => ExitCode::from(status),
+        None if has_failed => ExitCode::FAILURE,
+        None => ExitCode::SUCCESS,
+    })
+}
+
+impl Recording {
+    /// Begins the file, now that it is known who sees the accesses.
+    fn begin(
+        args: &RecordArgs,
+        file: File,
+        about: About,
+        observer: &Observer,
+    ) -> Result<Recording, Option<TraceError>> {
+        let source = observer.info();
+        for blind_spot in source.blind_spots.iter().filter(|_| !args.quiet) {
+            print::note(&format!("a limit of {}: {blind_spot}", source.name));
+        }
+        let about = About {
+            source: source.name.to_owned(),
+            ..about
+        };
+        let name = args.output.display().to_string();
+        Ok(Recording {
+            recorder: Recorder::new(&name, BufWriter::new(file), about)?,
+            path: args.output.clone(),
+            file_bytes_max: args.max_size.map_or(u64::MAX, |size| size / 2),
+            flushed: Instant::now(),
+            nr_files: 1,
+            nr_troubles: 0,
+        })
+    }
+
+    fn walk(&mut self, observer: &mut Observer) -> Result<(), TraceError> {
+        let walked = self.recorder.walk(observer)?;
+        for trouble in &walked.troubles {
+            self.nr_troubles += 1;
+            if self.nr_troubles <= TOLD_MAX {
+                print::warning(trouble);
+            }
+        }
+        if self.flushed.elapsed() >= FLUSH_INTERVAL {
+            self.recorder.flush()?;
+            self.flushed = Instant::now();
+            if self.recorder.written_bytes() >= self.file_bytes_max {
+                self.rotate()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts the file aside and goes on in a new one.
+    fn rotate(&mut self) -> Result<(), TraceError> {
+        let name = self.path.display().to_string();
+        let failed = |error| TraceError::of_file(&name, error);
+        fs::rename(&self.path, older(&self.path)).map_err(failed)?;
+        let file = File::create_new(&self.path).map_err(failed)?;
+        self.recorder.rotate(BufWriter::new(file))?;
+        self.nr_files += 1;
+        Ok(())
+    }
+
+    fn finish(self, args: &RecordArgs, nr_left_out: u64) -> Result<(), TraceError> {
+        let (nr_walks, nr_accesses) = (self.recorder.nr_walks(), self.recorder.nr_accesses());
+        self.recorder.finish()?;
+        if self.nr_troubles > TOLD_MAX {
+            print::warning(&format!("{} troubles in all", self.nr_troubles));
+        }
+        if nr_left_out > 0 {
+            print::warning(&format!(
+                "{nr_left_out} walks were left out because those before them took longer than \
+                 {} ms: a longer --every shows as much",
+                args.every
+            ));
+        }
+        if !args.quiet {
+            let bytes = fs::metadata(&self.path).map_or(0, |metadata| metadata.len());
+            let shown = self.path.display();
+            let files = match self.nr_files {
+                1 => String::new(),
+                _ => format!("; what was before is in {}", older(&self.path).display()),
+            };
+            print::note(&format!(
+                "{shown}: {nr_walks} walks, {nr_accesses} pages accessed or new, {bytes} bytes{files}"
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// Whom to watch, and what to call it.
+fn who(args: &RecordArgs) -> Result<(Who, String), UsageError> {
+    if let Some(pid) = args.pid {
+        let subject = Subject::Tree(pid);
+        return Ok((Who::Running(subject), format!("process {pid}")));
+    }
+    if let Some(path) = &args.cgroup {
+        let subject = Subject::Cgroup(path.clone());
+        return Ok((Who::Running(subject), format!("cgroup {}", path.display())));
+    }
+    let Some((program, rest)) = args
+        .command
+        .split_first()
+        .filter(|(first, _)| !first.is_empty())
+    else {
+        let reason = "the command after -- is empty; name a program".to_owned();
+        return Err(UsageError(reason));
+    };
+    let words = args.command.iter().map(|word| word.to_string_lossy());
+    let who = Who::Command {
+        program: program.clone(),
+        args: rest.to_vec(),
+    };
+    Ok((who, words.collect::<Vec<_>>().join(" ")))
+}
+
+fn create(path: &Path, force: bool) -> Result<File, UsageError> {
+    let shown = path.display();
+    let made = match force {
+        true => File::create(path),
+        false => File::create_new(path),
+    };
+    made.map_err(|error| {
+        UsageError(match error.kind() {
+            std::io::ErrorKind::AlreadyExists if !path.is_dir() => {
+                format!("{shown} is already there: say --force to replace it")
+            }
+            _ => format!(
+                "nothing can be written to {shown}: {error}; name a file in a directory that \
+                 exists and is yours to write"
+            ),
+        })
+    })
+}
+
+/// Takes away a file in which nothing was recorded; devices and pipes stay.
+fn discard(path: &Path) {
+    if path.is_file() {
+        // That an empty file is left is the least of the troubles told before.
+        let _ = fs::remove_file(path);
+    }
+}
+
+/// The name of the file before this one.
+fn older(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(OsStr::new(".1"));
+    PathBuf::from(name)
+}
+
+fn interval_arg(text: &str) -> Result<u64, String> {
+    match parse_duration_ms(text)? {
+        ms if ms < INTERVAL_MIN_MS => Err(format!("it must be at least {INTERVAL_MIN_MS}ms")),
+        ms => Ok(ms),
+    }
+}
+
+fn time_arg(text: &str) -> Result<u64, String> {
+    match parse_duration_ms(text)? {
+        0 => Err("it is no time at all".to_owned()),
+        ms => Ok(ms),
+    }
+}
+
+fn max_size_arg(text: &str) -> Result<u64, String> {
+    refuse_option(text)?;
+    match parse_size(text) {
+        Ok(bytes) if bytes < MAX_SIZE_MIN => Err("it must be at least 1M".to_owned()),
+        Ok(bytes) => Ok(bytes),
+        Err(error) => Err(format!(
+            "{}; a size is a number with an optional suffix K, M, G or T (powers of 1024)",
+            error.why
+        )),
+    }
+}

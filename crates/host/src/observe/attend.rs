@@ -1,0 +1,290 @@
+//! Watching a target to its end: a command that is started for it, or somebody who runs already.
+//!
+//! **Owns** the pace of walks, passing signals on, and the command's status. **Does not own** what a
+//! walk is for: that is the caller's.
+//!
+//! **Invariants**
+//! - I1: nobody is ever stopped or slowed by the wait between walks; a walk that took longer than
+//!   its interval has the next ones left out, not made up for.
+//! - I2: the command is waited for to its end whatever becomes of the watching.
+
+use super::{Observer, Subject, SubjectError};
+use crate::access::{self, AccessChoice, AccessError};
+use crate::control::signals::{Signals, Wish};
+use crate::process::launch::{
+    Child, CommandSpec, InheritedSignals, LaunchError, WaitStatus, spawn, stop_self,
+};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::ffi::OsString;
+use std::io;
+use std::time::{Duration, Instant};
+
+/// An attached target that has ended wakes nobody: it is looked at this often.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Who is watched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Who {
+    /// Somebody who runs already.
+    Running(Subject),
+    /// A command to start, with its descendants.
+    Command {
+        /// The program.
+        program: OsString,
+        /// Its arguments.
+        args: Vec<OsString>,
+    },
+}
+
+/// Whether the watching goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attention {
+    /// Walk again.
+    GoOn,
+    /// No more walks; a command is still waited for.
+    Enough,
+}
+
+/// How it ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Attended {
+    /// The command's status as a shell has it; `None` for who ran already.
+    pub exit_status: Option<u8>,
+    /// Intervals without a walk, because the one before took too long.
+    pub nr_left_out: u64,
+    /// Whether the command ended before it could be watched.
+    pub was_too_short: bool,
+}
+
+/// Why nobody could be watched.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AttendError {
+    /// The command was not started.
+    #[error(transparent)]
+    Launch(#[from] LaunchError),
+    /// No such subject, or no source of accesses.
+    #[error(transparent)]
+    Subject(#[from] SubjectError),
+    /// The operating system refused.
+    #[error("{what} failed: {source}")]
+    Io {
+        /// What.
+        what: &'static str,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+impl AttendError {
+    /// 127 and 126 as a shell for a command that can't be started, 2 for what was asked wrongly, 125
+    /// where Strata or the machine can't.
+    pub fn exit_status(&self) -> u8 {
+        match self {
+            AttendError::Launch(error) => error.exit_status(),
+            AttendError::Subject(error) => error.exit_status(),
+            AttendError::Io { .. } => 125,
+        }
+    }
+}
+
+impl From<AccessError> for AttendError {
+    fn from(error: AccessError) -> AttendError {
+        AttendError::Subject(error.into())
+    }
+}
+
+/// Calls `each` with an observer that may walk, every `interval`, until it has had enough, the
+/// target has ended, or a signal asks for an end. `for_at_most` ends the watching of a command, not
+/// the command.
+///
+/// # Errors
+/// [`AttendError`], before `each` was called.
+pub fn attend(
+    who: &Who,
+    access: AccessChoice,
+    interval: Duration,
+    for_at_most: Option<Duration>,
+    each: &mut dyn FnMut(&mut Observer) -> Attention,
+) -> Result<Attended, AttendError> {
+    let inherited = InheritedSignals::read().map_err(io_error("reading our signal settings"))?;
+    let new_watch = |child, signals| Watch::new(child, signals, interval, for_at_most);
+    let (program, args) = match who {
+        Who::Running(subject) => {
+            let observer = Observer::open(subject, access)?;
+            return new_watch(None, install_signals(false)?).run(observer, each);
+        }
+        Who::Command { program, args } => (program, args),
+    };
+    // The source takes a while to open; the command shall not run unseen for that long.
+    let source = access::open(access)?;
+    let signals = install_signals(true)?;
+    let mut spec = CommandSpec::new(program, args.iter().cloned());
+    spec.signals = inherited;
+    let child = spawn(spec)?;
+    let observer = Observer::with_source(&Subject::Tree(child.pid()), source);
+    let watch = new_watch(Some(child), signals);
+    match observer {
+        Ok(observer) => watch.run(observer, each),
+        // It ended already, or can't be looked at; it runs to its end all the same.
+        Err(error) => watch.only_wait(error),
+    }
+}
+
+fn install_signals(owns_program: bool) -> Result<Signals, AttendError> {
+    Signals::install(owns_program).map_err(io_error("installing signal handlers"))
+}
+
+#[derive(Debug)]
+struct Watch {
+    child: Option<Child>,
+    signals: Signals,
+    interval: Duration,
+    until: Option<Instant>,
+    attended: Attended,
+}
+
+/// What the wait for the next walk ended in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Woken {
+    TimeIsUp,
+    Ended,
+    LetGo,
+}
+
+impl Watch {
+    fn new(
+        child: Option<Child>,
+        signals: Signals,
+        interval: Duration,
+        for_at_most: Option<Duration>,
+    ) -> Watch {
+        Watch {
+            child,
+            signals,
+            interval,
+            until: for_at_most.map(|time| Instant::now() + time),
+            attended: Attended::default(),
+        }
+    }
+
+    fn run(
+        mut self,
+        mut observer: Observer,
+        each: &mut dyn FnMut(&mut Observer) -> Attention,
+    ) -> Result<Attended, AttendError> {
+        let mut due = Instant::now();
+        loop {
+            if each(&mut observer) == Attention::Enough {
+                break;
+            }
+            due += self.interval;
+            let now = Instant::now();
+            if due < now {
+                let behind = now.duration_since(due).as_nanos() / self.interval.as_nanos().max(1);
+                self.attended.nr_left_out += u64::try_from(behind).unwrap_or(u64::MAX);
+                due = now;
+            }
+            let (until, is_last) = match self.until {
+                Some(until) if until < due => (until, true),
+                _ => (due, false),
+            };
+            match self.wait(Some(until), Some(&observer))? {
+                Woken::TimeIsUp if is_last => {
+                    // What happened since the last walk belongs to the time asked for.
+                    let _ = each(&mut observer);
+                    break;
+                }
+                Woken::TimeIsUp => {}
+                Woken::Ended | Woken::LetGo => return Ok(self.attended),
+            }
+        }
+        drop(observer);
+        self.wait_for_command()
+    }
+
+    /// The command can't be watched: says so if it is still there, and waits for it.
+    fn only_wait(mut self, error: SubjectError) -> Result<Attended, AttendError> {
+        let is_gone = matches!(&error, SubjectError::Process(process) if process.is_gone());
+        if !is_gone {
+            tracing::warn!(%error, "the command runs unwatched");
+        }
+        self.attended.was_too_short = true;
+        self.wait_for_command()
+    }
+
+    fn wait_for_command(mut self) -> Result<Attended, AttendError> {
+        if self.child.is_some() {
+            while self.wait(None, None)? == Woken::TimeIsUp {}
+        }
+        Ok(self.attended)
+    }
+
+    /// Waits until then; for ever without a time.
+    fn wait(
+        &mut self,
+        until: Option<Instant>,
+        observer: Option<&Observer>,
+    ) -> Result<Woken, AttendError> {
+        loop {
+            for wish in self.signals.take() {
+                match (wish, &self.child) {
+                    (Wish::PassOn(signal), Some(child)) => {
+                        // One that has ended has no use for it; its status is coming.
+                        let _ = child.signal(signal);
+                    }
+                    (Wish::End(_), _) => return Ok(Woken::LetGo),
+                    _ => {}
+                }
+            }
+            if self.has_ended(observer)? {
+                return Ok(Woken::Ended);
+            }
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            if left.is_some_and(|left| left.is_zero()) {
+                return Ok(Woken::TimeIsUp);
+            }
+            self.sleep(left.map_or(LOOK_INTERVAL, |left| left.min(LOOK_INTERVAL)))?;
+        }
+    }
+
+    fn has_ended(&mut self, observer: Option<&Observer>) -> Result<bool, AttendError> {
+        let Some(child) = &self.child else {
+            return Ok(observer.is_some_and(Observer::is_over));
+        };
+        while let Some(status) = child
+            .try_wait()
+            .map_err(io_error("waiting for the command"))?
+        {
+            if let Some(code) = status.exit_status() {
+                // A status has eight bits, as the kernel has it.
+                self.attended.exit_status = Some((code & 0xff) as u8);
+                return Ok(true);
+            }
+            if let WaitStatus::Stopped(_) = status {
+                stop_self().map_err(io_error("stopping with the command"))?;
+            }
+        }
+        Ok(false)
+    }
+
+    fn sleep(&self, time: Duration) -> Result<(), AttendError> {
+        let child = self.child.as_ref().map(Child::pidfd);
+        let mut fds: Vec<PollFd<'_>> = std::iter::once(self.signals.fd())
+            .chain(child)
+            .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN))
+            .collect();
+        let timeout = Timespec {
+            tv_sec: i64::try_from(time.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: i64::from(time.subsec_nanos()),
+        };
+        match poll(&mut fds, Some(&timeout)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(errno) => Err(io_error("waiting for events")(errno.into())),
+        }
+    }
+}
+
+fn io_error(what: &'static str) -> impl FnOnce(io::Error) -> AttendError {
+    move |source| AttendError::Io { what, source }
+}

@@ -1,0 +1,230 @@
+//! From blocks of observations to accesses.
+//!
+//! **Owns** the decoding, a piece at a time: a block of a few bytes may stand for millions of
+//! accesses, and memory must not. **Does not own** blocks and checksums (`strata`).
+//!
+//! **Invariants**
+//! - I1: a block that breaks a rule is refused where it does so; what stood before was handed out.
+//! - I2: one call appends at most the accesses of one piece.
+
+use std::collections::BTreeMap;
+
+use super::lives::Lives;
+use super::writer::{
+    CONTINUED, END_BROKEN, END_ENDED, PIECE_BITMAPS, RECORD_END, RECORD_PIECE, RECORD_SPACE,
+    RECORD_WALK, WALK_BASELINE,
+};
+use super::{
+    NO_PAGES, NR_TABLES_MAX, PageBits, Piece, RecordingInfo, SpaceEnd, WalkKind, bitmap, names,
+    pop_u32,
+};
+use crate::access::{Access, Backing, Op, PageKey, Via};
+use crate::strata::varint::{pop, pop_signed};
+
+/// Bits of a record's first byte that say what it is.
+const RECORD_MASK: u8 = 3;
+
+/// What stands in a block does not follow the rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Broken;
+
+/// Decodes the blocks of one recording.
+#[derive(Debug, Default)]
+pub(crate) struct Decoder {
+    info: RecordingInfo,
+    lives: Lives,
+    /// The block being decoded, and how far.
+    content: Vec<u8>,
+    at: usize,
+    nr_records_left: usize,
+    walk: Option<(WalkKind, u64)>,
+    space: Option<u32>,
+    table: u64,
+    accessed: BTreeMap<(u32, u64, u32), PageBits>,
+}
+
+impl Decoder {
+    /// What is known of the recording so far.
+    pub(crate) fn info(&self) -> &RecordingInfo {
+        &self.info
+    }
+
+    /// Takes a block of names.
+    pub(crate) fn names(&mut self, content: &[u8], nr_records: usize) -> Option<()> {
+        let info = &mut self.info;
+        names::decode(content, nr_records, |name| info.add_name(name))
+    }
+
+    /// Takes the block about the recording.
+    pub(crate) fn about(&mut self, content: &[u8]) -> Option<()> {
+        self.info.about = Some(names::decode_about(content)?);
+        Some(())
+    }
+
+    /// Begins a block of observations.
+    pub(crate) fn begin(&mut self, content: &[u8], nr_records: usize) {
+        self.content.clear();
+        self.content.extend_from_slice(content);
+        self.at = 0;
+        self.nr_records_left = nr_records;
+        self.walk = None;
+        self.space = None;
+        self.accessed.clear();
+    }
+
+    /// Appends the accesses of the next piece to `accesses`; whether there was one.
+    ///
+    /// # Errors
+    /// [`Broken`]; the rest of the block is dropped.
+    pub(crate) fn next_piece(&mut self, accesses: &mut Vec<Access>) -> Result<bool, Broken> {
+        while self.nr_records_left > 0 {
+            self.nr_records_left -= 1;
+            match self.record(accesses) {
+                Some(true) => return Ok(true),
+                Some(false) => {}
+                None => {
+                    self.nr_records_left = 0;
+                    return Err(Broken);
+                }
+            }
+        }
+        if std::mem::replace(&mut self.at, self.content.len()) != self.content.len() {
+            return Err(Broken);
+        }
+        Ok(false)
+    }
+
+    /// Decodes a record; whether it was a piece. `None` if it breaks a rule.
+    fn record(&mut self, accesses: &mut Vec<Access>) -> Option<bool> {
+        let content = std::mem::take(&mut self.content);
+        let mut rest = content.get(self.at..).unwrap_or_default();
+        let decoded = self.decode(&mut rest, accesses);
+        self.at = content.len() - rest.len();
+        self.content = content;
+        decoded
+    }
+
+    fn decode(&mut self, rest: &mut &[u8], accesses: &mut Vec<Access>) -> Option<bool> {
+        let (head, after) = rest.split_first()?;
+        *rest = after;
+        let flags = head & !RECORD_MASK;
+        match head & RECORD_MASK {
+            RECORD_WALK => self.begin_walk(flags, rest)?,
+            RECORD_SPACE => self.begin_space(flags, rest)?,
+            RECORD_PIECE => {
+                self.piece(flags, rest, accesses)?;
+                return Some(true);
+            }
+            RECORD_END => self.end_space(flags)?,
+            _ => return None,
+        }
+        Some(false)
+    }
+
+    fn begin_walk(&mut self, flags: u8, rest: &mut &[u8]) -> Option<()> {
+        let kind = match flags & !CONTINUED {
+            0 => WalkKind::Interval,
+            WALK_BASELINE => WalkKind::Baseline,
+            _ => return None,
+        };
+        let at_us = pop(rest)?;
+        if flags & CONTINUED == 0 {
+            self.info.add_walk(kind, at_us);
+        }
+        self.walk = Some((kind, at_us));
+        self.space = None;
+        Some(())
+    }
+
+    fn begin_space(&mut self, flags: u8, rest: &mut &[u8]) -> Option<()> {
+        self.walk?;
+        if flags & !CONTINUED != 0 {
+            return None;
+        }
+        self.space = Some(pop_u32(rest)?);
+        self.info.cpu_us = self.info.cpu_us.saturating_add(pop(rest)?);
+        self.table = 0;
+        Some(())
+    }
+
+    fn end_space(&mut self, flags: u8) -> Option<()> {
+        let space = self.space.take()?;
+        let end = match flags {
+            0 => SpaceEnd::Whole,
+            END_BROKEN => SpaceEnd::Broken,
+            END_ENDED => SpaceEnd::Ended,
+            _ => return None,
+        };
+        if end == SpaceEnd::Ended {
+            self.lives.forget(space);
+        }
+        self.info.add_end(end);
+        Some(())
+    }
+
+    fn piece(&mut self, flags: u8, rest: &mut &[u8], accesses: &mut Vec<Access>) -> Option<()> {
+        let ((kind, at_us), space) = (self.walk?, self.space?);
+        let table = self.table.wrapping_add(pop_signed(rest)?);
+        if table >= NR_TABLES_MAX {
+            return None;
+        }
+        self.table = table;
+        let area_and_kind = pop(rest)?;
+        let area = u32::try_from(area_and_kind >> 1).ok()?;
+        let mut bitmaps = [NO_PAGES; PIECE_BITMAPS.len()];
+        for (bits, flag) in bitmaps.iter_mut().zip(PIECE_BITMAPS) {
+            if flags & flag != 0 {
+                *bits = bitmap::decode(rest)?;
+            }
+        }
+        let [changed, appeared, gone, evicted, written, mixed] = bitmaps;
+        let mut accessed = NO_PAGES;
+        if flags & PIECE_BITMAPS[0] != 0 {
+            let before = self.accessed.entry((space, table, area)).or_default();
+            accessed = std::array::from_fn(|word| before[word] ^ changed[word]);
+            *before = accessed;
+        }
+        let mut piece = Piece {
+            table,
+            area,
+            accessed,
+            appeared,
+            gone,
+            evicted,
+            written,
+            anon: mixed,
+        };
+        if area_and_kind & 1 != 0 {
+            piece.anon = piece.told();
+        }
+        self.info.add_piece(kind, &piece);
+        self.append(space, at_us, &piece, accesses);
+        Some(())
+    }
+
+    fn append(&mut self, space: u32, at_us: u64, piece: &Piece, accesses: &mut Vec<Access>) {
+        if piece.gone != NO_PAGES {
+            self.lives.end(space, piece.table, piece.gone);
+            self.info.nr_left_out += self.lives.take_nr_left_out();
+        }
+        let has = |bits: &PageBits, bit: u64| bits[bit as usize / 64] >> (bit % 64) & 1 == 1;
+        accesses.extend(bitmap::ones(piece.touched()).map(|bit| Access {
+            key: PageKey {
+                space,
+                page: self.lives.page(space, piece.table, bit),
+            },
+            time_us: at_us,
+            size_bytes: 0,
+            group: 0,
+            backing: match has(&piece.anon, bit) {
+                true => Backing::Anon,
+                false => Backing::File,
+            },
+            op: match has(&piece.written, bit) {
+                true => Op::Write,
+                false => Op::Read,
+            },
+            via: Via::PageTable,
+        }));
+    }
+}

@@ -1,0 +1,123 @@
+//! What is known of a recording beside its accesses, as far as it has been read.
+//!
+//! **Owns** the counters. **Does not own** how they are shown.
+//!
+//! **Invariants**
+//! - I1: no more names are kept than [`NAMES_MAX`] and [`NAME_BYTES_MAX`] allow; others are counted.
+
+use std::collections::BTreeMap;
+
+use super::names::Name;
+use super::{About, AreaName, Piece, SpaceEnd, SpaceName, WalkKind, count};
+
+/// Spaces, and mappings, whose names are kept.
+const NAMES_MAX: usize = 1 << 16;
+/// Bytes of all names together.
+const NAME_BYTES_MAX: usize = 16 << 20;
+
+/// A recording as far as it has been read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RecordingInfo {
+    /// How it was made; `None` where the file does not say.
+    pub about: Option<About>,
+    /// Walks, the baseline not counted.
+    pub nr_walks: u64,
+    /// Time of the first walk, the baseline's as a rule, and of the last, microseconds.
+    pub times_us: Option<(u64, u64)>,
+    /// CPU time that the recorded processes used between walks, microseconds.
+    pub cpu_us: u64,
+    /// Walks of a space that broke off.
+    pub nr_broken_walks: u64,
+    /// Pages that came into memory after the baseline.
+    pub nr_appeared: u64,
+    /// Pages that were freed or unmapped.
+    pub nr_gone: u64,
+    /// Pages that left memory and kept their content elsewhere.
+    pub nr_evicted: u64,
+    /// Address spaces by their number.
+    pub spaces: BTreeMap<u32, SpaceName>,
+    /// Mappings by their number.
+    pub areas: BTreeMap<u32, AreaInfo>,
+    /// Names, mappings and freed pages that are not kept, because there are too many.
+    pub nr_left_out: u64,
+    name_bytes: usize,
+}
+
+/// A mapping and what happened in it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AreaInfo {
+    /// Its name; `None` where the file does not say.
+    pub name: Option<AreaName>,
+    /// Pages found accessed, summed over walks.
+    pub nr_accessed: u64,
+    /// Pages that were in memory at the baseline or came into it.
+    pub nr_appeared: u64,
+}
+
+impl RecordingInfo {
+    /// From the first walk to the last, microseconds.
+    pub fn duration_us(&self) -> u64 {
+        self.times_us
+            .map_or(0, |(first, last)| last.saturating_sub(first))
+    }
+
+    pub(super) fn add_walk(&mut self, kind: WalkKind, at_us: u64) {
+        self.nr_walks += u64::from(kind == WalkKind::Interval);
+        let (first, last) = self.times_us.unwrap_or((at_us, at_us));
+        self.times_us = Some((first.min(at_us), last.max(at_us)));
+    }
+
+    pub(super) fn add_piece(&mut self, kind: WalkKind, piece: &Piece) {
+        let [accessed, appeared, gone, evicted] =
+            [piece.accessed, piece.appeared, piece.gone, piece.evicted]
+                .map(|bits| u64::from(count(bits)));
+        if kind == WalkKind::Interval {
+            self.nr_appeared += appeared;
+        }
+        self.nr_gone += gone;
+        self.nr_evicted += evicted;
+        if let Some(area) = self.area(piece.area) {
+            area.nr_accessed += accessed;
+            area.nr_appeared += appeared;
+        }
+    }
+
+    pub(super) fn add_end(&mut self, end: SpaceEnd) {
+        self.nr_broken_walks += u64::from(end == SpaceEnd::Broken);
+    }
+
+    pub(super) fn add_name(&mut self, name: Name) {
+        let nr_bytes = match &name {
+            Name::Space(space) => space.name.len(),
+            Name::Area(area) => area.name.len() + area.class.len(),
+        };
+        if self.name_bytes + nr_bytes > NAME_BYTES_MAX {
+            self.nr_left_out += 1;
+            return;
+        }
+        match name {
+            Name::Space(space) => {
+                let is_known = self.spaces.contains_key(&space.space);
+                if !is_known && self.spaces.len() >= NAMES_MAX {
+                    self.nr_left_out += 1;
+                    return;
+                }
+                self.spaces.insert(space.space, space);
+            }
+            Name::Area(area) => match self.area(area.area) {
+                Some(info) => info.name = Some(area),
+                None => return,
+            },
+        }
+        self.name_bytes += nr_bytes;
+    }
+
+    /// The mapping, unless there are too many.
+    fn area(&mut self, area: u32) -> Option<&mut AreaInfo> {
+        if self.areas.len() >= NAMES_MAX && !self.areas.contains_key(&area) {
+            self.nr_left_out += 1;
+            return None;
+        }
+        Some(self.areas.entry(area).or_default())
+    }
+}

@@ -1,0 +1,133 @@
+//! Recordings: which pages of live processes each walk of their page tables found accessed.
+//!
+//! A recording is a `.strata` file whose blocks hold observations instead of accesses
+//! (`docs/recording-format.md` describes it byte by byte). Read as a trace it yields, for each walk,
+//! one access for every page that was accessed or had come into memory since the walk before, in
+//! the order of addresses, with the time of the walk. What happened more often within an interval,
+//! and in which order, nobody knows.
+//!
+//! ```text
+//!   file    = about, (names | observations)*, end
+//!   walk    = what was found at one time:  space*          a baseline tells what is in memory
+//!   space   = one address space:           piece*, end
+//!   piece   = one mapping's part of one page table (512 pages), as bitmaps
+//! ```
+//!
+//! **Owns** what a recording says, its writer and its decoder. **Does not own** the blocks around it
+//! (`strata`), nor how accesses are seen (`strata-host`).
+//!
+//! **Invariants**
+//! - I1: a block can be read without the others, but for names, which nothing depends on.
+//! - I2: memory is bounded, whatever a file says of itself; what a bound leaves out is counted.
+//! - I3: a page that was freed and comes back is another page: reuse of an address is no reuse of data.
+
+mod bitmap;
+mod decoder;
+mod info;
+mod lives;
+mod names;
+mod writer;
+
+pub(crate) use decoder::{Broken, Decoder};
+pub use info::{AreaInfo, RecordingInfo};
+pub use names::{About, AreaName, SpaceName};
+pub use writer::RecordingWriter;
+
+use crate::strata::varint;
+
+/// A bit for each of the 512 pages of a page table; bit `i` of word `i / 64`.
+pub type PageBits = [u64; 8];
+
+/// No page.
+pub const NO_PAGES: PageBits = [0; 8];
+
+/// Pages of a table.
+const TABLE_PAGES: u64 = 512;
+/// Bits of a page number within a space; what is above counts the lives of the page.
+const PAGE_BITS: u32 = 44;
+/// Tables of a space.
+const NR_TABLES_MAX: u64 = 1 << (PAGE_BITS - 9);
+
+/// What one walk found of one mapping in one page table. The bitmaps that say what happened are
+/// disjoint, but that a page may have been accessed as well as have appeared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Piece {
+    /// Which table of the space: the page number divided by 512, below 2^35.
+    pub table: u64,
+    /// Which mapping, as [`AreaName`] names it.
+    pub area: u32,
+    /// Accessed since the last walk.
+    pub accessed: PageBits,
+    /// Came into memory since the last walk; in a baseline, in memory at all.
+    pub appeared: PageBits,
+    /// Was freed or unmapped: if the page comes back, its content is new.
+    pub gone: PageBits,
+    /// Left memory, but its content is kept in swap or in its file.
+    pub evicted: PageBits,
+    /// Of those accessed or appeared, was first seen dirty.
+    pub written: PageBits,
+    /// Of all these, anonymous; the others belong to files.
+    pub anon: PageBits,
+}
+
+impl Piece {
+    /// Pages that count as accessed when the recording is read as a trace.
+    pub fn touched(&self) -> PageBits {
+        union(self.accessed, self.appeared)
+    }
+
+    /// Pages of which it tells anything.
+    pub fn told(&self) -> PageBits {
+        union(self.touched(), union(self.gone, self.evicted))
+    }
+}
+
+/// What a walk tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WalkKind {
+    /// What is in memory, whenever it was accessed: at the beginning of a file.
+    Baseline,
+    /// What happened since the last walk.
+    Interval,
+}
+
+/// How what is told of a space ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SpaceEnd {
+    /// All of it was walked.
+    Whole,
+    /// The walk broke off: what was not told is not known.
+    Broken,
+    /// The space is no more, and its pages neither.
+    Ended,
+}
+
+fn union(a: PageBits, b: PageBits) -> PageBits {
+    std::array::from_fn(|word| a[word] | b[word])
+}
+
+fn count(bits: PageBits) -> u32 {
+    bits.iter().map(|word| word.count_ones()).sum()
+}
+
+/// Appends a text: its length, then its bytes.
+fn push_text(content: &mut Vec<u8>, text: &str) {
+    let text = &text.as_bytes()[..text.len().min(names::TEXT_BYTES_MAX)];
+    varint::push(content, text.len() as u64);
+    content.extend_from_slice(text);
+}
+
+/// Takes a text off the front; `None` if it is longer than one may be.
+fn pop_text(rest: &mut &[u8]) -> Option<String> {
+    let nr_bytes = usize::try_from(varint::pop(rest)?).ok()?;
+    if nr_bytes > names::TEXT_BYTES_MAX {
+        return None;
+    }
+    let (text, after) = rest.split_at_checked(nr_bytes)?;
+    *rest = after;
+    Some(String::from_utf8_lossy(text).into_owned())
+}
+
+fn pop_u32(rest: &mut &[u8]) -> Option<u32> {
+    u32::try_from(varint::pop(rest)?).ok()
+}

@@ -1,0 +1,112 @@
+//! What a recording calls things: the target, its spaces, their mappings.
+//!
+//! **Owns** the content of blocks of names and of the block about the recording. **Does not own**
+//! anything a replay depends on: a recording without its names is replayed the same.
+
+use super::{pop_text, pop_u32, push_text};
+use crate::strata::varint::{pop, push};
+
+/// Longest text: that of a path.
+pub(super) const TEXT_BYTES_MAX: usize = 4096;
+
+const RECORD_SPACE: u8 = 1;
+const RECORD_AREA: u8 = 2;
+
+/// How a recording was made.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct About {
+    /// Time between two walks that was asked for, microseconds.
+    pub interval_us: u64,
+    /// What was recorded, for people.
+    pub target: String,
+    /// Who saw the accesses: `bpf` or `smaps`.
+    pub source: String,
+}
+
+/// An address space.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SpaceName {
+    /// Its number in the recording, never used twice.
+    pub space: u32,
+    /// The process.
+    pub pid: u32,
+    /// Name of the process.
+    pub name: String,
+}
+
+/// Mappings of a space that have the same class and name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AreaName {
+    /// Its number in the recording, never used twice.
+    pub area: u32,
+    /// The space.
+    pub space: u32,
+    /// What it is: `anon`, `heap`, `stack`, `file_private`, `file_shared`, `shmem`.
+    pub class: String,
+    /// Path or name as `/proc` prints it; empty for anonymous memory.
+    pub name: String,
+}
+
+/// One record of a block of names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Name {
+    Space(SpaceName),
+    Area(AreaName),
+}
+
+pub(super) fn encode_about(about: &About, content: &mut Vec<u8>) {
+    push(content, about.interval_us);
+    push_text(content, &about.target);
+    push_text(content, &about.source);
+}
+
+/// What stands in the block about the recording; what a later version adds behind it is passed over.
+pub(super) fn decode_about(mut content: &[u8]) -> Option<About> {
+    Some(About {
+        interval_us: pop(&mut content)?,
+        target: pop_text(&mut content)?,
+        source: pop_text(&mut content)?,
+    })
+}
+
+pub(super) fn encode_space(space: &SpaceName, content: &mut Vec<u8>) {
+    content.push(RECORD_SPACE);
+    push(content, u64::from(space.space));
+    push(content, u64::from(space.pid));
+    push_text(content, &space.name);
+}
+
+pub(super) fn encode_area(area: &AreaName, content: &mut Vec<u8>) {
+    content.push(RECORD_AREA);
+    push(content, u64::from(area.area));
+    push(content, u64::from(area.space));
+    push_text(content, &area.class);
+    push_text(content, &area.name);
+}
+
+/// Tells `tell` each of the `nr_records` names; `None` if that is not what the content holds.
+pub(super) fn decode(
+    mut content: &[u8],
+    nr_records: usize,
+    mut tell: impl FnMut(Name),
+) -> Option<()> {
+    for _ in 0..nr_records {
+        let (kind, after) = content.split_first()?;
+        content = after;
+        tell(match *kind {
+            RECORD_SPACE => Name::Space(SpaceName {
+                space: pop_u32(&mut content)?,
+                pid: pop_u32(&mut content)?,
+                name: pop_text(&mut content)?,
+            }),
+            RECORD_AREA => Name::Area(AreaName {
+                area: pop_u32(&mut content)?,
+                space: pop_u32(&mut content)?,
+                class: pop_text(&mut content)?,
+                name: pop_text(&mut content)?,
+            }),
+            _ => return None,
+        });
+    }
+    content.is_empty().then_some(())
+}

@@ -1,6 +1,9 @@
 //! `strata plan`: how much memory a recorded run needs.
 //!
-//! **Owns** the options and the answer for people. **Does not own** the search (`strata_sim::plan`).
+//! **Owns** the options and the answer for people. **Does not own** the search (`strata_sim::plan`),
+//! nor what is asked without a recording (`all`).
+
+mod all;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -27,6 +30,8 @@ const PER_PERCENT: u64 = 10_000;
 /// too often (--cost), and compares that with the CPU time the recorded processes used. A recording
 /// does not tell the order of accesses within an interval: the span is that of the best and the worst
 /// order, the figure that of a random one.
+///
+/// With --all it needs no recording: it watches all cgroups and ranks them by what they could give.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 EXAMPLES
@@ -35,11 +40,17 @@ EXAMPLES
       strata plan run.strata
 
   With a slowdown of no more than 1 %, and the curve as a picture:
-      strata plan run.strata --slowdown 1% --plot run.svg")]
+      strata plan run.strata --slowdown 1% --plot run.svg
+
+  Which services hold memory that they have not touched for ten minutes?
+      strata plan --all --age 10m --under /sys/fs/cgroup/system.slice")]
 pub(crate) struct PlanArgs {
     /// A recording, for example run.strata
-    #[arg(value_name = "RECORDING")]
-    recording: String,
+    #[arg(value_name = "RECORDING", required_unless_present = "all")]
+    recording: Option<String>,
+
+    #[command(flatten)]
+    everybody: all::AllArgs,
 
     /// Slowdown that is acceptable, as a share of the CPU time used, for example 3% or 0.5%
     #[arg(long, value_name = "PERCENT", default_value = "3%", value_parser = slowdown_arg, allow_hyphen_values = true)]
@@ -79,10 +90,13 @@ enum PlanFormat {
 
 /// Replays and answers.
 pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<ExitCode> {
+    let asked = args.recording.as_ref().filter(|_| !args.everybody.all);
+    let Some(name) = asked else {
+        return all::run(&args.everybody, args.format);
+    };
     let place = args.plot.clone().map(ReportFile::try_place).transpose()?;
-    let mut source = args.source.open(&args.recording)?;
-    let workload = Workload::read(&args.recording, source.reader.as_mut())?;
-    let name = &args.recording;
+    let mut source = args.source.open(name)?;
+    let workload = Workload::read(name, source.reader.as_mut())?;
     let Some(info) = source.reader.recording() else {
         let reason = format!(
             "{name} is a trace but no recording: it does not tell how long its accesses took; \

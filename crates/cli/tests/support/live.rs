@@ -296,6 +296,18 @@ impl TestGroup {
         }
     }
 
+    /// Makes one below it, to be dropped first.
+    pub(crate) fn below(&self, name: &str) -> TestGroup {
+        let path = self.path.join(name);
+        fs::create_dir(&path).expect("a cgroup can be made");
+        TestGroup {
+            path,
+            parent: self.path.clone(),
+            is_v1: self.is_v1,
+            enabled: false,
+        }
+    }
+
     /// Moves a process into it.
     pub(crate) fn take(&self, pid: i32) {
         fs::write(self.path.join("cgroup.procs"), pid.to_string()).expect("can be moved");

@@ -35,7 +35,7 @@ use crate::access::{
 };
 use crate::addr::{AddrRange, TABLE_ENTRIES, covering_spans};
 use crate::bits;
-use crate::process::{Mapping, MemoryDevices, Process, classify};
+use crate::process::{Mapping, MemoryDevices, Process, ProcessError, classify};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -256,8 +256,12 @@ impl Observer {
                 visitor.ended(watched.id);
             }
         }
-        let refused = change.refused.iter().map(|(_, error)| error.to_string());
-        walked.troubles.extend(refused);
+        // Kernel threads, of which the root group is full, have no memory to watch.
+        let is_trouble =
+            |error: &&ProcessError| !matches!(error, ProcessError::KernelThread { .. });
+        let refused = change.refused.iter().map(|(_, error)| error);
+        let troubles = refused.filter(is_trouble).map(ProcessError::to_string);
+        walked.troubles.extend(troubles);
         for process in change.appeared {
             let id = SpaceId(self.nr_spaces_seen);
             self.nr_spaces_seen += 1;

@@ -22,11 +22,13 @@
 
 mod census;
 mod epochs;
+mod groups;
 mod report;
 #[cfg(test)]
 mod tests;
 
 pub use census::{Ages, Census, IDLE_BOUNDS_S, KindBytes, MappingAges};
+pub use groups::{IdleGroups, RankedGroup, Ranking};
 pub use report::{Figures, IdleReport, MappingReport, WatchCost, WindowReport, WorkingSetReport};
 
 use super::{Observer, Piece, SpaceId, Visitor, Walked};

@@ -1,0 +1,195 @@
+//! Who could give memory back? Pages by age of many cgroups, compared at equal age.
+//!
+//! One walk over everybody, one clock, one bound: what a group could give is what none of its
+//! processes has accessed for so long, whatever its size and however busy its neighbours are.
+//!
+//! **Owns** which group a space is counted in. **Does not own** stamps and ages ([`IdlePages`]).
+//!
+//! **Invariants**
+//! - I1: a space counts in one group: the one its process was in when it was first seen.
+
+use super::{IdlePages, KindBytes, Space};
+use crate::cgroup::GroupReader;
+use crate::observe::{Observer, Piece, SpaceId, Visitor, Walked};
+use crate::process::{Mapping, Process};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// What stands for the group of a process that is in none, or that ended too soon to tell.
+const NO_GROUP: &str = "-";
+
+/// [`IdlePages`] of an observer, by cgroup.
+#[derive(Debug, Default)]
+pub struct IdleGroups {
+    pages: IdlePages,
+    groups: BTreeMap<SpaceId, String>,
+}
+
+/// A group, by what it could give.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct RankedGroup {
+    /// Its path below the mount, as `/proc/PID/cgroup` prints it; `-` for processes in none.
+    pub group: String,
+    /// Processes seen in it that are still there.
+    pub nr_processes: u64,
+    /// In memory; a page that several processes map counts in each.
+    pub resident_bytes: u64,
+    /// Not accessed for the age asked for.
+    pub idle_bytes: u64,
+    /// Of that, by kind.
+    pub idle: KindBytes,
+}
+
+/// Groups, those first that could give most.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Ranking {
+    /// The age at which they are compared, milliseconds.
+    pub age_ms: u64,
+    /// How long they were watched, milliseconds; below the age nothing can be idle for so long.
+    pub watched_ms: u64,
+    /// Groups with anything in memory.
+    pub groups: Vec<RankedGroup>,
+}
+
+impl IdleGroups {
+    /// Knows nothing yet.
+    pub fn new() -> IdleGroups {
+        IdleGroups::default()
+    }
+
+    /// Walks once.
+    pub fn observe(&mut self, observer: &mut Observer) -> Walked {
+        self.pages.start_walk(observer.elapsed());
+        observer.walk(self)
+    }
+
+    /// Ranks the groups by what has not been accessed for `age`; equal ones by name.
+    pub fn ranking(&self, age: Duration) -> Ranking {
+        let mut members: BTreeMap<&str, Vec<&Space>> = BTreeMap::new();
+        for (id, group) in &self.groups {
+            if let Some(space) = self.pages.spaces.get(id) {
+                members.entry(group).or_default().push(space);
+            }
+        }
+        let mut groups = Vec::new();
+        for (group, spaces) in members {
+            let nr_processes = spaces.len() as u64;
+            let census = self.pages.count(spaces.into_iter());
+            let resident_bytes = census.total.resident().total_bytes();
+            let idle = census.total.idle_for(age);
+            if resident_bytes > 0 {
+                groups.push(RankedGroup {
+                    group: group.to_owned(),
+                    nr_processes,
+                    resident_bytes,
+                    idle_bytes: idle.total_bytes(),
+                    idle,
+                });
+            }
+        }
+        groups.sort_by_key(|group| std::cmp::Reverse(group.idle_bytes));
+        Ranking {
+            age_ms: millis(age),
+            watched_ms: millis(self.pages.epochs.watched()),
+            groups,
+        }
+    }
+}
+
+impl Visitor for IdleGroups {
+    fn appeared(&mut self, space: SpaceId, process: &Process) {
+        let group = GroupReader::of_process(process.pid()).ok().flatten();
+        let name = group.map_or_else(|| NO_GROUP.to_owned(), |group| group.name().to_owned());
+        self.groups.insert(space, name);
+        self.pages.appeared(space, process);
+    }
+
+    fn ended(&mut self, space: SpaceId) {
+        self.groups.remove(&space);
+        self.pages.ended(space);
+    }
+
+    fn idle(&mut self, space: SpaceId) {
+        self.pages.idle(space);
+    }
+
+    fn begin(&mut self, space: SpaceId, process: &Process, mappings: &[Mapping]) {
+        self.pages.begin(space, process, mappings);
+    }
+
+    fn piece(&mut self, piece: &Piece<'_>) {
+        self.pages.piece(piece);
+    }
+
+    fn end(&mut self, space: SpaceId, is_whole: bool) {
+        self.pages.end(space, is_whole);
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::access::{TableRecord, TableShape};
+    use crate::addr::{AddrRange, PAGE_BYTES, TableNo};
+    use crate::bits;
+    use crate::process::MappingClass;
+
+    /// Tells a walk of a space that has so many pages, of which the first ones were accessed.
+    fn tell(groups: &mut IdleGroups, space: SpaceId, nr_pages: usize, nr_accessed: usize) {
+        let mapping = Mapping {
+            range: AddrRange::new(0, 512 * PAGE_BYTES),
+            class: MappingClass::Anon,
+            unreclaimable: None,
+            is_exec_file: false,
+            has_recency: true,
+            name: "".into(),
+        };
+        let mut record = TableRecord::empty(TableNo(0), TableShape::Pages);
+        record.present = bits::run(0, nr_pages);
+        record.accessed = bits::run(0, nr_accessed);
+        groups
+            .pages
+            .begin_space(space, std::slice::from_ref(&mapping));
+        groups.piece(&Piece {
+            space,
+            mapping: &mapping,
+            mapping_index: 0,
+            record: &record,
+            mask: bits::run(0, 512),
+        });
+        groups.end(space, true);
+    }
+
+    #[test]
+    fn groups_are_ranked_by_what_all_their_processes_left_alone() {
+        let mut groups = IdleGroups::new();
+        for (space, group) in [(0, "/busy"), (1, "/idle"), (2, "/idle"), (3, "/empty")] {
+            groups.groups.insert(SpaceId(space), group.to_owned());
+        }
+        for at_s in 0..=10 {
+            groups.pages.start_walk(Duration::from_secs(at_s));
+            tell(&mut groups, SpaceId(0), 500, 450);
+            tell(&mut groups, SpaceId(1), 100, 10);
+            // Accessed once, in the middle of the watch.
+            tell(&mut groups, SpaceId(2), 30, if at_s == 5 { 30 } else { 0 });
+            tell(&mut groups, SpaceId(3), 0, 0);
+        }
+        let at = |age_s| {
+            let ranking = groups.ranking(Duration::from_secs(age_s));
+            assert_eq!((ranking.age_ms, ranking.watched_ms), (age_s * 1000, 10_000));
+            let figures = |group: &RankedGroup| {
+                let pages = [group.resident_bytes, group.idle_bytes].map(|b| b / PAGE_BYTES);
+                (group.group.clone(), group.nr_processes, pages)
+            };
+            ranking.groups.iter().map(figures).collect::<Vec<_>>()
+        };
+        let busy = ("/busy".to_owned(), 1, [500, 50]);
+        assert_eq!(at(5), [("/idle".to_owned(), 2, [130, 120]), busy.clone()]);
+        assert_eq!(at(10), [("/idle".to_owned(), 2, [130, 90]), busy]);
+        assert!(at(11).iter().all(|(_, _, [_, idle])| *idle == 0));
+    }
+}

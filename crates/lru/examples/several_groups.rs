@@ -17,9 +17,9 @@
 //!      1  Background  rounds                         57        29952       29760      431680
 //!      1  Background  rounds-sparing                 57        29952       29760      431680
 //!      8  Background  rounds                        321       204672      199296      433408
-//!      8  Background  rounds-sparing                400       174528      169152      427141
+//!      8  Background  rounds-sparing                362       194688      189312      442496
 //!      8  Direct      rounds-sparing                316       209984      204608      436096
-//!      8  Direct      rounds-sparing-both           400       174528      169152      427141
+//!      8  Direct      rounds-sparing-both           362       194688      189312      442496
 //! ```
 //!
 //! Sparing saves swapping where the node is short all the time, and pays with more walks there.

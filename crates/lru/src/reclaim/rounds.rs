@@ -8,7 +8,7 @@
 //!   a pass begins, need ageing?   no  -> assume it is needed, skip it this time;
 //!                                        swap only if the last pass said so
 //!                                 yes -> age all groups; no swapping
-//!   a group gives without ageing  -> need ageing: no
+//!   a group needs no ageing       -> need ageing: no
 //!   a group met its budget, 64 pages or more and no anon -> need swapping: no
 //!   a batch of anon while swapping is avoided -> on to the next group
 //! ```
@@ -50,14 +50,10 @@ impl Rounds {
         self.is_sparing && self.avoids_swapping && is_balanced && visit.has_anon
     }
 
-    /// A visit is over. A group that needs no walk has cold pages, unless it has next to none, or
-    /// some were looked at and none could be had: else a handful of pages that nobody can take
-    /// would keep all other groups from being aged, and so from giving anything.
+    /// A visit is over. A group that needs no walk has cold pages, unless it has next to none: else
+    /// a handful of pages would keep all other groups from being aged, and so from giving anything.
     pub(super) fn visited(&mut self, visit: &Visit) {
-        let is_worth_it = match visit.nr_scanned_pages {
-            0 => visit.nr_pages >= Goal::NR_BATCH_PAGES,
-            _ => visit.nr_freed_pages > 0,
-        };
+        let is_worth_it = visit.nr_pages >= Goal::NR_BATCH_PAGES;
         if self.is_sparing && visit.is_aged && is_worth_it {
             self.needs_ageing = false;
         }

@@ -20,15 +20,16 @@ use crate::{print, render};
 /// need to say which; with several the error lists them.
 ///
 /// The kernel's own commands, as written to /sys/kernel/debug/lru_gen, are carried out on the pages of
-/// the run, also where the kernel has no multi-generational LRU:
-///
-///     '+ MEMCG NODE SEQ [SWAPPINESS [FORCE]]'    walk, and begin a generation behind SEQ
-///     '- MEMCG NODE SEQ [SWAPPINESS [PAGES]]'    evict the generations up to SEQ
+/// the run, also where the kernel has no multi-generational LRU.
 #[derive(Debug, Args)]
 #[command(
     verbatim_doc_comment,
     arg_required_else_help = true,
     after_long_help = "\
+COMMANDS OF THE KERNEL
+  '+ MEMCG NODE SEQ [SWAPPINESS [FORCE]]'    walk, and begin a generation behind SEQ
+  '- MEMCG NODE SEQ [SWAPPINESS [PAGES]]'    evict the generations up to SEQ
+
 EXAMPLES
   How it stands:
       strata ctl status

@@ -140,8 +140,8 @@ pub(crate) struct RunArgs {
 
     /// Answer Prometheus scrapes on this loopback address, for example 127.0.0.1:9464
     ///
-    /// At http://ADDRESS/metrics. Only 127.0.0.0/8 and [::1] are accepted: whoever can log in to this
-    /// machine can read the metrics, nobody else. Port 0 takes any free port, which is then told.
+    /// At http://ADDRESS/metrics. Only loopback addresses (127.0.0.0/8, ::1) are accepted: whoever can
+    /// log in to this machine can read the metrics, nobody else. Port 0 takes any free port, which is then told.
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = loopback_arg, allow_hyphen_values = true)]
     metrics: Option<SocketAddr>,
 

@@ -7,16 +7,22 @@
 //!
 //! | name | within an interval |
 //! |---|---|
-//! | `shuffled`, `shuffled:SEED` | at random, the same for the same seed (1 by default) |
+//! | `shuffled`, `shuffled:SEED` | at random, but for what has an order; the same for the same seed (1 by default) |
 //! | `address` | by space and address, as recorded |
 //! | `best` | those accessed last before, first; new pages at the end |
 //! | `worst` | new pages, then those accessed longest ago |
+//!
+//! Programs fill memory, and go through much of it, in the order of addresses; a random order of that
+//! would find in memory what a real run never would. So `shuffled` keeps in the order of addresses,
+//! among each other, the pages that come up for the first time (all of the baseline is that) and those
+//! in long runs of neighbours, and shuffles everything else around them.
 //!
 //! **Owns** the orders. **Does not own** what an interval is: requests in a row that have the same
 //! time.
 //!
 //! **Invariants**
 //! - I1: no request leaves its interval, none is lost and none is added.
+//! - I2: what a shuffle leaves in order is as it was recorded.
 
 use std::fmt;
 use std::ops::Range;
@@ -24,10 +30,14 @@ use std::str::FromStr;
 
 use crate::workload::{Request, Workload};
 
+/// So many neighbours, none left out, were gone through in order: accesses at random would have to
+/// reach each page six times in the interval for such a run to come about by chance.
+const ORDERED_RUN_PAGES: usize = 512;
+
 /// An order of the accesses of an interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IntervalOrder {
-    /// At random, by a seed.
+    /// At random, by a seed, but for new pages and long runs of neighbours.
     Shuffled(u64),
     /// By address.
     Address,
@@ -88,9 +98,11 @@ impl Workload {
         match order {
             IntervalOrder::Address => {}
             IntervalOrder::Shuffled(seed) => {
+                let is_ordered = self.ordered(&intervals);
                 let mut random = Random(seed);
                 for interval in intervals {
-                    shuffle(&mut requests[interval], &mut random);
+                    let part = &mut requests[interval.clone()];
+                    shuffle_around(part, &is_ordered[interval], &mut random);
                 }
             }
             IntervalOrder::Best | IntervalOrder::Worst => {
@@ -112,6 +124,35 @@ impl Workload {
         self.with_requests(requests)
     }
 
+    /// By request: whether it belongs to what was done in the order of addresses, as the module says.
+    fn ordered(&self, intervals: &[Range<usize>]) -> Vec<bool> {
+        let requests = self.requests();
+        // Pages are numbered as they come up.
+        let mut nr_known = 0;
+        let is_new = |request: &Request| {
+            let is_new = request.page().0 == nr_known;
+            nr_known += u32::from(is_new);
+            is_new
+        };
+        let mut is_ordered: Vec<bool> = requests.iter().map(is_new).collect();
+        let key = |request: &Request| self.page(request.page()).key;
+        let are_neighbours = |a: &Request, b: &Request| {
+            let (a, b) = (key(a), key(b));
+            a.space == b.space && a.page.checked_add(1) == Some(b.page)
+        };
+        for interval in intervals {
+            let mut start = interval.start;
+            for run in requests[interval.clone()].chunk_by(are_neighbours) {
+                let end = start + run.len();
+                if run.len() >= ORDERED_RUN_PAGES {
+                    is_ordered[start..end].fill(true);
+                }
+                start = end;
+            }
+        }
+        is_ordered
+    }
+
     /// Requests in a row that have the same time.
     pub fn intervals(&self) -> impl Iterator<Item = Range<usize>> + '_ {
         let nr_requests = self.requests().len();
@@ -131,8 +172,28 @@ impl Workload {
     }
 }
 
+/// Shuffles all, then puts those that are ordered back into their order, in the places they came to.
+fn shuffle_around(requests: &mut [Request], is_ordered: &[bool], random: &mut Random) {
+    let mut mixed: Vec<(Request, bool)> = requests
+        .iter()
+        .copied()
+        .zip(is_ordered.iter().copied())
+        .collect();
+    let in_order: Vec<Request> = mixed
+        .iter()
+        .filter(|(_, is_ordered)| *is_ordered)
+        .map(|(request, _)| *request)
+        .collect();
+    shuffle(&mut mixed, random);
+    let mut in_order = in_order.into_iter();
+    for (to, (request, is_ordered)) in requests.iter_mut().zip(mixed) {
+        let ordered = is_ordered.then(|| in_order.next()).flatten();
+        *to = ordered.unwrap_or(request);
+    }
+}
+
 /// Fisher and Yates'.
-fn shuffle(requests: &mut [Request], random: &mut Random) {
+fn shuffle<T>(requests: &mut [T], random: &mut Random) {
     for end in (1..requests.len()).rev() {
         let chosen = random.below(end as u64 + 1);
         requests.swap(end, chosen as usize);
@@ -222,22 +283,72 @@ mod tests {
         // All of 100 pages in every interval: anything between a fifth and all is missed.
         let requests = (1..=50).flat_map(|time| (0..100).map(move |page| (time, page)));
         let workload = workload(requests);
-        let misses = |order| {
-            let ordered = workload.in_order(order);
-            let setup = Setup::with_memory(80);
-            let outcome = Baseline::Lru.run(&ordered, &setup, &NoProgress).unwrap();
-            outcome.nr_misses
-        };
+        let misses = |order| lru_misses(&workload.in_order(order), 80);
         assert_eq!(misses(IntervalOrder::Best), 100 + 49 * 20);
         assert_eq!(misses(IntervalOrder::Worst), 50 * 100);
         let shuffled = misses(IntervalOrder::default());
         assert!((2000..3500).contains(&shuffled), "{shuffled}");
     }
 
+    fn lru_misses(workload: &Workload, memory_pages: u32) -> u64 {
+        let setup = Setup::with_memory(memory_pages);
+        let outcome = Baseline::Lru.run(workload, &setup, &NoProgress);
+        outcome.unwrap().nr_misses
+    }
+
+    #[test]
+    fn what_was_filled_at_the_beginning_is_missed_as_in_the_real_run() {
+        // 1000 pages are filled, then every tenth of them is used for a while: with half the memory
+        // the first half is gone when its turn comes, and the second is gone by then, too.
+        let fill = (0..1000).map(|page| (1, page));
+        let phases = (0..10).flat_map(|tenth| {
+            (0..5).flat_map(move |tick| {
+                (0..100).map(move |page| (2 + tenth * 5 + tick, tenth * 100 + page))
+            })
+        });
+        let workload = workload(fill.chain(phases));
+        for seed in 1..4 {
+            let ordered = workload.in_order(IntervalOrder::Shuffled(seed));
+            let nr_misses = lru_misses(&ordered, 500);
+            assert_eq!(nr_misses, 2000, "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn a_loop_over_memory_that_is_too_small_finds_nothing() {
+        // A fifth of 5000 pages an interval, ten times around.
+        let requests = (0..50_000).map(|access| (1 + access / 1000, access % 5000));
+        let workload = workload(requests);
+        let ordered = workload.in_order(IntervalOrder::default());
+        assert_eq!(lru_misses(&ordered, 4900), 50_000);
+    }
+
+    #[test]
+    fn new_pages_keep_their_order_while_others_are_shuffled_around_them() {
+        // The even pages are known, the odd ones are new.
+        let known = (0..400).step_by(2).map(|page| (1, page));
+        let workload = workload(known.chain((0..400).map(|page| (2, page))));
+        let shuffled = keys(&workload.in_order(IntervalOrder::default()), 200..600);
+        let [known, new] = [0, 1].map(|odd| {
+            let part = shuffled.iter().copied().filter(|page| page % 2 == odd);
+            part.collect::<Vec<u64>>()
+        });
+        assert!(new.is_sorted() && !known.is_sorted(), "{shuffled:?}");
+        let nr_new_first = shuffled[..200].iter().filter(|page| *page % 2 == 1).count();
+        assert!((60..140).contains(&nr_new_first), "{nr_new_first}");
+    }
+
     #[test]
     fn the_same_seed_gives_the_same_order() {
-        let workload = workload((0..1000).map(|page| (1, page)));
-        let order = |seed| keys(&workload.in_order(IntervalOrder::Shuffled(seed)), 0..1000);
+        // Known pages, with gaps: nothing of the second interval has an order of its own.
+        let pages = || (0..2000).step_by(2);
+        let workload = workload((1..3).flat_map(|time| pages().map(move |page| (time, page))));
+        let order = |seed| {
+            keys(
+                &workload.in_order(IntervalOrder::Shuffled(seed)),
+                1000..2000,
+            )
+        };
         assert_eq!(order(7), order(7));
         assert_ne!(order(7), order(8));
     }

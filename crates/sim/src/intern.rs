@@ -80,6 +80,16 @@ impl Interner {
         (self.nr_pages - 1, true)
     }
 
+    /// The number of a page that has come up.
+    pub(crate) fn known(&self, key: PageKey) -> Option<u32> {
+        let slot = &self.slots[self.find(HoodKey {
+            pages: key.page >> HOOD_SHIFT,
+            space: key.space,
+        })];
+        let hood = self.hoods.get((slot.taken_by as usize).checked_sub(1)?)?;
+        hood[(key.page % HOOD_PAGES as u64) as usize].checked_sub(1)
+    }
+
     /// The taken slot of a neighbourhood, made if there is none.
     fn hood(&mut self, key: HoodKey) -> Slot {
         let at = self.find(key);
@@ -147,6 +157,8 @@ mod tests {
             for (space, page) in keys {
                 let next = model.len() as u32;
                 let is_new = !model.contains_key(&(space, page));
+                let known = interner.known(PageKey { space, page });
+                prop_assert_eq!(known, model.get(&(space, page)).copied());
                 let number = *model.entry((space, page)).or_insert(next);
                 prop_assert_eq!(interner.number(PageKey { space, page }), (number, is_new));
             }

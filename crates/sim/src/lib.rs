@@ -59,4 +59,4 @@ pub use ratio::Ratio;
 pub use runs::{Jobs, Run, RunsError};
 pub use simulate::{NoProgress, Progress, Setup, SimError, Simulate};
 pub use spec::{BadPolicy, PolicySpec};
-pub use workload::{LoadError, Page, PageId, Request, Workload, WorkloadBuilder};
+pub use workload::{LoadError, Page, PageEnd, PageId, Request, Workload, WorkloadBuilder};

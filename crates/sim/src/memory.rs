@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `4096` | pages of 4 KiB |
 //! | `64MiB`, `64M`, `1G`, `512KiB` | bytes, in powers of 1024, rounded to the nearest page |
-//! | `10%`, `0.5%` | a share of the trace's footprint (its distinct pages), rounded to the nearest page |
+//! | `10%`, `0.5%` | a share of the trace's footprint (the most pages in use at a time: all distinct ones unless it tells of freed pages), rounded to the nearest page |
 //!
 //! A half is rounded up, and no run has less than one page.
 //!
@@ -58,13 +58,13 @@ impl MemorySize {
         ]
     };
 
-    /// Pages of a trace with `nr_distinct_pages`; at least 1.
-    pub fn pages(self, nr_distinct_pages: u32) -> u32 {
+    /// Pages of a trace with a footprint of so many; at least 1.
+    pub fn pages(self, footprint_pages: u32) -> u32 {
         let pages = match self {
             MemorySize::Pages(pages) => u64::from(pages),
             MemorySize::Bytes(bytes) => nearest(u128::from(bytes), u128::from(PAGE_BYTES)),
             MemorySize::Share(millionths) => nearest(
-                u128::from(nr_distinct_pages) * u128::from(millionths),
+                u128::from(footprint_pages) * u128::from(millionths),
                 1_000_000,
             ),
         };

@@ -88,7 +88,7 @@ pub struct Plan {
     pub recording: String,
     /// The policy.
     pub policy: String,
-    /// All distinct pages: what the run takes without a budget.
+    /// The most that was in use at a time: what the run takes without a budget.
     pub footprint_bytes: u64,
     /// Time recorded, microseconds.
     pub duration_us: u64,
@@ -123,7 +123,7 @@ pub fn plan(
         progress,
         tried: BTreeMap::new(),
     };
-    let footprint = workload.nr_pages().max(1);
+    let footprint = workload.footprint_pages().max(1);
     let share = |percent: u32| {
         let pages = (u64::from(footprint) * u64::from(percent)).div_ceil(100);
         u32::try_from(pages.max(1)).unwrap_or(u32::MAX)
@@ -137,7 +137,7 @@ pub fn plan(
     Ok(Plan {
         recording: workload.name().to_owned(),
         policy: question.policy.to_string(),
-        footprint_bytes: u64::from(workload.nr_pages()) * PAGE_BYTES,
+        footprint_bytes: u64::from(workload.footprint_pages()) * PAGE_BYTES,
         duration_us: question.duration_us,
         busy_us: question.busy_us,
         slowdown_limit: Ratio::of(question.slowdown_millionths, 1_000_000),
@@ -146,7 +146,7 @@ pub fn plan(
             lowest: bytes(budgets[1]),
             highest: bytes(budgets[2]),
         },
-        points: search.points(workload.nr_pages()),
+        points: search.points(workload.footprint_pages()),
     })
 }
 

@@ -9,13 +9,20 @@
 //! | 30 | op | 1 = write |
 //! | 31 | via | 1 = through a page table, 0 = through a file descriptor |
 //!
-//! **Owns** the requests and the pages. **Does not own** the formats of traces (`strata-trace`).
+//! What a recording knows to be freed is kept beside the requests: which page, before which request.
+//!
+//! **Owns** the requests, the pages and their ends. **Does not own** the formats of traces (`strata-trace`).
 //!
 //! **Invariants**
 //! - I1: pages are numbered 0.. in order of first appearance, so `distinct pages` is their number.
 //! - I2: a page's backing and group are those of its first access, as in the kernel the first toucher is charged.
+//! - I3: pages are freed in the order of requests, and only pages that were accessed are.
 
-use strata_trace::{Access, AccessReader, BATCH_LEN, Backing, Op, PageKey, TraceError, Via};
+use std::collections::BTreeMap;
+
+use strata_trace::{
+    Access, AccessReader, BATCH_LEN, Backing, Freed, FreedPages, Op, PageKey, TraceError, Via,
+};
 
 use crate::intern::Interner;
 
@@ -84,6 +91,29 @@ pub struct Page {
     pub backing: Backing,
 }
 
+/// A page that nobody needs from some request on: it leaves memory, and nothing of it is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PageEnd {
+    /// It was freed before the request at this position.
+    pub position: u32,
+    /// The page.
+    pub page: PageId,
+}
+
+/// Takes the pages that are freed before the request at `position` off the front of `ends`.
+pub(crate) fn ends_before<'a>(ends: &mut &'a [PageEnd], position: usize) -> &'a [PageEnd] {
+    let due = ends.partition_point(|end| end.position as usize <= position);
+    let (due, later) = ends.split_at(due);
+    *ends = later;
+    due
+}
+
+/// Where the first of `ends` is, or `limit` if that comes before.
+pub(crate) fn next_end(ends: &[PageEnd], limit: usize) -> usize {
+    ends.first()
+        .map_or(limit, |end| limit.min(end.position as usize))
+}
+
 /// A workload that can't be read or held.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -107,6 +137,8 @@ pub struct Workload {
     pages: Vec<Page>,
     /// Empty where the trace has no times.
     times_us: Vec<u64>,
+    ends: Vec<PageEnd>,
+    footprint_pages: u32,
     nr_groups: u16,
 }
 
@@ -121,10 +153,14 @@ impl Workload {
     ) -> Result<Workload, LoadError> {
         let mut builder = WorkloadBuilder::new(name);
         let mut batch = Vec::with_capacity(BATCH_LEN);
+        let mut freed = Vec::new();
+        reader.take_freed(&mut freed);
         while reader.read_batch(&mut batch)? > 0 {
             for access in &batch {
                 builder.push(*access)?;
             }
+            reader.take_freed(&mut freed);
+            freed.drain(..).for_each(|freed| builder.free(freed));
         }
         Ok(builder.finish())
     }
@@ -169,9 +205,20 @@ impl Workload {
         self.requests.len() as u32
     }
 
-    /// Distinct pages: the footprint.
+    /// Distinct pages; an address that was freed and used again is another page.
     pub fn nr_pages(&self) -> u32 {
         self.pages.len() as u32
+    }
+
+    /// The most pages in use at a time: what a run takes without a limit. All distinct pages, where
+    /// none is known to be freed.
+    pub fn footprint_pages(&self) -> u32 {
+        self.footprint_pages
+    }
+
+    /// Pages that are freed, in the order of requests.
+    pub fn ends(&self) -> &[PageEnd] {
+        &self.ends
     }
 
     /// Distinct pages by kind: anon, file.
@@ -197,7 +244,8 @@ impl Workload {
         self.times_us.get(position as usize).copied()
     }
 
-    /// The same pages and times with the requests in another order; pages are numbered anew.
+    /// The same pages and times with the requests in another order within their intervals, at whose
+    /// beginnings pages are freed; pages are numbered anew.
     pub(crate) fn with_requests(&self, mut requests: Vec<Request>) -> Workload {
         let mut number_of = vec![u32::MAX; self.pages.len()];
         let mut pages = Vec::with_capacity(self.pages.len());
@@ -210,11 +258,19 @@ impl Workload {
             }
             *request = Request::new(*number, request.op(), request.via());
         }
+        let renumbered = |end: &PageEnd| PageEnd {
+            page: PageId(number_of[end.page.index()]),
+            ..*end
+        };
+        let mut ends: Vec<PageEnd> = self.ends.iter().map(renumbered).collect();
+        ends.sort_unstable();
         Workload {
             name: self.name.clone(),
             requests,
             pages,
             times_us: self.times_us.clone(),
+            ends,
+            footprint_pages: self.footprint_pages,
             nr_groups: self.nr_groups,
         }
     }
@@ -223,7 +279,8 @@ impl Workload {
     pub fn memory_bytes(&self) -> u64 {
         (self.requests.capacity() * size_of::<Request>()
             + self.pages.capacity() * size_of::<Page>()
-            + self.times_us.capacity() * size_of::<u64>()) as u64
+            + self.times_us.capacity() * size_of::<u64>()
+            + self.ends.capacity() * size_of::<PageEnd>()) as u64
     }
 }
 
@@ -232,6 +289,10 @@ impl Workload {
 pub struct WorkloadBuilder {
     workload: Workload,
     interner: Interner,
+    /// Page, and the time it was freed.
+    freed: Vec<(u32, u64)>,
+    /// When everything of a space was freed.
+    ended_us: BTreeMap<u32, u64>,
 }
 
 impl WorkloadBuilder {
@@ -243,9 +304,13 @@ impl WorkloadBuilder {
                 requests: Vec::new(),
                 pages: Vec::new(),
                 times_us: Vec::new(),
+                ends: Vec::new(),
+                footprint_pages: 0,
                 nr_groups: 1,
             },
             interner: Interner::new(),
+            freed: Vec::new(),
+            ended_us: BTreeMap::new(),
         }
     }
 
@@ -284,13 +349,87 @@ impl WorkloadBuilder {
         Ok(())
     }
 
+    /// Pages are freed before what is accessed at the same time. Those that were not accessed by now
+    /// are none of this workload.
+    pub fn free(&mut self, freed: Freed) {
+        match freed.what {
+            FreedPages::Page(key) => {
+                let page = self.interner.known(key);
+                self.freed.extend(page.map(|page| (page, freed.time_us)));
+            }
+            FreedPages::Space(space) => {
+                self.ended_us.insert(space, freed.time_us);
+            }
+        }
+    }
+
     /// The workload.
     pub fn finish(mut self) -> Workload {
+        self.workload.ends = self.ends();
+        self.workload.footprint_pages = footprint_pages(&self.workload);
         self.workload.requests.shrink_to_fit();
         self.workload.pages.shrink_to_fit();
         self.workload.times_us.shrink_to_fit();
         self.workload
     }
+}
+
+impl WorkloadBuilder {
+    /// What was freed, by position.
+    fn ends(&mut self) -> Vec<PageEnd> {
+        let Workload {
+            requests,
+            pages,
+            times_us,
+            ..
+        } = &self.workload;
+        let mut freed = std::mem::take(&mut self.freed);
+        if !self.ended_us.is_empty() {
+            let of_space = |(page, of): (u32, &Page)| {
+                let time_us = self.ended_us.get(&of.key.space)?;
+                Some((page, *time_us))
+            };
+            freed.extend((0..).zip(pages).filter_map(of_space));
+        }
+        let end = |(page, time_us): (u32, u64)| {
+            // Without times everything is accessed at 0.
+            let position = match times_us.is_empty() {
+                true if time_us == 0 => 0,
+                true => requests.len(),
+                false => times_us.partition_point(|time| *time < time_us),
+            };
+            let end = PageEnd {
+                position: position as u32,
+                page: PageId(page),
+            };
+            (position < requests.len()).then_some(end)
+        };
+        let mut ends: Vec<PageEnd> = freed.into_iter().filter_map(end).collect();
+        ends.sort_unstable();
+        ends.dedup();
+        ends
+    }
+}
+
+/// The most pages that were accessed and not freed yet at any time.
+fn footprint_pages(workload: &Workload) -> u32 {
+    if workload.ends.is_empty() {
+        return workload.nr_pages();
+    }
+    let mut is_used = vec![false; workload.pages.len()];
+    let (mut nr_used, mut nr_used_max) = (0_u32, 0);
+    let mut ends = &workload.ends[..];
+    for (position, request) in workload.requests.iter().enumerate() {
+        for end in ends_before(&mut ends, position) {
+            nr_used -= u32::from(std::mem::take(&mut is_used[end.page.index()]));
+        }
+        nr_used += u32::from(!std::mem::replace(
+            &mut is_used[request.page().index()],
+            true,
+        ));
+        nr_used_max = nr_used_max.max(nr_used);
+    }
+    nr_used_max
 }
 
 #[cfg(test)]
@@ -332,6 +471,57 @@ mod tests {
             assert_eq!((request.op(), request.via()), (op, via));
             assert_eq!(request.page(), PageId((1 << PAGE_BITS) - 1));
         }
+    }
+
+    #[test]
+    fn pages_that_are_freed_do_not_count_twice_in_the_footprint() {
+        let at = |time_us, page| Access {
+            time_us,
+            ..access(page)
+        };
+        let free = |time_us, page| Freed {
+            what: FreedPages::Page(PageKey { space: 1, page }),
+            time_us,
+        };
+        // Ten pages, of which two are freed and taken anew as others in each of five intervals.
+        let mut builder = WorkloadBuilder::new("w");
+        (0..10).for_each(|page| builder.push(at(1, page)).unwrap());
+        for time in 0..5 {
+            for page in [2 * time, 2 * time + 1] {
+                builder.push(at(time + 2, 10 + page)).unwrap();
+                builder.free(free(time + 2, page));
+            }
+        }
+        builder.free(free(3, 999));
+        let workload = builder.finish();
+        assert_eq!((workload.nr_pages(), workload.footprint_pages()), (20, 10));
+        let positions: Vec<u32> = workload.ends().iter().map(|end| end.position).collect();
+        assert_eq!(positions, [10, 10, 12, 12, 14, 14, 16, 16, 18, 18]);
+        let reordered = workload.in_order(crate::IntervalOrder::Worst);
+        assert_eq!(reordered.footprint_pages(), 10);
+        for (before, after) in workload.ends().iter().zip(reordered.ends()) {
+            assert_eq!(before.position, after.position);
+        }
+    }
+
+    #[test]
+    fn what_a_process_had_is_freed_when_it_ends() {
+        let of = |space, time_us, page| Access {
+            key: PageKey { space, page },
+            time_us,
+            ..Access::default()
+        };
+        let mut builder = WorkloadBuilder::new("w");
+        for space in 0..5 {
+            let time_us = u64::from(space) + 1;
+            (0..8).for_each(|page| builder.push(of(space, time_us, page)).unwrap());
+            builder.free(Freed {
+                what: FreedPages::Space(space),
+                time_us: time_us + 1,
+            });
+        }
+        let workload = builder.finish();
+        assert_eq!((workload.nr_pages(), workload.footprint_pages()), (40, 8));
     }
 
     #[test]

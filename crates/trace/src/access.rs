@@ -41,6 +41,24 @@ pub struct PageKey {
     pub page: u64,
 }
 
+/// Pages whose content nobody needs any more: they take no memory from then on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Freed {
+    /// Which.
+    pub what: FreedPages,
+    /// Microseconds since the trace began: freed before anything that is accessed at this time.
+    pub time_us: u64,
+}
+
+/// Which pages were freed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FreedPages {
+    /// One.
+    Page(PageKey),
+    /// All of a space.
+    Space(u32),
+}
+
 /// One access of one page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Access {

@@ -24,7 +24,7 @@ mod strata;
 mod summary;
 mod tolerant;
 
-pub use access::{Access, Backing, Op, PageKey, Via};
+pub use access::{Access, Backing, Freed, FreedPages, Op, PageKey, Via};
 pub use columns::{Column, Columns, ColumnsError, Ids, Role, TimeUnit};
 pub use error::{Position, Reason, TraceError};
 pub use export::{CSV_HEADER, write_csv};

@@ -12,7 +12,7 @@ use std::io::Read;
 use std::num::NonZeroU32;
 use std::path::Path;
 
-use crate::access::{Access, Backing, Via};
+use crate::access::{Access, Backing, Freed, Via};
 use crate::columns::Columns;
 use crate::error::TraceError;
 use crate::format::Format;
@@ -35,6 +35,13 @@ pub trait AccessReader: std::fmt::Debug + Send {
     /// any other the trace is over.
     fn read_batch(&mut self, batch: &mut Vec<Access>) -> Result<usize, TraceError>;
 
+    /// Appends what was freed before the end of the last batch and was not told yet, oldest first. The
+    /// first call begins to keep it, as not everybody wants to know: call it before the first batch,
+    /// then after each. Only recordings tell.
+    fn take_freed(&mut self, freed: &mut Vec<Freed>) {
+        let _ = freed;
+    }
+
     /// What is known of the recording this is, as far as it was read; `None` for other traces.
     fn recording(&self) -> Option<&RecordingInfo> {
         None
@@ -44,6 +51,10 @@ pub trait AccessReader: std::fmt::Debug + Send {
 impl<R: AccessReader + ?Sized> AccessReader for Box<R> {
     fn read_batch(&mut self, batch: &mut Vec<Access>) -> Result<usize, TraceError> {
         (**self).read_batch(batch)
+    }
+
+    fn take_freed(&mut self, freed: &mut Vec<Freed>) {
+        (**self).take_freed(freed);
     }
 
     fn recording(&self) -> Option<&RecordingInfo> {

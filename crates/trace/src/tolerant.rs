@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use crate::access::Access;
+use crate::access::{Access, Freed};
 use crate::error::TraceError;
 use crate::reader::AccessReader;
 use crate::recording::RecordingInfo;
@@ -56,6 +56,10 @@ impl<R: AccessReader, F: FnMut(&TraceError) + Send> AccessReader for Tolerant<R,
             }
         }
         Ok(0)
+    }
+
+    fn take_freed(&mut self, freed: &mut Vec<Freed>) {
+        self.reader.take_freed(freed);
     }
 
     fn recording(&self) -> Option<&RecordingInfo> {

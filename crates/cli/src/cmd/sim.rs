@@ -74,7 +74,7 @@ pub(crate) struct SimArgs {
     )]
     policy: Vec<PolicySpec>,
 
-    /// Amounts of memory, with commas between them: pages, bytes or a share of the trace's pages
+    /// Amounts of memory, with commas between them: pages, bytes or a share of the footprint
     ///
     /// For example 4096 (pages), 64MiB, 10%, each rounded to the nearest page; or auto, for the shares
     /// of a miss-ratio curve from 0.5% to 100%.
@@ -181,7 +181,7 @@ pub(crate) fn run(args: &SimArgs) -> anyhow::Result<ExitCode> {
     let mut report = Report::default();
     for trace in &args.traces {
         let workload = load(trace, args)?;
-        let setups = setups(args, workload.nr_pages());
+        let setups = setups(args, workload.footprint_pages());
         let nr_runs = (args.policy.len() * setups.len()) as u64;
         let bar = Bar::requests(trace, nr_runs * u64::from(workload.nr_requests()));
         let runs = jobs.replay(&workload, &args.policy, &setups, &bar)?;
@@ -213,7 +213,7 @@ fn load(trace: &str, args: &SimArgs) -> anyhow::Result<Workload> {
 
 /// A setup for each amount of memory, in the order asked for; amounts that come to the same number
 /// of pages are one.
-fn setups(args: &SimArgs, nr_distinct_pages: u32) -> Vec<Setup> {
+fn setups(args: &SimArgs, footprint_pages: u32) -> Vec<Setup> {
     let sizes = args.memory.iter().flat_map(|arg| match arg {
         MemoryArg::Auto => MemorySize::CURVE.to_vec(),
         MemoryArg::Size(size) => vec![*size],
@@ -227,7 +227,7 @@ fn setups(args: &SimArgs, nr_distinct_pages: u32) -> Vec<Setup> {
             tiers: args.tiers.clone(),
             groups: groups.clone(),
             background: args.background,
-            ..Setup::with_memory(size.pages(nr_distinct_pages))
+            ..Setup::with_memory(size.pages(footprint_pages))
         };
         if !setups.contains(&setup) {
             setups.push(setup);

@@ -1,14 +1,18 @@
 //! CLOCK: first in, first out, but a page used since the hand came by gets another round.
 //!
 //! Corbato, "A paging experiment with the Multics system", 1968. One reference bit, clear when a page
-//! comes in; the new page takes the victim's place, so the hand reaches it last.
+//! comes in; the new page takes the victim's place, so the hand reaches it last. The circle is cut open
+//! where the hand is: what it spares goes from the front of a queue to its end, which is the same.
 //!
-//! **Owns** the ring and the bits. **Does not own** anything else.
+//! **Owns** the queue and the bits. **Does not own** the links' arithmetic (`queue`).
 //!
 //! **Invariants**
-//! - I1: `ring` from `hand` on, around its end, is the order in which the hand will look.
+//! - I1: `queue` from its oldest page on is the order in which the hand will look.
 
-use super::{Cache, Found};
+use super::{
+    Cache, Found,
+    queue::{Links, Queue},
+};
 use crate::workload::{PageId, Workload};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,19 +26,18 @@ enum State {
 #[derive(Debug)]
 pub(super) struct Clock {
     state: Vec<State>,
-    /// Full once it is as long as the memory is large.
-    ring: Vec<u32>,
-    hand: usize,
-    capacity: usize,
+    links: Links,
+    queue: Queue,
+    capacity: u32,
 }
 
 impl<'w> Cache<'w> for Clock {
     fn new(workload: &'w Workload, capacity: u32) -> Self {
         Clock {
             state: vec![State::Out; workload.nr_pages() as usize],
-            ring: Vec::with_capacity(capacity as usize),
-            hand: 0,
-            capacity: capacity as usize,
+            links: Links::new(workload.nr_pages()),
+            queue: Queue::EMPTY,
+            capacity,
         }
     }
 
@@ -43,27 +46,36 @@ impl<'w> Cache<'w> for Clock {
             self.state[page.index()] = State::Used;
             return Found::Hit;
         }
-        self.state[page.index()] = State::In;
-        if self.ring.len() < self.capacity {
-            self.ring.push(page.0);
-            return Found::Miss;
+        if self.queue.len() == self.capacity {
+            self.evict();
         }
-        loop {
-            let seen = &mut self.state[self.ring[self.hand] as usize];
-            let at = self.hand;
-            self.hand = (self.hand + 1) % self.capacity;
-            if *seen == State::Used {
-                *seen = State::In;
-                continue;
-            }
-            *seen = State::Out;
-            self.ring[at] = page.0;
-            return Found::Miss;
+        self.state[page.index()] = State::In;
+        self.queue.push(&mut self.links, page.0);
+        Found::Miss
+    }
+
+    fn free(&mut self, page: PageId) {
+        if std::mem::replace(&mut self.state[page.index()], State::Out) != State::Out {
+            self.queue.remove(&mut self.links, page.0);
         }
     }
 
     fn memory_bytes(&self) -> u64 {
-        (self.state.capacity() * size_of::<State>() + self.ring.capacity() * size_of::<u32>())
-            as u64
+        (self.state.capacity() * size_of::<State>()) as u64 + self.links.memory_bytes()
+    }
+}
+
+impl Clock {
+    fn evict(&mut self) {
+        while let Some(page) = self.queue.pop(&mut self.links) {
+            let state = &mut self.state[page as usize];
+            if *state == State::Used {
+                *state = State::In;
+                self.queue.push(&mut self.links, page);
+                continue;
+            }
+            *state = State::Out;
+            return;
+        }
     }
 }

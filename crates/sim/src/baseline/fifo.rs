@@ -1,29 +1,31 @@
 //! First in, first out: the page that has been in memory longest goes, used or not.
 //!
-//! **Owns** the ring of pages. **Does not own** anything else.
+//! **Owns** which pages are in memory. **Does not own** the links' arithmetic (`queue`).
 //!
 //! **Invariants**
-//! - I1: `ring` from `oldest` on, around its end, is the order of arrival.
+//! - I1: `queue` from its oldest page on is the order of arrival.
 
-use super::{Cache, Found};
+use super::{
+    Cache, Found,
+    queue::{Links, Queue},
+};
 use crate::workload::{PageId, Workload};
 
 #[derive(Debug)]
 pub(super) struct Fifo {
     is_resident: Vec<bool>,
-    /// Full once it is as long as the memory is large.
-    ring: Vec<u32>,
-    oldest: usize,
-    capacity: usize,
+    links: Links,
+    queue: Queue,
+    capacity: u32,
 }
 
 impl<'w> Cache<'w> for Fifo {
     fn new(workload: &'w Workload, capacity: u32) -> Self {
         Fifo {
             is_resident: vec![false; workload.nr_pages() as usize],
-            ring: Vec::with_capacity(capacity as usize),
-            oldest: 0,
-            capacity: capacity as usize,
+            links: Links::new(workload.nr_pages()),
+            queue: Queue::EMPTY,
+            capacity,
         }
     }
 
@@ -31,17 +33,22 @@ impl<'w> Cache<'w> for Fifo {
         if std::mem::replace(&mut self.is_resident[page.index()], true) {
             return Found::Hit;
         }
-        if self.ring.len() < self.capacity {
-            self.ring.push(page.0);
-            return Found::Miss;
+        if self.queue.len() == self.capacity
+            && let Some(victim) = self.queue.pop(&mut self.links)
+        {
+            self.is_resident[victim as usize] = false;
         }
-        let victim = std::mem::replace(&mut self.ring[self.oldest], page.0);
-        self.is_resident[victim as usize] = false;
-        self.oldest = (self.oldest + 1) % self.capacity;
+        self.queue.push(&mut self.links, page.0);
         Found::Miss
     }
 
+    fn free(&mut self, page: PageId) {
+        if std::mem::take(&mut self.is_resident[page.index()]) {
+            self.queue.remove(&mut self.links, page.0);
+        }
+    }
+
     fn memory_bytes(&self) -> u64 {
-        (self.is_resident.capacity() + self.ring.capacity() * size_of::<u32>()) as u64
+        self.is_resident.capacity() as u64 + self.links.memory_bytes()
     }
 }

@@ -53,6 +53,11 @@ impl<'w> Cache<'w> for Lru<'w> {
         Found::Miss
     }
 
+    fn free(&mut self, page: PageId) {
+        let last = std::mem::replace(&mut self.last[page.index()], NEVER);
+        self.nr_free += u32::from(last > self.mark);
+    }
+
     fn memory_bytes(&self) -> u64 {
         (self.last.capacity() * size_of::<u32>()) as u64
     }

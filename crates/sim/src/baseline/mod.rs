@@ -26,7 +26,7 @@ use strata_trace::Backing;
 use crate::{
     outcome::Outcome,
     simulate::{PROGRESS_REQUESTS, Progress, Setup, SimError, Simulate},
-    workload::{PageId, Workload},
+    workload::{PageId, Workload, ends_before, next_end},
 };
 
 /// Whether the page of a request was in memory.
@@ -43,6 +43,9 @@ trait Cache<'w>: Sized {
 
     /// Request number `position` is for `page`: brings it in, and others out, as it sees fit.
     fn request(&mut self, position: u32, page: PageId) -> Found;
+
+    /// A page is freed: it is not in memory any more, if it was.
+    fn free(&mut self, page: PageId);
 
     /// Bytes allocated.
     fn memory_bytes(&self) -> u64;
@@ -139,18 +142,23 @@ fn replay<'w, C: Cache<'w>>(
 ) -> Outcome {
     let mut cache = C::new(workload, capacity);
     let (mut position, mut nr_misses) = (0, [0u64; 2]);
-    for chunk in workload.requests().chunks(PROGRESS_REQUESTS) {
-        for request in chunk {
+    let (requests, mut ends) = (workload.requests(), workload.ends());
+    while position < requests.len() {
+        for end in ends_before(&mut ends, position) {
+            cache.free(end.page);
+        }
+        let to = next_end(ends, requests.len().min(position + PROGRESS_REQUESTS));
+        for (request, position) in requests[position..to].iter().zip(position as u32..) {
             if cache.request(position, request.page()) == Found::Miss {
                 let is_anon = workload.page(request.page()).backing == Backing::Anon;
                 nr_misses[usize::from(!is_anon)] += 1;
             }
-            position += 1;
         }
-        progress.advance(chunk.len() as u64);
+        progress.advance((to - position) as u64);
+        position = to;
     }
     Outcome {
-        nr_accesses: u64::from(position),
+        nr_accesses: position as u64,
         nr_misses: nr_misses.iter().sum(),
         nr_anon_misses: nr_misses[0],
         policy_bytes: cache.memory_bytes(),

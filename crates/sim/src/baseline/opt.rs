@@ -7,14 +7,15 @@
 //!
 //! **Invariants**
 //! - I1: each page in memory has one entry whose position lies ahead; entries that lie behind are
-//!   stale. The largest entry is never stale, as stale ones are smaller than any other.
+//!   stale. The largest entry of a page in memory is never stale, as stale ones are smaller than any
+//!   other; one of a page that was freed is passed over.
 
 use std::collections::BinaryHeap;
 
 use super::{Cache, Found};
 use crate::workload::{PageId, Workload};
 
-/// Next request of a page that is not wanted again.
+/// Next request of a page that is not wanted again, or is freed before.
 const NEVER: u32 = u32::MAX;
 
 /// Stale entries that are let be.
@@ -35,7 +36,12 @@ impl<'w> Cache<'w> for Opt {
     fn new(workload: &'w Workload, capacity: u32) -> Self {
         let mut seen = vec![NEVER; workload.nr_pages() as usize];
         let mut next = vec![NEVER; workload.requests().len()];
+        let mut ends = workload.ends().iter().rev().peekable();
         for position in (0..workload.nr_requests()).rev() {
+            // What is requested after its end has to come in anew, wherever it was.
+            while let Some(end) = ends.next_if(|end| end.position > position) {
+                seen[end.page.index()] = NEVER;
+            }
             let page = workload.requests()[position as usize].page().index();
             next[position as usize] = std::mem::replace(&mut seen[page], position);
         }
@@ -54,8 +60,8 @@ impl<'w> Cache<'w> for Opt {
         } else {
             if self.nr_free > 0 {
                 self.nr_free -= 1;
-            } else if let Some((_, victim)) = self.farthest.pop() {
-                self.is_resident[victim as usize] = false;
+            } else {
+                self.evict();
             }
             self.is_resident[page.index()] = true;
             Found::Miss
@@ -67,9 +73,24 @@ impl<'w> Cache<'w> for Opt {
         found
     }
 
+    fn free(&mut self, page: PageId) {
+        let was_resident = std::mem::take(&mut self.is_resident[page.index()]);
+        self.nr_free += u32::from(was_resident);
+    }
+
     fn memory_bytes(&self) -> u64 {
         (self.next.capacity() * size_of::<u32>()
             + self.is_resident.capacity()
             + self.farthest.capacity() * size_of::<(u32, u32)>()) as u64
+    }
+}
+
+impl Opt {
+    fn evict(&mut self) {
+        while let Some((_, victim)) = self.farthest.pop() {
+            if std::mem::take(&mut self.is_resident[victim as usize]) {
+                return;
+            }
+        }
     }
 }

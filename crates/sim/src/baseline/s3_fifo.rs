@@ -97,6 +97,16 @@ impl<'w> Cache<'w> for S3Fifo {
         Found::Miss
     }
 
+    fn free(&mut self, page: PageId) {
+        let queue = match std::mem::replace(&mut self.places[page.index()], Place::Unknown) {
+            Place::Unknown => return,
+            Place::Small => &mut self.small,
+            Place::Main => &mut self.main,
+            Place::Ghost => &mut self.ghost,
+        };
+        queue.remove(&mut self.links, page.0);
+    }
+
     fn memory_bytes(&self) -> u64 {
         (self.places.capacity() * size_of::<Place>() + self.uses.capacity()) as u64
             + self.links.memory_bytes()

@@ -55,6 +55,16 @@ impl<'w> Cache<'w> for Sieve {
         Found::Miss
     }
 
+    fn free(&mut self, page: PageId) {
+        if std::mem::replace(&mut self.state[page.index()], State::Out) == State::Out {
+            return;
+        }
+        if self.hand == Some(page.0) {
+            self.hand = self.links.younger(page.0);
+        }
+        self.queue.remove(&mut self.links, page.0);
+    }
+
     fn memory_bytes(&self) -> u64 {
         (self.state.capacity() * size_of::<State>()) as u64 + self.links.memory_bytes()
     }

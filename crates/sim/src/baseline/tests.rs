@@ -1,12 +1,16 @@
 //! Every baseline against a model so dumb that it can be seen to be right, request by request.
 
 use proptest::prelude::*;
-use strata_trace::{Access, PageKey};
+use strata_trace::{Access, Freed, FreedPages, PageKey};
 
 use super::{
-    Cache, Found, clock::Clock, fifo::Fifo, lru::Lru, opt::Opt, s3_fifo::S3Fifo, sieve::Sieve,
+    Baseline, Cache, Found, clock::Clock, fifo::Fifo, lru::Lru, opt::Opt, s3_fifo::S3Fifo,
+    sieve::Sieve,
 };
-use crate::workload::Workload;
+use crate::{
+    simulate::{NoProgress, Setup, Simulate},
+    workload::{Workload, WorkloadBuilder},
+};
 
 fn workload(pages: &[u64]) -> Workload {
     let access = |&page: &u64| Access {
@@ -234,6 +238,80 @@ proptest! {
             hits::<S3Fifo>(&workload, capacity),
         ] {
             prop_assert!(least <= misses(other));
+        }
+    }
+}
+
+/// Requests and, in front of each, the page that is freed, if any.
+fn drawn_with_ends() -> impl Strategy<Value = (Vec<(u64, Option<u64>)>, u32)> {
+    let page = || prop_oneof![3 => 0..6u64, 3 => 0..40u64];
+    let freed = prop::option::weighted(0.2, page());
+    (prop::collection::vec((page(), freed), 0..600), 1..32u32)
+}
+
+fn workload_with_ends(requests: &[(u64, Option<u64>)]) -> Workload {
+    let mut builder = WorkloadBuilder::new("drawn");
+    for ((page, freed), time_us) in requests.iter().zip(1..) {
+        if let Some(page) = freed {
+            let what = FreedPages::Page(PageKey {
+                space: 0,
+                page: *page,
+            });
+            builder.free(Freed { what, time_us });
+        }
+        let key = PageKey {
+            space: 0,
+            page: *page,
+        };
+        let access = Access {
+            key,
+            time_us,
+            ..Access::default()
+        };
+        builder.push(access).unwrap();
+    }
+    builder.finish()
+}
+
+/// Lists of pages, oldest first: the misses of LRU and of FIFO.
+fn model_misses_with_ends(requests: &[(u64, Option<u64>)], capacity: usize) -> [u64; 2] {
+    [true, false].map(|is_lru| {
+        let (mut list, mut nr_misses) = (Vec::new(), 0);
+        for (page, freed) in requests {
+            list.retain(|one| Some(*one) != *freed);
+            let found = list.iter().position(|one| one == page);
+            if found.is_none() {
+                nr_misses += 1;
+                if list.len() == capacity {
+                    list.remove(0);
+                }
+                list.push(*page);
+            } else if let Some(at) = found.filter(|_| is_lru) {
+                list.remove(at);
+                list.push(*page);
+            }
+        }
+        nr_misses
+    })
+}
+
+proptest! {
+    #[test]
+    fn freed_pages_leave_memory_at_once((requests, capacity) in drawn_with_ends()) {
+        let workload = workload_with_ends(&requests);
+        let setup = Setup::with_memory(capacity);
+        let misses = |baseline: Baseline| {
+            let outcome = baseline.run(&workload, &setup, &NoProgress);
+            outcome.unwrap().nr_misses
+        };
+        let model = model_misses_with_ends(&requests, capacity as usize);
+        prop_assert_eq!([misses(Baseline::Lru), misses(Baseline::Fifo)], model);
+        let enough = Setup::with_memory(workload.footprint_pages().max(1));
+        let endless = model_misses_with_ends(&requests, usize::MAX)[0];
+        for baseline in Baseline::ALL {
+            prop_assert!(misses(Baseline::Opt) <= misses(baseline), "{}", baseline);
+            let fits = baseline.run(&workload, &enough, &NoProgress).unwrap();
+            prop_assert_eq!(fits.nr_misses, endless, "{}: the footprint is enough", baseline);
         }
     }
 }

@@ -54,9 +54,9 @@ mod tests;
 pub use tiers::{BadTiers, TierSetup};
 
 use strata_lru::{
-    AccessVia, Arrival, Cause, Config, EvictBatch, FolioId, GroupId, Ingredients, Kind, Limits,
-    MultiGen, NodeId, Order, Policy, ReclaimStats, Strata, TimeMs, TwoList, Verdict, WalkStats,
-    WriteState,
+    AccessVia, Arrival, Cause, Config, EvictBatch, FolioId, GoneCause, GroupId, Ingredients, Kind,
+    Limits, MultiGen, NodeId, Order, Policy, ReclaimStats, Strata, TimeMs, TwoList, Verdict,
+    WalkStats, WriteState,
 };
 use strata_trace::{Backing, Op, Via};
 
@@ -71,7 +71,7 @@ use self::{
 use crate::{
     outcome::{GenerationPages, Outcome, Reclaim, Sample},
     simulate::{PROGRESS_REQUESTS, Progress, Setup, SimError, Simulate},
-    workload::{PageId, Request, Workload},
+    workload::{PageId, Request, Workload, ends_before, next_end},
 };
 
 /// How often the generations are looked at in a run.
@@ -204,13 +204,17 @@ impl<'w, P: Policy> Machine<'w, P> {
     fn run(mut self, progress: &dyn Progress) -> Result<Outcome, SimError> {
         let requests = self.workload.requests();
         let sample_every = requests.len().div_ceil(NR_SAMPLES).max(1);
-        let mut position = 0;
+        let (mut position, mut ends) = (0, self.workload.ends());
         while position < requests.len() {
-            // Neither progress nor samples are looked at in the hot loop.
+            for end in ends_before(&mut ends, position) {
+                self.free(end.page)?;
+            }
+            // Neither progress nor samples nor what is freed is looked at in the hot loop.
             let to_sample = sample_every - position % sample_every;
             let end = requests
                 .len()
                 .min(position + to_sample.min(PROGRESS_REQUESTS));
+            let end = next_end(ends, end);
             for (request, number) in requests[position..end].iter().zip(position..) {
                 self.request(*request, number)?;
             }
@@ -289,6 +293,24 @@ impl<'w, P: Policy> Machine<'w, P> {
         self.counts.nr_anon_misses += u64::from(kind == Kind::Anon);
         self.charged = self.groups.is_tree().then_some(group);
         Ok(folio)
+    }
+
+    /// Nobody needs a page any more, wherever it is.
+    fn free(&mut self, page: PageId) -> Result<(), SimError> {
+        let (slot, of) = (self.layout.slot(page), self.workload.page(page));
+        let kind = kind_of(of.backing);
+        match self.memory.place(slot) {
+            Place::Resident(folio) => {
+                self.policy.gone(folio, GoneCause::Freed);
+                self.nr_pages[kind.index()] -= 1;
+            }
+            Place::Absent(Some(_)) if kind == Kind::Anon => {
+                self.policy.swap_freed(self.groups.of(of.group), 1)?;
+            }
+            Place::Absent(_) => {}
+        }
+        self.memory.leave(slot, None);
+        Ok(())
     }
 
     fn dirtied(&mut self, slot: u32, page: PageId) {

@@ -2,12 +2,12 @@
 
 use proptest::prelude::*;
 use strata_lru::{KernelModel, Swappiness};
-use strata_trace::{Access, Generator, PageKey};
+use strata_trace::{Access, Freed, FreedPages, Generator, PageKey};
 
 use super::*;
 use crate::{
     baseline::Baseline, groups::GroupSpec, outcome::GroupCounts, simulate::NoProgress,
-    spec::PolicySpec,
+    spec::PolicySpec, workload::WorkloadBuilder,
 };
 
 fn policies() -> Vec<KernelPolicy> {
@@ -48,6 +48,76 @@ fn replay(policy: &KernelPolicy, accesses: Vec<Access>, memory_pages: u32) -> Ou
     let workload = Workload::from_accesses("test", accesses).unwrap();
     let setup = Setup::with_memory(memory_pages);
     policy.run(&workload, &setup, &NoProgress).unwrap()
+}
+
+/// Anon and file pages of which a tenth is freed and taken anew, as other pages, in each interval.
+fn churn() -> Workload {
+    let mut builder = WorkloadBuilder::new("churn");
+    let at = |time_us, page: u64| {
+        let access = if page.is_multiple_of(2) {
+            store(page)
+        } else {
+            load(page)
+        };
+        Access { time_us, ..access }
+    };
+    (0..400).for_each(|page| builder.push(at(1, page)).unwrap());
+    for time in 2..100 {
+        let first = (time - 2) * 40;
+        for page in first..first + 40 {
+            let (what, time_us) = (FreedPages::Page(at(1, page).key), time);
+            builder.free(Freed { what, time_us });
+        }
+        (first + 40..first + 440).for_each(|page| builder.push(at(time, page)).unwrap());
+    }
+    builder.finish()
+}
+
+#[test]
+fn a_program_that_frees_what_it_takes_needs_no_more_than_it_holds() {
+    let workload = churn();
+    assert_eq!(
+        (workload.nr_pages(), workload.footprint_pages()),
+        (4320, 400)
+    );
+    for policy in policies() {
+        let run = |setup: Setup| policy.run(&workload, &setup, &NoProgress).unwrap();
+        let outcome = run(Setup::with_memory(400));
+        assert_eq!(outcome.nr_misses, 4320, "{policy:?}");
+        assert_eq!(outcome.reclaim.unwrap().nr_stolen, [0, 0], "{policy:?}");
+        // With less, what is freed in swap or out of lists leaves nothing inconsistent behind.
+        let outcome = run(Setup::with_memory(300));
+        assert!(outcome.nr_misses > 4320, "{policy:?}");
+        if matches!(policy, KernelPolicy::Strata(..)) {
+            continue;
+        }
+        let tiers = Some("25:75".parse().unwrap());
+        let outcome = run(Setup {
+            tiers: tiers.clone(),
+            ..Setup::with_memory(500)
+        });
+        assert_eq!(outcome.nr_misses, 4320, "{policy:?}");
+        let outcome = run(Setup {
+            tiers,
+            ..Setup::with_memory(300)
+        });
+        assert!(outcome.nr_misses > 4320, "{policy:?}");
+    }
+}
+
+#[test]
+fn pages_freed_in_swap_give_its_room_back() {
+    // Without that swap would be full after a while, and the group out of memory.
+    let workload = churn();
+    let policy = KernelPolicy::MultiGen(Config::default());
+    let setup = Setup {
+        groups: specs(&["a:max=300,swap.max=200"]),
+        ..Setup::with_memory(1000)
+    };
+    let outcome = policy.run(&workload, &setup, &NoProgress).unwrap();
+    let group = &outcome.reclaim.unwrap().groups[0];
+    assert!(group.nr_swapped <= 200 && group.nr_held <= 300, "{group:?}");
+    assert!(group.nr_stolen[0] > 400, "more than swap holds: {group:?}");
 }
 
 #[test]

@@ -6,12 +6,13 @@ use std::borrow::Cow;
 
 use super::Record;
 
-const COLUMNS: [&str; 28] = [
+const COLUMNS: [&str; 29] = [
     "trace",
     "policy",
     "memory_pages",
     "accesses",
     "distinct_pages",
+    "footprint_pages",
     "misses",
     "miss_ratio",
     "refaults",
@@ -58,6 +59,7 @@ fn cells(record: &Record) -> Vec<String> {
         record.memory_pages.to_string(),
         record.accesses.to_string(),
         record.distinct_pages.to_string(),
+        record.footprint_pages.to_string(),
         record.misses.to_string(),
         record.miss_ratio.to_string(),
         record.refaults.to_string(),

@@ -47,8 +47,10 @@ pub struct Record {
     pub memory_pages: u32,
     /// Requests, each counted.
     pub accesses: u64,
-    /// The footprint.
+    /// Distinct pages.
     pub distinct_pages: u64,
+    /// The most of them in use at a time.
+    pub footprint_pages: u64,
     /// Requests whose page was not in memory, first touches included.
     pub misses: u64,
     /// Misses of accesses.
@@ -210,6 +212,7 @@ impl Record {
             memory_pages: run.setup.memory_pages,
             accesses: outcome.nr_accesses,
             distinct_pages,
+            footprint_pages: u64::from(workload.footprint_pages()),
             misses: outcome.nr_misses,
             miss_ratio: Ratio::of(outcome.nr_misses, outcome.nr_accesses),
             refaults: outcome.nr_misses.saturating_sub(distinct_pages),

@@ -17,12 +17,16 @@ pub(super) fn text(records: &[Record]) -> String {
         if !text.is_empty() {
             text.push('\n');
         }
+        let at_a_time = match first.footprint_pages == first.distinct_pages {
+            true => String::new(),
+            false => format!(", {} of them at a time", grouped(first.footprint_pages)),
+        };
         text.push_str(&format!(
-            "{}: {} accesses of {} pages ({} MiB)\n\n",
+            "{}: {} accesses of {} pages{at_a_time} ({} MiB)\n\n",
             first.trace,
             grouped(first.accesses),
             grouped(first.distinct_pages),
-            grouped(first.distinct_pages / 256),
+            grouped(first.footprint_pages / 256),
         ));
         text.push_str(&aligned(HEADER, of_trace.iter().map(cells).collect()));
         text.push_str(&groups::tables(of_trace));
@@ -36,7 +40,7 @@ fn cells(record: &Record) -> [String; HEADER.len()] {
     [
         record.policy.clone(),
         grouped(u64::from(record.memory_pages)),
-        percent(u64::from(record.memory_pages), record.distinct_pages),
+        percent(u64::from(record.memory_pages), record.footprint_pages),
         grouped(record.misses),
         record.miss_ratio.to_string(),
         grouped(record.refaults),

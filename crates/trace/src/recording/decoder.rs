@@ -6,6 +6,7 @@
 //! **Invariants**
 //! - I1: a block that breaks a rule is refused where it does so; what stood before was handed out.
 //! - I2: one call appends at most the accesses of one piece.
+//! - I3: what was freed is kept only for who asks for it.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +19,7 @@ use super::{
     NO_PAGES, NR_TABLES_MAX, PageBits, Piece, RecordingInfo, SpaceEnd, WalkKind, bitmap, names,
     pop_u32,
 };
-use crate::access::{Access, Backing, Op, PageKey, Via};
+use crate::access::{Access, Backing, Freed, FreedPages, Op, PageKey, Via};
 use crate::strata::varint::{pop, pop_signed};
 
 /// Bits of a record's first byte that say what it is.
@@ -33,6 +34,8 @@ pub(crate) struct Broken;
 pub(crate) struct Decoder {
     info: RecordingInfo,
     lives: Lives,
+    /// What was freed since somebody asked; `None` while nobody has.
+    freed: Option<Vec<Freed>>,
     /// The block being decoded, and how far.
     content: Vec<u8>,
     at: usize,
@@ -47,6 +50,11 @@ impl Decoder {
     /// What is known of the recording so far.
     pub(crate) fn info(&self) -> &RecordingInfo {
         &self.info
+    }
+
+    /// Appends what was freed since this was last called, and keeps it from the first call on.
+    pub(crate) fn take_freed(&mut self, freed: &mut Vec<Freed>) {
+        freed.append(self.freed.get_or_insert_default());
     }
 
     /// Takes a block of names.
@@ -148,7 +156,7 @@ impl Decoder {
     }
 
     fn end_space(&mut self, flags: u8) -> Option<()> {
-        let space = self.space.take()?;
+        let ((_, time_us), space) = (self.walk?, self.space.take()?);
         let end = match flags {
             0 => SpaceEnd::Whole,
             END_BROKEN => SpaceEnd::Broken,
@@ -157,6 +165,10 @@ impl Decoder {
         };
         if end == SpaceEnd::Ended {
             self.lives.forget(space);
+            if let Some(freed) = &mut self.freed {
+                let what = FreedPages::Space(space);
+                freed.push(Freed { what, time_us });
+            }
         }
         self.info.add_end(end);
         Some(())
@@ -204,6 +216,16 @@ impl Decoder {
 
     fn append(&mut self, space: u32, at_us: u64, piece: &Piece, accesses: &mut Vec<Access>) {
         if piece.gone != NO_PAGES {
+            if let Some(freed) = &mut self.freed {
+                let freed_page = |bit| Freed {
+                    what: FreedPages::Page(PageKey {
+                        space,
+                        page: self.lives.page(space, piece.table, bit),
+                    }),
+                    time_us: at_us,
+                };
+                freed.extend(bitmap::ones(piece.gone).map(freed_page));
+            }
             self.lives.end(space, piece.table, piece.gone);
             self.info.nr_left_out += self.lives.take_nr_left_out();
         }

@@ -11,7 +11,7 @@ use super::{
     BLOCK_BYTES_MAX, BLOCK_HEADER_BYTES, BlockHeader, BlockKind, CODEC_STORED, CODEC_ZSTD,
 };
 use super::{FILE_HEADER_BYTES, VERSION, block, file_header};
-use crate::access::{Access, Backing, Via};
+use crate::access::{Access, Backing, Freed, Via};
 use crate::error::{Position, Reason, TraceError};
 use crate::input::Input;
 use crate::reader::{AccessReader, BATCH_LEN, OpenOptions};
@@ -228,6 +228,10 @@ impl AccessReader for StrataReader {
         batch.extend_from_slice(&rest[..rest.len().min(BATCH_LEN)]);
         self.nr_handed_out += batch.len();
         Ok(batch.len())
+    }
+
+    fn take_freed(&mut self, freed: &mut Vec<Freed>) {
+        self.recording.take_freed(freed);
     }
 
     fn recording(&self) -> Option<&RecordingInfo> {

@@ -1,8 +1,9 @@
 //! One replay on tiers.
 
 use strata_lru::{
-    AccessVia, Arrival, Cause, EvictBatch, FolioId, GroupId, Isolated, Kind, Migrated, NodeId,
-    Order, Origin, Outcome as Fate, Policy, Promotion, ReclaimRequest, Tiering, TimeMs, Verdict,
+    AccessVia, Arrival, Cause, EvictBatch, FolioId, GoneCause, GroupId, Isolated, Kind, Migrated,
+    NodeId, Order, Origin, Outcome as Fate, Policy, Promotion, ReclaimRequest, Tiering, TimeMs,
+    Verdict,
 };
 use strata_trace::{Op, Via};
 
@@ -15,7 +16,7 @@ use super::super::{
 use crate::{
     outcome::{Outcome, Reclaim, TierCounts},
     simulate::{PROGRESS_REQUESTS, Progress, Setup, SimError},
-    workload::{PageId, Request, Workload},
+    workload::{PageId, Request, Workload, ends_before, next_end},
 };
 
 /// Reclaim takes this many pages at a time, and background reclaim keeps as many free.
@@ -109,14 +110,31 @@ impl<'w> TierMachine<'w> {
     }
 
     pub(super) fn run(mut self, progress: &dyn Progress) -> Result<Outcome, SimError> {
-        let workload = self.workload;
-        for (chunk, requests) in workload.requests().chunks(PROGRESS_REQUESTS).enumerate() {
-            for (request, number) in requests.iter().zip(chunk * PROGRESS_REQUESTS..) {
+        let (requests, mut ends) = (self.workload.requests(), self.workload.ends());
+        let mut position = 0;
+        while position < requests.len() {
+            for end in ends_before(&mut ends, position) {
+                self.free(end.page);
+            }
+            let to = next_end(ends, requests.len().min(position + PROGRESS_REQUESTS));
+            for (request, number) in requests[position..to].iter().zip(position..) {
                 self.request(*request, number)?;
             }
-            progress.advance(requests.len() as u64);
+            progress.advance((to - position) as u64);
+            position = to;
         }
         self.outcome()
+    }
+
+    /// Nobody needs a page any more, wherever it is.
+    fn free(&mut self, page: PageId) {
+        let slot = self.layout.slot(page);
+        if let Some(folio) = self.memory.folio(slot) {
+            self.policy.gone(folio, GoneCause::Freed);
+            self.nodes[usize::from(self.node_of[slot as usize])].nr_free += 1;
+        }
+        self.hinted.clear(slot);
+        self.memory.leave(slot, None);
     }
 
     pub(super) fn request(&mut self, request: Request, position: usize) -> Result<(), SimError> {

@@ -32,7 +32,7 @@ evaluate: ## against real kernels and the best policies known; writes docs/fidel
 coverage: ## which lines of the engine its tests run; writes docs/coverage.md
 	@scripts/coverage.sh
 
-evaluate-plan: ## do plans come true? writes docs/plan-validation.md and docs/recording.md
+evaluate-plan: ## do plans come true? the tables of docs/plan-validation.md and docs/recording.md
 	@scripts/evaluate-plan.sh
 
 man: ## the manual pages, one for each verb, to target/man/

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # `make evaluate-plan`: does a plan come true? For redis, sqlite and a python program: records a run
 # without a budget, predicts the refaults under three budgets (strata sim), then runs the same load
-# under each with strata run, and writes both beside each other to docs/plan-validation.md. Before that
-# it records a program whose exact accesses are known and writes what replays of both say to
-# docs/recording.md. Needs root, and some 10 minutes. STRATA names another binary, PLAN_SCALE multiplies
-# the operations, PLAN_PARTS leaves out parts (recording validation), PLAN_LOADS loads; PLAN_KEEP is a folder that
-# recordings and reports are kept in.
+# under each with strata run, and puts both beside each other into docs/plan-validation.md. Before that
+# it records a program whose exact accesses are known and puts what replays of both say into
+# docs/recording.md. The words of both pages stay. Needs root, and some 7 minutes. STRATA names another
+# binary, PLAN_SCALE multiplies the operations, PLAN_PARTS leaves out parts (recording validation), PLAN_LOADS
+# loads (those left out keep their rows); PLAN_KEEP is a folder that recordings and reports are kept in.
 source "$(dirname "$0")/lib.sh"
 
 scripts/setup.sh
@@ -27,13 +27,7 @@ finish() {
 }
 trap finish EXIT
 
-declare -A ops=([redis]=$((300000 * scale)) [sqlite]=$((100000 * scale)) [python]=$((3000000 * scale)))
-declare -A what=(
-    [redis]="redis-server, 150,000 values of 1 KiB, GETs by a Zipf law (0.99)"
-    [sqlite]="sqlite, 120 MB mapped, look-ups by a Zipf law and a scan of a tenth every 500"
-    [python]="python, a dict of 220,000 lists, look-ups by a Zipf law, every 50th replaces its value"
-)
-
+declare -A ops=([redis]=$((300000 * scale)) [sqlite]=$((200000 * scale)) [python]=$((3000000 * scale)))
 wait_for() { # seconds, command...
     local left=$(($1 * 20))
     shift
@@ -50,7 +44,7 @@ redis_command() {
 target_command() { # name: what has the memory
     case $1 in
     redis) redis_command ;;
-    sqlite) printf '%s\n' "$python" scripts/plan/load.py sqlite "$work/sqlite.db" "${ops[sqlite]}" ;;
+    sqlite) printf '%s\n' "$python" scripts/plan/load.py sqlite "${ops[sqlite]}" ;;
     python) printf '%s\n' "$python" scripts/plan/load.py python "${ops[python]}" ;;
     esac
 }
@@ -122,8 +116,8 @@ evaluate() { # name
     run_load "$name"
     cp "$work/load" "$work/free"
     [ -z "${PLAN_KEEP:-}" ] || cp "$work/run.strata" "$PLAN_KEEP/$name.strata"
-    "$strata" trace info "$work/run.strata" --format json >"$work/info.json"
-    footprint=$(($(figure distinct_pages "$work/info.json") * 4096))
+    "$strata" sim "$work/run.strata" --memory 100% --policy lru --format json >"$work/sim.json"
+    footprint=$(($(figure footprint_pages "$work/sim.json") * 4096))
     filled() { before=$(refaulted "$1"); }
     over() { real=$(($(refaulted "$1") - before)); }
     for share in "${shares[@]}"; do
@@ -154,65 +148,60 @@ refaults_of() { # file, memory in pages, options...
 }
 
 # Lines of a table: a program of known accesses, recorded, replayed, and its exact trace replayed.
-known() { # pattern, interval, policy
-    local options=(--size 64M --ops 800000 --rate 40000 --pattern "$1") share pages exact figures order
-    "$strata" record --quiet --force --every "$2" -o "$work/known.strata" -- "$program" "${options[@]}" >/dev/null
+known() { # pattern, interval, policy...
+    local pattern=$1 interval=$2 options=(--size 64M --ops 800000 --rate 40000 --pattern "$1") share pages policy exact figures order
+    shift 2
+    "$strata" record --quiet --force --every "$interval" -o "$work/known.strata" -- "$program" "${options[@]}" >/dev/null
     "$program" "${options[@]}" --trace "$work/known.u32le"
-    for share in 25 50 75 90; do
-        pages=$((16384 * share / 100))
-        exact=$(refaults_of "$work/known.u32le" $pages --policy "$3" --trace-format u32le --via mmap --backing anon)
-        figures=()
-        for order in shuffled address best worst; do
-            figures+=("$(refaults_of "$work/known.strata" $pages --policy "$3" --order $order)")
+    for policy in "$@"; do
+        for share in 25 50 75 90; do
+            pages=$((16384 * share / 100))
+            exact=$(refaults_of "$work/known.u32le" $pages --policy "$policy" --trace-format u32le --via mmap --backing anon)
+            figures=()
+            for order in shuffled address best worst; do
+                figures+=("$(refaults_of "$work/known.strata" $pages --policy "$policy" --order $order)")
+            done
+            printf '| %s | %s | %s | %s %% | %s | %s | %s | %s | %s to %s |\n' "$pattern" "$interval" "$policy" $share "$exact" "${figures[0]}" \
+                "$(awk -v a="${figures[0]}" -v b="$exact" 'BEGIN {if (b) printf "%+.1f %%", 100 * (a - b) / b; else print "-"}')" \
+                "${figures[1]}" "${figures[2]}" "${figures[3]}"
         done
-        printf '| %s | %s | %s | %s %% | %s | %s | %s | %s | %s to %s |\n' "$1" "$2" "$3" $share "$exact" "${figures[0]}" \
-            "$(awk -v a="${figures[0]}" -v b="$exact" 'BEGIN {if (b) printf "%+.1f %%", 100 * (a - b) / b; else print "-"}')" \
-            "${figures[1]}" "${figures[2]}" "${figures[3]}"
     done
 }
-header() { # title
-    printf '# %s\n\n    make evaluate-plan\n\n' "$1"
-    printf '%s, commit %s, kernel %s, %s processors. ' "$(date -u +%Y-%m-%d)" "$(git rev-parse --short HEAD)" "$(uname -r)" "$(nproc)"
+made() { # page: says when and where its table was made
+    printf '%s, commit %s, kernel %s, %s processors.\n' "$(date -u +%Y-%m-%d)" "$(git rev-parse --short HEAD)" "$(uname -r)" "$(nproc)" |
+        scripts/evaluate.py splice "$1" made
 }
 
 parts=${PLAN_PARTS:-recording validation}
 case " $parts " in *" recording "*)
     program=$(scripts/program.sh known)
     {
-        header 'How near a replay of a recording comes to the run'
-        printf 'A program whose accesses are\nknown to the last (`tests/programs/known.c`: 64 MiB, 800,000 accesses at 40,000 a second) is recorded\n'
-        printf '(`strata record --every INTERVAL -o known.strata -- known --pattern PATTERN ...`), its exact trace is\n'
-        printf 'written (`known ... --trace known.u32le`), and both are replayed (`strata sim`). The figures are refaults\n'
-        printf 'with so much memory, of 16,384 pages; `shuffled` is the default order of a recording.\n\n'
-        printf 'Patterns: `log`, ranks whose logarithm is uniform; `loop`, all pages in turn; `phases`, a tenth of the\n'
-        printf 'pages at random, another tenth after each tenth of the time. With an interval of 1 s a large part of the\n'
-        printf 'memory is accessed within one; what the order can do shows there, as does what is accessed twice.\n\n'
         printf '| pattern | interval | policy | memory | exact | shuffled | off by | address | best to worst |\n'
         printf '|---|---|---|---:|---:|---:|---:|---:|---:|\n'
         for pattern in log loop phases; do
             for interval in 100ms 1s; do
                 say "known accesses: $pattern every $interval"
-                known $pattern $interval lru
+                policies=(lru)
+                [ "$pattern $interval" != "log 100ms" ] || policies+=(mglru)
+                known $pattern $interval "${policies[@]}"
             done
         done
-        known log 100ms mglru
-    } >docs/recording.md.new
-    mv docs/recording.md.new docs/recording.md ;;
+    } >"$work/known.md"
+    scripts/evaluate.py splice docs/recording.md known <"$work/known.md"
+    made docs/recording.md ;;
 esac
 case " $parts " in *" validation "*) ;; *) exit 0 ;; esac
 
 {
-    header 'Does a plan come true?'
-    printf 'Each load is filled, then recorded without a budget\n(`strata record --pid PID --every %s`); ' $every
-    printf 'the recording is replayed (`strata sim run.strata --policy mglru --memory\n50%%,65%%,80%%`), and the same '
-    printf 'load is then run with so many bytes (`strata run --memory BYTES --swap zram:1G`).\nPredicted are '
-    printf 'the refaults in a random order within intervals and in the best and the worst; real are those the\n'
-    printf 'kernel counted in the group (`workingset_refault_*`), from the end of filling on. The goal is 20 %% or 0.5\n'
-    printf 'per 1000 operations, whichever is larger; an operation is at least one access. One run each.\n\n'
-    for name in redis sqlite python; do printf -- '- `%s`: %s; %s operations\n' $name "${what[$name]}" "${ops[$name]}"; done
-    printf '\n| load | of footprint | budget, MiB | held on average, MiB | predicted | whatever the order | real | '
+    printf '| load | of footprint | budget, MiB | held on average, MiB | predicted | whatever the order | real | '
     printf 'per 1000 operations | goal met | throughput, of that without budget | p50, p99, p99.9 in us (without budget) |\n'
     printf '|---|---:|---:|---:|---:|---:|---:|---:|---|---:|---|\n'
-    for name in ${PLAN_LOADS:-redis sqlite python}; do evaluate "$name"; done
-} >docs/plan-validation.md.new
-mv docs/plan-validation.md.new docs/plan-validation.md
+    for name in redis sqlite python; do
+        case " ${PLAN_LOADS:-redis sqlite python} " in
+        *" $name "*) evaluate "$name" ;;
+        *) grep "^| $name |" docs/plan-validation.md || true ;;
+        esac
+    done
+} >"$work/plans.md"
+scripts/evaluate.py splice docs/plan-validation.md plans <"$work/plans.md"
+made docs/plan-validation.md

@@ -4,7 +4,8 @@ JSON line (ops, seconds, ops_per_s, and latencies in microseconds) and reads ano
 The same operations every time.
 
   load.py redis SOCKET OPS    GETs of values of 1 KiB, keys by a Zipf law (0.99)
-  load.py sqlite FILE OPS     point look-ups by that law, and a scan of a tenth of the rows every 500
+  load.py sqlite OPS          a database in memory: point look-ups by that law, and a scan of a tenth of
+                              the rows every 500
   load.py python OPS          a dict of lists: look-ups by that law, some of which replace their value
 """
 
@@ -79,22 +80,13 @@ def redis(path, ops):
     measured(ops, get, pid)
 
 
-def sqlite(path, ops):
-    if not os.path.exists(path):
-        db = sqlite3.connect(path)
-        db.execute("create table t (id integer primary key, a integer, b text)")
-        rng = random.Random(7)
-        rows = ((n, rng.randrange(1000), rng.randbytes(400).hex()) for n in range(ROWS))
-        db.executemany("insert into t values (?, ?, ?)", rows)
-        db.commit()
-        db.close()
-    # Pages of the file that are in memory already would be charged to nobody.
-    with open(path, "rb") as file:
-        os.fsync(file.fileno())
-        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-    db = sqlite3.connect(path)
-    db.execute("pragma mmap_size = 1000000000")
-    db.execute("pragma cache_size = 100")
+def sqlite(ops):
+    db = sqlite3.connect(":memory:")
+    db.execute("create table t (id integer primary key, a integer, b text)")
+    rng = random.Random(7)
+    rows = ((n, rng.randrange(1000), rng.randbytes(400).hex()) for n in range(ROWS))
+    db.executemany("insert into t values (?, ?, ?)", rows)
+    db.commit()
     rank, rng = zipf(ROWS), random.Random(3)
 
     def ask(number):

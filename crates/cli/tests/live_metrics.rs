@@ -55,13 +55,14 @@ const BY_RECLAIM: &[&str] = &[
     "strata_reclaim_asked_bytes_total",
     "strata_reclaim_freed_bytes_total",
 ];
-/// What one grows that would have to evict what `--min-ttl` protects; so all that is idle stays.
+/// What one grows that would have to evict what `--min-ttl` protects.
 const BY_THRASHING: &[&str] = &[
     "strata_thrashing_total",
     "strata_limit_raises_total",
     "strata_above_budget_seconds_total",
-    "strata_idle_bytes",
 ];
+/// What one grows that comes near its budget, so that it is walked, and has no need to evict.
+const BY_RESTING: &[&str] = &["strata_idle_bytes"];
 /// Passed on from the kernel's counters, which not every kernel has; kills are what Strata prevents.
 const KERNELS: &[&str] = &[
     "strata_kernel_major_faults_total",
@@ -197,7 +198,7 @@ fn check(promtool: &Path, text: &str) {
 #[test]
 fn between_them_these_runs_grow_every_metric_there_is() {
     let declared: BTreeSet<&str> = METRICS.iter().map(|metric| metric.name).collect();
-    let all = [BY_PAGEOUT, BY_RECLAIM, BY_THRASHING, KERNELS].concat();
+    let all = [BY_PAGEOUT, BY_RECLAIM, BY_THRASHING, BY_RESTING, KERNELS].concat();
     let grown: BTreeSet<&str> = all.iter().copied().collect();
     assert_eq!(grown, declared);
     assert_eq!(grown.len(), all.len(), "one is named twice");
@@ -282,6 +283,24 @@ fn a_budget_that_gives_way_shows_in_the_metrics() {
     run.tell("hammer 7 20000");
     run.expect_to_grow(BY_THRASHING, |_| {});
     run.tell("rest");
+    run.end();
+}
+
+/// Under pressure walks come so fast that the oldest of four generations is younger than a second.
+#[test]
+fn memory_that_nobody_uses_shows_in_the_metrics() {
+    needs!("page_walk", "memory_cgroup", "zram", "process_madvise");
+    let _guard = Guard::new();
+    let mut run = Run::start(&["--memory", "96M", "--swap", "zram:192M"], "90M");
+    run.tell("writerange 0 22400");
+    let mut pages = (22400..23040).step_by(32);
+    run.expect_to_grow(BY_RESTING, |run| {
+        // Where usage does not change there is nothing to walk for.
+        if let Some(first) = pages.next() {
+            run.tell(&format!("writerange {first} 32"));
+        }
+        sleep(Duration::from_millis(400));
+    });
     run.end();
 }
 

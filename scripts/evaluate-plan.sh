@@ -137,7 +137,7 @@ evaluate() { # name
             $((bytes >> 20)) "$(($(figure mean_bytes "$work/report.json") >> 20))" "${predicted[0]}" "${predicted[1]}" "${predicted[2]}" "$real" \
             "$(ratio $((1000 * predicted[0])) "${ops[$name]}" %.2f)" "$(ratio $((1000 * real)) "${ops[$name]}" %.2f)" \
             "$verdict" "$(ratio "$(figure ops_per_s "$work/load")" "$(figure ops_per_s "$work/free")" %.2f)" \
-            "$(for part in p50_us p99_us p999_us; do printf '%s (%s) ' "$(figure $part "$work/load")" "$(figure $part "$work/free")"; done)"
+            "$(for part in p50_us p99_us p999_us; do printf '%s (%s)\n' "$(figure $part "$work/load")" "$(figure $part "$work/free")"; done | paste -sd' ')"
     done
 }
 

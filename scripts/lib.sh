@@ -55,7 +55,7 @@ apt_install() {
 # Builds every test binary (those that can be, if some can not) and prints a line `SOURCE BINARY` for
 # each.
 test_binaries() {
-    cargo build --workspace --all-targets --keep-going --quiet --message-format=json-render-diagnostics |
+    cargo build --workspace --lib --bins --tests --keep-going --quiet --message-format=json-render-diagnostics |
         sed -n 's/.*"src_path":"\([^"]*\)".*"overflow_checks":[a-z]*,"test":true}.*"executable":"\([^"]*\)".*/\1 \2/p' |
         sort -u
 }

@@ -23,7 +23,7 @@ use super::strata::{Strata, patience};
 /// How long a line or an end may take to come.
 const WAIT: Duration = Duration::from_secs(20);
 
-/// A running `strata`, leader of a process group of its own. Killed when dropped.
+/// A running `strata`, leader of a process group of its own. Ended when dropped.
 #[derive(Debug)]
 pub(crate) struct Live {
     child: Child,
@@ -152,7 +152,17 @@ impl Live {
 }
 
 impl Drop for Live {
+    /// Of a test that failed: what Strata set up it takes down itself, if it is asked to end. Killed, it
+    /// would leave that to its keeper, which the test's directories would be pulled away from.
     fn drop(&mut self) {
+        let deadline = Instant::now() + Duration::from_secs(5) * patience();
+        let pid = Pid::from_child(&self.child);
+        let mut is_over = || !matches!(self.child.try_wait(), Ok(None));
+        if !is_over() && kill_process(pid, Signal::TERM).is_ok() {
+            while !is_over() && Instant::now() < deadline {
+                thread::sleep(Duration::from_millis(10));
+            }
+        }
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -38,17 +38,25 @@ impl Strata {
         let returns = shadow.and_then(|shadow| self.judge(folio, shadow));
         let coldest_age = self.coldest_age(lruvec);
         let ingredients = self.ingredients;
+        if returns.is_some() {
+            self.books.lruvecs[lruvec].lull.note_returned();
+        }
         let state = &mut self.books.lruvecs[lruvec];
         state.nr_accesses += 1;
         let nr_accesses = state.nr_accesses - state.nr_accesses_at_arrival;
         state.nr_accesses_at_arrival = state.nr_accesses;
         if state.has_overflowed() {
             state.access_dial.fit(coldest_age);
+            let smoothed_age = state.window.coldest_age();
+            state
+                .lull
+                .fit(coldest_age.max(smoothed_age), state.nr_accesses);
             let evidence = Evidence {
                 nr_pages: state.capacity_pages,
                 nr_accesses,
                 coldest_age,
                 is_near: returns.is_some_and(|of| of.is_near),
+                is_lull: state.lull.refutes(state.size(Part::Proven), smoothed_age),
             };
             state.window.learn(evidence, ingredients);
         }
@@ -71,9 +79,12 @@ impl Strata {
         if flags.is_referenced() {
             let lruvec = flags.lruvec();
             self.books.lruvecs[lruvec].nr_accesses += 1;
+            let age = self.age(folio);
+            let state = &mut self.books.lruvecs[lruvec];
+            state.lull.note_accessed(age, state.nr_accesses);
             let passes = flags.is_workingset()
                 || !self.ingredients.has(Ingredient::Test)
-                || self.age(folio) < self.coldest_age(lruvec);
+                || age < self.coldest_age(lruvec);
             let flags = flags.with_one_more_ref(self.ingredients);
             self.books.set_flags(folio, flags.with_workingset(passes));
         } else {

@@ -1,7 +1,7 @@
 //! What the policy of our own is made of, each part of which can be left out to see what it is worth.
 //!
 //! **Owns** the list of ingredients and their names. **Does not own** what they do (`arrival`,
-//! `eviction`, `window`).
+//! `eviction`, `window`, `lull`).
 
 /// A part of the policy that it can do without.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -18,6 +18,8 @@ pub enum Ingredient {
     Window,
     /// The more one-sided the evidence, the faster the trial changes; without, a page at a time.
     Strides,
+    /// Proven pages that are not asked for at all say nothing for a shorter trial; without, they do.
+    Lulls,
 }
 
 impl Ingredient {
@@ -28,6 +30,7 @@ impl Ingredient {
         Ingredient::Counts,
         Ingredient::Window,
         Ingredient::Strides,
+        Ingredient::Lulls,
     ];
 
     /// Its name on the command line.
@@ -38,6 +41,7 @@ impl Ingredient {
             Ingredient::Counts => "counts",
             Ingredient::Window => "window",
             Ingredient::Strides => "strides",
+            Ingredient::Lulls => "lulls",
         }
     }
 }

@@ -10,6 +10,7 @@
 //! - I2: counts never go back.
 
 use super::{
+    lull::Lull,
     page::Part,
     shadow::{AccessDial, LeftDial},
     window::Window,
@@ -41,6 +42,7 @@ pub(crate) struct Lruvec {
     /// trial, times `2^TRIAL_AGE_SHIFT`.
     trial_age_sum: u64,
     pub(super) window: Window,
+    pub(super) lull: Lull,
     pub(super) access_dial: AccessDial,
     pub(super) left_dial: LeftDial,
     pub(super) account: Account,
@@ -63,6 +65,7 @@ impl Booked for Lruvec {
             nr_left_pages: [0; 2],
             trial_age_sum: 0,
             window: Window::default(),
+            lull: Lull::default(),
             access_dial: AccessDial::default(),
             left_dial: LeftDial::default(),
             account,

@@ -17,6 +17,7 @@
 //!   appeared / accessed -> arrival    where it begins, the test, what a return says
 //!   isolate / complete  -> eviction   who leaves, who is kept and where
 //!                       -> window     how much memory is for trial
+//!                       -> lull       whether the proven are asked for at all
 //!   gone, complete      -> shadow     what is kept of what left
 //!                       -> ingredients  what can be left out, to see what it is worth
 //! ```
@@ -39,6 +40,7 @@ mod dial;
 mod eviction;
 mod ingredients;
 mod lruvec;
+mod lull;
 mod page;
 mod shadow;
 #[cfg(test)]

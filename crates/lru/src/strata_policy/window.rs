@@ -5,6 +5,7 @@
 //!                    longer would have kept it                        -> one step up
 //!   time that passes a proven page stands for one access in the time its coldest has
 //!                    not been accessed, and 5 % of memory for that many -> steps down
+//!   lull             the proven should have been asked for and were not: no steps down
 //! ```
 //!
 //! A page taken from the proven is asked for again too, and then goes through the trial: when folios
@@ -36,10 +37,10 @@ const ZONES_PER_MEMORY: u64 = 20;
 
 /// What a proven page is worth, as a fraction: in a time as long as the coldest has waited, it is
 /// asked for less than once, because the coldest may never be asked for again.
-const WORTH_OF_PROVEN: (u64, u64) = (1, 2);
+pub(super) const WORTH_OF_PROVEN: (u64, u64) = (1, 2);
 
 /// Evidence is averaged over this many arrivals.
-const NR_EVIDENCE_ARRIVALS: u64 = 100;
+pub(super) const NR_EVIDENCE_ARRIVALS: u64 = 100;
 
 /// Memory in this many parts gives the longest step: no faster than evidence is heard of.
 const LONG_STEPS_PER_MEMORY: u64 = NR_EVIDENCE_ARRIVALS;
@@ -63,6 +64,8 @@ pub(super) struct Evidence {
     pub(super) coldest_age: u64,
     /// Whether it left the trial just before.
     pub(super) is_near: bool,
+    /// Whether the proven should have been asked for by now, and were not.
+    pub(super) is_lull: bool,
 }
 
 /// The share of memory that is for trial.
@@ -107,13 +110,20 @@ impl Window {
         near as u64
     }
 
+    /// The coldest proven folio's age, averaged; 0 before any was known.
+    pub(super) fn coldest_age(self) -> u64 {
+        self.coldest_age_sum / NR_EVIDENCE_ARRIVALS
+    }
+
     /// Learns from an arrival.
     pub(super) fn learn(&mut self, evidence: Evidence, ingredients: Ingredients) {
         if !ingredients.has(Ingredient::Window) {
             return;
         }
         let up = if evidence.is_near { ONE } else { 0 };
-        let down = steps_down(evidence, self.smooth(evidence.coldest_age));
+        let presumed = steps_down(evidence, self.smooth(evidence.coldest_age));
+        let is_refuted = evidence.is_lull && ingredients.has(Ingredient::Lulls);
+        let down = if is_refuted { 0 } else { presumed };
         self.up_sum = averaged(self.up_sum, up);
         self.down_sum = averaged(self.down_sum, down);
         let step = if ingredients.has(Ingredient::Strides) {

@@ -118,11 +118,11 @@ fn misses_of_a_mixture(left_out: Option<Ingredient>) -> u64 {
 }
 
 #[test]
-fn every_ingredient_but_the_test_of_what_is_in_memory_changes_what_a_mixture_misses() {
+fn every_ingredient_but_the_test_and_lulls_changes_what_a_mixture_misses() {
     let with_all = misses_of_a_mixture(None);
     let others = Ingredient::ALL
         .iter()
-        .filter(|one| **one != Ingredient::Test);
+        .filter(|one| !matches!(one, Ingredient::Test | Ingredient::Lulls));
     for one in others {
         assert_ne!(misses_of_a_mixture(Some(*one)), with_all, "without {one:?}");
     }
@@ -242,6 +242,20 @@ fn a_change_of_phase_makes_the_trial_longer() {
         after > before * 5 / 4,
         "{before} pages before, {after} after"
     );
+}
+
+#[test]
+fn phases_that_each_fit_are_changed_for_little_more_than_their_first_accesses() {
+    let nr_misses = |left_out| {
+        let mut memory = Memory::without(left_out, 1400, 6000);
+        let skewed = |n: usize, base: usize| base + n % (1 + n / 3000 % 1000);
+        let phases =
+            (0..6).flat_map(|phase| scrambled(50_000).map(move |n| skewed(n, phase * 1000)));
+        memory.read_all(phases)
+    };
+    let (with, without) = (nr_misses(None), nr_misses(Some(Ingredient::Lulls)));
+    assert!(with < 6000 * 11 / 10, "{with} misses of 6000 pages");
+    assert!(with < without, "{with} misses, {without} without lulls");
 }
 
 #[test]

@@ -8,7 +8,7 @@
 //! **Invariants**
 //! - I1: each page in memory has one entry whose position lies ahead; entries that lie behind are
 //!   stale. The largest entry of a page in memory is never stale, as stale ones are smaller than any
-//!   other; one of a page that was freed is passed over.
+//!   other; one of a page that was freed, since in memory again or not, is passed over.
 
 use std::collections::BinaryHeap;
 
@@ -25,7 +25,8 @@ const NR_STALE_MAX: usize = 4096;
 pub(super) struct Opt {
     /// By request: position of the next request of the same page.
     next: Vec<u32>,
-    is_resident: Vec<bool>,
+    /// By page: its next request, if it is in memory.
+    resident: Vec<Option<u32>>,
     /// Next position and page.
     farthest: BinaryHeap<(u32, u32)>,
     capacity: usize,
@@ -47,7 +48,7 @@ impl<'w> Cache<'w> for Opt {
         }
         Opt {
             next,
-            is_resident: vec![false; workload.nr_pages() as usize],
+            resident: vec![None; workload.nr_pages() as usize],
             farthest: BinaryHeap::new(),
             capacity: capacity as usize,
             nr_free: capacity,
@@ -55,18 +56,20 @@ impl<'w> Cache<'w> for Opt {
     }
 
     fn request(&mut self, position: u32, page: PageId) -> Found {
-        let found = if self.is_resident[page.index()] {
-            Found::Hit
-        } else {
-            if self.nr_free > 0 {
+        let next = self.next[position as usize];
+        let found = match self.resident[page.index()] {
+            Some(_) => Found::Hit,
+            None if self.nr_free > 0 => {
                 self.nr_free -= 1;
-            } else {
-                self.evict();
+                Found::Miss
             }
-            self.is_resident[page.index()] = true;
-            Found::Miss
+            None => {
+                self.evict();
+                Found::Miss
+            }
         };
-        self.farthest.push((self.next[position as usize], page.0));
+        self.resident[page.index()] = Some(next);
+        self.farthest.push((next, page.0));
         if self.farthest.len() > 2 * self.capacity + NR_STALE_MAX {
             self.farthest.retain(|(next, _)| *next > position);
         }
@@ -74,21 +77,23 @@ impl<'w> Cache<'w> for Opt {
     }
 
     fn free(&mut self, page: PageId) {
-        let was_resident = std::mem::take(&mut self.is_resident[page.index()]);
-        self.nr_free += u32::from(was_resident);
+        let was_resident = self.resident[page.index()].take();
+        self.nr_free += u32::from(was_resident.is_some());
     }
 
     fn memory_bytes(&self) -> u64 {
         (self.next.capacity() * size_of::<u32>()
-            + self.is_resident.capacity()
+            + self.resident.capacity() * size_of::<Option<u32>>()
             + self.farthest.capacity() * size_of::<(u32, u32)>()) as u64
     }
 }
 
 impl Opt {
     fn evict(&mut self) {
-        while let Some((_, victim)) = self.farthest.pop() {
-            if std::mem::take(&mut self.is_resident[victim as usize]) {
+        while let Some((next, victim)) = self.farthest.pop() {
+            let resident = &mut self.resident[victim as usize];
+            if *resident == Some(next) {
+                *resident = None;
                 return;
             }
         }

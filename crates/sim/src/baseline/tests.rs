@@ -315,3 +315,21 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn the_optimum_does_not_mistake_a_freed_page_for_its_successor() {
+    // Page 1 is freed and taken anew, and wanted to the end; page 3 is not.
+    let plain = |page| (page, None);
+    let requests = [
+        plain(3),
+        plain(1),
+        (1, Some(1)),
+        plain(2),
+        plain(4),
+        plain(1),
+        plain(2),
+    ];
+    let workload = workload_with_ends(&requests);
+    let outcome = Baseline::Opt.run(&workload, &Setup::with_memory(3), &NoProgress);
+    assert_eq!(outcome.unwrap().nr_misses, 5);
+}

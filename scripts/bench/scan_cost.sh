@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# What does it cost to free a page? zipf over 300 MiB of single pages with 180 MiB: pages the kernel
-# scanned for each page freed, entries Strata's walks read for each, and the processors' time in
+# What does it cost to free a page? zipf over 300 MiB of single pages with 180 MiB: pages looked at (those
+# the kernel scanned, by the machine's counters in /proc/vmstat, and those Strata tried) for each page freed,
+# entries Strata's walks read for each, and the processors' time in
 # microseconds for each page freed, split by what it went into, from samples of all processors
 # (`perf record -e cpu-clock -a`). A sample belongs to reclaim if the call chain passes through it, and to
 # the innermost part of it that is named: `rmap` finding and unmapping page-table entries, `TLB` having
@@ -10,6 +11,11 @@ source "$(dirname "$0")/lib.sh"
 have perf || { scripts/servers.sh perf && PATH=$target_dir/servers/bin:$PATH; }
 seconds=${BENCH_SECONDS:-8} hertz=999
 parts=(rmap TLB compression swap lists walk other)
+
+# A number of the report, 0 where the run had none.
+reported() { local value; value=$(field "$1" "$work/report" | tr -d " ") && [[ $value =~ ^[0-9]+$ ]] && echo "$value" || echo 0; }
+# Pages that reclaim scanned or freed on the whole machine so far: counted PREFIX
+counted() { awk -v prefix="$1" '$1 == prefix "_anon" || $1 == prefix "_file" {sum += $2} END {print sum + 0}' /proc/vmstat; }
 
 classify() { # perf script on stdin -> `PART SAMPLES` lines
     awk '
@@ -32,7 +38,7 @@ classify() { # perf script on stdin -> `PART SAMPLES` lines
             depth = 0; walk = 0
         }
         /^[[:space:]]*$/ {flush(); next}
-        {sub(/^[[:space:]]*/, ""); stack[++depth] = $1}
+        {sub(/^[[:space:]]*/, ""); stack[++depth] = $2}
         END {flush(); for (part in count) print part, count[part]}'
 }
 
@@ -42,23 +48,22 @@ for swap in zram:1G "file:$target_dir/bench.swap:1G"; do
     for who in none auto reclaim pageout; do
         how=(--actuator $who)
         [ $who != none ] || how=(--policy none)
+        scanned=$(counted pgscan) freed=$(counted pgsteal)
         perf record -q -o "$work/perf" -e cpu-clock -a -g -F $hertz -- \
             "$strata" run --quiet --memory 180M --swap "$swap" "${how[@]}" --report "$work/report" -- \
             "$programs/zipf" --size 300M --seconds "$seconds" >"$work/zipf" 2>"$work/errors" ||
             { echo "| ${swap%%:*} | $who | killed or failed: $(tail -n 1 "$work/errors") |"; continue; }
-        perf script -i "$work/perf" -F sym 2>/dev/null | classify >"$work/parts"
-        # Pages that exact pageout took do not pass through the kernel's own counters of freed pages.
-        applied=$(field nr_applied_pages "$work/report")
-        freed=$(sed -n '/"kernel"/,/}/p' "$work/report" >"$work/kernel" && field nr_freed_pages "$work/kernel")
-        scanned=$(field nr_scanned_pages "$work/kernel")
-        gone=$((freed > applied ? freed : applied))
-        awk -v swap="${swap%%:*}" -v who=$who -v gone="$gone" -v freed="$freed" -v scanned="$scanned" -v hz=$hertz \
-            -v entries="$(field nr_entries "$work/report")" -v names="${parts[*]}" '
+        perf script -i "$work/perf" -F ip,sym 2>/dev/null | classify >"$work/parts"
+        # Pages that exact pageout took do not pass through the kernel's counters.
+        scanned=$(($(counted pgscan) - scanned + $(reported nr_tried_pages)))
+        gone=$(($(counted pgsteal) - freed + $(reported nr_applied_pages)))
+        awk -v swap="${swap%%:*}" -v who=$who -v gone="$gone" -v scanned="$scanned" -v hz=$hertz \
+            -v entries="$(reported nr_entries)" -v names="${parts[*]}" '
             {count[$1] = $2; total += $2}
             END {
                 n = split(names, name, " ")
                 printf "| %s | %s | %.0f | %.2f | %.1f | %.1f |", swap, who, gone / 1000,
-                    freed ? scanned / freed : 0, gone ? entries / gone : 0, gone ? total / hz * 1e6 / gone : 0
+                    gone ? scanned / gone : 0, gone ? entries / gone : 0, gone ? total / hz * 1e6 / gone : 0
                 for (i = 1; i <= n; i++) printf " %.1f |", gone ? count[name[i]] / hz * 1e6 / gone : 0
                 print ""
             }' "$work/parts"

@@ -61,6 +61,9 @@ impl BudgetGroup {
         self.budget_bytes.store(budget_bytes, Ordering::SeqCst);
         let limit = backstop_bytes(budget_bytes).max(backstop_bytes(self.usage_bytes()?));
         self.set_limit_bytes(Some(limit))?;
+        // (v2) The line of the last budget says nothing of this one, and nobody lifts it who does not
+        // know of it: usage would stay below a budget that is long gone.
+        self.release_high()?;
         Ok(self.wanted_limit())
     }
 

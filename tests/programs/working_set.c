@@ -2,7 +2,7 @@
  * Uses a known part of its memory in rounds, and says which: what a watcher finds can be held against
  * it.
  *
- *   working_set [--mode steady|growing|phased|random|strided] [--backing anon|huge|private|shared]
+ *   working_set [--mode steady|growing|phased|receding|random|strided] [--backing anon|huge|private|shared]
  *               [--file FILE] [--size 256M] [--hot 64M] [--every 0.1] [--phase 2] [--rounds N]
  *               [--keep-translations]
  *
@@ -12,6 +12,7 @@
  *   strided   every n-th page
  *   growing   as steady, but from nothing to the whole region, --hot more every 20 seconds
  *   phased    as steady, but another part of the region every --phase seconds
+ *   receding  as phased, but from the last part to the first: not in the order in which memory came
  *
  * The unit is a page of 4 KiB, with `huge` one of 2 MiB (a process without huge pages here says so
  * and ends with status 3). Files are read with MADV_RANDOM, so that a fault brings one page.
@@ -35,7 +36,7 @@ static uint64_t size = 256 * MIB, hot = 64 * MIB, nr_rounds = UINT64_MAX;
 static double every_s = 0.1, phase_s = 2;
 static bool keep_translations = false;
 
-static const char *const modes[] = {"steady", "growing", "phased", "random", "strided"};
+static const char *const modes[] = {"steady", "growing", "phased", "receding", "random", "strided"};
 static const char *const backings[] = {"anon", "huge", "private", "shared"};
 
 static bool is(const char *a, const char *b)
@@ -104,7 +105,7 @@ static void use(const uint8_t *unit)
 int main(int argc, char **argv)
 {
     const struct option_spec options[] = {
-        {"mode", OPTION_TEXT, &mode, "steady, growing, phased, random or strided"},
+        {"mode", OPTION_TEXT, &mode, "steady, growing, phased, receding, random or strided"},
         {"backing", OPTION_TEXT, &backing, "anon, huge, private (file) or shared (file)"},
         {"file", OPTION_TEXT, &file, "the file of a file backing; made and overwritten"},
         {"size", OPTION_SIZE, &size, "the region"},
@@ -161,9 +162,10 @@ int main(int argc, char **argv)
             const double grown = (double)nr_hot * every_s * (double)(round + 1) / GROWTH_S;
             end = grown < (double)nr_units ? (uint64_t)grown + 1 : nr_units;
             end = end < nr_units ? end : nr_units;
-        } else if (is(mode, "phased")) {
-            const uint64_t phase = (uint64_t)((now_s() - started) / phase_s);
-            first = phase % (nr_units / nr_hot) * nr_hot;
+        } else if (is(mode, "phased") || is(mode, "receding")) {
+            const uint64_t nr_parts = nr_units / nr_hot;
+            const uint64_t part = (uint64_t)((now_s() - started) / phase_s) % nr_parts;
+            first = (is(mode, "receding") ? nr_parts - 1 - part : part) * nr_hot;
             end = first + nr_hot;
         }
         if (!keep_translations)

@@ -163,7 +163,7 @@ fn the_working_set_of_mapped_files_is_found_within_2_percent() {
     let _guard = Guard::new();
     let programs = [
         ("random", "shared"),
-        ("phased", "private"),
+        ("receding", "private"),
         ("steady", "shared"),
     ];
     all_are_within_2_percent(&programs).expect("runs everywhere");

@@ -45,7 +45,11 @@ const MIB: u64 = 1 << 20;
 const INTERVAL: Duration = Duration::from_millis(500);
 const NR_WALKS: u32 = 13;
 const WINDOWS_S: [f64; 2] = [0.5, 3.0];
-const MODES: [&str; 5] = ["steady", "growing", "phased", "random", "strided"];
+const MODES: [&str; 6] = [
+    "steady", "growing", "phased", "receding", "random", "strided",
+];
+/// The engines: name, and every how many walks a generation begins.
+const ENGINES: [(&str, u32); 3] = [("mglru", 1), ("mglru", 2), ("two-list", 1)];
 const BACKINGS: [&str; 3] = ["anon", "huge", "shared"];
 /// A run in which a walk came so late is done again: the machine was busy with something else.
 const LATE: Duration = Duration::from_millis(50);
@@ -307,10 +311,14 @@ fn run(mode: &str, backing: &str) -> Outcome<Attempt> {
     } else {
         Kind::Anon
     };
-    let mut listeners = [
-        Listener::new(Box::new(MultiGen::new(Config::default())?), region, kind)?,
-        Listener::new(Box::new(TwoList::new(Config::default())?), region, kind)?,
-    ];
+    let mut listeners = Vec::new();
+    for (name, _) in ENGINES {
+        let policy: Box<dyn Policy> = match name {
+            "mglru" => Box::new(MultiGen::new(Config::default())?),
+            _ => Box::new(TwoList::new(Config::default())?),
+        };
+        listeners.push(Listener::new(policy, region, kind)?);
+    }
     let mut observer = Observer::open(&Subject::Process(program.pid), AccessChoice::Bpf)?;
     let mut pages = IdlePages::new();
     let (mut cost_ms, mut smaps_bytes, mut end_s) = ([0.0; 3], 0, 0.0);
@@ -337,10 +345,12 @@ fn run(mode: &str, backing: &str) -> Outcome<Attempt> {
             *sum += ms / f64::from(NR_WALKS);
         }
         let now = TimeMs(started.elapsed().as_millis() as u64);
-        for listener in &mut listeners {
-            listener
-                .policy
-                .finish_walk(listener.group, Swappiness::DEFAULT, now)?;
+        for (listener, (_, nr_walks)) in listeners.iter_mut().zip(ENGINES) {
+            if walk % nr_walks == 0 {
+                listener
+                    .policy
+                    .finish_walk(listener.group, Swappiness::DEFAULT, now)?;
+            }
         }
     }
     let now = TimeMs(started.elapsed().as_millis() as u64);
@@ -446,11 +456,18 @@ fn main() -> Outcome<()> {
         out,
         "\n## Wrongly called idle (of hot memory) and hot (of idle memory), %, window {long_s} s\n"
     )?;
-    writeln!(
-        out,
-        "| program | `mglru`: idle | hot | `two-list`: idle | hot |"
-    )?;
-    writeln!(out, "|---|--:|--:|--:|--:|")?;
+    let each_s = |nr_walks: u32| (INTERVAL * nr_walks).as_secs_f64();
+    let heads: String = ENGINES
+        .map(|(name, nr_walks)| match name {
+            "mglru" => format!(
+                " `mglru`, a generation every {} s: idle | hot |",
+                each_s(nr_walks)
+            ),
+            _ => format!(" `{name}`: idle | hot |"),
+        })
+        .concat();
+    writeln!(out, "| program |{heads}")?;
+    writeln!(out, "|---|{}", "--:|".repeat(2 * ENGINES.len()))?;
     for run in &runs {
         let cells: Vec<String> = run
             .wrong

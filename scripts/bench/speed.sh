@@ -28,18 +28,21 @@ rest() {
 }
 trap 'rest; rm -rf "$work" "$target_dir/bench.mapped"' EXIT
 
-# CPU time of all kernel threads so far, in clock ticks; not of the kernel's own watcher of accesses.
-kernel_ticks() { cat /proc/[0-9]*/stat 2>/dev/null | awk '$4 == 2 && $2 !~ /kdamond/ {sum += $14 + $15} END {print sum}'; }
+# CPU time of each kernel thread so far, in clock ticks; not of the kernel's own watcher of accesses.
+kernel_ticks() { cat /proc/[0-9]*/stat 2>/dev/null | awk '$4 == 2 && $2 !~ /kdamond/ {print $1 "/" $22, $14 + $15}'; }
+# What kernel threads took between two of these. Workers come and go: one that ended takes its time with
+# it, one that is new had none before.
+ticks_between() { awk 'NR == FNR {before[$1] = $2; next} {sum += $2 - before[$1]} END {print sum + 0}' "$1" "$2"; }
 ticks_per_s=$(getconf CLK_TCK)
 
 # Runs a command under a budget; leaves $work/report, $work/sample, and in $cpu_s what it took of the
 # processors.
 managed() { # BUDGET_BYTES WHO COMMAND...
-    local budget=$1 how=(--actuator "$2") ticks main pid status=0
+    local budget=$1 how=(--actuator "$2") main pid status=0
     shift
     [ "$1" != none ] || how=(--policy none)
     shift
-    ticks=$(kernel_ticks)
+    kernel_ticks >"$work/ticks.before"
     TIMEFORMAT='%U %S'
     { time "$strata" run --quiet --memory "$budget" --swap zram:1G "${how[@]}" --report "$work/report" -- "$@" \
         >"$work/out" 2>"$work/errors"; } 2>"$work/times" &
@@ -47,7 +50,8 @@ managed() { # BUDGET_BYTES WHO COMMAND...
     pid=$(wait_for_program "$(basename "$1")" $main) &&
         "$programs/sample" --pid "$pid" --after 0 --from $((budget / 100 * 95)) --seconds 600 >"$work/sample" || true
     wait $main || status=$?
-    cpu_s=$(awk -v ticks=$(($(kernel_ticks) - ticks)) -v hz="$ticks_per_s" '{print $1 + $2 + ticks / hz}' "$work/times")
+    kernel_ticks >"$work/ticks.after"
+    cpu_s=$(awk -v ticks="$(ticks_between "$work/ticks.before" "$work/ticks.after")" -v hz="$ticks_per_s" '{print $1 + $2 + ticks / hz}' "$work/times")
     return $status
 }
 

@@ -101,7 +101,7 @@ pub const METRICS: &[Metric] = &[
     },
     Metric {
         name: "strata_idle_bytes",
-        help: "Memory not accessed for at least so many seconds before the last walk.",
+        help: "Memory certainly not accessed for at least so many seconds before the last walk.",
         kind: Type::Gauge,
         read: |status| {
             let of = |idle: &crate::control::IdleReport| {

@@ -122,10 +122,9 @@ fn the_command_keeps_its_exit_status_its_streams_and_its_signals() {
     needs!("cap_bpf");
     let _guard = Guard::new();
     let folder = folder();
-    let said = record(
-        folder.path(),
-        &["--quiet", "--", "sh", "-c", "cat; sleep 0.5; exit 7"],
-    );
+    // Ten intervals, however long they are here.
+    let script = format!("cat; sleep {}; exit 7", 0.5 * f64::from(patience()));
+    let said = record(folder.path(), &["--quiet", "--", "sh", "-c", &script]);
     let said = said.stdin("one\ntwo\n").finish();
     assert_eq!(
         (said.code(), said.stdout.as_str()),
@@ -137,7 +136,7 @@ fn the_command_keeps_its_exit_status_its_streams_and_its_signals() {
     let record_of = info(&folder.path().join("run.strata"), &[]);
     let recording = &record_of["recording"];
     assert!(number(&recording["walks"]) > 0, "{recording}");
-    assert_eq!(recording["target"], "sh -c cat; sleep 0.5; exit 7");
+    assert_eq!(recording["target"], format!("sh -c {script}"));
 
     let said = record(
         folder.path(),

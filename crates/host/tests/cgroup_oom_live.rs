@@ -203,7 +203,15 @@ fn an_oom_kill_is_noticed_and_counted() {
     assert_eq!(events.nr_oom_kills, 1);
     assert!(!events.is_under_oom);
     assert_eq!(group.oom_kills().expect("read"), Some(1));
-    assert!(!is_readable(&watch, 0), "the event was cleared");
+    // v2 tells of changes that follow each other quickly later, in one: nothing new, and it ends.
+    let is_clear = (0..20).any(|_| {
+        let is_told = is_readable(&watch, 50);
+        if is_told {
+            assert_eq!(watch.take().expect("read").nr_oom_kills, 1);
+        }
+        !is_told
+    });
+    assert!(is_clear, "the event was cleared");
     drop(hog);
     let _ = fs::write(group.path().join("memory.memsw.limit_in_bytes"), "-1");
     group.remove().expect("removed");

@@ -274,15 +274,17 @@ fn a_page_that_was_freed_comes_back_as_another() {
     }
 }
 
-/// Records a run of `known` and gives the recording and the exact trace.
+/// Records a run of `known` and gives the recording and the exact trace. As many accesses an interval
+/// on a slow machine, where intervals are longer.
 fn known(folder: &Path, pattern: &str) -> (PathBuf, PathBuf, Finished) {
+    let rate = (40000 / patience()).to_string();
     let options = [
         "--size",
         "32M",
         "--ops",
         "120000",
         "--rate",
-        "40000",
+        &rate,
         "--pattern",
         pattern,
     ];

@@ -6,7 +6,8 @@
 # memory. Operations a second of wall time (minimum, median, maximum over
 # rounds) and of CPU time (median; program, Strata and kernel threads, the filling included), major faults
 # per 1000 operations, what zram and Strata themselves took. Of two processes the slower one counts and
-# both are shown. A run that the kernel ended by its OOM killer counts as none and is told.
+# both are shown. Servers are asked for 16 keys at a time. A run that the kernel ended by its OOM killer
+# counts as none and is told.
 # BENCH_SECONDS is the length of a run (6), BENCH_RUNS the number of rounds (3), BENCH_LOADS less than all loads.
 source "$(dirname "$0")/lib.sh"
 scripts/servers.sh redis memcached

@@ -2,7 +2,9 @@
  * kv: a client of redis or memcached that draws its keys from a Zipf law.
  *
  * Sets KEYS keys to values of VALUE bytes over a Unix socket, then gets keys for SECONDS, PIPELINE at a
- * time, and checks that each answer is the value that was set. One JSON line at the end:
+ * time, and checks that each answer is the value that was set. redis is sent that many GETs at once,
+ * memcached one `get` of that many keys: it writes an answer for each command, and a client that is woken
+ * for each value keeps a processor busy. One JSON line at the end:
  *
  *   kv --socket /run/x.sock --protocol redis --keys 200000 --value 1000 --theta 0.99 --seconds 8
  *   {"program":"kv","keys":200000,"ops":...,"ops_per_s":...,"missing":0,"bad":0,"seconds":8.0}
@@ -99,12 +101,18 @@ static void put_set(uint64_t key)
     put_text("\r\n");
 }
 
-static void put_get(uint64_t key)
+static void put_gets(const uint64_t *asked, uint64_t count)
 {
-    char line[128];
-    snprintf(line, sizeof line,
-             is_redis ? "*2\r\n$3\r\nGET\r\n$12\r\nk%011" PRIu64 "\r\n" : "get k%011" PRIu64 "\r\n", key);
-    put_text(line);
+    char text[128];
+    if (!is_redis)
+        put_text("get");
+    for (uint64_t i = 0; i < count; i++) {
+        snprintf(text, sizeof text,
+                 is_redis ? "*2\r\n$3\r\nGET\r\n$12\r\nk%011" PRIu64 "\r\n" : " k%011" PRIu64, asked[i]);
+        put_text(text);
+    }
+    if (!is_redis)
+        put_text("\r\n");
 }
 
 static void take_stored(void)
@@ -114,21 +122,41 @@ static void take_stored(void)
         die("kv: a set was answered by: %s", line);
 }
 
-/* Reads the answer to a get: whether the key was there, and whether its value is right. */
-static bool take_value(uint64_t key, uint64_t *bad)
+/* Reads a value of which the head is read, and what ends it. */
+static void check_value(uint64_t key, uint64_t *bad)
 {
-    const char *line = next_line();
-    if (!strcmp(line, is_redis ? "$-1" : "END"))
-        return false;
-    if (line[0] != (is_redis ? '$' : 'V'))
-        die("kv: a get was answered by: %s", line);
     const char *found = need(value_bytes + 2);
     make_value(key);
     *bad += memcmp(found, value, value_bytes) != 0;
     in_at += value_bytes + 2;
-    if (!is_redis)
-        next_line();
-    return true;
+}
+
+/* Reads the answers to gets, checks what is there and counts what is not. */
+static void take_values(const uint64_t *asked, uint64_t count, uint64_t *missing, uint64_t *bad)
+{
+    const char *none = is_redis ? "$-1" : "END";
+    uint64_t at = 0;
+    while (at < count) {
+        const char *line = next_line();
+        if (!strcmp(line, none)) {
+            /* memcached says nothing of a key that it does not have, and ends the whole answer so. */
+            *missing += is_redis ? 1 : count - at;
+            if (!is_redis)
+                return;
+            at++;
+            continue;
+        }
+        if (line[0] != (is_redis ? '$' : 'V'))
+            die("kv: a get was answered by: %s", line);
+        for (uint64_t key; !is_redis && sscanf(line, "VALUE k%" SCNu64, &key) == 1 && key != asked[at]; at++) {
+            if (at + 1 == count)
+                die("kv: a value that was not asked for: %s", line);
+            *missing += 1;
+        }
+        check_value(asked[at++], bad);
+    }
+    if (!is_redis && strcmp(next_line(), none))
+        die("kv: more values than were asked for");
 }
 
 static void connect_server(void)
@@ -182,10 +210,10 @@ int main(int argc, char **argv)
     double start = now_s(), took = 0;
     while (!fill_only && (took = now_s() - start) < seconds) {
         for (uint64_t i = 0; i < pipeline; i++)
-            put_get(asked[i] = zipf_scattered(&law, &random));
+            asked[i] = zipf_scattered(&law, &random);
+        put_gets(asked, pipeline);
         send_all();
-        for (uint64_t i = 0; i < pipeline; i++)
-            missing += !take_value(asked[i], &bad);
+        take_values(asked, pipeline, &missing, &bad);
         ops += pipeline;
     }
     printf("{\"program\":\"kv\",\"keys\":%" PRIu64 ",\"ops\":%" PRIu64 ",\"ops_per_s\":%.0f,\"missing\":%" PRIu64

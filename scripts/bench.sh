@@ -6,7 +6,7 @@
 # measures, and prints Markdown or plain tables.
 source "$(dirname "$0")/lib.sh"
 
-benchmarks=(walk_cost wss tick_cost budget speed scan_cost integrity idle no_pressure oom tiering_cost engine_ops ablation sim watch)
+benchmarks=(walk_cost wss tick_cost budget speed scan_cost integrity idle no_pressure oom tiering_cost engine_ops ablation sim watch kernels)
 
 describe() { # the first comment of a source, as paragraphs
     awk 'NR == 1 && /^#!/ {next} !/^(\/\/!|#)/ {exit} {sub(/^(\/\/!|#) ?/, "")}

@@ -1,22 +1,22 @@
 //! What real kernels read back, and what the simulator does on the same accesses.
 //!
-//! **Owns** reading `oracle/results.json` beside the project, and the replays. **Does not own** the
-//! sequences (`strata_trace::oracle`) or what is made of the figures.
+//! **Owns** the replays and the tables of them. **Does not own** the sequences (`strata_trace::oracle`),
+//! where a kernel's figures come from (`figures`), or what is made of it all.
 
-use std::path::PathBuf;
+#[path = "figures.rs"]
+mod figures;
 
-use serde_json::Value;
-use strata_lru::{Config, Ingredients, KernelModel, Rule, Rules};
+use rayon::prelude::*;
+use strata_lru::{Config, Ingredients, KernelModel, Rule, Rules, Swappiness};
 use strata_sim::{KernelPolicy, NoProgress, Setup, Simulate, Workload};
 use strata_trace::Generator;
+
+pub(crate) use figures::{Failure, Figure, Figures, Setting, measured, recorded};
 
 /// One kernel under one pattern, and ours under the same.
 #[derive(Clone, Debug)]
 pub(crate) struct Case {
-    /// `6.1` or `6.12`.
-    pub(crate) kernel: String,
-    /// `MODE/PATTERN`.
-    pub(crate) name: String,
+    pub(crate) setting: Setting,
     /// Classic lists: the kernel's, then `two-list`.
     pub(crate) classic: Pair,
     /// Generations: the kernel's, then `mglru`.
@@ -28,61 +28,58 @@ pub(crate) struct Case {
 /// A kernel's figure and ours.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pair {
-    /// Pages the kernel read back, the median of its repeats.
-    pub(crate) kernel: u64,
-    /// How far the repeats lay apart, as a part of the median.
-    pub(crate) spread: f64,
-    /// Pages we read back.
+    pub(crate) kernel: Figure,
+    /// Pages we read back in the memory it had.
     pub(crate) ours: u64,
-    /// Memory the kernel had left for pages.
-    pub(crate) capacity_pages: u32,
 }
 
 impl Pair {
     /// Ours over the kernel's.
     pub(crate) fn ratio(self) -> f64 {
-        self.ours as f64 / self.kernel as f64
+        over(self.ours, self.kernel.read_backs)
     }
 }
 
 impl Case {
     /// Whether the case tells a behaviour: `loop` leaves full thrashing at a random moment.
     pub(crate) fn is_graded(&self) -> bool {
-        !self.name.ends_with("/loop")
-    }
-
-    /// The kernel's better figure.
-    pub(crate) fn better(&self) -> Pair {
-        if self.classic.kernel <= self.mglru.kernel {
-            self.classic
-        } else {
-            self.mglru
-        }
+        !self.setting.name.ends_with("/loop")
     }
 
     /// What the policy of our own reads back over the kernel's better figure.
     pub(crate) fn strata_over_better(&self) -> f64 {
-        self.strata as f64 / self.better().kernel as f64
+        let better = better(self.classic.kernel, self.mglru.kernel);
+        over(self.strata, better.read_backs)
     }
 
     /// What generations cost over the classic lists: in the kernel, then ours.
     pub(crate) fn generations_over_classic(&self) -> (f64, f64) {
-        let over = |mglru: u64, classic: u64| mglru as f64 / classic as f64;
+        let (classic, mglru) = (self.classic, self.mglru);
         (
-            over(self.mglru.kernel, self.classic.kernel),
-            over(self.mglru.ours, self.classic.ours),
+            over(mglru.kernel.read_backs, classic.kernel.read_backs),
+            over(mglru.ours, classic.ours),
         )
     }
 }
 
-/// Where the recorded figures are: `STRATA_SHARED`, else beside the project.
-pub(crate) fn results() -> PathBuf {
-    let beside = || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared");
-    let shared = std::env::var_os("STRATA_SHARED").map(PathBuf::from);
-    shared.unwrap_or_else(beside).join("oracle/results.json")
+/// One where there is nothing on either side: memory that holds everything.
+fn over(ours: u64, theirs: u64) -> f64 {
+    if ours == theirs {
+        1.0
+    } else {
+        ours as f64 / theirs as f64
+    }
 }
 
-/// The rules a recorded kernel goes by. 6.1 lets a reclaim go on after a walk, 6.12 ends it there.
+fn better(classic: Figure, mglru: Figure) -> Figure {
+    if classic.read_backs <= mglru.read_backs {
+        classic
+    } else {
+        mglru
+    }
+}
+
+/// The rules a kernel goes by. 6.1 lets a reclaim go on after a walk, 6.12 ends it there.
 fn rules(kernel: &str) -> Rules {
     let rules = Rules::from(KernelModel::V6_1);
     match kernel {
@@ -91,70 +88,56 @@ fn rules(kernel: &str) -> Rules {
     }
 }
 
-/// Reads the figures and replays every case of them.
-pub(crate) fn replay() -> Result<Vec<Case>, Box<dyn std::error::Error>> {
-    let path = results();
-    let text = std::fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
-    let results: Value = serde_json::from_str(&text)?;
-    let cases = results["cases"].as_array().ok_or("no cases")?;
-    cases.iter().map(replay_case).collect()
+/// Replays every case.
+pub(crate) fn replay(figures: Vec<Figures>) -> Result<Vec<Case>, Failure> {
+    figures.into_par_iter().map(replay_case).collect()
 }
 
-fn replay_case(case: &Value) -> Result<Case, Box<dyn std::error::Error>> {
-    let text = |key: &str| case[key].as_str().ok_or_else(|| format!("no {key}"));
-    // 6.1.0-56-cloud-amd64 is a 6.1.
-    let kernel: Vec<&str> = text("kernel")?.split('.').take(2).collect();
-    let kernel = kernel.join(".");
-    let name = format!("{}/{}", text("mode")?, text("pattern")?);
-    let memory = case["memory_pages"].as_u64().ok_or("no memory_pages")?;
-    let accesses = case["accesses"].as_u64().ok_or("no accesses")?;
-    let trace: Generator = format!("oracle:{name},memory={memory},accesses={accesses}").parse()?;
-    let workload = Workload::from_accesses(&*name, trace)?;
-    let rules = rules(&kernel);
+fn replay_case(figures: Figures) -> Result<Case, Failure> {
+    let Figures {
+        setting,
+        classic,
+        mglru,
+    } = figures;
+    let Setting {
+        name,
+        sequence_pages,
+        nr_accesses,
+        ..
+    } = &setting;
+    let trace: Generator =
+        format!("oracle:{name},memory={sequence_pages},accesses={nr_accesses}").parse()?;
+    let workload = Workload::from_accesses(name.as_str(), trace)?;
+    let read_backs = |policy: KernelPolicy, memory: Figure| {
+        let setup = Setup {
+            swappiness: Swappiness::try_new(setting.swappiness).ok_or("swappiness above 201")?,
+            ..Setup::with_memory(memory.capacity_pages)
+        };
+        let outcome = policy.run(&workload, &setup, &NoProgress)?;
+        Ok::<_, Failure>(outcome.nr_misses - u64::from(workload.nr_pages()))
+    };
+    let two_list = KernelPolicy::TwoList(Config::default());
     let multi_gen = KernelPolicy::MultiGen(Config {
-        rules,
+        rules: rules(&setting.kernel),
         ..Config::default()
     });
-    let two_list = KernelPolicy::TwoList(Config::default());
-    let mut case = Case {
-        classic: pair(&case["classic"], &two_list, &workload)?,
-        mglru: pair(&case["mglru"], &multi_gen, &workload)?,
-        strata: 0,
-        kernel,
-        name,
-    };
     let strata = KernelPolicy::Strata(Config::default(), Ingredients::ALL);
-    case.strata = read_backs(&strata, &workload, case.better().capacity_pages)?;
-    Ok(case)
-}
-
-/// Pages that a policy reads back.
-fn read_backs(
-    policy: &KernelPolicy,
-    workload: &Workload,
-    capacity_pages: u32,
-) -> Result<u64, Box<dyn std::error::Error>> {
-    let outcome = policy.run(workload, &Setup::with_memory(capacity_pages), &NoProgress)?;
-    Ok(outcome.nr_misses - u64::from(workload.nr_pages()))
-}
-
-fn pair(
-    recorded: &Value,
-    policy: &KernelPolicy,
-    workload: &Workload,
-) -> Result<Pair, Box<dyn std::error::Error>> {
-    let number = |key: &str| recorded[key].as_u64().ok_or_else(|| format!("no {key}"));
-    let capacity_pages = u32::try_from(number("capacity_pages")?)?;
-    Ok(Pair {
-        kernel: number("read_backs_median")?,
-        spread: recorded["spread"].as_f64().ok_or("no spread")?,
-        ours: read_backs(policy, workload, capacity_pages)?,
-        capacity_pages,
+    Ok(Case {
+        classic: Pair {
+            kernel: classic,
+            ours: read_backs(two_list, classic)?,
+        },
+        mglru: Pair {
+            kernel: mglru,
+            ours: read_backs(multi_gen, mglru)?,
+        },
+        strata: read_backs(strata, better(classic, mglru))?,
+        setting,
     })
 }
 
-/// The figures as the table of `docs/fidelity.md`, a line a case. Behind a kernel's figure stands how
-/// far its repeats lay apart.
+/// The recorded figures as the table of `docs/fidelity.md`, a line a case. Behind a kernel's figure
+/// stands how far its repeats lay apart.
 pub(crate) fn table(cases: &[Case]) -> String {
     let mut lines = vec![
         "| kernel | case | classic | `two-list` | ratio | MGLRU | `mglru:v6.1` | ratio | MGLRU / classic | ours |".to_owned(),
@@ -167,22 +150,47 @@ pub(crate) fn table(cases: &[Case]) -> String {
             " (not graded)"
         };
         let pair = |pair: Pair| {
-            let Pair {
-                kernel,
-                spread,
-                ours,
-                ..
-            } = pair;
-            let percent = spread * 100.0;
-            format!("{kernel} ({percent:.1} %) | {ours} | {:.3}", pair.ratio())
+            let percent = pair.kernel.spread * 100.0;
+            let of_kernel = format!("{} ({percent:.1} %)", pair.kernel.read_backs);
+            format!("{of_kernel} | {} | {:.3}", pair.ours, pair.ratio())
         };
         let (kernel, ours) = case.generations_over_classic();
         lines.push(format!(
             "| {} | {}{note} | {} | {} | {kernel:.3} | {ours:.3} |",
-            case.kernel,
-            case.name,
+            case.setting.kernel,
+            case.setting.name,
             pair(case.classic),
             pair(case.mglru),
+        ));
+    }
+    lines.join("\n") + "\n"
+}
+
+/// The figures measured by ourselves as the other table of `docs/fidelity.md`.
+pub(crate) fn measured_table(cases: &[Case]) -> String {
+    let mut lines = vec![
+        "| kernel | case | made for | memory | swappiness | classic | `two-list` | ratio | MGLRU | `mglru:v6.1` | ratio | MGLRU / classic | ours | `strata` / better |".to_owned(),
+        "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|".to_owned(),
+    ];
+    for case in cases {
+        let Setting {
+            kernel,
+            name,
+            sequence_pages,
+            memory_pages,
+            swappiness,
+            ..
+        } = &case.setting;
+        let pair = |pair: Pair| {
+            let (kernel, ours) = (pair.kernel.read_backs, pair.ours);
+            format!("{kernel} | {ours} | {:.3}", pair.ratio())
+        };
+        let (of_kernel, of_ours) = case.generations_over_classic();
+        lines.push(format!(
+            "| {kernel} | {name} | {sequence_pages} | {memory_pages} | {swappiness} | {} | {} | {of_kernel:.3} | {of_ours:.3} | {:.3} |",
+            pair(case.classic),
+            pair(case.mglru),
+            case.strata_over_better(),
         ));
     }
     lines.join("\n") + "\n"
@@ -197,10 +205,10 @@ pub(crate) fn policy_table(cases: &[Case]) -> String {
     for case in cases {
         lines.push(format!(
             "| {} | {} | {} | {} | {} | {:.3} |",
-            case.kernel,
-            case.name,
-            case.classic.kernel,
-            case.mglru.kernel,
+            case.setting.kernel,
+            case.setting.name,
+            case.classic.kernel.read_backs,
+            case.mglru.kernel.read_backs,
             case.strata,
             case.strata_over_better(),
         ));

@@ -100,18 +100,28 @@ impl Strata {
         u64::from(now.wrapping_sub(self.stamps[folio.index()]))
     }
 
-    /// Accesses since the last one of the proven folio that is next to go; [`NEVER`] without one.
+    /// Accesses since the last one of the coldest proven folio: of the one that is next to go, or as
+    /// many as the mean says; [`NEVER`] without one.
     pub(super) fn coldest_age(&self, lruvec: usize) -> u64 {
-        let coldest = self
-            .books
-            .lists
-            .tail(self.books.lruvecs[lruvec].list(Part::Proven));
-        coldest.map_or(NEVER, |folio| self.age(folio))
+        let state = &self.books.lruvecs[lruvec];
+        let Some(next) = self.books.lists.tail(state.list(Part::Proven)) else {
+            return NEVER;
+        };
+        let age = self.age(next);
+        if self.ingredients.has(Ingredient::Mean) {
+            age.max(state.ages.coldest_at_least(state.nr_accesses))
+        } else {
+            age
+        }
     }
 
     fn stamp(&mut self, folio: FolioId) {
-        let now = self.books.lruvecs[self.flags(folio).lruvec()].nr_accesses;
-        self.stamps[folio.index()] = now as u32;
+        let (flags, age) = (self.flags(folio), self.age(folio));
+        let state = &mut self.books.lruvecs[flags.lruvec()];
+        if flags.part() == Some(Part::Proven) {
+            state.ages.renew(age, state.nr_accesses);
+        }
+        self.stamps[folio.index()] = state.nr_accesses as u32;
     }
 
     /// Judges the return of a folio; `None` if its shadow tells nothing, or no more: as many pages as
@@ -153,7 +163,7 @@ impl Strata {
             let Some(folio) = oldest.filter(|_| !is_full) else {
                 return;
             };
-            self.books.detach(folio);
+            self.detach(folio);
             self.books
                 .set_flags(folio, self.flags(folio).with_workingset(true));
             self.enter(folio);

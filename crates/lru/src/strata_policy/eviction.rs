@@ -79,7 +79,7 @@ impl Strata {
             let nr_pages = self.flags(folio).nr_pages();
             self.books.lruvecs[lruvec].account.stats.nr_scanned_pages += nr_pages;
             if self.is_kept(folio, part, swappiness) {
-                self.books.detach(folio);
+                self.detach(folio);
                 self.enter(folio);
             } else {
                 return Some(folio);
@@ -133,6 +133,7 @@ impl Strata {
     }
 
     fn isolate_folio(&mut self, folio: FolioId) -> u64 {
+        self.stop_ageing(folio);
         self.books.isolate(folio);
         let flags = self.flags(folio);
         let nr_pages = flags.nr_pages();
@@ -161,5 +162,25 @@ impl Strata {
     pub(super) fn enter(&mut self, folio: FolioId) {
         let part = self.flags(folio).home();
         self.books.enter(folio, part.index(), ListEnd::Young);
+        if part == Part::Proven {
+            let (lruvec, age) = (self.flags(folio).lruvec(), self.age(folio));
+            let state = &mut self.books.lruvecs[lruvec];
+            state.ages.add(age, state.nr_accesses);
+        }
+    }
+
+    /// Takes a folio off its list and out of its size.
+    pub(super) fn detach(&mut self, folio: FolioId) {
+        self.stop_ageing(folio);
+        self.books.detach(folio);
+    }
+
+    /// A folio is about to leave its list: it counts no more among the ages of the proven.
+    pub(super) fn stop_ageing(&mut self, folio: FolioId) {
+        let (flags, age) = (self.flags(folio), self.age(folio));
+        if flags.part() == Some(Part::Proven) {
+            let state = &mut self.books.lruvecs[flags.lruvec()];
+            state.ages.remove(age, state.nr_accesses);
+        }
     }
 }

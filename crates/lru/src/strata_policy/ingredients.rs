@@ -1,7 +1,7 @@
 //! What the policy of our own is made of, each part of which can be left out to see what it is worth.
 //!
 //! **Owns** the list of ingredients and their names. **Does not own** what they do (`arrival`,
-//! `eviction`, `window`, `lull`).
+//! `eviction`, `window`, `lull`, `ages`).
 
 /// A part of the policy that it can do without.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -20,6 +20,9 @@ pub enum Ingredient {
     Strides,
     /// Proven pages that are not asked for at all say nothing for a shorter trial; without, they do.
     Lulls,
+    /// The coldest proven page has waited at least twice as long as all of them have on average;
+    /// without, as long as the next to go.
+    Mean,
 }
 
 impl Ingredient {
@@ -31,6 +34,7 @@ impl Ingredient {
         Ingredient::Window,
         Ingredient::Strides,
         Ingredient::Lulls,
+        Ingredient::Mean,
     ];
 
     /// Its name on the command line.
@@ -42,6 +46,7 @@ impl Ingredient {
             Ingredient::Window => "window",
             Ingredient::Strides => "strides",
             Ingredient::Lulls => "lulls",
+            Ingredient::Mean => "mean",
         }
     }
 }

@@ -10,6 +10,7 @@
 //! - I2: counts never go back.
 
 use super::{
+    ages::Ages,
     lull::Lull,
     page::Part,
     shadow::{AccessDial, LeftDial},
@@ -41,6 +42,8 @@ pub(crate) struct Lruvec {
     /// Average of the accesses that went by between the last access and the leaving of folios on
     /// trial, times `2^TRIAL_AGE_SHIFT`.
     trial_age_sum: u64,
+    /// Of the folios on the list of the proven.
+    pub(super) ages: Ages,
     pub(super) window: Window,
     pub(super) lull: Lull,
     pub(super) access_dial: AccessDial,
@@ -64,6 +67,7 @@ impl Booked for Lruvec {
             nr_accesses_at_arrival: 0,
             nr_left_pages: [0; 2],
             trial_age_sum: 0,
+            ages: Ages::default(),
             window: Window::default(),
             lull: Lull::default(),
             access_dial: AccessDial::default(),

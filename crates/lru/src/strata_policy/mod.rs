@@ -17,6 +17,7 @@
 //!   appeared / accessed -> arrival    where it begins, the test, what a return says
 //!   isolate / complete  -> eviction   who leaves, who is kept and where
 //!                       -> window     how much memory is for trial
+//!                       -> ages       how long the proven have waited on average
 //!                       -> lull       whether the proven are asked for at all
 //!   gone, complete      -> shadow     what is kept of what left
 //!                       -> ingredients  what can be left out, to see what it is worth
@@ -35,6 +36,7 @@
 //! - I1: a live folio is on exactly one list, or isolated and on none.
 //! - I2: nothing is allocated after a folio has found its slot: only the tables and new lruvecs grow.
 
+mod ages;
 mod arrival;
 mod dial;
 mod eviction;
@@ -174,6 +176,7 @@ impl Policy for Strata {
             let lruvec = self.flags(folio).lruvec();
             self.books.lruvecs[lruvec].note_full();
         }
+        self.stop_ageing(folio);
         self.leave(folio, cause)
     }
 

@@ -1,9 +1,9 @@
 //! Recounting: lists, sizes and isolated folios, counted again from the folios.
 //!
-//! **Owns** what is checked of parts and windows. **Does not own** anything it checks, or the recount
+//! **Owns** what is checked of parts, ages and windows. **Does not own** anything it checks, or the recount
 //! of lists and sizes ([`crate::books`]).
 
-use super::{Strata, page::Part};
+use super::{Strata, ages::Ages, page::Part};
 
 impl Strata {
     /// Recounts everything that is kept track of.
@@ -21,6 +21,18 @@ impl Strata {
             lruvec
                 .window
                 .validate()
+                .map_err(|error| format!("lruvec {number}: {error}"))?;
+            let mut ages = Ages::default();
+            let proven = lruvec.list(Part::Proven);
+            self.books
+                .lists
+                .visit(&self.books.folios, proven, |folio| {
+                    ages.add(self.age(folio), lruvec.nr_accesses);
+                    Ok(())
+                })?;
+            lruvec
+                .ages
+                .validate(ages, lruvec.nr_accesses)
                 .map_err(|error| format!("lruvec {number}: {error}"))?;
         }
         if self.stamps.len() < self.books.folios.flags.len() {

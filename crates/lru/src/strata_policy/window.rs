@@ -138,8 +138,8 @@ impl Window {
         self.share = share.clamp(i128::from(SHARE_MIN), i128::from(SHARE_MAX)) as u64;
     }
 
-    /// The coldest age, averaged: lists are not in exact order of use, so the next to go may be far
-    /// from the coldest. Never less than what is known now.
+    /// The coldest age, averaged: from one arrival to the next what is known of it may be far from it.
+    /// Never less than what is known now.
     fn smooth(&mut self, coldest_age: u64) -> u64 {
         if coldest_age < super::NEVER {
             if self.coldest_age_sum == 0 {

@@ -19,7 +19,7 @@ usual=(
     anon/uniform,16384,16384,60 anon/hotscan,16384,16384,60
     mixed/mixed,16384,16384,10 mixed/mixed,16384,16384,150
     fdread/phase,16384,8192,60 mmapread/hotscan,16384,8192,60 anon/zipf,16384,8192,60 mixed/mixed,16384,8192,60
-    fdread/zipf,16384,24576,60 mmapread/phase,16384,24576,60 mixed/mixed,16384,24576,60
+    fdread/zipf,16384,24576,60 mixed/mixed,16384,24576,60
     fdread/hotscan,8192,8192,60 mmapread/zipf,8192,8192,60 anon/hotscan,8192,8192,60 mixed/mixed,8192,8192,100
 )
 read -ra cases <<<"${BENCH_CASES:-${usual[*]}}"

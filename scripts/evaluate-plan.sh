@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # `make evaluate-plan`: does a plan come true? For redis, sqlite and a python program: records a run
-# without a budget, predicts the refaults under three budgets (strata sim), then runs the same load
+# without a budget, predicts the refaults under four budgets (strata plan), then runs the same load
 # under each with strata run, and puts both beside each other into docs/plan-validation.md. Before that
 # it records a program whose exact accesses are known and puts what replays of both say into
 # docs/recording.md. The words of both pages stay. Needs root, and some 7 minutes. STRATA names another
-# binary, PLAN_SCALE multiplies the operations, PLAN_PARTS leaves out parts (recording validation), PLAN_LOADS
+# binary, PLAN_SHARES other budgets, PLAN_SCALE multiplies the operations, PLAN_PARTS leaves out parts (recording validation), PLAN_LOADS
 # loads (those left out keep their rows); PLAN_KEEP is a folder that recordings and reports are kept in.
 source "$(dirname "$0")/lib.sh"
 
@@ -18,7 +18,7 @@ python=$(python3 -c 'import sys; print(sys.executable)')
 # On a disk: what lies on a tmpfs is no file to the kernel's reclaim.
 work=$(mktemp -d "$target_dir/evaluate-plan.XXXXXX")
 scale=${PLAN_SCALE:-1}
-shares=(50 65 80)
+read -ra shares <<<"${PLAN_SHARES:-50 65 80 90}"
 every=50ms
 pids=()
 finish() {
@@ -98,18 +98,37 @@ end_record() {
     kill -INT "$recorder"
     wait "$recorder" || fail "recording failed: $(cat "$work/record")"
 }
-# Pages that came back to the memory group of a process so far, by the kernel's count.
-refaulted() { # pid
+group_of() { # pid
     local group
     group=$(sed -nE 's,^[0-9]+:memory:,/sys/fs/cgroup/memory,p' "/proc/$1/cgroup")
     [ -n "$group" ] || group=$(sed -n 's,^0::,/sys/fs/cgroup,p' "/proc/$1/cgroup")
-    awk '/^workingset_refault_(anon|file) / {sum += $2} END {print sum + 0}' "$group/memory.stat"
+    printf '%s\n' "$group"
+}
+# Pages that came back to the memory group of a process so far, by the kernel's count.
+refaulted() { # pid
+    awk '/^workingset_refault_(anon|file) / {sum += $2} END {print sum + 0}' "$(group_of "$1")/memory.stat"
+}
+sampler=''
+# What the group of a process holds, ten times a second, to $work/held.
+sample_from() { # pid
+    local group file
+    group=$(group_of "$1")
+    file=$group/memory.usage_in_bytes
+    [ -e "$file" ] || file=$group/memory.current
+    while cat "$file"; do sleep 0.1; done >"$work/held" 2>/dev/null &
+    sampler=$!
+    pids+=("$sampler")
+}
+end_samples() {
+    kill "$sampler" 2>/dev/null || true
+    wait "$sampler" 2>/dev/null || true
 }
 figure() { sed -nE "s/.*\"$1\": ?([0-9.]+).*/\1/p" "$2" | head -n 1; }
+mib() { awk -v bytes="${1:-$(cat)}" 'BEGIN {printf "%.1f", bytes / 1048576}'; }
 ratio() { awk -v a="$1" -v b="$2" -v format="$3" 'BEGIN {printf format, b ? a / b : 0}'; }
 
 evaluate() { # name
-    local name=$1 footprint share bytes predicted real verdict order before
+    local name=$1 footprint share bytes predicted real verdict before
     say "$name: recording"
     filled() { record_from "$1"; }
     over() { end_record; }
@@ -118,23 +137,30 @@ evaluate() { # name
     [ -z "${PLAN_KEEP:-}" ] || cp "$work/run.strata" "$PLAN_KEEP/$name.strata"
     "$strata" sim "$work/run.strata" --memory 100% --policy lru --format json >"$work/sim.json"
     footprint=$(($(figure footprint_pages "$work/sim.json") * 4096))
-    filled() { before=$(refaulted "$1"); }
-    over() { real=$(($(refaulted "$1") - before)); }
+    filled() {
+        before=$(refaulted "$1")
+        sample_from "$1"
+    }
+    over() {
+        real=$(($(refaulted "$1") - before))
+        end_samples
+    }
+    say "$name: planning"
+    "$strata" plan "$work/run.strata" --memory "$(printf '%s%%,' "${shares[@]}" | sed 's/,$//')" \
+        --format json >"$work/plan.json"
+    [ -z "${PLAN_KEEP:-}" ] || cp "$work/plan.json" "$PLAN_KEEP/$name.plan.json"
     for share in "${shares[@]}"; do
-        bytes=$((footprint * share / 100))
+        # As strata plan rounds it: the nearest page.
+        bytes=$(((footprint / 4096 * share + 50) / 100 * 4096))
         say "$name: $share %"
-        predicted=()
-        for order in shuffled best worst; do
-            "$strata" sim "$work/run.strata" --memory "$share%" --policy mglru --order $order \
-                --format json >"$work/sim.json"
-            predicted+=("$(figure refaults "$work/sim.json")")
-        done
+        mapfile -t predicted < <(scripts/evaluate.py planned "$work/plan.json" "$bytes")
         run_load "$name" "$strata" run --quiet --memory "$bytes" --swap zram:1G --report "$work/report.json" --
         [ -z "${PLAN_KEEP:-}" ] || cp "$work/report.json" "$PLAN_KEEP/$name.$share.json"
         verdict=$(awk -v p="${predicted[0]}" -v r="$real" -v ops="${ops[$name]}" 'BEGIN {
             off = p > r ? p - r : r - p; print (off <= 0.2 * r || 1000 * off / ops <= 0.5) ? "yes" : "no" }')
-        printf '| %s | %s %% | %s | %s | %s | %s to %s | %s | %s / %s | %s | %s | %s |\n' "$name" "$share" \
-            $((bytes >> 20)) "$(($(figure mean_bytes "$work/report.json") >> 20))" "${predicted[0]}" "${predicted[1]}" "${predicted[2]}" "$real" \
+        printf '| %s | %s %% | %s | %s / %s | %s | %s to %s | %s | %s / %s | %s | %s | %s |\n' "$name" "$share" \
+            "$(mib "$bytes")" "$(mib "${predicted[3]}")" "$(awk '{sum += $1} END {print sum / NR}' "$work/held" | mib)" \
+            "${predicted[0]}" "${predicted[1]}" "${predicted[2]}" "$real" \
             "$(ratio $((1000 * predicted[0])) "${ops[$name]}" %.2f)" "$(ratio $((1000 * real)) "${ops[$name]}" %.2f)" \
             "$verdict" "$(ratio "$(figure ops_per_s "$work/load")" "$(figure ops_per_s "$work/free")" %.2f)" \
             "$(for part in p50_us p99_us p999_us; do printf '%s (%s)\n' "$(figure $part "$work/load")" "$(figure $part "$work/free")"; done | paste -sd' ')"
@@ -193,7 +219,7 @@ esac
 case " $parts " in *" validation "*) ;; *) exit 0 ;; esac
 
 {
-    printf '| load | of footprint | budget, MiB | held on average, MiB | predicted | whatever the order | real | '
+    printf '| load | of footprint | budget, MiB | of it held, MiB: predicted / real | predicted | best to worst case | real | '
     printf 'per 1000 operations | goal met | throughput, of that without budget | p50, p99, p99.9 in us (without budget) |\n'
     printf '|---|---:|---:|---:|---:|---:|---:|---:|---|---:|---|\n'
     for name in redis sqlite python; do

@@ -5,9 +5,12 @@ evaluate.py sizes CSV                          amounts of memory that `strata si
 evaluate.py SECTION FRESH ZOO FILE=TRACE...    prints a table: FRESH has FILE.fd.csv and FILE.mmap.csv of
                                                `strata sim`, ZOO has FILE.csv of libCacheSim
 evaluate.py splice PAGE NAME                   puts stdin between the marks of that name in a page
+evaluate.py planned PLAN.JSON BYTES            what a plan says of a budget: refaults expected, lowest and highest,
+                                               and bytes held, a line each
 """
 
 import csv
+import json
 import math
 import os
 import re
@@ -151,11 +154,22 @@ def splice(page, name):
         file.write(pattern.sub(lambda _: fresh, text))
 
 
+def planned(plan, budget):
+    with open(plan) as file:
+        points = json.load(file)["points"]
+    point = next((point for point in points if point["memory_bytes"] == int(budget)), None)
+    if point is None:
+        sys.exit(f"{plan} says nothing of a budget of {budget} bytes")
+    print(*(point["refaults"][part] for part in ("expected", "lowest", "highest")), point["held_bytes"]["expected"], sep="\n")
+
+
 def main(verb, *arguments):
     if verb == "sizes":
         print(*sorted({int(row["memory_pages"]) for row in read_csv(arguments[0])}))
     elif verb == "splice":
         splice(*arguments)
+    elif verb == "planned":
+        planned(*arguments)
     else:
         sections = {of.__name__: of for of in (ratios, relative, ablation, mapped, families)}
         sections[verb](load(arguments[0], arguments[1], arguments[2:]))

@@ -491,6 +491,10 @@ fn nobody_can_plan_with_what_is_no_recording() {
         (&["--slowdown", "0%", "x"], "a slowdown is a percentage"),
         (&["--slowdown", "-1%", "x"], "a slowdown is a percentage"),
         (&["--policy", "best", "x"], "best"),
+        (&["--policy", "lru,best", "x"], "best"),
+        (&["--held", "all", "x"], "it is strata, or a percentage"),
+        (&["--held", "5%", "x"], "it is strata, or a percentage"),
+        (&["--memory", "0", "x"], "there has to be some"),
         (&[], "required"),
     ] {
         let said = refused(&[&["plan"], args].concat());

@@ -15,8 +15,8 @@
 //! perfect frequency order 44; after a change of every page's rank each 5,000,000 accesses 60, 61, 64
 //! and 66, LRU 64. (`heat_evicts_less_of_what_is_wanted_than_recency` replays the steady case.)
 //!
-//! **Owns** the moving average and the choice of the coldest. **Does not own** where heat is kept or
-//! when it is asked for.
+//! **Owns** the moving average, the choice of the coldest and the pace both are made for. **Does not
+//! own** where heat is kept or who walks.
 //!
 //! **Invariants**
 //! - I1: a page accessed in every walk is hotter than any other; one accessed in none is the coldest.
@@ -30,6 +30,13 @@ pub const WALKS_REMEMBERED: u32 = 1 << SHIFT;
 const ACCESSED: u16 = u16::MAX >> SHIFT;
 /// Walks in which heat falls by half.
 const WALKS_TO_HALF: u32 = 11;
+
+/// Heat is a share of walks, so where pages have to go these come at even distances, milliseconds.
+pub const HEAT_WALK_MS: u64 = 250;
+/// Sooner only where everything ranked has been used up.
+pub const HEAT_WALK_MS_MIN: u64 = 50;
+/// Fewest base pages to rank after a walk; else twice as many as have to go between two.
+pub const NR_RANKED_PAGES_MIN: u64 = 4096;
 
 /// How often a page was accessed lately.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -2,14 +2,22 @@
 //!
 //! A recording is replayed with less and less memory. What comes back too often is priced by the
 //! cost model and compared with the CPU time that the recorded processes used: that is the slowdown.
-//! Since nobody knows the order of accesses within an interval, everything is replayed in three: at
-//! random for the figure itself, in the best and in the worst for the span it may lie in.
+//! Three things are not known, and have a span: the order of accesses within an interval, how much of
+//! a budget is held while pages have to go (who holds it keeps some of it free), and who takes the
+//! pages, where several share that work in shares that no recording tells. So everything is replayed
+//! three times by each policy:
+//!
+//! | figure | order | memory | of the policies |
+//! |---|---|---|---|
+//! | expected | at random | the middle of what may be held | the mean |
+//! | lowest | the best | the most that is held | the least |
+//! | highest | the worst | the least that is held | the most |
 //!
 //! **Owns** which budgets are tried and what follows from them. **Does not own** replays (`runs`),
-//! orders (`order`) or costs (`cost`).
+//! orders (`order`), costs (`cost`), or what is held ([`Holding`] is told).
 //!
 //! **Invariants**
-//! - I1: the same recording and arguments give the same plan.
+//! - I1: the same recording and arguments give the same plan, on any machine.
 //! - I2: a budget is said to be enough only if every larger one that was tried is enough too.
 
 use std::collections::BTreeMap;
@@ -17,34 +25,103 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::cost::CostModel;
-use crate::memory::PAGE_BYTES;
+use crate::memory::{MemorySize, PAGE_BYTES};
 use crate::order::IntervalOrder;
 use crate::plot;
 use crate::ratio::Ratio;
-use crate::runs::{Jobs, RunsError};
+use crate::runs::{Jobs, Run, RunsError};
 use crate::simulate::{Progress, Setup};
 use crate::spec::PolicySpec;
 use crate::workload::Workload;
 
-/// Budgets of the curve, in hundredths of the footprint.
+/// Budgets of the curve, in hundredths of the footprint; after them the one that holds all of it.
 const CURVE: [u32; 12] = [5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 95, 100];
 /// Halvings of the gap between two budgets of the curve: to within 0.3 % of the footprint.
 const NR_HALVINGS: u32 = 5;
-/// Replays of the recording that a plan takes at most.
-pub const NR_REPLAYS_MAX: u64 = 3 * (CURVE.len() as u64 + 3 * NR_HALVINGS as u64);
 
-/// The three orders: expected, best, worst.
+/// The orders of expected, lowest and highest.
 const ORDERS: [IntervalOrder; 3] = [
     IntervalOrder::Shuffled(1),
     IntervalOrder::Best,
     IntervalOrder::Worst,
 ];
 
+/// The least that may be said to be held, in millionths of the budget.
+pub const SHARE_HELD_MIN: u64 = 100_000;
+
+/// How much of a budget is in memory while pages have to go.
+#[derive(Clone, Copy, Debug)]
+pub enum Holding {
+    /// So many millionths of it, from [`SHARE_HELD_MIN`] to a million.
+    Share(u64),
+    /// As its holder says.
+    By {
+        /// Its name, which stands in the plan.
+        name: &'static str,
+        /// Bytes held of a budget in bytes; none of the three may fall as the budget grows.
+        of: fn(u64) -> Span<u64>,
+    },
+}
+
+impl Holding {
+    /// All of a budget, as where the kernel's limit alone holds it.
+    pub const ALL: Holding = Holding::Share(1_000_000);
+
+    /// Pages held of a budget in pages, at least 1.
+    fn pages(self, budget: u32) -> Span<u32> {
+        let budget_bytes = u64::from(budget) * PAGE_BYTES;
+        let bytes = match self {
+            Holding::Share(millionths) => {
+                let held = u128::from(budget_bytes) * u128::from(millionths) / 1_000_000;
+                Span::all(u64::try_from(held).unwrap_or(u64::MAX))
+            }
+            Holding::By { of, .. } => of(budget_bytes),
+        };
+        let pages = |bytes: u64| {
+            u32::try_from((bytes / PAGE_BYTES).clamp(1, u64::from(budget))).unwrap_or(1)
+        };
+        Span {
+            expected: pages(bytes.expected),
+            lowest: pages(bytes.lowest),
+            highest: pages(bytes.highest),
+        }
+    }
+
+    /// The smallest budget that holds so many pages for certain; `None` if none of 16 TiB does.
+    fn budget_of(self, pages: u32) -> Option<u32> {
+        let (mut too_few, mut enough) = (pages.saturating_sub(1), u32::MAX);
+        if self.pages(enough).lowest < pages {
+            return None;
+        }
+        while enough - too_few > 1 {
+            let middle = too_few.midpoint(enough);
+            match self.pages(middle).lowest >= pages {
+                true => enough = middle,
+                false => too_few = middle,
+            }
+        }
+        Some(enough)
+    }
+}
+
+impl std::fmt::Display for Holding {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match *self {
+            Holding::Share(millionths) => write!(f, "{}", MemorySize::Share(millionths)),
+            Holding::By { name, .. } => f.write_str(name),
+        }
+    }
+}
+
 /// What is asked.
 #[derive(Clone, Debug)]
 pub struct Question {
-    /// Who decides which pages go.
-    pub policy: PolicySpec,
+    /// Who decides which pages go; several do so in shares that are not known. At least one.
+    pub policies: Vec<PolicySpec>,
+    /// How much of a budget is held.
+    pub holding: Holding,
+    /// Budgets to tell about besides those of the curve.
+    pub budgets: Vec<MemorySize>,
     /// Slowdown that is acceptable, in millionths of the busy time.
     pub slowdown_millionths: u64,
     /// What a refault costs.
@@ -55,15 +132,40 @@ pub struct Question {
     pub duration_us: u64,
 }
 
-/// A figure, and the span it lies in whatever the order within intervals.
+impl Question {
+    fn policy_text(&self) -> String {
+        let texts: Vec<String> = self.policies.iter().map(PolicySpec::to_string).collect();
+        texts.join(",")
+    }
+
+    /// Replays of the recording that the answer takes at most.
+    pub fn nr_replays_max(&self) -> u64 {
+        let nr_halvings = Bound::ALL.len() as u64 * u64::from(NR_HALVINGS);
+        let nr_budgets = CURVE.len() as u64 + 1 + self.budgets.len() as u64 + nr_halvings;
+        (ORDERS.len() * self.policies.len()) as u64 * nr_budgets
+    }
+}
+
+/// A figure, and the span it lies in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Span<T> {
-    /// Accesses of an interval in random order.
+    /// As far as is known.
     pub expected: T,
-    /// The least of the orders tried.
+    /// The least of what was tried.
     pub lowest: T,
     /// The most.
     pub highest: T,
+}
+
+impl<T: Copy> Span<T> {
+    /// One figure, known exactly.
+    pub fn all(figure: T) -> Span<T> {
+        Span {
+            expected: figure,
+            lowest: figure,
+            highest: figure,
+        }
+    }
 }
 
 /// One budget.
@@ -71,6 +173,8 @@ pub struct Span<T> {
 pub struct Point {
     /// The budget.
     pub memory_bytes: u64,
+    /// What is held of it while pages have to go.
+    pub held_bytes: Span<u64>,
     /// The budget of the footprint.
     pub of_footprint: Ratio,
     /// Pages that would have come back.
@@ -86,8 +190,10 @@ pub struct Point {
 pub struct Plan {
     /// The recording.
     pub recording: String,
-    /// The policy.
+    /// The policies that are assumed to evict, with commas between them.
     pub policy: String,
+    /// Who is assumed to hold the budget, or the share of it that is held.
+    pub held: String,
     /// The most that was in use at a time: what the run takes without a budget.
     pub footprint_bytes: u64,
     /// Time recorded, microseconds.
@@ -96,10 +202,18 @@ pub struct Plan {
     pub busy_us: u64,
     /// The slowdown that was asked for.
     pub slowdown_limit: Ratio,
-    /// The smallest budget within it; null where none is, not even the footprint.
+    /// The smallest budget within it; null where none is, not even one that holds the footprint.
     pub budget_bytes: Span<Option<u64>>,
     /// All budgets tried, smallest first.
     pub points: Vec<Point>,
+}
+
+/// The mean, rounded down; 0 of nothing.
+fn mean(all: &mut dyn Iterator<Item = u64>) -> u64 {
+    let (sum, nr) = all.fold((0_u128, 0_u128), |(sum, nr), one| {
+        (sum + u128::from(one), nr + 1)
+    });
+    u64::try_from(sum.checked_div(nr).unwrap_or_default()).unwrap_or(u64::MAX)
 }
 
 /// Refaults and their cost, by order.
@@ -128,7 +242,11 @@ pub fn plan(
         let pages = (u64::from(footprint) * u64::from(percent)).div_ceil(100);
         u32::try_from(pages.max(1)).unwrap_or(u32::MAX)
     };
-    search.run(&CURVE.map(share))?;
+    let of_curve = CURVE.map(share).into_iter();
+    let whole = question.holding.budget_of(footprint);
+    let asked = question.budgets.iter().map(|size| size.pages(footprint));
+    let sizes: Vec<u32> = of_curve.chain(whole).chain(asked).collect();
+    search.run(&sizes)?;
     let mut budgets = Vec::new();
     for bound in Bound::ALL {
         budgets.push(search.smallest(bound)?);
@@ -136,7 +254,8 @@ pub fn plan(
     let bytes = |pages: Option<u32>| pages.map(|pages| u64::from(pages) * PAGE_BYTES);
     Ok(Plan {
         recording: workload.name().to_owned(),
-        policy: question.policy.to_string(),
+        policy: question.policy_text(),
+        held: question.holding.to_string(),
         footprint_bytes: u64::from(workload.footprint_pages()) * PAGE_BYTES,
         duration_us: question.duration_us,
         busy_us: question.busy_us,
@@ -197,26 +316,49 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Replays with so many pages, in every order.
+    /// Replays with budgets of so many pages: the table of the module.
     fn run(&mut self, sizes: &[u32]) -> Result<(), RunsError> {
         let mut sizes: Vec<u32> = sizes.to_vec();
+        sizes.sort_unstable();
         sizes.dedup();
         sizes.retain(|size| !self.tried.contains_key(size));
-        let setups: Vec<Setup> = sizes.iter().copied().map(Setup::with_memory).collect();
+        let held = sizes.iter().map(|size| self.question.holding.pages(*size));
+        let held: Vec<Span<u32>> = held.collect();
         let mut tried = vec![Tried::default(); sizes.len()];
         for (order, workload) in self.ordered.iter().enumerate() {
+            let setups = held.iter().map(|held| match ORDERS[order] {
+                IntervalOrder::Best => held.highest,
+                IntervalOrder::Worst => held.lowest,
+                _ => held.expected,
+            });
+            let setups: Vec<Setup> = setups.map(Setup::with_memory).collect();
             let nr_distinct = workload.nr_pages_by_kind();
-            let policies = std::slice::from_ref(&self.question.policy);
+            let policies = &self.question.policies;
             let runs = self
                 .jobs
                 .replay(workload, policies, &setups, self.progress)?;
-            for (tried, run) in tried.iter_mut().zip(runs) {
-                let nr_refaults = run
-                    .outcome
-                    .nr_misses
-                    .saturating_sub(u64::from(workload.nr_pages()));
+            let figures = |run: &Run| {
+                let nr_first = u64::from(workload.nr_pages());
+                let nr_refaults = run.outcome.nr_misses.saturating_sub(nr_first);
                 let cost_ns = self.question.cost.refault_ns(&run.outcome, nr_distinct);
-                tried[order] = (nr_refaults, cost_ns);
+                (nr_refaults, cost_ns)
+            };
+            let figures: Vec<(u64, u64)> = runs.iter().map(figures).collect();
+            for (at, tried) in tried.iter_mut().enumerate() {
+                // Runs come policy by policy.
+                let of_size = || figures.iter().skip(at).step_by(setups.len());
+                let of = |choose: &dyn Fn(&mut dyn Iterator<Item = u64>) -> u64| {
+                    let refaults = choose(&mut of_size().map(|(refaults, _)| *refaults));
+                    (
+                        refaults,
+                        choose(&mut of_size().map(|(_, cost_ns)| *cost_ns)),
+                    )
+                };
+                tried[order] = match ORDERS[order] {
+                    IntervalOrder::Best => of(&|all| all.min().unwrap_or_default()),
+                    IntervalOrder::Worst => of(&|all| all.max().unwrap_or_default()),
+                    _ => of(&mean),
+                };
             }
         }
         self.tried.extend(sizes.into_iter().zip(tried));
@@ -264,8 +406,15 @@ impl Search<'_> {
             // Of a million microseconds.
             let duration_us = self.question.duration_us;
             let per_second = Ratio::of(refaults[0].saturating_mul(1_000_000), duration_us);
+            let held = self.question.holding.pages(*size);
+            let bytes = |pages: u32| u64::from(pages) * PAGE_BYTES;
             Point {
-                memory_bytes: u64::from(*size) * PAGE_BYTES,
+                memory_bytes: bytes(*size),
+                held_bytes: Span {
+                    expected: bytes(held.expected),
+                    lowest: bytes(held.lowest),
+                    highest: bytes(held.highest),
+                },
                 of_footprint: Ratio::of(u64::from(*size), u64::from(footprint)),
                 refaults: Span {
                     expected: refaults[0],
@@ -306,7 +455,9 @@ mod tests {
 
     fn question(policy: &str, slowdown_millionths: u64) -> Question {
         Question {
-            policy: policy.parse().unwrap(),
+            policies: vec![policy.parse().unwrap()],
+            holding: Holding::ALL,
+            budgets: Vec::new(),
             slowdown_millionths,
             cost: CostModel::default(),
             busy_us: 100_000,
@@ -345,7 +496,7 @@ mod tests {
 
     #[test]
     fn every_span_holds_its_expected_figure() {
-        for policy in ["lru", "mglru", "two-list"] {
+        for policy in ["lru", "mglru", "mglru+heat", "two-list"] {
             for point in plan_of(policy, 10_000).points {
                 let Span {
                     expected,
@@ -372,7 +523,103 @@ mod tests {
         }
         let (sum, jobs) = (Sum::default(), Jobs::try_new(1).unwrap());
         plan(&workload(), &question("lru", 5_000), &jobs, &sum).unwrap();
-        let most = NR_REPLAYS_MAX * u64::from(workload().nr_requests());
+        let question = question("lru", 5_000);
+        let most = question.nr_replays_max() * u64::from(workload().nr_requests());
         assert!(sum.0.into_inner() <= most);
+    }
+
+    /// A holder that keeps some of a budget free: 1 to 9 pages of a hundred.
+    const FRUGAL: Holding = Holding::By {
+        name: "frugal",
+        of: |budget| Span {
+            expected: budget / 100 * 95,
+            lowest: budget / 100 * 91,
+            highest: budget / 100 * 99,
+        },
+    };
+
+    fn plan_with(question: &Question) -> Plan {
+        let jobs = Jobs::try_new(1).unwrap();
+        plan(&workload(), question, &jobs, &NoProgress).unwrap()
+    }
+
+    #[test]
+    fn a_budget_of_which_less_is_held_has_to_be_larger() {
+        let question = |holding| Question {
+            holding,
+            ..question("lru", 7_000)
+        };
+        let all = plan_with(&question(Holding::ALL));
+        let frugal = plan_with(&question(FRUGAL));
+        assert_eq!(
+            (all.held.as_str(), frugal.held.as_str()),
+            ("100%", "frugal")
+        );
+        let budget = |plan: &Plan| plan.budget_bytes.expected.unwrap();
+        assert!(budget(&frugal) > budget(&all), "{frugal:?}");
+        // The span is that of what may be held, too.
+        assert!(frugal.budget_bytes.lowest < frugal.budget_bytes.expected);
+        assert!(frugal.budget_bytes.expected < frugal.budget_bytes.highest);
+        let half = question(Holding::Share(500_000));
+        let halved = plan_with(&half);
+        let halved = halved
+            .points
+            .iter()
+            .find(|one| one.memory_bytes == 400 * PAGE_BYTES);
+        let whole = all
+            .points
+            .iter()
+            .find(|one| one.memory_bytes == 200 * PAGE_BYTES);
+        assert_eq!(halved.unwrap().refaults, whole.unwrap().refaults);
+    }
+
+    #[test]
+    fn the_curve_ends_where_nothing_has_to_go() {
+        for holding in [Holding::ALL, FRUGAL, Holding::Share(SHARE_HELD_MIN)] {
+            let plan = plan_with(&Question {
+                holding,
+                ..question("mglru", 1)
+            });
+            let last = plan.points.last().unwrap();
+            assert!(last.held_bytes.lowest >= plan.footprint_bytes, "{last:?}");
+            assert_eq!(last.refaults, Span::all(0));
+            assert!(plan.budget_bytes.highest.is_some(), "{holding}");
+        }
+    }
+
+    #[test]
+    fn those_who_share_the_work_are_in_the_span_and_the_figure_is_their_mean() {
+        let of = |policies: &[&str]| {
+            let policies = policies.iter().map(|text| text.parse().unwrap()).collect();
+            plan_with(&Question {
+                policies,
+                budgets: vec![MemorySize::Pages(90)],
+                ..question("lru", 7_000)
+            })
+        };
+        let [fifo, lru, both] = [&["fifo"][..], &["lru"], &["fifo", "lru"]].map(of);
+        assert_eq!(both.policy, "fifo,lru");
+        let at = |plan: &Plan| {
+            let of = |point: &&Point| point.memory_bytes == 90 * PAGE_BYTES;
+            plan.points.iter().find(of).unwrap().refaults
+        };
+        let (fifo, lru, both) = (at(&fifo), at(&lru), at(&both));
+        assert_ne!(fifo, lru);
+        assert_eq!(both.expected, (fifo.expected + lru.expected) / 2);
+        assert!(both.lowest <= fifo.expected.min(lru.expected), "{both:?}");
+        assert!(both.highest >= fifo.expected.max(lru.expected), "{both:?}");
+    }
+
+    #[test]
+    fn budgets_that_are_asked_about_are_told_of() {
+        let question = Question {
+            budgets: vec![MemorySize::Pages(123), MemorySize::Share(333_000)],
+            ..question("lru", 7_000)
+        };
+        let plan = plan_with(&question);
+        for pages in [123, 333] {
+            let of = |point: &&Point| point.memory_bytes == pages * PAGE_BYTES;
+            assert_eq!(plan.points.iter().filter(of).count(), 1, "{pages}");
+        }
     }
 }

@@ -14,6 +14,7 @@
 //! |---|---|
 //! | `distance` | refaults are judged by refault distance instead of the kernel's way |
 //! | `no-swap` | nothing can be swapped out: anon takes no part in refault distances |
+//! | `heat` | pages accessed in the fewest of the last walks go first, as under `strata run` (`mglru`) |
 //! | `min-ttl=MS` | generations younger than this are not evicted (`mglru`) |
 //! | `RULE=MODEL` | one rule as in another kernel, for ablations: `placement=v6.1` (`mglru`) |
 //! | `nr_gens=N`, `nr_tiers=N` | so many generations, tiers (`mglru`) |
@@ -97,6 +98,7 @@ const KERNEL_POLICIES: [&str; 3] = ["mglru", "two-list", "strata"];
 fn parse(parts: &Parts<'_>) -> Result<Arc<dyn Simulate>, String> {
     let mut config = Config::default();
     let mut ingredients = Ingredients::ALL;
+    let mut has_heat = false;
     match (parts.name, parts.model) {
         ("mglru", Some(model)) => {
             let model: KernelModel = model.parse().map_err(|error| format!("{error}"))?;
@@ -113,6 +115,7 @@ fn parse(parts: &Parts<'_>) -> Result<Arc<dyn Simulate>, String> {
             }
             ("distance", None) => config.refault = Refault::Distance,
             ("no-swap", None) => config.has_swap = false,
+            ("heat", None) if parts.name == "mglru" => has_heat = true,
             ("min-ttl", Some(ms)) if parts.name == "mglru" => {
                 let ms = ms
                     .parse()
@@ -130,6 +133,7 @@ fn parse(parts: &Parts<'_>) -> Result<Arc<dyn Simulate>, String> {
     Ok(Arc::new(match parts.name {
         "two-list" => KernelPolicy::TwoList(config),
         "strata" => KernelPolicy::Strata(config, ingredients),
+        _ if has_heat => KernelPolicy::ColdFirst(config),
         _ => KernelPolicy::MultiGen(config),
     }))
 }
@@ -214,6 +218,8 @@ mod tests {
             "mglru",
             "mglru:v6.14",
             "mglru+distance+no-swap",
+            "mglru+heat",
+            "mglru:v6.1+heat+min-ttl=1000",
             "mglru+min-ttl=1000",
             "mglru:v6.14+placement=v6.1+nr_gens=8",
             "two-list",
@@ -230,6 +236,8 @@ mod tests {
             ("mglru+placement=v9", "unknown kernel model"),
             ("mglru+nr_gens=3", "from 4 to 16"),
             ("mglru+min-ttl=soon", "a number of ms"),
+            ("mglru+heat=2", "unknown rule"),
+            ("two-list+heat", "no such option"),
             ("two-list:v6.1", "no models"),
             ("strata:v6.1", "no models"),
             ("strata+distance", "no such option"),

@@ -74,6 +74,40 @@ impl Marks {
     }
 }
 
+/// How much of a budget is in memory while pages have to go, bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// Where usage that grows fast is brought down to: as far below the low mark as reclaim gets
+    /// ahead at most.
+    pub least_bytes: u64,
+    /// Where nothing is known of the pace: in the middle between the others.
+    pub middle_bytes: u64,
+    /// The line: usage stands there where the program takes memory as fast as it goes.
+    pub most_bytes: u64,
+}
+
+impl Held {
+    /// What is held of a budget.
+    ///
+    /// ```
+    /// use strata_host::control::Held;
+    ///
+    /// let held = Held::of(128 << 20);
+    /// assert!(held.least_bytes < held.middle_bytes && held.middle_bytes < held.most_bytes);
+    /// assert!(held.most_bytes < 128 << 20);
+    /// ```
+    pub fn of(budget_bytes: u64) -> Held {
+        let marks = Marks::new(budget_bytes);
+        let least_bytes = marks.low - (marks.high - marks.low);
+        let most_bytes = budget_bytes.saturating_sub(dip_step_bytes(budget_bytes));
+        Held {
+            least_bytes,
+            middle_bytes: least_bytes.midpoint(most_bytes),
+            most_bytes,
+        }
+    }
+}
+
 /// What to do now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Plan {
@@ -282,6 +316,41 @@ mod tests {
         assert_eq!(governor.plan(TimeMs(0), 200 * MIB).pageout_pages, 0);
         governor.set_budget(160 * MIB);
         assert!(governor.plan(TimeMs(1000), 200 * MIB).pageout_pages > 0);
+    }
+
+    #[test]
+    fn reclaim_begins_and_ends_within_what_is_said_to_be_held() {
+        let budget = 320 * MIB;
+        let held = Held::of(budget);
+        // Growth as fast as can be: reclaim gets as far ahead as it may.
+        let mut governor = Governor::new(budget, ActuatorChoice::Pageout);
+        governor.plan(TimeMs(0), 100 * MIB);
+        assert!(governor.plan(TimeMs(5), 316 * MIB).pageout_pages > 0);
+        let pages = governor
+            .plan(TimeMs(6), held.least_bytes + MIB)
+            .pageout_pages;
+        assert_eq!(pages, MIB / PAGE_BYTES, "down to the least, no further");
+        assert_eq!(governor.plan(TimeMs(7), held.least_bytes).pageout_pages, 0);
+        // No growth: between the marks, which lie between least and most.
+        let marks = governor.marks();
+        assert!(held.least_bytes < marks.low && marks.high < held.most_bytes);
+    }
+
+    #[test]
+    fn a_larger_budget_holds_more_and_never_all_of_itself() {
+        let budgets = (1..2000)
+            .map(|n| n * 64 * PAGE_BYTES)
+            .chain([1 << 33, 1 << 40]);
+        let held: Vec<(u64, Held)> = budgets.map(|budget| (budget, Held::of(budget))).collect();
+        for (budget, held) in &held {
+            assert!(
+                0 < held.least_bytes && held.most_bytes < *budget,
+                "{held:?}"
+            );
+            assert!(held.least_bytes <= held.middle_bytes && held.middle_bytes <= held.most_bytes);
+        }
+        assert!(held.is_sorted_by_key(|(_, held)| held.least_bytes));
+        assert!(held.is_sorted_by_key(|(_, held)| held.most_bytes));
     }
 
     #[test]

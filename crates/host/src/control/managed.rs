@@ -12,7 +12,7 @@ mod cold;
 mod figures;
 mod orders;
 
-use cold::{ColdFirst, HEAT_WALK_MS};
+use cold::ColdFirst;
 use figures::Seen;
 pub(super) use orders::OrderError;
 use orders::Orders;
@@ -35,7 +35,7 @@ use crate::swap;
 use std::collections::{BTreeSet, VecDeque};
 use std::io::ErrorKind;
 use std::os::fd::BorrowedFd;
-use strata_lru::{Ageing, Isolated, PolicyError, Swappiness, TimeMs};
+use strata_lru::{Ageing, HEAT_WALK_MS, Isolated, PolicyError, Swappiness, TimeMs};
 
 /// While a processor is free for the kernel's reclaim, `auto` lets pageout take so much of one: a
 /// program that pulls its pages back faster than that is served better by the kernel's batches.

@@ -49,6 +49,7 @@ mod watch;
 
 pub use config::{ActuatorChoice, PolicyChoice, RunConfig, Target};
 pub use error::RunError;
+pub use governor::Held;
 pub use report::{
     Ending, EvictionReport, GenerationReport, KernelReport, LimitReport, REPORT_VERSION, Report,
     SavedReport, UsageReport, WalkReport,

@@ -41,6 +41,7 @@
 
 mod bits;
 mod groups;
+mod heat;
 mod layout;
 mod memory;
 mod reclaim;
@@ -62,6 +63,7 @@ use strata_trace::{Backing, Op, Via};
 
 use self::{
     groups::Groups,
+    heat::ColdFirst,
     layout::Layout,
     memory::{Memory, Place},
     reclaim::Driver,
@@ -88,6 +90,8 @@ const BATCHES_PER_MEMORY: u32 = 32;
 pub enum KernelPolicy {
     /// The multi-generational LRU.
     MultiGen(Config),
+    /// The same, of whose pages those accessed in the fewest walks go first, as under `strata run`.
+    ColdFirst(Config),
     /// The classic active and inactive lists.
     TwoList(Config),
     /// The policy of our own. It is asked for one page at a time: it works out one order for all of
@@ -109,6 +113,13 @@ impl Simulate for KernelPolicy {
             KernelPolicy::MultiGen(config) => {
                 let policy = MultiGen::new(config.clone())?;
                 Machine::new(policy, Driver::Mechanism, workload, setup)?.run(progress)
+            }
+            KernelPolicy::ColdFirst(_) if !setup.groups.is_empty() => Err(SimError::NoGroups),
+            KernelPolicy::ColdFirst(config) => {
+                let policy = MultiGen::new(config.clone())?;
+                let mut machine = Machine::new(policy, Driver::Mechanism, workload, setup)?;
+                machine.cold = Some(ColdFirst::new(&machine.layout));
+                machine.run(progress)
             }
             KernelPolicy::TwoList(config) => {
                 let policy = TwoList::new(config.clone())?;
@@ -148,6 +159,8 @@ struct Machine<'w, P> {
     /// Where the last read through a descriptor ended.
     last_read: Option<u32>,
     now: TimeMs,
+    /// What is kept to have the coldest go first; `None` leaves the choice to the policy.
+    cold: Option<ColdFirst>,
     batch: EvictBatch,
     verdicts: Vec<Verdict>,
     young: Vec<FolioId>,
@@ -193,6 +206,7 @@ impl<'w, P: Policy> Machine<'w, P> {
             nr_reclaim_pages: (setup.memory_pages / BATCHES_PER_MEMORY).clamp(1, NR_RECLAIM_PAGES),
             last_read: None,
             now: TimeMs(0),
+            cold: None,
             batch: EvictBatch::default(),
             verdicts: Vec::new(),
             young: Vec::new(),
@@ -388,7 +402,8 @@ impl<'w, P: Policy> Machine<'w, P> {
             policy_bytes: self.policy.memory_bytes()
                 + self.memory.memory_bytes()
                 + self.layout.memory_bytes()
-                + self.writeback.memory_bytes(),
+                + self.writeback.memory_bytes()
+                + self.cold.as_ref().map_or(0, ColdFirst::memory_bytes),
             reclaim: Some(Box::new(reclaim)),
         })
     }

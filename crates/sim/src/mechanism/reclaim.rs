@@ -150,7 +150,10 @@ impl<P: Policy> Machine<'_, P> {
     /// Frees some pages of the only group; how many.
     fn reclaim(&mut self, group: GroupId) -> Result<u64, SimError> {
         let goal = u64::from(self.nr_reclaim_pages);
-        let mut nr_freed = 0;
+        let mut nr_freed = self.reclaim_cold(group, goal)?;
+        if nr_freed > 0 {
+            return Ok(nr_freed);
+        }
         match self.driver {
             Driver::Policy => {
                 while nr_freed < goal
@@ -241,7 +244,7 @@ impl<P: Policy> Machine<'_, P> {
     }
 
     /// Tries what the policy handed out; the pages that left memory.
-    fn try_batch(&mut self) -> u64 {
+    pub(super) fn try_batch(&mut self) -> u64 {
         let mut batch = std::mem::take(&mut self.batch);
         let mut verdicts = std::mem::take(&mut self.verdicts);
         verdicts.clear();
@@ -280,6 +283,9 @@ impl<P: Policy> Machine<'_, P> {
     fn verdict(&mut self, folio: FolioId) -> Verdict {
         let slot = self.memory.slot(folio);
         if self.memory.accessed.take(slot) {
+            if let Some(cold) = &mut self.cold {
+                cold.note_accessed(slot);
+            }
             self.look_around(folio, slot);
             return Verdict::Referenced;
         }
@@ -319,6 +325,9 @@ impl<P: Policy> Machine<'_, P> {
                 if memory.isolated.get(neighbour) {
                     memory.accessed.set(neighbour);
                 } else {
+                    if let Some(cold) = &mut self.cold {
+                        cold.note_accessed(neighbour);
+                    }
                     self.young.extend(memory.folio(neighbour));
                 }
             }

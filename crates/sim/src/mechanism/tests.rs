@@ -15,7 +15,8 @@ fn policies() -> Vec<KernelPolicy> {
     let multi_gen = models.map(|model| KernelPolicy::MultiGen(Config::of(*model)));
     let two_list = KernelPolicy::TwoList(Config::default());
     let strata = KernelPolicy::Strata(Config::default(), Ingredients::ALL);
-    multi_gen.chain([two_list, strata]).collect()
+    let cold_first = KernelPolicy::ColdFirst(Config::default());
+    multi_gen.chain([two_list, strata, cold_first]).collect()
 }
 
 fn specs(texts: &[&str]) -> Vec<GroupSpec> {
@@ -88,7 +89,10 @@ fn a_program_that_frees_what_it_takes_needs_no_more_than_it_holds() {
         // With less, what is freed in swap or out of lists leaves nothing inconsistent behind.
         let outcome = run(Setup::with_memory(300));
         assert!(outcome.nr_misses > 4320, "{policy:?}");
-        if matches!(policy, KernelPolicy::Strata(..)) {
+        if matches!(
+            policy,
+            KernelPolicy::Strata(..) | KernelPolicy::ColdFirst(_)
+        ) {
             continue;
         }
         let tiers = Some("25:75".parse().unwrap());
@@ -388,6 +392,13 @@ proptest! {
             KernelPolicy::MultiGen(config) => {
                 let engine = MultiGen::new(config.clone()).unwrap();
                 replay_checked(engine, Driver::Mechanism, &workload, &setup)
+            }
+            KernelPolicy::ColdFirst(config) => {
+                let engine = MultiGen::new(config.clone()).unwrap();
+                let mut machine =
+                    Machine::new(engine, Driver::Mechanism, &workload, &setup).unwrap();
+                machine.cold = Some(ColdFirst::new(&machine.layout));
+                replay_on(machine, &workload, &setup)
             }
             KernelPolicy::TwoList(config) => {
                 let engine = TwoList::new(config.clone()).unwrap();

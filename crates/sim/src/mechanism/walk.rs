@@ -43,6 +43,9 @@ pub(super) fn add_spaces<P: Policy>(
 impl<P: Policy> Machine<'_, P> {
     /// Walks the group's page tables and begins a generation.
     pub(super) fn walk(&mut self, group: GroupId, swappiness: Swappiness) -> Result<(), SimError> {
+        if self.cold.is_some() {
+            return self.walk_and_rank(group, swappiness);
+        }
         let Some(walks) = self.policy.walks() else {
             for table in self.layout.tables() {
                 self.visit(table);
@@ -101,7 +104,7 @@ impl<P: Policy> Machine<'_, P> {
     }
 
     /// Takes the accessed bits of a table and reports them; how many there were.
-    fn visit(&mut self, table: u32) -> u32 {
+    pub(super) fn visit(&mut self, table: u32) -> u32 {
         let Range { start, end } = self.layout.slots_of(table);
         let mut nr_young = 0;
         for word in Bits::words_of(start, end) {

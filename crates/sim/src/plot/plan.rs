@@ -19,7 +19,9 @@ pub(crate) fn plan(plan: &Plan) -> String {
     let limit = plan.slowdown_limit.millionths();
     let y_max = limit.saturating_mul(LIMITS_SHOWN).max(SLOWDOWN_SHOWN_MIN);
     let mut svg = Svg::new(WIDTH, PANEL_HEIGHT);
-    let frame = Frame::of_panel(0, WIDTH, PANEL_HEIGHT).spanning(mib(plan.footprint_bytes), y_max);
+    let largest = plan.points.iter().map(|one| one.memory_bytes).max();
+    let right = mib(plan.footprint_bytes.max(largest.unwrap_or_default()));
+    let frame = Frame::of_panel(0, WIDTH, PANEL_HEIGHT).spanning(right, y_max);
     let at =
         |point: &Point, slowdown: Ratio| frame.at(mib(point.memory_bytes), slowdown.millionths());
     let upper = plan.points.iter().map(|one| at(one, one.slowdown.highest));
@@ -46,10 +48,9 @@ pub(crate) fn plan(plan: &Plan) -> String {
         svg.dot(point, COLOURS[0]);
     }
     let dashed = format!("stroke=\"{}\" stroke-dasharray=\"6 4\"", COLOURS[3]);
-    let right = mib(plan.footprint_bytes);
     svg.line(frame.at(0, limit), frame.at(right, limit), &dashed);
     frame.legend(&mut svg, 0, COLOURS[0], "expected");
-    frame.legend(&mut svg, 1, SPAN_COLOUR, "whatever the order");
+    frame.legend(&mut svg, 1, SPAN_COLOUR, "in the best and worst case");
     frame.legend(
         &mut svg,
         2,
@@ -75,6 +76,7 @@ mod tests {
         let ratio = |part| Ratio::of(part, 1000);
         let point = |mib: u64, [expected, lowest, highest]: [u64; 3]| Point {
             memory_bytes: mib << 20,
+            held_bytes: Span::all(mib << 20),
             of_footprint: Ratio::of(mib, 100),
             refaults: Span {
                 expected,
@@ -91,6 +93,7 @@ mod tests {
         let figure = Plan {
             recording: "run.strata".to_owned(),
             policy: "mglru".to_owned(),
+            held: "100%".to_owned(),
             footprint_bytes: 100 << 20,
             duration_us: 1,
             busy_us: 1,

@@ -4,14 +4,7 @@
 //! (`strata_lru::Heat`) or the generations, which are asked where no ranking is left.
 
 use super::{Gauge, Managed, PAGE_BYTES};
-use strata_lru::TimeMs;
-
-/// Heat is a share of walks, so under pressure these come at even distances.
-pub(super) const HEAT_WALK_MS: u64 = 250;
-/// Sooner only where everything ranked has been used up.
-const HEAT_WALK_MS_MIN: u64 = 50;
-/// Fewest pages to rank.
-const NR_RANKED_PAGES_MIN: u64 = 4096;
+use strata_lru::{HEAT_WALK_MS_MIN, NR_RANKED_PAGES_MIN, TimeMs};
 
 /// Counts what is needed from walk to walk.
 #[derive(Debug, Default)]

@@ -89,7 +89,7 @@ pub(crate) struct PlanArgs {
     /// How much of a budget is in memory while pages have to go: strata, or a share such as 95%
     ///
     /// strata run begins to reclaim before the budget is reached; what it holds lies between 95.3 % and
-    /// 99 % of most budgets (from 32 MiB to 512 MiB), more of larger and less of smaller ones.
+    /// 99 % of a budget from 32 MiB to 800 MiB, more of larger and less of smaller ones.
     /// 100% is right where the kernel's limit alone holds the budget (strata run --policy none).
     #[arg(long, value_name = "SHARE", default_value = "strata", value_parser = holding_arg, allow_hyphen_values = true)]
     held: Holding,

@@ -15,8 +15,13 @@ fn policies() -> Vec<KernelPolicy> {
     let multi_gen = models.map(|model| KernelPolicy::MultiGen(Config::of(*model)));
     let two_list = KernelPolicy::TwoList(Config::default());
     let strata = KernelPolicy::Strata(Config::default(), Ingredients::ALL);
+    multi_gen.chain([two_list, strata]).collect()
+}
+
+/// And the one that plays no groups and goes by the trace's clock.
+fn all_policies() -> Vec<KernelPolicy> {
     let cold_first = KernelPolicy::ColdFirst(Config::default());
-    multi_gen.chain([two_list, strata, cold_first]).collect()
+    policies().into_iter().chain([cold_first]).collect()
 }
 
 fn specs(texts: &[&str]) -> Vec<GroupSpec> {
@@ -81,7 +86,7 @@ fn a_program_that_frees_what_it_takes_needs_no_more_than_it_holds() {
         (workload.nr_pages(), workload.footprint_pages()),
         (4320, 400)
     );
-    for policy in policies() {
+    for policy in all_policies() {
         let run = |setup: Setup| policy.run(&workload, &setup, &NoProgress).unwrap();
         let outcome = run(Setup::with_memory(400));
         assert_eq!(outcome.nr_misses, 4320, "{policy:?}");
@@ -126,7 +131,7 @@ fn pages_freed_in_swap_give_its_room_back() {
 
 #[test]
 fn what_fits_is_missed_once_a_page() {
-    for policy in policies() {
+    for policy in all_policies() {
         let accesses = (0..10).flat_map(|_| (0..100).flat_map(|page| [read(page), store(page)]));
         let outcome = replay(&policy, accesses.collect(), 200);
         assert_eq!((outcome.nr_misses, outcome.nr_accesses), (200, 2000));
@@ -136,7 +141,7 @@ fn what_fits_is_missed_once_a_page() {
 
 #[test]
 fn a_page_that_was_only_read_is_mapped_by_a_fault_that_is_no_miss() {
-    for policy in policies() {
+    for policy in all_policies() {
         let outcome = replay(&policy, vec![read(1), load(1), load(1), read(1)], 10);
         assert_eq!(outcome.nr_misses, 1);
     }
@@ -167,7 +172,7 @@ fn accessed_pages_outlive_idle_ones() {
 
 #[test]
 fn dirty_file_pages_are_written_before_they_go_and_anon_when_it_goes() {
-    for policy in policies() {
+    for policy in all_policies() {
         let write = |page| access(0, page, Backing::File, Via::FileDescriptor, Op::Write);
         let outcome = replay(&policy, (0..5000).map(write).collect(), 1000);
         let reclaim = outcome.reclaim.unwrap();
@@ -186,7 +191,7 @@ fn dirty_file_pages_are_written_before_they_go_and_anon_when_it_goes() {
 #[test]
 fn anon_without_swap_runs_out_of_memory_and_says_so() {
     let workload = Workload::from_accesses("test", (0..300).map(store)).unwrap();
-    for policy in policies() {
+    for policy in all_policies() {
         let setup = Setup {
             swappiness: Swappiness::try_new(0).unwrap(),
             ..Setup::with_memory(200)
@@ -372,7 +377,7 @@ proptest! {
         requests in proptest::collection::vec((0..3_u32, 0..400_u64, any::<bool>()), 1..3000),
         memory_pages in 1..300_u32,
         swappiness in 1..=200_u8,
-        policy in 0..policies().len(),
+        policy in 0..all_policies().len(),
     ) {
         let accesses = requests.iter().map(|&(kind, page, is_write)| {
             let op = if is_write { Op::Write } else { Op::Read };
@@ -387,7 +392,7 @@ proptest! {
             swappiness: Swappiness::try_new(swappiness).unwrap(),
             ..Setup::with_memory(memory_pages)
         };
-        let policy = &policies()[policy];
+        let policy = &all_policies()[policy];
         let replayed = match policy {
             KernelPolicy::MultiGen(config) => {
                 let engine = MultiGen::new(config.clone()).unwrap();

@@ -80,7 +80,7 @@ pub struct Held {
     /// Where usage that grows fast is brought down to: as far below the low mark as reclaim gets
     /// ahead at most.
     pub least_bytes: u64,
-    /// Where nothing is known of the pace: in the middle between the others.
+    /// Where it stands mostly: in the middle between the marks at which reclaim begins and ends.
     pub middle_bytes: u64,
     /// The line: usage stands there where the program takes memory as fast as it goes.
     pub most_bytes: u64,
@@ -102,7 +102,7 @@ impl Held {
         let most_bytes = budget_bytes.saturating_sub(dip_step_bytes(budget_bytes));
         Held {
             least_bytes,
-            middle_bytes: least_bytes.midpoint(most_bytes),
+            middle_bytes: marks.low.midpoint(marks.high),
             most_bytes,
         }
     }

@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
 # `make bench`: runs the benchmarks and writes docs/benchmarks/NAME.md for each: date, machine,
 # command, output; docs/benchmarks.md is all of them in one page, under docs/benchmarks/goals.md.
-#   bench.sh [NAME...]        all when none is named
+#   bench.sh [NAME...]        all when none is named, but those that take longest
 # A benchmark is a script of scripts/bench/ or an example of a crate; it says at its top what it
 # measures, and prints Markdown or plain tables.
 source "$(dirname "$0")/lib.sh"
 
-benchmarks=(walk_cost wss tick_cost budget speed scan_cost integrity idle no_pressure oom tiering_cost engine_ops ablation sim watch kernels)
+benchmarks=(walk_cost wss tick_cost budget speed scan_cost integrity idle no_pressure oom tiering_cost engine_ops ablation sim watch)
+# Only when named: a quarter of an hour in a guest.
+named=(kernels)
 
 describe() { # the first comment of a source, as paragraphs
     awk 'NR == 1 && /^#!/ {next} !/^(\/\/!|#)/ {exit} {sub(/^(\/\/!|#) ?/, "")}
@@ -43,7 +45,7 @@ for name in "$@"; do run_one "$name" || failed=1; done
 # The verdicts on top are written by hand, from the figures below them.
 {
     cat docs/benchmarks/goals.md
-    for name in "${benchmarks[@]}"; do
+    for name in "${benchmarks[@]}" "${named[@]}"; do
         [ ! -e "docs/benchmarks/$name.md" ] || { echo; sed 's/^#/##/' "docs/benchmarks/$name.md"; }
     done
 } >docs/benchmarks.md

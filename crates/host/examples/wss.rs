@@ -49,7 +49,7 @@ const MODES: [&str; 6] = [
     "steady", "growing", "phased", "receding", "random", "strided",
 ];
 /// The engines: name, and every how many walks a generation begins.
-const ENGINES: [(&str, u32); 3] = [("mglru", 1), ("mglru", 2), ("two-list", 1)];
+const ENGINES: [(&str, u32); 3] = [("mglru", 1), ("mglru", 3), ("two-list", 1)];
 const BACKINGS: [&str; 3] = ["anon", "huge", "shared"];
 /// A run in which a walk came so late is done again: the machine was busy with something else.
 const LATE: Duration = Duration::from_millis(50);

@@ -9,7 +9,7 @@
 //!
 //! | figure | order | memory | of the policies |
 //! |---|---|---|---|
-//! | expected | at random | the middle of what may be held | the mean |
+//! | expected | at random | what is mostly held | the mean |
 //! | lowest | the best | the most that is held | the least |
 //! | highest | the worst | the least that is held | the most |
 //!

@@ -15,6 +15,7 @@ use strata_sim::{CostModel, Jobs, MemorySize, PolicySpec, Ratio, Workload};
 
 use crate::cli::refuse_option;
 use crate::cmd::report_file::ReportFile;
+use crate::cmd::sim::size_arg;
 use crate::failure::UsageError;
 use crate::print;
 use crate::progress::Bar;
@@ -34,8 +35,8 @@ const PER_PERCENT: u64 = 10_000;
 /// and its policy and the kernel's own reclaim share the evicting (--policy). Nothing of this machine is
 /// looked at: the same recording and options give the same answer anywhere. Not known are the order of
 /// accesses within an interval of the recording, how much of a budget is held from moment to moment, and
-/// who takes which share of the pages: the figure is that of a random order and the middle of the others,
-/// the span that of the best and the worst case.
+/// who takes which share of the pages: the figure is that of a random order, of what is mostly held, and
+/// the mean of those who evict, the span that of the best and the worst case.
 ///
 /// With --all it needs no recording: it watches all cgroups and ranks them by what they could give.
 #[derive(Debug, Args)]
@@ -251,11 +252,6 @@ fn holding_arg(text: &str) -> Result<Holding, String> {
         }
         _ => Err("it is strata, or a percentage from 10% to 100% such as 97.5%".to_owned()),
     }
-}
-
-fn size_arg(text: &str) -> Result<MemorySize, String> {
-    refuse_option(text)?;
-    text.parse().map_err(|error| format!("{error}"))
 }
 
 fn mib(bytes: u64) -> String {

@@ -237,14 +237,15 @@ fn setups(args: &SimArgs, footprint_pages: u32) -> Vec<Setup> {
 }
 
 fn memory_arg(text: &str) -> Result<MemoryArg, String> {
-    refuse_option(text)?;
     if text == "auto" {
         return Ok(MemoryArg::Auto);
     }
     size_arg(text).map(MemoryArg::Size)
 }
 
-fn size_arg(text: &str) -> Result<MemorySize, String> {
+/// Reads an amount of memory, and refuses what looks like the next option.
+pub(crate) fn size_arg(text: &str) -> Result<MemorySize, String> {
+    refuse_option(text)?;
     text.parse().map_err(|error| format!("{error}"))
 }
 

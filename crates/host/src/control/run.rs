@@ -390,7 +390,10 @@ impl Session<'_> {
                         self.warnings.push(warning.clone());
                     }
                 }
-                let views = managed.view(now);
+                let views = match ending {
+                    Ending::Detached => managed.view(now),
+                    _ => managed.view_before_the_end(now),
+                };
                 (
                     managed.eviction_report(),
                     managed.walk_report(),

@@ -78,6 +78,15 @@ impl Managed {
         }
     }
 
+    /// How the generations stood when the program was last looked at. In the time between its end and
+    /// our notice of it, pageout may have found most of its pages gone.
+    pub(in super::super) fn view_before_the_end(&self, now: TimeMs) -> Vec<GroupView> {
+        match &self.seen {
+            Some(seen) => seen.views.clone(),
+            None => self.view(now),
+        }
+    }
+
     /// Bytes of evicted pages that are not back.
     pub(in super::super) fn evicted_bytes(&self) -> u64 {
         self.tracker.nr_shadow_pages() * PAGE_BYTES

@@ -93,6 +93,22 @@ fn exec_is_the_end_of_one_space_and_the_start_of_another() {
     assert_quiet(&tree.refresh(None).unwrap());
 }
 
+/// A command is known from before its exec, and first looked at when it has grown. Its pages were once
+/// managed twice because of that: both spaces had appeared in the same refresh, the first had "ended"
+/// before anybody had heard of it, and every walk read the command's pages once for each.
+#[test]
+fn a_space_that_ended_before_it_was_yielded_is_never_heard_of() {
+    let mut guest = Guest::start();
+    let root = Process::open(guest.pid()).expect("the guest runs");
+    let mut tree = ProcessTree::new(Arc::new(root));
+    guest.ask("exec");
+    let change = tree.refresh(None).unwrap();
+    assert_eq!(pids(&change.appeared), [guest.pid()]);
+    assert!(change.ended.is_empty(), "{change:?}");
+    assert!(change.appeared[0].is_space_current());
+    assert_quiet(&tree.refresh(None).unwrap());
+}
+
 #[test]
 fn a_child_in_its_parents_space_is_walked_only_after_its_exec() {
     let mut guest = Guest::start();

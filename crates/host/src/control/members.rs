@@ -60,7 +60,8 @@ impl Members {
             self.nr_seen += 1;
             match tracker.add_space(Arc::clone(process)) {
                 Some(number) => {
-                    self.spaces.insert(process.pid(), number);
+                    let former = self.spaces.insert(process.pid(), number);
+                    debug_assert!(former.is_none(), "{} is managed twice", process.pid());
                 }
                 None => refused.push(format!(
                     "process {} is not managed: there are more than {} already",

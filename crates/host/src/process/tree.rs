@@ -12,7 +12,7 @@
 //! **Does not own** the cgroup.
 //!
 //! **Invariants**
-//! - I1: every space is yielded `appeared` once and `ended` once, `ended` first within a refresh.
+//! - I1: every space is yielded `appeared` once and `ended` once, never both in one refresh; `ended` first.
 //! - I2: no two yielded processes share a space, where the kernel can tell.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -154,13 +154,17 @@ impl ProcessTree {
         }
     }
 
-    /// Forgets a member; what was yielded is yielded as ended.
+    /// Forgets a member. What was yielded is yielded as ended; what came with this very change is
+    /// not yielded at all.
     fn remove(&mut self, pid: i32, change: &mut TreeChange) -> Option<Arc<Process>> {
-        let member = self.members.remove(&pid)?;
-        if !matches!(member.sharing, Sharing::With(_)) {
-            change.ended.push(Arc::clone(&member.process));
+        let Member { process, sharing } = self.members.remove(&pid)?;
+        let is_it = |other: &Arc<Process>| Arc::ptr_eq(other, &process);
+        if let Some(index) = change.appeared.iter().position(is_it) {
+            change.appeared.remove(index);
+        } else if !matches!(sharing, Sharing::With(_)) {
+            change.ended.push(Arc::clone(&process));
         }
-        Some(member.process)
+        Some(process)
     }
 
     fn follow_list(&mut self, pids: &[i32], change: &mut TreeChange) {

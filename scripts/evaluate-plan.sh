@@ -3,9 +3,10 @@
 # without a budget, predicts the refaults under four budgets (strata plan), then runs the same load
 # under each with strata run, and puts both beside each other into docs/plan-validation.md. Before that
 # it records a program whose exact accesses are known and puts what replays of both say into
-# docs/recording.md. The words of both pages stay. Needs root, and some 7 minutes. STRATA names another
-# binary, PLAN_SHARES other budgets, PLAN_SCALE multiplies the operations, PLAN_PARTS leaves out parts (recording validation), PLAN_LOADS
-# loads (those left out keep their rows); PLAN_KEEP is a folder that recordings and reports are kept in.
+# docs/recording.md. The words of both pages stay. Needs root, and some 10 minutes. STRATA names another
+# binary, PLAN_SHARES other budgets, PLAN_RUNS how often each is run, PLAN_SCALE multiplies the
+# operations, PLAN_PARTS leaves out parts (recording validation), PLAN_LOADS loads (those left out keep
+# their rows); PLAN_KEEP is a folder that recordings and reports are kept in.
 source "$(dirname "$0")/lib.sh"
 
 scripts/setup.sh
@@ -19,6 +20,7 @@ python=$(python3 -c 'import sys; print(sys.executable)')
 work=$(mktemp -d "$target_dir/evaluate-plan.XXXXXX")
 scale=${PLAN_SCALE:-1}
 read -ra shares <<<"${PLAN_SHARES:-50 65 80 90}"
+runs=${PLAN_RUNS:-3}
 every=50ms
 pids=()
 finish() {
@@ -128,7 +130,7 @@ mib() { awk -v bytes="${1:-$(cat)}" 'BEGIN {printf "%.1f", bytes / 1048576}'; }
 ratio() { awk -v a="$1" -v b="$2" -v format="$3" 'BEGIN {printf format, b ? a / b : 0}'; }
 
 evaluate() { # name
-    local name=$1 footprint share bytes predicted real verdict before
+    local name=$1 footprint share bytes predicted real held throughput latencies verdict before run
     say "$name: recording"
     filled() { record_from "$1"; }
     over() { end_record; }
@@ -154,16 +156,24 @@ evaluate() { # name
         bytes=$(((footprint / 4096 * share + 50) / 100 * 4096))
         say "$name: $share %"
         mapfile -t predicted < <(scripts/evaluate.py planned "$work/plan.json" "$bytes")
-        run_load "$name" "$strata" run --quiet --memory "$bytes" --swap zram:1G --report "$work/report.json" --
-        [ -z "${PLAN_KEEP:-}" ] || cp "$work/report.json" "$PLAN_KEEP/$name.$share.json"
+        for ((run = 0; run < runs; run++)); do
+            run_load "$name" "$strata" run --quiet --memory "$bytes" --swap zram:1G --report "$work/report.json" --
+            [ -z "${PLAN_KEEP:-}" ] || cp "$work/report.json" "$PLAN_KEEP/$name.$share.$run.json"
+            printf '%s %s %s %s\n' "$real" "$(awk '{sum += $1} END {print sum / NR}' "$work/held" | mib)" \
+                "$(ratio "$(figure ops_per_s "$work/load")" "$(figure ops_per_s "$work/free")" %.2f)" \
+                "$(for part in p50_us p99_us p999_us; do printf '%s (%s)\n' "$(figure $part "$work/load")" "$(figure $part "$work/free")"; done | paste -sd' ')"
+        done >"$work/runs"
+        sort -n -o "$work/runs" "$work/runs"
+        # The run in the middle by what came back, with its other figures.
+        read -r real held throughput latencies < <(sed -n "$(((runs + 1) / 2))p" "$work/runs")
         verdict=$(awk -v p="${predicted[0]}" -v r="$real" -v ops="${ops[$name]}" 'BEGIN {
             off = p > r ? p - r : r - p; print (off <= 0.2 * r || 1000 * off / ops <= 0.5) ? "yes" : "no" }')
-        printf '| %s | %s %% | %s | %s / %s | %s | %s to %s | %s | %s / %s | %s | %s | %s |\n' "$name" "$share" \
-            "$(mib "$bytes")" "$(mib "${predicted[3]}")" "$(awk '{sum += $1} END {print sum / NR}' "$work/held" | mib)" \
+        printf '| %s | %s %% | %s | %s / %s | %s | %s to %s | %s | %s to %s | %s / %s | %s | %s | %s |\n' "$name" "$share" \
+            "$(mib "$bytes")" "$(mib "${predicted[3]}")" "$held" \
             "${predicted[0]}" "${predicted[1]}" "${predicted[2]}" "$real" \
+            "$(head -n 1 "$work/runs" | cut -d' ' -f1)" "$(tail -n 1 "$work/runs" | cut -d' ' -f1)" \
             "$(ratio $((1000 * predicted[0])) "${ops[$name]}" %.2f)" "$(ratio $((1000 * real)) "${ops[$name]}" %.2f)" \
-            "$verdict" "$(ratio "$(figure ops_per_s "$work/load")" "$(figure ops_per_s "$work/free")" %.2f)" \
-            "$(for part in p50_us p99_us p999_us; do printf '%s (%s)\n' "$(figure $part "$work/load")" "$(figure $part "$work/free")"; done | paste -sd' ')"
+            "$verdict" "$throughput" "$latencies"
     done
 }
 
@@ -219,9 +229,9 @@ esac
 case " $parts " in *" validation "*) ;; *) exit 0 ;; esac
 
 {
-    printf '| load | of footprint | budget, MiB | of it held, MiB: predicted / real | predicted | best to worst case | real | '
+    printf '| load | of footprint | budget, MiB | of it held, MiB: predicted / real | predicted | best to worst case | real | of runs | '
     printf 'per 1000 operations | goal met | throughput, of that without budget | p50, p99, p99.9 in us (without budget) |\n'
-    printf '|---|---:|---:|---:|---:|---:|---:|---:|---|---:|---|\n'
+    printf '|---|---:|---:|---:|---:|---:|---:|---:|---:|---|---:|---|\n'
     for name in redis sqlite python; do
         case " ${PLAN_LOADS:-redis sqlite python} " in
         *" $name "*) evaluate "$name" ;;

@@ -4,21 +4,25 @@
 //! cost model and compared with the CPU time that the recorded processes used: that is the slowdown.
 //! Three things are not known, and have a span: the order of accesses within an interval, how much of
 //! a budget is held while pages have to go (who holds it keeps some of it free), and who takes the
-//! pages, where several share that work in shares that no recording tells. So everything is replayed
-//! three times by each policy:
+//! pages, where several share that work: the first takes what it can in the time recorded, the others
+//! the rest. So everything is replayed three times by each policy:
 //!
 //! | figure | order | memory | of the policies |
 //! |---|---|---|---|
-//! | expected | at random | what is mostly held | the mean |
+//! | expected | at random | what is mostly held | in their shares |
 //! | lowest | the best | the most that is held | the least |
 //! | highest | the worst | the least that is held | the most |
 //!
 //! **Owns** which budgets are tried and what follows from them. **Does not own** replays (`runs`),
-//! orders (`order`), costs (`cost`), or what is held ([`Holding`] is told).
+//! orders (`order`), costs (`cost`), or what is held (`holding`, which is told).
 //!
 //! **Invariants**
 //! - I1: the same recording and arguments give the same plan, on any machine.
 //! - I2: a budget is said to be enough only if every larger one that was tried is enough too.
+
+mod holding;
+
+pub use holding::{Holding, SHARE_HELD_MIN, Span};
 
 use std::collections::BTreeMap;
 
@@ -46,78 +50,14 @@ const ORDERS: [IntervalOrder; 3] = [
     IntervalOrder::Worst,
 ];
 
-/// The least that may be said to be held, in millionths of the budget.
-pub const SHARE_HELD_MIN: u64 = 100_000;
-
-/// How much of a budget is in memory while pages have to go.
-#[derive(Clone, Copy, Debug)]
-pub enum Holding {
-    /// So many millionths of it, from [`SHARE_HELD_MIN`] to a million.
-    Share(u64),
-    /// As its holder says.
-    By {
-        /// Its name, which stands in the plan.
-        name: &'static str,
-        /// Bytes held of a budget in bytes; none of the three may fall as the budget grows.
-        of: fn(u64) -> Span<u64>,
-    },
-}
-
-impl Holding {
-    /// All of a budget, as where the kernel's limit alone holds it.
-    pub const ALL: Holding = Holding::Share(1_000_000);
-
-    /// Pages held of a budget in pages, at least 1.
-    fn pages(self, budget: u32) -> Span<u32> {
-        let budget_bytes = u64::from(budget) * PAGE_BYTES;
-        let bytes = match self {
-            Holding::Share(millionths) => {
-                let held = u128::from(budget_bytes) * u128::from(millionths) / 1_000_000;
-                Span::all(u64::try_from(held).unwrap_or(u64::MAX))
-            }
-            Holding::By { of, .. } => of(budget_bytes),
-        };
-        let pages = |bytes: u64| {
-            u32::try_from((bytes / PAGE_BYTES).clamp(1, u64::from(budget))).unwrap_or(1)
-        };
-        Span {
-            expected: pages(bytes.expected),
-            lowest: pages(bytes.lowest),
-            highest: pages(bytes.highest),
-        }
-    }
-
-    /// The smallest budget that holds so many pages for certain; `None` if none of 16 TiB does.
-    fn budget_of(self, pages: u32) -> Option<u32> {
-        let (mut too_few, mut enough) = (pages.saturating_sub(1), u32::MAX);
-        if self.pages(enough).lowest < pages {
-            return None;
-        }
-        while enough - too_few > 1 {
-            let middle = too_few.midpoint(enough);
-            match self.pages(middle).lowest >= pages {
-                true => enough = middle,
-                false => too_few = middle,
-            }
-        }
-        Some(enough)
-    }
-}
-
-impl std::fmt::Display for Holding {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match *self {
-            Holding::Share(millionths) => write!(f, "{}", MemorySize::Share(millionths)),
-            Holding::By { name, .. } => f.write_str(name),
-        }
-    }
-}
-
 /// What is asked.
 #[derive(Clone, Debug)]
 pub struct Question {
-    /// Who decides which pages go; several do so in shares that are not known. At least one.
+    /// Who decides which pages go. At least one; of several the first takes what it can, the others
+    /// take the rest.
     pub policies: Vec<PolicySpec>,
+    /// Pages a second that the first of several policies can take.
+    pub pageout_rate: u64,
     /// How much of a budget is held.
     pub holding: Holding,
     /// Budgets to tell about besides those of the curve.
@@ -138,33 +78,35 @@ impl Question {
         texts.join(",")
     }
 
+    /// What comes of several policies together, each alone being so much: the first takes as many of
+    /// the pages it would have to take, one for each that comes back, as it has time for.
+    fn shared(&self, alone: &[Figures]) -> Figures {
+        let (first, rest) = match alone {
+            [] => return Figures::default(),
+            [one] => return *one,
+            [first, rest @ ..] => (first, rest),
+        };
+        let could_take = u128::from(self.pageout_rate) * u128::from(self.duration_us) / 1_000_000;
+        let share = |first_figure: u64, of_rest: &dyn Fn(&Figures) -> u64| {
+            let sum: u128 = rest.iter().map(|one| u128::from(of_rest(one))).sum();
+            let mean_of_rest = sum / rest.len() as u128;
+            let all = u128::from(first.nr_refaults);
+            let taken = could_take.min(all);
+            let weighed = u128::from(first_figure) * taken + mean_of_rest * (all - taken);
+            let figure = weighed.checked_div(all).unwrap_or_default();
+            u64::try_from(figure).unwrap_or(u64::MAX)
+        };
+        Figures {
+            nr_refaults: share(first.nr_refaults, &|one| one.nr_refaults),
+            cost_ns: share(first.cost_ns, &|one| one.cost_ns),
+        }
+    }
+
     /// Replays of the recording that the answer takes at most.
     pub fn nr_replays_max(&self) -> u64 {
         let nr_halvings = Bound::ALL.len() as u64 * u64::from(NR_HALVINGS);
         let nr_budgets = CURVE.len() as u64 + 1 + self.budgets.len() as u64 + nr_halvings;
         (ORDERS.len() * self.policies.len()) as u64 * nr_budgets
-    }
-}
-
-/// A figure, and the span it lies in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Span<T> {
-    /// As far as is known.
-    pub expected: T,
-    /// The least of what was tried.
-    pub lowest: T,
-    /// The most.
-    pub highest: T,
-}
-
-impl<T: Copy> Span<T> {
-    /// One figure, known exactly.
-    pub fn all(figure: T) -> Span<T> {
-        Span {
-            expected: figure,
-            lowest: figure,
-            highest: figure,
-        }
     }
 }
 
@@ -192,6 +134,8 @@ pub struct Plan {
     pub recording: String,
     /// The policies that are assumed to evict, with commas between them.
     pub policy: String,
+    /// Pages a second that the first of them can take; the others take the rest.
+    pub pageout_rate: u64,
     /// Who is assumed to hold the budget, or the share of it that is held.
     pub held: String,
     /// The most that was in use at a time: what the run takes without a budget.
@@ -208,16 +152,15 @@ pub struct Plan {
     pub points: Vec<Point>,
 }
 
-/// The mean, rounded down; 0 of nothing.
-fn mean(all: &mut dyn Iterator<Item = u64>) -> u64 {
-    let (sum, nr) = all.fold((0_u128, 0_u128), |(sum, nr), one| {
-        (sum + u128::from(one), nr + 1)
-    });
-    u64::try_from(sum.checked_div(nr).unwrap_or_default()).unwrap_or(u64::MAX)
+/// What a replay came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Figures {
+    nr_refaults: u64,
+    cost_ns: u64,
 }
 
-/// Refaults and their cost, by order.
-type Tried = [(u64, u64); ORDERS.len()];
+/// Of one budget, by order.
+type Tried = [Figures; ORDERS.len()];
 
 /// Plans.
 ///
@@ -255,6 +198,7 @@ pub fn plan(
     Ok(Plan {
         recording: workload.name().to_owned(),
         policy: question.policy_text(),
+        pageout_rate: question.pageout_rate,
         held: question.holding.to_string(),
         footprint_bytes: u64::from(workload.footprint_pages()) * PAGE_BYTES,
         duration_us: question.duration_us,
@@ -297,7 +241,7 @@ enum Bound {
 impl Bound {
     const ALL: [Bound; 3] = [Bound::Expected, Bound::Lowest, Bound::Highest];
 
-    fn of(self, tried: &Tried, figure: impl Fn(&(u64, u64)) -> u64) -> u64 {
+    fn of(self, tried: &Tried, figure: impl Fn(&Figures) -> u64) -> u64 {
         let figures = tried.iter().map(figure);
         match self {
             Bound::Expected => figures.take(1).sum(),
@@ -339,25 +283,27 @@ impl Search<'_> {
                 .replay(workload, policies, &setups, self.progress)?;
             let figures = |run: &Run| {
                 let nr_first = u64::from(workload.nr_pages());
-                let nr_refaults = run.outcome.nr_misses.saturating_sub(nr_first);
-                let cost_ns = self.question.cost.refault_ns(&run.outcome, nr_distinct);
-                (nr_refaults, cost_ns)
+                Figures {
+                    nr_refaults: run.outcome.nr_misses.saturating_sub(nr_first),
+                    cost_ns: self.question.cost.refault_ns(&run.outcome, nr_distinct),
+                }
             };
-            let figures: Vec<(u64, u64)> = runs.iter().map(figures).collect();
             for (at, tried) in tried.iter_mut().enumerate() {
                 // Runs come policy by policy.
-                let of_size = || figures.iter().skip(at).step_by(setups.len());
-                let of = |choose: &dyn Fn(&mut dyn Iterator<Item = u64>) -> u64| {
-                    let refaults = choose(&mut of_size().map(|(refaults, _)| *refaults));
-                    (
-                        refaults,
-                        choose(&mut of_size().map(|(_, cost_ns)| *cost_ns)),
-                    )
-                };
+                let of_size = runs.iter().skip(at).step_by(setups.len());
+                let alone: Vec<Figures> = of_size.map(figures).collect();
+                let refaults = alone.iter().map(|one| one.nr_refaults);
+                let costs = alone.iter().map(|one| one.cost_ns);
                 tried[order] = match ORDERS[order] {
-                    IntervalOrder::Best => of(&|all| all.min().unwrap_or_default()),
-                    IntervalOrder::Worst => of(&|all| all.max().unwrap_or_default()),
-                    _ => of(&mean),
+                    IntervalOrder::Best => Figures {
+                        nr_refaults: refaults.min().unwrap_or_default(),
+                        cost_ns: costs.min().unwrap_or_default(),
+                    },
+                    IntervalOrder::Worst => Figures {
+                        nr_refaults: refaults.max().unwrap_or_default(),
+                        cost_ns: costs.max().unwrap_or_default(),
+                    },
+                    _ => self.question.shared(&alone),
                 };
             }
         }
@@ -385,7 +331,7 @@ impl Search<'_> {
     fn gap(&self, bound: Bound) -> (Option<u32>, Option<u32>) {
         let mut enough = None;
         for (size, tried) in self.tried.iter().rev() {
-            let slowdown = self.slowdown(bound.of(tried, |(_, cost_ns)| *cost_ns));
+            let slowdown = self.slowdown(bound.of(tried, |of| of.cost_ns));
             if slowdown.millionths() > self.question.slowdown_millionths {
                 return (enough, Some(*size));
             }
@@ -400,8 +346,8 @@ impl Search<'_> {
 
     fn points(&self, footprint: u32) -> Vec<Point> {
         let point = |(size, tried): (&u32, &Tried)| {
-            let refaults = Bound::ALL.map(|bound| bound.of(tried, |(refaults, _)| *refaults));
-            let costs = Bound::ALL.map(|bound| bound.of(tried, |(_, cost_ns)| *cost_ns));
+            let refaults = Bound::ALL.map(|bound| bound.of(tried, |of| of.nr_refaults));
+            let costs = Bound::ALL.map(|bound| bound.of(tried, |of| of.cost_ns));
             let [expected, lowest, highest] = costs.map(|cost_ns| self.slowdown(cost_ns));
             // Of a million microseconds.
             let duration_us = self.question.duration_us;
@@ -456,6 +402,7 @@ mod tests {
     fn question(policy: &str, slowdown_millionths: u64) -> Question {
         Question {
             policies: vec![policy.parse().unwrap()],
+            pageout_rate: 1,
             holding: Holding::ALL,
             budgets: Vec::new(),
             slowdown_millionths,
@@ -588,26 +535,29 @@ mod tests {
     }
 
     #[test]
-    fn those_who_share_the_work_are_in_the_span_and_the_figure_is_their_mean() {
-        let of = |policies: &[&str]| {
+    fn the_first_takes_what_it_has_time_for_and_the_others_the_rest() {
+        let of = |policies: &[&str], pageout_rate| {
             let policies = policies.iter().map(|text| text.parse().unwrap()).collect();
-            plan_with(&Question {
+            let plan = plan_with(&Question {
                 policies,
+                pageout_rate,
                 budgets: vec![MemorySize::Pages(90)],
                 ..question("lru", 7_000)
-            })
-        };
-        let [fifo, lru, both] = [&["fifo"][..], &["lru"], &["fifo", "lru"]].map(of);
-        assert_eq!(both.policy, "fifo,lru");
-        let at = |plan: &Plan| {
+            });
             let of = |point: &&Point| point.memory_bytes == 90 * PAGE_BYTES;
             plan.points.iter().find(of).unwrap().refaults
         };
-        let (fifo, lru, both) = (at(&fifo), at(&lru), at(&both));
+        let [fifo, lru] = ["fifo", "lru"].map(|policy| of(&[policy], 0).expected);
         assert_ne!(fifo, lru);
-        assert_eq!(both.expected, (fifo.expected + lru.expected) / 2);
-        assert!(both.lowest <= fifo.expected.min(lru.expected), "{both:?}");
-        assert!(both.highest >= fifo.expected.max(lru.expected), "{both:?}");
+        let both = |rate| of(&["fifo", "lru"], rate);
+        assert_eq!(both(0).expected, lru);
+        // 5 seconds are recorded.
+        assert_eq!(both(fifo.div_ceil(5)).expected, fifo);
+        let half = both(fifo / 10);
+        assert!(half.expected.abs_diff((fifo + lru) / 2) <= 10, "{half:?}");
+        assert_eq!(of(&["fifo", "lru", "lru"], 0).expected, lru);
+        assert!(half.lowest <= fifo.min(lru), "{half:?}");
+        assert!(half.highest >= fifo.max(lru), "{half:?}");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
-use strata_host::control::Held;
+use strata_host::control::{AUTO_PAGEOUT_PAGES_PER_S, Held};
 use strata_sim::plan::{Holding, Plan, Point, Question, SHARE_HELD_MIN, Span, plan};
 use strata_sim::{CostModel, Jobs, MemorySize, PolicySpec, Ratio, Workload};
 
@@ -32,11 +32,12 @@ const PER_PERCENT: u64 = 10_000;
 /// too often (--cost), and compares that with the CPU time the recorded processes used.
 ///
 /// Assumed is a run under strata run as it is by default: it keeps a little of the budget free (--held),
-/// and its policy and the kernel's own reclaim share the evicting (--policy). Nothing of this machine is
-/// looked at: the same recording and options give the same answer anywhere. Not known are the order of
-/// accesses within an interval of the recording, how much of a budget is held from moment to moment, and
-/// who takes which share of the pages: the figure is that of a random order, of what is mostly held, and
-/// the mean of those who evict, the span that of the best and the worst case.
+/// and its policy takes what it has time for (--pageout-rate), the kernel's own reclaim the rest
+/// (--policy). Nothing of this machine is looked at: the same recording and options give the same answer
+/// anywhere. Not known are the order of accesses within an interval of the recording, how much of a
+/// budget is held from moment to moment, and who really takes which share of the pages: the figure is
+/// that of a random order, of what is mostly held, and of those shares, the span that of the best and
+/// the worst case.
 ///
 /// With --all it needs no recording: it watches all cgroups and ranks them by what they could give.
 #[derive(Debug, Args)]
@@ -72,7 +73,7 @@ pub(crate) struct PlanArgs {
     #[arg(short, long, value_name = "SIZE", value_delimiter = ',', value_parser = size_arg, allow_hyphen_values = true)]
     memory: Vec<MemorySize>,
 
-    /// Who decides which pages go, as for strata sim; of several the figure is the mean
+    /// Who decides which pages go, as for strata sim; of several the first as far as it can
     ///
     /// strata run takes pages by mglru+heat, and has the kernel take them under pressure, by two-list
     /// unless it has MGLRU. One alone is right where one does all of it: mglru+heat for
@@ -86,6 +87,13 @@ pub(crate) struct PlanArgs {
         value_parser = str::parse::<PolicySpec>
     )]
     policy: Vec<PolicySpec>,
+
+    /// Pages a second that the first of several policies can take; the others share the rest
+    ///
+    /// While a processor is free strata run takes pages one by one in a quarter of its time; what has to
+    /// go beyond that is left to the kernel, which is faster and chooses worse.
+    #[arg(long, value_name = "PAGES", default_value_t = AUTO_PAGEOUT_PAGES_PER_S)]
+    pageout_rate: u64,
 
     /// How much of a budget is in memory while pages have to go: strata, or a share such as 95%
     ///
@@ -146,6 +154,7 @@ pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<ExitCode> {
     }
     let question = Question {
         policies: args.policy.clone(),
+        pageout_rate: args.pageout_rate,
         holding: args.held,
         budgets: args.memory.clone(),
         slowdown_millionths: args.slowdown,
@@ -169,14 +178,20 @@ pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<ExitCode> {
 }
 
 fn table(plan: &Plan) -> String {
+    let who = match plan.policy.split_once(',') {
+        Some((first, rest)) => format!(
+            "up to {} a second by {first}, the others by {rest}",
+            plan.pageout_rate
+        ),
+        None => format!("by {}", plan.policy),
+    };
     let mut text = format!(
         "{}: {} accessed or in memory, {} s recorded, {} s of CPU time\n\
-         assumed: pages go by {}, of a budget is held: {}\n\n",
+         assumed: pages go {who}; of a budget is held: {}\n\n",
         plan.recording,
         mib(plan.footprint_bytes),
         seconds(plan.duration_us),
         seconds(plan.busy_us),
-        plan.policy,
         plan.held
     );
     text.push_str("     budget  of it         held  refaults/s  slowdown  best to worst case\n");

@@ -50,6 +50,7 @@ mod watch;
 pub use config::{ActuatorChoice, PolicyChoice, RunConfig, Target};
 pub use error::RunError;
 pub use governor::Held;
+pub use managed::AUTO_PAGEOUT_PAGES_PER_S;
 pub use report::{
     Ending, EvictionReport, GenerationReport, KernelReport, LimitReport, REPORT_VERSION, Report,
     SavedReport, UsageReport, WalkReport,

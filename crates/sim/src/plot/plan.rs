@@ -91,6 +91,7 @@ mod tests {
             },
         };
         let figure = Plan {
+            pageout_rate: 1,
             recording: "run.strata".to_owned(),
             policy: "mglru".to_owned(),
             held: "100%".to_owned(),

@@ -6,7 +6,7 @@
 //! **Invariants**
 //! - I1: counts are of base pages unless the name says otherwise; tried and applied are never the same.
 
-use strata_lru::{GroupEvents, Limits};
+use strata_lru::{GroupEvents, Limits, TimeMs};
 
 /// The end of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -56,6 +56,8 @@ pub struct Reclaim {
     pub tiers: Option<TierCounts>,
     /// What became of each group, parents first; empty where all is one group.
     pub groups: Vec<GroupCounts>,
+    /// When pages came back, and how many, in order of time; milliseconds of the trace.
+    pub refaults_by_time: Vec<(TimeMs, u64)>,
     /// How the generations stood, evenly over the run.
     pub samples: Vec<Sample>,
 }

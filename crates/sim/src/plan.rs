@@ -4,8 +4,8 @@
 //! cost model and compared with the CPU time that the recorded processes used: that is the slowdown.
 //! Three things are not known, and have a span: the order of accesses within an interval, how much of
 //! a budget is held while pages have to go (who holds it keeps some of it free), and who takes the
-//! pages, where several share that work: the first takes what it can in the time recorded, the others
-//! the rest. So everything is replayed three times by each policy:
+//! pages, where several share that work: the first takes what it can in each interval, the others the
+//! rest. So everything is replayed three times by each policy:
 //!
 //! | figure | order | memory | of the policies |
 //! |---|---|---|---|
@@ -31,6 +31,7 @@ use serde::Serialize;
 use crate::cost::CostModel;
 use crate::memory::{MemorySize, PAGE_BYTES};
 use crate::order::IntervalOrder;
+use crate::outcome::Outcome;
 use crate::plot;
 use crate::ratio::Ratio;
 use crate::runs::{Jobs, Run, RunsError};
@@ -70,6 +71,8 @@ pub struct Question {
     pub busy_us: u64,
     /// Time recorded, microseconds.
     pub duration_us: u64,
+    /// Time between two walks of the recording, microseconds.
+    pub interval_us: u64,
 }
 
 impl Question {
@@ -78,28 +81,48 @@ impl Question {
         texts.join(",")
     }
 
-    /// What comes of several policies together, each alone being so much: the first takes as many of
-    /// the pages it would have to take, one for each that comes back, as it has time for.
+    /// What comes of several policies together, each alone being so much: the share of the pages that
+    /// the first has time for is its, the rest the others'.
     fn shared(&self, alone: &[Figures]) -> Figures {
         let (first, rest) = match alone {
             [] => return Figures::default(),
             [one] => return *one,
             [first, rest @ ..] => (first, rest),
         };
-        let could_take = u128::from(self.pageout_rate) * u128::from(self.duration_us) / 1_000_000;
-        let share = |first_figure: u64, of_rest: &dyn Fn(&Figures) -> u64| {
-            let sum: u128 = rest.iter().map(|one| u128::from(of_rest(one))).sum();
+        let share = |figure: &dyn Fn(&Figures) -> u64| {
+            let sum: u128 = rest.iter().map(|one| u128::from(figure(one))).sum();
             let mean_of_rest = sum / rest.len() as u128;
-            let all = u128::from(first.nr_refaults);
-            let taken = could_take.min(all);
-            let weighed = u128::from(first_figure) * taken + mean_of_rest * (all - taken);
-            let figure = weighed.checked_div(all).unwrap_or_default();
-            u64::try_from(figure).unwrap_or(u64::MAX)
+            let (all, in_time) = (first.nr_refaults, first.nr_in_time.min(first.nr_refaults));
+            let weighed = u128::from(figure(first)) * u128::from(in_time)
+                + mean_of_rest * u128::from(all - in_time);
+            let shared = weighed.checked_div(u128::from(all)).unwrap_or_default();
+            u64::try_from(shared).unwrap_or(u64::MAX)
         };
         Figures {
-            nr_refaults: share(first.nr_refaults, &|one| one.nr_refaults),
-            cost_ns: share(first.cost_ns, &|one| one.cost_ns),
+            nr_refaults: share(&|one| one.nr_refaults),
+            nr_in_time: 0,
+            cost_ns: share(&|one| one.cost_ns),
         }
+    }
+
+    /// How many of so many pages the first policy can take in time, one for each that comes back: in
+    /// each interval of the recording as many as its rate allows. A baseline does not tell when they
+    /// came, so for it they are spread evenly.
+    fn nr_in_time(&self, outcome: &Outcome, nr_refaults: u64) -> u64 {
+        let within = |us: u64| {
+            let pages = u128::from(self.pageout_rate) * u128::from(us) / 1_000_000;
+            u64::try_from(pages).unwrap_or(u64::MAX)
+        };
+        let Some(reclaim) = &outcome.reclaim else {
+            return within(self.duration_us).min(nr_refaults);
+        };
+        let mut by_interval: BTreeMap<u64, u64> = BTreeMap::new();
+        for (time, nr_pages) in &reclaim.refaults_by_time {
+            let interval = time.0.saturating_mul(1000) / self.interval_us.max(1);
+            *by_interval.entry(interval).or_default() += nr_pages;
+        }
+        let most = within(self.interval_us.max(1));
+        by_interval.values().map(|pages| *pages.min(&most)).sum()
     }
 
     /// Replays of the recording that the answer takes at most.
@@ -156,6 +179,8 @@ pub struct Plan {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Figures {
     nr_refaults: u64,
+    /// Of those, for how many the first of several policies would have had time.
+    nr_in_time: u64,
     cost_ns: u64,
 }
 
@@ -283,8 +308,10 @@ impl Search<'_> {
                 .replay(workload, policies, &setups, self.progress)?;
             let figures = |run: &Run| {
                 let nr_first = u64::from(workload.nr_pages());
+                let nr_refaults = run.outcome.nr_misses.saturating_sub(nr_first);
                 Figures {
-                    nr_refaults: run.outcome.nr_misses.saturating_sub(nr_first),
+                    nr_refaults,
+                    nr_in_time: self.question.nr_in_time(&run.outcome, nr_refaults),
                     cost_ns: self.question.cost.refault_ns(&run.outcome, nr_distinct),
                 }
             };
@@ -297,10 +324,12 @@ impl Search<'_> {
                 tried[order] = match ORDERS[order] {
                     IntervalOrder::Best => Figures {
                         nr_refaults: refaults.min().unwrap_or_default(),
+                        nr_in_time: 0,
                         cost_ns: costs.min().unwrap_or_default(),
                     },
                     IntervalOrder::Worst => Figures {
                         nr_refaults: refaults.max().unwrap_or_default(),
+                        nr_in_time: 0,
                         cost_ns: costs.max().unwrap_or_default(),
                     },
                     _ => self.question.shared(&alone),
@@ -383,6 +412,7 @@ impl Search<'_> {
 mod tests {
     use super::*;
     use crate::NoProgress;
+    use strata_lru::TimeMs;
     use strata_trace::{Access, Backing, PageKey};
 
     /// 100 hot pages every interval, 900 others once at the beginning.
@@ -409,6 +439,7 @@ mod tests {
             cost: CostModel::default(),
             busy_us: 100_000,
             duration_us: 5_000_000,
+            interval_us: 100_000,
         }
     }
 
@@ -558,6 +589,26 @@ mod tests {
         assert_eq!(of(&["fifo", "lru", "lru"], 0).expected, lru);
         assert!(half.lowest <= fifo.min(lru), "{half:?}");
         assert!(half.highest >= fifo.max(lru), "{half:?}");
+    }
+
+    #[test]
+    fn pages_that_come_back_all_at_once_leave_the_first_less_time() {
+        let outcome = |times_ms: &[u64]| Outcome {
+            reclaim: Some(Box::new(crate::outcome::Reclaim {
+                refaults_by_time: times_ms.iter().map(|ms| (TimeMs(*ms), 300)).collect(),
+                ..Default::default()
+            })),
+            ..Outcome::default()
+        };
+        let question = Question {
+            pageout_rate: 4000,
+            ..question("mglru", 1)
+        };
+        let in_time = |times_ms: &[u64]| question.nr_in_time(&outcome(times_ms), 900);
+        assert_eq!(in_time(&[100, 200, 300]), 900);
+        assert_eq!(in_time(&[100, 200, 210]), 700);
+        assert_eq!(in_time(&[200, 210, 220]), 400);
+        assert_eq!(question.nr_in_time(&Outcome::default(), 900), 900);
     }
 
     #[test]

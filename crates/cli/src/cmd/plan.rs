@@ -161,6 +161,7 @@ pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<ExitCode> {
         cost: args.cost.clone(),
         busy_us: info.cpu_us,
         duration_us: info.duration_us(),
+        interval_us: info.duration_us() / info.nr_walks,
     };
     drop(source);
     let nr_requests = question.nr_replays_max() * u64::from(workload.nr_requests());

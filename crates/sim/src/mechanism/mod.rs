@@ -165,6 +165,7 @@ struct Machine<'w, P> {
     verdicts: Vec<Verdict>,
     young: Vec<FolioId>,
     counts: Counts,
+    refaults_by_time: Vec<(TimeMs, u64)>,
     samples: Vec<Sample>,
 }
 
@@ -211,6 +212,7 @@ impl<'w, P: Policy> Machine<'w, P> {
             verdicts: Vec::new(),
             young: Vec::new(),
             counts: Counts::default(),
+            refaults_by_time: Vec::new(),
             samples: Vec::new(),
         })
     }
@@ -292,6 +294,12 @@ impl<'w, P: Policy> Machine<'w, P> {
             Place::Absent(shadow) => shadow,
             Place::Resident(folio) => return Ok(folio),
         };
+        if shadow.is_some() {
+            match self.refaults_by_time.last_mut() {
+                Some((time, nr_pages)) if *time == self.now => *nr_pages += 1,
+                _ => self.refaults_by_time.push((self.now, 1)),
+            }
+        }
         let kind = kind_of(self.workload.page(page).backing);
         let folio = self.policy.appeared(Arrival {
             group,
@@ -392,6 +400,7 @@ impl<'w, P: Policy> Machine<'w, P> {
             nr_written: self.counts.nr_written,
             nr_refaulted: stats.nr_refaulted_pages,
             nr_refaulted_recent: stats.nr_refaulted_recent_pages,
+            refaults_by_time: self.refaults_by_time,
             samples: self.samples,
             ..Reclaim::default()
         };

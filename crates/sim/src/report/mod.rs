@@ -246,6 +246,8 @@ impl ReclaimRecord {
             tiers,
             groups,
             samples,
+            // As long as the run; a plan adds it up.
+            refaults_by_time: _,
         } = reclaim;
         ReclaimRecord {
             swappiness,

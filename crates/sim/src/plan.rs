@@ -83,24 +83,24 @@ impl Question {
 
     /// What comes of several policies together, each alone being so much: the share of the pages that
     /// the first has time for is its, the rest the others'.
-    fn shared(&self, alone: &[Figures]) -> Figures {
+    fn shared(alone: &[Alone]) -> Figures {
         let (first, rest) = match alone {
             [] => return Figures::default(),
-            [one] => return *one,
+            [one] => return one.figures,
             [first, rest @ ..] => (first, rest),
         };
         let share = |figure: &dyn Fn(&Figures) -> u64| {
-            let sum: u128 = rest.iter().map(|one| u128::from(figure(one))).sum();
-            let mean_of_rest = sum / rest.len() as u128;
-            let (all, in_time) = (first.nr_refaults, first.nr_in_time.min(first.nr_refaults));
-            let weighed = u128::from(figure(first)) * u128::from(in_time)
+            let of_rest = rest.iter().map(|one| u128::from(figure(&one.figures)));
+            let mean_of_rest = of_rest.sum::<u128>() / rest.len() as u128;
+            let all = first.figures.nr_refaults;
+            let in_time = first.nr_in_time.min(all);
+            let weighed = u128::from(figure(&first.figures)) * u128::from(in_time)
                 + mean_of_rest * u128::from(all - in_time);
             let shared = weighed.checked_div(u128::from(all)).unwrap_or_default();
             u64::try_from(shared).unwrap_or(u64::MAX)
         };
         Figures {
             nr_refaults: share(&|one| one.nr_refaults),
-            nr_in_time: 0,
             cost_ns: share(&|one| one.cost_ns),
         }
     }
@@ -179,9 +179,15 @@ pub struct Plan {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Figures {
     nr_refaults: u64,
-    /// Of those, for how many the first of several policies would have had time.
-    nr_in_time: u64,
     cost_ns: u64,
+}
+
+/// A replay by one of several policies.
+#[derive(Clone, Copy, Debug)]
+struct Alone {
+    figures: Figures,
+    /// Of its refaults, for how many the first policy would have had time.
+    nr_in_time: u64,
 }
 
 /// Of one budget, by order.
@@ -306,33 +312,33 @@ impl Search<'_> {
             let runs = self
                 .jobs
                 .replay(workload, policies, &setups, self.progress)?;
-            let figures = |run: &Run| {
+            let one = |run: &Run| {
                 let nr_first = u64::from(workload.nr_pages());
                 let nr_refaults = run.outcome.nr_misses.saturating_sub(nr_first);
-                Figures {
-                    nr_refaults,
+                Alone {
+                    figures: Figures {
+                        nr_refaults,
+                        cost_ns: self.question.cost.refault_ns(&run.outcome, nr_distinct),
+                    },
                     nr_in_time: self.question.nr_in_time(&run.outcome, nr_refaults),
-                    cost_ns: self.question.cost.refault_ns(&run.outcome, nr_distinct),
                 }
             };
             for (at, tried) in tried.iter_mut().enumerate() {
                 // Runs come policy by policy.
                 let of_size = runs.iter().skip(at).step_by(setups.len());
-                let alone: Vec<Figures> = of_size.map(figures).collect();
-                let refaults = alone.iter().map(|one| one.nr_refaults);
-                let costs = alone.iter().map(|one| one.cost_ns);
+                let alone: Vec<Alone> = of_size.map(one).collect();
+                let refaults = alone.iter().map(|one| one.figures.nr_refaults);
+                let costs = alone.iter().map(|one| one.figures.cost_ns);
                 tried[order] = match ORDERS[order] {
                     IntervalOrder::Best => Figures {
                         nr_refaults: refaults.min().unwrap_or_default(),
-                        nr_in_time: 0,
                         cost_ns: costs.min().unwrap_or_default(),
                     },
                     IntervalOrder::Worst => Figures {
                         nr_refaults: refaults.max().unwrap_or_default(),
-                        nr_in_time: 0,
                         cost_ns: costs.max().unwrap_or_default(),
                     },
-                    _ => self.question.shared(&alone),
+                    _ => Question::shared(&alone),
                 };
             }
         }

@@ -11,7 +11,8 @@
 //!
 //! So the coldest has waited at least twice the mean. It is an overestimate, by no more than twice, while
 //! most have waited about as long as each other: when nothing of them is asked for any more, as after a
-//! change of phase.
+//! change of phase, or for as long as a loop has not come round. So nobody is proven by it (`arrival`): what
+//! is certain is that the coldest has waited as long as the mean.
 //!
 //! **Owns** the sum. **Does not own** ages (`arrival`), or which folios are on the list (`eviction`).
 //!
@@ -48,10 +49,15 @@ impl Ages {
         self.sum = self.sum.saturating_sub(age);
     }
 
-    /// What the coldest has waited at least; 0 without folios.
-    pub(super) fn coldest_at_least(mut self, now: u64) -> u64 {
+    /// How long they have waited on average; 0 without folios.
+    pub(super) fn mean(mut self, now: u64) -> u64 {
         self.pass(now);
-        2 * self.sum.checked_div(self.nr_folios).unwrap_or(0)
+        self.sum.checked_div(self.nr_folios).unwrap_or(0)
+    }
+
+    /// What the coldest has waited at least, were ages spread evenly; 0 without folios.
+    pub(super) fn coldest_at_least(self, now: u64) -> u64 {
+        2 * self.mean(now)
     }
 
     /// Checks the sum against another, of the same folios counted again.

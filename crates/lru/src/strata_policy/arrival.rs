@@ -57,6 +57,7 @@ impl Strata {
                 coldest_age,
                 is_near: returns.is_some_and(|of| of.is_near),
                 is_lull: state.lull.refutes(state.size(Part::Proven), smoothed_age),
+                is_unmissed: state.missed.refutes(),
             };
             state.window.learn(evidence, ingredients);
         }
@@ -84,7 +85,7 @@ impl Strata {
             state.lull.note_accessed(age, state.nr_accesses);
             let passes = flags.is_workingset()
                 || !self.ingredients.has(Ingredient::Test)
-                || age < self.coldest_age(lruvec);
+                || age < self.coldest_for_certain(lruvec);
             let flags = flags.with_one_more_ref(self.ingredients);
             self.books.set_flags(folio, flags.with_workingset(passes));
         } else {
@@ -115,6 +116,22 @@ impl Strata {
         }
     }
 
+    /// As [`Strata::coldest_age`], but what nobody can doubt: the coldest has waited as long as all have on
+    /// average. Whoever is proven by less would take the place of one that is asked for sooner: in a
+    /// loop all come back as late as each other.
+    pub(super) fn coldest_for_certain(&self, lruvec: usize) -> u64 {
+        let state = &self.books.lruvecs[lruvec];
+        let Some(next) = self.books.lists.tail(state.list(Part::Proven)) else {
+            return NEVER;
+        };
+        let age = self.age(next);
+        if self.ingredients.has(Ingredient::Mean) {
+            age.max(state.ages.mean(state.nr_accesses))
+        } else {
+            age
+        }
+    }
+
     fn stamp(&mut self, folio: FolioId) {
         let (flags, age) = (self.flags(folio), self.age(folio));
         let state = &mut self.books.lruvecs[flags.lruvec()];
@@ -133,6 +150,7 @@ impl Strata {
             return None;
         }
         let coldest_age = self.coldest_age(flags.lruvec());
+        let certain_age = self.coldest_for_certain(flags.lruvec());
         let state = &mut self.books.lruvecs[flags.lruvec()];
         let (kind, nr_pages) = (flags.kind().index(), flags.nr_pages());
         state.account.stats.nr_refaulted_pages[kind][0] += nr_pages;
@@ -141,12 +159,15 @@ impl Strata {
         if distance > state.capacity_pages {
             return None;
         }
+        if departed.part == Part::Proven {
+            state.missed.note_returned();
+        }
         state.account.stats.nr_refaulted_recent_pages[kind][0] += nr_pages;
         let age = state
             .access_dial
             .since_at_most(departed.accessed, state.nr_accesses);
         let near = Window::near_pages(state.capacity_pages, state.trial_age(), coldest_age);
-        let passes = self.ingredients.has(Ingredient::Returns) && age < coldest_age;
+        let passes = self.ingredients.has(Ingredient::Returns) && age < certain_age;
         Some(Return {
             is_proven: passes || state.has_room_for_proven(),
             is_near: departed.part == Part::Trial && distance <= near,

@@ -146,10 +146,9 @@ impl Strata {
     pub(super) fn keep(&mut self, folio: FolioId, verdict: Verdict) {
         if verdict == Verdict::Referenced {
             let flags = self.flags(folio);
-            self.books.lruvecs[flags.lruvec()]
-                .account
-                .stats
-                .nr_young_pages += flags.nr_pages();
+            let state = &mut self.books.lruvecs[flags.lruvec()];
+            state.account.stats.nr_young_pages += flags.nr_pages();
+            state.missed.note_found();
             self.heard_of(folio);
             // The way to the young end is what this access earns.
             self.books.folios.flags[folio.index()] =

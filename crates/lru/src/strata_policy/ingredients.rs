@@ -1,7 +1,7 @@
 //! What the policy of our own is made of, each part of which can be left out to see what it is worth.
 //!
 //! **Owns** the list of ingredients and their names. **Does not own** what they do (`arrival`,
-//! `eviction`, `window`, `lull`, `ages`).
+//! `eviction`, `window`, `lull`, `ages`, `missed`).
 
 /// A part of the policy that it can do without.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -23,6 +23,9 @@ pub enum Ingredient {
     /// The coldest proven page has waited at least twice as long as all of them have on average;
     /// without, as long as the next to go.
     Mean,
+    /// While the proven leave and none comes back, and only looking finds accesses, proven pages say
+    /// nothing for a shorter trial; without, they do.
+    Missed,
 }
 
 impl Ingredient {
@@ -35,6 +38,7 @@ impl Ingredient {
         Ingredient::Strides,
         Ingredient::Lulls,
         Ingredient::Mean,
+        Ingredient::Missed,
     ];
 
     /// Its name on the command line.
@@ -47,6 +51,7 @@ impl Ingredient {
             Ingredient::Strides => "strides",
             Ingredient::Lulls => "lulls",
             Ingredient::Mean => "mean",
+            Ingredient::Missed => "missed",
         }
     }
 }

@@ -12,6 +12,7 @@
 use super::{
     ages::Ages,
     lull::Lull,
+    missed::Missed,
     page::Part,
     shadow::{AccessDial, LeftDial},
     window::Window,
@@ -46,6 +47,7 @@ pub(crate) struct Lruvec {
     pub(super) ages: Ages,
     pub(super) window: Window,
     pub(super) lull: Lull,
+    pub(super) missed: Missed,
     pub(super) access_dial: AccessDial,
     pub(super) left_dial: LeftDial,
     pub(super) account: Account,
@@ -70,6 +72,7 @@ impl Booked for Lruvec {
             ages: Ages::default(),
             window: Window::default(),
             lull: Lull::default(),
+            missed: Missed::default(),
             access_dial: AccessDial::default(),
             left_dial: LeftDial::default(),
             account,
@@ -158,6 +161,8 @@ impl Lruvec {
         if part == Part::Trial {
             self.trial_age_sum += access_age;
             self.trial_age_sum -= self.trial_age_sum >> TRIAL_AGE_SHIFT;
+        } else {
+            self.missed.note_left(nr_pages);
         }
         let left = &mut self.nr_left_pages[part.index()];
         *left += nr_pages;

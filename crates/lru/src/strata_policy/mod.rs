@@ -19,6 +19,7 @@
 //!                       -> window     how much memory is for trial
 //!                       -> ages       how long the proven have waited on average
 //!                       -> lull       whether the proven are asked for at all
+//!                       -> missed     whether what leaves the proven is missed
 //!   gone, complete      -> shadow     what is kept of what left
 //!                       -> ingredients  what can be left out, to see what it is worth
 //! ```
@@ -43,6 +44,7 @@ mod eviction;
 mod ingredients;
 mod lruvec;
 mod lull;
+mod missed;
 mod page;
 mod shadow;
 #[cfg(test)]
@@ -161,12 +163,13 @@ impl Policy for Strata {
     }
 
     fn accessed(&mut self, folio: FolioId, via: AccessVia) {
-        if via == AccessVia::PageTable {
-            let flags = self.flags(folio);
-            self.books.lruvecs[flags.lruvec()]
-                .account
-                .stats
-                .nr_young_pages += flags.nr_pages();
+        let flags = self.flags(folio);
+        let state = &mut self.books.lruvecs[flags.lruvec()];
+        match via {
+            AccessVia::PageTable => state.account.stats.nr_young_pages += flags.nr_pages(),
+            // The first is the arrival's own.
+            AccessVia::FileDescriptor if flags.is_referenced() => state.missed.note_heard(),
+            AccessVia::FileDescriptor => {}
         }
         self.heard_of(folio);
     }

@@ -40,9 +40,9 @@ use strata_lru::{Ageing, HEAT_WALK_MS, Isolated, PolicyError, Swappiness, TimeMs
 /// While a processor is free for the kernel's reclaim, `auto` lets pageout take so much of one: a
 /// program that pulls its pages back faster than that is served better by the kernel's batches.
 const AUTO_PAGEOUT_CPU_PERCENT_MAX: u32 = 25;
-/// What a page costs that pageout takes, walks, pages that were not to be had and flushes included:
-/// `strata_cpu_ms` over `nr_applied_pages` of `strata run --actuator pageout` with the load of
-/// `make bench NAME=budget` (Linux 6.18, 2-core VM).
+/// What a page costs that pageout takes, walks, pages that were not to be had and flushes included: 30
+/// to 35 by `strata_cpu_ms` over `nr_applied_pages` of `strata run --actuator pageout --memory 180M
+/// --swap zram:512M -- zipf --size 300M --seconds 10` (`tests/programs`; Linux 6.18, 2-core VM).
 const PAGEOUT_PAGE_US: u64 = 35;
 /// Pages a second that pageout takes under `auto` while a processor is free for the kernel's reclaim.
 pub const AUTO_PAGEOUT_PAGES_PER_S: u64 =

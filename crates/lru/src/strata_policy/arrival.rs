@@ -15,6 +15,7 @@
 
 use super::{
     Ingredient, NEVER, Strata,
+    ages::Ages,
     page::Part,
     shadow::Departed,
     window::{Evidence, Window},
@@ -104,29 +105,24 @@ impl Strata {
     /// Accesses since the last one of the coldest proven folio: of the one that is next to go, or as
     /// many as the mean says; [`NEVER`] without one.
     pub(super) fn coldest_age(&self, lruvec: usize) -> u64 {
-        let state = &self.books.lruvecs[lruvec];
-        let Some(next) = self.books.lists.tail(state.list(Part::Proven)) else {
-            return NEVER;
-        };
-        let age = self.age(next);
-        if self.ingredients.has(Ingredient::Mean) {
-            age.max(state.ages.coldest_at_least(state.nr_accesses))
-        } else {
-            age
-        }
+        self.coldest_by(lruvec, Ages::coldest_at_least)
     }
 
     /// As [`Strata::coldest_age`], but what nobody can doubt: the coldest has waited as long as all have on
     /// average. Whoever is proven by less would take the place of one that is asked for sooner: in a
     /// loop all come back as late as each other.
     pub(super) fn coldest_for_certain(&self, lruvec: usize) -> u64 {
+        self.coldest_by(lruvec, Ages::mean)
+    }
+
+    fn coldest_by(&self, lruvec: usize, of_ages: fn(Ages, u64) -> u64) -> u64 {
         let state = &self.books.lruvecs[lruvec];
         let Some(next) = self.books.lists.tail(state.list(Part::Proven)) else {
             return NEVER;
         };
         let age = self.age(next);
         if self.ingredients.has(Ingredient::Mean) {
-            age.max(state.ages.mean(state.nr_accesses))
+            age.max(of_ages(state.ages, state.nr_accesses))
         } else {
             age
         }

@@ -224,6 +224,8 @@ fn what_can_not_be_is_refused_with_a_reason() {
             "no amount of memory",
         ),
         (&["gen:zipf", "--swappiness", "202"], 2, "0 to 201"),
+        (&["gen:zipf", "--jobs", "100000"], 2, "1024"),
+        (&["gen:zipf", "--policy", "mglru+gens"], 2, "nr_gens=N"),
         (&["gen:zipf", "--cost", "reed=1"], 2, "no cost is called"),
         (&["gen:zipf", "--trace-format", "mp3"], 2, "mp3"),
         (

@@ -3,7 +3,7 @@
 //! | text | meaning |
 //! |---|---|
 //! | `4096` | pages of 4 KiB |
-//! | `64MiB`, `64M`, `1G`, `512KiB` | bytes, in powers of 1024, rounded to the nearest page |
+//! | `64MiB`, `64M`, `1.5G`, `512KiB` | bytes, in powers of 1024, rounded to the nearest page |
 //! | `10%`, `0.5%` | a share of the trace's footprint (the most pages in use at a time: all distinct ones unless it tells of freed pages), rounded to the nearest page |
 //!
 //! A half is rounded up, and no run has less than one page.
@@ -17,6 +17,9 @@ pub const PAGE_BYTES: u64 = 4096;
 
 /// Parts of a percent that a share is kept in.
 const PARTS_PER_PERCENT: u64 = 10_000;
+
+/// Decimals that an amount in bytes may have.
+const BYTE_DECIMALS: usize = 4;
 
 /// Largest share, in percent.
 const PERCENT_MAX: u64 = 1000;
@@ -100,10 +103,11 @@ impl FromStr for MemorySize {
             }
             MemorySize::Share(millionths)
         } else if text.ends_with(|last: char| last.is_ascii_digit()) {
-            let pages = text
-                .parse()
-                .map_err(|_| bad("write a number of pages, such as 4096"))?;
-            MemorySize::Pages(pages)
+            if !text.bytes().all(|byte| byte.is_ascii_digit()) {
+                return Err(bad("write a number of pages, such as 4096"));
+            }
+            let pages = text.parse();
+            MemorySize::Pages(pages.map_err(|_| bad("that is more than 4294967295 pages"))?)
         } else {
             let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
             let shift = match text[digits.len()..].to_ascii_lowercase().as_str() {
@@ -114,11 +118,10 @@ impl FromStr for MemorySize {
                 "t" | "tib" => 40,
                 _ => return Err(bad("write pages (4096), bytes (64MiB) or a share (10%)")),
             };
-            let number: u64 = digits
-                .parse()
-                .map_err(|_| bad("write bytes as 64MiB or 1G"))?;
-            let bytes = number.checked_mul(1 << shift);
-            MemorySize::Bytes(bytes.ok_or_else(|| bad("that is more than 16 EiB"))?)
+            let number = decimal(digits, BYTE_DECIMALS);
+            let number = number.ok_or_else(|| bad("write bytes as 64MiB, 1G or 1.5G"))?;
+            let bytes = (u128::from(number) << shift) / 10u128.pow(BYTE_DECIMALS as u32);
+            MemorySize::Bytes(u64::try_from(bytes).map_err(|_| bad("that is more than 16 EiB"))?)
         };
         match parsed {
             MemorySize::Pages(0) | MemorySize::Bytes(0) | MemorySize::Share(0) => {
@@ -176,6 +179,8 @@ mod tests {
             ("64MiB", 16384),
             ("64M", 16384),
             ("1g", 262_144),
+            ("1.5GiB", 393_216),
+            ("0.25M", 64),
             ("6KiB", 2),
             ("5KiB", 1),
             ("1B", 1),
@@ -210,7 +215,8 @@ mod tests {
             "MiB",
             "4294967296",
             "99999999999T",
-            "1.5G",
+            "1.5.5G",
+            "1.00001G",
         ] {
             let error = text.parse::<MemorySize>().unwrap_err();
             assert!(

@@ -101,7 +101,8 @@ pub enum SimError {
     Tiering(#[from] strata_lru::TieringError),
     /// Nothing can be evicted any more; the kernel would kill.
     #[error(
-        "out of memory: nothing of {memory_pages} pages can be evicted at swappiness {swappiness}"
+        "out of memory: nothing of {memory_pages} pages can be evicted at swappiness {swappiness}, \
+         and a kernel would kill: give more memory, another swappiness or, if it is set, less min-ttl"
     )]
     OutOfMemory {
         /// Memory in base pages.
@@ -110,7 +111,10 @@ pub enum SimError {
         swappiness: u8,
     },
     /// Nothing of a group can be evicted any more; the kernel would kill in it.
-    #[error("out of memory: nothing of the {max_pages} pages of group {path} can be evicted")]
+    #[error(
+        "out of memory: nothing of the {max_pages} pages of group {path} can be evicted, and a kernel \
+         would kill in it: give it a larger max or swap.max, or another swappiness"
+    )]
     GroupOutOfMemory {
         /// The group whose limit it is.
         path: String,

@@ -95,6 +95,10 @@ impl FromStr for PolicySpec {
 /// Names of the policies that need a mechanism.
 const KERNEL_POLICIES: [&str; 3] = ["mglru", "two-list", "strata"];
 
+/// What `mglru` can be given.
+const MGLRU_OPTIONS: &str =
+    "distance, no-swap, heat, min-ttl=MS, nr_gens=N, nr_tiers=N, group_order=ORDER and RULE=MODEL";
+
 fn parse(parts: &Parts<'_>) -> Result<Arc<dyn Simulate>, String> {
     let mut config = Config::default();
     let mut ingredients = Ingredients::ALL;
@@ -126,7 +130,15 @@ fn parse(parts: &Parts<'_>) -> Result<Arc<dyn Simulate>, String> {
                 let applied = config.rules.apply(rule, value);
                 applied.map_err(|error| error.to_string())?;
             }
-            (key, _) => return Err(format!("{} has no such option: {key:?}", parts.name)),
+            (key, _) => {
+                let (name, options) = match parts.name {
+                    "mglru" => ("mglru", MGLRU_OPTIONS),
+                    other => (other, "distance, no-swap"),
+                };
+                return Err(format!(
+                    "{name} has no such option: {key:?}; it has {options}"
+                ));
+            }
         }
     }
     config.validate().map_err(|error| error.to_string())?;
@@ -243,6 +255,8 @@ mod tests {
             ("strata+distance", "no such option"),
             ("strata+no-test=1", "no such option"),
             ("two-list+min-ttl=1", "no such option"),
+            ("two-list+foo", "it has distance, no-swap"),
+            ("mglru+foo", "nr_gens=N"),
         ] {
             let error = text.parse::<PolicySpec>().unwrap_err().to_string();
             assert!(error.contains(why), "{error}");

@@ -114,6 +114,14 @@ fn the_format_is_guessed_from_marks_then_the_name_then_the_content() {
             numbers(|n| (n as u32 + 0x0101).to_be_bytes().to_vec()),
             Format::U32Be,
         ),
+        // Keys of two kinds in turns, each with its mark above the number.
+        (
+            "x",
+            (0..200_u32)
+                .flat_map(|n| (n % 70 + [0xb8 << 24, 0x50 << 24][n as usize / 9 % 2]).to_be_bytes())
+                .collect(),
+            Format::U32Be,
+        ),
         ("a/b.tlb.xz", vec![0; 64], Format::Tlb),
         ("w.oracleGeneral.zst", vec![0; 64], Format::OracleGeneral),
         (
@@ -138,6 +146,14 @@ fn the_format_is_guessed_from_marks_then_the_name_then_the_content() {
         b"once upon a time\nthere was\n".to_vec(),
         (0..=255).collect(),
         vec![0; 999],
+        // Mostly filling.
+        (0..800_u32)
+            .flat_map(|n| ((n % 4 / 3 * n).wrapping_mul(0x9E37_79B1) | 0x8000_0080).to_be_bytes())
+            .collect(),
+        // Numbers that are near each other in neither order.
+        (0..400_u32)
+            .flat_map(|n| n.wrapping_mul(0x9E37_79B1).to_be_bytes())
+            .collect(),
     ] {
         let (told, _) = broken(&content, &OpenOptions::default());
         assert_eq!(

@@ -89,7 +89,7 @@ pub(crate) struct SimArgs {
     )]
     memory: Vec<MemoryArg>,
 
-    /// Balance of anonymous and file pages, 0 to 201, as in the kernel; baselines know no kinds
+    /// Balance of anonymous and file pages, 0 to 201 or max, as in the kernel; baselines know no kinds
     #[arg(long, value_name = "N", default_value = "60", value_parser = swappiness_arg)]
     swappiness: Swappiness,
 
@@ -147,9 +147,9 @@ pub(crate) struct SimArgs {
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
 
-    /// Runs at a time; 0 is one a processor
-    #[arg(short, long, value_name = "N", default_value_t = 0)]
-    jobs: usize,
+    /// Runs at a time, at most 1024; 0 is one a processor
+    #[arg(short, long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=1024))]
+    jobs: u16,
 }
 
 /// How figures are printed.
@@ -177,7 +177,7 @@ struct GroupsArg(Vec<GroupSpec>);
 /// Replays and prints.
 pub(crate) fn run(args: &SimArgs) -> anyhow::Result<ExitCode> {
     let plot = args.plot.clone().map(ReportFile::try_place).transpose()?;
-    let jobs = Jobs::try_new(args.jobs)?;
+    let jobs = Jobs::try_new(usize::from(args.jobs))?;
     let mut report = Report::default();
     for trace in &args.traces {
         let workload = load(trace, args)?;
@@ -266,7 +266,11 @@ fn groups_arg(text: &str) -> Result<GroupsArg, String> {
     Ok(GroupsArg(groups.collect::<Result<_, String>>()?))
 }
 
+/// Reads a balance; `max` is the kernel's word for the last one.
 fn swappiness_arg(text: &str) -> Result<Swappiness, String> {
-    let number = text.parse().ok().and_then(Swappiness::try_new);
-    number.ok_or_else(|| "swappiness is a number from 0 to 201".to_owned())
+    let number = match text {
+        "max" => Some(Swappiness::ANON_ONLY),
+        number => number.parse().ok().and_then(Swappiness::try_new),
+    };
+    number.ok_or_else(|| "swappiness is a number from 0 to 201, or max".to_owned())
 }

@@ -200,7 +200,8 @@ fn is_oracle<const N: usize>(content: &[u8], next_at: usize) -> bool {
 }
 
 /// Bare numbers. Those of 64 bits that need no more than 32 have a half that is always 0; of the two
-/// orders of 32 bits the right one is that in which neighbours are much closer to each other.
+/// orders of 32 bits the right one is that in which neighbours are closer to each other: much closer, or
+/// closer and many of them next to each other, as where keys of several kinds take turns.
 fn bare_numbers(content: &[u8]) -> Option<Format> {
     let sample = &content[..content.len().min(RECORDS * 8)];
     let (words, _) = sample.as_chunks::<8>();
@@ -216,19 +217,45 @@ fn bare_numbers(content: &[u8]) -> Option<Format> {
         (false, false) => {}
     }
     let (numbers, _) = sample.as_chunks::<4>();
-    let step_bits = |number: fn([u8; 4]) -> u32| {
+    let little = Steps::of(numbers, u32::from_le_bytes);
+    let big = Steps::of(numbers, u32::from_be_bytes);
+    let (nearer, farther, format) = match big.nr_bits < little.nr_bits {
+        true => (big, little, Format::U32Be),
+        false => (little, big, Format::U32Le),
+    };
+    let is_much_nearer = nearer.nr_bits <= farther.nr_bits / 2;
+    let is_near = nearer.nr_near * 8 >= numbers.len() * 3 && !is_dominated(numbers);
+    (is_much_nearer || is_near).then_some(format)
+}
+
+/// How far numbers are from those before them.
+#[derive(Clone, Copy, Debug)]
+struct Steps {
+    /// Bits of all steps.
+    nr_bits: u32,
+    /// Steps of less than 256.
+    nr_near: usize,
+}
+
+impl Steps {
+    fn of(numbers: &[[u8; 4]], number: fn([u8; 4]) -> u32) -> Steps {
         let pairs = numbers.iter().zip(&numbers[1..]);
         let steps = pairs.map(|(one, other)| number(*one).abs_diff(number(*other)));
-        steps
-            .map(|step| u32::BITS - step.leading_zeros())
-            .sum::<u32>()
-    };
-    let (little, big) = (step_bits(u32::from_le_bytes), step_bits(u32::from_be_bytes));
-    if big <= little / 2 {
-        Some(Format::U32Be)
-    } else if little <= big / 2 {
-        Some(Format::U32Le)
-    } else {
-        None
+        let bits = steps.clone().map(|step| u32::BITS - step.leading_zeros());
+        Steps {
+            nr_bits: bits.sum(),
+            nr_near: steps.filter(|step| *step < 256).count(),
+        }
     }
+}
+
+/// Whether one number is a sixteenth of all: programs and pictures are full of one filling, keys are not.
+fn is_dominated(numbers: &[[u8; 4]]) -> bool {
+    let mut sorted = numbers.to_vec();
+    sorted.sort_unstable();
+    let longest = sorted
+        .chunk_by(|one, other| one == other)
+        .map(<[_]>::len)
+        .max();
+    longest.unwrap_or(0) * 16 > numbers.len()
 }

@@ -63,7 +63,7 @@ pub enum GeneratorError {
     UnknownPattern(String),
     /// No such sequence.
     #[error(
-        "unknown oracle sequence {0:?}: use fdread/, mmapread/ or anon/ with uniform, zipf, hotscan, loop or phase, or mixed/mixed"
+        "unknown oracle sequence {0:?}: use fdread/, mmapread/ or anon/ with uniform, zipf, hotscan, loop, phase or mixed, or mixed/mixed"
     )]
     UnknownOracle(String),
     /// A piece that is not `key=value`.

@@ -11,14 +11,16 @@
 //! | hotscan | Zipf over 3/4 M, the last tenth of each 5 M accesses runs through 2 M cold pages | 11/4 M |
 //! | loop | `i` modulo the range | 6/5 M |
 //! | phase | Zipf over 3/2 M, from the middle on over 3/2 M others | 3 M |
-//! | mixed | turns of 64: anon Zipf over M, then file Zipf over 2 M | 3 M |
+//! | mixed | turns of 64: Zipf over M, then Zipf over 2 M others | 3 M |
 //!
 //! | mode | how |
 //! |---|---|
 //! | fdread | `pread` of a file |
 //! | mmapread | loads from a shared read-only mapping of a file |
 //! | anon | private memory: the first touch writes, later ones write one time in four |
-//! | mixed | two processes in turn: `anon`, then `fdread` |
+//! | mixed | two processes in turn, for the pattern `mixed` alone: `anon` pages below M, then `fdread` |
+//!
+//! The kernels were recorded with some of the pairs; one process can play any pattern.
 //!
 //! Options after the pattern: `memory=M` (default 16384) and `accesses=N` (default 50 M).
 //!
@@ -78,7 +80,7 @@ pub enum OraclePattern {
     Loop,
     /// Two working sets, one after the other.
     Phase,
-    /// Turns of two Zipf sets; goes with [`OracleMode::Mixed`] alone.
+    /// Turns of two Zipf sets; the one that [`OracleMode::Mixed`] plays.
     Mixed,
 }
 
@@ -126,8 +128,8 @@ impl OraclePattern {
 pub(crate) struct OracleSequence {
     mode: OracleMode,
     first: Sequence,
-    /// What the second process of `mixed` reads.
-    second: Option<Sequence>,
+    /// The other half of the pattern `mixed`, and its first page.
+    second: Option<(Sequence, u32)>,
     read_write: Rng,
     position: u64,
     touched: Vec<u64>,
@@ -144,7 +146,7 @@ impl OracleSequence {
             .into_iter()
             .find(|of| of.name() == pattern);
         let (mode, pattern) = mode.zip(pattern).ok_or_else(unknown)?;
-        if (mode == OracleMode::Mixed) != (pattern == OraclePattern::Mixed) {
+        if mode == OracleMode::Mixed && pattern != OraclePattern::Mixed {
             return Err(unknown());
         }
         let memory_pages =
@@ -158,8 +160,12 @@ impl OracleSequence {
         OracleSequence {
             mode,
             first: first_sequence(pattern, memory_pages, nr_accesses),
-            second: (mode == OracleMode::Mixed)
-                .then(|| zipf(2 * memory_pages, SEED_SECOND_SHUFFLE, SEED_SECOND_SEQUENCE)),
+            second: (pattern == OraclePattern::Mixed).then(|| {
+                let pages = zipf(2 * memory_pages, SEED_SECOND_SHUFFLE, SEED_SECOND_SEQUENCE);
+                // A second process has a file of its own; one process goes on behind the first half.
+                let is_one_process = mode != OracleMode::Mixed;
+                (pages, if is_one_process { memory_pages } else { 0 })
+            }),
             read_write: Rng::from_state(SEED_READ_WRITE),
             position: 0,
             touched: vec![0; range(pattern, memory_pages).div_ceil(u64::BITS) as usize],
@@ -176,18 +182,19 @@ impl OracleSequence {
     pub(crate) fn next_access(&mut self) -> Access {
         let is_second_turn = (self.position / TURN_ACCESSES) % 2 == 1;
         self.position += 1;
-        match (&mut self.second, self.mode) {
-            (Some(second), _) if is_second_turn => {
-                file_access(1, second.next_page(), Via::FileDescriptor)
-            }
-            (_, OracleMode::FdRead) => file_access(0, self.first.next_page(), Via::FileDescriptor),
-            (_, OracleMode::MmapRead) => file_access(0, self.first.next_page(), Via::PageTable),
-            (_, OracleMode::Anon | OracleMode::Mixed) => self.anon_access(),
+        let page = match &mut self.second {
+            Some((second, first_page)) if is_second_turn => *first_page + second.next_page(),
+            _ => self.first.next_page(),
+        };
+        match self.mode {
+            OracleMode::Mixed if is_second_turn => file_access(1, page, Via::FileDescriptor),
+            OracleMode::FdRead => file_access(0, page, Via::FileDescriptor),
+            OracleMode::MmapRead => file_access(0, page, Via::PageTable),
+            OracleMode::Anon | OracleMode::Mixed => self.anon_access(page),
         }
     }
 
-    fn anon_access(&mut self) -> Access {
-        let page = self.first.next_page();
+    fn anon_access(&mut self, page: u32) -> Access {
         let (word, bit) = ((page / u64::BITS) as usize, 1 << (page % u64::BITS));
         // One draw an access, also where it does not matter.
         let is_write = self.read_write.next() >> 62 == 0 || self.touched[word] & bit == 0;
@@ -299,7 +306,7 @@ mod tests {
     fn the_sequences_are_those_the_kernels_replayed() {
         use OracleMode::{Anon, FdRead, Mixed, MmapRead};
         type Published = (OracleMode, OraclePattern, usize, u64, [u32; 4]);
-        let published: [Published; 6] = [
+        let published: [Published; 8] = [
             (
                 FdRead,
                 OraclePattern::Uniform,
@@ -337,6 +344,20 @@ mod tests {
             ),
             (
                 Mixed,
+                OraclePattern::Mixed,
+                45250,
+                0x4a5e_04c5_c49f_7a8b,
+                [11379, 6664, 3768, 9065],
+            ),
+            (
+                FdRead,
+                OraclePattern::Mixed,
+                45250,
+                0x4a5e_04c5_c49f_7a8b,
+                [11379, 6664, 3768, 9065],
+            ),
+            (
+                Anon,
                 OraclePattern::Mixed,
                 45250,
                 0x4a5e_04c5_c49f_7a8b,

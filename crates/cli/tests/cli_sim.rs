@@ -79,7 +79,7 @@ fn keys(value: &Value, found: &mut BTreeSet<String>) {
 #[test]
 fn every_field_of_the_json_is_explained() {
     let json = stdout(&[
-        ZIPF, "--policy", "mglru", "--group", "a", "--format", "json",
+        ZIPF, "--policy", "mglru", "--group", "a", "--tiers", "25:75", "--format", "json",
     ]);
     let mut found = BTreeSet::new();
     keys(&serde_json::from_str(&json).expect("JSON"), &mut found);
@@ -130,6 +130,32 @@ fn groups_have_limits_as_in_cgroup_v2_and_figures_of_their_own() {
     assert!(table.contains("mglru:v2022 in 1,500 pages"), "{table}");
     let of_web = table.lines().filter(|line| line.starts_with("  web"));
     assert_eq!(of_web.count(), 3, "{table}");
+}
+
+#[test]
+fn tiers_go_with_groups_and_have_a_table_and_a_plot_of_their_own() {
+    let directory = tempfile::tempdir().expect("directory");
+    let file = directory.path().join("plot.svg");
+    let table = stdout(&[
+        TWO_GROUPS,
+        "--policy",
+        "mglru,two-list,lru",
+        "--memory",
+        "1500",
+        "--tiers",
+        "25:75+page-cache=refs",
+        "--group",
+        "web:low=60%",
+        "--group",
+        "batch:max=40%",
+        "--plot",
+        file.to_str().expect("UTF-8"),
+    ]);
+    assert!(table.contains("hits, fastest first"), "{table}");
+    let of_batch = table.lines().filter(|line| line.starts_with("  batch"));
+    assert_eq!(of_batch.count(), 2, "{table}");
+    let plot = std::fs::read_to_string(&file).expect("plot");
+    assert!(plot.contains("<polygon"), "generations over time");
 }
 
 #[test]
@@ -241,7 +267,15 @@ fn what_can_not_be_is_refused_with_a_reason() {
         (&["gen:zipf", "--group", "@/nowhere"], 2, "/nowhere"),
         (&["gen:zipf", "--background", "1%"], 2, "--group"),
         (
-            &["gen:zipf", "--group", "a", "--tiers", "25:75"],
+            &[
+                "gen:zipf",
+                "--group",
+                "a",
+                "--tiers",
+                "25:75",
+                "--background",
+                "2%",
+            ],
             2,
             "cannot be used with",
         ),

@@ -12,6 +12,9 @@
 //! | `walk` | 2 | a page-table entry seen by a walk | `walk_cost` of docs/benchmarks.md |
 //! | `look` | 20 | a page-table entry seen around a victim | as `walk`, but scattered |
 //! | `age` | 10000 | a generation begun | waking the walker, one flush of the TLB |
+//! | `slow` | 200 | a request that finds its page on a slower node | two cache misses, each 100 ns later |
+//! | `hint` | 1000 | a hint fault | a fault that finds its page |
+//! | `move` | 3000 | a page moved between nodes | a copy, its entry changed, a flush of the TLB |
 //!
 //! The sum is a model, not a measurement: it ranks policies by the work they make. Baselines count
 //! misses alone (no scan, no swap-out), so compare them with each other.
@@ -27,24 +30,27 @@ use crate::outcome::Outcome;
 pub struct CostModel([u64; NAMES.len()]);
 
 /// Names of the constants, in the order of the table.
-const NAMES: [&str; 10] = [
-    "hit", "zero", "read", "swap-in", "swap-out", "write", "scan", "walk", "look", "age",
+const NAMES: [&str; 13] = [
+    "hit", "zero", "read", "swap-in", "swap-out", "write", "scan", "walk", "look", "age", "slow",
+    "hint", "move",
 ];
 
 impl Default for CostModel {
     fn default() -> Self {
-        CostModel([0, 500, 100_000, 5000, 10_000, 100_000, 200, 2, 20, 10_000])
+        CostModel([
+            0, 500, 100_000, 5000, 10_000, 100_000, 200, 2, 20, 10_000, 200, 1000, 3000,
+        ])
     }
 }
 
 /// Where the time of a run goes, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
-    /// Bringing pages in: first touches, reads, swap-ins; and hits.
+    /// Bringing pages in: first touches, reads, swap-ins; hits, and what slower nodes and hint faults add.
     pub access_ns: u64,
     /// Writing what is evicted.
     pub write_ns: u64,
-    /// Finding out what to evict: scans, walks, looks, ageing.
+    /// Finding out what to evict: scans, walks, looks, ageing; and moving pages between nodes.
     pub reclaim_ns: u64,
 }
 
@@ -110,6 +116,9 @@ impl CostModel {
             walk,
             look,
             age,
+            slow,
+            hint,
+            moved,
         ] = self.0;
         let sum = |terms: &[(u64, u64)]| {
             let products = terms.iter().map(|(count, ns)| count.saturating_mul(*ns));
@@ -128,8 +137,16 @@ impl CostModel {
                 ..Cost::default()
             };
         };
+        let (nr_slow_hits, nr_hints, nr_moves) = reclaim.tiers.as_ref().map_or((0, 0, 0), |of| {
+            let nr_slow_hits = of.nr_hits.iter().skip(1).sum();
+            (
+                nr_slow_hits,
+                of.stats.numa_hint_faults,
+                of.stats.pgmigrate_success,
+            )
+        });
         Cost {
-            access_ns,
+            access_ns: access_ns.saturating_add(sum(&[(nr_slow_hits, slow), (nr_hints, hint)])),
             write_ns: sum(&[
                 (reclaim.nr_stolen[0], swap_out),
                 (reclaim.nr_written, write),
@@ -139,6 +156,7 @@ impl CostModel {
                 (reclaim.nr_ptes_walked, walk),
                 (reclaim.nr_ptes_looked_around, look),
                 (reclaim.nr_ageing_runs, age),
+                (nr_moves, moved),
             ]),
         }
     }
@@ -146,8 +164,10 @@ impl CostModel {
 
 #[cfg(test)]
 mod tests {
+    use strata_lru::TieringStats;
+
     use super::*;
-    use crate::outcome::Reclaim;
+    use crate::outcome::{Reclaim, TierCounts};
 
     fn outcome() -> Outcome {
         Outcome {
@@ -165,6 +185,26 @@ mod tests {
             })),
             ..Outcome::default()
         }
+    }
+
+    #[test]
+    fn slower_nodes_hint_faults_and_moves_are_charged() {
+        let tiers = TierCounts {
+            nr_hits: vec![40, 20, 10],
+            stats: TieringStats {
+                numa_hint_faults: 5,
+                pgmigrate_success: 7,
+                ..TieringStats::default()
+            },
+        };
+        let one_node = outcome();
+        let mut on_tiers = outcome();
+        on_tiers.reclaim.as_mut().unwrap().tiers = Some(tiers);
+        let model: CostModel = "slow=1,hint=100,move=10000".parse().unwrap();
+        let [before, after] = [one_node, on_tiers].map(|of| model.cost(&of, [10, 5]));
+        assert_eq!(after.access_ns - before.access_ns, 30 + 500);
+        assert_eq!(after.reclaim_ns - before.reclaim_ns, 70_000);
+        assert_eq!(after.write_ns, before.write_ns);
     }
 
     #[test]

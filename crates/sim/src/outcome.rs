@@ -32,7 +32,7 @@ pub struct Reclaim {
     pub nr_stolen: [u64; 2],
     /// Moved to the youngest generation, or to the active list.
     pub nr_promoted: u64,
-    /// Moved to a lower node, or (two lists) to the inactive list.
+    /// Moved to a lower node.
     pub nr_demoted: u64,
     /// Spared for their tier.
     pub nr_protected: u64,

@@ -22,10 +22,11 @@ pub struct Setup {
     /// How memory is divided into tiers; `None` is one node. Baselines know no tiers.
     pub tiers: Option<TierSetup>,
     /// Groups and their limits, within `memory_pages` for all together. Empty: all pages are charged
-    /// to one group, as with tiers. Baselines know no groups.
+    /// to one group. Baselines know no groups.
     pub groups: Vec<GroupSpec>,
     /// With groups: while less than this is free, all of them are reclaimed from in the background
-    /// until twice as much is; `None` leaves it to whoever needs a page.
+    /// until twice as much is; `None` leaves it to whoever needs a page. Tiers keep a batch of each node
+    /// free and do not ask.
     pub background: Option<MemorySize>,
 }
 

@@ -116,3 +116,26 @@ fn groups_give_the_bytes_they_always_gave() {
         &[setup],
     );
 }
+
+#[test]
+fn tiers_give_the_bytes_they_always_gave() {
+    let tiers = |text: &str| Some(text.parse().expect("tiers"));
+    let groups = ["web:low=30%", "batch:max=40%,swap.max=1100"];
+    let setups = [
+        Setup {
+            tiers: tiers("25:75+page-cache=refs+scan=10"),
+            ..Setup::with_memory(1500)
+        },
+        Setup {
+            tiers: tiers("20:30:50+page-cache=five-conditions"),
+            groups: groups.map(|group| group.parse().expect("a group")).to_vec(),
+            ..Setup::with_memory(1500)
+        },
+    ];
+    check(
+        "tiers",
+        &["gen:mixed,anon=1600,file=800,accesses=60000,groups=2,turn=40,writes=10"],
+        &["mglru", "mglru:v6.1", "two-list"],
+        &setups,
+    );
+}

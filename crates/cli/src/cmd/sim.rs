@@ -98,7 +98,8 @@ pub(crate) struct SimArgs {
     /// Reclaim demotes from tier to tier before it evicts; mapped pages of slower tiers come up when
     /// they fault soon enough. Options: page-cache=never|first-access|rfc-as-coded|refs|five-conditions
     /// (which unmapped page cache comes up, default never), promote=off, rate=MIB (candidates a second),
-    /// scan=MS (how often slow mapped pages are made to fault). Baselines know no tiers.
+    /// scan=MS (how often slow mapped pages are made to fault, default 1000; an access takes a
+    /// microsecond where the trace has no times). Baselines know no tiers.
     #[arg(long, value_name = "SHARES", value_parser = str::parse::<TierSetup>)]
     tiers: Option<TierSetup>,
 
@@ -112,16 +113,15 @@ pub(crate) struct SimArgs {
         long = "group",
         alias = "groups",
         value_name = "PATH[:KEY=VALUE,...]",
-        value_parser = groups_arg,
-        conflicts_with = "tiers"
+        value_parser = groups_arg
     )]
     groups: Vec<GroupsArg>,
 
     /// With groups: while less than this is free, reclaim from all of them in the background
     ///
     /// As kswapd does it, until twice as much is free. Pages, bytes or a share of the run's memory. Else
-    /// whoever needs a page reclaims.
-    #[arg(long, value_name = "SIZE", requires = "groups", value_parser = size_arg)]
+    /// whoever needs a page reclaims. Tiers have a background of their own.
+    #[arg(long, value_name = "SIZE", requires = "groups", conflicts_with = "tiers", value_parser = size_arg)]
     background: Option<MemorySize>,
 
     #[command(flatten)]

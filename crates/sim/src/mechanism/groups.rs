@@ -36,7 +36,7 @@ pub(super) struct Groups {
 
 impl Groups {
     /// Makes them.
-    pub(super) fn new<P: Policy>(
+    pub(super) fn new<P: Policy + ?Sized>(
         policy: &mut P,
         workload: &Workload,
         setup: &Setup,
@@ -68,6 +68,11 @@ impl Groups {
         Ok(groups)
     }
 
+    /// The one that holds everything, if there is no tree.
+    pub(super) fn only(&self) -> Option<GroupId> {
+        self.only
+    }
+
     /// Whether there is more than one to choose from, or limits on one.
     pub(super) fn is_tree(&self) -> bool {
         self.only.is_none()
@@ -91,7 +96,7 @@ impl Groups {
     }
 
     /// What became of each group, of a tree only: with all below it, as cgroup v2 counts.
-    pub(super) fn counts<P: Policy>(
+    pub(super) fn counts<P: Policy + ?Sized>(
         &self,
         policy: &P,
         workload: &Workload,

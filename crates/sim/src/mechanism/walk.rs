@@ -19,12 +19,12 @@ use crate::simulate::SimError;
 /// A space of page tables, as the policy knows it.
 #[derive(Clone, Debug)]
 pub(super) struct Space {
-    id: SpaceId,
-    tables: Range<u32>,
+    pub(super) id: SpaceId,
+    pub(super) tables: Range<u32>,
 }
 
 /// Tells the policy of every space that has page tables.
-pub(super) fn add_spaces<P: Policy>(
+pub(super) fn add_spaces<P: Policy + ?Sized>(
     policy: &mut P,
     group_of: impl Fn(u32) -> GroupId,
     layout: &Layout,

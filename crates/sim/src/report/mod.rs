@@ -115,7 +115,7 @@ pub struct ReclaimRecord {
     pub stolen_pages: ByKind<u64>,
     /// Moved to the youngest generation, or to the active list.
     pub promoted_pages: u64,
-    /// Moved to a lower node, or to the inactive list.
+    /// Moved to a lower node.
     pub demoted_pages: u64,
     /// Spared for their tier.
     pub protected_pages: u64,

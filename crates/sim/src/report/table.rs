@@ -2,7 +2,7 @@
 //!
 //! **Owns** the columns and the spacing. **Does not own** the records.
 
-use super::{Record, groups};
+use super::{Record, groups, tiers};
 
 const HEADER: [&str; 9] = [
     "policy", "memory", "of it", "misses", "ratio", "refaults", "scanned", "walks", "estimate",
@@ -29,6 +29,7 @@ pub(super) fn text(records: &[Record]) -> String {
             grouped(first.footprint_pages / 256),
         ));
         text.push_str(&aligned(HEADER, of_trace.iter().map(cells).collect()));
+        text.push_str(&tiers::table(of_trace));
         text.push_str(&groups::tables(of_trace));
     }
     text

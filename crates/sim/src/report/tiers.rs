@@ -1,10 +1,15 @@
 //! What moved between tiers, under the names the kernel counts it by.
 //!
-//! **Owns** the names of the fields. **Does not own** the counts (`strata-lru`).
+//! **Owns** the names of the fields, and their table for people. **Does not own** the counts
+//! (`strata-lru`).
 
 use serde::Serialize;
 use strata_lru::TieringStats;
 
+use super::{
+    Record,
+    table::{aligned, grouped},
+};
 use crate::outcome::TierCounts;
 
 /// Counts of pages, unless the name says otherwise.
@@ -71,4 +76,42 @@ impl TiersRecord {
             queue_full: nr_queue_full_pages,
         }
     }
+}
+
+const HEADER: [&str; 8] = [
+    "policy",
+    "memory",
+    "hits, fastest first",
+    "down",
+    "up",
+    "of that unmapped",
+    "rate limited",
+    "hint faults",
+];
+
+/// What moved between tiers, a line a run that has any.
+pub(super) fn table(records: &[Record]) -> String {
+    let of_tiers = |record: &Record| {
+        let tiers = record.reclaim.as_ref()?.tiers.as_ref()?;
+        Some(cells(record, tiers))
+    };
+    let rows: Vec<_> = records.iter().filter_map(of_tiers).collect();
+    match rows.is_empty() {
+        true => String::new(),
+        false => format!("\n{}", aligned(HEADER, rows)),
+    }
+}
+
+fn cells(record: &Record, of: &TiersRecord) -> [String; HEADER.len()] {
+    let hits: Vec<String> = of.hits.iter().map(|count| grouped(*count)).collect();
+    [
+        record.policy.clone(),
+        grouped(u64::from(record.memory_pages)),
+        hits.join(" + "),
+        grouped(of.pgdemote_kswapd + of.pgdemote_direct),
+        grouped(of.pgpromote_success),
+        grouped(of.promoted_unmapped),
+        grouped(of.rate_limited),
+        grouped(of.numa_hint_faults),
+    ]
 }

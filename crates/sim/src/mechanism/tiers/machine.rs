@@ -1,20 +1,25 @@
-//! One replay on tiers.
+//! One replay on tiers: requests, faults, sweeps and promotion.
+//!
+//! **Owns** the state of a replay and what it comes to. **Does not own** reclaim (`reclaim`) or walks
+//! (`walk`).
 
 use strata_lru::{
-    AccessVia, Arrival, Cause, EvictBatch, FolioId, GoneCause, GroupId, Isolated, Kind, Migrated,
-    NodeId, Order, Origin, Outcome as Fate, Policy, Promotion, ReclaimRequest, Tiering, TimeMs,
-    Verdict,
+    AccessVia, Arrival, Cause, FolioId, GoneCause, Kind, Migrated, NodeId, Order, Policy,
+    Promotion, ReclaimStats, Tiering, TimeMs, WalkStats,
 };
-use strata_trace::{Op, Via};
+use strata_trace::{Backing, Op, Via};
 
 use super::super::{
+    NR_SAMPLES,
     bits::Bits,
+    groups::{Groups, add_view},
     kind_of,
     layout::Layout,
     memory::{Memory, Place},
+    walk::{Space, add_spaces},
 };
 use crate::{
-    outcome::{Outcome, Reclaim, TierCounts},
+    outcome::{GenerationPages, Outcome, Reclaim, Sample, TierCounts},
     simulate::{PROGRESS_REQUESTS, Progress, Setup, SimError},
     workload::{PageId, Request, Workload, ends_before, next_end},
 };
@@ -25,25 +30,19 @@ const NR_RECLAIM_PAGES: u32 = 32;
 /// A batch of reclaim is at most this part of a node.
 const BATCHES_PER_NODE: u32 = 32;
 
-/// Passes without anything freed before a node is given up for this time.
-const NR_VAIN_PASSES_MAX: u32 = 64;
-
-/// Priority of all reclaim here: relaxed.
-const PRIORITY: u8 = 12;
-
 /// Where new pages go and promoted ones come.
-const FAST: usize = 0;
+pub(super) const FAST: usize = 0;
 
 /// A node.
 #[derive(Clone, Copy, Debug)]
-struct Node {
-    nr_pages: u32,
-    nr_free: u32,
+pub(super) struct Node {
+    pub(super) nr_pages: u32,
+    pub(super) nr_free: u32,
 }
 
 impl Node {
     /// Pages taken at a time, and kept free.
-    fn nr_batch_pages(self) -> u32 {
+    pub(super) fn nr_batch_pages(self) -> u32 {
         (self.nr_pages / BATCHES_PER_NODE).clamp(1, NR_RECLAIM_PAGES)
     }
 }
@@ -51,26 +50,29 @@ impl Node {
 /// One replay.
 #[derive(Debug)]
 pub(super) struct TierMachine<'w> {
-    policy: Box<dyn Policy>,
+    pub(super) policy: Box<dyn Policy>,
     workload: &'w Workload,
-    layout: Layout,
-    memory: Memory,
-    setup: Setup,
-    group: GroupId,
-    nodes: Vec<Node>,
+    pub(super) layout: Layout,
+    pub(super) memory: Memory,
+    pub(super) setup: Setup,
+    pub(super) groups: Groups,
+    /// Everything that has page tables.
+    pub(super) spaces: Vec<Space>,
+    pub(super) nodes: Vec<Node>,
     /// By slot, of what is in memory.
-    node_of: Vec<u8>,
+    pub(super) node_of: Vec<u8>,
     /// Mapped, and made to fault at the next access.
-    hinted: Bits,
+    pub(super) hinted: Bits,
     scan_period_ms: u64,
     swept_at: TimeMs,
-    now: TimeMs,
+    pub(super) now: TimeMs,
     last_read: Option<u32>,
     promotions: Vec<Promotion>,
     nr_misses: u64,
     nr_anon_misses: u64,
-    nr_written: u64,
+    pub(super) nr_written: u64,
     nr_hits: Vec<u64>,
+    samples: Vec<Sample>,
 }
 
 impl<'w> TierMachine<'w> {
@@ -81,8 +83,10 @@ impl<'w> TierMachine<'w> {
         nr_pages: Vec<u32>,
         scan_period_ms: u64,
     ) -> Result<Self, SimError> {
-        let group = policy.add_group("/", TimeMs(0))?;
+        let groups = Groups::new(policy.as_mut(), workload, setup)?;
         let layout = Layout::new(workload);
+        let group_of = |slot| groups.of(workload.page(layout.page(slot)).group);
+        let spaces = add_spaces(policy.as_mut(), group_of, &layout)?;
         let node = |nr_pages: &u32| Node {
             nr_pages: *nr_pages,
             nr_free: *nr_pages,
@@ -92,7 +96,8 @@ impl<'w> TierMachine<'w> {
             workload,
             memory: Memory::new(&layout),
             setup: setup.clone(),
-            group,
+            groups,
+            spaces,
             nodes: nr_pages.iter().map(node).collect(),
             node_of: vec![0; layout.nr_slots() as usize],
             hinted: Bits::new(layout.nr_slots()),
@@ -106,35 +111,49 @@ impl<'w> TierMachine<'w> {
             nr_anon_misses: 0,
             nr_written: 0,
             nr_hits: vec![0; nr_pages.len()],
+            samples: Vec::new(),
         })
     }
 
     pub(super) fn run(mut self, progress: &dyn Progress) -> Result<Outcome, SimError> {
         let (requests, mut ends) = (self.workload.requests(), self.workload.ends());
+        let sample_every = requests.len().div_ceil(NR_SAMPLES).max(1);
         let mut position = 0;
         while position < requests.len() {
             for end in ends_before(&mut ends, position) {
-                self.free(end.page);
+                self.free(end.page)?;
             }
-            let to = next_end(ends, requests.len().min(position + PROGRESS_REQUESTS));
+            let to_sample = sample_every - position % sample_every;
+            let to = position + to_sample.min(PROGRESS_REQUESTS);
+            let to = next_end(ends, requests.len().min(to));
             for (request, number) in requests[position..to].iter().zip(position..) {
                 self.request(*request, number)?;
             }
             progress.advance((to - position) as u64);
             position = to;
+            if position % sample_every == 0 {
+                self.sample(position as u64)?;
+            }
         }
         self.outcome()
     }
 
     /// Nobody needs a page any more, wherever it is.
-    fn free(&mut self, page: PageId) {
-        let slot = self.layout.slot(page);
-        if let Some(folio) = self.memory.folio(slot) {
-            self.policy.gone(folio, GoneCause::Freed);
-            self.nodes[usize::from(self.node_of[slot as usize])].nr_free += 1;
+    fn free(&mut self, page: PageId) -> Result<(), SimError> {
+        let (slot, of) = (self.layout.slot(page), self.workload.page(page));
+        match self.memory.place(slot) {
+            Place::Resident(folio) => {
+                self.policy.gone(folio, GoneCause::Freed);
+                self.nodes[usize::from(self.node_of[slot as usize])].nr_free += 1;
+            }
+            Place::Absent(Some(_)) if kind_of(of.backing) == Kind::Anon => {
+                self.policy.swap_freed(self.groups.of(of.group), 1)?;
+            }
+            Place::Absent(_) => {}
         }
         self.hinted.clear(slot);
         self.memory.leave(slot, None);
+        Ok(())
     }
 
     pub(super) fn request(&mut self, request: Request, position: usize) -> Result<(), SimError> {
@@ -179,10 +198,14 @@ impl<'w> TierMachine<'w> {
         if may_come_up {
             self.promote()?;
         }
-        Ok(())
+        match has_missed {
+            // Not before: the page it brought in may be the next to go.
+            true => self.relieve(self.groups.of(self.workload.page(request.page()).group)),
+            false => Ok(()),
+        }
     }
 
-    fn tiering(&mut self) -> &mut dyn Tiering {
+    pub(super) fn tiering(&mut self) -> &mut dyn Tiering {
         let tiering = self.policy.tiering();
         tiering.expect("the policy was made with tiers")
     }
@@ -210,13 +233,17 @@ impl<'w> TierMachine<'w> {
         self.nr_misses += 1;
         let kind = kind_of(self.workload.page(page).backing);
         self.nr_anon_misses += u64::from(kind == Kind::Anon);
+        let number = self.workload.page(page).group;
+        self.groups.missed(number);
+        let group = self.groups.of(number);
+        self.make_room_below_limits(group)?;
         let to = self.node_with_room()?;
         let shadow = match self.memory.place(slot) {
             Place::Absent(shadow) => shadow,
             Place::Resident(folio) => return Ok(folio),
         };
         let folio = self.policy.appeared(Arrival {
-            group: self.group,
+            group,
             node: NodeId(to as u8),
             kind,
             order: Order::BASE,
@@ -226,122 +253,7 @@ impl<'w> TierMachine<'w> {
         })?;
         self.memory.enter(slot, folio);
         self.enter_node(slot, to);
-        self.keep_free(FAST)?;
         Ok(folio)
-    }
-
-    /// The fastest node with a free page, made by reclaim if need be.
-    fn node_with_room(&mut self) -> Result<usize, SimError> {
-        for node in 0..self.nodes.len() {
-            if self.nodes[node].nr_free == 0 {
-                self.reclaim(node, Origin::Direct)?;
-            }
-            if self.nodes[node].nr_free > 0 {
-                return Ok(node);
-            }
-        }
-        Err(SimError::OutOfMemory {
-            memory_pages: self.setup.memory_pages,
-            swappiness: self.setup.swappiness.get(),
-        })
-    }
-
-    /// Background reclaim of a node that is nearly full.
-    fn keep_free(&mut self, node: usize) -> Result<(), SimError> {
-        if self.nodes[node].nr_free < self.nodes[node].nr_batch_pages() {
-            self.reclaim(node, Origin::Background)?;
-        }
-        Ok(())
-    }
-
-    /// Frees pages of a node, to a batch or until nothing more comes.
-    fn reclaim(&mut self, node: usize, origin: Origin) -> Result<(), SimError> {
-        let nr_wanted = self.nodes[node].nr_batch_pages();
-        let mut batch = EvictBatch::default();
-        let mut nr_in_vain = 0;
-        while self.nodes[node].nr_free < nr_wanted && nr_in_vain < NR_VAIN_PASSES_MAX {
-            let request = ReclaimRequest {
-                node: Some(NodeId(node as u8)),
-                swappiness: self.setup.swappiness,
-                priority: PRIORITY,
-                origin,
-                ..ReclaimRequest::new(self.group, u64::from(nr_wanted))
-            };
-            let nr_free = self.nodes[node].nr_free;
-            let end = self.policy.isolate(request, self.now, &mut batch)?;
-            self.carry_out(node, &mut batch, origin)?;
-            match end {
-                Isolated::Pages(_) | Isolated::Again => {}
-                Isolated::NeedsAgeing => self.walk()?,
-                Isolated::Thrashing | Isolated::Empty => break,
-            }
-            nr_in_vain += u32::from(self.nodes[node].nr_free == nr_free);
-        }
-        Ok(())
-    }
-
-    /// Tries a batch of a node: down, out, or back.
-    fn carry_out(
-        &mut self,
-        node: usize,
-        batch: &mut EvictBatch,
-        origin: Origin,
-    ) -> Result<(), SimError> {
-        if batch.is_empty() {
-            return Ok(());
-        }
-        let mut fates = Vec::with_capacity(batch.folios.len());
-        let nr_written = self.nr_written;
-        for folio in &batch.folios {
-            let slot = self.memory.slot(*folio);
-            fates.push(if self.memory.accessed.take(slot) {
-                Fate::Tried(Verdict::Referenced)
-            } else {
-                self.below(node, slot)?
-            });
-        }
-        batch.nr_written_pages = self.nr_written - nr_written;
-        let memory = &mut self.memory;
-        let is_young = |folio: &FolioId| memory.accessed.take(memory.slot(*folio));
-        batch.young.clear();
-        batch.young.extend(batch.to_check.iter().map(is_young));
-        self.tiering().complete_outcomes(batch, &fates, origin);
-        for ((folio, fate), shadow) in batch.folios.iter().zip(&fates).zip(&batch.shadows) {
-            let slot = self.memory.slot(*folio);
-            match fate {
-                Fate::Tried(Verdict::Evicted) => {
-                    self.nodes[node].nr_free += 1;
-                    self.hinted.clear(slot);
-                    self.memory.leave(slot, *shadow);
-                }
-                // The page below was taken when it was chosen.
-                Fate::Demoted(to) => {
-                    self.nodes[node].nr_free += 1;
-                    self.node_of[slot as usize] = to.0;
-                }
-                Fate::Tried(_) => {}
-            }
-        }
-        Ok(())
-    }
-
-    /// What becomes of a page that goes: down where there is room or can be, else out.
-    fn below(&mut self, node: usize, slot: u32) -> Result<Fate, SimError> {
-        let from = NodeId(node as u8);
-        let target = self.tiering().demotion_target(from, &|_| true);
-        if let Some(to) = target {
-            let below = usize::from(to.0);
-            if self.nodes[below].nr_free == 0 {
-                self.reclaim(below, Origin::Direct)?;
-            }
-            if self.nodes[below].nr_free > 0 {
-                self.nodes[below].nr_free -= 1;
-                return Ok(Fate::Demoted(to));
-            }
-            self.tiering().demotion_failed(1);
-        }
-        self.nr_written += u64::from(self.memory.dirty.get(slot));
-        Ok(Fate::Tried(Verdict::Evicted))
     }
 
     /// Moves up what is queued, as far as there is room.
@@ -375,24 +287,26 @@ impl<'w> TierMachine<'w> {
         self.node_of[slot as usize] = node as u8;
     }
 
-    /// Reports every accessed bit and begins a generation.
-    fn walk(&mut self) -> Result<(), SimError> {
-        let end = self.layout.nr_slots();
-        for word in Bits::words_of(0, end) {
-            let mut bits = self.memory.accessed.take_of_word(word, 0, end);
-            while bits != 0 {
-                let slot = word as u32 * u64::BITS + bits.trailing_zeros();
-                bits &= bits - 1;
-                if let Some(folio) = self.memory.folio(slot) {
-                    self.policy.accessed(folio, AccessVia::PageTable);
-                }
-            }
-        }
-        let swappiness = self.setup.swappiness;
-        Ok(self.policy.finish_walk(self.group, swappiness, self.now)?)
+    /// What the page of a slot is made of.
+    pub(super) fn backing_of(&self, slot: u32) -> Backing {
+        self.workload.page(self.layout.page(slot)).backing
     }
 
-    /// Checks that pages lie where the policy has them, and no node holds more than it has.
+    fn sample(&mut self, at_access: u64) -> Result<(), SimError> {
+        let mut generations: Vec<GenerationPages> = Vec::new();
+        for group in self.groups.all() {
+            for view in self.policy.view(group, self.now)? {
+                add_view(&mut generations, &view);
+            }
+        }
+        self.samples.push(Sample {
+            at_access,
+            generations,
+        });
+        Ok(())
+    }
+
+    /// Checks that pages lie where the policy has them, and neither node nor group holds more than it may.
     #[cfg(test)]
     pub(super) fn validate(&mut self) {
         self.policy.validate().unwrap();
@@ -402,7 +316,9 @@ impl<'w> TierMachine<'w> {
                 nr_used[usize::from(self.node_of[slot as usize])] += 1;
             }
         }
-        let views = self.policy.view(self.group, self.now).unwrap();
+        let groups = self.groups.all();
+        let views = groups.flat_map(|group| self.policy.view(group, self.now).unwrap());
+        let views: Vec<_> = views.collect();
         for (number, (node, nr_used)) in self.nodes.iter().zip(nr_used).enumerate() {
             assert_eq!(node.nr_pages, node.nr_free + nr_used, "node {number}");
             let of_policy = views
@@ -414,17 +330,32 @@ impl<'w> TierMachine<'w> {
                 .sum();
             assert_eq!(nr_pages, u64::from(nr_used), "node {number}");
         }
+        for group in self.groups.all() {
+            let over = self.policy.groups().over_max(group, 0).unwrap();
+            assert_eq!(over, None, "{group:?}");
+        }
     }
 
     pub(super) fn outcome(mut self) -> Result<Outcome, SimError> {
-        let stats = self.policy.stats(self.group)?;
+        let mut stats = ReclaimStats::default();
+        let mut walks = WalkStats::default();
+        for group in self.groups.all() {
+            stats += self.policy.stats(group)?;
+            walks += self.policy.walk_stats(group)?;
+        }
         let tiering = self.tiering().tiering_stats();
         let reclaim = Reclaim {
             nr_scanned: stats.nr_scanned_pages,
             nr_stolen: stats.nr_evicted_pages,
             nr_promoted: stats.nr_promoted_pages,
+            nr_demoted: tiering.pgdemote_kswapd + tiering.pgdemote_direct,
             nr_protected: stats.nr_protected_pages,
             nr_ageing_runs: stats.nr_ageing_runs,
+            nr_ptes_walked: walks.nr_entries_visited,
+            nr_ptes_looked_around: walks.nr_look_around_entries,
+            nr_bloom_hits: walks.nr_filter_hits,
+            nr_bloom_skips: walks.nr_tables_filtered,
+            groups: self.groups.counts(self.policy.as_ref(), self.workload)?,
             nr_written: self.nr_written,
             nr_refaulted: stats.nr_refaulted_pages,
             nr_refaulted_recent: stats.nr_refaulted_recent_pages,
@@ -432,6 +363,7 @@ impl<'w> TierMachine<'w> {
                 nr_hits: self.nr_hits,
                 stats: tiering,
             }),
+            samples: self.samples,
             ..Reclaim::default()
         };
         Ok(Outcome {

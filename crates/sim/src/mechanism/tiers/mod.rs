@@ -11,10 +11,12 @@
 //!           what is queued by either moves up at once, if the fast node has room
 //! ```
 //!
-//! Simpler than the one-node mechanism, whose counts are compared with kernels: reclaim runs at the
-//! relaxed priority and walks when nothing old is left; a sweep reaches all mapped pages of slower
-//! nodes at once; dirty pages are written as they are evicted. A promotion that finds the fast node
-//! full fails, and reclaim in the background makes room for the next, as the kernel does.
+//! Simpler than the one-node mechanism, whose counts are compared with kernels: with one group reclaim
+//! runs at the relaxed priority and walks when nothing old is left; a sweep reaches all mapped pages of
+//! slower nodes at once; dirty pages are written as they are evicted. A promotion that finds the fast
+//! node full fails, and reclaim in the background makes room for the next, as the kernel does. Each node
+//! ages by itself. With a tree of groups the engine says who gives, on the node that is short; a limit
+//! counts the pages of all nodes (`reclaim`).
 //!
 //! **Owns** where pages lie, sweeps, and what is moved. **Does not own** who goes up or down (the
 //! engine's tiering), or what is printed.
@@ -24,7 +26,9 @@
 //! - I2: where a page lies here, its folio lies in the policy (held by tests).
 
 mod machine;
+mod reclaim;
 mod setup;
+mod walk;
 
 #[cfg(test)]
 mod tests;

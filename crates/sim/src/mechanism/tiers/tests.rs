@@ -2,10 +2,10 @@
 
 use proptest::prelude::*;
 use strata_lru::{Config, Policy};
-use strata_trace::{Access, Backing, Op, PageKey, Via};
+use strata_trace::{Access, Backing, Generator, Op, PageKey, Via};
 
 use super::*;
-use crate::{NoProgress, outcome::TierCounts, simulate::Simulate};
+use crate::{GroupSpec, NoProgress, outcome::TierCounts, simulate::Simulate};
 
 fn access(page: u64, via: Via) -> Access {
     Access {
@@ -113,6 +113,75 @@ fn page_cache_that_is_hot_again_comes_up_by_its_strategy_alone() {
     }
 }
 
+fn groups(texts: &[&str]) -> Vec<GroupSpec> {
+    texts.iter().map(|text| text.parse().unwrap()).collect()
+}
+
+#[test]
+fn limits_count_a_groups_pages_on_all_nodes_and_protection_holds_on_each() {
+    let of_two = "gen:mixed,anon=400,file=800,accesses=60000,groups=2,turn=20";
+    let accesses: Generator = of_two.parse().unwrap();
+    let workload = Workload::from_accesses("two groups", accesses).unwrap();
+    for policy in policies() {
+        let of = |limits: &[&str]| {
+            let setup = Setup {
+                groups: groups(limits),
+                ..setup(1200, "25:75+page-cache=refs")
+            };
+            replay(&policy, &workload, &setup).0.reclaim.unwrap().groups
+        };
+        let free = of(&["web", "batch"]);
+        let held = of(&["web:low=60%", "batch:max=40%,swap.max=0"]);
+        assert!(
+            held[1].nr_held <= 480 && held[1].events.nr_max > 0,
+            "{held:?}"
+        );
+        assert_eq!((held[1].nr_swapped, held[1].nr_stolen[0]), (0, 0));
+        assert!(free[1].nr_held > 480 && free[1].events.nr_max == 0);
+        assert!(
+            held[0].nr_misses < free[0].nr_misses,
+            "{policy:?}: protected"
+        );
+        let accesses = held.iter().map(|group| group.nr_accesses).sum::<u64>();
+        assert_eq!(accesses, 60_000);
+    }
+}
+
+#[test]
+fn a_group_at_its_limit_that_can_not_swap_ends_the_run_with_a_reason() {
+    let pages = (0..200).map(|page| access(page, Via::PageTable));
+    let setup = Setup {
+        groups: groups(&["a:max=100,swap.max=0"]),
+        ..setup(256, "25:75")
+    };
+    for policy in policies() {
+        let end = policy.run(&workload(pages.clone()), &setup, &NoProgress);
+        let told = end.unwrap_err().to_string();
+        assert!(told.contains("the 100 pages of group /a"), "{told}");
+    }
+}
+
+#[test]
+fn what_tiers_cost_and_how_generations_stand_is_told_too() {
+    let accesses: Generator = "gen:zipf,pages=4000,via=mmap,accesses=100000"
+        .parse()
+        .unwrap();
+    let workload = Workload::from_accesses("zipf", accesses).unwrap();
+    let policy = &policies()[0];
+    let (outcome, tiers) = replay(policy, &workload, &setup(1024, "25:75"));
+    let reclaim = outcome.reclaim.unwrap();
+    assert_eq!(
+        reclaim.nr_demoted,
+        tiers.stats.pgdemote_kswapd + tiers.stats.pgdemote_direct
+    );
+    assert!(reclaim.nr_ageing_runs > 0 && reclaim.nr_ptes_walked > 0);
+    assert!(reclaim.nr_ptes_looked_around > 0);
+    assert_eq!(reclaim.samples.len(), 200);
+    let last = reclaim.samples.last().unwrap();
+    let nr_pages: u64 = last.generations.iter().flat_map(|of| of.nr_pages).sum();
+    assert!((900..=1024).contains(&nr_pages), "{nr_pages} of all nodes");
+}
+
 #[test]
 fn a_division_that_leaves_a_tier_no_page_is_refused() {
     let workload = workload([access(0, Via::PageTable)]);
@@ -162,5 +231,47 @@ proptest! {
         let tiers = outcome.reclaim.unwrap().tiers.unwrap();
         let nr_hits: u64 = tiers.nr_hits.iter().sum();
         prop_assert_eq!(nr_hits + outcome.nr_misses, requests.len() as u64);
+    }
+
+    #[test]
+    fn groups_keep_below_their_limits_wherever_their_pages_lie(
+        requests in proptest::collection::vec((0..80u64, 0..4u8), 1..400),
+        memory_pages in 12..90u32,
+        max_pages in 4..60u32,
+        is_two_list: bool,
+    ) {
+        let accesses = requests.iter().map(|&(page, how)| {
+            let via = if page % 2 == 0 { Via::PageTable } else { Via::FileDescriptor };
+            let op = if how == 0 { Op::Write } else { Op::Read };
+            Access { op, group: (page / 40) as u16, ..access(page, via) }
+        });
+        // Both groups are there whatever was drawn.
+        let first = [0, 40].map(|page| Access { group: (page / 40) as u16, ..access(page, Via::PageTable) });
+        let workload = workload(first.into_iter().chain(accesses));
+        let tiers: TierSetup = "30:30:40+page-cache=first-access+scan=1".parse().unwrap();
+        let limited = format!("a:max={max_pages},high={}", max_pages.div_ceil(2));
+        let setup = Setup {
+            groups: groups(&[&limited, "b:low=30%"]),
+            ..Setup::with_memory(memory_pages)
+        };
+        let nr_pages = tiers.nr_pages(memory_pages);
+        let config = tiers.config(&nr_pages).unwrap();
+        let policy: Box<dyn Policy> = if is_two_list {
+            tiered(TwoList::new(Config::default()).unwrap(), config).unwrap()
+        } else {
+            tiered(MultiGen::new(Config::default()).unwrap(), config).unwrap()
+        };
+        let mut machine = TierMachine::new(policy, &workload, &setup, nr_pages, 1).unwrap();
+        for (position, request) in workload.requests().iter().enumerate() {
+            machine.request(*request, position * 100_000).unwrap();
+            machine.validate();
+        }
+        let nr_misses: u64 = {
+            let outcome = machine.outcome().unwrap();
+            let groups = outcome.reclaim.unwrap().groups;
+            prop_assert!(groups[0].nr_held <= u64::from(max_pages));
+            groups.iter().map(|group| group.nr_misses).sum()
+        };
+        prop_assert!(nr_misses >= u64::from(workload.nr_pages()));
     }
 }

@@ -1,6 +1,6 @@
 # Thin over scripts/: each can be run by itself and says at its top what it does.
 .DEFAULT_GOAL := help
-.PHONY: help run test test-guest test-long check bench evaluate evaluate-plan coverage man fmt clean
+.PHONY: help run test test-guest test-long check bench evaluate evaluate-plan coverage fuzz man fmt clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -28,6 +28,9 @@ bench: ## the benchmarks; writes docs/benchmarks/ (NAME=name for one)
 
 evaluate: ## against real kernels and the best policies known; writes docs/fidelity.md, docs/evaluation.md
 	@scripts/evaluate.sh
+
+fuzz: ## each fuzz target for a while (FUZZ_SECONDS); writes docs/fuzz.md
+	@scripts/fuzz.sh
 
 coverage: ## which lines of the engine its tests run; writes docs/coverage.md
 	@scripts/coverage.sh

@@ -6,7 +6,7 @@
 # measures, and prints Markdown or plain tables.
 source "$(dirname "$0")/lib.sh"
 
-benchmarks=(walk_cost wss tick_cost budget speed scan_cost integrity idle no_pressure oom tiering_cost engine_ops ablation sim watch)
+benchmarks=(walk_cost wss tick_cost budget speed scan_cost integrity idle no_pressure oom tiering_cost engine_ops ablation distance sim watch)
 # Only when named: a quarter of an hour in a guest.
 named=(kernels)
 

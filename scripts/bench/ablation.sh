@@ -6,6 +6,10 @@
 # A rule that changes nothing on a trace has nothing to decide there: accesses through descriptors
 # show no promotion, clean pages no handling of dirty ones. With fewer tiers fewer accesses are a full
 # count, which is spared whatever its tier. The same figures on any machine.
+#
+# Then the tiers alone, on the reads through descriptors that kernels replayed: pages read back with one,
+# two, four and five tiers, by each kernel as it is and, since from 6.7 on a full count is spared whatever
+# its tier, with that rule as in `v2022`.
 source "$(dirname "$0")/../lib.sh"
 traces=(gen:zipf gen:phases gen:hotscan,via=mmap gen:mixed gen:mixed,writes=30)
 policies=mglru:v2021,mglru:v2022,mglru:v6.1,mglru:v6.14,mglru:v7.2
@@ -25,3 +29,23 @@ echo "|---|$(printf -- '---:|%.0s' "${traces[@]}")"
         { policy = $column["policy"]; if (!(policy in row)) order[++n] = policy
           row[policy] = row[policy] " | " $column["miss_ratio"] }
         END { for (i = 1; i <= n; i++) print "| `" order[i] "`" row[order[i]] " |" }'
+
+echo
+echo "| kernel | rules | trace | 1 tier | 2 tiers | 4 tiers | 5 tiers | 4 read back the least of 1, 2 and 4 |"
+echo "|---|---|---|---:|---:|---:|---:|---|"
+tiers=''
+for kernel in v2021 v2022 v6.1 v6.14 v7.2; do
+    for rule in '' +protection=v2022; do
+        case $kernel$rule in v202*+*) continue ;; esac
+        for number in 1 2 4 5; do tiers+=,mglru:$kernel$rule+nr_tiers=$number; done
+    done
+done
+"$target_dir/release/strata" sim oracle:fdread/{zipf,phase} --policy "${tiers#,}" --memory 16160 --format csv |
+    awk -F, 'NR > 1 {
+        trace = $1; policy = $2; back[++n] = $9
+        if (n < 4) next
+        n = 0; sub(/\+nr_tiers=.*/, "", policy)
+        split(policy, part, "+"); sub(/mglru:/, "", part[1])
+        least = back[3] < back[1] && back[3] < back[2] ? "yes" : "no"
+        printf "| `%s` | %s | %s | %d | %d | %d | %d | %s |\n", part[1], part[2] == "" ? "its own" : "`" part[2] "`",
+            trace, back[1], back[2], back[3], back[4], least}'

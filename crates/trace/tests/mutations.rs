@@ -3,7 +3,9 @@
 
 mod support;
 
+use std::fs;
 use std::io::{Cursor, Write};
+use std::path::Path;
 
 use strata_trace::recording::{About, Piece, RecordingWriter, SpaceEnd, WalkKind};
 use strata_trace::{
@@ -27,6 +29,19 @@ impl Random {
 
     fn below(&mut self, limit: usize) -> usize {
         (self.next() % limit.max(1) as u64) as usize
+    }
+}
+
+#[test]
+fn every_format_has_a_fuzz_target() {
+    let fuzz = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz");
+    let manifest = fs::read_to_string(fuzz.join("Cargo.toml")).expect("fuzz/Cargo.toml");
+    let formats = Format::ALL.map(Format::name);
+    for name in formats.iter().chain(&["guessed", "recording"]) {
+        let name = name.replace('-', "_");
+        let target = fuzz.join(format!("fuzz_targets/{name}.rs"));
+        assert!(target.is_file(), "{}", target.display());
+        assert!(manifest.contains(&format!("name = \"{name}\"")), "{name}");
     }
 }
 

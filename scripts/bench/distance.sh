@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# What does judging refaults by distance come to? Misses of `+distance` over those of the kernel's own
+# test (the window), for two kernels' generations and for the two lists: first of files read round and
+# round, which are what the series of 2023 is about, then of everything else: the shared traces if they
+# are there, the generators, the sequences that kernels replayed, each in 1, 5 and 20 % of its pages.
+# The same figures on any machine.
+source "$(dirname "$0")/../lib.sh"
+strata=$target_dir/release/strata
+shared=${STRATA_SHARED:-$PWD/../shared}/traces
+policies=mglru,mglru+distance,mglru:v6.1,mglru:v6.1+distance,two-list,two-list+distance
+
+rounds=gen:loop,pages=12288,accesses=491520
+others=(gen:uniform gen:zipf gen:hotscan gen:hotscan,via=mmap gen:phases gen:phases,via=mmap gen:mixed
+    gen:mixed,writes=30 oracle:{fdread,mmapread,anon}/{uniform,zipf,hotscan,phase} oracle:mixed/mixed)
+for file in "$shared"/*.{zst,xz,gz}; do
+    # The lirs loop is of the first kind; the csv is the same trace as its oracleGeneral.
+    case $file in *'*'* | *lirs-loop* | *.csv.*) ;; *) others+=("$file") ;; esac
+done
+have_shared() { compgen -G "$shared/*.zst" >/dev/null; }
+
+sim() { "$strata" sim "$1" --policy $policies --memory "$2" --format csv |
+    sed -E 's/^("[^"]*"|[^,]*)/trace/' | awk -F, 'NR > 1 {print $2, $3, $4, $7}'; } # policy pages accesses misses
+# Ratios of a trace at sizes, a line a size: pages, share of misses under the window, three ratios.
+ratios() {
+    sim "$@" | awk '{misses[$1, $2] = $4; accesses = $3; if (!($2 in seen)) {seen[$2]; order[++n] = $2}}
+        END {for (i = 1; i <= n; i++) {p = order[i]
+            printf "%d %.3f", p, misses["mglru", p] / accesses
+            split("mglru mglru:v6.1 two-list", name, " ")
+            for (k = 1; k <= 3; k++) printf " %.3f", misses[name[k] "+distance", p] / misses[name[k], p]
+            print ""}}'
+}
+
+echo "Files read round and round; what is missed at best is what does not fit."
+echo
+echo "| the file over memory | at best | window misses | \`mglru\` | \`mglru:v6.1\` | \`two-list\` |"
+echo "|---:|---:|---:|---:|---:|---:|"
+for over in 12:10240 15:8192 20:6144 30:4096; do
+    read -r pages window ratios < <(ratios $rounds ${over#*:})
+    awk -v over="${over%:*}" -v pages="$pages" -v window="$window" -v ratios="$ratios" 'BEGIN {
+        gsub(/ /, " | ", ratios)
+        printf "| %.1f | %.3f | %s | %s |\n", over / 10, (12288 - pages) / 12288, window, ratios}'
+done
+echo
+have_shared || echo "The shared traces are not there ($shared)."
+echo "Everything else."
+echo
+echo "| trace | pages | window misses | \`mglru\` | \`mglru:v6.1\` | \`two-list\` |"
+echo "|---|---:|---:|---:|---:|---:|"
+for trace in "${others[@]}"; do
+    label=$(basename "$trace" | sed 's/\.[a-zA-Z].*//')
+    case $trace in gen:* | oracle:*) label=$trace ;; esac
+    ratios "$trace" 1%,5%,20% | awk -v label="$label" '{print label, $0}'
+done | awk '{
+        for (k = 1; k <= 3; k++) {r = $(k + 3); sum[k] += log(r); over[k] += r > 1.02
+            if (r > worst[k]) {worst[k] = r; at[k] = $1 " in " $2 " pages"}}
+        n++
+        printf "| %s | %d | %s | %s | %s | %s |\n", $1, $2, $3, $4, $5, $6}
+    END {
+        printf "| geometric mean of %d | | | %.3f | %.3f | %.3f |\n", n, exp(sum[1] / n), exp(sum[2] / n), exp(sum[3] / n)
+        printf "| beyond 1.02 | | | %d | %d | %d |\n", over[1], over[2], over[3]
+        printf "| farthest | | | %.3f (%s) | %.3f (%s) | %.3f (%s) |\n", worst[1], at[1], worst[2], at[2], worst[3], at[3]}'

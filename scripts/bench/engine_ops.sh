@@ -17,7 +17,7 @@ instructions() { # POLICY OPERATION COUNT
 }
 policies=(multi-gen multi-gen+distance two-list two-list+distance strata)
 echo "| operation |$(printf ' %s |' "${policies[@]}")"
-echo "|---|---:|---:|---:|---:|"
+echo "|---|---:|---:|---:|---:|---:|"
 for operation in read touch promote appear evict refault; do
     row="| $operation |"
     for policy in "${policies[@]}"; do

@@ -26,6 +26,8 @@
 //! - A folio is spared once for having come back, then it has to be accessed (as in kernels up to
 //!   6.13, where sparing takes the workingset flag).
 //!
+//! What it comes to, and where it is the worse for it, is in docs/benchmarks.md (distance).
+//!
 //! **Owns** the judgement by distance. **Does not own** clocks or shadows ([`crate::distance`]).
 //!
 //! **Invariants**

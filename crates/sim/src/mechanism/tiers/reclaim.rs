@@ -26,7 +26,7 @@ use crate::simulate::SimError;
 /// Passes without anything freed before a node is given up for this time.
 const NR_VAIN_PASSES_MAX: u32 = 64;
 
-/// Reclaims in vain before a group is out of memory (the kernel's `MAX_RECLAIM_RETRIES`).
+/// Reclaims in vain before memory or a group is out of it (the kernel's `MAX_RECLAIM_RETRIES`).
 const NR_RETRIES_MAX: u32 = 16;
 
 /// Priority of reclaim where there is one group: relaxed.
@@ -80,12 +80,15 @@ impl TierMachine<'_> {
 
     /// The fastest node with a free page, made by reclaim if need be.
     pub(super) fn node_with_room(&mut self) -> Result<usize, SimError> {
-        for node in 0..self.nodes.len() {
-            if self.nodes[node].nr_free == 0 {
-                self.reclaim(node, Origin::Direct)?;
-            }
-            if self.nodes[node].nr_free > 0 {
-                return Ok(node);
+        // A reclaim of several groups may come to nothing and only make the next one worth trying.
+        for _ in 0..=NR_RETRIES_MAX {
+            for node in 0..self.nodes.len() {
+                if self.nodes[node].nr_free == 0 {
+                    self.reclaim(node, Origin::Direct)?;
+                }
+                if self.nodes[node].nr_free > 0 {
+                    return Ok(node);
+                }
             }
         }
         Err(SimError::OutOfMemory {

@@ -148,6 +148,21 @@ fn limits_count_a_groups_pages_on_all_nodes_and_protection_holds_on_each() {
 }
 
 #[test]
+fn a_reclaim_in_vain_is_tried_again_before_memory_is_out() {
+    let of_three = "gen:mixed,accesses=60000,groups=3,writes=20,anon=2000,file=3000";
+    let accesses: Generator = of_three.parse().unwrap();
+    let workload = Workload::from_accesses("three groups", accesses).unwrap();
+    let policy: crate::PolicySpec = "mglru:v7.2+group_order=rounds-sparing-both"
+        .parse()
+        .unwrap();
+    let setup = Setup {
+        groups: groups(&["s:max=60%", "s/a:low=20%", "s/b:swap.max=3000"]),
+        ..setup(1978, "25:75+page-cache=five-conditions+scan=5")
+    };
+    policy.run(&workload, &setup, &NoProgress).unwrap();
+}
+
+#[test]
 fn a_group_at_its_limit_that_can_not_swap_ends_the_run_with_a_reason() {
     let pages = (0..200).map(|page| access(page, Via::PageTable));
     let setup = Setup {

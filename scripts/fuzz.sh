@@ -4,6 +4,8 @@
 #   fuzz.sh [TARGET...]       all when none is named; FUZZ_SECONDS is the time for each (60)
 source "$(dirname "$0")/lib.sh"
 seconds=${FUZZ_SECONDS:-60}
+# Seconds of wall time for one input, which takes milliseconds: a busy machine is no finding.
+timeout=1800
 have cargo-fuzz || fail "needs cargo-fuzz and a nightly compiler: cargo install cargo-fuzz; rustup toolchain install nightly"
 dir=$target_dir/fuzz
 mkdir -p "$dir/found"
@@ -43,9 +45,10 @@ failed=0
 rows=''
 for target in "${targets[@]}"; do
     say "$target, $seconds s"
+    mkdir -p "$dir/corpus/$target"
     found='nothing'
     cargo +nightly fuzz run --target-dir "$dir" "$target" "$dir/corpus/$target" -- -max_total_time="$seconds" \
-        -max_len=65536 -rss_limit_mb=2048 -timeout=20 -print_final_stats=1 \
+        -max_len=65536 -rss_limit_mb=2048 -timeout=$timeout -report_slow_units=$timeout -print_final_stats=1 \
         -artifact_prefix="$dir/found/$target-" >"$dir/log" 2>&1 || { found='**a failure**'; failed=1; tail -n 40 "$dir/log" >&2; }
     rows+="| \`$target\` | $(last 'number_of_executed_units:') | $(last 'cov:') | $found |"$'\n'
 done
@@ -60,7 +63,7 @@ $(date -u +%Y-%m-%d), commit $(git rev-parse --short HEAD 2>/dev/null || echo un
 
 A target a trace format (\`guessed\` has it guessed, \`recording\` are the blocks of recordings), the kernel's \`lru_gen\`
 text and commands, and clients of the control socket and the metrics port (\`remote\`). An input may be refused; it may
-not panic, overflow, leak, take more than 2 GiB or 20 seconds, or read differently once written in our own format. What
+not panic, overflow, leak, take more than 2 GiB or half an hour, or read differently once written in our own format. What
 fuzzing finds becomes a test where it was found; \`crates/trace/tests/mutations.rs\` breaks whole traces of every format in
 each \`make test\`.
 

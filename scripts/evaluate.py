@@ -19,7 +19,7 @@ import sys
 OURS = ["strata", "mglru", "mglru:v6.1", "two-list", "lru", "fifo", "clock", "sieve", "s3-fifo", "opt"]
 MAPPED = ["strata", "mglru", "mglru:v6.1", "two-list"]
 ABLATION = ["strata+no-test", "strata+no-returns", "strata+no-counts", "strata+no-window", "strata+no-strides",
-            "strata+no-lulls", "strata+no-mean", "strata+no-missed"]
+            "strata+no-lulls", "strata+no-mean", "strata+no-walks", "strata+no-recency"]
 ZOO = {"ARC": "ARC", "LIRS": "LIRS", "TwoQ": "2Q", "WTinyLFU": "W-TinyLFU", "S3FIFO": "S3-FIFO", "Sieve": "SIEVE"}
 # What a cell is measured by. Our own S3-FIFO is among them because libCacheSim's holds nothing in a
 # memory of a few pages.

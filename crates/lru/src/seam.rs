@@ -303,7 +303,7 @@ pub enum Ageing {
     NotDue,
     /// Due as soon as relaxed scanning did not do.
     Preferred,
-    /// Nothing can be evicted before the next walk.
+    /// Nothing can, or should, be evicted before the next walk.
     Due,
 }
 
@@ -524,7 +524,8 @@ pub trait Policy: std::fmt::Debug + Send {
     /// A folio left memory outside any batch; the shadow is to be kept for its return.
     fn gone(&mut self, folio: FolioId, cause: GoneCause) -> Option<Shadow>;
 
-    /// Whether a walk is due; never, where accessed bits are only read at the end of a list.
+    /// Whether a walk is due; never, where accessed bits are only read at the end of a list. A policy
+    /// may want one before memory is full: whoever can, asks at each arrival.
     fn ageing(&self, group: GroupId, _swappiness: Swappiness) -> Result<Ageing, PolicyError> {
         self.groups().get(group).map(|_| Ageing::NotDue)
     }

@@ -7,7 +7,7 @@
 //! |---|---|---|
 //! | `mglru` | a kernel: `v2021`, `v2022`, `v6.1`, `v6.14` (the default), `v7.2` | as below |
 //! | `two-list` | none | as below |
-//! | `strata` | none | `no-test`, `no-returns`, `no-counts`, `no-window`, `no-strides`, `no-lulls`, `no-mean`, `no-missed`: leaves that out |
+//! | `strata` | none | `no-test`, `no-returns`, `no-counts`, `no-window`, `no-strides`, `no-lulls`, `no-mean`, `no-walks`, `no-recency`: leaves that out |
 //! | `lru` `fifo` `clock` `opt` `sieve` `s3-fifo` | none | none |
 //!
 //! | option | meaning |

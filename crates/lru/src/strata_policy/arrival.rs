@@ -36,6 +36,7 @@ impl Strata {
         let flags = self.flags(folio);
         let lruvec = flags.lruvec();
         self.rotate_proven(lruvec);
+        let was_filling = self.books.lruvecs[lruvec].is_filling(self.ingredients);
         let returns = shadow.and_then(|shadow| self.judge(folio, shadow));
         let coldest_age = self.coldest_age(lruvec);
         let ingredients = self.ingredients;
@@ -44,10 +45,14 @@ impl Strata {
         }
         let state = &mut self.books.lruvecs[lruvec];
         state.nr_accesses += 1;
+        state.recency.note_arrived(flags.nr_pages());
         let nr_accesses = state.nr_accesses - state.nr_accesses_at_arrival;
         state.nr_accesses_at_arrival = state.nr_accesses;
-        if state.has_overflowed() {
+        let is_filling = state.is_filling(ingredients);
+        if !is_filling || coldest_age < NEVER {
             state.access_dial.fit(coldest_age);
+        }
+        if !is_filling {
             let smoothed_age = state.window.coldest_age();
             state
                 .lull
@@ -58,7 +63,6 @@ impl Strata {
                 coldest_age,
                 is_near: returns.is_some_and(|of| of.is_near),
                 is_lull: state.lull.refutes(state.size(Part::Proven), smoothed_age),
-                is_unmissed: state.missed.refutes(),
             };
             state.window.learn(evidence, ingredients);
         }
@@ -69,7 +73,8 @@ impl Strata {
             self.books.lruvecs[lruvec].account.stats.nr_promoted_pages += flags.nr_pages();
         }
         self.enter(folio);
-        if !self.books.lruvecs[lruvec].has_overflowed() {
+        let is_over = was_filling && !is_filling;
+        if is_over || !self.books.lruvecs[lruvec].has_overflowed() {
             self.spread(lruvec);
         }
     }
@@ -84,6 +89,7 @@ impl Strata {
             let age = self.age(folio);
             let state = &mut self.books.lruvecs[lruvec];
             state.lull.note_accessed(age, state.nr_accesses);
+            state.recency.note_accessed();
             let passes = flags.is_workingset()
                 || !self.ingredients.has(Ingredient::Test)
                 || age < self.coldest_for_certain(lruvec);
@@ -145,6 +151,7 @@ impl Strata {
         if !departed.is_of(flags) {
             return None;
         }
+        self.books.lruvecs[flags.lruvec()].recency.note_returned();
         let coldest_age = self.coldest_age(flags.lruvec());
         let certain_age = self.coldest_for_certain(flags.lruvec());
         let state = &mut self.books.lruvecs[flags.lruvec()];
@@ -154,9 +161,6 @@ impl Strata {
         let distance = state.left_dial.since(departed.left, nr_left_pages);
         if distance > state.capacity_pages {
             return None;
-        }
-        if departed.part == Part::Proven {
-            state.missed.note_returned();
         }
         state.account.stats.nr_refaulted_recent_pages[kind][0] += nr_pages;
         let age = state
@@ -170,7 +174,8 @@ impl Strata {
         })
     }
 
-    /// While memory fills, the oldest are taken for proven: there is nothing to choose by.
+    /// While memory fills, and when that is over, the oldest are taken for proven: there is nothing to
+    /// choose by.
     fn spread(&mut self, lruvec: usize) {
         loop {
             let state = &mut self.books.lruvecs[lruvec];

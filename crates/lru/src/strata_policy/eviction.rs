@@ -63,12 +63,17 @@ impl Strata {
     /// Sorts the old ends of the lists until a folio is found that may go; it is still on its list.
     fn next_victim(&mut self, lruvec: usize, swappiness: Swappiness) -> Option<FolioId> {
         loop {
-            let state = &self.books.lruvecs[lruvec];
+            let state = &mut self.books.lruvecs[lruvec];
             let of_trial = state.nr_evictable_pages(Part::Trial, swappiness);
             let of_proven = state.nr_evictable_pages(Part::Proven, swappiness);
             if of_trial + of_proven == 0 {
                 return None;
             }
+            let is_scan = state.recency.is_scan(state.capacity_pages);
+            if state.is_by_recency(self.ingredients) && !is_scan {
+                return self.least_recent(lruvec, swappiness);
+            }
+            state.recency.note_disordered();
             let is_proven_too_long = state.size(Part::Proven) > state.proven_pages_max();
             let part = if of_trial == 0 || is_proven_too_long && of_proven > 0 {
                 Part::Proven
@@ -112,7 +117,7 @@ impl Strata {
     /// Moves accessed folios away from the old end of the proven list, so that its last one is a
     /// fair measure of how long a proven folio goes without an access.
     pub(super) fn rotate_proven(&mut self, lruvec: usize) {
-        if !self.books.lruvecs[lruvec].has_overflowed() {
+        if self.books.lruvecs[lruvec].is_filling(self.ingredients) {
             return;
         }
         let list = self.books.lruvecs[lruvec].list(Part::Proven);
@@ -146,9 +151,10 @@ impl Strata {
     pub(super) fn keep(&mut self, folio: FolioId, verdict: Verdict) {
         if verdict == Verdict::Referenced {
             let flags = self.flags(folio);
-            let state = &mut self.books.lruvecs[flags.lruvec()];
-            state.account.stats.nr_young_pages += flags.nr_pages();
-            state.missed.note_found();
+            self.books.lruvecs[flags.lruvec()]
+                .account
+                .stats
+                .nr_young_pages += flags.nr_pages();
             self.heard_of(folio);
             // The way to the young end is what this access earns.
             self.books.folios.flags[folio.index()] =

@@ -1,7 +1,7 @@
 //! What the policy of our own is made of, each part of which can be left out to see what it is worth.
 //!
 //! **Owns** the list of ingredients and their names. **Does not own** what they do (`arrival`,
-//! `eviction`, `window`, `lull`, `ages`, `missed`).
+//! `eviction`, `window`, `lull`, `ages`, `walks`, `recency`).
 
 /// A part of the policy that it can do without.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -23,9 +23,11 @@ pub enum Ingredient {
     /// The coldest proven page has waited at least twice as long as all of them have on average;
     /// without, as long as the next to go.
     Mean,
-    /// While the proven leave and none comes back, and only looking finds accesses, proven pages say
-    /// nothing for a shorter trial; without, they do.
-    Missed,
+    /// Accessed bits are read whenever a twentieth of memory is new; without, only those of what is
+    /// about to go.
+    Walks,
+    /// Until something that left comes back the least recently used goes; without, who is on trial.
+    Recency,
 }
 
 impl Ingredient {
@@ -38,7 +40,8 @@ impl Ingredient {
         Ingredient::Strides,
         Ingredient::Lulls,
         Ingredient::Mean,
-        Ingredient::Missed,
+        Ingredient::Walks,
+        Ingredient::Recency,
     ];
 
     /// Its name on the command line.
@@ -51,7 +54,8 @@ impl Ingredient {
             Ingredient::Strides => "strides",
             Ingredient::Lulls => "lulls",
             Ingredient::Mean => "mean",
-            Ingredient::Missed => "missed",
+            Ingredient::Walks => "walks",
+            Ingredient::Recency => "recency",
         }
     }
 }
@@ -65,11 +69,11 @@ impl Ingredient {
 /// assert!(without.has(Ingredient::Test) && !without.has(Ingredient::Counts));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Ingredients(u8);
+pub struct Ingredients(u16);
 
 impl Ingredients {
     /// The policy as it is meant.
-    pub const ALL: Ingredients = Ingredients(u8::MAX);
+    pub const ALL: Ingredients = Ingredients(u16::MAX);
 
     /// These, less one.
     #[must_use]

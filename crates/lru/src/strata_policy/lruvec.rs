@@ -10,11 +10,13 @@
 //! - I2: counts never go back.
 
 use super::{
+    Ingredient, Ingredients,
     ages::Ages,
     lull::Lull,
-    missed::Missed,
     page::Part,
+    recency::Recency,
     shadow::{AccessDial, LeftDial},
+    walks::Walks,
     window::Window,
 };
 use crate::{
@@ -47,7 +49,8 @@ pub(crate) struct Lruvec {
     pub(super) ages: Ages,
     pub(super) window: Window,
     pub(super) lull: Lull,
-    pub(super) missed: Missed,
+    pub(super) walks: Walks,
+    pub(super) recency: Recency,
     pub(super) access_dial: AccessDial,
     pub(super) left_dial: LeftDial,
     pub(super) account: Account,
@@ -72,7 +75,8 @@ impl Booked for Lruvec {
             ages: Ages::default(),
             window: Window::default(),
             lull: Lull::default(),
-            missed: Missed::default(),
+            walks: Walks::default(),
+            recency: Recency::default(),
             access_dial: AccessDial::default(),
             left_dial: LeftDial::default(),
             account,
@@ -150,6 +154,16 @@ impl Lruvec {
         self.nr_left_pages != [0; 2]
     }
 
+    /// Whether nothing says yet that who was not accessed for longest is the wrong one to go.
+    pub(super) fn is_by_recency(&self, ingredients: Ingredients) -> bool {
+        ingredients.has(Ingredient::Recency) && !self.recency.has_any_returned()
+    }
+
+    /// Whether memory fills or might as well: there is nothing to learn from yet.
+    pub(super) fn is_filling(&self, ingredients: Ingredients) -> bool {
+        !self.has_overflowed() || self.is_by_recency(ingredients)
+    }
+
     /// Reclaim is asked for: memory is full.
     pub(super) fn note_full(&mut self) {
         self.capacity_pages = self.nr_resident_pages();
@@ -161,8 +175,6 @@ impl Lruvec {
         if part == Part::Trial {
             self.trial_age_sum += access_age;
             self.trial_age_sum -= self.trial_age_sum >> TRIAL_AGE_SHIFT;
-        } else {
-            self.missed.note_left(nr_pages);
         }
         let left = &mut self.nr_left_pages[part.index()];
         *left += nr_pages;

@@ -2,8 +2,8 @@
 //!
 //! It stands behind the same door as [`MultiGen`](crate::MultiGen), on the same folio table, flags word,
 //! lists and shadows, and keeps its bargain: an access changes the flags of a folio and no list; the
-//! old end of a list is put in order when eviction gets there; accessed bits are only needed of what
-//! is about to go. What it does differently answers what is known to be weak there:
+//! old end of a list is put in order when eviction gets there; accessed bits are read of what is about to
+//! go, and of all when a twentieth of memory is new. What it does differently answers what is known to be weak there:
 //!
 //! | weak in the kernel's                             | here                                              |
 //! |--------------------------------------------------|---------------------------------------------------|
@@ -19,13 +19,15 @@
 //!                       -> window     how much memory is for trial
 //!                       -> ages       how long the proven have waited on average
 //!                       -> lull       whether the proven are asked for at all
-//!                       -> missed     whether what leaves the proven is missed
+//!                       -> recency    who goes before anything has come back
+//!   ageing / finish_walk -> walks     when accessed bits are read ahead of need
 //!   gone, complete      -> shadow     what is kept of what left
 //!                       -> ingredients  what can be left out, to see what it is worth
 //! ```
 //!
-//! Swappiness says only which kinds may go: between 1 and 200 the order of use decides. No walk is
-//! ever due, and `min_ttl_ms` means nothing to it.
+//! Swappiness says only which kinds may go: between 1 and 200 the order of use decides. Walks are due
+//! as memory is filled and turned over, not when reclaim is short of something to take, and
+//! `min_ttl_ms` means nothing to it.
 //!
 //! A folio costs 16 bytes. A shadow counts until as many pages as memory holds have left the same
 //! part, so shadows worth keeping are at most twice the pages in memory.
@@ -44,12 +46,13 @@ mod eviction;
 mod ingredients;
 mod lruvec;
 mod lull;
-mod missed;
 mod page;
+mod recency;
 mod shadow;
 #[cfg(test)]
 mod tests;
 mod validate;
+mod walks;
 mod window;
 
 use crate::{
@@ -59,8 +62,8 @@ use crate::{
     group::{GroupTree, Limits},
     ids::{FolioId, GroupId, Kind, NodeId, Order, TimeMs},
     seam::{
-        AccessVia, Arrival, EvictBatch, GoneCause, GroupView, Isolated, Policy, PolicyError,
-        ReclaimRequest, ReclaimStats, Shadow, Swappiness, Verdict,
+        AccessVia, Ageing, Arrival, Cause, EvictBatch, GoneCause, GroupView, Isolated, Policy,
+        PolicyError, ReclaimRequest, ReclaimStats, Shadow, Swappiness, Verdict,
     },
 };
 pub use ingredients::{Ingredient, Ingredients};
@@ -158,18 +161,20 @@ impl Policy for Strata {
             self.stamps.reserve_exact(step);
             self.stamps.resize(self.books.folios.flags.len(), 0);
         }
+        let flags = self.flags(folio);
+        let walks = &mut self.books.lruvecs[flags.lruvec()].walks;
+        walks.note_arrived(flags.nr_pages(), arrival.cause == Cause::Fault);
         self.arrive(folio, arrival.shadow);
         Ok(folio)
     }
 
     fn accessed(&mut self, folio: FolioId, via: AccessVia) {
-        let flags = self.flags(folio);
-        let state = &mut self.books.lruvecs[flags.lruvec()];
-        match via {
-            AccessVia::PageTable => state.account.stats.nr_young_pages += flags.nr_pages(),
-            // The first is the arrival's own.
-            AccessVia::FileDescriptor if flags.is_referenced() => state.missed.note_heard(),
-            AccessVia::FileDescriptor => {}
+        if via == AccessVia::PageTable {
+            let flags = self.flags(folio);
+            self.books.lruvecs[flags.lruvec()]
+                .account
+                .stats
+                .nr_young_pages += flags.nr_pages();
         }
         self.heard_of(folio);
     }
@@ -181,6 +186,31 @@ impl Policy for Strata {
         }
         self.stop_ageing(folio);
         self.leave(folio, cause)
+    }
+
+    /// Due as soon as enough of memory is new, whether or not it is full.
+    fn ageing(&self, group: GroupId, _swappiness: Swappiness) -> Result<Ageing, PolicyError> {
+        let mut lruvecs = self.books.lruvecs_of(group)?;
+        let is_due = |lruvec: &Lruvec| lruvec.walks.is_due(lruvec.nr_resident_pages());
+        let is_walking = self.ingredients.has(Ingredient::Walks);
+        Ok(match is_walking && lruvecs.any(is_due) {
+            true => Ageing::Due,
+            false => Ageing::NotDue,
+        })
+    }
+
+    fn finish_walk(
+        &mut self,
+        group: GroupId,
+        _swappiness: Swappiness,
+        _now: TimeMs,
+    ) -> Result<(), PolicyError> {
+        let group = self.books.groups.get_mut(group)?;
+        group.nr_ageing_runs += 1;
+        for lruvec in &group.lruvecs {
+            self.books.lruvecs[usize::from(*lruvec)].walks.note_walked();
+        }
+        Ok(())
     }
 
     fn isolate(

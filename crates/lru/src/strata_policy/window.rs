@@ -6,7 +6,6 @@
 //!   time that passes a proven page stands for one access in the time its coldest has
 //!                    not been accessed, and 5 % of memory for that many -> steps down
 //!   lull             the proven should have been asked for and were not: no steps down
-//!   unmissed         so should those that left, and did not come back: no steps down
 //! ```
 //!
 //! A page taken from the proven is asked for again too, and then goes through the trial: when folios
@@ -34,7 +33,7 @@ const ONE: u64 = 1 << 16;
 const WHOLE: u64 = 1 << 32;
 
 /// Memory in this many parts gives how far back a return from the trial is near.
-const ZONES_PER_MEMORY: u64 = 20;
+pub(super) const ZONES_PER_MEMORY: u64 = 20;
 
 /// What a proven page is worth, as a fraction: in a time as long as the coldest has waited, it is
 /// asked for less than once, because the coldest may never be asked for again.
@@ -67,8 +66,6 @@ pub(super) struct Evidence {
     pub(super) is_near: bool,
     /// Whether the proven should have been asked for by now, and were not.
     pub(super) is_lull: bool,
-    /// Whether those that left the proven should have come back by now, and did not.
-    pub(super) is_unmissed: bool,
 }
 
 /// The share of memory that is for trial.
@@ -125,8 +122,7 @@ impl Window {
         }
         let up = if evidence.is_near { ONE } else { 0 };
         let presumed = steps_down(evidence, self.smooth(evidence.coldest_age));
-        let is_refuted = evidence.is_lull && ingredients.has(Ingredient::Lulls)
-            || evidence.is_unmissed && ingredients.has(Ingredient::Missed);
+        let is_refuted = evidence.is_lull && ingredients.has(Ingredient::Lulls);
         let down = if is_refuted { 0 } else { presumed };
         self.up_sum = averaged(self.up_sum, up);
         self.down_sum = averaged(self.down_sum, down);

@@ -175,6 +175,7 @@ struct Counts {
     nr_misses: u64,
     nr_anon_misses: u64,
     nr_written: u64,
+    nr_ptes_walked: u64,
 }
 
 impl<'w, P: Policy> Machine<'w, P> {
@@ -289,6 +290,7 @@ impl<'w, P: Policy> Machine<'w, P> {
         let number = self.workload.page(page).group;
         self.groups.missed(number);
         let group = self.groups.of(number);
+        self.look_ahead(group)?;
         self.make_room(group)?;
         let shadow = match self.memory.place(slot) {
             Place::Absent(shadow) => shadow,
@@ -392,7 +394,7 @@ impl<'w, P: Policy> Machine<'w, P> {
             nr_promoted: stats.nr_promoted_pages,
             nr_protected: stats.nr_protected_pages,
             nr_ageing_runs: stats.nr_ageing_runs,
-            nr_ptes_walked: walks.nr_entries_visited,
+            nr_ptes_walked: walks.nr_entries_visited + self.counts.nr_ptes_walked,
             nr_ptes_looked_around: walks.nr_look_around_entries,
             nr_bloom_hits: walks.nr_filter_hits,
             nr_bloom_skips: walks.nr_tables_filtered,

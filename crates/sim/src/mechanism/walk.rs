@@ -5,7 +5,7 @@
 use std::ops::Range;
 
 use strata_lru::{
-    AccessVia, GroupId, NextSpace, NodeId, Policy, PolicyError, Scan, SpaceId, Swappiness,
+    AccessVia, Ageing, GroupId, NextSpace, NodeId, Policy, PolicyError, Scan, SpaceId, Swappiness,
     TableBit, TableId, TableScan, Walk,
 };
 
@@ -13,6 +13,7 @@ use super::{
     Machine,
     bits::Bits,
     layout::{Layout, NR_TABLE_ENTRIES},
+    reclaim::Driver,
 };
 use crate::simulate::SimError;
 
@@ -47,11 +48,7 @@ impl<P: Policy> Machine<'_, P> {
             return self.walk_and_rank(group, swappiness);
         }
         let Some(walks) = self.policy.walks() else {
-            for table in self.layout.tables() {
-                self.visit(table);
-            }
-            self.policy.finish_walk(group, swappiness, self.now)?;
-            return Ok(());
+            return self.walk_all(group, swappiness);
         };
         // Every process of the group has run since the last walk.
         self.spaces
@@ -71,6 +68,33 @@ impl<P: Policy> Machine<'_, P> {
         if let Some(walks) = self.policy.walks() {
             walks.finish(walk, self.now);
         }
+        Ok(())
+    }
+
+    /// Walks ahead of need where the policy wants to. One that leaves budgets to the mechanism is asked by
+    /// `shrink`, when memory is full.
+    pub(super) fn look_ahead(&mut self, group: GroupId) -> Result<(), SimError> {
+        let swappiness = self.setup.swappiness;
+        let is_asked = self.driver == Driver::Policy;
+        if is_asked && self.policy.ageing(group, swappiness)? == Ageing::Due {
+            self.walk(group, swappiness)?;
+        }
+        Ok(())
+    }
+
+    /// Visits all tables of a group with an accessed bit, as the processor's own bits above them say. A
+    /// table belongs to whom its first page does.
+    fn walk_all(&mut self, group: GroupId, swappiness: Swappiness) -> Result<(), SimError> {
+        for table in self.layout.tables() {
+            let Range { start, end } = self.layout.slots_of(table);
+            let first = self.workload.page(self.layout.page(start));
+            let is_own = self.groups.of(first.group) == group;
+            if is_own && !self.memory.accessed.is_clear(start, end) {
+                self.counts.nr_ptes_walked += u64::from(NR_TABLE_ENTRIES);
+                self.visit(table);
+            }
+        }
+        self.policy.finish_walk(group, swappiness, self.now)?;
         Ok(())
     }
 

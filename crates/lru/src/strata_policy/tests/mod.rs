@@ -1,6 +1,7 @@
 //! Stories of the policy of our own, on a mechanism of a few lines.
 
 mod operations;
+mod recency;
 
 use super::{Ingredient, Ingredients, Strata, page::Part};
 use crate::{
@@ -8,8 +9,8 @@ use crate::{
     folio::Flags,
     ids::{FolioId, GroupId, Kind, NodeId, Order, TimeMs},
     seam::{
-        AccessVia, Arrival, Cause, EvictBatch, GoneCause, Isolated, Policy, ReclaimRequest, Shadow,
-        Swappiness, Verdict, by_kind,
+        AccessVia, Ageing, Arrival, Cause, EvictBatch, GoneCause, Isolated, Policy, ReclaimRequest,
+        Shadow, Swappiness, Verdict, by_kind,
     },
 };
 
@@ -27,15 +28,13 @@ struct Memory {
 
 impl Memory {
     fn new(nr_pages_max: usize, nr_pages: usize) -> Memory {
-        Memory::without(None, nr_pages_max, nr_pages)
+        Memory::without(&[], nr_pages_max, nr_pages)
     }
 
-    /// With all ingredients but the one that is left out.
-    fn without(left_out: Option<Ingredient>, nr_pages_max: usize, nr_pages: usize) -> Memory {
-        let ingredients = match left_out {
-            Some(one) => Ingredients::ALL.without(one),
-            None => Ingredients::ALL,
-        };
+    /// With all ingredients but those that are left out.
+    fn without(left_out: &[Ingredient], nr_pages_max: usize, nr_pages: usize) -> Memory {
+        let all = Ingredients::ALL;
+        let ingredients = left_out.iter().fold(all, |all, one| all.without(*one));
         let mut policy = Strata::made_of(ingredients, Config::default()).unwrap();
         let group = policy.add_group("/test", TimeMs(0)).unwrap();
         Memory {
@@ -107,7 +106,7 @@ impl Memory {
 }
 
 /// Misses of a working set, a loop and a scan in turn.
-fn misses_of_a_mixture(left_out: Option<Ingredient>) -> u64 {
+fn misses_of_a_mixture(left_out: &[Ingredient]) -> u64 {
     let mut memory = Memory::without(left_out, 1000, 10_000);
     let in_use = scrambled(30_000).map(|n| n % (1 + n / 3000 % 900));
     memory.read_all(in_use.enumerate().flat_map(|(at, page)| {
@@ -118,22 +117,22 @@ fn misses_of_a_mixture(left_out: Option<Ingredient>) -> u64 {
 }
 
 #[test]
-fn every_ingredient_but_the_test_lulls_and_missed_changes_what_a_mixture_misses() {
-    let with_all = misses_of_a_mixture(None);
+fn every_ingredient_but_the_test_lulls_and_walks_changes_what_a_mixture_misses() {
+    let with_all = misses_of_a_mixture(&[]);
     let others = Ingredient::ALL.iter().filter(|one| {
         !matches!(
             one,
-            Ingredient::Test | Ingredient::Lulls | Ingredient::Missed
+            Ingredient::Test | Ingredient::Lulls | Ingredient::Walks
         )
     });
     for one in others {
-        assert_ne!(misses_of_a_mixture(Some(*one)), with_all, "without {one:?}");
+        assert_ne!(misses_of_a_mixture(&[*one]), with_all, "without {one:?}");
     }
 }
 
 #[test]
 fn without_the_test_any_further_access_proves() {
-    let is_proven_late = |left_out| {
+    let is_proven_late = |left_out: &[Ingredient]| {
         let mut memory = Memory::without(left_out, 100, 200);
         memory.read_all(0..101);
         // Everything proven is read after the page was, the coldest last.
@@ -141,8 +140,8 @@ fn without_the_test_any_further_access_proves() {
         memory.read(90);
         memory.flags(90).is_workingset()
     };
-    assert!(!is_proven_late(None));
-    assert!(is_proven_late(Some(Ingredient::Test)));
+    assert!(!is_proven_late(&[]));
+    assert!(is_proven_late(&[Ingredient::Test]));
 }
 
 /// Numbers that look random and are the same every time.
@@ -247,31 +246,36 @@ fn a_change_of_phase_makes_the_trial_longer() {
     );
 }
 
+/// Misses of so many phases of a thousand pages, of which small numbers come up more often.
+fn misses_of_phases(left_out: &[Ingredient], nr_pages_max: usize, nr_phases: usize) -> u64 {
+    let mut memory = Memory::without(left_out, nr_pages_max, nr_phases * 1000);
+    let skewed = |n: usize, base: usize| base + n % (1 + n / 3000 % 1000);
+    let phases =
+        (0..nr_phases).flat_map(|phase| scrambled(50_000).map(move |n| skewed(n, phase * 1000)));
+    memory.read_all(phases)
+}
+
 #[test]
 fn phases_that_each_fit_are_changed_for_little_more_than_their_first_accesses() {
-    let nr_misses = |left_out| {
-        let mut memory = Memory::without(left_out, 1400, 6000);
-        let skewed = |n: usize, base: usize| base + n % (1 + n / 3000 % 1000);
-        let phases =
-            (0..6).flat_map(|phase| scrambled(50_000).map(move |n| skewed(n, phase * 1000)));
-        memory.read_all(phases)
-    };
-    let (with, without) = (nr_misses(None), nr_misses(Some(Ingredient::Lulls)));
+    // As if something had come back before.
+    let by_rules = [Ingredient::Recency];
+    let with = misses_of_phases(&by_rules, 1400, 6);
+    let without = misses_of_phases(&[Ingredient::Recency, Ingredient::Lulls], 1400, 6);
     assert!(with < 6000 * 11 / 10, "{with} misses of 6000 pages");
     assert!(with < without, "{with} misses, {without} without lulls");
 }
 
 #[test]
 fn the_coldest_has_waited_as_long_as_the_mean_says_whoever_is_next_to_go() {
-    let coldest_age = |left_out| {
+    let coldest_age = |left_out: &[Ingredient]| {
         let mut memory = Memory::without(left_out, 100, 200);
         memory.read_all(0..100);
         // Of the proven the next to go alone is in use.
         memory.read_all([0; 1000]);
         memory.policy.coldest_age(0)
     };
-    assert_eq!(coldest_age(Some(Ingredient::Mean)), 0);
-    assert!(coldest_age(None) > 1000, "{}", coldest_age(None));
+    assert_eq!(coldest_age(&[Ingredient::Mean]), 0);
+    assert!(coldest_age(&[]) > 1000, "{}", coldest_age(&[]));
 }
 
 #[test]
@@ -289,14 +293,8 @@ fn nobody_is_proven_by_an_age_that_the_coldest_need_not_have() {
 
 #[test]
 fn a_memory_that_has_only_just_filled_does_not_take_a_young_page_for_the_coldest() {
-    let nr_misses = |left_out| {
-        let mut memory = Memory::without(left_out, 1100, 2000);
-        let skewed = |n: usize, base: usize| base + n % (1 + n / 3000 % 1000);
-        let phases =
-            (0..2).flat_map(|phase| scrambled(50_000).map(move |n| skewed(n, phase * 1000)));
-        memory.read_all(phases)
-    };
-    let (with, without) = (nr_misses(None), nr_misses(Some(Ingredient::Mean)));
+    let with = misses_of_phases(&[Ingredient::Recency], 1100, 2);
+    let without = misses_of_phases(&[Ingredient::Recency, Ingredient::Mean], 1100, 2);
     assert!(with < 2000 * 105 / 100, "{with} misses of 2000 pages");
     assert!(with < without, "{with} misses, {without} without the mean");
 }

@@ -14,6 +14,7 @@ enum Operation {
     Leave { which: usize, cause: GoneCause },
     Isolate { nr_pages: u64, swappiness: u8 },
     Complete { verdict: Verdict },
+    WalkIfDue,
 }
 
 fn operation() -> impl Strategy<Value = Operation> {
@@ -36,6 +37,7 @@ fn operation() -> impl Strategy<Value = Operation> {
         3 => (0..40u64, swappiness)
             .prop_map(|(nr_pages, swappiness)| Operation::Isolate { nr_pages, swappiness }),
         3 => verdict.prop_map(|verdict| Operation::Complete { verdict }),
+        1 => Just(Operation::WalkIfDue),
     ]
 }
 
@@ -58,7 +60,7 @@ impl Model {
                     node: NodeId(0),
                     kind,
                     order: Order(order),
-                    cause: Cause::Read,
+                    cause: [Cause::Read, Cause::Fault][usize::from(order == 0)],
                     shadow,
                     is_exec: false,
                 };
@@ -110,6 +112,16 @@ impl Model {
                 }
                 self.gone_while_isolated.clear();
                 self.batch.clear();
+            }
+            Operation::WalkIfDue => {
+                let due = policy.ageing(group, Swappiness::DEFAULT).unwrap();
+                if due == Ageing::Due {
+                    policy
+                        .finish_walk(group, Swappiness::DEFAULT, TimeMs(0))
+                        .unwrap();
+                    let due = policy.ageing(group, Swappiness::DEFAULT).unwrap();
+                    assert_eq!(due, Ageing::NotDue);
+                }
             }
             _ => {}
         }

@@ -118,14 +118,19 @@ impl Space {
         self.nr_idle_walks = self.nr_idle_walks.saturating_add(1);
     }
 
-    /// Visits every folio of the space with its heat.
+    /// Visits every folio of the space that is not set aside, with its heat.
     pub(super) fn for_each_heat(&self, mut seen: impl FnMut(FolioId, Heat)) {
         for table in self.tables.values() {
-            for index in bits::ones(table.tracked) {
+            for index in bits::ones(table.rankable()) {
                 let heat = table.heat(index).after_idle_walks(self.nr_idle_walks);
                 seen(table.folio(index), heat);
             }
         }
+    }
+
+    /// Whatever was set aside may go by now.
+    pub(super) fn take_back(&mut self) {
+        self.tables.values_mut().for_each(Table::take_back);
     }
 
     /// The table that maps `addr`, if anything is known of it.
@@ -144,6 +149,11 @@ impl Space {
             }
             table.tracked = bits::NONE;
         }
+    }
+
+    #[cfg(test)]
+    pub(super) fn validate(&self) -> Result<(), String> {
+        self.tables.values().try_for_each(Table::validate)
     }
 
     /// Visits every tracked page: its address and folio.

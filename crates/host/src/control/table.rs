@@ -1,8 +1,10 @@
 //! One 2 MiB table of a managed space, page by page: which folio is there, which shadow is left.
 //!
-//! **Owns** the two bitmaps that give the slots their meaning. **Does not own** the engine's state.
+//! **Owns** the two bitmaps that give the slots their meaning, and a third of pages that won't go.
+//! **Does not own** the engine's state.
 //!
 //! **Invariants** I1: a page is tracked or shadowed, never both. I2: a huge table tracks page 0 only.
+//! I3: only tracked pages are set aside.
 
 use super::slots::Slots;
 use crate::access::Bits512;
@@ -17,6 +19,8 @@ pub(super) struct Table {
     pub tracked: Bits512,
     /// Pages that held one and were evicted.
     pub shadowed: Bits512,
+    /// Pages that did not go when they were asked to, for a reason that lasts.
+    aside: Bits512,
     /// One folio of order 9 in place of 512 pages.
     pub is_huge: bool,
     /// The walk that reported it last.
@@ -30,6 +34,7 @@ impl Table {
         Table {
             tracked: bits::NONE,
             shadowed: bits::NONE,
+            aside: bits::NONE,
             is_huge: false,
             epoch: 0,
             slots: Slots::new(),
@@ -44,12 +49,15 @@ impl Table {
 
     /// The folio at an address of this table, if the page is tracked.
     pub(super) fn folio_at(&self, addr: u64) -> Option<FolioId> {
-        let index = if self.is_huge {
-            0
-        } else {
-            (addr % TABLE_BYTES / PAGE_BYTES) as usize
-        };
+        let index = self.index_of(addr);
         bits::has(self.tracked, index).then(|| self.folio(index))
+    }
+
+    fn index_of(&self, addr: u64) -> usize {
+        match self.is_huge {
+            true => 0,
+            false => (addr % TABLE_BYTES / PAGE_BYTES) as usize,
+        }
     }
 
     /// The shadow at a page, if one is left.
@@ -67,6 +75,7 @@ impl Table {
     /// The folio is gone and left this behind.
     pub(super) fn untrack(&mut self, index: usize, shadow: Option<Shadow>) {
         bits::remove(&mut self.tracked, index);
+        bits::remove(&mut self.aside, index);
         match shadow {
             Some(shadow) => {
                 bits::insert(&mut self.shadowed, index);
@@ -74,6 +83,24 @@ impl Table {
             }
             None => bits::remove(&mut self.shadowed, index),
         }
+    }
+
+    /// The page at an address of this table did not go and won't soon: it is not to be ranked.
+    pub(super) fn set_aside(&mut self, addr: u64) {
+        let index = self.index_of(addr);
+        if bits::has(self.tracked, index) {
+            bits::insert(&mut self.aside, index);
+        }
+    }
+
+    /// What was set aside may go by now.
+    pub(super) fn take_back(&mut self) {
+        self.aside = bits::NONE;
+    }
+
+    /// Tracked pages that are not set aside.
+    pub(super) fn rankable(&self) -> Bits512 {
+        bits::without(self.tracked, self.aside)
     }
 
     /// How hot the page is.
@@ -89,6 +116,19 @@ impl Table {
     /// Whether nothing is worth remembering.
     pub(super) fn is_empty(&self) -> bool {
         bits::is_empty(self.tracked) && bits::is_empty(self.shadowed)
+    }
+
+    /// The module's invariants.
+    #[cfg(test)]
+    pub(super) fn validate(&self) -> Result<(), String> {
+        let both = bits::and(self.tracked, self.shadowed);
+        let not_tracked = bits::without(self.aside, self.tracked);
+        match bits::is_empty(both) && bits::is_empty(not_tracked) {
+            true => Ok(()),
+            false => Err(format!(
+                "tracked and shadowed {both:?}, set aside {not_tracked:?}"
+            )),
+        }
     }
 
     /// Heap bytes in use, the table itself included.

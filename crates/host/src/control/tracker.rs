@@ -18,7 +18,8 @@ use std::sync::Arc;
 use strata_lru::lru_gen::{Command, CommandError, format_full};
 use strata_lru::{
     AccessVia, Ageing, Cheapest, EvictBatch, EvictPlan, FolioId, GroupId, GroupView, Isolated,
-    Plan, Policy, PolicyError, ReclaimRequest, ReclaimStats, Swappiness, TimeMs, Verdict, WalkPlan,
+    Plan, Policy, PolicyError, ReclaimRequest, ReclaimStats, Swappiness, TimeMs, Verdict,
+    WALKS_REMEMBERED, WalkPlan,
 };
 
 /// A batch that the actuator works on.
@@ -40,6 +41,8 @@ pub(super) struct Tracker {
     out: Outstanding,
     /// Coldest first, as of the last walk.
     cold: VecDeque<FolioId>,
+    /// Walks since pages that would not go were last taken back into the ranking.
+    nr_walks_aside: u32,
 }
 
 impl Tracker {
@@ -58,6 +61,7 @@ impl Tracker {
             next_space: 0,
             out: Outstanding::default(),
             cold: VecDeque::new(),
+            nr_walks_aside: 0,
         })
     }
 
@@ -115,6 +119,11 @@ impl Tracker {
     ) -> Result<(), PolicyError> {
         // Folios that went with this walk may give their number to others.
         self.cold.clear();
+        self.nr_walks_aside += 1;
+        if self.nr_walks_aside >= WALKS_REMEMBERED {
+            self.nr_walks_aside = 0;
+            self.spaces.values_mut().for_each(Space::take_back);
+        }
         self.policy.finish_walk(self.group, swappiness, now)
     }
 
@@ -166,7 +175,7 @@ impl Tracker {
     }
 
     /// Finds the pages whose eviction costs least, to be taken by [`Tracker::isolate_cold`] until the
-    /// next walk.
+    /// next walk. Pages that would not go are left out for some walks.
     pub(super) fn rank(&mut self, nr_pages: u64, swappiness: Swappiness) {
         let mut cheapest = Cheapest::new(nr_pages);
         let policy = self.policy.as_ref();
@@ -313,12 +322,16 @@ impl Tracker {
         for (position, &folio) in batch.folios.iter().enumerate() {
             let (number, addr) = self.places.get(folio);
             self.places.set_in_flight(folio, false);
-            if !matches!(verdicts[position], Verdict::Evicted | Verdict::Gone) {
-                continue;
-            }
-            let shadow = batch.shadows.get(position).copied().flatten();
-            if let Some(table) = self.spaces.get_mut(&number).and_then(|s| s.table_mut(addr)) {
-                table.untrack((addr % TABLE_BYTES / PAGE_BYTES) as usize, shadow);
+            let table = self.spaces.get_mut(&number).and_then(|s| s.table_mut(addr));
+            let Some(table) = table else { continue };
+            match verdicts[position] {
+                Verdict::Evicted | Verdict::Gone => {
+                    let shadow = batch.shadows.get(position).copied().flatten();
+                    table.untrack((addr % TABLE_BYTES / PAGE_BYTES) as usize, shadow);
+                }
+                // It is cold at every walk, and would be asked again after each.
+                Verdict::Shared | Verdict::Dirty | Verdict::Unevictable => table.set_aside(addr),
+                Verdict::Referenced | Verdict::Busy | Verdict::NotTried => {}
             }
         }
         batch.folios.clear();
@@ -361,6 +374,7 @@ impl Tracker {
     #[cfg(test)]
     pub(super) fn validate(&self) -> Result<(), String> {
         for (&number, space) in &self.spaces {
+            space.validate()?;
             for (addr, folio) in space.tracked() {
                 if self.places.get(folio) != (number, addr) {
                     return Err(format!(

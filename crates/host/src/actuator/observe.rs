@@ -111,6 +111,12 @@ impl Tables {
         Some(&self.0[index])
     }
 
+    /// The accessed pages of each table that has any.
+    pub(super) fn accessed(&self) -> impl Iterator<Item = (TableNo, Bits512)> {
+        let accessed = self.0.iter().map(|record| (record.table, record.accessed));
+        accessed.filter(|(_, pages)| any(*pages))
+    }
+
     /// Addresses of accessed pages around those of `found` (tables with the slots that were found
     /// young, sorted by table), which are not reported themselves.
     pub(super) fn young_neighbours(&self, found: &[(TableNo, Bits512)]) -> Vec<u64> {

@@ -28,7 +28,8 @@ use super::advise::PageoutError;
 use super::pass::Pass;
 use super::shrink::thread_cpu_ns;
 use super::worker::{StopFlag, Worker};
-use crate::access::AccessSource;
+use crate::access::{AccessSource, Bits512};
+use crate::addr::TableNo;
 use crate::process::Process;
 
 /// Longest sleep between two looks at the stop flag.
@@ -65,6 +66,8 @@ pub struct PageoutReport {
     pub results: Vec<(u32, Verdict)>,
     /// Addresses of accessed pages around pages that turned out to be accessed.
     pub young_neighbours: Vec<u64>,
+    /// Pages that were found accessed just before, in every table that a page of the request lies in.
+    pub accessed: Vec<(TableNo, Bits512)>,
     /// Base pages the kernel was asked to take (tried).
     pub nr_tried_pages: u64,
     /// Base pages that left memory (applied).

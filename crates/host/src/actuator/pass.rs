@@ -126,6 +126,7 @@ impl Pass {
             return Ok(());
         }
         let tables = self.look(process, chunk.iter().map(|index| range_of(&pages[*index])))?;
+        report.accessed.extend(tables.accessed());
         let mut candidates: Vec<Candidate> = Vec::with_capacity(chunk.len());
         let mut young: Vec<(TableNo, Bits512)> = Vec::new();
         for index in chunk {

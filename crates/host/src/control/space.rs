@@ -213,11 +213,9 @@ impl SpaceWalk<'_> {
             .tables
             .remove(&record.table)
             .unwrap_or_else(Table::new);
+        let accessed = bits::or(record.accessed, table.take_seen());
         self.apply(record, &mut table);
-        table.warm(
-            bits::and(record.accessed, record.present),
-            self.nr_idle_walks,
-        );
+        table.warm(bits::and(accessed, record.present), self.nr_idle_walks);
         table.epoch = self.space.epoch;
         if !table.is_empty() {
             self.space.tables.insert(record.table, table);

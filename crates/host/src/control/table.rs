@@ -1,6 +1,7 @@
 //! One 2 MiB table of a managed space, page by page: which folio is there, which shadow is left.
 //!
-//! **Owns** the two bitmaps that give the slots their meaning, and a third of pages that won't go.
+//! **Owns** the two bitmaps that give the slots their meaning, and two more: pages that won't go, and
+//! pages somebody saw accessed.
 //! **Does not own** the engine's state.
 //!
 //! **Invariants** I1: a page is tracked or shadowed, never both. I2: a huge table tracks page 0 only.
@@ -21,6 +22,8 @@ pub(super) struct Table {
     pub shadowed: Bits512,
     /// Pages that did not go when they were asked to, for a reason that lasts.
     aside: Bits512,
+    /// Pages that were found accessed since the last walk, by somebody other than a walk.
+    seen: Bits512,
     /// One folio of order 9 in place of 512 pages.
     pub is_huge: bool,
     /// The walk that reported it last.
@@ -35,6 +38,7 @@ impl Table {
             tracked: bits::NONE,
             shadowed: bits::NONE,
             aside: bits::NONE,
+            seen: bits::NONE,
             is_huge: false,
             epoch: 0,
             slots: Slots::new(),
@@ -101,6 +105,16 @@ impl Table {
     /// Tracked pages that are not set aside.
     pub(super) fn rankable(&self) -> Bits512 {
         bits::without(self.tracked, self.aside)
+    }
+
+    /// Somebody found these accessed; by the next walk the kernel may have cleared the bits.
+    pub(super) fn see(&mut self, accessed: Bits512) {
+        self.seen = bits::or(self.seen, accessed);
+    }
+
+    /// What was seen since the last call.
+    pub(super) fn take_seen(&mut self) -> Bits512 {
+        std::mem::replace(&mut self.seen, bits::NONE)
     }
 
     /// How hot the page is.

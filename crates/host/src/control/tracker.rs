@@ -297,6 +297,11 @@ impl Tracker {
                     self.policy.accessed(folio, AccessVia::PageTable);
                 }
             }
+            for &(no, accessed) in &report.accessed {
+                if let Some(table) = space.table_mut(no.start()) {
+                    table.see(accessed);
+                }
+            }
         }
         self.request_done();
     }

@@ -3,7 +3,7 @@
 use super::places::SpaceNo;
 use super::tracker::Tracker;
 use crate::access::{Bits512, TableRecord, TableShape};
-use crate::actuator::PageoutReport;
+use crate::actuator::{PageTarget, PageoutReport};
 use crate::addr::{AddrRange, PAGE_BYTES, TABLE_BYTES, TableNo};
 use crate::bits;
 use crate::process::{Mapping, MappingClass, Process, Unreclaimable};
@@ -316,6 +316,47 @@ fn what_others_map_too_is_left_out_of_the_ranking_for_some_walks() {
     }
     assert!(nr_walks > 10, "{nr_walks}");
     assert_eq!(walk_and_rank(&mut tracker), 100);
+}
+
+/// The kernel's scans clear accessed bits of pages they keep: by the next walk a page in use looked as if
+/// it were not. What is read before each batch is seen before that.
+#[test]
+fn what_was_seen_accessed_before_a_batch_counts_at_the_next_walk() {
+    let (mut tracker, space) = new_tracker();
+    let mappings = mappings();
+    let all = bits::run(0, 100);
+    let (used, idle) = (bits::run(0, 50), bits::run(50, 100));
+    let mut now = 0;
+    let mut walk = |tracker: &mut Tracker, accessed| {
+        now += 10;
+        let mut walk = tracker
+            .walk_space(space, &mappings)
+            .expect("the space is there");
+        walk.record(&record(0, TableShape::Pages, all, accessed));
+        walk.finish();
+        tracker
+            .finish_walk(Swappiness::DEFAULT, TimeMs(now))
+            .expect("the group is there");
+    };
+    let see = |tracker: &mut Tracker, accessed| {
+        tracker.settle(&PageoutReport {
+            space: space.0,
+            accessed: vec![(TableNo(0), accessed), (TableNo(7), all)],
+            ..PageoutReport::default()
+        });
+    };
+    walk(&mut tracker, bits::NONE);
+    for _ in 0..4 {
+        see(&mut tracker, used);
+        walk(&mut tracker, bits::NONE);
+    }
+    // Used in four walks of five, against one.
+    walk(&mut tracker, idle);
+    tracker.rank(50, Swappiness::DEFAULT);
+    let requests = tracker.isolate_cold(50, Swappiness::DEFAULT, TimeMs(1000));
+    let is_idle = |page: &PageTarget| page.addr >= 50 * PAGE_BYTES;
+    assert!(requests[0].pages.iter().all(is_idle), "{requests:?}");
+    tracker.validate().expect("the engine adds up");
 }
 
 #[test]

@@ -185,19 +185,30 @@ proptest! {
     }
 }
 
+/// A walk that finds one table of small pages.
+fn walk_table(
+    tracker: &mut Tracker,
+    space: SpaceNo,
+    present: Bits512,
+    accessed: Bits512,
+    now_ms: u64,
+) {
+    let mappings = mappings();
+    let mut walk = tracker
+        .walk_space(space, &mappings)
+        .expect("the space is there");
+    walk.record(&record(0, TableShape::Pages, present, accessed));
+    walk.finish();
+    tracker
+        .finish_walk(Swappiness::DEFAULT, TimeMs(now_ms))
+        .expect("the group is there");
+}
+
 #[test]
 fn an_evicted_page_that_returns_is_a_refault() {
     let (mut tracker, space) = new_tracker();
-    let mappings = mappings();
     let walk = |tracker: &mut Tracker, present, accessed, now| {
-        let mut walk = tracker
-            .walk_space(space, &mappings)
-            .expect("the space is there");
-        walk.record(&record(0, TableShape::Pages, present, accessed));
-        walk.finish();
-        tracker
-            .finish_walk(Swappiness::DEFAULT, TimeMs(now))
-            .expect("the group is there");
+        walk_table(tracker, space, present, accessed, now);
     };
     for round in 0..3 {
         walk(
@@ -237,18 +248,10 @@ fn an_evicted_page_that_returns_is_a_refault() {
 #[test]
 fn heat_outlives_an_eviction_and_the_coldest_leave_first() {
     let (mut tracker, space) = new_tracker();
-    let mappings = mappings();
     let mut now = 0;
     let mut walk = |tracker: &mut Tracker, present, accessed| {
         now += 10;
-        let mut walk = tracker
-            .walk_space(space, &mappings)
-            .expect("the space is there");
-        walk.record(&record(0, TableShape::Pages, present, accessed));
-        walk.finish();
-        tracker
-            .finish_walk(Swappiness::DEFAULT, TimeMs(now))
-            .expect("the group is there");
+        walk_table(tracker, space, present, accessed, now);
     };
     let (hot, all) = (bits::run(0, 50), bits::run(0, 100));
     walk(&mut tracker, all, all);
@@ -275,18 +278,10 @@ fn heat_outlives_an_eviction_and_the_coldest_leave_first() {
 #[test]
 fn what_others_map_too_is_left_out_of_the_ranking_for_some_walks() {
     let (mut tracker, space) = new_tracker();
-    let mappings = mappings();
     let mut now = 0;
     let mut walk_and_rank = |tracker: &mut Tracker| {
         now += 10;
-        let mut walk = tracker
-            .walk_space(space, &mappings)
-            .expect("the space is there");
-        walk.record(&record(0, TableShape::Pages, bits::run(0, 100), bits::NONE));
-        walk.finish();
-        tracker
-            .finish_walk(Swappiness::DEFAULT, TimeMs(now))
-            .expect("the group is there");
+        walk_table(tracker, space, bits::run(0, 100), bits::NONE, now);
         tracker.rank(1000, Swappiness::DEFAULT);
         tracker.nr_ranked()
     };
@@ -323,20 +318,12 @@ fn what_others_map_too_is_left_out_of_the_ranking_for_some_walks() {
 #[test]
 fn what_was_seen_accessed_before_a_batch_counts_at_the_next_walk() {
     let (mut tracker, space) = new_tracker();
-    let mappings = mappings();
     let all = bits::run(0, 100);
     let (used, idle) = (bits::run(0, 50), bits::run(50, 100));
     let mut now = 0;
     let mut walk = |tracker: &mut Tracker, accessed| {
         now += 10;
-        let mut walk = tracker
-            .walk_space(space, &mappings)
-            .expect("the space is there");
-        walk.record(&record(0, TableShape::Pages, all, accessed));
-        walk.finish();
-        tracker
-            .finish_walk(Swappiness::DEFAULT, TimeMs(now))
-            .expect("the group is there");
+        walk_table(tracker, space, all, accessed, now);
     };
     let see = |tracker: &mut Tracker, accessed| {
         tracker.settle(&PageoutReport {
@@ -362,16 +349,8 @@ fn what_was_seen_accessed_before_a_batch_counts_at_the_next_walk() {
 #[test]
 fn a_space_that_ends_while_its_batch_is_out_is_forgotten_whole() {
     let (mut tracker, space) = new_tracker();
-    let mappings = mappings();
     for round in 0..3 {
-        let mut walk = tracker
-            .walk_space(space, &mappings)
-            .expect("the space is there");
-        walk.record(&record(0, TableShape::Pages, bits::run(0, 100), bits::NONE));
-        walk.finish();
-        tracker
-            .finish_walk(Swappiness::DEFAULT, TimeMs(round))
-            .expect("the group is there");
+        walk_table(&mut tracker, space, bits::run(0, 100), bits::NONE, round);
     }
     let (_, requests) = tracker
         .isolate(32, Swappiness::DEFAULT, 12, TimeMs(9))

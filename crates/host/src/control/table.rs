@@ -107,7 +107,8 @@ impl Table {
         bits::without(self.tracked, self.aside)
     }
 
-    /// Somebody found these accessed; by the next walk the kernel may have cleared the bits.
+    /// Somebody found these accessed; by the next walk the kernel may have cleared the bits. Who looked
+    /// before a walk and tells after it has them counted at both.
     pub(super) fn see(&mut self, accessed: Bits512) {
         self.seen = bits::or(self.seen, accessed);
     }
@@ -132,15 +133,20 @@ impl Table {
         bits::is_empty(self.tracked) && bits::is_empty(self.shadowed)
     }
 
-    /// The module's invariants.
+    /// Checks the module's invariants.
     #[cfg(test)]
     pub(super) fn validate(&self) -> Result<(), String> {
         let both = bits::and(self.tracked, self.shadowed);
         let not_tracked = bits::without(self.aside, self.tracked);
-        match bits::is_empty(both) && bits::is_empty(not_tracked) {
-            true => Ok(()),
-            false => Err(format!(
-                "tracked and shadowed {both:?}, set aside {not_tracked:?}"
+        let beside_huge = match self.is_huge {
+            true => bits::without(self.tracked, bits::run(0, 1)),
+            false => bits::NONE,
+        };
+        match [both, not_tracked, beside_huge].map(bits::is_empty) {
+            [true, true, true] => Ok(()),
+            _ => Err(format!(
+                "tracked and shadowed {both:?}, set aside and not tracked {not_tracked:?}, beside a \
+                 huge page {beside_huge:?}"
             )),
         }
     }

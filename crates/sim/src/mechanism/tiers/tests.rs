@@ -37,6 +37,14 @@ fn policies() -> [KernelPolicy; 2] {
     ]
 }
 
+fn policy(tiers: &TierSetup, nr_pages: &[u32], is_two_list: bool) -> Box<dyn Policy> {
+    let config = tiers.config(nr_pages).unwrap();
+    match is_two_list {
+        true => tiered(TwoList::new(Config::default()).unwrap(), config).unwrap(),
+        false => tiered(MultiGen::new(Config::default()).unwrap(), config).unwrap(),
+    }
+}
+
 fn replay(policy: &KernelPolicy, workload: &Workload, setup: &Setup) -> (Outcome, TierCounts) {
     let outcome = policy.run(workload, setup, &NoProgress).unwrap();
     let tiers = outcome.reclaim.as_ref().unwrap().tiers.clone().unwrap();
@@ -230,12 +238,7 @@ proptest! {
         let tiers: TierSetup = format!("30:30:40+page-cache={strategy}+scan=1").parse().unwrap();
         let setup = Setup::with_memory(memory_pages);
         let nr_pages = tiers.nr_pages(memory_pages);
-        let config = tiers.config(&nr_pages).unwrap();
-        let policy: Box<dyn Policy> = if is_two_list {
-            tiered(TwoList::new(Config::default()).unwrap(), config).unwrap()
-        } else {
-            tiered(MultiGen::new(Config::default()).unwrap(), config).unwrap()
-        };
+        let policy = policy(&tiers, &nr_pages, is_two_list);
         let mut machine = TierMachine::new(policy, &workload, &setup, nr_pages, 1).unwrap();
         for (position, request) in workload.requests().iter().enumerate() {
             // A hundred milliseconds a request, so that sweeps and rate windows pass.
@@ -270,12 +273,7 @@ proptest! {
             ..Setup::with_memory(memory_pages)
         };
         let nr_pages = tiers.nr_pages(memory_pages);
-        let config = tiers.config(&nr_pages).unwrap();
-        let policy: Box<dyn Policy> = if is_two_list {
-            tiered(TwoList::new(Config::default()).unwrap(), config).unwrap()
-        } else {
-            tiered(MultiGen::new(Config::default()).unwrap(), config).unwrap()
-        };
+        let policy = policy(&tiers, &nr_pages, is_two_list);
         let mut machine = TierMachine::new(policy, &workload, &setup, nr_pages, 1).unwrap();
         for (position, request) in workload.requests().iter().enumerate() {
             machine.request(*request, position * 100_000).unwrap();

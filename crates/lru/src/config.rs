@@ -13,6 +13,9 @@ pub enum Refault {
     Window,
     /// By refault distance: what was evicted since it left, against what memory holds now.
     Distance,
+    /// As the kernel does, or by distance in groups where a trial in small says that this misses less
+    /// (`trial`).
+    Trial,
 }
 
 /// Settings of [`MultiGen`](crate::MultiGen) and [`TwoList`](crate::TwoList).

@@ -7,9 +7,10 @@
 //! |--------|------------|------------------------------------------------------------|
 //! | 0      | workingset | it belonged to the working set                             |
 //! | 1      | kind       | 0 anon, 1 file                                             |
-//! | 2..10  | lruvec     | whose it was (low bits of the group and node's index)      |
-//! | 10..13 | refs       | accesses counted less one, as `counting` writes them       |
-//! | 13..31 | reading    | the clock at its leaving, in buckets                       |
+//! | 2..9   | lruvec     | whose it was (low bits of the group and node's index)      |
+//! | 9..12  | refs       | accesses counted less one, as `counting` writes them       |
+//! | 12..30 | reading    | the clock at its leaving, in buckets                       |
+//! | 30     | 0          | 1 marks the ticket of a page that a trial follows (`trial`) |
 //!
 //! Eighteen bits wrap, so a bucket grows with memory (as the kernel's `bucket_order` does) until
 //! they cover [`RANGE_OVER_RESIDENT`] times what is resident. A shadow older than that range is
@@ -21,16 +22,20 @@
 //! **Invariants**
 //! - I1: a clock never goes back, a bucket never shrinks.
 //! - I2: a distance is exact to one bucket while fewer pages left than the range.
+//! - I3: bit 30 of a shadow is 0.
 
-use crate::{folio::Flags, ids::Kind, seam::Shadow};
+use crate::{folio::Flags, ids::Kind, lruvec::MAX_NR_GENS, seam::Shadow};
+
+/// Bits of a shadow that tells a distance; the one above is left to trials.
+pub(crate) const SHADOW_WIDTH: u32 = 30;
 
 const KIND_SHIFT: u32 = 1;
 const LRUVEC_SHIFT: u32 = 2;
-const LRUVEC_WIDTH: u32 = 8;
+const LRUVEC_WIDTH: u32 = 7;
 const LRUVEC_MASK: u32 = (1 << LRUVEC_WIDTH) - 1;
 const REFS_SHIFT: u32 = LRUVEC_SHIFT + LRUVEC_WIDTH;
 const READING_SHIFT: u32 = REFS_SHIFT + 3;
-const READING_WIDTH: u32 = 31 - READING_SHIFT;
+const READING_WIDTH: u32 = SHADOW_WIDTH - READING_SHIFT;
 const READING_MASK: u64 = (1 << READING_WIDTH) - 1;
 
 const _: () = assert!(Flags::REFS_FIELD_MAX == (1 << (READING_SHIFT - REFS_SHIFT)) - 1);
@@ -84,6 +89,24 @@ pub(crate) struct Returns {
 pub(crate) struct Distances {
     pub(crate) clocks: [Clock; 2],
     pub(crate) nr_returns: Returns,
+    /// The clock when each generation became the oldest of its kind, by its number modulo the most
+    /// generations there can be.
+    marks: [[u64; MAX_NR_GENS]; 2],
+}
+
+impl Distances {
+    /// A generation becomes the oldest of its kind.
+    pub(crate) fn mark(&mut self, kind: Kind, seq: u64) {
+        let now = self.clocks[kind.index()].nr_pages;
+        self.marks[kind.index()][seq as usize % MAX_NR_GENS] = now;
+    }
+
+    /// Base pages of the kind that left since a generation became the oldest of it; the generation is
+    /// one of the last [`MAX_NR_GENS`].
+    pub(crate) fn since_mark(&self, kind: Kind, seq: u64) -> u64 {
+        let mark = self.marks[kind.index()][seq as usize % MAX_NR_GENS];
+        self.clocks[kind.index()].nr_pages - mark
+    }
 }
 
 /// The fields of a shadow that remembers when the folio left.
@@ -156,7 +179,7 @@ mod tests {
     proptest! {
         #[test]
         fn a_departure_gives_back_what_was_put_in(
-            lruvec in 0..256u16,
+            lruvec in 0..128u16,
             is_file: bool,
             is_workingset: bool,
             refs in 0..=4u32,
@@ -168,7 +191,7 @@ mod tests {
             let clock = Clock { nr_pages, bucket_order: 0 };
             let departed = Departed::new(flags, refs, is_workingset, clock);
             let shadow = departed.pack();
-            prop_assert!(shadow.to_bits() < Shadow::LIMIT);
+            prop_assert!(shadow.to_bits() < 1 << SHADOW_WIDTH);
             prop_assert_eq!(Departed::unpack(shadow), departed);
             prop_assert!(departed.is_of(flags));
             prop_assert_eq!(departed.refs_less_one, refs);

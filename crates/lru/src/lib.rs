@@ -117,6 +117,7 @@ mod shadow;
 mod shadow_table;
 mod strata_policy;
 mod tiering;
+mod trial;
 mod two_list;
 mod walk;
 

@@ -5,7 +5,8 @@ use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use std::alloc::System;
 use strata_lru::{
     AccessVia, Arrival, Cause, Config, EvictBatch, FolioId, GoneCause, GroupId, KernelModel, Kind,
-    MultiGen, NodeId, Order, Policy, ReclaimRequest, Swappiness, TimeMs, Verdict, WriteState,
+    MultiGen, NodeId, Order, Policy, ReclaimRequest, Refault, Swappiness, TimeMs, Verdict,
+    WriteState,
 };
 
 #[global_allocator]
@@ -80,8 +81,16 @@ fn round(
 
 #[test]
 fn the_hot_operations_allocate_nothing() {
-    for kernel in KernelModel::ALL {
-        let mut engine = MultiGen::new(Config::of(*kernel)).unwrap();
+    let judgements = [Refault::Window, Refault::Distance, Refault::Trial];
+    let cases = KernelModel::ALL
+        .iter()
+        .flat_map(|kernel| judgements.map(|refault| (*kernel, refault)));
+    for (kernel, refault) in cases {
+        let config = Config {
+            refault,
+            ..Config::of(kernel)
+        };
+        let mut engine = MultiGen::new(config).unwrap();
         let group = engine.add_group("/hot", TimeMs(0)).unwrap();
         let mut folios: Vec<FolioId> = (0..NR_FOLIOS)
             .map(|_| engine.appeared(arrival(group)).unwrap())
@@ -102,11 +111,11 @@ fn the_hot_operations_allocate_nothing() {
             let change = region.change();
             change.allocations + change.reallocations
         });
-        assert_eq!(quietest.min(), Some(0), "{kernel}");
+        assert_eq!(quietest.min(), Some(0), "{kernel}, {refault:?}");
         let nr_evicted = engine.stats(group).unwrap().nr_evicted_pages[1];
         assert!(
             nr_evicted > nr_evicted_before + 1000,
-            "{kernel}: only {nr_evicted}"
+            "{kernel}, {refault:?}: only {nr_evicted}"
         );
     }
 }

@@ -12,7 +12,8 @@
 //!
 //! | option | meaning |
 //! |---|---|
-//! | `distance` | refaults are judged by refault distance instead of the kernel's way |
+//! | `distance` | refaults are judged by refault distance where a trial in small misses less by it, else the kernel's way |
+//! | `distance=always` | refaults are judged by refault distance |
 //! | `no-swap` | nothing can be swapped out: anon takes no part in refault distances |
 //! | `heat` | pages accessed in the fewest of the last walks go first, as under `strata run` (`mglru`) |
 //! | `min-ttl=MS` | generations younger than this are not evicted (`mglru`) |
@@ -117,7 +118,8 @@ fn parse(parts: &Parts<'_>) -> Result<Arc<dyn Simulate>, String> {
             (key, None) if parts.name == "strata" => {
                 ingredients = ingredients.without(left_out(key)?);
             }
-            ("distance", None) => config.refault = Refault::Distance,
+            ("distance", None) => config.refault = Refault::Trial,
+            ("distance", Some("always")) => config.refault = Refault::Distance,
             ("no-swap", None) => config.has_swap = false,
             ("heat", None) if parts.name == "mglru" => has_heat = true,
             ("min-ttl", Some(ms)) if parts.name == "mglru" => {
@@ -230,6 +232,7 @@ mod tests {
             "mglru",
             "mglru:v6.14",
             "mglru+distance+no-swap",
+            "mglru:v6.1+distance=always",
             "mglru+heat",
             "mglru:v6.1+heat+min-ttl=1000",
             "mglru+min-ttl=1000",

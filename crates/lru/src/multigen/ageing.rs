@@ -68,6 +68,9 @@ impl Lruvec {
     /// Ends the controller's period and drops the oldest generation of a kind.
     fn advance_min_seq(&mut self, kind: Kind, min_seq: u64) {
         self.controller.carry_over(kind);
+        for seq in self.min_seq[kind.index()] + 1..=min_seq {
+            self.distances.mark(kind, seq);
+        }
         self.min_seq[kind.index()] = min_seq;
     }
 }

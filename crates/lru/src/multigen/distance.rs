@@ -10,6 +10,7 @@
 //!   distance, in memory    0 .. 1/4                   .. 3                      beyond
 //!   read again             one in 2: working set      one in 16: working set    counted only
 //!   faulted again          one in 16: working set     one in 16                 counted only
+//!   the others             as by the window
 //!   spared for its tier    no longer working set
 //! ```
 //!
@@ -21,10 +22,14 @@
 //! - One return in a few is given a chance. Were all, they would displace each other as before; one
 //!   in sixteen stays for as many rounds.
 //! - A fault alone is not taken for a short return: a walk will tell whether the page is hot.
-//! - Returns that get no chance tell the controller nothing, or the first tier's rate would be as
-//!   high as that of those that did, and protect neither.
+//! - Returns that get no chance are judged by the window, and get back what they had earned. Where
+//!   the window is the oldest generation alone (up to 6.13) they tell the controller nothing, or the
+//!   first tier's rate would be as high as that of those that did, and protect neither.
 //! - A folio is spared once for having come back, then it has to be accessed (as in kernels up to
 //!   6.13, where sparing takes the workingset flag).
+//!
+//! The clock also tells which generation was the oldest when a page left, so the window's judgement
+//! can be had from the same shadow: a trial (`trial`) chooses between the two by group.
 //!
 //! What it comes to, and where it is the worse for it, is in docs/benchmarks.md (distance).
 //!
@@ -40,6 +45,7 @@ use crate::{
     folio::Flags,
     ids::{FolioId, Kind},
     lruvec::Lruvec,
+    rules::{Recency, Rules},
     seam::{Cause, Shadow},
 };
 
@@ -58,13 +64,30 @@ const NR_FAR_PER_CHALLENGE: u64 = 16;
 impl Lruvec {
     /// Takes the clock's reading along and advances it.
     pub(super) fn departed(&mut self, flags: Flags, counting: Counting) -> Departed {
-        let nr_resident_pages = Kind::ALL.map(|kind| self.nr_pages_of(kind)).iter().sum();
+        let nr_resident_pages = self.nr_resident_pages();
         let clock = &mut self.distances.clocks[flags.kind().index()];
         clock.widen(nr_resident_pages);
         let (refs_less_one, is_workingset) = counting.to_shadow(flags);
         let departed = Departed::new(flags, refs_less_one, is_workingset, *clock);
         clock.advance(flags.nr_pages());
         departed
+    }
+
+    /// Base pages on its lists.
+    pub(super) fn nr_resident_pages(&self) -> u64 {
+        Kind::ALL.map(|kind| self.nr_pages_of(kind)).iter().sum()
+    }
+
+    /// Whether a folio left within the kernel's window, told from the clock: since the generation
+    /// that had to be the oldest for that became it.
+    fn left_in_window(&self, departed: Departed, rules: &Rules) -> bool {
+        let kind = departed.kind;
+        let seq = match rules.refault.recency {
+            Recency::SameOldest => self.min_seq[kind.index()],
+            Recency::Window => (self.max_seq + 1).saturating_sub(rules.nr_gens.into()),
+        };
+        let distance = self.distances.clocks[kind.index()].since(departed.reading);
+        distance <= self.distances.since_mark(kind, seq)
     }
 
     /// Whether a return deserves a place in the working set.
@@ -91,7 +114,7 @@ impl Lruvec {
 }
 
 impl MultiGen {
-    /// Judges the return of a folio that is on no list yet.
+    /// Judges the return of a folio that is on no list yet, by the clock's reading in its shadow.
     pub(super) fn refault_by_distance(&mut self, folio: FolioId, shadow: Shadow, cause: Cause) {
         let flags = self.flags(folio);
         let departed = Departed::unpack(shadow);
@@ -100,20 +123,30 @@ impl MultiGen {
             return;
         }
         let lruvec = &mut self.books.lruvecs[flags.lruvec()];
+        let is_by_distance = self.judge.is_by_distance(lruvec.account.group);
         let (kind, nr_pages) = (flags.kind(), flags.nr_pages());
         let (less_one, is_workingset) = (departed.refs_less_one, departed.is_workingset);
         let refs = self.counting.refs_of_shadow(less_one, is_workingset);
         let tier = self.counting.tier_of(refs, is_workingset);
         lruvec.account.stats.nr_refaulted_pages[kind.index()][tier] += nr_pages;
-        if !lruvec.is_wanted_back(departed, cause, self.has_swap) {
+        if is_by_distance && lruvec.is_wanted_back(departed, cause, self.has_swap) {
+            lruvec.account.stats.nr_refaulted_recent_pages[kind.index()][tier] += nr_pages;
+            // It speaks for those above the first tier even if it was never above it.
+            let tier = tier.max(1).min(self.counting.nr_tiers() - 1);
+            lruvec.controller.refaulted(kind, tier, nr_pages);
+            let field = less_one.min(self.counting.field_max());
+            let flags = flags.with_refs_field(field).with_workingset(true);
+            self.books.set_flags(folio, flags);
             return;
         }
-        lruvec.account.stats.nr_refaulted_recent_pages[kind.index()][tier] += nr_pages;
-        // It speaks for those above the first tier even if it was never above it.
-        let tier = tier.max(1).min(self.counting.nr_tiers() - 1);
-        lruvec.controller.refaulted(kind, tier, nr_pages);
-        let field = less_one.min(self.counting.field_max());
-        self.books
-            .set_flags(folio, flags.with_refs_field(field).with_workingset(true));
+        if !lruvec.left_in_window(departed, &self.rules) {
+            return;
+        }
+        if !is_by_distance || self.rules.refault.recency == Recency::Window {
+            lruvec.account.stats.nr_refaulted_recent_pages[kind.index()][tier] += nr_pages;
+            lruvec.controller.refaulted(kind, tier, nr_pages);
+        }
+        let flags = self.restored(flags, less_one, is_workingset, cause);
+        self.books.set_flags(folio, flags);
     }
 }

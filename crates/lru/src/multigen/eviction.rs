@@ -22,7 +22,6 @@
 
 use super::{MultiGen, placement::Standing};
 use crate::{
-    config::Refault,
     controller::Choice,
     counting::Counting,
     folio::Flags,
@@ -69,6 +68,10 @@ impl MultiGen {
     ) -> Result<Isolated, PolicyError> {
         batch.clear();
         let nr_lruvecs = self.books.group(request.group)?.lruvecs.len();
+        let of_group = self.books.lruvecs_of(request.group)?;
+        let nr_resident_pages = of_group.map(Lruvec::nr_resident_pages).sum();
+        let (group, swappiness) = (request.group, request.swappiness);
+        self.judge.pressed(group, swappiness, nr_resident_pages);
         let now = self.books.tell_time(now);
         let mut nr_pages = 0;
         let mut worst = Isolated::Empty;
@@ -247,12 +250,13 @@ impl MultiGen {
     fn sort_folio(&mut self, folio: FolioId, last_tier: usize) -> bool {
         let flags = self.flags(folio);
         let kind = flags.kind();
-        let oldest = self.books.lruvecs[flags.lruvec()].oldest_index(kind);
+        let lruvec = &self.books.lruvecs[flags.lruvec()];
+        let (oldest, group) = (lruvec.oldest_index(kind), lruvec.account.group);
         let (generation, end) = match flags.generation() {
             Some(promoted) if promoted != oldest => (promoted, ListEnd::Young),
             _ if self.is_spared(flags, last_tier) => {
                 let generation = self.inc_gen(folio);
-                if self.refault == Refault::Distance {
+                if self.judge.is_by_distance(group) {
                     let tired = self.flags(folio).with_workingset(false);
                     self.books.set_flags(folio, tired);
                 }
@@ -373,15 +377,18 @@ impl MultiGen {
 
 impl Lruvec {
     /// Counts a departure and makes its shadow.
-    pub(super) fn bury(&mut self, flags: Flags, counting: Counting, refault: Refault) -> Shadow {
+    pub(super) fn bury(
+        &mut self,
+        flags: Flags,
+        counting: Counting,
+        tells_distance: bool,
+    ) -> Shadow {
         let tier = counting.tier(flags);
         self.controller
             .evicted(flags.kind(), tier, flags.nr_pages());
-        match refault {
-            Refault::Window => {
-                Evicted::of(flags, counting, self.min_seq[flags.kind().index()]).pack()
-            }
-            Refault::Distance => self.departed(flags, counting).pack(),
+        match tells_distance {
+            false => Evicted::of(flags, counting, self.min_seq[flags.kind().index()]).pack(),
+            true => self.departed(flags, counting).pack(),
         }
     }
 }

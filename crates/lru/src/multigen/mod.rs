@@ -38,7 +38,7 @@ pub use command::{EvictPlan, Plan, WalkPlan};
 
 use crate::{
     books::{Books, Keeper, answered_by_books},
-    config::{Config, ConfigError, Refault},
+    config::{Config, ConfigError},
     counting::Counting,
     folio::Flags,
     group::{GroupTree, Limits},
@@ -52,6 +52,7 @@ use crate::{
         AccessVia, Ageing, Arrival, EvictBatch, GoneCause, GroupView, Isolated, Policy,
         PolicyError, ReclaimRequest, ReclaimStats, Shadow, Swappiness, Verdict, WriteState,
     },
+    trial::{Judge, Tried},
     walk::{AgeingWalks, Spaces, WalkStats},
 };
 
@@ -62,7 +63,7 @@ use crate::{
 pub struct MultiGen {
     rules: Rules,
     counting: Counting,
-    refault: Refault,
+    judge: Judge<MultiGen>,
     has_swap: bool,
     min_ttl_ms: u64,
     books: Books<Lruvec>,
@@ -76,7 +77,7 @@ impl MultiGen {
         Ok(MultiGen {
             counting: config.rules.counting(),
             rules: config.rules,
-            refault: config.refault,
+            judge: Judge::new(&config),
             has_swap: config.has_swap,
             min_ttl_ms: config.min_ttl_ms,
             books: Books::new(&config, config.rules.nr_gens).with_memcg_lrus(config.seed),
@@ -124,9 +125,10 @@ impl Keeper for MultiGen {
         &mut self.books
     }
 
-    fn bury(&mut self, _folio: FolioId, flags: Flags) -> Shadow {
+    fn bury(&mut self, folio: FolioId, flags: Flags) -> Shadow {
         let lruvec = &mut self.books.lruvecs[flags.lruvec()];
-        lruvec.bury(flags, self.counting, self.refault)
+        let shadow = lruvec.bury(flags, self.counting, self.judge.is_told_distances());
+        self.judge.left(folio, shadow)
     }
 
     fn put_back(&mut self, folio: FolioId, verdict: Verdict) {
@@ -140,16 +142,19 @@ impl Policy for MultiGen {
     }
 
     fn add_group(&mut self, path: &str, now: TimeMs) -> Result<GroupId, PolicyError> {
-        self.books.add_group(path, now)
+        let group = self.books.add_group(path, now)?;
+        self.judge.begin_group(group);
+        Ok(group)
     }
 
     fn appeared(&mut self, arrival: Arrival) -> Result<FolioId, PolicyError> {
         let folio = self.books.admit(&arrival)?;
-        if let Some(shadow) = arrival.shadow {
-            match self.refault {
-                Refault::Window => self.refault(folio, shadow, arrival.cause),
-                Refault::Distance => self.refault_by_distance(folio, shadow, arrival.cause),
+        match self.judge.arrived(folio, &arrival) {
+            Some(shadow) if self.judge.is_told_distances() => {
+                self.refault_by_distance(folio, shadow, arrival.cause);
             }
+            Some(shadow) => self.refault(folio, shadow, arrival.cause),
+            None => {}
         }
         let standing = self.standing(folio, &arrival);
         self.enter(folio, standing);
@@ -163,9 +168,13 @@ impl Policy for MultiGen {
             AccessVia::PageTable => self.found_young(folio),
             AccessVia::FileDescriptor => self.count_access(folio),
         }
+        self.judge.accessed(folio, via);
     }
 
     fn gone(&mut self, folio: FolioId, cause: GoneCause) -> Option<Shadow> {
+        if cause == GoneCause::Freed {
+            self.judge.freed(folio);
+        }
         self.leave(folio, cause)
     }
 
@@ -225,6 +234,7 @@ impl Policy for MultiGen {
     }
 
     fn complete(&mut self, batch: &mut EvictBatch, verdicts: &[Verdict]) {
+        self.judge.tried(&batch.folios, verdicts);
         self.settle(batch, verdicts);
     }
 
@@ -236,7 +246,8 @@ impl Policy for MultiGen {
             .lruvecs
             .iter()
             .map(|of| of.walk.filters.memory_bytes());
-        self.books.memory_bytes() + self.spaces.memory_bytes() + filters.sum::<u64>()
+        let own = self.books.memory_bytes() + self.spaces.memory_bytes();
+        own + filters.sum::<u64>() + self.judge.memory_bytes()
     }
 
     fn memcg_lru(&mut self, node: NodeId) -> Option<&mut MemcgLru> {
@@ -257,7 +268,9 @@ impl Policy for MultiGen {
         path: &str,
         now: TimeMs,
     ) -> Result<GroupId, PolicyError> {
-        self.books.add_child_group(parent, path, now)
+        let group = self.books.add_child_group(parent, path, now)?;
+        self.judge.begin_group(group);
+        Ok(group)
     }
 
     fn remove_group(&mut self, group: GroupId) -> Result<(), PolicyError> {
@@ -280,6 +293,18 @@ impl Policy for MultiGen {
     }
 
     fn validate(&self) -> Result<(), String> {
-        self.recount()
+        self.recount()?;
+        self.judge.validate()
+    }
+}
+
+impl Tried for MultiGen {
+    fn in_small(config: Config) -> Result<MultiGen, ConfigError> {
+        MultiGen::new(config)
+    }
+
+    #[cfg(test)]
+    fn judge(&self) -> &Judge<Self> {
+        &self.judge
     }
 }

@@ -37,19 +37,26 @@ impl MultiGen {
         }
         lruvec.account.stats.nr_refaulted_recent_pages[kind.index()][tier] += nr_pages;
         lruvec.controller.refaulted(kind, tier, nr_pages);
-        self.books
-            .set_flags(folio, self.restored(flags, evicted, refs, cause));
+        let flags = self.restored(flags, less_one, is_workingset, cause);
+        self.books.set_flags(folio, flags);
     }
 
-    /// The flags of a folio that came back soon with so many refs in its shadow.
-    fn restored(&self, flags: Flags, evicted: Evicted, refs: u32, cause: Cause) -> Flags {
+    /// The flags of a folio that came back soon, by what its shadow says of its accesses.
+    pub(super) fn restored(
+        &self,
+        flags: Flags,
+        refs_less_one: u32,
+        is_workingset: bool,
+        cause: Cause,
+    ) -> Flags {
+        let refs = self.counting.refs_of_shadow(refs_less_one, is_workingset);
         let field_max = self.counting.field_max();
         let nr_refs_needed = match self.rules.refault.restoration {
             Restoration::IfFull => field_max + 1,
             Restoration::IfNearlyFull => field_max,
-            Restoration::WhatItHad if evicted.is_workingset => return flags.with_workingset(true),
+            Restoration::WhatItHad if is_workingset => return flags.with_workingset(true),
             Restoration::WhatItHad => {
-                return flags.with_refs_field(evicted.refs_less_one.min(field_max));
+                return flags.with_refs_field(refs_less_one.min(field_max));
             }
         };
         if cause == Cause::Fault || refs >= nr_refs_needed {

@@ -40,7 +40,7 @@ pub use lruvec::TwoListStats;
 
 use crate::{
     books::{Books, Keeper, answered_by_books},
-    config::{Config, ConfigError, Refault},
+    config::{Config, ConfigError},
     folio::Flags,
     group::{GroupTree, Limits},
     ids::{FolioId, GroupId, Kind, NodeId, Order, TimeMs},
@@ -48,6 +48,7 @@ use crate::{
         AccessVia, Arrival, EvictBatch, GoneCause, GroupView, Isolated, Policy, PolicyError,
         ReclaimRequest, ReclaimStats, Shadow, Swappiness, Verdict, WriteState,
     },
+    trial::{Judge, Tried},
 };
 use lruvec::Lruvec;
 use page::Half;
@@ -58,11 +59,11 @@ use run::Run;
 /// Deterministic: the same calls give the same answers and the same state.
 #[derive(Debug)]
 pub struct TwoList {
-    refault: Refault,
     has_swap: bool,
     books: Books<Lruvec>,
     /// What is being reclaimed, by number of the group.
     runs: Vec<Option<Run>>,
+    judge: Judge<TwoList>,
 }
 
 impl TwoList {
@@ -70,10 +71,10 @@ impl TwoList {
     pub fn new(config: Config) -> Result<TwoList, ConfigError> {
         config.validate()?;
         Ok(TwoList {
-            refault: config.refault,
             has_swap: config.has_swap,
             books: Books::new(&config, ()),
             runs: Vec::new(),
+            judge: Judge::new(&config),
         })
     }
 
@@ -108,6 +109,7 @@ impl TwoList {
             self.runs.resize_with(number + 1, || None);
         }
         self.runs[number] = None;
+        self.judge.begin_group(group);
         group
     }
 
@@ -132,8 +134,9 @@ impl Keeper for TwoList {
         &mut self.books
     }
 
-    fn bury(&mut self, _folio: FolioId, flags: Flags) -> Shadow {
-        self.books.lruvecs[flags.lruvec()].bury(flags)
+    fn bury(&mut self, folio: FolioId, flags: Flags) -> Shadow {
+        let shadow = self.books.lruvecs[flags.lruvec()].bury(flags);
+        self.judge.left(folio, shadow)
     }
 
     fn put_back(&mut self, folio: FolioId, verdict: Verdict) {
@@ -161,7 +164,7 @@ impl Policy for TwoList {
 
     fn appeared(&mut self, arrival: Arrival) -> Result<FolioId, PolicyError> {
         let folio = self.books.admit(&arrival)?;
-        let half = match arrival.shadow {
+        let half = match self.judge.arrived(folio, &arrival) {
             Some(shadow) => self.refault(folio, shadow),
             None => Half::Inactive,
         };
@@ -181,6 +184,7 @@ impl Policy for TwoList {
             AccessVia::PageTable => self.books.folios.flags[folio.index()] = flags.with_young(),
             AccessVia::FileDescriptor => self.count_access(folio),
         }
+        self.judge.accessed(folio, via);
     }
 
     fn deactivate(&mut self, folio: FolioId) {
@@ -192,6 +196,9 @@ impl Policy for TwoList {
     }
 
     fn gone(&mut self, folio: FolioId, cause: GoneCause) -> Option<Shadow> {
+        if cause == GoneCause::Freed {
+            self.judge.freed(folio);
+        }
         self.leave(folio, cause)
     }
 
@@ -226,11 +233,23 @@ impl Policy for TwoList {
 
     fn memory_bytes(&self) -> u64 {
         let runs = self.runs.capacity() * size_of::<Option<Run>>();
-        self.books.memory_bytes() + runs as u64
+        self.books.memory_bytes() + runs as u64 + self.judge.memory_bytes()
     }
 
     fn validate(&self) -> Result<(), String> {
         self.books
-            .recount(|lruvec, listed| listed.is_in_place(lruvec))
+            .recount(|lruvec, listed| listed.is_in_place(lruvec))?;
+        self.judge.validate()
+    }
+}
+
+impl Tried for TwoList {
+    fn in_small(config: Config) -> Result<TwoList, ConfigError> {
+        TwoList::new(config)
+    }
+
+    #[cfg(test)]
+    fn judge(&self) -> &Judge<Self> {
+        &self.judge
     }
 }

@@ -23,11 +23,10 @@ use super::{
 };
 use crate::{
     books::Keeper,
-    config::Refault,
     folio::Flags,
     ids::{FolioId, GroupId, Kind},
     rules::ListEnd,
-    seam::{EvictBatch, Isolated, PolicyError, ReclaimRequest, Verdict},
+    seam::{AccessVia, EvictBatch, Isolated, PolicyError, ReclaimRequest, Verdict},
 };
 
 /// What became of a folio that was looked at and did not leave.
@@ -49,6 +48,10 @@ impl TwoList {
         batch.clear();
         let group = request.group;
         let is_offline = self.books.group(group)?.is_offline();
+        let of_group = self.books.lruvecs_of(group)?;
+        let nr_resident_pages = of_group.map(Lruvec::nr_listed_pages).sum();
+        self.judge
+            .pressed(group, request.swappiness, nr_resident_pages);
         if request.nr_pages == 0 {
             return Ok(Isolated::Empty);
         }
@@ -129,6 +132,7 @@ impl TwoList {
             batch.young.is_empty() || batch.young.len() == batch.to_check.len(),
             "one answer for each folio that was to be checked"
         );
+        self.judge.tried(&batch.folios, verdicts);
         self.complete_checks(batch);
         let first = batch.folios.first().map(|folio| self.flags(*folio));
         let completed = self.settle(batch, verdicts);
@@ -158,11 +162,14 @@ impl TwoList {
             let flags = flags.without_young();
             let lruvec = &mut self.books.lruvecs[flags.lruvec()];
             lruvec.account.stats.nr_young_pages += nr_pages * u64::from(is_young);
+            if is_young {
+                self.judge.accessed(folio, AccessVia::PageTable);
+            }
             if is_young && flags.is_exec() && flags.kind() == Kind::File {
                 lruvec.account.stats.nr_protected_pages += nr_pages;
                 let (_, _, nr_rotated_pages) = rotated.unwrap_or((0, Kind::File, 0));
                 rotated = Some((flags.lruvec(), flags.kind(), nr_rotated_pages + nr_pages));
-                if self.refault == Refault::Window {
+                if !self.judge.is_by_distance(lruvec.account.group) {
                     lruvec.age_nonresident(nr_pages);
                 }
                 self.books.set_flags(folio, flags);
@@ -200,7 +207,7 @@ impl TwoList {
         let lruvec = &mut self.books.lruvecs[flags.lruvec()];
         lruvec.account.stats.nr_promoted_pages += nr_pages;
         lruvec.own_stats.nr_activated_pages += nr_pages;
-        if self.refault == Refault::Window {
+        if !self.judge.is_by_distance(lruvec.account.group) {
             lruvec.age_nonresident(nr_pages);
         }
         self.enter(folio, Half::Active);

@@ -16,7 +16,6 @@
 
 use super::{TwoList, lruvec::Lruvec, page::Half};
 use crate::{
-    config::Refault,
     distance::Departed,
     folio::Flags,
     ids::{FolioId, Kind},
@@ -76,17 +75,18 @@ impl TwoList {
             return Half::Inactive;
         }
         let lruvec = &mut self.books.lruvecs[flags.lruvec()];
+        let is_by_distance = self.judge.is_by_distance(lruvec.account.group);
         let (kind, nr_pages) = (flags.kind(), flags.nr_pages());
         lruvec.account.stats.nr_refaulted_pages[kind.index()][0] += nr_pages;
         let distance = lruvec.clock.since(departed.reading);
-        let is_wanted = match self.refault {
-            Refault::Window => lruvec.is_within_workingset(kind, distance, self.has_swap),
-            Refault::Distance => lruvec.may_challenge(kind, distance, self.has_swap),
+        let is_wanted = match is_by_distance {
+            false => lruvec.is_within_workingset(kind, distance, self.has_swap),
+            true => lruvec.may_challenge(kind, distance, self.has_swap),
         };
         if !is_wanted {
             return Half::Inactive;
         }
-        if self.refault == Refault::Window {
+        if !is_by_distance {
             lruvec.age_nonresident(nr_pages);
         }
         lruvec.account.stats.nr_refaulted_recent_pages[kind.index()][0] += nr_pages;

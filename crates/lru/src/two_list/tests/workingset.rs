@@ -1,6 +1,7 @@
 //! What a return teaches the two lists.
 
 use super::*;
+use crate::config::Refault;
 
 fn with(refault: Refault, has_swap: bool) -> Bench {
     Bench::with(Config {

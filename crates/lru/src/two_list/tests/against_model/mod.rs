@@ -24,6 +24,7 @@ use std::{
 use proptest::{prelude::*, test_runner::TestRunner};
 
 use super::*;
+use crate::config::Refault;
 use ops::{NR_GROUPS, NR_NODES, Op, op};
 
 /// Operations of one property, at least; the two together come to more than 10^5.
@@ -209,8 +210,8 @@ impl Pair {
         let with_other = active + self.size(lruvec, Half::Inactive, other);
         match self.refault {
             Refault::Window => distance <= with_other,
-            Refault::Distance if active >= inactive => distance < inactive,
-            Refault::Distance => distance < with_other,
+            _ if active >= inactive => distance < inactive,
+            _ => distance < with_other,
         }
     }
 

@@ -1,0 +1,254 @@
+//! A trial of two ways to judge returns: the kernel's window against refault distance (rules 4).
+//!
+//! Neither is better everywhere. What is read round and round keeps nothing by the window, and a hot
+//! set that barely fits is cut into by the chances that distance gives. So both are tried in small: some
+//! pages of a group are followed, and two policies of that share of its memory, alike but for their
+//! judgement, are told of each access to them. Where the one by distance misses less, the group's returns
+//! are judged by distance, else as the kernel does.
+//!
+//! ```text
+//!   arrives, accessed, walked, freed --one page in 2^n--> duel of the group
+//!                                                          +- in small, by window    misses 2913
+//!   returns judged <---- the one that misses less ---------+- in small, by distance  misses 2100
+//! ```
+//!
+//! After miniature simulations (Waldspurger et al., "Cache Modeling and Optimization using Miniature
+//! Simulations", 2017) and their sampling by page (SHARDS, Waldspurger et al., 2015). Ours: a page has no
+//! name here, only the shadow that it brings back, so one that is followed leaves a *ticket* in its
+//! shadow's place, which finds it, its own shadow and its two stays in small again; and what is mapped
+//! is seen accessed when the policy's own walks see it, by both alike.
+//!
+//! **Owns** who is followed, the two in small, the choice. **Does not own** either judgement
+//! (`multigen::distance`, `multigen::refault`, `two_list::workingset`).
+//!
+//! **Invariants**
+//! - I1: a page in memory is followed under at most one number, a ticket names at most one page.
+//! - I2: the two in small hear the same, in the same order.
+//! - I3: without [`Refault::Trial`] nothing of this is there.
+
+mod duel;
+mod pages;
+mod small;
+
+#[cfg(test)]
+mod tests;
+
+use crate::{
+    config::{Config, ConfigError, Refault},
+    ids::{FolioId, GroupId},
+    seam::{AccessVia, Arrival, Policy, Shadow, Swappiness, Verdict},
+};
+use duel::Duel;
+use pages::{Claim, PageNumber, Pages};
+
+/// A policy that can be tried in small.
+pub(crate) trait Tried: Policy + Sized {
+    /// The same policy, empty.
+    fn in_small(config: Config) -> Result<Self, ConfigError>;
+
+    /// How its returns are judged.
+    #[cfg(test)]
+    fn judge(&self) -> &Judge<Self>;
+}
+
+/// How a policy's returns are judged, group by group.
+#[derive(Debug)]
+pub(crate) struct Judge<P> {
+    refault: Refault,
+    /// With [`Refault::Trial`] only.
+    trial: Option<Box<Trial<P>>>,
+}
+
+impl<P: Tried> Judge<P> {
+    pub(crate) fn new(config: &Config) -> Judge<P> {
+        Judge {
+            refault: config.refault,
+            trial: (config.refault == Refault::Trial).then(|| Box::new(Trial::new(config))),
+        }
+    }
+
+    /// Whether shadows tell distances (`distance`) instead of generations (`shadow`).
+    pub(crate) fn is_told_distances(&self) -> bool {
+        self.refault != Refault::Window
+    }
+
+    /// Whether the returns of a group are judged by distance now.
+    pub(crate) fn is_by_distance(&self, group: GroupId) -> bool {
+        match &self.trial {
+            Some(trial) => trial.duel(group).is_some_and(Duel::prefers_distance),
+            None => self.refault == Refault::Distance,
+        }
+    }
+
+    /// A group begins; what was known of one that had its number before is void.
+    pub(crate) fn begin_group(&mut self, group: GroupId) {
+        if let Some(trial) = &mut self.trial {
+            trial.begin_group(group);
+        }
+    }
+
+    /// A folio arrived; what the policy left behind of it.
+    pub(crate) fn arrived(&mut self, folio: FolioId, arrival: &Arrival) -> Option<Shadow> {
+        match &mut self.trial {
+            Some(trial) => trial.arrived(folio, arrival),
+            None => arrival.shadow,
+        }
+    }
+
+    /// A folio was accessed, or found accessed.
+    #[inline]
+    pub(crate) fn accessed(&mut self, folio: FolioId, via: AccessVia) {
+        if let Some(trial) = &mut self.trial {
+            trial.accessed(folio, via);
+        }
+    }
+
+    /// The folios of a batch were tried.
+    pub(crate) fn tried(&mut self, folios: &[FolioId], verdicts: &[Verdict]) {
+        let Some(trial) = &mut self.trial else {
+            return;
+        };
+        for (folio, verdict) in folios.iter().zip(verdicts) {
+            match verdict {
+                Verdict::Referenced => trial.accessed(*folio, AccessVia::PageTable),
+                Verdict::Gone => trial.freed(*folio),
+                _ => {}
+            }
+        }
+    }
+
+    /// A folio leaves and will be known by this shadow; what to hand out in its place.
+    pub(crate) fn left(&mut self, folio: FolioId, shadow: Shadow) -> Shadow {
+        match &mut self.trial {
+            Some(trial) => trial.left(folio, shadow),
+            None => shadow,
+        }
+    }
+
+    /// Nobody needs a folio any more.
+    pub(crate) fn freed(&mut self, folio: FolioId) {
+        if let Some(trial) = &mut self.trial {
+            trial.freed(folio);
+        }
+    }
+
+    /// Pages are asked back of a group that holds so many base pages.
+    pub(crate) fn pressed(
+        &mut self,
+        group: GroupId,
+        swappiness: Swappiness,
+        nr_resident_pages: u64,
+    ) {
+        let duel = self.trial.as_mut().and_then(|trial| trial.duel_mut(group));
+        if let Some(duel) = duel {
+            duel.pressed(swappiness, nr_resident_pages);
+        }
+    }
+
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        self.trial.as_ref().map_or(0, |trial| trial.memory_bytes())
+    }
+
+    pub(crate) fn validate(&self) -> Result<(), String> {
+        self.trial.as_ref().map_or(Ok(()), |trial| trial.validate())
+    }
+}
+
+/// The duels of all groups.
+#[derive(Debug)]
+struct Trial<P> {
+    config: Config,
+    pages: Pages,
+    /// By number of the group; `None` until something arrives in it.
+    duels: Vec<Option<Box<Duel<P>>>>,
+}
+
+impl<P: Tried> Trial<P> {
+    fn new(config: &Config) -> Trial<P> {
+        Trial {
+            config: config.clone(),
+            pages: Pages::default(),
+            duels: Vec::new(),
+        }
+    }
+
+    fn duel(&self, group: GroupId) -> Option<&Duel<P>> {
+        self.duels.get(usize::from(group.0))?.as_deref()
+    }
+
+    fn duel_mut(&mut self, group: GroupId) -> Option<&mut Duel<P>> {
+        self.duels.get_mut(usize::from(group.0))?.as_deref_mut()
+    }
+
+    /// The duel of a followed folio's group, the folio's page, and all pages.
+    fn following(&mut self, folio: FolioId) -> Option<(&mut Duel<P>, PageNumber, &mut Pages)> {
+        let page = self.pages.of_folio(folio)?;
+        let number = usize::from(self.pages[page].group.0);
+        let duel = self.duels.get_mut(number)?.as_deref_mut()?;
+        Some((duel, page, &mut self.pages))
+    }
+
+    fn begin_group(&mut self, group: GroupId) {
+        let number = usize::from(group.0);
+        if self.duels.len() <= number {
+            self.duels.resize_with(number + 1, || None);
+        }
+        if self.duels[number].take().is_some() {
+            self.pages.forget_group(group);
+        }
+    }
+
+    fn arrived(&mut self, folio: FolioId, arrival: &Arrival) -> Option<Shadow> {
+        let (page, shadow) = match self.pages.claim(arrival.shadow) {
+            Claim::Followed(page, shadow) => (Some(page), Some(shadow)),
+            Claim::NotFollowed(shadow) => return Some(shadow),
+            Claim::Unknown => (None, None),
+        };
+        let page = page.filter(|page| self.pages[*page].group == arrival.group);
+        let number = usize::from(arrival.group.0);
+        if let Some(duel) = self.duels.get_mut(number) {
+            if duel.is_none() {
+                // A configuration that made this policy makes it in small.
+                *duel = Duel::new(&self.config).ok().map(Box::new);
+            }
+            if let Some(duel) = duel {
+                duel.arrived(&mut self.pages, page, folio, arrival);
+            }
+        }
+        shadow
+    }
+
+    fn accessed(&mut self, folio: FolioId, via: AccessVia) {
+        if let Some((duel, page, pages)) = self.following(folio) {
+            duel.accessed(pages, page, via);
+        }
+    }
+
+    fn left(&mut self, folio: FolioId, shadow: Shadow) -> Shadow {
+        match self.following(folio) {
+            Some((duel, page, pages)) => duel.left(pages, page, shadow),
+            None => shadow,
+        }
+    }
+
+    fn freed(&mut self, folio: FolioId) {
+        if let Some((duel, page, pages)) = self.following(folio) {
+            duel.freed(pages, page);
+        }
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        let duels = self.duels.iter().flatten();
+        self.pages.memory_bytes() + duels.map(|duel| duel.memory_bytes()).sum::<u64>()
+    }
+
+    fn validate(&self) -> Result<(), String> {
+        self.pages.validate()?;
+        for (number, duel) in self.duels.iter().enumerate() {
+            if let Some(duel) = duel {
+                duel.validate(&self.pages, GroupId(number as u16))?;
+            }
+        }
+        Ok(())
+    }
+}

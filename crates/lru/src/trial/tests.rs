@@ -1,0 +1,384 @@
+//! Trials in a world of a few pages: who is followed, what is chosen, and that nothing changes before.
+
+use proptest::{prelude::*, test_runner::Config as Cases};
+
+use super::*;
+use crate::{
+    KernelModel, MultiGen, TwoList,
+    ids::{Kind, NodeId, Order, TimeMs},
+    seam::{Ageing, Cause, EvictBatch, GoneCause, Isolated, ReclaimRequest},
+};
+
+const NOW: TimeMs = TimeMs(0);
+
+/// Pages that leave when memory is full.
+const NR_RECLAIM_PAGES: u64 = 4;
+
+/// A policy, memory for it to manage, and what programs do there.
+#[derive(Debug)]
+struct World<P> {
+    policy: P,
+    group: GroupId,
+    nr_pages_max: usize,
+    /// By page: the folio if it is in memory, what its last stay left, the accessed bit.
+    folios: Vec<Option<FolioId>>,
+    shadows: Vec<Option<Shadow>>,
+    is_young: Vec<bool>,
+    nr_misses: u64,
+    /// Folios that left, in order.
+    left: Vec<FolioId>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Op {
+    Read(usize),
+    Touch(usize),
+    ReadAhead(usize),
+    Free(usize),
+    KernelTakes(usize),
+    Walk,
+    Reclaim,
+}
+
+impl<P: Policy> World<P> {
+    fn new(mut policy: P, nr_pages_max: usize, nr_pages: usize) -> World<P> {
+        let group = policy.add_group("/world", NOW).unwrap();
+        World {
+            policy,
+            group,
+            nr_pages_max,
+            folios: vec![None; nr_pages],
+            shadows: vec![None; nr_pages],
+            is_young: vec![false; nr_pages],
+            nr_misses: 0,
+            left: Vec::new(),
+        }
+    }
+
+    fn apply(&mut self, op: Op) {
+        match op {
+            Op::Read(page) => {
+                let folio = self.bring(page, Cause::Read);
+                self.policy.accessed(folio, AccessVia::FileDescriptor);
+            }
+            Op::Touch(page) => {
+                self.bring(page, Cause::Fault);
+                self.is_young[page] = true;
+            }
+            Op::ReadAhead(page) => {
+                self.bring(page, Cause::Prefetch);
+            }
+            Op::Free(page) => {
+                if let Some(folio) = self.folios[page].take() {
+                    self.policy.gone(folio, GoneCause::Freed);
+                }
+                (self.shadows[page], self.is_young[page]) = (None, false);
+            }
+            Op::KernelTakes(page) => {
+                if let Some(folio) = self.folios[page].take() {
+                    self.shadows[page] = self.policy.gone(folio, GoneCause::Reclaimed);
+                    self.is_young[page] = false;
+                }
+            }
+            Op::Walk => self.walk(),
+            Op::Reclaim => self.reclaim(),
+        }
+    }
+
+    fn nr_pages(&self) -> usize {
+        self.folios.iter().flatten().count()
+    }
+
+    /// Every third page is anonymous.
+    fn kind(page: usize) -> Kind {
+        match page % 3 {
+            0 => Kind::Anon,
+            _ => Kind::File,
+        }
+    }
+
+    fn bring(&mut self, page: usize, cause: Cause) -> FolioId {
+        if let Some(folio) = self.folios[page] {
+            return folio;
+        }
+        self.nr_misses += 1;
+        for _ in 0..100 {
+            if self.nr_pages() < self.nr_pages_max {
+                break;
+            }
+            self.reclaim();
+        }
+        let arrival = Arrival {
+            group: self.group,
+            node: NodeId(0),
+            kind: Self::kind(page),
+            order: Order::BASE,
+            cause,
+            shadow: self.shadows[page].take(),
+            is_exec: false,
+        };
+        let folio = self.policy.appeared(arrival).unwrap();
+        self.folios[page] = Some(folio);
+        folio
+    }
+
+    fn walk(&mut self) {
+        for (folio, is_young) in self.folios.iter().zip(&mut self.is_young) {
+            if let (Some(folio), true) = (folio, std::mem::take(is_young)) {
+                self.policy.accessed(*folio, AccessVia::PageTable);
+            }
+        }
+        let ended = self
+            .policy
+            .finish_walk(self.group, Swappiness::DEFAULT, NOW);
+        ended.unwrap();
+    }
+
+    fn reclaim(&mut self) {
+        let due = self.policy.ageing(self.group, Swappiness::DEFAULT);
+        if due.unwrap() != Ageing::NotDue {
+            self.walk();
+        }
+        let mut batch = EvictBatch::default();
+        let request = ReclaimRequest::new(self.group, NR_RECLAIM_PAGES);
+        let end = self.policy.isolate(request, NOW, &mut batch).unwrap();
+        if end == Isolated::NeedsAgeing {
+            self.walk();
+        }
+        let page_of = |folio: &FolioId| {
+            let mut folios = self.folios.iter();
+            folios.position(|of| *of == Some(*folio)).unwrap()
+        };
+        let pages: Vec<usize> = batch.folios.iter().map(page_of).collect();
+        let checked: Vec<usize> = batch.to_check.iter().map(page_of).collect();
+        let is_young = &mut self.is_young;
+        let mut look = |page: &usize| std::mem::take(&mut is_young[*page]);
+        let verdicts = pages.iter().map(|page| match look(page) {
+            true => Verdict::Referenced,
+            false => Verdict::Evicted,
+        });
+        let verdicts: Vec<Verdict> = verdicts.collect();
+        batch.young = checked.iter().map(look).collect();
+        self.policy.complete(&mut batch, &verdicts);
+        for (at, page) in pages.into_iter().enumerate() {
+            if verdicts[at] == Verdict::Evicted {
+                self.left.extend(self.folios[page].take());
+                self.shadows[page] = batch.shadows[at];
+            }
+        }
+    }
+}
+
+fn config(model: KernelModel, refault: Refault) -> Config {
+    Config {
+        refault,
+        ..Config::of(model)
+    }
+}
+
+fn duel(world: &World<MultiGen>) -> &Duel<MultiGen> {
+    let trial = world.policy.judge().trial.as_ref();
+    trial.unwrap().duel(world.group).unwrap()
+}
+
+fn on_trial(model: KernelModel) -> MultiGen {
+    MultiGen::new(config(model, Refault::Trial)).unwrap()
+}
+
+const NR_PAGES: usize = 60;
+
+fn op() -> impl Strategy<Value = Op> {
+    // Half of what happens happens to a few pages.
+    let page = || prop_oneof![0..NR_PAGES / 6, 0..NR_PAGES];
+    prop_oneof![
+        12 => page().prop_map(Op::Read),
+        12 => page().prop_map(Op::Touch),
+        2 => page().prop_map(Op::ReadAhead),
+        1 => page().prop_map(Op::Free),
+        1 => page().prop_map(Op::KernelTakes),
+        1 => Just(Op::Walk),
+        2 => Just(Op::Reclaim),
+    ]
+}
+
+/// Both worlds live through the same; they part only when the trial has chosen distance.
+fn live<P: Policy>(
+    policies: [P; 2],
+    has_chosen: impl Fn(&World<P>) -> bool,
+    nr_pages_max: usize,
+    ops: &[Op],
+) -> Result<(), TestCaseError> {
+    let [mut window, mut trial] = policies.map(|policy| World::new(policy, nr_pages_max, NR_PAGES));
+    let mut is_one = true;
+    for op in ops {
+        window.apply(*op);
+        trial.apply(*op);
+        let validated = trial.policy.validate();
+        prop_assert!(validated.is_ok(), "{op:?}: {validated:?}");
+        is_one &= !has_chosen(&trial);
+        prop_assert!(!is_one || window.left == trial.left, "{op:?}");
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(Cases { cases: 60, failure_persistence: None, ..Cases::default() })]
+
+    #[test]
+    fn until_a_trial_has_chosen_generations_do_what_they_do_by_the_window(
+        ops in proptest::collection::vec(op(), 1..=700),
+        model in proptest::sample::select(KernelModel::ALL),
+        nr_pages_max in 12..40usize,
+    ) {
+        let of = |refault| MultiGen::new(config(model, refault)).unwrap();
+        let has_chosen = |world: &World<MultiGen>| world.policy.judge().is_by_distance(world.group);
+        live([of(Refault::Window), of(Refault::Trial)], has_chosen, nr_pages_max, &ops)?;
+    }
+
+    #[test]
+    fn until_a_trial_has_chosen_the_two_lists_do_what_they_do_by_the_kernels_test(
+        ops in proptest::collection::vec(op(), 1..=700),
+        nr_pages_max in 12..40usize,
+    ) {
+        let of = |refault| TwoList::new(config(KernelModel::V6_1, refault)).unwrap();
+        let has_chosen = |world: &World<TwoList>| world.policy.judge().is_by_distance(world.group);
+        live([of(Refault::Window), of(Refault::Trial)], has_chosen, nr_pages_max, &ops)?;
+    }
+}
+
+#[test]
+fn what_is_read_round_and_round_is_judged_by_distance_and_what_then_fits_keeps_all() {
+    for model in KernelModel::ALL {
+        let mut world = World::new(on_trial(*model), 500, 600);
+        for n in 0..30 * 600 {
+            world.apply(Op::Read(n % 600));
+        }
+        assert!(world.policy.judge().is_by_distance(world.group), "{model}");
+        world.nr_misses = 0;
+        for n in 0..10 * 600 {
+            world.apply(Op::Read(n % 600));
+        }
+        let nr_misses = world.nr_misses;
+        assert!(nr_misses < 4500, "{model}: {nr_misses} of 6000");
+        world.policy.validate().unwrap();
+    }
+}
+
+#[test]
+fn a_choice_is_taken_back_when_the_window_misses_less_for_longer_than_it_missed_more() {
+    let mut world = World::new(on_trial(KernelModel::V6_14), 500, 4000);
+    for n in 0..20 * 600 {
+        world.apply(Op::Read(n % 600));
+    }
+    assert!(world.policy.judge().is_by_distance(world.group));
+    let score = |world: &World<MultiGen>| duel(world).nr_misses;
+    let [by_window, by_distance] = score(&world);
+    assert!(by_distance < by_window);
+    // All fits: neither misses, and what was long ago counts ever less, never the other way round.
+    for n in 0..200 * 400 {
+        world.apply(Op::Read(n % 400));
+    }
+    let [by_window_later, by_distance_later] = score(&world);
+    assert!(by_window_later < by_window && by_distance_later <= by_window_later);
+    assert!(world.policy.judge().is_by_distance(world.group));
+}
+
+#[test]
+fn of_many_pages_a_few_are_followed_and_they_tell_the_same() {
+    let nr_pages = 24_000;
+    let mut world = World::new(on_trial(KernelModel::V6_14), usize::MAX, nr_pages);
+    for page in 0..nr_pages {
+        world.apply(Op::Read(page));
+    }
+    world.policy.validate().unwrap();
+    let nr_followed = duel(&world).nr_followed;
+    // One in eight: a quarter would be more than there may be.
+    assert!((2700..3300).contains(&nr_followed), "{nr_followed}");
+}
+
+#[test]
+fn a_group_that_takes_the_number_of_one_that_is_gone_is_tried_anew() {
+    let mut policy = on_trial(KernelModel::V6_14);
+    let group = policy.add_group("/first", NOW).unwrap();
+    let mut world = World {
+        group,
+        ..World::new(policy, 500, 600)
+    };
+    for n in 0..20 * 600 {
+        world.apply(Op::Read(n % 600));
+    }
+    assert!(world.policy.judge().is_by_distance(group));
+    for page in 0..600 {
+        world.apply(Op::Free(page));
+    }
+    world.policy.remove_group(group).unwrap();
+    let next = world.policy.add_group("/next", NOW).unwrap();
+    assert_eq!(next, group);
+    assert!(!world.policy.judge().is_by_distance(next));
+    world.policy.validate().unwrap();
+}
+
+mod tickets {
+    use super::*;
+    use crate::trial::pages::NR_PAGES_MAX;
+
+    fn arrival() -> Arrival {
+        Arrival {
+            group: GroupId(0),
+            node: NodeId(0),
+            kind: Kind::File,
+            order: Order::BASE,
+            cause: Cause::Read,
+            shadow: None,
+            is_exec: false,
+        }
+    }
+
+    /// Follows a page that comes and goes; its number and its ticket.
+    fn come_and_go(pages: &mut Pages, own: Shadow) -> (PageNumber, Shadow) {
+        let page = pages.follow(&arrival(), 0).unwrap();
+        pages.enter(page, FolioId(7));
+        (page, pages.leave(page, own))
+    }
+
+    #[test]
+    fn a_ticket_finds_the_page_and_its_own_shadow() {
+        let mut pages = Pages::default();
+        let own = Shadow::from_bits_truncate(1234);
+        let (page, ticket) = come_and_go(&mut pages, own);
+        assert_eq!(pages.claim(Some(ticket)), Claim::Followed(page, own));
+        assert_eq!(pages.claim(Some(own)), Claim::NotFollowed(own));
+        assert_eq!(pages.claim(None), Claim::Unknown);
+        pages.validate().unwrap();
+    }
+
+    #[test]
+    fn a_ticket_of_a_page_that_is_in_memory_or_no_longer_followed_is_void() {
+        let mut pages = Pages::default();
+        let own = Shadow::from_bits_truncate(1234);
+        let (page, ticket) = come_and_go(&mut pages, own);
+        pages.enter(page, FolioId(9));
+        assert_eq!(pages.claim(Some(ticket)), Claim::Unknown);
+        pages.forget(page);
+        assert_eq!(pages.claim(Some(ticket)), Claim::Unknown);
+        let (same, _) = come_and_go(&mut pages, own);
+        assert_eq!(same, page);
+        assert_eq!(pages.claim(Some(ticket)), Claim::Unknown);
+        pages.validate().unwrap();
+    }
+
+    #[test]
+    fn when_all_numbers_are_taken_pages_that_left_long_ago_make_room() {
+        let mut pages = Pages::default();
+        let own = Shadow::from_bits_truncate(1234);
+        let (_, first) = come_and_go(&mut pages, own);
+        for _ in 1..NR_PAGES_MAX {
+            come_and_go(&mut pages, own);
+        }
+        assert!(matches!(pages.claim(Some(first)), Claim::Followed(..)));
+        let (_, last) = come_and_go(&mut pages, own);
+        assert_eq!(pages.claim(Some(first)), Claim::Unknown);
+        assert!(matches!(pages.claim(Some(last)), Claim::Followed(..)));
+        pages.validate().unwrap();
+    }
+}

@@ -1,7 +1,7 @@
 //! The engine's operations one by one, for counting instructions.
 //!
 //! ```text
-//! engine_op POLICY OPERATION COUNT    POLICY: multi-gen or two-list, +distance after it if wanted; strata
+//! engine_op POLICY OPERATION COUNT    POLICY: multi-gen or two-list, and +distance or +distance=always; strata
 //!                                      OPERATION: read, touch, promote, appear, evict or refault
 //! ```
 //!
@@ -71,9 +71,10 @@ fn main() -> Result<(), Failure> {
 }
 
 fn policy(name: &str) -> Result<Box<dyn Policy>, Failure> {
-    let (name, refault) = match name.strip_suffix("+distance") {
-        Some(name) => (name, Refault::Distance),
-        None => (name, Refault::Window),
+    let (name, refault) = match name.split_once("+distance") {
+        Some((name, "=always")) => (name, Refault::Distance),
+        Some((name, "")) => (name, Refault::Trial),
+        _ => (name, Refault::Window),
     };
     let config = Config {
         refault,

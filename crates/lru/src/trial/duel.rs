@@ -59,12 +59,11 @@ pub(super) struct Duel<P> {
 impl<P: Tried> Duel<P> {
     pub(super) fn new(config: &Config) -> Result<Duel<P>, ConfigError> {
         let small = |refault| {
-            let config = Config {
+            P::in_small(Config {
                 refault,
                 min_ttl_ms: 0,
                 ..config.clone()
-            };
-            Ok(P::in_small(config)?)
+            })
         };
         Ok(Duel {
             small: [

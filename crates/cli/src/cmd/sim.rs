@@ -32,7 +32,8 @@ use crate::source::SourceArgs;
 #[command(after_long_help = "\
 POLICIES
   mglru                              the multi-generational LRU; mglru:v6.1 is that of a kernel,
-                                     mglru+distance judges refaults by distance
+                                     mglru+distance judges refaults by distance where that misses
+                                     less, mglru+distance=always everywhere
   two-list                           the classic active and inactive lists, two-list+distance too
   strata                             the policy of our own (docs/policy.md)
   lru, fifo, clock, sieve, s3-fifo   page in or out, no mechanism around them

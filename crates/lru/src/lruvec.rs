@@ -48,7 +48,7 @@ pub(crate) struct Lruvec {
     pub(crate) account: Account,
     pub(crate) births: [TimeMs; MAX_NR_GENS],
     pub(crate) controller: Controller,
-    /// Refault distances, where they are what judges returns.
+    /// Refault distances, where returns are judged by them or tried to be.
     pub(crate) distances: Distances,
     /// Room for so many generations, in sizes, births and lists.
     nr_gens_max: usize,

@@ -8,9 +8,9 @@
 //!
 //! ```text
 //!   distance, in memory    0 .. 1/4                   .. 3                      beyond
-//!   read again             one in 2: working set      one in 16: working set    counted only
-//!   faulted again          one in 16: working set     one in 16                 counted only
-//!   the others             as by the window
+//!   read again             one in 2: working set      one in 16: working set    by the window
+//!   faulted again          one in 16: working set     one in 16                 by the window
+//!   the others             by the window              by the window
 //!   spared for its tier    no longer working set
 //! ```
 //!
@@ -28,15 +28,15 @@
 //! - A folio is spared once for having come back, then it has to be accessed (as in kernels up to
 //!   6.13, where sparing takes the workingset flag).
 //!
-//! The clock also tells which generation was the oldest when a page left, so the window's judgement
-//! can be had from the same shadow: a trial (`trial`) chooses between the two by group.
+//! The clock also tells, to one of its buckets, which generation was the oldest when a page left, so the
+//! window's judgement can be had from the same shadow: a trial (`trial`) chooses between the two by group.
 //!
 //! What it comes to, and where it is the worse for it, is in docs/benchmarks.md (distance).
 //!
 //! **Owns** the judgement by distance. **Does not own** clocks or shadows ([`crate::distance`]).
 //!
 //! **Invariants**
-//! - I1: with `Refault::Window` nothing here runs.
+//! - I1: with `Refault::Window` nothing here runs; only the clock's reading is noted for each generation.
 
 use super::MultiGen;
 use crate::{
@@ -64,18 +64,13 @@ const NR_FAR_PER_CHALLENGE: u64 = 16;
 impl Lruvec {
     /// Takes the clock's reading along and advances it.
     pub(super) fn departed(&mut self, flags: Flags, counting: Counting) -> Departed {
-        let nr_resident_pages = self.nr_resident_pages();
+        let nr_resident_pages = Kind::ALL.map(|kind| self.nr_pages_of(kind)).iter().sum();
         let clock = &mut self.distances.clocks[flags.kind().index()];
         clock.widen(nr_resident_pages);
         let (refs_less_one, is_workingset) = counting.to_shadow(flags);
         let departed = Departed::new(flags, refs_less_one, is_workingset, *clock);
         clock.advance(flags.nr_pages());
         departed
-    }
-
-    /// Base pages on its lists.
-    pub(super) fn nr_resident_pages(&self) -> u64 {
-        Kind::ALL.map(|kind| self.nr_pages_of(kind)).iter().sum()
     }
 
     /// Whether a folio left within the kernel's window, told from the clock: since the generation

@@ -68,10 +68,7 @@ impl MultiGen {
     ) -> Result<Isolated, PolicyError> {
         batch.clear();
         let nr_lruvecs = self.books.group(request.group)?.lruvecs.len();
-        let of_group = self.books.lruvecs_of(request.group)?;
-        let nr_resident_pages = of_group.map(Lruvec::nr_resident_pages).sum();
-        let (group, swappiness) = (request.group, request.swappiness);
-        self.judge.pressed(group, swappiness, nr_resident_pages);
+        self.judge.asked(request.group, request.swappiness);
         let now = self.books.tell_time(now);
         let mut nr_pages = 0;
         let mut worst = Isolated::Empty;

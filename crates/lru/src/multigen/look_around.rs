@@ -13,6 +13,7 @@ use super::MultiGen;
 use crate::{
     ids::FolioId,
     rules::ListEnd,
+    seam::AccessVia,
     walk::{LookAround, LookAroundBy, is_dense},
 };
 
@@ -47,6 +48,7 @@ impl MultiGen {
     fn neighbour_young(&mut self, folio: FolioId, by: LookAroundBy) {
         let before = self.flags(folio).generation();
         self.found_young(folio);
+        self.judge.accessed(folio, AccessVia::PageTable);
         let flags = self.flags(folio);
         let is_promoted = flags.generation() != before;
         if by == LookAroundBy::Walker || !is_promoted {

@@ -14,7 +14,8 @@
 //! - I1: a live folio is on exactly one list, or isolated and on none.
 //! - I2: a folio's generation is never older than the list it is on, except after a generation was
 //!   merged by overlap (see `ageing`).
-//! - I3: nothing is allocated after a folio has found its slot: only the table and new lruvecs grow.
+//! - I3: nothing is allocated after a folio has found its slot: only the table and new lruvecs grow, and
+//!   what a trial follows, up to its bounds.
 
 mod ageing;
 mod chosen;
@@ -277,7 +278,9 @@ impl Policy for MultiGen {
         if !self.spaces.row(group).is_empty() {
             return Err(PolicyError::GroupBusy(group));
         }
-        self.books.take_offline(group)
+        self.books.take_offline(group)?;
+        self.judge.end_group(group);
+        Ok(())
     }
 
     fn walks(&mut self) -> Option<&mut dyn AgeingWalks> {

@@ -1,17 +1,25 @@
 //! One group's duel: who is followed, what the two in small miss, and which is the better.
 //!
+//! Of what arrives for the first time one page in `2^n` is followed, `n` growing with memory. Each of the
+//! two in small may hold as much as the followed pages that are in memory: their share of it, whatever
+//! the group's memory does.
+//!
 //! **Owns** the share of pages that is followed, the score. **Does not own** the two (`small`).
 //!
 //! **Invariants**
-//! - I1: so many followed pages are in memory as [`Duel`] counts, at most [`NR_FOLLOWED_MAX`].
+//! - I1: so many followed pages are in memory, and out of it, as [`Duel`] counts: at most
+//!   [`NR_FOLLOWED_MAX`] in, and [`NR_OUT_PER_IN`] times as many out.
+//! - I2: whoever left first is the first to be forgotten.
+
+use std::collections::VecDeque;
 
 use super::{
-    Tried,
-    pages::{PageNumber, Pages},
-    small::{Event, Small},
+    TrialError, Tried,
+    pages::{Page, PageNumber, Pages},
+    small::{Event, Room, Small},
 };
 use crate::{
-    config::{Config, ConfigError, Refault},
+    config::{Config, Refault},
     ids::{FolioId, GroupId},
     random::Random,
     seam::{AccessVia, Arrival, Cause, Shadow, Swappiness},
@@ -20,6 +28,10 @@ use crate::{
 /// Pages in memory that are followed, at most: of more every second is let go. With half as many a
 /// memory of 4323 pages was tried in 1080, and was not alike (`cache2k-orm-night`).
 const NR_FOLLOWED_MAX: u32 = 4096;
+
+/// Followed pages that are out of memory, at most, for each that may be in: beyond so many times memory no
+/// return is near enough for either way to judge.
+const NR_OUT_PER_IN: usize = 8;
 
 /// Events after which the two are compared, for each page they have room for.
 const NR_EVENTS_PER_PAGE: u64 = 2;
@@ -44,35 +56,46 @@ const DISTANCE: usize = 1;
 #[derive(Debug)]
 pub(super) struct Duel<P> {
     small: [Small<P>; 2],
+    swappiness: Swappiness,
     random: Random,
     /// One page in `2^sparsity` is followed.
     sparsity: u32,
-    /// Followed pages that are in memory.
-    pub(super) nr_followed: u32,
+    /// Followed pages that are in memory, and how many base pages they are.
+    pub(super) nr_in: u32,
+    nr_base_pages_in: u64,
+    nr_out: usize,
+    /// Followed pages in the order in which they left, with the stamps of their tickets; those that came
+    /// back have another stamp, or are in memory.
+    left: VecDeque<(PageNumber, u32)>,
     /// Since the last comparison.
-    nr_events: u64,
+    pub(super) nr_events: u64,
     /// Since the beginning, ever less of what was long ago.
     pub(super) nr_misses: [u64; 2],
     prefers_distance: bool,
 }
 
 impl<P: Tried> Duel<P> {
-    pub(super) fn new(config: &Config) -> Result<Duel<P>, ConfigError> {
-        let small = |refault| {
-            P::in_small(Config {
+    pub(super) fn new(config: &Config) -> Result<Duel<P>, TrialError> {
+        let small = |refault, side| {
+            let policy = P::in_small(Config {
                 refault,
                 min_ttl_ms: 0,
                 ..config.clone()
-            })
+            });
+            Ok::<_, TrialError>(Small::new(policy?, side)?)
         };
         Ok(Duel {
             small: [
-                Small::new(small(Refault::Window)?, WINDOW),
-                Small::new(small(Refault::Distance)?, DISTANCE),
+                small(Refault::Window, WINDOW)?,
+                small(Refault::Distance, DISTANCE)?,
             ],
+            swappiness: Swappiness::DEFAULT,
             random: Random::new(config.seed),
             sparsity: 0,
-            nr_followed: 0,
+            nr_in: 0,
+            nr_base_pages_in: 0,
+            nr_out: 0,
+            left: VecDeque::new(),
             nr_events: 0,
             nr_misses: [0; 2],
             prefers_distance: false,
@@ -83,34 +106,47 @@ impl<P: Tried> Duel<P> {
         self.prefers_distance
     }
 
-    /// Takes note of an arrival; `page` if it was followed before.
-    pub(super) fn arrived(
+    pub(super) fn asked(&mut self, swappiness: Swappiness) {
+        self.swappiness = swappiness;
+    }
+
+    /// A page arrives that nothing is known of.
+    pub(super) fn came(&mut self, pages: &mut Pages, folio: FolioId, arrival: &Arrival) {
+        let lot = self.random.bits() as u32;
+        if self.is_to_follow(lot)
+            && let Some(page) = pages.follow(arrival, lot)
+        {
+            self.entered(pages, page, folio, arrival);
+        }
+    }
+
+    /// A followed page arrives again, or something else with its ticket: then nothing is told.
+    pub(super) fn came_back(
         &mut self,
         pages: &mut Pages,
-        page: Option<PageNumber>,
-        folio: FolioId,
-        arrival: &Arrival,
+        page: PageNumber,
+        same: Option<(FolioId, &Arrival)>,
     ) {
-        let page = match page {
-            Some(page) => page,
-            None => {
-                let lot = self.random.bits() as u32;
-                if !self.is_to_follow(lot) {
-                    return;
-                }
-                match pages.follow(arrival, lot) {
-                    Some(page) => page,
-                    None => return,
-                }
+        match same {
+            // Fewer are followed than when it left.
+            Some(_) if !self.is_to_follow(pages[page].lot) => self.forget(pages, page),
+            Some((folio, arrival)) => {
+                self.nr_out -= 1;
+                self.entered(pages, page, folio, arrival);
             }
-        };
+            None => self.forget(pages, page),
+        }
+    }
+
+    fn entered(&mut self, pages: &mut Pages, page: PageNumber, folio: FolioId, arrival: &Arrival) {
         pages.enter(page, folio);
-        self.nr_followed += 1;
+        self.nr_in += 1;
+        self.nr_base_pages_in += arrival.order.nr_pages();
         // What was read comes with an access of its own.
         if arrival.cause != Cause::Read {
             self.tell(pages, page, Event::Brought(arrival.cause));
         }
-        if self.nr_followed > NR_FOLLOWED_MAX {
+        if self.nr_in > NR_FOLLOWED_MAX {
             self.follow_fewer(pages, arrival.group);
         }
     }
@@ -121,25 +157,47 @@ impl<P: Tried> Duel<P> {
 
     /// A followed page leaves memory; its ticket.
     pub(super) fn left(&mut self, pages: &mut Pages, page: PageNumber, shadow: Shadow) -> Shadow {
-        self.nr_followed -= 1;
-        pages.leave(page, shadow)
+        self.nr_in -= 1;
+        self.nr_base_pages_in -= pages[page].order.nr_pages();
+        self.nr_out += 1;
+        let ticket = pages.leave(page, shadow);
+        self.left.push_back((page, pages.stamp(page)));
+        let nr_out_max = NR_OUT_PER_IN * NR_FOLLOWED_MAX as usize;
+        while self.nr_out > nr_out_max {
+            self.forget_first(pages);
+        }
+        // Most of it may have come back.
+        if self.left.len() > 2 * nr_out_max {
+            self.left.retain(|of| is_out_since(pages, *of));
+        }
+        ticket
     }
 
+    /// Recalls the ticket of the page that left first.
+    fn forget_first(&mut self, pages: &mut Pages) {
+        while let Some(of) = self.left.pop_front() {
+            if is_out_since(pages, of) {
+                return self.forget(pages, of.0);
+            }
+        }
+    }
+
+    /// Nobody needs a page any more.
     pub(super) fn freed(&mut self, pages: &mut Pages, page: PageNumber) {
-        self.nr_followed -= u32::from(pages[page].is_in_memory());
+        self.forget(pages, page);
+    }
+
+    fn forget(&mut self, pages: &mut Pages, page: PageNumber) {
+        if pages[page].is_in_memory() {
+            self.nr_in -= 1;
+            self.nr_base_pages_in -= pages[page].order.nr_pages();
+        } else {
+            self.nr_out -= 1;
+        }
         for small in &mut self.small {
             small.freed(pages, page);
         }
         pages.forget(page);
-    }
-
-    /// Base pages are asked back of a group that holds so many: the two in small have as much room as
-    /// their share of that.
-    pub(super) fn pressed(&mut self, swappiness: Swappiness, nr_resident_pages: u64) {
-        let nr_pages_max = (nr_resident_pages >> self.sparsity).max(1);
-        for small in &mut self.small {
-            small.set_room(nr_pages_max, swappiness);
-        }
     }
 
     fn is_to_follow(&self, lot: u32) -> bool {
@@ -152,30 +210,39 @@ impl<P: Tried> Duel<P> {
         let too_many = followed.filter(|(_, page)| !self.is_to_follow(page.lot));
         let too_many: Vec<PageNumber> = too_many.map(|(number, _)| number).collect();
         for page in too_many {
-            self.freed(pages, page);
+            if pages[page].is_in_memory() {
+                self.forget(pages, page);
+                continue;
+            }
+            // Its own shadow is kept here until it comes back.
+            for small in &mut self.small {
+                small.freed(pages, page);
+            }
         }
     }
 
     fn tell(&mut self, pages: &mut Pages, page: PageNumber, event: Event) {
+        let room = Room {
+            nr_pages: self.nr_base_pages_in,
+            swappiness: self.swappiness,
+        };
         for (small, nr_misses) in self.small.iter_mut().zip(&mut self.nr_misses) {
-            *nr_misses += u64::from(small.hear(pages, page, event));
+            *nr_misses += u64::from(small.hear(pages, page, event, room));
         }
         self.nr_events += 1;
-        if let Some(nr_pages_max) = self.small[WINDOW].nr_pages_max()
-            && self.nr_events >= (NR_EVENTS_PER_PAGE * nr_pages_max).max(NR_EVENTS_MIN)
-        {
-            self.compare(nr_pages_max);
+        if self.nr_events >= (NR_EVENTS_PER_PAGE * room.nr_pages).max(NR_EVENTS_MIN) {
+            self.compare(room.nr_pages);
         }
     }
 
     /// Makes the choice anew.
-    fn compare(&mut self, nr_pages_max: u64) {
+    pub(super) fn compare(&mut self, nr_pages_max: u64) {
         let [by_window, by_distance] = self.nr_misses;
         self.prefers_distance = match self.prefers_distance {
             true => by_distance <= by_window,
             false => {
                 by_distance * 100 <= by_window * CHOSEN_PERCENT
-                    && (by_window - by_distance) * CHOSEN_PART >= nr_pages_max
+                    && (by_window - by_distance) * CHOSEN_PART >= nr_pages_max.max(1)
             }
         };
         self.nr_misses = self.nr_misses.map(|of| of - of / SCORE_PARTS);
@@ -184,19 +251,31 @@ impl<P: Tried> Duel<P> {
 
     pub(super) fn memory_bytes(&self) -> u64 {
         let small = self.small.iter().map(Small::memory_bytes);
-        size_of::<Self>() as u64 + small.sum::<u64>()
+        let left = self.left.capacity() * size_of::<(PageNumber, u32)>();
+        (size_of::<Self>() + left) as u64 + small.sum::<u64>()
     }
 
     pub(super) fn validate(&self, pages: &Pages, group: GroupId) -> Result<(), String> {
-        let followed = pages.of_group(group);
-        let nr_in_memory = followed.filter(|(_, page)| page.is_in_memory()).count();
-        if nr_in_memory != self.nr_followed as usize || self.nr_followed > NR_FOLLOWED_MAX {
-            let counted = self.nr_followed;
+        let is_in = |page: &&Page| page.is_in_memory();
+        let followed = || pages.of_group(group).map(|(_, page)| page);
+        let (nr_in, nr_out) = (
+            followed().filter(is_in).count(),
+            followed().filter(|page| !is_in(page)).count(),
+        );
+        let base_pages = followed().filter(is_in).map(|page| page.order.nr_pages());
+        let found = (nr_in, nr_out, base_pages.sum::<u64>());
+        let counted = (self.nr_in as usize, self.nr_out, self.nr_base_pages_in);
+        if found != counted || self.nr_in > NR_FOLLOWED_MAX {
             return Err(format!(
-                "{nr_in_memory} followed pages of {group:?} are in memory, not {counted}"
+                "followed of {group:?}, in, out, base pages in: {found:?}, not {counted:?}"
             ));
         }
         let mut small = self.small.iter();
         small.try_for_each(|small| small.validate(pages, group))
     }
+}
+
+/// Whether a page has been out of memory since it left with this stamp.
+fn is_out_since(pages: &Pages, (page, stamp): (PageNumber, u32)) -> bool {
+    pages.is_followed(page) && !pages[page].is_in_memory() && pages.stamp(page) == stamp
 }

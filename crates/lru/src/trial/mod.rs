@@ -7,7 +7,7 @@
 //! are judged by distance, else as the kernel does.
 //!
 //! ```text
-//!   arrives, accessed, walked, freed --one page in 2^n--> duel of the group
+//!   arrives, accessed, leaves, freed --one page in 2^n--> duel of the group
 //!                                                          +- in small, by window    misses 2913
 //!   returns judged <---- the one that misses less ---------+- in small, by distance  misses 2100
 //! ```
@@ -22,9 +22,11 @@
 //! (`multigen::distance`, `multigen::refault`, `two_list::workingset`).
 //!
 //! **Invariants**
-//! - I1: a page in memory is followed under at most one number, a ticket names at most one page.
+//! - I1: a folio is followed under at most one number; a ticket is good for one return.
 //! - I2: the two in small hear the same, in the same order.
-//! - I3: without [`Refault::Trial`] nothing of this is there.
+//! - I3: a return that is followed is judged by the same shadow as one that is not, unless its ticket was
+//!   recalled, which happens to those that are out longest.
+//! - I4: without [`Refault::Trial`] nothing of this is there.
 
 mod duel;
 mod pages;
@@ -36,7 +38,7 @@ mod tests;
 use crate::{
     config::{Config, ConfigError, Refault},
     ids::{FolioId, GroupId},
-    seam::{AccessVia, Arrival, Policy, Shadow, Swappiness, Verdict},
+    seam::{AccessVia, Arrival, Policy, PolicyError, Shadow, Swappiness, Verdict},
 };
 use duel::Duel;
 use pages::{Claim, PageNumber, Pages};
@@ -49,6 +51,15 @@ pub(crate) trait Tried: Policy + Sized {
     /// How its returns are judged.
     #[cfg(test)]
     fn judge(&self) -> &Judge<Self>;
+}
+
+/// A policy that can't be tried in small; then its groups are judged by the window.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+enum TrialError {
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
 }
 
 /// How a policy's returns are judged, group by group.
@@ -80,10 +91,17 @@ impl<P: Tried> Judge<P> {
         }
     }
 
-    /// A group begins; what was known of one that had its number before is void.
+    /// A group begins.
     pub(crate) fn begin_group(&mut self, group: GroupId) {
         if let Some(trial) = &mut self.trial {
             trial.begin_group(group);
+        }
+    }
+
+    /// A group is taken offline: nothing of it is followed any more.
+    pub(crate) fn end_group(&mut self, group: GroupId) {
+        if let Some(trial) = &mut self.trial {
+            trial.end_group(group);
         }
     }
 
@@ -132,16 +150,11 @@ impl<P: Tried> Judge<P> {
         }
     }
 
-    /// Pages are asked back of a group that holds so many base pages.
-    pub(crate) fn pressed(
-        &mut self,
-        group: GroupId,
-        swappiness: Swappiness,
-        nr_resident_pages: u64,
-    ) {
+    /// Pages of a group are asked back, at this swappiness.
+    pub(crate) fn asked(&mut self, group: GroupId, swappiness: Swappiness) {
         let duel = self.trial.as_mut().and_then(|trial| trial.duel_mut(group));
         if let Some(duel) = duel {
-            duel.pressed(swappiness, nr_resident_pages);
+            duel.asked(swappiness);
         }
     }
 
@@ -159,7 +172,7 @@ impl<P: Tried> Judge<P> {
 struct Trial<P> {
     config: Config,
     pages: Pages,
-    /// By number of the group; `None` until something arrives in it.
+    /// By number of the group; `None` for one that is offline.
     duels: Vec<Option<Box<Duel<P>>>>,
 }
 
@@ -193,29 +206,37 @@ impl<P: Tried> Trial<P> {
         if self.duels.len() <= number {
             self.duels.resize_with(number + 1, || None);
         }
-        if self.duels[number].take().is_some() {
+        // A configuration that made this policy makes it in small.
+        self.duels[number] = Duel::new(&self.config).ok().map(Box::new);
+    }
+
+    fn end_group(&mut self, group: GroupId) {
+        if let Some(duel) = self.duels.get_mut(usize::from(group.0)) {
+            *duel = None;
             self.pages.forget_group(group);
         }
     }
 
     fn arrived(&mut self, folio: FolioId, arrival: &Arrival) -> Option<Shadow> {
-        let (page, shadow) = match self.pages.claim(arrival.shadow) {
-            Claim::Followed(page, shadow) => (Some(page), Some(shadow)),
-            Claim::NotFollowed(shadow) => return Some(shadow),
-            Claim::Unknown => (None, None),
-        };
-        let page = page.filter(|page| self.pages[*page].group == arrival.group);
-        let number = usize::from(arrival.group.0);
-        if let Some(duel) = self.duels.get_mut(number) {
-            if duel.is_none() {
-                // A configuration that made this policy makes it in small.
-                *duel = Duel::new(&self.config).ok().map(Box::new);
+        let claim = self.pages.claim(arrival.shadow);
+        if let Claim::Followed(page, shadow) = claim {
+            let of = &self.pages[page];
+            let is_same = (of.kind, of.order) == (arrival.kind, arrival.order);
+            let is_here = is_same && of.group == arrival.group;
+            let number = usize::from(of.group.0);
+            if let Some(duel) = self.duels.get_mut(number).and_then(Option::as_deref_mut) {
+                duel.came_back(&mut self.pages, page, is_here.then_some((folio, arrival)));
             }
-            if let Some(duel) = duel {
-                duel.arrived(&mut self.pages, page, folio, arrival);
-            }
+            return Some(shadow);
         }
-        shadow
+        if let Claim::NotFollowed(shadow) = claim {
+            return Some(shadow);
+        }
+        let number = usize::from(arrival.group.0);
+        if let Some(duel) = self.duels.get_mut(number).and_then(Option::as_deref_mut) {
+            duel.came(&mut self.pages, folio, arrival);
+        }
+        None
     }
 
     fn accessed(&mut self, folio: FolioId, via: AccessVia) {

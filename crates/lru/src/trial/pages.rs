@@ -3,17 +3,18 @@
 //! | bits of a ticket | field  | meaning                                                   |
 //! |------------------|--------|-----------------------------------------------------------|
 //! | 0..20            | number | the page's                                                |
-//! | 20..30           | stamp  | how often the number was given to another page, low bits  |
+//! | 20..30           | stamp  | departures under this number, low bits                    |
 //! | 30               | 1      | it is a ticket and no shadow of the policy                |
 //!
-//! A stale ticket passes for the page that has its number now with a chance of one in 1024.
+//! A stale ticket passes for the last departure under its number with a chance of one in 1024.
 //!
 //! **Owns** numbers, tickets, which folio is which page. **Does not own** what happens to pages.
 //!
 //! **Invariants**
 //! - I1: a folio names the page that says it is that folio's, and the other way round.
-//! - I2: a free number is named by nobody.
-//! - I3: never more than [`NR_PAGES_MAX`] numbers; the oldest that is nowhere in memory is forgotten first.
+//! - I2: a number is free exactly when nothing is followed under it.
+//! - I3: never more than [`NR_NUMBERS`] numbers, for all groups together: a page that finds none is not
+//!   followed.
 
 use std::ops::{Index, IndexMut};
 
@@ -28,10 +29,8 @@ const NUMBER_WIDTH: u32 = 20;
 const NUMBER_MASK: u32 = (1 << NUMBER_WIDTH) - 1;
 const STAMP_MASK: u32 = (1 << (SHADOW_WIDTH - NUMBER_WIDTH)) - 1;
 
-/// Most pages followed at a time, by all groups together.
-pub(super) const NR_PAGES_MAX: usize = 64 * 1024;
-
-const _: () = assert!(NR_PAGES_MAX <= 1 << NUMBER_WIDTH);
+/// Pages that can be followed at a time.
+const NR_NUMBERS: usize = 1 << NUMBER_WIDTH;
 
 const NOT_FOLLOWED: u32 = u32::MAX;
 
@@ -64,8 +63,6 @@ pub(super) struct Page {
     stamp: u32,
     /// Whether the number is in use.
     is_followed: bool,
-    /// Left memory since the search for a number came by.
-    is_recent: bool,
     /// In the policy's memory.
     real: Stay,
     /// In the two in small.
@@ -101,8 +98,6 @@ pub(super) struct Pages {
     free: Vec<PageNumber>,
     /// By folio.
     of_folio: Vec<u32>,
-    /// Where the search for a page to forget goes on.
-    hand: usize,
 }
 
 impl Index<PageNumber> for Pages {
@@ -154,13 +149,8 @@ impl Pages {
             .map(|(number, page)| (PageNumber(number as u32), page))
     }
 
-    /// Follows a page from now on; `None` if all numbers are of pages in memory.
+    /// Follows a page from now on; `None` if all numbers are taken.
     pub(super) fn follow(&mut self, arrival: &Arrival, lot: u32) -> Option<PageNumber> {
-        let number = match self.free.pop() {
-            Some(number) => number,
-            None if self.pages.len() < NR_PAGES_MAX => PageNumber(self.pages.len() as u32),
-            None => self.oldest_that_is_nowhere()?,
-        };
         let page = Page {
             group: arrival.group,
             kind: arrival.kind,
@@ -168,41 +158,26 @@ impl Pages {
             lot,
             stamp: 0,
             is_followed: true,
-            is_recent: false,
             real: Stay::Out(None),
             small: [Stay::Out(None); 2],
             is_young: [false; 2],
         };
-        match self.pages.get_mut(number.0 as usize) {
-            Some(before) => {
-                let stamp = before.stamp;
-                *before = Page { stamp, ..page };
-            }
-            None => self.pages.push(page),
+        if let Some(number) = self.free.pop() {
+            let stamp = self[number].stamp;
+            self[number] = Page { stamp, ..page };
+            return Some(number);
         }
-        Some(number)
-    }
-
-    /// Gives up a page that is nowhere in memory and did not leave lately.
-    fn oldest_that_is_nowhere(&mut self) -> Option<PageNumber> {
-        // Twice round: the first may only find marks to take away.
-        for _ in 0..2 * self.pages.len() {
-            let number = PageNumber(self.hand as u32);
-            self.hand = (self.hand + 1) % self.pages.len();
-            let page = &mut self[number];
-            if !std::mem::take(&mut page.is_recent) && !page.is_anywhere() {
-                page.stamp = (page.stamp + 1) & STAMP_MASK;
-                return Some(number);
-            }
-        }
-        None
+        let number = PageNumber(self.pages.len() as u32);
+        (self.pages.len() < NR_NUMBERS).then(|| {
+            self.pages.push(page);
+            number
+        })
     }
 
     /// No longer follows a page, which is in neither of the two in small.
     pub(super) fn forget(&mut self, number: PageNumber) {
         let page = &mut self[number];
         page.is_followed = false;
-        page.stamp = (page.stamp + 1) & STAMP_MASK;
         if let Stay::In(folio) = std::mem::replace(&mut page.real, Stay::Out(None)) {
             self.of_folio[folio.index()] = NOT_FOLLOWED;
         }
@@ -232,12 +207,21 @@ impl Pages {
     /// A page leaves the policy's memory; its ticket.
     pub(super) fn leave(&mut self, number: PageNumber, shadow: Shadow) -> Shadow {
         let page = &mut self[number];
+        page.stamp = (page.stamp + 1) & STAMP_MASK;
         let ticket = TICKET | page.stamp << NUMBER_WIDTH | number.0;
-        page.is_recent = true;
         if let Stay::In(folio) = std::mem::replace(&mut page.real, Stay::Out(Some(shadow))) {
             self.of_folio[folio.index()] = NOT_FOLLOWED;
         }
         Shadow::from_bits_truncate(ticket)
+    }
+
+    pub(super) fn is_followed(&self, number: PageNumber) -> bool {
+        self[number].is_followed
+    }
+
+    /// Departures under a number so far, as a ticket has them.
+    pub(super) fn stamp(&self, number: PageNumber) -> u32 {
+        self[number].stamp
     }
 
     pub(super) fn memory_bytes(&self) -> u64 {
@@ -267,10 +251,19 @@ impl Pages {
                 _ => {}
             }
         }
-        let nr_free = self.pages.iter().filter(|page| !page.is_followed).count();
-        match nr_free == self.free.len() {
-            true => Ok(()),
-            false => Err(format!("{nr_free} pages are free, not {}", self.free.len())),
+        let mut free = vec![false; self.pages.len()];
+        for number in &self.free {
+            let was_free = std::mem::replace(&mut free[number.0 as usize], true);
+            if was_free || self[*number].is_followed {
+                return Err(format!("{number:?} is free twice, or followed"));
+            }
+        }
+        match (0..)
+            .zip(&self.pages)
+            .find(|(at, of)| free[*at] == of.is_followed)
+        {
+            Some((at, _)) => Err(format!("page {at} is neither followed nor free")),
+            None => Ok(()),
         }
     }
 }

@@ -8,7 +8,7 @@
 //!
 //! **Invariants**
 //! - I1: what its policy counts as in memory is what `pages` says is in it.
-//! - I2: no more than it has room for, unless nothing could be had.
+//! - I2: what does not fit is not brought in, unless nothing could be had when pressed hardest.
 
 use super::pages::{PageNumber, Pages, Stay};
 use crate::{
@@ -41,16 +41,22 @@ pub(super) enum Event {
     Accessed(AccessVia),
 }
 
+/// Memory for one that is tried in small.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Room {
+    /// Base pages.
+    pub(super) nr_pages: u64,
+    pub(super) swappiness: Swappiness,
+}
+
 #[derive(Debug)]
 pub(super) struct Small<P> {
     policy: P,
-    group: Option<GroupId>,
+    group: GroupId,
     /// Which of a page's stays in small are here.
     side: usize,
+    /// Base pages in its memory.
     nr_pages: u64,
-    /// Base pages; `None` while there was no pressure yet.
-    nr_pages_max: Option<u64>,
-    swappiness: Swappiness,
     /// By folio.
     pages: Vec<PageNumber>,
     batch: EvictBatch,
@@ -58,33 +64,27 @@ pub(super) struct Small<P> {
 }
 
 impl<P: Policy> Small<P> {
-    pub(super) fn new(mut policy: P, side: usize) -> Small<P> {
-        // The first group of an empty policy: there is room for it.
-        let group = policy.add_group("/", NOW).ok();
-        Small {
+    pub(super) fn new(mut policy: P, side: usize) -> Result<Small<P>, PolicyError> {
+        let group = policy.add_group("/", NOW)?;
+        Ok(Small {
             policy,
             group,
             side,
             nr_pages: 0,
-            nr_pages_max: None,
-            swappiness: Swappiness::DEFAULT,
             pages: Vec::new(),
             batch: EvictBatch::default(),
             verdicts: Vec::new(),
-        }
-    }
-
-    pub(super) fn nr_pages_max(&self) -> Option<u64> {
-        self.nr_pages_max
-    }
-
-    pub(super) fn set_room(&mut self, nr_pages_max: u64, swappiness: Swappiness) {
-        self.nr_pages_max = Some(nr_pages_max);
-        self.swappiness = swappiness;
+        })
     }
 
     /// Takes part in an event; whether the page had to be brought in for it.
-    pub(super) fn hear(&mut self, pages: &mut Pages, page: PageNumber, event: Event) -> bool {
+    pub(super) fn hear(
+        &mut self,
+        pages: &mut Pages,
+        page: PageNumber,
+        event: Event,
+        room: Room,
+    ) -> bool {
         let is_miss = !pages[page].small[self.side].is_in();
         if is_miss {
             let cause = match event {
@@ -92,8 +92,8 @@ impl<P: Policy> Small<P> {
                 Event::Accessed(AccessVia::FileDescriptor) => Cause::Read,
                 Event::Accessed(AccessVia::PageTable) => Cause::Fault,
             };
-            // Without room even when pressed hardest, it stays out.
-            let _ = self.bring(pages, page, cause);
+            // Its own group and folios are all there can be errors about.
+            let _ = self.bring(pages, page, cause, room);
         }
         if let (Event::Accessed(via), Stay::In(folio)) = (event, pages[page].small[self.side]) {
             match via {
@@ -109,21 +109,17 @@ impl<P: Policy> Small<P> {
         pages: &mut Pages,
         page: PageNumber,
         cause: Cause,
+        room: Room,
     ) -> Result<(), PolicyError> {
-        let Some(group) = self.group else {
-            return Ok(());
-        };
-        if let Some(nr_pages_max) = self.nr_pages_max
-            && self.nr_pages >= nr_pages_max
-        {
-            self.reclaim(pages, group, nr_pages_max)?;
+        if self.nr_pages + pages[page].order.nr_pages() > room.nr_pages {
+            self.reclaim(pages, room)?;
         }
         let of = &mut pages[page];
         let Stay::Out(shadow) = of.small[self.side] else {
             return Ok(());
         };
         let folio = self.policy.appeared(Arrival {
-            group,
+            group: self.group,
             node: NodeId::default(),
             kind: of.kind,
             order: of.order,
@@ -140,24 +136,20 @@ impl<P: Policy> Small<P> {
         Ok(())
     }
 
-    fn reclaim(
-        &mut self,
-        pages: &mut Pages,
-        group: GroupId,
-        nr_pages_max: u64,
-    ) -> Result<(), PolicyError> {
-        let nr_wanted = (nr_pages_max / BATCHES_PER_MEMORY).clamp(1, NR_RECLAIM_PAGES);
-        let goal = self.nr_pages.min(nr_pages_max).saturating_sub(nr_wanted);
+    fn reclaim(&mut self, pages: &mut Pages, room: Room) -> Result<(), PolicyError> {
+        let (group, swappiness) = (self.group, room.swappiness);
+        let nr_wanted = (room.nr_pages / BATCHES_PER_MEMORY).clamp(1, NR_RECLAIM_PAGES);
+        let goal = self.nr_pages.min(room.nr_pages).saturating_sub(nr_wanted);
         for priority in (0..=PRIORITY_RELAXED).rev() {
             for _ in 0..NR_BATCHES_MAX {
-                match self.policy.ageing(group, self.swappiness)? {
+                match self.policy.ageing(group, swappiness)? {
                     Ageing::NotDue => {}
                     Ageing::Preferred if priority == PRIORITY_RELAXED => {}
                     Ageing::Due if priority == PRIORITY_RELAXED => break,
-                    Ageing::Preferred | Ageing::Due => self.walk(pages, group)?,
+                    Ageing::Preferred | Ageing::Due => self.walk(pages, swappiness)?,
                 }
                 let request = ReclaimRequest {
-                    swappiness: self.swappiness,
+                    swappiness,
                     priority,
                     origin: Origin::Direct,
                     nr_passes_max: 1,
@@ -177,7 +169,7 @@ impl<P: Policy> Small<P> {
         Ok(())
     }
 
-    fn walk(&mut self, pages: &mut Pages, group: GroupId) -> Result<(), PolicyError> {
+    fn walk(&mut self, pages: &mut Pages, swappiness: Swappiness) -> Result<(), PolicyError> {
         for (index, page) in self.pages.iter().enumerate() {
             let (folio, page) = (FolioId(index as u32), &mut pages[*page]);
             let is_here = page.small[self.side] == Stay::In(folio);
@@ -185,7 +177,7 @@ impl<P: Policy> Small<P> {
                 self.policy.accessed(folio, AccessVia::PageTable);
             }
         }
-        self.policy.finish_walk(group, self.swappiness, NOW)
+        self.policy.finish_walk(self.group, swappiness, NOW)
     }
 
     /// Tries what the policy handed out.
@@ -240,9 +232,13 @@ impl<P: Policy> Small<P> {
                 }
             }
         }
-        if nr_pages != self.nr_pages {
+        let charged = self.policy.groups().usage_pages(self.group);
+        let charged = charged.map_err(|error| error.to_string())?;
+        if (nr_pages, nr_pages) != (self.nr_pages, charged) {
             let counted = self.nr_pages;
-            return Err(format!("{nr_pages} pages are in small, not {counted}"));
+            return Err(format!(
+                "{nr_pages} pages are in small, not {counted}, or {charged} as charged"
+            ));
         }
         self.policy.validate()
     }

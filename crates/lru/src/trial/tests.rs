@@ -7,6 +7,7 @@ use crate::{
     KernelModel, MultiGen, TwoList,
     ids::{Kind, NodeId, Order, TimeMs},
     seam::{Ageing, Cause, EvictBatch, GoneCause, Isolated, ReclaimRequest},
+    walk::{AgeingWalks, LookAround, LookAroundBy, TableId},
 };
 
 const NOW: TimeMs = TimeMs(0);
@@ -265,62 +266,122 @@ fn what_is_read_round_and_round_is_judged_by_distance_and_what_then_fits_keeps_a
 }
 
 #[test]
-fn a_choice_is_taken_back_when_the_window_misses_less_for_longer_than_it_missed_more() {
-    let mut world = World::new(on_trial(KernelModel::V6_14), 500, 4000);
-    for n in 0..20 * 600 {
-        world.apply(Op::Read(n % 600));
-    }
-    assert!(world.policy.judge().is_by_distance(world.group));
-    let score = |world: &World<MultiGen>| duel(world).nr_misses;
-    let [by_window, by_distance] = score(&world);
-    assert!(by_distance < by_window);
-    // All fits: neither misses, and what was long ago counts ever less, never the other way round.
-    for n in 0..200 * 400 {
-        world.apply(Op::Read(n % 400));
-    }
-    let [by_window_later, by_distance_later] = score(&world);
-    assert!(by_window_later < by_window && by_distance_later <= by_window_later);
-    assert!(world.policy.judge().is_by_distance(world.group));
+fn distance_is_chosen_for_missing_clearly_less_and_given_up_for_missing_more() {
+    let mut duel: Duel<MultiGen> = Duel::new(&Config::default()).unwrap();
+    let mut choice = |nr_misses| {
+        duel.nr_misses = nr_misses;
+        duel.compare(100);
+        duel.prefers_distance()
+    };
+    // 1 percent less, and 10 percent of too few; then 5 percent, which are half of memory.
+    assert!(!choice([10_000, 9_900]) && !choice([100, 90]));
+    assert!(choice([1000, 950]) && choice([1000, 1000]));
+    assert!(!choice([1000, 1001]) && !choice([1000, 1000]));
 }
 
 #[test]
-fn of_many_pages_a_few_are_followed_and_they_tell_the_same() {
+fn of_many_pages_one_in_a_power_of_two_is_followed() {
     let nr_pages = 24_000;
     let mut world = World::new(on_trial(KernelModel::V6_14), usize::MAX, nr_pages);
     for page in 0..nr_pages {
         world.apply(Op::Read(page));
     }
     world.policy.validate().unwrap();
-    let nr_followed = duel(&world).nr_followed;
+    let nr_followed = duel(&world).nr_in;
     // One in eight: a quarter would be more than there may be.
     assert!((2700..3300).contains(&nr_followed), "{nr_followed}");
 }
 
+/// Found in review: with its ticket a page that is out lost its own shadow when fewer were followed.
+#[test]
+fn no_return_is_lost_when_memory_grows_and_fewer_pages_are_followed() {
+    let worlds = [Refault::Window, Refault::Trial].map(|refault| {
+        let policy = MultiGen::new(config(KernelModel::V6_14, refault)).unwrap();
+        let mut world = World::new(policy, 4000, 8000);
+        let mut random = crate::random::Random::new(1);
+        for _ in 0..16_000 {
+            world.apply(Op::Read(random.below(8000)));
+        }
+        world.nr_pages_max = 6000;
+        for _ in 0..4000 {
+            world.apply(Op::Read(random.below(8000)));
+        }
+        world.policy.validate().unwrap();
+        world
+    });
+    let [window, trial] = &worlds;
+    assert!(!trial.policy.judge().is_by_distance(trial.group));
+    assert!(duel(trial).nr_in < 4096);
+    let returns = |world: &World<MultiGen>| {
+        let stats = world.policy.stats(world.group).unwrap();
+        (stats.nr_refaulted_pages, stats.nr_refaulted_recent_pages)
+    };
+    assert_eq!(returns(window), returns(trial));
+}
+
+/// Found in review: the two in small kept the room they had when pages were last asked for.
+#[test]
+fn who_has_room_again_for_all_is_missed_by_neither() {
+    let mut world = World::new(on_trial(KernelModel::V6_14), 450, 450);
+    for page in 0..450 {
+        world.apply(Op::Read(page));
+    }
+    for page in 0..200 {
+        world.apply(Op::KernelTakes(page));
+    }
+    let read_all =
+        |world: &mut World<MultiGen>| (0..450).for_each(|page| world.apply(Op::Read(page)));
+    read_all(&mut world);
+    let nr_misses_before = duel(&world).nr_misses;
+    for _ in 0..50 {
+        read_all(&mut world);
+    }
+    assert!(!world.policy.judge().is_by_distance(world.group));
+    let nr_misses = duel(&world).nr_misses;
+    assert!(nr_misses <= nr_misses_before, "{nr_misses:?}");
+}
+
+#[test]
+fn what_is_found_beside_an_evicted_page_is_told_to_both() {
+    let mut world = World::new(on_trial(KernelModel::V6_14), 100, 100);
+    for page in 0..2 {
+        world.apply(Op::Touch(page));
+    }
+    let [folio, neighbour] = [0, 1].map(|page| world.folios[page].unwrap());
+    let nr_events = duel(&world).nr_events;
+    world.policy.looked_around(LookAround {
+        folio,
+        table: TableId(0),
+        nr_entries: 64,
+        young: &[neighbour],
+        by: LookAroundBy::Walker,
+    });
+    assert_eq!(duel(&world).nr_events, nr_events + 1);
+}
+
 #[test]
 fn a_group_that_takes_the_number_of_one_that_is_gone_is_tried_anew() {
-    let mut policy = on_trial(KernelModel::V6_14);
-    let group = policy.add_group("/first", NOW).unwrap();
-    let mut world = World {
-        group,
-        ..World::new(policy, 500, 600)
-    };
+    let mut world = World::new(on_trial(KernelModel::V6_14), 500, 600);
     for n in 0..20 * 600 {
         world.apply(Op::Read(n % 600));
     }
+    let group = world.group;
     assert!(world.policy.judge().is_by_distance(group));
     for page in 0..600 {
         world.apply(Op::Free(page));
     }
     world.policy.remove_group(group).unwrap();
-    let next = world.policy.add_group("/next", NOW).unwrap();
-    assert_eq!(next, group);
-    assert!(!world.policy.judge().is_by_distance(next));
+    world.group = world.policy.add_group("/next", NOW).unwrap();
+    assert_eq!(world.group, group);
+    for page in 0..600 {
+        world.apply(Op::Read(page));
+    }
+    assert!(!world.policy.judge().is_by_distance(group));
     world.policy.validate().unwrap();
 }
 
 mod tickets {
     use super::*;
-    use crate::trial::pages::NR_PAGES_MAX;
 
     fn arrival() -> Arrival {
         Arrival {
@@ -368,17 +429,17 @@ mod tickets {
     }
 
     #[test]
-    fn when_all_numbers_are_taken_pages_that_left_long_ago_make_room() {
-        let mut pages = Pages::default();
-        let own = Shadow::from_bits_truncate(1234);
-        let (_, first) = come_and_go(&mut pages, own);
-        for _ in 1..NR_PAGES_MAX {
-            come_and_go(&mut pages, own);
+    fn those_out_for_longest_are_forgotten_when_too_many_are() {
+        let nr_pages = 40_000;
+        let mut world = World::new(on_trial(KernelModel::V6_14), usize::MAX, nr_pages);
+        for page in 0..nr_pages {
+            world.apply(Op::Read(page));
+            world.apply(Op::KernelTakes(page));
         }
-        assert!(matches!(pages.claim(Some(first)), Claim::Followed(..)));
-        let (_, last) = come_and_go(&mut pages, own);
-        assert_eq!(pages.claim(Some(first)), Claim::Unknown);
-        assert!(matches!(pages.claim(Some(last)), Claim::Followed(..)));
-        pages.validate().unwrap();
+        let pages = &world.policy.judge().trial.as_ref().unwrap().pages;
+        assert_eq!(pages.claim(world.shadows[0]), Claim::Unknown);
+        let last = pages.claim(world.shadows[nr_pages - 1]);
+        assert!(matches!(last, Claim::Followed(..)));
+        world.policy.validate().unwrap();
     }
 }

@@ -23,7 +23,8 @@
 //!
 //! **Invariants**
 //! - I1: a live folio is on exactly one list, or isolated and on none.
-//! - I2: nothing is allocated after a folio has found its slot: only the table and new lruvecs grow.
+//! - I2: nothing is allocated after a folio has found its slot: only the table and new lruvecs grow, and
+//!   what a trial follows, up to its bounds.
 
 mod lruvec;
 mod migration;
@@ -228,7 +229,9 @@ impl Policy for TwoList {
     }
 
     fn remove_group(&mut self, group: GroupId) -> Result<(), PolicyError> {
-        self.books.take_offline(group)
+        self.books.take_offline(group)?;
+        self.judge.end_group(group);
+        Ok(())
     }
 
     fn memory_bytes(&self) -> u64 {

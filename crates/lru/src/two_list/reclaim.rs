@@ -48,10 +48,7 @@ impl TwoList {
         batch.clear();
         let group = request.group;
         let is_offline = self.books.group(group)?.is_offline();
-        let of_group = self.books.lruvecs_of(group)?;
-        let nr_resident_pages = of_group.map(Lruvec::nr_listed_pages).sum();
-        self.judge
-            .pressed(group, request.swappiness, nr_resident_pages);
+        self.judge.asked(group, request.swappiness);
         if request.nr_pages == 0 {
             return Ok(Isolated::Empty);
         }

@@ -10,7 +10,8 @@
 //! | [`Refault::Distance`] | evictions                                      | below what is active, or inactive if less |
 //!
 //! The first is the kernel's, the second the test of the 2023 series "refault distance" (patches 1
-//! and 2), which throttles challenges against a large active list.
+//! and 2), which throttles challenges against a large active list. With [`Refault::Trial`] it is the one or
+//! the other, group by group; what left before a change is judged by a clock that went otherwise until then.
 //!
 //! **Owns** the judgement and the tests. **Does not own** the clock (`distance`).
 

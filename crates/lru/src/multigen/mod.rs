@@ -114,6 +114,21 @@ impl MultiGen {
         self.rules
     }
 
+    #[inline]
+    fn note_access(&mut self, folio: FolioId, via: AccessVia) {
+        match via {
+            AccessVia::PageTable => self.found_young(folio),
+            AccessVia::FileDescriptor => self.count_access(folio),
+        }
+    }
+
+    /// Out of line: an access that nobody follows pays for one comparison.
+    #[cold]
+    fn accessed_while_followed(&mut self, folio: FolioId, via: AccessVia) {
+        self.judge.accessed(folio, via);
+        self.note_access(folio, via);
+    }
+
     fn flags(&self, folio: FolioId) -> Flags {
         self.books.flags(folio)
     }
@@ -165,11 +180,10 @@ impl Policy for MultiGen {
     // Inline, so that a wrapper elsewhere (`tiering`) costs no call.
     #[inline]
     fn accessed(&mut self, folio: FolioId, via: AccessVia) {
-        match via {
-            AccessVia::PageTable => self.found_young(folio),
-            AccessVia::FileDescriptor => self.count_access(folio),
+        if self.judge.follows() {
+            return self.accessed_while_followed(folio, via);
         }
-        self.judge.accessed(folio, via);
+        self.note_access(folio, via);
     }
 
     fn gone(&mut self, folio: FolioId, cause: GoneCause) -> Option<Shadow> {

@@ -113,8 +113,12 @@ impl<P: Tried> Judge<P> {
         }
     }
 
+    /// Whether anybody wants to hear of accesses.
+    pub(crate) fn follows(&self) -> bool {
+        self.trial.is_some()
+    }
+
     /// A folio was accessed, or found accessed.
-    #[inline]
     pub(crate) fn accessed(&mut self, folio: FolioId, via: AccessVia) {
         if let Some(trial) = &mut self.trial {
             trial.accessed(folio, via);

@@ -99,6 +99,24 @@ impl TwoList {
         Ok(sum)
     }
 
+    #[inline]
+    fn note_access(&mut self, folio: FolioId, via: AccessVia) {
+        match via {
+            AccessVia::PageTable => {
+                let flags = &mut self.books.folios.flags[folio.index()];
+                *flags = flags.with_young();
+            }
+            AccessVia::FileDescriptor => self.count_access(folio),
+        }
+    }
+
+    /// Out of line: an access that nobody follows pays for one comparison.
+    #[cold]
+    fn accessed_while_followed(&mut self, folio: FolioId, via: AccessVia) {
+        self.judge.accessed(folio, via);
+        self.note_access(folio, via);
+    }
+
     fn flags(&self, folio: FolioId) -> Flags {
         self.books.flags(folio)
     }
@@ -181,11 +199,10 @@ impl Policy for TwoList {
             flags.is_live() && !flags.is_gone(),
             "{folio:?} is not in memory"
         );
-        match via {
-            AccessVia::PageTable => self.books.folios.flags[folio.index()] = flags.with_young(),
-            AccessVia::FileDescriptor => self.count_access(folio),
+        if self.judge.follows() {
+            return self.accessed_while_followed(folio, via);
         }
-        self.judge.accessed(folio, via);
+        self.note_access(folio, via);
     }
 
     fn deactivate(&mut self, folio: FolioId) {

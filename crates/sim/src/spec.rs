@@ -97,8 +97,7 @@ impl FromStr for PolicySpec {
 const KERNEL_POLICIES: [&str; 3] = ["mglru", "two-list", "strata"];
 
 /// What `mglru` can be given.
-const MGLRU_OPTIONS: &str =
-    "distance, no-swap, heat, min-ttl=MS, nr_gens=N, nr_tiers=N, group_order=ORDER and RULE=MODEL";
+const MGLRU_OPTIONS: &str = "distance, distance=always, no-swap, heat, min-ttl=MS, nr_gens=N, nr_tiers=N, group_order=ORDER and RULE=MODEL";
 
 fn parse(parts: &Parts<'_>) -> Result<Arc<dyn Simulate>, String> {
     let mut config = Config::default();
@@ -120,6 +119,9 @@ fn parse(parts: &Parts<'_>) -> Result<Arc<dyn Simulate>, String> {
             }
             ("distance", None) => config.refault = Refault::Trial,
             ("distance", Some("always")) => config.refault = Refault::Distance,
+            ("distance", Some(when)) if parts.name != "strata" => {
+                return Err(format!("distance={when}: distance or distance=always"));
+            }
             ("no-swap", None) => config.has_swap = false,
             ("heat", None) if parts.name == "mglru" => has_heat = true,
             ("min-ttl", Some(ms)) if parts.name == "mglru" => {
@@ -135,7 +137,7 @@ fn parse(parts: &Parts<'_>) -> Result<Arc<dyn Simulate>, String> {
             (key, _) => {
                 let (name, options) = match parts.name {
                     "mglru" => ("mglru", MGLRU_OPTIONS),
-                    other => (other, "distance, no-swap"),
+                    other => (other, "distance, distance=always, no-swap"),
                 };
                 return Err(format!(
                     "{name} has no such option: {key:?}; it has {options}"
@@ -247,7 +249,10 @@ mod tests {
         for (text, why) in [
             ("mglru:v9", "unknown kernel model"),
             ("mglru+", "no such option"),
-            ("mglru+distance=9", "unknown rule"),
+            (
+                "mglru+distance=9",
+                "distance=9: distance or distance=always",
+            ),
             ("mglru+placement=v9", "unknown kernel model"),
             ("mglru+nr_gens=3", "from 4 to 16"),
             ("mglru+min-ttl=soon", "a number of ms"),
@@ -258,7 +263,7 @@ mod tests {
             ("strata+distance", "no such option"),
             ("strata+no-test=1", "no such option"),
             ("two-list+min-ttl=1", "no such option"),
-            ("two-list+foo", "it has distance, no-swap"),
+            ("two-list+foo", "it has distance, distance=always, no-swap"),
             ("mglru+foo", "nr_gens=N"),
         ] {
             let error = text.parse::<PolicySpec>().unwrap_err().to_string();

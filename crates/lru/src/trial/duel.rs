@@ -182,12 +182,8 @@ impl<P: Tried> Duel<P> {
         }
     }
 
-    /// Nobody needs a page any more.
-    pub(super) fn freed(&mut self, pages: &mut Pages, page: PageNumber) {
-        self.forget(pages, page);
-    }
-
-    fn forget(&mut self, pages: &mut Pages, page: PageNumber) {
+    /// No longer follows a page.
+    pub(super) fn forget(&mut self, pages: &mut Pages, page: PageNumber) {
         if pages[page].is_in_memory() {
             self.nr_in -= 1;
             self.nr_base_pages_in -= pages[page].order.nr_pages();

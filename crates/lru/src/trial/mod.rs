@@ -258,7 +258,7 @@ impl<P: Tried> Trial<P> {
 
     fn freed(&mut self, folio: FolioId) {
         if let Some((duel, page, pages)) = self.following(folio) {
-            duel.freed(pages, page);
+            duel.forget(pages, page);
         }
     }
 

@@ -111,8 +111,9 @@ impl<P: Policy> Small<P> {
         cause: Cause,
         room: Room,
     ) -> Result<(), PolicyError> {
-        if self.nr_pages + pages[page].order.nr_pages() > room.nr_pages {
-            self.reclaim(pages, room)?;
+        let nr_coming = pages[page].order.nr_pages();
+        if self.nr_pages + nr_coming > room.nr_pages {
+            self.reclaim(pages, room, nr_coming)?;
         }
         let of = &mut pages[page];
         let Stay::Out(shadow) = of.small[self.side] else {
@@ -136,9 +137,16 @@ impl<P: Policy> Small<P> {
         Ok(())
     }
 
-    fn reclaim(&mut self, pages: &mut Pages, room: Room) -> Result<(), PolicyError> {
+    /// Makes room for so many base pages, or a batch if that is more.
+    fn reclaim(
+        &mut self,
+        pages: &mut Pages,
+        room: Room,
+        nr_coming: u64,
+    ) -> Result<(), PolicyError> {
         let (group, swappiness) = (self.group, room.swappiness);
-        let nr_wanted = (room.nr_pages / BATCHES_PER_MEMORY).clamp(1, NR_RECLAIM_PAGES);
+        let nr_batch = (room.nr_pages / BATCHES_PER_MEMORY).clamp(1, NR_RECLAIM_PAGES);
+        let nr_wanted = nr_batch.max(nr_coming);
         let goal = self.nr_pages.min(room.nr_pages).saturating_sub(nr_wanted);
         for priority in (0..=PRIORITY_RELAXED).rev() {
             for _ in 0..NR_BATCHES_MAX {

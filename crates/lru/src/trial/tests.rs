@@ -322,12 +322,19 @@ fn no_return_is_lost_when_memory_grows_and_fewer_pages_are_followed() {
 /// Found in review: the two in small kept the room they had when pages were last asked for.
 #[test]
 fn who_has_room_again_for_all_is_missed_by_neither() {
-    let mut world = World::new(on_trial(KernelModel::V6_14), 450, 450);
+    let mut world = World::new(on_trial(KernelModel::V6_14), 500, 500);
     for page in 0..450 {
         world.apply(Op::Read(page));
     }
     for page in 0..200 {
         world.apply(Op::KernelTakes(page));
+    }
+    // With these the two have to give up what left before.
+    for page in 450..500 {
+        world.apply(Op::Read(page));
+    }
+    for page in 450..500 {
+        world.apply(Op::Free(page));
     }
     let read_all =
         |world: &mut World<MultiGen>| (0..450).for_each(|page| world.apply(Op::Read(page)));

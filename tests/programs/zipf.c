@@ -23,7 +23,7 @@ static uint64_t scan_pages, scan_every = 100000;
 static uint64_t burst, burst_rate = 500 * MIB;
 static double theta = 0.99, seconds = 1, phase_every = 0, burst_every = 5, burst_hold = 0.5;
 static const char *path;
-static bool random_advice, populate;
+static bool random_advice, populate, thp;
 
 static uint8_t *region;
 static uint64_t nr_pages;
@@ -89,6 +89,8 @@ static void map_region(void)
 {
     if (!path) {
         region = map_pages(nr_pages * PAGE);
+        if (thp && madvise(region, nr_pages * PAGE, MADV_HUGEPAGE))
+            die("zipf: huge pages: %s", strerror(errno));
         for (uint64_t i = 0; i < nr_pages; i++)
             fill_page(region + i * PAGE, i + 1);
         return;
@@ -134,6 +136,7 @@ int main(int argc, char **argv)
         {"file", OPTION_TEXT, &path, "map this file instead of anonymous memory; made if too short"},
         {"populate", OPTION_FLAG, &populate, "read the whole mapped file in before the start"},
         {"random", OPTION_FLAG, &random_advice, "MADV_RANDOM on the mapped file: no fault-around"},
+        {"thp", OPTION_FLAG, &thp, "ask for huge pages for the anonymous memory"},
         {"scan-pages", OPTION_NUMBER, &scan_pages, "pages of a sequential scan, 0 = none (0)"},
         {"scan-every", OPTION_NUMBER, &scan_every, "operations between scans, per thread (100000)"},
         {"phase-every", OPTION_REAL, &phase_every, "seconds until other pages are hot, 0 = never (0)"},

@@ -185,6 +185,15 @@ fn evictions(lines: &mut Lines, report: &Report) {
     if !kept.is_empty() {
         lines.add("not evicted", kept);
     }
+    if eviction.nr_split_pages > 0 {
+        lines.add(
+            "split",
+            format_args!(
+                "{} in huge pages that hid cold ones",
+                pages(eviction.nr_split_pages)
+            ),
+        );
+    }
     lines.add(
         "refaulted",
         format_args!(

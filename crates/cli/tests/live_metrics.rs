@@ -55,6 +55,8 @@ const BY_RECLAIM: &[&str] = &[
     "strata_reclaim_asked_bytes_total",
     "strata_reclaim_freed_bytes_total",
 ];
+/// What one grows whose memory is in huge pages, of which the kernel may make none.
+const BY_HUGE: &[&str] = &["strata_split_bytes_total"];
 /// What one grows that would have to evict what `--min-ttl` protects.
 const BY_THRASHING: &[&str] = &[
     "strata_thrashing_total",
@@ -78,13 +80,15 @@ struct Run {
 }
 
 impl Run {
+    /// With a region of this `size`, and what else `touch` is to be told of it.
     fn start(options: &[&str], size: &str) -> Run {
         let run_dir = tempfile::tempdir().expect("directory");
         let strata = Strata::new(["run", "--metrics", "127.0.0.1:0"])
             .args(options)
             .arg("--")
             .arg(program("touch"))
-            .args(["--size", size])
+            .arg("--size")
+            .args(size.split(' '))
             .env("STRATA_RUN_DIR", run_dir.path());
         let live = Live::start(&strata);
         live.line();
@@ -198,10 +202,32 @@ fn check(promtool: &Path, text: &str) {
 #[test]
 fn between_them_these_runs_grow_every_metric_there_is() {
     let declared: BTreeSet<&str> = METRICS.iter().map(|metric| metric.name).collect();
-    let all = [BY_PAGEOUT, BY_RECLAIM, BY_THRASHING, BY_RESTING, KERNELS].concat();
+    let live = [BY_PAGEOUT, BY_RECLAIM, BY_HUGE, BY_THRASHING, BY_RESTING];
+    let all = [live.concat(), KERNELS.to_vec()].concat();
     let grown: BTreeSet<&str> = all.iter().copied().collect();
     assert_eq!(grown, declared);
     assert_eq!(grown.len(), all.len(), "one is named twice");
+}
+
+#[test]
+fn huge_pages_that_were_split_are_counted() {
+    needs!("page_walk", "memory_cgroup", "zram", "process_madvise");
+    let thp = fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled");
+    if thp.is_ok_and(|text| text.contains("[never]")) {
+        skip!("this kernel makes no huge pages: transparent_hugepage/enabled is never");
+    }
+    let _guard = Guard::new();
+    let options = [
+        "--memory",
+        "48M",
+        "--swap",
+        "zram:192M",
+        "--actuator",
+        "pageout",
+    ];
+    let mut run = Run::start(&options, "96M --thp");
+    run.expect_to_grow(BY_HUGE, |run| run.tell("writerange 0 24576"));
+    run.end();
 }
 
 #[test]

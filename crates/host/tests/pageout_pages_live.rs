@@ -326,3 +326,33 @@ fn huge_pages_go_whole_and_split_ones_too() {
         0
     );
 }
+
+#[test]
+fn a_huge_page_is_split_for_the_price_of_one_base_page_and_small_ones_are_left_alone() {
+    const NAME: &str =
+        "a_huge_page_is_split_for_the_price_of_one_base_page_and_small_ones_are_left_alone";
+    let Some(_swap) = Swap::new(NAME) else { return };
+    let Some(mut bench) = Bench::new(NAME) else {
+        return;
+    };
+    let addr = bench.guest.ask_addr("huge 1024");
+    let huge = |index: u64| page(addr, index * 512);
+    if (0..2).any(|index| bench.shape_at(huge(index)) != Some(TableShape::Huge)) {
+        return skip(NAME, "the kernel gave no huge pages");
+    }
+    let small = bench.guest.ask_addr("anon 1024");
+    let report = bench.split([huge(0), small, small + 512 * PAGE_BYTES]);
+    assert_eq!((report.nr_ranges, report.error), (1, None));
+    assert_eq!(bench.shape_at(huge(0)), Some(TableShape::Pages));
+    assert_eq!(bench.shape_at(huge(1)), Some(TableShape::Huge));
+    let nr_absent = |present: Vec<bool>| present.into_iter().filter(|is| !is).count();
+    assert_eq!(nr_absent(bench.present(addr, 1024)), 1);
+    assert_eq!(nr_absent(bench.present(small, 1024)), 0);
+
+    // Its parts are told apart now.
+    bench.forget_accesses();
+    bench.guest.ask(&format!("read {:x} 1", page(addr, 7)));
+    let (verdicts, _) = bench.take_pages([page(addr, 7), page(addr, 8)]);
+    assert_eq!(verdicts, [Verdict::Referenced, Verdict::Evicted]);
+    assert_eq!(bench.guest.ask_number(&format!("check {addr:x} 1024")), 0);
+}

@@ -46,6 +46,7 @@ fn processes_killed_in_the_middle_of_pageout_are_normal() {
             space: 1,
             process: Arc::clone(&bench.process),
             pages,
+            splits: Vec::new(),
         };
         bench
             .pageout
@@ -172,6 +173,7 @@ fn the_queue_is_bounded_and_stopping_accounts_for_everything() {
         space,
         process: Arc::clone(&process),
         pages: targets([0x1000]),
+        splits: Vec::new(),
     };
     for space in 0..3 {
         assert!(pageout.try_submit(request(space)).is_ok());

@@ -60,6 +60,14 @@ impl Heat {
         Heat(self.0.checked_shr(nr_walks / WALKS_TO_HALF).unwrap_or(0))
     }
 
+    /// What is to be thought of a part of a huge page that was split: somebody used the whole, which
+    /// says little of each part. From always used it becomes as if two of the last walks had found it
+    /// used: not colder than what nobody uses, and soon colder than its hot neighbour.
+    #[must_use]
+    pub fn of_a_part(self) -> Heat {
+        Heat(self.0 / 8)
+    }
+
     /// What it would cost to have it back, by how soon that is to be expected and by what
     /// `swappiness` says of the kinds' reads.
     pub fn cost(self, kind: Kind, swappiness: Swappiness) -> Cost {
@@ -214,6 +222,14 @@ mod tests {
             .0;
         assert!(idle.abs_diff(ran) < hot.0 / 50, "{idle} {ran}");
         assert_eq!(hot.after_idle_walks(u32::MAX), Heat::NONE);
+    }
+
+    #[test]
+    fn a_part_of_a_huge_page_begins_lukewarm() {
+        let part = after([true; 400]).of_a_part();
+        assert!(after([true; 1]) < part && part < after([true; 4]));
+        assert!(part > after([true]).after_walk(false) && part.after_walk(false) < part);
+        assert_eq!(Heat::NONE.of_a_part(), Heat::NONE);
     }
 
     #[test]

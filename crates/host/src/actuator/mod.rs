@@ -23,6 +23,7 @@ mod observe;
 mod pageout;
 mod pass;
 mod shrink;
+mod split;
 mod worker;
 
 pub use advise::PageoutError;

@@ -55,6 +55,8 @@ pub struct PageoutRequest {
     pub process: Arc<Process>,
     /// Which pages, in any order.
     pub pages: Vec<PageTarget>,
+    /// Huge pages that are to be split first, in any order.
+    pub splits: Vec<TableNo>,
 }
 
 /// What became of a request.
@@ -202,13 +204,7 @@ impl Runner {
             PageoutMode::Apply => {
                 let percent_max = Arc::clone(&self.cpu_percent_max);
                 let mut between = || throttle(start, cpu_start, &percent_max, stop);
-                self.pass.run(
-                    &request.process,
-                    &request.pages,
-                    stop,
-                    &mut report,
-                    &mut between,
-                );
+                self.pass.run(request, stop, &mut report, &mut between);
             }
         }
         report.wall_ns = start.elapsed().as_nanos() as u64;

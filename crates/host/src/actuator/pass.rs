@@ -24,7 +24,8 @@ use strata_lru::Verdict;
 use super::advise::{PageoutError, advise};
 use super::leftover::{Leftover, Look};
 use super::observe::{Slots, Tables, any, both, count, indices, resident};
-use super::pageout::{PageTarget, PageoutReport};
+use super::pageout::{PageTarget, PageoutReport, PageoutRequest};
+use super::split;
 use super::worker::StopFlag;
 use crate::access::{AccessError, AccessSource, Bits512, Grain, TableRecord, TableShape};
 use crate::addr::{AddrRange, PAGE_BYTES, TABLE_ENTRIES, TableNo, covering_spans};
@@ -81,16 +82,20 @@ impl Pass {
     /// Handles every page; `between` is called after each chunk (a throttle).
     pub(super) fn run(
         &mut self,
-        process: &Process,
-        pages: &[PageTarget],
+        request: &PageoutRequest,
         stop: &StopFlag,
         report: &mut PageoutReport,
         between: &mut dyn FnMut(),
     ) {
+        let (process, pages) = (request.process.as_ref(), &request.pages[..]);
         report.results = pages
             .iter()
             .map(|page| (page.token, Verdict::NotTried))
             .collect();
+        if let Err(error) = self.split(process, &request.splits, report) {
+            report.error = Some(error);
+            return;
+        }
         let mut order: Vec<usize> = (0..pages.len()).collect();
         order.sort_unstable_by_key(|index| pages[*index].addr);
         let mut rest = &order[..];
@@ -113,6 +118,29 @@ impl Pass {
             rest = later;
             between();
         }
+    }
+
+    fn split(
+        &mut self,
+        process: &Process,
+        huge: &[TableNo],
+        report: &mut PageoutReport,
+    ) -> Result<(), PageoutError> {
+        if huge.is_empty() || !process.is_space_current() {
+            return Ok(());
+        }
+        let mut huge = huge.to_vec();
+        huge.sort_unstable();
+        let starts = huge
+            .iter()
+            .map(|no| AddrRange::new(no.start(), no.start() + PAGE_BYTES));
+        let parts = split::parts(&self.look(process, starts)?, &huge);
+        let advised = advise(process.pid(), &parts, |call| {
+            madvise::advise(process.pidfd(), call, Advice::Pageout)
+        });
+        report.nr_calls += advised.nr_calls;
+        report.nr_ranges += advised.nr_ranges;
+        advised.error.map_or(Ok(()), Err)
     }
 
     fn chunk(

@@ -11,6 +11,7 @@
 mod cold;
 mod figures;
 mod orders;
+mod share;
 
 use cold::ColdFirst;
 use figures::Seen;
@@ -24,6 +25,7 @@ use super::governor::{Governor, Plan};
 use super::members::Members;
 use super::places::SpaceNo;
 use super::report::EvictionReport;
+use super::running::{self, Running};
 use super::stall::{Sample, Stall};
 use super::tracker::Tracker;
 use super::walk::{Thoroughness, Walker};
@@ -37,16 +39,14 @@ use std::io::ErrorKind;
 use std::os::fd::BorrowedFd;
 use strata_lru::{Ageing, HEAT_WALK_MS, Isolated, PolicyError, Swappiness, TimeMs};
 
-/// While a processor is free for the kernel's reclaim, `auto` lets pageout take so much of one: a
-/// program that pulls its pages back faster than that is served better by the kernel's batches.
-const AUTO_PAGEOUT_CPU_PERCENT_MAX: u32 = 25;
 /// What a page costs that pageout takes, walks, pages that were not to be had and flushes included: 30
 /// to 35 by `strata_cpu_ms` over `nr_applied_pages` of `strata run --actuator pageout --memory 180M
 /// --swap zram:512M -- zipf --size 300M --seconds 10` (`tests/programs`; Linux 6.18, 2-core VM).
 const PAGEOUT_PAGE_US: u64 = 35;
-/// Pages a second that pageout takes under `auto` while a processor is free for the kernel's reclaim.
+/// Pages a second that pageout takes under `auto` from a program that runs all the time, while another
+/// processor is free for the kernel's reclaim.
 pub const AUTO_PAGEOUT_PAGES_PER_S: u64 =
-    1_000_000 * AUTO_PAGEOUT_CPU_PERCENT_MAX as u64 / 100 / PAGEOUT_PAGE_US;
+    1_000_000 * running::PERCENT_MIN as u64 / 100 / PAGEOUT_PAGE_US;
 /// Walks pause for this many times what the last one took.
 const WALK_PAUSE_FACTOR: u64 = 10;
 /// Under pressure, but never more often than this.
@@ -124,6 +124,7 @@ pub(super) struct Managed {
     walker: Walker,
     governor: Governor,
     crowd: Crowd,
+    running: Running,
     stall: Stall,
     /// Requests and attempts at finding pages that were answered.
     nr_attempts: u64,
@@ -184,6 +185,7 @@ impl Managed {
             crowd: Crowd::new(std::thread::available_parallelism().map_or(1, usize::from)),
             pageout: parts.pageout,
             shrink: parts.shrink,
+            running: Running::default(),
             shrink_pause: Pause::default(),
             waiting: VecDeque::new(),
             actuator: parts.actuator,
@@ -199,7 +201,7 @@ impl Managed {
             is_dry_run: parts.is_dry_run,
             eviction: EvictionReport::default(),
             out_of_reach: BTreeSet::new(),
-            cold: parts.has_heat.then(ColdFirst::default),
+            cold: parts.has_heat.then(ColdFirst::new),
             orders: Orders::default(),
             warnings: Vec::new(),
             news: Vec::new(),
@@ -214,7 +216,7 @@ impl Managed {
     /// Reads usage, takes in answers, walks and evicts as due.
     pub(super) fn tick(&mut self, now: TimeMs, gauge: &Gauge, usage_bytes: u64) -> Tick {
         self.take_answers(now);
-        self.mind_the_crowd(now, usage_bytes);
+        self.share_processors(now, usage_bytes);
         let mut plan = self.governor.plan(now, usage_bytes);
         self.refresh_swappiness(now);
         let is_wanted = plan.pageout_pages > 0 || plan.shrink_bytes > 0;
@@ -250,6 +252,9 @@ impl Managed {
             }
         }
         self.walk_if_due(now, gauge, &plan, usage_bytes);
+        if plan.pageout_pages == 0 {
+            self.split_alone();
+        }
         Tick {
             wait_ms: plan.wait_ms,
             standing,
@@ -280,21 +285,6 @@ impl Managed {
     /// The generations and their figures in the kernel's full text.
     pub(super) fn full_text(&mut self, now: TimeMs) -> Result<String, PolicyError> {
         self.tracker.full_text(now)
-    }
-
-    /// `auto` near the budget: who reclaims, and with how much of a processor.
-    fn mind_the_crowd(&mut self, now: TimeMs, usage_bytes: u64) {
-        if self.actuator != ActuatorChoice::Auto || usage_bytes <= self.governor.marks().low {
-            return;
-        }
-        let is_crowded = self.crowd.look(now);
-        self.governor.set_crowded(is_crowded);
-        if let Some(pageout) = &self.pageout {
-            pageout.set_cpu_percent_max(match is_crowded || self.shrink.is_none() {
-                true => 100,
-                false => AUTO_PAGEOUT_CPU_PERCENT_MAX,
-            });
-        }
     }
 
     fn take_answers(&mut self, now: TimeMs) {
@@ -496,6 +486,7 @@ impl Managed {
                 Ok(Ageing::Due) => WALK_PAUSE_MS_MIN,
                 _ => return,
             },
+            (_, false) if self.is_splitting() => HEAT_WALK_MS,
             (_, false) => WALK_PAUSE_APPROACH_MS,
         };
         if usage_bytes == self.usage_at_walk {

@@ -114,6 +114,8 @@ pub struct EvictionReport {
     pub nr_gone_pages: u64,
     /// Decided, not tried (dry run).
     pub nr_not_tried_pages: u64,
+    /// In huge pages that were to be split, because cold pages hid in them.
+    pub nr_split_pages: u64,
     /// Came back after an eviction.
     pub nr_refaulted_pages: u64,
     /// Of those, evicted within the last generations.

@@ -46,6 +46,14 @@ impl Slots {
         Slots::Sparse(Vec::new())
     }
 
+    /// No slot in use, and every page as hot as this.
+    pub(super) fn as_hot_as(heat: Heat) -> Slots {
+        Slots::Dense(Box::new(Array {
+            values: [0; TABLE_ENTRIES],
+            heats: [heat; TABLE_ENTRIES],
+        }))
+    }
+
     /// The value at `index`, 0 if never set.
     pub(super) fn get(&self, index: usize) -> u32 {
         match self {

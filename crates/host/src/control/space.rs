@@ -128,6 +128,21 @@ impl Space {
         }
     }
 
+    /// The tables that are one huge page.
+    pub(super) fn huge(&self) -> impl Iterator<Item = TableNo> {
+        let huge = |(no, table): (&TableNo, &Table)| {
+            (table.is_huge && !bits::is_empty(table.rankable())).then_some(*no)
+        };
+        self.tables.iter().filter_map(huge)
+    }
+
+    /// Base pages of a table that the last walk found accessed; `None` where it is one huge page, or
+    /// nothing is there.
+    pub(super) fn nr_young_pages(&self, table: TableNo) -> Option<u64> {
+        let table = self.tables.get(&table).filter(|table| !table.is_huge)?;
+        Some(u64::from(table.nr_young))
+    }
+
     /// Whatever was set aside may go by now.
     pub(super) fn take_back(&mut self) {
         self.tables.values_mut().for_each(Table::take_back);
@@ -215,7 +230,9 @@ impl SpaceWalk<'_> {
             .unwrap_or_else(Table::new);
         let accessed = bits::or(record.accessed, table.take_seen());
         self.apply(record, &mut table);
-        table.warm(bits::and(accessed, record.present), self.nr_idle_walks);
+        let young = bits::and(accessed, record.present);
+        table.warm(young, self.nr_idle_walks);
+        table.nr_young = bits::count(young) as u16;
         table.epoch = self.space.epoch;
         if !table.is_empty() {
             self.space.tables.insert(record.table, table);
@@ -248,8 +265,7 @@ impl SpaceWalk<'_> {
                 return;
             }
             self.drop_pages(table, table.tracked, GoneCause::Freed);
-            table.shadowed = bits::NONE;
-            table.is_huge = is_huge;
+            table.change_shape(is_huge);
         }
         let mut covered = bits::NONE;
         let mut at = self.cursor;

@@ -28,6 +28,8 @@ pub(super) struct Table {
     pub is_huge: bool,
     /// The walk that reported it last.
     pub epoch: u32,
+    /// Entries that it found accessed.
+    pub nr_young: u16,
     slots: Slots,
 }
 
@@ -41,8 +43,20 @@ impl Table {
             seen: bits::NONE,
             is_huge: false,
             epoch: 0,
+            nr_young: 0,
             slots: Slots::new(),
         }
+    }
+
+    /// Its huge page was split, or its pages were collapsed into one; nothing is tracked any more.
+    /// Somebody used a huge page, of its parts nothing is known: they begin lukewarm.
+    pub(super) fn change_shape(&mut self, is_huge: bool) {
+        debug_assert!(bits::is_empty(self.tracked));
+        self.shadowed = bits::NONE;
+        if self.is_huge {
+            self.slots = Slots::as_hot_as(self.heat(0).of_a_part());
+        }
+        self.is_huge = is_huge;
     }
 
     /// The folio at a tracked page.

@@ -10,15 +10,16 @@
 
 use super::places::{Places, SpaceNo};
 use super::space::{Engine, Space, SpaceWalk, WalkFindings};
+use super::splitter::{Facts, Splitter, Where};
 use crate::actuator::{PageTarget, PageoutReport, PageoutRequest};
-use crate::addr::{PAGE_BYTES, TABLE_BYTES};
+use crate::addr::{PAGE_BYTES, TABLE_BYTES, TableNo};
 use crate::process::{Mapping, Process};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use strata_lru::lru_gen::{Command, CommandError, format_full};
 use strata_lru::{
     AccessVia, Ageing, Cheapest, EvictBatch, EvictPlan, FolioId, GroupId, GroupView, Isolated,
-    Plan, Policy, PolicyError, ReclaimRequest, ReclaimStats, Swappiness, TimeMs, Verdict,
+    Order, Plan, Policy, PolicyError, ReclaimRequest, ReclaimStats, Swappiness, TimeMs, Verdict,
     WALKS_REMEMBERED, WalkPlan,
 };
 
@@ -41,6 +42,8 @@ pub(super) struct Tracker {
     out: Outstanding,
     /// Coldest first, as of the last walk.
     cold: VecDeque<FolioId>,
+    /// Huge pages to be split with the next batch.
+    splits: BTreeMap<SpaceNo, Vec<TableNo>>,
     /// Walks since pages that would not go were last taken back into the ranking.
     nr_walks_aside: u32,
 }
@@ -61,6 +64,7 @@ impl Tracker {
             next_space: 0,
             out: Outstanding::default(),
             cold: VecDeque::new(),
+            splits: BTreeMap::new(),
             nr_walks_aside: 0,
         })
     }
@@ -193,6 +197,51 @@ impl Tracker {
         self.cold = cheapest.into_folios().into();
     }
 
+    /// Has the huge pages split that hide cold ones, with the next batch or alone; returns how
+    /// many base pages are in them.
+    pub(super) fn split(&mut self, splitter: &mut Splitter, nr_taken_pages: u64) -> u64 {
+        let are_pages_going = nr_taken_pages + self.findings().nr_reclaimed_pages > 0;
+        let spaces = &self.spaces;
+        let huge: Vec<Where> = spaces
+            .iter()
+            .flat_map(|(number, space)| space.huge().map(|table| (*number, table)))
+            .collect();
+        let facts = Facts {
+            are_pages_going,
+            nr_resident_pages: self.findings().nr_resident_pages.iter().sum(),
+            huge: &huge,
+        };
+        let chosen = splitter.after_walk(facts, |(number, table)| {
+            spaces.get(&number)?.nr_young_pages(table)
+        });
+        // What no batch came for is chosen again.
+        self.splits.clear();
+        for (number, table) in &chosen {
+            self.splits.entry(*number).or_default().push(*table);
+        }
+        chosen.len() as u64 * Order::PMD.nr_pages()
+    }
+
+    /// The huge pages to be split, without pages to take: a batch of nothing.
+    pub(super) fn split_alone(&mut self) -> Vec<PageoutRequest> {
+        if self.splits.is_empty() || self.is_batch_out() {
+            return Vec::new();
+        }
+        let requests: Vec<PageoutRequest> = std::mem::take(&mut self.splits)
+            .into_iter()
+            .filter_map(|(number, splits)| {
+                Some(PageoutRequest {
+                    space: number.0,
+                    process: Arc::clone(&self.spaces.get(&number)?.process),
+                    pages: Vec::new(),
+                    splits,
+                })
+            })
+            .collect();
+        self.out.nr_requests_left = requests.len();
+        requests
+    }
+
     /// Folios ranked and not taken yet.
     pub(super) fn nr_ranked(&self) -> usize {
         self.cold.len()
@@ -267,6 +316,7 @@ impl Tracker {
                         space: number.0,
                         process,
                         pages,
+                        splits: self.splits.remove(&number).unwrap_or_default(),
                     });
                 }
                 None => {

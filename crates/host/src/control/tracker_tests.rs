@@ -1,6 +1,7 @@
 //! The tracker against a dumb model: what is tracked is what was last seen present.
 
 use super::places::SpaceNo;
+use super::splitter::Splitter;
 use super::tracker::Tracker;
 use crate::access::{Bits512, TableRecord, TableShape};
 use crate::actuator::{PageTarget, PageoutReport};
@@ -71,6 +72,7 @@ enum Op {
     Isolate(u64),
     IsolateCold(u64, u64),
     Settle(Vec<u8>),
+    Split,
 }
 
 fn bits512() -> impl Strategy<Value = Bits512> {
@@ -88,6 +90,7 @@ fn op() -> impl Strategy<Value = Op> {
         2 => (1..300u64).prop_map(Op::Isolate),
         2 => (1..300u64, 1..300u64).prop_map(|(ranked, wanted)| Op::IsolateCold(ranked, wanted)),
         2 => prop::collection::vec(0..6u8, 1..20).prop_map(Op::Settle),
+        1 => Just(Op::Split),
     ]
 }
 
@@ -177,6 +180,18 @@ proptest! {
                         .map(|(i, token)| (token, VERDICTS[usize::from(choices[i % choices.len()])]))
                         .collect();
                     tracker.settle(&PageoutReport { space: space.0, results, ..PageoutReport::default() });
+                }
+                Op::Split => {
+                    // With a batch, or as one of its own.
+                    tracker.split(&mut Splitter::new(), 1);
+                    let requests = tracker.split_alone();
+                    prop_assert!(out.is_empty() || requests.is_empty());
+                    for request in requests {
+                        prop_assert!(request.pages.is_empty() && tracker.is_batch_out());
+                        prop_assert_eq!(request.splits, [TableNo(0)]);
+                        tracker.settle(&PageoutReport { space: space.0, ..PageoutReport::default() });
+                        prop_assert!(!tracker.is_batch_out());
+                    }
                 }
                 Op::Isolate(_) | Op::IsolateCold(..) | Op::Settle(_) => {}
             }
@@ -374,4 +389,37 @@ fn a_space_that_ends_while_its_batch_is_out_is_forgotten_whole() {
             .nr_evicted_pages,
         [0, 0]
     );
+}
+
+/// All parts once began cold: the first batch after a split took what was hot a moment before.
+#[test]
+fn the_parts_of_a_split_huge_page_begin_warmer_than_what_nobody_uses() {
+    let (mut tracker, space) = new_tracker();
+    let all = bits::run(0, 512);
+    let walk = |tracker: &mut Tracker, shape, accessed, now| {
+        let mappings = mappings();
+        let mut walk = tracker
+            .walk_space(space, &mappings)
+            .expect("the space is there");
+        walk.record(&record(0, shape, all, accessed));
+        walk.record(&record(1, TableShape::Pages, bits::run(0, 8), bits::NONE));
+        walk.finish();
+        let finished = tracker.finish_walk(Swappiness::DEFAULT, TimeMs(now));
+        finished.expect("the group is there");
+    };
+    for now in 0..20 {
+        walk(&mut tracker, TableShape::Huge, bits::run(0, 1), now);
+    }
+    tracker.split(&mut Splitter::new(), 1);
+    assert_eq!(tracker.split_alone()[0].splits, [TableNo(0)]);
+    tracker.request_done();
+    walk(&mut tracker, TableShape::Pages, bits::run(100, 150), 20);
+    assert_eq!(
+        tracker.spaces()[&space].nr_young_pages(TableNo(0)),
+        Some(50)
+    );
+    tracker.rank(8, Swappiness::DEFAULT);
+    let coldest = tracker.isolate_cold(8, Swappiness::DEFAULT, TimeMs(20));
+    let in_table_1 = |page: &PageTarget| page.addr >= TABLE_BYTES;
+    assert!(coldest[0].pages.iter().all(in_table_1), "{coldest:?}");
 }

@@ -187,6 +187,12 @@ pub const METRICS: &[Metric] = &[
         read: |status| known(status.eviction, |of| Sample::of(of.nr_thrashing as f64)),
     },
     Metric {
+        name: "strata_split_bytes_total",
+        help: "Huge pages that were to be split, because cold pages hid in them.",
+        kind: Type::Counter,
+        read: |status| evicted(status, |of| of.nr_split_pages),
+    },
+    Metric {
         name: "strata_refaulted_bytes_total",
         help: "Evicted pages that came back.",
         kind: Type::Counter,

@@ -62,6 +62,7 @@ fn full() -> Status {
             nr_unevictable_pages: next(),
             nr_gone_pages: next(),
             nr_not_tried_pages: next(),
+            nr_split_pages: next(),
             nr_refaulted_pages: next(),
             nr_refaulted_recent_pages: next(),
             reclaim_asked_bytes: next(),

@@ -10,7 +10,7 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
 use strata_host::access::{self, AccessChoice, AccessSource, ClearIntent, TableShape};
 use strata_host::actuator::{PageTarget, Pageout, PageoutReport, PageoutRequest};
-use strata_host::addr::{AddrRange, PAGE_BYTES, covering_spans};
+use strata_host::addr::{AddrRange, PAGE_BYTES, TableNo, covering_spans};
 use strata_host::keeper::Journal;
 use strata_host::process::Process;
 use strata_host::swap::{SwapDevice, SwapSpec};
@@ -64,6 +64,17 @@ impl Bench {
         take(&mut self.pageout, &self.process, pages)
     }
 
+    /// Splits the huge pages at these addresses.
+    pub(crate) fn split(&mut self, huge: impl IntoIterator<Item = u64>) -> PageoutReport {
+        let request = PageoutRequest {
+            space: 7,
+            process: Arc::clone(&self.process),
+            pages: Vec::new(),
+            splits: huge.into_iter().map(TableNo::containing).collect(),
+        };
+        carry_out(&mut self.pageout, request)
+    }
+
     /// Takes base pages; returns the verdict of each beside the whole report.
     pub(crate) fn take_pages(
         &mut self,
@@ -107,12 +118,17 @@ pub(crate) fn take(
     process: &Arc<Process>,
     pages: Vec<PageTarget>,
 ) -> PageoutReport {
-    let tokens: Vec<u32> = pages.iter().map(|page| page.token).collect();
     let request = PageoutRequest {
         space: 7,
         process: Arc::clone(process),
         pages,
+        splits: Vec::new(),
     };
+    carry_out(pageout, request)
+}
+
+fn carry_out(pageout: &mut Pageout, request: PageoutRequest) -> PageoutReport {
+    let tokens: Vec<u32> = request.pages.iter().map(|page| page.token).collect();
     pageout.try_submit(request).expect("nothing else is out");
     let timeout = Timespec {
         tv_sec: 20 * i64::from(patience()),

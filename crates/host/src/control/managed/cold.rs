@@ -3,13 +3,25 @@
 //! **Owns** how many are ranked after a walk and when they are used up. **Does not own** heat
 //! (`strata_lru::Heat`) or the generations, which are asked where no ranking is left.
 
+use super::super::splitter::Splitter;
 use super::{Gauge, Managed, PAGE_BYTES};
 use strata_lru::{HEAT_WALK_MS_MIN, NR_RANKED_PAGES_MIN, TimeMs};
 
 /// Counts what is needed from walk to walk.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct ColdFirst {
     nr_taken_pages: u64,
+    splitter: Splitter,
+}
+
+impl ColdFirst {
+    /// Nothing taken yet.
+    pub(super) fn new() -> ColdFirst {
+        ColdFirst {
+            nr_taken_pages: 0,
+            splitter: Splitter::new(),
+        }
+    }
 }
 
 impl Managed {
@@ -18,6 +30,8 @@ impl Managed {
         let marks = self.governor.marks();
         let excess_pages = usage_bytes.saturating_sub(marks.low) / PAGE_BYTES;
         let Some(cold) = &mut self.cold else { return };
+        let nr_split = self.tracker.split(&mut cold.splitter, cold.nr_taken_pages);
+        self.eviction.nr_split_pages += nr_split;
         if excess_pages == 0 {
             return;
         }
@@ -25,6 +39,21 @@ impl Managed {
         let nr_pages = (nr_taken_pages + excess_pages) * 2;
         self.tracker
             .rank(nr_pages.max(NR_RANKED_PAGES_MIN), self.effective_swappiness);
+    }
+
+    /// Has huge pages split where the kernel reclaims and no batch of ours takes that along.
+    pub(super) fn split_alone(&mut self) {
+        if self.cold.is_some() {
+            self.waiting.extend(self.tracker.split_alone());
+            self.submit_waiting();
+        }
+    }
+
+    /// Whether a walk is due soon, to see what was split.
+    pub(super) fn is_splitting(&self) -> bool {
+        self.cold
+            .as_ref()
+            .is_some_and(|cold| cold.splitter.is_busy())
     }
 
     /// Sends the coldest pages out; `false` if there are none to be had that way.

@@ -1,0 +1,134 @@
+//! How much of the time the group's programs run.
+//!
+//! Pageout interrupts whoever runs: for each page the processors that run the program are made to
+//! forget it. While a program waits (for a disk, for its quota, for a request) nobody is interrupted,
+//! and a page costs a fraction. So the less a program runs, the more of its pages may be taken one by one.
+//!
+//! **Owns** the average and the share that follows from it. **Does not own** who does the work
+//! (`governor`), nor the processes (`tracker`).
+//!
+//! **Invariants** I1: a program that runs all the time leaves [`PERCENT_MIN`], none leaves more than
+//! all of a processor.
+
+use super::places::SpaceNo;
+use std::collections::BTreeMap;
+use strata_lru::TimeMs;
+
+/// What pageout may take of a processor while a program runs all the time on another, percent: one
+/// that pulls its pages back faster than that is served better by the kernel's batches.
+pub(super) const PERCENT_MIN: u32 = 25;
+/// The programs' clocks are read again after so long.
+const SAMPLE_MS: u64 = 100;
+/// The average forgets half of what it knows in about two samples.
+const SHARE_OF_LAST: f64 = 1.0 / 4.0;
+
+/// What was seen so far.
+#[derive(Debug, Default)]
+pub(super) struct Running {
+    sampled: Option<TimeMs>,
+    cpu_ns: BTreeMap<SpaceNo, u64>,
+    /// Processors in use, on average; `None` until two samples were taken.
+    nr_running: Option<f64>,
+}
+
+impl Running {
+    /// Whether it is time to read the programs' clocks.
+    pub(super) fn is_due(&self, now: TimeMs) -> bool {
+        self.sampled.is_none_or(|then| now.since(then) >= SAMPLE_MS)
+    }
+
+    /// Takes what each program has used of the processors so far, nanoseconds.
+    pub(super) fn sample(&mut self, now: TimeMs, cpu_ns: BTreeMap<SpaceNo, u64>) {
+        let used_ns: u64 = cpu_ns
+            .iter()
+            .filter_map(|(space, used)| Some(used.saturating_sub(*self.cpu_ns.get(space)?)))
+            .sum();
+        if let Some(then) = self.sampled {
+            let passed_ns = now.since(then).max(1) * 1_000_000;
+            let nr_running = used_ns as f64 / passed_ns as f64;
+            // After a pause the average knows nothing of now.
+            let is_stale = now.since(then) > 2 * SAMPLE_MS;
+            self.nr_running = match self.nr_running.filter(|_| !is_stale) {
+                Some(average) => Some(average + (nr_running - average) * SHARE_OF_LAST),
+                None if is_stale => None,
+                None => Some(nr_running),
+            };
+        }
+        self.sampled = Some(now);
+        self.cpu_ns = cpu_ns;
+    }
+
+    /// What pageout may take of a processor, percent.
+    pub(super) fn pageout_percent_max(&self) -> u32 {
+        let nr_running = self.nr_running.unwrap_or(1.0);
+        let percent = f64::from(PERCENT_MIN) / nr_running.max(0.01);
+        (percent as u32).clamp(PERCENT_MIN, 100)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Samples every 100 ms of programs that use so many percent of a processor each.
+    fn percent_max(programs: &[u64], nr_samples: u64) -> u32 {
+        let mut running = Running::default();
+        for sample in 0..nr_samples {
+            let used = |percent: &u64| sample * SAMPLE_MS * percent * 10_000;
+            let numbered = programs.iter().enumerate();
+            let cpu_ns = numbered.map(|(no, percent)| (SpaceNo(no as u32), used(percent)));
+            running.sample(TimeMs(sample * SAMPLE_MS), cpu_ns.collect());
+        }
+        running.pageout_percent_max()
+    }
+
+    #[test]
+    fn the_less_a_program_runs_the_more_pageout_may_take() {
+        assert_eq!(percent_max(&[100], 20), PERCENT_MIN);
+        assert_eq!(percent_max(&[50], 20), 50);
+        assert_eq!(percent_max(&[25], 20), 100);
+        assert_eq!(percent_max(&[0], 20), 100);
+    }
+
+    #[test]
+    fn programs_count_together_and_never_leave_less_than_the_least() {
+        assert_eq!(percent_max(&[25, 25], 20), 50);
+        assert_eq!(percent_max(&[100, 100, 100], 20), PERCENT_MIN);
+    }
+
+    #[test]
+    fn who_is_not_known_yet_is_taken_to_run_all_the_time() {
+        assert_eq!(percent_max(&[10], 1), PERCENT_MIN);
+        assert_eq!(percent_max(&[], 0), PERCENT_MIN);
+    }
+
+    #[test]
+    fn after_a_pause_it_begins_anew() {
+        let mut running = Running::default();
+        let mut sample = |ms: u64, used_ms: u64| {
+            let cpu_ns = BTreeMap::from([(SpaceNo(0), used_ms * 1_000_000)]);
+            running.sample(TimeMs(ms), cpu_ns);
+            running.pageout_percent_max()
+        };
+        sample(0, 0);
+        assert_eq!(sample(100, 10), 100);
+        // It ran all the time while nobody looked; what it does now is not known.
+        assert_eq!(sample(10_000, 9_910), PERCENT_MIN);
+        assert_eq!(sample(10_100, 9_960), 50);
+    }
+
+    #[test]
+    fn a_program_that_has_just_come_is_counted_from_its_second_sample_on() {
+        let mut running = Running::default();
+        running.sample(TimeMs(0), BTreeMap::new());
+        let long_lived = |ns| BTreeMap::from([(SpaceNo(3), ns)]);
+        running.sample(TimeMs(100), long_lived(7_000_000_000));
+        assert_eq!(running.pageout_percent_max(), 100);
+        running.sample(TimeMs(200), long_lived(7_100_000_000));
+        assert_eq!(
+            running.pageout_percent_max(),
+            100,
+            "a quarter of the last sample counts"
+        );
+    }
+}

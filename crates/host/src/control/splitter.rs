@@ -1,0 +1,229 @@
+//! Which huge pages to split, because cold pages hide in them.
+//!
+//! A huge page has one accessed bit: one hot base page makes all 512 look hot, and under a budget
+//! most of memory may end up in huge pages that are never cold while everything else comes and goes.
+//! How much of one is in use can't be seen from outside, so some are split to find out:
+//!
+//! ```text
+//!   Waiting --pages go, huge pages hold a part worth having--> Trial (a few are split)
+//!      ^                                                         | some walks later
+//!      |<---- most of their pages in use, or still huge ---------|
+//!      |                                                         v half of them or more not in use
+//!      |<---- the same, or no huge page left --------------- Splitting (twice as many each walk)
+//! ```
+//!
+//! MEMTIS (SOSP 2023) splits by the skew that hardware samples show; the kernel (`deferred_split`,
+//! since 6.12) splits what holds pages of zeroes. Here the accessed bits of the split ones tell.
+//!
+//! **Owns** the decision. **Does not own** the pages (`space`), nor the splitting (`actuator`).
+//!
+//! **Invariants**
+//! - S1: nothing is split while no pages go.
+//! - S2: at most [`NR_TRIED`] are split before it is known that it pays.
+
+use super::places::SpaceNo;
+use crate::addr::{TABLE_ENTRIES, TableNo};
+use std::collections::VecDeque;
+
+/// A huge page, or what was one.
+pub(super) type Where = (SpaceNo, TableNo);
+
+/// Split to see what is in them.
+const NR_TRIED: usize = 4;
+/// Walks until the parts in use have shown themselves: those of a file have to be mapped again, and
+/// with each the kernel maps 15 neighbours, which look accessed once.
+const NR_TRIAL_WALKS: u32 = 4;
+/// Huge pages are worth a trial from this share of memory on.
+const SHARE_MIN: u64 = 8;
+/// After what came to nothing, tried again after so many walks.
+const NR_WAIT_WALKS: u32 = 64;
+
+/// What the last walk showed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Facts<'a> {
+    /// Whether pages of this group had to go since the walk before.
+    pub are_pages_going: bool,
+    /// Base pages in memory.
+    pub nr_resident_pages: u64,
+    /// The huge pages there are, sorted.
+    pub huge: &'a [Where],
+}
+
+#[derive(Debug)]
+enum State {
+    Waiting { nr_walks: u32 },
+    Trial,
+    Splitting { nr_at_once: usize },
+}
+
+/// What is under way.
+#[derive(Debug)]
+pub(super) struct Splitter {
+    state: State,
+    /// Those split lately, and walks until they can be judged; the oldest first.
+    split: VecDeque<(u32, Vec<Where>)>,
+}
+
+impl Splitter {
+    /// Nothing tried yet.
+    pub(super) fn new() -> Splitter {
+        Splitter {
+            state: State::Waiting { nr_walks: 0 },
+            split: VecDeque::new(),
+        }
+    }
+
+    /// Whether to look at even distances, so that what was split can be judged.
+    pub(super) fn is_busy(&self) -> bool {
+        !self.split.is_empty()
+    }
+
+    /// Takes a walk in and says which to split now. `used` tells how many base pages of what was
+    /// split the walk found accessed; `None` where it is still huge, or gone.
+    pub(super) fn after_walk(
+        &mut self,
+        facts: Facts<'_>,
+        used: impl Fn(Where) -> Option<u64>,
+    ) -> Vec<Where> {
+        match self.judge(used) {
+            Some(true) if matches!(self.state, State::Trial) => {
+                self.state = State::Splitting {
+                    nr_at_once: NR_TRIED,
+                };
+            }
+            Some(false) => self.wait(),
+            _ => {}
+        }
+        match &mut self.state {
+            State::Waiting { nr_walks } if *nr_walks > 0 => {
+                *nr_walks -= 1;
+                Vec::new()
+            }
+            _ if !facts.are_pages_going => Vec::new(),
+            State::Waiting { .. } => {
+                let nr_huge_pages = (facts.huge.len() * TABLE_ENTRIES) as u64;
+                if facts.huge.is_empty() || nr_huge_pages * SHARE_MIN < facts.nr_resident_pages {
+                    return Vec::new();
+                }
+                self.state = State::Trial;
+                self.split(facts.huge, NR_TRIED)
+            }
+            State::Trial => Vec::new(),
+            State::Splitting { .. } if facts.huge.is_empty() => {
+                self.wait();
+                Vec::new()
+            }
+            State::Splitting { nr_at_once } => {
+                *nr_at_once = nr_at_once.saturating_mul(2);
+                let nr_at_once = *nr_at_once;
+                self.split(facts.huge, nr_at_once)
+            }
+        }
+    }
+
+    fn wait(&mut self) {
+        self.split.clear();
+        self.state = State::Waiting {
+            nr_walks: NR_WAIT_WALKS,
+        };
+    }
+
+    /// What those show that were split so many walks ago; `None` while there are none.
+    fn judge(&mut self, used: impl Fn(Where) -> Option<u64>) -> Option<bool> {
+        self.split
+            .iter_mut()
+            .for_each(|(nr_walks, _)| *nr_walks -= 1);
+        self.split.front().filter(|(nr_walks, _)| *nr_walks == 0)?;
+        let (_, ripe) = self.split.pop_front()?;
+        let used: Vec<u64> = ripe.into_iter().filter_map(used).collect();
+        let nr_used_pages: u64 = used.iter().sum();
+        let nr_pages = (used.len() * TABLE_ENTRIES) as u64;
+        Some(nr_pages > 0 && nr_used_pages * 2 <= nr_pages)
+    }
+
+    /// Some at even distances, so that a trial sees all of memory.
+    fn split(&mut self, huge: &[Where], nr: usize) -> Vec<Where> {
+        let nr = nr.min(huge.len());
+        let chosen: Vec<Where> = (0..nr).map(|n| huge[n * huge.len() / nr]).collect();
+        if !chosen.is_empty() {
+            self.split.push_back((NR_TRIAL_WALKS, chosen.clone()));
+        }
+        chosen
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn huge(nr: u64) -> Vec<Where> {
+        (0..nr).map(|n| (SpaceNo(0), TableNo(n))).collect()
+    }
+
+    fn facts(huge: &[Where], nr_resident_pages: u64) -> Facts<'_> {
+        Facts {
+            are_pages_going: true,
+            nr_resident_pages,
+            huge,
+        }
+    }
+
+    /// Splits until nothing more is asked for; returns how many were split at each walk that split.
+    fn run(nr_huge: u64, used: impl Fn(Where) -> Option<u64>, nr_walks: u32) -> Vec<usize> {
+        let mut splitter = Splitter::new();
+        let mut left = huge(nr_huge);
+        let mut sizes = Vec::new();
+        for _ in 0..nr_walks {
+            let chosen = splitter.after_walk(facts(&left, nr_huge * 512), &used);
+            left.retain(|at| !chosen.contains(at));
+            sizes.extend((!chosen.is_empty()).then_some(chosen.len()));
+        }
+        sizes
+    }
+
+    #[test]
+    fn where_few_parts_are_in_use_all_are_split_ever_faster() {
+        assert_eq!(run(70, |_| Some(100), 20), [4, 8, 16, 32, 10]);
+    }
+
+    #[test]
+    fn where_most_parts_are_in_use_it_stays_at_a_trial_that_is_seldom_repeated() {
+        assert_eq!(run(70, |_| Some(300), 60), [4]);
+        assert_eq!(run(70, |_| Some(300), 100), [4, 4]);
+    }
+
+    #[test]
+    fn what_can_not_be_split_is_not_tried_again_and_again() {
+        assert_eq!(run(70, |_| None, 60), [4]);
+    }
+
+    #[test]
+    fn it_ends_when_the_parts_turn_out_to_be_in_use_after_all() {
+        let mostly_hot = |(_, table): Where| Some(if table.0 % 250 == 0 { 100 } else { 500 });
+        assert_eq!(run(1000, mostly_hot, 20), [4, 8, 16, 32, 64]);
+    }
+
+    #[test]
+    fn nothing_is_split_while_no_pages_go_or_huge_pages_hold_little() {
+        let mut splitter = Splitter::new();
+        let some = huge(10);
+        let idle = Facts {
+            are_pages_going: false,
+            ..facts(&some, 10 * 512)
+        };
+        assert!(splitter.after_walk(idle, |_| Some(0)).is_empty());
+        let few = facts(&some, 100 * 512);
+        assert!(splitter.after_walk(few, |_| Some(0)).is_empty());
+        let worth_it = facts(&some, 60 * 512);
+        assert_eq!(splitter.after_walk(worth_it, |_| Some(0)).len(), NR_TRIED);
+    }
+
+    #[test]
+    fn a_trial_looks_all_over_memory() {
+        let all = huge(100);
+        let mut splitter = Splitter::new();
+        let chosen = splitter.after_walk(facts(&all, 100 * 512), |_| None);
+        let tables: Vec<u64> = chosen.iter().map(|(_, table)| table.0).collect();
+        assert_eq!(tables, [0, 25, 50, 75]);
+    }
+}

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # How fast is a program under its budget? Every load at 60 % of its footprint (memcached at 89 %), under
 # Strata and under the kernel's limit alone, in turns, once with a processor free and once with a busy
-# loop on each. Strata goes first in each round and the kernel's limit is then set to the mean that Strata
+# loop on each. `quarter_time` works for a quarter of the time and sleeps for the rest. Strata goes first in each round and the kernel's limit is then set to the mean that Strata
 # used (sampled from outside every 100 ms once 95 % of the budget are reached), so that both have the same
 # memory. Operations a second of wall time (minimum, median, maximum over
 # rounds) and of CPU time (median; program, Strata and kernel threads, the filling included), major faults
@@ -13,7 +13,7 @@ source "$(dirname "$0")/lib.sh"
 scripts/servers.sh redis memcached
 bin=$target_dir/servers/bin
 seconds=${BENCH_SECONDS:-6} runs=${BENCH_RUNS:-3}
-loads=${BENCH_LOADS:-zipf_0.99 zipf_1.2 scan phases mapped_file two_threads two_processes redis memcached}
+loads=${BENCH_LOADS:-zipf_0.99 zipf_1.2 scan phases huge_pages mapped_file quarter_time two_threads two_processes redis memcached}
 spinners=()
 
 spin() {
@@ -62,6 +62,8 @@ load_zipf_0.99() { zipf "$@" --theta 0.99; }
 load_zipf_1.2() { zipf "$@" --theta 1.2; }
 load_scan() { zipf "$@" --theta 0.99 --scan-pages 1800 --scan-every 100000; }
 load_phases() { zipf "$@" --theta 0.99 --phase-every 2; }
+load_huge_pages() { zipf "$@" --theta 0.99 --thp; }
+load_quarter_time() { zipf "$@" --theta 0.99 --work-percent 25; }
 load_two_threads() { zipf "$@" --theta 0.99 --threads 2; }
 load_mapped_file() {
     # Pages that an earlier run read in would be charged to its group.

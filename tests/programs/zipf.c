@@ -6,7 +6,8 @@
  * pages are not neighbours. One JSON line a second, one at the end. Optional: a sequential scan of
  * --scan-pages every --scan-every operations; another set of hot pages every --phase-every seconds;
  * growth bursts of --burst bytes at --burst-rate bytes/s every --burst-every seconds, freed
- * --burst-hold seconds after they are complete.
+ * --burst-hold seconds after they are complete; work for --work-percent of the time only, as a server
+ * does that waits for requests.
  *
  *   zipf --size 512M --theta 0.99 --seconds 60 --threads 2
  *   {"t_s":1.0,"ops":1234567,"ops_per_s":1234567,"major_faults":12,"burst_bytes":0}
@@ -18,7 +19,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-static uint64_t size = 64 * MIB, threads = 1, write_percent = 0, seed = 1;
+static uint64_t size = 64 * MIB, threads = 1, write_percent = 0, seed = 1, work_percent = 100;
 static uint64_t scan_pages, scan_every = 100000;
 static uint64_t burst, burst_rate = 500 * MIB;
 static double theta = 0.99, seconds = 1, phase_every = 0, burst_every = 5, burst_hold = 0.5;
@@ -39,8 +40,20 @@ struct worker {
     char padding[64]; /* counters of two threads never share a cache line */
 };
 
+/* Sleeps until the processor's time of this thread is no more than its share of the time since START. */
+static void rest_after_work(double start)
+{
+    struct timespec used;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+    double due = start + ((double)used.tv_sec + (double)used.tv_nsec * 1e-9) * 100 / (double)work_percent;
+    double left = due - now_s();
+    if (left > 0.0005)
+        sleep_s(left);
+}
+
 static void *work(void *argument)
 {
+    double begun = now_s();
     struct worker *me = argument;
     uint64_t random = seed * 1000003 + me->number, ops = 0, sum = 0, scan_at = 0, moved = 0;
     while (!atomic_load_explicit(&finished, memory_order_relaxed)) {
@@ -59,6 +72,8 @@ static void *work(void *argument)
                     sum += *(volatile uint64_t *)(region + scan_at * PAGE);
         }
         atomic_fetch_add_explicit(&me->ops, 256, memory_order_relaxed);
+        if (work_percent < 100)
+            rest_after_work(begun);
     }
     return (void *)(uintptr_t)(sum & 1);
 }
@@ -132,6 +147,7 @@ int main(int argc, char **argv)
         {"seconds", OPTION_REAL, &seconds, "how long to run after filling (1)"},
         {"threads", OPTION_NUMBER, &threads, "all on the same region (1)"},
         {"write-percent", OPTION_NUMBER, &write_percent, "writes among the accesses (0)"},
+        {"work-percent", OPTION_NUMBER, &work_percent, "of the time a thread works, else it sleeps (100)"},
         {"seed", OPTION_NUMBER, &seed, "of every random number (1)"},
         {"file", OPTION_TEXT, &path, "map this file instead of anonymous memory; made if too short"},
         {"populate", OPTION_FLAG, &populate, "read the whole mapped file in before the start"},
@@ -147,8 +163,8 @@ int main(int argc, char **argv)
     };
     parse_options(argc, argv, options, COUNT_OF(options));
     nr_pages = size / PAGE;
-    if (!nr_pages || !threads || !scan_every || !burst_rate || theta < 0)
-        die("zipf: size, threads, scan-every and burst-rate must be above 0, theta not below");
+    if (!nr_pages || !threads || !scan_every || !burst_rate || !work_percent || theta < 0)
+        die("zipf: size, threads, scan-every, burst-rate and work-percent must be above 0, theta not below");
 
     law = zipf_new(nr_pages, theta);
     map_region();

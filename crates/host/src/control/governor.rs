@@ -44,8 +44,11 @@ const GROWTH_ASSUMED_BYTES_PER_MS: u64 = 256 << 10;
 const WAIT_MS_MIN: u64 = 5;
 /// While nothing changes.
 const WAIT_MS_MAX: u64 = 1000;
-/// Pressure that came back within this time never went away: changing hands costs more than it gains.
-const URGENT_HOLD_MS: u64 = 2000;
+/// The kernel keeps at it for so long before pageout is tried again, ...
+const HOLD_MS_MIN: u64 = 500;
+/// ... twice as long each time that pageout did not keep up for as long as the kernel had it, up to
+/// this: each try costs the program some reclaim of its own.
+const HOLD_MS_MAX: u64 = 8000;
 /// Above the urgent mark for so long pageout is not keeping up; for less, a batch is on its way.
 const URGENT_PERSISTS_MS: u64 = 50;
 /// The kernel's own reclaim is asked in steps of at most this, so that one step never takes long.
@@ -132,8 +135,12 @@ pub(super) struct Governor {
     last: Option<(TimeMs, u64)>,
     growth_bytes_per_ms: u64,
     is_reclaiming: bool,
-    /// When usage was last above the urgent mark, unless the kernel can do nothing about it.
-    urgent_at: Option<TimeMs>,
+    /// When the kernel took over, if it has.
+    kernel_since: Option<TimeMs>,
+    /// When pageout last took over again.
+    pageout_since: Option<TimeMs>,
+    /// How long the kernel keeps at it.
+    hold_ms: u64,
     /// When usage passed the urgent mark, until it is back at the high one.
     above_since: Option<TimeMs>,
     is_crowded: bool,
@@ -149,7 +156,9 @@ impl Governor {
             last: None,
             growth_bytes_per_ms: 0,
             is_reclaiming: false,
-            urgent_at: None,
+            kernel_since: None,
+            pageout_since: None,
+            hold_ms: HOLD_MS_MIN,
             above_since: None,
             is_crowded: false,
             wait_ms: WAIT_MS_MIN,
@@ -183,21 +192,7 @@ impl Governor {
         } else if usage <= self.marks.low.saturating_sub(ahead) {
             self.is_reclaiming = false;
         }
-        if usage <= self.marks.high {
-            self.above_since = None;
-        } else if usage > self.marks.urgent {
-            let since = *self.above_since.get_or_insert(now);
-            if self.urgent_at.is_some() || now.since(since) >= URGENT_PERSISTS_MS {
-                self.urgent_at = Some(now);
-            }
-        }
-        if usage <= self.marks.high
-            && self
-                .urgent_at
-                .is_some_and(|then| now.since(then) > URGENT_HOLD_MS)
-        {
-            self.urgent_at = None;
-        }
+        self.change_hands(now, usage);
         let mut plan = Plan::default();
         if self.is_reclaiming {
             let excess = usage.saturating_sub(self.marks.low.saturating_sub(ahead));
@@ -217,7 +212,7 @@ impl Governor {
     /// The kernel finds nothing more: pageout's turn again, unless usage is above the urgent mark at
     /// the next look.
     pub(super) fn kernel_is_done(&mut self) {
-        (self.urgent_at, self.above_since) = (None, None);
+        (self.kernel_since, self.above_since) = (None, None);
     }
 
     /// Whether programs wait for a processor.
@@ -229,6 +224,27 @@ impl Governor {
     pub(super) fn back_off(&mut self) -> u64 {
         self.wait_ms = (self.wait_ms * 2).clamp(WAIT_MS_MIN, WAIT_MS_MAX);
         self.wait_ms
+    }
+
+    /// Who does the work under `auto` while nobody waits for a processor.
+    fn change_hands(&mut self, now: TimeMs, usage: u64) {
+        if usage <= self.marks.high {
+            self.above_since = None;
+            let is_over = |then: TimeMs| now.since(then) >= self.hold_ms;
+            if self.kernel_since.is_some_and(is_over) {
+                (self.kernel_since, self.pageout_since) = (None, Some(now));
+            }
+        } else if usage > self.marks.urgent && self.kernel_since.is_none() {
+            let since = *self.above_since.get_or_insert(now);
+            if now.since(since) >= URGENT_PERSISTS_MS {
+                let has_just_failed = |then: TimeMs| now.since(then) < self.hold_ms;
+                self.hold_ms = match self.pageout_since.is_some_and(has_just_failed) {
+                    true => (self.hold_ms * 2).min(HOLD_MS_MAX),
+                    false => HOLD_MS_MIN,
+                };
+                self.kernel_since = Some(now);
+            }
+        }
     }
 
     fn learn_growth(&mut self, now: TimeMs, usage: u64) {
@@ -247,7 +263,7 @@ impl Governor {
             ActuatorChoice::Pageout => plan.pageout_pages = pages,
             ActuatorChoice::Reclaim => plan.shrink_bytes = shrink,
             // Both at once would only take the CPU from each other.
-            ActuatorChoice::Auto if self.urgent_at.is_some() && !self.is_crowded => {
+            ActuatorChoice::Auto if self.kernel_since.is_some() && !self.is_crowded => {
                 plan.shrink_bytes = shrink;
             }
             ActuatorChoice::Auto => plan.pageout_pages = pages,
@@ -285,12 +301,34 @@ mod tests {
         governor.plan(TimeMs(950), 319 * MIB);
         let plan = governor.plan(TimeMs(1000), 319 * MIB);
         assert!(plan.pageout_pages == 0 && plan.shrink_bytes > 0);
-        let plan = governor.plan(TimeMs(2000), 314 * MIB);
-        assert!(plan.shrink_bytes > 0, "not long enough below the high mark");
-        let plan = governor.plan(TimeMs(4000), 315 * MIB + MIB / 2);
-        assert!(plan.shrink_bytes > 0, "nor below it at all");
-        let plan = governor.plan(TimeMs(5000), 314 * MIB);
+        let plan = governor.plan(TimeMs(1400), 314 * MIB);
+        assert!(plan.shrink_bytes > 0, "not for long enough");
+        let plan = governor.plan(TimeMs(1600), 315 * MIB + MIB / 2);
+        assert!(plan.shrink_bytes > 0, "usage is not below the high mark");
+        let plan = governor.plan(TimeMs(1700), 314 * MIB);
         assert!(plan.pageout_pages > 0 && plan.shrink_bytes == 0);
+    }
+
+    /// How long the kernel has it, turn by turn, where pageout fails at once each time.
+    #[test]
+    fn pageout_that_fails_again_and_again_is_tried_ever_less_often() {
+        let mut governor = Governor::new(320 * MIB, ActuatorChoice::Auto);
+        let mut turns = Vec::new();
+        let mut begun = None;
+        for now in (0..40_000).step_by(50) {
+            // The kernel keeps usage down, pageout does not.
+            let usage = if begun.is_some() { 314 } else { 319 };
+            let plan = governor.plan(TimeMs(now), usage * MIB);
+            match (plan.shrink_bytes > 0, begun) {
+                (true, None) => begun = Some(now),
+                (false, Some(then)) => {
+                    turns.push(now - then);
+                    begun = None;
+                }
+                _ => {}
+            }
+        }
+        assert_eq!(turns, [500, 1000, 2000, 4000, 8000, 8000, 8000]);
     }
 
     /// The mark was passed for as long as a batch takes, and the kernel took over for two seconds from

@@ -144,6 +144,7 @@ pub(super) struct Governor {
     /// When usage passed the urgent mark, until it is back at the high one.
     above_since: Option<TimeMs>,
     is_crowded: bool,
+    is_beyond_pageout: bool,
     wait_ms: u64,
 }
 
@@ -161,6 +162,7 @@ impl Governor {
             hold_ms: HOLD_MS_MIN,
             above_since: None,
             is_crowded: false,
+            is_beyond_pageout: false,
             wait_ms: WAIT_MS_MIN,
         }
     }
@@ -220,6 +222,11 @@ impl Governor {
         self.is_crowded = is_crowded;
     }
 
+    /// Whether more pages come back than pageout could take: it need not be tried.
+    pub(super) fn set_beyond_pageout(&mut self, is_beyond_pageout: bool) {
+        self.is_beyond_pageout = is_beyond_pageout;
+    }
+
     /// Waits longer: nothing can be reclaimed for now.
     pub(super) fn back_off(&mut self) -> u64 {
         self.wait_ms = (self.wait_ms * 2).clamp(WAIT_MS_MIN, WAIT_MS_MAX);
@@ -231,7 +238,7 @@ impl Governor {
         if usage <= self.marks.high {
             self.above_since = None;
             let is_over = |then: TimeMs| now.since(then) >= self.hold_ms;
-            if self.kernel_since.is_some_and(is_over) {
+            if self.kernel_since.is_some_and(is_over) && !self.is_beyond_pageout {
                 (self.kernel_since, self.pageout_since) = (None, Some(now));
             }
         } else if usage > self.marks.urgent && self.kernel_since.is_none() {
@@ -307,6 +314,21 @@ mod tests {
         assert!(plan.shrink_bytes > 0, "usage is not below the high mark");
         let plan = governor.plan(TimeMs(1700), 314 * MIB);
         assert!(plan.pageout_pages > 0 && plan.shrink_bytes == 0);
+    }
+
+    #[test]
+    fn pageout_is_not_tried_where_more_comes_back_than_it_could_take() {
+        let mut governor = Governor::new(320 * MIB, ActuatorChoice::Auto);
+        governor.plan(TimeMs(0), 319 * MIB);
+        assert!(governor.plan(TimeMs(50), 319 * MIB).shrink_bytes > 0);
+        governor.set_beyond_pageout(true);
+        for now in (100..20_000).step_by(100) {
+            governor.plan(TimeMs(now), 314 * MIB);
+            assert!(governor.plan(TimeMs(now + 50), 316 * MIB).shrink_bytes > 0);
+        }
+        governor.set_beyond_pageout(false);
+        governor.plan(TimeMs(20_000), 314 * MIB);
+        assert!(governor.plan(TimeMs(20_050), 316 * MIB).pageout_pages > 0);
     }
 
     /// How long the kernel has it, turn by turn, where pageout fails at once each time.

@@ -216,7 +216,7 @@ impl Managed {
     /// Reads usage, takes in answers, walks and evicts as due.
     pub(super) fn tick(&mut self, now: TimeMs, gauge: &Gauge, usage_bytes: u64) -> Tick {
         self.take_answers(now);
-        self.share_processors(now, usage_bytes);
+        self.share_processors(now, gauge, usage_bytes);
         let mut plan = self.governor.plan(now, usage_bytes);
         self.refresh_swappiness(now);
         let is_wanted = plan.pageout_pages > 0 || plan.shrink_bytes > 0;

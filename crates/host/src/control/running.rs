@@ -4,8 +4,8 @@
 //! forget it. While a program waits (for a disk, for its quota, for a request) nobody is interrupted,
 //! and a page costs a fraction. So the less a program runs, the more of its pages may be taken one by one.
 //!
-//! **Owns** the average and the share that follows from it. **Does not own** who does the work
-//! (`governor`), nor the processes (`tracker`).
+//! **Owns** the average, the share that follows from it, and whether pageout could take with that share what
+//! comes back. **Does not own** who does the work (`governor`), nor the processes (`tracker`).
 //!
 //! **Invariants** I1: a program that runs all the time leaves [`PERCENT_MIN`], none leaves more than
 //! all of a processor.
@@ -17,6 +17,8 @@ use strata_lru::TimeMs;
 /// What pageout may take of a processor while a program runs all the time on another, percent: one
 /// that pulls its pages back faster than that is served better by the kernel's batches.
 pub(super) const PERCENT_MIN: u32 = 25;
+/// What a page costs by pageout at least, where nobody is interrupted.
+const PAGE_US_MIN: u64 = 15;
 /// The programs' clocks are read again after so long.
 const SAMPLE_MS: u64 = 100;
 /// The average forgets half of what it knows in about two samples.
@@ -29,6 +31,10 @@ pub(super) struct Running {
     cpu_ns: BTreeMap<SpaceNo, u64>,
     /// Processors in use, on average; `None` until two samples were taken.
     nr_running: Option<f64>,
+    /// Pages that had come back.
+    nr_refaulted_pages: u64,
+    /// What comes back in a second, on average.
+    refaulted_pages_per_s: f64,
 }
 
 impl Running {
@@ -37,14 +43,23 @@ impl Running {
         self.sampled.is_none_or(|then| now.since(then) >= SAMPLE_MS)
     }
 
-    /// Takes what each program has used of the processors so far, nanoseconds.
-    pub(super) fn sample(&mut self, now: TimeMs, cpu_ns: BTreeMap<SpaceNo, u64>) {
+    /// Takes what each program has used of the processors so far, nanoseconds, and how many pages
+    /// have come back.
+    pub(super) fn sample(
+        &mut self,
+        now: TimeMs,
+        cpu_ns: BTreeMap<SpaceNo, u64>,
+        nr_refaulted_pages: u64,
+    ) {
         let used_ns: u64 = cpu_ns
             .iter()
             .filter_map(|(space, used)| Some(used.saturating_sub(*self.cpu_ns.get(space)?)))
             .sum();
         if let Some(then) = self.sampled {
             let passed_ns = now.since(then).max(1) * 1_000_000;
+            let refaulted = nr_refaulted_pages.saturating_sub(self.nr_refaulted_pages) as f64;
+            let per_s = refaulted * 1e9 / passed_ns as f64;
+            self.refaulted_pages_per_s += (per_s - self.refaulted_pages_per_s) * SHARE_OF_LAST;
             let nr_running = used_ns as f64 / passed_ns as f64;
             // After a pause the average knows nothing of now.
             let is_stale = now.since(then) > 2 * SAMPLE_MS;
@@ -56,6 +71,13 @@ impl Running {
         }
         self.sampled = Some(now);
         self.cpu_ns = cpu_ns;
+        self.nr_refaulted_pages = nr_refaulted_pages;
+    }
+
+    /// Whether more comes back than pageout could take with its share.
+    pub(super) fn is_beyond_pageout(&self) -> bool {
+        let share = f64::from(self.pageout_percent_max()) / 100.0;
+        self.refaulted_pages_per_s > share * 1e6 / PAGE_US_MIN as f64
     }
 
     /// What pageout may take of a processor, percent.
@@ -77,7 +99,7 @@ mod tests {
             let used = |percent: &u64| sample * SAMPLE_MS * percent * 10_000;
             let numbered = programs.iter().enumerate();
             let cpu_ns = numbered.map(|(no, percent)| (SpaceNo(no as u32), used(percent)));
-            running.sample(TimeMs(sample * SAMPLE_MS), cpu_ns.collect());
+            running.sample(TimeMs(sample * SAMPLE_MS), cpu_ns.collect(), 0);
         }
         running.pageout_percent_max()
     }
@@ -103,11 +125,26 @@ mod tests {
     }
 
     #[test]
+    fn what_comes_back_is_held_against_what_the_share_allows() {
+        let is_beyond = |percent: u64, pages_per_s: u64| {
+            let mut running = Running::default();
+            for ms in (0..2000).step_by(100) {
+                let cpu_ns = BTreeMap::from([(SpaceNo(0), ms * percent * 10_000)]);
+                running.sample(TimeMs(ms), cpu_ns, ms * pages_per_s / 1000);
+            }
+            running.is_beyond_pageout()
+        };
+        assert!(is_beyond(100, 60_000) && !is_beyond(100, 10_000));
+        assert!(!is_beyond(25, 60_000) && is_beyond(25, 70_000));
+        assert!(!is_beyond(0, 0));
+    }
+
+    #[test]
     fn after_a_pause_it_begins_anew() {
         let mut running = Running::default();
         let mut sample = |ms: u64, used_ms: u64| {
             let cpu_ns = BTreeMap::from([(SpaceNo(0), used_ms * 1_000_000)]);
-            running.sample(TimeMs(ms), cpu_ns);
+            running.sample(TimeMs(ms), cpu_ns, 0);
             running.pageout_percent_max()
         };
         sample(0, 0);
@@ -120,11 +157,11 @@ mod tests {
     #[test]
     fn a_program_that_has_just_come_is_counted_from_its_second_sample_on() {
         let mut running = Running::default();
-        running.sample(TimeMs(0), BTreeMap::new());
+        running.sample(TimeMs(0), BTreeMap::new(), 0);
         let long_lived = |ns| BTreeMap::from([(SpaceNo(3), ns)]);
-        running.sample(TimeMs(100), long_lived(7_000_000_000));
+        running.sample(TimeMs(100), long_lived(7_000_000_000), 0);
         assert_eq!(running.pageout_percent_max(), 100);
-        running.sample(TimeMs(200), long_lived(7_100_000_000));
+        running.sample(TimeMs(200), long_lived(7_100_000_000), 0);
         assert_eq!(
             running.pageout_percent_max(),
             100,

@@ -7,6 +7,21 @@ trap 'rm -rf "$work"' EXIT
 for program in tests/programs/*.c; do scripts/program.sh "$(basename "$program" .c)" >/dev/null; done
 programs=$target_dir/test-programs
 
+# A busy loop on each processor, and their end.
+spinners=()
+spin() {
+    local i
+    for ((i = 0; i < $(nproc); i++)); do
+        (while :; do :; done) &
+        spinners+=($!)
+    done
+}
+rest() {
+    [ ${#spinners[@]} = 0 ] || kill "${spinners[@]}"
+    [ ${#spinners[@]} = 0 ] || wait "${spinners[@]}" 2>/dev/null || true
+    spinners=()
+}
+
 # The value of a field in the last JSON line of a file: field NAME FILE.
 field() { tac "$2" | sed -nE "/\"$1\":/ { s/.*\"$1\":\"?([^,\"}]*).*/\1/p; q }"; }
 mib() { awk -v b="$1" 'BEGIN {printf "%.0f", b / 1048576}'; }

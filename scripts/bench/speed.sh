@@ -14,19 +14,6 @@ scripts/servers.sh redis memcached
 bin=$target_dir/servers/bin
 seconds=${BENCH_SECONDS:-6} runs=${BENCH_RUNS:-3}
 loads=${BENCH_LOADS:-zipf_0.99 zipf_1.2 scan phases huge_pages mapped_file quarter_time two_threads two_processes redis memcached}
-spinners=()
-
-spin() {
-    for ((i = 0; i < $(nproc); i++)); do
-        (while :; do :; done) &
-        spinners+=($!)
-    done
-}
-rest() {
-    [ ${#spinners[@]} = 0 ] || kill "${spinners[@]}"
-    [ ${#spinners[@]} = 0 ] || wait "${spinners[@]}" 2>/dev/null || true
-    spinners=()
-}
 trap 'rest; rm -rf "$work" "$target_dir/bench.mapped"' EXIT
 
 # CPU time of each kernel thread so far, in clock ticks; not of the kernel's own watcher of accesses.

@@ -35,8 +35,11 @@ const NR_TRIED: usize = 4;
 const NR_TRIAL_WALKS: u32 = 2;
 /// Huge pages are worth a trial from this share of memory on.
 const SHARE_MIN: u64 = 8;
-/// After what came to nothing, tried again after so many walks.
-const NR_WAIT_WALKS: u32 = 64;
+/// After what came to nothing, tried again after so many walks, ...
+const NR_WAIT_WALKS_MIN: u32 = 64;
+/// ... twice as many each time, up to this: what is split stays split, and huge pages in use all over
+/// should not be worn down by trials.
+const NR_WAIT_WALKS_MAX: u32 = 1 << 14;
 
 /// What the last walk showed.
 #[derive(Clone, Copy, Debug)]
@@ -60,6 +63,8 @@ enum State {
 #[derive(Debug)]
 pub(super) struct Splitter {
     state: State,
+    /// How long to wait after the next trial that comes to nothing.
+    nr_wait_walks: u32,
     /// Those split lately, and walks until they can be judged; the oldest first.
     split: VecDeque<(u32, Vec<Where>)>,
 }
@@ -69,6 +74,7 @@ impl Splitter {
     pub(super) fn new() -> Splitter {
         Splitter {
             state: State::Waiting { nr_walks: 0 },
+            nr_wait_walks: NR_WAIT_WALKS_MIN,
             split: VecDeque::new(),
         }
     }
@@ -87,11 +93,15 @@ impl Splitter {
     ) -> Vec<Where> {
         match self.judge(used) {
             Some(true) if matches!(self.state, State::Trial) => {
+                self.nr_wait_walks = NR_WAIT_WALKS_MIN;
                 self.state = State::Splitting {
                     nr_at_once: NR_TRIED,
                 };
             }
-            Some(false) => self.wait(),
+            Some(false) => {
+                self.wait(self.nr_wait_walks);
+                self.nr_wait_walks = (self.nr_wait_walks * 2).min(NR_WAIT_WALKS_MAX);
+            }
             _ => {}
         }
         match &mut self.state {
@@ -110,7 +120,7 @@ impl Splitter {
             }
             State::Trial => Vec::new(),
             State::Splitting { .. } if facts.huge.is_empty() => {
-                self.wait();
+                self.wait(NR_WAIT_WALKS_MIN);
                 Vec::new()
             }
             State::Splitting { nr_at_once } => {
@@ -121,11 +131,9 @@ impl Splitter {
         }
     }
 
-    fn wait(&mut self) {
+    fn wait(&mut self, nr_walks: u32) {
         self.split.clear();
-        self.state = State::Waiting {
-            nr_walks: NR_WAIT_WALKS,
-        };
+        self.state = State::Waiting { nr_walks };
     }
 
     /// What those show that were split so many walks ago; `None` while there are none.
@@ -190,6 +198,7 @@ mod tests {
     fn where_most_parts_are_in_use_it_stays_at_a_trial_that_is_seldom_repeated() {
         assert_eq!(run(70, |_| Some(300), 60), [4]);
         assert_eq!(run(70, |_| Some(300), 100), [4, 4]);
+        assert_eq!(run(70, |_| Some(300), 10_000).len(), 8);
     }
 
     #[test]

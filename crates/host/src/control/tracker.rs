@@ -199,8 +199,7 @@ impl Tracker {
 
     /// Has the huge pages split that hide cold ones, with the next batch or alone; returns how
     /// many base pages are in them.
-    pub(super) fn split(&mut self, splitter: &mut Splitter, nr_taken_pages: u64) -> u64 {
-        let are_pages_going = nr_taken_pages + self.findings().nr_reclaimed_pages > 0;
+    pub(super) fn split(&mut self, splitter: &mut Splitter, are_pages_going: bool) -> u64 {
         let spaces = &self.spaces;
         let huge: Vec<Where> = spaces
             .iter()

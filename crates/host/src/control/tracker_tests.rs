@@ -183,7 +183,7 @@ proptest! {
                 }
                 Op::Split => {
                     // With a batch, or as one of its own.
-                    tracker.split(&mut Splitter::new(), 1);
+                    tracker.split(&mut Splitter::new(), true);
                     let requests = tracker.split_alone();
                     prop_assert!(out.is_empty() || requests.is_empty());
                     for request in requests {
@@ -410,7 +410,7 @@ fn the_parts_of_a_split_huge_page_begin_warmer_than_what_nobody_uses() {
     for now in 0..20 {
         walk(&mut tracker, TableShape::Huge, bits::run(0, 1), now);
     }
-    tracker.split(&mut Splitter::new(), 1);
+    tracker.split(&mut Splitter::new(), true);
     assert_eq!(tracker.split_alone()[0].splits, [TableNo(0)]);
     tracker.request_done();
     walk(&mut tracker, TableShape::Pages, bits::run(100, 150), 20);

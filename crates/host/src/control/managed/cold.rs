@@ -11,6 +11,8 @@ use strata_lru::{HEAT_WALK_MS_MIN, NR_RANKED_PAGES_MIN, TimeMs};
 #[derive(Debug)]
 pub(super) struct ColdFirst {
     nr_taken_pages: u64,
+    /// Evicted by whomever, as of the last walk.
+    nr_gone_pages: u64,
     splitter: Splitter,
 }
 
@@ -19,6 +21,7 @@ impl ColdFirst {
     pub(super) fn new() -> ColdFirst {
         ColdFirst {
             nr_taken_pages: 0,
+            nr_gone_pages: 0,
             splitter: Splitter::new(),
         }
     }
@@ -30,8 +33,14 @@ impl Managed {
         let marks = self.governor.marks();
         let excess_pages = usage_bytes.saturating_sub(marks.low) / PAGE_BYTES;
         let Some(cold) = &mut self.cold else { return };
-        let nr_split = self.tracker.split(&mut cold.splitter, cold.nr_taken_pages);
-        self.eviction.nr_split_pages += nr_split;
+        if self.pageout.is_some() && !self.is_dry_run {
+            let stats = self.tracker.stats().unwrap_or_default();
+            let by_whom = [stats.nr_evicted_pages, stats.nr_kernel_evicted_pages];
+            let nr_gone_pages = by_whom.iter().flatten().sum();
+            let are_pages_going = nr_gone_pages > cold.nr_gone_pages;
+            cold.nr_gone_pages = nr_gone_pages;
+            self.eviction.nr_split_pages += self.tracker.split(&mut cold.splitter, are_pages_going);
+        }
         if excess_pages == 0 {
             return;
         }

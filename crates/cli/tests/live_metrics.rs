@@ -72,7 +72,7 @@ const KERNELS: &[&str] = &[
     "strata_kernel_oom_kills_total",
 ];
 
-/// A run of `touch` with metrics.
+/// A run with metrics.
 struct Run {
     live: Live,
     run_dir: tempfile::TempDir,
@@ -80,15 +80,18 @@ struct Run {
 }
 
 impl Run {
-    /// With a region of this `size`, and what else `touch` is to be told of it.
     fn start(options: &[&str], size: &str) -> Run {
+        Run::start_program(options, &["touch", "--size", size])
+    }
+
+    /// A run of one of the test programs, which says a line once it is ready.
+    fn start_program(options: &[&str], words: &[&str]) -> Run {
         let run_dir = tempfile::tempdir().expect("directory");
         let strata = Strata::new(["run", "--metrics", "127.0.0.1:0"])
             .args(options)
             .arg("--")
-            .arg(program("touch"))
-            .arg("--size")
-            .args(size.split(' '))
+            .arg(program(words[0]))
+            .args(&words[1..])
             .env("STRATA_RUN_DIR", run_dir.path());
         let live = Live::start(&strata);
         live.line();
@@ -213,21 +216,17 @@ fn between_them_these_runs_grow_every_metric_there_is() {
 fn huge_pages_that_were_split_are_counted() {
     needs!("page_walk", "memory_cgroup", "zram", "process_madvise");
     let thp = fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled");
-    if thp.is_ok_and(|text| text.contains("[never]")) {
+    if !thp.is_ok_and(|text| !text.contains("[never]")) {
         skip!("this kernel makes no huge pages: transparent_hugepage/enabled is never");
     }
     let _guard = Guard::new();
-    let options = [
-        "--memory",
-        "48M",
-        "--swap",
-        "zram:192M",
-        "--actuator",
-        "pageout",
-    ];
-    let mut run = Run::start(&options, "96M --thp");
-    run.expect_to_grow(BY_HUGE, |run| run.tell("writerange 0 24576"));
-    run.end();
+    let limits = ["--memory", "115M", "--swap", "zram:256M"];
+    let seconds = (10 * patience().min(7)).to_string();
+    let mut words = vec!["zipf", "--size", "192M", "--thp", "--work-percent", "25"];
+    words.extend(["--seconds", &seconds]);
+    let mut run = Run::start_program(&[&limits[..], &["--actuator", "pageout"]].concat(), &words);
+    run.expect_to_grow(BY_HUGE, |_| {});
+    assert_eq!(run.live.end().code(), Some(0), "{}", run.live.stderr());
 }
 
 #[test]

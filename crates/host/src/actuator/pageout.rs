@@ -55,7 +55,7 @@ pub struct PageoutRequest {
     pub process: Arc<Process>,
     /// Which pages, in any order.
     pub pages: Vec<PageTarget>,
-    /// Huge pages that are to be split first, in any order.
+    /// Huge pages that are to be split first, in any order; few, for they are not throttled.
     pub splits: Vec<TableNo>,
 }
 

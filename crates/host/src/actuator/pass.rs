@@ -92,7 +92,8 @@ impl Pass {
             .iter()
             .map(|page| (page.token, Verdict::NotTried))
             .collect();
-        if let Err(error) = self.split(process, &request.splits, report) {
+        let split = self.split(process, &request.splits, report);
+        if let Err(error) = split.or_else(|error| if_still_there(process, error)) {
             report.error = Some(error);
             return;
         }
@@ -281,6 +282,14 @@ impl Pass {
             Look::Cached { frame, is_shmem } => self.leftover.is_still_cached(frame, is_shmem),
             Look::Anon | Look::MustBeWritten => false,
         }
+    }
+}
+
+/// What went wrong with a process that is not what it was is no obstacle: the chunks find it gone.
+fn if_still_there(process: &Process, error: PageoutError) -> Result<(), PageoutError> {
+    match process.is_space_current() {
+        true => Err(error),
+        false => Ok(()),
     }
 }
 

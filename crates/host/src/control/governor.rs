@@ -10,7 +10,7 @@
 //!                              batched   it under
 //!                              reclaim   pressure
 //!                              takes over
-//!                              (auto), until usage has been below high for a while
+//!                              (auto) for a while, and until usage is below high
 //! ```
 //!
 //! Above the urgent mark for a moment a batch of pageout's is on its way; above it, and not back at the
@@ -194,7 +194,9 @@ impl Governor {
         } else if usage <= self.marks.low.saturating_sub(ahead) {
             self.is_reclaiming = false;
         }
-        self.change_hands(now, usage);
+        if !self.is_crowded {
+            self.change_hands(now, usage);
+        }
         let mut plan = Plan::default();
         if self.is_reclaiming {
             let excess = usage.saturating_sub(self.marks.low.saturating_sub(ahead));
@@ -382,7 +384,8 @@ mod tests {
         let plan = governor.plan(TimeMs(50), 319 * MIB);
         assert!(plan.pageout_pages > 0 && plan.shrink_bytes == 0);
         governor.set_crowded(false);
-        let plan = governor.plan(TimeMs(60), 319 * MIB);
+        governor.plan(TimeMs(60), 319 * MIB);
+        let plan = governor.plan(TimeMs(110), 319 * MIB);
         assert!(plan.pageout_pages == 0 && plan.shrink_bytes > 0);
     }
 

@@ -252,9 +252,7 @@ impl Managed {
             }
         }
         self.walk_if_due(now, gauge, &plan, usage_bytes);
-        if plan.pageout_pages == 0 {
-            self.split_alone();
-        }
+        self.send_splits();
         Tick {
             wait_ms: plan.wait_ms,
             standing,
@@ -280,6 +278,7 @@ impl Managed {
     /// Whether decisions are carried out from now on.
     pub(super) fn set_dry_run(&mut self, is_dry_run: bool) {
         self.is_dry_run = is_dry_run;
+        self.forget_splits();
     }
 
     /// The generations and their figures in the kernel's full text.
@@ -558,7 +557,7 @@ impl Managed {
     }
 
     fn after_walk(&mut self, now: TimeMs, usage_bytes: u64) {
-        self.rank(usage_bytes);
+        self.rank(now, usage_bytes);
         self.last_walk = Some(now);
         self.usage_at_walk = usage_bytes;
         self.remember(now);

@@ -59,10 +59,11 @@ impl Running {
             let passed_ns = now.since(then).max(1) * 1_000_000;
             let refaulted = nr_refaulted_pages.saturating_sub(self.nr_refaulted_pages) as f64;
             let per_s = refaulted * 1e9 / passed_ns as f64;
-            self.refaulted_pages_per_s += (per_s - self.refaulted_pages_per_s) * SHARE_OF_LAST;
             let nr_running = used_ns as f64 / passed_ns as f64;
             // After a pause the average knows nothing of now.
             let is_stale = now.since(then) > 2 * SAMPLE_MS;
+            let of_last = if is_stale { 1.0 } else { SHARE_OF_LAST };
+            self.refaulted_pages_per_s += (per_s - self.refaulted_pages_per_s) * of_last;
             self.nr_running = match self.nr_running.filter(|_| !is_stale) {
                 Some(average) => Some(average + (nr_running - average) * SHARE_OF_LAST),
                 None if is_stale => None,

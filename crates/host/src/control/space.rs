@@ -136,11 +136,18 @@ impl Space {
         self.tables.iter().filter_map(huge)
     }
 
-    /// Base pages of a table that the last walk found accessed; `None` where it is one huge page, or
-    /// nothing is there.
-    pub(super) fn nr_young_pages(&self, table: TableNo) -> Option<u64> {
+    /// Base pages of a table that walks found accessed since [`Space::forget_uses`]; `None` where it is
+    /// one huge page, or nothing is there, or the last walk left the space out.
+    pub(super) fn nr_used_pages(&self, table: TableNo) -> Option<u64> {
         let table = self.tables.get(&table).filter(|table| !table.is_huge)?;
-        Some(u64::from(table.nr_young))
+        (self.nr_idle_walks == 0).then(|| bits::count(table.used))
+    }
+
+    /// Counts uses anew.
+    pub(super) fn forget_uses(&mut self) {
+        for table in self.tables.values_mut() {
+            table.used = bits::NONE;
+        }
     }
 
     /// Whatever was set aside may go by now.
@@ -232,7 +239,7 @@ impl SpaceWalk<'_> {
         self.apply(record, &mut table);
         let young = bits::and(accessed, record.present);
         table.warm(young, self.nr_idle_walks);
-        table.nr_young = bits::count(young) as u16;
+        table.used = bits::or(table.used, young);
         table.epoch = self.space.epoch;
         if !table.is_empty() {
             self.space.tables.insert(record.table, table);

@@ -20,16 +20,21 @@
 //! **Invariants**
 //! - S1: nothing is split while no pages go.
 //! - S2: at most [`NR_TRIED`] are split before it is known that it pays.
+//! - S3: uses are counted over [`HEAT_WALK_MS`] or more: walks may follow each other at once, and in no
+//!   time nothing is used.
 
 use super::places::SpaceNo;
 use crate::addr::{TABLE_ENTRIES, TableNo};
 use std::collections::VecDeque;
+use strata_lru::{HEAT_WALK_MS, TimeMs};
 
 /// A huge page, or what was one.
 pub(super) type Where = (SpaceNo, TableNo);
 
 /// Split to see what is in them.
 const NR_TRIED: usize = 4;
+/// Most at a walk: each takes the kernel about a tenth of a millisecond.
+const NR_AT_ONCE_MAX: usize = 128;
 /// Walks until the parts in use have shown themselves: those of a file have to be mapped again, and
 /// with each the kernel maps 15 neighbours, which look accessed at the first walk.
 const NR_TRIAL_WALKS: u32 = 2;
@@ -63,6 +68,8 @@ enum State {
 #[derive(Debug)]
 pub(super) struct Splitter {
     state: State,
+    /// The last walk that counted.
+    counted: Option<TimeMs>,
     /// How long to wait after the next trial that comes to nothing.
     nr_wait_walks: u32,
     /// Those split lately, and walks until they can be judged; the oldest first.
@@ -74,6 +81,7 @@ impl Splitter {
     pub(super) fn new() -> Splitter {
         Splitter {
             state: State::Waiting { nr_walks: 0 },
+            counted: None,
             nr_wait_walks: NR_WAIT_WALKS_MIN,
             split: VecDeque::new(),
         }
@@ -85,8 +93,23 @@ impl Splitter {
     }
 
     /// Takes a walk in and says which to split now. `used` tells how many base pages of what was
-    /// split the walk found accessed; `None` where it is still huge, or gone.
+    /// split walks found accessed since the last one that counted; `None` where it is still huge, or
+    /// gone. The answer is `None` when this walk came too soon to count.
     pub(super) fn after_walk(
+        &mut self,
+        now: TimeMs,
+        facts: Facts<'_>,
+        used: impl Fn(Where) -> Option<u64>,
+    ) -> Option<Vec<Where>> {
+        let is_soon = |then: TimeMs| now.since(then) < HEAT_WALK_MS;
+        if self.counted.is_some_and(is_soon) {
+            return None;
+        }
+        self.counted = Some(now);
+        Some(self.after_counted_walk(facts, used))
+    }
+
+    fn after_counted_walk(
         &mut self,
         facts: Facts<'_>,
         used: impl Fn(Where) -> Option<u64>,
@@ -109,7 +132,13 @@ impl Splitter {
                 *nr_walks -= 1;
                 Vec::new()
             }
-            _ if !facts.are_pages_going => Vec::new(),
+            _ if !facts.are_pages_going => {
+                // What paid then need not pay when pages have to go again.
+                if matches!(self.state, State::Splitting { .. }) && self.split.is_empty() {
+                    self.wait(0);
+                }
+                Vec::new()
+            }
             State::Waiting { .. } => {
                 let nr_huge_pages = (facts.huge.len() * TABLE_ENTRIES) as u64;
                 if facts.huge.is_empty() || nr_huge_pages * SHARE_MIN < facts.nr_resident_pages {
@@ -124,7 +153,7 @@ impl Splitter {
                 Vec::new()
             }
             State::Splitting { nr_at_once } => {
-                *nr_at_once = nr_at_once.saturating_mul(4);
+                *nr_at_once = (*nr_at_once * 4).min(NR_AT_ONCE_MAX);
                 let nr_at_once = *nr_at_once;
                 self.split(facts.huge, nr_at_once)
             }
@@ -181,8 +210,10 @@ mod tests {
         let mut splitter = Splitter::new();
         let mut left = huge(nr_huge);
         let mut sizes = Vec::new();
-        for _ in 0..nr_walks {
-            let chosen = splitter.after_walk(facts(&left, nr_huge * 512), &used);
+        for walk in 0..nr_walks {
+            let now = TimeMs(u64::from(walk) * HEAT_WALK_MS);
+            let chosen = splitter.after_walk(now, facts(&left, nr_huge * 512), &used);
+            let chosen = chosen.expect("it counts");
             left.retain(|at| !chosen.contains(at));
             sizes.extend((!chosen.is_empty()).then_some(chosen.len()));
         }
@@ -220,18 +251,57 @@ mod tests {
             are_pages_going: false,
             ..facts(&some, 10 * 512)
         };
-        assert!(splitter.after_walk(idle, |_| Some(0)).is_empty());
+        assert!(splitter.after_counted_walk(idle, |_| Some(0)).is_empty());
         let few = facts(&some, 100 * 512);
-        assert!(splitter.after_walk(few, |_| Some(0)).is_empty());
+        assert!(splitter.after_counted_walk(few, |_| Some(0)).is_empty());
         let worth_it = facts(&some, 60 * 512);
-        assert_eq!(splitter.after_walk(worth_it, |_| Some(0)).len(), NR_TRIED);
+        let chosen = splitter.after_counted_walk(worth_it, |_| Some(0));
+        assert_eq!(chosen.len(), NR_TRIED);
+    }
+
+    /// Two commands to age in a row, and all of memory looked unused.
+    #[test]
+    fn walks_that_follow_each_other_at_once_prove_nothing() {
+        let all = huge(100);
+        let mut splitter = Splitter::new();
+        let mut walk = |ms| splitter.after_walk(TimeMs(ms), facts(&all, 100 * 512), |_| Some(0));
+        assert_eq!(walk(0).expect("the first counts").len(), NR_TRIED);
+        for ms in 1..HEAT_WALK_MS {
+            assert_eq!(walk(ms), None);
+        }
+        assert_eq!(walk(HEAT_WALK_MS), Some(Vec::new()));
+        assert_eq!(walk(2 * HEAT_WALK_MS).expect("it counts").len(), 16);
+    }
+
+    #[test]
+    fn few_are_split_at_once_however_many_there_are() {
+        let sizes = run(2000, |_| Some(0), 12);
+        assert_eq!(sizes[..4], [4, 16, 64, 128]);
+        assert!(
+            sizes[4..].iter().all(|nr| *nr == NR_AT_ONCE_MAX),
+            "{sizes:?}"
+        );
+    }
+
+    #[test]
+    fn after_a_quiet_time_it_has_to_be_found_out_anew() {
+        let all = huge(1000);
+        let mut splitter = Splitter::new();
+        let going = facts(&all, 1000 * 512);
+        let quiet = Facts {
+            are_pages_going: false,
+            ..going
+        };
+        let sizes = [going, going, going, quiet, quiet, quiet, going]
+            .map(|facts| splitter.after_counted_walk(facts, |_| Some(0)).len());
+        assert_eq!(sizes, [4, 0, 16, 0, 0, 0, 4]);
     }
 
     #[test]
     fn a_trial_looks_all_over_memory() {
         let all = huge(100);
         let mut splitter = Splitter::new();
-        let chosen = splitter.after_walk(facts(&all, 100 * 512), |_| None);
+        let chosen = splitter.after_counted_walk(facts(&all, 100 * 512), |_| None);
         let tables: Vec<u64> = chosen.iter().map(|(_, table)| table.0).collect();
         assert_eq!(tables, [0, 25, 50, 75]);
     }

@@ -28,8 +28,8 @@ pub(super) struct Table {
     pub is_huge: bool,
     /// The walk that reported it last.
     pub epoch: u32,
-    /// Entries that it found accessed.
-    pub nr_young: u16,
+    /// Entries that walks found accessed since somebody last counted them.
+    pub used: Bits512,
     slots: Slots,
 }
 
@@ -43,7 +43,7 @@ impl Table {
             seen: bits::NONE,
             is_huge: false,
             epoch: 0,
-            nr_young: 0,
+            used: bits::NONE,
             slots: Slots::new(),
         }
     }

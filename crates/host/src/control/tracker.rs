@@ -42,8 +42,9 @@ pub(super) struct Tracker {
     out: Outstanding,
     /// Coldest first, as of the last walk.
     cold: VecDeque<FolioId>,
-    /// Huge pages to be split with the next batch.
+    /// Huge pages to be split as soon as no batch is out.
     splits: BTreeMap<SpaceNo, Vec<TableNo>>,
+    nr_split_pages: u64,
     /// Walks since pages that would not go were last taken back into the ranking.
     nr_walks_aside: u32,
 }
@@ -65,6 +66,7 @@ impl Tracker {
             out: Outstanding::default(),
             cold: VecDeque::new(),
             splits: BTreeMap::new(),
+            nr_split_pages: 0,
             nr_walks_aside: 0,
         })
     }
@@ -197,9 +199,13 @@ impl Tracker {
         self.cold = cheapest.into_folios().into();
     }
 
-    /// Has the huge pages split that hide cold ones, with the next batch or alone; returns how
-    /// many base pages are in them.
-    pub(super) fn split(&mut self, splitter: &mut Splitter, are_pages_going: bool) -> u64 {
+    /// Finds the huge pages that hide cold ones, for [`Tracker::send_splits`].
+    pub(super) fn choose_splits(
+        &mut self,
+        splitter: &mut Splitter,
+        are_pages_going: bool,
+        now: TimeMs,
+    ) {
         let spaces = &self.spaces;
         let huge: Vec<Where> = spaces
             .iter()
@@ -210,19 +216,18 @@ impl Tracker {
             nr_resident_pages: self.findings().nr_resident_pages.iter().sum(),
             huge: &huge,
         };
-        let chosen = splitter.after_walk(facts, |(number, table)| {
-            spaces.get(&number)?.nr_young_pages(table)
+        let chosen = splitter.after_walk(now, facts, |(number, table)| {
+            spaces.get(&number)?.nr_used_pages(table)
         });
-        // What no batch came for is chosen again.
-        self.splits.clear();
-        for (number, table) in &chosen {
-            self.splits.entry(*number).or_default().push(*table);
+        let Some(chosen) = chosen else { return };
+        self.spaces.values_mut().for_each(Space::forget_uses);
+        for (number, table) in chosen {
+            self.splits.entry(number).or_default().push(table);
         }
-        chosen.len() as u64 * Order::PMD.nr_pages()
     }
 
-    /// The huge pages to be split, without pages to take: a batch of nothing.
-    pub(super) fn split_alone(&mut self) -> Vec<PageoutRequest> {
+    /// The huge pages to be split: a batch of nothing.
+    pub(super) fn send_splits(&mut self) -> Vec<PageoutRequest> {
         if self.splits.is_empty() || self.is_batch_out() {
             return Vec::new();
         }
@@ -237,8 +242,20 @@ impl Tracker {
                 })
             })
             .collect();
+        let nr_splits: usize = requests.iter().map(|request| request.splits.len()).sum();
+        self.nr_split_pages += nr_splits as u64 * Order::PMD.nr_pages();
         self.out.nr_requests_left = requests.len();
         requests
+    }
+
+    /// Base pages in the huge pages that were sent to be split.
+    pub(super) fn nr_split_pages(&self) -> u64 {
+        self.nr_split_pages
+    }
+
+    /// What was chosen to be split and not sent is not wanted any more.
+    pub(super) fn forget_splits(&mut self) {
+        self.splits.clear();
     }
 
     /// Folios ranked and not taken yet.
@@ -315,7 +332,7 @@ impl Tracker {
                         space: number.0,
                         process,
                         pages,
-                        splits: self.splits.remove(&number).unwrap_or_default(),
+                        splits: Vec::new(),
                     });
                 }
                 None => {

@@ -182,9 +182,9 @@ proptest! {
                     tracker.settle(&PageoutReport { space: space.0, results, ..PageoutReport::default() });
                 }
                 Op::Split => {
-                    // With a batch, or as one of its own.
-                    tracker.split(&mut Splitter::new(), true);
-                    let requests = tracker.split_alone();
+                    tracker.forget_splits();
+                    tracker.choose_splits(&mut Splitter::new(), true, TimeMs(now));
+                    let requests = tracker.send_splits();
                     prop_assert!(out.is_empty() || requests.is_empty());
                     for request in requests {
                         prop_assert!(request.pages.is_empty() && tracker.is_batch_out());
@@ -410,14 +410,12 @@ fn the_parts_of_a_split_huge_page_begin_warmer_than_what_nobody_uses() {
     for now in 0..20 {
         walk(&mut tracker, TableShape::Huge, bits::run(0, 1), now);
     }
-    tracker.split(&mut Splitter::new(), true);
-    assert_eq!(tracker.split_alone()[0].splits, [TableNo(0)]);
+    tracker.choose_splits(&mut Splitter::new(), true, TimeMs(20));
+    assert_eq!(tracker.send_splits()[0].splits, [TableNo(0)]);
+    assert_eq!(tracker.nr_split_pages(), 512);
     tracker.request_done();
     walk(&mut tracker, TableShape::Pages, bits::run(100, 150), 20);
-    assert_eq!(
-        tracker.spaces()[&space].nr_young_pages(TableNo(0)),
-        Some(50)
-    );
+    assert_eq!(tracker.spaces()[&space].nr_used_pages(TableNo(0)), Some(50));
     tracker.rank(8, Swappiness::DEFAULT);
     let coldest = tracker.isolate_cold(8, Swappiness::DEFAULT, TimeMs(20));
     let in_table_1 = |page: &PageTarget| page.addr >= TABLE_BYTES;

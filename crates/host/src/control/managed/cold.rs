@@ -29,7 +29,7 @@ impl ColdFirst {
 
 impl Managed {
     /// Ranks the coldest pages after a walk: twice as many as were needed since the last one.
-    pub(super) fn rank(&mut self, usage_bytes: u64) {
+    pub(super) fn rank(&mut self, now: TimeMs, usage_bytes: u64) {
         let marks = self.governor.marks();
         let excess_pages = usage_bytes.saturating_sub(marks.low) / PAGE_BYTES;
         let Some(cold) = &mut self.cold else { return };
@@ -39,7 +39,8 @@ impl Managed {
             let nr_gone_pages = by_whom.iter().flatten().sum();
             let are_pages_going = nr_gone_pages > cold.nr_gone_pages;
             cold.nr_gone_pages = nr_gone_pages;
-            self.eviction.nr_split_pages += self.tracker.split(&mut cold.splitter, are_pages_going);
+            self.tracker
+                .choose_splits(&mut cold.splitter, are_pages_going, now);
         }
         if excess_pages == 0 {
             return;
@@ -50,11 +51,19 @@ impl Managed {
             .rank(nr_pages.max(NR_RANKED_PAGES_MIN), self.effective_swappiness);
     }
 
-    /// Has huge pages split where the kernel reclaims and no batch of ours takes that along.
-    pub(super) fn split_alone(&mut self) {
+    /// Has the huge pages split that were chosen, unless a batch is out.
+    pub(super) fn send_splits(&mut self) {
         if self.cold.is_some() {
-            self.waiting.extend(self.tracker.split_alone());
+            self.waiting.extend(self.tracker.send_splits());
             self.submit_waiting();
+        }
+    }
+
+    /// Nothing is to be split any more, and what was split is not looked at.
+    pub(super) fn forget_splits(&mut self) {
+        self.tracker.forget_splits();
+        if let Some(cold) = &mut self.cold {
+            cold.splitter = Splitter::new();
         }
     }
 

@@ -38,6 +38,7 @@ impl Managed {
     /// Counters of eviction.
     pub(in super::super) fn eviction_report(&self) -> EvictionReport {
         let mut report = self.eviction;
+        report.nr_split_pages = self.tracker.nr_split_pages();
         if let Ok(stats) = self.tracker.stats() {
             report.nr_tried_pages = stats.nr_isolated_pages;
             report.nr_applied_pages = stats.nr_evicted_pages.iter().sum();

@@ -14,7 +14,7 @@ use super::splitter::{Facts, Splitter, Where};
 use crate::actuator::{PageTarget, PageoutReport, PageoutRequest};
 use crate::addr::{PAGE_BYTES, TABLE_BYTES, TableNo};
 use crate::process::{Mapping, Process};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use strata_lru::lru_gen::{Command, CommandError, format_full};
 use strata_lru::{
@@ -43,7 +43,7 @@ pub(super) struct Tracker {
     /// Coldest first, as of the last walk.
     cold: VecDeque<FolioId>,
     /// Huge pages to be split as soon as no batch is out.
-    splits: BTreeMap<SpaceNo, Vec<TableNo>>,
+    splits: BTreeMap<SpaceNo, BTreeSet<TableNo>>,
     nr_split_pages: u64,
     /// Walks since pages that would not go were last taken back into the ranking.
     nr_walks_aside: u32,
@@ -222,7 +222,7 @@ impl Tracker {
         let Some(chosen) = chosen else { return };
         self.spaces.values_mut().for_each(Space::forget_uses);
         for (number, table) in chosen {
-            self.splits.entry(number).or_default().push(table);
+            self.splits.entry(number).or_default().insert(table);
         }
     }
 
@@ -238,7 +238,7 @@ impl Tracker {
                     space: number.0,
                     process: Arc::clone(&self.spaces.get(&number)?.process),
                     pages: Vec::new(),
-                    splits,
+                    splits: splits.into_iter().collect(),
                 })
             })
             .collect();

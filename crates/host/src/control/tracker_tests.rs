@@ -411,6 +411,8 @@ fn the_parts_of_a_split_huge_page_begin_warmer_than_what_nobody_uses() {
         walk(&mut tracker, TableShape::Huge, bits::run(0, 1), now);
     }
     tracker.choose_splits(&mut Splitter::new(), true, TimeMs(20));
+    // A batch was out for longer than from one choice to the next: chosen twice, split once.
+    tracker.choose_splits(&mut Splitter::new(), true, TimeMs(20));
     assert_eq!(tracker.send_splits()[0].splits, [TableNo(0)]);
     assert_eq!(tracker.nr_split_pages(), 512);
     tracker.request_done();

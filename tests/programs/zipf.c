@@ -12,6 +12,9 @@
  *   zipf --size 512M --theta 0.99 --seconds 60 --threads 2
  *   {"t_s":1.0,"ops":1234567,"ops_per_s":1234567,"major_faults":12,"burst_bytes":0}
  *   {"program":"zipf","ops":...,"ops_per_s":...,"major_faults":...,"seconds":...}
+ *
+ * With --thp the last line also has "huge_bytes_filled" and "huge_bytes": how much of its memory was in
+ * huge pages once it was filled, and at the end.
  */
 #include "common.h"
 #include "zipf.h"
@@ -131,6 +134,20 @@ static void map_region(void)
         madvise(region, nr_pages * PAGE, MADV_RANDOM);
 }
 
+/* What the process has in huge pages. */
+static uint64_t huge_bytes(void)
+{
+    FILE *file = fopen("/proc/self/smaps_rollup", "r");
+    char line[256];
+    uint64_t kib = 0;
+    if (!file)
+        die("zipf: smaps_rollup: %s", strerror(errno));
+    while (fgets(line, sizeof line, file))
+        sscanf(line, "AnonHugePages: %" SCNu64, &kib);
+    fclose(file);
+    return kib * 1024;
+}
+
 static uint64_t total_ops(struct worker *workers)
 {
     uint64_t sum = 0;
@@ -168,6 +185,7 @@ int main(int argc, char **argv)
 
     law = zipf_new(nr_pages, theta);
     map_region();
+    uint64_t huge_bytes_filled = thp ? huge_bytes() : 0;
     double start = started = now_s();
     deadline = start + seconds;
     struct worker *workers = calloc(threads, sizeof *workers);
@@ -205,7 +223,10 @@ int main(int argc, char **argv)
     double took = now_s() - start;
     uint64_t ops = total_ops(workers);
     printf("{\"program\":\"zipf\",\"pages\":%" PRIu64 ",\"theta\":%g,\"threads\":%" PRIu64
-           ",\"ops\":%" PRIu64 ",\"ops_per_s\":%.0f,\"major_faults\":%" PRIu64 ",\"seconds\":%.3f}\n",
+           ",\"ops\":%" PRIu64 ",\"ops_per_s\":%.0f,\"major_faults\":%" PRIu64 ",\"seconds\":%.3f",
            nr_pages, theta, threads, ops, (double)ops / took, major_faults(), took);
+    if (thp)
+        printf(",\"huge_bytes_filled\":%" PRIu64 ",\"huge_bytes\":%" PRIu64, huge_bytes_filled, huge_bytes());
+    puts("}");
     return 0;
 }

@@ -264,6 +264,8 @@ fn cold_pages_that_hide_in_huge_ones_are_brought_to_light() {
     }
 }
 
+/// Once both programs were started at the same time, and where the one with the huge pages was late the
+/// other had filled the budget and the kernel gave it none to split.
 #[test]
 fn huge_pages_that_are_in_use_all_over_stay_huge() {
     needs!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
@@ -272,7 +274,8 @@ fn huge_pages_that_are_in_use_all_over_stay_huge() {
     }
     let _guard = Guard::new();
     let both = format!(
-        "\"$0\" --size 32M --theta 0 --thp --seconds {0} & \"$0\" --size 96M --theta 1.2 --seconds {0}; wait",
+        "\"$0\" --size 32M --theta 0 --thp --seconds {} & sleep 1; \"$0\" --size 96M --theta 1.2 --seconds {}; wait",
+        seconds(8),
         seconds(6)
     );
     let zipf = program("zipf");
@@ -286,14 +289,19 @@ fn huge_pages_that_are_in_use_all_over_stay_huge() {
     let lines: Vec<Value> = run.json_lines();
     let uniform = lines
         .iter()
-        .find(|line| line["theta"] == 0 && line["program"] == "zipf");
-    let ops_per_s = uniform.map(|line| line["ops_per_s"].as_f64().expect("a number"));
-    let ops_per_s = ops_per_s.expect("a line at the end");
+        .find(|line| line["theta"] == 0 && line["program"] == "zipf")
+        .expect("a line at the end");
+    let number = |name: &str| uniform[name].as_u64().expect("a number");
+    if number("huge_bytes_filled") < 32 * MIB {
+        skip!("the kernel had no huge pages to give: {uniform}");
+    }
+    let ops_per_s = number("ops_per_s") as f64;
     if ops_per_s < 4.0 * 4.0 * 8192.0 {
         skip!("too slow to use 32 MiB all over in a quarter of a second: {ops_per_s} a second");
     }
-    // One trial, no more.
-    assert_eq!(nr_split(&report), 4, "{report:#}");
+    // One trial of four, no more.
+    assert!(nr_split(&report) <= 4, "{report:#}");
+    assert!(number("huge_bytes") >= 16 * MIB, "{uniform} {report:#}");
 }
 
 #[test]

@@ -138,6 +138,9 @@ pub struct BudgetGroup {
     usage: ControlFile,
     stat: ControlFile,
     limit: ControlFile,
+    /// The same file opened once more: a write of a dip holds its own until the kernel is through, and
+    /// who reads by that waits.
+    limit_now: ControlFile,
     /// `memory.reclaim` (v2).
     reclaim: Option<ControlFile>,
     /// `memory.high` (v2).
@@ -239,7 +242,8 @@ impl BudgetGroup {
         journal: &Journal,
     ) -> Result<BudgetGroup, CgroupError> {
         let limit = ControlFile::open_read_write(path.join(limit_file(version)))?;
-        let limit_now = limit.read_number()?;
+        let limit_now = ControlFile::open_read(limit.path.clone())?;
+        let found_bytes = limit_now.read_number()?;
         let (usage, reclaim) = match version {
             Version::V1 => ("memory.usage_in_bytes", None),
             // Kernels before 5.19 lack it: then the limit alone holds the budget.
@@ -252,17 +256,18 @@ impl BudgetGroup {
             usage: ControlFile::open_read(path.join(usage))?,
             stat: ControlFile::open_read(path.join("memory.stat"))?,
             limit,
+            limit_now,
             reclaim,
             high: match version {
                 Version::V1 => None,
                 Version::V2 => HighLine::open(&path),
             },
             reclaim_swappiness: Mutex::new(None),
-            wanted_limit_bytes: AtomicU64::new(limit_now),
+            wanted_limit_bytes: AtomicU64::new(found_bytes),
             line_step_bytes: AtomicU64::new(line::STEP_BYTES_MIN),
             budget_bytes: AtomicU64::new(u64::MAX),
             ceiling_bytes: match origin {
-                Origin::Attached => limit_now,
+                Origin::Attached => found_bytes,
                 Origin::Made | Origin::Scope(_) => u64::MAX,
             },
             changed: Mutex::new(Vec::new()),
@@ -402,7 +407,7 @@ impl BudgetGroup {
         if let Some(high) = &self.high {
             high.forget();
         }
-        if let Ok(limit) = self.limit.read_number() {
+        if let Ok(limit) = self.limit_now.read_number() {
             self.wanted_limit_bytes.store(limit, Ordering::SeqCst);
         }
         first_error.map_or(Ok(()), Err)

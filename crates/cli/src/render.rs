@@ -194,6 +194,15 @@ fn evictions(lines: &mut Lines, report: &Report) {
             ),
         );
     }
+    if eviction.nr_activated_pages > 0 {
+        lines.add(
+            "kept",
+            format_args!(
+                "{} touched, warm and next for the kernel to look at",
+                pages(eviction.nr_activated_pages)
+            ),
+        );
+    }
     lines.add(
         "refaulted",
         format_args!(

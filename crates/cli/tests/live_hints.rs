@@ -1,4 +1,5 @@
-//! What hints to the kernel do, on each kind of kernel LRU: the reasons why `auto` gives none.
+//! What hints to the kernel do, on each kind of kernel LRU: the reasons why `auto` gives none of coldness,
+//! and touches what is warm on the classic one alone.
 //!
 //! Runs in guests, with MGLRU on and off; the machine needs `memory.reclaim` (cgroup v2, 5.19).
 
@@ -6,12 +7,17 @@ mod support;
 
 use std::fs;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread::sleep;
+use std::time::Duration;
 
 use support::leaks::Guard;
 use support::live::{memory_group_of, memory_mount, wait_until};
 use support::programs::{Touch, program};
 use support::strata::Strata;
 
+use strata_host::actuator::Activate;
+use strata_host::process::Process;
 use strata_lru::lru_gen::parse_plain;
 use strata_lru::{GroupView, Kind};
 
@@ -30,6 +36,12 @@ fn no_reclaim() -> Option<String> {
         Some((_, false)) => None,
         _ => Some("memory.reclaim is part of cgroup v2".to_owned()),
     }
+}
+
+/// Why the kernel's two lists can't be tried here.
+fn no_two_lists() -> Option<String> {
+    let generations = "the kernel keeps generations (lru_gen/enabled)";
+    no_reclaim().or_else(|| has_generations().then(|| generations.to_owned()))
 }
 
 /// A region of two halves, every page of it written, in a group with swap and room enough.
@@ -65,6 +77,21 @@ impl Region {
     fn cold(&mut self, half: u64) {
         self.touch
             .ask(&format!("advise cold {} {HALF}", half * HALF));
+    }
+
+    /// Touches the pages of one half, as `auto` does with warm ones.
+    fn activate(&mut self, half: u64) {
+        let process = Process::open(self.touch.pid).expect("touch runs");
+        let pages = (half * HALF..(half + 1) * HALF).map(|page| self.touch.page_address(page));
+        let mut thread = Activate::start().expect("a thread starts");
+        assert!(thread.try_submit(vec![(Arc::new(process), pages.collect())]));
+        let report = loop {
+            match thread.poll() {
+                Some(report) => break report,
+                None => sleep(Duration::from_millis(5)),
+            }
+        };
+        assert_eq!(report.nr_touched_pages, HALF, "{report:?}");
     }
 
     fn reclaim(&self, pages: u64) {
@@ -178,11 +205,8 @@ fn an_evict_command_takes_the_oldest_generations_and_spares_what_is_used() {
 #[test]
 fn reclaim_takes_what_was_hinted_cold_first_where_the_kernel_has_two_lists() {
     needs!("zram");
-    if let Some(reason) = no_reclaim() {
+    if let Some(reason) = no_two_lists() {
         skip!("{reason}");
-    }
-    if has_generations() {
-        skip!("the kernel keeps generations (lru_gen/enabled)");
     }
     let _guard = Guard::new();
     let mut region = Region::new();
@@ -201,6 +225,30 @@ fn reclaim_takes_what_was_hinted_cold_first_where_the_kernel_has_two_lists() {
     );
     assert!(
         other > HALF * 9 / 10,
+        "{other} of {HALF} other pages are left"
+    );
+}
+
+/// No accessed bit is left on either half, so the kernel by itself knows no difference.
+#[test]
+fn what_was_touched_stays_where_the_kernel_has_two_lists() {
+    needs!("zram");
+    if let Some(reason) = no_two_lists() {
+        skip!("{reason}");
+    }
+    let _guard = Guard::new();
+    let mut region = Region::new();
+    fs::write(format!("/proc/{}/clear_refs", region.touch.pid), "1").expect("bits are cleared");
+    // What was written last would go last.
+    region.activate(0);
+    region.reclaim(HALF / 2);
+    let (touched, other) = (region.resident(0), region.resident(1));
+    assert!(
+        touched > HALF * 9 / 10,
+        "{touched} of {HALF} touched pages are left"
+    );
+    assert!(
+        other < HALF * 3 / 4,
         "{other} of {HALF} other pages are left"
     );
 }

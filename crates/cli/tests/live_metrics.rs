@@ -57,6 +57,9 @@ const BY_RECLAIM: &[&str] = &[
 ];
 /// What one grows whose memory is in huge pages, of which the kernel may make none.
 const BY_HUGE: &[&str] = &["strata_split_bytes_total"];
+/// What one grows of which pages come back so fast that under `auto` the kernel reclaims, and is told which
+/// are warm.
+const BY_ACTIVATION: &[&str] = &["strata_activated_bytes_total"];
 /// What one grows that would have to evict what `--min-ttl` protects.
 const BY_THRASHING: &[&str] = &[
     "strata_thrashing_total",
@@ -205,8 +208,8 @@ fn check(promtool: &Path, text: &str) {
 #[test]
 fn between_them_these_runs_grow_every_metric_there_is() {
     let declared: BTreeSet<&str> = METRICS.iter().map(|metric| metric.name).collect();
-    let live = [BY_PAGEOUT, BY_RECLAIM, BY_HUGE, BY_THRASHING, BY_RESTING];
-    let all = [live.concat(), KERNELS.to_vec()].concat();
+    let live = [BY_PAGEOUT, BY_RECLAIM, BY_HUGE, BY_ACTIVATION, BY_THRASHING];
+    let all = [live.concat(), BY_RESTING.to_vec(), KERNELS.to_vec()].concat();
     let grown: BTreeSet<&str> = all.iter().copied().collect();
     assert_eq!(grown, declared);
     assert_eq!(grown.len(), all.len(), "one is named twice");
@@ -227,6 +230,31 @@ fn huge_pages_that_were_split_are_counted() {
     let mut run = Run::start_program(&[&limits[..], &["--actuator", "pageout"]].concat(), &words);
     run.expect_to_grow(BY_HUGE, |_| {});
     assert_eq!(run.live.end().code(), Some(0), "{}", run.live.stderr());
+}
+
+#[test]
+fn warm_pages_that_were_touched_are_counted() {
+    needs!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
+    let generations = fs::read_to_string("/sys/kernel/mm/lru_gen/enabled");
+    if generations.is_ok_and(|text| text.trim() != "0x0000") {
+        skip!("the kernel keeps generations (lru_gen/enabled), not two lists");
+    }
+    let _guard = Guard::new();
+    let limits = ["--memory", "72M", "--swap", "zram:256M"];
+    let seconds = (8 * patience().min(7)).to_string();
+    let words = ["zipf", "--size", "120M", "--seconds", &seconds];
+    let mut run = Run::start_program(&limits, &words);
+    let deadline = Instant::now() + Duration::from_secs(6) * patience().min(7);
+    let mut text = String::new();
+    while value(&text, BY_ACTIVATION[0]).is_none_or(|of| of == 0.0) && Instant::now() < deadline {
+        sleep(Duration::from_millis(50));
+        text = scrape(&run.address);
+    }
+    assert_eq!(run.live.end().code(), Some(0), "{}", run.live.stderr());
+    if value(&text, "strata_reclaim_asked_bytes_total") == Some(0.0) {
+        skip!("too slow a machine: pageout takes what comes back, and the kernel is not asked");
+    }
+    assert!(value(&text, BY_ACTIVATION[0]) > Some(0.0), "{text}");
 }
 
 #[test]

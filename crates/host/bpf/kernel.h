@@ -33,10 +33,30 @@ struct mm_struct {
 	u64 *pgd;
 };
 
+struct page {
+	unsigned long flags;
+};
+
+/* The first words of a page's struct, under the names they have since Linux 5.16. */
+struct folio {
+	unsigned long flags;
+	unsigned long index;
+};
+
+enum pageflags {
+	PG_active = 5,
+};
+
+struct vm_struct {
+	struct page **pages;
+};
+
 struct task_struct {
 	int pid;
 	int tgid;
 	struct mm_struct *mm;
+	void *stack;
+	struct vm_struct *stack_vm_area;
 };
 
 struct vm_area_struct {
@@ -61,5 +81,6 @@ struct bpf_iter__task_vma {
 #define BPF_MAP_TYPE_ARRAY 2
 
 #include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
 
 #endif

@@ -47,6 +47,7 @@ struct walk_record {
 	u64 special[TABLE_WORDS];
 	u64 protnone[TABLE_WORDS];
 	u64 migrating[TABLE_WORDS];
+	u64 active[TABLE_WORDS]; /* on a list of active pages; empty unless wants_active */
 };
 
 struct walk_header {
@@ -55,10 +56,12 @@ struct walk_header {
 	u64 ram_end;       /* first physical address beyond memory */
 	u64 encrypt_bits;  /* address bits set in every entry (memory encryption) */
 	u64 levels;        /* 4 or 5 */
+	u64 pages_base;    /* where the struct page of physical page 0 lies; 0: not known */
 	/* Set by user space for each walk. */
 	u64 nr_spans;
 	u64 budget_ns;     /* a run stops after this long */
 	u64 peek_addr;     /* if not 0: also copy the first bytes of the page there */
+	u64 wants_active;  /* if not 0: also fill walk_record.active */
 	/* Resume point; 0 to begin. */
 	u64 span_index;
 	u64 cursor;
@@ -75,6 +78,8 @@ struct walk_header {
 	u64 nr_clean_huge; /* huge pages neither writable nor dirty: may be the zero page */
 	u64 peek_entry;    /* top-level entry over peek_addr */
 	u64 peek[8];
+	u64 peek_base;     /* pages_base, as the kernel stack of the task tells it; 0: it does not */
+	u64 peek_index;    /* index of the page at peek_addr in its mapping, as found by pages_base */
 };
 
 struct walk_shared {
@@ -90,7 +95,7 @@ struct vma_record {
 	u64 flags;
 };
 
-_Static_assert(sizeof(struct walk_header) == 28 * 8, "as in bpf_shared.rs");
-_Static_assert(sizeof(struct walk_record) == 59 * 8, "as in bpf_shared.rs");
+_Static_assert(sizeof(struct walk_header) == 32 * 8, "as in bpf_shared.rs");
+_Static_assert(sizeof(struct walk_record) == 67 * 8, "as in bpf_shared.rs");
 
 #endif

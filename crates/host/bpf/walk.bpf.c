@@ -150,6 +150,43 @@ static __always_inline int find_middle(u64 table_no)
 	EACH_OF_8(f, 0) EACH_OF_8(f, 8) EACH_OF_8(f, 16) EACH_OF_8(f, 24) \
 	EACH_OF_8(f, 32) EACH_OF_8(f, 40) EACH_OF_8(f, 48) EACH_OF_8(f, 56)
 
+/* How every struct page begins. */
+struct page_words {
+	u64 flags;
+	u64 head; /* of a tail of a large folio: where its head is, and IS_TAIL */
+};
+#define IS_TAIL 1
+
+/* The kernel's struct of a physical page. */
+static __always_inline void *page_at(u64 phys)
+{
+	return (void *)(shared.h.pages_base + (phys >> SHIFT_PAGE) * bpf_core_type_size(struct page));
+}
+
+/* Whether the page that an entry leads to is on a list of active pages. */
+static __always_inline u64 is_active(u64 entry)
+{
+	u64 phys = (entry & ENTRY_ADDRESS) & ~shared.h.encrypt_bits;
+	struct page_words words;
+
+	if (phys >= shared.h.ram_end || bpf_probe_read_kernel(&words, sizeof(words), page_at(phys)))
+		return 0;
+	if ((words.head & IS_TAIL) &&
+	    bpf_probe_read_kernel(&words, sizeof(words), (void *)(words.head - IS_TAIL)))
+		return 0;
+	return (words.flags >> bpf_core_enum_value(enum pageflags, PG_active)) & 1;
+}
+
+static long find_active(u32 index, void *ctx)
+{
+	u32 i = index & (TABLE_ENTRIES - 1), w = i / 64;
+	struct walk_record *rec = &shared.records[shared.h.nr_records & (MAX_RECORDS - 1)];
+
+	if (rec->present[w] >> (i & 63) & 1)
+		rec->active[w] |= is_active(run.entries[i]) << (i & 63);
+	return 0;
+}
+
 /*
  * Turns 64 entries into one word of each bitmap. Straight-line code throughout: a branch per entry
  * would be mispredicted on real, mixed tables. Most words are empty, or present throughout with one
@@ -215,6 +252,7 @@ out:
 	rec->special[w] = special;
 	rec->protnone[w] = protnone;
 	rec->migrating[w] = other;
+	rec->active[w] = 0;
 	return 0;
 }
 
@@ -334,6 +372,8 @@ static long step(u32 index, void *ctx)
 	rec->leaf = 0;
 	bpf_loop(TABLE_WORDS, classify_word, 0, 0);
 	if (rec->leaf) {
+		if (shared.h.wants_active)
+			bpf_loop(TABLE_ENTRIES, find_active, 0, 0);
 		rec->table = table_no;
 		rec->kind = 0;
 		rec->leaf = 0;
@@ -351,37 +391,65 @@ torn:
 	return 0;
 }
 
-/* Copies the start of one page, so that user space can tell a true walk from a false one. */
-static __always_inline void peek(void)
+/* The physical address that a virtual one is mapped to; 0 if it is to none, or by 1 GiB at once. */
+static __always_inline u64 physical_of(u64 addr)
 {
-	u64 addr = shared.h.peek_addr, table = shared.h.pgd, link;
+	u64 table = shared.h.pgd, link;
 
 	if (shared.h.levels == 5) {
 		link = read_entry(entry_at(table, addr, SHIFT_PGD5));
-		shared.h.peek_entry = link;
 		if (!(link & ENTRY_PRESENT) || !(table = target_of(link)))
-			return;
+			return 0;
 	}
 	link = read_entry(entry_at(table, addr, SHIFT_P4D));
-	if (shared.h.levels != 5)
-		shared.h.peek_entry = link;
 	if (!(link & ENTRY_PRESENT) || !(table = target_of(link)))
-		return;
+		return 0;
 	link = read_entry(entry_at(table, addr, SHIFT_PUD));
 	if (!(link & ENTRY_PRESENT) || (link & ENTRY_LARGE) || !(table = target_of(link)))
-		return;
+		return 0;
 	link = read_entry(entry_at(table, addr, SHIFT_PMD));
 	if (!(link & ENTRY_PRESENT) || !(table = target_of(link)))
+		return 0;
+	/* The lowest address bit of a large page is a caching attribute. */
+	if (link & ENTRY_LARGE)
+		return ((table & ~LARGE_OFFSET) | (addr & LARGE_OFFSET)) - shared.h.direct_base;
+	link = read_entry(entry_at(table, addr, SHIFT_PAGE));
+	if (!(link & ENTRY_PRESENT) || !(table = target_of(link)))
+		return 0;
+	return (table | (addr & PAGE_OFFSET)) - shared.h.direct_base;
+}
+
+/* Copies the start of one page, so that user space can tell a true walk from a false one. */
+static __always_inline void peek(void)
+{
+	int shift = shared.h.levels == 5 ? SHIFT_PGD5 : SHIFT_P4D;
+	u64 phys = physical_of(shared.h.peek_addr);
+	struct folio *folio = page_at(phys);
+
+	shared.h.peek_entry = read_entry(entry_at(shared.h.pgd, shared.h.peek_addr, shift));
+	if (!phys)
 		return;
-	if (link & ENTRY_LARGE) {
-		/* The lowest address bit of a large page is a caching attribute. */
-		table = (table & ~LARGE_OFFSET) | (addr & LARGE_OFFSET);
-	} else {
-		link = read_entry(entry_at(table, addr, SHIFT_PAGE));
-		if (!(link & ENTRY_PRESENT) || !(table = target_of(link)))
-			return;
-	}
-	bpf_probe_read_kernel(shared.h.peek, sizeof(shared.h.peek), (void *)table);
+	bpf_probe_read_kernel(shared.h.peek, sizeof(shared.h.peek), (void *)(shared.h.direct_base + phys));
+	if (shared.h.pages_base && bpf_core_field_exists(folio->index))
+		bpf_probe_read_kernel(&shared.h.peek_index, sizeof(shared.h.peek_index), &folio->index);
+}
+
+/*
+ * Where the kernel keeps a struct for each physical page: a task's kernel stack is mapped page by
+ * page, and the kernel remembers the struct of the first. From that page's number follows where number
+ * 0 is.
+ */
+static __always_inline void find_pages_base(struct task_struct *task)
+{
+	u64 phys, first = 0;
+
+	if (!bpf_core_field_exists(task->stack_vm_area))
+		return;
+	phys = physical_of((u64)task->stack);
+	if (!phys || !task->stack_vm_area)
+		return;
+	if (!bpf_probe_read_kernel(&first, sizeof(first), (void *)task->stack_vm_area->pages) && first)
+		shared.h.peek_base = first - (u64)page_at(phys) + shared.h.pages_base;
 }
 
 SEC("iter/task")
@@ -399,8 +467,10 @@ int walk_task(struct bpf_iter__task *ctx)
 	shared.h.tid = task->pid;
 	shared.h.mm = (u64)mm;
 	shared.h.pgd = (u64)mm->pgd;
-	if (shared.h.peek_addr)
+	if (shared.h.peek_addr) {
 		peek();
+		find_pages_base(task);
+	}
 	run.started_ns = bpf_ktime_get_ns();
 	run.cached_no = ~0ULL;
 	run.torn_retries = 0;

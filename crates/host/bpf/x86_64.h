@@ -25,7 +25,8 @@
 /* Hardware may set these in an empty entry on some processors: they say nothing alone. */
 #define ENTRY_NOISE (ENTRY_ACCESSED | ENTRY_DIRTY)
 #define ENTRY_ADDRESS 0x000ffffffffff000ULL
-#define LARGE_OFFSET 0x1fffffULL /* address bits inside a large page */
+#define PAGE_OFFSET 0xfffULL       /* address bits inside a page */
+#define LARGE_OFFSET 0x1fffffULL /* ... inside a large page */
 
 /* An entry that is not present holds its swap type in the top 5 bits. */
 #define SWAP_TYPE_SHIFT 59

@@ -53,6 +53,16 @@ pub enum KernelLruError {
     Unknown(#[from] ParseError),
 }
 
+/// Whether the kernel reclaims by generations; else it is the classic LRU.
+pub(crate) fn is_multi_gen_on() -> bool {
+    fs::read_to_string(ENABLED).is_ok_and(|text| mask_of(&text) != Some(0))
+}
+
+/// The bits of [`ENABLED`].
+fn mask_of(text: &str) -> Option<u32> {
+    u32::from_str_radix(text.trim().trim_start_matches("0x"), 16).ok()
+}
+
 /// The generations the kernel keeps of one group.
 #[derive(Debug)]
 pub struct KernelGenerations {
@@ -106,8 +116,7 @@ impl KernelGenerations {
             ErrorKind::NotFound => KernelLruError::NotBuilt,
             _ => io_error(&self.enabled)(source),
         })?;
-        let mask = u32::from_str_radix(enabled.trim().trim_start_matches("0x"), 16);
-        if mask == Ok(0) {
+        if mask_of(&enabled) == Some(0) {
             return Err(KernelLruError::Off);
         }
         let path = self.debugfs.join(file);

@@ -35,6 +35,8 @@ pub(super) struct Geometry {
     pub(super) encrypt_bits: u64,
     /// Levels of page tables in use: 4 or 5.
     pub(super) levels: u64,
+    /// Where the kernel's struct of physical page 0 lies; 0 where that was not found.
+    pub(super) pages_base: u64,
 }
 
 impl Geometry {
@@ -45,6 +47,7 @@ impl Geometry {
             ram_end: self.ram_end,
             encrypt_bits: self.encrypt_bits,
             levels: self.levels,
+            pages_base: self.pages_base,
             ..WalkHeader::default()
         }
     }
@@ -96,11 +99,17 @@ pub(super) fn locate(
                 ..WalkHeader::default()
             })?;
             if found.peek == page.nonce {
-                return Ok(Geometry {
+                let geometry = Geometry {
                     direct_base,
                     ram_end,
                     encrypt_bits: found.peek_entry & beyond_ram,
                     levels,
+                    pages_base: 0,
+                };
+                let pages_base = find_pages_base(&geometry, &mut run, &mut page)?;
+                return Ok(Geometry {
+                    pages_base,
+                    ..geometry
                 });
             }
         }
@@ -109,6 +118,30 @@ pub(super) fn locate(
         format!("the kernel's direct map was not found ({levels} levels)"),
         "use the smaps source, and report the kernel's version",
     ))
+}
+
+/// Where the kernel keeps its structs of pages, 0 if that can't be told. Proof is that the one of a page
+/// of ours names the place that the page has in our address space.
+fn find_pages_base(
+    geometry: &Geometry,
+    run: &mut impl FnMut(WalkHeader) -> Result<WalkHeader, AccessError>,
+    page: &mut NoncePage,
+) -> Result<u64, AccessError> {
+    let mut pages_base = 0;
+    for _ in 0..ROUNDS_MAX {
+        let address = page.touch();
+        let found = run(WalkHeader {
+            pages_base,
+            peek_addr: address,
+            ..geometry.header()
+        })?;
+        if pages_base != 0 && found.peek_index == address / crate::addr::PAGE_BYTES {
+            return Ok(pages_base);
+        }
+        pages_base = found.peek_base;
+    }
+    tracing::debug!("the kernel's structs of pages were not found");
+    Ok(0)
 }
 
 /// First physical address beyond memory, from the zones of every node; needs no privilege.

@@ -17,6 +17,7 @@ use std::io;
 use std::sync::OnceLock;
 
 pub use bpf::BpfSource;
+pub(crate) use kernel::is_multi_gen_on;
 pub use kernel::{KernelGenerations, KernelLruError};
 pub use probe::{Requirement, probe};
 pub use smaps::SmapsSource;
@@ -61,6 +62,9 @@ pub struct TableRecord {
     pub protnone: Bits512,
     /// Under migration, or another non-swap entry (userfaultfd marker, device, poison).
     pub migrating: Bits512,
+    /// On one of the kernel's lists of active pages (classic LRU), a subset of `present`. Empty unless
+    /// [`AccessSource::see_active`] was asked for, and for huge pages.
+    pub active: Bits512,
 }
 
 impl TableRecord {
@@ -76,6 +80,7 @@ impl TableRecord {
             special: Bits512::default(),
             protnone: Bits512::default(),
             migrating: Bits512::default(),
+            active: Bits512::default(),
         }
     }
 }
@@ -171,6 +176,12 @@ pub trait AccessSource: Send + std::fmt::Debug {
         spans: &[TableSpan],
         visit: &mut dyn FnMut(&TableRecord),
     ) -> Result<WalkCost, AccessError>;
+
+    /// Whether reads from now on are to fill [`TableRecord::active`], which costs about as much again.
+    /// Returns whether they will: not every source can.
+    fn see_active(&mut self, _is_wanted: bool) -> bool {
+        false
+    }
 
     /// Clears the accessed bits after a walk. `young` are the ranges found young, sorted;
     /// `resident_pages` is what the space holds, for choosing the cheaper way. Returns the

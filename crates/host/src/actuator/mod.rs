@@ -3,20 +3,22 @@
 //! ```text
 //!   Pageout::try_submit(PageoutRequest)  ->  its thread  ->  Pageout::poll() -> PageoutReport
 //!   ShrinkThread::try_submit(bytes)      ->  its thread  ->  ShrinkThread::poll() -> ShrinkOutcome
+//!   Activate::try_submit(warm pages)     ->  its thread  ->  Activate::poll() -> ActivateReport
 //! ```
 //!
-//! Both run on a thread of their own, because a single call into the kernel's reclaim was seen to
+//! All run on a thread of their own, because a single call into the kernel's reclaim was seen to
 //! stall for seconds; the control loop submits, goes on, and learns the outcome later
 //! (`completion_fd` turns readable).
 //!
 //! **Owns** `pageout` (exact: these pages) and `reclaim` (the kernel's batched reclaim of a group:
-//! this many bytes). **Does not own** the choice of pages, nor the group's limits (`cgroup`).
+//! this many bytes) and `activate` (which pages the kernel is to spare then). **Does not own** the choice of pages, nor the group's limits (`cgroup`).
 //!
 //! **Invariants**
 //! - I1: nothing here blocks the caller but `stop`.
 //! - I2: every page of a request gets exactly one verdict; tried and evicted are counted apart.
 //! - I3: nothing is taken that can't be read back: advice only, never a write to a process.
 
+mod activate;
 mod advise;
 mod leftover;
 mod observe;
@@ -26,6 +28,7 @@ mod shrink;
 mod split;
 mod worker;
 
+pub use activate::{Activate, ActivateReport, WarmPages};
 pub use advise::PageoutError;
 pub use pageout::{PageTarget, Pageout, PageoutConfig, PageoutMode, PageoutReport, PageoutRequest};
 pub use shrink::{Shrink, ShrinkOutcome, ShrinkThread};

@@ -26,11 +26,10 @@ use strata_lru::Verdict;
 
 use super::advise::PageoutError;
 use super::pass::Pass;
-use super::shrink::thread_cpu_ns;
 use super::worker::{StopFlag, Worker};
 use crate::access::{AccessSource, Bits512};
 use crate::addr::TableNo;
-use crate::process::Process;
+use crate::process::{Process, thread_cpu_ns};
 
 /// Longest sleep between two looks at the stop flag.
 const SLEEP_MAX: Duration = Duration::from_millis(50);

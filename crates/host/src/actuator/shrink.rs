@@ -7,9 +7,8 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::time::Instant;
 
-use rustix::time::{ClockId, clock_gettime};
-
 use super::worker::Worker;
+use crate::process::thread_cpu_ns;
 
 /// Somebody who can make the kernel reclaim from a group. May take seconds.
 pub trait Shrink: Send {
@@ -86,12 +85,6 @@ impl ShrinkThread {
     pub fn stop(&mut self) -> Option<ShrinkOutcome> {
         self.worker.stop().pop()
     }
-}
-
-/// CPU time of the calling thread, nanoseconds.
-pub(super) fn thread_cpu_ns() -> u64 {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use super::program::Program;
 use super::tracker::Tracker;
 use super::walk::Walker;
 use crate::access::{self, AccessChoice, AccessSource};
-use crate::actuator::{Pageout, ShrinkThread};
+use crate::actuator::{Activate, Pageout, ShrinkThread};
 use crate::cgroup::{ReclaimError, Version};
 use crate::process::{MemoryDevices, ProcessTree};
 use std::io::{self, ErrorKind};
@@ -96,6 +96,13 @@ pub(super) fn managed(
         }
         _ => None,
     };
+    let has_heat = config.policy == PolicyChoice::MglruHeat;
+    // A touch moves pages on the lists of the classic LRU only.
+    let can_activate = actuator == ActuatorChoice::Auto && has_heat && shrink.is_some();
+    let activate = match can_activate && !access::is_multi_gen_on() {
+        true => Some(Activate::start().map_err(io_error("starting the touching thread"))?),
+        false => None,
+    };
     Ok(Managed::new(Parts {
         tracker,
         members: Members::new(tree),
@@ -114,7 +121,8 @@ pub(super) fn managed(
         swappiness: config.swappiness,
         min_ttl_ms: config.min_ttl_ms,
         is_dry_run: config.dry_run,
-        has_heat: config.policy == PolicyChoice::MglruHeat,
+        has_heat,
+        activate,
     }))
 }
 

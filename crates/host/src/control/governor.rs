@@ -219,6 +219,11 @@ impl Governor {
         (self.kernel_since, self.above_since) = (None, None);
     }
 
+    /// Whether the kernel chooses the pages now, under `auto`.
+    pub(super) fn is_kernels_turn(&self) -> bool {
+        self.actuator == ActuatorChoice::Auto && self.kernel_since.is_some() && !self.is_crowded
+    }
+
     /// Whether programs wait for a processor.
     pub(super) fn set_crowded(&mut self, is_crowded: bool) {
         self.is_crowded = is_crowded;
@@ -272,9 +277,7 @@ impl Governor {
             ActuatorChoice::Pageout => plan.pageout_pages = pages,
             ActuatorChoice::Reclaim => plan.shrink_bytes = shrink,
             // Both at once would only take the CPU from each other.
-            ActuatorChoice::Auto if self.kernel_since.is_some() && !self.is_crowded => {
-                plan.shrink_bytes = shrink;
-            }
+            ActuatorChoice::Auto if self.is_kernels_turn() => plan.shrink_bytes = shrink,
             ActuatorChoice::Auto => plan.pageout_pages = pages,
         }
     }

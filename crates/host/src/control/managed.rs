@@ -12,11 +12,13 @@ mod cold;
 mod figures;
 mod orders;
 mod share;
+mod warm;
 
 use cold::ColdFirst;
 use figures::Seen;
 pub(super) use orders::OrderError;
 use orders::Orders;
+use warm::Warm;
 
 use super::ActuatorChoice;
 use super::crowd::Crowd;
@@ -30,7 +32,7 @@ use super::stall::{Sample, Stall};
 use super::tracker::Tracker;
 use super::walk::{Thoroughness, Walker};
 use crate::access::{ClearIntent, SourceInfo};
-use crate::actuator::{Pageout, PageoutError, PageoutRequest, ShrinkThread};
+use crate::actuator::{Activate, Pageout, PageoutError, PageoutRequest, ShrinkThread};
 use crate::addr::PAGE_BYTES;
 use crate::remote::ClientId as Ticket;
 use crate::swap;
@@ -47,7 +49,7 @@ const PAGEOUT_PAGE_US: u64 = 35;
 /// processor is free for the kernel's reclaim.
 pub const AUTO_PAGEOUT_PAGES_PER_S: u64 =
     1_000_000 * running::PERCENT_MIN as u64 / 100 / PAGEOUT_PAGE_US;
-/// Walks pause for this many times what the last one took.
+/// Walks pause for this many times what the last one took of a processor.
 const WALK_PAUSE_FACTOR: u64 = 10;
 /// Under pressure, but never more often than this.
 const WALK_PAUSE_MS_MIN: u64 = 20;
@@ -148,6 +150,8 @@ pub(super) struct Managed {
     out_of_reach: BTreeSet<SpaceNo>,
     /// `None` where the generations decide alone.
     cold: Option<ColdFirst>,
+    /// `None` where the kernel can't be told which pages are warm.
+    warm: Option<Warm>,
     orders: Orders<Ticket>,
     warnings: Vec<String>,
     news: Vec<String>,
@@ -170,6 +174,8 @@ pub(super) struct Parts {
     pub is_dry_run: bool,
     /// Whether the coldest go first, before the generations are asked.
     pub has_heat: bool,
+    /// `None` where touching would not help.
+    pub activate: Option<Activate>,
 }
 
 impl Managed {
@@ -202,6 +208,7 @@ impl Managed {
             eviction: EvictionReport::default(),
             out_of_reach: BTreeSet::new(),
             cold: parts.has_heat.then(ColdFirst::new),
+            warm: parts.activate.map(Warm::new),
             orders: Orders::default(),
             warnings: Vec::new(),
             news: Vec::new(),
@@ -287,6 +294,7 @@ impl Managed {
     }
 
     fn take_answers(&mut self, now: TimeMs) {
+        self.hear_of_warm();
         let mut obstacles = Vec::new();
         if let Some(pageout) = &mut self.pageout {
             while let Some(report) = pageout.poll() {
@@ -478,15 +486,18 @@ impl Managed {
         if !is_near {
             return;
         }
-        let pause_ms = match (self.actuator, plan.pageout_pages > 0) {
-            (ActuatorChoice::Reclaim, _) => WALK_PAUSE_WATCH_MS,
-            (_, true) if self.cold.is_some() => HEAT_WALK_MS,
-            (_, true) => match self.tracker.ageing(self.effective_swappiness) {
+        let warm_walk_ms = self.warm_walk_ms(now);
+        let pause_ms = match (self.actuator, plan.pageout_pages > 0, warm_walk_ms) {
+            (_, _, Some(pause_ms)) if self.is_splitting() => pause_ms.min(HEAT_WALK_MS),
+            (_, _, Some(pause_ms)) => pause_ms,
+            (ActuatorChoice::Reclaim, ..) => WALK_PAUSE_WATCH_MS,
+            (_, true, _) if self.cold.is_some() => HEAT_WALK_MS,
+            (_, true, _) => match self.tracker.ageing(self.effective_swappiness) {
                 Ok(Ageing::Due) => WALK_PAUSE_MS_MIN,
                 _ => return,
             },
-            (_, false) if self.is_splitting() => HEAT_WALK_MS,
-            (_, false) => WALK_PAUSE_APPROACH_MS,
+            (_, false, _) if self.is_splitting() => HEAT_WALK_MS,
+            (_, false, _) => WALK_PAUSE_APPROACH_MS,
         };
         if usage_bytes == self.usage_at_walk {
             return;
@@ -500,7 +511,7 @@ impl Managed {
     }
 
     fn may_walk(&self, now: TimeMs, pause_ms: u64) -> bool {
-        let own_pause_ms = self.walker.last_walk_ns() * WALK_PAUSE_FACTOR / 1_000_000;
+        let own_pause_ms = self.walker.last_walk_cpu_ns() * WALK_PAUSE_FACTOR / 1_000_000;
         self.last_walk
             .is_none_or(|then| now.since(then) >= pause_ms.max(own_pause_ms))
     }
@@ -536,6 +547,7 @@ impl Managed {
 
     fn look(&mut self, gauge: &Gauge, now: TimeMs, thoroughness: Thoroughness) {
         self.refresh_members(now, gauge);
+        self.look_for_warm(now);
         let thoroughness = match std::mem::take(&mut self.kernel_took_pages) {
             true => Thoroughness::Everything,
             false => thoroughness,
@@ -546,9 +558,10 @@ impl Managed {
         }
     }
 
-    /// How accessed bits are cleared: the hints of pageout touch the kernel's lists.
+    /// How accessed bits are cleared: the hints of pageout touch the lists that the kernel goes by.
     fn clear_intent(&self) -> ClearIntent {
         match self.actuator {
+            _ if self.governor.is_kernels_turn() => ClearIntent::Watch,
             ActuatorChoice::Pageout | ActuatorChoice::Auto if self.pageout.is_some() => {
                 ClearIntent::Pageout
             }
@@ -558,6 +571,7 @@ impl Managed {
 
     fn after_walk(&mut self, now: TimeMs, usage_bytes: u64) {
         self.rank(now, usage_bytes);
+        self.touch_warm(now);
         self.last_walk = Some(now);
         self.usage_at_walk = usage_bytes;
         self.remember(now);

@@ -18,6 +18,7 @@
 //!   and asked for answers.
 //! - I2: quiet when there is nothing to do: no pressure and nobody looking means no walk.
 
+mod activation;
 mod arena;
 mod assemble;
 mod config;

@@ -116,6 +116,8 @@ pub struct EvictionReport {
     pub nr_not_tried_pages: u64,
     /// In huge pages that were to be split, because cold pages hid in them.
     pub nr_split_pages: u64,
+    /// Touched, because they were warm and the kernel was about to look at them.
+    pub nr_activated_pages: u64,
     /// Came back after an eviction.
     pub nr_refaulted_pages: u64,
     /// Of those, evicted within the last generations.

@@ -81,6 +81,11 @@ impl Running {
         self.refaulted_pages_per_s > share * 1e6 / PAGE_US_MIN as f64
     }
 
+    /// Pages that come back in a second, on average.
+    pub(super) fn refaulted_pages_per_s(&self) -> f64 {
+        self.refaulted_pages_per_s
+    }
+
     /// What pageout may take of a processor, percent.
     pub(super) fn pageout_percent_max(&self) -> u32 {
         let nr_running = self.nr_running.unwrap_or(1.0);

@@ -7,6 +7,7 @@
 //! - I1: every tracked page has exactly one folio, and that folio's place is this page.
 //! - I2: nothing is said of a folio whose verdict is to come, but that it was accessed.
 
+use super::activation::Foretold;
 use super::places::{Places, SpaceNo};
 use super::table::Table;
 use crate::access::{Bits512, TableRecord, TableShape};
@@ -65,6 +66,8 @@ pub(super) struct Space {
     pub cpu_ns_at_walk: Option<u64>,
     /// What the last walk found.
     pub findings: WalkFindings,
+    /// What the walk before it had foretold.
+    pub foretold: Foretold,
     tables: BTreeMap<TableNo, Table>,
     epoch: u32,
     /// Walks of the group since the last one of this space.
@@ -86,6 +89,7 @@ impl Space {
             process,
             cpu_ns_at_walk: None,
             findings: WalkFindings::default(),
+            foretold: Foretold::default(),
             tables: BTreeMap::new(),
             epoch: 0,
             nr_idle_walks: 0,
@@ -101,6 +105,7 @@ impl Space {
     ) -> SpaceWalk<'a> {
         self.epoch = self.epoch.wrapping_add(1);
         self.findings = WalkFindings::default();
+        self.foretold = Foretold::default();
         let nr_idle_walks = std::mem::take(&mut self.nr_idle_walks);
         SpaceWalk {
             space: self,
@@ -115,6 +120,7 @@ impl Space {
 
     /// A walk left the space out: it has not run.
     pub(super) fn skip_walk(&mut self) {
+        self.foretold = Foretold::default();
         self.nr_idle_walks = self.nr_idle_walks.saturating_add(1);
     }
 
@@ -126,6 +132,23 @@ impl Space {
                 seen(table.folio(index), heat);
             }
         }
+    }
+
+    /// Takes base pages hotter than this for warm from now on, and returns those of them that the kernel
+    /// had on its inactive lists at the last walk, by address.
+    pub(super) fn take_warm(&mut self, lukewarm: Heat) -> Vec<u64> {
+        let mut found = Vec::new();
+        for (no, table) in self.tables.iter_mut().filter(|(_, table)| !table.is_huge) {
+            table.warm = bits::NONE;
+            for index in bits::ones(table.tracked) {
+                if table.heat(index).after_idle_walks(self.nr_idle_walks) > lukewarm {
+                    bits::insert(&mut table.warm, index);
+                }
+            }
+            let endangered = bits::and(table.warm, table.inactive);
+            found.extend(bits::ones(endangered).map(|index| no.entry_addr(index)));
+        }
+        found
     }
 
     /// The tables that are one huge page.
@@ -158,6 +181,12 @@ impl Space {
     /// The table that maps `addr`, if anything is known of it.
     pub(super) fn table_mut(&mut self, addr: u64) -> Option<&mut Table> {
         self.tables.get_mut(&TableNo::containing(addr))
+    }
+
+    /// Whether somebody saw the page accessed since the last walk.
+    pub(super) fn is_seen(&self, addr: u64) -> bool {
+        let table = self.tables.get(&TableNo::containing(addr));
+        table.is_some_and(|table| table.is_seen(addr))
     }
 
     /// Every folio of the space is gone with it.
@@ -236,8 +265,12 @@ impl SpaceWalk<'_> {
             .remove(&record.table)
             .unwrap_or_else(Table::new);
         let accessed = bits::or(record.accessed, table.take_seen());
+        let before = table.tracked;
         self.apply(record, &mut table);
         let young = bits::and(accessed, record.present);
+        if !table.is_huge {
+            self.space.foretold += foretold(&table, bits::and(before, table.tracked), young);
+        }
         table.warm(young, self.nr_idle_walks);
         table.used = bits::or(table.used, young);
         table.epoch = self.space.epoch;
@@ -267,6 +300,7 @@ impl SpaceWalk<'_> {
     fn apply(&mut self, record: &TableRecord, table: &mut Table) {
         let is_huge = record.shape == TableShape::Huge;
         let anything = !bits::is_empty(record.present);
+        table.inactive = bits::NONE;
         if anything && is_huge != table.is_huge {
             if self.any_in_flight(table) {
                 return;
@@ -330,6 +364,10 @@ impl SpaceWalk<'_> {
         }
 
         let present = bits::and(record.present, mask);
+        if !mapping.is_supplied {
+            let inactive = bits::without(present, record.active);
+            table.inactive = bits::or(table.inactive, inactive);
+        }
         for index in bits::ones(bits::without(present, table.tracked)) {
             self.appear(record, table, mapping, index);
         }
@@ -418,6 +456,18 @@ impl SpaceWalk<'_> {
 
     fn any_in_flight(&self, table: &Table) -> bool {
         bits::ones(table.tracked).any(|index| self.engine.places.is_in_flight(table.folio(index)))
+    }
+}
+
+/// Of these pages of a table, how many were taken for warm, and used.
+fn foretold(table: &Table, pages: Bits512, used: Bits512) -> Foretold {
+    let warm = bits::and(pages, table.warm);
+    let other = bits::without(pages, table.warm);
+    Foretold {
+        nr_warm_pages: bits::count(warm),
+        nr_warm_used_pages: bits::count(bits::and(warm, used)),
+        nr_other_pages: bits::count(other),
+        nr_other_used_pages: bits::count(bits::and(other, used)),
     }
 }
 

@@ -1,7 +1,7 @@
 //! One 2 MiB table of a managed space, page by page: which folio is there, which shadow is left.
 //!
-//! **Owns** the two bitmaps that give the slots their meaning, and two more: pages that won't go, and
-//! pages somebody saw accessed.
+//! **Owns** the two bitmaps that give the slots their meaning, and others: pages that won't go, pages
+//! somebody saw accessed, pages that were used, that are warm, that the kernel may take next.
 //! **Does not own** the engine's state.
 //!
 //! **Invariants** I1: a page is tracked or shadowed, never both. I2: a huge table tracks page 0 only.
@@ -30,6 +30,10 @@ pub(super) struct Table {
     pub epoch: u32,
     /// Entries that walks found accessed since somebody last counted them.
     pub used: Bits512,
+    /// Entries that were warm at the last walk that asked.
+    pub warm: Bits512,
+    /// Entries whose pages the kernel had on its inactive lists then.
+    pub inactive: Bits512,
     slots: Slots,
 }
 
@@ -44,6 +48,8 @@ impl Table {
             is_huge: false,
             epoch: 0,
             used: bits::NONE,
+            warm: bits::NONE,
+            inactive: bits::NONE,
             slots: Slots::new(),
         }
     }
@@ -125,6 +131,11 @@ impl Table {
     /// before a walk and tells after it has them counted at both.
     pub(super) fn see(&mut self, accessed: Bits512) {
         self.seen = bits::or(self.seen, accessed);
+    }
+
+    /// Whether the page at an address of this table was seen accessed since the last walk.
+    pub(super) fn is_seen(&self, addr: u64) -> bool {
+        bits::has(self.seen, self.index_of(addr))
     }
 
     /// What was seen since the last call.

@@ -8,6 +8,8 @@
 //!   every request made for it.
 //! - I2: [`Tracker::validate`] finds every tracked page's folio at that page, and the engine adds up.
 
+mod by_heat;
+
 use super::places::{Places, SpaceNo};
 use super::space::{Engine, Space, SpaceWalk, WalkFindings};
 use super::splitter::{Facts, Splitter, Where};
@@ -18,8 +20,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use strata_lru::lru_gen::{Command, CommandError, format_full};
 use strata_lru::{
-    AccessVia, Ageing, Cheapest, EvictBatch, EvictPlan, FolioId, GroupId, GroupView, Isolated,
-    Order, Plan, Policy, PolicyError, ReclaimRequest, ReclaimStats, Swappiness, TimeMs, Verdict,
+    AccessVia, Ageing, EvictBatch, EvictPlan, FolioId, GroupId, GroupView, Isolated, Order, Plan,
+    Policy, PolicyError, ReclaimRequest, ReclaimStats, Swappiness, TimeMs, Verdict,
     WALKS_REMEMBERED, WalkPlan,
 };
 
@@ -180,25 +182,6 @@ impl Tracker {
         Ok(format_full(&views))
     }
 
-    /// Finds the pages whose eviction costs least, to be taken by [`Tracker::isolate_cold`] until the
-    /// next walk. Pages that would not go are left out for some walks.
-    pub(super) fn rank(&mut self, nr_pages: u64, swappiness: Swappiness) {
-        let mut cheapest = Cheapest::new(nr_pages);
-        let policy = self.policy.as_ref();
-        for space in self.spaces.values() {
-            space.for_each_heat(|folio, heat| {
-                let cost = heat.cost(policy.kind(folio), swappiness);
-                cheapest.count(cost, policy.order(folio).nr_pages());
-            });
-        }
-        for space in self.spaces.values() {
-            space.for_each_heat(|folio, heat| {
-                cheapest.offer(folio, heat.cost(policy.kind(folio), swappiness));
-            });
-        }
-        self.cold = cheapest.into_folios().into();
-    }
-
     /// Finds the huge pages that hide cold ones, for [`Tracker::send_splits`].
     pub(super) fn choose_splits(
         &mut self,
@@ -258,11 +241,6 @@ impl Tracker {
         self.splits.clear();
     }
 
-    /// Folios ranked and not taken yet.
-    pub(super) fn nr_ranked(&self) -> usize {
-        self.cold.len()
-    }
-
     /// Whether a walk is due before more can go.
     pub(super) fn ageing(&self, swappiness: Swappiness) -> Result<Ageing, PolicyError> {
         self.policy.ageing(self.group, swappiness)
@@ -290,21 +268,6 @@ impl Tracker {
         };
         let answer = self.policy.isolate(request, now, &mut self.out.batch)?;
         Ok((answer, self.send_out()))
-    }
-
-    /// Takes the coldest of those that were ranked, if any are left; one request a space.
-    pub(super) fn isolate_cold(
-        &mut self,
-        nr_pages: u64,
-        swappiness: Swappiness,
-        now: TimeMs,
-    ) -> Vec<PageoutRequest> {
-        debug_assert!(!self.is_batch_out());
-        let mut coldest = std::iter::from_fn(|| self.cold.pop_front());
-        let batch = &mut self.out.batch;
-        self.policy
-            .isolate_chosen(&mut coldest, nr_pages, swappiness, now, batch);
-        self.send_out()
     }
 
     fn send_out(&mut self) -> Vec<PageoutRequest> {

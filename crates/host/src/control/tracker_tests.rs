@@ -1,5 +1,7 @@
 //! The tracker against a dumb model: what is tracked is what was last seen present.
 
+mod by_heat;
+
 use super::places::SpaceNo;
 use super::splitter::Splitter;
 use super::tracker::Tracker;
@@ -24,6 +26,7 @@ fn mappings() -> Vec<Mapping> {
         unreclaimable,
         is_exec_file: false,
         has_recency: true,
+        is_supplied: false,
         name: "".into(),
     };
     vec![
@@ -55,6 +58,7 @@ fn record(table: u64, shape: TableShape, present: Bits512, accessed: Bits512) ->
         special: bits::NONE,
         protnone: bits::NONE,
         migrating: bits::NONE,
+        active: bits::NONE,
     }
 }
 

@@ -8,9 +8,8 @@ use super::report::WalkReport;
 use super::tracker::Tracker;
 use crate::access::{AccessError, AccessSource, ClearIntent};
 use crate::addr::{AddrRange, covering_spans};
-use crate::process::{Mapping, MemoryDevices, Process, classify};
+use crate::process::{Mapping, MemoryDevices, Process, classify, thread_cpu_ns};
 use std::sync::Arc;
-use std::time::Instant;
 
 /// Which spaces a walk may leave out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +26,7 @@ pub(super) struct Walker {
     source: Box<dyn AccessSource>,
     devices: MemoryDevices,
     sums: WalkReport,
-    last_walk_ns: u64,
+    last_walk_cpu_ns: u64,
 }
 
 impl Walker {
@@ -37,7 +36,7 @@ impl Walker {
             source,
             devices,
             sums: WalkReport::default(),
-            last_walk_ns: 0,
+            last_walk_cpu_ns: 0,
         }
     }
 
@@ -51,9 +50,9 @@ impl Walker {
         self.sums
     }
 
-    /// Wall time of the last walk with its clearing, nanoseconds.
-    pub(super) fn last_walk_ns(&self) -> u64 {
-        self.last_walk_ns
+    /// CPU time of the last walk with its clearing, nanoseconds.
+    pub(super) fn last_walk_cpu_ns(&self) -> u64 {
+        self.last_walk_cpu_ns
     }
 
     /// Visits every space; the caller ends the walk. One space's failure spoils only that space.
@@ -64,7 +63,7 @@ impl Walker {
         intent: ClearIntent,
         thoroughness: Thoroughness,
     ) -> Vec<AccessError> {
-        let started = Instant::now();
+        let cpu_start = thread_cpu_ns();
         let mut failures = Vec::new();
         let numbers: Vec<SpaceNo> = tracker.spaces().keys().copied().collect();
         for number in numbers {
@@ -81,7 +80,7 @@ impl Walker {
             }
         }
         self.sums.nr_walks += 1;
-        self.last_walk_ns = nanos(started);
+        self.last_walk_cpu_ns = thread_cpu_ns() - cpu_start;
         failures
     }
 
@@ -139,8 +138,4 @@ impl Walker {
         })?;
         Ok(classify(&raw, &flags, &self.devices))
     }
-}
-
-fn nanos(since: Instant) -> u64 {
-    u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }

@@ -193,6 +193,12 @@ pub const METRICS: &[Metric] = &[
         read: |status| evicted(status, |of| of.nr_split_pages),
     },
     Metric {
+        name: "strata_activated_bytes_total",
+        help: "Warm pages that were touched, so that the kernel spares them.",
+        kind: Type::Counter,
+        read: |status| evicted(status, |of| of.nr_activated_pages),
+    },
+    Metric {
         name: "strata_refaulted_bytes_total",
         help: "Evicted pages that came back.",
         kind: Type::Counter,

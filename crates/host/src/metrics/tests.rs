@@ -63,6 +63,7 @@ fn full() -> Status {
             nr_gone_pages: next(),
             nr_not_tried_pages: next(),
             nr_split_pages: next(),
+            nr_activated_pages: next(),
             nr_refaulted_pages: next(),
             nr_refaulted_recent_pages: next(),
             reclaim_asked_bytes: next(),

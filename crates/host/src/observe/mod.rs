@@ -412,6 +412,7 @@ mod tests {
             unreclaimable: None,
             is_exec_file: false,
             has_recency: true,
+            is_supplied: false,
             name: "".into(),
         }
     }

@@ -40,6 +40,7 @@ pub use maps::{Device, MapsError, Perms, RawMapping, parse_maps};
 pub use pagemap::PagemapEntry;
 pub use stat::Stat;
 pub use tree::{ProcessTree, TreeChange};
+pub(crate) use usage::thread_cpu_ns;
 pub use usage::{MemoryUse, TreeUse, tree_memory, tree_rss_bytes};
 pub use vm_flags::VmFlags;
 
@@ -111,6 +112,8 @@ pub struct Mapping {
     pub is_exec_file: bool,
     /// False under `MADV_SEQUENTIAL` or `MADV_RANDOM`: accesses through it don't count as recency.
     pub has_recency: bool,
+    /// A program supplies its missing pages (`userfaultfd`), and whoever touches one waits for that.
+    pub is_supplied: bool,
     /// Path or name as `/proc` prints it; empty for anonymous memory.
     pub name: Arc<str>,
 }

@@ -7,9 +7,11 @@
 //! nanoseconds a resident page, under the mmap read lock), so a caller that polls often uses
 //! [`super::Process::stat`] (`rss_pages`) in between.
 //!
-//! **Owns** the parsing of `smaps_rollup`. **Does not own** budgets.
+//! **Owns** the parsing of `smaps_rollup`, and what the calling thread takes of a processor. **Does not own** budgets.
 
 use std::io;
+
+use rustix::time::{ClockId, clock_gettime};
 
 use super::handle::is_gone;
 use super::{Process, ProcessTree};
@@ -115,6 +117,12 @@ pub fn tree_memory(tree: &ProcessTree) -> TreeUse {
 /// Resident memory of the tree with shared pages counted once: the sum of `Pss`, bytes.
 pub fn tree_rss_bytes(tree: &ProcessTree) -> u64 {
     tree_memory(tree).sum.pss_bytes
+}
+
+/// CPU time of the calling thread, nanoseconds.
+pub(crate) fn thread_cpu_ns() -> u64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
 }
 
 #[cfg(test)]

@@ -12,6 +12,8 @@ pub struct VmFlags(pub u64);
 impl VmFlags {
     /// Shared with every other mapper of the same object.
     pub const SHARED: VmFlags = VmFlags(0x8);
+    /// Missing pages are supplied by a program (`userfaultfd`).
+    pub const UFFD_MISSING: VmFlags = VmFlags(0x200);
     /// Page frames without `struct page` rules (device memory).
     pub const PFNMAP: VmFlags = VmFlags(0x400);
     /// `mlock`ed.
@@ -30,8 +32,9 @@ impl VmFlags {
     pub const MIXEDMAP: VmFlags = VmFlags(0x1000_0000);
 
     /// The names `smaps` prints after `VmFlags:`; names that mean nothing to reclaim are left out.
-    const SMAPS_NAMES: [(&'static str, VmFlags); 9] = [
+    const SMAPS_NAMES: [(&'static str, VmFlags); 10] = [
         ("sh", VmFlags::SHARED),
+        ("um", VmFlags::UFFD_MISSING),
         ("pf", VmFlags::PFNMAP),
         ("lo", VmFlags::LOCKED),
         ("io", VmFlags::IO),
@@ -73,8 +76,8 @@ mod tests {
 
     #[test]
     fn smaps_names_become_the_kernels_bits() {
-        let flags = VmFlags::from_smaps_names("rd wr mr mw me lo sr zz ");
-        assert_eq!(flags, VmFlags(0x2000 | 0x8000));
+        let flags = VmFlags::from_smaps_names("rd wr mr mw me lo um sr zz ");
+        assert_eq!(flags, VmFlags(0x2000 | 0x200 | 0x8000));
         assert!(flags.intersects(VmFlags::LOCKED.union(VmFlags::IO)));
         assert!(!flags.intersects(VmFlags::HUGETLB));
     }

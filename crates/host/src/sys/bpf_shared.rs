@@ -40,9 +40,11 @@ pub(crate) struct WalkHeader {
     pub(crate) ram_end: u64,
     pub(crate) encrypt_bits: u64,
     pub(crate) levels: u64,
+    pub(crate) pages_base: u64,
     pub(crate) nr_spans: u64,
     pub(crate) budget_ns: u64,
     pub(crate) peek_addr: u64,
+    pub(crate) wants_active: u64,
     pub(crate) span_index: u64,
     pub(crate) cursor: u64,
     pub(crate) span_end: u64,
@@ -57,6 +59,8 @@ pub(crate) struct WalkHeader {
     pub(crate) nr_clean_huge: u64,
     pub(crate) peek_entry: u64,
     pub(crate) peek: [u64; 8],
+    pub(crate) peek_base: u64,
+    pub(crate) peek_index: u64,
 }
 
 /// `struct walk_span`: tables `[first, end)`.
@@ -88,6 +92,7 @@ pub(crate) struct WalkRecord {
     pub(crate) special: [u64; 8],
     pub(crate) protnone: [u64; 8],
     pub(crate) migrating: [u64; 8],
+    pub(crate) active: [u64; 8],
 }
 
 #[repr(C)]
@@ -97,9 +102,9 @@ struct WalkShared {
     records: [WalkRecord; RECORDS_MAX],
 }
 
-const _: () = assert!(size_of::<WalkHeader>() == 28 * 8);
-const _: () = assert!(size_of::<WalkRecord>() == 59 * 8);
-const _: () = assert!(offset_of!(WalkShared, spans) == 28 * 8);
+const _: () = assert!(size_of::<WalkHeader>() == 32 * 8);
+const _: () = assert!(size_of::<WalkRecord>() == 67 * 8);
+const _: () = assert!(offset_of!(WalkShared, spans) == 32 * 8);
 
 /// The mapped memory; unmapped on drop.
 #[derive(Debug)]

@@ -18,4 +18,5 @@ pub(crate) mod process;
 pub(crate) mod spawn;
 #[expect(unsafe_code, reason = "system calls that no safe wrapper offers")]
 pub(crate) mod swap;
+pub(crate) mod touch;
 pub(crate) mod users;

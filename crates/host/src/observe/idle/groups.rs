@@ -146,6 +146,7 @@ mod tests {
             unreclaimable: None,
             is_exec_file: false,
             has_recency: true,
+            is_supplied: false,
             name: "".into(),
         };
         let mut record = TableRecord::empty(TableNo(0), TableShape::Pages);

@@ -13,6 +13,7 @@ fn mapping(first_page: usize, end_page: usize, class: MappingClass, name: &str) 
         unreclaimable: None,
         is_exec_file: false,
         has_recency: true,
+        is_supplied: false,
         name: name.into(),
     }
 }

@@ -1,0 +1,142 @@
+//! What is chosen by heat: the warm pages that are kept, and the cold ones that are not tried after all.
+
+use super::*;
+
+/// One walk of table 0 with these pages in memory and accessed; the kernel has `active` on its active lists.
+fn look(
+    tracker: &mut Tracker,
+    mappings: &[Mapping],
+    present: Bits512,
+    accessed: Bits512,
+    active: Bits512,
+) {
+    let space = *tracker.spaces().keys().next().expect("a space");
+    let mut walk = tracker.walk_space(space, mappings).expect("it is there");
+    walk.record(&TableRecord {
+        active,
+        ..record(0, TableShape::Pages, present, accessed)
+    });
+    walk.finish();
+    let finished = tracker.finish_walk(Swappiness::DEFAULT, TimeMs(1));
+    finished.expect("the group is there");
+}
+
+fn warm_addresses(tracker: &mut Tracker, percent: u32) -> Vec<u64> {
+    let warm = tracker.take_warm(percent).into_iter();
+    warm.flat_map(|(_, pages)| pages).collect()
+}
+
+#[test]
+fn what_is_warm_and_inactive_is_named_and_nothing_else() {
+    let (mut tracker, _) = new_tracker();
+    let present = bits::run(0, 100);
+    for _ in 0..10 {
+        look(
+            &mut tracker,
+            &mappings(),
+            present,
+            bits::run(0, 40),
+            bits::run(0, 10),
+        );
+    }
+    let addr = |page: u64| page * PAGE_BYTES;
+    let expected: Vec<u64> = (10..40).map(addr).collect();
+    assert_eq!(warm_addresses(&mut tracker, 50), expected);
+    // All of those are equally hot, and they are more than a third.
+    assert_eq!(warm_addresses(&mut tracker, 33), [0; 0]);
+    // What is gone, and what has cooled down, is not named any more.
+    for _ in 0..300 {
+        look(
+            &mut tracker,
+            &mappings(),
+            bits::run(20, 100),
+            bits::run(30, 40),
+            bits::NONE,
+        );
+    }
+    let expected: Vec<u64> = (30..40).map(addr).collect();
+    assert_eq!(warm_addresses(&mut tracker, 50), expected);
+}
+
+/// Whoever touches a page that its program supplies itself, and that went meanwhile, waits for the program.
+#[test]
+fn pages_that_a_program_supplies_are_never_touched() {
+    let (mut tracker, _) = new_tracker();
+    let mut mappings = mappings();
+    mappings[0].is_supplied = true;
+    for _ in 0..10 {
+        look(
+            &mut tracker,
+            &mappings,
+            bits::run(0, 100),
+            bits::run(0, 40),
+            bits::NONE,
+        );
+    }
+    assert_eq!(warm_addresses(&mut tracker, 50), [0; 0]);
+}
+
+#[test]
+fn how_well_the_last_walk_foretold_is_counted_over_pages_that_stayed() {
+    let (mut tracker, _) = new_tracker();
+    for _ in 0..10 {
+        look(
+            &mut tracker,
+            &mappings(),
+            bits::run(0, 100),
+            bits::run(0, 40),
+            bits::NONE,
+        );
+    }
+    warm_addresses(&mut tracker, 50);
+    // 20 of the warm ones are gone, 30 are new; 5 warm and 3 others were used, and all of the new.
+    let used = bits::or(bits::run(35, 43), bits::run(100, 130));
+    look(
+        &mut tracker,
+        &mappings(),
+        bits::run(20, 130),
+        used,
+        bits::NONE,
+    );
+    let foretold = tracker.foretold();
+    assert_eq!(
+        (foretold.nr_warm_pages, foretold.nr_warm_used_pages),
+        (20, 5)
+    );
+    assert_eq!(
+        (foretold.nr_other_pages, foretold.nr_other_used_pages),
+        (60, 3)
+    );
+}
+
+/// The look before each batch reads whole tables; what it found in use was once tried all the same.
+#[test]
+fn what_a_batch_showed_to_be_in_use_is_not_tried_after_it() {
+    let (mut tracker, space) = new_tracker();
+    let all = bits::run(0, 300);
+    look(&mut tracker, &mappings(), all, all, bits::NONE);
+    look(&mut tracker, &mappings(), all, bits::NONE, bits::NONE);
+    tracker.rank(300, Swappiness::DEFAULT);
+    let first = tracker.isolate_cold(100, Swappiness::DEFAULT, TimeMs(2));
+    let results = first[0]
+        .pages
+        .iter()
+        .map(|page| (page.token, Verdict::Evicted));
+    tracker.settle(&PageoutReport {
+        space: space.0,
+        results: results.collect(),
+        accessed: vec![(TableNo(0), bits::run(120, 250))],
+        ..PageoutReport::default()
+    });
+    let second = tracker.isolate_cold(300, Swappiness::DEFAULT, TimeMs(3));
+    let pages = second[0].pages.iter().map(|page| page.addr / PAGE_BYTES);
+    let expected: Vec<u64> = (100..120).chain(250..300).collect();
+    assert_eq!(
+        pages
+            .collect::<BTreeSet<u64>>()
+            .into_iter()
+            .collect::<Vec<u64>>(),
+        expected
+    );
+    assert_eq!(tracker.nr_ranked(), 0);
+}

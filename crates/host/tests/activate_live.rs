@@ -1,0 +1,127 @@
+//! Touching warm pages, on the kernel's own lists: what is touched becomes active, and nothing else.
+
+#[path = "access_support/mod.rs"]
+mod support;
+
+use std::fs;
+use std::sync::Arc;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use strata_host::access::{AccessSource, BpfSource};
+use strata_host::actuator::{Activate, ActivateReport, WarmPages};
+use strata_host::addr::PAGE_BYTES;
+use strata_host::process::Process;
+use support::programs::Touch;
+use support::{bit, process_of, region_of, spans_of};
+
+/// 32 MiB.
+const NR_PAGES: u64 = 8192;
+/// Pages that may be on no list at all, but in the batches of the processors: 31 a batch, a few batches.
+const NR_BATCHED_PAGES: usize = 512;
+
+fn has_generations() -> bool {
+    fs::read_to_string("/sys/kernel/mm/lru_gen/enabled").is_ok_and(|text| text.trim() != "0x0000")
+}
+
+fn start() -> Touch {
+    let mut touch = Touch::start(["--size", "32M"]);
+    touch.ask(&format!("writerange 0 {NR_PAGES}"));
+    touch
+}
+
+/// The pages of the region that the kernel has on its active lists.
+fn active(source: &mut BpfSource, touch: &Touch) -> Vec<u64> {
+    let region = region_of(touch);
+    let mut found = Vec::new();
+    let read = source.read(&process_of(touch), &spans_of(touch), &mut |record| {
+        for index in 0..512 {
+            let addr = record.table.entry_addr(index as usize);
+            if bit(&record.active, index) {
+                assert!(
+                    bit(&record.present, index),
+                    "active and not there: {addr:x}"
+                );
+                if region.contains(addr) {
+                    found.push((addr - region.start) / PAGE_BYTES);
+                }
+            }
+        }
+    });
+    read.expect("touch can be read");
+    found
+}
+
+fn activate(pages: Vec<WarmPages>) -> ActivateReport {
+    let mut thread = Activate::start().expect("a thread starts");
+    assert!(thread.try_submit(pages), "nothing else is out");
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        if let Some(report) = thread.poll() {
+            return report;
+        }
+        assert!(Instant::now() < deadline, "no report in time");
+        sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn touched_pages_become_active_and_no_others() {
+    let mut source = open_bpf!();
+    if has_generations() {
+        skip!("the kernel keeps generations (lru_gen/enabled), not two lists");
+    }
+    if !source.see_active(true) {
+        skip!("the kernel's structs of pages were not found");
+    }
+    let mut touch = start();
+    let before = active(&mut source, &touch);
+    assert!(
+        before.len() < NR_BATCHED_PAGES,
+        "{} are active",
+        before.len()
+    );
+    let even = (0..NR_PAGES)
+        .step_by(2)
+        .map(|page| touch.page_address(page));
+    let report = activate(vec![(Arc::new(process_of(&touch)), even.collect())]);
+    assert_eq!(report.nr_touched_pages, NR_PAGES / 2);
+    assert!(report.error.is_none(), "{report:?}");
+    let after = active(&mut source, &touch);
+    let nr_even = after.iter().filter(|page| *page % 2 == 0).count();
+    let nr_odd = after.len() - nr_even;
+    assert!(
+        nr_even + NR_BATCHED_PAGES > NR_PAGES as usize / 2,
+        "{nr_even} even ones"
+    );
+    assert!(nr_odd < NR_BATCHED_PAGES, "{nr_odd} odd ones");
+    assert_eq!(touch.ask(&format!("verify 0 {NR_PAGES}")), "0");
+    assert!(!source.see_active(false));
+    assert_eq!(active(&mut source, &touch), [0; 0], "nobody asked for it");
+}
+
+#[test]
+fn what_can_not_be_read_is_passed_over() {
+    let touch = start();
+    let hole = touch.page_address(NR_PAGES) + (1 << 30);
+    let with_holes = (0..2000).flat_map(|page| match page % 700 {
+        3 => vec![hole, hole + PAGE_BYTES, touch.page_address(page)],
+        _ => vec![touch.page_address(page)],
+    });
+    let process = Arc::new(process_of(&touch));
+    let alone = (Arc::clone(&process), vec![hole]);
+    let report = activate(vec![alone, (process, with_holes.collect())]);
+    assert_eq!(report.nr_touched_pages, 2000);
+    assert!(report.error.is_none(), "{report:?}");
+}
+
+#[test]
+fn a_program_that_has_ended_is_no_error() {
+    let touch = start();
+    let process = Process::open(touch.pid).expect("touch runs");
+    let page = touch.page_address(0);
+    drop(touch);
+    let report = activate(vec![(Arc::new(process), vec![page])]);
+    assert_eq!(report.nr_touched_pages, 0);
+    assert!(report.error.is_none(), "{report:?}");
+}

@@ -299,8 +299,8 @@ fn huge_pages_that_are_in_use_all_over_stay_huge() {
     if ops_per_s < 4.0 * 4.0 * 8192.0 {
         skip!("too slow to use 32 MiB all over in a quarter of a second: {ops_per_s} a second");
     }
-    // One trial of four, no more.
-    assert!(nr_split(&report) <= 4, "{report:#}");
+    // One trial, no more.
+    assert_eq!(nr_split(&report), 4, "{report:#}");
     assert!(number("huge_bytes") >= 16 * MIB, "{uniform} {report:#}");
 }
 

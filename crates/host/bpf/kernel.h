@@ -43,8 +43,10 @@ struct folio {
 	unsigned long index;
 };
 
+/* Values are the running kernel's, too. */
 enum pageflags {
-	PG_active = 5,
+	PG_lru = 5,
+	PG_active = 8,
 };
 
 struct vm_struct {

@@ -47,7 +47,7 @@ struct walk_record {
 	u64 special[TABLE_WORDS];
 	u64 protnone[TABLE_WORDS];
 	u64 migrating[TABLE_WORDS];
-	u64 active[TABLE_WORDS]; /* on a list of active pages; empty unless wants_active */
+	u64 inactive[TABLE_WORDS]; /* known to be on a list of inactive pages */
 };
 
 struct walk_header {
@@ -61,7 +61,7 @@ struct walk_header {
 	u64 nr_spans;
 	u64 budget_ns;     /* a run stops after this long */
 	u64 peek_addr;     /* if not 0: also copy the first bytes of the page there */
-	u64 wants_active;  /* if not 0: also fill walk_record.active */
+	u64 wants_inactive; /* if not 0: also fill walk_record.inactive */
 	/* Resume point; 0 to begin. */
 	u64 span_index;
 	u64 cursor;

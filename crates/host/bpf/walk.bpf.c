@@ -158,32 +158,42 @@ struct page_words {
 #define IS_TAIL 1
 
 /* The kernel's struct of a physical page. */
-static __always_inline void *page_at(u64 phys)
+static __always_inline u64 page_at(u64 phys)
 {
-	return (void *)(shared.h.pages_base + (phys >> SHIFT_PAGE) * bpf_core_type_size(struct page));
+	return shared.h.pages_base + (phys >> SHIFT_PAGE) * bpf_core_type_size(struct page);
 }
 
-/* Whether the page that an entry leads to is on a list of active pages. */
-static __always_inline u64 is_active(u64 entry)
+/* The struct of a page's folio and its first words; 0 where they can't be read. */
+static __always_inline u64 folio_of(u64 phys, struct page_words *words)
 {
-	u64 phys = (entry & ENTRY_ADDRESS) & ~shared.h.encrypt_bits;
+	u64 at = page_at(phys);
+
+	if (phys >= shared.h.ram_end || bpf_probe_read_kernel(words, sizeof(*words), (void *)at))
+		return 0;
+	if (!(words->head & IS_TAIL))
+		return at;
+	at = words->head - IS_TAIL;
+	return bpf_probe_read_kernel(words, sizeof(*words), (void *)at) ? 0 : at;
+}
+
+/* Whether the page that an entry leads to is known to be on a list of inactive pages. */
+static __always_inline u64 is_inactive(u64 entry)
+{
 	struct page_words words;
 
-	if (phys >= shared.h.ram_end || bpf_probe_read_kernel(&words, sizeof(words), page_at(phys)))
+	if (!folio_of((entry & ENTRY_ADDRESS) & ~shared.h.encrypt_bits, &words))
 		return 0;
-	if ((words.head & IS_TAIL) &&
-	    bpf_probe_read_kernel(&words, sizeof(words), (void *)(words.head - IS_TAIL)))
-		return 0;
-	return (words.flags >> bpf_core_enum_value(enum pageflags, PG_active)) & 1;
+	return (words.flags >> bpf_core_enum_value(enum pageflags, PG_lru)) &
+	       ~(words.flags >> bpf_core_enum_value(enum pageflags, PG_active)) & 1;
 }
 
-static long find_active(u32 index, void *ctx)
+static long find_inactive(u32 index, void *ctx)
 {
 	u32 i = index & (TABLE_ENTRIES - 1), w = i / 64;
 	struct walk_record *rec = &shared.records[shared.h.nr_records & (MAX_RECORDS - 1)];
 
 	if (rec->present[w] >> (i & 63) & 1)
-		rec->active[w] |= is_active(run.entries[i]) << (i & 63);
+		rec->inactive[w] |= is_inactive(run.entries[i]) << (i & 63);
 	return 0;
 }
 
@@ -252,7 +262,7 @@ out:
 	rec->special[w] = special;
 	rec->protnone[w] = protnone;
 	rec->migrating[w] = other;
-	rec->active[w] = 0;
+	rec->inactive[w] = 0;
 	return 0;
 }
 
@@ -372,8 +382,8 @@ static long step(u32 index, void *ctx)
 	rec->leaf = 0;
 	bpf_loop(TABLE_WORDS, classify_word, 0, 0);
 	if (rec->leaf) {
-		if (shared.h.wants_active)
-			bpf_loop(TABLE_ENTRIES, find_active, 0, 0);
+		if (shared.h.wants_inactive)
+			bpf_loop(TABLE_ENTRIES, find_inactive, 0, 0);
 		rec->table = table_no;
 		rec->kind = 0;
 		rec->leaf = 0;
@@ -424,14 +434,19 @@ static __always_inline void peek(void)
 {
 	int shift = shared.h.levels == 5 ? SHIFT_PGD5 : SHIFT_P4D;
 	u64 phys = physical_of(shared.h.peek_addr);
-	struct folio *folio = page_at(phys);
+	struct page_words words;
+	struct folio *folio;
 
 	shared.h.peek_entry = read_entry(entry_at(shared.h.pgd, shared.h.peek_addr, shift));
 	if (!phys)
 		return;
 	bpf_probe_read_kernel(shared.h.peek, sizeof(shared.h.peek), (void *)(shared.h.direct_base + phys));
-	if (shared.h.pages_base && bpf_core_field_exists(folio->index))
-		bpf_probe_read_kernel(&shared.h.peek_index, sizeof(shared.h.peek_index), &folio->index);
+	if (!shared.h.pages_base || !bpf_core_field_exists(folio->index))
+		return;
+	folio = (struct folio *)folio_of(phys, &words);
+	if (!folio || bpf_probe_read_kernel(&shared.h.peek_index, sizeof(shared.h.peek_index), &folio->index))
+		return;
+	shared.h.peek_index += (page_at(phys) - (u64)folio) / bpf_core_type_size(struct page);
 }
 
 /*
@@ -449,7 +464,7 @@ static __always_inline void find_pages_base(struct task_struct *task)
 	if (!phys || !task->stack_vm_area)
 		return;
 	if (!bpf_probe_read_kernel(&first, sizeof(first), (void *)task->stack_vm_area->pages) && first)
-		shared.h.peek_base = first - (u64)page_at(phys) + shared.h.pages_base;
+		shared.h.peek_base = first - page_at(phys) + shared.h.pages_base;
 }
 
 SEC("iter/task")

@@ -31,7 +31,8 @@ const ACCESSED: u16 = u16::MAX >> SHIFT;
 /// Walks in which heat falls by half.
 const WALKS_TO_HALF: u32 = 11;
 
-/// Heat is a share of walks, so where pages have to go these come at even distances, milliseconds.
+/// Heat is a share of walks, so where the engine evicts these come at even distances, milliseconds. Where
+/// others do and heat tells which pages to keep, what counts is how much of memory goes between two.
 pub const HEAT_WALK_MS: u64 = 250;
 /// Sooner only where everything ranked has been used up.
 pub const HEAT_WALK_MS_MIN: u64 = 50;

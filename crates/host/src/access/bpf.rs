@@ -48,7 +48,7 @@ pub struct BpfSource {
     geometry: Geometry,
     /// `None` if the kernel can't list mappings by BPF: `smaps` is read instead.
     vma_lister: Option<IterProgram>,
-    sees_active: bool,
+    sees_inactive: bool,
 }
 
 /// Where the kernel's huge zero page is: one page for all who only read, so no page of theirs.
@@ -105,14 +105,14 @@ impl BpfSource {
             memory,
             geometry,
             vma_lister,
-            sees_active: false,
+            sees_inactive: false,
         })
     }
 
     /// What was found out about this machine, without giving the secret of KASLR away.
     pub(crate) fn describe(&self) -> String {
         format!(
-            "loaded; {}-level page tables, {} GiB of physical addresses{}; active pages {}; mappings by {}",
+            "loaded; {}-level page tables, {} GiB of physical addresses{}; inactive pages {}; mappings by {}",
             self.geometry.levels,
             self.geometry.ram_end.div_ceil(1 << 30),
             match self.geometry.encrypt_bits {
@@ -291,7 +291,7 @@ impl AccessSource for BpfSource {
             }
             let mut header = WalkHeader {
                 nr_spans: chunk.len() as u64,
-                wants_active: u64::from(self.sees_active),
+                wants_inactive: u64::from(self.sees_inactive),
                 budget_ns: RUN_BUDGET.as_nanos() as u64,
                 ..self.geometry.header()
             };
@@ -321,9 +321,9 @@ impl AccessSource for BpfSource {
         Ok(cost)
     }
 
-    fn see_active(&mut self, is_wanted: bool) -> bool {
-        self.sees_active = is_wanted && self.geometry.pages_base != 0;
-        self.sees_active
+    fn see_inactive(&mut self, is_wanted: bool) -> bool {
+        self.sees_inactive = is_wanted && self.geometry.pages_base != 0;
+        self.sees_inactive
     }
 
     fn clear(
@@ -406,7 +406,7 @@ fn pages_record(raw: &WalkRecord) -> TableRecord {
         special: Bits512(raw.special),
         protnone: Bits512(raw.protnone),
         migrating: Bits512(raw.migrating),
-        active: Bits512(raw.active),
+        inactive: Bits512(raw.inactive),
     }
 }
 
@@ -428,6 +428,6 @@ fn huge_record(head: RecordHead, huge_zero: HugeZero) -> TableRecord {
         special: all_if(HUGE_SPECIAL),
         protnone: all_if(HUGE_PROTNONE),
         migrating: all_if(HUGE_MIGRATING),
-        active: Bits512::default(),
+        inactive: Bits512::default(),
     }
 }

@@ -62,9 +62,9 @@ pub struct TableRecord {
     pub protnone: Bits512,
     /// Under migration, or another non-swap entry (userfaultfd marker, device, poison).
     pub migrating: Bits512,
-    /// On one of the kernel's lists of active pages (classic LRU), a subset of `present`. Empty unless
-    /// [`AccessSource::see_active`] was asked for, and for huge pages.
-    pub active: Bits512,
+    /// Known to be on one of the kernel's lists of inactive pages (classic LRU), a subset of `present`.
+    /// Empty unless [`AccessSource::see_inactive`] was asked for, and for huge pages.
+    pub inactive: Bits512,
 }
 
 impl TableRecord {
@@ -80,7 +80,7 @@ impl TableRecord {
             special: Bits512::default(),
             protnone: Bits512::default(),
             migrating: Bits512::default(),
-            active: Bits512::default(),
+            inactive: Bits512::default(),
         }
     }
 }
@@ -177,9 +177,9 @@ pub trait AccessSource: Send + std::fmt::Debug {
         visit: &mut dyn FnMut(&TableRecord),
     ) -> Result<WalkCost, AccessError>;
 
-    /// Whether reads from now on are to fill [`TableRecord::active`], which costs about as much again.
+    /// Whether reads from now on are to fill [`TableRecord::inactive`], which costs about as much again.
     /// Returns whether they will: not every source can.
-    fn see_active(&mut self, _is_wanted: bool) -> bool {
+    fn see_inactive(&mut self, _is_wanted: bool) -> bool {
         false
     }
 

@@ -10,14 +10,21 @@
 //! **Invariants**
 //! - A1: nothing is written and nothing is taken; what can't be read is passed over.
 //! - A2: nobody waits for the thread, not even at the end: a page that went meanwhile is read back by a
-//!   touch, and that takes as long as the swap device takes.
+//!   touch, and that takes as long as its device takes.
+//! - A3: what was asked for more than [`STALE`] ago is left alone: other pages are warm by now.
 
 use std::io;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use super::worker::{StopFlag, Worker};
+use super::worker::Worker;
 use crate::process::{Process, thread_cpu_ns};
 use crate::sys::touch;
+
+/// See A3.
+const STALE: Duration = Duration::from_secs(1);
+/// Pages of a process that can't be read, each of which costs a call, until the rest is left alone.
+const NR_HOLES_MAX: u32 = 256;
 
 /// Pages of one process to keep, by address.
 pub type WarmPages = (Arc<Process>, Vec<u64>);
@@ -29,36 +36,47 @@ pub struct ActivateReport {
     pub nr_touched_pages: u64,
     /// CPU time of the thread, nanoseconds.
     pub cpu_ns: u64,
-    /// Why a process was left out, if one was that lives.
-    pub error: Option<io::Error>,
+    /// Processes that may not be read, by number, and why.
+    pub refused: Vec<(i32, io::Error)>,
 }
 
 /// The touching thread; at most one request is outstanding.
 #[derive(Debug)]
 pub struct Activate {
-    worker: Worker<Vec<WarmPages>, ActivateReport>,
+    worker: Worker<(Instant, Vec<WarmPages>), ActivateReport>,
 }
 
 impl Activate {
     /// Starts the thread.
     pub fn start() -> io::Result<Activate> {
-        let worker = Worker::start("strata-activate", 1, |warm: Vec<WarmPages>, stop| {
-            let cpu_start = thread_cpu_ns();
-            let mut report = ActivateReport::default();
-            for (process, pages) in &warm {
-                if let Err(error) = touch_all(process, pages, stop, &mut report.nr_touched_pages) {
-                    report.error = Some(error);
+        let worker = Worker::start(
+            "strata-activate",
+            1,
+            |(asked, warm): (Instant, Vec<WarmPages>), stop| {
+                let cpu_start = thread_cpu_ns();
+                let mut report = ActivateReport::default();
+                let is_over = || stop.is_set() || asked.elapsed() > STALE;
+                for (process, pages) in &warm {
+                    let nr_touched = &mut report.nr_touched_pages;
+                    if let Err(error) = touch_all(process, pages, is_over, nr_touched) {
+                        report.refused.push((process.pid(), error));
+                    }
                 }
-            }
-            report.cpu_ns = thread_cpu_ns() - cpu_start;
-            report
-        })?;
+                report.cpu_ns = thread_cpu_ns() - cpu_start;
+                report
+            },
+        )?;
         Ok(Activate { worker })
     }
 
     /// Hands pages over; false if the last ones are not done and polled yet.
     pub fn try_submit(&mut self, warm: Vec<WarmPages>) -> bool {
-        self.worker.try_submit(warm).is_ok()
+        self.worker.try_submit((Instant::now(), warm)).is_ok()
+    }
+
+    /// Whether a request is out.
+    pub fn is_busy(&self) -> bool {
+        self.worker.nr_in_flight() > 0
     }
 
     /// Takes the report of the last request, if it is there.
@@ -71,12 +89,13 @@ impl Activate {
 fn touch_all(
     process: &Process,
     pages: &[u64],
-    stop: &StopFlag,
+    is_over: impl Fn() -> bool,
     nr_touched_pages: &mut u64,
 ) -> io::Result<()> {
     let mut rest = pages;
+    let mut nr_holes = 0;
     // The number of a process that has ended may be another's by now.
-    while !rest.is_empty() && !stop.is_set() && process.is_alive() {
+    while !rest.is_empty() && nr_holes < NR_HOLES_MAX && !is_over() && process.is_space_current() {
         let batch = &rest[..rest.len().min(touch::PAGES_MAX)];
         let nr_touched = match touch::touch(process.pid(), batch) {
             Ok(nr_touched) => nr_touched,
@@ -88,6 +107,7 @@ fn touch_all(
         };
         *nr_touched_pages += nr_touched as u64;
         let is_cut = nr_touched < batch.len();
+        nr_holes += u32::from(is_cut);
         rest = &rest[nr_touched + usize::from(is_cut)..];
     }
     Ok(())

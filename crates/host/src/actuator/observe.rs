@@ -177,7 +177,7 @@ fn read_pagemap(
             special: Bits512::default(),
             protnone: Bits512::default(),
             migrating: Bits512::default(),
-            active: Bits512::default(),
+            inactive: Bits512::default(),
         };
         for (index, entry) in entries.iter().enumerate() {
             let bit = 1u64 << (index % 64);
@@ -250,7 +250,7 @@ mod tests {
             special: bits([]),
             protnone: bits([]),
             migrating: bits([]),
-            active: bits([]),
+            inactive: bits([]),
         };
         let addr = |index| TableNo(3).entry_addr(index);
         let found = [(TableNo(3), bits([100]))];

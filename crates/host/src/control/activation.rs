@@ -13,7 +13,8 @@
 //! **Owns** the judgement and the pace of these walks. **Does not own** the pages (`space`) nor the touching
 //! (`actuator`).
 //!
-//! **Invariants** I1: what is judged is a whole trial of [`NR_JUDGED_WALKS`] walks.
+//! **Invariants** I1: what is judged is [`NR_JUDGED_WALKS`] walks in a row, each by what the one just before
+//! it foretold.
 
 use std::ops::AddAssign;
 use strata_lru::TimeMs;
@@ -81,7 +82,8 @@ impl Foretold {
 #[derive(Debug, Default)]
 pub(super) struct Activation {
     trial: Foretold,
-    nr_walks: u32,
+    /// Walks of the trial; `None` until a first one has foretold something.
+    nr_walks: Option<u32>,
     off_until: Option<TimeMs>,
     off_ms: u64,
 }
@@ -92,23 +94,33 @@ impl Activation {
         self.off_until.is_none_or(|until| now >= until)
     }
 
-    /// Takes a walk in.
+    /// Takes a walk in that came while it was on.
     pub(super) fn after_walk(&mut self, now: TimeMs, foretold: Foretold) {
-        if !self.is_on(now) || foretold.nr_warm_pages == 0 {
+        let Some(nr_walks) = &mut self.nr_walks else {
+            self.nr_walks = Some(0);
             return;
-        }
+        };
         self.trial += foretold;
-        self.nr_walks += 1;
-        if self.nr_walks < NR_JUDGED_WALKS {
+        *nr_walks += 1;
+        if *nr_walks < NR_JUDGED_WALKS {
             return;
         }
+        self.trial_is_over(now);
+    }
+
+    /// Walks pause, or come for another reason: the next one foretells anew.
+    pub(super) fn interrupt(&mut self) {
+        (self.trial, self.nr_walks) = (Foretold::default(), None);
+    }
+
+    fn trial_is_over(&mut self, now: TimeMs) {
         if self.trial.holds() {
             self.off_ms = 0;
         } else {
             self.off_ms = (self.off_ms * 2).clamp(OFF_MS_MIN, OFF_MS_MAX);
             self.off_until = Some(TimeMs(now.0 + self.off_ms));
         }
-        (self.trial, self.nr_walks) = (Foretold::default(), 0);
+        (self.trial, self.nr_walks) = (Foretold::default(), Some(0));
     }
 }
 
@@ -132,7 +144,10 @@ mod tests {
         for walk in 0..nr_walks {
             let now = TimeMs(walk * WALK_MS_MIN);
             let is_on = activation.is_on(now);
-            activation.after_walk(now, found);
+            match is_on {
+                true => activation.after_walk(now, found),
+                false => activation.interrupt(),
+            }
             match runs.last_mut() {
                 Some((was_on, length)) if *was_on == is_on => *length += 1,
                 _ => runs.push((is_on, 1)),
@@ -160,12 +175,12 @@ mod tests {
         assert_eq!(
             found,
             [
-                (true, 8),
+                (true, 9),
                 (false, 19),
-                (true, 8),
+                (true, 9),
                 (false, 39),
-                (true, 8),
-                (false, 68)
+                (true, 9),
+                (false, 65)
             ]
         );
         let longest = runs(5000, foretold(500, 400)).into_iter();
@@ -189,8 +204,23 @@ mod tests {
     }
 
     #[test]
-    fn nothing_used_is_no_success_and_nothing_warm_is_no_walk() {
-        assert_eq!(runs(9, foretold(0, 0)), [(true, 8), (false, 1)]);
-        assert_eq!(runs(50, Foretold::default()), [(true, 50)]);
+    fn nothing_used_is_no_success_nor_is_nothing_warm() {
+        assert_eq!(runs(10, foretold(0, 0)), [(true, 9), (false, 1)]);
+        assert_eq!(runs(10, Foretold::default()), [(true, 9), (false, 1)]);
+    }
+
+    /// What was warm a minute ago says nothing of heat.
+    #[test]
+    fn after_an_interruption_the_first_walk_is_not_judged() {
+        let mut activation = Activation::default();
+        for walk in 0..40 {
+            let now = TimeMs(walk * WALK_MS_MIN);
+            match walk % 4 {
+                0 => activation.interrupt(),
+                1 => activation.after_walk(now, foretold(0, 800)),
+                _ => activation.after_walk(now, foretold(700, 200)),
+            }
+            assert!(activation.is_on(now));
+        }
     }
 }

@@ -140,6 +140,8 @@ pub(super) struct Managed {
     effective_swappiness: Swappiness,
     swap_checked: Option<TimeMs>,
     last_walk: Option<TimeMs>,
+    /// When a generation was last born.
+    aged: Option<TimeMs>,
     members_refreshed: Option<TimeMs>,
     usage_at_walk: u64,
     seen: Option<Seen>,
@@ -200,6 +202,7 @@ impl Managed {
             effective_swappiness: parts.swappiness,
             swap_checked: None,
             last_walk: None,
+            aged: None,
             members_refreshed: None,
             usage_at_walk: 0,
             seen: None,
@@ -511,7 +514,9 @@ impl Managed {
     }
 
     fn may_walk(&self, now: TimeMs, pause_ms: u64) -> bool {
-        let own_pause_ms = self.walker.last_walk_cpu_ns() * WALK_PAUSE_FACTOR / 1_000_000;
+        let (cpu_ns, wall_ns) = self.walker.last_walk_ns();
+        // Where a walk waits, for a processor or a lock, there is a time without any before the next.
+        let own_pause_ms = (cpu_ns * WALK_PAUSE_FACTOR).max(wall_ns * 2) / 1_000_000;
         self.last_walk
             .is_none_or(|then| now.since(then) >= pause_ms.max(own_pause_ms))
     }
@@ -539,10 +544,20 @@ impl Managed {
     /// Looks at the members and walks them all.
     pub(super) fn walk(&mut self, now: TimeMs, gauge: &Gauge, usage_bytes: u64) {
         self.look(gauge, now, Thoroughness::SkipIdle);
+        let is_young = |then| now.since(then) < WALK_PAUSE_APPROACH_MS;
+        if self.warm_walk_ms(now).is_some() && self.aged.is_some_and(is_young) {
+            self.tracker.finish_look();
+        } else {
+            self.age(now);
+        }
+        self.after_walk(now, usage_bytes);
+    }
+
+    fn age(&mut self, now: TimeMs) {
+        self.aged = Some(now);
         if let Err(error) = self.tracker.finish_walk(self.effective_swappiness, now) {
             self.warn(format!("ageing failed: {error}"));
         }
-        self.after_walk(now, usage_bytes);
     }
 
     fn look(&mut self, gauge: &Gauge, now: TimeMs, thoroughness: Thoroughness) {
@@ -587,6 +602,7 @@ impl Managed {
     /// Waits for the answers that are still out, so that the counters are final.
     pub(super) fn finish(&mut self) {
         self.waiting.clear();
+        self.hear_of_warm();
         if let Some(pageout) = &mut self.pageout {
             for report in pageout.stop() {
                 self.tracker.settle(&report);

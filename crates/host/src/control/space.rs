@@ -121,6 +121,11 @@ impl Space {
     /// A walk left the space out: it has not run.
     pub(super) fn skip_walk(&mut self) {
         self.foretold = Foretold::default();
+        // What others saw was before it slept, and where its pages lie by now nobody has looked.
+        for table in self.tables.values_mut() {
+            table.take_seen();
+            table.inactive = bits::NONE;
+        }
         self.nr_idle_walks = self.nr_idle_walks.saturating_add(1);
     }
 
@@ -134,16 +139,30 @@ impl Space {
         }
     }
 
+    /// Visits the heat of every base page that may be kept warm.
+    pub(super) fn for_each_base_heat(&self, mut seen: impl FnMut(Heat)) {
+        for table in self.tables.values().filter(|table| !table.is_huge) {
+            for index in bits::ones(table.tracked) {
+                seen(table.heat(index).after_idle_walks(self.nr_idle_walks));
+            }
+        }
+    }
+
     /// Takes base pages hotter than this for warm from now on, and returns those of them that the kernel
     /// had on its inactive lists at the last walk, by address.
     pub(super) fn take_warm(&mut self, lukewarm: Heat) -> Vec<u64> {
         let mut found = Vec::new();
+        let epoch = self.epoch;
         for (no, table) in self.tables.iter_mut().filter(|(_, table)| !table.is_huge) {
             table.warm = bits::NONE;
             for index in bits::ones(table.tracked) {
                 if table.heat(index).after_idle_walks(self.nr_idle_walks) > lukewarm {
                     bits::insert(&mut table.warm, index);
                 }
+            }
+            // The walk may have failed before it came here.
+            if table.epoch != epoch {
+                continue;
             }
             let endangered = bits::and(table.warm, table.inactive);
             found.extend(bits::ones(endangered).map(|index| no.entry_addr(index)));
@@ -365,7 +384,7 @@ impl SpaceWalk<'_> {
 
         let present = bits::and(record.present, mask);
         if !mapping.is_supplied {
-            let inactive = bits::without(present, record.active);
+            let inactive = bits::and(record.inactive, mask);
             table.inactive = bits::or(table.inactive, inactive);
         }
         for index in bits::ones(bits::without(present, table.tracked)) {

@@ -119,12 +119,8 @@ impl Tracker {
         Some(space.walk(number, mappings, engine))
     }
 
-    /// Ends a walk of the group: a generation is born.
-    pub(super) fn finish_walk(
-        &mut self,
-        swappiness: Swappiness,
-        now: TimeMs,
-    ) -> Result<(), PolicyError> {
+    /// Ends a walk of the group that no generation follows.
+    pub(super) fn finish_look(&mut self) {
         // Folios that went with this walk may give their number to others.
         self.cold.clear();
         self.nr_walks_aside += 1;
@@ -132,6 +128,15 @@ impl Tracker {
             self.nr_walks_aside = 0;
             self.spaces.values_mut().for_each(Space::take_back);
         }
+    }
+
+    /// Ends a walk of the group: a generation is born.
+    pub(super) fn finish_walk(
+        &mut self,
+        swappiness: Swappiness,
+        now: TimeMs,
+    ) -> Result<(), PolicyError> {
+        self.finish_look();
         self.policy.finish_walk(self.group, swappiness, now)
     }
 

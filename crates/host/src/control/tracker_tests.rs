@@ -58,7 +58,7 @@ fn record(table: u64, shape: TableShape, present: Bits512, accessed: Bits512) ->
         special: bits::NONE,
         protnone: bits::NONE,
         migrating: bits::NONE,
-        active: bits::NONE,
+        inactive: bits::NONE,
     }
 }
 

@@ -10,6 +10,7 @@ use crate::access::{AccessError, AccessSource, ClearIntent};
 use crate::addr::{AddrRange, covering_spans};
 use crate::process::{Mapping, MemoryDevices, Process, classify, thread_cpu_ns};
 use std::sync::Arc;
+use std::time::Instant;
 
 /// Which spaces a walk may leave out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +27,8 @@ pub(super) struct Walker {
     source: Box<dyn AccessSource>,
     devices: MemoryDevices,
     sums: WalkReport,
-    last_walk_cpu_ns: u64,
+    /// CPU and wall time of the last walk.
+    last_walk_ns: (u64, u64),
 }
 
 impl Walker {
@@ -36,7 +38,7 @@ impl Walker {
             source,
             devices,
             sums: WalkReport::default(),
-            last_walk_cpu_ns: 0,
+            last_walk_ns: (0, 0),
         }
     }
 
@@ -50,9 +52,9 @@ impl Walker {
         self.sums
     }
 
-    /// CPU time of the last walk with its clearing, nanoseconds.
-    pub(super) fn last_walk_cpu_ns(&self) -> u64 {
-        self.last_walk_cpu_ns
+    /// CPU time and wall time of the last walk with its clearing, nanoseconds.
+    pub(super) fn last_walk_ns(&self) -> (u64, u64) {
+        self.last_walk_ns
     }
 
     /// Visits every space; the caller ends the walk. One space's failure spoils only that space.
@@ -63,7 +65,7 @@ impl Walker {
         intent: ClearIntent,
         thoroughness: Thoroughness,
     ) -> Vec<AccessError> {
-        let cpu_start = thread_cpu_ns();
+        let (start, cpu_start) = (Instant::now(), thread_cpu_ns());
         let mut failures = Vec::new();
         let numbers: Vec<SpaceNo> = tracker.spaces().keys().copied().collect();
         for number in numbers {
@@ -80,7 +82,8 @@ impl Walker {
             }
         }
         self.sums.nr_walks += 1;
-        self.last_walk_cpu_ns = thread_cpu_ns() - cpu_start;
+        let wall_ns = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.last_walk_ns = (thread_cpu_ns() - cpu_start, wall_ns);
         failures
     }
 

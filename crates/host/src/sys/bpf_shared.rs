@@ -44,7 +44,7 @@ pub(crate) struct WalkHeader {
     pub(crate) nr_spans: u64,
     pub(crate) budget_ns: u64,
     pub(crate) peek_addr: u64,
-    pub(crate) wants_active: u64,
+    pub(crate) wants_inactive: u64,
     pub(crate) span_index: u64,
     pub(crate) cursor: u64,
     pub(crate) span_end: u64,
@@ -92,7 +92,7 @@ pub(crate) struct WalkRecord {
     pub(crate) special: [u64; 8],
     pub(crate) protnone: [u64; 8],
     pub(crate) migrating: [u64; 8],
-    pub(crate) active: [u64; 8],
+    pub(crate) inactive: [u64; 8],
 }
 
 #[repr(C)]

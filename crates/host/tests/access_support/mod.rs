@@ -115,7 +115,7 @@ fn state(record: &TableRecord, index: u64) -> Option<Page> {
 
 /// The promises of `TableRecord`: disjoint states, accessed and dirty only of what is present,
 /// something in it at all.
-fn check(record: &TableRecord) {
+pub(crate) fn check(record: &TableRecord) {
     let states = [
         &record.present,
         &record.swapped,
@@ -135,6 +135,7 @@ fn check(record: &TableRecord) {
         let present = record.present.0[word];
         assert_eq!(record.accessed.0[word] & !present, 0);
         assert_eq!(record.dirty.0[word] & !present, 0);
+        assert_eq!(record.inactive.0[word] & !present, 0);
     }
     if record.shape == TableShape::Huge {
         assert!(

@@ -6,6 +6,7 @@
 use super::super::activation::{Activation, WARM_PERCENT, walk_ms};
 use super::Managed;
 use crate::actuator::Activate;
+use std::collections::BTreeSet;
 use strata_lru::TimeMs;
 
 /// The thread, and what is known of its use.
@@ -13,6 +14,8 @@ use strata_lru::TimeMs;
 pub(super) struct Warm {
     thread: Activate,
     activation: Activation,
+    /// Processes that may not be read, by number.
+    refused: BTreeSet<i32>,
 }
 
 impl Warm {
@@ -21,6 +24,7 @@ impl Warm {
         Warm {
             thread,
             activation: Activation::default(),
+            refused: BTreeSet::new(),
         }
     }
 }
@@ -29,7 +33,9 @@ impl Managed {
     /// How far apart walks are to be while warm pages are touched; `None` while none are.
     pub(super) fn warm_walk_ms(&self, now: TimeMs) -> Option<u64> {
         let warm = self.warm.as_ref()?;
-        if self.is_dry_run || !self.governor.is_kernels_turn() || !warm.activation.is_on(now) {
+        let is_its_turn = self.governor.is_kernels_turn() && !self.is_dry_run;
+        // Walks that no touch follows would only take bits from the kernel.
+        if !is_its_turn || !warm.activation.is_on(now) || warm.thread.is_busy() {
             return None;
         }
         let nr_resident_pages: u64 = self.tracker.findings().nr_resident_pages.iter().sum();
@@ -37,10 +43,10 @@ impl Managed {
         Some(walk_ms(nr_resident_pages, pages_per_s))
     }
 
-    /// Before a walk: whether it is to tell which pages the kernel has on its active lists.
+    /// Before a walk: whether it is to tell which pages the kernel has on its inactive lists.
     pub(super) fn look_for_warm(&mut self, now: TimeMs) {
         let is_wanted = self.warm_walk_ms(now).is_some();
-        let is_told = self.walker.source().see_active(is_wanted);
+        let is_told = self.walker.source().see_inactive(is_wanted);
         if is_wanted && !is_told {
             self.warm = None;
         }
@@ -48,13 +54,15 @@ impl Managed {
 
     /// After a walk: touches what is warm and has come to the inactive lists.
     pub(super) fn touch_warm(&mut self, now: TimeMs) {
-        if self.warm_walk_ms(now).is_none() {
+        let is_on = self.warm_walk_ms(now).is_some();
+        let Some(warm) = &mut self.warm else { return };
+        if !is_on {
+            warm.activation.interrupt();
             return;
         }
-        let Some(warm) = &mut self.warm else { return };
         warm.activation.after_walk(now, self.tracker.foretold());
-        let pages = self.tracker.take_warm(WARM_PERCENT);
-        // Still at the last ones: what was missed is there at the next walk.
+        let mut pages = self.tracker.take_warm(WARM_PERCENT);
+        pages.retain(|(process, _)| !warm.refused.contains(&process.pid()));
         let _is_taken = warm.thread.try_submit(pages);
     }
 
@@ -65,11 +73,14 @@ impl Managed {
             return;
         };
         self.eviction.nr_activated_pages += report.nr_touched_pages;
-        if let Some(error) = report.error {
-            self.warn(format!(
-                "warm pages can't be touched ({error}): the kernel chooses by itself; run as root"
+        let mut warnings = Vec::new();
+        for (pid, error) in report.refused {
+            warm.refused.insert(pid);
+            warnings.push(format!(
+                "warm pages of process {pid} can't be touched ({error}), so the kernel chooses among them by \
+                 itself; run as root, with kernel.yama.ptrace_scope below 3"
             ));
-            self.warm = None;
         }
+        warnings.into_iter().for_each(|warning| self.warn(warning));
     }
 }

@@ -60,13 +60,12 @@ impl Tracker {
         self.send_out()
     }
 
-    /// Takes the warmest pages for warm from now on, so many percent of all, and returns those of them that
-    /// the kernel may take next.
+    /// Takes the warmest base pages for warm from now on, so many percent of all, and returns those of them
+    /// that the kernel may take next.
     pub(in super::super) fn take_warm(&mut self, percent: u32) -> Vec<WarmPages> {
         let mut spread = HeatSpread::new();
-        let policy = self.policy.as_ref();
         for space in self.spaces.values() {
-            space.for_each_heat(|folio, heat| spread.count(heat, policy.order(folio).nr_pages()));
+            space.for_each_base_heat(|heat| spread.count(heat, 1));
         }
         let lukewarm = spread.exceeded_by(percent);
         let spaces = self.spaces.values_mut();

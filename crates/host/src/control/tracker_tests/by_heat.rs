@@ -2,18 +2,19 @@
 
 use super::*;
 
-/// One walk of table 0 with these pages in memory and accessed; the kernel has `active` on its active lists.
+/// One walk of table 0 with these pages in memory and accessed; the kernel has `inactive` on its
+/// inactive lists.
 fn look(
     tracker: &mut Tracker,
     mappings: &[Mapping],
     present: Bits512,
     accessed: Bits512,
-    active: Bits512,
+    inactive: Bits512,
 ) {
     let space = *tracker.spaces().keys().next().expect("a space");
     let mut walk = tracker.walk_space(space, mappings).expect("it is there");
     walk.record(&TableRecord {
-        active,
+        inactive,
         ..record(0, TableShape::Pages, present, accessed)
     });
     walk.finish();
@@ -36,7 +37,7 @@ fn what_is_warm_and_inactive_is_named_and_nothing_else() {
             &mappings(),
             present,
             bits::run(0, 40),
-            bits::run(0, 10),
+            bits::run(10, 100),
         );
     }
     let addr = |page: u64| page * PAGE_BYTES;
@@ -51,7 +52,7 @@ fn what_is_warm_and_inactive_is_named_and_nothing_else() {
             &mappings(),
             bits::run(20, 100),
             bits::run(30, 40),
-            bits::NONE,
+            bits::run(20, 100),
         );
     }
     let expected: Vec<u64> = (30..40).map(addr).collect();
@@ -70,9 +71,22 @@ fn pages_that_a_program_supplies_are_never_touched() {
             &mappings,
             bits::run(0, 100),
             bits::run(0, 40),
-            bits::NONE,
+            bits::run(0, 100),
         );
     }
+    assert_eq!(warm_addresses(&mut tracker, 50), [0; 0]);
+}
+
+/// A touch of a page that went while its program slept would bring it back.
+#[test]
+fn where_the_pages_of_a_sleeping_program_lie_is_not_known() {
+    let (mut tracker, space) = new_tracker();
+    let all = bits::run(0, 100);
+    for _ in 0..10 {
+        look(&mut tracker, &mappings(), all, bits::run(0, 40), all);
+    }
+    assert_eq!(warm_addresses(&mut tracker, 50).len(), 40);
+    tracker.space_mut(space).expect("it is there").skip_walk();
     assert_eq!(warm_addresses(&mut tracker, 50), [0; 0]);
 }
 

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::worker::Worker;
-use crate::process::{Process, thread_cpu_ns};
+use crate::process::Process;
 use crate::sys::touch;
 
 /// See A3.
@@ -34,8 +34,6 @@ pub type WarmPages = (Arc<Process>, Vec<u64>);
 pub struct ActivateReport {
     /// Base pages touched.
     pub nr_touched_pages: u64,
-    /// CPU time of the thread, nanoseconds.
-    pub cpu_ns: u64,
     /// Processes that may not be read, by number, and why.
     pub refused: Vec<(i32, io::Error)>,
 }
@@ -53,7 +51,6 @@ impl Activate {
             "strata-activate",
             1,
             |(asked, warm): (Instant, Vec<WarmPages>), stop| {
-                let cpu_start = thread_cpu_ns();
                 let mut report = ActivateReport::default();
                 let is_over = || stop.is_set() || asked.elapsed() > STALE;
                 for (process, pages) in &warm {
@@ -62,7 +59,6 @@ impl Activate {
                         report.refused.push((process.pid(), error));
                     }
                 }
-                report.cpu_ns = thread_cpu_ns() - cpu_start;
                 report
             },
         )?;

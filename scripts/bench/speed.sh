@@ -7,12 +7,13 @@
 # rounds) and of CPU time (median; program, Strata and kernel threads, the filling included), major faults
 # per 1000 operations, what zram and Strata themselves took. Of two processes the slower one counts and
 # both are shown. Servers are asked for 16 keys at a time. A run that the kernel ended by its OOM killer
-# counts as none and is told.
+# counts as none and is told; it is made again, $tries times in a round, so that there is something to
+# compare with.
 # BENCH_SECONDS is the length of a run (6), BENCH_RUNS the number of rounds (3), BENCH_LOADS less than all loads.
 source "$(dirname "$0")/lib.sh"
 scripts/servers.sh redis memcached
 bin=$target_dir/servers/bin
-seconds=${BENCH_SECONDS:-6} runs=${BENCH_RUNS:-3}
+seconds=${BENCH_SECONDS:-6} runs=${BENCH_RUNS:-3} tries=3
 loads=${BENCH_LOADS:-zipf_0.99 zipf_1.2 scan phases huge_pages mapped_file quarter_time two_threads two_processes redis memcached}
 trap 'rest; rm -rf "$work" "$target_dir/bench.mapped"' EXIT
 
@@ -118,7 +119,9 @@ for crowd in free busy; do
         for ((run = 0; run < runs; run++)); do
             limit=${budget[$load]}
             for who in auto none; do
-                if "load_$load" "$limit" $who; then note "$work/$who"; else echo >>"$work/$who.killed"; fi
+                for ((try = 0; try < tries; try++)); do
+                    if "load_$load" "$limit" $who; then note "$work/$who" && break; else echo >>"$work/$who.killed"; fi
+                done
                 mean=$(usage mean)
                 limit=${mean:-$limit}
             done

@@ -12,7 +12,7 @@
 //! **Owns** the average and the judgement. **Does not own** what follows from it (`governor`).
 //!
 //! **Invariants** I1: what Strata itself runs is nobody's competition: one runnable thread, the one
-//! that reclaims, is not counted, nor is the one that looks.
+//! that reclaims, is not counted, nor is the one that looks, nor the one that touches pages.
 
 use std::fs;
 use strata_lru::TimeMs;
@@ -26,7 +26,7 @@ const MARGIN_BEGINS: f64 = 0.5;
 /// ... for less than a fifth ends it.
 const MARGIN_ENDS: f64 = 0.2;
 /// Strata's own runnable threads while it reclaims: this one and the one that does the work.
-const NR_OWN: f64 = 2.0;
+const NR_OWN: u32 = 2;
 
 /// What was seen so far.
 #[derive(Debug)]
@@ -48,19 +48,18 @@ impl Crowd {
         }
     }
 
-    /// Looks, unless that was done a moment ago.
-    pub(super) fn look(&mut self, now: TimeMs) -> bool {
+    /// Looks, unless that was done a moment ago. `is_touching`: so is a third thread of ours.
+    pub(super) fn look(&mut self, now: TimeMs, is_touching: bool) -> bool {
         let is_fresh = self.sampled.is_some_and(|then| now.since(then) < SAMPLE_MS);
         if !is_fresh && let Some(nr_runnable) = read_runnable() {
             self.sampled = Some(now);
-            self.sample(nr_runnable);
+            self.sample(nr_runnable.saturating_sub(NR_OWN + u32::from(is_touching)));
         }
         self.is_crowded
     }
 
-    fn sample(&mut self, nr_runnable: u32) {
-        let others = (f64::from(nr_runnable) - NR_OWN).max(0.0);
-        self.nr_runnable += (others - self.nr_runnable) * SHARE_OF_LAST;
+    fn sample(&mut self, nr_others: u32) {
+        self.nr_runnable += (f64::from(nr_others) - self.nr_runnable) * SHARE_OF_LAST;
         let margin = match self.is_crowded {
             true => MARGIN_ENDS,
             false => MARGIN_BEGINS,
@@ -82,8 +81,8 @@ fn parse_runnable(text: &str) -> Option<u32> {
 mod tests {
     use super::*;
 
-    fn after(crowd: &mut Crowd, nr_runnable: u32, nr_samples: u32) -> bool {
-        (0..nr_samples).for_each(|_| crowd.sample(nr_runnable));
+    fn after(crowd: &mut Crowd, nr_others: u32, nr_samples: u32) -> bool {
+        (0..nr_samples).for_each(|_| crowd.sample(nr_others));
         crowd.is_crowded
     }
 
@@ -97,15 +96,15 @@ mod tests {
     #[test]
     fn a_program_a_processor_and_strata_are_no_crowd() {
         let mut crowd = Crowd::new(2);
-        assert!(!after(&mut crowd, 4, 1000));
+        assert!(!after(&mut crowd, 2, 1000));
     }
 
     #[test]
     fn two_who_wait_are_a_crowd_until_they_have_gone() {
         let mut crowd = Crowd::new(2);
-        assert!(!after(&mut crowd, 6, 5), "a moment is no crowd");
-        assert!(after(&mut crowd, 6, 50));
-        assert!(after(&mut crowd, 4, 2), "nor is a moment its end");
-        assert!(!after(&mut crowd, 3, 50));
+        assert!(!after(&mut crowd, 4, 5), "a moment is no crowd");
+        assert!(after(&mut crowd, 4, 50));
+        assert!(after(&mut crowd, 2, 2), "nor is a moment its end");
+        assert!(!after(&mut crowd, 1, 50));
     }
 }

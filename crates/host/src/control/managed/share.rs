@@ -16,7 +16,8 @@ impl Managed {
         if self.actuator != ActuatorChoice::Auto || usage_bytes <= self.governor.marks().low {
             return;
         }
-        let is_crowded = self.crowd.look(now);
+        let is_touching = self.is_touching();
+        let is_crowded = self.crowd.look(now, is_touching);
         self.governor.set_crowded(is_crowded);
         if self.running.is_due(now) {
             let spaces = self.tracker.spaces().iter();

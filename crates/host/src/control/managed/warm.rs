@@ -60,10 +60,18 @@ impl Managed {
             warm.activation.interrupt();
             return;
         }
-        warm.activation.after_walk(now, self.tracker.foretold());
+        let is_foretold = warm.activation.after_walk(now, self.tracker.foretold());
         let mut pages = self.tracker.take_warm(WARM_PERCENT);
+        if !is_foretold {
+            return;
+        }
         pages.retain(|(process, _)| !warm.refused.contains(&process.pid()));
         let _is_taken = warm.thread.try_submit(pages);
+    }
+
+    /// Whether the thread is at work.
+    pub(super) fn is_touching(&self) -> bool {
+        self.warm.as_ref().is_some_and(|warm| warm.thread.is_busy())
     }
 
     /// Hears what the thread has done.

@@ -22,7 +22,10 @@
 //! - I1: a page accessed in every walk is hotter than any other; one accessed in none is the coldest.
 //! - I2: integers only; same walks, same heat.
 
+mod spread;
+
 use crate::{ids::FolioId, ids::Kind, seam::Swappiness};
+pub use spread::{HeatScale, HeatSpread};
 
 const SHIFT: u32 = 4;
 /// Walks that heat remembers: one so many walks ago counts a third of the last one.
@@ -78,62 +81,6 @@ impl Heat {
         };
         // No kind is free: without this the cold pages of the other would never be looked at.
         Cost(u32::from(self.0) * (weight + 1))
-    }
-}
-
-/// How heat is spread over many folios: tells the warm part from the rest in one round over them.
-///
-/// ```
-/// use strata_lru::{Heat, HeatSpread};
-///
-/// let heat_of = |n: u32| (0..n).fold(Heat::NONE, |heat, _| heat.after_walk(true));
-/// let mut spread = HeatSpread::new();
-/// (0..10).for_each(|n| spread.count(heat_of(n), 1));
-/// let lukewarm = spread.exceeded_by(40);
-/// assert!((0..10).filter(|n| heat_of(*n) > lukewarm).count() == 4);
-/// ```
-#[derive(Clone, Debug)]
-pub struct HeatSpread {
-    nr_pages_by_bucket: Vec<u64>,
-    nr_pages: u64,
-}
-
-impl HeatSpread {
-    /// Heats that differ by less are taken for the same.
-    const PER_BUCKET: u16 = 16;
-
-    /// Nothing counted.
-    pub fn new() -> HeatSpread {
-        HeatSpread {
-            nr_pages_by_bucket: vec![0; usize::from(u16::MAX / Self::PER_BUCKET) + 1],
-            nr_pages: 0,
-        }
-    }
-
-    /// One folio of so many base pages.
-    pub fn count(&mut self, heat: Heat, nr_pages: u64) {
-        self.nr_pages_by_bucket[usize::from(heat.0 / Self::PER_BUCKET)] += nr_pages;
-        self.nr_pages += nr_pages;
-    }
-
-    /// The heat that at most `percent` of the pages exceed: fewer where many are equally hot.
-    pub fn exceeded_by(&self, percent: u32) -> Heat {
-        let most = u128::from(self.nr_pages) * u128::from(percent) / 100;
-        let mut above: u128 = 0;
-        let is_too_many = |nr_pages: &u64| {
-            above += u128::from(*nr_pages);
-            above > most
-        };
-        let bucket = self.nr_pages_by_bucket.iter().rposition(is_too_many);
-        bucket.map_or(Heat::NONE, |bucket| {
-            Heat(bucket as u16 * Self::PER_BUCKET + (Self::PER_BUCKET - 1))
-        })
-    }
-}
-
-impl Default for HeatSpread {
-    fn default() -> HeatSpread {
-        HeatSpread::new()
     }
 }
 
@@ -248,20 +195,6 @@ mod tests {
             let found: Vec<u32> = cheapest.into_folios().iter().map(|folio| folio.0).collect();
             prop_assert!(found.len() as u64 >= wanted.min(heats.len() as u64));
             prop_assert_eq!(&found[..], &sorted[..found.len()]);
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn no_more_than_the_share_that_was_asked_for_is_warm(heats in prop::collection::vec(0u16.., 1..300), percent in 0u32..=100) {
-            let mut spread = HeatSpread::new();
-            heats.iter().for_each(|heat| spread.count(Heat(*heat), 1));
-            let lukewarm = spread.exceeded_by(percent);
-            let nr_warm = heats.iter().filter(|heat| Heat(**heat) > lukewarm).count();
-            prop_assert!(nr_warm * 100 <= heats.len() * percent as usize);
-            // With those that are taken for as hot as the hottest of the rest it would be too many.
-            let nr_next = heats.iter().filter(|heat| **heat / HeatSpread::PER_BUCKET >= lukewarm.0 / HeatSpread::PER_BUCKET).count();
-            prop_assert!(nr_next * 100 > heats.len() * percent as usize || lukewarm == Heat::NONE);
         }
     }
 

@@ -17,7 +17,8 @@ use crate::process::{Mapping, MappingClass, Process};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use strata_lru::{
-    AccessVia, Arrival, Cause, FolioId, GoneCause, GroupId, Heat, Kind, NodeId, Order, Policy,
+    AccessVia, Arrival, Cause, FolioId, GoneCause, GroupId, Heat, HeatScale, Kind, NodeId, Order,
+    Policy,
 };
 
 /// What one walk of one space found; base pages.
@@ -148,15 +149,16 @@ impl Space {
         }
     }
 
-    /// Takes base pages hotter than this for warm from now on, and returns those of them that the kernel
-    /// had on its inactive lists at the last walk, by address.
-    pub(super) fn take_warm(&mut self, lukewarm: Heat) -> Vec<u64> {
+    /// Takes base pages that `scale` makes hotter than this for warm from now on, and returns those of them
+    /// that the kernel had on its inactive lists at the last walk, by address.
+    pub(super) fn take_warm(&mut self, lukewarm: Heat, scale: HeatScale) -> Vec<u64> {
         let mut found = Vec::new();
         let epoch = self.epoch;
         for (no, table) in self.tables.iter_mut().filter(|(_, table)| !table.is_huge) {
             table.warm = bits::NONE;
             for index in bits::ones(table.tracked) {
-                if table.heat(index).after_idle_walks(self.nr_idle_walks) > lukewarm {
+                let heat = table.heat(index).after_idle_walks(self.nr_idle_walks);
+                if heat.scaled(scale) > lukewarm {
                     bits::insert(&mut table.warm, index);
                 }
             }

@@ -60,11 +60,8 @@ impl Managed {
             warm.activation.interrupt();
             return;
         }
-        let is_foretold = warm.activation.after_walk(now, self.tracker.foretold());
+        warm.activation.after_walk(now, self.tracker.foretold());
         let mut pages = self.tracker.take_warm(WARM_PERCENT);
-        if !is_foretold {
-            return;
-        }
         pages.retain(|(process, _)| !warm.refused.contains(&process.pid()));
         let _is_taken = warm.thread.try_submit(pages);
     }

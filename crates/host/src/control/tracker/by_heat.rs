@@ -1,13 +1,32 @@
 //! Choosing pages by heat: the coldest to go, the warmest to be kept.
 //!
+//! Spaces are compared by what is lukewarm in each (`strata_lru::HeatScale`): a program that others have
+//! slowed down would else be slowed down further.
+//!
 //! **Owns** the ranking between two walks. **Does not own** heat (`strata_lru::Heat`), nor how many pages
 //! are wanted.
 
 use super::super::activation::Foretold;
-use super::Tracker;
+use super::{Space, Tracker};
 use crate::actuator::{PageoutRequest, WarmPages};
 use std::sync::Arc;
-use strata_lru::{Cheapest, FolioId, HeatSpread, Swappiness, TimeMs};
+use strata_lru::{Cheapest, FolioId, Heat, HeatScale, HeatSpread, Swappiness, TimeMs};
+
+/// What counts as lukewarm where spaces are compared: this share of pages is hotter, percent.
+const LUKEWARM_PERCENT: u32 = 60;
+
+/// How hot lukewarm pages are.
+struct Levels {
+    /// In each space, in their order.
+    own: Vec<Heat>,
+    all: Heat,
+}
+
+impl Levels {
+    fn scales(&self) -> impl Iterator<Item = HeatScale> {
+        self.own.iter().map(|own| HeatScale::of(*own, self.all))
+    }
+}
 
 impl Tracker {
     /// Finds the pages whose eviction costs least, to be taken by [`Tracker::isolate_cold`] until the
@@ -15,16 +34,19 @@ impl Tracker {
     pub(in super::super) fn rank(&mut self, nr_pages: u64, swappiness: Swappiness) {
         let mut cheapest = Cheapest::new(nr_pages);
         let policy = self.policy.as_ref();
-        for space in self.spaces.values() {
+        let nr_pages_of = |folio| policy.order(folio).nr_pages();
+        let levels = self.levels(LUKEWARM_PERCENT, |space, count| {
+            space.for_each_heat(|folio, heat| count(heat, nr_pages_of(folio)));
+        });
+        let cost =
+            |folio, heat: Heat, scale| heat.scaled(scale).cost(policy.kind(folio), swappiness);
+        for (space, scale) in self.spaces.values().zip(levels.scales()) {
             space.for_each_heat(|folio, heat| {
-                let cost = heat.cost(policy.kind(folio), swappiness);
-                cheapest.count(cost, policy.order(folio).nr_pages());
+                cheapest.count(cost(folio, heat, scale), nr_pages_of(folio));
             });
         }
-        for space in self.spaces.values() {
-            space.for_each_heat(|folio, heat| {
-                cheapest.offer(folio, heat.cost(policy.kind(folio), swappiness));
-            });
+        for (space, scale) in self.spaces.values().zip(levels.scales()) {
+            space.for_each_heat(|folio, heat| cheapest.offer(folio, cost(folio, heat, scale)));
         }
         self.cold = cheapest.into_folios().into();
     }
@@ -61,16 +83,39 @@ impl Tracker {
     }
 
     /// Takes the warmest base pages for warm from now on, so many percent of all, and returns those of them
-    /// that the kernel may take next.
+    /// that the kernel may take next; none of a space where those of the walk before were not the ones used,
+    /// as where another phase has begun or all is used once.
     pub(in super::super) fn take_warm(&mut self, percent: u32) -> Vec<WarmPages> {
-        let mut spread = HeatSpread::new();
-        for space in self.spaces.values() {
-            space.for_each_base_heat(|heat| spread.count(heat, 1));
+        let levels = self.levels(percent, |space, count| {
+            space.for_each_base_heat(|heat| count(heat, 1));
+        });
+        let mut warm = Vec::new();
+        for (space, scale) in self.spaces.values_mut().zip(levels.scales()) {
+            let pages = space.take_warm(levels.all, scale);
+            if space.foretold.holds() && !pages.is_empty() {
+                warm.push((Arc::clone(&space.process), pages));
+            }
         }
-        let lukewarm = spread.exceeded_by(percent);
-        let spaces = self.spaces.values_mut();
-        let warm = spaces.map(|space| (Arc::clone(&space.process), space.take_warm(lukewarm)));
-        warm.filter(|(_, pages)| !pages.is_empty()).collect()
+        warm
+    }
+
+    /// What so many percent of the pages exceed in each space and in all of them; `each` counts those of
+    /// one space.
+    fn levels(&self, percent: u32, each: impl Fn(&Space, &mut dyn FnMut(Heat, u64))) -> Levels {
+        let (mut all, mut own) = (HeatSpread::new(), HeatSpread::new());
+        let mut levels = Vec::with_capacity(self.spaces.len());
+        for space in self.spaces.values() {
+            own.clear();
+            each(space, &mut |heat, nr_pages| {
+                own.count(heat, nr_pages);
+                all.count(heat, nr_pages);
+            });
+            levels.push(own.exceeded_by(percent));
+        }
+        Levels {
+            own: levels,
+            all: all.exceeded_by(percent),
+        }
     }
 
     /// How well the pages were chosen that the walk before the last one took for warm.

@@ -50,8 +50,6 @@ pub struct GroupStats {
     pub nr_refault_anon_pages: Option<u64>,
     /// File pages that came back after eviction.
     pub nr_refault_file_pages: Option<u64>,
-    /// Pages that are the group's no more, reclaimed or given back (cgroup v1 only).
-    pub nr_uncharged_pages: Option<u64>,
     /// Processes killed for want of memory.
     pub nr_oom_kills: Option<u64>,
 }
@@ -84,7 +82,6 @@ impl GroupStats {
             "rss" => self.anon_bytes = Some(value),
             "cache" => self.file_bytes = Some(value),
             "swap" => self.swap_bytes = Some(value),
-            "pgpgout" => self.nr_uncharged_pages = Some(value),
             _ => self.set_shared(name, value),
         }
     }

@@ -42,14 +42,10 @@ const OFF_MS_MIN: u64 = 2000;
 /// Most.
 const OFF_MS_MAX: u64 = 64_000;
 
-/// How far apart walks are to be, where so many pages are in memory and so many go in a second; `None`: not
-/// known yet.
-pub(super) fn walk_ms(nr_resident_pages: u64, gone_pages_per_s: Option<f64>) -> u64 {
-    let Some(gone_pages_per_s) = gone_pages_per_s else {
-        return WALK_MS_MIN;
-    };
+/// How far apart walks are to be, where so many pages are in memory and so many come back in a second.
+pub(super) fn walk_ms(nr_resident_pages: u64, refaulted_pages_per_s: f64) -> u64 {
     let nr_turned_over = (nr_resident_pages / TURNED_OVER_SHARE) as f64;
-    let due_ms = 1000.0 * nr_turned_over / gone_pages_per_s.max(1.0);
+    let due_ms = 1000.0 * nr_turned_over / refaulted_pages_per_s.max(1.0);
     (due_ms as u64).clamp(WALK_MS_MIN, WALK_MS_MAX)
 }
 
@@ -165,11 +161,10 @@ mod tests {
 
     #[test]
     fn the_faster_pages_go_the_sooner_the_next_walk_comes() {
-        assert_eq!(walk_ms(46_000, Some(80_000.0)), WALK_MS_MIN);
-        assert_eq!(walk_ms(46_000, Some(20_000.0)), 287);
-        assert_eq!(walk_ms(46_000, Some(0.0)), WALK_MS_MAX);
-        assert_eq!(walk_ms(0, Some(0.0)), WALK_MS_MIN);
-        assert_eq!(walk_ms(46_000, None), WALK_MS_MIN);
+        assert_eq!(walk_ms(46_000, 80_000.0), WALK_MS_MIN);
+        assert_eq!(walk_ms(46_000, 20_000.0), 287);
+        assert_eq!(walk_ms(46_000, 0.0), WALK_MS_MAX);
+        assert_eq!(walk_ms(0, 0.0), WALK_MS_MIN);
     }
 
     #[test]

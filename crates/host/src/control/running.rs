@@ -35,19 +35,6 @@ pub(super) struct Running {
     nr_refaulted_pages: u64,
     /// What comes back in a second, on average.
     refaulted_pages_per_s: f64,
-    /// Pages that had gone.
-    nr_gone_pages: u64,
-    /// What went in a second, between the last two samples; `None` until two were taken.
-    gone_pages_per_s: Option<f64>,
-}
-
-/// Pages of the group that went and came so far.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Turnover {
-    /// Reclaimed or given back; where that is not told, those that came back.
-    pub nr_gone_pages: u64,
-    /// Back after an eviction.
-    pub nr_refaulted_pages: u64,
 }
 
 impl Running {
@@ -56,18 +43,14 @@ impl Running {
         self.sampled.is_none_or(|then| now.since(then) >= SAMPLE_MS)
     }
 
-    /// Takes what each program has used of the processors so far, nanoseconds, and how many pages have gone
-    /// and come back.
+    /// Takes what each program has used of the processors so far, nanoseconds, and how many pages
+    /// have come back.
     pub(super) fn sample(
         &mut self,
         now: TimeMs,
         cpu_ns: BTreeMap<SpaceNo, u64>,
-        turnover: Turnover,
+        nr_refaulted_pages: u64,
     ) {
-        let Turnover {
-            nr_gone_pages,
-            nr_refaulted_pages,
-        } = turnover;
         let used_ns: u64 = cpu_ns
             .iter()
             .filter_map(|(space, used)| Some(used.saturating_sub(*self.cpu_ns.get(space)?)))
@@ -81,8 +64,6 @@ impl Running {
             let is_stale = now.since(then) > 2 * SAMPLE_MS;
             let of_last = if is_stale { 1.0 } else { SHARE_OF_LAST };
             self.refaulted_pages_per_s += (per_s - self.refaulted_pages_per_s) * of_last;
-            let gone = nr_gone_pages.saturating_sub(self.nr_gone_pages) as f64;
-            self.gone_pages_per_s = (!is_stale).then_some(gone * 1e9 / passed_ns as f64);
             self.nr_running = match self.nr_running.filter(|_| !is_stale) {
                 Some(average) => Some(average + (nr_running - average) * SHARE_OF_LAST),
                 None if is_stale => None,
@@ -91,7 +72,7 @@ impl Running {
         }
         self.sampled = Some(now);
         self.cpu_ns = cpu_ns;
-        (self.nr_refaulted_pages, self.nr_gone_pages) = (nr_refaulted_pages, nr_gone_pages);
+        self.nr_refaulted_pages = nr_refaulted_pages;
     }
 
     /// Whether more comes back than pageout could take with its share.
@@ -100,15 +81,9 @@ impl Running {
         self.refaulted_pages_per_s > share * 1e6 / PAGE_US_MIN as f64
     }
 
-    /// Pages that go in a second, as of a moment ago; `None` where that is not known yet.
-    pub(super) fn gone_pages_per_s(&self) -> Option<f64> {
-        self.gone_pages_per_s
-    }
-
-    /// Whether memory is filled with new pages more than with those that were there before.
-    pub(super) fn is_filling(&self) -> bool {
-        let is_mostly_new = |gone: f64| self.refaulted_pages_per_s < gone / 2.0;
-        self.gone_pages_per_s.is_none_or(is_mostly_new)
+    /// Pages that come back in a second, on average.
+    pub(super) fn refaulted_pages_per_s(&self) -> f64 {
+        self.refaulted_pages_per_s
     }
 
     /// What pageout may take of a processor, percent.
@@ -130,11 +105,7 @@ mod tests {
             let used = |percent: &u64| sample * SAMPLE_MS * percent * 10_000;
             let numbered = programs.iter().enumerate();
             let cpu_ns = numbered.map(|(no, percent)| (SpaceNo(no as u32), used(percent)));
-            running.sample(
-                TimeMs(sample * SAMPLE_MS),
-                cpu_ns.collect(),
-                Turnover::default(),
-            );
+            running.sample(TimeMs(sample * SAMPLE_MS), cpu_ns.collect(), 0);
         }
         running.pageout_percent_max()
     }
@@ -165,12 +136,7 @@ mod tests {
             let mut running = Running::default();
             for ms in (0..2000).step_by(100) {
                 let cpu_ns = BTreeMap::from([(SpaceNo(0), ms * percent * 10_000)]);
-                let nr_pages = ms * pages_per_s / 1000;
-                let turnover = Turnover {
-                    nr_gone_pages: nr_pages,
-                    nr_refaulted_pages: nr_pages,
-                };
-                running.sample(TimeMs(ms), cpu_ns, turnover);
+                running.sample(TimeMs(ms), cpu_ns, ms * pages_per_s / 1000);
             }
             running.is_beyond_pageout()
         };
@@ -184,7 +150,7 @@ mod tests {
         let mut running = Running::default();
         let mut sample = |ms: u64, used_ms: u64| {
             let cpu_ns = BTreeMap::from([(SpaceNo(0), used_ms * 1_000_000)]);
-            running.sample(TimeMs(ms), cpu_ns, Turnover::default());
+            running.sample(TimeMs(ms), cpu_ns, 0);
             running.pageout_percent_max()
         };
         sample(0, 0);
@@ -197,11 +163,11 @@ mod tests {
     #[test]
     fn a_program_that_has_just_come_is_counted_from_its_second_sample_on() {
         let mut running = Running::default();
-        running.sample(TimeMs(0), BTreeMap::new(), Turnover::default());
+        running.sample(TimeMs(0), BTreeMap::new(), 0);
         let long_lived = |ns| BTreeMap::from([(SpaceNo(3), ns)]);
-        running.sample(TimeMs(100), long_lived(7_000_000_000), Turnover::default());
+        running.sample(TimeMs(100), long_lived(7_000_000_000), 0);
         assert_eq!(running.pageout_percent_max(), 100);
-        running.sample(TimeMs(200), long_lived(7_100_000_000), Turnover::default());
+        running.sample(TimeMs(200), long_lived(7_100_000_000), 0);
         assert_eq!(
             running.pageout_percent_max(),
             100,

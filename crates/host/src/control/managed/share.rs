@@ -5,7 +5,6 @@
 
 use super::{Gauge, Managed};
 use crate::control::ActuatorChoice;
-use crate::control::running::Turnover;
 use strata_lru::TimeMs;
 
 /// Where nobody else reclaims.
@@ -23,7 +22,9 @@ impl Managed {
         if self.running.is_due(now) {
             let spaces = self.tracker.spaces().iter();
             let cpu_ns = spaces.filter_map(|(no, space)| Some((*no, space.process.cpu_ns().ok()?)));
-            self.running.sample(now, cpu_ns.collect(), turnover(gauge));
+            let nr_refaulted_pages = nr_refaulted_pages(gauge);
+            self.running
+                .sample(now, cpu_ns.collect(), nr_refaulted_pages);
             let is_beyond = self.running.is_beyond_pageout();
             self.governor.set_beyond_pageout(is_beyond);
         }
@@ -36,15 +37,9 @@ impl Managed {
     }
 }
 
-/// Pages of the group that went and came so far; 0 where that is not told.
-fn turnover(gauge: &Gauge) -> Turnover {
+/// Pages of the group that came back so far; 0 where that is not told.
+fn nr_refaulted_pages(gauge: &Gauge) -> u64 {
     let stats = gauge.group().and_then(|group| group.stats().ok());
-    let stats = stats.unwrap_or_default();
-    let kinds = [stats.nr_refault_anon_pages, stats.nr_refault_file_pages];
-    let nr_refaulted_pages = kinds.into_iter().flatten().sum();
-    let nr_gone_pages = stats.nr_uncharged_pages.or(stats.nr_pgsteal_pages);
-    Turnover {
-        nr_gone_pages: nr_gone_pages.unwrap_or(nr_refaulted_pages),
-        nr_refaulted_pages,
-    }
+    let kinds = stats.map(|stats| [stats.nr_refault_anon_pages, stats.nr_refault_file_pages]);
+    kinds.into_iter().flatten().flatten().sum()
 }

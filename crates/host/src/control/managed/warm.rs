@@ -39,8 +39,8 @@ impl Managed {
             return None;
         }
         let nr_resident_pages: u64 = self.tracker.findings().nr_resident_pages.iter().sum();
-        let gone_pages_per_s = self.running.gone_pages_per_s();
-        Some(walk_ms(nr_resident_pages, gone_pages_per_s))
+        let pages_per_s = self.running.refaulted_pages_per_s();
+        Some(walk_ms(nr_resident_pages, pages_per_s))
     }
 
     /// Before a walk: whether it is to tell which pages the kernel has on its inactive lists.
@@ -54,11 +54,9 @@ impl Managed {
 
     /// After a walk: touches what is warm and has come to the inactive lists.
     pub(super) fn touch_warm(&mut self, now: TimeMs) {
-        // New pages have been used once, by who made them. Walks still do good then: the kernel would look at
-        // each of them twice, once to find that it was.
-        let is_judged = self.warm_walk_ms(now).is_some() && !self.running.is_filling();
+        let is_on = self.warm_walk_ms(now).is_some();
         let Some(warm) = &mut self.warm else { return };
-        if !is_judged {
+        if !is_on {
             warm.activation.interrupt();
             return;
         }

@@ -7,8 +7,8 @@
 # rounds) and of CPU time (median; program, Strata and kernel threads, the filling included), major faults
 # per 1000 operations, what zram and Strata themselves took. Of two processes the slower one counts and
 # both are shown. Servers are asked for 16 keys at a time. A run that the kernel ended by its OOM killer
-# counts as none and is told; it is made again, $tries times in a round, so that there is something to
-# compare with.
+# counts as none and is told; it is tried three times in a round, so that there is something to compare
+# with.
 # BENCH_SECONDS is the length of a run (6), BENCH_RUNS the number of rounds (3), BENCH_LOADS less than all loads.
 source "$(dirname "$0")/lib.sh"
 scripts/servers.sh redis memcached

@@ -73,6 +73,11 @@ impl AddAssign for Foretold {
 }
 
 impl Foretold {
+    /// Whether anything was used.
+    pub(super) fn has_uses(&self) -> bool {
+        self.nr_warm_used_pages + self.nr_other_used_pages > 0
+    }
+
     /// Whether warm pages were used clearly more often than others.
     pub(super) fn holds(&self) -> bool {
         let warm = u128::from(self.nr_warm_used_pages) * u128::from(self.nr_other_pages.max(1));

@@ -48,7 +48,7 @@ impl Crowd {
         }
     }
 
-    /// Looks, unless that was done a moment ago. `is_touching`: so is a third thread of ours.
+    /// Looks, unless that was done a moment ago. `is_touching`: a third thread of ours runs.
     pub(super) fn look(&mut self, now: TimeMs, is_touching: bool) -> bool {
         let is_fresh = self.sampled.is_some_and(|then| now.since(then) < SAMPLE_MS);
         if !is_fresh && let Some(nr_runnable) = read_runnable() {

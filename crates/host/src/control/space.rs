@@ -69,6 +69,8 @@ pub(super) struct Space {
     pub findings: WalkFindings,
     /// What the walk before it had foretold.
     pub foretold: Foretold,
+    /// Whether that held the last time that anything was used.
+    is_foretold: bool,
     tables: BTreeMap<TableNo, Table>,
     epoch: u32,
     /// Walks of the group since the last one of this space.
@@ -91,6 +93,7 @@ impl Space {
             cpu_ns_at_walk: None,
             findings: WalkFindings::default(),
             foretold: Foretold::default(),
+            is_foretold: false,
             tables: BTreeMap::new(),
             epoch: 0,
             nr_idle_walks: 0,
@@ -150,8 +153,13 @@ impl Space {
     }
 
     /// Takes base pages that `scale` makes hotter than this for warm from now on, and returns those of them
-    /// that the kernel had on its inactive lists at the last walk, by address.
+    /// that the kernel had on its inactive lists at the last walk, by address; none where those of before
+    /// were not the ones used, as where another phase has begun or everything is used once.
     pub(super) fn take_warm(&mut self, lukewarm: Heat, scale: HeatScale) -> Vec<u64> {
+        // Who has used nothing, as while it waited, shows nothing.
+        if self.foretold.has_uses() {
+            self.is_foretold = self.foretold.holds();
+        }
         let mut found = Vec::new();
         let epoch = self.epoch;
         for (no, table) in self.tables.iter_mut().filter(|(_, table)| !table.is_huge) {
@@ -163,13 +171,21 @@ impl Space {
                 }
             }
             // The walk may have failed before it came here.
-            if table.epoch != epoch {
+            if table.epoch != epoch || !self.is_foretold {
                 continue;
             }
             let endangered = bits::and(table.warm, table.inactive);
             found.extend(bits::ones(endangered).map(|index| no.entry_addr(index)));
         }
         found
+    }
+
+    /// Takes nothing for warm: what was is not so any more by the time of the next walk that asks.
+    pub(super) fn forget_warm(&mut self) {
+        self.is_foretold = false;
+        for table in self.tables.values_mut() {
+            table.warm = bits::NONE;
+        }
     }
 
     /// The tables that are one huge page.

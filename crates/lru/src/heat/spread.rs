@@ -100,14 +100,13 @@ impl HeatScale {
     /// For an owner whose lukewarm pages have the heat `own`, where `all` is that of lukewarm pages of all
     /// owners.
     pub fn of(own: Heat, all: Heat) -> HeatScale {
+        if own == all {
+            return HeatScale::ONE;
+        }
         let one = HeatScale::ONE.parts;
         let parts = u32::from(all.0) * one / u32::from(own.0.max(1));
         HeatScale {
-            parts: if std::env::var_os("STRATA_C").is_some() {
-                parts
-            } else {
-                parts.clamp(one / HeatScale::MOST, one * HeatScale::MOST)
-            },
+            parts: parts.clamp(one / HeatScale::MOST, one * HeatScale::MOST),
         }
     }
 }
@@ -156,7 +155,7 @@ mod tests {
     #[test]
     fn the_only_owner_is_taken_as_it_is() {
         for heat in (0..u16::MAX).step_by(7) {
-            let level = Heat(heat.max(1));
+            let level = Heat(heat);
             assert_eq!(Heat(heat).scaled(HeatScale::of(level, level)), Heat(heat));
         }
     }

@@ -58,6 +58,7 @@ impl Managed {
         let Some(warm) = &mut self.warm else { return };
         if !is_on {
             warm.activation.interrupt();
+            self.tracker.forget_warm();
             return;
         }
         warm.activation.after_walk(now, self.tracker.foretold());

@@ -82,9 +82,8 @@ impl Tracker {
         self.send_out()
     }
 
-    /// Takes the warmest base pages for warm from now on, so many percent of all, and returns those of them
-    /// that the kernel may take next; none of a space where those of the walk before were not the ones used,
-    /// as where another phase has begun or all is used once.
+    /// Takes the warmest base pages for warm from now on, about so many percent of all, and returns those of
+    /// them that the kernel may take next ([`Space::take_warm`]).
     pub(in super::super) fn take_warm(&mut self, percent: u32) -> Vec<WarmPages> {
         let levels = self.levels(percent, |space, count| {
             space.for_each_base_heat(|heat| count(heat, 1));
@@ -92,11 +91,16 @@ impl Tracker {
         let mut warm = Vec::new();
         for (space, scale) in self.spaces.values_mut().zip(levels.scales()) {
             let pages = space.take_warm(levels.all, scale);
-            if space.foretold.holds() && !pages.is_empty() {
+            if !pages.is_empty() {
                 warm.push((Arc::clone(&space.process), pages));
             }
         }
         warm
+    }
+
+    /// Takes nothing for warm any more.
+    pub(in super::super) fn forget_warm(&mut self) {
+        self.spaces.values_mut().for_each(Space::forget_warm);
     }
 
     /// What so many percent of the pages exceed in each space and in all of them; `each` counts those of

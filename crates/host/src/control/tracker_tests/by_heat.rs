@@ -91,6 +91,26 @@ fn where_other_pages_have_become_hot_none_are_named_until_heat_has_followed() {
     assert_eq!(nr_named.last(), Some(&40));
 }
 
+/// A program that waits for a moment uses nothing; its pages were left to the kernel just then.
+#[test]
+fn a_walk_in_which_nothing_was_used_changes_no_verdict() {
+    let (mut tracker, _) = new_tracker();
+    let (all, used) = (bits::run(0, 100), bits::run(0, 40));
+    let mut walk =
+        |nr_walks, used| look_often(nr_walks, &mut tracker, &mappings(), [all, used, all]);
+    assert_eq!(walk(10, used).len(), 40);
+    assert_eq!(walk(1, bits::NONE).len(), 40);
+    assert_eq!(walk(1, bits::run(50, 100)), [0; 0]);
+    assert_eq!(walk(1, bits::NONE), [0; 0]);
+    // What was warm a minute ago is no forecast.
+    assert_eq!(walk(1, used).len(), 40);
+    tracker.forget_warm();
+    assert_eq!(
+        look_often(1, &mut tracker, &mappings(), [all, used, all]),
+        [0; 0]
+    );
+}
+
 /// Of two programs that do the same the one that waited for its pages looked colder, lost more of them and
 /// waited the more.
 #[test]

@@ -203,6 +203,15 @@ fn evictions(lines: &mut Lines, report: &Report) {
             ),
         );
     }
+    if eviction.left_to_programs_ms > 0 {
+        lines.add(
+            "left",
+            format_args!(
+                "to the programs for {:.1} s: they filled all processors by themselves",
+                eviction.left_to_programs_ms as f64 / 1000.0
+            ),
+        );
+    }
     lines.add(
         "refaulted",
         format_args!(

@@ -60,6 +60,8 @@ const BY_HUGE: &[&str] = &["strata_split_bytes_total"];
 /// What one grows of which pages come back so fast that under `auto` the kernel reclaims, and is told which
 /// are warm.
 const BY_ACTIVATION: &[&str] = &["strata_activated_bytes_total"];
+/// What one grows that has more threads than there are processors.
+const BY_FILLING: &[&str] = &["strata_left_to_programs_seconds_total"];
 /// What one grows that would have to evict what `--min-ttl` protects.
 const BY_THRASHING: &[&str] = &[
     "strata_thrashing_total",
@@ -208,7 +210,14 @@ fn check(promtool: &Path, text: &str) {
 #[test]
 fn between_them_these_runs_grow_every_metric_there_is() {
     let declared: BTreeSet<&str> = METRICS.iter().map(|metric| metric.name).collect();
-    let live = [BY_PAGEOUT, BY_RECLAIM, BY_HUGE, BY_ACTIVATION, BY_THRASHING];
+    let live = [
+        BY_PAGEOUT,
+        BY_RECLAIM,
+        BY_HUGE,
+        BY_ACTIVATION,
+        BY_FILLING,
+        BY_THRASHING,
+    ];
     let all = [live.concat(), BY_RESTING.to_vec(), KERNELS.to_vec()].concat();
     let grown: BTreeSet<&str> = all.iter().copied().collect();
     assert_eq!(grown, declared);
@@ -255,6 +264,33 @@ fn warm_pages_that_were_touched_are_counted() {
         skip!("too slow a machine: pageout takes what comes back, and the kernel is not asked");
     }
     assert!(value(&text, BY_ACTIVATION[0]) > Some(0.0), "{text}");
+}
+
+/// Four threads on two processors were taken for a crowd, and pageout took their pages one by one: they ran at
+/// half the speed of the kernel's limit alone.
+#[test]
+fn programs_that_fill_all_processors_reclaim_for_themselves() {
+    needs!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
+    let _guard = Guard::new();
+    let limits = ["--memory", "72M", "--swap", "zram:256M"];
+    let seconds = (8 * patience().min(7)).to_string();
+    let nr_processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = (4 * nr_processors).to_string();
+    let words = ["zipf", "--size", "120M", "--seconds", &seconds];
+    let mut run = Run::start_program(&limits, &[&words[..], &["--threads", &threads]].concat());
+    let deadline = Instant::now() + Duration::from_secs(6) * patience().min(7);
+    let mut text = String::new();
+    while value(&text, BY_FILLING[0]).is_none_or(|of| of < 0.5) && Instant::now() < deadline {
+        sleep(Duration::from_millis(50));
+        text = scrape(&run.address);
+    }
+    let budget_bytes = f64::from(72 << 20);
+    assert!(
+        value(&text, "strata_usage_bytes") <= Some(budget_bytes),
+        "{text}"
+    );
+    assert_eq!(run.live.end().code(), Some(0), "{}", run.live.stderr());
+    assert!(value(&text, BY_FILLING[0]) >= Some(0.5), "{text}");
 }
 
 #[test]

@@ -131,7 +131,8 @@ pub(super) fn actuator_reason(config: &RunConfig, gauge: &Gauge) -> String {
     match (config.actuator, gauge.group().is_some()) {
         (ActuatorChoice::Auto, true) => {
             "pageout of the engine's choice; for what that can't keep up with the kernel's reclaim, \
-             ahead of the limit, but not while programs wait for a processor"
+             ahead of the limit, but not while programs wait for a processor; programs that fill all \
+             processors by themselves reclaim in their own faults"
         }
         (ActuatorChoice::Auto | ActuatorChoice::Pageout, false) => {
             "pageout: without a cgroup the kernel can't be asked to reclaim for this program"

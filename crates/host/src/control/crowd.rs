@@ -1,19 +1,30 @@
-//! Whether programs wait for a processor.
+//! Whether a processor is free for reclaim, and if not, who has them.
 //!
 //! Reclaiming ahead pays where a processor is free for it: the kernel's batched reclaim then costs the
 //! program nothing. Where every processor has somebody waiting for it, it would only take turns with
-//! the program, and taking fewer and better pages pays instead.
+//! the program, and taking fewer and better pages pays instead; but not from a program that runs on several
+//! processors at once, because each page that pageout takes interrupts all of them. Where the programs fill
+//! all processors by themselves, whoever reclaims does it at their cost, and they do it best themselves.
 //!
 //! ```text
 //!   /proc/loadavg:  0.20 0.18 0.12 3/80 11206
 //!                                  ^ runnable at this moment, ourselves included
+//!
+//!   programs want nearly all processors, and are most of those who want any -> Filled
+//!   more are runnable than there are processors, no program wants several   -> Crowded
+//!   else                                                                    -> Free
 //! ```
 //!
-//! **Owns** the average and the judgement. **Does not own** what follows from it (`governor`).
+//! Where several of the group's threads and others wait for processors together, that is `Free` too: reclaim
+//! ahead, at our priority, then takes its time from the others as well.
 //!
-//! **Invariants** I1: what Strata itself runs is nobody's competition: one runnable thread, the one
-//! that reclaims, is not counted, nor is the one that looks, nor the one that touches pages.
+//! **Owns** the average and the judgement. **Does not own** how much programs want (`demand`), nor what follows
+//! from it (`governor`).
+//!
+//! **Invariants** I1: what Strata itself runs is nobody's competition: of the runnable threads those of ours
+//! that may be at work are not counted.
 
+use super::demand::Wanted;
 use std::fs;
 use strata_lru::TimeMs;
 
@@ -25,8 +36,33 @@ const SAMPLE_MS: u64 = 10;
 const MARGIN_BEGINS: f64 = 0.5;
 /// ... for less than a fifth ends it.
 const MARGIN_ENDS: f64 = 0.2;
-/// Strata's own runnable threads while it reclaims: this one and the one that does the work.
-const NR_OWN: u32 = 2;
+/// A program that wants more processors than this runs on several at once. Beside a busy loop on each of two
+/// processors pageout serves one zipf thread as well as reclaim ahead (fewer faults), two threads at 0.8 of it.
+const NR_SEVERAL: f64 = 1.5;
+/// Programs fill the processors when they want this share of them, ...
+const FILLED_BEGINS: f64 = 0.9;
+/// ... until they want less than this. Two zipf threads on two want 1.8 to 2.1 of them, memcached with its
+/// client beside it 1.0 to 1.6.
+const FILLED_ENDS: f64 = 0.75;
+/// So much of the processors must really be asked for: what a quota holds back wants a processor and is
+/// not runnable.
+const RUNNABLE_SHARE: f64 = 0.75;
+/// Others may be so many of those who want a processor, as a share of them all, to begin ...
+const OTHERS_BEGIN: f64 = 0.25;
+/// ... and to go on.
+const OTHERS_END: f64 = 0.4;
+
+/// Who has the processors.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Room {
+    /// One is free, or would be fought for by more than one program.
+    #[default]
+    Free,
+    /// Others wait for them as well as the program.
+    Crowded,
+    /// The programs, all of them.
+    Filled,
+}
 
 /// What was seen so far.
 #[derive(Debug)]
@@ -34,7 +70,7 @@ pub(super) struct Crowd {
     nr_processors: f64,
     nr_runnable: f64,
     sampled: Option<TimeMs>,
-    is_crowded: bool,
+    room: Room,
 }
 
 impl Crowd {
@@ -44,27 +80,47 @@ impl Crowd {
             nr_processors: nr_processors as f64,
             nr_runnable: 0.0,
             sampled: None,
-            is_crowded: false,
+            room: Room::Free,
         }
     }
 
-    /// Looks, unless that was done a moment ago. `is_touching`: a third thread of ours runs.
-    pub(super) fn look(&mut self, now: TimeMs, is_touching: bool) -> bool {
+    /// Looks, unless that was done a moment ago. `nr_own`: threads of ours that may run, this one included.
+    pub(super) fn look(&mut self, now: TimeMs, nr_own: u32, wanted: Wanted) -> Room {
         let is_fresh = self.sampled.is_some_and(|then| now.since(then) < SAMPLE_MS);
         if !is_fresh && let Some(nr_runnable) = read_runnable() {
             self.sampled = Some(now);
-            self.sample(nr_runnable.saturating_sub(NR_OWN + u32::from(is_touching)));
+            self.sample(nr_runnable.saturating_sub(nr_own), wanted);
         }
-        self.is_crowded
+        self.room
     }
 
-    fn sample(&mut self, nr_others: u32) {
+    fn sample(&mut self, nr_others: u32, wanted: Wanted) {
         self.nr_runnable += (f64::from(nr_others) - self.nr_runnable) * SHARE_OF_LAST;
-        let margin = match self.is_crowded {
-            true => MARGIN_ENDS,
-            false => MARGIN_BEGINS,
+        self.room = if self.is_filled(wanted) {
+            Room::Filled
+        } else if self.is_crowded() && wanted.most <= NR_SEVERAL {
+            Room::Crowded
+        } else {
+            Room::Free
         };
-        self.is_crowded = self.nr_runnable > self.nr_processors + margin;
+    }
+
+    fn is_filled(&self, wanted: Wanted) -> bool {
+        let (share, others_max) = match self.room {
+            Room::Filled => (FILLED_ENDS, OTHERS_END),
+            Room::Free | Room::Crowded => (FILLED_BEGINS, OTHERS_BEGIN),
+        };
+        wanted.all >= self.nr_processors * share
+            && self.nr_runnable >= self.nr_processors * RUNNABLE_SHARE
+            && self.nr_runnable - wanted.nr_threads <= self.nr_runnable * others_max
+    }
+
+    fn is_crowded(&self) -> bool {
+        let margin = match self.room {
+            Room::Crowded => MARGIN_ENDS,
+            Room::Free | Room::Filled => MARGIN_BEGINS,
+        };
+        self.nr_runnable > self.nr_processors + margin
     }
 }
 
@@ -81,9 +137,19 @@ fn parse_runnable(text: &str) -> Option<u32> {
 mod tests {
     use super::*;
 
-    fn after(crowd: &mut Crowd, nr_others: u32, nr_samples: u32) -> bool {
-        (0..nr_samples).for_each(|_| crowd.sample(nr_others));
-        crowd.is_crowded
+    /// One program with so many threads that always want one of two processors.
+    fn threads(nr_threads: u32) -> Wanted {
+        let all = f64::from(nr_threads.min(2));
+        Wanted {
+            all,
+            most: all,
+            nr_threads: f64::from(nr_threads),
+        }
+    }
+
+    fn after(crowd: &mut Crowd, nr_others: u32, wanted: Wanted, nr_samples: u32) -> Room {
+        (0..nr_samples).for_each(|_| crowd.sample(nr_others, wanted));
+        crowd.room
     }
 
     #[test]
@@ -96,15 +162,68 @@ mod tests {
     #[test]
     fn a_program_a_processor_and_strata_are_no_crowd() {
         let mut crowd = Crowd::new(2);
-        assert!(!after(&mut crowd, 2, 1000));
+        assert_eq!(after(&mut crowd, 2, threads(1), 1000), Room::Free);
     }
 
     #[test]
     fn two_who_wait_are_a_crowd_until_they_have_gone() {
         let mut crowd = Crowd::new(2);
-        assert!(!after(&mut crowd, 4, 5), "a moment is no crowd");
-        assert!(after(&mut crowd, 4, 50));
-        assert!(after(&mut crowd, 2, 2), "nor is a moment its end");
-        assert!(!after(&mut crowd, 1, 50));
+        assert_eq!(
+            after(&mut crowd, 4, threads(1), 5),
+            Room::Free,
+            "a moment is no crowd"
+        );
+        assert_eq!(after(&mut crowd, 4, threads(1), 50), Room::Crowded);
+        assert_eq!(
+            after(&mut crowd, 2, threads(1), 2),
+            Room::Crowded,
+            "nor is a moment its end"
+        );
+        assert_eq!(after(&mut crowd, 1, threads(1), 50), Room::Free);
+    }
+
+    /// Its own threads were taken for a crowd: four of them on two processors lost their pages one by one,
+    /// each with an interrupt on the other processor, at half the speed of the kernel's limit alone.
+    #[test]
+    fn threads_of_one_program_are_no_crowd_but_fill_the_processors() {
+        for nr_threads in [2, 3, 4, 16] {
+            let mut crowd = Crowd::new(2);
+            let room = after(&mut crowd, nr_threads, threads(nr_threads), 100);
+            assert_eq!(room, Room::Filled, "{nr_threads}");
+        }
+    }
+
+    #[test]
+    fn a_program_that_may_use_one_processor_only_does_not_fill_two() {
+        let mut crowd = Crowd::new(2);
+        let pinned = Wanted {
+            all: 1.0,
+            most: 1.0,
+            nr_threads: 2.0,
+        };
+        assert_eq!(after(&mut crowd, 2, pinned, 1000), Room::Free);
+    }
+
+    #[test]
+    fn what_a_quota_holds_back_fills_nothing() {
+        let mut crowd = Crowd::new(2);
+        assert_eq!(after(&mut crowd, 1, threads(2), 1000), Room::Free);
+    }
+
+    #[test]
+    fn threads_that_share_the_processors_with_others_neither_fill_them_nor_make_a_crowd() {
+        let mut crowd = Crowd::new(2);
+        assert_eq!(after(&mut crowd, 4, threads(2), 1000), Room::Free);
+        assert_eq!(after(&mut crowd, 4, threads(1), 100), Room::Crowded);
+        assert_eq!(after(&mut crowd, 3, threads(2), 1000), Room::Free);
+    }
+
+    #[test]
+    fn a_moment_of_others_does_not_end_it() {
+        let mut crowd = Crowd::new(2);
+        assert_eq!(after(&mut crowd, 2, threads(2), 100), Room::Filled);
+        assert_eq!(after(&mut crowd, 3, threads(2), 1000), Room::Filled);
+        assert_eq!(after(&mut crowd, 4, threads(2), 1000), Room::Free);
+        assert_eq!(after(&mut crowd, 2, threads(1), 1000), Room::Free);
     }
 }

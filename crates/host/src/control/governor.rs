@@ -20,9 +20,11 @@
 //! it would never be reached.
 //!
 //! Where programs wait for a processor ([`super::crowd`]) `auto` leaves all of it to pageout: the
-//! kernel's reclaim would take turns with the program, and chooses worse.
+//! kernel's reclaim would take turns with the program, and chooses worse. Where the programs fill all
+//! processors by themselves `auto` leaves it to them, at the line, and only helps to get there.
 
 use super::ActuatorChoice;
+use super::crowd::Room;
 use crate::addr::PAGE_BYTES;
 use crate::cgroup::dip_step_bytes;
 use strata_lru::TimeMs;
@@ -42,6 +44,8 @@ const REACTION_MS: u64 = 10;
 const GROWTH_ASSUMED_BYTES_PER_MS: u64 = 256 << 10;
 /// While there is work.
 const WAIT_MS_MIN: u64 = 5;
+/// While the programs reclaim for themselves.
+const WAIT_MS_LEFT: u64 = 20;
 /// While nothing changes.
 const WAIT_MS_MAX: u64 = 1000;
 /// The kernel keeps at it for so long before pageout is tried again, ...
@@ -143,7 +147,7 @@ pub(super) struct Governor {
     hold_ms: u64,
     /// When usage passed the urgent mark, until it is back at the high one.
     above_since: Option<TimeMs>,
-    is_crowded: bool,
+    room: Room,
     is_beyond_pageout: bool,
     wait_ms: u64,
 }
@@ -161,7 +165,7 @@ impl Governor {
             pageout_since: None,
             hold_ms: HOLD_MS_MIN,
             above_since: None,
-            is_crowded: false,
+            room: Room::Free,
             is_beyond_pageout: false,
             wait_ms: WAIT_MS_MIN,
         }
@@ -194,11 +198,13 @@ impl Governor {
         } else if usage <= self.marks.low.saturating_sub(ahead) {
             self.is_reclaiming = false;
         }
-        if !self.is_crowded {
+        if self.room != Room::Crowded {
             self.change_hands(now, usage);
         }
         let mut plan = Plan::default();
-        if self.is_reclaiming {
+        if self.is_reclaiming && self.is_left_to_programs() && usage <= self.marks.budget {
+            self.wait_ms = WAIT_MS_LEFT;
+        } else if self.is_reclaiming {
             let excess = usage.saturating_sub(self.marks.low.saturating_sub(ahead));
             self.divide(excess, &mut plan);
             self.wait_ms = WAIT_MS_MIN;
@@ -221,12 +227,23 @@ impl Governor {
 
     /// Whether the kernel chooses the pages now, under `auto`.
     pub(super) fn is_kernels_turn(&self) -> bool {
-        self.actuator == ActuatorChoice::Auto && self.kernel_since.is_some() && !self.is_crowded
+        let is_asked = self.kernel_since.is_some() && self.room == Room::Free;
+        self.actuator == ActuatorChoice::Auto && is_asked
     }
 
-    /// Whether programs wait for a processor.
-    pub(super) fn set_crowded(&mut self, is_crowded: bool) {
-        self.is_crowded = is_crowded;
+    /// Whether the programs reclaim in their own faults, under `auto`.
+    pub(super) fn is_left_to_programs(&self) -> bool {
+        self.actuator == ActuatorChoice::Auto && self.room == Room::Filled
+    }
+
+    /// Whether the kernel chooses the pages, for whoever reclaims, under `auto`.
+    pub(super) fn is_kernels_choice(&self) -> bool {
+        self.is_kernels_turn() || self.is_left_to_programs()
+    }
+
+    /// Who has the processors.
+    pub(super) fn set_room(&mut self, room: Room) {
+        self.room = room;
     }
 
     /// Whether more pages come back than pageout could take: it need not be tried.
@@ -240,7 +257,7 @@ impl Governor {
         self.wait_ms
     }
 
-    /// Who does the work under `auto` while nobody waits for a processor.
+    /// Who does the work under `auto` while no others wait for a processor.
     fn change_hands(&mut self, now: TimeMs, usage: u64) {
         if usage <= self.marks.high {
             self.above_since = None;
@@ -276,8 +293,8 @@ impl Governor {
         match self.actuator {
             ActuatorChoice::Pageout => plan.pageout_pages = pages,
             ActuatorChoice::Reclaim => plan.shrink_bytes = shrink,
-            // Both at once would only take the CPU from each other.
-            ActuatorChoice::Auto if self.is_kernels_turn() => plan.shrink_bytes = shrink,
+            // Pageout as well would only take the CPU from it.
+            ActuatorChoice::Auto if self.is_kernels_choice() => plan.shrink_bytes = shrink,
             ActuatorChoice::Auto => plan.pageout_pages = pages,
         }
     }
@@ -382,14 +399,44 @@ mod tests {
     #[test]
     fn in_a_crowd_pageout_does_all_of_it() {
         let mut governor = Governor::new(320 * MIB, ActuatorChoice::Auto);
-        governor.set_crowded(true);
+        governor.set_room(Room::Crowded);
         governor.plan(TimeMs(0), 319 * MIB);
         let plan = governor.plan(TimeMs(50), 319 * MIB);
         assert!(plan.pageout_pages > 0 && plan.shrink_bytes == 0);
-        governor.set_crowded(false);
+        governor.set_room(Room::Free);
         governor.plan(TimeMs(60), 319 * MIB);
         let plan = governor.plan(TimeMs(110), 319 * MIB);
         assert!(plan.pageout_pages == 0 && plan.shrink_bytes > 0);
+    }
+
+    #[test]
+    fn programs_that_fill_all_processors_reclaim_for_themselves_at_the_line() {
+        let mut governor = Governor::new(320 * MIB, ActuatorChoice::Auto);
+        governor.set_room(Room::Filled);
+        for now in (0..5000).step_by(20) {
+            let plan = governor.plan(TimeMs(now), 317 * MIB);
+            assert_eq!((plan.pageout_pages, plan.shrink_bytes), (0, 0));
+            assert_eq!(plan.wait_ms, WAIT_MS_LEFT);
+            assert!(!governor.is_kernels_turn());
+        }
+        let plan = governor.plan(TimeMs(5000), 322 * MIB);
+        assert!(
+            plan.pageout_pages == 0 && plan.shrink_bytes > 0,
+            "over the budget"
+        );
+        governor.set_room(Room::Free);
+        let plan = governor.plan(TimeMs(5020), 319 * MIB);
+        assert!(
+            plan.shrink_bytes > 0,
+            "the kernel at once, it has been urgent for long"
+        );
+    }
+
+    #[test]
+    fn who_asked_for_pageout_gets_it_whoever_has_the_processors() {
+        let mut governor = Governor::new(320 * MIB, ActuatorChoice::Pageout);
+        governor.set_room(Room::Filled);
+        assert!(governor.plan(TimeMs(0), 319 * MIB).pageout_pages > 0);
     }
 
     /// At the kernel's floor, between two marks, nobody did anything any more.

@@ -18,16 +18,16 @@ use cold::ColdFirst;
 use figures::Seen;
 pub(super) use orders::OrderError;
 use orders::Orders;
+use share::Sharing;
 use warm::Warm;
 
 use super::ActuatorChoice;
-use super::crowd::Crowd;
 use super::gauge::Gauge;
 use super::governor::{Governor, Plan};
 use super::members::Members;
 use super::places::SpaceNo;
 use super::report::EvictionReport;
-use super::running::{self, Running};
+use super::running;
 use super::stall::{Sample, Stall};
 use super::tracker::Tracker;
 use super::walk::{Thoroughness, Walker};
@@ -125,8 +125,7 @@ pub(super) struct Managed {
     members: Members,
     walker: Walker,
     governor: Governor,
-    crowd: Crowd,
-    running: Running,
+    sharing: Sharing,
     stall: Stall,
     /// Requests and attempts at finding pages that were answered.
     nr_attempts: u64,
@@ -190,10 +189,9 @@ impl Managed {
             stall: Stall::default(),
             nr_attempts: 0,
             governor: parts.governor,
-            crowd: Crowd::new(std::thread::available_parallelism().map_or(1, usize::from)),
+            sharing: Sharing::new(),
             pageout: parts.pageout,
             shrink: parts.shrink,
-            running: Running::default(),
             shrink_pause: Pause::default(),
             waiting: VecDeque::new(),
             actuator: parts.actuator,
@@ -494,12 +492,13 @@ impl Managed {
             (_, _, Some(pause_ms)) if self.is_splitting() => pause_ms.min(HEAT_WALK_MS),
             (_, _, Some(pause_ms)) => pause_ms,
             (ActuatorChoice::Reclaim, ..) => WALK_PAUSE_WATCH_MS,
+            (_, false, _) if self.is_splitting() => HEAT_WALK_MS,
+            _ if self.governor.is_left_to_programs() => WALK_PAUSE_WATCH_MS,
             (_, true, _) if self.cold.is_some() => HEAT_WALK_MS,
             (_, true, _) => match self.tracker.ageing(self.effective_swappiness) {
                 Ok(Ageing::Due) => WALK_PAUSE_MS_MIN,
                 _ => return,
             },
-            (_, false, _) if self.is_splitting() => HEAT_WALK_MS,
             (_, false, _) => WALK_PAUSE_APPROACH_MS,
         };
         if usage_bytes == self.usage_at_walk {
@@ -576,7 +575,7 @@ impl Managed {
     /// How accessed bits are cleared: the hints of pageout touch the lists that the kernel goes by.
     fn clear_intent(&self) -> ClearIntent {
         match self.actuator {
-            _ if self.governor.is_kernels_turn() => ClearIntent::Watch,
+            _ if self.governor.is_kernels_choice() => ClearIntent::Watch,
             ActuatorChoice::Pageout | ActuatorChoice::Auto if self.pageout.is_some() => {
                 ClearIntent::Pageout
             }

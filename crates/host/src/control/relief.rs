@@ -18,10 +18,11 @@
 //! **Owns** both decisions. **Does not own** the limit (`cgroup`).
 
 use super::arena::Arena;
+use super::counts::Counts;
 use super::governor::Marks;
 use super::managed::Standing;
 use super::report::LimitReport;
-use crate::cgroup::{BudgetGroup, CgroupError, Version, backstop_bytes};
+use crate::cgroup::{BudgetGroup, CgroupError, GroupStats, Line, Version, backstop_bytes};
 use strata_lru::{Swappiness, TimeMs};
 
 /// The limit gives way by at most the budget divided by this ...
@@ -37,9 +38,6 @@ const RAISE_BYTES_MIN: u64 = 1 << 20;
 const RAISE_AGAIN_MS: u64 = 1000;
 /// Tasks that a raise has woken need a moment to run; till then they still count as waiting.
 const RAISE_SETTLES_MS: u64 = 50;
-
-/// Near the budget the kernel's counts of the group are brought up to date this often.
-const COUNTS_MS: u64 = 20;
 
 /// The line is held from the high mark on, because there it still costs no reclaim to set, and for
 /// this long after usage was above it, so that it does not come and go.
@@ -60,8 +58,7 @@ struct Stock {
 }
 
 impl Stock {
-    fn read(group: &BudgetGroup, usage_bytes: u64, can_swap: bool) -> Stock {
-        let stats = group.stats().unwrap_or_default();
+    fn of(stats: &GroupStats, usage_bytes: u64, can_swap: bool) -> Stock {
         let anon_bytes = stats.lru_anon_bytes.filter(|_| can_swap);
         let evictable_bytes = stats.lru_file_bytes.unwrap_or(0) + anon_bytes.unwrap_or(0);
         Stock {
@@ -76,8 +73,14 @@ impl Stock {
 pub(super) struct Relief {
     /// When usage was last above the high mark.
     held_at: Option<TimeMs>,
+    /// Whether the line stands where it should.
+    is_line_held: bool,
     /// When the kernel's lists were last read, and what they said.
     stock: Option<(TimeMs, Stock)>,
+    /// When they are to be read again.
+    counts: Counts,
+    /// Whether the programs reclaim for themselves.
+    is_left: bool,
     /// The last raise, and how far it went.
     raised: Option<(TimeMs, u64)>,
     /// (v1) When what can't go was last near the limit, or tasks waited.
@@ -91,7 +94,10 @@ impl Relief {
         let backstop_bytes = backstop_bytes(budget_bytes);
         Relief {
             held_at: None,
+            is_line_held: false,
             stock: None,
+            counts: Counts::default(),
+            is_left: false,
             raised: None,
             pinched_at: None,
             report: LimitReport {
@@ -108,6 +114,16 @@ impl Relief {
         self.report.backstop_bytes = backstop_bytes;
         self.report.peak_bytes = self.report.peak_bytes.max(backstop_bytes);
         (self.held_at, self.raised) = (None, None);
+    }
+
+    /// Whether the programs reclaim in their own faults from now on.
+    pub(super) fn set_left(&mut self, is_left: bool) {
+        self.is_left = is_left;
+    }
+
+    /// Whether the kernel holds usage below the budget by itself.
+    pub(super) fn is_line_held(&self) -> bool {
+        self.is_line_held
     }
 
     /// What became of the limit.
@@ -169,9 +185,11 @@ impl Relief {
     ) {
         let is_fresh = self
             .stock
-            .is_some_and(|(then, _)| now.since(then) < COUNTS_MS);
+            .is_some_and(|(then, _)| now.since(then) < self.counts.every_ms());
         if !is_fresh || is_urgent {
-            self.stock = Some((now, Stock::read(group, usage_bytes, can_swap)));
+            let stats = group.stats().unwrap_or_default();
+            self.counts.after(&stats, self.is_left && !is_urgent);
+            self.stock = Some((now, Stock::of(&stats, usage_bytes, can_swap)));
         }
     }
 
@@ -183,6 +201,7 @@ impl Relief {
         now: TimeMs,
         usage_bytes: u64,
     ) -> Result<Option<String>, CgroupError> {
+        self.is_line_held = false;
         let floor_bytes = self.stock.map_or(0, |(_, stock)| stock.floor_bytes);
         let limit = group.limit_bytes()?.unwrap_or(u64::MAX);
         // Twice, because what locks its memory goes through one step in some milliseconds.
@@ -232,7 +251,10 @@ impl Relief {
                 self.held_at = None;
                 group.release_line()
             }
-            Some(_) => group.hold_line().map(|_| ()),
+            Some(_) => {
+                self.is_line_held = group.hold_line()? == Line::Held;
+                Ok(())
+            }
             None => group.settle_limit().map(|_| ()),
         }
     }

@@ -301,7 +301,10 @@ impl Session<'_> {
         if let Some(managed) = &mut self.managed {
             let tick = match self.is_paused {
                 true => managed.rest(now),
-                false => managed.tick(now, self.arena.gauge(), usage),
+                false => {
+                    managed.set_line_held(self.relief.is_line_held());
+                    managed.tick(now, self.arena.gauge(), usage)
+                }
             };
             wait_ms = tick.wait_ms;
             is_stalled = tick.is_stalled;
@@ -329,6 +332,11 @@ impl Session<'_> {
     }
 
     fn adjust_limit(&mut self, now: TimeMs, usage_bytes: u64) {
+        let is_left = self
+            .managed
+            .as_ref()
+            .is_some_and(Managed::is_left_to_programs);
+        self.relief.set_left(is_left);
         let warning = self.relief.adjust(
             &mut self.arena,
             self.standing,

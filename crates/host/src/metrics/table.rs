@@ -181,6 +181,12 @@ pub const METRICS: &[Metric] = &[
         read: |status| known(status.eviction, |of| bytes(of.reclaim_freed_bytes)),
     },
     Metric {
+        name: "strata_left_to_programs_seconds_total",
+        help: "Time for which programs that filled all processors reclaimed for themselves.",
+        kind: Type::Counter,
+        read: |status| known(status.eviction, |of| seconds(of.left_to_programs_ms)),
+    },
+    Metric {
         name: "strata_thrashing_total",
         help: "How often nothing older than the minimum time to live was left.",
         kind: Type::Counter,

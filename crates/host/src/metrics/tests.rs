@@ -68,6 +68,7 @@ fn full() -> Status {
             nr_refaulted_recent_pages: next(),
             reclaim_asked_bytes: next(),
             reclaim_freed_bytes: next(),
+            left_to_programs_ms: next() * 1000,
             nr_thrashing: next(),
         }),
         walks: Some(WalkReport {

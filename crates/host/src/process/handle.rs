@@ -306,7 +306,7 @@ impl Process {
         Ok(text)
     }
 
-    fn ensure_alive(&self) -> io::Result<()> {
+    pub(super) fn ensure_alive(&self) -> io::Result<()> {
         if self.is_alive() {
             Ok(())
         } else {

@@ -5,6 +5,7 @@
 //!   read_maps -> classify     RawMapping -> Mapping (what it is, whether it can be taken, why not)
 //!   ProcessTree::refresh      who appeared, who ended: descendants of a root, or a cgroup's list
 //!   usage, machine            rss / pss / faults / CPU of a process, memory of the machine
+//!   threads                   how much of the processors a process asks for
 //!   launch                    starting a command, waiting for it, passing signals on
 //! ```
 //!
@@ -25,6 +26,7 @@ mod machine;
 mod maps;
 mod pagemap;
 mod stat;
+mod threads;
 mod tree;
 mod usage;
 mod vm_flags;

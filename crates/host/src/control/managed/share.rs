@@ -1,8 +1,12 @@
 //! `auto` near the budget: who reclaims, and with how much of a processor.
 //!
-//! **Owns** asking the two who know: whether programs wait for a processor (`crowd`), and how much of
-//! the time this group's run (`running`). **Does not own** what follows (`governor`, the throttle).
+//! **Owns** asking those who know: who has the processors (`crowd`), how many this group's programs want
+//! (`demand`) and how much of the time they run (`running`). **Does not own** what follows (`governor`, the
+//! throttle).
 
+use super::super::crowd::{Crowd, Room};
+use super::super::demand::{Demand, Threads};
+use super::super::running::Running;
 use super::{Gauge, Managed};
 use crate::control::ActuatorChoice;
 use strata_lru::TimeMs;
@@ -10,30 +14,113 @@ use strata_lru::TimeMs;
 /// Where nobody else reclaims.
 const ALL_PERCENT: u32 = 100;
 
+/// What is known of who has the processors.
+#[derive(Debug)]
+pub(super) struct Sharing {
+    crowd: Crowd,
+    demand: Demand,
+    running: Running,
+    /// Whether the kernel holds usage below the budget while nobody reclaims ahead.
+    is_line_held: bool,
+    /// When the programs were last found to fill all processors, while they do.
+    left_at: Option<TimeMs>,
+}
+
+impl Sharing {
+    /// Nothing seen yet.
+    pub(super) fn new() -> Sharing {
+        let nr_processors = std::thread::available_parallelism().map_or(1, usize::from);
+        Sharing {
+            crowd: Crowd::new(nr_processors),
+            demand: Demand::default(),
+            running: Running::default(),
+            is_line_held: false,
+            left_at: None,
+        }
+    }
+
+    /// Pages that come back in a second, on average.
+    pub(super) fn refaulted_pages_per_s(&self) -> f64 {
+        self.running.refaulted_pages_per_s()
+    }
+}
+
 impl Managed {
     /// Looks who runs, and gives pageout its share.
     pub(super) fn share_processors(&mut self, now: TimeMs, gauge: &Gauge, usage_bytes: u64) {
         if self.actuator != ActuatorChoice::Auto || usage_bytes <= self.governor.marks().low {
+            self.sharing.left_at = None;
             return;
         }
-        let is_touching = self.is_touching();
-        let is_crowded = self.crowd.look(now, is_touching);
-        self.governor.set_crowded(is_crowded);
-        if self.running.is_due(now) {
+        let room = self.look_for_room(now);
+        self.governor.set_room(room);
+        self.note_left(now);
+        // What comes back is told by the same file that brings the kernel's counts up to date.
+        if room != Room::Filled && self.sharing.running.is_due(now) {
             let spaces = self.tracker.spaces().iter();
             let cpu_ns = spaces.filter_map(|(no, space)| Some((*no, space.process.cpu_ns().ok()?)));
             let nr_refaulted_pages = nr_refaulted_pages(gauge);
-            self.running
+            self.sharing
+                .running
                 .sample(now, cpu_ns.collect(), nr_refaulted_pages);
-            let is_beyond = self.running.is_beyond_pageout();
+            let is_beyond = self.sharing.running.is_beyond_pageout();
             self.governor.set_beyond_pageout(is_beyond);
         }
         if let Some(pageout) = &self.pageout {
-            pageout.set_cpu_percent_max(match is_crowded || self.shrink.is_none() {
+            pageout.set_cpu_percent_max(match room == Room::Crowded || self.shrink.is_none() {
                 true => ALL_PERCENT,
-                false => self.running.pageout_percent_max(),
+                false => self.sharing.running.pageout_percent_max(),
             });
         }
+    }
+
+    /// Whether the kernel holds usage below the budget while nobody reclaims ahead.
+    pub(in super::super) fn set_line_held(&mut self, is_line_held: bool) {
+        self.sharing.is_line_held = is_line_held;
+    }
+
+    /// Whether the programs reclaim in their own faults.
+    pub(in super::super) fn is_left_to_programs(&self) -> bool {
+        self.governor.is_left_to_programs()
+    }
+
+    fn look_for_room(&mut self, now: TimeMs) -> Room {
+        if self.sharing.demand.is_due(now) {
+            let spaces = self.tracker.spaces().iter();
+            let programs = spaces.filter_map(|(no, space)| {
+                let threads = Threads {
+                    wanted_ns: space.process.wanted_ns().ok()?,
+                    nr_processors: space.process.nr_processors().unwrap_or(u32::MAX),
+                };
+                Some((*no, threads))
+            });
+            self.sharing.demand.sample(now, programs.collect());
+        }
+        // This thread, the one that reclaims, the one that touches pages.
+        let is_reclaiming = !self.governor.is_left_to_programs();
+        let nr_own = 1 + u32::from(is_reclaiming) + u32::from(self.is_touching());
+        match self
+            .sharing
+            .crowd
+            .look(now, nr_own, self.sharing.demand.wanted())
+        {
+            // Without a line there is nothing that would make them.
+            Room::Filled if !self.sharing.is_line_held || self.is_dry_run => Room::Free,
+            room => room,
+        }
+    }
+
+    /// Counts the time, and forgets what will be stale when it is over.
+    fn note_left(&mut self, now: TimeMs) {
+        let since = self.sharing.left_at.take();
+        if !self.governor.is_left_to_programs() {
+            return;
+        }
+        match since {
+            Some(then) => self.eviction.left_to_programs_ms += now.since(then),
+            None => self.forget_warm(),
+        }
+        self.sharing.left_at = Some(now);
     }
 }
 

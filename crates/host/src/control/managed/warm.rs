@@ -39,7 +39,7 @@ impl Managed {
             return None;
         }
         let nr_resident_pages: u64 = self.tracker.findings().nr_resident_pages.iter().sum();
-        let pages_per_s = self.running.refaulted_pages_per_s();
+        let pages_per_s = self.sharing.refaulted_pages_per_s();
         Some(walk_ms(nr_resident_pages, pages_per_s))
     }
 
@@ -55,16 +55,23 @@ impl Managed {
     /// After a walk: touches what is warm and has come to the inactive lists.
     pub(super) fn touch_warm(&mut self, now: TimeMs) {
         let is_on = self.warm_walk_ms(now).is_some();
-        let Some(warm) = &mut self.warm else { return };
         if !is_on {
-            warm.activation.interrupt();
-            self.tracker.forget_warm();
+            self.forget_warm();
             return;
         }
+        let Some(warm) = &mut self.warm else { return };
         warm.activation.after_walk(now, self.tracker.foretold());
         let mut pages = self.tracker.take_warm(WARM_PERCENT);
         pages.retain(|(process, _)| !warm.refused.contains(&process.pid()));
         let _is_taken = warm.thread.try_submit(pages);
+    }
+
+    /// What is warm now will not be known when it is on again.
+    pub(super) fn forget_warm(&mut self) {
+        if let Some(warm) = &mut self.warm {
+            warm.activation.interrupt();
+            self.tracker.forget_warm();
+        }
     }
 
     /// Whether the thread is at work.

@@ -1,0 +1,196 @@
+//! How many processors the group's programs want, had or not.
+//!
+//! What a program gets of the processors says little of what it wants while we take some of them ourselves.
+//! So what its threads waited for counts with what they ran.
+//!
+//! **Owns** the averages. **Does not own** reading threads (`process`), nor what follows (`crowd`).
+//!
+//! **Invariants**
+//! - I1: a program never wants more processors than it may run on.
+//! - I2: looking takes about one hundredth of a processor at most, however many threads there are.
+
+use super::places::SpaceNo;
+use std::collections::BTreeMap;
+use strata_lru::TimeMs;
+
+/// Threads are looked at again after so long, ...
+const SAMPLE_MS: u64 = 50;
+/// ... or after this for each of them, microseconds: reading one takes 6.
+const SAMPLE_US_PER_THREAD: u64 = 600;
+/// Of an average that is the last sample: 200 ms after two threads began to work on two processors they are
+/// known to want 1.8.
+const SHARE_OF_LAST: f64 = 1.0 / 3.0;
+/// Samples further apart than this have a pause between them.
+const PAUSE_MS: u64 = 1000;
+
+/// Processors that are wanted, on average.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Wanted {
+    /// Processors, by all programs of the group.
+    pub all: f64,
+    /// Processors, by the one that wants most.
+    pub most: f64,
+    /// Threads of the group that want one.
+    pub nr_threads: f64,
+}
+
+impl Wanted {
+    fn approach(&mut self, last: Wanted, share: f64) {
+        self.all += (last.all - self.all) * share;
+        self.most += (last.most - self.most) * share;
+        self.nr_threads += (last.nr_threads - self.nr_threads) * share;
+    }
+}
+
+/// One program, as it stands.
+#[derive(Debug)]
+pub(super) struct Threads {
+    /// For how long each has run or waited for a processor, nanoseconds.
+    pub wanted_ns: BTreeMap<i32, u64>,
+    /// Processors it may run on.
+    pub nr_processors: u32,
+}
+
+/// What was seen so far.
+#[derive(Debug, Default)]
+pub(super) struct Demand {
+    sampled: Option<TimeMs>,
+    programs: BTreeMap<SpaceNo, Threads>,
+    average: Option<Wanted>,
+}
+
+impl Demand {
+    /// Whether it is time to look at the threads.
+    pub(super) fn is_due(&self, now: TimeMs) -> bool {
+        let nr_threads: usize = self.programs.values().map(|of| of.wanted_ns.len()).sum();
+        let pause_ms = SAMPLE_MS.max(nr_threads as u64 * SAMPLE_US_PER_THREAD / 1000);
+        self.sampled.is_none_or(|then| now.since(then) >= pause_ms)
+    }
+
+    /// Takes in how the programs stand.
+    pub(super) fn sample(&mut self, now: TimeMs, programs: BTreeMap<SpaceNo, Threads>) {
+        if let Some(then) = self.sampled.filter(|then| now.0 > then.0) {
+            let passed_ns = (now.since(then) * 1_000_000) as f64;
+            let mut last = Wanted::default();
+            for (space, threads) in &programs {
+                let Some(before) = self.programs.get(space) else {
+                    continue;
+                };
+                let since = |(tid, ns): (&i32, &u64)| {
+                    // A new thread has wanted nothing before.
+                    ns.saturating_sub(before.wanted_ns.get(tid).copied().unwrap_or(0))
+                };
+                let wanted_ns: u64 = threads.wanted_ns.iter().map(since).sum();
+                let nr_threads = wanted_ns as f64 / passed_ns;
+                let wanted = nr_threads.min(f64::from(threads.nr_processors));
+                last.nr_threads += nr_threads;
+                last.all += wanted;
+                last.most = last.most.max(wanted);
+            }
+            // What was wanted before a pause says nothing of now.
+            match &mut self.average {
+                Some(average) if now.since(then) <= PAUSE_MS => {
+                    average.approach(last, SHARE_OF_LAST)
+                }
+                average => *average = Some(last),
+            }
+        }
+        self.sampled = Some(now);
+        self.programs = programs;
+    }
+
+    /// What is wanted; nothing until two samples were taken.
+    pub(super) fn wanted(&self) -> Wanted {
+        self.average.unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Threads that want so many percent of a processor each, since the beginning.
+    fn threads(ms: u64, percent: &[u64], nr_processors: u32) -> Threads {
+        let wanted = |(tid, percent): (usize, &u64)| (tid as i32 + 1, ms * percent * 10_000);
+        Threads {
+            wanted_ns: percent.iter().enumerate().map(wanted).collect(),
+            nr_processors,
+        }
+    }
+
+    /// After samples of programs with these threads.
+    fn wanted(programs: &[&[u64]], nr_processors: u32, nr_samples: u64) -> Wanted {
+        let mut demand = Demand::default();
+        for ms in (0..nr_samples).map(|sample| sample * SAMPLE_MS) {
+            let numbered = (0..).map(SpaceNo).zip(programs);
+            let programs = numbered.map(|(no, percent)| (no, threads(ms, percent, nr_processors)));
+            demand.sample(TimeMs(ms), programs.collect());
+        }
+        demand.wanted()
+    }
+
+    #[test]
+    fn what_threads_want_adds_up_and_the_hungriest_program_is_known() {
+        let found = Wanted {
+            all: 1.75,
+            most: 1.5,
+            nr_threads: 1.75,
+        };
+        assert_eq!(wanted(&[&[100, 50], &[25]], 8, 20), found);
+        assert_eq!(wanted(&[], 8, 20), Wanted::default());
+        assert_eq!(wanted(&[&[100]], 8, 1), Wanted::default(), "one sample");
+    }
+
+    #[test]
+    fn nobody_wants_more_processors_than_it_may_run_on() {
+        let found = Wanted {
+            all: 3.0,
+            most: 2.0,
+            nr_threads: 6.0,
+        };
+        assert_eq!(wanted(&[&[100; 5], &[100]], 2, 20), found);
+    }
+
+    #[test]
+    fn a_second_thread_is_known_after_four_samples_and_its_end_as_soon() {
+        let mut demand = Demand::default();
+        let mut seen = Vec::new();
+        for sample in 0..20 {
+            let ms = sample * SAMPLE_MS;
+            let mut program = threads(ms, &[100], 2);
+            if (10..15).contains(&sample) {
+                program
+                    .wanted_ns
+                    .insert(7, (ms - 9 * SAMPLE_MS) * 1_000_000);
+            }
+            demand.sample(TimeMs(ms), BTreeMap::from([(SpaceNo(0), program)]));
+            seen.push(demand.wanted().all);
+        }
+        assert!(
+            seen[9] < 1.01 && seen[12] < 1.8 && seen[13] > 1.8,
+            "{seen:?}"
+        );
+        assert!(seen[17] < 1.4, "{seen:?}");
+    }
+
+    #[test]
+    fn many_threads_are_looked_at_less_often() {
+        let mut demand = Demand::default();
+        let many = threads(0, &[1; 1000], 64);
+        demand.sample(TimeMs(0), BTreeMap::from([(SpaceNo(0), many)]));
+        assert!(!demand.is_due(TimeMs(599)) && demand.is_due(TimeMs(600)));
+    }
+
+    #[test]
+    fn after_a_pause_it_begins_anew() {
+        let mut demand = Demand::default();
+        for ms in [0, 100, 200] {
+            let program = threads(ms, &[100, 100], 2);
+            demand.sample(TimeMs(ms), BTreeMap::from([(SpaceNo(0), program)]));
+        }
+        let mut idle = threads(200, &[100, 100], 2);
+        idle.wanted_ns.values_mut().for_each(|ns| *ns += 1_000_000);
+        demand.sample(TimeMs(60_000), BTreeMap::from([(SpaceNo(0), idle)]));
+        assert!(demand.wanted().all < 0.01);
+    }
+}

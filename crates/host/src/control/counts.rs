@@ -42,7 +42,8 @@ impl Counts {
         self.every_ms
     }
 
-    /// Takes a reading in. `is_left`: the programs reclaim for themselves.
+    /// Takes a reading in. `is_left`: the programs reclaim for themselves, inactive pages can go, and most of
+    /// usage is on the lists.
     pub(super) fn after(&mut self, stats: &GroupStats, is_left: bool) {
         let lists = [stats.lru_anon_bytes, stats.lru_file_bytes];
         let on_lists_bytes: u64 = lists.into_iter().flatten().sum();

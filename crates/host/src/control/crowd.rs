@@ -39,6 +39,8 @@ const MARGIN_ENDS: f64 = 0.2;
 /// A program that wants more processors than this runs on several at once. Beside a busy loop on each of two
 /// processors pageout serves one zipf thread as well as reclaim ahead (fewer faults), two threads at 0.8 of it.
 const NR_SEVERAL: f64 = 1.5;
+/// ... and goes on to while it wants more than this.
+const NR_SEVERAL_ENDS: f64 = 1.2;
 /// Programs fill the processors when they want this share of them, ...
 const FILLED_BEGINS: f64 = 0.9;
 /// ... until they want less than this. Two zipf threads on two want 1.8 to 2.1 of them, memcached with its
@@ -55,12 +57,12 @@ const OTHERS_END: f64 = 0.4;
 /// Who has the processors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Room {
-    /// One is free, or would be fought for by more than one program.
+    /// One is free, or others compete for them with a program that runs on several.
     #[default]
     Free,
-    /// Others wait for them as well as the program.
+    /// Others compete for them with programs that run on one each.
     Crowded,
-    /// The programs, all of them.
+    /// The group's programs have all of them.
     Filled,
 }
 
@@ -98,11 +100,18 @@ impl Crowd {
         self.nr_runnable += (f64::from(nr_others) - self.nr_runnable) * SHARE_OF_LAST;
         self.room = if self.is_filled(wanted) {
             Room::Filled
-        } else if self.is_crowded() && wanted.most <= NR_SEVERAL {
+        } else if self.is_crowded() && wanted.most <= self.nr_several() {
             Room::Crowded
         } else {
             Room::Free
         };
+    }
+
+    fn nr_several(&self) -> f64 {
+        match self.room {
+            Room::Crowded => NR_SEVERAL,
+            Room::Free | Room::Filled => NR_SEVERAL_ENDS,
+        }
     }
 
     fn is_filled(&self, wanted: Wanted) -> bool {
@@ -219,11 +228,29 @@ mod tests {
     }
 
     #[test]
-    fn a_moment_of_others_does_not_end_it() {
+    fn it_ends_when_others_come_or_threads_go_but_not_at_once() {
         let mut crowd = Crowd::new(2);
-        assert_eq!(after(&mut crowd, 2, threads(2), 100), Room::Filled);
-        assert_eq!(after(&mut crowd, 3, threads(2), 1000), Room::Filled);
-        assert_eq!(after(&mut crowd, 4, threads(2), 1000), Room::Free);
-        assert_eq!(after(&mut crowd, 2, threads(1), 1000), Room::Free);
+        let mut fill = |nr_others, nr_threads, nr_samples| {
+            assert_eq!(after(&mut crowd, 2, threads(2), 100), Room::Filled);
+            after(&mut crowd, nr_others, threads(nr_threads), nr_samples)
+        };
+        assert_eq!(fill(3, 2, 1000), Room::Filled, "a third of all");
+        assert_eq!(fill(5, 2, 3), Room::Filled, "a moment");
+        assert_eq!(fill(4, 2, 1000), Room::Free);
+        assert_eq!(fill(2, 1, 1), Room::Free);
+    }
+
+    #[test]
+    fn a_program_between_one_and_two_processors_stays_what_it_was() {
+        let between = Wanted {
+            all: 1.4,
+            most: 1.4,
+            nr_threads: 1.4,
+        };
+        let mut crowd = Crowd::new(2);
+        assert_eq!(after(&mut crowd, 4, threads(1), 100), Room::Crowded);
+        assert_eq!(after(&mut crowd, 4, between, 100), Room::Crowded);
+        assert_eq!(after(&mut crowd, 4, threads(2), 100), Room::Free);
+        assert_eq!(after(&mut crowd, 4, between, 100), Room::Free);
     }
 }

@@ -6,10 +6,11 @@
 //! **Owns** the averages. **Does not own** reading threads (`process`), nor what follows (`crowd`).
 //!
 //! **Invariants**
-//! - I1: a program never wants more processors than it may run on.
+//! - I1: neither a program nor all of them together want more processors than they may run on.
 //! - I2: looking takes about one hundredth of a processor at most, however many threads there are.
 
 use super::places::SpaceNo;
+use crate::process::Processors;
 use std::collections::BTreeMap;
 use strata_lru::TimeMs;
 
@@ -17,10 +18,12 @@ use strata_lru::TimeMs;
 const SAMPLE_MS: u64 = 50;
 /// ... or after this for each of them, microseconds: reading one takes 6.
 const SAMPLE_US_PER_THREAD: u64 = 600;
+/// A process takes as long as so many threads of it.
+const THREADS_PER_PROCESS: u64 = 5;
 /// Of an average that is the last sample: 200 ms after two threads began to work on two processors they are
-/// known to want 1.8.
+/// known to want 1.8, where one did before.
 const SHARE_OF_LAST: f64 = 1.0 / 3.0;
-/// Samples further apart than this have a pause between them.
+/// Samples further apart than this, and than twice what is due, have a pause between them.
 const PAUSE_MS: u64 = 1000;
 
 /// Processors that are wanted, on average.
@@ -47,8 +50,8 @@ impl Wanted {
 pub(super) struct Threads {
     /// For how long each has run or waited for a processor, nanoseconds.
     pub wanted_ns: BTreeMap<i32, u64>,
-    /// Processors it may run on.
-    pub nr_processors: u32,
+    /// Processors it may run on; all where that is not known.
+    pub processors: Processors,
 }
 
 /// What was seen so far.
@@ -62,9 +65,14 @@ pub(super) struct Demand {
 impl Demand {
     /// Whether it is time to look at the threads.
     pub(super) fn is_due(&self, now: TimeMs) -> bool {
+        self.sampled
+            .is_none_or(|then| now.since(then) >= self.pause_ms())
+    }
+
+    fn pause_ms(&self) -> u64 {
         let nr_threads: usize = self.programs.values().map(|of| of.wanted_ns.len()).sum();
-        let pause_ms = SAMPLE_MS.max(nr_threads as u64 * SAMPLE_US_PER_THREAD / 1000);
-        self.sampled.is_none_or(|then| now.since(then) >= pause_ms)
+        let nr_threads = nr_threads as u64 + self.programs.len() as u64 * THREADS_PER_PROCESS;
+        SAMPLE_MS.max(nr_threads * SAMPLE_US_PER_THREAD / 1000)
     }
 
     /// Takes in how the programs stand.
@@ -72,6 +80,7 @@ impl Demand {
         if let Some(then) = self.sampled.filter(|then| now.0 > then.0) {
             let passed_ns = (now.since(then) * 1_000_000) as f64;
             let mut last = Wanted::default();
+            let mut allowed = Processors::NONE;
             for (space, threads) in &programs {
                 let Some(before) = self.programs.get(space) else {
                     continue;
@@ -82,14 +91,17 @@ impl Demand {
                 };
                 let wanted_ns: u64 = threads.wanted_ns.iter().map(since).sum();
                 let nr_threads = wanted_ns as f64 / passed_ns;
-                let wanted = nr_threads.min(f64::from(threads.nr_processors));
+                let wanted = nr_threads.min(f64::from(threads.processors.count()));
+                allowed = allowed | threads.processors;
                 last.nr_threads += nr_threads;
                 last.all += wanted;
                 last.most = last.most.max(wanted);
             }
+            last.all = last.all.min(f64::from(allowed.count()));
             // What was wanted before a pause says nothing of now.
+            let pause_ms = PAUSE_MS.max(2 * self.pause_ms());
             match &mut self.average {
-                Some(average) if now.since(then) <= PAUSE_MS => {
+                Some(average) if now.since(then) <= pause_ms => {
                     average.approach(last, SHARE_OF_LAST)
                 }
                 average => *average = Some(last),
@@ -110,16 +122,16 @@ mod tests {
     use super::*;
 
     /// Threads that want so many percent of a processor each, since the beginning.
-    fn threads(ms: u64, percent: &[u64], nr_processors: u32) -> Threads {
+    fn threads(ms: u64, percent: &[u64], nr_processors: usize) -> Threads {
         let wanted = |(tid, percent): (usize, &u64)| (tid as i32 + 1, ms * percent * 10_000);
         Threads {
             wanted_ns: percent.iter().enumerate().map(wanted).collect(),
-            nr_processors,
+            processors: (0..nr_processors).collect(),
         }
     }
 
     /// After samples of programs with these threads.
-    fn wanted(programs: &[&[u64]], nr_processors: u32, nr_samples: u64) -> Wanted {
+    fn wanted(programs: &[&[u64]], nr_processors: usize, nr_samples: u64) -> Wanted {
         let mut demand = Demand::default();
         for ms in (0..nr_samples).map(|sample| sample * SAMPLE_MS) {
             let numbered = (0..).map(SpaceNo).zip(programs);
@@ -144,11 +156,17 @@ mod tests {
     #[test]
     fn nobody_wants_more_processors_than_it_may_run_on() {
         let found = Wanted {
-            all: 3.0,
+            all: 2.0,
             most: 2.0,
             nr_threads: 6.0,
         };
         assert_eq!(wanted(&[&[100; 5], &[100]], 2, 20), found);
+        let found = Wanted {
+            all: 1.0,
+            most: 1.0,
+            nr_threads: 2.0,
+        };
+        assert_eq!(wanted(&[&[100], &[100]], 1, 20), found, "both on one");
     }
 
     #[test]
@@ -178,7 +196,7 @@ mod tests {
         let mut demand = Demand::default();
         let many = threads(0, &[1; 1000], 64);
         demand.sample(TimeMs(0), BTreeMap::from([(SpaceNo(0), many)]));
-        assert!(!demand.is_due(TimeMs(599)) && demand.is_due(TimeMs(600)));
+        assert!(!demand.is_due(TimeMs(602)) && demand.is_due(TimeMs(603)));
     }
 
     #[test]

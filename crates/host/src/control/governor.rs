@@ -19,8 +19,8 @@
 //! The urgent mark lies below the line (`cgroup::line`): usage never gets past that, and a mark behind
 //! it would never be reached.
 //!
-//! Where programs wait for a processor ([`super::crowd`]) `auto` leaves all of it to pageout: the
-//! kernel's reclaim would take turns with the program, and chooses worse. Where the programs fill all
+//! Where programs that run on one processor at a time wait for it ([`super::crowd`]) `auto` leaves all of it to
+//! pageout: the kernel's reclaim would take turns with the program, and chooses worse. Where the programs fill all
 //! processors by themselves `auto` leaves it to them, at the line, and only helps to get there.
 
 use super::ActuatorChoice;

@@ -271,6 +271,7 @@ impl Managed {
     /// Takes in answers and does nothing else: the run is paused.
     pub(super) fn rest(&mut self, now: TimeMs) -> Tick {
         self.take_answers(now);
+        self.forget_room();
         Tick {
             wait_ms: REST_MS,
             standing: Standing::Fine,

@@ -118,6 +118,9 @@ impl Relief {
 
     /// Whether the programs reclaim in their own faults from now on.
     pub(super) fn set_left(&mut self, is_left: bool) {
+        if !is_left {
+            self.counts = Counts::default();
+        }
         self.is_left = is_left;
     }
 
@@ -188,8 +191,10 @@ impl Relief {
             .is_some_and(|(then, _)| now.since(then) < self.counts.every_ms());
         if !is_fresh || is_urgent {
             let stats = group.stats().unwrap_or_default();
-            self.counts.after(&stats, self.is_left && !is_urgent);
-            self.stock = Some((now, Stock::of(&stats, usage_bytes, can_swap)));
+            let stock = Stock::of(&stats, usage_bytes, can_swap);
+            let is_calm = can_swap && !is_urgent && stock.floor_bytes < stock.evictable_bytes;
+            self.counts.after(&stats, self.is_left && is_calm);
+            self.stock = Some((now, stock));
         }
     }
 

@@ -41,6 +41,7 @@ pub use machine::{MachineMemory, VmStat};
 pub use maps::{Device, MapsError, Perms, RawMapping, parse_maps};
 pub use pagemap::PagemapEntry;
 pub use stat::Stat;
+pub use threads::Processors;
 pub use tree::{ProcessTree, TreeChange};
 pub(crate) use usage::thread_cpu_ns;
 pub use usage::{MemoryUse, TreeUse, tree_memory, tree_rss_bytes};

@@ -10,16 +10,17 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::ops::BitOr;
 
 use rustix::process::Pid;
-use rustix::thread::sched_getaffinity;
+use rustix::thread::{CpuSet, sched_getaffinity};
 
 use super::Process;
 use super::handle::is_gone;
 
 impl Process {
     /// For how long each of its threads has run or waited for a processor so far, nanoseconds, by thread
-    /// id. Threads that have ended are not told; zeros where the kernel does not count (built without
+    /// id. Threads that have ended are not told; none is where the kernel does not count (built without
     /// `CONFIG_SCHED_INFO`). While a quota holds a thread back it counts as waiting.
     ///
     /// # Errors
@@ -44,11 +45,57 @@ impl Process {
     /// Processors its first thread may run on, which is taken for what all of them may.
     ///
     /// # Errors
-    /// When the process has ended.
-    pub fn nr_processors(&self) -> io::Result<u32> {
-        let processors = sched_getaffinity(Pid::from_raw(self.pid()))?;
+    /// When the process has ended, or there are more processors than a [`Processors`] can name.
+    pub fn processors(&self) -> io::Result<Processors> {
+        let found = sched_getaffinity(Pid::from_raw(self.pid()))?;
         self.ensure_alive()?;
-        Ok(processors.count())
+        let numbers = 0..CpuSet::MAX_CPU;
+        Ok(numbers.filter(|number| found.is_set(*number)).collect())
+    }
+}
+
+/// A set of processors, by number; those that can't be named are left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Processors([u64; CpuSet::MAX_CPU / 64]);
+
+impl Processors {
+    /// No processor.
+    pub const NONE: Processors = Processors([0; CpuSet::MAX_CPU / 64]);
+    /// Every one there may be.
+    pub const ALL: Processors = Processors([u64::MAX; CpuSet::MAX_CPU / 64]);
+
+    /// How many.
+    pub fn count(&self) -> u32 {
+        self.0.iter().map(|word| word.count_ones()).sum()
+    }
+}
+
+impl Default for Processors {
+    fn default() -> Processors {
+        Processors::ALL
+    }
+}
+
+impl BitOr for Processors {
+    type Output = Processors;
+
+    fn bitor(mut self, other: Processors) -> Processors {
+        for (word, more) in self.0.iter_mut().zip(other.0) {
+            *word |= more;
+        }
+        self
+    }
+}
+
+impl FromIterator<usize> for Processors {
+    fn from_iter<I: IntoIterator<Item = usize>>(numbers: I) -> Processors {
+        let mut set = Processors::NONE;
+        for number in numbers {
+            if let Some(word) = set.0.get_mut(number / 64) {
+                *word |= 1 << (number % 64);
+            }
+        }
+        set
     }
 }
 
@@ -61,6 +108,7 @@ fn parse(text: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::mpsc;
     use std::time::{Duration, Instant};
 
     #[test]
@@ -74,20 +122,42 @@ mod tests {
     fn a_thread_that_works_wants_a_processor_and_one_that_sleeps_does_not() {
         let us = i32::try_from(std::process::id()).unwrap();
         let us = Process::open(us).unwrap();
-        let wanted_ns = |tid| us.wanted_ns().unwrap().get(&tid).copied().unwrap_or(0);
-        let worked = std::thread::scope(|scope| {
-            let worker = scope.spawn(|| {
-                let tid = rustix::thread::gettid().as_raw_nonzero().get();
-                let (before, begun) = (wanted_ns(tid), Instant::now());
-                while begun.elapsed() < Duration::from_millis(100) {}
-                let worked = wanted_ns(tid) - before;
-                std::thread::sleep(Duration::from_millis(100));
-                (worked, wanted_ns(tid) - before - worked)
+        let own_id = || rustix::thread::gettid().as_raw_nonzero().get();
+        let (tell, told) = mpsc::channel();
+        let (wake, woken) = mpsc::channel::<()>();
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                tell.send(own_id()).unwrap();
+                woken.recv().unwrap();
             });
-            worker.join().unwrap()
+            let sleeper = told.recv().unwrap();
+            // It may still be on its way to sleep.
+            let mut asleep_ns = u64::MAX;
+            let asleep = std::iter::repeat_with(|| us.wanted_ns().unwrap()[&sleeper])
+                .inspect(|_| std::thread::sleep(Duration::from_millis(20)))
+                .find(|now| std::mem::replace(&mut asleep_ns, *now) == *now);
+            let (before, begun) = (us.wanted_ns().unwrap()[&own_id()], Instant::now());
+            let has_worked = || us.wanted_ns().unwrap()[&own_id()] - before >= 80_000_000;
+            while !has_worked() {
+                assert!(
+                    begun.elapsed() < Duration::from_secs(20),
+                    "no work is counted"
+                );
+            }
+            assert_eq!(us.wanted_ns().unwrap().get(&sleeper), asleep.as_ref());
+            wake.send(()).unwrap();
         });
-        assert!(worked.0 >= 80_000_000, "{worked:?}");
-        assert!(worked.1 < worked.0 / 2, "{worked:?}");
-        assert!(us.nr_processors().unwrap() >= 1);
+    }
+
+    #[test]
+    fn processors_are_a_set() {
+        let us = i32::try_from(std::process::id()).unwrap();
+        let processors = Process::open(us).unwrap().processors().unwrap();
+        assert!(processors.count() >= 1);
+        let some: Processors = [0, 63, 64, 1023, 4096].into_iter().collect();
+        assert_eq!(some.count(), 4);
+        let more: Processors = [1, 63].into_iter().collect();
+        assert_eq!((some | more).count(), 5);
+        assert_eq!(processors | Processors::NONE, processors);
     }
 }

@@ -8,6 +8,7 @@ use super::super::crowd::{Crowd, Room};
 use super::super::demand::{Demand, Threads};
 use super::super::running::Running;
 use super::{Gauge, Managed};
+use crate::actuator::ShrinkThread;
 use crate::control::ActuatorChoice;
 use strata_lru::TimeMs;
 
@@ -49,7 +50,7 @@ impl Managed {
     /// Looks who runs, and gives pageout its share.
     pub(super) fn share_processors(&mut self, now: TimeMs, gauge: &Gauge, usage_bytes: u64) {
         if self.actuator != ActuatorChoice::Auto || usage_bytes <= self.governor.marks().low {
-            self.sharing.left_at = None;
+            self.forget_room();
             return;
         }
         let room = self.look_for_room(now);
@@ -90,24 +91,36 @@ impl Managed {
             let programs = spaces.filter_map(|(no, space)| {
                 let threads = Threads {
                     wanted_ns: space.process.wanted_ns().ok()?,
-                    nr_processors: space.process.nr_processors().unwrap_or(u32::MAX),
+                    processors: space.process.processors().unwrap_or_default(),
                 };
                 Some((*no, threads))
             });
             self.sharing.demand.sample(now, programs.collect());
         }
-        // This thread, the one that reclaims, the one that touches pages.
-        let is_reclaiming = !self.governor.is_left_to_programs();
-        let nr_own = 1 + u32::from(is_reclaiming) + u32::from(self.is_touching());
-        match self
-            .sharing
-            .crowd
-            .look(now, nr_own, self.sharing.demand.wanted())
-        {
-            // Without a line there is nothing that would make them.
-            Room::Filled if !self.sharing.is_line_held || self.is_dry_run => Room::Free,
+        let is_shrinking = self.shrink.as_ref().is_some_and(ShrinkThread::is_busy);
+        let is_at_pageout = self
+            .pageout
+            .as_ref()
+            .is_some_and(|of| of.nr_in_flight() > 0);
+        let others = [is_shrinking, is_at_pageout, self.is_touching()];
+        let nr_own = 1 + others.map(u32::from).iter().sum::<u32>();
+        let wanted = self.sharing.demand.wanted();
+        match self.sharing.crowd.look(now, nr_own, wanted) {
+            Room::Filled if !self.may_leave() => Room::Free,
             room => room,
         }
+    }
+
+    /// Nobody looks for a while.
+    pub(super) fn forget_room(&mut self) {
+        self.sharing.left_at = None;
+        self.governor.set_room(Room::Free);
+    }
+
+    /// Whether usage is held while the programs reclaim for themselves: without a line nothing would make them,
+    /// and of `min_ttl` the kernel knows nothing.
+    fn may_leave(&self) -> bool {
+        self.sharing.is_line_held && self.min_ttl_ms == 0 && !self.is_dry_run
     }
 
     /// Counts the time, and forgets what will be stale when it is over.
@@ -116,6 +129,8 @@ impl Managed {
         if !self.governor.is_left_to_programs() {
             return;
         }
+        // Walks look at programs that did not run, too, as after reclaim that we asked for.
+        self.kernel_took_pages = true;
         match since {
             Some(then) => self.eviction.left_to_programs_ms += now.since(then),
             None => self.forget_warm(),

@@ -163,6 +163,11 @@ impl Pageout {
         self.worker.completion_fd()
     }
 
+    /// The id of its thread, once it runs.
+    pub(crate) fn tid(&self) -> Option<i32> {
+        self.worker.tid()
+    }
+
     /// Requests handed over whose reports have not been polled.
     pub fn nr_in_flight(&self) -> usize {
         self.worker.nr_in_flight()

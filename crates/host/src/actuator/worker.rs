@@ -14,11 +14,12 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
 use rustix::event::{EventfdFlags, eventfd};
+use rustix::thread::gettid;
 
 /// Told to the work so that it can end early.
 #[derive(Clone, Debug, Default)]
@@ -43,6 +44,8 @@ pub(super) struct Worker<Request, Report> {
     ready: Arc<OwnedFd>,
     stop: StopFlag,
     thread: Option<JoinHandle<()>>,
+    /// The thread's id; 0 until it runs.
+    tid: Arc<AtomicI32>,
     nr_in_flight: usize,
     in_flight_max: usize,
 }
@@ -59,9 +62,12 @@ impl<Request: Send + 'static, Report: Send + 'static> Worker<Request, Report> {
         let ready = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let stop = StopFlag::default();
         let (thread_ready, thread_stop) = (Arc::clone(&ready), stop.clone());
+        let tid = Arc::new(AtomicI32::new(0));
+        let thread_tid = Arc::clone(&tid);
         let thread = std::thread::Builder::new()
             .name(name.to_owned())
             .spawn(move || {
+                thread_tid.store(gettid().as_raw_nonzero().get(), Ordering::Relaxed);
                 for request in inbox {
                     let report = work(request, &thread_stop);
                     if outbox.send(report).is_err() {
@@ -77,6 +83,7 @@ impl<Request: Send + 'static, Report: Send + 'static> Worker<Request, Report> {
             ready,
             stop,
             thread: Some(thread),
+            tid,
             nr_in_flight: 0,
             in_flight_max,
         })
@@ -85,6 +92,12 @@ impl<Request: Send + 'static, Report: Send + 'static> Worker<Request, Report> {
     /// Readable while reports wait to be polled.
     pub(super) fn completion_fd(&self) -> BorrowedFd<'_> {
         self.ready.as_fd()
+    }
+
+    /// The thread's id, once it runs and until it is stopped.
+    pub(super) fn tid(&self) -> Option<i32> {
+        let tid = self.tid.load(Ordering::Relaxed);
+        (tid != 0 && self.thread.is_some()).then_some(tid)
     }
 
     /// Requests taken whose reports have not been polled.

@@ -23,6 +23,8 @@ const THREADS_PER_PROCESS: u64 = 5;
 /// Of an average that is the last sample: 200 ms after two threads began to work on two processors they are
 /// known to want 1.8, where one did before.
 const SHARE_OF_LAST: f64 = 1.0 / 3.0;
+/// A thread that wanted a processor for more than this part of the time is busy: half.
+const BUSY_SHARE: u64 = 2;
 /// Samples further apart than this, and than twice what is due, have a pause between them.
 const PAUSE_MS: u64 = 1000;
 
@@ -60,6 +62,8 @@ pub(super) struct Demand {
     sampled: Option<TimeMs>,
     programs: BTreeMap<SpaceNo, Threads>,
     average: Option<Wanted>,
+    /// Threads that wanted a processor for most of the time between the last two samples.
+    busy: Vec<(SpaceNo, i32)>,
 }
 
 impl Demand {
@@ -77,7 +81,9 @@ impl Demand {
 
     /// Takes in how the programs stand.
     pub(super) fn sample(&mut self, now: TimeMs, programs: BTreeMap<SpaceNo, Threads>) {
+        self.busy.clear();
         if let Some(then) = self.sampled.filter(|then| now.0 > then.0) {
+            let busy_ns = now.since(then) * 1_000_000 / BUSY_SHARE;
             let passed_ns = (now.since(then) * 1_000_000) as f64;
             let mut last = Wanted::default();
             let mut allowed = Processors::NONE;
@@ -90,6 +96,9 @@ impl Demand {
                     ns.saturating_sub(before.wanted_ns.get(tid).copied().unwrap_or(0))
                 };
                 let wanted_ns: u64 = threads.wanted_ns.iter().map(since).sum();
+                let is_busy = |thread: &(&i32, &u64)| since(*thread) > busy_ns;
+                let busy = threads.wanted_ns.iter().filter(is_busy);
+                self.busy.extend(busy.map(|(tid, _)| (*space, *tid)));
                 let nr_threads = wanted_ns as f64 / passed_ns;
                 let wanted = nr_threads.min(f64::from(threads.processors.count()));
                 allowed = allowed | threads.processors;
@@ -114,6 +123,11 @@ impl Demand {
     /// What is wanted; nothing until two samples were taken.
     pub(super) fn wanted(&self) -> Wanted {
         self.average.unwrap_or_default()
+    }
+
+    /// Threads that wanted a processor for most of the time between the last two samples.
+    pub(super) fn busy(&self) -> &[(SpaceNo, i32)] {
+        &self.busy
     }
 }
 
@@ -189,6 +203,20 @@ mod tests {
             "{seen:?}"
         );
         assert!(seen[17] < 1.4, "{seen:?}");
+    }
+
+    #[test]
+    fn busy_is_who_wanted_a_processor_for_most_of_the_time_since_the_last_look() {
+        let mut demand = Demand::default();
+        let mut look = |ms, percent: &[u64]| {
+            let programs = (0..).map(SpaceNo).zip([threads(ms, percent, 2)]);
+            demand.sample(TimeMs(ms), programs.collect());
+            demand.busy().to_vec()
+        };
+        assert_eq!(look(0, &[100, 40, 60]), []);
+        assert_eq!(look(50, &[100, 40, 60]), [(SpaceNo(0), 1), (SpaceNo(0), 3)]);
+        // The last one has slept since.
+        assert_eq!(look(100, &[100, 40, 30]), [(SpaceNo(0), 1)]);
     }
 
     #[test]

@@ -220,9 +220,10 @@ impl Governor {
     }
 
     /// The kernel finds nothing more: pageout's turn again, unless usage is above the urgent mark at
-    /// the next look.
+    /// the next look, or until it is known anew that it has no chance.
     pub(super) fn kernel_is_done(&mut self) {
         (self.kernel_since, self.above_since) = (None, None);
+        self.is_beyond_pageout = false;
     }
 
     /// Whether the kernel chooses the pages now, under `auto`.
@@ -265,7 +266,15 @@ impl Governor {
             if self.kernel_since.is_some_and(is_over) && !self.is_beyond_pageout {
                 (self.kernel_since, self.pageout_since) = (None, Some(now));
             }
-        } else if usage > self.marks.urgent && self.kernel_since.is_none() {
+        } else if self.kernel_since.is_none() {
+            self.hand_to_kernel(now, usage);
+        }
+    }
+
+    fn hand_to_kernel(&mut self, now: TimeMs, usage: u64) {
+        if self.is_beyond_pageout {
+            self.kernel_since = Some(now);
+        } else if usage > self.marks.urgent {
             let since = *self.above_since.get_or_insert(now);
             if now.since(since) >= URGENT_PERSISTS_MS {
                 let has_just_failed = |then: TimeMs| now.since(then) < self.hold_ms;
@@ -351,6 +360,22 @@ mod tests {
         governor.set_beyond_pageout(false);
         governor.plan(TimeMs(20_000), 314 * MIB);
         assert!(governor.plan(TimeMs(20_050), 316 * MIB).pageout_pages > 0);
+    }
+
+    #[test]
+    fn what_is_beyond_pageout_is_the_kernels_from_the_high_mark_on_unless_it_finds_nothing() {
+        let mut governor = Governor::new(320 * MIB, ActuatorChoice::Auto);
+        governor.set_beyond_pageout(true);
+        let plan = governor.plan(TimeMs(0), 315 * MIB + MIB / 2);
+        assert!(plan.shrink_bytes > 0 && plan.pageout_pages == 0, "at once");
+        governor.kernel_is_done();
+        let plan = governor.plan(TimeMs(5), 315 * MIB + MIB / 2);
+        assert!(
+            plan.shrink_bytes == 0 && plan.pageout_pages > 0,
+            "somebody has to"
+        );
+        governor.set_beyond_pageout(true);
+        assert!(governor.plan(TimeMs(100), 315 * MIB + MIB / 2).shrink_bytes > 0);
     }
 
     /// How long the kernel has it, turn by turn, where pageout fails at once each time.

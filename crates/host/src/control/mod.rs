@@ -19,6 +19,7 @@
 //! - I2: quiet when there is nothing to do: no pressure and nobody looking means no walk.
 
 mod activation;
+mod apart;
 mod arena;
 mod assemble;
 mod config;

@@ -26,6 +26,8 @@ pub struct Stat {
     pub rss_pages: u64,
     /// Bottom of the main stack: differs between two programs run one after the other in a pid.
     pub start_stack: u64,
+    /// The processor that its first thread (that this thread, if it is a thread's line) was on last.
+    pub processor: usize,
 }
 
 /// `PF_KTHREAD` of the kernel's task flags.
@@ -51,6 +53,7 @@ impl Stat {
             start_ticks: number(22)?,
             rss_pages: number(24)?,
             start_stack: number(28)?,
+            processor: usize::try_from(number(39)?).ok()?,
         })
     }
 }
@@ -60,7 +63,7 @@ mod tests {
     use super::*;
 
     const LINE: &str = "77 (a (b) c) d) S 12 77 77 0 -1 4194560 101 202 303 404 5 6 7 8 20 0 1 0 \
-                        4242 1000000 555 18446744073709551615 1 2 140000 0 0 0 0 0 0 0 0 0 17 0 0 0";
+                        4242 1000000 555 18446744073709551615 1 2 140000 0 0 0 0 0 0 0 0 0 17 3 0 0";
 
     #[test]
     fn a_name_full_of_parentheses_does_not_shift_the_fields() {
@@ -70,6 +73,7 @@ mod tests {
         assert_eq!((stat.nr_minor_faults, stat.nr_major_faults), (101, 303));
         assert_eq!((stat.cpu_ticks, stat.start_ticks), (11, 4242));
         assert_eq!((stat.rss_pages, stat.start_stack), (555, 140_000));
+        assert_eq!(stat.processor, 3);
         assert!(!stat.is_kernel_thread);
     }
 

@@ -1,4 +1,5 @@
-//! How much of the processors a process asks for: what its threads used, and what they waited for.
+//! How much of the processors a process asks for: what its threads used, and what they waited for; and which
+//! processors threads are on.
 //!
 //! ```text
 //!   /proc/PID/task/TID/schedstat:  48120433 1203344 512
@@ -6,17 +7,19 @@
 //!                                           waited for a processor, ns
 //! ```
 //!
-//! **Owns** reading that. **Does not own** rates and averages (`control::demand`).
+//! **Owns** reading that, and saying where a thread of ours may run. **Does not own** rates and averages
+//! (`control::demand`).
 
 use std::collections::BTreeMap;
 use std::io;
-use std::ops::BitOr;
+use std::ops::{BitOr, Sub};
 
 use rustix::process::Pid;
-use rustix::thread::{CpuSet, sched_getaffinity};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use super::Process;
 use super::handle::is_gone;
+use super::stat::Stat;
 
 impl Process {
     /// For how long each of its threads has run or waited for a processor so far, nanoseconds, by thread
@@ -47,10 +50,20 @@ impl Process {
     /// # Errors
     /// When the process has ended, or there are more processors than a [`Processors`] can name.
     pub fn processors(&self) -> io::Result<Processors> {
-        let found = sched_getaffinity(Pid::from_raw(self.pid()))?;
+        let found = Processors::of_thread(self.pid())?;
         self.ensure_alive()?;
-        let numbers = 0..CpuSet::MAX_CPU;
-        Ok(numbers.filter(|number| found.is_set(*number)).collect())
+        Ok(found)
+    }
+
+    /// The processor that one of its threads runs on or ran on last, by number.
+    ///
+    /// # Errors
+    /// When the process or the thread has ended.
+    pub fn processor_of(&self, tid: i32) -> io::Result<usize> {
+        let text = std::fs::read_to_string(format!("/proc/{}/task/{tid}/stat", self.pid()))?;
+        self.ensure_alive()?;
+        let stat = Stat::parse(&text).ok_or(io::ErrorKind::InvalidData)?;
+        Ok(stat.processor)
     }
 }
 
@@ -63,6 +76,35 @@ impl Processors {
     pub const NONE: Processors = Processors([0; CpuSet::MAX_CPU / 64]);
     /// Every one there may be.
     pub const ALL: Processors = Processors([u64::MAX; CpuSet::MAX_CPU / 64]);
+
+    /// Those that a thread may run on; 0 is the thread that asks.
+    ///
+    /// # Errors
+    /// When there is no such thread, or there are more processors than can be named.
+    pub fn of_thread(tid: i32) -> io::Result<Processors> {
+        let found = sched_getaffinity(Pid::from_raw(tid))?;
+        let numbers = 0..CpuSet::MAX_CPU;
+        Ok(numbers.filter(|number| found.is_set(*number)).collect())
+    }
+
+    /// Has a thread of this process run on these only.
+    ///
+    /// # Errors
+    /// When there is no such thread, or it may not run on any of these.
+    pub(crate) fn confine(&self, tid: i32) -> io::Result<()> {
+        let mut set = CpuSet::new();
+        let numbers = 0..CpuSet::MAX_CPU;
+        for number in numbers.filter(|number| self.contains(*number)) {
+            set.set(number);
+        }
+        Ok(sched_setaffinity(Pid::from_raw(tid), &set)?)
+    }
+
+    /// Whether this one is among them.
+    pub fn contains(&self, number: usize) -> bool {
+        let word = self.0.get(number / 64).copied().unwrap_or(0);
+        word & 1 << (number % 64) != 0
+    }
 
     /// How many.
     pub fn count(&self) -> u32 {
@@ -82,6 +124,17 @@ impl BitOr for Processors {
     fn bitor(mut self, other: Processors) -> Processors {
         for (word, more) in self.0.iter_mut().zip(other.0) {
             *word |= more;
+        }
+        self
+    }
+}
+
+impl Sub for Processors {
+    type Output = Processors;
+
+    fn sub(mut self, other: Processors) -> Processors {
+        for (word, less) in self.0.iter_mut().zip(other.0) {
+            *word &= !less;
         }
         self
     }
@@ -158,6 +211,8 @@ mod tests {
         assert_eq!(some.count(), 4);
         let more: Processors = [1, 63].into_iter().collect();
         assert_eq!((some | more).count(), 5);
+        assert_eq!(some - more, [0, 64, 1023].into_iter().collect());
+        assert!(some.contains(1023) && !some.contains(1022) && !some.contains(4096));
         assert_eq!(processors | Processors::NONE, processors);
     }
 }

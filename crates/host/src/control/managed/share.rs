@@ -1,15 +1,17 @@
-//! `auto` near the budget: who reclaims, and with how much of a processor.
+//! `auto` near the budget: who reclaims, with how much of a processor, and on which.
 //!
 //! **Owns** asking those who know: who has the processors (`crowd`), how many this group's programs want
 //! (`demand`) and how much of the time they run (`running`). **Does not own** what follows (`governor`, the
-//! throttle).
+//! throttle, `apart`).
 
+use super::super::apart::Apart;
 use super::super::crowd::{Crowd, Room};
 use super::super::demand::{Demand, Threads};
 use super::super::running::Running;
 use super::{Gauge, Managed};
-use crate::actuator::ShrinkThread;
+use crate::actuator::{Pageout, ShrinkThread};
 use crate::control::ActuatorChoice;
+use crate::process::Processors;
 use strata_lru::TimeMs;
 
 /// Where nobody else reclaims.
@@ -21,6 +23,7 @@ pub(super) struct Sharing {
     crowd: Crowd,
     demand: Demand,
     running: Running,
+    apart: Apart,
     /// Whether the kernel holds usage below the budget while nobody reclaims ahead.
     is_line_held: bool,
     /// When the programs were last found to fill all processors, while they do.
@@ -35,6 +38,7 @@ impl Sharing {
             crowd: Crowd::new(nr_processors),
             demand: Demand::default(),
             running: Running::default(),
+            apart: Apart::new(),
             is_line_held: false,
             left_at: None,
         }
@@ -53,7 +57,11 @@ impl Managed {
             self.forget_room();
             return;
         }
+        let is_new = self.look_at_threads(now);
         let room = self.look_for_room(now);
+        if is_new {
+            self.keep_apart(room);
+        }
         self.governor.set_room(room);
         self.note_left(now);
         // What comes back is told by the same file that brings the kernel's counts up to date.
@@ -64,7 +72,7 @@ impl Managed {
             self.sharing
                 .running
                 .sample(now, cpu_ns.collect(), nr_refaulted_pages);
-            let is_beyond = self.sharing.running.is_beyond_pageout();
+            let is_beyond = self.sharing.running.is_beyond_pageout(self.warm.is_some());
             self.governor.set_beyond_pageout(is_beyond);
         }
         if let Some(pageout) = &self.pageout {
@@ -85,8 +93,10 @@ impl Managed {
         self.governor.is_left_to_programs()
     }
 
-    fn look_for_room(&mut self, now: TimeMs) -> Room {
-        if self.sharing.demand.is_due(now) {
+    /// Whether it was time to.
+    fn look_at_threads(&mut self, now: TimeMs) -> bool {
+        let is_due = self.sharing.demand.is_due(now);
+        if is_due {
             let spaces = self.tracker.spaces().iter();
             let programs = spaces.filter_map(|(no, space)| {
                 let threads = Threads {
@@ -97,6 +107,34 @@ impl Managed {
             });
             self.sharing.demand.sample(now, programs.collect());
         }
+        is_due
+    }
+
+    /// The threads that reclaim leave the processors to the programs' busy ones, unless there is a crowd on all.
+    fn keep_apart(&mut self, room: Room) {
+        if room != Room::Free {
+            self.sharing.apart.widen();
+            return;
+        }
+        let busy = self.sharing.demand.busy().iter();
+        let taken: Processors = busy
+            .filter_map(|(space, tid)| {
+                self.tracker
+                    .spaces()
+                    .get(space)?
+                    .process
+                    .processor_of(*tid)
+                    .ok()
+            })
+            .collect();
+        let ours = [
+            self.pageout.as_ref().and_then(Pageout::tid),
+            self.shrink.as_ref().and_then(ShrinkThread::tid),
+        ];
+        self.sharing.apart.keep(taken, ours.into_iter().flatten());
+    }
+
+    fn look_for_room(&mut self, now: TimeMs) -> Room {
         let is_shrinking = self.shrink.as_ref().is_some_and(ShrinkThread::is_busy);
         let is_at_pageout = self
             .pageout
@@ -114,6 +152,7 @@ impl Managed {
     /// Nobody looks for a while.
     pub(super) fn forget_room(&mut self) {
         self.sharing.left_at = None;
+        self.sharing.apart.widen();
         self.governor.set_room(Room::Free);
     }
 

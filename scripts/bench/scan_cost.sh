@@ -7,10 +7,12 @@
 # the innermost part of it that is named: `rmap` finding and unmapping page-table entries, `TLB` having
 # other processors forget them, `compression` zram's, `swap` slots and I/O, `lists` the LRU lists and their
 # locks, `walk` Strata reading and clearing accessed bits, `other` the rest of reclaim. `busy`: with a busy
-# loop on each processor; `quarter`: the program works for a quarter of the time. BENCH_SECONDS, default 8.
+# loop on each processor; `quarter`: the program works for a quarter of the time. A run that the kernel ended
+# by its OOM killer is tried three times. BENCH_SECONDS, default 20: while a program fills its memory the kernel
+# looks at three pages for each that goes, and in a short run that is a large part of all.
 source "$(dirname "$0")/lib.sh"
 have perf || { scripts/servers.sh perf && PATH=$target_dir/servers/bin:$PATH; }
-seconds=${BENCH_SECONDS:-8} hertz=999
+seconds=${BENCH_SECONDS:-20} hertz=999 tries=3
 trap 'rest; rm -rf "$work"' EXIT
 parts=(rmap TLB compression swap lists walk other)
 
@@ -47,17 +49,22 @@ classify() { # perf script on stdin -> `PART SAMPLES` lines
 echo "| swap | who | freed, 1000 pages | scanned per freed | walk entries per freed | us per freed page | $(printf '%s | ' "${parts[@]}")"
 echo "|---|---|---:|---:|---:|---:|$(printf -- '---:|%.0s' "${parts[@]}")"
 for swap in zram:1G "file:$target_dir/bench.swap:1G"; do
-    for who in none auto reclaim pageout none,busy auto,busy none,quarter auto,quarter; do
+    actuators=(reclaim pageout)
+    [[ $swap = zram* ]] || actuators=()
+    for who in none auto "${actuators[@]}" none,busy auto,busy none,quarter auto,quarter; do
         how=(--actuator "${who%,*}") load=(--size 300M --seconds "$seconds")
         [ "${who%,*}" != none ] || how=(--policy none)
         [[ $who != *,quarter ]] || load+=(--work-percent 25)
         [[ $who != *,busy ]] || spin
-        scanned=$(counted pgscan) freed=$(counted pgsteal)
-        perf record -q -o "$work/perf" -e cpu-clock -a -g -F $hertz -- \
-            "$strata" run --quiet --memory 180M --swap "$swap" "${how[@]}" --report "$work/report" -- \
-            "$programs/zipf" "${load[@]}" >"$work/zipf" 2>"$work/errors" ||
-            { rest && echo "| ${swap%%:*} | $who | killed or failed: $(tail -n 1 "$work/errors") |"; continue; }
+        for ((try = 1; try <= tries; try++)); do
+            scanned=$(counted pgscan) freed=$(counted pgsteal)
+            perf record -q -o "$work/perf" -e cpu-clock -a -g -F $hertz -- \
+                "$strata" run --quiet --memory 180M --swap "$swap" "${how[@]}" --report "$work/report" -- \
+                "$programs/zipf" "${load[@]}" >"$work/zipf" 2>"$work/errors" && break
+        done
         rest
+        [ $try -le $tries ] ||
+            { echo "| ${swap%%:*} | $who | killed or failed, $tries times: $(tail -n 1 "$work/errors") |"; continue; }
         perf script -i "$work/perf" -F ip,sym 2>/dev/null | classify >"$work/parts"
         # Pages that exact pageout took do not pass through the kernel's counters.
         scanned=$(($(counted pgscan) - scanned + $(reported nr_tried_pages)))

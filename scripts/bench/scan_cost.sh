@@ -19,7 +19,7 @@ parts=(rmap TLB compression swap lists walk other)
 # A number of the report, 0 where the run had none.
 reported() { local value; value=$(field "$1" "$work/report" | tr -d " ") && [[ $value =~ ^[0-9]+$ ]] && echo "$value" || echo 0; }
 # Pages that reclaim scanned or freed on the whole machine so far: counted PREFIX
-counted() { awk -v prefix="$1" '$1 == prefix "_anon" || $1 == prefix "_file" {sum += $2} END {print sum + 0}' /proc/vmstat; }
+counted() { awk -v prefix="$1" '$1 == prefix "_anon" || $1 == prefix "_file" {sum += $2} END {printf "%.0f", sum}' /proc/vmstat; }
 
 classify() { # perf script on stdin -> `PART SAMPLES` lines
     awk '

@@ -13,7 +13,8 @@
 //!
 //! **Invariants**
 //! - I1: our threads run on no processor that they might not run on when this began.
-//! - I2: what was narrowed is widened again when nobody asks for it any more, at the latest on drop.
+//! - I2: what was narrowed is widened again when nobody asks for it any more, and before the threads end: later
+//!   their ids may be somebody else's.
 
 use crate::process::Processors;
 
@@ -73,12 +74,6 @@ impl Apart {
     }
 }
 
-impl Drop for Apart {
-    fn drop(&mut self) {
-        self.widen();
-    }
-}
-
 fn left_of(own: Processors, taken: Processors) -> Processors {
     let left = own - taken;
     match left.count() {
@@ -127,7 +122,7 @@ mod tests {
             apart.keep(set(&[]), [other].into_iter());
             assert_eq!(Processors::of_thread(other).unwrap(), own);
             apart.keep(set(&[taken]), [other].into_iter());
-            drop(apart);
+            apart.widen();
             assert_eq!(Processors::of_thread(other).unwrap(), own);
             drop(wake);
         });

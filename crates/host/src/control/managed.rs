@@ -601,6 +601,7 @@ impl Managed {
 
     /// Waits for the answers that are still out, so that the counters are final.
     pub(super) fn finish(&mut self) {
+        self.forget_room();
         self.waiting.clear();
         self.hear_of_warm();
         if let Some(pageout) = &mut self.pageout {
@@ -608,9 +609,7 @@ impl Managed {
                 self.tracker.settle(&report);
             }
         }
-        if let Some(shrink) = &mut self.shrink {
-            shrink.stop();
-        }
+        let _last = self.shrink.as_mut().and_then(ShrinkThread::stop);
     }
 
     /// Who sees the accesses.

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use strata_host::metrics::METRICS;
 use support::leaks::Guard;
-use support::live::{Live, wait_until};
+use support::live::{Live, nr_runnable, wait_until};
 use support::programs::{checkout, program, target_dir};
 use support::strata::{Strata, patience};
 
@@ -296,15 +296,13 @@ fn programs_that_fill_all_processors_reclaim_for_themselves() {
         sleep(Duration::from_millis(50));
         text = scrape(&run.address);
     }
-    let loadavg = fs::read_to_string("/proc/loadavg").expect("loadavg");
+    let nr_runnable = nr_runnable();
     assert_eq!(run.live.end().code(), Some(0), "{}", run.live.stderr());
-    let nr_runnable = loadavg.split(['/', ' ']).nth(3);
-    let nr_runnable = nr_runnable.and_then(|of| of.parse::<usize>().ok());
     let is_filled = value(&text, BY_FILLING[0]) >= Some(0.5);
-    if !is_filled && nr_runnable.is_some_and(|of| of > threads + threads / 4) {
-        skip!("others want the processors as well: {loadavg}");
+    if !is_filled && nr_runnable > threads + threads / 4 {
+        skip!("others want the processors as well: {nr_runnable} threads");
     }
-    assert!(is_filled, "{loadavg}{text}");
+    assert!(is_filled, "{nr_runnable} threads want to run: {text}");
 }
 
 #[test]

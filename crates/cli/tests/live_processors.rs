@@ -7,7 +7,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use support::leaks::Guard;
-use support::live::{Live, children};
+use support::live::{Live, children, nr_runnable};
 use support::programs::program;
 use support::strata::{Strata, patience};
 
@@ -79,17 +79,16 @@ fn the_threads_that_reclaim_keep_off_the_processor_that_the_program_runs_on() {
         are_apart =
             reclaim.clone().count() == 1 && reclaim.clone().all(|(_, list)| !names(list, number));
     }
-    let loadavg = fs::read_to_string("/proc/loadavg").expect("loadavg");
+    let nr_runnable = nr_runnable();
     let programs: Vec<_> = children(live.pid()).into_iter().flat_map(allowed).collect();
     assert_eq!(live.end().code(), Some(0), "{}", live.stderr());
-    let nr_runnable = loadavg
-        .split(['/', ' '])
-        .nth(3)
-        .and_then(|of| of.parse::<u32>().ok());
-    if !are_apart && nr_runnable.is_some_and(|of| of > 3) {
-        skip!("others want the processors as well: {loadavg}");
+    if !are_apart && nr_runnable > 3 {
+        skip!("others want the processors as well: {nr_runnable} threads");
     }
-    assert!(are_apart, "{loadavg}{threads:?}");
+    assert!(
+        are_apart,
+        "{nr_runnable} threads want to run; ours: {threads:?}"
+    );
     let confined = programs.iter().filter(|(name, _)| name == "zipf");
     assert!(
         confined.clone().count() > 0

@@ -226,6 +226,15 @@ pub(crate) fn children(pid: i32) -> Vec<i32> {
     pids.collect()
 }
 
+/// Threads of the machine that run or wait for a processor at this moment.
+pub(crate) fn nr_runnable() -> usize {
+    let loadavg = fs::read_to_string("/proc/loadavg").expect("loadavg");
+    let nr_runnable = loadavg.split(['/', ' ']).nth(3);
+    nr_runnable
+        .and_then(|of| of.parse().ok())
+        .expect("a number of threads")
+}
+
 /// The swap devices in use now.
 pub(crate) fn swap_devices() -> Vec<String> {
     let text = fs::read_to_string("/proc/swaps").unwrap_or_default();

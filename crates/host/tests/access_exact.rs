@@ -6,14 +6,15 @@ mod support;
 
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use strata_host::access::{AccessSource, ClearIntent};
 use strata_host::addr::{AddrRange, PAGE_BYTES, TABLE_BYTES, covering_spans};
 use strata_host::process::Process;
 use support::programs::{Touch, page_set, program};
-use support::{Page, assert_within_1_percent, clear, difference, process_of, region_of, walk};
+use support::{
+    OwnSwap, Page, assert_within_1_percent, clear, difference, process_of, region_of, walk,
+};
 
 /// A workload that is ended with the test, and the first line it said.
 struct Workload(Child, String);
@@ -187,45 +188,6 @@ fn the_huge_zero_page_is_nobodys_page() {
     assert_eq!(seen.all(Page::Young), Vec::from_iter(4096..5120));
     touch.ask("writerange 0 512");
     assert_eq!(walk(&mut source, &touch).all(Page::Special).len(), 1536);
-}
-
-/// A swap device of this test's own, off and removed again on drop.
-struct OwnSwap(u32);
-
-impl OwnSwap {
-    fn new() -> Result<OwnSwap, String> {
-        let number = fs::read_to_string("/sys/class/zram-control/hot_add");
-        let number = number.map_err(|e| format!("no zram device to be had: {e}"))?;
-        let swap = OwnSwap(number.trim().parse().map_err(|_| number.clone())?);
-        fs::write(swap.attribute("disksize"), "64M").map_err(|e| e.to_string())?;
-        for command in ["mkswap", "swapon"] {
-            let ran = Command::new(command).arg(swap.device()).output();
-            let ran = ran.map_err(|e| format!("{command}: {e}"))?;
-            if !ran.status.success() {
-                return Err(format!(
-                    "{command}: {}",
-                    String::from_utf8_lossy(&ran.stderr)
-                ));
-            }
-        }
-        Ok(swap)
-    }
-
-    fn device(&self) -> PathBuf {
-        PathBuf::from(format!("/dev/zram{}", self.0))
-    }
-
-    fn attribute(&self, name: &str) -> PathBuf {
-        PathBuf::from(format!("/sys/block/zram{}/{name}", self.0))
-    }
-}
-
-impl Drop for OwnSwap {
-    fn drop(&mut self) {
-        let _ = Command::new("swapoff").arg(self.device()).output();
-        let _ = fs::write(self.attribute("reset"), "1");
-        let _ = fs::write("/sys/class/zram-control/hot_remove", self.0.to_string());
-    }
 }
 
 #[test]

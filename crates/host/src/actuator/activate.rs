@@ -8,9 +8,10 @@
 //! **Owns** the thread, the request and the report. **Does not own** which pages are warm (`control`).
 //!
 //! **Invariants**
-//! - A1: nothing is written and nothing is taken; what can't be read is passed over.
-//! - A2: nobody waits for the thread, not even at the end: a page that went meanwhile is read back by a
-//!   touch, and that takes as long as its device takes.
+//! - A1: nothing is written and nothing is taken; what can't be read is passed over, and so is what has gone
+//!   since the walk, or the touch would read it back.
+//! - A2: nobody waits for the thread, not even at the end: a page that goes just before its touch is read back
+//!   all the same, and that takes as long as its device takes.
 //! - A3: what was asked for more than [`STALE`] ago is left alone: other pages are warm by now.
 
 use std::io;
@@ -18,6 +19,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::worker::Worker;
+use crate::addr::{AddrRange, PAGE_BYTES};
 use crate::process::Process;
 use crate::sys::touch;
 
@@ -25,6 +27,9 @@ use crate::sys::touch;
 const STALE: Duration = Duration::from_secs(1);
 /// Pages of a process that can't be read, each of which costs a call, until the rest is left alone.
 const NR_HOLES_MAX: u32 = 256;
+
+/// Pages that lie between two of which it is read together whether they are in memory.
+const NR_BETWEEN_MAX: u64 = 64;
 
 /// Pages of one process to keep, by address.
 pub type WarmPages = (Arc<Process>, Vec<u64>);
@@ -88,23 +93,45 @@ fn touch_all(
     is_over: impl Fn() -> bool,
     nr_touched_pages: &mut u64,
 ) -> io::Result<()> {
-    let mut rest = pages;
     let mut nr_holes = 0;
-    // The number of a process that has ended may be another's by now.
-    while !rest.is_empty() && nr_holes < NR_HOLES_MAX && !is_over() && process.is_space_current() {
-        let batch = &rest[..rest.len().min(touch::PAGES_MAX)];
-        let nr_touched = match touch::touch(process.pid(), batch) {
-            Ok(nr_touched) => nr_touched,
-            Err(error) => match error.raw_os_error() {
-                Some(libc::EFAULT) => 0,
-                Some(libc::ESRCH) => return Ok(()),
-                _ => return Err(error),
-            },
-        };
-        *nr_touched_pages += nr_touched as u64;
-        let is_cut = nr_touched < batch.len();
-        nr_holes += u32::from(is_cut);
-        rest = &rest[nr_touched + usize::from(is_cut)..];
+    for batch in pages.chunks(touch::PAGES_MAX) {
+        if is_over() {
+            return Ok(());
+        }
+        let present = present(process, batch)?;
+        let mut rest = &present[..];
+        // The number of a process that has ended may be another's by now.
+        while !rest.is_empty() && nr_holes < NR_HOLES_MAX && process.is_space_current() {
+            let nr_touched = match touch::touch(process.pid(), rest) {
+                Ok(nr_touched) => nr_touched,
+                Err(error) => match error.raw_os_error() {
+                    Some(libc::EFAULT) => 0,
+                    Some(libc::ESRCH) => return Ok(()),
+                    _ => return Err(error),
+                },
+            };
+            *nr_touched_pages += nr_touched as u64;
+            let is_cut = nr_touched < rest.len();
+            nr_holes += u32::from(is_cut);
+            rest = &rest[nr_touched + usize::from(is_cut)..];
+        }
     }
     Ok(())
+}
+
+/// Those of the pages that are in memory, by address as they come.
+fn present(process: &Process, pages: &[u64]) -> io::Result<Vec<u64>> {
+    let mut present = Vec::with_capacity(pages.len());
+    let mut entries = Vec::new();
+    // What lies between is read, too: more than this costs as much as another call.
+    for near in pages.chunk_by(|a, b| b.wrapping_sub(*a) <= NR_BETWEEN_MAX * PAGE_BYTES) {
+        let (start, last) = (near[0], near[near.len() - 1]);
+        process.read_pagemap(AddrRange::new(start, last + PAGE_BYTES), &mut entries)?;
+        let is_present = |page: &&u64| {
+            let entry = entries.get(((*page - start) / PAGE_BYTES) as usize);
+            entry.is_some_and(|entry| entry.is_present())
+        };
+        present.extend(near.iter().filter(is_present));
+    }
+    Ok(present)
 }

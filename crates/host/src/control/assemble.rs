@@ -1,6 +1,6 @@
 //! Putting a managed group together from a configuration.
 //!
-//! **Owns** which parts a run gets and why. **Does not own** any of them.
+//! **Owns** which parts a run gets and why, and with which priority they run. **Does not own** any of them.
 
 use super::arena::Arena;
 use super::config::{ActuatorChoice, PolicyChoice, RunConfig};
@@ -22,6 +22,11 @@ use strata_lru::{Config, MultiGen, TimeMs};
 
 /// What one request may reclaim on cgroup v1 at most, in dips.
 const DIP_RUN_BYTES: u64 = 32 << 20;
+/// Nice value of the threads that reclaim: what they do not do in time the program does in its own faults.
+const RECLAIM_NICE: i32 = -10;
+/// ... and of those that look and touch: behind the others on the same processor they are late, and what they
+/// came to keep has been taken.
+const LOOK_NICE: i32 = -16;
 
 /// Who sees the accesses: for walks, and for the pageout thread, which needs one of its own.
 #[derive(Debug)]
@@ -66,6 +71,7 @@ pub(super) fn managed(
         Some(_) => config.actuator,
         None => ActuatorChoice::Pageout,
     };
+    set_nice(RECLAIM_NICE);
     let uses_pageout = actuator != ActuatorChoice::Reclaim;
     let pageout = match uses_pageout && !config.dry_run {
         true => {
@@ -96,6 +102,7 @@ pub(super) fn managed(
         }
         _ => None,
     };
+    set_nice(LOOK_NICE);
     let has_heat = config.policy == PolicyChoice::MglruHeat;
     // A touch moves pages on the lists of the classic LRU only.
     let can_activate = actuator == ActuatorChoice::Auto && has_heat && shrink.is_some();
@@ -124,6 +131,13 @@ pub(super) fn managed(
         has_heat,
         activate,
     }))
+}
+
+/// Of this thread and of those it starts from here on; never of the program, which has begun before.
+fn set_nice(nice: i32) {
+    if let Err(errno) = rustix::process::setpriority_process(None, nice) {
+        tracing::debug!("no higher priority for our threads: {errno}");
+    }
 }
 
 /// Why the report names this actuator.

@@ -33,8 +33,6 @@ use strata_lru::TimeMs;
 
 /// Less than this no process can start in.
 const BUDGET_BYTES_MIN: u64 = 1 << 20;
-/// Nice value of Strata's threads.
-const STRATA_NICE: i32 = -10;
 /// Swap, zram and our own memory are read this often.
 const SAVINGS_MS: u64 = 1000;
 
@@ -156,7 +154,7 @@ fn start(
     doors: Doors,
 ) -> Result<Started, RunError> {
     let program = Program::start(&config.target, arena, inherited)?;
-    // Before our priority rises, because talking to others is not urgent.
+    // Before our priority rises (`assemble`), because talking to others is not urgent.
     let remote = match RemoteServer::start(doors) {
         Ok(remote) => Some(remote),
         Err(error) => {
@@ -164,11 +162,6 @@ fn start(
             None
         }
     };
-    // What we do not reclaim in time the program reclaims in its own faults, so being late helps
-    // nobody. The threads started from here on inherit it, the program does not.
-    if let Err(errno) = rustix::process::setpriority_process(None, STRATA_NICE) {
-        tracing::debug!("no higher priority for our threads: {errno}");
-    }
     let managed = sources.map(|sources| assemble::managed(config, arena, &program, sources));
     let managed = match managed.transpose() {
         Ok(managed) => managed,

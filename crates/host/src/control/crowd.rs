@@ -32,6 +32,9 @@ use strata_lru::TimeMs;
 const SHARE_OF_LAST: f64 = 1.0 / 16.0;
 /// See [`SHARE_OF_LAST`].
 const SAMPLE_MS: u64 = 10;
+/// Samples until there is a judgement. Up to [`SHARE_OF_LAST`] they all count the same, or nobody would be known
+/// to wait for as long again.
+const NR_SAMPLES_MIN: u32 = 8;
 /// Waiting for more than half of the time begins a crowd, ...
 const MARGIN_BEGINS: f64 = 0.5;
 /// ... for less than a fifth ends it.
@@ -71,6 +74,7 @@ pub(super) enum Room {
 pub(super) struct Crowd {
     nr_processors: f64,
     nr_runnable: f64,
+    nr_samples: u32,
     sampled: Option<TimeMs>,
     room: Room,
 }
@@ -81,6 +85,7 @@ impl Crowd {
         Crowd {
             nr_processors: nr_processors as f64,
             nr_runnable: 0.0,
+            nr_samples: 0,
             sampled: None,
             room: Room::Free,
         }
@@ -97,7 +102,12 @@ impl Crowd {
     }
 
     fn sample(&mut self, nr_others: u32, wanted: Wanted) {
-        self.nr_runnable += (f64::from(nr_others) - self.nr_runnable) * SHARE_OF_LAST;
+        self.nr_samples = self.nr_samples.saturating_add(1);
+        let share_of_last = SHARE_OF_LAST.max(1.0 / f64::from(self.nr_samples));
+        self.nr_runnable += (f64::from(nr_others) - self.nr_runnable) * share_of_last;
+        if self.nr_samples < NR_SAMPLES_MIN {
+            return;
+        }
         self.room = if self.is_filled(wanted) {
             Room::Filled
         } else if self.is_crowded() && wanted.most <= self.nr_several() {
@@ -182,6 +192,7 @@ mod tests {
             Room::Free,
             "a moment is no crowd"
         );
+        assert_eq!(after(&mut crowd, 4, threads(1), 3), Room::Crowded);
         assert_eq!(after(&mut crowd, 4, threads(1), 50), Room::Crowded);
         assert_eq!(
             after(&mut crowd, 2, threads(1), 2),

@@ -7,17 +7,19 @@
 # Strata goes first in each round and the kernel's limit is then set to the mean that Strata used (sampled from outside every 100 ms once 95 % of the budget are reached), so that both have the same
 # memory. Operations a second of wall time (minimum, median, maximum over
 # rounds) and of CPU time (median; program, Strata and kernel threads, the filling included), major faults
-# per 1000 operations, what zram and Strata themselves took. Of two processes the slower one counts and
-# both are shown. Servers are asked for 16 keys at a time. A run that the kernel ended by its OOM killer
+# per 1000 operations, what zram and Strata themselves took, and how many processors were idle in the last seconds
+# of a run. Of two processes the slower one counts and both are shown; it moves by a fifth from run to run, so they
+# have BENCH_RUNS_OF_TWO rounds (7). Servers are asked for 16 keys at a time. A run that the kernel ended by its OOM killer
 # counts as none and is told; it is tried three times in a round, so that there is something to compare
 # with.
-# BENCH_SECONDS is the length of a run (6; of `zipf_1.2` and `scan` 10, because which pages are warm has to be
+# BENCH_SECONDS is the length of a run (5; of `zipf_1.2` and `scan` 10, because which pages are warm has to be
 # learnt first and theirs is the goal for faults), BENCH_RUNS the number of rounds (3), BENCH_LOADS the loads
 # (all but huge_pages and quarter_time, which have to be named).
 source "$(dirname "$0")/lib.sh"
 scripts/servers.sh redis memcached
 bin=$target_dir/servers/bin
-seconds=${BENCH_SECONDS:-6} longer_seconds=${BENCH_SECONDS:-10} runs=${BENCH_RUNS:-3} tries=3
+seconds=${BENCH_SECONDS:-5} longer_seconds=${BENCH_SECONDS:-10} tries=3
+runs=${BENCH_RUNS:-3} runs_of_two=${BENCH_RUNS_OF_TWO:-${BENCH_RUNS:-7}}
 loads=${BENCH_LOADS:-zipf_0.99 zipf_1.2 scan phases mapped_file two_threads two_processes redis memcached memcached_plain}
 trap 'rest; rm -rf "$work" "$target_dir/bench.mapped"' EXIT
 
@@ -27,15 +29,24 @@ kernel_ticks() { cat /proc/[0-9]*/stat 2>/dev/null | awk '$4 == 2 && $2 !~ /kdam
 # it, one that is new had none before.
 ticks_between() { awk 'NR == FNR {before[$1] = $2; next} {sum += $2 - before[$1]} END {print sum + 0}' "$1" "$2"; }
 ticks_per_s=$(getconf CLK_TCK)
+# Idle time of all processors together so far, seconds, twice a second after the time of day.
+watch_idle() {
+    while :; do
+        echo "$EPOCHREALTIME $(awk -v hz="$ticks_per_s" '$1 == "cpu" {printf "%.2f", ($5 + $6) / hz}' /proc/stat)"
+        sleep 0.5
+    done
+}
 
 # Runs a command under a budget; leaves $work/report, $work/sample, and in $cpu_s what it took of the
-# processors.
+# processors, and in $idle how many were idle.
 managed() { # BUDGET_BYTES WHO COMMAND...
-    local budget=$1 how=(--actuator "$2") main pid status=0
+    local budget=$1 how=(--actuator "$2") main pid watcher status=0
     shift
     [ "$1" != none ] || how=(--policy none)
     shift
     kernel_ticks >"$work/ticks.before"
+    watch_idle >"$work/idle" &
+    watcher=$!
     TIMEFORMAT='%U %S'
     { time "$strata" run --quiet --memory "$budget" --swap zram:1G "${how[@]}" --report "$work/report" -- "$@" \
         >"$work/out" 2>"$work/errors"; } 2>"$work/times" &
@@ -43,6 +54,8 @@ managed() { # BUDGET_BYTES WHO COMMAND...
     pid=$(wait_for_program "$(basename "$1")" $main) &&
         "$programs/sample" --pid "$pid" --after 0 --from $((budget / 100 * 95)) --seconds 600 >"$work/sample" || true
     wait $main || status=$?
+    kill $watcher && wait $watcher 2>/dev/null || true
+    idle=$(tail -n $((2 * seconds - 2)) "$work/idle" | awk 'NR == 1 {at = $1; idle = $2} END {print ($1 > at ? ($2 - idle) / ($1 - at) : 0)}')
     kernel_ticks >"$work/ticks.after"
     cpu_s=$(awk -v ticks="$(ticks_between "$work/ticks.before" "$work/ticks.after")" -v hz="$ticks_per_s" '{print $1 + $2 + ticks / hz}' "$work/times")
     return $status
@@ -99,21 +112,21 @@ footprint_of() {
 }
 usage() { field "usage_$1" "$work/sample"; }
 
-note() { # FILE: a line for a run: operations a second of each process, of CPU, faults, mean, peak, zram, strata
+note() { # FILE: a line for a run: operations a second of each process, of CPU, faults, mean, peak, zram, strata, idle
     local speeds ops
     speeds=$(grep -h '"program"' "$work/out" | sed -nE 's/.*"ops_per_s":([0-9]+).*/\1/p' | sort -n | paste -sd+)
     ops=$(grep -h '"program"' "$work/out" | sed -nE 's/.*"ops":([0-9]+).*/\1/p' | awk '{sum += $1} END {print sum}')
     echo "${speeds%%+*} $speeds $(awk -v o="$ops" -v c="$cpu_s" 'BEGIN {print o / c}')" \
         "$(awk -v o="$ops" -v f="$(field nr_major_faults "$work/report")" 'BEGIN {print 1000 * f / o}')" \
         "$(usage mean) $(usage peak)" \
-        "$(field zram_bytes "$work/report") $(field strata_bytes "$work/report")" >>"$1"
+        "$(field zram_bytes "$work/report") $(field strata_bytes "$work/report") $idle" >>"$1"
 }
 column() { awk -v column="$2" '{print $column}' "$1" | sort -g; }
 middle() { column "$1" "$2" | awk '{v[NR] = $1} END {print v[int((NR + 1) / 2)]}'; }
 thousands() { awk '{v[NR] = $1 / 1000} END {printf "%.0f / %.0f / %.0f", v[1], v[int((NR + 1) / 2)], v[NR]}'; }
 
-echo "| processors | load | who | 1000 operations/s: min / median / max | ratio | each process, last round | 1000 operations/CPU s | ratio | faults/1000 | ratio | mean, MiB | peak, MiB | zram, MiB | Strata, MiB | killed |"
-echo "|---|---|---|---:|---:|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|"
+echo "| processors | load | who | 1000 operations/s: min / median / max | ratio | each process, last round | 1000 operations/CPU s | ratio | faults/1000 | ratio | mean, MiB | peak, MiB | zram, MiB | Strata, MiB | idle | killed |"
+echo "|---|---|---|---:|---:|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|"
 declare -A budget
 for crowd in free busy; do
     for load in $loads; do
@@ -122,7 +135,9 @@ for crowd in free busy; do
         [ -n "${budget[$load]:-}" ] || budget[$load]=$(($(footprint_of "$load") * percent / 100))
         [ $crowd = free ] || spin
         for who in auto none; do : >"$work/$who" && : >"$work/$who.killed"; done
-        for ((run = 0; run < runs; run++)); do
+        rounds=$runs
+        [ "$load" != two_processes ] || rounds=$runs_of_two
+        for ((run = 0; run < rounds; run++)); do
             limit=${budget[$load]}
             for who in auto none; do
                 for ((try = 0; try < tries; try++)); do
@@ -135,7 +150,7 @@ for crowd in free busy; do
         rest
         for who in auto none; do
             killed=$(wc -l <"$work/$who.killed")
-            [ -s "$work/$who" ] || { echo "| $crowd | $load | $who | - | | | | | | | | | | | $killed |"; continue; }
+            [ -s "$work/$who" ] || { echo "| $crowd | $load | $who | - | | | | | | | | | | | | $killed |"; continue; }
             ratios=('' '' '')
             [ $who = none ] || [ ! -s "$work/none" ] || for i in 0 1 2; do
                 at=(1 3 4)
@@ -144,10 +159,10 @@ for crowd in free busy; do
             echo "| $crowd | $load | $who | $(column "$work/$who" 1 | thousands) | ${ratios[0]} |" \
                 "$(tail -n 1 "$work/$who" | awk '{print $2}') | $(middle "$work/$who" 3 | awk '{printf "%.0f", $1 / 1000}') | ${ratios[1]} |" \
                 "$(middle "$work/$who" 4 | awk '{printf "%.1f", $1}') | ${ratios[2]} |" \
-                "$(mib "$(middle "$work/$who" 5)") | $(mib "$(middle "$work/$who" 6)") | $(mib "$(middle "$work/$who" 7)") | $(mib "$(middle "$work/$who" 8)") | $killed |"
+                "$(mib "$(middle "$work/$who" 5)") | $(mib "$(middle "$work/$who" 6)") | $(mib "$(middle "$work/$who" 7)") | $(mib "$(middle "$work/$who" 8)") | $(middle "$work/$who" 9 | awk '{printf "%.2f", $1}') | $killed |"
         done
     done
 done
 echo
-echo "\`none\`: only the kernel's limit, at the mean of the Strata run before it; $runs rounds of $seconds s each (zipf_1.2 and scan $longer_seconds s). Strata's hard"
+echo "\`none\`: only the kernel's limit, at the mean of the Strata run before it; $runs rounds of $seconds s each (zipf_1.2 and scan $longer_seconds s; $runs_of_two of two_processes). Strata's hard"
 echo "limit stands at its budget + max(2 %, 8 MiB). Budgets, MiB: $(for load in $loads; do printf '%s %s, ' "$load" "$(mib "${budget[$load]}")"; done | sed 's/, $/./')"

@@ -171,6 +171,13 @@ mod tests {
         assert_eq!(parse("12\n"), None);
     }
 
+    fn is_asleep(tid: i32) -> bool {
+        let stat = std::fs::read_to_string(format!("/proc/self/task/{tid}/stat"));
+        stat.is_ok_and(|stat| stat.contains(") S "))
+    }
+
+    /// Where a busy machine let the other thread wait for a processor, its count stood still long enough to be
+    /// taken for asleep, rose later, and the test waited for ever for a thread that nobody woke.
     #[test]
     fn a_thread_that_works_wants_a_processor_and_one_that_sleeps_does_not() {
         let us = i32::try_from(std::process::id()).unwrap();
@@ -178,17 +185,20 @@ mod tests {
         let own_id = || rustix::thread::gettid().as_raw_nonzero().get();
         let (tell, told) = mpsc::channel();
         let (wake, woken) = mpsc::channel::<()>();
-        std::thread::scope(|scope| {
+        std::thread::scope(move |scope| {
+            // Dropped when an assertion fails, which ends the other thread.
+            let wake = wake;
             scope.spawn(move || {
                 tell.send(own_id()).unwrap();
-                woken.recv().unwrap();
+                let _over = woken.recv();
             });
             let sleeper = told.recv().unwrap();
-            // It may still be on its way to sleep.
-            let mut asleep_ns = u64::MAX;
-            let asleep = std::iter::repeat_with(|| us.wanted_ns().unwrap()[&sleeper])
-                .inspect(|_| std::thread::sleep(Duration::from_millis(20)))
-                .find(|now| std::mem::replace(&mut asleep_ns, *now) == *now);
+            let begun = Instant::now();
+            while !is_asleep(sleeper) {
+                assert!(begun.elapsed() < Duration::from_secs(20), "it never sleeps");
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            let asleep = us.wanted_ns().unwrap().get(&sleeper).copied();
             let (before, begun) = (us.wanted_ns().unwrap()[&own_id()], Instant::now());
             let has_worked = || us.wanted_ns().unwrap()[&own_id()] - before >= 80_000_000;
             while !has_worked() {

@@ -101,7 +101,11 @@ fn touch_all(
         let present = present(process, batch)?;
         let mut rest = &present[..];
         // The number of a process that has ended may be another's by now.
-        while !rest.is_empty() && nr_holes < NR_HOLES_MAX && process.is_space_current() {
+        while !rest.is_empty()
+            && nr_holes < NR_HOLES_MAX
+            && !is_over()
+            && process.is_space_current()
+        {
             let nr_touched = match touch::touch(process.pid(), rest) {
                 Ok(nr_touched) => nr_touched,
                 Err(error) => match error.raw_os_error() {

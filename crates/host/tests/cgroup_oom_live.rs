@@ -188,6 +188,65 @@ fn a_limit_that_gave_way_comes_down_again_while_the_program_faults_at_full_speed
     swap.take_down().expect("down");
 }
 
+/// Once the limit was moved by the descriptor that a dip was writing to: whoever came meanwhile waited for the
+/// dip, 50 ms, and the control loop with him, so that a limit above the budget hardly came down.
+#[test]
+fn a_limit_is_moved_while_a_dip_is_under_way() {
+    let test = "a_limit_is_moved_while_a_dip_is_under_way";
+    need_root_and_cgroup!("a_limit_is_moved_while_a_dip_is_under_way");
+    let Some(mut swap) = zram("512M") else {
+        support::skip(test, "no zram");
+        return;
+    };
+    let mut group = make("move");
+    if group.version() == Version::V2 {
+        support::skip(test, "on v2 memory.reclaim takes the place of dips");
+        group.remove().expect("removed");
+        swap.take_down().expect("down");
+        return;
+    }
+    group.set_budget_bytes(80 * MIB).expect("set");
+    let _watch = group.watch_oom().expect("watched");
+    group.relieve(30 * MIB).expect("raised");
+    let stop = AtomicBool::new(false);
+    // Odd while a dip is under way.
+    let dip = AtomicU64::new(0);
+    thread::scope(|scope| {
+        let _release = Release(&stop, &group);
+        let (stop, shared, dip) = (&stop, &group, &dip);
+        scope.spawn(move || {
+            let mut hog = Hog::filled(Some(shared.path()), 160);
+            while !stop.load(Ordering::Relaxed) {
+                assert_eq!(hog.ask("touch").as_deref(), Some("ok"), "its data is right");
+            }
+            assert!(hog.end().success());
+        });
+        support::eventually("usage above the budget", || {
+            group.usage_bytes().expect("read") > 100 * MIB
+        });
+        scope.spawn(move || {
+            while !stop.load(Ordering::Relaxed) {
+                dip.fetch_add(1, Ordering::SeqCst);
+                let _ = shared.reclaim(MIB);
+                dip.fetch_add(1, Ordering::SeqCst);
+            }
+        });
+        support::eventually("five raises during one dip", || {
+            let during = dip.load(Ordering::SeqCst);
+            let nr_raises = (0..5)
+                .take_while(|_| {
+                    thread::sleep(Duration::from_millis(1));
+                    group.relieve(4096).expect("raised");
+                    dip.load(Ordering::SeqCst) == during
+                })
+                .count();
+            during % 2 == 1 && nr_raises == 5
+        });
+    });
+    group.remove().expect("removed");
+    swap.take_down().expect("down");
+}
+
 #[test]
 fn an_oom_kill_is_noticed_and_counted() {
     need_root_and_cgroup!("an_oom_kill_is_noticed_and_counted");

@@ -18,7 +18,7 @@ pub fn backstop_bytes(budget_bytes: u64) -> u64 {
 impl BudgetGroup {
     /// The hard limit as it stands; `None`: no limit.
     pub fn limit_bytes(&self) -> Result<Option<u64>, CgroupError> {
-        let bytes = self.limit_now.read_number()?;
+        let bytes = self.limit.read_number()?;
         Ok((bytes < UNLIMITED).then_some(bytes))
     }
 
@@ -40,7 +40,7 @@ impl BudgetGroup {
             });
         }
         self.note_original(&self.limit.path, || {
-            Ok(self.limit_text(self.limit_now.read_number()?))
+            Ok(self.limit_text(self.limit.read_number()?))
         })?;
         self.wanted_limit_bytes.store(wanted, Ordering::SeqCst);
         self.write_wanted_limit()

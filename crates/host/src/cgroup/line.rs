@@ -3,10 +3,10 @@
 //!
 //! `memory.reclaim` does not exist on v1, and a dip can't win against a program that pulls pages
 //! back faster than one thread reclaims: usage would stand between the budget and the backstop for
-//! as long as that lasts. So the limit follows usage down, little by little, and the program reclaims
-//! in its own faults, as it would under the kernel alone. It stands one dip's step below the budget
-//! ([`dip_step_bytes`]), because pages of shared libraries that somebody else is charged for count
-//! in the program's resident memory too. With the OOM killer off
+//! as long as that lasts. So the limit stands just below the budget before usage is there, or follows it
+//! down, little by little, and the program reclaims in its own faults, as it would under the kernel
+//! alone. Below means one dip's step ([`dip_step_bytes`]), because pages of shared libraries that
+//! somebody else is charged for count in the program's resident memory too. With the OOM killer off
 //! (see [`BudgetGroup::watch_oom`]) and relief at hand this kills nobody.
 //!
 //! **Owns** moving the limit between backstop and budget, and how far at a time. **Does not own** when
@@ -61,7 +61,7 @@ impl BudgetGroup {
         let line = budget.saturating_sub(dip_step_bytes(budget));
         let line = line - line % PAGE_BYTES;
         for _ in 0..STEPS_MAX {
-            if self.wanted_limit() <= line {
+            if self.is_limit_at(line)? {
                 return Ok(Line::Held);
             }
             let step = self.line_step_bytes.load(Ordering::Relaxed);
@@ -75,28 +75,31 @@ impl BudgetGroup {
                 break;
             }
         }
-        Ok(match self.wanted_limit() <= line {
+        Ok(match self.is_limit_at(line)? {
             true => Line::Held,
             false => Line::Moving,
         })
+    }
+
+    /// Whether the limit is wanted there, and stands there.
+    fn is_limit_at(&self, line: u64) -> Result<bool, CgroupError> {
+        Ok(self.wanted_limit() <= line && self.limit.read_number()? <= line)
     }
 
     fn lower_towards(&self, line: u64, step_bytes: u64) -> Result<bool, CgroupError> {
         let usage = self.usage_bytes()?.min(self.wanted_limit());
         let target = usage.saturating_sub(step_bytes).max(line);
         let target = target - target % PAGE_BYTES;
-        let is_lowered = {
-            let _deadline = Deadline::for_this_thread(STEP_TIME_MAX).map_err(|source| {
-                CgroupError::io("bounding a change of", &self.limit.path, source)
-            })?;
-            self.limit.write(&target.to_string()).is_ok()
-        };
-        if is_lowered {
-            self.wanted_limit_bytes.store(target, Ordering::SeqCst);
-            // A dip in another thread may have put the former limit back in between.
-            self.write_wanted_limit()?;
+        let _deadline = Deadline::for_this_thread(STEP_TIME_MAX)
+            .map_err(|source| CgroupError::io("bounding a change of", &self.limit.path, source))?;
+        if self.limit.write(&target.to_string()).is_err() {
+            return Ok(false);
         }
-        Ok(is_lowered)
+        self.wanted_limit_bytes.store(target, Ordering::SeqCst);
+        // A dip in another thread may have put the former limit back in between (one that does so from now on
+        // sees what is wanted). Else not written twice: usage may be above it by what the kernel forces
+        // through, and then a second write fails.
+        Ok(self.limit.read_number()? <= target || self.limit.write(&target.to_string()).is_ok())
     }
 
     /// Puts the limit back to the backstop, and `memory.high` to what it was.

@@ -138,9 +138,9 @@ pub struct BudgetGroup {
     usage: ControlFile,
     stat: ControlFile,
     limit: ControlFile,
-    /// The same file opened once more: a write of a dip holds its own until the kernel is through, and
-    /// who reads by that waits.
-    limit_now: ControlFile,
+    /// The same file opened once more, for dips alone: a write holds its own until the kernel is through, and
+    /// who moves, raises or reads the limit by that waits.
+    dip_limit: ControlFile,
     /// `memory.reclaim` (v2).
     reclaim: Option<ControlFile>,
     /// `memory.high` (v2).
@@ -242,8 +242,8 @@ impl BudgetGroup {
         journal: &Journal,
     ) -> Result<BudgetGroup, CgroupError> {
         let limit = ControlFile::open_read_write(path.join(limit_file(version)))?;
-        let limit_now = ControlFile::open_read(limit.path.clone())?;
-        let found_bytes = limit_now.read_number()?;
+        let dip_limit = ControlFile::open_write(limit.path.clone())?;
+        let found_bytes = limit.read_number()?;
         let (usage, reclaim) = match version {
             Version::V1 => ("memory.usage_in_bytes", None),
             // Kernels before 5.19 lack it: then the limit alone holds the budget.
@@ -256,7 +256,7 @@ impl BudgetGroup {
             usage: ControlFile::open_read(path.join(usage))?,
             stat: ControlFile::open_read(path.join("memory.stat"))?,
             limit,
-            limit_now,
+            dip_limit,
             reclaim,
             high: match version {
                 Version::V1 => None,
@@ -407,7 +407,7 @@ impl BudgetGroup {
         if let Some(high) = &self.high {
             high.forget();
         }
-        if let Ok(limit) = self.limit_now.read_number() {
+        if let Ok(limit) = self.limit.read_number() {
             self.wanted_limit_bytes.store(limit, Ordering::SeqCst);
         }
         first_error.map_or(Ok(()), Err)

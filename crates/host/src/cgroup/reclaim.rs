@@ -153,7 +153,7 @@ impl BudgetGroup {
         let deadline = Deadline::for_this_thread(DIP_TIME_MAX)
             .map_err(|source| CgroupError::io("bounding a change of", &self.limit.path, source))?;
         let guard = DipGuard(self);
-        let result = self.limit.write(&target);
+        let result = self.dip_limit.write(&target);
         drop(guard);
         drop(deadline);
         match errno_of(&result) {

@@ -14,7 +14,7 @@ use super::own;
 use super::program::Program;
 use super::run::Event;
 use crate::cgroup::{
-    BudgetGroup, CgroupError, GroupStats, Manager, OomWatch, UsageWatch, Version, backstop_bytes,
+    BudgetGroup, CgroupError, GroupStats, Manager, OomWatch, UsageWatch, backstop_bytes,
 };
 use crate::keeper::{self, Journal, Keeper, Outcome, Session};
 use crate::swap::{self, SwapDevice};
@@ -102,10 +102,8 @@ impl Arena {
             PolicyChoice::None => group.set_limit_bytes(Some(config.budget_bytes))?,
             PolicyChoice::MglruHeat | PolicyChoice::Mglru => {
                 group.set_budget_bytes(config.budget_bytes)?;
-                if group.version() == Version::V2 {
-                    // A command may grow as fast as it can before our first look at it.
-                    group.hold_line()?;
-                }
+                // A command may grow as fast as it can before our first look at it.
+                group.hold_line()?;
                 self.oom = Some(group.watch_oom()?);
                 self.crossing = group.usage_watch(config.budget_bytes / 64 * 63)?;
             }

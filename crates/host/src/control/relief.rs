@@ -12,8 +12,7 @@
 //! to the thread's own data (`rseq`) ends the program by SIGSEGV.
 //!
 //! The other way round, where the kernel can't be asked to reclaim ahead fast enough the limit (v2:
-//! `memory.high`) comes down to just below the budget once usage is near it
-//! ([`Line`](crate::cgroup::Line)).
+//! `memory.high`) stands just below the budget ([`Line`](crate::cgroup::Line)), before usage is there if it can.
 //!
 //! **Owns** both decisions. **Does not own** the limit (`cgroup`).
 
@@ -22,7 +21,9 @@ use super::counts::Counts;
 use super::governor::Marks;
 use super::managed::Standing;
 use super::report::LimitReport;
-use crate::cgroup::{BudgetGroup, CgroupError, GroupStats, Line, Version, backstop_bytes};
+use crate::cgroup::{
+    BudgetGroup, CgroupError, GroupStats, Line, Version, backstop_bytes, dip_step_bytes,
+};
 use strata_lru::{Swappiness, TimeMs};
 
 /// The limit gives way by at most the budget divided by this ...
@@ -39,8 +40,8 @@ const RAISE_AGAIN_MS: u64 = 1000;
 /// Tasks that a raise has woken need a moment to run; till then they still count as waiting.
 const RAISE_SETTLES_MS: u64 = 50;
 
-/// The line is held from the high mark on, because there it still costs no reclaim to set, and for
-/// this long after usage was above it, so that it does not come and go.
+/// Where the line is held only above the high mark: for this long after usage was there, so that it does not come
+/// and go.
 const LINE_HOLD_MS: u64 = 5000;
 
 /// The budget is taken up by what can't go when less than the budget divided by this is left.
@@ -209,9 +210,7 @@ impl Relief {
         self.is_line_held = false;
         let floor_bytes = self.stock.map_or(0, |(_, stock)| stock.floor_bytes);
         let limit = group.limit_bytes()?.unwrap_or(u64::MAX);
-        // Twice, because what locks its memory goes through one step in some milliseconds.
-        let is_pinched = floor_bytes > marks.budget - marks.budget / FLOOR_SHARE
-            && floor_bytes.saturating_add(2 * step_bytes(marks)) > limit;
+        let is_pinched = is_pinch(floor_bytes, marks, limit);
         if group.version() == Version::V1 && (need.is_under_oom || is_pinched) {
             self.pinched_at = Some(now);
         }
@@ -246,9 +245,12 @@ impl Relief {
             self.held_at = None;
             return group.release_high();
         }
-        // v2 has no event that tells of growth, and a line that usage is below costs nothing there:
-        // so it stands before the program can outrun the next look.
-        if usage_bytes > marks.high || group.version() == Version::V2 {
+        // A line that usage is below costs nothing, so it stands before the program can outrun the next look:
+        // brought down later it has to win against a program at full speed. On v1, where system calls fail at
+        // it, not next to what can't go.
+        let line = marks.budget - dip_step_bytes(marks.budget);
+        let is_safe = group.version() == Version::V2 || !is_pinch(floor_bytes, marks, line);
+        if usage_bytes > marks.high || is_safe {
             self.held_at = Some(now);
         }
         match self.held_at {
@@ -328,6 +330,13 @@ impl Relief {
         self.report.nr_raises += 1;
         self.report.peak_bytes = self.report.peak_bytes.max(limit_bytes);
     }
+}
+
+/// Whether what can't go takes up the budget and is near this limit: twice a step, because what locks its
+/// memory goes through one in some milliseconds.
+fn is_pinch(floor_bytes: u64, marks: &Marks, limit: u64) -> bool {
+    floor_bytes > marks.budget - marks.budget / FLOOR_SHARE
+        && floor_bytes.saturating_add(2 * step_bytes(marks)) > limit
 }
 
 /// From the budget to the backstop.

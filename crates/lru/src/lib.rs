@@ -124,8 +124,8 @@ mod walk;
 pub use config::{Config, ConfigError, Refault};
 pub use group::{Excess, GroupEvents, GroupTree, Limits, Protection, ProtectionSharing};
 pub use heat::{
-    Cheapest, Cost, HEAT_WALK_MS, HEAT_WALK_MS_MIN, Heat, HeatScale, HeatSpread,
-    NR_RANKED_PAGES_MIN, WALKS_REMEMBERED,
+    Cheapest, Cost, HEAT_TURNED_OVER_SHARE, HEAT_WALK_MS, HEAT_WALK_MS_MIN, Heat, HeatScale,
+    HeatSpread, NR_RANKED_PAGES_MIN, WALKS_REMEMBERED,
 };
 pub use ids::{FolioId, GenSeq, GroupId, Kind, NodeId, Order, TimeMs};
 pub use memcg_lru::MemcgLru;

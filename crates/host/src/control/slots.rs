@@ -71,9 +71,14 @@ impl Slots {
     }
 
     /// A walk found these accessed and no others, after so many walks that left the table out.
-    pub(super) fn warm(&mut self, accessed: Bits512, nr_idle_walks: u32) {
+    /// A short walk counts half.
+    pub(super) fn warm(&mut self, accessed: Bits512, nr_idle_walks: u32, is_short: bool) {
         let next = |heat: Heat, is_accessed: bool| {
-            heat.after_idle_walks(nr_idle_walks).after_walk(is_accessed)
+            let heat = heat.after_idle_walks(nr_idle_walks);
+            match is_short {
+                true => heat.after_short_walk(is_accessed),
+                false => heat.after_walk(is_accessed),
+            }
         };
         match self {
             Slots::Dense(array) => {
@@ -163,19 +168,23 @@ mod tests {
     proptest! {
         #[test]
         fn a_page_has_the_same_heat_in_a_list_and_in_an_array(
-            walks in prop::collection::vec((any::<bool>(), 0u32..40), 1..40), when in 0usize..40,
+            walks in prop::collection::vec((any::<bool>(), 0u32..40, any::<bool>()), 1..40), when in 0usize..40,
         ) {
             let mut slots = Slots::new();
             slots.set(77, 1);
             let mut heat = Heat::NONE;
-            for (n, (is_accessed, nr_idle_walks)) in walks.into_iter().enumerate() {
+            for (n, (is_accessed, nr_idle_walks, is_short)) in walks.into_iter().enumerate() {
                 if n == when {
                     (0..400).for_each(|index| slots.set(index, 1));
                     prop_assert!(matches!(slots, Slots::Dense(_)));
                 }
                 let accessed = bits::run(77, 77 + usize::from(is_accessed));
-                slots.warm(accessed, nr_idle_walks);
-                heat = heat.after_idle_walks(nr_idle_walks).after_walk(is_accessed);
+                slots.warm(accessed, nr_idle_walks, is_short);
+                heat = heat.after_idle_walks(nr_idle_walks);
+                heat = match is_short {
+                    true => heat.after_short_walk(is_accessed),
+                    false => heat.after_walk(is_accessed),
+                };
                 prop_assert_eq!(slots.heat(77), heat);
             }
             prop_assert_eq!(slots.heat(500), Heat::NONE);

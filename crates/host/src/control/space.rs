@@ -17,8 +17,8 @@ use crate::process::{Mapping, MappingClass, Process};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use strata_lru::{
-    AccessVia, Arrival, Cause, FolioId, GoneCause, GroupId, Heat, HeatScale, Kind, NodeId, Order,
-    Policy,
+    AccessVia, Arrival, Cause, FolioId, GoneCause, GroupId, HEAT_TURNED_OVER_SHARE, Heat,
+    HeatScale, Kind, NodeId, Order, Policy,
 };
 
 /// What one walk of one space found; base pages.
@@ -43,6 +43,12 @@ pub struct WalkFindings {
 }
 
 impl WalkFindings {
+    /// Whether little has come since the walk before, measured by what heat is made for.
+    fn is_little_new(&self) -> bool {
+        let nr_resident_pages: u64 = self.nr_resident_pages.iter().sum();
+        self.nr_appeared_pages * HEAT_TURNED_OVER_SHARE < nr_resident_pages
+    }
+
     /// Adds another space's findings.
     pub fn add(&mut self, other: &WalkFindings) {
         for kind in Kind::ALL {
@@ -108,12 +114,15 @@ impl Space {
         engine: Engine<'a>,
     ) -> SpaceWalk<'a> {
         self.epoch = self.epoch.wrapping_add(1);
+        // What happens until it ends is not known before it does, so the last one has to tell.
+        let is_short = self.findings.is_little_new();
         self.findings = WalkFindings::default();
         self.foretold = Foretold::default();
         let nr_idle_walks = std::mem::take(&mut self.nr_idle_walks);
         SpaceWalk {
             space: self,
             nr_idle_walks,
+            is_short,
             number,
             mappings,
             cursor: 0,
@@ -278,6 +287,7 @@ impl Space {
 pub(super) struct SpaceWalk<'a> {
     space: &'a mut Space,
     nr_idle_walks: u32,
+    is_short: bool,
     number: SpaceNo,
     mappings: &'a [Mapping],
     cursor: usize,
@@ -308,7 +318,7 @@ impl SpaceWalk<'_> {
         if !table.is_huge {
             self.space.foretold += foretold(&table, bits::and(before, table.tracked), young);
         }
-        table.warm(young, self.nr_idle_walks);
+        table.warm(young, self.nr_idle_walks, self.is_short);
         table.used = bits::or(table.used, young);
         table.epoch = self.space.epoch;
         if !table.is_empty() {

@@ -149,8 +149,8 @@ impl Table {
     }
 
     /// A walk found these accessed and no others; before it `nr_idle_walks` left the table out.
-    pub(super) fn warm(&mut self, accessed: Bits512, nr_idle_walks: u32) {
-        self.slots.warm(accessed, nr_idle_walks);
+    pub(super) fn warm(&mut self, accessed: Bits512, nr_idle_walks: u32, is_short: bool) {
+        self.slots.warm(accessed, nr_idle_walks, is_short);
     }
 
     /// Whether nothing is worth remembering.

@@ -1,6 +1,7 @@
 //! What is chosen by heat: the warm pages that are kept, and the cold ones that are not tried after all.
 
 use super::*;
+use strata_lru::Heat;
 
 /// One walk of table 0 with these pages in memory and accessed; the kernel has `inactive` on its
 /// inactive lists.
@@ -243,4 +244,30 @@ fn what_a_batch_showed_to_be_in_use_is_not_tried_after_it() {
         expected
     );
     assert_eq!(tracker.nr_ranked(), 0);
+}
+
+/// What is remembered is measured by what comes back, not by how often anyone looked.
+#[test]
+fn a_walk_counts_half_when_less_than_a_quarter_was_new_to_the_one_before() {
+    let hottest = |nr_new_pages: usize| {
+        let (mut tracker, space) = new_tracker();
+        let before = bits::run(nr_new_pages, 100);
+        look(&mut tracker, &mappings(), before, bits::NONE, bits::NONE);
+        let all = bits::run(0, 100);
+        look(&mut tracker, &mappings(), all, bits::NONE, bits::NONE);
+        look(
+            &mut tracker,
+            &mappings(),
+            all,
+            bits::run(99, 100),
+            bits::NONE,
+        );
+        let mut hottest = Heat::NONE;
+        let space = tracker.spaces().get(&space).expect("the space is there");
+        space.for_each_heat(|_, heat| hottest = hottest.max(heat));
+        hottest
+    };
+    assert_eq!(hottest(25), Heat::NONE.after_walk(true));
+    assert_eq!(hottest(24), Heat::NONE.after_short_walk(true));
+    assert!(hottest(24) < hottest(25));
 }

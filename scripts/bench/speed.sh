@@ -4,8 +4,8 @@
 # loop on each. `memcached` is as Debian starts it: its housekeeping takes most of a second processor.
 # `memcached_plain` has none (no LRU maintainer, no crawler, the hash table at its final size), so that on
 # two processors one is left free. `quarter_time` works for a quarter of the time and sleeps for the rest.
-# Strata goes first in each round and the kernel's limit is then set to the mean that Strata used (sampled from outside every 100 ms once 95 % of the budget are reached), so that both have the same
-# memory. Operations a second of wall time (minimum, median, maximum over
+# Strata goes first in each round and the kernel's limit is then set to the mean that Strata used (sampled from
+# outside every 100 ms once 95 % of the budget are reached), so that both have the same memory. Operations a second of wall time (minimum, median, maximum over
 # rounds) and of CPU time (median; program, Strata and kernel threads, the filling included), major faults
 # per 1000 operations, what zram and Strata themselves took, and how many processors were idle in the last seconds
 # of a run. Of two processes the slower one counts and both are shown; it moves by a fifth from run to run, so they
@@ -164,5 +164,5 @@ for crowd in free busy; do
     done
 done
 echo
-echo "\`none\`: only the kernel's limit, at the mean of the Strata run before it; $runs rounds of $seconds s each (zipf_1.2 and scan $longer_seconds s; $runs_of_two of two_processes). Strata's hard"
-echo "limit stands at its budget + max(2 %, 8 MiB). Budgets, MiB: $(for load in $loads; do printf '%s %s, ' "$load" "$(mib "${budget[$load]}")"; done | sed 's/, $/./')"
+echo "\`none\`: only the kernel's limit, at the mean of the Strata run before it; $runs rounds of $seconds s each (zipf_1.2 and scan $longer_seconds s; $runs_of_two of two_processes). Strata's"
+echo "limit (on v2 memory.high) stands one step below its budget, 1 % or 8 MiB; behind it is the backstop, budget + max(2 %, 8 MiB). Budgets, MiB: $(for load in $loads; do printf '%s %s, ' "$load" "$(mib "${budget[$load]}")"; done | sed 's/, $/./')"

@@ -8,18 +8,20 @@
 # outside every 100 ms once 95 % of the budget are reached), so that both have the same memory. Operations a second of wall time (minimum, median, maximum over
 # rounds) and of CPU time (median; program, Strata and kernel threads, the filling included), major faults
 # per 1000 operations, what zram and Strata themselves took, and how many processors were idle in the last seconds
-# of a run. Of two processes the slower one counts and both are shown; it moves by a fifth from run to run, so they
-# have BENCH_RUNS_OF_TWO rounds (7). Servers are asked for 16 keys at a time. A run that the kernel ended by its OOM killer
-# counts as none and is told; it is tried three times in a round, so that there is something to compare
-# with.
+# of a run. A ratio is the median over rounds of Strata's run divided by the one of the kernel's limit alone
+# just after it, so that a machine that gets slower meanwhile slows both. Of two processes the slower one counts and
+# both are shown; it moves by a fifth from run to run, and the speed of a mapped file with that of the disk, so with a processor free these two
+# have BENCH_RUNS_LONG rounds (7). Servers are asked for 16 keys at a time. A run that the kernel ended by its OOM killer
+# counts as none and is told; it is tried twice in a round, so that there is something to compare
+# with. A round without is left out of the ratio.
 # BENCH_SECONDS is the length of a run (5; of `zipf_1.2` and `scan` 10, because which pages are warm has to be
 # learnt first and theirs is the goal for faults), BENCH_RUNS the number of rounds (3), BENCH_LOADS the loads
-# (all but huge_pages and quarter_time, which have to be named).
+# (all but huge_pages and quarter_time, which have to be named), BENCH_PROCESSORS what they are ("free busy").
 source "$(dirname "$0")/lib.sh"
 scripts/servers.sh redis memcached
 bin=$target_dir/servers/bin
-seconds=${BENCH_SECONDS:-5} longer_seconds=${BENCH_SECONDS:-10} tries=3
-runs=${BENCH_RUNS:-3} runs_of_two=${BENCH_RUNS_OF_TWO:-${BENCH_RUNS:-7}}
+seconds=${BENCH_SECONDS:-5} longer_seconds=${BENCH_SECONDS:-10} tries=2
+runs=${BENCH_RUNS:-3} runs_long=${BENCH_RUNS_LONG:-${BENCH_RUNS:-7}}
 loads=${BENCH_LOADS:-zipf_0.99 zipf_1.2 scan phases mapped_file two_threads two_processes redis memcached memcached_plain}
 trap 'rest; rm -rf "$work" "$target_dir/bench.mapped"' EXIT
 
@@ -112,23 +114,28 @@ footprint_of() {
 }
 usage() { field "usage_$1" "$work/sample"; }
 
-note() { # FILE: a line for a run: operations a second of each process, of CPU, faults, mean, peak, zram, strata, idle
+note() { # FILE ROUND: a line for a run: operations a second of each process, of CPU, faults, mean, peak, zram, strata, idle, round
     local speeds ops
     speeds=$(grep -h '"program"' "$work/out" | sed -nE 's/.*"ops_per_s":([0-9]+).*/\1/p' | sort -n | paste -sd+)
     ops=$(grep -h '"program"' "$work/out" | sed -nE 's/.*"ops":([0-9]+).*/\1/p' | awk '{sum += $1} END {print sum}')
     echo "${speeds%%+*} $speeds $(awk -v o="$ops" -v c="$cpu_s" 'BEGIN {print o / c}')" \
         "$(awk -v o="$ops" -v f="$(field nr_major_faults "$work/report")" 'BEGIN {print 1000 * f / o}')" \
         "$(usage mean) $(usage peak)" \
-        "$(field zram_bytes "$work/report") $(field strata_bytes "$work/report") $idle" >>"$1"
+        "$(field zram_bytes "$work/report") $(field strata_bytes "$work/report") $idle $2" >>"$1"
 }
 column() { awk -v column="$2" '{print $column}' "$1" | sort -g; }
 middle() { column "$1" "$2" | awk '{v[NR] = $1} END {print v[int((NR + 1) / 2)]}'; }
+# The median over the rounds that both have of one column, divided; nothing if they have none.
+ratio() { # COLUMN
+    awk -v c="$1" 'NR == FNR {of[$10] = $c; next} of[$10] && $c {print of[$10] / $c}' "$work/auto" "$work/none" | sort -g |
+        awk '{v[NR] = $1} END {if (NR) printf "%.2f", (v[int((NR + 1) / 2)] + v[int((NR + 2) / 2)]) / 2}'
+}
 thousands() { awk '{v[NR] = $1 / 1000} END {printf "%.0f / %.0f / %.0f", v[1], v[int((NR + 1) / 2)], v[NR]}'; }
 
 echo "| processors | load | who | 1000 operations/s: min / median / max | ratio | each process, last round | 1000 operations/CPU s | ratio | faults/1000 | ratio | mean, MiB | peak, MiB | zram, MiB | Strata, MiB | idle | killed |"
 echo "|---|---|---|---:|---:|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|"
 declare -A budget
-for crowd in free busy; do
+for crowd in ${BENCH_PROCESSORS:-free busy}; do
     for load in $loads; do
         percent=60
         [[ $load != memcached* ]] || percent=89
@@ -136,12 +143,12 @@ for crowd in free busy; do
         [ $crowd = free ] || spin
         for who in auto none; do : >"$work/$who" && : >"$work/$who.killed"; done
         rounds=$runs
-        [ "$load" != two_processes ] || rounds=$runs_of_two
+        [ $crowd = busy ] || [[ $load != two_processes && $load != mapped_file ]] || rounds=$runs_long
         for ((run = 0; run < rounds; run++)); do
             limit=${budget[$load]}
             for who in auto none; do
                 for ((try = 0; try < tries; try++)); do
-                    if "load_$load" "$limit" $who; then note "$work/$who" && break; else echo >>"$work/$who.killed"; fi
+                    if "load_$load" "$limit" $who; then note "$work/$who" $run && break; else echo >>"$work/$who.killed"; fi
                 done
                 mean=$(usage mean)
                 limit=${mean:-$limit}
@@ -152,10 +159,7 @@ for crowd in free busy; do
             killed=$(wc -l <"$work/$who.killed")
             [ -s "$work/$who" ] || { echo "| $crowd | $load | $who | - | | | | | | | | | | | | $killed |"; continue; }
             ratios=('' '' '')
-            [ $who = none ] || [ ! -s "$work/none" ] || for i in 0 1 2; do
-                at=(1 3 4)
-                ratios[i]=$(awk -v a="$(middle "$work/$who" "${at[i]}")" -v b="$(middle "$work/none" "${at[i]}")" 'BEGIN {printf "%.2f", b ? a / b : 0}')
-            done
+            [ $who = none ] || ratios=("$(ratio 1)" "$(ratio 3)" "$(ratio 4)")
             echo "| $crowd | $load | $who | $(column "$work/$who" 1 | thousands) | ${ratios[0]} |" \
                 "$(tail -n 1 "$work/$who" | awk '{print $2}') | $(middle "$work/$who" 3 | awk '{printf "%.0f", $1 / 1000}') | ${ratios[1]} |" \
                 "$(middle "$work/$who" 4 | awk '{printf "%.1f", $1}') | ${ratios[2]} |" \
@@ -164,5 +168,5 @@ for crowd in free busy; do
     done
 done
 echo
-echo "\`none\`: only the kernel's limit, at the mean of the Strata run before it; $runs rounds of $seconds s each (zipf_1.2 and scan $longer_seconds s; $runs_of_two of two_processes). Strata's"
+echo "\`none\`: only the kernel's limit, at the mean of the Strata run before it; $runs rounds of $seconds s each (zipf_1.2 and scan $longer_seconds s; $runs_long of mapped_file and two_processes with a processor free). Strata's"
 echo "limit (on v2 memory.high) stands one step below its budget, 1 % or 8 MiB; behind it is the backstop, budget + max(2 %, 8 MiB). Budgets, MiB: $(for load in $loads; do printf '%s %s, ' "$load" "$(mib "${budget[$load]}")"; done | sed 's/, $/./')"

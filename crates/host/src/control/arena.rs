@@ -8,14 +8,13 @@
 //! - I2: a dry run changes nothing but that it has a place in the run directory while it lasts.
 
 use super::config::{PolicyChoice, RunConfig, Target};
+use super::crossings::Crossings;
 use super::error::{RunError, io_error};
 use super::gauge::Gauge;
 use super::own;
 use super::program::Program;
 use super::run::Event;
-use crate::cgroup::{
-    BudgetGroup, CgroupError, GroupStats, Manager, OomWatch, UsageWatch, backstop_bytes,
-};
+use crate::cgroup::{BudgetGroup, CgroupError, GroupStats, Manager, OomWatch, backstop_bytes};
 use crate::keeper::{self, Journal, Keeper, Outcome, Session};
 use crate::swap::{self, SwapDevice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -27,7 +26,7 @@ use std::sync::Arc;
 pub(super) struct Arena {
     gauge: Gauge,
     oom: Option<OomWatch>,
-    crossing: Option<UsageWatch>,
+    crossings: Option<Crossings>,
     swap: Option<SwapDevice>,
     session: Option<(Session, Keeper)>,
     /// Whether anything has to stay as long as the program runs.
@@ -63,7 +62,7 @@ impl Arena {
                 budget_bytes: config.budget_bytes,
             },
             oom: None,
-            crossing: None,
+            crossings: None,
             swap: None,
             session,
             changes_anything,
@@ -105,7 +104,7 @@ impl Arena {
                 // A command may grow as fast as it can before our first look at it.
                 group.hold_line()?;
                 self.oom = Some(group.watch_oom()?);
-                self.crossing = group.usage_watch(config.budget_bytes / 64 * 63)?;
+                self.crossings = Some(Crossings::new(&group, config.budget_bytes)?);
             }
         }
         group.set_swappiness(config.swappiness.get().min(200))?;
@@ -179,7 +178,7 @@ impl Arena {
                         Ok(_) | Err(CgroupError::LimitBelowUsage { .. }) => {}
                         Err(error) => return Err(error),
                     }
-                    self.crossing = group.usage_watch(budget_bytes / 64 * 63)?;
+                    self.crossings = Some(Crossings::new(&group, budget_bytes)?);
                 }
             }
         }
@@ -228,13 +227,23 @@ impl Arena {
     pub(super) fn event_fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let oom = self.oom.as_ref().map(AsFd::as_fd);
         oom.into_iter()
-            .chain(self.crossing.as_ref().map(AsFd::as_fd))
+            .chain(self.crossings.iter().flat_map(Crossings::fds))
+    }
+
+    /// Has the loop woken again when usage comes near the budget, once it was far from it.
+    pub(super) fn expect_growth(&mut self, usage_bytes: u64) {
+        if let (Some(crossings), Some(group)) = (&mut self.crossings, self.gauge.group())
+            && let Err(error) = crossings.rearm(group, usage_bytes)
+        {
+            // The next look comes within a second all the same.
+            tracing::debug!("{error}");
+        }
     }
 
     /// Takes in the events; whether tasks of the group are waiting for memory.
     pub(super) fn take_oom_event(&mut self) -> bool {
-        if let Some(crossing) = &self.crossing {
-            crossing.take();
+        if let Some(crossings) = &mut self.crossings {
+            crossings.take();
         }
         let Some(Ok(events)) = self.oom.as_mut().map(OomWatch::take) else {
             return false;
@@ -293,7 +302,7 @@ impl Arena {
     /// Undoes everything; what can't be undone now is left to the keeper, and said.
     pub(super) fn undo(&mut self) -> Vec<String> {
         self.oom = None;
-        self.crossing = None;
+        self.crossings = None;
         let mut warnings = Vec::new();
         let gauge = std::mem::replace(&mut self.gauge, Gauge::Tree { budget_bytes: 0 });
         if let Gauge::Group(group) = gauge {

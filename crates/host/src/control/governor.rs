@@ -13,6 +13,8 @@
 //!                              (auto) for a while, and until usage is below high
 //! ```
 //!
+//! Below them all lies the approach, from where walks come.
+//!
 //! Above the urgent mark for a moment a batch of pageout's is on its way; above it, and not back at the
 //! high mark for longer than that, pageout does not keep up.
 //!
@@ -38,6 +40,9 @@ const MARK_SHARE: u64 = 64;
 const MARK_BYTES_MIN: u64 = 512 << 10;
 /// ... and at most this.
 const MARK_BYTES_MAX: u64 = 128 << 20;
+/// Generations should exist before the first eviction, and accessed bits that only filling has set be cleared:
+/// walks come above this share of the budget, in percent.
+const APPROACH_PERCENT: u64 = 90;
 /// Reclaim must get ahead of growth by what the program can allocate while we react.
 const REACTION_MS: u64 = 10;
 /// Growth that is assumed possible at any time, for the time until the next look.
@@ -61,6 +66,8 @@ const SHRINK_BYTES_MAX: u64 = 32 << 20;
 /// Usage at which something begins or ends, bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Marks {
+    /// Walks come from here on.
+    pub approach: u64,
     /// Reclaim stops here.
     pub low: u64,
     /// Reclaim starts here.
@@ -78,6 +85,7 @@ impl Marks {
             .clamp(MARK_BYTES_MIN, MARK_BYTES_MAX)
             .min(budget / 8);
         Marks {
+            approach: (u128::from(budget) * u128::from(APPROACH_PERCENT) / 100) as u64,
             low: budget - 2 * step,
             high: budget - step,
             urgent: budget - (step + dip_step_bytes(budget)) / 2,

@@ -55,9 +55,7 @@ const WALK_PAUSE_FACTOR: u64 = 10;
 const WALK_PAUSE_MS_MIN: u64 = 20;
 /// Where the kernel chooses, clearing bits takes them from it: walk rarely.
 const WALK_PAUSE_WATCH_MS: u64 = 10_000;
-/// Generations should exist before the first eviction: above this share of the budget, in percent,
-/// and while usage moves, a walk a second.
-const APPROACH_PERCENT: u64 = 90;
+/// Near the budget, and while usage moves, a walk a second.
 const WALK_PAUSE_APPROACH_MS: u64 = 1000;
 /// Isolation is asked again at most so often within one tick.
 const ISOLATE_TRIES: u32 = 16;
@@ -482,10 +480,7 @@ impl Managed {
     }
 
     fn walk_if_due(&mut self, now: TimeMs, gauge: &Gauge, plan: &Plan, usage_bytes: u64) {
-        let budget = self.governor.marks().budget;
-        let is_near =
-            u128::from(usage_bytes) * 100 >= u128::from(budget) * u128::from(APPROACH_PERCENT);
-        if !is_near {
+        if usage_bytes < self.governor.marks().approach {
             return;
         }
         let warm_walk_ms = self.warm_walk_ms(now);

@@ -24,6 +24,7 @@ mod arena;
 mod assemble;
 mod config;
 mod counts;
+mod crossings;
 mod crowd;
 mod demand;
 mod error;

@@ -287,6 +287,7 @@ impl Session<'_> {
             }
         };
         self.meter.sample(now, usage);
+        self.arena.expect_growth(usage);
         // First, because tasks may be waiting and a walk can take a while.
         self.adjust_limit(now, usage);
         let mut wait_ms = SAVINGS_MS;

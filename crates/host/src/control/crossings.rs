@@ -1,0 +1,63 @@
+//! Being woken when usage comes near the budget (v1).
+//!
+//! An idle loop looks once a second, and a program fills two gigabytes in that time. Two marks wake it: the one
+//! from which walks come, so that the accessed bits that filling has set are gone before the kernel looks for
+//! what is not in use (else it looks at all of memory once for nothing), and the one where reclaim starts.
+//!
+//! **Owns** which marks and when they count. **Does not own** the events (`cgroup::UsageWatch`) nor what is done
+//! then (`managed`).
+//!
+//! **Invariants** I1: usage that moves to and fro at the first mark wakes the loop once; the mark counts again
+//! after usage was less than half of it.
+
+use super::governor::Marks;
+use crate::cgroup::{BudgetGroup, CgroupError, UsageWatch};
+use std::os::fd::{AsFd, BorrowedFd};
+
+/// The two events; none on v2, which offers none.
+#[derive(Debug)]
+pub(super) struct Crossings {
+    approach_bytes: u64,
+    /// `None` once it was crossed.
+    approach: Option<UsageWatch>,
+    high: Option<UsageWatch>,
+}
+
+impl Crossings {
+    /// Both marks of a budget count.
+    pub(super) fn new(group: &BudgetGroup, budget_bytes: u64) -> Result<Crossings, CgroupError> {
+        let marks = Marks::new(budget_bytes);
+        Ok(Crossings {
+            approach_bytes: marks.approach,
+            approach: group.usage_watch(marks.approach)?,
+            high: group.usage_watch(marks.high)?,
+        })
+    }
+
+    /// What may wake the loop.
+    pub(super) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let watches = self.approach.iter().chain(&self.high);
+        watches.map(AsFd::as_fd)
+    }
+
+    /// Takes in the events.
+    pub(super) fn take(&mut self) {
+        if let Some(high) = &self.high {
+            high.take();
+        }
+        self.approach.take_if(|approach| approach.take());
+    }
+
+    /// Has the first mark count again where usage is far below it.
+    pub(super) fn rearm(
+        &mut self,
+        group: &BudgetGroup,
+        usage_bytes: u64,
+    ) -> Result<(), CgroupError> {
+        let is_spent = self.approach.is_none() && self.high.is_some();
+        if is_spent && usage_bytes < self.approach_bytes / 2 {
+            self.approach = group.usage_watch(self.approach_bytes)?;
+        }
+        Ok(())
+    }
+}

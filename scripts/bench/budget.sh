@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Is a budget held? zipf at 60 % of its footprint for 60 s, with and without growth bursts of
-# 500 MiB/s, for each actuator and for the kernel's limit alone (`--policy none`). Cgroup usage and
+# 500 MiB/s, and a program that uses all its pages alike and writes a third of them (`alike`: what goes comes back
+# as fast as it can be read), for each actuator and for the kernel's limit alone (`--policy none`). Cgroup usage and
 # summed RSS are sampled from outside every 100 ms, after the first 5 s. BENCH_SECONDS shortens it.
 # Above the budget means by more than a page. RSS counts the pages of libraries too, which are
 # charged to whoever read them first.
@@ -8,20 +9,22 @@ source "$(dirname "$0")/lib.sh"
 seconds=${BENCH_SECONDS:-60} budget=300
 echo "| load | who reclaims | samples | usage above budget, % | RSS above budget, % | mean usage, % of budget | mean RSS, % of budget | peak usage, MiB | operations/s | Strata's CPU, % |"
 echo "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|"
-for load in steady bursts; do
-    bursts=()
-    [ $load = steady ] || bursts=(--burst 100M --burst-rate 500M --burst-every 5)
+for load in steady bursts alike; do
+    program=(zipf --size 500M --theta 0.99 --threads 1 --seconds "$seconds")
+    [ $load != bursts ] || program+=(--burst 100M --burst-rate 500M --burst-every 5)
+    [ $load != alike ] || program=(checksum --size 500M --seconds "$seconds")
     for who in auto pageout reclaim none; do
         how=(--actuator $who)
         [ $who != none ] || how=(--policy none)
         status=0
         "$strata" run --quiet --memory ${budget}M --swap zram:1G "${how[@]}" --report "$work/report" -- \
-            "$programs/zipf" --size 500M --theta 0.99 --threads 1 --seconds "$seconds" "${bursts[@]}" >"$work/zipf" &
+            "$programs/${program[0]}" "${program[@]:1}" >"$work/out" &
         main=$!
-        pid=$(wait_for_program zipf $main)
+        pid=$(wait_for_program "${program[0]}" $main)
         "$programs/sample" --pid "$pid" --budget ${budget}M --after 5 --seconds "$seconds" >"$work/sample" || true
         wait $main || status=$?
-        speed=$(field ops_per_s "$work/zipf")
+        speed=$(field ops_per_s "$work/out")
+        [ $load != alike ] || speed=$(awk -v reads="$(field reads "$work/out")" -v writes="$(field writes "$work/out")" -v s="$seconds" 'BEGIN {printf "%.0f", (reads + writes) / s}')
         [ $status = 0 ] || speed="status $status"
         n=$(field samples "$work/sample")
         echo "| $load | $who | $n | $(percent "$(field usage_above "$work/sample")" "$n") |" \
@@ -33,5 +36,5 @@ for load in steady bursts; do
     done
 done
 echo
-echo "Budget $budget MiB; zipf 0.99 over 500 MiB of single pages; \`bursts\`: 100 MiB more at 500 MiB/s every 5 s;"
+echo "Budget $budget MiB; zipf 0.99 over 500 MiB of single pages; \`bursts\`: 100 MiB more at 500 MiB/s every 5 s; \`alike\`: checksum over 500 MiB;"
 echo "\`none\`: only the kernel's limit, at the budget."

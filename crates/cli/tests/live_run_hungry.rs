@@ -60,7 +60,7 @@ fn a_budget_below_what_is_locked_is_told_and_does_not_thrash() {
 /// It pulls pages back as fast as one thread reclaims, and had filled its memory up to the hard limit before the
 /// first look: once it stood a fifth above the budget for as long as it ran, one run in four on cgroup v1.
 #[test]
-fn a_program_that_reads_all_it_has_in_turn_stays_within_its_budget() {
+fn a_program_that_uses_all_it_has_alike_stays_within_its_budget() {
     needs!("memory_cgroup", "zram", "process_madvise");
     let _guard = Guard::new();
     for _ in 0..3 {

@@ -13,7 +13,7 @@
 # both are shown; it moves by a fifth from run to run, and the speed of a mapped file with that of the disk, so with a processor free these two
 # have BENCH_RUNS_LONG rounds (7). Servers are asked for 16 keys at a time. A run that the kernel ended by its OOM killer
 # counts as none and is told; it is tried twice in a round, so that there is something to compare
-# with. A round without is left out of the ratio.
+# with. A round without is left out of the ratio, which then says of how many rounds it is.
 # BENCH_SECONDS is the length of a run (5; of `zipf_1.2` and `scan` 10, because which pages are warm has to be
 # learnt first and theirs is the goal for faults), BENCH_RUNS the number of rounds (3), BENCH_LOADS the loads
 # (all but huge_pages and quarter_time, which have to be named), BENCH_PROCESSORS what they are ("free busy").
@@ -124,13 +124,15 @@ note() { # FILE ROUND: a line for a run: operations a second of each process, of
         "$(field zram_bytes "$work/report") $(field strata_bytes "$work/report") $idle $2" >>"$1"
 }
 column() { awk -v column="$2" '{print $column}' "$1" | sort -g; }
-middle() { column "$1" "$2" | awk '{v[NR] = $1} END {print v[int((NR + 1) / 2)]}'; }
-# The median over the rounds that both have of one column, divided; nothing if they have none.
+middle() { column "$1" "$2" | awk '{v[NR] = $1} END {print (v[int((NR + 1) / 2)] + v[int((NR + 2) / 2)]) / 2}'; }
+# The median over the rounds that both have of one column, divided, and how many those are if some are missing; nothing
+# if all are.
 ratio() { # COLUMN
     awk -v c="$1" 'NR == FNR {of[$10] = $c; next} of[$10] && $c {print of[$10] / $c}' "$work/auto" "$work/none" | sort -g |
-        awk '{v[NR] = $1} END {if (NR) printf "%.2f", (v[int((NR + 1) / 2)] + v[int((NR + 2) / 2)]) / 2}'
+        awk -v rounds="$rounds" '{v[NR] = $1}
+            END {if (NR) printf "%.2f%s", (v[int((NR + 1) / 2)] + v[int((NR + 2) / 2)]) / 2, NR < rounds ? " of " NR : ""}'
 }
-thousands() { awk '{v[NR] = $1 / 1000} END {printf "%.0f / %.0f / %.0f", v[1], v[int((NR + 1) / 2)], v[NR]}'; }
+thousands() { awk '{v[NR] = $1 / 1000} END {printf "%.0f / %.0f / %.0f", v[1], (v[int((NR + 1) / 2)] + v[int((NR + 2) / 2)]) / 2, v[NR]}'; }
 
 echo "| processors | load | who | 1000 operations/s: min / median / max | ratio | each process, last round | 1000 operations/CPU s | ratio | faults/1000 | ratio | mean, MiB | peak, MiB | zram, MiB | Strata, MiB | idle | killed |"
 echo "|---|---|---|---:|---:|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|"

@@ -16,8 +16,9 @@
 //! and 66, LRU 64. (`heat_evicts_less_of_what_is_wanted_than_recency` replays the steady case.)
 //!
 //! In those figures about a quarter of memory came back between two walks (in the test: 51 faults in each 1000 of
-//! 24,000 accesses, with room for 4,915 pages). A walk that sees less than that come back
-//! ([`HEAT_TURNED_OVER_SHARE`]) counts half, with 32 in the place of 16.
+//! 24,000 accesses, with room for 4,915 pages). A walk after one that
+//! saw less than that come back ([`HEAT_TURNED_OVER_SHARE`]) counts half, with 32 in the place of 16. Walks that left a
+//! page out because its owner did not run count whole: who sleeps cools in half the walks.
 //!
 //! **Owns** the moving average, the choice of the coldest and the pace both are made for. **Does not
 //! own** where heat is kept or who walks.

@@ -87,7 +87,9 @@ impl BudgetGroup {
     }
 
     fn lower_towards(&self, line: u64, step_bytes: u64) -> Result<bool, CgroupError> {
-        let usage = self.usage_bytes()?.min(self.wanted_limit());
+        // Where a dip has put an older limit back it stands above what is wanted.
+        let stands = self.limit.read_number()?.max(self.wanted_limit());
+        let usage = self.usage_bytes()?.min(stands);
         let target = usage.saturating_sub(step_bytes).max(line);
         let target = target - target % PAGE_BYTES;
         let _deadline = Deadline::for_this_thread(STEP_TIME_MAX)

@@ -101,13 +101,16 @@ impl Arena {
             PolicyChoice::None => group.set_limit_bytes(Some(config.budget_bytes))?,
             PolicyChoice::MglruHeat | PolicyChoice::Mglru => {
                 group.set_budget_bytes(config.budget_bytes)?;
-                // A command may grow as fast as it can before our first look at it.
-                group.hold_line()?;
                 self.oom = Some(group.watch_oom()?);
                 self.crossings = Some(Crossings::new(&group, config.budget_bytes)?);
             }
         }
         group.set_swappiness(config.swappiness.get().min(200))?;
+        if config.policy != PolicyChoice::None {
+            // A command may grow as fast as it can before our first look at it. Last, because it may reclaim,
+            // and only where nobody is killed for it.
+            group.hold_line()?;
+        }
         Ok(())
     }
 
@@ -178,7 +181,10 @@ impl Arena {
                         Ok(_) | Err(CgroupError::LimitBelowUsage { .. }) => {}
                         Err(error) => return Err(error),
                     }
-                    self.crossings = Some(Crossings::new(&group, budget_bytes)?);
+                    // The budget holds without; looks only come later.
+                    self.crossings = Crossings::new(&group, budget_bytes)
+                        .inspect_err(|error| tracing::debug!("{error}"))
+                        .ok();
                 }
             }
         }
@@ -230,10 +236,17 @@ impl Arena {
             .chain(self.crossings.iter().flat_map(Crossings::fds))
     }
 
+    /// Takes in what usage has crossed; before usage is read, or a crossing in between would be lost.
+    pub(super) fn take_crossings(&mut self) {
+        if let Some(crossings) = &mut self.crossings {
+            crossings.take();
+        }
+    }
+
     /// Has the loop woken again when usage comes near the budget, once it was far from it.
     pub(super) fn expect_growth(&mut self, usage_bytes: u64) {
         if let (Some(crossings), Some(group)) = (&mut self.crossings, self.gauge.group())
-            && let Err(error) = crossings.rearm(group, usage_bytes)
+            && let Err(error) = crossings.follow(group, usage_bytes)
         {
             // The next look comes within a second all the same.
             tracing::debug!("{error}");
@@ -242,9 +255,6 @@ impl Arena {
 
     /// Takes in the events; whether tasks of the group are waiting for memory.
     pub(super) fn take_oom_event(&mut self) -> bool {
-        if let Some(crossings) = &mut self.crossings {
-            crossings.take();
-        }
         let Some(Ok(events)) = self.oom.as_mut().map(OomWatch::take) else {
             return false;
         };

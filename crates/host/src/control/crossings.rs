@@ -7,8 +7,8 @@
 //! **Owns** which marks and when they count. **Does not own** the events (`cgroup::UsageWatch`) nor what is done
 //! then (`managed`).
 //!
-//! **Invariants** I1: usage that moves to and fro at the first mark wakes the loop once; the mark counts again
-//! after usage was less than half of it.
+//! **Invariants** I1: usage that moves to and fro at the first mark wakes the loop until it was seen above it once;
+//! the mark counts again after usage was less than half of it.
 
 use super::governor::Marks;
 use crate::cgroup::{BudgetGroup, CgroupError, UsageWatch};
@@ -18,8 +18,9 @@ use std::os::fd::{AsFd, BorrowedFd};
 #[derive(Debug)]
 pub(super) struct Crossings {
     approach_bytes: u64,
-    /// `None` once it was crossed.
+    /// `None` once usage was seen above it.
     approach: Option<UsageWatch>,
+    is_crossed: bool,
     high: Option<UsageWatch>,
 }
 
@@ -30,6 +31,7 @@ impl Crossings {
         Ok(Crossings {
             approach_bytes: marks.approach,
             approach: group.usage_watch(marks.approach)?,
+            is_crossed: false,
             high: group.usage_watch(marks.high)?,
         })
     }
@@ -45,15 +47,18 @@ impl Crossings {
         if let Some(high) = &self.high {
             high.take();
         }
-        self.approach.take_if(|approach| approach.take());
+        self.is_crossed |= self.approach.as_ref().is_some_and(UsageWatch::take);
     }
 
-    /// Has the first mark count again where usage is far below it.
-    pub(super) fn rearm(
+    /// Has the first mark not count any more where it was crossed upwards, and again where usage is far below it.
+    pub(super) fn follow(
         &mut self,
         group: &BudgetGroup,
         usage_bytes: u64,
     ) -> Result<(), CgroupError> {
+        if std::mem::take(&mut self.is_crossed) && usage_bytes >= self.approach_bytes {
+            self.approach = None;
+        }
         let is_spent = self.approach.is_none() && self.high.is_some();
         if is_spent && usage_bytes < self.approach_bytes / 2 {
             self.approach = group.usage_watch(self.approach_bytes)?;

@@ -161,10 +161,12 @@ impl Relief {
             return None;
         }
         let has_free_swap = arena.has_free_swap();
-        if usage_bytes <= marks.low {
+        // Below both marks nothing is reclaimed, and what can't go is far from any limit ([`is_pinch`]).
+        let near = marks.low.min(marks.budget - marks.budget / FLOOR_SHARE);
+        if usage_bytes <= near {
             self.stock = None;
         }
-        if is_under_oom || usage_bytes > marks.low {
+        if is_under_oom || usage_bytes > near {
             let can_swap = has_free_swap && swappiness.get() > 0;
             self.take_stock(&group, now, usage_bytes, can_swap, is_under_oom);
         }
@@ -209,9 +211,16 @@ impl Relief {
     ) -> Result<Option<String>, CgroupError> {
         self.is_line_held = false;
         let floor_bytes = self.stock.map_or(0, |(_, stock)| stock.floor_bytes);
-        let limit = group.limit_bytes()?.unwrap_or(u64::MAX);
+        let mut limit = group.limit_bytes()?.unwrap_or(u64::MAX);
+        let is_v1 = group.version() == Version::V1;
+        if is_v1 && limit < backstop_bytes(marks.budget) && is_pinch(floor_bytes, marks, limit) {
+            // What is locked has come near the line, and that may be all it has come near.
+            self.held_at = None;
+            group.release_line()?;
+            limit = group.limit_bytes()?.unwrap_or(u64::MAX);
+        }
         let is_pinched = is_pinch(floor_bytes, marks, limit);
-        if group.version() == Version::V1 && (need.is_under_oom || is_pinched) {
+        if is_v1 && (need.is_under_oom || is_pinched) {
             self.pinched_at = Some(now);
         }
         let is_squeezed = match need.standing {

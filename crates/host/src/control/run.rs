@@ -277,6 +277,7 @@ impl Session<'_> {
         if let (Gauge::Tree { .. }, Some(managed)) = (self.arena.gauge(), &mut self.managed) {
             managed.refresh_members_if_due(now, self.arena.gauge(), MEMBERS_PAUSE_MS);
         }
+        self.arena.take_crossings();
         let usage = match self.usage_bytes() {
             Ok(usage) => usage,
             Err(error) => {
@@ -287,9 +288,9 @@ impl Session<'_> {
             }
         };
         self.meter.sample(now, usage);
-        self.arena.expect_growth(usage);
         // First, because tasks may be waiting and a walk can take a while.
         self.adjust_limit(now, usage);
+        self.arena.expect_growth(usage);
         let mut wait_ms = SAVINGS_MS;
         let mut is_stalled = false;
         if let Some(managed) = &mut self.managed {

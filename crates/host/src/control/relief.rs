@@ -18,12 +18,10 @@
 
 use super::arena::Arena;
 use super::counts::Counts;
-use super::governor::Marks;
+use super::governor::{Held, Marks};
 use super::managed::Standing;
 use super::report::LimitReport;
-use crate::cgroup::{
-    BudgetGroup, CgroupError, GroupStats, Line, Version, backstop_bytes, dip_step_bytes,
-};
+use crate::cgroup::{BudgetGroup, CgroupError, GroupStats, Line, Version, backstop_bytes};
 use strata_lru::{Swappiness, TimeMs};
 
 /// The limit gives way by at most the budget divided by this ...
@@ -257,7 +255,7 @@ impl Relief {
         // A line that usage is below costs nothing, so it stands before the program can outrun the next look:
         // brought down later it has to win against a program at full speed. On v1, where system calls fail at
         // it, not next to what can't go.
-        let line = marks.budget - dip_step_bytes(marks.budget);
+        let line = Held::of(marks.budget).most_bytes;
         let is_safe = group.version() == Version::V2 || !is_pinch(floor_bytes, marks, line);
         if usage_bytes > marks.high || is_safe {
             self.held_at = Some(now);

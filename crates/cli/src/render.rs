@@ -203,6 +203,16 @@ fn evictions(lines: &mut Lines, report: &Report) {
             ),
         );
     }
+    if eviction.nr_recalled_pages > 0 {
+        lines.add(
+            "read ahead",
+            format_args!(
+                "{}, last used with pages that came back; {} of them used",
+                pages(eviction.nr_recalled_pages),
+                pages(eviction.nr_recalled_used_pages)
+            ),
+        );
+    }
     if eviction.left_to_programs_ms > 0 {
         lines.add(
             "left",

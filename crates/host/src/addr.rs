@@ -35,6 +35,11 @@ impl AddrRange {
         self.end - self.start
     }
 
+    /// Base pages in it, which it begins and ends with.
+    pub fn nr_pages(self) -> u64 {
+        self.len_bytes() / PAGE_BYTES
+    }
+
     /// Whether nothing lies in it.
     pub fn is_empty(self) -> bool {
         self.start == self.end

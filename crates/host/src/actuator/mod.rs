@@ -4,6 +4,7 @@
 //!   Pageout::try_submit(PageoutRequest)  ->  its thread  ->  Pageout::poll() -> PageoutReport
 //!   ShrinkThread::try_submit(bytes)      ->  its thread  ->  ShrinkThread::poll() -> ShrinkOutcome
 //!   Activate::try_submit(warm pages)     ->  its thread  ->  Activate::poll() -> ActivateReport
+//!   Recall::try_submit(ranges)           ->  its thread  ->  Recall::poll() -> RecallReport
 //! ```
 //!
 //! All run on a thread of their own, because a single call into the kernel's reclaim was seen to
@@ -11,7 +12,8 @@
 //! (`completion_fd` turns readable).
 //!
 //! **Owns** `pageout` (exact: these pages) and `reclaim` (the kernel's batched reclaim of a group:
-//! this many bytes) and `activate` (which pages the kernel is to spare then). **Does not own** the choice of pages, nor the group's limits (`cgroup`).
+//! this many bytes) and `activate` (which pages the kernel is to spare then) and `recall` (which it is to read in).
+//! **Does not own** the choice of pages, nor the group's limits (`cgroup`).
 //!
 //! **Invariants**
 //! - I1: nothing here blocks the caller but `stop`.
@@ -24,6 +26,7 @@ mod leftover;
 mod observe;
 mod pageout;
 mod pass;
+mod recall;
 mod shrink;
 mod split;
 mod worker;
@@ -31,4 +34,5 @@ mod worker;
 pub use activate::{Activate, ActivateReport, WarmPages};
 pub use advise::PageoutError;
 pub use pageout::{PageTarget, Pageout, PageoutConfig, PageoutMode, PageoutReport, PageoutRequest};
+pub use recall::{Recall, RecallPages, RecallReport};
 pub use shrink::{Shrink, ShrinkOutcome, ShrinkThread};

@@ -13,7 +13,7 @@ use super::program::Program;
 use super::tracker::Tracker;
 use super::walk::Walker;
 use crate::access::{self, AccessChoice, AccessSource};
-use crate::actuator::{Activate, Pageout, ShrinkThread};
+use crate::actuator::{Activate, Pageout, Recall, ShrinkThread};
 use crate::cgroup::{ReclaimError, Version};
 use crate::process::{MemoryDevices, ProcessTree};
 use std::io::{self, ErrorKind};
@@ -110,6 +110,11 @@ pub(super) fn managed(
         true => Some(Activate::start().map_err(io_error("starting the touching thread"))?),
         false => None,
     };
+    let can_recall = actuator == ActuatorChoice::Auto && has_heat && !config.dry_run;
+    let recall = match can_recall {
+        true => Some(Recall::start().map_err(io_error("starting the thread that reads ahead"))?),
+        false => None,
+    };
     Ok(Managed::new(Parts {
         tracker,
         members: Members::new(tree),
@@ -130,6 +135,7 @@ pub(super) fn managed(
         is_dry_run: config.dry_run,
         has_heat,
         activate,
+        recall,
     }))
 }
 

@@ -10,7 +10,9 @@
 
 mod cold;
 mod figures;
+mod obstacles;
 mod orders;
+mod recall;
 mod share;
 mod warm;
 
@@ -18,6 +20,7 @@ use cold::ColdFirst;
 use figures::Seen;
 pub(super) use orders::OrderError;
 use orders::Orders;
+use recall::Recalling;
 use share::Sharing;
 use warm::Warm;
 
@@ -32,7 +35,7 @@ use super::stall::{Sample, Stall};
 use super::tracker::Tracker;
 use super::walk::{Thoroughness, Walker};
 use crate::access::{ClearIntent, SourceInfo};
-use crate::actuator::{Activate, Pageout, PageoutError, PageoutRequest, ShrinkThread};
+use crate::actuator::{Activate, Pageout, PageoutRequest, Recall, ShrinkThread};
 use crate::addr::PAGE_BYTES;
 use crate::remote::ClientId as Ticket;
 use crate::swap;
@@ -151,6 +154,8 @@ pub(super) struct Managed {
     cold: Option<ColdFirst>,
     /// `None` where the kernel can't be told which pages are warm.
     warm: Option<Warm>,
+    /// `None` where nothing is read in ahead.
+    recalling: Option<Recalling>,
     orders: Orders<Ticket>,
     warnings: Vec<String>,
     news: Vec<String>,
@@ -175,6 +180,8 @@ pub(super) struct Parts {
     pub has_heat: bool,
     /// `None` where touching would not help.
     pub activate: Option<Activate>,
+    /// `None` where nothing is to be read in ahead.
+    pub recall: Option<Recall>,
 }
 
 impl Managed {
@@ -208,6 +215,7 @@ impl Managed {
             out_of_reach: BTreeSet::new(),
             cold: parts.has_heat.then(ColdFirst::new),
             warm: parts.activate.map(Warm::new),
+            recalling: parts.recall.map(Recalling::new),
             orders: Orders::default(),
             warnings: Vec::new(),
             news: Vec::new(),
@@ -295,6 +303,7 @@ impl Managed {
 
     fn take_answers(&mut self, now: TimeMs) {
         self.hear_of_warm();
+        self.hear_of_recall();
         let mut obstacles = Vec::new();
         if let Some(pageout) = &mut self.pageout {
             while let Some(report) = pageout.poll() {
@@ -330,41 +339,6 @@ impl Managed {
                 }
             }
         }
-    }
-
-    /// Where no page of a space can be taken one by one the kernel is left to do it, if it may be asked.
-    fn meet_obstacle(&mut self, space: u32, obstacle: &PageoutError) {
-        let is_lasting = matches!(
-            obstacle,
-            PageoutError::NoSpace(_) | PageoutError::NotPermitted(_)
-        );
-        let can_ask = self.actuator == ActuatorChoice::Auto && self.shrink.is_some();
-        let mut text = format!("pageout: {obstacle}");
-        if is_lasting {
-            self.out_of_reach.insert(SpaceNo(space));
-        }
-        if is_lasting && can_ask {
-            self.governor.set_actuator(ActuatorChoice::Reclaim);
-            text += "; the kernel's reclaim does the work";
-        }
-        if !self.warnings.contains(&text) {
-            self.news.push(text.clone());
-        }
-        self.warn(text);
-    }
-
-    /// Pageout goes on once nobody is left whose pages it can't take.
-    fn forget_obstacles(&mut self) {
-        let spaces = self.tracker.spaces();
-        self.out_of_reach.retain(|space| spaces.contains_key(space));
-        if self.out_of_reach.is_empty() && self.shrink.is_some() {
-            self.governor.set_actuator(self.actuator);
-        }
-    }
-
-    /// Whether there is a process whose pages pageout can't take.
-    pub(super) fn is_out_of_reach(&self) -> bool {
-        !self.out_of_reach.is_empty()
     }
 
     /// What went wrong since the last call and changes how the run goes on.
@@ -497,6 +471,7 @@ impl Managed {
             },
             (_, false, _) => WALK_PAUSE_APPROACH_MS,
         };
+        let pause_ms = pause_ms.min(self.recall_walk_ms(now).unwrap_or(pause_ms));
         if usage_bytes == self.usage_at_walk {
             return;
         }
@@ -558,6 +533,7 @@ impl Managed {
     fn look(&mut self, gauge: &Gauge, now: TimeMs, thoroughness: Thoroughness) {
         self.refresh_members(now, gauge);
         self.look_for_warm(now);
+        self.look_for_slow_swap();
         let thoroughness = match std::mem::take(&mut self.kernel_took_pages) {
             true => Thoroughness::Everything,
             false => thoroughness,
@@ -582,6 +558,7 @@ impl Managed {
     fn after_walk(&mut self, now: TimeMs, usage_bytes: u64) {
         self.rank(now, usage_bytes);
         self.touch_warm(now);
+        self.recall(now);
         self.last_walk = Some(now);
         self.usage_at_walk = usage_bytes;
         self.remember(now);
@@ -599,6 +576,7 @@ impl Managed {
         self.forget_room();
         self.waiting.clear();
         self.hear_of_warm();
+        self.hear_of_recall();
         if let Some(pageout) = &mut self.pageout {
             for report in pageout.stop() {
                 self.tracker.settle(&report);

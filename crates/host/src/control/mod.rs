@@ -47,6 +47,7 @@ mod splitter;
 mod stall;
 mod status;
 mod table;
+mod together;
 mod tracker;
 #[cfg(test)]
 mod tracker_tests;

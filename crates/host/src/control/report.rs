@@ -118,6 +118,10 @@ pub struct EvictionReport {
     pub nr_split_pages: u64,
     /// Touched, because they were warm and the kernel was about to look at them.
     pub nr_activated_pages: u64,
+    /// Read in ahead, because they were last used with pages that came back.
+    pub nr_recalled_pages: u64,
+    /// Of those, used soon after.
+    pub nr_recalled_used_pages: u64,
     /// Came back after an eviction.
     pub nr_refaulted_pages: u64,
     /// Of those, evicted within the last generations.

@@ -1,13 +1,14 @@
 //! One slot for each page of a 2 MiB table: the folio that is there, or the shadow of the one that
-//! was, and how hot the page is.
+//! was, how hot the page is, and which walk last found it used.
 //!
 //! **Owns** the storage: a sorted list while few pages of the table are used, an array of 512 after
-//! that, so that a dense table costs 6 bytes a page and one lonely page does not cost 2 KiB.
+//! that, so that a dense table costs 8 bytes a page and one lonely page does not cost 2 KiB.
 //! **Does not own** which slots are in use: the table's bitmaps say that, and what a slot means.
 //!
-//! **Invariants** I1: a slot reads back what was last written to it; a slot never written reads 0 and
-//! is cold.
+//! **Invariants** I1: a slot reads back what was last written to it; a slot never written reads 0,
+//! is cold and was never used.
 
+use super::together::WalkNo;
 use crate::access::Bits512;
 use crate::addr::TABLE_ENTRIES;
 use crate::bits;
@@ -21,6 +22,7 @@ const SPARSE_SLOTS_MAX: usize = 128;
 pub(super) struct Slot {
     index: u16,
     heat: Heat,
+    last_use: WalkNo,
     value: u32,
 }
 
@@ -29,6 +31,18 @@ pub(super) struct Slot {
 pub(super) struct Array {
     values: [u32; TABLE_ENTRIES],
     heats: [Heat; TABLE_ENTRIES],
+    last_uses: [WalkNo; TABLE_ENTRIES],
+}
+
+impl Array {
+    /// No slot in use, and every page as hot as this.
+    fn as_hot_as(heat: Heat) -> Array {
+        Array {
+            values: [0; TABLE_ENTRIES],
+            heats: [heat; TABLE_ENTRIES],
+            last_uses: [WalkNo::NONE; TABLE_ENTRIES],
+        }
+    }
 }
 
 /// The slots of one table.
@@ -48,10 +62,7 @@ impl Slots {
 
     /// No slot in use, and every page as hot as this.
     pub(super) fn as_hot_as(heat: Heat) -> Slots {
-        Slots::Dense(Box::new(Array {
-            values: [0; TABLE_ENTRIES],
-            heats: [heat; TABLE_ENTRIES],
-        }))
+        Slots::Dense(Box::new(Array::as_hot_as(heat)))
     }
 
     /// The value at `index`, 0 if never set.
@@ -67,6 +78,29 @@ impl Slots {
         match self {
             Slots::Dense(array) => array.heats[index],
             Slots::Sparse(list) => find(list, index).map_or(Heat::NONE, |at| list[at].heat),
+        }
+    }
+
+    /// The walk that last found the page at `index` used.
+    pub(super) fn last_use(&self, index: usize) -> WalkNo {
+        match self {
+            Slots::Dense(array) => array.last_uses[index],
+            Slots::Sparse(list) => find(list, index).map_or(WalkNo::NONE, |at| list[at].last_use),
+        }
+    }
+
+    /// This walk found these pages used.
+    pub(super) fn used_at(&mut self, walk: WalkNo, used: Bits512) {
+        match self {
+            Slots::Dense(array) => {
+                bits::ones(used).for_each(|index| array.last_uses[index] = walk);
+            }
+            Slots::Sparse(list) => {
+                let is_used = |slot: &&mut Slot| bits::has(used, usize::from(slot.index));
+                list.iter_mut()
+                    .filter(is_used)
+                    .for_each(|slot| slot.last_use = walk);
+            }
         }
     }
 
@@ -107,18 +141,17 @@ impl Slots {
                         let slot = Slot {
                             index: u16::try_from(index).expect("an entry index is below 512"),
                             heat: Heat::NONE,
+                            last_use: WalkNo::NONE,
                             value,
                         };
                         list.insert(at, slot);
                     }
                     Err(_) => {
-                        let mut array = Box::new(Array {
-                            values: [0; TABLE_ENTRIES],
-                            heats: [Heat::NONE; TABLE_ENTRIES],
-                        });
+                        let mut array = Box::new(Array::as_hot_as(Heat::NONE));
                         for slot in list.iter() {
                             array.values[usize::from(slot.index)] = slot.value;
                             array.heats[usize::from(slot.index)] = slot.heat;
+                            array.last_uses[usize::from(slot.index)] = slot.last_use;
                         }
                         array.values[index] = value;
                         *self = Slots::Dense(array);

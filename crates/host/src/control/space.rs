@@ -7,9 +7,12 @@
 //! - I1: every tracked page has exactly one folio, and that folio's place is this page.
 //! - I2: nothing is said of a folio whose verdict is to come, but that it was accessed.
 
+mod together;
+
 use super::activation::Foretold;
 use super::places::{Places, SpaceNo};
 use super::table::Table;
+use super::together::{Returns, WalkNo};
 use crate::access::{Bits512, TableRecord, TableShape};
 use crate::addr::{AddrRange, PAGE_BYTES, TABLE_BYTES, TABLE_ENTRIES, TableNo};
 use crate::bits;
@@ -75,10 +78,16 @@ pub(super) struct Space {
     pub findings: WalkFindings,
     /// What the walk before it had foretold.
     pub foretold: Foretold,
+    /// Whether what is swapped out has to be waited for.
+    pub is_swap_slow: bool,
     /// Whether that held the last time that anything was used.
     is_foretold: bool,
     tables: BTreeMap<TableNo, Table>,
     epoch: u32,
+    walk_no: WalkNo,
+    returns: Returns,
+    nr_recalled_used_pages: u64,
+    nr_file_returns: u64,
     /// Walks of the group since the last one of this space.
     nr_idle_walks: u32,
 }
@@ -99,9 +108,14 @@ impl Space {
             cpu_ns_at_walk: None,
             findings: WalkFindings::default(),
             foretold: Foretold::default(),
+            is_swap_slow: false,
             is_foretold: false,
             tables: BTreeMap::new(),
             epoch: 0,
+            walk_no: WalkNo::NONE,
+            returns: Returns::default(),
+            nr_recalled_used_pages: 0,
+            nr_file_returns: 0,
             nr_idle_walks: 0,
         }
     }
@@ -114,6 +128,9 @@ impl Space {
         engine: Engine<'a>,
     ) -> SpaceWalk<'a> {
         self.epoch = self.epoch.wrapping_add(1);
+        self.walk_no = self.walk_no.next();
+        self.returns.fade();
+        (self.nr_recalled_used_pages, self.nr_file_returns) = (0, 0);
         // What happens until it ends is not known before it does, so the last one has to tell.
         let is_short = self.findings.is_little_new();
         self.findings = WalkFindings::default();
@@ -128,12 +145,14 @@ impl Space {
             cursor: 0,
             engine,
             young: Vec::new(),
+            last_return: None,
         }
     }
 
     /// A walk left the space out: it has not run.
     pub(super) fn skip_walk(&mut self) {
         self.foretold = Foretold::default();
+        (self.nr_recalled_used_pages, self.nr_file_returns) = (0, 0);
         // What others saw was before it slept, and where its pages lie by now nobody has looked.
         for table in self.tables.values_mut() {
             table.take_seen();
@@ -293,6 +312,8 @@ pub(super) struct SpaceWalk<'a> {
     cursor: usize,
     engine: Engine<'a>,
     young: Vec<AddrRange>,
+    /// The last page that was found to have come back.
+    last_return: Option<u64>,
 }
 
 impl SpaceWalk<'_> {
@@ -320,6 +341,7 @@ impl SpaceWalk<'_> {
         }
         table.warm(young, self.nr_idle_walks, self.is_short);
         table.used = bits::or(table.used, young);
+        table.used_at(self.space.walk_no, young);
         table.epoch = self.space.epoch;
         if !table.is_empty() {
             self.space.tables.insert(record.table, table);
@@ -347,7 +369,7 @@ impl SpaceWalk<'_> {
     fn apply(&mut self, record: &TableRecord, table: &mut Table) {
         let is_huge = record.shape == TableShape::Huge;
         let anything = !bits::is_empty(record.present);
-        table.inactive = bits::NONE;
+        (table.inactive, table.of_file) = (bits::NONE, bits::NONE);
         if anything && is_huge != table.is_huge {
             if self.any_in_flight(table) {
                 return;
@@ -386,6 +408,7 @@ impl SpaceWalk<'_> {
             GoneCause::Freed,
         );
         table.shadowed = bits::and(table.shadowed, covered);
+        table.recalled = bits::and(table.recalled, table.shadowed);
     }
 
     fn apply_mapping(
@@ -411,6 +434,12 @@ impl SpaceWalk<'_> {
         }
 
         let present = bits::and(record.present, mask);
+        if matches!(
+            mapping.class,
+            MappingClass::FilePrivate | MappingClass::FileShared
+        ) {
+            table.of_file = bits::or(table.of_file, mask);
+        }
         if !mapping.is_supplied {
             let inactive = bits::and(record.inactive, mask);
             table.inactive = bits::or(table.inactive, inactive);
@@ -472,6 +501,7 @@ impl SpaceWalk<'_> {
                     .put(folio, self.number, record.table.entry_addr(index));
                 self.space.findings.nr_appeared_pages += order.nr_pages();
                 if shadow.is_some() {
+                    self.note_return(record.table, table, index, is_accessed);
                     self.space.findings.nr_refaulted_pages += order.nr_pages();
                 }
             }

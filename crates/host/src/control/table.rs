@@ -1,13 +1,15 @@
 //! One 2 MiB table of a managed space, page by page: which folio is there, which shadow is left.
 //!
 //! **Owns** the two bitmaps that give the slots their meaning, and others: pages that won't go, pages
-//! somebody saw accessed, pages that were used, that are warm, that the kernel may take next.
+//! somebody saw accessed, pages that were used, that are warm, that the kernel may take next, that were asked
+//! for.
 //! **Does not own** the engine's state.
 //!
 //! **Invariants** I1: a page is tracked or shadowed, never both. I2: a huge table tracks page 0 only.
-//! I3: only tracked pages are set aside.
+//! I3: only tracked pages are set aside. I4: only shadowed pages are asked for.
 
 use super::slots::Slots;
+use super::together::WalkNo;
 use crate::access::Bits512;
 use crate::addr::{PAGE_BYTES, TABLE_BYTES};
 use crate::bits;
@@ -34,6 +36,10 @@ pub(super) struct Table {
     pub warm: Bits512,
     /// Entries whose pages the kernel had on its inactive lists then.
     pub inactive: Bits512,
+    /// Entries of files.
+    pub of_file: Bits512,
+    /// Entries whose absent pages were asked for because they were last used with others that came back.
+    pub recalled: Bits512,
     slots: Slots,
 }
 
@@ -50,6 +56,8 @@ impl Table {
             used: bits::NONE,
             warm: bits::NONE,
             inactive: bits::NONE,
+            of_file: bits::NONE,
+            recalled: bits::NONE,
             slots: Slots::new(),
         }
     }
@@ -58,7 +66,7 @@ impl Table {
     /// Somebody used a huge page, of its parts nothing is known: they begin lukewarm.
     pub(super) fn change_shape(&mut self, is_huge: bool) {
         debug_assert!(bits::is_empty(self.tracked));
-        self.shadowed = bits::NONE;
+        (self.shadowed, self.recalled) = (bits::NONE, bits::NONE);
         if self.is_huge {
             self.slots = Slots::as_hot_as(self.heat(0).of_a_part());
         }
@@ -153,6 +161,16 @@ impl Table {
         self.slots.warm(accessed, nr_idle_walks, is_short);
     }
 
+    /// The walk that last found the page used.
+    pub(super) fn last_use(&self, index: usize) -> WalkNo {
+        self.slots.last_use(index)
+    }
+
+    /// This walk found these pages used.
+    pub(super) fn used_at(&mut self, walk: WalkNo, used: Bits512) {
+        self.slots.used_at(walk, used);
+    }
+
     /// Whether nothing is worth remembering.
     pub(super) fn is_empty(&self) -> bool {
         bits::is_empty(self.tracked) && bits::is_empty(self.shadowed)
@@ -167,11 +185,12 @@ impl Table {
             true => bits::without(self.tracked, bits::run(0, 1)),
             false => bits::NONE,
         };
-        match [both, not_tracked, beside_huge].map(bits::is_empty) {
-            [true, true, true] => Ok(()),
+        let not_shadowed = bits::without(self.recalled, self.shadowed);
+        match [both, not_tracked, beside_huge, not_shadowed].map(bits::is_empty) {
+            [true, true, true, true] => Ok(()),
             _ => Err(format!(
                 "tracked and shadowed {both:?}, set aside and not tracked {not_tracked:?}, beside a \
-                 huge page {beside_huge:?}"
+                 huge page {beside_huge:?}, asked for and not shadowed {not_shadowed:?}"
             )),
         }
     }

@@ -9,6 +9,7 @@
 //! - I2: [`Tracker::validate`] finds every tracked page's folio at that page, and the engine adds up.
 
 mod by_heat;
+mod together;
 
 use super::places::{Places, SpaceNo};
 use super::space::{Engine, Space, SpaceWalk, WalkFindings};

@@ -1,12 +1,13 @@
 //! The tracker against a dumb model: what is tracked is what was last seen present.
 
 mod by_heat;
+mod together;
 
 use super::places::SpaceNo;
 use super::splitter::Splitter;
 use super::tracker::Tracker;
 use crate::access::{Bits512, TableRecord, TableShape};
-use crate::actuator::{PageTarget, PageoutReport};
+use crate::actuator::{PageTarget, PageoutReport, RecallPages};
 use crate::addr::{AddrRange, PAGE_BYTES, TABLE_BYTES, TableNo};
 use crate::bits;
 use crate::process::{Mapping, MappingClass, Process, Unreclaimable};
@@ -77,6 +78,7 @@ enum Op {
     IsolateCold(u64, u64),
     Settle(Vec<u8>),
     Split,
+    Recall(u64),
 }
 
 fn bits512() -> impl Strategy<Value = Bits512> {
@@ -95,6 +97,7 @@ fn op() -> impl Strategy<Value = Op> {
         2 => (1..300u64, 1..300u64).prop_map(|(ranked, wanted)| Op::IsolateCold(ranked, wanted)),
         2 => prop::collection::vec(0..6u8, 1..20).prop_map(Op::Settle),
         1 => Just(Op::Split),
+        1 => (0..600u64).prop_map(Op::Recall),
     ]
 }
 
@@ -195,6 +198,22 @@ proptest! {
                         prop_assert_eq!(request.splits, [TableNo(0)]);
                         tracker.settle(&PageoutReport { space: space.0, ..PageoutReport::default() });
                         prop_assert!(!tracker.is_batch_out());
+                    }
+                }
+                Op::Recall(nr_pages_max) => {
+                    tracker.set_swap_slow(nr_pages_max % 2 == 0);
+                    let wanted = tracker.recall(nr_pages_max);
+                    let nr_wanted: u64 = wanted.iter().map(RecallPages::nr_wanted_pages).sum();
+                    prop_assert!(nr_wanted <= nr_pages_max);
+                    let tracked: BTreeSet<u64> =
+                        tracker.spaces()[&space].tracked().map(|(addr, _)| addr).collect();
+                    let pages = |range: &AddrRange| (range.start..range.end).step_by(PAGE_BYTES as usize);
+                    for of in &wanted {
+                        prop_assert!(of.wanted.iter().flat_map(pages).all(|addr| !tracked.contains(&addr)));
+                        prop_assert!(of.unused.iter().flat_map(pages).all(|addr| tracked.contains(&addr)));
+                    }
+                    if nr_pages_max % 3 == 0 {
+                        tracker.forget_recalled();
                     }
                 }
                 Op::Isolate(_) | Op::IsolateCold(..) | Op::Settle(_) => {}

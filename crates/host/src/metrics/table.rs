@@ -205,6 +205,18 @@ pub const METRICS: &[Metric] = &[
         read: |status| evicted(status, |of| of.nr_activated_pages),
     },
     Metric {
+        name: "strata_recalled_bytes_total",
+        help: "Pages read in ahead, because they were last used with pages that came back.",
+        kind: Type::Counter,
+        read: |status| evicted(status, |of| of.nr_recalled_pages),
+    },
+    Metric {
+        name: "strata_recalled_used_bytes_total",
+        help: "Of the pages read in ahead, those that were used soon after.",
+        kind: Type::Counter,
+        read: |status| evicted(status, |of| of.nr_recalled_used_pages),
+    },
+    Metric {
         name: "strata_refaulted_bytes_total",
         help: "Evicted pages that came back.",
         kind: Type::Counter,

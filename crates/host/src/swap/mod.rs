@@ -35,7 +35,9 @@ use serde::{Deserialize, Serialize};
 use header::FirstPage;
 pub use spec::{SWAP_MIN_BYTES, SwapSpec, SwapSpecError};
 pub(crate) use status::unescape;
-pub use status::{SwapArea, available_memory_bytes, free_swap_bytes, swap_areas, total_swap_bytes};
+pub use status::{
+    SwapArea, available_memory_bytes, free_swap_bytes, is_slow, swap_areas, total_swap_bytes,
+};
 pub use zram::ZramStats;
 
 use crate::keeper::{Journal, Undo};

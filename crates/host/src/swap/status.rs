@@ -24,6 +24,17 @@ pub fn swap_areas() -> io::Result<Vec<SwapArea>> {
     Ok(parse_swaps(&fs::read_to_string("/proc/swaps")?))
 }
 
+/// Whether pages are swapped out to where getting them back means waiting: anything but zram.
+pub fn is_slow() -> bool {
+    let is_slow = |area: &SwapArea| area.used_bytes > 0 && !is_zram(&area.path);
+    swap_areas().is_ok_and(|areas| areas.iter().any(is_slow))
+}
+
+fn is_zram(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str());
+    name.is_some_and(|name| name.starts_with("zram"))
+}
+
 pub(super) fn area_at(path: &Path) -> io::Result<Option<SwapArea>> {
     Ok(swap_areas()?.into_iter().find(|area| area.path == path))
 }

@@ -1,4 +1,4 @@
-//! `process_madvise`: `MADV_PAGEOUT` and `MADV_COLD` on ranges of another process.
+//! `process_madvise`: `MADV_PAGEOUT`, `MADV_COLD` and `MADV_WILLNEED` on ranges of another process.
 //!
 //! **Owns** the call. **Does not own** which ranges, nor what a partial answer means (`actuator`).
 #![expect(unsafe_code, reason = "process_madvise has no safe wrapper")]
@@ -18,6 +18,8 @@ pub(crate) enum Advice {
     Pageout,
     /// Clear their accessed bits and take them for cold.
     Cold,
+    /// Read them in, without waiting.
+    WillNeed,
 }
 
 /// Advises the kernel on the ranges (at most [`RANGES_MAX`]) of the process. Returns the bytes
@@ -30,6 +32,7 @@ pub(crate) fn advise(
     let advice = match advice {
         Advice::Pageout => libc::MADV_PAGEOUT,
         Advice::Cold => libc::MADV_COLD,
+        Advice::WillNeed => libc::MADV_WILLNEED,
     };
     let vectors: Vec<libc::iovec> = ranges
         .iter()
@@ -40,7 +43,7 @@ pub(crate) fn advise(
         })
         .collect();
     // SAFETY: the vector array is valid for the call; the addresses in it are of the other process
-    // and only named. Neither advice loses data: what is taken comes back by a fault.
+    // and only named. No advice loses data: what is taken comes back by a fault.
     let advised = unsafe {
         libc::syscall(
             libc::SYS_process_madvise,

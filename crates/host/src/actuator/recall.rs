@@ -1,0 +1,268 @@
+//! `recall`: has the kernel read pages in before the program asks for them.
+//!
+//! A program that comes back to memory it has not used for a while waits for its device once a page, or once a
+//! few neighbours. `MADV_WILLNEED` reads many at a time and waits for none of them: the program then finds them in
+//! the swap cache or page cache.
+//!
+//! **Owns** the thread, the request and the report. **Does not own** which pages, nor whether there is room for
+//! them (`control`).
+//!
+//! **Invariants**
+//! - R1: nothing is written and nothing is taken; a page that can't be had is passed over.
+//! - R2: nobody waits for the thread, not even at the end.
+//! - R3: what was asked for more than [`STALE`] ago is left alone: the program has asked for it itself by now.
+
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::worker::Worker;
+use crate::addr::{AddrRange, PAGE_BYTES};
+use crate::process::Process;
+use crate::sys::madvise::{self, Advice, RANGES_MAX};
+
+/// See R3.
+const STALE: Duration = Duration::from_secs(2);
+/// Most bytes in one call, so that the thread notices in time that it is to stop.
+const CALL_BYTES_MAX: u64 = 4 << 20;
+/// Ranges of a process that are refused, each of which costs a call, until the rest is left alone.
+const NR_REFUSED_MAX: u32 = 64;
+
+/// Pages of one process, sorted by address.
+#[derive(Debug)]
+pub struct RecallPages {
+    /// Whose they are.
+    pub process: Arc<Process>,
+    /// In memory and not used any more: the kernel is to take these to make room.
+    pub unused: Vec<AddrRange>,
+    /// To be read in.
+    pub wanted: Vec<AddrRange>,
+}
+
+impl RecallPages {
+    /// Base pages to be read in.
+    pub fn nr_wanted_pages(&self) -> u64 {
+        self.wanted.iter().map(|range| range.nr_pages()).sum()
+    }
+}
+
+/// What became of a request.
+#[derive(Debug, Default)]
+pub struct RecallReport {
+    /// Base pages the kernel was asked for.
+    pub nr_asked_pages: u64,
+    /// Processes for which it may not be asked, by number, and why.
+    pub refused: Vec<(i32, io::Error)>,
+}
+
+/// The thread; at most one request is outstanding.
+#[derive(Debug)]
+pub struct Recall {
+    worker: Worker<(Instant, Vec<RecallPages>), RecallReport>,
+}
+
+impl Recall {
+    /// Starts the thread.
+    pub fn start() -> io::Result<Recall> {
+        let worker = Worker::start(
+            "strata-recall",
+            1,
+            |(asked, wanted): (Instant, Vec<RecallPages>), stop| {
+                let is_over = || stop.is_set() || asked.elapsed() > STALE;
+                let mut report = RecallReport::default();
+                for RecallPages {
+                    process,
+                    unused,
+                    wanted,
+                } in &wanted
+                {
+                    let advise = |advice: Advice| {
+                        move |ranges: &[AddrRange]| madvise::advise(process.pidfd(), ranges, advice)
+                    };
+                    // Else what is read in would be the first that the kernel takes again.
+                    let made_room = ask(unused, is_over, advise(Advice::Cold));
+                    let read =
+                        made_room.and_then(|_| ask(wanted, is_over, advise(Advice::WillNeed)));
+                    match read {
+                        Ok(bytes) => report.nr_asked_pages += bytes / PAGE_BYTES,
+                        Err(error) => report.refused.push((process.pid(), error)),
+                    }
+                }
+                report
+            },
+        )?;
+        Ok(Recall { worker })
+    }
+
+    /// Hands ranges over; false if the last ones are not done and polled yet.
+    pub fn try_submit(&mut self, wanted: Vec<RecallPages>) -> bool {
+        self.worker.try_submit((Instant::now(), wanted)).is_ok()
+    }
+
+    /// Whether a request is out.
+    pub fn is_busy(&self) -> bool {
+        self.worker.nr_in_flight() > 0
+    }
+
+    /// Takes the report of the last request, if it is there.
+    pub fn poll(&mut self) -> Option<RecallReport> {
+        self.worker.poll()
+    }
+}
+
+/// Asks for all ranges through `call`, which returns the bytes of whole ranges up to the first that was refused.
+/// Returns the bytes that were not refused. Ranges that are not there any more are passed over, and a process
+/// that has ended is no error.
+fn ask(
+    ranges: &[AddrRange],
+    is_over: impl Fn() -> bool,
+    mut call: impl FnMut(&[AddrRange]) -> io::Result<u64>,
+) -> io::Result<u64> {
+    let (mut asked_bytes, mut nr_refused) = (0, 0);
+    let cut: Vec<AddrRange> = ranges.iter().flat_map(|range| pieces(*range)).collect();
+    let mut left = &cut[..];
+    while !left.is_empty() && !is_over() && nr_refused < NR_REFUSED_MAX {
+        let mut bytes_left = CALL_BYTES_MAX;
+        let fits = |range: &&AddrRange| {
+            let fits = range.len_bytes() <= bytes_left;
+            bytes_left = bytes_left.saturating_sub(range.len_bytes());
+            fits
+        };
+        let nr_ranges = left.iter().take(RANGES_MAX).take_while(fits).count();
+        let mut done_bytes = match call(&left[..nr_ranges]) {
+            Ok(bytes) => bytes,
+            Err(error) => match error.raw_os_error() {
+                Some(libc::ESRCH) => return Ok(asked_bytes),
+                // About the first range: not mapped any more, or of a kind that is not read ahead.
+                Some(libc::ENOMEM | libc::EINVAL | libc::EBADF | libc::EAGAIN | libc::EINTR) => 0,
+                _ => return Err(error),
+            },
+        };
+        asked_bytes += done_bytes;
+        let is_done = |range: &&AddrRange| {
+            let is_done = done_bytes >= range.len_bytes();
+            done_bytes = done_bytes.saturating_sub(range.len_bytes());
+            is_done
+        };
+        let nr_done = left.iter().take_while(is_done).count();
+        let is_cut = nr_done < nr_ranges;
+        nr_refused += u32::from(is_cut);
+        left = &left[nr_done + usize::from(is_cut)..];
+    }
+    Ok(asked_bytes)
+}
+
+/// A range in pieces that fit into a call.
+fn pieces(range: AddrRange) -> impl Iterator<Item = AddrRange> {
+    let starts = (range.start..range.end).step_by(CALL_BYTES_MAX as usize);
+    starts.map(move |start| AddrRange::new(start, range.end.min(start + CALL_BYTES_MAX)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Error;
+
+    fn range(first_page: u64, nr_pages: u64) -> AddrRange {
+        AddrRange::new(
+            first_page * PAGE_BYTES,
+            (first_page + nr_pages) * PAGE_BYTES,
+        )
+    }
+
+    fn bytes(ranges: &[AddrRange]) -> u64 {
+        ranges.iter().map(|range| range.len_bytes()).sum()
+    }
+
+    /// Refuses ranges that begin at one of these pages, as the kernel does: with a short answer, or with an
+    /// error if it is the first.
+    fn refusing(
+        refused: &[u64],
+        calls: &mut Vec<Vec<AddrRange>>,
+        ranges: &[AddrRange],
+        code: i32,
+    ) -> io::Result<u64> {
+        calls.push(ranges.to_vec());
+        let is_taken = |range: &&AddrRange| !refused.contains(&(range.start / PAGE_BYTES));
+        let taken: Vec<AddrRange> = ranges.iter().take_while(is_taken).copied().collect();
+        match taken.is_empty() {
+            true => Err(Error::from_raw_os_error(code)),
+            false => Ok(bytes(&taken)),
+        }
+    }
+
+    #[test]
+    fn all_ranges_are_asked_for_in_calls_of_bounded_size() {
+        let wanted: Vec<AddrRange> = (0..2000)
+            .map(|n| range(n * 10, 1))
+            .chain([range(50_000, 4000)])
+            .collect();
+        let mut calls = Vec::new();
+        let asked = ask(
+            &wanted,
+            || false,
+            |ranges| refusing(&[], &mut calls, ranges, 0),
+        );
+        assert_eq!(asked.unwrap(), bytes(&wanted));
+        assert_eq!(
+            calls.iter().map(|call| bytes(call)).sum::<u64>(),
+            bytes(&wanted)
+        );
+        for call in &calls {
+            assert!(!call.is_empty() && call.len() <= RANGES_MAX && bytes(call) <= CALL_BYTES_MAX);
+        }
+    }
+
+    #[test]
+    fn what_is_not_there_any_more_is_passed_over() {
+        let wanted: Vec<AddrRange> = (0..100).map(|n| range(n * 10, 2)).collect();
+        for code in [libc::ENOMEM, libc::EINVAL] {
+            let mut calls = Vec::new();
+            let refused = [0, 500, 510, 990];
+            let asked = ask(
+                &wanted,
+                || false,
+                |ranges| refusing(&refused, &mut calls, ranges, code),
+            );
+            assert_eq!(asked.unwrap(), 96 * 2 * PAGE_BYTES);
+        }
+    }
+
+    #[test]
+    fn who_is_refused_everything_is_soon_left_alone() {
+        let wanted: Vec<AddrRange> = (0..10_000).map(|n| range(n * 10, 1)).collect();
+        let mut nr_calls = 0;
+        let asked = ask(
+            &wanted,
+            || false,
+            |_| {
+                nr_calls += 1;
+                Err(Error::from_raw_os_error(libc::EINVAL))
+            },
+        );
+        assert_eq!((asked.unwrap(), nr_calls), (0, NR_REFUSED_MAX));
+    }
+
+    #[test]
+    fn a_process_that_has_ended_is_no_error_and_a_missing_right_is() {
+        let wanted = [range(0, 1), range(10, 1)];
+        let asked = ask(
+            &wanted,
+            || false,
+            |_| Err(Error::from_raw_os_error(libc::ESRCH)),
+        );
+        assert_eq!(asked.unwrap(), 0);
+        let asked = ask(
+            &wanted,
+            || false,
+            |_| Err(Error::from_raw_os_error(libc::EPERM)),
+        );
+        assert_eq!(asked.unwrap_err().raw_os_error(), Some(libc::EPERM));
+    }
+
+    #[test]
+    fn when_it_is_over_nothing_more_is_asked_for() {
+        let asked = ask(&[range(0, 1)], || true, |_| panic!("asked after the end"));
+        assert_eq!(asked.unwrap(), 0);
+    }
+}

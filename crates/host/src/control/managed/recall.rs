@@ -1,0 +1,108 @@
+//! Reading in ahead what was last used with the pages that come back.
+//!
+//! **Owns** when that is done and for how many pages there is room. **Does not own** which pages
+//! (`control::together`), nor the asking (`actuator::Recall`).
+//!
+//! **Invariants** I1: no more is asked for than fits beside what the last walk found in use, below the low mark.
+
+use super::super::together::Recalls;
+use super::Managed;
+use crate::actuator::{Recall, RecallPages};
+use crate::addr::PAGE_BYTES;
+use crate::swap;
+use std::collections::BTreeSet;
+use strata_lru::{HEAT_WALK_MS, TimeMs};
+
+/// A program to which fewer come back hardly waits for them.
+const RETURNED_PAGES_PER_S_MIN: f64 = 100.0;
+
+/// The thread, and what is known of its use.
+#[derive(Debug)]
+pub(super) struct Recalling {
+    thread: Recall,
+    recalls: Recalls,
+    is_swap_slow: bool,
+    /// Whether the last walk found file pages that had come back.
+    has_file_returns: bool,
+    /// Processes for which the kernel may not be asked, by number.
+    refused: BTreeSet<i32>,
+}
+
+impl Recalling {
+    /// Nothing asked for yet.
+    pub(super) fn new(thread: Recall) -> Recalling {
+        Recalling {
+            thread,
+            recalls: Recalls::default(),
+            is_swap_slow: false,
+            has_file_returns: false,
+            refused: BTreeSet::new(),
+        }
+    }
+}
+
+impl Managed {
+    /// How far apart walks are to be at most, while pages come back that programs wait for; `None` while none do.
+    pub(super) fn recall_walk_ms(&self, now: TimeMs) -> Option<u64> {
+        let recalling = self.recalling.as_ref()?;
+        let is_waited_for = (recalling.is_swap_slow || recalling.has_file_returns)
+            && self.sharing.refaulted_pages_per_s() >= RETURNED_PAGES_PER_S_MIN;
+        let is_wanted = is_waited_for && recalling.recalls.is_on(now) && !self.is_dry_run;
+        is_wanted.then_some(HEAT_WALK_MS)
+    }
+
+    /// Before a walk: whether what is swapped out has to be waited for.
+    pub(super) fn look_for_slow_swap(&mut self) {
+        let Some(recalling) = &mut self.recalling else {
+            return;
+        };
+        recalling.is_swap_slow = swap::is_slow();
+        self.tracker.set_swap_slow(recalling.is_swap_slow);
+    }
+
+    /// After a walk: judges what was asked for, and asks for what is wanted next.
+    pub(super) fn recall(&mut self, now: TimeMs) {
+        let Some(recalling) = &mut self.recalling else {
+            return;
+        };
+        let nr_used_pages = self.tracker.nr_recalled_used_pages();
+        self.eviction.nr_recalled_used_pages += nr_used_pages;
+        if recalling.recalls.after_walk(now, nr_used_pages) {
+            self.tracker.forget_recalled();
+        }
+        recalling.has_file_returns = self.tracker.nr_file_returns() > 0;
+        if !recalling.recalls.is_on(now) || recalling.thread.is_busy() || self.is_dry_run {
+            return;
+        }
+        let used_bytes = self.tracker.findings().nr_young_pages.iter().sum::<u64>() * PAGE_BYTES;
+        let room_bytes = self.governor.marks().low.saturating_sub(used_bytes);
+        let nr_out = recalling.recalls.nr_pages_out();
+        let nr_pages_max = (room_bytes / PAGE_BYTES).saturating_sub(nr_out);
+        let mut wanted = self.tracker.recall(nr_pages_max);
+        wanted.retain(|pages| !recalling.refused.contains(&pages.process.pid()));
+        let nr_pages: u64 = wanted.iter().map(RecallPages::nr_wanted_pages).sum();
+        if nr_pages > 0 && recalling.thread.try_submit(wanted) {
+            recalling.recalls.ask(now, nr_pages);
+        }
+    }
+
+    /// Hears what the thread has done.
+    pub(super) fn hear_of_recall(&mut self) {
+        let Some(recalling) = &mut self.recalling else {
+            return;
+        };
+        let Some(report) = recalling.thread.poll() else {
+            return;
+        };
+        self.eviction.nr_recalled_pages += report.nr_asked_pages;
+        let mut warnings = Vec::new();
+        for (pid, error) in report.refused {
+            recalling.refused.insert(pid);
+            warnings.push(format!(
+                "the kernel can't be asked to read pages of process {pid} in ahead ({error}), so it waits for each; \
+                 run as root"
+            ));
+        }
+        warnings.into_iter().for_each(|warning| self.warn(warning));
+    }
+}

@@ -1,0 +1,324 @@
+//! Pages that were last used together come back together.
+//!
+//! A program that enters a phase it was in before, or wakes up, asks for what it used then, page by page, and
+//! waits for each. What those pages have in common is when they were last used. So when most of what a program uses
+//! has to come back, the rest of what was last used at the same times is wanted as well, and can be read many pages
+//! at a time.
+//!
+//! That a program's phases are told apart by how much of what it uses is new, and known again by the pages they
+//! use, is from working set signatures (Dhodapkar and Smith, "Managing Multi-Configuration Hardware via Dynamic
+//! Working Set Analysis", ISCA 2002). Here the walk that last found a page used stands for the signature, so that
+//! nothing has to be kept for each phase: two bytes a page.
+//!
+//! ```text
+//!   On --a phase--> its pages are asked for --2 s--> a third was used --> On
+//!                                               \--> it was not: Off for 2 s, twice as long each time, then On
+//! ```
+//!
+//! **Owns** which returns count as together, and the judgement whether asking was right. **Does not own** the
+//! pages (`space`), whether there is room for them (`managed`), nor the asking (`actuator`).
+//!
+//! **Invariants** I1: a page whose last use is not known is no evidence and is never asked for. I2: at most one
+//! trial is under way, of everything that was asked for since it began.
+
+use std::collections::BTreeMap;
+use strata_lru::TimeMs;
+
+/// So many pages must have come back that were last used when many others were, ...
+const NR_RETURNED_MIN: u32 = 64;
+/// ... at each such time so many, or it is chance, ...
+const NR_ALIKE_MIN: u32 = 8;
+/// ... and of what was last used then and went at least this part of the share that came back of everything.
+const SHARE_MIN: f64 = 0.5;
+/// Of what a walk found used so much must have come back since the one before, percent. A program that goes on
+/// with what it does finds most of what it uses in memory.
+const RETURNED_PERCENT: u64 = 50;
+/// For each page that came back so many are asked for.
+const NR_ASKED_EACH: u64 = 16;
+/// What was used at the last walk or the one before has not been away.
+pub(super) const AGE_MIN: u32 = 2;
+/// Of what was asked for so much must be used for it to have been right, percent, ...
+const USED_PERCENT: u64 = 33;
+/// ... in this time.
+const TRIAL_MS: u64 = 2000;
+/// After a trial that failed.
+const OFF_MS_MIN: u64 = 2000;
+/// Most.
+const OFF_MS_MAX: u64 = 64_000;
+
+/// The number of a walk of a space: it comes again after 65,535 of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct WalkNo(u16);
+
+impl WalkNo {
+    /// Before the first walk.
+    pub(super) const NONE: WalkNo = WalkNo(0);
+
+    /// The walk after this one.
+    pub(super) fn next(self) -> WalkNo {
+        WalkNo(self.0 % u16::MAX + 1)
+    }
+
+    /// How many walks ago `earlier` was; `None` if that is no walk.
+    pub(super) fn since(self, earlier: WalkNo) -> Option<u32> {
+        let (now, then) = (i32::from(self.0), i32::from(earlier.0));
+        (then != 0).then(|| (now - then).rem_euclid(i32::from(u16::MAX)).unsigned_abs())
+    }
+}
+
+/// What came back to a space lately, by the walk that had last found it used.
+#[derive(Debug, Default)]
+pub(super) struct Returns {
+    nr_pages: BTreeMap<WalkNo, u32>,
+    nr_since_last_walk: u64,
+}
+
+/// What is wanted next.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Phase {
+    /// The walks that had last found it used; those first of which most has come back.
+    pub walks: Vec<WalkNo>,
+    /// At most so many pages.
+    pub nr_pages_max: u64,
+}
+
+impl Returns {
+    /// A walk begins: what the ones before found counts half as much.
+    pub(super) fn fade(&mut self) {
+        self.nr_since_last_walk = 0;
+        self.nr_pages.retain(|_, nr_pages| {
+            *nr_pages /= 2;
+            *nr_pages > 0
+        });
+    }
+
+    /// A page came back and was used.
+    pub(super) fn note(&mut self, last_use: WalkNo) {
+        self.nr_since_last_walk += 1;
+        if last_use != WalkNo::NONE {
+            *self.nr_pages.entry(last_use).or_default() += 1;
+        }
+    }
+
+    /// Nothing came back.
+    pub(super) fn clear(&mut self) {
+        *self = Returns::default();
+    }
+
+    /// Whether the program has gone on to something else, after a walk that found so many pages used: most of
+    /// what it uses had to come back.
+    pub(super) fn is_elsewhere(&self, nr_used_pages: u64) -> bool {
+        let nr_pages: u32 = self.nr_pages.values().sum();
+        nr_pages >= NR_RETURNED_MIN
+            && self.nr_since_last_walk * 100 >= nr_used_pages * RETURNED_PERCENT
+    }
+
+    /// What is wanted next, where so many pages that were last used at these walks are still out.
+    pub(super) fn phase(&self, now: WalkNo, out: &BTreeMap<WalkNo, u32>) -> Option<Phase> {
+        let nr_out = |walk: WalkNo| out.get(&walk).copied().unwrap_or(0);
+        let share =
+            |nr_back: u32, nr_out: u32| f64::from(nr_back) / f64::from((nr_back + nr_out).max(1));
+        let all = share(self.nr_pages.values().sum(), out.values().sum());
+        let back = self
+            .nr_pages
+            .iter()
+            .map(|(walk, nr_back)| (*walk, *nr_back));
+        let mut walks: Vec<(WalkNo, u32)> = back
+            .filter(|&(walk, nr_back)| {
+                nr_back >= NR_ALIKE_MIN
+                    && now.since(walk).is_some_and(|age| age >= AGE_MIN)
+                    && share(nr_back, nr_out(walk)) >= all * SHARE_MIN
+            })
+            .collect();
+        let nr_back: u32 = walks.iter().map(|(_, nr_back)| nr_back).sum();
+        if nr_back < NR_RETURNED_MIN {
+            return None;
+        }
+        let share = |&(walk, nr_back): &(WalkNo, u32)| share(nr_back, nr_out(walk));
+        walks.sort_by(|a, b| share(b).total_cmp(&share(a)));
+        Some(Phase {
+            walks: walks.into_iter().map(|(walk, _)| walk).collect(),
+            nr_pages_max: u64::from(nr_back) * NR_ASKED_EACH,
+        })
+    }
+}
+
+/// Pages that were asked for, and what became of them.
+#[derive(Clone, Copy, Debug)]
+struct Trial {
+    since: TimeMs,
+    nr_asked_pages: u64,
+    nr_used_pages: u64,
+}
+
+/// What is known of asking.
+#[derive(Debug, Default)]
+pub(super) struct Recalls {
+    trial: Option<Trial>,
+    off_until: Option<TimeMs>,
+    off_ms: u64,
+}
+
+impl Recalls {
+    /// Whether pages may be asked for now.
+    pub(super) fn is_on(&self, now: TimeMs) -> bool {
+        self.off_until.is_none_or(|until| now >= until)
+    }
+
+    /// Pages that were asked for and may still come to be used.
+    pub(super) fn nr_pages_out(&self) -> u64 {
+        let out = |trial: Trial| trial.nr_asked_pages.saturating_sub(trial.nr_used_pages);
+        self.trial.map_or(0, out)
+    }
+
+    /// So many more pages are being asked for.
+    pub(super) fn ask(&mut self, now: TimeMs, nr_pages: u64) {
+        debug_assert!(self.is_on(now));
+        let trial = self.trial.get_or_insert(Trial {
+            since: now,
+            nr_asked_pages: 0,
+            nr_used_pages: 0,
+        });
+        trial.nr_asked_pages += nr_pages;
+    }
+
+    /// A walk found so many of them used that were not used before. Returns whether the trial is over.
+    pub(super) fn after_walk(&mut self, now: TimeMs, nr_used_pages: u64) -> bool {
+        let Some(trial) = &mut self.trial else {
+            return false;
+        };
+        trial.nr_used_pages += nr_used_pages;
+        if now.since(trial.since) < TRIAL_MS {
+            return false;
+        }
+        if trial.nr_used_pages * 100 >= trial.nr_asked_pages * USED_PERCENT {
+            (self.off_ms, self.off_until) = (0, None);
+        } else {
+            self.off_ms = (self.off_ms * 2).clamp(OFF_MS_MIN, OFF_MS_MAX);
+            self.off_until = Some(TimeMs(now.0 + self.off_ms));
+        }
+        self.trial = None;
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const NOW: WalkNo = WalkNo(1000);
+
+    fn ago(age: u16) -> WalkNo {
+        WalkNo(NOW.0 - age)
+    }
+
+    /// What came back, and what is out: each a number of pages last used so many walks ago.
+    fn phase(back: &[(u16, u32)], out: &[(u16, u32)]) -> Option<(Vec<u16>, u64)> {
+        let mut returns = Returns::default();
+        for &(age, nr_pages) in back {
+            (0..nr_pages).for_each(|_| returns.note(ago(age)));
+        }
+        let out = out.iter().map(|&(age, nr_pages)| (ago(age), nr_pages));
+        let phase = returns.phase(NOW, &out.collect())?;
+        let ages = phase.walks.iter().map(|walk| NOW.0 - walk.0);
+        Some((ages.collect(), phase.nr_pages_max))
+    }
+
+    #[test]
+    fn what_was_last_used_with_what_comes_back_is_wanted_next() {
+        let back = [(20, 600), (21, 300), (5, 10)];
+        let out = [(20, 3000), (21, 1000), (5, 9000), (40, 500)];
+        assert_eq!(
+            phase(&back, &out),
+            Some((vec![21, 20], 900 * NR_ASKED_EACH))
+        );
+    }
+
+    #[test]
+    fn what_is_still_in_use_and_a_few_that_come_by_chance_tell_nothing() {
+        let out = [(1, 5000), (30, 5000)];
+        assert_eq!(phase(&[(0, 500), (1, 500), (30, 5)], &out), None);
+        assert_eq!(phase(&[(30, NR_RETURNED_MIN - 1)], &out), None);
+        let scattered: Vec<(u16, u32)> = (2..200).map(|age| (age, NR_ALIKE_MIN - 1)).collect();
+        assert_eq!(phase(&scattered, &out), None);
+        assert_eq!(phase(&[], &[]), None);
+    }
+
+    /// A program that wakes for a moment may have memory that it has not used for days.
+    #[test]
+    fn a_little_that_comes_back_does_not_bring_all_memory_back() {
+        let out = [(30, 10_000_000)];
+        let (_, nr_pages_max) = phase(&[(30, 100)], &out).unwrap();
+        assert_eq!(nr_pages_max, 1600);
+    }
+
+    #[test]
+    fn a_program_is_elsewhere_when_most_of_what_it_uses_had_to_come_back() {
+        let mut returns = Returns::default();
+        (0..1000).for_each(|_| returns.note(ago(30)));
+        assert!(returns.is_elsewhere(1000) && returns.is_elsewhere(2000));
+        assert!(!returns.is_elsewhere(2001));
+        // The next walk finds it at home; what came back before is evidence of what, not of whether.
+        returns.fade();
+        assert!(!returns.is_elsewhere(1000));
+        let mut few = Returns::default();
+        (1..NR_RETURNED_MIN).for_each(|_| few.note(ago(30)));
+        assert!(!few.is_elsewhere(0));
+    }
+
+    #[test]
+    fn what_came_back_long_ago_is_forgotten_and_a_page_never_used_tells_nothing() {
+        let mut returns = Returns::default();
+        (0..500).for_each(|_| returns.note(ago(30)));
+        for _ in 0..3 {
+            assert!(returns.phase(NOW, &BTreeMap::new()).is_some());
+            returns.fade();
+        }
+        assert_eq!(returns.phase(NOW, &BTreeMap::new()), None);
+        (0..9).for_each(|_| returns.fade());
+        assert!(returns.nr_pages.is_empty());
+        (0..500).for_each(|_| returns.note(WalkNo::NONE));
+        assert!(returns.nr_pages.is_empty());
+    }
+
+    #[test]
+    fn what_was_used_lets_more_be_asked_for_and_holds_no_room() {
+        let mut recalls = Recalls::default();
+        recalls.ask(TimeMs(0), 1000);
+        assert_eq!(recalls.nr_pages_out(), 1000);
+        assert!(!recalls.after_walk(TimeMs(100), 300));
+        assert_eq!(recalls.nr_pages_out(), 700);
+        recalls.ask(TimeMs(200), 500);
+        assert_eq!(recalls.nr_pages_out(), 1200);
+        assert!(!recalls.after_walk(TimeMs(TRIAL_MS - 1), 200));
+        assert!(recalls.after_walk(TimeMs(TRIAL_MS), 0), "a third was used");
+        assert!(recalls.is_on(TimeMs(TRIAL_MS)));
+        assert_eq!(recalls.nr_pages_out(), 0);
+    }
+
+    #[test]
+    fn what_was_asked_for_in_vain_is_asked_for_ever_more_seldom() {
+        let mut recalls = Recalls::default();
+        let mut asked = Vec::new();
+        for ms in (0..200_000).step_by(100).map(TimeMs) {
+            if recalls.is_on(ms) && recalls.nr_pages_out() == 0 {
+                recalls.ask(ms, 1000);
+                asked.push(ms.0 / 1000);
+            }
+            recalls.after_walk(ms, 5);
+        }
+        assert_eq!(asked, [0, 4, 10, 20, 38, 72, 138]);
+    }
+
+    proptest! {
+        #[test]
+        fn ages_add_up_across_the_wrap(start in 1..=u16::MAX, nr_walks in 0u32..65_000) {
+            let then = WalkNo(start);
+            let now = (0..nr_walks).fold(then, |walk, _| walk.next());
+            prop_assert_eq!(now.since(then), Some(nr_walks));
+            prop_assert_ne!(now, WalkNo::NONE);
+            prop_assert_eq!(now.since(WalkNo::NONE), None);
+        }
+    }
+}

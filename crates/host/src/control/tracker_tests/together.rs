@@ -1,0 +1,134 @@
+//! What is asked for when a phase comes back, from tables as walks find them.
+
+use super::*;
+
+/// Three phases: who uses pages of one does not use those of the others.
+const PHASES: [(usize, usize); 3] = [(0, 140), (150, 290), (300, 440)];
+
+fn phase(number: usize) -> Bits512 {
+    let (first, end) = PHASES[number];
+    bits::run(first, end)
+}
+
+/// Every second page of a phase: pages that come back in a row tell nothing.
+fn half(number: usize) -> Bits512 {
+    let pages = bits::ones(phase(number)).filter(|index| index % 2 == 0);
+    pages.fold(bits::NONE, |mut half, index| {
+        bits::insert(&mut half, index);
+        half
+    })
+}
+
+/// A program that was in each phase for three walks; only the last is still in memory.
+fn after_all_phases(is_swap_slow: bool) -> (Tracker, SpaceNo) {
+    let (mut tracker, space) = new_tracker();
+    tracker.set_swap_slow(is_swap_slow);
+    for walk in 0..9 {
+        let used = phase(walk / 3);
+        walk_table(&mut tracker, space, used, used, 10 * walk as u64);
+    }
+    (tracker, space)
+}
+
+fn pages(ranges: &[AddrRange]) -> Vec<usize> {
+    let indices =
+        |range: &AddrRange| (range.start / PAGE_BYTES) as usize..(range.end / PAGE_BYTES) as usize;
+    ranges.iter().flat_map(indices).collect()
+}
+
+/// The program is back in this phase and has half of it.
+fn comes_back(tracker: &mut Tracker, space: SpaceNo, number: usize) {
+    let present = bits::or(phase(2), half(number));
+    walk_table(tracker, space, present, half(number), 100);
+}
+
+#[test]
+fn when_half_of_a_phase_has_come_back_the_rest_is_asked_for_once() {
+    for number in [0, 1] {
+        let (mut tracker, space) = after_all_phases(true);
+        assert!(tracker.recall(1000).is_empty(), "nothing has come back");
+        comes_back(&mut tracker, space, number);
+        let wanted = tracker.recall(1000);
+        let rest: Vec<usize> = bits::ones(bits::without(phase(number), half(number))).collect();
+        assert_eq!(pages(&wanted[0].wanted), rest);
+        assert!(tracker.recall(1000).is_empty());
+    }
+}
+
+#[test]
+fn what_was_not_used_for_two_walks_makes_room() {
+    let (mut tracker, space) = after_all_phases(true);
+    walk_table(&mut tracker, space, phase(2), bits::NONE, 100);
+    comes_back(&mut tracker, space, 0);
+    let wanted = tracker.recall(1000);
+    assert_eq!(
+        pages(&wanted[0].unused),
+        bits::ones(phase(2)).collect::<Vec<usize>>()
+    );
+}
+
+#[test]
+fn no_more_is_asked_for_than_there_is_room() {
+    let (mut tracker, space) = after_all_phases(true);
+    comes_back(&mut tracker, space, 1);
+    let wanted = tracker.recall(7);
+    assert_eq!(wanted[0].nr_wanted_pages(), 7);
+}
+
+#[test]
+fn a_program_that_goes_on_with_what_it_has_is_not_in_another_phase() {
+    let (mut tracker, space) = after_all_phases(true);
+    let present = bits::or(phase(2), half(0));
+    // It uses its own 140 pages and 70 others.
+    walk_table(&mut tracker, space, present, present, 100);
+    assert!(tracker.recall(1000).is_empty());
+}
+
+#[test]
+fn what_comes_back_from_zram_is_not_waited_for() {
+    let (mut tracker, space) = after_all_phases(false);
+    comes_back(&mut tracker, space, 1);
+    assert!(tracker.recall(1000).is_empty());
+}
+
+/// The kernel reads ahead by itself where pages are asked for one after the other.
+#[test]
+fn a_scan_is_left_to_the_kernel() {
+    let (mut tracker, space) = after_all_phases(true);
+    let scanned = bits::run(0, 100);
+    walk_table(
+        &mut tracker,
+        space,
+        bits::or(phase(2), scanned),
+        scanned,
+        100,
+    );
+    assert!(tracker.recall(1000).is_empty());
+}
+
+#[test]
+fn what_was_asked_for_counts_once_when_it_is_used_and_is_no_evidence() {
+    let (mut tracker, space) = after_all_phases(true);
+    comes_back(&mut tracker, space, 1);
+    let nr_wanted = tracker.recall(1000)[0].nr_wanted_pages();
+    let all = bits::or(phase(2), phase(1));
+    walk_table(&mut tracker, space, all, phase(1), 110);
+    assert_eq!(tracker.nr_recalled_used_pages(), nr_wanted);
+    assert!(tracker.recall(1000).is_empty());
+    walk_table(&mut tracker, space, all, phase(1), 120);
+    assert_eq!(tracker.nr_recalled_used_pages(), 0);
+}
+
+#[test]
+fn what_came_back_before_the_last_walk_says_nothing_of_now() {
+    let (mut tracker, space) = after_all_phases(true);
+    comes_back(&mut tracker, space, 0);
+    walk_table(
+        &mut tracker,
+        space,
+        bits::or(phase(2), half(0)),
+        half(0),
+        110,
+    );
+    assert!(tracker.recall(1000).is_empty());
+}

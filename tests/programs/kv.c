@@ -18,8 +18,8 @@
 #include <sys/un.h>
 
 static const char *socket_path, *protocol = "redis";
-static uint64_t keys = 100000, value_bytes = 1000, pipeline = 16, seed = 1;
-static double theta = 0.99, seconds = 1;
+static uint64_t keys = 100000, value_bytes = 1000, pipeline = 16, seed = 1, sets = 1;
+static double theta = 0.99, seconds = 1, phase = 2;
 static bool fill_only, no_fill, is_redis;
 
 static int server;
@@ -180,15 +180,17 @@ int main(int argc, char **argv)
         {"theta", OPTION_REAL, &theta, "exponent of the law of keys, 0 = uniform (0.99)"},
         {"seconds", OPTION_REAL, &seconds, "how long to get after setting (1)"},
         {"pipeline", OPTION_NUMBER, &pipeline, "gets in flight (16)"},
+        {"sets", OPTION_NUMBER, &sets, "parts of the keys that are asked for in turn (1)"},
+        {"phase", OPTION_REAL, &phase, "how long each, seconds (2)"},
         {"seed", OPTION_NUMBER, &seed, "of every random number (1)"},
         {"fill-only", OPTION_FLAG, &fill_only, "set the keys and end"},
         {"no-fill", OPTION_FLAG, &no_fill, "the keys are there"},
     };
     parse_options(argc, argv, options, COUNT_OF(options));
     is_redis = !strcmp(protocol, "redis");
-    if (!socket_path || !keys || !pipeline || pipeline > 256 || value_bytes % 8 || !value_bytes || value_bytes > 4096 ||
+    if (!socket_path || !keys || !sets || keys < sets || phase <= 0 || !pipeline || pipeline > 256 || value_bytes % 8 || !value_bytes || value_bytes > 4096 ||
         (!is_redis && strcmp(protocol, "memcached")))
-        die("kv: needs --socket, a protocol, keys, a pipeline of 1 to 256, values of 8 to 4096 bytes");
+        die("kv: needs --socket, a protocol, a key for each part, a pipeline of 1 to 256, values of 8 to 4096 bytes");
     out = malloc(BUFFER);
     in = malloc(BUFFER);
     value = calloc(1, value_bytes);
@@ -205,12 +207,12 @@ int main(int argc, char **argv)
         for (uint64_t k = key; k < end; k++)
             take_stored();
     }
-    struct zipf law = zipf_new(keys, theta);
+    struct zipf law = zipf_new(keys / sets, theta);
     uint64_t random = seed, ops = 0, missing = 0, bad = 0;
     double start = now_s(), took = 0;
     while (!fill_only && (took = now_s() - start) < seconds) {
         for (uint64_t i = 0; i < pipeline; i++)
-            asked[i] = zipf_scattered(&law, &random);
+            asked[i] = (uint64_t)(took / phase) % sets * (keys / sets) + zipf_scattered(&law, &random);
         put_gets(asked, pipeline);
         send_all();
         take_values(asked, pipeline, &missing, &bad);

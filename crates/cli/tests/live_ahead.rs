@@ -1,0 +1,79 @@
+//! A phase that comes back is read in at once, from where a return has to be waited for.
+
+mod support;
+
+use serde_json::Value;
+use support::leaks::Guard;
+use support::live::disk_directory;
+use support::programs::program;
+use support::strata::Strata;
+
+/// Room for 60 % of what the programs use.
+const BUDGET: &str = "72M";
+const SIZE: &str = "120M";
+
+/// What Strata reports of a workload with so much swap.
+fn report_of(swap: &str, name: &str, args: &[&str]) -> Value {
+    let strata = Strata::new(["run", "--quiet", "--memory", BUDGET, "--swap", swap, "--"])
+        .arg(program(name))
+        .args(["--size", SIZE])
+        .args(args);
+    let (finished, report) = strata.finish_with_report();
+    finished.expect_success();
+    report
+}
+
+fn number(report: &Value, pointer: &str) -> u64 {
+    let found = report.pointer(pointer).and_then(Value::as_u64);
+    found.unwrap_or_else(|| panic!("no {pointer} in {report:#}"))
+}
+
+fn nr_recalled(report: &Value) -> u64 {
+    number(report, "/eviction/nr_recalled_pages")
+}
+
+/// Two halves in turn: each has room, and is out when its turn comes. Without reading ahead the program spent its
+/// turns waiting for one page after the other.
+#[test]
+fn the_half_whose_turn_it_is_comes_back_from_a_swap_file_at_once() {
+    needs!("cap_bpf", "memory_cgroup", "process_madvise");
+    let _guard = Guard::new();
+    let directory = match disk_directory() {
+        Ok(directory) => directory,
+        Err(why) => skip!("{why}"),
+    };
+    let swap = format!("file:{}:256M", directory.path().join("swap").display());
+    let args = ["--phases", "5", "--phase", "2"];
+    let report = report_of(&swap, "sets", &args);
+    let nr_recalled = nr_recalled(&report);
+    // A half has 15,360 pages, and comes back three times.
+    assert!(nr_recalled > 7000, "{report:#}");
+    let nr_used = number(&report, "/eviction/nr_recalled_used_pages");
+    assert!(nr_used * 3 > nr_recalled, "{report:#}");
+    assert_eq!(number(&report, "/usage/above_budget_ms"), 0, "{report:#}");
+}
+
+#[test]
+fn a_program_that_wants_more_than_it_may_have_all_the_time_is_read_nothing_ahead() {
+    needs!("cap_bpf", "memory_cgroup", "process_madvise");
+    let _guard = Guard::new();
+    let directory = match disk_directory() {
+        Ok(directory) => directory,
+        Err(why) => skip!("{why}"),
+    };
+    let swap = format!("file:{}:256M", directory.path().join("swap").display());
+    for theta in ["0.99", "0"] {
+        let report = report_of(&swap, "zipf", &["--theta", theta, "--seconds", "3"]);
+        assert_eq!(nr_recalled(&report), 0, "theta {theta}: {report:#}");
+        assert!(number(&report, "/eviction/nr_refaulted_pages") > 0);
+    }
+}
+
+/// It would take as long as the program takes.
+#[test]
+fn nothing_is_read_ahead_from_zram() {
+    needs!("cap_bpf", "memory_cgroup", "process_madvise", "zram");
+    let _guard = Guard::new();
+    let report = report_of("zram:256M", "sets", &["--phases", "4", "--phase", "1"]);
+    assert_eq!(nr_recalled(&report), 0, "{report:#}");
+}

@@ -10,10 +10,12 @@
 //! **Invariants**
 //! - R1: nothing is written and nothing is taken; a page that can't be had is passed over.
 //! - R2: nobody waits for the thread, not even at the end.
-//! - R3: what was asked for more than [`STALE`] ago is left alone: the program has asked for it itself by now.
+//! - R3: usage is not brought above what the request allows: the thread waits until others have made room.
+//! - R4: what was asked for more than [`STALE`] ago is left alone: the program has asked for it itself by now.
 
 use std::io;
 use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use super::worker::Worker;
@@ -21,10 +23,14 @@ use crate::addr::{AddrRange, PAGE_BYTES};
 use crate::process::Process;
 use crate::sys::madvise::{self, Advice, RANGES_MAX};
 
-/// See R3.
+/// See R4.
 const STALE: Duration = Duration::from_secs(2);
 /// Most bytes in one call, so that the thread notices in time that it is to stop.
 const CALL_BYTES_MAX: u64 = 4 << 20;
+/// Ranges are cut into pieces of this size, so that little room is enough for one.
+const PIECE_BYTES: u64 = 256 << 10;
+/// Where there is no room it is looked for again after this.
+const PAUSE: Duration = Duration::from_millis(2);
 /// Ranges of a process that are refused, each of which costs a call, until the rest is left alone.
 const NR_REFUSED_MAX: u32 = 64;
 
@@ -46,6 +52,14 @@ impl RecallPages {
     }
 }
 
+/// What is to be read in, and how far usage may rise by it.
+#[derive(Debug)]
+struct Request {
+    asked: Instant,
+    pages: Vec<RecallPages>,
+    usage_max_bytes: u64,
+}
+
 /// What became of a request.
 #[derive(Debug, Default)]
 pub struct RecallReport {
@@ -58,45 +72,51 @@ pub struct RecallReport {
 /// The thread; at most one request is outstanding.
 #[derive(Debug)]
 pub struct Recall {
-    worker: Worker<(Instant, Vec<RecallPages>), RecallReport>,
+    worker: Worker<Request, RecallReport>,
 }
 
 impl Recall {
-    /// Starts the thread.
-    pub fn start() -> io::Result<Recall> {
-        let worker = Worker::start(
-            "strata-recall",
-            1,
-            |(asked, wanted): (Instant, Vec<RecallPages>), stop| {
-                let is_over = || stop.is_set() || asked.elapsed() > STALE;
-                let mut report = RecallReport::default();
-                for RecallPages {
-                    process,
-                    unused,
-                    wanted,
-                } in &wanted
-                {
-                    let advise = |advice: Advice| {
-                        move |ranges: &[AddrRange]| madvise::advise(process.pidfd(), ranges, advice)
-                    };
-                    // Else what is read in would be the first that the kernel takes again.
-                    let made_room = ask(unused, is_over, advise(Advice::Cold));
-                    let read =
-                        made_room.and_then(|_| ask(wanted, is_over, advise(Advice::WillNeed)));
-                    match read {
-                        Ok(bytes) => report.nr_asked_pages += bytes / PAGE_BYTES,
-                        Err(error) => report.refused.push((process.pid(), error)),
-                    }
+    /// Starts the thread; `usage_bytes` is what the limit is held against, as it stands.
+    pub fn start(usage_bytes: impl Fn() -> Option<u64> + Send + 'static) -> io::Result<Recall> {
+        let worker = Worker::start("strata-recall", 1, move |request: Request, stop| {
+            let is_over = || stop.is_set() || request.asked.elapsed() > STALE;
+            let room_bytes = || {
+                let used_bytes = usage_bytes().unwrap_or(0);
+                request.usage_max_bytes.saturating_sub(used_bytes)
+            };
+            let mut report = RecallReport::default();
+            for RecallPages {
+                process,
+                unused,
+                wanted,
+            } in &request.pages
+            {
+                let advise = |advice: Advice| {
+                    move |ranges: &[AddrRange]| madvise::advise(process.pidfd(), ranges, advice)
+                };
+                // Else what is read in would be the first that the kernel takes again.
+                let made_room = ask(unused, is_over, || u64::MAX, advise(Advice::Cold));
+                let read = made_room
+                    .and_then(|_| ask(wanted, is_over, room_bytes, advise(Advice::WillNeed)));
+                match read {
+                    Ok(bytes) => report.nr_asked_pages += bytes / PAGE_BYTES,
+                    Err(error) => report.refused.push((process.pid(), error)),
                 }
-                report
-            },
-        )?;
+            }
+            report
+        })?;
         Ok(Recall { worker })
     }
 
-    /// Hands ranges over; false if the last ones are not done and polled yet.
-    pub fn try_submit(&mut self, wanted: Vec<RecallPages>) -> bool {
-        self.worker.try_submit((Instant::now(), wanted)).is_ok()
+    /// Hands ranges over, to be read in while usage is below `usage_max_bytes`; false if the last ones are not done
+    /// and polled yet.
+    pub fn try_submit(&mut self, pages: Vec<RecallPages>, usage_max_bytes: u64) -> bool {
+        let request = Request {
+            asked: Instant::now(),
+            pages,
+            usage_max_bytes,
+        };
+        self.worker.try_submit(request).is_ok()
     }
 
     /// Whether a request is out.
@@ -110,19 +130,25 @@ impl Recall {
     }
 }
 
-/// Asks for all ranges through `call`, which returns the bytes of whole ranges up to the first that was refused.
+/// Asks for all ranges through `call`, which returns the bytes of whole ranges up to the first that was refused, as
+/// fast as there is room for them.
 /// Returns the bytes that were not refused. Ranges that are not there any more are passed over, and a process
 /// that has ended is no error.
 fn ask(
     ranges: &[AddrRange],
     is_over: impl Fn() -> bool,
+    room_bytes: impl Fn() -> u64,
     mut call: impl FnMut(&[AddrRange]) -> io::Result<u64>,
 ) -> io::Result<u64> {
     let (mut asked_bytes, mut nr_refused) = (0, 0);
     let cut: Vec<AddrRange> = ranges.iter().flat_map(|range| pieces(*range)).collect();
     let mut left = &cut[..];
     while !left.is_empty() && !is_over() && nr_refused < NR_REFUSED_MAX {
-        let mut bytes_left = CALL_BYTES_MAX;
+        let mut bytes_left = room_bytes().min(CALL_BYTES_MAX);
+        if bytes_left < PIECE_BYTES {
+            thread::sleep(PAUSE);
+            continue;
+        }
         let fits = |range: &&AddrRange| {
             let fits = range.len_bytes() <= bytes_left;
             bytes_left = bytes_left.saturating_sub(range.len_bytes());
@@ -154,13 +180,14 @@ fn ask(
 
 /// A range in pieces that fit into a call.
 fn pieces(range: AddrRange) -> impl Iterator<Item = AddrRange> {
-    let starts = (range.start..range.end).step_by(CALL_BYTES_MAX as usize);
-    starts.map(move |start| AddrRange::new(start, range.end.min(start + CALL_BYTES_MAX)))
+    let starts = (range.start..range.end).step_by(PIECE_BYTES as usize);
+    starts.map(move |start| AddrRange::new(start, range.end.min(start + PIECE_BYTES)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::cell::Cell;
     use std::io::Error;
 
     fn range(first_page: u64, nr_pages: u64) -> AddrRange {
@@ -201,6 +228,7 @@ mod tests {
         let asked = ask(
             &wanted,
             || false,
+            || u64::MAX,
             |ranges| refusing(&[], &mut calls, ranges, 0),
         );
         assert_eq!(asked.unwrap(), bytes(&wanted));
@@ -222,6 +250,7 @@ mod tests {
             let asked = ask(
                 &wanted,
                 || false,
+                || u64::MAX,
                 |ranges| refusing(&refused, &mut calls, ranges, code),
             );
             assert_eq!(asked.unwrap(), 96 * 2 * PAGE_BYTES);
@@ -235,6 +264,7 @@ mod tests {
         let asked = ask(
             &wanted,
             || false,
+            || u64::MAX,
             |_| {
                 nr_calls += 1;
                 Err(Error::from_raw_os_error(libc::EINVAL))
@@ -249,12 +279,14 @@ mod tests {
         let asked = ask(
             &wanted,
             || false,
+            || u64::MAX,
             |_| Err(Error::from_raw_os_error(libc::ESRCH)),
         );
         assert_eq!(asked.unwrap(), 0);
         let asked = ask(
             &wanted,
             || false,
+            || u64::MAX,
             |_| Err(Error::from_raw_os_error(libc::EPERM)),
         );
         assert_eq!(asked.unwrap_err().raw_os_error(), Some(libc::EPERM));
@@ -262,7 +294,38 @@ mod tests {
 
     #[test]
     fn when_it_is_over_nothing_more_is_asked_for() {
-        let asked = ask(&[range(0, 1)], || true, |_| panic!("asked after the end"));
+        let asked = ask(
+            &[range(0, 1)],
+            || true,
+            || u64::MAX,
+            |_| panic!("asked after the end"),
+        );
+        assert_eq!(asked.unwrap(), 0);
+    }
+
+    #[test]
+    fn no_more_is_asked_for_at_a_time_than_there_is_room() {
+        let wanted = [range(0, 3000), range(5000, 10)];
+        // Room comes and goes, and is used up by what is asked for.
+        let room = Cell::new(0u64);
+        let is_made = || {
+            room.set((room.get() + (300 << 10)).min(1 << 20));
+            room.get()
+        };
+        let asked = ask(
+            &wanted,
+            || false,
+            is_made,
+            |ranges| {
+                assert!(bytes(ranges) <= room.get());
+                room.set(room.get() - bytes(ranges));
+                Ok(bytes(ranges))
+            },
+        );
+        assert_eq!(asked.unwrap(), bytes(&wanted));
+        let nr_looks = Cell::new(0);
+        let is_over = || nr_looks.replace(nr_looks.get() + 1) == 3;
+        let asked = ask(&wanted, is_over, || 0, |_| panic!("there is no room"));
         assert_eq!(asked.unwrap(), 0);
     }
 }

@@ -111,9 +111,13 @@ pub(super) fn managed(
         false => None,
     };
     let can_recall = actuator == ActuatorChoice::Auto && has_heat && !config.dry_run;
-    let recall = match can_recall {
-        true => Some(Recall::start().map_err(io_error("starting the thread that reads ahead"))?),
-        false => None,
+    let recall = match arena.gauge().group().filter(|_| can_recall) {
+        Some(group) => {
+            let group = Arc::clone(group);
+            let recall = Recall::start(move || group.usage_bytes().ok());
+            Some(recall.map_err(io_error("starting the thread that reads ahead"))?)
+        }
+        None => None,
     };
     Ok(Managed::new(Parts {
         tracker,

@@ -81,7 +81,9 @@ impl Managed {
         let mut wanted = self.tracker.recall(nr_pages_max);
         wanted.retain(|pages| !recalling.refused.contains(&pages.process.pid()));
         let nr_pages: u64 = wanted.iter().map(RecallPages::nr_wanted_pages).sum();
-        if nr_pages > 0 && recalling.thread.try_submit(wanted) {
+        // Above it nothing but reclaim that helps in need would make room.
+        let usage_max_bytes = self.governor.marks().urgent;
+        if nr_pages > 0 && recalling.thread.try_submit(wanted, usage_max_bytes) {
             recalling.recalls.ask(now, nr_pages);
         }
     }

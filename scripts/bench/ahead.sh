@@ -6,7 +6,8 @@
 # and reads nothing ahead; `auto` does. `foretold`: somebody who knows asks the kernel for all of a half
 # (`MADV_WILLNEED`) 250 ms after its phase began, which is when a walk shows it. Rounds of all in turns (BENCH_RUNS, 3).
 source "$(dirname "$0")/lib.sh"
-scripts/servers.sh redis >/dev/null
+loads=${BENCH_LOADS:-sets redis}
+[[ $loads != *redis* ]] || scripts/servers.sh redis >/dev/null
 runs=${BENCH_RUNS:-3} bin=$target_dir/servers/bin
 
 run_sets() { # HOW... -- OPTIONS OF THE PROGRAM...
@@ -29,11 +30,11 @@ run_redis() {
     wait $client
     [ $status != 137 ] && grep -q '"ops_per_s"' "$work/out"
 }
-pages() { field "nr_$1_pages" "$work/report" || true; }
+counted() { field "$1" "$work/report" || true; }
 
 echo "| load | swap | who reclaims | foretold after, ms | 1000 operations/s: min / median / max | major faults | read ahead, pages | of those used | killed or failed |"
 echo "|---|---|---|---:|---:|---:|---:|---:|---:|"
-for load in ${BENCH_LOADS:-sets redis}; do
+for load in $loads; do
     for swap in zram:1G "file:$target_dir/bench.swap:1G"; do
         cases=(none, reclaim, auto,)
         [ "$load" = redis ] || cases+=(auto,250)
@@ -43,7 +44,7 @@ for load in ${BENCH_LOADS:-sets redis}; do
                 [ "${case%,*}" != none ] || how=(--policy none)
                 [ -z "${case#*,}" ] || when=(--foretold-ms "${case#*,}")
                 "run_$load" || { echo failed >>"$work/$case.failed"; continue; }
-                echo "$(field ops_per_s "$work/out") $(pages major_faults | grep . || echo 0) $(pages recalled) $(pages recalled_used)" >>"$work/$case"
+                echo "$(field ops_per_s "$work/out") $(counted nr_major_faults) $(counted nr_recalled_pages) $(counted nr_recalled_used_pages)" >>"$work/$case"
             done
         done
         for case in "${cases[@]}"; do

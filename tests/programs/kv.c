@@ -190,7 +190,7 @@ int main(int argc, char **argv)
     is_redis = !strcmp(protocol, "redis");
     if (!socket_path || !keys || !sets || keys < sets || phase <= 0 || !pipeline || pipeline > 256 || value_bytes % 8 || !value_bytes || value_bytes > 4096 ||
         (!is_redis && strcmp(protocol, "memcached")))
-        die("kv: needs --socket, a protocol, a key for each part, a pipeline of 1 to 256, values of 8 to 4096 bytes");
+        die("kv: needs --socket, a protocol, a key for each part and time for it, a pipeline of 1 to 256, values of 8 to 4096 bytes");
     out = malloc(BUFFER);
     in = malloc(BUFFER);
     value = calloc(1, value_bytes);

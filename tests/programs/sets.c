@@ -3,9 +3,11 @@
  *
  * Fills SIZE, cuts it into SETS parts of equal size, and reads pages of one part at random for PHASE seconds
  * before it goes on to the next. With --foretold-ms another process asks the kernel for all of a part
- * (MADV_WILLNEED) so many milliseconds after its phase began, as whoever knew the phase again could.
+ * (MADV_WILLNEED) so many milliseconds after its phase began, as whoever knew the phase again could. A line as
+ * each phase begins, and one at the end.
  *
  *   sets --size 300M --sets 2 --phase 2 --phases 6 --foretold-ms 20
+ *   {"phase":0,"part":0}
  *   {"program":"sets","pages":76800,"phases":6,"ops":...,"ops_per_s":...,"major_faults":...,"seconds":12.000}
  */
 #include "common.h"
@@ -90,6 +92,8 @@ int main(int argc, char **argv)
         struct iovec wanted = {part, nr_each * PAGE};
         if (child && write(to[1], &wanted, sizeof wanted) != sizeof wanted)
             die("sets: who foretells has gone");
+        printf("{\"phase\":%" PRIu64 ",\"part\":%" PRIu64 "}\n", n, n % sets);
+        fflush(stdout);
         double end = start + phase * (double)(n + 1);
         for (; now_s() < end; ops += 64)
             for (int i = 0; i < 64; i++)

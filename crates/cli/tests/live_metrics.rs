@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use strata_host::metrics::METRICS;
 use support::leaks::Guard;
-use support::live::{Live, nr_runnable, wait_until};
+use support::live::{Live, disk_directory, nr_runnable, wait_until};
 use support::programs::{checkout, program, target_dir};
 use support::strata::{Strata, patience};
 
@@ -60,6 +60,11 @@ const BY_HUGE: &[&str] = &["strata_split_bytes_total"];
 /// What one grows of which pages come back so fast that under `auto` the kernel reclaims, and is told which
 /// are warm.
 const BY_ACTIVATION: &[&str] = &["strata_activated_bytes_total"];
+/// What one grows that comes back, from a disk, to memory it has not used for a while.
+const BY_RECALL: &[&str] = &[
+    "strata_recalled_bytes_total",
+    "strata_recalled_used_bytes_total",
+];
 /// What one grows that has more threads than there are processors.
 const BY_FILLING: &[&str] = &["strata_left_to_programs_seconds_total"];
 /// What one grows that would have to evict what `--min-ttl` protects.
@@ -215,6 +220,7 @@ fn between_them_these_runs_grow_every_metric_there_is() {
         BY_RECLAIM,
         BY_HUGE,
         BY_ACTIVATION,
+        BY_RECALL,
         BY_FILLING,
         BY_THRASHING,
     ];
@@ -238,6 +244,22 @@ fn huge_pages_that_were_split_are_counted() {
     words.extend(["--seconds", &seconds]);
     let mut run = Run::start_program(&[&limits[..], &["--actuator", "pageout"]].concat(), &words);
     run.expect_to_grow(BY_HUGE, |_| {});
+    assert_eq!(run.live.end().code(), Some(0), "{}", run.live.stderr());
+}
+
+#[test]
+fn pages_that_were_read_ahead_are_counted() {
+    needs!("cap_bpf", "memory_cgroup", "process_madvise");
+    let _guard = Guard::new();
+    let directory = match disk_directory() {
+        Ok(directory) => directory,
+        Err(why) => skip!("{why}"),
+    };
+    let swap = format!("file:{}:256M", directory.path().join("swap").display());
+    let limits = ["--memory", "72M", "--swap", &swap];
+    let words = ["sets", "--size", "120M", "--phases", "6"];
+    let mut run = Run::start_program(&limits, &words);
+    run.expect_to_grow(BY_RECALL, |_| {});
     assert_eq!(run.live.end().code(), Some(0), "{}", run.live.stderr());
 }
 

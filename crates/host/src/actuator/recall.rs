@@ -2,29 +2,33 @@
 //!
 //! A program that comes back to memory it has not used for a while waits for its device once a page, or once a
 //! few neighbours. `MADV_WILLNEED` reads many at a time and waits for none of them: the program then finds them in
-//! the swap cache or page cache.
+//! the swap cache.
 //!
-//! **Owns** the thread, the request and the report. **Does not own** which pages, nor whether there is room for
-//! them (`control`).
+//! **Owns** the thread, the request and the report. **Does not own** which pages, nor how far usage may rise
+//! (`control`).
 //!
 //! **Invariants**
 //! - R1: nothing is written and nothing is taken; a page that can't be had is passed over.
 //! - R2: nobody waits for the thread, not even at the end.
-//! - R3: usage is not brought above what the request allows: the thread waits until others have made room.
-//! - R4: what was asked for more than [`STALE`] ago is left alone: the program has asked for it itself by now.
+//! - R3: usage is not brought above what is allowed at that moment: the thread waits until others have made room.
+//! - R4: what was asked for more than [`STALE`] ago is left alone: the program has asked for it itself by now. So is
+//!   everything while nothing is allowed, and memory that was replaced by exec.
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::worker::Worker;
-use crate::addr::{AddrRange, PAGE_BYTES};
+use crate::addr::AddrRange;
 use crate::process::Process;
 use crate::sys::madvise::{self, Advice, RANGES_MAX};
 
 /// See R4.
 const STALE: Duration = Duration::from_secs(2);
+/// What was not in use so long ago may be by now.
+const STALE_UNUSED: Duration = Duration::from_millis(100);
 /// Most bytes in one call, so that the thread notices in time that it is to stop.
 const CALL_BYTES_MAX: u64 = 4 << 20;
 /// Ranges are cut into pieces of this size, so that little room is enough for one.
@@ -37,6 +41,8 @@ const NR_REFUSED_MAX: u32 = 64;
 /// Pages of one process, sorted by address.
 #[derive(Debug)]
 pub struct RecallPages {
+    /// For the caller to know it again.
+    pub space: u32,
     /// Whose they are.
     pub process: Arc<Process>,
     /// In memory and not used any more: the kernel is to take these to make room.
@@ -48,16 +54,8 @@ pub struct RecallPages {
 impl RecallPages {
     /// Base pages to be read in.
     pub fn nr_wanted_pages(&self) -> u64 {
-        self.wanted.iter().map(|range| range.nr_pages()).sum()
+        nr_pages(&self.wanted)
     }
-}
-
-/// What is to be read in, and how far usage may rise by it.
-#[derive(Debug)]
-struct Request {
-    asked: Instant,
-    pages: Vec<RecallPages>,
-    usage_max_bytes: u64,
 }
 
 /// What became of a request.
@@ -65,58 +63,79 @@ struct Request {
 pub struct RecallReport {
     /// Base pages the kernel was asked for.
     pub nr_asked_pages: u64,
-    /// Processes for which it may not be asked, by number, and why.
-    pub refused: Vec<(i32, io::Error)>,
+    /// What it was not asked for after all, by space, sorted by address.
+    pub left: Vec<(u32, Vec<AddrRange>)>,
+    /// Spaces for which it may not be asked, the number of the process, and why.
+    pub refused: Vec<(u32, i32, io::Error)>,
 }
 
 /// The thread; at most one request is outstanding.
 #[derive(Debug)]
 pub struct Recall {
-    worker: Worker<Request, RecallReport>,
+    worker: Worker<(Instant, Vec<RecallPages>), RecallReport>,
+    usage_max_bytes: Arc<AtomicU64>,
 }
 
 impl Recall {
-    /// Starts the thread; `usage_bytes` is what the limit is held against, as it stands.
+    /// Starts the thread; `usage_bytes` is what the limit is held against, as it stands. Nothing is allowed yet.
     pub fn start(usage_bytes: impl Fn() -> Option<u64> + Send + 'static) -> io::Result<Recall> {
-        let worker = Worker::start("strata-recall", 1, move |request: Request, stop| {
-            let is_over = || stop.is_set() || request.asked.elapsed() > STALE;
-            let room_bytes = || {
-                let used_bytes = usage_bytes().unwrap_or(0);
-                request.usage_max_bytes.saturating_sub(used_bytes)
-            };
-            let mut report = RecallReport::default();
-            for RecallPages {
-                process,
-                unused,
-                wanted,
-            } in &request.pages
-            {
-                let advise = |advice: Advice| {
-                    move |ranges: &[AddrRange]| madvise::advise(process.pidfd(), ranges, advice)
+        let usage_max_bytes = Arc::new(AtomicU64::new(0));
+        let allowed_bytes = Arc::clone(&usage_max_bytes);
+        let worker = Worker::start(
+            "strata-recall",
+            1,
+            move |(asked, pages): (Instant, Vec<RecallPages>), stop| {
+                let allowed_bytes = || allowed_bytes.load(Ordering::Relaxed);
+                let is_over = |process: &Process, stale: Duration| {
+                    stop.is_set()
+                        || allowed_bytes() == 0
+                        || asked.elapsed() > stale
+                        || !process.is_space_current()
                 };
-                // Else what is read in would be the first that the kernel takes again.
-                let made_room = ask(unused, is_over, || u64::MAX, advise(Advice::Cold));
-                let read = made_room
-                    .and_then(|_| ask(wanted, is_over, room_bytes, advise(Advice::WillNeed)));
-                match read {
-                    Ok(bytes) => report.nr_asked_pages += bytes / PAGE_BYTES,
-                    Err(error) => report.refused.push((process.pid(), error)),
+                let room_bytes =
+                    || allowed_bytes().saturating_sub(usage_bytes().unwrap_or(u64::MAX));
+                // All of them first: what is read in and not used yet would be taken before what is called cold later.
+                for of in &pages {
+                    let is_over = || is_over(&of.process, STALE_UNUSED);
+                    // What stops it stops reading as well, and is told then.
+                    let _made_room = ask(
+                        &of.unused,
+                        is_over,
+                        || u64::MAX,
+                        advise(&of.process, Advice::Cold),
+                    );
                 }
-            }
-            report
-        })?;
-        Ok(Recall { worker })
+                let mut report = RecallReport::default();
+                for of in &pages {
+                    let is_over = || is_over(&of.process, STALE);
+                    let call = advise(&of.process, Advice::WillNeed);
+                    let asked = ask(&of.wanted, is_over, room_bytes, call);
+                    report.nr_asked_pages += of.nr_wanted_pages() - nr_pages(&asked.left);
+                    if !asked.left.is_empty() {
+                        report.left.push((of.space, asked.left));
+                    }
+                    if let Some(error) = asked.error.filter(|_| of.process.is_space_current()) {
+                        report.refused.push((of.space, of.process.pid(), error));
+                    }
+                }
+                report
+            },
+        )?;
+        Ok(Recall {
+            worker,
+            usage_max_bytes,
+        })
     }
 
-    /// Hands ranges over, to be read in while usage is below `usage_max_bytes`; false if the last ones are not done
-    /// and polled yet.
-    pub fn try_submit(&mut self, pages: Vec<RecallPages>, usage_max_bytes: u64) -> bool {
-        let request = Request {
-            asked: Instant::now(),
-            pages,
-            usage_max_bytes,
-        };
-        self.worker.try_submit(request).is_ok()
+    /// How far usage may rise from now on; at 0 nothing is read, and what is left of a request is given up.
+    pub fn allow(&self, usage_max_bytes: u64) {
+        self.usage_max_bytes
+            .store(usage_max_bytes, Ordering::Relaxed);
+    }
+
+    /// Hands ranges over; false if the last ones are not done and polled yet.
+    pub fn try_submit(&mut self, pages: Vec<RecallPages>) -> bool {
+        self.worker.try_submit((Instant::now(), pages)).is_ok()
     }
 
     /// Whether a request is out.
@@ -130,20 +149,37 @@ impl Recall {
     }
 }
 
+fn nr_pages(ranges: &[AddrRange]) -> u64 {
+    ranges.iter().map(|range| range.nr_pages()).sum()
+}
+
+fn advise(process: &Process, advice: Advice) -> impl FnMut(&[AddrRange]) -> io::Result<u64> {
+    move |ranges| madvise::advise(process.pidfd(), ranges, advice)
+}
+
+/// What became of ranges.
+#[derive(Debug, Default)]
+struct Asked {
+    /// What was not asked for, and what was refused, sorted.
+    left: Vec<AddrRange>,
+    /// Why it ended early.
+    error: Option<io::Error>,
+}
+
 /// Asks for all ranges through `call`, which returns the bytes of whole ranges up to the first that was refused, as
-/// fast as there is room for them.
-/// Returns the bytes that were not refused. Ranges that are not there any more are passed over, and a process
-/// that has ended is no error.
+/// fast as there is room for them. Ranges that are not there any more are passed over, and a process that has ended
+/// is no error.
 fn ask(
     ranges: &[AddrRange],
     is_over: impl Fn() -> bool,
     room_bytes: impl Fn() -> u64,
     mut call: impl FnMut(&[AddrRange]) -> io::Result<u64>,
-) -> io::Result<u64> {
-    let (mut asked_bytes, mut nr_refused) = (0, 0);
+) -> Asked {
+    let mut asked = Asked::default();
+    let mut nr_refused = 0;
     let cut: Vec<AddrRange> = ranges.iter().flat_map(|range| pieces(*range)).collect();
-    let mut left = &cut[..];
-    while !left.is_empty() && !is_over() && nr_refused < NR_REFUSED_MAX {
+    let mut rest = &cut[..];
+    while !rest.is_empty() && !is_over() && nr_refused < NR_REFUSED_MAX {
         let mut bytes_left = room_bytes().min(CALL_BYTES_MAX);
         if bytes_left < PIECE_BYTES {
             thread::sleep(PAUSE);
@@ -154,28 +190,33 @@ fn ask(
             bytes_left = bytes_left.saturating_sub(range.len_bytes());
             fits
         };
-        let nr_ranges = left.iter().take(RANGES_MAX).take_while(fits).count();
-        let mut done_bytes = match call(&left[..nr_ranges]) {
+        let nr_ranges = rest.iter().take(RANGES_MAX).take_while(fits).count();
+        let mut done_bytes = match call(&rest[..nr_ranges]) {
             Ok(bytes) => bytes,
             Err(error) => match error.raw_os_error() {
-                Some(libc::ESRCH) => return Ok(asked_bytes),
                 // About the first range: not mapped any more, or of a kind that is not read ahead.
                 Some(libc::ENOMEM | libc::EINVAL | libc::EBADF | libc::EAGAIN | libc::EINTR) => 0,
-                _ => return Err(error),
+                code => {
+                    asked.error = (code != Some(libc::ESRCH)).then_some(error);
+                    break;
+                }
             },
         };
-        asked_bytes += done_bytes;
         let is_done = |range: &&AddrRange| {
             let is_done = done_bytes >= range.len_bytes();
             done_bytes = done_bytes.saturating_sub(range.len_bytes());
             is_done
         };
-        let nr_done = left.iter().take_while(is_done).count();
+        let nr_done = rest.iter().take_while(is_done).count();
         let is_cut = nr_done < nr_ranges;
         nr_refused += u32::from(is_cut);
-        left = &left[nr_done + usize::from(is_cut)..];
+        asked
+            .left
+            .extend(rest[nr_done..].iter().take(usize::from(is_cut)));
+        rest = &rest[nr_done + usize::from(is_cut)..];
     }
-    Ok(asked_bytes)
+    asked.left.extend(rest);
+    asked
 }
 
 /// A range in pieces that fit into a call.
@@ -187,6 +228,7 @@ fn pieces(range: AddrRange) -> impl Iterator<Item = AddrRange> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::addr::PAGE_BYTES;
     use std::cell::Cell;
     use std::io::Error;
 
@@ -231,7 +273,7 @@ mod tests {
             || u64::MAX,
             |ranges| refusing(&[], &mut calls, ranges, 0),
         );
-        assert_eq!(asked.unwrap(), bytes(&wanted));
+        assert!(asked.left.is_empty() && asked.error.is_none());
         assert_eq!(
             calls.iter().map(|call| bytes(call)).sum::<u64>(),
             bytes(&wanted)
@@ -253,7 +295,8 @@ mod tests {
                 || u64::MAX,
                 |ranges| refusing(&refused, &mut calls, ranges, code),
             );
-            assert_eq!(asked.unwrap(), 96 * 2 * PAGE_BYTES);
+            let left = refused.map(|first_page| range(first_page, 2));
+            assert_eq!(asked.left, left);
         }
     }
 
@@ -270,7 +313,7 @@ mod tests {
                 Err(Error::from_raw_os_error(libc::EINVAL))
             },
         );
-        assert_eq!((asked.unwrap(), nr_calls), (0, NR_REFUSED_MAX));
+        assert_eq!((asked.left, nr_calls), (wanted, NR_REFUSED_MAX));
     }
 
     #[test]
@@ -282,14 +325,15 @@ mod tests {
             || u64::MAX,
             |_| Err(Error::from_raw_os_error(libc::ESRCH)),
         );
-        assert_eq!(asked.unwrap(), 0);
+        assert!(asked.left == wanted && asked.error.is_none());
         let asked = ask(
             &wanted,
             || false,
             || u64::MAX,
             |_| Err(Error::from_raw_os_error(libc::EPERM)),
         );
-        assert_eq!(asked.unwrap_err().raw_os_error(), Some(libc::EPERM));
+        assert_eq!(asked.error.unwrap().raw_os_error(), Some(libc::EPERM));
+        assert_eq!(asked.left, wanted);
     }
 
     #[test]
@@ -300,7 +344,7 @@ mod tests {
             || u64::MAX,
             |_| panic!("asked after the end"),
         );
-        assert_eq!(asked.unwrap(), 0);
+        assert_eq!(asked.left, [range(0, 1)]);
     }
 
     #[test]
@@ -322,10 +366,10 @@ mod tests {
                 Ok(bytes(ranges))
             },
         );
-        assert_eq!(asked.unwrap(), bytes(&wanted));
+        assert!(asked.left.is_empty() && asked.error.is_none());
         let nr_looks = Cell::new(0);
         let is_over = || nr_looks.replace(nr_looks.get() + 1) == 3;
         let asked = ask(&wanted, is_over, || 0, |_| panic!("there is no room"));
-        assert_eq!(asked.unwrap(), 0);
+        assert_eq!(bytes(&asked.left), bytes(&wanted));
     }
 }

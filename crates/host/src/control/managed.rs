@@ -232,6 +232,9 @@ impl Managed {
         self.take_answers(now);
         self.share_processors(now, gauge, usage_bytes);
         let mut plan = self.governor.plan(now, usage_bytes);
+        // Above it nothing but reclaim that helps in need would make room.
+        let may_read = !self.is_dry_run && !self.governor.is_left_to_programs();
+        self.allow_recall(may_read.then(|| self.governor.marks().urgent));
         self.refresh_swappiness(now);
         let is_wanted = plan.pageout_pages > 0 || plan.shrink_bytes > 0;
         let sample = Sample {
@@ -277,6 +280,7 @@ impl Managed {
     /// Takes in answers and does nothing else: the run is paused.
     pub(super) fn rest(&mut self, now: TimeMs) -> Tick {
         self.take_answers(now);
+        self.allow_recall(None);
         self.forget_room();
         Tick {
             wait_ms: REST_MS,
@@ -574,6 +578,7 @@ impl Managed {
     /// Waits for the answers that are still out, so that the counters are final.
     pub(super) fn finish(&mut self) {
         self.forget_room();
+        self.allow_recall(None);
         self.waiting.clear();
         self.hear_of_warm();
         self.hear_of_recall();

@@ -93,6 +93,15 @@ impl Running {
         self.refaulted_pages_per_s
     }
 
+    /// The same, unless nobody has looked for a while.
+    pub(super) fn refaulted_pages_per_s_at(&self, now: TimeMs) -> f64 {
+        let is_fresh = |then| now.since(then) <= 2 * SAMPLE_MS;
+        match self.sampled.is_some_and(is_fresh) {
+            true => self.refaulted_pages_per_s,
+            false => 0.0,
+        }
+    }
+
     /// What pageout may take of a processor, percent.
     pub(super) fn pageout_percent_max(&self) -> u32 {
         let nr_running = self.nr_running.unwrap_or(1.0);

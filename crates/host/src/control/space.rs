@@ -87,7 +87,6 @@ pub(super) struct Space {
     walk_no: WalkNo,
     returns: Returns,
     nr_recalled_used_pages: u64,
-    nr_file_returns: u64,
     /// Walks of the group since the last one of this space.
     nr_idle_walks: u32,
 }
@@ -115,7 +114,6 @@ impl Space {
             walk_no: WalkNo::NONE,
             returns: Returns::default(),
             nr_recalled_used_pages: 0,
-            nr_file_returns: 0,
             nr_idle_walks: 0,
         }
     }
@@ -130,7 +128,6 @@ impl Space {
         self.epoch = self.epoch.wrapping_add(1);
         self.walk_no = self.walk_no.next();
         self.returns.fade();
-        (self.nr_recalled_used_pages, self.nr_file_returns) = (0, 0);
         // What happens until it ends is not known before it does, so the last one has to tell.
         let is_short = self.findings.is_little_new();
         self.findings = WalkFindings::default();
@@ -152,7 +149,6 @@ impl Space {
     /// A walk left the space out: it has not run.
     pub(super) fn skip_walk(&mut self) {
         self.foretold = Foretold::default();
-        (self.nr_recalled_used_pages, self.nr_file_returns) = (0, 0);
         // What others saw was before it slept, and where its pages lie by now nobody has looked.
         for table in self.tables.values_mut() {
             table.take_seen();
@@ -501,7 +497,7 @@ impl SpaceWalk<'_> {
                     .put(folio, self.number, record.table.entry_addr(index));
                 self.space.findings.nr_appeared_pages += order.nr_pages();
                 if shadow.is_some() {
-                    self.note_return(record.table, table, index, is_accessed);
+                    self.note_return(record.table, table, index);
                     self.space.findings.nr_refaulted_pages += order.nr_pages();
                 }
             }

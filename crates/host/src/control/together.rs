@@ -36,11 +36,15 @@ const RETURNED_PERCENT: u64 = 50;
 /// For each page that came back so many are asked for.
 const NR_ASKED_EACH: u64 = 16;
 /// What was used at the last walk or the one before has not been away.
-pub(super) const AGE_MIN: u32 = 2;
+const AGE_MIN: u32 = 2;
+/// A program that is elsewhere has no use for what it did not use since the walk before.
+pub(super) const UNUSED_AGE_MIN: u32 = 1;
 /// Of what was asked for so much must be used for it to have been right, percent, ...
 const USED_PERCENT: u64 = 33;
 /// ... in this time.
 const TRIAL_MS: u64 = 2000;
+/// What was not used for so long after it was asked for has gone again.
+const OUT_MS: u64 = 1000;
 /// After a trial that failed.
 const OFF_MS_MIN: u64 = 2000;
 /// Most.
@@ -54,9 +58,17 @@ impl WalkNo {
     /// Before the first walk.
     pub(super) const NONE: WalkNo = WalkNo(0);
 
+    /// Numbers there are.
+    pub(super) const LIMIT: usize = 1 << u16::BITS;
+
     /// The walk after this one.
     pub(super) fn next(self) -> WalkNo {
         WalkNo(self.0 % u16::MAX + 1)
+    }
+
+    /// Its place among all numbers, below [`WalkNo::LIMIT`].
+    pub(super) fn index(self) -> usize {
+        usize::from(self.0)
     }
 
     /// How many walks ago `earlier` was; `None` if that is no walk.
@@ -113,12 +125,12 @@ impl Returns {
             && self.nr_since_last_walk * 100 >= nr_used_pages * RETURNED_PERCENT
     }
 
-    /// What is wanted next, where so many pages that were last used at these walks are still out.
-    pub(super) fn phase(&self, now: WalkNo, out: &BTreeMap<WalkNo, u32>) -> Option<Phase> {
-        let nr_out = |walk: WalkNo| out.get(&walk).copied().unwrap_or(0);
+    /// What is wanted next, where so many pages are still out, by the walk that had last found them used.
+    pub(super) fn phase(&self, now: WalkNo, out: &[u32]) -> Option<Phase> {
+        let nr_out = |walk: WalkNo| out.get(walk.index()).copied().unwrap_or(0);
         let share =
             |nr_back: u32, nr_out: u32| f64::from(nr_back) / f64::from((nr_back + nr_out).max(1));
-        let all = share(self.nr_pages.values().sum(), out.values().sum());
+        let all = share(self.nr_pages.values().sum(), out.iter().sum());
         let back = self
             .nr_pages
             .iter()
@@ -144,9 +156,10 @@ impl Returns {
 }
 
 /// Pages that were asked for, and what became of them.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Trial {
-    since: TimeMs,
+    begun: TimeMs,
+    last_asked: TimeMs,
     nr_asked_pages: u64,
     nr_used_pages: u64,
 }
@@ -155,50 +168,73 @@ struct Trial {
 #[derive(Debug, Default)]
 pub(super) struct Recalls {
     trial: Option<Trial>,
+    /// Asked for and not used yet, and since when: they take room, whether the trial is over or not.
+    nr_pages_out: u64,
+    last_asked: TimeMs,
     off_until: Option<TimeMs>,
     off_ms: u64,
 }
 
 impl Recalls {
-    /// Whether pages may be asked for now.
+    /// Whether pages may be asked for now. A trial takes in what is asked for in its first half.
     pub(super) fn is_on(&self, now: TimeMs) -> bool {
         self.off_until.is_none_or(|until| now >= until)
+            && self
+                .trial
+                .is_none_or(|trial| now.since(trial.begun) < TRIAL_MS / 2)
     }
 
-    /// Pages that were asked for and may still come to be used.
+    /// Pages that were asked for lately and may still come to be used.
     pub(super) fn nr_pages_out(&self) -> u64 {
-        let out = |trial: Trial| trial.nr_asked_pages.saturating_sub(trial.nr_used_pages);
-        self.trial.map_or(0, out)
+        self.nr_pages_out
     }
 
     /// So many more pages are being asked for.
     pub(super) fn ask(&mut self, now: TimeMs, nr_pages: u64) {
         debug_assert!(self.is_on(now));
-        let trial = self.trial.get_or_insert(Trial {
-            since: now,
-            nr_asked_pages: 0,
-            nr_used_pages: 0,
+        let trial = self.trial.get_or_insert_with(|| Trial {
+            begun: now,
+            ..Trial::default()
         });
+        (trial.last_asked, self.last_asked) = (now, now);
         trial.nr_asked_pages += nr_pages;
+        self.nr_pages_out += nr_pages;
     }
 
-    /// A walk found so many of them used that were not used before. Returns whether the trial is over.
+    /// So many of them were not asked for after all.
+    pub(super) fn leave(&mut self, nr_pages: u64) {
+        self.nr_pages_out = self.nr_pages_out.saturating_sub(nr_pages);
+        if let Some(trial) = &mut self.trial {
+            trial.nr_asked_pages = trial.nr_asked_pages.saturating_sub(nr_pages);
+        }
+    }
+
+    /// A walk found so many of them used that were not used before, while none are being asked for. Returns whether
+    /// the others may be asked for again.
     pub(super) fn after_walk(&mut self, now: TimeMs, nr_used_pages: u64) -> bool {
+        self.judge(now, nr_used_pages);
+        self.nr_pages_out = self.nr_pages_out.saturating_sub(nr_used_pages);
+        let is_over = self.nr_pages_out > 0 && now.since(self.last_asked) >= OUT_MS;
+        if is_over {
+            self.nr_pages_out = 0;
+        }
+        is_over
+    }
+
+    fn judge(&mut self, now: TimeMs, nr_used_pages: u64) {
         let Some(trial) = &mut self.trial else {
-            return false;
+            return;
         };
         trial.nr_used_pages += nr_used_pages;
-        if now.since(trial.since) < TRIAL_MS {
-            return false;
-        }
         if trial.nr_used_pages * 100 >= trial.nr_asked_pages * USED_PERCENT {
             (self.off_ms, self.off_until) = (0, None);
-        } else {
+        } else if now.since(trial.last_asked) >= TRIAL_MS {
             self.off_ms = (self.off_ms * 2).clamp(OFF_MS_MIN, OFF_MS_MAX);
             self.off_until = Some(TimeMs(now.0 + self.off_ms));
+        } else {
+            return;
         }
         self.trial = None;
-        true
     }
 }
 
@@ -219,8 +255,11 @@ mod tests {
         for &(age, nr_pages) in back {
             (0..nr_pages).for_each(|_| returns.note(ago(age)));
         }
-        let out = out.iter().map(|&(age, nr_pages)| (ago(age), nr_pages));
-        let phase = returns.phase(NOW, &out.collect())?;
+        let mut nr_out = vec![0; WalkNo::LIMIT];
+        for &(age, nr_pages) in out {
+            nr_out[ago(age).index()] = nr_pages;
+        }
+        let phase = returns.phase(NOW, &nr_out)?;
         let ages = phase.walks.iter().map(|walk| NOW.0 - walk.0);
         Some((ages.collect(), phase.nr_pages_max))
     }
@@ -272,10 +311,10 @@ mod tests {
         let mut returns = Returns::default();
         (0..500).for_each(|_| returns.note(ago(30)));
         for _ in 0..3 {
-            assert!(returns.phase(NOW, &BTreeMap::new()).is_some());
+            assert!(returns.phase(NOW, &[]).is_some());
             returns.fade();
         }
-        assert_eq!(returns.phase(NOW, &BTreeMap::new()), None);
+        assert_eq!(returns.phase(NOW, &[]), None);
         (0..9).for_each(|_| returns.fade());
         assert!(returns.nr_pages.is_empty());
         (0..500).for_each(|_| returns.note(WalkNo::NONE));
@@ -287,14 +326,34 @@ mod tests {
         let mut recalls = Recalls::default();
         recalls.ask(TimeMs(0), 1000);
         assert_eq!(recalls.nr_pages_out(), 1000);
-        assert!(!recalls.after_walk(TimeMs(100), 300));
+        recalls.after_walk(TimeMs(100), 300);
         assert_eq!(recalls.nr_pages_out(), 700);
         recalls.ask(TimeMs(200), 500);
         assert_eq!(recalls.nr_pages_out(), 1200);
-        assert!(!recalls.after_walk(TimeMs(TRIAL_MS - 1), 200));
-        assert!(recalls.after_walk(TimeMs(TRIAL_MS), 0), "a third was used");
-        assert!(recalls.is_on(TimeMs(TRIAL_MS)));
-        assert_eq!(recalls.nr_pages_out(), 0);
+        assert!(
+            !recalls.is_on(TimeMs(TRIAL_MS / 2)),
+            "what comes late would be judged too soon"
+        );
+        assert!(!recalls.after_walk(TimeMs(TRIAL_MS / 2), 200));
+        assert!(recalls.is_on(TimeMs(TRIAL_MS / 2)), "a third was used");
+        assert_eq!(recalls.nr_pages_out(), 1000);
+        assert!(recalls.after_walk(TimeMs(OUT_MS + 200), 0));
+        assert_eq!(recalls.nr_pages_out(), 0, "the kernel has taken it again");
+    }
+
+    #[test]
+    fn what_was_not_asked_for_after_all_is_not_judged() {
+        let mut recalls = Recalls::default();
+        recalls.ask(TimeMs(0), 1000);
+        recalls.leave(990);
+        assert_eq!(recalls.nr_pages_out(), 10);
+        recalls.after_walk(TimeMs(100), 4);
+        assert!(recalls.trial.is_none() && recalls.is_on(TimeMs(100)));
+        // All of it: nothing was tried, and nothing is known.
+        recalls.ask(TimeMs(200), 1000);
+        recalls.leave(1000);
+        recalls.after_walk(TimeMs(300), 0);
+        assert!(recalls.is_on(TimeMs(300)));
     }
 
     #[test]

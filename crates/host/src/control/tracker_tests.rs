@@ -202,7 +202,7 @@ proptest! {
                 }
                 Op::Recall(nr_pages_max) => {
                     tracker.set_swap_slow(nr_pages_max % 2 == 0);
-                    let wanted = tracker.recall(nr_pages_max);
+                    let wanted = tracker.recall(nr_pages_max, &BTreeSet::new());
                     let nr_wanted: u64 = wanted.iter().map(RecallPages::nr_wanted_pages).sum();
                     prop_assert!(nr_wanted <= nr_pages_max);
                     let tracked: BTreeSet<u64> =
@@ -213,6 +213,7 @@ proptest! {
                         prop_assert!(of.unused.iter().flat_map(pages).all(|addr| tracked.contains(&addr)));
                     }
                     if nr_pages_max % 3 == 0 {
+                        tracker.leave(space.0, &wanted.first().map_or(Vec::new(), |of| of.wanted.clone()));
                         tracker.forget_recalled();
                     }
                 }

@@ -3,8 +3,10 @@
 //! **Owns** when that is done and for how many pages there is room. **Does not own** which pages
 //! (`control::together`), nor the asking (`actuator::Recall`).
 //!
-//! **Invariants** I1: no more is asked for than fits beside what the last walk found in use, below the low mark.
+//! **Invariants** I1: no more is asked for than fits beside what the last walk found in use and what was asked for
+//! lately, below the low mark. I2: nothing is asked for while paused, in a dry run, or after the end.
 
+use super::super::places::SpaceNo;
 use super::super::together::Recalls;
 use super::Managed;
 use crate::actuator::{Recall, RecallPages};
@@ -22,10 +24,8 @@ pub(super) struct Recalling {
     thread: Recall,
     recalls: Recalls,
     is_swap_slow: bool,
-    /// Whether the last walk found file pages that had come back.
-    has_file_returns: bool,
-    /// Processes for which the kernel may not be asked, by number.
-    refused: BTreeSet<i32>,
+    /// Spaces for which the kernel may not be asked.
+    refused: BTreeSet<SpaceNo>,
 }
 
 impl Recalling {
@@ -35,20 +35,33 @@ impl Recalling {
             thread,
             recalls: Recalls::default(),
             is_swap_slow: false,
-            has_file_returns: false,
             refused: BTreeSet::new(),
         }
     }
 }
 
 impl Managed {
-    /// How far apart walks are to be at most, while pages come back that programs wait for; `None` while none do.
+    /// How far apart walks are to be at most, while pages come back that programs wait for; `None` while none do, and
+    /// while the programs have all processors.
     pub(super) fn recall_walk_ms(&self, now: TimeMs) -> Option<u64> {
         let recalling = self.recalling.as_ref()?;
-        let is_waited_for = (recalling.is_swap_slow || recalling.has_file_returns)
-            && self.sharing.refaulted_pages_per_s() >= RETURNED_PAGES_PER_S_MIN;
-        let is_wanted = is_waited_for && recalling.recalls.is_on(now) && !self.is_dry_run;
-        is_wanted.then_some(HEAT_WALK_MS)
+        let is_waited_for = recalling.is_swap_slow
+            && self.sharing.refaulted_pages_per_s_at(now) >= RETURNED_PAGES_PER_S_MIN;
+        let is_its_turn = !self.is_dry_run && !self.governor.is_left_to_programs();
+        (is_waited_for && is_its_turn && recalling.recalls.is_on(now)).then_some(HEAT_WALK_MS)
+    }
+
+    /// Whether the thread is at work.
+    pub(super) fn is_recalling(&self) -> bool {
+        let recalling = self.recalling.as_ref();
+        recalling.is_some_and(|recalling| recalling.thread.is_busy())
+    }
+
+    /// From now on usage may rise so far by reading ahead; `None`: not at all.
+    pub(super) fn allow_recall(&mut self, usage_max_bytes: Option<u64>) {
+        if let Some(recalling) = &self.recalling {
+            recalling.thread.allow(usage_max_bytes.unwrap_or(0));
+        }
     }
 
     /// Before a walk: whether what is swapped out has to be waited for.
@@ -65,25 +78,26 @@ impl Managed {
         let Some(recalling) = &mut self.recalling else {
             return;
         };
-        let nr_used_pages = self.tracker.nr_recalled_used_pages();
+        if recalling.thread.is_busy() {
+            return;
+        }
+        let nr_used_pages = self.tracker.take_recalled_used();
         self.eviction.nr_recalled_used_pages += nr_used_pages;
         if recalling.recalls.after_walk(now, nr_used_pages) {
             self.tracker.forget_recalled();
         }
-        recalling.has_file_returns = self.tracker.nr_file_returns() > 0;
-        if !recalling.recalls.is_on(now) || recalling.thread.is_busy() || self.is_dry_run {
+        if !recalling.recalls.is_on(now) || self.is_dry_run || self.governor.is_left_to_programs() {
             return;
         }
+        let spaces = self.tracker.spaces();
+        recalling.refused.retain(|space| spaces.contains_key(space));
         let used_bytes = self.tracker.findings().nr_young_pages.iter().sum::<u64>() * PAGE_BYTES;
         let room_bytes = self.governor.marks().low.saturating_sub(used_bytes);
         let nr_out = recalling.recalls.nr_pages_out();
         let nr_pages_max = (room_bytes / PAGE_BYTES).saturating_sub(nr_out);
-        let mut wanted = self.tracker.recall(nr_pages_max);
-        wanted.retain(|pages| !recalling.refused.contains(&pages.process.pid()));
-        let nr_pages: u64 = wanted.iter().map(RecallPages::nr_wanted_pages).sum();
-        // Above it nothing but reclaim that helps in need would make room.
-        let usage_max_bytes = self.governor.marks().urgent;
-        if nr_pages > 0 && recalling.thread.try_submit(wanted, usage_max_bytes) {
+        let pages = self.tracker.recall(nr_pages_max, &recalling.refused);
+        let nr_pages: u64 = pages.iter().map(RecallPages::nr_wanted_pages).sum();
+        if nr_pages > 0 && recalling.thread.try_submit(pages) {
             recalling.recalls.ask(now, nr_pages);
         }
     }
@@ -97,9 +111,14 @@ impl Managed {
             return;
         };
         self.eviction.nr_recalled_pages += report.nr_asked_pages;
+        for (space, ranges) in report.left {
+            let nr_pages = ranges.iter().map(|range| range.nr_pages()).sum();
+            recalling.recalls.leave(nr_pages);
+            self.tracker.leave(space, &ranges);
+        }
         let mut warnings = Vec::new();
-        for (pid, error) in report.refused {
-            recalling.refused.insert(pid);
+        for (space, pid, error) in report.refused {
+            recalling.refused.insert(SpaceNo(space));
             warnings.push(format!(
                 "the kernel can't be asked to read pages of process {pid} in ahead ({error}), so it waits for each; \
                  run as root"

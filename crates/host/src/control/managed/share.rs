@@ -48,6 +48,11 @@ impl Sharing {
     pub(super) fn refaulted_pages_per_s(&self) -> f64 {
         self.running.refaulted_pages_per_s()
     }
+
+    /// The same, unless nobody has looked for a while.
+    pub(super) fn refaulted_pages_per_s_at(&self, now: TimeMs) -> f64 {
+        self.running.refaulted_pages_per_s_at(now)
+    }
 }
 
 impl Managed {
@@ -140,7 +145,12 @@ impl Managed {
             .pageout
             .as_ref()
             .is_some_and(|of| of.nr_in_flight() > 0);
-        let others = [is_shrinking, is_at_pageout, self.is_touching()];
+        let others = [
+            is_shrinking,
+            is_at_pageout,
+            self.is_touching(),
+            self.is_recalling(),
+        ];
         let nr_own = 1 + others.map(u32::from).iter().sum::<u32>();
         let wanted = self.sharing.demand.wanted();
         match self.sharing.crowd.look(now, nr_own, wanted) {

@@ -2,22 +2,31 @@
 //!
 //! **Owns** putting the spaces together. **Does not own** how pages are found (`space::together`).
 
-use super::{Space, Tracker};
+use super::{Space, SpaceNo, Tracker};
 use crate::actuator::RecallPages;
+use crate::addr::AddrRange;
+use std::collections::BTreeSet;
 
 impl Tracker {
-    /// At most so many pages of all spaces ([`Space::recall`]).
-    pub(in super::super) fn recall(&mut self, nr_pages_max: u64) -> Vec<RecallPages> {
+    /// At most so many pages of all spaces but these ([`Space::recall`]).
+    pub(in super::super) fn recall(
+        &mut self,
+        nr_pages_max: u64,
+        but: &BTreeSet<SpaceNo>,
+    ) -> Vec<RecallPages> {
         let mut nr_pages_left = nr_pages_max;
-        let mut wanted = Vec::new();
-        for space in self.spaces.values_mut() {
-            let Some(pages) = space.recall(nr_pages_left) else {
+        let mut found = Vec::new();
+        for (number, space) in &mut self.spaces {
+            if but.contains(number) {
+                continue;
+            }
+            let Some(pages) = space.recall(number.0, nr_pages_left) else {
                 continue;
             };
             nr_pages_left = nr_pages_left.saturating_sub(pages.nr_wanted_pages());
-            wanted.push(pages);
+            found.push(pages);
         }
-        wanted
+        found
     }
 
     /// Whether what is swapped out has to be waited for, from the next walk on.
@@ -27,20 +36,22 @@ impl Tracker {
         }
     }
 
-    /// File pages that had come back when the last walk came by.
-    pub(in super::super) fn nr_file_returns(&self) -> u64 {
-        self.spaces.values().map(Space::nr_file_returns).sum()
+    /// These pages of a space were not asked for after all.
+    pub(in super::super) fn leave(&mut self, number: u32, pages: &[AddrRange]) {
+        if let Some(space) = self.spaces.get_mut(&SpaceNo(number)) {
+            space.leave(pages);
+        }
     }
 
-    /// Of the pages that were recalled, how many the last walk found used for the first time.
-    pub(in super::super) fn nr_recalled_used_pages(&self) -> u64 {
+    /// Of the pages that were asked for, how many were found used for the first time since the last call.
+    pub(in super::super) fn take_recalled_used(&mut self) -> u64 {
         self.spaces
-            .values()
-            .map(Space::nr_recalled_used_pages)
+            .values_mut()
+            .map(Space::take_recalled_used)
             .sum()
     }
 
-    /// Whatever was recalled may be again.
+    /// Whatever was asked for may be again.
     pub(in super::super) fn forget_recalled(&mut self) {
         self.spaces.values_mut().for_each(Space::forget_recalled);
     }

@@ -54,6 +54,8 @@ struct Stock {
     evictable_bytes: u64,
     /// The rest of usage, bytes.
     floor_bytes: u64,
+    /// Usage then, bytes.
+    usage_bytes: u64,
 }
 
 impl Stock {
@@ -63,6 +65,7 @@ impl Stock {
         Stock {
             evictable_bytes,
             floor_bytes: usage_bytes.saturating_sub(evictable_bytes),
+            usage_bytes,
         }
     }
 }
@@ -166,6 +169,10 @@ impl Relief {
         }
         if is_under_oom || usage_bytes > near {
             let can_swap = has_free_swap && swappiness.get() > 0;
+            // What has come since the last look may be locked by now.
+            let growth_bytes = marks.high - marks.low;
+            let has_grown = |stock: Stock| usage_bytes > stock.usage_bytes + growth_bytes;
+            self.stock = self.stock.filter(|(_, stock)| !has_grown(*stock));
             self.take_stock(&group, now, usage_bytes, can_swap, is_under_oom);
         }
         let need = Need {

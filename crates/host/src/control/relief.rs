@@ -38,10 +38,6 @@ const RAISE_AGAIN_MS: u64 = 1000;
 /// Tasks that a raise has woken need a moment to run; till then they still count as waiting.
 const RAISE_SETTLES_MS: u64 = 50;
 
-/// Where the line is held only above the high mark: for this long after usage was there, so that it does not come
-/// and go.
-const LINE_HOLD_MS: u64 = 5000;
-
 /// The budget is taken up by what can't go when less than the budget divided by this is left.
 const FLOOR_SHARE: u64 = 8;
 /// What happened so long ago has nothing to do with the program's end.
@@ -73,8 +69,6 @@ impl Stock {
 /// What is remembered between ticks.
 #[derive(Debug)]
 pub(super) struct Relief {
-    /// When usage was last above the high mark.
-    held_at: Option<TimeMs>,
     /// Whether the line stands where it should.
     is_line_held: bool,
     /// When the kernel's lists were last read, and what they said.
@@ -95,7 +89,6 @@ impl Relief {
     pub(super) fn new(budget_bytes: u64) -> Relief {
         let backstop_bytes = backstop_bytes(budget_bytes);
         Relief {
-            held_at: None,
             is_line_held: false,
             stock: None,
             counts: Counts::default(),
@@ -115,7 +108,7 @@ impl Relief {
         let backstop_bytes = backstop_bytes(budget_bytes);
         self.report.backstop_bytes = backstop_bytes;
         self.report.peak_bytes = self.report.peak_bytes.max(backstop_bytes);
-        (self.held_at, self.raised) = (None, None);
+        self.raised = None;
     }
 
     /// Whether the programs reclaim in their own faults from now on.
@@ -220,7 +213,6 @@ impl Relief {
         let is_v1 = group.version() == Version::V1;
         if is_v1 && limit < backstop_bytes(marks.budget) && is_pinch(floor_bytes, marks, limit) {
             // What is locked has come near the line, and that may be all it has come near.
-            self.held_at = None;
             group.release_line()?;
             limit = group.limit_bytes()?.unwrap_or(u64::MAX);
         }
@@ -235,49 +227,34 @@ impl Relief {
             Standing::Thrashing => usage_bytes > marks.high,
         };
         if is_pinched && self.give_way_at_once(group, marks, limit)? {
-            self.held_at = None;
             return Ok(None);
         }
         if need.is_under_oom || is_squeezed || is_pinched {
-            self.held_at = None;
             return self.raise(group, marks, now, need);
         }
-        self.follow(group, marks, now, usage_bytes, floor_bytes)
-            .map(|()| None)
+        self.follow(group, marks, floor_bytes).map(|()| None)
     }
 
     fn follow(
         &mut self,
         group: &BudgetGroup,
         marks: &Marks,
-        now: TimeMs,
-        usage_bytes: u64,
         floor_bytes: u64,
     ) -> Result<(), CgroupError> {
         if floor_bytes > marks.budget {
             // Lower than it stands it would only have to be raised again.
-            self.held_at = None;
             return group.release_high();
         }
         // A line that usage is below costs nothing, so it stands before the program can outrun the next look:
         // brought down later it has to win against a program at full speed. On v1, where system calls fail at
-        // it, not next to what can't go.
+        // it, not next to what can't go: the limit would be raised and brought down in turns.
         let line = Held::of(marks.budget).most_bytes;
         let is_safe = group.version() == Version::V2 || !is_pinch(floor_bytes, marks, line);
-        if usage_bytes > marks.high || is_safe {
-            self.held_at = Some(now);
+        if !is_safe {
+            return group.settle_limit().map(|_| ());
         }
-        match self.held_at {
-            Some(then) if now.since(then) > LINE_HOLD_MS && usage_bytes <= marks.high => {
-                self.held_at = None;
-                group.release_line()
-            }
-            Some(_) => {
-                self.is_line_held = group.hold_line()? == Line::Held;
-                Ok(())
-            }
-            None => group.settle_limit().map(|_| ()),
-        }
+        self.is_line_held = group.hold_line()? == Line::Held;
+        Ok(())
     }
 
     /// Where nothing can go a tight limit only makes system calls fail. Whether it gave way.

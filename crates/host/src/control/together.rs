@@ -11,8 +11,8 @@
 //! nothing has to be kept for each phase: two bytes a page.
 //!
 //! ```text
-//!   On --a phase--> its pages are asked for --2 s--> a third was used --> On
-//!                                               \--> it was not: Off for 2 s, twice as long each time, then On
+//!   On --a phase--> its pages are asked for --a third was used--> On
+//!                                          \--it was not, in 2 s--> Off for 2 s, twice as long each time, then On
 //! ```
 //!
 //! **Owns** which returns count as together, and the judgement whether asking was right. **Does not own** the
@@ -159,7 +159,6 @@ impl Returns {
 #[derive(Clone, Copy, Debug, Default)]
 struct Trial {
     begun: TimeMs,
-    last_asked: TimeMs,
     nr_asked_pages: u64,
     nr_used_pages: u64,
 }
@@ -196,7 +195,7 @@ impl Recalls {
             begun: now,
             ..Trial::default()
         });
-        (trial.last_asked, self.last_asked) = (now, now);
+        self.last_asked = now;
         trial.nr_asked_pages += nr_pages;
         self.nr_pages_out += nr_pages;
     }
@@ -228,7 +227,7 @@ impl Recalls {
         trial.nr_used_pages += nr_used_pages;
         if trial.nr_used_pages * 100 >= trial.nr_asked_pages * USED_PERCENT {
             (self.off_ms, self.off_until) = (0, None);
-        } else if now.since(trial.last_asked) >= TRIAL_MS {
+        } else if now.since(self.last_asked) >= TRIAL_MS {
             self.off_ms = (self.off_ms * 2).clamp(OFF_MS_MIN, OFF_MS_MAX);
             self.off_until = Some(TimeMs(now.0 + self.off_ms));
         } else {

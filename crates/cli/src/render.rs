@@ -203,6 +203,15 @@ fn evictions(lines: &mut Lines, report: &Report) {
             ),
         );
     }
+    if eviction.nr_deactivated_pages > 0 {
+        lines.add(
+            "named",
+            format_args!(
+                "{} cold and first to go, while the program reclaimed for itself",
+                pages(eviction.nr_deactivated_pages)
+            ),
+        );
+    }
     if eviction.nr_recalled_pages > 0 {
         lines.add(
             "read ahead",

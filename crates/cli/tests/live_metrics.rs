@@ -67,6 +67,8 @@ const BY_RECALL: &[&str] = &[
 ];
 /// What one grows that has more threads than there are processors.
 const BY_FILLING: &[&str] = &["strata_left_to_programs_seconds_total"];
+/// ... and of which pages come back, on a kernel with the classic LRU.
+const BY_DEACTIVATION: &[&str] = &["strata_deactivated_bytes_total"];
 /// What one grows that would have to evict what `--min-ttl` protects.
 const BY_THRASHING: &[&str] = &[
     "strata_thrashing_total",
@@ -222,6 +224,7 @@ fn between_them_these_runs_grow_every_metric_there_is() {
         BY_ACTIVATION,
         BY_RECALL,
         BY_FILLING,
+        BY_DEACTIVATION,
         BY_THRASHING,
     ];
     let all = [live.concat(), BY_RESTING.to_vec(), KERNELS.to_vec()].concat();
@@ -263,11 +266,14 @@ fn pages_that_were_read_ahead_are_counted() {
     assert_eq!(run.live.end().code(), Some(0), "{}", run.live.stderr());
 }
 
+fn has_generations() -> bool {
+    fs::read_to_string("/sys/kernel/mm/lru_gen/enabled").is_ok_and(|text| text.trim() != "0x0000")
+}
+
 #[test]
 fn warm_pages_that_were_touched_are_counted() {
     needs!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
-    let generations = fs::read_to_string("/sys/kernel/mm/lru_gen/enabled");
-    if generations.is_ok_and(|text| text.trim() != "0x0000") {
+    if has_generations() {
         skip!("the kernel keeps generations (lru_gen/enabled), not two lists");
     }
     let _guard = Guard::new();
@@ -311,20 +317,25 @@ fn programs_that_fill_all_processors_reclaim_for_themselves() {
         "--threads",
         &nr_threads,
     ];
+    let has_two_lists = !has_generations();
+    let are_named = |text: &str| value(text, BY_DEACTIVATION[0]) > Some(0.0);
+    let is_filled = |text: &str| value(text, BY_FILLING[0]) >= Some(0.5);
     let mut run = Run::start_program(&limits, &words);
     let deadline = Instant::now() + Duration::from_secs(6) * patience().min(7);
     let mut text = String::new();
-    while value(&text, BY_FILLING[0]).is_none_or(|of| of < 0.5) && Instant::now() < deadline {
+    while (!is_filled(&text) || has_two_lists && !are_named(&text)) && Instant::now() < deadline {
         sleep(Duration::from_millis(50));
         text = scrape(&run.address);
     }
     let nr_runnable = nr_runnable();
     assert_eq!(run.live.end().code(), Some(0), "{}", run.live.stderr());
-    let is_filled = value(&text, BY_FILLING[0]) >= Some(0.5);
+    let is_filled = is_filled(&text);
     if !is_filled && nr_runnable > threads + threads / 4 {
         skip!("others want the processors as well: {nr_runnable} threads");
     }
     assert!(is_filled, "{nr_runnable} threads want to run: {text}");
+    // The kernel is then told which of its active pages are cold.
+    assert!(!has_two_lists || are_named(&text), "{text}");
 }
 
 #[test]

@@ -53,10 +53,49 @@ struct vm_struct {
 	struct page **pages;
 };
 
+struct cgroup_subsys_state {
+	int id;
+};
+
+enum cgroup_subsys_id {
+	memory_cgrp_id = 1,
+};
+
+struct css_set {
+	struct cgroup_subsys_state *subsys[1];
+};
+
+enum lru_list {
+	LRU_INACTIVE_ANON = 0,
+	LRU_ACTIVE_ANON = 1,
+	LRU_INACTIVE_FILE = 2,
+	LRU_ACTIVE_FILE = 3,
+	LRU_UNEVICTABLE = 4,
+	NR_LRU_LISTS = 5,
+};
+
+enum zone_type {
+	__MAX_NR_ZONES = 4,
+};
+
+/*
+ * The lists of one group on one node; pages by zone and list, changed with every page, without delay. The
+ * kernel's array is one of arrays, which its type information tells as one.
+ */
+struct mem_cgroup_per_node {
+	unsigned long lru_zone_size[NR_LRU_LISTS];
+};
+
+struct mem_cgroup {
+	struct cgroup_subsys_state css;
+	struct mem_cgroup_per_node *nodeinfo[1];
+};
+
 struct task_struct {
 	int pid;
 	int tgid;
 	struct mm_struct *mm;
+	struct css_set *cgroups;
 	void *stack;
 	struct vm_struct *stack_vm_area;
 };

@@ -95,6 +95,12 @@ struct vma_record {
 	u64 flags;
 };
 
+/* The kernel's lists of the memory group of a task, as lists.bpf.c streams them; pages. */
+struct lists_record {
+	u64 inactive;
+	u64 active;
+};
+
 _Static_assert(sizeof(struct walk_header) == 32 * 8, "as in bpf_shared.rs");
 _Static_assert(sizeof(struct walk_record) == 67 * 8, "as in bpf_shared.rs");
 

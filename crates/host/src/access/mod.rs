@@ -7,6 +7,7 @@
 mod bpf;
 mod clear;
 mod kernel;
+mod lists;
 mod locate;
 mod probe;
 mod smaps;
@@ -19,6 +20,7 @@ use std::sync::OnceLock;
 pub use bpf::BpfSource;
 pub(crate) use kernel::is_multi_gen_on;
 pub use kernel::{KernelGenerations, KernelLruError};
+pub use lists::{KernelLists, ListsSource};
 pub use probe::{Requirement, probe};
 pub use smaps::SmapsSource;
 

@@ -22,6 +22,7 @@
 
 mod activate;
 mod advise;
+mod deactivate;
 mod leftover;
 mod observe;
 mod pageout;
@@ -33,6 +34,7 @@ mod worker;
 
 pub use activate::{Activate, ActivateReport, WarmPages};
 pub use advise::PageoutError;
+pub use deactivate::{ColdPages, Deactivate, DeactivateReport};
 pub use pageout::{PageTarget, Pageout, PageoutConfig, PageoutMode, PageoutReport, PageoutRequest};
 pub use recall::{Recall, RecallPages, RecallReport};
 pub use shrink::{Shrink, ShrinkOutcome, ShrinkThread};

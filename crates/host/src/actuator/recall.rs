@@ -153,23 +153,27 @@ fn nr_pages(ranges: &[AddrRange]) -> u64 {
     ranges.iter().map(|range| range.nr_pages()).sum()
 }
 
-fn advise(process: &Process, advice: Advice) -> impl FnMut(&[AddrRange]) -> io::Result<u64> {
+/// Advises the kernel on ranges of this process.
+pub(super) fn advise(
+    process: &Process,
+    advice: Advice,
+) -> impl FnMut(&[AddrRange]) -> io::Result<u64> {
     move |ranges| madvise::advise(process.pidfd(), ranges, advice)
 }
 
 /// What became of ranges.
 #[derive(Debug, Default)]
-struct Asked {
+pub(super) struct Asked {
     /// What was not asked for, and what was refused, sorted.
-    left: Vec<AddrRange>,
+    pub left: Vec<AddrRange>,
     /// Why it ended early.
-    error: Option<io::Error>,
+    pub error: Option<io::Error>,
 }
 
 /// Asks for all ranges through `call`, which returns the bytes of whole ranges up to the first that was refused, as
 /// fast as there is room for them. Ranges that are not there any more are passed over, and a process that has ended
 /// is no error.
-fn ask(
+pub(super) fn ask(
     ranges: &[AddrRange],
     is_over: impl Fn() -> bool,
     room_bytes: impl Fn() -> u64,

@@ -12,8 +12,8 @@ use super::members::Members;
 use super::program::Program;
 use super::tracker::Tracker;
 use super::walk::Walker;
-use crate::access::{self, AccessChoice, AccessSource};
-use crate::actuator::{Activate, Pageout, Recall, ShrinkThread};
+use crate::access::{self, AccessChoice, AccessSource, ListsSource};
+use crate::actuator::{Activate, Deactivate, Pageout, Recall, ShrinkThread};
 use crate::cgroup::{ReclaimError, Version};
 use crate::process::{MemoryDevices, ProcessTree};
 use std::io::{self, ErrorKind};
@@ -110,6 +110,10 @@ pub(super) fn managed(
         true => Some(Activate::start().map_err(io_error("starting the touching thread"))?),
         false => None,
     };
+    let deactivate = match activate.is_some() && !config.dry_run {
+        true => start_deactivating()?,
+        false => None,
+    };
     let can_recall = actuator == ActuatorChoice::Auto && has_heat && !config.dry_run;
     let recall = match arena.gauge().group().filter(|_| can_recall) {
         Some(group) => {
@@ -139,8 +143,23 @@ pub(super) fn managed(
         is_dry_run: config.dry_run,
         has_heat,
         activate,
+        deactivate,
         recall,
     }))
+}
+
+/// `None` where the kernel's lists can't be looked at without changing what it does.
+fn start_deactivating() -> Result<Option<(ListsSource, Deactivate)>, RunError> {
+    let lists = match ListsSource::open() {
+        Ok(lists) => lists,
+        Err(error) => {
+            tracing::debug!(%error, "the kernel moves pages between its lists by itself");
+            return Ok(None);
+        }
+    };
+    let thread =
+        Deactivate::start().map_err(io_error("starting the thread that names cold pages"))?;
+    Ok(Some((lists, thread)))
 }
 
 /// Of this thread and of those it starts from here on; never of the program, which has begun before.

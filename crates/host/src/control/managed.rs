@@ -9,6 +9,7 @@
 //! - I3: walks take at most one tenth of one CPU.
 
 mod cold;
+mod deactivate;
 mod figures;
 mod obstacles;
 mod orders;
@@ -17,6 +18,7 @@ mod share;
 mod warm;
 
 use cold::ColdFirst;
+use deactivate::Deactivating;
 use figures::Seen;
 pub(super) use orders::OrderError;
 use orders::Orders;
@@ -34,8 +36,9 @@ use super::running;
 use super::stall::{Sample, Stall};
 use super::tracker::Tracker;
 use super::walk::{Thoroughness, Walker};
+use crate::access::ListsSource;
 use crate::access::{ClearIntent, SourceInfo};
-use crate::actuator::{Activate, Pageout, PageoutRequest, Recall, ShrinkThread};
+use crate::actuator::{Activate, Deactivate, Pageout, PageoutRequest, Recall, ShrinkThread};
 use crate::addr::PAGE_BYTES;
 use crate::remote::ClientId as Ticket;
 use crate::swap;
@@ -154,6 +157,8 @@ pub(super) struct Managed {
     cold: Option<ColdFirst>,
     /// `None` where the kernel can't be told which pages are warm.
     warm: Option<Warm>,
+    /// `None` where the kernel's lists can't be looked at, or it can't be told what is cold.
+    deactivating: Option<Deactivating>,
     /// `None` where nothing is read in ahead.
     recalling: Option<Recalling>,
     orders: Orders<Ticket>,
@@ -180,6 +185,8 @@ pub(super) struct Parts {
     pub has_heat: bool,
     /// `None` where touching would not help.
     pub activate: Option<Activate>,
+    /// `None` where the kernel's lists can't be looked at, or naming cold pages would not help.
+    pub deactivate: Option<(ListsSource, Deactivate)>,
     /// `None` where nothing is to be read in ahead.
     pub recall: Option<Recall>,
 }
@@ -215,6 +222,7 @@ impl Managed {
             out_of_reach: BTreeSet::new(),
             cold: parts.has_heat.then(ColdFirst::new),
             warm: parts.activate.map(Warm::new),
+            deactivating: parts.deactivate.map(Deactivating::new),
             recalling: parts.recall.map(Recalling::new),
             orders: Orders::default(),
             warnings: Vec::new(),
@@ -307,6 +315,7 @@ impl Managed {
 
     fn take_answers(&mut self, now: TimeMs) {
         self.hear_of_warm();
+        self.hear_of_cold();
         self.hear_of_recall();
         let mut obstacles = Vec::new();
         if let Some(pageout) = &mut self.pageout {

@@ -26,6 +26,7 @@ mod config;
 mod counts;
 mod crossings;
 mod crowd;
+mod deactivation;
 mod demand;
 mod error;
 mod gauge;

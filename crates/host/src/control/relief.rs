@@ -18,6 +18,7 @@
 
 use super::arena::Arena;
 use super::counts::Counts;
+use super::deactivation::Reading;
 use super::governor::{Held, Marks};
 use super::managed::Standing;
 use super::report::LimitReport;
@@ -77,6 +78,9 @@ pub(super) struct Relief {
     counts: Counts,
     /// Whether the programs reclaim for themselves.
     is_left: bool,
+    /// Whether the lists are read when `counts` says so, or somebody else.
+    reading: Reading,
+    has_read: bool,
     /// The last raise, and how far it went.
     raised: Option<(TimeMs, u64)>,
     /// (v1) When what can't go was last near the limit, or tasks waited.
@@ -93,6 +97,8 @@ impl Relief {
             stock: None,
             counts: Counts::default(),
             is_left: false,
+            reading: Reading::Paced,
+            has_read: false,
             raised: None,
             pinched_at: None,
             report: LimitReport {
@@ -111,12 +117,22 @@ impl Relief {
         self.raised = None;
     }
 
-    /// Whether the programs reclaim in their own faults from now on.
-    pub(super) fn set_left(&mut self, is_left: bool) {
-        if !is_left {
+    /// Whether the programs reclaim in their own faults from now on, and when the kernel's lists are to be read.
+    pub(super) fn set_left(&mut self, is_left: bool, reading: Reading) {
+        if !is_left || reading != Reading::Paced {
             self.counts = Counts::default();
         }
-        self.is_left = is_left;
+        (self.is_left, self.reading) = (is_left, reading);
+    }
+
+    /// Whether the kernel's counts may be brought up to date.
+    pub(super) fn may_read(&self) -> bool {
+        self.reading != Reading::NotYet
+    }
+
+    /// Whether they were since the last call.
+    pub(super) fn take_reading(&mut self) -> bool {
+        std::mem::take(&mut self.has_read)
     }
 
     /// Whether the kernel holds usage below the budget by itself.
@@ -187,15 +203,18 @@ impl Relief {
         can_swap: bool,
         is_urgent: bool,
     ) {
-        let is_fresh = self
-            .stock
-            .is_some_and(|(then, _)| now.since(then) < self.counts.every_ms());
+        let is_fresh = self.stock.is_some_and(|(then, _)| match self.reading {
+            Reading::Paced => now.since(then) < self.counts.every_ms(),
+            Reading::NotYet => true,
+            Reading::Due => false,
+        });
         if !is_fresh || is_urgent {
             let stats = group.stats().unwrap_or_default();
             let stock = Stock::of(&stats, usage_bytes, can_swap);
             let is_calm = can_swap && !is_urgent && stock.floor_bytes < stock.evictable_bytes;
             self.counts.after(&stats, self.is_left && is_calm);
             self.stock = Some((now, stock));
+            self.has_read = true;
         }
     }
 

@@ -118,6 +118,8 @@ pub struct EvictionReport {
     pub nr_split_pages: u64,
     /// Touched, because they were warm and the kernel was about to look at them.
     pub nr_activated_pages: u64,
+    /// Pages that the kernel was told to let go of first, while programs reclaimed for themselves.
+    pub nr_deactivated_pages: u64,
     /// Read in ahead, because they were last used with pages that came back.
     pub nr_recalled_pages: u64,
     /// Of those, used soon after.

@@ -321,17 +321,17 @@ impl Session<'_> {
             self.last_savings = Some(now);
             self.has_ended = self.program.has_ended(self.arena.gauge());
             let shadows = self.managed.as_ref().map(Managed::evicted_bytes);
-            self.savings.sample(&self.arena, shadows);
+            self.savings
+                .sample(&self.arena, shadows, self.relief.may_read());
         }
         wait_ms
     }
 
     fn adjust_limit(&mut self, now: TimeMs, usage_bytes: u64) {
-        let is_left = self
-            .managed
-            .as_ref()
-            .is_some_and(Managed::is_left_to_programs);
-        self.relief.set_left(is_left);
+        if let Some(managed) = &mut self.managed {
+            let reading = managed.look_at_lists(now, usage_bytes);
+            self.relief.set_left(managed.is_left_to_programs(), reading);
+        }
         let warning = self.relief.adjust(
             &mut self.arena,
             self.standing,
@@ -340,6 +340,11 @@ impl Session<'_> {
             now,
             usage_bytes,
         );
+        if let Some(managed) = &mut self.managed
+            && self.relief.take_reading()
+        {
+            managed.note_reading();
+        }
         if let Some(warning) = warning {
             self.warn(warning);
         }

@@ -167,6 +167,17 @@ impl Space {
         }
     }
 
+    /// Visits every base page that the kernel had on its active lists at the last walk, with its heat.
+    pub(super) fn for_each_active_heat(&self, mut seen: impl FnMut(FolioId, Heat)) {
+        let is_seen = |table: &&Table| !table.is_huge && table.epoch == self.epoch;
+        for table in self.tables.values().filter(is_seen) {
+            for index in bits::ones(bits::without(table.rankable(), table.inactive)) {
+                let heat = table.heat(index).after_idle_walks(self.nr_idle_walks);
+                seen(table.folio(index), heat);
+            }
+        }
+    }
+
     /// Visits the heat of every base page that may be kept warm.
     pub(super) fn for_each_base_heat(&self, mut seen: impl FnMut(Heat)) {
         for table in self.tables.values().filter(|table| !table.is_huge) {

@@ -205,6 +205,12 @@ pub const METRICS: &[Metric] = &[
         read: |status| evicted(status, |of| of.nr_activated_pages),
     },
     Metric {
+        name: "strata_deactivated_bytes_total",
+        help: "Cold pages that the kernel was told to let go of first, while programs reclaimed for themselves.",
+        kind: Type::Counter,
+        read: |status| evicted(status, |of| of.nr_deactivated_pages),
+    },
+    Metric {
         name: "strata_recalled_bytes_total",
         help: "Pages read in ahead, because they were last used with pages that came back.",
         kind: Type::Counter,

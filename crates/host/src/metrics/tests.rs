@@ -64,6 +64,7 @@ fn full() -> Status {
             nr_not_tried_pages: next(),
             nr_split_pages: next(),
             nr_activated_pages: next(),
+            nr_deactivated_pages: next(),
             nr_recalled_pages: next(),
             nr_recalled_used_pages: next(),
             nr_refaulted_pages: next(),

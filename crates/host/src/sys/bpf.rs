@@ -15,6 +15,10 @@ use super::bpf_shared::SharedMemory;
 
 static WALK_OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/walk.bpf.o"));
 static VMA_OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/vma.bpf.o"));
+static LISTS_OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/lists.bpf.o"));
+
+/// A map that holds constants of a program, and what they are to be.
+type Constants<'a> = (&'a str, &'a [u8]);
 
 /// What libbpf had to say during a load; loads hold the lock, so that their texts do not mix.
 static LOADING: Mutex<()> = Mutex::new(());
@@ -39,14 +43,22 @@ pub(crate) struct IterProgram {
 
 /// Loads the page-table walk and maps the memory it shares.
 pub(crate) fn load_walk() -> io::Result<(IterProgram, SharedMemory)> {
-    let (program, map) = load(WALK_OBJECT, "walk_task", Some(".bss.shared"))?;
+    let (program, map) = load(WALK_OBJECT, "walk_task", Some(".bss.shared"), None)?;
     let map = map.ok_or_else(|| io::Error::other("the walk object has no shared map"))?;
     Ok((IterProgram { program }, SharedMemory::map(map.as_fd())?))
 }
 
 /// Loads the lister of mappings, which streams `struct vma_record`s.
 pub(crate) fn load_vma_lister() -> io::Result<IterProgram> {
-    let (program, _) = load(VMA_OBJECT, "list_vmas", None)?;
+    let (program, _) = load(VMA_OBJECT, "list_vmas", None, None)?;
+    Ok(IterProgram { program })
+}
+
+/// Loads the counter of the kernel's lists, which streams one `struct lists_record`, on a machine with so
+/// many memory nodes.
+pub(crate) fn load_lists_counter(nr_nodes: u32) -> io::Result<IterProgram> {
+    let constants = (".rodata.nodes", &nr_nodes.to_ne_bytes()[..]);
+    let (program, _) = load(LISTS_OBJECT, "count_lists", None, Some(constants))?;
     Ok(IterProgram { program })
 }
 
@@ -60,6 +72,7 @@ fn load(
     object: &[u8],
     program_name: &str,
     map_name: Option<&str>,
+    constants: Option<Constants<'_>>,
 ) -> io::Result<(OwnedFd, Option<OwnedFd>)> {
     let _loading = LOADING
         .lock()
@@ -68,7 +81,7 @@ fn load(
     if let Ok(mut messages) = MESSAGES.lock() {
         messages.clear();
     }
-    let result = load_quietly(object, program_name, map_name);
+    let result = load_quietly(object, program_name, map_name, constants);
     libbpf_rs::set_print(before);
     result.map_err(|error| {
         let messages = MESSAGES.lock().map(|mut m| std::mem::take(&mut *m));
@@ -84,11 +97,19 @@ fn load_quietly(
     object: &[u8],
     program_name: &str,
     map_name: Option<&str>,
+    constants: Option<Constants<'_>>,
 ) -> io::Result<(OwnedFd, Option<OwnedFd>)> {
     let to_io = |error: libbpf_rs::Error| io::Error::new(io_kind(&error), format!("{error:#}"));
-    let open = ObjectBuilder::default()
+    let mut open = ObjectBuilder::default()
         .open_memory(object)
         .map_err(to_io)?;
+    if let Some((name, values)) = constants {
+        let mut maps = open.maps_mut();
+        let mut map = maps
+            .find(|map| map.name() == name)
+            .ok_or_else(|| io::Error::other(format!("no constants {name} in the object")))?;
+        map.set_initial_value(values).map_err(to_io)?;
+    }
     let loaded = open.load().map_err(to_io)?;
     let program = loaded
         .progs()

@@ -30,8 +30,11 @@ impl Warm {
 }
 
 impl Managed {
-    /// How far apart walks are to be while warm pages are touched; `None` while none are.
+    /// How far apart walks are to be while warm pages are touched or cold ones named; `None` while none are.
     pub(super) fn warm_walk_ms(&self, now: TimeMs) -> Option<u64> {
+        if self.governor.is_left_to_programs() {
+            return self.cold_walk_ms(now);
+        }
         let warm = self.warm.as_ref()?;
         let is_its_turn = self.governor.is_kernels_turn() && !self.is_dry_run;
         // Walks that no touch follows would only take bits from the kernel.
@@ -62,6 +65,10 @@ impl Managed {
         let Some(warm) = &mut self.warm else { return };
         warm.activation.after_walk(now, self.tracker.foretold());
         let mut pages = self.tracker.take_warm(WARM_PERCENT);
+        if self.governor.is_left_to_programs() {
+            self.name_cold();
+            return;
+        }
         pages.retain(|(process, _)| !warm.refused.contains(&process.pid()));
         let _is_taken = warm.thread.try_submit(pages);
     }
@@ -72,6 +79,12 @@ impl Managed {
             warm.activation.interrupt();
             self.tracker.forget_warm();
         }
+    }
+
+    /// Whether heat is believed to foretell what is used next.
+    pub(super) fn is_heat_believed(&self, now: TimeMs) -> bool {
+        let warm = self.warm.as_ref();
+        warm.is_some_and(|warm| warm.activation.is_on(now))
     }
 
     /// Whether the thread is at work.

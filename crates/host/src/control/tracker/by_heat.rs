@@ -7,8 +7,10 @@
 //! are wanted.
 
 use super::super::activation::Foretold;
-use super::{Space, Tracker};
-use crate::actuator::{PageoutRequest, WarmPages};
+use super::{Space, SpaceNo, Tracker};
+use crate::actuator::{ColdPages, PageoutRequest, WarmPages};
+use crate::addr::{AddrRange, PAGE_BYTES};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use strata_lru::{Cheapest, FolioId, Heat, HeatScale, HeatSpread, Swappiness, TimeMs};
 
@@ -96,6 +98,48 @@ impl Tracker {
             }
         }
         warm
+    }
+
+    /// The coldest of the base pages that the kernel had on its active lists at the last walk, so many at most; by
+    /// process and address.
+    pub(in super::super) fn coldest_active(
+        &self,
+        nr_pages: u64,
+        swappiness: Swappiness,
+    ) -> Vec<ColdPages> {
+        let mut cheapest = Cheapest::new(nr_pages);
+        let policy = self.policy.as_ref();
+        let levels = self.levels(LUKEWARM_PERCENT, |space, count| {
+            space.for_each_active_heat(|_, heat| count(heat, 1));
+        });
+        let cost =
+            |folio, heat: Heat, scale| heat.scaled(scale).cost(policy.kind(folio), swappiness);
+        for (space, scale) in self.spaces.values().zip(levels.scales()) {
+            space.for_each_active_heat(|folio, heat| cheapest.count(cost(folio, heat, scale), 1));
+        }
+        for (space, scale) in self.spaces.values().zip(levels.scales()) {
+            space.for_each_active_heat(|folio, heat| {
+                cheapest.offer(folio, cost(folio, heat, scale));
+            });
+        }
+        let mut places: Vec<_> = cheapest
+            .into_folios()
+            .into_iter()
+            .take(usize::try_from(nr_pages).unwrap_or(usize::MAX))
+            .map(|folio| self.places.get(folio))
+            .collect();
+        places.sort_unstable();
+        let mut cold: BTreeMap<SpaceNo, Vec<AddrRange>> = BTreeMap::new();
+        for (number, addr) in places {
+            let page = AddrRange::new(addr, addr + PAGE_BYTES);
+            page.append_to(cold.entry(number).or_default());
+        }
+        cold.into_iter()
+            .filter_map(|(number, ranges)| {
+                let space = self.spaces.get(&number)?;
+                Some((Arc::clone(&space.process), ranges))
+            })
+            .collect()
     }
 
     /// Takes nothing for warm any more.

@@ -271,3 +271,34 @@ fn a_walk_counts_half_when_less_than_a_quarter_was_new_to_the_one_before() {
     assert_eq!(hottest(24), Heat::NONE.after_short_walk(true));
     assert!(hottest(24) < hottest(25));
 }
+
+#[test]
+fn of_the_active_pages_the_coldest_are_named_by_address() {
+    let (mut tracker, _) = new_tracker();
+    // 0 to 79 are active; of those 20 to 39 are used at every walk, 40 to 59 at every second one.
+    let (all, inactive) = (bits::run(0, 100), bits::run(80, 100));
+    for walk in 0..12 {
+        let used = match walk % 2 {
+            0 => bits::run(20, 60),
+            _ => bits::run(20, 40),
+        };
+        look(&mut tracker, &mappings(), all, used, inactive);
+    }
+    let addr = |page: u64| page * PAGE_BYTES;
+    let named = |nr_pages| {
+        let cold = tracker.coldest_active(nr_pages, Swappiness::DEFAULT);
+        let ranges = cold.into_iter().flat_map(|(_, ranges)| ranges);
+        ranges.collect::<Vec<AddrRange>>()
+    };
+    let never_used = [
+        AddrRange::new(addr(0), addr(20)),
+        AddrRange::new(addr(60), addr(80)),
+    ];
+    assert_eq!(named(40), never_used);
+    let seldom_used = [
+        AddrRange::new(addr(0), addr(20)),
+        AddrRange::new(addr(40), addr(80)),
+    ];
+    assert_eq!(named(60), seldom_used);
+    assert_eq!(named(0), []);
+}

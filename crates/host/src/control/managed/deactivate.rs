@@ -1,0 +1,120 @@
+//! Telling the kernel which active pages to let go of first, while programs reclaim in their own faults.
+//!
+//! **Owns** when that is done and for which lists. **Does not own** what follows from how long they are
+//! (`control::deactivation`), which pages are cold (`tracker`), nor the naming (`actuator::Deactivate`).
+
+use super::super::deactivation::{Deactivation, Reading};
+use super::super::space::Space;
+use super::Managed;
+use crate::access::ListsSource;
+use crate::actuator::Deactivate;
+use crate::addr::PAGE_BYTES;
+use std::collections::BTreeSet;
+use strata_lru::TimeMs;
+
+/// Walks for it are so far apart at least.
+const WALK_MS_MIN: u64 = 200;
+/// Of usage so much has to be on the lists that are looked at, percent: else others count, as those of groups below.
+const SHARE_PERCENT_MIN: u64 = 75;
+
+/// The lists, the thread, and what is known of their use.
+#[derive(Debug)]
+pub(super) struct Deactivating {
+    lists: ListsSource,
+    thread: Deactivate,
+    /// While it is done.
+    deactivation: Option<Deactivation>,
+    /// Processes of which no page may be named, by number.
+    refused: BTreeSet<i32>,
+}
+
+impl Deactivating {
+    /// Nothing looked at yet.
+    pub(super) fn new((lists, thread): (ListsSource, Deactivate)) -> Deactivating {
+        Deactivating {
+            lists,
+            thread,
+            deactivation: None,
+            refused: BTreeSet::new(),
+        }
+    }
+}
+
+impl Managed {
+    /// Looks how long the kernel's lists are, and tells whether its counts are to be read.
+    pub(in super::super) fn look_at_lists(&mut self, now: TimeMs, usage_bytes: u64) -> Reading {
+        let may_hold = self.governor.is_left_to_programs() && self.is_heat_believed(now);
+        let Some(of) = &mut self.deactivating else {
+            return Reading::Paced;
+        };
+        let resident = |space: &&Space| space.findings.nr_resident_pages.iter().sum::<u64>();
+        let largest = self.tracker.spaces().values().max_by_key(resident);
+        let lists = largest
+            .filter(|_| may_hold)
+            .and_then(|space| of.lists.read(&space.process).ok().flatten())
+            .filter(|lists| lists.nr_pages() * PAGE_BYTES * 100 >= usage_bytes * SHARE_PERCENT_MIN);
+        let Some(lists) = lists else {
+            of.deactivation = None;
+            return Reading::Paced;
+        };
+        let deactivation = of.deactivation.get_or_insert_default();
+        let reading = deactivation.look(now, lists, of.thread.is_busy());
+        // On v2 nothing but slowness holds usage at the line where the kernel finds nothing to take.
+        match usage_bytes > self.governor.marks().budget {
+            true => Reading::Due,
+            false => reading,
+        }
+    }
+
+    /// The kernel's counts have been brought up to date.
+    pub(in super::super) fn note_reading(&mut self) {
+        let of = self.deactivating.as_mut();
+        if let Some(deactivation) = of.and_then(|of| of.deactivation.as_mut()) {
+            deactivation.note_reading();
+        }
+    }
+
+    /// How far apart walks are to be because cold pages are to be named; `None` while none are.
+    pub(super) fn cold_walk_ms(&self, now: TimeMs) -> Option<u64> {
+        let of = self.deactivating.as_ref()?;
+        let is_wanted = of.deactivation.as_ref()?.nr_wanted_pages().is_some();
+        let is_free = !of.thread.is_busy() && self.is_heat_believed(now);
+        (is_wanted && is_free).then_some(WALK_MS_MIN)
+    }
+
+    /// After a walk: names the coldest active pages.
+    pub(super) fn name_cold(&mut self) {
+        let Some(of) = &mut self.deactivating else {
+            return;
+        };
+        let wanted = of.deactivation.as_ref();
+        let Some(nr_pages) = wanted.and_then(Deactivation::nr_wanted_pages) else {
+            return;
+        };
+        let mut cold = self
+            .tracker
+            .coldest_active(nr_pages, self.effective_swappiness);
+        cold.retain(|(process, _)| !of.refused.contains(&process.pid()));
+        let _is_taken = !cold.is_empty() && of.thread.try_submit(cold);
+    }
+
+    /// Hears what the thread has done.
+    pub(super) fn hear_of_cold(&mut self) {
+        let Some(of) = &mut self.deactivating else {
+            return;
+        };
+        let Some(report) = of.thread.poll() else {
+            return;
+        };
+        self.eviction.nr_deactivated_pages += report.nr_named_pages;
+        let mut warnings = Vec::new();
+        for (pid, error) in report.refused {
+            of.refused.insert(pid);
+            warnings.push(format!(
+                "the kernel can't be told which pages of process {pid} are cold ({error}), so it chooses among them \
+                 by itself; run as root"
+            ));
+        }
+        warnings.into_iter().for_each(|warning| self.warn(warning));
+    }
+}

@@ -283,6 +283,7 @@ fn of_the_active_pages_the_coldest_are_named_by_address() {
             _ => bits::run(20, 40),
         };
         look(&mut tracker, &mappings(), all, used, inactive);
+        tracker.take_warm(50);
     }
     let addr = |page: u64| page * PAGE_BYTES;
     let named = |nr_pages| {
@@ -301,4 +302,8 @@ fn of_the_active_pages_the_coldest_are_named_by_address() {
     ];
     assert_eq!(named(60), seldom_used);
     assert_eq!(named(0), []);
+    // Another phase: what was cold is used.
+    look(&mut tracker, &mappings(), all, bits::run(60, 80), inactive);
+    tracker.take_warm(50);
+    assert!(tracker.coldest_active(40, Swappiness::DEFAULT).is_empty());
 }

@@ -9,10 +9,12 @@
 //! **Invariants**
 //! - D1: nothing is taken by this: a page that is used again goes back to the active list.
 //! - D2: nobody waits for the thread, not even at the end.
-//! - D3: what was asked for more than [`STALE`] ago is left alone: it may be in use by now.
+//! - D3: what was asked for more than [`STALE`] ago is left alone: it may be in use by now. So is everything while
+//!   nothing is allowed.
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::recall::{advise, ask};
@@ -40,19 +42,26 @@ pub struct DeactivateReport {
 #[derive(Debug)]
 pub struct Deactivate {
     worker: Worker<(Instant, Vec<ColdPages>), DeactivateReport>,
+    is_allowed: Arc<AtomicBool>,
 }
 
 impl Deactivate {
-    /// Starts the thread.
+    /// Starts the thread. All is allowed.
     pub fn start() -> io::Result<Deactivate> {
+        let is_allowed = Arc::new(AtomicBool::new(true));
+        let may_go_on = Arc::clone(&is_allowed);
         let worker = Worker::start(
             "strata-cold",
             1,
-            |(asked, cold): (Instant, Vec<ColdPages>), stop| {
+            move |(asked, cold): (Instant, Vec<ColdPages>), stop| {
                 let mut report = DeactivateReport::default();
                 for (process, ranges) in &cold {
-                    let is_over =
-                        || stop.is_set() || asked.elapsed() > STALE || !process.is_space_current();
+                    let is_over = || {
+                        stop.is_set()
+                            || !may_go_on.load(Ordering::Relaxed)
+                            || asked.elapsed() > STALE
+                            || !process.is_space_current()
+                    };
                     let done = ask(ranges, is_over, || u64::MAX, advise(process, Advice::Cold));
                     let nr_pages = |ranges: &[AddrRange]| -> u64 {
                         ranges.iter().map(|range| range.nr_pages()).sum()
@@ -65,7 +74,12 @@ impl Deactivate {
                 report
             },
         )?;
-        Ok(Deactivate { worker })
+        Ok(Deactivate { worker, is_allowed })
+    }
+
+    /// Whether pages may be named from now on; if not, what is left of a request is given up.
+    pub fn allow(&self, is_allowed: bool) {
+        self.is_allowed.store(is_allowed, Ordering::Relaxed);
     }
 
     /// Hands pages over; false if the last ones are not done and polled yet.

@@ -33,14 +33,22 @@ const LOOK_NICE: i32 = -16;
 pub(super) struct Sources {
     walk: Box<dyn AccessSource>,
     pageout: Box<dyn AccessSource>,
+    /// `None` where the kernel's lists can't be looked at without changing what it does, or nobody would.
+    lists: Option<ListsSource>,
 }
 
 impl Sources {
     /// Opens them; to be done before anything is changed or started, because it may be impossible.
-    pub(super) fn open(choice: AccessChoice) -> Result<Sources, RunError> {
+    pub(super) fn open(config: &RunConfig) -> Result<Sources, RunError> {
+        let wants_lists = can_steer(config) && config.access != AccessChoice::Smaps;
+        let lists = wants_lists.then(ListsSource::open).and_then(|lists| {
+            let log = |error: &_| tracing::debug!(%error, "the kernel moves pages between its lists by itself");
+            lists.inspect_err(log).ok()
+        });
         Ok(Sources {
-            walk: access::open(choice)?,
-            pageout: access::open(choice)?,
+            walk: access::open(config.access)?,
+            pageout: access::open(config.access)?,
+            lists,
         })
     }
 }
@@ -104,15 +112,19 @@ pub(super) fn managed(
     };
     set_nice(LOOK_NICE);
     let has_heat = config.policy == PolicyChoice::MglruHeat;
-    // A touch moves pages on the lists of the classic LRU only.
-    let can_activate = actuator == ActuatorChoice::Auto && has_heat && shrink.is_some();
-    let activate = match can_activate && !access::is_multi_gen_on() {
+    let activate = match can_steer(config) && shrink.is_some() {
         true => Some(Activate::start().map_err(io_error("starting the touching thread"))?),
         false => None,
     };
-    let deactivate = match activate.is_some() && !config.dry_run {
-        true => start_deactivating()?,
-        false => None,
+    let deactivate = match sources.lists.filter(|_| activate.is_some()) {
+        Some(lists) => {
+            let thread = Deactivate::start();
+            Some((
+                lists,
+                thread.map_err(io_error("starting the thread that names cold pages"))?,
+            ))
+        }
+        None => None,
     };
     let can_recall = actuator == ActuatorChoice::Auto && has_heat && !config.dry_run;
     let recall = match arena.gauge().group().filter(|_| can_recall) {
@@ -148,18 +160,12 @@ pub(super) fn managed(
     }))
 }
 
-/// `None` where the kernel's lists can't be looked at without changing what it does.
-fn start_deactivating() -> Result<Option<(ListsSource, Deactivate)>, RunError> {
-    let lists = match ListsSource::open() {
-        Ok(lists) => lists,
-        Err(error) => {
-            tracing::debug!(%error, "the kernel moves pages between its lists by itself");
-            return Ok(None);
-        }
-    };
-    let thread =
-        Deactivate::start().map_err(io_error("starting the thread that names cold pages"))?;
-    Ok(Some((lists, thread)))
+/// Whether the kernel may be told which pages are warm and which are cold: to touch and to name pages moves them on the
+/// lists of the classic LRU only.
+fn can_steer(config: &RunConfig) -> bool {
+    let has_heat = config.policy == PolicyChoice::MglruHeat;
+    let is_auto = config.actuator == ActuatorChoice::Auto;
+    is_auto && has_heat && !access::is_multi_gen_on()
 }
 
 /// Of this thread and of those it starts from here on; never of the program, which has begun before.

@@ -1,7 +1,7 @@
 //! When the kernel is to let go of active pages, and which, while programs reclaim in their own faults.
 //!
 //! The classic LRU moves pages from its active list to the inactive one while its counts say that the inactive
-//! one is the shorter. The counts are as old as two seconds. So it moves either everything, in the order in which
+//! one is the shorter (in groups above 1 GiB: that less than a quarter, above 4 GiB that less than a seventh is inactive). The counts are as old as two seconds. So it moves either everything, in the order in which
 //! it came, or nothing: programs then find on the active list what they want most, and fault a tenth less,
 //! until nothing is left to take. And it takes a page that comes back for active at once if not more has gone since
 //! than is active, by the same counts.
@@ -13,9 +13,13 @@
 //!
 //! ```text
 //!   Held --the inactive list grows by itself--> Kernel's --all is inactive: counts up to date--> Held
+//!     ^                                          \--the inactive list shrinks again--> Held
 //!     \--inactive < 20 %: a walk, and the coldest active pages are named, up to 45 %--> Held
 //!     \--inactive < 8 %: counts up to date, the kernel moves--> Kernel's
 //! ```
+//!
+//! Tried on groups of 40 to 300 MiB. Where the kernel needs more than a second to move everything the counts are read
+//! half-way.
 //!
 //! **Owns** these decisions. **Does not own** looking at the lists (`access::lists`), the counts (`relief`), which
 //! pages are cold (`tracker`), nor naming them (`actuator`).
@@ -40,6 +44,17 @@ const KERNEL_MS_MAX: u64 = 1000;
 /// Where the lists have become shorter by this, something may be locked, percent.
 const SHORTER_PERCENT: u64 = 6;
 
+/// Counts so old are read again where that makes the kernel move nothing.
+const OLD_MS: u64 = 5000;
+/// ... and so old in any case.
+const OLD_MS_MAX: u64 = 30_000;
+/// Most pages that are named at once: they take a tenth of a second.
+const NR_NAMED_PAGES_MAX: u64 = 1 << 17;
+/// After pages were named in vain nothing is named for so long, ...
+const VAIN_MS_MIN: u64 = 1000;
+/// ... twice as long each time, up to this.
+const VAIN_MS_MAX: u64 = 64_000;
+
 /// When the kernel's counts are to be read, which brings them up to date.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Reading {
@@ -55,47 +70,33 @@ pub(super) enum Reading {
 /// What is remembered from look to look.
 #[derive(Debug, Default)]
 pub(super) struct Deactivation {
+    now: TimeMs,
     lists: KernelLists,
-    /// The fewest inactive pages since the last reading, or since pages were last named.
+    /// When the counts were last read, and what was on the lists then.
+    read: Option<(TimeMs, u64)>,
+    /// The fewest inactive pages since then, or since pages were last named.
     nr_inactive_least: Option<u64>,
-    /// On the lists at the last reading; `None` before the first.
-    nr_pages_read: Option<u64>,
-    /// Since when the kernel moves pages.
-    kernel_since: Option<TimeMs>,
+    /// Since when the kernel moves pages, and the most that were inactive since.
+    kernel: Option<(TimeMs, u64)>,
+    /// Pages that are being named, and how many were inactive before.
+    named: Option<(u64, u64)>,
+    vain_until: Option<TimeMs>,
+    vain_ms: u64,
 }
 
 impl Deactivation {
     /// Takes a look at the lists in. `is_naming`: pages are being named.
     pub(super) fn look(&mut self, now: TimeMs, lists: KernelLists, is_naming: bool) -> Reading {
-        self.lists = lists;
-        let (inactive, all) = (lists.nr_inactive_pages, lists.nr_pages());
-        let is_share = |nr_pages: u64, percent: u64| nr_pages * 100 >= all * percent;
-        let Some(nr_pages_read) = self.nr_pages_read else {
-            return Reading::Due;
-        };
-        let is_running_out = !is_share(inactive, LEAST_PERCENT);
-        if is_naming {
-            self.nr_inactive_least = None;
-            return match is_running_out {
-                true => Reading::Due,
-                false => Reading::NotYet,
-            };
+        (self.now, self.lists) = (now, lists);
+        if !is_naming {
+            self.judge();
         }
-        let least = self
-            .nr_inactive_least
-            .map_or(inactive, |of| of.min(inactive));
-        self.nr_inactive_least = Some(least);
-        if self.kernel_since.is_none() && is_share(inactive - least, RISE_PERCENT) {
-            self.kernel_since = Some(now);
+        let is_watching = !is_naming && self.read.is_some();
+        match is_watching {
+            true => self.watch_kernel(),
+            false => self.nr_inactive_least = None,
         }
-        let is_due = match self.kernel_since {
-            Some(since) => is_share(inactive, ALL_PERCENT) || now.since(since) >= KERNEL_MS_MAX,
-            None => {
-                let is_shorter = all * 100 < nr_pages_read * (100 - SHORTER_PERCENT);
-                is_running_out || is_shorter
-            }
-        };
-        match is_due {
+        match self.is_due() {
             true => Reading::Due,
             false => Reading::NotYet,
         }
@@ -103,16 +104,77 @@ impl Deactivation {
 
     /// The kernel's counts have been read.
     pub(super) fn note_reading(&mut self) {
-        self.nr_pages_read = Some(self.lists.nr_pages());
-        (self.nr_inactive_least, self.kernel_since) = (None, None);
+        self.read = Some((self.now, self.lists.nr_pages()));
+        (self.nr_inactive_least, self.kernel) = (None, None);
+    }
+
+    /// So many pages have been chosen and are being named.
+    pub(super) fn note_named(&mut self, nr_pages: u64) {
+        self.named = Some((nr_pages, self.lists.nr_inactive_pages));
+    }
+
+    /// None could be named, or it changed nothing.
+    pub(super) fn note_vain(&mut self) {
+        self.vain_ms = (self.vain_ms * 2).clamp(VAIN_MS_MIN, VAIN_MS_MAX);
+        self.vain_until = Some(TimeMs(self.now.0 + self.vain_ms));
     }
 
     /// How many active pages are to be named, if any; base pages.
     pub(super) fn nr_wanted_pages(&self) -> Option<u64> {
         let (inactive, all) = (self.lists.nr_inactive_pages, self.lists.nr_pages());
-        let is_held = self.nr_pages_read.is_some() && self.kernel_since.is_none();
-        let is_low = is_held && inactive * 100 < all * LOW_PERCENT;
-        is_low.then(|| (all * HIGH_PERCENT / 100).saturating_sub(inactive))
+        let is_held = self.read.is_some() && self.kernel.is_none();
+        let may_name = self.vain_until.is_none_or(|until| self.now >= until);
+        let is_low = !self.is_share(inactive, LOW_PERCENT);
+        let nr_missing = (all * HIGH_PERCENT / 100).saturating_sub(inactive);
+        (is_held && may_name && is_low).then_some(nr_missing.min(NR_NAMED_PAGES_MAX))
+    }
+
+    fn is_share(&self, nr_pages: u64, percent: u64) -> bool {
+        nr_pages * 100 >= self.lists.nr_pages() * percent
+    }
+
+    /// Whether what was named has come to the inactive list: pages that others map as well don't.
+    fn judge(&mut self) {
+        let Some((nr_named, nr_before)) = self.named.take() else {
+            return;
+        };
+        let nr_come = self.lists.nr_inactive_pages.saturating_sub(nr_before);
+        match nr_come * 2 < nr_named {
+            true => self.note_vain(),
+            false => (self.vain_until, self.vain_ms) = (None, 0),
+        }
+    }
+
+    fn watch_kernel(&mut self) {
+        let inactive = self.lists.nr_inactive_pages;
+        if let Some((since, most)) = self.kernel {
+            let has_stopped = self.is_share(most.saturating_sub(inactive), RISE_PERCENT);
+            self.kernel = (!has_stopped).then_some((since, most.max(inactive)));
+            self.nr_inactive_least = None;
+            return;
+        }
+        let least = self
+            .nr_inactive_least
+            .map_or(inactive, |of| of.min(inactive));
+        self.nr_inactive_least = Some(least);
+        if self.is_share(inactive - least, RISE_PERCENT) {
+            self.kernel = Some((self.now, inactive));
+        }
+    }
+
+    fn is_due(&self) -> bool {
+        let Some((read_at, nr_pages_read)) = self.read else {
+            return true;
+        };
+        let (inactive, all) = (self.lists.nr_inactive_pages, self.lists.nr_pages());
+        let is_running_out = !self.is_share(inactive, LEAST_PERCENT);
+        let is_shorter = all * 100 < nr_pages_read * (100 - SHORTER_PERCENT);
+        let has_moved = self.kernel.is_some_and(|(since, _)| {
+            self.is_share(inactive, ALL_PERCENT) || self.now.since(since) >= KERNEL_MS_MAX
+        });
+        let age_ms = self.now.since(read_at);
+        let is_old = age_ms >= OLD_MS_MAX || age_ms >= OLD_MS && self.is_share(inactive, 50);
+        is_running_out || is_shorter || has_moved || is_old
     }
 }
 
@@ -222,6 +284,49 @@ mod tests {
     }
 
     #[test]
+    fn when_the_kernel_stops_half_way_inactive_pages_run_out_as_ever() {
+        let mut deactivation = held(98);
+        for (now, percent) in [(900, 30), (920, 40), (940, 50), (960, 45), (980, 30)] {
+            let reading = deactivation.look(TimeMs(now), lists(percent), false);
+            assert_eq!(reading, Reading::NotYet);
+        }
+        deactivation.look(TimeMs(1000), lists(15), false);
+        assert_eq!(deactivation.nr_wanted_pages(), Some(ALL * 30 / 100));
+        let reading = deactivation.look(TimeMs(1020), lists(5), false);
+        assert_eq!(reading, Reading::Due);
+    }
+
+    #[test]
+    fn what_is_named_in_vain_is_named_ever_more_seldom() {
+        let mut deactivation = held(98);
+        let mut nr_named = 0;
+        for now in (900..20_900).step_by(20) {
+            deactivation.look(TimeMs(now), lists(15), false);
+            if let Some(nr_pages) = deactivation.nr_wanted_pages() {
+                deactivation.note_named(nr_pages);
+                nr_named += 1;
+            }
+        }
+        // At once, after 1 s, 2 s, 4 s and 8 s.
+        assert_eq!(nr_named, 5);
+        deactivation.note_named(ALL * 30 / 100);
+        deactivation.look(TimeMs(21_000), lists(40), false);
+        deactivation.look(TimeMs(21_500), lists(15), false);
+        assert!(deactivation.nr_wanted_pages().is_some(), "it helped");
+    }
+
+    #[test]
+    fn counts_are_not_left_alone_for_ever() {
+        let mut deactivation = held(98);
+        let look =
+            |of: &mut Deactivation, now, percent| of.look(TimeMs(now), lists(percent), false);
+        assert_eq!(look(&mut deactivation, OLD_MS - 1, 80), Reading::NotYet);
+        assert_eq!(look(&mut deactivation, OLD_MS, 80), Reading::Due);
+        assert_eq!(look(&mut deactivation, OLD_MS + 20, 40), Reading::NotYet);
+        assert_eq!(look(&mut deactivation, OLD_MS_MAX, 40), Reading::Due);
+    }
+
+    #[test]
     fn lists_that_are_shorter_by_much_are_read_again() {
         let mut deactivation = held(98);
         let locked = KernelLists {
@@ -229,6 +334,7 @@ mod tests {
             nr_active_pages: ALL * 30 / 100,
         };
         assert_eq!(deactivation.look(TimeMs(20), locked, false), Reading::Due);
+        assert_eq!(deactivation.look(TimeMs(40), locked, true), Reading::Due);
         deactivation.note_reading();
         assert_eq!(
             deactivation.look(TimeMs(40), locked, false),

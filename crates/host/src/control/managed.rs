@@ -288,6 +288,7 @@ impl Managed {
     /// Takes in answers and does nothing else: the run is paused.
     pub(super) fn rest(&mut self, now: TimeMs) -> Tick {
         self.take_answers(now);
+        self.stop_naming();
         self.allow_recall(None);
         self.forget_room();
         Tick {
@@ -589,7 +590,9 @@ impl Managed {
         self.forget_room();
         self.allow_recall(None);
         self.waiting.clear();
+        self.stop_naming();
         self.hear_of_warm();
+        self.hear_of_cold();
         self.hear_of_recall();
         if let Some(pageout) = &mut self.pageout {
             for report in pageout.stop() {

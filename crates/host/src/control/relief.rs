@@ -78,8 +78,12 @@ pub(super) struct Relief {
     counts: Counts,
     /// Whether the programs reclaim for themselves.
     is_left: bool,
-    /// Whether the lists are read when `counts` says so, or somebody else.
+    /// When the kernel's counts are read.
     reading: Reading,
+    /// Whether much of what the last reading found can go.
+    is_calm: bool,
+    /// What the last reading found.
+    counters: Option<GroupStats>,
     has_read: bool,
     /// The last raise, and how far it went.
     raised: Option<(TimeMs, u64)>,
@@ -98,6 +102,8 @@ impl Relief {
             counts: Counts::default(),
             is_left: false,
             reading: Reading::Paced,
+            is_calm: false,
+            counters: None,
             has_read: false,
             raised: None,
             pinched_at: None,
@@ -125,9 +131,9 @@ impl Relief {
         (self.is_left, self.reading) = (is_left, reading);
     }
 
-    /// Whether the kernel's counts may be brought up to date.
-    pub(super) fn may_read(&self) -> bool {
-        self.reading != Reading::NotYet
+    /// What the last reading found, while there is to be no other: to read brings the kernel's counts up to date.
+    pub(super) fn kept_counters(&self) -> Option<GroupStats> {
+        self.counters.filter(|_| self.reading == Reading::NotYet)
     }
 
     /// Whether they were since the last call.
@@ -204,15 +210,17 @@ impl Relief {
         is_urgent: bool,
     ) {
         let is_fresh = self.stock.is_some_and(|(then, _)| match self.reading {
-            Reading::Paced => now.since(then) < self.counts.every_ms(),
-            Reading::NotYet => true,
             Reading::Due => false,
+            // What has nowhere to go counts as what can't go.
+            Reading::NotYet if self.is_calm && can_swap => true,
+            Reading::Paced | Reading::NotYet => now.since(then) < self.counts.every_ms(),
         });
         if !is_fresh || is_urgent {
             let stats = group.stats().unwrap_or_default();
             let stock = Stock::of(&stats, usage_bytes, can_swap);
-            let is_calm = can_swap && !is_urgent && stock.floor_bytes < stock.evictable_bytes;
-            self.counts.after(&stats, self.is_left && is_calm);
+            self.is_calm = can_swap && !is_urgent && stock.floor_bytes < stock.evictable_bytes;
+            self.counts.after(&stats, self.is_left && self.is_calm);
+            self.counters = Some(stats);
             self.stock = Some((now, stock));
             self.has_read = true;
         }

@@ -13,6 +13,7 @@ mod answers;
 use super::arena::Arena;
 use super::assemble::{self, Sources};
 use super::config::{PolicyChoice, RunConfig, Target};
+use super::deactivation::Reading;
 use super::error::{RunError, io_error};
 use super::gauge::Gauge;
 use super::governor::Marks;
@@ -65,7 +66,7 @@ pub fn run(config: &RunConfig, events: &mut dyn FnMut(Event<'_>)) -> Result<Repo
     }
     let sources = match config.policy {
         PolicyChoice::None => None,
-        PolicyChoice::MglruHeat | PolicyChoice::Mglru => Some(Sources::open(config.access)?),
+        PolicyChoice::MglruHeat | PolicyChoice::Mglru => Some(Sources::open(config)?),
     };
     let mut arena = Arena::prepare(config, events)?;
     let now = Instant::now();
@@ -321,8 +322,8 @@ impl Session<'_> {
             self.last_savings = Some(now);
             self.has_ended = self.program.has_ended(self.arena.gauge());
             let shadows = self.managed.as_ref().map(Managed::evicted_bytes);
-            self.savings
-                .sample(&self.arena, shadows, self.relief.may_read());
+            let counters = self.kernel_counters();
+            self.savings.sample(&self.arena, &counters, shadows);
         }
         wait_ms
     }
@@ -386,6 +387,7 @@ impl Session<'_> {
 
     fn finish(mut self, ending: Ending) -> Report {
         let now = self.now();
+        self.relief.set_left(false, Reading::Paced);
         // The socket goes before the directory it is in.
         self.remote = None;
         let actuator = self.config.actuator;

@@ -5,6 +5,7 @@
 use super::arena::Arena;
 use super::own;
 use super::report::SavedReport;
+use crate::cgroup::GroupStats;
 
 /// Sums of samples.
 #[derive(Debug, Default)]
@@ -13,20 +14,20 @@ pub(super) struct Savings {
     evicted_bytes: u64,
     zram_bytes: u64,
     strata_bytes: u64,
-    /// By the group's counters, bytes.
-    swapped_bytes: u64,
     last: SavedReport,
 }
 
 impl Savings {
     /// Takes a sample; `shadow_bytes` are the pages walks saw evicted and not back. Where the group
     /// counts what is swapped out that is exact for anon pages, and walks know of more only for files.
-    /// Where the counters are better left alone (`may_read`) what they last said stands.
-    pub(super) fn sample(&mut self, arena: &Arena, shadow_bytes: Option<u64>, may_read: bool) {
-        if may_read {
-            self.swapped_bytes = arena.kernel_counters().swap_bytes.unwrap_or(0);
-        }
-        let evicted_bytes = self.swapped_bytes.max(shadow_bytes.unwrap_or(0));
+    pub(super) fn sample(
+        &mut self,
+        arena: &Arena,
+        counters: &GroupStats,
+        shadow_bytes: Option<u64>,
+    ) {
+        let swapped = counters.swap_bytes.unwrap_or(0);
+        let evicted_bytes = swapped.max(shadow_bytes.unwrap_or(0));
         let strata_bytes = own::rss_bytes() + arena.keeper_rss_bytes();
         self.last = saved(evicted_bytes, arena.swap_memory_bytes(), strata_bytes);
         self.nr_samples += 1;

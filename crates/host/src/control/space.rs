@@ -170,8 +170,9 @@ impl Space {
     /// Visits every base page that the kernel had on its active lists at the last walk, with its heat; none where
     /// heat did not foretell what was used last, as where another phase has begun.
     pub(super) fn for_each_active_heat(&self, mut seen: impl FnMut(FolioId, Heat)) {
-        let is_seen =
-            |table: &&Table| self.is_foretold && !table.is_huge && table.epoch == self.epoch;
+        // Who has used nothing has nothing that is wanted.
+        let is_foretold = self.is_foretold || !self.foretold.has_uses();
+        let is_seen = |table: &&Table| is_foretold && !table.is_huge && table.epoch == self.epoch;
         for table in self.tables.values().filter(is_seen) {
             for index in bits::ones(bits::without(table.rankable(), table.inactive)) {
                 let heat = table.heat(index).after_idle_walks(self.nr_idle_walks);

@@ -14,8 +14,12 @@ use strata_lru::TimeMs;
 
 /// Walks for it are so far apart at least.
 const WALK_MS_MIN: u64 = 200;
-/// Of usage so much has to be on the lists that are looked at, percent: else others count, as those of groups below.
+/// Of usage so much has to be on the lists that are looked at, percent: less, and those of groups below count; ...
 const SHARE_PERCENT_MIN: u64 = 75;
+/// ... more, and they are not those of this group.
+const SHARE_PERCENT_MAX: u64 = 110;
+/// What heat foretold longer ago is not judged.
+const JUDGED_MS_MAX: u64 = 2000;
 
 /// The lists, the thread, and what is known of their use.
 #[derive(Debug)]
@@ -49,10 +53,19 @@ impl Managed {
         };
         let resident = |space: &&Space| space.findings.nr_resident_pages.iter().sum::<u64>();
         let largest = self.tracker.spaces().values().max_by_key(resident);
+        let read = |space: &Space| {
+            let lists = of.lists.read(&space.process);
+            lists.unwrap_or_else(|error| {
+                tracing::debug!(%error, "the kernel's lists can't be looked at");
+                None
+            })
+        };
+        let shares = usage_bytes * SHARE_PERCENT_MIN..=usage_bytes * SHARE_PERCENT_MAX;
         let lists = largest
             .filter(|_| may_hold)
-            .and_then(|space| of.lists.read(&space.process).ok().flatten())
-            .filter(|lists| lists.nr_pages() * PAGE_BYTES * 100 >= usage_bytes * SHARE_PERCENT_MIN);
+            .and_then(read)
+            .filter(|lists| shares.contains(&(lists.nr_pages() * PAGE_BYTES * 100)));
+        of.thread.allow(lists.is_some());
         let Some(lists) = lists else {
             of.deactivation = None;
             return Reading::Paced;
@@ -64,6 +77,26 @@ impl Managed {
             true => Reading::Due,
             false => reading,
         }
+    }
+
+    /// Nothing is named any more.
+    pub(super) fn stop_naming(&mut self) {
+        if let Some(of) = &mut self.deactivating {
+            of.thread.allow(false);
+            of.deactivation = None;
+        }
+    }
+
+    /// Whether the thread is at work.
+    pub(super) fn is_naming(&self) -> bool {
+        let of = self.deactivating.as_ref();
+        of.is_some_and(|of| of.thread.is_busy())
+    }
+
+    /// Whether the walk before this one is too long ago for what it foretold to be judged.
+    pub(super) fn is_judgement_late(&self, now: TimeMs) -> bool {
+        let is_late = |then| now.since(then) > JUDGED_MS_MAX;
+        self.governor.is_left_to_programs() && self.last_walk.is_some_and(is_late)
     }
 
     /// The kernel's counts have been brought up to date.
@@ -94,8 +127,18 @@ impl Managed {
         let mut cold = self
             .tracker
             .coldest_active(nr_pages, self.effective_swappiness);
+        let nr_processes = cold.len();
         cold.retain(|(process, _)| !of.refused.contains(&process.pid()));
-        let _is_taken = !cold.is_empty() && of.thread.try_submit(cold);
+        let ranges = cold.iter().flat_map(|(_, ranges)| ranges);
+        let nr_named = ranges.map(|range| range.nr_pages()).sum();
+        let Some(deactivation) = &mut of.deactivation else {
+            return;
+        };
+        if nr_named == 0 && nr_processes > 0 {
+            deactivation.note_vain();
+        } else if nr_named > 0 && of.thread.try_submit(cold) {
+            deactivation.note_named(nr_named);
+        }
     }
 
     /// Hears what the thread has done.

@@ -150,6 +150,7 @@ impl Managed {
             is_at_pageout,
             self.is_touching(),
             self.is_recalling(),
+            self.is_naming(),
         ];
         let nr_own = 1 + others.map(u32::from).iter().sum::<u32>();
         let wanted = self.sharing.demand.wanted();

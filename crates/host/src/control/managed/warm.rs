@@ -62,7 +62,11 @@ impl Managed {
             self.forget_warm();
             return;
         }
+        let is_late = self.is_judgement_late(now);
         let Some(warm) = &mut self.warm else { return };
+        if is_late {
+            warm.activation.interrupt();
+        }
         warm.activation.after_walk(now, self.tracker.foretold());
         let mut pages = self.tracker.take_warm(WARM_PERCENT);
         if self.governor.is_left_to_programs() {

@@ -14,6 +14,7 @@ use super::super::status::{self, GroupStatus, NodeGenerations, Status};
 use super::super::{PolicyChoice, own};
 use super::{BUDGET_BYTES_MIN, Managed, Marks, Session};
 use crate::addr::PAGE_BYTES;
+use crate::cgroup::GroupStats;
 use crate::metrics;
 use crate::remote::{ClientId, Form, Question, RemoteServer, Request, accept, refuse};
 use crate::units::SIZE_MAX_BYTES;
@@ -213,7 +214,13 @@ impl Session<'_> {
 
     /// What the kernel counted so far.
     pub(super) fn kernel_report(&self) -> KernelReport {
-        report::kernel(&self.stats_at_start, &self.arena.kernel_counters())
+        report::kernel(&self.stats_at_start, &self.kernel_counters())
+    }
+
+    /// The kernel's counters of the group, as of the last reading while there is to be no other.
+    pub(super) fn kernel_counters(&self) -> GroupStats {
+        let kept = self.relief.kept_counters();
+        kept.unwrap_or_else(|| self.arena.kernel_counters())
     }
 
     /// Whether a limit of ours stands behind the budget.

@@ -1,4 +1,5 @@
-//! Touching warm pages, on the kernel's own lists: what is touched becomes active, and nothing else.
+//! What the kernel's own lists become by what it is told: touched pages active, named ones inactive, and no others.
+//! And how long they are, read without changing anything.
 
 #[path = "access_support/mod.rs"]
 mod support;
@@ -8,9 +9,11 @@ use std::sync::Arc;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use strata_host::access::{AccessSource, BpfSource};
-use strata_host::actuator::{Activate, ActivateReport, WarmPages};
-use strata_host::addr::PAGE_BYTES;
+use strata_host::access::{AccessSource, BpfSource, ClearIntent, ListsSource};
+use strata_host::actuator::{
+    Activate, ActivateReport, ColdPages, Deactivate, DeactivateReport, WarmPages,
+};
+use strata_host::addr::{AddrRange, PAGE_BYTES};
 use strata_host::process::Process;
 use support::programs::Touch;
 use support::{OwnSwap, bit, check, process_of, region_of, spans_of};
@@ -46,17 +49,28 @@ fn inactive(source: &mut BpfSource, touch: &Touch) -> Vec<u64> {
     found
 }
 
-fn activate(pages: Vec<WarmPages>) -> ActivateReport {
-    let mut thread = Activate::start().expect("a thread starts");
-    assert!(thread.try_submit(pages), "nothing else is out");
+/// What a thread reports, soon.
+fn report_of<Report>(mut poll: impl FnMut() -> Option<Report>) -> Report {
     let deadline = Instant::now() + Duration::from_secs(60);
     loop {
-        if let Some(report) = thread.poll() {
+        if let Some(report) = poll() {
             return report;
         }
         assert!(Instant::now() < deadline, "no report in time");
         sleep(Duration::from_millis(5));
     }
+}
+
+fn activate(pages: Vec<WarmPages>) -> ActivateReport {
+    let mut thread = Activate::start().expect("a thread starts");
+    assert!(thread.try_submit(pages), "nothing else is out");
+    report_of(|| thread.poll())
+}
+
+fn deactivate(pages: Vec<ColdPages>) -> DeactivateReport {
+    let mut thread = Deactivate::start().expect("a thread starts");
+    assert!(thread.try_submit(pages), "nothing else is out");
+    report_of(|| thread.poll())
 }
 
 #[test]
@@ -142,4 +156,82 @@ fn what_has_gone_since_the_walk_is_not_read_back() {
     let report = activate(vec![(Arc::clone(&process), all.collect())]);
     assert_eq!(report.nr_touched_pages, NR_PAGES - nr_out as u64);
     assert_eq!(out(), nr_out);
+}
+
+#[test]
+fn named_pages_come_to_the_inactive_lists_and_no_others() {
+    let mut source = open_bpf!();
+    if has_generations() {
+        skip!("the kernel keeps generations (lru_gen/enabled), not two lists");
+    }
+    if !source.see_inactive(true) {
+        skip!("the kernel's structs of pages were not found");
+    }
+    let touch = start();
+    let process = Arc::new(process_of(&touch));
+    let all = (0..NR_PAGES).map(|page| touch.page_address(page));
+    activate(vec![(Arc::clone(&process), all.collect())]);
+    let nr_before = inactive(&mut source, &touch).len();
+    assert!(nr_before < NR_BATCHED_PAGES, "{nr_before} are inactive");
+    let young = [region_of(&touch)];
+    let cleared = source.clear(&process, &young, NR_PAGES, ClearIntent::Watch);
+    cleared.expect("touch can be cleared");
+    let even = (0..NR_PAGES).step_by(2).map(|page| {
+        let addr = touch.page_address(page);
+        AddrRange::new(addr, addr + PAGE_BYTES)
+    });
+    let report = deactivate(vec![(process, even.collect())]);
+    assert_eq!(report.nr_named_pages, NR_PAGES / 2);
+    assert!(report.refused.is_empty(), "{report:?}");
+    let after = inactive(&mut source, &touch);
+    let nr_even = after.iter().filter(|page| *page % 2 == 0).count();
+    let nr_odd = after.len() - nr_even;
+    assert!(
+        nr_even + NR_BATCHED_PAGES > NR_PAGES as usize / 2,
+        "{nr_even} even ones"
+    );
+    assert!(nr_odd < NR_BATCHED_PAGES, "{nr_odd} odd ones");
+}
+
+#[test]
+fn to_name_pages_of_a_program_that_has_ended_is_no_error() {
+    let touch = start();
+    let process = Arc::new(process_of(&touch));
+    let region = region_of(&touch);
+    drop(touch);
+    let report = deactivate(vec![(process, vec![region])]);
+    assert!(report.refused.is_empty(), "{report:?}");
+    assert_eq!(report.nr_named_pages, 0);
+}
+
+#[test]
+fn the_lists_grow_by_what_a_program_fills() {
+    let _source = open_bpf!();
+    let lists = ListsSource::open().expect("a kernel on which the walk can be loaded");
+    let mut touch = Touch::start(["--size", "32M"]);
+    let process = process_of(&touch);
+    let nr_pages = || {
+        let found = lists.read(&process).expect("it can be read");
+        found.expect("it runs").nr_pages()
+    };
+    let before = nr_pages();
+    touch.ask(&format!("writerange 0 {NR_PAGES}"));
+    let after = nr_pages();
+    // Others in the group may come and go meanwhile, this test program among them.
+    let grown = after.saturating_sub(before);
+    assert!(grown > NR_PAGES * 3 / 4, "{before} pages, then {after}");
+    assert!(grown < NR_PAGES * 2, "{before} pages, then {after}");
+    drop(touch);
+    assert_eq!(lists.read(&process).expect("no error"), None);
+}
+
+#[test]
+fn nothing_is_named_while_nothing_is_allowed() {
+    let touch = start();
+    let mut thread = Deactivate::start().expect("a thread starts");
+    thread.allow(false);
+    let pages = vec![(Arc::new(process_of(&touch)), vec![region_of(&touch)])];
+    assert!(thread.try_submit(pages), "nothing else is out");
+    let report = report_of(|| thread.poll());
+    assert_eq!(report.nr_named_pages, 0);
 }

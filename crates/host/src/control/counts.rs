@@ -8,7 +8,8 @@
 //! more with counts of every 100 ms than of every 20, and 3 % more again with those of every 300. With those of
 //! every second they do as much as with 300 ms, and now and then the limit has to give way.
 //!
-//! So there the time between two readings grows, where `deactivation` can't do better, as long as they find enough on the inactive lists.
+//! So there the time between two readings grows as long as they find enough on the inactive lists, where
+//! `deactivation` can't do better.
 //!
 //! **Owns** the pace. **Does not own** the reading (`relief`).
 //!

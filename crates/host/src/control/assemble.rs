@@ -178,6 +178,10 @@ fn set_nice(nice: i32) {
 /// Why the report names this actuator.
 pub(super) fn actuator_reason(config: &RunConfig, gauge: &Gauge) -> String {
     match (config.actuator, gauge.group().is_some()) {
+        (ActuatorChoice::Auto, true) if can_steer(config) => {
+            "the kernel's reclaim, ahead of the limit, told which pages are warm; pageout of the engine's choice for what \
+             that does not find; programs that fill all processors by themselves reclaim in their own faults"
+        }
         (ActuatorChoice::Auto, true) => {
             "pageout of the engine's choice; for what that can't keep up with the kernel's reclaim, \
              ahead of the limit, but not while programs wait for a processor; programs that fill all \

@@ -1,8 +1,9 @@
 //! Whether a processor is free for reclaim, and if not, who has them.
 //!
 //! Reclaiming ahead pays where a processor is free for it: the kernel's batched reclaim then costs the
-//! program nothing. Where every processor has somebody waiting for it, it would only take turns with
-//! the program, and taking fewer and better pages pays instead; but not from a program that runs on several
+//! program nothing. Where every processor has somebody waiting for it, it takes turns with
+//! the program. It pays all the same while the kernel is told which pages are warm; where it can't be told, taking fewer
+//! and better pages by pageout pays instead, but not from a program that runs on several
 //! processors at once, because each page that pageout takes interrupts all of them. Where the programs fill
 //! all processors by themselves, whoever reclaims does it at their cost, and they do it best themselves.
 //!

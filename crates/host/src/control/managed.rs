@@ -50,8 +50,8 @@ use strata_lru::{Ageing, HEAT_WALK_MS, Isolated, PolicyError, Swappiness, TimeMs
 /// to 35 by `strata_cpu_ms` over `nr_applied_pages` of `strata run --actuator pageout --memory 180M
 /// --swap zram:512M -- zipf --size 300M --seconds 10` (`tests/programs`; Linux 6.18, 2-core VM).
 const PAGEOUT_PAGE_US: u64 = 35;
-/// Pages a second that pageout takes under `auto` from a program that runs all the time, while another
-/// processor is free for the kernel's reclaim.
+/// Pages a second that pageout takes with its share from a program that runs all the time: what a plan takes for
+/// chosen by heat.
 pub const AUTO_PAGEOUT_PAGES_PER_S: u64 =
     1_000_000 * running::PERCENT_MIN as u64 / 100 / PAGEOUT_PAGE_US;
 /// Walks pause for this many times what the last one took of a processor.

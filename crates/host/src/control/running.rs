@@ -10,7 +10,6 @@
 //! **Invariants** I1: a program that runs all the time leaves [`PERCENT_MIN`], none leaves more than
 //! all of a processor.
 
-use super::managed::AUTO_PAGEOUT_PAGES_PER_S;
 use super::places::SpaceNo;
 use std::collections::BTreeMap;
 use strata_lru::TimeMs;
@@ -76,16 +75,10 @@ impl Running {
         self.nr_refaulted_pages = nr_refaulted_pages;
     }
 
-    /// Whether more comes back than pageout is to take. Where the kernel can be told which pages are warm it
-    /// chooses as well and takes them in batches: then all that is more than a quarter of a processor takes from
-    /// a program that runs. Where it can't, what pageout could take with its share.
-    pub(super) fn is_beyond_pageout(&self, is_kernel_told: bool) -> bool {
+    /// Whether more comes back than pageout could take with its share.
+    pub(super) fn is_beyond_pageout(&self) -> bool {
         let share = f64::from(self.pageout_percent_max()) / 100.0;
-        let pages_per_s_max = match is_kernel_told {
-            true => AUTO_PAGEOUT_PAGES_PER_S as f64,
-            false => share * 1e6 / PAGE_US_MIN as f64,
-        };
-        self.refaulted_pages_per_s > pages_per_s_max
+        self.refaulted_pages_per_s > share * 1e6 / PAGE_US_MIN as f64
     }
 
     /// Pages that come back in a second, on average.
@@ -148,20 +141,17 @@ mod tests {
 
     #[test]
     fn what_comes_back_is_held_against_what_the_share_allows() {
-        let is_beyond = |percent: u64, pages_per_s: u64, is_kernel_told| {
+        let is_beyond = |percent: u64, pages_per_s: u64| {
             let mut running = Running::default();
             for ms in (0..2000).step_by(100) {
                 let cpu_ns = BTreeMap::from([(SpaceNo(0), ms * percent * 10_000)]);
                 running.sample(TimeMs(ms), cpu_ns, ms * pages_per_s / 1000);
             }
-            running.is_beyond_pageout(is_kernel_told)
+            running.is_beyond_pageout()
         };
-        assert!(is_beyond(100, 60_000, false) && !is_beyond(100, 10_000, false));
-        assert!(!is_beyond(25, 60_000, false) && is_beyond(25, 70_000, false));
-        assert!(!is_beyond(0, 0, false) && !is_beyond(0, 0, true));
-        for percent in [0, 25, 100] {
-            assert!(is_beyond(percent, 8000, true) && !is_beyond(percent, 7000, true));
-        }
+        assert!(is_beyond(100, 60_000) && !is_beyond(100, 10_000));
+        assert!(!is_beyond(25, 60_000) && is_beyond(25, 70_000));
+        assert!(!is_beyond(0, 0));
     }
 
     #[test]

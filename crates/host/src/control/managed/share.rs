@@ -77,8 +77,9 @@ impl Managed {
             self.sharing
                 .running
                 .sample(now, cpu_ns.collect(), nr_refaulted_pages);
-            let is_beyond = self.sharing.running.is_beyond_pageout(self.warm.is_some());
-            self.governor.set_beyond_pageout(is_beyond);
+            let is_beyond = self.sharing.running.is_beyond_pageout();
+            self.governor
+                .set_beyond_pageout(is_beyond || self.is_kernel_told());
         }
         if let Some(pageout) = &self.pageout {
             pageout.set_cpu_percent_max(match room == Room::Crowded || self.shrink.is_none() {
@@ -156,6 +157,7 @@ impl Managed {
         let wanted = self.sharing.demand.wanted();
         match self.sharing.crowd.look(now, nr_own, wanted) {
             Room::Filled if !self.may_leave() => Room::Free,
+            Room::Crowded if self.is_kernel_told() => Room::Free,
             room => room,
         }
     }

@@ -77,6 +77,13 @@ impl Managed {
         let _is_taken = warm.thread.try_submit(pages);
     }
 
+    /// Whether the kernel can be told which pages are warm and is to choose all that goes: it then chooses no
+    /// worse than pageout, and takes pages in batches. Of `min_ttl` it knows nothing.
+    pub(super) fn is_kernel_told(&self) -> bool {
+        let may_tell = |warm: &Warm| warm.refused.is_empty();
+        self.warm.as_ref().is_some_and(may_tell) && self.min_ttl_ms == 0 && !self.is_dry_run
+    }
+
     /// What is warm now will not be known when it is on again.
     pub(super) fn forget_warm(&mut self) {
         if let Some(warm) = &mut self.warm {

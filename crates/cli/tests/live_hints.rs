@@ -12,7 +12,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use support::leaks::Guard;
-use support::live::{memory_group_of, memory_mount, wait_until};
+use support::live::{has_generations, memory_group_of, memory_mount, wait_until};
 use support::programs::{Touch, program};
 use support::strata::Strata;
 
@@ -24,11 +24,6 @@ use strata_lru::{GroupView, Kind};
 /// Pages of each half of the region: 16 MiB.
 const HALF: u64 = 4096;
 const LRU_GEN: &str = "/sys/kernel/debug/lru_gen";
-
-/// Whether the kernel keeps generations.
-fn has_generations() -> bool {
-    fs::read_to_string("/sys/kernel/mm/lru_gen/enabled").is_ok_and(|text| text.trim() != "0x0000")
-}
 
 /// Why pages can't be reclaimed on request here.
 fn no_reclaim() -> Option<String> {

@@ -1,4 +1,4 @@
-//! On which processors Strata's threads run beside a program under pressure.
+//! On which processors Strata's threads run beside a program under pressure, and who reclaims where others want them all.
 
 mod support;
 
@@ -7,8 +7,8 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use support::leaks::Guard;
-use support::live::{Live, children, nr_runnable};
-use support::programs::program;
+use support::live::{Live, children, has_generations, nr_runnable};
+use support::programs::{BusyLoops, program};
 use support::strata::{Strata, patience};
 
 /// `Cpus_allowed_list` of each thread of a process, with its name.
@@ -96,5 +96,32 @@ fn the_threads_that_reclaim_keep_off_the_processor_that_the_program_runs_on() {
                 .clone()
                 .all(|(_, list)| *list == number.to_string()),
         "the program runs where it did: {programs:?}"
+    );
+}
+
+/// Pageout took the pages of slow programs and of those beside busy loops one by one. They do up to a quarter more
+/// since the kernel, told which pages are warm, takes them all.
+#[test]
+fn beside_busy_loops_the_kernel_takes_the_pages_and_is_told_which_are_warm() {
+    needs!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
+    if has_generations() {
+        skip!("the kernel keeps generations (lru_gen/enabled), not two lists");
+    }
+    let _guard = Guard::new();
+    let seconds = (4 * patience().min(7)).to_string();
+    let _loops = BusyLoops::start();
+    let (run, report) = Strata::new(["run", "--memory", "72M", "--swap", "zram:256M", "--"])
+        .arg(program("zipf"))
+        .args(["--size", "120M", "--work-percent", "50"])
+        .args(["--seconds", &seconds])
+        .time_limit(Duration::from_secs(80))
+        .finish_with_report();
+    assert_eq!(run.code(), Some(0), "{}", run.stderr);
+    let number = |name: &str| report["eviction"][name].as_u64().expect("a number");
+    assert!(number("nr_activated_pages") > 0, "{report:#}");
+    let by_pageout = number("nr_applied_pages");
+    assert!(
+        by_pageout * 10 < number("nr_kernel_chosen_pages"),
+        "{report:#}"
     );
 }

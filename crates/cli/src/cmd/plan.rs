@@ -90,8 +90,8 @@ pub(crate) struct PlanArgs {
 
     /// Pages a second that the first of several policies can take; the others share the rest
     ///
-    /// While a processor is free strata run takes pages one by one in a quarter of its time; what has to
-    /// go beyond that is left to the kernel, which is faster and chooses worse.
+    /// Where so few have to go strata run reads back what a choice by heat would: the kernel is told which
+    /// pages are warm, or strata takes them one by one. Beyond, the kernel's lists have more of a say.
     #[arg(long, value_name = "PAGES", default_value_t = AUTO_PAGEOUT_PAGES_PER_S)]
     pageout_rate: u64,
 

@@ -226,6 +226,11 @@ pub(crate) fn children(pid: i32) -> Vec<i32> {
     pids.collect()
 }
 
+/// Whether the kernel keeps generations, not two lists.
+pub(crate) fn has_generations() -> bool {
+    fs::read_to_string("/sys/kernel/mm/lru_gen/enabled").is_ok_and(|text| text.trim() != "0x0000")
+}
+
 /// Threads of the machine that run or wait for a processor at this moment.
 pub(crate) fn nr_runnable() -> usize {
     let loadavg = fs::read_to_string("/proc/loadavg").expect("loadavg");

@@ -1,7 +1,7 @@
 //! The C workloads of `tests/programs`, compiled when first asked for.
 //!
-//! **Owns** the compiled copies under `target/test-programs/` and [`Touch`], the workload that obeys
-//! commands. **Does not own** what the programs do: each says that at its top.
+//! **Owns** the compiled copies under `target/test-programs/` [`Touch`], the workload that obeys
+//! commands, and [`BusyLoops`]. **Does not own** what the programs do: each says that at its top.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -164,5 +164,29 @@ impl Drop for Touch {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+/// A thread that does nothing but run on each processor, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct BusyLoops(Child);
+
+impl BusyLoops {
+    /// They run.
+    pub(crate) fn start() -> BusyLoops {
+        let nr_processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let threads = nr_processors.min(64).to_string();
+        let child = Command::new(program("zipf"))
+            .args(["--size", "1M", "--seconds", "600", "--threads", &threads])
+            .stdout(Stdio::null())
+            .spawn();
+        BusyLoops(child.expect("zipf starts"))
+    }
+}
+
+impl Drop for BusyLoops {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }

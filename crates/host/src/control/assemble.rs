@@ -5,7 +5,6 @@
 use super::arena::Arena;
 use super::config::{ActuatorChoice, PolicyChoice, RunConfig};
 use super::error::{RunError, io_error};
-use super::gauge::Gauge;
 use super::governor::Governor;
 use super::managed::{Managed, Parts};
 use super::members::Members;
@@ -176,11 +175,16 @@ fn set_nice(nice: i32) {
 }
 
 /// Why the report names this actuator.
-pub(super) fn actuator_reason(config: &RunConfig, gauge: &Gauge) -> String {
-    match (config.actuator, gauge.group().is_some()) {
-        (ActuatorChoice::Auto, true) if can_steer(config) => {
-            "the kernel's reclaim, ahead of the limit, told which pages are warm; pageout of the engine's choice for what \
-             that does not find; programs that fill all processors by themselves reclaim in their own faults"
+pub(super) fn actuator_reason(
+    actuator: ActuatorChoice,
+    has_group: bool,
+    is_kernel_told: bool,
+) -> String {
+    match (actuator, has_group) {
+        (ActuatorChoice::Auto, true) if is_kernel_told => {
+            "the kernel's reclaim, ahead of the limit, told which pages are warm; pageout of the \
+             engine's choice where that finds none; programs that fill all processors by themselves \
+             reclaim in their own faults"
         }
         (ActuatorChoice::Auto, true) => {
             "pageout of the engine's choice; for what that can't keep up with the kernel's reclaim, \

@@ -31,7 +31,8 @@ pub enum Target {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ActuatorChoice {
-    /// Pageout, and the kernel's batched reclaim while that can't keep up.
+    /// The kernel's batched reclaim where it is told which pages are warm; else pageout, and that while it can't
+    /// keep up.
     #[default]
     Auto,
     /// Exactly the pages the engine chose.

@@ -79,7 +79,7 @@ impl Managed {
 
     /// Whether the kernel can be told which pages are warm and is to choose all that goes: it then chooses no
     /// worse than pageout, and takes pages in batches. Of `min_ttl` it knows nothing.
-    pub(super) fn is_kernel_told(&self) -> bool {
+    pub(in super::super) fn is_kernel_told(&self) -> bool {
         let may_tell = |warm: &Warm| warm.refused.is_empty();
         self.warm.as_ref().is_some_and(may_tell) && self.min_ttl_ms == 0 && !self.is_dry_run
     }

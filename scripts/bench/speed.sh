@@ -11,7 +11,7 @@
 # of a run. A ratio is the median over rounds of Strata's run divided by the one of the kernel's limit alone
 # just after it, so that a machine that gets slower meanwhile slows both. Of two processes the slower one counts and
 # both are shown; it moves by a fifth from run to run, the speed of a mapped file with that of the disk, and of two threads the kernel
-# alone kills most, so with a processor free these three have BENCH_RUNS_LONG rounds (5). Servers are asked for 16 keys at a time. A run that the kernel ended by its OOM killer
+# alone kills most, so with a processor free these three have BENCH_RUNS_LONG rounds (4). Servers are asked for 16 keys at a time. A run that the kernel ended by its OOM killer
 # counts as none and is told; it is tried twice in a round, so that there is something to compare
 # with. A round without is left out of the ratio, which then says of how many rounds it is.
 # BENCH_SECONDS is the length of a run (5; of `zipf_1.2` and `scan` 10, because which pages are warm has to be
@@ -22,7 +22,7 @@ source "$(dirname "$0")/lib.sh"
 scripts/servers.sh redis memcached
 bin=$target_dir/servers/bin
 seconds=${BENCH_SECONDS:-5} longer_seconds=${BENCH_SECONDS:-10} tries=2
-runs=${BENCH_RUNS:-3} runs_long=${BENCH_RUNS_LONG:-${BENCH_RUNS:-5}}
+runs=${BENCH_RUNS:-3} runs_long=${BENCH_RUNS_LONG:-${BENCH_RUNS:-4}}
 loads=${BENCH_LOADS:-zipf_0.99 zipf_1.2 scan phases mapped_file two_threads two_processes redis memcached memcached_plain}
 trap 'rest; rm -rf "$work" "$target_dir/bench.mapped"' EXIT
 

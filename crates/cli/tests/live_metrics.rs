@@ -57,8 +57,7 @@ const BY_RECLAIM: &[&str] = &[
 ];
 /// What one grows whose memory is in huge pages, of which the kernel may make none.
 const BY_HUGE: &[&str] = &["strata_split_bytes_total"];
-/// What one grows of which pages come back so fast that under `auto` the kernel reclaims, and is told which
-/// are warm.
+/// What one grows of which pages come back, so that under `auto` the kernel reclaims and is told which are warm.
 const BY_ACTIVATION: &[&str] = &["strata_activated_bytes_total"];
 /// What one grows that comes back, from a disk, to memory it has not used for a while.
 const BY_RECALL: &[&str] = &[
@@ -285,6 +284,27 @@ fn warm_pages_that_were_touched_are_counted() {
     }
     assert_eq!(run.live.end().code(), Some(0), "{}", run.live.stderr());
     assert!(value(&text, BY_ACTIVATION[0]) > Some(0.0), "{text}");
+}
+
+/// The kernel may stop above the mark at which reclaim ends. It was asked two hundred times a second for what it would
+/// not give, while the program slept.
+#[test]
+fn the_kernel_is_not_asked_for_ever_by_a_program_that_sleeps() {
+    needs!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
+    let _guard = Guard::new();
+    let mut run = Run::start(&["--memory", "72M", "--swap", "zram:256M"], "120M");
+    run.tell("writerange 0 30720");
+    run.expect_to_grow(BY_RECLAIM, |run| run.tell("readrange 0 30720"));
+    let asked = |run: &Run| value(&scrape(&run.address), BY_RECLAIM[1]);
+    let deadline = Instant::now() + Duration::from_secs(20) * patience();
+    let mut before = asked(&run);
+    sleep(Duration::from_secs(1));
+    while asked(&run) != before {
+        assert!(Instant::now() < deadline, "it is still asked");
+        before = asked(&run);
+        sleep(Duration::from_secs(1));
+    }
+    run.end();
 }
 
 /// Threads of the program were taken for a crowd, and pageout took their pages one by one: four on two

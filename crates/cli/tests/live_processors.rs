@@ -99,7 +99,7 @@ fn the_threads_that_reclaim_keep_off_the_processor_that_the_program_runs_on() {
     );
 }
 
-/// Pageout took the pages of slow programs and of those beside busy loops one by one. They do up to a quarter more
+/// Pageout took the pages of slow programs and of those beside busy loops one by one. They do up to a third more
 /// since the kernel, told which pages are warm, takes them all.
 #[test]
 fn beside_busy_loops_the_kernel_takes_the_pages_and_is_told_which_are_warm() {

@@ -75,8 +75,8 @@ pub(crate) struct PlanArgs {
 
     /// Who decides which pages go, as for strata sim; of several the first as far as it can
     ///
-    /// strata run takes pages by mglru+heat, and has the kernel take them under pressure, by two-list
-    /// unless it has MGLRU. One alone is right where one does all of it: mglru+heat for
+    /// strata run takes pages by mglru+heat, or has the kernel take them, told which are warm; under pressure the
+    /// kernel takes them by two-list unless it has MGLRU. One alone is right where one does all of it: mglru+heat for
     /// strata run --actuator pageout, two-list for --actuator reclaim and --policy none.
     #[arg(
         short,
@@ -90,8 +90,8 @@ pub(crate) struct PlanArgs {
 
     /// Pages a second that the first of several policies can take; the others share the rest
     ///
-    /// Where so few have to go strata run reads back what a choice by heat would: the kernel is told which
-    /// pages are warm, or strata takes them one by one. Beyond, the kernel's lists have more of a say.
+    /// Up to this rate as many pages come back as if heat chose all that goes: strata takes them one by one, or the
+    /// kernel is told which are warm. Beyond, the kernel's lists have more of a say.
     #[arg(long, value_name = "PAGES", default_value_t = AUTO_PAGEOUT_PAGES_PER_S)]
     pageout_rate: u64,
 

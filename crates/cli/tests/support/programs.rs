@@ -1,6 +1,6 @@
 //! The C workloads of `tests/programs`, compiled when first asked for.
 //!
-//! **Owns** the compiled copies under `target/test-programs/` [`Touch`], the workload that obeys
+//! **Owns** the compiled copies under `target/test-programs/`, [`Touch`], the workload that obeys
 //! commands, and [`BusyLoops`]. **Does not own** what the programs do: each says that at its top.
 
 use std::ffi::OsStr;

@@ -31,8 +31,8 @@ pub enum Target {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ActuatorChoice {
-    /// The kernel's batched reclaim where it is told which pages are warm; else pageout, and that while it can't
-    /// keep up.
+    /// The kernel's batched reclaim where it is told which pages are warm; else pageout, and the kernel's reclaim
+    /// while pageout can't keep up.
     #[default]
     Auto,
     /// Exactly the pages the engine chose.

@@ -61,7 +61,8 @@ const OTHERS_END: f64 = 0.4;
 /// Who has the processors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Room {
-    /// One is free, or others compete for them with a program that runs on several.
+    /// One is free, or others compete for them with a program that runs on several, or the kernel is told which
+    /// pages are warm.
     #[default]
     Free,
     /// Others compete for them with programs that run on one each.

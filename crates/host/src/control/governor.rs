@@ -21,8 +21,8 @@
 //! The urgent mark lies below the line (`cgroup::line`): usage never gets past that, and a mark behind
 //! it would never be reached.
 //!
-//! Where the kernel is told which pages are warm all of it is the kernel's, from the high mark on ([`Governor::set_beyond_pageout`]),
-//! and pageout has its turn when the kernel finds nothing. Where it is not, and programs that run on one processor
+//! Where the kernel is told which pages are warm all of it is the kernel's while pages come back, from the high
+//! mark on ([`Governor::set_beyond_pageout`]), and pageout has its turn when the kernel finds nothing. Where it is not, and programs that run on one processor
 //! at a time wait for it ([`super::crowd`]), `auto` leaves all of it to pageout: the kernel's reclaim would take
 //! turns with the program, and chooses worse. Where the programs fill all
 //! processors by themselves `auto` leaves it to them, at the line, and only helps to get there.
@@ -257,7 +257,7 @@ impl Governor {
         self.room = room;
     }
 
-    /// Whether more pages come back than pageout could take, or the kernel chooses as well: it need not be tried.
+    /// Whether more pages come back than pageout could take, or the kernel is told which are warm: it need not be tried.
     pub(super) fn set_beyond_pageout(&mut self, is_beyond_pageout: bool) {
         self.is_beyond_pageout = is_beyond_pageout;
     }

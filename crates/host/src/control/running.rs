@@ -88,11 +88,16 @@ impl Running {
 
     /// The same, unless nobody has looked for a while.
     pub(super) fn refaulted_pages_per_s_at(&self, now: TimeMs) -> f64 {
-        let is_fresh = |then| now.since(then) <= 2 * SAMPLE_MS;
-        match self.sampled.is_some_and(is_fresh) {
+        match self.is_fresh(now) {
             true => self.refaulted_pages_per_s,
             false => 0.0,
         }
+    }
+
+    /// Whether somebody has looked a moment ago.
+    pub(super) fn is_fresh(&self, now: TimeMs) -> bool {
+        let is_fresh = |then| now.since(then) <= 2 * SAMPLE_MS;
+        self.sampled.is_some_and(is_fresh)
     }
 
     /// What pageout may take of a processor, percent.

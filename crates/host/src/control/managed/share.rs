@@ -14,6 +14,8 @@ use crate::control::ActuatorChoice;
 use crate::process::Processors;
 use strata_lru::TimeMs;
 
+/// Where fewer pages come back in a second the kernel need not be told which are warm.
+const TOLD_PAGES_PER_S_MIN: f64 = 100.0;
 /// Where nobody else reclaims.
 const ALL_PERCENT: u32 = 100;
 
@@ -59,6 +61,10 @@ impl Managed {
     /// Looks who runs, and gives pageout its share.
     pub(super) fn share_processors(&mut self, now: TimeMs, gauge: &Gauge, usage_bytes: u64) {
         if self.actuator != ActuatorChoice::Auto || usage_bytes <= self.governor.marks().low {
+            // Of what comes back nobody is told meanwhile.
+            if !self.sharing.running.is_fresh(now) {
+                self.governor.set_beyond_pageout(false);
+            }
             self.forget_room();
             return;
         }
@@ -79,7 +85,7 @@ impl Managed {
                 .sample(now, cpu_ns.collect(), nr_refaulted_pages);
             let is_beyond = self.sharing.running.is_beyond_pageout();
             self.governor
-                .set_beyond_pageout(is_beyond || self.is_kernel_told());
+                .set_beyond_pageout(is_beyond || self.is_kernel_to_choose(now));
         }
         if let Some(pageout) = &self.pageout {
             pageout.set_cpu_percent_max(match room == Room::Crowded || self.shrink.is_none() {
@@ -116,7 +122,7 @@ impl Managed {
         is_due
     }
 
-    /// The threads that reclaim leave the processors to the programs' busy ones, unless there is a crowd on all.
+    /// The threads that reclaim leave the processors to the programs' busy ones, unless pageout works in a crowd on all.
     fn keep_apart(&mut self, room: Room) {
         if room != Room::Free {
             self.sharing.apart.widen();
@@ -157,9 +163,16 @@ impl Managed {
         let wanted = self.sharing.demand.wanted();
         match self.sharing.crowd.look(now, nr_own, wanted) {
             Room::Filled if !self.may_leave() => Room::Free,
-            Room::Crowded if self.is_kernel_told() => Room::Free,
+            Room::Crowded if self.is_kernel_to_choose(now) => Room::Free,
             room => room,
         }
+    }
+
+    /// Whether the kernel, told which pages are warm, is to choose all that goes. While hardly anything comes back it
+    /// is pageout, which goes down to the low mark, where the kernel may stop above it; and while the kernel finds nothing.
+    fn is_kernel_to_choose(&self, now: TimeMs) -> bool {
+        let is_coming_back = self.sharing.running.refaulted_pages_per_s() >= TOLD_PAGES_PER_S_MIN;
+        is_coming_back && self.is_kernel_told() && !self.shrink_pause.holds(now)
     }
 
     /// Nobody looks for a while.

@@ -78,10 +78,16 @@ impl Managed {
     }
 
     /// Whether the kernel can be told which pages are warm and is to choose all that goes: it then chooses no
-    /// worse than pageout, and takes pages in batches. Of `min_ttl` it knows nothing.
+    /// worse than pageout, and takes pages in batches. Of `min_ttl` it knows nothing, and of a process that may not be
+    /// read it learns nothing.
     pub(in super::super) fn is_kernel_told(&self) -> bool {
-        let may_tell = |warm: &Warm| warm.refused.is_empty();
-        self.warm.as_ref().is_some_and(may_tell) && self.min_ttl_ms == 0 && !self.is_dry_run
+        let Some(warm) = self.warm.as_ref().filter(|_| !self.is_dry_run) else {
+            return false;
+        };
+        let mut spaces = self.tracker.spaces().values();
+        let has_refused = !warm.refused.is_empty()
+            && spaces.any(|space| warm.refused.contains(&space.process.pid()));
+        self.min_ttl_ms == 0 && !has_refused
     }
 
     /// What is warm now will not be known when it is on again.

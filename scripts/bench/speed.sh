@@ -9,7 +9,7 @@
 # rounds) and of CPU time (median; program, Strata and kernel threads, the filling included), major faults
 # per 1000 operations, what zram and Strata themselves took, and how many processors were idle in the last seconds
 # of a run. A ratio is the median over rounds of Strata's run divided by the one of the kernel's limit alone
-# just after it, so that a machine that gets slower meanwhile slows both. Of two processes the slower one counts and
+# just after it, so that a machine that gets slower meanwhile slows both. Of two processes, which begin together 2 s after they were started, the slower one counts and
 # both are shown; it moves by a fifth from run to run, the speed of a mapped file with that of the disk, and of two threads the kernel
 # alone kills most, so with a processor free these three have BENCH_RUNS_LONG rounds (4). Servers are asked for 16 keys at a time. A run that the kernel ended by its OOM killer
 # counts as none and is told; it is tried twice in a round, so that there is something to compare
@@ -80,7 +80,7 @@ load_mapped_file() {
     zipf "$@" --theta 0.99 --file "$target_dir/bench.mapped" --populate --random
 }
 load_two_processes() {
-    managed "$1" "$2" sh -c '"$0" --size 150M --theta 0.99 --seconds "$1" & "$0" --size 150M --theta 0.99 --seed 2 --seconds "$1"; wait' \
+    managed "$1" "$2" sh -c '"$0" --after 2 --size 150M --theta 0.99 --seconds "$1" & "$0" --after 2 --size 150M --theta 0.99 --seed 2 --seconds "$1"; wait' \
         "$programs/zipf" "$seconds" || return
     # The shell does not tell that one of them was killed; the other then has all memory.
     [ "$(grep -c '"program"' "$work/out")" = 2 ] || return 137

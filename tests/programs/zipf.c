@@ -7,7 +7,8 @@
  * --scan-pages every --scan-every operations; another set of hot pages every --phase-every seconds;
  * growth bursts of --burst bytes at --burst-rate bytes/s every --burst-every seconds, freed
  * --burst-hold seconds after they are complete; work for --work-percent of the time only, as a server
- * does that waits for requests.
+ * does that waits for requests. Several that are to be compared begin together with --after: one that
+ * fills its memory sooner would else run beside one that still does, and that one alone at the end.
  *
  *   zipf --size 512M --theta 0.99 --seconds 60 --threads 2
  *   {"t_s":1.0,"ops":1234567,"ops_per_s":1234567,"major_faults":12,"burst_bytes":0}
@@ -25,7 +26,7 @@
 static uint64_t size = 64 * MIB, threads = 1, write_percent = 0, seed = 1, work_percent = 100;
 static uint64_t scan_pages, scan_every = 100000;
 static uint64_t burst, burst_rate = 500 * MIB;
-static double theta = 0.99, seconds = 1, phase_every = 0, burst_every = 5, burst_hold = 0.5;
+static double theta = 0.99, seconds = 1, after = 0, phase_every = 0, burst_every = 5, burst_hold = 0.5;
 static const char *path;
 static bool random_advice, populate, thp;
 
@@ -158,10 +159,12 @@ static uint64_t total_ops(struct worker *workers)
 
 int main(int argc, char **argv)
 {
+    double born = now_s();
     const struct option_spec options[] = {
         {"size", OPTION_SIZE, &size, "bytes of the region (64M)"},
         {"theta", OPTION_REAL, &theta, "exponent of the law, 0 = uniform (0.99)"},
         {"seconds", OPTION_REAL, &seconds, "how long to run after filling (1)"},
+        {"after", OPTION_REAL, &after, "do not begin sooner than so many seconds after the start (0)"},
         {"threads", OPTION_NUMBER, &threads, "all on the same region (1)"},
         {"write-percent", OPTION_NUMBER, &write_percent, "writes among the accesses (0)"},
         {"work-percent", OPTION_NUMBER, &work_percent, "of the time a thread works, else it sleeps (100)"},
@@ -186,6 +189,9 @@ int main(int argc, char **argv)
     law = zipf_new(nr_pages, theta);
     map_region();
     uint64_t huge_bytes_filled = thp ? huge_bytes() : 0;
+    double early = born + after - now_s();
+    if (early > 0)
+        sleep_s(early);
     double start = started = now_s();
     deadline = start + seconds;
     struct worker *workers = calloc(threads, sizeof *workers);

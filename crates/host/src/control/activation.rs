@@ -84,6 +84,16 @@ impl Foretold {
         let other = u128::from(self.nr_other_used_pages) * u128::from(self.nr_warm_pages.max(1));
         warm > 0 && warm * 100 >= other * u128::from(ADVANTAGE_PERCENT)
     }
+
+    /// Whether that, or warm pages were clearly less often left unused than others: of a program that uses most of
+    /// what it has between two walks others can't be used much more seldom.
+    pub(super) fn tells_apart(&self) -> bool {
+        let nr_warm_unused_pages = self.nr_warm_pages - self.nr_warm_used_pages;
+        let nr_other_unused_pages = self.nr_other_pages - self.nr_other_used_pages;
+        let warm = u128::from(nr_warm_unused_pages) * u128::from(self.nr_other_pages.max(1));
+        let other = u128::from(nr_other_unused_pages) * u128::from(self.nr_warm_pages.max(1));
+        self.holds() || other > 0 && other * 100 >= warm * u128::from(ADVANTAGE_PERCENT)
+    }
 }
 
 /// The judgement so far.
@@ -196,6 +206,20 @@ mod tests {
             .filter(|(is_on, _)| !is_on)
             .map(|(_, length)| length);
         assert_eq!(longest.max(), Some(OFF_MS_MAX / WALK_MS_MIN - 1));
+    }
+
+    /// One of two programs had all it used in memory and used nearly all of it between two walks: heat was taken to tell
+    /// nothing there, and only the other one gave pages.
+    #[test]
+    fn where_most_is_used_the_unused_ones_tell_what_is_cold() {
+        let tells_apart =
+            |nr_warm_used, nr_other_used| foretold(nr_warm_used, nr_other_used).tells_apart();
+        assert!(tells_apart(990, 700) && !foretold(990, 700).holds());
+        assert!(tells_apart(700, 200));
+        assert!(!tells_apart(500, 400), "all are used alike");
+        assert!(!tells_apart(1000, 800), "all are used");
+        assert!(!tells_apart(200, 400), "other pages are hot now");
+        assert!(!Foretold::default().tells_apart());
     }
 
     #[test]

@@ -7,6 +7,7 @@
 //! - I1: every tracked page has exactly one folio, and that folio's place is this page.
 //! - I2: nothing is said of a folio whose verdict is to come, but that it was accessed.
 
+mod by_heat;
 mod together;
 
 use super::activation::Foretold;
@@ -20,8 +21,8 @@ use crate::process::{Mapping, MappingClass, Process};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use strata_lru::{
-    AccessVia, Arrival, Cause, FolioId, GoneCause, GroupId, HEAT_TURNED_OVER_SHARE, Heat,
-    HeatScale, Kind, NodeId, Order, Policy,
+    AccessVia, Arrival, Cause, GoneCause, GroupId, HEAT_TURNED_OVER_SHARE, Kind, NodeId, Order,
+    Policy,
 };
 
 /// What one walk of one space found; base pages.
@@ -80,8 +81,8 @@ pub(super) struct Space {
     pub foretold: Foretold,
     /// Whether what is swapped out has to be waited for.
     pub is_swap_slow: bool,
-    /// Whether that held the last time that anything was used.
-    is_foretold: bool,
+    /// What that was the last time that anything was used, if nothing was forgotten since.
+    last_foretold: Option<Foretold>,
     tables: BTreeMap<TableNo, Table>,
     epoch: u32,
     walk_no: WalkNo,
@@ -108,7 +109,7 @@ impl Space {
             findings: WalkFindings::default(),
             foretold: Foretold::default(),
             is_swap_slow: false,
-            is_foretold: false,
+            last_foretold: None,
             tables: BTreeMap::new(),
             epoch: 0,
             walk_no: WalkNo::NONE,
@@ -155,75 +156,6 @@ impl Space {
             table.inactive = bits::NONE;
         }
         self.nr_idle_walks = self.nr_idle_walks.saturating_add(1);
-    }
-
-    /// Visits every folio of the space that is not set aside, with its heat.
-    pub(super) fn for_each_heat(&self, mut seen: impl FnMut(FolioId, Heat)) {
-        for table in self.tables.values() {
-            for index in bits::ones(table.rankable()) {
-                let heat = table.heat(index).after_idle_walks(self.nr_idle_walks);
-                seen(table.folio(index), heat);
-            }
-        }
-    }
-
-    /// Visits every base page that the kernel had on its active lists at the last walk, with its heat; none where
-    /// heat did not foretell what was used last, as where another phase has begun.
-    pub(super) fn for_each_active_heat(&self, mut seen: impl FnMut(FolioId, Heat)) {
-        // Who has used nothing has nothing that is wanted.
-        let is_foretold = self.is_foretold || !self.foretold.has_uses();
-        let is_seen = |table: &&Table| is_foretold && !table.is_huge && table.epoch == self.epoch;
-        for table in self.tables.values().filter(is_seen) {
-            for index in bits::ones(bits::without(table.rankable(), table.inactive)) {
-                let heat = table.heat(index).after_idle_walks(self.nr_idle_walks);
-                seen(table.folio(index), heat);
-            }
-        }
-    }
-
-    /// Visits the heat of every base page that may be kept warm.
-    pub(super) fn for_each_base_heat(&self, mut seen: impl FnMut(Heat)) {
-        for table in self.tables.values().filter(|table| !table.is_huge) {
-            for index in bits::ones(table.tracked) {
-                seen(table.heat(index).after_idle_walks(self.nr_idle_walks));
-            }
-        }
-    }
-
-    /// Takes base pages that `scale` makes hotter than this for warm from now on, and returns those of them
-    /// that the kernel had on its inactive lists at the last walk, by address; none where those of before
-    /// were not the ones used, as where another phase has begun or everything is used once.
-    pub(super) fn take_warm(&mut self, lukewarm: Heat, scale: HeatScale) -> Vec<u64> {
-        // Who has used nothing, as while it waited, shows nothing.
-        if self.foretold.has_uses() {
-            self.is_foretold = self.foretold.holds();
-        }
-        let mut found = Vec::new();
-        let epoch = self.epoch;
-        for (no, table) in self.tables.iter_mut().filter(|(_, table)| !table.is_huge) {
-            table.warm = bits::NONE;
-            for index in bits::ones(table.tracked) {
-                let heat = table.heat(index).after_idle_walks(self.nr_idle_walks);
-                if heat.scaled(scale) > lukewarm {
-                    bits::insert(&mut table.warm, index);
-                }
-            }
-            // The walk may have failed before it came here.
-            if table.epoch != epoch || !self.is_foretold {
-                continue;
-            }
-            let endangered = bits::and(table.warm, table.inactive);
-            found.extend(bits::ones(endangered).map(|index| no.entry_addr(index)));
-        }
-        found
-    }
-
-    /// Takes nothing for warm: what was is not so any more by the time of the next walk that asks.
-    pub(super) fn forget_warm(&mut self) {
-        self.is_foretold = false;
-        for table in self.tables.values_mut() {
-            table.warm = bits::NONE;
-        }
     }
 
     /// The tables that are one huge page.
@@ -284,7 +216,7 @@ impl Space {
 
     /// Visits every tracked page: its address and folio.
     #[cfg(test)]
-    pub(super) fn tracked(&self) -> impl Iterator<Item = (u64, FolioId)> {
+    pub(super) fn tracked(&self) -> impl Iterator<Item = (u64, strata_lru::FolioId)> {
         self.tables.iter().flat_map(|(no, table)| {
             bits::ones(table.tracked).map(|index| (no.entry_addr(index), table.folio(index)))
         })

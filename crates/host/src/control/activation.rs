@@ -37,6 +37,8 @@ pub(super) const WARM_PERCENT: u32 = 60;
 const NR_JUDGED_WALKS: u32 = 8;
 /// Warm pages must be used so much more often than others, percent.
 const ADVANTAGE_PERCENT: u64 = 125;
+/// Where fewer of the others are left unused, percent, that tells nothing.
+const UNUSED_PERCENT_MIN: u64 = 2;
 /// After a trial that showed nothing.
 const OFF_MS_MIN: u64 = 2000;
 /// Most.
@@ -85,14 +87,18 @@ impl Foretold {
         warm > 0 && warm * 100 >= other * u128::from(ADVANTAGE_PERCENT)
     }
 
-    /// Whether that, or warm pages were clearly less often left unused than others: of a program that uses most of
-    /// what it has between two walks others can't be used much more seldom.
+    /// Whether [`Foretold::holds`], or warm pages were clearly less often left unused than others: of a program that
+    /// uses most of what it has between two walks others can't be used much more seldom.
     pub(super) fn tells_apart(&self) -> bool {
         let nr_warm_unused_pages = self.nr_warm_pages - self.nr_warm_used_pages;
         let nr_other_unused_pages = self.nr_other_pages - self.nr_other_used_pages;
         let warm = u128::from(nr_warm_unused_pages) * u128::from(self.nr_other_pages.max(1));
         let other = u128::from(nr_other_unused_pages) * u128::from(self.nr_warm_pages.max(1));
-        self.holds() || other > 0 && other * 100 >= warm * u128::from(ADVANTAGE_PERCENT)
+        // Nothing may have been taken for warm, and a few pages are chance.
+        let is_telling = self.nr_warm_used_pages > 0
+            && nr_other_unused_pages * 100 >= self.nr_other_pages * UNUSED_PERCENT_MIN
+            && nr_other_unused_pages > 0;
+        self.holds() || is_telling && other * 100 >= warm * u128::from(ADVANTAGE_PERCENT)
     }
 }
 
@@ -218,8 +224,14 @@ mod tests {
         assert!(tells_apart(700, 200));
         assert!(!tells_apart(500, 400), "all are used alike");
         assert!(!tells_apart(1000, 800), "all are used");
+        assert!(!tells_apart(1000, 790), "nearly all are");
         assert!(!tells_apart(200, 400), "other pages are hot now");
         assert!(!Foretold::default().tells_apart());
+        let nothing_was_warm = Foretold {
+            nr_warm_pages: 0,
+            ..foretold(0, 300)
+        };
+        assert!(!nothing_was_warm.tells_apart());
     }
 
     #[test]

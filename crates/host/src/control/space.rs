@@ -81,7 +81,7 @@ pub(super) struct Space {
     pub foretold: Foretold,
     /// Whether what is swapped out has to be waited for.
     pub is_swap_slow: bool,
-    /// What that was the last time that anything was used, if nothing was forgotten since.
+    /// `foretold` of the last walk that found anything used, if nothing was forgotten since.
     last_foretold: Option<Foretold>,
     tables: BTreeMap<TableNo, Table>,
     epoch: u32,

@@ -97,8 +97,7 @@ impl HeatScale {
     /// taken for its nature.
     const MOST: u32 = 4;
 
-    /// For an owner whose lukewarm pages have the heat `own`, where `all` is that of lukewarm pages of all
-    /// owners.
+    /// For an owner of whose pages so many are hotter than `own` as of all owners' pages are hotter than `all`.
     pub fn of(own: Heat, all: Heat) -> HeatScale {
         if own == all {
             return HeatScale::ONE;

@@ -3,9 +3,11 @@
 //! **Owns** visiting pages by heat, and which are warm. **Does not own** heat (`strata_lru::Heat`), how spaces
 //! compare (`tracker::by_heat`), nor whether a forecast holds (`control::activation`).
 //!
-//! **Invariants** I1: nothing is chosen for its heat where heat did not foretell what was used last.
+//! **Invariants** I1: no page is returned to be touched where heat did not foretell what was used last.
 
+use super::super::table::Table;
 use super::Space;
+use crate::access::Bits512;
 use crate::addr::TABLE_ENTRIES;
 use crate::bits;
 use strata_lru::{FolioId, Heat, HeatScale};
@@ -44,13 +46,23 @@ impl Space {
 
     /// Visits every base page that the kernel had on its active lists at the last walk, with its heat.
     pub(in super::super) fn for_each_active_heat(&self, mut seen: impl FnMut(FolioId, Heat)) {
-        let tables = self.tables.values();
-        for table in tables.filter(|table| !table.is_huge && table.epoch == self.epoch) {
-            for index in bits::ones(bits::without(table.rankable(), table.inactive)) {
+        for (table, active) in self.active() {
+            for index in bits::ones(active) {
                 let heat = table.heat(index).after_idle_walks(self.nr_idle_walks);
                 seen(table.folio(index), heat);
             }
         }
+    }
+
+    /// How many those are.
+    pub(in super::super) fn nr_active_pages(&self) -> u64 {
+        self.active().map(|(_, active)| bits::count(active)).sum()
+    }
+
+    fn active(&self) -> impl Iterator<Item = (&Table, Bits512)> {
+        let tables = self.tables.values();
+        let seen = tables.filter(|table| !table.is_huge && table.epoch == self.epoch);
+        seen.map(|table| (table, bits::without(table.rankable(), table.inactive)))
     }
 
     /// Visits the heat of every base page that may be kept warm.

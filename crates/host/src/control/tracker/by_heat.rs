@@ -149,8 +149,7 @@ impl Tracker {
     fn is_known_which_are_cold(&self) -> bool {
         let (mut nr_told_pages, mut nr_pages) = (0, 0);
         for space in self.spaces.values() {
-            let mut nr_active_pages = 0;
-            space.for_each_active_heat(|_, _| nr_active_pages += 1);
+            let nr_active_pages = space.nr_active_pages();
             nr_pages += nr_active_pages;
             if space.is_told_apart() {
                 nr_told_pages += nr_active_pages;

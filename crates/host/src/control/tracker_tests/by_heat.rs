@@ -385,3 +385,18 @@ fn nobody_gives_active_pages_while_one_of_them_does_not_show_which_are_cold() {
     tracker.take_warm(60);
     assert_eq!(nr_named_pages(&tracker, 20, &steady), 20);
 }
+
+/// After a pause nothing had been taken for warm, and that the others were not all used was taken for a forecast.
+#[test]
+fn what_was_forgotten_names_nothing_until_another_walk_has_foretold_something() {
+    let (mut tracker, _) = new_tracker();
+    let (all, used) = (bits::run(0, 100), bits::run(0, 40));
+    look_often(20, &mut tracker, &mappings(), [all, used, bits::NONE]);
+    let nr_named = |tracker: &Tracker| tracker.coldest_active(20, Swappiness::DEFAULT).len();
+    assert_eq!(nr_named(&tracker), 1);
+    tracker.forget_warm();
+    look_often(1, &mut tracker, &mappings(), [all, used, bits::NONE]);
+    assert_eq!(nr_named(&tracker), 0);
+    look_often(1, &mut tracker, &mappings(), [all, used, bits::NONE]);
+    assert_eq!(nr_named(&tracker), 1);
+}

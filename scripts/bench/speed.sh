@@ -10,8 +10,7 @@
 # per 1000 operations, what zram and Strata themselves took, and how many processors were idle in the last seconds
 # of a run. A ratio is the median over rounds of Strata's run divided by the one of the kernel's limit alone
 # just after it, so that a machine that gets slower meanwhile slows both. Of two processes, which begin together 2 s after they were started, the slower one counts and
-# both are shown; it moves by a fifth from run to run, the speed of a mapped file with that of the disk, and of two threads the kernel
-# alone kills most, so with a processor free these three have BENCH_RUNS_LONG rounds (4). Servers are asked for 16 keys at a time. A run that the kernel ended by its OOM killer
+# both are shown; the speed of a mapped file moves with that of the disk. Servers are asked for 16 keys at a time. A run that the kernel ended by its OOM killer
 # counts as none and is told; it is tried twice in a round, so that there is something to compare
 # with. A round without is left out of the ratio, which then says of how many rounds it is.
 # BENCH_SECONDS is the length of a run (5; of `zipf_1.2` and `scan` 10, because which pages are warm has to be
@@ -22,7 +21,7 @@ source "$(dirname "$0")/lib.sh"
 scripts/servers.sh redis memcached
 bin=$target_dir/servers/bin
 seconds=${BENCH_SECONDS:-5} longer_seconds=${BENCH_SECONDS:-10} tries=2
-runs=${BENCH_RUNS:-3} runs_long=${BENCH_RUNS_LONG:-${BENCH_RUNS:-4}}
+rounds=${BENCH_RUNS:-3}
 loads=${BENCH_LOADS:-zipf_0.99 zipf_1.2 scan phases mapped_file two_threads two_processes redis memcached memcached_plain}
 trap 'rest; rm -rf "$work" "$target_dir/bench.mapped"' EXIT
 
@@ -145,8 +144,6 @@ for crowd in ${BENCH_PROCESSORS:-free busy}; do
         [ -n "${budget[$load]:-}" ] || budget[$load]=$(($(footprint_of "$load") * percent / 100))
         [ $crowd = free ] || spin
         for who in auto none; do : >"$work/$who" && : >"$work/$who.killed"; done
-        rounds=$runs
-        [ $crowd = busy ] || [[ $load != two_* && $load != mapped_file ]] || rounds=$runs_long
         for ((run = 0; run < rounds; run++)); do
             limit=${budget[$load]}
             for who in auto none; do
@@ -171,5 +168,5 @@ for crowd in ${BENCH_PROCESSORS:-free busy}; do
     done
 done
 echo
-echo "\`none\`: only the kernel's limit, at the mean of the Strata run before it; $runs rounds of $seconds s each (zipf_1.2, scan and two_threads $longer_seconds s; $runs_long of mapped_file, two_threads and two_processes with a processor free). Strata's"
+echo "\`none\`: only the kernel's limit, at the mean of the Strata run before it; $rounds rounds of $seconds s each (zipf_1.2, scan and two_threads $longer_seconds s). Strata's"
 echo "limit (on v2 memory.high) stands one step below its budget, 1 % or 8 MiB; behind it is the backstop, budget + max(2 %, 8 MiB). Budgets, MiB: $(for load in $loads; do printf '%s %s, ' "$load" "$(mib "${budget[$load]}")"; done | sed 's/, $/./')"

@@ -13,7 +13,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{ArgGroup, Args, ValueEnum};
-use strata_host::control::{self, ActuatorChoice, Event, PolicyChoice, RunConfig, Target};
+use strata_host::control::{
+    self, ActuatorChoice, Event, PolicyChoice, RunConfig, SwappinessChoice, Target,
+};
 use strata_host::remote::MetricsConfig;
 use strata_host::swap::SwapSpec;
 use strata_host::units::parse_size;
@@ -80,17 +82,19 @@ pub(crate) struct RunArgs {
     )]
     swap: SwapSpec,
 
-    /// Balance of anonymous and file pages: 0 (files only) to 200, or max (anonymous only)
+    /// Balance of anonymous and file pages: 0 (files only) to 200, max (anonymous only), or auto
     ///
     /// As the kernel's: 100 takes both alike, less spares anonymous pages, more spares file pages.
+    /// auto is 60, and 180 for what the kernel reclaims ahead while fewer than one in 16 of the pages
+    /// it could take are file pages: it then does not look for them in vain.
     #[arg(
         long,
         value_name = "N",
-        default_value = "60",
+        default_value = "auto",
         value_parser = swappiness_arg,
         allow_hyphen_values = true
     )]
-    swappiness: Swappiness,
+    swappiness: SwappinessChoice,
 
     /// Never evict what was used within this time, for example 1s; 0 is off
     ///
@@ -328,8 +332,11 @@ fn swap_arg(text: &str) -> Result<SwapSpec, String> {
     })
 }
 
-fn swappiness_arg(text: &str) -> Result<Swappiness, String> {
+fn swappiness_arg(text: &str) -> Result<SwappinessChoice, String> {
     refuse_option(text)?;
+    if text == "auto" {
+        return Ok(SwappinessChoice::Auto);
+    }
     let value = match text {
         "max" => Some(Swappiness::ANON_ONLY),
         // 201 is what the kernel prints for max; typed as a number it is a slip.
@@ -339,5 +346,7 @@ fn swappiness_arg(text: &str) -> Result<Swappiness, String> {
             .filter(|n| *n <= 200)
             .and_then(Swappiness::try_new),
     };
-    value.ok_or_else(|| "it is a number from 0 to 200, or max for anonymous pages only".to_owned())
+    value.map(SwappinessChoice::Fixed).ok_or_else(|| {
+        "it is a number from 0 to 200, max for anonymous pages only, or auto".to_owned()
+    })
 }

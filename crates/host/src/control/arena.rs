@@ -105,7 +105,7 @@ impl Arena {
                 self.crossings = Some(Crossings::new(&group, config.budget_bytes)?);
             }
         }
-        group.set_swappiness(config.swappiness.get().min(200))?;
+        group.set_swappiness(config.swappiness.base().get().min(200))?;
         if config.policy != PolicyChoice::None {
             // A command may grow as fast as it can before our first look at it. Last, because it may reclaim,
             // and only where nobody is killed for it.

@@ -149,7 +149,7 @@ pub(super) fn managed(
         pageout,
         shrink,
         actuator,
-        swappiness: config.swappiness,
+        swappiness: config.swappiness.base(),
         min_ttl_ms: config.min_ttl_ms,
         is_dry_run: config.dry_run,
         has_heat,

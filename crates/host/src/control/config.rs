@@ -55,6 +55,26 @@ pub enum PolicyChoice {
     None,
 }
 
+/// How anon and file pages are weighed against each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum SwappinessChoice {
+    /// As the kernel does by default; its reclaim leans towards anon pages where there are hardly any others.
+    #[default]
+    Auto,
+    /// Like this, all the time.
+    Fixed(Swappiness),
+}
+
+impl SwappinessChoice {
+    /// What the engine chooses by, and the kernel where it does not lean.
+    pub(super) fn base(self) -> Swappiness {
+        match self {
+            SwappinessChoice::Auto => Swappiness::DEFAULT,
+            SwappinessChoice::Fixed(swappiness) => swappiness,
+        }
+    }
+}
+
 /// Everything `strata run` needs to know.
 #[derive(Clone, Debug)]
 pub struct RunConfig {
@@ -65,7 +85,7 @@ pub struct RunConfig {
     /// Where anon pages go.
     pub swap: SwapSpec,
     /// Balance of anon and file.
-    pub swappiness: Swappiness,
+    pub swappiness: SwappinessChoice,
     /// A working set younger than this is not taken; milliseconds, 0 is off.
     pub min_ttl_ms: u64,
     /// How accesses are seen.

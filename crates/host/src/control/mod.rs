@@ -31,6 +31,7 @@ mod demand;
 mod error;
 mod gauge;
 mod governor;
+mod leaning;
 mod managed;
 mod members;
 mod own;
@@ -56,7 +57,7 @@ mod usage;
 mod walk;
 mod watch;
 
-pub use config::{ActuatorChoice, PolicyChoice, RunConfig, Target};
+pub use config::{ActuatorChoice, PolicyChoice, RunConfig, SwappinessChoice, Target};
 pub use error::RunError;
 pub use governor::Held;
 pub use managed::AUTO_PAGEOUT_PAGES_PER_S;

@@ -110,7 +110,7 @@ impl Relief {
             report: LimitReport {
                 backstop_bytes,
                 peak_bytes: backstop_bytes,
-                nr_raises: 0,
+                ..LimitReport::default()
             },
         }
     }
@@ -131,9 +131,14 @@ impl Relief {
         (self.is_left, self.reading) = (is_left, reading);
     }
 
-    /// What the last reading found, while there is to be no other: to read brings the kernel's counts up to date.
+    /// The same while there is to be no other: to read brings the kernel's counts up to date.
     pub(super) fn kept_counters(&self) -> Option<GroupStats> {
         self.counters.filter(|_| self.reading == Reading::NotYet)
+    }
+
+    /// What the last reading found, however long ago.
+    pub(super) fn counters(&self) -> Option<&GroupStats> {
+        self.counters.as_ref()
     }
 
     /// Whether they were since the last call.

@@ -17,14 +17,16 @@ use super::deactivation::Reading;
 use super::error::{RunError, io_error};
 use super::gauge::Gauge;
 use super::governor::Marks;
+use super::leaning::Leaning;
 use super::managed::{MEMBERS_PAUSE_MS, Managed, Standing};
 use super::own;
 use super::program::Program;
 use super::relief::Relief;
-use super::report::{Ending, REPORT_VERSION, Report};
+use super::report::{Ending, LimitReport, REPORT_VERSION, Report};
 use super::savings::Savings;
 use super::signals::{Signals, Wish};
 use super::usage::UsageMeter;
+use crate::cgroup::Offered;
 use crate::process::Process;
 use crate::process::launch::{InheritedSignals, WaitStatus, stop_self};
 use crate::remote::{Doors, RemoteServer};
@@ -95,6 +97,7 @@ pub fn run(config: &RunConfig, events: &mut dyn FnMut(Event<'_>)) -> Result<Repo
         stats_at_start: arena.kernel_counters(),
         savings: Savings::default(),
         relief: Relief::new(config.budget_bytes),
+        leaning: Leaning::new(config),
         standing: Standing::Fine,
         arena,
         program,
@@ -192,6 +195,7 @@ struct Session<'a> {
     stats_at_start: crate::cgroup::GroupStats,
     savings: Savings,
     relief: Relief,
+    leaning: Leaning,
     standing: Standing,
     remote: Option<RemoteServer>,
     is_paused: bool,
@@ -336,7 +340,7 @@ impl Session<'_> {
         let warning = self.relief.adjust(
             &mut self.arena,
             self.standing,
-            self.config.swappiness,
+            self.config.swappiness.base(),
             &self.marks,
             now,
             usage_bytes,
@@ -349,6 +353,35 @@ impl Session<'_> {
         if let Some(warning) = warning {
             self.warn(warning);
         }
+        self.lean(now);
+    }
+
+    fn lean(&mut self, now: TimeMs) {
+        let is_left = |managed: &Managed| managed.is_left_to_programs();
+        let is_ahead = !self.is_paused && !self.managed.as_ref().is_none_or(is_left);
+        let Some(swappiness) = self.leaning.change(now, self.relief.counters(), is_ahead) else {
+            return;
+        };
+        let Some(group) = self.arena.gauge().group() else {
+            return;
+        };
+        let offered = group.set_swappiness(swappiness);
+        tracing::debug!(
+            swappiness,
+            ?offered,
+            "the kernel's balance of anon and file"
+        );
+        if !matches!(offered, Ok(Offered::Yes)) {
+            self.leaning.give_up();
+        }
+    }
+
+    /// What became of the limit behind the budget, if there is one.
+    fn limit_report(&self) -> Option<LimitReport> {
+        self.is_limited().then(|| LimitReport {
+            swappiness: self.leaning.swappiness(),
+            ..self.relief.report()
+        })
     }
 
     fn usage_bytes(&self) -> Result<u64, crate::cgroup::CgroupError> {
@@ -420,7 +453,7 @@ impl Session<'_> {
             (walks.nr_walks > 1).then(|| walks.last.nr_young_pages.iter().sum::<u64>() * 4096);
         let kernel = self.kernel_report();
         let usage = self.meter.report(now);
-        let is_limited = self.is_limited();
+        let limit = self.limit_report();
         let saved = self.savings.report();
         let keeper_cpu_ns = self.arena.keeper_cpu_ns();
         for warning in self.arena.undo() {
@@ -439,7 +472,7 @@ impl Session<'_> {
             access: source,
             strata_cpu_percent: strata_cpu_ms as f64 * 100.0 / usage.observed_ms.max(1) as f64,
             usage,
-            limit: is_limited.then(|| self.relief.report()),
+            limit,
             working_set_bytes,
             generations,
             eviction,

@@ -4,6 +4,8 @@ mod support;
 
 use std::fs;
 use std::io::Write;
+use std::thread::sleep;
+use std::time::Duration;
 
 use rustix::process::Signal;
 use support::leaks::Guard;
@@ -45,11 +47,16 @@ fn the_kernel_leans_towards_anon_pages_until_file_pages_become_many() {
         Ok(directory) => directory,
         Err(why) => skip!("{why}"),
     };
+    if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
+        skip!("one thread fills the only processor, and is left to reclaim for itself");
+    }
     let _guard = Guard::new();
     let reader = "read word; \"$0\" --file \"$1\" --size 24M --populate --theta 0 --work-percent 10 --seconds 120";
     let strata = Strata::new(["run", "--quiet", "--memory", "72M", "--swap", "zram:256M"])
         .args(["--", "sh", "-c"])
-        .arg(format!("\"$0\" --size 120M --seconds 120 & {reader}"))
+        .arg(format!(
+            "\"$0\" --size 120M --work-percent 50 --seconds 120 & {reader}"
+        ))
         .arg(program("zipf"))
         .arg(directory.path().join("read"));
     let mut live = Live::start(&strata);
@@ -57,6 +64,11 @@ fn the_kernel_leans_towards_anon_pages_until_file_pages_become_many() {
     wait_until("reclaim that leans", || swappiness(&live) == Some(180));
     live.stdin().write_all(b"\n").expect("it waits for a word");
     wait_until("the balance of before", || swappiness(&live) == Some(60));
+    // It stays so, as it would not if a processor had been short for a moment.
+    for _ in 0..20 {
+        sleep(Duration::from_millis(100));
+        assert_eq!(swappiness(&live), Some(60));
+    }
     live.signal_group(Signal::TERM);
     live.end();
 }
@@ -65,7 +77,7 @@ fn the_kernel_leans_towards_anon_pages_until_file_pages_become_many() {
 fn what_the_user_says_of_anon_and_file_pages_holds() {
     needs!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
     let _guard = Guard::new();
-    let balance_of = |said: &[&str]| {
+    let leaned_ms = |said: &[&str]| {
         let (run, report) = Strata::new(["run", "--memory", "72M", "--swap", "zram:256M"])
             .args(said)
             .arg("--")
@@ -73,24 +85,19 @@ fn what_the_user_says_of_anon_and_file_pages_holds() {
             .args(["--size", "120M", "--work-percent", "50", "--seconds", "3"])
             .finish_with_report();
         assert_eq!(run.code(), Some(0), "{}", run.stderr);
-        let eviction = &report["eviction"];
-        assert!(
-            eviction["nr_kernel_chosen_pages"].as_u64() > Some(0),
-            "{report:#}"
-        );
-        report["limit"]["swappiness"].clone()
+        let number = |name: &str| report["eviction"][name].as_u64().expect("a number");
+        let nr_pages = number("nr_kernel_chosen_pages") + number("nr_applied_pages");
+        assert!(nr_pages > 0, "{report:#}");
+        report["limit"]["leaning_ms"].as_u64().expect("a number")
     };
-    assert_eq!(balance_of(&["--swappiness", "60"]), 60);
-    assert_eq!(balance_of(&["--swappiness", "max"]), 200);
-    let by_itself = balance_of(&["--swappiness", "auto"]);
-    let possible: &[u32] = match (memory_mount(), has_generations()) {
-        (_, true) => &[60],
-        (Some((_, true)), false) => &[180],
+    for said in ["60", "180", "max"] {
+        assert_eq!(leaned_ms(&["--swappiness", said]), 0, "{said}");
+    }
+    let by_itself_ms = leaned_ms(&["--swappiness", "auto"]);
+    match (memory_mount(), has_generations()) {
+        (_, true) => assert_eq!(by_itself_ms, 0),
+        (Some((_, true)), false) => assert!(by_itself_ms > 0),
         // `memory.reclaim` takes it from 6.8 on.
-        _ => &[60, 180],
-    };
-    assert!(
-        possible.iter().any(|of| by_itself == *of),
-        "{by_itself}, not one of {possible:?}"
-    );
+        _ => eprintln!("{by_itself_ms} ms"),
+    }
 }

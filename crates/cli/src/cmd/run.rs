@@ -85,8 +85,9 @@ pub(crate) struct RunArgs {
     /// Balance of anonymous and file pages: 0 (files only) to 200, max (anonymous only), or auto
     ///
     /// As the kernel's: 100 takes both alike, less spares anonymous pages, more spares file pages.
-    /// auto is 60, and 180 for what the kernel reclaims ahead while fewer than one in 16 of the pages
-    /// it could take are file pages: it then does not look for them in vain.
+    /// auto is 60, and 180 while fewer than one in 16 of the pages that the kernel could take are file
+    /// pages, so that it does not look for them in vain (for a command, without MGLRU, while the kernel
+    /// reclaims ahead).
     #[arg(
         long,
         value_name = "N",

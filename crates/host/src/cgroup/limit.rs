@@ -117,8 +117,10 @@ impl BudgetGroup {
                 let Some(file) = &self.reclaim else {
                     return Ok(Offered::No);
                 };
+                // Asked once: a write waits for a request that another thread has under way.
+                let is_known = lock(&self.reclaim_swappiness).is_some();
                 // Zero bytes reclaim nothing, but the words are checked.
-                if file.write(&format!("0 swappiness={swappiness}")).is_err() {
+                if !is_known && file.write(&format!("0 swappiness={swappiness}")).is_err() {
                     return Ok(Offered::No);
                 }
                 *lock(&self.reclaim_swappiness) = Some(swappiness.min(200));

@@ -53,6 +53,8 @@ struct Stock {
     floor_bytes: u64,
     /// Usage then, bytes.
     usage_bytes: u64,
+    /// Whether anon pages had somewhere to go.
+    can_swap: bool,
 }
 
 impl Stock {
@@ -63,6 +65,7 @@ impl Stock {
             evictable_bytes,
             floor_bytes: usage_bytes.saturating_sub(evictable_bytes),
             usage_bytes,
+            can_swap,
         }
     }
 }
@@ -131,14 +134,15 @@ impl Relief {
         (self.is_left, self.reading) = (is_left, reading);
     }
 
-    /// The same while there is to be no other: to read brings the kernel's counts up to date.
+    /// What the last reading found, while there is to be no other: to read brings the kernel's counts up to date.
     pub(super) fn kept_counters(&self) -> Option<GroupStats> {
         self.counters.filter(|_| self.reading == Reading::NotYet)
     }
 
-    /// What the last reading found, however long ago.
-    pub(super) fn counters(&self) -> Option<&GroupStats> {
-        self.counters.as_ref()
+    /// What the last reading found, while usage is near the budget and anon pages have somewhere to go.
+    pub(super) fn pressing_counters(&self) -> Option<&GroupStats> {
+        let can_swap = self.stock.is_some_and(|(_, stock)| stock.can_swap);
+        self.counters.as_ref().filter(|_| can_swap)
     }
 
     /// Whether they were since the last call.

@@ -76,8 +76,8 @@ pub struct LimitReport {
     pub peak_bytes: u64,
     /// How often it gave way rather than have the program killed or thrash.
     pub nr_raises: u64,
-    /// How the kernel's reclaim weighs anon against file pages, 0..=200, as last set.
-    pub swappiness: u8,
+    /// How long the kernel's reclaim leaned towards anon pages because there were hardly any file pages.
+    pub leaning_ms: u64,
 }
 
 /// One generation at the end of the run.

@@ -358,28 +358,28 @@ impl Session<'_> {
 
     fn lean(&mut self, now: TimeMs) {
         let is_left = |managed: &Managed| managed.is_left_to_programs();
-        let is_ahead = !self.is_paused && !self.managed.as_ref().is_none_or(is_left);
-        let Some(swappiness) = self.leaning.change(now, self.relief.counters(), is_ahead) else {
+        let is_at_rest = self.is_paused || self.is_dry_run;
+        let is_ahead = !is_at_rest && !self.managed.as_ref().is_none_or(is_left);
+        let lists = self.relief.pressing_counters().filter(|_| is_ahead);
+        let Some(swappiness) = self.leaning.change(now, lists) else {
             return;
         };
-        let Some(group) = self.arena.gauge().group() else {
-            return;
-        };
-        let offered = group.set_swappiness(swappiness);
+        let group = self.arena.gauge().group();
+        let offered = group.map(|group| group.set_swappiness(swappiness));
         tracing::debug!(
             swappiness,
             ?offered,
             "the kernel's balance of anon and file"
         );
-        if !matches!(offered, Ok(Offered::Yes)) {
-            self.leaning.give_up();
+        if !matches!(offered, Some(Ok(Offered::Yes))) {
+            self.leaning.give_up(now);
         }
     }
 
     /// What became of the limit behind the budget, if there is one.
-    fn limit_report(&self) -> Option<LimitReport> {
+    fn limit_report(&self, now: TimeMs) -> Option<LimitReport> {
         self.is_limited().then(|| LimitReport {
-            swappiness: self.leaning.swappiness(),
+            leaning_ms: self.leaning.leaning_ms(now),
             ..self.relief.report()
         })
     }
@@ -453,7 +453,7 @@ impl Session<'_> {
             (walks.nr_walks > 1).then(|| walks.last.nr_young_pages.iter().sum::<u64>() * 4096);
         let kernel = self.kernel_report();
         let usage = self.meter.report(now);
-        let limit = self.limit_report();
+        let limit = self.limit_report(now);
         let saved = self.savings.report();
         let keeper_cpu_ns = self.arena.keeper_cpu_ns();
         for warning in self.arena.undo() {

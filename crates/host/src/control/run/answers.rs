@@ -191,7 +191,7 @@ impl Session<'_> {
             actuator: self.config.actuator,
             usage_bytes: self.meter.last_bytes(),
             limit_bytes: self.arena.limit_bytes(),
-            limit: self.limit_report(),
+            limit: self.limit_report(now),
             working_set_bytes: nr_young_pages
                 .filter(|_| has_walked)
                 .map(|of| of * PAGE_BYTES),

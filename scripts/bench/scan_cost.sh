@@ -8,11 +8,11 @@
 # other processors forget them, `compression` zram's, `swap` slots and I/O, `lists` the LRU lists and their
 # locks, `walk` Strata reading and clearing accessed bits, `other` the rest of reclaim. `busy`: with a busy
 # loop on each processor; `quarter`: the program works for a quarter of the time. A run that the kernel ended
-# by its OOM killer is tried three times. BENCH_SECONDS, default 20: while a program fills its memory more pages are
+# by its OOM killer is tried three times. BENCH_SECONDS, default 16: while a program fills its memory more pages are
 # looked at for each that goes, and in a short run that is a large part of all.
 source "$(dirname "$0")/lib.sh"
 have perf || { scripts/servers.sh perf && PATH=$target_dir/servers/bin:$PATH; }
-seconds=${BENCH_SECONDS:-20} hertz=999 tries=3
+seconds=${BENCH_SECONDS:-16} hertz=999 tries=3
 trap 'rest; rm -rf "$work"' EXIT
 parts=(rmap TLB compression swap lists walk other)
 

@@ -13,8 +13,9 @@
 # both are shown; the speed of a mapped file moves with that of the disk. Servers are asked for 16 keys at a time. A run that the kernel ended by its OOM killer
 # counts as none and is told; it is tried twice in a round, so that there is something to compare
 # with. A round without is left out of the ratio, which then says of how many rounds it is.
-# BENCH_SECONDS is the length of a run (5; of `zipf_1.2` and `scan` 10, because which pages are warm has to be
-# learnt first and theirs is the goal for faults; of `two_threads` 10, because the kernel alone deactivates everything and then
+# BENCH_SECONDS is the length of a run (5; of `zipf_0.99`, `zipf_1.2` and `scan` 10, because the goals are for them, which pages are
+# warm has to be learnt first, and each page that the filling wrote costs who reclaims beside the program an interrupt the first time
+# that it goes, so that the first half second is no faster than under the kernel's limit alone; of `two_threads` 10, because the kernel alone deactivates everything and then
 # nothing for two seconds each, which makes it a fifth faster and slower in turns), BENCH_RUNS the number of rounds (3), BENCH_LOADS the loads
 # (all but huge_pages and quarter_time, which have to be named), BENCH_PROCESSORS what they are ("free busy").
 source "$(dirname "$0")/lib.sh"
@@ -65,7 +66,7 @@ managed() { # BUDGET_BYTES WHO COMMAND...
 
 # Each load: its budget in bytes, and a command that leaves lines with "ops_per_s" in $work/out.
 zipf() { managed "$1" "$2" "$programs/zipf" --size 300M --seconds "$seconds" --threads 1 "${@:3}"; }
-load_zipf_0.99() { zipf "$@" --theta 0.99; }
+load_zipf_0.99() { zipf "$@" --theta 0.99 --seconds "$longer_seconds"; }
 load_zipf_1.2() { zipf "$@" --theta 1.2 --seconds "$longer_seconds"; }
 load_scan() { zipf "$@" --seconds "$longer_seconds" --theta 0.99 --scan-pages 1800 --scan-every 100000; }
 load_phases() { zipf "$@" --theta 0.99 --phase-every 2; }
@@ -109,7 +110,7 @@ load_memcached_plain() { load_memcached "$1" "$2" -o no_lru_maintainer,no_lru_cr
 # What each load takes without a limit, bytes: the peak of a run that has all it wants.
 footprint_of() {
     # It is reached as soon as memory is filled.
-    seconds=2 "load_$1" 2147483648 none || true
+    seconds=2 longer_seconds=2 "load_$1" 2147483648 none || true
     sed -n '/"usage"/,/}/p' "$work/report" >"$work/usage" && field peak_bytes "$work/usage"
 }
 usage() { field "usage_$1" "$work/sample"; }
@@ -168,5 +169,5 @@ for crowd in ${BENCH_PROCESSORS:-free busy}; do
     done
 done
 echo
-echo "\`none\`: only the kernel's limit, at the mean of the Strata run before it; $rounds rounds of $seconds s each (zipf_1.2, scan and two_threads $longer_seconds s). Strata's"
+echo "\`none\`: only the kernel's limit, at the mean of the Strata run before it; $rounds rounds of $seconds s each (zipf_0.99, zipf_1.2, scan and two_threads $longer_seconds s). Strata's"
 echo "limit (on v2 memory.high) stands one step below its budget, 1 % or 8 MiB; behind it is the backstop, budget + max(2 %, 8 MiB). Budgets, MiB: $(for load in $loads; do printf '%s %s, ' "$load" "$(mib "${budget[$load]}")"; done | sed 's/, $/./')"

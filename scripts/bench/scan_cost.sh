@@ -8,11 +8,12 @@
 # other processors forget them, `compression` zram's, `swap` slots and I/O, `lists` the LRU lists and their
 # locks, `walk` Strata reading and clearing accessed bits, `other` the rest of reclaim. `busy`: with a busy
 # loop on each processor; `quarter`: the program works for a quarter of the time. A run that the kernel ended
-# by its OOM killer is tried three times. BENCH_SECONDS, default 16: while a program fills its memory more pages are
-# looked at for each that goes, and in a short run that is a large part of all.
+# by its OOM killer is tried three times. BENCH_SECONDS, default 15: while a program fills its memory more pages are
+# looked at for each that goes, and in a short run that is a large part of all. BENCH_ACTUATORS, default none, are
+# further actuators for the rows with zram, as "reclaim pageout".
 source "$(dirname "$0")/lib.sh"
 have perf || { scripts/servers.sh perf && PATH=$target_dir/servers/bin:$PATH; }
-seconds=${BENCH_SECONDS:-16} hertz=999 tries=3
+seconds=${BENCH_SECONDS:-15} hertz=999 tries=3
 trap 'rest; rm -rf "$work"' EXIT
 parts=(rmap TLB compression swap lists walk other)
 
@@ -49,7 +50,7 @@ classify() { # perf script on stdin -> `PART SAMPLES` lines
 echo "| swap | who | freed, 1000 pages | scanned per freed | walk entries per freed | us per freed page | $(printf '%s | ' "${parts[@]}")"
 echo "|---|---|---:|---:|---:|---:|$(printf -- '---:|%.0s' "${parts[@]}")"
 for swap in zram:1G "file:$target_dir/bench.swap:1G"; do
-    actuators=(reclaim pageout)
+    read -ra actuators <<<"${BENCH_ACTUATORS:-}"
     [[ $swap = zram* ]] || actuators=()
     for who in none auto "${actuators[@]}" none,busy auto,busy none,quarter auto,quarter; do
         how=(--actuator "${who%,*}") load=(--size 300M --seconds "$seconds")

@@ -15,7 +15,8 @@
 # with. A round without is left out of the ratio, which then says of how many rounds it is.
 # BENCH_SECONDS is the length of a run (5; of `zipf_0.99`, `zipf_1.2` and `scan` 10, because the goals are for them, which pages are
 # warm has to be learnt first, and each page that the filling wrote costs who reclaims beside the program an interrupt the first time
-# that it goes, so that the first half second is no faster than under the kernel's limit alone; of `two_threads` 10, because the kernel alone deactivates everything and then
+# that it goes, so that the first half second is no faster than under the kernel's limit alone; of `mapped_file` 10, because what was
+# read in last has to go first, whatever is wanted; of `two_threads` 10, because the kernel alone deactivates everything and then
 # nothing for two seconds each, which makes it a fifth faster and slower in turns), BENCH_RUNS the number of rounds (3), BENCH_LOADS the loads
 # (all but huge_pages and quarter_time, which have to be named), BENCH_PROCESSORS what they are ("free busy").
 source "$(dirname "$0")/lib.sh"
@@ -77,7 +78,7 @@ load_mapped_file() {
     # Pages that an earlier run read in would be charged to its group.
     sync "$target_dir/bench.mapped" 2>/dev/null || true
     dd of="$target_dir/bench.mapped" oflag=nocache conv=notrunc,fdatasync count=0 status=none
-    zipf "$@" --theta 0.99 --file "$target_dir/bench.mapped" --populate --random
+    zipf "$@" --theta 0.99 --file "$target_dir/bench.mapped" --populate --random --seconds "$longer_seconds"
 }
 load_two_processes() {
     managed "$1" "$2" sh -c '"$0" --after 2 --size 150M --theta 0.99 --seconds "$1" & "$0" --after 2 --size 150M --theta 0.99 --seed 2 --seconds "$1"; wait' \
@@ -169,5 +170,5 @@ for crowd in ${BENCH_PROCESSORS:-free busy}; do
     done
 done
 echo
-echo "\`none\`: only the kernel's limit, at the mean of the Strata run before it; $rounds rounds of $seconds s each (zipf_0.99, zipf_1.2, scan and two_threads $longer_seconds s). Strata's"
+echo "\`none\`: only the kernel's limit, at the mean of the Strata run before it; $rounds rounds of $seconds s each (zipf_0.99, zipf_1.2, scan, mapped_file and two_threads $longer_seconds s). Strata's"
 echo "limit (on v2 memory.high) stands one step below its budget, 1 % or 8 MiB; behind it is the backstop, budget + max(2 %, 8 MiB). Budgets, MiB: $(for load in $loads; do printf '%s %s, ' "$load" "$(mib "${budget[$load]}")"; done | sed 's/, $/./')"

@@ -86,6 +86,9 @@ pub(crate) fn report(report: &Report) -> String {
             count(report.walks.nr_walks)
         ),
     );
+    if report.hold_up.longest_us > 0 {
+        lines.add("held up", report.hold_up);
+    }
     access(&mut lines, report);
     for warning in &report.warnings {
         lines.add("warning", warning);

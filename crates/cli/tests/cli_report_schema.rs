@@ -10,6 +10,7 @@ use strata_host::control::{
     ActuatorChoice, Ending, EvictionReport, GenerationReport, KernelReport, LimitReport,
     PolicyChoice, REPORT_VERSION, Report, SavedReport, UsageReport, WalkFindings, WalkReport,
 };
+use strata_host::hold_up::HoldUpReport;
 
 /// A report of which everything is known.
 fn known() -> Report {
@@ -43,6 +44,7 @@ fn known() -> Report {
             entries_per_freed_page: Some(1.5),
             ..WalkReport::default()
         },
+        hold_up: HoldUpReport::default(),
         kernel: KernelReport {
             nr_major_faults: Some(1),
             nr_scanned_pages: Some(1),

@@ -28,6 +28,7 @@ enum walk_kind {
 	HUGE_SPECIAL = 16,
 	HUGE_PROTNONE = 32,
 	HUGE_MIGRATING = 64,
+	HUGE_INACTIVE = 128, /* known to be on a list of inactive pages */
 };
 
 /* Tables [first, end): an address divided by 2 MiB. */

@@ -176,15 +176,20 @@ static __always_inline u64 folio_of(u64 phys, struct page_words *words)
 	return bpf_probe_read_kernel(words, sizeof(*words), (void *)at) ? 0 : at;
 }
 
-/* Whether the page that an entry leads to is known to be on a list of inactive pages. */
-static __always_inline u64 is_inactive(u64 entry)
+/* Whether the page at this address is known to be on a list of inactive pages. */
+static __always_inline u64 is_inactive(u64 phys)
 {
 	struct page_words words;
 
-	if (!folio_of((entry & ENTRY_ADDRESS) & ~shared.h.encrypt_bits, &words))
+	if (!folio_of(phys, &words))
 		return 0;
 	return (words.flags >> bpf_core_enum_value(enum pageflags, PG_lru)) &
 	       ~(words.flags >> bpf_core_enum_value(enum pageflags, PG_active)) & 1;
+}
+
+static __always_inline u64 address_of(u64 entry)
+{
+	return (entry & ENTRY_ADDRESS) & ~shared.h.encrypt_bits;
 }
 
 static long find_inactive(u32 index, void *ctx)
@@ -193,7 +198,7 @@ static long find_inactive(u32 index, void *ctx)
 	struct walk_record *rec = &shared.records[shared.h.nr_records & (MAX_RECORDS - 1)];
 
 	if (rec->present[w] >> (i & 63) & 1)
-		rec->inactive[w] |= is_inactive(run.entries[i]) << (i & 63);
+		rec->inactive[w] |= is_inactive(address_of(run.entries[i])) << (i & 63);
 	return 0;
 }
 
@@ -286,6 +291,9 @@ static __always_inline void record_huge(u64 table_no, u64 leaf, int is_gigantic)
 			kind |= HUGE_DIRTY;
 		if (!(leaf & (ENTRY_WRITABLE | ENTRY_DIRTY)))
 			shared.h.nr_clean_huge++;
+		/* The lowest address bit of a large page is a caching attribute. */
+		if (shared.h.wants_inactive && is_inactive(address_of(leaf) & ~LARGE_OFFSET))
+			kind |= HUGE_INACTIVE;
 	}
 	rec->table = table_no;
 	rec->kind = kind;

@@ -21,15 +21,13 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use programs::{Touch, program, target_dir};
-use strata_host::access::{AccessSource, BpfSource, ClearIntent, TableRecord};
+use strata_host::access::{AccessSource, BpfSource, TableRecord, YoungPiece, clear_pieces};
 use strata_host::addr::{AddrRange, PAGE_BYTES, TableSpan, covering_spans};
 use strata_host::process::Process;
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
 const ROUNDS: usize = 9;
-/// So many resident pages that going over ranges always looks cheaper than over the whole space.
-const RESIDENT_HUGE: u64 = 1 << 40;
 
 /// One figure: what was done, in which case, and the nanoseconds of each round.
 struct Figure {
@@ -200,25 +198,28 @@ fn hot_shares(source: &mut BpfSource, report: &mut Report, options: &[&str]) -> 
         let case = format!("1 GiB, {grain}, {percent} % hot");
         let heat = format!("read {percent} {}", pages * percent / 100);
         for _ in 0..ROUNDS {
-            source.clear(&process, &[region], pages, ClearIntent::Watch)?;
+            clear_refs(&process)?;
             touch.ask(&heat);
             let (young, walk_ns) = read_young(source, &process, &spans)?;
             report.note(&case, "bpf walk", pages, walk_ns);
             let young_pages = young.iter().map(|r| r.len_bytes() / PAGE_BYTES).sum();
             let (_, cold_ns) = timed(|| {
-                Ok(source.clear(&process, &young, RESIDENT_HUGE, ClearIntent::Pageout)?)
+                Ok(clear_pieces(
+                    &process,
+                    YoungPiece::of_ranges(&young).iter(),
+                    || false,
+                )?)
             })?;
             report.note(&case, "MADV_COLD of the young", young_pages, cold_ns);
 
             touch.ask(&heat);
-            let (_, refs_ns) =
-                timed(|| Ok(source.clear(&process, &[region], pages, ClearIntent::Watch)?))?;
+            let (_, refs_ns) = timed(|| clear_refs(&process))?;
             report.note(&case, "clear_refs", pages, refs_ns);
 
             touch.ask(&heat);
             let (text, smaps_ns) = timed(|| Ok(fs::read(&smaps)?))?;
             black_box(text);
-            let (_, again_ns) = timed(|| Ok(fs::write(clear_refs_of(&process), "1")?))?;
+            let (_, again_ns) = timed(|| clear_refs(&process))?;
             report.note(&case, "smaps + clear_refs", pages, smaps_ns + again_ns);
             if let Some(scan_ns) = scanner.scan() {
                 report.note(&case, "PAGEMAP_SCAN (present only)", pages, scan_ns);
@@ -228,8 +229,11 @@ fn hot_shares(source: &mut BpfSource, report: &mut Report, options: &[&str]) -> 
     Ok(())
 }
 
-fn clear_refs_of(process: &Process) -> String {
-    format!("/proc/{}/clear_refs", process.pid())
+fn clear_refs(process: &Process) -> Result<(), Box<dyn Error>> {
+    Ok(fs::write(
+        format!("/proc/{}/clear_refs", process.pid()),
+        "1",
+    )?)
 }
 
 /// A workload whose mappings are walked whole; it is ended with the figures.
@@ -269,7 +273,7 @@ fn whole_process(
         report.note(case, "bpf list of mappings", pages, flags_ns);
         let (text, smaps_ns) = timed(|| Ok(fs::read(format!("/proc/{}/smaps", child.id()))?))?;
         black_box(text);
-        let (_, refs_ns) = timed(|| Ok(fs::write(clear_refs_of(&process), "1")?))?;
+        let (_, refs_ns) = timed(|| clear_refs(&process))?;
         report.note(case, "smaps + clear_refs", pages, smaps_ns + refs_ns);
     }
     child.kill()?;

@@ -109,6 +109,7 @@ pub fn examine() -> Vec<Check> {
     let mut checks = kernel::checks(&machine);
     checks.extend(privileges::checks(&machine));
     checks.push(kernel::page_walk());
+    checks.push(kernel::clearing());
     checks.extend(memory::checks(&machine));
     checks.extend(system::checks(&machine));
     checks

@@ -21,6 +21,7 @@ mod bits;
 pub mod cgroup;
 pub mod control;
 pub mod doctor;
+pub mod hold_up;
 pub mod keeper;
 pub mod metrics;
 pub mod observe;

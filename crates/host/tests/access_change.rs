@@ -11,7 +11,7 @@ use strata_host::access::{AccessError, AccessSource, ClearIntent};
 use strata_host::addr::{AddrRange, TableNo, TableSpan};
 use strata_host::process::Process;
 use support::programs::{Touch, page_set, program};
-use support::{Page, assert_within_1_percent, clear, process_of, spans_of, walk};
+use support::{Page, assert_within_1_percent, clear, clear_ranges, process_of, spans_of, walk};
 
 /// All of the user's half of the address space, with 4 levels.
 const WHOLE: [TableSpan; 1] = [TableSpan {
@@ -50,9 +50,7 @@ fn accessed_bits_are_cleared_when_the_first_thread_has_ended() {
         touch.ask("writerange 0 1000");
         assert_eq!(walk(&mut source, &touch).all(Page::Young).len(), 1000);
         let young = [AddrRange::new(touch.address, touch.page_address(1000))];
-        let process = process_of(&touch);
-        // So many resident pages make ranges the cheaper way.
-        source.clear(&process, &young, 1 << 20, intent).unwrap();
+        clear_ranges(&touch, &young, 1000, intent);
         assert_eq!(walk(&mut source, &touch).all(Page::Young), [] as [u64; 0]);
     }
 }
@@ -180,8 +178,8 @@ fn two_sources_work_at_once() {
     for touch in [&mut one, &mut two] {
         touch.ask(&format!("writerange 0 {}", touch.nr_pages));
     }
-    clear(&mut first, &mut one);
-    clear(&mut second, &mut two);
+    clear(&mut one);
+    clear(&mut two);
     one.ask("read 1 3000");
     two.ask("read 2 5000");
     std::thread::scope(|scope| {

@@ -13,7 +13,8 @@ use strata_host::addr::{AddrRange, PAGE_BYTES, TABLE_BYTES, covering_spans};
 use strata_host::process::Process;
 use support::programs::{Touch, page_set, program};
 use support::{
-    OwnSwap, Page, assert_within_1_percent, clear, difference, process_of, region_of, walk,
+    OwnSwap, Page, assert_within_1_percent, clear, clear_ranges, difference, process_of, region_of,
+    walk,
 };
 
 /// A workload that is ended with the test, and the first line it said.
@@ -70,7 +71,7 @@ fn touched_small_pages_are_young_and_no_others() {
     touch.ask(&format!("writerange 0 {}", touch.nr_pages));
     assert_eq!(walk(&mut source, &touch).pages.len() as u64, touch.nr_pages);
     for (seed, count) in [(1, 100), (2, 30_000), (3, 200_000)] {
-        clear(&mut source, &mut touch);
+        clear(&mut touch);
         let before = walk(&mut source, &touch);
         assert!(before.all(Page::Young).len() * 100 <= before.pages.len());
         touch.ask(&format!("read {seed} {count}"));
@@ -102,7 +103,7 @@ fn touched_huge_pages_are_young_and_no_others() {
     // that errs would do so in every round.
     let mut rounds = Vec::new();
     for seed in 7..12 {
-        clear(&mut source, &mut touch);
+        clear(&mut touch);
         let before = tables_of(walk(&mut source, &touch).all(Page::Young));
         touch.ask(&format!("read {seed} {}", nr_tables / 3));
         let young = tables_of(walk(&mut source, &touch).all(Page::Young));
@@ -128,10 +129,7 @@ fn clearing_young_ranges_leaves_the_rest_alone() {
         .iter()
         .map(|page| AddrRange::new(touch.page_address(*page), touch.page_address(page + 1)))
         .collect();
-    let process = process_of(&touch);
-    source
-        .clear(&process, &ranges, touch.nr_pages, ClearIntent::Pageout)
-        .unwrap();
+    clear_ranges(&touch, &ranges, touch.nr_pages, ClearIntent::Pageout);
     let old = walk(&mut source, &touch).all(Page::Old);
     assert!(cold.iter().all(|page| old.contains(page)), "{old:?}");
     // The kernel ages a page of its own accord now and then.
@@ -145,9 +143,7 @@ fn clearing_young_ranges_leaves_the_rest_alone() {
     let ranges: Vec<AddrRange> = (0..40)
         .map(|i| AddrRange::new(touch.page_address(i * 20), touch.page_address(i * 20 + 1)))
         .collect();
-    source
-        .clear(&process, &ranges, touch.nr_pages, ClearIntent::Pageout)
-        .unwrap();
+    clear_ranges(&touch, &ranges, touch.nr_pages, ClearIntent::Pageout);
     let old = walk(&mut source, &touch).all(Page::Old);
     assert!(old.contains(&0) && old.contains(&(39 * 20)), "{old:?}");
 }

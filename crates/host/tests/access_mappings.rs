@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
 use strata_host::access::{
-    self, AccessChoice, AccessSource, ClearIntent, Grain, SmapsSource, probe,
+    self, AccessChoice, AccessSource, ClearIntent, Clearer, Grain, SmapsSource, YoungPiece, probe,
 };
 use strata_host::process::{Process, VmFlags};
 use support::programs::{Touch, program};
@@ -91,11 +91,11 @@ fn the_fallback_sees_how_much_was_accessed_but_not_which() {
     assert!(!source.info().blind_spots.is_empty());
     let mut touch = Touch::start(["--size", "64M"]);
     touch.ask("writerange 0 16000");
-    source
-        .clear(
+    Clearer::new(Grain::Mapping)
+        .clear_all(
             &process_of(&touch),
-            &[region_of(&touch)],
-            16_000,
+            &YoungPiece::of_ranges(&[region_of(&touch)]),
+            [16_000, 0],
             ClearIntent::Watch,
         )
         .unwrap();

@@ -9,7 +9,9 @@ use std::sync::Arc;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use strata_host::access::{AccessSource, BpfSource, ClearIntent, ListsSource};
+use strata_host::access::{
+    AccessSource, BpfSource, ClearIntent, Clearer, Grain, ListsSource, YoungPiece,
+};
 use strata_host::actuator::{
     Activate, ActivateReport, ColdPages, Deactivate, DeactivateReport, WarmPages,
 };
@@ -174,7 +176,9 @@ fn named_pages_come_to_the_inactive_lists_and_no_others() {
     let nr_before = inactive(&mut source, &touch).len();
     assert!(nr_before < NR_BATCHED_PAGES, "{nr_before} are inactive");
     let young = [region_of(&touch)];
-    let cleared = source.clear(&process, &young, NR_PAGES, ClearIntent::Watch);
+    let young = YoungPiece::of_ranges(&young);
+    let cleared =
+        Clearer::new(Grain::Page).clear_all(&process, &young, [NR_PAGES, 0], ClearIntent::Watch);
     cleared.expect("touch can be cleared");
     let even = (0..NR_PAGES).step_by(2).map(|page| {
         let addr = touch.page_address(page);

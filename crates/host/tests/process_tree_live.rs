@@ -7,7 +7,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use process_support::{Guest, patience, wait_until};
-use strata_host::process::{Process, ProcessTree, TreeChange, tree_memory, tree_rss_bytes};
+use strata_host::hold_up::HoldUps;
+use strata_host::process::{
+    Process, ProcessTree, TreeChange, tree_counted_bytes, tree_memory, tree_rss_bytes,
+};
 
 /// A tree that has yielded its root.
 fn tree_of(guest: &Guest) -> ProcessTree {
@@ -215,16 +218,22 @@ fn pages_shared_by_the_tree_count_once() {
     const NR_PAGES: u64 = 4096;
     guest.ask(&format!("anon {NR_PAGES}"));
     let mut tree = tree_of(&guest);
-    let alone = tree_rss_bytes(&tree);
+    let alone = tree_rss_bytes(&tree, u64::MAX);
     assert!(alone >= NR_PAGES * 4096);
     guest.ask("fork 4");
     tree.refresh(None).unwrap();
     let total = tree_memory(&tree);
     assert_eq!((total.nr_processes, total.nr_unreadable), (5, 0));
     assert!(total.sum.rss_bytes >= 5 * NR_PAGES * 4096);
-    let shared = tree_rss_bytes(&tree);
+    let shared = tree_rss_bytes(&tree, u64::MAX);
     assert!(
         shared < alone + NR_PAGES * 4096 / 4,
         "{alone} alone, {shared} with four children that wrote nothing"
     );
+    // Who is too large to be gone through counts all it maps, and nobody's lock is taken for that.
+    let before = HoldUps::so_far().smaps.nr_calls;
+    let counted = tree_rss_bytes(&tree, NR_PAGES / 2);
+    assert!(counted >= 5 * NR_PAGES * 4096, "{counted}");
+    assert!(tree_counted_bytes(&tree) >= 5 * NR_PAGES * 4096);
+    assert_eq!(HoldUps::so_far().smaps.nr_calls, before);
 }

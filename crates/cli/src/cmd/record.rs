@@ -14,6 +14,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::{ArgGroup, Args};
+use strata_host::hold_up::HoldUps;
 use strata_host::observe::{Attention, Observer, Recorder, Subject, Who, attend};
 use strata_host::units::parse_size;
 use strata_trace::TraceError;
@@ -39,7 +40,8 @@ const TOLD_MAX: u64 = 3;
 /// sim and strata plan replay the file: under any budget, under any policy.
 ///
 /// The target is never stopped. What watching does to it is what strata lru-gen does: each walk
-/// clears accessed bits, which the kernel's own reclaim uses too.
+/// clears accessed bits, which the kernel's own reclaim uses too. A target that is large is walked less
+/// often than --every says, so that it is not held up for more than 0.5 % of the time.
 ///
 /// The file can be read at any time, also while it grows or after a crash, up to the last two
 /// seconds. docs/recording-format.md describes it byte by byte.
@@ -121,6 +123,7 @@ struct Recording {
     /// A file may grow to this.
     file_bytes_max: u64,
     flushed: Instant,
+    begun: Instant,
     nr_files: u64,
     nr_troubles: u64,
 }
@@ -222,6 +225,7 @@ impl Recording {
             path: args.output.clone(),
             file_bytes_max: args.max_size.map_or(u64::MAX, |size| size / 2),
             flushed: Instant::now(),
+            begun: Instant::now(),
             nr_files: 1,
             nr_troubles: 0,
         })
@@ -264,8 +268,8 @@ impl Recording {
         }
         if nr_left_out > 0 {
             print::warning(&format!(
-                "{nr_left_out} walks were left out because those before them took longer than \
-                 {} ms: a longer --every shows as much",
+                "{nr_left_out} walks were left out: one every {} ms would take too long, or hold the target up for \
+                 more than 0.5 % of the time; a longer --every shows as much",
                 args.every
             ));
         }
@@ -277,7 +281,9 @@ impl Recording {
                 _ => format!("; what was before is in {}", older(&self.path).display()),
             };
             print::note(&format!(
-                "{shown}: {nr_walks} walks, {nr_accesses} pages accessed or new, {bytes} bytes{files}"
+                "{shown}: {nr_walks} walks, {nr_accesses} pages accessed or new, {bytes} bytes{files}; the target was \
+                 held up {}",
+                HoldUps::so_far().report(self.begun.elapsed())
             ));
         }
         Ok(())

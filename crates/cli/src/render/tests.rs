@@ -4,6 +4,7 @@ use strata_host::access::{SourceInfo, WalkCost};
 use strata_host::control::{
     KernelReport, LimitReport, REPORT_VERSION, SavedReport, UsageReport, WalkFindings, WalkReport,
 };
+use strata_host::hold_up::HoldUpReport;
 
 use super::*;
 
@@ -60,8 +61,14 @@ fn example() -> Report {
             nr_spaces_skipped: 0,
             cost: WalkCost::default(),
             clear_ns: 1,
+            nr_left_pieces: 0,
             last: WalkFindings::default(),
             entries_per_freed_page: Some(2.5),
+        },
+        hold_up: HoldUpReport {
+            longest_us: 240,
+            share_percent: 0.312,
+            ..HoldUpReport::default()
         },
         kernel: KernelReport {
             nr_major_faults: Some(2_600),

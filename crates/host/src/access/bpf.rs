@@ -12,16 +12,16 @@ use std::time::{Duration, Instant};
 
 use super::locate::{self, Geometry};
 use super::{
-    AccessError, AccessSource, Bits512, ClearIntent, Grain, SourceInfo, TableRecord, TableShape,
-    WalkCost, clear, probe, smaps_text,
+    AccessError, AccessSource, Bits512, Grain, SourceInfo, TableRecord, TableShape, WalkCost,
+    probe, smaps_text,
 };
 use crate::addr::{AddrRange, TABLE_ENTRIES, TableNo, TableSpan};
 use crate::process::{Process, VmFlags};
 use crate::sys::bpf::{self, Attached, IterProgram, Target};
 use crate::sys::bpf_shared::{
-    HUGE_ACCESSED, HUGE_DIRTY, HUGE_MIGRATING, HUGE_PRESENT, HUGE_PROTNONE, HUGE_SPECIAL,
-    KIND_HUGE, RecordHead, SPANS_MAX, STATUS_DONE, STATUS_MORE, STATUS_MOVED, SharedMemory,
-    WalkHeader, WalkRecord, WalkSpan,
+    HUGE_ACCESSED, HUGE_DIRTY, HUGE_INACTIVE, HUGE_MIGRATING, HUGE_PRESENT, HUGE_PROTNONE,
+    HUGE_SPECIAL, KIND_HUGE, RecordHead, SPANS_MAX, STATUS_DONE, STATUS_MORE, STATUS_MOVED,
+    SharedMemory, WalkHeader, WalkRecord, WalkSpan,
 };
 use crate::sys::huge_zero::HugeZeroMapping;
 
@@ -326,16 +326,6 @@ impl AccessSource for BpfSource {
         self.sees_inactive
     }
 
-    fn clear(
-        &mut self,
-        process: &Process,
-        young: &[AddrRange],
-        resident_pages: u64,
-        intent: ClearIntent,
-    ) -> Result<u64, AccessError> {
-        clear::clear(process, young, resident_pages, intent)
-    }
-
     fn space_id(&mut self, process: &Process) -> Result<u64, AccessError> {
         Ok(super::opaque(self.identify(process)?.mm))
     }
@@ -428,6 +418,6 @@ fn huge_record(head: RecordHead, huge_zero: HugeZero) -> TableRecord {
         special: all_if(HUGE_SPECIAL),
         protnone: all_if(HUGE_PROTNONE),
         migrating: all_if(HUGE_MIGRATING),
-        inactive: Bits512::default(),
+        inactive: all_if(HUGE_INACTIVE),
     }
 }

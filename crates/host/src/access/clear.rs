@@ -1,109 +1,387 @@
-//! Clearing accessed bits after a walk: two ways, and which one is cheaper.
+//! Clearing accessed bits after a walk, without holding up the program.
 //!
-//! - `clear_refs` = 1 visits every resident page of the space, holds its mmap lock, and leaves the
-//!   kernel's own lists alone.
-//! - `MADV_COLD` visits only the ranges it is given, but also moves their pages on the kernel's
-//!   lists: to the inactive end (classic LRU), to the second youngest generation (MGLRU). It leaves
-//!   out pages that several processes map, and those faulted so recently that they still wait in a
-//!   CPU's batch for their list: these stay young until the next time, or until the other way is
-//!   taken.
+//! ```text
+//!   clear_refs     takes the lock of the address space for writing while it goes through all of it (about
+//!                  50 ns a resident page), and leaves the kernel's own lists alone
+//!   MADV_COLD      takes the lock for reading, for one range a call, and moves the pages on the kernel's
+//!                  lists: to the inactive list (classic LRU), to the second youngest generation (MGLRU; pages
+//!                  of files to an old one)
+//! ```
 //!
-//! **Owns** the choice and its constants. **Does not own** what is young.
+//! So an address space that `clear_refs` is through with in less than [`hold_up::CALL_GOAL`] is cleared by it. A
+//! larger one is cleared piece by piece: one range within one last-level table a call, with a pause after each.
+//! Under the classic LRU the pages of a piece that were on an active list are touched afterwards, which brings
+//! them back there.
+//!
+//! What stays uncleared, and so is found accessed at every walk, in an address space that is cleared piece by
+//! piece: pages that several processes map; pages that still wait in a processor's batch for their list; under
+//! MGLRU pages of files, unless those are few enough for `clear_refs`; everything, where the first thread of the
+//! process has ended, because the kernel then finds no memory to give advice on.
+//!
+//! **Owns** the choice between the ways, and carrying it out. **Does not own** what is young, nor the pace of walks.
+//!
+//! **Invariants**
+//! - I1: no call is expected to take longer than [`hold_up::CALL_GOAL`].
+//! - I2: a piece that the kernel refuses spoils no other.
 
 use std::fs;
 use std::io;
-use std::os::fd::AsFd;
-use std::time::Instant;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use strata_lru::Kind;
 
-use super::{AccessError, ClearIntent};
-use crate::addr::{AddrRange, PAGE_BYTES};
+use super::kernel::is_multi_gen_on;
+use super::{AccessError, Bits512, ClearIntent, Grain};
+use crate::addr::{AddrRange, PAGE_BYTES, TABLE_BYTES, TableNo};
+use crate::bits;
+use crate::hold_up::{self, Call, timed};
 use crate::process::Process;
 use crate::sys::madvise::{self, Advice};
+use crate::sys::touch;
 
-// Measured by `cargo run --release -p strata-host --example walk_cost` (Linux 6.18, 2-core VM): 1 GiB
-// of 4 KiB pages, 1 % of them young in ranges of one page, 612 ns a page; all of them in one range,
-// 109 ns; `clear_refs` 68 ns a page. Huge pages cost so little either way that they are not told
-// apart.
-
-/// `MADV_COLD` of one more range, whatever its length.
-const COLD_RANGE_NS: u64 = 500;
-/// `MADV_COLD` of one more page in a range.
+/// `MADV_COLD` of one more piece, whatever its length (`cargo run --release -p strata-host --example walk_cost`).
+const COLD_PIECE_NS: u64 = 500;
+/// `MADV_COLD` of one more page in a piece.
 const COLD_PAGE_NS: u64 = 110;
-/// `clear_refs` of one resident page.
-const REFS_PAGE_NS: u64 = 68;
+
+/// What a walk found young in one mapping within one last-level table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct YoungPiece {
+    /// From the first young page to the last one, within one table.
+    pub range: AddrRange,
+    /// What the mapping holds.
+    pub kind: Kind,
+    /// Pages of the table that were on one of the kernel's active lists, and are to be there afterwards; of a huge
+    /// page its first entry stands for all.
+    pub restore: Bits512,
+}
+
+impl YoungPiece {
+    /// Pieces of anonymous memory that cover the ranges, nothing of which is restored.
+    pub fn of_ranges(ranges: &[AddrRange]) -> Vec<YoungPiece> {
+        let tables = |range: &AddrRange| {
+            let range = *range;
+            (range.start / TABLE_BYTES..range.end.div_ceil(TABLE_BYTES)).map(move |table| {
+                let start = range.start.max(table * TABLE_BYTES);
+                AddrRange::new(start, range.end.min((table + 1) * TABLE_BYTES))
+            })
+        };
+        let piece = |range| YoungPiece {
+            range,
+            kind: Kind::Anon,
+            restore: bits::NONE,
+        };
+        ranges.iter().flat_map(tables).map(piece).collect()
+    }
+
+    /// Leaves its pages where clearing moves them.
+    pub fn restore_nothing(&mut self) {
+        self.restore = bits::NONE;
+    }
+
+    fn restored(&self) -> Bits512 {
+        bits::and(self.restore, bits::entries(self.range, self.table()))
+    }
+
+    fn table(&self) -> TableNo {
+        TableNo::containing(self.range.start)
+    }
+}
+
+/// Entries of page tables that map a resident page, by kind; a huge page is one.
+pub type NrEntries = [u64; 2];
+
+/// What clearing took and left.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cleared {
+    /// Wall time, pauses included, nanoseconds.
+    pub wall_ns: u64,
+    /// All calls that took the lock of the address space, nanoseconds.
+    pub held_ns: u64,
+    /// Pieces that keep their accessed bits.
+    pub nr_left_pieces: u64,
+}
+
+impl Cleared {
+    /// Adds what another clearing took.
+    pub fn add(&mut self, other: Cleared) {
+        self.wall_ns += other.wall_ns;
+        self.held_ns += other.held_ns;
+        self.nr_left_pieces += other.nr_left_pieces;
+    }
+
+    fn count(&mut self, took: Duration) {
+        self.held_ns += nanos(took);
+    }
+}
 
 /// The two ways.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
-    Cold,
+    /// The whole space at once.
     Refs,
+    /// Piece by piece.
+    Pieces,
 }
 
-fn choose(nr_ranges: u64, young_pages: u64, resident_pages: u64, intent: ClearIntent) -> Way {
-    let cold_ns = nr_ranges * COLD_RANGE_NS + young_pages * COLD_PAGE_NS;
-    match intent {
-        ClearIntent::Pageout if cold_ns < resident_pages * REFS_PAGE_NS => Way::Cold,
-        ClearIntent::Pageout | ClearIntent::Watch => Way::Refs,
+/// Whether all is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// Nothing is left to be done.
+    Done(Cleared),
+    /// The rest is for [`clear_pieces`], which takes a while.
+    PiecesLeft(Cleared),
+}
+
+/// Chooses between the ways and knows what they cost here.
+#[derive(Debug)]
+pub struct Clearer {
+    grain: Grain,
+    is_multi_gen: bool,
+    refs_entry_ns: f64,
+}
+
+impl Clearer {
+    /// For walks by a source that sees so finely.
+    pub fn new(grain: Grain) -> Clearer {
+        Clearer {
+            grain,
+            is_multi_gen: is_multi_gen_on(),
+            refs_entry_ns: hold_up::entry_ns(),
+        }
+    }
+
+    /// Whether a space with so many entries is cleared piece by piece under the classic LRU, so that the walk has to
+    /// tell which pages are on the kernel's inactive lists.
+    pub fn has_to_restore(&self, nr_entries: NrEntries) -> bool {
+        !self.is_multi_gen && self.way(nr_entries) == Way::Pieces
+    }
+
+    /// Clears at once what can be cleared at once.
+    ///
+    /// # Errors
+    /// [`AccessError`]; [`AccessError::TooLarge`] where only `clear_refs` will do and would take too long.
+    pub fn clear(
+        &mut self,
+        process: &Process,
+        young: &[YoungPiece],
+        nr_entries: NrEntries,
+        intent: ClearIntent,
+    ) -> Result<Progress, AccessError> {
+        let mut cleared = Cleared::default();
+        if young.is_empty() {
+            return Ok(Progress::Done(cleared));
+        }
+        let has_leader = has_leader(process);
+        let is_cold_better =
+            intent == ClearIntent::Pageout && has_leader && self.is_cold_cheaper(young, nr_entries);
+        if self.way(nr_entries) == Way::Refs && !is_cold_better {
+            self.clear_refs(process, "1", nr_entries.iter().sum(), &mut cleared)?;
+            return Ok(Progress::Done(cleared));
+        }
+        if self.grain == Grain::Mapping {
+            return Err(AccessError::TooLarge {
+                pid: process.pid(),
+                nr_pages: nr_entries.iter().sum(),
+            });
+        }
+        let nr_file_pieces = young
+            .iter()
+            .filter(|piece| !self.is_for_pieces(piece))
+            .count() as u64;
+        self.clear_files(process, nr_file_pieces, nr_entries, &mut cleared)?;
+        if !has_leader {
+            cleared.nr_left_pieces += young.len() as u64 - nr_file_pieces;
+            return Ok(Progress::Done(cleared));
+        }
+        Ok(Progress::PiecesLeft(cleared))
+    }
+
+    /// Of a space that is cleared piece by piece: clears the pieces that may not be, if it can be done at once.
+    ///
+    /// # Errors
+    /// As [`Clearer::clear`].
+    pub fn clear_files(
+        &mut self,
+        process: &Process,
+        nr_file_pieces: u64,
+        nr_entries: NrEntries,
+        cleared: &mut Cleared,
+    ) -> Result<(), AccessError> {
+        let nr_file_entries = nr_entries[Kind::File.index()];
+        if nr_file_pieces > 0 && self.fits(nr_file_entries) {
+            return self.clear_refs(process, "3", nr_file_entries, cleared);
+        }
+        cleared.nr_left_pieces += nr_file_pieces;
+        Ok(())
+    }
+
+    /// Whether all of a space with so many entries is cleared at once.
+    pub fn is_at_once(&self, nr_entries: NrEntries) -> bool {
+        self.way(nr_entries) == Way::Refs
+    }
+
+    /// Whether [`clear_pieces`] clears this piece.
+    pub fn is_for_pieces(&self, piece: &YoungPiece) -> bool {
+        !self.is_multi_gen || piece.kind == Kind::Anon
+    }
+
+    /// Clears everything, however long it takes.
+    ///
+    /// # Errors
+    /// As [`Clearer::clear`].
+    pub fn clear_all(
+        &mut self,
+        process: &Process,
+        young: &[YoungPiece],
+        nr_entries: NrEntries,
+        intent: ClearIntent,
+    ) -> Result<Cleared, AccessError> {
+        match self.clear(process, young, nr_entries, intent)? {
+            Progress::Done(cleared) => Ok(cleared),
+            Progress::PiecesLeft(mut cleared) => {
+                let pieces = young.iter().filter(|piece| self.is_for_pieces(piece));
+                cleared.add(clear_pieces(process, pieces, || false)?);
+                Ok(cleared)
+            }
+        }
+    }
+
+    fn way(&self, nr_entries: NrEntries) -> Way {
+        match self.fits(nr_entries.iter().sum()) {
+            true => Way::Refs,
+            false => Way::Pieces,
+        }
+    }
+
+    fn fits(&self, nr_entries: u64) -> bool {
+        nr_entries <= hold_up::entries_max(self.refs_entry_ns)
+    }
+
+    fn is_cold_cheaper(&self, young: &[YoungPiece], nr_entries: NrEntries) -> bool {
+        let nr_young_pages: u64 = young.iter().map(|piece| piece.range.nr_pages()).sum();
+        let cold_ns = young.len() as u64 * COLD_PIECE_NS + nr_young_pages * COLD_PAGE_NS;
+        let nr_entries: u64 = nr_entries.iter().sum();
+        self.grain == Grain::Page && (cold_ns as f64) < nr_entries as f64 * self.refs_entry_ns
+    }
+
+    /// `clear_refs` over the whole space, or over its mappings of files (`3`). The kernel takes the write and clears
+    /// nothing where the thread has no space any more (a leader that has exited), so it goes through one that has.
+    fn clear_refs(
+        &mut self,
+        process: &Process,
+        what: &str,
+        nr_entries: u64,
+        cleared: &mut Cleared,
+    ) -> Result<(), AccessError> {
+        let path = process
+            .space_dir()
+            .map(|dir| dir.join("clear_refs"))
+            .map_err(|error| to_error(process, "writing clear_refs", error))?;
+        let (written, took) = timed(Call::ClearRefs, || fs::write(path, what));
+        written.map_err(|error| to_error(process, "writing clear_refs", error))?;
+        cleared.count(took);
+        cleared.wall_ns += nanos(took);
+        // Learnt at once, so that a space that took too long is not taken at once again.
+        if took > hold_up::CALL_MAX {
+            self.refs_entry_ns = self
+                .refs_entry_ns
+                .max(took.as_nanos() as f64 / nr_entries.max(1) as f64);
+        }
+        Ok(())
     }
 }
 
-/// Clears, and returns the nanoseconds it took.
-pub(super) fn clear(
+/// Clears piece by piece, one call for each and a pause after it, until `is_over`.
+///
+/// # Errors
+/// [`AccessError`]: the process is gone, or may not be advised on.
+pub fn clear_pieces<'a>(
     process: &Process,
-    young: &[AddrRange],
-    resident_pages: u64,
-    intent: ClearIntent,
-) -> Result<u64, AccessError> {
-    if young.is_empty() {
-        return Ok(0);
-    }
+    pieces: impl Iterator<Item = &'a YoungPiece>,
+    is_over: impl Fn() -> bool,
+) -> Result<Cleared, AccessError> {
     let started = Instant::now();
-    let young_pages = young.iter().map(|r| r.len_bytes() / PAGE_BYTES).sum();
-    match choose(young.len() as u64, young_pages, resident_pages, intent) {
-        Way::Cold => match cold_ranges(process, young) {
-            // The leader has exited: advice can't be given any more, see [`clear_refs`].
-            Err(AccessError::ProcessGone(_)) if process.is_alive() => clear_refs(process)?,
-            result => result?,
-        },
-        Way::Refs => clear_refs(process)?,
-    }
-    Ok(started.elapsed().as_nanos() as u64)
-}
-
-/// `clear_refs` over the whole space. The kernel takes the write and clears nothing where the thread
-/// has no space any more (a leader that has exited), so it goes through one that has.
-pub(super) fn clear_refs(process: &Process) -> Result<(), AccessError> {
-    process
-        .space_dir()
-        .and_then(|dir| fs::write(dir.join("clear_refs"), "1"))
-        .map_err(|e| to_error(process, "writing clear_refs", e))
-}
-
-/// `MADV_COLD` over the ranges; one that the kernel refuses (unmapped meanwhile, locked) is left out.
-pub(super) fn cold_ranges(process: &Process, young: &[AddrRange]) -> Result<(), AccessError> {
+    let mut cleared = Cleared::default();
     let pid =
         Pid::from_raw(process.pid()).ok_or_else(|| AccessError::ProcessGone(process.pid()))?;
     let pidfd = pidfd_open(pid, PidfdFlags::empty())
-        .map_err(|e| to_error(process, "opening a pidfd", e.into()))?;
-    let mut rest = young;
-    while !rest.is_empty() {
-        let batch = &rest[..rest.len().min(madvise::RANGES_MAX)];
-        let done_bytes = match madvise::advise(pidfd.as_fd(), batch, Advice::Cold) {
-            Ok(bytes) => bytes,
-            // The first range itself was refused.
-            Err(e) if is_about_the_range(&e) => 0,
-            Err(e) => return Err(to_error(process, "MADV_COLD", e)),
-        };
-        let mut gone_through = 0;
-        let stopped_at = batch.iter().position(|range| {
-            gone_through += range.len_bytes();
-            gone_through > done_bytes
-        });
-        rest = &rest[stopped_at.map_or(batch.len(), |refused| refused + 1)..];
+        .map_err(|error| to_error(process, "opening a pidfd", error.into()))?;
+    for piece in pieces {
+        if is_over() {
+            break;
+        }
+        match clear_piece(process, pidfd.as_fd(), piece, &mut cleared) {
+            Ok(()) => {}
+            Err(error) if is_about_the_range(&error) => cleared.nr_left_pieces += 1,
+            // The leader has exited: there is no memory to be found through it.
+            Err(error) if error.raw_os_error() == Some(libc::ESRCH) && process.is_alive() => {
+                cleared.nr_left_pieces += 1;
+                break;
+            }
+            Err(error) => return Err(to_error(process, "MADV_COLD", error)),
+        }
+        hold_up::pause();
+    }
+    cleared.wall_ns = nanos(started.elapsed());
+    Ok(cleared)
+}
+
+fn clear_piece(
+    process: &Process,
+    pidfd: BorrowedFd<'_>,
+    piece: &YoungPiece,
+    cleared: &mut Cleared,
+) -> io::Result<()> {
+    let called = Instant::now();
+    let advised = madvise::advise(pidfd, &[piece.range], Advice::Cold);
+    cleared.count(called.elapsed());
+    advised?;
+    let restored = piece.restored();
+    // The number of a process that has ended may be another's by now.
+    if bits::is_empty(restored) || !process.is_space_current() {
+        return Ok(());
+    }
+    let mut single = Vec::new();
+    for run in runs(piece.table(), restored) {
+        if run.nr_pages() == 1 {
+            single.push(run.start);
+            continue;
+        }
+        hold_up::pause();
+        let called = Instant::now();
+        // What has gone meanwhile, or may not be read, stays where it is.
+        let _restored = touch::touch_run(process.pid(), run);
+        cleared.count(called.elapsed());
+    }
+    if !single.is_empty() {
+        hold_up::pause();
+        let called = Instant::now();
+        let _restored = touch::touch(process.pid(), &single);
+        cleared.count(called.elapsed());
     }
     Ok(())
+}
+
+/// Whether the kernel finds memory to give advice on through the first thread of the process.
+fn has_leader(process: &Process) -> bool {
+    let own_dir = format!("/proc/{}", process.pid());
+    process
+        .space_dir()
+        .is_ok_and(|dir| dir == Path::new(&own_dir))
+}
+
+/// The pages of a table as ranges, by address.
+fn runs(table: TableNo, pages: Bits512) -> Vec<AddrRange> {
+    let mut runs = Vec::new();
+    for index in bits::ones(pages) {
+        let start = table.entry_addr(index);
+        AddrRange::new(start, start + PAGE_BYTES).append_to(&mut runs);
+    }
+    runs
 }
 
 fn is_about_the_range(error: &io::Error) -> bool {
@@ -124,25 +402,93 @@ fn to_error(process: &Process, what: &'static str, source: io::Error) -> AccessE
     }
 }
 
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn few_young_ranges_are_cleared_one_by_one() {
-        assert_eq!(choose(10, 100, 100_000, ClearIntent::Pageout), Way::Cold);
+    fn clearer(is_multi_gen: bool) -> Clearer {
+        Clearer {
+            grain: Grain::Page,
+            is_multi_gen,
+            refs_entry_ns: 50.0,
+        }
     }
 
     #[test]
-    fn a_space_that_is_young_all_over_is_cleared_whole() {
-        let scattered = choose(50_000, 50_000, 100_000, ClearIntent::Pageout);
-        assert_eq!(scattered, Way::Refs);
-        let solid = choose(1, 100_000, 100_000, ClearIntent::Pageout);
-        assert_eq!(solid, Way::Refs);
+    fn a_space_that_would_be_held_up_for_long_is_cleared_piece_by_piece() {
+        let clearer = clearer(false);
+        assert_eq!(clearer.way([30_000, 0]), Way::Refs);
+        assert_eq!(clearer.way([30_000, 1]), Way::Pieces);
+        assert_eq!(clearer.way([0, 1 << 24]), Way::Pieces);
     }
 
     #[test]
-    fn a_watcher_never_moves_pages_on_the_kernels_lists() {
-        assert_eq!(choose(1, 1, 100_000, ClearIntent::Watch), Way::Refs);
+    fn only_under_the_classic_lru_is_there_something_to_be_restored() {
+        assert!(clearer(false).has_to_restore([1 << 20, 0]));
+        assert!(!clearer(false).has_to_restore([1 << 10, 0]));
+        assert!(!clearer(true).has_to_restore([1 << 20, 0]));
+    }
+
+    #[test]
+    fn pages_of_files_are_never_advised_on_under_mglru() {
+        let piece = |kind| YoungPiece {
+            range: AddrRange::new(0, PAGE_BYTES),
+            kind,
+            restore: bits::NONE,
+        };
+        for kind in Kind::ALL {
+            assert!(clearer(false).is_for_pieces(&piece(kind)));
+            assert_eq!(
+                clearer(true).is_for_pieces(&piece(kind)),
+                kind == Kind::Anon
+            );
+        }
+    }
+
+    #[test]
+    fn few_young_pages_are_cleared_one_by_one_where_pageout_chooses() {
+        let clearer = clearer(false);
+        let few = YoungPiece::of_ranges(&[AddrRange::new(0, 100 * PAGE_BYTES)]);
+        assert!(clearer.is_cold_cheaper(&few, [20_000, 0]));
+        let scattered: Vec<_> = (0..5000)
+            .map(|page| AddrRange::new(2 * page * PAGE_BYTES, (2 * page + 1) * PAGE_BYTES))
+            .collect();
+        assert!(!clearer.is_cold_cheaper(&YoungPiece::of_ranges(&scattered), [20_000, 0]));
+    }
+
+    #[test]
+    fn a_range_becomes_one_piece_a_table() {
+        let range = AddrRange::new(TABLE_BYTES - PAGE_BYTES, 3 * TABLE_BYTES + PAGE_BYTES);
+        let pieces = YoungPiece::of_ranges(&[range]);
+        let tables: Vec<u64> = pieces.iter().map(|piece| piece.table().0).collect();
+        assert_eq!(tables, [0, 1, 2, 3]);
+        let nr_pages: u64 = pieces.iter().map(|piece| piece.range.nr_pages()).sum();
+        assert_eq!(nr_pages, range.nr_pages());
+        assert!(
+            pieces
+                .iter()
+                .all(|piece| piece.range.len_bytes() <= TABLE_BYTES)
+        );
+    }
+
+    #[test]
+    fn only_what_lies_in_the_piece_is_restored_in_runs() {
+        let mut restore = bits::run(0, 4);
+        bits::insert(&mut restore, 100);
+        bits::insert(&mut restore, 511);
+        let piece = YoungPiece {
+            range: AddrRange::new(2 * PAGE_BYTES, 200 * PAGE_BYTES),
+            kind: Kind::Anon,
+            restore,
+        };
+        let pages = |first, end| AddrRange::new(first * PAGE_BYTES, end * PAGE_BYTES);
+        assert_eq!(
+            runs(piece.table(), piece.restored()),
+            [pages(2, 4), pages(100, 101)]
+        );
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! **Owns** the [`AccessSource`] seam and the record every source speaks ([`TableRecord`]): one
 //! last-level page table, as bitmaps. **Does not own** what is made of it (`control`), nor clearing
-//! as a side effect of reading: reading never clears, [`AccessSource::clear`] does.
+//! as a side effect of reading: reading never clears, a [`Clearer`] does.
 
 mod bpf;
 mod clear;
@@ -18,6 +18,7 @@ use std::io;
 use std::sync::OnceLock;
 
 pub use bpf::BpfSource;
+pub use clear::{Cleared, Clearer, NrEntries, Progress, YoungPiece, clear_pieces};
 pub(crate) use kernel::is_multi_gen_on;
 pub use kernel::{KernelGenerations, KernelLruError};
 pub use lists::{KernelLists, ListsSource};
@@ -65,7 +66,7 @@ pub struct TableRecord {
     /// Under migration, or another non-swap entry (userfaultfd marker, device, poison).
     pub migrating: Bits512,
     /// Known to be on one of the kernel's lists of inactive pages (classic LRU), a subset of `present`.
-    /// Empty unless [`AccessSource::see_inactive`] was asked for, and for huge pages.
+    /// Empty unless [`AccessSource::see_inactive`] was asked for.
     pub inactive: Bits512,
 }
 
@@ -121,14 +122,24 @@ pub struct WalkCost {
     pub wall_ns: u64,
 }
 
+impl WalkCost {
+    /// Adds what another walk cost.
+    pub fn add(&mut self, other: WalkCost) {
+        self.nr_tables += other.nr_tables;
+        self.nr_entries += other.nr_entries;
+        self.nr_runs += other.nr_runs;
+        self.wall_ns += other.wall_ns;
+    }
+}
+
 /// How accessed bits are to be cleared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClearIntent {
     /// The engine evicts page by page (pageout): marking pages cold for the kernel does no harm, so
-    /// the cheaper of `MADV_COLD` on the young ranges and `clear_refs` may be used.
+    /// the cheaper of `MADV_COLD` on the young ranges and `clear_refs` is used.
     Pageout,
-    /// Somebody else chooses (the kernel, or nobody): the kernel's lists must not be touched, so
-    /// only `clear_refs` will do.
+    /// Somebody else chooses (the kernel, or nobody): the kernel's lists are left alone where
+    /// `clear_refs` is quick enough, and put right afterwards where it is not.
     Watch,
 }
 
@@ -153,6 +164,17 @@ pub enum AccessError {
     /// can be looked at; what was visited so far belongs to the old space.
     #[error("process {0} replaced its memory during the walk; walk it again")]
     SpaceReplaced(i32),
+    /// Its accessed bits can't be read or cleared without holding it up for too long.
+    #[error(
+        "process {pid} has {nr_pages} pages in memory: smaps and clear_refs would hold it up for longer than \
+         2 ms; use the bpf source (as root)"
+    )]
+    TooLarge {
+        /// The process.
+        pid: i32,
+        /// Its resident pages.
+        nr_pages: u64,
+    },
     /// The operating system refused.
     #[error("{what} of process {pid} failed: {source}")]
     Io {
@@ -184,17 +206,6 @@ pub trait AccessSource: Send + std::fmt::Debug {
     fn see_inactive(&mut self, _is_wanted: bool) -> bool {
         false
     }
-
-    /// Clears the accessed bits after a walk. `young` are the ranges found young, sorted;
-    /// `resident_pages` is what the space holds, for choosing the cheaper way. Returns the
-    /// nanoseconds it took.
-    fn clear(
-        &mut self,
-        process: &Process,
-        young: &[AddrRange],
-        resident_pages: u64,
-        intent: ClearIntent,
-    ) -> Result<u64, AccessError>;
 
     /// An opaque number for the address space: processes that share one (`vfork`, `CLONE_VM`) have
     /// the same, so that it is walked once. Good while the process lives and does not exec; the

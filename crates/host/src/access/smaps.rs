@@ -11,8 +11,7 @@ use std::time::Instant;
 
 use super::smaps_text::{self, SmapsEntry};
 use super::{
-    AccessError, AccessSource, Bits512, ClearIntent, Grain, SourceInfo, TableRecord, TableShape,
-    WalkCost, clear,
+    AccessError, AccessSource, Bits512, Grain, SourceInfo, TableRecord, TableShape, WalkCost,
 };
 use crate::addr::{AddrRange, PAGE_BYTES, TABLE_BYTES, TableNo, TableSpan};
 use crate::process::{Process, VmFlags};
@@ -59,6 +58,9 @@ impl AccessSource for SmapsSource {
                 "huge pages look like 512 small ones".to_owned(),
                 "accesses counted by smaps include pages the kernel itself holds for referenced"
                     .to_owned(),
+                "processes with so many resident pages that reading smaps would hold them up for \
+                 longer than 2 ms"
+                    .to_owned(),
             ]).collect(),
         }
     }
@@ -104,17 +106,6 @@ impl AccessSource for SmapsSource {
         let mut cost = tables.cost;
         cost.wall_ns = started.elapsed().as_nanos() as u64;
         Ok(cost)
-    }
-
-    fn clear(
-        &mut self,
-        process: &Process,
-        young: &[AddrRange],
-        resident_pages: u64,
-        _intent: ClearIntent,
-    ) -> Result<u64, AccessError> {
-        // The ranges found young are an assumption, so nothing finer than the whole space will do.
-        clear::clear(process, young, resident_pages, ClearIntent::Watch)
     }
 
     fn space_id(&mut self, process: &Process) -> Result<u64, AccessError> {

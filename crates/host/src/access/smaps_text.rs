@@ -1,12 +1,13 @@
 //! Reading `/proc/PID/smaps`, as far as accesses and reclaim need it.
 //!
-//! **Owns** the text. **Does not own** what is made of it.
+//! **Owns** the text, and whether it may be asked for. **Does not own** what is made of it.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 
 use super::AccessError;
 use crate::addr::{AddrRange, PAGE_BYTES};
+use crate::hold_up::{self, Call, timed};
 use crate::process::{Process, VmFlags};
 
 /// What `smaps` says of one mapping.
@@ -19,13 +20,25 @@ pub(super) struct SmapsEntry {
     pub(super) flags: VmFlags,
 }
 
-/// Reads all mappings of a process, by address.
+/// Reads all mappings of a process, by address. The kernel holds the lock of the address space while it goes through
+/// the pages of a mapping, about as long as `clear_refs` would.
+///
+/// # Errors
+/// [`AccessError::TooLarge`] where that would be too long.
 pub(super) fn read(process: &Process) -> Result<Vec<SmapsEntry>, AccessError> {
     let pid = process.pid();
-    process
-        .space_dir()
-        .and_then(|dir| File::open(dir.join("smaps")))
-        .and_then(|file| parse(BufReader::with_capacity(1 << 16, file)))
+    let nr_pages = process.stat().map_or(0, |stat| stat.rss_pages);
+    if nr_pages > hold_up::pages_at_once() {
+        return Err(AccessError::TooLarge { pid, nr_pages });
+    }
+    let read = || {
+        process
+            .space_dir()
+            .and_then(|dir| File::open(dir.join("smaps")))
+            .and_then(|file| parse(BufReader::with_capacity(1 << 16, file)))
+    };
+    timed(Call::Smaps, read)
+        .0
         .map_err(|source| match source.raw_os_error() {
             Some(libc::ESRCH | libc::ENOENT) => AccessError::ProcessGone(pid),
             _ => AccessError::Io {

@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 
 use super::worker::Worker;
 use crate::addr::{AddrRange, PAGE_BYTES};
+use crate::hold_up;
 use crate::process::Process;
 use crate::sys::touch;
 
@@ -114,6 +115,7 @@ fn touch_all(
                     _ => return Err(error),
                 },
             };
+            hold_up::pause();
             *nr_touched_pages += nr_touched as u64;
             let is_cut = nr_touched < rest.len();
             nr_holes += u32::from(is_cut);

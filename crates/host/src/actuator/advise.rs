@@ -11,6 +11,8 @@
 //! | EINTR, EAGAIN | interrupted before it started | again, a few times |
 //! | EPERM, ESRCH, other | no capability, no process | everything stops |
 //!
+//! A call is as large as is through in time (`hold_up::CallSize`), so a long range may take several.
+//!
 //! **Owns** that loop. **Does not own** the call (`sys::madvise`), nor the verdicts.
 //!
 //! **Invariants**
@@ -19,13 +21,12 @@
 //!   retries.
 
 use std::io;
+use std::time::Instant;
 
 use crate::addr::{AddrRange, PAGE_BYTES};
+use crate::hold_up::{self, CallSize};
 use crate::sys::madvise::RANGES_MAX;
 
-/// Most bytes in one call, so that the thread can be stopped between two; far below the kernel's
-/// limit of 2 GiB.
-const CALL_BYTES_MAX: u64 = 64 << 20;
 /// Most tries of a call that is interrupted.
 const TRIES_MAX: u32 = 4;
 
@@ -71,10 +72,11 @@ pub(super) struct Advised {
 }
 
 /// Advises all `ranges` (sorted, disjoint, whole pages) through `call`, which takes at most
-/// [`RANGES_MAX`] of them and returns the bytes it advised.
+/// [`RANGES_MAX`] of them and returns the bytes it advised. `size` says how many pages that may be, and learns.
 pub(super) fn advise(
     pid: i32,
     ranges: &[AddrRange],
+    size: &mut CallSize,
     mut call: impl FnMut(&[AddrRange]) -> io::Result<u64>,
 ) -> Advised {
     let mut advised = Advised::default();
@@ -84,13 +86,20 @@ pub(super) fn advise(
     let mut nr_tries = 0;
     while !left.is_empty() {
         next.clear();
-        fill_call(&left, &mut next);
+        if advised.nr_calls > 0 {
+            hold_up::pause();
+        }
+        fill_call(&mut left, size.nr_pages(), &mut next);
         advised.nr_calls += 1;
         advised.nr_ranges += next.len() as u64;
-        let error = match call(&next) {
+        let called = Instant::now();
+        let answer = call(&next);
+        let took = called.elapsed();
+        let error = match answer {
             Ok(bytes) => match consume(&mut left, bytes) {
                 0 => io::Error::from_raw_os_error(libc::EINVAL),
                 _ => {
+                    size.learn(bytes / PAGE_BYTES, took);
                     nr_tries = 0;
                     continue;
                 }
@@ -132,12 +141,19 @@ pub(super) fn advise(
     advised
 }
 
-/// Puts the next ranges of `left` (last first) into one call.
-fn fill_call(left: &[AddrRange], next: &mut Vec<AddrRange>) {
-    let mut bytes = 0;
+/// Puts the next ranges of `left` (last first) into one call of at most so many pages; one that is longer is cut.
+fn fill_call(left: &mut Vec<AddrRange>, nr_pages_max: u64, next: &mut Vec<AddrRange>) {
+    if let Some(range) = left.pop() {
+        let first_end = range.end.min(range.start + nr_pages_max * PAGE_BYTES);
+        if first_end < range.end {
+            left.push(AddrRange::new(first_end, range.end));
+        }
+        left.push(AddrRange::new(range.start, first_end));
+    }
+    let mut nr_pages = 0;
     for range in left.iter().rev().take(RANGES_MAX) {
-        bytes += range.len_bytes();
-        if bytes > CALL_BYTES_MAX && !next.is_empty() {
+        nr_pages += range.nr_pages();
+        if nr_pages > nr_pages_max && !next.is_empty() {
             break;
         }
         next.push(*range);
@@ -176,6 +192,11 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use std::collections::BTreeSet;
+
+    /// As many pages a call as there may be.
+    fn large() -> CallSize {
+        CallSize::new(1.0, 512)
+    }
 
     /// What lies at a page of the model.
     #[derive(Clone, Copy, Debug, PartialEq)]
@@ -240,7 +261,7 @@ mod tests {
                 .collect();
             let space = &space[..];
             let mut taken = BTreeSet::new();
-            let advised = advise(1, &ranges, |call| kernel_call(space, call, &mut taken));
+            let advised = advise(1, &ranges, &mut large(), |call| kernel_call(space, call, &mut taken));
             let asked: BTreeSet<u64> = ranges.iter().flat_map(pages).collect();
             let of_kind = |kind| asked.iter().copied().filter(move |page| space[*page as usize] == kind);
             prop_assert_eq!(taken, of_kind(Page::Good).collect::<BTreeSet<_>>());
@@ -264,7 +285,7 @@ mod tests {
     #[test]
     fn a_missing_capability_stops_at_once_and_is_named() {
         let ranges = [range(0, 1), range(4, 2)];
-        let advised = advise(7, &ranges, |_| {
+        let advised = advise(7, &ranges, &mut large(), |_| {
             Err(io::Error::from_raw_os_error(libc::EPERM))
         });
         assert_eq!(advised.error, Some(PageoutError::NotPermitted(7)));
@@ -276,7 +297,7 @@ mod tests {
     fn a_process_that_dies_half_way_leaves_the_rest_untried() {
         let ranges: Vec<AddrRange> = (0..1000).map(|i| range(i * 2, 1)).collect();
         let mut nr_calls = 0;
-        let advised = advise(7, &ranges, |call| {
+        let advised = advise(7, &ranges, &mut large(), |call| {
             nr_calls += 1;
             match nr_calls {
                 1 => Ok(call.iter().map(|range| range.len_bytes()).sum()),
@@ -291,7 +312,7 @@ mod tests {
     fn interruptions_are_tried_again_but_not_for_ever() {
         let ranges = [range(0, 1), range(4, 2)];
         let mut nr_calls = 0;
-        let advised = advise(7, &ranges, |_| {
+        let advised = advise(7, &ranges, &mut large(), |_| {
             nr_calls += 1;
             Err(io::Error::from_raw_os_error(libc::EINTR))
         });
@@ -300,18 +321,32 @@ mod tests {
     }
 
     #[test]
-    fn one_call_is_bounded_in_ranges_and_bytes() {
+    fn one_call_is_as_large_as_is_through_in_time() {
         let mut sizes = Vec::new();
-        let huge = [
-            range(0, 1 << 14),
-            range(1 << 15, 1 << 14),
-            range(1 << 20, 1),
+        let ranges = [
+            range(0, 600),
+            range(700, 100),
+            range(1000, 300),
+            range(2000, 1),
         ];
-        advise(7, &huge, |call| {
-            let bytes = call.iter().map(|range| range.len_bytes()).sum();
-            sizes.push(bytes);
-            Ok(bytes)
+        let advised = advise(7, &ranges, &mut large(), |call| {
+            let nr_pages: u64 = call.iter().map(|range| range.nr_pages()).sum();
+            sizes.push(nr_pages);
+            Ok(nr_pages * PAGE_BYTES)
         });
-        assert_eq!(sizes, [64 << 20, 64 << 20, 4096]);
+        // How many follow depends on how long the first one took.
+        assert_eq!(sizes[0], 512);
+        assert!(sizes.iter().all(|nr_pages| *nr_pages <= 512), "{sizes:?}");
+        assert_eq!(sizes.iter().sum::<u64>(), 1001);
+        assert_eq!(advised.nr_calls, sizes.len() as u64);
+        // Where each page takes long a call has few.
+        let mut slow = CallSize::new(30_000.0, 512);
+        let mut most = 0;
+        advise(7, &ranges, &mut slow, |call| {
+            let nr_pages = call.iter().map(|range| range.nr_pages()).sum();
+            most = most.max(nr_pages);
+            Ok(nr_pages * PAGE_BYTES)
+        });
+        assert!((50..512).contains(&most), "{most}");
     }
 }

@@ -5,6 +5,7 @@
 //!   ShrinkThread::try_submit(bytes)      ->  its thread  ->  ShrinkThread::poll() -> ShrinkOutcome
 //!   Activate::try_submit(warm pages)     ->  its thread  ->  Activate::poll() -> ActivateReport
 //!   Recall::try_submit(ranges)           ->  its thread  ->  Recall::poll() -> RecallReport
+//!   ClearThread::try_submit(pieces)      ->  its thread  ->  ClearThread::poll() -> [ClearReport]
 //! ```
 //!
 //! All run on a thread of their own, because a single call into the kernel's reclaim was seen to
@@ -12,16 +13,20 @@
 //! (`completion_fd` turns readable).
 //!
 //! **Owns** `pageout` (exact: these pages) and `reclaim` (the kernel's batched reclaim of a group:
-//! this many bytes) and `activate` (which pages the kernel is to spare then) and `recall` (which it is to read in).
+//! this many bytes) and `activate` (which pages the kernel is to spare then) and `recall` (which it is to read in)
+//! and `clear` (accessed bits, piece by piece).
 //! **Does not own** the choice of pages, nor the group's limits (`cgroup`).
 //!
 //! **Invariants**
 //! - I1: nothing here blocks the caller but `stop`.
 //! - I2: every page of a request gets exactly one verdict; tried and evicted are counted apart.
-//! - I3: nothing is taken that can't be read back: advice only, never a write to a process.
+//! - I3: every call that takes the lock of a program's address space is short, and the next one comes after a pause
+//!   (`hold_up`).
+//! - I4: nothing is taken that can't be read back: advice only, never a write to a process.
 
 mod activate;
 mod advise;
+mod clear;
 mod deactivate;
 mod leftover;
 mod observe;
@@ -34,6 +39,7 @@ mod worker;
 
 pub use activate::{Activate, ActivateReport, WarmPages};
 pub use advise::PageoutError;
+pub(crate) use clear::{ClearRequest, ClearThread};
 pub use deactivate::{ColdPages, Deactivate, DeactivateReport};
 pub use pageout::{PageTarget, Pageout, PageoutConfig, PageoutMode, PageoutReport, PageoutRequest};
 pub use recall::{Recall, RecallPages, RecallReport};

@@ -21,7 +21,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::worker::Worker;
-use crate::addr::AddrRange;
+use crate::addr::{AddrRange, PAGE_BYTES};
+use crate::hold_up::{self, CallSize};
 use crate::process::Process;
 use crate::sys::madvise::{self, Advice, RANGES_MAX};
 
@@ -29,10 +30,12 @@ use crate::sys::madvise::{self, Advice, RANGES_MAX};
 const STALE: Duration = Duration::from_secs(2);
 /// What was not in use so long ago may be by now.
 const STALE_UNUSED: Duration = Duration::from_millis(100);
-/// Most bytes in one call, so that the thread notices in time that it is to stop.
-const CALL_BYTES_MAX: u64 = 4 << 20;
+/// Most pages in one call, so that the thread notices in time that it is to stop.
+const CALL_PAGES_MAX: u64 = 1024;
 /// Ranges are cut into pieces of this size, so that little room is enough for one.
-const PIECE_BYTES: u64 = 256 << 10;
+const PIECE_BYTES: u64 = 64 << 10;
+/// What the first pages are expected to take each, nanoseconds.
+const PAGE_NS: f64 = 5_000.0;
 /// Where there is no room it is looked for again after this.
 const PAUSE: Duration = Duration::from_millis(2);
 /// Ranges of a process that are refused, each of which costs a call, until the rest is left alone.
@@ -180,12 +183,14 @@ pub(super) fn ask(
     mut call: impl FnMut(&[AddrRange]) -> io::Result<u64>,
 ) -> Asked {
     let mut asked = Asked::default();
+    let mut size = CallSize::new(PAGE_NS, CALL_PAGES_MAX);
     let mut nr_refused = 0;
     let cut: Vec<AddrRange> = ranges.iter().flat_map(|range| pieces(*range)).collect();
     let mut rest = &cut[..];
     while !rest.is_empty() && !is_over() && nr_refused < NR_REFUSED_MAX {
-        let mut bytes_left = room_bytes().min(CALL_BYTES_MAX);
-        if bytes_left < PIECE_BYTES {
+        let room_bytes = room_bytes();
+        let mut bytes_left = room_bytes.min(size.nr_pages() * PAGE_BYTES);
+        if room_bytes < PIECE_BYTES {
             thread::sleep(PAUSE);
             continue;
         }
@@ -194,9 +199,17 @@ pub(super) fn ask(
             bytes_left = bytes_left.saturating_sub(range.len_bytes());
             fits
         };
-        let nr_ranges = rest.iter().take(RANGES_MAX).take_while(fits).count();
-        let mut done_bytes = match call(&rest[..nr_ranges]) {
-            Ok(bytes) => bytes,
+        // One piece is asked for however long its pages take.
+        let nr_ranges = rest.iter().take(RANGES_MAX).take_while(fits).count().max(1);
+        let called = Instant::now();
+        let answer = call(&rest[..nr_ranges]);
+        let took = called.elapsed();
+        hold_up::pause();
+        let mut done_bytes = match answer {
+            Ok(bytes) => {
+                size.learn(bytes / PAGE_BYTES, took);
+                bytes
+            }
             Err(error) => match error.raw_os_error() {
                 // About the first range: not mapped any more, or of a kind that is not read ahead.
                 Some(libc::ENOMEM | libc::EINVAL | libc::EBADF | libc::EAGAIN | libc::EINTR) => 0,
@@ -232,7 +245,6 @@ fn pieces(range: AddrRange) -> impl Iterator<Item = AddrRange> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::addr::PAGE_BYTES;
     use std::cell::Cell;
     use std::io::Error;
 
@@ -283,7 +295,11 @@ mod tests {
             bytes(&wanted)
         );
         for call in &calls {
-            assert!(!call.is_empty() && call.len() <= RANGES_MAX && bytes(call) <= CALL_BYTES_MAX);
+            assert!(
+                !call.is_empty()
+                    && call.len() <= RANGES_MAX
+                    && bytes(call) <= CALL_PAGES_MAX * PAGE_BYTES
+            );
         }
     }
 

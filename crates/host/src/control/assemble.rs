@@ -134,10 +134,14 @@ pub(super) fn managed(
         }
         None => None,
     };
+    let mut walker = Walker::new(sources.walk, devices);
+    walker
+        .clear_in_background()
+        .map_err(io_error("starting the thread that clears accessed bits"))?;
     Ok(Managed::new(Parts {
         tracker,
         members: Members::new(tree),
-        walker: Walker::new(sources.walk, devices),
+        walker,
         // With nobody to ask the kernel through, urgency must not take the work from pageout.
         governor: Governor::new(
             config.budget_bytes,

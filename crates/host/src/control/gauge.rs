@@ -3,7 +3,8 @@
 //! **Owns** the choice between the two. **Does not own** the group or the tree.
 
 use crate::cgroup::{BudgetGroup, CgroupError, Version};
-use crate::process::{ProcessTree, tree_memory, tree_rss_bytes};
+use crate::hold_up;
+use crate::process::{ProcessTree, tree_counted_bytes, tree_rss_bytes};
 use std::sync::Arc;
 
 /// What tells how much is used.
@@ -11,8 +12,8 @@ use std::sync::Arc;
 pub(super) enum Gauge {
     /// A memory cgroup: exact, one read.
     Group(Arc<BudgetGroup>),
-    /// The sum of resident memory: shared pages are counted in full by the quick sum, and by share
-    /// once that sum says the budget is near.
+    /// The sum of resident memory: shared pages count once for each process in the quick sum, and by share once that
+    /// sum says the budget is near; of large processes they always count in full.
     Tree {
         /// The budget, bytes.
         budget_bytes: u64,
@@ -25,12 +26,12 @@ impl Gauge {
         match self {
             Gauge::Group(group) => group.usage_bytes(),
             Gauge::Tree { budget_bytes } => {
-                let quick = tree_rss_bytes(tree);
+                let quick = tree_counted_bytes(tree);
                 let is_alone = tree.nr_processes() <= 1;
                 if is_alone || quick < budget_bytes / 10 * 9 {
                     Ok(quick)
                 } else {
-                    Ok(tree_memory(tree).sum.pss_bytes)
+                    Ok(tree_rss_bytes(tree, hold_up::pages_at_once()))
                 }
             }
         }

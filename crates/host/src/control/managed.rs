@@ -496,7 +496,11 @@ impl Managed {
         }
     }
 
-    fn may_walk(&self, now: TimeMs, pause_ms: u64) -> bool {
+    fn may_walk(&mut self, now: TimeMs, pause_ms: u64) -> bool {
+        // Sooner it would not clear, and what was used since would not be told from what was used before.
+        if !self.walker.rest().is_zero() {
+            return false;
+        }
         let (cpu_ns, wall_ns) = self.walker.last_walk_ns();
         // Where a walk waits, for a processor or a lock, there is a time without any before the next.
         let own_pause_ms = (cpu_ns * WALK_PAUSE_FACTOR).max(wall_ns * 2) / 1_000_000;

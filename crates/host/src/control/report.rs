@@ -10,6 +10,7 @@ use crate::access::{SourceInfo, WalkCost};
 use crate::addr::PAGE_BYTES;
 use crate::cgroup::GroupStats;
 use crate::control::{ActuatorChoice, PolicyChoice, WalkFindings};
+use crate::hold_up::HoldUpReport;
 use strata_lru::{GroupView, Kind};
 
 /// Version of the schema; grows when a field changes its meaning or goes.
@@ -151,8 +152,10 @@ pub struct WalkReport {
     pub nr_spaces_skipped: u64,
     /// Reading tables, in all.
     pub cost: WalkCost,
-    /// Clearing accessed bits, in all.
+    /// Clearing accessed bits, in all; pauses between its calls included.
     pub clear_ns: u64,
+    /// Pieces of tables that kept their accessed bits, because they can't be cleared without holding a program up.
+    pub nr_left_pieces: u64,
     /// What the last walk found.
     pub last: WalkFindings,
     /// Page-table entries visited for each page that left memory.
@@ -225,6 +228,8 @@ pub struct Report {
     pub eviction: EvictionReport,
     /// Walks.
     pub walks: WalkReport,
+    /// For how long calls of Strata held locks of the programs' address spaces.
+    pub hold_up: HoldUpReport,
     /// The kernel's counters.
     pub kernel: KernelReport,
     /// The gain.

@@ -27,11 +27,12 @@ use super::savings::Savings;
 use super::signals::{Signals, Wish};
 use super::usage::UsageMeter;
 use crate::cgroup::Offered;
+use crate::hold_up::HoldUps;
 use crate::process::Process;
 use crate::process::launch::{InheritedSignals, WaitStatus, stop_self};
 use crate::remote::{Doors, RemoteServer};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use strata_lru::TimeMs;
 
 /// Less than this no process can start in.
@@ -477,6 +478,7 @@ impl Session<'_> {
             generations,
             eviction,
             walks,
+            hold_up: HoldUps::so_far().report(Duration::from_millis(now.0)),
             kernel,
             saved,
             tracking_bytes: self.managed.as_ref().map_or(0, Managed::memory_bytes),

@@ -14,8 +14,8 @@ use super::activation::Foretold;
 use super::places::{Places, SpaceNo};
 use super::table::Table;
 use super::together::{Returns, WalkNo};
-use crate::access::{Bits512, TableRecord, TableShape};
-use crate::addr::{AddrRange, PAGE_BYTES, TABLE_BYTES, TABLE_ENTRIES, TableNo};
+use crate::access::{Bits512, NrEntries, TableRecord, TableShape, YoungPiece};
+use crate::addr::{AddrRange, TABLE_BYTES, TABLE_ENTRIES, TableNo};
 use crate::bits;
 use crate::process::{Mapping, MappingClass, Process};
 use std::collections::BTreeMap;
@@ -143,6 +143,7 @@ impl Space {
             cursor: 0,
             engine,
             young: Vec::new(),
+            nr_entries: [0; 2],
             last_return: None,
         }
     }
@@ -253,7 +254,8 @@ pub(super) struct SpaceWalk<'a> {
     mappings: &'a [Mapping],
     cursor: usize,
     engine: Engine<'a>,
-    young: Vec<AddrRange>,
+    young: Vec<YoungPiece>,
+    nr_entries: NrEntries,
     /// The last page that was found to have come back.
     last_return: Option<u64>,
 }
@@ -290,9 +292,9 @@ impl SpaceWalk<'_> {
         }
     }
 
-    /// Ends the walk: tables that were not reported hold nothing any more. Returns the ranges found
-    /// young, sorted and merged.
-    pub(super) fn finish(mut self) -> Vec<AddrRange> {
+    /// Ends the walk: tables that were not reported hold nothing any more. Returns what was found young, by address,
+    /// and what is in memory. Where records told which pages are inactive, the others are to be restored.
+    pub(super) fn finish(mut self) -> (Vec<YoungPiece>, NrEntries) {
         let epoch = self.space.epoch;
         let stale: Vec<TableNo> = self
             .space
@@ -305,7 +307,7 @@ impl SpaceWalk<'_> {
         for no in stale {
             self.record(&TableRecord::empty(no, TableShape::Pages));
         }
-        std::mem::take(&mut self.young)
+        (std::mem::take(&mut self.young), self.nr_entries)
     }
 
     fn apply(&mut self, record: &TableRecord, table: &mut Table) {
@@ -407,11 +409,36 @@ impl SpaceWalk<'_> {
                 }
             }
         }
-        for index in bits::ones(accessed) {
-            let start = record.table.entry_addr(index);
-            let page = AddrRange::new(start, start + order.nr_pages() * PAGE_BYTES);
-            page.append_to(&mut self.young);
-        }
+        let kind = mapping.class.kind_of_page(false);
+        self.nr_entries[kind.index()] += bits::count(present);
+        self.note_young(record, mapping, kind, bits::and(accessed, present));
+    }
+
+    fn note_young(&mut self, record: &TableRecord, mapping: &Mapping, kind: Kind, young: Bits512) {
+        let mut indices = bits::ones(young);
+        let Some(first) = indices.next() else { return };
+        let last = indices.last().unwrap_or(first);
+        let (start, end) = match record.shape {
+            TableShape::Pages => (
+                record.table.entry_addr(first),
+                record.table.entry_addr(last + 1),
+            ),
+            TableShape::Huge => (record.table.start(), record.table.start() + TABLE_BYTES),
+        };
+        // A page that its program supplies is not touched: whoever touches one that has just gone waits for the program.
+        let restore = match mapping.is_supplied {
+            true => bits::NONE,
+            false => bits::without(record.present, record.inactive),
+        };
+        let restore = match record.shape {
+            TableShape::Pages => restore,
+            TableShape::Huge => bits::and(restore, bits::run(0, 1)),
+        };
+        self.young.push(YoungPiece {
+            range: AddrRange::new(start, end),
+            kind,
+            restore,
+        });
     }
 
     fn appear(&mut self, record: &TableRecord, table: &mut Table, mapping: &Mapping, index: usize) {

@@ -1,16 +1,31 @@
 //! A walk of the whole group: every space that has run, once, then a new generation.
 //!
-//! **Owns** the order of things in a walk and its sums. **Does not own** when it happens
-//! (`managed`), the reading (`access`) or the meaning of what is read (`space`).
+//! ```text
+//!   visit:  read a space -> clear it at once          (small)
+//!                        -> hand it to the clearer     (large: piece by piece, on a thread of its own)
+//! ```
+//!
+//! **Owns** the order of things in a walk, its clearing and its sums. **Does not own** when it happens
+//! (`managed`), the reading and the ways to clear (`access`) or the meaning of what is read (`space`).
+//!
+//! **Invariants**
+//! - W1: a walk that comes before [`Walker::rest`] is over clears nothing.
 
 use super::places::SpaceNo;
 use super::report::WalkReport;
 use super::tracker::Tracker;
-use crate::access::{AccessError, AccessSource, ClearIntent};
-use crate::addr::{AddrRange, covering_spans};
+use crate::access::{
+    AccessError, AccessSource, ClearIntent, Cleared, Clearer, NrEntries, Progress, YoungPiece,
+    clear_pieces,
+};
+use crate::actuator::{ClearRequest, ClearThread};
+use crate::addr::covering_spans;
+use crate::hold_up;
 use crate::process::{Mapping, MemoryDevices, Process, classify, thread_cpu_ns};
+use std::collections::BTreeMap;
+use std::io;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Which spaces a walk may leave out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,26 +40,54 @@ pub(super) enum Thoroughness {
 #[derive(Debug)]
 pub(super) struct Walker {
     source: Box<dyn AccessSource>,
+    clearer: Clearer,
+    /// Where what takes long is cleared while the owner goes on; `None`: the owner waits.
+    thread: Option<ClearThread>,
     devices: MemoryDevices,
     sums: WalkReport,
+    /// What the last walk found in memory.
+    nr_entries: BTreeMap<SpaceNo, NrEntries>,
+    wants_inactive: bool,
     /// CPU and wall time of the last walk.
     last_walk_ns: (u64, u64),
+    last_cleared_walk: Option<Instant>,
+    /// How long clearing held the lock of one space since then, of the space where that was longest.
+    held: Duration,
 }
 
 impl Walker {
     /// Nothing walked yet.
     pub(super) fn new(source: Box<dyn AccessSource>, devices: MemoryDevices) -> Walker {
         Walker {
+            clearer: Clearer::new(source.info().grain),
             source,
+            thread: None,
             devices,
             sums: WalkReport::default(),
+            nr_entries: BTreeMap::new(),
+            wants_inactive: false,
             last_walk_ns: (0, 0),
+            last_cleared_walk: None,
+            held: Duration::ZERO,
         }
+    }
+
+    /// Has large spaces cleared on a thread from now on, so that the owner does not wait for it.
+    pub(super) fn clear_in_background(&mut self) -> io::Result<()> {
+        self.thread = Some(ClearThread::start()?);
+        Ok(())
     }
 
     /// Who sees the accesses.
     pub(super) fn source(&mut self) -> &mut dyn AccessSource {
         self.source.as_mut()
+    }
+
+    /// Whether walks from now on are to tell which pages are on the kernel's inactive lists; returns whether they
+    /// can.
+    pub(super) fn want_inactive(&mut self, is_wanted: bool) -> bool {
+        self.wants_inactive = self.source.see_inactive(is_wanted);
+        self.wants_inactive
     }
 
     /// The sums so far; `last` and the ratio are for the caller to fill.
@@ -57,6 +100,29 @@ impl Walker {
         self.last_walk_ns
     }
 
+    /// How long the next walk has to be put off, so that clearing holds no program up for too much of the time. Takes
+    /// in what the thread has done.
+    pub(super) fn rest(&mut self) -> Duration {
+        if let Some(thread) = &mut self.thread {
+            for (took, result) in thread.poll().into_iter().flatten() {
+                self.held = self.held.max(Duration::from_nanos(took.held_ns));
+                self.sums.clear_ns += took.wall_ns;
+                self.sums.nr_left_pieces += took.nr_left_pieces;
+                if let Err(error) = result {
+                    tracing::debug!(%error, "clearing accessed bits");
+                }
+            }
+            if thread.is_busy() {
+                return hold_up::PAUSE.max(Duration::from_millis(1));
+            }
+        }
+        let Some(last) = self.last_cleared_walk else {
+            return Duration::ZERO;
+        };
+        let until = last + hold_up::rest_after(self.held);
+        until.saturating_duration_since(Instant::now())
+    }
+
     /// Visits every space; the caller ends the walk. One space's failure spoils only that space.
     /// Returns the failures.
     pub(super) fn visit(
@@ -66,10 +132,19 @@ impl Walker {
         thoroughness: Thoroughness,
     ) -> Vec<AccessError> {
         let (start, cpu_start) = (Instant::now(), thread_cpu_ns());
+        let is_rested = self.rest().is_zero();
+        if is_rested {
+            self.last_cleared_walk = Some(start);
+            self.held = Duration::ZERO;
+        }
         let mut failures = Vec::new();
+        let mut later = Vec::new();
         let numbers: Vec<SpaceNo> = tracker.spaces().keys().copied().collect();
+        self.nr_entries.retain(|number, _| numbers.contains(number));
         for number in numbers {
-            let Err(error) = self.visit_space(tracker, number, intent, thoroughness) else {
+            let clear = is_rested.then_some(intent);
+            let Err(error) = self.visit_space(tracker, number, clear, thoroughness, &mut later)
+            else {
                 continue;
             };
             // Ending and exec in the middle of a walk are normal; the next refresh tells of them.
@@ -81,6 +156,9 @@ impl Walker {
                 failures.push(error);
             }
         }
+        if !later.is_empty() {
+            self.clear_later(later, &mut failures);
+        }
         self.sums.nr_walks += 1;
         let wall_ns = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
         self.last_walk_ns = (thread_cpu_ns() - cpu_start, wall_ns);
@@ -91,8 +169,9 @@ impl Walker {
         &mut self,
         tracker: &mut Tracker,
         number: SpaceNo,
-        intent: ClearIntent,
+        clear: Option<ClearIntent>,
         thoroughness: Thoroughness,
+        later: &mut Vec<ClearRequest>,
     ) -> Result<(), AccessError> {
         let Some(space) = tracker.space_mut(number) else {
             return Ok(());
@@ -112,24 +191,64 @@ impl Walker {
                 .filter(|mapping| mapping.is_worth_reading())
                 .map(|mapping| mapping.range),
         );
+        // Of a space that was not walked yet it is not known how much of it are huge pages.
+        let known = self.nr_entries.get(&number).copied();
+        let expected =
+            known.unwrap_or_else(|| [process.stat().map_or(0, |stat| stat.rss_pages), 0]);
+        let has_to_restore =
+            clear == Some(ClearIntent::Watch) && self.clearer.has_to_restore(expected);
+        let sees_inactive = self
+            .source
+            .see_inactive(self.wants_inactive || has_to_restore);
         let Some(mut walk) = tracker.walk_space(number, &mappings) else {
             return Ok(());
         };
         let cost = self
             .source
             .read(&process, &spans, &mut |record| walk.record(record))?;
-        let young: Vec<AddrRange> = walk.finish();
+        let (mut young, nr_entries) = walk.finish();
+        self.nr_entries.insert(number, nr_entries);
         self.sums.nr_spaces += 1;
-        self.sums.cost.nr_tables += cost.nr_tables;
-        self.sums.cost.nr_entries += cost.nr_entries;
-        self.sums.cost.nr_runs += cost.nr_runs;
-        self.sums.cost.wall_ns += cost.wall_ns;
+        self.sums.cost.add(cost);
         if let Some(space) = tracker.space_mut(number) {
-            space.cpu_ns_at_walk = cpu_ns;
-            let resident = space.findings.nr_resident_pages.iter().sum();
-            self.sums.clear_ns += self.source.clear(&process, &young, resident, intent)?;
+            // What was not cleared will be found accessed once more.
+            space.cpu_ns_at_walk = cpu_ns.filter(|_| clear.is_some());
         }
+        let Some(intent) = clear else { return Ok(()) };
+        if !sees_inactive || intent == ClearIntent::Pageout {
+            young.iter_mut().for_each(YoungPiece::restore_nothing);
+        }
+        let cleared = match self.clearer.clear(&process, &young, nr_entries, intent)? {
+            Progress::Done(cleared) => cleared,
+            Progress::PiecesLeft(cleared) => {
+                young.retain(|piece| self.clearer.is_for_pieces(piece));
+                later.push((process, young));
+                cleared
+            }
+        };
+        self.count(cleared);
         Ok(())
+    }
+
+    fn clear_later(&mut self, later: Vec<ClearRequest>, failures: &mut Vec<AccessError>) {
+        if let Some(thread) = &mut self.thread {
+            // It is idle: else there is a rest, and nothing is cleared.
+            let _is_taken = thread.try_submit(later);
+            return;
+        }
+        for (process, young) in later {
+            match clear_pieces(&process, young.iter(), || false) {
+                Ok(cleared) => self.count(cleared),
+                Err(error) if process.is_space_current() => failures.push(error),
+                Err(_) => {}
+            }
+        }
+    }
+
+    fn count(&mut self, cleared: Cleared) {
+        self.held = self.held.max(Duration::from_nanos(cleared.held_ns));
+        self.sums.clear_ns += cleared.wall_ns;
+        self.sums.nr_left_pieces += cleared.nr_left_pieces;
     }
 
     fn mappings(&mut self, process: &Process) -> Result<Vec<Mapping>, AccessError> {

@@ -2,6 +2,8 @@
 
 use super::{Check, Machine};
 use crate::access::BpfSource;
+use crate::addr::PAGE_BYTES;
+use crate::hold_up;
 
 /// Oldest kernel (major, minor) whose page tables the BPF walk reads.
 const WALK_KERNEL_MIN: (u32, u32) = (6, 1);
@@ -29,6 +31,21 @@ pub(super) fn page_walk() -> Check {
             format!("mend what is missing above; {WITHOUT_WALK}"),
         ),
     }
+}
+
+/// How large a program may be to have its accessed bits cleared at once.
+pub(super) fn clearing() -> Check {
+    let check = Check::named(
+        "clearing",
+        "clearing accessed bits without holding programs up",
+    );
+    let at_once_mib = (hold_up::pages_at_once() * PAGE_BYTES) >> 20;
+    check.ok(format!(
+        "at once up to {at_once_mib} MiB in memory, piece by piece beyond; no call longer than {} ms, at most {} % of \
+         the time",
+        hold_up::CALL_MAX.as_millis(),
+        100.0 / f64::from(hold_up::CLEARING_SHARE),
+    ))
 }
 
 fn architecture() -> Check {

@@ -85,6 +85,7 @@ fn full() -> Status {
                 ..WalkCost::default()
             },
             clear_ns: next() * 1_000_000,
+            nr_left_pieces: next(),
             last: WalkFindings::default(),
             entries_per_freed_page: None,
         }),

@@ -5,7 +5,8 @@
 //!
 //! **Invariants**
 //! - I1: nobody is ever stopped or slowed by the wait between walks; a walk that took longer than
-//!   its interval has the next ones left out, not made up for.
+//!   its interval, or has to be followed by a longer rest ([`Observer::rest`]), has the next ones left out, not made
+//!   up for.
 //! - I2: the command is waited for to its end whatever becomes of the watching.
 
 use super::{Observer, Subject, SubjectError};
@@ -50,7 +51,7 @@ pub enum Attention {
 pub struct Attended {
     /// The command's status as a shell has it; `None` for who ran already.
     pub exit_status: Option<u8>,
-    /// Intervals without a walk, because the one before took too long.
+    /// Intervals without a walk, because the one before took too long, or walks that often would hold the target up.
     pub nr_left_out: u64,
     /// Whether the command ended before it could be watched.
     pub was_too_short: bool,
@@ -179,11 +180,12 @@ impl Watch {
                 break;
             }
             due += self.interval;
-            let now = Instant::now();
-            if due < now {
-                let behind = now.duration_since(due).as_nanos() / self.interval.as_nanos().max(1);
+            let earliest = Instant::now() + observer.rest();
+            if due < earliest {
+                let behind =
+                    earliest.duration_since(due).as_nanos() / self.interval.as_nanos().max(1);
                 self.attended.nr_left_out += u64::try_from(behind).unwrap_or(u64::MAX);
-                due = now;
+                due = earliest;
             }
             let (until, is_last) = match self.until {
                 Some(until) if until < due => (until, true),

@@ -14,10 +14,13 @@
 //! of it (the visitors), nor when walks happen (the caller).
 //!
 //! **Invariants**
-//! - I1: read-only but for accessed bits: nothing is evicted, moved, limited or hinted.
+//! - I1: read-only but for accessed bits: nothing is evicted or limited. Where accessed bits can only be cleared by
+//!   advice to the kernel (`access::Clearer`), its lists are put right afterwards.
 //! - I2: one space's failure spoils only that space.
 //! - I3: every space is told `appeared` once before anything else of it, and `ended` once, last.
 //! - I4: a table is read once a walk, however many mappings share it.
+//! - I5: no program is held up by clearing for more than 0.5 % of the time (`hold_up`): a walk that comes too soon after
+//!   another ([`Observer::rest`]) clears nothing.
 
 mod attend;
 pub mod idle;
@@ -30,17 +33,23 @@ pub use record::Recorder;
 pub use subject::{Subject, SubjectError};
 
 use crate::access::{
-    self, AccessChoice, AccessError, AccessSource, Bits512, ClearIntent, SourceInfo, TableRecord,
-    TableShape, WalkCost,
+    self, AccessChoice, AccessError, AccessSource, Bits512, ClearIntent, Cleared, Clearer,
+    NrEntries, SourceInfo, TableRecord, TableShape, WalkCost, YoungPiece, clear_pieces,
 };
-use crate::addr::{AddrRange, TABLE_ENTRIES, covering_spans};
+use crate::addr::{AddrRange, TABLE_BYTES, TableNo, TableSpan, covering_spans};
 use crate::bits;
+use crate::hold_up;
 use crate::process::{Mapping, MemoryDevices, Process, ProcessError, classify};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use strata_lru::Kind;
 use subject::Members;
+
+/// Tables read before what was found young in them is cleared: 1 GiB.
+const CHUNK_TABLES_MIN: u64 = 512;
+/// Most chunks of one walk.
+const NR_CHUNKS_MAX: u64 = 64;
 
 /// Number of an address space within one observer; never used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
@@ -118,6 +127,10 @@ pub struct Walked {
     pub cost: WalkCost,
     /// Of that, clearing accessed bits; nanoseconds.
     pub clear_ns: u64,
+    /// How long clearing held the lock of the address space, of the space where that was longest; nanoseconds.
+    pub held_ns: u64,
+    /// Pieces of tables that keep their accessed bits, because they can't be cleared without holding a program up.
+    pub nr_left_pieces: u64,
     /// Spaces walked.
     pub nr_spaces: u64,
     /// Spaces left out, because they have not run.
@@ -132,6 +145,8 @@ struct Watched {
     process: Arc<Process>,
     /// CPU time at the last walk; a space that has not run since can't have accessed anything.
     cpu_ns_at_walk: Option<u64>,
+    /// What the last walk found in memory.
+    nr_entries: Option<NrEntries>,
 }
 
 /// Walks the spaces of a subject.
@@ -141,8 +156,11 @@ pub struct Observer {
     spaces: BTreeMap<i32, Watched>,
     nr_spaces_seen: u32,
     source: Box<dyn AccessSource>,
+    clearer: Clearer,
     devices: MemoryDevices,
     opened: Instant,
+    /// Until then clearing would hold somebody up for too much of the time.
+    rest_until: Instant,
 }
 
 impl Observer {
@@ -178,9 +196,11 @@ impl Observer {
             members,
             spaces: BTreeMap::new(),
             nr_spaces_seen: 0,
+            clearer: Clearer::new(source.info().grain),
             source,
             devices,
             opened: Instant::now(),
+            rest_until: Instant::now(),
         })
     }
 
@@ -206,8 +226,14 @@ impl Observer {
         self.opened.elapsed()
     }
 
+    /// How long the next walk has to be put off, so that clearing accessed bits holds nobody up for too much of the
+    /// time. A walk that comes sooner clears nothing: its pages are found accessed by the next one again.
+    pub fn rest(&self) -> Duration {
+        self.rest_until.saturating_duration_since(Instant::now())
+    }
+
     /// Looks who is there, walks every space that has run, tells the visitor, and clears accessed
-    /// bits.
+    /// bits unless it is too soon for that ([`Observer::rest`]).
     pub fn walk(&mut self, visitor: &mut dyn Visitor) -> Walked {
         let started = Instant::now();
         let mut walked = Walked {
@@ -215,6 +241,7 @@ impl Observer {
             ..Walked::default()
         };
         self.refresh(visitor, &mut walked);
+        let is_rested = self.rest().is_zero();
         let pids: Vec<i32> = self.spaces.keys().copied().collect();
         for pid in pids {
             let Some(watched) = self.spaces.get_mut(&pid) else {
@@ -227,11 +254,14 @@ impl Observer {
                 continue;
             }
             let (id, process) = (watched.id, Arc::clone(&watched.process));
-            match self.walk_space(id, &process, visitor, &mut walked) {
-                Ok(()) => {
+            let known = watched.nr_entries;
+            match self.walk_space(id, &process, known, is_rested, visitor, &mut walked) {
+                Ok(nr_entries) => {
                     walked.nr_spaces += 1;
                     if let Some(watched) = self.spaces.get_mut(&pid) {
-                        watched.cpu_ns_at_walk = cpu_ns;
+                        watched.nr_entries = Some(nr_entries);
+                        // What was not cleared will be found accessed once more.
+                        watched.cpu_ns_at_walk = cpu_ns.filter(|_| is_rested);
                     }
                 }
                 // Ending and exec in the middle of a walk are normal; the next refresh tells of them.
@@ -240,6 +270,9 @@ impl Observer {
             }
         }
         walked.wall_ns = nanos(started.elapsed());
+        if is_rested {
+            self.rest_until = started + hold_up::rest_after(Duration::from_nanos(walked.held_ns));
+        }
         walked
     }
 
@@ -272,18 +305,22 @@ impl Observer {
                     id,
                     process,
                     cpu_ns_at_walk: None,
+                    nr_entries: None,
                 },
             );
         }
     }
 
+    /// Returns what is in memory.
     fn walk_space(
         &mut self,
         id: SpaceId,
         process: &Process,
+        known: Option<NrEntries>,
+        is_rested: bool,
         visitor: &mut dyn Visitor,
         walked: &mut Walked,
-    ) -> Result<(), AccessError> {
+    ) -> Result<NrEntries, AccessError> {
         let flags = self.source.vm_flags(process)?;
         let raw = process.read_maps().map_err(|source| AccessError::Io {
             what: "reading the mappings",
@@ -296,31 +333,102 @@ impl Observer {
             .filter(|mapping| mapping.is_worth_reading())
             .map(|mapping| mapping.range);
         let spans = covering_spans(ranges);
+        // Of a space that was not walked yet it is not known how much of it are huge pages.
+        let expected =
+            known.unwrap_or_else(|| [process.stat().map_or(0, |stat| stat.rss_pages), 0]);
+        let is_at_once = self.clearer.is_at_once(expected);
+        let is_restoring = is_rested && self.clearer.has_to_restore(expected);
+        let sees_inactive = self.source.see_inactive(is_restoring);
         visitor.begin(id, process, &mappings);
         let mut pieces = Pieces {
             space: id,
             mappings: &mappings,
             cursor: 0,
+            sees_inactive,
             young: Vec::new(),
-            nr_resident_pages: 0,
+            nr_entries: [0; 2],
         };
-        let read = self.source.read(process, &spans, &mut |record| {
-            pieces.split(record, visitor);
-        });
-        visitor.end(id, read.is_ok());
-        let cost = read?;
-        walked.cost.nr_tables += cost.nr_tables;
-        walked.cost.nr_entries += cost.nr_entries;
-        walked.cost.nr_runs += cost.nr_runs;
-        walked.cost.wall_ns += cost.wall_ns;
-        walked.clear_ns += self.source.clear(
-            process,
-            &pieces.young,
-            pieces.nr_resident_pages,
-            ClearIntent::Watch,
-        )?;
-        Ok(())
+        let mut cleared = Cleared::default();
+        let mut nr_file_pieces = 0;
+        let mut outcome = Ok(());
+        let chunks = match is_at_once {
+            true => vec![spans],
+            false => chunks(&spans),
+        };
+        for chunk in chunks {
+            let read = self.source.read(process, &chunk, &mut |record| {
+                pieces.split(record, visitor);
+            });
+            match read {
+                Ok(cost) => walked.cost.add(cost),
+                Err(error) => {
+                    outcome = Err(error);
+                    break;
+                }
+            }
+            if is_at_once || !is_rested {
+                continue;
+            }
+            let young = std::mem::take(&mut pieces.young);
+            let is_for_pieces = |piece: &&YoungPiece| self.clearer.is_for_pieces(piece);
+            nr_file_pieces += young.iter().filter(|piece| !is_for_pieces(piece)).count() as u64;
+            match clear_pieces(process, young.iter().filter(is_for_pieces), || false) {
+                Ok(took) => cleared.add(took),
+                Err(error) => {
+                    outcome = Err(error);
+                    break;
+                }
+            }
+        }
+        let is_whole = outcome.is_ok();
+        visitor.end(id, is_whole);
+        let (young, nr_entries) = (pieces.young, pieces.nr_entries);
+        let clearing = match outcome {
+            Ok(()) if !is_rested => Ok(()),
+            Ok(()) if is_at_once => {
+                let intent = ClearIntent::Watch;
+                let took = self.clearer.clear_all(process, &young, nr_entries, intent);
+                took.map(|took| cleared.add(took))
+            }
+            Ok(()) => self
+                .clearer
+                .clear_files(process, nr_file_pieces, nr_entries, &mut cleared),
+            Err(error) => Err(error),
+        };
+        walked.clear_ns += cleared.wall_ns;
+        walked.held_ns = walked.held_ns.max(cleared.held_ns);
+        walked.nr_left_pieces += cleared.nr_left_pieces;
+        clearing.map(|()| nr_entries)
     }
+}
+
+/// Cuts spans so that what a walk finds young in one chunk is cleared soon after it was read, and the time between two
+/// walks is about the same for every page.
+fn chunks(spans: &[TableSpan]) -> Vec<Vec<TableSpan>> {
+    let nr_tables: u64 = spans.iter().map(|span| span.end.0 - span.first.0).sum();
+    // Much may be mapped and little of it in memory.
+    let nr_chunk_tables = CHUNK_TABLES_MIN.max(nr_tables.div_ceil(NR_CHUNKS_MAX));
+    let mut chunks: Vec<Vec<TableSpan>> = Vec::new();
+    let mut room = 0;
+    for span in spans {
+        let mut first = span.first.0;
+        while first < span.end.0 {
+            if room == 0 {
+                chunks.push(Vec::new());
+                room = nr_chunk_tables;
+            }
+            let end = span.end.0.min(first + room);
+            if let Some(chunk) = chunks.last_mut() {
+                chunk.push(TableSpan {
+                    first: TableNo(first),
+                    end: TableNo(end),
+                });
+            }
+            room -= end - first;
+            first = end;
+        }
+    }
+    chunks
 }
 
 /// Cuts tables at the borders of mappings.
@@ -330,14 +438,16 @@ struct Pieces<'a> {
     mappings: &'a [Mapping],
     /// The first mapping that the next table may touch.
     cursor: usize,
-    young: Vec<AddrRange>,
-    nr_resident_pages: u64,
+    /// Whether the records tell which pages are on the kernel's inactive lists, so that the others can be restored.
+    sees_inactive: bool,
+    young: Vec<YoungPiece>,
+    nr_entries: NrEntries,
 }
 
 impl Pieces<'_> {
     fn split(&mut self, record: &TableRecord, visitor: &mut dyn Visitor) {
         let table = record.table;
-        let next_table = crate::addr::TableNo(table.0 + 1);
+        let next_table = TableNo(table.0 + 1);
         let before = |mapping: &Mapping| mapping.range.end <= table.start();
         while self.mappings.get(self.cursor).is_some_and(before) {
             self.cursor += 1;
@@ -358,7 +468,11 @@ impl Pieces<'_> {
                 mask: bits::entries(mapping.range, table),
             };
             visitor.piece(&piece);
-            self.nr_resident_pages += bits::count(piece.resident());
+            let nr_entries = match record.shape {
+                TableShape::Pages => bits::count(piece.resident()),
+                TableShape::Huge => u64::from(!bits::is_empty(piece.resident())),
+            };
+            self.nr_entries[kind_of(mapping).index()] += nr_entries;
             self.note_young(&piece);
         }
     }
@@ -366,16 +480,34 @@ impl Pieces<'_> {
     fn note_young(&mut self, piece: &Piece<'_>) {
         let table = piece.record.table;
         let accessed = piece.accessed();
-        if piece.record.shape == TableShape::Huge && !bits::is_empty(accessed) {
-            let whole = AddrRange::new(table.start(), table.entry_addr(TABLE_ENTRIES));
-            whole.append_to(&mut self.young);
-            return;
-        }
-        for index in bits::ones(accessed) {
-            let page = AddrRange::new(table.entry_addr(index), table.entry_addr(index + 1));
-            page.append_to(&mut self.young);
-        }
+        let mut indices = bits::ones(accessed);
+        let Some(first) = indices.next() else { return };
+        let last = indices.last().unwrap_or(first);
+        let active = match self.sees_inactive && !piece.mapping.is_supplied {
+            true => bits::without(piece.resident(), piece.record.inactive),
+            false => bits::NONE,
+        };
+        let (range, restore) = match piece.record.shape {
+            TableShape::Pages => (
+                AddrRange::new(table.entry_addr(first), table.entry_addr(last + 1)),
+                active,
+            ),
+            TableShape::Huge => (
+                AddrRange::new(table.start(), table.start() + TABLE_BYTES),
+                bits::and(active, bits::run(0, 1)),
+            ),
+        };
+        self.young.push(YoungPiece {
+            range,
+            kind: kind_of(piece.mapping),
+            restore,
+        });
     }
+}
+
+/// What advice does to the pages of a mapping depends on what it is a mapping of.
+fn kind_of(mapping: &Mapping) -> Kind {
+    mapping.class.kind_of_page(false)
 }
 
 fn own_pid() -> i32 {
@@ -389,7 +521,7 @@ fn nanos(duration: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::addr::{PAGE_BYTES, TABLE_BYTES, TableNo};
+    use crate::addr::PAGE_BYTES;
     use crate::process::MappingClass;
 
     #[derive(Default)]
@@ -417,14 +549,15 @@ mod tests {
         }
     }
 
-    fn split(mappings: &[Mapping], records: &[TableRecord]) -> (Told, Vec<AddrRange>) {
+    fn split(mappings: &[Mapping], records: &[TableRecord]) -> (Told, Vec<YoungPiece>) {
         let mut told = Told::default();
         let mut pieces = Pieces {
             space: SpaceId(0),
             mappings,
             cursor: 0,
+            sees_inactive: true,
             young: Vec::new(),
-            nr_resident_pages: 0,
+            nr_entries: [0; 2],
         };
         for record in records {
             pieces.split(record, &mut told);
@@ -444,7 +577,38 @@ mod tests {
         assert_eq!(told.0, [(0, 10, 2), (1, 492, 2), (1, 8, 0), (2, 12, 0)]);
         // What lies between mappings is nobody's and is not cleared.
         let pages = |first, end| AddrRange::new(first * PAGE_BYTES, end * PAGE_BYTES);
-        assert_eq!(young, [pages(8, 10), pages(20, 22)]);
+        let ranges: Vec<AddrRange> = young.iter().map(|piece| piece.range).collect();
+        assert_eq!(ranges, [pages(8, 10), pages(20, 22)]);
+    }
+
+    #[test]
+    fn a_piece_reaches_from_the_first_young_page_to_the_last_and_restores_what_was_active() {
+        let mut record = TableRecord::empty(TableNo(0), TableShape::Pages);
+        record.present = bits::run(0, 400);
+        record.accessed = bits::or(bits::run(10, 11), bits::run(300, 302));
+        record.inactive = bits::run(0, 350);
+        let (_, young) = split(&[mapping(0, 512)], &[record]);
+        assert_eq!(young.len(), 1);
+        let pages = AddrRange::new(10 * PAGE_BYTES, 302 * PAGE_BYTES);
+        assert_eq!(young[0].range, pages);
+        assert_eq!(young[0].restore, bits::run(350, 400));
+    }
+
+    #[test]
+    fn chunks_cover_all_tables_once_and_are_few() {
+        let span = |first, end| TableSpan {
+            first: TableNo(first),
+            end: TableNo(end),
+        };
+        let cut = chunks(&[span(0, 700), span(1000, 1100)]);
+        assert_eq!(
+            cut,
+            [vec![span(0, 512)], vec![span(512, 700), span(1000, 1100)]]
+        );
+        let vast = chunks(&[span(0, 1 << 27)]);
+        assert_eq!(vast.len() as u64, NR_CHUNKS_MAX);
+        let nr_tables = |chunk: &Vec<TableSpan>| chunk[0].end.0 - chunk[0].first.0;
+        assert_eq!(vast.iter().map(nr_tables).sum::<u64>(), 1 << 27);
     }
 
     #[test]
@@ -454,7 +618,9 @@ mod tests {
         huge.accessed = bits::run(0, 512);
         let (told, young) = split(&[mapping(0, 512)], &[huge]);
         assert_eq!(told.0, [(0, 512, 512)]);
-        assert_eq!(young, [AddrRange::new(0, TABLE_BYTES)]);
+        assert_eq!(young[0].range, AddrRange::new(0, TABLE_BYTES));
+        // Nothing was told to be inactive; its first page stands for all of it.
+        assert_eq!(young[0].restore, bits::run(0, 1));
     }
 
     #[test]

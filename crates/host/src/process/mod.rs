@@ -44,7 +44,7 @@ pub use stat::Stat;
 pub use threads::Processors;
 pub use tree::{ProcessTree, TreeChange};
 pub(crate) use usage::thread_cpu_ns;
-pub use usage::{MemoryUse, TreeUse, tree_memory, tree_rss_bytes};
+pub use usage::{MemoryUse, TreeUse, tree_counted_bytes, tree_memory, tree_rss_bytes};
 pub use vm_flags::VmFlags;
 
 /// What a mapping is.

@@ -1,11 +1,9 @@
 //! What processes use: memory by `smaps_rollup` and the kernel's cheap counters.
 //!
 //! Resident set sizes can't be summed over a tree: a page mapped by `n` processes is in the RSS of
-//! each. [`tree_rss_bytes`] therefore sums proportional set sizes (`Pss`, each page divided by its
-//! mappers), which counts every page of the tree at most once; pages shared with processes outside
-//! the tree count by their share. That costs a walk of the whole space by the kernel (tens of
-//! nanoseconds a resident page, under the mmap read lock), so a caller that polls often uses
-//! [`super::Process::stat`] (`rss_pages`) in between.
+//! each. The proportional set size (`Pss`, each page divided by its mappers) counts every page of the tree at most
+//! once. For that the kernel goes through the whole address space with its lock held, so only processes that are small
+//! enough are asked for it (`hold_up`); of a larger one [`tree_rss_bytes`] takes the RSS.
 //!
 //! **Owns** the parsing of `smaps_rollup`, and what the calling thread takes of a processor. **Does not own** budgets.
 
@@ -15,6 +13,8 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::handle::is_gone;
 use super::{Process, ProcessTree};
+use crate::addr::PAGE_BYTES;
+use crate::hold_up::{Call, timed};
 
 /// Totals of `/proc/PID/smaps_rollup`, bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
@@ -81,8 +81,13 @@ impl MemoryUse {
 impl Process {
     /// Its totals by `smaps_rollup`; needs the right to read its memory, costs a walk by the kernel.
     pub fn memory_use(&self) -> io::Result<MemoryUse> {
-        let text = self.read_of_space("smaps_rollup")?;
-        Ok(MemoryUse::parse(&String::from_utf8_lossy(&text)))
+        let (text, _) = timed(Call::Smaps, || self.read_of_space("smaps_rollup"));
+        Ok(MemoryUse::parse(&String::from_utf8_lossy(&text?)))
+    }
+
+    /// Resident, by the kernel's counters; no lock is taken.
+    pub fn rss_bytes(&self) -> io::Result<u64> {
+        Ok(self.stat()?.rss_pages * PAGE_BYTES)
     }
 }
 
@@ -114,9 +119,27 @@ pub fn tree_memory(tree: &ProcessTree) -> TreeUse {
     total
 }
 
-/// Resident memory of the tree with shared pages counted once: the sum of `Pss`, bytes.
-pub fn tree_rss_bytes(tree: &ProcessTree) -> u64 {
-    tree_memory(tree).sum.pss_bytes
+/// Resident memory of the tree by the kernel's counters: pages shared within the tree count once for each process;
+/// bytes. No lock is taken.
+pub fn tree_counted_bytes(tree: &ProcessTree) -> u64 {
+    tree.processes()
+        .filter_map(|process| process.rss_bytes().ok())
+        .sum()
+}
+
+/// Resident memory of the tree, bytes. Pages shared within the tree count once, but for those of processes with more
+/// than so many resident pages, of which each counts all it maps.
+pub fn tree_rss_bytes(tree: &ProcessTree, nr_pages_max: u64) -> u64 {
+    let bytes_of = |process: &Process| {
+        let rss_bytes = process.rss_bytes().ok()?;
+        match rss_bytes > nr_pages_max * PAGE_BYTES {
+            true => Some(rss_bytes),
+            false => process.memory_use().ok().map(|used| used.pss_bytes),
+        }
+    };
+    tree.processes()
+        .filter_map(|process| bytes_of(process))
+        .sum()
 }
 
 /// CPU time of the calling thread, nanoseconds.

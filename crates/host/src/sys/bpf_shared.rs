@@ -31,6 +31,7 @@ pub(crate) const HUGE_DIRTY: u64 = 8;
 pub(crate) const HUGE_SPECIAL: u64 = 16;
 pub(crate) const HUGE_PROTNONE: u64 = 32;
 pub(crate) const HUGE_MIGRATING: u64 = 64;
+pub(crate) const HUGE_INACTIVE: u64 = 128;
 
 /// `struct walk_header`; see there.
 #[derive(Clone, Copy, Debug, Default)]

@@ -7,6 +7,7 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use crate::addr::AddrRange;
+use crate::hold_up::{Call, timed};
 
 /// Most ranges in one call; the kernel takes up to 1024.
 pub(crate) const RANGES_MAX: usize = 512;
@@ -29,10 +30,10 @@ pub(crate) fn advise(
     ranges: &[AddrRange],
     advice: Advice,
 ) -> io::Result<u64> {
-    let advice = match advice {
-        Advice::Pageout => libc::MADV_PAGEOUT,
-        Advice::Cold => libc::MADV_COLD,
-        Advice::WillNeed => libc::MADV_WILLNEED,
+    let (advice, call) = match advice {
+        Advice::Pageout => (libc::MADV_PAGEOUT, Call::Pageout),
+        Advice::Cold => (libc::MADV_COLD, Call::Cold),
+        Advice::WillNeed => (libc::MADV_WILLNEED, Call::ReadIn),
     };
     let vectors: Vec<libc::iovec> = ranges
         .iter()
@@ -42,17 +43,20 @@ pub(crate) fn advise(
             iov_len: range.len_bytes() as usize,
         })
         .collect();
-    // SAFETY: the vector array is valid for the call; the addresses in it are of the other process
-    // and only named. No advice loses data: what is taken comes back by a fault.
-    let advised = unsafe {
-        libc::syscall(
-            libc::SYS_process_madvise,
-            process.as_raw_fd(),
-            vectors.as_ptr(),
-            vectors.len(),
-            advice,
-            0,
-        )
-    };
-    u64::try_from(advised).map_err(|_| io::Error::last_os_error())
+    let (advised, _) = timed(call, || {
+        // SAFETY: the vector array is valid for the call; the addresses in it are of the other
+        // process and only named. No advice loses data: what is taken comes back by a fault.
+        let advised = unsafe {
+            libc::syscall(
+                libc::SYS_process_madvise,
+                process.as_raw_fd(),
+                vectors.as_ptr(),
+                vectors.len(),
+                advice,
+                0,
+            )
+        };
+        u64::try_from(advised).map_err(|_| io::Error::last_os_error())
+    });
+    advised
 }

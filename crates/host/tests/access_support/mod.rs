@@ -12,7 +12,8 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use strata_host::access::{
-    AccessSource, Bits512, BpfSource, ClearIntent, TableRecord, TableShape, WalkCost,
+    AccessSource, Bits512, ClearIntent, Cleared, Clearer, Grain, TableRecord, TableShape, WalkCost,
+    YoungPiece,
 };
 use strata_host::addr::{AddrRange, PAGE_BYTES, TableSpan, covering_spans};
 use strata_host::process::Process;
@@ -148,19 +149,34 @@ pub(crate) fn check(record: &TableRecord) {
     }
 }
 
-/// Clears by `clear_refs` the region's accessed bits, and what processors remember of them: a translation that was
+/// Clears the region's accessed bits, and what processors remember of them: a translation that was
 /// kept is used without setting the bit again, and those of 1 GiB in huge pages can all be kept (13 of
 /// 170 once were).
-pub(crate) fn clear(source: &mut BpfSource, touch: &mut Touch) {
-    source
-        .clear(
-            &process_of(touch),
-            &[region_of(touch)],
-            touch.nr_pages,
-            ClearIntent::Watch,
-        )
-        .expect("clear");
+pub(crate) fn clear(touch: &mut Touch) {
+    clear_ranges(
+        touch,
+        &[region_of(touch)],
+        touch.nr_pages,
+        ClearIntent::Watch,
+    );
     touch.ask("flush");
+}
+
+/// Clears the ranges of a program that has so many pages in memory.
+pub(crate) fn clear_ranges(
+    touch: &Touch,
+    ranges: &[AddrRange],
+    nr_pages: u64,
+    intent: ClearIntent,
+) -> Cleared {
+    Clearer::new(Grain::Page)
+        .clear_all(
+            &process_of(touch),
+            &YoungPiece::of_ranges(ranges),
+            [nr_pages, 0],
+            intent,
+        )
+        .expect("its accessed bits can be cleared")
 }
 
 /// Asserts that at most 1 % of `truth` is missing from `seen`, and at most 1 % more is there. Both

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FlockOperation, flock};
 use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
-use strata_host::access::{self, AccessChoice, AccessSource, ClearIntent, TableShape};
+use strata_host::access::{
+    self, AccessChoice, AccessSource, ClearIntent, Clearer, Grain, TableShape, YoungPiece,
+};
 use strata_host::actuator::{PageTarget, Pageout, PageoutReport, PageoutRequest};
 use strata_host::addr::{AddrRange, PAGE_BYTES, TableNo, covering_spans};
 use strata_host::keeper::Journal;
@@ -53,10 +55,9 @@ impl Bench {
 
     /// Clears the accessed bits, as a walk does.
     pub(crate) fn forget_accesses(&mut self) {
-        let young = [AddrRange::new(0, PAGE_BYTES)];
-        let cleared = self
-            .source
-            .clear(&self.process, &young, 1, ClearIntent::Watch);
+        let young = YoungPiece::of_ranges(&[AddrRange::new(0, PAGE_BYTES)]);
+        let cleared =
+            Clearer::new(Grain::Page).clear_all(&self.process, &young, [1, 0], ClearIntent::Watch);
         cleared.expect("accessed bits can be cleared");
     }
 

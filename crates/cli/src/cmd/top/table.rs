@@ -23,6 +23,9 @@ pub(super) fn table(snapshot: &Snapshot, rows: &[&TargetView]) -> String {
             text.push_str(&mappings(ages));
         }
     }
+    if snapshot.source.is_some() {
+        text.push_str(&format!("\nheld up {}\n", snapshot.hold_up));
+    }
     for trouble in &snapshot.troubles {
         text.push_str(&format!("\nnot seen: {}\n", text::clean(trouble)));
     }

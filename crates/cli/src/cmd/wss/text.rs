@@ -81,7 +81,7 @@ pub(super) fn report(report: &WorkingSetReport) -> String {
         "\n{}\nwatched for {}, a walk every {} ({seen_by})\n",
         report.target,
         span(report.watched_seconds),
-        span(report.interval_seconds),
+        span(report.walk_seconds()),
     );
     sizes(&mut text, &report.figures);
     mappings(&mut text, &report.mappings);
@@ -94,6 +94,23 @@ pub(super) fn report(report: &WorkingSetReport) -> String {
         cost.clearing_ms / nr_walks,
         Bytes(cost.stamps_bytes)
     );
+    let _ = writeln!(text, "the target was held up {}", cost.hold_up);
+    if report.walk_seconds() > report.interval_seconds * 1.5 {
+        let _ = writeln!(
+            text,
+            "walks came every {} and not every {}, so that clearing accessed bits does not hold the target up for \
+             more than 0.5 % of the time",
+            span(report.walk_seconds()),
+            span(report.interval_seconds)
+        );
+    }
+    if cost.nr_left_pieces > 0 {
+        let _ = writeln!(
+            text,
+            "some pages of files count as used although they may not be: their accessed bits can't be cleared here \
+             without holding the target up"
+        );
+    }
     text
 }
 

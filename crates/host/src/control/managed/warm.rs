@@ -49,7 +49,7 @@ impl Managed {
     /// Before a walk: whether it is to tell which pages the kernel has on its inactive lists.
     pub(super) fn look_for_warm(&mut self, now: TimeMs) {
         let is_wanted = self.warm_walk_ms(now).is_some();
-        let is_told = self.walker.source().see_inactive(is_wanted);
+        let is_told = self.walker.want_inactive(is_wanted);
         if is_wanted && !is_told {
             self.warm = None;
         }

@@ -5,6 +5,7 @@
 
 use super::{Ages, Census, MappingAges};
 use crate::access::SourceInfo;
+use crate::hold_up::HoldUpReport;
 use crate::process::MappingClass;
 use serde::Serialize;
 use std::time::Duration;
@@ -80,6 +81,11 @@ pub struct WatchCost {
     pub clearing_ms: f64,
     /// Memory the stamps of pages take at the end.
     pub stamps_bytes: u64,
+    /// For how long calls of Strata held locks of the target's address spaces.
+    pub hold_up: HoldUpReport,
+    /// Parts of 2 MiB, summed over the walks, that kept their accessed bits because they can't be cleared without
+    /// holding the target up: their pages count as used.
+    pub nr_left_pieces: u64,
 }
 
 /// All of it.
@@ -159,10 +165,19 @@ impl WatchCost {
         self.nr_walks += 1;
         self.walking_ms += in_ms(Duration::from_nanos(walked.wall_ns));
         self.clearing_ms += in_ms(Duration::from_nanos(walked.clear_ns));
+        self.nr_left_pieces += walked.nr_left_pieces;
     }
 }
 
 impl WorkingSetReport {
+    /// Time between two walks as it was: longer than asked for where the target is large.
+    pub fn walk_seconds(&self) -> f64 {
+        match self.cost.nr_walks {
+            0 | 1 => self.interval_seconds,
+            nr_walks => self.watched_seconds / (nr_walks - 1) as f64,
+        }
+    }
+
     /// Puts the record together.
     pub fn new(
         target: String,

@@ -13,6 +13,8 @@
 //! - I1: a cgroup that nobody asked to watch is never walked.
 //! - I2: at most [`WATCHED_MAX`] targets of an overview of all groups are walked.
 //! - I3: one target's failure spoils only that target.
+//! - I4: a target that is large is walked less often than it is looked at, so that it is not held up
+//!   ([`Observer::rest`]).
 
 mod figures;
 mod snapshot;
@@ -26,6 +28,7 @@ use super::idle::IdlePages;
 use super::{Observer, Subject, SubjectError};
 use crate::access::{AccessChoice, SourceInfo};
 use crate::cgroup::{CgroupError, GroupReader};
+use crate::hold_up::HoldUps;
 use figures::{Figures, Rate};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -63,6 +66,8 @@ struct Watch {
     observer: Observer,
     pages: IdlePages,
     last_walk: Option<Instant>,
+    /// What the last walk told.
+    ages: Option<AgesView>,
 }
 
 impl Watch {
@@ -71,18 +76,27 @@ impl Watch {
             observer: Observer::open(subject, access)?,
             pages: IdlePages::new(),
             last_walk: None,
+            ages: None,
         })
     }
 
+    /// Walks, unless that would hold the target up too often: then it tells what it told last.
     fn walk(&mut self, snapshot: &mut Snapshot) -> AgesView {
+        snapshot.source = Some(self.observer.info().name);
+        if let Some(ages) = &self.ages
+            && !self.observer.rest().is_zero()
+        {
+            return ages.clone();
+        }
         let now = Instant::now();
         let interval = self.last_walk.replace(now);
         let interval = interval.map_or(Duration::ZERO, |before| now - before);
         let walked = self.pages.observe(&mut self.observer);
         snapshot.walk_us += walked.wall_ns / 1000;
         snapshot.troubles.extend(walked.troubles);
-        snapshot.source = Some(self.observer.info().name);
-        AgesView::new(&self.pages.census(), interval)
+        let ages = AgesView::new(&self.pages.census(), interval);
+        self.ages = Some(ages.clone());
+        ages
     }
 }
 
@@ -299,6 +313,7 @@ impl Overview {
             let view = target.look(name, &mut snapshot);
             snapshot.targets.extend(view);
         }
+        snapshot.hold_up = HoldUps::so_far().report(self.opened.elapsed());
         snapshot
     }
 

@@ -7,6 +7,7 @@
 //! - I2: what is not known is `None`, never 0.
 
 use super::super::idle::{Ages, Census, IDLE_BOUNDS_S, KindBytes, MappingAges};
+use crate::hold_up::HoldUpReport;
 use crate::process::MappingClass;
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,6 +42,8 @@ pub struct Snapshot {
     pub source: Option<&'static str>,
     /// What walking took this time, microseconds.
     pub walk_us: u64,
+    /// For how long calls of Strata held locks of the targets' address spaces, all of them together.
+    pub hold_up: HoldUpReport,
     /// Sorted by name.
     pub targets: Vec<TargetView>,
     /// What could not be looked at this time, and why.

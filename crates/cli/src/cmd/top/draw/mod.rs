@@ -29,6 +29,8 @@ use parts::{Align, bold, faint};
 
 /// Less than this can't be read.
 const COLUMNS_MIN: u16 = 40;
+/// A narrower screen has no room for how long targets are held up.
+const HOLD_UP_COLUMNS_MIN: u16 = 100;
 const LINES_MIN: u16 = 8;
 
 const HELP: &str = "\
@@ -93,6 +95,14 @@ fn title(canvas: &mut Canvas<'_>, screen: &Screen) {
     if let Some(source) = snapshot.source {
         let ms = snapshot.walk_us as f64 / 1000.0;
         right.push(format!("{source} walk {ms:.1}ms"));
+        if width >= HOLD_UP_COLUMNS_MIN {
+            let hold_up = &snapshot.hold_up;
+            let held_ms = hold_up.longest_us as f64 / 1000.0;
+            right.push(format!(
+                "held up {held_ms:.1}ms {:.1}%",
+                hold_up.share_percent
+            ));
+        }
     }
     right.push(format!("every {}", text::time(screen.interval_ms)));
     let right = right.join("  ");

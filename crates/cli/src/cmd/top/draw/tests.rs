@@ -10,6 +10,7 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::style::Color;
+use strata_host::hold_up::HoldUpReport;
 use strata_host::observe::idle::KindBytes;
 use strata_host::observe::overview::{
     AgesView, Budget, MappingView, NR_AGES, Snapshot, TargetKind, TargetView, WINDOWS_S, WindowView,
@@ -191,6 +192,11 @@ fn snapshot() -> Snapshot {
         at_ms: 130_000,
         source: Some("bpf"),
         walk_us: 3456,
+        hold_up: HoldUpReport {
+            longest_us: 240,
+            share_percent: 0.31,
+            ..HoldUpReport::default()
+        },
         targets: vec![
             target("/init.scope", 7, None),
             idler,

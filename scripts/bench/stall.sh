@@ -1,0 +1,100 @@
+#!/usr/bin/env bash
+# Does watching hold up who is watched? A program that reads all of its memory again and again, and maps, touches and
+# unmaps a page all the time, times each step: alone, under `strata top`, `strata wss --window 1s`, `strata record` and
+# `strata run` at 95 % of its memory, in turns, BENCH_ROUNDS rounds of BENCH_SECONDS each. BENCH_SIZES names the sizes,
+# BENCH_PAGES their pages (base, huge). Given are, in microseconds, the median over the rounds of what 99.9 % of the
+# steps stayed below and of the longest step, and beside them the longest call of Strata that held the lock of the
+# address space (all rounds) and the share of the time that all of them took (the most of any round).
+source "$(dirname "$0")/lib.sh"
+sizes=${BENCH_SIZES:-300M 2G 6G} pages=${BENCH_PAGES:-base huge} by=${BENCH_WATCHERS:-alone top wss record run}
+rounds=${BENCH_ROUNDS:-5} seconds=${BENCH_SECONDS:-8}
+root=/sys/fs/cgroup
+[ -e $root/cgroup.controllers ] || root=/sys/fs/cgroup/memory
+group=$root/strata-bench-stall-$$
+mkdir "$group"
+program=0
+stop() {
+    [ $program = 0 ] || kill $program 2>/dev/null || true
+    wait 2>/dev/null || true
+    rmdir "$group" 2>/dev/null || true
+    rm -rf "$work"
+}
+trap stop EXIT
+mkfifo "$work/ask" "$work/answer"
+
+start() { # SIZE PAGES
+    local option=()
+    [ "$2" = base ] || option=(--huge)
+    (
+        echo $BASHPID >"$group/cgroup.procs"
+        exec "$programs/latency" --size "$1" "${option[@]}" <"$work/ask" >"$work/answer"
+    ) &
+    program=$!
+    exec 7>"$work/ask" 8<"$work/answer"
+    read -r -u 8 _
+}
+end() {
+    exec 7>&- 8<&-
+    wait $program
+    program=0
+}
+# What the program saw since it was asked before.
+ask() { echo >&7 && read -r -u 8 line && echo "$line"; }
+
+watch() { # WHO SIZE: starts it, `watcher` is its process
+    local span=$((seconds + 3))s budget
+    watcher=0
+    : >"$work/out" >"$work/err"
+    case $1 in
+    alone) return ;;
+    top) "$strata" top --once --for $span --format json --pid $program ;;
+    wss) "$strata" wss --pid $program --window 1s --for $span --format json ;;
+    record) "$strata" record --pid $program --for $span --force -o "$work/run.strata" ;;
+    run)
+        budget=$(($(numfmt --from=iec "$2") / 20 * 19))
+        "$strata" run --cgroup "$group" --memory $budget --swap zram:2G --report "$work/out"
+        ;;
+    *) fail "no watcher called $1" ;;
+    esac >"$work/out" 2>"$work/err" &
+    watcher=$!
+    sleep 2
+}
+# The longest call (microseconds) and the share (percent) that the watcher tells of itself.
+held() { # WHO
+    case $1 in
+    alone) echo 0 0 ;;
+    record) sed -nE 's/.*held up ([0-9.]+) ms at the longest, ([0-9.]+) %.*/\1 \2/p' "$work/err" | awk '{print $1 * 1000, $2}' ;;
+    *) sed -nE 's/.*"hold_up":\{"longest_us":([0-9]+),"share_percent":([0-9.]+).*/\1 \2/p' "$work/out" | tail -n 1 ;;
+    esac
+}
+
+echo "| size | pages | by | mmap 99.9 % | mmap worst | fault 99.9 % | fault worst | read worst | munmap worst | longest call | share |"
+echo "|---|---|---|---:|---:|---:|---:|---:|---:|---:|---:|"
+for size in $sizes; do
+    for kind in $pages; do
+        start "$size" "$kind"
+        rm -f "$work"/rows.*
+        for ((round = 0; round < rounds; round++)); do
+            for who in $by; do
+                watch "$who" "$size"
+                ask >/dev/null
+                sleep "$seconds"
+                line=$(ask)
+                if [ $watcher != 0 ]; then
+                    [ "$who" != run ] || kill -TERM $watcher
+                    wait $watcher || fail "$who failed: $(cat "$work/err")"
+                fi
+                row=
+                for name in mmap_p999 mmap_max fault_p999 fault_max read_max munmap_max; do
+                    row+=" $(sed -E "s/.*\"${name}_us\":([0-9]+).*/\1/" <<<"$line")"
+                done
+                echo "$row $(held "$who")" >>"$work/rows.$who"
+            done
+        done
+        end
+        for who in $by; do
+            column() { awk -v c="$1" '{print $c}' "$work/rows.$who"; }
+            echo "| $size | $kind | $who | $(for c in 1 2 3 4 5 6; do column $c | median; done | paste -sd'|' | sed 's/|/ | /g') | $(column 7 | sort -n | tail -n 1) | $(column 8 | sort -n | tail -n 1) % |"
+        done
+    done
+done

@@ -26,7 +26,7 @@ pub struct NodeId(pub u8);
 
 /// A bit for each memory node there can be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct NodeSet([u64; 4]);
+pub struct NodeSet([u64; 4]);
 
 impl NodeSet {
     pub(crate) const ALL: NodeSet = NodeSet([u64::MAX; 4]);
@@ -35,9 +35,22 @@ impl NodeSet {
         (usize::from(node.0 / 64), 1 << (node.0 % 64))
     }
 
-    pub(crate) fn contains(self, node: NodeId) -> bool {
+    /// Whether a node is in it.
+    pub fn contains(self, node: NodeId) -> bool {
         let (word, bit) = Self::place(node);
         self.0[word] & bit != 0
+    }
+
+    /// Whether no node is in it.
+    pub fn is_empty(self) -> bool {
+        self.0 == [0; 4]
+    }
+
+    /// The nodes in it, by number.
+    pub(crate) fn iter(self) -> impl Iterator<Item = NodeId> {
+        (0..=u8::MAX)
+            .map(NodeId)
+            .filter(move |node| self.contains(*node))
     }
 
     pub(crate) fn insert(&mut self, node: NodeId) {

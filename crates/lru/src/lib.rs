@@ -127,7 +127,7 @@ pub use heat::{
     Cheapest, Cost, HEAT_TURNED_OVER_SHARE, HEAT_WALK_MS, HEAT_WALK_MS_MIN, Heat, HeatScale,
     HeatSpread, NR_RANKED_PAGES_MIN, WALKS_REMEMBERED,
 };
-pub use ids::{FolioId, GenSeq, GroupId, Kind, NodeId, Order, TimeMs};
+pub use ids::{FolioId, GenSeq, GroupId, Kind, NodeId, NodeSet, Order, TimeMs};
 pub use memcg_lru::MemcgLru;
 pub use model::{KernelModel, UnknownModel};
 pub use multigen::{EvictPlan, MultiGen, Plan, WalkPlan};

@@ -18,7 +18,7 @@
 use crate::{
     counting::MAX_NR_TIERS,
     group::{GroupTree, Limits, Protection},
-    ids::{FolioId, GenSeq, GroupId, Kind, NodeId, Order, TimeMs},
+    ids::{FolioId, GenSeq, GroupId, Kind, NodeId, NodeSet, Order, TimeMs},
     lru_gen::LruGen,
     memcg_lru::MemcgLru,
     reclaim::GroupRules,
@@ -224,6 +224,19 @@ pub struct OnePass {
     /// Base pages that the node lacks up to its high watermark; `None` where reclaim is not global or
     /// the mechanism has no watermarks.
     pub nr_short_pages: Option<u64>,
+    /// The nodes that anon may be taken from, as it can be moved down from there although the group
+    /// has no room in swap; `None` where it has, and anon may be taken from every node.
+    pub anon_nodes: Option<NodeSet>,
+}
+
+impl OnePass {
+    /// The balance of the kinds on one node, of that on all.
+    pub(crate) fn swappiness_on(&self, node: NodeId, of_all: Swappiness) -> Swappiness {
+        match self.anon_nodes {
+            Some(nodes) if !nodes.contains(node) => Swappiness::FILE_ONLY,
+            _ => of_all,
+        }
+    }
 }
 
 impl ReclaimRequest {
@@ -543,6 +556,12 @@ pub trait Policy: std::fmt::Debug + Send {
     /// When a reclaim of this policy stops scanning at one priority before its budget is used up.
     fn aborting(&self) -> Aborting {
         Aborting::WhenMet
+    }
+
+    /// The nodes whose folios reclaim may move down to a slower one. From there anon can be taken even
+    /// without swap.
+    fn demoting_nodes(&self) -> NodeSet {
+        NodeSet::default()
     }
 
     /// Takes folios off their lists into `batch`, which is cleared first.

@@ -81,9 +81,12 @@ impl MultiGen {
             if request.node.is_some_and(|only| only != node) {
                 continue;
             }
+            let swappiness = request.one_pass.map_or(request.swappiness, |of| {
+                of.swappiness_on(node, request.swappiness)
+            });
             let demand = Demand {
                 nr_pages: request.nr_pages - nr_pages,
-                swappiness: request.swappiness,
+                swappiness,
                 priority: request.priority,
                 born_before: self.born_before(now),
                 last_seq: GenSeq(u64::MAX),

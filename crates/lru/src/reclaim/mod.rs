@@ -116,7 +116,8 @@ pub struct Goal {
     pub target: Target,
     /// Base pages that are enough.
     pub nr_pages: u64,
-    /// Balance of the kinds. A group whose swap is full gives file pages only, whatever this says.
+    /// Balance of the kinds. A group whose swap is full gives file pages only, whatever this says, but
+    /// from nodes whose folios can be moved down.
     pub swappiness: Swappiness,
     /// Who asks.
     pub origin: Origin,

@@ -13,7 +13,7 @@
 use super::{PRIORITY_MAX, Reclaim, Target, rules::ScanBudget};
 use crate::{
     group::{GroupEvent, Protection},
-    ids::{GroupId, Kind, NodeId, TimeMs},
+    ids::{GroupId, Kind, NodeId, NodeSet, TimeMs},
     memcg_lru::{Move, Segment},
     rules::Aborting,
     seam::{
@@ -21,7 +21,8 @@ use crate::{
     },
 };
 
-/// With less room in swap, anon is left alone (the kernel's MIN_LRU_BATCH).
+/// With less room in swap, anon is left alone where it can't be moved down instead (the kernel's
+/// MIN_LRU_BATCH).
 const NR_SWAP_PAGES_MIN: u64 = 64;
 
 /// What is being done with one group.
@@ -30,6 +31,8 @@ pub(super) struct Visit {
     pub(super) group: GroupId,
     pub(super) node: Option<NodeId>,
     pub(super) swappiness: Swappiness,
+    /// The nodes that anon may be taken from; `None` for all.
+    anon_nodes: Option<NodeSet>,
     /// What may be taken at all, when the visit began.
     pub(super) nr_pages: u64,
     pub(super) budget_pages: u64,
@@ -103,7 +106,8 @@ impl Reclaim {
             return Ok(Admission::PassedOver(None));
         }
         let swappiness = self.swappiness_of(policy, group)?;
-        let nr_pages = policy.nr_evictable_pages(group, node, swappiness)?;
+        let anon_nodes = self.anon_nodes(policy, group)?;
+        let nr_pages = nr_takeable_pages(policy, group, node, swappiness, anon_nodes)?;
         let protection = policy.groups().protection(group, within);
         let is_below_low = protection.is_below_low();
         let rules = policy.group_rules();
@@ -143,6 +147,7 @@ impl Reclaim {
             group,
             node,
             swappiness,
+            anon_nodes,
             nr_pages,
             budget_pages,
             nr_scanned_pages: 0,
@@ -163,17 +168,32 @@ impl Reclaim {
         }
     }
 
-    /// The goal's swappiness, or file only for a group whose swap is full.
+    /// The goal's swappiness, or file only for a group whose anon can neither be swapped nor moved
+    /// down to a slower node.
     pub(super) fn swappiness_of<P: Policy + ?Sized>(
         &self,
         policy: &P,
         group: GroupId,
     ) -> Result<Swappiness, PolicyError> {
-        let has_room = policy.groups().swap_room_pages(group)? >= NR_SWAP_PAGES_MIN;
-        Ok(match has_room {
+        let may_go = match (self.anon_nodes(policy, group)?, self.goal.target) {
+            (None, _) => true,
+            (Some(nodes), Target::Node(node)) => nodes.contains(node),
+            (Some(nodes), Target::Group(_)) => !nodes.is_empty(),
+        };
+        Ok(match may_go {
             true => self.goal.swappiness,
             false => Swappiness::FILE_ONLY,
         })
+    }
+
+    /// The nodes that a group's anon may be taken from; `None`, which is all, where it has room in swap.
+    fn anon_nodes<P: Policy + ?Sized>(
+        &self,
+        policy: &P,
+        group: GroupId,
+    ) -> Result<Option<NodeSet>, PolicyError> {
+        let has_room = policy.groups().swap_room_pages(group)? >= NR_SWAP_PAGES_MIN;
+        Ok((!has_room).then(|| policy.demoting_nodes()))
     }
 
     /// Takes the visit one step on.
@@ -224,6 +244,7 @@ impl Reclaim {
                     protection: visit.protection,
                     is_low_ignored: self.is_low_ignored,
                     nr_short_pages: self.goal.nr_short_pages,
+                    anon_nodes: visit.anon_nodes,
                 }),
                 ..ReclaimRequest::new(visit.group, nr_pages)
             };
@@ -278,7 +299,8 @@ impl Reclaim {
             self.due_move = Some(Move::Young);
         } else if !policy.group_rules().is_size_first && policy.groups().usage_pages(group).is_ok()
         {
-            let nr_pages = policy.nr_evictable_pages(group, visit.node, visit.swappiness)?;
+            let (node, swappiness) = (visit.node, visit.swappiness);
+            let nr_pages = nr_takeable_pages(policy, group, node, swappiness, visit.anon_nodes)?;
             let is_small = self.share(policy, group, nr_pages) == 0;
             self.due_move = is_small.then(|| put_off(self.segment(policy, group)));
         }
@@ -316,6 +338,26 @@ impl Reclaim {
             }
         }
     }
+}
+
+/// Base pages of a group that may be taken, anon from some nodes only if `anon_nodes` says so.
+fn nr_takeable_pages<P: Policy + ?Sized>(
+    policy: &P,
+    group: GroupId,
+    node: Option<NodeId>,
+    swappiness: Swappiness,
+    anon_nodes: Option<NodeSet>,
+) -> Result<u64, PolicyError> {
+    let (None, Some(nodes)) = (node, anon_nodes) else {
+        return policy.nr_evictable_pages(group, node, swappiness);
+    };
+    let mut nr_pages = policy.nr_evictable_pages(group, None, Swappiness::FILE_ONLY)?;
+    for node in nodes.iter() {
+        let of_node = |swappiness| policy.nr_evictable_pages(group, Some(node), swappiness);
+        nr_pages += of_node(swappiness)?;
+        nr_pages -= of_node(Swappiness::FILE_ONLY)?;
+    }
+    Ok(nr_pages)
 }
 
 /// A group that has nothing to give now is put off, the second time for longer.

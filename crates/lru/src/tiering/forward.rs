@@ -6,7 +6,7 @@
 use super::{Movable, Tiered, Tiering};
 use crate::{
     group::{GroupTree, Limits},
-    ids::{FolioId, GroupId, Kind, NodeId, Order, TimeMs},
+    ids::{FolioId, GroupId, Kind, NodeId, NodeSet, Order, TimeMs},
     lru_gen::LruGen,
     memcg_lru::MemcgLru,
     reclaim::GroupRules,
@@ -134,6 +134,10 @@ impl<P: Movable, const PAGE_CACHE: bool> Policy for Tiered<P, PAGE_CACHE> {
 
     fn aborting(&self) -> Aborting {
         self.policy.aborting()
+    }
+
+    fn demoting_nodes(&self) -> NodeSet {
+        self.nodes_above_others()
     }
 
     fn isolate(

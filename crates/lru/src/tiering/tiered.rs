@@ -124,6 +124,18 @@ impl<P: Movable, const PAGE_CACHE: bool> Tiered<P, PAGE_CACHE> {
         self.nodes.iter_mut().find(|of| of.node == node)
     }
 
+    /// The nodes that reclaim demotes from.
+    pub(super) fn nodes_above_others(&self) -> NodeSet {
+        let topology = &self.config.topology;
+        let mut nodes = NodeSet::default();
+        for of in topology.nodes() {
+            if self.config.is_demotion_on && !topology.lower_nodes(of.node).is_empty() {
+                nodes.insert(of.node);
+            }
+        }
+        nodes
+    }
+
     pub(super) fn note_time(&mut self, now: TimeMs) {
         self.now = self.now.max(now);
     }

@@ -149,12 +149,22 @@ impl Run {
             self.scan = step.map(|_| scan);
             let step = match step {
                 Some(step) => scan.allows(step).then_some(step),
-                None => deactivation(scan.lruvec, lruvecs, self.swappiness),
+                None => {
+                    let swappiness = self.swappiness_of(&lruvecs[scan.lruvec]);
+                    deactivation(scan.lruvec, lruvecs, swappiness)
+                }
             };
             if step.is_some() {
                 return step;
             }
         }
+    }
+
+    /// The balance of the kinds in one lruvec.
+    fn swappiness_of(&self, lruvec: &Lruvec) -> Swappiness {
+        self.one_pass.map_or(self.swappiness, |of| {
+            of.swappiness_on(lruvec.account.node, self.swappiness)
+        })
     }
 
     /// Goes on to the next lruvec, or becomes more desperate; `false` if the run is over.
@@ -177,7 +187,7 @@ impl Run {
         let counts = state.scan_counts(
             control,
             Demand {
-                swappiness: self.swappiness,
+                swappiness: self.swappiness_of(state),
                 priority: self.priority,
                 one_pass: self.one_pass,
                 is_offline: self.is_offline,

@@ -1,6 +1,10 @@
 //! What goes down.
 
 use super::*;
+use crate::{
+    group::Limits,
+    reclaim::{Goal, Reclaim, Step, Target},
+};
 
 fn anywhere(_: NodeId) -> bool {
     true
@@ -134,4 +138,79 @@ fn with_demotion_off_nothing_goes_down() {
     });
     assert!(!bench.policy.can_demote(FAST, &anywhere));
     assert_eq!(bench.policy.demotion_target(FAST, &anywhere), None);
+}
+
+/// What a reclaim tries of each kind by node, when nothing can be swapped: file leaves, anon goes down.
+fn tried_without_swap(target: Target, config: TieringConfig) -> [[u64; 2]; 2] {
+    let mut bench = Bench::with(config);
+    let no_swap = Limits {
+        swap_max_pages: 0,
+        ..Limits::NONE
+    };
+    bench.policy.set_limits(bench.group, no_swap).unwrap();
+    for node in [FAST, SLOW] {
+        for _ in 0..200 {
+            bench.appear(node, Kind::Anon, Cause::Prefetch);
+            bench.appear(node, Kind::File, Cause::Read);
+        }
+    }
+    // More than there is of file.
+    let mut goal = Goal::of_node(FAST, 800, Origin::Direct);
+    goal.target = match target {
+        Target::Node(_) => target,
+        Target::Group(_) => Target::Group(bench.group),
+    };
+    let mut reclaim = Reclaim::new(goal);
+    let mut tried = [[0; 2]; 2];
+    let (now, mut batch) = (bench.now, EvictBatch::default());
+    loop {
+        match reclaim.next(&mut bench.policy, now, &mut batch).unwrap() {
+            Step::Evict { .. } => {
+                let outcome = |folio: &FolioId| {
+                    let (node, kind) = (bench.standing(*folio).node, bench.policy.kind(*folio));
+                    tried[usize::from(node.0)][kind.index()] += 1;
+                    match (kind, node) {
+                        (Kind::Anon, FAST) => Outcome::Demoted(SLOW),
+                        (Kind::Anon, _) => Outcome::Tried(Verdict::Busy),
+                        (Kind::File, _) => Outcome::Tried(Verdict::Evicted),
+                    }
+                };
+                let outcomes: Vec<Outcome> = batch.folios.iter().map(outcome).collect();
+                bench
+                    .policy
+                    .complete_outcomes(&mut batch, &outcomes, Origin::Direct);
+                bench.policy.validate().unwrap();
+                reclaim.freed(outcomes.len() as u64);
+            }
+            Step::Walk {
+                group, swappiness, ..
+            } => bench.policy.finish_walk(group, swappiness, now).unwrap(),
+            Step::Done(_) => return tried,
+        }
+    }
+}
+
+#[test]
+fn where_anon_can_be_moved_down_it_is_reclaimable_without_swap() {
+    let of_node = |node| tried_without_swap(Target::Node(node), two_tiers());
+    let [fast, slow] = of_node(FAST);
+    assert!(fast[0] > 0 && fast[1] > 0, "{fast:?}");
+    assert_eq!(slow, [0, 0]);
+    // The lowest node has nowhere to move anon to.
+    let [fast, slow] = of_node(SLOW);
+    assert_eq!((fast, slow[0], slow[1] > 0), ([0, 0], 0, true));
+    // A limit is of all nodes, and each gives what it can.
+    let target = Target::Group(GroupId(0));
+    let [fast, slow] = tried_without_swap(target, two_tiers());
+    assert!(fast[0] > 0 && fast[1] > 0, "{fast:?}");
+    assert!(slow[0] == 0 && slow[1] > 0, "{slow:?}");
+    for target in [Target::Node(FAST), target] {
+        let off = TieringConfig {
+            is_demotion_on: false,
+            ..two_tiers()
+        };
+        let [fast, slow] = tried_without_swap(target, off);
+        assert_eq!((fast[0], slow[0]), (0, 0), "{target:?}");
+        assert!(fast[1] > 0);
+    }
 }

@@ -125,6 +125,7 @@ fn what_is_protected_is_looked_at_less() {
     let lruvec = lists([[4096, 4096], [0, 0]]);
     let counts = |low_pages, is_low_ignored| {
         let one_pass = OnePass {
+            anon_nodes: None,
             protection: Protection {
                 usage_pages: 8191,
                 low_pages,

@@ -156,6 +156,28 @@ fn limits_count_a_groups_pages_on_all_nodes_and_protection_holds_on_each() {
 }
 
 #[test]
+fn a_group_without_swap_is_moved_down_like_one_with_swap() {
+    let of_one = "gen:zipf,pages=800,backing=anon,accesses=40000";
+    let accesses: Generator = of_one.parse().unwrap();
+    let workload = Workload::from_accesses("one group", accesses).unwrap();
+    for policy in policies() {
+        let of = |limits: &[&str]| {
+            let setup = Setup {
+                groups: groups(limits),
+                ..setup(900, "25:75+scan=1")
+            };
+            replay(&policy, &workload, &setup)
+        };
+        let (with, without) = (of(&["a"]), of(&["a:swap.max=0"]));
+        // All of it fits, so nothing has to be swapped out.
+        assert_eq!(with.0.nr_misses, without.0.nr_misses);
+        assert!(with.1.stats.pgpromote_success > 0, "{policy:?}");
+        assert_eq!(with.1.nr_hits, without.1.nr_hits, "{policy:?}");
+        assert_eq!(with.1.stats, without.1.stats, "{policy:?}");
+    }
+}
+
+#[test]
 fn a_reclaim_in_vain_is_tried_again_before_memory_is_out() {
     let of_three = "gen:mixed,accesses=60000,groups=3,writes=20,anon=2000,file=3000";
     let accesses: Generator = of_three.parse().unwrap();

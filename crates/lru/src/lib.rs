@@ -138,8 +138,8 @@ pub use reclaim::{
 pub use rules::{Aborting, Rule, Rules, RulesError};
 pub use seam::{
     AccessVia, Ageing, Arrival, Cause, EvictBatch, GenerationView, GoneCause, GroupView, Isolated,
-    OnePass, Origin, Policy, PolicyError, ReclaimRequest, ReclaimStats, Shadow, Swappiness,
-    Verdict, WriteState,
+    OnePass, Origin, Policy, PolicyError, ReclaimRequest, ReclaimStats, RelaxedWalk, Shadow,
+    Swappiness, Verdict, WriteState,
 };
 pub use shadow_table::ShadowTable;
 pub use strata_policy::{Ingredient, Ingredients, Strata};

@@ -231,10 +231,11 @@ const V7_2: Rules = Rules {
         ..V6_14.placement
     },
     promotion: Promotion::SecondTimeUnlessExec,
+    ageing: AgeingRule::ByWindowAtOnce,
     selection: Selection::AllTiersOneKind,
     survivors: Survivors::Counted,
     dirty: Dirty::Tried,
-    aborting: Aborting::WhenMet,
+    aborting: Aborting::WhenMetOrWalked,
     scanning: Scanning {
         nr_folios_max: 64,
         nr_isolate_pages: 64,

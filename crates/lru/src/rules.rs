@@ -342,6 +342,8 @@ pub(crate) enum AgeingRule {
     BySizes,
     /// With one more, as soon as relaxed scanning did not do.
     ByWindow,
+    /// The same; what is due is walked while scanning is relaxed, too.
+    ByWindowAtOnce,
 }
 
 /// How far apart the windows of the kinds may be while both can be evicted (rules 1.2).
@@ -441,6 +443,9 @@ pub enum Aborting {
     AfterWalk,
     /// As soon as enough was reclaimed; a walk ends nothing.
     WhenMet,
+    /// The same. Where memory as a whole is short, and not that of a group, a group that had to be
+    /// walked gives one batch more.
+    WhenMetOrWalked,
 }
 
 /// How many folios a pass looks at (rules 3.1).

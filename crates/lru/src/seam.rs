@@ -320,6 +320,16 @@ pub enum Ageing {
     Due,
 }
 
+/// What becomes of a walk that is due while scanning is relaxed, at priority 12 (rules 2.1). One that
+/// is only preferred is put off in any case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RelaxedWalk {
+    /// It has to wait until relaxed scanning did not do.
+    PutOff,
+    /// It is made.
+    Made,
+}
+
 /// Counters of one group since it was created; base pages unless said otherwise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReclaimStats {
@@ -541,6 +551,11 @@ pub trait Policy: std::fmt::Debug + Send {
     /// may want one before memory is full: whoever can, asks at each arrival.
     fn ageing(&self, group: GroupId, _swappiness: Swappiness) -> Result<Ageing, PolicyError> {
         self.groups().get(group).map(|_| Ageing::NotDue)
+    }
+
+    /// What becomes of a walk that is due while scanning is relaxed.
+    fn relaxed_walk(&self) -> RelaxedWalk {
+        RelaxedWalk::PutOff
     }
 
     /// Ends a walk of the group: everything young was reported, a new generation is born `now`.

@@ -42,7 +42,7 @@ impl Lruvec {
                 let is_preferred = match rule {
                     AgeingRule::WhenMust => false,
                     AgeingRule::BySizes => self.is_out_of_balance(oldest, swappiness),
-                    AgeingRule::ByWindow => true,
+                    AgeingRule::ByWindow | AgeingRule::ByWindowAtOnce => true,
                 };
                 match is_preferred {
                     true => Ageing::Preferred,

@@ -48,10 +48,11 @@ use crate::{
     lruvec::Lruvec,
     memcg_lru::MemcgLru,
     reclaim::GroupRules,
-    rules::{Aborting, Rules},
+    rules::{Aborting, AgeingRule, Rules},
     seam::{
         AccessVia, Ageing, Arrival, EvictBatch, GoneCause, GroupView, Isolated, Policy,
-        PolicyError, ReclaimRequest, ReclaimStats, Shadow, Swappiness, Verdict, WriteState,
+        PolicyError, ReclaimRequest, ReclaimStats, RelaxedWalk, Shadow, Swappiness, Verdict,
+        WriteState,
     },
     trial::{Judge, Tried},
     walk::{AgeingWalks, Spaces, WalkStats},
@@ -206,6 +207,15 @@ impl Policy for MultiGen {
         let of_nodes = self.books.lruvecs_of(group)?;
         let most_urgent = of_nodes.map(|of| of.ageing(rule, swappiness)).max();
         Ok(most_urgent.unwrap_or(Ageing::NotDue))
+    }
+
+    fn relaxed_walk(&self) -> RelaxedWalk {
+        match self.rules.ageing {
+            AgeingRule::ByWindowAtOnce => RelaxedWalk::Made,
+            AgeingRule::WhenMust | AgeingRule::BySizes | AgeingRule::ByWindow => {
+                RelaxedWalk::PutOff
+            }
+        }
     }
 
     fn finish_walk(

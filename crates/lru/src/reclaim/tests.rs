@@ -94,8 +94,26 @@ impl<P: Policy> World<P> {
     /// Has the generations that nobody is in dropped, so that a walk is due.
     fn settle(&mut self, group: GroupId) {
         let request = ReclaimRequest::new(group, 1);
-        let end = self.policy.isolate(request, self.now, &mut self.batch);
-        assert_eq!(end, Ok(Isolated::NeedsAgeing));
+        let mut ends = std::iter::from_fn(|| {
+            let end = self.policy.isolate(request, self.now, &mut self.batch);
+            Some(end.unwrap())
+        });
+        let end = ends.find(|end| *end != Isolated::Again);
+        assert_eq!(end, Some(Isolated::NeedsAgeing));
+    }
+
+    /// So many pages that are old, by any kernel, as soon as the walk that is due has been made.
+    fn due(&mut self, group: GroupId, nr_pages: u64) {
+        for folio in self.fill(group, Kind::File, Cause::Fault, nr_pages) {
+            self.policy.accessed(folio, AccessVia::PageTable);
+            self.policy.accessed(folio, AccessVia::PageTable);
+        }
+        self.settle(group);
+        let swappiness = Swappiness::DEFAULT;
+        self.policy
+            .finish_walk(group, swappiness, self.now)
+            .unwrap();
+        self.settle(group);
     }
 
     fn usage(&self, group: GroupId) -> u64 {
@@ -459,6 +477,53 @@ fn the_first_priority_suits_the_size_of_the_goal() {
     assert_eq!(initial_priority(1 << 30, 64), 12);
     assert_eq!(initial_priority(1000, 1000), 6);
     assert_eq!(initial_priority(0, 64), 6);
+}
+
+#[test]
+fn by_72_a_walk_that_must_be_is_made_at_the_most_relaxed_priority() {
+    for model in [KernelModel::V6_1, KernelModel::V6_14, KernelModel::V7_2] {
+        for is_global in [true, false] {
+            let mut world = World::of(model);
+            let group = world.group(None);
+            world.due(group, 8192);
+            let goal = match is_global {
+                true => of_node(32, Origin::Direct),
+                false => Goal::of_group(group, 32),
+            };
+            let outcome = world.reclaim(goal);
+            assert!(world.nr_walks() > 0 && outcome.end == End::Met, "{model}");
+            let is_put_off = outcome.priority < PRIORITY_MAX - 1;
+            assert_eq!(
+                is_put_off,
+                model != KernelModel::V7_2,
+                "{model}: {outcome:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn by_72_a_group_that_had_to_be_walked_gives_one_batch_when_memory_as_a_whole_is_short() {
+    // How many batches the first walk is followed by.
+    let nr_batches = |rules: &str, is_global| {
+        let mut world = World::with_rules(rules.parse().unwrap());
+        let group = world.group(None);
+        // So many that more than a batch of them is looked at even at the most relaxed priority.
+        world.due(group, 1 << 19);
+        let goal = match is_global {
+            true => of_node(4000, Origin::Direct),
+            false => Goal::of_group(group, 4000),
+        };
+        world.reclaim(goal);
+        let is_walk = |did: &Did| matches!(did, Did::Walked(_));
+        world.did.split(is_walk).nth(1).unwrap().len()
+    };
+    assert_eq!(nr_batches("v7.2", true), 1);
+    assert!(
+        nr_batches("v7.2", false) > 1,
+        "a group's limit is no such case"
+    );
+    assert!(nr_batches("v7.2,aborting=v6.1", true) > 1);
 }
 
 // Rounds.

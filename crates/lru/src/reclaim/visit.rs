@@ -17,7 +17,8 @@ use crate::{
     memcg_lru::{Move, Segment},
     rules::Aborting,
     seam::{
-        Ageing, EvictBatch, Isolated, OnePass, Policy, PolicyError, ReclaimRequest, Swappiness,
+        Ageing, EvictBatch, Isolated, OnePass, Policy, PolicyError, ReclaimRequest, RelaxedWalk,
+        Swappiness,
     },
 };
 
@@ -45,6 +46,8 @@ pub(super) struct Visit {
     pub(super) protection: Protection,
     has_tried: bool,
     has_walked: bool,
+    /// Nothing more is taken, whatever the budget.
+    is_over: bool,
 }
 
 /// What comes next in a visit.
@@ -157,6 +160,7 @@ impl Reclaim {
             protection,
             has_tried: false,
             has_walked: false,
+            is_over: false,
         }))
     }
 
@@ -206,22 +210,23 @@ impl Reclaim {
     ) -> Result<Next, PolicyError> {
         let rules = policy.group_rules();
         let is_policys = rules.budget == ScanBudget::Policys;
-        let ends_when_met = policy.aborting() == Aborting::WhenMet;
-        let does_abort = ends_when_met || matches!(self.goal.target, Target::Node(_));
+        let aborting = policy.aborting();
+        let is_global = matches!(self.goal.target, Target::Node(_));
+        let does_abort = aborting != Aborting::AfterWalk || is_global;
         loop {
             let is_there = policy.groups().usage_pages(visit.group).is_ok();
             let is_enough = visit.has_tried && does_abort && self.is_met();
-            if !is_there || is_enough || self.rounds.ends_visit(visit) {
+            if !is_there || is_enough || visit.is_over || self.rounds.ends_visit(visit) {
                 return Ok(Next::Over);
             }
             if !is_policys && !visit.has_walked {
                 match policy.ageing(visit.group, visit.swappiness)? {
                     Ageing::NotDue => visit.is_aged = true,
                     Ageing::Preferred if self.priority == PRIORITY_MAX && !self.rounds.is_on => {}
-                    Ageing::Preferred | Ageing::Due => return Ok(self.walk(visit)),
+                    due => return Ok(self.walk(visit, policy, due)),
                 }
             }
-            let may_evict = !visit.has_walked || ends_when_met;
+            let may_evict = !visit.has_walked || aborting != Aborting::AfterWalk;
             if !may_evict || visit.nr_scanned_pages >= visit.budget_pages {
                 return Ok(Next::Over);
             }
@@ -254,6 +259,8 @@ impl Reclaim {
             let nr_scanned_pages = nr_scanned_after - nr_scanned_before;
             visit.nr_scanned_pages += nr_scanned_pages;
             self.nr_scanned_pages += nr_scanned_pages;
+            let ends_after_batch = is_global && aborting == Aborting::WhenMetOrWalked;
+            visit.is_over = visit.has_walked && ends_after_batch;
             if !batch.is_empty() {
                 visit.has_tried = true;
                 let mut kinds = batch.folios.iter().map(|folio| policy.kind(*folio));
@@ -262,7 +269,10 @@ impl Reclaim {
             }
             match end {
                 Isolated::Again if nr_scanned_pages > 0 => {}
-                Isolated::NeedsAgeing if !visit.has_walked => return Ok(self.walk(visit)),
+                Isolated::NeedsAgeing if !visit.has_walked => {
+                    let due = policy.ageing(visit.group, visit.swappiness)?;
+                    return Ok(self.walk(visit, policy, due));
+                }
                 Isolated::Thrashing => {
                     self.has_met_young = true;
                     return Ok(Next::Over);
@@ -273,8 +283,10 @@ impl Reclaim {
     }
 
     /// A group has to be walked: now, or not in this visit.
-    fn walk(&self, visit: &mut Visit) -> Next {
-        if self.priority == PRIORITY_MAX || self.rounds.is_on {
+    fn walk<P: Policy + ?Sized>(&self, visit: &mut Visit, policy: &P, due: Ageing) -> Next {
+        let is_made = due == Ageing::Due && policy.relaxed_walk() == RelaxedWalk::Made;
+        let is_put_off = self.priority == PRIORITY_MAX && !is_made;
+        if is_put_off || self.rounds.is_on {
             return Next::Over;
         }
         visit.has_walked = true;

@@ -13,7 +13,8 @@ use crate::{
     rules::Aborting,
     seam::{
         AccessVia, Ageing, Arrival, EvictBatch, GoneCause, GroupView, Isolated, Policy,
-        PolicyError, ReclaimRequest, ReclaimStats, Shadow, Swappiness, Verdict, WriteState,
+        PolicyError, ReclaimRequest, ReclaimStats, RelaxedWalk, Shadow, Swappiness, Verdict,
+        WriteState,
     },
     walk::{AgeingWalks, WalkStats},
 };
@@ -120,6 +121,10 @@ impl<P: Movable, const PAGE_CACHE: bool> Policy for Tiered<P, PAGE_CACHE> {
 
     fn ageing(&self, group: GroupId, swappiness: Swappiness) -> Result<Ageing, PolicyError> {
         self.policy.ageing(group, swappiness)
+    }
+
+    fn relaxed_walk(&self) -> RelaxedWalk {
+        self.policy.relaxed_walk()
     }
 
     fn finish_walk(

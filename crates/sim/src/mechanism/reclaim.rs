@@ -3,7 +3,7 @@
 //! ```text
 //!   make_room   until there is room for a page: in memory, and below every limit of a tree of groups
 //!   reclaim     priority 12, 11, ... 0        until 32 pages are free
-//!   shrink      budget = evictable >> priority; ageing due? (not at priority 12) walk, leave
+//!   shrink      budget = evictable >> priority; ageing due? (mostly not at priority 12) walk, leave
 //!   take_batch  isolate up to 64 -> accessed bits -> verdicts -> complete
 //! ```
 //!
@@ -12,7 +12,7 @@
 
 use strata_lru::{
     Aborting, Ageing, Excess, FolioId, Goal, GroupId, Isolated, Kind, LookAround, LookAroundBy,
-    NodeId, Origin, Policy, Reclaim, ReclaimRequest, Step, TableId, Target, Verdict,
+    NodeId, Origin, Policy, Reclaim, ReclaimRequest, RelaxedWalk, Step, TableId, Target, Verdict,
 };
 
 use super::{Machine, layout::NR_TABLE_ENTRIES};
@@ -175,9 +175,15 @@ impl<P: Policy> Machine<'_, P> {
     }
 
     /// Scans at one priority; the pages it freed.
-    fn shrink(&mut self, group: GroupId, priority: u8, goal: u64) -> Result<u64, SimError> {
+    pub(super) fn shrink(
+        &mut self,
+        group: GroupId,
+        priority: u8,
+        goal: u64,
+    ) -> Result<u64, SimError> {
         let swappiness = self.setup.swappiness;
         let aborting = self.policy.aborting();
+        let puts_walk_off = self.policy.relaxed_walk() == RelaxedWalk::PutOff;
         let (mut nr_freed, mut nr_scanned) = (0, 0);
         loop {
             let evictable = Kind::ALL
@@ -188,7 +194,9 @@ impl<P: Policy> Machine<'_, P> {
             match self.policy.ageing(group, swappiness)? {
                 Ageing::NotDue => {}
                 Ageing::Preferred if priority == PRIORITY_RELAXED => {}
-                Ageing::Due if priority == PRIORITY_RELAXED => return Ok(nr_freed),
+                Ageing::Due if priority == PRIORITY_RELAXED && puts_walk_off => {
+                    return Ok(nr_freed);
+                }
                 Ageing::Preferred | Ageing::Due => {
                     self.walk(group, swappiness)?;
                     if aborting == Aborting::AfterWalk {
@@ -204,14 +212,18 @@ impl<P: Policy> Machine<'_, P> {
             };
             nr_scanned += pass.nr_scanned;
             nr_freed += pass.nr_freed;
-            if nr_scanned >= budget || aborting == Aborting::WhenMet && nr_freed >= goal {
+            if nr_scanned >= budget || aborting != Aborting::AfterWalk && nr_freed >= goal {
                 return Ok(nr_freed);
             }
         }
     }
 
     /// Has a batch isolated and tries it; `None` if there was nothing to be had.
-    fn take_batch(&mut self, group: GroupId, priority: u8) -> Result<Option<Pass>, SimError> {
+    pub(super) fn take_batch(
+        &mut self,
+        group: GroupId,
+        priority: u8,
+    ) -> Result<Option<Pass>, SimError> {
         let nr_pages = match self.driver {
             Driver::Mechanism => self.nr_reclaim_pages * BATCH_PER_WANTED,
             Driver::Policy => self.nr_reclaim_pages,
@@ -344,7 +356,7 @@ impl<P: Policy> Machine<'_, P> {
 
 /// What one batch came to.
 #[derive(Clone, Copy, Debug)]
-struct Pass {
+pub(super) struct Pass {
     nr_scanned: u64,
     nr_freed: u64,
 }

@@ -1,7 +1,7 @@
 //! The mechanism's promises, on small traces and with every policy that is played.
 
 use proptest::prelude::*;
-use strata_lru::{KernelModel, Swappiness};
+use strata_lru::{Ageing, KernelModel, Swappiness};
 use strata_trace::{Access, Freed, FreedPages, Generator, PageKey};
 
 use super::*;
@@ -464,4 +464,36 @@ fn replay_on<P: Policy>(
     }
     let nr_pages = machine.nr_pages[0] + machine.nr_pages[1];
     Ok((machine.counts.nr_misses, nr_pages))
+}
+
+#[test]
+fn by_72_a_full_group_is_walked_at_the_most_relaxed_priority() {
+    for model in KernelModel::ALL {
+        let workload = Workload::from_accesses("test", (0..100).map(load)).unwrap();
+        let setup = Setup::with_memory(1000);
+        let engine = MultiGen::new(Config::of(*model)).unwrap();
+        let mut machine = Machine::new(engine, Driver::Mechanism, &workload, &setup).unwrap();
+        for (request, at) in workload.requests().iter().zip(0..) {
+            machine.request(*request, at).unwrap();
+        }
+        let group = machine.groups.only().unwrap();
+        let nr_walks = |machine: &Machine<'_, MultiGen>| {
+            let stats = machine.policy.stats(group).unwrap();
+            stats.nr_ageing_runs
+        };
+        // All hot, by any kernel: then the older generations are dropped one by one.
+        for slot in 0..machine.layout.nr_slots() {
+            let folio = machine.memory.folio(slot).unwrap();
+            machine.policy.accessed(folio, AccessVia::PageTable);
+            machine.policy.accessed(folio, AccessVia::PageTable);
+        }
+        while machine.policy.ageing(group, Swappiness::DEFAULT).unwrap() != Ageing::Due {
+            machine.take_batch(group, 12).unwrap();
+        }
+        assert_eq!(machine.nr_pages, [0, 100], "{model}");
+        let before = nr_walks(&machine);
+        machine.shrink(group, 12, 32).unwrap();
+        let is_walked = nr_walks(&machine) > before;
+        assert_eq!(is_walked, *model == KernelModel::V7_2, "{model}");
+    }
 }

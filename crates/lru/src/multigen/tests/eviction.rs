@@ -279,7 +279,7 @@ fn scans_of_6_1_and_7_2_end_when_enough_left_and_those_of_6_14_after_a_walk() {
     assert_eq!(aborting(KernelModel::V2022), Aborting::WhenMet);
     assert_eq!(aborting(KernelModel::V6_1), Aborting::WhenMet);
     assert_eq!(aborting(KernelModel::V6_14), Aborting::AfterWalk);
-    assert_eq!(aborting(KernelModel::V7_2), Aborting::WhenMet);
+    assert_eq!(aborting(KernelModel::V7_2), Aborting::WhenMetOrWalked);
 }
 
 // Verdicts.

@@ -6,10 +6,13 @@
 //! | model   | kernels | what is particular                                                     |
 //! |---------|---------|------------------------------------------------------------------------|
 //! | `v2021` | the letter that proposed it | a walk only when no third generation is left; the kind that refaults less, swappiness aside |
-//! | `v2022` | 6.1 to 6.6 | a faulted page enters the youngest generation and any access promotes; walks by the sizes of generations |
-//! | `v6.1`  | 6.1.y stable; with `aborting=v6.14` also 6.7 to 6.13 | the same, but pages read five times are spared and no new page enters the oldest of four generations |
+//! | `v2022` | 6.1 and 6.2; with `group_order=memcg-lru` 6.3 to 6.6 | a faulted page enters the youngest generation and any access promotes; walks by the sizes of generations |
+//! | `v6.1`  | 6.1.y stable; with `group_order=memcg-lru,aborting=v6.14` 6.7 to 6.13 | the same, but pages read five times are spared and no new page enters the oldest of four generations |
 //! | `v6.14` | 6.14 on | a faulted page enters the second youngest generation and is promoted the second time a walk finds it young |
 //! | `v7.2`  | 7.2 on  | the same, but only a faulted page of the working set enters near the youngest; small passes, one kind at a time |
+//!
+//! Which group is taken from is a question of its own (`group_order`): the memcg LRU came with 6.3, between
+//! two kernels of one model. A model has the order of the first kernel that it stands for.
 //!
 //! **Owns** the names of the kernels, and which value each has for each rule. **Does not own** any
 //! behaviour.
@@ -34,10 +37,11 @@ use crate::{
 pub enum KernelModel {
     /// The letter of 2021 that proposed generations.
     V2021,
-    /// The series merged into Linux 6.1, before its fixes of 2023.
+    /// The series as merged into Linux 6.1, before its fixes of 2023; 6.3 to 6.6 with
+    /// [`GroupOrder::MemcgLru`].
     V2022,
-    /// Linux 6.1.y stable; 6.7 to 6.13 but for [`Rule::Aborting`](crate::Rule::Aborting), which
-    /// is that of 6.14.
+    /// Linux 6.1.y stable; 6.7 to 6.13 with [`GroupOrder::MemcgLru`] and the
+    /// [`Rule::Aborting`](crate::Rule::Aborting) of 6.14.
     V6_1,
     /// Linux 6.14 and later, up to the rework of 7.2.
     #[default]
@@ -128,11 +132,6 @@ const V2022: Rules = Rules {
         restoration: Restoration::IfFull,
         ..V6_1.refault
     },
-    groups: GroupRules {
-        order: GroupOrder::Rounds(Sparing::Background),
-        is_size_first: false,
-        ..V6_1.groups
-    },
     ..V6_1
 };
 
@@ -175,7 +174,7 @@ const V6_1: Rules = Rules {
     },
     walk: WalkRules::V1,
     groups: GroupRules {
-        order: GroupOrder::MemcgLru,
+        order: GroupOrder::Rounds(Sparing::Ageing),
         budget: ScanBudget::ByPriority,
         is_size_first: true,
         has_initial_priority: false,
@@ -216,6 +215,7 @@ const V6_14: Rules = Rules {
     aborting: Aborting::AfterWalk,
     walk: WalkRules::V2,
     groups: GroupRules {
+        order: GroupOrder::MemcgLru,
         is_size_first: false,
         has_initial_priority: true,
         ..V6_1.groups

@@ -109,6 +109,7 @@ fn groups_give_the_bytes_they_always_gave() {
             "mglru:v7.2",
             "mglru:v2022",
             "mglru:v2022+group_order=rounds",
+            "mglru:v2022+group_order=rounds-sparing",
             "mglru:v2022+group_order=rounds-sparing-both",
             "two-list",
             "strata",

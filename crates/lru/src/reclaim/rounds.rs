@@ -8,21 +8,28 @@
 //!   a pass begins, need ageing?   no  -> assume it is needed, skip it this time;
 //!                                        swap only if the last pass said so
 //!                                 yes -> age all groups; no swapping
-//!   a group needs no ageing       -> need ageing: no
+//!   a group needs no ageing       -> need ageing: no (6.1: if it gave 64 pages without)
 //!   a group met its budget, 64 pages or more and no anon -> need swapping: no
 //!   a batch of anon while swapping is avoided -> on to the next group
 //! ```
 //!
+//! Kernels 6.1 and 6.2 have what concerns ageing, not what concerns swapping.
+//!
 //! Ageing thus runs only after a whole pass in which no group had anything cold, and swapping is
 //! avoided on the first pass, on passes that age, and after passes that did well without. With a
-//! single group to choose from there is nothing to prefer: all goes as without this, which is that
-//! in the background every pass ages first, and direct reclaim ages within its visits.
+//! single group to choose from there is nothing to prefer (a kernel does not count its groups): all goes
+//! as without this, which is that in the background every pass ages first, and direct reclaim ages within its visits.
 //!
-//! Source: the 2022 series, version 10, patch 9 of 14 ("optimize multiple memcgs").
+//! Source: the 2022 series, version 10, patch 9 of 14 ("optimize multiple memcgs"), and what was merged
+//! of it.
 //!
 //! **Owns** the flags. **Does not own** the visits they steer.
 
-use super::{Goal, Reclaim, Step, Target, rules::GroupOrder, visit::Visit};
+use super::{
+    Goal, Reclaim, Step, Target,
+    rules::{GroupOrder, Sparing},
+    visit::Visit,
+};
 use crate::{
     group::ROOT,
     ids::{GroupId, NodeId},
@@ -36,6 +43,9 @@ pub(super) struct Rounds {
     pub(super) is_on: bool,
     /// There are several groups to choose from, and the origin is one that is spared.
     is_sparing: bool,
+    spares_swapping: bool,
+    /// At the most relaxed priority a group is taken from although a walk is preferred.
+    pub(super) scans_relaxed: bool,
     needs_ageing: bool,
     needs_swapping: bool,
     avoids_swapping: bool,
@@ -54,11 +64,15 @@ impl Rounds {
     /// a handful of pages would keep all other groups from being aged, and so from giving anything.
     pub(super) fn visited(&mut self, visit: &Visit) {
         let is_worth_it = visit.nr_pages >= Goal::NR_BATCH_PAGES;
-        if self.is_sparing && visit.is_aged && is_worth_it {
+        let is_enough = visit.nr_freed_pages >= Goal::NR_BATCH_PAGES;
+        let has_cold = match self.spares_swapping {
+            true => visit.is_aged && is_worth_it,
+            false => !visit.is_due && is_enough,
+        };
+        if self.is_sparing && has_cold {
             self.needs_ageing = false;
         }
         let has_met_budget = visit.nr_scanned_pages >= visit.budget_pages;
-        let is_enough = visit.nr_freed_pages >= Goal::NR_BATCH_PAGES;
         if self.is_sparing && has_met_budget && is_enough && !visit.has_anon {
             self.needs_swapping = false;
         }
@@ -79,13 +93,15 @@ impl Reclaim {
         let is_spared = sparing.is_for(self.goal.origin);
         let rounds = &mut self.rounds;
         rounds.is_sparing = is_spared && are_several(policy, node, self.goal.swappiness)?;
+        rounds.spares_swapping = sparing.spares_swapping();
+        rounds.scans_relaxed = sparing == Sparing::Ageing;
         rounds.is_on = rounds.is_sparing || self.goal.origin == Origin::Background;
         if !rounds.is_on {
             return Ok(());
         }
         let does_age = !rounds.is_sparing || rounds.needs_ageing;
         if rounds.is_sparing {
-            rounds.avoids_swapping = does_age || !rounds.needs_swapping;
+            rounds.avoids_swapping = rounds.spares_swapping && (does_age || !rounds.needs_swapping);
             rounds.needs_ageing = true;
             rounds.needs_swapping = true;
         }

@@ -11,8 +11,8 @@ use crate::seam::Origin;
 pub enum GroupOrder {
     /// All in the order of the tree, each pass.
     Tree,
-    /// The same, with ageing before each pass instead of within it; for whom passes leave ageing
-    /// and swapping out while some group may have cold pages (the 2022 series).
+    /// The same, with ageing before each pass instead of within it; for whom passes leave ageing,
+    /// or ageing and swapping, out while some group may have cold pages.
     Rounds(Sparing),
     /// By the memcg LRU.
     MemcgLru,
@@ -20,9 +20,10 @@ pub enum GroupOrder {
 
 impl GroupOrder {
     /// Every order there is.
-    pub const ALL: [GroupOrder; 5] = [
+    pub const ALL: [GroupOrder; 6] = [
         GroupOrder::Tree,
         GroupOrder::Rounds(Sparing::Off),
+        GroupOrder::Rounds(Sparing::Ageing),
         GroupOrder::Rounds(Sparing::Background),
         GroupOrder::Rounds(Sparing::Both),
         GroupOrder::MemcgLru,
@@ -33,6 +34,7 @@ impl GroupOrder {
         match self {
             GroupOrder::Tree => "tree",
             GroupOrder::Rounds(Sparing::Off) => "rounds",
+            GroupOrder::Rounds(Sparing::Ageing) => "rounds-sparing-ageing",
             GroupOrder::Rounds(Sparing::Background) => "rounds-sparing",
             GroupOrder::Rounds(Sparing::Both) => "rounds-sparing-both",
             GroupOrder::MemcgLru => "memcg-lru",
@@ -49,7 +51,8 @@ impl fmt::Display for GroupOrder {
 /// A name that is no order of groups.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "unknown order of groups {0:?}: use tree, rounds, rounds-sparing, rounds-sparing-both or memcg-lru"
+    "unknown order of groups {0:?}: use tree, rounds, rounds-sparing-ageing, rounds-sparing, \
+     rounds-sparing-both or memcg-lru"
 )]
 pub struct UnknownOrder(pub String);
 
@@ -62,12 +65,14 @@ impl FromStr for GroupOrder {
     }
 }
 
-/// Who is spared ageing and swapping on the first pass over several groups (rules 5.2).
+/// Who is spared ageing, and swapping, on the first pass over several groups (rules 5.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Sparing {
     /// Nobody: every group that is due is aged before each pass.
     Off,
-    /// Reclaim in the background, as in the series.
+    /// Reclaim in the background, and ageing alone: what kernels 6.1 and 6.2 have of the series.
+    Ageing,
+    /// Reclaim in the background, as in the series' tenth version.
     Background,
     /// Direct reclaim of a node as well.
     Both,
@@ -77,9 +82,13 @@ impl Sparing {
     pub(super) fn is_for(self, origin: Origin) -> bool {
         match self {
             Sparing::Off => false,
-            Sparing::Background => origin == Origin::Background,
+            Sparing::Ageing | Sparing::Background => origin == Origin::Background,
             Sparing::Both => true,
         }
+    }
+
+    pub(super) fn spares_swapping(self) -> bool {
+        matches!(self, Sparing::Background | Sparing::Both)
     }
 }
 

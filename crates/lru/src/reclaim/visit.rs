@@ -43,6 +43,8 @@ pub(super) struct Visit {
     pub(super) has_anon: bool,
     /// No walk was needed to find something.
     pub(super) is_aged: bool,
+    /// When it was last asked, a walk was needed, or preferred.
+    pub(super) is_due: bool,
     pub(super) protection: Protection,
     has_tried: bool,
     has_walked: bool,
@@ -157,6 +159,7 @@ impl Reclaim {
             nr_freed_pages: 0,
             has_anon: false,
             is_aged: false,
+            is_due: false,
             protection,
             has_tried: false,
             has_walked: false,
@@ -220,9 +223,12 @@ impl Reclaim {
                 return Ok(Next::Over);
             }
             if !is_policys && !visit.has_walked {
-                match policy.ageing(visit.group, visit.swappiness)? {
+                let ageing = policy.ageing(visit.group, visit.swappiness)?;
+                visit.is_due = ageing != Ageing::NotDue;
+                let may_scan = !self.rounds.is_on || self.rounds.scans_relaxed;
+                match ageing {
                     Ageing::NotDue => visit.is_aged = true,
-                    Ageing::Preferred if self.priority == PRIORITY_MAX && !self.rounds.is_on => {}
+                    Ageing::Preferred if self.priority == PRIORITY_MAX && may_scan => {}
                     due => return Ok(self.walk(visit, policy, due)),
                 }
             }

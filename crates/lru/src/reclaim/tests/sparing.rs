@@ -35,6 +35,63 @@ fn with_cold_page_cache_somewhere_the_background_neither_walks_nor_swaps() {
 }
 
 #[test]
+fn kernel_6_1_spares_the_background_walks_and_not_swapping() {
+    let done = |sparing| {
+        let mut world = warm_and_cold(rules_2022(sparing));
+        let outcome = world.reclaim(of_node(4000, Origin::Background));
+        assert_eq!(outcome.end, End::Met);
+        (world.nr_walks(), world.nr_swapped_out())
+    };
+    let (series, merged) = (done(Sparing::Background), done(Sparing::Ageing));
+    assert_eq!((series.0, merged.0), (0, 0), "{series:?}, {merged:?}");
+    assert!(series.1 * 2 < merged.1, "{series:?}, {merged:?}");
+}
+
+#[test]
+fn in_kernel_6_1_a_group_that_gives_less_than_a_batch_keeps_no_other_from_being_aged() {
+    let nr_walks = |nr_cold_pages| {
+        let mut world = World::of(KernelModel::V6_1);
+        let [warm, cold] = [0; 2].map(|_| world.group(None));
+        world.fill(warm, Kind::File, Cause::Fault, 4000);
+        world.settle(warm);
+        world.read(cold, nr_cold_pages);
+        let mut reclaim = Reclaim::new(of_node(1 << 20, Origin::Background));
+        // Nothing can be had, but of the cold one.
+        let mut nr_walks = 0;
+        while reclaim.priority > 6 {
+            let step = reclaim
+                .next(&mut world.policy, world.now, &mut world.batch)
+                .unwrap();
+            match step {
+                Step::Evict { group } => {
+                    let verdict = match group == cold {
+                        true => Verdict::Evicted,
+                        false => Verdict::Busy,
+                    };
+                    let verdicts = vec![verdict; world.batch.folios.len()];
+                    world.policy.complete(&mut world.batch, &verdicts);
+                    reclaim.freed(u64::from(group == cold) * verdicts.len() as u64);
+                }
+                Step::Walk { group, .. } => {
+                    // The first pass only drops generations that nobody is in.
+                    nr_walks += u64::from(group == warm && reclaim.priority < 11);
+                    let swappiness = Swappiness::DEFAULT;
+                    world
+                        .policy
+                        .finish_walk(group, swappiness, world.now)
+                        .unwrap();
+                }
+                Step::Done(outcome) => panic!("{outcome:?}"),
+            }
+        }
+        nr_walks
+    };
+    // 2^20 pages give more than a batch at each of these priorities, 63 pages never do.
+    assert_eq!(nr_walks(1 << 20), 0);
+    assert!(nr_walks(63) > 0);
+}
+
+#[test]
 fn direct_reclaim_is_spared_only_under_the_option() {
     let done = |sparing| {
         let mut world = warm_and_cold(rules_2022(sparing));
@@ -42,13 +99,14 @@ fn direct_reclaim_is_spared_only_under_the_option() {
         world.did
     };
     assert_eq!(done(Sparing::Background), done(Sparing::Off));
+    assert_eq!(done(Sparing::Ageing), done(Sparing::Off));
     let is_walk = |did: &Did| matches!(did, Did::Walked(_));
     assert!(!done(Sparing::Both).iter().any(is_walk));
 }
 
 #[test]
 fn when_no_group_has_anything_cold_the_next_pass_ages_and_does_not_swap() {
-    let mut world = World::of(KernelModel::V2022);
+    let mut world = World::with_rules(rules_2022(Sparing::Background));
     let groups = [0, 1].map(|_| world.group(None));
     for group in groups {
         world.fill(group, Kind::Anon, Cause::Fault, 2000);
@@ -104,6 +162,7 @@ fn with_one_group_sparing_changes_nothing_at_all() {
         assert_eq!(world.usage(empty), 0);
         log + &format!("{stats:?} {view:?} {:?}", world.policy.groups())
     };
+    assert_eq!(state(Sparing::Off), state(Sparing::Ageing));
     assert_eq!(state(Sparing::Off), state(Sparing::Background));
     assert_eq!(state(Sparing::Off), state(Sparing::Both));
     assert!(state(Sparing::Off).contains("Walked"), "it aged on the way");

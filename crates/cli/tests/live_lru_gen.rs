@@ -89,6 +89,38 @@ fn without_bpf_a_process_is_still_watched() {
     assert!(pages(&view) >= 4000, "{view:?}");
 }
 
+#[test]
+fn the_full_text_tells_what_the_last_walk_read() {
+    needs!("cap_bpf");
+    let _guard = Guard::new();
+    let mut touch = Touch::start(["--size", "64M"]);
+    touch.ask("writerange 0 16384");
+    touch.ask("hammer 7 8000");
+    let run = Strata::new(["lru-gen", "--full", "--once", "--interval"])
+        .arg(format!("{}ms", interval_ms()))
+        .arg("--pid")
+        .arg(touch.pid.to_string())
+        .finish()
+        .expect_success();
+    let last = run.stdout.lines().last().unwrap_or_default();
+    let figures: Vec<u64> = last
+        .split_whitespace()
+        .zip("TYFA".chars())
+        .map(|(figure, mark)| {
+            let digits = figure.strip_suffix(mark);
+            digits.and_then(|digits| digits.parse().ok())
+        })
+        .map(|figure| figure.unwrap_or_else(|| panic!("{last:?}")))
+        .collect();
+    let [total, young, found, added] = figures[..] else {
+        panic!("{last:?}");
+    };
+    // All of what is mapped was read, the tables that are used were dense both times.
+    assert!(total >= 16384, "{last:?}");
+    assert!((7600..12000).contains(&young), "{last:?}");
+    assert!(added >= 15 && found >= added, "{last:?}");
+}
+
 /// `strata lru-gen` of a group.
 fn text_of(group: &Path, more: &[&str]) -> String {
     let run = Strata::new(["lru-gen", "--cgroup"]).arg(group).args(more);

@@ -8,6 +8,7 @@
 //! - I2: nothing is said of a folio whose verdict is to come, but that it was accessed.
 
 mod by_heat;
+mod figures;
 mod together;
 
 use super::activation::Foretold;
@@ -24,6 +25,9 @@ use strata_lru::{
     AccessVia, Arrival, Cause, GoneCause, GroupId, HEAT_TURNED_OVER_SHARE, Kind, NodeId, Order,
     Policy,
 };
+
+/// All memory is taken for one node.
+const NODE: NodeId = NodeId(0);
 
 /// What one walk of one space found; base pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
@@ -351,6 +355,10 @@ impl SpaceWalk<'_> {
             bits::without(table.tracked, covered),
             GoneCause::Freed,
         );
+        let walked = figures::walked(self.number, record, covered);
+        if let (Some(walked), Some(generations)) = (walked, self.engine.policy.lru_gen()) {
+            generations.walked(self.engine.group, NODE, walked);
+        }
         table.shadowed = bits::and(table.shadowed, covered);
         table.recalled = bits::and(table.recalled, table.shadowed);
     }
@@ -451,7 +459,7 @@ impl SpaceWalk<'_> {
         let shadow = table.shadow(index);
         let arrival = Arrival {
             group: self.engine.group,
-            node: NodeId(0),
+            node: NODE,
             kind: mapping.class.kind_of_page(bits::has(record.dirty, index)),
             order,
             cause: if is_accessed && mapping.has_recency {

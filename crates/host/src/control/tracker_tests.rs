@@ -244,6 +244,35 @@ fn walk_table(
 }
 
 #[test]
+fn the_full_text_tells_what_the_last_walk_read() {
+    let (mut tracker, space) = new_tracker();
+    let mut walk = |accessed, now| {
+        let mappings = mappings();
+        let mut walk = tracker
+            .walk_space(space, &mappings)
+            .expect("the space is there");
+        let all = bits::run(0, 512);
+        walk.record(&record(0, TableShape::Pages, all, accessed));
+        // 16 entries of it are locked.
+        walk.record(&record(1, TableShape::Pages, bits::run(0, 8), bits::NONE));
+        walk.record(&record(2, TableShape::Huge, all, all));
+        walk.finish();
+        let now = TimeMs(now);
+        let finished = tracker.finish_walk(Swappiness::DEFAULT, now);
+        finished.expect("the group is there");
+        let text = tracker.full_text(now).expect("the group is there");
+        text.lines().last().unwrap_or_default().trim().to_owned()
+    };
+    let hot = bits::run(0, 64);
+    assert_eq!(walk(hot, 1), "1009T         65Y          0F          1A");
+    assert_eq!(
+        walk(bits::run(0, 9), 2),
+        "1009T         10Y          1F          0A"
+    );
+    assert_eq!(walk(hot, 3), "1009T         65Y          0F          1A");
+}
+
+#[test]
 fn an_evicted_page_that_returns_is_a_refault() {
     let (mut tracker, space) = new_tracker();
     let walk = |tracker: &mut Tracker, present, accessed, now| {

@@ -14,14 +14,34 @@ mod full;
 mod text;
 
 use crate::{
-    ids::{GroupId, TimeMs},
+    ids::{GroupId, NodeId, TimeMs},
     multigen::{EvictPlan, Plan, WalkPlan},
     seam::{EvictBatch, PolicyError, Swappiness},
+    walk::TableId,
 };
 
 pub use command::{Command, CommandError, commands};
 pub use full::{FullGeneration, FullStyle, FullView, TierFigures, WalkFigures, format_full};
 pub use text::{ParseError, format_plain, parse_plain, section_of};
+
+/// What was read by a walk that leaves nothing out, and so asks no filter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Walked {
+    /// A page table.
+    Table {
+        /// Which.
+        table: TableId,
+        /// Entries looked at, absent ones included.
+        nr_entries: u32,
+        /// Of those, young.
+        nr_young: u32,
+    },
+    /// A huge page: an entry without a table.
+    HugePage {
+        /// Whether it is young.
+        is_young: bool,
+    },
+}
 
 /// What stands behind the kernel's interface beside [`Policy`](crate::Policy): a policy with generations.
 pub trait LruGen {
@@ -38,6 +58,11 @@ pub trait LruGen {
         nr_freed_pages: u64,
         batch: &mut EvictBatch,
     ) -> bool;
+
+    /// A walk that ends by [`Policy::finish_walk`](crate::Policy::finish_walk) read something of a group
+    /// on a node; the full text tells of it. What was dense counts as found by the next walk. Of a group
+    /// that is not there nothing is told.
+    fn walked(&mut self, group: GroupId, node: NodeId, walked: Walked);
 
     /// All that is known of the generations; see [`MultiGen::full_view`](crate::MultiGen::full_view).
     fn full_view(&self, group: GroupId, now: TimeMs) -> Result<Vec<FullView>, PolicyError>;

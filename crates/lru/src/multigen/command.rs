@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     ids::{GenSeq, GroupId, NodeId, TimeMs},
-    lru_gen::{Command, CommandError, FullView, LruGen},
+    lru_gen::{Command, CommandError, FullView, LruGen, Walked},
     lruvec::MIN_NR_GENS,
     rules::CommandRule,
     seam::{EvictBatch, Isolated, PolicyError, Swappiness},
@@ -227,6 +227,10 @@ impl LruGen for MultiGen {
         batch: &mut EvictBatch,
     ) -> bool {
         MultiGen::isolate_planned(self, plan, nr_freed_pages, batch)
+    }
+
+    fn walked(&mut self, group: GroupId, node: NodeId, walked: Walked) {
+        self.note_walked(group, node, walked);
     }
 
     fn full_view(&self, group: GroupId, now: TimeMs) -> Result<Vec<FullView>, PolicyError> {

@@ -6,6 +6,7 @@
 use super::MultiGen;
 use crate::{
     ids::{GroupId, Kind, NodeId, TimeMs},
+    lru_gen::Walked,
     seam::{PolicyError, Swappiness},
     walk::{
         AgeingWalks, Found, LookAround, NextSpace, Scan, SpaceId, TableBit, TableId, TableScan,
@@ -21,6 +22,38 @@ impl MultiGen {
             sum += lruvec.walk.stats;
         }
         Ok(sum)
+    }
+
+    /// Counts what a walk read that asks no filter, and keeps for the next one what was dense.
+    pub(super) fn note_walked(&mut self, group: GroupId, node: NodeId, walked: Walked) {
+        let Ok(lruvec) = self.books.lruvec_of(group, node) else {
+            return;
+        };
+        let lruvec = &mut self.books.lruvecs[usize::from(lruvec)];
+        let (seq, state) = (lruvec.max_seq, &mut lruvec.walk);
+        let (table, nr_entries, nr_young) = match walked {
+            Walked::Table {
+                table,
+                nr_entries,
+                nr_young,
+            } => (Some(table), nr_entries.into(), nr_young.into()),
+            Walked::HugePage { is_young } => (None, 1, u64::from(is_young)),
+        };
+        state.stats.nr_entries_visited += nr_entries;
+        state.stats.nr_entries_young += nr_young;
+        let Some(table) = table else { return };
+        if state.noted_seq.replace(seq) != Some(seq) {
+            state.filters.clear(seq + 1);
+        }
+        state.stats.nr_tables_seen += 1;
+        state.stats.nr_tables_scanned += 1;
+        if state.filters.knows(seq, table) == Some(true) {
+            state.stats.nr_filter_hits += 1;
+        }
+        if is_dense(nr_entries, nr_young) {
+            state.stats.nr_tables_dense += 1;
+            state.filters.insert(seq + 1, table);
+        }
     }
 
     /// Takes a space out of its group's row, and steps the cursors over that row back.

@@ -293,6 +293,8 @@ pub(crate) struct WalkState {
     pub(crate) cursor: Cursor,
     pub(crate) filters: TableFilters,
     pub(crate) stats: WalkStats,
+    /// The youngest generation when a walk that asks no filter last put something into one.
+    pub(crate) noted_seq: Option<u64>,
 }
 
 impl WalkState {
@@ -302,6 +304,7 @@ impl WalkState {
             cursor: Cursor::new(max_seq),
             filters: TableFilters::default(),
             stats: WalkStats::default(),
+            noted_seq: None,
         }
     }
 }

@@ -2,8 +2,9 @@
 
 use super::*;
 use crate::{
-    lru_gen::{CommandError, commands, format_full, format_plain},
+    lru_gen::{CommandError, Walked, commands, format_full, format_plain},
     model::KernelModel,
+    walk::TableId,
 };
 
 fn plan(bench: &Bench, text: &str) -> Result<Plan, CommandError> {
@@ -212,6 +213,45 @@ fn up_to_613_swappiness_ends_at_200() {
         assert!(plan(&Bench::new(), text).is_ok(), "{text}");
     }
     assert!(plan(&older, "- 1 0 1 200").is_ok());
+}
+
+#[test]
+fn the_full_text_tells_of_a_walk_that_leaves_nothing_out() {
+    let mut bench = Bench::new();
+    let (group, node) = (bench.group, NodeId(0));
+    let line = |bench: &Bench| {
+        let text = format_full(&bench.engine.full_view(group, bench.now).unwrap());
+        text.lines().last().unwrap().trim_start().to_owned()
+    };
+    let walk = |bench: &mut Bench, young_of: [u32; 3]| {
+        for (number, nr_young) in young_of.into_iter().enumerate() {
+            let table = TableId(number as u64);
+            let walked = Walked::Table {
+                table,
+                nr_entries: 512,
+                nr_young,
+            };
+            bench.engine.walked(group, node, walked);
+        }
+        let huge = Walked::HugePage { is_young: true };
+        bench.engine.walked(group, node, huge);
+        bench.walk();
+        line(bench)
+    };
+    // Two tables are dense, from one young entry in eight on; before them none was.
+    let first = walk(&mut bench, [64, 63, 512]);
+    assert_eq!(first, "1537T        640Y          0F          2A");
+    // Those two are found again.
+    let second = walk(&mut bench, [0, 0, 64]);
+    assert_eq!(second, "1537T         65Y          2F          1A");
+    let third = walk(&mut bench, [0, 0, 0]);
+    assert_eq!(third, "1537T          1Y          1F          0A");
+    // Nothing was read of it.
+    bench.walk();
+    assert_eq!(line(&bench), "0T          0Y          0F          0A");
+    bench
+        .engine
+        .walked(GroupId(99), node, Walked::HugePage { is_young: true });
 }
 
 #[test]

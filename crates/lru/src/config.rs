@@ -18,14 +18,27 @@ pub enum Refault {
     Trial,
 }
 
+/// What `min_ttl_ms` keeps (rules 6).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum MinTtl {
+    /// As in the kernel: reclaim ends, and a kernel kills, when nothing anywhere is older. As long as any
+    /// group has something older, all are taken from, down to what is young.
+    #[default]
+    AllTogether,
+    /// Each group on each node keeps what is younger, whatever others have.
+    EachByItself,
+}
+
 /// Settings of [`MultiGen`](crate::MultiGen) and [`TwoList`](crate::TwoList).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     /// What to go by: a kernel's rules, or those with some changed. Default: `v6.14`.
     pub rules: Rules,
-    /// Generations younger than this many milliseconds are not evicted; 0 = off. Default: 0.
-    /// The two lists have no such promise.
+    /// Generations younger than this many milliseconds are kept, as `min_ttl` says; 0 = off.
+    /// Default: 0. The two lists have no such promise.
     pub min_ttl_ms: u64,
+    /// When what is younger than `min_ttl_ms` is kept. Default: as in the kernel.
+    pub min_ttl: MinTtl,
     /// The most folios the table may hold, 1..=[`Config::NR_FOLIOS_LIMIT`]. Default: the limit.
     pub nr_folios_max: u32,
     /// How refaults are judged. Default: `Window`.
@@ -75,6 +88,7 @@ impl Default for Config {
         Config {
             rules: Rules::default(),
             min_ttl_ms: 0,
+            min_ttl: MinTtl::default(),
             nr_folios_max: Self::NR_FOLIOS_LIMIT,
             refault: Refault::default(),
             has_swap: true,

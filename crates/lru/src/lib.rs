@@ -121,7 +121,7 @@ mod trial;
 mod two_list;
 mod walk;
 
-pub use config::{Config, ConfigError, Refault};
+pub use config::{Config, ConfigError, MinTtl, Refault};
 pub use group::{Excess, GroupEvents, GroupTree, Limits, Protection, ProtectionSharing};
 pub use heat::{
     Cheapest, Cost, HEAT_TURNED_OVER_SHARE, HEAT_WALK_MS, HEAT_WALK_MS_MIN, Heat, HeatScale,

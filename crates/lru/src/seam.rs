@@ -579,6 +579,20 @@ pub trait Policy: std::fmt::Debug + Send {
         NodeSet::default()
     }
 
+    /// Whether a group has anything on a node that is older than what the policy promises to keep.
+    /// Reclaim of a node asks it of all groups before each pass, and ends when none has. A policy that
+    /// promises nothing of the kind, or keeps a promise group by group, says yes.
+    fn is_reclaimable(
+        &self,
+        group: GroupId,
+        _node: NodeId,
+        _swappiness: Swappiness,
+        _priority: u8,
+        _now: TimeMs,
+    ) -> Result<bool, PolicyError> {
+        self.groups().get(group).map(|_| true)
+    }
+
     /// Takes folios off their lists into `batch`, which is cleared first.
     fn isolate(
         &mut self,

@@ -16,7 +16,8 @@
 //! | `distance=always` | refaults are judged by refault distance |
 //! | `no-swap` | nothing can be swapped out: anon takes no part in refault distances |
 //! | `heat` | pages accessed in the fewest of the last walks go first, as under `strata run` (`mglru`) |
-//! | `min-ttl=MS` | generations younger than this are not evicted (`mglru`) |
+//! | `min-ttl=MS` | as the kernel's: memory is out when nothing anywhere is older; else all are taken from (`mglru`) |
+//! | `min-ttl-each=MS` | no group gives anything younger, whatever others have (`mglru`) |
 //! | `RULE=MODEL` | one rule as in another kernel, for ablations: `placement=v6.1` (`mglru`) |
 //! | `nr_gens=N`, `nr_tiers=N` | so many generations, tiers (`mglru`) |
 //! | `group_order=ORDER` | how global reclaim goes round groups (`mglru`) |
@@ -25,7 +26,7 @@
 
 use std::{fmt, str::FromStr, sync::Arc};
 
-use strata_lru::{Config, Ingredient, Ingredients, KernelModel, Refault};
+use strata_lru::{Config, Ingredient, Ingredients, KernelModel, MinTtl, Refault};
 
 use crate::{
     baseline::Baseline,
@@ -97,7 +98,7 @@ impl FromStr for PolicySpec {
 const KERNEL_POLICIES: [&str; 3] = ["mglru", "two-list", "strata"];
 
 /// What `mglru` can be given.
-const MGLRU_OPTIONS: &str = "distance, distance=always, no-swap, heat, min-ttl=MS, nr_gens=N, nr_tiers=N, group_order=ORDER and RULE=MODEL";
+const MGLRU_OPTIONS: &str = "distance, distance=always, no-swap, heat, min-ttl=MS, min-ttl-each=MS, nr_gens=N, nr_tiers=N, group_order=ORDER and RULE=MODEL";
 
 fn parse(parts: &Parts<'_>) -> Result<Arc<dyn Simulate>, String> {
     let mut config = Config::default();
@@ -124,11 +125,13 @@ fn parse(parts: &Parts<'_>) -> Result<Arc<dyn Simulate>, String> {
             }
             ("no-swap", None) => config.has_swap = false,
             ("heat", None) if parts.name == "mglru" => has_heat = true,
-            ("min-ttl", Some(ms)) if parts.name == "mglru" => {
-                let ms = ms
-                    .parse()
-                    .map_err(|_| format!("min-ttl={ms}: a number of ms"))?;
-                config.min_ttl_ms = ms;
+            (key @ ("min-ttl" | "min-ttl-each"), Some(ms)) if parts.name == "mglru" => {
+                let number = ms.parse();
+                config.min_ttl_ms = number.map_err(|_| format!("{key}={ms}: a number of ms"))?;
+                config.min_ttl = match key {
+                    "min-ttl" => MinTtl::AllTogether,
+                    _ => MinTtl::EachByItself,
+                };
             }
             (rule, Some(value)) if parts.name == "mglru" => {
                 let applied = config.rules.apply(rule, value);
@@ -238,6 +241,7 @@ mod tests {
             "mglru+heat",
             "mglru:v6.1+heat+min-ttl=1000",
             "mglru+min-ttl=1000",
+            "mglru+min-ttl-each=1000",
             "mglru:v6.14+placement=v6.1+nr_gens=8",
             "two-list",
             "two-list+distance",
@@ -255,7 +259,9 @@ mod tests {
             ),
             ("mglru+placement=v9", "unknown kernel model"),
             ("mglru+nr_gens=3", "from 4 to 16"),
-            ("mglru+min-ttl=soon", "a number of ms"),
+            ("mglru+min-ttl=soon", "min-ttl=soon: a number of ms"),
+            ("mglru+min-ttl-each=-1", "min-ttl-each=-1: a number of ms"),
+            ("two-list+min-ttl-each=1", "no such option"),
             ("mglru+heat=2", "unknown rule"),
             ("two-list+heat", "no such option"),
             ("two-list:v6.1", "no models"),

@@ -17,7 +17,7 @@ use crate::cgroup::{ReclaimError, Version};
 use crate::process::{MemoryDevices, ProcessTree};
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
-use strata_lru::{Config, MultiGen, TimeMs};
+use strata_lru::{Config, MinTtl, MultiGen, TimeMs};
 
 /// What one request may reclaim on cgroup v1 at most, in dips.
 const DIP_RUN_BYTES: u64 = 32 << 20;
@@ -61,6 +61,8 @@ pub(super) fn managed(
 ) -> Result<Managed, RunError> {
     let engine = MultiGen::new(Config {
         min_ttl_ms: config.min_ttl_ms,
+        // What is asked for is that nothing younger goes, not when to kill.
+        min_ttl: MinTtl::EachByItself,
         ..Config::default()
     })?;
     let tracker = Tracker::new(Box::new(engine), &arena.name(program), TimeMs(0))?;

@@ -22,6 +22,7 @@
 
 use super::{MultiGen, placement::Standing};
 use crate::{
+    config::MinTtl,
     controller::Choice,
     counting::Counting,
     folio::Flags,
@@ -70,6 +71,9 @@ impl MultiGen {
         let nr_lruvecs = self.books.group(request.group)?.lruvecs.len();
         self.judge.asked(request.group, request.swappiness);
         let now = self.books.tell_time(now);
+        if self.is_all_young(&request, now)? {
+            return Ok(Isolated::Thrashing);
+        }
         let mut nr_pages = 0;
         let mut worst = Isolated::Empty;
         for position in 0..nr_lruvecs {
@@ -88,7 +92,10 @@ impl MultiGen {
                 nr_pages: request.nr_pages - nr_pages,
                 swappiness,
                 priority: request.priority,
-                born_before: self.born_before(now),
+                born_before: match self.min_ttl {
+                    MinTtl::AllTogether => None,
+                    MinTtl::EachByItself => self.born_before(now),
+                },
                 last_seq: GenSeq(u64::MAX),
                 nr_passes_max: request.nr_passes_max,
             };
@@ -156,18 +163,53 @@ impl MultiGen {
         }
     }
 
+    /// Whether a request that stands alone finds nothing older than `min_ttl` on any of its nodes. One
+    /// of many groups is not refused for what it has itself.
+    fn is_all_young(&self, request: &ReclaimRequest, now: TimeMs) -> Result<bool, PolicyError> {
+        let is_asked = self.min_ttl_ms > 0 && self.min_ttl == MinTtl::AllTogether;
+        if !is_asked || request.one_pass.is_some() {
+            return Ok(false);
+        }
+        let is_meant = |of: &&Lruvec| request.node.is_none_or(|node| node == of.account.node);
+        let lruvecs = self.books.lruvecs_of(request.group)?.filter(is_meant);
+        let mut with_pages = lruvecs
+            .filter(|of| of.nr_evictable_pages(request.swappiness) > 0)
+            .peekable();
+        let (swappiness, priority) = (request.swappiness, request.priority);
+        Ok(with_pages.peek().is_some()
+            && !with_pages.any(|of| self.has_old(of, swappiness, priority, now)))
+    }
+
+    /// Whether a lruvec has anything older than `min_ttl`.
+    pub(super) fn has_old(
+        &self,
+        lruvec: &Lruvec,
+        swappiness: Swappiness,
+        priority: u8,
+        now: TimeMs,
+    ) -> bool {
+        let limit = self.born_before(now);
+        lruvec.nr_evictable_pages(swappiness) > 0
+            && !limit.is_some_and(|limit| self.is_young(lruvec, limit, swappiness, priority))
+    }
+
     /// Whether going on would take what was born after the demand's limit.
     fn would_thrash(&self, lruvec: usize, demand: &Demand) -> bool {
         let Some(limit) = demand.born_before else {
             return false;
         };
         let state = &self.books.lruvecs[lruvec];
+        self.is_young(state, limit, demand.swappiness, demand.priority)
+    }
+
+    /// Whether the generation that says so was born at a time or after it.
+    fn is_young(&self, of: &Lruvec, limit: TimeMs, swappiness: Swappiness, priority: u8) -> bool {
         let oldest = match self.rules.thrashing {
-            Thrashing::OldestFile if demand.priority >= PRIORITY_RELAXED => return false,
-            Thrashing::OldestFile => GenSeq(state.min_seq[Kind::File.index()]),
-            Thrashing::OldestEvictable => state.oldest_evictable_seq(demand.swappiness),
+            Thrashing::OldestFile if priority >= PRIORITY_RELAXED => return false,
+            Thrashing::OldestFile => GenSeq(of.min_seq[Kind::File.index()]),
+            Thrashing::OldestEvictable => of.oldest_evictable_seq(swappiness),
         };
-        state.birth(oldest) >= limit
+        of.birth(oldest) >= limit
     }
 
     /// Before when a generation must be born to be taken, `None` if any may.

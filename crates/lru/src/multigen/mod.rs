@@ -39,7 +39,7 @@ pub use command::{EvictPlan, Plan, WalkPlan};
 
 use crate::{
     books::{Books, Keeper, answered_by_books},
-    config::{Config, ConfigError},
+    config::{Config, ConfigError, MinTtl},
     counting::Counting,
     folio::Flags,
     group::{GroupTree, Limits},
@@ -68,6 +68,7 @@ pub struct MultiGen {
     judge: Judge<MultiGen>,
     has_swap: bool,
     min_ttl_ms: u64,
+    min_ttl: MinTtl,
     books: Books<Lruvec>,
     spaces: Spaces,
 }
@@ -82,6 +83,7 @@ impl MultiGen {
             judge: Judge::new(&config),
             has_swap: config.has_swap,
             min_ttl_ms: config.min_ttl_ms,
+            min_ttl: config.min_ttl,
             books: Books::new(&config, config.rules.nr_gens).with_memcg_lrus(config.seed),
             spaces: Spaces::default(),
         })
@@ -207,6 +209,20 @@ impl Policy for MultiGen {
         let of_nodes = self.books.lruvecs_of(group)?;
         let most_urgent = of_nodes.map(|of| of.ageing(rule, swappiness)).max();
         Ok(most_urgent.unwrap_or(Ageing::NotDue))
+    }
+
+    fn is_reclaimable(
+        &self,
+        group: GroupId,
+        node: NodeId,
+        swappiness: Swappiness,
+        priority: u8,
+        now: TimeMs,
+    ) -> Result<bool, PolicyError> {
+        let mut lruvecs = self.books.lruvecs_of(group)?;
+        let is_asked = self.min_ttl_ms > 0 && self.min_ttl == MinTtl::AllTogether;
+        let has_old = |of: &Lruvec| self.has_old(of, swappiness, priority, now);
+        Ok(!is_asked || lruvecs.any(|of| of.account.node == node && has_old(of)))
     }
 
     fn relaxed_walk(&self) -> RelaxedWalk {

@@ -203,7 +203,7 @@ pub enum End {
     Short,
     /// Nobody has anything to give.
     Exhausted,
-    /// Everything left is younger than `min_ttl`.
+    /// Everything left is younger than `min_ttl`: a kernel would kill.
     Thrashing,
 }
 
@@ -303,7 +303,7 @@ impl Reclaim {
         }
         loop {
             if self.pass.is_none() {
-                if self.is_met() || !self.may_go_on() {
+                if self.is_met() || !self.may_go_on() || self.is_all_young(policy, now)? {
                     return Ok(Step::Done(self.outcome()));
                 }
                 self.begin_pass(policy)?;
@@ -380,6 +380,29 @@ impl Reclaim {
             }
         }
         Ok(nr_pages)
+    }
+
+    /// Whether no group has anything on the node that is older than what the policy keeps. Pressure on a
+    /// group is not asked that.
+    fn is_all_young<P: Policy + ?Sized>(
+        &mut self,
+        policy: &P,
+        now: TimeMs,
+    ) -> Result<bool, PolicyError> {
+        let Target::Node(node) = self.goal.target else {
+            return Ok(false);
+        };
+        let mut is_any_young = false;
+        for group in policy.groups().ids() {
+            let swappiness = self.swappiness_of(policy, group)?;
+            let has_old = policy.is_reclaimable(group, node, swappiness, self.priority, now)?;
+            if has_old && !policy.groups().protection(group, None).is_below_min() {
+                return Ok(false);
+            }
+            is_any_young |= !has_old;
+        }
+        self.has_met_young |= is_any_young;
+        Ok(is_any_young)
     }
 
     fn begin_pass<P: Policy + ?Sized>(&mut self, policy: &mut P) -> Result<(), PolicyError> {

@@ -145,6 +145,18 @@ impl<P: Movable, const PAGE_CACHE: bool> Policy for Tiered<P, PAGE_CACHE> {
         self.nodes_above_others()
     }
 
+    fn is_reclaimable(
+        &self,
+        group: GroupId,
+        node: NodeId,
+        swappiness: Swappiness,
+        priority: u8,
+        now: TimeMs,
+    ) -> Result<bool, PolicyError> {
+        self.policy
+            .is_reclaimable(group, node, swappiness, priority, now)
+    }
+
     fn isolate(
         &mut self,
         request: ReclaimRequest,

@@ -80,6 +80,16 @@ impl Counting {
         }
     }
 
+    /// Whether one access more goes to the refs field: it is neither the first one nor the one that sets
+    /// the workingset flag. Up to 6.13 also when the field is full by then.
+    pub(crate) fn goes_to_field(self, flags: Flags) -> bool {
+        let is_field_next = match self.encoding {
+            Encoding::Workingset => flags.is_workingset(),
+            Encoding::Referenced => flags.refs_field() < self.field_max,
+        };
+        flags.is_referenced() && is_field_next
+    }
+
     /// Accesses counted, of the kind the encoding can tell.
     pub(crate) fn refs(self, flags: Flags) -> u32 {
         match self.encoding {

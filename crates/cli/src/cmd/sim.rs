@@ -33,7 +33,12 @@ use crate::source::SourceArgs;
 POLICIES
   mglru                              the multi-generational LRU; mglru:v6.1 is that of a kernel,
                                      mglru+distance judges refaults by distance where that misses
-                                     less, mglru+distance=always everywhere
+                                     less, mglru+distance=always everywhere;
+                                     mglru+group_order=ORDER goes round groups as another kernel
+                                     does: memcg-lru (6.3 on), rounds-sparing-ageing (6.1, 6.2),
+                                     rounds-sparing, rounds-sparing-both, rounds or tree;
+                                     mglru+min-ttl=MS gives up when nothing anywhere is older,
+                                     mglru+min-ttl-each=MS has each group keep what is younger
   two-list                           the classic active and inactive lists, two-list+distance too
   strata                             the policy of our own (docs/policy.md)
   lru, fifo, clock, sieve, s3-fifo   page in or out, no mechanism around them

@@ -25,6 +25,7 @@ impl Movable for MultiGen {
             recency: Recency::Generation {
                 below_max: self.generation(folio).map(|seq| lruvec.max_seq - seq.0),
                 is_saturated: self.counting.is_saturated(flags),
+                goes_to_field: self.counting.goes_to_field(flags),
             },
         }
     }

@@ -22,10 +22,15 @@
 //! |-------------------|---------------------------------------------------------------------------|
 //! | `never`           | never                                                                     |
 //! | `first-access`    | at the first read after it went down                                      |
-//! | `rfc-as-coded`    | at the second counted read                                                |
+//! | `rfc-as-coded`    | hardly ever, see below                                                    |
 //! | `refs`            | at the sixth counted read: five saturate the count, by any model          |
 //! | `five-conditions` | hardly ever, see below                                                    |
 //! | any, `TwoList`    | `rfc-as-coded`, `refs` and `five-conditions` all ask for referenced and active: at the fourth read, as two activate it and one more marks it again |
+//!
+//! `rfc-as-coded` and `five-conditions` both ask for one of the two youngest generations. The proposal's
+//! second version dropped that, for the reason above, and is `refs`. As first coded the hook lets such a
+//! page up only where the two youngest generations are all there is, at the read after the first that
+//! sets no flag (the second; before 6.14 the third), or once eviction spared it into them.
 //!
 //! `five-conditions` lets it up in two cases. Where the two youngest generations are all there is, it
 //! enters one of them, and the read after the one that makes it workingset finds it (the sixth; before

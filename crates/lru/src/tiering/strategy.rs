@@ -20,6 +20,8 @@ pub enum Recency {
         below_max: Option<u64>,
         /// Whether its accesses are counted as far as counting goes, workingset included.
         is_saturated: bool,
+        /// Whether one access more is counted in the refs field, and not by setting a flag.
+        goes_to_field: bool,
     },
     /// Two lists.
     List {
@@ -64,7 +66,9 @@ pub enum PromotionStrategy {
     Never,
     /// At any access.
     FirstAccess,
-    /// At any access after the first counted one, as the proposal's hook was coded. `TwoList`:
+    /// As the proposal's hook was first coded: at a counted access of a page in one of the two youngest
+    /// generations, but neither at the first one nor at the one that makes it workingset: these set a
+    /// flag and return. It also wants a page that is charged to a group, as all are here. `TwoList`:
     /// referenced and active.
     RfcAsCoded,
     /// When the count is saturated, workingset included. `TwoList`: referenced and active.
@@ -104,7 +108,9 @@ impl PromotionStrategy {
             (PromotionStrategy::Never, _) => false,
             (PromotionStrategy::FirstAccess, _) => true,
             (_, Recency::List { is_active }) => before.is_referenced && is_active,
-            (PromotionStrategy::RfcAsCoded, _) => before.is_referenced,
+            (PromotionStrategy::RfcAsCoded, Recency::Generation { goes_to_field, .. }) => {
+                goes_to_field && before.is_active()
+            }
             (PromotionStrategy::Refs, Recency::Generation { is_saturated, .. }) => is_saturated,
             (PromotionStrategy::FiveConditions, _) => {
                 before.is_referenced && before.is_workingset && before.is_active()

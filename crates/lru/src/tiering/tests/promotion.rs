@@ -131,13 +131,13 @@ fn an_access_while_the_folio_is_queued_is_not_lost() {
 #[test]
 fn a_page_comes_up_whatever_became_of_its_group() {
     // Nothing is asked of the group: not its limits, not whether anybody is in it.
-    let mut bench = Bench::with(with_strategy(PromotionStrategy::RfcAsCoded));
+    let mut bench = Bench::with(with_strategy(PromotionStrategy::FirstAccess));
     let idle = bench.policy.add_group("/idle", TimeMs(0)).unwrap();
     let own = bench.group;
     for group in [own, idle] {
         bench.group = group;
         let folio = bench.appear(SLOW, Kind::File, Cause::Read);
-        bench.read(folio, 2);
+        bench.read(folio, 1);
         assert_eq!(bench.queued(), [folio]);
         bench.answer(Migrated::Moved);
         assert_eq!(bench.standing(folio).node, FAST);

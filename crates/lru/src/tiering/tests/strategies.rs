@@ -17,9 +17,10 @@ fn a_page_that_is_only_read_comes_up_as_early_as_its_strategy_says() {
     let expected = [
         (PromotionStrategy::Never, None),
         (PromotionStrategy::FirstAccess, Some(1)),
-        (PromotionStrategy::RfcAsCoded, Some(2)),
-        (PromotionStrategy::Refs, Some(6)),
         // It enters an old generation in every model, and stays there however often it is read.
+        (PromotionStrategy::RfcAsCoded, None),
+        (PromotionStrategy::Refs, Some(6)),
+        // The same.
         (PromotionStrategy::FiveConditions, None),
     ];
     assert_eq!(expected.map(|of| of.0), PromotionStrategy::ALL);
@@ -30,6 +31,67 @@ fn a_page_that_is_only_read_comes_up_as_early_as_its_strategy_says() {
             assert!(!bench.standing(folio).is_active(), "{model}");
             assert_eq!(queued_at(&mut bench, folio), read, "{model} {strategy}");
         }
+    }
+}
+
+/// At which of ten reads a page that is in one of the two youngest generations is a candidate.
+fn candidate_at(bench: &mut Bench, folio: FolioId) -> Vec<usize> {
+    let is_candidate = |bench: &mut Bench| {
+        let before = bench.standing(folio);
+        assert!(before.is_active());
+        bench.read(folio, 1);
+        bench.queued();
+        bench.answer(Migrated::Failed);
+        PromotionStrategy::RfcAsCoded.wants(&before)
+    };
+    (1..=10).filter(|_| is_candidate(bench)).collect()
+}
+
+#[test]
+fn as_coded_a_young_page_comes_up_at_reads_that_set_no_flag() {
+    for model in KernelModel::ALL {
+        let mut bench = Bench::of_model(*model, with_strategy(PromotionStrategy::Never));
+        let folio = bench.appear(SLOW, Kind::File, Cause::Fault);
+        bench.young(folio);
+        bench.young(folio);
+        let before = bench.standing(folio);
+        let reads = candidate_at(&mut bench, folio);
+        let is_old_encoding = !before.is_workingset;
+        let expected: &[usize] = match is_old_encoding {
+            // The first sets referenced, the second workingset, and a full count is looked at, too.
+            true => &[3, 4, 5, 6, 7, 8, 9, 10],
+            // The first sets referenced; from the fifth on the count is full, and nothing is looked at.
+            false => &[2, 3, 4],
+        };
+        assert_eq!(reads, expected, "{model}");
+        // Not from any older generation.
+        bench.walk();
+        bench.walk();
+        assert!(!bench.standing(folio).is_active());
+        let of_field = FolioStanding {
+            is_referenced: true,
+            ..bench.standing(folio)
+        };
+        assert!(!PromotionStrategy::RfcAsCoded.wants(&of_field), "{model}");
+    }
+}
+
+#[test]
+fn as_coded_the_read_that_makes_a_page_workingset_does_not_bring_it_up() {
+    for model in KernelModel::ALL {
+        let mut bench = Bench::of_model(*model, with_strategy(PromotionStrategy::Never));
+        let folio = bench.appear(SLOW, Kind::File, Cause::Read);
+        for read in 1..=10 {
+            let before = bench.standing(folio);
+            bench.read(folio, 1);
+            let is_made = !before.is_workingset && bench.standing(folio).is_workingset;
+            let Recency::Generation { goes_to_field, .. } = before.recency else {
+                panic!("generations");
+            };
+            let sets_flag = read == 1 || is_made;
+            assert!(!(sets_flag && goes_to_field), "{model}: read {read}");
+        }
+        assert!(bench.standing(folio).is_workingset, "{model}");
     }
 }
 
@@ -94,6 +156,7 @@ fn each_of_the_five_conditions_is_needed() {
         recency: Recency::Generation {
             below_max: Some(1),
             is_saturated: false,
+            goes_to_field: false,
         },
     };
     let wants = |of: &FolioStanding| PromotionStrategy::FiveConditions.wants(of);
@@ -101,6 +164,7 @@ fn each_of_the_five_conditions_is_needed() {
         recency: Recency::Generation {
             below_max,
             is_saturated: true,
+            goes_to_field: false,
         },
         ..hot
     };

@@ -114,10 +114,13 @@ fn page_cache_that_is_hot_again_comes_up_by_its_strategy_alone() {
         };
         assert_eq!(hits("never"), 0, "{policy:?}");
         let [first, coded, refs] = ["first-access", "rfc-as-coded", "refs"].map(hits);
-        assert!(
-            first >= coded && coded >= refs && refs > 30_000,
-            "{policy:?}: {refs}"
-        );
+        assert!(first >= refs && refs > 30_000, "{policy:?}: {refs}");
+        // As first coded the hook asks for a young generation, where what is only read never is.
+        let expected = match policy {
+            KernelPolicy::TwoList(_) => refs,
+            _ => 0,
+        };
+        assert_eq!(coded, expected, "{policy:?}");
     }
 }
 

@@ -497,3 +497,37 @@ fn by_72_a_full_group_is_walked_at_the_most_relaxed_priority() {
         assert_eq!(is_walked, *model == KernelModel::V7_2, "{model}");
     }
 }
+
+#[test]
+fn min_ttl_group_by_group_spares_a_group_that_another_ones_scan_would_cut_into() {
+    // 800 mapped pages round and round in 200 ms, and beside them a page a millisecond read once.
+    let of_hot = |at: u64| Access {
+        time_us: 250 * at,
+        ..store(at % 800)
+    };
+    let of_scan = |at: u64| Access {
+        time_us: 1000 * at,
+        group: 1,
+        ..read(at)
+    };
+    let hot = (0..40_000).map(of_hot);
+    let mut accesses: Vec<Access> = hot.chain((0..10_000).map(of_scan)).collect();
+    accesses.sort_by_key(|access| access.time_us);
+    let workload = Workload::from_accesses("hot and scan", accesses).unwrap();
+    let nr_hot_misses = |policy: &str| {
+        let policy: PolicySpec = policy.parse().unwrap();
+        let setup = Setup {
+            groups: specs(&["hot", "scan"]),
+            ..Setup::with_memory(1000)
+        };
+        let outcome = policy.run(&workload, &setup, &NoProgress).unwrap();
+        outcome.reclaim.unwrap().groups[0].nr_misses
+    };
+    for (model, percent) in [("v6.1", 90), ("v6.14", 98)] {
+        let [off, kernels, ours] = ["", "+min-ttl=100", "+min-ttl-each=100"]
+            .map(|option| nr_hot_misses(&format!("mglru:{model}{option}")));
+        // What the scan has read is older than 100 ms soon, so the kernel's keeps nothing.
+        assert_eq!(kernels, off, "{model}");
+        assert!(ours * 100 < off * percent, "{model}: {ours} of {off}");
+    }
+}

@@ -16,6 +16,7 @@ mod duration;
 mod failure;
 mod interrupt;
 mod logging;
+mod memory_bound;
 mod print;
 mod progress;
 mod render;

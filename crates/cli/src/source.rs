@@ -11,7 +11,9 @@ use strata_trace::{
     TraceError, Via,
 };
 
+use crate::cmd::run::size_arg as memory_bytes_arg;
 use crate::failure::UsageError;
+use crate::memory_bound::MemoryBound;
 use crate::print;
 use crate::progress::Bar;
 
@@ -60,6 +62,13 @@ pub(crate) struct SourceArgs {
     #[arg(long, value_name = "BYTES", requires = "expand_sizes")]
     id_bytes: Option<NonZeroU32>,
 
+    /// Most memory to take for traces and their replays, for example 2G; a quarter of the machine's by default
+    ///
+    /// What needs more is refused before it is taken; fewer replays run at a time if not all of them fit.
+    /// What is printed never depends on it. The memory that is simulated has nothing to do with it.
+    #[arg(long, value_name = "SIZE", value_parser = memory_bytes_arg, allow_hyphen_values = true)]
+    max_memory: Option<u64>,
+
     /// Pass over bad lines, damaged blocks and torn ends of traces, and tell of them
     #[arg(long)]
     skip_broken: bool,
@@ -88,16 +97,19 @@ pub(crate) struct Source {
     pub(crate) reader: Box<dyn AccessReader>,
     /// The format, and how it is compressed, for people.
     pub(crate) format: String,
+    /// What whoever holds the accesses may take.
+    pub(crate) bound: MemoryBound,
     _bar: Bar,
 }
 
 impl SourceArgs {
     /// Opens the file or generator called `trace`.
     pub(crate) fn open(&self, trace: &str) -> anyhow::Result<Source> {
+        let bound = MemoryBound::new(self.max_memory)?;
         if Generator::is_name(trace) {
-            let generator: Generator = trace
-                .parse()
+            let generator = Generator::try_within(trace, bound.0)
                 .map_err(|error| UsageError(format!("{trace}: {error}")))?;
+            let bound = MemoryBound(bound.0 - generator.table_bytes());
             let bar = Bar::requests(trace, generator.nr_left());
             let reader = Generated {
                 generator,
@@ -108,6 +120,7 @@ impl SourceArgs {
             return Ok(Source {
                 reader: Box::new(reader),
                 format: "generated".to_owned(),
+                bound,
                 _bar: bar,
             });
         }
@@ -125,8 +138,14 @@ impl SourceArgs {
         Ok(Source {
             reader,
             format,
+            bound,
             _bar: bar,
         })
+    }
+
+    /// What the verb may take.
+    pub(crate) fn bound(&self) -> anyhow::Result<MemoryBound> {
+        MemoryBound::new(self.max_memory)
     }
 
     fn options(&self) -> OpenOptions {

@@ -80,6 +80,17 @@ impl Interner {
         (self.nr_pages - 1, true)
     }
 
+    /// Bytes it takes at most while so many more keys come up, a table that grows being there twice
+    /// meanwhile.
+    pub(crate) fn bytes_with(&self, nr_more: usize) -> u64 {
+        let nr_hoods = self.hoods.len() + nr_more;
+        let mut nr_slots = self.slots.len();
+        if nr_hoods * 8 > nr_slots * 5 {
+            nr_slots *= 3;
+        }
+        (nr_hoods * size_of::<Hood>() + nr_slots * size_of::<Slot>()) as u64
+    }
+
     /// The number of a page that has come up.
     pub(crate) fn known(&self, key: PageKey) -> Option<u32> {
         let slot = &self.slots[self.find(HoodKey {

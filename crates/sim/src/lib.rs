@@ -56,7 +56,7 @@ pub use outcome::{
     GenerationPages, GroupCounts, NR_TIERS_MAX, Outcome, Reclaim, Sample, TierCounts,
 };
 pub use ratio::Ratio;
-pub use runs::{Jobs, Run, RunsError};
+pub use runs::{Jobs, Run, RunsError, run_bytes_max};
 pub use simulate::{NoProgress, Progress, Setup, SimError, Simulate};
 pub use spec::{BadPolicy, PolicySpec};
 pub use workload::{LoadError, Page, PageEnd, PageId, Request, Workload, WorkloadBuilder};

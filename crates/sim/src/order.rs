@@ -124,6 +124,15 @@ impl Workload {
         self.with_requests(requests)
     }
 
+    /// Bytes that [`Workload::in_order`] takes at most, the workload that comes of it among them.
+    pub fn reorder_bytes(&self) -> u64 {
+        // An interval of its own and three copies of a request, one with a mark; a mark; a number a page.
+        let of_request = size_of::<Range<usize>>() + size_of::<(Request, bool)>() + 5;
+        self.memory_bytes()
+            + u64::from(self.nr_requests()) * of_request as u64
+            + u64::from(self.nr_pages()) * size_of::<u32>() as u64
+    }
+
     /// By request: whether it belongs to what was done in the order of addresses, as the module says.
     fn ordered(&self, intervals: &[Range<usize>]) -> Vec<bool> {
         let requests = self.requests();

@@ -193,6 +193,12 @@ struct Alone {
 /// Of one budget, by order.
 type Tried = [Figures; ORDERS.len()];
 
+/// Bytes that a plan for the workload takes at most beside its replays: the workload in all orders.
+pub fn plan_bytes(workload: &Workload) -> u64 {
+    let copies = (1 + ORDERS.len() as u64) * workload.memory_bytes();
+    copies + workload.reorder_bytes() - workload.memory_bytes()
+}
+
 /// Plans.
 ///
 /// # Errors
@@ -311,7 +317,7 @@ impl Search<'_> {
             let policies = &self.question.policies;
             let runs = self
                 .jobs
-                .replay(workload, policies, &setups, self.progress)?;
+                .replay_then(workload, policies, &setups, self.progress, |_| {})?;
             let one = |run: &Run| {
                 let nr_first = u64::from(workload.nr_pages());
                 let nr_refaults = run.outcome.nr_misses.saturating_sub(nr_first);

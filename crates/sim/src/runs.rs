@@ -14,6 +14,18 @@ use crate::{
     workload::Workload,
 };
 
+/// What a run takes for each page and each request of its workload, at most, and whatever it replays.
+const RUN_PAGE_BYTES: u64 = 128;
+const RUN_REQUEST_BYTES: u64 = 16;
+const RUN_BYTES: u64 = 4 << 20;
+
+/// Bytes that one replay of the workload takes at most, by any policy and with any amount of memory.
+pub fn run_bytes_max(workload: &Workload) -> u64 {
+    RUN_BYTES
+        + u64::from(workload.nr_pages()) * RUN_PAGE_BYTES
+        + u64::from(workload.nr_requests()) * RUN_REQUEST_BYTES
+}
+
 /// A run that is done.
 #[derive(Clone, Debug)]
 pub struct Run {
@@ -66,7 +78,8 @@ impl Jobs {
         Ok(Jobs(pool))
     }
 
-    /// Replays the workload by every policy under every setup.
+    /// Replays the workload by every policy under every setup; when pages came back is not kept, as that
+    /// may take as much memory as the workload.
     ///
     /// # Errors
     /// The first run in order that failed.
@@ -77,18 +90,36 @@ impl Jobs {
         setups: &[Setup],
         progress: &dyn Progress,
     ) -> Result<Vec<Run>, RunsError> {
+        let forget = |outcome: &mut Outcome| {
+            if let Some(reclaim) = &mut outcome.reclaim {
+                reclaim.refaults_by_time = Vec::new();
+            }
+        };
+        self.replay_then(workload, policies, setups, progress, forget)
+    }
+
+    /// The same, with what `then` leaves of each outcome as soon as it is there.
+    pub(crate) fn replay_then(
+        &self,
+        workload: &Workload,
+        policies: &[PolicySpec],
+        setups: &[Setup],
+        progress: &dyn Progress,
+        then: impl Fn(&mut Outcome) + Sync,
+    ) -> Result<Vec<Run>, RunsError> {
         let pairs: Vec<(&PolicySpec, &Setup)> = policies
             .iter()
             .flat_map(|policy| setups.iter().map(move |setup| (policy, setup)))
             .collect();
         let replay = |(policy, setup): &(&PolicySpec, &Setup)| {
             let outcome = policy.run(workload, setup, progress);
-            let outcome = outcome.map_err(|error| RunsError::Run {
+            let mut outcome = outcome.map_err(|error| RunsError::Run {
                 policy: policy.to_string(),
                 memory_pages: setup.memory_pages,
                 trace: workload.name().to_owned(),
                 error,
             })?;
+            then(&mut outcome);
             Ok(Run {
                 policy: policy.to_string(),
                 setup: (*setup).clone(),

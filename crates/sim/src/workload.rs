@@ -27,6 +27,8 @@ use strata_trace::{
 use crate::intern::Interner;
 
 const PAGE_BITS: u32 = 30;
+/// What a space that has ended takes in its tree, at most.
+const ENDED_BYTES: usize = 64;
 const IS_WRITE: u32 = 1 << 30;
 const IS_PAGE_TABLE: u32 = 1 << 31;
 
@@ -124,6 +126,21 @@ pub enum LoadError {
     /// More requests than a 32-bit position can tell apart.
     #[error("more than {} requests: replay a part of the trace", u32::MAX)]
     TooLong,
+    /// More than there may be.
+    #[error(
+        "{name}: more than the {bytes_max} bytes of --max-memory are needed to hold it, after {nr_requests} \
+         requests of {nr_pages} pages: allow more, or replay a part of the trace"
+    )]
+    TooLarge {
+        /// Name of the workload.
+        name: String,
+        /// What there may be.
+        bytes_max: u64,
+        /// What was read by then.
+        nr_requests: usize,
+        /// Their distinct pages.
+        nr_pages: usize,
+    },
     /// More pages than a request can name.
     #[error("more than {} distinct pages: replay a part of the trace", 1u32 << PAGE_BITS)]
     TooManyPages,
@@ -151,11 +168,32 @@ impl Workload {
         name: impl Into<String>,
         reader: &mut dyn AccessReader,
     ) -> Result<Workload, LoadError> {
+        Workload::read_within(name, reader, u64::MAX)
+    }
+
+    /// Reads a trace to its end, if it can be held in so many bytes.
+    ///
+    /// # Errors
+    /// As [`Workload::read`], and [`LoadError::TooLarge`] before more is taken.
+    pub fn read_within(
+        name: impl Into<String>,
+        reader: &mut dyn AccessReader,
+        bytes_max: u64,
+    ) -> Result<Workload, LoadError> {
         let mut builder = WorkloadBuilder::new(name);
         let mut batch = Vec::with_capacity(BATCH_LEN);
         let mut freed = Vec::new();
         reader.take_freed(&mut freed);
         while reader.read_batch(&mut batch)? > 0 {
+            if builder.bytes_with(batch.len()) > bytes_max {
+                let workload = builder.workload;
+                return Err(LoadError::TooLarge {
+                    name: workload.name,
+                    bytes_max,
+                    nr_requests: workload.requests.len(),
+                    nr_pages: workload.pages.len(),
+                });
+            }
             for access in &batch {
                 builder.push(*access)?;
             }
@@ -361,6 +399,24 @@ impl WorkloadBuilder {
                 self.ended_us.insert(space, freed.time_us);
             }
         }
+    }
+
+    /// Bytes that are in use at most while so many more accesses come: what a vector has in reserve is
+    /// not, as nothing was written there.
+    fn bytes_with(&self, nr_more: usize) -> u64 {
+        let Workload {
+            requests,
+            pages,
+            times_us,
+            ..
+        } = &self.workload;
+        let own = (requests.len() + nr_more) * size_of::<Request>()
+            + (pages.len() + nr_more) * size_of::<Page>()
+            + (times_us.len() + nr_more) * size_of::<u64>()
+            // Ends are sorted out of what was freed once all is read.
+            + self.freed.len() * (size_of::<(u32, u64)>() + size_of::<PageEnd>())
+            + self.ended_us.len() * ENDED_BYTES;
+        own as u64 + self.interner.bytes_with(nr_more)
     }
 
     /// The workload.

@@ -2,7 +2,8 @@
 //!
 //! **Owns** the counters. **Does not own** how they are shown.
 //!
-//! Distinct pages are counted exactly, so a summary takes up to 40 bytes a distinct page.
+//! Distinct pages are counted exactly, so a summary takes up to 40 bytes a distinct page, and 60 while its
+//! table grows.
 
 use std::collections::{BTreeSet, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -59,6 +60,24 @@ impl Summary {
     /// Distinct pages.
     pub fn nr_distinct_pages(&self) -> u64 {
         self.distinct.len() as u64
+    }
+
+    /// Bytes it takes at most while so many more accesses are counted, a table that grows being there
+    /// twice meanwhile.
+    pub fn bytes_with(&self, nr_more: usize) -> u64 {
+        let table = |capacity: usize, len: usize, key_bytes: usize| {
+            // A byte of the table beside each key, and room that is kept free.
+            let bytes = |nr_keys: usize| nr_keys as u64 * (key_bytes as u64 + 1) * 8 / 7;
+            let grown = match len + nr_more > capacity {
+                true => bytes((2 * capacity).max(len + nr_more)),
+                false => 0,
+            };
+            bytes(capacity) + grown
+        };
+        let distinct = &self.distinct;
+        let spaces = &self.spaces;
+        table(distinct.capacity(), distinct.len(), size_of::<PageKey>())
+            + table(spaces.capacity(), spaces.len(), size_of::<u32>())
     }
 
     /// Distinct groups.

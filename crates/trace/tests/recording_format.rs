@@ -491,3 +491,32 @@ fn the_document_shows_what_is_written() {
     let pages: Vec<u64> = accesses.iter().map(|access| access.key.page).collect();
     assert_eq!(pages, [1536, 1537, 1538, 1539, 1537, 1541]);
 }
+
+#[test]
+fn pages_freed_without_end_are_counted_where_they_can_not_be_kept() {
+    // 8 Mi pages are freed, and nothing is accessed meanwhile that would end a batch.
+    const NR_TABLES: u64 = 1 << 14;
+    let gone = |table| Piece {
+        table,
+        gone: [u64::MAX; 8],
+        ..Piece::default()
+    };
+    let walks = [
+        (WalkKind::Baseline, 0, vec![told(vec![full(0)])]),
+        (
+            WalkKind::Interval,
+            1,
+            vec![told((0..NR_TABLES).map(gone).collect())],
+        ),
+    ];
+    let bytes = written(&walks, false);
+    let mut reader = open(&bytes).expect("a recording").reader;
+    let (mut batch, mut freed) = (Vec::new(), Vec::new());
+    use strata_trace::AccessReader;
+    reader.take_freed(&mut freed);
+    while reader.read_batch(&mut batch).expect("whole") > 0 {}
+    reader.take_freed(&mut freed);
+    let nr_left_out = reader.recording().expect("a recording").nr_left_out;
+    assert_eq!(freed.len(), 1 << 22);
+    assert_eq!(nr_left_out, NR_TABLES * 512 - (1 << 22));
+}

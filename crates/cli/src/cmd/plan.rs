@@ -10,8 +10,8 @@ use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 use strata_host::control::{AUTO_PAGEOUT_PAGES_PER_S, Held};
-use strata_sim::plan::{Holding, Plan, Point, Question, SHARE_HELD_MIN, Span, plan};
-use strata_sim::{CostModel, Jobs, MemorySize, PolicySpec, Ratio, Workload};
+use strata_sim::plan::{Holding, Plan, Point, Question, SHARE_HELD_MIN, Span, plan, plan_bytes};
+use strata_sim::{CostModel, MemorySize, PolicySpec, Ratio, Workload};
 
 use crate::cli::refuse_option;
 use crate::cmd::report_file::ReportFile;
@@ -139,7 +139,7 @@ pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<ExitCode> {
     };
     let place = args.plot.clone().map(ReportFile::try_place).transpose()?;
     let mut source = args.source.open(name)?;
-    let workload = Workload::read(name, source.reader.as_mut())?;
+    let workload = Workload::read_within(name, source.reader.as_mut(), source.bound.0)?;
     let Some(info) = source.reader.recording() else {
         let reason = format!(
             "{name} is a trace but no recording: it does not tell how long its accesses took; \
@@ -166,7 +166,11 @@ pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<ExitCode> {
     drop(source);
     let nr_requests = question.nr_replays_max() * u64::from(workload.nr_requests());
     let bar = Bar::requests(name, nr_requests);
-    let answer = plan(&workload, &question, &Jobs::try_new(args.jobs)?, &bar)?;
+    let jobs = args
+        .source
+        .bound()?
+        .jobs(&workload, plan_bytes(&workload), args.jobs)?;
+    let answer = plan(&workload, &question, &jobs, &bar)?;
     bar.finish();
     match args.format {
         PlanFormat::Table => print::data(table(&answer))?,

@@ -310,7 +310,7 @@ fn loopback_arg(text: &str) -> Result<SocketAddr, String> {
     }
 }
 
-pub(super) fn size_arg(text: &str) -> Result<u64, String> {
+pub(crate) fn size_arg(text: &str) -> Result<u64, String> {
     refuse_option(text)?;
     // clap has named the option and quoted the text; the error would do so again.
     parse_size(text).map_err(|error| {

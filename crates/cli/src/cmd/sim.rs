@@ -3,6 +3,8 @@
 //! **Owns** the options, the order of the work and where the output goes. **Does not own** the
 //! replay, the figures or the plots (`strata-sim`), nor how traces are read (`strata-trace`).
 
+use std::fs::File;
+use std::io::{self, BufReader, Read};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -10,7 +12,7 @@ use clap::{Args, ValueEnum};
 use strata_lru::Swappiness;
 use strata_sim::report::Report;
 use strata_sim::{
-    CostModel, GroupSpec, IntervalOrder, Jobs, MemorySize, PolicySpec, Setup, TierSetup, Workload,
+    CostModel, GroupSpec, IntervalOrder, MemorySize, PolicySpec, Setup, TierSetup, Workload,
 };
 
 use crate::cli::refuse_option;
@@ -18,6 +20,9 @@ use crate::cmd::report_file::ReportFile;
 use crate::print;
 use crate::progress::Bar;
 use crate::source::SourceArgs;
+
+/// A longer file is no list of groups: 65,536 of them fit.
+const GROUPS_BYTES_MAX: u64 = 16 << 20;
 
 /// Replays traces under reclaim policies and tells how often each would have missed
 ///
@@ -183,11 +188,12 @@ struct GroupsArg(Vec<GroupSpec>);
 /// Replays and prints.
 pub(crate) fn run(args: &SimArgs) -> anyhow::Result<ExitCode> {
     let plot = args.plot.clone().map(ReportFile::try_place).transpose()?;
-    let jobs = Jobs::try_new(usize::from(args.jobs))?;
+    let bound = args.source.bound()?;
     let mut report = Report::default();
     for trace in &args.traces {
         let workload = load(trace, args)?;
         let setups = setups(args, workload.footprint_pages());
+        let jobs = bound.jobs(&workload, workload.memory_bytes(), usize::from(args.jobs))?;
         let nr_runs = (args.policy.len() * setups.len()) as u64;
         let bar = Bar::requests(trace, nr_runs * u64::from(workload.nr_requests()));
         let runs = jobs.replay(&workload, &args.policy, &setups, &bar)?;
@@ -208,11 +214,15 @@ pub(crate) fn run(args: &SimArgs) -> anyhow::Result<ExitCode> {
 /// Reads a trace, or has it made.
 fn load(trace: &str, args: &SimArgs) -> anyhow::Result<Workload> {
     let mut source = args.source.open(trace)?;
-    let workload = Workload::read(trace, source.reader.as_mut())?;
+    let workload = Workload::read_within(trace, source.reader.as_mut(), source.bound.0)?;
     let is_recording = source.reader.recording().is_some();
+    drop(source);
     Ok(match args.order {
-        Some(order) => workload.in_order(order),
-        None if is_recording => workload.in_order(IntervalOrder::default()),
+        Some(order) => args.source.bound()?.reorder(&workload, order)?,
+        None if is_recording => {
+            let order = IntervalOrder::default();
+            args.source.bound()?.reorder(&workload, order)?
+        }
         None => workload,
     })
 }
@@ -262,14 +272,25 @@ fn groups_arg(text: &str) -> Result<GroupsArg, String> {
     let Some(file) = text.strip_prefix('@') else {
         return Ok(GroupsArg(vec![parse(text)?]));
     };
-    let lines = std::fs::read_to_string(file);
-    let lines = lines.map_err(|error| format!("can't read {file}: {error}"))?;
+    let lines = read_groups(file).map_err(|error| format!("can't read {file}: {error}"))?;
     let lines = lines.lines().map(str::trim).zip(1..);
     let groups = lines.filter(|(line, _)| !line.is_empty() && !line.starts_with('#'));
     let groups = groups.map(|(line, number)| {
         parse(line).map_err(|error| format!("{file}, line {number}: {error}"))
     });
     Ok(GroupsArg(groups.collect::<Result<_, String>>()?))
+}
+
+/// The text of a file of groups, which may be a pipe or never end.
+fn read_groups(file: &str) -> io::Result<String> {
+    let mut text = String::new();
+    let file = File::open(file)?.take(GROUPS_BYTES_MAX + 1);
+    BufReader::new(file).read_to_string(&mut text)?;
+    if text.len() as u64 > GROUPS_BYTES_MAX {
+        let why = format!("it is longer than {GROUPS_BYTES_MAX} bytes: is this a list of groups?");
+        return Err(io::Error::new(io::ErrorKind::InvalidData, why));
+    }
+    Ok(text)
 }
 
 /// Reads a balance; `max` is the kernel's word for the last one.

@@ -97,6 +97,17 @@ pub enum GeneratorError {
         /// Most allowed.
         most: u32,
     },
+    /// Its tables alone would take more than there may be.
+    #[error(
+        "takes {needed_bytes} bytes for its tables, more than the {bytes_max} of --max-memory: choose \
+         fewer pages or groups, or allow more"
+    )]
+    TooLarge {
+        /// What they would take.
+        needed_bytes: u64,
+        /// What there may be.
+        bytes_max: u64,
+    },
     /// Not one of the words.
     #[error("{key}={value} is unknown: choose one of {choices}")]
     BadChoice {
@@ -123,6 +134,7 @@ pub enum GeneratorError {
 pub struct Generator {
     source: Source,
     nr_left: u64,
+    table_bytes: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -159,29 +171,58 @@ impl Generator {
     pub fn nr_left(&self) -> u64 {
         self.nr_left
     }
-}
 
-impl FromStr for Generator {
-    type Err = GeneratorError;
+    /// Bytes of its tables: weights and where the ranks lie.
+    pub fn table_bytes(&self) -> u64 {
+        self.table_bytes
+    }
 
-    fn from_str(name: &str) -> Result<Self, Self::Err> {
+    /// The generator of this name, if its tables take no more than so many bytes. They are counted
+    /// before they are made.
+    ///
+    /// # Errors
+    /// A name that makes no trace, and [`GeneratorError::TooLarge`].
+    pub fn try_within(name: &str, bytes_max: u64) -> Result<Generator, GeneratorError> {
         if let Some(rest) = name.strip_prefix("oracle:") {
             let (name, mut options) = Options::split(rest)?;
             let sequence = OracleSequence::parse(name, &mut options)?;
             options.finish()?;
             let nr_left = sequence.nr_accesses();
             let source = Source::Oracle(Box::new(sequence));
-            return Ok(Generator { source, nr_left });
+            return Ok(Generator {
+                source,
+                nr_left,
+                table_bytes: 0,
+            });
         }
         let rest = name
             .strip_prefix("gen:")
             .ok_or_else(|| GeneratorError::NotAGenerator(name.to_owned()))?;
         let (pattern, mut options) = Options::split(rest)?;
         let nr_left = options.number("accesses", DEFAULT_ACCESSES, 1..=u64::MAX)?;
-        let turns = Turns::parse(pattern, nr_left, &mut options)?;
+        let plan = TurnsPlan::parse(pattern, nr_left, &mut options)?;
         options.finish()?;
-        let source = Source::Streams(turns);
-        Ok(Generator { source, nr_left })
+        let table_bytes = plan.table_bytes();
+        if table_bytes > bytes_max {
+            return Err(GeneratorError::TooLarge {
+                needed_bytes: table_bytes,
+                bytes_max,
+            });
+        }
+        let source = Source::Streams(plan.turns());
+        Ok(Generator {
+            source,
+            nr_left,
+            table_bytes,
+        })
+    }
+}
+
+impl FromStr for Generator {
+    type Err = GeneratorError;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        Generator::try_within(name, u64::MAX)
     }
 }
 
@@ -202,41 +243,69 @@ impl Iterator for Generator {
     }
 }
 
-impl Turns {
+/// The streams as they were asked for, before any table is made.
+struct TurnsPlan {
+    /// What each group runs.
+    kinds: Vec<(Set, Access)>,
+    nr_groups: u64,
+    turn_accesses: u64,
+    write_percent: u32,
+    seed: u64,
+}
+
+impl TurnsPlan {
     fn parse(
         pattern: &str,
         nr_accesses: u64,
         options: &mut Options<'_>,
-    ) -> Result<Turns, GeneratorError> {
+    ) -> Result<TurnsPlan, GeneratorError> {
         let seed = options.number("seed", 0, 0..=u64::MAX)?;
         let nr_groups = options.number("groups", 1, 1..=NR_GROUPS_MAX)?;
         let turn_accesses = options.number("turn", DEFAULT_TURN_ACCESSES, 1..=u64::MAX)?;
         let write_percent = options.number("writes", 0, 0..=100)? as u32;
         let kinds = sets(pattern, nr_accesses / nr_groups, options)?;
-        let mut seeds = Rng::from_seed(seed);
+        Ok(TurnsPlan {
+            kinds,
+            nr_groups,
+            turn_accesses,
+            write_percent,
+            seed,
+        })
+    }
+
+    fn table_bytes(&self) -> u64 {
+        let of_group: u64 = self.kinds.iter().map(|(set, _)| set.table_bytes()).sum();
+        // 4096 groups of 64 phases of 2^27 pages are far below 2^64.
+        self.nr_groups * of_group
+    }
+
+    fn turns(&self) -> Turns {
+        let mut seeds = Rng::from_seed(self.seed);
         let mut streams = Vec::new();
-        for group in 0..nr_groups {
-            for (space, (set, like)) in kinds.iter().enumerate() {
+        for group in 0..self.nr_groups {
+            for (space, (set, like)) in self.kinds.iter().enumerate() {
                 let mut like = *like;
                 // Each group has files and spaces of its own.
-                like.key.space = group as u32 * kinds.len() as u32 + space as u32;
+                like.key.space = group as u32 * self.kinds.len() as u32 + space as u32;
                 like.group = group as u16;
                 streams.push(Stream {
                     sequence: set.sequence(&mut seeds),
                     like,
-                    write_percent,
+                    write_percent: self.write_percent,
                     writes: Rng::from_state(seeds.next()),
                 });
             }
         }
-        Ok(Turns {
+        Turns {
             streams,
-            turn_accesses,
+            turn_accesses: self.turn_accesses,
             current: 0,
-            nr_left_in_turn: turn_accesses,
-        })
+            nr_left_in_turn: self.turn_accesses,
+        }
     }
+}
 
+impl Turns {
     fn next_access(&mut self) -> Access {
         if self.nr_left_in_turn == 0 {
             self.nr_left_in_turn = self.turn_accesses;
@@ -337,6 +406,20 @@ fn sets(
 }
 
 impl Set {
+    /// Weights take 8 bytes a page, where the ranks lie 4 more.
+    fn table_bytes(self) -> u64 {
+        match self {
+            Set::Uniform { .. } | Set::Loop { .. } => 0,
+            Set::Zipf { nr_pages, .. } => u64::from(nr_pages) * 12,
+            Set::HotScan { nr_hot, .. } => u64::from(nr_hot) * 12,
+            Set::Phases {
+                nr_pages,
+                nr_phases,
+                ..
+            } => u64::from(nr_pages) * (8 + 4 * u64::from(nr_phases)),
+        }
+    }
+
     fn sequence(self, seeds: &mut Rng) -> Sequence {
         let mut rng = || Rng::from_state(seeds.next());
         match self {

@@ -6,7 +6,7 @@
 //! **Invariants**
 //! - I1: a block that breaks a rule is refused where it does so; what stood before was handed out.
 //! - I2: one call appends at most the accesses of one piece.
-//! - I3: what was freed is kept only for who asks for it.
+//! - I3: what was freed is kept only for who asks for it, and no more than [`FREED_KEPT_MAX`] at a time.
 
 use std::collections::BTreeMap;
 
@@ -21,6 +21,10 @@ use super::{
 };
 use crate::access::{Access, Backing, Freed, FreedPages, Op, PageKey, Via};
 use crate::strata::varint::{pop, pop_signed};
+
+/// Freed pages that wait to be asked for: 16 GiB freed between two batches of accesses, in 128 MiB. Further
+/// ones are taken for still in use, and counted.
+const FREED_KEPT_MAX: usize = 1 << 22;
 
 /// Bits of a record's first byte that say what it is.
 const RECORD_MASK: u8 = 3;
@@ -167,7 +171,10 @@ impl Decoder {
             self.lives.forget(space);
             if let Some(freed) = &mut self.freed {
                 let what = FreedPages::Space(space);
-                freed.push(Freed { what, time_us });
+                match freed.len() < FREED_KEPT_MAX {
+                    true => freed.push(Freed { what, time_us }),
+                    false => self.info.nr_left_out += 1,
+                }
             }
         }
         self.info.add_end(end);
@@ -224,7 +231,10 @@ impl Decoder {
                     }),
                     time_us: at_us,
                 };
-                freed.extend(bitmap::ones(piece.gone).map(freed_page));
+                let room = FREED_KEPT_MAX - freed.len();
+                freed.extend(bitmap::ones(piece.gone).take(room).map(freed_page));
+                let nr_gone = super::count(piece.gone) as usize;
+                self.info.nr_left_out += nr_gone.saturating_sub(room) as u64;
             }
             self.lives.end(space, piece.table, piece.gone);
             self.info.nr_left_out += self.lives.take_nr_left_out();

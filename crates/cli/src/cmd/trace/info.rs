@@ -18,7 +18,8 @@ const LABEL_COLUMNS: usize = 13;
 
 /// Counts what is in traces: accesses, distinct pages, kinds, operations, duration
 ///
-/// Distinct pages are counted exactly, so it takes up to 40 bytes of memory a distinct page.
+/// Distinct pages are counted exactly, so it takes up to 60 bytes of memory a distinct page (see
+/// --max-memory).
 #[derive(Debug, Args)]
 pub(crate) struct InfoArgs {
     /// Files or generators, for example arc-p6.lis.zst or gen:zipf
@@ -180,6 +181,11 @@ pub(super) fn run(args: &InfoArgs) -> anyhow::Result<()> {
         let mut source = args.source.open(trace)?;
         let (mut summary, mut batch) = (Summary::default(), Vec::new());
         while source.reader.read_batch(&mut batch)? > 0 {
+            let what = format!(
+                "{trace}: counting distinct pages ({} so far)",
+                summary.nr_distinct_pages()
+            );
+            source.bound.check(&what, summary.bytes_with(batch.len()))?;
             summary.add(&batch);
         }
         let recording = source.reader.recording();

@@ -20,9 +20,13 @@
 //! - I1: the same recording and arguments give the same plan, on any machine.
 //! - I2: a budget is said to be enough only if every larger one that was tried is enough too.
 
+mod cliff;
 mod holding;
+mod orders;
 
+pub use cliff::Cliff;
 pub use holding::{Holding, SHARE_HELD_MIN, Span};
+pub use orders::plan_bytes;
 
 use std::collections::BTreeMap;
 
@@ -38,18 +42,12 @@ use crate::runs::{Jobs, Run, RunsError};
 use crate::simulate::{Progress, Setup};
 use crate::spec::PolicySpec;
 use crate::workload::Workload;
+use orders::ORDERS;
 
 /// Budgets of the curve, in hundredths of the footprint; after them the one that holds all of it.
 const CURVE: [u32; 12] = [5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 95, 100];
 /// Halvings of the gap between two budgets of the curve: to within 0.3 % of the footprint.
 const NR_HALVINGS: u32 = 5;
-
-/// The orders of expected, lowest and highest.
-const ORDERS: [IntervalOrder; 3] = [
-    IntervalOrder::Shuffled(1),
-    IntervalOrder::Best,
-    IntervalOrder::Worst,
-];
 
 /// What is asked.
 #[derive(Clone, Debug)]
@@ -171,6 +169,8 @@ pub struct Plan {
     pub slowdown_limit: Ratio,
     /// The smallest budget within it; null where none is, not even one that holds the footprint.
     pub budget_bytes: Span<Option<u64>>,
+    /// The edge below the expected budget; null where less memory costs only gradually more.
+    pub cliff: Option<Cliff>,
     /// All budgets tried, smallest first.
     pub points: Vec<Point>,
 }
@@ -192,12 +192,6 @@ struct Alone {
 
 /// Of one budget, by order.
 type Tried = [Figures; ORDERS.len()];
-
-/// Bytes that a plan for the workload takes at most beside its replays: the workload in all orders.
-pub fn plan_bytes(workload: &Workload) -> u64 {
-    let copies = (1 + ORDERS.len() as u64) * workload.memory_bytes();
-    copies + workload.reorder_bytes() - workload.memory_bytes()
-}
 
 /// Plans.
 ///
@@ -232,6 +226,13 @@ pub fn plan(
         budgets.push(search.smallest(bound)?);
     }
     let bytes = |pages: Option<u32>| pages.map(|pages| u64::from(pages) * PAGE_BYTES);
+    let budget_bytes = Span {
+        expected: bytes(budgets[0]),
+        lowest: bytes(budgets[1]),
+        highest: bytes(budgets[2]),
+    };
+    let slowdown_limit = Ratio::of(question.slowdown_millionths, 1_000_000);
+    let points = search.points(workload.footprint_pages());
     Ok(Plan {
         recording: workload.name().to_owned(),
         policy: question.policy_text(),
@@ -240,13 +241,10 @@ pub fn plan(
         footprint_bytes: u64::from(workload.footprint_pages()) * PAGE_BYTES,
         duration_us: question.duration_us,
         busy_us: question.busy_us,
-        slowdown_limit: Ratio::of(question.slowdown_millionths, 1_000_000),
-        budget_bytes: Span {
-            expected: bytes(budgets[0]),
-            lowest: bytes(budgets[1]),
-            highest: bytes(budgets[2]),
-        },
-        points: search.points(workload.footprint_pages()),
+        slowdown_limit,
+        budget_bytes,
+        cliff: cliff::find(&points, budget_bytes.expected, slowdown_limit),
+        points,
     })
 }
 

@@ -26,6 +26,12 @@ const SLOWDOWN_PERCENT_MAX: u64 = 1000;
 /// Millionths of a percent.
 const PER_PERCENT: u64 = 10_000;
 
+/// What no plan tells.
+const NOT_KNOWN: &str = "\
+not known: how long single requests wait (a slowdown is of CPU time, over the whole recording), and what starting up
+takes, unless the start was recorded
+";
+
 /// Tells the smallest memory budget under which a recorded run would be hardly slower
 ///
 /// Replays a recording of strata record with less and less memory, prices what would have come back
@@ -37,7 +43,9 @@ const PER_PERCENT: u64 = 10_000;
 /// anywhere. Not known are the order of accesses within an interval of the recording, how much of a
 /// budget is held from moment to moment, and who really takes which share of the pages: the figure is
 /// that of a random order, of what is mostly held, and of those shares, the span that of the best and
-/// the worst case.
+/// the worst case. The answer is the budget that is enough in the worst case, too, and tells where it falls
+/// off below that. How long single requests wait is not known, nor what starting up takes unless it was
+/// recorded.
 ///
 /// With --all it needs no recording: it watches all cgroups and ranks them by what they could give.
 #[derive(Debug, Args)]
@@ -203,28 +211,51 @@ fn table(plan: &Plan) -> String {
     for point in &plan.points {
         text.push_str(&row(point));
     }
+    text.push_str(&verdict(plan));
+    text
+}
+
+/// The answer: what is safe, how far below that it gets dangerous, and what was not looked at.
+fn verdict(plan: &Plan) -> String {
     let limit = percent(plan.slowdown_limit);
     let budget = &plan.budget_bytes;
-    text.push_str(&match budget.expected {
-        Some(bytes) => {
-            let saved = match plan.footprint_bytes.checked_sub(bytes) {
-                Some(saved) => format!("{} less than it took", mib(saved)),
-                None => "no less than it took".to_owned(),
-            };
-            let span = match (budget.lowest, budget.highest) {
-                (Some(lowest), Some(highest)) => {
-                    format!("between {} and {}", mib(lowest), mib(highest))
-                }
-                _ => "with no upper bound".to_owned(),
-            };
-            format!(
-                "\nabout {} are enough for a slowdown of {limit}: {saved} ({span}, in the best and \
-                 the worst case)\n",
-                mib(bytes)
-            )
-        }
-        None => format!("\nno budget keeps the slowdown within {limit}\n"),
-    });
+    let against = |bytes: u64| match plan.footprint_bytes.checked_sub(bytes) {
+        Some(saved) => format!("{} less than it took", mib(saved)),
+        None => "no less than it took".to_owned(),
+    };
+    let mut text = match (budget.expected, budget.highest) {
+        (_, Some(safe)) => format!(
+            "\n{} are enough for a slowdown of {limit}, in the worst case too: {}\n",
+            mib(safe),
+            against(safe)
+        ),
+        (Some(mostly), None) => format!(
+            "\nno budget keeps the slowdown within {limit} in the worst case; {} mostly do: {}\n",
+            mib(mostly),
+            against(mostly)
+        ),
+        (None, None) => format!("\nno budget keeps the slowdown within {limit}\n"),
+    };
+    if let (Some(mostly), Some(safe)) = (budget.expected, budget.highest)
+        && mostly < safe
+    {
+        let at_it = plan.points.iter().find(|one| one.memory_bytes == mostly);
+        let span = at_it.map_or_else(String::new, |point| {
+            let [expected, highest] =
+                [point.slowdown.expected, point.slowdown.highest].map(percent);
+            format!(": {expected} is expected there, {highest} in the worst case")
+        });
+        text.push_str(&format!("{} are mostly enough{span}\n", mib(mostly)));
+    }
+    if let Some(cliff) = &plan.cliff {
+        text.push_str(&format!(
+            "below {} it falls off: {} is expected at {}\n",
+            mib(cliff.below_bytes),
+            percent(cliff.slowdown),
+            mib(cliff.memory_bytes)
+        ));
+    }
+    text.push_str(NOT_KNOWN);
     text
 }
 
@@ -241,7 +272,7 @@ fn row(point: &Point) -> String {
         mib(point.memory_bytes),
         format!(
             "{} %",
-            point.of_footprint.millionths().div_ceil(PER_PERCENT)
+            (point.of_footprint.millionths() + PER_PERCENT / 2) / PER_PERCENT
         ),
         mib(point.held_bytes.expected),
     )
@@ -274,6 +305,7 @@ fn holding_arg(text: &str) -> Result<Holding, String> {
     }
 }
 
+/// Rounded up: a budget of what is printed holds what is meant.
 fn mib(bytes: u64) -> String {
     let tenths = (bytes * 10).div_ceil(1 << 20);
     format!("{}.{} MiB", tenths / 10, tenths % 10)
@@ -284,9 +316,9 @@ fn seconds(us: u64) -> String {
 }
 
 fn percent(ratio: Ratio) -> String {
-    let millionths = ratio.millionths();
-    let hundredths = millionths % PER_PERCENT / 100;
-    format!("{}.{hundredths:02} %", millionths / PER_PERCENT)
+    // To the nearest hundredth, a half up.
+    let hundredths = ratio.millionths().saturating_add(50) / 100;
+    format!("{}.{:02} %", hundredths / 100, hundredths % 100)
 }
 
 /// Reads `3%` or `0.25%`, in millionths.
@@ -311,6 +343,98 @@ fn slowdown_arg(text: &str) -> Result<u64, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use strata_sim::plan::Cliff;
+
+    fn plan_with(budget: Span<Option<u64>>, cliff: Option<Cliff>) -> Plan {
+        let point = |mib: u64, [expected, lowest, highest]: [u64; 3]| Point {
+            memory_bytes: mib << 20,
+            held_bytes: Span::all(mib << 20),
+            of_footprint: Ratio::of(mib, 100),
+            refaults: Span::all(0),
+            refaults_per_second: Ratio::default(),
+            slowdown: Span {
+                expected: Ratio::of(expected, 1000),
+                lowest: Ratio::of(lowest, 1000),
+                highest: Ratio::of(highest, 1000),
+            },
+        };
+        Plan {
+            recording: "run.strata".to_owned(),
+            policy: "mglru".to_owned(),
+            pageout_rate: 1,
+            held: "strata".to_owned(),
+            footprint_bytes: 100 << 20,
+            duration_us: 1,
+            busy_us: 1,
+            slowdown_limit: Ratio::of(30, 1000),
+            budget_bytes: budget,
+            cliff,
+            points: vec![point(57, [220, 20, 900]), point(58, [29, 10, 660])],
+        }
+    }
+
+    #[test]
+    fn the_safe_budget_comes_first_and_the_cliff_is_named() {
+        let mib = |mib: u64| Some(mib << 20);
+        let budget = Span {
+            expected: mib(58),
+            lowest: mib(50),
+            highest: mib(60),
+        };
+        let cliff = Cliff {
+            below_bytes: 58 << 20,
+            memory_bytes: 57 << 20,
+            slowdown: Ratio::of(220, 1000),
+        };
+        let text = verdict(&plan_with(budget, Some(cliff)));
+        let lines: Vec<&str> = text.trim_start().lines().collect();
+        assert_eq!(
+            lines[..3],
+            [
+                "60.0 MiB are enough for a slowdown of 3.00 %, in the worst case too: 40.0 MiB less than it took",
+                "58.0 MiB are mostly enough: 2.90 % is expected there, 66.00 % in the worst case",
+                "below 58.0 MiB it falls off: 22.00 % is expected at 57.0 MiB",
+            ]
+        );
+        assert!(
+            text.contains("not known: how long single requests wait"),
+            "{text}"
+        );
+        let unsafe_only = Span {
+            highest: None,
+            ..budget
+        };
+        let text = verdict(&plan_with(unsafe_only, None));
+        assert!(
+            text.contains("no budget keeps the slowdown within 3.00 % in the worst case"),
+            "{text}"
+        );
+        let none = verdict(&plan_with(Span::all(None), None));
+        assert!(
+            none.starts_with("\nno budget keeps the slowdown within 3.00 %\n"),
+            "{none}"
+        );
+    }
+
+    #[test]
+    fn percentages_are_rounded_to_the_nearest() {
+        for (millionths, text) in [
+            (0, "0.00 %"),
+            (49, "0.00 %"),
+            (50, "0.01 %"),
+            (29_949, "2.99 %"),
+            (29_950, "3.00 %"),
+        ] {
+            assert_eq!(percent(Ratio::of(millionths, 1_000_000)), text);
+        }
+        // 57 and 58 of 100.
+        let plan = plan_with(Span::all(None), None);
+        let rows: String = plan.points.iter().map(row).collect();
+        assert!(rows.contains(" 57 %") && rows.contains(" 58 %"), "{rows}");
+        let mut slightly_more = plan.points[0].clone();
+        slightly_more.of_footprint = Ratio::of(570_100, 1_000_000);
+        assert!(row(&slightly_more).contains(" 57 %"));
+    }
 
     #[test]
     fn what_is_held_is_stratas_or_a_percentage() {

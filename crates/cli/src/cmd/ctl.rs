@@ -46,12 +46,19 @@ EXIT STATUS
   0 done, 1 refused or failed, 2 nobody (or nobody in particular) to ask, or wrong arguments."
 )]
 pub(crate) struct CtlArgs {
-    /// Which run, for example 4242; the only one by default
-    #[arg(long, value_name = "ID", value_parser = id_arg, allow_hyphen_values = true)]
+    /// Which run, by its id or its name (--name is the same), for example 4242 or web; the only one by default
+    #[arg(
+        long,
+        visible_alias = "name",
+        global = true,
+        value_name = "ID",
+        value_parser = id_arg,
+        allow_hyphen_values = true
+    )]
     pub(crate) id: Option<String>,
 
     /// How the answer is printed
-    #[arg(long, value_enum, default_value = "text")]
+    #[arg(long, global = true, value_enum, default_value = "text")]
     format: Format,
 
     /// One of the kernel's commands, for example '+ 1 0 5'; several may be split by a comma
@@ -234,6 +241,21 @@ mod tests {
             (&["evict", "4K"], Request::Evict { bytes: 4096 }),
             (&["dry-run", "off"], Request::DryRun { on: Some(false) }),
             (&["dry-run"], Request::DryRun { on: None }),
+            (&["groups", "--id", "7"], Request::Groups {}),
+            (
+                &["evict", "4K", "--name=web"],
+                Request::Evict { bytes: 4096 },
+            ),
+            (
+                &["generations", "--format", "json"],
+                Request::Generations {},
+            ),
+            (
+                &["generations", "--format", "json", "--full"],
+                Request::LruGen { form: Form::Full },
+            ),
+            (&["+ 1 0 3", "--id", "7"], command("+ 1 0 3")),
+            (&["- 1 0 3", "--format", "json"], command("- 1 0 3")),
             (&["+ 1 0 3"], command("+ 1 0 3")),
             (&["- 1 0 3 60 512"], command("- 1 0 3 60 512")),
             (&["--format", "json", "-1 0 3"], command("-1 0 3")),
@@ -241,6 +263,31 @@ mod tests {
             assert_eq!(asked(words), Ok(request), "{words:?}");
         }
         assert!(asked(&["+ 1 0 3", "status"]).is_err_and(|why| why.contains("one thing")));
+    }
+
+    #[test]
+    fn options_mean_the_same_on_either_side_of_the_verb() {
+        for words in [
+            &["--id", "web", "--format", "json", "status"][..],
+            &["status", "--id", "web", "--format", "json"],
+            &["--name", "web", "status", "--format=json"],
+            &["--format", "json", "+ 1 0 3", "--name", "web"],
+        ] {
+            let line = ["strata", "ctl"].iter().chain(words);
+            let cli = Cli::try_parse_from(line).expect("arguments");
+            let Verb::Ctl(args) = cli.verb else {
+                panic!("another verb");
+            };
+            assert_eq!(args.id.as_deref(), Some("web"), "{words:?}");
+            assert_eq!(args.format, Format::Json, "{words:?}");
+        }
+        for words in [
+            &["status", "--id"][..],
+            &["status", "--id", "--format"],
+            &["status", "--id", "a/b"],
+        ] {
+            assert!(asked(words).is_err(), "{words:?}");
+        }
     }
 
     #[test]

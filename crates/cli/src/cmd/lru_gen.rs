@@ -80,8 +80,8 @@ pub(crate) struct LruGenArgs {
     #[arg(long, value_name = "PATH")]
     cgroup: Option<PathBuf>,
 
-    /// The strata run to read from, for example 4242; the only one by default
-    #[arg(long, value_name = "ID", value_parser = id_arg, allow_hyphen_values = true)]
+    /// The strata run to read from, by its id or its name, for example 4242 or web; the only one by default
+    #[arg(long, visible_alias = "name", value_name = "ID", value_parser = id_arg, allow_hyphen_values = true)]
     id: Option<String>,
 
     /// Tiers and walks too, as in /sys/kernel/debug/lru_gen_full

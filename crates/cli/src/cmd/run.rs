@@ -16,6 +16,7 @@ use clap::{ArgGroup, Args, ValueEnum};
 use strata_host::control::{
     self, ActuatorChoice, Event, PolicyChoice, RunConfig, SwappinessChoice, Target,
 };
+use strata_host::keeper::{BadSessionName, SessionName};
 use strata_host::remote::MetricsConfig;
 use strata_host::swap::SwapSpec;
 use strata_host::units::parse_size;
@@ -157,6 +158,14 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "FILE")]
     metrics_textfile: Option<PathBuf>,
 
+    /// A name for the run, for example web: for strata ctl --name, metrics and /run/strata
+    ///
+    /// Begins with a letter, and has up to 64 letters, digits and - _ . in all. Two runs can't have the same at a time.
+    /// Without one a run is called by the process id of its strata, in metrics too, where each start then begins a
+    /// new series.
+    #[arg(long, value_name = "NAME", value_parser = name_arg, allow_hyphen_values = true)]
+    name: Option<SessionName>,
+
     /// Print no notes and no report to stderr; errors and warnings still are
     #[arg(short, long)]
     quiet: bool,
@@ -250,6 +259,7 @@ impl RunArgs {
             }
         };
         Ok(RunConfig {
+            name: self.name,
             target,
             budget_bytes: self.memory,
             swap: self.swap,
@@ -293,6 +303,12 @@ pub(crate) fn run(mut args: RunArgs) -> anyhow::Result<ExitCode> {
         print::error(&print::chain(error.as_ref()));
     }
     Ok(ExitCode::from(report.ending.exit_status()))
+}
+
+fn name_arg(text: &str) -> Result<SessionName, String> {
+    refuse_option(text)?;
+    text.parse()
+        .map_err(|error: BadSessionName| error.to_string())
 }
 
 fn loopback_arg(text: &str) -> Result<SocketAddr, String> {

@@ -21,6 +21,14 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 
+/// What the run is called in the run directory, and its group.
+fn id_of(config: &RunConfig) -> String {
+    match &config.name {
+        Some(name) => name.to_string(),
+        None => keeper::fresh_id(),
+    }
+}
+
 /// Everything of a run that has to be undone.
 #[derive(Debug)]
 pub(super) struct Arena {
@@ -46,16 +54,22 @@ impl Arena {
             recover(events);
         }
         let changes_anything = !config.dry_run && needs_session(config);
-        let session = match Session::create(&keeper::fresh_id()) {
+        let session = match Session::create(&id_of(config)) {
             Ok(session) => {
                 let keeper = Keeper::spawn(&session).map_err(io_error("starting the keeper"))?;
                 Some((session, keeper))
             }
-            Err(error) if changes_anything => return Err(error.into()),
-            Err(error) => {
-                tracing::debug!("no control socket: {error}");
-                None
-            }
+            Err(error) => match config.name.clone().filter(|_| error.is_taken()) {
+                Some(name) => {
+                    let directory = error.path;
+                    return Err(RunError::NameTaken { name, directory });
+                }
+                None if changes_anything => return Err(error.into()),
+                None => {
+                    tracing::debug!("no control socket: {error}");
+                    None
+                }
+            },
         };
         let mut arena = Arena {
             gauge: Gauge::Tree {
@@ -127,7 +141,7 @@ impl Arena {
             Target::Command { .. } => {
                 let id = match &self.session {
                     Some((session, _)) => session.id().to_owned(),
-                    None => keeper::fresh_id(),
+                    None => id_of(config),
                 };
                 Some(BudgetGroup::create(&id, Manager::Auto, journal)?)
             }

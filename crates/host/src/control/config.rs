@@ -4,6 +4,7 @@
 //! **Does not own** their text form (the binary).
 
 use crate::access::AccessChoice;
+use crate::keeper::SessionName;
 use crate::remote::MetricsConfig;
 use crate::swap::SwapSpec;
 use std::path::PathBuf;
@@ -78,6 +79,8 @@ impl SwappinessChoice {
 /// Everything `strata run` needs to know.
 #[derive(Clone, Debug)]
 pub struct RunConfig {
+    /// What the run is called in the run directory, by its clients and in metrics; our pid if nothing.
+    pub name: Option<SessionName>,
     /// Who.
     pub target: Target,
     /// How much memory it may use, bytes.

@@ -4,7 +4,7 @@
 
 use crate::access::AccessError;
 use crate::cgroup::CgroupError;
-use crate::keeper::SessionError;
+use crate::keeper::{SessionError, SessionName};
 use crate::process::ProcessError;
 use crate::process::launch::LaunchError;
 use crate::swap::SwapError;
@@ -49,6 +49,17 @@ pub enum RunError {
         /// What is possible.
         least_bytes: u64,
     },
+    /// There is a run of that name.
+    #[error(
+        "a run named {name} is there already, or its program still is ({}): ask it with strata ctl --name \
+         {name}, end it, or choose another name", directory.display()
+    )]
+    NameTaken {
+        /// The name.
+        name: SessionName,
+        /// Its place in the run directory.
+        directory: std::path::PathBuf,
+    },
     /// Metrics can't be offered there.
     #[error("metrics can't be answered on {address}: {source}; choose another port (0: any)")]
     Metrics {
@@ -73,7 +84,7 @@ impl RunError {
     pub fn exit_status(&self) -> u8 {
         match self {
             RunError::Launch(error) => error.exit_status(),
-            RunError::NoUser(_) | RunError::BudgetTooSmall { .. } => 2,
+            RunError::NoUser(_) | RunError::BudgetTooSmall { .. } | RunError::NameTaken { .. } => 2,
             RunError::Cgroup(CgroupError::NotAGroup { .. }) => 2,
             RunError::Process(
                 ProcessError::NotFound { .. }

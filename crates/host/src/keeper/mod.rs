@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   recover()                                   first: what others left behind
-//!   session = Session::create(&fresh_id())      /run/strata/<id>/, locked
+//!   session = Session::create(&fresh_id())      /run/strata/<id>/, locked; or by its name
 //!   keeper  = Keeper::spawn(&session)           before anything is changed
 //!   journal = session.journal()                 given to BudgetGroup and SwapDevice
 //!   session.set_program(pid)                    or set_group: until when swap and group stay
@@ -24,6 +24,7 @@
 
 mod journal;
 mod mark;
+mod name;
 mod process;
 mod recover;
 mod session;
@@ -33,6 +34,7 @@ mod undo;
 pub use journal::{Journal, JournalSink, Undo};
 pub use mark::{ProcessMark, run_dir};
 pub(crate) use mark::{boot_id, lock_run_dir, parent_of};
+pub use name::{BadSessionName, SessionName};
 pub use process::{KEEPER_VERB, Keeper, keeper_main};
 pub use recover::{Outcome, Recovered, recover, recover_in};
 pub use session::{Session, SessionError, fresh_id};

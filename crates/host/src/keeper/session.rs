@@ -27,6 +27,13 @@ pub struct SessionError {
     pub source: io::Error,
 }
 
+impl SessionError {
+    /// Whether there is a session of that name.
+    pub fn is_taken(&self) -> bool {
+        self.source.kind() == io::ErrorKind::AlreadyExists
+    }
+}
+
 /// What this Strata changed, kept in `/run/strata/<id>/` until it is undone.
 #[derive(Debug)]
 pub struct Session {

@@ -63,7 +63,7 @@ pub struct Metric {
     read: fn(&Status) -> Vec<Sample>,
 }
 
-/// The text of all metrics of a run; each sample has the run's id as a label.
+/// The text of all metrics of a run; each sample has the run's name as a label: the one it was given, else its id.
 pub fn render(status: &Status) -> String {
     let mut text = String::new();
     for metric in METRICS {
@@ -82,7 +82,7 @@ pub fn render(status: &Status) -> String {
         );
         for sample in samples {
             let id = status.id.clone().unwrap_or_default();
-            let labels = std::iter::once(("id", id)).chain(sample.labels);
+            let labels = std::iter::once(("name", id)).chain(sample.labels);
             let labels: Vec<String> = labels
                 .map(|(label, value)| format!("{label}=\"{}\"", escaped(&value)))
                 .collect();

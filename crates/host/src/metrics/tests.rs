@@ -174,7 +174,7 @@ fn what_is_not_known_is_not_shown() {
         assert!(!text.contains(absent), "{absent} in:\n{text}");
     }
     assert!(
-        text.contains("strata_budget_bytes{id=\"\"} 4000\n"),
+        text.contains("strata_budget_bytes{name=\"\"} 4000\n"),
         "{text}"
     );
 }

@@ -1,53 +1,100 @@
-//! Progress bars on stderr, only where that is a terminal.
+//! How far long work is, on stderr: a bar on a terminal, elsewhere a line every ten seconds.
 //!
-//! **Owns** what a bar looks like and how often it is drawn. **Does not own** the work.
+//! **Owns** what a bar and a line look like and how often they are drawn. **Does not own** the work.
+//!
+//! **Invariants** I1: work that takes less than ten seconds says nothing where stderr is no terminal.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressStyle};
 use strata_sim::Progress;
+
+use crate::print;
 
 /// Time between two looks at how far a file has been read.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
+/// Time between two lines where stderr is no terminal.
+const LINE_INTERVAL: Duration = Duration::from_secs(10);
+
+/// What is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Unit {
+    Requests,
+    Bytes,
+}
 
 /// A bar for one piece of work.
 #[derive(Debug)]
 pub(crate) struct Bar {
     bar: ProgressBar,
-    watcher: Option<(Arc<AtomicBool>, JoinHandle<()>)>,
+    teller: Option<Teller>,
+}
+
+/// A thread that looks from time to time, until it is told to end.
+#[derive(Debug)]
+struct Teller {
+    end: Sender<()>,
+    thread: JoinHandle<()>,
+}
+
+impl Teller {
+    fn start(interval: Duration, mut look: impl FnMut() + Send + 'static) -> Teller {
+        let (end, ended) = mpsc::channel();
+        let thread = thread::spawn(move || {
+            while ended.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
+                look();
+            }
+        });
+        Teller { end, thread }
+    }
+
+    fn end(self) {
+        drop(self.end);
+        // A thread that panicked has nothing left to say.
+        let _ = self.thread.join();
+    }
 }
 
 impl Bar {
     /// For requests that are replayed or made.
     pub(crate) fn requests(name: &str, nr_requests: u64) -> Bar {
-        Bar {
-            bar: styled(name, nr_requests, "{human_pos}/{human_len} requests"),
-            watcher: None,
-        }
+        let bar = styled(name, nr_requests, "{human_pos}/{human_len} requests");
+        let teller = bar
+            .is_hidden()
+            .then(|| lines(name, &bar, Unit::Requests, || None));
+        Bar { bar, teller }
     }
 
     /// For a file that is read.
     pub(crate) fn bytes(name: &str, progress: &strata_trace::Progress) -> Bar {
         let total_bytes = progress.total_bytes().unwrap_or_default();
         let bar = styled(name, total_bytes, "{bytes}/{total_bytes} read");
-        if bar.is_hidden() {
-            return Bar { bar, watcher: None };
-        }
-        let is_done = Arc::new(AtomicBool::new(false));
-        let (shown, seen, done) = (bar.clone(), progress.clone(), Arc::clone(&is_done));
-        let look = move || {
-            while !done.load(Ordering::Relaxed) {
-                shown.set_position(seen.read_bytes());
-                thread::sleep(LOOK_INTERVAL);
-            }
+        let (shown, seen) = (bar.clone(), progress.clone());
+        let teller = match bar.is_hidden() {
+            true => lines(name, &bar, Unit::Bytes, move || Some(seen.read_bytes())),
+            false => Teller::start(LOOK_INTERVAL, move || shown.set_position(seen.read_bytes())),
         };
         Bar {
             bar,
-            watcher: Some((is_done, thread::spawn(look))),
+            teller: Some(teller),
         }
+    }
+
+    /// For a watch of so long: lines only, as nothing is counted.
+    pub(crate) fn watch(name: &str, length: Duration) -> Bar {
+        let bar = styled(name, length.as_secs(), "{pos}/{len} s");
+        let teller = bar.is_hidden().then(|| {
+            let (name, all_s) = (name.to_owned(), length.as_secs());
+            let mut elapsed = Duration::ZERO;
+            Teller::start(LINE_INTERVAL, move || {
+                elapsed += LINE_INTERVAL;
+                let done_s = elapsed.as_secs().min(all_s);
+                print::note(&format!("{name}: {done_s} of {all_s} s"));
+            })
+        });
+        Bar { bar, teller }
     }
 
     /// The bar itself, for who counts on another path.
@@ -61,10 +108,8 @@ impl Bar {
 
 impl Drop for Bar {
     fn drop(&mut self) {
-        if let Some((is_done, watcher)) = self.watcher.take() {
-            is_done.store(true, Ordering::Relaxed);
-            // A watcher that panicked has nothing left to say.
-            let _ = watcher.join();
+        if let Some(teller) = self.teller.take() {
+            teller.end();
         }
         self.bar.finish_and_clear();
     }
@@ -76,6 +121,49 @@ impl Progress for Bar {
     }
 }
 
+/// A line every ten seconds; `position` tells how far it is where the bar itself is not kept up.
+fn lines(
+    name: &str,
+    bar: &ProgressBar,
+    unit: Unit,
+    position: impl Fn() -> Option<u64> + Send + 'static,
+) -> Teller {
+    let (name, bar) = (name.to_owned(), bar.clone());
+    let mut elapsed = Duration::ZERO;
+    Teller::start(LINE_INTERVAL, move || {
+        elapsed += LINE_INTERVAL;
+        let done = position().unwrap_or_else(|| bar.position());
+        let all = bar.length().filter(|all| *all > 0);
+        print::note(&line(&name, unit, done, all, elapsed));
+    })
+}
+
+/// How far it is, and how long it will take at this speed.
+fn line(name: &str, unit: Unit, done: u64, all: Option<u64>, elapsed: Duration) -> String {
+    let number = |number: u64| match unit {
+        Unit::Requests => HumanCount(number).to_string(),
+        Unit::Bytes => HumanBytes(number).to_string(),
+    };
+    let what = match unit {
+        Unit::Requests => "requests",
+        Unit::Bytes => "read",
+    };
+    let elapsed_s = elapsed.as_secs();
+    let Some(all) = all else {
+        return format!("{name}: {} {what}, after {elapsed_s} s", number(done));
+    };
+    // A file may grow while it is read.
+    let (done, all) = (u128::from(done), u128::from(all.max(done)));
+    let percent = done * 100 / all.max(1);
+    let left = (all - done) * u128::from(elapsed_s);
+    let left = match left.checked_div(done) {
+        Some(left_s) => format!(", about {left_s} s left"),
+        None => String::new(),
+    };
+    let [done, all] = [done, all].map(|of| number(u64::try_from(of).unwrap_or(u64::MAX)));
+    format!("{name}: {percent} % ({done} of {all} {what}), after {elapsed_s} s{left}")
+}
+
 /// Draws to stderr; hidden by indicatif where that is no terminal.
 fn styled(name: &str, len: u64, unit: &str) -> ProgressBar {
     let template = format!("{{prefix}} {{bar:30}} {unit}, {{eta}} left");
@@ -85,5 +173,52 @@ fn styled(name: &str, len: u64, unit: &str) -> ProgressBar {
         Ok(style) => bar.with_style(style),
         // The template is ours; without it the bar is only plainer.
         Err(_) => bar,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    #[test]
+    fn a_line_says_how_far_it_is_and_how_long_it_will_take() {
+        let line = |unit, done, all, s| line("t", unit, done, all, Duration::from_secs(s));
+        assert_eq!(
+            line(Unit::Requests, 25_000_000, Some(100_000_000), 10),
+            "t: 25 % (25,000,000 of 100,000,000 requests), after 10 s, about 30 s left"
+        );
+        assert_eq!(
+            line(Unit::Bytes, 3 << 20, Some(4 << 20), 30),
+            "t: 75 % (3.00 MiB of 4.00 MiB read), after 30 s, about 10 s left"
+        );
+        assert_eq!(
+            line(Unit::Bytes, 1 << 20, None, 20),
+            "t: 1.00 MiB read, after 20 s"
+        );
+        assert_eq!(
+            line(Unit::Requests, 0, Some(7), 10),
+            "t: 0 % (0 of 7 requests), after 10 s"
+        );
+        // More than there was to be, and numbers as large as they get.
+        assert!(line(Unit::Bytes, 5 << 20, Some(4 << 20), 10).starts_with("t: 100 %"));
+        assert!(line(Unit::Requests, u64::MAX, Some(u64::MAX), u64::MAX).starts_with("t: 100 %"));
+    }
+
+    #[test]
+    fn a_teller_looks_until_it_is_ended() {
+        let nr_looks = Arc::new(AtomicU32::new(0));
+        let seen = Arc::clone(&nr_looks);
+        let teller = Teller::start(Duration::from_millis(1), move || {
+            seen.fetch_add(1, Ordering::Relaxed);
+        });
+        while nr_looks.load(Ordering::Relaxed) < 3 {
+            thread::sleep(Duration::from_millis(1));
+        }
+        teller.end();
+        let nr_then = nr_looks.load(Ordering::Relaxed);
+        thread::sleep(Duration::from_millis(20));
+        assert_eq!(nr_looks.load(Ordering::Relaxed), nr_then);
     }
 }

@@ -22,6 +22,7 @@ use crate::cmd::report_file::ReportFile;
 use crate::failure::UsageError;
 use crate::interrupt::Interrupt;
 use crate::print;
+use crate::progress::Bar;
 
 /// Shortest time between two walks: below it watching would cost more than it shows.
 const INTERVAL_MIN_MS: u64 = 10;
@@ -251,6 +252,7 @@ fn watch(observer: &mut Observer, plan: &Plan) -> anyhow::Result<(Census, WatchC
     let mut cost = WatchCost::default();
     let mut last = Census::default();
     let mut first_at = None;
+    let _told = Bar::watch("watching", plan.length);
     loop {
         let walked = pages.observe(observer);
         for trouble in &walked.troubles {

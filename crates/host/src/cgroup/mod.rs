@@ -43,13 +43,13 @@ mod line;
 mod line_v2;
 mod mounts;
 mod place;
+mod processes;
 mod reader;
 mod reclaim;
 mod stats;
 mod systemd;
 mod watch;
 
-use std::collections::HashSet;
 use std::fs;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -63,6 +63,8 @@ pub use line::Line;
 use line_v2::HighLine;
 use mounts::Mount;
 pub(crate) use place::remove_group;
+pub(crate) use processes::is_inhabited;
+use processes::{domain_of, is_all_below, processes_below};
 pub use reader::GroupReader;
 pub use reclaim::dip_step_bytes;
 pub use stats::GroupStats;
@@ -322,6 +324,11 @@ impl BudgetGroup {
         processes_below(&self.path)
     }
 
+    /// Whether anybody is in it or in the groups below.
+    pub fn is_inhabited(&self) -> Result<bool, CgroupError> {
+        is_inhabited(&self.path)
+    }
+
     /// Bytes charged now. One `pread`, no allocation.
     pub fn usage_bytes(&self) -> Result<u64, CgroupError> {
         self.usage.read_number()
@@ -490,6 +497,14 @@ fn resolve(mount: &Mount, path: &Path) -> Result<PathBuf, CgroupError> {
     if !directory.starts_with(&mount.point) {
         return Err(not_a_group(path, "it lies outside the cgroup mount"));
     }
+    let domain = domain_of(&directory);
+    if domain != directory {
+        let why = format!(
+            "it is threaded: its memory is charged to its threaded domain, {}",
+            domain.display()
+        );
+        return Err(not_a_group(path, &why));
+    }
     Ok(directory)
 }
 
@@ -498,51 +513,6 @@ fn not_a_group(path: &Path, why: &str) -> CgroupError {
         path: path.to_owned(),
         why: why.to_owned(),
     }
-}
-
-/// The processes in a group and in all groups below it, each once; sorted.
-pub(crate) fn processes_below(group: &Path) -> Result<Vec<i32>, CgroupError> {
-    let mut pids = HashSet::new();
-    let mut to_visit = vec![group.to_owned()];
-    while let Some(directory) = to_visit.pop() {
-        let text = match read_text(&directory.join("cgroup.procs")) {
-            Ok(text) => text,
-            // A child group that went in the meantime.
-            Err(CgroupError::Gone(_)) if directory != group => continue,
-            Err(error) => return Err(error),
-        };
-        pids.extend(text.lines().filter_map(|line| line.parse::<i32>().ok()));
-        let entries = fs::read_dir(&directory).into_iter().flatten().flatten();
-        to_visit.extend(
-            entries
-                .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
-                .map(|entry| entry.path()),
-        );
-    }
-    // 0 stands for a process outside our pid namespace: nobody we could name, but somebody.
-    let mut pids: Vec<i32> = pids.into_iter().collect();
-    pids.sort_unstable();
-    Ok(pids)
-}
-
-/// Whether each of `pids` is `ancestor` or descends from it. Who has ended meanwhile does not count.
-fn is_all_below(ancestor: i32, pids: &[i32]) -> bool {
-    /// No real tree is deeper; a bound against a changing one.
-    const DEPTH_MAX: usize = 1024;
-    pids.iter().all(|&pid| {
-        let mut at = pid;
-        for _ in 0..DEPTH_MAX {
-            if at == ancestor {
-                return true;
-            }
-            match crate::keeper::parent_of(at) {
-                Some(parent) if parent > 0 => at = parent,
-                Some(_) => return false,
-                None => return at == pid && pid != 0,
-            }
-        }
-        false
-    })
 }
 
 fn limit_file(version: Version) -> &'static str {
@@ -555,19 +525,4 @@ fn limit_file(version: Version) -> &'static str {
 /// A poisoned list of changes is still the list of changes.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_process_descends_from_itself_and_its_parents_only() {
-        let own = std::process::id() as i32;
-        let parent = crate::keeper::parent_of(own).expect("a parent");
-        assert!(is_all_below(own, &[own]));
-        assert!(is_all_below(parent, &[own, parent]));
-        assert!(!is_all_below(own, &[own, parent]));
-        assert!(!is_all_below(own, &[own, 1]));
-    }
 }

@@ -6,6 +6,7 @@
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
+use super::processes::domain_of;
 use super::{CgroupError, Version};
 use crate::swap::unescape;
 
@@ -37,7 +38,8 @@ impl Mount {
         Ok(mount)
     }
 
-    /// The group of a process, as a directory. `None` if it lies outside what is mounted.
+    /// The group that the memory of a process is charged to, as a directory: that of a threaded one is its
+    /// threaded domain. `None` if it lies outside what is mounted.
     pub(super) fn group_of(&self, pid: Option<i32>) -> Result<Option<PathBuf>, CgroupError> {
         let path = PathBuf::from(pid.map_or_else(
             || "/proc/self/cgroup".to_owned(),
@@ -45,7 +47,8 @@ impl Mount {
         ));
         let text = fs::read_to_string(&path)
             .map_err(|source| CgroupError::io("reading", &path, source))?;
-        Ok(group_path(&text, self.version).and_then(|group| self.directory_of(&group)))
+        let group = group_path(&text, self.version).and_then(|group| self.directory_of(&group));
+        Ok(group.map(|group| domain_of(&group).to_owned()))
     }
 
     fn directory_of(&self, group: &Path) -> Option<PathBuf> {

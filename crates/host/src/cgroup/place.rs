@@ -20,7 +20,8 @@ use rustix::fs::{FlockOperation, XattrFlags, flock, getxattr, removexattr, setxa
 use super::error::Occupant;
 use super::file::{read_text, write_text};
 use super::mounts::Mount;
-use super::{CgroupError, Version, processes_below};
+use super::processes::processes_below;
+use super::{CgroupError, Version};
 use crate::keeper::{Journal, Undo};
 
 /// Every group of ours starts like this.

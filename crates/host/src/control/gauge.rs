@@ -45,6 +45,16 @@ impl Gauge {
         }
     }
 
+    /// Whether the group is gone, or was found to have nobody in it; where there is no group, nobody is in one.
+    pub(super) fn is_deserted(&self) -> bool {
+        match self.group().map(|group| group.is_inhabited()) {
+            None | Some(Err(CgroupError::Gone(_))) => true,
+            Some(Ok(is_inhabited)) => !is_inhabited,
+            // Who can't be counted may be there.
+            Some(Err(_)) => false,
+        }
+    }
+
     /// The group, if there is one.
     pub(super) fn group(&self) -> Option<&Arc<BudgetGroup>> {
         match self {

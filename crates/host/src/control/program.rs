@@ -106,12 +106,12 @@ impl Program {
         matches!(self, Program::Attached(process) if !process.is_alive())
     }
 
-    /// Whether an attached target is no more. For a group this reads its list.
+    /// Whether an attached target is no more. For a group this reads whether anybody is in it.
     pub(super) fn has_ended(&self, gauge: &Gauge) -> bool {
         match self {
             Program::Child { .. } => false,
             Program::Attached(process) => !process.is_alive(),
-            Program::Group => gauge.processes().is_none_or(|pids| pids.is_empty()),
+            Program::Group => gauge.is_deserted(),
         }
     }
 

@@ -96,5 +96,10 @@ pub(super) fn is_program_running(state: &State) -> bool {
         _ => None,
     });
     ours.chain(&state.group)
-        .any(|group| cgroup::processes_below(group).is_ok_and(|pids| !pids.is_empty()))
+        .any(|group| match cgroup::is_inhabited(group) {
+            Ok(is_inhabited) => is_inhabited,
+            Err(CgroupError::Gone(_)) => false,
+            // Who can't be counted may be there.
+            Err(_) => true,
+        })
 }

@@ -1,0 +1,122 @@
+//! Groups as others make and change them: threaded ones, limits above us, limits that an operator sets during a
+//! run, and processes whose memory stayed behind.
+
+mod support;
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::thread::sleep;
+use std::time::Duration;
+
+use rustix::process::Signal;
+use support::leaks::Guard;
+use support::live::{Live, TestGroup, memory_mount, swap_devices, wait_until};
+use support::programs::program;
+use support::strata::Strata;
+
+const MIB: u64 = 1 << 20;
+/// Longer than a run takes to look whether anybody is left in a group.
+const SEVERAL_LOOKS: Duration = Duration::from_secs(3);
+
+/// A program that has touched `size` and sleeps until it is killed, in a group from its first instruction.
+fn idle_in(group: &TestGroup, size: &str) -> (Live, i32) {
+    let mut command = in_group(&group.path);
+    command.arg(program("idle"));
+    started(command, size)
+}
+
+fn started(mut command: Command, size: &str) -> (Live, i32) {
+    command.args(["--size", size, "--seconds", "0"]);
+    let live = Live::start_command(command);
+    let pid = live.json()["pid"].as_i64().expect("pid") as i32;
+    (live, pid)
+}
+
+/// A command that enters a group before it becomes what its further arguments say.
+fn in_group(group: &Path) -> Command {
+    let mut command = Command::new("sh");
+    command.args(["-c", "echo $$ >\"$0\" && exec \"$@\""]);
+    command.arg(group.join("cgroup.procs"));
+    command
+}
+
+fn is_v1() -> bool {
+    memory_mount().is_some_and(|(_, is_v1)| is_v1)
+}
+
+fn run_cgroup(group: &TestGroup, memory: &str) -> Strata {
+    Strata::new(["run", "--memory", memory, "--cgroup"]).arg(&group.path)
+}
+
+#[test]
+fn a_group_with_a_threaded_child_is_held_until_its_programs_end() {
+    needs!("cap_bpf", "memory_cgroup", "zram");
+    if is_v1() {
+        skip!("threaded groups are cgroup v2's");
+    }
+    let _guard = Guard::new();
+    let group = TestGroup::new("threaded");
+    let before = group.values();
+    let threads = group.below("threads");
+    fs::write(threads.path.join("cgroup.type"), "threaded").expect("threaded");
+    let (program, pid) = idle_in(&group, "60M");
+    fs::write(threads.path.join("cgroup.threads"), pid.to_string()).expect("moved");
+    fs::read_to_string(threads.path.join("cgroup.procs")).expect_err("it can't be read");
+
+    let mut run = Live::start(&run_cgroup(&group, "40M").args(["--swap", "zram:128M"]));
+    wait_until("the budget to hold", || group.usage_bytes() <= 40 * MIB);
+    sleep(SEVERAL_LOOKS);
+    assert!(run.is_running(), "{}", run.stderr());
+    program.signal(Signal::KILL);
+    assert_eq!(run.end().code(), Some(0), "{}", run.stderr());
+    assert_eq!(group.values(), before);
+
+    let refused = run_cgroup(&threads, "40M").finish();
+    assert_eq!(refused.code(), Some(2));
+    assert!(
+        refused.stderr.contains("threaded domain"),
+        "{}",
+        refused.stderr
+    );
+}
+
+#[test]
+fn a_process_in_a_threaded_group_is_managed_in_its_domain_and_keeps_its_swap_when_strata_is_killed()
+{
+    needs!("cap_bpf", "memory_cgroup", "zram");
+    if is_v1() {
+        skip!("threaded groups are cgroup v2's");
+    }
+    let _guard = Guard::new();
+    let group = TestGroup::new("threaded-pid");
+    let before = group.values();
+    let threads = group.below("threads");
+    fs::write(threads.path.join("cgroup.type"), "threaded").expect("threaded");
+    let (program, pid) = idle_in(&group, "60M");
+    fs::write(threads.path.join("cgroup.threads"), pid.to_string()).expect("moved");
+
+    let swap_before = swap_devices();
+    let mut run = Live::start(
+        &Strata::new([
+            "run",
+            "--memory",
+            "40M",
+            "--swap",
+            "zram:128M",
+            "--policy",
+            "mglru",
+        ])
+        .args(["--pid", &pid.to_string()]),
+    );
+    wait_until("the budget to hold", || group.usage_bytes() <= 40 * MIB);
+    assert_ne!(group.values(), before, "its domain is limited");
+    run.signal(Signal::KILL);
+    run.end();
+    wait_until("the limits to go", || group.values() == before);
+    sleep(SEVERAL_LOOKS);
+    let has_swap = swap_devices() != swap_before;
+    assert!(has_swap, "the program's pages were read back by force");
+    program.signal(Signal::KILL);
+    wait_until("the swap to go", || swap_devices() == swap_before);
+}

@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 use support::leaks::Guard;
-use support::live::{Live, TestGroup, memory_mount, swap_devices, wait_until};
+use support::live::{Live, TestGroup, memory_group_of, memory_mount, swap_devices, wait_until};
 use support::programs::program;
-use support::strata::Strata;
+use support::strata::{Strata, binary};
 
 const MIB: u64 = 1 << 20;
 /// Longer than a run takes to look whether anybody is left in a group.
@@ -119,4 +119,49 @@ fn a_process_in_a_threaded_group_is_managed_in_its_domain_and_keeps_its_swap_whe
     assert!(has_swap, "the program's pages were read back by force");
     program.signal(Signal::KILL);
     wait_until("the swap to go", || swap_devices() == swap_before);
+}
+
+#[test]
+fn a_program_is_never_started_out_of_reach_of_a_limit_that_strata_is_under() {
+    needs!("cap_bpf", "memory_cgroup");
+    if is_v1() {
+        skip!("on cgroup v1 a group is always made below our own");
+    }
+    let _guard = Guard::new();
+    let outer = TestGroup::new("outer");
+    fs::write(outer.path.join("memory.max"), "62914560").expect("limited");
+    let inner = outer.below("inner");
+    let (occupant, pid) = idle_in(&outer, "1M");
+    let run_in = |group: &TestGroup| {
+        let mut command = in_group(&group.path);
+        command.args([binary(), "run", "--memory", "100M", "--swap", "existing"]);
+        command.arg("--").arg(program("idle"));
+        command
+    };
+    for group in [&inner, &outer] {
+        let mut refused = Live::start_command(run_in(group));
+        assert_eq!(refused.end().code(), Some(125), "{}", refused.stderr());
+        let said = refused.stderr();
+        let limit = format!("memory.max (62914560) of {}", outer.path.display());
+        assert!(
+            said.contains(&limit) && said.contains("--no-cgroup"),
+            "{said}"
+        );
+        assert!(!said.contains("{\"program\""), "nothing was started");
+    }
+
+    // What it says to do helps.
+    let main = outer.below("main");
+    main.take(pid);
+    let (run, pid) = started(run_in(&inner), "1M");
+    let place = memory_group_of(pid);
+    assert!(
+        place.starts_with(&outer.path) && !place.starts_with(&inner.path),
+        "{}",
+        place.display()
+    );
+    run.signal(Signal::TERM);
+    let mut run = run;
+    run.end();
+    drop(occupant);
 }

@@ -14,6 +14,17 @@ pub struct Occupant {
     pub name: String,
 }
 
+/// A limit that is set on a group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FoundLimit {
+    /// The group.
+    pub group: PathBuf,
+    /// The control file.
+    pub file: &'static str,
+    /// What it holds.
+    pub value: String,
+}
+
 /// Why a group can't be made, changed, read or removed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -35,6 +46,31 @@ pub enum CgroupError {
         own: PathBuf,
         /// Why the last one tried refused.
         why: String,
+    },
+    /// A group could only be made out of reach of a limit that Strata itself is under.
+    #[error(
+        "no group for the program can be made in {} ({why}), and one higher up would be out of reach of {} \
+         ({}) of {group}; move the processes of {group} into a group below it (write each of them to \
+         {group}/main/cgroup.procs) and start Strata there, or use --no-cgroup",
+        own.display(), limit.file, limit.value, group = limit.group.display()
+    )]
+    LeavesLimit {
+        /// Our own group.
+        own: PathBuf,
+        /// Why none can be made there.
+        why: String,
+        /// What would be left behind.
+        limit: FoundLimit,
+    },
+    /// Our own group can't be seen, so nobody knows which limits hold for us.
+    #[error(
+        "the cgroup that Strata runs in lies outside what is mounted on {}, so a group for the program could \
+         be out of reach of its limits; mount the whole hierarchy, or use --no-cgroup",
+        point.display()
+    )]
+    OutsideMount {
+        /// The mount.
+        point: PathBuf,
     },
     /// The path given is not a memory cgroup.
     #[error(

@@ -56,7 +56,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-pub use error::{CgroupError, Occupant, ReclaimError};
+pub use error::{CgroupError, FoundLimit, Occupant, ReclaimError};
 use file::{ControlFile, parse_number, read_text, write_text};
 pub use limit::backstop_bytes;
 pub use line::Line;
@@ -164,12 +164,12 @@ pub struct BudgetGroup {
 impl BudgetGroup {
     /// Makes the group `strata-<id>`.
     ///
-    /// By hand on v2 it may land beside our own group instead of below it (only leaves may hold
-    /// processes), and so outside a limit set on ours.
+    /// On v2 it may land beside our own group instead of below it (only leaves may hold processes), or
+    /// higher up, but never outside a limit that we are under.
     ///
     /// # Errors
-    /// [`CgroupError::NoMemoryController`], [`CgroupError::NoDelegation`], [`CgroupError::BadName`],
-    /// [`CgroupError::Systemd`].
+    /// [`CgroupError::NoMemoryController`], [`CgroupError::NoDelegation`], [`CgroupError::LeavesLimit`],
+    /// [`CgroupError::OutsideMount`], [`CgroupError::BadName`], [`CgroupError::Systemd`].
     pub fn create(id: &str, by: Manager, journal: &Journal) -> Result<BudgetGroup, CgroupError> {
         let name = place::group_name(id)?;
         let mount = Mount::find()?;

@@ -8,6 +8,8 @@
 //!   written first, gone with the directory or a reboot), so that whoever removes the last of our
 //!   groups below it can switch it off, whichever process switched it on.
 //! - P2: nobody is killed or moved to make a directory removable.
+//! - P3: (v2) a group of ours is below every group that limits us, so that a program we start can't use more
+//!   than it could without us.
 
 use std::fs::{self, File};
 use std::io;
@@ -17,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, XattrFlags, flock, getxattr, removexattr, setxattr};
 
-use super::error::Occupant;
+use super::error::{FoundLimit, Occupant};
 use super::file::{read_text, write_text};
 use super::mounts::Mount;
 use super::processes::processes_below;
@@ -30,6 +32,17 @@ pub(super) const NAME_PREFIX: &str = "strata-";
 const ENABLED_XATTR: &str = "user.strata.enabled";
 /// What a group of ours wants; only the first is needed.
 const WANTED_CONTROLLERS: [&str; 2] = ["memory", "pids"];
+/// What bounds everything in a group and below, where it holds neither nothing nor `max`.
+const LIMIT_FILES: [&str; 8] = [
+    "memory.max",
+    "memory.high",
+    "memory.swap.max",
+    "memory.zswap.max",
+    "cpu.max",
+    "cpuset.cpus",
+    "cpuset.mems",
+    "io.max",
+];
 /// How long removal waits for processes that have just ended to leave.
 const REMOVE_WAIT: Duration = Duration::from_secs(2);
 const REMOVE_POLL: Duration = Duration::from_millis(5);
@@ -49,12 +62,19 @@ pub(super) fn group_name(id: &str) -> Result<String, CgroupError> {
 }
 
 /// Makes the group by hand: a child of our own group (v1), or of the nearest ancestor that can hand
-/// out the memory controller under the rule that only leaves hold processes (v2).
+/// out the memory controller under the rule that only leaves hold processes (v2), as long as no limit is
+/// left behind by that.
 pub(super) fn make(mount: &Mount, name: &str, journal: &Journal) -> Result<PathBuf, CgroupError> {
-    // Outside our cgroup namespace the mount point is the best parent that can be seen.
-    let own = mount.group_of(None)?.unwrap_or_else(|| mount.point.clone());
+    let Some(own) = mount.group_of(None)? else {
+        return Err(CgroupError::OutsideMount {
+            point: mount.point.clone(),
+        });
+    };
     let mut why = String::new();
     for parent in own.ancestors() {
+        if let (Version::V2, Some(limit)) = (mount.version, limit_left_behind(&own, parent)) {
+            return Err(CgroupError::LeavesLimit { own, why, limit });
+        }
         let path = parent.join(name);
         let undo = Undo::RemoveGroup { path: path.clone() };
         let recorded = |source| CgroupError::Journal {
@@ -63,7 +83,10 @@ pub(super) fn make(mount: &Mount, name: &str, journal: &Journal) -> Result<PathB
         };
         journal.record(&undo).map_err(recorded)?;
         match make_below(parent, &path, mount.version) {
-            Ok(()) => return Ok(path),
+            Ok(()) => {
+                keep_pids_max(&own, &path);
+                return Ok(path);
+            }
             Err(error) => why = error.to_string(),
         }
         journal.forget(&undo).map_err(recorded)?;
@@ -72,6 +95,45 @@ pub(super) fn make(mount: &Mount, name: &str, journal: &Journal) -> Result<PathB
         }
     }
     Err(CgroupError::NoDelegation { own, why })
+}
+
+/// The groups that bound what is in `own`, but would not bound what is in `other`.
+fn left_behind<'a>(own: &'a Path, other: &'a Path) -> impl Iterator<Item = &'a Path> {
+    own.ancestors()
+        .take_while(move |group| !other.starts_with(group))
+}
+
+/// A limit on what is in `own` that does not hold in `other`.
+pub(super) fn limit_left_behind(own: &Path, other: &Path) -> Option<FoundLimit> {
+    let limits = left_behind(own, other).flat_map(|group| {
+        LIMIT_FILES.iter().filter_map(move |file| {
+            let value = fs::read_to_string(group.join(file)).ok()?;
+            let value = value.trim();
+            let is_limit = !value.is_empty() && !value.starts_with("max");
+            is_limit.then(|| FoundLimit {
+                group: group.to_owned(),
+                file,
+                value: value.to_owned(),
+            })
+        })
+    });
+    limits.into_iter().next()
+}
+
+/// A limit on the number of tasks is common (systemd sets one for everything it starts) and no reason to
+/// refuse: the new group gets the lowest of those it is not below.
+pub(super) fn keep_pids_max(own: &Path, path: &Path) {
+    let lowest = left_behind(own, path)
+        .filter_map(|group| {
+            let text = fs::read_to_string(group.join("pids.max")).ok()?;
+            text.trim().parse::<u64>().ok()
+        })
+        .min();
+    if let Some(lowest) = lowest
+        && let Err(error) = write_text(&path.join("pids.max"), &lowest.to_string())
+    {
+        tracing::debug!("{error}");
+    }
 }
 
 fn make_below(parent: &Path, path: &Path, version: Version) -> Result<(), CgroupError> {
@@ -234,5 +296,56 @@ mod tests {
             assert!(group_name(id).is_err(), "{id:?}");
         }
         assert_eq!(group_name("42-a.b_c").expect("plain"), "strata-42-a.b_c");
+    }
+
+    /// Made-up groups `a` > `b` > `c` with what their files hold.
+    fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let root = tempfile::tempdir().expect("a directory");
+        fs::create_dir_all(root.path().join("a/b/c")).expect("made");
+        for (file, value) in files {
+            fs::write(root.path().join(file), value).expect("written");
+        }
+        root
+    }
+
+    #[test]
+    fn a_limit_is_left_behind_by_who_is_no_longer_below_it() {
+        let root = tree(&[
+            ("memory.max", "1\n"),
+            ("a/memory.max", "max\n"),
+            ("a/cpu.max", "max 100000\n"),
+            ("a/cpuset.cpus", "\n"),
+            ("a/b/memory.high", "62914560\n"),
+            ("a/b/c/memory.max", "max\n"),
+        ]);
+        let [a, b, c] = ["a", "a/b", "a/b/c"].map(|name| root.path().join(name));
+        for inside in [&c, &b] {
+            assert_eq!(limit_left_behind(&c, inside), None, "{}", inside.display());
+        }
+        let left = limit_left_behind(&c, &a).expect("b's");
+        assert_eq!((left.group, left.file), (b.clone(), "memory.high"));
+        assert_eq!(left.value, "62914560");
+        // Beside is outside, however the limit's group is called.
+        assert!(limit_left_behind(&b, &a.join("bb")).is_some());
+        assert!(limit_left_behind(&b, root.path()).is_some());
+        assert_eq!(limit_left_behind(&a, root.path()), None);
+    }
+
+    #[test]
+    fn of_the_limits_on_tasks_that_are_left_behind_the_lowest_is_kept() {
+        let root = tree(&[
+            ("a/pids.max", "70\n"),
+            ("a/b/pids.max", "50\n"),
+            ("a/b/c/pids.max", "max\n"),
+        ]);
+        let c = root.path().join("a/b/c");
+        for (place, expected) in [("new", "50"), ("a/new", "50"), ("a/b/new", "max")] {
+            let new = root.path().join(place);
+            fs::create_dir(&new).expect("made");
+            fs::write(new.join("pids.max"), "max").expect("written");
+            keep_pids_max(&c, &new);
+            let kept = fs::read_to_string(new.join("pids.max")).expect("read");
+            assert!(kept.starts_with(expected), "{place}: {kept}");
+        }
     }
 }

@@ -13,6 +13,9 @@
 //! down when the last process in it has ended. That is why there is nothing to undo here after a
 //! crash.
 //!
+//! The scope is made in our own slice. A limit that is set on our own unit does not hold in it: then there is
+//! no scope (see `place`).
+//!
 //! **Owns** the scope and its anchor. **Does not own** the budget group's controls.
 
 use std::fs;
@@ -24,6 +27,7 @@ use std::time::{Duration, Instant};
 
 use super::file::{read_text, write_text};
 use super::mounts::Mount;
+use super::place::{keep_pids_max, limit_left_behind};
 use super::{CgroupError, Version};
 use crate::keeper::{Journal, Undo};
 
@@ -75,6 +79,16 @@ pub(super) fn make_scope(
     let child = start(&unit).map_err(|error| failed(format!("systemd-run: {error}")))?;
     let mut anchor = Anchor(child);
     let scope = wait_until_inside(mount, &unit, &mut anchor.0)?.map_err(&failed)?;
+    let own = mount.group_of(None)?.unwrap_or_else(|| mount.point.clone());
+    if let Some(limit) = limit_left_behind(&own, &scope) {
+        return Err(failed(format!(
+            "{} would be out of reach of {} ({}) of {}",
+            scope.display(),
+            limit.file,
+            limit.value,
+            limit.group.display()
+        )));
+    }
 
     let anchor_group = scope.join("anchor");
     let path = scope.join(name);
@@ -95,6 +109,7 @@ pub(super) fn make_scope(
             source,
         })?;
     fs::create_dir(&path).map_err(|source| CgroupError::io("making", &path, source))?;
+    keep_pids_max(&own, &path);
     Ok((path, anchor))
 }
 
@@ -102,9 +117,11 @@ pub(super) fn make_scope(
 /// anchor, so that the anchor is our child.
 fn start(unit: &str) -> std::io::Result<Child> {
     let mut command = Command::new("systemd-run");
-    if !rustix::process::geteuid().is_root() {
-        command.arg("--user");
-    }
+    // Ours is the slice whose limits we are under; a user's manager has none of its own for a login session.
+    command.arg(match rustix::process::geteuid().is_root() {
+        true => "--slice-inherit",
+        false => "--user",
+    });
     command
         .args(["--scope", "--quiet", "--collect", "--property=Delegate=yes"])
         .arg(format!("--unit={unit}"))

@@ -10,6 +10,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use rustix::process::Signal;
+use serde_json::Value;
 use support::leaks::Guard;
 use support::live::{Live, TestGroup, memory_group_of, memory_mount, swap_devices, wait_until};
 use support::programs::program;
@@ -47,6 +48,12 @@ fn is_v1() -> bool {
 
 fn run_cgroup(group: &TestGroup, memory: &str) -> Strata {
     Strata::new(["run", "--memory", memory, "--cgroup"]).arg(&group.path)
+}
+
+fn warnings(report: &Path) -> String {
+    let text = fs::read_to_string(report).expect("a report");
+    let report: Value = serde_json::from_str(&text).expect("JSON");
+    report["warnings"].to_string()
 }
 
 #[test]
@@ -164,4 +171,75 @@ fn a_program_is_never_started_out_of_reach_of_a_limit_that_strata_is_under() {
     let mut run = run;
     run.end();
     drop(occupant);
+}
+
+#[test]
+fn a_limit_that_somebody_else_sets_during_a_run_is_left_as_it_is_and_told() {
+    needs!("cap_bpf", "memory_cgroup");
+    let _guard = Guard::new();
+    let (limit, other) = match is_v1() {
+        true => ("memory.limit_in_bytes", "memory.oom_control"),
+        false => ("memory.max", "memory.high"),
+    };
+    for is_killed in [false, true] {
+        let directory = tempfile::tempdir().expect("a directory");
+        let report = directory.path().join("report.json");
+        let group = TestGroup::new("operator");
+        let read = |name: &str| {
+            let text = fs::read_to_string(group.path.join(name)).expect("read");
+            text.lines().next().unwrap_or_default().to_owned()
+        };
+        let (limit_before, other_before) = (read(limit), read(other));
+        let (_program, _) = idle_in(&group, "30M");
+        let run = run_cgroup(&group, "60M").args(["--swap", "existing", "--report"]);
+        let mut run = Live::start(&run.arg(&report));
+        wait_until("ours to stand", || {
+            read(limit) != limit_before && read(other) != other_before
+        });
+        sleep(Duration::from_secs(1));
+        fs::write(group.path.join(limit), "314572800").expect("an operator's");
+        run.signal(match is_killed {
+            true => Signal::KILL,
+            false => Signal::INT,
+        });
+        run.end();
+        wait_until("the other value to be put back", || {
+            read(other) == other_before
+        });
+        assert_eq!(read(limit), "314572800", "killed: {is_killed}");
+        if !is_killed {
+            let warnings = warnings(&report);
+            let told = format!("{limit} was set to 314572800 by somebody else");
+            assert!(warnings.contains(&told), "{warnings}");
+        }
+    }
+}
+
+#[test]
+fn a_limit_that_somebody_else_sets_is_kept_below_while_the_run_goes_on() {
+    needs!("cap_bpf", "memory_cgroup", "zram");
+    let _guard = Guard::new();
+    let limit = match is_v1() {
+        true => "memory.limit_in_bytes",
+        false => "memory.max",
+    };
+    let group = TestGroup::new("lowered");
+    let limit_bytes = || -> u64 {
+        let text = fs::read_to_string(group.path.join(limit)).expect("read");
+        text.trim().parse().unwrap_or(u64::MAX)
+    };
+    let (_program, _) = idle_in(&group, "30M");
+    let mut run = Live::start(&run_cgroup(&group, "100M").args(["--swap", "zram:128M"]));
+    wait_until("ours to stand", || limit_bytes() <= 108 * MIB);
+    sleep(Duration::from_secs(1));
+    fs::write(group.path.join(limit), (50 * MIB).to_string()).expect("an operator's");
+    // A new budget has the limit written anew.
+    let id = run.pid().to_string();
+    let asked = Strata::new(["ctl", "--id", &id, "set-budget", "90M"]).finish();
+    assert_eq!(asked.code(), Some(0), "{}", asked.stderr);
+    run.wait_for_stderr("was set to 52428800 by somebody else");
+    assert_eq!(limit_bytes(), 50 * MIB);
+    run.signal(Signal::INT);
+    assert_eq!(run.end().code(), Some(0), "{}", run.stderr());
+    assert_eq!(limit_bytes(), 50 * MIB);
 }

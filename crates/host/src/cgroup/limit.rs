@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use super::file::{read_text, write_text};
 use super::{
     BudgetGroup, CgroupError, Offered, OomWatch, UNLIMITED, Version, dip_step_bytes, lock, stats,
+    written,
 };
 use crate::addr::PAGE_BYTES;
 
@@ -22,15 +23,16 @@ impl BudgetGroup {
         Ok((bytes < UNLIMITED).then_some(bytes))
     }
 
-    /// Sets the hard limit, in whole pages (rounded down); `None` lifts it. In an attached group it
-    /// is capped by the limit that was there.
+    /// Sets the hard limit, in whole pages (rounded down); `None` lifts it. It is capped by the limit that was
+    /// there in an attached group, and by what somebody else sets meanwhile.
     ///
     /// # Errors
     /// [`CgroupError::LimitBelowUsage`] rather than squeezing the program.
     pub fn set_limit_bytes(&self, limit_bytes: Option<u64>) -> Result<(), CgroupError> {
+        self.heed_limit()?;
         let wanted = limit_bytes
             .map_or(u64::MAX, |bytes| bytes - bytes % PAGE_BYTES)
-            .min(self.ceiling_bytes);
+            .min(self.ceiling());
         let usage_bytes = self.usage_bytes()?;
         if wanted < usage_bytes && wanted < self.wanted_limit() {
             return Err(CgroupError::LimitBelowUsage {
@@ -44,6 +46,23 @@ impl BudgetGroup {
         })?;
         self.wanted_limit_bytes.store(wanted, Ordering::SeqCst);
         self.write_wanted_limit()
+    }
+
+    /// Before each write of the limit: one that somebody else has set since the last is never exceeded from
+    /// now on, and is what is put back.
+    pub(super) fn heed_limit(&self) -> Result<(), CgroupError> {
+        let found = self.limit.read_number()?;
+        if self.is_foreign(&self.limit.path, found) {
+            self.adopt(&self.limit.path, found)?;
+            self.ceiling_bytes.store(found, Ordering::SeqCst);
+            self.wanted_limit_bytes.fetch_min(found, Ordering::SeqCst);
+        }
+        Ok(())
+    }
+
+    /// What the limit never exceeds.
+    pub(super) fn ceiling(&self) -> u64 {
+        self.ceiling_bytes.load(Ordering::SeqCst)
     }
 
     /// The budget, if one was set.
@@ -74,7 +93,7 @@ impl BudgetGroup {
         let Some(budget) = self.budget_bytes() else {
             return Ok(self.wanted_limit());
         };
-        let backstop = backstop_bytes(budget).min(self.ceiling_bytes);
+        let backstop = backstop_bytes(budget).min(self.ceiling());
         let headroom = backstop_bytes(budget) - budget;
         let lowest = backstop.max(self.usage_bytes()?.saturating_add(headroom));
         let gain = self.wanted_limit().saturating_sub(lowest);
@@ -100,6 +119,7 @@ impl BudgetGroup {
         }
         self.note_original(&path, || Ok(read_text(&path)?.trim().to_owned()))?;
         let value = pids_max.map_or_else(|| "max".to_owned(), |count| count.to_string());
+        self.note_written(&path, pids_max.unwrap_or(u64::MAX))?;
         write_text(&path, &value)
     }
 
@@ -109,7 +129,13 @@ impl BudgetGroup {
         match self.version {
             Version::V1 => {
                 let path = self.path.join("memory.swappiness");
-                self.note_original(&path, || Ok(read_text(&path)?.trim().to_owned()))?;
+                let found = read_text(&path)?.trim().to_owned();
+                // What somebody else has set meanwhile stays.
+                if written::value_of(&found).is_some_and(|found| self.is_foreign(&path, found)) {
+                    return Ok(Offered::No);
+                }
+                self.note_original(&path, || Ok(found))?;
+                self.note_written(&path, swappiness.min(200).into())?;
                 write_text(&path, &swappiness.min(200).to_string())?;
                 Ok(Offered::Yes)
             }
@@ -135,7 +161,7 @@ impl BudgetGroup {
     pub fn watch_oom(&self) -> Result<OomWatch, CgroupError> {
         let watch = OomWatch::new(self)?;
         if self.version == Version::V1 {
-            self.write_oom_kill_disable("1")?;
+            self.write_oom_kill_disable(1)?;
         }
         Ok(watch)
     }
@@ -155,18 +181,19 @@ impl BudgetGroup {
     /// waiting and nothing can be reclaimed.
     pub fn hand_back_oom(&self) -> Result<(), CgroupError> {
         match self.version {
-            Version::V1 => self.write_oom_kill_disable("0"),
+            Version::V1 => self.write_oom_kill_disable(0),
             Version::V2 => Ok(()),
         }
     }
 
-    fn write_oom_kill_disable(&self, value: &str) -> Result<(), CgroupError> {
+    fn write_oom_kill_disable(&self, value: u8) -> Result<(), CgroupError> {
         let path = self.path.join("memory.oom_control");
         self.note_original(&path, || {
             let before = stats::keyed_number(&read_text(&path)?, "oom_kill_disable");
             Ok(before.unwrap_or(0).to_string())
         })?;
-        write_text(&path, value)
+        self.note_written(&path, value.into())?;
+        write_text(&path, &value.to_string())
     }
 
     pub(super) fn wanted_limit(&self) -> u64 {

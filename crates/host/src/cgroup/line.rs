@@ -87,11 +87,13 @@ impl BudgetGroup {
     }
 
     fn lower_towards(&self, line: u64, step_bytes: u64) -> Result<bool, CgroupError> {
+        self.heed_limit()?;
         // Where a dip has put an older limit back it stands above what is wanted.
         let stands = self.limit.read_number()?.max(self.wanted_limit());
         let usage = self.usage_bytes()?.min(stands);
         let target = usage.saturating_sub(step_bytes).max(line);
-        let target = target - target % PAGE_BYTES;
+        let target = (target - target % PAGE_BYTES).min(self.ceiling());
+        self.note_written(&self.limit.path, target)?;
         let _deadline = Deadline::for_this_thread(STEP_TIME_MAX)
             .map_err(|source| CgroupError::io("bounding a change of", &self.limit.path, source))?;
         if self.limit.write(&target.to_string()).is_err() {

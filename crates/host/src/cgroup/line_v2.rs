@@ -14,11 +14,12 @@
 //!
 //! **Invariants**
 //! - H1: the line is never lower than one step below the budget, nor [`STEP_BYTES`] below usage.
-//! - H2: what was in `memory.high` before is never exceeded, is journalled before the first change,
-//!   and is what release writes.
+//! - H2: what was in `memory.high` before, or is set by somebody else meanwhile, is never exceeded, is
+//!   journalled before the first change, and is what release writes.
 //! - H3: a step takes [`STEP_TIME_MAX`] at most.
 
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use super::line::{Line, STEP_TIME_MAX};
@@ -38,8 +39,8 @@ const REST_TIME: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(super) struct HighLine {
     file: ControlFile,
-    /// What was there when the group was opened; `u64::MAX`: `max`.
-    found_bytes: u64,
+    /// What was there before our first change, or was set by somebody else since; `u64::MAX`: `max`.
+    found_bytes: AtomicU64,
     state: Mutex<State>,
 }
 
@@ -97,10 +98,14 @@ impl HighLine {
     pub(super) fn open(group: &std::path::Path) -> Option<HighLine> {
         let file = ControlFile::open_read_write(group.join("memory.high")).ok()?;
         Some(HighLine {
-            found_bytes: file.read_number().ok()?,
+            found_bytes: AtomicU64::new(file.read_number().ok()?),
             file,
             state: Mutex::new(State::default()),
         })
+    }
+
+    fn found(&self) -> u64 {
+        self.found_bytes.load(Ordering::SeqCst)
     }
 
     /// It holds what was found again.
@@ -119,7 +124,9 @@ impl BudgetGroup {
         self.settle_limit()?;
         let line = budget.saturating_sub(dip_step_bytes(budget));
         let line = line - line % PAGE_BYTES;
-        if high.found_bytes <= line {
+        self.heed_high(high)?;
+        let found_bytes = high.found();
+        if found_bytes <= line {
             return Ok(Line::Held);
         }
         let usage = self.usage_bytes()?;
@@ -131,9 +138,9 @@ impl BudgetGroup {
                 self.release_high()?;
                 Ok(Line::Resting)
             }
-            Step::Lower(target) if target >= high.found_bytes => Ok(Line::Moving),
+            Step::Lower(target) if target >= found_bytes => Ok(Line::Moving),
             Step::Lower(target) => {
-                self.note_original(&high.file.path, || Ok(self.limit_text(high.found_bytes)))?;
+                self.note_original(&high.file.path, || Ok(self.limit_text(found_bytes)))?;
                 // The kernel sets it first and then reclaims down to it, for as long as the program
                 // pulls pages back; a signal ends that.
                 let _deadline = Deadline::for_this_thread(STEP_TIME_MAX).map_err(|source| {
@@ -155,15 +162,34 @@ impl BudgetGroup {
         let Some(high) = &self.high else {
             return Ok(());
         };
-        let is_set = lock(&high.state).set_bytes.is_some();
-        if is_set {
-            self.write_high(high, high.found_bytes)?;
+        let is_set = || lock(&high.state).set_bytes.is_some();
+        if is_set() {
+            self.heed_high(high)?;
+        }
+        if is_set() {
+            self.write_high(high, high.found())?;
             high.forget();
         }
         Ok(())
     }
 
+    /// Before each write: what somebody else has written since the last is never exceeded from now on, and
+    /// is what is put back.
+    fn heed_high(&self, high: &HighLine) -> Result<(), CgroupError> {
+        let found = high.file.read_number()?;
+        let is_foreign = self.is_foreign(&high.file.path, found);
+        if is_foreign {
+            self.adopt(&high.file.path, found)?;
+            high.forget();
+        }
+        if is_foreign || lock(&high.state).set_bytes.is_none() {
+            high.found_bytes.store(found, Ordering::SeqCst);
+        }
+        Ok(())
+    }
+
     fn write_high(&self, high: &HighLine, bytes: u64) -> Result<(), CgroupError> {
+        self.note_written(&high.file.path, bytes)?;
         high.file
             .write(&self.limit_text(bytes))
             .map_err(|source| CgroupError::io("writing", &high.file.path, source))

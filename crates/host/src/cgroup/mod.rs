@@ -30,11 +30,12 @@
 //! **Invariants**
 //! - C1: no limit is set below what is in use, but for the one step of `hold_line`: the kernel would
 //!   reclaim or kill in the program's own allocations. `memory.max` never.
-//! - C2: the limit of an attached group is never raised above what it was, so that putting it back
-//!   can't squeeze anybody.
+//! - C2: the limit of an attached group is never raised above what it was, nor any limit above what
+//!   somebody else sets meanwhile, so that putting it back can't squeeze anybody.
 //! - C3: nobody is killed or moved out of a group.
 //! - C4: (v1) with the OOM killer off, a system call that can't be charged fails with ENOMEM instead
 //!   of waiting (only page faults wait), so relief has to come quickly.
+//! - C5: what is put back at the end is put over values of ours only (see `written`).
 
 mod error;
 mod file;
@@ -49,6 +50,7 @@ mod reclaim;
 mod stats;
 mod systemd;
 mod watch;
+mod written;
 
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -69,6 +71,8 @@ pub use reader::GroupReader;
 pub use reclaim::dip_step_bytes;
 pub use stats::GroupStats;
 pub use watch::{OomEvents, OomWatch, UsageWatch};
+use written::Written;
+pub(crate) use written::{PutBack, put_back};
 
 use crate::keeper::{Journal, Undo};
 
@@ -155,10 +159,14 @@ pub struct BudgetGroup {
     line_step_bytes: AtomicU64,
     /// `u64::MAX`: none.
     budget_bytes: AtomicU64,
-    /// The limit found in an attached group: never exceeded.
-    ceiling_bytes: u64,
+    /// The limit found in an attached group, or set by somebody else since: never exceeded.
+    ceiling_bytes: AtomicU64,
     /// What to write back, oldest first.
     changed: Mutex<Vec<Undo>>,
+    /// What we wrote.
+    written: Written,
+    /// What the user should know, not yet fetched.
+    news: Mutex<Vec<String>>,
 }
 
 impl BudgetGroup {
@@ -268,11 +276,13 @@ impl BudgetGroup {
             wanted_limit_bytes: AtomicU64::new(found_bytes),
             line_step_bytes: AtomicU64::new(line::STEP_BYTES_MIN),
             budget_bytes: AtomicU64::new(u64::MAX),
-            ceiling_bytes: match origin {
+            ceiling_bytes: AtomicU64::new(match origin {
                 Origin::Attached => found_bytes,
                 Origin::Made | Origin::Scope(_) => u64::MAX,
-            },
+            }),
             changed: Mutex::new(Vec::new()),
+            written: Written::default(),
+            news: Mutex::new(Vec::new()),
             path,
             version,
             origin,
@@ -393,8 +403,14 @@ impl BudgetGroup {
         }
     }
 
-    /// Puts every changed value back, the last one first. Goes through all of them and returns the
-    /// first failure; a group that is gone needs nothing.
+    /// What the user should know and was not told yet: that somebody else has set a limit meanwhile.
+    pub fn take_news(&self) -> Vec<String> {
+        std::mem::take(&mut lock(&self.news))
+    }
+
+    /// Puts every changed value back, the last one first, but what somebody else has changed since: that
+    /// is left, and told. Goes through all of them and returns the first failure; a group that is gone needs
+    /// nothing.
     pub fn restore(&self) -> Result<(), CgroupError> {
         let mut first_error = None;
         let mut changed = lock(&self.changed);
@@ -402,8 +418,14 @@ impl BudgetGroup {
             let Undo::RestoreFile { path, value } = &undo else {
                 continue;
             };
-            match put_back(path, value) {
-                Ok(()) => self.forget(&undo),
+            match put_back(path, value, &self.written.of(path)) {
+                Ok(done) => {
+                    self.forget(&undo);
+                    // A group of ours goes, and with it the value.
+                    if let (PutBack::Left(said), true) = (done, self.is_attached()) {
+                        lock(&self.news).push(said);
+                    }
+                }
                 Err(error) => {
                     tracing::warn!("{error}");
                     first_error.get_or_insert(error);
@@ -448,6 +470,44 @@ impl BudgetGroup {
         }
     }
 
+    /// Before a write: remembers the value, also for the keeper.
+    fn note_written(&self, file: &Path, value: u64) -> Result<(), CgroupError> {
+        let keep = |values: &[u64]| self.journal.note_written(file, values);
+        self.written
+            .note(file, value, keep)
+            .map_err(|source| CgroupError::Journal {
+                path: self.path.clone(),
+                source,
+            })
+    }
+
+    /// Whether somebody else has written what was `found` in a file: neither one of our values nor the
+    /// original.
+    fn is_foreign(&self, file: &Path, found: u64) -> bool {
+        self.written.is_foreign(file, found)
+            && !lock(&self.changed).iter().any(|undo| {
+                matches!(undo, Undo::RestoreFile { path, value }
+                    if path == file && written::value_of(value) == written::value_of(&found.to_string()))
+            })
+    }
+
+    /// Takes what somebody else has written for the value to put back, and tells.
+    fn adopt(&self, file: &Path, found: u64) -> Result<(), CgroupError> {
+        let former = {
+            let mut changed = lock(&self.changed);
+            let is_it =
+                |undo: &Undo| matches!(undo, Undo::RestoreFile { path, .. } if path == file);
+            let at = changed.iter().position(is_it);
+            at.map(|at| changed.remove(at))
+        };
+        // Nothing of ours stands there now, so a death in between has nothing to undo.
+        if let Some(former) = former {
+            self.forget(&former);
+        }
+        lock(&self.news).push(written::told(file, found));
+        self.note_original(file, || Ok(self.limit_text(found)))
+    }
+
     /// Before the first change of a file: remembers and journals what it held.
     fn note_original(
         &self,
@@ -473,14 +533,6 @@ impl BudgetGroup {
             })?;
         changed.push(undo);
         Ok(())
-    }
-}
-
-/// Writes an original value back; a group that is gone needs nothing.
-pub(crate) fn put_back(path: &Path, value: &str) -> Result<(), CgroupError> {
-    match write_text(path, value) {
-        Err(CgroupError::Gone(_)) => Ok(()),
-        other => other,
     }
 }
 

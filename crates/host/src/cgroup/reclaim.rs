@@ -149,7 +149,10 @@ impl BudgetGroup {
 
     /// Lowers the limit to `target` and puts it back.
     fn dip(&self, target: u64) -> Result<Dip, CgroupError> {
-        let target = (target - target % PAGE_BYTES).to_string();
+        let target = target - target % PAGE_BYTES;
+        self.heed_limit()?;
+        self.note_written(&self.limit.path, target)?;
+        let target = target.to_string();
         let deadline = Deadline::for_this_thread(DIP_TIME_MAX)
             .map_err(|source| CgroupError::io("bounding a change of", &self.limit.path, source))?;
         let guard = DipGuard(self);
@@ -184,7 +187,8 @@ struct DipGuard<'a>(&'a BudgetGroup);
 
 impl Drop for DipGuard<'_> {
     fn drop(&mut self) {
-        if let Err(error) = self.0.write_wanted_limit() {
+        let is_heeded = self.0.heed_limit();
+        if let Err(error) = is_heeded.and_then(|()| self.0.write_wanted_limit()) {
             // A deleted group has no limit to put back.
             tracing::warn!("limit not put back: {error}");
         }
@@ -196,6 +200,7 @@ impl BudgetGroup {
     pub(super) fn write_wanted_limit(&self) -> Result<(), CgroupError> {
         loop {
             let wanted = self.wanted_limit_bytes.load(Ordering::SeqCst);
+            self.note_written(&self.limit.path, wanted)?;
             match self.limit.write(&self.limit_text(wanted)) {
                 Err(source) if source.kind() == io::ErrorKind::Interrupted => continue,
                 result => {

@@ -330,6 +330,11 @@ impl Arena {
         let mut warnings = Vec::new();
         let gauge = std::mem::replace(&mut self.gauge, Gauge::Tree { budget_bytes: 0 });
         if let Gauge::Group(group) = gauge {
+            // What fails here the session does once more.
+            if let Err(error) = group.restore() {
+                tracing::debug!("{error}");
+            }
+            warnings.extend(group.take_news());
             // The reclaim thread has ended, so this is the last handle; if not, the session undoes it.
             if let Ok(mut group) = Arc::try_unwrap(group)
                 && let Err(error) = group.remove()

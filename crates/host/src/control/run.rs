@@ -329,6 +329,11 @@ impl Session<'_> {
             let shadows = self.managed.as_ref().map(Managed::evicted_bytes);
             let counters = self.kernel_counters();
             self.savings.sample(&self.arena, &counters, shadows);
+            if let Some(group) = self.arena.gauge().group().cloned() {
+                for news in group.take_news() {
+                    self.warn(news);
+                }
+            }
         }
         wait_ms
     }

@@ -11,7 +11,7 @@
 
 use std::fmt;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -46,6 +46,9 @@ pub trait JournalSink: Send + Sync + fmt::Debug {
 
     /// Forgets a step that was carried out.
     fn forget(&self, undo: &Undo) -> io::Result<()>;
+
+    /// Keeps the values written last into a control file: only over one of them an original is put back.
+    fn note_written(&self, file: &Path, values: &[u64]) -> io::Result<()>;
 }
 
 /// A handle on the journal of a session; clones write to the same one.
@@ -71,5 +74,11 @@ impl Journal {
     /// Forgets a step (see [`JournalSink::forget`]).
     pub fn forget(&self, undo: &Undo) -> io::Result<()> {
         self.0.as_ref().map_or(Ok(()), |sink| sink.forget(undo))
+    }
+
+    /// Keeps values (see [`JournalSink::note_written`]).
+    pub fn note_written(&self, file: &Path, values: &[u64]) -> io::Result<()> {
+        let keep = |sink: &Arc<dyn JournalSink>| sink.note_written(file, values);
+        self.0.as_ref().map_or(Ok(()), keep)
     }
 }

@@ -30,6 +30,7 @@ mod recover;
 mod session;
 mod state;
 mod undo;
+mod written;
 
 pub use journal::{Journal, JournalSink, Undo};
 pub use mark::{ProcessMark, run_dir};

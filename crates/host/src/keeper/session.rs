@@ -12,6 +12,7 @@ use super::mark::{ProcessMark, boot_id, run_dir};
 use super::process::Keeper;
 use super::state::{State, make_directory, remove_directory};
 use super::undo::{Due, UndoError, carry_out};
+use super::written;
 
 /// Why there is no session, and so nothing may be changed.
 #[derive(Debug, thiserror::Error)]
@@ -199,5 +200,9 @@ impl JournalSink for Inner {
 
     fn forget(&self, undo: &Undo) -> io::Result<()> {
         self.change(|state| state.undo.retain(|known| known != undo))
+    }
+
+    fn note_written(&self, file: &Path, values: &[u64]) -> io::Result<()> {
+        written::save(&self.directory, file, values)
     }
 }

@@ -7,7 +7,8 @@ use std::path::Path;
 
 use super::journal::Undo;
 use super::state::State;
-use crate::cgroup::{self, CgroupError};
+use super::written;
+use crate::cgroup::{self, CgroupError, PutBack};
 use crate::swap::{self, SwapError};
 
 /// Why something is left behind.
@@ -61,7 +62,7 @@ pub(super) fn carry_out(state: &mut State, directory: &Path, due: Due) -> Vec<Un
         if !due.covers(&state.undo[at]) {
             continue;
         }
-        match carry_out_one(&state.undo[at]) {
+        match carry_out_one(&state.undo[at], directory) {
             Ok(()) => {
                 state.undo.remove(at);
             }
@@ -77,9 +78,14 @@ pub(super) fn carry_out(state: &mut State, directory: &Path, due: Due) -> Vec<Un
     errors
 }
 
-fn carry_out_one(undo: &Undo) -> Result<(), UndoError> {
+fn carry_out_one(undo: &Undo, directory: &Path) -> Result<(), UndoError> {
     match undo {
-        Undo::RestoreFile { path, value } => cgroup::put_back(path, value)?,
+        Undo::RestoreFile { path, value } => {
+            let ours = written::load(directory, path);
+            if let PutBack::Left(said) = cgroup::put_back(path, value, &ours)? {
+                tracing::warn!("{said}");
+            }
+        }
         Undo::RemoveGroup { path } => cgroup::remove_group(path)?,
         Undo::Swap(record) => swap::take_down(record)?,
     }

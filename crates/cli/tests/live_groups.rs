@@ -243,3 +243,34 @@ fn a_limit_that_somebody_else_sets_is_kept_below_while_the_run_goes_on() {
     assert_eq!(run.end().code(), Some(0), "{}", run.stderr());
     assert_eq!(limit_bytes(), 50 * MIB);
 }
+
+#[test]
+fn memory_that_stayed_charged_to_the_group_a_process_came_from_is_told() {
+    needs!("cap_bpf", "memory_cgroup");
+    let _guard = Guard::new();
+    const TOLD: &str = "are charged to another cgroup";
+    let directory = tempfile::tempdir().expect("a directory");
+    let report = directory.path().join("report.json");
+    let reported = |group: &TestGroup| {
+        let run = run_cgroup(group, "50M").args(["--swap", "existing", "--report"]);
+        Live::start(&run.arg(&report))
+    };
+
+    let group = TestGroup::new("moved");
+    let (_program, pid) = started(Command::new(program("idle")), "40M");
+    group.take(pid);
+    let mut run = reported(&group);
+    run.wait_for_stderr(TOLD);
+    run.signal(Signal::INT);
+    assert_eq!(run.end().code(), Some(0), "{}", run.stderr());
+    let warnings_of_moved = warnings(&report);
+    assert!(warnings_of_moved.contains(TOLD) && warnings_of_moved.contains(&pid.to_string()));
+
+    let home = TestGroup::new("home");
+    let (_program, _) = idle_in(&home, "40M");
+    let mut run = reported(&home);
+    sleep(SEVERAL_LOOKS);
+    run.signal(Signal::INT);
+    assert_eq!(run.end().code(), Some(0), "{}", run.stderr());
+    assert!(!warnings(&report).contains(TOLD), "{}", warnings(&report));
+}

@@ -22,6 +22,7 @@ mod activation;
 mod apart;
 mod arena;
 mod assemble;
+mod charges;
 mod config;
 mod counts;
 mod crossings;

@@ -12,6 +12,7 @@ mod answers;
 
 use super::arena::Arena;
 use super::assemble::{self, Sources};
+use super::charges::Charges;
 use super::config::{PolicyChoice, RunConfig, Target};
 use super::deactivation::Reading;
 use super::error::{RunError, io_error};
@@ -97,6 +98,7 @@ pub fn run(config: &RunConfig, events: &mut dyn FnMut(Event<'_>)) -> Result<Repo
         marks: Marks::new(config.budget_bytes),
         stats_at_start: arena.kernel_counters(),
         savings: Savings::default(),
+        charges: Charges::default(),
         relief: Relief::new(config.budget_bytes),
         leaning: Leaning::new(config),
         standing: Standing::Fine,
@@ -195,6 +197,7 @@ struct Session<'a> {
     started: Instant,
     stats_at_start: crate::cgroup::GroupStats,
     savings: Savings,
+    charges: Charges,
     relief: Relief,
     leaning: Leaning,
     standing: Standing,
@@ -330,7 +333,8 @@ impl Session<'_> {
             let counters = self.kernel_counters();
             self.savings.sample(&self.arena, &counters, shadows);
             if let Some(group) = self.arena.gauge().group().cloned() {
-                for news in group.take_news() {
+                let charges = self.charges.look(now, &group);
+                for news in group.take_news().into_iter().chain(charges) {
                     self.warn(news);
                 }
             }

@@ -270,6 +270,34 @@ fn after_both_were_killed_the_next_start_undoes_limits_then_the_rest() {
 }
 
 #[test]
+fn a_limit_that_somebody_else_set_after_both_were_killed_is_left_by_the_next_start() {
+    need_root_and_cgroup!(
+        "a_limit_that_somebody_else_set_after_both_were_killed_is_left_by_the_next_start"
+    );
+    let run = RunDir::new();
+    let mut owner = Owner::start(run.path(), "existing");
+    let hog = Hog::filled(Some(&owner.group), 20);
+    send(owner.keeper, Signal::KILL);
+    owner.die();
+    eventually("both are gone", || !is_alive(owner.keeper));
+    assert!(owner.has_limit(), "nobody has undone it yet");
+    let limit = owner.group.join(match mounted_version().expect("mounted") {
+        Version::V1 => "memory.limit_in_bytes",
+        Version::V2 => "memory.max",
+    });
+    fs::write(&limit, "314572800").expect("an operator's");
+    let found = recover_in(run.path()).expect("looked");
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(found[0].outcome, Outcome::ProgramRunning);
+    let text = fs::read_to_string(&limit).expect("read");
+    assert_eq!(text.trim(), "314572800");
+    assert!(hog.end().success());
+    recover_in(run.path()).expect("looked");
+    assert!(!owner.group.exists());
+    assert_empty(run.path());
+}
+
+#[test]
 fn a_directory_without_a_state_is_removed_and_one_that_can_not_be_read_is_left() {
     let run = RunDir::new();
     for (id, state) in [

@@ -51,7 +51,8 @@ pub enum CgroupError {
     #[error(
         "no group for the program can be made in {} ({why}), and one higher up would be out of reach of {} \
          ({}) of {group}; move the processes of {group} into a group below it (write each of them to \
-         {group}/main/cgroup.procs) and start Strata there, or use --no-cgroup",
+         {group}/main/cgroup.procs; of a service of systemd: Delegate=yes, DelegateSubgroup=main) and start \
+         Strata there, or use --no-cgroup",
         own.display(), limit.file, limit.value, group = limit.group.display()
     )]
     LeavesLimit {

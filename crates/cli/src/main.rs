@@ -30,6 +30,9 @@ fn main() -> ExitCode {
     if let Some(code) = cmd::keeper::run_if_asked(std::env::args_os()) {
         return code;
     }
+    if let Some(code) = cmd::waker::run_if_asked(std::env::args_os()) {
+        return code;
+    }
     logging::init();
     cmd::dispatch(cli::Cli::parse().verb)
 }

@@ -11,7 +11,7 @@ use std::process::Command;
 use rustix::process::Signal;
 use serde_json::Value;
 use support::leaks::Guard;
-use support::live::{Live, send, state, swap_devices, wait_until};
+use support::live::{Live, swap_devices};
 use support::programs::program;
 use support::strata::{Strata, patience};
 
@@ -172,56 +172,6 @@ fn term_hup_and_the_user_signals_are_passed_on() {
         assert_eq!(live.json()["signal"], name);
     }
     assert_eq!(live.end().code(), Some(0), "TERM ended it in its own way");
-}
-
-#[test]
-fn int_and_quit_are_left_to_the_program() {
-    needs!("cap_bpf", "memory_cgroup");
-    let _guard = Guard::new();
-    let (mut live, _) = start_signals(&[]);
-    for (signal, name) in [(Signal::INT, "INT"), (Signal::QUIT, "QUIT")] {
-        // As the terminal does, everybody gets it; the program exactly once.
-        live.signal_group(signal);
-        assert_eq!(live.json()["signal"], name);
-    }
-    assert!(live.is_running());
-    live.signal(Signal::USR1);
-    assert_eq!(
-        live.json()["signal"],
-        "USR1",
-        "no second INT or QUIT in between"
-    );
-    live.signal(Signal::TERM);
-    assert_eq!(live.json()["signal"], "TERM");
-    assert_eq!(live.end().code(), Some(0));
-}
-
-#[test]
-fn strata_stops_and_goes_on_with_the_program() {
-    needs!("cap_bpf", "memory_cgroup");
-    let _guard = Guard::new();
-    let (mut live, pid) = start_signals(&[]);
-    for signal in [Signal::STOP, Signal::TSTP] {
-        send(pid, signal);
-        wait_until("both to stop", || {
-            (state(pid), state(live.pid())) == ('T', 'T')
-        });
-        live.signal(Signal::CONT);
-        wait_until("both to go on", || {
-            state(pid) != 'T' && state(live.pid()) != 'T'
-        });
-        assert_eq!(live.json()["signal"], "CONT");
-    }
-    live.signal(Signal::TERM);
-    loop {
-        // It may have been told to go on more than once.
-        let told = live.json();
-        if told["signal"] == "TERM" {
-            break;
-        }
-        assert_eq!(told["signal"], "CONT");
-    }
-    assert_eq!(live.end().code(), Some(0));
 }
 
 #[test]

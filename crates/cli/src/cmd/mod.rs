@@ -15,6 +15,7 @@ pub(crate) mod run;
 pub(crate) mod sim;
 pub(crate) mod top;
 pub(crate) mod trace;
+pub(crate) mod waker;
 pub(crate) mod wss;
 
 use std::process::ExitCode;

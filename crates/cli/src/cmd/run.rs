@@ -34,8 +34,8 @@ use crate::{print, render};
 /// its file, so the program runs slower instead of being killed.
 ///
 /// The program keeps its stdin, stdout, stderr, environment, working directory and exit status, so
-/// `strata run ... --` can stand in front of any command in a script. Signals that end or stop Strata
-/// are passed on to it. A short report is printed to stderr when it has ended.
+/// `strata run ... --` can stand in front of any command in a script. Signals sent to Strata (HUP, INT,
+/// QUIT, TERM, TSTP, CONT, USR1, USR2) are passed on to it. A short report is printed to stderr when it has ended.
 #[derive(Debug, Args)]
 #[command(
     group = ArgGroup::new("target").required(true).multiple(false).args(["command", "pid", "cgroup"]),

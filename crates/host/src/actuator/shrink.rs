@@ -5,7 +5,10 @@
 
 use std::io;
 use std::os::fd::BorrowedFd;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 
 use super::worker::Worker;
 use crate::process::thread_cpu_ns;
@@ -81,6 +84,23 @@ impl ShrinkThread {
         self.worker.nr_in_flight() > 0
     }
 
+    /// Waits for the outcome of the request that is out, but no longer than this.
+    pub fn wait(&self, most: Duration) {
+        let until = Instant::now() + most;
+        while self.is_busy() {
+            let left = until.saturating_duration_since(Instant::now());
+            let timeout = Timespec {
+                tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
+                tv_nsec: i64::from(left.subsec_nanos()),
+            };
+            let fd = self.completion_fd();
+            match poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&timeout)) {
+                Err(Errno::INTR) => {}
+                _ => return,
+            }
+        }
+    }
+
     /// Readable while an outcome waits to be polled.
     pub fn completion_fd(&self) -> BorrowedFd<'_> {
         self.worker.completion_fd()
@@ -96,7 +116,6 @@ impl ShrinkThread {
 mod tests {
     use super::*;
     use std::sync::mpsc::channel;
-    use std::time::Duration;
 
     #[test]
     fn one_request_at_a_time_and_the_loop_never_waits() {

@@ -113,11 +113,7 @@ impl Arena {
         }
         match config.policy {
             PolicyChoice::None => group.set_limit_bytes(Some(config.budget_bytes))?,
-            PolicyChoice::MglruHeat | PolicyChoice::Mglru => {
-                group.set_budget_bytes(config.budget_bytes)?;
-                self.oom = Some(group.watch_oom()?);
-                self.crossings = Some(Crossings::new(&group, config.budget_bytes)?);
-            }
+            PolicyChoice::MglruHeat | PolicyChoice::Mglru => self.take_hold(config.policy)?,
         }
         group.set_swappiness(config.swappiness.base().get().min(200))?;
         if config.policy != PolicyChoice::None {
@@ -157,6 +153,40 @@ impl Arena {
                 .map_err(io_error("recording the group"))?;
         }
         Ok(group)
+    }
+
+    /// Sets the limit behind the budget, and has us told when somebody meets it.
+    pub(super) fn take_hold(&mut self, policy: PolicyChoice) -> Result<(), CgroupError> {
+        let Some(group) = self.watched_group(policy) else {
+            return Ok(());
+        };
+        match group.set_budget_bytes(self.budget_bytes) {
+            // The program has grown meanwhile; it is brought down tick by tick.
+            Ok(_) | Err(CgroupError::LimitBelowUsage { .. }) => {}
+            Err(error) => return Err(error),
+        }
+        self.oom = Some(group.watch_oom()?);
+        self.crossings = Some(Crossings::new(&group, self.budget_bytes)?);
+        Ok(())
+    }
+
+    /// Lifts the limit and leaves the group to the kernel, until [`Arena::take_hold`]. A limit that the kernel
+    /// alone is to hold stays.
+    pub(super) fn let_go(&mut self, policy: PolicyChoice) -> Result<(), CgroupError> {
+        let Some(group) = self.watched_group(policy) else {
+            return Ok(());
+        };
+        group.release_high()?;
+        group.set_limit_bytes(None)?;
+        group.hand_back_oom()?;
+        (self.oom, self.crossings) = (None, None);
+        Ok(())
+    }
+
+    /// The group, where a limit of ours needs us awake.
+    fn watched_group(&self, policy: PolicyChoice) -> Option<Arc<BudgetGroup>> {
+        let is_watched = !self.is_dry_run && policy != PolicyChoice::None;
+        self.gauge.group().filter(|_| is_watched).cloned()
     }
 
     /// Records who is under the budget.

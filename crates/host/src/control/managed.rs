@@ -44,6 +44,7 @@ use crate::swap;
 use std::collections::{BTreeSet, VecDeque};
 use std::io::ErrorKind;
 use std::os::fd::BorrowedFd;
+use std::time::Duration;
 use strata_lru::{Ageing, HEAT_WALK_MS, Isolated, PolicyError, Swappiness, TimeMs};
 
 /// What a page costs that pageout takes, walks, pages that were not to be had and flushes included: 30
@@ -74,6 +75,8 @@ const SWAP_CHECK_MS: u64 = 100;
 const SHRINK_PAUSE_MS_MIN: u64 = 10;
 /// ... then after twice as long each time, up to this.
 const SHRINK_PAUSE_MS_MAX: u64 = 160;
+/// The kernel's reclaim is waited for so long before Strata stops.
+const RECLAIM_WAIT_MAX: Duration = Duration::from_secs(2);
 /// While paused.
 const REST_MS: u64 = 1000;
 /// Where usage is the sum over the members, they are looked for again after so long.
@@ -352,6 +355,14 @@ impl Managed {
                 }
             }
         }
+    }
+
+    /// Waits for the reclaim that is under way, so that no limit is in motion.
+    pub(super) fn wait_for_kernel(&mut self, now: TimeMs) {
+        if let Some(shrink) = &self.shrink {
+            shrink.wait(RECLAIM_WAIT_MAX);
+        }
+        self.take_answers(now);
     }
 
     /// What went wrong since the last call and changes how the run goes on.

@@ -84,6 +84,11 @@ impl Program {
             .map_or(0, |stat| stat.rss_pages * PAGE_BYTES)
     }
 
+    /// Whether we started it.
+    pub(super) fn is_child(&self) -> bool {
+        matches!(self, Program::Child { .. })
+    }
+
     /// Readable when it has ended.
     pub(super) fn end_fd(&self) -> Option<BorrowedFd<'_>> {
         match self {

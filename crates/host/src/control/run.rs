@@ -1,7 +1,7 @@
 //! `run`: start or attach, hold the budget, pass signals on, undo, report.
 //!
 //! **Owns** the order of a run and the loop that sleeps until something happens, and the answers to
-//! those who ask meanwhile (`answers`). **Does not own** a tick (`managed`), the limits and swap (`arena`), or the program's memory (nobody here does).
+//! those who ask meanwhile (`answers`), and stopping (`stops`). **Does not own** a tick (`managed`), the limits and swap (`arena`), or the program's memory (nobody here does).
 //!
 //! ```text
 //!   access sources -> recover -> arena (session, swap, group, limit, keeper) -> program -> loop
@@ -9,6 +9,7 @@
 //! ```
 
 mod answers;
+mod stops;
 
 use super::arena::Arena;
 use super::assemble::{self, Sources};
@@ -30,7 +31,8 @@ use super::usage::UsageMeter;
 use crate::cgroup::Offered;
 use crate::hold_up::HoldUps;
 use crate::process::Process;
-use crate::process::launch::{InheritedSignals, WaitStatus, stop_self};
+use crate::process::job::Job;
+use crate::process::launch::{InheritedSignals, WaitStatus};
 use crate::remote::{Doors, RemoteServer};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::time::{Duration, Instant};
@@ -106,6 +108,7 @@ pub fn run(config: &RunConfig, events: &mut dyn FnMut(Event<'_>)) -> Result<Repo
         program,
         managed,
         signals,
+        job: Job::default(),
         meter,
         started: now,
         remote,
@@ -193,6 +196,7 @@ struct Session<'a> {
     program: Program,
     managed: Option<Managed>,
     signals: Signals,
+    job: Job,
     meter: UsageMeter,
     started: Instant,
     stats_at_start: crate::cgroup::GroupStats,
@@ -223,6 +227,7 @@ impl Session<'_> {
                 match wish {
                     Wish::PassOn(signal) => self.program.signal(signal),
                     Wish::End(_) => return Ok(self.finish(Ending::Detached)),
+                    Wish::Suspend => self.asked_to_stop(),
                     Wish::Child => {}
                 }
             }
@@ -243,12 +248,7 @@ impl Session<'_> {
                             is_oom_kill,
                         }));
                     }
-                    WaitStatus::Stopped(_) => {
-                        // Whoever continues us sends CONT, which is passed on like any other:
-                        // a second one from here could undo a stop that comes right after.
-                        stop_self().map_err(io_error("stopping with the program"))?;
-                    }
-                    WaitStatus::Continued => {}
+                    WaitStatus::Stopped(_) | WaitStatus::Continued => self.note_stop(status),
                 }
             }
             self.answer();

@@ -12,8 +12,9 @@
 use super::{Observer, Subject, SubjectError};
 use crate::access::{self, AccessChoice, AccessError};
 use crate::control::signals::{Signals, Wish};
+use crate::process::job::{self, Job, Terminal, Then};
 use crate::process::launch::{
-    Child, CommandSpec, InheritedSignals, LaunchError, WaitStatus, spawn, stop_self,
+    Child, CommandSpec, InheritedSignals, LaunchError, WaitStatus, spawn,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::ffi::OsString;
@@ -140,6 +141,7 @@ fn install_signals(owns_program: bool) -> Result<Signals, AttendError> {
 struct Watch {
     child: Option<Child>,
     signals: Signals,
+    job: Job,
     interval: Duration,
     until: Option<Instant>,
     attended: Attended,
@@ -163,6 +165,7 @@ impl Watch {
         Watch {
             child,
             signals,
+            job: Job::default(),
             interval,
             until: for_at_most.map(|time| Instant::now() + time),
             attended: Attended::default(),
@@ -236,6 +239,11 @@ impl Watch {
                         let _ = child.signal(signal);
                     }
                     (Wish::End(_), _) => return Ok(Woken::LetGo),
+                    (Wish::Suspend, Some(_)) => {
+                        let then = self.job.terminal_asks(Instant::now());
+                        self.heed(then);
+                    }
+                    (Wish::Suspend, None) => self.heed(Then::Suspend),
                     _ => {}
                 }
             }
@@ -251,23 +259,37 @@ impl Watch {
     }
 
     fn has_ended(&mut self, observer: Option<&Observer>) -> Result<bool, AttendError> {
-        let Some(child) = &self.child else {
+        if self.child.is_none() {
             return Ok(observer.is_some_and(Observer::is_over));
-        };
-        while let Some(status) = child
-            .try_wait()
-            .map_err(io_error("waiting for the command"))?
-        {
+        }
+        let next = |child: &Option<Child>| child.as_ref().map_or(Ok(None), Child::try_wait);
+        while let Some(status) = next(&self.child).map_err(io_error("waiting for the command"))? {
             if let Some(code) = status.exit_status() {
                 // A status has eight bits, as the kernel has it.
                 self.attended.exit_status = Some((code & 0xff) as u8);
                 return Ok(true);
             }
-            if let WaitStatus::Stopped(_) = status {
-                stop_self().map_err(io_error("stopping with the command"))?;
+            match status {
+                WaitStatus::Stopped(signal) => {
+                    let then = self.job.stopped(signal, Terminal::find(), Instant::now());
+                    self.heed(then);
+                }
+                _ => self.job.went_on(),
             }
         }
         Ok(false)
+    }
+
+    /// Stops with the command, where a shell waits for that.
+    fn heed(&mut self, then: Then) {
+        if then == Then::StayAwake {
+            return;
+        }
+        match job::suspend(self.child.as_ref().map(Child::pid)) {
+            Ok(Some(waker)) => self.signals.note_waker(waker),
+            Ok(None) => {}
+            Err(error) => tracing::warn!(%error, "the watch goes on while the command is stopped"),
+        }
     }
 
     fn sleep(&self, time: Duration) -> Result<(), AttendError> {

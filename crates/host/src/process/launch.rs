@@ -21,7 +21,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use rustix::process::{
-    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, WaitIdStatus, getpid, kill_process, pidfd_open,
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, WaitIdStatus, kill_process, pidfd_open,
     pidfd_send_signal, waitid,
 };
 
@@ -343,10 +343,4 @@ fn find_in_path(program: &OsStr) -> Option<PathBuf> {
     }
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).find_map(|dir| exists(&dir.join(program)))
-}
-
-/// Stops the calling process as its child was stopped, so that a shell sees the whole job stop;
-/// returns when somebody continues it.
-pub fn stop_self() -> io::Result<()> {
-    Ok(kill_process(getpid(), Signal::STOP)?)
 }

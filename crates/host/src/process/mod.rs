@@ -7,6 +7,7 @@
 //!   usage, machine            rss / pss / faults / CPU of a process, memory of the machine
 //!   threads                   how much of the processors a process asks for
 //!   launch                    starting a command, waiting for it, passing signals on
+//!   job                       stopping with it, so that the shell has its terminal back
 //! ```
 //!
 //! **Owns** a handle that survives pid reuse ([`Process`]), the reading and classification of
@@ -21,6 +22,7 @@
 
 mod classify;
 mod handle;
+pub mod job;
 pub mod launch;
 mod machine;
 mod maps;

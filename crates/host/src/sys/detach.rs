@@ -27,9 +27,23 @@ pub(crate) fn detach(command: &mut Command, kept: BorrowedFd<'_>) {
     unsafe { command.pre_exec(between_fork_and_exec) };
 }
 
-fn ignore(signal: libc::c_int) -> io::Result<()> {
+/// The same with no descriptor above 2 at all.
+pub(crate) fn detach_wholly(command: &mut Command) {
+    let between_fork_and_exec = || {
+        rustix::process::setsid()?;
+        for signal in IGNORED_SIGNALS {
+            ignore(signal)?;
+        }
+        close_on_exec(3, RawFd::MAX)
+    };
+    // SAFETY: as in `detach`.
+    unsafe { command.pre_exec(between_fork_and_exec) };
+}
+
+/// Makes this process deaf to a signal; what it starts inherits that.
+pub(crate) fn ignore(signal: libc::c_int) -> io::Result<()> {
     // SAFETY: SIG_IGN is a valid disposition for these signals, and no handler is replaced that
-    // anything of ours relies on: this is the child, about to exec.
+    // anything of ours relies on: nobody here installs one for them.
     let before = unsafe { libc::signal(signal, libc::SIG_IGN) };
     if before == libc::SIG_ERR {
         return Err(io::Error::last_os_error());

@@ -27,16 +27,22 @@ struct Run {
 
 impl Run {
     fn start(options: &[&str], size: &str) -> Run {
+        let run = Run::start_program(options, "touch", &["--size", size]);
+        let line = run.live.line();
+        assert!(line.starts_with("ready "), "{line}");
+        run
+    }
+
+    /// The same with another program, of which nothing is expected.
+    fn start_program(options: &[&str], name: &str, args: &[&str]) -> Run {
         let run_dir = tempfile::tempdir().expect("directory");
         let strata = Strata::new(["run"])
             .args(options)
             .arg("--")
-            .arg(program("touch"))
-            .args(["--size", size])
+            .arg(program(name))
+            .args(args)
             .env("STRATA_RUN_DIR", run_dir.path());
         let live = Live::start(&strata);
-        let line = live.line();
-        assert!(line.starts_with("ready "), "{line}");
         Run { live, run_dir }
     }
 
@@ -225,6 +231,39 @@ fn paused_nothing_is_taken_and_a_dry_run_only_decides() {
     });
     run.tell("verify 0 16384");
     run.end();
+}
+
+#[test]
+fn an_order_for_more_than_there_is_ends_and_lets_others_in() {
+    needs!("page_walk", "memory_cgroup", "zram", "process_madvise");
+    let _guard = Guard::new();
+    let options = ["--memory", "256M", "--swap", "zram:512M", "--quiet"];
+    // What is taken from it comes back at once.
+    let mut run = Run::start_program(&options, "zipf", &["--size", "96M", "--seconds", "600"]);
+    wait_until("the control socket", || run.socket().exists());
+    wait_until("the program to be in memory", || {
+        run.status("/usage_bytes") > 96 * MIB
+    });
+    let usage = run.status("/usage_bytes");
+    let done = run.ask(&["evict", "1T"]);
+    let tried = done["nr_tried_pages"].as_u64().expect("a number") * PAGE;
+    assert!(
+        (MIB..=usage + 16 * MIB).contains(&tried),
+        "each page is tried once: {done}, {usage} bytes were in memory"
+    );
+
+    let order = Strata::new(["ctl", "evict", "1T"]).env("STRATA_RUN_DIR", run.run_dir.path());
+    let mut first = Live::start(&order);
+    let second = run.ask(&["evict", "4K"]);
+    assert!(second["nr_tried_pages"].as_u64() > Some(0), "{second}");
+    assert_eq!(run.ask(&["pause"])["is_paused"], true);
+    // Either it was through by then, or the pause has ended it.
+    let code = first.end().code();
+    assert!(matches!(code, Some(0 | 1)), "{}", first.stderr());
+    let evicted = run.status("/eviction/nr_applied_pages");
+    assert_eq!(run.status("/eviction/nr_applied_pages"), evicted);
+    run.live.signal(rustix::process::Signal::TERM);
+    assert_eq!(run.live.end().code(), Some(128 + 15));
 }
 
 #[test]

@@ -14,6 +14,7 @@ mod figures;
 mod obstacles;
 mod orders;
 mod recall;
+mod rest;
 mod share;
 mod warm;
 
@@ -44,7 +45,6 @@ use crate::swap;
 use std::collections::{BTreeSet, VecDeque};
 use std::io::ErrorKind;
 use std::os::fd::BorrowedFd;
-use std::time::Duration;
 use strata_lru::{Ageing, HEAT_WALK_MS, Isolated, PolicyError, Swappiness, TimeMs};
 
 /// What a page costs that pageout takes, walks, pages that were not to be had and flushes included: 30
@@ -75,10 +75,6 @@ const SWAP_CHECK_MS: u64 = 100;
 const SHRINK_PAUSE_MS_MIN: u64 = 10;
 /// ... then after twice as long each time, up to this.
 const SHRINK_PAUSE_MS_MAX: u64 = 160;
-/// The kernel's reclaim is waited for so long before Strata stops.
-const RECLAIM_WAIT_MAX: Duration = Duration::from_secs(2);
-/// While paused.
-const REST_MS: u64 = 1000;
 /// Where usage is the sum over the members, they are looked for again after so long.
 pub(super) const MEMBERS_PAUSE_MS: u64 = 100;
 /// Near the budget, while walks pause.
@@ -287,19 +283,6 @@ impl Managed {
         }
     }
 
-    /// Takes in answers and does nothing else: the run is paused.
-    pub(super) fn rest(&mut self, now: TimeMs) -> Tick {
-        self.take_answers(now);
-        self.stop_naming();
-        self.allow_recall(None);
-        self.forget_room();
-        Tick {
-            wait_ms: REST_MS,
-            standing: Standing::Fine,
-            is_stalled: false,
-        }
-    }
-
     /// From now on another budget holds.
     pub(super) fn set_budget(&mut self, budget_bytes: u64) {
         self.governor.set_budget(budget_bytes);
@@ -355,14 +338,6 @@ impl Managed {
                 }
             }
         }
-    }
-
-    /// Waits for the reclaim that is under way, so that no limit is in motion.
-    pub(super) fn wait_for_kernel(&mut self, now: TimeMs) {
-        if let Some(shrink) = &self.shrink {
-            shrink.wait(RECLAIM_WAIT_MAX);
-        }
-        self.take_answers(now);
     }
 
     /// What went wrong since the last call and changes how the run goes on.

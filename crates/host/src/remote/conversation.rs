@@ -81,6 +81,8 @@ pub(super) struct Conversation {
     is_last: bool,
     /// Of HTTP: what was asked for.
     wanted: Wanted,
+    /// The client went away while its question was out.
+    has_left: bool,
 }
 
 impl Conversation {
@@ -96,6 +98,7 @@ impl Conversation {
             has_ended: false,
             is_last: language == Language::Http,
             wanted: Wanted::More,
+            has_left: false,
         }
     }
 
@@ -141,8 +144,14 @@ impl Conversation {
         }
     }
 
+    /// Whether the client went away without the answer to the question that is out.
+    pub(super) fn has_left(&self) -> bool {
+        self.has_left
+    }
+
     /// The connection failed.
     pub(super) fn fail(&mut self) {
+        self.has_left |= self.state == State::Waiting;
         self.state = State::Over;
     }
 

@@ -26,6 +26,7 @@ mod http;
 mod pool;
 mod request;
 mod server;
+mod textfile;
 
 pub use client::{Connection, RemoteError, Running, running};
 pub(crate) use pool::ClientId;

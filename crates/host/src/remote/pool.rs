@@ -84,6 +84,8 @@ struct Client {
 pub(super) struct Pool {
     listener: Listener,
     clients: Vec<Client>,
+    /// Nobody waits for the answers to what they asked.
+    left: Vec<ClientId>,
     accepts_from: Option<Instant>,
 }
 
@@ -93,6 +95,7 @@ impl Pool {
         Pool {
             listener,
             clients: Vec::new(),
+            left: Vec::new(),
             accepts_from: None,
         }
     }
@@ -153,7 +156,14 @@ impl Pool {
             client.talk.mind_time(now);
             client.exchange(now, ask);
         }
+        let left = self.clients.iter().filter(|client| client.talk.has_left());
+        self.left.extend(left.map(|client| client.id));
         self.clients.retain(|client| !client.talk.is_over());
+    }
+
+    /// Who went away, since the last call, while its question was out.
+    pub(super) fn take_left(&mut self) -> Vec<ClientId> {
+        std::mem::take(&mut self.left)
     }
 
     /// Gives a client its answer; one that is gone needs none.

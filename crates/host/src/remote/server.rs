@@ -6,8 +6,8 @@
 //!                              <--text--             <-- answer
 //! ```
 //!
-//! **Owns** the thread, both queues and both wake-ups, the socket's file, and when the metrics file is
-//! written. **Does not own** what is said (`conversation`), nor any answer.
+//! **Owns** the thread, both queues and both wake-ups, and the socket's file. **Does not own** what is said
+//! (`conversation`), nor any answer, nor the metrics file (`textfile`).
 //!
 //! **Invariants**
 //! - S1: the thread waits in one place, and never for a client, the control loop or a lock.
@@ -18,6 +18,7 @@ use super::SOCKET_NAME;
 use super::conversation::Asked;
 use super::pool::{ClientId, Listener, Pool};
 use super::request::Request;
+use super::textfile::Textfile;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use std::fs;
 use std::io;
@@ -38,8 +39,8 @@ const ASKS_MAX: usize = 32;
 const ASKS_PER_TICK: usize = 8;
 /// Metrics younger than this are given again: who may reach the port can't keep the control loop busy.
 const METRICS_FRESH: Duration = Duration::from_millis(250);
-/// The file is written this often.
-const TEXTFILE_EVERY: Duration = Duration::from_secs(15);
+/// What the control loop had no room for is offered again after this.
+const RETRY_PAUSE: Duration = Duration::from_millis(50);
 /// Longest wait, so that a clock that jumps does no harm.
 const WAIT_MAX: Duration = Duration::from_secs(60);
 
@@ -50,6 +51,8 @@ pub(crate) enum Question {
     Request(Request),
     /// The metrics, as text.
     Metrics,
+    /// Nothing: this client has gone, and what it asked need not go on.
+    Left,
     /// Nothing: the metrics file can't be written, and why.
     Trouble(String),
 }
@@ -130,6 +133,7 @@ impl RemoteServer {
             is_stopping: Arc::clone(&is_stopping),
             next_id: 0,
             waiting_for_metrics: Vec::new(),
+            left: Vec::new(),
             metrics: None,
             textfile: doors.textfile.map(Textfile::new),
         };
@@ -200,48 +204,6 @@ fn signal(event: &OwnedFd) {
     let _written = rustix::io::write(event, &1u64.to_ne_bytes());
 }
 
-/// The file for node_exporter.
-#[derive(Debug)]
-struct Textfile {
-    path: PathBuf,
-    due: Instant,
-    is_asked: bool,
-    has_failed: bool,
-}
-
-impl Textfile {
-    fn new(path: PathBuf) -> Textfile {
-        Textfile {
-            path,
-            due: Instant::now(),
-            is_asked: false,
-            has_failed: false,
-        }
-    }
-
-    /// Readers see the old text or the new one, never a part.
-    fn write(&self, text: &str) -> io::Result<()> {
-        let draft = self.draft();
-        fs::write(&draft, text)?;
-        // The collector runs as somebody else.
-        fs::set_permissions(&draft, fs::Permissions::from_mode(0o644))?;
-        fs::rename(&draft, &self.path)
-    }
-
-    /// The collector reads `*.prom`, so a draft must not end so.
-    fn draft(&self) -> PathBuf {
-        let mut name = self.path.file_name().unwrap_or_default().to_owned();
-        name.push(format!(".{}.draft", std::process::id()));
-        self.path.with_file_name(name)
-    }
-
-    /// Figures of a run that is over would be shown for ever.
-    fn remove(&self) {
-        let _removed = fs::remove_file(self.draft());
-        let _removed = fs::remove_file(&self.path);
-    }
-}
-
 /// The thread's side.
 #[derive(Debug)]
 struct Talker {
@@ -254,6 +216,8 @@ struct Talker {
     next_id: u64,
     /// They get the answer to the question that is out.
     waiting_for_metrics: Vec<ClientId>,
+    /// The control loop does not know yet that they have gone.
+    left: Vec<ClientId>,
     metrics: Option<(Instant, String)>,
     textfile: Option<Textfile>,
 }
@@ -272,7 +236,9 @@ impl Talker {
                 });
                 self.next_id = next_id;
             }
+            self.left.extend(pools.iter_mut().flat_map(Pool::take_left));
             self.pools = pools;
+            self.tell_of_left();
             // Fresh metrics are answered from here, without a question.
             if !self.deliver_fresh_metrics(now) {
                 self.wait(now);
@@ -301,6 +267,17 @@ impl Talker {
         }
         signal(&self.asked);
         is_taken
+    }
+
+    fn tell_of_left(&mut self) {
+        while let Some(&client) = self.left.last() {
+            let question = Question::Left;
+            if self.asks.try_send(Ask { client, question }).is_err() {
+                break;
+            }
+            self.left.pop();
+            signal(&self.asked);
+        }
     }
 
     fn has_fresh_metrics(&self, now: Instant) -> bool {
@@ -361,14 +338,10 @@ impl Talker {
     }
 
     fn mind_textfile(&mut self, now: Instant) {
-        let Some(textfile) = &mut self.textfile else {
-            return;
-        };
-        if textfile.is_asked || now < textfile.due {
+        let is_due = |textfile: &mut Textfile| textfile.fall_due(now);
+        if !self.textfile.as_mut().is_some_and(is_due) {
             return;
         }
-        textfile.due = now + TEXTFILE_EVERY;
-        textfile.is_asked = true;
         if !self.ask(ClientId::TEXTFILE, Asked::Metrics, now)
             && let Some(textfile) = &mut self.textfile
         {
@@ -377,13 +350,10 @@ impl Talker {
     }
 
     fn wait(&mut self, now: Instant) {
-        let textfile = self
-            .textfile
-            .as_ref()
-            .filter(|of| !of.is_asked)
-            .map(|of| of.due);
+        let textfile = self.textfile.as_ref().and_then(Textfile::due);
         let deadlines = self.pools.iter().filter_map(Pool::next_deadline);
-        let next = deadlines.chain(textfile).min();
+        let retry = (!self.left.is_empty()).then(|| now + RETRY_PAUSE);
+        let next = deadlines.chain(textfile).chain(retry).min();
         let time = next.map_or(WAIT_MAX, |next| {
             next.saturating_duration_since(now).min(WAIT_MAX)
         });
@@ -407,199 +377,4 @@ impl Talker {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::super::conversation::LINE_BYTES_MAX;
-    use super::super::pool::CLIENTS_MAX;
-    use super::*;
-    use std::io::{BufRead, BufReader, Read, Write};
-    use std::net::TcpStream;
-    use std::os::unix::net::UnixStream;
-    use std::thread;
-
-    /// A server whose questions are answered with what was asked, by a thread that plays the loop.
-    struct Stage {
-        directory: tempfile::TempDir,
-        address: SocketAddr,
-        stop: Arc<AtomicBool>,
-        control_loop: Option<JoinHandle<u64>>,
-    }
-
-    impl Stage {
-        fn new(textfile: Option<PathBuf>) -> Stage {
-            let directory = tempfile::tempdir().unwrap();
-            let address = Some("127.0.0.1:0".parse().unwrap());
-            let mut doors = Doors::open(&MetricsConfig { address, textfile }).unwrap();
-            doors.open_socket(directory.path()).unwrap();
-            let address = doors.metrics_address().unwrap();
-            let mut server = RemoteServer::start(doors).unwrap();
-            let stop = Arc::new(AtomicBool::new(false));
-            let is_stopping = Arc::clone(&stop);
-            let control_loop = thread::spawn(move || {
-                let mut nr_scrapes = 0;
-                while !is_stopping.load(Ordering::Relaxed) {
-                    let timeout = Timespec {
-                        tv_sec: 0,
-                        tv_nsec: 5_000_000,
-                    };
-                    let fd = server.fd();
-                    let _ = poll(
-                        &mut [PollFd::from_borrowed_fd(fd, PollFlags::IN)],
-                        Some(&timeout),
-                    );
-                    for ask in server.take() {
-                        let text = match ask.question {
-                            Question::Request(request) => format!("{request:?}"),
-                            Question::Metrics => {
-                                nr_scrapes += 1;
-                                "strata_x 1\n".to_owned()
-                            }
-                            Question::Trouble(why) => panic!("{why}"),
-                        };
-                        server.answer(ask.client, text);
-                    }
-                }
-                nr_scrapes
-            });
-            Stage {
-                directory,
-                address,
-                stop,
-                control_loop: Some(control_loop),
-            }
-        }
-
-        fn socket(&self) -> PathBuf {
-            self.directory.path().join(SOCKET_NAME)
-        }
-
-        fn connect(&self) -> BufReader<UnixStream> {
-            let stream = UnixStream::connect(self.socket()).unwrap();
-            stream
-                .set_read_timeout(Some(Duration::from_secs(20)))
-                .unwrap();
-            BufReader::new(stream)
-        }
-
-        fn end(&mut self) -> u64 {
-            self.stop.store(true, Ordering::Relaxed);
-            self.control_loop.take().unwrap().join().unwrap()
-        }
-    }
-
-    fn ask(client: &mut BufReader<UnixStream>, line: &[u8]) -> String {
-        client.get_mut().write_all(line).unwrap();
-        let mut answer = String::new();
-        client.read_line(&mut answer).unwrap();
-        answer
-    }
-
-    #[test]
-    fn the_socket_is_its_owners_and_goes_with_the_server() {
-        let mut stage = Stage::new(None);
-        let mode = fs::metadata(stage.socket()).unwrap().permissions().mode();
-        assert_eq!(mode & 0o777, 0o600);
-        let mut client = stage.connect();
-        assert_eq!(ask(&mut client, b"{\"request\":\"pause\"}\n"), "Pause\n");
-        stage.end();
-        assert!(!stage.socket().exists());
-    }
-
-    #[test]
-    fn clients_that_hang_keep_nobody_from_being_answered() {
-        let stage = Stage::new(None);
-        let mut idle: Vec<_> = (0..CLIENTS_MAX).map(|_| stage.connect()).collect();
-        for client in &mut idle {
-            client.get_mut().write_all(b"{\"request\":").unwrap();
-        }
-        let mut client = stage.connect();
-        assert_eq!(ask(&mut client, b"{\"request\":\"resume\"}\n"), "Resume\n");
-        // The one that had been idle longest made room.
-        let mut rest = String::new();
-        assert_eq!(idle[0].read_to_string(&mut rest).unwrap_or(0), 0);
-    }
-
-    #[test]
-    fn what_a_hostile_client_sends_harms_nobody_else() {
-        let stage = Stage::new(None);
-        let mut other = stage.connect();
-        let noise: Vec<u8> = (0..100_000u32).map(|n| ((n * 7919) >> 3) as u8).collect();
-        let long = vec![b'x'; 4 * LINE_BYTES_MAX];
-        for bytes in [
-            &noise[..],
-            &long,
-            b"\n\n\n\n",
-            b"\0\0\0",
-            b"{\"request\":\"status\"}\n",
-        ] {
-            let mut hostile = stage.connect();
-            // It may be closed before all of it is written, and never reads an answer.
-            let _ = hostile.get_mut().write_all(bytes);
-            drop(hostile);
-            assert_eq!(ask(&mut other, b"{\"request\":\"groups\"}\n"), "Groups\n");
-        }
-        let mut long_line = stage.connect();
-        let _ = long_line.get_mut().write_all(&long);
-        let mut refusal = String::new();
-        let _ = long_line.read_line(&mut refusal);
-        assert!(
-            refusal.is_empty() || refusal.contains("longer than"),
-            "{refusal}"
-        );
-    }
-
-    #[test]
-    fn the_metrics_port_answers_scrapes_and_nothing_else() {
-        let mut stage = Stage::new(None);
-        let say = |request: &str| {
-            let mut stream = TcpStream::connect(stage.address).unwrap();
-            stream
-                .set_read_timeout(Some(Duration::from_secs(20)))
-                .unwrap();
-            stream.write_all(request.as_bytes()).unwrap();
-            let mut answer = String::new();
-            stream.read_to_string(&mut answer).unwrap();
-            answer
-        };
-        for _ in 0..50 {
-            let answer = say("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
-            assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
-            assert!(answer.ends_with("\r\n\r\nstrata_x 1\n"), "{answer}");
-        }
-        assert!(say("GET / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404"));
-        let command = "{\"request\":\"pause\"}\n\r\n\r\n";
-        assert!(
-            say(command).starts_with("HTTP/1.1 400"),
-            "nothing can be changed from here"
-        );
-        // Those who reach the port can't make the control loop work for each of their requests.
-        let nr_scrapes = stage.end();
-        assert!((1..50).contains(&nr_scrapes), "{nr_scrapes}");
-    }
-
-    #[test]
-    fn the_file_for_the_collector_is_whole_and_goes_with_the_run() {
-        let place = tempfile::tempdir().unwrap();
-        let path = place.path().join("strata.prom");
-        let mut stage = Stage::new(Some(path.clone()));
-        let deadline = Instant::now() + Duration::from_secs(20);
-        while !path.exists() && Instant::now() < deadline {
-            thread::sleep(Duration::from_millis(5));
-        }
-        assert_eq!(fs::read_to_string(&path).unwrap(), "strata_x 1\n");
-        stage.end();
-        assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0);
-    }
-
-    #[test]
-    fn other_machines_get_no_metrics() {
-        for address in ["0.0.0.0:0", "[::]:0", "192.0.2.1:0"] {
-            let address = Some(address.parse().unwrap());
-            let metrics = MetricsConfig {
-                address,
-                textfile: None,
-            };
-            let error = Doors::open(&metrics).unwrap_err();
-            assert!(error.to_string().contains("loopback"), "{error}");
-        }
-    }
-}
+mod tests;

@@ -1,15 +1,18 @@
 //! Orders from outside that take longer than a tick: the kernel's commands, and evicting so much now.
 //!
 //! ```text
-//!   give -> [queue] -> a step a tick: a walk, or a batch for the pageout thread -> ... -> take_done
+//!   give -> [queue] -> a step a tick, in turns: a walk, or a batch for the pageout thread -> take_done
 //! ```
 //!
-//! **Owns** the queue, the order under way and when it is done. **Does not own** what a command means
+//! **Owns** the queue, whose turn it is and when an order is done. **Does not own** what a command means
 //! (the engine), nor who is told.
 //!
 //! **Invariants**
 //! - O1: an order's batch is alone on its way, so what it took can be told from the engine's counters.
-//! - O2: an order ends: when it is met, at its first error, or when batches in a row took nothing.
+//! - O2: an order ends: when it is met, at its first error, when batches in a row took nothing, or when
+//!   whoever gave it has gone.
+//! - O3: an order for bytes tries no more pages than were in memory when it was given: what comes back
+//!   meanwhile is not taken again and again.
 
 use super::super::gauge::Gauge;
 use super::super::walk::Thoroughness;
@@ -78,7 +81,34 @@ impl OrderError {
 #[derive(Debug)]
 enum Want {
     Commands(VecDeque<Result<Command, CommandError>>),
-    Pages(u64),
+    Pages(Quota),
+}
+
+/// How much of what was in memory an order may take, base pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Quota {
+    /// To be taken.
+    wanted_pages: u64,
+    /// In memory when the order was given, so to be tried at most.
+    present_pages: u64,
+}
+
+impl Quota {
+    /// Of an order for so much, given when so much was in memory.
+    fn new(bytes: u64, usage_bytes: u64) -> Quota {
+        let present_pages = usage_bytes.div_ceil(PAGE_BYTES);
+        Quota {
+            wanted_pages: bytes.div_ceil(PAGE_BYTES).min(present_pages),
+            present_pages,
+        }
+    }
+
+    /// Pages of the next batch; 0: the order is met, or has passed all there was.
+    fn next_batch(self, done: &Done) -> u64 {
+        let wanted = self.wanted_pages.saturating_sub(done.nr_applied_pages);
+        let untried = self.present_pages.saturating_sub(done.nr_tried_pages);
+        wanted.min(untried).min(BATCH_PAGES)
+    }
 }
 
 #[derive(Debug)]
@@ -113,6 +143,22 @@ impl<Ticket> Default for Orders<Ticket> {
     }
 }
 
+impl<Ticket: PartialEq> Orders<Ticket> {
+    /// Whoever gave these orders has gone; a batch that is out comes back all the same.
+    fn cancel(&mut self, ticket: &Ticket) {
+        self.queue.retain(|order| order.ticket != *ticket);
+    }
+
+    /// Takes the order whose turn it is; put back, it is the last.
+    fn next(&mut self) -> Option<Order<Ticket>> {
+        self.queue.pop_front()
+    }
+
+    fn put_back(&mut self, order: Order<Ticket>) {
+        self.queue.push_back(order);
+    }
+}
+
 /// How an order goes on after a step.
 enum Step {
     /// A batch is out, or a walk was made: again at the next tick.
@@ -139,16 +185,17 @@ impl Managed {
         self.order(ticket, Want::Commands(all))
     }
 
-    /// Takes an order to evict so much, whatever usage is.
+    /// Takes an order to evict so much of what is in memory, whatever the budget is.
     pub(in super::super) fn order_eviction(
         &mut self,
         ticket: super::Ticket,
         bytes: u64,
+        usage_bytes: u64,
     ) -> Result<(), OrderError> {
         if !self.can_take() {
             return Err(OrderError::NoPageout);
         }
-        self.order(ticket, Want::Pages(bytes.div_ceil(PAGE_BYTES)))
+        self.order(ticket, Want::Pages(Quota::new(bytes, usage_bytes)))
     }
 
     fn order(&mut self, ticket: super::Ticket, want: Want) -> Result<(), OrderError> {
@@ -179,11 +226,16 @@ impl Managed {
         self.orders.done.extend(cancelled);
     }
 
+    /// Ends the orders of somebody who waits for them no more.
+    pub(in super::super) fn cancel_orders_of(&mut self, ticket: super::Ticket) {
+        self.orders.cancel(&ticket);
+    }
+
     fn can_take(&self) -> bool {
         self.pageout.is_some() || self.is_dry_run
     }
 
-    /// Does the next step of the first order; `None` without one, else the longest time to wait for
+    /// Does the next step of the order whose turn it is; `None` without one, else the longest time to wait for
     /// the next, milliseconds.
     pub(super) fn work_on_orders(
         &mut self,
@@ -195,8 +247,8 @@ impl Managed {
         if self.orders.queue.is_empty() || self.tracker.is_batch_out() {
             return None;
         }
-        let mut order = self.orders.queue.pop_front()?;
-        self.settle_order(&mut order);
+        self.settle_orders();
+        let mut order = self.orders.next()?;
         let wait_ms = match self.step(&mut order, now, gauge, usage_bytes) {
             Step::Over(outcome) => {
                 self.orders.done.push((order.ticket, outcome));
@@ -205,16 +257,20 @@ impl Managed {
             Step::Again => 0,
             Step::Later => WAIT_MS,
         };
-        self.orders.queue.push_front(order);
+        self.orders.put_back(order);
         Some(wait_ms)
     }
 
-    /// Counts what the batch that is back has come to.
-    fn settle_order(&self, order: &mut Order<super::Ticket>) {
-        let Some((tried, taken)) = order.before.take() else {
+    /// Counts what the batch that is back has come to, for the order it was of.
+    fn settle_orders(&mut self) {
+        let (tried_now, taken_now) = self.tried_and_taken();
+        let mut orders = self.orders.queue.iter_mut();
+        let Some((order, (tried, taken))) = orders.find_map(|order| {
+            let before = order.before.take()?;
+            Some((order, before))
+        }) else {
             return;
         };
-        let (tried_now, taken_now) = self.tried_and_taken();
         order.done.nr_tried_pages += tried_now - tried;
         order.done.nr_applied_pages += taken_now - taken;
         order.nr_fruitless = match taken_now > taken {
@@ -241,13 +297,13 @@ impl Managed {
         gauge: &Gauge,
         usage_bytes: u64,
     ) -> Step {
-        if let Want::Pages(nr_pages) = order.want {
-            let left = nr_pages.saturating_sub(order.done.nr_applied_pages);
-            if left == 0 || self.is_in_vain(order) {
+        if let Want::Pages(quota) = order.want {
+            let nr_pages = quota.next_batch(&order.done);
+            if nr_pages == 0 || self.is_in_vain(order) {
                 return Step::Over(Ok(order.done));
             }
             let before = self.tried_and_taken();
-            let standing = self.evict(now, gauge, left.min(BATCH_PAGES), usage_bytes);
+            let standing = self.evict(now, gauge, nr_pages, usage_bytes);
             if self.tried_and_taken().0 > before.0 {
                 (order.before, order.nr_waits) = (Some(before), 0);
                 return Step::Again;
@@ -323,5 +379,74 @@ impl Managed {
         self.tracker.finish_planned_walk(plan, now)?;
         self.after_walk(now, usage_bytes);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+    const MIB_PAGES: u64 = MIB / PAGE_BYTES;
+
+    fn done(nr_tried_pages: u64, nr_applied_pages: u64) -> Done {
+        Done {
+            nr_tried_pages,
+            nr_applied_pages,
+            ..Done::default()
+        }
+    }
+
+    #[test]
+    fn no_order_asks_for_more_than_was_in_memory() {
+        let quota = Quota::new(1 << 40, 120 * MIB);
+        let mut so_far = done(0, 0);
+        // The program brings everything back at once, so usage never falls.
+        for _ in 0..1000 {
+            let batch = quota.next_batch(&so_far);
+            so_far.nr_tried_pages += batch;
+            so_far.nr_applied_pages += batch;
+        }
+        assert_eq!(so_far.nr_applied_pages, 120 * MIB_PAGES);
+    }
+
+    #[test]
+    fn pages_that_do_not_go_are_not_tried_again() {
+        let quota = Quota::new(8 * MIB, 16 * MIB);
+        assert_eq!(quota.next_batch(&done(0, 0)), BATCH_PAGES);
+        assert_eq!(quota.next_batch(&done(15 * MIB_PAGES, 100)), MIB_PAGES);
+        assert_eq!(quota.next_batch(&done(16 * MIB_PAGES, 100)), 0);
+        assert_eq!(quota.next_batch(&done(9 * MIB_PAGES, 8 * MIB_PAGES)), 0);
+    }
+
+    fn order(ticket: u32) -> Order<u32> {
+        Order {
+            ticket,
+            want: Want::Pages(Quota::new(MIB, MIB)),
+            done: Done::default(),
+            eviction: None,
+            before: None,
+            nr_fruitless: 0,
+            nr_waits: 0,
+        }
+    }
+
+    #[test]
+    fn orders_take_turns_until_whoever_gave_them_has_gone() {
+        let mut orders = Orders::default();
+        for ticket in [1, 2, 1] {
+            orders.put_back(order(ticket));
+        }
+        let mut turns = Vec::new();
+        for _ in 0..4 {
+            let next = orders.next().expect("one");
+            turns.push(next.ticket);
+            orders.put_back(next);
+        }
+        assert_eq!(turns, [1, 2, 1, 1]);
+        orders.cancel(&1);
+        let left: Vec<u32> = orders.queue.iter().map(|order| order.ticket).collect();
+        assert_eq!(left, [2]);
+        assert!(orders.done.is_empty(), "nobody is there to be told");
     }
 }

@@ -32,6 +32,12 @@ impl Session<'_> {
             let text = match ask.question {
                 Question::Request(request) => self.consider(ask.client, request),
                 Question::Metrics => Some(metrics::render(&self.status())),
+                Question::Left => {
+                    if let Some(managed) = &mut self.managed {
+                        managed.cancel_orders_of(ask.client);
+                    }
+                    None
+                }
                 Question::Trouble(why) => {
                     self.warn(why);
                     None
@@ -65,7 +71,10 @@ impl Session<'_> {
                 return self.order(|managed| managed.order_commands(client, &text));
             }
             Request::Evict { bytes } => {
-                return self.order(|managed| managed.order_eviction(client, bytes));
+                let usage_bytes = self.usage_bytes().ok();
+                let usage_bytes = usage_bytes.or_else(|| self.meter.last_bytes());
+                let usage_bytes = usage_bytes.unwrap_or(bytes);
+                return self.order(|managed| managed.order_eviction(client, bytes, usage_bytes));
             }
             Request::SetBudget { bytes } => self.set_budget(bytes),
             Request::Pause {} => Ok(self.set_paused(true)),

@@ -30,3 +30,4 @@ pub mod remote;
 pub mod swap;
 mod sys;
 pub mod units;
+pub mod whole_file;

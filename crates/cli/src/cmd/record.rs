@@ -17,6 +17,7 @@ use clap::{ArgGroup, Args};
 use strata_host::hold_up::HoldUps;
 use strata_host::observe::{Attention, Observer, Recorder, Subject, Who, attend};
 use strata_host::units::parse_size;
+use strata_host::whole_file;
 use strata_trace::TraceError;
 use strata_trace::recording::About;
 
@@ -319,7 +320,7 @@ fn who(args: &RecordArgs) -> Result<(Who, String), UsageError> {
 fn create(path: &Path, force: bool) -> Result<File, UsageError> {
     let shown = path.display();
     let made = match force {
-        true => File::create(path),
+        true => whole_file::truncate(path),
         false => File::create_new(path),
     };
     made.map_err(|error| {

@@ -6,11 +6,12 @@
 //! the file sees the old text or the new one, never a part; a device or pipe is written straight.
 
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use serde::Serialize;
+use strata_host::whole_file::{self, Draft, Fresh};
 
 use crate::failure::UsageError;
 
@@ -38,23 +39,18 @@ impl ReportFile {
         };
         match fs::metadata(&path) {
             Ok(found) if found.is_dir() => Err(fail(&"it is a directory")),
-            Ok(found) if !found.is_file() => {
+            // A descriptor of ours, by whatever name, is written as it stands.
+            Ok(found) if !found.is_file() || is_descriptor(&path) => {
                 let stream = File::options()
-                    .write(true)
+                    .append(true)
                     .open(&path)
                     .map_err(|e| fail(&e))?;
                 Ok(ReportFile::Stream(path, stream))
             }
-            // A symbolic link stays: the file it leads to is replaced.
-            found => {
-                let target = match found {
-                    Ok(_) => fs::canonicalize(&path).map_err(|e| fail(&e))?,
-                    Err(_) => path.clone(),
-                };
-                let draft = draft_of(&target).ok_or_else(|| fail(&"it names no file"))?;
-                File::create_new(&draft).map_err(|e| fail(&e))?;
-                fs::remove_file(&draft).map_err(|e| fail(&e))?;
-                Ok(ReportFile::Regular(target))
+            _ => {
+                // Removed again when it goes out of scope.
+                let _draft = Draft::beside(&path, Fresh::ByUmask).map_err(|e| fail(&e))?;
+                Ok(ReportFile::Regular(path))
             }
         }
     }
@@ -71,15 +67,15 @@ impl ReportFile {
         let (path, written) = match self {
             ReportFile::Stream(path, mut stream) => (path, stream.write_all(text.as_bytes())),
             ReportFile::Regular(path) => {
-                let written = replace(&path, text);
-                (path, written)
+                let written = whole_file::replace(&path, text.as_bytes(), Fresh::ByUmask);
+                (path, written.map(|_| ()))
             }
         };
         written.with_context(|| format!("writing to {} failed", path.display()))
     }
 }
 
-/// Tries out a place for a file that others replace as a whole; where a link leads to is the place.
+/// Tries out a place for a file that others replace as a whole.
 ///
 /// # Errors
 /// [`UsageError`] if nothing could be written there, or it is no regular file.
@@ -93,24 +89,16 @@ pub(crate) fn try_regular(path: PathBuf) -> Result<PathBuf, UsageError> {
     }
 }
 
-/// A name beside the file, on the same file system, that nobody else uses.
-fn draft_of(path: &Path) -> Option<PathBuf> {
-    let mut name = std::ffi::OsString::from(".");
-    name.push(path.file_name()?);
-    name.push(format!(".{}.tmp", std::process::id()));
-    Some(path.with_file_name(name))
-}
-
-fn replace(path: &Path, text: &str) -> io::Result<()> {
-    let draft = draft_of(path).ok_or(io::ErrorKind::InvalidFilename)?;
-    let written = File::create_new(&draft)
-        .and_then(|mut file| file.write_all(text.as_bytes()))
-        .and_then(|()| fs::rename(&draft, path));
-    if written.is_err() {
-        // Nothing to add if it is not there.
-        let _ = fs::remove_file(&draft);
-    }
-    written
+/// Whether a path stands for an open descriptor of this process, as `/dev/stdout` does.
+fn is_descriptor(path: &Path) -> bool {
+    let leads_there = |path: &Path| {
+        ["/proc/self/fd/", "/dev/fd/"].iter().any(|of| {
+            let name = path.as_os_str().as_encoded_bytes();
+            name.starts_with(of.as_bytes())
+        })
+    };
+    let is_in_dev = path.parent() == Some(Path::new("/dev"));
+    leads_there(path) || is_in_dev && fs::read_link(path).is_ok_and(|to| leads_there(&to))
 }
 
 #[cfg(test)]
@@ -140,17 +128,40 @@ mod tests {
     }
 
     #[test]
-    fn a_report_replaces_the_old_one_through_a_link_that_stays() {
+    fn a_report_replaces_the_old_one() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("real.json");
-        let link = directory.path().join("link.json");
         fs::write(&path, "a much longer text than what comes now").unwrap();
-        symlink(&path, &link).unwrap();
-        let file = ReportFile::try_place(link.clone()).unwrap();
+        let file = ReportFile::try_place(path.clone()).unwrap();
         file.write(&7).unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "7\n");
-        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
-        assert_eq!(names_in(directory.path()), ["link.json", "real.json"]);
+        assert_eq!(names_in(directory.path()), ["real.json"]);
+    }
+
+    #[test]
+    fn a_link_is_refused_and_one_that_comes_later_leads_nowhere() {
+        let directory = tempfile::tempdir().unwrap();
+        let victim = directory.path().join("victim");
+        let link = directory.path().join("link.json");
+        fs::write(&victim, "precious").unwrap();
+        symlink(&victim, &link).unwrap();
+        let refused = ReportFile::try_place(link.clone()).unwrap_err().to_string();
+        assert!(refused.contains("symbolic link"), "{refused}");
+        fs::remove_file(&link).unwrap();
+        let file = ReportFile::try_place(link.clone()).unwrap();
+        symlink(&victim, &link).unwrap();
+        file.write(&7).unwrap_err();
+        assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
+    }
+
+    #[test]
+    fn descriptors_are_known_by_their_names() {
+        for path in ["/dev/stdout", "/dev/stderr", "/dev/fd/1", "/proc/self/fd/1"] {
+            assert!(is_descriptor(Path::new(path)), "{path}");
+        }
+        for path in ["/dev/null", "/tmp/x", "/dev/stdout/x"] {
+            assert!(!is_descriptor(Path::new(path)), "{path}");
+        }
     }
 
     #[test]

@@ -3,9 +3,8 @@
 //! **Owns** when it is written, that readers see a whole one, and that it goes with the run. **Does not own**
 //! the figures.
 
-use std::fs;
+use crate::whole_file::{self, FileId, Fresh};
 use std::io;
-use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -22,6 +21,8 @@ pub(super) struct Textfile {
     pub(super) is_asked: bool,
     /// It could not be written, which is told once.
     pub(super) has_failed: bool,
+    /// What lies there and is ours.
+    written: Option<FileId>,
 }
 
 impl Textfile {
@@ -32,6 +33,7 @@ impl Textfile {
             due: Instant::now(),
             is_asked: false,
             has_failed: false,
+            written: None,
         }
     }
 
@@ -51,24 +53,20 @@ impl Textfile {
     }
 
     /// Readers see the old text or the new one, never a part.
-    pub(super) fn write(&self, text: &str) -> io::Result<()> {
-        let draft = self.draft();
-        fs::write(&draft, text)?;
+    pub(super) fn write(&mut self, text: &str) -> io::Result<()> {
         // The collector runs as somebody else.
-        fs::set_permissions(&draft, fs::Permissions::from_mode(0o644))?;
-        fs::rename(&draft, &self.path)
-    }
-
-    /// The collector reads `*.prom`, so a draft must not end so.
-    fn draft(&self) -> PathBuf {
-        let mut name = self.path.file_name().unwrap_or_default().to_owned();
-        name.push(format!(".{}.draft", std::process::id()));
-        self.path.with_file_name(name)
+        self.written = Some(whole_file::replace(
+            &self.path,
+            text.as_bytes(),
+            Fresh::Public,
+        )?);
+        Ok(())
     }
 
     /// Figures of a run that is over would be shown for ever.
     pub(super) fn remove(&self) {
-        let _removed = fs::remove_file(self.draft());
-        let _removed = fs::remove_file(&self.path);
+        if let Some(written) = self.written {
+            let _removed = written.remove_from(&self.path);
+        }
     }
 }

@@ -3,12 +3,13 @@
 //! **Owns** where the output goes: nowhere half, a file is complete or not there. **Does not own**
 //! the formats.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{BufWriter, Write, stdout};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::{Args, ValueEnum};
+use strata_host::whole_file::{Draft, Fresh};
 use strata_trace::{AccessReader, CSV_HEADER, Writer, write_csv};
 
 use crate::failure::UsageError;
@@ -68,27 +69,24 @@ pub(super) fn run(args: &ConvertArgs) -> anyhow::Result<()> {
         return Err(UsageError(reason).into());
     }
     let mut source = args.source.open(&args.trace)?;
-    let partial = partial_path(&args.output);
-    let file = File::create(&partial)
-        .with_context(|| format!("{} can't be written", partial.display()))?;
+    // Where the output grows until it is whole: beside its place, so that renaming is all it takes.
+    let draft = Draft::beside(&args.output, Fresh::ByUmask)
+        .with_context(|| format!("{shown} can't be written"))?;
     let copied = copy(
         source.reader.as_mut(),
         &shown.to_string(),
-        BufWriter::new(file),
+        BufWriter::new(draft.file()),
         target,
     );
     drop(source);
-    let done = copied.and_then(|nr_accesses| {
-        fs::rename(&partial, &args.output).with_context(|| format!("{shown} can't be written"))?;
+    copied.and_then(|nr_accesses| {
+        draft
+            .put()
+            .with_context(|| format!("{shown} can't be written"))?;
         let bytes = fs::metadata(&args.output)?.len();
         print::note(&format!("{shown}: {nr_accesses} accesses in {bytes} bytes"));
         Ok(())
-    });
-    if done.is_err() {
-        // The first error says why; a file that can't be removed either adds nothing.
-        let _ = fs::remove_file(&partial);
-    }
-    done
+    })
 }
 
 /// Copies all accesses; how many.
@@ -121,11 +119,4 @@ fn copy(
             Ok(nr_accesses)
         }
     }
-}
-
-/// Where the output grows until it is whole: beside its place, so that renaming is all it takes.
-fn partial_path(output: &Path) -> PathBuf {
-    let mut name = output.as_os_str().to_owned();
-    name.push(".partial");
-    PathBuf::from(name)
 }

@@ -34,5 +34,6 @@ fn main() -> ExitCode {
         return code;
     }
     logging::init();
+    strata_host::process::descriptors::raise_limit();
     cmd::dispatch(cli::Cli::parse().verb)
 }

@@ -6,14 +6,16 @@ mod support;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
-use std::process::Command;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::Value;
 use support::leaks::Guard;
-use support::live::{Live, swap_devices};
+use support::live::{Live, swap_devices, wait_until};
 use support::programs::program;
-use support::strata::{Strata, patience};
+use support::strata::{Strata, finish, patience};
 
 const MIB: u64 = 1 << 20;
 
@@ -145,6 +147,63 @@ fn two_hundred_children_are_managed_together() {
         report["elapsed_ms"],
         report["walks"]
     );
+}
+
+/// 300 children under Strata under these `ulimit`s; its standard output and its report.
+fn run_many(limits: &str, run_dir: &Path) -> (String, Value) {
+    let file = tempfile::NamedTempFile::new().expect("file");
+    let shell = format!("{limits}; exec \"$0\" \"$@\"");
+    let seconds = (2 * patience()).to_string();
+    let child = Command::new("sh")
+        .args(["-c", &shell, support::strata::binary(), "run"])
+        .args(["--memory", "100M", "--swap", "zram:256M", "--report"])
+        .arg(file.path())
+        // The program says what it was given.
+        .args(["--", "sh", "-c", "ulimit -Sn; exec \"$0\" \"$@\""])
+        .arg(program("forker"))
+        .args(["--children", "300", "--size", "512K", "--seconds", &seconds])
+        .env("STRATA_RUN_DIR", run_dir)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("sh starts");
+    let socket = run_dir.join(child.id().to_string()).join("control.sock");
+    wait_until("the control socket", || socket.exists());
+    wait_until("an answer about many processes", || {
+        let said = Strata::new(["ctl", "--format", "json", "status"])
+            .env("STRATA_RUN_DIR", run_dir)
+            .finish()
+            .expect_success();
+        let status: Value = serde_json::from_str(&said.stdout).expect("JSON");
+        status["nr_processes"].as_u64() > Some(100)
+    });
+    let run = finish(child, b"", Duration::from_secs(60) * patience()).expect_success();
+    assert_eq!(run.json_lines()[0]["failed"], 0, "{}", run.stdout);
+    let report = fs::read_to_string(file.path()).expect("report");
+    (run.stdout, serde_json::from_str(&report).expect("JSON"))
+}
+
+#[test]
+fn more_children_than_the_soft_limit_has_files_are_managed() {
+    needs!("cap_bpf", "memory_cgroup", "zram");
+    let _guard = Guard::new();
+    let run_dir = tempfile::tempdir().expect("directory");
+    let (stdout, report) = run_many("ulimit -S -n 256", run_dir.path());
+    assert!(stdout.starts_with("256\n"), "the program's own: {stdout}");
+    assert!(report["nr_processes"].as_u64() >= Some(300), "{report:#}");
+    assert_eq!(report["warnings"], serde_json::json!([]), "{report:#}");
+}
+
+#[test]
+fn at_the_hard_limit_of_files_it_is_said_and_the_rest_is_managed() {
+    needs!("cap_bpf", "memory_cgroup", "zram");
+    let _guard = Guard::new();
+    let run_dir = tempfile::tempdir().expect("directory");
+    let (_, report) = run_many("ulimit -n 256", run_dir.path());
+    let warnings = report["warnings"].to_string();
+    assert!(warnings.contains("no more than 256 files"), "{warnings}");
+    assert!(!warnings.contains("swap"), "there is swap: {warnings}");
+    assert!(report["nr_processes"].as_u64() >= Some(100), "{report:#}");
 }
 
 /// Starts `signals` behind Strata; its pid as well.

@@ -171,7 +171,7 @@ impl BudgetGroup {
     }
 
     fn check_swap(&self, bytes: u64) -> Result<(), ReclaimError> {
-        if crate::swap::free_swap_bytes().unwrap_or(0) >= bytes {
+        if !crate::swap::is_swap_below(bytes) {
             return Ok(());
         }
         let GroupStats { lru_file_bytes, .. } = self.stats()?;

@@ -336,7 +336,7 @@ impl Arena {
     /// little all the time. So a step of the limit counts.
     pub(super) fn has_free_swap(&self) -> bool {
         let step_bytes = backstop_bytes(self.budget_bytes) - self.budget_bytes;
-        swap::free_swap_bytes().is_ok_and(|free| free > step_bytes)
+        !swap::is_swap_below(step_bytes + 1)
     }
 
     /// The keeper's resident memory, bytes.

@@ -400,7 +400,7 @@ impl Managed {
             return;
         }
         self.swap_checked = Some(now);
-        let can_swap = swap::free_swap_bytes().is_ok_and(|free| free >= SWAP_BYTES_MIN);
+        let can_swap = !swap::is_swap_below(SWAP_BYTES_MIN);
         self.effective_swappiness = match Swappiness::try_new(0) {
             Some(never) if !can_swap => never,
             _ => self.swappiness,

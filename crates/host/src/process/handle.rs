@@ -15,7 +15,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::PathBuf;
 
@@ -23,6 +23,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
+use super::descriptors::{self, Room};
 use super::maps::{RawMapping, parse_maps};
 use super::pagemap::PagemapEntry;
 use super::stat::Stat;
@@ -74,6 +75,15 @@ pub enum ProcessError {
         /// Its owner.
         uid: u32,
     },
+    /// No descriptor is left to hold it with.
+    #[error(
+        "some processes are not watched: no more than {limit} files may be open; raise the hard limit \
+         that Strata is started with (ulimit -Hn, or LimitNOFILE= of its unit)"
+    )]
+    NoDescriptors {
+        /// The limit on open files.
+        limit: u64,
+    },
     /// Something else failed.
     #[error("{what} of process {pid} failed: {source}")]
     Io {
@@ -98,8 +108,9 @@ impl ProcessError {
 pub struct Process {
     pid: i32,
     pidfd: OwnedFd,
-    /// Opened on the space; see the module text.
-    pagemap: File,
+    /// Opened on the space; see the module text. `None` where descriptors are scarce: then the stack's
+    /// place tells one program from the next.
+    pagemap: Option<File>,
     start_ticks: u64,
     start_stack: u64,
     comm: String,
@@ -117,6 +128,10 @@ impl Process {
         let pidfd = match pidfd_open(raw_pid, PidfdFlags::empty()) {
             Ok(fd) => fd,
             Err(Errno::SRCH) => return Err(ProcessError::NotFound { pid }),
+            Err(Errno::MFILE) => {
+                let limit = descriptors::limit();
+                return Err(ProcessError::NoDescriptors { limit });
+            }
             // EINVAL before 6.15, ENOENT since: not the leader of its thread group.
             Err(Errno::INVAL | Errno::NOENT) => {
                 return Err(match thread_group(pid) {
@@ -126,6 +141,11 @@ impl Process {
             }
             Err(errno) => return Err(io("opening a pidfd", errno.into())),
         };
+        let limit = descriptors::limit();
+        let room = descriptors::room(pidfd.as_raw_fd().unsigned_abs().into(), limit);
+        if room == Room::Full {
+            return Err(ProcessError::NoDescriptors { limit });
+        }
         let gone_or = |what, source: io::Error| {
             if is_gone(&source) {
                 ProcessError::NotFound { pid }
@@ -152,7 +172,7 @@ impl Process {
         let process = Process {
             pid,
             pidfd,
-            pagemap,
+            pagemap: (room == Room::Plenty).then_some(pagemap),
             start_ticks: stat.start_ticks,
             start_stack: stat.start_stack,
             comm: stat.comm,
@@ -208,9 +228,12 @@ impl Process {
         if !self.is_alive() {
             return false;
         }
+        let Some(pagemap) = &self.pagemap else {
+            return !self.has_new_stack();
+        };
         let mut odd = [0];
         // Something else than EINVAL or end of file can't be told apart from "still there".
-        !matches!(self.pagemap.read_at(&mut odd, 0), Ok(0))
+        !matches!(pagemap.read_at(&mut odd, 0), Ok(0))
     }
 
     /// Whether another program runs in it now although the space it was opened on lives on: a
@@ -262,15 +285,22 @@ impl Process {
         entries: &mut Vec<PagemapEntry>,
     ) -> io::Result<()> {
         entries.clear();
+        let opened;
+        let pagemap = match &self.pagemap {
+            Some(pagemap) => pagemap,
+            None => {
+                opened = open_pagemap(self.pid)?;
+                self.ensure_alive()?;
+                &opened
+            }
+        };
         let first = range.start / PAGE_BYTES;
         let nr_pages = (range.end / PAGE_BYTES).saturating_sub(first);
         let mut bytes = [0u8; 4096];
         let mut done: u64 = 0;
         while done < nr_pages {
             let want = ((nr_pages - done) as usize).saturating_mul(8).min(4096);
-            let got = self
-                .pagemap
-                .read_at(&mut bytes[..want], (first + done) * 8)?;
+            let got = pagemap.read_at(&mut bytes[..want], (first + done) * 8)?;
             if got < 8 {
                 break;
             }

@@ -291,7 +291,8 @@ pub fn spawn(spec: CommandSpec) -> Result<Child, LaunchError> {
         gid: user.gid,
         groups: user.groups.clone(),
     });
-    let pid = match sys::spawn(&program, &args, cgroup_procs, identity, signals.0) {
+    let nr_files = super::descriptors::inherited();
+    let pid = match sys::spawn(&program, &args, cgroup_procs, identity, signals.0, nr_files) {
         Ok(pid) => pid,
         Err(error) => return Err(launch_error(error, program, user)),
     };

@@ -4,6 +4,7 @@
 //!   open(pid) -> Process      pidfd + start time + a grip on the address space (detects exec)
 //!   read_maps -> classify     RawMapping -> Mapping (what it is, whether it can be taken, why not)
 //!   ProcessTree::refresh      who appeared, who ended: descendants of a root, or a cgroup's list
+//!   descriptors               how many open files there may be
 //!   usage, machine            rss / pss / faults / CPU of a process, memory of the machine
 //!   threads                   how much of the processors a process asks for
 //!   launch                    starting a command, waiting for it, passing signals on
@@ -21,6 +22,7 @@
 //! - I3: threads are not processes, and two processes that share one space are walked once.
 
 mod classify;
+pub mod descriptors;
 mod handle;
 pub mod job;
 pub mod launch;

@@ -1,10 +1,12 @@
 //! What the system's swap and memory look like: `/proc/swaps` and `/proc/meminfo`.
 
 use std::ffi::OsString;
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 /// One line of `/proc/swaps`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,6 +97,17 @@ pub fn free_swap_bytes() -> io::Result<u64> {
     meminfo_bytes("SwapFree")
 }
 
+/// Whether less swap than this is free. Where that can't be read nobody may take it for none.
+pub fn is_swap_below(bytes: u64) -> bool {
+    match free_swap_bytes() {
+        Ok(free_bytes) => free_bytes < bytes,
+        Err(error) => {
+            tracing::debug!("free swap is not known: {error}");
+            false
+        }
+    }
+}
+
 /// Swap of the whole system, bytes.
 pub fn total_swap_bytes() -> io::Result<u64> {
     meminfo_bytes("SwapTotal")
@@ -106,13 +119,33 @@ pub fn available_memory_bytes() -> io::Result<u64> {
 }
 
 pub(super) fn meminfo_bytes(name: &str) -> io::Result<u64> {
-    let text = fs::read_to_string("/proc/meminfo")?;
+    let text = meminfo_text()?;
     parse_meminfo(&text, name).ok_or_else(|| {
         io::Error::new(
             io::ErrorKind::NotFound,
             format!("/proc/meminfo has no {name}"),
         )
     })
+}
+
+/// Read through a descriptor that is kept: who has no other left must not take that for "no swap".
+fn meminfo_text() -> io::Result<String> {
+    static FILE: OnceLock<File> = OnceLock::new();
+    let file = match FILE.get() {
+        Some(file) => file,
+        None => {
+            let opened = File::open("/proc/meminfo")?;
+            FILE.get_or_init(|| opened)
+        }
+    };
+    let mut text = Vec::new();
+    let mut part = [0; 4096];
+    loop {
+        match file.read_at(&mut part, text.len() as u64)? {
+            0 => return Ok(String::from_utf8_lossy(&text).into_owned()),
+            count => text.extend_from_slice(&part[..count]),
+        }
+    }
 }
 
 fn parse_meminfo(text: &str, name: &str) -> Option<u64> {

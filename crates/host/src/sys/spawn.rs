@@ -81,6 +81,7 @@ pub(crate) fn spawn(
     cgroup_procs: Option<OwnedFd>,
     identity: Option<Identity>,
     signals: Signals,
+    nr_files: Option<(u64, u64)>,
 ) -> Result<i32, SpawnError> {
     let flags = PipeFlags::CLOEXEC | PipeFlags::NONBLOCK;
     let (report_read, report_write) =
@@ -92,6 +93,7 @@ pub(crate) fn spawn(
     let mut command = Command::new(program);
     command.args(args);
     let in_child = move || {
+        limit_files(nr_files);
         prepare(cgroup_fd, identity.as_ref(), signals).map_err(|(step, error)| {
             report(report_fd, step);
             error
@@ -121,6 +123,17 @@ pub(crate) fn spawn(
             }
         }
     }
+}
+
+/// Runs in the child: puts the limit on open files, soft and hard, back to what Strata was started with.
+fn limit_files(nr_files: Option<(u64, u64)>) {
+    let Some((rlim_cur, rlim_max)) = nr_files else {
+        return;
+    };
+    let limit = libc::rlimit { rlim_cur, rlim_max };
+    // The same hard limit and a lower soft one are always granted.
+    // SAFETY: the limit is a valid place to read from.
+    let _granted = unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) };
 }
 
 /// Runs in the child. The order matters: see the module text.

@@ -111,10 +111,10 @@ impl FileId {
         }
     }
 
-    /// Removes it, if it is still what lies there.
+    /// Removes it, if it is still what lies there (a link may have got its number since).
     pub fn remove_from(self, place: &Path) -> io::Result<()> {
         match fs::symlink_metadata(place) {
-            Ok(found) if FileId::of(&found) == self => fs::remove_file(place),
+            Ok(found) if found.is_file() && FileId::of(&found) == self => fs::remove_file(place),
             _ => Ok(()),
         }
     }

@@ -33,7 +33,7 @@ pub(super) enum Room {
 /// Raises the soft limit to the hard one, once, for the rest of this process.
 pub fn raise_limit() {
     let found = getrlimit(Resource::Nofile);
-    if INHERITED.set(found.clone()).is_err() || found.current == found.maximum {
+    if INHERITED.set(found).is_err() || found.current == found.maximum {
         return;
     }
     let raised = Rlimit {

@@ -2,19 +2,26 @@
 //!
 //! **Owns** which stream a text goes to: data to stdout, everything said about the work to stderr,
 //! each line of that with `strata:` in front, because the stream is shared with the program that is
-//! run. **Does not own** any text.
+//! run; and that no name in a text can give a terminal orders. **Does not own** any text.
 
 use std::error::Error;
 use std::fmt::Display;
 use std::io::{self, Write};
+
+use strata_host::plain;
 
 /// Writes data to stdout, all of it, now.
 ///
 /// # Errors
 /// Those of the stream; a closed pipe is one of them and means that nobody wants more.
 pub(crate) fn data(text: impl AsRef<[u8]>) -> io::Result<()> {
+    let text = text.as_ref();
     let mut out = io::stdout().lock();
-    out.write_all(text.as_ref())?;
+    match std::str::from_utf8(text) {
+        Ok(text) => out.write_all(plain::lines(text).as_bytes())?,
+        // The text of a trace, in whatever encoding it has.
+        Err(_) => out.write_all(text)?,
+    }
     out.flush()
 }
 
@@ -40,7 +47,7 @@ fn say(label: &str, text: &dyn Display) {
 /// Writes lines to stderr in one piece, so that the program's own lines don't get between them.
 pub(crate) fn block(text: &str) {
     // Where stderr itself can't be written there is nobody left to tell.
-    let _ = io::stderr().lock().write_all(text.as_bytes());
+    let _ = io::stderr().lock().write_all(plain::lines(text).as_bytes());
 }
 
 /// An error with its causes in one line; a cause that the text before it quotes is not repeated.

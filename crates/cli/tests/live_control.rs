@@ -4,16 +4,18 @@ mod support;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use strata_lru::lru_gen::parse_plain;
 use support::leaks::Guard;
 use support::live::{Live, wait_until};
-use support::programs::program;
+use support::programs::{Touch, program};
 use support::strata::{Finished, Strata, patience};
 
 const MIB: u64 = 1 << 20;
@@ -264,6 +266,52 @@ fn an_order_for_more_than_there_is_ends_and_lets_others_in() {
     assert_eq!(run.status("/eviction/nr_applied_pages"), evicted);
     run.live.signal(rustix::process::Signal::TERM);
     assert_eq!(run.live.end().code(), Some(128 + 15));
+}
+
+#[test]
+fn names_from_outside_give_the_terminal_no_orders() {
+    needs!("page_walk", "memory_cgroup");
+    let _guard = Guard::new();
+    let directory = tempfile::tempdir().expect("directory");
+    let evil = directory.path().join("e\x1b[2J\nstrata: all is well");
+    fs::copy(program("touch"), &evil).expect("copied");
+    let target = Touch::start_behind(&mut Command::new(&evil), ["--size", "8M"]);
+    let pid = target.pid.to_string();
+    let run = |words: &[&str]| {
+        let run_dir = tempfile::tempdir().expect("directory");
+        let strata = Strata::new(["run", "--memory", "256M", "--metrics", "127.0.0.1:0"])
+            .args(words)
+            .env("STRATA_RUN_DIR", run_dir.path());
+        let live = Live::start(&strata);
+        Run { live, run_dir }
+    };
+    let words = ["--", evil.to_str().expect("text"), "--size", "8M"];
+    for mut run in [run(&["--pid", &pid]), run(&words)] {
+        wait_until("the control socket", || run.socket().exists());
+        let said = Strata::new(["ctl", "status"])
+            .env("STRATA_RUN_DIR", run.run_dir.path())
+            .finish()
+            .expect_success();
+        run.live.wait_for_stderr("http://");
+        let note = run.live.stderr();
+        let address = note
+            .split("http://")
+            .nth(1)
+            .and_then(|rest| rest.split('/').next());
+        let mut port = TcpStream::connect(address.expect("an address")).expect("connects");
+        port.write_all(b"GET /metrics HTTP/1.1\r\n\r\n")
+            .expect("asks");
+        let mut metrics = String::new();
+        port.read_to_string(&mut metrics).expect("answers");
+        assert!(metrics.contains("e?[2J"), "{metrics}");
+        run.live.signal(rustix::process::Signal::TERM);
+        run.live.end();
+        for text in [&said.stdout, &run.live.stderr(), &metrics] {
+            assert!(!text.contains('\x1b'), "{text:?}");
+            let forged = text.lines().find(|line| line.starts_with("strata: all is"));
+            assert_eq!(forged, None, "{text:?}");
+        }
+    }
 }
 
 #[test]

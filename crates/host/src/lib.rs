@@ -25,6 +25,7 @@ pub mod hold_up;
 pub mod keeper;
 pub mod metrics;
 pub mod observe;
+pub mod plain;
 pub mod process;
 pub mod remote;
 pub mod swap;

@@ -75,6 +75,7 @@ use written::Written;
 pub(crate) use written::{PutBack, put_back};
 
 use crate::keeper::{Journal, Undo};
+use crate::plain;
 
 /// v1 prints a number near `i64::MAX` for "no limit"; nothing real comes near it.
 const UNLIMITED: u64 = 1 << 62;
@@ -309,7 +310,7 @@ impl BudgetGroup {
     pub fn name(&self) -> String {
         let mount = Mount::find().map(|mount| mount.point).unwrap_or_default();
         let inside = self.path.strip_prefix(&mount).unwrap_or(&self.path);
-        format!("/{}", inside.display())
+        plain::line(&format!("/{}", inside.display())).into_owned()
     }
 
     /// `cgroup.procs` opened for writing, to be inherited over a fork: a child that writes `0` to it

@@ -278,10 +278,10 @@ fn occupants(path: &Path) -> Vec<Occupant> {
     pids.into_iter()
         .map(|pid| Occupant {
             pid,
-            name: fs::read_to_string(format!("/proc/{pid}/comm"))
-                .unwrap_or_default()
-                .trim_end()
-                .to_owned(),
+            name: {
+                let comm = fs::read_to_string(format!("/proc/{pid}/comm"));
+                crate::plain::line(comm.unwrap_or_default().trim_end()).into_owned()
+            },
         })
         .collect()
 }

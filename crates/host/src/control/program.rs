@@ -8,6 +8,7 @@ use super::config::Target;
 use super::error::{RunError, io_error};
 use super::gauge::Gauge;
 use crate::addr::PAGE_BYTES;
+use crate::plain;
 use crate::process::Process;
 use crate::process::launch::{Child, CommandSpec, InheritedSignals, User, WaitStatus, spawn};
 use rustix::process::Signal;
@@ -137,7 +138,7 @@ impl Program {
 
     /// For the report.
     pub(super) fn describe(&self, target: &Target) -> String {
-        match target {
+        let text = match target {
             Target::Command { program, args, .. } => {
                 let words = std::iter::once(program).chain(args);
                 words
@@ -150,6 +151,7 @@ impl Program {
                 None => format!("process {pid}"),
             },
             Target::Cgroup(path) => format!("cgroup {}", path.display()),
-        }
+        };
+        plain::line(&text).into_owned()
     }
 }

@@ -14,6 +14,7 @@
 use std::sync::Arc;
 
 use crate::addr::AddrRange;
+use crate::plain;
 
 /// Access rights and sharing of a mapping, the `rwxp` column.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -83,7 +84,7 @@ pub struct RawMapping {
     pub device: Device,
     /// Inode of the file, 0 without one.
     pub inode: u64,
-    /// Path or `[name]` exactly as printed: a newline in a file name is `\012`, a deleted file ends
+    /// Path or `[name]` as printed, without control characters: a newline in a file name is `\012`, a deleted file ends
     /// in ` (deleted)`, bytes that are not UTF-8 are replaced. Neighbours share one allocation.
     pub name: Arc<str>,
 }
@@ -117,7 +118,7 @@ pub fn parse_maps(text: &[u8]) -> Result<Vec<RawMapping>, MapsError> {
         };
         if !name.is_empty() {
             if last_name.0 != name {
-                last_name = (name, Arc::from(String::from_utf8_lossy(name)));
+                last_name = (name, Arc::from(plain::line(&String::from_utf8_lossy(name))));
             }
             mapping.name = Arc::clone(&last_name.1);
         }

@@ -6,7 +6,7 @@
 /// The fields of `/proc/PID/stat` that Strata uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stat {
-    /// Command name, at most 15 bytes.
+    /// Command name, at most 15 bytes, without control characters.
     pub comm: String,
     /// State letter: `R` running, `S` sleeping, `D` in I/O, `T` stopped, `Z` zombie, ...
     pub state: char,
@@ -38,7 +38,7 @@ impl Stat {
     pub fn parse(text: &str) -> Option<Stat> {
         let open = text.find('(')?;
         let close = text.rfind(')')?;
-        let comm = text.get(open + 1..close)?.to_owned();
+        let comm = crate::plain::line(text.get(open + 1..close)?).into_owned();
         // fields[0] is field 3 of proc(5).
         let fields: Vec<&str> = text.get(close + 1..)?.split_ascii_whitespace().collect();
         let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
@@ -69,6 +69,9 @@ mod tests {
     fn a_name_full_of_parentheses_does_not_shift_the_fields() {
         let stat = Stat::parse(LINE).unwrap();
         assert_eq!(stat.comm, "a (b) c) d");
+        let odd = LINE.replace("a (b) c) d", "e\x1b[2J\nf");
+        let stat = Stat::parse(&odd).unwrap();
+        assert_eq!((stat.comm.as_str(), stat.state), ("e?[2J?f", 'S'));
         assert_eq!((stat.state, stat.ppid), ('S', 12));
         assert_eq!((stat.nr_minor_faults, stat.nr_major_faults), (101, 303));
         assert_eq!((stat.cpu_ticks, stat.start_ticks), (11, 4242));

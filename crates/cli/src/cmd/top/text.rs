@@ -76,7 +76,7 @@ pub(super) fn time(ms: u64) -> String {
 
 /// A name without what a terminal would obey.
 pub(super) fn clean(name: &str) -> String {
-    name.replace(|c: char| c.is_control(), "?")
+    strata_host::plain::line(name).into_owned()
 }
 
 /// A path or other name in at most `width` characters: whole directories are left out at the front, as

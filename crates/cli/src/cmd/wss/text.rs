@@ -220,8 +220,7 @@ fn name(mapping: &MappingReport) -> String {
 
 /// A name may hold whatever a file name may.
 fn printable(name: &str) -> String {
-    let shown = |c: char| if c.is_control() { '?' } else { c };
-    name.chars().map(shown).collect()
+    strata_host::plain::line(name).into_owned()
 }
 
 fn share(part: u64, whole: u64) -> String {

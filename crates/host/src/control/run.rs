@@ -239,8 +239,9 @@ impl Session<'_> {
                         if self.relief.may_have_caused(signal, self.now()) {
                             self.warn(format!(
                                 "signal {signal} came when nothing more could be reclaimed: at the \
-                                 limit of a cgroup v1 the kernel fails system calls and may end a \
-                                 program so; a larger budget is needed"
+                                 limit of a cgroup v1 the kernel fails system calls (UFFDIO_COPY \
+                                 too) with ENOMEM and may end a program so; a larger budget is \
+                                 needed"
                             ));
                         }
                         return Ok(self.finish(Ending::Signaled {

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::keeper::Holder;
 use crate::units::Bytes;
 
 /// A process that is in the way.
@@ -88,6 +89,17 @@ pub enum CgroupError {
     /// The name would leave the directory.
     #[error("{0:?} can't be used in a group's name; use letters, digits, '-', '_' and '.'")]
     BadName(String),
+    /// Another session acts on it, or on a group above or below it.
+    #[error(
+        "cgroup {} can't have a budget of its own now: {holder}; two budgets would undo each other",
+        path.display()
+    )]
+    Held {
+        /// The group.
+        path: PathBuf,
+        /// Who does.
+        holder: Holder,
+    },
     /// The group was deleted under us.
     #[error("cgroup {} is gone", .0.display())]
     Gone(PathBuf),

@@ -109,18 +109,19 @@ impl BudgetGroup {
     /// # Errors
     /// [`CgroupError::NotOffered`] on v1 (another hierarchy) and where v2 does not hand it out.
     pub fn set_pids_max(&self, pids_max: Option<u64>) -> Result<(), CgroupError> {
-        let path = self.path.join("pids.max");
-        if !path.exists() {
+        let file = self.here().join("pids.max");
+        if !file.exists() {
             return Err(CgroupError::NotOffered {
                 path: self.path.clone(),
                 file: "pids.max",
                 why: "it needs cgroup v2 with the pids controller handed out",
             });
         }
-        self.note_original(&path, || Ok(read_text(&path)?.trim().to_owned()))?;
+        let path = self.path.join("pids.max");
+        self.note_original(&path, || Ok(read_text(&file)?.trim().to_owned()))?;
         let value = pids_max.map_or_else(|| "max".to_owned(), |count| count.to_string());
         self.note_written(&path, pids_max.unwrap_or(u64::MAX))?;
-        write_text(&path, &value)
+        write_text(&file, &value)
     }
 
     /// Sets the kernel's balance of anon and file for reclaim in this group, 0..=200: for all of it
@@ -129,14 +130,15 @@ impl BudgetGroup {
         match self.version {
             Version::V1 => {
                 let path = self.path.join("memory.swappiness");
-                let found = read_text(&path)?.trim().to_owned();
+                let file = self.here().join("memory.swappiness");
+                let found = read_text(&file)?.trim().to_owned();
                 // What somebody else has set meanwhile stays.
                 if written::value_of(&found).is_some_and(|found| self.is_foreign(&path, found)) {
                     return Ok(Offered::No);
                 }
                 self.note_original(&path, || Ok(found))?;
                 self.note_written(&path, swappiness.min(200).into())?;
-                write_text(&path, &swappiness.min(200).to_string())?;
+                write_text(&file, &swappiness.min(200).to_string())?;
                 Ok(Offered::Yes)
             }
             Version::V2 => {
@@ -188,12 +190,13 @@ impl BudgetGroup {
 
     fn write_oom_kill_disable(&self, value: u8) -> Result<(), CgroupError> {
         let path = self.path.join("memory.oom_control");
+        let file = self.here().join("memory.oom_control");
         self.note_original(&path, || {
-            let before = stats::keyed_number(&read_text(&path)?, "oom_kill_disable");
+            let before = stats::keyed_number(&read_text(&file)?, "oom_kill_disable");
             Ok(before.unwrap_or(0).to_string())
         })?;
         self.note_written(&path, value.into())?;
-        write_text(&path, &value.to_string())
+        write_text(&file, &value.to_string())
     }
 
     pub(super) fn wanted_limit(&self) -> u64 {

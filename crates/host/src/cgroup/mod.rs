@@ -39,6 +39,7 @@
 
 mod error;
 mod file;
+mod identity;
 mod limit;
 mod line;
 mod line_v2;
@@ -60,6 +61,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use error::{CgroupError, FoundLimit, Occupant, ReclaimError};
 use file::{ControlFile, parse_number, read_text, write_text};
+pub use identity::GroupMark;
+use identity::Place;
 pub use limit::backstop_bytes;
 pub use line::Line;
 use line_v2::HighLine;
@@ -74,7 +77,7 @@ pub use watch::{OomEvents, OomWatch, UsageWatch};
 use written::Written;
 pub(crate) use written::{PutBack, put_back};
 
-use crate::keeper::{Journal, Undo};
+use crate::keeper::{Claim, ClaimError, Journal, Undo};
 use crate::plain;
 
 /// v1 prints a number near `i64::MAX` for "no limit"; nothing real comes near it.
@@ -138,7 +141,9 @@ enum Origin {
 /// A memory cgroup that holds a budget.
 #[derive(Debug)]
 pub struct BudgetGroup {
+    /// Where it was found or made; journalled, and shown. Files are looked for in [`BudgetGroup::here`].
     path: PathBuf,
+    place: Place,
     version: Version,
     origin: Origin,
     journal: Journal,
@@ -211,7 +216,7 @@ impl BudgetGroup {
     /// (with or without a leading `/`, as `/proc/PID/cgroup` prints it).
     ///
     /// # Errors
-    /// [`CgroupError::NotAGroup`].
+    /// [`CgroupError::NotAGroup`], [`CgroupError::Held`].
     pub fn attach(path: &Path, journal: &Journal) -> Result<BudgetGroup, CgroupError> {
         let mount = Mount::find()?;
         let group = resolve(&mount, path)?;
@@ -252,6 +257,24 @@ impl BudgetGroup {
         origin: Origin,
         journal: &Journal,
     ) -> Result<BudgetGroup, CgroupError> {
+        let mark =
+            GroupMark::of(&path).map_err(|source| CgroupError::io("looking at", &path, source))?;
+        let claim = match origin {
+            Origin::Attached => Claim::Attach,
+            Origin::Made | Origin::Scope(_) => Claim::Make,
+        };
+        // Before anything is read that will be put back: what stands there while another session holds the
+        // group is that session's.
+        journal.claim(&mark, claim).map_err(|error| match error {
+            ClaimError::Held(holder) => CgroupError::Held {
+                path: path.clone(),
+                holder,
+            },
+            ClaimError::Io(source) => CgroupError::Journal {
+                path: path.clone(),
+                source,
+            },
+        })?;
         let limit = ControlFile::open_read_write(path.join(limit_file(version)))?;
         let dip_limit = ControlFile::open_write(limit.path.clone())?;
         let found_bytes = limit.read_number()?;
@@ -282,6 +305,7 @@ impl BudgetGroup {
                 Origin::Made | Origin::Scope(_) => u64::MAX,
             }),
             changed: Mutex::new(Vec::new()),
+            place: Place::new(mark),
             written: Written::default(),
             news: Mutex::new(Vec::new()),
             path,
@@ -291,9 +315,14 @@ impl BudgetGroup {
         })
     }
 
-    /// Its directory.
+    /// Its directory, as it was called when the group was opened.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Its directory as it is called now.
+    fn here(&self) -> PathBuf {
+        self.place.here()
     }
 
     /// Its version.
@@ -316,7 +345,7 @@ impl BudgetGroup {
     /// `cgroup.procs` opened for writing, to be inherited over a fork: a child that writes `0` to it
     /// before exec is in the group with all it will ever allocate.
     pub fn join_file(&self) -> Result<OwnedFd, CgroupError> {
-        let path = self.path.join("cgroup.procs");
+        let path = self.here().join("cgroup.procs");
         fs::OpenOptions::new()
             .write(true)
             .open(&path)
@@ -327,17 +356,17 @@ impl BudgetGroup {
     /// Moves a process (all its threads) into the group. What it has allocated stays charged where
     /// it was. For processes of our own only.
     pub fn add_process(&self, pid: i32) -> Result<(), CgroupError> {
-        write_text(&self.path.join("cgroup.procs"), &pid.to_string())
+        write_text(&self.here().join("cgroup.procs"), &pid.to_string())
     }
 
     /// The processes in it and in the groups below, each once.
     pub fn processes(&self) -> Result<Vec<i32>, CgroupError> {
-        processes_below(&self.path)
+        processes_below(&self.here())
     }
 
     /// Whether anybody is in it or in the groups below.
     pub fn is_inhabited(&self) -> Result<bool, CgroupError> {
-        is_inhabited(&self.path)
+        is_inhabited(&self.here())
     }
 
     /// Bytes charged now. One `pread`, no allocation.
@@ -351,8 +380,9 @@ impl BudgetGroup {
             Version::V1 => "memory.max_usage_in_bytes",
             Version::V2 => "memory.peak",
         };
-        let path = self.path.join(file);
-        if !path.exists() && self.path.exists() {
+        let here = self.here();
+        let path = here.join(file);
+        if !path.exists() && here.exists() {
             return Ok(None);
         }
         Ok(parse_number(&read_text(&path)?))
@@ -368,7 +398,7 @@ impl BudgetGroup {
         let mut stats = GroupStats::parse(&self.stat.read()?, self.version);
         stats.nr_oom_kills = self.oom_kills()?;
         if self.version == Version::V2 {
-            let swap = self.path.join("memory.swap.current");
+            let swap = self.here().join("memory.swap.current");
             stats.swap_bytes = fs::read_to_string(swap)
                 .ok()
                 .and_then(|text| parse_number(&text));
@@ -382,7 +412,7 @@ impl BudgetGroup {
             Version::V1 => "memory.oom_control",
             Version::V2 => "memory.events",
         };
-        let text = read_text(&self.path.join(file))?;
+        let text = read_text(&self.here().join(file))?;
         Ok(stats::keyed_number(&text, "oom_kill"))
     }
 
@@ -391,7 +421,7 @@ impl BudgetGroup {
         if self.version == Version::V2 {
             return Ok(false);
         }
-        let text = read_text(&self.path.join("memory.oom_control"))?;
+        let text = read_text(&self.here().join("memory.oom_control"))?;
         Ok(stats::keyed_number(&text, "under_oom") == Some(1))
     }
 
@@ -419,7 +449,7 @@ impl BudgetGroup {
             let Undo::RestoreFile { path, value } = &undo else {
                 continue;
             };
-            match put_back(path, value, &self.written.of(path)) {
+            match put_back(Some(&self.place.mark), path, value, &self.written.of(path)) {
                 Ok(done) => {
                     self.forget(&undo);
                     // A group of ours goes, and with it the value.
@@ -452,9 +482,9 @@ impl BudgetGroup {
         self.restore()?;
         match &mut self.origin {
             Origin::Attached => return Ok(()),
-            Origin::Made => remove_group(&self.path)?,
+            Origin::Made => remove_marked(&self.place.mark)?,
             Origin::Scope(anchor) => {
-                remove_group(&self.path)?;
+                remove_marked(&self.place.mark)?;
                 anchor.release();
             }
         }
@@ -535,6 +565,28 @@ impl BudgetGroup {
         changed.push(undo);
         Ok(())
     }
+}
+
+/// Removes a group of ours wherever it is now.
+pub(crate) fn remove_marked(mark: &GroupMark) -> Result<(), CgroupError> {
+    match located(Some(mark), &mark.path)? {
+        Some(here) => remove_group(&here),
+        // Another group has come to be there.
+        None if mark.path.exists() => Ok(()),
+        None => remove_group(&mark.path),
+    }
+}
+
+/// Where `path` is now; `None` if its group is gone.
+fn located(mark: Option<&GroupMark>, path: &Path) -> Result<Option<PathBuf>, CgroupError> {
+    let Some(mark) = mark else {
+        return Ok(Some(path.to_owned()));
+    };
+    mark.locate_inside(path).map_err(|source| CgroupError::Io {
+        what: "finding what was renamed or removed,",
+        path: path.to_owned(),
+        source,
+    })
 }
 
 /// The directory `path` names: below the mount, or relative to it (with or without a leading `/`).

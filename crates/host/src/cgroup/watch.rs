@@ -38,13 +38,14 @@ pub struct OomWatch {
 
 impl OomWatch {
     pub(super) fn new(group: &BudgetGroup) -> Result<OomWatch, CgroupError> {
+        let here = group.here();
         let (events, state) = match group.version {
             Version::V1 => {
-                let state = ControlFile::open_read(group.path.join("memory.oom_control"))?;
-                (register_eventfd(&group.path, &state, "")?, state)
+                let state = ControlFile::open_read(here.join("memory.oom_control"))?;
+                (register_eventfd(&here, &state, "")?, state)
             }
             Version::V2 => {
-                let state = ControlFile::open_read(group.path.join("memory.events"))?;
+                let state = ControlFile::open_read(here.join("memory.events"))?;
                 (watch_file(&state.path)?, state)
             }
         };
@@ -98,7 +99,7 @@ pub struct UsageWatch {
 
 impl UsageWatch {
     pub(super) fn new(group: &BudgetGroup, bytes: u64) -> Result<UsageWatch, CgroupError> {
-        let events = register_eventfd(&group.path, &group.usage, &bytes.to_string())?;
+        let events = register_eventfd(&group.here(), &group.usage, &bytes.to_string())?;
         Ok(UsageWatch { events })
     }
 

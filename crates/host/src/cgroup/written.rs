@@ -19,7 +19,7 @@ use std::sync::{Mutex, PoisonError};
 
 use super::file::{parse_number, read_text, write_text};
 use super::stats::keyed_number;
-use super::{CgroupError, UNLIMITED};
+use super::{CgroupError, GroupMark, UNLIMITED, located};
 
 /// Values noted for a file: a dip and the line may try several while another thread's stands.
 const NOTED_MAX: usize = 16;
@@ -80,8 +80,33 @@ pub(crate) enum PutBack {
     Left(String),
 }
 
-/// Writes an original value back if the file still holds one of `ours` (or if nobody knows what we wrote).
-pub(crate) fn put_back(path: &Path, value: &str, ours: &[u64]) -> Result<PutBack, CgroupError> {
+/// Writes an original value back if the file still holds one of `ours` (or if nobody knows what we wrote). A group that
+/// is gone needs nothing, one that has another name is found (`mark`: `None` where nobody has marked it, so that its
+/// path has to do).
+pub(crate) fn put_back(
+    mark: Option<&GroupMark>,
+    path: &Path,
+    value: &str,
+    ours: &[u64],
+) -> Result<PutBack, CgroupError> {
+    /// It may be renamed once more between the look and the write.
+    const TRIES: u32 = 8;
+    let mut done = Ok(PutBack::Done);
+    for _ in 0..TRIES {
+        let Some(here) = located(mark, path)? else {
+            return Ok(PutBack::Done);
+        };
+        done = put_back_at(&here, value, ours);
+        match (&done, mark) {
+            (Err(CgroupError::Gone(_)), Some(_)) => {}
+            (Err(CgroupError::Gone(_)), None) => return Ok(PutBack::Done),
+            _ => break,
+        }
+    }
+    done
+}
+
+fn put_back_at(path: &Path, value: &str, ours: &[u64]) -> Result<PutBack, CgroupError> {
     let found = match ours.is_empty() {
         true => None,
         // Unreadable: the write says why.
@@ -98,10 +123,7 @@ pub(crate) fn put_back(path: &Path, value: &str, ours: &[u64]) -> Result<PutBack
         }
         _ => {}
     }
-    match write_text(path, value) {
-        Ok(()) | Err(CgroupError::Gone(_)) => Ok(PutBack::Done),
-        Err(error) => Err(error),
-    }
+    write_text(path, value).map(|()| PutBack::Done)
 }
 
 /// The number in a control file: `u64::MAX` for no limit, the switch of `memory.oom_control`.
@@ -193,7 +215,7 @@ mod tests {
         let path = directory.path().join("memory.max");
         let try_with = |found: &str, original: &str, ours: &[u64]| {
             fs::write(&path, found).expect("written");
-            let done = put_back(&path, original, ours).expect("put back");
+            let done = put_back(None, &path, original, ours).expect("put back");
             // A write to a control file replaces its value; to a plain file it leaves the rest.
             let text = fs::read_to_string(&path).expect("read");
             (done == PutBack::Done, text.starts_with(original))
@@ -205,11 +227,11 @@ mod tests {
         assert_eq!(try_with("900\n", "900", &[100]), (true, true));
         let switch = "oom_kill_disable 0\nunder_oom 0\n";
         assert_eq!(try_with(switch, "1", &[1]), (false, false));
-        let Ok(PutBack::Left(said)) = put_back(&path, "1", &[1]) else {
+        let Ok(PutBack::Left(said)) = put_back(None, &path, "1", &[1]) else {
             panic!("left as it is");
         };
         assert!(said.contains("set to 0 by somebody else"), "{said}");
-        let gone = put_back(&directory.path().join("g/memory.max"), "1", &[1]);
+        let gone = put_back(None, &directory.path().join("g/memory.max"), "1", &[1]);
         assert_eq!(gone.expect("nothing to do"), PutBack::Done);
     }
 }

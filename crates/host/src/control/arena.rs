@@ -97,8 +97,9 @@ impl Arena {
 
     fn furnish(&mut self, config: &RunConfig) -> Result<(), RunError> {
         let journal = match &self.session {
-            Some((session, _)) => session.journal(),
-            None => Journal::none(),
+            Some((session, _)) if !config.dry_run => session.journal(),
+            // Who only looks is in nobody's way.
+            _ => Journal::none(),
         };
         if !config.dry_run {
             self.swap = Some(SwapDevice::create(&config.swap, &journal)?);

@@ -16,6 +16,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::claim::{Claim, ClaimError};
+use crate::cgroup::GroupMark;
 use crate::swap::SwapRecord;
 
 /// One change that has to be taken back.
@@ -49,6 +51,8 @@ pub trait JournalSink: Send + Sync + fmt::Debug {
 
     /// Keeps the values written last into a control file: only over one of them an original is put back.
     fn note_written(&self, file: &Path, values: &[u64]) -> io::Result<()>;
+    /// Says that this session is about to act on a group.
+    fn claim(&self, group: &GroupMark, claim: Claim) -> Result<(), ClaimError>;
 }
 
 /// A handle on the journal of a session; clones write to the same one.
@@ -80,5 +84,12 @@ impl Journal {
     pub fn note_written(&self, file: &Path, values: &[u64]) -> io::Result<()> {
         let keep = |sink: &Arc<dyn JournalSink>| sink.note_written(file, values);
         self.0.as_ref().map_or(Ok(()), keep)
+    }
+
+    /// Claims a group (see [`JournalSink::claim`]). A journal that keeps nothing claims nothing, so it
+    /// does for those who only look.
+    pub(crate) fn claim(&self, group: &GroupMark, claim: Claim) -> Result<(), ClaimError> {
+        let sink = self.0.as_ref();
+        sink.map_or(Ok(()), |sink| sink.claim(group, claim))
     }
 }

@@ -20,8 +20,10 @@
 //! **Invariants**
 //! - A change is recorded before it is made; undoing twice does no more than once.
 //! - Only what nobody holds the lock of is cleaned, so two Stratas leave each other's alone.
+//! - A group that one session acts on no other does, nor on a group above or below it (`claim`).
 //! - Nothing is done to a process: the keeper waits, it never kills.
 
+mod claim;
 mod journal;
 mod mark;
 mod name;
@@ -32,6 +34,7 @@ mod state;
 mod undo;
 mod written;
 
+pub use claim::{Claim, ClaimError, Holder};
 pub use journal::{Journal, JournalSink, Undo};
 pub use mark::{ProcessMark, run_dir};
 pub(crate) use mark::{boot_id, lock_run_dir, parent_of};

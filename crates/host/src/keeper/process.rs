@@ -62,10 +62,12 @@ impl Keeper {
             .stdout(Stdio::null())
             .stderr(Stdio::null());
         detach(&mut command, session.lock_fd());
-        Ok(Keeper {
+        let keeper = Keeper {
             child: command.spawn()?,
             pipe: File::from(ours),
-        })
+        };
+        session.set_keeper(keeper.pid())?;
+        Ok(keeper)
     }
 
     /// Its process id.

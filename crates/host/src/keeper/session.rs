@@ -6,13 +6,21 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
 
+use super::claim::{Claim, ClaimError, find_holder};
 use super::journal::{Journal, JournalSink, Undo};
-use super::mark::{ProcessMark, boot_id, run_dir};
+use super::mark::{ProcessMark, boot_id, lock_in, run_dir};
 use super::process::Keeper;
 use super::state::{State, make_directory, remove_directory};
 use super::undo::{Due, UndoError, carry_out};
 use super::written;
+use crate::cgroup::GroupMark;
+
+/// How long a session that has died is waited for, whose keeper puts its values back just now.
+const DYING_WAIT: Duration = Duration::from_secs(2);
+const DYING_POLL: Duration = Duration::from_millis(20);
 
 /// Why there is no session, and so nothing may be changed.
 #[derive(Debug, thiserror::Error)]
@@ -151,6 +159,12 @@ impl Session {
         errors
     }
 
+    /// Names the keeper to those who wonder who puts things back.
+    pub(super) fn set_keeper(&self, pid: i32) -> io::Result<()> {
+        self.inner
+            .change(|state| state.keeper = ProcessMark::of(pid))
+    }
+
     /// The locked file: a process that inherits it keeps the session alive.
     pub(super) fn lock_fd(&self) -> BorrowedFd<'_> {
         self.inner.lock.as_fd()
@@ -204,5 +218,30 @@ impl JournalSink for Inner {
 
     fn note_written(&self, file: &Path, values: &[u64]) -> io::Result<()> {
         written::save(&self.directory, file, values)
+    }
+
+    fn claim(&self, group: &GroupMark, claim: Claim) -> Result<(), ClaimError> {
+        let run_dir = self.directory.parent().unwrap_or(&self.directory);
+        let boot_id = boot_id().map_err(ClaimError::Io)?;
+        let deadline = Instant::now() + DYING_WAIT;
+        loop {
+            let scan_lock = lock_in(run_dir, "sessions").map_err(ClaimError::Io)?;
+            let holder = find_holder(run_dir, &self.directory, &boot_id, group, claim)
+                .map_err(ClaimError::Io)?;
+            match holder {
+                // Written down while nobody else looks.
+                None => {
+                    let noted = self.change(|state| state.groups.push(group.clone()));
+                    return noted.map_err(ClaimError::Io);
+                }
+                Some(holder) if holder.is_running() || Instant::now() > deadline => {
+                    return Err(ClaimError::Held(holder));
+                }
+                Some(_) => {
+                    drop(scan_lock);
+                    thread::sleep(DYING_POLL);
+                }
+            }
+        }
     }
 }

@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use super::journal::Undo;
 use super::mark::{ProcessMark, lock_in};
+use crate::cgroup::GroupMark;
 
 /// Raised when an older Strata could misread the file.
 const VERSION: u32 = 1;
@@ -31,6 +32,12 @@ pub(super) struct State {
     version: u32,
     pub(super) boot_id: String,
     pub(super) owner: ProcessMark,
+    /// Who undoes when the owner has died, so that others can name it.
+    #[serde(default)]
+    pub(super) keeper: Option<ProcessMark>,
+    /// The groups that are acted on.
+    #[serde(default)]
+    pub(super) groups: Vec<GroupMark>,
     /// The process under a budget, if there is one in particular.
     pub(super) program: Option<ProcessMark>,
     /// An attached group whose processes are the program.
@@ -45,6 +52,8 @@ impl State {
             version: VERSION,
             boot_id,
             owner,
+            keeper: None,
+            groups: Vec::new(),
             program: None,
             group: None,
             undo: Vec::new(),
@@ -67,6 +76,18 @@ impl State {
             return Err(io::Error::new(io::ErrorKind::InvalidData, why));
         }
         Ok(Some(state))
+    }
+
+    /// Whether values in groups are changed.
+    pub(super) fn has_values_to_restore(&self) -> bool {
+        let is_value = |undo: &Undo| matches!(undo, Undo::RestoreFile { .. });
+        self.undo.iter().any(is_value)
+    }
+
+    /// The group that a path lies in, if it is one of those acted on.
+    pub(super) fn mark_of(&self, path: &Path) -> Option<&GroupMark> {
+        let mut groups = self.groups.iter();
+        groups.find(|group| path.starts_with(&group.path))
     }
 
     pub(super) fn save(&self, directory: &Path) -> io::Result<()> {

@@ -62,7 +62,7 @@ pub(super) fn carry_out(state: &mut State, directory: &Path, due: Due) -> Vec<Un
         if !due.covers(&state.undo[at]) {
             continue;
         }
-        match carry_out_one(&state.undo[at], directory) {
+        match carry_out_one(state, &state.undo[at], directory) {
             Ok(()) => {
                 state.undo.remove(at);
             }
@@ -78,15 +78,20 @@ pub(super) fn carry_out(state: &mut State, directory: &Path, due: Due) -> Vec<Un
     errors
 }
 
-fn carry_out_one(undo: &Undo, directory: &Path) -> Result<(), UndoError> {
+fn carry_out_one(state: &State, undo: &Undo, directory: &Path) -> Result<(), UndoError> {
     match undo {
         Undo::RestoreFile { path, value } => {
             let ours = written::load(directory, path);
-            if let PutBack::Left(said) = cgroup::put_back(path, value, &ours)? {
+            let done = cgroup::put_back(state.mark_of(path), path, value, &ours)?;
+            if let PutBack::Left(said) = done {
                 tracing::warn!("{said}");
             }
         }
-        Undo::RemoveGroup { path } => cgroup::remove_group(path)?,
+        Undo::RemoveGroup { path } => match state.mark_of(path) {
+            Some(group) => cgroup::remove_marked(group)?,
+            // The crash came before it was marked, and so before anybody could rename it.
+            None => cgroup::remove_group(path)?,
+        },
         Undo::Swap(record) => swap::take_down(record)?,
     }
     Ok(())
@@ -102,7 +107,11 @@ pub(super) fn is_program_running(state: &State) -> bool {
         _ => None,
     });
     ours.chain(&state.group)
-        .any(|group| match cgroup::is_inhabited(group) {
+        .filter_map(|group| match state.mark_of(group) {
+            Some(mark) => mark.locate().unwrap_or_else(|_| Some(group.clone())),
+            None => Some(group.clone()),
+        })
+        .any(|group| match cgroup::is_inhabited(&group) {
             Ok(is_inhabited) => is_inhabited,
             Err(CgroupError::Gone(_)) => false,
             // Who can't be counted may be there.

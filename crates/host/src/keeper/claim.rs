@@ -1,0 +1,288 @@
+//! Who acts on which group, so that two sessions never act on one.
+//!
+//! A session writes into its state which groups it acts on before it reads or changes anything in them,
+//! and looks through the states of all others first, under the lock of the run directory. A session holds
+//! its groups as long as its Strata runs, and as long as a value that it has changed is not put back.
+//!
+//! **Owns** the search for a session that is in the way, and how it is named. **Does not own** how groups
+//! are told apart (`cgroup`), nor the waiting (`session`).
+//!
+//! **Invariants**
+//! - H1: of two sessions that want one group, or a group and one in it, at the same moment one gets it.
+//! - H2: what a session finds in a group, and journals as the original, is nobody else's value.
+
+use std::fmt;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::state::State;
+use crate::cgroup::GroupMark;
+
+/// A command line is cut after so many characters.
+const COMMAND_CHARS_MAX: usize = 120;
+
+/// What a session wants with a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Claim {
+    /// To change values in a group that was there: nobody else may act on it, on one it lies in or on one
+    /// that lies in it.
+    Attach,
+    /// To change values in a group just made for a command: its values are nobody's but ours, so it may
+    /// lie in a group that somebody else acts on.
+    Make,
+}
+
+/// Why a group can't be acted on.
+#[derive(Debug)]
+pub enum ClaimError {
+    /// Another session does.
+    Held(Holder),
+    /// What the others do, or this session is about to do, can't be read or written.
+    Io(io::Error),
+}
+
+/// A session that is in the way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// Its name.
+    session: String,
+    /// The group it acts on.
+    group: PathBuf,
+    life: Life,
+}
+
+/// Who is there to put its values back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Life {
+    /// Its Strata, which runs.
+    Strata { pid: i32, command: String },
+    /// Only its keeper.
+    Keeper { pid: i32 },
+    /// Nobody.
+    Nobody { directory: PathBuf },
+}
+
+impl Holder {
+    /// Whether its Strata runs, so that waiting a moment is in vain.
+    pub(super) fn is_running(&self) -> bool {
+        matches!(self.life, Life::Strata { .. })
+    }
+
+    fn of(directory: &Path, state: &State, group: &GroupMark) -> Holder {
+        let session = directory.file_name().unwrap_or_default();
+        let keeper = state.keeper.filter(|keeper| keeper.is_running());
+        let life = match (state.owner.is_running(), keeper) {
+            (true, _) => Life::Strata {
+                pid: state.owner.pid,
+                command: command_of(state.owner.pid),
+            },
+            (false, Some(keeper)) => Life::Keeper { pid: keeper.pid },
+            (false, None) => Life::Nobody {
+                directory: directory.to_owned(),
+            },
+        };
+        Holder {
+            session: session.to_string_lossy().into_owned(),
+            group: group.path.clone(),
+            life,
+        }
+    }
+}
+
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (session, group) = (&self.session, self.group.display());
+        match &self.life {
+            Life::Strata { pid, command } => write!(
+                f,
+                "session {session} (pid {pid}: {command}) holds {group}; end that run first, or give it \
+                 another budget (`strata ctl --id {session} set-budget SIZE`)"
+            ),
+            Life::Keeper { pid } => write!(
+                f,
+                "session {session} has died and its keeper (pid {pid}) has not put the limits of {group} \
+                 back yet; it may be stopped (`kill -CONT {pid}`)"
+            ),
+            Life::Nobody { directory } => write!(
+                f,
+                "session {session} has died and the limits of {group} could not be put back yet; see {}",
+                directory.display()
+            ),
+        }
+    }
+}
+
+/// The session in `run_dir`, other than the one at `own`, whose groups are in the way of `wanted`. The
+/// caller holds the lock of the run directory.
+pub(super) fn find_holder(
+    run_dir: &Path,
+    own: &Path,
+    boot_id: &str,
+    wanted: &GroupMark,
+    claim: Claim,
+) -> io::Result<Option<Holder>> {
+    for entry in fs::read_dir(run_dir)?.flatten() {
+        let directory = entry.path();
+        let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        if !is_directory || directory.file_name() == own.file_name() {
+            continue;
+        }
+        let state = match State::load(&directory) {
+            Ok(Some(state)) => state,
+            Ok(None) => continue,
+            Err(error) => {
+                tracing::warn!("{}: {error}", directory.display());
+                continue;
+            }
+        };
+        if state.boot_id != boot_id || !is_holding(&state) {
+            continue;
+        }
+        if let Some(held) = state
+            .groups
+            .iter()
+            .find(|held| is_in_the_way(held, wanted, claim))
+        {
+            return Ok(Some(Holder::of(&directory, &state, held)));
+        }
+    }
+    Ok(None)
+}
+
+fn is_holding(state: &State) -> bool {
+    state.owner.is_running() || state.has_values_to_restore()
+}
+
+fn is_in_the_way(held: &GroupMark, wanted: &GroupMark, claim: Claim) -> bool {
+    held.is_within(wanted) || (claim == Claim::Attach && wanted.is_within(held))
+}
+
+/// The command line of a process as one line of text.
+fn command_of(pid: i32) -> String {
+    let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    one_line(&String::from_utf8_lossy(&line))
+}
+
+fn one_line(command: &str) -> String {
+    let plain = |c: char| match c {
+        '\0' => ' ',
+        c if c.is_control() => '?',
+        c => c,
+    };
+    let mut text: String = command.trim_end_matches('\0').chars().map(plain).collect();
+    if let Some((at, _)) = text.char_indices().nth(COMMAND_CHARS_MAX) {
+        text.truncate(at);
+        text.push_str("...");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keeper::{ProcessMark, Undo};
+
+    const BOOT: &str = "this-boot";
+
+    struct World {
+        run_dir: tempfile::TempDir,
+        groups: tempfile::TempDir,
+    }
+
+    impl World {
+        fn new() -> World {
+            let groups = tempfile::tempdir().expect("a directory");
+            fs::create_dir_all(groups.path().join("a/b")).expect("made");
+            fs::create_dir_all(groups.path().join("a/c")).expect("made");
+            World {
+                run_dir: tempfile::tempdir().expect("a directory"),
+                groups,
+            }
+        }
+
+        fn mark(&self, path: &str) -> GroupMark {
+            let path = self.groups.path().canonicalize().expect("there").join(path);
+            GroupMark::of(&path).expect("there")
+        }
+
+        /// A session that acts on `group`.
+        fn session(&self, id: &str, owner: ProcessMark, group: &str, undo: Vec<Undo>) {
+            let directory = self.run_dir.path().join(id);
+            fs::create_dir(&directory).expect("made");
+            let mut state = State::new(BOOT.to_owned(), owner);
+            state.groups.push(self.mark(group));
+            state.undo = undo;
+            state.save(&directory).expect("saved");
+        }
+
+        fn holder(&self, wanted: &str, claim: Claim) -> Option<Holder> {
+            let own = self.run_dir.path().join("own");
+            let wanted = self.mark(wanted);
+            find_holder(self.run_dir.path(), &own, BOOT, &wanted, claim).expect("looked")
+        }
+    }
+
+    fn running() -> ProcessMark {
+        ProcessMark::of(std::process::id() as i32).expect("runs")
+    }
+
+    fn dead() -> ProcessMark {
+        ProcessMark {
+            start_ticks: running().start_ticks + 1,
+            ..running()
+        }
+    }
+
+    fn limit() -> Vec<Undo> {
+        vec![Undo::RestoreFile {
+            path: PathBuf::from("/g/memory.max"),
+            value: "max".to_owned(),
+        }]
+    }
+
+    #[test]
+    fn a_held_group_and_those_above_and_below_it_are_refused_and_others_are_not() {
+        let world = World::new();
+        world.session("own", running(), "a/b", Vec::new());
+        assert_eq!(world.holder("a/b", Claim::Attach), None, "our own");
+        world.session("other", running(), "a/b", Vec::new());
+        for group in ["a", "a/b"] {
+            let holder = world.holder(group, Claim::Attach).expect(group);
+            assert!(holder.is_running());
+            let text = holder.to_string();
+            let pid = format!("pid {}", std::process::id());
+            assert!(
+                text.contains("session other") && text.contains(&pid),
+                "{text}"
+            );
+        }
+        assert_eq!(world.holder("a/c", Claim::Attach), None);
+        fs::create_dir(world.groups.path().join("a/b/d")).expect("made");
+        assert!(world.holder("a/b/d", Claim::Attach).is_some());
+        assert_eq!(
+            world.holder("a/b/d", Claim::Make),
+            None,
+            "a command in a managed group may have a budget within it"
+        );
+        assert!(world.holder("a", Claim::Make).is_some());
+    }
+
+    #[test]
+    fn a_dead_session_holds_a_group_until_its_values_are_put_back() {
+        let world = World::new();
+        world.session("1", dead(), "a/b", Vec::new());
+        assert_eq!(world.holder("a/b", Claim::Attach), None);
+        world.session("2", dead(), "a/c", limit());
+        let holder = world.holder("a/c", Claim::Attach).expect("held");
+        assert!(!holder.is_running());
+        assert!(holder.to_string().contains("could not be put back"));
+    }
+
+    #[test]
+    fn a_command_line_becomes_one_short_line() {
+        assert_eq!(one_line("strata\0run\0a\x1b[2J\nb\0"), "strata run a?[2J?b");
+        let long = one_line(&"\u{e9}".repeat(500));
+        assert_eq!(long.chars().count(), COMMAND_CHARS_MAX + 3);
+    }
+}

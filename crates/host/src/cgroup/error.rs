@@ -100,6 +100,12 @@ pub enum CgroupError {
         /// Who does.
         holder: Holder,
     },
+    /// A journal names it, but no journal of ours can.
+    #[error(
+        "{} is no group of ours and no control file of a group or of sysfs, so nothing was done to it",
+        .0.display()
+    )]
+    NotOurs(PathBuf),
     /// The group was deleted under us.
     #[error("cgroup {} is gone", .0.display())]
     Gone(PathBuf),

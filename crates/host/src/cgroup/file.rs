@@ -2,7 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use super::CgroupError;
@@ -98,6 +98,44 @@ pub(super) fn read_text(path: &Path) -> Result<String, CgroupError> {
     std::fs::read_to_string(path).map_err(|source| CgroupError::io("reading", path, source))
 }
 
+/// File systems whose files are settings of the kernel (`linux/magic.h`): cgroup v1, v2, sysfs.
+const CONTROL_FILE_SYSTEMS: [u64; 3] = [0x0027_e0eb, 0x6367_7270, 0x6265_6572];
+
+/// Writes what a journal says into the file that it names, if that is a control file.
+pub(super) fn write_back(path: &Path, value: &str) -> Result<(), CgroupError> {
+    let failed = |source| CgroupError::io("writing", path, source);
+    // Looked at before it is opened, too: to open a device can do something.
+    let directory = path.parent().unwrap_or(path);
+    let kind = rustix::fs::statfs(directory).map_err(|errno| failed(errno.into()))?;
+    if !is_control(kind.f_type as u64) {
+        return Err(CgroupError::NotOurs(path.to_owned()));
+    }
+    let file = OpenOptions::new()
+        .write(true)
+        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
+        .open(path)
+        .map_err(failed)?;
+    let kind = rustix::fs::fstatfs(&file).map_err(|errno| failed(errno.into()))?;
+    if !is_control(kind.f_type as u64) {
+        return Err(CgroupError::NotOurs(path.to_owned()));
+    }
+    file.write_at(value.as_bytes(), 0)
+        .map(|_| ())
+        .map_err(failed)
+}
+
+fn is_control(file_system: u64) -> bool {
+    CONTROL_FILE_SYSTEMS.contains(&(file_system & 0xffff_ffff))
+}
+
+/// Whether a directory lies where groups do; one that is gone did.
+pub(super) fn is_among_groups(path: &Path) -> bool {
+    match rustix::fs::statfs(path) {
+        Ok(kind) => is_control(kind.f_type as u64),
+        Err(errno) => errno == rustix::io::Errno::NOENT,
+    }
+}
+
 /// Writes a control file that is seldom needed.
 pub(super) fn write_text(path: &Path, value: &str) -> Result<(), CgroupError> {
     // Not `fs::write`: that would create a missing file.
@@ -107,4 +145,26 @@ pub(super) fn write_text(path: &Path, value: &str) -> Result<(), CgroupError> {
         .and_then(|file| file.write_at(value.as_bytes(), 0))
         .map(|_| ())
         .map_err(|source| CgroupError::io("writing", path, source))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_journal_says_is_written_into_control_files_only() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let file = dir.path().join("memory.max");
+        std::fs::write(&file, "mine").expect("written");
+        let error = write_back(&file, "max").expect_err("no control file");
+        assert!(matches!(error, CgroupError::NotOurs(_)), "{error}");
+        assert_eq!(std::fs::read_to_string(&file).expect("read"), "mine");
+        assert!(!is_among_groups(dir.path()));
+        let gone = dir.path().join("gone/memory.max");
+        let error = write_back(&gone, "max").expect_err("gone");
+        assert!(matches!(error, CgroupError::Gone(_)), "{error}");
+        // sysfs is everywhere; what is written there is what stands there.
+        let error = write_back(Path::new("/sys/kernel/no-such-file"), "1").expect_err("not there");
+        assert!(!matches!(error, CgroupError::NotOurs(_)), "{error}");
+    }
 }

@@ -67,7 +67,7 @@ pub use limit::backstop_bytes;
 pub use line::Line;
 use line_v2::HighLine;
 use mounts::Mount;
-pub(crate) use place::remove_group;
+pub(crate) use place::{may_be_ours, remove_group};
 pub(crate) use processes::is_inhabited;
 use processes::{domain_of, is_all_below, processes_below};
 pub use reader::GroupReader;

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{FlockOperation, XattrFlags, flock, getxattr, removexattr, setxattr};
 
 use super::error::{FoundLimit, Occupant};
-use super::file::{read_text, write_text};
+use super::file::{is_among_groups, read_text, write_text};
 use super::mounts::Mount;
 use super::processes::processes_below;
 use super::{CgroupError, Version};
@@ -46,6 +46,8 @@ const LIMIT_FILES: [&str; 8] = [
 /// How long removal waits for processes that have just ended to leave.
 const REMOVE_WAIT: Duration = Duration::from_secs(2);
 const REMOVE_POLL: Duration = Duration::from_millis(5);
+/// How long another Strata is waited for that switches controllers of the same directory.
+const LOCK_WAIT: Duration = Duration::from_secs(1);
 
 /// The directory name of a group.
 pub(super) fn group_name(id: &str) -> Result<String, CgroupError> {
@@ -152,11 +154,26 @@ fn make_below(parent: &Path, path: &Path, version: Version) -> Result<(), Cgroup
     made
 }
 
-/// Keeps two Stratas from switching controllers of the same directory at once.
+/// Keeps two Stratas from switching controllers of the same directory at once. Anybody can lock a directory
+/// of groups, so it is not waited for long, and then done without: it only matters when another Strata
+/// removes its last group there at that very moment.
 fn lock_directory(directory: &Path) -> Result<File, CgroupError> {
+    let deadline = Instant::now() + LOCK_WAIT;
     let locked = File::open(directory).and_then(|file| {
-        flock(&file, FlockOperation::LockExclusive)?;
-        Ok(file)
+        loop {
+            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Err(rustix::io::Errno::WOULDBLOCK) if Instant::now() < deadline => {
+                    thread::sleep(REMOVE_POLL);
+                }
+                Err(rustix::io::Errno::WOULDBLOCK) => {
+                    let path = directory.display();
+                    tracing::warn!("somebody keeps {path} locked; going on without that lock");
+                    return Ok(file);
+                }
+                Err(errno) => return Err(errno.into()),
+                Ok(()) => return Ok(file),
+            }
+        }
     });
     locked.map_err(|source| CgroupError::io("locking", directory, source))
 }
@@ -241,6 +258,14 @@ fn has_group_of_ours(parent: &Path) -> bool {
             .starts_with(NAME_PREFIX.as_bytes())
             && entry.file_type().is_ok_and(|kind| kind.is_dir())
     })
+}
+
+/// Whether a path can be that of a group that we made.
+pub(crate) fn may_be_ours(path: &Path) -> bool {
+    let is_named_so = path
+        .file_name()
+        .is_some_and(|name| name.as_encoded_bytes().starts_with(NAME_PREFIX.as_bytes()));
+    is_named_so && path.parent().is_some_and(is_among_groups)
 }
 
 /// Removes a group made by [`make`] and takes back what its parent had to hand out. Waits a moment

@@ -17,7 +17,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use super::file::{parse_number, read_text, write_text};
+use super::file::{parse_number, read_text, write_back};
 use super::stats::keyed_number;
 use super::{CgroupError, GroupMark, UNLIMITED, located};
 
@@ -96,7 +96,7 @@ pub(crate) fn put_back(
         let Some(here) = located(mark, path)? else {
             return Ok(PutBack::Done);
         };
-        done = put_back_at(&here, value, ours);
+        done = put_back_at(&here, value, ours, write_back);
         match (&done, mark) {
             (Err(CgroupError::Gone(_)), Some(_)) => {}
             (Err(CgroupError::Gone(_)), None) => return Ok(PutBack::Done),
@@ -106,7 +106,12 @@ pub(crate) fn put_back(
     done
 }
 
-fn put_back_at(path: &Path, value: &str, ours: &[u64]) -> Result<PutBack, CgroupError> {
+fn put_back_at(
+    path: &Path,
+    value: &str,
+    ours: &[u64],
+    write: impl Fn(&Path, &str) -> Result<(), CgroupError>,
+) -> Result<PutBack, CgroupError> {
     let found = match ours.is_empty() {
         true => None,
         // Unreadable: the write says why.
@@ -123,7 +128,7 @@ fn put_back_at(path: &Path, value: &str, ours: &[u64]) -> Result<PutBack, Cgroup
         }
         _ => {}
     }
-    write_text(path, value).map(|()| PutBack::Done)
+    write(path, value).map(|()| PutBack::Done)
 }
 
 /// The number in a control file: `u64::MAX` for no limit, the switch of `memory.oom_control`.
@@ -158,6 +163,7 @@ pub(super) fn told(file: &Path, found: u64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::file::write_text;
     use super::*;
     use std::fs;
 
@@ -215,7 +221,8 @@ mod tests {
         let path = directory.path().join("memory.max");
         let try_with = |found: &str, original: &str, ours: &[u64]| {
             fs::write(&path, found).expect("written");
-            let done = put_back(None, &path, original, ours).expect("put back");
+            // A plain file stands for a control file.
+            let done = put_back_at(&path, original, ours, write_text).expect("put back");
             // A write to a control file replaces its value; to a plain file it leaves the rest.
             let text = fs::read_to_string(&path).expect("read");
             (done == PutBack::Done, text.starts_with(original))
@@ -227,7 +234,7 @@ mod tests {
         assert_eq!(try_with("900\n", "900", &[100]), (true, true));
         let switch = "oom_kill_disable 0\nunder_oom 0\n";
         assert_eq!(try_with(switch, "1", &[1]), (false, false));
-        let Ok(PutBack::Left(said)) = put_back(None, &path, "1", &[1]) else {
+        let Ok(PutBack::Left(said)) = put_back_at(&path, "1", &[1], write_text) else {
             panic!("left as it is");
         };
         assert!(said.contains("set to 0 by somebody else"), "{said}");

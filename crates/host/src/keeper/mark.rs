@@ -1,10 +1,9 @@
 //! Recognising a process, a boot and the run directory.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
 /// Where state directories live unless `STRATA_RUN_DIR` says otherwise.
@@ -13,23 +12,6 @@ const RUN_DIR: &str = "/run/strata";
 /// `/run/strata`, or what `STRATA_RUN_DIR` says.
 pub fn run_dir() -> PathBuf {
     std::env::var_os("STRATA_RUN_DIR").map_or_else(|| PathBuf::from(RUN_DIR), PathBuf::from)
-}
-
-/// Takes the machine-wide lock `.<name>.lock` of the run directory; held until the file is closed.
-pub(crate) fn lock_run_dir(name: &str) -> io::Result<File> {
-    lock_in(&run_dir(), name)
-}
-
-pub(super) fn lock_in(directory: &Path, name: &str) -> io::Result<File> {
-    fs::create_dir_all(directory)?;
-    let file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .open(directory.join(format!(".{name}.lock")))?;
-    flock(&file, FlockOperation::LockExclusive)?;
-    Ok(file)
 }
 
 /// Names this boot of the machine.

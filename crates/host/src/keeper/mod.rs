@@ -22,22 +22,26 @@
 //! - Only what nobody holds the lock of is cleaned, so two Stratas leave each other's alone.
 //! - A group that one session acts on no other does, nor on a group above or below it (`claim`).
 //! - Nothing is done to a process: the keeper waits, it never kills.
+//! - What lies in a run directory that others could have written to is not believed (`trust`).
 
 mod claim;
 mod journal;
+mod lock;
 mod mark;
 mod name;
 mod process;
 mod recover;
 mod session;
 mod state;
+mod trust;
 mod undo;
 mod written;
 
 pub use claim::{Claim, ClaimError, Holder};
 pub use journal::{Journal, JournalSink, Undo};
+pub(crate) use lock::lock_run_dir;
 pub use mark::{ProcessMark, run_dir};
-pub(crate) use mark::{boot_id, lock_run_dir, parent_of};
+pub(crate) use mark::{boot_id, parent_of};
 pub use name::{BadSessionName, SessionName};
 pub use process::{KEEPER_VERB, Keeper, keeper_main};
 pub use recover::{Outcome, Recovered, recover, recover_in};

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::mark::{boot_id, run_dir};
 use super::state::{State, claim_directory, remove_directory};
+use super::trust::{self, Missing};
 use super::undo::{Due, carry_out, is_program_running};
 
 /// What was found of a session that nobody holds any more.
@@ -39,6 +40,10 @@ pub fn recover() -> io::Result<Vec<Recovered>> {
 
 /// The same below another run directory.
 pub fn recover_in(run_dir: &Path) -> io::Result<Vec<Recovered>> {
+    match trust::check_directory(run_dir, Missing::Refuse) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        checked => checked?,
+    }
     let entries = match fs::read_dir(run_dir) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -56,13 +61,15 @@ pub fn recover_in(run_dir: &Path) -> io::Result<Vec<Recovered>> {
     directories.sort();
     let mut found = Vec::new();
     for directory in directories {
-        let Some(_lock) = claim_directory(run_dir, &directory)? else {
-            continue;
+        let outcome = match claim_directory(run_dir, &directory) {
+            Ok(Some(_lock)) => recover_one(&directory),
+            Ok(None) => continue,
+            Err(error) => Outcome::Left(vec![error.to_string()]),
         };
         let id = directory.file_name().unwrap_or_default();
         found.push(Recovered {
             id: id.to_string_lossy().into_owned(),
-            outcome: recover_one(&directory),
+            outcome,
         });
     }
     Ok(found)

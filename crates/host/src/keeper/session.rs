@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 
 use super::claim::{Claim, ClaimError, find_holder};
 use super::journal::{Journal, JournalSink, Undo};
-use super::mark::{ProcessMark, boot_id, lock_in, run_dir};
+use super::lock::lock_in;
+use super::mark::{ProcessMark, boot_id, run_dir};
 use super::process::Keeper;
 use super::state::{State, make_directory, remove_directory};
 use super::undo::{Due, UndoError, carry_out};
@@ -25,8 +26,8 @@ const DYING_POLL: Duration = Duration::from_millis(20);
 /// Why there is no session, and so nothing may be changed.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "no state directory {}: {source}; run as root, or set STRATA_RUN_DIR to a directory you can \
-     write",
+    "no state directory {}: {source}; run as root, or set STRATA_RUN_DIR to a directory that only you \
+     can write",
     path.display()
 )]
 pub struct SessionError {

@@ -11,7 +11,7 @@
 //! - S2: whoever reads it to undo holds the lock.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -19,7 +19,9 @@ use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
 use super::journal::Undo;
-use super::mark::{ProcessMark, lock_in};
+use super::lock::lock_in;
+use super::mark::ProcessMark;
+use super::trust::{self, Missing};
 use crate::cgroup::GroupMark;
 
 /// Raised when an older Strata could misread the file.
@@ -61,12 +63,18 @@ impl State {
     }
 
     /// `None`: nothing was written yet.
+    ///
+    /// # Errors
+    /// Also if others could have written it (see `trust`).
     pub(super) fn load(directory: &Path) -> io::Result<Option<State>> {
-        let text = match fs::read(directory.join("state.json")) {
-            Ok(text) => text,
+        trust::check_directory(directory, Missing::Refuse)?;
+        let mut file = match trust::open_to_read(&directory.join("state.json")) {
+            Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error),
         };
+        let mut text = Vec::new();
+        file.read_to_end(&mut text)?;
         let state: State = serde_json::from_slice(&text)?;
         if state.version != VERSION {
             let why = format!(
@@ -92,12 +100,9 @@ impl State {
 
     pub(super) fn save(&self, directory: &Path) -> io::Result<()> {
         let temporary = directory.join("state.json.new");
-        let mut file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(&temporary)?;
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(true).mode(0o600);
+        let mut file = trust::open_file(&temporary, &mut options)?;
         file.write_all(&serde_json::to_vec_pretty(self)?)?;
         file.sync_all()?;
         fs::rename(&temporary, directory.join("state.json"))?;
@@ -121,17 +126,14 @@ pub(super) fn claim_directory(run_dir: &Path, directory: &Path) -> io::Result<Op
     if !directory.is_dir() {
         return Ok(None);
     }
+    trust::check_directory(directory, Missing::Refuse)?;
     try_lock(directory)
 }
 
 fn try_lock(directory: &Path) -> io::Result<Option<File>> {
-    let file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600)
-        .open(directory.join("lock"))?;
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false);
+    let file = trust::open_file(&directory.join("lock"), options.mode(0o600))?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(Some(file)),
         Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),

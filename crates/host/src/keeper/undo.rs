@@ -87,6 +87,9 @@ fn carry_out_one(state: &State, undo: &Undo, directory: &Path) -> Result<(), Und
                 tracing::warn!("{said}");
             }
         }
+        Undo::RemoveGroup { path } if !cgroup::may_be_ours(path) => {
+            return Err(CgroupError::NotOurs(path.clone()).into());
+        }
         Undo::RemoveGroup { path } => match state.mark_of(path) {
             Some(group) => cgroup::remove_marked(group)?,
             // The crash came before it was marked, and so before anybody could rename it.
@@ -117,4 +120,37 @@ pub(super) fn is_program_running(state: &State) -> bool {
             // Who can't be counted may be there.
             Err(_) => true,
         })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keeper::ProcessMark;
+    use std::fs;
+
+    #[test]
+    fn a_journal_that_names_what_no_strata_changes_is_not_carried_out() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (file, group) = (dir.path().join("shadow"), dir.path().join("strata-1"));
+        fs::write(&file, "root").expect("written");
+        fs::create_dir(&group).expect("made");
+        let own = ProcessMark::of(std::process::id() as i32).expect("runs");
+        let mut state = State::new("boot".to_owned(), own);
+        state.undo = vec![
+            Undo::RestoreFile {
+                path: file.clone(),
+                value: "planted".to_owned(),
+            },
+            Undo::RemoveGroup {
+                path: group.clone(),
+            },
+        ];
+        let errors = carry_out(&mut state, dir.path(), Due::AfterTheProgram);
+        assert_eq!(errors.len(), 2, "{errors:?}");
+        for error in errors {
+            assert!(error.to_string().contains("nothing was done"), "{error}");
+        }
+        assert_eq!(fs::read_to_string(&file).expect("read"), "root");
+        assert!(group.exists());
+    }
 }

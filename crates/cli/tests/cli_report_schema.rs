@@ -11,6 +11,7 @@ use strata_host::control::{
     PolicyChoice, REPORT_VERSION, Report, SavedReport, UsageReport, WalkFindings, WalkReport,
 };
 use strata_host::hold_up::HoldUpReport;
+use strata_host::keeper::KeeperReport;
 
 /// A report of which everything is known.
 fn known() -> Report {
@@ -59,6 +60,7 @@ fn known() -> Report {
         strata_cpu_ms: 1,
         strata_cpu_percent: 1.5,
         nr_processes: 1,
+        keeper: Some(KeeperReport::default()),
         warnings: vec!["a warning".to_owned()],
     }
 }
@@ -69,6 +71,7 @@ fn unknown() -> Report {
     report.access = None;
     report.limit = None;
     report.working_set_bytes = None;
+    report.keeper = None;
     report.walks.entries_per_freed_page = None;
     report.kernel = KernelReport::default();
     report

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use support::leaks::Guard;
+use support::live::{children, send, state};
 use support::programs::{next_random, program};
 use support::strata::{Strata, binary, patience};
 
@@ -94,14 +95,18 @@ impl Run {
     }
 
     fn keeper(&self) -> i32 {
-        let children = format!("/proc/{0}/task/{0}/children", self.strata.id());
-        let list = fs::read_to_string(children).expect("children");
-        let mut pids = list.split_whitespace().map(|pid| pid.parse().expect("pid"));
-        let is_keeper = |pid: &i32| {
-            let line = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-            line.split('\0').nth(1) == Some("keeper")
-        };
-        pids.find(is_keeper).expect("a keeper")
+        keepers_of(self.strata.id()).pop().expect("a keeper")
+    }
+
+    fn report(&self) -> Value {
+        let text = self.note("report").expect("a report");
+        serde_json::from_str(&text).expect("JSON")
+    }
+
+    /// The keeper, if it is another one than `former`.
+    fn next_keeper(&self, former: i32) -> Option<i32> {
+        let all = keepers_of(self.strata.id());
+        all.into_iter().find(|&pid| pid != former)
     }
 
     fn kill_strata(&mut self) {
@@ -133,6 +138,16 @@ impl Run {
         assert_eq!(status.code(), Some(0), "{:?}", self.note("stderr"));
         assert!(self.note("report").is_some(), "no report");
     }
+}
+
+/// The children of a Strata, by any of its threads, that are keepers.
+fn keepers_of(strata: u32) -> Vec<i32> {
+    let is_keeper = |pid: &i32| {
+        let line = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        line.split('\0').nth(1) == Some("keeper")
+    };
+    let strata = i32::try_from(strata).expect("a pid");
+    children(strata).into_iter().filter(is_keeper).collect()
 }
 
 fn wait_for<T>(limit: Duration, mut what: impl FnMut() -> Option<T>) -> Option<T> {
@@ -272,6 +287,81 @@ fn without_its_keeper_strata_still_cleans_up() {
     run.wait_until_begun();
     kill_9(run.keeper());
     run.expect_orderly_end();
+    run.expect_right_end();
+    expect_all_gone(&guard);
+}
+
+#[test]
+fn a_keeper_that_was_killed_is_replaced_and_the_next_one_does_its_work() {
+    needs!("cap_bpf", "memory_cgroup", "zram");
+    let guard = Guard::new();
+    let mut run = Run::start(WORK);
+    run.wait_until_begun();
+    let first = run.keeper();
+    kill_9(first);
+    let second = wait_for(Duration::from_secs(1), || run.next_keeper(first));
+    let second = second.expect("no other keeper within a second");
+    let told = wait_for(Duration::from_secs(1), || {
+        let said = run.note("stderr")?;
+        said.contains(&format!("another one (pid {second}) has taken its place"))
+            .then_some(said)
+    });
+    let told = told.unwrap_or_else(|| panic!("not told: {:?}", run.note("stderr")));
+    assert!(
+        told.contains(&format!("keeper (pid {first}) ended")),
+        "{told}"
+    );
+    let group = run.group().expect("a group");
+    run.kill_strata();
+    expect_limits_gone(&group);
+    run.expect_right_end();
+    expect_all_gone(&guard);
+}
+
+#[test]
+fn the_report_tells_how_often_the_keeper_was_replaced() {
+    needs!("cap_bpf", "memory_cgroup", "zram");
+    let guard = Guard::new();
+    let mut run = Run::start(WORK);
+    run.wait_until_begun();
+    let first = run.keeper();
+    kill_9(first);
+    let replaced = wait_for(Duration::from_secs(1), || run.next_keeper(first));
+    assert!(replaced.is_some(), "no other keeper within a second");
+    run.expect_orderly_end();
+    let report = run.report();
+    let keeper = &report["keeper"];
+    assert_eq!(keeper["nr_deaths"], 1, "{report:#}");
+    assert_eq!(keeper["nr_replacements"], 1, "{report:#}");
+    assert_eq!(keeper["end"], "dismissed", "{report:#}");
+    let warnings = report["warnings"].to_string();
+    assert!(warnings.contains("ended before its time"), "{warnings}");
+    run.expect_right_end();
+    expect_all_gone(&guard);
+}
+
+#[test]
+fn a_keeper_that_was_stopped_goes_on_and_nobody_waits_for_it_at_the_end() {
+    needs!("cap_bpf", "memory_cgroup", "zram");
+    let guard = Guard::new();
+    let mut run = Run::start(WORK);
+    run.wait_until_begun();
+    let keeper = run.keeper();
+    send(keeper, Signal::STOP);
+    let goes_on = wait_for(Duration::from_secs(1), || {
+        let said = run.note("stderr").unwrap_or_default();
+        (said.contains("was stopped") && state(keeper) != 'T').then_some(())
+    });
+    assert!(
+        goes_on.is_some(),
+        "{:?}, {}",
+        run.note("stderr"),
+        state(keeper)
+    );
+    run.expect_orderly_end();
+    let report = run.report();
+    assert_eq!(report["keeper"]["nr_stops"], 1, "{report:#}");
+    assert_eq!(report["keeper"]["end"], "dismissed", "{report:#}");
     run.expect_right_end();
     expect_all_gone(&guard);
 }

@@ -24,10 +24,15 @@ struct Owner {
 
 impl Owner {
     fn start(run_dir: &Path, swap: &str) -> Owner {
+        Owner::start_with(run_dir, swap, &[])
+    }
+
+    fn start_with(run_dir: &Path, swap: &str, environment: &[(&str, &str)]) -> Owner {
         let id = fresh_id("keeper");
         let mut child = Command::new(PROBE)
             .args(["owner", &id, swap])
             .env("STRATA_RUN_DIR", run_dir)
+            .envs(environment.iter().copied())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -226,6 +231,22 @@ fn an_orderly_end_leaves_nothing_and_sends_the_keeper_home() {
     stdin.write_all(b"end\n").expect("it reads");
     assert!(owner.child.wait().expect("waited").success());
     assert!(!is_there(owner.keeper), "it was waited for");
+    assert!(!owner.group.exists());
+    assert_empty(run.path());
+}
+
+#[test]
+fn an_orderly_end_does_not_wait_for_ever_for_a_keeper_that_hears_nothing() {
+    need_root_and_cgroup!("an_orderly_end_does_not_wait_for_ever_for_a_keeper_that_hears_nothing");
+    let run = RunDir::new();
+    let deaf = [("STRATA_PROBE_DEAF_KEEPER", "1")];
+    let mut owner = Owner::start_with(run.path(), "existing", &deaf);
+    let mut stdin = owner.child.stdin.take().expect("piped");
+    stdin.write_all(b"end\n").expect("it reads");
+    eventually("the owner has ended", || {
+        owner.child.try_wait().expect("waited").is_some()
+    });
+    assert!(!is_there(owner.keeper), "it was killed and waited for");
     assert!(!owner.group.exists());
     assert_empty(run.path());
 }

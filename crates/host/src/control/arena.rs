@@ -15,11 +15,14 @@ use super::own;
 use super::program::Program;
 use super::run::Event;
 use crate::cgroup::{BudgetGroup, CgroupError, GroupStats, Manager, OomWatch, backstop_bytes};
-use crate::keeper::{self, Journal, Keeper, Outcome, Session};
+use crate::keeper::{
+    self, Journal, KeeperEnd, KeeperReport, KeeperWatch, Outcome, Session, UndoError,
+};
 use crate::swap::{self, SwapDevice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// What the run is called in the run directory, and its group.
 fn id_of(config: &RunConfig) -> String {
@@ -36,7 +39,8 @@ pub(super) struct Arena {
     oom: Option<OomWatch>,
     crossings: Option<Crossings>,
     swap: Option<SwapDevice>,
-    session: Option<(Session, Keeper)>,
+    session: Option<(Session, KeeperWatch)>,
+    keeper_report: Option<KeeperReport>,
     /// Whether anything has to stay as long as the program runs.
     changes_anything: bool,
     is_dry_run: bool,
@@ -55,10 +59,13 @@ impl Arena {
         }
         let changes_anything = !config.dry_run && needs_session(config);
         let session = match Session::create(&id_of(config)) {
-            Ok(session) => {
-                let keeper = Keeper::spawn(&session).map_err(io_error("starting the keeper"))?;
-                Some((session, keeper))
-            }
+            Ok(session) => match KeeperWatch::start(&session) {
+                Ok(keeper) => Some((session, keeper)),
+                Err(error) => {
+                    session.finish(None);
+                    return Err(io_error("starting the keeper")(error));
+                }
+            },
             Err(error) => match config.name.clone().filter(|_| error.is_taken()) {
                 Some(name) => {
                     let directory = error.path;
@@ -79,6 +86,7 @@ impl Arena {
             crossings: None,
             swap: None,
             session,
+            keeper_report: None,
             changes_anything,
             is_dry_run: config.dry_run,
             budget_bytes: config.budget_bytes,
@@ -344,14 +352,27 @@ impl Arena {
     pub(super) fn keeper_rss_bytes(&self) -> u64 {
         self.session
             .as_ref()
-            .map_or(0, |(_, keeper)| own::rss_bytes_of(keeper.pid()))
+            .and_then(|(_, keeper)| keeper.pid())
+            .map_or(0, own::rss_bytes_of)
     }
 
     /// The keeper's CPU time, nanoseconds.
     pub(super) fn keeper_cpu_ns(&self) -> u64 {
         self.session
             .as_ref()
-            .map_or(0, |(_, keeper)| own::cpu_ns_of(keeper.pid()))
+            .and_then(|(_, keeper)| keeper.pid())
+            .map_or(0, own::cpu_ns_of)
+    }
+
+    /// Looks after the keeper; returns what the user should know.
+    pub(super) fn tend_keeper(&mut self) -> Option<String> {
+        let (session, keeper) = self.session.as_mut()?;
+        keeper.tend(session, Instant::now())
+    }
+
+    /// How the keeper fared; known once everything is undone, if there was one.
+    pub(super) fn keeper_report(&self) -> Option<KeeperReport> {
+        self.keeper_report
     }
 
     /// Undoes everything; what can't be undone now is left to the keeper, and said.
@@ -379,11 +400,13 @@ impl Arena {
             tracing::debug!("{error}");
         }
         if let Some((session, keeper)) = self.session.take() {
-            let left = session.finish(Some(keeper));
-            warnings.extend(
-                left.iter()
-                    .map(|error| format!("left to the keeper: {error}")),
-            );
+            let (left, report) = keeper.finish(session);
+            self.keeper_report = Some(report);
+            warnings.extend(left.iter().map(|error| match (error, report.end) {
+                (UndoError::Keeper { .. }, _) => error.to_string(),
+                (_, KeeperEnd::Missing) => format!("left to the next start of Strata: {error}"),
+                _ => format!("left to the keeper: {error}"),
+            }));
         }
         warnings
     }

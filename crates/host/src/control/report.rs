@@ -11,6 +11,7 @@ use crate::addr::PAGE_BYTES;
 use crate::cgroup::GroupStats;
 use crate::control::{ActuatorChoice, PolicyChoice, WalkFindings};
 use crate::hold_up::HoldUpReport;
+use crate::keeper::KeeperReport;
 use strata_lru::{GroupView, Kind};
 
 /// Version of the schema; grows when a field changes its meaning or goes.
@@ -242,6 +243,8 @@ pub struct Report {
     pub strata_cpu_percent: f64,
     /// Processes managed at any time.
     pub nr_processes: u64,
+    /// How the keeper fared; `None` where there was none.
+    pub keeper: Option<KeeperReport>,
     /// What went wrong without stopping the run, and what was left behind.
     pub warnings: Vec<String>,
 }

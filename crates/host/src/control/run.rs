@@ -287,6 +287,9 @@ impl Session<'_> {
         if let (Gauge::Tree { .. }, Some(managed)) = (self.arena.gauge(), &mut self.managed) {
             managed.refresh_members_if_due(now, self.arena.gauge(), MEMBERS_PAUSE_MS);
         }
+        if let Some(news) = self.arena.tend_keeper() {
+            self.warn(news);
+        }
         self.arena.take_crossings();
         let usage = match self.usage_bytes() {
             Ok(usage) => usage,
@@ -494,6 +497,7 @@ impl Session<'_> {
             tracking_bytes: self.managed.as_ref().map_or(0, Managed::memory_bytes),
             strata_cpu_ms,
             nr_processes,
+            keeper: self.arena.keeper_report(),
             warnings: self.warnings,
         }
     }

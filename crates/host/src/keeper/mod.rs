@@ -3,12 +3,12 @@
 //! ```text
 //!   recover()                                   first: what others left behind
 //!   session = Session::create(&fresh_id())      /run/strata/<id>/, locked; or by its name
-//!   keeper  = Keeper::spawn(&session)           before anything is changed
+//!   keeper  = KeeperWatch::start(&session)      before anything is changed; `tend` it now and then
 //!   journal = session.journal()                 given to BudgetGroup and SwapDevice
 //!   session.set_program(pid)                    or set_group: until when swap and group stay
 //!   ...                                         killed here: the keeper takes over
 //!   group.remove(), swap.take_down()            the orderly end; what they can't do stays recorded
-//!   session.finish(Some(keeper))                undoes the rest, sends the keeper home
+//!   keeper.finish(session)                      undoes the rest, sends the keeper home
 //! ```
 //!
 //! The binary passes `keeper ...` on its command line to [`keeper_main`] before anything else.
@@ -36,6 +36,7 @@ mod state;
 mod trust;
 mod undo;
 mod written;
+mod watch;
 
 pub use claim::{Claim, ClaimError, Holder};
 pub use journal::{Journal, JournalSink, Undo};
@@ -47,6 +48,7 @@ pub use process::{KEEPER_VERB, Keeper, keeper_main};
 pub use recover::{Outcome, Recovered, recover, recover_in};
 pub use session::{Session, SessionError, fresh_id};
 pub use undo::UndoError;
+pub use watch::{KeeperEnd, KeeperReport, KeeperWatch};
 
 /// Beside the session directories: who needs zswap on (see `swap`).
 pub(crate) const ZSWAP_DIR: &str = "zswap";

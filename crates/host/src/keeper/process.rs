@@ -21,9 +21,11 @@ use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
 use super::session::Session;
 use super::state::{State, remove_directory};
@@ -33,6 +35,11 @@ use crate::sys::detach::detach;
 /// The hidden verb the binary must pass on to [`keeper_main`], before anything else it does.
 pub const KEEPER_VERB: &str = "keeper";
 const DONE: u8 = b'D';
+/// A keeper that is sent home has a directory to remove; on a busy machine that takes a while.
+const DISMISS_WAIT: Duration = Duration::from_secs(3);
+const DISMISS_POLL: Duration = Duration::from_millis(2);
+/// How long the kernel may take to end it.
+const KILL_WAIT: Duration = Duration::from_secs(1);
 const PROGRAM_POLL: Duration = Duration::from_millis(100);
 /// What can't be undone (swap whose pages fit nowhere, most of all) is tried again after this, ...
 const LEFTOVER_PAUSE_MIN: Duration = Duration::from_secs(1);
@@ -75,11 +82,77 @@ impl Keeper {
         self.child.id() as i32
     }
 
-    /// Sends it home: everything was undone. Waits until it has ended.
-    pub fn dismiss(mut self) -> io::Result<()> {
-        self.pipe.write_all(&[DONE])?;
-        self.child.wait().map(|_| ())
+    /// How it is. An end or a stop is told once.
+    pub(super) fn look(&mut self) -> Condition {
+        match self.child.try_wait() {
+            Ok(None) => {}
+            Ok(Some(status)) => return Condition::Ended(status.to_string()),
+            Err(error) => return Condition::Ended(error.to_string()),
+        }
+        let stops = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG;
+        match waitid(WaitId::Pid(Pid::from_child(&self.child)), stops) {
+            Ok(Some(_)) => Condition::Stopped,
+            _ => Condition::Fine,
+        }
     }
+
+    /// Has it go on if it was stopped.
+    pub(super) fn wake(&self) {
+        // Ended, it is found to be so by the next look.
+        let _ = kill_process(Pid::from_child(&self.child), Signal::CONT);
+    }
+
+    /// Sends it home: everything was undone. Waits until it has ended; one that does not within
+    /// [`DISMISS_WAIT`] is killed, because with its pipe closed it would be in the way of the next session.
+    ///
+    /// # Errors
+    /// What became of it, if it did not end as it was told.
+    pub fn dismiss(mut self) -> Result<(), String> {
+        let told = self.pipe.write_all(&[DONE]);
+        self.wake();
+        if let Some(status) = self.wait_for_end(DISMISS_WAIT) {
+            return match told {
+                Ok(()) => Ok(()),
+                // It was gone before.
+                Err(_) => Err(format!("had ended before its time ({status})")),
+            };
+        }
+        let limit = DISMISS_WAIT.as_secs();
+        let pid = Pid::from_child(&self.child);
+        let killed = kill_process(pid, Signal::KILL).map_err(io::Error::from);
+        let ended = killed.map(|()| self.wait_for_end(KILL_WAIT).is_some());
+        Err(match ended {
+            Ok(true) => {
+                format!("did not end within {limit} s and was killed; all was undone before")
+            }
+            Ok(false) => format!("did not end within {limit} s, nor when it was killed"),
+            Err(error) => format!("did not end within {limit} s and could not be killed: {error}"),
+        })
+    }
+
+    fn wait_for_end(&mut self, limit: Duration) -> Option<ExitStatus> {
+        let deadline = Instant::now() + limit;
+        loop {
+            if let Ok(Some(status)) = self.child.try_wait() {
+                return Some(status);
+            }
+            if Instant::now() > deadline {
+                return None;
+            }
+            thread::sleep(DISMISS_POLL);
+        }
+    }
+}
+
+/// How a keeper is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Condition {
+    /// It waits.
+    Fine,
+    /// Somebody has stopped it: it would not notice our death.
+    Stopped,
+    /// It is no more, and why.
+    Ended(String),
 }
 
 /// The keeper's `main`; `args` are those after [`KEEPER_VERB`].

@@ -141,15 +141,19 @@ impl Session {
     }
 
     /// The orderly end: undoes everything, and if nothing is left, has the keeper remove the directory
-    /// and end. Otherwise the keeper stays for the rest, and what is left is returned.
+    /// and end. Otherwise the keeper stays for the rest, and what is left is returned. Waits for the
+    /// keeper, but not for ever.
     pub fn finish(self, keeper: Option<Keeper>) -> Vec<UndoError> {
         let mut errors = self.undo_all();
         if !errors.is_empty() {
             // Dropping the keeper's pipe without a word is the sign to take over.
             return errors;
         }
-        if let Some(Err(error)) = keeper.map(Keeper::dismiss) {
-            tracing::warn!("the keeper did not end: {error}");
+        if let Some(keeper) = keeper {
+            let pid = keeper.pid();
+            if let Err(why) = keeper.dismiss() {
+                errors.push(UndoError::Keeper { pid, why });
+            }
         }
         if let Err(source) = remove_directory(&self.inner.directory) {
             errors.push(UndoError::State {

@@ -21,6 +21,14 @@ pub enum UndoError {
     /// A swap device.
     #[error(transparent)]
     Swap(#[from] SwapError),
+    /// The keeper, which was told to go.
+    #[error("the keeper (pid {pid}) {why}")]
+    Keeper {
+        /// Its process id.
+        pid: i32,
+        /// What became of it.
+        why: String,
+    },
     /// The state file.
     #[error("the state in {} could not be updated: {source}", path.display())]
     State {

@@ -7,7 +7,7 @@
 //!                          and ends at end of file
 //!   owner ID SWAP          a session with keeper, swap and a group with a budget of 64 MiB; says
 //!                          "KEEPER_PID GROUP SWAP_DEVICE", then "end" on stdin ends it in order
-//!   keeper --state DIR     what the owner starts as its keeper
+//!   keeper --state DIR     what the owner starts as its keeper; with STRATA_PROBE_DEAF_KEEPER it hears nothing
 //! ```
 
 use std::fs;
@@ -24,6 +24,9 @@ const PAGE_WORDS: usize = 512;
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     if args.first().is_some_and(|verb| verb == KEEPER_VERB) {
+        if std::env::var_os("STRATA_PROBE_DEAF_KEEPER").is_some() {
+            std::thread::sleep(std::time::Duration::from_secs(600));
+        }
         return keeper_main(args.into_iter().skip(1).map(Into::into));
     }
     let words: Vec<&str> = args.iter().map(String::as_str).collect();

@@ -122,6 +122,8 @@ pub const NR_TIERS_MAX: usize = strata_lru::ReclaimStats::NR_TIERS;
 pub struct Sample {
     /// Requests replayed so far.
     pub at_access: u64,
+    /// Of those, misses.
+    pub nr_misses: u64,
     /// Oldest first; inactive and active for `two-list`. All groups and nodes together.
     pub generations: Vec<GenerationPages>,
 }

@@ -376,6 +376,7 @@ impl<'w, P: Policy> Machine<'w, P> {
         }
         self.samples.push(Sample {
             at_access,
+            nr_misses: self.counts.nr_misses,
             generations,
         });
         Ok(())

@@ -98,6 +98,7 @@ mod tests {
         let frame = Frame::of_panel(0, 860, 340).spanning(30, 100);
         let sample = |at_access, sizes: &[(u64, u64)]| SampleRecord {
             at_access,
+            misses: 0,
             sizes: sizes
                 .iter()
                 .map(|&(seq, file_pages)| GenerationRecord {

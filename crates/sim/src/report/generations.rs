@@ -21,6 +21,7 @@ pub struct AgeShare {
 pub(super) fn records(samples: &[Sample]) -> Vec<SampleRecord> {
     let record = |sample: &Sample| SampleRecord {
         at_access: sample.at_access,
+        misses: sample.nr_misses,
         sizes: sample
             .generations
             .iter()
@@ -72,6 +73,7 @@ mod tests {
         };
         Sample {
             at_access,
+            nr_misses: 0,
             generations: sizes.iter().zip(7..).map(generation).collect(),
         }
     }

@@ -152,6 +152,8 @@ pub struct ReclaimRecord {
 pub struct SampleRecord {
     /// Requests replayed so far.
     pub at_access: u64,
+    /// Of those, misses.
+    pub misses: u64,
     /// Oldest first.
     pub sizes: Vec<GenerationRecord>,
 }

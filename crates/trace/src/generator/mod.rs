@@ -11,7 +11,11 @@
 //! | `hotscan` | a hot zipf set, and once a period a run through cold pages | `hot` (12288), `scan` (32768), `period` (81920), `run` (a tenth of it), `exponent` |
 //! | `loop` | pages in order, again and again | `pages` |
 //! | `phases` | zipf over one set after the other | `pages` (of a phase), `phases` (2), `exponent` |
+//! | `scan` | pages in order, each once | none |
 //! | `mixed` | turns of anon zipf through mappings and file zipf through descriptors | `anon` (16384), `file` (32768), `exponent` |
+//!
+//! Patterns joined by `-` come one after the other, for equally many accesses each: `gen:loop-zipf-loop-scan`. They
+//! share their options and their pages; a `scan` runs through pages of its own. `mixed` can't be joined.
 //!
 //! Options of every pattern: `accesses` (819200), `seed` (0), `groups` (1; each group runs the pattern
 //! over pages of its own), `turn` (64; accesses before the next group or kind has its turn), `writes`
@@ -33,7 +37,7 @@ use std::str::FromStr;
 pub(crate) use self::options::Options;
 use self::{
     rng::Rng,
-    sequence::{HotScan, Phases, Sequence, Shuffled},
+    sequence::{Chain, HotScan, Phases, Sequence, Shuffled},
     zipf::{EXPONENT_HUNDREDTHS_MAX, USUAL_EXPONENT_HUNDREDTHS},
 };
 use crate::{
@@ -48,6 +52,9 @@ const DEFAULT_TURN_ACCESSES: u64 = 64;
 /// The most pages of one set: weights and shuffle take 12 bytes a page.
 const NR_PAGES_MAX: u64 = 1 << 27;
 
+/// The most patterns, one after the other.
+const NR_STRETCHES_MAX: usize = 64;
+
 /// The most groups.
 const NR_GROUPS_MAX: u64 = 4096;
 
@@ -59,8 +66,16 @@ pub enum GeneratorError {
     #[error("{0:?} names no generator: use gen:PATTERN or oracle:MODE/PATTERN")]
     NotAGenerator(String),
     /// No such pattern.
-    #[error("unknown pattern {0:?}: use uniform, zipf, hotscan, loop, phases or mixed")]
+    #[error("unknown pattern {0:?}: use uniform, zipf, hotscan, loop, phases, scan or mixed")]
     UnknownPattern(String),
+    /// Two kinds of pages in turn are no sequence.
+    #[error(
+        "mixed can't be one of several patterns: use uniform, zipf, hotscan, loop, phases or scan"
+    )]
+    MixedJoined,
+    /// Too many patterns.
+    #[error("{0} patterns are too many: join at most {NR_STRETCHES_MAX}")]
+    TooManyPatterns(usize),
     /// No such sequence.
     #[error(
         "unknown oracle sequence {0:?}: use fdread/, mmapread/ or anon/ with uniform, zipf, hotscan, loop, phase or mixed, or mixed/mixed"
@@ -328,7 +343,7 @@ impl Stream {
 }
 
 /// A pattern with its numbers, without its seeds.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 enum Set {
     Uniform {
         nr_pages: u32,
@@ -353,6 +368,13 @@ enum Set {
         phase_accesses: u64,
         exponent: u32,
     },
+    Scan {
+        first: u32,
+    },
+    Chain {
+        stretches: Vec<Set>,
+        stretch_accesses: u64,
+    },
 }
 
 /// What one group runs: a pattern, or two in turn.
@@ -370,7 +392,25 @@ fn sets(
         let file = like(Backing::File, Via::FileDescriptor);
         return Ok(vec![(zipf(nr_anon), anon), (zipf(nr_file), file)]);
     }
-    let set = match pattern {
+    let set = match pattern.contains('-') {
+        true => chain(pattern, nr_accesses, options)?,
+        false => set(pattern, nr_accesses, options)?,
+    };
+    let backings = [("file", Backing::File), ("anon", Backing::Anon)];
+    let backing = options.choice("backing", &backings)?;
+    let vias = [("fd", Via::FileDescriptor), ("mmap", Via::PageTable)];
+    let via = options.choice("via", &vias)?;
+    let backing = backing.unwrap_or(Backing::File);
+    let via = via.unwrap_or(match backing {
+        Backing::File => Via::FileDescriptor,
+        Backing::Anon => Via::PageTable,
+    });
+    Ok(vec![(set, like(backing, via))])
+}
+
+/// A pattern of one sequence of pages.
+fn set(pattern: &str, nr_accesses: u64, options: &mut Options<'_>) -> Result<Set, GeneratorError> {
+    Ok(match pattern {
         "uniform" => Set::Uniform {
             nr_pages: pages(options, "pages", DEFAULT_PAGES)?,
         },
@@ -391,38 +431,76 @@ fn sets(
                 exponent: exponent(options)?,
             }
         }
+        "scan" => Set::Scan { first: 0 },
         _ => return Err(GeneratorError::UnknownPattern(pattern.to_owned())),
-    };
-    let backings = [("file", Backing::File), ("anon", Backing::Anon)];
-    let backing = options.choice("backing", &backings)?;
-    let vias = [("fd", Via::FileDescriptor), ("mmap", Via::PageTable)];
-    let via = options.choice("via", &vias)?;
-    let backing = backing.unwrap_or(Backing::File);
-    let via = via.unwrap_or(match backing {
-        Backing::File => Via::FileDescriptor,
-        Backing::Anon => Via::PageTable,
-    });
-    Ok(vec![(set, like(backing, via))])
+    })
+}
+
+/// Several patterns, one after the other.
+fn chain(names: &str, nr_accesses: u64, options: &mut Options<'_>) -> Result<Set, GeneratorError> {
+    let names: Vec<&str> = names.split('-').collect();
+    if names.contains(&"mixed") {
+        return Err(GeneratorError::MixedJoined);
+    }
+    if names.len() > NR_STRETCHES_MAX {
+        return Err(GeneratorError::TooManyPatterns(names.len()));
+    }
+    let stretch_accesses = nr_accesses / names.len() as u64;
+    let stretches = names
+        .iter()
+        .map(|name| set(name, stretch_accesses, options));
+    let mut stretches: Vec<Set> = stretches.collect::<Result<_, _>>()?;
+    // What is scanned is read nowhere else: behind the pages of all others, and of scans before.
+    let mut behind = stretches.iter().map(Set::nr_pages).max().unwrap_or(0);
+    for stretch in &mut stretches {
+        if let Set::Scan { first } = stretch {
+            *first = behind;
+            behind = behind.wrapping_add(stretch_accesses as u32);
+        }
+    }
+    Ok(Set::Chain {
+        stretches,
+        stretch_accesses,
+    })
 }
 
 impl Set {
     /// Weights take 8 bytes a page, where the ranks lie 4 more.
-    fn table_bytes(self) -> u64 {
+    fn table_bytes(&self) -> u64 {
         match self {
-            Set::Uniform { .. } | Set::Loop { .. } => 0,
-            Set::Zipf { nr_pages, .. } => u64::from(nr_pages) * 12,
-            Set::HotScan { nr_hot, .. } => u64::from(nr_hot) * 12,
+            Set::Uniform { .. } | Set::Loop { .. } | Set::Scan { .. } => 0,
+            Set::Zipf { nr_pages, .. } => u64::from(*nr_pages) * 12,
+            Set::HotScan { nr_hot, .. } => u64::from(*nr_hot) * 12,
             Set::Phases {
                 nr_pages,
                 nr_phases,
                 ..
-            } => u64::from(nr_pages) * (8 + 4 * u64::from(nr_phases)),
+            } => u64::from(*nr_pages) * (8 + 4 * u64::from(*nr_phases)),
+            Set::Chain { stretches, .. } => stretches.iter().map(Set::table_bytes).sum(),
         }
     }
 
-    fn sequence(self, seeds: &mut Rng) -> Sequence {
+    /// Pages that come again and again.
+    fn nr_pages(&self) -> u32 {
+        match *self {
+            Set::Uniform { nr_pages } | Set::Zipf { nr_pages, .. } | Set::Loop { nr_pages } => {
+                nr_pages
+            }
+            Set::HotScan {
+                nr_hot, nr_scan, ..
+            } => nr_hot + nr_scan,
+            Set::Phases {
+                nr_pages,
+                nr_phases,
+                ..
+            } => nr_pages.saturating_mul(nr_phases),
+            Set::Scan { .. } | Set::Chain { .. } => 0,
+        }
+    }
+
+    fn sequence(&self, seeds: &mut Rng) -> Sequence {
         let mut rng = || Rng::from_state(seeds.next());
-        match self {
+        match *self {
             Set::Uniform { nr_pages } => Sequence::Uniform {
                 nr_pages,
                 rng: rng(),
@@ -455,6 +533,14 @@ impl Set {
                     rng(),
                     phase_accesses,
                 ))
+            }
+            Set::Scan { first } => Sequence::Scan { next: first },
+            Set::Chain {
+                ref stretches,
+                stretch_accesses,
+            } => {
+                let stretches = stretches.iter().map(|set| set.sequence(seeds));
+                Sequence::Chain(Chain::new(stretches.collect(), stretch_accesses))
             }
         }
     }

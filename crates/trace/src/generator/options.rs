@@ -1,4 +1,4 @@
-//! The options of a generator's name: `key=value` pieces, each used once.
+//! The options of a generator's name: `key=value` pieces.
 //!
 //! **Owns** splitting, bounds and complaints. **Does not own** which options there are.
 
@@ -6,10 +6,18 @@ use std::ops::RangeInclusive;
 
 use super::GeneratorError;
 
-/// What followed the pattern, as not yet asked for.
+/// What followed the pattern.
 #[derive(Debug)]
 pub(crate) struct Options<'a> {
-    left: Vec<(&'a str, &'a str)>,
+    given: Vec<Given<'a>>,
+}
+
+#[derive(Debug)]
+struct Given<'a> {
+    key: &'a str,
+    value: &'a str,
+    /// Whether anybody asked for it.
+    is_known: bool,
 }
 
 impl<'a> Options<'a> {
@@ -17,22 +25,29 @@ impl<'a> Options<'a> {
     pub(crate) fn split(name: &'a str) -> Result<(&'a str, Options<'a>), GeneratorError> {
         let mut pieces = name.split(',');
         let pattern = pieces.next().unwrap_or_default();
-        let mut left: Vec<(&str, &str)> = Vec::new();
+        let mut given: Vec<Given<'_>> = Vec::new();
         for piece in pieces {
-            let option = piece
+            let (key, value) = piece
                 .split_once('=')
                 .ok_or_else(|| GeneratorError::NotAnOption(piece.to_owned()))?;
-            if left.iter().any(|(key, _)| *key == option.0) {
-                return Err(GeneratorError::GivenTwice(option.0.to_owned()));
+            if given.iter().any(|other| other.key == key) {
+                return Err(GeneratorError::GivenTwice(key.to_owned()));
             }
-            left.push(option);
+            let is_known = false;
+            given.push(Given {
+                key,
+                value,
+                is_known,
+            });
         }
-        Ok((pattern, Options { left }))
+        Ok((pattern, Options { given }))
     }
 
+    /// What was given; patterns of a chain ask for the same.
     fn take(&mut self, key: &str) -> Option<&'a str> {
-        let index = self.left.iter().position(|(name, _)| *name == key)?;
-        Some(self.left.remove(index).1)
+        let given = self.given.iter_mut().find(|given| given.key == key)?;
+        given.is_known = true;
+        Some(given.value)
     }
 
     /// A whole number within bounds.
@@ -94,9 +109,9 @@ impl<'a> Options<'a> {
 
     /// Complains of what nobody asked for.
     pub(crate) fn finish(self) -> Result<(), GeneratorError> {
-        match self.left.first() {
+        match self.given.iter().find(|given| !given.is_known) {
             None => Ok(()),
-            Some((key, _)) => Err(GeneratorError::UnknownOption((*key).to_owned())),
+            Some(given) => Err(GeneratorError::UnknownOption(given.key.to_owned())),
         }
     }
 }

@@ -6,6 +6,8 @@
 //!   hotscan   zipf over a hot set, and once a period a run through cold pages
 //!   loop      0, 1, 2, ... and again
 //!   phases    zipf over one set of pages, then over another
+//!   scan      pages in order, each once
+//!   chain     one of these after the other
 //! ```
 //!
 //! **Owns** the patterns. **Does not own** seeds, lengths or what an access looks like.
@@ -129,6 +131,36 @@ impl Phases {
     }
 }
 
+/// One sequence after the other, each for so many accesses; the last does not end.
+#[derive(Clone, Debug)]
+pub(crate) struct Chain {
+    stretches: Vec<Sequence>,
+    stretch_accesses: u64,
+    position: u64,
+    stretch: usize,
+}
+
+impl Chain {
+    /// The sequences in order; at least one.
+    pub(crate) fn new(stretches: Vec<Sequence>, stretch_accesses: u64) -> Chain {
+        Chain {
+            stretches,
+            stretch_accesses: stretch_accesses.max(1),
+            position: 0,
+            stretch: 0,
+        }
+    }
+
+    fn next_page(&mut self) -> u32 {
+        if self.position == self.stretch_accesses && self.stretch + 1 < self.stretches.len() {
+            self.stretch += 1;
+            self.position = 0;
+        }
+        self.position += 1;
+        self.stretches[self.stretch].next_page()
+    }
+}
+
 /// A pattern in progress.
 #[derive(Clone, Debug)]
 pub(crate) enum Sequence {
@@ -137,6 +169,8 @@ pub(crate) enum Sequence {
     HotScan(HotScan),
     Loop { nr_pages: u32, next: u32 },
     Phases(Phases),
+    Scan { next: u32 },
+    Chain(Chain),
 }
 
 impl Sequence {
@@ -152,6 +186,13 @@ impl Sequence {
                 page
             }
             Sequence::Phases(phases) => phases.next_page(),
+            Sequence::Scan { next } => {
+                let page = *next;
+                // More pages than a trace can have are the first ones again.
+                *next = page.wrapping_add(1);
+                page
+            }
+            Sequence::Chain(chain) => chain.next_page(),
         }
     }
 }
@@ -209,5 +250,17 @@ mod tests {
         let pages = take(&mut Sequence::Phases(phases), 150);
         assert!(pages[..50].iter().all(|page| *page < 10));
         assert!(pages[50..].iter().all(|page| (10..20).contains(page)));
+    }
+
+    #[test]
+    fn a_chain_turns_from_one_sequence_to_the_next_and_stays_with_the_last() {
+        let again = || Sequence::Loop {
+            nr_pages: 2,
+            next: 0,
+        };
+        let stretches = vec![again(), Sequence::Scan { next: 7 }, again()];
+        let mut sequence = Sequence::Chain(Chain::new(stretches, 3));
+        let pages = take(&mut sequence, 12);
+        assert_eq!(pages, [0, 1, 0, 7, 8, 9, 0, 1, 0, 1, 0, 1]);
     }
 }

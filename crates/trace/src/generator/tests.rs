@@ -32,6 +32,7 @@ fn a_name_gives_the_same_accesses_for_ever() {
         "gen:loop,pages=700,accesses=5000,backing=anon,writes=30",
         "gen:phases,pages=400,phases=3,accesses=5000,seed=4",
         "gen:mixed,anon=300,file=600,accesses=5000,seed=5,groups=3",
+        "gen:loop-zipf-loop-scan,pages=600,accesses=8000,seed=6",
     ];
     let hashes = names.map(|name| hash(&trace(name)));
     let expected = [
@@ -41,6 +42,7 @@ fn a_name_gives_the_same_accesses_for_ever() {
         0xcf0d_7bd6_c8a5_132d,
         0xee80_38df_c1a9_7b16,
         0x98f3_100e_34a7_05ec,
+        0x0921_d714_6c60_4708,
     ];
     assert_eq!(hashes, expected, "{hashes:#x?}");
 }
@@ -116,6 +118,20 @@ fn mixed_takes_turns_of_anon_and_file() {
 }
 
 #[test]
+fn patterns_joined_come_one_after_the_other_and_share_what_pages_there_are() {
+    let accesses = trace("gen:loop-zipf-scan-loop-scan,pages=40,accesses=500");
+    let pages: Vec<u64> = accesses.iter().map(|access| access.key.page).collect();
+    let rounds: Vec<u64> = (0..100).map(|n| n % 40).collect();
+    assert_eq!(pages[..100], rounds);
+    assert!(pages[100..200].iter().all(|page| *page < 40));
+    assert_ne!(pages[100..200], rounds, "drawn");
+    let scanned: Vec<u64> = (40..240).collect();
+    assert_eq!(pages[200..300], scanned[..100]);
+    assert_eq!(pages[300..400], rounds, "begun anew");
+    assert_eq!(pages[400..], scanned[100..], "none of the pages before");
+}
+
+#[test]
 fn writes_come_as_often_as_asked() {
     let accesses = trace("gen:uniform,writes=30,accesses=100000");
     let nr_writes = accesses
@@ -145,6 +161,10 @@ fn what_is_wrong_with_a_name_is_said() {
         ("gen:loop,exponent=1", "no option \"exponent\""),
         ("gen:mixed,via=fd", "no option \"via\""),
         ("gen:loop,via=pipe", "choose one of fd, mmap"),
+        ("gen:loop-", "unknown pattern \"\""),
+        ("gen:loop-zopf", "unknown pattern \"zopf\""),
+        ("gen:loop-mixed", "mixed can't be one of several patterns"),
+        ("gen:loop-scan,exponent=1", "no option \"exponent\""),
         ("oracle:fdread", "unknown oracle sequence"),
         ("oracle:mixed/zipf", "unknown oracle sequence"),
         ("oracle:fdread/zipf,memory=1", "memory=1 is out of bounds"),

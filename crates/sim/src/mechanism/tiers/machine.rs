@@ -301,6 +301,7 @@ impl<'w> TierMachine<'w> {
         }
         self.samples.push(Sample {
             at_access,
+            nr_misses: self.nr_misses,
             generations,
         });
         Ok(())

@@ -16,15 +16,33 @@
 //! they cover [`RANGE_OVER_RESIDENT`] times what is resident. A shadow older than that range is
 //! taken for a younger one with a chance of one in [`RANGE_OVER_RESIDENT`].
 //!
-//! **Owns** the clock and the layout of these shadows. **Does not own** what a distance is compared
-//! with (`two_list::workingset`, `multigen::distance`).
+//! Both the generations and the two lists give some of those that return a chance to stay, by what they
+//! missed memory by:
+//!
+//! ```text
+//!   distance, in memory    0 .. 1/4     .. 3         beyond
+//!   read again             one in 2     one in 16    none
+//!   faulted again          one in 16    one in 16    none
+//! ```
+//!
+//! Some and not all, or they would displace each other before any is used again, and nothing of a set that
+//! is larger than memory would ever be found there. Those that stay do so for as many rounds as there are
+//! returns to a chance.
+//!
+//! **Owns** the clock, the layout of these shadows, and who is given a chance. **Does not own** what comes
+//! of a chance, or of having none (`two_list::workingset`, `multigen::distance`).
 //!
 //! **Invariants**
 //! - I1: a clock never goes back, a bucket never shrinks.
 //! - I2: a distance is exact to one bucket while fewer pages left than the range.
 //! - I3: bit 30 of a shadow is 0.
 
-use crate::{folio::Flags, ids::Kind, lruvec::MAX_NR_GENS, seam::Shadow};
+use crate::{
+    folio::Flags,
+    ids::Kind,
+    lruvec::MAX_NR_GENS,
+    seam::{Cause, Shadow},
+};
 
 /// Bits of a shadow that tells a distance; the one above is left to trials.
 pub(crate) const SHADOW_WIDTH: u32 = 30;
@@ -76,14 +94,48 @@ impl Clock {
     }
 }
 
+/// Missed by a little: by no more than this part of memory.
+const NEAR_PART: u64 = 4;
+
+/// Missed by so many times memory a page is out of reach.
+const FAR_TIMES: u64 = 3;
+
+/// One in so many returns that missed memory by a little is given a chance.
+const NR_NEAR_PER_CHANCE: u64 = 2;
+
+/// One in so many returns that missed it by more is. With one in four the two lists kept nothing of what is
+/// three times as large as memory.
+const NR_FAR_PER_CHANCE: u64 = 16;
+
 /// How many returns there were, by whether they missed memory by a little or by much.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Returns {
-    pub(crate) near: u64,
-    pub(crate) far: u64,
+    near: u64,
+    far: u64,
 }
 
-/// The clocks of one lruvec by kind, and its returns; what they are good for is in
+impl Returns {
+    /// Whether a page that left so many pages ago is given a chance to stay in a memory of so many.
+    ///
+    /// A fault alone is not taken for a short return: being found accessed will tell whether it is hot.
+    pub(crate) fn gives_chance(
+        &mut self,
+        cause: Cause,
+        distance: u64,
+        nr_memory_pages: u64,
+    ) -> bool {
+        let is_near = cause != Cause::Fault && distance <= nr_memory_pages / NEAR_PART;
+        let (nr_returns, nr_per_chance) = match is_near {
+            true => (&mut self.near, NR_NEAR_PER_CHANCE),
+            false if distance <= nr_memory_pages * FAR_TIMES => (&mut self.far, NR_FAR_PER_CHANCE),
+            false => return false,
+        };
+        *nr_returns += 1;
+        nr_returns.is_multiple_of(nr_per_chance)
+    }
+}
+
+/// The clocks of one lruvec of generations by kind, and its returns; what they are good for is in
 /// `multigen::distance`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Distances {
@@ -210,6 +262,20 @@ mod tests {
             clock.advance(nr_left_pages);
             prop_assert!(clock.since(reading).abs_diff(nr_left_pages) <= 1 << clock.bucket_order);
         }
+    }
+
+    #[test]
+    fn one_in_a_few_returns_is_given_a_chance_and_fewer_of_those_from_afar_or_faulted() {
+        let chances = |cause, distance| {
+            let mut returns = Returns::default();
+            let all = (0..32).map(|_| returns.gives_chance(cause, distance, 100));
+            all.filter(|is_given| *is_given).count()
+        };
+        assert_eq!(chances(Cause::Read, 25), 16);
+        assert_eq!(chances(Cause::Read, 26), 2);
+        assert_eq!(chances(Cause::Read, 300), 2);
+        assert_eq!(chances(Cause::Fault, 1), 2);
+        assert_eq!(chances(Cause::Read, 301), 0);
     }
 
     #[test]

@@ -336,7 +336,8 @@ fn four_other_sequences_are_no_more_than_two_percent_the_worse_for_distance() {
 }
 
 #[test]
-fn the_two_lists_are_no_worse_by_distance_than_by_the_kernels_test() {
+fn the_two_lists_are_no_more_than_two_percent_the_worse_for_distance_tried_in_small_and_seven_untried()
+ {
     let run = |refault, mode, sequence: &[usize]| {
         let config = Config {
             refault,
@@ -348,13 +349,40 @@ fn the_two_lists_are_no_worse_by_distance_than_by_the_kernels_test() {
     for (name, sequence) in others() {
         for mode in [Mode::Read, Mode::MappedFile, Mode::Anon] {
             let window = run(Refault::Window, mode, &sequence);
-            for refault in [Refault::Distance, Refault::Trial] {
+            for (refault, limit) in [(Refault::Distance, 107), (Refault::Trial, 102)] {
                 let case = format!("{name}, {mode:?}, {refault:?}");
                 let nr_misses = run(refault, mode, &sequence);
                 assert!(
-                    nr_misses * 100 <= window * 102,
+                    nr_misses * 100 <= window * limit,
                     "{case}: {nr_misses}, {window}"
                 );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_file_read_round_and_round_keeps_a_part_on_the_two_lists_by_distance_and_nothing_by_window() {
+    let run = |refault, has_swap, sequence: &[usize]| {
+        let config = Config {
+            refault,
+            has_swap,
+            ..Config::default()
+        };
+        let engine = TwoList::new(config).unwrap();
+        Machine::new(engine, Mode::Read, nr_pages(sequence), has_swap).replay(sequence)
+    };
+    // What would be missed at best: 17, 33, 50 and 67 percent.
+    for (tenths, limit) in [(12, 60), (15, 75), (20, 90), (30, 95)] {
+        let sequence = round_and_round(tenths, 40);
+        let nr_accesses = sequence.len() as u64;
+        for has_swap in [true, false] {
+            let case = format!("{tenths} tenths of memory, swap {has_swap}");
+            let window = run(Refault::Window, has_swap, &sequence);
+            assert!(window * 100 >= nr_accesses * 99, "{case}");
+            for refault in [Refault::Distance, Refault::Trial] {
+                let share = run(refault, has_swap, &sequence) * 100 / nr_accesses;
+                assert!(share <= limit, "{case}, {refault:?}: {share} % miss");
             }
         }
     }

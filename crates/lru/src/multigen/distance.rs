@@ -49,18 +49,6 @@ use crate::{
     seam::{Cause, Shadow},
 };
 
-/// Missed by a little: by no more than this part of memory.
-const NEAR_PART: u64 = 4;
-
-/// Missed by so many times memory a page is out of reach.
-const FAR_TIMES: u64 = 3;
-
-/// One in so many returns that were missed by a little is made workingset.
-const NR_NEAR_PER_CHALLENGE: u64 = 2;
-
-/// One in so many returns from afar is.
-const NR_FAR_PER_CHALLENGE: u64 = 16;
-
 impl Lruvec {
     /// Takes the clock's reading along and advances it.
     pub(super) fn departed(&mut self, flags: Flags, counting: Counting) -> Departed {
@@ -95,16 +83,7 @@ impl Lruvec {
         };
         let memory = self.nr_pages_of(Kind::File) + anon;
         let returns = &mut self.distances.nr_returns;
-        let (nr_returns, nr_per_challenge) =
-            if cause != Cause::Fault && distance <= memory / NEAR_PART {
-                (&mut returns.near, NR_NEAR_PER_CHALLENGE)
-            } else if distance <= memory * FAR_TIMES {
-                (&mut returns.far, NR_FAR_PER_CHALLENGE)
-            } else {
-                return false;
-            };
-        *nr_returns += 1;
-        nr_returns.is_multiple_of(nr_per_challenge)
+        returns.gives_chance(cause, distance, memory)
     }
 }
 

@@ -17,7 +17,7 @@
 use super::page::Half;
 use crate::{
     books::{Account, Booked, two_generations},
-    distance::Clock,
+    distance::{Clock, Returns},
     ids::{Kind, TimeMs},
     list::ListId,
     seam::{GenerationView, OnePass, Swappiness},
@@ -128,7 +128,9 @@ pub(crate) struct Lruvec {
     /// What reclaiming a kind has cost lately.
     pub(super) cost: [u64; 2],
     pub(super) clock: Clock,
-    /// `nr_activated_refault_pages` when the last run ended.
+    /// Returns that were judged by distance.
+    pub(super) nr_returns: Returns,
+    /// `nr_activated_refault_pages` when the last run ended, and those that question nothing.
     nr_seen_refault_pages: [u64; 2],
     pub(super) account: Account,
     pub(super) own_stats: TwoListStats,
@@ -147,6 +149,7 @@ impl Booked for Lruvec {
             nr_pages: Counts::default(),
             cost: [0; 2],
             clock: Clock::default(),
+            nr_returns: Returns::default(),
             nr_seen_refault_pages: [0; 2],
             account,
             own_stats: TwoListStats::default(),
@@ -290,6 +293,11 @@ impl Lruvec {
     /// A run ended: refaults from now on say that the active list is to be questioned.
     pub(super) fn see_refaults(&mut self) {
         self.nr_seen_refault_pages = self.own_stats.nr_activated_refault_pages;
+    }
+
+    /// A return was made active by chance: that says nothing of what is active.
+    pub(super) fn see_chance(&mut self, kind: Kind, nr_pages: u64) {
+        self.nr_seen_refault_pages[kind.index()] += nr_pages;
     }
 
     /// `nr_pages` that were left alone or let go make everything else older.

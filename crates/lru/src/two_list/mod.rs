@@ -184,7 +184,7 @@ impl Policy for TwoList {
     fn appeared(&mut self, arrival: Arrival) -> Result<FolioId, PolicyError> {
         let folio = self.books.admit(&arrival)?;
         let half = match self.judge.arrived(folio, &arrival) {
-            Some(shadow) => self.refault(folio, shadow),
+            Some(shadow) => self.refault(folio, shadow, arrival.cause),
             None => Half::Inactive,
         };
         self.enter(folio, half);

@@ -6,6 +6,7 @@
 //!                                       referenced before   -> active head
 //!   active tail   -> batch.to_check -> bits read, cleared  -> inactive head, workingset
 //!                                       executable, young   -> active head
+//!                   by distance only:   workingset, used    -> active head, unused
 //! ```
 //!
 //! **Owns** isolation, verdicts, departures. **Does not own** how much is looked at (`run`).
@@ -145,7 +146,9 @@ impl TwoList {
         self.reclaimed(lruvec, completed.nr_evicted_pages);
     }
 
-    /// Deactivates what was checked, except executable folios in use.
+    /// Deactivates what was checked, except executable folios in use. Where returns are judged by
+    /// distance, except all in use that are known to be working set: few are made active there, and those that
+    /// turn out to be wanted stay.
     fn complete_checks(&mut self, batch: &EvictBatch) {
         let mut rotated: Option<(usize, Kind, u64)> = None;
         for (number, &folio) in batch.to_check.iter().enumerate() {
@@ -162,14 +165,21 @@ impl TwoList {
             if is_young {
                 self.judge.accessed(folio, AccessVia::PageTable);
             }
-            if is_young && flags.is_exec() && flags.kind() == Kind::File {
+            let is_by_distance = self.judge.is_by_distance(lruvec.account.group);
+            let is_exec_file = is_young && flags.is_exec() && flags.kind() == Kind::File;
+            let is_used = is_young || flags.is_referenced();
+            let is_known = is_by_distance && flags.is_workingset() && is_used;
+            if is_exec_file || is_known {
                 lruvec.account.stats.nr_protected_pages += nr_pages;
                 let (_, _, nr_rotated_pages) = rotated.unwrap_or((0, Kind::File, 0));
                 rotated = Some((flags.lruvec(), flags.kind(), nr_rotated_pages + nr_pages));
-                if !self.judge.is_by_distance(lruvec.account.group) {
+                if !is_by_distance {
                     lruvec.age_nonresident(nr_pages);
                 }
-                self.books.set_flags(folio, flags);
+                // Next time it has to have been used again.
+                let is_referenced = flags.is_referenced() && !is_known;
+                self.books
+                    .set_flags(folio, flags.with_referenced(is_referenced));
                 self.enter(folio, Half::Active);
             } else {
                 lruvec.own_stats.nr_deactivated_pages += nr_pages;

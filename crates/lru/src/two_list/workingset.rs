@@ -4,23 +4,40 @@
 //! is no more than what is active, the folio deserves its place as much as they do: it enters the
 //! active list, and the active list is questioned.
 //!
-//! | rule                  | what makes nonresident folios older            | made active at a distance            |
-//! |-----------------------|------------------------------------------------|--------------------------------------|
-//! | [`Refault::Window`]   | evictions, activations, refaults made active   | up to what else is active            |
-//! | [`Refault::Distance`] | evictions                                      | below what is active, or inactive if less |
+//! | rule                  | what makes nonresident folios older          | made active                            | and the active list |
+//! |-----------------------|----------------------------------------------|----------------------------------------|---------------------|
+//! | [`Refault::Window`]   | evictions, activations, refaults made active | up to the distance of what else is active | is questioned    |
+//! | [`Refault::Distance`] | evictions                                    | one in a few, by distance in memory (`distance`) | is not, and keeps what is known and used |
 //!
-//! The first is the kernel's, the second the test of the 2023 series "refault distance" (patches 1
-//! and 2), which throttles challenges against a large active list. With [`Refault::Trial`] it is the one or
-//! the other, group by group; what left before a change is judged by a clock that went otherwise until then.
+//! The first is the kernel's. The second is after the series of 2023 "refault distance", which wants one
+//! algorithm for both LRUs. Its clock is as described (patch 1), and so is its model: a folio that returns would
+//! have had to stay for its distance and the length of the inactive list, which memory is long enough for if the
+//! distance is no more than what is active. As worded ("active, or inactive if that is less, made active at once") the test keeps
+//! nothing of a set that is read round and round in a group of its own, for three reasons; ours departs there:
+//! - *It can't begin.* Where nothing is active, no distance is below it. So distance is judged against memory
+//!   as a whole, as the series does for generations.
+//! - *All that return displace each other.* Each is made active, and as long as memory is small (below
+//!   1 GiB the active list may be no longer than the inactive one) each makes another inactive, before any
+//!   is used again. The series throttles that by the inactive list's length, which works where the active
+//!   one may be many times as long. So few are made active, and stay for as many rounds.
+//! - *Each that is made active has the whole active list questioned*, which shrinks it as fast as it
+//!   grows. A chance says nothing of what is active, so here it does not.
 //!
-//! **Owns** the judgement and the tests. **Does not own** the clock (`distance`).
+//! Besides, folios that were deactivated before, came back and are in use stay active until they are met
+//! unused (`reclaim`), as generations spare their working set.
+//!
+//! With [`Refault::Trial`] it is the one or the other, group by group; what left before a change is judged by a
+//! clock that went otherwise until then. What was tried, what it comes to, and where it is the worse for
+//! it, is in docs/benchmarks.md (distance).
+//!
+//! **Owns** the judgement and the tests. **Does not own** the clock and the chances (`distance`).
 
 use super::{TwoList, lruvec::Lruvec, page::Half};
 use crate::{
     distance::Departed,
     folio::Flags,
     ids::{FolioId, Kind},
-    seam::Shadow,
+    seam::{Cause, Shadow},
 };
 
 impl Lruvec {
@@ -46,29 +63,22 @@ impl Lruvec {
         distance <= active + inactive
     }
 
-    /// The series' test: how much of the active list a challenger may reach.
-    fn may_challenge(&self, kind: Kind, distance: u64, has_swap: bool) -> bool {
-        let swappable = |half| self.size(half, Kind::Anon) * u64::from(has_swap);
-        let active = self.size(Half::Active, Kind::File) + swappable(Half::Active);
-        let inactive_file = self.size(Half::Inactive, Kind::File);
-        let inactive_anon = swappable(Half::Inactive);
-        let inactive = inactive_file + inactive_anon;
-        let reach = if active >= inactive {
-            inactive
-        } else {
-            active
-                + match kind {
-                    Kind::Anon => inactive_file,
-                    Kind::File => inactive_anon,
-                }
+    /// Whether a return is one of those that are made active by distance.
+    fn is_given_chance(&mut self, cause: Cause, distance: u64, has_swap: bool) -> bool {
+        let of = |kind| {
+            Half::ALL
+                .map(|half| self.size(half, kind))
+                .iter()
+                .sum::<u64>()
         };
-        distance < reach
+        let memory = of(Kind::File) + of(Kind::Anon) * u64::from(has_swap);
+        self.nr_returns.gives_chance(cause, distance, memory)
     }
 }
 
 impl TwoList {
     /// Judges the return of a folio that is on no list yet; the list it enters.
-    pub(super) fn refault(&mut self, folio: FolioId, shadow: Shadow) -> Half {
+    pub(super) fn refault(&mut self, folio: FolioId, shadow: Shadow, cause: Cause) -> Half {
         let flags = self.flags(folio);
         let departed = Departed::unpack(shadow);
         // Charged elsewhere now, or another page at the same place: the shadow tells nothing.
@@ -82,16 +92,17 @@ impl TwoList {
         let distance = lruvec.clock.since(departed.reading);
         let is_wanted = match is_by_distance {
             false => lruvec.is_within_workingset(kind, distance, self.has_swap),
-            true => lruvec.may_challenge(kind, distance, self.has_swap),
+            true => lruvec.is_given_chance(cause, distance, self.has_swap),
         };
         if !is_wanted {
             return Half::Inactive;
         }
-        if !is_by_distance {
-            lruvec.age_nonresident(nr_pages);
-        }
         lruvec.account.stats.nr_refaulted_recent_pages[kind.index()][0] += nr_pages;
         lruvec.own_stats.nr_activated_refault_pages[kind.index()] += nr_pages;
+        match is_by_distance {
+            false => lruvec.age_nonresident(nr_pages),
+            true => lruvec.see_chance(kind, nr_pages),
+        }
         if departed.is_workingset {
             lruvec.own_stats.nr_restored_pages[kind.index()] += nr_pages;
             lruvec.note_cost(kind, nr_pages, 0);

@@ -107,31 +107,101 @@ fn what_was_active_before_is_restored_and_charged_as_io() {
     assert_eq!(bench.engine.books.lruvecs[0].cost, [0, 32]);
 }
 
-#[test]
-fn by_distance_a_small_active_list_is_reached_only_as_far_as_it_goes() {
-    let mut bench = with(Refault::Distance, true);
-    bench.active_many(4, Kind::File);
-    bench.appear_many(20, Kind::File);
-    bench.appear_many(3, Kind::Anon);
-    // Fewer active than inactive: the active ones and the other kind's inactive, and fewer than that.
-    assert!(is_activated(&mut bench, 5));
-    assert!(!is_activated(&mut bench, 6));
+/// How a file folio is read again after `nr_left` more have left.
+fn read_again(bench: &mut Bench, nr_left: usize) -> FolioId {
+    let folio = bench.appear(Kind::File);
+    let shadow = bench.reclaimed(folio);
+    pass(bench, nr_left);
+    let arrival = Arrival {
+        cause: Cause::Read,
+        shadow: Some(shadow),
+        ..bench.arrival(Kind::File)
+    };
+    bench.engine.appeared(arrival).unwrap()
 }
 
 #[test]
-fn by_distance_a_large_active_list_is_challenged_within_the_inactive_size_only() {
+fn by_distance_some_of_those_that_return_are_made_active_though_nothing_is() {
     let mut bench = with(Refault::Distance, true);
-    bench.active_many(50, Kind::File);
-    bench.appear_many(4, Kind::File);
-    bench.appear_many(3, Kind::Anon);
-    assert!(is_activated(&mut bench, 5));
-    assert!(!is_activated(&mut bench, 6));
-    let mut bench = with(Refault::Distance, false);
-    bench.active_many(50, Kind::File);
-    bench.appear_many(4, Kind::File);
-    bench.appear_many(3, Kind::Anon);
-    assert!(is_activated(&mut bench, 2));
-    assert!(!is_activated(&mut bench, 3));
+    bench.appear_many(40, Kind::File);
+    let active = |bench: &mut Bench, nr_left: usize| {
+        let again: Vec<FolioId> = (0..16).map(|_| read_again(bench, nr_left)).collect();
+        let is_active = |of: &&FolioId| bench.engine.is_active(**of) == Some(true);
+        let nr_active = again.iter().filter(is_active).count();
+        for folio in again {
+            bench.engine.gone(folio, GoneCause::Freed);
+        }
+        nr_active
+    };
+    // Missed by little, by more, and out of reach.
+    assert_eq!(active(&mut bench, 9), 8);
+    assert_eq!(active(&mut bench, 80), 1);
+    assert_eq!(active(&mut bench, 200), 0);
+    assert_eq!(bench.own_stats().nr_activated_refault_pages, [0, 9]);
+}
+
+#[test]
+fn by_distance_anon_counts_as_memory_only_where_it_can_be_swapped() {
+    for (has_swap, nr_active) in [(true, 1), (false, 0)] {
+        let mut bench = with(Refault::Distance, has_swap);
+        bench.appear_many(4, Kind::File);
+        bench.appear_many(36, Kind::Anon);
+        let again: Vec<FolioId> = (0..16).map(|_| read_again(&mut bench, 60)).collect();
+        let is_active = |of: &&FolioId| bench.engine.is_active(**of) == Some(true);
+        assert_eq!(again.iter().filter(is_active).count(), nr_active);
+    }
+}
+
+#[test]
+fn by_distance_a_return_made_active_does_not_question_the_active_list() {
+    for (refault, is_questioned) in [(Refault::Window, true), (Refault::Distance, false)] {
+        let mut bench = with(refault, true);
+        bench.active_many(20, Kind::File);
+        bench.appear_many(40, Kind::File);
+        let again: Vec<FolioId> = (0..4).map(|_| read_again(&mut bench, 0)).collect();
+        let is_active = |of: &&FolioId| bench.engine.is_active(**of) == Some(true);
+        assert!(again.iter().filter(is_active).count() > 0);
+        let control = bench.engine.books.lruvecs[0].control(0, false, None);
+        assert_eq!(control.may_deactivate[Kind::File.index()], is_questioned);
+    }
+}
+
+/// Answers batches until some of the active list was checked.
+fn check_active(bench: &mut Bench) {
+    loop {
+        assert_ne!(bench.isolate(4), Isolated::Empty);
+        let is_check = !bench.batch.to_check.is_empty();
+        bench.complete(Verdict::Evicted);
+        if is_check {
+            return;
+        }
+    }
+}
+
+#[test]
+fn by_distance_working_set_in_use_stays_active_until_it_is_met_unused() {
+    for (refault, nr_spared) in [(Refault::Window, 0), (Refault::Distance, 2)] {
+        let mut bench = with(refault, true);
+        let known = bench.active_many(4, Kind::File);
+        for folio in &known {
+            let flags = bench.engine.flags(*folio).with_workingset(true);
+            bench.engine.books.folios.flags[folio.index()] = flags;
+        }
+        bench.read(known[0], 1);
+        bench.young(known[1]);
+        check_active(&mut bench);
+        let active = |bench: &Bench| {
+            let used = known[..2].iter();
+            used.filter(|of| bench.engine.is_active(**of) == Some(true))
+                .count()
+        };
+        assert_eq!(active(&bench), nr_spared, "{refault:?}");
+        assert_eq!(bench.stats().nr_protected_pages, nr_spared as u64);
+        if nr_spared > 0 {
+            check_active(&mut bench);
+            assert_eq!(active(&bench), 0, "{refault:?}");
+        }
+    }
 }
 
 #[test]

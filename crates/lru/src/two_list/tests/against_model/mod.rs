@@ -24,7 +24,7 @@ use std::{
 use proptest::{prelude::*, test_runner::TestRunner};
 
 use super::*;
-use crate::config::Refault;
+use crate::{config::Refault, distance::Returns};
 use ops::{NR_GROUPS, NR_NODES, Op, op};
 
 /// Operations of one property, at least; the two together come to more than 10^5.
@@ -75,6 +75,7 @@ struct Pair {
     folios: BTreeMap<FolioId, Folio>,
     queues: Vec<Queues>,
     ages: Vec<u64>,
+    returns: Vec<Returns>,
     stats: Vec<ReclaimStats>,
     own_stats: Vec<TwoListStats>,
     shadows: Vec<Remembered>,
@@ -100,6 +101,7 @@ impl Pair {
             folios: BTreeMap::new(),
             queues: vec![Queues::default(); nr_lruvecs],
             ages: vec![0; nr_lruvecs],
+            returns: vec![Returns::default(); nr_lruvecs],
             stats: vec![ReclaimStats::default(); nr_lruvecs],
             own_stats: vec![TwoListStats::default(); nr_lruvecs],
             shadows: Vec::new(),
@@ -125,7 +127,10 @@ impl Pair {
                     node: NodeId(node),
                     kind,
                     order: Order(order),
-                    cause: Cause::Fault,
+                    cause: match kind {
+                        Kind::File if !is_exec => Cause::Read,
+                        _ => Cause::Fault,
+                    },
                     shadow: shadow.map(|n| self.shadows[n].shadow),
                     is_exec,
                 };
@@ -198,7 +203,7 @@ impl Pair {
     }
 
     /// Whether a folio that left `distance` pages ago is made active.
-    fn is_wanted(&self, lruvec: usize, kind: Kind, distance: u64) -> bool {
+    fn is_wanted(&mut self, lruvec: usize, kind: Kind, cause: Cause, distance: u64) -> bool {
         let other = if kind == Kind::Anon {
             Kind::File
         } else {
@@ -207,11 +212,12 @@ impl Pair {
         let of = |half| Kind::ALL.map(|kind| self.size(lruvec, half, kind));
         let active: u64 = of(Half::Active).iter().sum();
         let inactive: u64 = of(Half::Inactive).iter().sum();
-        let with_other = active + self.size(lruvec, Half::Inactive, other);
         match self.refault {
-            Refault::Window => distance <= with_other,
-            _ if active >= inactive => distance < inactive,
-            _ => distance < with_other,
+            Refault::Window => distance <= active + self.size(lruvec, Half::Inactive, other),
+            _ => {
+                let memory = active + inactive;
+                self.returns[lruvec].gives_chance(cause, distance, memory)
+            }
         }
     }
 
@@ -282,7 +288,7 @@ impl Pair {
         let shadow = shadow.map(|n| self.shadows[n].clone());
         if let Some(old) = shadow.filter(|old| old.lruvec == at && old.kind == kind) {
             self.stats[at].nr_refaulted_pages[kind.index()][0] += nr_pages;
-            if self.is_wanted(at, kind, self.ages[at] - old.age) {
+            if self.is_wanted(at, kind, arrival.cause, self.ages[at] - old.age) {
                 half = Half::Active;
                 self.age(at, nr_pages);
                 self.stats[at].nr_refaulted_recent_pages[kind.index()][0] += nr_pages;
@@ -407,7 +413,10 @@ impl Pair {
         let is_young = std::mem::take(&mut folio.is_young) || is_young;
         let (lruvec, nr_pages) = (folio.lruvec, folio.nr_pages);
         self.stats[lruvec].nr_young_pages += nr_pages * u64::from(is_young);
-        if is_young && folio.is_exec && folio.kind == Kind::File {
+        let is_used = is_young || folio.is_referenced;
+        let is_known = self.refault == Refault::Distance && folio.is_workingset && is_used;
+        if is_known || is_young && folio.is_exec && folio.kind == Kind::File {
+            folio.is_referenced &= !is_known;
             self.stats[lruvec].nr_protected_pages += nr_pages;
             self.age(lruvec, nr_pages);
             self.enter(id, Half::Active);

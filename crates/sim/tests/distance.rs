@@ -11,8 +11,7 @@ mod support;
 
 /// Shares of the footprint, and the most that may be missed there, in percent of the window's misses.
 const MUCH_STRESS: (&[&str], u64) = (&["1%", "5%", "20%"], 102);
-/// What is tried in small is never written, so the choice knows nothing of dirty pages: the two lists are at
-/// 102.5 in 20 %.
+/// Two kinds in turn, partly written: the two lists are at 102.5 in 20 %.
 const MUCH_STRESS_WRITTEN: (&[&str], u64) = (MUCH_STRESS.0, 103);
 const LITTLE_STRESS: (&[&str], u64) = (&["50%", "80%", "95%"], 101);
 

@@ -77,6 +77,7 @@ pub(crate) fn report(report: &Report) -> String {
     evictions(&mut lines, report);
     kernel(&mut lines, report);
     saved(&mut lines, report);
+    let_go(&mut lines, report);
     lines.add(
         "strata",
         format_args!(
@@ -313,6 +314,31 @@ fn saved(lines: &mut Lines, report: &Report) {
             Bytes(saved.strata_bytes)
         ),
     );
+}
+
+fn let_go(lines: &mut Lines, report: &Report) {
+    if report.ending != Ending::Detached || report.is_dry_run {
+        return;
+    }
+    let let_go = report.let_go;
+    let left = match let_go.swapped_bytes {
+        None => "how much of it is still in swap is unknown".to_owned(),
+        Some(0) => "nothing of it is in swap any more".to_owned(),
+        Some(bytes) => format!("{} of it still in swap", Bytes(bytes)),
+    };
+    match let_go.brought_back_bytes {
+        Some(bytes) => lines.add(
+            "let go",
+            format_args!("{} read back in; {left}", Bytes(bytes)),
+        ),
+        None if let_go.swapped_bytes.is_some_and(|bytes| bytes > 0) => {
+            lines.add(
+                "let go",
+                format_args!("{left} (--bring-back reads that back in first)"),
+            );
+        }
+        None => lines.add("let go", left),
+    }
 }
 
 fn access(lines: &mut Lines, report: &Report) {

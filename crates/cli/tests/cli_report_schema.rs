@@ -7,8 +7,9 @@ use std::path::Path;
 use serde_json::Value;
 use strata_host::access::{Grain, SourceInfo, WalkCost};
 use strata_host::control::{
-    ActuatorChoice, Ending, EvictionReport, GenerationReport, KernelReport, LimitReport,
-    PolicyChoice, REPORT_VERSION, Report, SavedReport, UsageReport, WalkFindings, WalkReport,
+    ActuatorChoice, Ending, EvictionReport, GenerationReport, KernelReport, LetGoReport,
+    LimitReport, PolicyChoice, REPORT_VERSION, Report, SavedReport, UsageReport, WalkFindings,
+    WalkReport,
 };
 use strata_host::hold_up::HoldUpReport;
 use strata_host::keeper::KeeperReport;
@@ -56,6 +57,10 @@ fn known() -> Report {
             nr_oom_kills: Some(1),
         },
         saved: SavedReport::default(),
+        let_go: LetGoReport {
+            swapped_bytes: Some(1),
+            brought_back_bytes: Some(1),
+        },
         tracking_bytes: 1,
         strata_cpu_ms: 1,
         strata_cpu_percent: 1.5,
@@ -74,6 +79,7 @@ fn unknown() -> Report {
     report.keeper = None;
     report.walks.entries_per_freed_page = None;
     report.kernel = KernelReport::default();
+    report.let_go = LetGoReport::default();
     report
 }
 

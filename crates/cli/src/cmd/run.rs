@@ -14,7 +14,7 @@ use std::process::ExitCode;
 
 use clap::{ArgGroup, Args, ValueEnum};
 use strata_host::control::{
-    self, ActuatorChoice, Event, PolicyChoice, RunConfig, SwappinessChoice, Target,
+    self, ActuatorChoice, AtDetach, Event, PolicyChoice, RunConfig, SwappinessChoice, Target,
 };
 use strata_host::keeper::{BadSessionName, SessionName};
 use strata_host::remote::MetricsConfig;
@@ -73,7 +73,8 @@ pub(crate) struct RunArgs {
     /// zram:SIZE or zram:SIZE,ALGORITHM makes a compressed device in memory, for example zram:2G,lz4.
     /// file:PATH:SIZE makes a swap file, which must not exist yet, for example file:/var/tmp/s:4G.
     /// zswap:PATH:SIZE does the same with the kernel's compressed cache in front of it.
-    /// What was made is taken down when the program has ended.
+    /// What was made is taken down when the program has ended. Swap belongs to the machine: while it is there,
+    /// pages of every program may go to it.
     #[arg(
         long,
         value_name = "SPEC",
@@ -137,6 +138,14 @@ pub(crate) struct RunArgs {
     /// Decide and report, but change nothing: no limit, no swap, no eviction
     #[arg(long)]
     dry_run: bool,
+
+    /// When letting go of a running target, read back in what is in swap
+    ///
+    /// After the limits are lifted, as much as fits into available memory and below the limits of its
+    /// cgroups, for at most a minute; one more signal ends it. Without this option the program reads it back
+    /// itself, page by page, as it asks for it.
+    #[arg(long, conflicts_with = "command")]
+    bring_back: bool,
 
     /// Write the report as JSON to this file when the program has ended
     ///
@@ -270,6 +279,10 @@ impl RunArgs {
             policy: self.policy.into(),
             no_cgroup: self.no_cgroup,
             dry_run: self.dry_run,
+            at_detach: match self.bring_back {
+                true => AtDetach::BringBack,
+                false => AtDetach::Leave,
+            },
             metrics: MetricsConfig {
                 address: self.metrics,
                 textfile: self.metrics_textfile,

@@ -2,7 +2,8 @@
 
 use strata_host::access::{SourceInfo, WalkCost};
 use strata_host::control::{
-    KernelReport, LimitReport, REPORT_VERSION, SavedReport, UsageReport, WalkFindings, WalkReport,
+    KernelReport, LetGoReport, LimitReport, REPORT_VERSION, SavedReport, UsageReport, WalkFindings,
+    WalkReport,
 };
 use strata_host::hold_up::HoldUpReport;
 
@@ -80,6 +81,7 @@ fn example() -> Report {
             strata_bytes: 10 * MIB,
             net_bytes: 130 * MIB as i64,
         },
+        let_go: LetGoReport::default(),
         tracking_bytes: 3 * MIB,
         strata_cpu_ms: 900,
         strata_cpu_percent: 1.5,
@@ -111,6 +113,32 @@ fn the_report_tells_the_budget_and_how_it_was_kept() {
     );
     assert!(line(&text, "saved").contains("130 MiB net"));
     assert!(text.contains("something to know"));
+}
+
+#[test]
+fn what_is_left_in_swap_is_told_of_a_target_that_goes_on() {
+    let told = |swapped_bytes, brought_back_bytes| {
+        let let_go = LetGoReport {
+            swapped_bytes,
+            brought_back_bytes,
+        };
+        let text = report(&Report {
+            ending: Ending::Detached,
+            let_go,
+            ..example()
+        });
+        line(&text, "let go").trim_start().to_owned()
+    };
+    assert_eq!(
+        told(Some(12 * MIB), None),
+        "let go        12 MiB of it still in swap (--bring-back reads that back in first)"
+    );
+    assert_eq!(
+        told(Some(0), Some(80 * MIB)),
+        "let go        80 MiB read back in; nothing of it is in swap any more"
+    );
+    assert!(told(None, None).contains("unknown"));
+    assert!(!report(&example()).contains("let go"));
 }
 
 #[test]

@@ -26,6 +26,7 @@
 
 mod activate;
 mod advise;
+mod bring_back;
 mod clear;
 mod deactivate;
 mod leftover;
@@ -39,6 +40,7 @@ mod worker;
 
 pub use activate::{Activate, ActivateReport, WarmPages};
 pub use advise::PageoutError;
+pub use bring_back::{Allowance, bring_back};
 pub(crate) use clear::{ClearRequest, ClearThread};
 pub use deactivate::{ColdPages, Deactivate, DeactivateReport};
 pub use pageout::{PageTarget, Pageout, PageoutConfig, PageoutMode, PageoutReport, PageoutRequest};

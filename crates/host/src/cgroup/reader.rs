@@ -99,6 +99,19 @@ impl GroupReader {
         processes_below(&self.path)
     }
 
+    /// The processes in it, without those of the groups below.
+    ///
+    /// # Errors
+    /// [`CgroupError::Gone`].
+    pub fn own_processes(&self) -> Result<Vec<i32>, CgroupError> {
+        let text = read_text(&self.path.join("cgroup.procs"))?;
+        let mut pids: Vec<i32> = text.lines().filter_map(|line| line.parse().ok()).collect();
+        // A v1 list may name one twice.
+        pids.sort_unstable();
+        pids.dedup();
+        Ok(pids)
+    }
+
     /// Bytes charged now; `None` where the group has no such file (the root on v2).
     pub fn usage_bytes(&self) -> Option<u64> {
         self.number(match self.version {
@@ -114,6 +127,20 @@ impl GroupReader {
             Version::V2 => "memory.max",
         })
         .filter(|&bytes| bytes < UNLIMITED)
+    }
+
+    /// How far usage may rise before the group, or one above it, meets its limit; `None` without a limit.
+    pub fn room_bytes(&self) -> Option<u64> {
+        let above = self.path.ancestors();
+        let groups = above.take_while(|path| path.join("cgroup.procs").exists());
+        let rooms = groups.filter_map(|path| {
+            let group = GroupReader {
+                path: path.to_owned(),
+                ..self.clone()
+            };
+            Some(group.budget_bytes()?.saturating_sub(group.usage_bytes()?))
+        });
+        rooms.min()
     }
 
     /// The lowest limit the group has to keep, bytes: the hard one, and on v2 the one above which the

@@ -333,14 +333,6 @@ impl Arena {
             .unwrap_or_default()
     }
 
-    /// Memory our swap device takes, bytes.
-    pub(super) fn swap_memory_bytes(&self) -> u64 {
-        self.swap
-            .as_ref()
-            .and_then(|swap| swap.memory_bytes().ok())
-            .unwrap_or(0)
-    }
-
     /// Whether anon pages have somewhere to go. Full swap is never quite full: what comes back frees a
     /// little all the time. So a step of the limit counts.
     pub(super) fn has_free_swap(&self) -> bool {

@@ -76,6 +76,16 @@ impl SwappinessChoice {
     }
 }
 
+/// What becomes of swapped-out memory when an attached target is let go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum AtDetach {
+    /// It comes back as the program asks for it.
+    #[default]
+    Leave,
+    /// It is read back in first, as far as it fits.
+    BringBack,
+}
+
 /// Everything `strata run` needs to know.
 #[derive(Clone, Debug)]
 pub struct RunConfig {
@@ -101,6 +111,8 @@ pub struct RunConfig {
     pub no_cgroup: bool,
     /// Decide, but change nothing (no limit, no swap, no eviction).
     pub dry_run: bool,
+    /// What becomes of swapped-out memory when the target is let go.
+    pub at_detach: AtDetach,
     /// Where metrics are to be had.
     pub metrics: MetricsConfig,
 }

@@ -29,6 +29,7 @@ mod crossings;
 mod crowd;
 mod deactivation;
 mod demand;
+mod departure;
 mod error;
 mod gauge;
 mod governor;
@@ -58,13 +59,13 @@ mod usage;
 mod walk;
 mod watch;
 
-pub use config::{ActuatorChoice, PolicyChoice, RunConfig, SwappinessChoice, Target};
+pub use config::{ActuatorChoice, AtDetach, PolicyChoice, RunConfig, SwappinessChoice, Target};
 pub use error::RunError;
 pub use governor::Held;
 pub use managed::AUTO_PAGEOUT_PAGES_PER_S;
 pub use report::{
-    Ending, EvictionReport, GenerationReport, KernelReport, LimitReport, REPORT_VERSION, Report,
-    SavedReport, UsageReport, WalkReport,
+    Ending, EvictionReport, GenerationReport, KernelReport, LetGoReport, LimitReport,
+    REPORT_VERSION, Report, SavedReport, UsageReport, WalkReport,
 };
 pub use run::{Event, run};
 pub use space::WalkFindings;

@@ -188,12 +188,21 @@ pub struct KernelReport {
 pub struct SavedReport {
     /// Held out of memory: swapped out, or file pages evicted and not back.
     pub evicted_bytes: u64,
-    /// Memory our zram device used.
+    /// Memory that compressed swap used for it.
     pub zram_bytes: u64,
     /// Strata's own resident memory, the keeper included.
     pub strata_bytes: u64,
     /// `evicted - zram - strata`; negative when it cost more than it gained.
     pub net_bytes: i64,
+}
+
+/// How a target was left that goes on; of one that ended, and in a dry run, nothing is known here.
+#[derive(Clone, Copy, Debug, Default, serde::Serialize)]
+pub struct LetGoReport {
+    /// Of its memory, in swap at the end.
+    pub swapped_bytes: Option<u64>,
+    /// Read back in from swap; `None` where that was not asked for.
+    pub brought_back_bytes: Option<u64>,
 }
 
 /// Everything there is to say about a run.
@@ -235,6 +244,8 @@ pub struct Report {
     pub kernel: KernelReport,
     /// The gain.
     pub saved: SavedReport,
+    /// How it was left.
+    pub let_go: LetGoReport,
     /// What keeping track of pages and generations took at the end; part of `saved.strata_bytes`.
     pub tracking_bytes: u64,
     /// CPU time of Strata and its keeper.

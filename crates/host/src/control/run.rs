@@ -14,8 +14,9 @@ mod stops;
 use super::arena::Arena;
 use super::assemble::{self, Sources};
 use super::charges::Charges;
-use super::config::{PolicyChoice, RunConfig, Target};
+use super::config::{AtDetach, PolicyChoice, RunConfig, Target};
 use super::deactivation::Reading;
+use super::departure::{self, Departure};
 use super::error::{RunError, io_error};
 use super::gauge::Gauge;
 use super::governor::Marks;
@@ -42,6 +43,10 @@ use strata_lru::TimeMs;
 const BUDGET_BYTES_MIN: u64 = 1 << 20;
 /// Swap, zram and our own memory are read this often.
 const SAVINGS_MS: u64 = 1000;
+
+/// It may take a while.
+const BRINGING_BACK: &str =
+    "the limits are lifted; reading back in what is in swap: one more signal ends that";
 
 /// Something the user should know now.
 #[derive(Clone, Copy, Debug)]
@@ -334,8 +339,8 @@ impl Session<'_> {
             self.last_savings = Some(now);
             self.has_ended = self.program.has_ended(self.arena.gauge());
             let shadows = self.managed.as_ref().map(Managed::evicted_bytes);
-            let counters = self.kernel_counters();
-            self.savings.sample(&self.arena, &counters, shadows);
+            let swapped = self.swapped_bytes().unwrap_or(0);
+            self.savings.sample(&self.arena, swapped, shadows);
             if let Some(group) = self.arena.gauge().group().cloned() {
                 let charges = self.charges.look(now, &group);
                 for news in group.take_news().into_iter().chain(charges) {
@@ -406,6 +411,15 @@ impl Session<'_> {
         }
     }
 
+    /// What the target has in swap: by the group's counter, or by the processes' own where there is no group.
+    fn swapped_bytes(&self) -> Option<u64> {
+        let of_processes = || {
+            let tree = self.managed.as_ref()?.members().tree();
+            departure::swapped_bytes(tree.processes())
+        };
+        self.kernel_counters().swap_bytes.or_else(of_processes)
+    }
+
     fn tell_floor(&mut self, usage_bytes: u64) {
         if std::mem::replace(&mut self.is_floor_told, true) {
             return;
@@ -470,9 +484,24 @@ impl Session<'_> {
         let limit = self.limit_report(now);
         let saved = self.savings.report();
         let keeper_cpu_ns = self.arena.keeper_cpu_ns();
+        let departure = (ending == Ending::Detached && !self.config.dry_run)
+            .then(|| Departure::from(&self.arena, self.managed.as_ref(), &self.program));
         for warning in self.arena.undo() {
             self.warn(warning);
         }
+        let let_go = departure.map(|departure| {
+            if self.config.at_detach == AtDetach::BringBack {
+                (self.events)(Event::Note(BRINGING_BACK));
+            }
+            let signals = &mut self.signals;
+            let mut is_told = false;
+            let mut is_over = || {
+                let wishes = signals.take();
+                is_told |= wishes.iter().any(|wish| matches!(wish, Wish::End(_)));
+                is_told
+            };
+            departure.leave(self.config.at_detach, &mut is_over)
+        });
         let strata_cpu_ms = (own::cpu_ns() + keeper_cpu_ns) / 1_000_000;
         Report {
             version: REPORT_VERSION,
@@ -494,6 +523,7 @@ impl Session<'_> {
             hold_up: HoldUps::so_far().report(Duration::from_millis(now.0)),
             kernel,
             saved,
+            let_go: let_go.unwrap_or_default(),
             tracking_bytes: self.managed.as_ref().map_or(0, Managed::memory_bytes),
             strata_cpu_ms,
             nr_processes,

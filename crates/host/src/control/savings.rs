@@ -5,7 +5,7 @@
 use super::arena::Arena;
 use super::own;
 use super::report::SavedReport;
-use crate::cgroup::GroupStats;
+use crate::swap;
 
 /// Sums of samples.
 #[derive(Debug, Default)]
@@ -18,18 +18,13 @@ pub(super) struct Savings {
 }
 
 impl Savings {
-    /// Takes a sample; `shadow_bytes` are the pages walks saw evicted and not back. Where the group
-    /// counts what is swapped out that is exact for anon pages, and walks know of more only for files.
-    pub(super) fn sample(
-        &mut self,
-        arena: &Arena,
-        counters: &GroupStats,
-        shadow_bytes: Option<u64>,
-    ) {
-        let swapped = counters.swap_bytes.unwrap_or(0);
-        let evicted_bytes = swapped.max(shadow_bytes.unwrap_or(0));
+    /// Takes a sample; `swapped_bytes` is what the target itself has in swap, `shadow_bytes` are the pages walks
+    /// saw evicted and not back. The first is exact for anon pages, and walks know of more only for files.
+    pub(super) fn sample(&mut self, arena: &Arena, swapped_bytes: u64, shadow_bytes: Option<u64>) {
+        let evicted_bytes = swapped_bytes.max(shadow_bytes.unwrap_or(0));
+        let zram_bytes = swap::memory_of_swapped(swapped_bytes).unwrap_or(0);
         let strata_bytes = own::rss_bytes() + arena.keeper_rss_bytes();
-        self.last = saved(evicted_bytes, arena.swap_memory_bytes(), strata_bytes);
+        self.last = saved(evicted_bytes, zram_bytes, strata_bytes);
         self.nr_samples += 1;
         self.evicted_bytes += evicted_bytes;
         self.zram_bytes += self.last.zram_bytes;

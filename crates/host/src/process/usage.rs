@@ -91,6 +91,21 @@ impl Process {
     }
 }
 
+impl Process {
+    /// What it has in swap by `/proc/PID/status`, shared memory not counted; cheap.
+    pub fn swapped_bytes(&self) -> io::Result<u64> {
+        let text = self.read_of_space("status")?;
+        Ok(swapped_bytes(&String::from_utf8_lossy(&text)))
+    }
+}
+
+/// A process without a space has no such line.
+fn swapped_bytes(status: &str) -> u64 {
+    let line = status.lines().find_map(|line| line.strip_prefix("VmSwap:"));
+    let kib = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+    kib.unwrap_or(0).saturating_mul(1024)
+}
+
 /// Totals of a tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct TreeUse {
@@ -151,6 +166,15 @@ pub(crate) fn thread_cpu_ns() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_in_swap_is_read_by_its_name() {
+        assert_eq!(
+            swapped_bytes("VmSwapX:\t 1 kB\nVmSwap:\t     12 kB\n"),
+            12 << 10
+        );
+        assert_eq!(swapped_bytes("Name:\tVmSwap: 1 kB\n"), 0);
+    }
 
     #[test]
     fn the_rollup_is_read_by_its_keys() {

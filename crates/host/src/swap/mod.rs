@@ -10,7 +10,7 @@
 //!
 //! Swap is system-wide: others may be swapped out to a device of ours, too.
 //!
-//! **Owns** making devices and taking them down. **Does not own** devices that were there before.
+//! **Owns** making devices and taking them down, and what swapped-out memory takes (`cost`). **Does not own** devices that were there before.
 //!
 //! **Invariants**
 //! - W1: a device is taken down only if what it holds fits into available memory less
@@ -18,6 +18,7 @@
 //! - W2: a device or file is touched only if it carries the UUID we gave it, or is still blank.
 //! - W3: two Stratas never take the same zram device, and the last user of zswap puts its switch back.
 
+mod cost;
 mod file;
 mod header;
 mod spec;
@@ -32,6 +33,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+pub use cost::memory_of_swapped;
 use header::FirstPage;
 pub use spec::{SWAP_MIN_BYTES, SwapSpec, SwapSpecError};
 pub(crate) use status::unescape;
@@ -232,8 +234,8 @@ impl SwapDevice {
             .sum())
     }
 
-    /// Memory it takes, which no group is charged for and which is therefore not saved: a zram
-    /// device's pool, the whole of zswap's pool, nothing for a file.
+    /// Memory it takes for everybody whose pages are in it ([`memory_of_swapped`] is one program's part): a
+    /// zram device's pool, the whole of zswap's pool, nothing for a file.
     pub fn memory_bytes(&self) -> Result<u64, SwapError> {
         match self.record.as_ref().map(|record| &record.backing) {
             Some(Backing::Zram { index, .. }) => Ok(zram::stats(*index)?.memory_bytes),

@@ -39,11 +39,14 @@ fn are_slow(areas: &[SwapArea]) -> bool {
     used_bytes(true) > used_bytes(false)
 }
 
-fn is_zram(path: &Path) -> bool {
-    let number = path
-        .to_str()
-        .and_then(|path| path.strip_prefix("/dev/zram"));
-    number.is_some_and(|number| number.parse::<u32>().is_ok())
+pub(super) fn is_zram(path: &Path) -> bool {
+    zram_index(path).is_some()
+}
+
+/// The number of a zram device.
+pub(super) fn zram_index(path: &Path) -> Option<u32> {
+    let number = path.to_str()?.strip_prefix("/dev/zram")?;
+    number.parse().ok()
 }
 
 pub(super) fn area_at(path: &Path) -> io::Result<Option<SwapArea>> {

@@ -2,8 +2,8 @@
 //!
 //! **Owns** the SVG. **Does not own** what is on the screen.
 //!
-//! Blocks are drawn as rectangles and text at fixed columns, so that the picture does not depend on the
-//! reader's fonts.
+//! Blocks are drawn as rectangles and each word at its own column, so that the picture does not depend on the
+//! reader's fonts: letters of another width would push the right columns out of it.
 
 use ratatui::buffer::{Buffer, Cell};
 use ratatui::style::{Color, Modifier};
@@ -83,7 +83,7 @@ fn paint(cell: &Cell) -> Paint {
 
 /// Cells that look alike.
 fn run(out: &mut String, cells: &[&Cell], column: usize, y: u32) {
-    let x = MARGIN + column as u32 * CELL_WIDTH;
+    let mut x = MARGIN + column as u32 * CELL_WIDTH;
     let width = cells.len() as u32 * CELL_WIDTH;
     let paint = paint(cells[0]);
     if let Some(behind) = paint.behind {
@@ -100,21 +100,26 @@ fn run(out: &mut String, cells: &[&Cell], column: usize, y: u32) {
         ));
         return;
     }
-    let text: String = cells.iter().map(|cell| cell.symbol()).collect();
-    if text.trim().is_empty() {
-        return;
-    }
     let weight = if paint.is_bold {
         " font-weight=\"bold\""
     } else {
         ""
     };
-    out.push_str(&format!(
-        "<text x=\"{x}\" y=\"{}\" textLength=\"{width}\" xml:space=\"preserve\" fill=\"{}\"{weight}>{}</text>\n",
-        y + BASELINE,
-        paint.text,
-        escaped(&text)
-    ));
+    let is_blank = |cell: &Cell| cell.symbol().trim().is_empty();
+    for word in cells.chunk_by(|a, b| is_blank(a) == is_blank(b)) {
+        let width = word.len() as u32 * CELL_WIDTH;
+        if !is_blank(word[0]) {
+            let text: String = word.iter().map(|cell| cell.symbol()).collect();
+            out.push_str(&format!(
+                "<text x=\"{x}\" y=\"{}\" textLength=\"{width}\" lengthAdjust=\"spacingAndGlyphs\" \
+                 fill=\"{}\"{weight}>{}</text>\n",
+                y + BASELINE,
+                paint.text,
+                escaped(&text)
+            ));
+        }
+        x += width;
+    }
 }
 
 fn escaped(text: &str) -> String {
@@ -128,6 +133,31 @@ mod tests {
     use super::*;
     use ratatui::layout::Rect;
     use ratatui::style::Style;
+
+    #[test]
+    fn every_word_stands_at_its_own_column_and_ends_within_the_picture() {
+        let mut buffer = Buffer::empty(Rect::new(0, 0, 40, 1));
+        buffer.set_string(1, 0, "TARGET  a     SIZE", Style::new());
+        buffer.set_string(36, 0, "KEPT", Style::new());
+        let picture = svg(&buffer);
+        let number = |text: &str, name: &str| -> u32 {
+            let value = text.split(&format!(" {name}=\"")).nth(1);
+            let value = value.and_then(|rest| rest.split('"').next());
+            value
+                .and_then(|value| value.parse().ok())
+                .expect("a number")
+        };
+        let width = number(&picture, "width");
+        let words: Vec<(u32, u32)> = picture
+            .lines()
+            .filter(|line| line.starts_with("<text"))
+            .map(|line| (number(line, "x"), number(line, "textLength")))
+            .collect();
+        let at = |column: u32| MARGIN + column * CELL_WIDTH;
+        let starts: Vec<u32> = words.iter().map(|(x, _)| *x).collect();
+        assert_eq!(starts, [at(1), at(9), at(15), at(36)], "{picture}");
+        assert!(words.iter().all(|(x, length)| x + length + MARGIN <= width));
+    }
 
     #[test]
     fn names_can_not_break_out_of_the_picture_and_blocks_are_rectangles() {

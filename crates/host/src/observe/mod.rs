@@ -25,6 +25,7 @@
 mod attend;
 pub mod idle;
 pub mod overview;
+pub mod programs;
 mod record;
 mod subject;
 
@@ -214,6 +215,11 @@ impl Observer {
         self.spaces
             .values()
             .map(|watched| (watched.id, &watched.process))
+    }
+
+    /// From the next walk on these are looked at, if the subject is [`Subject::Processes`].
+    pub fn set_processes(&mut self, pids: &[i32]) {
+        self.members.give(pids);
     }
 
     /// Whether the subject has ended: the process, or everybody of the tree or group.

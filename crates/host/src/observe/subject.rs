@@ -19,6 +19,8 @@ pub enum Subject {
     Tree(i32),
     /// Every process in a cgroup and in the groups below; a path as [`GroupReader::open`] takes it.
     Cgroup(PathBuf),
+    /// These processes; who they are is told anew before a walk ([`super::Observer::set_processes`]).
+    Processes(Vec<i32>),
 }
 
 /// Why somebody can't be looked at.
@@ -67,6 +69,7 @@ pub(super) struct Members {
 enum Listing {
     One(Arc<Process>),
     Descendants,
+    Given(Vec<i32>),
     Group { group: GroupReader, is_gone: bool },
 }
 
@@ -80,6 +83,14 @@ impl Members {
             Subject::Tree(pid) => {
                 let root = Arc::new(Process::open(*pid)?);
                 (ProcessTree::new(root), Listing::Descendants, *pid)
+            }
+            Subject::Processes(pids) => {
+                let example = pids.first().copied().unwrap_or_else(super::own_pid);
+                (
+                    ProcessTree::of_list(),
+                    Listing::Given(pids.clone()),
+                    example,
+                )
             }
             Subject::Cgroup(path) => {
                 let group = GroupReader::open(path)?;
@@ -104,11 +115,19 @@ impl Members {
         self.example_pid
     }
 
+    /// From the next refresh on these are the members, where they are given.
+    pub(super) fn give(&mut self, pids: &[i32]) {
+        if let Listing::Given(given) = &mut self.listing {
+            pids.clone_into(given);
+        }
+    }
+
     pub(super) fn refresh(&mut self) -> Result<TreeChange, SubjectError> {
         let listed = match &mut self.listing {
             Listing::One(process) if process.is_alive() => Some(vec![process.pid()]),
             Listing::One(_) => Some(Vec::new()),
             Listing::Descendants => None,
+            Listing::Given(pids) => Some(pids.clone()),
             Listing::Group { group, is_gone } => match group.processes() {
                 Ok(pids) => Some(pids),
                 Err(CgroupError::Gone(_)) => {
@@ -127,6 +146,7 @@ impl Members {
         match &self.listing {
             Listing::One(process) => !process.is_alive(),
             Listing::Descendants => self.tree.is_empty(),
+            Listing::Given(pids) => pids.is_empty(),
             // An empty group may fill again; one that was removed does not come back.
             Listing::Group { is_gone, .. } => *is_gone,
         }

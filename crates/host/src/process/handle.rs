@@ -352,7 +352,7 @@ pub(super) fn is_gone(error: &io::Error) -> bool {
 }
 
 /// Reads and parses `/proc/PID/stat`.
-pub(super) fn read_stat(pid: i32) -> io::Result<Stat> {
+pub(crate) fn read_stat(pid: i32) -> io::Result<Stat> {
     let text = std::fs::read(format!("/proc/{pid}/stat"))?;
     Stat::parse(&String::from_utf8_lossy(&text))
         .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "stat in an unknown format"))

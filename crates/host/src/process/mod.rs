@@ -40,6 +40,7 @@ use std::sync::Arc;
 use crate::addr::AddrRange;
 
 pub use classify::{MemoryDevices, classify};
+pub(crate) use handle::read_stat;
 pub use handle::{Process, ProcessError};
 pub use machine::{MachineMemory, VmStat};
 pub use maps::{Device, MapsError, Perms, RawMapping, parse_maps};

@@ -12,6 +12,10 @@ pub struct Stat {
     pub state: char,
     /// The parent's pid.
     pub ppid: i32,
+    /// Its process group.
+    pub process_group: i32,
+    /// Its session.
+    pub session: i32,
     /// Kernel thread?
     pub is_kernel_thread: bool,
     /// Minor faults, whole thread group.
@@ -46,6 +50,8 @@ impl Stat {
             comm,
             state: fields.first()?.chars().next()?,
             ppid: fields.get(1)?.parse().ok()?,
+            process_group: fields.get(2)?.parse().ok()?,
+            session: fields.get(3)?.parse().ok()?,
             is_kernel_thread: number(9)? & PF_KTHREAD != 0,
             nr_minor_faults: number(10)?,
             nr_major_faults: number(12)?,
@@ -62,7 +68,7 @@ impl Stat {
 mod tests {
     use super::*;
 
-    const LINE: &str = "77 (a (b) c) d) S 12 77 77 0 -1 4194560 101 202 303 404 5 6 7 8 20 0 1 0 \
+    const LINE: &str = "77 (a (b) c) d) S 12 77 78 0 -1 4194560 101 202 303 404 5 6 7 8 20 0 1 0 \
                         4242 1000000 555 18446744073709551615 1 2 140000 0 0 0 0 0 0 0 0 0 17 3 0 0";
 
     #[test]
@@ -73,6 +79,7 @@ mod tests {
         let stat = Stat::parse(&odd).unwrap();
         assert_eq!((stat.comm.as_str(), stat.state), ("e?[2J?f", 'S'));
         assert_eq!((stat.state, stat.ppid), ('S', 12));
+        assert_eq!((stat.process_group, stat.session), (77, 78));
         assert_eq!((stat.nr_minor_faults, stat.nr_major_faults), (101, 303));
         assert_eq!((stat.cpu_ticks, stat.start_ticks), (11, 4242));
         assert_eq!((stat.rss_pages, stat.start_stack), (555, 140_000));

@@ -24,7 +24,7 @@ use clap::{Args, ValueEnum};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use strata_host::observe::Subject;
-use strata_host::observe::overview::{Overview, Scope, Snapshot};
+use strata_host::observe::overview::{IDLE_AFTER_S, Overview, Scope, Snapshot};
 
 use crate::cli::{AccessArg, parse_duration_ms, parse_pid};
 use crate::failure::UsageError;
@@ -88,7 +88,7 @@ pub(crate) struct TopArgs {
 
     /// Watch for so long before printing, for example 1m
     ///
-    /// An interval by default. What was not used for a minute is known after a minute; Ctrl-C prints
+    /// An interval by default. IDLE is what was not used for so long, but at most for a minute; Ctrl-C prints
     /// what is known by then.
     #[arg(
         long = "for",
@@ -165,7 +165,9 @@ fn once(mut overview: Overview, args: &TopArgs, opens: Opens) -> anyhow::Result<
     }
     let interrupt = Interrupt::install()?;
     let interval = Duration::from_millis(args.interval);
-    let until = Instant::now() + Duration::from_millis(args.watch_ms.unwrap_or(args.interval));
+    let watch = Duration::from_millis(args.watch_ms.unwrap_or(args.interval));
+    overview.set_idle_after(watch.min(Duration::from_secs(IDLE_AFTER_S)));
+    let until = Instant::now() + watch;
     let mut screen = Screen::new(args.interval);
     let mut due = Instant::now();
     loop {

@@ -20,7 +20,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use strata_host::observe::overview::{MappingView, Snapshot, TargetView, WINDOWS_S};
+use strata_host::observe::overview::{MappingView, Snapshot, TargetKind, TargetView, WINDOWS_S};
 
 /// Points of history kept of each target.
 pub(super) const HISTORY_MAX: usize = 512;
@@ -185,12 +185,14 @@ impl Screen {
     /// The targets of the list: those the filter lets through, in order.
     pub(super) fn rows(&self) -> Vec<&TargetView> {
         let targets = self.snapshot.targets.iter();
-        let mut rows: Vec<&TargetView> = targets.filter(|t| self.passes(&t.name)).collect();
+        let mut rows: Vec<&TargetView> = targets.filter(|t| self.passes_target(t)).collect();
         rows.sort_by(|a, b| {
             let key = |target| target_key(target, self.order);
-            // Where idle memory is not known, the kernel's guess is the next best.
-            let guess = |target: &TargetView| match self.order {
-                Order::Idle => Reverse(target.inactive_bytes),
+            // Where idle memory is not known, the kernel's guess is the next best. It has none of programs, which
+            // are as idle as they are large until somebody looks.
+            let guess = |target: &TargetView| match (self.order, target.kind) {
+                (Order::Idle, TargetKind::Cgroup) => Reverse(target.inactive_bytes),
+                (Order::Idle, _) => Reverse(target.resident_bytes),
                 _ => Reverse(None),
             };
             let size = |target: &TargetView| match self.order {
@@ -240,6 +242,13 @@ impl Screen {
     pub(super) fn mapping_row(&self) -> usize {
         self.mapping_row
             .min(self.mappings().len().saturating_sub(1))
+    }
+
+    fn passes_target(&self, target: &TargetView) -> bool {
+        let who = &target.who;
+        let names = [&who.unit, &who.container, &who.command, &who.user];
+        let mut names = names.into_iter().flatten();
+        self.passes(&target.name) || names.any(|name| self.passes(name))
     }
 
     fn passes(&self, name: &str) -> bool {

@@ -3,7 +3,7 @@
 //! **Owns** the text. **Does not own** the figures.
 //!
 //! **Invariants** I1: a column is a column in every line: no cell is empty or has a space in it, but the
-//! last one, the name.
+//! last one, the name with the command line.
 
 use strata_host::observe::idle::KindBytes;
 use strata_host::observe::overview::{AGE_STARTS_S, AgesView, Snapshot, TargetView, WINDOWS_S};
@@ -11,16 +11,31 @@ use strata_host::observe::overview::{AGE_STARTS_S, AgesView, Snapshot, TargetVie
 use super::screen::mapping_name;
 use super::text::{self, UNKNOWN, size_or_unknown};
 
+/// Mappings printed of each target where several are watched; JSON has them all.
+const MAPPINGS_OF_EACH: usize = 5;
+
 /// Targets in the order given; of each that is watched, ages and mappings below.
 pub(super) fn table(snapshot: &Snapshot, rows: &[&TargetView]) -> String {
     let mut text = targets(rows);
+    let nr_watched = rows.iter().filter(|target| target.ages.is_some()).count();
+    let nr_mappings_max = match nr_watched {
+        0..=1 => usize::MAX,
+        _ => MAPPINGS_OF_EACH,
+    };
     for target in rows {
         if let Some(ages) = &target.ages {
             let (name, watched) = (text::clean(&target.name), text::time(ages.watched_ms));
             text.push_str(&format!("\n{name}: by time not used, watched {watched}\n"));
             text.push_str(&bars(ages));
-            text.push_str(&format!("\n{name}: by mapping\n"));
-            text.push_str(&mappings(ages));
+            let which = match ages.mappings.len() > nr_mappings_max {
+                true => format!(
+                    "the {nr_mappings_max} largest of {} mappings",
+                    ages.mappings.len()
+                ),
+                false => "by mapping".to_owned(),
+            };
+            text.push_str(&format!("\n{name}: {which}\n"));
+            text.push_str(&mappings(ages, nr_mappings_max));
         }
     }
     if snapshot.source.is_some() {
@@ -39,7 +54,8 @@ fn targets(rows: &[&TargetView]) -> String {
     let titles = titles.map(str::to_owned).into_iter();
     let head: Vec<String> = titles
         .chain(WINDOWS_S.map(|seconds| format!("{seconds}s")))
-        .chain(["IDLE".to_owned(), "TARGET".to_owned()])
+        .chain([idle_title(rows)])
+        .chain(["USER", "NAME", "TARGET  COMMAND"].map(str::to_owned))
         .collect();
     let body = rows.iter().map(|target| {
         let budget = target.budget;
@@ -61,10 +77,34 @@ fn targets(rows: &[&TargetView]) -> String {
         let window = |index: usize| ages.and_then(|ages| ages.windows[index].bytes());
         cells.extend((0..WINDOWS_S.len()).map(|index| size_or_unknown(window(index))));
         cells.push(size_or_unknown(ages.and_then(|ages| ages.idle_bytes)));
-        cells.push(text::clean(&target.name));
+        let who = &target.who;
+        cells.push(cell(who.user.as_deref()));
+        cells.push(cell(who.short_name().as_deref()));
+        cells.push(match &who.command {
+            Some(command) => text::clean(&format!("{}  {command}", target.name)),
+            None => text::clean(&target.name),
+        });
         cells
     });
     aligned(head, body)
+}
+
+/// A name as a cell, without a space.
+fn cell(name: Option<&str>) -> String {
+    match name {
+        None | Some("") => UNKNOWN.to_owned(),
+        Some(name) => text::clean(name).replace(char::is_whitespace, "_"),
+    }
+}
+
+/// For how long what is idle was not used; all targets are printed at one time, so it is the same of all.
+fn idle_title(rows: &[&TargetView]) -> String {
+    let watched = rows.iter().find_map(|target| target.ages.as_ref());
+    watched.map_or_else(|| "IDLE".to_owned(), idle_of)
+}
+
+fn idle_of(ages: &AgesView) -> String {
+    format!("IDLE>{}", text::span(ages.idle_after_ms))
 }
 
 fn bars(ages: &AgesView) -> String {
@@ -83,12 +123,12 @@ fn bars(ages: &AgesView) -> String {
     aligned(head, body)
 }
 
-fn mappings(ages: &AgesView) -> String {
+fn mappings(ages: &AgesView, nr_max: usize) -> String {
     let head: Vec<String> = std::iter::once("SIZE".to_owned())
         .chain(WINDOWS_S.map(|seconds| format!("{seconds}s")))
-        .chain(["IDLE".to_owned(), "MAPPING".to_owned()])
+        .chain([idle_of(ages), "MAPPING".to_owned()])
         .collect();
-    let body = ages.mappings.iter().map(|mapping| {
+    let body = ages.mappings.iter().take(nr_max).map(|mapping| {
         let mut cells = vec![text::size(mapping.resident.total_bytes())];
         cells.extend(
             mapping
@@ -109,7 +149,7 @@ fn aligned(head: Vec<String>, body: impl Iterator<Item = Vec<String>>) -> String
     let width = |column: usize| {
         lines
             .iter()
-            .map(|line| line[column].len())
+            .map(|line| line[column].chars().count())
             .max()
             .unwrap_or(0)
     };
@@ -123,4 +163,91 @@ fn aligned(head: Vec<String>, body: impl Iterator<Item = Vec<String>>) -> String
         text.push('\n');
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use strata_host::observe::overview::{MappingView, NR_AGES, TargetKind, WhoView};
+    use strata_host::process::MappingClass;
+
+    fn target(name: &str, nr_mappings: usize) -> TargetView {
+        let mapping = |nth: usize| MappingView {
+            name: format!("/lib/{nth}").into(),
+            class: MappingClass::FilePrivate,
+            nr_mappings: 1,
+            resident: KindBytes::default(),
+            bars: [KindBytes::default(); NR_AGES],
+            windows: Default::default(),
+            idle_bytes: Some(4096),
+        };
+        TargetView {
+            name: name.to_owned(),
+            kind: TargetKind::Tree,
+            who: WhoView {
+                command: Some(format!("server {name}\u{1b}[2J")),
+                user: Some("a b".to_owned()),
+                container: Some("0123456789abcdef".repeat(4)),
+                ..WhoView::default()
+            },
+            is_over: false,
+            nr_processes: Some(1),
+            resident_bytes: Some(1 << 20),
+            anon_bytes: None,
+            file_bytes: None,
+            inactive_bytes: None,
+            swap_bytes: None,
+            refaults_per_s: None,
+            budget: None,
+            ages: Some(AgesView {
+                watched_ms: 20_000,
+                bars: [KindBytes::default(); NR_AGES],
+                windows: Default::default(),
+                idle_after_ms: 20_000,
+                idle_bytes: Some(4096),
+                mappings: (0..nr_mappings).map(mapping).collect(),
+            }),
+        }
+    }
+
+    fn printed(targets: &[TargetView]) -> String {
+        let rows: Vec<&TargetView> = targets.iter().collect();
+        table(&Snapshot::default(), &rows)
+    }
+
+    #[test]
+    fn of_several_targets_only_the_largest_mappings_are_printed() {
+        let nr_printed = |text: &str| text.matches("/lib/").count();
+        let one = printed(&[target("1 a", 150)]);
+        assert_eq!(nr_printed(&one), 150);
+        assert!(one.contains("1 a: by mapping"), "{one}");
+        let two = printed(&[target("1 a", 150), target("2 b", 3)]);
+        assert_eq!(nr_printed(&two), 5 + 3);
+        assert!(two.contains("1 a: the 5 largest of 150 mappings"), "{two}");
+        assert!(two.contains("2 b: by mapping"), "{two}");
+    }
+
+    #[test]
+    fn a_line_has_who_it_is_and_for_how_long_idle_memory_was_not_used() {
+        let text = printed(&[target("7 web", 1)]);
+        let lines: Vec<Vec<&str>> = text
+            .lines()
+            .take(2)
+            .map(|line| line.split_whitespace().collect())
+            .collect();
+        let at = |title: &str| {
+            let column = lines[0].iter().position(|column| *column == title);
+            lines[1][column.unwrap_or_else(|| panic!("{title}: {text}"))]
+        };
+        assert_eq!(
+            (at("IDLE>20s"), at("USER"), at("NAME")),
+            ("4K", "a_b", "0123456789ab")
+        );
+        assert!(
+            text.lines()
+                .nth(1)
+                .is_some_and(|line| line.ends_with("7 web  server 7 web?[2J")),
+            "{text}"
+        );
+    }
 }

@@ -74,6 +74,14 @@ pub(super) fn time(ms: u64) -> String {
     }
 }
 
+/// A length of time in one unit: `300ms`, `20s`, `60s`.
+pub(super) fn span(ms: u64) -> String {
+    match ms.is_multiple_of(1000) {
+        true => format!("{}s", ms / 1000),
+        false => format!("{ms}ms"),
+    }
+}
+
 /// A name without what a terminal would obey.
 pub(super) fn clean(name: &str) -> String {
     strata_host::plain::line(name).into_owned()

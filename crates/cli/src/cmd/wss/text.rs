@@ -25,6 +25,7 @@ pub(super) fn target(subject: &Subject, name_of: impl Fn(i32) -> Option<String>)
     match subject {
         Subject::Process(pid) => named(pid),
         Subject::Tree(pid) => format!("{} and its children", named(pid)),
+        Subject::Processes(pids) => format!("{} processes", pids.len()),
         Subject::Cgroup(path) => format!("cgroup {}", printable(&path.to_string_lossy())),
     }
 }

@@ -3,13 +3,15 @@
 //! One walk over everybody, one clock, one bound: what a group could give is what none of its
 //! processes has accessed for so long, whatever its size and however busy its neighbours are.
 //!
-//! **Owns** which group a space is counted in. **Does not own** stamps and ages ([`IdlePages`]).
+//! **Owns** which group and program a space is counted in. **Does not own** stamps and ages ([`IdlePages`]), nor
+//! which processes are one program ([`Programs`]).
 //!
 //! **Invariants**
 //! - I1: a space counts in one group: the one its process was in when it was first seen.
 
 use super::{IdlePages, KindBytes, Space};
 use crate::cgroup::GroupReader;
+use crate::observe::programs::{Label, Program, Programs, printable};
 use crate::observe::{Observer, Piece, SpaceId, Visitor, Walked};
 use crate::process::{Mapping, Process};
 use std::collections::BTreeMap;
@@ -22,7 +24,14 @@ const NO_GROUP: &str = "-";
 #[derive(Debug, Default)]
 pub struct IdleGroups {
     pages: IdlePages,
-    groups: BTreeMap<SpaceId, String>,
+    members: BTreeMap<SpaceId, Member>,
+}
+
+/// Where a space is counted.
+#[derive(Debug)]
+struct Member {
+    group: String,
+    pid: i32,
 }
 
 /// A group, by what it could give.
@@ -30,6 +39,10 @@ pub struct IdleGroups {
 pub struct RankedGroup {
     /// Its path below the mount, as `/proc/PID/cgroup` prints it; `-` for processes in none.
     pub group: String,
+    /// The unit of systemd that the path tells of.
+    pub unit: Option<String>,
+    /// The id or name of the container that the path tells of.
+    pub container: Option<String>,
     /// Processes seen in it that are still there.
     pub nr_processes: u64,
     /// In memory; a page that several processes map counts in each.
@@ -37,6 +50,27 @@ pub struct RankedGroup {
     /// Not accessed for the age asked for.
     pub idle_bytes: u64,
     /// Of that, by kind.
+    pub idle: KindBytes,
+    /// The programs in it with anything in memory, those first that could give most.
+    pub programs: Vec<RankedProgram>,
+}
+
+/// One of the programs of a group, by what it could give.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct RankedProgram {
+    /// The process at its root.
+    pub pid: i32,
+    /// The command line of that, cut.
+    pub command: String,
+    /// The user of that.
+    pub user: String,
+    /// Processes of it that were watched.
+    pub nr_processes: u64,
+    /// As of the group.
+    pub resident_bytes: u64,
+    /// As of the group.
+    pub idle_bytes: u64,
+    /// As of the group.
     pub idle: KindBytes,
 }
 
@@ -65,27 +99,42 @@ impl IdleGroups {
 
     /// Ranks the groups by what has not been accessed for `age`; equal ones by name.
     pub fn ranking(&self, age: Duration) -> Ranking {
-        let mut members: BTreeMap<&str, Vec<&Space>> = BTreeMap::new();
-        for (id, group) in &self.groups {
+        let mut programs = Programs::new();
+        self.ranking_of(age, |pids| programs.find(pids))
+    }
+
+    fn ranking_of(&self, age: Duration, mut find: impl FnMut(&[i32]) -> Vec<Program>) -> Ranking {
+        let mut members: BTreeMap<&str, BTreeMap<i32, &Space>> = BTreeMap::new();
+        for (id, member) in &self.members {
             if let Some(space) = self.pages.spaces.get(id) {
-                members.entry(group).or_default().push(space);
+                let of_group = members.entry(&member.group).or_default();
+                of_group.insert(member.pid, space);
             }
         }
         let mut groups = Vec::new();
         for (group, spaces) in members {
-            let nr_processes = spaces.len() as u64;
-            let census = self.pages.count(spaces.into_iter());
-            let resident_bytes = census.total.resident().total_bytes();
-            let idle = census.total.idle_for(age);
-            if resident_bytes > 0 {
-                groups.push(RankedGroup {
-                    group: group.to_owned(),
-                    nr_processes,
-                    resident_bytes,
-                    idle_bytes: idle.total_bytes(),
-                    idle,
-                });
+            let (resident_bytes, idle) = self.weigh(spaces.values().copied(), age);
+            if resident_bytes == 0 {
+                continue;
             }
+            let pids: Vec<i32> = spaces.keys().copied().collect();
+            let found = find(&pids).into_iter();
+            let mut programs: Vec<RankedProgram> = found
+                .map(|program| self.rank(program, &spaces, age))
+                .filter(|program| program.resident_bytes > 0)
+                .collect();
+            programs.sort_by_key(|program| std::cmp::Reverse(program.idle_bytes));
+            let label = Label::of(group);
+            groups.push(RankedGroup {
+                group: group.to_owned(),
+                unit: label.unit.as_deref().map(printable),
+                container: label.container.as_deref().map(printable),
+                nr_processes: spaces.len() as u64,
+                resident_bytes,
+                idle_bytes: idle.total_bytes(),
+                idle,
+                programs,
+            });
         }
         groups.sort_by_key(|group| std::cmp::Reverse(group.idle_bytes));
         Ranking {
@@ -94,18 +143,48 @@ impl IdleGroups {
             groups,
         }
     }
+
+    /// What spaces have in memory, and what of it was not accessed for `age`.
+    fn weigh<'a>(
+        &self,
+        spaces: impl Iterator<Item = &'a Space>,
+        age: Duration,
+    ) -> (u64, KindBytes) {
+        let total = self.pages.count(spaces).total;
+        (total.resident().total_bytes(), total.idle_for(age))
+    }
+
+    fn rank(
+        &self,
+        program: Program,
+        spaces: &BTreeMap<i32, &Space>,
+        age: Duration,
+    ) -> RankedProgram {
+        let own = || program.pids.iter().filter_map(|pid| spaces.get(pid));
+        let (resident_bytes, idle) = self.weigh(own().copied(), age);
+        RankedProgram {
+            pid: program.root.pid,
+            nr_processes: own().count() as u64,
+            command: program.root.command,
+            user: program.root.user,
+            resident_bytes,
+            idle_bytes: idle.total_bytes(),
+            idle,
+        }
+    }
 }
 
 impl Visitor for IdleGroups {
     fn appeared(&mut self, space: SpaceId, process: &Process) {
         let group = GroupReader::of_process(process.pid()).ok().flatten();
         let name = group.map_or_else(|| NO_GROUP.to_owned(), |group| group.name().to_owned());
-        self.groups.insert(space, name);
+        let pid = process.pid();
+        self.members.insert(space, Member { group: name, pid });
         self.pages.appeared(space, process);
     }
 
     fn ended(&mut self, space: SpaceId) {
-        self.groups.remove(&space);
+        self.members.remove(&space);
         self.pages.ended(space);
     }
 
@@ -136,6 +215,7 @@ mod tests {
     use crate::access::{TableRecord, TableShape};
     use crate::addr::{AddrRange, PAGE_BYTES, TableNo};
     use crate::bits;
+    use crate::observe::programs::Person;
     use crate::process::MappingClass;
 
     /// Tells a walk of a space that has so many pages, of which the first ones were accessed.
@@ -169,7 +249,11 @@ mod tests {
     fn groups_are_ranked_by_what_all_their_processes_left_alone() {
         let mut groups = IdleGroups::new();
         for (space, group) in [(0, "/busy"), (1, "/idle"), (2, "/idle"), (3, "/empty")] {
-            groups.groups.insert(SpaceId(space), group.to_owned());
+            let member = Member {
+                group: group.to_owned(),
+                pid: space as i32 + 10,
+            };
+            groups.members.insert(SpaceId(space), member);
         }
         for at_s in 0..=10 {
             groups.pages.start_walk(Duration::from_secs(at_s));
@@ -179,8 +263,29 @@ mod tests {
             tell(&mut groups, SpaceId(2), 30, if at_s == 5 { 30 } else { 0 });
             tell(&mut groups, SpaceId(3), 0, 0);
         }
+        let each = |pids: &[i32]| {
+            let program = |pid: &i32| Program {
+                root: Person {
+                    pid: *pid,
+                    ..Person::default()
+                },
+                pids: vec![*pid],
+            };
+            pids.iter().map(program).collect()
+        };
+        let by_program = groups.ranking_of(Duration::from_secs(5), each);
+        let idle_pages = |group: &RankedGroup| {
+            let programs = group.programs.iter();
+            let pages = programs.map(|p| (p.pid, p.nr_processes, p.idle_bytes / PAGE_BYTES));
+            pages.collect::<Vec<_>>()
+        };
+        assert_eq!(
+            idle_pages(&by_program.groups[0]),
+            [(11, 1, 90), (12, 1, 30)]
+        );
+        assert_eq!(idle_pages(&by_program.groups[1]), [(10, 1, 50)]);
         let at = |age_s| {
-            let ranking = groups.ranking(Duration::from_secs(age_s));
+            let ranking = groups.ranking_of(Duration::from_secs(age_s), |_| Vec::new());
             assert_eq!((ranking.age_ms, ranking.watched_ms), (age_s * 1000, 10_000));
             let figures = |group: &RankedGroup| {
                 let pages = [group.resident_bytes, group.idle_bytes].map(|b| b / PAGE_BYTES);

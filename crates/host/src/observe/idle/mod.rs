@@ -28,7 +28,7 @@ mod report;
 mod tests;
 
 pub use census::{Ages, Census, IDLE_BOUNDS_S, KindBytes, MappingAges};
-pub use groups::{IdleGroups, RankedGroup, Ranking};
+pub use groups::{IdleGroups, RankedGroup, RankedProgram, Ranking};
 pub use report::{Figures, IdleReport, MappingReport, WatchCost, WindowReport, WorkingSetReport};
 
 use super::{Observer, Piece, SpaceId, Visitor, Walked};

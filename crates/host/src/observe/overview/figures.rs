@@ -5,7 +5,7 @@
 use super::snapshot::Budget;
 use crate::addr::PAGE_BYTES;
 use crate::cgroup::{CgroupError, GroupReader};
-use crate::process::Process;
+use crate::process::{Process, Stat, read_stat};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
@@ -59,25 +59,52 @@ pub(super) fn of_processes<'a>(
         ..Figures::default()
     };
     for process in processes {
-        let add = |sum: &mut Option<u64>, bytes: u64| *sum = Some(sum.unwrap_or(0) + bytes);
         let Ok(stat) = process.stat() else { continue };
-        add(&mut figures.resident_bytes, stat.rss_pages * PAGE_BYTES);
-        figures.refaults.insert(process.pid(), stat.nr_major_faults);
-        let Ok(status) = process.read_of_space("status") else {
-            continue;
-        };
-        let status = String::from_utf8_lossy(&status);
-        let parts = [
-            (&mut figures.anon_bytes, ["RssAnon:", "RssShmem:"]),
-            (&mut figures.file_bytes, ["RssFile:", ""]),
-            (&mut figures.swap_bytes, ["VmSwap:", ""]),
-        ];
-        for (sum, names) in parts {
-            let bytes = names.iter().filter_map(|name| status_bytes(&status, name));
-            add(sum, bytes.sum());
+        figures.add_stat(process.pid(), &stat);
+        if let Ok(status) = process.read_of_space("status") {
+            figures.add_status(&String::from_utf8_lossy(&status));
         }
     }
     figures
+}
+
+/// Of processes by their numbers, for which nothing is kept open.
+pub(super) fn of_pids(pids: &[i32], group: Option<&GroupReader>) -> Figures {
+    let mut figures = Figures {
+        budget: group.and_then(|group| budget_of(group, group.usage_bytes())),
+        ..Figures::default()
+    };
+    for pid in pids {
+        let Ok(stat) = read_stat(*pid) else { continue };
+        figures.add_stat(*pid, &stat);
+        if let Ok(status) = std::fs::read(format!("/proc/{pid}/status")) {
+            figures.add_status(&String::from_utf8_lossy(&status));
+        }
+    }
+    figures
+}
+
+impl Figures {
+    fn add_stat(&mut self, pid: i32, stat: &Stat) {
+        add(&mut self.resident_bytes, stat.rss_pages * PAGE_BYTES);
+        self.refaults.insert(pid, stat.nr_major_faults);
+    }
+
+    fn add_status(&mut self, status: &str) {
+        let parts = [
+            (&mut self.anon_bytes, ["RssAnon:", "RssShmem:"]),
+            (&mut self.file_bytes, ["RssFile:", ""]),
+            (&mut self.swap_bytes, ["VmSwap:", ""]),
+        ];
+        for (sum, names) in parts {
+            let bytes = names.iter().filter_map(|name| status_bytes(status, name));
+            add(sum, bytes.sum());
+        }
+    }
+}
+
+fn add(sum: &mut Option<u64>, bytes: u64) {
+    *sum = Some(sum.unwrap_or(0) + bytes);
 }
 
 fn budget_of(group: &GroupReader, usage_bytes: Option<u64>) -> Option<Budget> {

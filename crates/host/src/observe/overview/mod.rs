@@ -1,7 +1,8 @@
 //! Many targets at once: counters of all, ages of those that are watched.
 //!
 //! ```text
-//!   open(AllGroups)      every cgroup by its counters; nobody is walked until `watch`
+//!   open(AllGroups)      every cgroup by its counters, and the programs of each that holds several; nobody is
+//!                        walked until `watch`
 //!   open(Chosen)         these, walked from the first look on
 //!   look                 counters of all, a walk of each that is watched -> Snapshot
 //! ```
@@ -21,16 +22,18 @@ mod snapshot;
 
 pub use snapshot::{
     AGE_STARTS_S, AgesView, Budget, IDLE_AFTER_S, MAPPINGS_MAX, MappingView, NR_AGES, Snapshot,
-    TargetKind, TargetView, WINDOWS_S, WindowView,
+    TargetKind, TargetView, WINDOWS_S, WhoView, WindowView,
 };
 
 use super::idle::IdlePages;
+use super::programs::{Program, Programs, printable};
 use super::{Observer, Subject, SubjectError};
 use crate::access::{AccessChoice, SourceInfo};
 use crate::cgroup::{CgroupError, GroupReader};
 use crate::hold_up::HoldUps;
 use figures::{Figures, Rate};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Targets of an overview of all groups that are watched at a time.
@@ -39,7 +42,7 @@ pub const WATCHED_MAX: usize = 8;
 /// Who is looked at.
 #[derive(Clone, Debug)]
 pub enum Scope {
-    /// Every cgroup that has processes in itself, as they come and go.
+    /// Every cgroup that has processes in itself, and the programs of each that holds several, as they come and go.
     AllGroups,
     /// These, all of them watched.
     Chosen(Vec<Subject>),
@@ -81,7 +84,7 @@ impl Watch {
     }
 
     /// Walks, unless that would hold the target up too often: then it tells what it told last.
-    fn walk(&mut self, snapshot: &mut Snapshot) -> AgesView {
+    fn walk(&mut self, idle_after: Duration, snapshot: &mut Snapshot) -> AgesView {
         snapshot.source = Some(self.observer.info().name);
         if let Some(ages) = &self.ages
             && !self.observer.rest().is_zero()
@@ -94,7 +97,7 @@ impl Watch {
         let walked = self.pages.observe(&mut self.observer);
         snapshot.walk_us += walked.wall_ns / 1000;
         snapshot.troubles.extend(walked.troubles);
-        let ages = AgesView::new(&self.pages.census(), interval);
+        let ages = AgesView::new(&self.pages.census(), interval, idle_after);
         self.ages = Some(ages.clone());
         ages
     }
@@ -103,8 +106,11 @@ impl Watch {
 #[derive(Debug)]
 struct Target {
     kind: TargetKind,
+    who: WhoView,
     /// The group itself, or the one the processes are in.
     group: Option<GroupReader>,
+    /// The processes, of a program among several of a group.
+    part: Option<Vec<i32>>,
     rate: Rate,
     watch: Option<Watch>,
     /// What was last told, for when it has ended.
@@ -112,13 +118,40 @@ struct Target {
 }
 
 impl Target {
-    fn of_group(group: GroupReader) -> Target {
+    /// A group; `only` is the program it holds if that is one.
+    fn of_group(group: GroupReader, only: Option<&Program>) -> Target {
+        let root = only.map(|program| &program.root);
         Target {
             kind: TargetKind::Cgroup,
+            who: WhoView::new(Some(group.name()), root),
             group: Some(group),
+            part: None,
             rate: Rate::default(),
             watch: None,
             last: None,
+        }
+    }
+
+    /// One program of a group that holds several.
+    fn of_program(group: GroupReader, program: Program) -> Target {
+        Target {
+            kind: TargetKind::Tree,
+            who: WhoView::new(Some(group.name()), Some(&program.root)),
+            part: Some(program.pids),
+            ..Target::of_group(group, None)
+        }
+    }
+
+    /// Takes over who is there now; what was seen of it stays.
+    fn follow(&mut self, now: Target) {
+        self.who = now.who;
+        self.part = now.part;
+    }
+
+    /// Nobody of it is left.
+    fn empty(&mut self) {
+        if let Some(part) = &mut self.part {
+            part.clear();
         }
     }
 
@@ -128,21 +161,45 @@ impl Target {
         access: AccessChoice,
     ) -> Result<(String, Target), SubjectError> {
         let watch = Watch::open(subject, access)?;
-        let (kind, name, group) = match subject {
+        let (kind, name, group, pids) = match subject {
             Subject::Cgroup(path) => {
                 let group = GroupReader::open(path)?;
-                (TargetKind::Cgroup, group.name().to_owned(), Some(group))
+                let pids = group.processes().unwrap_or_default();
+                (
+                    TargetKind::Cgroup,
+                    group.name().to_owned(),
+                    Some(group),
+                    pids,
+                )
             }
-            Subject::Process(pid) => (TargetKind::Process, process_name(*pid)?, own_group(*pid)),
+            Subject::Process(pid) => (
+                TargetKind::Process,
+                process_name(*pid)?,
+                own_group(*pid),
+                vec![*pid],
+            ),
             Subject::Tree(pid) => (
                 TargetKind::Tree,
                 format!("{} and below", process_name(*pid)?),
                 own_group(*pid),
+                vec![*pid],
             ),
+            Subject::Processes(pids) => {
+                let first = pids.first().copied().unwrap_or_default();
+                let name = process_name(first)?;
+                (TargetKind::Tree, name, own_group(first), pids.clone())
+            }
+        };
+        let programs = Programs::new().find(&pids);
+        let root = match programs.as_slice() {
+            [only] => Some(&only.root),
+            _ => None,
         };
         let target = Target {
             kind,
+            who: WhoView::new(group.as_ref().map(GroupReader::name), root),
             group,
+            part: None,
             rate: Rate::default(),
             watch: Some(watch),
             last: None,
@@ -151,9 +208,17 @@ impl Target {
     }
 
     /// Looks; `None` when it is gone and was never seen.
-    fn look(&mut self, name: &str, snapshot: &mut Snapshot) -> Option<TargetView> {
+    fn look(
+        &mut self,
+        name: &str,
+        idle_after: Duration,
+        snapshot: &mut Snapshot,
+    ) -> Option<TargetView> {
+        if let (Some(watch), Some(part)) = (&mut self.watch, &self.part) {
+            watch.observer.set_processes(part);
+        }
         let ages = match &mut self.watch {
-            Some(watch) if !watch.observer.is_over() => Some(watch.walk(snapshot)),
+            Some(watch) if !watch.observer.is_over() => Some(watch.walk(idle_after, snapshot)),
             _ => None,
         };
         let is_over = self.watch.as_ref().is_some_and(|w| w.observer.is_over());
@@ -172,13 +237,18 @@ impl Target {
             last.refaults_per_s = None;
             return Some(last);
         };
-        let nr_processes = self
+        let nr_watched = self
             .watch
             .as_ref()
             .map(|watch| watch.observer.processes().count() as u64);
+        let nr_processes = match &self.part {
+            Some(part) => Some(part.len() as u64),
+            None => nr_watched,
+        };
         let view = TargetView {
             name: name.to_owned(),
             kind: self.kind,
+            who: self.who.clone(),
             is_over: false,
             nr_processes,
             resident_bytes: figures.resident_bytes,
@@ -198,6 +268,10 @@ impl Target {
 
     /// What counters say; `None` if nobody is there.
     fn figures(&self) -> Result<Option<Figures>, CgroupError> {
+        if let Some(part) = &self.part {
+            let is_there = !part.is_empty();
+            return Ok(is_there.then(|| figures::of_pids(part, self.group.as_ref())));
+        }
         match (self.kind, &self.watch) {
             (TargetKind::Cgroup, _) => match &self.group {
                 Some(group) => figures::of_group(group).map(Some),
@@ -217,7 +291,9 @@ impl Target {
 pub struct Overview {
     opened: Instant,
     access: AccessChoice,
+    idle_after: Duration,
     follows_groups: bool,
+    programs: Programs,
     targets: BTreeMap<String, Target>,
 }
 
@@ -230,7 +306,9 @@ impl Overview {
         let mut overview = Overview {
             opened: Instant::now(),
             access,
+            idle_after: Duration::from_secs(IDLE_AFTER_S),
             follows_groups: matches!(scope, Scope::AllGroups),
+            programs: Programs::new(),
             targets: BTreeMap::new(),
         };
         match scope {
@@ -252,6 +330,12 @@ impl Overview {
             .values()
             .filter_map(|target| target.watch.as_ref());
         watches.next().map(|watch| watch.observer.info())
+    }
+
+    /// From now on memory counts as idle when it was not used for so long: what is watched for less than
+    /// [`IDLE_AFTER_S`] would never know of any.
+    pub fn set_idle_after(&mut self, idle_after: Duration) {
+        self.idle_after = idle_after;
     }
 
     /// Whether everybody chosen has ended. Groups may always come.
@@ -280,7 +364,10 @@ impl Overview {
         if nr_watched >= WATCHED_MAX {
             return Err(WatchError::TooMany);
         }
-        let subject = Subject::Cgroup(group.path().to_owned());
+        let subject = match &target.part {
+            Some(part) => Subject::Processes(part.clone()),
+            None => Subject::Cgroup(group.path().to_owned()),
+        };
         target.watch = Some(Watch::open(&subject, self.access)?);
         Ok(())
     }
@@ -310,7 +397,7 @@ impl Overview {
             snapshot.troubles.push(error.to_string());
         }
         for (name, target) in &mut self.targets {
-            let view = target.look(name, &mut snapshot);
+            let view = target.look(name, self.idle_after, &mut snapshot);
             snapshot.targets.extend(view);
         }
         snapshot.hold_up = HoldUps::so_far().report(self.opened.elapsed());
@@ -320,27 +407,76 @@ impl Overview {
     /// Takes in groups that are new and lets go of those that went, unless they are watched: those stay
     /// with their last figures until they are let go.
     fn refresh_groups(&mut self) -> Result<(), CgroupError> {
-        let mut here: BTreeMap<String, GroupReader> = GroupReader::all()?
-            .into_iter()
-            .map(|group| (group.name().to_owned(), group))
-            .collect();
+        let mut here = BTreeMap::new();
+        let mut everybody = BTreeSet::new();
+        let groups = GroupReader::all()?;
+        let with_others_below = above(groups.iter().map(GroupReader::name));
+        for group in &groups {
+            // A group that went meanwhile is left out at the next look.
+            let pids = group.own_processes().unwrap_or_default();
+            let mut programs = self.programs.find(&pids);
+            everybody.extend(pids);
+            // A program is not all of a group that has groups below. And one that stood beside others is not gone because
+            // the others are.
+            let is_apart = |program: &Program| {
+                with_others_below.contains(group.name())
+                    || self.targets.contains_key(&part_name(program))
+            };
+            let only = match programs.as_slice() {
+                [only] if !is_apart(only) => programs.pop(),
+                _ => None,
+            };
+            for program in programs {
+                let name = part_name(&program);
+                here.insert(name, Target::of_program(group.clone(), program));
+            }
+            let name = group.name().to_owned();
+            here.insert(name, Target::of_group(group.clone(), only.as_ref()));
+        }
+        self.programs.keep(|pid| everybody.contains(&pid));
         self.targets
             .retain(|name, target| here.contains_key(name) || target.watch.is_some());
-        here.retain(|name, _| !self.targets.contains_key(name));
-        let fresh = here
-            .into_iter()
-            .map(|(name, group)| (name, Target::of_group(group)));
-        self.targets.extend(fresh);
+        for (name, target) in &mut self.targets {
+            match here.remove(name) {
+                Some(now) => target.follow(now),
+                None => target.empty(),
+            }
+        }
+        self.targets.extend(here);
         Ok(())
     }
 }
 
+/// The groups that have one of these below them.
+fn above<'a>(names: impl Iterator<Item = &'a str>) -> BTreeSet<String> {
+    let above = names.flat_map(|name| Path::new(name).ancestors().skip(1));
+    above
+        .map(|path| path.to_string_lossy().into_owned())
+        .collect()
+}
+
+fn part_name(program: &Program) -> String {
+    format!("{} {}", program.root.pid, program.root.name)
+}
+
 fn process_name(pid: i32) -> Result<String, SubjectError> {
     let process = crate::process::Process::open(pid)?;
-    Ok(format!("{pid} {}", process.comm()))
+    Ok(format!("{pid} {}", printable(process.comm())))
 }
 
 /// The group whose limit holds a process; only counters that tell of a budget are lost without it.
 fn own_group(pid: i32) -> Option<GroupReader> {
     GroupReader::of_process(pid).ok().flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_group_with_groups_below_is_told_from_one_without() {
+        let above = above(["/", "/a", "/a/b/c", "/a-b"].into_iter());
+        let has_below = ["/", "/a", "/a/b", "/a/b/c", "/a-b"].map(|name| above.contains(name));
+        assert_eq!(has_below, [true, true, true, false, false]);
+    }
 }

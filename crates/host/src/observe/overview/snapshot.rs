@@ -7,6 +7,7 @@
 //! - I2: what is not known is `None`, never 0.
 
 use super::super::idle::{Ages, Census, IDLE_BOUNDS_S, KindBytes, MappingAges};
+use super::super::programs::{Label, Person, printable};
 use crate::hold_up::HoldUpReport;
 use crate::process::MappingClass;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use std::time::Duration;
 pub const NR_AGES: usize = IDLE_BOUNDS_S.len() + 1;
 /// Windows of the working set, seconds.
 pub const WINDOWS_S: [u64; 3] = [1, 10, 60];
-/// Memory counts as idle when it was not accessed for this long, seconds.
+/// Memory counts as idle when it was not accessed for this long, seconds, unless told otherwise.
 pub const IDLE_AFTER_S: u64 = 60;
 /// Mappings told of a target, the largest ones.
 pub const MAPPINGS_MAX: usize = 256;
@@ -62,6 +63,46 @@ pub enum TargetKind {
     Cgroup,
 }
 
+/// Who a target is to people. Texts are without control characters.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct WhoView {
+    /// The cgroup that it is, or that its processes are in.
+    pub group: Option<String>,
+    /// The unit of systemd that the group's path tells of.
+    pub unit: Option<String>,
+    /// The id or name of the container that the group's path tells of.
+    pub container: Option<String>,
+    /// The process at the root: of a tree, and of a cgroup that holds one program.
+    pub pid: Option<i32>,
+    /// Its command line, cut.
+    pub command: Option<String>,
+    /// Its user.
+    pub user: Option<String>,
+}
+
+impl WhoView {
+    pub(super) fn new(group: Option<&str>, root: Option<&Person>) -> WhoView {
+        let label = group.map(Label::of).unwrap_or_default();
+        WhoView {
+            group: group.map(printable),
+            unit: label.unit.as_deref().map(printable),
+            container: label.container.as_deref().map(printable),
+            pid: root.map(|root| root.pid),
+            command: root.map(|root| root.command.clone()),
+            user: root.map(|root| root.user.clone()),
+        }
+    }
+
+    /// The container or unit, short.
+    pub fn short_name(&self) -> Option<String> {
+        let label = Label {
+            unit: self.unit.clone(),
+            container: self.container.clone(),
+        };
+        label.name()
+    }
+}
+
 /// A target at one moment.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct TargetView {
@@ -69,6 +110,8 @@ pub struct TargetView {
     pub name: String,
     /// What it is.
     pub kind: TargetKind,
+    /// Who it is to people.
+    pub who: WhoView,
     /// It has ended; the figures are the last ones.
     pub is_over: bool,
     /// Processes in it; `None` where only counters were read.
@@ -124,7 +167,9 @@ pub struct AgesView {
     pub bars: [KindBytes; NR_AGES],
     /// Accessed within each of [`WINDOWS_S`].
     pub windows: [WindowView; WINDOWS_S.len()],
-    /// Not accessed for [`IDLE_AFTER_S`]; `None` until it was watched that long.
+    /// How long memory has to be unused to count as idle.
+    pub idle_after_ms: u64,
+    /// Not accessed for that long; `None` until it was watched so long.
     pub idle_bytes: Option<u64>,
     /// By name and class, the largest [`MAPPINGS_MAX`] of them.
     pub mappings: Vec<MappingView>,
@@ -175,12 +220,18 @@ fn as_text<S: serde::Serializer>(name: &Arc<str>, serializer: S) -> Result<S::Ok
 pub(super) struct Span {
     pub(super) watched: Duration,
     pub(super) interval: Duration,
+    pub(super) idle_after: Duration,
 }
 
 impl Span {
-    /// Whether a window can be told of. Walks are never exactly on time, hence the slack.
+    /// Whether it has gone on for so long. Walks are never exactly on time, hence the slack.
+    fn reaches(self, time: Duration) -> bool {
+        self.watched + self.interval / 2 >= time
+    }
+
+    /// Whether a window can be told of.
     fn knows(self, window: Duration) -> bool {
-        self.watched + self.interval / 2 >= window && window * 10 >= self.interval * 9
+        self.reaches(window) && window * 10 >= self.interval * 9
     }
 
     fn windows(self, ages: &Ages) -> [WindowView; WINDOWS_S.len()] {
@@ -194,22 +245,26 @@ impl Span {
     }
 
     fn idle_bytes(self, ages: &Ages) -> Option<u64> {
-        let at_least = Duration::from_secs(IDLE_AFTER_S);
-        (self.watched >= at_least).then(|| ages.idle_for(at_least).total_bytes())
+        // What was never found used has been idle for as long as it was watched, and no longer.
+        let at_least = self.idle_after.min(self.watched);
+        self.reaches(self.idle_after)
+            .then(|| ages.idle_for(at_least).total_bytes())
     }
 }
 
 impl AgesView {
-    pub(super) fn new(census: &Census, interval: Duration) -> AgesView {
+    pub(super) fn new(census: &Census, interval: Duration, idle_after: Duration) -> AgesView {
         let span = Span {
             watched: census.watched,
             interval,
+            idle_after,
         };
         let mappings = census.mappings.iter().take(MAPPINGS_MAX);
         AgesView {
             watched_ms: u64::try_from(census.watched.as_millis()).unwrap_or(u64::MAX),
             bars: bars(&census.total),
             windows: span.windows(&census.total),
+            idle_after_ms: u64::try_from(idle_after.as_millis()).unwrap_or(u64::MAX),
             idle_bytes: span.idle_bytes(&census.total),
             mappings: mappings.map(|mapping| view(mapping, span)).collect(),
         }
@@ -257,7 +312,23 @@ mod tests {
         Span {
             watched: Duration::from_millis(watched_ms),
             interval: Duration::from_millis(interval_ms),
+            idle_after: Duration::from_secs(IDLE_AFTER_S),
         }
+    }
+
+    #[test]
+    fn idle_memory_is_known_at_the_end_of_a_watch_of_exactly_that_long() {
+        let knows = |watched_ms: u64, idle_after_ms: u64| {
+            let span = Span {
+                idle_after: Duration::from_millis(idle_after_ms),
+                ..span(watched_ms, 1000)
+            };
+            span.idle_bytes(&Ages::default()).is_some()
+        };
+        // The first walk comes a little after the watch begins.
+        assert!(knows(19_980, 20_000) && knows(59_990, 60_000));
+        assert!(!knows(19_980, 60_000) && !knows(19_000, 20_000));
+        assert!(knows(1000, 1000) && !knows(0, 1000));
     }
 
     #[test]
@@ -276,7 +347,7 @@ mod tests {
     fn bars_beyond_the_time_of_watching_are_unknown() {
         let of = |watched_ms| AgesView {
             watched_ms,
-            ..AgesView::new(&Census::default(), Duration::ZERO)
+            ..AgesView::new(&Census::default(), Duration::ZERO, Duration::ZERO)
         };
         assert_eq!(of(0).nr_known_bars(), 1);
         assert_eq!(of(999).nr_known_bars(), 1);

@@ -2,14 +2,12 @@
 //!
 //! **Owns** how the lines are shared out. **Does not own** the order of the mappings.
 
-use ratatui::style::{Modifier, Style};
+use ratatui::style::Style;
 use strata_host::observe::idle::KindBytes;
-use strata_host::observe::overview::{
-    AgesView, IDLE_AFTER_S, MappingView, NR_AGES, TargetView, WINDOWS_S,
-};
+use strata_host::observe::overview::{AgesView, MappingView, NR_AGES, TargetView, WINDOWS_S};
 
 use super::list::first_shown;
-use super::parts::{Align, BarShape, Canvas, Kind, bold, faint, full_bytes, heading};
+use super::parts::{Align, BarShape, Canvas, Kind, MARK_COLUMNS, bold, faint, full_bytes, heading};
 use crate::cmd::top::screen::{Point, Screen, USED, mapping_name};
 use crate::cmd::top::text::{self, NUMBER_COLUMNS, size, size_or_unknown};
 
@@ -99,7 +97,9 @@ fn figures(canvas: &mut Canvas<'_>, target: &TargetView, y: u16) {
         );
     }
     let idle = size_or_unknown(ages.and_then(|ages| ages.idle_bytes));
-    let since = format!(" for {IDLE_AFTER_S}s");
+    let since = ages.map_or_else(String::new, |ages| {
+        format!(" for {}", text::span(ages.idle_after_ms))
+    });
     canvas.line(
         x,
         y + 1,
@@ -108,6 +108,29 @@ fn figures(canvas: &mut Canvas<'_>, target: &TargetView, y: u16) {
 
     label(canvas, y + 2, "budget");
     budget(canvas, target, LABEL_COLUMNS + 1, y + 2);
+    who(canvas, target, y + 3);
+}
+
+/// The line below the figures: who it is, as far as that is known.
+fn who(canvas: &mut Canvas<'_>, target: &TargetView, y: u16) {
+    let who = &target.who;
+    let name = who.short_name();
+    let known = [&who.user, &name, &who.command];
+    let known: Vec<String> = known
+        .into_iter()
+        .flatten()
+        .map(|text| text::clean(text))
+        .collect();
+    if !known.is_empty() {
+        canvas.put(1, y, LABEL_COLUMNS - 1, "who", faint());
+        canvas.put(
+            LABEL_COLUMNS + 1,
+            y,
+            u16::MAX,
+            &known.join("  "),
+            Style::new(),
+        );
+    }
 }
 
 fn budget(canvas: &mut Canvas<'_>, target: &TargetView, x: u16, y: u16) {
@@ -176,8 +199,8 @@ fn mappings(canvas: &mut Canvas<'_>, screen: &Screen, ages: &AgesView, y: u16, b
     let bars = bar_columns * NR_AGES as u16 + 1;
     let name_columns = width.saturating_sub(numbers + bars);
     let title = format!("MAPPING by {}", screen.mapping_order.label());
-    canvas.put(0, y, name_columns, &title, heading());
     canvas.restyle(y, heading());
+    canvas.put(MARK_COLUMNS, y, name_columns, &title, heading());
     let used_title = format!("{}s", WINDOWS_S[USED]);
     for (index, title) in ["SIZE", &used_title, "IDLE"].into_iter().enumerate() {
         let x = name_columns + index as u16 * (NUMBER_COLUMNS as u16 + 1);
@@ -195,11 +218,9 @@ fn mappings(canvas: &mut Canvas<'_>, screen: &Screen, ages: &AgesView, y: u16, b
             numbers,
             bar_columns,
             y,
+            is_selected: index == row,
         };
         mapping(canvas, row_of, ages, at);
-        if index == row {
-            canvas.restyle(y, Style::new().add_modifier(Modifier::REVERSED));
-        }
     }
 }
 
@@ -210,15 +231,16 @@ struct MappingLine {
     numbers: u16,
     bar_columns: u16,
     y: u16,
+    is_selected: bool,
 }
 
 fn mapping(canvas: &mut Canvas<'_>, mapping: &MappingView, ages: &AgesView, at: MappingLine) {
     let ellipsis = canvas.look.glyphs.ellipsis;
-    let room = usize::from(at.name_columns.saturating_sub(1));
-    let name = text::shorten(mapping_name(mapping), room, ellipsis);
+    let room = at.name_columns.saturating_sub(MARK_COLUMNS + 1);
+    let name = text::shorten(mapping_name(mapping), usize::from(room), ellipsis);
     let kind = main_kind(mapping.resident);
     let style = canvas.look.kind(kind);
-    canvas.put(0, at.y, at.name_columns, &name, style);
+    canvas.name(at.y, room, &name, style, at.is_selected);
     let figures = [
         Some(mapping.resident.total_bytes()),
         mapping.windows[USED].bytes(),

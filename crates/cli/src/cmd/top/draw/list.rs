@@ -2,14 +2,14 @@
 //!
 //! **Owns** which columns there are at which width. **Does not own** the order of the rows.
 
-use ratatui::style::{Modifier, Style};
-use strata_host::observe::overview::{NR_AGES, TargetView, WINDOWS_S};
+use ratatui::style::Style;
+use strata_host::observe::overview::{NR_AGES, TargetKind, TargetView, WINDOWS_S};
 
-use super::parts::{Align, BarShape, Canvas, Kind, bold, faint, full_bytes, heading};
+use super::parts::{Align, BarShape, Canvas, Kind, MARK_COLUMNS, faint, full_bytes, heading};
 use crate::cmd::top::screen::Screen;
 use crate::cmd::top::text::{self, NUMBER_COLUMNS};
 
-/// The name is never narrower than this; columns go for it.
+/// The name, its mark in front, is never narrower than this; columns go for it.
 const NAME_COLUMNS_MIN: u16 = 14;
 /// Bars get wider once the name has this much.
 const NAME_COLUMNS_WIDE: u16 = 24;
@@ -149,8 +149,9 @@ pub(super) fn first_shown(heights: &[u16], row: usize, lines: u16) -> usize {
 }
 
 fn head(canvas: &mut Canvas<'_>, columns: &[Column], name_columns: u16, y: u16) {
-    canvas.put_in(0, y + 1, name_columns, Align::Left, "TARGET", heading());
     canvas.restyle(y + 1, heading());
+    let room = name_columns.saturating_sub(MARK_COLUMNS);
+    canvas.put_in(MARK_COLUMNS, y + 1, room, Align::Left, "TARGET", heading());
     let mut x = name_columns + 1;
     for column in columns {
         let width = column.columns();
@@ -175,15 +176,21 @@ fn target(
     is_selected: bool,
 ) {
     let ellipsis = canvas.look.glyphs.ellipsis;
-    let name = text::shorten(&target.name, usize::from(name_columns), ellipsis);
-    let name_style = if is_selected { bold() } else { Style::new() };
-    canvas.put(0, y, name_columns, &name, name_style);
+    let room = name_columns.saturating_sub(MARK_COLUMNS);
+    let name = text::shorten(&target.name, usize::from(room), ellipsis);
+    canvas.name(y, room, &name, Style::new(), is_selected);
     if let (true, Some(ages)) = (is_selected || target.is_over, &target.ages) {
         let watched = match target.is_over {
             true => "has ended".to_owned(),
             false => format!("watched {}", text::time(ages.watched_ms)),
         };
-        canvas.put(1, y + 1, name_columns.saturating_sub(1), &watched, faint());
+        canvas.put(
+            MARK_COLUMNS + 1,
+            y + 1,
+            room.saturating_sub(1),
+            &watched,
+            faint(),
+        );
     }
     let mut x = name_columns + 1;
     for column in columns {
@@ -222,9 +229,6 @@ fn target(
         }
         x += width + 1;
     }
-    if is_selected {
-        canvas.restyle(y, Style::new().add_modifier(Modifier::REVERSED));
-    }
 }
 
 fn number(canvas: &mut Canvas<'_>, text: &str, x: u16, y: u16, width: u16) {
@@ -245,12 +249,18 @@ fn ages(
     is_selected: bool,
 ) {
     let Some(ages) = &target.ages else {
-        let hint = match target.inactive_bytes {
-            _ if is_selected => "Enter: watch".to_owned(),
-            Some(bytes) => format!("{} inactive", text::size(bytes)),
-            None => return,
+        let inactive = target
+            .inactive_bytes
+            .filter(|_| target.kind == TargetKind::Cgroup);
+        let hint = match inactive {
+            _ if is_selected => Some("Enter: watch".to_owned()),
+            Some(bytes) => Some(format!("{} inactive", text::size(bytes))),
+            None => None,
         };
-        canvas.put(x + 2, y, NR_AGES as u16, &hint, faint());
+        let command = target.who.command.clone();
+        let said: Vec<String> = hint.into_iter().chain(command).collect();
+        let room = bar_columns * NR_AGES as u16;
+        canvas.put(x + 2, y, room, &text::clean(&said.join("  ")), faint());
         return;
     };
     let shape = BarShape {

@@ -113,6 +113,11 @@ impl Look {
     }
 }
 
+/// The mark of the selected row stands in front of its name. Nothing else of the row looks otherwise: bars that are
+/// reversed are read as their opposite.
+pub(super) const MARK_COLUMNS: u16 = 1;
+const MARK: &str = ">";
+
 /// Labels, and what is not known.
 pub(super) fn faint() -> Style {
     Style::new().add_modifier(Modifier::DIM)
@@ -181,6 +186,18 @@ impl<'a> Canvas<'a> {
             text,
             style,
         );
+    }
+
+    /// The name of a row, at most `width` columns, behind its mark.
+    pub(super) fn name(&mut self, y: u16, width: u16, name: &str, style: Style, is_selected: bool) {
+        let style = match is_selected {
+            true => style.add_modifier(Modifier::BOLD),
+            false => style,
+        };
+        if is_selected {
+            self.put(0, y, MARK_COLUMNS, MARK, bold());
+        }
+        self.put(MARK_COLUMNS, y, width, name, style);
     }
 
     /// Changes how a line looks, whatever is written there.

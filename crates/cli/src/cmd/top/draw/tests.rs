@@ -9,11 +9,12 @@ use std::path::Path;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use ratatui::style::Color;
+use ratatui::style::{Color, Modifier};
 use strata_host::hold_up::HoldUpReport;
 use strata_host::observe::idle::KindBytes;
 use strata_host::observe::overview::{
-    AgesView, Budget, MappingView, NR_AGES, Snapshot, TargetKind, TargetView, WINDOWS_S, WindowView,
+    AgesView, Budget, MappingView, NR_AGES, Snapshot, TargetKind, TargetView, WINDOWS_S, WhoView,
+    WindowView,
 };
 use strata_host::process::MappingClass;
 
@@ -67,6 +68,7 @@ fn ages(watched_ms: u64, mappings: Vec<MappingView>) -> AgesView {
     AgesView {
         watched_ms,
         windows: windows(&bars, watched_ms),
+        idle_after_ms: 60_000,
         idle_bytes: idle_bytes(&bars, watched_ms),
         bars,
         mappings,
@@ -77,6 +79,7 @@ fn target(name: &str, resident_mib: u64, ages: Option<AgesView>) -> TargetView {
     TargetView {
         name: name.to_owned(),
         kind: TargetKind::Cgroup,
+        who: WhoView::default(),
         is_over: false,
         nr_processes: ages.as_ref().map(|_| 1),
         resident_bytes: Some(resident_mib * MIB),
@@ -139,6 +142,13 @@ fn redis() -> TargetView {
     ];
     TargetView {
         budget: Some(Budget::new(448 * MIB, 412 * MIB)),
+        who: WhoView {
+            unit: Some("redis-server.service".to_owned()),
+            pid: Some(812),
+            command: Some("/usr/bin/redis-server 127.0.0.1:6379".to_owned()),
+            user: Some("redis".to_owned()),
+            ..WhoView::default()
+        },
         refaults_per_s: Some(12.3),
         swap_bytes: Some(145 * MIB),
         ..target(
@@ -176,6 +186,21 @@ fn postgres() -> TargetView {
     }
 }
 
+/// One of several that share a group.
+fn program(name: &str, command: &str, resident_mib: u64) -> TargetView {
+    TargetView {
+        kind: TargetKind::Tree,
+        nr_processes: Some(1),
+        inactive_bytes: None,
+        who: WhoView {
+            command: Some(command.to_owned()),
+            user: Some("web".to_owned()),
+            ..WhoView::default()
+        },
+        ..target(name, resident_mib, None)
+    }
+}
+
 fn snapshot() -> Snapshot {
     let scope = format!("/docker/{}", "0123456789abcdef".repeat(4));
     let session = TargetView {
@@ -198,6 +223,8 @@ fn snapshot() -> Snapshot {
             ..HoldUpReport::default()
         },
         targets: vec![
+            program("4242 memcached", "memcached -m 200", 120),
+            program("977 node", "node /srv/app/server.js", 90),
             target("/init.scope", 7, None),
             idler,
             postgres(),
@@ -346,6 +373,32 @@ fn without_colours_there_are_none_and_with_them_kinds_differ() {
     );
 }
 
+/// Cells of a line with what they look like.
+fn cells(screen: &Screen, y: u16) -> Vec<ratatui::buffer::Cell> {
+    let terminal = terminal(screen, (80, 24), Look::new(Charset::Unicode, Colours::On));
+    let buffer = terminal.backend().buffer();
+    (0..80).map(|x| buffer[(x, y)].clone()).collect()
+}
+
+#[test]
+fn the_selected_row_has_a_mark_and_a_bold_name_and_bars_like_any_other() {
+    let mut list = screen();
+    let mut detail = screen();
+    detail.open(&redis().name);
+    // The first row of each, selected and not.
+    for (screen, y) in [(&mut list, 3), (&mut detail, 13)] {
+        let selected = cells(screen, y);
+        press(screen, KeyCode::Down);
+        let other = cells(screen, y);
+        assert_eq!((selected[0].symbol(), other[0].symbol()), (">", " "));
+        assert!(selected[1].modifier.contains(Modifier::BOLD));
+        assert!(!other[1].modifier.contains(Modifier::BOLD));
+        assert!(selected[15..] == other[15..], "figures and bars differ");
+        let is_reversed = |cell: &ratatui::buffer::Cell| cell.modifier.contains(Modifier::REVERSED);
+        assert!(!selected.iter().any(is_reversed));
+    }
+}
+
 #[test]
 fn nothing_seen_yet_and_a_target_that_went_are_said() {
     let mut screen = Screen::new(1000);
@@ -372,7 +425,8 @@ fn idle_memory_comes_first_where_it_is_known_then_what_the_kernel_takes_for_idle
     assert_eq!(names[0], redis, "the only one watched for a minute");
     assert_eq!(names[1], postgres, "the most that is inactive");
     let of_no_kernel = "/user.slice/user-1000.slice/session-3.scope";
-    assert_eq!(names[4], of_no_kernel, "however large");
+    assert_eq!(names[2], "4242 memcached", "all of it may be idle");
+    assert_eq!(names[6], of_no_kernel, "however large");
 }
 
 #[test]
@@ -414,7 +468,10 @@ fn a_filter_is_typed_kept_and_ended() {
     press(&mut screen, KeyCode::Enter);
     assert!(!screen.is_typing && screen.rows().len() == 1);
     press(&mut screen, KeyCode::Esc);
-    assert_eq!(screen.rows().len(), 5);
+    assert_eq!(screen.rows().len(), 7);
+    press_all(&mut screen, "/server.js");
+    assert_eq!(screen.rows()[0].name, "977 node", "by its command line");
+    press_all(&mut screen, "\u{1b}");
     assert_eq!(press(&mut screen, KeyCode::Char('q')), Effect::Quit);
 }
 

@@ -18,6 +18,8 @@ pub struct GroupStats {
     pub shmem_bytes: Option<u64>,
     /// Swapped out, bytes.
     pub swap_bytes: Option<u64>,
+    /// Of that, in memory as well, bytes: on v2 a page that was only read since it came back keeps its place in swap.
+    pub swap_cached_bytes: Option<u64>,
     /// Kernel memory charged, bytes.
     pub kernel_bytes: Option<u64>,
     /// Evictable file pages on the kernel's lists, bytes.
@@ -77,6 +79,12 @@ impl GroupStats {
         stats
     }
 
+    /// Swapped out and not in memory as well, bytes.
+    pub fn swapped_out_bytes(&self) -> Option<u64> {
+        let cached_bytes = self.swap_cached_bytes.unwrap_or(0);
+        Some(self.swap_bytes?.saturating_sub(cached_bytes))
+    }
+
     fn set_v1(&mut self, name: &str, value: u64) {
         match name {
             "rss" => self.anon_bytes = Some(value),
@@ -91,6 +99,7 @@ impl GroupStats {
             "anon" => self.anon_bytes = Some(value),
             "file" => self.file_bytes = Some(value),
             "kernel" => self.kernel_bytes = Some(value),
+            "swapcached" => self.swap_cached_bytes = Some(value),
             "pgscan" => self.nr_pgscan_pages = Some(value),
             "pgsteal" => self.nr_pgsteal_pages = Some(value),
             _ => self.set_shared(name, value),
@@ -155,6 +164,17 @@ mod tests {
             ..GroupStats::default()
         };
         assert_eq!(stats, expected);
+    }
+
+    #[test]
+    fn what_is_in_memory_as_well_is_not_out_of_it() {
+        let mut stats = GroupStats::parse("anon 1\nswapcached 40\n", Version::V2);
+        assert_eq!(stats.swapped_out_bytes(), None);
+        stats.swap_bytes = Some(100);
+        assert_eq!(stats.swapped_out_bytes(), Some(60));
+        // v1 does not count a page in swap that is back.
+        let v1 = GroupStats::parse("total_swap 100\ntotal_swapcached 40\n", Version::V1);
+        assert_eq!(v1.swapped_out_bytes(), Some(100));
     }
 
     #[test]

@@ -54,7 +54,7 @@ impl Departure {
     fn swapped_bytes(&self) -> Option<u64> {
         let of_group = self.group.as_ref().and_then(|group| group.stats().ok());
         of_group
-            .and_then(|stats| stats.swap_bytes)
+            .and_then(|stats| stats.swapped_out_bytes())
             .or_else(|| swapped_bytes(self.processes.iter()))
     }
 

@@ -26,7 +26,7 @@ use super::own;
 use super::program::Program;
 use super::relief::Relief;
 use super::report::{Ending, LimitReport, REPORT_VERSION, Report};
-use super::savings::Savings;
+use super::savings::{Savings, Swapped};
 use super::signals::{Signals, Wish};
 use super::usage::UsageMeter;
 use crate::cgroup::Offered;
@@ -339,7 +339,7 @@ impl Session<'_> {
             self.last_savings = Some(now);
             self.has_ended = self.program.has_ended(self.arena.gauge());
             let shadows = self.managed.as_ref().map(Managed::evicted_bytes);
-            let swapped = self.swapped_bytes().unwrap_or(0);
+            let swapped = self.swapped();
             self.savings.sample(&self.arena, swapped, shadows);
             if let Some(group) = self.arena.gauge().group().cloned() {
                 let charges = self.charges.look(now, &group);
@@ -411,13 +411,26 @@ impl Session<'_> {
         }
     }
 
-    /// What the target has in swap: by the group's counter, or by the processes' own where there is no group.
-    fn swapped_bytes(&self) -> Option<u64> {
-        let of_processes = || {
-            let tree = self.managed.as_ref()?.members().tree();
-            departure::swapped_bytes(tree.processes())
-        };
-        self.kernel_counters().swap_bytes.or_else(of_processes)
+    /// What the target has in swap: by the group's counters, or by the processes' own where there is no group.
+    fn swapped(&self) -> Swapped {
+        let counters = self.kernel_counters();
+        if let (Some(in_swap_bytes), Some(out_bytes)) =
+            (counters.swap_bytes, counters.swapped_out_bytes())
+        {
+            return Swapped {
+                in_swap_bytes,
+                out_bytes,
+            };
+        }
+        let tree = self
+            .managed
+            .as_ref()
+            .map(|managed| managed.members().tree());
+        let bytes = tree.and_then(|tree| departure::swapped_bytes(tree.processes()));
+        Swapped {
+            in_swap_bytes: bytes.unwrap_or(0),
+            out_bytes: bytes.unwrap_or(0),
+        }
     }
 
     fn tell_floor(&mut self, usage_bytes: u64) {

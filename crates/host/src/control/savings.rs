@@ -7,6 +7,15 @@ use super::own;
 use super::report::SavedReport;
 use crate::swap;
 
+/// What the target itself has in swap.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Swapped {
+    /// All that takes room there.
+    pub(super) in_swap_bytes: u64,
+    /// Of that, what is not in memory as well.
+    pub(super) out_bytes: u64,
+}
+
 /// Sums of samples.
 #[derive(Debug, Default)]
 pub(super) struct Savings {
@@ -18,11 +27,11 @@ pub(super) struct Savings {
 }
 
 impl Savings {
-    /// Takes a sample; `swapped_bytes` is what the target itself has in swap, `shadow_bytes` are the pages walks
-    /// saw evicted and not back. The first is exact for anon pages, and walks know of more only for files.
-    pub(super) fn sample(&mut self, arena: &Arena, swapped_bytes: u64, shadow_bytes: Option<u64>) {
-        let evicted_bytes = swapped_bytes.max(shadow_bytes.unwrap_or(0));
-        let zram_bytes = swap::memory_of_swapped(swapped_bytes).unwrap_or(0);
+    /// Takes a sample; `shadow_bytes` are the pages walks saw evicted and not back. What is swapped out is exact for
+    /// anon pages, and walks know of more only for files.
+    pub(super) fn sample(&mut self, arena: &Arena, swapped: Swapped, shadow_bytes: Option<u64>) {
+        let evicted_bytes = swapped.out_bytes.max(shadow_bytes.unwrap_or(0));
+        let zram_bytes = swap::memory_of_swapped(swapped.in_swap_bytes).unwrap_or(0);
         let strata_bytes = own::rss_bytes() + arena.keeper_rss_bytes();
         self.last = saved(evicted_bytes, zram_bytes, strata_bytes);
         self.nr_samples += 1;

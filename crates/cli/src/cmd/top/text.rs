@@ -87,6 +87,15 @@ pub(super) fn clean(name: &str) -> String {
     strata_host::plain::line(name).into_owned()
 }
 
+/// A command line without the directories of its program, which would fill the line.
+pub(super) fn command(line: &str) -> String {
+    let (program, rest) = line.split_once(' ').unwrap_or((line, ""));
+    let name = program.rsplit('/').next().unwrap_or(program);
+    // What ends in a slash is no program's path.
+    let name = if name.is_empty() { program } else { name };
+    clean(format!("{name} {rest}").trim_end())
+}
+
 /// A path or other name in at most `width` characters: whole directories are left out at the front, as
 /// what is last says most; if even the last part is too long, its end goes.
 pub(super) fn shorten(name: &str, width: usize, ellipsis: char) -> String {
@@ -158,6 +167,22 @@ mod tests {
             [250, 1500, 2000, 61_000, 11_100_000].map(time),
             ["250ms", "1.5s", "2s", "1m01s", "3h05m"]
         );
+    }
+
+    #[test]
+    fn a_command_line_begins_with_the_name_of_its_program() {
+        for (line, text) in [
+            (
+                "/usr/bin/redis-server 127.0.0.1:6379",
+                "redis-server 127.0.0.1:6379",
+            ),
+            ("node /srv/app.js", "node /srv/app.js"),
+            ("/", "/"),
+            ("", ""),
+            ("a\u{1b}b /c", "a?b /c"),
+        ] {
+            assert_eq!(command(line), text);
+        }
     }
 
     #[test]

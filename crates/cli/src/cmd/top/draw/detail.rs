@@ -115,12 +115,9 @@ fn figures(canvas: &mut Canvas<'_>, target: &TargetView, y: u16) {
 fn who(canvas: &mut Canvas<'_>, target: &TargetView, y: u16) {
     let who = &target.who;
     let name = who.short_name();
-    let known = [&who.user, &name, &who.command];
-    let known: Vec<String> = known
-        .into_iter()
-        .flatten()
-        .map(|text| text::clean(text))
-        .collect();
+    let command = who.command.as_deref().map(text::command);
+    let known = [&who.user, &name, &command].into_iter().flatten();
+    let known: Vec<String> = known.map(|text| text::clean(text)).collect();
     if !known.is_empty() {
         canvas.put(1, y, LABEL_COLUMNS - 1, "who", faint());
         canvas.put(

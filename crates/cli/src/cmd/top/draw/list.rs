@@ -257,7 +257,7 @@ fn ages(
             Some(bytes) => Some(format!("{} inactive", text::size(bytes))),
             None => None,
         };
-        let command = target.who.command.clone();
+        let command = target.who.command.as_deref().map(text::command);
         let said: Vec<String> = hint.into_iter().chain(command).collect();
         let room = bar_columns * NR_AGES as u16;
         canvas.put(x + 2, y, room, &text::clean(&said.join("  ")), faint());

@@ -86,6 +86,7 @@ fn example() -> Report {
         strata_cpu_ms: 900,
         strata_cpu_percent: 1.5,
         nr_processes: 1,
+        keeper: None,
         warnings: vec!["something to know".to_owned()],
     }
 }

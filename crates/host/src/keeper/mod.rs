@@ -35,8 +35,8 @@ mod session;
 mod state;
 mod trust;
 mod undo;
-mod written;
 mod watch;
+mod written;
 
 pub use claim::{Claim, ClaimError, Holder};
 pub use journal::{Journal, JournalSink, Undo};

@@ -7,11 +7,11 @@
 //! A call that goes through all of an address space is made only where that is small: how small is measured once, on
 //! this process.
 //!
-//! **Owns** the rule ([`CALL_MAX`], [`PAUSE`], [`rest_after`]) and the count of what this process did
+//! **Owns** the rule ([`CALL_MAX`], [`PAUSE`], [`CLEARING_SHARE`]) and the count of what this process did
 //! ([`HoldUps`]). **Does not own** the calls (`sys`), nor when they come.
 //!
 //! **Invariants**
-//! - I1: every call that takes the lock of another program goes through [`timed`].
+//! - I1: every call that takes the lock of another program goes through `timed`.
 //! - I2: a call counts with all the time it took. The time that the lock was held is at most that.
 
 use std::fmt;

@@ -103,7 +103,7 @@ impl Keeper {
     }
 
     /// Sends it home: everything was undone. Waits until it has ended; one that does not within
-    /// [`DISMISS_WAIT`] is killed, because with its pipe closed it would be in the way of the next session.
+    /// `DISMISS_WAIT` is killed, because with its pipe closed it would be in the way of the next session.
     ///
     /// # Errors
     /// What became of it, if it did not end as it was told.

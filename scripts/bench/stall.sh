@@ -57,7 +57,6 @@ watch() { # WHO SIZE: starts it, `watcher` is its process
     *) fail "no watcher called $1" ;;
     esac >"$work/out" 2>"$work/err" &
     watcher=$!
-    sleep 2
 }
 # The longest call (microseconds) and the share (percent) that the watcher tells of itself.
 held() { # WHO
@@ -76,8 +75,9 @@ for size in $sizes; do
         rm -f "$work"/rows.*
         for ((round = 0; round < rounds; round++)); do
             for who in $by; do
-                watch "$who" "$size"
                 ask >/dev/null
+                # From its first walk on, which clears all that is in use.
+                watch "$who" "$size"
                 sleep "$seconds"
                 line=$(ask)
                 if [ $watcher != 0 ]; then

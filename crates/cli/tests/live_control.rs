@@ -112,8 +112,10 @@ fn a_new_budget_is_held_and_a_larger_one_gives_room_again() {
         .mode();
     assert_eq!(mode & 0o777, 0o600);
     run.tell("writerange 0 24576");
+    // Before the first look nothing is known of it.
     wait_until("the program to be in memory", || {
-        run.status("/usage_bytes") > 96 * MIB
+        let usage = run.ask(&["status"])["usage_bytes"].as_u64();
+        usage > Some(96 * MIB)
     });
     assert_eq!(run.status("/usage/budget_bytes"), 160 * MIB);
 
@@ -243,8 +245,10 @@ fn an_order_for_more_than_there_is_ends_and_lets_others_in() {
     // What is taken from it comes back at once.
     let mut run = Run::start_program(&options, "zipf", &["--size", "96M", "--seconds", "600"]);
     wait_until("the control socket", || run.socket().exists());
+    // Before the first look nothing is known of it.
     wait_until("the program to be in memory", || {
-        run.status("/usage_bytes") > 96 * MIB
+        let usage = run.ask(&["status"])["usage_bytes"].as_u64();
+        usage > Some(96 * MIB)
     });
     let usage = run.status("/usage_bytes");
     let done = run.ask(&["evict", "1T"]);

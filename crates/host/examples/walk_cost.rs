@@ -21,7 +21,9 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use programs::{Touch, program, target_dir};
-use strata_host::access::{AccessSource, BpfSource, TableRecord, YoungPiece, clear_pieces};
+use strata_host::access::{
+    AccessSource, BpfSource, Cleared, TableRecord, YoungPiece, clear_pieces,
+};
 use strata_host::addr::{AddrRange, PAGE_BYTES, TableSpan, covering_spans};
 use strata_host::process::Process;
 
@@ -208,6 +210,7 @@ fn hot_shares(source: &mut BpfSource, report: &mut Report, options: &[&str]) -> 
                     &process,
                     YoungPiece::of_ranges(&young).iter(),
                     || false,
+                    &mut Cleared::default(),
                 )?)
             })?;
             report.note(&case, "MADV_COLD of the young", young_pages, cold_ns);

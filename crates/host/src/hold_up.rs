@@ -14,6 +14,7 @@
 //! - I1: every call that takes the lock of another program goes through `timed`.
 //! - I2: a call counts with all the time it took. The time that the lock was held is at most that.
 
+use crate::addr::PAGE_BYTES;
 use std::fmt;
 use std::fs;
 use std::sync::{LazyLock, Mutex};
@@ -26,13 +27,21 @@ pub const CALL_GOAL: Duration = Duration::from_micros(1500);
 /// Between two calls the lock is left alone for at least this long, or whoever wants it to write waits for many of
 /// them: with 50 us the worst `mmap` of a program of 6 GiB took 0.2 ms, without a pause 12 to 16 ms.
 pub const PAUSE: Duration = Duration::from_micros(50);
-/// Walks come so far apart that clearing takes at most one part in so many of the time: 0.5 %.
+/// Who only watches walks so far apart that clearing takes at most one part in so many of the time: 0.5 %.
 pub const CLEARING_SHARE: u32 = 200;
+/// As [`CLEARING_SHARE`], of a program whose memory is managed: 2 %. It is only walked while it is near its budget, and
+/// then waits for its own faults far more than for this. With 0.5 % what is warm is known too late: a Zipf load had a
+/// quarter more faults (docs/speed.md).
+pub const MANAGING_SHARE: u32 = 50;
 
 /// What a call takes for each page that it goes through, where that can't be measured; nanoseconds.
 const ENTRY_NS: f64 = 68.0;
-/// It is measured so many times.
-const NR_TRIALS: usize = 3;
+/// It is measured so many times, ...
+const NR_TRIALS: usize = 5;
+/// ... on so many pages.
+const NR_TRIAL_PAGES: usize = 2048;
+/// Pages that are not all in a processor's cache take at least this long.
+const ENTRY_NS_MIN: f64 = 45.0;
 /// A space with so few entries (32 MiB of base pages) is gone through at once wherever Strata runs: hardware is
 /// through with it in time, and an emulated processor keeps no time.
 const NR_ENTRIES_SMALL: u64 = 8192;
@@ -214,9 +223,10 @@ pub(crate) fn pause() {
     std::thread::sleep(PAUSE);
 }
 
-/// How long after the begin of a walk whose clearing held the lock for so long the next one may begin.
-pub(crate) fn rest_after(clearing: Duration) -> Duration {
-    clearing.saturating_mul(CLEARING_SHARE)
+/// How long after the begin of a walk whose clearing held the lock for so long the next one may begin, where clearing
+/// may take one part in `share` of the time.
+pub(crate) fn rest_after(clearing: Duration, share: u32) -> Duration {
+    clearing.saturating_mul(share)
 }
 
 /// What a call that goes through all of an address space (`clear_refs`, `smaps`) takes for each entry, nanoseconds:
@@ -237,18 +247,29 @@ pub fn pages_at_once() -> u64 {
     entries_max(entry_ns())
 }
 
+/// The difference that some pages of ours make to the call: what it takes besides does not grow with a program.
 fn measured_entry_ns() -> Option<f64> {
-    let statm = fs::read_to_string("/proc/self/statm").ok()?;
-    let nr_resident_pages: f64 = statm.split(' ').nth(1)?.parse().ok()?;
-    let mut fastest: Option<Duration> = None;
-    for _ in 0..NR_TRIALS {
-        let started = Instant::now();
-        fs::write("/proc/self/clear_refs", "1").ok()?;
-        let took = started.elapsed();
-        fastest = Some(fastest.map_or(took, |before| before.min(took)));
-    }
-    let entry_ns = fastest?.as_nanos() as f64 / nr_resident_pages.max(1.0);
-    Some(entry_ns.max(1.0))
+    let fastest = || {
+        let trials = (0..NR_TRIALS).map(|_| {
+            let started = Instant::now();
+            fs::write("/proc/self/clear_refs", "1").ok()?;
+            Some(started.elapsed())
+        });
+        trials.collect::<Option<Vec<_>>>()?.into_iter().min()
+    };
+    // One byte a page: all of them are in memory.
+    let mut pages = vec![0u8; NR_TRIAL_PAGES * PAGE_BYTES as usize];
+    pages
+        .iter_mut()
+        .step_by(PAGE_BYTES as usize)
+        .for_each(|byte| *byte = 1);
+    let with_pages = fastest()?;
+    std::hint::black_box(&pages);
+    drop(pages);
+    let without = fastest()?;
+    let entry_ns = with_pages.saturating_sub(without).as_nanos() as f64 / NR_TRIAL_PAGES as f64;
+    // Huge pages would make it look quick, and a busy machine slow.
+    Some(entry_ns.max(ENTRY_NS_MIN))
 }
 
 /// How many pages one call may ask for, learnt from how long calls took.
@@ -303,21 +324,24 @@ mod tests {
     #[test]
     fn clearing_takes_half_a_percent_of_the_time_at_most() {
         let held = Duration::from_millis(5);
-        let share = held.as_secs_f64() / rest_after(held).as_secs_f64();
+        let share = held.as_secs_f64() / rest_after(held, CLEARING_SHARE).as_secs_f64();
         assert!((share - 0.005).abs() < 1e-9, "{share}");
         let sums = CallSums {
             nr_calls: 1,
             longest_ns: 5_000_000,
             total_ns: 5_000_000,
         };
-        assert!((sums.share_percent(rest_after(held)) - 0.5).abs() < 1e-9);
+        assert!((sums.share_percent(rest_after(held, CLEARING_SHARE)) - 0.5).abs() < 1e-9);
         assert_eq!(CallSums::NONE.share_percent(Duration::ZERO), 0.0);
     }
 
     #[test]
     fn what_an_entry_takes_is_measured_here() {
         let entry_ns = measured_entry_ns().expect("own accessed bits can be cleared");
-        assert!(entry_ns.is_finite() && entry_ns >= 1.0, "{entry_ns}");
+        assert!(
+            entry_ns.is_finite() && entry_ns >= ENTRY_NS_MIN,
+            "{entry_ns}"
+        );
         assert_eq!(entries_max(50.0), 30_000);
         assert_eq!(entries_max(1e9), NR_ENTRIES_SMALL);
         assert!(pages_at_once() >= NR_ENTRIES_SMALL);

@@ -44,6 +44,11 @@ impl Visitor for Accessed {
     }
 }
 
+fn has_generations() -> bool {
+    std::fs::read_to_string("/sys/kernel/mm/lru_gen/enabled")
+        .is_ok_and(|text| text.trim() != "0x0000")
+}
+
 struct Watched {
     touch: Touch,
     observer: Observer,
@@ -93,10 +98,14 @@ fn a_large_program_is_cleared_in_short_calls_and_seen_exactly() {
     let (nr_filled, walked) = watched.walk();
     let after = HoldUps::so_far();
     assert!(nr_filled * 100 >= NR_LARGE_PAGES * 99, "{nr_filled}");
-    assert_eq!(
-        after.clear_refs.nr_calls, before.clear_refs.nr_calls,
-        "the lock was taken for writing"
-    );
+    // Under MGLRU the few pages of files may be cleared so: advice would take them for cold.
+    if !has_generations() {
+        let (before, after) = (before.clear_refs, after.clear_refs);
+        assert_eq!(
+            after.nr_calls, before.nr_calls,
+            "the lock was taken for writing"
+        );
+    }
     let nr_calls = after.cold.nr_calls - before.cold.nr_calls;
     assert!(nr_calls >= NR_LARGE_PAGES / 512, "{nr_calls} calls");
     assert!(
@@ -152,17 +161,15 @@ fn a_walk_that_comes_too_soon_clears_nothing_and_the_next_one_sees_it_again() {
 #[test]
 fn what_was_active_is_active_again_after_a_large_program_was_watched() {
     let mut source = open_bpf!();
-    if std::fs::read_to_string("/sys/kernel/mm/lru_gen/enabled")
-        .is_ok_and(|text| text.trim() != "0x0000")
-    {
+    if has_generations() {
         skip!("the kernel keeps generations (lru_gen/enabled), not two lists");
     }
     if !source.see_inactive(true) {
         skip!("the kernel's structs of pages were not found");
     }
     let mut watched = Watched::start(NR_LARGE_PAGES);
-    // Runs and single pages.
-    let is_active = |page: &u64| page % 512 < 100 || page % 512 > 400 && page.is_multiple_of(2);
+    // Runs and single pages; how many there are in a table is no multiple of what the kernel gathers up (31).
+    let is_active = |page: &u64| page % 512 < 115 || page % 512 > 400 && page.is_multiple_of(2);
     let active: Vec<u64> = (0..NR_LARGE_PAGES).filter(is_active).collect();
     let addresses = active.iter().map(|page| watched.touch.page_address(*page));
     let mut thread = Activate::start().expect("a thread starts");
@@ -177,6 +184,12 @@ fn what_was_active_is_active_again_after_a_large_program_was_watched() {
     assert!(before.len() < NR_LARGE_PAGES as usize - active.len() + NR_BATCHED_PAGES);
     watched.walk();
     let after = inactive(&mut source, &watched.touch);
+    let nr_lost = after.difference(&before).count();
+    assert!(
+        nr_lost < active.len() / 50,
+        "{nr_lost} of {} are not active any more",
+        active.len()
+    );
     let changed = before.iter().filter(|page| !after.contains(page)).count()
         + after.iter().filter(|page| !before.contains(page)).count();
     assert!(

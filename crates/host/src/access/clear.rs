@@ -14,7 +14,7 @@
 //! them back there.
 //!
 //! What stays uncleared, and so is found accessed at every walk, in an address space that is cleared piece by
-//! piece: pages that several processes map; pages that still wait in a processor's batch for their list; under
+//! piece: pages that several processes map; locked ones; pages that still wait in a processor's batch for their list; under
 //! MGLRU pages of files, unless those are few enough for `clear_refs`; everything, where the first thread of the
 //! process has ended, because the kernel then finds no memory to give advice on.
 //!
@@ -26,19 +26,17 @@
 
 use std::fs;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use strata_lru::Kind;
 
 use super::kernel::is_multi_gen_on;
-use super::{AccessError, Bits512, ClearIntent, Grain};
+use super::{AccessError, Bits512, ClearIntent, Grain, TableRecord, TableShape};
 use crate::addr::{AddrRange, PAGE_BYTES, TABLE_BYTES, TableNo};
 use crate::bits;
 use crate::hold_up::{self, Call, timed};
-use crate::process::Process;
+use crate::process::{MappingClass, Process, thread_cpu_ns};
 use crate::sys::madvise::{self, Advice};
 use crate::sys::touch;
 
@@ -54,8 +52,8 @@ pub struct YoungPiece {
     pub range: AddrRange,
     /// What the mapping holds.
     pub kind: Kind,
-    /// Pages of the table that were on one of the kernel's active lists, and are to be there afterwards; of a huge
-    /// page its first entry stands for all.
+    /// Pages of the table that were on one of the kernel's active lists, and are to be there afterwards. None of a huge
+    /// page: a touch of one sets its accessed bit and moves it to no list.
     pub restore: Bits512,
 }
 
@@ -91,16 +89,46 @@ impl YoungPiece {
     }
 }
 
-/// Entries of page tables that map a resident page, by kind; a huge page is one.
+/// Entries of page tables that `clear_refs` meets, those of mappings without a file first and those of mappings of files
+/// and shared memory after them; a huge page is one, and so are [`NR_QUICK_ENTRIES`] that hold no page in memory.
 pub type NrEntries = [u64; 2];
+
+/// So many entries of pages in swap, zero pages and the like are passed over in the time of one page in memory.
+const NR_QUICK_ENTRIES: u64 = 16;
+
+/// What the entries of a table, within a mask, count in [`NrEntries`].
+pub fn entries_in(record: &TableRecord, mask: Bits512) -> u64 {
+    let present = bits::count(bits::and(record.present, mask));
+    let quick = bits::without(bits::or(record.swapped, record.special), record.present);
+    match record.shape {
+        TableShape::Pages => {
+            present + bits::count(bits::and(quick, mask)).div_ceil(NR_QUICK_ENTRIES)
+        }
+        TableShape::Huge => 1,
+    }
+}
+
+/// Where entries of a mapping of this class count in [`NrEntries`].
+pub fn entries_of(class: MappingClass) -> usize {
+    match class {
+        MappingClass::Anon | MappingClass::Heap | MappingClass::Stack => Kind::Anon.index(),
+        MappingClass::FilePrivate | MappingClass::FileShared | MappingClass::Shmem => {
+            Kind::File.index()
+        }
+    }
+}
 
 /// What clearing took and left.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cleared {
     /// Wall time, pauses included, nanoseconds.
     pub wall_ns: u64,
-    /// All calls that took the lock of the address space, nanoseconds.
+    /// CPU time of the calls that cleared, which take the lock of the address space, nanoseconds. Wall time would make
+    /// walks rarer on a busy machine, where a call may have to wait for a processor.
     pub held_ns: u64,
+    /// CPU time of the calls that touched pages so that they are active again, nanoseconds. They take the lock for
+    /// reading, once for each page or run.
+    pub restoring_ns: u64,
     /// Pieces that keep their accessed bits.
     pub nr_left_pieces: u64,
 }
@@ -110,12 +138,22 @@ impl Cleared {
     pub fn add(&mut self, other: Cleared) {
         self.wall_ns += other.wall_ns;
         self.held_ns += other.held_ns;
+        self.restoring_ns += other.restoring_ns;
         self.nr_left_pieces += other.nr_left_pieces;
     }
 
-    fn count(&mut self, took: Duration) {
-        self.held_ns += nanos(took);
+    /// Makes a call that clears.
+    fn count<T>(&mut self, call: impl FnOnce() -> T) -> T {
+        counted(&mut self.held_ns, call)
     }
+}
+
+/// Makes a call and adds its CPU time.
+fn counted<T>(sum_ns: &mut u64, call: impl FnOnce() -> T) -> T {
+    let before = thread_cpu_ns();
+    let result = call();
+    *sum_ns += thread_cpu_ns().saturating_sub(before);
+    result
 }
 
 /// The two ways.
@@ -244,7 +282,7 @@ impl Clearer {
             Progress::Done(cleared) => Ok(cleared),
             Progress::PiecesLeft(mut cleared) => {
                 let pieces = young.iter().filter(|piece| self.is_for_pieces(piece));
-                cleared.add(clear_pieces(process, pieces, || false)?);
+                clear_pieces(process, pieces, || false, &mut cleared)?;
                 Ok(cleared)
             }
         }
@@ -281,21 +319,21 @@ impl Clearer {
             .space_dir()
             .map(|dir| dir.join("clear_refs"))
             .map_err(|error| to_error(process, "writing clear_refs", error))?;
-        let (written, took) = timed(Call::ClearRefs, || fs::write(path, what));
+        let held_before_ns = cleared.held_ns;
+        let (written, took) = cleared.count(|| timed(Call::ClearRefs, || fs::write(path, what)));
         written.map_err(|error| to_error(process, "writing clear_refs", error))?;
-        cleared.count(took);
         cleared.wall_ns += nanos(took);
-        // Learnt at once, so that a space that took too long is not taken at once again.
-        if took > hold_up::CALL_MAX {
-            self.refs_entry_ns = self
-                .refs_entry_ns
-                .max(took.as_nanos() as f64 / nr_entries.max(1) as f64);
+        // A space that took too long is not taken at once again. What it waited for (the lock, a processor) is not held.
+        let held_ns = cleared.held_ns - held_before_ns;
+        if u128::from(held_ns) > hold_up::CALL_MAX.as_nanos() {
+            let entry_ns = held_ns as f64 / nr_entries.max(1) as f64;
+            self.refs_entry_ns = entry_ns.clamp(self.refs_entry_ns, self.refs_entry_ns * 1.5);
         }
         Ok(())
     }
 }
 
-/// Clears piece by piece, one call for each and a pause after it, until `is_over`.
+/// Clears piece by piece, one call for each and a pause after it, until `is_over`. Counts in `cleared`, whatever happens.
 ///
 /// # Errors
 /// [`AccessError`]: the process is gone, or may not be advised on.
@@ -303,67 +341,77 @@ pub fn clear_pieces<'a>(
     process: &Process,
     pieces: impl Iterator<Item = &'a YoungPiece>,
     is_over: impl Fn() -> bool,
-) -> Result<Cleared, AccessError> {
+    cleared: &mut Cleared,
+) -> Result<(), AccessError> {
     let started = Instant::now();
-    let mut cleared = Cleared::default();
-    let pid =
-        Pid::from_raw(process.pid()).ok_or_else(|| AccessError::ProcessGone(process.pid()))?;
-    let pidfd = pidfd_open(pid, PidfdFlags::empty())
-        .map_err(|error| to_error(process, "opening a pidfd", error.into()))?;
+    let mut result = Ok(());
+    let mut has_leader = true;
     for piece in pieces {
-        if is_over() {
+        // Addresses mean something else after exec.
+        if is_over() || !process.is_space_current() {
             break;
         }
-        match clear_piece(process, pidfd.as_fd(), piece, &mut cleared) {
+        if !has_leader {
+            cleared.nr_left_pieces += 1;
+            continue;
+        }
+        match clear_piece(process, piece, cleared) {
             Ok(()) => {}
             Err(error) if is_about_the_range(&error) => cleared.nr_left_pieces += 1,
             // The leader has exited: there is no memory to be found through it.
             Err(error) if error.raw_os_error() == Some(libc::ESRCH) && process.is_alive() => {
                 cleared.nr_left_pieces += 1;
+                has_leader = false;
+            }
+            Err(error) => {
+                result = Err(to_error(process, "MADV_COLD", error));
                 break;
             }
-            Err(error) => return Err(to_error(process, "MADV_COLD", error)),
         }
         hold_up::pause();
     }
-    cleared.wall_ns = nanos(started.elapsed());
-    Ok(cleared)
+    cleared.wall_ns += nanos(started.elapsed());
+    result
 }
 
-fn clear_piece(
-    process: &Process,
-    pidfd: BorrowedFd<'_>,
-    piece: &YoungPiece,
-    cleared: &mut Cleared,
-) -> io::Result<()> {
-    let called = Instant::now();
-    let advised = madvise::advise(pidfd, &[piece.range], Advice::Cold);
-    cleared.count(called.elapsed());
-    advised?;
-    let restored = piece.restored();
-    // The number of a process that has ended may be another's by now.
-    if bits::is_empty(restored) || !process.is_space_current() {
+fn clear_piece(process: &Process, piece: &YoungPiece, cleared: &mut Cleared) -> io::Result<()> {
+    cleared.count(|| madvise::advise(process.pidfd(), &[piece.range], Advice::Cold))?;
+    if bits::is_empty(piece.restored()) {
         return Ok(());
     }
+    // What the kernel has not moved yet is active still, and a touch would change nothing.
+    madvise::drain_own_processor();
+    hold_up::pause();
     let mut single = Vec::new();
-    for run in runs(piece.table(), restored) {
+    for run in still_there(process, piece)? {
         if run.nr_pages() == 1 {
             single.push(run.start);
             continue;
         }
+        // What may not be read stays where it is.
+        let touch = || touch::touch_run(process.pid(), run);
+        let _restored = counted(&mut cleared.restoring_ns, touch);
         hold_up::pause();
-        let called = Instant::now();
-        // What has gone meanwhile, or may not be read, stays where it is.
-        let _restored = touch::touch_run(process.pid(), run);
-        cleared.count(called.elapsed());
     }
     if !single.is_empty() {
-        hold_up::pause();
-        let called = Instant::now();
-        let _restored = touch::touch(process.pid(), &single);
-        cleared.count(called.elapsed());
+        let touch = || touch::touch(process.pid(), &single);
+        let _restored = counted(&mut cleared.restoring_ns, touch);
     }
     Ok(())
+}
+
+/// The pages to be restored that are in memory, as ranges: a touch of what has gone since the walk would read it back.
+fn still_there(process: &Process, piece: &YoungPiece) -> io::Result<Vec<AddrRange>> {
+    let mut entries = Vec::new();
+    process.read_pagemap(piece.range, &mut entries)?;
+    let first = ((piece.range.start - piece.table().start()) / PAGE_BYTES) as usize;
+    let mut present = bits::NONE;
+    for (offset, entry) in entries.iter().enumerate() {
+        if entry.is_present() {
+            bits::insert(&mut present, first + offset);
+        }
+    }
+    Ok(runs(piece.table(), bits::and(piece.restored(), present)))
 }
 
 /// Whether the kernel finds memory to give advice on through the first thread of the process.
@@ -458,6 +506,17 @@ mod tests {
             .map(|page| AddrRange::new(2 * page * PAGE_BYTES, (2 * page + 1) * PAGE_BYTES))
             .collect();
         assert!(!clearer.is_cold_cheaper(&YoungPiece::of_ranges(&scattered), [20_000, 0]));
+    }
+
+    #[test]
+    fn what_is_in_swap_counts_little_and_a_huge_page_once() {
+        let mut record = TableRecord::empty(TableNo(0), TableShape::Pages);
+        record.present = bits::run(0, 100);
+        record.swapped = bits::run(100, 132);
+        assert_eq!(entries_in(&record, bits::run(0, 512)), 102);
+        assert_eq!(entries_in(&record, bits::run(50, 101)), 51);
+        record.shape = TableShape::Huge;
+        assert_eq!(entries_in(&record, bits::run(0, 512)), 1);
     }
 
     #[test]

@@ -18,7 +18,9 @@ use std::io;
 use std::sync::OnceLock;
 
 pub use bpf::BpfSource;
-pub use clear::{Cleared, Clearer, NrEntries, Progress, YoungPiece, clear_pieces};
+pub use clear::{
+    Cleared, Clearer, NrEntries, Progress, YoungPiece, clear_pieces, entries_in, entries_of,
+};
 pub(crate) use kernel::is_multi_gen_on;
 pub use kernel::{KernelGenerations, KernelLruError};
 pub use lists::{KernelLists, ListsSource};
@@ -166,13 +168,13 @@ pub enum AccessError {
     SpaceReplaced(i32),
     /// Its accessed bits can't be read or cleared without holding it up for too long.
     #[error(
-        "process {pid} has {nr_pages} pages in memory: smaps and clear_refs would hold it up for longer than \
+        "process {pid} has {nr_pages} pages in memory and swap: smaps and clear_refs would hold it up for longer than \
          2 ms; use the bpf source (as root)"
     )]
     TooLarge {
         /// The process.
         pid: i32,
-        /// Its resident pages.
+        /// Its pages in memory and in swap.
         nr_pages: u64,
     },
     /// The operating system refused.

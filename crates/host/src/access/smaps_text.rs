@@ -27,7 +27,7 @@ pub(super) struct SmapsEntry {
 /// [`AccessError::TooLarge`] where that would be too long.
 pub(super) fn read(process: &Process) -> Result<Vec<SmapsEntry>, AccessError> {
     let pid = process.pid();
-    let nr_pages = process.stat().map_or(0, |stat| stat.rss_pages);
+    let nr_pages = process.held_bytes().unwrap_or(0) / PAGE_BYTES;
     if nr_pages > hold_up::pages_at_once() {
         return Err(AccessError::TooLarge { pid, nr_pages });
     }

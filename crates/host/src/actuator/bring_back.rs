@@ -14,12 +14,13 @@
 use std::sync::Arc;
 
 use crate::addr::{AddrRange, PAGE_BYTES};
+use crate::hold_up;
 use crate::process::{MappingClass, MemoryDevices, Process, classify};
 use crate::sys::madvise::{self, Advice};
 use crate::sys::touch;
 
 /// See B3.
-const WINDOW_PAGES: u64 = 256;
+const WINDOW_PAGES: u64 = 64;
 /// Page tables are read for so many windows at a time; most of a large mapping may be empty.
 const LOOK_PAGES: u64 = 64 * WINDOW_PAGES;
 
@@ -66,6 +67,7 @@ impl Reader<'_> {
                 for window in cut(mapping.range, WINDOW_PAGES) {
                     self.may_read(window.len_bytes())?;
                     self.ask(&[window]);
+                    hold_up::pause();
                 }
             } else {
                 for look in cut(mapping.range, LOOK_PAGES) {
@@ -97,7 +99,9 @@ impl Reader<'_> {
         for window in pages.chunks(WINDOW_PAGES as usize) {
             self.may_read(window.len() as u64 * PAGE_BYTES)?;
             self.ask(&runs(window));
+            hold_up::pause();
             self.touch(window)?;
+            hold_up::pause();
         }
         Ok(())
     }

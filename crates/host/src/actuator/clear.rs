@@ -31,10 +31,9 @@ impl ClearThread {
         let worker = Worker::start("strata-clear", 1, |requests: Vec<ClearRequest>, stop| {
             let clear = |(process, young): &ClearRequest| {
                 let is_over = || stop.is_set() || !process.is_space_current();
-                match clear_pieces(process, young.iter(), is_over) {
-                    Ok(cleared) => (cleared, Ok(())),
-                    Err(error) => (Cleared::default(), Err(error)),
-                }
+                let mut cleared = Cleared::default();
+                let result = clear_pieces(process, young.iter(), is_over, &mut cleared);
+                (cleared, result)
             };
             requests.iter().map(clear).collect()
         })?;

@@ -145,6 +145,8 @@ pub(super) struct Managed {
     aged: Option<TimeMs>,
     members_refreshed: Option<TimeMs>,
     usage_at_walk: u64,
+    /// Whether what the last walk found warm has still to be touched.
+    is_touching_due: bool,
     seen: Option<Seen>,
     kernel_took_pages: bool,
     is_dry_run: bool,
@@ -213,6 +215,7 @@ impl Managed {
             aged: None,
             members_refreshed: None,
             usage_at_walk: 0,
+            is_touching_due: false,
             seen: None,
             kernel_took_pages: false,
             is_dry_run: parts.is_dry_run,
@@ -274,6 +277,9 @@ impl Managed {
                 plan.wait_ms = self.governor.back_off();
             }
         }
+        // Takes in what the clearing thread has done.
+        self.walker.rest();
+        self.touch_when_cleared(now);
         self.walk_if_due(now, gauge, &plan, usage_bytes);
         self.send_splits();
         Tick {
@@ -435,7 +441,11 @@ impl Managed {
                 Isolated::Again => {}
                 // What appeared since the last walk is not known yet, so "empty" may be stale too.
                 Isolated::NeedsAgeing | Isolated::Empty if !has_walked => {
-                    if !self.may_walk(now, WALK_PAUSE_MS_MIN) {
+                    // Also where it would clear nothing: what is new is found, and what is old was not used since
+                    // something was cleared.
+                    let may_walk = self.may_walk(now, WALK_PAUSE_MS_MIN)
+                        || self.may_look(now, WALK_PAUSE_APPROACH_MS);
+                    if !may_walk {
                         return Standing::Fine;
                     }
                     self.walk(now, gauge, usage_bytes);
@@ -484,9 +494,10 @@ impl Managed {
 
     fn may_walk(&mut self, now: TimeMs, pause_ms: u64) -> bool {
         // Sooner it would not clear, and what was used since would not be told from what was used before.
-        if !self.walker.rest().is_zero() {
-            return false;
-        }
+        self.walker.rest().is_zero() && self.may_look(now, pause_ms)
+    }
+
+    fn may_look(&self, now: TimeMs, pause_ms: u64) -> bool {
         let (cpu_ns, wall_ns) = self.walker.last_walk_ns();
         // Where a walk waits, for a processor or a lock, there is a time without any before the next.
         let own_pause_ms = (cpu_ns * WALK_PAUSE_FACTOR).max(wall_ns * 2) / 1_000_000;
@@ -560,11 +571,20 @@ impl Managed {
 
     fn after_walk(&mut self, now: TimeMs, usage_bytes: u64) {
         self.rank(now, usage_bytes);
-        self.touch_warm(now);
+        self.is_touching_due = true;
+        self.touch_when_cleared(now);
         self.recall(now);
         self.last_walk = Some(now);
         self.usage_at_walk = usage_bytes;
         self.remember(now);
+    }
+
+    /// Touches what the last walk found warm, as soon as clearing does not move pages any more.
+    fn touch_when_cleared(&mut self, now: TimeMs) {
+        if self.is_touching_due && !self.walker.is_clearing() {
+            self.is_touching_due = false;
+            self.touch_warm(now);
+        }
     }
 
     fn warn(&mut self, warning: String) {

@@ -15,7 +15,9 @@ use super::activation::Foretold;
 use super::places::{Places, SpaceNo};
 use super::table::Table;
 use super::together::{Returns, WalkNo};
-use crate::access::{Bits512, NrEntries, TableRecord, TableShape, YoungPiece};
+use crate::access::{
+    Bits512, NrEntries, TableRecord, TableShape, YoungPiece, entries_in, entries_of,
+};
 use crate::addr::{AddrRange, TABLE_BYTES, TABLE_ENTRIES, TableNo};
 use crate::bits;
 use crate::process::{Mapping, MappingClass, Process};
@@ -418,7 +420,7 @@ impl SpaceWalk<'_> {
             }
         }
         let kind = mapping.class.kind_of_page(false);
-        self.nr_entries[kind.index()] += bits::count(present);
+        self.nr_entries[entries_of(mapping.class)] += entries_in(record, mask);
         self.note_young(record, mapping, kind, bits::and(accessed, present));
     }
 
@@ -440,7 +442,7 @@ impl SpaceWalk<'_> {
         };
         let restore = match record.shape {
             TableShape::Pages => restore,
-            TableShape::Huge => bits::and(restore, bits::run(0, 1)),
+            TableShape::Huge => bits::NONE,
         };
         self.young.push(YoungPiece {
             range: AddrRange::new(start, end),

@@ -19,7 +19,7 @@ use crate::access::{
     clear_pieces,
 };
 use crate::actuator::{ClearRequest, ClearThread};
-use crate::addr::covering_spans;
+use crate::addr::{PAGE_BYTES, covering_spans};
 use crate::hold_up;
 use crate::process::{Mapping, MemoryDevices, Process, classify, thread_cpu_ns};
 use std::collections::BTreeMap;
@@ -51,7 +51,8 @@ pub(super) struct Walker {
     /// CPU and wall time of the last walk.
     last_walk_ns: (u64, u64),
     last_cleared_walk: Option<Instant>,
-    /// How long clearing held the lock of one space since then, of the space where that was longest.
+    /// How long clearing held the lock of one space since then, of the space where that was longest. What was touched so
+    /// that it is active again is not counted: whoever manages a program touches its pages anyway.
     held: Duration,
 }
 
@@ -72,7 +73,8 @@ impl Walker {
         }
     }
 
-    /// Has large spaces cleared on a thread from now on, so that the owner does not wait for it.
+    /// For who manages memory: has large spaces cleared on a thread from now on, so that the owner does not wait for it,
+    /// and walks come more often than for who only watches.
     pub(super) fn clear_in_background(&mut self) -> io::Result<()> {
         self.thread = Some(ClearThread::start()?);
         Ok(())
@@ -100,6 +102,12 @@ impl Walker {
         self.last_walk_ns
     }
 
+    /// Whether pages of the last walk are being cleared. Until then nobody else is to move pages on the kernel's lists:
+    /// clearing moves them, and then puts them where they were at the walk.
+    pub(super) fn is_clearing(&self) -> bool {
+        self.thread.as_ref().is_some_and(ClearThread::is_busy)
+    }
+
     /// How long the next walk has to be put off, so that clearing holds no program up for too much of the time. Takes
     /// in what the thread has done.
     pub(super) fn rest(&mut self) -> Duration {
@@ -119,7 +127,11 @@ impl Walker {
         let Some(last) = self.last_cleared_walk else {
             return Duration::ZERO;
         };
-        let until = last + hold_up::rest_after(self.held);
+        let share = match self.thread {
+            Some(_) => hold_up::MANAGING_SHARE,
+            None => hold_up::CLEARING_SHARE,
+        };
+        let until = last + hold_up::rest_after(self.held, share);
         until.saturating_duration_since(Instant::now())
     }
 
@@ -192,9 +204,9 @@ impl Walker {
                 .map(|mapping| mapping.range),
         );
         // Of a space that was not walked yet it is not known how much of it are huge pages.
+        let held_pages = || process.held_bytes().unwrap_or(0) / PAGE_BYTES;
         let known = self.nr_entries.get(&number).copied();
-        let expected =
-            known.unwrap_or_else(|| [process.stat().map_or(0, |stat| stat.rss_pages), 0]);
+        let expected = known.unwrap_or_else(|| [held_pages(), 0]);
         let has_to_restore =
             clear == Some(ClearIntent::Watch) && self.clearer.has_to_restore(expected);
         let sees_inactive = self
@@ -215,8 +227,14 @@ impl Walker {
             space.cpu_ns_at_walk = cpu_ns.filter(|_| clear.is_some());
         }
         let Some(intent) = clear else { return Ok(()) };
-        if !sees_inactive || intent == ClearIntent::Pageout {
+        if intent == ClearIntent::Pageout {
             young.iter_mut().for_each(YoungPiece::restore_nothing);
+        } else if !sees_inactive && self.clearer.has_to_restore(nr_entries) {
+            // It has grown since it was looked at, and nothing was noted to be restored: cleared next time.
+            if let Some(space) = tracker.space_mut(number) {
+                space.cpu_ns_at_walk = None;
+            }
+            return Ok(());
         }
         let cleared = match self.clearer.clear(&process, &young, nr_entries, intent)? {
             Progress::Done(cleared) => cleared,
@@ -237,11 +255,10 @@ impl Walker {
             return;
         }
         for (process, young) in later {
-            match clear_pieces(&process, young.iter(), || false) {
-                Ok(cleared) => self.count(cleared),
-                Err(error) if process.is_space_current() => failures.push(error),
-                Err(_) => {}
-            }
+            let mut cleared = Cleared::default();
+            let result = clear_pieces(&process, young.iter(), || false, &mut cleared);
+            self.count(cleared);
+            failures.extend(result.err().filter(|_| process.is_space_current()));
         }
     }
 

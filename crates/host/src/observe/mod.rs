@@ -25,6 +25,7 @@
 mod attend;
 pub mod idle;
 pub mod overview;
+mod pieces;
 pub mod programs;
 mod record;
 mod subject;
@@ -35,22 +36,18 @@ pub use subject::{Subject, SubjectError};
 
 use crate::access::{
     self, AccessChoice, AccessError, AccessSource, Bits512, ClearIntent, Cleared, Clearer,
-    NrEntries, SourceInfo, TableRecord, TableShape, WalkCost, YoungPiece, clear_pieces,
+    NrEntries, SourceInfo, TableRecord, WalkCost, YoungPiece, clear_pieces, entries_in,
 };
-use crate::addr::{AddrRange, TABLE_BYTES, TableNo, TableSpan, covering_spans};
+use crate::addr::{PAGE_BYTES, TABLE_ENTRIES, TableSpan, covering_spans};
 use crate::bits;
 use crate::hold_up;
 use crate::process::{Mapping, MemoryDevices, Process, ProcessError, classify};
+use pieces::{Pieces, chunks};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use strata_lru::Kind;
 use subject::Members;
-
-/// Tables read before what was found young in them is cleared: 1 GiB.
-const CHUNK_TABLES_MIN: u64 = 512;
-/// Most chunks of one walk.
-const NR_CHUNKS_MAX: u64 = 64;
 
 /// Number of an address space within one observer; never used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
@@ -277,7 +274,11 @@ impl Observer {
         }
         walked.wall_ns = nanos(started.elapsed());
         if is_rested {
-            self.rest_until = started + hold_up::rest_after(Duration::from_nanos(walked.held_ns));
+            self.rest_until = started
+                + hold_up::rest_after(
+                    Duration::from_nanos(walked.held_ns),
+                    hold_up::CLEARING_SHARE,
+                );
         }
         walked
     }
@@ -339,9 +340,10 @@ impl Observer {
             .filter(|mapping| mapping.is_worth_reading())
             .map(|mapping| mapping.range);
         let spans = covering_spans(ranges);
-        // Of a space that was not walked yet it is not known how much of it are huge pages.
-        let expected =
-            known.unwrap_or_else(|| [process.stat().map_or(0, |stat| stat.rss_pages), 0]);
+        let expected = match known {
+            Some(nr_entries) => nr_entries,
+            None => self.count_entries(process, &spans)?,
+        };
         let is_at_once = self.clearer.is_at_once(expected);
         let is_restoring = is_rested && self.clearer.has_to_restore(expected);
         let sees_inactive = self.source.see_inactive(is_restoring);
@@ -378,12 +380,10 @@ impl Observer {
             let young = std::mem::take(&mut pieces.young);
             let is_for_pieces = |piece: &&YoungPiece| self.clearer.is_for_pieces(piece);
             nr_file_pieces += young.iter().filter(|piece| !is_for_pieces(piece)).count() as u64;
-            match clear_pieces(process, young.iter().filter(is_for_pieces), || false) {
-                Ok(took) => cleared.add(took),
-                Err(error) => {
-                    outcome = Err(error);
-                    break;
-                }
+            let pieces = young.iter().filter(is_for_pieces);
+            if let Err(error) = clear_pieces(process, pieces, || false, &mut cleared) {
+                outcome = Err(error);
+                break;
             }
         }
         let is_whole = outcome.is_ok();
@@ -391,6 +391,8 @@ impl Observer {
         let (young, nr_entries) = (pieces.young, pieces.nr_entries);
         let clearing = match outcome {
             Ok(()) if !is_rested => Ok(()),
+            // It has grown since, and nothing was noted to be restored: cleared next time.
+            Ok(()) if is_at_once && self.clearer.has_to_restore(nr_entries) => Ok(()),
             Ok(()) if is_at_once => {
                 let intent = ClearIntent::Watch;
                 let took = self.clearer.clear_all(process, &young, nr_entries, intent);
@@ -402,118 +404,29 @@ impl Observer {
             Err(error) => Err(error),
         };
         walked.clear_ns += cleared.wall_ns;
-        walked.held_ns = walked.held_ns.max(cleared.held_ns);
+        walked.held_ns = walked.held_ns.max(cleared.held_ns + cleared.restoring_ns);
         walked.nr_left_pieces += cleared.nr_left_pieces;
         clearing.map(|()| nr_entries)
     }
 }
 
-/// Cuts spans so that what a walk finds young in one chunk is cleared soon after it was read, and the time between two
-/// walks is about the same for every page.
-fn chunks(spans: &[TableSpan]) -> Vec<Vec<TableSpan>> {
-    let nr_tables: u64 = spans.iter().map(|span| span.end.0 - span.first.0).sum();
-    // Much may be mapped and little of it in memory.
-    let nr_chunk_tables = CHUNK_TABLES_MIN.max(nr_tables.div_ceil(NR_CHUNKS_MAX));
-    let mut chunks: Vec<Vec<TableSpan>> = Vec::new();
-    let mut room = 0;
-    for span in spans {
-        let mut first = span.first.0;
-        while first < span.end.0 {
-            if room == 0 {
-                chunks.push(Vec::new());
-                room = nr_chunk_tables;
-            }
-            let end = span.end.0.min(first + room);
-            if let Some(chunk) = chunks.last_mut() {
-                chunk.push(TableSpan {
-                    first: TableNo(first),
-                    end: TableNo(end),
-                });
-            }
-            room -= end - first;
-            first = end;
+impl Observer {
+    /// Counts what a space that was not walked yet has in its tables.
+    fn count_entries(
+        &mut self,
+        process: &Process,
+        spans: &[TableSpan],
+    ) -> Result<NrEntries, AccessError> {
+        let nr_pages = process.held_bytes().unwrap_or(0) / PAGE_BYTES;
+        if self.clearer.is_at_once([nr_pages, 0]) {
+            return Ok([nr_pages, 0]);
         }
+        let mut nr_entries = [0; 2];
+        self.source.read(process, spans, &mut |record| {
+            nr_entries[Kind::Anon.index()] += entries_in(record, bits::run(0, TABLE_ENTRIES));
+        })?;
+        Ok(nr_entries)
     }
-    chunks
-}
-
-/// Cuts tables at the borders of mappings.
-#[derive(Debug)]
-struct Pieces<'a> {
-    space: SpaceId,
-    mappings: &'a [Mapping],
-    /// The first mapping that the next table may touch.
-    cursor: usize,
-    /// Whether the records tell which pages are on the kernel's inactive lists, so that the others can be restored.
-    sees_inactive: bool,
-    young: Vec<YoungPiece>,
-    nr_entries: NrEntries,
-}
-
-impl Pieces<'_> {
-    fn split(&mut self, record: &TableRecord, visitor: &mut dyn Visitor) {
-        let table = record.table;
-        let next_table = TableNo(table.0 + 1);
-        let before = |mapping: &Mapping| mapping.range.end <= table.start();
-        while self.mappings.get(self.cursor).is_some_and(before) {
-            self.cursor += 1;
-        }
-        let touching = self.mappings[self.cursor..]
-            .iter()
-            .enumerate()
-            .take_while(|(_, mapping)| mapping.range.start < next_table.start());
-        for (offset, mapping) in touching {
-            if !mapping.is_worth_reading() {
-                continue;
-            }
-            let piece = Piece {
-                space: self.space,
-                mapping,
-                mapping_index: self.cursor + offset,
-                record,
-                mask: bits::entries(mapping.range, table),
-            };
-            visitor.piece(&piece);
-            let nr_entries = match record.shape {
-                TableShape::Pages => bits::count(piece.resident()),
-                TableShape::Huge => u64::from(!bits::is_empty(piece.resident())),
-            };
-            self.nr_entries[kind_of(mapping).index()] += nr_entries;
-            self.note_young(&piece);
-        }
-    }
-
-    fn note_young(&mut self, piece: &Piece<'_>) {
-        let table = piece.record.table;
-        let accessed = piece.accessed();
-        let mut indices = bits::ones(accessed);
-        let Some(first) = indices.next() else { return };
-        let last = indices.last().unwrap_or(first);
-        let active = match self.sees_inactive && !piece.mapping.is_supplied {
-            true => bits::without(piece.resident(), piece.record.inactive),
-            false => bits::NONE,
-        };
-        let (range, restore) = match piece.record.shape {
-            TableShape::Pages => (
-                AddrRange::new(table.entry_addr(first), table.entry_addr(last + 1)),
-                active,
-            ),
-            TableShape::Huge => (
-                AddrRange::new(table.start(), table.start() + TABLE_BYTES),
-                bits::and(active, bits::run(0, 1)),
-            ),
-        };
-        self.young.push(YoungPiece {
-            range,
-            kind: kind_of(piece.mapping),
-            restore,
-        });
-    }
-}
-
-/// What advice does to the pages of a mapping depends on what it is a mapping of.
-fn kind_of(mapping: &Mapping) -> Kind {
-    mapping.class.kind_of_page(false)
 }
 
 fn own_pid() -> i32 {
@@ -527,111 +440,21 @@ fn nanos(duration: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::addr::PAGE_BYTES;
+    use crate::access::TableShape;
+    use crate::addr::{AddrRange, TableNo};
     use crate::process::MappingClass;
 
-    #[derive(Default)]
-    struct Told(Vec<(usize, u64, u64)>);
-
-    impl Visitor for Told {
-        fn piece(&mut self, piece: &Piece<'_>) {
-            self.0.push((
-                piece.mapping_index,
-                bits::count(piece.resident()),
-                bits::count(piece.accessed()),
-            ));
-        }
-    }
-
-    fn mapping(first_page: u64, end_page: u64) -> Mapping {
-        Mapping {
-            range: AddrRange::new(first_page * PAGE_BYTES, end_page * PAGE_BYTES),
+    #[test]
+    fn a_written_private_page_of_a_file_is_anon() {
+        let mappings = [Mapping {
+            range: AddrRange::new(0, 512 * PAGE_BYTES),
             class: MappingClass::FilePrivate,
             unreclaimable: None,
             is_exec_file: false,
             has_recency: true,
             is_supplied: false,
             name: "".into(),
-        }
-    }
-
-    fn split(mappings: &[Mapping], records: &[TableRecord]) -> (Told, Vec<YoungPiece>) {
-        let mut told = Told::default();
-        let mut pieces = Pieces {
-            space: SpaceId(0),
-            mappings,
-            cursor: 0,
-            sees_inactive: true,
-            young: Vec::new(),
-            nr_entries: [0; 2],
-        };
-        for record in records {
-            pieces.split(record, &mut told);
-        }
-        (told, pieces.young)
-    }
-
-    #[test]
-    fn a_table_shared_by_mappings_is_told_mapping_by_mapping() {
-        let mappings = [mapping(0, 10), mapping(20, 600), mapping(600, 700)];
-        let mut first = TableRecord::empty(TableNo(0), TableShape::Pages);
-        first.present = bits::run(0, 512);
-        first.accessed = bits::run(8, 22);
-        let mut second = TableRecord::empty(TableNo(1), TableShape::Pages);
-        second.present = bits::run(80, 100);
-        let (told, young) = split(&mappings, &[first, second]);
-        assert_eq!(told.0, [(0, 10, 2), (1, 492, 2), (1, 8, 0), (2, 12, 0)]);
-        // What lies between mappings is nobody's and is not cleared.
-        let pages = |first, end| AddrRange::new(first * PAGE_BYTES, end * PAGE_BYTES);
-        let ranges: Vec<AddrRange> = young.iter().map(|piece| piece.range).collect();
-        assert_eq!(ranges, [pages(8, 10), pages(20, 22)]);
-    }
-
-    #[test]
-    fn a_piece_reaches_from_the_first_young_page_to_the_last_and_restores_what_was_active() {
-        let mut record = TableRecord::empty(TableNo(0), TableShape::Pages);
-        record.present = bits::run(0, 400);
-        record.accessed = bits::or(bits::run(10, 11), bits::run(300, 302));
-        record.inactive = bits::run(0, 350);
-        let (_, young) = split(&[mapping(0, 512)], &[record]);
-        assert_eq!(young.len(), 1);
-        let pages = AddrRange::new(10 * PAGE_BYTES, 302 * PAGE_BYTES);
-        assert_eq!(young[0].range, pages);
-        assert_eq!(young[0].restore, bits::run(350, 400));
-    }
-
-    #[test]
-    fn chunks_cover_all_tables_once_and_are_few() {
-        let span = |first, end| TableSpan {
-            first: TableNo(first),
-            end: TableNo(end),
-        };
-        let cut = chunks(&[span(0, 700), span(1000, 1100)]);
-        assert_eq!(
-            cut,
-            [vec![span(0, 512)], vec![span(512, 700), span(1000, 1100)]]
-        );
-        let vast = chunks(&[span(0, 1 << 27)]);
-        assert_eq!(vast.len() as u64, NR_CHUNKS_MAX);
-        let nr_tables = |chunk: &Vec<TableSpan>| chunk[0].end.0 - chunk[0].first.0;
-        assert_eq!(vast.iter().map(nr_tables).sum::<u64>(), 1 << 27);
-    }
-
-    #[test]
-    fn a_huge_page_is_cleared_as_a_whole() {
-        let mut huge = TableRecord::empty(TableNo(0), TableShape::Huge);
-        huge.present = bits::run(0, 512);
-        huge.accessed = bits::run(0, 512);
-        let (told, young) = split(&[mapping(0, 512)], &[huge]);
-        assert_eq!(told.0, [(0, 512, 512)]);
-        assert_eq!(young[0].range, AddrRange::new(0, TABLE_BYTES));
-        // Nothing was told to be inactive; its first page stands for all of it.
-        assert_eq!(young[0].restore, bits::run(0, 1));
-    }
-
-    #[test]
-    fn a_written_private_page_of_a_file_is_anon() {
-        let mappings = [mapping(0, 512)];
+        }];
         let mut record = TableRecord::empty(TableNo(0), TableShape::Pages);
         record.present = bits::run(0, 100);
         record.dirty = bits::run(0, 30);

@@ -99,6 +99,13 @@ impl Process {
     }
 }
 
+impl Process {
+    /// What a call that goes through all of its address space meets: in memory and in swap.
+    pub fn held_bytes(&self) -> io::Result<u64> {
+        Ok(self.rss_bytes()? + self.swapped_bytes()?)
+    }
+}
+
 /// A process without a space has no such line.
 fn swapped_bytes(status: &str) -> u64 {
     let line = status.lines().find_map(|line| line.strip_prefix("VmSwap:"));
@@ -143,14 +150,13 @@ pub fn tree_counted_bytes(tree: &ProcessTree) -> u64 {
 }
 
 /// Resident memory of the tree, bytes. Pages shared within the tree count once, but for those of processes with more
-/// than so many resident pages, of which each counts all it maps.
+/// than so many pages in memory and in swap, of which each counts all it maps.
 pub fn tree_rss_bytes(tree: &ProcessTree, nr_pages_max: u64) -> u64 {
-    let bytes_of = |process: &Process| {
-        let rss_bytes = process.rss_bytes().ok()?;
-        match rss_bytes > nr_pages_max * PAGE_BYTES {
-            true => Some(rss_bytes),
-            false => process.memory_use().ok().map(|used| used.pss_bytes),
-        }
+    let bytes_of = |process: &Process| match process.held_bytes().ok()?
+        > nr_pages_max.saturating_mul(PAGE_BYTES)
+    {
+        true => process.rss_bytes().ok(),
+        false => process.memory_use().ok().map(|used| used.pss_bytes),
     };
     tree.processes()
         .filter_map(|process| bytes_of(process))

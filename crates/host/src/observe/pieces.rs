@@ -1,0 +1,225 @@
+//! What a walk of one space finds, cut at the borders of mappings, and what of it is to be cleared.
+//!
+//! **Owns** the cutting, and how much is read before it is cleared. **Does not own** the order of a walk (`observe`), nor
+//! clearing (`access`).
+
+use super::{Piece, SpaceId, Visitor};
+use crate::access::{NrEntries, TableRecord, TableShape, YoungPiece, entries_in, entries_of};
+use crate::addr::{AddrRange, TABLE_BYTES, TableNo, TableSpan};
+use crate::bits;
+use crate::process::Mapping;
+use strata_lru::Kind;
+
+/// Tables read before what was found young in them is cleared: 1 GiB.
+const CHUNK_TABLES_MIN: u64 = 512;
+/// Most chunks of one walk.
+const NR_CHUNKS_MAX: u64 = 64;
+
+/// Cuts spans so that what a walk finds young in one chunk is cleared soon after it was read, and the time between two
+/// walks is about the same for every page.
+pub(super) fn chunks(spans: &[TableSpan]) -> Vec<Vec<TableSpan>> {
+    let nr_tables: u64 = spans.iter().map(|span| span.end.0 - span.first.0).sum();
+    // Much may be mapped and little of it in memory.
+    let nr_chunk_tables = CHUNK_TABLES_MIN.max(nr_tables.div_ceil(NR_CHUNKS_MAX));
+    let mut chunks: Vec<Vec<TableSpan>> = Vec::new();
+    let mut room = 0;
+    for span in spans {
+        let mut first = span.first.0;
+        while first < span.end.0 {
+            if room == 0 {
+                chunks.push(Vec::new());
+                room = nr_chunk_tables;
+            }
+            let end = span.end.0.min(first + room);
+            if let Some(chunk) = chunks.last_mut() {
+                chunk.push(TableSpan {
+                    first: TableNo(first),
+                    end: TableNo(end),
+                });
+            }
+            room -= end - first;
+            first = end;
+        }
+    }
+    chunks
+}
+
+/// Cuts tables at the borders of mappings.
+#[derive(Debug)]
+pub(super) struct Pieces<'a> {
+    pub(super) space: SpaceId,
+    pub(super) mappings: &'a [Mapping],
+    /// The first mapping that the next table may touch.
+    pub(super) cursor: usize,
+    /// Whether the records tell which pages are on the kernel's inactive lists, so that the others can be restored.
+    pub(super) sees_inactive: bool,
+    pub(super) young: Vec<YoungPiece>,
+    pub(super) nr_entries: NrEntries,
+}
+
+impl Pieces<'_> {
+    pub(super) fn split(&mut self, record: &TableRecord, visitor: &mut dyn Visitor) {
+        let table = record.table;
+        let next_table = TableNo(table.0 + 1);
+        let before = |mapping: &Mapping| mapping.range.end <= table.start();
+        while self.mappings.get(self.cursor).is_some_and(before) {
+            self.cursor += 1;
+        }
+        let touching = self.mappings[self.cursor..]
+            .iter()
+            .enumerate()
+            .take_while(|(_, mapping)| mapping.range.start < next_table.start());
+        for (offset, mapping) in touching {
+            if !mapping.is_worth_reading() {
+                continue;
+            }
+            let piece = Piece {
+                space: self.space,
+                mapping,
+                mapping_index: self.cursor + offset,
+                record,
+                mask: bits::entries(mapping.range, table),
+            };
+            visitor.piece(&piece);
+            self.nr_entries[entries_of(mapping.class)] += entries_in(record, piece.mask);
+            self.note_young(&piece);
+        }
+    }
+
+    fn note_young(&mut self, piece: &Piece<'_>) {
+        let table = piece.record.table;
+        let accessed = piece.accessed();
+        let mut indices = bits::ones(accessed);
+        let Some(first) = indices.next() else { return };
+        let last = indices.last().unwrap_or(first);
+        let active = match self.sees_inactive && !piece.mapping.is_supplied {
+            true => bits::without(piece.resident(), piece.record.inactive),
+            false => bits::NONE,
+        };
+        let (range, restore) = match piece.record.shape {
+            TableShape::Pages => (
+                AddrRange::new(table.entry_addr(first), table.entry_addr(last + 1)),
+                active,
+            ),
+            TableShape::Huge => (
+                AddrRange::new(table.start(), table.start() + TABLE_BYTES),
+                bits::NONE,
+            ),
+        };
+        self.young.push(YoungPiece {
+            range,
+            kind: kind_of(piece.mapping),
+            restore,
+        });
+    }
+}
+
+/// What advice does to the pages of a mapping depends on what it is a mapping of.
+fn kind_of(mapping: &Mapping) -> Kind {
+    mapping.class.kind_of_page(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::addr::PAGE_BYTES;
+    use crate::process::MappingClass;
+
+    #[derive(Default)]
+    struct Told(Vec<(usize, u64, u64)>);
+
+    impl Visitor for Told {
+        fn piece(&mut self, piece: &Piece<'_>) {
+            self.0.push((
+                piece.mapping_index,
+                bits::count(piece.resident()),
+                bits::count(piece.accessed()),
+            ));
+        }
+    }
+
+    fn mapping(first_page: u64, end_page: u64) -> Mapping {
+        Mapping {
+            range: AddrRange::new(first_page * PAGE_BYTES, end_page * PAGE_BYTES),
+            class: MappingClass::FilePrivate,
+            unreclaimable: None,
+            is_exec_file: false,
+            has_recency: true,
+            is_supplied: false,
+            name: "".into(),
+        }
+    }
+
+    fn split(mappings: &[Mapping], records: &[TableRecord]) -> (Told, Vec<YoungPiece>) {
+        let mut told = Told::default();
+        let mut pieces = Pieces {
+            space: SpaceId(0),
+            mappings,
+            cursor: 0,
+            sees_inactive: true,
+            young: Vec::new(),
+            nr_entries: [0; 2],
+        };
+        for record in records {
+            pieces.split(record, &mut told);
+        }
+        (told, pieces.young)
+    }
+
+    #[test]
+    fn a_table_shared_by_mappings_is_told_mapping_by_mapping() {
+        let mappings = [mapping(0, 10), mapping(20, 600), mapping(600, 700)];
+        let mut first = TableRecord::empty(TableNo(0), TableShape::Pages);
+        first.present = bits::run(0, 512);
+        first.accessed = bits::run(8, 22);
+        let mut second = TableRecord::empty(TableNo(1), TableShape::Pages);
+        second.present = bits::run(80, 100);
+        let (told, young) = split(&mappings, &[first, second]);
+        assert_eq!(told.0, [(0, 10, 2), (1, 492, 2), (1, 8, 0), (2, 12, 0)]);
+        // What lies between mappings is nobody's and is not cleared.
+        let pages = |first, end| AddrRange::new(first * PAGE_BYTES, end * PAGE_BYTES);
+        let ranges: Vec<AddrRange> = young.iter().map(|piece| piece.range).collect();
+        assert_eq!(ranges, [pages(8, 10), pages(20, 22)]);
+    }
+
+    #[test]
+    fn a_piece_reaches_from_the_first_young_page_to_the_last_and_restores_what_was_active() {
+        let mut record = TableRecord::empty(TableNo(0), TableShape::Pages);
+        record.present = bits::run(0, 400);
+        record.accessed = bits::or(bits::run(10, 11), bits::run(300, 302));
+        record.inactive = bits::run(0, 350);
+        let (_, young) = split(&[mapping(0, 512)], &[record]);
+        assert_eq!(young.len(), 1);
+        let pages = AddrRange::new(10 * PAGE_BYTES, 302 * PAGE_BYTES);
+        assert_eq!(young[0].range, pages);
+        assert_eq!(young[0].restore, bits::run(350, 400));
+    }
+
+    #[test]
+    fn chunks_cover_all_tables_once_and_are_few() {
+        let span = |first, end| TableSpan {
+            first: TableNo(first),
+            end: TableNo(end),
+        };
+        let cut = chunks(&[span(0, 700), span(1000, 1100)]);
+        assert_eq!(
+            cut,
+            [vec![span(0, 512)], vec![span(512, 700), span(1000, 1100)]]
+        );
+        let vast = chunks(&[span(0, 1 << 27)]);
+        assert_eq!(vast.len() as u64, NR_CHUNKS_MAX);
+        let nr_tables = |chunk: &Vec<TableSpan>| chunk[0].end.0 - chunk[0].first.0;
+        assert_eq!(vast.iter().map(nr_tables).sum::<u64>(), 1 << 27);
+    }
+
+    #[test]
+    fn a_huge_page_is_cleared_as_a_whole() {
+        let mut huge = TableRecord::empty(TableNo(0), TableShape::Huge);
+        huge.present = bits::run(0, 512);
+        huge.accessed = bits::run(0, 512);
+        let (told, young) = split(&[mapping(0, 512)], &[huge]);
+        assert_eq!(told.0, [(0, 512, 512)]);
+        assert_eq!(young[0].range, AddrRange::new(0, TABLE_BYTES));
+        assert_eq!(young[0].restore, bits::NONE, "a touch moves it to no list");
+    }
+}

@@ -1,5 +1,5 @@
-//! Groups as others make and change them: threaded ones, limits above us, limits that an operator sets during a
-//! run, and processes whose memory stayed behind.
+//! Groups as others make and change them: threaded ones, limits above us and above the target, limits that an operator
+//! sets during a run, processes that are moved, and processes whose memory stayed behind.
 
 mod support;
 
@@ -42,12 +42,31 @@ fn in_group(group: &Path) -> Command {
     command
 }
 
+fn file_name(path: &Path) -> String {
+    let name = path.file_name().expect("a name");
+    name.to_string_lossy().into_owned()
+}
+
 fn is_v1() -> bool {
     memory_mount().is_some_and(|(_, is_v1)| is_v1)
 }
 
 fn run_cgroup(group: &TestGroup, memory: &str) -> Strata {
     Strata::new(["run", "--memory", memory, "--cgroup"]).arg(&group.path)
+}
+
+/// Then its loop has begun.
+fn wait_until_it_answers(run: &Live) {
+    let id = run.pid().to_string();
+    wait_until("the run to answer", || {
+        let asked = Strata::new(["ctl", "--id", &id, "status"]).finish();
+        asked.code() == Some(0)
+    });
+}
+
+/// At the moment it happens; the report at the end has it once more.
+fn warned(said: &str) -> String {
+    format!("strata: warning: {said}")
 }
 
 fn warnings(report: &Path) -> String {
@@ -273,4 +292,124 @@ fn memory_that_stayed_charged_to_the_group_a_process_came_from_is_told() {
     run.signal(Signal::INT);
     assert_eq!(run.end().code(), Some(0), "{}", run.stderr());
     assert!(!warnings(&report).contains(TOLD), "{}", warnings(&report));
+}
+
+#[test]
+fn a_process_that_is_moved_to_another_group_during_a_run_is_told_and_one_that_ends_is_not() {
+    needs!("cap_bpf", "memory_cgroup");
+    let _guard = Guard::new();
+    let directory = tempfile::tempdir().expect("a directory");
+    let report = directory.path().join("report.json");
+    let (group, other) = (TestGroup::new("left"), TestGroup::new("entered"));
+    let (ending, pid_of_ending) = idle_in(&group, "10M");
+    let (_first, first) = idle_in(&group, "10M");
+    let (_second, second) = idle_in(&group, "10M");
+    let to = format!("to /{}", file_name(&other.path));
+    let told = |pid: i32| format!("process {pid} (idle) was moved from /");
+
+    let run = run_cgroup(&group, "60M").args(["--swap", "existing", "--report"]);
+    let mut run = Live::start(&run.arg(&report));
+    wait_until_it_answers(&run);
+    ending.signal(Signal::KILL);
+    sleep(SEVERAL_LOOKS);
+    other.take(first);
+    run.wait_for_stderr(&told(first));
+    sleep(SEVERAL_LOOKS);
+    assert!(run.is_running(), "{}", run.stderr());
+    // The last one: the group is deserted, and the run over.
+    other.take(second);
+    assert_eq!(run.end().code(), Some(0), "{}", run.stderr());
+    let (said, warnings) = (run.stderr(), warnings(&report));
+    for pid in [first, second] {
+        assert_eq!(said.matches(&warned(&told(pid))).count(), 1, "{said}");
+        assert!(
+            warnings.contains(&told(pid)) && warnings.contains(&to),
+            "{warnings}"
+        );
+    }
+    let of_ended = format!("process {pid_of_ending} ");
+    assert!(!warnings.contains(&of_ended), "{warnings}");
+}
+
+#[test]
+fn a_program_that_is_moved_out_of_its_own_group_is_told_of_by_the_run_that_goes_on() {
+    needs!("cap_bpf", "memory_cgroup");
+    let _guard = Guard::new();
+    let directory = tempfile::tempdir().expect("a directory");
+    let report = directory.path().join("report.json");
+    let other = TestGroup::new("elsewhere");
+    let run = |memory| {
+        let options = ["run", "--swap", "existing", "--memory", memory, "--report"];
+        Strata::new(options).arg(&report)
+    };
+    let check = |mut run: Live, pid: i32| {
+        let told = format!("process {pid} (idle) was moved from /");
+        run.wait_for_stderr(&told);
+        assert!(run.is_running(), "{}", run.stderr());
+        run.signal(Signal::TERM);
+        run.end();
+        assert!(warnings(&report).contains(&told), "{}", warnings(&report));
+    };
+
+    let command = run("60M").arg("--").arg(program("idle"));
+    let started = Live::start(&command.args(["--size", "10M", "--seconds", "0"]));
+    let pid = started.json()["pid"].as_i64().expect("pid") as i32;
+    other.take(pid);
+    check(started, pid);
+
+    let home = TestGroup::new("of-pid");
+    let (_program, pid) = idle_in(&home, "10M");
+    let before = home.values();
+    let attached = Live::start(&run("60M").args(["--pid", &pid.to_string()]));
+    wait_until("ours to stand", || home.values() != before);
+    other.take(pid);
+    check(attached, pid);
+    assert_eq!(home.values(), before);
+}
+
+#[test]
+fn a_limit_below_the_budget_is_told_at_the_start_wherever_it_stands() {
+    needs!("cap_bpf", "memory_cgroup");
+    let _guard = Guard::new();
+    const LESS: &str = "is 62914560 (60 MiB), less than the budget of";
+    let directory = tempfile::tempdir().expect("a directory");
+    let report = directory.path().join("report.json");
+    let outer = TestGroup::new("limited");
+    if !is_v1() {
+        fs::write(outer.path.join("cgroup.subtree_control"), "+memory").expect("handed out");
+    }
+    let inner = outer.below("inner");
+    let (_program, pid) = idle_in(&inner, "10M");
+    let (names, none) = match is_v1() {
+        true => (&["memory.limit_in_bytes"][..], "-1"),
+        false => (&["memory.max", "memory.high"][..], "max"),
+    };
+    let by_group = ["--cgroup".to_owned(), inner.path.display().to_string()];
+    let by_pid = ["--no-cgroup", "--pid", &pid.to_string()].map(str::to_owned);
+    let said_by = |target: &[String], memory: &str| {
+        let run = Strata::new(["run", "--swap", "existing", "--memory", memory]);
+        let run = run.arg("--report").arg(&report);
+        let target: Vec<&str> = target.iter().map(String::as_str).collect();
+        let mut run = Live::start(&run.args(target));
+        wait_until_it_answers(&run);
+        run.signal(Signal::INT);
+        assert_eq!(run.end().code(), Some(0), "{}", run.stderr());
+        (run.stderr(), warnings(&report))
+    };
+    for group in [&outer, &inner] {
+        for name in names {
+            let file = group.path.join(name);
+            fs::write(&file, "62914560").expect("limited");
+            let told = format!("{} {LESS} 80 MiB", file.display());
+            for target in [&by_group[..], &by_pid[..]] {
+                let (said, warnings) = said_by(target, "80M");
+                let nr_told = said.matches(&warned(&told)).count();
+                assert_eq!(nr_told, 1, "{target:?}: {said}");
+                assert!(warnings.contains(&told), "{warnings}");
+            }
+            let (said, _) = said_by(&by_group, "40M");
+            assert!(!said.contains(LESS), "{said}");
+            fs::write(&file, none).expect("lifted");
+        }
+    }
 }

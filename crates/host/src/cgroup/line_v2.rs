@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use super::line::{Line, STEP_TIME_MAX};
-use super::{BudgetGroup, CgroupError, ControlFile, dip_step_bytes, lock};
+use super::{BudgetGroup, CgroupError, ControlFile, MemoryLimit, dip_step_bytes, lock};
 use crate::addr::PAGE_BYTES;
 use crate::sys::deadline::Deadline;
 
@@ -106,6 +106,14 @@ impl HighLine {
 
     fn found(&self) -> u64 {
         self.found_bytes.load(Ordering::SeqCst)
+    }
+
+    /// What was found, or was set by somebody else since.
+    pub(super) fn found_limit(&self) -> MemoryLimit {
+        MemoryLimit {
+            file: self.file.path.clone(),
+            bytes: self.found(),
+        }
     }
 
     /// It holds what was found again.

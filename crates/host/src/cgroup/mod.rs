@@ -37,6 +37,7 @@
 //!   of waiting (only page faults wait), so relief has to come quickly.
 //! - C5: what is put back at the end is put over values of ours only (see `written`).
 
+mod around;
 mod error;
 mod file;
 mod identity;
@@ -59,6 +60,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+pub use around::MemoryLimit;
 pub use error::{CgroupError, FoundLimit, Occupant, ReclaimError};
 use file::{ControlFile, parse_number, read_text, write_text};
 pub use identity::GroupMark;

@@ -86,6 +86,10 @@ impl GroupReader {
         &self.name
     }
 
+    pub(super) fn version(&self) -> Version {
+        self.version
+    }
+
     /// Its directory.
     pub fn path(&self) -> &Path {
         &self.path

@@ -36,6 +36,7 @@ mod governor;
 mod leaning;
 mod managed;
 mod members;
+mod moves;
 mod own;
 mod places;
 mod program;

@@ -1,7 +1,7 @@
 //! `run`: start or attach, hold the budget, pass signals on, undo, report.
 //!
 //! **Owns** the order of a run and the loop that sleeps until something happens, and the answers to
-//! those who ask meanwhile (`answers`), and stopping (`stops`). **Does not own** a tick (`managed`), the limits and swap (`arena`), or the program's memory (nobody here does).
+//! those who ask meanwhile (`answers`), stopping (`stops`), and what others do to the budget (`surroundings`). **Does not own** a tick (`managed`), the limits and swap (`arena`), or the program's memory (nobody here does).
 //!
 //! ```text
 //!   access sources -> recover -> arena (session, swap, group, limit, keeper) -> program -> loop
@@ -10,10 +10,10 @@
 
 mod answers;
 mod stops;
+mod surroundings;
 
 use super::arena::Arena;
 use super::assemble::{self, Sources};
-use super::charges::Charges;
 use super::config::{AtDetach, PolicyChoice, RunConfig, Target};
 use super::deactivation::Reading;
 use super::departure::{self, Departure};
@@ -38,6 +38,7 @@ use crate::remote::{Doors, RemoteServer};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::time::{Duration, Instant};
 use strata_lru::TimeMs;
+use surroundings::Surroundings;
 
 /// Less than this no process can start in.
 const BUDGET_BYTES_MIN: u64 = 1 << 20;
@@ -105,7 +106,7 @@ pub fn run(config: &RunConfig, events: &mut dyn FnMut(Event<'_>)) -> Result<Repo
         marks: Marks::new(config.budget_bytes),
         stats_at_start: arena.kernel_counters(),
         savings: Savings::default(),
-        charges: Charges::default(),
+        surroundings: Surroundings::default(),
         relief: Relief::new(config.budget_bytes),
         leaning: Leaning::new(config),
         standing: Standing::Fine,
@@ -206,7 +207,7 @@ struct Session<'a> {
     started: Instant,
     stats_at_start: crate::cgroup::GroupStats,
     savings: Savings,
-    charges: Charges,
+    surroundings: Surroundings,
     relief: Relief,
     leaning: Leaning,
     standing: Standing,
@@ -225,6 +226,7 @@ impl Session<'_> {
     }
 
     fn hold(mut self) -> Result<Report, RunError> {
+        self.look_for_tighter_limit();
         let mut wait_ms = 0;
         loop {
             self.sleep(wait_ms)?;
@@ -301,6 +303,7 @@ impl Session<'_> {
             Err(error) => {
                 // The group was deleted under us: go on without a budget until the program ends.
                 self.has_ended = self.program.has_ended(self.arena.gauge());
+                self.look_around(now);
                 self.warn(format!("usage can't be read any more: {error}"));
                 return SAVINGS_MS;
             }
@@ -341,12 +344,7 @@ impl Session<'_> {
             let shadows = self.managed.as_ref().map(Managed::evicted_bytes);
             let swapped = self.swapped();
             self.savings.sample(&self.arena, swapped, shadows);
-            if let Some(group) = self.arena.gauge().group().cloned() {
-                let charges = self.charges.look(now, &group);
-                for news in group.take_news().into_iter().chain(charges) {
-                    self.warn(news);
-                }
-            }
+            self.look_around(now);
         }
         wait_ms
     }

@@ -18,6 +18,8 @@ pub struct Stat {
     pub session: i32,
     /// Kernel thread?
     pub is_kernel_thread: bool,
+    /// About to end: what it is in and what it has is being given back.
+    pub is_exiting: bool,
     /// Minor faults, whole thread group.
     pub nr_minor_faults: u64,
     /// Major faults, whole thread group.
@@ -34,6 +36,8 @@ pub struct Stat {
     pub processor: usize,
 }
 
+/// `PF_EXITING` of the kernel's task flags.
+const PF_EXITING: u64 = 0x4;
 /// `PF_KTHREAD` of the kernel's task flags.
 const PF_KTHREAD: u64 = 0x0020_0000;
 
@@ -53,6 +57,7 @@ impl Stat {
             process_group: fields.get(2)?.parse().ok()?,
             session: fields.get(3)?.parse().ok()?,
             is_kernel_thread: number(9)? & PF_KTHREAD != 0,
+            is_exiting: number(9)? & PF_EXITING != 0,
             nr_minor_faults: number(10)?,
             nr_major_faults: number(12)?,
             cpu_ticks: number(14)?.checked_add(number(15)?)?,
@@ -84,13 +89,19 @@ mod tests {
         assert_eq!((stat.cpu_ticks, stat.start_ticks), (11, 4242));
         assert_eq!((stat.rss_pages, stat.start_stack), (555, 140_000));
         assert_eq!(stat.processor, 3);
-        assert!(!stat.is_kernel_thread);
+        assert!(!stat.is_kernel_thread && !stat.is_exiting);
     }
 
     #[test]
     fn kernel_threads_are_told_by_their_flag() {
         let text = LINE.replace("4194560", "2129984");
         assert!(Stat::parse(&text).unwrap().is_kernel_thread);
+    }
+
+    #[test]
+    fn who_is_about_to_end_is_told_by_its_flag() {
+        let text = LINE.replace("4194560", "4194564");
+        assert!(Stat::parse(&text).unwrap().is_exiting);
     }
 
     #[test]

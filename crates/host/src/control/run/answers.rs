@@ -127,6 +127,7 @@ impl Session<'_> {
         self.meter.set_budget(now, bytes);
         self.relief.set_budget(bytes);
         self.is_floor_told = false;
+        self.look_for_tighter_limit();
         if let Some(managed) = &mut self.managed {
             managed.set_budget(bytes);
         }

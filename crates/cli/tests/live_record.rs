@@ -3,7 +3,6 @@
 mod support;
 
 use std::fs;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::Duration;
@@ -219,46 +218,31 @@ fn a_bounded_recording_leaves_two_files_that_are_whole() {
     let _guard = Guard::new();
     let folder = folder();
     let [file, older] = ["run.strata", "run.strata.1"].map(|name| folder.path().join(name));
-    // Some of the pages of several programs between two walks, neither none nor all, in no order: that takes room. Each
-    // is small enough to be walked at every interval.
-    let programs = Programs::start(8, &["--size", "24M", "--theta", "0.5", "--seconds", "600"]);
-    let pid = programs.0.id().to_string();
+    // Several programs, each small enough to be walked at every interval.
+    let mut programs: Vec<Touch> = (0..8).map(|_| Touch::start(["--size", "24M"])).collect();
+    for touch in &mut programs {
+        touch.ask("writerange 0 6144");
+    }
+    // They are children of this test.
+    let pid = std::process::id().to_string();
     let mut live = Live::start(&record(folder.path(), &["--pid", &pid, "--max-size", "1M"]));
-    wait_until("the file has been changed", || older.exists());
+    let mut seed = 0;
+    wait_until("the file has been changed", || {
+        // Irregular bitmaps take room: some of the pages between two walks, neither none nor all.
+        for touch in &mut programs {
+            seed += 1;
+            touch.ask(&format!("read {seed} 2000"));
+        }
+        sleep(Duration::from_millis(20) * patience());
+        older.exists()
+    });
     sleep(Duration::from_millis(300) * patience());
     live.signal(Signal::INT);
     assert!(live.end().success(), "{}", live.stderr());
-    drop(programs);
     let [newer_info, older_info] = [&file, &older].map(|file| info(file, &[]));
     for info in [&newer_info, &older_info] {
         assert!(number(&info["distinct_pages"]) >= 8 * 5000, "{info}");
         assert!(number(&info["recording"]["spaces"][0]["pid"]) > 0, "{info}");
-    }
-}
-
-/// Several zipf programs below one shell, ended together.
-struct Programs(std::process::Child);
-
-impl Programs {
-    fn start(nr_programs: u32, args: &[&str]) -> Programs {
-        let script =
-            format!("for i in $(seq {nr_programs}); do \"$0\" \"$@\" --seed $i & done; wait");
-        let child = std::process::Command::new("sh")
-            .args(["-c", &script])
-            .arg(program("zipf"))
-            .args(args)
-            .stdout(std::process::Stdio::null())
-            .process_group(0)
-            .spawn();
-        Programs(child.expect("a shell"))
-    }
-}
-
-impl Drop for Programs {
-    fn drop(&mut self) {
-        let group = rustix::process::Pid::from_child(&self.0);
-        let _ended = rustix::process::kill_process_group(group, Signal::KILL);
-        let _status = self.0.wait();
     }
 }
 

@@ -90,7 +90,7 @@ impl YoungPiece {
 }
 
 /// Entries of page tables that `clear_refs` meets, those of mappings without a file first and those of mappings of files
-/// and shared memory after them; a huge page is one, and so are [`NR_QUICK_ENTRIES`] that hold no page in memory.
+/// and shared memory after them; a huge page is one, and so are 16 that hold no page in memory.
 pub type NrEntries = [u64; 2];
 
 /// So many entries of pages in swap, zero pages and the like are passed over in the time of one page in memory.

@@ -47,15 +47,15 @@ watch() { # WHO SIZE: starts it, `watcher` is its process
     : >"$work/out" >"$work/err"
     case $1 in
     alone) return ;;
-    top) "$strata" top --once --for $span --format json --pid $program ;;
-    wss) "$strata" wss --pid $program --window 1s --for $span --format json ;;
-    record) "$strata" record --pid $program --for $span --force -o "$work/run.strata" ;;
+    top) exec "$strata" top --once --for $span --format json --pid $program ;;
+    wss) exec "$strata" wss --pid $program --window 1s --for $span --format json ;;
+    record) exec "$strata" record --pid $program --for $span --force -o "$work/run.strata" ;;
     run)
         budget=$(($(numfmt --from=iec "$2") / 20 * 19))
-        "$strata" run --cgroup "$group" --memory $budget --swap zram:2G --report "$work/out"
+        exec "$strata" run --cgroup "$group" --memory $budget --swap zram:2G --report "$work/out"
         ;;
     *) fail "no watcher called $1" ;;
-    esac >"$work/out" 2>"$work/err" &
+    esac >"$work/out" 2>"$work/err" 7>&- 8<&- &
     watcher=$!
 }
 # The longest call (microseconds) and the share (percent) that the watcher tells of itself.

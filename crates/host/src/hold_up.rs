@@ -20,7 +20,7 @@ use std::fs;
 use std::sync::{LazyLock, Mutex};
 use std::time::{Duration, Instant};
 
-/// No call may hold the lock for longer than this.
+/// A call that holds the lock for longer than this is followed by smaller ones.
 pub const CALL_MAX: Duration = Duration::from_millis(2);
 /// Calls are made so small that they are expected to take no longer than this.
 pub const CALL_GOAL: Duration = Duration::from_micros(1500);

@@ -66,7 +66,7 @@ impl GroupMark {
         })
     }
 
-    /// Whether it is `other`, or lies in it.
+    /// Whether this group is `other`, or lies in `other`.
     pub(crate) fn is_within(&self, other: &GroupMark) -> bool {
         other
             .chain

@@ -41,7 +41,7 @@ pub(super) fn clearing() -> Check {
     );
     let at_once_mib = (hold_up::pages_at_once() * PAGE_BYTES) >> 20;
     check.ok(format!(
-        "at once up to {at_once_mib} MiB in memory, piece by piece beyond; no call longer than {} ms, at most {} % of \
+        "at once up to {at_once_mib} MiB in memory, piece by piece beyond; calls sized to end within {} ms, about {} % of \
          the time",
         hold_up::CALL_MAX.as_millis(),
         100.0 / f64::from(hold_up::CLEARING_SHARE),

@@ -48,8 +48,8 @@ const NAP: Duration = Duration::from_millis(50);
 /// and, if memory is short, is likelier to evict them. No page is evicted or changed by watching
 /// itself. The longer the interval, the less the kernel is misled.
 ///
-/// No program is held up for longer than 2 ms at a time, nor for more than 0.5 % of the time: one that
-/// is too large for that is walked less often than asked for.
+/// Each call that holds a program up is sized to end within 2 ms, and clearing takes about 0.5 % of the
+/// time: a program that is too large for that is walked less often than asked for.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 EXAMPLES

@@ -36,7 +36,7 @@ use super::{AccessError, Bits512, ClearIntent, Grain, TableRecord, TableShape};
 use crate::addr::{AddrRange, PAGE_BYTES, TABLE_BYTES, TableNo};
 use crate::bits;
 use crate::hold_up::{self, Call, timed};
-use crate::process::{MappingClass, Process, thread_cpu_ns};
+use crate::process::{Mapping, MappingClass, Process, thread_cpu_ns};
 use crate::sys::madvise::{self, Advice};
 use crate::sys::touch;
 
@@ -58,6 +58,35 @@ pub struct YoungPiece {
 }
 
 impl YoungPiece {
+    /// What a walk found young of a mapping in one table; `None` if that is nothing. `young` are entries of the record
+    /// within the mapping; `is_restored` says whether the record tells which pages are inactive, so that the others are
+    /// to be active again.
+    pub fn found(
+        record: &TableRecord,
+        mapping: &Mapping,
+        young: Bits512,
+        is_restored: bool,
+    ) -> Option<YoungPiece> {
+        let mut indices = bits::ones(young);
+        let first = indices.next()?;
+        let last = indices.last().unwrap_or(first);
+        let (table, is_huge) = (record.table, record.shape == TableShape::Huge);
+        let range = match is_huge {
+            true => AddrRange::new(table.start(), table.start() + TABLE_BYTES),
+            false => AddrRange::new(table.entry_addr(first), table.entry_addr(last + 1)),
+        };
+        // Whoever touches a page that its program supplies, and that has just gone, waits for the program.
+        let restore = match is_restored && !is_huge && !mapping.is_supplied {
+            true => bits::without(record.present, record.inactive),
+            false => bits::NONE,
+        };
+        Some(YoungPiece {
+            range,
+            kind: mapping.class.kind_of_page(false),
+            restore,
+        })
+    }
+
     /// Pieces of anonymous memory that cover the ranges, nothing of which is restored.
     pub fn of_ranges(ranges: &[AddrRange]) -> Vec<YoungPiece> {
         let tables = |range: &AddrRange| {

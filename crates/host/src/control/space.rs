@@ -18,7 +18,7 @@ use super::together::{Returns, WalkNo};
 use crate::access::{
     Bits512, NrEntries, TableRecord, TableShape, YoungPiece, entries_in, entries_of,
 };
-use crate::addr::{AddrRange, TABLE_BYTES, TABLE_ENTRIES, TableNo};
+use crate::addr::{TABLE_BYTES, TABLE_ENTRIES, TableNo};
 use crate::bits;
 use crate::process::{Mapping, MappingClass, Process};
 use std::collections::BTreeMap;
@@ -419,36 +419,10 @@ impl SpaceWalk<'_> {
                 }
             }
         }
-        let kind = mapping.class.kind_of_page(false);
         self.nr_entries[entries_of(mapping.class)] += entries_in(record, mask);
-        self.note_young(record, mapping, kind, bits::and(accessed, present));
-    }
-
-    fn note_young(&mut self, record: &TableRecord, mapping: &Mapping, kind: Kind, young: Bits512) {
-        let mut indices = bits::ones(young);
-        let Some(first) = indices.next() else { return };
-        let last = indices.last().unwrap_or(first);
-        let (start, end) = match record.shape {
-            TableShape::Pages => (
-                record.table.entry_addr(first),
-                record.table.entry_addr(last + 1),
-            ),
-            TableShape::Huge => (record.table.start(), record.table.start() + TABLE_BYTES),
-        };
-        // A page that its program supplies is not touched: whoever touches one that has just gone waits for the program.
-        let restore = match mapping.is_supplied {
-            true => bits::NONE,
-            false => bits::without(record.present, record.inactive),
-        };
-        let restore = match record.shape {
-            TableShape::Pages => restore,
-            TableShape::Huge => bits::NONE,
-        };
-        self.young.push(YoungPiece {
-            range: AddrRange::new(start, end),
-            kind,
-            restore,
-        });
+        let young = bits::and(accessed, present);
+        let found = YoungPiece::found(record, mapping, young, true);
+        self.young.extend(found);
     }
 
     fn appear(&mut self, record: &TableRecord, table: &mut Table, mapping: &Mapping, index: usize) {

@@ -4,11 +4,10 @@
 //! clearing (`access`).
 
 use super::{Piece, SpaceId, Visitor};
-use crate::access::{NrEntries, TableRecord, TableShape, YoungPiece, entries_in, entries_of};
-use crate::addr::{AddrRange, TABLE_BYTES, TableNo, TableSpan};
+use crate::access::{NrEntries, TableRecord, YoungPiece, entries_in, entries_of};
+use crate::addr::{TableNo, TableSpan};
 use crate::bits;
 use crate::process::Mapping;
-use strata_lru::Kind;
 
 /// Tables read before what was found young in them is cleared: 1 GiB.
 const CHUNK_TABLES_MIN: u64 = 512;
@@ -82,47 +81,17 @@ impl Pieces<'_> {
             };
             visitor.piece(&piece);
             self.nr_entries[entries_of(mapping.class)] += entries_in(record, piece.mask);
-            self.note_young(&piece);
+            let found = YoungPiece::found(record, mapping, piece.accessed(), self.sees_inactive);
+            self.young.extend(found);
         }
     }
-
-    fn note_young(&mut self, piece: &Piece<'_>) {
-        let table = piece.record.table;
-        let accessed = piece.accessed();
-        let mut indices = bits::ones(accessed);
-        let Some(first) = indices.next() else { return };
-        let last = indices.last().unwrap_or(first);
-        let active = match self.sees_inactive && !piece.mapping.is_supplied {
-            true => bits::without(piece.resident(), piece.record.inactive),
-            false => bits::NONE,
-        };
-        let (range, restore) = match piece.record.shape {
-            TableShape::Pages => (
-                AddrRange::new(table.entry_addr(first), table.entry_addr(last + 1)),
-                active,
-            ),
-            TableShape::Huge => (
-                AddrRange::new(table.start(), table.start() + TABLE_BYTES),
-                bits::NONE,
-            ),
-        };
-        self.young.push(YoungPiece {
-            range,
-            kind: kind_of(piece.mapping),
-            restore,
-        });
-    }
-}
-
-/// What advice does to the pages of a mapping depends on what it is a mapping of.
-fn kind_of(mapping: &Mapping) -> Kind {
-    mapping.class.kind_of_page(false)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::addr::PAGE_BYTES;
+    use crate::access::TableShape;
+    use crate::addr::{AddrRange, PAGE_BYTES, TABLE_BYTES};
     use crate::process::MappingClass;
 
     #[derive(Default)]

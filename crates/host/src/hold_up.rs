@@ -27,12 +27,8 @@ pub const CALL_GOAL: Duration = Duration::from_micros(1500);
 /// Between two calls the lock is left alone for at least this long, or whoever wants it to write waits for many of
 /// them: with 50 us the worst `mmap` of a program of 6 GiB took 0.2 ms, without a pause 12 to 16 ms.
 pub const PAUSE: Duration = Duration::from_micros(50);
-/// Who only watches walks so far apart that clearing takes at most one part in so many of the time: 0.5 %.
+/// Walks come so far apart that clearing takes at most one part in so many of the time: 0.5 %.
 pub const CLEARING_SHARE: u32 = 200;
-/// As [`CLEARING_SHARE`], of a program whose memory is managed: 2 %. It is only walked while it is near its budget, and
-/// then waits for its own faults far more than for this. With 0.5 % what is warm is known too late: a Zipf load had a
-/// quarter more faults (docs/speed.md).
-pub const MANAGING_SHARE: u32 = 50;
 
 /// What a call takes for each page that it goes through, where that can't be measured; nanoseconds.
 const ENTRY_NS: f64 = 68.0;
@@ -223,10 +219,9 @@ pub(crate) fn pause() {
     std::thread::sleep(PAUSE);
 }
 
-/// How long after the begin of a walk whose clearing held the lock for so long the next one may begin, where clearing
-/// may take one part in `share` of the time.
-pub(crate) fn rest_after(clearing: Duration, share: u32) -> Duration {
-    clearing.saturating_mul(share)
+/// How long after the begin of a walk whose clearing held the lock for so long the next one may begin.
+pub(crate) fn rest_after(clearing: Duration) -> Duration {
+    clearing.saturating_mul(CLEARING_SHARE)
 }
 
 /// What a call that goes through all of an address space (`clear_refs`, `smaps`) takes for each entry, nanoseconds:
@@ -324,14 +319,14 @@ mod tests {
     #[test]
     fn clearing_takes_half_a_percent_of_the_time_at_most() {
         let held = Duration::from_millis(5);
-        let share = held.as_secs_f64() / rest_after(held, CLEARING_SHARE).as_secs_f64();
+        let share = held.as_secs_f64() / rest_after(held).as_secs_f64();
         assert!((share - 0.005).abs() < 1e-9, "{share}");
         let sums = CallSums {
             nr_calls: 1,
             longest_ns: 5_000_000,
             total_ns: 5_000_000,
         };
-        assert!((sums.share_percent(rest_after(held, CLEARING_SHARE)) - 0.5).abs() < 1e-9);
+        assert!((sums.share_percent(rest_after(held)) - 0.5).abs() < 1e-9);
         assert_eq!(CallSums::NONE.share_percent(Duration::ZERO), 0.0);
     }
 

@@ -171,6 +171,11 @@ impl Cleared {
         self.nr_left_pieces += other.nr_left_pieces;
     }
 
+    /// CPU time of all calls that took the lock, nanoseconds.
+    pub fn all_held_ns(&self) -> u64 {
+        self.held_ns + self.restoring_ns
+    }
+
     /// Makes a call that clears.
     fn count<T>(&mut self, call: impl FnOnce() -> T) -> T {
         counted(&mut self.held_ns, call)

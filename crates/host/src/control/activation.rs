@@ -5,11 +5,12 @@
 //! others, how many were used since.
 //!
 //! Each walk of each space is also taken for itself: nothing is touched after one that shows that heat lags
-//! behind there.
+//! behind there. Walks that have to come much further apart than wanted, because clearing may take only so much of the
+//! time ([`crate::hold_up`]), find nearly everything used and tell nothing.
 //!
 //! ```text
 //!   On --8 walks, warm pages hardly more often used than others--> Off
-//!    ^                                                             | 2 s, twice as long each time
+//!    ^   or walks too far apart                                    | 2 s, twice as long each time
 //!    +-------------------------------------------------------------+
 //! ```
 //!
@@ -29,6 +30,9 @@ const TURNED_OVER_SHARE: u64 = 8;
 const WALK_MS_MIN: u64 = 100;
 /// ... nor later.
 const WALK_MS_MAX: u64 = 1000;
+/// Walks so many times further apart than wanted tell too little: a quarter of memory goes between two, which is what
+/// heat is made for.
+const PACE_MAX: u64 = 2;
 /// The warmest pages that are kept, percent. 50 gave 60.6 faults a thousand operations, 60 gave 59.3 (zipf
 /// 0.99, memory for 60 %, the kernel by itself 69); with hot set + scan 68 was no better than 55, for a sixth
 /// more touches.
@@ -137,14 +141,28 @@ impl Activation {
         (self.trial, self.nr_walks) = (Foretold::default(), None);
     }
 
+    /// Whether walks that are wanted each `wanted_ms` and can come each `pace_ms` at most are too far apart; then it is
+    /// off for a while.
+    pub(super) fn is_too_slow(&mut self, now: TimeMs, wanted_ms: u64, pace_ms: u64) -> bool {
+        let is_too_slow = pace_ms > wanted_ms * PACE_MAX;
+        if is_too_slow {
+            self.switch_off(now);
+            self.interrupt();
+        }
+        is_too_slow
+    }
+
     fn trial_is_over(&mut self, now: TimeMs) {
-        if self.trial.holds() {
-            self.off_ms = 0;
-        } else {
-            self.off_ms = (self.off_ms * 2).clamp(OFF_MS_MIN, OFF_MS_MAX);
-            self.off_until = Some(TimeMs(now.0 + self.off_ms));
+        match self.trial.holds() {
+            true => self.off_ms = 0,
+            false => self.switch_off(now),
         }
         (self.trial, self.nr_walks) = (Foretold::default(), Some(0));
+    }
+
+    fn switch_off(&mut self, now: TimeMs) {
+        self.off_ms = (self.off_ms * 2).clamp(OFF_MS_MIN, OFF_MS_MAX);
+        self.off_until = Some(TimeMs(now.0 + self.off_ms));
     }
 }
 
@@ -251,6 +269,20 @@ mod tests {
     fn nothing_used_is_no_success_nor_is_nothing_warm() {
         assert_eq!(runs(10, foretold(0, 0)), [(true, 9), (false, 1)]);
         assert_eq!(runs(10, Foretold::default()), [(true, 9), (false, 1)]);
+    }
+
+    #[test]
+    fn it_is_off_while_clearing_can_t_keep_pace_with_what_goes() {
+        let mut activation = Activation::default();
+        assert!(!activation.is_too_slow(TimeMs(0), 100, 200));
+        assert!(activation.is_on(TimeMs(0)));
+        assert!(activation.is_too_slow(TimeMs(0), 100, 201));
+        assert!(!activation.is_on(TimeMs(OFF_MS_MIN - 1)));
+        // Tried again, it takes twice as long until the next trial.
+        assert!(activation.is_on(TimeMs(OFF_MS_MIN)));
+        assert!(activation.is_too_slow(TimeMs(OFF_MS_MIN), 100, 201));
+        assert!(!activation.is_on(TimeMs(3 * OFF_MS_MIN - 1)));
+        assert!(!activation.is_too_slow(TimeMs(3 * OFF_MS_MIN), 150, 201));
     }
 
     /// What was warm a minute ago says nothing of heat.

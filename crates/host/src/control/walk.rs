@@ -51,8 +51,7 @@ pub(super) struct Walker {
     /// CPU and wall time of the last walk.
     last_walk_ns: (u64, u64),
     last_cleared_walk: Option<Instant>,
-    /// How long clearing held the lock of one space since then, of the space where that was longest. What was touched so
-    /// that it is active again is not counted: whoever manages a program touches its pages anyway.
+    /// How long clearing held the lock of one space since then, of the space where that was longest.
     held: Duration,
 }
 
@@ -73,8 +72,7 @@ impl Walker {
         }
     }
 
-    /// For who manages memory: has large spaces cleared on a thread from now on, so that the owner does not wait for it,
-    /// and walks come more often than for who only watches.
+    /// Has large spaces cleared on a thread from now on, so that the owner does not wait for it.
     pub(super) fn clear_in_background(&mut self) -> io::Result<()> {
         self.thread = Some(ClearThread::start()?);
         Ok(())
@@ -113,7 +111,7 @@ impl Walker {
     pub(super) fn rest(&mut self) -> Duration {
         if let Some(thread) = &mut self.thread {
             for (took, result) in thread.poll().into_iter().flatten() {
-                self.held = self.held.max(Duration::from_nanos(took.held_ns));
+                self.held = self.held.max(Duration::from_nanos(took.all_held_ns()));
                 self.sums.clear_ns += took.wall_ns;
                 self.sums.nr_left_pieces += took.nr_left_pieces;
                 if let Err(error) = result {
@@ -127,12 +125,12 @@ impl Walker {
         let Some(last) = self.last_cleared_walk else {
             return Duration::ZERO;
         };
-        let share = match self.thread {
-            Some(_) => hold_up::MANAGING_SHARE,
-            None => hold_up::CLEARING_SHARE,
-        };
-        let until = last + hold_up::rest_after(self.held, share);
-        until.saturating_duration_since(Instant::now())
+        (last + self.pace()).saturating_duration_since(Instant::now())
+    }
+
+    /// How far apart walks that clear come at least, by what the last one took.
+    pub(super) fn pace(&self) -> Duration {
+        hold_up::rest_after(self.held)
     }
 
     /// Visits every space; the caller ends the walk. One space's failure spoils only that space.
@@ -263,7 +261,7 @@ impl Walker {
     }
 
     fn count(&mut self, cleared: Cleared) {
-        self.held = self.held.max(Duration::from_nanos(cleared.held_ns));
+        self.held = self.held.max(Duration::from_nanos(cleared.all_held_ns()));
         self.sums.clear_ns += cleared.wall_ns;
         self.sums.nr_left_pieces += cleared.nr_left_pieces;
     }

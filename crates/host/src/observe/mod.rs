@@ -274,11 +274,7 @@ impl Observer {
         }
         walked.wall_ns = nanos(started.elapsed());
         if is_rested {
-            self.rest_until = started
-                + hold_up::rest_after(
-                    Duration::from_nanos(walked.held_ns),
-                    hold_up::CLEARING_SHARE,
-                );
+            self.rest_until = started + hold_up::rest_after(Duration::from_nanos(walked.held_ns));
         }
         walked
     }
@@ -404,7 +400,7 @@ impl Observer {
             Err(error) => Err(error),
         };
         walked.clear_ns += cleared.wall_ns;
-        walked.held_ns = walked.held_ns.max(cleared.held_ns + cleared.restoring_ns);
+        walked.held_ns = walked.held_ns.max(cleared.all_held_ns());
         walked.nr_left_pieces += cleared.nr_left_pieces;
         clearing.map(|()| nr_entries)
     }

@@ -57,13 +57,17 @@ impl Managed {
 
     /// After a walk: touches what is warm and has come to the inactive lists.
     pub(super) fn touch_warm(&mut self, now: TimeMs) {
-        let is_on = self.warm_walk_ms(now).is_some();
-        if !is_on {
+        let Some(wanted_ms) = self.warm_walk_ms(now) else {
             self.forget_warm();
             return;
-        }
+        };
+        let pace_ms = u64::try_from(self.walker.pace().as_millis()).unwrap_or(u64::MAX);
         let is_late = self.is_judgement_late(now);
         let Some(warm) = &mut self.warm else { return };
+        if warm.activation.is_too_slow(now, wanted_ms, pace_ms) {
+            self.tracker.forget_warm();
+            return;
+        }
         if is_late {
             warm.activation.interrupt();
         }

@@ -100,7 +100,7 @@ fn the_threads_that_reclaim_keep_off_the_processor_that_the_program_runs_on() {
 }
 
 /// Pageout took the pages of slow programs and of those beside busy loops one by one. They do up to a third more
-/// since the kernel, told which pages are warm, takes them all.
+/// since the kernel, told which pages are warm, takes them all. The program is small enough for walks to keep pace with it.
 #[test]
 fn beside_busy_loops_the_kernel_takes_the_pages_and_is_told_which_are_warm() {
     needs!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
@@ -110,9 +110,9 @@ fn beside_busy_loops_the_kernel_takes_the_pages_and_is_told_which_are_warm() {
     let _guard = Guard::new();
     let seconds = (4 * patience().min(7)).to_string();
     let _loops = BusyLoops::start();
-    let (run, report) = Strata::new(["run", "--memory", "72M", "--swap", "zram:256M", "--"])
+    let (run, report) = Strata::new(["run", "--memory", "36M", "--swap", "zram:256M", "--"])
         .arg(program("zipf"))
-        .args(["--size", "120M", "--work-percent", "50"])
+        .args(["--size", "60M", "--work-percent", "50"])
         .args(["--seconds", &seconds])
         .time_limit(Duration::from_secs(80))
         .finish_with_report();

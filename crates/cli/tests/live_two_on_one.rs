@@ -123,7 +123,7 @@ fn state_of(session: i32) -> Option<Value> {
     serde_json::from_slice(&fs::read(path).ok()?).ok()
 }
 
-/// Whether it has changed more than one value.
+/// Whether the session has changed more than one value.
 fn acts(live: &Live) -> bool {
     let state = state_of(live.pid());
     let nr_steps = state.and_then(|state| Some(state["undo"].as_array()?.len()));

@@ -57,8 +57,8 @@ pub(super) struct Small<P> {
     side: usize,
     /// Base pages in its memory.
     nr_pages: u64,
-    /// By folio.
-    pages: Vec<PageNumber>,
+    /// By folio; `None` while there is none of that number, as a page's may be another group's by then.
+    pages: Vec<Option<PageNumber>>,
     batch: EvictBatch,
     verdicts: Vec<Verdict>,
 }
@@ -131,9 +131,9 @@ impl<P: Policy> Small<P> {
         of.small[self.side] = Stay::In(folio);
         self.nr_pages += of.order.nr_pages();
         if self.pages.len() <= folio.index() {
-            self.pages.resize(folio.index() + 1, page);
+            self.pages.resize(folio.index() + 1, None);
         }
-        self.pages[folio.index()] = page;
+        self.pages[folio.index()] = Some(page);
         Ok(())
     }
 
@@ -179,9 +179,11 @@ impl<P: Policy> Small<P> {
 
     fn walk(&mut self, pages: &mut Pages, swappiness: Swappiness) -> Result<(), PolicyError> {
         for (index, page) in self.pages.iter().enumerate() {
-            let (folio, page) = (FolioId(index as u32), &mut pages[*page]);
-            let is_here = page.small[self.side] == Stay::In(folio);
-            if is_here && std::mem::take(&mut page.is_young[self.side]) {
+            let Some(page) = *page else {
+                continue;
+            };
+            if std::mem::take(&mut pages[page].is_young[self.side]) {
+                let folio = FolioId(index as u32);
                 self.policy.accessed(folio, AccessVia::PageTable);
             }
         }
@@ -192,8 +194,8 @@ impl<P: Policy> Small<P> {
     fn try_batch(&mut self, pages: &mut Pages) {
         let (side, of_folio) = (self.side, &self.pages);
         let mut take_young = |folio: &FolioId| {
-            let page = &mut pages[of_folio[folio.index()]];
-            std::mem::take(&mut page.is_young[side])
+            let page = of_folio[folio.index()];
+            page.is_some_and(|page| std::mem::take(&mut pages[page].is_young[side]))
         };
         let batch = &mut self.batch;
         self.verdicts.clear();
@@ -206,8 +208,10 @@ impl<P: Policy> Small<P> {
         batch.young.extend(batch.to_check.iter().map(take_young));
         self.policy.complete(batch, &self.verdicts);
         for (at, folio) in batch.folios.iter().enumerate() {
-            if self.verdicts[at] == Verdict::Evicted {
-                let page = &mut pages[self.pages[folio.index()]];
+            if self.verdicts[at] == Verdict::Evicted
+                && let Some(page) = self.pages[folio.index()].take()
+            {
+                let page = &mut pages[page];
                 page.small[side] = Stay::Out(batch.shadows[at]);
                 self.nr_pages -= page.order.nr_pages();
             }
@@ -221,12 +225,13 @@ impl<P: Policy> Small<P> {
         let stay = std::mem::replace(&mut of.small[self.side], Stay::Out(None));
         if let Stay::In(folio) = stay {
             self.policy.gone(folio, GoneCause::Freed);
+            self.pages[folio.index()] = None;
             self.nr_pages -= of.order.nr_pages();
         }
     }
 
     pub(super) fn memory_bytes(&self) -> u64 {
-        let numbers = self.pages.capacity() * size_of::<PageNumber>();
+        let numbers = self.pages.capacity() * size_of::<Option<PageNumber>>();
         self.policy.memory_bytes() + numbers as u64
     }
 
@@ -235,10 +240,20 @@ impl<P: Policy> Small<P> {
         for (number, page) in pages.of_group(group) {
             if let Stay::In(folio) = page.small[self.side] {
                 nr_pages += page.order.nr_pages();
-                if self.pages.get(folio.index()) != Some(&number) {
+                if self.pages.get(folio.index()) != Some(&Some(number)) {
                     return Err(format!("{folio:?} in small is not {number:?}"));
                 }
             }
+        }
+        let nr_here = self.pages.iter().flatten().count();
+        let nr_in = pages
+            .of_group(group)
+            .filter(|(_, page)| page.small[self.side].is_in())
+            .count();
+        if nr_here != nr_in {
+            return Err(format!(
+                "{nr_here} folios in small have a page, not {nr_in}"
+            ));
         }
         let charged = self.policy.groups().usage_pages(self.group);
         let charged = charged.map_err(|error| error.to_string())?;

@@ -387,6 +387,34 @@ fn a_group_that_takes_the_number_of_one_that_is_gone_is_tried_anew() {
     world.policy.validate().unwrap();
 }
 
+#[test]
+fn a_page_number_that_another_group_has_now_names_nothing_in_small() {
+    let mut policy = on_trial(KernelModel::V6_14);
+    let [first, second] = ["/first", "/second"].map(|path| policy.add_group(path, NOW).unwrap());
+    let arrives = |policy: &mut MultiGen, group| {
+        let arrival = Arrival {
+            group,
+            node: NodeId(0),
+            kind: Kind::File,
+            order: Order::BASE,
+            cause: Cause::Fault,
+            shadow: None,
+            is_exec: false,
+        };
+        policy.appeared(arrival).unwrap()
+    };
+    // The number of a page that the first group frees is that of the second group's next one.
+    let freed = arrives(&mut policy, first);
+    let left = arrives(&mut policy, first);
+    policy.gone(freed, GoneCause::Freed);
+    let others = arrives(&mut policy, second);
+    policy.accessed(others, AccessVia::PageTable);
+    // Memory holds one page of the first group, so its two in small walk before another comes.
+    policy.gone(left, GoneCause::Reclaimed);
+    arrives(&mut policy, first);
+    policy.validate().unwrap();
+}
+
 mod tickets {
     use super::*;
 

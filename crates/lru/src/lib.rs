@@ -99,6 +99,7 @@ mod config;
 mod controller;
 mod counting;
 mod distance;
+mod eviction_order;
 mod folio;
 mod group;
 mod heat;

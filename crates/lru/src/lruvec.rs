@@ -222,6 +222,16 @@ impl Booked for Lruvec {
         }
     }
 
+    fn copied(&self, account: Account) -> Lruvec {
+        Lruvec {
+            account,
+            controller: self.controller.clone(),
+            distances: self.distances.clone(),
+            walk: WalkState::new(self.max_seq),
+            ..*self
+        }
+    }
+
     fn account(&self) -> &Account {
         &self.account
     }

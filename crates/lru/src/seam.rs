@@ -601,6 +601,30 @@ pub trait Policy: std::fmt::Debug + Send {
         batch: &mut EvictBatch,
     ) -> Result<Isolated, PolicyError>;
 
+    /// The folios of a kind that [`Policy::isolate`] would take next, in order. Nothing changes by asking.
+    ///
+    /// It is exactly what comes of asking again and again for one page of that kind alone (of all nodes,
+    /// at relaxed priority, as [`ReclaimRequest::new`]), each completed as [`Verdict::Evicted`] before the
+    /// next is asked for, until the answer is none of [`Isolated::Pages`] and [`Isolated::Again`], as long as nothing
+    /// is accessed, arrives, leaves or is written meanwhile, no walk is made and it is `now` all the time. So
+    /// - what eviction would sort to another generation, spare for its tier or its count, deactivate or give
+    ///   a second chance is left out until its turn comes there, and what would be taken after the next
+    ///   walk is not in it: the order ends where [`Isolated::NeedsAgeing`] would be the answer;
+    /// - it ends where all that is left is younger than `min_ttl`;
+    /// - what is isolated already is not in it;
+    /// - what `to_check` names is taken for not accessed;
+    /// - nodes come one after another, as `isolate` goes through them.
+    ///
+    /// With larger batches tiers are judged less often, and eviction hears later of what has left; both
+    /// kinds at once are balanced by swappiness and what either cost. There it is the order of each kind in
+    /// general, and may differ by who is spared.
+    fn eviction_order(
+        &self,
+        group: GroupId,
+        kind: Kind,
+        now: TimeMs,
+    ) -> Result<Box<dyn Iterator<Item = FolioId> + '_>, PolicyError>;
+
     /// Takes folios that the mechanism chose off their lists into `batch` (cleared first), in this
     /// order, until it holds `nr_pages_max` base pages; returns how many it holds. What is isolated
     /// already, not in memory, or may not be evicted is passed over. A policy that knows no order

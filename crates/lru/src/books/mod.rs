@@ -9,6 +9,7 @@
 //!   gone     -> leave (batch)
 //!   groups, limits, swap, nodes -> groups
 //!   validate -> recount (validate)
+//!   eviction_order -> excerpt      one group's lists, copied
 //! ```
 //!
 //! **Owns** folios, lists, lruvecs, groups, the memcg LRUs and their counts. **Does not own** any
@@ -22,12 +23,14 @@
 //! - I4: nothing is allocated after a folio has found its slot: only the table and new lruvecs grow.
 
 mod batch;
+mod excerpt;
 mod folios;
 mod groups;
 mod policy;
 mod validate;
 
 pub(crate) use batch::Keeper;
+pub(crate) use excerpt::Excerpt;
 pub(crate) use policy::answered_by_books;
 pub(crate) use validate::Listed;
 
@@ -42,7 +45,7 @@ use crate::{
 };
 
 /// What is known of an lruvec whatever the policy: whose it is, and what reclaim counted.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Account {
     pub(crate) group: GroupId,
     pub(crate) node: NodeId,
@@ -77,6 +80,10 @@ pub(crate) trait Booked {
 
     /// An empty one, born `now`.
     fn new(account: Account, shape: Self::Shape, now: TimeMs) -> Self;
+
+    /// The same, with another account and without what only walks go by: whose it is now, and where its
+    /// lists are.
+    fn copied(&self, account: Account) -> Self;
 
     fn account(&self) -> &Account;
 

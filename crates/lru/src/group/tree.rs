@@ -162,6 +162,11 @@ impl GroupTree {
 
     // Looking.
 
+    /// Whether children share what none of them claims.
+    pub(crate) fn sharing(&self) -> ProtectionSharing {
+        self.sharing
+    }
+
     pub(super) fn node(&self, number: u16) -> &Group {
         &self.groups[usize::from(number)]
     }

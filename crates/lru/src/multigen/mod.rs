@@ -38,9 +38,10 @@ mod tests;
 pub use command::{EvictPlan, Plan, WalkPlan};
 
 use crate::{
-    books::{Books, Keeper, answered_by_books},
+    books::{Books, Excerpt, Keeper, answered_by_books},
     config::{Config, ConfigError, MinTtl},
     counting::Counting,
+    eviction_order::PlayedOut,
     folio::Flags,
     group::{GroupTree, Limits},
     ids::{FolioId, GenSeq, GroupId, Kind, NodeId, Order, TimeMs},
@@ -261,6 +262,29 @@ impl Policy for MultiGen {
         batch: &mut EvictBatch,
     ) -> Result<Isolated, PolicyError> {
         self.isolate_from_group(request, now, batch)
+    }
+
+    fn eviction_order(
+        &self,
+        group: GroupId,
+        kind: Kind,
+        now: TimeMs,
+    ) -> Result<Box<dyn Iterator<Item = FolioId> + '_>, PolicyError> {
+        let of_group = self.books.excerpt(group, &[kind])?;
+        let copy = MultiGen {
+            rules: self.rules,
+            counting: self.counting,
+            judge: self.judge.settled(group),
+            has_swap: self.has_swap,
+            min_ttl_ms: self.min_ttl_ms,
+            min_ttl: self.min_ttl,
+            books: of_group.books,
+            spaces: Spaces::default(),
+        };
+        let Excerpt {
+            group, originals, ..
+        } = of_group;
+        Ok(Box::new(PlayedOut::new(copy, group, originals, kind, now)))
     }
 
     fn isolate_chosen(

@@ -84,6 +84,10 @@ impl Booked for Lruvec {
         }
     }
 
+    fn copied(&self, account: Account) -> Lruvec {
+        Lruvec { account, ..*self }
+    }
+
     fn account(&self) -> &Account {
         &self.account
     }

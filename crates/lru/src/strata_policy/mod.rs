@@ -56,8 +56,9 @@ mod walks;
 mod window;
 
 use crate::{
-    books::{Books, Keeper, answered_by_books},
+    books::{Books, Excerpt, Keeper, answered_by_books},
     config::{Config, ConfigError},
+    eviction_order::PlayedOut,
     folio::Flags,
     group::{GroupTree, Limits},
     ids::{FolioId, GroupId, Kind, NodeId, Order, TimeMs},
@@ -220,6 +221,26 @@ impl Policy for Strata {
         batch: &mut EvictBatch,
     ) -> Result<Isolated, PolicyError> {
         self.isolate_from_group(request, batch)
+    }
+
+    fn eviction_order(
+        &self,
+        group: GroupId,
+        kind: Kind,
+        now: TimeMs,
+    ) -> Result<Box<dyn Iterator<Item = FolioId> + '_>, PolicyError> {
+        let Excerpt {
+            books,
+            group,
+            originals,
+        } = self.books.excerpt(group, &Kind::ALL)?;
+        let stamps = originals.iter().map(|folio| self.stamps[folio.index()]);
+        let copy = Strata {
+            books,
+            stamps: stamps.collect(),
+            ingredients: self.ingredients,
+        };
+        Ok(Box::new(PlayedOut::new(copy, group, originals, kind, now)))
     }
 
     fn complete(&mut self, batch: &mut EvictBatch, verdicts: &[Verdict]) {

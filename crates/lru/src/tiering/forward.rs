@@ -167,6 +167,15 @@ impl<P: Movable, const PAGE_CACHE: bool> Policy for Tiered<P, PAGE_CACHE> {
         self.policy.isolate(request, now, batch)
     }
 
+    fn eviction_order(
+        &self,
+        group: GroupId,
+        kind: Kind,
+        now: TimeMs,
+    ) -> Result<Box<dyn Iterator<Item = FolioId> + '_>, PolicyError> {
+        self.policy.eviction_order(group, kind, now)
+    }
+
     fn isolate_chosen(
         &mut self,
         folios: &mut dyn Iterator<Item = FolioId>,

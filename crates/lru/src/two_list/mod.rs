@@ -40,8 +40,9 @@ mod tests;
 pub use lruvec::TwoListStats;
 
 use crate::{
-    books::{Books, Keeper, answered_by_books},
+    books::{Books, Excerpt, Keeper, answered_by_books},
     config::{Config, ConfigError},
+    eviction_order::PlayedOut,
     folio::Flags,
     group::{GroupTree, Limits},
     ids::{FolioId, GroupId, Kind, NodeId, Order, TimeMs},
@@ -227,6 +228,30 @@ impl Policy for TwoList {
         batch: &mut EvictBatch,
     ) -> Result<Isolated, PolicyError> {
         self.isolate_from_group(request, batch)
+    }
+
+    fn eviction_order(
+        &self,
+        group: GroupId,
+        kind: Kind,
+        now: TimeMs,
+    ) -> Result<Box<dyn Iterator<Item = FolioId> + '_>, PolicyError> {
+        let lruvecs = &self.books.group(group)?.lruvecs;
+        let run = self.runs[usize::from(group.0)];
+        let run = run.and_then(|run| run.renumbered(lruvecs));
+        let of_group = self.books.excerpt(group, &[kind])?;
+        let mut copy = TwoList {
+            has_swap: self.has_swap,
+            books: of_group.books,
+            runs: Vec::new(),
+            judge: self.judge.settled(group),
+        };
+        copy.with_run(of_group.group);
+        copy.runs[usize::from(of_group.group.0)] = run;
+        let Excerpt {
+            group, originals, ..
+        } = of_group;
+        Ok(Box::new(PlayedOut::new(copy, group, originals, kind, now)))
     }
 
     fn complete(&mut self, batch: &mut EvictBatch, verdicts: &[Verdict]) {

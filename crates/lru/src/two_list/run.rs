@@ -107,6 +107,15 @@ impl Run {
         is_same_pass && self.swappiness == request.swappiness && self.node == request.node
     }
 
+    /// The same over a copy of the group's lruvecs, which are numbered from 0 in the order given here.
+    pub(super) fn renumbered(mut self, lruvecs: &[u16]) -> Option<Run> {
+        if let Some(scan) = &mut self.scan {
+            let is_same = |number: &u16| usize::from(*number) == scan.lruvec;
+            scan.lruvec = lruvecs.iter().position(is_same)?;
+        }
+        Some(self)
+    }
+
     /// Whether it may go on once its goal is met or its priority done with.
     pub(super) fn is_one_pass(&self) -> bool {
         self.one_pass.is_some()

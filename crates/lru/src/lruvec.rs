@@ -22,7 +22,7 @@
 //! - I3: births of the window never decrease from old to young.
 
 use crate::{
-    books::{Account, Booked, evictable},
+    books::{Account, Booked, answered_by_fields, evictable},
     controller::Controller,
     distance::Distances,
     ids::{GenSeq, Kind, TimeMs},
@@ -232,21 +232,7 @@ impl Booked for Lruvec {
         }
     }
 
-    fn account(&self) -> &Account {
-        &self.account
-    }
-
-    fn account_mut(&mut self) -> &mut Account {
-        &mut self.account
-    }
-
-    fn nr_pages(&self) -> &[[u64; 2]] {
-        &self.nr_pages
-    }
-
-    fn nr_pages_mut(&mut self) -> &mut [[u64; 2]] {
-        &mut self.nr_pages
-    }
+    answered_by_fields!();
 
     fn list_of(&self, generation: usize, kind: Kind) -> ListId {
         self.list(generation, kind)

@@ -27,6 +27,9 @@ pub(crate) trait Keeper {
 
     fn books(&mut self) -> &mut Books<Self::Lruvec>;
 
+    /// The same, to be looked at.
+    fn kept(&self) -> &Books<Self::Lruvec>;
+
     /// Makes the shadow of a folio that leaves, and learns of it.
     fn bury(&mut self, folio: FolioId, flags: Flags) -> Shadow;
 

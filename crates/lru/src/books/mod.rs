@@ -7,6 +7,7 @@
 //!   isolate  -> isolate (folios)   off its list, in a batch
 //!   complete -> settle (batch)     a verdict: evicted, with a shadow and maybe in swap; or put back
 //!   gone     -> leave (batch)
+//!   standing, begin_move, end_move -> migration    from node to node
 //!   groups, limits, swap, nodes -> groups
 //!   validate -> recount (validate)
 //!   eviction_order -> excerpt      one group's lists, copied
@@ -26,12 +27,14 @@ mod batch;
 mod excerpt;
 mod folios;
 mod groups;
+mod migration;
 mod policy;
 mod validate;
 
 pub(crate) use batch::Keeper;
 pub(crate) use excerpt::Excerpt;
-pub(crate) use policy::answered_by_books;
+pub(crate) use migration::Mover;
+pub(crate) use policy::{answered_by_books, answered_by_fields};
 pub(crate) use validate::Listed;
 
 use crate::{

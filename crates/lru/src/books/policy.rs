@@ -1,4 +1,4 @@
-//! What a policy answers from its books alone, the same for all of them.
+//! What a policy answers from its books alone, and an lruvec from its fields, the same for all of them.
 //!
 //! **Owns** the forwarding. **Does not own** any answer.
 
@@ -48,4 +48,25 @@ macro_rules! answered_by_books {
     };
 }
 
-pub(crate) use answered_by_books;
+/// The functions of [`Booked`](super::Booked) that give `self.account` and `self.nr_pages`.
+macro_rules! answered_by_fields {
+    () => {
+        fn account(&self) -> &Account {
+            &self.account
+        }
+
+        fn account_mut(&mut self) -> &mut Account {
+            &mut self.account
+        }
+
+        fn nr_pages(&self) -> &[[u64; 2]] {
+            &self.nr_pages
+        }
+
+        fn nr_pages_mut(&mut self) -> &mut [[u64; 2]] {
+            &mut self.nr_pages
+        }
+    };
+}
+
+pub(crate) use {answered_by_books, answered_by_fields};

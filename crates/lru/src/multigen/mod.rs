@@ -118,21 +118,6 @@ impl MultiGen {
         self.rules
     }
 
-    #[inline]
-    fn note_access(&mut self, folio: FolioId, via: AccessVia) {
-        match via {
-            AccessVia::PageTable => self.found_young(folio),
-            AccessVia::FileDescriptor => self.count_access(folio),
-        }
-    }
-
-    /// Out of line: an access that nobody follows pays for one comparison.
-    #[cold]
-    fn accessed_while_followed(&mut self, folio: FolioId, via: AccessVia) {
-        self.judge.accessed(folio, via);
-        self.note_access(folio, via);
-    }
-
     fn flags(&self, folio: FolioId) -> Flags {
         self.books.flags(folio)
     }
@@ -143,6 +128,10 @@ impl Keeper for MultiGen {
 
     fn books(&mut self) -> &mut Books<Lruvec> {
         &mut self.books
+    }
+
+    fn kept(&self) -> &Books<Lruvec> {
+        &self.books
     }
 
     fn bury(&mut self, folio: FolioId, flags: Flags) -> Shadow {
@@ -184,10 +173,7 @@ impl Policy for MultiGen {
     // Inline, so that a wrapper elsewhere (`tiering`) costs no call.
     #[inline]
     fn accessed(&mut self, folio: FolioId, via: AccessVia) {
-        if self.judge.follows() {
-            return self.accessed_while_followed(folio, via);
-        }
-        self.note_access(folio, via);
+        self.hear_access(folio, via);
     }
 
     fn gone(&mut self, folio: FolioId, cause: GoneCause) -> Option<Shadow> {
@@ -370,8 +356,19 @@ impl Tried for MultiGen {
         MultiGen::new(config)
     }
 
-    #[cfg(test)]
     fn judge(&self) -> &Judge<Self> {
         &self.judge
+    }
+
+    fn judge_mut(&mut self) -> &mut Judge<Self> {
+        &mut self.judge
+    }
+
+    #[inline]
+    fn note_access(&mut self, folio: FolioId, via: AccessVia) {
+        match via {
+            AccessVia::PageTable => self.found_young(folio),
+            AccessVia::FileDescriptor => self.count_access(folio),
+        }
     }
 }

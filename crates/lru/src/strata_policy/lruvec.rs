@@ -20,7 +20,7 @@ use super::{
     window::Window,
 };
 use crate::{
-    books::{Account, Booked, two_generations},
+    books::{Account, Booked, answered_by_fields, two_generations},
     ids::{Kind, TimeMs},
     list::ListId,
     seam::{GenerationView, Swappiness},
@@ -88,21 +88,7 @@ impl Booked for Lruvec {
         Lruvec { account, ..*self }
     }
 
-    fn account(&self) -> &Account {
-        &self.account
-    }
-
-    fn account_mut(&mut self) -> &mut Account {
-        &mut self.account
-    }
-
-    fn nr_pages(&self) -> &[[u64; 2]] {
-        &self.nr_pages
-    }
-
-    fn nr_pages_mut(&mut self) -> &mut [[u64; 2]] {
-        &mut self.nr_pages
-    }
+    answered_by_fields!();
 
     /// Both kinds are in one order.
     fn list_of(&self, part: usize, _kind: Kind) -> ListId {

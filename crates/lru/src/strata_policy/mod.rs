@@ -134,6 +134,10 @@ impl Keeper for Strata {
         &mut self.books
     }
 
+    fn kept(&self) -> &Books<Lruvec> {
+        &self.books
+    }
+
     fn bury(&mut self, folio: FolioId, flags: Flags) -> Shadow {
         let age = self.age(folio);
         let state = &mut self.books.lruvecs[flags.lruvec()];

@@ -49,8 +49,29 @@ pub(crate) trait Tried: Policy + Sized {
     fn in_small(config: Config) -> Result<Self, ConfigError>;
 
     /// How its returns are judged.
-    #[cfg(test)]
     fn judge(&self) -> &Judge<Self>;
+
+    /// The same, to be told.
+    fn judge_mut(&mut self) -> &mut Judge<Self>;
+
+    /// What an access does to the folio.
+    fn note_access(&mut self, folio: FolioId, via: AccessVia);
+
+    /// An access, told to whoever follows the folio first.
+    #[inline]
+    fn hear_access(&mut self, folio: FolioId, via: AccessVia) {
+        if self.judge().follows() {
+            return self.hear_followed_access(folio, via);
+        }
+        self.note_access(folio, via);
+    }
+
+    /// Out of line: an access that nobody follows pays for one comparison.
+    #[cold]
+    fn hear_followed_access(&mut self, folio: FolioId, via: AccessVia) {
+        self.judge_mut().accessed(folio, via);
+        self.note_access(folio, via);
+    }
 }
 
 /// A policy that can't be tried in small; then its groups are judged by the window.

@@ -16,7 +16,7 @@
 
 use super::page::Half;
 use crate::{
-    books::{Account, Booked, two_generations},
+    books::{Account, Booked, answered_by_fields, two_generations},
     distance::{Clock, Returns},
     ids::{Kind, TimeMs},
     list::ListId,
@@ -161,21 +161,7 @@ impl Booked for Lruvec {
         Lruvec { account, ..*self }
     }
 
-    fn account(&self) -> &Account {
-        &self.account
-    }
-
-    fn account_mut(&mut self) -> &mut Account {
-        &mut self.account
-    }
-
-    fn nr_pages(&self) -> &[[u64; 2]] {
-        &self.nr_pages
-    }
-
-    fn nr_pages_mut(&mut self) -> &mut [[u64; 2]] {
-        &mut self.nr_pages
-    }
+    answered_by_fields!();
 
     fn list_of(&self, half: usize, kind: Kind) -> ListId {
         ListId(self.account.first_list.0 + (half * 2 + kind.index()) as u32)

@@ -100,24 +100,6 @@ impl TwoList {
         Ok(sum)
     }
 
-    #[inline]
-    fn note_access(&mut self, folio: FolioId, via: AccessVia) {
-        match via {
-            AccessVia::PageTable => {
-                let flags = &mut self.books.folios.flags[folio.index()];
-                *flags = flags.with_young();
-            }
-            AccessVia::FileDescriptor => self.count_access(folio),
-        }
-    }
-
-    /// Out of line: an access that nobody follows pays for one comparison.
-    #[cold]
-    fn accessed_while_followed(&mut self, folio: FolioId, via: AccessVia) {
-        self.judge.accessed(folio, via);
-        self.note_access(folio, via);
-    }
-
     fn flags(&self, folio: FolioId) -> Flags {
         self.books.flags(folio)
     }
@@ -152,6 +134,10 @@ impl Keeper for TwoList {
 
     fn books(&mut self) -> &mut Books<Lruvec> {
         &mut self.books
+    }
+
+    fn kept(&self) -> &Books<Lruvec> {
+        &self.books
     }
 
     fn bury(&mut self, folio: FolioId, flags: Flags) -> Shadow {
@@ -200,10 +186,7 @@ impl Policy for TwoList {
             flags.is_live() && !flags.is_gone(),
             "{folio:?} is not in memory"
         );
-        if self.judge.follows() {
-            return self.accessed_while_followed(folio, via);
-        }
-        self.note_access(folio, via);
+        self.hear_access(folio, via);
     }
 
     fn deactivate(&mut self, folio: FolioId) {
@@ -293,8 +276,22 @@ impl Tried for TwoList {
         TwoList::new(config)
     }
 
-    #[cfg(test)]
     fn judge(&self) -> &Judge<Self> {
         &self.judge
+    }
+
+    fn judge_mut(&mut self) -> &mut Judge<Self> {
+        &mut self.judge
+    }
+
+    #[inline]
+    fn note_access(&mut self, folio: FolioId, via: AccessVia) {
+        match via {
+            AccessVia::PageTable => {
+                let flags = &mut self.books.folios.flags[folio.index()];
+                *flags = flags.with_young();
+            }
+            AccessVia::FileDescriptor => self.count_access(folio),
+        }
     }
 }

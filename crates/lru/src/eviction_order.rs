@@ -16,14 +16,39 @@
 
 use crate::{
     ids::{FolioId, GroupId, Kind, TimeMs},
-    seam::{EvictBatch, Isolated, Policy, ReclaimRequest, Swappiness, Verdict},
+    seam::{EvictBatch, Isolated, Policy, PolicyError, ReclaimRequest, Swappiness, Verdict},
 };
 
-/// Takes a policy apart that is a copy, page after page.
+/// A policy of one group alone, to be taken apart.
 #[derive(Debug)]
-pub(crate) struct PlayedOut<P> {
+pub(crate) struct Part<P> {
+    pub(crate) policy: P,
+    /// The group, as it is called there.
+    pub(crate) group: GroupId,
+    /// By folio there: the real one.
+    pub(crate) originals: Vec<FolioId>,
+}
+
+/// A policy whose eviction can be played out.
+pub(crate) trait PlayedOut: Policy + Sized {
+    /// Copies what decides which folios of a kind of a group go.
+    fn part(&self, group: GroupId, kind: Kind) -> Result<Part<Self>, PolicyError>;
+
+    /// See [`Policy::eviction_order`].
+    fn played_out(
+        &self,
+        group: GroupId,
+        kind: Kind,
+        now: TimeMs,
+    ) -> Result<Box<dyn Iterator<Item = FolioId> + '_>, PolicyError> {
+        Ok(Box::new(Takes::new(self.part(group, kind)?, kind, now)))
+    }
+}
+
+/// Takes a copy apart, page after page.
+#[derive(Debug)]
+struct Takes<P> {
     copy: P,
-    /// By folio of the copy: the real one.
     originals: Vec<FolioId>,
     request: ReclaimRequest,
     now: TimeMs,
@@ -31,25 +56,18 @@ pub(crate) struct PlayedOut<P> {
     has_ended: bool,
 }
 
-impl<P: Policy> PlayedOut<P> {
-    /// Of one kind of a group of `copy`, in whose place the `originals` are named.
-    pub(crate) fn new(
-        copy: P,
-        group: GroupId,
-        originals: Vec<FolioId>,
-        kind: Kind,
-        now: TimeMs,
-    ) -> PlayedOut<P> {
+impl<P: Policy> Takes<P> {
+    fn new(part: Part<P>, kind: Kind, now: TimeMs) -> Takes<P> {
         let swappiness = match kind {
             Kind::Anon => Swappiness::ANON_ONLY,
             Kind::File => Swappiness::FILE_ONLY,
         };
-        PlayedOut {
-            copy,
-            originals,
+        Takes {
+            copy: part.policy,
+            originals: part.originals,
             request: ReclaimRequest {
                 swappiness,
-                ..ReclaimRequest::new(group, 1)
+                ..ReclaimRequest::new(part.group, 1)
             },
             now,
             batch: EvictBatch::default(),
@@ -58,7 +76,7 @@ impl<P: Policy> PlayedOut<P> {
     }
 }
 
-impl<P: Policy> Iterator for PlayedOut<P> {
+impl<P: Policy> Iterator for Takes<P> {
     type Item = FolioId;
 
     fn next(&mut self) -> Option<FolioId> {

@@ -20,16 +20,32 @@
 //! saw less than that come back ([`HEAT_TURNED_OVER_SHARE`]) counts half, with 32 in the place of 16. Walks that left a
 //! page out because its owner did not run count whole: who sleeps cools in half the walks.
 //!
+//! ```text
+//!   by_heat   a policy around a policy: what is ranked goes first     forward   its door
+//!   scales    how the spaces of a group compare                       spread    the measures for that
+//!   past      the heat of what is not in memory                       copy      to play its eviction out
+//! ```
+//!
 //! **Owns** the moving average, the choice of the coldest and the pace both are made for. **Does not
-//! own** where heat is kept or who walks.
+//! own** who walks, or where the heat of absent pages is kept.
 //!
 //! **Invariants**
 //! - I1: a page accessed in every walk is hotter than any other; one accessed in none is the coldest.
 //! - I2: integers only; same walks, same heat.
 
+mod by_heat;
+mod copy;
+mod forward;
+mod past;
+mod scales;
 mod spread;
 
+#[cfg(test)]
+mod model_tests;
+
 use crate::{ids::FolioId, ids::Kind, seam::Swappiness};
+pub use by_heat::{ByHeat, Ranking};
+pub use past::PastHeat;
 pub use spread::{HeatScale, HeatSpread};
 
 const SHIFT: u32 = 4;
@@ -173,8 +189,14 @@ impl Cheapest {
 
     /// The cheapest, cheapest first; among equals those offered first. A few more than wanted where
     /// many cost nearly the same.
-    pub fn into_folios(mut self) -> Vec<FolioId> {
-        self.chosen.sort_by_key(|(cost, _)| *cost);
+    pub fn into_folios(self) -> Vec<FolioId> {
+        self.into_folios_by(|_| ())
+    }
+
+    /// The same, but among equals those with the lowest key first.
+    pub(crate) fn into_folios_by<K: Ord>(mut self, key: impl Fn(FolioId) -> K) -> Vec<FolioId> {
+        self.chosen
+            .sort_by_cached_key(|(cost, folio)| (*cost, key(*folio)));
         self.chosen.into_iter().map(|(_, folio)| folio).collect()
     }
 }

@@ -20,6 +20,10 @@ impl FolioId {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct GroupId(pub u16);
 
+/// Number of a space: whose page one is, a program's or a file's. Only compared, never looked up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct SpaceNo(pub u32);
+
 /// Number of a memory node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct NodeId(pub u8);

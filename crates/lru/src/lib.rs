@@ -63,7 +63,7 @@
 //!     nr_faults += 1;
 //!     let (kind, cause, shadow) = (Kind::Anon, Cause::Fault, shadows[page].take());
 //!     let (node, order) = (NodeId(0), Order::BASE);
-//!     let arrival = Arrival { group, node, kind, order, cause, shadow, is_exec: false };
+//!     let arrival = Arrival { group, node, kind, order, cause, shadow, is_exec: false, space: SpaceNo(0), heat: PastHeat::NONE };
 //!     resident[page] = Some(lru.appeared(arrival)?);
 //!     while lru.nr_folios() > 4 {
 //!         let request = ReclaimRequest::new(group, 1);
@@ -125,10 +125,10 @@ mod walk;
 pub use config::{Config, ConfigError, MinTtl, Refault};
 pub use group::{Excess, GroupEvents, GroupTree, Limits, Protection, ProtectionSharing};
 pub use heat::{
-    Cheapest, Cost, HEAT_TURNED_OVER_SHARE, HEAT_WALK_MS, HEAT_WALK_MS_MIN, Heat, HeatScale,
-    HeatSpread, NR_RANKED_PAGES_MIN, WALKS_REMEMBERED,
+    ByHeat, Cheapest, Cost, HEAT_TURNED_OVER_SHARE, HEAT_WALK_MS, HEAT_WALK_MS_MIN, Heat,
+    HeatScale, HeatSpread, NR_RANKED_PAGES_MIN, PastHeat, Ranking, WALKS_REMEMBERED,
 };
-pub use ids::{FolioId, GenSeq, GroupId, Kind, NodeId, NodeSet, Order, TimeMs};
+pub use ids::{FolioId, GenSeq, GroupId, Kind, NodeId, NodeSet, Order, SpaceNo, TimeMs};
 pub use memcg_lru::MemcgLru;
 pub use model::{KernelModel, UnknownModel};
 pub use multigen::{EvictPlan, MultiGen, Plan, WalkPlan};

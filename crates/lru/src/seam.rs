@@ -18,13 +18,14 @@
 use crate::{
     counting::MAX_NR_TIERS,
     group::{GroupTree, Limits, Protection},
-    ids::{FolioId, GenSeq, GroupId, Kind, NodeId, NodeSet, Order, TimeMs},
+    heat::{PastHeat, Ranking},
+    ids::{FolioId, GenSeq, GroupId, Kind, NodeId, NodeSet, Order, SpaceNo, TimeMs},
     lru_gen::LruGen,
     memcg_lru::MemcgLru,
     reclaim::GroupRules,
     rules::Aborting,
     tiering::Tiering,
-    walk::{AgeingWalks, WalkStats},
+    walk::{AgeingWalks, Scan, WalkStats},
 };
 
 /// How a folio came to be in memory.
@@ -55,6 +56,10 @@ pub struct Arrival {
     pub shadow: Option<Shadow>,
     /// Mapped executable from a file.
     pub is_exec: bool,
+    /// Whose page it is; a policy that goes by heat compares the pages of one space as they are.
+    pub space: SpaceNo,
+    /// What [`Policy::gone`] or [`Policy::complete`] left behind with the shadow.
+    pub heat: PastHeat,
 }
 
 /// The path an access took.
@@ -274,6 +279,9 @@ pub struct EvictBatch {
     pub nr_written_pages: u64,
     /// Filled by [`Policy::complete`]: the shadow of each folio of `folios` that left memory.
     pub shadows: Vec<Option<Shadow>>,
+    /// Filled by [`Policy::complete`] of a policy that goes by heat: that of each folio of `folios`
+    /// that left memory, to be kept by page. Else empty.
+    pub heats: Vec<PastHeat>,
 }
 
 impl EvictBatch {
@@ -284,6 +292,7 @@ impl EvictBatch {
         self.young.clear();
         self.nr_written_pages = 0;
         self.shadows.clear();
+        self.heats.clear();
     }
 
     /// Whether there is nothing to try or to check. A batch that is not empty must be completed,
@@ -532,6 +541,12 @@ pub trait Policy: std::fmt::Debug + Send {
     /// A folio was accessed. For [`AccessVia::PageTable`] changes flags only, never a list.
     fn accessed(&mut self, folio: FolioId, via: AccessVia);
 
+    /// The accessed bits of these were found set and cleared, but by no walk: beside one that was to go.
+    /// Said besides [`AgeingWalks::looked_around`]; a policy that counts walks counts them at the next one.
+    fn note_young(&mut self, folios: &[FolioId]) {
+        let _ = folios;
+    }
+
     /// A hint that a folio is not needed soon (`MADV_COLD`, `POSIX_FADV_DONTNEED`): what was counted
     /// is forgotten, and it enters anew as if nobody waited for it. A policy may ignore it.
     fn deactivate(&mut self, folio: FolioId) {
@@ -544,8 +559,8 @@ pub trait Policy: std::fmt::Debug + Send {
         let (_, _) = (folio, state);
     }
 
-    /// A folio left memory outside any batch; the shadow is to be kept for its return.
-    fn gone(&mut self, folio: FolioId, cause: GoneCause) -> Option<Shadow>;
+    /// A folio left memory outside any batch; its shadow and its heat are to be kept for its return.
+    fn gone(&mut self, folio: FolioId, cause: GoneCause) -> Option<(Shadow, PastHeat)>;
 
     /// Whether a walk is due; never, where accessed bits are only read at the end of a list. A policy
     /// may want one before memory is full: whoever can, asks at each arrival.
@@ -556,6 +571,18 @@ pub trait Policy: std::fmt::Debug + Send {
     /// What becomes of a walk that is due while scanning is relaxed.
     fn relaxed_walk(&self) -> RelaxedWalk {
         RelaxedWalk::PutOff
+    }
+
+    /// How much of a group's tables its walks have to visit: what the filters let through, or all, as
+    /// where each walk counts for each page.
+    fn walk_scan(&self) -> Scan {
+        Scan::Filtered
+    }
+
+    /// Who of a group goes before its lists are looked at. A mechanism that is told [`Ranking::Due`]
+    /// walks before it asks for more; [`Policy::isolate`] would answer [`Isolated::NeedsAgeing`].
+    fn ranking(&self, group: GroupId, _now: TimeMs) -> Result<Ranking, PolicyError> {
+        self.groups().get(group).map(|_| Ranking::None)
     }
 
     /// Ends a walk of the group: everything young was reported, a new generation is born `now`.
@@ -637,8 +664,7 @@ pub trait Policy: std::fmt::Debug + Send {
         _now: TimeMs,
         batch: &mut EvictBatch,
     ) -> u64 {
-        batch.folios.clear();
-        batch.shadows.clear();
+        batch.clear();
         0
     }
 

@@ -10,9 +10,10 @@ use proptest::{
     test_runner::{Config as Cases, TestRunner},
 };
 use strata_lru::{
-    Arrival, Config, EvictBatch, FolioId, GroupId, Ingredient, Ingredients, Isolated, KernelModel,
-    Kind, MinTtl, MultiGen, NodeConfig, NodeId, Order, Policy, PolicyError, ReclaimRequest,
-    Refault, Shadow, Strata, Swappiness, TieringConfig, TimeMs, Topology, TwoList, Verdict, tiered,
+    Arrival, ByHeat, Config, EvictBatch, FolioId, GroupId, Ingredient, Ingredients, Isolated,
+    KernelModel, Kind, MinTtl, MultiGen, NodeConfig, NodeId, Order, PastHeat, Policy, PolicyError,
+    ReclaimRequest, Refault, Shadow, SpaceNo, Strata, Swappiness, TieringConfig, TimeMs, Topology,
+    TwoList, Verdict, tiered,
 };
 
 #[path = "support/ops.rs"]
@@ -33,7 +34,7 @@ struct History {
     groups: Vec<GroupId>,
     /// In memory; those of open batches are left alone.
     live: Vec<FolioId>,
-    shadows: Vec<Shadow>,
+    shadows: Vec<(Shadow, PastHeat)>,
     batches: Vec<EvictBatch>,
     now: TimeMs,
 }
@@ -71,18 +72,20 @@ impl History {
                 shadow,
                 is_exec,
             } => {
-                let shadow = shadow.filter(|_| !self.shadows.is_empty());
+                let left = shadow.filter(|_| !self.shadows.is_empty()).map(|n| {
+                    self.shadows
+                        .swap_remove(usize::from(n) % self.shadows.len())
+                });
                 let arrival = Arrival {
                     group: self.group(group),
                     node: NodeId(node),
                     kind,
                     order: Order(order),
                     cause,
-                    shadow: shadow.map(|n| {
-                        self.shadows
-                            .swap_remove(usize::from(n) % self.shadows.len())
-                    }),
+                    shadow: left.map(|(shadow, _)| shadow),
                     is_exec,
+                    space: SpaceNo(u32::from(is_exec)),
+                    heat: left.map_or(PastHeat::NONE, |(_, heat)| heat),
                 };
                 self.live
                     .push(self.policy.appeared(arrival).expect("it fits"));
@@ -159,8 +162,10 @@ impl History {
             .collect();
         self.policy.complete(&mut batch, &verdicts);
         self.live.extend(&batch.to_check);
-        for ((folio, verdict), shadow) in batch.folios.iter().zip(verdicts).zip(&batch.shadows) {
-            self.shadows.extend(*shadow);
+        for (n, (folio, verdict)) in batch.folios.iter().zip(verdicts).enumerate() {
+            let heat = batch.heats.get(n).copied().unwrap_or_default();
+            self.shadows
+                .extend(batch.shadows[n].map(|shadow| (shadow, heat)));
             if verdict != Verdict::Evicted {
                 self.live.push(*folio);
             }
@@ -270,6 +275,10 @@ fn generations(config: Config) -> impl Fn() -> Box<dyn Policy> {
     move || Box::new(MultiGen::new(config.clone()).expect("valid"))
 }
 
+fn by_heat(config: Config) -> impl Fn() -> Box<dyn Policy> {
+    move || Box::new(ByHeat::new(MultiGen::new(config.clone()).expect("valid")))
+}
+
 fn two_lists(config: Config) -> impl Fn() -> Box<dyn Policy> {
     move || Box::new(TwoList::new(config.clone()).expect("valid"))
 }
@@ -311,6 +320,19 @@ fn what_is_too_young_to_go_is_not_foretold() {
             holds(generations(config), Life::Online);
         }
     }
+}
+
+#[test]
+fn the_coldest_go_as_foretold_and_then_the_others() {
+    for kernel in KernelModel::ALL {
+        holds(by_heat(Config::of(*kernel)), Life::Online);
+    }
+    let config = Config {
+        min_ttl_ms: 1000,
+        min_ttl: MinTtl::EachByItself,
+        ..Config::default()
+    };
+    holds(by_heat(config), Life::Online);
 }
 
 #[test]

@@ -94,9 +94,6 @@ pub enum SimError {
     /// A policy that knows nothing of tiers.
     #[error("{0} has no tiers: leave them out, or use mglru or two-list")]
     NoTiers(&'static str),
-    /// The coldest of one group go first, whoever else is there.
-    #[error("mglru+heat has no groups: leave them out, or use mglru or two-list")]
-    NoGroups,
     /// The engine's tiers can't be set up like this.
     #[error("the engine: {0}")]
     Tiering(#[from] strata_lru::TieringError),

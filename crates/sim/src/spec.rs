@@ -152,7 +152,7 @@ fn parse(parts: &Parts<'_>) -> Result<Arc<dyn Simulate>, String> {
     Ok(Arc::new(match parts.name {
         "two-list" => KernelPolicy::TwoList(config),
         "strata" => KernelPolicy::Strata(config, ingredients),
-        _ if has_heat => KernelPolicy::ColdFirst(config),
+        _ if has_heat => KernelPolicy::ByHeat(config),
         _ => KernelPolicy::MultiGen(config),
     }))
 }

@@ -25,7 +25,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use strata_lru::{
     AccessVia, Arrival, Cause, GoneCause, GroupId, HEAT_TURNED_OVER_SHARE, Kind, NodeId, Order,
-    Policy,
+    PastHeat, Policy,
 };
 
 /// All memory is taken for one node.
@@ -445,6 +445,9 @@ impl SpaceWalk<'_> {
             },
             shadow,
             is_exec: mapping.is_exec_file,
+            // Heat is kept by page in the tables here, present or not.
+            space: strata_lru::SpaceNo::default(),
+            heat: PastHeat::NONE,
         };
         match self.engine.policy.appeared(arrival) {
             Ok(folio) => {
@@ -473,7 +476,8 @@ impl SpaceWalk<'_> {
             if self.engine.places.is_in_flight(folio) {
                 continue;
             }
-            let shadow = self.engine.policy.gone(folio, cause);
+            let left = self.engine.policy.gone(folio, cause);
+            let shadow = left.map(|(shadow, _)| shadow);
             table.untrack(index, shadow);
             match cause {
                 GoneCause::Reclaimed => {

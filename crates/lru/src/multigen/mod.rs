@@ -38,12 +38,13 @@ mod tests;
 pub use command::{EvictPlan, Plan, WalkPlan};
 
 use crate::{
-    books::{Books, Excerpt, Keeper, answered_by_books},
+    books::{Books, Keeper, answered_by_books},
     config::{Config, ConfigError, MinTtl},
     counting::Counting,
-    eviction_order::PlayedOut,
+    eviction_order::{Part, PlayedOut},
     folio::Flags,
     group::{GroupTree, Limits},
+    heat::PastHeat,
     ids::{FolioId, GenSeq, GroupId, Kind, NodeId, Order, TimeMs},
     lru_gen::LruGen,
     lruvec::Lruvec,
@@ -145,6 +146,27 @@ impl Keeper for MultiGen {
     }
 }
 
+impl PlayedOut for MultiGen {
+    fn part(&self, group: GroupId, kind: Kind) -> Result<Part<MultiGen>, PolicyError> {
+        let of_group = self.books.excerpt(group, &[kind])?;
+        let copy = MultiGen {
+            rules: self.rules,
+            counting: self.counting,
+            judge: self.judge.settled(group),
+            has_swap: self.has_swap,
+            min_ttl_ms: self.min_ttl_ms,
+            min_ttl: self.min_ttl,
+            books: of_group.books,
+            spaces: Spaces::default(),
+        };
+        Ok(Part {
+            policy: copy,
+            group: of_group.group,
+            originals: of_group.originals,
+        })
+    }
+}
+
 impl Policy for MultiGen {
     fn name(&self) -> &'static str {
         "mglru"
@@ -176,11 +198,12 @@ impl Policy for MultiGen {
         self.hear_access(folio, via);
     }
 
-    fn gone(&mut self, folio: FolioId, cause: GoneCause) -> Option<Shadow> {
+    fn gone(&mut self, folio: FolioId, cause: GoneCause) -> Option<(Shadow, PastHeat)> {
         if cause == GoneCause::Freed {
             self.judge.freed(folio);
         }
-        self.leave(folio, cause)
+        let shadow = self.leave(folio, cause);
+        shadow.map(|shadow| (shadow, PastHeat::NONE))
     }
 
     fn deactivate(&mut self, folio: FolioId) {
@@ -256,21 +279,7 @@ impl Policy for MultiGen {
         kind: Kind,
         now: TimeMs,
     ) -> Result<Box<dyn Iterator<Item = FolioId> + '_>, PolicyError> {
-        let of_group = self.books.excerpt(group, &[kind])?;
-        let copy = MultiGen {
-            rules: self.rules,
-            counting: self.counting,
-            judge: self.judge.settled(group),
-            has_swap: self.has_swap,
-            min_ttl_ms: self.min_ttl_ms,
-            min_ttl: self.min_ttl,
-            books: of_group.books,
-            spaces: Spaces::default(),
-        };
-        let Excerpt {
-            group, originals, ..
-        } = of_group;
-        Ok(Box::new(PlayedOut::new(copy, group, originals, kind, now)))
+        self.played_out(group, kind, now)
     }
 
     fn isolate_chosen(

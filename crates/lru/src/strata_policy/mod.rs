@@ -58,9 +58,10 @@ mod window;
 use crate::{
     books::{Books, Excerpt, Keeper, answered_by_books},
     config::{Config, ConfigError},
-    eviction_order::PlayedOut,
+    eviction_order::{Part as PartOf, PlayedOut},
     folio::Flags,
     group::{GroupTree, Limits},
+    heat::PastHeat,
     ids::{FolioId, GroupId, Kind, NodeId, Order, TimeMs},
     seam::{
         AccessVia, Ageing, Arrival, Cause, EvictBatch, GoneCause, GroupView, Isolated, Policy,
@@ -150,6 +151,27 @@ impl Keeper for Strata {
     }
 }
 
+impl PlayedOut for Strata {
+    fn part(&self, group: GroupId, _kind: Kind) -> Result<PartOf<Strata>, PolicyError> {
+        let Excerpt {
+            books,
+            group,
+            originals,
+        } = self.books.excerpt(group, &Kind::ALL)?;
+        let stamps = originals.iter().map(|folio| self.stamps[folio.index()]);
+        let copy = Strata {
+            books,
+            stamps: stamps.collect(),
+            ingredients: self.ingredients,
+        };
+        Ok(PartOf {
+            policy: copy,
+            group,
+            originals,
+        })
+    }
+}
+
 impl Policy for Strata {
     fn name(&self) -> &'static str {
         "strata"
@@ -184,13 +206,14 @@ impl Policy for Strata {
         self.heard_of(folio);
     }
 
-    fn gone(&mut self, folio: FolioId, cause: GoneCause) -> Option<Shadow> {
+    fn gone(&mut self, folio: FolioId, cause: GoneCause) -> Option<(Shadow, PastHeat)> {
         if cause == GoneCause::Reclaimed {
             let lruvec = self.flags(folio).lruvec();
             self.books.lruvecs[lruvec].note_full();
         }
         self.stop_ageing(folio);
-        self.leave(folio, cause)
+        let shadow = self.leave(folio, cause);
+        shadow.map(|shadow| (shadow, PastHeat::NONE))
     }
 
     /// Due as soon as enough of memory is new, whether or not it is full.
@@ -233,18 +256,7 @@ impl Policy for Strata {
         kind: Kind,
         now: TimeMs,
     ) -> Result<Box<dyn Iterator<Item = FolioId> + '_>, PolicyError> {
-        let Excerpt {
-            books,
-            group,
-            originals,
-        } = self.books.excerpt(group, &Kind::ALL)?;
-        let stamps = originals.iter().map(|folio| self.stamps[folio.index()]);
-        let copy = Strata {
-            books,
-            stamps: stamps.collect(),
-            ingredients: self.ingredients,
-        };
-        Ok(Box::new(PlayedOut::new(copy, group, originals, kind, now)))
+        self.played_out(group, kind, now)
     }
 
     fn complete(&mut self, batch: &mut EvictBatch, verdicts: &[Verdict]) {

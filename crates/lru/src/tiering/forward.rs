@@ -6,6 +6,7 @@
 use super::{Movable, Tiered, Tiering};
 use crate::{
     group::{GroupTree, Limits},
+    heat::{PastHeat, Ranking},
     ids::{FolioId, GroupId, Kind, NodeId, NodeSet, Order, TimeMs},
     lru_gen::LruGen,
     memcg_lru::MemcgLru,
@@ -16,7 +17,7 @@ use crate::{
         PolicyError, ReclaimRequest, ReclaimStats, RelaxedWalk, Shadow, Swappiness, Verdict,
         WriteState,
     },
-    walk::{AgeingWalks, WalkStats},
+    walk::{AgeingWalks, Scan, WalkStats},
 };
 
 impl<P: Movable, const PAGE_CACHE: bool> Tiered<P, PAGE_CACHE> {
@@ -107,6 +108,18 @@ impl<P: Movable, const PAGE_CACHE: bool> Policy for Tiered<P, PAGE_CACHE> {
         }
     }
 
+    fn note_young(&mut self, folios: &[FolioId]) {
+        self.policy.note_young(folios);
+    }
+
+    fn walk_scan(&self) -> Scan {
+        self.policy.walk_scan()
+    }
+
+    fn ranking(&self, group: GroupId, now: TimeMs) -> Result<Ranking, PolicyError> {
+        self.policy.ranking(group, now)
+    }
+
     fn deactivate(&mut self, folio: FolioId) {
         self.policy.deactivate(folio);
     }
@@ -115,7 +128,7 @@ impl<P: Movable, const PAGE_CACHE: bool> Policy for Tiered<P, PAGE_CACHE> {
         self.policy.set_write_state(folio, state);
     }
 
-    fn gone(&mut self, folio: FolioId, cause: GoneCause) -> Option<Shadow> {
+    fn gone(&mut self, folio: FolioId, cause: GoneCause) -> Option<(Shadow, PastHeat)> {
         self.policy.gone(folio, cause)
     }
 

@@ -12,6 +12,8 @@
 
 use super::pages::{PageNumber, Pages, Stay};
 use crate::{
+    heat::PastHeat,
+    ids::SpaceNo,
     ids::{FolioId, GroupId, NodeId, TimeMs},
     seam::{
         AccessVia, Ageing, Arrival, Cause, EvictBatch, GoneCause, Isolated, Origin, Policy,
@@ -127,6 +129,8 @@ impl<P: Policy> Small<P> {
             cause,
             shadow,
             is_exec: false,
+            space: SpaceNo(0),
+            heat: PastHeat::NONE,
         })?;
         of.small[self.side] = Stay::In(folio);
         self.nr_pages += of.order.nr_pages();

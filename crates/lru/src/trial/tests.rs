@@ -5,6 +5,8 @@ use proptest::{prelude::*, test_runner::Config as Cases};
 use super::*;
 use crate::{
     KernelModel, MultiGen, TwoList,
+    heat::PastHeat,
+    ids::SpaceNo,
     ids::{Kind, NodeId, Order, TimeMs},
     seam::{Ageing, Cause, EvictBatch, GoneCause, Isolated, ReclaimRequest},
     walk::{AgeingWalks, LookAround, LookAroundBy, TableId},
@@ -77,7 +79,8 @@ impl<P: Policy> World<P> {
             }
             Op::KernelTakes(page) => {
                 if let Some(folio) = self.folios[page].take() {
-                    self.shadows[page] = self.policy.gone(folio, GoneCause::Reclaimed);
+                    let left = self.policy.gone(folio, GoneCause::Reclaimed);
+                    self.shadows[page] = left.map(|(shadow, _)| shadow);
                     self.is_young[page] = false;
                 }
             }
@@ -117,6 +120,8 @@ impl<P: Policy> World<P> {
             cause,
             shadow: self.shadows[page].take(),
             is_exec: false,
+            space: SpaceNo(0),
+            heat: PastHeat::NONE,
         };
         let folio = self.policy.appeared(arrival).unwrap();
         self.folios[page] = Some(folio);
@@ -400,6 +405,8 @@ fn a_page_number_that_another_group_has_now_names_nothing_in_small() {
             cause: Cause::Fault,
             shadow: None,
             is_exec: false,
+            space: SpaceNo(0),
+            heat: PastHeat::NONE,
         };
         policy.appeared(arrival).unwrap()
     };
@@ -427,6 +434,8 @@ mod tickets {
             cause: Cause::Read,
             shadow: None,
             is_exec: false,
+            space: SpaceNo(0),
+            heat: PastHeat::NONE,
         }
     }
 

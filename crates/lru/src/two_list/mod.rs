@@ -40,11 +40,12 @@ mod tests;
 pub use lruvec::TwoListStats;
 
 use crate::{
-    books::{Books, Excerpt, Keeper, answered_by_books},
+    books::{Books, Keeper, answered_by_books},
     config::{Config, ConfigError},
-    eviction_order::PlayedOut,
+    eviction_order::{Part, PlayedOut},
     folio::Flags,
     group::{GroupTree, Limits},
+    heat::PastHeat,
     ids::{FolioId, GroupId, Kind, NodeId, Order, TimeMs},
     seam::{
         AccessVia, Arrival, EvictBatch, GoneCause, GroupView, Isolated, Policy, PolicyError,
@@ -158,6 +159,28 @@ impl Keeper for TwoList {
     }
 }
 
+impl PlayedOut for TwoList {
+    fn part(&self, group: GroupId, kind: Kind) -> Result<Part<TwoList>, PolicyError> {
+        let lruvecs = &self.books.group(group)?.lruvecs;
+        let run = self.runs[usize::from(group.0)];
+        let run = run.and_then(|run| run.renumbered(lruvecs));
+        let of_group = self.books.excerpt(group, &[kind])?;
+        let mut copy = TwoList {
+            has_swap: self.has_swap,
+            books: of_group.books,
+            runs: Vec::new(),
+            judge: self.judge.settled(group),
+        };
+        copy.with_run(of_group.group);
+        copy.runs[usize::from(of_group.group.0)] = run;
+        Ok(Part {
+            policy: copy,
+            group: of_group.group,
+            originals: of_group.originals,
+        })
+    }
+}
+
 impl Policy for TwoList {
     fn name(&self) -> &'static str {
         "two-list"
@@ -197,11 +220,12 @@ impl Policy for TwoList {
         self.wait_for_writeback(folio, state);
     }
 
-    fn gone(&mut self, folio: FolioId, cause: GoneCause) -> Option<Shadow> {
+    fn gone(&mut self, folio: FolioId, cause: GoneCause) -> Option<(Shadow, PastHeat)> {
         if cause == GoneCause::Freed {
             self.judge.freed(folio);
         }
-        self.leave(folio, cause)
+        let shadow = self.leave(folio, cause);
+        shadow.map(|shadow| (shadow, PastHeat::NONE))
     }
 
     fn isolate(
@@ -219,22 +243,7 @@ impl Policy for TwoList {
         kind: Kind,
         now: TimeMs,
     ) -> Result<Box<dyn Iterator<Item = FolioId> + '_>, PolicyError> {
-        let lruvecs = &self.books.group(group)?.lruvecs;
-        let run = self.runs[usize::from(group.0)];
-        let run = run.and_then(|run| run.renumbered(lruvecs));
-        let of_group = self.books.excerpt(group, &[kind])?;
-        let mut copy = TwoList {
-            has_swap: self.has_swap,
-            books: of_group.books,
-            runs: Vec::new(),
-            judge: self.judge.settled(group),
-        };
-        copy.with_run(of_group.group);
-        copy.runs[usize::from(of_group.group.0)] = run;
-        let Excerpt {
-            group, originals, ..
-        } = of_group;
-        Ok(Box::new(PlayedOut::new(copy, group, originals, kind, now)))
+        self.played_out(group, kind, now)
     }
 
     fn complete(&mut self, batch: &mut EvictBatch, verdicts: &[Verdict]) {

@@ -31,10 +31,6 @@ impl Bits {
         self.words[word] &= !mask;
     }
 
-    pub(super) fn clear_all(&mut self) {
-        self.words.fill(0);
-    }
-
     /// Clears a bit; what it was.
     pub(super) fn take(&mut self, slot: u32) -> bool {
         let (word, mask) = at(slot);

@@ -1,4 +1,4 @@
-//! What is in memory: a word and four bits for each page.
+//! What is in memory: a word and four bits for each page, and what is left of the heat of absent ones.
 //!
 //! | a page's place | means |
 //! |---|---|
@@ -13,7 +13,7 @@
 //! - I1: an accessed bit is set only where a page is mapped, and only what is in memory is mapped.
 //! - I2: `slot_of[folio]` is the slot whose place names that folio.
 
-use strata_lru::{FolioId, Shadow};
+use strata_lru::{FolioId, PastHeat, Shadow};
 
 use super::{bits::Bits, layout::Layout};
 
@@ -38,6 +38,8 @@ pub(super) enum Place {
 #[derive(Debug)]
 pub(super) struct Memory {
     places: Vec<u32>,
+    /// By slot, of what is absent; empty while no policy has kept any.
+    past_heats: Vec<PastHeat>,
     /// By folio.
     slot_of: Vec<u32>,
     /// A page-table entry leads to it.
@@ -56,6 +58,7 @@ impl Memory {
         let len = layout.nr_slots();
         Memory {
             places: vec![NOTHING; len as usize],
+            past_heats: Vec::new(),
             slot_of: Vec::new(),
             mapped: Bits::new(len),
             accessed: Bits::new(len),
@@ -92,8 +95,20 @@ impl Memory {
         self.slot_of[folio.index()] = slot;
     }
 
-    /// A page is not in memory any more.
-    pub(super) fn leave(&mut self, slot: u32, shadow: Option<Shadow>) {
+    /// What is left of the heat of an absent page.
+    pub(super) fn past_heat(&self, slot: u32) -> PastHeat {
+        let past = self.past_heats.get(slot as usize);
+        past.copied().unwrap_or_default()
+    }
+
+    /// A page is not in memory any more, and left this behind.
+    pub(super) fn leave(&mut self, slot: u32, shadow: Option<Shadow>, heat: PastHeat) {
+        if heat != PastHeat::NONE && self.past_heats.is_empty() {
+            self.past_heats = vec![PastHeat::NONE; self.places.len()];
+        }
+        if let Some(past) = self.past_heats.get_mut(slot as usize) {
+            *past = heat;
+        }
         self.places[slot as usize] = shadow.map_or(NOTHING, Shadow::to_bits);
         self.mapped.clear(slot);
         self.accessed.clear(slot);
@@ -103,7 +118,8 @@ impl Memory {
     pub(super) fn memory_bytes(&self) -> u64 {
         let words = self.places.capacity() + self.slot_of.capacity();
         let bits = [&self.mapped, &self.accessed, &self.dirty, &self.isolated];
-        (words * size_of::<u32>()) as u64 + bits.map(Bits::memory_bytes).iter().sum::<u64>()
+        let heats = self.past_heats.capacity() * size_of::<PastHeat>();
+        (words * size_of::<u32>() + heats) as u64 + bits.map(Bits::memory_bytes).iter().sum::<u64>()
     }
 }
 
@@ -131,7 +147,7 @@ mod tests {
             (Some(FolioId(7)), 1)
         );
         let shadow = Shadow::from_bits_truncate(Shadow::LIMIT - 1);
-        memory.leave(1, Some(shadow));
+        memory.leave(1, Some(shadow), PastHeat::NONE);
         assert_eq!(memory.place(1), Place::Absent(Some(shadow)));
         assert!(!memory.mapped.get(1) && !memory.accessed.get(1));
         assert_eq!((memory.folio(0), memory.folio(1)), (None, None));

@@ -41,7 +41,6 @@
 
 mod bits;
 mod groups;
-mod heat;
 mod layout;
 mod memory;
 mod reclaim;
@@ -55,15 +54,14 @@ mod tests;
 pub use tiers::{BadTiers, TierSetup};
 
 use strata_lru::{
-    AccessVia, Arrival, Cause, Config, EvictBatch, FolioId, GoneCause, GroupId, Ingredients, Kind,
-    Limits, MultiGen, NodeId, Order, Policy, ReclaimStats, Strata, TimeMs, TwoList, Verdict,
-    WalkStats, WriteState,
+    AccessVia, Arrival, ByHeat, Cause, Config, EvictBatch, FolioId, GoneCause, GroupId,
+    Ingredients, Kind, Limits, MultiGen, NodeId, Order, PastHeat, Policy, ReclaimStats, SpaceNo,
+    Strata, TimeMs, TwoList, Verdict, WalkStats, WriteState,
 };
 use strata_trace::{Backing, Op, Via};
 
 use self::{
     groups::Groups,
-    heat::ColdFirst,
     layout::Layout,
     memory::{Memory, Place},
     reclaim::Driver,
@@ -91,7 +89,7 @@ pub enum KernelPolicy {
     /// The multi-generational LRU.
     MultiGen(Config),
     /// The same, of whose pages those accessed in the fewest walks go first, as under `strata run`.
-    ColdFirst(Config),
+    ByHeat(Config),
     /// The classic active and inactive lists.
     TwoList(Config),
     /// The policy of our own. It is asked for one page at a time: it works out one order for all of
@@ -114,12 +112,9 @@ impl Simulate for KernelPolicy {
                 let policy = MultiGen::new(config.clone())?;
                 Machine::new(policy, Driver::Mechanism, workload, setup)?.run(progress)
             }
-            KernelPolicy::ColdFirst(_) if !setup.groups.is_empty() => Err(SimError::NoGroups),
-            KernelPolicy::ColdFirst(config) => {
-                let policy = MultiGen::new(config.clone())?;
-                let mut machine = Machine::new(policy, Driver::Mechanism, workload, setup)?;
-                machine.cold = Some(ColdFirst::new(&machine.layout));
-                machine.run(progress)
+            KernelPolicy::ByHeat(config) => {
+                let policy = ByHeat::new(MultiGen::new(config.clone())?);
+                Machine::new(policy, Driver::Mechanism, workload, setup)?.run(progress)
             }
             KernelPolicy::TwoList(config) => {
                 let policy = TwoList::new(config.clone())?;
@@ -159,8 +154,6 @@ struct Machine<'w, P> {
     /// Where the last read through a descriptor ended.
     last_read: Option<u32>,
     now: TimeMs,
-    /// What is kept to have the coldest go first; `None` leaves the choice to the policy.
-    cold: Option<ColdFirst>,
     batch: EvictBatch,
     verdicts: Vec<Verdict>,
     young: Vec<FolioId>,
@@ -208,7 +201,6 @@ impl<'w, P: Policy> Machine<'w, P> {
             nr_reclaim_pages: (setup.memory_pages / BATCHES_PER_MEMORY).clamp(1, NR_RECLAIM_PAGES),
             last_read: None,
             now: TimeMs(0),
-            cold: None,
             batch: EvictBatch::default(),
             verdicts: Vec::new(),
             young: Vec::new(),
@@ -311,6 +303,8 @@ impl<'w, P: Policy> Machine<'w, P> {
             cause,
             shadow,
             is_exec: false,
+            space: SpaceNo(self.workload.page(page).key.space),
+            heat: self.memory.past_heat(slot),
         })?;
         self.memory.enter(slot, folio);
         self.nr_pages[kind.index()] += 1;
@@ -333,7 +327,7 @@ impl<'w, P: Policy> Machine<'w, P> {
             }
             Place::Absent(_) => {}
         }
-        self.memory.leave(slot, None);
+        self.memory.leave(slot, None, PastHeat::NONE);
         Ok(())
     }
 
@@ -414,8 +408,7 @@ impl<'w, P: Policy> Machine<'w, P> {
             policy_bytes: self.policy.memory_bytes()
                 + self.memory.memory_bytes()
                 + self.layout.memory_bytes()
-                + self.writeback.memory_bytes()
-                + self.cold.as_ref().map_or(0, ColdFirst::memory_bytes),
+                + self.writeback.memory_bytes(),
             reclaim: Some(Box::new(reclaim)),
         })
     }

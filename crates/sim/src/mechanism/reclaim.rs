@@ -12,7 +12,8 @@
 
 use strata_lru::{
     Aborting, Ageing, Excess, FolioId, Goal, GroupId, Isolated, Kind, LookAround, LookAroundBy,
-    NodeId, Origin, Policy, Reclaim, ReclaimRequest, RelaxedWalk, Step, TableId, Target, Verdict,
+    NodeId, Origin, Policy, Ranking, Reclaim, ReclaimRequest, RelaxedWalk, Step, TableId, Target,
+    Verdict,
 };
 
 use super::{Machine, layout::NR_TABLE_ENTRIES};
@@ -150,7 +151,7 @@ impl<P: Policy> Machine<'_, P> {
     /// Frees some pages of the only group; how many.
     fn reclaim(&mut self, group: GroupId) -> Result<u64, SimError> {
         let goal = u64::from(self.nr_reclaim_pages);
-        let mut nr_freed = self.reclaim_cold(group, goal)?;
+        let mut nr_freed = self.take_ranked(group, goal)?;
         if nr_freed > 0 {
             return Ok(nr_freed);
         }
@@ -170,6 +171,31 @@ impl<P: Policy> Machine<'_, P> {
                     }
                 }
             }
+        }
+        Ok(nr_freed)
+    }
+
+    /// Frees so many of the pages that the policy ranks, or as many as are ranked; how many.
+    fn take_ranked(&mut self, group: GroupId, goal: u64) -> Result<u64, SimError> {
+        if self.policy.ranking(group, self.now)? == Ranking::Due {
+            self.walk(group, self.setup.swappiness)?;
+        }
+        let mut nr_freed = 0;
+        while nr_freed < goal && self.policy.ranking(group, self.now)? == Ranking::Left {
+            let request = ReclaimRequest {
+                swappiness: self.setup.swappiness,
+                origin: Origin::Direct,
+                nr_passes_max: 1,
+                ..ReclaimRequest::new(group, goal - nr_freed)
+            };
+            let mut batch = std::mem::take(&mut self.batch);
+            let answer = self.policy.isolate(request, self.now, &mut batch);
+            self.batch = batch;
+            answer?;
+            if self.batch.is_empty() {
+                break;
+            }
+            nr_freed += self.try_batch();
         }
         Ok(nr_freed)
     }
@@ -272,14 +298,15 @@ impl<P: Policy> Machine<'_, P> {
         batch.young.extend(batch.to_check.iter().map(is_young));
         self.policy.complete(&mut batch, &verdicts);
         let mut nr_freed = 0;
-        for ((folio, verdict), shadow) in batch.folios.iter().zip(&verdicts).zip(&batch.shadows) {
+        for (number, (folio, verdict)) in batch.folios.iter().zip(&verdicts).enumerate() {
             let slot = self.memory.slot(*folio);
             self.memory.isolated.clear(slot);
             match verdict {
                 Verdict::Evicted => {
                     let kind = super::kind_of(self.workload.page(self.layout.page(slot)).backing);
                     self.nr_pages[kind.index()] -= 1;
-                    self.memory.leave(slot, *shadow);
+                    let heat = batch.heats.get(number).copied().unwrap_or_default();
+                    self.memory.leave(slot, batch.shadows[number], heat);
                     nr_freed += 1;
                 }
                 // Reclaim that meets dirty pages wakes the flusher.
@@ -295,9 +322,6 @@ impl<P: Policy> Machine<'_, P> {
     fn verdict(&mut self, folio: FolioId) -> Verdict {
         let slot = self.memory.slot(folio);
         if self.memory.accessed.take(slot) {
-            if let Some(cold) = &mut self.cold {
-                cold.note_accessed(slot);
-            }
             self.look_around(folio, slot);
             return Verdict::Referenced;
         }
@@ -323,9 +347,9 @@ impl<P: Policy> Machine<'_, P> {
     /// folios of the batch keep their bits: they are looked at themselves, and kernels have been seen
     /// to spare each of them (docs/fidelity.md).
     fn look_around(&mut self, folio: FolioId, slot: u32) {
-        let Some(walks) = self.policy.walks() else {
+        if self.policy.walks().is_none() {
             return;
-        };
+        }
         let window = self.layout.window(slot);
         let memory = &mut self.memory;
         self.young.clear();
@@ -337,20 +361,20 @@ impl<P: Policy> Machine<'_, P> {
                 if memory.isolated.get(neighbour) {
                     memory.accessed.set(neighbour);
                 } else {
-                    if let Some(cold) = &mut self.cold {
-                        cold.note_accessed(neighbour);
-                    }
                     self.young.extend(memory.folio(neighbour));
                 }
             }
         }
-        walks.looked_around(LookAround {
-            folio,
-            table: TableId(u64::from(self.layout.table(slot))),
-            nr_entries: NR_TABLE_ENTRIES.min(strata_lru::NR_LOOK_AROUND_ENTRIES as u32),
-            young: &self.young,
-            by: LookAroundBy::Walker,
-        });
+        self.policy.note_young(&self.young);
+        if let Some(walks) = self.policy.walks() {
+            walks.looked_around(LookAround {
+                folio,
+                table: TableId(u64::from(self.layout.table(slot))),
+                nr_entries: NR_TABLE_ENTRIES.min(strata_lru::NR_LOOK_AROUND_ENTRIES as u32),
+                young: &self.young,
+                by: LookAroundBy::Walker,
+            });
+        }
     }
 }
 

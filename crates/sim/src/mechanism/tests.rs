@@ -10,6 +10,8 @@ use crate::{
     spec::PolicySpec, workload::WorkloadBuilder,
 };
 
+mod heat;
+
 fn policies() -> Vec<KernelPolicy> {
     let models = KernelModel::ALL.iter();
     let multi_gen = models.map(|model| KernelPolicy::MultiGen(Config::of(*model)));
@@ -18,10 +20,10 @@ fn policies() -> Vec<KernelPolicy> {
     multi_gen.chain([two_list, strata]).collect()
 }
 
-/// And the one that plays no groups and goes by the trace's clock.
+/// And the one that goes by the trace's clock.
 fn all_policies() -> Vec<KernelPolicy> {
-    let cold_first = KernelPolicy::ColdFirst(Config::default());
-    policies().into_iter().chain([cold_first]).collect()
+    let by_heat = KernelPolicy::ByHeat(Config::default());
+    policies().into_iter().chain([by_heat]).collect()
 }
 
 fn specs(texts: &[&str]) -> Vec<GroupSpec> {
@@ -94,10 +96,7 @@ fn a_program_that_frees_what_it_takes_needs_no_more_than_it_holds() {
         // With less, what is freed in swap or out of lists leaves nothing inconsistent behind.
         let outcome = run(Setup::with_memory(300));
         assert!(outcome.nr_misses > 4320, "{policy:?}");
-        if matches!(
-            policy,
-            KernelPolicy::Strata(..) | KernelPolicy::ColdFirst(_)
-        ) {
+        if matches!(policy, KernelPolicy::Strata(..) | KernelPolicy::ByHeat(_)) {
             continue;
         }
         let tiers = Some("25:75".parse().unwrap());
@@ -398,12 +397,9 @@ proptest! {
                 let engine = MultiGen::new(config.clone()).unwrap();
                 replay_checked(engine, Driver::Mechanism, &workload, &setup)
             }
-            KernelPolicy::ColdFirst(config) => {
-                let engine = MultiGen::new(config.clone()).unwrap();
-                let mut machine =
-                    Machine::new(engine, Driver::Mechanism, &workload, &setup).unwrap();
-                machine.cold = Some(ColdFirst::new(&machine.layout));
-                replay_on(machine, &workload, &setup)
+            KernelPolicy::ByHeat(config) => {
+                let engine = ByHeat::new(MultiGen::new(config.clone()).unwrap());
+                replay_checked(engine, Driver::Mechanism, &workload, &setup)
             }
             KernelPolicy::TwoList(config) => {
                 let engine = TwoList::new(config.clone()).unwrap();

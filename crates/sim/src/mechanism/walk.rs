@@ -44,10 +44,8 @@ pub(super) fn add_spaces<P: Policy + ?Sized>(
 impl<P: Policy> Machine<'_, P> {
     /// Walks the group's page tables and begins a generation.
     pub(super) fn walk(&mut self, group: GroupId, swappiness: Swappiness) -> Result<(), SimError> {
-        if self.cold.is_some() {
-            return self.walk_and_rank(group, swappiness);
-        }
-        let Some(walks) = self.policy.walks() else {
+        let is_whole = self.policy.walk_scan() == Scan::Forced;
+        let Some(walks) = self.policy.walks().filter(|_| !is_whole) else {
             return self.walk_all(group, swappiness);
         };
         // Every process of the group has run since the last walk.

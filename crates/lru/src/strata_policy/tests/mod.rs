@@ -7,6 +7,8 @@ use super::{Ingredient, Ingredients, Strata, page::Part};
 use crate::{
     config::Config,
     folio::Flags,
+    heat::PastHeat,
+    ids::SpaceNo,
     ids::{FolioId, GroupId, Kind, NodeId, Order, TimeMs},
     seam::{
         AccessVia, Ageing, Arrival, Cause, EvictBatch, GoneCause, Isolated, Policy, ReclaimRequest,
@@ -78,6 +80,8 @@ impl Memory {
                 cause: Cause::Read,
                 shadow: self.shadows[page].take(),
                 is_exec: false,
+                space: SpaceNo(0),
+                heat: PastHeat::NONE,
             };
             let folio = self.policy.appeared(arrival).unwrap();
             self.resident[page] = Some(folio);

@@ -12,6 +12,8 @@ mod two_list;
 use super::*;
 use crate::{
     config::Config,
+    heat::PastHeat,
+    ids::SpaceNo,
     ids::{Kind, Order},
     model::KernelModel,
     multigen::MultiGen,
@@ -81,6 +83,8 @@ impl Bench {
             cause,
             shadow: None,
             is_exec: false,
+            space: SpaceNo(0),
+            heat: PastHeat::NONE,
         };
         self.policy.appeared(arrival).unwrap()
     }

@@ -10,6 +10,7 @@ use super::*;
 use crate::{
     folio::MAX_ORDER,
     ids::GenSeq,
+    ids::SpaceNo,
     seam::{Ageing, Cause, GenerationView, by_kind},
 };
 
@@ -46,6 +47,8 @@ impl Bench {
             cause: Cause::Fault,
             shadow: None,
             is_exec: false,
+            space: SpaceNo(0),
+            heat: PastHeat::NONE,
         }
     }
 
@@ -96,7 +99,7 @@ impl Bench {
 
     /// Leaves without being asked to; what is remembered of it.
     fn reclaimed(&mut self, folio: FolioId) -> Shadow {
-        self.engine.gone(folio, GoneCause::Reclaimed).unwrap()
+        self.engine.gone(folio, GoneCause::Reclaimed).unwrap().0
     }
 
     fn isolate_at(&mut self, nr_pages: u64, priority: u8) -> Isolated {

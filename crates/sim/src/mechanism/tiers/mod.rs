@@ -65,7 +65,7 @@ pub(super) fn run(
         KernelPolicy::MultiGen(of) => tiered(MultiGen::new(of.clone())?, config)?,
         KernelPolicy::TwoList(of) => tiered(TwoList::new(of.clone())?, config)?,
         KernelPolicy::Strata(..) => return Err(SimError::NoTiers("strata")),
-        KernelPolicy::ColdFirst(_) => return Err(SimError::NoTiers("mglru+heat")),
+        KernelPolicy::ByHeat(_) => return Err(SimError::NoTiers("mglru+heat")),
     };
     TierMachine::new(policy, workload, setup, nr_pages, tiers.scan_period_ms)?.run(progress)
 }

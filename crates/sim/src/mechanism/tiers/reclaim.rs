@@ -204,7 +204,7 @@ impl TierMachine<'_> {
         self.tiering()
             .complete_outcomes(batch, &fates, purpose.origin);
         let mut nr_freed = 0;
-        for ((folio, fate), shadow) in batch.folios.iter().zip(&fates).zip(&batch.shadows) {
+        for (number, (folio, fate)) in batch.folios.iter().zip(&fates).enumerate() {
             let slot = self.memory.slot(*folio);
             self.memory.isolated.clear(slot);
             let from = usize::from(self.node_of[slot as usize]);
@@ -212,7 +212,8 @@ impl TierMachine<'_> {
                 Fate::Tried(Verdict::Evicted) => {
                     self.nodes[from].nr_free += 1;
                     self.hinted.clear(slot);
-                    self.memory.leave(slot, *shadow);
+                    let heat = batch.heats.get(number).copied().unwrap_or_default();
+                    self.memory.leave(slot, batch.shadows[number], heat);
                     nr_freed += 1;
                 }
                 // The page below was taken when it was chosen.

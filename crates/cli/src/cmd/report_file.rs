@@ -1,4 +1,4 @@
-//! The files of `--report` and `--plot`.
+//! The files of `--report` and `--plot`, and the places of others that are tried before a run.
 //!
 //! **Owns** writing it as a whole or not at all. **Does not own** what is in it.
 //!
@@ -86,6 +86,18 @@ pub(crate) fn try_regular(path: PathBuf) -> Result<PathBuf, UsageError> {
             "{} is no regular file: it is to be replaced as a whole; name another",
             path.display()
         ))),
+    }
+}
+
+/// Tries out a place for a file that grows there. What is there and is no file is not touched: a pipe's reader would take
+/// the trial for all there is.
+///
+/// # Errors
+/// [`UsageError`] if nothing could be written there.
+pub(crate) fn try_growing(path: &Path) -> Result<(), UsageError> {
+    match fs::metadata(path) {
+        Ok(found) if !found.is_file() && !found.is_dir() => Ok(()),
+        _ => ReportFile::try_place(path.to_owned()).map(|_tried| ()),
     }
 }
 

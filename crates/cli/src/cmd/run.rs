@@ -153,6 +153,13 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
 
+    /// Write a line of JSON to this file for each turn of the control loop: what it read, what it decided, what became of it
+    ///
+    /// To find out why Strata did what it did. The file is emptied when the program starts and grows by about 100 KiB a second
+    /// while there is work, to 256 MiB at most. docs/control-trace.md has every field.
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+
     /// Answer Prometheus scrapes on this loopback address, for example 127.0.0.1:9464
     ///
     /// At http://ADDRESS/metrics. Only loopback addresses (127.0.0.0/8, ::1) are accepted: whoever can
@@ -287,18 +294,28 @@ impl RunArgs {
                 address: self.metrics,
                 textfile: self.metrics_textfile,
             },
+            trace: self.trace,
         })
     }
 }
 
 /// Runs it, reports, and gives the program's status.
 pub(crate) fn run(mut args: RunArgs) -> anyhow::Result<ExitCode> {
+    if args.trace.is_some() && args.trace == args.report {
+        return Err(UsageError(
+            "--trace and --report name the same file; give each a file of its own".to_owned(),
+        )
+        .into());
+    }
     let report_file = args.report.take().map(ReportFile::try_place).transpose()?;
     args.metrics_textfile = args
         .metrics_textfile
         .take()
         .map(report_file::try_regular)
         .transpose()?;
+    if let Some(path) = &args.trace {
+        report_file::try_growing(path)?;
+    }
     let is_quiet = args.quiet;
     let config = args.into_config()?;
     let mut tell = |event: Event<'_>| match event {

@@ -8,7 +8,8 @@ use super::Version;
 /// Counters of a group and everything below it. `None`: this version or kernel does not offer it.
 ///
 /// Counts are since the group was made; pages are base pages.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct GroupStats {
     /// Anonymous memory, bytes.
     pub anon_bytes: Option<u64>,

@@ -40,6 +40,11 @@ impl Apart {
         }
     }
 
+    /// Where our threads may run now.
+    pub(super) fn current(&self) -> Processors {
+        self.current
+    }
+
     /// Keeps these threads off the processors that are taken, as long as one is left.
     pub(super) fn keep(&mut self, taken: Processors, threads: impl Iterator<Item = i32>) {
         let Some(own) = self.own else { return };

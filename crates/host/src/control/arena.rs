@@ -289,11 +289,10 @@ impl Arena {
             .chain(self.crossings.iter().flat_map(Crossings::fds))
     }
 
-    /// Takes in what usage has crossed; before usage is read, or a crossing in between would be lost.
-    pub(super) fn take_crossings(&mut self) {
-        if let Some(crossings) = &mut self.crossings {
-            crossings.take();
-        }
+    /// Takes in what usage has crossed; before usage is read, or a crossing in between would be lost. Whether the mark
+    /// from which walks come is among it.
+    pub(super) fn take_crossings(&mut self) -> bool {
+        self.crossings.as_mut().is_some_and(Crossings::take)
     }
 
     /// Has the loop woken again when usage comes near the budget, once it was far from it.
@@ -336,8 +335,13 @@ impl Arena {
     /// Whether anon pages have somewhere to go. Full swap is never quite full: what comes back frees a
     /// little all the time. So a step of the limit counts.
     pub(super) fn has_free_swap(&self) -> bool {
+        self.is_enough_swap(swap::known_free_swap_bytes())
+    }
+
+    /// The same, where so much is free; where that is not known nobody may take it for none.
+    pub(super) fn is_enough_swap(&self, free_bytes: Option<u64>) -> bool {
         let step_bytes = backstop_bytes(self.budget_bytes) - self.budget_bytes;
-        !swap::is_swap_below(step_bytes + 1)
+        free_bytes.is_none_or(|free_bytes| free_bytes > step_bytes)
     }
 
     /// The keeper's resident memory, bytes.

@@ -9,6 +9,7 @@ use super::governor::Governor;
 use super::managed::{Managed, Parts};
 use super::members::Members;
 use super::program::Program;
+use super::trace::Recorder;
 use super::tracker::Tracker;
 use super::walk::Walker;
 use crate::access::{self, AccessChoice, AccessSource, ListsSource};
@@ -58,6 +59,7 @@ pub(super) fn managed(
     arena: &Arena,
     program: &Program,
     sources: Sources,
+    recorder: Recorder,
 ) -> Result<Managed, RunError> {
     let engine = MultiGen::new(Config {
         min_ttl_ms: config.min_ttl_ms,
@@ -162,6 +164,7 @@ pub(super) fn managed(
         activate,
         deactivate,
         recall,
+        recorder,
     }))
 }
 

@@ -29,7 +29,7 @@ pub enum Target {
 }
 
 /// Who takes the pages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ActuatorChoice {
     /// The kernel's batched reclaim where it is told which pages are warm; else pageout, and the kernel's reclaim
@@ -43,7 +43,7 @@ pub enum ActuatorChoice {
 }
 
 /// Who decides.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PolicyChoice {
     /// The multi-generational LRU, which has the pages that were accessed least often lately go first.
@@ -115,4 +115,6 @@ pub struct RunConfig {
     pub at_detach: AtDetach,
     /// Where metrics are to be had.
     pub metrics: MetricsConfig,
+    /// Where the control loop's trace goes.
+    pub trace: Option<PathBuf>,
 }

@@ -26,6 +26,7 @@
 //! that may be at work are not counted.
 
 use super::demand::Wanted;
+use super::trace::{Recorder, Runnable};
 use std::fs;
 use strata_lru::TimeMs;
 
@@ -94,10 +95,21 @@ impl Crowd {
     }
 
     /// Looks, unless that was done a moment ago. `nr_own`: threads of ours that may run, this one included.
-    pub(super) fn look(&mut self, now: TimeMs, nr_own: u32, wanted: Wanted) -> Room {
+    pub(super) fn look(
+        &mut self,
+        now: TimeMs,
+        nr_own: u32,
+        wanted: Wanted,
+        recorder: &Recorder,
+    ) -> Room {
         let is_fresh = self.sampled.is_some_and(|then| now.since(then) < SAMPLE_MS);
         if !is_fresh && let Some(nr_runnable) = read_runnable() {
             self.sampled = Some(now);
+            let runnable = Runnable {
+                nr_threads: nr_runnable,
+                nr_own_threads: nr_own,
+            };
+            recorder.note(|tick| tick.sample.runnable = Some(runnable));
             self.sample(nr_runnable.saturating_sub(nr_own), wanted);
         }
         self.room

@@ -10,6 +10,7 @@
 //! - I2: looking takes about one hundredth of a processor at most, however many threads there are.
 
 use super::places::SpaceNo;
+use super::trace::{ProgramThreads, Recorder};
 use crate::process::Processors;
 use std::collections::BTreeMap;
 use strata_lru::TimeMs;
@@ -56,6 +57,19 @@ pub(super) struct Threads {
     pub processors: Processors,
 }
 
+impl Threads {
+    /// What one of them wanted since then; a new thread has wanted nothing before.
+    fn since_ns(&self, (tid, ns): (&i32, &u64)) -> u64 {
+        ns.saturating_sub(self.wanted_ns.get(tid).copied().unwrap_or(0))
+    }
+
+    /// What all of them wanted since `before`.
+    fn wanted_since_ns(&self, before: &Threads) -> u64 {
+        let threads = self.wanted_ns.iter();
+        threads.map(|thread| before.since_ns(thread)).sum()
+    }
+}
+
 /// What was seen so far.
 #[derive(Debug, Default)]
 pub(super) struct Demand {
@@ -67,6 +81,23 @@ pub(super) struct Demand {
 }
 
 impl Demand {
+    /// What the last look found, where `before` is how the programs stood at the one before.
+    fn looked(&self, before: &BTreeMap<SpaceNo, Threads>) -> Vec<ProgramThreads> {
+        let programs = self.programs.iter();
+        let looked = programs.map(|(space, threads)| {
+            let busy = self.busy.iter().filter(|(of, _)| of == space);
+            let before = before.get(space);
+            ProgramThreads {
+                program: space.0,
+                wanted_ns: before.map(|before| threads.wanted_since_ns(before)),
+                nr_threads: threads.wanted_ns.len() as u64,
+                nr_busy_threads: busy.count() as u64,
+                processors: threads.processors.numbers().unwrap_or_default(),
+            }
+        });
+        looked.collect()
+    }
+
     /// Whether it is time to look at the threads.
     pub(super) fn is_due(&self, now: TimeMs) -> bool {
         self.sampled
@@ -80,7 +111,12 @@ impl Demand {
     }
 
     /// Takes in how the programs stand.
-    pub(super) fn sample(&mut self, now: TimeMs, programs: BTreeMap<SpaceNo, Threads>) {
+    pub(super) fn sample(
+        &mut self,
+        now: TimeMs,
+        programs: BTreeMap<SpaceNo, Threads>,
+        recorder: &Recorder,
+    ) {
         self.busy.clear();
         if let Some(then) = self.sampled.filter(|then| now.0 > then.0) {
             let busy_ns = now.since(then) * 1_000_000 / BUSY_SHARE;
@@ -91,12 +127,8 @@ impl Demand {
                 let Some(before) = self.programs.get(space) else {
                     continue;
                 };
-                let since = |(tid, ns): (&i32, &u64)| {
-                    // A new thread has wanted nothing before.
-                    ns.saturating_sub(before.wanted_ns.get(tid).copied().unwrap_or(0))
-                };
-                let wanted_ns: u64 = threads.wanted_ns.iter().map(since).sum();
-                let is_busy = |thread: &(&i32, &u64)| since(*thread) > busy_ns;
+                let wanted_ns = threads.wanted_since_ns(before);
+                let is_busy = |thread: &(&i32, &u64)| before.since_ns(*thread) > busy_ns;
                 let busy = threads.wanted_ns.iter().filter(is_busy);
                 self.busy.extend(busy.map(|(tid, _)| (*space, *tid)));
                 let nr_threads = wanted_ns as f64 / passed_ns;
@@ -117,7 +149,8 @@ impl Demand {
             }
         }
         self.sampled = Some(now);
-        self.programs = programs;
+        let before = std::mem::replace(&mut self.programs, programs);
+        recorder.note(|tick| tick.sample.threads = Some(self.looked(&before)));
     }
 
     /// What is wanted; nothing until two samples were taken.
@@ -133,7 +166,9 @@ impl Demand {
 
 #[cfg(test)]
 mod tests {
+    use super::super::trace::Trace;
     use super::*;
+    use std::path::Path;
 
     /// Threads that want so many percent of a processor each, since the beginning.
     fn threads(ms: u64, percent: &[u64], nr_processors: usize) -> Threads {
@@ -150,7 +185,7 @@ mod tests {
         for ms in (0..nr_samples).map(|sample| sample * SAMPLE_MS) {
             let numbered = (0..).map(SpaceNo).zip(programs);
             let programs = numbered.map(|(no, percent)| (no, threads(ms, percent, nr_processors)));
-            demand.sample(TimeMs(ms), programs.collect());
+            demand.sample(TimeMs(ms), programs.collect(), &Recorder::default());
         }
         demand.wanted()
     }
@@ -195,7 +230,11 @@ mod tests {
                     .wanted_ns
                     .insert(7, (ms - 9 * SAMPLE_MS) * 1_000_000);
             }
-            demand.sample(TimeMs(ms), BTreeMap::from([(SpaceNo(0), program)]));
+            demand.sample(
+                TimeMs(ms),
+                BTreeMap::from([(SpaceNo(0), program)]),
+                &Recorder::default(),
+            );
             seen.push(demand.wanted().all);
         }
         assert!(
@@ -210,7 +249,7 @@ mod tests {
         let mut demand = Demand::default();
         let mut look = |ms, percent: &[u64]| {
             let programs = (0..).map(SpaceNo).zip([threads(ms, percent, 2)]);
-            demand.sample(TimeMs(ms), programs.collect());
+            demand.sample(TimeMs(ms), programs.collect(), &Recorder::default());
             demand.busy().to_vec()
         };
         assert_eq!(look(0, &[100, 40, 60]), []);
@@ -220,10 +259,35 @@ mod tests {
     }
 
     #[test]
+    fn what_is_noted_for_a_trace_is_what_was_wanted_since_the_look_before() {
+        let trace = Trace::begin(Path::new("/dev/null")).expect("it can be written");
+        let recorder = trace.recorder();
+        let mut demand = Demand::default();
+        let mut looked = Vec::new();
+        for (ms, percent) in [(0, [100, 10]), (50, [100, 10])] {
+            let programs = BTreeMap::from([(SpaceNo(3), threads(ms, &percent, 2))]);
+            demand.sample(TimeMs(ms), programs, &recorder);
+            recorder.note(|tick| looked.extend(tick.sample.threads.take()));
+        }
+        let of = |wanted_ns, nr_busy_threads| ProgramThreads {
+            program: 3,
+            wanted_ns,
+            nr_threads: 2,
+            nr_busy_threads,
+            processors: vec![0, 1],
+        };
+        assert_eq!(looked, [[of(None, 0)], [of(Some(55_000_000), 1)]]);
+    }
+
+    #[test]
     fn many_threads_are_looked_at_less_often() {
         let mut demand = Demand::default();
         let many = threads(0, &[1; 1000], 64);
-        demand.sample(TimeMs(0), BTreeMap::from([(SpaceNo(0), many)]));
+        demand.sample(
+            TimeMs(0),
+            BTreeMap::from([(SpaceNo(0), many)]),
+            &Recorder::default(),
+        );
         assert!(!demand.is_due(TimeMs(602)) && demand.is_due(TimeMs(603)));
     }
 
@@ -232,11 +296,19 @@ mod tests {
         let mut demand = Demand::default();
         for ms in [0, 100, 200] {
             let program = threads(ms, &[100, 100], 2);
-            demand.sample(TimeMs(ms), BTreeMap::from([(SpaceNo(0), program)]));
+            demand.sample(
+                TimeMs(ms),
+                BTreeMap::from([(SpaceNo(0), program)]),
+                &Recorder::default(),
+            );
         }
         let mut idle = threads(200, &[100, 100], 2);
         idle.wanted_ns.values_mut().for_each(|ns| *ns += 1_000_000);
-        demand.sample(TimeMs(60_000), BTreeMap::from([(SpaceNo(0), idle)]));
+        demand.sample(
+            TimeMs(60_000),
+            BTreeMap::from([(SpaceNo(0), idle)]),
+            &Recorder::default(),
+        );
         assert!(demand.wanted().all < 0.01);
     }
 }

@@ -68,6 +68,17 @@ pub enum RunError {
         /// Why.
         source: std::io::Error,
     },
+    /// The trace can't be written there.
+    #[error(
+        "the trace can't be written to {}: {source}; name a file in a directory that exists and is yours to write",
+        path.display()
+    )]
+    Trace {
+        /// Where.
+        path: std::path::PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
     /// An operation of the operating system failed.
     #[error("{what} failed: {source}")]
     Io {

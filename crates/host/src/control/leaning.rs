@@ -77,6 +77,11 @@ impl Leaning {
         }
     }
 
+    /// Whether it may lean at all.
+    pub(super) fn may_lean(&self) -> bool {
+        self.may_lean
+    }
+
     /// What the group is to have from now on, if that changes. `lists`: what was last read of it; `None` where the kernel is
     /// not asked to reclaim ahead, or has no reason or no room to.
     pub(super) fn change(&mut self, now: TimeMs, lists: Option<&GroupStats>) -> Option<u8> {

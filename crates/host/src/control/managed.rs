@@ -13,6 +13,7 @@ mod deactivate;
 mod figures;
 mod obstacles;
 mod orders;
+mod reads;
 mod recall;
 mod rest;
 mod share;
@@ -32,20 +33,20 @@ use super::gauge::Gauge;
 use super::governor::{Governor, Plan};
 use super::members::Members;
 use super::places::SpaceNo;
-use super::report::EvictionReport;
+use super::report::{EvictionReport, WalkReport};
 use super::running;
 use super::stall::{Sample, Stall};
+use super::trace::{Answer, ChosenBy, Recorder, Report, WalkAsk, WalkEnd};
 use super::tracker::Tracker;
 use super::walk::{Thoroughness, Walker};
 use crate::access::{ClearIntent, ListsSource, SourceInfo};
 use crate::actuator::{Activate, Deactivate, Pageout, PageoutRequest, Recall, ShrinkThread};
 use crate::addr::PAGE_BYTES;
 use crate::remote::ClientId as Ticket;
-use crate::swap;
 use std::collections::{BTreeSet, VecDeque};
 use std::io::ErrorKind;
 use std::os::fd::BorrowedFd;
-use strata_lru::{Ageing, HEAT_WALK_MS, Isolated, PolicyError, Swappiness, TimeMs};
+use strata_lru::{HEAT_WALK_MS, Isolated, PolicyError, Swappiness, TimeMs};
 
 /// What a page costs that pageout takes, walks, pages that were not to be had and flushes included: 30
 /// to 35 by `strata_cpu_ms` over `nr_applied_pages` of `strata run --actuator pageout --memory 180M
@@ -164,6 +165,7 @@ pub(super) struct Managed {
     orders: Orders<Ticket>,
     warnings: Vec<String>,
     news: Vec<String>,
+    recorder: Recorder,
 }
 
 /// What [`Managed`] is made of.
@@ -189,11 +191,13 @@ pub(super) struct Parts {
     pub deactivate: Option<(ListsSource, Deactivate)>,
     /// `None` where nothing is to be read in ahead.
     pub recall: Option<Recall>,
+    pub recorder: Recorder,
 }
 
 impl Managed {
     /// Nothing done yet.
-    pub(super) fn new(parts: Parts) -> Managed {
+    pub(super) fn new(mut parts: Parts) -> Managed {
+        parts.walker.record_in(parts.recorder.clone());
         Managed {
             tracker: parts.tracker,
             members: parts.members,
@@ -202,6 +206,7 @@ impl Managed {
             nr_attempts: 0,
             governor: parts.governor,
             sharing: Sharing::new(),
+            recorder: parts.recorder,
             pageout: parts.pageout,
             shrink: parts.shrink,
             shrink_pause: Pause::default(),
@@ -241,6 +246,7 @@ impl Managed {
         self.take_answers(now);
         self.share_processors(now, gauge, usage_bytes);
         let mut plan = self.governor.plan(now, usage_bytes);
+        self.note_reclaimer(&plan);
         // Above it nothing but reclaim that helps in need would make room.
         let may_read = !self.is_dry_run && !self.governor.is_left_to_programs();
         self.allow_recall(may_read.then(|| self.governor.marks().urgent));
@@ -254,13 +260,17 @@ impl Managed {
             freed_bytes: self.freed_bytes(),
         };
         let is_stalled = !self.is_dry_run && self.stall.sample(sample);
-        if is_wanted && let Some(pause_ms) = self.stall.pause_ms(now) {
+        let stall_pause_ms = is_wanted.then(|| self.stall.pause_ms(now)).flatten();
+        self.note_stall(sample, is_stalled, stall_pause_ms);
+        if let Some(pause_ms) = stall_pause_ms {
             plan = Plan {
                 wait_ms: pause_ms,
                 ..Plan::default()
             };
         }
         let order_wait_ms = self.work_on_orders(now, gauge, usage_bytes);
+        self.recorder
+            .note(|tick| tick.plan.order_wait_ms = order_wait_ms);
         plan.wait_ms = order_wait_ms.map_or(plan.wait_ms, |wait_ms| wait_ms.min(plan.wait_ms));
         let mut standing = Standing::Fine;
         if plan.shrink_bytes > 0 {
@@ -313,6 +323,8 @@ impl Managed {
         if let Some(pageout) = &mut self.pageout {
             while let Some(report) = pageout.poll() {
                 self.nr_attempts += 1;
+                self.recorder
+                    .note_report(|| Report::Pageout((&report).into()));
                 self.tracker.settle(&report);
                 obstacles.extend(report.error.map(|error| (report.space, error)));
             }
@@ -324,6 +336,8 @@ impl Managed {
         if let Some(shrink) = &mut self.shrink {
             while let Some(outcome) = shrink.poll() {
                 self.kernel_took_pages = true;
+                self.recorder
+                    .note_report(|| Report::Reclaim((&outcome).into()));
                 match outcome.result {
                     Ok(freed) => {
                         self.nr_attempts += 1;
@@ -351,14 +365,6 @@ impl Managed {
         std::mem::take(&mut self.news)
     }
 
-    /// What pageout and the kernel freed when asked; pages the kernel took by itself are no success
-    /// of ours.
-    fn freed_bytes(&self) -> u64 {
-        let stats = self.tracker.stats().unwrap_or_default();
-        let nr_pages: u64 = stats.nr_evicted_pages.iter().sum();
-        nr_pages * PAGE_BYTES + self.eviction.reclaim_freed_bytes
-    }
-
     fn submit_waiting(&mut self) {
         while let Some(request) = self.waiting.pop_front() {
             let Some(pageout) = self.pageout.as_mut().filter(|_| !self.is_dry_run) else {
@@ -372,47 +378,6 @@ impl Managed {
         }
     }
 
-    /// Whether `min_ttl` protects everything. The engine would refuse to take any of it; the kernel,
-    /// which knows no such promise, must not be asked instead.
-    fn is_all_young(&self, now: TimeMs) -> bool {
-        if self.min_ttl_ms == 0 {
-            return false;
-        }
-        let Ok(views) = self.tracker.view(now) else {
-            return false;
-        };
-        let has_pages = |pages: Option<u64>| pages.unwrap_or(0) > 0;
-        let mut generations = views.iter().flat_map(|view| &view.generations);
-        generations.all(|generation| {
-            generation.age_ms < self.min_ttl_ms || !generation.nr_pages.into_iter().any(has_pages)
-        })
-    }
-
-    fn ask_kernel(&mut self, now: TimeMs, plan: &Plan) {
-        if let Some(shrink) = &mut self.shrink
-            && !self.is_dry_run
-            && !self.shrink_pause.holds(now)
-            && shrink.try_submit(plan.shrink_bytes)
-        {
-            self.eviction.reclaim_asked_bytes += plan.shrink_bytes;
-        }
-    }
-
-    fn refresh_swappiness(&mut self, now: TimeMs) {
-        if self
-            .swap_checked
-            .is_some_and(|then| now.since(then) < SWAP_CHECK_MS)
-        {
-            return;
-        }
-        self.swap_checked = Some(now);
-        let can_swap = !swap::is_swap_below(SWAP_BYTES_MIN);
-        self.effective_swappiness = match Swappiness::try_new(0) {
-            Some(never) if !can_swap => never,
-            _ => self.swappiness,
-        };
-    }
-
     fn evict(&mut self, now: TimeMs, gauge: &Gauge, nr_pages: u64, usage_bytes: u64) -> Standing {
         self.nr_attempts += 1;
         if self.evict_cold(now, gauge, nr_pages, usage_bytes) {
@@ -421,17 +386,23 @@ impl Managed {
         let mut has_walked = false;
         for _ in 0..ISOLATE_TRIES {
             let swappiness = self.effective_swappiness;
-            let (answer, requests) =
-                match self
-                    .tracker
-                    .isolate(nr_pages, swappiness, RELAXED_PRIORITY, now)
-                {
-                    Ok(answer) => answer,
-                    Err(error) => {
-                        self.warn(format!("eviction stopped: {error}"));
-                        return Standing::NothingEvictable;
-                    }
-                };
+            let isolated = self
+                .tracker
+                .isolate(nr_pages, swappiness, RELAXED_PRIORITY, now);
+            let (answer, requests) = match isolated {
+                Ok(isolated) => isolated,
+                Err(error) => {
+                    self.note_batch(ChosenBy::Generations, Some(nr_pages), Answer::Failed, &[]);
+                    self.warn(format!("eviction stopped: {error}"));
+                    return Standing::NothingEvictable;
+                }
+            };
+            self.note_batch(
+                ChosenBy::Generations,
+                Some(nr_pages),
+                answer.into(),
+                &requests,
+            );
             match answer {
                 Isolated::Pages(_) => {
                     self.waiting.extend(requests);
@@ -474,9 +445,9 @@ impl Managed {
             (_, false, _) if self.is_splitting() => HEAT_WALK_MS,
             _ if self.governor.is_left_to_programs() => WALK_PAUSE_WATCH_MS,
             (_, true, _) if self.cold.is_some() => HEAT_WALK_MS,
-            (_, true, _) => match self.tracker.ageing(self.effective_swappiness) {
-                Ok(Ageing::Due) => WALK_PAUSE_MS_MIN,
-                _ => return,
+            (_, true, _) => match self.is_ageing_due() {
+                true => WALK_PAUSE_MS_MIN,
+                false => return,
             },
             (_, false, _) => WALK_PAUSE_APPROACH_MS,
         };
@@ -494,7 +465,15 @@ impl Managed {
 
     fn may_walk(&mut self, now: TimeMs, pause_ms: u64) -> bool {
         // Sooner it would not clear, and what was used since would not be told from what was used before.
-        self.walker.rest().is_zero() && self.may_look(now, pause_ms)
+        let rest = self.walker.rest();
+        let may_come = rest.is_zero() && self.may_look(now, pause_ms);
+        let ask = WalkAsk {
+            pause_ms,
+            rest_us: u64::try_from(rest.as_micros()).unwrap_or(u64::MAX),
+            may_come,
+        };
+        self.recorder.note(|tick| tick.plan.walk_asks.push(ask));
+        may_come
     }
 
     fn may_look(&self, now: TimeMs, pause_ms: u64) -> bool {
@@ -523,6 +502,7 @@ impl Managed {
         }
         self.members_refreshed = Some(now);
         self.forget_obstacles();
+        self.note_members();
     }
 
     /// Looks at the members and walks them all.
@@ -531,6 +511,7 @@ impl Managed {
         let is_young = |then| now.since(then) < WALK_PAUSE_APPROACH_MS;
         if self.warm_walk_ms(now).is_some() && self.aged.is_some_and(is_young) {
             self.tracker.finish_look();
+            self.note_walk_end(WalkEnd::Look);
         } else {
             self.age(now);
         }
@@ -553,9 +534,12 @@ impl Managed {
             false => thoroughness,
         };
         let intent = self.clear_intent();
+        let before = self.walker.sums();
         for failure in self.walker.visit(&mut self.tracker, intent, thoroughness) {
             self.warn(failure.to_string());
         }
+        let is_thorough = thoroughness == Thoroughness::Everything;
+        self.note_walk(before, intent, is_thorough);
     }
 
     /// How accessed bits are cleared: the hints of pageout touch the lists that the kernel goes by.
@@ -585,6 +569,9 @@ impl Managed {
             self.is_touching_due = false;
             self.touch_warm(now);
         }
+        let is_clearing = self.walker.is_clearing();
+        self.recorder
+            .note(|tick| tick.sample.is_clearing = is_clearing);
     }
 
     fn warn(&mut self, warning: String) {
@@ -605,10 +592,14 @@ impl Managed {
         self.hear_of_recall();
         if let Some(pageout) = &mut self.pageout {
             for report in pageout.stop() {
+                self.recorder
+                    .note_report(|| Report::Pageout((&report).into()));
                 self.tracker.settle(&report);
             }
         }
-        let _last = self.shrink.as_mut().and_then(ShrinkThread::stop);
+        let last = self.shrink.as_mut().and_then(ShrinkThread::stop);
+        let last = last.map(|outcome| Report::Reclaim((&outcome).into()));
+        self.recorder.note(|tick| tick.reports.extend(last));
     }
 
     /// Who sees the accesses.

@@ -53,6 +53,7 @@ mod stall;
 mod status;
 mod table;
 mod together;
+pub mod trace;
 mod tracker;
 #[cfg(test)]
 mod tracker_tests;

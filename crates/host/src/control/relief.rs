@@ -22,7 +22,9 @@ use super::deactivation::Reading;
 use super::governor::{Held, Marks};
 use super::managed::Standing;
 use super::report::LimitReport;
+use super::trace::{Counters, LimitAction, Recorder, StatReader};
 use crate::cgroup::{BudgetGroup, CgroupError, GroupStats, Line, Version, backstop_bytes};
+use crate::swap;
 use strata_lru::{Swappiness, TimeMs};
 
 /// The limit gives way by at most the budget divided by this ...
@@ -93,11 +95,12 @@ pub(super) struct Relief {
     /// (v1) When what can't go was last near the limit, or tasks waited.
     pinched_at: Option<TimeMs>,
     report: LimitReport,
+    recorder: Recorder,
 }
 
 impl Relief {
     /// Nothing done yet.
-    pub(super) fn new(budget_bytes: u64) -> Relief {
+    pub(super) fn new(budget_bytes: u64, recorder: Recorder) -> Relief {
         let backstop_bytes = backstop_bytes(budget_bytes);
         Relief {
             is_line_held: false,
@@ -115,6 +118,7 @@ impl Relief {
                 peak_bytes: backstop_bytes,
                 ..LimitReport::default()
             },
+            recorder,
         }
     }
 
@@ -181,11 +185,16 @@ impl Relief {
         usage_bytes: u64,
     ) -> Option<String> {
         let is_under_oom = arena.take_oom_event();
+        self.recorder
+            .note_limit(|sample, _| sample.is_under_oom = is_under_oom);
         let group = arena.gauge().group()?.clone();
         if arena.is_dry_run() || group.budget_bytes().is_none() {
             return None;
         }
-        let has_free_swap = arena.has_free_swap();
+        let free_swap_bytes = swap::known_free_swap_bytes();
+        self.recorder
+            .note_limit(|sample, _| sample.free_swap = Some(free_swap_bytes.into()));
+        let has_free_swap = arena.is_enough_swap(free_swap_bytes);
         // Below both marks nothing is reclaimed, and what can't go is far from any limit ([`is_pinch`]).
         let near = marks.low.min(marks.budget - marks.budget / FLOOR_SHARE);
         if usage_bytes <= near {
@@ -205,7 +214,10 @@ impl Relief {
             has_free_swap,
         };
         self.decide(&group, need, marks, now, usage_bytes)
-            .unwrap_or_else(|error| Some(format!("the limit can't be adjusted: {error}")))
+            .unwrap_or_else(|error| {
+                self.recorder.note_limit_action(LimitAction::Fail);
+                Some(format!("the limit can't be adjusted: {error}"))
+            })
     }
 
     /// Reads the kernel's lists, which also brings its counts up to date: stale ones are what makes it
@@ -224,8 +236,15 @@ impl Relief {
             Reading::NotYet if self.is_calm && can_swap => true,
             Reading::Paced | Reading::NotYet => now.since(then) < self.counts.every_ms(),
         });
-        if !is_fresh || is_urgent {
-            let stats = group.stats().unwrap_or_default();
+        if is_fresh && !is_urgent {
+            self.recorder
+                .note_counters(StatReader::Limit, Counters::Kept);
+        } else {
+            let stats = group.stats();
+            let counters = stats.as_ref().ok().copied();
+            let counters = counters.map_or(Counters::Failed, Counters::Fresh);
+            self.recorder.note_counters(StatReader::Limit, counters);
+            let stats = stats.unwrap_or_default();
             let stock = Stock::of(&stats, usage_bytes, can_swap);
             self.is_calm = can_swap && !is_urgent && stock.floor_bytes < stock.evictable_bytes;
             self.counts.after(&stats, self.is_left && self.is_calm);
@@ -245,12 +264,13 @@ impl Relief {
     ) -> Result<Option<String>, CgroupError> {
         self.is_line_held = false;
         let floor_bytes = self.stock.map_or(0, |(_, stock)| stock.floor_bytes);
-        let mut limit = group.limit_bytes()?.unwrap_or(u64::MAX);
+        let mut limit = self.read_limit(group)?;
         let is_v1 = group.version() == Version::V1;
         if is_v1 && limit < backstop_bytes(marks.budget) && is_pinch(floor_bytes, marks, limit) {
             // What is locked has come near the line, and that may be all it has come near.
+            self.recorder.note_limit_action(LimitAction::ReleaseLine);
             group.release_line()?;
-            limit = group.limit_bytes()?.unwrap_or(u64::MAX);
+            limit = self.read_limit(group)?;
         }
         let is_pinched = is_pinch(floor_bytes, marks, limit);
         if is_v1 && (need.is_under_oom || is_pinched) {
@@ -271,6 +291,27 @@ impl Relief {
         self.follow(group, marks, floor_bytes).map(|()| None)
     }
 
+    fn read_limit(&self, group: &BudgetGroup) -> Result<u64, CgroupError> {
+        let limit_bytes = group.limit_bytes()?;
+        self.recorder
+            .note_limit(|sample, _| sample.limit_bytes.push(limit_bytes));
+        Ok(limit_bytes.unwrap_or(u64::MAX))
+    }
+
+    fn relieve(&self, group: &BudgetGroup, bytes: u64) -> Result<u64, CgroupError> {
+        let raised_bytes = group.relieve(bytes)?;
+        self.recorder.note_limit_action(LimitAction::Raise {
+            bytes,
+            raised_bytes,
+        });
+        Ok(raised_bytes)
+    }
+
+    fn release_high(&self, group: &BudgetGroup) -> Result<(), CgroupError> {
+        self.recorder.note_limit_action(LimitAction::ReleaseHigh);
+        group.release_high()
+    }
+
     fn follow(
         &mut self,
         group: &BudgetGroup,
@@ -279,7 +320,7 @@ impl Relief {
     ) -> Result<(), CgroupError> {
         if floor_bytes > marks.budget {
             // Lower than it stands it would only have to be raised again.
-            return group.release_high();
+            return self.release_high(group);
         }
         // A line that usage is below costs nothing, so it stands before the program can outrun the next look:
         // brought down later it has to win against a program at full speed. On v1, where system calls fail at
@@ -287,9 +328,13 @@ impl Relief {
         let line = Held::of(marks.budget).most_bytes;
         let is_safe = group.version() == Version::V2 || !is_pinch(floor_bytes, marks, line);
         if !is_safe {
+            self.recorder.note_limit_action(LimitAction::Settle);
             return group.settle_limit().map(|_| ());
         }
-        self.is_line_held = group.hold_line()? == Line::Held;
+        let line = group.hold_line()?;
+        self.recorder
+            .note_limit_action(LimitAction::HoldLine(line.into()));
+        self.is_line_held = line == Line::Held;
         Ok(())
     }
 
@@ -300,9 +345,9 @@ impl Relief {
         marks: &Marks,
         limit: u64,
     ) -> Result<bool, CgroupError> {
-        group.release_high()?;
+        self.release_high(group)?;
         let most = most_bytes(marks);
-        let has_risen = limit < most && group.relieve(most - limit)? > 0;
+        let has_risen = limit < most && self.relieve(group, most - limit)? > 0;
         if has_risen {
             self.note_raise(most);
         }
@@ -316,9 +361,12 @@ impl Relief {
         now: TimeMs,
         need: Need,
     ) -> Result<Option<String>, CgroupError> {
-        group.release_high()?;
-        let limit = group.limit_bytes()?.unwrap_or(u64::MAX);
-        let headroom = limit.saturating_sub(group.usage_bytes()?);
+        self.release_high(group)?;
+        let limit = self.read_limit(group)?;
+        let usage_bytes = group.usage_bytes()?;
+        self.recorder
+            .note_limit(|sample, _| sample.usage_bytes = Some(usage_bytes));
+        let headroom = limit.saturating_sub(usage_bytes);
         let since_raise_ms = self.raised.map(|(then, _)| now.since(then));
         let is_settling = since_raise_ms.is_some_and(|ms| ms < RAISE_SETTLES_MS);
         if headroom >= step_bytes(marks) && !need.is_under_oom || headroom > 0 && is_settling {
@@ -338,8 +386,10 @@ impl Relief {
                 .stock
                 .is_some_and(|(_, stock)| stock.evictable_bytes > step_bytes(marks));
         let may_rise = is_moment || limit.saturating_add(step) <= most_bytes(marks);
-        if !may_rise || group.relieve(step)? == 0 {
+        if !may_rise || self.relieve(group, step)? == 0 {
+            self.recorder.note_limit_action(LimitAction::Refuse);
             if need.is_under_oom {
+                self.recorder.note_limit_action(LimitAction::HandBackOom);
                 group.hand_back_oom()?;
             }
             return Ok(Some(need.refusal(limit)));

@@ -1,7 +1,7 @@
 //! `run`: start or attach, hold the budget, pass signals on, undo, report.
 //!
 //! **Owns** the order of a run and the loop that sleeps until something happens, and the answers to
-//! those who ask meanwhile (`answers`), stopping (`stops`), and what others do to the budget (`surroundings`). **Does not own** a tick (`managed`), the limits and swap (`arena`), or the program's memory (nobody here does).
+//! those who ask meanwhile (`answers`), stopping (`stops`), a look at the limit (`limit`), the trace's first and last line (`traced`), and what others do to the budget (`surroundings`). **Does not own** a tick (`managed`), the limits and swap (`arena`), or the program's memory (nobody here does).
 //!
 //! ```text
 //!   access sources -> recover -> arena (session, swap, group, limit, keeper) -> program -> loop
@@ -9,8 +9,10 @@
 //! ```
 
 mod answers;
+mod limit;
 mod stops;
 mod surroundings;
+mod traced;
 
 use super::arena::Arena;
 use super::assemble::{self, Sources};
@@ -28,8 +30,8 @@ use super::relief::Relief;
 use super::report::{Ending, LimitReport, REPORT_VERSION, Report};
 use super::savings::{Savings, Swapped};
 use super::signals::{Signals, Wish};
+use super::trace::{Recorder, Trace};
 use super::usage::UsageMeter;
-use crate::cgroup::Offered;
 use crate::hold_up::HoldUps;
 use crate::process::Process;
 use crate::process::job::Job;
@@ -70,6 +72,8 @@ pub fn run(config: &RunConfig, events: &mut dyn FnMut(Event<'_>)) -> Result<Repo
         });
     }
     let inherited = InheritedSignals::read().map_err(io_error("reading our signal settings"))?;
+    // Before anything is changed, and while a signal still ends us: to open a pipe that nobody reads takes for ever.
+    let trace = open_trace(config)?;
     let owns_program = matches!(config.target, Target::Command { .. });
     let signals = Signals::install(owns_program).map_err(io_error("installing signal handlers"))?;
     // What can be known to be impossible is found out before anything is changed or started.
@@ -83,7 +87,7 @@ pub fn run(config: &RunConfig, events: &mut dyn FnMut(Event<'_>)) -> Result<Repo
     let mut arena = Arena::prepare(config, events)?;
     let now = Instant::now();
     let started = open_doors(config, &arena, events)
-        .and_then(|doors| start(config, &arena, inherited, sources, doors));
+        .and_then(|doors| start(config, &arena, inherited, sources, doors, trace.recorder()));
     let started = match started {
         Ok(started) => started,
         Err(error) => {
@@ -98,6 +102,7 @@ pub fn run(config: &RunConfig, events: &mut dyn FnMut(Event<'_>)) -> Result<Repo
         managed,
         remote,
     } = started;
+    let recorder = trace.recorder();
     arena.note_program(program.pid());
     let meter = UsageMeter::new(config.budget_bytes, arena.gauge().name());
     let session = Session {
@@ -107,7 +112,7 @@ pub fn run(config: &RunConfig, events: &mut dyn FnMut(Event<'_>)) -> Result<Repo
         stats_at_start: arena.kernel_counters(),
         savings: Savings::default(),
         surroundings: Surroundings::default(),
-        relief: Relief::new(config.budget_bytes),
+        relief: Relief::new(config.budget_bytes, recorder.clone()),
         leaning: Leaning::new(config),
         standing: Standing::Fine,
         arena,
@@ -124,6 +129,8 @@ pub fn run(config: &RunConfig, events: &mut dyn FnMut(Event<'_>)) -> Result<Repo
         last_savings: None,
         is_floor_told: false,
         has_ended: false,
+        trace,
+        recorder,
     };
     session.hold()
 }
@@ -132,6 +139,17 @@ struct Started {
     program: Program,
     managed: Option<Managed>,
     remote: Option<RemoteServer>,
+}
+
+/// Begins the trace, where one was asked for.
+fn open_trace(config: &RunConfig) -> Result<Trace, RunError> {
+    let Some(path) = &config.trace else {
+        return Ok(Trace::default());
+    };
+    Trace::begin(path).map_err(|source| RunError::Trace {
+        path: path.clone(),
+        source,
+    })
 }
 
 /// Opens what others may ask through. Without a socket a run is as good as with one; metrics were
@@ -168,6 +186,7 @@ fn start(
     inherited: InheritedSignals,
     sources: Option<Sources>,
     doors: Doors,
+    recorder: Recorder,
 ) -> Result<Started, RunError> {
     let program = Program::start(&config.target, arena, inherited)?;
     // Before our priority rises (`assemble`), because talking to others is not urgent.
@@ -178,7 +197,8 @@ fn start(
             None
         }
     };
-    let managed = sources.map(|sources| assemble::managed(config, arena, &program, sources));
+    let managed =
+        sources.map(|sources| assemble::managed(config, arena, &program, sources, recorder));
     let managed = match managed.transpose() {
         Ok(managed) => managed,
         Err(error) => {
@@ -218,6 +238,8 @@ struct Session<'a> {
     last_savings: Option<TimeMs>,
     is_floor_told: bool,
     has_ended: bool,
+    trace: Trace,
+    recorder: Recorder,
 }
 
 impl Session<'_> {
@@ -227,9 +249,10 @@ impl Session<'_> {
 
     fn hold(mut self) -> Result<Report, RunError> {
         self.look_for_tighter_limit();
+        self.begin_trace();
         let mut wait_ms = 0;
         loop {
-            self.sleep(wait_ms)?;
+            let is_woken = self.sleep(wait_ms)?;
             for wish in self.signals.take() {
                 match wish {
                     Wish::PassOn(signal) => self.program.signal(signal),
@@ -261,14 +284,15 @@ impl Session<'_> {
             }
             self.answer();
             wait_ms = self.tick();
+            self.end_tick(is_woken, wait_ms);
             if self.has_ended || self.program.has_exited() {
                 return Ok(self.finish(Ending::Gone));
             }
         }
     }
 
-    /// Sleeps until the time is up or something happens.
-    fn sleep(&self, wait_ms: u64) -> Result<(), RunError> {
+    /// Sleeps until the time is up or something happens; whether something did.
+    fn sleep(&self, wait_ms: u64) -> Result<bool, RunError> {
         let mut fds = vec![PollFd::from_borrowed_fd(self.signals.fd(), PollFlags::IN)];
         fds.extend(
             self.program
@@ -284,20 +308,24 @@ impl Session<'_> {
             tv_nsec: (wait_ms % 1000) as i64 * 1_000_000,
         };
         match poll(&mut fds, Some(&timeout)) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Ok(nr_ready) => Ok(nr_ready > 0),
+            Err(rustix::io::Errno::INTR) => Ok(true),
             Err(errno) => Err(io_error("waiting for events")(errno.into())),
         }
     }
 
     fn tick(&mut self) -> u64 {
         let now = self.now();
+        self.recorder.note(|tick| tick.now_ms = now.0);
         if let (Gauge::Tree { .. }, Some(managed)) = (self.arena.gauge(), &mut self.managed) {
             managed.refresh_members_if_due(now, self.arena.gauge(), MEMBERS_PAUSE_MS);
         }
         if let Some(news) = self.arena.tend_keeper() {
             self.warn(news);
         }
-        self.arena.take_crossings();
+        let is_mark_crossed = self.arena.take_crossings();
+        self.recorder
+            .note(|tick| tick.sample.is_mark_crossed = is_mark_crossed);
         let usage = match self.usage_bytes() {
             Ok(usage) => usage,
             Err(error) => {
@@ -308,6 +336,8 @@ impl Session<'_> {
                 return SAVINGS_MS;
             }
         };
+        self.recorder
+            .note(|tick| tick.sample.usage_bytes = Some(usage));
         self.meter.sample(now, usage);
         // First, because tasks may be waiting and a walk can take a while.
         self.adjust_limit(now, usage);
@@ -347,50 +377,6 @@ impl Session<'_> {
             self.look_around(now);
         }
         wait_ms
-    }
-
-    fn adjust_limit(&mut self, now: TimeMs, usage_bytes: u64) {
-        if let Some(managed) = &mut self.managed {
-            let reading = managed.look_at_lists(now, usage_bytes);
-            self.relief.set_left(managed.is_left_to_programs(), reading);
-        }
-        let warning = self.relief.adjust(
-            &mut self.arena,
-            self.standing,
-            self.config.swappiness.base(),
-            &self.marks,
-            now,
-            usage_bytes,
-        );
-        if let Some(managed) = &mut self.managed
-            && self.relief.take_reading()
-        {
-            managed.note_reading();
-        }
-        if let Some(warning) = warning {
-            self.warn(warning);
-        }
-        self.lean(now);
-    }
-
-    fn lean(&mut self, now: TimeMs) {
-        let is_left = |managed: &Managed| managed.is_left_to_programs();
-        let is_at_rest = self.is_paused || self.is_dry_run;
-        let is_ahead = !is_at_rest && !self.managed.as_ref().is_none_or(is_left);
-        let lists = self.relief.pressing_counters().filter(|_| is_ahead);
-        let Some(swappiness) = self.leaning.change(now, lists) else {
-            return;
-        };
-        let group = self.arena.gauge().group();
-        let offered = group.map(|group| group.set_swappiness(swappiness));
-        tracing::debug!(
-            swappiness,
-            ?offered,
-            "the kernel's balance of anon and file"
-        );
-        if !matches!(offered, Some(Ok(Offered::Yes))) {
-            self.leaning.give_up(now);
-        }
     }
 
     /// What became of the limit behind the budget, if there is one.
@@ -513,6 +499,7 @@ impl Session<'_> {
             };
             departure.leave(self.config.at_detach, &mut is_over)
         });
+        self.end_trace(now, &ending, &usage, &eviction, &walks, limit);
         let strata_cpu_ms = (own::cpu_ns() + keeper_cpu_ns) / 1_000_000;
         Report {
             version: REPORT_VERSION,

@@ -32,7 +32,8 @@ use strata_lru::{
 const NODE: NodeId = NodeId(0);
 
 /// What one walk of one space found; base pages.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct WalkFindings {
     /// Present and reclaimable, by kind (anon, file).
     pub nr_resident_pages: [u64; 2],

@@ -17,6 +17,7 @@ use super::splitter::{Facts, Splitter, Where};
 use crate::actuator::{PageTarget, PageoutReport, PageoutRequest};
 use crate::addr::{PAGE_BYTES, TABLE_BYTES, TableNo};
 use crate::process::{Mapping, Process};
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use strata_lru::lru_gen::{Command, CommandError, format_full};
@@ -32,6 +33,19 @@ struct Outstanding {
     batch: EvictBatch,
     verdicts: Vec<Verdict>,
     nr_requests_left: usize,
+}
+
+/// What a look at huge pages found, and what came of it.
+#[derive(Debug)]
+pub(super) struct LookedAtHuge {
+    /// Base pages in memory.
+    pub nr_resident_pages: u64,
+    /// Huge pages in memory.
+    pub nr_huge: usize,
+    /// Base pages in use of each that is judged now; `None`: still huge, or gone.
+    pub nr_used_pages: Vec<Option<u64>>,
+    /// Huge pages chosen to be split; `None`: it came too soon to count.
+    pub nr_chosen: Option<usize>,
 }
 
 /// All that is known of one managed group.
@@ -194,7 +208,7 @@ impl Tracker {
         splitter: &mut Splitter,
         are_pages_going: bool,
         now: TimeMs,
-    ) {
+    ) -> LookedAtHuge {
         let spaces = &self.spaces;
         let huge: Vec<Where> = spaces
             .iter()
@@ -205,14 +219,24 @@ impl Tracker {
             nr_resident_pages: self.findings().nr_resident_pages.iter().sum(),
             huge: &huge,
         };
+        let nr_used_pages = RefCell::new(Vec::new());
         let chosen = splitter.after_walk(now, facts, |(number, table)| {
-            spaces.get(&number)?.nr_used_pages(table)
+            let nr_used = spaces.get(&number).and_then(|of| of.nr_used_pages(table));
+            nr_used_pages.borrow_mut().push(nr_used);
+            nr_used
         });
-        let Some(chosen) = chosen else { return };
+        let looked = LookedAtHuge {
+            nr_resident_pages: facts.nr_resident_pages,
+            nr_huge: huge.len(),
+            nr_used_pages: nr_used_pages.into_inner(),
+            nr_chosen: chosen.as_ref().map(Vec::len),
+        };
+        let Some(chosen) = chosen else { return looked };
         self.spaces.values_mut().for_each(Space::forget_uses);
         for (number, table) in chosen {
             self.splits.entry(number).or_default().insert(table);
         }
+        looked
     }
 
     /// The huge pages to be split: a batch of nothing.

@@ -13,6 +13,7 @@
 
 use super::places::SpaceNo;
 use super::report::WalkReport;
+use super::trace::{Recorder, Report};
 use super::tracker::Tracker;
 use crate::access::{
     AccessError, AccessSource, ClearIntent, Cleared, Clearer, NrEntries, Progress, YoungPiece,
@@ -48,6 +49,9 @@ pub(super) struct Walker {
     /// What the last walk found in memory.
     nr_entries: BTreeMap<SpaceNo, NrEntries>,
     wants_inactive: bool,
+    recorder: Recorder,
+    /// Whether the last walk cleared.
+    has_cleared: bool,
     /// CPU and wall time of the last walk.
     last_walk_ns: (u64, u64),
     last_cleared_walk: Option<Instant>,
@@ -66,6 +70,8 @@ impl Walker {
             sums: WalkReport::default(),
             nr_entries: BTreeMap::new(),
             wants_inactive: false,
+            recorder: Recorder::default(),
+            has_cleared: false,
             last_walk_ns: (0, 0),
             last_cleared_walk: None,
             held: Duration::ZERO,
@@ -76,6 +82,16 @@ impl Walker {
     pub(super) fn clear_in_background(&mut self) -> io::Result<()> {
         self.thread = Some(ClearThread::start()?);
         Ok(())
+    }
+
+    /// What the clearing thread reports is noted there.
+    pub(super) fn record_in(&mut self, recorder: Recorder) {
+        self.recorder = recorder;
+    }
+
+    /// Whether the last walk cleared what it saw.
+    pub(super) fn has_cleared(&self) -> bool {
+        self.has_cleared
     }
 
     /// Who sees the accesses.
@@ -111,6 +127,11 @@ impl Walker {
     pub(super) fn rest(&mut self) -> Duration {
         if let Some(thread) = &mut self.thread {
             for (took, result) in thread.poll().into_iter().flatten() {
+                self.recorder.note_report(|| Report::Clear {
+                    wall_ns: took.wall_ns,
+                    held_ns: took.all_held_ns(),
+                    nr_left_pieces: took.nr_left_pieces,
+                });
                 self.held = self.held.max(Duration::from_nanos(took.all_held_ns()));
                 self.sums.clear_ns += took.wall_ns;
                 self.sums.nr_left_pieces += took.nr_left_pieces;
@@ -143,6 +164,7 @@ impl Walker {
     ) -> Vec<AccessError> {
         let (start, cpu_start) = (Instant::now(), thread_cpu_ns());
         let is_rested = self.rest().is_zero();
+        self.has_cleared = is_rested;
         if is_rested {
             self.last_cleared_walk = Some(start);
             self.held = Duration::ZERO;

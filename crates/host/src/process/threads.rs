@@ -106,6 +106,13 @@ impl Processors {
         word & 1 << (number % 64) != 0
     }
 
+    /// Their numbers, in order; `None`: every one there may be.
+    pub fn numbers(&self) -> Option<Vec<usize>> {
+        let numbers = 0..CpuSet::MAX_CPU;
+        (*self != Processors::ALL)
+            .then(|| numbers.filter(|number| self.contains(*number)).collect())
+    }
+
     /// How many.
     pub fn count(&self) -> u32 {
         self.0.iter().map(|word| word.count_ones()).sum()
@@ -222,6 +229,8 @@ mod tests {
         let more: Processors = [1, 63].into_iter().collect();
         assert_eq!((some | more).count(), 5);
         assert_eq!(some - more, [0, 64, 1023].into_iter().collect());
+        assert_eq!(some.numbers(), Some(vec![0, 63, 64, 1023]));
+        assert_eq!(Processors::ALL.numbers(), None);
         assert!(some.contains(1023) && !some.contains(1022) && !some.contains(4096));
         assert_eq!(processors | Processors::NONE, processors);
     }

@@ -100,15 +100,16 @@ pub fn free_swap_bytes() -> io::Result<u64> {
     meminfo_bytes("SwapFree")
 }
 
+/// The same; `None` where that can't be read.
+pub fn known_free_swap_bytes() -> Option<u64> {
+    free_swap_bytes()
+        .inspect_err(|error| tracing::debug!("free swap is not known: {error}"))
+        .ok()
+}
+
 /// Whether less swap than this is free. Where that can't be read nobody may take it for none.
 pub fn is_swap_below(bytes: u64) -> bool {
-    match free_swap_bytes() {
-        Ok(free_bytes) => free_bytes < bytes,
-        Err(error) => {
-            tracing::debug!("free swap is not known: {error}");
-            false
-        }
-    }
+    known_free_swap_bytes().is_some_and(|free_bytes| free_bytes < bytes)
 }
 
 /// Swap of the whole system, bytes.

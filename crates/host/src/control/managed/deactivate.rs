@@ -5,6 +5,7 @@
 
 use super::super::deactivation::{Deactivation, Reading};
 use super::super::space::Space;
+use super::super::trace::{ColdAsk, Report};
 use super::Managed;
 use crate::access::ListsSource;
 use crate::actuator::Deactivate;
@@ -61,11 +62,14 @@ impl Managed {
             })
         };
         let shares = usage_bytes * SHARE_PERCENT_MIN..=usage_bytes * SHARE_PERCENT_MAX;
-        let lists = largest
-            .filter(|_| may_hold)
-            .and_then(read)
-            .filter(|lists| shares.contains(&(lists.nr_pages() * PAGE_BYTES * 100)));
+        let found = largest.filter(|_| may_hold).and_then(read);
+        let lists = found.filter(|lists| shares.contains(&(lists.nr_pages() * PAGE_BYTES * 100)));
         of.thread.allow(lists.is_some());
+        self.recorder.note_limit(|sample, plan| {
+            sample.lists = found.map(Into::into);
+            sample.is_naming = of.thread.is_busy();
+            plan.may_name = lists.is_some();
+        });
         let Some(lists) = lists else {
             of.deactivation = None;
             return Reading::Paced;
@@ -134,11 +138,20 @@ impl Managed {
         let Some(deactivation) = &mut of.deactivation else {
             return;
         };
+        let mut is_taken = false;
         if nr_named == 0 && nr_processes > 0 {
             deactivation.note_vain();
         } else if nr_named > 0 && of.thread.try_submit(cold) {
+            is_taken = true;
             deactivation.note_named(nr_named);
         }
+        let ask = ColdAsk {
+            nr_wanted_pages: nr_pages,
+            nr_pages: nr_named,
+            nr_programs: nr_processes as u64,
+            is_taken,
+        };
+        self.recorder.note(|tick| tick.plan.cold.push(ask));
     }
 
     /// Hears what the thread has done.
@@ -150,6 +163,11 @@ impl Managed {
             return;
         };
         self.eviction.nr_deactivated_pages += report.nr_named_pages;
+        let noted = Report::Cold {
+            nr_pages: report.nr_named_pages,
+            nr_refused: report.refused.len() as u64,
+        };
+        self.recorder.note_report(|| noted);
         let mut warnings = Vec::new();
         for (pid, error) in report.refused {
             of.refused.insert(pid);

@@ -98,6 +98,31 @@ impl Managed {
         self.tracker.memory_bytes()
     }
 
+    /// Whether pages can be taken one by one.
+    pub(in super::super) fn has_pageout(&self) -> bool {
+        self.pageout.is_some()
+    }
+
+    /// Whether the kernel can be asked to reclaim.
+    pub(in super::super) fn has_reclaim(&self) -> bool {
+        self.shrink.is_some()
+    }
+
+    /// Whether warm pages can be touched.
+    pub(in super::super) fn can_touch(&self) -> bool {
+        self.warm.is_some()
+    }
+
+    /// Whether cold pages can be named.
+    pub(in super::super) fn can_name_cold(&self) -> bool {
+        self.deactivating.is_some()
+    }
+
+    /// Whether pages can be read in ahead.
+    pub(in super::super) fn can_recall(&self) -> bool {
+        self.recalling.is_some()
+    }
+
     /// The members.
     pub(in super::super) fn members(&self) -> &Members {
         &self.members

@@ -15,6 +15,7 @@
 //!   meanwhile is not taken again and again.
 
 use super::super::gauge::Gauge;
+use super::super::trace::{Answer, ChosenBy, WalkEnd};
 use super::super::walk::Thoroughness;
 use super::{Managed, PAGE_BYTES, Standing};
 use std::collections::VecDeque;
@@ -322,6 +323,7 @@ impl Managed {
                 false => self.tracker.isolate_planned(&plan, nr_freed),
             };
             if let Some(requests) = requests {
+                self.note_batch(ChosenBy::Command, None, Answer::Pages, &requests);
                 self.waiting.extend(requests);
                 self.submit_waiting();
                 return Step::Again;
@@ -376,6 +378,7 @@ impl Managed {
             false => Thoroughness::SkipIdle,
         };
         self.look(gauge, now, thoroughness);
+        self.note_walk_end(WalkEnd::Command);
         self.tracker.finish_planned_walk(plan, now)?;
         self.after_walk(now, usage_bytes);
         Ok(())

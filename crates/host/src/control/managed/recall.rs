@@ -8,6 +8,7 @@
 
 use super::super::places::SpaceNo;
 use super::super::together::Recalls;
+use super::super::trace::{RecallAsk, Report};
 use super::Managed;
 use crate::actuator::{Recall, RecallPages};
 use crate::addr::PAGE_BYTES;
@@ -60,7 +61,10 @@ impl Managed {
     /// From now on usage may rise so far by reading ahead; `None`: not at all.
     pub(super) fn allow_recall(&mut self, usage_max_bytes: Option<u64>) {
         if let Some(recalling) = &self.recalling {
-            recalling.thread.allow(usage_max_bytes.unwrap_or(0));
+            let usage_max_bytes = usage_max_bytes.unwrap_or(0);
+            self.recorder
+                .note(|tick| tick.plan.recall_max_bytes = Some(usage_max_bytes));
+            recalling.thread.allow(usage_max_bytes);
         }
     }
 
@@ -71,6 +75,9 @@ impl Managed {
         };
         recalling.is_swap_slow = swap::is_slow();
         self.tracker.set_swap_slow(recalling.is_swap_slow);
+        let is_slow = recalling.is_swap_slow;
+        self.recorder
+            .note(|tick| tick.sample.is_swap_slow = Some(is_slow));
     }
 
     /// After a walk: judges what was asked for, and asks for what is wanted next.
@@ -86,7 +93,12 @@ impl Managed {
         if recalling.recalls.after_walk(now, nr_used_pages) {
             self.tracker.forget_recalled();
         }
+        let mut ask = RecallAsk {
+            nr_used_pages,
+            ..RecallAsk::default()
+        };
         if !recalling.recalls.is_on(now) || self.is_dry_run || self.governor.is_left_to_programs() {
+            self.recorder.note(|tick| tick.plan.recalls.push(ask));
             return;
         }
         let spaces = self.tracker.spaces();
@@ -97,9 +109,17 @@ impl Managed {
         let nr_pages_max = (room_bytes / PAGE_BYTES).saturating_sub(nr_out);
         let pages = self.tracker.recall(nr_pages_max, &recalling.refused);
         let nr_pages: u64 = pages.iter().map(RecallPages::nr_wanted_pages).sum();
-        if nr_pages > 0 && recalling.thread.try_submit(pages) {
+        let is_taken = nr_pages > 0 && recalling.thread.try_submit(pages);
+        if is_taken {
             recalling.recalls.ask(now, nr_pages);
         }
+        ask = RecallAsk {
+            nr_pages_max: Some(nr_pages_max),
+            nr_pages,
+            is_taken,
+            ..ask
+        };
+        self.recorder.note(|tick| tick.plan.recalls.push(ask));
     }
 
     /// Hears what the thread has done.
@@ -111,11 +131,19 @@ impl Managed {
             return;
         };
         self.eviction.nr_recalled_pages += report.nr_asked_pages;
+        let (nr_asked_pages, nr_refused) = (report.nr_asked_pages, report.refused.len() as u64);
+        let mut nr_left_pages = 0;
         for (space, ranges) in report.left {
             let nr_pages = ranges.iter().map(|range| range.nr_pages()).sum();
+            nr_left_pages += nr_pages;
             recalling.recalls.leave(nr_pages);
             self.tracker.leave(space, &ranges);
         }
+        self.recorder.note_report(|| Report::Recall {
+            nr_pages: nr_asked_pages,
+            nr_left_pages,
+            nr_refused,
+        });
         let mut warnings = Vec::new();
         for (space, pid, error) in report.refused {
             recalling.refused.insert(SpaceNo(space));

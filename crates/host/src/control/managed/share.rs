@@ -7,11 +7,14 @@
 use super::super::apart::Apart;
 use super::super::crowd::{Crowd, Room};
 use super::super::demand::{Demand, Threads};
+use super::super::places::SpaceNo;
 use super::super::running::Running;
+use super::super::trace::{Counters, ProgramCpu, Recorder, Share, StatReader};
 use super::{Gauge, Managed};
 use crate::actuator::{Pageout, ShrinkThread};
 use crate::control::ActuatorChoice;
 use crate::process::Processors;
+use std::collections::BTreeMap;
 use strata_lru::TimeMs;
 
 /// Where fewer pages come back in a second the kernel need not be told which are warm.
@@ -79,20 +82,37 @@ impl Managed {
         if room != Room::Filled && self.sharing.running.is_due(now) {
             let spaces = self.tracker.spaces().iter();
             let cpu_ns = spaces.filter_map(|(no, space)| Some((*no, space.process.cpu_ns().ok()?)));
-            let nr_refaulted_pages = nr_refaulted_pages(gauge);
-            self.sharing
-                .running
-                .sample(now, cpu_ns.collect(), nr_refaulted_pages);
+            let cpu_ns: BTreeMap<SpaceNo, u64> = cpu_ns.collect();
+            let nr_refaulted_pages = nr_refaulted_pages(gauge, &self.recorder);
+            self.recorder.note(|tick| {
+                let cpu = cpu_ns.iter().map(|(number, cpu_ns)| ProgramCpu {
+                    program: number.0,
+                    cpu_ns: *cpu_ns,
+                });
+                tick.sample.cpu = Some(cpu.collect());
+            });
+            self.sharing.running.sample(now, cpu_ns, nr_refaulted_pages);
             let is_beyond = self.sharing.running.is_beyond_pageout();
             self.governor
                 .set_beyond_pageout(is_beyond || self.is_kernel_to_choose(now));
         }
+        let pageout_percent_max = match room == Room::Crowded || self.shrink.is_none() {
+            true => ALL_PERCENT,
+            false => self.sharing.running.pageout_percent_max(),
+        };
         if let Some(pageout) = &self.pageout {
-            pageout.set_cpu_percent_max(match room == Room::Crowded || self.shrink.is_none() {
-                true => ALL_PERCENT,
-                false => self.sharing.running.pageout_percent_max(),
-            });
+            pageout.set_cpu_percent_max(pageout_percent_max);
         }
+        let wanted = self.sharing.demand.wanted();
+        let share = Share {
+            room: room.into(),
+            wanted_processors: wanted.all,
+            wanted_most_processors: wanted.most,
+            wanted_threads: wanted.nr_threads,
+            refaulted_pages_per_s: self.sharing.running.refaulted_pages_per_s(),
+            pageout_percent_max,
+        };
+        self.recorder.note(|tick| tick.plan.share = Some(share));
     }
 
     /// Whether the kernel holds usage below the budget while nobody reclaims ahead.
@@ -117,7 +137,9 @@ impl Managed {
                 };
                 Some((*no, threads))
             });
-            self.sharing.demand.sample(now, programs.collect());
+            self.sharing
+                .demand
+                .sample(now, programs.collect(), &self.recorder);
         }
         is_due
     }
@@ -125,7 +147,7 @@ impl Managed {
     /// The threads that reclaim leave the processors to the programs' busy ones, unless pageout works in a crowd on all.
     fn keep_apart(&mut self, room: Room) {
         if room != Room::Free {
-            self.sharing.apart.widen();
+            self.widen();
             return;
         }
         let busy = self.sharing.demand.busy().iter();
@@ -143,7 +165,25 @@ impl Managed {
             self.pageout.as_ref().and_then(Pageout::tid),
             self.shrink.as_ref().and_then(ShrinkThread::tid),
         ];
+        let before = self.sharing.apart.current();
         self.sharing.apart.keep(taken, ours.into_iter().flatten());
+        self.recorder
+            .note(|tick| tick.sample.busy_processors = Some(taken.numbers().unwrap_or_default()));
+        self.note_where(before);
+    }
+
+    fn widen(&mut self) {
+        let before = self.sharing.apart.current();
+        self.sharing.apart.widen();
+        self.note_where(before);
+    }
+
+    fn note_where(&self, before: Processors) {
+        let now = self.sharing.apart.current();
+        if now != before {
+            self.recorder
+                .note(|tick| tick.plan.reclaim_on = Some(now.numbers().unwrap_or_default()));
+        }
     }
 
     fn look_for_room(&mut self, now: TimeMs) -> Room {
@@ -161,7 +201,8 @@ impl Managed {
         ];
         let nr_own = 1 + others.map(u32::from).iter().sum::<u32>();
         let wanted = self.sharing.demand.wanted();
-        match self.sharing.crowd.look(now, nr_own, wanted) {
+        let room = self.sharing.crowd.look(now, nr_own, wanted, &self.recorder);
+        match room {
             Room::Filled if !self.may_leave() => Room::Free,
             Room::Crowded if self.is_kernel_to_choose(now) => Room::Free,
             room => room,
@@ -178,7 +219,7 @@ impl Managed {
     /// Nobody looks for a while.
     pub(super) fn forget_room(&mut self) {
         self.sharing.left_at = None;
-        self.sharing.apart.widen();
+        self.widen();
         self.governor.set_room(Room::Free);
     }
 
@@ -205,8 +246,13 @@ impl Managed {
 }
 
 /// Pages of the group that came back so far; 0 where that is not told.
-fn nr_refaulted_pages(gauge: &Gauge) -> u64 {
-    let stats = gauge.group().and_then(|group| group.stats().ok());
+fn nr_refaulted_pages(gauge: &Gauge, recorder: &Recorder) -> u64 {
+    let stats = gauge.group().map(|group| group.stats().ok());
+    if let Some(stats) = stats {
+        let counters = stats.map_or(Counters::Failed, Counters::Fresh);
+        recorder.note_counters(StatReader::Refaults, counters);
+    }
+    let stats = stats.flatten();
     let kinds = stats.map(|stats| [stats.nr_refault_anon_pages, stats.nr_refault_file_pages]);
     kinds.into_iter().flatten().flatten().sum()
 }

@@ -4,6 +4,7 @@
 //! (`activation`), nor the touching (`actuator::Activate`).
 
 use super::super::activation::{Activation, WARM_PERCENT, walk_ms};
+use super::super::trace::{Report, TouchAsk};
 use super::Managed;
 use crate::actuator::Activate;
 use std::collections::BTreeSet;
@@ -52,6 +53,8 @@ impl Managed {
         let is_told = self.walker.want_inactive(is_wanted);
         if is_wanted && !is_told {
             self.warm = None;
+            self.recorder
+                .note(|tick| tick.sample.is_inactive_hidden = true);
         }
     }
 
@@ -66,6 +69,12 @@ impl Managed {
         let Some(warm) = &mut self.warm else { return };
         if warm.activation.is_too_slow(now, wanted_ms, pace_ms) {
             self.tracker.forget_warm();
+            let ask = TouchAsk {
+                wanted_ms,
+                is_too_slow: true,
+                ..TouchAsk::default()
+            };
+            self.recorder.note(|tick| tick.plan.touches.push(ask));
             return;
         }
         if is_late {
@@ -73,12 +82,19 @@ impl Managed {
         }
         warm.activation.after_walk(now, self.tracker.foretold());
         let mut pages = self.tracker.take_warm(WARM_PERCENT);
+        let mut ask = TouchAsk {
+            wanted_ms,
+            ..TouchAsk::default()
+        };
         if self.governor.is_left_to_programs() {
+            self.recorder.note(|tick| tick.plan.touches.push(ask));
             self.name_cold();
             return;
         }
         pages.retain(|(process, _)| !warm.refused.contains(&process.pid()));
-        let _is_taken = warm.thread.try_submit(pages);
+        ask.nr_pages = Some(pages.iter().map(|(_, pages)| pages.len() as u64).sum());
+        ask.is_taken = warm.thread.try_submit(pages);
+        self.recorder.note(|tick| tick.plan.touches.push(ask));
     }
 
     /// Whether the kernel can be told which pages are warm and is to choose all that goes: it then chooses no
@@ -91,7 +107,10 @@ impl Managed {
         let mut spaces = self.tracker.spaces().values();
         let has_refused = !warm.refused.is_empty()
             && spaces.any(|space| warm.refused.contains(&space.process.pid()));
-        self.min_ttl_ms == 0 && !has_refused
+        let can_touch_all = !has_refused;
+        self.recorder
+            .note(|tick| tick.sample.can_touch_all = Some(can_touch_all));
+        self.min_ttl_ms == 0 && can_touch_all
     }
 
     /// What is warm now will not be known when it is on again.
@@ -120,6 +139,11 @@ impl Managed {
             return;
         };
         self.eviction.nr_activated_pages += report.nr_touched_pages;
+        let noted = Report::Touch {
+            nr_pages: report.nr_touched_pages,
+            nr_refused: report.refused.len() as u64,
+        };
+        self.recorder.note_report(|| noted);
         let mut warnings = Vec::new();
         for (pid, error) in report.refused {
             warm.refused.insert(pid);

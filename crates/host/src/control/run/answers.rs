@@ -11,6 +11,7 @@
 use super::super::managed::OrderError;
 use super::super::report::{self, KernelReport};
 use super::super::status::{self, GroupStatus, NodeGenerations, Status};
+use super::super::trace::{Counters, Request as Asked, StatReader};
 use super::super::{PolicyChoice, own};
 use super::{BUDGET_BYTES_MIN, Managed, Marks, Session};
 use crate::addr::PAGE_BYTES;
@@ -68,12 +69,14 @@ impl Session<'_> {
             Request::Generations {} => self.generations(),
             Request::LruGen { form } => self.lru_gen_text(form),
             Request::Command { text } => {
+                self.note_request(Asked::Commands);
                 return self.order(|managed| managed.order_commands(client, &text));
             }
             Request::Evict { bytes } => {
                 let usage_bytes = self.usage_bytes().ok();
                 let usage_bytes = usage_bytes.or_else(|| self.meter.last_bytes());
                 let usage_bytes = usage_bytes.unwrap_or(bytes);
+                self.note_request(Asked::Evict(bytes));
                 return self.order(|managed| managed.order_eviction(client, bytes, usage_bytes));
             }
             Request::SetBudget { bytes } => self.set_budget(bytes),
@@ -124,6 +127,7 @@ impl Session<'_> {
         done.map_err(|error| format!("the budget stays as it is: {error}"))?;
         let now = self.now();
         self.marks = Marks::new(bytes);
+        self.note_request(Asked::SetBudget(self.marks.into()));
         self.meter.set_budget(now, bytes);
         self.relief.set_budget(bytes);
         self.is_floor_told = false;
@@ -139,6 +143,10 @@ impl Session<'_> {
 
     fn set_paused(&mut self, is_paused: bool) -> String {
         self.is_paused = is_paused;
+        self.note_request(match is_paused {
+            true => Asked::Pause,
+            false => Asked::Resume,
+        });
         if let (true, Some(managed)) = (is_paused, &mut self.managed) {
             managed.cancel_orders();
         }
@@ -157,6 +165,7 @@ impl Session<'_> {
         }
         managed.set_dry_run(is_dry_run);
         self.is_dry_run = is_dry_run;
+        self.note_request(Asked::DryRun(is_dry_run));
         Ok(accept(&json!({ "is_dry_run": is_dry_run })))
     }
 
@@ -229,8 +238,17 @@ impl Session<'_> {
 
     /// The kernel's counters of the group, as of the last reading while there is to be no other.
     pub(super) fn kernel_counters(&self) -> GroupStats {
-        let kept = self.relief.kept_counters();
-        kept.unwrap_or_else(|| self.arena.kernel_counters())
+        if let Some(kept) = self.relief.kept_counters() {
+            self.recorder
+                .note_counters(StatReader::Report, Counters::Kept);
+            return kept;
+        }
+        let counters = self.arena.kernel_counters();
+        if self.arena.gauge().group().is_some() {
+            self.recorder
+                .note_counters(StatReader::Report, Counters::Fresh(counters));
+        }
+        counters
     }
 
     /// Whether a limit of ours stands behind the budget.

@@ -7,6 +7,7 @@
 //! - T1: Strata never sleeps with a limit in force: nobody would give way at it, and with the OOM killer
 //!   off whoever meets it would wait for ever.
 
+use super::super::trace::Request as Asked;
 use super::Session;
 use crate::process::job::{self, Terminal, Then};
 use crate::process::launch::WaitStatus;
@@ -39,6 +40,7 @@ impl Session<'_> {
             return;
         }
         let now = self.now();
+        self.note_request(Asked::Stop);
         if let Some(managed) = &mut self.managed {
             managed.wait_for_kernel(now);
         }

@@ -41,7 +41,7 @@ impl Session<'_> {
         };
         let root = self.program.pid();
         let mut news = group.take_news();
-        news.extend(self.surroundings.charges.look(now, &group));
+        news.extend(self.surroundings.charges.look(now, &group, &self.recorder));
         news.extend(self.surroundings.moves.look(&group, root));
         for news in news {
             self.warn(news);

@@ -1,0 +1,400 @@
+//! What a tick decided, as a trace has it.
+//!
+//! **Owns** this part of the format. **Does not own** the rest (`format`), nor any decision.
+
+use serde::{Deserialize, Serialize};
+
+fn is_off(flag: &bool) -> bool {
+    !flag
+}
+
+/// What a tick decided.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Plan {
+    /// The next tick comes after so long, unless something wakes the loop.
+    pub wait_ms: u64,
+    /// Nothing is decided: the run is paused.
+    #[serde(skip_serializing_if = "is_off")]
+    pub is_paused: bool,
+    /// How eviction stands.
+    pub standing: Standing,
+    /// Everything is tried and next to nothing goes.
+    #[serde(skip_serializing_if = "is_off")]
+    pub is_stalled: bool,
+    /// The next attempt to reclaim waits for so long, because those before were in vain.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stall_pause_ms: Option<u64>,
+    /// Who reclaims, and with how much; `None` while paused, or where nobody decides.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reclaimer: Option<Reclaimer>,
+    /// How the processors are shared, where that was asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub share: Option<Share>,
+    /// Processors that the threads that reclaim are kept to from here on, where that was set.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reclaim_on: Option<Vec<usize>>,
+    /// The engine's balance of anon and file pages from here on, where it was set.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub swappiness: Option<u8>,
+    /// Usage up to which pages may be read in ahead; 0: none may.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recall_max_bytes: Option<u64>,
+    /// What was done at each look at the limit, in order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub limit: Vec<LimitPlan>,
+    /// What the kernel was asked to reclaim.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reclaim: Option<ReclaimAsk>,
+    /// What the engine was asked for, in order, and what was sent to be paged out.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub batches: Vec<Batch>,
+    /// Each time a walk was thought of.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub walk_asks: Vec<WalkAsk>,
+    /// The walks that were made, in order; as many as `sample.walks`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub walks: Vec<WalkPlan>,
+    /// Base pages to be ranked after a walk, coldest first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub rank_pages: Vec<u64>,
+    /// Warm pages to be touched.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub touches: Vec<TouchAsk>,
+    /// Cold pages to be named.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub cold: Vec<ColdAsk>,
+    /// Huge pages chosen to be split, at each look at them; `None`: it came too soon to count.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub chosen_splits: Vec<Option<u64>>,
+    /// Huge pages sent to be split.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub splits: Vec<SplitAsk>,
+    /// Pages to be read in ahead.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub recalls: Vec<RecallAsk>,
+    /// The wait until the next step of an order of others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub order_wait_ms: Option<u64>,
+}
+
+/// How eviction stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Standing {
+    /// Nothing to report.
+    #[default]
+    Fine,
+    /// Above the low mark and nothing evictable is left.
+    NothingEvictable,
+    /// Only pages younger than `min_ttl_ms` are left.
+    Thrashing,
+}
+
+/// Who reclaims, and with how much, before anything holds it back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Reclaimer {
+    /// Who.
+    pub who: Who,
+    /// Base pages wanted of pageout.
+    pub pageout_pages: u64,
+    /// Bytes wanted of the kernel.
+    pub reclaim_bytes: u64,
+    /// The wait that goes with it.
+    pub wait_ms: u64,
+}
+
+/// Who reclaims.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Who {
+    /// Strata, page by page.
+    #[default]
+    Pageout,
+    /// The kernel, when it is asked.
+    Kernel,
+    /// The programs, in their own faults.
+    Programs,
+}
+
+/// How the processors are shared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Share {
+    /// Who has them.
+    pub room: Room,
+    /// Processors that the programs want, on average.
+    pub wanted_processors: f64,
+    /// Processors that the one wants that wants most.
+    pub wanted_most_processors: f64,
+    /// Threads of the programs that want one.
+    pub wanted_threads: f64,
+    /// Pages that come back in a second, on average.
+    pub refaulted_pages_per_s: f64,
+    /// What pageout may take of a processor with it, percent.
+    pub pageout_percent_max: u32,
+}
+
+/// Who has the processors.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Room {
+    /// One is free for reclaim.
+    #[default]
+    Free,
+    /// Others compete for them.
+    Crowded,
+    /// The programs have all of them.
+    Filled,
+}
+
+/// What was done at one look at the limit.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct LimitPlan {
+    /// How eviction stood.
+    pub standing: Standing,
+    /// Cold pages may be named.
+    #[serde(skip_serializing_if = "is_off")]
+    pub may_name: bool,
+    /// Whether the kernel's counts are to be read.
+    pub reading: Reading,
+    /// What was done, in order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub actions: Vec<LimitAction>,
+    /// The kernel holds usage below the budget by itself.
+    #[serde(skip_serializing_if = "is_off")]
+    pub is_line_held: bool,
+    /// The kernel's balance of anon and file pages, where it was changed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lean: Option<Lean>,
+}
+
+/// When the kernel's counts are to be read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reading {
+    /// At the usual pace.
+    #[default]
+    Paced,
+    /// Not now.
+    NotYet,
+    /// Now.
+    Due,
+}
+
+/// A change of the limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LimitAction {
+    /// The line is given up: the limit goes back to the backstop.
+    ReleaseLine,
+    /// `memory.high` goes back to what it was.
+    ReleaseHigh,
+    /// The limit comes down to the backstop as far as usage lets it.
+    Settle,
+    /// The line is held, and this is how far that has got.
+    HoldLine(LineState),
+    /// The limit gives way.
+    Raise {
+        /// By so much, ...
+        bytes: u64,
+        /// ... and by so much it did.
+        raised_bytes: u64,
+    },
+    /// It may give way no further.
+    Refuse,
+    /// The kernel's own killer decides again.
+    HandBackOom,
+    /// The kernel refused a change, or the limit could not be read.
+    Fail,
+}
+
+/// How far holding the line has got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LineState {
+    /// The limit stands there.
+    Held,
+    /// It is still above it.
+    Moving,
+    /// It was given up for a while.
+    Resting,
+    /// There is none.
+    NotOffered,
+}
+
+/// A change of the kernel's balance.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Lean {
+    /// The balance from here on.
+    pub swappiness: u8,
+    /// Whether it took.
+    pub is_taken: bool,
+}
+
+/// What the kernel was asked to reclaim.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReclaimAsk {
+    /// Bytes.
+    pub bytes: u64,
+    /// Whether the request went out: not while one is out, while it found nothing a moment ago, or in a dry run.
+    pub is_taken: bool,
+}
+
+/// What the engine was asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Batch {
+    /// By what.
+    pub by: ChosenBy,
+    /// Base pages wanted; `None` where a command says it.
+    pub nr_wanted_pages: Option<u64>,
+    /// How the engine answered.
+    pub answer: Answer,
+    /// Folios sent.
+    pub nr_sent_folios: u64,
+    /// Requests they were sent in, one a program.
+    pub nr_requests: u64,
+}
+
+/// By what pages are chosen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ChosenBy {
+    /// Those accessed least often.
+    Heat,
+    /// The oldest.
+    #[default]
+    Generations,
+    /// What a command names.
+    Command,
+}
+
+/// How the engine answers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Answer {
+    /// With pages.
+    #[default]
+    Pages,
+    /// Ask again.
+    Again,
+    /// A walk is needed first.
+    NeedsAgeing,
+    /// All that is left is too young.
+    Thrashing,
+    /// Nothing is left.
+    Empty,
+    /// It can't go on.
+    Failed,
+}
+
+/// A walk that was thought of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WalkAsk {
+    /// Walks are to be so far apart.
+    pub pause_ms: u64,
+    /// So much longer clearing has to rest, microseconds.
+    pub rest_us: u64,
+    /// Whether it may come now.
+    pub may_come: bool,
+}
+
+/// A walk that was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WalkPlan {
+    /// Programs that have not run are walked, too.
+    pub is_thorough: bool,
+    /// How accessed bits are cleared; `None`: not at all, because clearing has to rest.
+    pub clear: Option<ClearIntent>,
+    /// What follows.
+    pub then: WalkEnd,
+}
+
+/// How accessed bits are cleared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ClearIntent {
+    /// So that the kernel's lists stay as they are.
+    #[default]
+    Watch,
+    /// As is cheapest, because the kernel does not choose.
+    Pageout,
+}
+
+/// What follows a walk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WalkEnd {
+    /// A new generation.
+    #[default]
+    Age,
+    /// Nothing: one was born a moment ago.
+    Look,
+    /// What a command says.
+    Command,
+}
+
+/// Warm pages to be touched after a walk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TouchAsk {
+    /// Walks for it are wanted so far apart.
+    pub wanted_ms: u64,
+    /// They can come so far apart, which is too far: nothing is touched for a while.
+    #[serde(default, skip_serializing_if = "is_off")]
+    pub is_too_slow: bool,
+    /// Base pages to be touched; `None`: none, because the programs reclaim for themselves or walks are too slow.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nr_pages: Option<u64>,
+    /// Whether the request went out.
+    #[serde(default, skip_serializing_if = "is_off")]
+    pub is_taken: bool,
+}
+
+/// Cold pages to be named after a walk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ColdAsk {
+    /// Base pages that were to be.
+    pub nr_wanted_pages: u64,
+    /// Base pages that were found in programs of which pages may be named.
+    pub nr_pages: u64,
+    /// Programs in which any were found, named or not.
+    pub nr_programs: u64,
+    /// Whether the request went out.
+    #[serde(default, skip_serializing_if = "is_off")]
+    pub is_taken: bool,
+}
+
+/// Huge pages sent to be split.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SplitAsk {
+    /// Huge pages.
+    pub nr_huge_pages: u64,
+    /// Requests they were sent in, one a program.
+    pub nr_requests: u64,
+}
+
+/// Pages to be read in ahead after a walk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RecallAsk {
+    /// Of those asked for before, used for the first time since the walk before.
+    pub nr_used_pages: u64,
+    /// Base pages there is room for; `None`: nothing is to be read in now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nr_pages_max: Option<u64>,
+    /// Base pages wanted.
+    pub nr_pages: u64,
+    /// Whether the request went out.
+    #[serde(default, skip_serializing_if = "is_off")]
+    pub is_taken: bool,
+}

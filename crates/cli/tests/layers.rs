@@ -8,11 +8,15 @@ use std::process::Command;
 use serde_json::Value;
 
 /// A crate of the workspace, and the other crates of the workspace it may depend on.
-const LAYERS: [(&str, &[&str]); 5] = [
+const LAYERS: [(&str, &[&str]); 6] = [
     ("strata-lru", &[]),
     ("strata-trace", &[]),
     ("strata-sim", &["strata-lru", "strata-trace"]),
-    ("strata-host", &["strata-lru", "strata-trace"]),
+    ("strata-control", &["strata-lru"]),
+    (
+        "strata-host",
+        &["strata-control", "strata-lru", "strata-trace"],
+    ),
     (
         "strata",
         &["strata-host", "strata-lru", "strata-sim", "strata-trace"],

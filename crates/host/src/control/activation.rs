@@ -21,6 +21,7 @@
 //! it foretold.
 
 use std::ops::AddAssign;
+use strata_control::Backoff;
 use strata_lru::TimeMs;
 
 /// A walk comes when one in so many pages has gone since the last one: a page comes from the one end of the
@@ -107,19 +108,28 @@ impl Foretold {
 }
 
 /// The judgement so far.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Activation {
     trial: Foretold,
     /// Walks of the trial; `None` until a first one has foretold something.
     nr_walks: Option<u32>,
-    off_until: Option<TimeMs>,
-    off_ms: u64,
+    off: Backoff,
+}
+
+impl Default for Activation {
+    fn default() -> Activation {
+        Activation {
+            trial: Foretold::default(),
+            nr_walks: None,
+            off: Backoff::new(OFF_MS_MIN, OFF_MS_MAX),
+        }
+    }
 }
 
 impl Activation {
     /// Whether warm pages are to be touched now.
     pub(super) fn is_on(&self, now: TimeMs) -> bool {
-        self.off_until.is_none_or(|until| now >= until)
+        !self.off.holds(now)
     }
 
     /// Takes a walk in that came while it was on.
@@ -146,7 +156,7 @@ impl Activation {
     pub(super) fn is_too_slow(&mut self, now: TimeMs, wanted_ms: u64, pace_ms: u64) -> bool {
         let is_too_slow = pace_ms > wanted_ms * PACE_MAX;
         if is_too_slow {
-            self.switch_off(now);
+            self.off.failed(now);
             self.interrupt();
         }
         is_too_slow
@@ -154,15 +164,10 @@ impl Activation {
 
     fn trial_is_over(&mut self, now: TimeMs) {
         match self.trial.holds() {
-            true => self.off_ms = 0,
-            false => self.switch_off(now),
+            true => self.off.succeeded(),
+            false => self.off.failed(now),
         }
         (self.trial, self.nr_walks) = (Foretold::default(), Some(0));
-    }
-
-    fn switch_off(&mut self, now: TimeMs) {
-        self.off_ms = (self.off_ms * 2).clamp(OFF_MS_MIN, OFF_MS_MAX);
-        self.off_until = Some(TimeMs(now.0 + self.off_ms));
     }
 }
 

@@ -27,6 +27,7 @@
 //! **Invariants** I1: never [`Reading::NotYet`] while next to nothing is inactive.
 
 use crate::access::KernelLists;
+use strata_control::Backoff;
 use strata_lru::TimeMs;
 
 /// Below this share of the lists inactive pages are running out, percent.
@@ -68,7 +69,7 @@ pub(super) enum Reading {
 }
 
 /// What is remembered from look to look.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Deactivation {
     now: TimeMs,
     lists: KernelLists,
@@ -80,8 +81,21 @@ pub(super) struct Deactivation {
     kernel: Option<(TimeMs, u64)>,
     /// Pages that are being named, and how many were inactive before.
     named: Option<(u64, u64)>,
-    vain_until: Option<TimeMs>,
-    vain_ms: u64,
+    vain: Backoff,
+}
+
+impl Default for Deactivation {
+    fn default() -> Deactivation {
+        Deactivation {
+            now: TimeMs::default(),
+            lists: KernelLists::default(),
+            read: None,
+            nr_inactive_least: None,
+            kernel: None,
+            named: None,
+            vain: Backoff::new(VAIN_MS_MIN, VAIN_MS_MAX),
+        }
+    }
 }
 
 impl Deactivation {
@@ -115,15 +129,14 @@ impl Deactivation {
 
     /// None could be named, or it changed nothing.
     pub(super) fn note_vain(&mut self) {
-        self.vain_ms = (self.vain_ms * 2).clamp(VAIN_MS_MIN, VAIN_MS_MAX);
-        self.vain_until = Some(TimeMs(self.now.0 + self.vain_ms));
+        self.vain.failed(self.now);
     }
 
     /// How many active pages are to be named, if any; base pages.
     pub(super) fn nr_wanted_pages(&self) -> Option<u64> {
         let (inactive, all) = (self.lists.nr_inactive_pages, self.lists.nr_pages());
         let is_held = self.read.is_some() && self.kernel.is_none();
-        let may_name = self.vain_until.is_none_or(|until| self.now >= until);
+        let may_name = !self.vain.holds(self.now);
         let is_low = !self.is_share(inactive, LOW_PERCENT);
         let nr_missing = (all * HIGH_PERCENT / 100).saturating_sub(inactive);
         (is_held && may_name && is_low).then_some(nr_missing.min(NR_NAMED_PAGES_MAX))
@@ -141,7 +154,7 @@ impl Deactivation {
         let nr_come = self.lists.nr_inactive_pages.saturating_sub(nr_before);
         match nr_come * 2 < nr_named {
             true => self.note_vain(),
-            false => (self.vain_until, self.vain_ms) = (None, 0),
+            false => self.vain.succeeded(),
         }
     }
 

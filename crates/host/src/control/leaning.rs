@@ -22,6 +22,7 @@
 use super::config::{ActuatorChoice, PolicyChoice, RunConfig, SwappinessChoice, Target};
 use crate::access;
 use crate::cgroup::GroupStats;
+use strata_control::Backoff;
 use strata_lru::TimeMs;
 
 /// Of what the kernel could take fewer than one in so many are file pages: it leans ...
@@ -43,7 +44,7 @@ pub(super) struct Leaning {
     base: u8,
     may_lean: bool,
     /// Not before this, and how long it was last.
-    upright: Option<(TimeMs, u64)>,
+    upright: Backoff,
     /// What the group has.
     swappiness: u8,
     /// Since when it leans, and for how long it did before.
@@ -70,7 +71,7 @@ impl Leaning {
         Leaning {
             base,
             may_lean,
-            upright: None,
+            upright: Backoff::new(UPRIGHT_MS_MIN, UPRIGHT_MS_MAX),
             swappiness: base,
             since: None,
             leaned_ms: 0,
@@ -86,7 +87,7 @@ impl Leaning {
     /// not asked to reclaim ahead, or has no reason or no room to.
     pub(super) fn change(&mut self, now: TimeMs, lists: Option<&GroupStats>) -> Option<u8> {
         let has_little_file = lists.is_some_and(|stats| self.has_little_file(now, stats));
-        let is_upright = self.upright.is_some_and(|(until, _)| now < until);
+        let is_upright = self.upright.holds(now);
         let wanted = match self.may_lean && has_little_file && !is_upright {
             true => LEANING,
             false => self.base,
@@ -112,12 +113,7 @@ impl Leaning {
         };
         let is_little = file_bytes < (anon_bytes + file_bytes) / share;
         if is_leaning && !is_little {
-            let upright_ms = match self.upright {
-                Some((until, last_ms)) if now.since(until) <= UPRIGHT_MS_MAX => last_ms * 2,
-                _ => UPRIGHT_MS_MIN,
-            };
-            let upright_ms = upright_ms.min(UPRIGHT_MS_MAX);
-            self.upright = Some((TimeMs(now.0 + upright_ms), upright_ms));
+            self.upright.failed_anew(now);
         }
         is_little
     }

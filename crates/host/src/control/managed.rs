@@ -46,6 +46,7 @@ use crate::remote::ClientId as Ticket;
 use std::collections::{BTreeSet, VecDeque};
 use std::io::ErrorKind;
 use std::os::fd::BorrowedFd;
+use strata_control::Backoff;
 use strata_lru::{HEAT_WALK_MS, Isolated, PolicyError, Swappiness, TimeMs};
 
 /// What a page costs that pageout takes, walks, pages that were not to be had and flushes included: 30
@@ -103,24 +104,6 @@ pub(super) struct Tick {
     pub is_stalled: bool,
 }
 
-/// Not asking again what was just refused.
-#[derive(Clone, Copy, Debug, Default)]
-struct Pause {
-    until: Option<TimeMs>,
-    length_ms: u64,
-}
-
-impl Pause {
-    fn lengthen(&mut self, now: TimeMs) {
-        self.length_ms = (self.length_ms * 2).clamp(SHRINK_PAUSE_MS_MIN, SHRINK_PAUSE_MS_MAX);
-        self.until = Some(TimeMs(now.0 + self.length_ms));
-    }
-
-    fn holds(&self, now: TimeMs) -> bool {
-        self.until.is_some_and(|until| now < until)
-    }
-}
-
 /// Everything that works on one group.
 #[derive(Debug)]
 pub(super) struct Managed {
@@ -134,7 +117,7 @@ pub(super) struct Managed {
     nr_attempts: u64,
     pageout: Option<Pageout>,
     shrink: Option<ShrinkThread>,
-    shrink_pause: Pause,
+    shrink_backoff: Backoff,
     waiting: VecDeque<PageoutRequest>,
     actuator: ActuatorChoice,
     swappiness: Swappiness,
@@ -209,7 +192,7 @@ impl Managed {
             recorder: parts.recorder,
             pageout: parts.pageout,
             shrink: parts.shrink,
-            shrink_pause: Pause::default(),
+            shrink_backoff: Backoff::new(SHRINK_PAUSE_MS_MIN, SHRINK_PAUSE_MS_MAX),
             waiting: VecDeque::new(),
             actuator: parts.actuator,
             swappiness: parts.swappiness,
@@ -342,7 +325,7 @@ impl Managed {
                     Ok(freed) => {
                         self.nr_attempts += 1;
                         self.eviction.reclaim_freed_bytes += freed;
-                        self.shrink_pause = Pause::default();
+                        self.shrink_backoff.succeeded();
                     }
                     Err(error) => {
                         // Pages did go, but as many came back, or usage is as low as the kernel may
@@ -351,7 +334,7 @@ impl Managed {
                         tracing::debug!("the kernel's reclaim: {error}");
                         if is_proof {
                             self.nr_attempts += 1;
-                            self.shrink_pause.lengthen(now);
+                            self.shrink_backoff.failed(now);
                             self.governor.kernel_is_done();
                         }
                     }

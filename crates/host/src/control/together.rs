@@ -22,6 +22,7 @@
 //! trial is under way, of everything that was asked for since it began.
 
 use std::collections::BTreeMap;
+use strata_control::Backoff;
 use strata_lru::TimeMs;
 
 /// So many pages must have come back that were last used when many others were, ...
@@ -164,20 +165,30 @@ struct Trial {
 }
 
 /// What is known of asking.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Recalls {
     trial: Option<Trial>,
     /// Asked for and not used yet, and since when: they take room, whether the trial is over or not.
     nr_pages_out: u64,
     last_asked: TimeMs,
-    off_until: Option<TimeMs>,
-    off_ms: u64,
+    off: Backoff,
+}
+
+impl Default for Recalls {
+    fn default() -> Recalls {
+        Recalls {
+            trial: None,
+            nr_pages_out: 0,
+            last_asked: TimeMs::default(),
+            off: Backoff::new(OFF_MS_MIN, OFF_MS_MAX),
+        }
+    }
 }
 
 impl Recalls {
     /// Whether pages may be asked for now. A trial takes in what is asked for in its first half.
     pub(super) fn is_on(&self, now: TimeMs) -> bool {
-        self.off_until.is_none_or(|until| now >= until)
+        !self.off.holds(now)
             && self
                 .trial
                 .is_none_or(|trial| now.since(trial.begun) < TRIAL_MS / 2)
@@ -226,10 +237,9 @@ impl Recalls {
         };
         trial.nr_used_pages += nr_used_pages;
         if trial.nr_used_pages * 100 >= trial.nr_asked_pages * USED_PERCENT {
-            (self.off_ms, self.off_until) = (0, None);
+            self.off.succeeded();
         } else if now.since(self.last_asked) >= TRIAL_MS {
-            self.off_ms = (self.off_ms * 2).clamp(OFF_MS_MIN, OFF_MS_MAX);
-            self.off_until = Some(TimeMs(now.0 + self.off_ms));
+            self.off.failed(now);
         } else {
             return;
         }

@@ -45,7 +45,7 @@ impl Managed {
 
     pub(super) fn ask_kernel(&mut self, now: TimeMs, plan: &Plan) {
         let is_taken = match &mut self.shrink {
-            Some(shrink) if !self.is_dry_run && !self.shrink_pause.holds(now) => {
+            Some(shrink) if !self.is_dry_run && !self.shrink_backoff.holds(now) => {
                 shrink.try_submit(plan.shrink_bytes)
             }
             _ => false,

@@ -213,7 +213,7 @@ impl Managed {
     /// is pageout, which goes down to the low mark, where the kernel may stop above it; and while the kernel finds nothing.
     fn is_kernel_to_choose(&self, now: TimeMs) -> bool {
         let is_coming_back = self.sharing.running.refaulted_pages_per_s() >= TOLD_PAGES_PER_S_MIN;
-        is_coming_back && self.is_kernel_told() && !self.shrink_pause.holds(now)
+        is_coming_back && self.is_kernel_told() && !self.shrink_backoff.holds(now)
     }
 
     /// Nobody looks for a while.

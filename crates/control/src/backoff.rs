@@ -1,0 +1,130 @@
+//! Exponential backoff: what failed is tried again after a pause, twice as long each time.
+//!
+//! ```text
+//!   failed: min, 2 min, 4 min, .. max     succeeded: none, and min the next time
+//! ```
+//!
+//! **Owns** the pause. **Does not own** what is tried, nor what counts as failing.
+//!
+//! **Invariants**
+//! - I1: a pause is never shorter than the least, nor longer than the most.
+//! - I2: the pause after a success, or before any failure, is none.
+
+use strata_lru::TimeMs;
+
+/// The pauses between trials of one thing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Backoff {
+    min_ms: u64,
+    max_ms: u64,
+    length_ms: u64,
+    until: Option<TimeMs>,
+}
+
+impl Backoff {
+    /// Nothing has failed yet. `min_ms` is the first pause, `max_ms` the longest.
+    pub const fn new(min_ms: u64, max_ms: u64) -> Backoff {
+        Backoff {
+            min_ms,
+            max_ms,
+            length_ms: 0,
+            until: None,
+        }
+    }
+
+    /// It failed: a pause begins.
+    pub fn failed(&mut self, now: TimeMs) {
+        self.length_ms = (self.length_ms * 2).clamp(self.min_ms, self.max_ms);
+        self.until = Some(TimeMs(now.0.saturating_add(self.length_ms)));
+    }
+
+    /// It succeeded: there is no pause, and the next one is the shortest.
+    pub fn succeeded(&mut self) {
+        (self.length_ms, self.until) = (0, None);
+    }
+
+    /// As [`Backoff::failed`], where a pause that ended longer than the longest ago is forgotten: what failed so long ago says
+    /// nothing of now.
+    pub fn failed_anew(&mut self, now: TimeMs) {
+        if self
+            .until
+            .is_some_and(|until| now.since(until) > self.max_ms)
+        {
+            self.succeeded();
+        }
+        self.failed(now);
+    }
+
+    /// Whether it is not to be tried now.
+    pub fn holds(&self, now: TimeMs) -> bool {
+        self.until.is_some_and(|until| now < until)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_pause_is_twice_as_long_after_each_failure() {
+        let mut backoff = Backoff::new(10, 50);
+        assert!(!backoff.holds(TimeMs(0)));
+        for (now, length_ms) in [(0, 10), (100, 20), (200, 40), (300, 50), (400, 50)] {
+            backoff.failed(TimeMs(now));
+            assert!(backoff.holds(TimeMs(now + length_ms - 1)), "{length_ms}");
+            assert!(!backoff.holds(TimeMs(now + length_ms)), "{length_ms}");
+        }
+    }
+
+    #[test]
+    fn a_success_ends_the_pause_and_the_next_is_the_shortest() {
+        let mut backoff = Backoff::new(10, 50);
+        backoff.failed(TimeMs(0));
+        backoff.failed(TimeMs(0));
+        backoff.succeeded();
+        assert!(!backoff.holds(TimeMs(0)));
+        backoff.failed(TimeMs(5));
+        assert!(backoff.holds(TimeMs(14)) && !backoff.holds(TimeMs(15)));
+    }
+
+    #[test]
+    fn a_failure_long_ago_is_forgotten() {
+        let after = |now| {
+            let mut backoff = Backoff::new(10, 50);
+            backoff.failed_anew(TimeMs(0));
+            backoff.failed_anew(TimeMs(now));
+            (0..).find(|ms| !backoff.holds(TimeMs(now + ms)))
+        };
+        assert_eq!(after(60), Some(20), "as long as the longest ago");
+        assert_eq!(after(61), Some(10));
+    }
+
+    proptest! {
+        #[test]
+        fn a_pause_lies_between_the_least_and_the_most(
+            min_ms in 1u64..100,
+            more_ms in 0u64..1000,
+            has_failed in prop::collection::vec(any::<bool>(), 1..50),
+        ) {
+            let max_ms = min_ms + more_ms;
+            let mut backoff = Backoff::new(min_ms, max_ms);
+            let mut expected_ms = 0;
+            for (step, has_failed) in has_failed.into_iter().enumerate() {
+                let now = TimeMs(step as u64 * 10_000);
+                match has_failed {
+                    true => {
+                        backoff.failed(now);
+                        expected_ms = if expected_ms == 0 { min_ms } else { (expected_ms * 2).min(max_ms) };
+                    }
+                    false => {
+                        backoff.succeeded();
+                        expected_ms = 0;
+                    }
+                }
+                let length_ms = (0..=max_ms).find(|ms| !backoff.holds(TimeMs(now.0 + ms)));
+                prop_assert_eq!(length_ms, Some(expected_ms));
+            }
+        }
+    }
+}

@@ -10,5 +10,8 @@
 #![forbid(unsafe_code)]
 
 mod backoff;
+pub mod stall;
+mod strategy;
 
 pub use backoff::Backoff;
+pub use strategy::{mark_accessed, prefetch};

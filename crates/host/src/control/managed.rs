@@ -35,7 +35,6 @@ use super::members::Members;
 use super::places::SpaceNo;
 use super::report::{EvictionReport, WalkReport};
 use super::running;
-use super::stall::{Sample, Stall};
 use super::trace::{Answer, ChosenBy, Recorder, Report, WalkAsk, WalkEnd};
 use super::tracker::Tracker;
 use super::walk::{Thoroughness, Walker};
@@ -47,6 +46,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::io::ErrorKind;
 use std::os::fd::BorrowedFd;
 use strata_control::Backoff;
+use strata_control::stall::{Sample, Stall};
 use strata_lru::{HEAT_WALK_MS, Isolated, PolicyError, Swappiness, TimeMs};
 
 /// What a page costs that pageout takes, walks, pages that were not to be had and flushes included: 30

@@ -18,7 +18,6 @@
 //!   and asked for answers.
 //! - I2: quiet when there is nothing to do: no pressure and nobody looking means no walk.
 
-mod activation;
 mod apart;
 mod arena;
 mod assemble;
@@ -49,10 +48,8 @@ pub(crate) mod signals;
 mod slots;
 mod space;
 mod splitter;
-mod stall;
 mod status;
 mod table;
-mod together;
 pub mod trace;
 mod tracker;
 #[cfg(test)]

@@ -8,10 +8,10 @@
 //! **Invariants** I1: a slot reads back what was last written to it; a slot never written reads 0,
 //! is cold and was never used.
 
-use super::together::WalkNo;
 use crate::access::Bits512;
 use crate::addr::TABLE_ENTRIES;
 use crate::bits;
+use strata_control::prefetch::WalkNo;
 use strata_lru::Heat;
 
 /// Above this many used slots the array is smaller or quicker than the list.

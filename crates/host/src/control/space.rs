@@ -11,10 +11,8 @@ mod by_heat;
 mod figures;
 mod together;
 
-use super::activation::Foretold;
 use super::places::{Places, SpaceNo};
 use super::table::Table;
-use super::together::{Returns, WalkNo};
 use crate::access::{
     Bits512, NrEntries, TableRecord, TableShape, YoungPiece, entries_in, entries_of,
 };
@@ -23,6 +21,10 @@ use crate::bits;
 use crate::process::{Mapping, MappingClass, Process};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use strata_control::{
+    mark_accessed::Foretold,
+    prefetch::{Returns, WalkNo},
+};
 use strata_lru::{
     AccessVia, Arrival, Cause, GoneCause, GroupId, HEAT_TURNED_OVER_SHARE, Kind, NodeId, Order,
     PastHeat, Policy,

@@ -9,10 +9,10 @@
 //! I3: only tracked pages are set aside. I4: only shadowed pages are asked for.
 
 use super::slots::Slots;
-use super::together::WalkNo;
 use crate::access::Bits512;
 use crate::addr::{PAGE_BYTES, TABLE_BYTES};
 use crate::bits;
+use strata_control::prefetch::WalkNo;
 use strata_lru::{FolioId, Heat, Shadow};
 
 /// What is known of the pages of one table.

@@ -4,7 +4,6 @@
 //! trace (`control::trace`).
 
 use super::super::governor::Plan;
-use super::super::stall::Sample;
 use super::super::trace::{
     self, Batch, ChosenBy, EngineSample, Members, ProgramPages, ReclaimAsk, Reclaimer, WalkEnd,
     WalkSample, Who,
@@ -13,6 +12,7 @@ use super::{Managed, PAGE_BYTES, SWAP_BYTES_MIN, SWAP_CHECK_MS};
 use crate::access::ClearIntent;
 use crate::actuator::PageoutRequest;
 use crate::swap;
+use strata_control::stall::Sample;
 use strata_lru::{Ageing, Swappiness, TimeMs};
 
 impl Managed {

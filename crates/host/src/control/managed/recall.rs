@@ -1,19 +1,19 @@
 //! Reading in ahead what was last used with the pages that come back.
 //!
 //! **Owns** when that is done and for how many pages there is room. **Does not own** which pages
-//! (`control::together`), nor the asking (`actuator::Recall`).
+//! (`strata_control::prefetch`), nor the asking (`actuator::Recall`).
 //!
 //! **Invariants** I1: no more is asked for than fits beside what the last walk found in use and what was asked for
 //! lately, below the low mark. I2: nothing is asked for while paused, in a dry run, or after the end.
 
 use super::super::places::SpaceNo;
-use super::super::together::Recalls;
 use super::super::trace::{RecallAsk, Report};
 use super::Managed;
 use crate::actuator::{Recall, RecallPages};
 use crate::addr::PAGE_BYTES;
 use crate::swap;
 use std::collections::BTreeSet;
+use strata_control::prefetch::Prefetch;
 use strata_lru::{HEAT_WALK_MS, TimeMs};
 
 /// A program to which fewer come back hardly waits for them.
@@ -23,7 +23,7 @@ const RETURNED_PAGES_PER_S_MIN: f64 = 100.0;
 #[derive(Debug)]
 pub(super) struct Recalling {
     thread: Recall,
-    recalls: Recalls,
+    recalls: Prefetch,
     is_swap_slow: bool,
     /// Spaces for which the kernel may not be asked.
     refused: BTreeSet<SpaceNo>,
@@ -34,7 +34,7 @@ impl Recalling {
     pub(super) fn new(thread: Recall) -> Recalling {
         Recalling {
             thread,
-            recalls: Recalls::default(),
+            recalls: Prefetch::default(),
             is_swap_slow: false,
             refused: BTreeSet::new(),
         }

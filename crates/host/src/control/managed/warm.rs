@@ -1,20 +1,20 @@
 //! Telling the kernel which pages are warm while it chooses what goes.
 //!
 //! **Owns** when walks come for that and what follows one. **Does not own** whether it pays
-//! (`activation`), nor the touching (`actuator::Activate`).
+//! (`strata_control::mark_accessed`), nor the touching (`actuator::Activate`).
 
-use super::super::activation::{Activation, WARM_PERCENT, walk_ms};
 use super::super::trace::{Report, TouchAsk};
 use super::Managed;
 use crate::actuator::Activate;
 use std::collections::BTreeSet;
+use strata_control::mark_accessed::{MarkAccessed, WARM_PERCENT, walk_ms};
 use strata_lru::TimeMs;
 
 /// The thread, and what is known of its use.
 #[derive(Debug)]
 pub(super) struct Warm {
     thread: Activate,
-    activation: Activation,
+    activation: MarkAccessed,
     /// Processes that may not be read, by number.
     refused: BTreeSet<i32>,
 }
@@ -24,7 +24,7 @@ impl Warm {
     pub(super) fn new(thread: Activate) -> Warm {
         Warm {
             thread,
-            activation: Activation::default(),
+            activation: MarkAccessed::default(),
             refused: BTreeSet::new(),
         }
     }

@@ -1,7 +1,7 @@
 //! What heat tells of the pages of one space.
 //!
 //! **Owns** visiting pages by heat, and which are warm. **Does not own** heat (`strata_lru::Heat`), how spaces
-//! compare (`tracker::by_heat`), nor whether a forecast holds (`control::activation`).
+//! compare (`tracker::by_heat`), nor whether a forecast holds (`strata_control::mark_accessed`).
 //!
 //! **Invariants** I1: no page is returned to be touched where heat did not foretell what was used last.
 

@@ -10,13 +10,13 @@
 //! only.
 
 use super::super::table::Table;
-use super::super::together::{UNUSED_AGE_MIN, WalkNo};
 use super::{Space, SpaceWalk};
 use crate::access::Bits512;
 use crate::actuator::RecallPages;
 use crate::addr::{AddrRange, PAGE_BYTES, TABLE_BYTES, TableNo};
 use crate::bits;
 use std::sync::Arc;
+use strata_control::prefetch::{UNUSED_AGE_MIN, WalkNo};
 
 impl Space {
     /// Where the program has gone on to something else: absent pages that were last used when what comes back was,

@@ -2,7 +2,6 @@
 //!
 //! **Owns** these translations, so that types of the loop can be renamed and the format stays. **Does not own** either.
 
-use super::super::activation::Foretold as Told;
 use super::super::crowd::Room as InRoom;
 use super::super::deactivation::Reading as When;
 use super::super::governor::{Held, Marks as InForce};
@@ -15,6 +14,7 @@ use crate::access::{self, KernelLists};
 use crate::actuator::{self, PageoutError, ShrinkOutcome};
 use crate::cgroup::{self, backstop_bytes};
 use std::io::ErrorKind;
+use strata_control::mark_accessed::Foretold as Told;
 use strata_lru::{Isolated, Verdict};
 
 impl From<InForce> for Marks {

@@ -6,12 +6,12 @@
 //! **Owns** the ranking between two walks. **Does not own** heat (`strata_lru::Heat`), nor how many pages
 //! are wanted.
 
-use super::super::activation::Foretold;
 use super::{Space, SpaceNo, Tracker};
 use crate::actuator::{ColdPages, PageoutRequest, WarmPages};
 use crate::addr::{AddrRange, PAGE_BYTES};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use strata_control::mark_accessed::Foretold;
 use strata_lru::{Cheapest, FolioId, Heat, HeatScale, HeatSpread, Swappiness, TimeMs};
 
 /// Spaces are compared by their coldest pages among those they use: this share of them is hotter, percent. The hottest

@@ -21,8 +21,8 @@
 //! **Invariants** I1: a page whose last use is not known is no evidence and is never asked for. I2: at most one
 //! trial is under way, of everything that was asked for since it began.
 
+use crate::Backoff;
 use std::collections::BTreeMap;
-use strata_control::Backoff;
 use strata_lru::TimeMs;
 
 /// So many pages must have come back that were last used when many others were, ...
@@ -39,7 +39,7 @@ const NR_ASKED_EACH: u64 = 16;
 /// What was used at the last walk or the one before has not been away.
 const AGE_MIN: u32 = 2;
 /// A program that is elsewhere has no use for what it did not use since the walk before.
-pub(super) const UNUSED_AGE_MIN: u32 = 1;
+pub const UNUSED_AGE_MIN: u32 = 1;
 /// Of what was asked for so much must be used for it to have been right, percent, ...
 const USED_PERCENT: u64 = 33;
 /// ... in this time.
@@ -53,27 +53,27 @@ const OFF_MS_MAX: u64 = 64_000;
 
 /// The number of a walk of a space: it comes again after 65,535 of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct WalkNo(u16);
+pub struct WalkNo(u16);
 
 impl WalkNo {
     /// Before the first walk.
-    pub(super) const NONE: WalkNo = WalkNo(0);
+    pub const NONE: WalkNo = WalkNo(0);
 
     /// Numbers there are.
-    pub(super) const LIMIT: usize = 1 << u16::BITS;
+    pub const LIMIT: usize = 1 << u16::BITS;
 
     /// The walk after this one.
-    pub(super) fn next(self) -> WalkNo {
+    pub fn next(self) -> WalkNo {
         WalkNo(self.0 % u16::MAX + 1)
     }
 
     /// Its place among all numbers, below [`WalkNo::LIMIT`].
-    pub(super) fn index(self) -> usize {
+    pub fn index(self) -> usize {
         usize::from(self.0)
     }
 
     /// How many walks ago `earlier` was; `None` if that is no walk.
-    pub(super) fn since(self, earlier: WalkNo) -> Option<u32> {
+    pub fn since(self, earlier: WalkNo) -> Option<u32> {
         let (now, then) = (i32::from(self.0), i32::from(earlier.0));
         (then != 0).then(|| (now - then).rem_euclid(i32::from(u16::MAX)).unsigned_abs())
     }
@@ -81,14 +81,14 @@ impl WalkNo {
 
 /// What came back to a space lately, by the walk that had last found it used.
 #[derive(Debug, Default)]
-pub(super) struct Returns {
+pub struct Returns {
     nr_pages: BTreeMap<WalkNo, u32>,
     nr_since_last_walk: u64,
 }
 
 /// What is wanted next.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Phase {
+pub struct Phase {
     /// The walks that had last found it used; those first of which most has come back.
     pub walks: Vec<WalkNo>,
     /// At most so many pages.
@@ -97,7 +97,7 @@ pub(super) struct Phase {
 
 impl Returns {
     /// A walk begins: what the ones before found counts half as much.
-    pub(super) fn fade(&mut self) {
+    pub fn fade(&mut self) {
         self.nr_since_last_walk = 0;
         self.nr_pages.retain(|_, nr_pages| {
             *nr_pages /= 2;
@@ -106,7 +106,7 @@ impl Returns {
     }
 
     /// A page came back and was used.
-    pub(super) fn note(&mut self, last_use: WalkNo) {
+    pub fn note(&mut self, last_use: WalkNo) {
         self.nr_since_last_walk += 1;
         if last_use != WalkNo::NONE {
             *self.nr_pages.entry(last_use).or_default() += 1;
@@ -114,20 +114,20 @@ impl Returns {
     }
 
     /// Nothing came back.
-    pub(super) fn clear(&mut self) {
+    pub fn clear(&mut self) {
         *self = Returns::default();
     }
 
     /// Whether the program has gone on to something else, after a walk that found so many pages used: most of
     /// what it uses had to come back.
-    pub(super) fn is_elsewhere(&self, nr_used_pages: u64) -> bool {
+    pub fn is_elsewhere(&self, nr_used_pages: u64) -> bool {
         let nr_pages: u32 = self.nr_pages.values().sum();
         nr_pages >= NR_RETURNED_MIN
             && self.nr_since_last_walk * 100 >= nr_used_pages * RETURNED_PERCENT
     }
 
     /// What is wanted next, where so many pages are still out, by the walk that had last found them used.
-    pub(super) fn phase(&self, now: WalkNo, out: &[u32]) -> Option<Phase> {
+    pub fn phase(&self, now: WalkNo, out: &[u32]) -> Option<Phase> {
         let nr_out = |walk: WalkNo| out.get(walk.index()).copied().unwrap_or(0);
         let share =
             |nr_back: u32, nr_out: u32| f64::from(nr_back) / f64::from((nr_back + nr_out).max(1));
@@ -166,7 +166,7 @@ struct Trial {
 
 /// What is known of asking.
 #[derive(Debug)]
-pub(super) struct Recalls {
+pub struct Prefetch {
     trial: Option<Trial>,
     /// Asked for and not used yet, and since when: they take room, whether the trial is over or not.
     nr_pages_out: u64,
@@ -174,9 +174,9 @@ pub(super) struct Recalls {
     off: Backoff,
 }
 
-impl Default for Recalls {
-    fn default() -> Recalls {
-        Recalls {
+impl Default for Prefetch {
+    fn default() -> Prefetch {
+        Prefetch {
             trial: None,
             nr_pages_out: 0,
             last_asked: TimeMs::default(),
@@ -185,9 +185,9 @@ impl Default for Recalls {
     }
 }
 
-impl Recalls {
+impl Prefetch {
     /// Whether pages may be asked for now. A trial takes in what is asked for in its first half.
-    pub(super) fn is_on(&self, now: TimeMs) -> bool {
+    pub fn is_on(&self, now: TimeMs) -> bool {
         !self.off.holds(now)
             && self
                 .trial
@@ -195,12 +195,12 @@ impl Recalls {
     }
 
     /// Pages that were asked for lately and may still come to be used.
-    pub(super) fn nr_pages_out(&self) -> u64 {
+    pub fn nr_pages_out(&self) -> u64 {
         self.nr_pages_out
     }
 
     /// So many more pages are being asked for.
-    pub(super) fn ask(&mut self, now: TimeMs, nr_pages: u64) {
+    pub fn ask(&mut self, now: TimeMs, nr_pages: u64) {
         debug_assert!(self.is_on(now));
         let trial = self.trial.get_or_insert_with(|| Trial {
             begun: now,
@@ -212,7 +212,7 @@ impl Recalls {
     }
 
     /// So many of them were not asked for after all.
-    pub(super) fn leave(&mut self, nr_pages: u64) {
+    pub fn leave(&mut self, nr_pages: u64) {
         self.nr_pages_out = self.nr_pages_out.saturating_sub(nr_pages);
         if let Some(trial) = &mut self.trial {
             trial.nr_asked_pages = trial.nr_asked_pages.saturating_sub(nr_pages);
@@ -221,7 +221,7 @@ impl Recalls {
 
     /// A walk found so many of them used that were not used before, while none are being asked for. Returns whether
     /// the others may be asked for again.
-    pub(super) fn after_walk(&mut self, now: TimeMs, nr_used_pages: u64) -> bool {
+    pub fn after_walk(&mut self, now: TimeMs, nr_used_pages: u64) -> bool {
         self.judge(now, nr_used_pages);
         self.nr_pages_out = self.nr_pages_out.saturating_sub(nr_used_pages);
         let is_over = self.nr_pages_out > 0 && now.since(self.last_asked) >= OUT_MS;
@@ -332,7 +332,7 @@ mod tests {
 
     #[test]
     fn what_was_used_lets_more_be_asked_for_and_holds_no_room() {
-        let mut recalls = Recalls::default();
+        let mut recalls = Prefetch::default();
         recalls.ask(TimeMs(0), 1000);
         assert_eq!(recalls.nr_pages_out(), 1000);
         recalls.after_walk(TimeMs(100), 300);
@@ -352,7 +352,7 @@ mod tests {
 
     #[test]
     fn what_was_not_asked_for_after_all_is_not_judged() {
-        let mut recalls = Recalls::default();
+        let mut recalls = Prefetch::default();
         recalls.ask(TimeMs(0), 1000);
         recalls.leave(990);
         assert_eq!(recalls.nr_pages_out(), 10);
@@ -367,7 +367,7 @@ mod tests {
 
     #[test]
     fn what_was_asked_for_in_vain_is_asked_for_ever_more_seldom() {
-        let mut recalls = Recalls::default();
+        let mut recalls = Prefetch::default();
         let mut asked = Vec::new();
         for ms in (0..200_000).step_by(100).map(TimeMs) {
             if recalls.is_on(ms) && recalls.nr_pages_out() == 0 {

@@ -6,7 +6,7 @@
 //!
 //! Each walk of each space is also taken for itself: nothing is touched after one that shows that heat lags
 //! behind there. Walks that have to come much further apart than wanted, because clearing may take only so much of the
-//! time ([`crate::hold_up`]), find nearly everything used and tell nothing.
+//! time, find nearly everything used and tell nothing.
 //!
 //! ```text
 //!   On --8 walks, warm pages hardly more often used than others--> Off
@@ -20,8 +20,8 @@
 //! **Invariants** I1: what is judged is [`NR_JUDGED_WALKS`] walks in a row, each by what the one just before
 //! it foretold.
 
+use crate::Backoff;
 use std::ops::AddAssign;
-use strata_control::Backoff;
 use strata_lru::TimeMs;
 
 /// A walk comes when one in so many pages has gone since the last one: a page comes from the one end of the
@@ -37,7 +37,7 @@ const PACE_MAX: u64 = 2;
 /// The warmest pages that are kept, percent. 50 gave 60.6 faults a thousand operations, 60 gave 59.3 (zipf
 /// 0.99, memory for 60 %, the kernel by itself 69); with hot set + scan 68 was no better than 55, for a sixth
 /// more touches.
-pub(super) const WARM_PERCENT: u32 = 60;
+pub const WARM_PERCENT: u32 = 60;
 /// A trial.
 const NR_JUDGED_WALKS: u32 = 8;
 /// Warm pages must be used so much more often than others, percent.
@@ -50,7 +50,7 @@ const OFF_MS_MIN: u64 = 2000;
 const OFF_MS_MAX: u64 = 64_000;
 
 /// How far apart walks are to be, where so many pages are in memory and so many come back in a second.
-pub(super) fn walk_ms(nr_resident_pages: u64, refaulted_pages_per_s: f64) -> u64 {
+pub fn walk_ms(nr_resident_pages: u64, refaulted_pages_per_s: f64) -> u64 {
     let nr_turned_over = (nr_resident_pages / TURNED_OVER_SHARE) as f64;
     let due_ms = 1000.0 * nr_turned_over / refaulted_pages_per_s.max(1.0);
     (due_ms as u64).clamp(WALK_MS_MIN, WALK_MS_MAX)
@@ -59,7 +59,7 @@ pub(super) fn walk_ms(nr_resident_pages: u64, refaulted_pages_per_s: f64) -> u64
 /// How what the last walk thought of pages compares with what became of them; base pages that were in
 /// memory then and now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Foretold {
+pub struct Foretold {
     /// Taken for warm.
     pub nr_warm_pages: u64,
     /// Of those, used since.
@@ -81,12 +81,12 @@ impl AddAssign for Foretold {
 
 impl Foretold {
     /// Whether anything was used.
-    pub(super) fn has_uses(&self) -> bool {
+    pub fn has_uses(&self) -> bool {
         self.nr_warm_used_pages + self.nr_other_used_pages > 0
     }
 
     /// Whether warm pages were used clearly more often than others.
-    pub(super) fn holds(&self) -> bool {
+    pub fn holds(&self) -> bool {
         let warm = u128::from(self.nr_warm_used_pages) * u128::from(self.nr_other_pages.max(1));
         let other = u128::from(self.nr_other_used_pages) * u128::from(self.nr_warm_pages.max(1));
         warm > 0 && warm * 100 >= other * u128::from(ADVANTAGE_PERCENT)
@@ -94,7 +94,7 @@ impl Foretold {
 
     /// Whether [`Foretold::holds`], or warm pages were clearly less often left unused than others: of a program that
     /// uses most of what it has between two walks others can't be used much more seldom.
-    pub(super) fn tells_apart(&self) -> bool {
+    pub fn tells_apart(&self) -> bool {
         let nr_warm_unused_pages = self.nr_warm_pages - self.nr_warm_used_pages;
         let nr_other_unused_pages = self.nr_other_pages - self.nr_other_used_pages;
         let warm = u128::from(nr_warm_unused_pages) * u128::from(self.nr_other_pages.max(1));
@@ -109,16 +109,16 @@ impl Foretold {
 
 /// The judgement so far.
 #[derive(Debug)]
-pub(super) struct Activation {
+pub struct MarkAccessed {
     trial: Foretold,
     /// Walks of the trial; `None` until a first one has foretold something.
     nr_walks: Option<u32>,
     off: Backoff,
 }
 
-impl Default for Activation {
-    fn default() -> Activation {
-        Activation {
+impl Default for MarkAccessed {
+    fn default() -> MarkAccessed {
+        MarkAccessed {
             trial: Foretold::default(),
             nr_walks: None,
             off: Backoff::new(OFF_MS_MIN, OFF_MS_MAX),
@@ -126,14 +126,14 @@ impl Default for Activation {
     }
 }
 
-impl Activation {
+impl MarkAccessed {
     /// Whether warm pages are to be touched now.
-    pub(super) fn is_on(&self, now: TimeMs) -> bool {
+    pub fn is_on(&self, now: TimeMs) -> bool {
         !self.off.holds(now)
     }
 
     /// Takes a walk in that came while it was on.
-    pub(super) fn after_walk(&mut self, now: TimeMs, foretold: Foretold) {
+    pub fn after_walk(&mut self, now: TimeMs, foretold: Foretold) {
         let Some(nr_walks) = &mut self.nr_walks else {
             self.nr_walks = Some(0);
             return;
@@ -147,13 +147,13 @@ impl Activation {
     }
 
     /// Walks pause, or come for another reason: the next one foretells anew.
-    pub(super) fn interrupt(&mut self) {
+    pub fn interrupt(&mut self) {
         (self.trial, self.nr_walks) = (Foretold::default(), None);
     }
 
     /// Whether walks that are wanted each `wanted_ms` and can come each `pace_ms` at most are too far apart; then it is
     /// off for a while.
-    pub(super) fn is_too_slow(&mut self, now: TimeMs, wanted_ms: u64, pace_ms: u64) -> bool {
+    pub fn is_too_slow(&mut self, now: TimeMs, wanted_ms: u64, pace_ms: u64) -> bool {
         let is_too_slow = pace_ms > wanted_ms * PACE_MAX;
         if is_too_slow {
             self.off.failed(now);
@@ -186,7 +186,7 @@ mod tests {
 
     /// How many walks in a row it was on, and off, with a walk each 100 ms that finds the same.
     fn runs(nr_walks: u64, found: Foretold) -> Vec<(bool, u64)> {
-        let mut activation = Activation::default();
+        let mut activation = MarkAccessed::default();
         let mut runs: Vec<(bool, u64)> = Vec::new();
         for walk in 0..nr_walks {
             let now = TimeMs(walk * WALK_MS_MIN);
@@ -259,7 +259,7 @@ mod tests {
 
     #[test]
     fn one_walk_that_shows_nothing_is_not_a_trial() {
-        let mut activation = Activation::default();
+        let mut activation = MarkAccessed::default();
         for walk in 0..80 {
             let found = match walk % 8 {
                 0 => foretold(100, 400),
@@ -278,7 +278,7 @@ mod tests {
 
     #[test]
     fn it_is_off_while_clearing_can_t_keep_pace_with_what_goes() {
-        let mut activation = Activation::default();
+        let mut activation = MarkAccessed::default();
         assert!(!activation.is_too_slow(TimeMs(0), 100, 200));
         assert!(activation.is_on(TimeMs(0)));
         assert!(activation.is_too_slow(TimeMs(0), 100, 201));
@@ -293,7 +293,7 @@ mod tests {
     /// What was warm a minute ago says nothing of heat.
     #[test]
     fn after_an_interruption_the_first_walk_is_not_judged() {
-        let mut activation = Activation::default();
+        let mut activation = MarkAccessed::default();
         for walk in 0..40 {
             let now = TimeMs(walk * WALK_MS_MIN);
             match walk % 4 {

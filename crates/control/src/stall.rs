@@ -20,7 +20,7 @@ const PAUSE_MS: u64 = 250;
 
 /// Usage, attempts and bytes freed at one moment.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Sample {
+pub struct Sample {
     /// When.
     pub now: TimeMs,
     /// Whether anything should be reclaimed at all.
@@ -35,7 +35,7 @@ pub(super) struct Sample {
 
 /// The state between samples.
 #[derive(Debug, Default)]
-pub(super) struct Stall {
+pub struct Stall {
     /// Where reclaim began, or last got somewhere.
     since: Option<Sample>,
     is_stalled: bool,
@@ -44,7 +44,7 @@ pub(super) struct Stall {
 
 impl Stall {
     /// Takes a sample; whether reclaim gets nowhere.
-    pub(super) fn sample(&mut self, sample: Sample) -> bool {
+    pub fn sample(&mut self, sample: Sample) -> bool {
         if !sample.is_wanted {
             self.since = None;
             self.is_stalled = false;
@@ -68,7 +68,7 @@ impl Stall {
     }
 
     /// How long the next attempt has to wait; `None`: it may come now, and is counted as made.
-    pub(super) fn pause_ms(&mut self, now: TimeMs) -> Option<u64> {
+    pub fn pause_ms(&mut self, now: TimeMs) -> Option<u64> {
         if !self.is_stalled {
             return None;
         }

@@ -110,9 +110,9 @@ fn beside_busy_loops_the_kernel_takes_the_pages_and_is_told_which_are_warm() {
     let _guard = Guard::new();
     let seconds = (4 * patience().min(7)).to_string();
     let _loops = BusyLoops::start();
-    let (run, report) = Strata::new(["run", "--memory", "36M", "--swap", "zram:256M", "--"])
+    let (run, report) = Strata::new(["run", "--memory", "30M", "--swap", "zram:256M", "--"])
         .arg(program("zipf"))
-        .args(["--size", "60M", "--work-percent", "50"])
+        .args(["--size", "50M", "--work-percent", "50"])
         .args(["--seconds", &seconds])
         .time_limit(Duration::from_secs(80))
         .finish_with_report();
@@ -138,10 +138,10 @@ fn of_two_programs_alike_that_fill_all_processors_neither_takes_the_others_memor
         skip!("the kernel keeps generations (lru_gen/enabled), not two lists");
     }
     let _guard = Guard::new();
-    let (run, report) = Strata::new(["run", "--memory", "108M", "--swap", "zram:256M", "--"])
+    let (run, report) = Strata::new(["run", "--memory", "58M", "--swap", "zram:256M", "--"])
         .args(["sh", "-c"])
         .arg(
-            "\"$0\" --after 2 --size 90M --seconds 6 & \"$0\" --after 2 --size 90M --seed 2 --seconds 6; wait $!",
+            "\"$0\" --after 2 --size 48M --seconds 6 & \"$0\" --after 2 --size 48M --seed 2 --seconds 6; wait $!",
         )
         .arg(program("zipf"))
         .time_limit(Duration::from_secs(80))

@@ -231,6 +231,15 @@ pub(crate) fn entry_ns() -> f64 {
     *MEASURED_NS
 }
 
+/// What is to be thought of a call that went through so many entries in so much CPU time, nanoseconds: a small space is
+/// taken for as quick as on hardware.
+pub(crate) fn believed_ns(cpu_ns: u64, nr_entries: u64) -> u64 {
+    match nr_entries <= NR_ENTRIES_SMALL {
+        true => cpu_ns.min((nr_entries as f64 * ENTRY_NS) as u64),
+        false => cpu_ns,
+    }
+}
+
 /// The most entries that such a call may meet, where one takes so long.
 pub(crate) fn entries_max(entry_ns: f64) -> u64 {
     let fitting = CALL_GOAL.as_nanos() as f64 / entry_ns;
@@ -340,6 +349,13 @@ mod tests {
         assert_eq!(entries_max(50.0), 30_000);
         assert_eq!(entries_max(1e9), NR_ENTRIES_SMALL);
         assert!(pages_at_once() >= NR_ENTRIES_SMALL);
+    }
+
+    #[test]
+    fn an_emulated_processor_is_believed_slow_only_for_large_spaces() {
+        assert_eq!(believed_ns(1_000_000, 1000), 68_000);
+        assert_eq!(believed_ns(10_000, 1000), 10_000);
+        assert_eq!(believed_ns(10_000_000, NR_ENTRIES_SMALL + 1), 10_000_000);
     }
 
     #[test]

@@ -359,6 +359,7 @@ impl Clearer {
         cleared.wall_ns += nanos(took);
         // A space that took too long is not taken at once again. What it waited for (the lock, a processor) is not held.
         let held_ns = cleared.held_ns - held_before_ns;
+        cleared.held_ns = held_before_ns + hold_up::believed_ns(held_ns, nr_entries);
         if u128::from(held_ns) > hold_up::CALL_MAX.as_nanos() {
             let entry_ns = held_ns as f64 / nr_entries.max(1) as f64;
             self.refs_entry_ns = entry_ns.clamp(self.refs_entry_ns, self.refs_entry_ns * 1.5);

@@ -112,10 +112,16 @@ impl Crowd {
             recorder.note(|tick| tick.sample.runnable = Some(runnable));
             self.sample(nr_runnable.saturating_sub(nr_own), wanted);
         }
+        self.room()
+    }
+
+    /// Who has the processors.
+    pub(super) fn room(&self) -> Room {
         self.room
     }
 
-    fn sample(&mut self, nr_others: u32, wanted: Wanted) {
+    /// Takes a sample in.
+    pub(super) fn sample(&mut self, nr_others: u32, wanted: Wanted) {
         self.nr_samples = self.nr_samples.saturating_add(1);
         let share_of_last = SHARE_OF_LAST.max(1.0 / f64::from(self.nr_samples));
         self.nr_runnable += (f64::from(nr_others) - self.nr_runnable) * share_of_last;

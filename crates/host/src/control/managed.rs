@@ -15,6 +15,8 @@ mod obstacles;
 mod orders;
 mod reads;
 mod recall;
+#[cfg(test)]
+mod replay;
 mod rest;
 mod share;
 mod warm;

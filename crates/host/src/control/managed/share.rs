@@ -18,9 +18,9 @@ use std::collections::BTreeMap;
 use strata_lru::TimeMs;
 
 /// Where fewer pages come back in a second the kernel need not be told which are warm.
-const TOLD_PAGES_PER_S_MIN: f64 = 100.0;
+pub(super) const TOLD_PAGES_PER_S_MIN: f64 = 100.0;
 /// Where nobody else reclaims.
-const ALL_PERCENT: u32 = 100;
+pub(super) const ALL_PERCENT: u32 = 100;
 
 /// What is known of who has the processors.
 #[derive(Debug)]

@@ -11,13 +11,14 @@ use super::super::trace::{
     self, Counters, ProgramThreads, ReclaimFailure, Recorded, Recorder, Report, StatReader, Tick,
     read,
 };
-use super::{Pause, Sample, SpaceNo, Stall, share};
+use super::{Sample, SpaceNo, Stall, share};
 use crate::process::Processors;
 use flate2::read::GzDecoder;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::BufReader;
 use std::path::Path;
+use strata_control::Backoff;
 use strata_lru::TimeMs;
 
 /// The parts of the loop that decide who reclaims, and how much.
@@ -27,7 +28,7 @@ struct Loop {
     crowd: Crowd,
     running: Running,
     stall: Stall,
-    shrink_pause: Pause,
+    shrink_backoff: Backoff,
     /// What each program's threads have wanted so far.
     wanted_ns: BTreeMap<u32, u64>,
     can_leave: bool,
@@ -43,7 +44,7 @@ impl Loop {
             crowd: Crowd::new(header.nr_processors as usize),
             running: Running::default(),
             stall: Stall::default(),
-            shrink_pause: Pause::default(),
+            shrink_backoff: Backoff::new(super::SHRINK_PAUSE_MS_MIN, super::SHRINK_PAUSE_MS_MAX),
             wanted_ns: BTreeMap::new(),
             can_leave: run.min_ttl_ms == 0 && !run.is_dry_run,
         }
@@ -92,9 +93,9 @@ impl Loop {
                 continue;
             };
             match of.failure {
-                None => self.shrink_pause = Pause::default(),
+                None => self.shrink_backoff.succeeded(),
                 Some(ReclaimFailure::NothingFound) => {
-                    self.shrink_pause.lengthen(now);
+                    self.shrink_backoff.failed(now);
                     self.governor.kernel_is_done();
                 }
                 Some(ReclaimFailure::NoProof) => {}
@@ -150,7 +151,7 @@ impl Loop {
     fn is_kernel_to_choose(&self, tick: &Tick, now: TimeMs) -> bool {
         self.running.refaulted_pages_per_s() >= share::TOLD_PAGES_PER_S_MIN
             && tick.sample.can_touch_all == Some(true)
-            && !self.shrink_pause.holds(now)
+            && !self.shrink_backoff.holds(now)
     }
 
     /// Threads of which only the sum is known count as one: who of them is busy is another question.

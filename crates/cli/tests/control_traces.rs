@@ -10,7 +10,9 @@ use std::path::PathBuf;
 
 use flate2::read::GzDecoder;
 use serde_json::Value;
-use strata_host::control::trace::{Plan, Recorded, Report, Request, Standing, Tick, Who, read};
+use strata_host::control::trace::{
+    Line, Plan, Recorded, Report, Request, Standing, Tick, Who, read,
+};
 use support::control_trace::violations;
 use support::programs::checkout;
 
@@ -164,6 +166,18 @@ fn the_document_has_every_field() {
     let told = |name: &&String| !document.contains(&format!("`{name}`"));
     let missing: Vec<&String> = names.iter().filter(told).collect();
     assert!(missing.is_empty(), "docs/control-trace.md: {missing:?}");
+}
+
+#[test]
+fn the_documents_example_is_a_tick() {
+    let document = fs::read_to_string(checkout().join("docs/control-trace.md")).expect("it");
+    let (_, rest) = document.split_once("```json\n").expect("an example");
+    let (example, _) = rest.split_once("```").expect("its end");
+    let line: Line = serde_json::from_str(example).expect("a line of a trace");
+    let Line::Tick(tick) = line else {
+        panic!("{line:?} is no tick");
+    };
+    assert!(asked_bytes(&tick.plan) > 0, "the text says so: {tick:?}");
 }
 
 fn names_in(value: &Value, names: &mut BTreeSet<String>) {

@@ -456,6 +456,10 @@ impl<'a> Check<'a> {
                 can_touch && is_its_turn && self.nr_walks > 0,
                 "warm pages are touched while the kernel does not choose",
             );
+            self.hold(
+                ask.is_too_slow == (ask.pace_ms > 2 * ask.wanted_ms),
+                "walks are called too slow that are not, or the other way round",
+            );
             let is_alone = self.touch.ask(ask.is_taken);
             self.hold(is_alone, "two requests to touch at once");
         }

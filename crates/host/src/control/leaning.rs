@@ -66,7 +66,8 @@ impl Leaning {
         )
     }
 
-    fn of(base: u8, may_lean: bool) -> Leaning {
+    /// Where the group has this balance.
+    pub(super) fn of(base: u8, may_lean: bool) -> Leaning {
         let base = base.min(SWAPPINESS_MAX);
         Leaning {
             base,

@@ -1,15 +1,17 @@
 //! The kept traces against the loop: fed what was read, it decides what was decided then.
 //!
-//! **Owns** the proof that a trace has all that follows from it who reclaims, how much, and when the loop looks again. **Does not
+//! **Owns** the proof that a trace has all from which it follows who reclaims, how much, when the loop looks again, and how the
+//! kernel weighs anon against file pages. **Does not
 //! own** the traces (`tests/control-traces`), nor what holds of any trace (the binary's tests).
 
 use super::super::crowd::{Crowd, Room};
 use super::super::demand::{Demand, Threads};
 use super::super::governor::Governor;
+use super::super::leaning::Leaning;
 use super::super::running::Running;
 use super::super::trace::{
-    self, Counters, ProgramThreads, ReclaimFailure, Recorded, Recorder, Report, StatReader, Tick,
-    read,
+    self, Counters, FreeSwap, ProgramThreads, ReclaimFailure, Recorded, Recorder, Report,
+    StatReader, Tick, read,
 };
 use super::{Sample, SpaceNo, Stall, share};
 use crate::process::Processors;
@@ -19,7 +21,7 @@ use std::fs::{self, File};
 use std::io::BufReader;
 use std::path::Path;
 use strata_control::Backoff;
-use strata_lru::TimeMs;
+use strata_lru::{Swappiness, TimeMs};
 
 /// The parts of the loop that decide who reclaims, and how much.
 struct Loop {
@@ -218,6 +220,56 @@ fn difference(of: &Recorded) -> Option<String> {
     })
 }
 
+/// The first look at the limit after which the kernel's balance is another than the trace says.
+fn difference_in_balance(of: &Recorded) -> Option<String> {
+    let run = &of.header.run;
+    let marks = run.marks;
+    let near = marks
+        .low_bytes
+        .min(marks.budget_bytes - marks.budget_bytes / 8);
+    let base = run.swappiness;
+    let base = base.unwrap_or_else(|| Swappiness::DEFAULT.get());
+    let mut leaning = Leaning::of(base, run.may_lean);
+    let (mut is_left, mut pressing) = (false, None);
+    of.ticks.iter().find_map(|tick| {
+        let usage_bytes = tick.sample.usage_bytes.expect("usage is known");
+        let readings = tick.sample.memory_stat.iter();
+        let mut readings = readings.filter(|reading| reading.by == StatReader::Limit);
+        let looks = tick.sample.limit.iter().zip(&tick.plan.limit).enumerate();
+        let found = looks.into_iter().find_map(|(nr, (read, done))| {
+            if usage_bytes <= near && !read.is_under_oom {
+                pressing = None;
+            } else if let Counters::Fresh(stats) = readings.next()?.counters {
+                let can_swap = match read.free_swap {
+                    Some(FreeSwap::Bytes(bytes)) => {
+                        bytes > marks.backstop_bytes - marks.budget_bytes
+                    }
+                    _ => true,
+                };
+                pressing = (can_swap && base > 0).then_some(stats);
+            }
+            let now_left = match nr {
+                0 => is_left,
+                _ => is_programs(tick),
+            };
+            let lists = pressing.as_ref().filter(|_| !now_left && !run.is_dry_run);
+            let is = leaning.change(TimeMs(tick.now_ms), lists);
+            let was = done.lean.map(|lean| lean.swappiness);
+            if done.lean.is_some_and(|lean| !lean.is_taken) {
+                leaning.give_up(TimeMs(tick.now_ms));
+            }
+            (is != was).then(|| format!("at {} ms {was:?} became {is:?}", tick.now_ms))
+        });
+        is_left = is_programs(tick);
+        found
+    })
+}
+
+fn is_programs(tick: &Tick) -> bool {
+    let who = tick.plan.reclaimer.map(|of| of.who);
+    who == Some(trace::Who::Programs)
+}
+
 fn kept() -> Vec<(String, Recorded)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/control-traces");
     let entries = fs::read_dir(folder)
@@ -241,6 +293,22 @@ fn fed_what_was_read_the_loop_has_the_same_reclaim_as_much_as_it_did() {
         .filter_map(|(name, of)| Some(format!("{name} {}", difference(of)?)))
         .collect();
     assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+#[test]
+fn fed_what_was_read_the_kernels_balance_is_what_it_was() {
+    let traces = kept();
+    let found: Vec<String> = traces
+        .iter()
+        .filter_map(|(name, of)| Some(format!("{name} {}", difference_in_balance(of)?)))
+        .collect();
+    assert!(found.is_empty(), "{}", found.join("\n"));
+    let looks = |of: &Recorded| {
+        let looks = of.ticks.iter().flat_map(|tick| &tick.plan.limit);
+        looks.filter(|look| look.lean.is_some()).count()
+    };
+    let nr_changes: usize = traces.iter().map(|(_, of)| looks(of)).sum();
+    assert!(nr_changes >= 10, "{nr_changes}");
 }
 
 #[test]

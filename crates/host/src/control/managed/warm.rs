@@ -71,6 +71,7 @@ impl Managed {
             self.tracker.forget_warm();
             let ask = TouchAsk {
                 wanted_ms,
+                pace_ms,
                 is_too_slow: true,
                 ..TouchAsk::default()
             };
@@ -84,6 +85,7 @@ impl Managed {
         let mut pages = self.tracker.take_warm(WARM_PERCENT);
         let mut ask = TouchAsk {
             wanted_ms,
+            pace_ms,
             ..TouchAsk::default()
         };
         if self.governor.is_left_to_programs() {

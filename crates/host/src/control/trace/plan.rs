@@ -347,7 +347,10 @@ pub enum WalkEnd {
 pub struct TouchAsk {
     /// Walks for it are wanted so far apart.
     pub wanted_ms: u64,
-    /// They can come so far apart, which is too far: nothing is touched for a while.
+    /// They can come so far apart at least, because of what clearing takes.
+    #[serde(default)]
+    pub pace_ms: u64,
+    /// That is too far: nothing is touched for a while.
     #[serde(default, skip_serializing_if = "is_off")]
     pub is_too_slow: bool,
     /// Base pages to be touched; `None`: none, because the programs reclaim for themselves or walks are too slow.

@@ -14,4 +14,4 @@ pub mod stall;
 mod strategy;
 
 pub use backoff::Backoff;
-pub use strategy::{mark_accessed, prefetch};
+pub use strategy::{list_balance, mark_accessed, prefetch};

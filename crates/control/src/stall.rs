@@ -5,7 +5,7 @@
 //! then costs and brings next to nothing, so attempts become rare until something changes.
 //!
 //! **Owns** that judgement and the pace of attempts while it stands. **Does not own** the attempts
-//! (`managed`) nor what the user is told (`run`).
+//! nor what the user is told.
 
 use strata_lru::TimeMs;
 

@@ -14,8 +14,7 @@
 //!    +-------------------------------------------------------------+
 //! ```
 //!
-//! **Owns** the judgement and the pace of these walks. **Does not own** the pages (`space`) nor the touching
-//! (`actuator`).
+//! **Owns** the judgement and the pace of these walks. **Does not own** the pages nor the touching.
 //!
 //! **Invariants** I1: what is judged is [`NR_JUDGED_WALKS`] walks in a row, each by what the one just before
 //! it foretold.

@@ -2,5 +2,6 @@
 //!
 //! **Owns** nothing. **Does not own** when one is asked. **Invariants** S1: no strategy knows another.
 
+pub mod list_balance;
 pub mod mark_accessed;
 pub mod prefetch;

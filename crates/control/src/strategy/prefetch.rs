@@ -16,7 +16,7 @@
 //! ```
 //!
 //! **Owns** which returns count as together, and the judgement whether asking was right. **Does not own** the
-//! pages (`space`), whether there is room for them (`managed`), nor the asking (`actuator`).
+//! pages, whether there is room for them, nor the asking.
 //!
 //! **Invariants** I1: a page whose last use is not known is no evidence and is never asked for. I2: at most one
 //! trial is under way, of everything that was asked for since it began.

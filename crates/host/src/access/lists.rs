@@ -4,10 +4,11 @@
 //! and by them it decides whether pages have to come from the active list to the inactive one. To look here
 //! changes nothing.
 //!
-//! **Owns** the reading. **Does not own** what follows from it (`control::deactivation`).
+//! **Owns** the reading. **Does not own** what follows from it (`strata_control::list_balance`).
 
 use std::fs;
 use std::io::{self, Read};
+use strata_control::list_balance::KernelLists;
 
 use super::{AccessError, probe};
 use crate::process::Process;
@@ -15,22 +16,6 @@ use crate::sys::bpf::{self, IterProgram, Target};
 
 /// Bytes of a `struct lists_record`.
 const RECORD_BYTES: usize = 16;
-
-/// Base pages on the kernel's lists, of anon and of files together.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct KernelLists {
-    /// On the inactive lists.
-    pub nr_inactive_pages: u64,
-    /// On the active lists.
-    pub nr_active_pages: u64,
-}
-
-impl KernelLists {
-    /// On all of them.
-    pub fn nr_pages(&self) -> u64 {
-        self.nr_inactive_pages + self.nr_active_pages
-    }
-}
 
 /// The reader.
 #[derive(Debug)]

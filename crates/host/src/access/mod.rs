@@ -23,7 +23,7 @@ pub use clear::{
 };
 pub(crate) use kernel::is_multi_gen_on;
 pub use kernel::{KernelGenerations, KernelLruError};
-pub use lists::{KernelLists, ListsSource};
+pub use lists::ListsSource;
 pub use probe::{Requirement, probe};
 pub use smaps::SmapsSource;
 

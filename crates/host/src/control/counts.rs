@@ -9,7 +9,7 @@
 //! every second they do as much as with 300 ms, and now and then the limit has to give way.
 //!
 //! So there the time between two readings grows as long as they find enough on the inactive lists, where
-//! `deactivation` can't do better.
+//! `list_balance` can't do better.
 //!
 //! **Owns** the pace. **Does not own** the reading (`relief`).
 //!

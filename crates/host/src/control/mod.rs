@@ -26,7 +26,6 @@ mod config;
 mod counts;
 mod crossings;
 mod crowd;
-mod deactivation;
 mod demand;
 mod departure;
 mod error;

@@ -18,13 +18,13 @@
 
 use super::arena::Arena;
 use super::counts::Counts;
-use super::deactivation::Reading;
 use super::governor::{Held, Marks};
 use super::managed::Standing;
 use super::report::LimitReport;
 use super::trace::{Counters, LimitAction, Recorder, StatReader};
 use crate::cgroup::{BudgetGroup, CgroupError, GroupStats, Line, Version, backstop_bytes};
 use crate::swap;
+use strata_control::list_balance::Reading;
 use strata_lru::{Swappiness, TimeMs};
 
 /// The limit gives way by at most the budget divided by this ...

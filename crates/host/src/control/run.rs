@@ -17,7 +17,6 @@ mod traced;
 use super::arena::Arena;
 use super::assemble::{self, Sources};
 use super::config::{AtDetach, PolicyChoice, RunConfig, Target};
-use super::deactivation::Reading;
 use super::departure::{self, Departure};
 use super::error::{RunError, io_error};
 use super::gauge::Gauge;
@@ -39,6 +38,7 @@ use crate::process::launch::{InheritedSignals, WaitStatus};
 use crate::remote::{Doors, RemoteServer};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::time::{Duration, Instant};
+use strata_control::list_balance::Reading;
 use strata_lru::TimeMs;
 use surroundings::Surroundings;
 

@@ -1,9 +1,8 @@
 //! Telling the kernel which active pages to let go of first, while programs reclaim in their own faults.
 //!
 //! **Owns** when that is done and for which lists. **Does not own** what follows from how long they are
-//! (`control::deactivation`), which pages are cold (`tracker`), nor the naming (`actuator::Deactivate`).
+//! (`strata_control::list_balance`), which pages are cold (`tracker`), nor the naming (`actuator::Deactivate`).
 
-use super::super::deactivation::{Deactivation, Reading};
 use super::super::space::Space;
 use super::super::trace::{ColdAsk, Report};
 use super::Managed;
@@ -11,6 +10,7 @@ use crate::access::ListsSource;
 use crate::actuator::Deactivate;
 use crate::addr::PAGE_BYTES;
 use std::collections::BTreeSet;
+use strata_control::list_balance::{ListBalance, Reading};
 use strata_lru::TimeMs;
 
 /// Walks for it are so far apart at least.
@@ -28,7 +28,7 @@ pub(super) struct Deactivating {
     lists: ListsSource,
     thread: Deactivate,
     /// While it is done.
-    deactivation: Option<Deactivation>,
+    deactivation: Option<ListBalance>,
     /// Processes of which no page may be named, by number.
     refused: BTreeSet<i32>,
 }
@@ -125,7 +125,7 @@ impl Managed {
             return;
         };
         let wanted = of.deactivation.as_ref();
-        let Some(nr_pages) = wanted.and_then(Deactivation::nr_wanted_pages) else {
+        let Some(nr_pages) = wanted.and_then(ListBalance::nr_wanted_pages) else {
             return;
         };
         let mut cold = self

@@ -1,7 +1,7 @@
 //! What a tick does to the limit and to the kernel's balance, and what it notes of that.
 //!
 //! **Owns** the order of looking at the kernel's lists, the limit and the balance. **Does not own** any of these decisions
-//! (`deactivation`, `relief`, `leaning`).
+//! (`strata_control::list_balance`, `relief`, `leaning`).
 
 use super::super::trace::{Lean, LimitPlan};
 use super::{Managed, Session};

@@ -3,17 +3,17 @@
 //! **Owns** these translations, so that types of the loop can be renamed and the format stays. **Does not own** either.
 
 use super::super::crowd::Room as InRoom;
-use super::super::deactivation::Reading as When;
 use super::super::governor::{Held, Marks as InForce};
 use super::super::managed::Standing as Stands;
 use super::{
     Answer, ClearIntent, Foretold, FreeSwap, LineState, Lists, Marks, Obstacle, PageoutReport,
     Reading, ReclaimFailure, ReclaimReport, Room, Standing, Verdicts,
 };
-use crate::access::{self, KernelLists};
+use crate::access;
 use crate::actuator::{self, PageoutError, ShrinkOutcome};
 use crate::cgroup::{self, backstop_bytes};
 use std::io::ErrorKind;
+use strata_control::list_balance::{KernelLists, Reading as When};
 use strata_control::mark_accessed::Foretold as Told;
 use strata_lru::{Isolated, Verdict};
 

@@ -21,13 +21,12 @@
 //! Tried on groups of 40 to 300 MiB. Where the kernel needs more than a second to move everything the counts are read
 //! half-way.
 //!
-//! **Owns** these decisions. **Does not own** looking at the lists (`access::lists`), the counts (`relief`), which
-//! pages are cold (`tracker`), nor naming them (`actuator`).
+//! **Owns** these decisions. **Does not own** looking at the lists, the counts, which
+//! pages are cold, nor naming them.
 //!
 //! **Invariants** I1: never [`Reading::NotYet`] while next to nothing is inactive.
 
-use crate::access::KernelLists;
-use strata_control::Backoff;
+use crate::Backoff;
 use strata_lru::TimeMs;
 
 /// Below this share of the lists inactive pages are running out, percent.
@@ -56,9 +55,25 @@ const VAIN_MS_MIN: u64 = 1000;
 /// ... twice as long each time, up to this.
 const VAIN_MS_MAX: u64 = 64_000;
 
+/// Base pages on the kernel's lists, of anon and of files together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KernelLists {
+    /// On the inactive lists.
+    pub nr_inactive_pages: u64,
+    /// On the active lists.
+    pub nr_active_pages: u64,
+}
+
+impl KernelLists {
+    /// On all of them.
+    pub fn nr_pages(&self) -> u64 {
+        self.nr_inactive_pages + self.nr_active_pages
+    }
+}
+
 /// When the kernel's counts are to be read, which brings them up to date.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Reading {
+pub enum Reading {
     /// As `counts` says.
     #[default]
     Paced,
@@ -70,7 +85,7 @@ pub(super) enum Reading {
 
 /// What is remembered from look to look.
 #[derive(Debug)]
-pub(super) struct Deactivation {
+pub struct ListBalance {
     now: TimeMs,
     lists: KernelLists,
     /// When the counts were last read, and what was on the lists then.
@@ -84,9 +99,9 @@ pub(super) struct Deactivation {
     vain: Backoff,
 }
 
-impl Default for Deactivation {
-    fn default() -> Deactivation {
-        Deactivation {
+impl Default for ListBalance {
+    fn default() -> ListBalance {
+        ListBalance {
             now: TimeMs::default(),
             lists: KernelLists::default(),
             read: None,
@@ -98,9 +113,9 @@ impl Default for Deactivation {
     }
 }
 
-impl Deactivation {
+impl ListBalance {
     /// Takes a look at the lists in. `is_naming`: pages are being named.
-    pub(super) fn look(&mut self, now: TimeMs, lists: KernelLists, is_naming: bool) -> Reading {
+    pub fn look(&mut self, now: TimeMs, lists: KernelLists, is_naming: bool) -> Reading {
         (self.now, self.lists) = (now, lists);
         if !is_naming {
             self.judge();
@@ -117,23 +132,23 @@ impl Deactivation {
     }
 
     /// The kernel's counts have been read.
-    pub(super) fn note_reading(&mut self) {
+    pub fn note_reading(&mut self) {
         self.read = Some((self.now, self.lists.nr_pages()));
         (self.nr_inactive_least, self.kernel) = (None, None);
     }
 
     /// So many pages have been chosen and are being named.
-    pub(super) fn note_named(&mut self, nr_pages: u64) {
+    pub fn note_named(&mut self, nr_pages: u64) {
         self.named = Some((nr_pages, self.lists.nr_inactive_pages));
     }
 
     /// None could be named, or it changed nothing.
-    pub(super) fn note_vain(&mut self) {
+    pub fn note_vain(&mut self) {
         self.vain.failed(self.now);
     }
 
     /// How many active pages are to be named, if any; base pages.
-    pub(super) fn nr_wanted_pages(&self) -> Option<u64> {
+    pub fn nr_wanted_pages(&self) -> Option<u64> {
         let (inactive, all) = (self.lists.nr_inactive_pages, self.lists.nr_pages());
         let is_held = self.read.is_some() && self.kernel.is_none();
         let may_name = !self.vain.holds(self.now);
@@ -206,8 +221,8 @@ mod tests {
     }
 
     /// After a first reading with so much inactive.
-    fn held(inactive_percent: u64) -> Deactivation {
-        let mut deactivation = Deactivation::default();
+    fn held(inactive_percent: u64) -> ListBalance {
+        let mut deactivation = ListBalance::default();
         assert_eq!(
             deactivation.look(TimeMs(0), lists(inactive_percent), false),
             Reading::Due
@@ -331,8 +346,7 @@ mod tests {
     #[test]
     fn counts_are_not_left_alone_for_ever() {
         let mut deactivation = held(98);
-        let look =
-            |of: &mut Deactivation, now, percent| of.look(TimeMs(now), lists(percent), false);
+        let look = |of: &mut ListBalance, now, percent| of.look(TimeMs(now), lists(percent), false);
         assert_eq!(look(&mut deactivation, OLD_MS - 1, 80), Reading::NotYet);
         assert_eq!(look(&mut deactivation, OLD_MS, 80), Reading::Due);
         assert_eq!(look(&mut deactivation, OLD_MS + 20, 40), Reading::NotYet);

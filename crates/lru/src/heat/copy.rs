@@ -34,14 +34,16 @@ impl<P: PlayedOut> PlayedOut for ByHeat<P> {
             }
             let is_ranked = |of: &&Entry| of.is_ranked && of.group == group;
             for folio in &of.ranked {
-                let Some(entry) = self.entry(*folio).filter(is_ranked) else {
-                    continue;
+                let ranked = self.entry(*folio).filter(is_ranked);
+                let number = match ranked.and_then(|_| numbers[folio.index()]) {
+                    Some(number) => number,
+                    // What was not copied keeps its rank under a number that no folio has there; what has
+                    // left keeps its place, which tells that not all that were ranked have been tried.
+                    None => {
+                        entries.push(ranked.map(copied));
+                        entries.len() as u32 - 1
+                    }
                 };
-                // What was not copied keeps its rank under a number that no folio has there.
-                let number = numbers[folio.index()].unwrap_or_else(|| {
-                    entries.push(Some(copied(entry)));
-                    entries.len() as u32 - 1
-                });
                 part.ranked.push_back(FolioId(number));
             }
             part = of.ranked_as(part.ranked);

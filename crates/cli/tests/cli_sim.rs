@@ -95,6 +95,38 @@ fn every_field_of_the_json_is_explained() {
 const TWO_GROUPS: &str = "gen:mixed,anon=500,file=1000,accesses=20000,groups=2,turn=20";
 
 #[test]
+fn every_policy_of_a_kernel_plays_groups_tiers_and_a_background_together() {
+    let args = [
+        TWO_GROUPS,
+        "--policy",
+        "mglru,mglru+heat,two-list,strata",
+        "--memory",
+        "1000",
+        "--tiers",
+        "25:75+start=slow",
+        "--background",
+        "2%",
+        "--format",
+        "json",
+    ];
+    for groups in [
+        &[][..],
+        &["--group", "web:low=60%", "--group", "batch:max=40%"],
+    ] {
+        let json = stdout(&[&args[..], groups].concat());
+        let report: Value = serde_json::from_str(&json).expect("JSON");
+        let runs = report["runs"].as_array().expect("runs");
+        assert_eq!(runs.len(), 4);
+        for run in runs {
+            let hits = run["reclaim"]["tiers"]["hits"].as_array().expect("hits");
+            let nr_hits: u64 = hits.iter().filter_map(Value::as_u64).sum();
+            let [misses, accesses] = ["misses", "accesses"].map(|of| run[of].as_u64());
+            assert_eq!(misses.map(|misses| misses + nr_hits), accesses, "{run}");
+        }
+    }
+}
+
+#[test]
 fn groups_have_limits_as_in_cgroup_v2_and_figures_of_their_own() {
     let args = [
         TWO_GROUPS,
@@ -267,17 +299,9 @@ fn what_can_not_be_is_refused_with_a_reason() {
         (&["gen:zipf", "--group", "@/nowhere"], 2, "/nowhere"),
         (&["gen:zipf", "--background", "1%"], 2, "--group"),
         (
-            &[
-                "gen:zipf",
-                "--group",
-                "a",
-                "--tiers",
-                "25:75",
-                "--background",
-                "2%",
-            ],
+            &["gen:zipf", "--tiers", "25:75+start=middle"],
             2,
-            "cannot be used with",
+            "start=fast|slow",
         ),
         (
             &["gen:zipf", "--group", "a", "--group", "b"],

@@ -371,6 +371,10 @@ fn with_tiers_it_is_the_order_of_the_policy_within() {
     holds(make, Life::Online);
     let make = || tiered(TwoList::new(Config::default()).unwrap(), config.clone()).unwrap();
     holds(make, Life::Online);
+    let make = || tiered(Strata::new(Config::default()).unwrap(), config.clone()).unwrap();
+    holds(make, Life::Online);
+    let by_heat = || ByHeat::new(MultiGen::new(Config::default()).unwrap());
+    holds(|| tiered(by_heat(), config.clone()).unwrap(), Life::Online);
 }
 
 #[test]

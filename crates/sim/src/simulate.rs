@@ -25,8 +25,8 @@ pub struct Setup {
     /// to one group. Baselines know no groups.
     pub groups: Vec<GroupSpec>,
     /// With groups: while less than this is free, all of them are reclaimed from in the background
-    /// until twice as much is; `None` leaves it to whoever needs a page. Tiers keep a batch of each node
-    /// free and do not ask.
+    /// until twice as much is; `None` leaves it to whoever needs a page. Of tiers each keeps its share of it
+    /// free, or a batch of the fastest if nothing is said.
     pub background: Option<MemorySize>,
 }
 
@@ -91,9 +91,6 @@ pub enum SimError {
         /// Tiers.
         nr_tiers: usize,
     },
-    /// A policy that knows nothing of tiers.
-    #[error("{0} has no tiers: leave them out, or use mglru or two-list")]
-    NoTiers(&'static str),
     /// The engine's tiers can't be set up like this.
     #[error("the engine: {0}")]
     Tiering(#[from] strata_lru::TieringError),

@@ -8,7 +8,7 @@ use std::io::{self, BufReader, Read};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, ValueEnum};
+use clap::{ArgGroup, Args, ValueEnum};
 use strata_lru::Swappiness;
 use strata_sim::report::Report;
 use strata_sim::{
@@ -34,6 +34,7 @@ const GROUPS_BYTES_MAX: u64 = 16 << 20;
 /// the sequences that kernels were measured on, oracle:mmapread/hotscan for example. A recording of
 /// strata record is a trace as well: an access for each page of each interval, in random order.
 #[derive(Debug, Args)]
+#[command(group(ArgGroup::new("several").args(["groups", "tiers"]).multiple(true)))]
 #[command(after_long_help = "\
 POLICIES
   mglru                              the multi-generational LRU; mglru:v6.1 is that of a kernel,
@@ -109,6 +110,7 @@ pub(crate) struct SimArgs {
     /// Reclaim demotes from tier to tier before it evicts; mapped pages of slower tiers come up when
     /// they fault soon enough. Options: page-cache=never|first-access|rfc-as-coded|refs|five-conditions
     /// (which unmapped page cache comes up, default never), promote=off, rate=MIB (candidates a second),
+    /// start=slow (a page that was never in memory lies on the slowest tier while that has room),
     /// scan=MS (how often slow mapped pages are made to fault, default 1000; an access takes a
     /// microsecond where the trace has no times). Baselines know no tiers.
     #[arg(long, value_name = "SHARES", value_parser = str::parse::<TierSetup>)]
@@ -128,11 +130,11 @@ pub(crate) struct SimArgs {
     )]
     groups: Vec<GroupsArg>,
 
-    /// With groups: while less than this is free, reclaim from all of them in the background
+    /// With groups or tiers: while less than this is free, reclaim from all of them in the background
     ///
-    /// As kswapd does it, until twice as much is free. Pages, bytes or a share of the run's memory. Else
-    /// whoever needs a page reclaims. Tiers have a background of their own.
-    #[arg(long, value_name = "SIZE", requires = "groups", conflicts_with = "tiers", value_parser = size_arg)]
+    /// As kswapd does it, until twice as much is free. Pages, bytes or a share of the run's memory; each tier
+    /// keeps its share of it free. Else whoever needs a page reclaims, and the fastest tier keeps a batch free.
+    #[arg(long, value_name = "SIZE", requires = "several", value_parser = size_arg)]
     background: Option<MemorySize>,
 
     #[command(flatten)]

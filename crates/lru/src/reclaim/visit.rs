@@ -39,6 +39,8 @@ pub(super) struct Visit {
     pub(super) budget_pages: u64,
     pub(super) nr_scanned_pages: u64,
     pub(super) nr_freed_pages: u64,
+    /// Freed and scanned when it was last noticed that something was freed.
+    gained: (u64, u64),
     /// Anon was among what was tried.
     pub(super) has_anon: bool,
     /// No walk was needed to find something.
@@ -50,6 +52,17 @@ pub(super) struct Visit {
     has_walked: bool,
     /// Nothing more is taken, whatever the budget.
     is_over: bool,
+}
+
+impl Visit {
+    /// Whether as much as there is was looked at since anything was freed. A policy that hands out what it
+    /// has as long as there is something would go on for ever where nothing can go.
+    fn is_in_vain(&mut self) -> bool {
+        if self.gained.0 != self.nr_freed_pages {
+            self.gained = (self.nr_freed_pages, self.nr_scanned_pages);
+        }
+        self.nr_scanned_pages - self.gained.1 > self.nr_pages
+    }
 }
 
 /// What comes next in a visit.
@@ -157,6 +170,7 @@ impl Reclaim {
             budget_pages,
             nr_scanned_pages: 0,
             nr_freed_pages: 0,
+            gained: (0, 0),
             has_anon: false,
             is_aged: false,
             is_due: false,
@@ -231,6 +245,9 @@ impl Reclaim {
                     Ageing::Preferred if self.priority == PRIORITY_MAX && may_scan => {}
                     due => return Ok(self.walk(visit, policy, due)),
                 }
+            }
+            if is_policys && visit.is_in_vain() {
+                return Ok(Next::Over);
             }
             let may_evict = !visit.has_walked || aborting != Aborting::AfterWalk;
             if !may_evict || visit.nr_scanned_pages >= visit.budget_pages {

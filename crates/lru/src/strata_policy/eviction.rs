@@ -47,8 +47,11 @@ impl Strata {
                 continue;
             }
             state.note_full();
+            let swappiness = request.one_pass.map_or(request.swappiness, |of| {
+                of.swappiness_on(state.account.node, request.swappiness)
+            });
             while nr_pages < request.nr_pages
-                && let Some(folio) = self.next_victim(lruvec, request.swappiness)
+                && let Some(folio) = self.next_victim(lruvec, swappiness)
             {
                 nr_pages += self.isolate_folio(folio);
                 batch.folios.push(folio);

@@ -20,6 +20,7 @@
 //!                       -> ages       how long the proven have waited on average
 //!                       -> lull       whether the proven are asked for at all
 //!                       -> recency    who goes before anything has come back
+//!   standing, end_move  -> migration  what moves between nodes
 //!   ageing / finish_walk -> walks     when accessed bits are read ahead of need
 //!   gone, complete      -> shadow     what is kept of what left
 //!                       -> ingredients  what can be left out, to see what it is worth
@@ -46,6 +47,7 @@ mod eviction;
 mod ingredients;
 mod lruvec;
 mod lull;
+mod migration;
 mod page;
 mod recency;
 mod shadow;

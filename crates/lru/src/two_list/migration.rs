@@ -20,7 +20,7 @@ impl Mover for TwoList {
         self.enter(folio, half);
     }
 
-    fn moved_down(&mut self, lruvec: usize, nr_pages: u64) {
-        self.reclaimed(lruvec, nr_pages);
+    fn go_down(&mut self, _folio: FolioId, flags: Flags) {
+        self.reclaimed(flags.lruvec(), flags.nr_pages());
     }
 }

@@ -18,6 +18,7 @@ use super::super::{
     memory::{Memory, Place},
     walk::{Space, add_spaces},
 };
+use super::{Start, TierSetup};
 use crate::{
     outcome::{GenerationPages, Outcome, Reclaim, Sample, TierCounts},
     simulate::{PROGRESS_REQUESTS, Progress, Setup, SimError},
@@ -51,7 +52,7 @@ impl Node {
 #[derive(Debug)]
 pub(super) struct TierMachine<'w> {
     pub(super) policy: Box<dyn Policy>,
-    workload: &'w Workload,
+    pub(super) workload: &'w Workload,
     pub(super) layout: Layout,
     pub(super) memory: Memory,
     pub(super) setup: Setup,
@@ -64,6 +65,7 @@ pub(super) struct TierMachine<'w> {
     /// Mapped, and made to fault at the next access.
     pub(super) hinted: Bits,
     scan_period_ms: u64,
+    start: Start,
     swept_at: TimeMs,
     pub(super) now: TimeMs,
     last_read: Option<u32>,
@@ -71,6 +73,8 @@ pub(super) struct TierMachine<'w> {
     nr_misses: u64,
     nr_anon_misses: u64,
     pub(super) nr_written: u64,
+    /// Entries that walks without filters visited.
+    pub(super) nr_ptes_walked: u64,
     nr_hits: Vec<u64>,
     samples: Vec<Sample>,
 }
@@ -80,8 +84,8 @@ impl<'w> TierMachine<'w> {
         mut policy: Box<dyn Policy>,
         workload: &'w Workload,
         setup: &Setup,
+        tiers: &TierSetup,
         nr_pages: Vec<u32>,
-        scan_period_ms: u64,
     ) -> Result<Self, SimError> {
         let groups = Groups::new(policy.as_mut(), workload, setup)?;
         let layout = Layout::new(workload);
@@ -102,7 +106,8 @@ impl<'w> TierMachine<'w> {
             node_of: vec![0; layout.nr_slots() as usize],
             hinted: Bits::new(layout.nr_slots()),
             layout,
-            scan_period_ms,
+            scan_period_ms: tiers.scan_period_ms,
+            start: tiers.start,
             swept_at: TimeMs(0),
             now: TimeMs(0),
             last_read: None,
@@ -110,6 +115,7 @@ impl<'w> TierMachine<'w> {
             nr_misses: 0,
             nr_anon_misses: 0,
             nr_written: 0,
+            nr_ptes_walked: 0,
             nr_hits: vec![0; nr_pages.len()],
             samples: Vec::new(),
         })
@@ -236,8 +242,13 @@ impl<'w> TierMachine<'w> {
         let number = self.workload.page(page).group;
         self.groups.missed(number);
         let group = self.groups.of(number);
+        self.look_ahead(group)?;
         self.make_room_below_limits(group)?;
-        let to = self.node_with_room()?;
+        let is_new = self.memory.place(slot) == Place::Absent(None);
+        let to = match self.slowest_with_room() {
+            Some(slowest) if is_new && self.start == Start::Slow => slowest,
+            _ => self.node_with_room()?,
+        };
         let shadow = match self.memory.place(slot) {
             Place::Absent(shadow) => shadow,
             Place::Resident(folio) => return Ok(folio),
@@ -256,6 +267,12 @@ impl<'w> TierMachine<'w> {
         self.memory.enter(slot, folio);
         self.enter_node(slot, to);
         Ok(folio)
+    }
+
+    /// The slowest node, if a page is free there.
+    fn slowest_with_room(&self) -> Option<usize> {
+        let slowest = self.nodes.len().checked_sub(1)?;
+        (self.nodes[slowest].nr_free > 0).then_some(slowest)
     }
 
     /// Moves up what is queued, as far as there is room.
@@ -354,7 +371,7 @@ impl<'w> TierMachine<'w> {
             nr_demoted: tiering.pgdemote_kswapd + tiering.pgdemote_direct,
             nr_protected: stats.nr_protected_pages,
             nr_ageing_runs: stats.nr_ageing_runs,
-            nr_ptes_walked: walks.nr_entries_visited,
+            nr_ptes_walked: walks.nr_entries_visited + self.nr_ptes_walked,
             nr_ptes_looked_around: walks.nr_look_around_entries,
             nr_bloom_hits: walks.nr_filter_hits,
             nr_bloom_skips: walks.nr_tables_filtered,

@@ -33,8 +33,9 @@ mod walk;
 #[cfg(test)]
 mod tests;
 
+use setup::Start;
 pub use setup::{BadTiers, TierSetup};
-use strata_lru::{MultiGen, TwoList, tiered};
+use strata_lru::{ByHeat, MultiGen, Policy, Strata, TieringConfig, TwoList, tiered};
 
 use self::machine::TierMachine;
 use super::KernelPolicy;
@@ -61,11 +62,21 @@ pub(super) fn run(
     }
     let nr_pages = tiers.nr_pages(memory_pages);
     let config = tiers.config(&nr_pages)?;
-    let policy = match policy {
+    let policy = tiered_policy(policy, config)?;
+    TierMachine::new(policy, workload, setup, tiers, nr_pages)?.run(progress)
+}
+
+/// The policy with its tiers.
+fn tiered_policy(
+    policy: &KernelPolicy,
+    config: TieringConfig,
+) -> Result<Box<dyn Policy>, SimError> {
+    Ok(match policy {
         KernelPolicy::MultiGen(of) => tiered(MultiGen::new(of.clone())?, config)?,
         KernelPolicy::TwoList(of) => tiered(TwoList::new(of.clone())?, config)?,
-        KernelPolicy::Strata(..) => return Err(SimError::NoTiers("strata")),
-        KernelPolicy::ByHeat(_) => return Err(SimError::NoTiers("mglru+heat")),
-    };
-    TierMachine::new(policy, workload, setup, nr_pages, tiers.scan_period_ms)?.run(progress)
+        KernelPolicy::Strata(of, ingredients) => {
+            tiered(Strata::made_of(*ingredients, of.clone())?, config)?
+        }
+        KernelPolicy::ByHeat(of) => tiered(ByHeat::new(MultiGen::new(of.clone())?), config)?,
+    })
 }

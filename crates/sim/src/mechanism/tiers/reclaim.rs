@@ -75,7 +75,10 @@ impl TierMachine<'_> {
         {
             self.reclaim_groups(Goal::over_high(excess), excess.nr_pages)?;
         }
-        self.keep_free(FAST)
+        match self.setup.background {
+            Some(_) => (0..self.nodes.len()).try_for_each(|node| self.keep_free(node)),
+            None => self.keep_free(FAST),
+        }
     }
 
     /// The fastest node with a free page, made by reclaim if need be.
@@ -84,7 +87,8 @@ impl TierMachine<'_> {
         for _ in 0..=NR_RETRIES_MAX {
             for node in 0..self.nodes.len() {
                 if self.nodes[node].nr_free == 0 {
-                    self.reclaim(node, Origin::Direct)?;
+                    let nr_wanted = self.nodes[node].nr_batch_pages();
+                    self.reclaim(node, Origin::Direct, nr_wanted)?;
                 }
                 if self.nodes[node].nr_free > 0 {
                     return Ok(node);
@@ -97,17 +101,32 @@ impl TierMachine<'_> {
         })
     }
 
-    /// Background reclaim of a node that is nearly full.
+    /// Background reclaim of a node that is nearly full: below its watermark, if one is asked for, up to twice
+    /// that; else to a batch.
     pub(super) fn keep_free(&mut self, node: usize) -> Result<(), SimError> {
-        if self.nodes[node].nr_free < self.nodes[node].nr_batch_pages() {
-            self.reclaim(node, Origin::Background)?;
+        let (low, high) = match self.low_pages(node) {
+            Some(low) => (low, 2 * low),
+            None => {
+                let nr_batch = self.nodes[node].nr_batch_pages();
+                (nr_batch, nr_batch)
+            }
+        };
+        if self.nodes[node].nr_free < low {
+            self.reclaim(node, Origin::Background, high)?;
         }
         Ok(())
     }
 
-    /// Frees pages of a node, to a batch or until nothing more comes.
-    fn reclaim(&mut self, node: usize, origin: Origin) -> Result<(), SimError> {
-        let nr_wanted = self.nodes[node].nr_batch_pages();
+    /// A node's share of what the background keeps free of all of memory; less than half of the node.
+    fn low_pages(&self, node: usize) -> Option<u32> {
+        let of_all = self.setup.background?.pages(self.setup.memory_pages);
+        let nr_pages = self.nodes[node].nr_pages;
+        let share = u64::from(of_all) * u64::from(nr_pages) / u64::from(self.setup.memory_pages);
+        Some((share as u32).clamp(1, (nr_pages / 2).max(1)))
+    }
+
+    /// Frees pages of a node until so many are free, or nothing more comes.
+    fn reclaim(&mut self, node: usize, origin: Origin, nr_wanted: u32) -> Result<(), SimError> {
         let Some(group) = self.groups.only() else {
             let nr_pages = nr_wanted.saturating_sub(self.nodes[node].nr_free);
             let goal = Goal::of_node(NodeId(node as u8), 0, origin);
@@ -154,6 +173,9 @@ impl TierMachine<'_> {
         goal.nr_batch_pages = u64::from(self.nodes[node].nr_batch_pages());
         goal.nr_pages = nr_pages.max(1);
         goal.swappiness = self.setup.swappiness;
+        if let (Target::Node(_), Some(low)) = (goal.target, self.low_pages(node)) {
+            goal.nr_short_pages = (2 * u64::from(low)).checked_sub(self.nodes[node].nr_free.into());
+        }
         let mut purpose = Purpose {
             origin: goal.origin,
             is_limit: matches!(goal.target, Target::Group(_)),
@@ -234,7 +256,8 @@ impl TierMachine<'_> {
         if let Some(to) = self.tiering().demotion_target(from, &|_| true) {
             let below = usize::from(to.0);
             if self.nodes[below].nr_free == 0 && !purpose.is_limit {
-                self.reclaim(below, Origin::Direct)?;
+                let nr_wanted = self.nodes[below].nr_batch_pages();
+                self.reclaim(below, Origin::Direct, nr_wanted)?;
             }
             if self.nodes[below].nr_free > 0 {
                 self.nodes[below].nr_free -= 1;

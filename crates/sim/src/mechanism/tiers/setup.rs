@@ -5,6 +5,7 @@
 //!   25:25:50+page-cache=five-conditions   three tiers; unmapped page cache comes up too
 //!   10:90+rate=100+scan=500               100 MiB of candidates a second, hint faults every 500 ms
 //!   25:75+promote=off                     nothing comes up
+//!   25:75+start=slow                      pages that are new lie on the slowest tier while it has room
 //! ```
 //!
 //! **Owns** the syntax and its bounds. **Does not own** what the settings do (`strata-lru`).
@@ -31,6 +32,16 @@ pub struct TierSetup {
     page_cache: PromotionStrategy,
     rate_limit_mib_per_s: Option<u64>,
     pub(super) scan_period_ms: u64,
+    pub(super) start: Start,
+}
+
+/// Where a page lies that was never in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Start {
+    /// On the fastest tier that has room, as a page that comes back.
+    Fast,
+    /// On the slowest tier while it has room, as what was there before the trace began.
+    Slow,
 }
 
 /// A text that names no tiers.
@@ -115,6 +126,7 @@ fn parse(text: &str) -> Result<TierSetup, String> {
         page_cache: PromotionStrategy::Never,
         rate_limit_mib_per_s: None,
         scan_period_ms: SCAN_PERIOD_MS,
+        start: Start::Fast,
     };
     for piece in pieces {
         let (key, value) = piece.split_once('=').unwrap_or((piece, ""));
@@ -125,6 +137,8 @@ fn parse(text: &str) -> Result<TierSetup, String> {
         match (key, value) {
             ("promote", "on") => setup.is_promotion_on = true,
             ("promote", "off") => setup.is_promotion_on = false,
+            ("start", "fast") => setup.start = Start::Fast,
+            ("start", "slow") => setup.start = Start::Slow,
             ("page-cache", strategy) => {
                 setup.page_cache = strategy
                     .parse()
@@ -134,8 +148,8 @@ fn parse(text: &str) -> Result<TierSetup, String> {
             ("scan", _) => setup.scan_period_ms = number()?,
             _ => {
                 return Err(format!(
-                    "no option {piece:?}: use promote=on|off, page-cache=STRATEGY, \
-                     rate=MIB_PER_S or scan=MILLISECONDS"
+                    "no option {piece:?}: use promote=on|off, start=fast|slow, \
+                     page-cache=STRATEGY, rate=MIB_PER_S or scan=MILLISECONDS"
                 ));
             }
         }
@@ -166,7 +180,8 @@ mod tests {
         assert_eq!(config.page_cache, PromotionStrategy::Refs);
         assert_eq!(config.promote_rate_limit_mib_per_s, 7);
         assert!(!config.is_promotion_on);
-        assert_eq!(setup.scan_period_ms, 250);
+        assert_eq!((setup.scan_period_ms, setup.start), (250, Start::Fast));
+        assert_eq!(tiers("10:90+start=slow").start, Start::Slow);
         let nodes = config.topology.nodes();
         assert_eq!((nodes[0].nr_pages, nodes[1].nr_pages), (10, 90));
         assert_eq!(config.topology.lower_nodes(NodeId(0)), [NodeId(1)]);
@@ -185,6 +200,7 @@ mod tests {
             ("50:50+rate", "above 0"),
             ("50:50+page-cache=hot", "five-conditions"),
             ("50:50+promote=maybe", "promote=on|off"),
+            ("50:50+start=middle", "start=fast|slow"),
             ("50:50+fast", "promote=on|off"),
         ] {
             let error = text.parse::<TierSetup>().unwrap_err().to_string();

@@ -1,7 +1,7 @@
 //! Where pages end up, and that nothing is lost on the way.
 
 use proptest::prelude::*;
-use strata_lru::{Config, Policy};
+use strata_lru::{Config, Ingredients};
 use strata_trace::{Access, Backing, Generator, Op, PageKey, Via};
 
 use super::*;
@@ -30,19 +30,19 @@ fn setup(memory_pages: u32, tiers: &str) -> Setup {
     }
 }
 
-fn policies() -> [KernelPolicy; 2] {
+fn policies() -> [KernelPolicy; NR_POLICIES] {
     [
         KernelPolicy::MultiGen(Config::default()),
         KernelPolicy::TwoList(Config::default()),
+        KernelPolicy::Strata(Config::default(), Ingredients::ALL),
+        KernelPolicy::ByHeat(Config::default()),
     ]
 }
 
-fn policy(tiers: &TierSetup, nr_pages: &[u32], is_two_list: bool) -> Box<dyn Policy> {
-    let config = tiers.config(nr_pages).unwrap();
-    match is_two_list {
-        true => tiered(TwoList::new(Config::default()).unwrap(), config).unwrap(),
-        false => tiered(MultiGen::new(Config::default()).unwrap(), config).unwrap(),
-    }
+const NR_POLICIES: usize = 4;
+
+fn policy(tiers: &TierSetup, nr_pages: &[u32], which: usize) -> Box<dyn Policy> {
+    tiered_policy(&policies()[which], tiers.config(nr_pages).unwrap()).unwrap()
 }
 
 fn replay(policy: &KernelPolicy, workload: &Workload, setup: &Setup) -> (Outcome, TierCounts) {
@@ -104,7 +104,9 @@ fn a_mapped_set_that_is_hot_again_comes_up_by_hint_faults() {
 
 #[test]
 fn page_cache_that_is_hot_again_comes_up_by_its_strategy_alone() {
-    for policy in policies() {
+    // The policy of our own takes what came first for proven while memory fills: it never goes down.
+    let goes_down = |policy: &KernelPolicy| !matches!(policy, KernelPolicy::Strata(..));
+    for policy in policies().into_iter().filter(goes_down) {
         let workload = cooled_then_hot(Via::FileDescriptor);
         let hits = |strategy: &str| {
             let tiers = format!("25:75+page-cache={strategy}");
@@ -231,6 +233,116 @@ fn what_tiers_cost_and_how_generations_stand_is_told_too() {
 }
 
 #[test]
+fn what_is_new_lies_on_the_slowest_tier_while_it_has_room_if_that_is_asked_for() {
+    for policy in policies() {
+        let on_fast = |tiers: &str, memory_pages| {
+            let pages = (0..200).map(|page| access(page, Via::PageTable));
+            let twice = pages.clone().chain(pages);
+            let (outcome, tiers) = replay(&policy, &workload(twice), &setup(memory_pages, tiers));
+            assert_eq!(outcome.nr_misses, 200, "{policy:?}");
+            tiers.nr_hits[0]
+        };
+        // 192 of 256 pages are slow, and nothing comes up.
+        assert_eq!(
+            on_fast("25:75+promote=off+start=slow", 256),
+            8,
+            "{policy:?}"
+        );
+        assert_eq!(
+            on_fast("25:75+promote=off+start=slow", 1024),
+            0,
+            "{policy:?}"
+        );
+        assert_eq!(on_fast("25:75+promote=off", 1024), 200, "{policy:?}");
+    }
+}
+
+#[test]
+fn each_tier_keeps_its_share_free_of_what_the_background_is_to() {
+    let tiers: TierSetup = "25:75+scan=1".parse().unwrap();
+    let accesses: Generator = "gen:zipf,pages=4000,via=mmap,accesses=60000"
+        .parse()
+        .unwrap();
+    let workload = Workload::from_accesses("zipf", accesses).unwrap();
+    for limits in [&["a"][..], &[]] {
+        for which in 0..NR_POLICIES {
+            let nr_free = |background: Option<&str>| {
+                let setup = Setup {
+                    groups: groups(limits),
+                    background: background.map(|of| of.parse().unwrap()),
+                    ..Setup::with_memory(2000)
+                };
+                let nr_pages = tiers.nr_pages(2000);
+                let policy = policy(&tiers, &nr_pages, which);
+                let machine = TierMachine::new(policy, &workload, &setup, &tiers, nr_pages);
+                let mut machine = machine.unwrap();
+                for (position, request) in workload.requests().iter().enumerate() {
+                    machine.request(*request, position).unwrap();
+                }
+                machine.validate();
+                [0, 1].map(|node| machine.nodes[node].nr_free)
+            };
+            let [fast, slow] = nr_free(Some("10%"));
+            let policy = &policies()[which];
+            assert!(
+                fast >= 50 && slow >= 150,
+                "{policy:?} {limits:?}: {fast} {slow}"
+            );
+            let [fast, slow] = nr_free(None);
+            assert!(
+                fast < 50 && slow < 150,
+                "{policy:?} {limits:?}: {fast} {slow}"
+            );
+        }
+    }
+}
+
+#[test]
+fn what_is_wanted_in_most_walks_stays_up_by_heat() {
+    // A third of the hot pages in each interval, each time others, beside pages that are used once.
+    const NR_HOT: u64 = 900;
+    let of_interval = |time: u64| {
+        let mixed = move |page: u64| (page << 20 ^ time).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let hot = (0..NR_HOT).filter(move |page| mixed(mixed(*page)) >> 62 == 0);
+        let scan = (0..300).map(move |n| NR_HOT + (time * 300 + n) % 3000);
+        hot.chain(scan).map(move |page| Access {
+            time_us: (time + 1) * 50_000,
+            ..access(page, Via::PageTable)
+        })
+    };
+    let workload = workload((0..400).flat_map(of_interval));
+    let misses = |policy: &str| {
+        let policy: crate::PolicySpec = policy.parse().unwrap();
+        let setup = setup(2400, "50:50+promote=off");
+        let outcome = policy.run(&workload, &setup, &NoProgress).unwrap();
+        let reclaim = outcome.reclaim.unwrap();
+        assert!(reclaim.nr_ptes_walked > 0 && reclaim.nr_ageing_runs > 0);
+        outcome.nr_misses
+    };
+    let (by_heat, by_recency) = (misses("mglru+heat"), misses("mglru"));
+    assert!(by_heat < by_recency, "{by_heat} against {by_recency}");
+}
+
+#[test]
+fn the_policy_of_our_own_learns_on_each_node_from_what_goes_down_and_comes_up() {
+    // A loop over what fits no node, beside a hot set that comes up again and again.
+    let accesses = (0..60_000u64).map(|at| match at % 3 {
+        0 => access(at / 3 % 40, Via::PageTable),
+        _ => access(100 + at % 700, Via::PageTable),
+    });
+    let workload = workload(accesses);
+    let hits = |policy: KernelPolicy| {
+        let (outcome, tiers) = replay(&policy, &workload, &setup(1000, "25:75+scan=1"));
+        assert_eq!(outcome.nr_misses, 740, "all of it fits");
+        assert!(tiers.stats.pgpromote_success > 0 && tiers.stats.pgdemote_kswapd > 0);
+        tiers.nr_hits[0]
+    };
+    let all = hits(KernelPolicy::Strata(Config::default(), Ingredients::ALL));
+    // At least the hot set is up.
+    assert!(all > 19_000, "{all}");
+}
+
+#[test]
 fn a_division_that_leaves_a_tier_no_page_is_refused() {
     let workload = workload([access(0, Via::PageTable)]);
     for policy in policies() {
@@ -251,7 +363,7 @@ proptest! {
         requests in proptest::collection::vec((0..80u64, 0..4u8), 1..600),
         memory_pages in 3..90u32,
         strategy in proptest::sample::select(strata_lru::PromotionStrategy::ALL),
-        is_two_list: bool,
+        which in 0..NR_POLICIES,
     ) {
         let accesses = requests.iter().map(|&(page, how)| {
             // A page has one way to be reached: even ones are mapped.
@@ -263,8 +375,8 @@ proptest! {
         let tiers: TierSetup = format!("30:30:40+page-cache={strategy}+scan=1").parse().unwrap();
         let setup = Setup::with_memory(memory_pages);
         let nr_pages = tiers.nr_pages(memory_pages);
-        let policy = policy(&tiers, &nr_pages, is_two_list);
-        let mut machine = TierMachine::new(policy, &workload, &setup, nr_pages, 1).unwrap();
+        let policy = policy(&tiers, &nr_pages, which);
+        let mut machine = TierMachine::new(policy, &workload, &setup, &tiers, nr_pages).unwrap();
         for (position, request) in workload.requests().iter().enumerate() {
             // A hundred milliseconds a request, so that sweeps and rate windows pass.
             machine.request(*request, position * 100_000).unwrap();
@@ -281,7 +393,7 @@ proptest! {
         requests in proptest::collection::vec((0..80u64, 0..4u8), 1..400),
         memory_pages in 12..90u32,
         max_pages in 4..60u32,
-        is_two_list: bool,
+        which in 0..NR_POLICIES,
     ) {
         let accesses = requests.iter().map(|&(page, how)| {
             let via = if page % 2 == 0 { Via::PageTable } else { Via::FileDescriptor };
@@ -298,8 +410,8 @@ proptest! {
             ..Setup::with_memory(memory_pages)
         };
         let nr_pages = tiers.nr_pages(memory_pages);
-        let policy = policy(&tiers, &nr_pages, is_two_list);
-        let mut machine = TierMachine::new(policy, &workload, &setup, nr_pages, 1).unwrap();
+        let policy = policy(&tiers, &nr_pages, which);
+        let mut machine = TierMachine::new(policy, &workload, &setup, &tiers, nr_pages).unwrap();
         for (position, request) in workload.requests().iter().enumerate() {
             machine.request(*request, position * 100_000).unwrap();
             machine.validate();

@@ -382,3 +382,54 @@ fn a_folio_costs_sixteen_bytes() {
     let nr_bytes = memory.policy.memory_bytes();
     assert!(nr_bytes < 100_000 * 18 + 10_000, "{nr_bytes} bytes");
 }
+
+#[test]
+fn each_node_learns_from_what_goes_down_and_what_comes_up() {
+    use crate::tiering::Movable;
+
+    let mut policy = Strata::new(Config::default()).unwrap();
+    let group = policy.add_group("/test", TimeMs(0)).unwrap();
+    let (fast, slow) = (NodeId(0), NodeId(1));
+    policy.add_node(group, slow).unwrap();
+    for _ in 0..8 {
+        policy
+            .appeared(Arrival {
+                group,
+                node: fast,
+                kind: Kind::Anon,
+                order: Order::BASE,
+                cause: Cause::Fault,
+                shadow: None,
+                is_exec: false,
+                space: SpaceNo(0),
+                heat: PastHeat::NONE,
+            })
+            .unwrap();
+    }
+    let mut batch = EvictBatch::default();
+    policy
+        .isolate(ReclaimRequest::new(group, 1), TimeMs(0), &mut batch)
+        .unwrap();
+    let folio = batch.folios[0];
+    let was_proven = policy.flags(folio).is_workingset();
+    assert!(!policy.books.lruvecs[0].has_overflowed());
+    assert!(policy.demoted(folio, slow));
+    policy.validate().unwrap();
+    assert!(
+        policy.books.lruvecs[0].has_overflowed(),
+        "it left the fast node"
+    );
+    assert_eq!((policy.node(folio), policy.age(folio)), (slow, 0));
+
+    assert!(policy.begin_move(folio) && !policy.begin_move(folio));
+    assert!(policy.end_move(folio, None, false), "there was no room");
+    assert!(!policy.books.lruvecs[0].recency.has_any_returned());
+    assert!(policy.begin_move(folio) && policy.end_move(folio, Some(fast), true));
+    policy.validate().unwrap();
+    assert!(
+        policy.books.lruvecs[0].recency.has_any_returned(),
+        "it is back"
+    );
+    assert_eq!(policy.node(folio), fast);
+    assert_eq!(policy.is_proven(folio), Some(was_proven));
+}

@@ -324,7 +324,7 @@ fn what_is_wanted_in_most_walks_stays_up_by_heat() {
 }
 
 #[test]
-fn the_policy_of_our_own_learns_on_each_node_from_what_goes_down_and_comes_up() {
+fn a_hot_set_beside_a_loop_is_on_the_fast_node_under_the_policy_of_our_own() {
     // A loop over what fits no node, beside a hot set that comes up again and again.
     let accesses = (0..60_000u64).map(|at| match at % 3 {
         0 => access(at / 3 % 40, Via::PageTable),

@@ -16,7 +16,7 @@
 //!
 //! **Owns** the judgement and the pace of these walks. **Does not own** the pages nor the touching.
 //!
-//! **Invariants** I1: what is judged is [`NR_JUDGED_WALKS`] walks in a row, each by what the one just before
+//! **Invariants** I1: what is judged is `NR_JUDGED_WALKS` walks in a row, each by what the one just before
 //! it foretold.
 
 use crate::Backoff;

@@ -12,7 +12,7 @@
 //! nor reading (`read`).
 //!
 //! **Invariants**
-//! - I1: without a trace [`Recorder::note`] is one comparison.
+//! - I1: without a trace a note is one comparison.
 //! - I2: a trace that can't go on ends with one warning; the run goes on. A trace has no holes: what is there is all
 //!   there was up to its end.
 

@@ -272,9 +272,9 @@ fn warm_pages_that_were_touched_are_counted() {
         skip!("the kernel keeps generations (lru_gen/enabled), not two lists");
     }
     let _guard = Guard::new();
-    let limits = ["--memory", "30M", "--swap", "zram:256M"];
+    let limits = ["--memory", "24M", "--swap", "zram:256M"];
     let seconds = (8 * patience().min(7)).to_string();
-    let words = ["zipf", "--size", "50M", "--seconds", &seconds];
+    let words = ["zipf", "--size", "40M", "--seconds", &seconds];
     let mut run = Run::start_program(&limits, &words);
     let deadline = Instant::now() + Duration::from_secs(6) * patience().min(7);
     let mut text = String::new();
@@ -313,7 +313,7 @@ fn the_kernel_is_not_asked_for_ever_by_a_program_that_sleeps() {
 fn programs_that_fill_all_processors_reclaim_for_themselves() {
     needs!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
     let _guard = Guard::new();
-    let limits = ["--memory", "30M", "--swap", "zram:256M"];
+    let limits = ["--memory", "24M", "--swap", "zram:256M"];
     let seconds = (8 * patience().min(7)).to_string();
     let nr_processors = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = 4 * nr_processors;
@@ -324,7 +324,7 @@ fn programs_that_fill_all_processors_reclaim_for_themselves() {
     let words = [
         "zipf",
         "--size",
-        "50M",
+        "40M",
         "--seconds",
         &seconds,
         "--threads",

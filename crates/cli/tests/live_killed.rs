@@ -20,9 +20,9 @@ use support::strata::{Strata, binary, patience};
 /// A program under pressure that checks its own data, begins and ends within seconds.
 const WORK: &str = "checksum --size 160M --seconds 4 --threads 1";
 const BUDGET: &str = "100M";
-/// Limits must be gone after this ...
+/// Limits must be gone so long after Strata was killed.
 const LIMITS_GONE: Duration = Duration::from_secs(1);
-/// ... and everything else so long after the program has ended.
+/// Everything else must be gone so long after the program has ended.
 const ALL_GONE: Duration = Duration::from_secs(5);
 
 /// `strata run` in front of a shell that notes when its work begins and how it ends.

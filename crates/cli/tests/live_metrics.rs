@@ -66,7 +66,7 @@ const BY_RECALL: &[&str] = &[
 ];
 /// What one grows that has more threads than there are processors.
 const BY_FILLING: &[&str] = &["strata_left_to_programs_seconds_total"];
-/// ... and of which pages come back, on a kernel with the classic LRU.
+/// What one grows that fills all processors and whose pages come back, on a kernel with the classic LRU.
 const BY_DEACTIVATION: &[&str] = &["strata_deactivated_bytes_total"];
 /// What one grows that would have to evict what `--min-ttl` protects.
 const BY_THRASHING: &[&str] = &[

@@ -55,7 +55,7 @@ impl Backoff {
         self.failed(now);
     }
 
-    /// Whether it is not to be tried now.
+    /// Whether a pause is under way, in which nothing is to be tried.
     pub fn holds(&self, now: TimeMs) -> bool {
         self.until.is_some_and(|until| now < until)
     }

@@ -9,13 +9,13 @@
 
 use strata_lru::TimeMs;
 
-/// So long, ...
+/// Reclaim gets nowhere where it brought next to nothing for so long.
 const STALL_MS: u64 = 1000;
-/// ... so many attempts that were answered, so that being starved of CPU is not taken for it ...
+/// Fewer attempts that were answered prove nothing: Strata may have been starved of CPU.
 const ATTEMPTS_MIN: u64 = 8;
-/// ... and less than this freed by them, or grown by the program meanwhile.
+/// Less than this, freed by attempts or grown by the program, is next to nothing.
 const PROGRESS_BYTES: u64 = 1 << 20;
-/// Then this long between two attempts.
+/// The pause between two attempts while reclaim gets nowhere.
 const PAUSE_MS: u64 = 250;
 
 /// Usage, attempts and bytes freed at one moment.

@@ -120,7 +120,7 @@ impl Live {
         kill_process_group(group, signal).expect("signal");
     }
 
-    /// Whether it has not ended.
+    /// Whether the process has not ended.
     pub(crate) fn is_running(&mut self) -> bool {
         self.child.try_wait().expect("wait").is_none()
     }

@@ -46,13 +46,13 @@ const SHORTER_PERCENT: u64 = 6;
 
 /// Counts so old are read again where that makes the kernel move nothing.
 const OLD_MS: u64 = 5000;
-/// ... and so old in any case.
+/// Counts so old are read again in any case.
 const OLD_MS_MAX: u64 = 30_000;
 /// Most pages that are named at once: they take a tenth of a second.
 const NR_NAMED_PAGES_MAX: u64 = 1 << 17;
-/// After pages were named in vain nothing is named for so long, ...
+/// The first pause after pages were named in vain; the next is twice as long.
 const VAIN_MS_MIN: u64 = 1000;
-/// ... twice as long each time, up to this.
+/// The longest pause after pages were named in vain.
 const VAIN_MS_MAX: u64 = 64_000;
 
 /// Base pages on the kernel's lists, of anon and of files together.

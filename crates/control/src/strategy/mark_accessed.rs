@@ -26,9 +26,9 @@ use strata_lru::TimeMs;
 /// A walk comes when one in so many pages has gone since the last one: a page comes from the one end of the
 /// inactive list to the other while half of memory goes.
 const TURNED_OVER_SHARE: u64 = 8;
-/// ... but not sooner than this, ...
+/// The shortest time between two walks.
 const WALK_MS_MIN: u64 = 100;
-/// ... nor later.
+/// The longest time between two walks.
 const WALK_MS_MAX: u64 = 1000;
 /// Walks so many times further apart than wanted tell too little: a quarter of memory goes between two, which is what
 /// heat is made for.
@@ -37,15 +37,15 @@ const PACE_MAX: u64 = 2;
 /// 0.99, memory for 60 %, the kernel by itself 69); with hot set + scan 68 was no better than 55, for a sixth
 /// more touches.
 pub const WARM_PERCENT: u32 = 60;
-/// A trial.
+/// Walks of a trial.
 const NR_JUDGED_WALKS: u32 = 8;
 /// Warm pages must be used so much more often than others, percent.
 const ADVANTAGE_PERCENT: u64 = 125;
 /// Where fewer of the others are left unused, percent, that tells nothing.
 const UNUSED_PERCENT_MIN: u64 = 2;
-/// After a trial that showed nothing.
+/// The first pause after a trial that showed nothing.
 const OFF_MS_MIN: u64 = 2000;
-/// Most.
+/// The longest pause after a trial.
 const OFF_MS_MAX: u64 = 64_000;
 
 /// How far apart walks are to be, where so many pages are in memory and so many come back in a second.

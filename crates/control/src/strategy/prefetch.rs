@@ -42,13 +42,13 @@ const AGE_MIN: u32 = 2;
 pub const UNUSED_AGE_MIN: u32 = 1;
 /// Of what was asked for so much must be used for it to have been right, percent, ...
 const USED_PERCENT: u64 = 33;
-/// ... in this time.
+/// A trial that was not right in this time has failed.
 const TRIAL_MS: u64 = 2000;
 /// What was not used for so long after it was asked for has gone again.
 const OUT_MS: u64 = 1000;
-/// After a trial that failed.
+/// The first pause after a trial that failed.
 const OFF_MS_MIN: u64 = 2000;
-/// Most.
+/// The longest pause after a trial.
 const OFF_MS_MAX: u64 = 64_000;
 
 /// The number of a walk of a space: it comes again after 65,535 of them.

@@ -259,8 +259,10 @@ fn cold_pages_that_hide_in_huge_ones_are_brought_to_light() {
         let mut words = vec!["zipf", "--size", "192M", "--thp", "--seconds", &time];
         words.extend(["--work-percent", "25"]);
         let (_, report) = run_within("115M", actuator, &words, "");
-        // There were 96 of them, and some the kernel splits itself.
-        assert!(nr_split(&report) >= 12, "{actuator}: {report:#}");
+        // There were 96 of them, and some the kernel splits itself. On slow processors, where clearing has walks come
+        // seldom, it may not get further than the trial.
+        let least = if patience() > 1 { 4 } else { 12 };
+        assert!(nr_split(&report) >= least, "{actuator}: {report:#}");
     }
 }
 

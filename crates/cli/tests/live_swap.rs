@@ -173,10 +173,9 @@ fn who_is_let_go_is_told_what_is_in_swap_and_gets_it_back_as_far_as_it_fits() {
     fs::write(&limit, (64 * MIB).to_string()).expect("a limit");
     let (let_go, said) = manage_for_a_while(&holder, &group, &["--bring-back"]);
     let brought_back = bytes(&let_go["brought_back_bytes"]);
-    assert!(
-        (8 * MIB..=20 * MIB).contains(&brought_back),
-        "{let_go} {said}"
-    );
+    assert!(brought_back >= 8 * MIB, "{let_go} {said}");
+    let usage_bytes = group.usage_bytes();
+    assert!(usage_bytes <= 64 * MIB, "{usage_bytes} {let_go} {said}");
     assert!(in_swap() > 24 * MIB, "{} in swap", in_swap());
 
     fs::write(&limit, if is_v1 { "-1" } else { "max" }).expect("no limit");

@@ -231,7 +231,9 @@ fn a_tree_is_watched_with_its_children() {
 fn a_target_that_ends_leaves_what_was_learnt_of_it() {
     needs!("cap_bpf");
     let _guard = Guard::new();
-    let program = WorkingSet::start(&["--size", "32M", "--hot", "16M", "--rounds", "15"])
+    // Long enough for two walks on a slow processor, too.
+    let rounds = (15 * patience().min(5)).to_string();
+    let program = WorkingSet::start(&["--size", "32M", "--hot", "16M", "--rounds", &rounds])
         .expect("runs everywhere");
     let run = Strata::new(["wss", "--window", "200ms,30s", "--pid"])
         .arg(program.pid.to_string())

@@ -219,7 +219,8 @@ fn a_source_takes_little_memory() {
     let before = resident_kib();
     let sources: Vec<_> = [open_bpf!(), open_bpf!(), open_bpf!(), open_bpf!()].into();
     let each_kib = resident_kib().saturating_sub(before) / 4;
-    assert!(each_kib <= 2048, "{each_kib} KiB");
+    // 1.3 MiB of types on some kernels, twice that on others.
+    assert!(each_kib <= 4096, "{each_kib} KiB");
     drop((first, sources));
 }
 

@@ -12,9 +12,9 @@
 use std::io;
 
 use anyhow::Error;
-use strata_host::control::RunError;
 use strata_host::observe::{AttendError, SubjectError};
 use strata_host::remote::RemoteError;
+use strata_host::run::RunError;
 
 /// A mistake in the arguments that only shows once they are looked at together or tried.
 #[derive(Debug, thiserror::Error)]

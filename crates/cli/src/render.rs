@@ -1,6 +1,6 @@
 //! The report of a run as a person reads it: in five seconds, top down.
 //!
-//! **Owns** the text. **Does not own** any number (`strata_host::control::Report`).
+//! **Owns** the text. **Does not own** any number (`strata_host::run::Report`).
 //!
 //! **Invariants** I1: tried and applied stand apart. I2: what is not known is left out or said to be
 //! unknown, never printed as 0. I3: every number has its unit.
@@ -10,7 +10,7 @@ mod live;
 use std::fmt::Display;
 
 use strata_host::access::Grain;
-use strata_host::control::{
+use strata_host::run::{
     ActuatorChoice, Ending, EvictionReport, GenerationReport, PolicyChoice, Report,
 };
 use strata_host::units::Bytes;

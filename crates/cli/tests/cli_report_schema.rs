@@ -6,13 +6,13 @@ use std::path::Path;
 
 use serde_json::Value;
 use strata_host::access::{Grain, SourceInfo, WalkCost};
-use strata_host::control::{
+use strata_host::hold_up::HoldUpReport;
+use strata_host::keeper::KeeperReport;
+use strata_host::run::{
     ActuatorChoice, Ending, EvictionReport, GenerationReport, KernelReport, LetGoReport,
     LimitReport, PolicyChoice, REPORT_VERSION, Report, SavedReport, UsageReport, WalkFindings,
     WalkReport,
 };
-use strata_host::hold_up::HoldUpReport;
-use strata_host::keeper::KeeperReport;
 
 /// A report of which everything is known.
 fn known() -> Report {

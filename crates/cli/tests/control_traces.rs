@@ -10,9 +10,7 @@ use std::path::PathBuf;
 
 use flate2::read::GzDecoder;
 use serde_json::Value;
-use strata_host::control::trace::{
-    Line, Plan, Recorded, Report, Request, Standing, Tick, Who, read,
-};
+use strata_host::run::trace::{Line, Plan, Recorded, Report, Request, Standing, Tick, Who, read};
 use support::control_trace::violations;
 use support::programs::checkout;
 

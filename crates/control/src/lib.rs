@@ -3,15 +3,44 @@
 //! Everything here is a function of what it is given. Time is a parameter, and nothing is read from the system, written
 //! to it or waited for; `strata-host` carries out what is decided.
 //!
+//! ```text
+//!   sample, processors   what is read                       watermarks   at which usage something begins
+//!   cpu                  who has the processors             pressure     how much has to go, when to look again
+//!   strategy             what is done beside reclaim        reclaimer    who reclaims
+//!   limit, stall         when the limit gives way, and when reclaim is in vain
+//!   control              puts them together: a sample in, what is to be done out
+//! ```
+//!
 //! **Owns** the judgements that the loop is made of. **Does not own** which page goes (`strata-lru`), nor any call of
 //! the system.
 //!
-//! **Invariants** I1: same samples, same decisions.
+//! **Invariants** I1: same samples, same decisions. I2: no two modules import each other.
 #![forbid(unsafe_code)]
 
 mod backoff;
+mod control;
+pub mod cpu;
+pub mod limit;
+mod plan;
+pub mod pressure;
+mod processors;
+pub mod reclaimer;
+mod sample;
 pub mod stall;
-mod strategy;
+mod stat_pace;
+mod steering;
+pub mod strategy;
+pub mod walks;
+mod watermarks;
 
 pub use backoff::Backoff;
-pub use strategy::{list_balance, mark_accessed, prefetch};
+pub use control::{Actuator, Control, CpuTaken, Decision, Reclaim, Setup, WalkLook};
+pub use plan::Action;
+pub use processors::Processors;
+pub use sample::{
+    ActuatorReport, CgroupVersion, CpuState, Foretold, GroupStats, KernelLists, PAGE_BYTES,
+    ProgramNo, Reading,
+};
+pub use steering::{Abilities, Steering};
+pub use strategy::{affinity, list_balance, mark_accessed, prefetch, split_huge, swappiness};
+pub use watermarks::{Held, Watermarks, backstop_bytes, line_distance_bytes};

@@ -19,7 +19,7 @@ use std::process::{Command, Stdio};
 use programs::{Touch, program};
 use rustix::time::{ClockId, clock_gettime};
 use strata_host::access::AccessChoice;
-use strata_host::control::Watcher;
+use strata_host::run::Watcher;
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 

@@ -5,8 +5,8 @@
 
 use std::fmt;
 
-/// Bytes in a base page (x86-64).
-pub const PAGE_BYTES: u64 = 4096;
+/// Bytes in a base page.
+pub use strata_control::PAGE_BYTES;
 /// Entries in one page table.
 pub const TABLE_ENTRIES: usize = 512;
 /// Bytes mapped by one last-level table.

@@ -3,7 +3,7 @@
 //! **Owns** everything that touches the operating system: discovery of processes and mappings
 //! ([`process`]), sources of accessed bits ([`access`]), the ways to take pages ([`actuator`]),
 //! looking without touching ([`observe`]), limits ([`cgroup`]), swap devices ([`swap`]), undoing it all after a crash ([`keeper`]), and the
-//! loop that ties them to the engine ([`control`]).
+//! loop that ties them to the engine ([`run`]).
 //! **Does not own** any decision about which page goes (that is `strata-lru`), nor any text on a
 //! screen (that is the binary).
 //!
@@ -19,15 +19,17 @@ pub mod actuator;
 pub mod addr;
 mod bits;
 pub mod cgroup;
-pub mod control;
 pub mod doctor;
 pub mod hold_up;
 pub mod keeper;
 pub mod metrics;
 pub mod observe;
+mod pages;
 pub mod plain;
 pub mod process;
 pub mod remote;
+pub mod run;
+mod sense;
 pub mod swap;
 mod sys;
 pub mod units;

@@ -12,9 +12,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
 use groups::{make, zram};
+use strata_control::{backstop_bytes, line_distance_bytes};
 use strata_host::cgroup::{
-    BudgetGroup, CgroupError, Manager, Offered, ReclaimError, Version, backstop_bytes,
-    dip_step_bytes, mounted_version,
+    BudgetGroup, CgroupError, Manager, Offered, ReclaimError, Version, mounted_version,
 };
 use strata_host::keeper::Journal;
 use support::{Hog, MIB, fresh_id};
@@ -183,7 +183,7 @@ fn a_dip_stays_within_one_step_of_the_budget_and_is_always_undone() {
     let lowest = lowest.load(Ordering::Relaxed);
     match group.version() {
         Version::V1 => {
-            let floor = budget - dip_step_bytes(budget);
+            let floor = budget - line_distance_bytes(budget);
             assert!(lowest >= floor, "{lowest} < {floor}");
             support::eventually("it is at its floor", || {
                 matches!(group.reclaim(50 * MIB), Err(ReclaimError::AtFloor(_)))

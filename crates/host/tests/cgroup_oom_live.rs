@@ -13,7 +13,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use groups::{is_readable, make, zram};
-use strata_host::cgroup::{BudgetGroup, Line, Version, backstop_bytes};
+use strata_control::backstop_bytes;
+use strata_host::cgroup::{BudgetGroup, Line, Version};
 use strata_host::swap::free_swap_bytes;
 use support::{Hog, MIB};
 

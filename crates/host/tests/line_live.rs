@@ -9,9 +9,8 @@ mod support;
 use std::fs;
 
 use groups::{make, zram};
-use strata_host::cgroup::{
-    BudgetGroup, Line, Version, backstop_bytes, dip_step_bytes, mounted_version,
-};
+use strata_control::{backstop_bytes, line_distance_bytes};
+use strata_host::cgroup::{BudgetGroup, Line, Version, mounted_version};
 use strata_host::keeper::Journal;
 use strata_host::swap::free_swap_bytes;
 use support::{Hog, MIB};
@@ -48,7 +47,7 @@ fn the_line_comes_down_with_usage_and_goes_when_released() {
         last = at;
         line == Line::Held
     });
-    let step = dip_step_bytes(BUDGET);
+    let step = line_distance_bytes(BUDGET);
     assert!(
         (BUDGET - step - 4096..=BUDGET - step).contains(&last),
         "{last}"

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
-use strata_host::control::{AUTO_PAGEOUT_PAGES_PER_S, Held};
+use strata_host::run::{AUTO_PAGEOUT_PAGES_PER_S, Held};
 use strata_sim::plan::{Holding, Plan, Point, Question, SHARE_HELD_MIN, Span, plan, plan_bytes};
 use strata_sim::{CostModel, MemorySize, PolicySpec, Ratio, Workload};
 

@@ -1,7 +1,7 @@
 //! `strata run`: a program, or one that runs already, within a budget.
 //!
 //! **Owns** the options of `run` and the order of things around a run: report file first, then the
-//! run, then the report. **Does not own** the run (`strata_host::control`) or the report's text
+//! run, then the report. **Does not own** the run (`strata_host::run`) or the report's text
 //! (`render`).
 //!
 //! **Invariants** R1: the report file's place is tried before the program starts. R2: the exit
@@ -13,11 +13,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{ArgGroup, Args, ValueEnum};
-use strata_host::control::{
-    self, ActuatorChoice, AtDetach, Event, PolicyChoice, RunConfig, SwappinessChoice, Target,
-};
 use strata_host::keeper::{BadSessionName, SessionName};
 use strata_host::remote::MetricsConfig;
+use strata_host::run::{
+    self, ActuatorChoice, AtDetach, Event, PolicyChoice, RunConfig, SwappinessChoice, Target,
+};
 use strata_host::swap::SwapSpec;
 use strata_host::units::parse_size;
 use strata_lru::Swappiness;
@@ -323,7 +323,7 @@ pub(crate) fn run(mut args: RunArgs) -> anyhow::Result<ExitCode> {
         Event::Note(text) => print::note(&text),
         Event::Warning(text) => print::warning(&text),
     };
-    let report = control::run(&config, &mut tell)?;
+    let report = run::run(&config, &mut tell)?;
     if !is_quiet {
         print::block(&render::report(&report));
     }

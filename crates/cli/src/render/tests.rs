@@ -1,11 +1,11 @@
 //! The human report against its golden text.
 
 use strata_host::access::{SourceInfo, WalkCost};
-use strata_host::control::{
+use strata_host::hold_up::HoldUpReport;
+use strata_host::run::{
     KernelReport, LetGoReport, LimitReport, REPORT_VERSION, SavedReport, UsageReport, WalkFindings,
     WalkReport,
 };
-use strata_host::hold_up::HoldUpReport;
 
 use super::*;
 

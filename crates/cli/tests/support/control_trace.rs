@@ -1,15 +1,15 @@
 //! What holds of any trace of the control loop.
 //!
 //! **Owns** [`violations`]: what a trace says that no loop of Strata's does; `totals`: what its ticks come to. **Does not own** the format
-//! (`strata_host::control::trace`), nor any trace.
+//! (`strata_host::run::trace`), nor any trace.
 
 mod totals;
 
-use strata_host::control::trace::{
+use strata_host::run::trace::{
     Answer, ChosenBy, Counters, Header, LimitAction, LimitPlan, LimitSample, LineState, Marks,
     Reading, Recorded, Report, Request, Room, Standing, StatReader, Tick, Who,
 };
-use strata_host::control::{ActuatorChoice, PolicyChoice};
+use strata_host::run::{ActuatorChoice, PolicyChoice};
 
 /// All that is wrong with a trace.
 pub(crate) fn violations(recorded: &Recorded) -> Vec<String> {

@@ -26,9 +26,14 @@
 //!
 //! **Invariants** I1: never [`Reading::NotYet`] while next to nothing is inactive.
 
-use crate::Backoff;
+use super::{Outcome, Strategy, View, Walk};
+use crate::backoff::Backoff;
+use crate::plan::Action;
+pub use crate::sample::{KernelLists, Reading};
 use strata_lru::TimeMs;
 
+/// Walks for it are so far apart at least.
+const WALK_MS_MIN: u64 = 200;
 /// Below this share of the lists inactive pages are running out, percent.
 const LOW_PERCENT: u64 = 20;
 /// So much is to be inactive then.
@@ -54,34 +59,6 @@ const NR_NAMED_PAGES_MAX: u64 = 1 << 17;
 const VAIN_MS_MIN: u64 = 1000;
 /// The longest pause after pages were named in vain.
 const VAIN_MS_MAX: u64 = 64_000;
-
-/// Base pages on the kernel's lists, of anon and of files together.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct KernelLists {
-    /// On the inactive lists.
-    pub nr_inactive_pages: u64,
-    /// On the active lists.
-    pub nr_active_pages: u64,
-}
-
-impl KernelLists {
-    /// On all of them.
-    pub fn nr_pages(&self) -> u64 {
-        self.nr_inactive_pages + self.nr_active_pages
-    }
-}
-
-/// When the kernel's counts are to be read, which brings them up to date.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Reading {
-    /// As `counts` says.
-    #[default]
-    Paced,
-    /// Not now.
-    NotYet,
-    /// Now.
-    Due,
-}
 
 /// What is remembered from look to look.
 #[derive(Debug)]
@@ -113,6 +90,31 @@ impl Default for ListBalance {
     }
 }
 
+impl Strategy for ListBalance {
+    fn walk_ms(&self, view: &View) -> Option<u64> {
+        let is_free = !view.busy.deactivating && view.is_heat_believed;
+        let is_wanted = self.nr_wanted_pages().is_some();
+        (is_wanted && is_free).then_some(WALK_MS_MIN)
+    }
+
+    fn after_walk(&mut self, view: &View, walk: &Walk) -> Vec<Action> {
+        let nr_pages = self.nr_wanted_pages();
+        let nr_pages = nr_pages.filter(|_| walk.wanted_ms.is_some() && view.is_heat_believed);
+        nr_pages
+            .map(|nr_pages| Action::Deactivate { nr_pages })
+            .into_iter()
+            .collect()
+    }
+
+    fn taken_up(&mut self, _: TimeMs, outcome: Outcome) {
+        if outcome.nr_pages == 0 && outcome.nr_programs > 0 {
+            self.note_vain();
+        } else if outcome.is_taken {
+            self.note_named(outcome.nr_pages);
+        }
+    }
+}
+
 impl ListBalance {
     /// Takes a look at the lists in. `is_naming`: pages are being named.
     pub fn look(&mut self, now: TimeMs, lists: KernelLists, is_naming: bool) -> Reading {
@@ -138,17 +140,17 @@ impl ListBalance {
     }
 
     /// So many pages have been chosen and are being named.
-    pub fn note_named(&mut self, nr_pages: u64) {
+    fn note_named(&mut self, nr_pages: u64) {
         self.named = Some((nr_pages, self.lists.nr_inactive_pages));
     }
 
     /// None could be named, or it changed nothing.
-    pub fn note_vain(&mut self) {
+    fn note_vain(&mut self) {
         self.vain.failed(self.now);
     }
 
     /// How many active pages are to be named, if any; base pages.
-    pub fn nr_wanted_pages(&self) -> Option<u64> {
+    fn nr_wanted_pages(&self) -> Option<u64> {
         let (inactive, all) = (self.lists.nr_inactive_pages, self.lists.nr_pages());
         let is_held = self.read.is_some() && self.kernel.is_none();
         let may_name = !self.vain.holds(self.now);

@@ -19,8 +19,10 @@
 //! **Invariants** I1: what is judged is `NR_JUDGED_WALKS` walks in a row, each by what the one just before
 //! it foretold.
 
-use crate::Backoff;
-use std::ops::AddAssign;
+use super::{Outcome, Strategy, View, Walk};
+use crate::backoff::Backoff;
+use crate::plan::Action;
+use crate::sample::Foretold;
 use strata_lru::TimeMs;
 
 /// A walk comes when one in so many pages has gone since the last one: a page comes from the one end of the
@@ -36,74 +38,19 @@ const PACE_MAX: u64 = 2;
 /// The warmest pages that are kept, percent. 50 gave 60.6 faults a thousand operations, 60 gave 59.3 (zipf
 /// 0.99, memory for 60 %, the kernel by itself 69); with hot set + scan 68 was no better than 55, for a sixth
 /// more touches.
-pub const WARM_PERCENT: u32 = 60;
+const WARM_PERCENT: u32 = 60;
 /// Walks of a trial.
 const NR_JUDGED_WALKS: u32 = 8;
-/// Warm pages must be used so much more often than others, percent.
-const ADVANTAGE_PERCENT: u64 = 125;
-/// Where fewer of the others are left unused, percent, that tells nothing.
-const UNUSED_PERCENT_MIN: u64 = 2;
 /// The first pause after a trial that showed nothing.
 const OFF_MS_MIN: u64 = 2000;
 /// The longest pause after a trial.
 const OFF_MS_MAX: u64 = 64_000;
 
 /// How far apart walks are to be, where so many pages are in memory and so many come back in a second.
-pub fn walk_ms(nr_resident_pages: u64, refaulted_pages_per_s: f64) -> u64 {
+fn walk_ms(nr_resident_pages: u64, refaulted_pages_per_s: f64) -> u64 {
     let nr_turned_over = (nr_resident_pages / TURNED_OVER_SHARE) as f64;
     let due_ms = 1000.0 * nr_turned_over / refaulted_pages_per_s.max(1.0);
     (due_ms as u64).clamp(WALK_MS_MIN, WALK_MS_MAX)
-}
-
-/// How what the last walk thought of pages compares with what became of them; base pages that were in
-/// memory then and now.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Foretold {
-    /// Taken for warm.
-    pub nr_warm_pages: u64,
-    /// Of those, used since.
-    pub nr_warm_used_pages: u64,
-    /// Not taken for warm.
-    pub nr_other_pages: u64,
-    /// Of those, used since.
-    pub nr_other_used_pages: u64,
-}
-
-impl AddAssign for Foretold {
-    fn add_assign(&mut self, other: Foretold) {
-        self.nr_warm_pages += other.nr_warm_pages;
-        self.nr_warm_used_pages += other.nr_warm_used_pages;
-        self.nr_other_pages += other.nr_other_pages;
-        self.nr_other_used_pages += other.nr_other_used_pages;
-    }
-}
-
-impl Foretold {
-    /// Whether anything was used.
-    pub fn has_uses(&self) -> bool {
-        self.nr_warm_used_pages + self.nr_other_used_pages > 0
-    }
-
-    /// Whether warm pages were used clearly more often than others.
-    pub fn holds(&self) -> bool {
-        let warm = u128::from(self.nr_warm_used_pages) * u128::from(self.nr_other_pages.max(1));
-        let other = u128::from(self.nr_other_used_pages) * u128::from(self.nr_warm_pages.max(1));
-        warm > 0 && warm * 100 >= other * u128::from(ADVANTAGE_PERCENT)
-    }
-
-    /// Whether [`Foretold::holds`], or warm pages were clearly less often left unused than others: of a program that
-    /// uses most of what it has between two walks others can't be used much more seldom.
-    pub fn tells_apart(&self) -> bool {
-        let nr_warm_unused_pages = self.nr_warm_pages - self.nr_warm_used_pages;
-        let nr_other_unused_pages = self.nr_other_pages - self.nr_other_used_pages;
-        let warm = u128::from(nr_warm_unused_pages) * u128::from(self.nr_other_pages.max(1));
-        let other = u128::from(nr_other_unused_pages) * u128::from(self.nr_warm_pages.max(1));
-        // Nothing may have been taken for warm, and a few pages are chance.
-        let is_telling = self.nr_warm_used_pages > 0
-            && nr_other_unused_pages * 100 >= self.nr_other_pages * UNUSED_PERCENT_MIN
-            && nr_other_unused_pages > 0;
-        self.holds() || is_telling && other * 100 >= warm * u128::from(ADVANTAGE_PERCENT)
-    }
 }
 
 /// The judgement so far.
@@ -125,6 +72,37 @@ impl Default for MarkAccessed {
     }
 }
 
+impl Strategy for MarkAccessed {
+    /// Walks that no marking follows would only take accessed bits from the kernel.
+    fn walk_ms(&self, view: &View) -> Option<u64> {
+        let is_its_turn = view.is_kernels_turn && !view.is_dry_run;
+        let can_come = is_its_turn && self.is_on(view.now) && !view.busy.marking;
+        can_come.then(|| walk_ms(view.nr_resident_pages, view.refaulted_pages_per_s))
+    }
+
+    /// Judges what was foretold, and foretells anew, also while another strategy tells the kernel something.
+    fn after_walk(&mut self, view: &View, walk: &Walk) -> Vec<Action> {
+        let Some(wanted_ms) = walk.wanted_ms else {
+            self.interrupt();
+            return vec![Action::ForgetForecast];
+        };
+        if self.is_too_slow(view.now, wanted_ms, walk.pace_ms) {
+            return vec![Action::ForgetForecast];
+        }
+        if walk.is_late {
+            self.interrupt();
+        }
+        self.judge(view.now, walk.foretold);
+        let percent = WARM_PERCENT;
+        match view.is_left_to_programs {
+            true => vec![Action::Forecast { percent }],
+            false => vec![Action::MarkAccessed { percent }],
+        }
+    }
+
+    fn taken_up(&mut self, _: TimeMs, _: Outcome) {}
+}
+
 impl MarkAccessed {
     /// Whether warm pages are to be touched now.
     pub fn is_on(&self, now: TimeMs) -> bool {
@@ -132,7 +110,7 @@ impl MarkAccessed {
     }
 
     /// Takes a walk in that came while it was on.
-    pub fn after_walk(&mut self, now: TimeMs, foretold: Foretold) {
+    fn judge(&mut self, now: TimeMs, foretold: Foretold) {
         let Some(nr_walks) = &mut self.nr_walks else {
             self.nr_walks = Some(0);
             return;
@@ -152,7 +130,7 @@ impl MarkAccessed {
 
     /// Whether walks that are wanted each `wanted_ms` and can come each `pace_ms` at most are too far apart; then it is
     /// off for a while.
-    pub fn is_too_slow(&mut self, now: TimeMs, wanted_ms: u64, pace_ms: u64) -> bool {
+    fn is_too_slow(&mut self, now: TimeMs, wanted_ms: u64, pace_ms: u64) -> bool {
         let is_too_slow = pace_ms > wanted_ms * PACE_MAX;
         if is_too_slow {
             self.off.failed(now);
@@ -191,7 +169,7 @@ mod tests {
             let now = TimeMs(walk * WALK_MS_MIN);
             let is_on = activation.is_on(now);
             match is_on {
-                true => activation.after_walk(now, found),
+                true => activation.judge(now, found),
                 false => activation.interrupt(),
             }
             match runs.last_mut() {
@@ -264,7 +242,7 @@ mod tests {
                 0 => foretold(100, 400),
                 _ => foretold(700, 200),
             };
-            activation.after_walk(TimeMs(walk * WALK_MS_MIN), found);
+            activation.judge(TimeMs(walk * WALK_MS_MIN), found);
             assert!(activation.is_on(TimeMs((walk + 1) * WALK_MS_MIN)));
         }
     }
@@ -297,8 +275,8 @@ mod tests {
             let now = TimeMs(walk * WALK_MS_MIN);
             match walk % 4 {
                 0 => activation.interrupt(),
-                1 => activation.after_walk(now, foretold(0, 800)),
-                _ => activation.after_walk(now, foretold(700, 200)),
+                1 => activation.judge(now, foretold(0, 800)),
+                _ => activation.judge(now, foretold(700, 200)),
             }
             assert!(activation.is_on(now));
         }

@@ -21,10 +21,15 @@
 //! **Invariants** I1: a page whose last use is not known is no evidence and is never asked for. I2: at most one
 //! trial is under way, of everything that was asked for since it began.
 
-use crate::Backoff;
+use super::{Outcome, Strategy, View, Walk};
+use crate::backoff::Backoff;
+use crate::plan::Action;
+use crate::sample::PAGE_BYTES;
 use std::collections::BTreeMap;
-use strata_lru::TimeMs;
+use strata_lru::{HEAT_WALK_MS, TimeMs};
 
+/// A program to which fewer come back hardly waits for them.
+const RETURNED_PAGES_PER_S_MIN: f64 = 100.0;
 /// So many pages must have come back that were last used when many others were, ...
 const NR_RETURNED_MIN: u32 = 64;
 /// ... at each such time so many, or it is chance, ...
@@ -172,6 +177,8 @@ pub struct Prefetch {
     nr_pages_out: u64,
     last_asked: TimeMs,
     off: Backoff,
+    /// Whether what is swapped out has to be waited for.
+    is_swap_slow: bool,
 }
 
 impl Default for Prefetch {
@@ -181,26 +188,62 @@ impl Default for Prefetch {
             nr_pages_out: 0,
             last_asked: TimeMs::default(),
             off: Backoff::new(OFF_MS_MIN, OFF_MS_MAX),
+            is_swap_slow: false,
         }
     }
 }
 
+impl Strategy for Prefetch {
+    /// While pages come back that programs wait for.
+    fn walk_ms(&self, view: &View) -> Option<u64> {
+        let is_waited_for =
+            self.is_swap_slow && view.refaulted_recent_pages_per_s >= RETURNED_PAGES_PER_S_MIN;
+        (is_waited_for && may_ask(view) && self.is_on(view.now)).then_some(HEAT_WALK_MS)
+    }
+
+    /// No more is asked for than fits beside what the walk found in use and what was asked for lately, below the low mark.
+    fn after_walk(&mut self, view: &View, walk: &Walk) -> Vec<Action> {
+        let mut actions = Vec::new();
+        if self.take_walk(view.now, walk.nr_prefetched_used_pages) {
+            actions.push(Action::ForgetPrefetched);
+        }
+        if self.is_on(view.now) && may_ask(view) {
+            let used_bytes = walk.nr_used_pages * PAGE_BYTES;
+            let room_bytes = walk.low_bytes.saturating_sub(used_bytes);
+            let nr_pages_max = (room_bytes / PAGE_BYTES).saturating_sub(self.nr_pages_out);
+            actions.push(Action::Prefetch { nr_pages_max });
+        }
+        actions
+    }
+
+    fn taken_up(&mut self, now: TimeMs, outcome: Outcome) {
+        if outcome.is_taken {
+            self.ask(now, outcome.nr_pages);
+        }
+    }
+}
+
+/// Nothing is asked for in a dry run, and while the programs have all processors.
+fn may_ask(view: &View) -> bool {
+    !view.is_dry_run && !view.is_left_to_programs
+}
+
 impl Prefetch {
+    /// Whether what is swapped out has to be waited for.
+    pub fn set_swap_slow(&mut self, is_swap_slow: bool) {
+        self.is_swap_slow = is_swap_slow;
+    }
+
     /// Whether pages may be asked for now. A trial takes in what is asked for in its first half.
-    pub fn is_on(&self, now: TimeMs) -> bool {
+    fn is_on(&self, now: TimeMs) -> bool {
         !self.off.holds(now)
             && self
                 .trial
                 .is_none_or(|trial| now.since(trial.begun) < TRIAL_MS / 2)
     }
 
-    /// Pages that were asked for lately and may still come to be used.
-    pub fn nr_pages_out(&self) -> u64 {
-        self.nr_pages_out
-    }
-
     /// So many more pages are being asked for.
-    pub fn ask(&mut self, now: TimeMs, nr_pages: u64) {
+    fn ask(&mut self, now: TimeMs, nr_pages: u64) {
         debug_assert!(self.is_on(now));
         let trial = self.trial.get_or_insert_with(|| Trial {
             begun: now,
@@ -221,7 +264,7 @@ impl Prefetch {
 
     /// A walk found so many of them used that were not used before, while none are being asked for. Returns whether
     /// the others may be asked for again.
-    pub fn after_walk(&mut self, now: TimeMs, nr_used_pages: u64) -> bool {
+    fn take_walk(&mut self, now: TimeMs, nr_used_pages: u64) -> bool {
         self.judge(now, nr_used_pages);
         self.nr_pages_out = self.nr_pages_out.saturating_sub(nr_used_pages);
         let is_over = self.nr_pages_out > 0 && now.since(self.last_asked) >= OUT_MS;
@@ -334,20 +377,20 @@ mod tests {
     fn what_was_used_lets_more_be_asked_for_and_holds_no_room() {
         let mut recalls = Prefetch::default();
         recalls.ask(TimeMs(0), 1000);
-        assert_eq!(recalls.nr_pages_out(), 1000);
-        recalls.after_walk(TimeMs(100), 300);
-        assert_eq!(recalls.nr_pages_out(), 700);
+        assert_eq!(recalls.nr_pages_out, 1000);
+        recalls.take_walk(TimeMs(100), 300);
+        assert_eq!(recalls.nr_pages_out, 700);
         recalls.ask(TimeMs(200), 500);
-        assert_eq!(recalls.nr_pages_out(), 1200);
+        assert_eq!(recalls.nr_pages_out, 1200);
         assert!(
             !recalls.is_on(TimeMs(TRIAL_MS / 2)),
             "what comes late would be judged too soon"
         );
-        assert!(!recalls.after_walk(TimeMs(TRIAL_MS / 2), 200));
+        assert!(!recalls.take_walk(TimeMs(TRIAL_MS / 2), 200));
         assert!(recalls.is_on(TimeMs(TRIAL_MS / 2)), "a third was used");
-        assert_eq!(recalls.nr_pages_out(), 1000);
-        assert!(recalls.after_walk(TimeMs(OUT_MS + 200), 0));
-        assert_eq!(recalls.nr_pages_out(), 0, "the kernel has taken it again");
+        assert_eq!(recalls.nr_pages_out, 1000);
+        assert!(recalls.take_walk(TimeMs(OUT_MS + 200), 0));
+        assert_eq!(recalls.nr_pages_out, 0, "the kernel has taken it again");
     }
 
     #[test]
@@ -355,13 +398,13 @@ mod tests {
         let mut recalls = Prefetch::default();
         recalls.ask(TimeMs(0), 1000);
         recalls.leave(990);
-        assert_eq!(recalls.nr_pages_out(), 10);
-        recalls.after_walk(TimeMs(100), 4);
+        assert_eq!(recalls.nr_pages_out, 10);
+        recalls.take_walk(TimeMs(100), 4);
         assert!(recalls.trial.is_none() && recalls.is_on(TimeMs(100)));
         // All of it: nothing was tried, and nothing is known.
         recalls.ask(TimeMs(200), 1000);
         recalls.leave(1000);
-        recalls.after_walk(TimeMs(300), 0);
+        recalls.take_walk(TimeMs(300), 0);
         assert!(recalls.is_on(TimeMs(300)));
     }
 
@@ -370,11 +413,11 @@ mod tests {
         let mut recalls = Prefetch::default();
         let mut asked = Vec::new();
         for ms in (0..200_000).step_by(100).map(TimeMs) {
-            if recalls.is_on(ms) && recalls.nr_pages_out() == 0 {
+            if recalls.is_on(ms) && recalls.nr_pages_out == 0 {
                 recalls.ask(ms, 1000);
                 asked.push(ms.0 / 1000);
             }
-            recalls.after_walk(ms, 5);
+            recalls.take_walk(ms, 5);
         }
         assert_eq!(asked, [0, 4, 10, 20, 38, 72, 138]);
     }

@@ -1,7 +1,7 @@
 //! Access sources: who can say which pages of a process are present, accessed and dirty.
 //!
 //! **Owns** the [`AccessSource`] seam and the record every source speaks ([`TableRecord`]): one
-//! last-level page table, as bitmaps. **Does not own** what is made of it (`control`), nor clearing
+//! last-level page table, as bitmaps. **Does not own** what is made of it (`pages`), nor clearing
 //! as a side effect of reading: reading never clears, a [`Clearer`] does.
 
 mod bpf;

@@ -14,7 +14,7 @@
 //!
 //! **Owns** `pageout` (exact: these pages) and `reclaim` (the kernel's batched reclaim of a group:
 //! this many bytes) and `activate` (which pages the kernel is to spare then) and `recall` (which it is to read in)
-//! and `clear` (accessed bits, piece by piece).
+//! and `clear` (accessed bits, piece by piece), and `affinity` (on which processors the threads that reclaim run).
 //! **Does not own** the choice of pages, nor the group's limits (`cgroup`).
 //!
 //! **Invariants**
@@ -26,6 +26,7 @@
 
 mod activate;
 mod advise;
+mod affinity;
 mod bring_back;
 mod clear;
 mod deactivate;
@@ -40,6 +41,7 @@ mod worker;
 
 pub use activate::{Activate, ActivateReport, WarmPages};
 pub use advise::PageoutError;
+pub(crate) use affinity::Confined;
 pub use bring_back::{Allowance, bring_back};
 pub(crate) use clear::{ClearRequest, ClearThread};
 pub use deactivate::{ColdPages, Deactivate, DeactivateReport};

@@ -14,11 +14,9 @@ use std::fs::{self, Metadata};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
-
-use super::lock;
 
 /// No machine has so many groups; a bound for the search.
 const GROUPS_MAX: usize = 1 << 20;
@@ -153,7 +151,8 @@ impl Place {
 
     /// Its directory now; the last one known if it is gone.
     pub(super) fn here(&self) -> PathBuf {
-        let mut last = lock(&self.last);
+        // A poisoned memory of where it was is still that.
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if !self.mark.is_at(&last)
             && let Ok(Some(found)) = self.mark.locate()
         {

@@ -6,15 +6,10 @@ use std::sync::atomic::Ordering;
 
 use super::file::{read_text, write_text};
 use super::{
-    BudgetGroup, CgroupError, Offered, OomWatch, UNLIMITED, Version, dip_step_bytes, lock, stats,
-    written,
+    BudgetGroup, CgroupError, Offered, OomWatch, UNLIMITED, Version, lock, stats, written,
 };
 use crate::addr::PAGE_BYTES;
-
-/// Where the hard limit stands for a budget: budget + max(2 %, 8 MiB).
-pub fn backstop_bytes(budget_bytes: u64) -> u64 {
-    budget_bytes.saturating_add((budget_bytes / 50).max(8 << 20))
-}
+use strata_control::{backstop_bytes, line_distance_bytes};
 
 impl BudgetGroup {
     /// The hard limit as it stands; `None`: no limit.
@@ -97,7 +92,7 @@ impl BudgetGroup {
         let headroom = backstop_bytes(budget) - budget;
         let lowest = backstop.max(self.usage_bytes()?.saturating_add(headroom));
         let gain = self.wanted_limit().saturating_sub(lowest);
-        let is_worth_it = gain >= dip_step_bytes(budget) || (gain > 0 && lowest == backstop);
+        let is_worth_it = gain >= line_distance_bytes(budget) || (gain > 0 && lowest == backstop);
         if is_worth_it {
             self.set_limit_bytes(Some(lowest))?;
         }
@@ -209,17 +204,5 @@ impl BudgetGroup {
             Version::V1 => "-1".to_owned(),
             Version::V2 => "max".to_owned(),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_backstop_leaves_two_percent_or_8_mib() {
-        assert_eq!(backstop_bytes(100 << 20), 108 << 20);
-        assert_eq!(backstop_bytes(1000 << 20), 1020 << 20);
-        assert_eq!(backstop_bytes(u64::MAX), u64::MAX);
     }
 }

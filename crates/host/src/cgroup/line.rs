@@ -5,7 +5,7 @@
 //! back faster than one thread reclaims: usage would stand between the budget and the backstop for
 //! as long as that lasts. So the limit stands just below the budget before usage is there, or follows it
 //! down, little by little, and the program reclaims in its own faults, as it would under the kernel
-//! alone. Below means one dip's step ([`dip_step_bytes`]), because pages of shared libraries that
+//! alone. Below means one dip's step ([`line_distance_bytes`]), because pages of shared libraries that
 //! somebody else is charged for count in the program's resident memory too. With the OOM killer off
 //! (see [`BudgetGroup::watch_oom`]) and relief at hand this kills nobody.
 //!
@@ -19,9 +19,10 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::{BudgetGroup, CgroupError, Version, backstop_bytes, dip_step_bytes};
+use super::{BudgetGroup, CgroupError, Version};
 use crate::addr::PAGE_BYTES;
 use crate::sys::deadline::Deadline;
+use strata_control::{backstop_bytes, line_distance_bytes};
 
 /// The kernel tries as long as it makes progress; a step that takes longer is given up.
 pub(super) const STEP_TIME_MAX: Duration = Duration::from_millis(4);
@@ -58,7 +59,7 @@ impl BudgetGroup {
         if self.version == Version::V2 {
             return self.hold_high(budget);
         }
-        let line = budget.saturating_sub(dip_step_bytes(budget));
+        let line = budget.saturating_sub(line_distance_bytes(budget));
         let line = line - line % PAGE_BYTES;
         for _ in 0..STEPS_MAX {
             if self.is_limit_at(line)? {

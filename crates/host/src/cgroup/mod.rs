@@ -65,7 +65,6 @@ pub use error::{CgroupError, FoundLimit, Occupant, ReclaimError};
 use file::{ControlFile, parse_number, read_text, write_text};
 pub use identity::GroupMark;
 use identity::Place;
-pub use limit::backstop_bytes;
 pub use line::Line;
 use line_v2::HighLine;
 use mounts::Mount;
@@ -73,27 +72,17 @@ pub(crate) use place::{may_be_ours, remove_group};
 pub(crate) use processes::is_inhabited;
 use processes::{domain_of, is_all_below, processes_below};
 pub use reader::GroupReader;
-pub use reclaim::dip_step_bytes;
-pub use stats::GroupStats;
 pub use watch::{OomEvents, OomWatch, UsageWatch};
 use written::Written;
 pub(crate) use written::{PutBack, put_back};
 
 use crate::keeper::{Claim, ClaimError, Journal, Undo};
 use crate::plain;
+pub use strata_control::CgroupVersion as Version;
+use strata_control::GroupStats;
 
 /// v1 prints a number near `i64::MAX` for "no limit"; nothing real comes near it.
 const UNLIMITED: u64 = 1 << 62;
-
-/// The version of the hierarchy that has the memory controller.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Version {
-    /// The memory controller's own hierarchy.
-    V1,
-    /// The unified hierarchy.
-    V2,
-}
 
 /// Who makes a group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -397,7 +386,7 @@ impl BudgetGroup {
     /// fast growth it can find none to take for a while although every page could go, and that is an
     /// out-of-memory moment with swap nearly empty.
     pub fn stats(&self) -> Result<GroupStats, CgroupError> {
-        let mut stats = GroupStats::parse(&self.stat.read()?, self.version);
+        let mut stats = stats::parse(&self.stat.read()?, self.version);
         stats.nr_oom_kills = self.oom_kills()?;
         if self.version == Version::V2 {
             let swap = self.here().join("memory.swap.current");

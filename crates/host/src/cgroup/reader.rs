@@ -7,11 +7,11 @@
 
 use super::mounts::Mount;
 use super::{
-    CgroupError, GroupStats, UNLIMITED, Version, not_a_group, parse_number, processes_below,
-    read_text, resolve,
+    CgroupError, UNLIMITED, Version, not_a_group, parse_number, processes_below, read_text, resolve,
 };
 use std::fs;
 use std::path::{Path, PathBuf};
+use strata_control::GroupStats;
 
 /// A group that is looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -165,7 +165,7 @@ impl GroupReader {
     /// [`CgroupError::Gone`].
     pub fn stats(&self) -> Result<GroupStats, CgroupError> {
         let text = read_text(&self.path.join("memory.stat"))?;
-        let mut stats = GroupStats::parse(&text, self.version);
+        let mut stats = super::stats::parse(&text, self.version);
         if self.version == Version::V2 {
             stats.swap_bytes = self.number("memory.swap.current");
         }

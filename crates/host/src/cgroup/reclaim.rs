@@ -4,7 +4,7 @@
 //! when and how much.
 //!
 //! **Invariants**
-//! - R1: a dip never goes lower than one step ([`dip_step_bytes`]) below the budget, or below the line
+//! - R1: a dip never goes lower than one step ([`line_distance_bytes`]) below the budget, or below the line
 //!   where the limit stands at that (see `line`).
 //! - R2: a dip is undone before the function returns, whatever happens, to the limit wanted *then*
 //!   (another thread may have raised it meanwhile).
@@ -19,9 +19,10 @@ use std::io;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use super::{BudgetGroup, CgroupError, ControlFile, GroupStats, ReclaimError, UNLIMITED};
+use super::{BudgetGroup, CgroupError, ControlFile, ReclaimError, UNLIMITED};
 use crate::addr::PAGE_BYTES;
 use crate::sys::deadline::Deadline;
+use strata_control::{GroupStats, line_distance_bytes};
 
 /// No single dip asks for more: against a program that pulls pages back as fast as they go, small
 /// gains can be had where large ones can't.
@@ -33,12 +34,6 @@ const DIP_TIME_MAX: Duration = Duration::from_millis(50);
 const RECLAIM_TIME_MAX: Duration = Duration::from_millis(500);
 /// A dip for file pages alone needs this many times what is asked on the kernel's lists.
 const FILE_MARGIN: u64 = 2;
-
-/// How far below its budget a group may be pushed on v1: 1 %, at most 8 MiB, at least a page.
-pub fn dip_step_bytes(budget_bytes: u64) -> u64 {
-    let step = (budget_bytes / 100).min(8 << 20);
-    (step - step % PAGE_BYTES).max(PAGE_BYTES)
-}
 
 /// How the kernel answered a dip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,7 +103,7 @@ impl BudgetGroup {
         }
         // Where the line stands the program reclaims in its own faults; ahead of it is below it.
         let line = budget.min(self.wanted_limit());
-        let floor = line.saturating_sub(dip_step_bytes(budget));
+        let floor = line.saturating_sub(line_distance_bytes(budget));
         if self.is_under_oom()? {
             return Err(ReclaimError::UnderOom(self.path.clone()));
         }
@@ -219,17 +214,4 @@ fn errno_of(result: &io::Result<()>) -> Option<i32> {
         .as_ref()
         .err()
         .map(|error| error.raw_os_error().unwrap_or(libc::EIO))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_step_is_one_percent_at_most_8_mib_in_whole_pages() {
-        assert_eq!(dip_step_bytes(100 << 20), 1 << 20);
-        assert_eq!(dip_step_bytes(10 << 30), 8 << 20);
-        assert_eq!(dip_step_bytes(1 << 20), 8192);
-        assert_eq!(dip_step_bytes(4096), 4096);
-    }
 }

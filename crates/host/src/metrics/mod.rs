@@ -6,7 +6,7 @@
 //! (`promtool check metrics` is run over the text in a test): seconds and bytes, counters end in
 //! `_total`.
 //!
-//! **Owns** names, units and text. **Does not own** counting (`control`), nor how the text is fetched
+//! **Owns** names, units and text. **Does not own** counting (`run`), nor how the text is fetched
 //! (`remote`).
 //!
 //! **Invariants**
@@ -15,7 +15,7 @@
 
 mod table;
 
-use crate::control::Status;
+use crate::run::Status;
 use std::fmt::Write;
 pub use table::METRICS;
 

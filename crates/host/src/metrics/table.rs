@@ -4,7 +4,7 @@
 
 use super::{Metric, Sample, Type};
 use crate::addr::PAGE_BYTES;
-use crate::control::{EvictionReport, Status, WalkReport};
+use crate::run::{EvictionReport, Status, WalkReport};
 
 /// Every metric. `strata_eviction_*` tells tried from applied, as everything else here does.
 pub const METRICS: &[Metric] = &[
@@ -104,7 +104,7 @@ pub const METRICS: &[Metric] = &[
         help: "Memory certainly not accessed for at least so many seconds before the last walk.",
         kind: Type::Gauge,
         read: |status| {
-            let of = |idle: &crate::control::IdleReport| {
+            let of = |idle: &crate::run::IdleReport| {
                 bytes(idle.bytes).with("at_least_seconds", idle.at_least_seconds.to_string())
             };
             status.idle.iter().map(of).collect()
@@ -358,7 +358,7 @@ fn spared(of: &EvictionReport) -> [(&'static str, u64); 7] {
 
 /// The generations by their position from the youngest: a number that is never out of bounds, as their
 /// own would be.
-fn by_youth(status: &Status) -> impl Iterator<Item = (String, &crate::control::GenerationReport)> {
+fn by_youth(status: &Status) -> impl Iterator<Item = (String, &crate::run::GenerationReport)> {
     let youngest_first = status.generations.iter().rev().enumerate();
     youngest_first.map(|(youth, generation)| (youth.to_string(), generation))
 }

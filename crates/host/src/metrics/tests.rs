@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::access::WalkCost;
-use crate::control::{
+use crate::run::{
     ActuatorChoice, EvictionReport, GenerationReport, IdleReport, KernelReport, LimitReport,
     PolicyChoice, SavedReport, UsageReport, WalkFindings, WalkReport,
 };

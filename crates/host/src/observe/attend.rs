@@ -11,11 +11,11 @@
 
 use super::{Observer, Subject, SubjectError};
 use crate::access::{self, AccessChoice, AccessError};
-use crate::control::signals::{Signals, Wish};
 use crate::process::job::{self, Job, Terminal, Then};
 use crate::process::launch::{
     Child, CommandSpec, InheritedSignals, LaunchError, WaitStatus, spawn,
 };
+use crate::process::signals::{Signals, Wish};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::ffi::OsString;
 use std::io;

@@ -29,6 +29,7 @@ mod pieces;
 pub mod programs;
 mod record;
 mod subject;
+pub(crate) mod watch;
 
 pub use attend::{AttendError, Attended, Attention, Who, attend};
 pub use record::Recorder;

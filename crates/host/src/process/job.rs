@@ -9,7 +9,7 @@
 //! ended. It ends with Strata.
 //!
 //! **Owns** the decision ([`Job`]), the stop, and the waker. **Does not own** what has to be lifted
-//! before Strata sleeps (`control`).
+//! before Strata sleeps (`run`).
 //!
 //! **Invariants**
 //! - J1: the waker sends CONT only to a Strata that it sees stopped, so none is lost before the stop.

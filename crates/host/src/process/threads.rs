@@ -8,14 +8,15 @@
 //! ```
 //!
 //! **Owns** reading that, and saying where a thread of ours may run. **Does not own** rates and averages
-//! (`control::demand`).
+//! (`strata_control::cpu`).
 
 use std::collections::BTreeMap;
 use std::io;
-use std::ops::{BitOr, Sub};
 
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+use strata_control::Processors;
 
 use super::Process;
 use super::handle::is_gone;
@@ -50,7 +51,7 @@ impl Process {
     /// # Errors
     /// When the process has ended, or there are more processors than a [`Processors`] can name.
     pub fn processors(&self) -> io::Result<Processors> {
-        let found = Processors::of_thread(self.pid())?;
+        let found = processors_of_thread(self.pid())?;
         self.ensure_alive()?;
         Ok(found)
     }
@@ -67,96 +68,27 @@ impl Process {
     }
 }
 
-/// A set of processors, by number; those that can't be named are left out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Processors([u64; CpuSet::MAX_CPU / 64]);
-
-impl Processors {
-    /// No processor.
-    pub const NONE: Processors = Processors([0; CpuSet::MAX_CPU / 64]);
-    /// Every one there may be.
-    pub const ALL: Processors = Processors([u64::MAX; CpuSet::MAX_CPU / 64]);
-
-    /// Those that a thread may run on; 0 is the thread that asks.
-    ///
-    /// # Errors
-    /// When there is no such thread, or there are more processors than can be named.
-    pub fn of_thread(tid: i32) -> io::Result<Processors> {
-        let found = sched_getaffinity(Pid::from_raw(tid))?;
-        let numbers = 0..CpuSet::MAX_CPU;
-        Ok(numbers.filter(|number| found.is_set(*number)).collect())
-    }
-
-    /// Has a thread of this process run on these only.
-    ///
-    /// # Errors
-    /// When there is no such thread, or it may not run on any of these.
-    pub(crate) fn confine(&self, tid: i32) -> io::Result<()> {
-        let mut set = CpuSet::new();
-        let numbers = 0..CpuSet::MAX_CPU;
-        for number in numbers.filter(|number| self.contains(*number)) {
-            set.set(number);
-        }
-        Ok(sched_setaffinity(Pid::from_raw(tid), &set)?)
-    }
-
-    /// Whether this one is among them.
-    pub fn contains(&self, number: usize) -> bool {
-        let word = self.0.get(number / 64).copied().unwrap_or(0);
-        word & 1 << (number % 64) != 0
-    }
-
-    /// Their numbers, in order; `None`: every one there may be.
-    pub fn numbers(&self) -> Option<Vec<usize>> {
-        let numbers = 0..CpuSet::MAX_CPU;
-        (*self != Processors::ALL)
-            .then(|| numbers.filter(|number| self.contains(*number)).collect())
-    }
-
-    /// How many.
-    pub fn count(&self) -> u32 {
-        self.0.iter().map(|word| word.count_ones()).sum()
-    }
+/// Processors that a thread may run on; 0 is the thread that asks.
+///
+/// # Errors
+/// When there is no such thread, or there are more processors than can be named.
+pub fn processors_of_thread(tid: i32) -> io::Result<Processors> {
+    let found = sched_getaffinity(Pid::from_raw(tid))?;
+    let numbers = 0..CpuSet::MAX_CPU.min(Processors::NR_MAX);
+    Ok(numbers.filter(|number| found.is_set(*number)).collect())
 }
 
-impl Default for Processors {
-    fn default() -> Processors {
-        Processors::ALL
+/// Has a thread of this process run on these processors only.
+///
+/// # Errors
+/// When there is no such thread, or it may not run on any of these.
+pub(crate) fn confine(tid: i32, to: &Processors) -> io::Result<()> {
+    let mut set = CpuSet::new();
+    let numbers = 0..CpuSet::MAX_CPU.min(Processors::NR_MAX);
+    for number in numbers.filter(|number| to.contains(*number)) {
+        set.set(number);
     }
-}
-
-impl BitOr for Processors {
-    type Output = Processors;
-
-    fn bitor(mut self, other: Processors) -> Processors {
-        for (word, more) in self.0.iter_mut().zip(other.0) {
-            *word |= more;
-        }
-        self
-    }
-}
-
-impl Sub for Processors {
-    type Output = Processors;
-
-    fn sub(mut self, other: Processors) -> Processors {
-        for (word, less) in self.0.iter_mut().zip(other.0) {
-            *word &= !less;
-        }
-        self
-    }
-}
-
-impl FromIterator<usize> for Processors {
-    fn from_iter<I: IntoIterator<Item = usize>>(numbers: I) -> Processors {
-        let mut set = Processors::NONE;
-        for number in numbers {
-            if let Some(word) = set.0.get_mut(number / 64) {
-                *word |= 1 << (number % 64);
-            }
-        }
-        set
-    }
+    Ok(sched_setaffinity(Pid::from_raw(tid), &set)?)
 }
 
 fn parse(text: &str) -> Option<u64> {
@@ -168,6 +100,13 @@ fn parse(text: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_process_may_run_somewhere() {
+        let us = i32::try_from(std::process::id()).unwrap();
+        let processors = Process::open(us).unwrap().processors().unwrap();
+        assert!(processors.count() >= 1 && processors != Processors::ALL);
+    }
     use std::sync::mpsc;
     use std::time::{Duration, Instant};
 
@@ -217,21 +156,5 @@ mod tests {
             assert_eq!(us.wanted_ns().unwrap().get(&sleeper), asleep.as_ref());
             wake.send(()).unwrap();
         });
-    }
-
-    #[test]
-    fn processors_are_a_set() {
-        let us = i32::try_from(std::process::id()).unwrap();
-        let processors = Process::open(us).unwrap().processors().unwrap();
-        assert!(processors.count() >= 1);
-        let some: Processors = [0, 63, 64, 1023, 4096].into_iter().collect();
-        assert_eq!(some.count(), 4);
-        let more: Processors = [1, 63].into_iter().collect();
-        assert_eq!((some | more).count(), 5);
-        assert_eq!(some - more, [0, 64, 1023].into_iter().collect());
-        assert_eq!(some.numbers(), Some(vec![0, 63, 64, 1023]));
-        assert_eq!(Processors::ALL.numbers(), None);
-        assert!(some.contains(1023) && !some.contains(1022) && !some.contains(4096));
-        assert_eq!(processors | Processors::NONE, processors);
     }
 }

@@ -21,6 +21,7 @@
 mod cost;
 mod file;
 mod header;
+mod record;
 mod spec;
 mod status;
 mod zram;
@@ -31,10 +32,9 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
 pub use cost::memory_of_swapped;
 use header::FirstPage;
+pub use record::{Backing, SwapRecord};
 pub use spec::{SWAP_MIN_BYTES, SwapSpec, SwapSpecError};
 pub(crate) use status::unescape;
 pub use status::{
@@ -152,37 +152,6 @@ impl SwapError {
             _ => SwapError::Io { what, path, source },
         }
     }
-}
-
-/// What must be known to take a device down, by us, the keeper or the next start.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SwapRecord {
-    /// The device or file.
-    pub path: PathBuf,
-    /// The UUID in its header, 32 hex digits.
-    pub uuid: String,
-    /// What it is made of.
-    pub backing: Backing,
-}
-
-/// What a device is made of.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "backing", rename_all = "snake_case")]
-pub enum Backing {
-    /// `/dev/zram<index>`.
-    Zram {
-        /// Its number.
-        index: u32,
-        /// We added the device, so we remove it.
-        is_hot_added: bool,
-    },
-    /// A file of ours.
-    File {
-        /// Its inode, so that another file at its path is not taken for it.
-        inode: u64,
-        /// It asked for zswap to be on.
-        is_zswap: bool,
-    },
 }
 
 /// A swap device in use.

@@ -2,7 +2,7 @@
 //!
 //! **Owns** the sums. **Does not own** what holds of a tick (`control_trace`).
 
-use strata_host::control::trace::{End, LimitAction, Recorded, Report};
+use strata_host::run::trace::{End, LimitAction, Recorded, Report};
 
 use super::Check;
 

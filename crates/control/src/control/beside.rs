@@ -1,0 +1,192 @@
+//! What is done beside reclaim, and the walks it needs: this part of the loop.
+//!
+//! **Owns** the order in which strategies and walks are asked, and what of the loop they get to see. **Does not own** their
+//! judgements (`steering`, `walks`).
+
+use super::{Actuator, Control};
+use crate::plan::Action;
+use crate::sample::{KernelLists, PAGE_BYTES, Reading};
+use crate::strategy::{Busy, Outcome, View, Walk};
+use crate::walks::{Pause, Purpose};
+use strata_lru::TimeMs;
+
+/// Of usage so much has to be on the kernel's lists that are looked at, percent: less, and those of groups below count; ...
+const LISTS_PERCENT_MIN: u64 = 75;
+/// ... more, and they are not those of this group.
+const LISTS_PERCENT_MAX: u64 = 110;
+
+/// What is known where a walk may be due.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct WalkLook {
+    /// In use, bytes.
+    pub usage_bytes: u64,
+    /// Base pages in memory, as of the last walk.
+    pub nr_resident_pages: u64,
+    /// Threads of strategies that are at work.
+    pub busy: Busy,
+    /// Whether what was split has to be seen.
+    pub is_splitting: bool,
+    /// Whether pageout is to take pages.
+    pub is_pageout_wanted: bool,
+    /// Whether the engine wants a new generation.
+    pub is_ageing_due: bool,
+}
+
+impl Control {
+    /// Whether the kernel's lists are to be looked at.
+    pub fn is_looking_at_lists(&self, now: TimeMs) -> bool {
+        self.is_left_to_programs() && self.steering.is_heat_believed(now)
+    }
+
+    /// Takes a look at the kernel's lists in, of a group that uses so much: whether pages may be deactivated, and when the
+    /// kernel's counts are to be read. `None`: the lists were not looked at.
+    pub fn take_lists(
+        &mut self,
+        now: TimeMs,
+        lists: Option<KernelLists>,
+        usage_bytes: u64,
+        is_deactivating: bool,
+    ) -> (bool, Reading) {
+        let shares = usage_bytes * LISTS_PERCENT_MIN..=usage_bytes * LISTS_PERCENT_MAX;
+        let is_ours = |lists: &KernelLists| shares.contains(&(lists.nr_pages() * PAGE_BYTES * 100));
+        let lists = lists.filter(is_ours);
+        let reading = self.steering.look(now, lists, is_deactivating);
+        // On v2 nothing but slowness holds usage at the line where the kernel finds nothing to take.
+        match lists.is_some() && usage_bytes > self.marks.budget_bytes {
+            true => (true, Reading::Due),
+            false => (lists.is_some(), reading),
+        }
+    }
+
+    /// The kernel's counts have been brought up to date.
+    pub fn note_reading(&mut self) {
+        self.steering.note_reading();
+    }
+
+    /// Pages are not deactivated any more for now.
+    pub fn stop_looking_at_lists(&mut self, now: TimeMs) {
+        self.steering.look(now, None, false);
+    }
+
+    fn view(&self, now: TimeMs, nr_resident_pages: u64, busy: Busy) -> View {
+        View {
+            now,
+            is_left_to_programs: self.is_left_to_programs(),
+            is_kernels_turn: self.is_kernels_turn(),
+            is_dry_run: self.is_dry_run,
+            is_heat_believed: self.steering.is_heat_believed(now),
+            nr_resident_pages,
+            refaulted_pages_per_s: self.cpu.refaulted_pages_per_s(),
+            refaulted_recent_pages_per_s: self.cpu.refaulted_pages_per_s_at(now),
+            busy,
+        }
+    }
+
+    /// How far apart walks are to be for what the kernel is told, with so much in memory; `None` while it is told nothing.
+    pub fn telling_walk_ms(&self, now: TimeMs, nr_resident_pages: u64, busy: Busy) -> Option<u64> {
+        let view = self.view(now, nr_resident_pages, busy);
+        self.steering.telling_walk_ms(&view)
+    }
+
+    /// How far apart walks are to be now; `None`: none is needed.
+    pub fn walk_pause_ms(&self, now: TimeMs, look: &WalkLook) -> Option<u64> {
+        let view = self.view(now, look.nr_resident_pages, look.busy);
+        let purpose = Purpose {
+            steering_ms: self.steering.telling_walk_ms(&view),
+            prefetch_ms: self.steering.prefetch_walk_ms(&view),
+            is_splitting: look.is_splitting,
+            is_kernel_only: self.setup.actuator == Actuator::Reclaim,
+            is_left_to_programs: self.is_left_to_programs(),
+            is_pageout_wanted: look.is_pageout_wanted,
+            has_heat: self.setup.has_heat,
+            is_ageing_due: look.is_ageing_due,
+        };
+        self.walks
+            .pause_ms(&purpose, look.usage_bytes, self.marks.approach_bytes)
+    }
+
+    /// Whether walks that are so far apart allow one now.
+    pub fn may_look(&self, now: TimeMs, pause_ms: u64) -> bool {
+        self.walks.may_look(now, pause_ms)
+    }
+
+    /// The same, where an eviction found nothing to take.
+    pub fn may_look_for_more(&self, now: TimeMs, pause: Pause) -> bool {
+        self.walks.may_look(now, pause.ms())
+    }
+
+    /// A walk begins: whether programs that did not run are to be looked at, too.
+    pub fn begin_walk(&mut self) -> bool {
+        self.walks.is_thorough()
+    }
+
+    /// What the walk took, nanoseconds of CPU and of wall time.
+    pub fn note_walk_cost(&mut self, cpu_ns: u64, wall_ns: u64) {
+        self.walks.note_cost(cpu_ns, wall_ns);
+    }
+
+    /// Whether the walk ends with a new generation.
+    pub fn is_ageing(&self, now: TimeMs, nr_resident_pages: u64, busy: Busy) -> bool {
+        let is_telling = self.telling_walk_ms(now, nr_resident_pages, busy).is_some();
+        self.walks.is_ageing(now, is_telling)
+    }
+
+    /// A generation was born.
+    pub fn note_ageing(&mut self, now: TimeMs) {
+        self.walks.note_ageing(now);
+    }
+
+    /// A walk has ended, with so much in use.
+    pub fn end_walk(&mut self, now: TimeMs, usage_bytes: u64) {
+        self.walks.note_end(now, usage_bytes);
+    }
+
+    /// What the kernel is told after a walk, once nobody else moves pages on its lists. What is not known here is filled in
+    /// (`wanted_ms`, `is_late`).
+    pub fn tell(
+        &mut self,
+        now: TimeMs,
+        walk: Walk,
+        nr_resident_pages: u64,
+        busy: Busy,
+    ) -> Vec<Action> {
+        let view = self.view(now, nr_resident_pages, busy);
+        let walk = Walk {
+            wanted_ms: self.steering.telling_walk_ms(&view),
+            is_late: self.is_left_to_programs() && self.walks.is_late(now),
+            ..walk
+        };
+        self.steering.tell(&view, &walk)
+    }
+
+    /// What is read in after a walk.
+    pub fn prefetch(
+        &mut self,
+        now: TimeMs,
+        walk: Walk,
+        nr_resident_pages: u64,
+        busy: Busy,
+    ) -> Vec<Action> {
+        let view = self.view(now, nr_resident_pages, busy);
+        let walk = Walk {
+            low_bytes: self.marks.low_bytes,
+            ..walk
+        };
+        self.steering.prefetch(&view, &walk)
+    }
+
+    /// What became of an action that asks for pages.
+    pub fn taken_up(&mut self, now: TimeMs, action: Action, outcome: Outcome) {
+        self.steering.taken_up(now, action, outcome);
+    }
+
+    /// Whether what is swapped out has to be waited for.
+    pub fn set_swap_slow(&mut self, is_swap_slow: bool) {
+        self.steering.set_swap_slow(is_swap_slow);
+    }
+
+    /// Which pages are on the kernel's inactive lists can't be seen: none are marked any more.
+    pub fn give_up_marking(&mut self) {
+        self.steering.give_up_marking();
+    }
+}

@@ -1,0 +1,250 @@
+//! The loop on made-up samples.
+
+use super::*;
+use crate::strategy::list_balance::{KernelLists, Reading};
+
+const MIB: u64 = 1 << 20;
+
+fn with(budget_bytes: u64, actuator: Actuator) -> Control {
+    Control::new(Setup {
+        budget_bytes,
+        actuator,
+        swappiness: Swappiness::DEFAULT,
+        min_ttl_ms: 0,
+        is_dry_run: false,
+        has_heat: true,
+        has_pageout: true,
+        has_kernel: true,
+        abilities: Abilities::default(),
+        nr_processors: 2,
+        processors: None,
+    })
+}
+
+/// The programs fill both processors, and the line is held.
+fn saturate(control: &mut Control) -> bool {
+    control.set_line_held(true);
+    let mut is_newly_left = false;
+    for ms in (0..2000).step_by(50) {
+        let threads = crate::cpu::Threads {
+            wanted_ns: [(1, ms * 1_000_000), (2, ms * 1_000_000)].into(),
+            processors: (0..2).collect(),
+        };
+        let sample = CpuSample {
+            threads: Some([(crate::ProgramNo(0), threads)].into()),
+            runnable: Some(crate::cpu::Runnable {
+                nr_threads: 3,
+                nr_own_threads: 1,
+            }),
+            clocks: None,
+        };
+        is_newly_left |= control.take_cpu(TimeMs(ms), sample, true).is_newly_left;
+    }
+    is_newly_left
+}
+
+#[test]
+fn nothing_is_reclaimed_below_the_high_mark() {
+    let mut control = with(320 * MIB, Actuator::Auto);
+    let reclaim = control.reclaim(TimeMs(0), 314 * MIB);
+    assert_eq!((reclaim.pageout_pages, reclaim.kernel_bytes), (0, 0));
+}
+
+#[test]
+fn what_has_to_go_is_asked_of_one_in_steps_that_take_no_long() {
+    let of = |actuator| {
+        let mut control = with(320 * MIB, actuator);
+        let reclaim = control.reclaim(TimeMs(0), 400 * MIB);
+        (reclaim.pageout_pages, reclaim.kernel_bytes)
+    };
+    assert_eq!(of(Actuator::Auto), (PAGEOUT_BATCH_PAGES, 0));
+    assert_eq!(of(Actuator::Pageout), (PAGEOUT_BATCH_PAGES, 0));
+    assert_eq!(of(Actuator::Reclaim), (0, RECLAIM_BYTES_MAX));
+}
+
+#[test]
+fn under_auto_the_kernel_takes_over_while_it_is_urgent() {
+    let mut control = with(320 * MIB, Actuator::Auto);
+    assert!(control.reclaim(TimeMs(0), 319 * MIB).pageout_pages > 0);
+    let reclaim = control.reclaim(TimeMs(50), 319 * MIB);
+    assert!(reclaim.pageout_pages == 0 && reclaim.kernel_bytes > 0);
+    assert!(control.is_kernels_turn() && !control.is_clearing_for_pageout());
+}
+
+#[test]
+fn programs_that_fill_all_processors_reclaim_for_themselves_within_the_budget() {
+    let mut control = with(320 * MIB, Actuator::Auto);
+    saturate(&mut control);
+    let reclaim = control.reclaim(TimeMs(2000), 317 * MIB);
+    assert_eq!((reclaim.pageout_pages, reclaim.kernel_bytes), (0, 0));
+    let reclaim = control.reclaim(TimeMs(2020), 322 * MIB);
+    assert!(
+        reclaim.pageout_pages == 0 && reclaim.kernel_bytes > 0,
+        "over the budget"
+    );
+}
+
+#[test]
+fn who_asked_for_one_gets_it_whoever_has_the_processors() {
+    for (actuator, is_pageout) in [(Actuator::Pageout, true), (Actuator::Reclaim, false)] {
+        let mut control = with(320 * MIB, actuator);
+        saturate(&mut control);
+        let reclaim = control.reclaim(TimeMs(0), 319 * MIB);
+        assert_eq!(reclaim.pageout_pages > 0, is_pageout);
+        assert_eq!(reclaim.kernel_bytes > 0, !is_pageout);
+        assert!(!control.is_left_to_programs() && !control.is_kernels_turn());
+    }
+}
+
+#[test]
+fn a_smaller_budget_is_reclaimed_to_at_once() {
+    let mut control = with(320 * MIB, Actuator::Pageout);
+    assert_eq!(control.reclaim(TimeMs(0), 200 * MIB).pageout_pages, 0);
+    control.set_budget(160 * MIB);
+    assert!(control.reclaim(TimeMs(1000), 200 * MIB).pageout_pages > 0);
+}
+
+#[test]
+fn reclaim_begins_and_ends_within_what_is_said_to_be_held() {
+    let budget = 320 * MIB;
+    let held = crate::Held::of(budget);
+    // Growth as fast as can be: reclaim gets as far ahead as it may.
+    let mut control = with(budget, Actuator::Pageout);
+    control.reclaim(TimeMs(0), 100 * MIB);
+    assert!(control.reclaim(TimeMs(5), 316 * MIB).pageout_pages > 0);
+    let reclaim = control.reclaim(TimeMs(6), held.least_bytes + MIB);
+    assert_eq!(
+        reclaim.pageout_pages,
+        MIB / PAGE_BYTES,
+        "down to the least, no further"
+    );
+    assert_eq!(
+        control.reclaim(TimeMs(7), held.least_bytes).pageout_pages,
+        0
+    );
+    // No growth: between the marks, which lie between least and most.
+    let marks = control.marks();
+    assert!(held.least_bytes < marks.low_bytes && marks.high_bytes < held.most_bytes);
+}
+
+#[test]
+fn it_is_left_to_the_programs_only_where_something_holds_usage() {
+    for (is_line_held, min_ttl_ms, is_dry_run, is_left) in [
+        (true, 0, false, true),
+        (false, 0, false, false),
+        (true, 1000, false, false),
+        (true, 0, true, false),
+    ] {
+        let mut control = with(320 * MIB, Actuator::Auto);
+        control.setup.min_ttl_ms = min_ttl_ms;
+        control.set_dry_run(is_dry_run);
+        saturate(&mut control);
+        control.set_line_held(is_line_held);
+        control.take_cpu(TimeMs(2000), CpuSample::default(), true);
+        assert_eq!(control.is_left_to_programs(), is_left);
+    }
+}
+
+#[test]
+fn the_time_left_to_programs_is_counted_and_its_beginning_told_once() {
+    let mut control = with(320 * MIB, Actuator::Auto);
+    control.steering = Steering::new(Abilities {
+        can_mark: true,
+        ..Abilities::default()
+    });
+    assert!(saturate(&mut control));
+    let taken = control.take_cpu(TimeMs(1990), CpuSample::default(), true);
+    assert!(!taken.is_newly_left && control.left_to_programs_ms() > 1000);
+    let before = control.left_to_programs_ms();
+    control.rest(TimeMs(2000));
+    let taken = control.take_cpu(TimeMs(9000), CpuSample::default(), true);
+    assert!(taken.is_newly_left);
+    assert_eq!(control.left_to_programs_ms(), before, "nobody looked");
+}
+
+#[test]
+fn a_kernel_that_finds_nothing_is_asked_ever_less_often_until_it_frees_something() {
+    let mut control = with(320 * MIB, Actuator::Reclaim);
+    assert!(control.may_ask_kernel(TimeMs(0)));
+    control.hear(TimeMs(0), ActuatorReport::KernelFoundNothing);
+    assert!(!control.may_ask_kernel(TimeMs(9)) && control.may_ask_kernel(TimeMs(10)));
+    control.hear(TimeMs(10), ActuatorReport::KernelFoundNothing);
+    assert!(!control.may_ask_kernel(TimeMs(29)));
+    control.hear(TimeMs(29), ActuatorReport::KernelOutpaced);
+    assert!(!control.may_ask_kernel(TimeMs(29)), "that proves nothing");
+    control.hear(TimeMs(29), ActuatorReport::KernelFreed);
+    assert!(control.may_ask_kernel(TimeMs(29)));
+    control.set_dry_run(true);
+    assert!(!control.may_ask_kernel(TimeMs(1000)));
+}
+
+#[test]
+fn without_free_swap_only_file_pages_go_and_not_known_is_not_none() {
+    let mut control = with(320 * MIB, Actuator::Auto);
+    assert!(control.is_swap_due(TimeMs(0)));
+    control.take_free_swap(TimeMs(0), Some(SWAP_BYTES_MIN - 1));
+    assert_eq!(control.swappiness().get(), 0);
+    assert!(!control.is_swap_due(TimeMs(99)) && control.is_swap_due(TimeMs(100)));
+    control.take_free_swap(TimeMs(100), None);
+    assert_eq!(control.swappiness(), Swappiness::DEFAULT);
+    control.take_free_swap(TimeMs(200), Some(SWAP_BYTES_MIN));
+    assert_eq!(control.swappiness(), Swappiness::DEFAULT);
+}
+
+#[test]
+fn the_kernel_does_the_work_while_a_program_is_out_of_pageouts_reach() {
+    let mut control = with(320 * MIB, Actuator::Auto);
+    assert!(control.set_out_of_reach(true));
+    assert!(control.reclaim(TimeMs(0), 316 * MIB).kernel_bytes > 0);
+    assert!(!control.is_kernels_turn(), "it is not told which are warm");
+    assert!(!control.set_out_of_reach(false));
+    assert!(control.reclaim(TimeMs(5), 316 * MIB).pageout_pages > 0);
+    let mut control = with(320 * MIB, Actuator::Pageout);
+    assert!(!control.set_out_of_reach(true), "that was asked for");
+    control.setup.has_kernel = false;
+    assert!(!control.set_out_of_reach(true), "nobody can be asked");
+}
+
+#[test]
+fn attempts_in_vain_become_rare_and_a_dry_run_has_none() {
+    for is_dry_run in [false, true] {
+        let mut control = with(320 * MIB, Actuator::Pageout);
+        control.set_dry_run(is_dry_run);
+        for nr_attempts in 0..200 {
+            control.decide(TimeMs(nr_attempts * 10), 330 * MIB, nr_attempts, 0);
+        }
+        control.decide(TimeMs(2300), 330 * MIB, 200, 0);
+        let decision = control.decide(TimeMs(2301), 330 * MIB, 200, 0);
+        assert_eq!(decision.is_stalled, !is_dry_run);
+        assert!(decision.asked.pageout_pages > 0);
+        assert_eq!(decision.reclaim().pageout_pages > 0, is_dry_run);
+    }
+}
+
+#[test]
+fn lists_that_are_not_those_of_the_group_are_not_gone_by() {
+    let mut control = with(320 * MIB, Actuator::Auto);
+    let mut look = |nr_pages, usage_mib| {
+        let lists = KernelLists {
+            nr_inactive_pages: nr_pages,
+            nr_active_pages: 0,
+        };
+        control.take_lists(TimeMs(0), Some(lists), usage_mib * MIB, false)
+    };
+    let all = 300 * MIB / PAGE_BYTES;
+    assert_eq!(look(all, 300), (true, Reading::Due));
+    assert_eq!(look(all * 74 / 100, 300), (false, Reading::Paced));
+    assert_eq!(look(all * 111 / 100, 300), (false, Reading::Paced));
+    assert_eq!(
+        control.take_lists(TimeMs(0), None, 0, false),
+        (false, Reading::Paced)
+    );
+}
+
+#[test]
+fn reading_ahead_stops_at_the_urgent_mark_and_in_a_dry_run_before_it_begins() {
+    let mut control = with(320 * MIB, Actuator::Auto);
+    assert_eq!(control.prefetch_bytes_max(), control.marks().urgent_bytes);
+    control.set_dry_run(true);
+    assert_eq!(control.prefetch_bytes_max(), 0);
+}

@@ -1,0 +1,216 @@
+//! Who has the processors, how many the group's programs want, and how much of the time they run.
+//!
+//! ```text
+//!   threads: what each ran and waited for --> demand ----> contention --> Free | Contended | Saturated
+//!   /proc/loadavg: runnable now -------------------------------^
+//!   clocks of programs, pages that came back --> load --> what pageout may take
+//! ```
+//!
+//! **Owns** these averages, and when each is due to be read again. **Does not own** reading them, nor what follows
+//! (`reclaimer`, `strategy::affinity`).
+//!
+//! **Invariants** I1: what is not read leaves its average as it was. I2: an average that nobody has fed for a while
+//! begins anew.
+
+mod contention;
+mod demand;
+mod load;
+
+pub use crate::sample::{CpuState, Wanted};
+pub use demand::Threads;
+pub use load::PERCENT_MIN;
+
+use crate::sample::ProgramNo;
+use contention::Contention;
+use demand::Demand;
+use load::Load;
+use std::collections::BTreeMap;
+use strata_lru::TimeMs;
+
+/// What is due to be read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CpuDue {
+    /// What each thread ran and waited for.
+    pub threads: bool,
+    /// How many threads are runnable.
+    pub runnable: bool,
+    /// What each program has used of the processors, and how many pages have come back.
+    pub clocks: bool,
+}
+
+/// Threads that are runnable at this moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Runnable {
+    /// On the machine.
+    pub nr_threads: u32,
+    /// Of those, at most: of Strata's, that may be at work.
+    pub nr_own_threads: u32,
+}
+
+/// What programs have used and what has come back, since they began.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Clocks {
+    /// Processor time of each program, nanoseconds.
+    pub cpu_ns: BTreeMap<ProgramNo, u64>,
+    /// Pages of the group that came back.
+    pub nr_refaulted_pages: u64,
+}
+
+/// What was read of the processors; `None` where it was not.
+#[derive(Debug, Default)]
+pub struct CpuSample {
+    /// See [`CpuDue::threads`].
+    pub threads: Option<BTreeMap<ProgramNo, Threads>>,
+    /// See [`CpuDue::runnable`].
+    pub runnable: Option<Runnable>,
+    /// See [`CpuDue::clocks`].
+    pub clocks: Option<Clocks>,
+}
+
+/// What is known of the processors.
+#[derive(Debug)]
+pub struct Cpu {
+    demand: Demand,
+    contention: Contention,
+    load: Load,
+}
+
+impl Cpu {
+    /// Nothing known yet, on a machine with so many processors.
+    pub fn new(nr_processors: usize) -> Cpu {
+        Cpu {
+            demand: Demand::default(),
+            contention: Contention::new(nr_processors),
+            load: Load::default(),
+        }
+    }
+
+    /// What is due to be read now.
+    pub fn due(&self, now: TimeMs) -> CpuDue {
+        CpuDue {
+            threads: self.demand.is_due(now),
+            runnable: self.contention.is_due(now),
+            clocks: self.load.is_due(now),
+        }
+    }
+
+    /// Takes in what was read.
+    pub fn sample(&mut self, now: TimeMs, sample: CpuSample) {
+        if let Some(threads) = sample.threads {
+            self.demand.sample(now, threads);
+        }
+        if let Some(runnable) = sample.runnable {
+            let nr_others = runnable.nr_threads.saturating_sub(runnable.nr_own_threads);
+            self.contention.sample(now, nr_others, self.demand.wanted());
+        }
+        if let Some(clocks) = sample.clocks {
+            self.load
+                .sample(now, clocks.cpu_ns, clocks.nr_refaulted_pages);
+        }
+    }
+
+    /// Who has the processors.
+    pub fn state(&self) -> CpuState {
+        self.contention.state()
+    }
+
+    /// How many processors the programs want.
+    pub fn wanted(&self) -> Wanted {
+        self.demand.wanted()
+    }
+
+    /// The programs' threads as they were last looked at.
+    pub fn threads(&self) -> &BTreeMap<ProgramNo, Threads> {
+        self.demand.threads()
+    }
+
+    /// Threads that wanted a processor for most of the time between the last two looks, by thread id.
+    pub fn busy_threads(&self) -> &[(ProgramNo, i32)] {
+        self.demand.busy()
+    }
+
+    /// Whether clocks were read a moment ago.
+    pub fn is_load_fresh(&self, now: TimeMs) -> bool {
+        self.load.is_fresh(now)
+    }
+
+    /// Whether more comes back than pageout could take with its share.
+    pub fn is_beyond_pageout(&self) -> bool {
+        self.load.is_beyond_pageout()
+    }
+
+    /// What pageout may take of a processor, percent.
+    pub fn pageout_percent_max(&self) -> u32 {
+        self.load.pageout_percent_max()
+    }
+
+    /// Pages that come back in a second, on average.
+    pub fn refaulted_pages_per_s(&self) -> f64 {
+        self.load.refaulted_pages_per_s()
+    }
+
+    /// The same, or none where clocks were not read for a while.
+    pub fn refaulted_pages_per_s_at(&self, now: TimeMs) -> f64 {
+        self.load.refaulted_pages_per_s_at(now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_is_due_at_first_and_each_at_its_own_pace_afterwards() {
+        let mut cpu = Cpu::new(2);
+        let all = CpuDue {
+            threads: true,
+            runnable: true,
+            clocks: true,
+        };
+        assert_eq!(cpu.due(TimeMs(0)), all);
+        cpu.sample(
+            TimeMs(0),
+            CpuSample {
+                threads: Some(BTreeMap::new()),
+                runnable: Some(Runnable::default()),
+                clocks: Some(Clocks::default()),
+            },
+        );
+        let due: Vec<CpuDue> = [9, 10, 50, 100].map(|ms| cpu.due(TimeMs(ms))).to_vec();
+        assert_eq!(due[0], CpuDue::default());
+        let nr_due = |of: &CpuDue| {
+            [of.threads, of.runnable, of.clocks]
+                .map(u32::from)
+                .iter()
+                .sum()
+        };
+        let nr_due: Vec<u32> = due.iter().map(nr_due).collect();
+        assert_eq!(nr_due, [0, 1, 2, 3]);
+    }
+
+    #[test]
+    fn what_is_not_read_changes_nothing() {
+        let mut cpu = Cpu::new(2);
+        let busy = |ms: u64| {
+            let threads = Threads {
+                wanted_ns: BTreeMap::from([(1, ms * 1_000_000), (2, ms * 1_000_000)]),
+                processors: (0..2).collect(),
+            };
+            CpuSample {
+                threads: Some(BTreeMap::from([(ProgramNo(0), threads)])),
+                runnable: Some(Runnable {
+                    nr_threads: 3,
+                    nr_own_threads: 1,
+                }),
+                clocks: None,
+            }
+        };
+        for ms in (0..2000).step_by(50) {
+            cpu.sample(TimeMs(ms), busy(ms));
+        }
+        assert_eq!(cpu.state(), CpuState::Saturated);
+        cpu.sample(TimeMs(2050), CpuSample::default());
+        assert_eq!(cpu.state(), CpuState::Saturated);
+        assert_eq!(cpu.busy_threads().len(), 2);
+    }
+}

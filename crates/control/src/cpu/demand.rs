@@ -1,0 +1,244 @@
+//! How many processors the group's programs want, had or not.
+//!
+//! What a program gets of the processors says little of what it wants while we take some of them ourselves.
+//! So what its threads waited for counts with what they ran.
+//!
+//! **Owns** the averages. **Does not own** reading threads, nor what follows (`contention`).
+//!
+//! **Invariants**
+//! - I1: neither a program nor all of them together want more processors than they may run on.
+//! - I2: looking takes about one hundredth of a processor at most, however many threads there are.
+
+use crate::processors::Processors;
+use crate::sample::{ProgramNo, Wanted};
+use std::collections::BTreeMap;
+use strata_lru::TimeMs;
+
+/// Threads are looked at again after so long, ...
+const SAMPLE_MS: u64 = 50;
+/// ... or after this for each of them, microseconds: reading one takes 6.
+const SAMPLE_US_PER_THREAD: u64 = 600;
+/// A process takes as long as so many threads of it.
+const THREADS_PER_PROCESS: u64 = 5;
+/// Of an average that is the last sample: 200 ms after two threads began to work on two processors they are
+/// known to want 1.8, where one did before.
+const SHARE_OF_LAST: f64 = 1.0 / 3.0;
+/// A thread that wanted a processor for more than this part of the time is busy: half.
+const BUSY_SHARE: u64 = 2;
+/// Samples further apart than this, and than twice what is due, have a pause between them.
+const PAUSE_MS: u64 = 1000;
+
+/// One program, as it stands.
+#[derive(Debug)]
+pub struct Threads {
+    /// For how long each has run or waited for a processor, nanoseconds.
+    pub wanted_ns: BTreeMap<i32, u64>,
+    /// Processors it may run on; all where that is not known.
+    pub processors: Processors,
+}
+
+impl Threads {
+    /// What one of them wanted since then, nanoseconds; a new thread has wanted nothing before.
+    fn since_ns(&self, (tid, ns): (&i32, &u64)) -> u64 {
+        ns.saturating_sub(self.wanted_ns.get(tid).copied().unwrap_or(0))
+    }
+
+    /// What all of them wanted since `before`, nanoseconds.
+    pub fn wanted_since_ns(&self, before: &Threads) -> u64 {
+        let threads = self.wanted_ns.iter();
+        threads.map(|thread| before.since_ns(thread)).sum()
+    }
+}
+
+fn approach(average: &mut Wanted, last: Wanted) {
+    average.all += (last.all - average.all) * SHARE_OF_LAST;
+    average.most += (last.most - average.most) * SHARE_OF_LAST;
+    average.nr_threads += (last.nr_threads - average.nr_threads) * SHARE_OF_LAST;
+}
+
+/// What was seen so far.
+#[derive(Debug, Default)]
+pub(super) struct Demand {
+    sampled: Option<TimeMs>,
+    programs: BTreeMap<ProgramNo, Threads>,
+    average: Option<Wanted>,
+    /// Threads that wanted a processor for most of the time between the last two samples.
+    busy: Vec<(ProgramNo, i32)>,
+}
+
+impl Demand {
+    /// Whether it is time to look at the threads.
+    pub(super) fn is_due(&self, now: TimeMs) -> bool {
+        self.sampled
+            .is_none_or(|then| now.since(then) >= self.pause_ms())
+    }
+
+    fn pause_ms(&self) -> u64 {
+        let nr_threads: usize = self.programs.values().map(|of| of.wanted_ns.len()).sum();
+        let nr_threads = nr_threads as u64 + self.programs.len() as u64 * THREADS_PER_PROCESS;
+        SAMPLE_MS.max(nr_threads * SAMPLE_US_PER_THREAD / 1000)
+    }
+
+    /// Takes in how the programs stand.
+    pub(super) fn sample(&mut self, now: TimeMs, programs: BTreeMap<ProgramNo, Threads>) {
+        self.busy.clear();
+        if let Some(then) = self.sampled.filter(|then| now.0 > then.0) {
+            let busy_ns = now.since(then) * 1_000_000 / BUSY_SHARE;
+            let passed_ns = (now.since(then) * 1_000_000) as f64;
+            let mut last = Wanted::default();
+            let mut allowed = Processors::NONE;
+            for (space, threads) in &programs {
+                let Some(before) = self.programs.get(space) else {
+                    continue;
+                };
+                let wanted_ns = threads.wanted_since_ns(before);
+                let is_busy = |thread: &(&i32, &u64)| before.since_ns(*thread) > busy_ns;
+                let busy = threads.wanted_ns.iter().filter(is_busy);
+                self.busy.extend(busy.map(|(tid, _)| (*space, *tid)));
+                let nr_threads = wanted_ns as f64 / passed_ns;
+                let wanted = nr_threads.min(f64::from(threads.processors.count()));
+                allowed = allowed | threads.processors;
+                last.nr_threads += nr_threads;
+                last.all += wanted;
+                last.most = last.most.max(wanted);
+            }
+            last.all = last.all.min(f64::from(allowed.count()));
+            // What was wanted before a pause says nothing of now.
+            let pause_ms = PAUSE_MS.max(2 * self.pause_ms());
+            match &mut self.average {
+                Some(average) if now.since(then) <= pause_ms => approach(average, last),
+                average => *average = Some(last),
+            }
+        }
+        self.sampled = Some(now);
+        self.programs = programs;
+    }
+
+    /// What is wanted; nothing until two samples were taken.
+    pub(super) fn wanted(&self) -> Wanted {
+        self.average.unwrap_or_default()
+    }
+
+    /// The programs as they were at the last sample.
+    pub(super) fn threads(&self) -> &BTreeMap<ProgramNo, Threads> {
+        &self.programs
+    }
+
+    /// Threads that wanted a processor for most of the time between the last two samples.
+    pub(super) fn busy(&self) -> &[(ProgramNo, i32)] {
+        &self.busy
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Threads that want so many percent of a processor each, since the beginning.
+    fn threads(ms: u64, percent: &[u64], nr_processors: usize) -> Threads {
+        let wanted = |(tid, percent): (usize, &u64)| (tid as i32 + 1, ms * percent * 10_000);
+        Threads {
+            wanted_ns: percent.iter().enumerate().map(wanted).collect(),
+            processors: (0..nr_processors).collect(),
+        }
+    }
+
+    /// After samples of programs with these threads.
+    fn wanted(programs: &[&[u64]], nr_processors: usize, nr_samples: u64) -> Wanted {
+        let mut demand = Demand::default();
+        for ms in (0..nr_samples).map(|sample| sample * SAMPLE_MS) {
+            let numbered = (0..).map(ProgramNo).zip(programs);
+            let programs = numbered.map(|(no, percent)| (no, threads(ms, percent, nr_processors)));
+            demand.sample(TimeMs(ms), programs.collect());
+        }
+        demand.wanted()
+    }
+
+    #[test]
+    fn what_threads_want_adds_up_and_the_hungriest_program_is_known() {
+        let found = Wanted {
+            all: 1.75,
+            most: 1.5,
+            nr_threads: 1.75,
+        };
+        assert_eq!(wanted(&[&[100, 50], &[25]], 8, 20), found);
+        assert_eq!(wanted(&[], 8, 20), Wanted::default());
+        assert_eq!(wanted(&[&[100]], 8, 1), Wanted::default(), "one sample");
+    }
+
+    #[test]
+    fn nobody_wants_more_processors_than_it_may_run_on() {
+        let found = Wanted {
+            all: 2.0,
+            most: 2.0,
+            nr_threads: 6.0,
+        };
+        assert_eq!(wanted(&[&[100; 5], &[100]], 2, 20), found);
+        let found = Wanted {
+            all: 1.0,
+            most: 1.0,
+            nr_threads: 2.0,
+        };
+        assert_eq!(wanted(&[&[100], &[100]], 1, 20), found, "both on one");
+    }
+
+    #[test]
+    fn a_second_thread_is_known_after_four_samples_and_its_end_as_soon() {
+        let mut demand = Demand::default();
+        let mut seen = Vec::new();
+        for sample in 0..20 {
+            let ms = sample * SAMPLE_MS;
+            let mut program = threads(ms, &[100], 2);
+            if (10..15).contains(&sample) {
+                program
+                    .wanted_ns
+                    .insert(7, (ms - 9 * SAMPLE_MS) * 1_000_000);
+            }
+            demand.sample(TimeMs(ms), BTreeMap::from([(ProgramNo(0), program)]));
+            seen.push(demand.wanted().all);
+        }
+        assert!(
+            seen[9] < 1.01 && seen[12] < 1.8 && seen[13] > 1.8,
+            "{seen:?}"
+        );
+        assert!(seen[17] < 1.4, "{seen:?}");
+    }
+
+    #[test]
+    fn busy_is_who_wanted_a_processor_for_most_of_the_time_since_the_last_look() {
+        let mut demand = Demand::default();
+        let mut look = |ms, percent: &[u64]| {
+            let programs = (0..).map(ProgramNo).zip([threads(ms, percent, 2)]);
+            demand.sample(TimeMs(ms), programs.collect());
+            demand.busy().to_vec()
+        };
+        assert_eq!(look(0, &[100, 40, 60]), []);
+        assert_eq!(
+            look(50, &[100, 40, 60]),
+            [(ProgramNo(0), 1), (ProgramNo(0), 3)]
+        );
+        // The last one has slept since.
+        assert_eq!(look(100, &[100, 40, 30]), [(ProgramNo(0), 1)]);
+    }
+
+    #[test]
+    fn many_threads_are_looked_at_less_often() {
+        let mut demand = Demand::default();
+        let many = threads(0, &[1; 1000], 64);
+        demand.sample(TimeMs(0), BTreeMap::from([(ProgramNo(0), many)]));
+        assert!(!demand.is_due(TimeMs(602)) && demand.is_due(TimeMs(603)));
+    }
+
+    #[test]
+    fn after_a_pause_it_begins_anew() {
+        let mut demand = Demand::default();
+        for ms in [0, 100, 200] {
+            let program = threads(ms, &[100, 100], 2);
+            demand.sample(TimeMs(ms), BTreeMap::from([(ProgramNo(0), program)]));
+        }
+        let mut idle = threads(200, &[100, 100], 2);
+        idle.wanted_ns.values_mut().for_each(|ns| *ns += 1_000_000);
+        demand.sample(TimeMs(60_000), BTreeMap::from([(ProgramNo(0), idle)]));
+        assert!(demand.wanted().all < 0.01);
+    }
+}

@@ -1,0 +1,191 @@
+//! How much of the time the group's programs run.
+//!
+//! Pageout interrupts whoever runs: for each page the processors that run the program are made to
+//! forget it. While a program waits (for a disk, for its quota, for a request) nobody is interrupted,
+//! and a page costs a fraction. So the less a program runs, the more of its pages may be taken one by one.
+//!
+//! **Owns** the average, the share that follows from it, and whether pageout could take with that share what
+//! comes back. **Does not own** who does the work (`reclaimer`), nor reading clocks and counts.
+//!
+//! **Invariants** I1: a program that runs all the time leaves [`PERCENT_MIN`], none leaves more than
+//! all of a processor.
+
+use crate::sample::ProgramNo;
+use std::collections::BTreeMap;
+use strata_lru::TimeMs;
+
+/// What pageout may take of a processor while a program runs all the time on another, percent: one
+/// that pulls its pages back faster than that is served better by the kernel's batches.
+pub const PERCENT_MIN: u32 = 25;
+/// What a page costs by pageout at least, where nobody is interrupted.
+const PAGE_US_MIN: u64 = 15;
+/// The programs' clocks are read again after so long.
+const SAMPLE_MS: u64 = 100;
+/// The average forgets half of what it knows in about two samples.
+const SHARE_OF_LAST: f64 = 1.0 / 4.0;
+
+/// What was seen so far.
+#[derive(Debug, Default)]
+pub(super) struct Load {
+    sampled: Option<TimeMs>,
+    cpu_ns: BTreeMap<ProgramNo, u64>,
+    /// Processors in use, on average; `None` until two samples were taken.
+    nr_running: Option<f64>,
+    /// Pages that had come back.
+    nr_refaulted_pages: u64,
+    /// What comes back in a second, on average.
+    refaulted_pages_per_s: f64,
+}
+
+impl Load {
+    /// Whether it is time to read the programs' clocks.
+    pub(super) fn is_due(&self, now: TimeMs) -> bool {
+        self.sampled.is_none_or(|then| now.since(then) >= SAMPLE_MS)
+    }
+
+    /// Takes what each program has used of the processors so far, nanoseconds, and how many pages
+    /// have come back.
+    pub(super) fn sample(
+        &mut self,
+        now: TimeMs,
+        cpu_ns: BTreeMap<ProgramNo, u64>,
+        nr_refaulted_pages: u64,
+    ) {
+        let used_ns: u64 = cpu_ns
+            .iter()
+            .filter_map(|(space, used)| Some(used.saturating_sub(*self.cpu_ns.get(space)?)))
+            .sum();
+        if let Some(then) = self.sampled {
+            let passed_ns = now.since(then).max(1) * 1_000_000;
+            let refaulted = nr_refaulted_pages.saturating_sub(self.nr_refaulted_pages) as f64;
+            let per_s = refaulted * 1e9 / passed_ns as f64;
+            let nr_running = used_ns as f64 / passed_ns as f64;
+            // After a pause the average knows nothing of now.
+            let is_stale = now.since(then) > 2 * SAMPLE_MS;
+            let of_last = if is_stale { 1.0 } else { SHARE_OF_LAST };
+            self.refaulted_pages_per_s += (per_s - self.refaulted_pages_per_s) * of_last;
+            self.nr_running = match self.nr_running.filter(|_| !is_stale) {
+                Some(average) => Some(average + (nr_running - average) * SHARE_OF_LAST),
+                None if is_stale => None,
+                None => Some(nr_running),
+            };
+        }
+        self.sampled = Some(now);
+        self.cpu_ns = cpu_ns;
+        self.nr_refaulted_pages = nr_refaulted_pages;
+    }
+
+    /// Whether more comes back than pageout could take with its share.
+    pub(super) fn is_beyond_pageout(&self) -> bool {
+        let share = f64::from(self.pageout_percent_max()) / 100.0;
+        self.refaulted_pages_per_s > share * 1e6 / PAGE_US_MIN as f64
+    }
+
+    /// Pages that come back in a second, on average.
+    pub(super) fn refaulted_pages_per_s(&self) -> f64 {
+        self.refaulted_pages_per_s
+    }
+
+    /// The same, unless nobody has looked for a while.
+    pub(super) fn refaulted_pages_per_s_at(&self, now: TimeMs) -> f64 {
+        match self.is_fresh(now) {
+            true => self.refaulted_pages_per_s,
+            false => 0.0,
+        }
+    }
+
+    /// Whether somebody has looked a moment ago.
+    pub(super) fn is_fresh(&self, now: TimeMs) -> bool {
+        let is_fresh = |then| now.since(then) <= 2 * SAMPLE_MS;
+        self.sampled.is_some_and(is_fresh)
+    }
+
+    /// What pageout may take of a processor, percent.
+    pub(super) fn pageout_percent_max(&self) -> u32 {
+        let nr_running = self.nr_running.unwrap_or(1.0);
+        let percent = f64::from(PERCENT_MIN) / nr_running.max(0.01);
+        (percent as u32).clamp(PERCENT_MIN, 100)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Samples every 100 ms of programs that use so many percent of a processor each.
+    fn percent_max(programs: &[u64], nr_samples: u64) -> u32 {
+        let mut load = Load::default();
+        for sample in 0..nr_samples {
+            let used = |percent: &u64| sample * SAMPLE_MS * percent * 10_000;
+            let numbered = programs.iter().enumerate();
+            let cpu_ns = numbered.map(|(no, percent)| (ProgramNo(no as u32), used(percent)));
+            load.sample(TimeMs(sample * SAMPLE_MS), cpu_ns.collect(), 0);
+        }
+        load.pageout_percent_max()
+    }
+
+    #[test]
+    fn the_less_a_program_runs_the_more_pageout_may_take() {
+        assert_eq!(percent_max(&[100], 20), PERCENT_MIN);
+        assert_eq!(percent_max(&[50], 20), 50);
+        assert_eq!(percent_max(&[25], 20), 100);
+        assert_eq!(percent_max(&[0], 20), 100);
+    }
+
+    #[test]
+    fn programs_count_together_and_never_leave_less_than_the_least() {
+        assert_eq!(percent_max(&[25, 25], 20), 50);
+        assert_eq!(percent_max(&[100, 100, 100], 20), PERCENT_MIN);
+    }
+
+    #[test]
+    fn who_is_not_known_yet_is_taken_to_run_all_the_time() {
+        assert_eq!(percent_max(&[10], 1), PERCENT_MIN);
+        assert_eq!(percent_max(&[], 0), PERCENT_MIN);
+    }
+
+    #[test]
+    fn what_comes_back_is_held_against_what_the_share_allows() {
+        let is_beyond = |percent: u64, pages_per_s: u64| {
+            let mut load = Load::default();
+            for ms in (0..2000).step_by(100) {
+                let cpu_ns = BTreeMap::from([(ProgramNo(0), ms * percent * 10_000)]);
+                load.sample(TimeMs(ms), cpu_ns, ms * pages_per_s / 1000);
+            }
+            load.is_beyond_pageout()
+        };
+        assert!(is_beyond(100, 60_000) && !is_beyond(100, 10_000));
+        assert!(!is_beyond(25, 60_000) && is_beyond(25, 70_000));
+        assert!(!is_beyond(0, 0));
+    }
+
+    #[test]
+    fn after_a_pause_it_begins_anew() {
+        let mut load = Load::default();
+        let mut sample = |ms: u64, used_ms: u64| {
+            let cpu_ns = BTreeMap::from([(ProgramNo(0), used_ms * 1_000_000)]);
+            load.sample(TimeMs(ms), cpu_ns, 0);
+            load.pageout_percent_max()
+        };
+        sample(0, 0);
+        assert_eq!(sample(100, 10), 100);
+        // It ran all the time while nobody looked; what it does now is not known.
+        assert_eq!(sample(10_000, 9_910), PERCENT_MIN);
+        assert_eq!(sample(10_100, 9_960), 50);
+    }
+
+    #[test]
+    fn a_program_that_has_just_come_is_counted_from_its_second_sample_on() {
+        let mut load = Load::default();
+        load.sample(TimeMs(0), BTreeMap::new(), 0);
+        let long_lived = |ns| BTreeMap::from([(ProgramNo(3), ns)]);
+        load.sample(TimeMs(100), long_lived(7_000_000_000), 0);
+        assert_eq!(load.pageout_percent_max(), 100);
+        load.sample(TimeMs(200), long_lived(7_100_000_000), 0);
+        assert_eq!(
+            load.pageout_percent_max(),
+            100,
+            "a quarter of the last sample counts"
+        );
+    }
+}

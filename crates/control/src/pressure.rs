@@ -1,0 +1,196 @@
+//! How much has to go, and when to look again: arithmetic over usage.
+//!
+//! **Owns** how fast usage grows, whether reclaim is under way, and the pace of the loop. **Does not own** the marks
+//! (`watermarks`), who reclaims (`reclaimer`), nor a clock.
+//!
+//! **Invariants** I1: reclaim goes on from the high mark down to the low one, and gets ahead of growth by no more than the
+//! distance between the two. I2: while nothing changes the loop looks ever more seldom.
+
+use crate::watermarks::Watermarks;
+use strata_lru::TimeMs;
+
+/// Reclaim must get ahead of growth by what the program can allocate while the loop reacts.
+const REACTION_MS: u64 = 10;
+/// Growth that is assumed possible at any time, for the time until the next look.
+const GROWTH_ASSUMED_BYTES_PER_MS: u64 = 256 << 10;
+/// While there is work.
+const WAIT_MS_MIN: u64 = 5;
+/// While the programs reclaim for themselves.
+const WAIT_MS_LEFT: u64 = 20;
+/// While nothing changes.
+const WAIT_MS_MAX: u64 = 1000;
+
+/// Who works while something has to go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// Strata, or the kernel because Strata asks it to.
+    Ours,
+    /// The programs, in their own faults, as long as usage is within the budget.
+    Theirs,
+}
+
+/// What is to be done now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ask {
+    /// Bytes that have to go; 0: nothing has to, or others see to it.
+    pub excess_bytes: u64,
+    /// Look again after this, unless woken.
+    pub wait_ms: u64,
+}
+
+/// The state between samples.
+#[derive(Debug)]
+pub struct Pressure {
+    last: Option<(TimeMs, u64)>,
+    growth_bytes_per_ms: u64,
+    is_reclaiming: bool,
+    is_unchanged: bool,
+    wait_ms: u64,
+}
+
+impl Default for Pressure {
+    fn default() -> Pressure {
+        Pressure {
+            last: None,
+            growth_bytes_per_ms: 0,
+            is_reclaiming: false,
+            is_unchanged: false,
+            wait_ms: WAIT_MS_MIN,
+        }
+    }
+}
+
+impl Pressure {
+    /// Takes a sample of usage.
+    pub fn sample(&mut self, now: TimeMs, usage_bytes: u64, marks: &Watermarks) {
+        self.is_unchanged = self.last.is_some_and(|(_, last)| last == usage_bytes);
+        self.learn_growth(now, usage_bytes);
+        let ahead = self.ahead_bytes(marks);
+        if usage_bytes > marks.high_bytes - ahead {
+            self.is_reclaiming = true;
+        } else if usage_bytes <= marks.low_bytes.saturating_sub(ahead) {
+            self.is_reclaiming = false;
+        }
+    }
+
+    /// What the last sample asks for.
+    pub fn ask(&mut self, marks: &Watermarks, work: Work) -> Ask {
+        let usage_bytes = self.last.map_or(0, |(_, usage_bytes)| usage_bytes);
+        let ahead = self.ahead_bytes(marks);
+        let mut excess_bytes = 0;
+        let is_theirs = work == Work::Theirs && usage_bytes <= marks.budget_bytes;
+        self.wait_ms = if self.is_reclaiming && is_theirs {
+            WAIT_MS_LEFT
+        } else if self.is_reclaiming {
+            excess_bytes = usage_bytes.saturating_sub(marks.low_bytes.saturating_sub(ahead));
+            WAIT_MS_MIN
+        } else if self.is_unchanged {
+            (self.wait_ms * 2).min(WAIT_MS_MAX)
+        } else {
+            let headroom = (marks.high_bytes - ahead).saturating_sub(usage_bytes);
+            let per_ms = self.growth_bytes_per_ms.max(GROWTH_ASSUMED_BYTES_PER_MS);
+            (headroom / per_ms).clamp(WAIT_MS_MIN, WAIT_MS_MAX)
+        };
+        Ask {
+            excess_bytes,
+            wait_ms: self.wait_ms,
+        }
+    }
+
+    /// Another budget holds: there may be work at once.
+    pub fn hurry(&mut self) {
+        self.wait_ms = WAIT_MS_MIN;
+    }
+
+    /// Waits longer: nothing can be reclaimed for now.
+    pub fn back_off(&mut self) -> u64 {
+        self.wait_ms = (self.wait_ms * 2).clamp(WAIT_MS_MIN, WAIT_MS_MAX);
+        self.wait_ms
+    }
+
+    fn ahead_bytes(&self, marks: &Watermarks) -> u64 {
+        (self.growth_bytes_per_ms * REACTION_MS).min(marks.high_bytes - marks.low_bytes)
+    }
+
+    fn learn_growth(&mut self, now: TimeMs, usage_bytes: u64) {
+        if let Some((then, last)) = self.last {
+            let elapsed_ms = now.since(then).max(1);
+            let rate = usage_bytes.saturating_sub(last) / elapsed_ms;
+            self.growth_bytes_per_ms = rate.max(self.growth_bytes_per_ms * 3 / 4);
+        }
+        self.last = Some((now, usage_bytes));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    /// The asks of a budget of 320 MiB: reclaim begins at 315, ends at 310, and 320 is the promise.
+    fn asks(samples: &[(u64, u64)], work: Work) -> Vec<Ask> {
+        let marks = Watermarks::new(320 * MIB);
+        let mut pressure = Pressure::default();
+        let asks = samples.iter().map(|(now, usage_mib)| {
+            pressure.sample(TimeMs(*now), usage_mib * MIB, &marks);
+            pressure.ask(&marks, work)
+        });
+        asks.collect()
+    }
+
+    fn excess(samples: &[(u64, u64)], work: Work) -> Vec<u64> {
+        let asks = asks(samples, work).into_iter();
+        asks.map(|ask| ask.excess_bytes / MIB).collect()
+    }
+
+    #[test]
+    fn reclaim_begins_at_the_high_mark_and_goes_on_down_to_the_low_one() {
+        assert_eq!(excess(&[(0, 315)], Work::Ours), [0]);
+        let samples = [(0, 316), (500, 312), (1000, 310), (1500, 312)];
+        assert_eq!(excess(&samples, Work::Ours), [6, 2, 0, 0]);
+    }
+
+    #[test]
+    fn programs_that_reclaim_for_themselves_are_helped_above_the_budget_only() {
+        let asks = asks(&[(0, 317), (20, 317), (40, 322)], Work::Theirs);
+        assert_eq!(
+            asks[..2],
+            [Ask {
+                excess_bytes: 0,
+                wait_ms: WAIT_MS_LEFT
+            }; 2]
+        );
+        assert!(asks[2].excess_bytes >= 12 * MIB && asks[2].wait_ms == WAIT_MS_MIN);
+    }
+
+    #[test]
+    fn growth_starts_reclaim_earlier_and_takes_it_further() {
+        assert_eq!(excess(&[(0, 200), (200, 312)], Work::Ours), [0, 7]);
+        assert_eq!(excess(&[(0, 200), (2000, 312)], Work::Ours), [0, 0]);
+    }
+
+    #[test]
+    fn what_grows_is_looked_at_before_it_can_be_at_the_high_mark() {
+        let asks = asks(&[(0, 100), (1000, 102), (1010, 302)], Work::Ours);
+        let waits: Vec<u64> = asks.iter().map(|ask| ask.wait_ms).collect();
+        assert_eq!(waits, [860, 851, WAIT_MS_MIN]);
+    }
+
+    #[test]
+    fn an_idle_program_is_looked_at_ever_more_seldom_down_to_once_a_second() {
+        let asks = asks(&[(0, 315); 12], Work::Ours);
+        let waits: Vec<u64> = asks.iter().map(|ask| ask.wait_ms).collect();
+        assert_eq!(waits[..6], [5, 10, 20, 40, 80, 160]);
+        assert_eq!(waits[11], WAIT_MS_MAX);
+    }
+
+    #[test]
+    fn who_backs_off_waits_twice_as_long_each_time_and_a_new_budget_ends_that() {
+        let mut pressure = Pressure::default();
+        let waits: Vec<u64> = (0..9).map(|_| pressure.back_off()).collect();
+        assert_eq!(waits, [10, 20, 40, 80, 160, 320, 640, 1000, 1000]);
+        pressure.hurry();
+        assert_eq!(pressure.back_off(), 10);
+    }
+}

@@ -1,0 +1,279 @@
+//! Who reclaims: pageout, the kernel at our request, or the programs in their own faults.
+//!
+//! ```text
+//!   processors free:       Pageout --above the urgent mark for 50 ms, or pageout has no chance--> Kernel
+//!                             ^                                                                     |
+//!                             |<---- below the high mark after 0.5 to 8 s, and pageout has one -----|
+//!                             |<---- the kernel found nothing --------------------------------------|
+//!   processors contended:  Pageout   (what would be the kernel's turn waits until they are free)
+//!   processors saturated:  Programs  (the turn of the other two changes meanwhile as above)
+//! ```
+//!
+//! Where the kernel is told which pages are warm all of it is the kernel's while pages come back, from the high mark on
+//! ([`Event::BeyondPageout`]), and pageout has its turn when the kernel finds nothing. Where it is not, and programs
+//! that run on one processor at a time wait for it, all of it is pageout's: the kernel's reclaim would take turns with
+//! the program, and chooses worse. Where the programs fill all processors by themselves it is left to them, at the
+//! line.
+//!
+//! **Owns** whose turn it is. **Does not own** how much is to go (`pressure`), who has the processors (`cpu`), nor what a
+//! user has asked for instead (`control`).
+//!
+//! **Invariants** I1: every change is made in [`Turns::transition`]. I2: the kernel keeps its turn for as long as
+//! `HOLD_MS_MIN` at least, unless it finds nothing.
+
+use crate::sample::CpuState;
+use crate::watermarks::Watermarks;
+use strata_lru::TimeMs;
+
+/// The kernel keeps at it for so long before pageout is tried again, ...
+const HOLD_MS_MIN: u64 = 500;
+/// ... twice as long each time that pageout did not keep up for as long as the kernel had it, up to
+/// this: each try costs the program some reclaim of its own.
+const HOLD_MS_MAX: u64 = 8000;
+/// Above the urgent mark for so long pageout is not keeping up; for less, a batch is on its way.
+const URGENT_PERSISTS_MS: u64 = 50;
+
+/// Who reclaims.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Reclaimer {
+    /// The pages that the engine chose, one by one.
+    #[default]
+    Pageout,
+    /// The kernel, asked for bytes ahead of its limit.
+    Kernel,
+    /// The programs, in their own faults, at the limit.
+    Programs,
+}
+
+/// What changes whose turn it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// Who has the processors.
+    Cpu(CpuState),
+    /// Whether pageout need not be tried: more pages come back than it could take, or the kernel is told which are warm.
+    BeyondPageout(bool),
+    /// The kernel was asked and found nothing. Its turn comes again when usage is above the urgent mark, or when it is
+    /// known anew that pageout has no chance.
+    KernelFoundNothing,
+    /// So much is in use, bytes.
+    Usage(u64),
+}
+
+/// Whose turn it is, and since when.
+#[derive(Debug)]
+pub struct Turns {
+    cpu: CpuState,
+    is_beyond_pageout: bool,
+    /// When the kernel took over, if it has.
+    kernel_since: Option<TimeMs>,
+    /// When pageout last took over again.
+    pageout_since: Option<TimeMs>,
+    /// How long the kernel keeps at it.
+    hold_ms: u64,
+    /// When usage passed the urgent mark, until it is back at the high one.
+    above_since: Option<TimeMs>,
+}
+
+impl Default for Turns {
+    fn default() -> Turns {
+        Turns {
+            cpu: CpuState::Free,
+            is_beyond_pageout: false,
+            kernel_since: None,
+            pageout_since: None,
+            hold_ms: HOLD_MS_MIN,
+            above_since: None,
+        }
+    }
+}
+
+impl Turns {
+    /// Whose turn it is.
+    pub fn reclaimer(&self) -> Reclaimer {
+        match self.cpu {
+            CpuState::Saturated => Reclaimer::Programs,
+            CpuState::Free if self.kernel_since.is_some() => Reclaimer::Kernel,
+            CpuState::Free | CpuState::Contended => Reclaimer::Pageout,
+        }
+    }
+
+    /// Takes in what has happened.
+    pub fn transition(&mut self, now: TimeMs, marks: &Watermarks, event: Event) {
+        match (event, self.kernel_since) {
+            (Event::Cpu(cpu), _) => self.cpu = cpu,
+            (Event::BeyondPageout(is_beyond), _) => self.is_beyond_pageout = is_beyond,
+            (Event::KernelFoundNothing, _) => {
+                (self.kernel_since, self.above_since) = (None, None);
+                self.is_beyond_pageout = false;
+            }
+            (Event::Usage(_), _) if self.cpu == CpuState::Contended => {}
+            (Event::Usage(bytes), since) if bytes <= marks.high_bytes => {
+                self.above_since = None;
+                let is_over = since.is_some_and(|then| now.since(then) >= self.hold_ms);
+                if is_over && !self.is_beyond_pageout {
+                    (self.kernel_since, self.pageout_since) = (None, Some(now));
+                }
+            }
+            (Event::Usage(_), Some(_)) => {}
+            (Event::Usage(_), None) if self.is_beyond_pageout => self.kernel_since = Some(now),
+            (Event::Usage(bytes), None) if bytes > marks.urgent_bytes => {
+                let since = *self.above_since.get_or_insert(now);
+                if now.since(since) >= URGENT_PERSISTS_MS {
+                    self.pageout_has_failed(now);
+                    self.kernel_since = Some(now);
+                }
+            }
+            (Event::Usage(_), None) => {}
+        }
+    }
+
+    fn pageout_has_failed(&mut self, now: TimeMs) {
+        let has_just_begun = |then: TimeMs| now.since(then) < self.hold_ms;
+        self.hold_ms = match self.pageout_since.is_some_and(has_just_begun) {
+            true => (self.hold_ms * 2).min(HOLD_MS_MAX),
+            false => HOLD_MS_MIN,
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    /// A budget of 320 MiB: high at 315, urgent at 316.
+    struct Run {
+        turns: Turns,
+        marks: Watermarks,
+    }
+
+    impl Run {
+        fn new() -> Run {
+            Run {
+                turns: Turns::default(),
+                marks: Watermarks::new(320 * MIB),
+            }
+        }
+
+        fn tell(&mut self, now: u64, event: Event) -> Reclaimer {
+            self.turns.transition(TimeMs(now), &self.marks, event);
+            self.turns.reclaimer()
+        }
+
+        fn at(&mut self, now: u64, usage_mib: u64) -> Reclaimer {
+            self.tell(now, Event::Usage(usage_mib * MIB))
+        }
+    }
+
+    use Reclaimer::{Kernel, Pageout, Programs};
+
+    #[test]
+    fn the_kernel_takes_over_while_it_is_urgent() {
+        let mut run = Run::new();
+        assert_eq!(run.at(0, 319), Pageout);
+        assert_eq!(run.at(49, 319), Pageout, "a batch is on its way");
+        assert_eq!(run.at(50, 319), Kernel);
+        assert_eq!(run.at(549, 314), Kernel, "not for long enough");
+        assert_eq!(
+            run.at(600, 316),
+            Kernel,
+            "usage is not back at the high mark"
+        );
+        assert_eq!(run.at(700, 314), Pageout);
+    }
+
+    #[test]
+    fn a_moment_above_the_urgent_mark_changes_nothing_and_going_down_begins_anew() {
+        let mut run = Run::new();
+        for round in 0..20 {
+            assert_eq!(run.at(round * 80, 319), Pageout);
+            assert_eq!(run.at(round * 80 + 40, 314), Pageout);
+        }
+        // Between the marks it is not over.
+        run.at(2000, 319);
+        run.at(2040, 316);
+        assert_eq!(run.at(2080, 319), Kernel);
+    }
+
+    #[test]
+    fn the_kernel_keeps_its_turn_while_pageout_has_no_chance() {
+        let mut run = Run::new();
+        run.tell(0, Event::BeyondPageout(true));
+        assert_eq!(run.at(0, 314), Pageout, "nothing has to go yet");
+        assert_eq!(run.at(5, 316), Kernel, "at once");
+        for now in (100..20_000).step_by(100) {
+            assert_eq!(run.at(now, 314), Kernel);
+        }
+        run.tell(20_000, Event::BeyondPageout(false));
+        assert_eq!(run.at(20_000, 314), Pageout);
+    }
+
+    #[test]
+    fn where_the_kernel_finds_nothing_it_is_pageouts_turn_until_more_is_known() {
+        let mut run = Run::new();
+        run.tell(0, Event::BeyondPageout(true));
+        assert_eq!(run.at(0, 316), Kernel);
+        assert_eq!(run.tell(5, Event::KernelFoundNothing), Pageout);
+        assert_eq!(run.at(1000, 316), Pageout);
+        run.tell(1100, Event::BeyondPageout(true));
+        assert_eq!(run.at(1100, 316), Kernel);
+    }
+
+    /// How long the kernel has it, turn by turn, where pageout fails at once each time.
+    #[test]
+    fn pageout_that_fails_again_and_again_is_tried_ever_less_often() {
+        let mut run = Run::new();
+        let mut turns = Vec::new();
+        let mut begun = None;
+        for now in (0..40_000).step_by(50) {
+            // The kernel keeps usage down, pageout does not.
+            let usage_mib = if begun.is_some() { 314 } else { 319 };
+            match (run.at(now, usage_mib), begun) {
+                (Kernel, None) => begun = Some(now),
+                (Pageout, Some(then)) => {
+                    turns.push(now - then);
+                    begun = None;
+                }
+                _ => {}
+            }
+        }
+        assert_eq!(turns, [500, 1000, 2000, 4000, 8000, 8000, 8000]);
+    }
+
+    #[test]
+    fn pageout_that_kept_up_for_long_is_given_up_for_the_shortest_time() {
+        let mut run = Run::new();
+        for _ in 0..3 {
+            run.at(0, 319);
+            run.at(50, 319);
+            run.at(10_000, 314);
+        }
+        run.at(60_000, 319);
+        assert_eq!(run.at(60_050, 319), Kernel);
+        assert_eq!(run.at(60_550, 314), Pageout);
+    }
+
+    #[test]
+    fn while_the_processors_are_contended_pageout_does_all_of_it_and_no_time_counts() {
+        let mut run = Run::new();
+        run.tell(0, Event::Cpu(CpuState::Contended));
+        run.at(0, 319);
+        assert_eq!(run.at(5000, 319), Pageout);
+        run.tell(5000, Event::Cpu(CpuState::Free));
+        assert_eq!(run.at(5010, 319), Pageout);
+        assert_eq!(run.at(5060, 319), Kernel);
+        assert_eq!(run.tell(5070, Event::Cpu(CpuState::Contended)), Pageout);
+        assert_eq!(run.tell(5080, Event::Cpu(CpuState::Free)), Kernel);
+    }
+
+    #[test]
+    fn programs_that_fill_the_processors_reclaim_and_afterwards_the_kernel_if_it_was_urgent() {
+        let mut run = Run::new();
+        run.tell(0, Event::Cpu(CpuState::Saturated));
+        for now in (0..5000).step_by(20) {
+            assert_eq!(run.at(now, 319), Programs);
+        }
+        assert_eq!(run.tell(5000, Event::Cpu(CpuState::Free)), Kernel);
+    }
+}

@@ -1,0 +1,308 @@
+//! Which huge pages to split, because cold pages hide in them.
+//!
+//! A huge page has one accessed bit: one hot base page makes all 512 look hot, and under a budget
+//! most of memory may end up in huge pages that are never cold while everything else comes and goes.
+//! How much of one is in use can't be seen from outside, so some are split to find out:
+//!
+//! ```text
+//!   Waiting --pages go, huge pages hold a part worth having--> Trial (a few are split)
+//!      ^                                                         | some walks later
+//!      |<---- most of their pages in use, or still huge ---------|
+//!      |                                                         v half of them or more not in use
+//!      |<---- the same, or no huge page left --------------- Splitting (four times as many each walk)
+//! ```
+//!
+//! MEMTIS (SOSP 2023) splits by the skew that hardware samples show; the kernel (`deferred_split`,
+//! since 6.12) splits what holds pages of zeroes. Here the accessed bits of the split ones tell.
+//!
+//! **Owns** the decision. **Does not own** the pages, which `At` only names, nor the splitting.
+//!
+//! **Invariants**
+//! - S1: nothing is split while no pages go.
+//! - S2: at most `NR_TRIED` are split before it is known that it pays.
+//! - S3: uses are counted over [`HEAT_WALK_MS`] or more: walks may follow each other at once, and in no
+//!   time nothing is used.
+
+use std::collections::VecDeque;
+use strata_lru::{HEAT_WALK_MS, TimeMs};
+
+/// Base pages of a huge page.
+const NR_PARTS: usize = 512;
+/// Split to see what is in them.
+const NR_TRIED: usize = 4;
+/// Most at a walk: each takes the kernel about a tenth of a millisecond.
+const NR_AT_ONCE_MAX: usize = 128;
+/// Walks until the parts in use have shown themselves: those of a file have to be mapped again, and
+/// with each the kernel maps 15 neighbours, which look accessed at the first walk.
+const NR_TRIAL_WALKS: u32 = 2;
+/// Huge pages are worth a trial from this share of memory on.
+const SHARE_MIN: u64 = 8;
+/// After what came to nothing, tried again after so many walks, ...
+const NR_WAIT_WALKS_MIN: u32 = 64;
+/// ... twice as many each time, up to this: what is split stays split, and huge pages in use all over
+/// should not be worn down by trials.
+const NR_WAIT_WALKS_MAX: u32 = 1 << 14;
+
+/// What the last walk showed.
+#[derive(Clone, Copy, Debug)]
+pub struct Facts<'a, At> {
+    /// Whether pages of this group had to go since the walk before.
+    pub are_pages_going: bool,
+    /// Base pages in memory.
+    pub nr_resident_pages: u64,
+    /// The huge pages there are, sorted.
+    pub huge: &'a [At],
+}
+
+#[derive(Debug)]
+enum State {
+    Waiting { nr_walks: u32 },
+    Trial,
+    Splitting { nr_at_once: usize },
+}
+
+/// What is under way.
+#[derive(Debug)]
+pub struct SplitHuge<At> {
+    state: State,
+    /// The last walk that counted.
+    counted: Option<TimeMs>,
+    /// How long to wait after the next trial that comes to nothing.
+    nr_wait_walks: u32,
+    /// Those split lately, and walks until they can be judged; the oldest first.
+    split: VecDeque<(u32, Vec<At>)>,
+}
+
+impl<At> Default for SplitHuge<At> {
+    fn default() -> SplitHuge<At> {
+        SplitHuge {
+            state: State::Waiting { nr_walks: 0 },
+            counted: None,
+            nr_wait_walks: NR_WAIT_WALKS_MIN,
+            split: VecDeque::new(),
+        }
+    }
+}
+
+impl<At: Clone> SplitHuge<At> {
+    /// Whether to look at even distances, so that what was split can be judged.
+    pub fn is_busy(&self) -> bool {
+        !self.split.is_empty()
+    }
+
+    /// Takes a walk in and says which to split now. `used` tells how many base pages of what was
+    /// split walks found accessed since the last one that counted; `None` where it is still huge, or
+    /// gone. The answer is `None` when this walk came too soon to count.
+    pub fn after_walk(
+        &mut self,
+        now: TimeMs,
+        facts: Facts<'_, At>,
+        used: impl Fn(At) -> Option<u64>,
+    ) -> Option<Vec<At>> {
+        let is_soon = |then: TimeMs| now.since(then) < HEAT_WALK_MS;
+        if self.counted.is_some_and(is_soon) {
+            return None;
+        }
+        self.counted = Some(now);
+        Some(self.after_counted_walk(facts, used))
+    }
+
+    fn after_counted_walk(
+        &mut self,
+        facts: Facts<'_, At>,
+        used: impl Fn(At) -> Option<u64>,
+    ) -> Vec<At> {
+        match self.judge(used) {
+            Some(true) if matches!(self.state, State::Trial) => {
+                self.nr_wait_walks = NR_WAIT_WALKS_MIN;
+                self.state = State::Splitting {
+                    nr_at_once: NR_TRIED,
+                };
+            }
+            Some(false) => {
+                self.wait(self.nr_wait_walks);
+                self.nr_wait_walks = (self.nr_wait_walks * 2).min(NR_WAIT_WALKS_MAX);
+            }
+            _ => {}
+        }
+        match &mut self.state {
+            State::Waiting { nr_walks } if *nr_walks > 0 => {
+                *nr_walks -= 1;
+                Vec::new()
+            }
+            _ if !facts.are_pages_going => {
+                // What paid then need not pay when pages have to go again.
+                if matches!(self.state, State::Splitting { .. }) && self.split.is_empty() {
+                    self.wait(0);
+                }
+                Vec::new()
+            }
+            State::Waiting { .. } => {
+                let nr_huge_pages = (facts.huge.len() * NR_PARTS) as u64;
+                if facts.huge.is_empty() || nr_huge_pages * SHARE_MIN < facts.nr_resident_pages {
+                    return Vec::new();
+                }
+                self.state = State::Trial;
+                self.split(facts.huge, NR_TRIED)
+            }
+            State::Trial => Vec::new(),
+            State::Splitting { .. } if facts.huge.is_empty() => {
+                self.wait(NR_WAIT_WALKS_MIN);
+                Vec::new()
+            }
+            State::Splitting { nr_at_once } => {
+                *nr_at_once = (*nr_at_once * 4).min(NR_AT_ONCE_MAX);
+                let nr_at_once = *nr_at_once;
+                self.split(facts.huge, nr_at_once)
+            }
+        }
+    }
+
+    fn wait(&mut self, nr_walks: u32) {
+        self.split.clear();
+        self.state = State::Waiting { nr_walks };
+    }
+
+    /// What those show that were split so many walks ago; `None` while there are none.
+    fn judge(&mut self, used: impl Fn(At) -> Option<u64>) -> Option<bool> {
+        self.split
+            .iter_mut()
+            .for_each(|(nr_walks, _)| *nr_walks -= 1);
+        self.split.front().filter(|(nr_walks, _)| *nr_walks == 0)?;
+        let (_, ripe) = self.split.pop_front()?;
+        let used: Vec<u64> = ripe.into_iter().filter_map(used).collect();
+        let nr_used_pages: u64 = used.iter().sum();
+        let nr_pages = (used.len() * NR_PARTS) as u64;
+        Some(nr_pages > 0 && nr_used_pages * 2 <= nr_pages)
+    }
+
+    /// Some at even distances, so that a trial sees all of memory.
+    fn split(&mut self, huge: &[At], nr: usize) -> Vec<At> {
+        let nr = nr.min(huge.len());
+        let chosen: Vec<At> = (0..nr).map(|n| huge[n * huge.len() / nr].clone()).collect();
+        if !chosen.is_empty() {
+            self.split.push_back((NR_TRIAL_WALKS, chosen.clone()));
+        }
+        chosen
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Huge pages by number.
+    type Where = u64;
+
+    fn huge(nr: u64) -> Vec<Where> {
+        (0..nr).collect()
+    }
+
+    fn facts(huge: &[Where], nr_resident_pages: u64) -> Facts<'_, Where> {
+        Facts {
+            are_pages_going: true,
+            nr_resident_pages,
+            huge,
+        }
+    }
+
+    /// Splits until nothing more is asked for; returns how many were split at each walk that split.
+    fn run(nr_huge: u64, used: impl Fn(Where) -> Option<u64>, nr_walks: u32) -> Vec<usize> {
+        let mut splitter = SplitHuge::default();
+        let mut left = huge(nr_huge);
+        let mut sizes = Vec::new();
+        for walk in 0..nr_walks {
+            let now = TimeMs(u64::from(walk) * HEAT_WALK_MS);
+            let chosen = splitter.after_walk(now, facts(&left, nr_huge * 512), &used);
+            let chosen = chosen.expect("it counts");
+            left.retain(|at| !chosen.contains(at));
+            sizes.extend((!chosen.is_empty()).then_some(chosen.len()));
+        }
+        sizes
+    }
+
+    #[test]
+    fn where_few_parts_are_in_use_all_are_split_ever_faster() {
+        assert_eq!(run(70, |_| Some(100), 20), [4, 16, 50]);
+    }
+
+    #[test]
+    fn where_most_parts_are_in_use_it_stays_at_a_trial_that_is_seldom_repeated() {
+        assert_eq!(run(70, |_| Some(300), 60), [4]);
+        assert_eq!(run(70, |_| Some(300), 100), [4, 4]);
+        assert_eq!(run(70, |_| Some(300), 10_000).len(), 8);
+    }
+
+    #[test]
+    fn what_can_not_be_split_is_not_tried_again_and_again() {
+        assert_eq!(run(70, |_| None, 60), [4]);
+    }
+
+    #[test]
+    fn it_ends_when_the_parts_turn_out_to_be_in_use_after_all() {
+        let mostly_hot = |number: Where| Some(if number.is_multiple_of(250) { 100 } else { 500 });
+        assert_eq!(run(1000, mostly_hot, 20), [4, 16, 64]);
+    }
+
+    #[test]
+    fn nothing_is_split_while_no_pages_go_or_huge_pages_hold_little() {
+        let mut splitter = SplitHuge::default();
+        let some = huge(10);
+        let idle = Facts {
+            are_pages_going: false,
+            ..facts(&some, 10 * 512)
+        };
+        assert!(splitter.after_counted_walk(idle, |_| Some(0)).is_empty());
+        let few = facts(&some, 100 * 512);
+        assert!(splitter.after_counted_walk(few, |_| Some(0)).is_empty());
+        let worth_it = facts(&some, 60 * 512);
+        let chosen = splitter.after_counted_walk(worth_it, |_| Some(0));
+        assert_eq!(chosen.len(), NR_TRIED);
+    }
+
+    /// Two commands to age in a row, and all of memory looked unused.
+    #[test]
+    fn walks_that_follow_each_other_at_once_prove_nothing() {
+        let all = huge(100);
+        let mut splitter = SplitHuge::default();
+        let mut walk = |ms| splitter.after_walk(TimeMs(ms), facts(&all, 100 * 512), |_| Some(0));
+        assert_eq!(walk(0).expect("the first counts").len(), NR_TRIED);
+        for ms in 1..HEAT_WALK_MS {
+            assert_eq!(walk(ms), None);
+        }
+        assert_eq!(walk(HEAT_WALK_MS), Some(Vec::new()));
+        assert_eq!(walk(2 * HEAT_WALK_MS).expect("it counts").len(), 16);
+    }
+
+    #[test]
+    fn few_are_split_at_once_however_many_there_are() {
+        let sizes = run(2000, |_| Some(0), 12);
+        assert_eq!(sizes[..4], [4, 16, 64, 128]);
+        assert!(
+            sizes[4..].iter().all(|nr| *nr == NR_AT_ONCE_MAX),
+            "{sizes:?}"
+        );
+    }
+
+    #[test]
+    fn after_a_quiet_time_it_has_to_be_found_out_anew() {
+        let all = huge(1000);
+        let mut splitter = SplitHuge::default();
+        let going = facts(&all, 1000 * 512);
+        let quiet = Facts {
+            are_pages_going: false,
+            ..going
+        };
+        let sizes = [going, going, going, quiet, quiet, quiet, going]
+            .map(|facts| splitter.after_counted_walk(facts, |_| Some(0)).len());
+        assert_eq!(sizes, [4, 0, 16, 0, 0, 0, 4]);
+    }
+
+    #[test]
+    fn a_trial_looks_all_over_memory() {
+        let all = huge(100);
+        let mut splitter = SplitHuge::default();
+        let chosen = splitter.after_counted_walk(facts(&all, 100 * 512), |_| None);
+        assert_eq!(chosen, [0, 25, 50, 75]);
+    }
+}

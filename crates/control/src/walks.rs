@@ -1,0 +1,260 @@
+//! When walks come, and what ends one: a new generation, or only a look.
+//!
+//! **Owns** when the last walk was, what it took, and how far apart walks are. **Does not own** walking, nor how long
+//! clearing has to rest (the host's rule on hold-ups, handed in).
+//!
+//! **Invariants** I1: walks take at most one tenth of a processor. I2: no walk below the approach, or where usage has not
+//! moved since the last one.
+
+use strata_lru::{HEAT_WALK_MS, TimeMs};
+
+/// Walks pause for this many times what the last one took of a processor.
+const PAUSE_FACTOR: u64 = 10;
+/// Under pressure, but never more often than this.
+const PAUSE_MS_MIN: u64 = 20;
+/// Where the kernel chooses, clearing bits takes them from it: walk rarely.
+const PAUSE_WATCH_MS: u64 = 10_000;
+/// Near the budget, and while usage moves, a walk a second; a generation is no younger.
+const PAUSE_APPROACH_MS: u64 = 1000;
+/// What was foretold longer ago is not judged.
+const JUDGED_MS_MAX: u64 = 2000;
+
+/// What walks are for at this moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Purpose {
+    /// What strategies that tell the kernel something want, milliseconds.
+    pub steering_ms: Option<u64>,
+    /// What reading ahead wants, milliseconds.
+    pub prefetch_ms: Option<u64>,
+    /// Whether what was split has to be seen.
+    pub is_splitting: bool,
+    /// Whether only the kernel may reclaim.
+    pub is_kernel_only: bool,
+    /// Whether the programs reclaim in their own faults.
+    pub is_left_to_programs: bool,
+    /// Whether pageout is to take pages.
+    pub is_pageout_wanted: bool,
+    /// Whether the coldest pages go first.
+    pub has_heat: bool,
+    /// Whether the engine wants a new generation.
+    pub is_ageing_due: bool,
+}
+
+impl Purpose {
+    /// How far apart walks are to be; `None`: there is no need of one.
+    fn pause_ms(&self) -> Option<u64> {
+        let splitting_ms = self.is_splitting.then_some(HEAT_WALK_MS);
+        let pause_ms = if let Some(steering_ms) = self.steering_ms {
+            splitting_ms.map_or(steering_ms, |ms| ms.min(steering_ms))
+        } else if self.is_kernel_only {
+            PAUSE_WATCH_MS
+        } else if self.is_splitting && !self.is_pageout_wanted {
+            HEAT_WALK_MS
+        } else if self.is_left_to_programs {
+            PAUSE_WATCH_MS
+        } else if !self.is_pageout_wanted {
+            PAUSE_APPROACH_MS
+        } else if self.has_heat {
+            HEAT_WALK_MS
+        } else if self.is_ageing_due {
+            PAUSE_MS_MIN
+        } else {
+            return None;
+        };
+        Some(self.prefetch_ms.map_or(pause_ms, |ms| ms.min(pause_ms)))
+    }
+}
+
+/// How far apart walks are at least where an eviction finds nothing to take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pause {
+    /// What is new is found, and what was used is told from what was not.
+    Clearing,
+    /// What is new is found, even if nothing can be cleared yet.
+    Looking,
+}
+
+impl Pause {
+    /// Milliseconds.
+    pub fn ms(self) -> u64 {
+        match self {
+            Pause::Clearing => PAUSE_MS_MIN,
+            Pause::Looking => PAUSE_APPROACH_MS,
+        }
+    }
+}
+
+/// What the last walks were.
+#[derive(Debug, Default)]
+pub struct Walks {
+    last: Option<TimeMs>,
+    /// CPU and wall time that it took, nanoseconds.
+    took_ns: (u64, u64),
+    usage_bytes: u64,
+    /// When a generation was last born.
+    aged: Option<TimeMs>,
+    has_kernel_taken: bool,
+}
+
+impl Walks {
+    /// How far apart walks are to be now, with so much in use, where they come from `approach_bytes` on; `None`: none is
+    /// needed.
+    pub fn pause_ms(
+        &self,
+        purpose: &Purpose,
+        usage_bytes: u64,
+        approach_bytes: u64,
+    ) -> Option<u64> {
+        let is_near = usage_bytes >= approach_bytes;
+        let pause_ms = purpose.pause_ms().filter(|_| is_near)?;
+        (usage_bytes != self.usage_bytes).then_some(pause_ms)
+    }
+
+    /// Whether walks that are so far apart allow one now.
+    pub fn may_look(&self, now: TimeMs, pause_ms: u64) -> bool {
+        let (cpu_ns, wall_ns) = self.took_ns;
+        // Where a walk waits, for a processor or a lock, there is a time without any before the next.
+        let own_pause_ms = (cpu_ns * PAUSE_FACTOR).max(wall_ns * 2) / 1_000_000;
+        self.last
+            .is_none_or(|then| now.since(then) >= pause_ms.max(own_pause_ms))
+    }
+
+    /// The kernel may have taken pages of programs that did not run.
+    pub fn kernel_took_pages(&mut self) {
+        self.has_kernel_taken = true;
+    }
+
+    /// Whether programs that did not run are to be looked at, too, by the walk that begins now.
+    pub fn is_thorough(&mut self) -> bool {
+        std::mem::take(&mut self.has_kernel_taken)
+    }
+
+    /// Whether the walk ends with a new generation: while the kernel is told something walks come so often that
+    /// generations would be born too fast.
+    pub fn is_ageing(&self, now: TimeMs, is_steering: bool) -> bool {
+        let is_young = |then| now.since(then) < PAUSE_APPROACH_MS;
+        !(is_steering && self.aged.is_some_and(is_young))
+    }
+
+    /// A generation was born.
+    pub fn note_ageing(&mut self, now: TimeMs) {
+        self.aged = Some(now);
+    }
+
+    /// Whether the walk before the one that ends now is too long ago for what it foretold to be judged.
+    pub fn is_late(&self, now: TimeMs) -> bool {
+        self.last
+            .is_some_and(|then| now.since(then) > JUDGED_MS_MAX)
+    }
+
+    /// What the walk that has just been made took, nanoseconds of CPU and of wall time.
+    pub fn note_cost(&mut self, cpu_ns: u64, wall_ns: u64) {
+        self.took_ns = (cpu_ns, wall_ns);
+    }
+
+    /// A walk has ended, with so much in use.
+    pub fn note_end(&mut self, now: TimeMs, usage_bytes: u64) {
+        self.last = Some(now);
+        self.usage_bytes = usage_bytes;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pause(change: impl Fn(&mut Purpose)) -> Option<u64> {
+        let mut purpose = Purpose::default();
+        change(&mut purpose);
+        purpose.pause_ms()
+    }
+
+    #[test]
+    fn how_far_apart_walks_are_is_what_whoever_reclaims_needs() {
+        assert_eq!(pause(|_| {}), Some(PAUSE_APPROACH_MS));
+        assert_eq!(pause(|of| of.is_kernel_only = true), Some(PAUSE_WATCH_MS));
+        assert_eq!(
+            pause(|of| of.is_left_to_programs = true),
+            Some(PAUSE_WATCH_MS)
+        );
+        assert_eq!(pause(|of| of.is_pageout_wanted = true), None);
+        let wanted = |has_heat, is_ageing_due| {
+            pause(|of| {
+                of.is_pageout_wanted = true;
+                (of.has_heat, of.is_ageing_due) = (has_heat, is_ageing_due);
+            })
+        };
+        assert_eq!(wanted(true, false), Some(HEAT_WALK_MS));
+        assert_eq!(wanted(false, true), Some(PAUSE_MS_MIN));
+    }
+
+    #[test]
+    fn strategies_bring_walks_closer_and_never_further_apart() {
+        assert_eq!(pause(|of| of.prefetch_ms = Some(250)), Some(250));
+        assert_eq!(
+            pause(|of| of.prefetch_ms = Some(5000)),
+            Some(PAUSE_APPROACH_MS)
+        );
+        let steered = |is_splitting| {
+            pause(|of| {
+                of.is_kernel_only = true;
+                (of.steering_ms, of.is_splitting) = (Some(800), is_splitting);
+            })
+        };
+        assert_eq!(
+            (steered(false), steered(true)),
+            (Some(800), Some(HEAT_WALK_MS))
+        );
+        let split =
+            |is_left| pause(|of| (of.is_splitting, of.is_left_to_programs) = (true, is_left));
+        assert_eq!([split(false), split(true)], [Some(HEAT_WALK_MS); 2]);
+    }
+
+    #[test]
+    fn no_walk_comes_far_from_the_budget_or_where_nothing_has_moved() {
+        let mut walks = Walks::default();
+        let purpose = Purpose::default();
+        assert_eq!(walks.pause_ms(&purpose, 89, 90), None);
+        assert!(walks.pause_ms(&purpose, 90, 90).is_some());
+        walks.note_end(TimeMs(0), 90);
+        assert_eq!(walks.pause_ms(&purpose, 90, 90), None);
+        assert!(walks.pause_ms(&purpose, 91, 90).is_some());
+    }
+
+    #[test]
+    fn walks_take_a_tenth_of_a_processor_and_half_of_the_time_at_most() {
+        let mut walks = Walks::default();
+        assert!(walks.may_look(TimeMs(0), 20));
+        walks.note_end(TimeMs(0), 90);
+        walks.note_cost(30_000_000, 40_000_000);
+        assert!(!walks.may_look(TimeMs(299), 20) && walks.may_look(TimeMs(300), 20));
+        assert!(!walks.may_look(TimeMs(999), 1000));
+        walks.note_cost(1_000_000, 400_000_000);
+        assert!(!walks.may_look(TimeMs(799), 20) && walks.may_look(TimeMs(800), 20));
+    }
+
+    #[test]
+    fn while_the_kernel_is_told_something_a_generation_is_born_once_a_second() {
+        let mut walks = Walks::default();
+        assert!(walks.is_ageing(TimeMs(0), true));
+        walks.note_ageing(TimeMs(0));
+        assert!(!walks.is_ageing(TimeMs(999), true) && walks.is_ageing(TimeMs(999), false));
+        assert!(walks.is_ageing(TimeMs(1000), true));
+    }
+
+    #[test]
+    fn after_the_kernel_took_pages_one_walk_looks_at_all_programs() {
+        let mut walks = Walks::default();
+        assert!(!walks.is_thorough());
+        walks.kernel_took_pages();
+        assert!(walks.is_thorough() && !walks.is_thorough());
+    }
+
+    #[test]
+    fn what_was_foretold_long_ago_is_late() {
+        let mut walks = Walks::default();
+        assert!(!walks.is_late(TimeMs(9000)), "nothing was foretold");
+        walks.note_end(TimeMs(0), 1);
+        assert!(!walks.is_late(TimeMs(2000)) && walks.is_late(TimeMs(2001)));
+    }
+}

@@ -1,0 +1,455 @@
+//! The pages of all managed spaces and the engine that orders them.
+//!
+//! **Owns** the spaces, the places of folios, and the one batch that is on its way to the actuator.
+//! **Does not own** when to walk or evict (`strata_control`), nor how (`access`, `actuator`).
+//!
+//! **Invariants**
+//! - I1: at most one batch is out; its folios are in flight until [`Tracker::settle`] has heard of
+//!   every request made for it.
+//! - I2: [`Tracker::validate`] finds every tracked page's folio at that page, and the engine adds up.
+
+mod by_heat;
+mod together;
+
+use crate::actuator::{PageTarget, PageoutReport, PageoutRequest};
+use crate::addr::{PAGE_BYTES, TABLE_BYTES, TableNo};
+use crate::pages::places::{NR_SPACES_MAX, Places, SpaceNo};
+use crate::pages::space::{Engine, Space, SpaceWalk, WalkFindings};
+use crate::process::{Mapping, Process};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use strata_control::split_huge::{Facts, SplitHuge};
+use strata_lru::lru_gen::{Command, CommandError, format_full};
+use strata_lru::{
+    AccessVia, Ageing, EvictBatch, EvictPlan, FolioId, GroupId, GroupView, Isolated, Order, Plan,
+    Policy, PolicyError, ReclaimRequest, ReclaimStats, Swappiness, TimeMs, Verdict,
+    WALKS_REMEMBERED, WalkPlan,
+};
+
+/// A huge page, or what was one.
+pub(crate) type HugePage = (SpaceNo, TableNo);
+
+/// A batch that the actuator works on.
+#[derive(Debug, Default)]
+struct Outstanding {
+    batch: EvictBatch,
+    verdicts: Vec<Verdict>,
+    nr_requests_left: usize,
+}
+
+/// What a look at huge pages found, and what came of it.
+#[derive(Debug)]
+pub(crate) struct LookedAtHuge {
+    /// Base pages in memory.
+    pub nr_resident_pages: u64,
+    /// Huge pages in memory.
+    pub nr_huge: usize,
+    /// Base pages in use of each that is judged now; `None`: still huge, or gone.
+    pub nr_used_pages: Vec<Option<u64>>,
+    /// Huge pages chosen to be split; `None`: it came too soon to count.
+    pub nr_chosen: Option<usize>,
+}
+
+/// All that is known of one managed group.
+#[derive(Debug)]
+pub(crate) struct Tracker {
+    policy: Box<dyn Policy>,
+    group: GroupId,
+    places: Places,
+    spaces: BTreeMap<SpaceNo, Space>,
+    next_space: u32,
+    out: Outstanding,
+    /// Coldest first, as of the last walk.
+    cold: VecDeque<FolioId>,
+    /// Huge pages to be split as soon as no batch is out.
+    splits: BTreeMap<SpaceNo, BTreeSet<TableNo>>,
+    nr_split_pages: u64,
+    /// Walks since pages that would not go were last taken back into the ranking.
+    nr_walks_aside: u32,
+}
+
+impl Tracker {
+    /// An empty group called `path`.
+    pub(crate) fn new(
+        mut policy: Box<dyn Policy>,
+        path: &str,
+        now: TimeMs,
+    ) -> Result<Tracker, PolicyError> {
+        let group = policy.add_group(path, now)?;
+        Ok(Tracker {
+            policy,
+            group,
+            places: Places::default(),
+            spaces: BTreeMap::new(),
+            next_space: 0,
+            out: Outstanding::default(),
+            cold: VecDeque::new(),
+            splits: BTreeMap::new(),
+            nr_split_pages: 0,
+            nr_walks_aside: 0,
+        })
+    }
+
+    /// Starts to manage a space; `None` when there are too many to number.
+    pub(crate) fn add_space(&mut self, process: Arc<Process>) -> Option<SpaceNo> {
+        let number = (0..NR_SPACES_MAX)
+            .map(|offset| SpaceNo((self.next_space + offset) % NR_SPACES_MAX))
+            .find(|number| !self.spaces.contains_key(number))?;
+        self.next_space = (number.0 + 1) % NR_SPACES_MAX;
+        self.spaces.insert(number, Space::new(process));
+        Some(number)
+    }
+
+    /// Forgets a space that has ended or been replaced by exec.
+    pub(crate) fn remove_space(&mut self, number: SpaceNo) {
+        if let Some(mut space) = self.spaces.remove(&number) {
+            space.forget(&mut Engine {
+                policy: self.policy.as_mut(),
+                group: self.group,
+                places: &mut self.places,
+            });
+        }
+    }
+
+    /// The spaces by number.
+    pub(crate) fn spaces(&self) -> &BTreeMap<SpaceNo, Space> {
+        &self.spaces
+    }
+
+    /// One space.
+    pub(crate) fn space_mut(&mut self, number: SpaceNo) -> Option<&mut Space> {
+        self.spaces.get_mut(&number)
+    }
+
+    /// Starts a walk of one space.
+    pub(crate) fn walk_space<'a>(
+        &'a mut self,
+        number: SpaceNo,
+        mappings: &'a [Mapping],
+    ) -> Option<SpaceWalk<'a>> {
+        let space = self.spaces.get_mut(&number)?;
+        let engine = Engine {
+            policy: self.policy.as_mut(),
+            group: self.group,
+            places: &mut self.places,
+        };
+        Some(space.walk(number, mappings, engine))
+    }
+
+    /// Ends a walk of the group that no generation follows.
+    pub(crate) fn finish_look(&mut self) {
+        // Folios that went with this walk may give their number to others.
+        self.cold.clear();
+        self.nr_walks_aside += 1;
+        if self.nr_walks_aside >= WALKS_REMEMBERED {
+            self.nr_walks_aside = 0;
+            self.spaces.values_mut().for_each(Space::take_back);
+        }
+    }
+
+    /// Ends a walk of the group: a generation is born.
+    pub(crate) fn finish_walk(
+        &mut self,
+        swappiness: Swappiness,
+        now: TimeMs,
+    ) -> Result<(), PolicyError> {
+        self.finish_look();
+        self.policy.finish_walk(self.group, swappiness, now)
+    }
+
+    /// Checks one of the kernel's commands; a policy without generations knows no group.
+    pub(crate) fn plan(
+        &mut self,
+        command: Command,
+        own_swappiness: Swappiness,
+    ) -> Result<Plan, CommandError> {
+        let no_group = CommandError::NoGroup(self.group.0.into());
+        let generations = self.policy.lru_gen().ok_or(no_group)?;
+        generations.plan(command, own_swappiness)
+    }
+
+    /// Ends a walk of the group that a command asked for.
+    pub(crate) fn finish_planned_walk(
+        &mut self,
+        plan: &WalkPlan,
+        now: TimeMs,
+    ) -> Result<(), CommandError> {
+        self.cold.clear();
+        let no_group = CommandError::NoGroup(self.group.0.into());
+        let generations = self.policy.lru_gen().ok_or(no_group)?;
+        generations.finish_planned_walk(plan, now)
+    }
+
+    /// Takes the next folios of a command that evicts, which has freed `nr_freed_pages` so far; `None`
+    /// when it is done.
+    pub(crate) fn isolate_planned(
+        &mut self,
+        plan: &EvictPlan,
+        nr_freed_pages: u64,
+    ) -> Option<Vec<PageoutRequest>> {
+        debug_assert!(!self.is_batch_out());
+        let batch = &mut self.out.batch;
+        let has_batch = self
+            .policy
+            .lru_gen()?
+            .isolate_planned(plan, nr_freed_pages, batch);
+        has_batch.then(|| self.send_out())
+    }
+
+    /// The generations and their figures in the kernel's full text.
+    pub(crate) fn full_text(&mut self, now: TimeMs) -> Result<String, PolicyError> {
+        let group = self.group;
+        let generations = self.policy.lru_gen();
+        let views = generations.map_or(Ok(Vec::new()), |of| of.full_view(group, now))?;
+        Ok(format_full(&views))
+    }
+
+    /// Finds the huge pages that hide cold ones, for [`Tracker::send_splits`].
+    pub(crate) fn choose_splits(
+        &mut self,
+        splitter: &mut SplitHuge<HugePage>,
+        are_pages_going: bool,
+        now: TimeMs,
+    ) -> LookedAtHuge {
+        let spaces = &self.spaces;
+        let huge: Vec<HugePage> = spaces
+            .iter()
+            .flat_map(|(number, space)| space.huge().map(|table| (*number, table)))
+            .collect();
+        let facts = Facts {
+            are_pages_going,
+            nr_resident_pages: self.findings().nr_resident_pages.iter().sum(),
+            huge: &huge,
+        };
+        let nr_used_pages = RefCell::new(Vec::new());
+        let chosen = splitter.after_walk(now, facts, |(number, table)| {
+            let nr_used = spaces.get(&number).and_then(|of| of.nr_used_pages(table));
+            nr_used_pages.borrow_mut().push(nr_used);
+            nr_used
+        });
+        let looked = LookedAtHuge {
+            nr_resident_pages: facts.nr_resident_pages,
+            nr_huge: huge.len(),
+            nr_used_pages: nr_used_pages.into_inner(),
+            nr_chosen: chosen.as_ref().map(Vec::len),
+        };
+        let Some(chosen) = chosen else { return looked };
+        self.spaces.values_mut().for_each(Space::forget_uses);
+        for (number, table) in chosen {
+            self.splits.entry(number).or_default().insert(table);
+        }
+        looked
+    }
+
+    /// The huge pages to be split: a batch of nothing.
+    pub(crate) fn send_splits(&mut self) -> Vec<PageoutRequest> {
+        if self.splits.is_empty() || self.is_batch_out() {
+            return Vec::new();
+        }
+        let requests: Vec<PageoutRequest> = std::mem::take(&mut self.splits)
+            .into_iter()
+            .filter_map(|(number, splits)| {
+                Some(PageoutRequest {
+                    space: number.0,
+                    process: Arc::clone(&self.spaces.get(&number)?.process),
+                    pages: Vec::new(),
+                    splits: splits.into_iter().collect(),
+                })
+            })
+            .collect();
+        let nr_splits: usize = requests.iter().map(|request| request.splits.len()).sum();
+        self.nr_split_pages += nr_splits as u64 * Order::PMD.nr_pages();
+        self.out.nr_requests_left = requests.len();
+        requests
+    }
+
+    /// Base pages in the huge pages that were sent to be split.
+    pub(crate) fn nr_split_pages(&self) -> u64 {
+        self.nr_split_pages
+    }
+
+    /// What was chosen to be split and not sent is not wanted any more.
+    pub(crate) fn forget_splits(&mut self) {
+        self.splits.clear();
+    }
+
+    /// Whether a walk is due before more can go.
+    pub(crate) fn ageing(&self, swappiness: Swappiness) -> Result<Ageing, PolicyError> {
+        self.policy.ageing(self.group, swappiness)
+    }
+
+    /// Whether a batch is on its way.
+    pub(crate) fn is_batch_out(&self) -> bool {
+        self.out.nr_requests_left > 0
+    }
+
+    /// Takes folios to evict: one request a space, and how the engine answered. The token of a page
+    /// is its position in the batch.
+    pub(crate) fn isolate(
+        &mut self,
+        nr_pages: u64,
+        swappiness: Swappiness,
+        priority: u8,
+        now: TimeMs,
+    ) -> Result<(Isolated, Vec<PageoutRequest>), PolicyError> {
+        debug_assert!(!self.is_batch_out());
+        let request = ReclaimRequest {
+            swappiness,
+            priority,
+            ..ReclaimRequest::new(self.group, nr_pages)
+        };
+        let answer = self.policy.isolate(request, now, &mut self.out.batch)?;
+        Ok((answer, self.send_out()))
+    }
+
+    fn send_out(&mut self) -> Vec<PageoutRequest> {
+        let mut by_space: BTreeMap<SpaceNo, Vec<PageTarget>> = BTreeMap::new();
+        for (position, &folio) in self.out.batch.folios.iter().enumerate() {
+            let (number, addr) = self.places.get(folio);
+            self.places.set_in_flight(folio, true);
+            let token = u32::try_from(position).expect("a batch is far smaller than 2^32");
+            let order = self.policy.order(folio).0;
+            by_space
+                .entry(number)
+                .or_default()
+                .push(PageTarget { token, addr, order });
+        }
+        self.out.verdicts.clear();
+        self.out
+            .verdicts
+            .resize(self.out.batch.folios.len(), Verdict::NotTried);
+        let mut requests = Vec::with_capacity(by_space.len());
+        for (number, pages) in by_space {
+            match self.spaces.get(&number) {
+                Some(space) => {
+                    let process = Arc::clone(&space.process);
+                    requests.push(PageoutRequest {
+                        space: number.0,
+                        process,
+                        pages,
+                        splits: Vec::new(),
+                    });
+                }
+                None => {
+                    for page in pages {
+                        self.out.verdicts[page.token as usize] = Verdict::Gone;
+                    }
+                }
+            }
+        }
+        self.out.nr_requests_left = requests.len();
+        if requests.is_empty() && !self.out.batch.folios.is_empty() {
+            self.complete();
+        }
+        requests
+    }
+
+    /// Hears of one request; when all of a batch have answered, the engine learns the verdicts.
+    pub(crate) fn settle(&mut self, report: &PageoutReport) {
+        for &(token, verdict) in &report.results {
+            if let Some(slot) = self.out.verdicts.get_mut(token as usize) {
+                *slot = verdict;
+            }
+        }
+        if let Some(space) = self.spaces.get_mut(&SpaceNo(report.space)) {
+            for &addr in &report.young_neighbours {
+                let folio = space.table_mut(addr).and_then(|table| table.folio_at(addr));
+                if let Some(folio) = folio {
+                    self.policy.accessed(folio, AccessVia::PageTable);
+                }
+            }
+            for &(no, accessed) in &report.accessed {
+                if let Some(table) = space.table_mut(no.start()) {
+                    table.see(accessed);
+                }
+            }
+        }
+        self.request_done();
+    }
+
+    /// A request that never reached the actuator; its folios go back untried.
+    pub(crate) fn request_done(&mut self) {
+        self.out.nr_requests_left = self.out.nr_requests_left.saturating_sub(1);
+        if self.out.nr_requests_left == 0 {
+            self.complete();
+        }
+    }
+
+    fn complete(&mut self) {
+        let Outstanding {
+            batch, verdicts, ..
+        } = &mut self.out;
+        for (&folio, verdict) in batch.folios.iter().zip(verdicts.iter_mut()) {
+            if !self.spaces.contains_key(&self.places.get(folio).0) {
+                *verdict = Verdict::Gone;
+            }
+        }
+        self.policy.complete(batch, verdicts);
+        for (position, &folio) in batch.folios.iter().enumerate() {
+            let (number, addr) = self.places.get(folio);
+            self.places.set_in_flight(folio, false);
+            let table = self.spaces.get_mut(&number).and_then(|s| s.table_mut(addr));
+            let Some(table) = table else { continue };
+            match verdicts[position] {
+                Verdict::Evicted | Verdict::Gone => {
+                    let shadow = batch.shadows.get(position).copied().flatten();
+                    table.untrack((addr % TABLE_BYTES / PAGE_BYTES) as usize, shadow);
+                }
+                // It is cold at every walk, and would be asked again after each.
+                Verdict::Shared | Verdict::Dirty | Verdict::Unevictable => table.set_aside(addr),
+                Verdict::Referenced | Verdict::Busy | Verdict::NotTried => {}
+            }
+        }
+        batch.folios.clear();
+        batch.shadows.clear();
+        verdicts.clear();
+    }
+
+    /// The generations, oldest first.
+    pub(crate) fn view(&self, now: TimeMs) -> Result<Vec<GroupView>, PolicyError> {
+        self.policy.view(self.group, now)
+    }
+
+    /// The engine's counters.
+    pub(crate) fn stats(&self) -> Result<ReclaimStats, PolicyError> {
+        self.policy.stats(self.group)
+    }
+
+    /// The findings of the last walk of every space, added up.
+    pub(crate) fn findings(&self) -> WalkFindings {
+        let mut sum = WalkFindings::default();
+        for space in self.spaces.values() {
+            sum.add(&space.findings);
+        }
+        sum
+    }
+
+    /// Pages that were evicted and are not back.
+    pub(crate) fn nr_shadow_pages(&self) -> u64 {
+        self.spaces.values().map(Space::nr_shadow_pages).sum()
+    }
+
+    /// Bytes that keeping track costs, the engine included.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        self.policy.memory_bytes()
+            + self.places.memory_bytes()
+            + self.spaces.values().map(Space::memory_bytes).sum::<u64>()
+    }
+
+    /// Recounts: every tracked page's folio lies there, and the engine adds up.
+    #[cfg(test)]
+    pub(crate) fn validate(&self) -> Result<(), String> {
+        for (&number, space) in &self.spaces {
+            space.validate()?;
+            for (addr, folio) in space.tracked() {
+                if self.places.get(folio) != (number, addr) {
+                    return Err(format!(
+                        "folio {folio:?} is tracked at {addr:x} but lies elsewhere"
+                    ));
+                }
+            }
+        }
+        self.policy.validate()
+    }
+}

@@ -1,0 +1,478 @@
+//! The tracker against a dumb model: what is tracked is what was last seen present.
+
+mod by_heat;
+mod together;
+
+use crate::access::{Bits512, TableRecord, TableShape};
+use crate::actuator::{PageTarget, PageoutReport, RecallPages};
+use crate::addr::{AddrRange, PAGE_BYTES, TABLE_BYTES, TableNo};
+use crate::bits;
+use crate::pages::places::SpaceNo;
+use crate::pages::tracker::Tracker;
+use crate::process::{Mapping, MappingClass, Process, Unreclaimable};
+use proptest::prelude::*;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use strata_control::split_huge::SplitHuge;
+use strata_lru::{Config, Isolated, MultiGen, Swappiness, TimeMs, Verdict};
+
+/// Tables 0 and 1 are anon up to the middle of table 1; then a locked stretch, then a file to the
+/// end of table 2.
+fn mappings() -> Vec<Mapping> {
+    let anon_end = TABLE_BYTES + 256 * PAGE_BYTES;
+    let locked_end = anon_end + 16 * PAGE_BYTES;
+    let mapping = |start, end, class, unreclaimable| Mapping {
+        range: AddrRange::new(start, end),
+        class,
+        unreclaimable,
+        is_exec_file: false,
+        has_recency: true,
+        is_supplied: false,
+        name: "".into(),
+    };
+    vec![
+        mapping(0, anon_end, MappingClass::Anon, None),
+        mapping(
+            anon_end,
+            locked_end,
+            MappingClass::Anon,
+            Some(Unreclaimable::Locked),
+        ),
+        mapping(locked_end, 3 * TABLE_BYTES, MappingClass::FileShared, None),
+    ]
+}
+
+fn is_reclaimable(addr: u64) -> bool {
+    mappings()
+        .iter()
+        .any(|m| m.unreclaimable.is_none() && m.range.contains(addr))
+}
+
+fn record(table: u64, shape: TableShape, present: Bits512, accessed: Bits512) -> TableRecord {
+    TableRecord {
+        table: TableNo(table),
+        shape,
+        present,
+        accessed: bits::and(accessed, present),
+        dirty: bits::NONE,
+        swapped: bits::without(bits::run(0, 512), present),
+        special: bits::NONE,
+        protnone: bits::NONE,
+        migrating: bits::NONE,
+        inactive: bits::NONE,
+    }
+}
+
+fn new_tracker() -> (Tracker, SpaceNo) {
+    let policy = MultiGen::new(Config::default()).expect("the default configuration is valid");
+    let mut tracker = Tracker::new(Box::new(policy), "/test", TimeMs(0)).expect("one group");
+    let process = Arc::new(Process::open(std::process::id() as i32).expect("we are alive"));
+    let space = tracker.add_space(process).expect("one space");
+    (tracker, space)
+}
+
+#[derive(Clone, Debug)]
+enum Op {
+    Walk(Vec<(u64, bool, Bits512, Bits512)>),
+    Isolate(u64),
+    IsolateCold(u64, u64),
+    Settle(Vec<u8>),
+    Split,
+    Recall(u64),
+}
+
+fn bits512() -> impl Strategy<Value = Bits512> {
+    prop_oneof![
+        Just(bits::NONE),
+        Just(bits::run(0, 512)),
+        prop::array::uniform8(any::<u64>()).prop_map(Bits512),
+    ]
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let table = (0..3u64, prop::bool::weighted(0.1), bits512(), bits512());
+    prop_oneof![
+        3 => prop::collection::vec(table, 0..4).prop_map(Op::Walk),
+        2 => (1..300u64).prop_map(Op::Isolate),
+        2 => (1..300u64, 1..300u64).prop_map(|(ranked, wanted)| Op::IsolateCold(ranked, wanted)),
+        2 => prop::collection::vec(0..6u8, 1..20).prop_map(Op::Settle),
+        1 => Just(Op::Split),
+        1 => (0..600u64).prop_map(Op::Recall),
+    ]
+}
+
+/// What a walk of the tables shows, by address; a huge table is one page at its start.
+fn seen(tables: &BTreeMap<u64, TableRecord>) -> BTreeSet<u64> {
+    let mut pages = BTreeSet::new();
+    for record in tables.values() {
+        match record.shape {
+            TableShape::Huge => {
+                let start = record.table.start();
+                if bits::has(record.present, 0) && is_reclaimable(start) {
+                    pages.insert(start);
+                }
+            }
+            TableShape::Pages => pages.extend(
+                bits::ones(record.present)
+                    .map(|index| record.table.entry_addr(index))
+                    .filter(|&addr| is_reclaimable(addr)),
+            ),
+        }
+    }
+    pages
+}
+
+const VERDICTS: [Verdict; 6] = [
+    Verdict::Evicted,
+    Verdict::Referenced,
+    Verdict::Busy,
+    Verdict::Shared,
+    Verdict::Gone,
+    Verdict::NotTried,
+];
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    #[test]
+    fn a_walk_leaves_tracked_what_it_saw_present(ops in prop::collection::vec(op(), 1..30)) {
+        let (mut tracker, space) = new_tracker();
+        let mappings = mappings();
+        let mut now = 0;
+        let mut out: Vec<u32> = Vec::new();
+        for op in ops {
+            now += 10;
+            match op {
+                Op::Walk(tables) => {
+                    let mut shown = BTreeMap::new();
+                    for (table, is_huge, present, accessed) in tables {
+                        // A huge page lies within one mapping, so only table 0 can hold one.
+                        let is_huge = is_huge && table == 0;
+                        let full = bits::run(0, 512);
+                        let (shape, present) =
+                            if is_huge { (TableShape::Huge, full) } else { (TableShape::Pages, present) };
+                        shown.insert(table, record(table, shape, present, accessed));
+                    }
+                    let mut walk = tracker.walk_space(space, &mappings).expect("the space is there");
+                    for record in shown.values() {
+                        walk.record(record);
+                    }
+                    walk.finish();
+                    tracker.finish_walk(Swappiness::DEFAULT, TimeMs(now)).expect("the group is there");
+                    if out.is_empty() {
+                        let tracked: BTreeSet<u64> =
+                            tracker.spaces()[&space].tracked().map(|(addr, _)| addr).collect();
+                        prop_assert_eq!(tracked, seen(&shown));
+                    }
+                }
+                Op::Isolate(nr_pages) if out.is_empty() => {
+                    let (answer, requests) = tracker
+                        .isolate(nr_pages, Swappiness::DEFAULT, 12, TimeMs(now))
+                        .expect("the group is there");
+                    if let Isolated::Pages(_) = answer {
+                        out = requests[0].pages.iter().map(|page| page.token).collect();
+                    }
+                }
+                Op::IsolateCold(nr_ranked, nr_wanted) if out.is_empty() => {
+                    tracker.rank(nr_ranked, Swappiness::DEFAULT);
+                    let requests = tracker.isolate_cold(nr_wanted, Swappiness::DEFAULT, TimeMs(now));
+                    if let Some(request) = requests.first() {
+                        out = request.pages.iter().map(|page| page.token).collect();
+                    }
+                }
+                Op::Settle(choices) if !out.is_empty() => {
+                    let results = out
+                        .drain(..)
+                        .enumerate()
+                        .map(|(i, token)| (token, VERDICTS[usize::from(choices[i % choices.len()])]))
+                        .collect();
+                    tracker.settle(&PageoutReport { space: space.0, results, ..PageoutReport::default() });
+                }
+                Op::Split => {
+                    tracker.forget_splits();
+                    tracker.choose_splits(&mut SplitHuge::default(), true, TimeMs(now));
+                    let requests = tracker.send_splits();
+                    prop_assert!(out.is_empty() || requests.is_empty());
+                    for request in requests {
+                        prop_assert!(request.pages.is_empty() && tracker.is_batch_out());
+                        prop_assert_eq!(request.splits, [TableNo(0)]);
+                        tracker.settle(&PageoutReport { space: space.0, ..PageoutReport::default() });
+                        prop_assert!(!tracker.is_batch_out());
+                    }
+                }
+                Op::Recall(nr_pages_max) => {
+                    tracker.set_swap_slow(nr_pages_max % 2 == 0);
+                    let wanted = tracker.recall(nr_pages_max, &BTreeSet::new());
+                    let nr_wanted: u64 = wanted.iter().map(RecallPages::nr_wanted_pages).sum();
+                    prop_assert!(nr_wanted <= nr_pages_max);
+                    let tracked: BTreeSet<u64> =
+                        tracker.spaces()[&space].tracked().map(|(addr, _)| addr).collect();
+                    let pages = |range: &AddrRange| (range.start..range.end).step_by(PAGE_BYTES as usize);
+                    for of in &wanted {
+                        prop_assert!(of.wanted.iter().flat_map(pages).all(|addr| !tracked.contains(&addr)));
+                        prop_assert!(of.unused.iter().flat_map(pages).all(|addr| tracked.contains(&addr)));
+                    }
+                    if nr_pages_max % 3 == 0 {
+                        tracker.leave(space.0, &wanted.first().map_or(Vec::new(), |of| of.wanted.clone()));
+                        tracker.forget_recalled();
+                    }
+                }
+                Op::Isolate(_) | Op::IsolateCold(..) | Op::Settle(_) => {}
+            }
+            tracker.validate().map_err(TestCaseError::fail)?;
+        }
+    }
+}
+
+/// A walk that finds one table of small pages.
+fn walk_table(
+    tracker: &mut Tracker,
+    space: SpaceNo,
+    present: Bits512,
+    accessed: Bits512,
+    now_ms: u64,
+) {
+    let mappings = mappings();
+    let mut walk = tracker
+        .walk_space(space, &mappings)
+        .expect("the space is there");
+    walk.record(&record(0, TableShape::Pages, present, accessed));
+    walk.finish();
+    tracker
+        .finish_walk(Swappiness::DEFAULT, TimeMs(now_ms))
+        .expect("the group is there");
+}
+
+#[test]
+fn the_full_text_tells_what_the_last_walk_read() {
+    let (mut tracker, space) = new_tracker();
+    let mut walk = |accessed, now| {
+        let mappings = mappings();
+        let mut walk = tracker
+            .walk_space(space, &mappings)
+            .expect("the space is there");
+        let all = bits::run(0, 512);
+        walk.record(&record(0, TableShape::Pages, all, accessed));
+        // 16 entries of it are locked.
+        walk.record(&record(1, TableShape::Pages, bits::run(0, 8), bits::NONE));
+        walk.record(&record(2, TableShape::Huge, all, all));
+        walk.finish();
+        let now = TimeMs(now);
+        let finished = tracker.finish_walk(Swappiness::DEFAULT, now);
+        finished.expect("the group is there");
+        let text = tracker.full_text(now).expect("the group is there");
+        text.lines().last().unwrap_or_default().trim().to_owned()
+    };
+    let hot = bits::run(0, 64);
+    assert_eq!(walk(hot, 1), "1009T         65Y          0F          1A");
+    assert_eq!(
+        walk(bits::run(0, 9), 2),
+        "1009T         10Y          1F          0A"
+    );
+    assert_eq!(walk(hot, 3), "1009T         65Y          0F          1A");
+}
+
+#[test]
+fn an_evicted_page_that_returns_is_a_refault() {
+    let (mut tracker, space) = new_tracker();
+    let walk = |tracker: &mut Tracker, present, accessed, now| {
+        walk_table(tracker, space, present, accessed, now);
+    };
+    for round in 0..3 {
+        walk(
+            &mut tracker,
+            bits::run(0, 100),
+            bits::run(0, 50),
+            round * 10,
+        );
+    }
+    let (answer, requests) = tracker
+        .isolate(64, Swappiness::DEFAULT, 12, TimeMs(40))
+        .expect("the group is there");
+    assert!(matches!(answer, Isolated::Pages(n) if n > 0), "{answer:?}");
+    let evicted = requests[0].pages.len() as u64;
+    let cold = requests[0]
+        .pages
+        .iter()
+        .all(|page| page.addr >= 50 * PAGE_BYTES);
+    assert!(cold, "only pages never accessed again are old");
+    let results = requests[0]
+        .pages
+        .iter()
+        .map(|page| (page.token, Verdict::Evicted))
+        .collect();
+    tracker.settle(&PageoutReport {
+        space: space.0,
+        results,
+        ..PageoutReport::default()
+    });
+    assert_eq!(tracker.nr_shadow_pages(), evicted);
+    walk(&mut tracker, bits::run(0, 100), bits::run(0, 100), 50);
+    assert_eq!(tracker.findings().nr_refaulted_pages, evicted);
+    assert_eq!(tracker.nr_shadow_pages(), 0);
+}
+
+/// A page that was used all the time comes back hot, one that was used once does not.
+#[test]
+fn heat_outlives_an_eviction_and_the_coldest_leave_first() {
+    let (mut tracker, space) = new_tracker();
+    let mut now = 0;
+    let mut walk = |tracker: &mut Tracker, present, accessed| {
+        now += 10;
+        walk_table(tracker, space, present, accessed, now);
+    };
+    let (hot, all) = (bits::run(0, 50), bits::run(0, 100));
+    walk(&mut tracker, all, all);
+    for _ in 0..20 {
+        walk(&mut tracker, all, hot);
+    }
+    // Everything leaves and comes back by one access each.
+    walk(&mut tracker, bits::NONE, bits::NONE);
+    walk(&mut tracker, all, all);
+    tracker.rank(50, Swappiness::DEFAULT);
+    assert_eq!(tracker.nr_ranked(), 50);
+    let requests = tracker.isolate_cold(50, Swappiness::DEFAULT, TimeMs(1000));
+    let taken: Vec<u64> = requests[0].pages.iter().map(|page| page.addr).collect();
+    assert_eq!(taken.len(), 50);
+    assert!(
+        taken.iter().all(|addr| *addr >= 50 * PAGE_BYTES),
+        "{taken:x?}"
+    );
+    assert_eq!(tracker.nr_ranked(), 0, "each is taken once");
+}
+
+/// Pages of shared libraries come out coldest at every walk and never go: a fifth of what `make run`
+/// tried was those.
+#[test]
+fn what_others_map_too_is_left_out_of_the_ranking_for_some_walks() {
+    let (mut tracker, space) = new_tracker();
+    let mut now = 0;
+    let mut walk_and_rank = |tracker: &mut Tracker| {
+        now += 10;
+        walk_table(tracker, space, bits::run(0, 100), bits::NONE, now);
+        tracker.rank(1000, Swappiness::DEFAULT);
+        tracker.nr_ranked()
+    };
+    assert_eq!(walk_and_rank(&mut tracker), 100);
+    let requests = tracker.isolate_cold(40, Swappiness::DEFAULT, TimeMs(1000));
+    let verdicts = [Verdict::Shared, Verdict::Referenced, Verdict::Busy];
+    let results: Vec<(u32, Verdict)> = requests[0]
+        .pages
+        .iter()
+        .zip(verdicts.iter().cycle())
+        .map(|(page, verdict)| (page.token, *verdict))
+        .collect();
+    let nr_shared = results
+        .iter()
+        .filter(|(_, verdict)| *verdict == Verdict::Shared)
+        .count();
+    tracker.settle(&PageoutReport {
+        space: space.0,
+        results,
+        ..PageoutReport::default()
+    });
+    let mut nr_walks = 1;
+    while walk_and_rank(&mut tracker) == 100 - nr_shared {
+        tracker.validate().expect("the engine adds up");
+        nr_walks += 1;
+        assert!(nr_walks < 100, "they may go by now");
+    }
+    assert!(nr_walks > 10, "{nr_walks}");
+    assert_eq!(walk_and_rank(&mut tracker), 100);
+}
+
+/// The kernel's scans clear accessed bits of pages they keep: by the next walk a page in use looked as if
+/// it were not. What is read before each batch is seen before that.
+#[test]
+fn what_was_seen_accessed_before_a_batch_counts_at_the_next_walk() {
+    let (mut tracker, space) = new_tracker();
+    let all = bits::run(0, 100);
+    let (used, idle) = (bits::run(0, 50), bits::run(50, 100));
+    let mut now = 0;
+    let mut walk = |tracker: &mut Tracker, accessed| {
+        now += 10;
+        walk_table(tracker, space, all, accessed, now);
+    };
+    let see = |tracker: &mut Tracker, accessed| {
+        tracker.settle(&PageoutReport {
+            space: space.0,
+            accessed: vec![(TableNo(0), accessed), (TableNo(7), all)],
+            ..PageoutReport::default()
+        });
+    };
+    walk(&mut tracker, bits::NONE);
+    for _ in 0..4 {
+        see(&mut tracker, used);
+        walk(&mut tracker, bits::NONE);
+    }
+    // Used in four walks of five, against one.
+    walk(&mut tracker, idle);
+    tracker.rank(50, Swappiness::DEFAULT);
+    let requests = tracker.isolate_cold(50, Swappiness::DEFAULT, TimeMs(1000));
+    let is_idle = |page: &PageTarget| page.addr >= 50 * PAGE_BYTES;
+    assert!(requests[0].pages.iter().all(is_idle), "{requests:?}");
+    tracker.validate().expect("the engine adds up");
+}
+
+#[test]
+fn a_space_that_ends_while_its_batch_is_out_is_forgotten_whole() {
+    let (mut tracker, space) = new_tracker();
+    for round in 0..3 {
+        walk_table(&mut tracker, space, bits::run(0, 100), bits::NONE, round);
+    }
+    let (_, requests) = tracker
+        .isolate(32, Swappiness::DEFAULT, 12, TimeMs(9))
+        .expect("the group is there");
+    tracker.remove_space(space);
+    let results = requests[0]
+        .pages
+        .iter()
+        .map(|page| (page.token, Verdict::Busy))
+        .collect();
+    tracker.settle(&PageoutReport {
+        space: space.0,
+        results,
+        ..PageoutReport::default()
+    });
+    tracker.validate().expect("nothing is left over");
+    assert_eq!(
+        tracker
+            .stats()
+            .expect("the group is there")
+            .nr_evicted_pages,
+        [0, 0]
+    );
+}
+
+/// All parts once began cold: the first batch after a split took what was hot a moment before.
+#[test]
+fn the_parts_of_a_split_huge_page_begin_warmer_than_what_nobody_uses() {
+    let (mut tracker, space) = new_tracker();
+    let all = bits::run(0, 512);
+    let walk = |tracker: &mut Tracker, shape, accessed, now| {
+        let mappings = mappings();
+        let mut walk = tracker
+            .walk_space(space, &mappings)
+            .expect("the space is there");
+        walk.record(&record(0, shape, all, accessed));
+        walk.record(&record(1, TableShape::Pages, bits::run(0, 8), bits::NONE));
+        walk.finish();
+        let finished = tracker.finish_walk(Swappiness::DEFAULT, TimeMs(now));
+        finished.expect("the group is there");
+    };
+    for now in 0..20 {
+        walk(&mut tracker, TableShape::Huge, bits::run(0, 1), now);
+    }
+    tracker.choose_splits(&mut SplitHuge::default(), true, TimeMs(20));
+    // A batch was out for longer than from one choice to the next: chosen twice, split once.
+    tracker.choose_splits(&mut SplitHuge::default(), true, TimeMs(20));
+    assert_eq!(tracker.send_splits()[0].splits, [TableNo(0)]);
+    assert_eq!(tracker.nr_split_pages(), 512);
+    tracker.request_done();
+    walk(&mut tracker, TableShape::Pages, bits::run(100, 150), 20);
+    assert_eq!(tracker.spaces()[&space].nr_used_pages(TableNo(0)), Some(50));
+    tracker.rank(8, Swappiness::DEFAULT);
+    let coldest = tracker.isolate_cold(8, Swappiness::DEFAULT, TimeMs(20));
+    let in_table_1 = |page: &PageTarget| page.addr >= TABLE_BYTES;
+    assert!(coldest[0].pages.iter().all(in_table_1), "{coldest:?}");
+}

@@ -1,0 +1,107 @@
+//! What a run is asked for, as values.
+//!
+//! **Owns** the options of `strata run` once parsed, and the reasons a run can't start.
+//! **Does not own** their text form (the binary).
+
+use crate::access::AccessChoice;
+use crate::keeper::SessionName;
+use crate::remote::MetricsConfig;
+use crate::swap::SwapSpec;
+use std::path::PathBuf;
+use strata_control::Actuator;
+use strata_lru::Swappiness;
+
+/// Who is to be managed.
+#[derive(Clone, Debug)]
+pub enum Target {
+    /// A command of our own; it gets a group of its own.
+    Command {
+        /// Looked up in `PATH`.
+        program: std::ffi::OsString,
+        /// Without the program's name.
+        args: Vec<std::ffi::OsString>,
+        /// Run as this user instead of ours.
+        user: Option<String>,
+    },
+    /// A running process; it stays in the group it is in.
+    Pid(i32),
+    /// An existing memory cgroup.
+    Cgroup(PathBuf),
+}
+
+/// Who decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PolicyChoice {
+    /// The multi-generational LRU, which has the pages that were accessed least often lately go first.
+    #[default]
+    #[serde(rename = "mglru+heat")]
+    MglruHeat,
+    /// The multi-generational LRU as it is.
+    Mglru,
+    /// Nobody: only the kernel's limit is set, the baseline of every comparison.
+    None,
+}
+
+/// How anon and file pages are weighed against each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum SwappinessChoice {
+    /// As the kernel does by default; its reclaim leans towards anon pages where there are hardly any others.
+    #[default]
+    Auto,
+    /// Like this, all the time.
+    Fixed(Swappiness),
+}
+
+impl SwappinessChoice {
+    /// What the engine chooses by, and the kernel where it does not lean.
+    pub(super) fn base(self) -> Swappiness {
+        match self {
+            SwappinessChoice::Auto => Swappiness::DEFAULT,
+            SwappinessChoice::Fixed(swappiness) => swappiness,
+        }
+    }
+}
+
+/// What becomes of swapped-out memory when an attached target is let go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum AtDetach {
+    /// It comes back as the program asks for it.
+    #[default]
+    Leave,
+    /// It is read back in first, as far as it fits.
+    BringBack,
+}
+
+/// Everything `strata run` needs to know.
+#[derive(Clone, Debug)]
+pub struct RunConfig {
+    /// What the run is called in the run directory, by its clients and in metrics; our pid if nothing.
+    pub name: Option<SessionName>,
+    /// Who.
+    pub target: Target,
+    /// How much memory it may use, bytes.
+    pub budget_bytes: u64,
+    /// Where anon pages go.
+    pub swap: SwapSpec,
+    /// Balance of anon and file.
+    pub swappiness: SwappinessChoice,
+    /// A working set younger than this is not taken; milliseconds, 0 is off.
+    pub min_ttl_ms: u64,
+    /// How accesses are seen.
+    pub access: AccessChoice,
+    /// Who takes the pages.
+    pub actuator: Actuator,
+    /// Who decides.
+    pub policy: PolicyChoice,
+    /// Hold the budget over the tree's resident memory instead of in a cgroup.
+    pub no_cgroup: bool,
+    /// Decide, but change nothing (no limit, no swap, no eviction).
+    pub dry_run: bool,
+    /// What becomes of swapped-out memory when the target is let go.
+    pub at_detach: AtDetach,
+    /// Where metrics are to be had.
+    pub metrics: MetricsConfig,
+    /// Where the control loop's trace goes.
+    pub trace: Option<PathBuf>,
+}

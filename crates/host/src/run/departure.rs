@@ -1,0 +1,134 @@
+//! Leaving a program that goes on: what of it is still in swap, and reading that back in.
+//!
+//! **Owns** how much is read back and for how long. **Does not own** the reading (`actuator`), nor undoing limits and
+//! swap (`arena`), which comes first: a limit that is still on would have the kernel take as much again.
+//!
+//! **Invariants**
+//! - I1: what is read fits into the memory that is available, with the margin of a `swapoff`, and below every limit of
+//!   the group and of those above it.
+//! - I2: it ends after [`BRING_BACK_MAX`], and at once when it is asked to end.
+
+use crate::actuator::{Allowance, bring_back};
+use crate::cgroup::GroupReader;
+use crate::process::Process;
+use crate::run::arena::Arena;
+use crate::run::config::AtDetach;
+use crate::run::program::Program;
+use crate::run::reclaim_loop::ReclaimLoop;
+use crate::run::report::LetGoReport;
+use crate::swap::{self, SWAPOFF_MARGIN_BYTES};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// From a slow disk it may take long.
+const BRING_BACK_MAX: Duration = Duration::from_secs(60);
+
+/// Who is left behind; gathered before anything is undone.
+#[derive(Debug)]
+pub(super) struct Departure {
+    group: Option<GroupReader>,
+    processes: Vec<Arc<Process>>,
+}
+
+impl Departure {
+    /// Remembers the target.
+    pub(super) fn from(
+        arena: &Arena,
+        managed: Option<&ReclaimLoop>,
+        program: &Program,
+    ) -> Departure {
+        let group = arena.gauge().group();
+        let listed = arena.gauge().processes().map(|pids| {
+            let opened = pids.into_iter().filter_map(|pid| Process::open(pid).ok());
+            opened.map(Arc::new).collect()
+        });
+        let followed = || {
+            let tree = managed?.group().members().tree();
+            Some(tree.processes().cloned().collect())
+        };
+        Departure {
+            group: group.and_then(|group| GroupReader::open(group.path()).ok()),
+            processes: listed
+                .or_else(followed)
+                .unwrap_or_else(|| program.root().cloned().into_iter().collect()),
+        }
+    }
+
+    /// What it has in swap; of a group shared memory, too.
+    fn swapped_bytes(&self) -> Option<u64> {
+        let of_group = self.group.as_ref().and_then(|group| group.stats().ok());
+        of_group
+            .and_then(|stats| stats.swapped_out_bytes())
+            .or_else(|| swapped_bytes(self.processes.iter()))
+    }
+
+    /// Once everything is undone: reads back what is to be read back, until `is_over`, and tells what is left.
+    pub(super) fn leave(
+        &self,
+        at_detach: AtDetach,
+        is_over: &mut dyn FnMut() -> bool,
+    ) -> LetGoReport {
+        let brought_back_bytes = match at_detach {
+            AtDetach::Leave => None,
+            AtDetach::BringBack => {
+                let mut bounds = Bounds {
+                    group: self.group.as_ref(),
+                    until: Instant::now() + BRING_BACK_MAX,
+                    is_over,
+                };
+                Some(bring_back(&self.processes, &mut bounds))
+            }
+        };
+        LetGoReport {
+            swapped_bytes: self.swapped_bytes(),
+            brought_back_bytes,
+        }
+    }
+}
+
+/// What processes have in swap, shared memory not counted; `None` if nobody can be read.
+pub(super) fn swapped_bytes<'a>(processes: impl Iterator<Item = &'a Arc<Process>>) -> Option<u64> {
+    processes.fold(None, |sum, process| match process.swapped_bytes() {
+        Ok(bytes) => Some(sum.unwrap_or(0) + bytes),
+        Err(_) => sum,
+    })
+}
+
+struct Bounds<'a> {
+    group: Option<&'a GroupReader>,
+    until: Instant,
+    is_over: &'a mut dyn FnMut() -> bool,
+}
+
+impl Allowance for Bounds<'_> {
+    fn room_bytes(&self) -> u64 {
+        let available_bytes = swap::available_memory_bytes().unwrap_or(0);
+        let below_limits_bytes = self.group.and_then(GroupReader::room_bytes);
+        room_bytes(available_bytes, below_limits_bytes)
+    }
+
+    fn is_over(&mut self) -> bool {
+        Instant::now() >= self.until || (self.is_over)()
+    }
+}
+
+fn room_bytes(available_bytes: u64, below_limits_bytes: Option<u64>) -> u64 {
+    available_bytes
+        .saturating_sub(SWAPOFF_MARGIN_BYTES)
+        .min(below_limits_bytes.unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_fits_into_memory_and_below_the_limits_is_read_back() {
+        const MIB: u64 = 1 << 20;
+        assert_eq!(room_bytes(SWAPOFF_MARGIN_BYTES, None), 0);
+        assert_eq!(room_bytes(SWAPOFF_MARGIN_BYTES + MIB, None), MIB);
+        assert_eq!(room_bytes(SWAPOFF_MARGIN_BYTES + MIB, Some(4096)), 4096);
+        assert_eq!(room_bytes(u64::MAX, Some(0)), 0);
+        assert_eq!(room_bytes(0, Some(MIB)), 0);
+    }
+}

@@ -1,0 +1,53 @@
+//! What a run sets up, does, undoes and reports.
+//!
+//! ```text
+//!   session  recover -> arena -> program -> loop -> undo -> report
+//!   arena    session + keeper, swap device, group and limit: what has to be undone
+//!   reclaim_loop  one tick: reads (`sense`), decides (`strata_control`), walks (`pages`), acts (`actuator`)
+//!   answers  what the control socket asks, at the next tick; status: how the run stands
+//! ```
+//!
+//! **Owns** the order of things in a run, and what it changes outside the program. **Does not own** decisions
+//! (`strata_control`), which folio goes (the engine), or how (actuators).
+//!
+//! **Invariants**
+//! - I1: one thread owns all of this; actuators have threads of their own and are only sent requests
+//!   and asked for answers.
+//! - I2: quiet when there is nothing to do: no pressure and nobody looking means no walk.
+
+mod actuators;
+mod arena;
+mod assemble;
+mod charges;
+mod config;
+mod departure;
+pub(crate) mod error;
+mod event;
+mod gauge;
+mod group;
+mod moves;
+mod overhead;
+mod program;
+mod reclaim_loop;
+pub(crate) mod report;
+mod savings;
+mod session;
+pub(crate) mod status;
+mod thresholds;
+pub mod trace;
+mod usage;
+
+pub use crate::observe::watch::Watcher;
+pub use crate::pages::space::WalkFindings;
+pub use crate::pages::walk::WalkReport;
+pub use config::{AtDetach, PolicyChoice, RunConfig, SwappinessChoice, Target};
+pub use error::RunError;
+pub use event::Event;
+pub use reclaim_loop::AUTO_PAGEOUT_PAGES_PER_S;
+pub use report::{
+    Ending, EvictionReport, GenerationReport, KernelReport, LetGoReport, LimitReport,
+    REPORT_VERSION, Report, SavedReport, UsageReport,
+};
+pub use session::run;
+pub use status::{GroupStatus, IDLE_SECONDS, IdleReport, NodeGenerations, PagesByAge, Status};
+pub use strata_control::{Actuator as ActuatorChoice, Held};

@@ -1,0 +1,356 @@
+//! One tick of the loop: hears what was done, reads, decides, acts, and walks if that is due.
+//!
+//! ```text
+//!   actuators -> hear ->            evict, ask the kernel -> actuators
+//!   sense -----> control -> decide ->
+//!   group (a walk) ---->            beside: mark, deactivate, read ahead, split -> actuators
+//! ```
+//!
+//! **Owns** the order of a tick: when something is read for a decision and carried out after one. **Does not own** the
+//! decisions (`strata_control`), the pages (`group`), the threads that act (`actuators`), nor sleeping, signals and the
+//! program (`session`), limits and swap (`arena`).
+//!
+//! **Invariants**
+//! - I1: a tick never waits for an actuator: they have threads of their own.
+//! - I2: no pressure and nobody looking means no walk.
+
+mod beside;
+mod evict;
+mod notes;
+mod orders;
+mod processors;
+#[cfg(test)]
+mod replay;
+mod walking;
+
+pub(super) use orders::OrderError;
+
+use crate::actuator::PageoutError;
+use crate::pages::walk::WalkReport;
+use crate::remote::ClientId as Ticket;
+use crate::run::actuators::{Actuators, Threads};
+use crate::run::gauge::Gauge;
+use crate::run::group::Group;
+use crate::run::report::EvictionReport;
+use crate::run::trace::Recorder;
+use evict::ColdFirst;
+use orders::Orders;
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+use strata_control::cpu;
+use strata_control::limit::Standing;
+use strata_control::{Control, Setup};
+use strata_lru::{PolicyError, TimeMs};
+
+/// What a page costs that pageout takes, walks, pages that were not to be had and flushes included: 30
+/// to 35 by `strata_cpu_ms` over `nr_applied_pages` of `strata run --actuator pageout --memory 180M
+/// --swap zram:512M -- zipf --size 300M --seconds 10` (`tests/programs`; Linux 6.18, 2-core VM).
+const PAGEOUT_PAGE_US: u64 = 35;
+/// Pages a second that pageout takes with its share from a program that runs all the time: what a plan takes for
+/// chosen by heat.
+pub const AUTO_PAGEOUT_PAGES_PER_S: u64 =
+    1_000_000 * cpu::PERCENT_MIN as u64 / 100 / PAGEOUT_PAGE_US;
+/// Where usage is the sum over the members, they are looked for again after so long.
+pub(super) const MEMBERS_PAUSE_MS: u64 = 100;
+/// While paused.
+const REST_MS: u64 = 1000;
+/// The kernel's reclaim is waited for so long before Strata stops.
+const RECLAIM_WAIT_MAX: Duration = Duration::from_secs(2);
+
+/// What a tick came to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tick {
+    /// Look again after this, unless woken.
+    pub wait_ms: u64,
+    /// How eviction stands.
+    pub standing: Standing,
+    /// Everything is tried and next to nothing goes.
+    pub is_stalled: bool,
+}
+
+/// Everything that works on one group.
+#[derive(Debug)]
+pub(super) struct ReclaimLoop {
+    control: Control,
+    group: Group,
+    actuators: Actuators,
+    orders: Orders<Ticket>,
+    /// `None` where the generations decide alone.
+    cold: Option<ColdFirst>,
+    /// Requests and attempts at finding pages that were answered.
+    nr_attempts: u64,
+    /// Whether what the last walk showed has still to be told the kernel.
+    is_telling_due: bool,
+    warnings: Vec<String>,
+    news: Vec<String>,
+    recorder: Recorder,
+}
+
+impl ReclaimLoop {
+    /// Nothing done yet. Of `setup`, what the threads can do is filled in.
+    pub(super) fn new(
+        setup: Setup,
+        group: Group,
+        threads: Threads,
+        recorder: Recorder,
+    ) -> ReclaimLoop {
+        let actuators = Actuators::new(threads, recorder.clone());
+        let setup = Setup {
+            has_pageout: actuators.has_pageout(),
+            has_kernel: actuators.has_kernel(),
+            abilities: actuators.abilities(),
+            ..setup
+        };
+        ReclaimLoop {
+            control: Control::new(setup),
+            group,
+            actuators,
+            orders: Orders::default(),
+            cold: setup.has_heat.then(ColdFirst::new),
+            nr_attempts: 0,
+            is_telling_due: false,
+            warnings: Vec::new(),
+            news: Vec::new(),
+            recorder,
+        }
+    }
+
+    /// The group.
+    pub(super) fn group(&self) -> &Group {
+        &self.group
+    }
+
+    /// Who decides, to be asked.
+    pub(super) fn control(&self) -> &Control {
+        &self.control
+    }
+
+    /// The threads that act, to be asked.
+    pub(super) fn actuators(&self) -> &Actuators {
+        &self.actuators
+    }
+
+    /// Who sees the accesses.
+    pub(super) fn source_info(&mut self) -> crate::access::SourceInfo {
+        self.group.source_info()
+    }
+
+    /// Readable when the pageout thread has an answer.
+    pub(super) fn pageout_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.actuators.pageout_fd()
+    }
+
+    /// Whether the kernel holds usage below the budget while nobody reclaims ahead.
+    pub(super) fn set_line_held(&mut self, is_line_held: bool) {
+        self.control.set_line_held(is_line_held);
+    }
+
+    /// From now on another budget holds.
+    pub(super) fn set_budget(&mut self, budget_bytes: u64) {
+        self.control.set_budget(budget_bytes);
+    }
+
+    /// Whether decisions are carried out from now on.
+    pub(super) fn set_dry_run(&mut self, is_dry_run: bool) {
+        self.control.set_dry_run(is_dry_run);
+        self.forget_splits();
+    }
+
+    /// Reads usage, takes in answers, walks and evicts as due.
+    pub(super) fn tick(&mut self, now: TimeMs, gauge: &Gauge, usage_bytes: u64) -> Tick {
+        self.hear(now);
+        self.share_processors(now, gauge, usage_bytes);
+        let nr_attempts = self.nr_attempts;
+        let freed_bytes = self.freed_bytes();
+        self.actuators
+            .allow_prefetch(self.control.prefetch_bytes_max());
+        self.look_at_free_swap(now);
+        let decision = self
+            .control
+            .decide(now, usage_bytes, nr_attempts, freed_bytes);
+        self.note_decision(&decision, freed_bytes);
+        let reclaim = decision.reclaim();
+        let order_wait_ms = self.work_on_orders(now, gauge, usage_bytes);
+        self.recorder
+            .note(|tick| tick.plan.order_wait_ms = order_wait_ms);
+        let mut wait_ms = order_wait_ms.map_or(reclaim.wait_ms, |ms| ms.min(reclaim.wait_ms));
+        let mut standing = Standing::Fine;
+        if reclaim.kernel_bytes > 0 {
+            standing = self.ask_kernel(now, reclaim.kernel_bytes);
+        }
+        if reclaim.pageout_pages > 0 && !self.group.tracker.is_batch_out() {
+            standing = self.evict(now, gauge, reclaim.pageout_pages, usage_bytes);
+            if standing != Standing::Fine {
+                wait_ms = self.control.back_off();
+            }
+        }
+        self.hear_of_clearing();
+        self.tell_when_cleared(now);
+        self.walk_if_due(now, gauge, reclaim.pageout_pages > 0, usage_bytes);
+        self.send_splits();
+        Tick {
+            wait_ms,
+            standing,
+            is_stalled: decision.is_stalled,
+        }
+    }
+
+    /// Takes in answers and does nothing else: the run is paused.
+    pub(super) fn rest(&mut self, now: TimeMs) -> Tick {
+        self.hear(now);
+        self.stop_deactivating(now);
+        self.actuators.allow_prefetch(0);
+        self.leave_processors(now);
+        Tick {
+            wait_ms: REST_MS,
+            standing: Standing::Fine,
+            is_stalled: false,
+        }
+    }
+
+    /// Waits for the reclaim that is under way, so that no limit is in motion.
+    pub(super) fn wait_for_kernel(&mut self, now: TimeMs) {
+        self.actuators.wait_for_kernel(RECLAIM_WAIT_MAX);
+        self.hear(now);
+    }
+
+    /// Waits for the answers that are still out, so that the counters are final.
+    pub(super) fn finish(&mut self, now: TimeMs) {
+        self.leave_processors(now);
+        self.actuators.allow_prefetch(0);
+        self.stop_deactivating(now);
+        self.hear(now);
+        for report in self.actuators.finish() {
+            self.group.tracker.settle(&report);
+        }
+    }
+
+    /// Hears what the actuators have done.
+    fn hear(&mut self, now: TimeMs) {
+        let heard = self.actuators.hear();
+        self.nr_attempts += heard.nr_attempts;
+        for report in heard.reports {
+            self.control.hear(now, report);
+        }
+        for (space, ranges) in heard.not_prefetched {
+            self.group.tracker.leave(space, &ranges);
+        }
+        let mut obstacles = Vec::new();
+        for report in heard.pageout {
+            self.group.tracker.settle(&report);
+            obstacles.extend(report.error.map(|error| (report.space, error)));
+        }
+        for (space, obstacle) in obstacles {
+            self.meet_obstacle(space, &obstacle);
+        }
+        self.page_out(Vec::new());
+        heard
+            .warnings
+            .into_iter()
+            .for_each(|warning| self.warn(warning));
+    }
+
+    /// Where no page of a space can be taken one by one the kernel is left to do it, if it may be asked.
+    fn meet_obstacle(&mut self, space: u32, obstacle: &PageoutError) {
+        let is_lasting = matches!(
+            obstacle,
+            PageoutError::NoSpace(_) | PageoutError::NotPermitted(_)
+        );
+        let mut text = format!("pageout: {obstacle}");
+        if is_lasting {
+            self.group.note_out_of_reach(space);
+            if self.control.set_out_of_reach(true) {
+                text += "; the kernel's reclaim does the work";
+            }
+        }
+        if !self.warnings.contains(&text) {
+            self.news.push(text.clone());
+        }
+        self.warn(text);
+    }
+
+    /// Looks who the members are, unless that was done less than `pause_ms` ago. Where usage is the sum
+    /// over them this comes first: members nobody looked for use nothing, and then nobody would look.
+    pub(super) fn refresh_members_if_due(&mut self, now: TimeMs, gauge: &Gauge, pause_ms: u64) {
+        if !self.group.are_members_fresh(now, pause_ms) {
+            self.refresh_members(now, gauge);
+        }
+    }
+
+    fn refresh_members(&mut self, now: TimeMs, gauge: &Gauge) {
+        for refusal in self.group.refresh_members(now, gauge) {
+            self.warn(refusal);
+        }
+        // Pageout goes on once nobody is left whose pages it can't take.
+        if !self.group.is_out_of_reach() {
+            self.control.set_out_of_reach(false);
+        }
+    }
+
+    /// What went wrong since the last call and changes how the run goes on.
+    pub(super) fn take_news(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.news)
+    }
+
+    /// What went wrong without stopping us, each once.
+    pub(super) fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    fn warn(&mut self, warning: String) {
+        if !self.warnings.contains(&warning) {
+            tracing::warn!("{warning}");
+            self.warnings.push(warning);
+        }
+    }
+
+    /// The generations and their figures in the kernel's full text.
+    pub(super) fn full_text(&mut self, now: TimeMs) -> Result<String, PolicyError> {
+        self.group.tracker.full_text(now)
+    }
+
+    /// Whether warm pages of every program can be marked, and the kernel, told which they are, may choose all that goes.
+    pub(super) fn is_kernel_told(&self) -> bool {
+        self.control.is_kernel_told(self.can_mark_all())
+    }
+
+    /// Counters of eviction.
+    pub(super) fn eviction_report(&self) -> EvictionReport {
+        let tracker = &self.group.tracker;
+        let mut report = EvictionReport {
+            left_to_programs_ms: self.control.left_to_programs_ms(),
+            nr_split_pages: tracker.nr_split_pages(),
+            ..self.actuators.counters()
+        };
+        if let Ok(stats) = tracker.stats() {
+            report.nr_tried_pages = stats.nr_isolated_pages;
+            report.nr_applied_pages = stats.nr_evicted_pages.iter().sum();
+            report.nr_kernel_chosen_pages = stats.nr_kernel_evicted_pages.iter().sum();
+            report.nr_refaulted_pages = stats.nr_refaulted_pages.iter().flatten().sum();
+            report.nr_refaulted_recent_pages =
+                stats.nr_refaulted_recent_pages.iter().flatten().sum();
+            [
+                report.nr_referenced_pages,
+                report.nr_busy_pages,
+                report.nr_shared_pages,
+                report.nr_dirty_pages,
+                report.nr_unevictable_pages,
+                report.nr_gone_pages,
+                report.nr_not_tried_pages,
+            ] = stats.nr_rejected_pages;
+            report.nr_tried_pages -= report.nr_not_tried_pages.min(report.nr_tried_pages);
+        }
+        report
+    }
+
+    /// Counters of walks.
+    pub(super) fn walk_report(&self) -> WalkReport {
+        let mut report = self.group.walk_sums();
+        report.last = self.group.findings();
+        let eviction = self.eviction_report();
+        let freed = eviction.nr_applied_pages + eviction.nr_kernel_chosen_pages;
+        report.entries_per_freed_page =
+            (freed > 0).then(|| report.cost.nr_entries as f64 / freed as f64);
+        report
+    }
+}

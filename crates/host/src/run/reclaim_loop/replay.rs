@@ -1,0 +1,498 @@
+//! The kept traces against the loop: fed what was read, it decides what was decided then.
+//!
+//! **Owns** the proof that a trace has all from which it follows who reclaims, how much, when the loop looks again, and how the
+//! kernel weighs anon against file pages. **Does not
+//! own** the traces (`tests/control-traces`), nor what holds of any trace (the binary's tests).
+
+use crate::run::PolicyChoice;
+use crate::run::trace::{
+    self, Counters, FreeSwap, LimitAction, LineState, ProgramThreads, ReclaimFailure, Recorded,
+    Report, StatReader, Tick, read,
+};
+use flate2::read::GzDecoder;
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::BufReader;
+use std::path::Path;
+use strata_control::cpu::{Clocks, CpuSample, Runnable, Threads};
+use strata_control::limit::{Answer, Limit, Need, Standing, Step};
+use strata_control::list_balance::Reading;
+use strata_control::swappiness::SwappinessBias;
+use strata_control::{
+    Abilities, ActuatorReport, CgroupVersion, Control, Processors, ProgramNo, Setup, Watermarks,
+};
+use strata_lru::{Swappiness, TimeMs};
+
+/// The loop, fed from a trace.
+struct Loop {
+    control: Control,
+    /// What each program's threads have wanted so far.
+    wanted_ns: BTreeMap<u32, u64>,
+}
+
+/// What a tick decides: who reclaims, how the processors are shared, whether it is in vain, and the kinds of pages.
+#[derive(Debug)]
+struct Decided {
+    reclaimer: trace::Reclaimer,
+    share: Option<trace::Share>,
+    stall: (bool, Option<u64>),
+    swappiness: Option<u8>,
+}
+
+impl Loop {
+    fn new(of: &Recorded) -> Loop {
+        let header = &of.header;
+        let run = &header.run;
+        let base = run.swappiness.and_then(Swappiness::try_new);
+        Loop {
+            control: Control::new(Setup {
+                budget_bytes: run.marks.budget_bytes,
+                actuator: run.actuator,
+                swappiness: base.unwrap_or(Swappiness::DEFAULT),
+                min_ttl_ms: run.min_ttl_ms,
+                is_dry_run: run.is_dry_run,
+                has_heat: run.policy == PolicyChoice::MglruHeat,
+                has_pageout: run.has_pageout,
+                has_kernel: run.has_reclaim,
+                abilities: Abilities {
+                    can_mark: run.can_touch,
+                    can_deactivate: run.can_name_cold,
+                    can_prefetch: run.can_recall,
+                },
+                nr_processors: header.nr_processors as usize,
+                processors: None,
+            }),
+            wanted_ns: BTreeMap::new(),
+        }
+    }
+
+    fn tick(&mut self, tick: &Tick) -> Decided {
+        let now = TimeMs(tick.now_ms);
+        let usage_bytes = tick.sample.usage_bytes.expect("usage is known");
+        let is_line_held = tick.plan.limit.first().is_some_and(|of| of.is_line_held);
+        self.control.set_line_held(is_line_held);
+        self.hear(tick, now);
+        let share = self.share(tick, now, usage_bytes);
+        let swappiness = tick.sample.free_swap.map(|free| {
+            let bytes = match free {
+                FreeSwap::Bytes(bytes) => Some(bytes),
+                FreeSwap::NotKnown => None,
+            };
+            self.control.take_free_swap(now, bytes);
+            self.control.swappiness().get()
+        });
+        let engine = tick.sample.engine.expect("it was asked");
+        let decision =
+            self.control
+                .decide(now, usage_bytes, engine.nr_attempts, engine.freed_bytes);
+        if tick.plan.standing != trace::Standing::Fine {
+            self.control.back_off();
+        }
+        Decided {
+            reclaimer: trace::Reclaimer {
+                who: self.control.reclaimer().into(),
+                pageout_pages: decision.asked.pageout_pages,
+                reclaim_bytes: decision.asked.kernel_bytes,
+                wait_ms: decision.asked.wait_ms,
+            },
+            share,
+            stall: (decision.is_stalled, decision.stall_pause_ms),
+            swappiness,
+        }
+    }
+
+    fn hear(&mut self, tick: &Tick, now: TimeMs) {
+        for report in &tick.reports {
+            let Report::Reclaim(of) = report else {
+                continue;
+            };
+            let report = match of.failure {
+                None => ActuatorReport::KernelFreed,
+                Some(ReclaimFailure::NothingFound) => ActuatorReport::KernelFoundNothing,
+                Some(ReclaimFailure::NoProof) => ActuatorReport::KernelOutpaced,
+            };
+            self.control.hear(now, report);
+        }
+    }
+
+    fn share(&mut self, tick: &Tick, now: TimeMs, usage_bytes: u64) -> Option<trace::Share> {
+        if !self.control.is_sharing(usage_bytes) {
+            self.control.relax(now);
+            return None;
+        }
+        let threads = tick.sample.threads.as_ref();
+        let threads = threads.map(|of| of.iter().map(|of| self.threads(of)).collect());
+        let runnable = tick.sample.runnable.map(|of| Runnable {
+            nr_threads: of.nr_threads,
+            nr_own_threads: of.nr_own_threads,
+        });
+        let sample = CpuSample {
+            threads,
+            runnable,
+            clocks: None,
+        };
+        let can_mark_all = tick.sample.can_touch_all == Some(true);
+        let state = self.control.take_cpu(now, sample, can_mark_all).state;
+        if let Some(cpu) = &tick.sample.cpu {
+            let cpu_ns = cpu.iter().map(|of| (ProgramNo(of.program), of.cpu_ns));
+            let clocks = Clocks {
+                cpu_ns: cpu_ns.collect(),
+                nr_refaulted_pages: refaulted(tick),
+            };
+            self.control.take_clocks(now, clocks, can_mark_all);
+        }
+        let cpu = self.control.cpu();
+        let wanted = cpu.wanted();
+        Some(trace::Share {
+            room: state.into(),
+            wanted_processors: wanted.all,
+            wanted_most_processors: wanted.most,
+            wanted_threads: wanted.nr_threads,
+            refaulted_pages_per_s: cpu.refaulted_pages_per_s(),
+            pageout_percent_max: self.control.pageout_percent_max(state),
+        })
+    }
+
+    /// Threads of which only the sum is known count as one: who of them is busy is another question.
+    fn threads(&mut self, of: &ProgramThreads) -> (ProgramNo, Threads) {
+        let wanted_ns = self.wanted_ns.entry(of.program).or_default();
+        *wanted_ns += of.wanted_ns.unwrap_or(0);
+        let processors: Processors = match of.processors.is_empty() {
+            true => Processors::ALL,
+            false => of.processors.iter().copied().collect(),
+        };
+        let threads = Threads {
+            wanted_ns: BTreeMap::from([(1, *wanted_ns)]),
+            processors,
+        };
+        (ProgramNo(of.program), threads)
+    }
+}
+
+fn refaulted(tick: &Tick) -> u64 {
+    let mut readings = tick.sample.memory_stat.iter();
+    let reading = readings.find(|reading| reading.by == StatReader::Refaults);
+    match reading.map(|reading| reading.counters) {
+        Some(Counters::Fresh(stats)) => {
+            let kinds = [stats.nr_refault_anon_pages, stats.nr_refault_file_pages];
+            kinds.into_iter().flatten().sum()
+        }
+        _ => 0,
+    }
+}
+
+/// A number that was written and read again may differ in its last digit.
+fn is_alike(a: Option<trace::Share>, b: Option<trace::Share>) -> bool {
+    let (Some(a), Some(b)) = (a, b) else {
+        return a == b;
+    };
+    let averages = |of: trace::Share| {
+        [
+            of.wanted_processors,
+            of.wanted_most_processors,
+            of.wanted_threads,
+            of.refaulted_pages_per_s,
+        ]
+    };
+    let mut pairs = averages(a).into_iter().zip(averages(b));
+    let are_averages_alike = pairs.all(|(a, b)| (a - b).abs() <= 1e-9 * a.abs().max(1.0));
+    are_averages_alike && (a.room, a.pageout_percent_max) == (b.room, b.pageout_percent_max)
+}
+
+/// The first tick at which the loop decides otherwise than the trace says.
+fn difference(of: &Recorded) -> Option<String> {
+    let mut replayed = Loop::new(of);
+    of.ticks.iter().find_map(|tick| {
+        let was = Decided {
+            reclaimer: tick.plan.reclaimer?,
+            share: tick.plan.share,
+            stall: (tick.plan.is_stalled, tick.plan.stall_pause_ms),
+            swappiness: tick.plan.swappiness,
+        };
+        let is = replayed.tick(tick);
+        let is_same = is.reclaimer == was.reclaimer
+            && is_alike(is.share, was.share)
+            && (is.stall, is.swappiness) == (was.stall, was.swappiness);
+        (!is_same).then(|| format!("at {} ms {was:?} became {is:?}", tick.now_ms))
+    })
+}
+
+/// The first look at the limit after which the kernel's balance is another than the trace says.
+fn difference_in_balance(of: &Recorded) -> Option<String> {
+    let run = &of.header.run;
+    let marks = run.marks;
+    let near = marks
+        .low_bytes
+        .min(marks.budget_bytes - marks.budget_bytes / 8);
+    let base = run.swappiness;
+    let base = base.unwrap_or_else(|| Swappiness::DEFAULT.get());
+    let mut bias = SwappinessBias::new(base, run.may_lean);
+    let (mut is_left, mut pressing) = (false, None);
+    of.ticks.iter().find_map(|tick| {
+        let usage_bytes = tick.sample.usage_bytes.expect("usage is known");
+        let readings = tick.sample.memory_stat.iter();
+        let mut readings = readings.filter(|reading| reading.by == StatReader::Limit);
+        let looks = tick.sample.limit.iter().zip(&tick.plan.limit).enumerate();
+        let found = looks.into_iter().find_map(|(nr, (read, done))| {
+            if usage_bytes <= near && !read.is_under_oom {
+                pressing = None;
+            } else if let Counters::Fresh(stats) = readings.next()?.counters {
+                let can_swap = match read.free_swap {
+                    Some(FreeSwap::Bytes(bytes)) => {
+                        bytes > marks.backstop_bytes - marks.budget_bytes
+                    }
+                    _ => true,
+                };
+                pressing = (can_swap && base > 0).then_some(stats);
+            }
+            let now_left = match nr {
+                0 => is_left,
+                _ => is_programs(tick),
+            };
+            let lists = pressing.as_ref().filter(|_| !now_left && !run.is_dry_run);
+            let is = bias.change(TimeMs(tick.now_ms), lists);
+            let was = done.lean.map(|lean| lean.swappiness);
+            if done.lean.is_some_and(|lean| !lean.is_taken) {
+                bias.give_up(TimeMs(tick.now_ms));
+            }
+            (is != was).then(|| format!("at {} ms {was:?} became {is:?}", tick.now_ms))
+        });
+        is_left = is_programs(tick);
+        found
+    })
+}
+
+/// The limit's steps, and what was done in their place then.
+struct LimitReplay {
+    limit: Limit,
+    marks: Watermarks,
+    base_swappiness: u8,
+    is_left: bool,
+}
+
+impl LimitReplay {
+    fn new(of: &Recorded) -> LimitReplay {
+        let run = &of.header.run;
+        let version = match run.measured_by.as_str() {
+            "memory.usage_in_bytes" => CgroupVersion::V1,
+            _ => CgroupVersion::V2,
+        };
+        let marks = Watermarks::new(run.marks.budget_bytes);
+        let base = run.swappiness;
+        LimitReplay {
+            limit: Limit::new(version, &marks),
+            marks,
+            base_swappiness: base.unwrap_or_else(|| Swappiness::DEFAULT.get()),
+            is_left: false,
+        }
+    }
+
+    /// What differs at a tick.
+    fn tick(&mut self, tick: &Tick) -> Option<String> {
+        let usage_bytes = tick.sample.usage_bytes?;
+        let readings = tick.sample.memory_stat.iter();
+        let mut readings = readings.filter(|reading| reading.by == StatReader::Limit);
+        let looks = tick.sample.limit.iter().zip(&tick.plan.limit).enumerate();
+        for (nr, (read, done)) in looks {
+            if nr > 0 {
+                self.is_left = is_programs(tick);
+            }
+            self.limit.set_left(self.is_left, when(done.reading));
+            // Without a group, and in a dry run, nobody looks further.
+            let Some(free_swap) = read.free_swap else {
+                continue;
+            };
+            let now = TimeMs(tick.now_ms);
+            let has_free_swap = match free_swap {
+                FreeSwap::Bytes(bytes) => {
+                    bytes > self.marks.backstop_bytes - self.marks.budget_bytes
+                }
+                FreeSwap::NotKnown => true,
+            };
+            let can_swap = has_free_swap && self.base_swappiness > 0;
+            let is_under_oom = read.is_under_oom;
+            let wanted =
+                self.limit
+                    .wants_counters(now, &self.marks, usage_bytes, can_swap, is_under_oom);
+            let reading = wanted.and_then(|_| readings.next());
+            let stats = match (wanted, reading.map(|reading| reading.counters)) {
+                (None, None) | (Some(false), Some(Counters::Kept)) => None,
+                (Some(true), Some(Counters::Fresh(stats))) => Some(Some(stats)),
+                (Some(true), Some(Counters::Failed)) => Some(None),
+                (wanted, reading) => return Some(format!("{wanted:?} of counts: {reading:?}")),
+            };
+            if let Some(stats) = stats {
+                self.limit
+                    .take_counters(now, stats, usage_bytes, can_swap, is_under_oom);
+            }
+            let need = Need {
+                standing: stands(done.standing),
+                is_under_oom,
+                has_free_swap,
+                usage_bytes,
+            };
+            if let Some(found) = self.steps(now, need, read, done) {
+                return Some(found);
+            }
+            if self.limit.is_line_held() != done.is_line_held {
+                return Some(format!("the line: {done:?}"));
+            }
+        }
+        self.is_left = is_programs(tick);
+        readings
+            .next()
+            .map(|more| format!("never asked for {more:?}"))
+    }
+
+    fn steps(
+        &mut self,
+        now: TimeMs,
+        need: Need,
+        read: &trace::LimitSample,
+        done: &trace::LimitPlan,
+    ) -> Option<String> {
+        let mut limits = read.limit_bytes.iter();
+        // That the limit may give way no further is told by what follows from it.
+        let actions = done.actions.iter();
+        let mut actions = actions.filter(|action| **action != LimitAction::Refuse);
+        let mut step = self.limit.start(now, need, &self.marks);
+        loop {
+            let answer = match step {
+                Step::Done(_) => {
+                    let left = actions.next();
+                    return left.map(|more| format!("never decided: {more:?}"));
+                }
+                Step::LookAtLimit => Answer::Limit(*limits.next()?),
+                Step::LookAtUsage => Answer::Usage(read.usage_bytes?),
+                step => match (step, actions.next()) {
+                    (Step::ReleaseLine, Some(LimitAction::ReleaseLine))
+                    | (Step::ReleaseHigh, Some(LimitAction::ReleaseHigh))
+                    | (Step::Settle, Some(LimitAction::Settle))
+                    | (Step::HandBackOom, Some(LimitAction::HandBackOom)) => Answer::Done,
+                    (
+                        Step::Raise { bytes },
+                        Some(LimitAction::Raise {
+                            bytes: was,
+                            raised_bytes,
+                        }),
+                    ) if bytes == *was => Answer::Raised(*raised_bytes),
+                    (Step::HoldLine, Some(LimitAction::HoldLine(line))) => Answer::Line {
+                        is_held: *line == LineState::Held,
+                    },
+                    (step, was) => return Some(format!("{was:?} became {step:?}")),
+                },
+            };
+            step = self.limit.next(answer);
+        }
+    }
+}
+
+fn when(reading: trace::Reading) -> Reading {
+    match reading {
+        trace::Reading::Paced => Reading::Paced,
+        trace::Reading::NotYet => Reading::NotYet,
+        trace::Reading::Due => Reading::Due,
+    }
+}
+
+fn stands(standing: trace::Standing) -> Standing {
+    match standing {
+        trace::Standing::Fine => Standing::Fine,
+        trace::Standing::NothingEvictable => Standing::NothingEvictable,
+        trace::Standing::Thrashing => Standing::Thrashing,
+    }
+}
+
+fn is_programs(tick: &Tick) -> bool {
+    let who = tick.plan.reclaimer.map(|of| of.who);
+    who == Some(trace::Who::Programs)
+}
+
+fn kept() -> Vec<(String, Recorded)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/control-traces");
+    let entries = fs::read_dir(folder)
+        .expect("the folder of traces")
+        .flatten();
+    let traces = entries.filter(|entry| entry.path().extension().is_some_and(|of| of == "gz"));
+    let traces = traces.map(|entry| {
+        let file = GzDecoder::new(File::open(entry.path()).expect("readable"));
+        let recorded = read(BufReader::new(file)).expect("a trace");
+        (entry.path().display().to_string(), recorded)
+    });
+    traces.collect()
+}
+
+#[test]
+fn fed_what_was_read_the_loop_has_the_same_reclaim_as_much_as_it_did() {
+    let traces = kept();
+    assert!(traces.len() >= 10, "{}", traces.len());
+    let found: Vec<String> = traces
+        .iter()
+        .filter_map(|(name, of)| Some(format!("{name} {}", difference(of)?)))
+        .collect();
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+#[test]
+fn fed_what_was_read_the_kernels_balance_is_what_it_was() {
+    let traces = kept();
+    let found: Vec<String> = traces
+        .iter()
+        .filter_map(|(name, of)| Some(format!("{name} {}", difference_in_balance(of)?)))
+        .collect();
+    assert!(found.is_empty(), "{}", found.join("\n"));
+    let looks = |of: &Recorded| {
+        let looks = of.ticks.iter().flat_map(|tick| &tick.plan.limit);
+        looks.filter(|look| look.lean.is_some()).count()
+    };
+    let nr_changes: usize = traces.iter().map(|(_, of)| looks(of)).sum();
+    assert!(nr_changes >= 10, "{nr_changes}");
+}
+
+#[test]
+fn fed_what_was_read_the_limit_is_moved_as_it_was() {
+    let traces = kept();
+    let difference = |of: &Recorded| {
+        let mut replayed = LimitReplay::new(of);
+        of.ticks
+            .iter()
+            .find_map(|tick| Some(format!("at {} ms {}", tick.now_ms, replayed.tick(tick)?)))
+    };
+    let found: Vec<String> = traces
+        .iter()
+        .filter_map(|(name, of)| Some(format!("{name} {}", difference(of)?)))
+        .collect();
+    assert!(found.is_empty(), "{}", found.join("\n"));
+    let looks = |of: &Recorded| {
+        let looks = of.ticks.iter().flat_map(|tick| &tick.plan.limit);
+        looks.map(|look| look.actions.len()).sum::<usize>()
+    };
+    let nr_actions: usize = traces.iter().map(|(_, of)| looks(of)).sum();
+    assert!(nr_actions >= 10_000, "{nr_actions}");
+    // Of less usage the kernel's counts are read elsewhere.
+    let mut bad = traces[0].1.clone();
+    for tick in &mut bad.ticks {
+        tick.sample.usage_bytes = tick.sample.usage_bytes.map(|bytes| bytes / 2);
+    }
+    assert!(difference(&bad).is_some());
+}
+
+#[test]
+fn fed_something_else_it_decides_otherwise() {
+    let traces = kept();
+    let (_, good) = traces
+        .iter()
+        .find(|(name, _)| name.ends_with("/zipf.jsonl.gz"))
+        .expect("one is of a Zipf load");
+    let changes: [fn(&mut Tick); 4] = [
+        |tick| tick.sample.usage_bytes = tick.sample.usage_bytes.map(|bytes| bytes + 4096),
+        |tick| tick.sample.cpu = None,
+        |tick| tick.sample.runnable = tick.sample.threads.take().map(|_| Default::default()),
+        |tick| tick.now_ms += tick.now_ms / 50,
+    ];
+    for change in changes {
+        let mut bad = good.clone();
+        bad.ticks.iter_mut().for_each(change);
+        assert!(difference(&bad).is_some());
+    }
+}

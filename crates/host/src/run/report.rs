@@ -1,0 +1,276 @@
+//! The report of a run: every number with its unit in its name, serializable.
+//!
+//! **Owns** the schema (documented field by field in `docs/report.md`). **Does not own** how it is
+//! printed.
+//!
+//! **Invariants** I1: tried and applied are never the same field. I2: `None` means "not known here",
+//! never 0.
+
+use crate::access::SourceInfo;
+use crate::addr::PAGE_BYTES;
+use crate::hold_up::HoldUpReport;
+use crate::keeper::KeeperReport;
+use crate::pages::walk::WalkReport;
+use crate::run::{ActuatorChoice, PolicyChoice};
+use strata_control::GroupStats;
+use strata_lru::{GroupView, Kind};
+
+/// Version of the schema; grows when a field changes its meaning or goes.
+pub const REPORT_VERSION: u32 = 1;
+
+/// How the program ended.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(tag = "how", rename_all = "snake_case")]
+pub enum Ending {
+    /// By itself.
+    Exited {
+        /// Its status.
+        code: i32,
+    },
+    /// By a signal.
+    Signaled {
+        /// The signal's number.
+        signal: i32,
+        /// Whether the kernel's out-of-memory killer sent it.
+        is_oom_kill: bool,
+    },
+    /// It goes on; we have let go of it.
+    Detached,
+    /// A process or group that is not our child is no more; only its parent knows how it ended.
+    Gone,
+}
+
+impl Ending {
+    /// The status a shell would give: the program's own, or 128 + N.
+    pub fn exit_status(&self) -> u8 {
+        match *self {
+            Ending::Exited { code } => (code & 0xff) as u8,
+            Ending::Signaled { signal, .. } => (128 + signal).clamp(129, 255) as u8,
+            Ending::Detached | Ending::Gone => 0,
+        }
+    }
+}
+
+/// The budget and how it was kept, from samples of usage.
+#[derive(Clone, Debug, Default, serde::Serialize)]
+pub struct UsageReport {
+    /// What was asked for.
+    pub budget_bytes: u64,
+    /// Highest sample.
+    pub peak_bytes: u64,
+    /// Mean over time.
+    pub mean_bytes: u64,
+    /// Samples taken.
+    pub nr_samples: u64,
+    /// Time above the budget.
+    pub above_budget_ms: u64,
+    /// Time observed.
+    pub observed_ms: u64,
+    /// Where usage was read: `cgroup_v1`, `cgroup_v2` or `rss`.
+    pub measured_by: &'static str,
+}
+
+/// The kernel's hard limit behind the budget, and how it had to give way.
+#[derive(Clone, Copy, Debug, Default, serde::Serialize)]
+pub struct LimitReport {
+    /// Where it stands behind this budget.
+    pub backstop_bytes: u64,
+    /// The highest it was.
+    pub peak_bytes: u64,
+    /// How often it gave way rather than have the program killed or thrash.
+    pub nr_raises: u64,
+    /// How long the kernel's reclaim leaned towards anon pages because there were hardly any file pages.
+    pub leaning_ms: u64,
+}
+
+/// One generation at the end of the run.
+#[derive(Clone, Copy, Debug, serde::Serialize)]
+pub struct GenerationReport {
+    /// Its number.
+    pub seq: u64,
+    /// Since it was born.
+    pub age_ms: u64,
+    /// Anon bytes in it.
+    pub anon_bytes: u64,
+    /// File bytes in it.
+    pub file_bytes: u64,
+}
+
+/// Evictions; base pages.
+#[derive(Clone, Copy, Debug, Default, serde::Serialize)]
+pub struct EvictionReport {
+    /// Handed to the actuator.
+    pub nr_tried_pages: u64,
+    /// Left memory because we asked for exactly them.
+    pub nr_applied_pages: u64,
+    /// Left memory by the kernel's choice, as walks noticed.
+    pub nr_kernel_chosen_pages: u64,
+    /// Spared: accessed since the last walk.
+    pub nr_referenced_pages: u64,
+    /// Refused for now.
+    pub nr_busy_pages: u64,
+    /// Mapped by others too.
+    pub nr_shared_pages: u64,
+    /// Dirty file pages.
+    pub nr_dirty_pages: u64,
+    /// Locked or special.
+    pub nr_unevictable_pages: u64,
+    /// Gone before they were tried.
+    pub nr_gone_pages: u64,
+    /// Decided, not tried (dry run).
+    pub nr_not_tried_pages: u64,
+    /// In huge pages that were to be split, because cold pages hid in them.
+    pub nr_split_pages: u64,
+    /// Touched, because they were warm and the kernel was about to look at them.
+    pub nr_activated_pages: u64,
+    /// Pages that the kernel was told to let go of first, while programs reclaimed for themselves.
+    pub nr_deactivated_pages: u64,
+    /// Read in ahead, because they were last used with pages that came back.
+    pub nr_recalled_pages: u64,
+    /// Of those, used soon after.
+    pub nr_recalled_used_pages: u64,
+    /// Came back after an eviction.
+    pub nr_refaulted_pages: u64,
+    /// Of those, evicted within the last generations.
+    pub nr_refaulted_recent_pages: u64,
+    /// Bytes the kernel was asked to reclaim.
+    pub reclaim_asked_bytes: u64,
+    /// Bytes by which usage fell meanwhile.
+    pub reclaim_freed_bytes: u64,
+    /// Time for which programs that filled all processors by themselves were left to reclaim for themselves.
+    pub left_to_programs_ms: u64,
+    /// Times nothing older than `min_ttl` was left.
+    pub nr_thrashing: u64,
+}
+
+/// The kernel's own counters over the run (difference end minus start), for the group where it has
+/// one.
+#[derive(Clone, Copy, Debug, Default, serde::Serialize)]
+pub struct KernelReport {
+    /// Major faults.
+    pub nr_major_faults: Option<u64>,
+    /// Pages scanned by reclaim.
+    pub nr_scanned_pages: Option<u64>,
+    /// Pages freed by reclaim.
+    pub nr_freed_pages: Option<u64>,
+    /// Scanned for each page freed.
+    pub scanned_per_freed_page: Option<f64>,
+    /// Refaults of anon pages.
+    pub nr_refaulted_anon_pages: Option<u64>,
+    /// Refaults of file pages.
+    pub nr_refaulted_file_pages: Option<u64>,
+    /// Out-of-memory kills in the group.
+    pub nr_oom_kills: Option<u64>,
+}
+
+/// What it gained, everything it used counted against it; means over the run.
+#[derive(Clone, Copy, Debug, Default, serde::Serialize)]
+pub struct SavedReport {
+    /// Held out of memory: swapped out, or file pages evicted and not back.
+    pub evicted_bytes: u64,
+    /// Memory that compressed swap used for it.
+    pub zram_bytes: u64,
+    /// Strata's own resident memory, the keeper included.
+    pub strata_bytes: u64,
+    /// `evicted - zram - strata`; negative when it cost more than it gained.
+    pub net_bytes: i64,
+}
+
+/// How a target was left that goes on; of one that ended, and in a dry run, nothing is known here.
+#[derive(Clone, Copy, Debug, Default, serde::Serialize)]
+pub struct LetGoReport {
+    /// Of its memory, in swap at the end.
+    pub swapped_bytes: Option<u64>,
+    /// Read back in from swap; `None` where that was not asked for.
+    pub brought_back_bytes: Option<u64>,
+}
+
+/// Everything there is to say about a run.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct Report {
+    /// [`REPORT_VERSION`].
+    pub version: u32,
+    /// What was run or attached to.
+    pub target: String,
+    /// How it ended.
+    pub ending: Ending,
+    /// Wall time.
+    pub elapsed_ms: u64,
+    /// Nothing was changed.
+    pub is_dry_run: bool,
+    /// Who decided.
+    pub policy: PolicyChoice,
+    /// Who took the pages.
+    pub actuator: ActuatorChoice,
+    /// Why that one, in a sentence.
+    pub actuator_reason: String,
+    /// Who saw the accesses.
+    pub access: Option<SourceInfo>,
+    /// The budget.
+    pub usage: UsageReport,
+    /// The limit; `None` where none of ours stands behind the budget.
+    pub limit: Option<LimitReport>,
+    /// Accessed between the last two walks; `None` without walks.
+    pub working_set_bytes: Option<u64>,
+    /// At the end, oldest first.
+    pub generations: Vec<GenerationReport>,
+    /// Evictions.
+    pub eviction: EvictionReport,
+    /// Walks.
+    pub walks: WalkReport,
+    /// For how long calls of Strata held locks of the programs' address spaces.
+    pub hold_up: HoldUpReport,
+    /// The kernel's counters.
+    pub kernel: KernelReport,
+    /// The gain.
+    pub saved: SavedReport,
+    /// How it was left.
+    pub let_go: LetGoReport,
+    /// What keeping track of pages and generations took at the end; part of `saved.strata_bytes`.
+    pub tracking_bytes: u64,
+    /// CPU time of Strata and its keeper.
+    pub strata_cpu_ms: u64,
+    /// The same, as a share of the time observed, percent.
+    pub strata_cpu_percent: f64,
+    /// Processes managed at any time.
+    pub nr_processes: u64,
+    /// How the keeper fared; `None` where there was none.
+    pub keeper: Option<KeeperReport>,
+    /// What went wrong without stopping the run, and what was left behind.
+    pub warnings: Vec<String>,
+}
+
+/// The generations of all nodes, oldest first.
+pub(super) fn generations(views: &[GroupView]) -> Vec<GenerationReport> {
+    let of = |pages: Option<u64>| pages.unwrap_or(0) * PAGE_BYTES;
+    views
+        .iter()
+        .flat_map(|view| &view.generations)
+        .map(|generation| GenerationReport {
+            seq: generation.seq.0,
+            age_ms: generation.age_ms,
+            anon_bytes: of(generation.nr_pages[Kind::Anon.index()]),
+            file_bytes: of(generation.nr_pages[Kind::File.index()]),
+        })
+        .collect()
+}
+
+/// What the kernel counted between two readings.
+pub(super) fn kernel(start: &GroupStats, end: &GroupStats) -> KernelReport {
+    let grown =
+        |start: Option<u64>, end: Option<u64>| Some(end?.saturating_sub(start.unwrap_or(0)));
+    let nr_scanned_pages = grown(start.nr_pgscan_pages, end.nr_pgscan_pages);
+    let nr_freed_pages = grown(start.nr_pgsteal_pages, end.nr_pgsteal_pages);
+    KernelReport {
+        nr_major_faults: grown(start.nr_pgmajfault, end.nr_pgmajfault),
+        nr_scanned_pages,
+        nr_freed_pages,
+        scanned_per_freed_page: match (nr_scanned_pages, nr_freed_pages) {
+            (Some(scanned), Some(freed)) if freed > 0 => Some(scanned as f64 / freed as f64),
+            _ => None,
+        },
+        nr_refaulted_anon_pages: grown(start.nr_refault_anon_pages, end.nr_refault_anon_pages),
+        nr_refaulted_file_pages: grown(start.nr_refault_file_pages, end.nr_refault_file_pages),
+        nr_oom_kills: grown(start.nr_oom_kills, end.nr_oom_kills),
+    }
+}

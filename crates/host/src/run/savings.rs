@@ -1,0 +1,68 @@
+//! What is gained and what it costs, sampled once a second.
+//!
+//! **Owns** the means. **Does not own** the readings.
+
+use crate::run::arena::Arena;
+use crate::run::overhead;
+use crate::run::report::SavedReport;
+use crate::swap;
+
+/// What the target itself has in swap.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Swapped {
+    /// All that takes room there.
+    pub(super) in_swap_bytes: u64,
+    /// Of that, what is not in memory as well.
+    pub(super) out_bytes: u64,
+}
+
+/// Sums of samples.
+#[derive(Debug, Default)]
+pub(super) struct Savings {
+    nr_samples: u64,
+    evicted_bytes: u64,
+    zram_bytes: u64,
+    strata_bytes: u64,
+    last: SavedReport,
+}
+
+impl Savings {
+    /// Takes a sample; `shadow_bytes` are the pages walks saw evicted and not back. What is swapped out is exact for
+    /// anon pages, and walks know of more only for files.
+    pub(super) fn sample(&mut self, arena: &Arena, swapped: Swapped, shadow_bytes: Option<u64>) {
+        let evicted_bytes = swapped.out_bytes.max(shadow_bytes.unwrap_or(0));
+        let zram_bytes = swap::memory_of_swapped(swapped.in_swap_bytes).unwrap_or(0);
+        let strata_bytes = overhead::rss_bytes() + arena.keeper_rss_bytes();
+        self.last = saved(evicted_bytes, zram_bytes, strata_bytes);
+        self.nr_samples += 1;
+        self.evicted_bytes += evicted_bytes;
+        self.zram_bytes += self.last.zram_bytes;
+        self.strata_bytes += strata_bytes;
+    }
+
+    /// The last sample.
+    pub(super) fn last(&self) -> SavedReport {
+        self.last
+    }
+
+    /// The means.
+    pub(super) fn report(&self) -> SavedReport {
+        let mean = |sum: u64| sum / self.nr_samples.max(1);
+        saved(
+            mean(self.evicted_bytes),
+            mean(self.zram_bytes),
+            mean(self.strata_bytes),
+        )
+    }
+}
+
+fn saved(evicted_bytes: u64, zram_bytes: u64, strata_bytes: u64) -> SavedReport {
+    let cost = zram_bytes.saturating_add(strata_bytes);
+    let net_bytes = i64::try_from(i128::from(evicted_bytes) - i128::from(cost));
+    SavedReport {
+        evicted_bytes,
+        zram_bytes,
+        strata_bytes,
+        net_bytes: net_bytes.unwrap_or(i64::MIN),
+    }
+}

@@ -1,0 +1,548 @@
+//! `run`: start or attach, hold the budget, pass signals on, undo, report.
+//!
+//! **Owns** the order of a run and the loop that sleeps until something happens, and the answers to
+//! those who ask meanwhile (`answers`), stopping (`stops`), a look at the limit (`limit`), the trace's first and last line (`traced`), and what others do to the budget (`surroundings`). **Does not own** a tick (`reclaim_loop`), the limits and swap (`arena`), or the program's memory (nobody here does).
+//!
+//! ```text
+//!   access sources -> recover -> arena (session, swap, group, limit, keeper) -> program -> loop
+//!   -> undo -> report
+//! ```
+
+mod answers;
+mod limit;
+mod stops;
+mod surroundings;
+mod traced;
+
+use crate::cgroup::Version;
+use crate::hold_up::HoldUps;
+use crate::process::Process;
+use crate::process::job::Job;
+use crate::process::launch::{InheritedSignals, WaitStatus};
+use crate::process::signals::{Signals, Wish};
+use crate::remote::{Doors, RemoteServer};
+use crate::run::arena::Arena;
+use crate::run::assemble::{self, Sources};
+use crate::run::config::{AtDetach, PolicyChoice, RunConfig, Target};
+use crate::run::departure::{self, Departure};
+use crate::run::error::{RunError, io_error};
+use crate::run::event::Event;
+use crate::run::gauge::Gauge;
+use crate::run::overhead;
+use crate::run::program::Program;
+use crate::run::reclaim_loop::{MEMBERS_PAUSE_MS, ReclaimLoop};
+use crate::run::report::{Ending, LimitReport, REPORT_VERSION, Report};
+use crate::run::savings::{Savings, Swapped};
+use crate::run::trace::{Recorder, Trace};
+use crate::run::usage::UsageMeter;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::time::{Duration, Instant};
+use strata_control::Watermarks;
+use strata_control::limit::{Limit, Standing};
+use strata_control::list_balance::Reading;
+use strata_control::swappiness::SwappinessBias;
+use strata_lru::TimeMs;
+use surroundings::Surroundings;
+
+/// Less than this no process can start in.
+const BUDGET_BYTES_MIN: u64 = 1 << 20;
+/// Swap, zram and our own memory are read this often.
+const SAVINGS_MS: u64 = 1000;
+
+/// It may take a while.
+const BRINGING_BACK: &str =
+    "the limits are lifted; reading back in what is in swap: one more signal ends that";
+
+/// Manages the target until it ends (or, attached, until we are told to stop), and reports.
+///
+/// # Errors
+/// [`RunError`] when nothing was managed; the target is left as it was.
+pub fn run(config: &RunConfig, events: &mut dyn FnMut(Event<'_>)) -> Result<Report, RunError> {
+    if config.budget_bytes < BUDGET_BYTES_MIN {
+        return Err(RunError::BudgetTooSmall {
+            budget_bytes: config.budget_bytes,
+            least_bytes: BUDGET_BYTES_MIN,
+        });
+    }
+    let inherited = InheritedSignals::read().map_err(io_error("reading our signal settings"))?;
+    // Before anything is changed, and while a signal still ends us: to open a pipe that nobody reads takes for ever.
+    let trace = open_trace(config)?;
+    let owns_program = matches!(config.target, Target::Command { .. });
+    let signals = Signals::install(owns_program).map_err(io_error("installing signal handlers"))?;
+    // What can be known to be impossible is found out before anything is changed or started.
+    if let Target::Pid(pid) = config.target {
+        Process::open(pid)?;
+    }
+    let sources = match config.policy {
+        PolicyChoice::None => None,
+        PolicyChoice::MglruHeat | PolicyChoice::Mglru => Some(Sources::open(config)?),
+    };
+    let mut arena = Arena::prepare(config, events)?;
+    let now = Instant::now();
+    let started = open_doors(config, &arena, events)
+        .and_then(|doors| start(config, &arena, inherited, sources, doors, trace.recorder()));
+    let started = match started {
+        Ok(started) => started,
+        Err(error) => {
+            for warning in arena.undo() {
+                events(Event::Warning(&warning));
+            }
+            return Err(error);
+        }
+    };
+    let Started {
+        program,
+        managed,
+        remote,
+    } = started;
+    let recorder = trace.recorder();
+    arena.note_program(program.pid());
+    let meter = UsageMeter::new(config.budget_bytes, arena.gauge().name());
+    let session = Session {
+        config,
+        events,
+        marks: Watermarks::new(config.budget_bytes),
+        stats_at_start: arena.kernel_counters(),
+        savings: Savings::default(),
+        surroundings: Surroundings::default(),
+        limit: limit_of(config, &arena),
+        swappiness_bias: assemble::swappiness_bias(config),
+        standing: Standing::Fine,
+        arena,
+        program,
+        managed,
+        signals,
+        job: Job::default(),
+        meter,
+        started: now,
+        remote,
+        is_paused: false,
+        is_dry_run: config.dry_run,
+        warnings: Vec::new(),
+        last_savings: None,
+        is_floor_told: false,
+        has_ended: false,
+        trace,
+        recorder,
+    };
+    session.hold()
+}
+
+/// The limit behind the budget; without a group there is none, and nothing is asked of it.
+fn limit_of(config: &RunConfig, arena: &Arena) -> Limit {
+    let group = arena.gauge().group();
+    let version = group.map_or(Version::V2, |group| group.version());
+    Limit::new(version, &Watermarks::new(config.budget_bytes))
+}
+
+/// Whether the kernel sends this signal to a program whose memory it could not bring in.
+fn is_fault(signal: i32) -> bool {
+    matches!(signal, libc::SIGSEGV | libc::SIGBUS)
+}
+
+struct Started {
+    program: Program,
+    managed: Option<ReclaimLoop>,
+    remote: Option<RemoteServer>,
+}
+
+/// Begins the trace, where one was asked for.
+fn open_trace(config: &RunConfig) -> Result<Trace, RunError> {
+    let Some(path) = &config.trace else {
+        return Ok(Trace::default());
+    };
+    Trace::begin(path).map_err(|source| RunError::Trace {
+        path: path.clone(),
+        source,
+    })
+}
+
+/// Opens what others may ask through. Without a socket a run is as good as with one; metrics were
+/// asked for.
+fn open_doors(
+    config: &RunConfig,
+    arena: &Arena,
+    events: &mut dyn FnMut(Event<'_>),
+) -> Result<Doors, RunError> {
+    let mut doors = Doors::open(&config.metrics).map_err(|source| RunError::Metrics {
+        address: config
+            .metrics
+            .address
+            .unwrap_or_else(|| ([127, 0, 0, 1], 0).into()),
+        source,
+    })?;
+    if let Some((_, directory)) = arena.place()
+        && let Err(error) = doors.open_socket(directory)
+    {
+        let path = directory.display();
+        events(Event::Warning(&format!(
+            "no control socket in {path}: {error}"
+        )));
+    }
+    if let Some(address) = doors.metrics_address() {
+        events(Event::Note(&format!("metrics: http://{address}/metrics")));
+    }
+    Ok(doors)
+}
+
+fn start(
+    config: &RunConfig,
+    arena: &Arena,
+    inherited: InheritedSignals,
+    sources: Option<Sources>,
+    doors: Doors,
+    recorder: Recorder,
+) -> Result<Started, RunError> {
+    let program = Program::start(&config.target, arena, inherited)?;
+    // Before our priority rises (`assemble`), because talking to others is not urgent.
+    let remote = match RemoteServer::start(doors) {
+        Ok(remote) => Some(remote),
+        Err(error) => {
+            tracing::warn!("nobody can be talked to: {error}");
+            None
+        }
+    };
+    let managed =
+        sources.map(|sources| assemble::reclaim_loop(config, arena, &program, sources, recorder));
+    let managed = match managed.transpose() {
+        Ok(managed) => managed,
+        Err(error) => {
+            program.abandon();
+            return Err(error);
+        }
+    };
+    Ok(Started {
+        program,
+        managed,
+        remote,
+    })
+}
+
+/// A run in progress.
+struct Session<'a> {
+    config: &'a RunConfig,
+    events: &'a mut dyn FnMut(Event<'_>),
+    marks: Watermarks,
+    arena: Arena,
+    program: Program,
+    managed: Option<ReclaimLoop>,
+    signals: Signals,
+    job: Job,
+    meter: UsageMeter,
+    started: Instant,
+    stats_at_start: strata_control::GroupStats,
+    savings: Savings,
+    surroundings: Surroundings,
+    limit: Limit,
+    swappiness_bias: SwappinessBias,
+    standing: Standing,
+    remote: Option<RemoteServer>,
+    is_paused: bool,
+    is_dry_run: bool,
+    warnings: Vec<String>,
+    last_savings: Option<TimeMs>,
+    is_floor_told: bool,
+    has_ended: bool,
+    trace: Trace,
+    recorder: Recorder,
+}
+
+impl Session<'_> {
+    fn now(&self) -> TimeMs {
+        TimeMs(u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX))
+    }
+
+    fn hold(mut self) -> Result<Report, RunError> {
+        self.look_for_tighter_limit();
+        self.begin_trace();
+        let mut wait_ms = 0;
+        loop {
+            let is_woken = self.sleep(wait_ms)?;
+            for wish in self.signals.take() {
+                match wish {
+                    Wish::PassOn(signal) => self.program.signal(signal),
+                    Wish::End(_) => return Ok(self.finish(Ending::Detached)),
+                    Wish::Suspend => self.asked_to_stop(),
+                    Wish::Child => {}
+                }
+            }
+            while let Some(status) = self.program.poll() {
+                match status {
+                    WaitStatus::Exited(code) => return Ok(self.finish(Ending::Exited { code })),
+                    WaitStatus::Signaled { signal, .. } => {
+                        let is_oom_kill = signal == 9 && self.arena.nr_oom_kills() > 0;
+                        if is_fault(signal) && self.limit.may_have_caused_fault(self.now()) {
+                            self.warn(format!(
+                                "signal {signal} came when nothing more could be reclaimed: at the \
+                                 limit of a cgroup v1 the kernel fails system calls (UFFDIO_COPY \
+                                 too) with ENOMEM and may end a program so; a larger budget is \
+                                 needed"
+                            ));
+                        }
+                        return Ok(self.finish(Ending::Signaled {
+                            signal,
+                            is_oom_kill,
+                        }));
+                    }
+                    WaitStatus::Stopped(_) | WaitStatus::Continued => self.note_stop(status),
+                }
+            }
+            self.answer();
+            wait_ms = self.tick();
+            self.end_tick(is_woken, wait_ms);
+            if self.has_ended || self.program.has_exited() {
+                return Ok(self.finish(Ending::Gone));
+            }
+        }
+    }
+
+    /// Sleeps until the time is up or something happens; whether something did.
+    fn sleep(&self, wait_ms: u64) -> Result<bool, RunError> {
+        let mut fds = vec![PollFd::from_borrowed_fd(self.signals.fd(), PollFlags::IN)];
+        fds.extend(
+            self.program
+                .end_fd()
+                .into_iter()
+                .chain(self.arena.event_fds())
+                .chain(self.managed.as_ref().and_then(ReclaimLoop::pageout_fd))
+                .chain(self.remote.as_ref().map(RemoteServer::fd))
+                .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)),
+        );
+        let timeout = Timespec {
+            tv_sec: i64::try_from(wait_ms / 1000).unwrap_or(i64::MAX),
+            tv_nsec: (wait_ms % 1000) as i64 * 1_000_000,
+        };
+        match poll(&mut fds, Some(&timeout)) {
+            Ok(nr_ready) => Ok(nr_ready > 0),
+            Err(rustix::io::Errno::INTR) => Ok(true),
+            Err(errno) => Err(io_error("waiting for events")(errno.into())),
+        }
+    }
+
+    fn tick(&mut self) -> u64 {
+        let now = self.now();
+        self.recorder.note(|tick| tick.now_ms = now.0);
+        if let (Gauge::Tree { .. }, Some(managed)) = (self.arena.gauge(), &mut self.managed) {
+            managed.refresh_members_if_due(now, self.arena.gauge(), MEMBERS_PAUSE_MS);
+        }
+        if let Some(news) = self.arena.tend_keeper() {
+            self.warn(news);
+        }
+        let is_mark_crossed = self.arena.take_thresholds();
+        self.recorder
+            .note(|tick| tick.sample.is_mark_crossed = is_mark_crossed);
+        let usage = match self.usage_bytes() {
+            Ok(usage) => usage,
+            Err(error) => {
+                // The group was deleted under us: go on without a budget until the program ends.
+                self.has_ended = self.program.has_ended(self.arena.gauge());
+                self.look_around(now);
+                self.warn(format!("usage can't be read any more: {error}"));
+                return SAVINGS_MS;
+            }
+        };
+        self.recorder
+            .note(|tick| tick.sample.usage_bytes = Some(usage));
+        self.meter.sample(now, usage);
+        // First, because tasks may be waiting and a walk can take a while.
+        self.adjust_limit(now, usage);
+        self.arena.expect_growth(usage);
+        let mut wait_ms = SAVINGS_MS;
+        let mut is_stalled = false;
+        if let Some(managed) = &mut self.managed {
+            let tick = match self.is_paused {
+                true => managed.rest(now),
+                false => {
+                    managed.set_line_held(self.limit.is_line_held());
+                    managed.tick(now, self.arena.gauge(), usage)
+                }
+            };
+            wait_ms = tick.wait_ms;
+            is_stalled = tick.is_stalled;
+            for news in managed.take_news() {
+                self.warn(news);
+            }
+            if std::mem::replace(&mut self.standing, tick.standing) != tick.standing {
+                self.adjust_limit(now, usage);
+            }
+        }
+        let is_in_vain = is_stalled || self.standing == Standing::NothingEvictable;
+        if is_in_vain && usage > self.marks.budget_bytes {
+            self.tell_floor(usage);
+        }
+        if self
+            .last_savings
+            .is_none_or(|then| now.since(then) >= SAVINGS_MS)
+        {
+            self.last_savings = Some(now);
+            self.has_ended = self.program.has_ended(self.arena.gauge());
+            let shadows = self.managed.as_ref().map(|of| of.group().evicted_bytes());
+            let swapped = self.swapped();
+            self.savings.sample(&self.arena, swapped, shadows);
+            self.look_around(now);
+        }
+        wait_ms
+    }
+
+    /// What became of the limit behind the budget, if there is one.
+    fn limit_report(&self, now: TimeMs) -> Option<LimitReport> {
+        self.is_limited().then(|| LimitReport {
+            backstop_bytes: self.marks.backstop_bytes,
+            peak_bytes: self.limit.peak_bytes(),
+            nr_raises: self.limit.nr_raises(),
+            leaning_ms: self.swappiness_bias.biased_ms(now),
+        })
+    }
+
+    fn usage_bytes(&self) -> Result<u64, crate::cgroup::CgroupError> {
+        match (self.arena.gauge(), &self.managed) {
+            (Gauge::Tree { .. }, None) => Ok(self.program.rss_bytes()),
+            (gauge, Some(managed)) => gauge.usage_bytes(managed.group().members().tree()),
+            (gauge, None) => gauge.usage_bytes(&crate::process::ProcessTree::of_list()),
+        }
+    }
+
+    /// What the target has in swap: by the group's counters, or by the processes' own where there is no group.
+    fn swapped(&self) -> Swapped {
+        let counters = self.kernel_counters();
+        if let (Some(in_swap_bytes), Some(out_bytes)) =
+            (counters.swap_bytes, counters.swapped_out_bytes())
+        {
+            return Swapped {
+                in_swap_bytes,
+                out_bytes,
+            };
+        }
+        let tree = self
+            .managed
+            .as_ref()
+            .map(|managed| managed.group().members().tree());
+        let bytes = tree.and_then(|tree| departure::swapped_bytes(tree.processes()));
+        Swapped {
+            in_swap_bytes: bytes.unwrap_or(0),
+            out_bytes: bytes.unwrap_or(0),
+        }
+    }
+
+    fn tell_floor(&mut self, usage_bytes: u64) {
+        if std::mem::replace(&mut self.is_floor_told, true) {
+            return;
+        }
+        let is_out_of_reach = self
+            .managed
+            .as_ref()
+            .is_some_and(|of| of.group().is_out_of_reach());
+        let why = if is_out_of_reach {
+            "Strata can't take the pages of every process (see the warning before)"
+        } else if self.arena.has_free_swap() {
+            "the rest is locked, shared, in use or the kernel's own"
+        } else {
+            "there is no free swap or next to none, so only file pages can be taken (see --swap)"
+        };
+        self.warn(format!(
+            "the budget of {} MiB is below what the program can't give up: about {} MiB are left and {why}",
+            self.marks.budget_bytes >> 20,
+            usage_bytes.div_ceil(1 << 20),
+        ));
+    }
+
+    fn warn(&mut self, warning: String) {
+        if !self.warnings.contains(&warning) {
+            (self.events)(Event::Warning(&warning));
+            self.warnings.push(warning);
+        }
+    }
+
+    fn finish(mut self, ending: Ending) -> Report {
+        let now = self.now();
+        self.limit.set_left(false, Reading::Paced);
+        // The socket goes before the directory it is in.
+        self.remote = None;
+        let actuator = self.config.actuator;
+        let is_kernel_told = self
+            .managed
+            .as_ref()
+            .is_some_and(ReclaimLoop::is_kernel_told);
+        let has_group = self.arena.gauge().group().is_some();
+        let actuator_reason = assemble::actuator_reason(actuator, has_group, is_kernel_told);
+        let (eviction, walks, generations, source, nr_processes) = match &mut self.managed {
+            Some(managed) => {
+                managed.finish(now);
+                for warning in managed.warnings() {
+                    if !self.warnings.contains(warning) {
+                        self.warnings.push(warning.clone());
+                    }
+                }
+                let views = match ending {
+                    Ending::Detached => managed.group().view(now),
+                    _ => managed.group().view_before_the_end(now),
+                };
+                (
+                    managed.eviction_report(),
+                    managed.walk_report(),
+                    crate::run::report::generations(&views),
+                    Some(managed.source_info()),
+                    managed.group().members().nr_seen(),
+                )
+            }
+            None => Default::default(),
+        };
+        let working_set_bytes =
+            (walks.nr_walks > 1).then(|| walks.last.nr_young_pages.iter().sum::<u64>() * 4096);
+        let kernel = self.kernel_report();
+        let usage = self.meter.report(now);
+        let limit = self.limit_report(now);
+        let saved = self.savings.report();
+        let keeper_cpu_ns = self.arena.keeper_cpu_ns();
+        let departure = (ending == Ending::Detached && !self.config.dry_run)
+            .then(|| Departure::from(&self.arena, self.managed.as_ref(), &self.program));
+        for warning in self.arena.undo() {
+            self.warn(warning);
+        }
+        let let_go = departure.map(|departure| {
+            if self.config.at_detach == AtDetach::BringBack {
+                (self.events)(Event::Note(BRINGING_BACK));
+            }
+            let signals = &mut self.signals;
+            let mut is_told = false;
+            let mut is_over = || {
+                let wishes = signals.take();
+                is_told |= wishes.iter().any(|wish| matches!(wish, Wish::End(_)));
+                is_told
+            };
+            departure.leave(self.config.at_detach, &mut is_over)
+        });
+        self.end_trace(now, &ending, &usage, &eviction, &walks, limit);
+        let strata_cpu_ms = (overhead::cpu_ns() + keeper_cpu_ns) / 1_000_000;
+        Report {
+            version: REPORT_VERSION,
+            target: self.program.describe(&self.config.target),
+            ending,
+            elapsed_ms: now.0,
+            is_dry_run: self.config.dry_run,
+            policy: self.config.policy,
+            actuator,
+            actuator_reason,
+            access: source,
+            strata_cpu_percent: strata_cpu_ms as f64 * 100.0 / usage.observed_ms.max(1) as f64,
+            usage,
+            limit,
+            working_set_bytes,
+            generations,
+            eviction,
+            walks,
+            hold_up: HoldUps::so_far().report(Duration::from_millis(now.0)),
+            kernel,
+            saved,
+            let_go: let_go.unwrap_or_default(),
+            tracking_bytes: self
+                .managed
+                .as_ref()
+                .map_or(0, |of| of.group().memory_bytes()),
+            strata_cpu_ms,
+            nr_processes,
+            keeper: self.arena.keeper_report(),
+            warnings: self.warnings,
+        }
+    }
+}

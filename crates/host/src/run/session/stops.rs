@@ -1,0 +1,68 @@
+//! The program stops, or the terminal asks the whole job to; and going on.
+//!
+//! **Owns** what Strata does then: it stays awake, or it lifts the limit and stops too. **Does not own**
+//! the choice between the two (`process::job`).
+//!
+//! **Invariants**
+//! - T1: Strata never sleeps with a limit in force: nobody would give way at it, and with the OOM killer
+//!   off whoever meets it would wait for ever.
+
+use super::Session;
+use crate::process::job::{self, Terminal, Then};
+use crate::process::launch::WaitStatus;
+use crate::run::trace::Request as Asked;
+use std::time::Instant;
+
+impl Session<'_> {
+    /// Ctrl-Z, or a request that an attached Strata stops.
+    pub(super) fn asked_to_stop(&mut self) {
+        let owns_program = self.program.is_child();
+        let then = match owns_program {
+            true => self.job.terminal_asks(Instant::now()),
+            false => Then::Suspend,
+        };
+        self.heed(then);
+    }
+
+    /// The program has been stopped, or goes on.
+    pub(super) fn note_stop(&mut self, status: WaitStatus) {
+        match status {
+            WaitStatus::Stopped(signal) => {
+                let then = self.job.stopped(signal, Terminal::find(), Instant::now());
+                self.heed(then);
+            }
+            _ => self.job.went_on(),
+        }
+    }
+
+    fn heed(&mut self, then: Then) {
+        if then == Then::StayAwake {
+            return;
+        }
+        let now = self.now();
+        self.note_request(Asked::Stop);
+        if let Some(managed) = &mut self.managed {
+            managed.wait_for_kernel(now);
+        }
+        let policy = self.config.policy;
+        if let Err(error) = self.arena.let_go(policy) {
+            self.warn(format!(
+                "Strata stays awake while the program is stopped, because its limit can't be \
+                 lifted: {error}"
+            ));
+        } else {
+            let program = self.program.pid().filter(|_| self.program.is_child());
+            match job::suspend(program) {
+                Ok(Some(waker)) => self.signals.note_waker(waker),
+                Ok(None) => {}
+                Err(error) => self.warn(format!(
+                    "Strata stays awake while the program is stopped, because nobody could be \
+                     started to wake it: {error}"
+                )),
+            }
+        }
+        if let Err(error) = self.arena.take_hold(policy) {
+            self.warn(format!("the limit could not be set again: {error}"));
+        }
+    }
+}

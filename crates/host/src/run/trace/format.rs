@@ -1,0 +1,626 @@
+//! What a line of a trace says.
+//!
+//! **Owns** the format, documented field by field in `docs/control-trace.md`. **Does not own** what is recorded when
+//! (whoever reads or decides), nor how lines are written and read (`write`, `read`).
+//!
+//! **Invariants** I1: no address and no number of a page, a process or a thread: quantities only. I2: the format does not
+//! change with what the loop is made of, so its enums are its own. I3: nothing that is empty is written.
+
+use super::plan::Plan;
+use crate::pages::space::WalkFindings;
+use crate::run::{ActuatorChoice, PolicyChoice};
+use serde::{Deserialize, Serialize, Serializer};
+use strata_control::GroupStats;
+
+/// What the first line names itself.
+pub const FORMAT: &str = "strata-control-trace";
+/// Grows when a field comes, goes or changes its meaning.
+pub const VERSION: u32 = 1;
+
+/// One line.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Line {
+    /// The first.
+    Header(Box<Header>),
+    /// One for each tick.
+    Tick(Box<Tick>),
+    /// The last, unless the trace or Strata was cut short.
+    End(Box<End>),
+}
+
+/// Whether a flag need not be written.
+fn is_off(flag: &bool) -> bool {
+    !flag
+}
+
+/// What is traced: everything the loop's decisions depend on that stays as it is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Header {
+    /// [`FORMAT`].
+    pub format: String,
+    /// [`VERSION`].
+    pub version: u32,
+    /// Version of Strata.
+    pub strata: String,
+    /// Release of the kernel.
+    pub kernel: String,
+    /// Bytes of a base page.
+    pub page_bytes: u64,
+    /// Processors that Strata may use at once when it starts.
+    pub nr_processors: u32,
+    /// Processors that it may run on; empty: not known.
+    pub processors: Vec<usize>,
+    /// What the loop's choices are drawn from; `None`: it draws none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u64>,
+    /// Whether the kernel's multi-generational LRU is on.
+    pub is_multi_gen_on: bool,
+    /// What is run.
+    pub run: RunFacts,
+}
+
+/// The configuration of a run, and what the machine makes of it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunFacts {
+    /// Who is managed.
+    pub target: TargetKind,
+    /// Where usage is read: `cgroup_v1`, `cgroup_v2` or `rss`.
+    pub measured_by: String,
+    /// What is held.
+    pub marks: Marks,
+    /// Who decides.
+    pub policy: PolicyChoice,
+    /// Who takes the pages, as asked for.
+    pub actuator: ActuatorChoice,
+    /// The balance of anon and file pages; `None`: `auto`.
+    pub swappiness: Option<u8>,
+    /// What is younger is not taken, milliseconds.
+    pub min_ttl_ms: u64,
+    /// Nothing is changed.
+    pub is_dry_run: bool,
+    /// Who sees the accesses; `None`: nobody.
+    pub access: Option<String>,
+    /// Whether pages can be taken one by one.
+    pub has_pageout: bool,
+    /// Whether the kernel can be asked to reclaim.
+    pub has_reclaim: bool,
+    /// Whether warm pages can be touched.
+    pub can_touch: bool,
+    /// Whether cold pages can be named.
+    pub can_name_cold: bool,
+    /// Whether pages can be read in ahead.
+    pub can_recall: bool,
+    /// Whether the kernel's balance may be changed.
+    pub may_lean: bool,
+}
+
+/// Who is managed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TargetKind {
+    /// A command of the run's own.
+    #[default]
+    Command,
+    /// A process that ran already.
+    Pid,
+    /// A cgroup.
+    Cgroup,
+}
+
+/// Usage at which something begins or ends, bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Marks {
+    /// Walks come from here on.
+    pub approach_bytes: u64,
+    /// Reclaim stops here.
+    pub low_bytes: u64,
+    /// Reclaim starts here.
+    pub high_bytes: u64,
+    /// Above it the kernel takes over.
+    pub urgent_bytes: u64,
+    /// Where the kernel holds usage under pressure.
+    pub line_bytes: u64,
+    /// What was asked for.
+    pub budget_bytes: u64,
+    /// The hard limit behind it.
+    pub backstop_bytes: u64,
+}
+
+/// One turn of the loop.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tick {
+    /// Since the run began, milliseconds.
+    pub now_ms: u64,
+    /// It came before the wait of the tick before was over.
+    #[serde(default, skip_serializing_if = "is_off")]
+    pub is_woken: bool,
+    /// What others asked for since the tick before.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub requests: Vec<Request>,
+    /// What it read.
+    pub sample: Sample,
+    /// What became of what was decided before.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reports: Vec<Report>,
+    /// What it decided.
+    pub plan: Plan,
+}
+
+/// What others asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Request {
+    /// Another budget.
+    SetBudget(Marks),
+    /// Nothing is decided from here on, ...
+    Pause,
+    /// ... or is again.
+    Resume,
+    /// Whether decisions are carried out from here on.
+    DryRun(bool),
+    /// An order for so many bytes.
+    Evict(u64),
+    /// An order in the kernel's commands.
+    Commands,
+    /// The program or the terminal had Strata stop, and the limit was lifted meanwhile.
+    Stop,
+}
+
+/// What a tick read.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Sample {
+    /// Usage; `None`: the group is gone.
+    pub usage_bytes: Option<u64>,
+    /// Usage has crossed a mark since the tick before.
+    #[serde(skip_serializing_if = "is_off")]
+    pub is_mark_crossed: bool,
+    /// What each look at the limit read, in order; as many as `plan.limit`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub limit: Vec<LimitSample>,
+    /// Each reading of the kernel's counters, in order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub memory_stat: Vec<StatReading>,
+    /// Who the members are, where it was time to look.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub members: Option<Members>,
+    /// The programs' threads, where it was time to look.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub threads: Option<Vec<ProgramThreads>>,
+    /// Processors that busy threads of the programs run on, where that was asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub busy_processors: Option<Vec<usize>>,
+    /// Who is runnable on the whole machine, where it was time to look.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub runnable: Option<Runnable>,
+    /// The programs' clocks, where it was time to look.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<Vec<ProgramCpu>>,
+    /// Whether every program's warm pages can be touched, where that was asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub can_touch_all: Option<bool>,
+    /// Free swap of the machine, where it was time to look.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub free_swap: Option<FreeSwap>,
+    /// Whether most of what is swapped out lies where getting it back means waiting, where that was asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub is_swap_slow: Option<bool>,
+    /// How the engine stands; `None` while paused, or where nobody decides.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub engine: Option<EngineSample>,
+    /// Whether all pages are younger than `min_ttl_ms`, where that was asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub is_all_young: Option<bool>,
+    /// Whether the engine wants a new generation, where that was asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub is_ageing_due: Option<bool>,
+    /// Folios that were ranked and not taken yet, each time pages were to be chosen by heat.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub nr_ranked_folios: Vec<u64>,
+    /// What each look at huge pages found, in order; as many as `plan.chosen_splits`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub huge: Vec<HugeSample>,
+    /// Pages of the last walk are being cleared.
+    #[serde(skip_serializing_if = "is_off")]
+    pub is_clearing: bool,
+    /// Walks were to tell which pages are on the kernel's inactive lists, and can't.
+    #[serde(skip_serializing_if = "is_off")]
+    pub is_inactive_hidden: bool,
+    /// What each walk found, in order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub walks: Vec<WalkSample>,
+}
+
+/// What one look at the limit read.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct LimitSample {
+    /// The kernel's lists, where they were looked at and could be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lists: Option<Lists>,
+    /// Pages are being named.
+    #[serde(skip_serializing_if = "is_off")]
+    pub is_naming: bool,
+    /// Tasks of the group wait for memory.
+    #[serde(skip_serializing_if = "is_off")]
+    pub is_under_oom: bool,
+    /// Free swap of the machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub free_swap: Option<FreeSwap>,
+    /// The hard limit each time it was read; `None`: there is none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub limit_bytes: Vec<Option<u64>>,
+    /// Usage when the limit was to give way, where that was read again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub usage_bytes: Option<u64>,
+}
+
+/// Base pages on the kernel's lists.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Lists {
+    /// On the inactive lists.
+    pub nr_inactive_pages: u64,
+    /// On the active lists.
+    pub nr_active_pages: u64,
+}
+
+/// Free swap of the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FreeSwap {
+    /// Bytes.
+    Bytes(u64),
+    /// It could not be read.
+    NotKnown,
+}
+
+/// One reading of the kernel's counters of the group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StatReading {
+    /// Who wanted it.
+    pub by: StatReader,
+    /// What was read.
+    pub counters: Counters,
+}
+
+/// Who wants the kernel's counters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StatReader {
+    /// When the limit is to give way.
+    Limit,
+    /// What comes back.
+    Refaults,
+    /// Whether memory is charged elsewhere.
+    Charges,
+    /// What the run gains, and its status.
+    Report,
+}
+
+/// What was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "most are fresh, and a tick has a few"
+)]
+pub enum Counters {
+    /// Read now, which brought the kernel's own counts up to date; what it does not offer is left out.
+    Fresh(#[serde(serialize_with = "known")] GroupStats),
+    /// As the last fresh reading for the limit said.
+    Kept,
+    /// Read now, and the group could not be read.
+    Failed,
+}
+
+fn known<S: Serializer>(stats: &GroupStats, serializer: S) -> Result<S::Ok, S::Error> {
+    let value = serde_json::to_value(stats).map_err(serde::ser::Error::custom)?;
+    let fields = value.as_object().into_iter().flatten();
+    serializer.collect_map(fields.filter(|(_, count)| !count.is_null()))
+}
+
+/// Who the members are.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Members {
+    /// Programs that are managed, each by its number in this trace.
+    pub programs: Vec<u32>,
+    /// Of those, programs whose pages can't be taken one by one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub out_of_reach: Vec<u32>,
+}
+
+/// The threads of one program.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProgramThreads {
+    /// The program, counted from 0 as they came.
+    pub program: u32,
+    /// For how long its threads ran or waited for a processor since the look before; `None` at the first look.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wanted_ns: Option<u64>,
+    /// Threads.
+    pub nr_threads: u64,
+    /// Of those, wanted a processor for most of the time since the look before.
+    pub nr_busy_threads: u64,
+    /// Processors it may run on; empty: all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub processors: Vec<usize>,
+}
+
+/// Who is runnable on the whole machine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Runnable {
+    /// Threads.
+    pub nr_threads: u32,
+    /// Threads of Strata's that may be among them.
+    pub nr_own_threads: u32,
+}
+
+/// The clock of one program.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProgramCpu {
+    /// The program.
+    pub program: u32,
+    /// CPU time so far.
+    pub cpu_ns: u64,
+}
+
+/// How the engine stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EngineSample {
+    /// Attempts to reclaim that were answered so far.
+    pub nr_attempts: u64,
+    /// Freed by them so far.
+    pub freed_bytes: u64,
+    /// Base pages isolated so far.
+    pub nr_isolated_pages: u64,
+    /// Base pages that left memory by pageout so far.
+    pub nr_evicted_pages: u64,
+    /// Base pages that left memory by the kernel's choice so far, as walks noticed.
+    pub nr_kernel_evicted_pages: u64,
+    /// A batch was out when the tick had planned.
+    #[serde(default, skip_serializing_if = "is_off")]
+    pub is_batch_out: bool,
+}
+
+/// What a look at huge pages found.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HugeSample {
+    /// Pages had to go since the look before.
+    pub are_pages_going: bool,
+    /// Base pages in memory.
+    pub nr_resident_pages: u64,
+    /// Huge pages in memory.
+    pub nr_huge_pages: u64,
+    /// Of each huge page that was split and is judged now: base pages in use; `None`: it is still huge, or gone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub nr_used_pages: Vec<Option<u64>>,
+}
+
+/// What a walk found.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WalkSample {
+    /// Programs walked.
+    pub nr_spaces: u64,
+    /// Programs left out because they had not run.
+    pub nr_spaces_skipped: u64,
+    /// Entries of page tables read.
+    pub nr_entries: u64,
+    /// CPU time of reading and of what was cleared at once.
+    pub cpu_ns: u64,
+    /// Wall time of the same.
+    pub wall_ns: u64,
+    /// How far apart walks that clear come from here on at least.
+    pub pace_ms: u64,
+    /// All programs together.
+    pub found: WalkFindings,
+    /// Each program.
+    pub programs: Vec<ProgramPages>,
+    /// How what the walk before foretold compares with what became of it.
+    pub foretold: Foretold,
+}
+
+/// Base pages of one program, by kind (anon, file).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProgramPages {
+    /// The program.
+    pub program: u32,
+    /// Present and reclaimable.
+    pub nr_resident_pages: [u64; 2],
+    /// Accessed since the walk before.
+    pub nr_young_pages: [u64; 2],
+}
+
+/// What the walk before took for warm, and what was used since; base pages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Foretold {
+    /// Taken for warm.
+    pub nr_warm_pages: u64,
+    /// Of those, used.
+    pub nr_warm_used_pages: u64,
+    /// Not taken for warm.
+    pub nr_other_pages: u64,
+    /// Of those, used.
+    pub nr_other_used_pages: u64,
+}
+
+/// What became of what was asked of an actuator.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Report {
+    /// Of one request of a batch, or of huge pages to split.
+    Pageout(PageoutReport),
+    /// Of the kernel's reclaim.
+    Reclaim(ReclaimReport),
+    /// Of touching warm pages.
+    Touch {
+        /// Base pages touched.
+        nr_pages: u64,
+        /// Programs that may not be read.
+        nr_refused: u64,
+    },
+    /// Of naming cold pages.
+    Cold {
+        /// Base pages named.
+        nr_pages: u64,
+        /// Programs of which none may be named.
+        nr_refused: u64,
+    },
+    /// Of reading in ahead.
+    Recall {
+        /// Base pages asked for.
+        nr_pages: u64,
+        /// Base pages left out after all.
+        nr_left_pages: u64,
+        /// Programs for which the kernel may not be asked.
+        nr_refused: u64,
+    },
+    /// Of clearing accessed bits on a thread of its own.
+    Clear {
+        /// Wall time, pauses included.
+        wall_ns: u64,
+        /// Of that, the lock of the program's address space was held.
+        held_ns: u64,
+        /// Pieces of tables that were left as they were.
+        nr_left_pieces: u64,
+    },
+}
+
+/// What became of one request for pageout; base pages, unless said otherwise.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PageoutReport {
+    /// Folios that an answer came for.
+    pub nr_folios: u64,
+    /// The kernel was asked to take.
+    pub nr_tried_pages: u64,
+    /// Left memory.
+    pub nr_evicted_pages: u64,
+    /// Folios by what became of them.
+    pub verdicts: Verdicts,
+    /// Wall time, throttling included.
+    pub wall_ns: u64,
+    /// CPU time of the thread.
+    pub cpu_ns: u64,
+    /// Why pages were left untried, if they were.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub obstacle: Option<Obstacle>,
+}
+
+/// Folios by what became of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Verdicts {
+    /// Left memory.
+    pub evicted: u64,
+    /// Spared: accessed since.
+    pub referenced: u64,
+    /// Refused for now.
+    pub busy: u64,
+    /// Mapped by others too.
+    pub shared: u64,
+    /// To be written first.
+    pub dirty: u64,
+    /// Locked or special.
+    pub unevictable: u64,
+    /// Gone before.
+    pub gone: u64,
+    /// Not tried.
+    pub not_tried: u64,
+}
+
+/// Why pages were left untried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Obstacle {
+    /// No page of this program can ever be taken.
+    Lasting,
+    /// It may go better the next time.
+    Passing,
+}
+
+/// What became of one request for the kernel's reclaim.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReclaimReport {
+    /// Asked for.
+    pub asked_bytes: u64,
+    /// By how much usage fell; `None`: see `failure`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub freed_bytes: Option<u64>,
+    /// Why not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<ReclaimFailure>,
+    /// Wall time.
+    pub wall_ns: u64,
+    /// CPU time of the thread.
+    pub cpu_ns: u64,
+}
+
+/// Why usage did not fall.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReclaimFailure {
+    /// As much came back meanwhile, or usage is as low as the kernel may bring it.
+    NoProof,
+    /// The kernel found nothing.
+    NothingFound,
+}
+
+/// The end of a run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct End {
+    /// Since the run began, milliseconds.
+    pub now_ms: u64,
+    /// How the program ended: `exited`, `signaled`, `detached` or `gone`.
+    pub how: String,
+    /// What was still out at the last tick.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reports: Vec<Report>,
+    /// The run's counters, as its report has them.
+    pub totals: Totals,
+}
+
+/// The run's counters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Totals {
+    /// Samples of usage.
+    pub nr_samples: u64,
+    /// The highest of them.
+    pub peak_bytes: u64,
+    /// Bytes the kernel was asked for.
+    pub reclaim_asked_bytes: u64,
+    /// Bytes by which usage fell.
+    pub reclaim_freed_bytes: u64,
+    /// Base pages that left memory by pageout.
+    pub nr_applied_pages: u64,
+    /// Base pages that left memory by the kernel's choice, as walks noticed.
+    pub nr_kernel_chosen_pages: u64,
+    /// Base pages touched.
+    pub nr_activated_pages: u64,
+    /// Base pages named.
+    pub nr_deactivated_pages: u64,
+    /// Base pages read in ahead.
+    pub nr_recalled_pages: u64,
+    /// Walks.
+    pub nr_walks: u64,
+    /// How often the limit gave way.
+    pub nr_raises: u64,
+}

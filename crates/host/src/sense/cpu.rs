@@ -1,0 +1,76 @@
+//! Who runs: threads, runnable ones, clocks.
+//!
+//! ```text
+//!   /proc/loadavg:  0.20 0.18 0.12 3/80 11206
+//!                                  ^ runnable at this moment, ourselves included
+//! ```
+//!
+//! **Owns** these readings. **Does not own** when they are due, nor averages (`strata_control::cpu`).
+
+use crate::process::Process;
+use std::collections::BTreeMap;
+use std::fs;
+use strata_control::cpu::Threads;
+use strata_control::{Processors, ProgramNo};
+
+/// What the threads of each program ran and waited for. A program that has ended is left out.
+pub(crate) fn threads<'a>(
+    programs: impl Iterator<Item = (ProgramNo, &'a Process)>,
+) -> BTreeMap<ProgramNo, Threads> {
+    let read = programs.filter_map(|(number, process)| {
+        let threads = Threads {
+            wanted_ns: process.wanted_ns().ok()?,
+            processors: process.processors().unwrap_or_default(),
+        };
+        Some((number, threads))
+    });
+    read.collect()
+}
+
+/// What each program has used of the processors so far, nanoseconds. A program that has ended is left out.
+pub(crate) fn clocks<'a>(
+    programs: impl Iterator<Item = (ProgramNo, &'a Process)>,
+) -> BTreeMap<ProgramNo, u64> {
+    let read = programs.filter_map(|(number, process)| Some((number, process.cpu_ns().ok()?)));
+    read.collect()
+}
+
+/// Processors that these threads run on or ran on last.
+pub(crate) fn processors_of<'a>(threads: impl Iterator<Item = (&'a Process, i32)>) -> Processors {
+    threads
+        .filter_map(|(process, tid)| process.processor_of(tid).ok())
+        .collect()
+}
+
+/// Threads that are runnable on the machine at this moment; `None` where that can't be read.
+pub(crate) fn nr_runnable() -> Option<u32> {
+    parse_runnable(&fs::read_to_string("/proc/loadavg").ok()?)
+}
+
+fn parse_runnable(text: &str) -> Option<u32> {
+    let pair = text.split_ascii_whitespace().nth(3)?;
+    pair.split_once('/')?.0.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernels_line_is_understood() {
+        assert_eq!(parse_runnable("0.20 0.18 0.12 3/80 11206\n"), Some(3));
+        assert_eq!(parse_runnable("0.20 0.18 0.12"), None);
+        assert!(nr_runnable() >= Some(1), "at least this thread runs");
+    }
+
+    #[test]
+    fn a_process_has_threads_and_a_clock_and_runs_somewhere() {
+        let us = Process::open(i32::try_from(std::process::id()).unwrap()).unwrap();
+        let number = ProgramNo(7);
+        let programs = || [(number, &us)].into_iter();
+        let (threads, clocks) = (threads(programs()), clocks(programs()));
+        assert!(!threads[&number].wanted_ns.is_empty() && clocks[&number] > 0);
+        let tid = *threads[&number].wanted_ns.keys().next().unwrap();
+        assert_eq!(processors_of([(&us, tid)].into_iter()).count(), 1);
+    }
+}

@@ -38,8 +38,8 @@ pub use control::{Actuator, Control, CpuTaken, Decision, Reclaim, Setup, WalkLoo
 pub use plan::Action;
 pub use processors::Processors;
 pub use sample::{
-    ActuatorReport, CgroupVersion, CpuState, Foretold, GroupStats, KernelLists, PAGE_BYTES,
-    ProgramNo, Reading,
+    ActuatorReport, CgroupVersion, CpuState, GroupStats, KernelLists, PAGE_BYTES, ProgramNo,
+    Reading,
 };
 pub use steering::{Abilities, Steering};
 pub use strategy::{affinity, list_balance, mark_accessed, prefetch, split_huge, swappiness};

@@ -5,7 +5,6 @@
 //! **Invariants** I1: no address and no number of a page: quantities only.
 
 use serde::{Deserialize, Serialize};
-use std::ops::AddAssign;
 
 /// The base page of x86-64 and of most arm64 systems, bytes: the only size of page that Strata counts in.
 pub const PAGE_BYTES: u64 = 4096;
@@ -122,62 +121,6 @@ pub struct Wanted {
     pub most: f64,
     /// Threads of the group that want one.
     pub nr_threads: f64,
-}
-
-/// Warm pages must be used so much more often than others, percent.
-const ADVANTAGE_PERCENT: u64 = 125;
-/// Where fewer of the others are left unused, percent, that tells nothing.
-const UNUSED_PERCENT_MIN: u64 = 2;
-
-/// How what the last walk thought of pages compares with what became of them; base pages that were in
-/// memory then and now.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Foretold {
-    /// Taken for warm.
-    pub nr_warm_pages: u64,
-    /// Of those, used since.
-    pub nr_warm_used_pages: u64,
-    /// Not taken for warm.
-    pub nr_other_pages: u64,
-    /// Of those, used since.
-    pub nr_other_used_pages: u64,
-}
-
-impl AddAssign for Foretold {
-    fn add_assign(&mut self, other: Foretold) {
-        self.nr_warm_pages += other.nr_warm_pages;
-        self.nr_warm_used_pages += other.nr_warm_used_pages;
-        self.nr_other_pages += other.nr_other_pages;
-        self.nr_other_used_pages += other.nr_other_used_pages;
-    }
-}
-
-impl Foretold {
-    /// Whether anything was used.
-    pub fn has_uses(&self) -> bool {
-        self.nr_warm_used_pages + self.nr_other_used_pages > 0
-    }
-
-    /// Whether warm pages were used clearly more often than others.
-    pub fn holds(&self) -> bool {
-        let warm = u128::from(self.nr_warm_used_pages) * u128::from(self.nr_other_pages.max(1));
-        let other = u128::from(self.nr_other_used_pages) * u128::from(self.nr_warm_pages.max(1));
-        warm > 0 && warm * 100 >= other * u128::from(ADVANTAGE_PERCENT)
-    }
-
-    /// Whether [`Foretold::holds`], or warm pages were clearly less often left unused than others: of a program that
-    /// uses most of what it has between two walks others can't be used much more seldom.
-    pub fn tells_apart(&self) -> bool {
-        let nr_warm_unused_pages = self.nr_warm_pages - self.nr_warm_used_pages;
-        let nr_other_unused_pages = self.nr_other_pages - self.nr_other_used_pages;
-        let warm = u128::from(nr_warm_unused_pages) * u128::from(self.nr_other_pages.max(1));
-        let other = u128::from(nr_other_unused_pages) * u128::from(self.nr_warm_pages.max(1));
-        // Nothing may have been taken for warm, and a few pages are chance.
-        let is_telling = self.nr_warm_used_pages > 0
-            && nr_other_unused_pages * 100 >= self.nr_other_pages * UNUSED_PERCENT_MIN
-            && nr_other_unused_pages > 0;
-        self.holds() || is_telling && other * 100 >= warm * u128::from(ADVANTAGE_PERCENT)
-    }
 }
 
 /// Base pages on the kernel's lists, of anon and of files together.

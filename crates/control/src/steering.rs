@@ -178,7 +178,7 @@ impl Steering {
 mod tests {
     use super::*;
     use crate::reclaimer::Reclaimer;
-    use crate::sample::Foretold;
+    use strata_lru::Foretold;
 
     fn view(now: u64, reclaimer: Reclaimer) -> View {
         View {

@@ -22,6 +22,8 @@
 //!
 //! ```text
 //!   by_heat   a policy around a policy: what is ranked goes first     forward   its door
+//!   told      its door for who ranks when it chooses                  foretold  whether the warm pages were used
+//!   folios    what is known of each folio                             owners    of each space, and its walks
 //!   scales    how the spaces of a group compare                       spread    the measures for that
 //!   past      the heat of what is not in memory                       copy      to play its eviction out
 //! ```
@@ -35,18 +37,27 @@
 
 mod by_heat;
 mod copy;
+mod folios;
+mod foretold;
 mod forward;
+mod owners;
 mod past;
 mod scales;
 mod spread;
+mod told;
 
 #[cfg(test)]
 mod model_tests;
+#[cfg(test)]
+mod told_tests;
 
 use crate::{ids::FolioId, ids::Kind, seam::Swappiness};
 pub use by_heat::{ByHeat, Ranking};
+pub use foretold::Foretold;
+pub use owners::WalkStep;
 pub use past::PastHeat;
 pub use spread::{HeatScale, HeatSpread};
+pub use told::{HeatPolicy, Outside};
 
 const SHIFT: u32 = 4;
 /// Walks that heat remembers: one so many walks ago counts a third of the last one.

@@ -22,8 +22,7 @@
 use super::{Outcome, Strategy, View, Walk};
 use crate::backoff::Backoff;
 use crate::plan::Action;
-use crate::sample::Foretold;
-use strata_lru::TimeMs;
+use strata_lru::{Foretold, TimeMs};
 
 /// A walk comes when one in so many pages has gone since the last one: a page comes from the one end of the
 /// inactive list to the other while half of memory goes.
@@ -212,26 +211,6 @@ mod tests {
             .filter(|(is_on, _)| !is_on)
             .map(|(_, length)| length);
         assert_eq!(longest.max(), Some(OFF_MS_MAX / WALK_MS_MIN - 1));
-    }
-
-    /// One of two programs had all it used in memory and used nearly all of it between two walks: heat was taken to tell
-    /// nothing there, and only the other one gave pages.
-    #[test]
-    fn where_most_is_used_the_unused_ones_tell_what_is_cold() {
-        let tells_apart =
-            |nr_warm_used, nr_other_used| foretold(nr_warm_used, nr_other_used).tells_apart();
-        assert!(tells_apart(990, 700) && !foretold(990, 700).holds());
-        assert!(tells_apart(700, 200));
-        assert!(!tells_apart(500, 400), "all are used alike");
-        assert!(!tells_apart(1000, 800), "all are used");
-        assert!(!tells_apart(1000, 790), "nearly all are");
-        assert!(!tells_apart(200, 400), "other pages are hot now");
-        assert!(!Foretold::default().tells_apart());
-        let nothing_was_warm = Foretold {
-            nr_warm_pages: 0,
-            ..foretold(0, 300)
-        };
-        assert!(!nothing_was_warm.tells_apart());
     }
 
     #[test]

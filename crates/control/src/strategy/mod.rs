@@ -12,7 +12,7 @@ pub mod split_huge;
 pub mod swappiness;
 
 use crate::plan::Action;
-use crate::sample::Foretold;
+use strata_lru::Foretold;
 use strata_lru::TimeMs;
 
 /// What a strategy may know of the moment.

@@ -21,10 +21,8 @@ use crate::pages::table::Table;
 use crate::process::{Mapping, MappingClass, Process};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use strata_control::{
-    Foretold,
-    prefetch::{Returns, WalkNo},
-};
+use strata_control::prefetch::{Returns, WalkNo};
+use strata_lru::Foretold;
 use strata_lru::{
     AccessVia, Arrival, Cause, GoneCause, GroupId, HEAT_TURNED_OVER_SHARE, Kind, NodeId, Order,
     PastHeat, Policy,

@@ -15,7 +15,8 @@
 //! ranked have gone. Of folios that cost the same the one that came first goes first. Spaces are compared by
 //! what each uses ([`super::HeatScale`]).
 //!
-//! Simpler than a live run: every walk reaches all spaces, and counts whole.
+//! That is how it goes by itself: every walk reaches all spaces, and counts whole. A mechanism that has reasons of its
+//! own to walk and to rank says when ([`super::HeatPolicy`]).
 //!
 //! **Owns** the heat of what is in memory, who is ranked, and when a walk is due for it. **Does not own** what
 //! becomes of folios that are tried (the policy within), or the heat of what is away (the mechanism).
@@ -27,8 +28,11 @@
 use std::collections::VecDeque;
 
 use super::{
-    Cheapest, HEAT_WALK_MS, HEAT_WALK_MS_MIN, Heat, NR_RANKED_PAGES_MIN, PastHeat,
-    scales::{Away, Scales},
+    Cheapest, Cost, Foretold, HEAT_WALK_MS, HEAT_WALK_MS_MIN, Heat, HeatScale, NR_RANKED_PAGES_MIN,
+    PastHeat,
+    folios::{Folio, Folios, Marks},
+    owners::{Due, OwnerNo, Owners},
+    scales::{Away, scales},
 };
 use crate::{
     ids::{FolioId, GroupId, Kind, NodeId, Order, SpaceNo, TimeMs},
@@ -51,52 +55,35 @@ pub enum Ranking {
     Left,
 }
 
-/// What is known of a folio.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Entry {
-    pub(super) heat: Heat,
-    pub(super) group: GroupId,
-    pub(super) space: SpaceNo,
-    /// Folios that came before it, wrapping.
-    pub(super) arrival: u32,
-    pub(super) node: NodeId,
-    pub(super) kind: Kind,
-    pub(super) order: Order,
-    /// Accessed since the last walk, by whoever found out.
-    pub(super) is_seen: bool,
-    pub(super) is_ranked: bool,
-    /// In a batch, or on its way to another node.
-    pub(super) is_isolated: bool,
-    /// Gone while it was isolated: its number is not free yet.
-    pub(super) is_gone: bool,
-}
-
-impl Entry {
-    fn nr_pages(&self) -> u64 {
-        self.order.nr_pages()
-    }
+/// When folios are ranked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ranks {
+    /// After every walk, and walks are asked for.
+    ByItself,
+    /// When the mechanism says so.
+    WhenTold,
 }
 
 /// What is known of a group.
 #[derive(Clone, Debug, Default)]
 pub(super) struct OfGroup {
     /// Coldest first; some may have left since.
-    pub(super) ranked: VecDeque<FolioId>,
+    pub(super) ranked: VecDeque<(FolioId, Kind)>,
     nr_taken_pages: u64,
     walked_at: Option<TimeMs>,
     pub(super) nr_walks: u32,
     pub(super) away: Away,
+    /// Walks since folios that would not go were last ranked again.
+    pub(super) nr_walks_aside: u32,
 }
 
 impl OfGroup {
     /// The same with others ranked, and nothing known of what is away.
-    pub(super) fn ranked_as(&self, ranked: VecDeque<FolioId>) -> OfGroup {
+    pub(super) fn ranked_as(&self, ranked: VecDeque<(FolioId, Kind)>) -> OfGroup {
         OfGroup {
             ranked,
-            nr_taken_pages: self.nr_taken_pages,
-            walked_at: self.walked_at,
-            nr_walks: self.nr_walks,
             away: Away::default(),
+            ..*self
         }
     }
 }
@@ -107,8 +94,9 @@ impl OfGroup {
 #[derive(Debug)]
 pub struct ByHeat<P> {
     pub(super) policy: P,
-    /// By folio; `None` where there is none.
-    pub(super) entries: Vec<Option<Entry>>,
+    pub(super) ranks: Ranks,
+    pub(super) folios: Folios,
+    pub(super) owners: Owners,
     /// By number of the group.
     pub(super) groups: Vec<OfGroup>,
     pub(super) nr_arrivals: u32,
@@ -119,26 +107,27 @@ impl<P: Policy> ByHeat<P> {
     pub fn new(policy: P) -> ByHeat<P> {
         ByHeat {
             policy,
-            entries: Vec::new(),
+            ranks: Ranks::ByItself,
+            folios: Folios::default(),
+            owners: Owners::default(),
             groups: Vec::new(),
             nr_arrivals: 0,
         }
     }
 
-    /// How hot a folio in memory was at the last walk of its group.
-    pub fn heat(&self, folio: FolioId) -> Heat {
-        self.entry(folio).map_or(Heat::NONE, |of| of.heat)
+    /// The same for a mechanism that says when folios are to be ranked ([`super::HeatPolicy`]).
+    pub fn when_told(policy: P) -> ByHeat<P> {
+        ByHeat {
+            ranks: Ranks::WhenTold,
+            ..ByHeat::new(policy)
+        }
     }
 
-    pub(super) fn entry(&self, folio: FolioId) -> Option<&Entry> {
-        self.entries.get(folio.index())?.as_ref()
+    pub(super) fn group(&self, group: GroupId) -> Option<&OfGroup> {
+        self.groups.get(usize::from(group.0))
     }
 
-    pub(super) fn entry_mut(&mut self, folio: FolioId) -> Option<&mut Entry> {
-        self.entries.get_mut(folio.index())?.as_mut()
-    }
-
-    fn group_mut(&mut self, group: GroupId) -> &mut OfGroup {
+    pub(super) fn group_mut(&mut self, group: GroupId) -> &mut OfGroup {
         let number = usize::from(group.0);
         if self.groups.len() <= number {
             self.groups.resize_with(number + 1, OfGroup::default);
@@ -154,82 +143,100 @@ impl<P: Policy> ByHeat<P> {
     pub(super) fn arrived(&mut self, folio: FolioId, arrival: &Arrival) {
         let group = self.group_mut(arrival.group);
         let remaining = arrival.heat.at(group.nr_walks);
+        let (heat, is_seen) = remaining;
         let nr_pages = arrival.order.nr_pages();
         group.away.came_back(arrival.space, remaining, nr_pages);
-        if self.entries.len() <= folio.index() {
-            self.entries.resize(folio.index() + 1, None);
-        }
-        let (heat, is_seen) = remaining;
-        self.entries[folio.index()] = Some(Entry {
+        let owner = self.owners.number(arrival.group, arrival.space);
+        self.owners.came(owner);
+        let marks = Marks::NEW
+            .with(Marks::SEEN, is_seen)
+            .with(Marks::BASE, arrival.order == Order::BASE);
+        let came = Folio {
             heat,
-            group: arrival.group,
-            space: arrival.space,
+            owner,
+            marks,
             arrival: self.nr_arrivals,
             node: arrival.node,
-            kind: arrival.kind,
-            order: arrival.order,
-            is_seen,
-            is_ranked: false,
-            is_isolated: false,
-            is_gone: false,
-        });
-        self.nr_arrivals = self.nr_arrivals.wrapping_add(1);
+        };
+        self.folios.put(folio, came);
+        if self.ranks == Ranks::ByItself {
+            self.nr_arrivals = self.nr_arrivals.wrapping_add(1);
+        }
     }
 
     /// A folio was found accessed.
+    #[inline]
     pub(super) fn seen(&mut self, folio: FolioId) {
-        if let Some(entry) = self.entry_mut(folio) {
-            entry.is_seen = true;
+        self.folios.saw(folio);
+    }
+
+    /// A folio's heat after the last walk of its space, and whether it was accessed since.
+    pub(super) fn heat_of(&self, folio: FolioId) -> (Heat, bool) {
+        let Some(owner) = self.folios.owner(folio) else {
+            return (Heat::NONE, false);
+        };
+        let heat = self.folios.heats[folio.index()];
+        let is_seen = self.folios.marks(folio).has(Marks::SEEN);
+        match self.owners.due(owner) {
+            None => (heat, is_seen),
+            Some(Due::LeftOut) => (heat, false),
+            Some(Due::Walked(step)) => (step.next(heat, is_seen), false),
         }
     }
 
     /// What is to be kept of a folio that leaves for others to come.
     pub(super) fn left(&mut self, folio: FolioId) -> PastHeat {
-        let Some(entry) = self.entry(folio).copied() else {
+        let Some(number) = self.folios.owner(folio) else {
             return PastHeat::NONE;
         };
-        let group = self.group_mut(entry.group);
-        let past = PastHeat::new(entry.heat, entry.is_seen, group.nr_walks);
-        group.away.left(entry.space, past, entry.nr_pages());
+        let (heat, is_seen) = self.heat_of(folio);
+        let owner = self.owners.get(number);
+        let (of_group, space) = (owner.group, owner.space);
+        let nr_pages = self.policy.order(folio).nr_pages();
+        let is_counted = self.ranks == Ranks::ByItself;
+        let group = self.group_mut(of_group);
+        let past = PastHeat::new(heat, is_seen, group.nr_walks);
+        if is_counted {
+            group.away.left(space, past, nr_pages);
+        }
         past
     }
 
     /// A folio is not in memory any more. While it is isolated its number is not another's.
     pub(super) fn forget(&mut self, folio: FolioId) {
-        if let Some(entry) = self.entries.get_mut(folio.index()) {
-            match entry {
-                Some(of) if of.is_isolated => of.is_gone = true,
-                _ => *entry = None,
-            }
+        let Some(owner) = self.folios.owner(folio) else {
+            return;
+        };
+        if self.folios.marks(folio).has(Marks::ISOLATED) {
+            self.folios.mark(folio, Marks::GONE, true);
+        } else {
+            self.folios.remove(folio);
+            self.owners.left(owner);
         }
     }
 
     /// A folio was taken off its list.
     pub(super) fn isolated(&mut self, folio: FolioId) {
-        if let Some(entry) = self.entry_mut(folio) {
-            entry.is_isolated = true;
-        }
+        self.folios.mark(folio, Marks::ISOLATED, true);
     }
 
     /// What was isolated is so no longer; whether it is still in memory.
     pub(super) fn end_isolation(&mut self, folio: FolioId) -> bool {
-        let Some(entry) = self.entry_mut(folio) else {
-            return false;
-        };
-        entry.is_isolated = false;
-        let is_there = !entry.is_gone;
-        if !is_there {
+        self.folios.mark(folio, Marks::ISOLATED, false);
+        let is_there = self.folios.owner(folio).is_some();
+        let is_gone = self.folios.marks(folio).has(Marks::GONE);
+        if is_gone {
             self.forget(folio);
         }
-        is_there
+        is_there && !is_gone
     }
 
     /// A folio moved to a node, or could not, or is gone.
     pub(super) fn moved(&mut self, folio: FolioId, to: Option<NodeId>) {
         if self.end_isolation(folio)
-            && let (Some(node), Some(entry)) = (to, self.entry_mut(folio))
+            && let Some(node) = to
         {
-            entry.node = node;
+            self.folios.set_node(folio, node);
         }
     }
 
@@ -251,14 +258,20 @@ impl<P: Policy> ByHeat<P> {
         }
         for (folio, verdict) in batch.folios.iter().zip(verdicts) {
             let is_there = self.end_isolation(*folio);
-            let past = match verdict {
-                Verdict::Evicted if is_there => self.left(*folio),
+            let past = match (verdict, self.ranks) {
+                (Verdict::Evicted, _) | (Verdict::Gone, Ranks::WhenTold) if is_there => {
+                    self.left(*folio)
+                }
                 _ => PastHeat::NONE,
             };
             batch.heats.push(past);
-            match verdict {
-                Verdict::Evicted | Verdict::Gone => self.forget(*folio),
-                Verdict::Referenced => self.seen(*folio),
+            match (verdict, self.ranks) {
+                (Verdict::Evicted | Verdict::Gone, _) => self.forget(*folio),
+                (Verdict::Referenced, Ranks::ByItself) => self.seen(*folio),
+                // It is cold at every walk, and would be tried again after each.
+                (Verdict::Shared | Verdict::Dirty | Verdict::Unevictable, Ranks::WhenTold) => {
+                    self.folios.mark(*folio, Marks::ASIDE, true)
+                }
                 _ => {}
             }
         }
@@ -266,7 +279,10 @@ impl<P: Policy> ByHeat<P> {
 
     /// Who goes first in a group.
     pub(super) fn ranking_of(&self, group: GroupId, now: TimeMs) -> Ranking {
-        let Some(of) = self.groups.get(usize::from(group.0)) else {
+        if self.ranks == Ranks::WhenTold {
+            return Ranking::None;
+        }
+        let Some(of) = self.group(group) else {
             return Ranking::Due;
         };
         let pause_ms = match of.ranked.is_empty() {
@@ -307,31 +323,38 @@ impl<P: Policy> ByHeat<P> {
         self.policy.isolate(request, now, batch)
     }
 
-    /// Takes the coldest that are ranked and that the request allows; base pages.
-    fn take_ranked(&mut self, request: ReclaimRequest, now: TimeMs, batch: &mut EvictBatch) -> u64 {
-        let number = usize::from(request.group.0);
-        let mut ranked = std::mem::take(&mut self.groups[number].ranked);
+    /// Takes the coldest that are ranked and that the request allows; base pages. What it does not allow stays
+    /// ranked, unless folios are ranked when the mechanism says so: it walks again when none are left.
+    pub(super) fn take_ranked(
+        &mut self,
+        request: ReclaimRequest,
+        now: TimeMs,
+        batch: &mut EvictBatch,
+    ) -> u64 {
+        let mut ranked = std::mem::take(&mut self.group_mut(request.group).ranked);
         let mut others = Vec::new();
-        let entries = &mut self.entries;
+        let (folios, owners, ranks) = (&mut self.folios, &self.owners, self.ranks);
         let mut coldest = std::iter::from_fn(|| {
             loop {
-                let folio = ranked.pop_front()?;
-                let entry = entries.get_mut(folio.index()).and_then(Option::as_mut);
+                let (folio, kind) = ranked.pop_front()?;
+                let marks = folios.marks(folio);
                 // Its number may be another's by now.
-                let Some(entry) = entry.filter(|of| of.is_ranked && of.group == request.group)
-                else {
-                    continue;
-                };
-                let swappiness = request.one_pass.map_or(request.swappiness, |of| {
-                    of.swappiness_on(entry.node, request.swappiness)
-                });
-                let is_of_node = request.node.is_none_or(|node| node == entry.node);
-                if !is_of_node || !swappiness.allows(entry.kind) {
-                    others.push(folio);
+                let owner = folios.owner(folio).filter(|_| marks.has(Marks::RANKED));
+                if owner.is_none_or(|of| owners.get(of).group != request.group) {
                     continue;
                 }
-                entry.is_ranked = false;
-                if !entry.is_seen {
+                let node = folios.node(folio);
+                let swappiness = request.one_pass.map_or(request.swappiness, |of| {
+                    of.swappiness_on(node, request.swappiness)
+                });
+                let is_of_node = request.node.is_none_or(|asked| asked == node);
+                let is_allowed = is_of_node && swappiness.allows(kind);
+                if !is_allowed && ranks == Ranks::ByItself {
+                    others.push((folio, kind));
+                    continue;
+                }
+                folios.mark(folio, Marks::RANKED, false);
+                if !marks.has(Marks::SEEN) {
                     return Some(folio);
                 }
             }
@@ -343,11 +366,9 @@ impl<P: Policy> ByHeat<P> {
             now,
             batch,
         );
-        others
-            .into_iter()
-            .rev()
-            .for_each(|of| ranked.push_front(of));
-        let group = &mut self.groups[number];
+        let others = others.into_iter().rev();
+        others.for_each(|of| ranked.push_front(of));
+        let group = self.group_mut(request.group);
         group.ranked = ranked;
         group.nr_taken_pages += nr_pages;
         nr_pages
@@ -361,12 +382,8 @@ impl<P: Policy> ByHeat<P> {
         now: TimeMs,
     ) -> Result<(), PolicyError> {
         let nr_usage_pages = self.policy.groups().usage_pages(group)?;
-        for entry in self.entries.iter_mut().flatten() {
-            if entry.group == group {
-                entry.heat = entry.heat.after_walk(entry.is_seen);
-                (entry.is_seen, entry.is_ranked) = (false, false);
-            }
-        }
+        self.owners.walked_all(group);
+        self.look_is_over(group);
         let of = self.group_mut(group);
         of.away.cool();
         of.nr_walks += 1;
@@ -374,82 +391,224 @@ impl<P: Policy> ByHeat<P> {
         let nr_expected =
             std::mem::take(&mut of.nr_taken_pages) + nr_usage_pages / USAGE_PER_EXCESS;
         let nr_pages = (2 * nr_expected).max(NR_RANKED_PAGES_MIN);
-        let ranked = self.coldest(group, nr_pages, swappiness);
-        for folio in &ranked {
-            if let Some(entry) = self.entry_mut(*folio) {
-                entry.is_ranked = true;
-            }
-        }
-        self.group_mut(group).ranked = ranked;
+        let coldest = self.coldest(group, nr_pages, swappiness);
+        self.rank_these(group, &coldest);
         Ok(())
     }
 
-    /// Folios of a group in memory.
-    fn of_group(&self, group: GroupId) -> impl Iterator<Item = (FolioId, &Entry)> {
-        let numbered = self.entries.iter().zip(0..);
-        let present = numbered.filter_map(|(entry, n)| Some((FolioId(n), entry.as_ref()?)));
-        present.filter(move |(_, entry)| entry.group == group && !entry.is_gone)
-    }
-
-    /// How the spaces of a group compare.
-    pub(super) fn scales(&self, group: GroupId) -> Scales {
-        let present = self.of_group(group);
-        let present = present.map(|(_, of)| (of.space, of.heat, of.nr_pages()));
-        let away = self.groups.get(usize::from(group.0));
-        Scales::of(present.chain(away.iter().flat_map(|of| of.away.iter())))
-    }
-
-    /// The folios of a group whose eviction costs least, about so many base pages.
-    fn coldest(&self, group: GroupId, nr_pages: u64, swappiness: Swappiness) -> VecDeque<FolioId> {
-        let scales = self.scales(group);
-        let cost = |of: &Entry| {
-            let heat = of.heat.scaled(scales.get(of.space));
-            heat.cost(of.kind, swappiness)
-        };
-        let mut cheapest = Cheapest::new(nr_pages);
-        for (_, entry) in self.of_group(group) {
-            cheapest.count(cost(entry), entry.nr_pages());
+    /// What walks found is taken in, and nobody of the group is ranked any more.
+    pub(super) fn look_is_over(&mut self, group: GroupId) {
+        self.take_walks_in();
+        let ranked = std::mem::take(&mut self.group_mut(group).ranked);
+        for (folio, _) in ranked {
+            // Its number may be another's by now, of another group.
+            let owner = self.folios.owner(folio);
+            if owner.is_some_and(|of| self.owners.get(of).group == group) {
+                self.folios.mark(folio, Marks::RANKED, false);
+            }
         }
-        for (folio, entry) in self.of_group(group) {
-            cheapest.offer(folio, cost(entry));
+    }
+
+    /// These of a group go first from now on.
+    pub(super) fn rank_these(&mut self, group: GroupId, coldest: &[FolioId]) {
+        for folio in coldest {
+            self.folios.mark(*folio, Marks::RANKED, true);
+        }
+        let policy = &self.policy;
+        let with_kind = coldest.iter().map(|folio| (*folio, policy.kind(*folio)));
+        let ranked = with_kind.collect();
+        self.group_mut(group).ranked = ranked;
+    }
+
+    /// Heat after the walks that have ended, and what they foretold.
+    pub(super) fn take_walks_in(&mut self) {
+        let Some(due) = self.owners.take_due() else {
+            return;
+        };
+        let mut foretold = vec![Foretold::default(); due.len()];
+        let Folios {
+            heats,
+            owners,
+            marks,
+            ..
+        } = &mut self.folios;
+        let (mut heats, mut marks) = (&mut heats[..], &mut marks[..]);
+        for run in owners.chunk_by(|owner, next| owner == next) {
+            let (own_heats, own_marks);
+            (own_heats, heats) = heats.split_at_mut(run.len());
+            (own_marks, marks) = marks.split_at_mut(run.len());
+            let number = run[0].index();
+            match due.get(number).copied().flatten() {
+                None => {}
+                Some(Due::LeftOut) => own_marks
+                    .iter_mut()
+                    .for_each(|of| of.set(Marks::SEEN, false)),
+                Some(Due::Walked(step)) => {
+                    step.take_in(own_heats, own_marks);
+                    foretold[number] += take_marks_in(own_marks);
+                }
+            }
+        }
+        for (number, found) in foretold.into_iter().enumerate() {
+            if let Some(Some(Due::Walked(_))) = due.get(number) {
+                self.owners.foretold(number, found);
+            }
+        }
+    }
+
+    /// How the spaces of a group compare, by number of the owner; `away` visits what of a space is not in memory.
+    pub(super) fn scales(
+        &self,
+        group: GroupId,
+        away: impl Fn(SpaceNo, &mut dyn FnMut(Heat, u64)),
+    ) -> Vec<HeatScale> {
+        let present = |seen: &mut dyn FnMut(OwnerNo, Heat, u64)| {
+            for (folio, owner, heat, marks) in self.folios.iter() {
+                let of = self.owners.get(owner);
+                if of.group == group && !marks.has(Marks::GONE) {
+                    let nr_pages = match marks.has(Marks::BASE) {
+                        true => 1,
+                        false => self.policy.order(folio).nr_pages(),
+                    };
+                    seen(owner, of.now(heat), nr_pages);
+                }
+            }
+        };
+        scales(&self.owners, group, present, |space, seen| {
+            let owner = self.owners.find(group, space);
+            away(space, &mut |heat, nr_pages| {
+                seen(owner.map_or(heat, |of| of.now(heat)), nr_pages);
+            });
+        })
+    }
+
+    /// What it costs to evict each folio of a group that may be ranked.
+    pub(super) fn costs<'a>(
+        &'a self,
+        group: GroupId,
+        swappiness: Swappiness,
+        scales: &'a [HeatScale],
+    ) -> impl Fn(FolioId) -> Option<Cost> + 'a {
+        move |folio| {
+            let number = self.folios.owner(folio)?;
+            let (owner, marks) = (self.owners.get(number), self.folios.marks(folio));
+            let may_be_ranked = owner.group == group
+                && owner.is_there()
+                && !marks.has(Marks::GONE)
+                && !marks.has(Marks::ASIDE);
+            let heat = owner.now(self.folios.heats[folio.index()]);
+            let scale = scales
+                .get(number.index())
+                .copied()
+                .unwrap_or(HeatScale::ONE);
+            may_be_ranked.then(|| heat.scaled(scale).cost(self.policy.kind(folio), swappiness))
+        }
+    }
+
+    /// The folios of a group whose eviction costs least, about so many base pages. Of equals the one that came first
+    /// is the first.
+    fn coldest(&self, group: GroupId, nr_pages: u64, swappiness: Swappiness) -> Vec<FolioId> {
+        let away = |space, seen: &mut dyn FnMut(Heat, u64)| {
+            let of = self.group(group).into_iter();
+            let away = of.flat_map(|of| of.away.of_space(space));
+            away.for_each(|(heat, nr_pages)| seen(heat, nr_pages));
+        };
+        let scales = self.scales(group, away);
+        let cost = self.costs(group, swappiness, &scales);
+        let mut cheapest = self.counted(nr_pages, &cost);
+        for (folio, ..) in self.folios.iter() {
+            if let Some(cost) = cost(folio) {
+                cheapest.offer(folio, cost);
+            }
         }
         // Which came first is told right while no more than 2^31 others came after.
         let age = |folio| {
-            let came = self.entry(folio).map_or(0, |of| of.arrival);
+            let came = self.folios.arrival(folio);
             std::cmp::Reverse(self.nr_arrivals.wrapping_sub(came))
         };
-        cheapest.into_folios_by(age).into()
+        cheapest.into_folios_by(age)
+    }
+
+    /// The first round over all that may be ranked.
+    pub(super) fn counted(
+        &self,
+        nr_pages: u64,
+        cost: &impl Fn(FolioId) -> Option<Cost>,
+    ) -> Cheapest {
+        let mut cheapest = Cheapest::new(nr_pages);
+        for (folio, ..) in self.folios.iter() {
+            if let Some(cost) = cost(folio) {
+                cheapest.count(cost, self.policy.order(folio).nr_pages());
+            }
+        }
+        cheapest
     }
 
     /// Bytes beside the policy's own.
     pub(super) fn own_memory_bytes(&self) -> u64 {
-        let entries = self.entries.capacity() * size_of::<Option<Entry>>();
         let ranked = self.groups.iter().map(|of| of.ranked.capacity());
-        let ranked = ranked.sum::<usize>() * size_of::<FolioId>();
+        let ranked = ranked.sum::<usize>() * size_of::<(FolioId, Kind)>();
         let groups = self.groups.capacity() * size_of::<OfGroup>();
         let away: u64 = self.groups.iter().map(|of| of.away.memory_bytes()).sum();
-        (entries + ranked + groups) as u64 + away
+        (ranked + groups) as u64 + away + self.folios.memory_bytes() + self.owners.memory_bytes()
     }
 
     /// Checks that exactly what is in memory has a heat, and that who is ranked stands in its group's row.
     pub(super) fn recount(&self) -> Result<(), String> {
-        let present = self.entries.iter().flatten();
-        let nr_pages: u64 = present.map(Entry::nr_pages).sum();
+        let present = self.folios.iter();
+        let nr_pages: u64 = present
+            .map(|(folio, ..)| self.policy.order(folio).nr_pages())
+            .sum();
         let charged = self.policy.groups().usage_pages_of_all();
         if nr_pages != charged {
             return Err(format!(
                 "{nr_pages} pages have a heat, {charged} are charged"
             ));
         }
-        let in_rows = self.groups.iter().zip(0..).flat_map(|(of, number)| {
-            let entries = of.ranked.iter().filter_map(|folio| self.entry(*folio));
-            entries.filter(move |of| of.is_ranked && of.group == GroupId(number))
+        let in_rows = self.groups.iter().zip(0..).flat_map(|(of, group)| {
+            let is_of_group = move |folio: &FolioId| {
+                let owner = self.folios.owner(*folio);
+                owner.is_some_and(|of| self.owners.get(of).group == GroupId(group))
+            };
+            let row = of.ranked.iter().map(|(folio, _)| *folio);
+            row.filter(|folio| self.folios.marks(*folio).has(Marks::RANKED))
+                .filter(is_of_group)
         });
-        let marked = self.entries.iter().flatten().filter(|of| of.is_ranked);
+        let marked = self.folios.iter();
+        let marked = marked.filter(|(_, _, _, marks)| marks.has(Marks::RANKED));
         let (nr_in_rows, nr_marked) = (in_rows.count(), marked.count());
         if nr_in_rows != nr_marked {
             return Err(format!("{nr_marked} are ranked, {nr_in_rows} in a row"));
         }
         Ok(())
+    }
+}
+
+/// A walk came by folios: of those that stayed since the one before, how many were taken for warm, and used.
+fn take_marks_in(marks: &mut [Marks]) -> Foretold {
+    let (mut all, mut warm, mut used, mut warm_used) = (0, 0, 0, 0);
+    // So that sums of a byte each do.
+    for marks in marks.chunks_mut(128) {
+        let mut sums = [0u8; 4];
+        for of in marks {
+            let stayed = of.has(Marks::BASE) & !of.has(Marks::NEW) & !of.has(Marks::GONE);
+            let (is_warm, is_used) = (of.has(Marks::WARM), of.has(Marks::SEEN));
+            sums[0] += u8::from(stayed);
+            sums[1] += u8::from(stayed & is_warm);
+            sums[2] += u8::from(stayed & is_used);
+            sums[3] += u8::from(stayed & is_warm & is_used);
+            of.set(Marks::SEEN, false);
+            of.set(Marks::NEW, false);
+        }
+        all += u64::from(sums[0]);
+        warm += u64::from(sums[1]);
+        used += u64::from(sums[2]);
+        warm_used += u64::from(sums[3]);
+    }
+    Foretold {
+        nr_warm_pages: warm,
+        nr_warm_used_pages: warm_used,
+        nr_other_pages: all - warm,
+        nr_other_used_pages: used - warm_used,
     }
 }

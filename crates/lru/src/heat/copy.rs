@@ -4,11 +4,13 @@
 
 use super::{
     ByHeat,
-    by_heat::{Entry, OfGroup},
+    by_heat::OfGroup,
+    folios::{Folio, Folios, Marks},
+    owners::Owners,
 };
 use crate::{
     eviction_order::{Part, PlayedOut},
-    ids::{FolioId, GroupId, Kind},
+    ids::{FolioId, GroupId, Kind, SpaceNo},
     seam::PolicyError,
 };
 
@@ -19,32 +21,44 @@ impl<P: PlayedOut> PlayedOut for ByHeat<P> {
             group: copy,
             originals,
         } = self.policy.part(group, kind)?;
-        let copied = |original: &Entry| Entry {
-            group: copy,
-            ..*original
+        // Whose folios these are does not matter any more once they are ranked.
+        let mut owners = Owners::default();
+        let owner = owners.number(copy, SpaceNo::default());
+        let mut folios = Folios::default();
+        let mut put = |number: u32, folio: Folio| {
+            folios.put(FolioId(number), folio);
+            owners.came(owner);
         };
-        let of_original = |folio: &FolioId| self.entry(*folio).map(copied);
-        let mut entries: Vec<Option<Entry>> = originals.iter().map(of_original).collect();
+        for (original, number) in originals.iter().zip(0..) {
+            if self.folios.owner(*original).is_some() {
+                put(number, self.folios.copy(*original, owner));
+            }
+        }
         let mut part = OfGroup::default();
-        if let Some(of) = self.groups.get(usize::from(group.0)) {
+        if let Some(of) = self.group(group) {
             // By original: its number in the copy.
-            let mut numbers: Vec<Option<u32>> = vec![None; self.entries.len()];
+            let mut numbers: Vec<Option<u32>> = vec![None; self.folios.len()];
             for (original, number) in originals.iter().zip(0..) {
                 numbers[original.index()] = Some(number);
             }
-            let is_ranked = |of: &&Entry| of.is_ranked && of.group == group;
-            for folio in &of.ranked {
-                let ranked = self.entry(*folio).filter(is_ranked);
-                let number = match ranked.and_then(|_| numbers[folio.index()]) {
-                    Some(number) => number,
+            let mut next = originals.len() as u32;
+            for (folio, kind) in &of.ranked {
+                let is_ranked = self.folios.marks(*folio).has(Marks::RANKED)
+                    && self
+                        .folios
+                        .owner(*folio)
+                        .is_some_and(|of| self.owners.get(of).group == group);
+                let copied = numbers[folio.index()].filter(|_| is_ranked);
+                let number = copied.unwrap_or_else(|| {
                     // What was not copied keeps its rank under a number that no folio has there; what has
                     // left keeps its place, which tells that not all that were ranked have been tried.
-                    None => {
-                        entries.push(ranked.map(copied));
-                        entries.len() as u32 - 1
+                    if is_ranked {
+                        put(next, self.folios.copy(*folio, owner));
                     }
-                };
-                part.ranked.push_back(FolioId(number));
+                    next += 1;
+                    next - 1
+                });
+                part.ranked.push_back((FolioId(number), *kind));
             }
             part = of.ranked_as(part.ranked);
         }
@@ -53,7 +67,9 @@ impl<P: PlayedOut> PlayedOut for ByHeat<P> {
         Ok(Part {
             policy: ByHeat {
                 policy,
-                entries,
+                ranks: self.ranks,
+                folios,
+                owners,
                 groups,
                 nr_arrivals: self.nr_arrivals,
             },

@@ -3,7 +3,7 @@
 //! **Owns** the passing on. **Does not own** anything else; a test reads this file and the trait's and finds
 //! every call here (`every_call_of_a_policy_is_passed_on_by_heat`).
 
-use super::{ByHeat, PastHeat, Ranking};
+use super::{ByHeat, HeatPolicy, PastHeat, Ranking, by_heat::Ranks};
 use crate::{
     eviction_order::PlayedOut,
     group::{GroupTree, Limits},
@@ -145,7 +145,13 @@ impl<P: PlayedOut> Policy for ByHeat<P> {
         now: TimeMs,
     ) -> Result<(), PolicyError> {
         self.policy.finish_walk(group, swappiness, now)?;
-        self.walked(group, swappiness, now)
+        match self.ranks {
+            Ranks::ByItself => self.walked(group, swappiness, now),
+            Ranks::WhenTold => {
+                self.finish_look(group);
+                Ok(())
+            }
+        }
     }
 
     fn aborting(&self) -> Aborting {

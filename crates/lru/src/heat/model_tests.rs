@@ -2,7 +2,9 @@
 
 use proptest::prelude::*;
 
-use super::{by_heat::OfGroup, scales::Scales, *};
+use std::collections::BTreeMap;
+
+use super::{by_heat::OfGroup, *};
 use crate::{
     MultiGen,
     config::Config,
@@ -93,6 +95,24 @@ fn kind_of(page: usize) -> Kind {
 /// A third is huge, so that not all are ranked.
 fn order_of(page: usize) -> Order {
     Order(if page.is_multiple_of(3) { 9 } else { 0 })
+}
+
+/// What makes the heat of each space comparable: the heat that 80 percent of what it uses exceeds.
+pub(super) fn scales(
+    pages: impl Iterator<Item = (SpaceNo, Heat, u64)> + Clone,
+) -> BTreeMap<SpaceNo, HeatScale> {
+    let level = |is_counted: &dyn Fn(SpaceNo) -> bool| {
+        let mut spread = HeatSpread::new();
+        let used = pages.clone().filter(|(_, heat, _)| *heat > Heat::NONE);
+        used.filter(|(space, ..)| is_counted(*space))
+            .for_each(|(_, heat, nr_pages)| spread.count(heat, nr_pages));
+        spread.exceeded_by(80)
+    };
+    let all = level(&|_| true);
+    let spaces = pages.clone().map(|(space, ..)| space);
+    spaces
+        .map(|space| (space, HeatScale::of(level(&|of| of == space), all)))
+        .collect()
 }
 
 impl World {
@@ -208,9 +228,9 @@ impl World {
             let nr_pages = order_of(number).nr_pages();
             (space_of(number), self.pages[number].heat, nr_pages)
         });
-        let scales = Scales::of(used);
+        let scales = scales(used);
         let cost = |number: usize| {
-            let heat = self.pages[number].heat.scaled(scales.get(space_of(number)));
+            let heat = self.pages[number].heat.scaled(scales[&space_of(number)]);
             heat.cost(kind_of(number), swappiness)
         };
         let mut present: Vec<usize> = (0..NR_PAGES)
@@ -224,7 +244,8 @@ impl World {
             .filter_map(folio)
             .take(ranked.len())
             .collect();
-        prop_assert_eq!(Vec::from(ranked.clone()), expected);
+        let ranked: Vec<FolioId> = ranked.iter().map(|(folio, _)| *folio).collect();
+        prop_assert_eq!(&ranked, &expected);
         present.truncate(ranked.len());
         let nr_pages = |number: &usize| order_of(*number).nr_pages();
         let (nr_ranked, nr_all) = (

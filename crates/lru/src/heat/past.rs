@@ -38,6 +38,20 @@ impl PastHeat {
         }
     }
 
+    /// Of a page of which somebody else has kept the heat up to date ([`super::WalkStep::cool`]).
+    pub fn kept(heat: Heat) -> PastHeat {
+        PastHeat {
+            heat,
+            is_seen: false,
+            nr_walks: u32::MAX,
+        }
+    }
+
+    /// Its heat when it left.
+    pub fn heat(self) -> Heat {
+        self.heat
+    }
+
     /// The heat after so many walks of its group, and whether it still is to be counted as accessed.
     pub(super) fn at(self, nr_walks: u32) -> (Heat, bool) {
         let mut nr_missed = nr_walks.saturating_sub(self.nr_walks);

@@ -10,8 +10,11 @@
 
 use std::collections::BTreeMap;
 
-use super::{Heat, HeatScale, HeatSpread, PastHeat};
-use crate::ids::SpaceNo;
+use super::{
+    Heat, HeatScale, HeatSpread, PastHeat,
+    owners::{OwnerNo, Owners},
+};
+use crate::ids::{GroupId, SpaceNo};
 
 /// This share of what a space uses is hotter than the level it is compared by, percent.
 const COMPARED_PERCENT: u32 = 80;
@@ -66,13 +69,10 @@ impl Away {
         });
     }
 
-    /// Visits all of them: space, heat and base pages.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (SpaceNo, Heat, u64)> {
-        let of_spaces = self.spaces.iter();
-        of_spaces.flat_map(|(space, of_space)| {
-            let pages = of_space.iter();
-            pages.map(|((heat, _), nr_pages)| (*space, *heat, *nr_pages))
-        })
+    /// Visits those of a space: heat and base pages.
+    pub(super) fn of_space(&self, space: SpaceNo) -> impl Iterator<Item = (Heat, u64)> {
+        let pages = self.spaces.get(&space).into_iter().flatten();
+        pages.map(|((heat, _), nr_pages)| (*heat, *nr_pages))
     }
 
     pub(super) fn memory_bytes(&self) -> u64 {
@@ -81,36 +81,56 @@ impl Away {
     }
 }
 
-/// What makes the heat of each space comparable with that of others.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Scales {
-    by_space: BTreeMap<SpaceNo, HeatScale>,
-}
+/// Spaces that are measured in one round over all folios: a measure takes 32 KiB.
+const NR_MEASURED: usize = 64;
 
-impl Scales {
-    /// Of all pages, with their heat and base pages. A space whose pages are all cold is taken as it is.
-    pub(super) fn of(pages: impl Iterator<Item = (SpaceNo, Heat, u64)>) -> Scales {
-        let mut spreads: BTreeMap<SpaceNo, HeatSpread> = BTreeMap::new();
-        let mut all = HeatSpread::new();
-        for (space, heat, nr_pages) in pages.filter(|(_, heat, _)| *heat > Heat::NONE) {
-            spreads.entry(space).or_default().count(heat, nr_pages);
-            all.count(heat, nr_pages);
-        }
-        if spreads.len() < 2 {
-            return Scales::default();
-        }
-        let all = all.exceeded_by(COMPARED_PERCENT);
-        let scale = |own: HeatSpread| HeatScale::of(own.exceeded_by(COMPARED_PERCENT), all);
-        Scales {
-            by_space: spreads
-                .into_iter()
-                .map(|(space, own)| (space, scale(own)))
-                .collect(),
-        }
+/// What makes the heat of each space of a group comparable with that of others, by number of the owner. `present`
+/// visits what is in memory, `away` what of a space is not: heat, and base pages.
+///
+/// A space whose pages are all cold is taken as it is.
+pub(super) fn scales(
+    owners: &Owners,
+    group: GroupId,
+    present: impl Fn(&mut dyn FnMut(OwnerNo, Heat, u64)),
+    away: impl Fn(SpaceNo, &mut dyn FnMut(Heat, u64)),
+) -> Vec<HeatScale> {
+    let mut scales = vec![HeatScale::ONE; owners.all().len()];
+    let numbered = owners.all().iter().enumerate();
+    let of_group = numbered.filter(|(_, of)| of.group == group && of.is_there());
+    let spaces: Vec<(usize, SpaceNo)> = of_group.map(|(number, of)| (number, of.space)).collect();
+    if spaces.len() < 2 {
+        return scales;
     }
-
-    pub(super) fn get(&self, space: SpaceNo) -> HeatScale {
-        let scale = self.by_space.get(&space);
-        scale.copied().unwrap_or(HeatScale::ONE)
+    let mut all = HeatSpread::new();
+    let mut levels = Vec::with_capacity(spaces.len());
+    let mut own = vec![HeatSpread::new(); spaces.len().min(NR_MEASURED)];
+    let mut place = vec![None; owners.all().len()];
+    for measured in spaces.chunks(NR_MEASURED) {
+        own.iter_mut().for_each(HeatSpread::clear);
+        place.fill(None);
+        for ((number, _), at) in measured.iter().zip(0..) {
+            place[*number] = Some(at);
+        }
+        let mut count = |at: usize, heat: Heat, nr_pages| {
+            if heat > Heat::NONE {
+                own[at].count(heat, nr_pages);
+                all.count(heat, nr_pages);
+            }
+        };
+        present(&mut |owner, heat, nr_pages| {
+            if let Some(at) = place[owner.index()] {
+                count(at, heat, nr_pages);
+            }
+        });
+        for ((_, space), at) in measured.iter().zip(0..) {
+            away(*space, &mut |heat, nr_pages| count(at, heat, nr_pages));
+        }
+        let measured = own.iter().take(measured.len());
+        levels.extend(measured.map(|own| own.exceeded_by(COMPARED_PERCENT)));
     }
+    let all = all.exceeded_by(COMPARED_PERCENT);
+    for ((number, _), own) in spaces.into_iter().zip(levels) {
+        scales[number] = HeatScale::of(own, all);
+    }
+    scales
 }

@@ -10,13 +10,12 @@ use crate::access;
 use crate::actuator::{self, PageoutError, ShrinkOutcome};
 use crate::cgroup;
 use std::io::ErrorKind;
-use strata_control::Foretold as Told;
 use strata_control::Watermarks;
 use strata_control::cpu::CpuState;
 use strata_control::limit::Standing as Stands;
 use strata_control::list_balance::{KernelLists, Reading as When};
 use strata_control::reclaimer::Reclaimer as Takes;
-use strata_lru::{Isolated, Verdict};
+use strata_lru::{Foretold as Told, Isolated, Verdict};
 
 impl From<Watermarks> for Marks {
     fn from(marks: Watermarks) -> Marks {

@@ -9,9 +9,8 @@ use serde::{Deserialize, Serialize};
 /// The base page of x86-64 and of most arm64 systems, bytes: the only size of page that Strata counts in.
 pub const PAGE_BYTES: u64 = 4096;
 
-/// A program of the group, by a number that it has as long as it runs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ProgramNo(pub u32);
+/// A program of the group, by a number that it has as long as it runs: what is a space to the engine.
+pub use strata_lru::SpaceNo as ProgramNo;
 
 /// The version of the cgroup hierarchy that has the memory controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

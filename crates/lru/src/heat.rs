@@ -26,6 +26,7 @@
 //!   folios    what is known of each folio                             owners    of each space, and its walks
 //!   scales    how the spaces of a group compare                       spread    the measures for that
 //!   past      the heat of what is not in memory                       copy      to play its eviction out
+//!   coldest   the cheapest of all folios
 //! ```
 //!
 //! **Owns** the moving average, the choice of the coldest and the pace both are made for. **Does not
@@ -36,6 +37,7 @@
 //! - I2: integers only; same walks, same heat.
 
 mod by_heat;
+mod coldest;
 mod copy;
 mod folios;
 mod foretold;
@@ -56,7 +58,7 @@ pub use by_heat::{ByHeat, Ranking};
 pub use foretold::Foretold;
 pub use owners::WalkStep;
 pub use past::PastHeat;
-pub use spread::{HeatScale, HeatSpread};
+pub(crate) use spread::{HeatScale, HeatSpread};
 pub use told::{HeatPolicy, Outside};
 
 const SHIFT: u32 = 4;
@@ -71,7 +73,7 @@ pub const HEAT_WALK_MS: u64 = 250;
 /// Sooner only where everything ranked has been used up.
 pub const HEAT_WALK_MS_MIN: u64 = 50;
 /// A walk counts half where less than one page in so many was new to the one before it.
-pub const HEAT_TURNED_OVER_SHARE: u64 = 4;
+const HEAT_TURNED_OVER_SHARE: u64 = 4;
 /// Fewest base pages to rank after a walk; else twice as many as have to go between two.
 pub const NR_RANKED_PAGES_MIN: u64 = 4096;
 
@@ -117,7 +119,7 @@ impl Heat {
 
     /// What it would cost to have it back, by how soon that is to be expected and by what
     /// `swappiness` says of the kinds' reads.
-    pub fn cost(self, kind: Kind, swappiness: Swappiness) -> Cost {
+    pub(crate) fn cost(self, kind: Kind, swappiness: Swappiness) -> Cost {
         let weight = match kind {
             Kind::Anon => 200 - u32::from(swappiness.get().min(200)),
             Kind::File => u32::from(swappiness.get().min(200)),
@@ -129,7 +131,7 @@ impl Heat {
 
 /// What an eviction is expected to cost; comparable, no unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Cost(u32);
+pub(crate) struct Cost(u32);
 
 impl Cost {
     const BUCKETS: usize = 1 << 12;
@@ -141,22 +143,8 @@ impl Cost {
 }
 
 /// Finds the cheapest folios of many in two rounds over them, holding no more than are wanted.
-///
-/// ```
-/// use strata_lru::{Cheapest, FolioId, Heat, Kind, Swappiness};
-///
-/// let heat_of = |n: u32| (0..n).fold(Heat::NONE, |heat, _| heat.after_walk(true));
-/// let mut cheapest = Cheapest::new(2);
-/// for n in 0..9 {
-///     cheapest.count(heat_of(n).cost(Kind::Anon, Swappiness::DEFAULT), 1);
-/// }
-/// for n in 0..9 {
-///     cheapest.offer(FolioId(n), heat_of(n).cost(Kind::Anon, Swappiness::DEFAULT));
-/// }
-/// assert_eq!(cheapest.into_folios(), [FolioId(0), FolioId(1)]);
-/// ```
 #[derive(Debug)]
-pub struct Cheapest {
+pub(crate) struct Cheapest {
     nr_pages_by_bucket: Vec<u64>,
     nr_pages_wanted: u64,
     last_bucket: Option<usize>,
@@ -165,7 +153,7 @@ pub struct Cheapest {
 
 impl Cheapest {
     /// To find about `nr_pages_wanted` base pages.
-    pub fn new(nr_pages_wanted: u64) -> Cheapest {
+    pub(crate) fn new(nr_pages_wanted: u64) -> Cheapest {
         Cheapest {
             nr_pages_by_bucket: vec![0; Cost::BUCKETS],
             nr_pages_wanted,
@@ -175,12 +163,12 @@ impl Cheapest {
     }
 
     /// First round: every folio.
-    pub fn count(&mut self, cost: Cost, nr_pages: u64) {
+    pub(crate) fn count(&mut self, cost: Cost, nr_pages: u64) {
         self.nr_pages_by_bucket[cost.bucket()] += nr_pages;
     }
 
     /// Second round: the same folios again.
-    pub fn offer(&mut self, folio: FolioId, cost: Cost) {
+    pub(crate) fn offer(&mut self, folio: FolioId, cost: Cost) {
         let last_bucket = match self.last_bucket {
             Some(bucket) => bucket,
             None => {
@@ -200,7 +188,7 @@ impl Cheapest {
 
     /// The cheapest, cheapest first; among equals those offered first. A few more than wanted where
     /// many cost nearly the same.
-    pub fn into_folios(self) -> Vec<FolioId> {
+    pub(crate) fn into_folios(self) -> Vec<FolioId> {
         self.into_folios_by(|_| ())
     }
 

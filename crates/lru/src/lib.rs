@@ -125,9 +125,8 @@ mod walk;
 pub use config::{Config, ConfigError, MinTtl, Refault};
 pub use group::{Excess, GroupEvents, GroupTree, Limits, Protection, ProtectionSharing};
 pub use heat::{
-    ByHeat, Cheapest, Cost, Foretold, HEAT_TURNED_OVER_SHARE, HEAT_WALK_MS, HEAT_WALK_MS_MIN, Heat,
-    HeatPolicy, HeatScale, HeatSpread, NR_RANKED_PAGES_MIN, Outside, PastHeat, Ranking,
-    WALKS_REMEMBERED, WalkStep,
+    ByHeat, Foretold, HEAT_WALK_MS, HEAT_WALK_MS_MIN, Heat, HeatPolicy, NR_RANKED_PAGES_MIN,
+    Outside, PastHeat, Ranking, WALKS_REMEMBERED, WalkStep,
 };
 pub use ids::{FolioId, GenSeq, GroupId, Kind, NodeId, NodeSet, Order, SpaceNo, TimeMs};
 pub use memcg_lru::MemcgLru;

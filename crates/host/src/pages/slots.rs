@@ -1,8 +1,9 @@
-//! One slot for each page of a 2 MiB table: the folio that is there, or the shadow of the one that
-//! was, how hot the page is, and which walk last found it used.
+//! One slot for each page of a 2 MiB table: the folio that is there, or the shadow and the heat of the one that
+//! was, and which walk last found the page used.
 //!
 //! **Owns** the storage: a sorted list while few pages of the table are used, an array of 512 after
-//! that, so that a dense table costs 8 bytes a page and one lonely page does not cost 2 KiB.
+//! that, so that a dense table costs 6 bytes a page, 8 where pages are away that have some heat, and one lonely page
+//! does not cost 2 KiB.
 //! **Does not own** which slots are in use: the table's bitmaps say that, and what a slot means.
 //!
 //! **Invariants** I1: a slot reads back what was last written to it; a slot never written reads 0,
@@ -12,7 +13,7 @@ use crate::access::Bits512;
 use crate::addr::TABLE_ENTRIES;
 use crate::bits;
 use strata_control::prefetch::WalkNo;
-use strata_lru::Heat;
+use strata_lru::{Heat, WalkStep};
 
 /// Above this many used slots the array is smaller or quicker than the list.
 const SPARSE_SLOTS_MAX: usize = 128;
@@ -21,7 +22,7 @@ const SPARSE_SLOTS_MAX: usize = 128;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Slot {
     index: u16,
-    heat: Heat,
+    past: Heat,
     last_use: WalkNo,
     value: u32,
 }
@@ -30,17 +31,32 @@ pub(crate) struct Slot {
 #[derive(Debug)]
 pub(crate) struct Array {
     values: [u32; TABLE_ENTRIES],
-    heats: [Heat; TABLE_ENTRIES],
     last_uses: [WalkNo; TABLE_ENTRIES],
+    /// Of pages that are away; `None` while nothing has any.
+    pasts: Option<Box<[Heat; TABLE_ENTRIES]>>,
 }
 
 impl Array {
-    /// No slot in use, and every page as hot as this.
+    /// No slot in use, and every page away and as hot as this.
     fn as_hot_as(heat: Heat) -> Array {
         Array {
             values: [0; TABLE_ENTRIES],
-            heats: [heat; TABLE_ENTRIES],
             last_uses: [WalkNo::NONE; TABLE_ENTRIES],
+            pasts: (heat > Heat::NONE).then(|| Box::new([heat; TABLE_ENTRIES])),
+        }
+    }
+}
+
+impl Array {
+    fn set_past(&mut self, index: usize, heat: Heat) {
+        match &mut self.pasts {
+            Some(pasts) => pasts[index] = heat,
+            None if heat == Heat::NONE => {}
+            None => {
+                let mut pasts = Box::new([Heat::NONE; TABLE_ENTRIES]);
+                pasts[index] = heat;
+                self.pasts = Some(pasts);
+            }
         }
     }
 }
@@ -60,7 +76,7 @@ impl Slots {
         Slots::Sparse(Vec::new())
     }
 
-    /// No slot in use, and every page as hot as this.
+    /// No slot in use, and every page away and as hot as this.
     pub(crate) fn as_hot_as(heat: Heat) -> Slots {
         Slots::Dense(Box::new(Array::as_hot_as(heat)))
     }
@@ -73,11 +89,42 @@ impl Slots {
         }
     }
 
-    /// How hot the page at `index` is.
-    pub(crate) fn heat(&self, index: usize) -> Heat {
+    /// How hot the page at `index` is that is not in memory.
+    pub(crate) fn past(&self, index: usize) -> Heat {
         match self {
-            Slots::Dense(array) => array.heats[index],
-            Slots::Sparse(list) => find(list, index).map_or(Heat::NONE, |at| list[at].heat),
+            Slots::Dense(array) => array
+                .pasts
+                .as_ref()
+                .map_or(Heat::NONE, |pasts| pasts[index]),
+            Slots::Sparse(list) => find(list, index).map_or(Heat::NONE, |at| list[at].past),
+        }
+    }
+
+    /// The page at `index`, which had a slot, left with this heat; or came back, and has none here.
+    pub(crate) fn set_past(&mut self, index: usize, heat: Heat) {
+        match self {
+            Slots::Dense(array) => array.set_past(index, heat),
+            Slots::Sparse(list) => {
+                if let Some(at) = find(list, index) {
+                    list[at].past = heat;
+                }
+            }
+        }
+    }
+
+    /// A walk found none of the pages that are not in memory.
+    pub(crate) fn cool(&mut self, step: WalkStep) {
+        match self {
+            Slots::Dense(array) => {
+                if let Some(pasts) = &mut array.pasts
+                    && !step.cool(&mut pasts[..])
+                {
+                    array.pasts = None;
+                }
+            }
+            Slots::Sparse(list) => list.iter_mut().for_each(|slot| {
+                step.cool(std::slice::from_mut(&mut slot.past));
+            }),
         }
     }
 
@@ -104,32 +151,6 @@ impl Slots {
         }
     }
 
-    /// A walk found these accessed and no others, after so many walks that left the table out.
-    /// A short walk counts half.
-    pub(crate) fn warm(&mut self, accessed: Bits512, nr_idle_walks: u32, is_short: bool) {
-        let next = |heat: Heat, is_accessed: bool| {
-            let heat = heat.after_idle_walks(nr_idle_walks);
-            match is_short {
-                true => heat.after_short_walk(is_accessed),
-                false => heat.after_walk(is_accessed),
-            }
-        };
-        match self {
-            Slots::Dense(array) => {
-                for (heats, word) in array.heats.chunks_exact_mut(64).zip(accessed.0) {
-                    for (bit, heat) in heats.iter_mut().enumerate() {
-                        *heat = next(*heat, word >> bit & 1 == 1);
-                    }
-                }
-            }
-            Slots::Sparse(list) => {
-                for slot in list {
-                    slot.heat = next(slot.heat, bits::has(accessed, usize::from(slot.index)));
-                }
-            }
-        }
-    }
-
     /// Stores `value` at `index`.
     pub(crate) fn set(&mut self, index: usize, value: u32) {
         match self {
@@ -140,7 +161,7 @@ impl Slots {
                     Err(at) if list.len() < SPARSE_SLOTS_MAX => {
                         let slot = Slot {
                             index: u16::try_from(index).expect("an entry index is below 512"),
-                            heat: Heat::NONE,
+                            past: Heat::NONE,
                             last_use: WalkNo::NONE,
                             value,
                         };
@@ -150,8 +171,8 @@ impl Slots {
                         let mut array = Box::new(Array::as_hot_as(Heat::NONE));
                         for slot in list.iter() {
                             array.values[usize::from(slot.index)] = slot.value;
-                            array.heats[usize::from(slot.index)] = slot.heat;
                             array.last_uses[usize::from(slot.index)] = slot.last_use;
+                            array.set_past(usize::from(slot.index), slot.past);
                         }
                         array.values[index] = value;
                         *self = Slots::Dense(array);
@@ -165,7 +186,10 @@ impl Slots {
     pub(crate) fn memory_bytes(&self) -> u64 {
         (match self {
             Slots::Sparse(list) => list.capacity() * size_of::<Slot>(),
-            Slots::Dense(_) => size_of::<Array>(),
+            Slots::Dense(array) => {
+                let pasts = array.pasts.as_deref().map_or(0, size_of_val);
+                size_of::<Array>() + pasts
+            }
         }) as u64
     }
 }
@@ -198,30 +222,42 @@ mod tests {
         }
     }
 
+    /// What a walk makes of heat while nothing is known of it yet: it counts whole.
+    fn whole_walk() -> WalkStep {
+        WalkStep::default()
+    }
+
     proptest! {
         #[test]
-        fn a_page_has_the_same_heat_in_a_list_and_in_an_array(
-            walks in prop::collection::vec((any::<bool>(), 0u32..40, any::<bool>()), 1..40), when in 0usize..40,
-        ) {
+        fn a_page_that_is_away_cools_alike_in_a_list_and_in_an_array(nr_uses in 0u32..200, nr_walks in 0usize..300, when in 0usize..300) {
             let mut slots = Slots::new();
             slots.set(77, 1);
-            let mut heat = Heat::NONE;
-            for (n, (is_accessed, nr_idle_walks, is_short)) in walks.into_iter().enumerate() {
-                if n == when {
+            let mut heat = (0..nr_uses).fold(Heat::NONE, |heat, _| heat.after_walk(true));
+            slots.set_past(77, heat);
+            for walk in 0..nr_walks {
+                if walk == when {
                     (0..400).for_each(|index| slots.set(index, 1));
                     prop_assert!(matches!(slots, Slots::Dense(_)));
                 }
-                let accessed = bits::run(77, 77 + usize::from(is_accessed));
-                slots.warm(accessed, nr_idle_walks, is_short);
-                heat = heat.after_idle_walks(nr_idle_walks);
-                heat = match is_short {
-                    true => heat.after_short_walk(is_accessed),
-                    false => heat.after_walk(is_accessed),
-                };
-                prop_assert_eq!(slots.heat(77), heat);
+                slots.cool(whole_walk());
+                heat = heat.after_walk(false);
+                prop_assert_eq!(slots.past(77), heat);
             }
-            prop_assert_eq!(slots.heat(500), Heat::NONE);
+            prop_assert_eq!(slots.past(500), Heat::NONE);
         }
+    }
+
+    #[test]
+    fn heat_takes_room_only_while_pages_are_away_that_have_some() {
+        let mut slots = Slots::new();
+        (0..TABLE_ENTRIES).for_each(|index| slots.set(index, 1));
+        let empty_bytes = slots.memory_bytes();
+        assert!(empty_bytes <= 6 * TABLE_ENTRIES as u64 + 8);
+        slots.set_past(3, Heat::NONE.after_walk(true));
+        assert_eq!(slots.memory_bytes(), empty_bytes + 2 * TABLE_ENTRIES as u64);
+        slots.set_past(3, Heat::NONE);
+        slots.cool(whole_walk());
+        assert_eq!(slots.memory_bytes(), empty_bytes);
     }
 
     #[test]

@@ -22,10 +22,9 @@ use crate::process::{Mapping, MappingClass, Process};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use strata_control::prefetch::{Returns, WalkNo};
-use strata_lru::Foretold;
 use strata_lru::{
-    AccessVia, Arrival, Cause, GoneCause, GroupId, HEAT_TURNED_OVER_SHARE, Kind, NodeId, Order,
-    PastHeat, Policy,
+    AccessVia, Arrival, Cause, FolioId, GoneCause, GroupId, HeatPolicy, Kind, NodeId, Order,
+    PastHeat, WalkStep,
 };
 
 /// All memory is taken for one node.
@@ -54,12 +53,6 @@ pub struct WalkFindings {
 }
 
 impl WalkFindings {
-    /// Whether little has come since the walk before, measured by what heat is made for.
-    fn is_little_new(&self) -> bool {
-        let nr_resident_pages: u64 = self.nr_resident_pages.iter().sum();
-        self.nr_appeared_pages * HEAT_TURNED_OVER_SHARE < nr_resident_pages
-    }
-
     /// Adds another space's findings.
     pub fn add(&mut self, other: &WalkFindings) {
         for kind in Kind::ALL {
@@ -84,25 +77,21 @@ pub(crate) struct Space {
     pub cpu_ns_at_walk: Option<u64>,
     /// What the last walk found.
     pub findings: WalkFindings,
-    /// What the walk before it had foretold.
-    pub foretold: Foretold,
     /// Whether what is swapped out has to be waited for.
     pub is_swap_slow: bool,
-    /// `foretold` of the last walk that found anything used, if nothing was forgotten since.
-    last_foretold: Option<Foretold>,
     tables: BTreeMap<TableNo, Table>,
     epoch: u32,
     walk_no: WalkNo,
     returns: Returns,
     nr_recalled_used_pages: u64,
-    /// Walks of the group since the last one of this space.
-    nr_idle_walks: u32,
+    /// Whether the last walk of the group left it out.
+    was_left_out: bool,
 }
 
 /// The engine's side of a walk: who is told.
 #[derive(Debug)]
 pub(crate) struct Engine<'a> {
-    pub policy: &'a mut dyn Policy,
+    pub policy: &'a mut dyn HeatPolicy,
     pub group: GroupId,
     pub places: &'a mut Places,
 }
@@ -114,15 +103,13 @@ impl Space {
             process,
             cpu_ns_at_walk: None,
             findings: WalkFindings::default(),
-            foretold: Foretold::default(),
             is_swap_slow: false,
-            last_foretold: None,
             tables: BTreeMap::new(),
             epoch: 0,
             walk_no: WalkNo::NONE,
             returns: Returns::default(),
             nr_recalled_used_pages: 0,
-            nr_idle_walks: 0,
+            was_left_out: false,
         }
     }
 
@@ -136,40 +123,37 @@ impl Space {
         self.epoch = self.epoch.wrapping_add(1);
         self.walk_no = self.walk_no.next();
         self.returns.fade();
-        // What happens until it ends is not known before it does, so the last one has to tell.
-        let is_short = self.findings.is_little_new();
         self.findings = WalkFindings::default();
-        self.foretold = Foretold::default();
-        let nr_idle_walks = std::mem::take(&mut self.nr_idle_walks);
+        self.was_left_out = false;
+        let step = engine.policy.begin_space_walk(engine.group, number);
         SpaceWalk {
             space: self,
-            nr_idle_walks,
-            is_short,
+            step,
             number,
             mappings,
             cursor: 0,
             engine,
             young: Vec::new(),
             nr_entries: [0; 2],
+            told: bits::NONE,
             last_return: None,
         }
     }
 
     /// A walk left the space out: it has not run.
     pub(crate) fn skip_walk(&mut self) {
-        self.foretold = Foretold::default();
         // What others saw was before it slept, and where its pages lie by now nobody has looked.
         for table in self.tables.values_mut() {
             table.take_seen();
             table.inactive = bits::NONE;
         }
-        self.nr_idle_walks = self.nr_idle_walks.saturating_add(1);
+        self.was_left_out = true;
     }
 
     /// The tables that are one huge page.
-    pub(crate) fn huge(&self) -> impl Iterator<Item = TableNo> {
+    pub(crate) fn huge(&self) -> impl Iterator<Item = (TableNo, FolioId)> {
         let huge = |(no, table): (&TableNo, &Table)| {
-            (table.is_huge && !bits::is_empty(table.rankable())).then_some(*no)
+            (table.is_huge && bits::has(table.tracked, 0)).then(|| (*no, table.folio(0)))
         };
         self.tables.iter().filter_map(huge)
     }
@@ -178,7 +162,7 @@ impl Space {
     /// one huge page, or nothing is there, or the last walk left the space out.
     pub(crate) fn nr_used_pages(&self, table: TableNo) -> Option<u64> {
         let table = self.tables.get(&table).filter(|table| !table.is_huge)?;
-        (self.nr_idle_walks == 0).then(|| bits::count(table.used))
+        (!self.was_left_out).then(|| bits::count(table.used))
     }
 
     /// Counts uses anew.
@@ -188,24 +172,13 @@ impl Space {
         }
     }
 
-    /// Whatever was set aside may go by now.
-    pub(crate) fn take_back(&mut self) {
-        self.tables.values_mut().for_each(Table::take_back);
-    }
-
     /// The table that maps `addr`, if anything is known of it.
     pub(crate) fn table_mut(&mut self, addr: u64) -> Option<&mut Table> {
         self.tables.get_mut(&TableNo::containing(addr))
     }
 
-    /// Whether somebody saw the page accessed since the last walk.
-    pub(crate) fn is_seen(&self, addr: u64) -> bool {
-        let table = self.tables.get(&TableNo::containing(addr));
-        table.is_some_and(|table| table.is_seen(addr))
-    }
-
     /// Every folio of the space is gone with it.
-    pub(crate) fn forget(&mut self, engine: &mut Engine<'_>) {
+    pub(crate) fn forget(&mut self, number: SpaceNo, engine: &mut Engine<'_>) {
         for (_, mut table) in std::mem::take(&mut self.tables) {
             for index in bits::ones(table.tracked) {
                 let folio = table.folio(index);
@@ -215,6 +188,7 @@ impl Space {
             }
             table.tracked = bits::NONE;
         }
+        engine.policy.space_ended(engine.group, number);
     }
 
     #[cfg(test)]
@@ -224,7 +198,7 @@ impl Space {
 
     /// Visits every tracked page: its address and folio.
     #[cfg(test)]
-    pub(crate) fn tracked(&self) -> impl Iterator<Item = (u64, strata_lru::FolioId)> {
+    pub(crate) fn tracked(&self) -> impl Iterator<Item = (u64, FolioId)> {
         self.tables.iter().flat_map(|(no, table)| {
             bits::ones(table.tracked).map(|index| (no.entry_addr(index), table.folio(index)))
         })
@@ -255,14 +229,15 @@ impl Space {
 #[derive(Debug)]
 pub(crate) struct SpaceWalk<'a> {
     space: &'a mut Space,
-    nr_idle_walks: u32,
-    is_short: bool,
+    step: WalkStep,
     number: SpaceNo,
     mappings: &'a [Mapping],
     cursor: usize,
     engine: Engine<'a>,
     young: Vec<YoungPiece>,
     nr_entries: NrEntries,
+    /// Pages of this table that the engine was told are accessed.
+    told: Bits512,
     /// The last page that was found to have come back.
     last_return: Option<u64>,
 }
@@ -284,13 +259,14 @@ impl SpaceWalk<'_> {
             .remove(&record.table)
             .unwrap_or_else(Table::new);
         let accessed = bits::or(record.accessed, table.take_seen());
-        let before = table.tracked;
+        self.told = bits::NONE;
         self.apply(record, &mut table);
         let young = bits::and(accessed, record.present);
-        if !table.is_huge {
-            self.space.foretold += foretold(&table, bits::and(before, table.tracked), young);
+        let untold = bits::without(bits::and(young, table.tracked), self.told);
+        for index in bits::ones(untold) {
+            self.engine.policy.note_young(&[table.folio(index)]);
         }
-        table.warm(young, self.nr_idle_walks, self.is_short);
+        table.cool(self.step);
         table.used = bits::or(table.used, young);
         table.used_at(self.space.walk_no, young);
         table.epoch = self.space.epoch;
@@ -314,6 +290,13 @@ impl SpaceWalk<'_> {
         for no in stale {
             self.record(&TableRecord::empty(no, TableShape::Pages));
         }
+        let nr_resident_pages = self.space.findings.nr_resident_pages.iter().sum();
+        self.engine.policy.end_space_walk(
+            self.engine.group,
+            self.number,
+            self.space.findings.nr_appeared_pages,
+            nr_resident_pages,
+        );
         (std::mem::take(&mut self.young), self.nr_entries)
     }
 
@@ -409,6 +392,9 @@ impl SpaceWalk<'_> {
             Order::BASE
         };
         let accessed = bits::and(record.accessed, mask);
+        if mapping.has_recency {
+            self.told = bits::or(self.told, accessed);
+        }
         for index in bits::ones(bits::and(present, table.tracked)) {
             let folio = table.folio(index);
             let kind = self.engine.policy.kind(folio).index();
@@ -446,16 +432,14 @@ impl SpaceWalk<'_> {
             },
             shadow,
             is_exec: mapping.is_exec_file,
-            // Heat is kept by page in the tables here, present or not.
-            space: strata_lru::SpaceNo::default(),
-            heat: PastHeat::NONE,
+            space: self.number,
+            heat: PastHeat::kept(table.past(index)),
         };
         match self.engine.policy.appeared(arrival) {
             Ok(folio) => {
                 table.track(index, folio);
-                self.engine
-                    .places
-                    .put(folio, self.number, record.table.entry_addr(index));
+                let addr = record.table.entry_addr(index);
+                self.engine.places.put(folio, addr);
                 self.space.findings.nr_appeared_pages += order.nr_pages();
                 if shadow.is_some() {
                     self.note_return(record.table, table, index);
@@ -477,9 +461,11 @@ impl SpaceWalk<'_> {
             if self.engine.places.is_in_flight(folio) {
                 continue;
             }
+            // Whoever frees pages and takes them anew uses them as before.
+            let heat = self.engine.policy.heat(folio);
             let left = self.engine.policy.gone(folio, cause);
             let shadow = left.map(|(shadow, _)| shadow);
-            table.untrack(index, shadow);
+            table.untrack(index, shadow, heat);
             match cause {
                 GoneCause::Reclaimed => {
                     self.space.findings.nr_reclaimed_pages += order.nr_pages();
@@ -491,18 +477,6 @@ impl SpaceWalk<'_> {
 
     fn any_in_flight(&self, table: &Table) -> bool {
         bits::ones(table.tracked).any(|index| self.engine.places.is_in_flight(table.folio(index)))
-    }
-}
-
-/// Of these pages of a table, how many were taken for warm, and used.
-fn foretold(table: &Table, pages: Bits512, used: Bits512) -> Foretold {
-    let warm = bits::and(pages, table.warm);
-    let other = bits::without(pages, table.warm);
-    Foretold {
-        nr_warm_pages: bits::count(warm),
-        nr_warm_used_pages: bits::count(bits::and(warm, used)),
-        nr_other_pages: bits::count(other),
-        nr_other_used_pages: bits::count(bits::and(other, used)),
     }
 }
 

@@ -1,19 +1,18 @@
 //! One 2 MiB table of a managed space, page by page: which folio is there, which shadow is left.
 //!
-//! **Owns** the two bitmaps that give the slots their meaning, and others: pages that won't go, pages
-//! somebody saw accessed, pages that were used, that are warm, that the kernel may take next, that were asked
-//! for.
+//! **Owns** the two bitmaps that give the slots their meaning, and others: pages that somebody saw accessed, that
+//! were used, that the kernel may take next, that were asked for.
 //! **Does not own** the engine's state.
 //!
 //! **Invariants** I1: a page is tracked or shadowed, never both. I2: a huge table tracks page 0 only.
-//! I3: only tracked pages are set aside. I4: only shadowed pages are asked for.
+//! I3: only shadowed pages are asked for.
 
 use crate::access::Bits512;
-use crate::addr::{PAGE_BYTES, TABLE_BYTES};
+use crate::addr::{PAGE_BYTES, TABLE_BYTES, TABLE_ENTRIES};
 use crate::bits;
 use crate::pages::slots::Slots;
 use strata_control::prefetch::WalkNo;
-use strata_lru::{FolioId, Heat, Shadow};
+use strata_lru::{FolioId, Heat, Shadow, WalkStep};
 
 /// What is known of the pages of one table.
 #[derive(Debug)]
@@ -22,8 +21,6 @@ pub(crate) struct Table {
     pub tracked: Bits512,
     /// Pages that held one and were evicted.
     pub shadowed: Bits512,
-    /// Pages that did not go when they were asked to, for a reason that lasts.
-    aside: Bits512,
     /// Pages that were found accessed since the last walk, by somebody other than a walk.
     seen: Bits512,
     /// One folio of order 9 in place of 512 pages.
@@ -32,9 +29,7 @@ pub(crate) struct Table {
     pub epoch: u32,
     /// Entries that walks found accessed since somebody last counted them.
     pub used: Bits512,
-    /// Entries that were warm at the last walk that asked.
-    pub warm: Bits512,
-    /// Entries whose pages the kernel had on its inactive lists then.
+    /// Entries whose pages the kernel had on its inactive lists at the last walk.
     pub inactive: Bits512,
     /// Entries of files.
     pub of_file: Bits512,
@@ -49,12 +44,10 @@ impl Table {
         Table {
             tracked: bits::NONE,
             shadowed: bits::NONE,
-            aside: bits::NONE,
             seen: bits::NONE,
             is_huge: false,
             epoch: 0,
             used: bits::NONE,
-            warm: bits::NONE,
             inactive: bits::NONE,
             of_file: bits::NONE,
             recalled: bits::NONE,
@@ -68,7 +61,7 @@ impl Table {
         debug_assert!(bits::is_empty(self.tracked));
         (self.shadowed, self.recalled) = (bits::NONE, bits::NONE);
         if self.is_huge {
-            self.slots = Slots::as_hot_as(self.heat(0).of_a_part());
+            self.slots = Slots::as_hot_as(self.past(0).of_a_part());
         }
         self.is_huge = is_huge;
     }
@@ -77,6 +70,19 @@ impl Table {
     pub(crate) fn folio(&self, index: usize) -> FolioId {
         debug_assert!(bits::has(self.tracked, index));
         FolioId(self.slots.get(index))
+    }
+
+    /// Visits the folios of these pages, all at a time.
+    pub(crate) fn visit(&self, pages: Bits512, visit: &mut dyn FnMut(&[FolioId])) {
+        let mut folios = [FolioId(0); TABLE_ENTRIES];
+        let mut nr_folios = 0;
+        for index in bits::ones(pages) {
+            folios[nr_folios] = self.folio(index);
+            nr_folios += 1;
+        }
+        if nr_folios > 0 {
+            visit(&folios[..nr_folios]);
+        }
     }
 
     /// The folio at an address of this table, if the page is tracked.
@@ -102,12 +108,13 @@ impl Table {
         bits::remove(&mut self.shadowed, index);
         bits::insert(&mut self.tracked, index);
         self.slots.set(index, folio.0);
+        self.slots.set_past(index, Heat::NONE);
     }
 
     /// The folio is gone and left this behind.
-    pub(crate) fn untrack(&mut self, index: usize, shadow: Option<Shadow>) {
+    pub(crate) fn untrack(&mut self, index: usize, shadow: Option<Shadow>, past: Heat) {
+        self.slots.set_past(index, past);
         bits::remove(&mut self.tracked, index);
-        bits::remove(&mut self.aside, index);
         match shadow {
             Some(shadow) => {
                 bits::insert(&mut self.shadowed, index);
@@ -117,33 +124,10 @@ impl Table {
         }
     }
 
-    /// The page at an address of this table did not go and won't soon: it is not to be ranked.
-    pub(crate) fn set_aside(&mut self, addr: u64) {
-        let index = self.index_of(addr);
-        if bits::has(self.tracked, index) {
-            bits::insert(&mut self.aside, index);
-        }
-    }
-
-    /// What was set aside may go by now.
-    pub(crate) fn take_back(&mut self) {
-        self.aside = bits::NONE;
-    }
-
-    /// Tracked pages that are not set aside.
-    pub(crate) fn rankable(&self) -> Bits512 {
-        bits::without(self.tracked, self.aside)
-    }
-
     /// Somebody found these accessed; by the next walk the kernel may have cleared the bits. Who looked
     /// before a walk and tells after it has them counted at both.
     pub(crate) fn see(&mut self, accessed: Bits512) {
         self.seen = bits::or(self.seen, accessed);
-    }
-
-    /// Whether the page at an address of this table was seen accessed since the last walk.
-    pub(crate) fn is_seen(&self, addr: u64) -> bool {
-        bits::has(self.seen, self.index_of(addr))
     }
 
     /// What was seen since the last call.
@@ -151,14 +135,14 @@ impl Table {
         std::mem::replace(&mut self.seen, bits::NONE)
     }
 
-    /// How hot the page is.
-    pub(crate) fn heat(&self, index: usize) -> Heat {
-        self.slots.heat(index)
+    /// How hot the page is, which is not in memory.
+    pub(crate) fn past(&self, index: usize) -> Heat {
+        self.slots.past(index)
     }
 
-    /// A walk found these accessed and no others; before it `nr_idle_walks` left the table out.
-    pub(crate) fn warm(&mut self, accessed: Bits512, nr_idle_walks: u32, is_short: bool) {
-        self.slots.warm(accessed, nr_idle_walks, is_short);
+    /// A walk has come by.
+    pub(crate) fn cool(&mut self, step: WalkStep) {
+        self.slots.cool(step);
     }
 
     /// The walk that last found the page used.
@@ -180,17 +164,16 @@ impl Table {
     #[cfg(test)]
     pub(crate) fn validate(&self) -> Result<(), String> {
         let both = bits::and(self.tracked, self.shadowed);
-        let not_tracked = bits::without(self.aside, self.tracked);
         let beside_huge = match self.is_huge {
             true => bits::without(self.tracked, bits::run(0, 1)),
             false => bits::NONE,
         };
         let not_shadowed = bits::without(self.recalled, self.shadowed);
-        match [both, not_tracked, beside_huge, not_shadowed].map(bits::is_empty) {
-            [true, true, true, true] => Ok(()),
+        match [both, beside_huge, not_shadowed].map(bits::is_empty) {
+            [true, true, true] => Ok(()),
             _ => Err(format!(
-                "tracked and shadowed {both:?}, set aside and not tracked {not_tracked:?}, beside a \
-                 huge page {beside_huge:?}, asked for and not shadowed {not_shadowed:?}"
+                "tracked and shadowed {both:?}, beside a huge page {beside_huge:?}, asked for and not \
+                 shadowed {not_shadowed:?}"
             )),
         }
     }

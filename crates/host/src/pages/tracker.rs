@@ -1,7 +1,7 @@
 //! The pages of all managed spaces and the engine that orders them.
 //!
 //! **Owns** the spaces, the places of folios, and the one batch that is on its way to the actuator.
-//! **Does not own** when to walk or evict (`strata_control`), nor how (`access`, `actuator`).
+//! **Does not own** when to walk or evict (`governor`), nor how (`access`, `actuator`).
 //!
 //! **Invariants**
 //! - I1: at most one batch is out; its folios are in flight until [`Tracker::settle`] has heard of
@@ -13,18 +13,19 @@ mod together;
 
 use crate::actuator::{PageTarget, PageoutReport, PageoutRequest};
 use crate::addr::{PAGE_BYTES, TABLE_BYTES, TableNo};
+use crate::bits;
 use crate::pages::places::{NR_SPACES_MAX, Places, SpaceNo};
 use crate::pages::space::{Engine, Space, SpaceWalk, WalkFindings};
 use crate::process::{Mapping, Process};
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use strata_control::split_huge::{Facts, SplitHuge};
 use strata_lru::lru_gen::{Command, CommandError, format_full};
 use strata_lru::{
-    AccessVia, Ageing, EvictBatch, EvictPlan, FolioId, GroupId, GroupView, Isolated, Order, Plan,
-    Policy, PolicyError, ReclaimRequest, ReclaimStats, Swappiness, TimeMs, Verdict,
-    WALKS_REMEMBERED, WalkPlan,
+    AccessVia, Ageing, EvictBatch, EvictPlan, FolioId, GroupId, GroupView, HeatPolicy, Isolated,
+    Order, PastHeat, Plan, PolicyError, ReclaimRequest, ReclaimStats, Swappiness, TimeMs, Verdict,
+    WalkPlan,
 };
 
 /// A huge page, or what was one.
@@ -54,25 +55,21 @@ pub(crate) struct LookedAtHuge {
 /// All that is known of one managed group.
 #[derive(Debug)]
 pub(crate) struct Tracker {
-    policy: Box<dyn Policy>,
+    policy: Box<dyn HeatPolicy>,
     group: GroupId,
     places: Places,
     spaces: BTreeMap<SpaceNo, Space>,
     next_space: u32,
     out: Outstanding,
-    /// Coldest first, as of the last walk.
-    cold: VecDeque<FolioId>,
     /// Huge pages to be split as soon as no batch is out.
     splits: BTreeMap<SpaceNo, BTreeSet<TableNo>>,
     nr_split_pages: u64,
-    /// Walks since pages that would not go were last taken back into the ranking.
-    nr_walks_aside: u32,
 }
 
 impl Tracker {
     /// An empty group called `path`.
     pub(crate) fn new(
-        mut policy: Box<dyn Policy>,
+        mut policy: Box<dyn HeatPolicy>,
         path: &str,
         now: TimeMs,
     ) -> Result<Tracker, PolicyError> {
@@ -84,10 +81,8 @@ impl Tracker {
             spaces: BTreeMap::new(),
             next_space: 0,
             out: Outstanding::default(),
-            cold: VecDeque::new(),
             splits: BTreeMap::new(),
             nr_split_pages: 0,
-            nr_walks_aside: 0,
         })
     }
 
@@ -104,11 +99,12 @@ impl Tracker {
     /// Forgets a space that has ended or been replaced by exec.
     pub(crate) fn remove_space(&mut self, number: SpaceNo) {
         if let Some(mut space) = self.spaces.remove(&number) {
-            space.forget(&mut Engine {
+            let mut engine = Engine {
                 policy: self.policy.as_mut(),
                 group: self.group,
                 places: &mut self.places,
-            });
+            };
+            space.forget(number, &mut engine);
         }
     }
 
@@ -137,15 +133,17 @@ impl Tracker {
         Some(space.walk(number, mappings, engine))
     }
 
+    /// A walk of the group leaves this space out: it has not run.
+    pub(crate) fn leave_out(&mut self, number: SpaceNo) {
+        if let Some(space) = self.spaces.get_mut(&number) {
+            space.skip_walk();
+            self.policy.leave_out(self.group, number);
+        }
+    }
+
     /// Ends a walk of the group that no generation follows.
     pub(crate) fn finish_look(&mut self) {
-        // Folios that went with this walk may give their number to others.
-        self.cold.clear();
-        self.nr_walks_aside += 1;
-        if self.nr_walks_aside >= WALKS_REMEMBERED {
-            self.nr_walks_aside = 0;
-            self.spaces.values_mut().for_each(Space::take_back);
-        }
+        self.policy.finish_look(self.group);
     }
 
     /// Ends a walk of the group: a generation is born.
@@ -154,7 +152,6 @@ impl Tracker {
         swappiness: Swappiness,
         now: TimeMs,
     ) -> Result<(), PolicyError> {
-        self.finish_look();
         self.policy.finish_walk(self.group, swappiness, now)
     }
 
@@ -175,7 +172,7 @@ impl Tracker {
         plan: &WalkPlan,
         now: TimeMs,
     ) -> Result<(), CommandError> {
-        self.cold.clear();
+        self.policy.forget_ranked(self.group);
         let no_group = CommandError::NoGroup(self.group.0.into());
         let generations = self.policy.lru_gen().ok_or(no_group)?;
         generations.finish_planned_walk(plan, now)
@@ -213,10 +210,12 @@ impl Tracker {
         now: TimeMs,
     ) -> LookedAtHuge {
         let spaces = &self.spaces;
-        let huge: Vec<HugePage> = spaces
-            .iter()
-            .flat_map(|(number, space)| space.huge().map(|table| (*number, table)))
-            .collect();
+        let huge = spaces.iter().flat_map(|(number, space)| {
+            let may_go = |folio: &FolioId| !self.policy.is_set_aside(*folio);
+            let huge = space.huge().filter(move |(_, folio)| may_go(folio));
+            huge.map(|(table, _)| (*number, table))
+        });
+        let huge: Vec<HugePage> = huge.collect();
         let facts = Facts {
             are_pages_going,
             nr_resident_pages: self.findings().nr_resident_pages.iter().sum(),
@@ -303,10 +302,15 @@ impl Tracker {
         Ok((answer, self.send_out()))
     }
 
+    /// The space and address of a folio.
+    fn place(&self, folio: FolioId) -> (SpaceNo, u64) {
+        (self.policy.space(folio), self.places.addr(folio))
+    }
+
     fn send_out(&mut self) -> Vec<PageoutRequest> {
         let mut by_space: BTreeMap<SpaceNo, Vec<PageTarget>> = BTreeMap::new();
         for (position, &folio) in self.out.batch.folios.iter().enumerate() {
-            let (number, addr) = self.places.get(folio);
+            let (number, addr) = self.place(folio);
             self.places.set_in_flight(folio, true);
             let token = u32::try_from(position).expect("a batch is far smaller than 2^32");
             let order = self.policy.order(folio).0;
@@ -362,6 +366,9 @@ impl Tracker {
             for &(no, accessed) in &report.accessed {
                 if let Some(table) = space.table_mut(no.start()) {
                     table.see(accessed);
+                    for index in bits::ones(bits::and(accessed, table.tracked)) {
+                        self.policy.note_young(&[table.folio(index)]);
+                    }
                 }
             }
         }
@@ -380,29 +387,36 @@ impl Tracker {
         let Outstanding {
             batch, verdicts, ..
         } = &mut self.out;
-        for (&folio, verdict) in batch.folios.iter().zip(verdicts.iter_mut()) {
-            if !self.spaces.contains_key(&self.places.get(folio).0) {
+        // Once they have left the engine does not know whose they were.
+        let numbers = batch.folios.iter().map(|folio| self.policy.space(*folio));
+        let numbers: Vec<SpaceNo> = numbers.collect();
+        for (number, verdict) in numbers.iter().zip(verdicts.iter_mut()) {
+            if !self.spaces.contains_key(number) {
                 *verdict = Verdict::Gone;
             }
         }
         self.policy.complete(batch, verdicts);
-        for (position, &folio) in batch.folios.iter().enumerate() {
-            let (number, addr) = self.places.get(folio);
+        for (position, (&folio, number)) in batch.folios.iter().zip(numbers).enumerate() {
+            let addr = self.places.addr(folio);
             self.places.set_in_flight(folio, false);
             let table = self.spaces.get_mut(&number).and_then(|s| s.table_mut(addr));
             let Some(table) = table else { continue };
             match verdicts[position] {
                 Verdict::Evicted | Verdict::Gone => {
                     let shadow = batch.shadows.get(position).copied().flatten();
-                    table.untrack((addr % TABLE_BYTES / PAGE_BYTES) as usize, shadow);
+                    let past = batch.heats.get(position);
+                    let past = past.copied().unwrap_or(PastHeat::NONE);
+                    table.untrack(
+                        (addr % TABLE_BYTES / PAGE_BYTES) as usize,
+                        shadow,
+                        past.heat(),
+                    );
                 }
-                // It is cold at every walk, and would be asked again after each.
-                Verdict::Shared | Verdict::Dirty | Verdict::Unevictable => table.set_aside(addr),
-                Verdict::Referenced | Verdict::Busy | Verdict::NotTried => {}
+                Verdict::Shared | Verdict::Dirty | Verdict::Unevictable | Verdict::Referenced => {}
+                Verdict::Busy | Verdict::NotTried => {}
             }
         }
-        batch.folios.clear();
-        batch.shadows.clear();
+        batch.clear();
         verdicts.clear();
     }
 
@@ -443,7 +457,7 @@ impl Tracker {
         for (&number, space) in &self.spaces {
             space.validate()?;
             for (addr, folio) in space.tracked() {
-                if self.places.get(folio) != (number, addr) {
+                if self.place(folio) != (number, addr) {
                     return Err(format!(
                         "folio {folio:?} is tracked at {addr:x} but lies elsewhere"
                     ));

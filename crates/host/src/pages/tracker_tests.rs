@@ -1,6 +1,7 @@
 //! The tracker against a dumb model: what is tracked is what was last seen present.
 
 mod by_heat;
+mod choices;
 mod together;
 
 use crate::access::{Bits512, TableRecord, TableShape};
@@ -14,7 +15,7 @@ use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use strata_control::split_huge::SplitHuge;
-use strata_lru::{Config, Isolated, MultiGen, Swappiness, TimeMs, Verdict};
+use strata_lru::{ByHeat, Config, Isolated, MultiGen, Swappiness, TimeMs, Verdict};
 
 /// Tables 0 and 1 are anon up to the middle of table 1; then a locked stretch, then a file to the
 /// end of table 2.
@@ -65,7 +66,8 @@ fn record(table: u64, shape: TableShape, present: Bits512, accessed: Bits512) ->
 
 fn new_tracker() -> (Tracker, SpaceNo) {
     let policy = MultiGen::new(Config::default()).expect("the default configuration is valid");
-    let mut tracker = Tracker::new(Box::new(policy), "/test", TimeMs(0)).expect("one group");
+    let policy = Box::new(ByHeat::when_told(policy));
+    let mut tracker = Tracker::new(policy, "/test", TimeMs(0)).expect("one group");
     let process = Arc::new(Process::open(std::process::id() as i32).expect("we are alive"));
     let space = tracker.add_space(process).expect("one space");
     (tracker, space)
@@ -475,4 +477,28 @@ fn the_parts_of_a_split_huge_page_begin_warmer_than_what_nobody_uses() {
     let coldest = tracker.isolate_cold(8, Swappiness::DEFAULT, TimeMs(20));
     let in_table_1 = |page: &PageTarget| page.addr >= TABLE_BYTES;
     assert!(coldest[0].pages.iter().all(in_table_1), "{coldest:?}");
+}
+
+/// There are as many of these as pages: the engine, the way there and the way back.
+#[test]
+fn keeping_track_takes_few_bytes_a_page() {
+    const NR_TABLES: u64 = 128;
+    let (mut tracker, space) = new_tracker();
+    let mut mappings = mappings();
+    mappings.truncate(1);
+    mappings[0].range = AddrRange::new(0, NR_TABLES * TABLE_BYTES);
+    let mut walk = |present| {
+        let mut walk = tracker.walk_space(space, &mappings).expect("it is there");
+        let tables = 0..NR_TABLES;
+        tables.for_each(|no| walk.record(&record(no, TableShape::Pages, present, present)));
+        walk.finish();
+        let finished = tracker.finish_walk(Swappiness::DEFAULT, TimeMs(1));
+        finished.expect("the group is there");
+        tracker.memory_bytes() as f64 / (NR_TABLES * 512) as f64
+    };
+    let all_present = walk(bits::run(0, 512));
+    let half_away = walk(Bits512([0x5555_5555_5555_5555; 8]));
+    println!("{all_present:.2} bytes a page, {half_away:.2} where half are away");
+    assert!(all_present <= 34.0, "{all_present}");
+    assert!(half_away <= 36.0, "{half_away}");
 }

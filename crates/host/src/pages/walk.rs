@@ -230,7 +230,7 @@ impl Walker {
         let has_run = cpu_ns.is_none() || cpu_ns != space.cpu_ns_at_walk;
         if thoroughness == Thoroughness::SkipIdle && !has_run {
             self.sums.nr_spaces_skipped += 1;
-            space.skip_walk();
+            tracker.leave_out(number);
             return Ok(());
         }
         let mappings = self.mappings(&process)?;

@@ -22,7 +22,7 @@ use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use strata_control::swappiness::SwappinessBias;
 use strata_control::{Abilities, Setup};
-use strata_lru::{Config, MinTtl, MultiGen, TimeMs};
+use strata_lru::{ByHeat, Config, MinTtl, MultiGen, TimeMs};
 
 /// What one request may reclaim on cgroup v1 at most, in dips.
 const DIP_RUN_BYTES: u64 = 32 << 20;
@@ -71,7 +71,11 @@ pub(super) fn reclaim_loop(
         min_ttl: MinTtl::EachByItself,
         ..Config::default()
     })?;
-    let tracker = Tracker::new(Box::new(engine), &arena.name(program.pid()), TimeMs(0))?;
+    let tracker = Tracker::new(
+        Box::new(ByHeat::when_told(engine)),
+        &arena.name(program.pid()),
+        TimeMs(0),
+    )?;
     let tree = match program.root() {
         Some(root) => ProcessTree::new(Arc::clone(root)),
         None => ProcessTree::of_list(),

@@ -28,14 +28,13 @@
 use std::collections::VecDeque;
 
 use super::{
-    Cheapest, Cost, Foretold, HEAT_WALK_MS, HEAT_WALK_MS_MIN, Heat, HeatScale, NR_RANKED_PAGES_MIN,
-    PastHeat,
+    Foretold, HEAT_WALK_MS, HEAT_WALK_MS_MIN, Heat, NR_RANKED_PAGES_MIN, PastHeat,
     folios::{Folio, Folios, Marks},
-    owners::{Due, OwnerNo, Owners},
-    scales::{Away, scales},
+    owners::{Due, Owners},
+    scales::Away,
 };
 use crate::{
-    ids::{FolioId, GroupId, Kind, NodeId, Order, SpaceNo, TimeMs},
+    ids::{FolioId, GroupId, Kind, NodeId, Order, TimeMs},
     seam::{
         Arrival, EvictBatch, Isolated, Policy, PolicyError, ReclaimRequest, Swappiness, Verdict,
     },
@@ -409,17 +408,6 @@ impl<P: Policy> ByHeat<P> {
         }
     }
 
-    /// These of a group go first from now on.
-    pub(super) fn rank_these(&mut self, group: GroupId, coldest: &[FolioId]) {
-        for folio in coldest {
-            self.folios.mark(*folio, Marks::RANKED, true);
-        }
-        let policy = &self.policy;
-        let with_kind = coldest.iter().map(|folio| (*folio, policy.kind(*folio)));
-        let ranked = with_kind.collect();
-        self.group_mut(group).ranked = ranked;
-    }
-
     /// Heat after the walks that have ended, and what they foretold.
     pub(super) fn take_walks_in(&mut self) {
         let Some(due) = self.owners.take_due() else {
@@ -454,94 +442,6 @@ impl<P: Policy> ByHeat<P> {
                 self.owners.foretold(number, found);
             }
         }
-    }
-
-    /// How the spaces of a group compare, by number of the owner; `away` visits what of a space is not in memory.
-    pub(super) fn scales(
-        &self,
-        group: GroupId,
-        away: impl Fn(SpaceNo, &mut dyn FnMut(Heat, u64)),
-    ) -> Vec<HeatScale> {
-        let present = |seen: &mut dyn FnMut(OwnerNo, Heat, u64)| {
-            for (folio, owner, heat, marks) in self.folios.iter() {
-                let of = self.owners.get(owner);
-                if of.group == group && !marks.has(Marks::GONE) {
-                    let nr_pages = match marks.has(Marks::BASE) {
-                        true => 1,
-                        false => self.policy.order(folio).nr_pages(),
-                    };
-                    seen(owner, of.now(heat), nr_pages);
-                }
-            }
-        };
-        scales(&self.owners, group, present, |space, seen| {
-            let owner = self.owners.find(group, space);
-            away(space, &mut |heat, nr_pages| {
-                seen(owner.map_or(heat, |of| of.now(heat)), nr_pages);
-            });
-        })
-    }
-
-    /// What it costs to evict each folio of a group that may be ranked.
-    pub(super) fn costs<'a>(
-        &'a self,
-        group: GroupId,
-        swappiness: Swappiness,
-        scales: &'a [HeatScale],
-    ) -> impl Fn(FolioId) -> Option<Cost> + 'a {
-        move |folio| {
-            let number = self.folios.owner(folio)?;
-            let (owner, marks) = (self.owners.get(number), self.folios.marks(folio));
-            let may_be_ranked = owner.group == group
-                && owner.is_there()
-                && !marks.has(Marks::GONE)
-                && !marks.has(Marks::ASIDE);
-            let heat = owner.now(self.folios.heats[folio.index()]);
-            let scale = scales
-                .get(number.index())
-                .copied()
-                .unwrap_or(HeatScale::ONE);
-            may_be_ranked.then(|| heat.scaled(scale).cost(self.policy.kind(folio), swappiness))
-        }
-    }
-
-    /// The folios of a group whose eviction costs least, about so many base pages. Of equals the one that came first
-    /// is the first.
-    fn coldest(&self, group: GroupId, nr_pages: u64, swappiness: Swappiness) -> Vec<FolioId> {
-        let away = |space, seen: &mut dyn FnMut(Heat, u64)| {
-            let of = self.group(group).into_iter();
-            let away = of.flat_map(|of| of.away.of_space(space));
-            away.for_each(|(heat, nr_pages)| seen(heat, nr_pages));
-        };
-        let scales = self.scales(group, away);
-        let cost = self.costs(group, swappiness, &scales);
-        let mut cheapest = self.counted(nr_pages, &cost);
-        for (folio, ..) in self.folios.iter() {
-            if let Some(cost) = cost(folio) {
-                cheapest.offer(folio, cost);
-            }
-        }
-        // Which came first is told right while no more than 2^31 others came after.
-        let age = |folio| {
-            let came = self.folios.arrival(folio);
-            std::cmp::Reverse(self.nr_arrivals.wrapping_sub(came))
-        };
-        cheapest.into_folios_by(age)
-    }
-
-    /// The first round over all that may be ranked.
-    pub(super) fn counted(
-        &self,
-        nr_pages: u64,
-        cost: &impl Fn(FolioId) -> Option<Cost>,
-    ) -> Cheapest {
-        let mut cheapest = Cheapest::new(nr_pages);
-        for (folio, ..) in self.folios.iter() {
-            if let Some(cost) = cost(folio) {
-                cheapest.count(cost, self.policy.order(folio).nr_pages());
-            }
-        }
-        cheapest
     }
 
     /// Bytes beside the policy's own.

@@ -48,6 +48,12 @@ impl Marks {
         }
     }
 
+    /// Whether it is in memory and may go.
+    #[inline]
+    pub(super) fn may_be_ranked(self) -> bool {
+        self.0 & (Marks::GONE.0 | Marks::ASIDE.0) == 0
+    }
+
     pub(super) fn with(self, mark: Marks, is_set: bool) -> Marks {
         let mut marks = self;
         marks.set(mark, is_set);
@@ -166,6 +172,18 @@ impl Folios {
         columns.filter_map(|(((owner, heat), marks), number)| {
             (*owner != OwnerNo::NONE).then_some((FolioId(number), *owner, *heat, *marks))
         })
+    }
+
+    /// The same, those that stand in a row and are one owner's together: the number of the first, and columns.
+    pub(super) fn runs(&self) -> impl Iterator<Item = (u32, OwnerNo, &[Heat], &[Marks])> {
+        let (mut first, owners) = (0, self.owners.chunk_by(|owner, next| owner == next));
+        let runs = owners.map(move |run| {
+            let columns = first..first + run.len();
+            first = columns.end;
+            let (heats, marks) = (&self.heats[columns.clone()], &self.marks[columns.clone()]);
+            (columns.start as u32, run[0], heats, marks)
+        });
+        runs.filter(|(_, owner, ..)| *owner != OwnerNo::NONE)
     }
 
     /// The same folio under another number there.

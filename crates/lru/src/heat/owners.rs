@@ -13,7 +13,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Foretold, HEAT_TURNED_OVER_SHARE, Heat, folios::Marks};
+use super::{Foretold, HEAT_TURNED_OVER_SHARE, Heat, HeatScale, folios::Marks};
 use crate::ids::{GroupId, SpaceNo};
 
 /// Number of a space of a group.
@@ -142,6 +142,38 @@ impl Owner {
     }
 }
 
+/// How the heat of an owner's folios compares with that of others now.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct View {
+    nr_idle_walks: u32,
+    scale: HeatScale,
+    /// Whether heat is as it is kept.
+    is_plain: bool,
+}
+
+impl View {
+    #[inline]
+    pub(super) fn heat(&self, kept: Heat) -> Heat {
+        match self.is_plain {
+            true => kept,
+            false => kept.after_idle_walks(self.nr_idle_walks).scaled(self.scale),
+        }
+    }
+
+    /// The least heat, as it is kept, that exceeds this one; `None` if none does.
+    pub(super) fn least_above(&self, limit: Heat) -> Option<Heat> {
+        let (mut least, mut above) = (0, u32::from(u16::MAX) + 1);
+        while least < above {
+            let middle = (least + above) / 2;
+            match self.heat(Heat(middle as u16)) > limit {
+                true => above = middle,
+                false => least = middle + 1,
+            }
+        }
+        u16::try_from(least).ok().map(Heat)
+    }
+}
+
 /// All spaces that have, or had, folios.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Owners {
@@ -201,6 +233,19 @@ impl Owners {
     /// By number.
     pub(super) fn all(&self) -> &[Owner] {
         &self.all
+    }
+
+    /// How the owners of a group compare; `None` of others, and of those that have ended.
+    pub(super) fn views(&self, group: GroupId, scales: &[HeatScale]) -> Vec<Option<View>> {
+        let scaled = self.all.iter().zip(scales);
+        let view = |(of, scale): (&Owner, &HeatScale)| {
+            (of.group == group && of.is_there()).then(|| View {
+                nr_idle_walks: of.nr_idle_walks,
+                scale: *scale,
+                is_plain: of.nr_idle_walks == 0 && *scale == HeatScale::ONE,
+            })
+        };
+        scaled.map(view).collect()
     }
 
     pub(super) fn of_group_mut(&mut self, group: GroupId) -> impl Iterator<Item = &mut Owner> {
@@ -307,5 +352,25 @@ impl Owners {
         let numbers = self.numbers.len() * size_of::<((GroupId, SpaceNo), OwnerNo)>();
         let all = self.all.capacity() * size_of::<Owner>();
         (all + numbers + self.free.capacity() * size_of::<OwnerNo>()) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn what_exceeds_a_limit_is_told_by_the_heat_that_is_kept(
+            kept in any::<u16>(), limit in any::<u16>(), own in any::<u16>(), all in any::<u16>(), nr_idle_walks in 0u32..100,
+        ) {
+            let scale = HeatScale::of(Heat(own), Heat(all));
+            let view = View { nr_idle_walks, scale, is_plain: false };
+            let exceeds = view.heat(Heat(kept)) > Heat(limit);
+            let least = view.least_above(Heat(limit));
+            prop_assert_eq!(least.is_some_and(|least| Heat(kept) >= least), exceeds);
+        }
     }
 }

@@ -13,18 +13,8 @@
 use super::Heat;
 
 /// How heat is spread over many folios: tells the warm part from the rest in one round over them.
-///
-/// ```
-/// use strata_lru::{Heat, HeatSpread};
-///
-/// let heat_of = |n: u32| (0..n).fold(Heat::NONE, |heat, _| heat.after_walk(true));
-/// let mut spread = HeatSpread::new();
-/// (0..10).for_each(|n| spread.count(heat_of(n), 1));
-/// let lukewarm = spread.exceeded_by(40);
-/// assert!((0..10).filter(|n| heat_of(*n) > lukewarm).count() == 4);
-/// ```
 #[derive(Clone, Debug)]
-pub struct HeatSpread {
+pub(crate) struct HeatSpread {
     nr_pages_by_bucket: Vec<u64>,
     nr_pages: u64,
 }
@@ -34,7 +24,7 @@ impl HeatSpread {
     const PER_BUCKET: u16 = 16;
 
     /// Nothing counted.
-    pub fn new() -> HeatSpread {
+    pub(crate) fn new() -> HeatSpread {
         HeatSpread {
             nr_pages_by_bucket: vec![0; usize::from(u16::MAX / Self::PER_BUCKET) + 1],
             nr_pages: 0,
@@ -42,19 +32,19 @@ impl HeatSpread {
     }
 
     /// Counts anew.
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.nr_pages_by_bucket.fill(0);
         self.nr_pages = 0;
     }
 
     /// One folio of so many base pages.
-    pub fn count(&mut self, heat: Heat, nr_pages: u64) {
+    pub(crate) fn count(&mut self, heat: Heat, nr_pages: u64) {
         self.nr_pages_by_bucket[usize::from(heat.0 / Self::PER_BUCKET)] += nr_pages;
         self.nr_pages += nr_pages;
     }
 
     /// The heat that at most `percent` of the pages exceed: fewer where many are equally hot.
-    pub fn exceeded_by(&self, percent: u32) -> Heat {
+    pub(crate) fn exceeded_by(&self, percent: u32) -> Heat {
         let most = u128::from(self.nr_pages) * u128::from(percent) / 100;
         let mut above: u128 = 0;
         let is_too_many = |nr_pages: &u64| {
@@ -75,30 +65,20 @@ impl Default for HeatSpread {
 }
 
 /// How much hotter, or colder, than they look the pages of one owner are taken for beside those of others.
-///
-/// ```
-/// use strata_lru::{Heat, HeatScale};
-///
-/// let heat_of = |n: u32| (0..n).fold(Heat::NONE, |heat, _| heat.after_walk(true));
-/// // What is lukewarm there is a cool page here.
-/// let slow = HeatScale::of(heat_of(2), heat_of(5));
-/// assert!(heat_of(2).scaled(slow) > heat_of(4));
-/// assert_eq!(heat_of(2).scaled(HeatScale::of(heat_of(5), heat_of(5))), heat_of(2));
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HeatScale {
+pub(crate) struct HeatScale {
     parts: u32,
 }
 
 impl HeatScale {
     /// Taken as they are.
-    pub const ONE: HeatScale = HeatScale { parts: 1 << 8 };
+    pub(crate) const ONE: HeatScale = HeatScale { parts: 1 << 8 };
     /// At most so many times hotter or colder: how much slower than others a program may be before that is
     /// taken for its nature.
     const MOST: u32 = 4;
 
     /// For an owner of whose pages so many are hotter than `own` as of all owners' pages are hotter than `all`.
-    pub fn of(own: Heat, all: Heat) -> HeatScale {
+    pub(crate) fn of(own: Heat, all: Heat) -> HeatScale {
         if own == all {
             return HeatScale::ONE;
         }
@@ -113,7 +93,7 @@ impl HeatScale {
 impl Heat {
     /// The heat as it compares with that of other owners' pages.
     #[must_use]
-    pub fn scaled(self, scale: HeatScale) -> Heat {
+    pub(crate) fn scaled(self, scale: HeatScale) -> Heat {
         let heat = u32::from(self.0) * scale.parts / HeatScale::ONE.parts;
         Heat(heat.min(u32::from(u16::MAX)) as u16)
     }

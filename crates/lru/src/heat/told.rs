@@ -17,8 +17,8 @@
 //! - I1: what walks found is taken in before anything is chosen by it.
 
 use super::{
-    ByHeat, Cheapest, Foretold, Heat, HeatScale, HeatSpread, WALKS_REMEMBERED, WalkStep,
-    folios::Marks, owners::OwnerNo,
+    ByHeat, Cheapest, Foretold, Heat, HeatSpread, WALKS_REMEMBERED, WalkStep, folios::Marks,
+    owners::View,
 };
 use crate::{
     eviction_order::PlayedOut,
@@ -129,6 +129,13 @@ pub trait HeatPolicy: Policy {
     ) -> Vec<FolioId>;
 }
 
+impl<P: Policy> ByHeat<P> {
+    fn views(&self, group: GroupId, outside: &dyn Outside) -> Vec<Option<View>> {
+        let scales = self.scales(group, |space, seen| outside.for_each_away(space, seen));
+        self.owners.views(group, &scales)
+    }
+}
+
 impl<P: PlayedOut> HeatPolicy for ByHeat<P> {
     fn heat(&self, folio: FolioId) -> Heat {
         self.heat_of(folio).0
@@ -197,17 +204,15 @@ impl<P: PlayedOut> HeatPolicy for ByHeat<P> {
         outside: &dyn Outside,
     ) {
         self.look_is_over(group);
-        let scales = self.scales(group, |space, seen| outside.for_each_away(space, seen));
-        let cost = self.costs(group, swappiness, &scales);
-        let mut cheapest = self.counted(nr_pages, &cost);
+        let views = self.views(group, outside);
+        let mut cheapest = self.counted(nr_pages, swappiness, &views);
         outside.for_each_folio(&mut |folios| {
             for folio in folios {
-                if let Some(cost) = cost(*folio) {
+                if let Some(cost) = self.cost(*folio, swappiness, &views) {
                     cheapest.offer(*folio, cost);
                 }
             }
         });
-        drop(cost);
         self.rank_these(group, &cheapest.into_folios());
     }
 
@@ -238,30 +243,30 @@ impl<P: PlayedOut> HeatPolicy for ByHeat<P> {
 
     fn take_warm(&mut self, group: GroupId, percent: u32, outside: &dyn Outside) {
         self.take_walks_in();
-        let scales = self.scales(group, |space, seen| outside.for_each_away(space, seen));
-        let owners = &self.owners;
-        let heat_of = |owner: OwnerNo, heat: Heat, marks: Marks| {
-            let of = owners.get(owner);
-            let is_asked_for = of.group == group && of.is_there() && marks.has(Marks::BASE);
-            let scale = scales.get(owner.index()).copied();
-            let scale = scale.unwrap_or(HeatScale::ONE);
-            is_asked_for.then(|| of.now(heat).scaled(scale))
-        };
+        let views = self.views(group, outside);
         let mut spread = HeatSpread::new();
-        for (_, owner, heat, marks) in self.folios.iter() {
-            if let Some(heat) = heat_of(owner, heat, marks) {
-                spread.count(heat, 1);
+        for (_, owner, heats, marks) in self.folios.runs() {
+            let Some(Some(view)) = views.get(owner.index()) else {
+                continue;
+            };
+            for (heat, marks) in heats.iter().zip(marks) {
+                if marks.has(Marks::BASE) {
+                    spread.count(view.heat(*heat), 1);
+                }
             }
         }
         let lukewarm = spread.exceeded_by(percent);
+        // By owner: what is as hot as this is warm.
+        let least = views
+            .iter()
+            .map(|view| view.map(|of| of.least_above(lukewarm)));
+        let least: Vec<Option<Option<Heat>>> = least.collect();
         let columns = &mut self.folios;
         let heats = columns.owners.iter().zip(&columns.heats);
         for ((owner, heat), marks) in heats.zip(&mut columns.marks) {
-            if *owner == OwnerNo::NONE {
-                continue;
-            }
-            if let Some(heat) = heat_of(*owner, *heat, *marks) {
-                marks.set(Marks::WARM, heat > lukewarm);
+            if let Some(Some(least)) = least.get(owner.index()) {
+                let is_warm = least.is_some_and(|least| *heat >= least);
+                marks.set(Marks::WARM, is_warm && marks.has(Marks::BASE));
             }
         }
         for owner in self.owners.of_group_mut(group) {
@@ -317,13 +322,14 @@ impl<P: PlayedOut> HeatPolicy for ByHeat<P> {
             let number = self.folios.owner(folio);
             number.map(|number| self.owners.get(number))
         };
-        let scales = self.scales(group, |space, seen| outside.for_each_away(space, seen));
-        let cost = self.costs(group, swappiness, &scales);
+        let views = self.views(group, outside);
         let (mut nr_told_pages, mut nr_all_pages) = (0, 0);
         let mut cheapest = Cheapest::new(nr_pages);
         let mut told = Vec::with_capacity(pages.len());
         for folio in pages {
-            let Some(cost) = cost(*folio) else { continue };
+            let Some(cost) = self.cost(*folio, swappiness, &views) else {
+                continue;
+            };
             nr_all_pages += 1;
             if owner(*folio).is_some_and(|of| of.is_told_apart()) {
                 nr_told_pages += 1;

@@ -125,10 +125,11 @@ impl World {
                 cause,
                 fails,
             } => self.walk(space, moves, accessed, cause, fails),
-            Operation::LeaveOut(space) => {
+            Operation::LeaveOut(space, nr_walks) => {
                 self.is_looking = true;
-                self.policy.leave_out(GROUP, self.spaces[space].number);
-                self.spaces[space].nr_idle_walks += 1;
+                let number = self.spaces[space].number;
+                (0..nr_walks).for_each(|_| self.policy.leave_out(GROUP, number));
+                self.spaces[space].nr_idle_walks += nr_walks;
                 self.spaces[space].foretold = Foretold::default();
                 let own = self.pages.chunks_mut(NR_PAGES).nth(space).unwrap();
                 own.iter_mut().for_each(|page| page.is_seen = false);

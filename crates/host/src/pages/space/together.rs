@@ -4,7 +4,7 @@
 //! be us, and a program would have more memory than its budget.
 //!
 //! **Owns** finding them, and telling which of those that were asked for have been used. **Does not own** what
-//! counts as together (`strata_control::prefetch`).
+//! counts as together (`control::together`).
 //!
 //! **Invariants** I1: a page that was asked for and has not come back is found again after [`Space::forget_recalled`]
 //! only.
@@ -23,7 +23,7 @@ impl Space {
     /// at most `nr_pages_max`, and as many that are in memory and were not used since the walk before.
     pub(crate) fn recall(&mut self, number: u32, nr_pages_max: u64) -> Option<RecallPages> {
         let nr_used_pages = self.findings.nr_young_pages.iter().sum();
-        let is_elsewhere = self.nr_idle_walks == 0 && self.returns.is_elsewhere(nr_used_pages);
+        let is_elsewhere = !self.was_left_out && self.returns.is_elsewhere(nr_used_pages);
         if !is_elsewhere || nr_pages_max == 0 {
             return None;
         }

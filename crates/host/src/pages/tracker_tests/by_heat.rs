@@ -177,7 +177,7 @@ fn where_the_pages_of_a_sleeping_program_lie_is_not_known() {
     let all = bits::run(0, 100);
     let warm = look_often(10, &mut tracker, &mappings(), [all, bits::run(0, 40), all]);
     assert_eq!(warm.len(), 40);
-    tracker.space_mut(space).expect("it is there").skip_walk();
+    tracker.leave_out(space);
     assert_eq!(warm_addresses(&mut tracker, 50), [0; 0]);
 }
 
@@ -250,7 +250,7 @@ fn what_a_batch_showed_to_be_in_use_is_not_tried_after_it() {
 #[test]
 fn a_walk_counts_half_when_less_than_a_quarter_was_new_to_the_one_before() {
     let hottest = |nr_new_pages: usize| {
-        let (mut tracker, space) = new_tracker();
+        let (mut tracker, _) = new_tracker();
         let before = bits::run(nr_new_pages, 100);
         look(&mut tracker, &mappings(), before, bits::NONE, bits::NONE);
         let all = bits::run(0, 100);
@@ -262,10 +262,7 @@ fn a_walk_counts_half_when_less_than_a_quarter_was_new_to_the_one_before() {
             bits::run(99, 100),
             bits::NONE,
         );
-        let mut hottest = Heat::NONE;
-        let space = tracker.spaces().get(&space).expect("the space is there");
-        space.for_each_heat(|_, heat| hottest = hottest.max(heat));
-        hottest
+        tracker.hottest()
     };
     assert_eq!(hottest(25), Heat::NONE.after_walk(true));
     assert_eq!(hottest(24), Heat::NONE.after_short_walk(true));

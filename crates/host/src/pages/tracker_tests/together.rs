@@ -145,7 +145,7 @@ fn a_space_that_the_last_walk_left_out_and_one_that_refuses_are_asked_for_nothin
     let (mut tracker, space) = after_all_phases(true);
     comes_back(&mut tracker, space, 1);
     assert!(tracker.recall(1000, &BTreeSet::from([space])).is_empty());
-    tracker.space_mut(space).expect("it is there").skip_walk();
+    tracker.leave_out(space);
     assert!(recall(&mut tracker, 1000).is_empty());
 }
 

@@ -15,7 +15,8 @@ pub(super) enum Operation {
         cause: GoneCause,
         fails: bool,
     },
-    LeaveOut(usize),
+    /// So many walks of the group leave a space out.
+    LeaveOut(usize, u32),
     /// A page was found accessed by somebody else.
     Note(usize),
     FinishLook,
@@ -45,7 +46,7 @@ pub(super) fn operation() -> impl Strategy<Value = Operation> {
     });
     prop_oneof![
         12 => walk,
-        2 => (0..NR_SPACES).prop_map(Operation::LeaveOut),
+        2 => (0..NR_SPACES, 1..40u32).prop_map(|(space, nr_walks)| Operation::LeaveOut(space, nr_walks)),
         3 => (0..NR_SPACES * NR_PAGES).prop_map(Operation::Note),
         3 => Just(Operation::FinishLook),
         1 => Just(Operation::FinishWalk),

@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use strata_control::prefetch::{Returns, WalkNo};
 use strata_lru::{
-    AccessVia, Arrival, Cause, FolioId, GoneCause, GroupId, HeatPolicy, Kind, NodeId, Order,
+    AccessVia, Arrival, Cause, FolioId, GoneCause, GroupId, Heat, HeatPolicy, Kind, NodeId, Order,
     PastHeat, WalkStep,
 };
 
@@ -419,7 +419,7 @@ impl SpaceWalk<'_> {
             Order::BASE
         };
         let is_accessed = bits::has(record.accessed, index);
-        let shadow = table.shadow(index);
+        let (shadow, past) = (table.shadow(index), table.past(index));
         let arrival = Arrival {
             group: self.engine.group,
             node: NODE,
@@ -433,11 +433,14 @@ impl SpaceWalk<'_> {
             shadow,
             is_exec: mapping.is_exec_file,
             space: self.number,
-            heat: PastHeat::kept(table.past(index)),
+            heat: PastHeat::kept(past),
         };
         match self.engine.policy.appeared(arrival) {
             Ok(folio) => {
                 table.track(index, folio);
+                if past > Heat::NONE {
+                    table.forget_past(index);
+                }
                 let addr = record.table.entry_addr(index);
                 self.engine.places.put(folio, addr);
                 self.space.findings.nr_appeared_pages += order.nr_pages();

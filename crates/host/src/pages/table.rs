@@ -108,7 +108,6 @@ impl Table {
         bits::remove(&mut self.shadowed, index);
         bits::insert(&mut self.tracked, index);
         self.slots.set(index, folio.0);
-        self.slots.set_past(index, Heat::NONE);
     }
 
     /// The folio is gone and left this behind.
@@ -133,6 +132,11 @@ impl Table {
     /// What was seen since the last call.
     pub(crate) fn take_seen(&mut self) -> Bits512 {
         std::mem::replace(&mut self.seen, bits::NONE)
+    }
+
+    /// The page is back: the engine knows how hot it is.
+    pub(super) fn forget_past(&mut self, index: usize) {
+        self.slots.set_past(index, Heat::NONE);
     }
 
     /// How hot the page is, which is not in memory.

@@ -140,11 +140,14 @@ impl<P: Policy> ByHeat<P> {
     }
 
     pub(super) fn arrived(&mut self, folio: FolioId, arrival: &Arrival) {
+        let is_away_counted = self.ranks == Ranks::ByItself;
         let group = self.group_mut(arrival.group);
         let remaining = arrival.heat.at(group.nr_walks);
         let (heat, is_seen) = remaining;
-        let nr_pages = arrival.order.nr_pages();
-        group.away.came_back(arrival.space, remaining, nr_pages);
+        if is_away_counted {
+            let nr_pages = arrival.order.nr_pages();
+            group.away.came_back(arrival.space, remaining, nr_pages);
+        }
         let owner = self.owners.number(arrival.group, arrival.space);
         self.owners.came(owner);
         let marks = Marks::NEW
@@ -192,10 +195,10 @@ impl<P: Policy> ByHeat<P> {
         let owner = self.owners.get(number);
         let (of_group, space) = (owner.group, owner.space);
         let nr_pages = self.policy.order(folio).nr_pages();
-        let is_counted = self.ranks == Ranks::ByItself;
+        let is_away_counted = self.ranks == Ranks::ByItself;
         let group = self.group_mut(of_group);
         let past = PastHeat::new(heat, is_seen, group.nr_walks);
-        if is_counted {
+        if is_away_counted {
             group.away.left(space, past, nr_pages);
         }
         past

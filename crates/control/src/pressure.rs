@@ -193,4 +193,11 @@ mod tests {
         pressure.hurry();
         assert_eq!(pressure.back_off(), 10);
     }
+
+    #[test]
+    fn reclaim_gets_ahead_of_growth_by_what_comes_in_ten_milliseconds() {
+        // 0.2 MiB a millisecond: reclaim begins at 313, and ends at 308.
+        assert_eq!(excess(&[(0, 200), (560, 312)], Work::Ours), [0, 0]);
+        assert_eq!(excess(&[(0, 200), (569, 314)], Work::Ours), [0, 6]);
+    }
 }

@@ -257,4 +257,18 @@ mod tests {
         walks.note_end(TimeMs(0), 1);
         assert!(!walks.is_late(TimeMs(2000)) && walks.is_late(TimeMs(2001)));
     }
+
+    #[test]
+    fn where_nothing_can_be_taken_walks_that_tell_what_is_used_come_fifty_times_a_second() {
+        assert_eq!(Pause::Clearing.ms(), 20);
+        assert_eq!(
+            Pause::Looking.ms(),
+            1000,
+            "what can't be cleared tells no more"
+        );
+        let mut walks = Walks::default();
+        walks.note_end(TimeMs(0), 90);
+        let may_look = |ms| walks.may_look(TimeMs(ms), Pause::Clearing.ms());
+        assert!(!may_look(19) && may_look(20));
+    }
 }

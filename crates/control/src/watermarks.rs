@@ -170,4 +170,21 @@ mod tests {
             assert!(in_order.is_sorted_by(|a, b| a < b), "{marks:?}");
         }
     }
+
+    #[test]
+    fn the_marks_lie_a_64th_apart_but_no_closer_than_512_kib_and_no_further_than_128_mib() {
+        for (budget, distance) in [
+            (320 * MIB, 5 * MIB),
+            (8 * MIB, MIB / 2),
+            (8192 * MIB, 128 * MIB),
+            (16_384 * MIB, 128 * MIB),
+        ] {
+            let marks = Watermarks::new(budget);
+            let distances = [
+                budget - marks.high_bytes,
+                marks.high_bytes - marks.low_bytes,
+            ];
+            assert_eq!(distances, [distance; 2], "{budget}");
+        }
+    }
 }

@@ -248,3 +248,102 @@ fn reading_ahead_stops_at_the_urgent_mark_and_in_a_dry_run_before_it_begins() {
     control.set_dry_run(true);
     assert_eq!(control.prefetch_bytes_max(), 0);
 }
+
+fn telling(budget_bytes: u64) -> Control {
+    let mut control = with(budget_bytes, Actuator::Auto);
+    control.steering = Steering::new(Abilities {
+        can_mark: true,
+        ..Abilities::default()
+    });
+    control
+}
+
+/// One thread of the program and three others want the two processors, and so many pages come back.
+fn contend(control: &mut Control, refaulted_pages_per_s: u64) -> CpuState {
+    let mut state = CpuState::Free;
+    for ms in (0..2000).step_by(100) {
+        let threads = crate::cpu::Threads {
+            wanted_ns: [(1, ms * 1_000_000)].into(),
+            processors: (0..2).collect(),
+        };
+        let sample = CpuSample {
+            threads: Some([(crate::ProgramNo(0), threads)].into()),
+            runnable: Some(crate::cpu::Runnable {
+                nr_threads: 5,
+                nr_own_threads: 1,
+            }),
+            clocks: None,
+        };
+        let clocks = Clocks {
+            cpu_ns: [(crate::ProgramNo(0), ms * 1_000_000)].into(),
+            nr_refaulted_pages: refaulted_pages_per_s * ms / 1000,
+        };
+        control.take_clocks(TimeMs(ms), clocks, true);
+        state = control.take_cpu(TimeMs(ms), sample, true).state;
+    }
+    state
+}
+
+#[test]
+fn processors_that_others_want_are_no_reason_for_pageout_where_the_kernel_is_told_what_is_warm() {
+    let told = &mut telling(320 * MIB);
+    assert_eq!(contend(told, 50_000), CpuState::Free);
+    let told = &mut telling(320 * MIB);
+    assert_eq!(contend(told, 50), CpuState::Contended, "hardly any return");
+    let untold = &mut with(320 * MIB, Actuator::Auto);
+    assert_eq!(contend(untold, 50_000), CpuState::Contended);
+}
+
+#[test]
+fn pageout_may_take_a_whole_processor_where_nobody_else_is_to_reclaim() {
+    let mut control = with(320 * MIB, Actuator::Auto);
+    assert_eq!(control.pageout_percent_max(CpuState::Contended), 100);
+    assert_eq!(control.pageout_percent_max(CpuState::Free), 25);
+    control.setup.has_kernel = false;
+    assert_eq!(control.pageout_percent_max(CpuState::Free), 100);
+}
+
+#[test]
+fn a_run_that_begins_dry_acts_once_it_is_told_to() {
+    let setup = Setup {
+        is_dry_run: true,
+        ..with(320 * MIB, Actuator::Reclaim).setup
+    };
+    let mut control = Control::new(setup);
+    assert!(control.is_dry_run() && !control.may_ask_kernel(TimeMs(0)));
+    control.set_dry_run(false);
+    assert!(!control.is_dry_run() && control.may_ask_kernel(TimeMs(0)));
+}
+
+#[test]
+fn above_the_budget_the_counts_are_read_at_every_look() {
+    let mut control = with(320 * MIB, Actuator::Auto);
+    let mut look = |ms, usage_mib| {
+        let lists = KernelLists {
+            nr_inactive_pages: usage_mib * MIB / PAGE_BYTES,
+            nr_active_pages: 0,
+        };
+        let looked = control.take_lists(TimeMs(ms), Some(lists), usage_mib * MIB, false);
+        control.note_reading();
+        looked
+    };
+    look(0, 320);
+    assert_eq!(look(20, 320), (true, Reading::NotYet));
+    assert_eq!(look(40, 321), (true, Reading::Due));
+    assert_eq!(look(60, 321), (true, Reading::Due));
+    assert_eq!(look(80, 320), (true, Reading::NotYet));
+}
+
+#[test]
+fn while_the_kernel_is_told_what_is_warm_a_generation_is_born_once_a_second() {
+    let is_ageing = |mut control: Control, ms| {
+        control.reclaim(TimeMs(0), 319 * MIB);
+        control.reclaim(TimeMs(50), 319 * MIB);
+        control.note_ageing(TimeMs(100));
+        control.is_ageing(TimeMs(ms), 80_000, Default::default())
+    };
+    assert!(!is_ageing(telling(320 * MIB), 1099));
+    assert!(is_ageing(telling(320 * MIB), 1100));
+    let untold = with(320 * MIB, Actuator::Auto);
+    assert!(is_ageing(untold, 150), "as often as walks come");
+}

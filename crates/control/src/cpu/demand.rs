@@ -241,4 +241,21 @@ mod tests {
         demand.sample(TimeMs(60_000), BTreeMap::from([(ProgramNo(0), idle)]));
         assert!(demand.wanted().all < 0.01);
     }
+
+    #[test]
+    fn looks_that_come_late_on_a_busy_machine_count_with_those_before() {
+        let after_idle_ms = |idle_ms: u64| {
+            let mut demand = Demand::default();
+            let mut look = |ms, ran_ms| {
+                let program = threads(ran_ms, &[100], 2);
+                demand.sample(TimeMs(ms), BTreeMap::from([(ProgramNo(0), program)]));
+                demand.wanted().all
+            };
+            look(0, 0);
+            assert_eq!(look(50, 50), 1.0);
+            look(50 + idle_ms, 50)
+        };
+        assert!(after_idle_ms(500) > 0.6 && after_idle_ms(1000) > 0.6);
+        assert_eq!(after_idle_ms(1001), 0.0, "nobody looked");
+    }
 }

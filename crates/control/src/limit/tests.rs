@@ -286,3 +286,57 @@ fn an_answer_that_belongs_to_nothing_ends_the_job() {
     assert_eq!(group.limit.next(Answer::Raised(1)), Step::Done(None));
     assert_eq!(group.limit.next(Answer::Limit(None)), Step::Done(None));
 }
+
+#[test]
+fn a_small_budget_gives_way_by_a_megabyte_at_first() {
+    let mut group = Group::new(CgroupVersion::V1);
+    group.marks = Watermarks::new(10 * MIB);
+    group.limit_bytes = group.marks.backstop_bytes;
+    group.usage_bytes = group.limit_bytes;
+    group.lists(NOW, 15, true);
+    let (steps, _) = group.adjust(NOW, Standing::Fine, true);
+    assert_eq!(steps, [Step::ReleaseHigh, Step::Raise { bytes: MIB }]);
+}
+
+#[test]
+fn growth_by_more_than_lies_between_the_marks_makes_counts_old() {
+    let mut group = Group::new(CgroupVersion::V2);
+    let marks = group.marks;
+    group.lists(NOW, 90, false);
+    let grown_bytes = group.usage_bytes + marks.high_bytes - marks.low_bytes;
+    let mut wants = |usage_bytes| {
+        let limit = &mut group.limit;
+        limit.wants_counters(NOW, &marks, usage_bytes, true, false)
+    };
+    assert_eq!(wants(grown_bytes), Some(false));
+    assert_eq!(wants(grown_bytes + 1), Some(true));
+}
+
+#[test]
+fn counts_may_grow_old_while_programs_reclaim_for_themselves_and_most_can_go() {
+    // Milliseconds between two readings once 30 have found so much that can go, half of it inactive.
+    let every_ms = |is_left, evictable_mib, can_swap| {
+        let mut group = Group::new(CgroupVersion::V2);
+        group.limit.set_left(is_left, Reading::Paced);
+        let stats = GroupStats {
+            lru_anon_bytes: Some(evictable_mib * MIB),
+            inactive_bytes: Some(evictable_mib * MIB / 2),
+            ..GroupStats::default()
+        };
+        for _ in 0..30 {
+            let usage_bytes = group.usage_bytes;
+            let limit = &mut group.limit;
+            limit.take_counters(NOW, Some(stats), usage_bytes, can_swap, false);
+        }
+        (0..1000).find(|ms| {
+            let now = TimeMs(NOW.0 + ms);
+            let usage_bytes = group.usage_bytes;
+            let limit = &mut group.limit;
+            limit.wants_counters(now, &group.marks, usage_bytes, can_swap, false) == Some(true)
+        })
+    };
+    assert_eq!(every_ms(true, 90, true), Some(300));
+    assert_eq!(every_ms(false, 90, true), Some(20), "others reclaim");
+    assert_eq!(every_ms(true, 40, true), Some(20), "little can go");
+    assert_eq!(every_ms(true, 90, false), Some(20), "it has nowhere to go");
+}

@@ -181,9 +181,9 @@ mod tests {
 
     #[test]
     fn the_faster_pages_go_the_sooner_the_next_walk_comes() {
-        assert_eq!(walk_ms(46_000, 80_000.0), WALK_MS_MIN);
+        assert_eq!(walk_ms(46_000, 80_000.0), 100, "ten times a second at most");
         assert_eq!(walk_ms(46_000, 20_000.0), 287);
-        assert_eq!(walk_ms(46_000, 0.0), WALK_MS_MAX);
+        assert_eq!(walk_ms(46_000, 0.0), 1000, "once a second at least");
         assert_eq!(walk_ms(0, 0.0), WALK_MS_MIN);
     }
 
@@ -259,5 +259,36 @@ mod tests {
             }
             assert!(activation.is_on(now));
         }
+    }
+
+    #[test]
+    fn what_was_foretold_too_long_ago_is_not_held_against_heat() {
+        let nr_walks_till_off = |is_late| {
+            let mut activation = MarkAccessed::default();
+            (0..30u64).find(|walk| {
+                let view = View {
+                    now: TimeMs(walk * 100),
+                    is_left_to_programs: false,
+                    is_kernels_turn: true,
+                    is_dry_run: false,
+                    is_heat_believed: true,
+                    nr_resident_pages: 46_000,
+                    refaulted_pages_per_s: 50_000.0,
+                    refaulted_recent_pages_per_s: 50_000.0,
+                    busy: Default::default(),
+                };
+                let walk = Walk {
+                    wanted_ms: Some(100),
+                    pace_ms: 100,
+                    foretold: foretold(500, 400),
+                    is_late,
+                    ..Walk::default()
+                };
+                activation.after_walk(&view, &walk);
+                !activation.is_on(view.now)
+            })
+        };
+        assert_eq!(nr_walks_till_off(false), Some(8));
+        assert_eq!(nr_walks_till_off(true), None);
     }
 }

@@ -422,6 +422,26 @@ mod tests {
         assert_eq!(asked, [0, 4, 10, 20, 38, 72, 138]);
     }
 
+    #[test]
+    fn a_few_that_come_back_of_each_of_many_walks_are_evidence_together() {
+        let back: Vec<(u16, u32)> = (10..18).map(|age| (age, 8)).collect();
+        let (ages, nr_pages_max) = phase(&back, &[]).unwrap();
+        assert_eq!((ages.len(), nr_pages_max), (8, 64 * 16));
+    }
+
+    #[test]
+    fn after_a_trial_that_was_right_the_next_in_vain_costs_the_shortest_pause() {
+        let mut recalls = Prefetch::default();
+        recalls.ask(TimeMs(0), 1000);
+        recalls.take_walk(TimeMs(2000), 0);
+        assert!(!recalls.is_on(TimeMs(3999)) && recalls.is_on(TimeMs(4000)));
+        recalls.ask(TimeMs(4000), 1000);
+        recalls.take_walk(TimeMs(4100), 400);
+        recalls.ask(TimeMs(4200), 1000);
+        recalls.take_walk(TimeMs(6200), 0);
+        assert!(!recalls.is_on(TimeMs(8199)) && recalls.is_on(TimeMs(8200)));
+    }
+
     proptest! {
         #[test]
         fn ages_add_up_across_the_wrap(start in 1..=u16::MAX, nr_walks in 0u32..65_000) {

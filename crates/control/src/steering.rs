@@ -329,4 +329,61 @@ mod tests {
         }
         assert!(!steering.forget_forecast());
     }
+
+    #[test]
+    fn a_thread_that_deactivates_and_heat_that_is_not_believed_put_walks_for_it_off() {
+        let steering = with_short_inactive_list();
+        let free = view(20, Reclaimer::Programs);
+        assert!(steering.telling_walk_ms(&free).is_some());
+        let mut busy = free;
+        busy.busy.deactivating = true;
+        assert_eq!(steering.telling_walk_ms(&busy), None);
+        let doubted = View {
+            is_heat_believed: false,
+            ..free
+        };
+        assert_eq!(steering.telling_walk_ms(&doubted), None);
+    }
+
+    #[test]
+    fn pages_that_the_thread_did_not_take_are_wanted_again_and_those_in_vain_are_not() {
+        let outcome = |nr_pages, is_taken| Outcome {
+            nr_programs: 1,
+            nr_pages,
+            is_taken,
+        };
+        let wanted = Action::Deactivate { nr_pages: 26_000 };
+        // Nothing has come to the inactive list since, so what was taken is found to be in vain at the next look.
+        for (outcome, is_wanted) in [
+            (outcome(26_000, false), true),
+            (outcome(26_000, true), false),
+            (outcome(0, false), false),
+        ] {
+            let mut steering = with_short_inactive_list();
+            steering.taken_up(TimeMs(20), wanted, outcome);
+            let lists = KernelLists {
+                nr_inactive_pages: 10_000,
+                nr_active_pages: 70_000,
+            };
+            steering.look(TimeMs(40), Some(lists), false);
+            let view = view(40, Reclaimer::Programs);
+            assert_eq!(steering.telling_walk_ms(&view).is_some(), is_wanted);
+        }
+    }
+
+    #[test]
+    fn nothing_is_read_ahead_in_a_dry_run_or_while_programs_reclaim() {
+        let mut steering = all();
+        steering.set_swap_slow(true);
+        let free = view(0, Reclaimer::Kernel);
+        let dry = View {
+            is_dry_run: true,
+            ..free
+        };
+        for view in [dry, view(0, Reclaimer::Programs)] {
+            assert_eq!(steering.prefetch_walk_ms(&view), None);
+            assert_eq!(steering.prefetch(&view, &walk(None)), []);
+        }
+        assert_eq!(steering.prefetch(&free, &walk(None)).len(), 1);
+    }
 }

@@ -347,3 +347,85 @@ fn while_the_kernel_is_told_what_is_warm_a_generation_is_born_once_a_second() {
     let untold = with(320 * MIB, Actuator::Auto);
     assert!(is_ageing(untold, 150), "as often as walks come");
 }
+
+/// Attempts that the kernel makes for Strata count as pageout's do.
+#[test]
+fn attempts_in_vain_become_rare_where_only_the_kernel_reclaims_as_well() {
+    let mut control = with(320 * MIB, Actuator::Reclaim);
+    for nr_attempts in 0..200 {
+        control.decide(TimeMs(nr_attempts * 10), 330 * MIB, nr_attempts, 0);
+    }
+    control.decide(TimeMs(2300), 330 * MIB, 200, 0);
+    let decision = control.decide(TimeMs(2301), 330 * MIB, 200, 0);
+    assert!(decision.is_stalled && decision.stall_pause_ms.is_some());
+    assert_eq!(decision.reclaim().kernel_bytes, 0);
+    // Nothing has to go: nothing is in vain.
+    let decision = control.decide(TimeMs(2302), 300 * MIB, 200, 0);
+    assert!(!decision.is_stalled && decision.stall_pause_ms.is_none());
+}
+
+#[test]
+fn a_few_free_pages_of_swap_are_none() {
+    let mut control = with(320 * MIB, Actuator::Auto);
+    // The kernel draws the line at 64 pages.
+    control.take_free_swap(TimeMs(0), Some(63 * 4096));
+    assert_eq!(control.swappiness().get(), 0);
+    control.take_free_swap(TimeMs(100), Some(64 * 4096));
+    assert_eq!(control.swappiness(), Swappiness::DEFAULT);
+}
+
+#[test]
+fn what_was_beyond_pageout_is_tried_again_after_usage_was_low_and_nobody_looked() {
+    let clocks = |ms: u64| crate::cpu::Clocks {
+        cpu_ns: [(crate::ProgramNo(0), ms * 1_000_000)].into(),
+        // 60,000 a second.
+        nr_refaulted_pages: ms * 60,
+    };
+    let mut control = with(320 * MIB, Actuator::Auto);
+    for ms in (0..1000).step_by(100) {
+        control.take_clocks(TimeMs(ms), clocks(ms), false);
+    }
+    control.relax(TimeMs(1000));
+    let at_once = control.reclaim(TimeMs(1000), 316 * MIB);
+    assert!(at_once.kernel_bytes > 0, "it was known a moment ago");
+    let mut control = with(320 * MIB, Actuator::Auto);
+    for ms in (0..1000).step_by(100) {
+        control.take_clocks(TimeMs(ms), clocks(ms), false);
+    }
+    control.relax(TimeMs(1101));
+    assert!(control.reclaim(TimeMs(1101), 316 * MIB).pageout_pages > 0);
+}
+
+#[test]
+fn the_kernel_is_told_only_where_all_can_be_marked_and_min_ttl_promises_nothing() {
+    let told = |can_mark, can_mark_all, min_ttl_ms, is_dry_run| {
+        let mut control = with(320 * MIB, Actuator::Auto);
+        control.setup.min_ttl_ms = min_ttl_ms;
+        control.steering = Steering::new(Abilities {
+            can_mark,
+            ..Abilities::default()
+        });
+        control.set_dry_run(is_dry_run);
+        control.is_kernel_told(can_mark_all)
+    };
+    assert!(told(true, true, 0, false));
+    assert!(!told(false, true, 0, false) && !told(true, false, 0, false));
+    assert!(!told(true, true, 1, false) && !told(true, true, 0, true));
+}
+
+#[test]
+fn the_kernels_lists_are_looked_at_while_programs_reclaim_and_heat_is_believed() {
+    for (can_mark, is_left) in [(true, true), (true, false), (false, true)] {
+        let mut control = with(320 * MIB, Actuator::Auto);
+        control.steering = Steering::new(Abilities {
+            can_mark,
+            can_deactivate: true,
+            ..Abilities::default()
+        });
+        if is_left {
+            saturate(&mut control);
+        }
+        let is_looking = control.is_looking_at_lists(TimeMs(2000));
+        assert_eq!(is_looking, can_mark && is_left);
+    }
+}

@@ -188,4 +188,15 @@ mod tests {
             "a quarter of the last sample counts"
         );
     }
+
+    #[test]
+    fn what_came_back_is_known_for_twice_as_long_as_lies_between_two_looks() {
+        let mut load = Load::default();
+        assert!(!load.is_fresh(TimeMs(0)));
+        load.sample(TimeMs(0), BTreeMap::new(), 0);
+        load.sample(TimeMs(100), BTreeMap::new(), 500);
+        assert!(load.is_fresh(TimeMs(300)) && !load.is_fresh(TimeMs(301)));
+        assert_eq!(load.refaulted_pages_per_s_at(TimeMs(301)), 0.0);
+        assert!(load.refaulted_pages_per_s_at(TimeMs(300)) > 1000.0);
+    }
 }

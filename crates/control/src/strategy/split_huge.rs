@@ -305,4 +305,17 @@ mod tests {
         let chosen = splitter.after_counted_walk(facts(&all, 100 * 512), |_| None);
         assert_eq!(chosen, [0, 25, 50, 75]);
     }
+
+    #[test]
+    fn it_is_busy_from_a_split_until_that_can_be_judged() {
+        let all = huge(100);
+        let mut splitter = SplitHuge::default();
+        assert!(!splitter.is_busy());
+        splitter.after_counted_walk(facts(&all, 100 * 512), |_| Some(512));
+        assert!(splitter.is_busy());
+        splitter.after_counted_walk(facts(&all, 100 * 512), |_| Some(512));
+        assert!(splitter.is_busy(), "one walk is too few");
+        splitter.after_counted_walk(facts(&all, 100 * 512), |_| Some(512));
+        assert!(!splitter.is_busy(), "most parts are in use");
+    }
 }

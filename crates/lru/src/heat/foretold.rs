@@ -92,4 +92,34 @@ mod tests {
         };
         assert!(!nothing_was_warm.tells_apart());
     }
+
+    fn of(nr_pages: [u64; 4]) -> Foretold {
+        let [
+            nr_warm_pages,
+            nr_warm_used_pages,
+            nr_other_pages,
+            nr_other_used_pages,
+        ] = nr_pages;
+        Foretold {
+            nr_warm_pages,
+            nr_warm_used_pages,
+            nr_other_pages,
+            nr_other_used_pages,
+        }
+    }
+
+    #[test]
+    fn what_heat_foretells_is_a_matter_of_shares_and_not_of_how_many_pages_there_are() {
+        for (nr_warm, nr_other) in (0..3).flat_map(|warm| (0..20).map(move |other| (warm, other))) {
+            for (warm_used, other_used) in
+                (0..=nr_warm).flat_map(|warm| (0..=nr_other).map(move |other| (warm, other)))
+            {
+                let nr_pages = [nr_warm, warm_used, nr_other, other_used];
+                let (few, many) = (of(nr_pages), of(nr_pages.map(|nr| nr * 1000)));
+                assert_eq!(few.holds(), many.holds(), "{few:?}");
+                assert_eq!(few.tells_apart(), many.tells_apart(), "{few:?}");
+                assert_eq!(few.has_uses(), many.has_uses(), "{few:?}");
+            }
+        }
+    }
 }

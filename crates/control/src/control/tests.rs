@@ -376,7 +376,7 @@ fn a_few_free_pages_of_swap_are_none() {
 
 #[test]
 fn what_was_beyond_pageout_is_tried_again_after_usage_was_low_and_nobody_looked() {
-    let clocks = |ms: u64| crate::cpu::Clocks {
+    let clocks = |ms: u64| Clocks {
         cpu_ns: [(crate::ProgramNo(0), ms * 1_000_000)].into(),
         // 60,000 a second.
         nr_refaulted_pages: ms * 60,

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use support::leaks::Guard;
-use support::live::rss_bytes;
+use support::live::{has_generations, rss_bytes};
 use support::programs::{Touch, program, target_dir};
 use support::strata::{Strata, patience};
 use support::working_set::{WorkingSet, monotonic_s};
@@ -101,7 +101,10 @@ fn beyond_2_percent(mode: &str, backing: &str) -> Result<Option<String>, String>
             used.iter().max().expect("some"),
         );
         assert!(*most > 0, "{mode}: the program did nothing");
-        if told * 100 < least * 98 || told * 100 > most * 102 + OTHER_BYTES * 100 {
+        // Where the kernel keeps generations, pages of files of a program too large to be cleared at once count as used.
+        let is_bound_only = has_generations() && report["cost"]["nr_left_pieces"] != 0;
+        let is_too_much = told * 100 > most * 102 + OTHER_BYTES * 100;
+        if told * 100 < least * 98 || is_too_much && !is_bound_only {
             return Ok(Some(format!(
                 "{mode} {backing}, {window_s} s: {told} told, {least} to {most} used: {report}"
             )));

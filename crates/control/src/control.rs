@@ -12,7 +12,7 @@
 //! **Owns** the order in which a tick comes to its decisions, and what they have in common. **Does not own** any of the
 //! judgements: each has a module. Nothing is read or done here.
 //!
-//! **Invariants** I1: a dry run decides as any other, and says of each decision whether it may be carried out.
+//! **Invariants** I1: in a dry run nothing is in vain, nothing is left to the programs, and nothing is marked or read ahead.
 
 mod beside;
 #[cfg(test)]
@@ -41,9 +41,9 @@ const PAGEOUT_BATCH_PAGES: u64 = 1024;
 const RECLAIM_BYTES_MAX: u64 = 32 << 20;
 /// Where fewer pages come back in a second the kernel need not be told which are warm.
 const TOLD_PAGES_PER_S_MIN: f64 = 100.0;
-/// Where nobody else reclaims.
+/// What pageout may take of a processor where it reclaims alone, percent.
 const ALL_PERCENT: u32 = 100;
-/// The kernel forces swappiness to 0 below so many free swap pages; so do we.
+/// The kernel takes no anon pages while fewer than 64 pages of swap are free; neither does the engine. Bytes.
 const SWAP_BYTES_MIN: u64 = 64 * PAGE_BYTES;
 /// Free swap is read again after so long.
 const SWAP_CHECK_MS: u64 = 100;
@@ -246,7 +246,7 @@ impl Control {
         self.steering.abilities()
     }
 
-    /// For how long it was left to the programs, milliseconds.
+    /// For how long reclaim was left to the programs, milliseconds.
     pub fn left_to_programs_ms(&self) -> u64 {
         self.left_to_programs_ms
     }

@@ -9,8 +9,8 @@
 //! **Owns** these averages, and when each is due to be read again. **Does not own** reading them, nor what follows
 //! (`reclaimer`, `strategy::affinity`).
 //!
-//! **Invariants** I1: what is not read leaves its average as it was. I2: an average that nobody has fed for a while
-//! begins anew.
+//! **Invariants** I1: what is not read leaves its average as it was. I2: what threads
+//! wanted and programs used before a pause says nothing of now: those averages begin anew.
 
 mod contention;
 mod demand;

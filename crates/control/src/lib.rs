@@ -6,15 +6,17 @@
 //! ```text
 //!   sample, processors   what is read                       watermarks   at which usage something begins
 //!   cpu                  who has the processors             pressure     how much has to go, when to look again
-//!   strategy             what is done beside reclaim        reclaimer    who reclaims
-//!   limit, stall         when the limit gives way, and when reclaim is in vain
+//!   strategy, steering   what is done beside reclaim        reclaimer    who reclaims
+//!   plan                 what is wanted, in quantities      walks        when a walk comes
+//!   limit, stat_pace     when the limit gives way, and when its counts are read
+//!   stall, backoff       when reclaim is in vain, and how long to pause after what failed
 //!   control              puts them together: a sample in, what is to be done out
 //! ```
 //!
 //! **Owns** the judgements that the loop is made of. **Does not own** which page goes (`strata-lru`), nor any call of
 //! the system.
 //!
-//! **Invariants** I1: same samples, same decisions. I2: no two modules import each other.
+//! **Invariants** I1: same samples, same decisions. I2: no two files import each other.
 #![forbid(unsafe_code)]
 
 mod backoff;

@@ -11,8 +11,8 @@
 //! page faults of the program wait there: a system call fails with ENOMEM, and a write of the kernel
 //! to the thread's own data (`rseq`) ends the program by SIGSEGV.
 //!
-//! The other way round, where the kernel can't be asked to reclaim ahead fast enough the limit (v2:
-//! `memory.high`) stands just below the budget, at the line, before usage is there if it can.
+//! The other way round, as long as what can't go leaves room the limit (v2: `memory.high`) stands just below the budget,
+//! at the line, before usage is there if it can: it holds usage where reclaim ahead does not keep up.
 //!
 //! ```text
 //!   start --(v1, the floor is near the line: ReleaseLine)--> look at the limit
@@ -27,7 +27,7 @@
 //! carried out by the caller, who hands what came of it to [`Limit::next`].
 //!
 //! **Invariants** I1: the limit never rises above the bound unless tasks wait and more than a step can go. I2: a job ends
-//! after eight steps at most.
+//! after ten steps at most.
 
 #[cfg(test)]
 mod tests;
@@ -76,7 +76,7 @@ pub enum Step {
     LookAtUsage,
     /// (v1) Bring the limit from the line back to the backstop: [`Answer::Done`].
     ReleaseLine,
-    /// (v2) Lift `memory.high`: [`Answer::Done`].
+    /// Lift `memory.high`, which only v2 has: [`Answer::Done`].
     ReleaseHigh,
     /// Raise the limit by so many bytes: [`Answer::Raised`].
     Raise {
@@ -327,7 +327,8 @@ impl Limit {
         Some(!is_fresh || is_under_oom)
     }
 
-    /// Takes in the kernel's counts; `None`: they could not be read.
+    /// Takes in the kernel's counts; `None`: they could not be read, and what was known stands. What is not known must not
+    /// be taken for what can't go.
     pub fn take_counters(
         &mut self,
         now: TimeMs,
@@ -336,7 +337,7 @@ impl Limit {
         can_swap: bool,
         is_under_oom: bool,
     ) {
-        let stats = stats.unwrap_or_default();
+        let Some(stats) = stats else { return };
         let stock = Stock::of(&stats, usage_bytes, can_swap);
         self.is_calm = can_swap && !is_under_oom && stock.floor_bytes < stock.evictable_bytes;
         self.pace.after(&stats, self.is_left && self.is_calm);

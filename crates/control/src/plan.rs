@@ -5,7 +5,7 @@
 /// One thing to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// What the last walk foretold is not judged by the next one, and is not kept.
+    /// Drop what the last walk foretold, unjudged.
     ForgetForecast,
     /// Keep which pages are the warmest of so many percent, so that the next walk can judge that.
     Forecast {

@@ -4,7 +4,7 @@
 //! (`watermarks`), who reclaims (`reclaimer`), nor a clock.
 //!
 //! **Invariants** I1: reclaim goes on from the high mark down to the low one, and gets ahead of growth by no more than the
-//! distance between the two. I2: while nothing changes the loop looks ever more seldom.
+//! distance between the two. I2: while nothing has to go and nothing changes the loop looks ever more seldom.
 
 use crate::watermarks::Watermarks;
 use strata_lru::TimeMs;
@@ -13,11 +13,11 @@ use strata_lru::TimeMs;
 const REACTION_MS: u64 = 10;
 /// Growth that is assumed possible at any time, for the time until the next look.
 const GROWTH_ASSUMED_BYTES_PER_MS: u64 = 256 << 10;
-/// While there is work.
+/// The time until the next look while something has to go, ...
 const WAIT_MS_MIN: u64 = 5;
-/// While the programs reclaim for themselves.
+/// ... while the programs see to it, ...
 const WAIT_MS_LEFT: u64 = 20;
-/// While nothing changes.
+/// ... and at most, while nothing changes.
 const WAIT_MS_MAX: u64 = 1000;
 
 /// Who works while something has to go.

@@ -19,7 +19,7 @@
 //! user has asked for instead (`control`).
 //!
 //! **Invariants** I1: every change is made in [`Turns::transition`]. I2: the kernel keeps its turn for as long as
-//! `HOLD_MS_MIN` at least, unless it finds nothing.
+//! `HOLD_MS_MIN` at least, unless it finds nothing or the processors are not free any more.
 
 use crate::sample::CpuState;
 use crate::watermarks::Watermarks;
@@ -41,7 +41,7 @@ pub enum Reclaimer {
     Pageout,
     /// The kernel, asked for bytes ahead of its limit.
     Kernel,
-    /// The programs, in their own faults, at the limit.
+    /// The programs, by direct reclaim at the line; above the budget the kernel is asked as well.
     Programs,
 }
 
@@ -52,8 +52,8 @@ pub enum Event {
     Cpu(CpuState),
     /// Whether pageout need not be tried: more pages come back than it could take, or the kernel is told which are warm.
     BeyondPageout(bool),
-    /// The kernel was asked and found nothing. Its turn comes again when usage is above the urgent mark, or when it is
-    /// known anew that pageout has no chance.
+    /// The kernel was asked and found nothing. Its turn comes again when usage has been above the urgent mark for a
+    /// while, or when it is known anew that pageout has no chance.
     KernelFoundNothing,
     /// So much is in use, bytes.
     Usage(u64),

@@ -1,6 +1,7 @@
-//! What the loop is told: values that are read of the system, as they are read.
+//! What the loop is told and what its parts tell each other: values without a judgement of their own.
 //!
-//! **Owns** their names and units. **Does not own** reading them (`strata-host`, or a model of Linux), nor any judgement.
+//! **Owns** their names and units. **Does not own** reading them (`strata-host`, or a model of Linux), nor
+//! coming to them.
 //!
 //! **Invariants** I1: no address and no number of a page: quantities only.
 
@@ -52,7 +53,7 @@ pub struct GroupStats {
     pub shmem_bytes: Option<u64>,
     /// Swapped out, bytes.
     pub swap_bytes: Option<u64>,
-    /// Of that, in memory as well, bytes: on v2 a page that was only read since it came back keeps its place in swap.
+    /// Swapped out and in memory as well, bytes: on v2 a page that was only read since it came back keeps its place in swap.
     pub swap_cached_bytes: Option<u64>,
     /// Kernel memory charged, bytes.
     pub kernel_bytes: Option<u64>,

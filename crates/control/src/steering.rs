@@ -1,13 +1,14 @@
-//! What is done beside reclaim: the strategies of a run, how far apart walks are to be for them, and what follows one.
+//! What is done beside reclaim: the strategies that need walks, how far apart walks are to be for them, and what follows one.
 //!
 //! ```text
 //!   a walk ends --> mark_accessed, list_balance (once clearing is over) --> what the kernel is told
 //!               \-> prefetch                                            --> what is read in
 //! ```
 //!
-//! **Owns** which strategies there are and the order in which they are asked. **Does not own** any of their decisions.
+//! **Owns** which of them a run has and the order in which they are asked. **Does not own** any of their decisions.
 //!
-//! **Invariants** I1: the pace is the minimum over the strategies.
+//! **Invariants** I1: of the two that tell the kernel something one has its turn, by who reclaims; of the others the one
+//! that needs walks soonest sets their pace.
 
 use crate::plan::Action;
 use crate::sample::{KernelLists, Reading};

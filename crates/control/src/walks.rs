@@ -3,14 +3,14 @@
 //! **Owns** when the last walk was, what it took, and how far apart walks are. **Does not own** walking, nor how long
 //! clearing has to rest (the host's rule on hold-ups, handed in).
 //!
-//! **Invariants** I1: walks take at most one tenth of a processor. I2: no walk below the approach, or where usage has not
-//! moved since the last one.
+//! **Invariants** I1: walks that nobody has ordered take at most one tenth of a processor. I2: [`Walks::pause_ms`] has no
+//! walk come below the approach, or where usage has not moved since the last one.
 
 use strata_lru::{HEAT_WALK_MS, TimeMs};
 
 /// Walks pause for this many times what the last one took of a processor.
 const PAUSE_FACTOR: u64 = 10;
-/// Under pressure, but never more often than this.
+/// The shortest time between two walks while pages have to go.
 const PAUSE_MS_MIN: u64 = 20;
 /// Where the kernel chooses, clearing bits takes them from it: walk rarely.
 const PAUSE_WATCH_MS: u64 = 10_000;

@@ -25,7 +25,8 @@ use crate::sample::PAGE_BYTES;
 
 /// The distance between two marks is the budget divided by this.
 const MARK_SHARE: u64 = 64;
-/// ... but at least this, because the kernel charges in batches of 64 pages a CPU, ...
+/// ... but at least this, because the kernel charges in batches of 64 pages a CPU (never more than an eighth of the
+/// budget), ...
 const MARK_BYTES_MIN: u64 = 512 << 10;
 /// ... and at most this.
 const MARK_BYTES_MAX: u64 = 128 << 20;

@@ -7,12 +7,12 @@ use super::{Actuator, Control};
 use crate::plan::Action;
 use crate::sample::{KernelLists, PAGE_BYTES, Reading};
 use crate::strategy::{Busy, Outcome, View, Walk};
-use crate::walks::{Pause, Purpose};
+use crate::walks::Purpose;
 use strata_lru::TimeMs;
 
-/// Of usage so much has to be on the kernel's lists that are looked at, percent: less, and those of groups below count; ...
+/// Where less of usage is on the lists that were looked at, percent, groups below hold the rest.
 const LISTS_PERCENT_MIN: u64 = 75;
-/// ... more, and they are not those of this group.
+/// Where more is on them, percent, they are another group's.
 const LISTS_PERCENT_MAX: u64 = 110;
 
 /// What is known where a walk may be due.
@@ -38,7 +38,7 @@ impl Control {
         self.is_left_to_programs() && self.steering.is_heat_believed(now)
     }
 
-    /// Takes a look at the kernel's lists in, of a group that uses so much: whether pages may be deactivated, and when the
+    /// Takes in how long the kernel's LRU lists are, of a group that uses so much: whether pages may be deactivated, and when the
     /// kernel's counts are to be read. `None`: the lists were not looked at.
     pub fn take_lists(
         &mut self,
@@ -108,11 +108,6 @@ impl Control {
     /// Whether walks that are so far apart allow one now.
     pub fn may_look(&self, now: TimeMs, pause_ms: u64) -> bool {
         self.walks.may_look(now, pause_ms)
-    }
-
-    /// The same, where an eviction found nothing to take.
-    pub fn may_look_for_more(&self, now: TimeMs, pause: Pause) -> bool {
-        self.walks.may_look(now, pause.ms())
     }
 
     /// A walk begins: whether programs that did not run are to be looked at, too.

@@ -11,8 +11,8 @@
 //!   /proc/loadavg:  0.20 0.18 0.12 3/80 11206
 //!                                  ^ runnable at this moment, ourselves included
 //!
-//!   programs want nearly all processors, and are most of those who want any -> Filled
-//!   more are runnable than there are processors, no program wants several   -> Contentioned
+//!   programs want nearly all processors, and are most of those who want any -> Saturated
+//!   more are runnable than there are processors, no program wants several   -> Contended
 //!   else                                                                    -> Free
 //! ```
 //!
@@ -28,7 +28,7 @@
 use crate::sample::{CpuState, Wanted};
 use strata_lru::TimeMs;
 
-/// The average forgets half of what it knows in so many samples, at least [`SAMPLE_MS`] apart.
+/// The weight of the newest sample in the average; samples are at least [`SAMPLE_MS`] apart.
 const SHARE_OF_LAST: f64 = 1.0 / 16.0;
 /// See [`SHARE_OF_LAST`].
 const SAMPLE_MS: u64 = 10;

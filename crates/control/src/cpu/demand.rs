@@ -20,7 +20,7 @@ const SAMPLE_MS: u64 = 50;
 const SAMPLE_US_PER_THREAD: u64 = 600;
 /// A process takes as long as so many threads of it.
 const THREADS_PER_PROCESS: u64 = 5;
-/// Of an average that is the last sample: 200 ms after two threads began to work on two processors they are
+/// The weight of the newest sample in the average: 200 ms after two threads began to work on two processors they are
 /// known to want 1.8, where one did before.
 const SHARE_OF_LAST: f64 = 1.0 / 3.0;
 /// A thread that wanted a processor for more than this part of the time is busy: half.

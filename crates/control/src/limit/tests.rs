@@ -340,3 +340,23 @@ fn counts_may_grow_old_while_programs_reclaim_for_themselves_and_most_can_go() {
     assert_eq!(every_ms(true, 40, true), Some(20), "little can go");
     assert_eq!(every_ms(true, 90, false), Some(20), "it has nowhere to go");
 }
+
+/// One reading that failed had the limit give way as far as it may: all that is in use was taken for what can't go.
+#[test]
+fn counts_that_can_not_be_read_leave_what_was_known() {
+    let mut group = Group::new(CgroupVersion::V2);
+    group.lists(NOW, 90, false);
+    let usage_bytes = group.usage_bytes;
+    group
+        .limit
+        .take_counters(TimeMs(NOW.0 + 20), None, usage_bytes, true, false);
+    let found = group.adjust(TimeMs(NOW.0 + 20), Standing::Fine, false);
+    assert_eq!(found, (vec![Step::HoldLine], None));
+    // Nothing was ever known: nothing is said to be stuck.
+    let mut group = Group::new(CgroupVersion::V2);
+    group
+        .limit
+        .take_counters(NOW, None, usage_bytes, true, false);
+    let found = group.adjust(NOW, Standing::Fine, false);
+    assert_eq!(found, (vec![Step::HoldLine], None));
+}

@@ -18,7 +18,7 @@
 //! **Owns** the decision. **Does not own** the setting (`cgroup`), nor the balance that the engine chooses by.
 //!
 //! **Invariants** I1: what the user has said holds all the time. I2: it is biased only by what was
-//! just read of the kernel's lists, with usage near the budget and room in swap.
+//! last read of the kernel's lists, with usage near the budget and room in swap.
 
 use crate::backoff::Backoff;
 use crate::sample::GroupStats;

@@ -8,7 +8,7 @@
 //! (`strata_control`), which pages those are (`pages`), nor how it is done (`actuator`).
 //!
 //! **Invariants**
-//! - I1: nothing here waits for a thread but [`Actuators::finish`].
+//! - I1: nothing here waits for a thread but [`Actuators::finish`] and [`Actuators::wait_for_kernel`].
 //! - I2: of a process that may not be touched, or may not be told about, nothing is asked again.
 
 use crate::access::ListsSource;

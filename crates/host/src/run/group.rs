@@ -3,7 +3,7 @@
 //! **Owns** who the members are and when they were last looked for, who is out of pageout's reach, and what the last walk
 //! showed. **Does not own** when a walk comes (`strata_control::walks`), nor what is done after one (`reclaim_loop`).
 //!
-//! **Invariants** I1: usage that is the sum over the members is that of members who were looked for a moment ago.
+//! **Invariants** I1: who is out of reach is a member.
 
 use crate::access::{AccessError, ClearIntent, SourceInfo};
 use crate::addr::PAGE_BYTES;

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   session  recover -> arena -> program -> loop -> undo -> report
-//!   arena    session + keeper, swap device, group and limit: what has to be undone
-//!   reclaim_loop  one tick: reads (`sense`), decides (`strata_control`), walks (`pages`), acts (`actuator`)
+//!   arena    place in the run directory, keeper, swap device, group and limit: what has to be undone
+//!   reclaim_loop  one tick: reads (`sense`), decides (`strata_control`), walks (`pages`), acts (`actuators`)
 //!   answers  what the control socket asks, at the next tick; status: how the run stands
 //! ```
 //!
@@ -13,7 +13,7 @@
 //! **Invariants**
 //! - I1: one thread owns all of this; actuators have threads of their own and are only sent requests
 //!   and asked for answers.
-//! - I2: quiet when there is nothing to do: no pressure and nobody looking means no walk.
+//! - I2: quiet when there is nothing to do: below nine tenths of the budget no walk comes that nobody has ordered.
 
 mod actuators;
 mod arena;

@@ -12,7 +12,7 @@
 //!
 //! **Invariants**
 //! - I1: a tick never waits for an actuator: they have threads of their own.
-//! - I2: no pressure and nobody looking means no walk.
+//! - I2: below nine tenths of the budget no walk comes that nobody has ordered.
 
 mod beside;
 mod evict;
@@ -156,7 +156,7 @@ impl ReclaimLoop {
         self.forget_splits();
     }
 
-    /// Reads usage, takes in answers, walks and evicts as due.
+    /// Takes in answers, reads, decides, has it carried out, and walks if that is due.
     pub(super) fn tick(&mut self, now: TimeMs, gauge: &Gauge, usage_bytes: u64) -> Tick {
         self.hear(now);
         self.share_processors(now, gauge, usage_bytes);

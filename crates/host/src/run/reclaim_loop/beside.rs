@@ -84,7 +84,7 @@ impl ReclaimLoop {
         self.recorder.note(|tick| tick.plan.recalls.push(ask));
     }
 
-    /// What became of it, where it asks for pages and no other part of the loop notes that.
+    /// Carries an action out; what became of it, where the caller is to note that.
     fn carry_out(&mut self, now: TimeMs, action: Action) -> Option<Outcome> {
         let swappiness = self.control.swappiness();
         let tracker = &mut self.group.tracker;

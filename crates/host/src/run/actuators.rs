@@ -408,8 +408,7 @@ impl Actuators {
         }
         let last = self.threads.kernel.as_mut().and_then(ShrinkThread::stop);
         if let Some(outcome) = last {
-            self.recorder
-                .note_report(|| Report::Reclaim((&outcome).into()));
+            self.hear_kernel(&outcome, &mut Heard::default());
         }
         reports
     }

@@ -28,9 +28,9 @@ impl Check<'_> {
             )
         };
         let sum = |of: &dyn Fn(&Report) -> u64| reports().map(of).sum::<u64>();
-        // What the last request freed is told after the counters are closed.
         let freed = ticks()
             .flat_map(|tick| &tick.reports)
+            .chain(&end.reports)
             .map(|report| match report {
                 Report::Reclaim(of) => of.freed_bytes.unwrap_or(0),
                 _ => 0,

@@ -193,6 +193,9 @@ fn more_children_than_the_soft_limit_has_files_are_managed() {
     assert!(stdout.starts_with("256\n"), "the program's own: {stdout}");
     assert!(report["nr_processes"].as_u64() >= Some(300), "{report:#}");
     // Slow processors may leave so many programs just above the budget, which is told.
+    if patience() == 1 {
+        assert_eq!(report["warnings"], serde_json::json!([]), "{report:#}");
+    }
     let warnings = report["warnings"].to_string();
     assert!(
         !warnings.contains("files") && !warnings.contains("swap"),

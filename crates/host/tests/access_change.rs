@@ -219,8 +219,10 @@ fn a_source_takes_little_memory() {
     let before = resident_kib();
     let sources: Vec<_> = [open_bpf!(), open_bpf!(), open_bpf!(), open_bpf!()].into();
     let each_kib = resident_kib().saturating_sub(before) / 4;
-    // 1.3 MiB of types on some kernels, twice that on others.
-    assert!(each_kib <= 4096, "{each_kib} KiB");
+    // The types of the kernels that guests run take twice as much.
+    let is_guest = std::env::var("STRATA_TEST_PATIENCE").is_ok();
+    let most_kib = if is_guest { 4096 } else { 2048 };
+    assert!(each_kib <= most_kib, "{each_kib} KiB");
     drop((first, sources));
 }
 

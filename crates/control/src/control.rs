@@ -1,15 +1,12 @@
 //! The loop itself: what is read when, how much is to go, by whom, when walks come, and what is done beside.
 //!
 //! ```text
-//!   reports of actuators -> hear
-//!   usage               -> is_sharing? -> cpu_due -> take_cpu -> take_clocks   who has the processors
-//!   free swap           -> take_free_swap                                      which kinds of pages can go
-//!   usage, attempts     -> decide                                              how much, by whom; is it in vain
-//!   a walk is possible? -> walk_pause_ms, may_look                             then begin_walk, end_walk
-//!   what a walk showed  -> tell, prefetch                                      what is done beside reclaim
+//!   due -> (sample) -> tick -> (plan)                    how much is to go, by whom
+//!   walk_pause_ms, may_look -> begin_walk, end_walk      when a walk comes
+//!   tell, prefetch -> (actions) -> taken_up              what is done beside reclaim after a walk
 //! ```
 //!
-//! **Owns** the order in which a tick comes to its decisions, and what they have in common. **Does not own** any of the
+//! **Owns** what is kept between ticks, and what several judgements have in common. **Does not own** any of the
 //! judgements: each has a module. Nothing is read or done here.
 //!
 //! **Invariants** I1: in a dry run nothing is in vain, nothing is left to the programs, and nothing is marked or read ahead.
@@ -17,16 +14,17 @@
 mod beside;
 #[cfg(test)]
 mod tests;
+mod tick;
 
 pub use beside::WalkLook;
 
 use crate::backoff::Backoff;
-use crate::cpu::{Clocks, Cpu, CpuDue, CpuSample};
-use crate::pressure::{Pressure, Work};
+use crate::cpu::Cpu;
+use crate::pressure::Pressure;
 use crate::processors::Processors;
 use crate::reclaimer::{Event, Reclaimer, Turns};
-use crate::sample::{ActuatorReport, CpuState, PAGE_BYTES};
-use crate::stall::{self, Stall};
+use crate::sample::{ActuatorReport, CpuState};
+use crate::stall::Stall;
 use crate::steering::{Abilities, Steering};
 use crate::strategy::affinity::Affinity;
 use crate::walks::Walks;
@@ -34,19 +32,6 @@ use crate::watermarks::Watermarks;
 use serde::{Deserialize, Serialize};
 use strata_lru::{Swappiness, TimeMs};
 
-/// A batch for the pageout thread; larger ones would make look-around stale, smaller ones would pay
-/// the re-reading of tables too often.
-const PAGEOUT_BATCH_PAGES: u64 = 1024;
-/// The kernel's own reclaim is asked in steps of at most this, so that one step never takes long.
-const RECLAIM_BYTES_MAX: u64 = 32 << 20;
-/// Where fewer pages come back in a second the kernel need not be told which are warm.
-const TOLD_PAGES_PER_S_MIN: f64 = 100.0;
-/// What pageout may take of a processor where it reclaims alone, percent.
-const ALL_PERCENT: u32 = 100;
-/// The kernel takes no anon pages while fewer than 64 pages of swap are free; neither does the engine. Bytes.
-const SWAP_BYTES_MIN: u64 = 64 * PAGE_BYTES;
-/// Free swap is read again after so long.
-const SWAP_CHECK_MS: u64 = 100;
 /// After the kernel found nothing to reclaim it is asked again after this, ...
 const KERNEL_PAUSE_MS_MIN: u64 = 10;
 /// ... then after twice as long each time, up to this.
@@ -93,50 +78,6 @@ pub struct Setup {
     pub processors: Option<Processors>,
 }
 
-/// What has to go now, and by whom.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Reclaim {
-    /// Isolate so many pages for the pageout thread, if it is free.
-    pub pageout_pages: u64,
-    /// Ask the kernel for so many bytes, if it is not at it already.
-    pub kernel_bytes: u64,
-    /// Look again after this, unless woken.
-    pub wait_ms: u64,
-}
-
-/// What came of a tick's sample of usage.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Decision {
-    /// What has to go.
-    pub asked: Reclaim,
-    /// Whether everything is tried and next to nothing goes.
-    pub is_stalled: bool,
-    /// How long the next attempt has to wait, because attempts are in vain.
-    pub stall_pause_ms: Option<u64>,
-}
-
-impl Decision {
-    /// What is to be done now: nothing while attempts are in vain.
-    pub fn reclaim(&self) -> Reclaim {
-        match self.stall_pause_ms {
-            None => self.asked,
-            Some(wait_ms) => Reclaim {
-                wait_ms,
-                ..Reclaim::default()
-            },
-        }
-    }
-}
-
-/// Who has the processors, and what follows at once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CpuTaken {
-    /// As the loop takes it.
-    pub state: CpuState,
-    /// Whether it is left to the programs from now on: what was foretold says nothing of then.
-    pub is_newly_left: bool,
-}
-
 /// The state between ticks.
 #[derive(Debug)]
 pub struct Control {
@@ -148,6 +89,8 @@ pub struct Control {
     pressure: Pressure,
     turns: Turns,
     cpu: Cpu,
+    /// Who has the processors, as the loop takes it.
+    cpu_state: CpuState,
     affinity: Affinity,
     stall: Stall,
     kernel_pause: Backoff,
@@ -177,6 +120,7 @@ impl Control {
             pressure: Pressure::default(),
             turns: Turns::default(),
             cpu: Cpu::new(setup.nr_processors),
+            cpu_state: CpuState::default(),
             affinity: Affinity::new(setup.processors),
             stall: Stall::default(),
             kernel_pause: Backoff::new(KERNEL_PAUSE_MS_MIN, KERNEL_PAUSE_MS_MAX),
@@ -214,11 +158,6 @@ impl Control {
             false => self.setup.actuator,
         };
         is_kernels
-    }
-
-    /// Whether the kernel holds usage below the budget while nobody reclaims ahead.
-    pub fn set_line_held(&mut self, is_line_held: bool) {
-        self.is_line_held = is_line_held;
     }
 
     /// The marks in force.
@@ -269,80 +208,14 @@ impl Control {
         }
     }
 
-    /// Whether it matters who has the processors, with so much in use.
-    pub fn is_sharing(&self, usage_bytes: u64) -> bool {
-        self.setup.actuator == Actuator::Auto && usage_bytes > self.marks.low_bytes
-    }
-
-    /// What is due to be read of the processors.
-    pub fn cpu_due(&self, now: TimeMs) -> CpuDue {
-        self.cpu.due(now)
+    /// Who has the processors, as the loop takes it.
+    pub fn cpu_state(&self) -> CpuState {
+        self.cpu_state
     }
 
     /// What is known of the processors.
     pub fn cpu(&self) -> &Cpu {
         &self.cpu
-    }
-
-    /// Nobody looks at the processors for now, because usage is low.
-    pub fn relax(&mut self, now: TimeMs) {
-        // Of what comes back nobody is told meanwhile.
-        if !self.cpu.is_load_fresh(now) {
-            self.turns
-                .transition(now, &self.marks, Event::BeyondPageout(false));
-        }
-        self.rest(now);
-    }
-
-    /// Nobody looks at the processors for a while.
-    pub fn rest(&mut self, now: TimeMs) {
-        self.left_at = None;
-        self.turns
-            .transition(now, &self.marks, Event::Cpu(CpuState::Free));
-    }
-
-    /// Takes in what was read of the processors, but for clocks. `can_mark_all`: warm pages of every program can be marked.
-    pub fn take_cpu(&mut self, now: TimeMs, sample: CpuSample, can_mark_all: bool) -> CpuTaken {
-        self.cpu.sample(now, sample);
-        let state = match self.cpu.state() {
-            CpuState::Saturated if !self.may_leave() => CpuState::Free,
-            CpuState::Contended if self.is_kernel_to_choose(now, can_mark_all) => CpuState::Free,
-            state => state,
-        };
-        self.turns.transition(now, &self.marks, Event::Cpu(state));
-        CpuTaken {
-            state,
-            is_newly_left: self.note_left(now),
-        }
-    }
-
-    /// Takes in what the programs have used and what has come back.
-    pub fn take_clocks(&mut self, now: TimeMs, clocks: Clocks, can_mark_all: bool) {
-        let sample = CpuSample {
-            clocks: Some(clocks),
-            ..CpuSample::default()
-        };
-        self.cpu.sample(now, sample);
-        let is_beyond = self.cpu.is_beyond_pageout() || self.is_kernel_to_choose(now, can_mark_all);
-        self.turns
-            .transition(now, &self.marks, Event::BeyondPageout(is_beyond));
-    }
-
-    /// What pageout may take of a processor, percent.
-    pub fn pageout_percent_max(&self, state: CpuState) -> u32 {
-        match state == CpuState::Contended || !self.setup.has_kernel {
-            true => ALL_PERCENT,
-            false => self.cpu.pageout_percent_max(),
-        }
-    }
-
-    /// Where the threads that reclaim are to run from now on, if that changes. `taken`: processors that busy threads of the
-    /// programs run on; `None`: they may run anywhere.
-    pub fn move_threads(&mut self, taken: Option<Processors>) -> Option<Processors> {
-        match taken {
-            Some(taken) => self.affinity.avoid(taken),
-            None => self.affinity.widen(),
-        }
     }
 
     /// Where the threads that reclaim are to run.
@@ -360,85 +233,6 @@ impl Control {
     pub fn is_kernel_told(&self, can_mark_all: bool) -> bool {
         let can_mark = self.steering.abilities().can_mark && !self.is_dry_run;
         can_mark && can_mark_all && self.setup.min_ttl_ms == 0
-    }
-
-    /// How far usage may rise by reading ahead, bytes: above it nothing but reclaim that helps in need would make room.
-    pub fn prefetch_bytes_max(&self) -> u64 {
-        let may_read = !self.is_dry_run && !self.is_left_to_programs();
-        match may_read {
-            true => self.marks.urgent_bytes,
-            false => 0,
-        }
-    }
-
-    /// Whether free swap is to be read.
-    pub fn is_swap_due(&self, now: TimeMs) -> bool {
-        self.swap_checked
-            .is_none_or(|then| now.since(then) >= SWAP_CHECK_MS)
-    }
-
-    /// Takes in how much swap is free, bytes; `None`: that is not known, and nobody may take it for none.
-    pub fn take_free_swap(&mut self, now: TimeMs, free_bytes: Option<u64>) {
-        self.swap_checked = Some(now);
-        let can_swap = free_bytes.is_none_or(|free_bytes| free_bytes >= SWAP_BYTES_MIN);
-        self.swappiness = match Swappiness::try_new(0) {
-            Some(never) if !can_swap => never,
-            _ => self.setup.swappiness,
-        };
-    }
-
-    /// Takes in how much is used, and what attempts have brought since the start; says what has to go.
-    pub fn decide(
-        &mut self,
-        now: TimeMs,
-        usage_bytes: u64,
-        nr_attempts: u64,
-        freed_bytes: u64,
-    ) -> Decision {
-        let asked = self.reclaim(now, usage_bytes);
-        let is_wanted = asked.pageout_pages > 0 || asked.kernel_bytes > 0;
-        let sample = stall::Sample {
-            now,
-            is_wanted,
-            usage_bytes,
-            nr_attempts,
-            freed_bytes,
-        };
-        let is_stalled = !self.is_dry_run && self.stall.sample(sample);
-        let stall_pause_ms = is_wanted.then(|| self.stall.pause_ms(now)).flatten();
-        Decision {
-            asked,
-            is_stalled,
-            stall_pause_ms,
-        }
-    }
-
-    fn reclaim(&mut self, now: TimeMs, usage_bytes: u64) -> Reclaim {
-        self.pressure.sample(now, usage_bytes, &self.marks);
-        self.turns
-            .transition(now, &self.marks, Event::Usage(usage_bytes));
-        let work = match self.is_left_to_programs() {
-            true => Work::Theirs,
-            false => Work::Ours,
-        };
-        let ask = self.pressure.ask(&self.marks, work);
-        let pages = ask.excess_bytes.div_ceil(PAGE_BYTES);
-        let pageout_pages = pages.min(PAGEOUT_BATCH_PAGES);
-        let kernel_bytes = ask.excess_bytes.min(RECLAIM_BYTES_MAX);
-        let wait_ms = ask.wait_ms;
-        match self.reclaimer() {
-            Reclaimer::Pageout => Reclaim {
-                pageout_pages,
-                wait_ms,
-                ..Reclaim::default()
-            },
-            // Pageout as well would only take the processor from it.
-            Reclaimer::Kernel | Reclaimer::Programs => Reclaim {
-                kernel_bytes,
-                wait_ms,
-                ..Reclaim::default()
-            },
-        }
     }
 
     /// Whether the kernel may be asked to reclaim now.
@@ -476,31 +270,5 @@ impl Control {
         let is_kernels_choice = self.is_kernels_turn() || self.is_left_to_programs();
         let may_page_out = self.setup.actuator != Actuator::Reclaim && self.setup.has_pageout;
         !is_kernels_choice && may_page_out
-    }
-
-    /// Whether the kernel, told which pages are warm, is to choose all that goes. While hardly anything comes back it
-    /// is pageout, which goes down to the low mark, where the kernel may stop above it; and while the kernel finds nothing.
-    fn is_kernel_to_choose(&self, now: TimeMs, can_mark_all: bool) -> bool {
-        let is_coming_back = self.cpu.refaulted_pages_per_s() >= TOLD_PAGES_PER_S_MIN;
-        is_coming_back && self.is_kernel_told(can_mark_all) && !self.kernel_pause.holds(now)
-    }
-
-    /// Whether usage is held while the programs reclaim for themselves: without a line nothing would make them,
-    /// and of `min_ttl` the kernel knows nothing.
-    fn may_leave(&self) -> bool {
-        self.is_line_held && self.setup.min_ttl_ms == 0 && !self.is_dry_run
-    }
-
-    /// Counts the time that is left to the programs; whether that begins now.
-    fn note_left(&mut self, now: TimeMs) -> bool {
-        let since = self.left_at.take();
-        if !self.is_left_to_programs() {
-            return false;
-        }
-        // Walks look at programs that did not run, too, as after reclaim that was asked for.
-        self.walks.kernel_took_pages();
-        self.left_at = Some(now);
-        self.left_to_programs_ms += since.map_or(0, |then| now.since(then));
-        since.is_none() && self.steering.forget_forecast()
     }
 }

@@ -16,8 +16,7 @@ mod contention;
 mod demand;
 mod load;
 
-pub use crate::sample::{CpuState, Wanted};
-pub use demand::Threads;
+pub use crate::sample::{Clocks, CpuDue, CpuSample, CpuState, Runnable, Threads, Wanted};
 pub use load::PERCENT_MIN;
 
 use crate::sample::ProgramNo;
@@ -26,46 +25,6 @@ use demand::Demand;
 use load::Load;
 use std::collections::BTreeMap;
 use strata_lru::TimeMs;
-
-/// What is due to be read.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CpuDue {
-    /// What each thread ran and waited for.
-    pub threads: bool,
-    /// How many threads are runnable.
-    pub runnable: bool,
-    /// What each program has used of the processors, and how many pages have come back.
-    pub clocks: bool,
-}
-
-/// Threads that are runnable at this moment.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Runnable {
-    /// On the machine.
-    pub nr_threads: u32,
-    /// Of those, at most: of Strata's, that may be at work.
-    pub nr_own_threads: u32,
-}
-
-/// What programs have used and what has come back, since they began.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Clocks {
-    /// Processor time of each program, nanoseconds.
-    pub cpu_ns: BTreeMap<ProgramNo, u64>,
-    /// Pages of the group that came back.
-    pub nr_refaulted_pages: u64,
-}
-
-/// What was read of the processors; `None` where it was not.
-#[derive(Debug, Default)]
-pub struct CpuSample {
-    /// See [`CpuDue::threads`].
-    pub threads: Option<BTreeMap<ProgramNo, Threads>>,
-    /// See [`CpuDue::runnable`].
-    pub runnable: Option<Runnable>,
-    /// See [`CpuDue::clocks`].
-    pub clocks: Option<Clocks>,
-}
 
 /// What is known of the processors.
 #[derive(Debug)]

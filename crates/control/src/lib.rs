@@ -10,7 +10,8 @@
 //!   plan                 what is wanted, in quantities      walks        when a walk comes
 //!   limit, stat_pace     when the limit gives way, and when its counts are read
 //!   stall, backoff       when reclaim is in vain, and how long to pause after what failed
-//!   control              puts them together: a sample in, what is to be done out
+//!   control              puts them together: a sample in, a plan out
+//!   groups               the same for a tree of groups
 //! ```
 //!
 //! **Owns** the judgements that the loop is made of. **Does not own** which page goes (`strata-lru`), nor any call of
@@ -22,6 +23,7 @@
 mod backoff;
 mod control;
 pub mod cpu;
+mod groups;
 pub mod limit;
 mod plan;
 pub mod pressure;
@@ -36,12 +38,13 @@ pub mod walks;
 mod watermarks;
 
 pub use backoff::Backoff;
-pub use control::{Actuator, Control, CpuTaken, Decision, Reclaim, Setup, WalkLook};
-pub use plan::Action;
+pub use control::{Actuator, Control, Setup, WalkLook};
+pub use groups::{GroupNo, Groups};
+pub use plan::{Action, Decision, Plan, Reclaim};
 pub use processors::Processors;
 pub use sample::{
-    ActuatorReport, CgroupVersion, CpuState, GroupStats, KernelLists, PAGE_BYTES, ProgramNo,
-    Reading,
+    ActuatorReport, CgroupVersion, CpuState, Due, FreeSwap, GroupStats, KernelLists, PAGE_BYTES,
+    ProgramNo, Reading, Sample,
 };
 pub use steering::{Abilities, Steering};
 pub use strategy::{affinity, list_balance, mark_accessed, prefetch, split_huge, swappiness};

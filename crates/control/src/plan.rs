@@ -5,6 +5,31 @@
 /// One thing to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
+    /// Take so many pages one by one, the coldest first.
+    PageOut {
+        /// Base pages.
+        nr_pages: u64,
+    },
+    /// Ask the kernel to reclaim.
+    Reclaim {
+        /// At most so much, bytes.
+        bytes: u64,
+    },
+    /// Pageout may take so much of a processor from now on.
+    LimitPageout {
+        /// Percent of one processor.
+        percent_max: u32,
+    },
+    /// Reading ahead may bring usage up to here from now on.
+    LimitPrefetch {
+        /// Usage at most, bytes; 0: nothing is read ahead.
+        usage_bytes_max: u64,
+    },
+    /// Keep the threads that reclaim off the processors that busy threads of the programs run on. Which those are is
+    /// looked up by whoever carries it out: `Control::avoid` says where the threads are to run.
+    AvoidBusyThreads,
+    /// Have the threads that reclaim run wherever they might at the beginning.
+    RunAnywhere,
     /// Drop what the last walk foretold, unjudged.
     ForgetForecast,
     /// Keep which pages are the warmest of so many percent, so that the next walk can judge that.
@@ -29,4 +54,50 @@ pub enum Action {
         /// Base pages, at most.
         nr_pages_max: u64,
     },
+}
+
+/// What one tick has decided.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// What is to be done, in this order.
+    pub actions: Vec<Action>,
+    /// How much has to go, by whom, and whether that is in vain.
+    pub decision: Decision,
+    /// How long until the next tick, unless woken, milliseconds.
+    pub wait_ms: u64,
+}
+
+/// What has to go now, and by whom.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reclaim {
+    /// Isolate so many pages for the pageout thread, if it is free.
+    pub pageout_pages: u64,
+    /// Ask the kernel for so many bytes, if it is not at it already.
+    pub kernel_bytes: u64,
+    /// Look again after this, unless woken.
+    pub wait_ms: u64,
+}
+
+/// What came of a tick's sample of usage.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Decision {
+    /// What has to go.
+    pub asked: Reclaim,
+    /// Whether everything is tried and next to nothing goes.
+    pub is_stalled: bool,
+    /// How long the next attempt has to wait, because attempts are in vain.
+    pub stall_pause_ms: Option<u64>,
+}
+
+impl Decision {
+    /// What is to be done now: nothing while attempts are in vain.
+    pub fn reclaim(&self) -> Reclaim {
+        match self.stall_pause_ms {
+            None => self.asked,
+            Some(wait_ms) => Reclaim {
+                wait_ms,
+                ..Reclaim::default()
+            },
+        }
+    }
 }

@@ -5,7 +5,10 @@
 //!
 //! **Invariants** I1: no address and no number of a page: quantities only.
 
+use crate::processors::Processors;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use strata_lru::TimeMs;
 
 /// The base page of x86-64 and of most arm64 systems, bytes: the only size of page that Strata counts in.
 pub const PAGE_BYTES: u64 = 4096;
@@ -99,6 +102,68 @@ impl GroupStats {
     }
 }
 
+/// One program, as it stands.
+#[derive(Debug)]
+pub struct Threads {
+    /// For how long each has run or waited for a processor, nanoseconds.
+    pub wanted_ns: BTreeMap<i32, u64>,
+    /// Processors it may run on; all where that is not known.
+    pub processors: Processors,
+}
+
+impl Threads {
+    /// What one of them wanted since then, nanoseconds; a new thread has wanted nothing before.
+    pub(crate) fn since_ns(&self, (tid, ns): (&i32, &u64)) -> u64 {
+        ns.saturating_sub(self.wanted_ns.get(tid).copied().unwrap_or(0))
+    }
+
+    /// What all of them wanted since `before`, nanoseconds.
+    pub fn wanted_since_ns(&self, before: &Threads) -> u64 {
+        let threads = self.wanted_ns.iter();
+        threads.map(|thread| before.since_ns(thread)).sum()
+    }
+}
+
+/// What is due to be read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CpuDue {
+    /// What each thread ran and waited for.
+    pub threads: bool,
+    /// How many threads are runnable.
+    pub runnable: bool,
+    /// What each program has used of the processors, and how many pages have come back.
+    pub clocks: bool,
+}
+
+/// Threads that are runnable at this moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Runnable {
+    /// On the machine.
+    pub nr_threads: u32,
+    /// Of those, at most: of Strata's, that may be at work.
+    pub nr_own_threads: u32,
+}
+
+/// What programs have used and what has come back, since they began.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Clocks {
+    /// Processor time of each program, nanoseconds.
+    pub cpu_ns: BTreeMap<ProgramNo, u64>,
+    /// Pages of the group that came back.
+    pub nr_refaulted_pages: u64,
+}
+
+/// What was read of the processors; `None` where it was not.
+#[derive(Debug, Default)]
+pub struct CpuSample {
+    /// See [`CpuDue::threads`].
+    pub threads: Option<BTreeMap<ProgramNo, Threads>>,
+    /// See [`CpuDue::runnable`].
+    pub runnable: Option<Runnable>,
+    /// See [`CpuDue::clocks`].
+    pub clocks: Option<Clocks>,
+}
+
 /// Who has the processors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CpuState {
@@ -149,6 +214,52 @@ pub enum Reading {
     NotYet,
     /// Now.
     Due,
+}
+
+/// How much swap is free on the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FreeSwap {
+    /// So much, bytes.
+    Bytes(u64),
+    /// That can't be told, and nobody may take it for none.
+    NotKnown,
+}
+
+/// What is to be read for a tick; the rest of a [`Sample`] is always read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Due {
+    /// Whether it matters who has the processors: [`Sample::cpu`] and [`Sample::can_mark_all`].
+    pub is_sharing: bool,
+    /// Of the processors.
+    pub cpu: CpuDue,
+    /// How much swap is free.
+    pub free_swap: bool,
+}
+
+/// What one tick reads of a group.
+#[derive(Debug, Default)]
+pub struct Sample {
+    /// When.
+    pub now: TimeMs,
+    /// In use, bytes.
+    pub usage_bytes: u64,
+    /// Whether the kernel holds usage below the budget while nobody reclaims ahead.
+    pub is_line_held: bool,
+    /// What became of actions since the last tick.
+    pub reports: Vec<ActuatorReport>,
+    /// Attempts at taking pages that were answered, since the start.
+    pub nr_attempts: u64,
+    /// What attempts have freed, since the start, bytes.
+    pub freed_bytes: u64,
+    /// What was read of the processors; `None`: it does not matter who has them.
+    pub cpu: Option<CpuSample>,
+    /// Whether warm pages of every program can be marked.
+    pub can_mark_all: bool,
+    /// Free swap, where that was due.
+    pub free_swap: Option<FreeSwap>,
+    /// What goes from groups below by this tick's plans, bytes. `Groups` fills it in.
+    pub going_bytes: u64,
 }
 
 #[cfg(test)]

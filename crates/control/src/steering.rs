@@ -125,7 +125,15 @@ impl Steering {
                     of.taken_up(now, outcome);
                 }
             }
-            Action::ForgetForecast | Action::Forecast { .. } | Action::ForgetPrefetched => {}
+            Action::ForgetForecast
+            | Action::Forecast { .. }
+            | Action::ForgetPrefetched
+            | Action::PageOut { .. }
+            | Action::Reclaim { .. }
+            | Action::LimitPageout { .. }
+            | Action::LimitPrefetch { .. }
+            | Action::AvoidBusyThreads
+            | Action::RunAnywhere => {}
         }
     }
 

@@ -1,6 +1,10 @@
 //! The loop on made-up samples.
 
+use super::tick::{PAGEOUT_BATCH_PAGES, RECLAIM_BYTES_MAX, SWAP_BYTES_MIN};
 use super::*;
+use crate::cpu::{Clocks, CpuSample};
+use crate::plan::{Action, Decision};
+use crate::sample::{FreeSwap, PAGE_BYTES, Sample};
 use crate::strategy::list_balance::{KernelLists, Reading};
 
 const MIB: u64 = 1 << 20;
@@ -21,9 +25,28 @@ fn with(budget_bytes: u64, actuator: Actuator) -> Control {
     })
 }
 
+/// What a tick decides that reads nothing but usage.
+fn decide(
+    control: &mut Control,
+    now: TimeMs,
+    usage_bytes: u64,
+    nr_attempts: u64,
+    freed_bytes: u64,
+) -> Decision {
+    let sample = Sample {
+        now,
+        usage_bytes,
+        nr_attempts,
+        freed_bytes,
+        is_line_held: control.is_line_held,
+        ..Sample::default()
+    };
+    control.tick(sample).decision
+}
+
 /// The programs fill both processors, and the line is held.
 fn saturate(control: &mut Control) -> bool {
-    control.set_line_held(true);
+    control.is_line_held = true;
     let mut is_newly_left = false;
     for ms in (0..2000).step_by(50) {
         let threads = crate::cpu::Threads {
@@ -38,7 +61,7 @@ fn saturate(control: &mut Control) -> bool {
             }),
             clocks: None,
         };
-        is_newly_left |= control.take_cpu(TimeMs(ms), sample, true).is_newly_left;
+        is_newly_left |= control.take_cpu(TimeMs(ms), sample, true);
     }
     is_newly_left
 }
@@ -46,7 +69,7 @@ fn saturate(control: &mut Control) -> bool {
 #[test]
 fn nothing_is_reclaimed_below_the_high_mark() {
     let mut control = with(320 * MIB, Actuator::Auto);
-    let reclaim = control.reclaim(TimeMs(0), 314 * MIB);
+    let reclaim = control.reclaim(TimeMs(0), 314 * MIB, 0);
     assert_eq!((reclaim.pageout_pages, reclaim.kernel_bytes), (0, 0));
 }
 
@@ -54,7 +77,7 @@ fn nothing_is_reclaimed_below_the_high_mark() {
 fn what_has_to_go_is_asked_of_one_in_steps_that_take_no_long() {
     let of = |actuator| {
         let mut control = with(320 * MIB, actuator);
-        let reclaim = control.reclaim(TimeMs(0), 400 * MIB);
+        let reclaim = control.reclaim(TimeMs(0), 400 * MIB, 0);
         (reclaim.pageout_pages, reclaim.kernel_bytes)
     };
     assert_eq!(of(Actuator::Auto), (PAGEOUT_BATCH_PAGES, 0));
@@ -65,8 +88,8 @@ fn what_has_to_go_is_asked_of_one_in_steps_that_take_no_long() {
 #[test]
 fn under_auto_the_kernel_takes_over_while_it_is_urgent() {
     let mut control = with(320 * MIB, Actuator::Auto);
-    assert!(control.reclaim(TimeMs(0), 319 * MIB).pageout_pages > 0);
-    let reclaim = control.reclaim(TimeMs(50), 319 * MIB);
+    assert!(control.reclaim(TimeMs(0), 319 * MIB, 0).pageout_pages > 0);
+    let reclaim = control.reclaim(TimeMs(50), 319 * MIB, 0);
     assert!(reclaim.pageout_pages == 0 && reclaim.kernel_bytes > 0);
     assert!(control.is_kernels_turn() && !control.is_clearing_for_pageout());
 }
@@ -75,9 +98,9 @@ fn under_auto_the_kernel_takes_over_while_it_is_urgent() {
 fn programs_that_fill_all_processors_reclaim_for_themselves_within_the_budget() {
     let mut control = with(320 * MIB, Actuator::Auto);
     saturate(&mut control);
-    let reclaim = control.reclaim(TimeMs(2000), 317 * MIB);
+    let reclaim = control.reclaim(TimeMs(2000), 317 * MIB, 0);
     assert_eq!((reclaim.pageout_pages, reclaim.kernel_bytes), (0, 0));
-    let reclaim = control.reclaim(TimeMs(2020), 322 * MIB);
+    let reclaim = control.reclaim(TimeMs(2020), 322 * MIB, 0);
     assert!(
         reclaim.pageout_pages == 0 && reclaim.kernel_bytes > 0,
         "over the budget"
@@ -89,7 +112,7 @@ fn who_asked_for_one_gets_it_whoever_has_the_processors() {
     for (actuator, is_pageout) in [(Actuator::Pageout, true), (Actuator::Reclaim, false)] {
         let mut control = with(320 * MIB, actuator);
         saturate(&mut control);
-        let reclaim = control.reclaim(TimeMs(0), 319 * MIB);
+        let reclaim = control.reclaim(TimeMs(0), 319 * MIB, 0);
         assert_eq!(reclaim.pageout_pages > 0, is_pageout);
         assert_eq!(reclaim.kernel_bytes > 0, !is_pageout);
         assert!(!control.is_left_to_programs() && !control.is_kernels_turn());
@@ -99,9 +122,9 @@ fn who_asked_for_one_gets_it_whoever_has_the_processors() {
 #[test]
 fn a_smaller_budget_is_reclaimed_to_at_once() {
     let mut control = with(320 * MIB, Actuator::Pageout);
-    assert_eq!(control.reclaim(TimeMs(0), 200 * MIB).pageout_pages, 0);
+    assert_eq!(control.reclaim(TimeMs(0), 200 * MIB, 0).pageout_pages, 0);
     control.set_budget(160 * MIB);
-    assert!(control.reclaim(TimeMs(1000), 200 * MIB).pageout_pages > 0);
+    assert!(control.reclaim(TimeMs(1000), 200 * MIB, 0).pageout_pages > 0);
 }
 
 #[test]
@@ -110,16 +133,18 @@ fn reclaim_begins_and_ends_within_what_is_said_to_be_held() {
     let held = crate::Held::of(budget);
     // Growth as fast as can be: reclaim gets as far ahead as it may.
     let mut control = with(budget, Actuator::Pageout);
-    control.reclaim(TimeMs(0), 100 * MIB);
-    assert!(control.reclaim(TimeMs(5), 316 * MIB).pageout_pages > 0);
-    let reclaim = control.reclaim(TimeMs(6), held.least_bytes + MIB);
+    control.reclaim(TimeMs(0), 100 * MIB, 0);
+    assert!(control.reclaim(TimeMs(5), 316 * MIB, 0).pageout_pages > 0);
+    let reclaim = control.reclaim(TimeMs(6), held.least_bytes + MIB, 0);
     assert_eq!(
         reclaim.pageout_pages,
         MIB / PAGE_BYTES,
         "down to the least, no further"
     );
     assert_eq!(
-        control.reclaim(TimeMs(7), held.least_bytes).pageout_pages,
+        control
+            .reclaim(TimeMs(7), held.least_bytes, 0)
+            .pageout_pages,
         0
     );
     // No growth: between the marks, which lie between least and most.
@@ -139,7 +164,7 @@ fn it_is_left_to_the_programs_only_where_something_holds_usage() {
         control.setup.min_ttl_ms = min_ttl_ms;
         control.set_dry_run(is_dry_run);
         saturate(&mut control);
-        control.set_line_held(is_line_held);
+        control.is_line_held = is_line_held;
         control.take_cpu(TimeMs(2000), CpuSample::default(), true);
         assert_eq!(control.is_left_to_programs(), is_left);
     }
@@ -153,12 +178,12 @@ fn the_time_left_to_programs_is_counted_and_its_beginning_told_once() {
         ..Abilities::default()
     });
     assert!(saturate(&mut control));
-    let taken = control.take_cpu(TimeMs(1990), CpuSample::default(), true);
-    assert!(!taken.is_newly_left && control.left_to_programs_ms() > 1000);
+    let is_newly_left = control.take_cpu(TimeMs(1990), CpuSample::default(), true);
+    assert!(!is_newly_left && control.left_to_programs_ms() > 1000);
     let before = control.left_to_programs_ms();
     control.rest(TimeMs(2000));
-    let taken = control.take_cpu(TimeMs(9000), CpuSample::default(), true);
-    assert!(taken.is_newly_left);
+    let is_newly_left = control.take_cpu(TimeMs(9000), CpuSample::default(), true);
+    assert!(is_newly_left);
     assert_eq!(control.left_to_programs_ms(), before, "nobody looked");
 }
 
@@ -181,13 +206,13 @@ fn a_kernel_that_finds_nothing_is_asked_ever_less_often_until_it_frees_something
 #[test]
 fn without_free_swap_only_file_pages_go_and_not_known_is_not_none() {
     let mut control = with(320 * MIB, Actuator::Auto);
-    assert!(control.is_swap_due(TimeMs(0)));
-    control.take_free_swap(TimeMs(0), Some(SWAP_BYTES_MIN - 1));
+    assert!(control.due(TimeMs(0), 0).free_swap);
+    control.take_free_swap(TimeMs(0), FreeSwap::Bytes(SWAP_BYTES_MIN - 1));
     assert_eq!(control.swappiness().get(), 0);
-    assert!(!control.is_swap_due(TimeMs(99)) && control.is_swap_due(TimeMs(100)));
-    control.take_free_swap(TimeMs(100), None);
+    assert!(!control.due(TimeMs(99), 0).free_swap && control.due(TimeMs(100), 0).free_swap);
+    control.take_free_swap(TimeMs(100), FreeSwap::NotKnown);
     assert_eq!(control.swappiness(), Swappiness::DEFAULT);
-    control.take_free_swap(TimeMs(200), Some(SWAP_BYTES_MIN));
+    control.take_free_swap(TimeMs(200), FreeSwap::Bytes(SWAP_BYTES_MIN));
     assert_eq!(control.swappiness(), Swappiness::DEFAULT);
 }
 
@@ -195,10 +220,10 @@ fn without_free_swap_only_file_pages_go_and_not_known_is_not_none() {
 fn the_kernel_does_the_work_while_a_program_is_out_of_pageouts_reach() {
     let mut control = with(320 * MIB, Actuator::Auto);
     assert!(control.set_out_of_reach(true));
-    assert!(control.reclaim(TimeMs(0), 316 * MIB).kernel_bytes > 0);
+    assert!(control.reclaim(TimeMs(0), 316 * MIB, 0).kernel_bytes > 0);
     assert!(!control.is_kernels_turn(), "it is not told which are warm");
     assert!(!control.set_out_of_reach(false));
-    assert!(control.reclaim(TimeMs(5), 316 * MIB).pageout_pages > 0);
+    assert!(control.reclaim(TimeMs(5), 316 * MIB, 0).pageout_pages > 0);
     let mut control = with(320 * MIB, Actuator::Pageout);
     assert!(!control.set_out_of_reach(true), "that was asked for");
     control.setup.has_kernel = false;
@@ -211,10 +236,16 @@ fn attempts_in_vain_become_rare_and_a_dry_run_has_none() {
         let mut control = with(320 * MIB, Actuator::Pageout);
         control.set_dry_run(is_dry_run);
         for nr_attempts in 0..200 {
-            control.decide(TimeMs(nr_attempts * 10), 330 * MIB, nr_attempts, 0);
+            decide(
+                &mut control,
+                TimeMs(nr_attempts * 10),
+                330 * MIB,
+                nr_attempts,
+                0,
+            );
         }
-        control.decide(TimeMs(2300), 330 * MIB, 200, 0);
-        let decision = control.decide(TimeMs(2301), 330 * MIB, 200, 0);
+        decide(&mut control, TimeMs(2300), 330 * MIB, 200, 0);
+        let decision = decide(&mut control, TimeMs(2301), 330 * MIB, 200, 0);
         assert_eq!(decision.is_stalled, !is_dry_run);
         assert!(decision.asked.pageout_pages > 0);
         assert_eq!(decision.reclaim().pageout_pages > 0, is_dry_run);
@@ -279,7 +310,8 @@ fn contend(control: &mut Control, refaulted_pages_per_s: u64) -> CpuState {
             nr_refaulted_pages: refaulted_pages_per_s * ms / 1000,
         };
         control.take_clocks(TimeMs(ms), clocks, true);
-        state = control.take_cpu(TimeMs(ms), sample, true).state;
+        control.take_cpu(TimeMs(ms), sample, true);
+        state = control.cpu_state();
     }
     state
 }
@@ -297,10 +329,12 @@ fn processors_that_others_want_are_no_reason_for_pageout_where_the_kernel_is_tol
 #[test]
 fn pageout_may_take_a_whole_processor_where_nobody_else_is_to_reclaim() {
     let mut control = with(320 * MIB, Actuator::Auto);
-    assert_eq!(control.pageout_percent_max(CpuState::Contended), 100);
-    assert_eq!(control.pageout_percent_max(CpuState::Free), 25);
+    control.cpu_state = CpuState::Contended;
+    assert_eq!(control.pageout_percent_max(), 100);
+    control.cpu_state = CpuState::Free;
+    assert_eq!(control.pageout_percent_max(), 25);
     control.setup.has_kernel = false;
-    assert_eq!(control.pageout_percent_max(CpuState::Free), 100);
+    assert_eq!(control.pageout_percent_max(), 100);
 }
 
 #[test]
@@ -337,8 +371,8 @@ fn above_the_budget_the_counts_are_read_at_every_look() {
 #[test]
 fn while_the_kernel_is_told_what_is_warm_a_generation_is_born_once_a_second() {
     let is_ageing = |mut control: Control, ms| {
-        control.reclaim(TimeMs(0), 319 * MIB);
-        control.reclaim(TimeMs(50), 319 * MIB);
+        control.reclaim(TimeMs(0), 319 * MIB, 0);
+        control.reclaim(TimeMs(50), 319 * MIB, 0);
         control.note_ageing(TimeMs(100));
         control.is_ageing(TimeMs(ms), 80_000, Default::default())
     };
@@ -353,14 +387,20 @@ fn while_the_kernel_is_told_what_is_warm_a_generation_is_born_once_a_second() {
 fn attempts_in_vain_become_rare_where_only_the_kernel_reclaims_as_well() {
     let mut control = with(320 * MIB, Actuator::Reclaim);
     for nr_attempts in 0..200 {
-        control.decide(TimeMs(nr_attempts * 10), 330 * MIB, nr_attempts, 0);
+        decide(
+            &mut control,
+            TimeMs(nr_attempts * 10),
+            330 * MIB,
+            nr_attempts,
+            0,
+        );
     }
-    control.decide(TimeMs(2300), 330 * MIB, 200, 0);
-    let decision = control.decide(TimeMs(2301), 330 * MIB, 200, 0);
+    decide(&mut control, TimeMs(2300), 330 * MIB, 200, 0);
+    let decision = decide(&mut control, TimeMs(2301), 330 * MIB, 200, 0);
     assert!(decision.is_stalled && decision.stall_pause_ms.is_some());
     assert_eq!(decision.reclaim().kernel_bytes, 0);
     // Nothing has to go: nothing is in vain.
-    let decision = control.decide(TimeMs(2302), 300 * MIB, 200, 0);
+    let decision = decide(&mut control, TimeMs(2302), 300 * MIB, 200, 0);
     assert!(!decision.is_stalled && decision.stall_pause_ms.is_none());
 }
 
@@ -368,9 +408,9 @@ fn attempts_in_vain_become_rare_where_only_the_kernel_reclaims_as_well() {
 fn a_few_free_pages_of_swap_are_none() {
     let mut control = with(320 * MIB, Actuator::Auto);
     // The kernel draws the line at 64 pages.
-    control.take_free_swap(TimeMs(0), Some(63 * 4096));
+    control.take_free_swap(TimeMs(0), FreeSwap::Bytes(63 * 4096));
     assert_eq!(control.swappiness().get(), 0);
-    control.take_free_swap(TimeMs(100), Some(64 * 4096));
+    control.take_free_swap(TimeMs(100), FreeSwap::Bytes(64 * 4096));
     assert_eq!(control.swappiness(), Swappiness::DEFAULT);
 }
 
@@ -386,14 +426,14 @@ fn what_was_beyond_pageout_is_tried_again_after_usage_was_low_and_nobody_looked(
         control.take_clocks(TimeMs(ms), clocks(ms), false);
     }
     control.relax(TimeMs(1000));
-    let at_once = control.reclaim(TimeMs(1000), 316 * MIB);
+    let at_once = control.reclaim(TimeMs(1000), 316 * MIB, 0);
     assert!(at_once.kernel_bytes > 0, "it was known a moment ago");
     let mut control = with(320 * MIB, Actuator::Auto);
     for ms in (0..1000).step_by(100) {
         control.take_clocks(TimeMs(ms), clocks(ms), false);
     }
     control.relax(TimeMs(1101));
-    assert!(control.reclaim(TimeMs(1101), 316 * MIB).pageout_pages > 0);
+    assert!(control.reclaim(TimeMs(1101), 316 * MIB, 0).pageout_pages > 0);
 }
 
 #[test]
@@ -428,4 +468,95 @@ fn the_kernels_lists_are_looked_at_while_programs_reclaim_and_heat_is_believed()
         let is_looking = control.is_looking_at_lists(TimeMs(2000));
         assert_eq!(is_looking, can_mark && is_left);
     }
+}
+
+#[test]
+fn a_plan_says_what_is_to_be_done_in_order_and_asks_one_to_reclaim() {
+    let mut control = with(320 * MIB, Actuator::Auto);
+    let sample = |ms, usage_mib: u64| Sample {
+        now: TimeMs(ms),
+        usage_bytes: usage_mib * MIB,
+        ..Sample::default()
+    };
+    let urgent_bytes = control.marks().urgent_bytes;
+    let allow = Action::LimitPrefetch {
+        usage_bytes_max: urgent_bytes,
+    };
+    assert_eq!(control.tick(sample(0, 100)).actions, [allow]);
+    let plan = control.tick(sample(10, 319));
+    let take = Action::PageOut {
+        nr_pages: PAGEOUT_BATCH_PAGES,
+    };
+    assert_eq!(plan.actions, [allow, take]);
+    assert_eq!(plan.wait_ms, plan.decision.asked.wait_ms);
+    let plan = control.tick(sample(60, 319));
+    assert!(
+        matches!(plan.actions[..], [_, Action::Reclaim { .. }]),
+        "{plan:?}"
+    );
+}
+
+#[test]
+fn what_goes_from_groups_below_is_not_asked_for_again() {
+    let asked = |going_mib| {
+        let mut control = with(320 * MIB, Actuator::Reclaim);
+        let sample = Sample {
+            usage_bytes: 325 * MIB,
+            going_bytes: going_mib * MIB,
+            ..Sample::default()
+        };
+        control.tick(sample).decision.asked.kernel_bytes
+    };
+    assert_eq!(asked(0) - asked(3), 3 * MIB);
+    assert_eq!(asked(100), 0);
+}
+
+#[test]
+fn who_has_the_processors_is_read_only_where_it_matters() {
+    let mut control = with(320 * MIB, Actuator::Auto);
+    let low_bytes = control.marks().low_bytes;
+    assert!(!control.due(TimeMs(0), low_bytes).is_sharing);
+    assert_eq!(control.due(TimeMs(0), low_bytes).cpu, Default::default());
+    let due = control.due(TimeMs(0), low_bytes + 1);
+    assert!(due.is_sharing && due.cpu.threads && due.cpu.runnable && due.cpu.clocks);
+    // Programs that fill all processors go by the kernel's counts, and clocks would bring those up to date.
+    saturate(&mut control);
+    let due = control.due(TimeMs(9000), low_bytes + 1);
+    assert!(due.cpu.threads && !due.cpu.clocks);
+    for actuator in [Actuator::Pageout, Actuator::Reclaim] {
+        let control = with(320 * MIB, actuator);
+        assert!(!control.due(TimeMs(0), 400 * MIB).is_sharing);
+    }
+}
+
+#[test]
+fn threads_keep_off_busy_ones_while_a_processor_is_free_and_run_anywhere_otherwise() {
+    let all: Processors = (0..2).collect();
+    let setup = Setup {
+        processors: Some(all),
+        ..with(320 * MIB, Actuator::Auto).setup
+    };
+    let mut control = Control::new(setup);
+    let threads = |control: &mut Control, ms| {
+        let sample = Sample {
+            now: TimeMs(ms),
+            usage_bytes: 318 * MIB,
+            cpu: Some(CpuSample {
+                threads: Some(Default::default()),
+                ..CpuSample::default()
+            }),
+            ..Sample::default()
+        };
+        control.tick(sample).actions.remove(0)
+    };
+    assert_eq!(threads(&mut control, 0), Action::AvoidBusyThreads);
+    let one: Processors = (1..2).collect();
+    assert_eq!(control.avoid((0..1).collect()), Some(one));
+    let low = Sample {
+        now: TimeMs(50),
+        usage_bytes: 100 * MIB,
+        ..Sample::default()
+    };
+    assert_eq!(control.tick(low).actions[0], Action::RunAnywhere);
+    assert_eq!(control.processors(), all);
 }

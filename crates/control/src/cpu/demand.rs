@@ -10,7 +10,7 @@
 //! - I2: looking takes about one hundredth of a processor at most, however many threads there are.
 
 use crate::processors::Processors;
-use crate::sample::{ProgramNo, Wanted};
+use crate::sample::{ProgramNo, Threads, Wanted};
 use std::collections::BTreeMap;
 use strata_lru::TimeMs;
 
@@ -27,28 +27,6 @@ const SHARE_OF_LAST: f64 = 1.0 / 3.0;
 const BUSY_SHARE: u64 = 2;
 /// Samples further apart than this, and than twice what is due, have a pause between them.
 const PAUSE_MS: u64 = 1000;
-
-/// One program, as it stands.
-#[derive(Debug)]
-pub struct Threads {
-    /// For how long each has run or waited for a processor, nanoseconds.
-    pub wanted_ns: BTreeMap<i32, u64>,
-    /// Processors it may run on; all where that is not known.
-    pub processors: Processors,
-}
-
-impl Threads {
-    /// What one of them wanted since then, nanoseconds; a new thread has wanted nothing before.
-    fn since_ns(&self, (tid, ns): (&i32, &u64)) -> u64 {
-        ns.saturating_sub(self.wanted_ns.get(tid).copied().unwrap_or(0))
-    }
-
-    /// What all of them wanted since `before`, nanoseconds.
-    pub fn wanted_since_ns(&self, before: &Threads) -> u64 {
-        let threads = self.wanted_ns.iter();
-        threads.map(|thread| before.since_ns(thread)).sum()
-    }
-}
 
 fn approach(average: &mut Wanted, last: Wanted) {
     average.all += (last.all - average.all) * SHARE_OF_LAST;

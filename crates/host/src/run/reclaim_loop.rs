@@ -18,9 +18,9 @@ mod beside;
 mod evict;
 mod notes;
 mod orders;
-mod processors;
 #[cfg(test)]
 mod replay;
+mod sensing;
 mod walking;
 
 pub(super) use orders::OrderError;
@@ -33,13 +33,14 @@ use crate::run::gauge::Gauge;
 use crate::run::group::Group;
 use crate::run::report::EvictionReport;
 use crate::run::trace::Recorder;
+use crate::sense::readings::Readings;
 use evict::ColdFirst;
 use orders::Orders;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 use strata_control::cpu;
 use strata_control::limit::Standing;
-use strata_control::{Control, Setup};
+use strata_control::{Action, ActuatorReport, Control, GroupNo, Groups, Plan, Sample, Setup};
 use strata_lru::{PolicyError, TimeMs};
 
 /// What a page costs that pageout takes, walks, pages that were not to be had and flushes included: 30
@@ -57,6 +58,28 @@ const REST_MS: u64 = 1000;
 /// The kernel's reclaim is waited for so long before Strata stops.
 const RECLAIM_WAIT_MAX: Duration = Duration::from_secs(2);
 
+/// What the session has seen before a tick.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Look {
+    /// When.
+    pub now: TimeMs,
+    /// In use, bytes.
+    pub usage_bytes: u64,
+    /// Whether the kernel holds usage below the budget while nobody reclaims ahead.
+    pub is_line_held: bool,
+}
+
+impl Look {
+    /// So much is in use now.
+    pub(super) fn new(now: TimeMs, usage_bytes: u64, is_line_held: bool) -> Look {
+        Look {
+            now,
+            usage_bytes,
+            is_line_held,
+        }
+    }
+}
+
 /// What a tick came to.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tick {
@@ -71,7 +94,8 @@ pub(super) struct Tick {
 /// Everything that works on one group.
 #[derive(Debug)]
 pub(super) struct ReclaimLoop {
-    control: Control,
+    /// The root is the group; there are none below it.
+    groups: Groups,
     group: Group,
     actuators: Actuators,
     orders: Orders<Ticket>,
@@ -102,7 +126,7 @@ impl ReclaimLoop {
             ..setup
         };
         ReclaimLoop {
-            control: Control::new(setup),
+            groups: Groups::new(Control::new(setup)),
             group,
             actuators,
             orders: Orders::default(),
@@ -122,7 +146,7 @@ impl ReclaimLoop {
 
     /// Who decides, to be asked.
     pub(super) fn control(&self) -> &Control {
-        &self.control
+        self.groups.root()
     }
 
     /// The threads that act, to be asked.
@@ -140,64 +164,74 @@ impl ReclaimLoop {
         self.actuators.pageout_fd()
     }
 
-    /// Whether the kernel holds usage below the budget while nobody reclaims ahead.
-    pub(super) fn set_line_held(&mut self, is_line_held: bool) {
-        self.control.set_line_held(is_line_held);
-    }
-
     /// From now on another budget holds.
     pub(super) fn set_budget(&mut self, budget_bytes: u64) {
-        self.control.set_budget(budget_bytes);
+        self.groups.root_mut().set_budget(budget_bytes);
     }
 
     /// Whether decisions are carried out from now on.
     pub(super) fn set_dry_run(&mut self, is_dry_run: bool) {
-        self.control.set_dry_run(is_dry_run);
+        self.groups.root_mut().set_dry_run(is_dry_run);
         self.forget_splits();
     }
 
     /// Takes in answers, reads, decides, has it carried out, and walks if that is due.
-    pub(super) fn tick(&mut self, now: TimeMs, gauge: &Gauge, usage_bytes: u64) -> Tick {
-        self.hear(now);
-        self.share_processors(now, gauge, usage_bytes);
-        let nr_attempts = self.nr_attempts;
-        let freed_bytes = self.freed_bytes();
-        self.actuators
-            .allow_prefetch(self.control.prefetch_bytes_max());
-        self.look_at_free_swap(now);
-        let decision = self
-            .control
-            .decide(now, usage_bytes, nr_attempts, freed_bytes);
-        self.note_decision(&decision, freed_bytes);
-        let reclaim = decision.reclaim();
+    pub(super) fn tick(&mut self, look: Look, gauge: &Gauge, readings: &mut Readings) -> Tick {
+        let Look {
+            now, usage_bytes, ..
+        } = look;
+        let reports = self.hear();
+        let sample = self.sense(look, gauge, readings, reports);
+        let plan = self.decide(sample);
         let order_wait_ms = self.work_on_orders(now, gauge, usage_bytes);
         self.recorder
             .note(|tick| tick.plan.order_wait_ms = order_wait_ms);
-        let mut wait_ms = order_wait_ms.map_or(reclaim.wait_ms, |ms| ms.min(reclaim.wait_ms));
+        let mut wait_ms = order_wait_ms.map_or(plan.wait_ms, |ms| ms.min(plan.wait_ms));
         let mut standing = Standing::Fine;
-        if reclaim.kernel_bytes > 0 {
-            standing = self.ask_kernel(now, reclaim.kernel_bytes);
-        }
-        if reclaim.pageout_pages > 0 && !self.group.tracker.is_batch_out() {
-            standing = self.evict(now, gauge, reclaim.pageout_pages, usage_bytes);
-            if standing != Standing::Fine {
-                wait_ms = self.control.back_off();
+        let mut is_pageout_wanted = false;
+        for action in plan.actions {
+            match action {
+                Action::Reclaim { bytes } => standing = self.ask_kernel(now, bytes),
+                Action::PageOut { nr_pages } => {
+                    is_pageout_wanted = true;
+                    if !self.group.tracker.is_batch_out() {
+                        standing = self.evict(now, gauge, nr_pages, usage_bytes);
+                        if standing != Standing::Fine {
+                            wait_ms = self.groups.root_mut().back_off();
+                        }
+                    }
+                }
+                action => {
+                    self.carry_out(now, action);
+                }
             }
         }
         self.hear_of_clearing();
         self.tell_when_cleared(now);
-        self.walk_if_due(now, gauge, reclaim.pageout_pages > 0, usage_bytes);
+        self.walk_if_due(now, gauge, is_pageout_wanted, usage_bytes);
         self.send_splits();
         Tick {
             wait_ms,
             standing,
-            is_stalled: decision.is_stalled,
+            is_stalled: plan.decision.is_stalled,
         }
+    }
+
+    /// What is to be done about what was read.
+    fn decide(&mut self, sample: Sample) -> Plan {
+        let freed_bytes = sample.freed_bytes;
+        let free_swap = sample.free_swap;
+        let is_sharing = sample.cpu.is_some();
+        let mut plans = self.groups.tick([(GroupNo::ROOT, sample)].into());
+        let plan = plans.remove(&GroupNo::ROOT).unwrap_or_default();
+        self.note_share(is_sharing, free_swap);
+        self.note_decision(&plan.decision, freed_bytes);
+        plan
     }
 
     /// Takes in answers and does nothing else: the run is paused.
     pub(super) fn rest(&mut self, now: TimeMs) -> Tick {
-        self.hear(now);
+        self.hear_at_rest(now);
         self.stop_deactivating(now);
         self.actuators.allow_prefetch(0);
         self.leave_processors(now);
@@ -211,7 +245,7 @@ impl ReclaimLoop {
     /// Waits for the reclaim that is under way, so that no limit is in motion.
     pub(super) fn wait_for_kernel(&mut self, now: TimeMs) {
         self.actuators.wait_for_kernel(RECLAIM_WAIT_MAX);
-        self.hear(now);
+        self.hear_at_rest(now);
     }
 
     /// Waits for the answers that are still out, so that the counters are final.
@@ -219,19 +253,23 @@ impl ReclaimLoop {
         self.leave_processors(now);
         self.actuators.allow_prefetch(0);
         self.stop_deactivating(now);
-        self.hear(now);
+        self.hear_at_rest(now);
         for report in self.actuators.finish() {
             self.group.tracker.settle(&report);
         }
     }
 
-    /// Hears what the actuators have done.
-    fn hear(&mut self, now: TimeMs) {
+    /// Hears what the actuators have done where no tick follows.
+    fn hear_at_rest(&mut self, now: TimeMs) {
+        for report in self.hear() {
+            self.groups.root_mut().hear(now, report);
+        }
+    }
+
+    /// Hears what the actuators have done: what the next sample is to say of it.
+    fn hear(&mut self) -> Vec<ActuatorReport> {
         let heard = self.actuators.hear();
         self.nr_attempts += heard.nr_attempts;
-        for report in heard.reports {
-            self.control.hear(now, report);
-        }
         for (space, ranges) in heard.not_prefetched {
             self.group.tracker.leave(space, &ranges);
         }
@@ -248,6 +286,7 @@ impl ReclaimLoop {
             .warnings
             .into_iter()
             .for_each(|warning| self.warn(warning));
+        heard.reports
     }
 
     /// Where no page of a space can be taken one by one the kernel is left to do it, if it may be asked.
@@ -259,7 +298,7 @@ impl ReclaimLoop {
         let mut text = format!("pageout: {obstacle}");
         if is_lasting {
             self.group.note_out_of_reach(space);
-            if self.control.set_out_of_reach(true) {
+            if self.groups.root_mut().set_out_of_reach(true) {
                 text += "; the kernel's reclaim does the work";
             }
         }
@@ -283,7 +322,7 @@ impl ReclaimLoop {
         }
         // Pageout goes on once nobody is left whose pages it can't take.
         if !self.group.is_out_of_reach() {
-            self.control.set_out_of_reach(false);
+            self.groups.root_mut().set_out_of_reach(false);
         }
     }
 
@@ -311,14 +350,14 @@ impl ReclaimLoop {
 
     /// Whether warm pages of every program can be marked, and the kernel, told which they are, may choose all that goes.
     pub(super) fn is_kernel_told(&self) -> bool {
-        self.control.is_kernel_told(self.can_mark_all())
+        self.groups.root().is_kernel_told(self.can_mark_all())
     }
 
     /// Counters of eviction.
     pub(super) fn eviction_report(&self) -> EvictionReport {
         let tracker = &self.group.tracker;
         let mut report = EvictionReport {
-            left_to_programs_ms: self.control.left_to_programs_ms(),
+            left_to_programs_ms: self.groups.root().left_to_programs_ms(),
             nr_split_pages: tracker.nr_split_pages(),
             ..self.actuators.counters()
         };

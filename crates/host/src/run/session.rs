@@ -30,11 +30,12 @@ use crate::run::event::Event;
 use crate::run::gauge::Gauge;
 use crate::run::overhead;
 use crate::run::program::Program;
-use crate::run::reclaim_loop::{MEMBERS_PAUSE_MS, ReclaimLoop};
+use crate::run::reclaim_loop::{Look, MEMBERS_PAUSE_MS, ReclaimLoop};
 use crate::run::report::{Ending, LimitReport, REPORT_VERSION, Report};
 use crate::run::savings::{Savings, Swapped};
 use crate::run::trace::{Recorder, Trace};
 use crate::run::usage::UsageMeter;
+use crate::sense::readings::Readings;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::time::{Duration, Instant};
 use strata_control::Watermarks;
@@ -344,8 +345,9 @@ impl Session<'_> {
         self.recorder
             .note(|tick| tick.sample.usage_bytes = Some(usage));
         self.meter.sample(now, usage);
+        let mut readings = Readings::default();
         // First, because tasks may be waiting and a walk can take a while.
-        self.adjust_limit(now, usage);
+        self.adjust_limit(now, usage, &mut readings);
         self.arena.expect_growth(usage);
         let mut wait_ms = SAVINGS_MS;
         let mut is_stalled = false;
@@ -353,8 +355,8 @@ impl Session<'_> {
             let tick = match self.is_paused {
                 true => managed.rest(now),
                 false => {
-                    managed.set_line_held(self.limit.is_line_held());
-                    managed.tick(now, self.arena.gauge(), usage)
+                    let look = Look::new(now, usage, self.limit.is_line_held());
+                    managed.tick(look, self.arena.gauge(), &mut readings)
                 }
             };
             wait_ms = tick.wait_ms;
@@ -363,7 +365,8 @@ impl Session<'_> {
                 self.warn(news);
             }
             if std::mem::replace(&mut self.standing, tick.standing) != tick.standing {
-                self.adjust_limit(now, usage);
+                // What reclaim changed has to be seen.
+                self.adjust_limit(now, usage, &mut Readings::default());
             }
         }
         let is_in_vain = is_stalled || self.standing == Standing::NothingEvictable;

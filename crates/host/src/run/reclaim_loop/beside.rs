@@ -18,7 +18,7 @@ impl ReclaimLoop {
         let can_mark_all = self
             .actuators
             .can_mark_all(spaces.map(|space| space.process.pid()));
-        if self.actuators.abilities().can_mark && !self.control.is_dry_run() {
+        if self.actuators.abilities().can_mark && !self.groups.root().is_dry_run() {
             self.recorder
                 .note(|tick| tick.sample.can_touch_all = Some(can_mark_all));
         }
@@ -29,14 +29,20 @@ impl ReclaimLoop {
     pub(super) fn tell(&mut self, now: TimeMs) {
         let nr_resident_pages = self.group.nr_resident_pages();
         let busy = self.actuators.busy();
-        let wanted_ms = self.control.telling_walk_ms(now, nr_resident_pages, busy);
+        let wanted_ms = self
+            .groups
+            .root()
+            .telling_walk_ms(now, nr_resident_pages, busy);
         let pace_ms = self.group.pace_ms();
         let walk = Walk {
             pace_ms,
             foretold: self.group.tracker.foretold(),
             ..Walk::default()
         };
-        let actions = self.control.tell(now, walk, nr_resident_pages, busy);
+        let actions = self
+            .groups
+            .root_mut()
+            .tell(now, walk, nr_resident_pages, busy);
         let is_too_slow = wanted_ms.is_some() && actions.first() == Some(&Action::ForgetForecast);
         let mut ask = TouchAsk {
             wanted_ms: wanted_ms.unwrap_or(0),
@@ -57,7 +63,7 @@ impl ReclaimLoop {
     /// After a walk: judges what was read ahead, and has read in what is wanted next.
     pub(super) fn prefetch(&mut self, now: TimeMs) {
         let busy = self.actuators.busy();
-        if !self.control.abilities().can_prefetch || busy.prefetching {
+        if !self.groups.root().abilities().can_prefetch || busy.prefetching {
             return;
         }
         let nr_used_pages = self.group.tracker.take_recalled_used();
@@ -68,7 +74,10 @@ impl ReclaimLoop {
             ..Walk::default()
         };
         let nr_resident_pages = self.group.nr_resident_pages();
-        let actions = self.control.prefetch(now, walk, nr_resident_pages, busy);
+        let actions = self
+            .groups
+            .root_mut()
+            .prefetch(now, walk, nr_resident_pages, busy);
         let mut ask = RecallAsk {
             nr_used_pages,
             ..RecallAsk::default()
@@ -85,8 +94,8 @@ impl ReclaimLoop {
     }
 
     /// Carries an action out; what became of it, where the caller is to note that.
-    fn carry_out(&mut self, now: TimeMs, action: Action) -> Option<Outcome> {
-        let swappiness = self.control.swappiness();
+    pub(super) fn carry_out(&mut self, now: TimeMs, action: Action) -> Option<Outcome> {
+        let swappiness = self.groups.root().swappiness();
         let tracker = &mut self.group.tracker;
         let outcome = match action {
             Action::ForgetForecast => {
@@ -101,6 +110,24 @@ impl ReclaimLoop {
                 tracker.forget_recalled();
                 return None;
             }
+            Action::LimitPageout { percent_max } => {
+                self.actuators.set_pageout_percent_max(percent_max);
+                return None;
+            }
+            Action::LimitPrefetch { usage_bytes_max } => {
+                self.actuators.allow_prefetch(usage_bytes_max);
+                return None;
+            }
+            Action::AvoidBusyThreads => {
+                self.avoid_busy_threads();
+                return None;
+            }
+            Action::RunAnywhere => {
+                self.run_on(self.groups.root().processors());
+                return None;
+            }
+            // A tick does these itself.
+            Action::PageOut { .. } | Action::Reclaim { .. } => return None,
             Action::MarkAccessed { percent } => self.actuators.mark(tracker.take_warm(percent)),
             Action::Deactivate { nr_pages } => {
                 let cold = tracker.coldest_active(nr_pages, swappiness);
@@ -115,7 +142,7 @@ impl ReclaimLoop {
                 self.actuators.prefetch(pages)
             }
         };
-        self.control.taken_up(now, action, outcome);
+        self.groups.root_mut().taken_up(now, action, outcome);
         if let Action::Deactivate { nr_pages } = action {
             let ask = ColdAsk {
                 nr_wanted_pages: nr_pages,
@@ -131,12 +158,12 @@ impl ReclaimLoop {
 
     /// Looks how long the kernel's lists are, and tells whether its counts are to be read.
     pub(in super::super) fn look_at_lists(&mut self, now: TimeMs, usage_bytes: u64) -> Reading {
-        if !self.control.abilities().can_deactivate {
+        if !self.groups.root().abilities().can_deactivate {
             return Reading::Paced;
         }
         let resident = |space: &&Space| space.findings.nr_resident_pages.iter().sum::<u64>();
         let largest = self.group.tracker.spaces().values().max_by_key(resident);
-        let largest = largest.filter(|_| self.control.is_looking_at_lists(now));
+        let largest = largest.filter(|_| self.groups.root().is_looking_at_lists(now));
         let found = largest
             .zip(self.actuators.lists())
             .and_then(|(space, lists)| {
@@ -148,7 +175,8 @@ impl ReclaimLoop {
             });
         let is_deactivating = self.actuators.busy().deactivating;
         let (may_deactivate, reading) =
-            self.control
+            self.groups
+                .root_mut()
                 .take_lists(now, found, usage_bytes, is_deactivating);
         self.actuators.allow_deactivation(may_deactivate);
         self.recorder.note_limit(|sample, plan| {
@@ -161,12 +189,12 @@ impl ReclaimLoop {
 
     /// The kernel's counts have been brought up to date.
     pub(in super::super) fn note_reading(&mut self) {
-        self.control.note_reading();
+        self.groups.root_mut().note_reading();
     }
 
     /// No page is deactivated any more for now.
     pub(super) fn stop_deactivating(&mut self, now: TimeMs) {
         self.actuators.allow_deactivation(false);
-        self.control.stop_looking_at_lists(now);
+        self.groups.root_mut().stop_looking_at_lists(now);
     }
 }

@@ -50,7 +50,7 @@ impl ReclaimLoop {
 
     /// Hands requests to the pageout thread; in a dry run they are over at once.
     pub(super) fn page_out(&mut self, requests: Vec<PageoutRequest>) {
-        let is_dry_run = self.control.is_dry_run();
+        let is_dry_run = self.groups.root().is_dry_run();
         for _ in self.actuators.page_out(requests, is_dry_run) {
             self.group.tracker.request_done();
         }
@@ -63,14 +63,14 @@ impl ReclaimLoop {
             self.actuators.note_thrashing();
             return Standing::Thrashing;
         }
-        let is_taken = self.control.may_ask_kernel(now) && self.actuators.ask_kernel(bytes);
+        let is_taken = self.groups.root().may_ask_kernel(now) && self.actuators.ask_kernel(bytes);
         self.recorder
             .note(|tick| tick.plan.reclaim = Some(ReclaimAsk { bytes, is_taken }));
         Standing::Fine
     }
 
     fn is_all_young(&self, now: TimeMs) -> bool {
-        let min_ttl_ms = self.control.min_ttl_ms();
+        let min_ttl_ms = self.groups.root().min_ttl_ms();
         if min_ttl_ms == 0 {
             return false;
         }
@@ -101,7 +101,7 @@ impl ReclaimLoop {
         }
         let mut has_walked = false;
         for _ in 0..ISOLATE_TRIES {
-            let swappiness = self.control.swappiness();
+            let swappiness = self.groups.root().swappiness();
             let isolated = self
                 .group
                 .tracker
@@ -131,7 +131,7 @@ impl ReclaimLoop {
                     // Also where it would clear nothing: what is new is found, and what is old was not used since
                     // something was cleared.
                     let may_walk = self.may_walk(now, Pause::Clearing.ms())
-                        || self.control.may_look(now, Pause::Looking.ms());
+                        || self.groups.root().may_look(now, Pause::Looking.ms());
                     if !may_walk {
                         return Standing::Fine;
                     }
@@ -151,10 +151,10 @@ impl ReclaimLoop {
 
     /// Ranks the coldest pages after a walk: twice as many as were needed since the last one.
     pub(super) fn rank(&mut self, now: TimeMs, usage_bytes: u64) {
-        let low_bytes = self.control.marks().low_bytes;
+        let low_bytes = self.groups.root().marks().low_bytes;
         let excess_pages = usage_bytes.saturating_sub(low_bytes) / PAGE_BYTES;
         let Some(cold) = &mut self.cold else { return };
-        if self.actuators.has_pageout() && !self.control.is_dry_run() {
+        if self.actuators.has_pageout() && !self.groups.root().is_dry_run() {
             let stats = self.group.tracker.stats().unwrap_or_default();
             let by_whom = [stats.nr_evicted_pages, stats.nr_kernel_evicted_pages];
             let nr_gone_pages = by_whom.iter().flatten().sum();
@@ -183,7 +183,9 @@ impl ReclaimLoop {
         let nr_pages = nr_pages.max(NR_RANKED_PAGES_MIN);
         self.recorder
             .note(|tick| tick.plan.rank_pages.push(nr_pages));
-        self.group.tracker.rank(nr_pages, self.control.swappiness());
+        self.group
+            .tracker
+            .rank(nr_pages, self.groups.root().swappiness());
     }
 
     /// Has the huge pages split that were chosen, unless a batch is out.
@@ -228,10 +230,10 @@ impl ReclaimLoop {
         if nr_ranked == 0 && self.may_walk(now, HEAT_WALK_MS_MIN) {
             self.walk(now, gauge, usage_bytes);
         }
-        let requests = self
-            .group
-            .tracker
-            .isolate_cold(nr_pages, self.control.swappiness(), now);
+        let requests =
+            self.group
+                .tracker
+                .isolate_cold(nr_pages, self.groups.root().swappiness(), now);
         let answer = match requests.is_empty() {
             true => Answer::Empty,
             false => Answer::Pages,

@@ -1,4 +1,4 @@
-//! What a tick reads of swap, and what it notes for the trace.
+//! What a tick notes for the trace.
 //!
 //! **Owns** these notes. **Does not own** what is decided (`strata_control`), nor the trace (`run::trace`).
 
@@ -9,24 +9,9 @@ use crate::pages::walk::WalkReport;
 use crate::run::trace::{
     self, Batch, ChosenBy, EngineSample, ProgramPages, Reclaimer, WalkEnd, WalkSample,
 };
-use crate::swap;
 use strata_control::Decision;
-use strata_lru::TimeMs;
 
 impl ReclaimLoop {
-    /// Reads free swap, if that is due.
-    pub(super) fn look_at_free_swap(&mut self, now: TimeMs) {
-        if !self.control.is_swap_due(now) {
-            return;
-        }
-        let free_bytes = swap::known_free_swap_bytes();
-        self.control.take_free_swap(now, free_bytes);
-        self.recorder.note(|tick| {
-            tick.sample.free_swap = Some(free_bytes.into());
-            tick.plan.swappiness = Some(self.control.swappiness().get());
-        });
-    }
-
     /// Notes who reclaims, with how much, and whether that gets anywhere.
     pub(super) fn note_decision(&self, decision: &Decision, freed_bytes: u64) {
         let Decision {
@@ -36,7 +21,7 @@ impl ReclaimLoop {
         } = *decision;
         self.recorder.note(|tick| {
             tick.plan.reclaimer = Some(Reclaimer {
-                who: self.control.reclaimer().into(),
+                who: self.groups.root().reclaimer().into(),
                 pageout_pages: asked.pageout_pages,
                 reclaim_bytes: asked.kernel_bytes,
                 wait_ms: asked.wait_ms,

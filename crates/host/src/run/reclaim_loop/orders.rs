@@ -235,7 +235,7 @@ impl ReclaimLoop {
     }
 
     fn can_take(&self) -> bool {
-        self.actuators.has_pageout() || self.control.is_dry_run()
+        self.actuators.has_pageout() || self.groups.root().is_dry_run()
     }
 
     /// Does the next step of the order whose turn it is; `None` without one, else the longest time to wait for
@@ -289,7 +289,7 @@ impl ReclaimLoop {
 
     fn is_in_vain(&self, order: &Order<super::Ticket>) -> bool {
         // A dry run puts all of a batch back, and would find the same again.
-        let most = if self.control.is_dry_run() {
+        let most = if self.groups.root().is_dry_run() {
             1
         } else {
             FRUITLESS_MAX
@@ -359,7 +359,7 @@ impl ReclaimLoop {
         match self
             .group
             .tracker
-            .plan(command?, self.control.swappiness())?
+            .plan(command?, self.groups.root().swappiness())?
         {
             Plan::Done => order.done.nr_commands += 1,
             Plan::Walk(plan) => {

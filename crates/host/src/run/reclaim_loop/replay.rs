@@ -19,7 +19,8 @@ use strata_control::limit::{Answer, Limit, Need, Standing, Step};
 use strata_control::list_balance::Reading;
 use strata_control::swappiness::SwappinessBias;
 use strata_control::{
-    Abilities, ActuatorReport, CgroupVersion, Control, Processors, ProgramNo, Setup, Watermarks,
+    Abilities, ActuatorReport, CgroupVersion, Control, Processors, ProgramNo, Sample, Setup,
+    Watermarks,
 };
 use strata_lru::{Swappiness, TimeMs};
 
@@ -67,90 +68,73 @@ impl Loop {
     }
 
     fn tick(&mut self, tick: &Tick) -> Decided {
+        let read = &tick.sample;
+        let usage_bytes = read.usage_bytes.expect("usage is known");
+        let engine = read.engine.expect("it was asked");
         let now = TimeMs(tick.now_ms);
-        let usage_bytes = tick.sample.usage_bytes.expect("usage is known");
-        let is_line_held = tick.plan.limit.first().is_some_and(|of| of.is_line_held);
-        self.control.set_line_held(is_line_held);
-        self.hear(tick, now);
-        let share = self.share(tick, now, usage_bytes);
-        let swappiness = tick.sample.free_swap.map(|free| {
-            let bytes = match free {
-                FreeSwap::Bytes(bytes) => Some(bytes),
-                FreeSwap::NotKnown => None,
-            };
-            self.control.take_free_swap(now, bytes);
-            self.control.swappiness().get()
+        let is_sharing = self.control.due(now, usage_bytes).is_sharing;
+        let cpu = is_sharing.then(|| self.cpu(tick));
+        let plan = self.control.tick(Sample {
+            now,
+            usage_bytes,
+            is_line_held: tick.plan.limit.first().is_some_and(|of| of.is_line_held),
+            reports: reports(tick),
+            nr_attempts: engine.nr_attempts,
+            freed_bytes: engine.freed_bytes,
+            cpu,
+            can_mark_all: read.can_touch_all == Some(true),
+            free_swap: read.free_swap,
+            going_bytes: 0,
         });
-        let engine = tick.sample.engine.expect("it was asked");
-        let decision =
-            self.control
-                .decide(now, usage_bytes, engine.nr_attempts, engine.freed_bytes);
         if tick.plan.standing != trace::Standing::Fine {
             self.control.back_off();
         }
+        let asked = plan.decision.asked;
         Decided {
             reclaimer: trace::Reclaimer {
                 who: self.control.reclaimer().into(),
-                pageout_pages: decision.asked.pageout_pages,
-                reclaim_bytes: decision.asked.kernel_bytes,
-                wait_ms: decision.asked.wait_ms,
+                pageout_pages: asked.pageout_pages,
+                reclaim_bytes: asked.kernel_bytes,
+                wait_ms: asked.wait_ms,
             },
-            share,
-            stall: (decision.is_stalled, decision.stall_pause_ms),
-            swappiness,
+            share: is_sharing.then(|| self.share()),
+            stall: (plan.decision.is_stalled, plan.decision.stall_pause_ms),
+            swappiness: read.free_swap.map(|_| self.control.swappiness().get()),
         }
     }
 
-    fn hear(&mut self, tick: &Tick, now: TimeMs) {
-        for report in &tick.reports {
-            let Report::Reclaim(of) = report else {
-                continue;
-            };
-            let report = match of.failure {
-                None => ActuatorReport::KernelFreed,
-                Some(ReclaimFailure::NothingFound) => ActuatorReport::KernelFoundNothing,
-                Some(ReclaimFailure::NoProof) => ActuatorReport::KernelOutpaced,
-            };
-            self.control.hear(now, report);
-        }
-    }
-
-    fn share(&mut self, tick: &Tick, now: TimeMs, usage_bytes: u64) -> Option<trace::Share> {
-        if !self.control.is_sharing(usage_bytes) {
-            self.control.relax(now);
-            return None;
-        }
+    fn cpu(&mut self, tick: &Tick) -> CpuSample {
         let threads = tick.sample.threads.as_ref();
         let threads = threads.map(|of| of.iter().map(|of| self.threads(of)).collect());
         let runnable = tick.sample.runnable.map(|of| Runnable {
             nr_threads: of.nr_threads,
             nr_own_threads: of.nr_own_threads,
         });
-        let sample = CpuSample {
+        let clocks = tick.sample.cpu.as_ref().map(|cpu| Clocks {
+            cpu_ns: cpu
+                .iter()
+                .map(|of| (ProgramNo(of.program), of.cpu_ns))
+                .collect(),
+            nr_refaulted_pages: refaulted(tick),
+        });
+        CpuSample {
             threads,
             runnable,
-            clocks: None,
-        };
-        let can_mark_all = tick.sample.can_touch_all == Some(true);
-        let state = self.control.take_cpu(now, sample, can_mark_all).state;
-        if let Some(cpu) = &tick.sample.cpu {
-            let cpu_ns = cpu.iter().map(|of| (ProgramNo(of.program), of.cpu_ns));
-            let clocks = Clocks {
-                cpu_ns: cpu_ns.collect(),
-                nr_refaulted_pages: refaulted(tick),
-            };
-            self.control.take_clocks(now, clocks, can_mark_all);
+            clocks,
         }
+    }
+
+    fn share(&self) -> trace::Share {
         let cpu = self.control.cpu();
         let wanted = cpu.wanted();
-        Some(trace::Share {
-            room: state.into(),
+        trace::Share {
+            room: self.control.cpu_state().into(),
             wanted_processors: wanted.all,
             wanted_most_processors: wanted.most,
             wanted_threads: wanted.nr_threads,
             refaulted_pages_per_s: cpu.refaulted_pages_per_s(),
-            pageout_percent_max: self.control.pageout_percent_max(state),
-        })
+            pageout_percent_max: self.control.pageout_percent_max(),
+        }
     }
 
     /// Threads of which only the sum is known count as one: who of them is busy is another question.
@@ -167,6 +151,20 @@ impl Loop {
         };
         (ProgramNo(of.program), threads)
     }
+}
+
+fn reports(tick: &Tick) -> Vec<ActuatorReport> {
+    let heard = tick.reports.iter().filter_map(|report| {
+        let Report::Reclaim(of) = report else {
+            return None;
+        };
+        Some(match of.failure {
+            None => ActuatorReport::KernelFreed,
+            Some(ReclaimFailure::NothingFound) => ActuatorReport::KernelFoundNothing,
+            Some(ReclaimFailure::NoProof) => ActuatorReport::KernelOutpaced,
+        })
+    });
+    heard.collect()
 }
 
 fn refaulted(tick: &Tick) -> u64 {

@@ -31,7 +31,7 @@ impl ReclaimLoop {
             is_pageout_wanted,
             is_ageing_due: is_pageout_wanted && self.cold.is_none() && self.is_ageing_due(),
         };
-        let Some(pause_ms) = self.control.walk_pause_ms(now, &look) else {
+        let Some(pause_ms) = self.groups.root().walk_pause_ms(now, &look) else {
             return;
         };
         if self.may_walk(now, pause_ms) {
@@ -46,7 +46,7 @@ impl ReclaimLoop {
     pub(super) fn may_walk(&mut self, now: TimeMs, pause_ms: u64) -> bool {
         // Sooner it would not clear, and what was used since would not be told from what was used before.
         let rest = self.group.walker().rest();
-        let may_come = rest.is_zero() && self.control.may_look(now, pause_ms);
+        let may_come = rest.is_zero() && self.groups.root().may_look(now, pause_ms);
         let ask = WalkAsk {
             pause_ms,
             rest_us: u64::try_from(rest.as_micros()).unwrap_or(u64::MAX),
@@ -58,7 +58,7 @@ impl ReclaimLoop {
 
     /// Whether the engine wants a new generation.
     fn is_ageing_due(&self) -> bool {
-        let ageing = self.group.tracker.ageing(self.control.swappiness());
+        let ageing = self.group.tracker.ageing(self.groups.root().swappiness());
         let is_due = matches!(ageing, Ok(Ageing::Due));
         self.recorder
             .note(|tick| tick.sample.is_ageing_due = Some(is_due));
@@ -70,9 +70,9 @@ impl ReclaimLoop {
         self.look(gauge, now, Thoroughness::SkipIdle);
         let nr_resident_pages = self.group.nr_resident_pages();
         let busy = self.actuators.busy();
-        if self.control.is_ageing(now, nr_resident_pages, busy) {
-            self.control.note_ageing(now);
-            let swappiness = self.control.swappiness();
+        if self.groups.root().is_ageing(now, nr_resident_pages, busy) {
+            self.groups.root_mut().note_ageing(now);
+            let swappiness = self.groups.root().swappiness();
             if let Err(error) = self.group.tracker.finish_walk(swappiness, now) {
                 self.warn(format!("ageing failed: {error}"));
             }
@@ -88,11 +88,11 @@ impl ReclaimLoop {
         self.refresh_members(now, gauge);
         self.look_for_inactive(now);
         self.look_for_slow_swap();
-        let thoroughness = match self.control.begin_walk() {
+        let thoroughness = match self.groups.root_mut().begin_walk() {
             true => Thoroughness::Everything,
             false => thoroughness,
         };
-        let intent = match self.control.is_clearing_for_pageout() {
+        let intent = match self.groups.root().is_clearing_for_pageout() {
             true => ClearIntent::Pageout,
             false => ClearIntent::Watch,
         };
@@ -101,7 +101,7 @@ impl ReclaimLoop {
             self.warn(failure.to_string());
         }
         let (cpu_ns, wall_ns) = self.group.last_walk_ns();
-        self.control.note_walk_cost(cpu_ns, wall_ns);
+        self.groups.root_mut().note_walk_cost(cpu_ns, wall_ns);
         let is_thorough = thoroughness == Thoroughness::Everything;
         self.note_walk(before, intent, is_thorough);
     }
@@ -111,7 +111,7 @@ impl ReclaimLoop {
         self.is_telling_due = true;
         self.tell_when_cleared(now);
         self.prefetch(now);
-        self.control.end_walk(now, usage_bytes);
+        self.groups.root_mut().end_walk(now, usage_bytes);
         self.group.remember(now);
     }
 
@@ -142,11 +142,14 @@ impl ReclaimLoop {
     fn look_for_inactive(&mut self, now: TimeMs) {
         let nr_resident_pages = self.group.nr_resident_pages();
         let busy = self.actuators.busy();
-        let wanted_ms = self.control.telling_walk_ms(now, nr_resident_pages, busy);
+        let wanted_ms = self
+            .groups
+            .root()
+            .telling_walk_ms(now, nr_resident_pages, busy);
         let is_wanted = wanted_ms.is_some();
         let is_told = self.group.walker().want_inactive(is_wanted);
         if is_wanted && !is_told {
-            self.control.give_up_marking();
+            self.groups.root_mut().give_up_marking();
             self.actuators.stop_marking();
             self.recorder
                 .note(|tick| tick.sample.is_inactive_hidden = true);
@@ -155,11 +158,11 @@ impl ReclaimLoop {
 
     /// Before a walk: whether what is swapped out has to be waited for.
     fn look_for_slow_swap(&mut self) {
-        if !self.control.abilities().can_prefetch {
+        if !self.groups.root().abilities().can_prefetch {
             return;
         }
         let is_slow = swap::is_slow();
-        self.control.set_swap_slow(is_slow);
+        self.groups.root_mut().set_swap_slow(is_slow);
         self.group.tracker.set_swap_slow(is_slow);
         self.recorder
             .note(|tick| tick.sample.is_swap_slow = Some(is_slow));

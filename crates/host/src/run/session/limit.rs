@@ -6,12 +6,13 @@
 use super::{ReclaimLoop, Session};
 use crate::cgroup::{BudgetGroup, CgroupError, Line, Offered};
 use crate::run::trace::{Counters, Lean, LimitAction, LimitPlan, StatReader};
-use crate::swap;
+use crate::sense::readings::Readings;
+use strata_control::FreeSwap;
 use strata_control::limit::{Answer, Need, Step, Trouble};
 use strata_lru::TimeMs;
 
 impl Session<'_> {
-    pub(super) fn adjust_limit(&mut self, now: TimeMs, usage_bytes: u64) {
+    pub(super) fn adjust_limit(&mut self, now: TimeMs, usage_bytes: u64, readings: &mut Readings) {
         self.recorder.note(|tick| {
             tick.sample.limit.push(Default::default());
             tick.plan.limit.push(LimitPlan {
@@ -32,24 +33,42 @@ impl Session<'_> {
         let group = self.arena.gauge().group().cloned();
         let group = group.filter(|group| group.budget_bytes().is_some());
         if let Some(group) = group.filter(|_| !self.arena.is_dry_run()) {
-            self.hold_limit(&group, now, usage_bytes, is_under_oom);
+            let need = Need {
+                standing: self.standing,
+                is_under_oom,
+                has_free_swap: self.has_free_swap(readings.free_swap()),
+                usage_bytes,
+            };
+            self.hold_limit(&group, now, need, readings);
         }
         self.recorder
             .note_limit(|_, plan| plan.is_line_held = self.limit.is_line_held());
         self.lean(now);
     }
 
+    /// Whether a step of the limit is free in swap; where that is not known nobody may take it for none.
+    fn has_free_swap(&self, free_swap: FreeSwap) -> bool {
+        self.recorder
+            .note_limit(|sample, _| sample.free_swap = Some(free_swap));
+        match free_swap {
+            FreeSwap::Bytes(bytes) => self.arena.is_enough_swap(Some(bytes)),
+            FreeSwap::NotKnown => true,
+        }
+    }
+
     fn hold_limit(
         &mut self,
         group: &BudgetGroup,
         now: TimeMs,
-        usage_bytes: u64,
-        is_under_oom: bool,
+        need: Need,
+        readings: &mut Readings,
     ) {
-        let free_swap_bytes = swap::known_free_swap_bytes();
-        self.recorder
-            .note_limit(|sample, _| sample.free_swap = Some(free_swap_bytes.into()));
-        let has_free_swap = self.arena.is_enough_swap(free_swap_bytes);
+        let Need {
+            usage_bytes,
+            is_under_oom,
+            has_free_swap,
+            ..
+        } = need;
         let can_swap = has_free_swap && self.config.swappiness.base().get() > 0;
         let is_wanted =
             self.limit
@@ -60,7 +79,7 @@ impl Session<'_> {
                 .recorder
                 .note_counters(StatReader::Limit, Counters::Kept),
             Some(true) => {
-                let stats = group.stats().ok();
+                let stats = readings.counters(group);
                 let counters = stats.map_or(Counters::Failed, Counters::Fresh);
                 self.recorder.note_counters(StatReader::Limit, counters);
                 self.limit
@@ -70,12 +89,6 @@ impl Session<'_> {
                 }
             }
         }
-        let need = Need {
-            standing: self.standing,
-            is_under_oom,
-            has_free_swap,
-            usage_bytes,
-        };
         match self.carry_out(group, now, need) {
             Ok(Some(trouble)) => self.warn(tell(trouble)),
             Ok(None) => {}

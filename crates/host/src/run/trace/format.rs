@@ -270,15 +270,7 @@ pub struct Lists {
     pub nr_active_pages: u64,
 }
 
-/// Free swap of the machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum FreeSwap {
-    /// Bytes.
-    Bytes(u64),
-    /// It could not be read.
-    NotKnown,
-}
+pub use strata_control::FreeSwap;
 
 /// One reading of the kernel's counters of the group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

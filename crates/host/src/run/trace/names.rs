@@ -3,8 +3,8 @@
 //! **Owns** these translations, so that types of the loop can be renamed and the format stays. **Does not own** either.
 
 use super::{
-    Answer, ClearIntent, Foretold, FreeSwap, LineState, Lists, Marks, Obstacle, PageoutReport,
-    Reading, ReclaimFailure, ReclaimReport, Room, Standing, Verdicts, Who,
+    Answer, ClearIntent, Foretold, LineState, Lists, Marks, Obstacle, PageoutReport, Reading,
+    ReclaimFailure, ReclaimReport, Room, Standing, Verdicts, Who,
 };
 use crate::access;
 use crate::actuator::{self, PageoutError, ShrinkOutcome};
@@ -98,12 +98,6 @@ impl From<Told> for Foretold {
             nr_other_pages: told.nr_other_pages,
             nr_other_used_pages: told.nr_other_used_pages,
         }
-    }
-}
-
-impl From<Option<u64>> for FreeSwap {
-    fn from(bytes: Option<u64>) -> FreeSwap {
-        bytes.map_or(FreeSwap::NotKnown, FreeSwap::Bytes)
     }
 }
 

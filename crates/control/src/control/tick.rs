@@ -1,0 +1,289 @@
+//! One tick: a sample in, a plan out.
+//!
+//! ```text
+//!   due     -> what is to be read of the processors and of swap
+//!   reports -> kernel_pause, walks, turns             what became of the last plans
+//!   cpu     -> turns, and who runs where              who reclaims
+//!   swap    -> swappiness                             which kinds of pages can go
+//!   usage   -> pressure, turns, stall                 how much, by whom; is it in vain
+//! ```
+//!
+//! **Owns** the order in which a tick comes to its decisions. **Does not own** the judgements: each has a module.
+//!
+//! **Invariants** I1: the actions of a plan stand in the order in which they are to be done, reclaim last. I2: in a
+//! dry run a plan says what would be done.
+
+use super::{Actuator, Control};
+use crate::cpu::{Clocks, CpuSample};
+use crate::plan::{Action, Decision, Plan, Reclaim};
+use crate::pressure::Work;
+use crate::processors::Processors;
+use crate::reclaimer::{Event, Reclaimer};
+use crate::sample::{CpuDue, CpuState, Due, FreeSwap, PAGE_BYTES, Sample};
+use crate::stall;
+use strata_lru::{Swappiness, TimeMs};
+
+/// A batch for the pageout thread; larger ones would make look-around stale, smaller ones would pay
+/// the re-reading of tables too often.
+pub(super) const PAGEOUT_BATCH_PAGES: u64 = 1024;
+/// The kernel's own reclaim is asked in steps of at most this, so that one step never takes long.
+pub(super) const RECLAIM_BYTES_MAX: u64 = 32 << 20;
+/// Where fewer pages come back in a second the kernel need not be told which are warm.
+const TOLD_PAGES_PER_S_MIN: f64 = 100.0;
+/// What pageout may take of a processor where it reclaims alone, percent.
+const ALL_PERCENT: u32 = 100;
+/// The kernel takes no anon pages while fewer than 64 pages of swap are free; neither does the engine. Bytes.
+pub(super) const SWAP_BYTES_MIN: u64 = 64 * PAGE_BYTES;
+/// Free swap is read again after so long.
+const SWAP_CHECK_MS: u64 = 100;
+
+impl Control {
+    /// What the next tick is to read, with so much in use.
+    pub fn due(&self, now: TimeMs, usage_bytes: u64) -> Due {
+        let is_sharing =
+            self.setup.actuator == Actuator::Auto && usage_bytes > self.marks.low_bytes;
+        let cpu = self.cpu.due(now);
+        Due {
+            is_sharing,
+            cpu: match is_sharing {
+                // What comes back is told by the file that brings the kernel's counts up to date: not while programs that fill
+                // all processors go by those counts.
+                true => CpuDue {
+                    clocks: cpu.clocks && self.cpu_state != CpuState::Saturated,
+                    ..cpu
+                },
+                false => CpuDue::default(),
+            },
+            free_swap: self
+                .swap_checked
+                .is_none_or(|then| now.since(then) >= SWAP_CHECK_MS),
+        }
+    }
+
+    /// Takes in what was read, and says what is to be done.
+    pub fn tick(&mut self, sample: Sample) -> Plan {
+        let now = sample.now;
+        self.is_line_held = sample.is_line_held;
+        for report in sample.reports {
+            self.hear(now, report);
+        }
+        let mut actions = match sample.cpu {
+            Some(cpu) => self.share(now, cpu, sample.can_mark_all),
+            None => self.relax(now),
+        };
+        actions.push(Action::LimitPrefetch {
+            usage_bytes_max: self.prefetch_bytes_max(),
+        });
+        if let Some(free_swap) = sample.free_swap {
+            self.take_free_swap(now, free_swap);
+        }
+        let asked = self.reclaim(now, sample.usage_bytes, sample.going_bytes);
+        let is_wanted = asked.pageout_pages > 0 || asked.kernel_bytes > 0;
+        let is_stalled = !self.is_dry_run
+            && self.stall.sample(stall::Sample {
+                now,
+                is_wanted,
+                usage_bytes: sample.usage_bytes,
+                nr_attempts: sample.nr_attempts,
+                freed_bytes: sample.freed_bytes,
+            });
+        let decision = Decision {
+            asked,
+            is_stalled,
+            stall_pause_ms: is_wanted.then(|| self.stall.pause_ms(now)).flatten(),
+        };
+        let reclaim = decision.reclaim();
+        if reclaim.kernel_bytes > 0 {
+            actions.push(Action::Reclaim {
+                bytes: reclaim.kernel_bytes,
+            });
+        }
+        if reclaim.pageout_pages > 0 {
+            actions.push(Action::PageOut {
+                nr_pages: reclaim.pageout_pages,
+            });
+        }
+        Plan {
+            actions,
+            decision,
+            wait_ms: reclaim.wait_ms,
+        }
+    }
+
+    /// Where the threads that reclaim are to run from now on, off processors that are taken, if that changes.
+    pub fn avoid(&mut self, taken: Processors) -> Option<Processors> {
+        self.affinity.avoid(taken)
+    }
+
+    /// Where the threads that reclaim are to run from now on, because they may run anywhere, if that changes.
+    pub fn widen(&mut self) -> Option<Processors> {
+        self.affinity.widen()
+    }
+
+    /// Nobody looks at the processors for a while: what is to be done about that.
+    pub fn rest(&mut self, now: TimeMs) -> Vec<Action> {
+        self.left_at = None;
+        self.cpu_state = CpuState::Free;
+        self.turns
+            .transition(now, &self.marks, Event::Cpu(CpuState::Free));
+        self.affinity
+            .widen()
+            .map(|_| Action::RunAnywhere)
+            .into_iter()
+            .collect()
+    }
+
+    /// Usage is low: who has the processors does not matter.
+    pub(super) fn relax(&mut self, now: TimeMs) -> Vec<Action> {
+        // Of what comes back nobody is told meanwhile.
+        if !self.cpu.is_load_fresh(now) {
+            self.turns
+                .transition(now, &self.marks, Event::BeyondPageout(false));
+        }
+        self.rest(now)
+    }
+
+    /// Takes in what was read of the processors.
+    fn share(&mut self, now: TimeMs, sample: CpuSample, can_mark_all: bool) -> Vec<Action> {
+        let are_threads_new = sample.threads.is_some();
+        let CpuSample {
+            threads,
+            runnable,
+            clocks,
+        } = sample;
+        let sample = CpuSample {
+            threads,
+            runnable,
+            clocks: None,
+        };
+        let is_newly_left = self.take_cpu(now, sample, can_mark_all);
+        let mut actions = Vec::new();
+        if are_threads_new {
+            match self.cpu_state {
+                CpuState::Free => actions.push(Action::AvoidBusyThreads),
+                CpuState::Contended | CpuState::Saturated => {
+                    actions.extend(self.affinity.widen().map(|_| Action::RunAnywhere));
+                }
+            }
+        }
+        if is_newly_left {
+            actions.push(Action::ForgetForecast);
+        }
+        if let Some(clocks) = clocks {
+            self.take_clocks(now, clocks, can_mark_all);
+        }
+        actions.push(Action::LimitPageout {
+            percent_max: self.pageout_percent_max(),
+        });
+        actions
+    }
+
+    /// Takes in what was read of the processors, but for clocks: whether it is left to the programs from now on, so that
+    /// what was foretold says nothing. `can_mark_all`: warm pages of every program can be marked.
+    pub(super) fn take_cpu(&mut self, now: TimeMs, sample: CpuSample, can_mark_all: bool) -> bool {
+        self.cpu.sample(now, sample);
+        self.cpu_state = match self.cpu.state() {
+            CpuState::Saturated if !self.may_leave() => CpuState::Free,
+            CpuState::Contended if self.is_kernel_to_choose(now, can_mark_all) => CpuState::Free,
+            state => state,
+        };
+        self.turns
+            .transition(now, &self.marks, Event::Cpu(self.cpu_state));
+        self.note_left(now)
+    }
+
+    /// Takes in what the programs have used and what has come back.
+    pub(super) fn take_clocks(&mut self, now: TimeMs, clocks: Clocks, can_mark_all: bool) {
+        let sample = CpuSample {
+            clocks: Some(clocks),
+            ..CpuSample::default()
+        };
+        self.cpu.sample(now, sample);
+        let is_beyond = self.cpu.is_beyond_pageout() || self.is_kernel_to_choose(now, can_mark_all);
+        self.turns
+            .transition(now, &self.marks, Event::BeyondPageout(is_beyond));
+    }
+
+    /// What pageout may take of a processor, percent.
+    pub fn pageout_percent_max(&self) -> u32 {
+        match self.cpu_state == CpuState::Contended || !self.setup.has_kernel {
+            true => ALL_PERCENT,
+            false => self.cpu.pageout_percent_max(),
+        }
+    }
+
+    /// Whether the kernel, told which pages are warm, is to choose all that goes. While hardly anything comes back it
+    /// is pageout, which goes down to the low mark, where the kernel may stop above it; and while the kernel finds nothing.
+    fn is_kernel_to_choose(&self, now: TimeMs, can_mark_all: bool) -> bool {
+        let is_coming_back = self.cpu.refaulted_pages_per_s() >= TOLD_PAGES_PER_S_MIN;
+        is_coming_back && self.is_kernel_told(can_mark_all) && !self.kernel_pause.holds(now)
+    }
+
+    /// Whether usage is held while the programs reclaim for themselves: without a line nothing would make them,
+    /// and of `min_ttl` the kernel knows nothing.
+    fn may_leave(&self) -> bool {
+        self.is_line_held && self.setup.min_ttl_ms == 0 && !self.is_dry_run
+    }
+
+    /// Counts the time that is left to the programs; whether that begins now.
+    fn note_left(&mut self, now: TimeMs) -> bool {
+        let since = self.left_at.take();
+        if !self.is_left_to_programs() {
+            return false;
+        }
+        // Walks look at programs that did not run, too, as after reclaim that was asked for.
+        self.walks.kernel_took_pages();
+        self.left_at = Some(now);
+        self.left_to_programs_ms += since.map_or(0, |then| now.since(then));
+        since.is_none() && self.steering.forget_forecast()
+    }
+
+    /// How far usage may rise by reading ahead, bytes: above it nothing but reclaim that helps in need would make room.
+    pub(super) fn prefetch_bytes_max(&self) -> u64 {
+        let may_read = !self.is_dry_run && !self.is_left_to_programs();
+        match may_read {
+            true => self.marks.urgent_bytes,
+            false => 0,
+        }
+    }
+
+    /// Takes in how much swap is free.
+    pub(super) fn take_free_swap(&mut self, now: TimeMs, free_swap: FreeSwap) {
+        self.swap_checked = Some(now);
+        let can_swap = match free_swap {
+            FreeSwap::Bytes(bytes) => bytes >= SWAP_BYTES_MIN,
+            FreeSwap::NotKnown => true,
+        };
+        self.swappiness = match Swappiness::try_new(0) {
+            Some(never) if !can_swap => never,
+            _ => self.setup.swappiness,
+        };
+    }
+
+    /// What has to go with so much in use, of which so much goes already.
+    pub(super) fn reclaim(&mut self, now: TimeMs, usage_bytes: u64, going_bytes: u64) -> Reclaim {
+        self.pressure.sample(now, usage_bytes, &self.marks);
+        self.turns
+            .transition(now, &self.marks, Event::Usage(usage_bytes));
+        let work = match self.is_left_to_programs() {
+            true => Work::Theirs,
+            false => Work::Ours,
+        };
+        let ask = self.pressure.ask(&self.marks, work);
+        let excess_bytes = ask.excess_bytes.saturating_sub(going_bytes);
+        let wait_ms = ask.wait_ms;
+        match self.reclaimer() {
+            Reclaimer::Pageout => Reclaim {
+                pageout_pages: excess_bytes.div_ceil(PAGE_BYTES).min(PAGEOUT_BATCH_PAGES),
+                wait_ms,
+                ..Reclaim::default()
+            },
+            // Pageout as well would only take the processor from it.
+            Reclaimer::Kernel | Reclaimer::Programs => Reclaim {
+                kernel_bytes: excess_bytes.min(RECLAIM_BYTES_MAX),
+                wait_ms,
+                ..Reclaim::default()
+            },
+        }
+    }
+}

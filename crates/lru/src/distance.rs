@@ -40,7 +40,7 @@
 use crate::{
     folio::Flags,
     ids::Kind,
-    lruvec::MAX_NR_GENS,
+    ids::MAX_NR_GENS,
     seam::{Cause, Shadow},
 };
 

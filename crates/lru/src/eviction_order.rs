@@ -15,8 +15,11 @@
 //! **Invariants** I1: no folio comes twice, and each was in memory and on a list when it was asked for.
 
 use crate::{
+    error::PolicyError,
     ids::{FolioId, GroupId, Kind, TimeMs},
-    seam::{EvictBatch, Isolated, Policy, PolicyError, ReclaimRequest, Swappiness, Verdict},
+    policy::Policy,
+    seam::{EvictBatch, Isolated, ReclaimRequest, Verdict},
+    swappiness::Swappiness,
 };
 
 /// A policy of one group alone, to be taken apart.

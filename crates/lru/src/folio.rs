@@ -12,8 +12,8 @@
 //! - I3: a released slot is the next one handed out, so the same calls give the same ids.
 
 use crate::{
+    ids::MAX_NR_GENS,
     ids::{FolioId, Kind, Order},
-    lruvec::MAX_NR_GENS,
 };
 
 /// Largest number of folios: the top bit of a link tells a list head from a folio.

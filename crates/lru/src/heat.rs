@@ -44,6 +44,7 @@ mod foretold;
 mod forward;
 mod owners;
 mod past;
+mod ranking;
 mod scales;
 mod spread;
 mod told;
@@ -53,11 +54,12 @@ mod model_tests;
 #[cfg(test)]
 mod told_tests;
 
-use crate::{ids::FolioId, ids::Kind, seam::Swappiness};
-pub use by_heat::{ByHeat, Ranking};
+use crate::{ids::FolioId, ids::Kind, swappiness::Swappiness};
+pub use by_heat::ByHeat;
 pub use foretold::Foretold;
 pub use owners::WalkStep;
 pub use past::PastHeat;
+pub use ranking::Ranking;
 pub(crate) use spread::{HeatScale, HeatSpread};
 pub use told::{HeatPolicy, Outside};
 

@@ -1,6 +1,6 @@
 //! The engine's small words: indices, sequence numbers, kinds and time.
 //!
-//! **Owns** the newtypes that keep an index, a count and a point in time apart.
+//! **Owns** the newtypes that keep an index, a count and a point in time apart, and how many generations there can be.
 //! **Does not own** any state.
 
 use std::fmt;
@@ -15,6 +15,12 @@ impl FolioId {
         self.0 as usize
     }
 }
+
+/// Fewest generations: with only these left nothing may be evicted (rules 1.1).
+pub(crate) const MIN_NR_GENS: u64 = 2;
+
+/// Most generations that any engine can be given room for; the kernel has 4 (rules 1.1).
+pub(crate) const MAX_NR_GENS: usize = 16;
 
 /// Number of a group (the kernel's memcg id).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

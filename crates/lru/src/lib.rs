@@ -99,6 +99,7 @@ mod config;
 mod controller;
 mod counting;
 mod distance;
+mod error;
 mod eviction_order;
 mod folio;
 mod group;
@@ -110,6 +111,7 @@ mod lruvec;
 mod memcg_lru;
 mod model;
 mod multigen;
+mod policy;
 mod random;
 mod reclaim;
 mod rules;
@@ -117,21 +119,25 @@ mod seam;
 mod shadow;
 mod shadow_table;
 mod strata_policy;
+mod swappiness;
 mod tiering;
 mod trial;
 mod two_list;
 mod walk;
 
 pub use config::{Config, ConfigError, MinTtl, Refault};
+pub use error::PolicyError;
 pub use group::{Excess, GroupEvents, GroupTree, Limits, Protection, ProtectionSharing};
 pub use heat::{
     ByHeat, Foretold, HEAT_WALK_MS, HEAT_WALK_MS_MIN, Heat, HeatPolicy, NR_RANKED_PAGES_MIN,
     Outside, PastHeat, Ranking, WALKS_REMEMBERED, WalkStep,
 };
 pub use ids::{FolioId, GenSeq, GroupId, Kind, NodeId, NodeSet, Order, SpaceNo, TimeMs};
+pub use lru_gen::{EvictPlan, Plan, WalkPlan};
 pub use memcg_lru::MemcgLru;
 pub use model::{KernelModel, UnknownModel};
-pub use multigen::{EvictPlan, MultiGen, Plan, WalkPlan};
+pub use multigen::MultiGen;
+pub use policy::Policy;
 pub use reclaim::{
     End, Goal, GroupOrder, GroupRules, Outcome as ReclaimOutcome, Reclaim, ScanBudget, Sparing,
     Step, Target, UnknownOrder,
@@ -139,11 +145,11 @@ pub use reclaim::{
 pub use rules::{Aborting, Rule, Rules, RulesError};
 pub use seam::{
     AccessVia, Ageing, Arrival, Cause, EvictBatch, GenerationView, GoneCause, GroupView, Isolated,
-    OnePass, Origin, Policy, PolicyError, ReclaimRequest, ReclaimStats, RelaxedWalk, Shadow,
-    Swappiness, Verdict, WriteState,
+    OnePass, Origin, ReclaimRequest, ReclaimStats, RelaxedWalk, Shadow, Verdict, WriteState,
 };
 pub use shadow_table::ShadowTable;
 pub use strata_policy::{Ingredient, Ingredients, Strata};
+pub use swappiness::Swappiness;
 pub use tiering::{
     FolioStanding, Migrated, Movable, NodeConfig, Outcome, Promotion, PromotionStrategy, Recency,
     Tiering, TieringConfig, TieringError, TieringStats, Topology, UnknownStrategy, tiered,

@@ -25,18 +25,13 @@ use crate::{
     books::{Account, Booked, answered_by_fields, evictable},
     controller::Controller,
     distance::Distances,
-    ids::{GenSeq, Kind, TimeMs},
+    ids::{GenSeq, Kind, MAX_NR_GENS, MIN_NR_GENS, TimeMs},
     list::ListId,
     lru_gen::WalkFigures,
-    seam::{GenerationView, Swappiness},
+    seam::GenerationView,
+    swappiness::Swappiness,
     walk::{WalkState, WalkStats},
 };
-
-/// Fewest generations: with only these left nothing may be evicted (rules 1.1).
-pub(crate) const MIN_NR_GENS: u64 = 2;
-
-/// Most generations that any engine can be given room for; the kernel has 4 (rules 1.1).
-pub(crate) const MAX_NR_GENS: usize = 16;
 
 /// Folios of one group on one node.
 #[derive(Debug)]

@@ -11,7 +11,7 @@ use std::{fmt, str::FromStr};
 use crate::{
     controller::{Selection, TierGains},
     counting::{Counting, Encoding, MAX_NR_TIERS},
-    lruvec::MAX_NR_GENS,
+    ids::MAX_NR_GENS,
     model::{KernelModel, UnknownModel},
     reclaim::{GroupRules, UnknownOrder},
     walk::WalkRules,

@@ -15,11 +15,11 @@
 
 use super::{Account, Booked, Books};
 use crate::{
+    error::PolicyError,
     folio::{FolioTable, MAX_FOLIOS},
     group::{GroupTree, ROOT},
     ids::{FolioId, GroupId, Kind},
     list::{ListId, Lists},
-    seam::PolicyError,
 };
 
 /// The books of one group alone.

@@ -7,10 +7,11 @@
 
 use super::{Booked, Books};
 use crate::{
+    error::PolicyError,
     folio::{Flags, MAX_ORDER},
     ids::{FolioId, Kind, Order},
     rules::ListEnd,
-    seam::{Arrival, PolicyError},
+    seam::Arrival,
 };
 
 impl<L: Booked> Books<L> {

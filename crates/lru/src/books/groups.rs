@@ -5,11 +5,11 @@
 
 use super::{Account, Booked, Books};
 use crate::{
+    error::PolicyError,
     folio::Flags,
     group::ROOT,
     ids::{GroupId, Kind, NodeId, TimeMs},
     memcg_lru::{MemcgLru, Move},
-    seam::PolicyError,
 };
 
 impl<L: Booked> Books<L> {

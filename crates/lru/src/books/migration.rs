@@ -8,9 +8,10 @@
 
 use super::{Booked, Books, Keeper};
 use crate::{
+    error::PolicyError,
     folio::Flags,
     ids::{FolioId, GroupId, NodeId},
-    seam::{Policy, PolicyError},
+    policy::Policy,
     tiering::{FolioStanding, Movable, Recency},
 };
 

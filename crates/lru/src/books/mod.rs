@@ -39,12 +39,14 @@ pub(crate) use validate::Listed;
 
 use crate::{
     config::Config,
+    error::PolicyError,
     folio::{Flags, FolioTable},
     group::{Group, GroupTree},
     ids::{FolioId, GenSeq, GroupId, Kind, NodeId, TimeMs},
     list::{ListId, Lists},
     memcg_lru::MemcgLru,
-    seam::{GenerationView, GroupView, PolicyError, ReclaimStats, Swappiness},
+    seam::{GenerationView, GroupView, ReclaimStats},
+    swappiness::Swappiness,
 };
 
 /// What is known of an lruvec whatever the policy: whose it is, and what reclaim counted.

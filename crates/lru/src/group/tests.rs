@@ -8,8 +8,8 @@ use super::{
     tree::{GroupTree, NR_LEVELS_MAX, ROOT},
 };
 use crate::{
+    error::PolicyError,
     ids::{GroupId, NodeId},
-    seam::PolicyError,
 };
 
 fn tree() -> GroupTree {

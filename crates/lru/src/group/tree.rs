@@ -28,9 +28,9 @@ use super::{
     protection::ProtectionSharing,
 };
 use crate::{
+    error::PolicyError,
     folio::MAX_LRUVECS,
     ids::{GroupId, NodeId},
-    seam::PolicyError,
 };
 
 /// The root of everything; no folio is charged to it alone.

@@ -28,31 +28,21 @@
 use std::collections::VecDeque;
 
 use super::{
-    Foretold, HEAT_WALK_MS, HEAT_WALK_MS_MIN, Heat, NR_RANKED_PAGES_MIN, PastHeat,
+    Foretold, HEAT_WALK_MS, HEAT_WALK_MS_MIN, Heat, NR_RANKED_PAGES_MIN, PastHeat, Ranking,
     folios::{Folio, Folios, Marks},
     owners::{Due, Owners},
     scales::Away,
 };
 use crate::{
+    error::PolicyError,
     ids::{FolioId, GroupId, Kind, NodeId, Order, TimeMs},
-    seam::{
-        Arrival, EvictBatch, Isolated, Policy, PolicyError, ReclaimRequest, Swappiness, Verdict,
-    },
+    policy::Policy,
+    seam::{Arrival, EvictBatch, Isolated, ReclaimRequest, Verdict},
+    swappiness::Swappiness,
 };
 
 /// Between two walks at least this part of what a group has is expected to have to go.
 const USAGE_PER_EXCESS: u64 = 64;
-
-/// Who goes before the lists are looked at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ranking {
-    /// Nobody: folios go in the order of the lists.
-    None,
-    /// That is not known any more: walk all of the group's tables first.
-    Due,
-    /// Some folios; [`Policy::isolate`] takes them.
-    Left,
-}
 
 /// When folios are ranked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

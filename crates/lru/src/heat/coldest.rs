@@ -15,7 +15,8 @@ use super::{
 };
 use crate::{
     ids::{FolioId, GroupId, SpaceNo},
-    seam::{Policy, Swappiness},
+    policy::Policy,
+    swappiness::Swappiness,
 };
 
 impl<P: Policy> ByHeat<P> {

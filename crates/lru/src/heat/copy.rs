@@ -9,9 +9,9 @@ use super::{
     owners::Owners,
 };
 use crate::{
+    error::PolicyError,
     eviction_order::{Part, PlayedOut},
     ids::{FolioId, GroupId, Kind, SpaceNo},
-    seam::PolicyError,
 };
 
 impl<P: PlayedOut> PlayedOut for ByHeat<P> {

@@ -5,18 +5,20 @@
 
 use super::{ByHeat, HeatPolicy, PastHeat, Ranking, by_heat::Ranks};
 use crate::{
+    error::PolicyError,
     eviction_order::PlayedOut,
     group::{GroupTree, Limits},
     ids::{FolioId, GroupId, Kind, NodeId, NodeSet, Order, TimeMs},
     lru_gen::LruGen,
     memcg_lru::MemcgLru,
+    policy::Policy,
     reclaim::GroupRules,
     rules::Aborting,
     seam::{
-        AccessVia, Ageing, Arrival, EvictBatch, GoneCause, GroupView, Isolated, Policy,
-        PolicyError, ReclaimRequest, ReclaimStats, RelaxedWalk, Shadow, Swappiness, Verdict,
-        WriteState,
+        AccessVia, Ageing, Arrival, EvictBatch, GoneCause, GroupView, Isolated, ReclaimRequest,
+        ReclaimStats, RelaxedWalk, Shadow, Verdict, WriteState,
     },
+    swappiness::Swappiness,
     tiering::{FolioStanding, Movable, Tiering},
     walk::{AgeingWalks, Scan, WalkStats},
 };

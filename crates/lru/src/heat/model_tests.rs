@@ -9,9 +9,9 @@ use crate::{
     MultiGen,
     config::Config,
     ids::{GroupId, NodeId, Order, SpaceNo, TimeMs},
+    policy::Policy,
     seam::{
-        AccessVia, Arrival, Cause, EvictBatch, GoneCause, Isolated, Policy, ReclaimRequest, Shadow,
-        Verdict,
+        AccessVia, Arrival, Cause, EvictBatch, GoneCause, Isolated, ReclaimRequest, Shadow, Verdict,
     },
 };
 

@@ -23,7 +23,9 @@ use super::{
 use crate::{
     eviction_order::PlayedOut,
     ids::{FolioId, GroupId, SpaceNo, TimeMs},
-    seam::{EvictBatch, Policy, ReclaimRequest, Swappiness},
+    policy::Policy,
+    seam::{EvictBatch, ReclaimRequest},
+    swappiness::Swappiness,
 };
 
 /// Of the active pages so many must be those of spaces of which it is known which are cold, percent, before any

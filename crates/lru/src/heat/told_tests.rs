@@ -12,7 +12,8 @@ use crate::{
     MultiGen,
     config::Config,
     ids::{GroupId, NodeId, Order, SpaceNo, TimeMs},
-    seam::{AccessVia, Arrival, Cause, EvictBatch, GoneCause, Policy, Shadow, Verdict},
+    policy::Policy,
+    seam::{AccessVia, Arrival, Cause, EvictBatch, GoneCause, Shadow, Verdict},
 };
 
 const NR_SPACES: usize = 3;

@@ -13,7 +13,7 @@
 
 use crate::{
     ids::{GenSeq, GroupId, NodeId},
-    seam::Swappiness,
+    swappiness::Swappiness,
 };
 
 /// Longest swappiness field the kernel reads.

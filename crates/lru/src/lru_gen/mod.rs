@@ -11,17 +11,20 @@
 
 mod command;
 mod full;
+mod plan;
 mod text;
 
 use crate::{
+    error::PolicyError,
     ids::{GroupId, NodeId, TimeMs},
-    multigen::{EvictPlan, Plan, WalkPlan},
-    seam::{EvictBatch, PolicyError, Swappiness},
+    seam::EvictBatch,
+    swappiness::Swappiness,
     walk::TableId,
 };
 
 pub use command::{Command, CommandError, commands};
 pub use full::{FullGeneration, FullStyle, FullView, TierFigures, WalkFigures, format_full};
+pub use plan::{EvictPlan, Plan, WalkPlan};
 pub use text::{ParseError, format_plain, parse_plain, section_of};
 
 /// What was read by a walk that leaves nothing out, and so asks no filter.

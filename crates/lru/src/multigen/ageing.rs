@@ -16,10 +16,12 @@
 
 use super::MultiGen;
 use crate::{
+    ids::MIN_NR_GENS,
     ids::{FolioId, Kind, TimeMs},
-    lruvec::{Lruvec, MIN_NR_GENS},
+    lruvec::Lruvec,
     rules::{AgeingRule, Coupling, ListEnd},
-    seam::{Ageing, Swappiness},
+    seam::Ageing,
+    swappiness::Swappiness,
 };
 
 impl Lruvec {

@@ -9,7 +9,8 @@
 use super::MultiGen;
 use crate::{
     ids::{FolioId, GenSeq, TimeMs},
-    seam::{EvictBatch, Swappiness},
+    seam::EvictBatch,
+    swappiness::Swappiness,
 };
 
 impl MultiGen {

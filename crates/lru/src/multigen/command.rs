@@ -15,57 +15,16 @@ use super::{
     eviction::{Demand, PRIORITY_RELAXED},
 };
 use crate::{
-    ids::{GenSeq, GroupId, NodeId, TimeMs},
-    lru_gen::{Command, CommandError, FullView, LruGen, Walked},
-    lruvec::MIN_NR_GENS,
+    error::PolicyError,
+    ids::{GenSeq, GroupId, MIN_NR_GENS, NodeId, TimeMs},
+    lru_gen::{Command, CommandError, EvictPlan, FullView, LruGen, Plan, WalkPlan, Walked},
     rules::CommandRule,
-    seam::{EvictBatch, Isolated, PolicyError, Swappiness},
+    seam::{EvictBatch, Isolated},
+    swappiness::Swappiness,
 };
 
 /// The most base pages in one batch of a command.
 const NR_BATCH_PAGES_MAX: u64 = 4096;
-
-/// What a command comes to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Plan {
-    /// Nothing is to be done: the generation is there already (up to 6.13).
-    Done,
-    /// Walk, then [`MultiGen::finish_planned_walk`].
-    Walk(WalkPlan),
-    /// Evict the batches of [`MultiGen::isolate_planned`] until there is none.
-    Evict(EvictPlan),
-}
-
-/// A walk asked for by a command.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WalkPlan {
-    /// Whose.
-    pub group: GroupId,
-    /// Where.
-    pub node: NodeId,
-    /// Which kinds.
-    pub swappiness: Swappiness,
-    /// Also look where the filters say nothing was young.
-    pub is_scan_forced: bool,
-    lruvec: usize,
-    max_seq: u64,
-}
-
-/// An eviction asked for by a command.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct EvictPlan {
-    /// Whose.
-    pub group: GroupId,
-    /// Where.
-    pub node: NodeId,
-    /// Which kinds.
-    pub swappiness: Swappiness,
-    /// The youngest generation to evict.
-    pub seq: GenSeq,
-    /// Base pages after which it is enough.
-    pub nr_pages_max: u64,
-    lruvec: usize,
-}
 
 impl MultiGen {
     /// Checks a command against the groups and their windows; `own_swappiness` is the group's.

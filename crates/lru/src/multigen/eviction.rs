@@ -25,14 +25,15 @@ use crate::{
     config::MinTtl,
     controller::Choice,
     counting::Counting,
+    error::PolicyError,
     folio::Flags,
+    ids::MIN_NR_GENS,
     ids::{FolioId, GenSeq, Kind, TimeMs},
-    lruvec::{Lruvec, MIN_NR_GENS},
+    lruvec::Lruvec,
     rules::{Aborting, Dirty, ListEnd, Saturated, Survivors, Thrashing},
-    seam::{
-        Ageing, EvictBatch, Isolated, PolicyError, ReclaimRequest, Shadow, Swappiness, Verdict,
-    },
+    seam::{Ageing, EvictBatch, Isolated, ReclaimRequest, Shadow, Verdict},
     shadow::Evicted,
+    swappiness::Swappiness,
 };
 
 /// The priority of relaxed scanning: a walk is not preferred to going on (rules 2.1).

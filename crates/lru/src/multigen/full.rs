@@ -4,11 +4,11 @@
 
 use super::MultiGen;
 use crate::{
+    error::PolicyError,
     ids::{GenSeq, GroupId, Kind, TimeMs},
     lru_gen::{FullGeneration, FullStyle, FullView, TierFigures},
     lruvec::Lruvec,
     rules::CommandRule,
-    seam::PolicyError,
 };
 
 impl MultiGen {

@@ -35,12 +35,11 @@ mod writeback;
 #[cfg(test)]
 mod tests;
 
-pub use command::{EvictPlan, Plan, WalkPlan};
-
 use crate::{
     books::{Books, Keeper, answered_by_books},
     config::{Config, ConfigError, MinTtl},
     counting::Counting,
+    error::PolicyError,
     eviction_order::{Part, PlayedOut},
     folio::Flags,
     group::{GroupTree, Limits},
@@ -49,13 +48,14 @@ use crate::{
     lru_gen::LruGen,
     lruvec::Lruvec,
     memcg_lru::MemcgLru,
+    policy::Policy,
     reclaim::GroupRules,
     rules::{Aborting, AgeingRule, Rules},
     seam::{
-        AccessVia, Ageing, Arrival, EvictBatch, GoneCause, GroupView, Isolated, Policy,
-        PolicyError, ReclaimRequest, ReclaimStats, RelaxedWalk, Shadow, Swappiness, Verdict,
-        WriteState,
+        AccessVia, Ageing, Arrival, EvictBatch, GoneCause, GroupView, Isolated, ReclaimRequest,
+        ReclaimStats, RelaxedWalk, Shadow, Verdict, WriteState,
     },
+    swappiness::Swappiness,
     trial::{Judge, Tried},
     walk::{AgeingWalks, Spaces, WalkStats},
 };

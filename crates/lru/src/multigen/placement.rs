@@ -9,8 +9,9 @@
 use super::MultiGen;
 use crate::{
     folio::Flags,
+    ids::MIN_NR_GENS,
     ids::{FolioId, Kind},
-    lruvec::{Lruvec, MIN_NR_GENS},
+    lruvec::Lruvec,
     rules::{Faulted, ListEnd, Place, Placement},
     seam::{Arrival, Cause},
 };

@@ -5,9 +5,10 @@
 
 use super::MultiGen;
 use crate::{
+    error::PolicyError,
     ids::{GroupId, Kind, NodeId, TimeMs},
     lru_gen::Walked,
-    seam::{PolicyError, Swappiness},
+    swappiness::Swappiness,
     walk::{
         AgeingWalks, Found, LookAround, NextSpace, Scan, SpaceId, TableBit, TableId, TableScan,
         Walk, WalkStats, is_dense,

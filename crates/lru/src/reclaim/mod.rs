@@ -82,10 +82,13 @@ mod tests;
 pub use rules::{GroupOrder, GroupRules, ScanBudget, Sparing, UnknownOrder};
 
 use crate::{
+    error::PolicyError,
     group::{Excess, GroupEvent},
     ids::{GroupId, Kind, NodeId, TimeMs},
     memcg_lru::Move,
-    seam::{EvictBatch, Origin, Policy, PolicyError, Swappiness},
+    policy::Policy,
+    seam::{EvictBatch, Origin},
+    swappiness::Swappiness,
 };
 use order::GroupWalk;
 use rounds::Rounds;

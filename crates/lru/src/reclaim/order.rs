@@ -7,7 +7,7 @@ use crate::{
     group::ROOT,
     ids::{GroupId, NodeId},
     memcg_lru::{BinWalk, Move},
-    seam::Policy,
+    policy::Policy,
 };
 
 /// A walk over groups.

@@ -31,9 +31,12 @@ use super::{
     visit::Visit,
 };
 use crate::{
+    error::PolicyError,
     group::ROOT,
     ids::{GroupId, NodeId},
-    seam::{Ageing, Origin, Policy, PolicyError, Swappiness},
+    policy::Policy,
+    seam::{Ageing, Origin},
+    swappiness::Swappiness,
 };
 
 /// What passes tell each other.

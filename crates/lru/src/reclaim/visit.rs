@@ -12,14 +12,14 @@
 
 use super::{PRIORITY_MAX, Reclaim, Target, rules::ScanBudget};
 use crate::{
+    error::PolicyError,
     group::{GroupEvent, Protection},
     ids::{GroupId, Kind, NodeId, NodeSet, TimeMs},
     memcg_lru::{Move, Segment},
+    policy::Policy,
     rules::Aborting,
-    seam::{
-        Ageing, EvictBatch, Isolated, OnePass, Policy, PolicyError, ReclaimRequest, RelaxedWalk,
-        Swappiness,
-    },
+    seam::{Ageing, EvictBatch, Isolated, OnePass, ReclaimRequest, RelaxedWalk},
+    swappiness::Swappiness,
 };
 
 /// With less room in swap, anon is left alone where it can't be moved down instead (the kernel's

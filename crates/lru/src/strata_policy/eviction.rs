@@ -21,9 +21,11 @@
 
 use super::{Strata, page::Part};
 use crate::{
+    error::PolicyError,
     ids::FolioId,
     rules::ListEnd,
-    seam::{EvictBatch, Isolated, PolicyError, ReclaimRequest, Swappiness, Verdict},
+    seam::{EvictBatch, Isolated, ReclaimRequest, Verdict},
+    swappiness::Swappiness,
 };
 
 /// Proven folios that an arrival moves out of the way at most. Each was accessed for it, so on

@@ -23,7 +23,8 @@ use crate::{
     books::{Account, Booked, answered_by_fields, two_generations},
     ids::{Kind, TimeMs},
     list::ListId,
-    seam::{GenerationView, Swappiness},
+    seam::GenerationView,
+    swappiness::Swappiness,
 };
 
 /// How much of the past the age at the end of the trial forgets with each folio, as a power of two.

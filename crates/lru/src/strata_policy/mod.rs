@@ -60,15 +60,18 @@ mod window;
 use crate::{
     books::{Books, Excerpt, Keeper, answered_by_books},
     config::{Config, ConfigError},
+    error::PolicyError,
     eviction_order::{Part as PartOf, PlayedOut},
     folio::Flags,
     group::{GroupTree, Limits},
     heat::PastHeat,
     ids::{FolioId, GroupId, Kind, NodeId, Order, TimeMs},
+    policy::Policy,
     seam::{
-        AccessVia, Ageing, Arrival, Cause, EvictBatch, GoneCause, GroupView, Isolated, Policy,
-        PolicyError, ReclaimRequest, ReclaimStats, Shadow, Swappiness, Verdict,
+        AccessVia, Ageing, Arrival, Cause, EvictBatch, GoneCause, GroupView, Isolated,
+        ReclaimRequest, ReclaimStats, Shadow, Verdict,
     },
+    swappiness::Swappiness,
 };
 pub use ingredients::{Ingredient, Ingredients};
 use lruvec::Lruvec;

@@ -33,7 +33,7 @@ use super::{
     page::Part,
     window::{NR_EVIDENCE_ARRIVALS, ZONES_PER_MEMORY},
 };
-use crate::{ids::FolioId, seam::Swappiness};
+use crate::{ids::FolioId, swappiness::Swappiness};
 
 /// What has come back, and how far the lists are in order.
 #[derive(Clone, Copy, Debug)]

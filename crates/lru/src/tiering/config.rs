@@ -3,7 +3,7 @@
 //! **Owns** the settings, their defaults and bounds. **Does not own** their effect.
 
 use super::{PromotionStrategy, Topology};
-use crate::{ids::NodeId, seam::PolicyError};
+use crate::{error::PolicyError, ids::NodeId};
 
 /// Settings of [`tiered`](super::tiered).
 #[derive(Clone, Debug, PartialEq, Eq)]

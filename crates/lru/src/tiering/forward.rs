@@ -3,20 +3,22 @@
 //! **Owns** the passing on. **Does not own** anything else; a test reads this file and
 //! the trait's and finds every call here (`every_call_of_a_policy_is_passed_on`).
 
-use super::{Movable, Tiered, Tiering};
+use super::{Movable, Tiering, tiered::Tiered};
 use crate::{
+    error::PolicyError,
     group::{GroupTree, Limits},
     heat::{PastHeat, Ranking},
     ids::{FolioId, GroupId, Kind, NodeId, NodeSet, Order, TimeMs},
     lru_gen::LruGen,
     memcg_lru::MemcgLru,
+    policy::Policy,
     reclaim::GroupRules,
     rules::Aborting,
     seam::{
-        AccessVia, Ageing, Arrival, EvictBatch, GoneCause, GroupView, Isolated, Policy,
-        PolicyError, ReclaimRequest, ReclaimStats, RelaxedWalk, Shadow, Swappiness, Verdict,
-        WriteState,
+        AccessVia, Ageing, Arrival, EvictBatch, GoneCause, GroupView, Isolated, ReclaimRequest,
+        ReclaimStats, RelaxedWalk, Shadow, Verdict, WriteState,
     },
+    swappiness::Swappiness,
     walk::{AgeingWalks, Scan, WalkStats},
 };
 

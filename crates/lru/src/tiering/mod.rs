@@ -51,47 +51,22 @@
 
 mod config;
 mod forward;
+mod movable;
 mod strategy;
 mod throttle;
 mod tiered;
 mod topology;
 
 pub use config::{TieringConfig, TieringError};
+pub use movable::Movable;
 pub use strategy::{FolioStanding, PromotionStrategy, Recency, UnknownStrategy};
-use tiered::Tiered;
 pub use tiered::tiered;
 pub use topology::{NodeConfig, Topology};
 
 use crate::{
-    ids::{FolioId, GroupId, NodeId, TimeMs},
-    seam::{EvictBatch, Origin, Policy, PolicyError, Verdict},
+    ids::{FolioId, NodeId, TimeMs},
+    seam::{EvictBatch, Origin, Verdict},
 };
-
-/// What tiering asks of a policy beyond [`Policy`].
-pub trait Movable: Policy {
-    /// What the policy knows of a live folio.
-    fn standing(&self, folio: FolioId) -> FolioStanding;
-
-    /// The node a live folio is charged to.
-    fn node(&self, folio: FolioId) -> NodeId;
-
-    /// Makes room for a group's folios on a node.
-    fn add_node(&mut self, group: GroupId, node: NodeId) -> Result<(), PolicyError>;
-
-    /// Takes a folio off its list to be moved; `false` if it is isolated already.
-    fn begin_move(&mut self, folio: FolioId) -> bool;
-
-    /// Puts an isolated folio back, on another node if `to` names one; `was_active` as
-    /// [`FolioStanding::is_active`] said before it was taken. `false` if the folio was gone
-    /// meanwhile and is forgotten now.
-    fn end_move(&mut self, folio: FolioId, to: Option<NodeId>, was_active: bool) -> bool;
-
-    /// A folio of an eviction batch was moved down to a node, which counts as reclaimed. `false` if
-    /// the folio was gone meanwhile and is forgotten now.
-    fn demoted(&mut self, folio: FolioId, to: NodeId) -> bool {
-        self.end_move(folio, Some(to), false)
-    }
-}
 
 /// What became of one folio of an eviction batch where there are tiers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,7 +116,7 @@ pub trait Tiering {
     fn demotion_target(&mut self, from: NodeId, allowed: &dyn Fn(NodeId) -> bool)
     -> Option<NodeId>;
 
-    /// [`Policy::complete`] for a batch of which some were demoted; `outcomes[i]` is of
+    /// [`Policy::complete`](crate::Policy::complete) for a batch of which some were demoted; `outcomes[i]` is of
     /// `batch.folios[i]`. `origin` is that of the request.
     fn complete_outcomes(&mut self, batch: &mut EvictBatch, outcomes: &[Outcome], origin: Origin);
 

@@ -24,8 +24,9 @@ use super::{
 use crate::{
     heat::PastHeat,
     ids::{FolioId, NodeId, NodeSet, TimeMs},
+    policy::Policy,
     random::Random,
-    seam::{AccessVia, EvictBatch, Origin, Policy, Verdict},
+    seam::{AccessVia, EvictBatch, Origin, Verdict},
 };
 
 /// Folios queued for promotion, at most: 16 MiB of base pages.

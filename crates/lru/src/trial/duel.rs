@@ -22,7 +22,8 @@ use crate::{
     config::{Config, Refault},
     ids::{FolioId, GroupId},
     random::Random,
-    seam::{AccessVia, Arrival, Cause, Shadow, Swappiness},
+    seam::{AccessVia, Arrival, Cause, Shadow},
+    swappiness::Swappiness,
 };
 
 /// Pages in memory that are followed, at most: of more every second is let go. With half as many a

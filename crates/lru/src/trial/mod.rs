@@ -37,8 +37,11 @@ mod tests;
 
 use crate::{
     config::{Config, ConfigError, Refault},
+    error::PolicyError,
     ids::{FolioId, GroupId},
-    seam::{AccessVia, Arrival, Policy, PolicyError, Shadow, Swappiness, Verdict},
+    policy::Policy,
+    seam::{AccessVia, Arrival, Shadow, Verdict},
+    swappiness::Swappiness,
 };
 use duel::Duel;
 use pages::{Claim, PageNumber, Pages};

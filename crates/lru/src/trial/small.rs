@@ -12,13 +12,16 @@
 
 use super::pages::{PageNumber, Pages, Stay};
 use crate::{
+    error::PolicyError,
     heat::PastHeat,
     ids::SpaceNo,
     ids::{FolioId, GroupId, NodeId, TimeMs},
+    policy::Policy,
     seam::{
-        AccessVia, Ageing, Arrival, Cause, EvictBatch, GoneCause, Isolated, Origin, Policy,
-        PolicyError, ReclaimRequest, Swappiness, Verdict,
+        AccessVia, Ageing, Arrival, Cause, EvictBatch, GoneCause, Isolated, Origin, ReclaimRequest,
+        Verdict,
     },
+    swappiness::Swappiness,
 };
 
 /// Nothing that is tried depends on time.

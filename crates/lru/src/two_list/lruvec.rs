@@ -20,7 +20,8 @@ use crate::{
     distance::{Clock, Returns},
     ids::{Kind, TimeMs},
     list::ListId,
-    seam::{GenerationView, OnePass, Swappiness},
+    seam::{GenerationView, OnePass},
+    swappiness::Swappiness,
 };
 
 /// The priority of relaxed scanning.

@@ -42,15 +42,18 @@ pub use lruvec::TwoListStats;
 use crate::{
     books::{Books, Keeper, answered_by_books},
     config::{Config, ConfigError},
+    error::PolicyError,
     eviction_order::{Part, PlayedOut},
     folio::Flags,
     group::{GroupTree, Limits},
     heat::PastHeat,
     ids::{FolioId, GroupId, Kind, NodeId, Order, TimeMs},
+    policy::Policy,
     seam::{
-        AccessVia, Arrival, EvictBatch, GoneCause, GroupView, Isolated, Policy, PolicyError,
-        ReclaimRequest, ReclaimStats, Shadow, Swappiness, Verdict, WriteState,
+        AccessVia, Arrival, EvictBatch, GoneCause, GroupView, Isolated, ReclaimRequest,
+        ReclaimStats, Shadow, Verdict, WriteState,
     },
+    swappiness::Swappiness,
     trial::{Judge, Tried},
 };
 use lruvec::Lruvec;

@@ -24,10 +24,11 @@ use super::{
 };
 use crate::{
     books::Keeper,
+    error::PolicyError,
     folio::Flags,
     ids::{FolioId, GroupId, Kind},
     rules::ListEnd,
-    seam::{AccessVia, EvictBatch, Isolated, PolicyError, ReclaimRequest, Verdict},
+    seam::{AccessVia, EvictBatch, Isolated, ReclaimRequest, Verdict},
 };
 
 /// What became of a folio that was looked at and did not leave.

@@ -24,7 +24,8 @@ use super::{
 };
 use crate::{
     ids::{Kind, NodeId},
-    seam::{OnePass, ReclaimRequest, Swappiness},
+    seam::{OnePass, ReclaimRequest},
+    swappiness::Swappiness,
 };
 
 /// The most base pages in one step.

@@ -31,8 +31,9 @@ pub use spaces::SpaceId;
 pub(crate) use spaces::{Found, Spaces};
 
 use crate::{
+    error::PolicyError,
     ids::{FolioId, GroupId, NodeId, TimeMs},
-    seam::{PolicyError, Swappiness},
+    swappiness::Swappiness,
 };
 use bloom::TableFilters;
 use spaces::Cursor;

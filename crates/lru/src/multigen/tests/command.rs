@@ -1,6 +1,7 @@
 //! The `lru_gen` commands, carried out.
 
 use super::*;
+use crate::lru_gen::Plan;
 use crate::{
     lru_gen::{CommandError, Walked, commands, format_full, format_plain},
     model::KernelModel,

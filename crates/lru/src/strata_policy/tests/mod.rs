@@ -10,10 +10,12 @@ use crate::{
     heat::PastHeat,
     ids::SpaceNo,
     ids::{FolioId, GroupId, Kind, NodeId, Order, TimeMs},
+    policy::Policy,
     seam::{
-        AccessVia, Ageing, Arrival, Cause, EvictBatch, GoneCause, Isolated, Policy, ReclaimRequest,
-        Shadow, Swappiness, Verdict, by_kind,
+        AccessVia, Ageing, Arrival, Cause, EvictBatch, GoneCause, Isolated, ReclaimRequest, Shadow,
+        Verdict, by_kind,
     },
+    swappiness::Swappiness,
 };
 
 /// Pages of one group, read through a descriptor, in so much memory.

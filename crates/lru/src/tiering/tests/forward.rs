@@ -16,7 +16,7 @@ fn functions<'a>(text: &'a str, opening: &str) -> BTreeSet<&'a str> {
 
 #[test]
 fn every_call_of_a_policy_is_passed_on() {
-    let asked = functions(include_str!("../../seam.rs"), "\npub trait Policy: ");
+    let asked = functions(include_str!("../../policy.rs"), "\npub trait Policy: ");
     let passed = functions(
         include_str!("../forward.rs"),
         "\nimpl<P: Movable, const PAGE_CACHE: bool> Policy for ",
@@ -27,13 +27,13 @@ fn every_call_of_a_policy_is_passed_on() {
 
 #[test]
 fn every_call_of_a_policy_is_passed_on_by_heat() {
-    let asked = functions(include_str!("../../seam.rs"), "\npub trait Policy: ");
+    let asked = functions(include_str!("../../policy.rs"), "\npub trait Policy: ");
     let passed = functions(
         include_str!("../../heat/forward.rs"),
         "\nimpl<P: PlayedOut> Policy for ",
     );
     assert_eq!(asked, passed);
-    let asked = functions(include_str!("../mod.rs"), "\npub trait Movable: ");
+    let asked = functions(include_str!("../movable.rs"), "\npub trait Movable: ");
     let passed = functions(
         include_str!("../../heat/forward.rs"),
         "\nimpl<P: PlayedOut + Movable> Movable for ",

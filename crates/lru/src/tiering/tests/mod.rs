@@ -9,15 +9,16 @@ mod strategies;
 mod topology;
 mod two_list;
 
-use super::*;
+use super::{tiered::Tiered, *};
 use crate::{
     config::Config,
     heat::PastHeat,
-    ids::SpaceNo,
-    ids::{Kind, Order},
+    ids::{GroupId, Kind, Order, SpaceNo},
     model::KernelModel,
     multigen::MultiGen,
-    seam::{AccessVia, Arrival, Cause, GoneCause, Isolated, ReclaimRequest, Swappiness},
+    policy::Policy,
+    seam::{AccessVia, Arrival, Cause, GoneCause, Isolated, ReclaimRequest},
+    swappiness::Swappiness,
 };
 
 /// Where processors are.

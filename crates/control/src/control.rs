@@ -19,6 +19,7 @@ mod tick;
 pub use beside::WalkLook;
 
 use crate::backoff::Backoff;
+use crate::config::Config;
 use crate::cpu::Cpu;
 use crate::pressure::Pressure;
 use crate::processors::Processors;
@@ -31,11 +32,6 @@ use crate::walks::Walks;
 use crate::watermarks::Watermarks;
 use serde::{Deserialize, Serialize};
 use strata_lru::{Swappiness, TimeMs};
-
-/// After the kernel found nothing to reclaim it is asked again after this, ...
-const KERNEL_PAUSE_MS_MIN: u64 = 10;
-/// ... then after twice as long each time, up to this.
-const KERNEL_PAUSE_MS_MAX: u64 = 160;
 
 /// Who may take the pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -81,6 +77,7 @@ pub struct Setup {
 /// The state between ticks.
 #[derive(Debug)]
 pub struct Control {
+    config: Config,
     setup: Setup,
     is_dry_run: bool,
     /// Who may do the work now.
@@ -107,27 +104,36 @@ pub struct Control {
 
 impl Control {
     /// Nothing seen yet.
-    pub fn new(setup: Setup) -> Control {
+    pub fn new(setup: Setup, config: &Config) -> Control {
         // With nobody to ask the kernel through, urgency must not take the work from pageout.
         let actuator = match (setup.actuator, setup.has_kernel) {
             (Actuator::Auto, false) => Actuator::Pageout,
             (actuator, _) => actuator,
         };
         Control {
+            config: *config,
             actuator,
             is_dry_run: setup.is_dry_run,
-            marks: Watermarks::new(setup.budget_bytes),
-            pressure: Pressure::default(),
-            turns: Turns::default(),
-            cpu: Cpu::new(setup.nr_processors),
+            marks: Watermarks::new(setup.budget_bytes, &config.watermarks),
+            pressure: Pressure::new(config.pressure),
+            turns: Turns::new(config.reclaimer),
+            cpu: Cpu::new(setup.nr_processors, &config.cpu),
             cpu_state: CpuState::default(),
             affinity: Affinity::new(setup.processors),
-            stall: Stall::default(),
-            kernel_pause: Backoff::new(KERNEL_PAUSE_MS_MIN, KERNEL_PAUSE_MS_MAX),
+            stall: Stall::new(config.stall),
+            kernel_pause: Backoff::new(
+                config.control.kernel_pause_ms_min,
+                config.control.kernel_pause_ms_max,
+            ),
             swappiness: setup.swappiness,
             swap_checked: None,
-            walks: Walks::default(),
-            steering: Steering::new(setup.abilities),
+            walks: Walks::new(config.walks),
+            steering: Steering::new(
+                setup.abilities,
+                config.mark_accessed,
+                config.list_balance,
+                config.prefetch,
+            ),
             is_line_held: false,
             left_at: None,
             left_to_programs_ms: 0,
@@ -137,7 +143,7 @@ impl Control {
 
     /// From now on another budget holds.
     pub fn set_budget(&mut self, budget_bytes: u64) {
-        self.marks = Watermarks::new(budget_bytes);
+        self.marks = Watermarks::new(budget_bytes, &self.config.watermarks);
         self.pressure.hurry();
     }
 

@@ -12,19 +12,31 @@
 //! **Invariants** I1: what is not read leaves its average as it was. I2: what threads
 //! wanted and programs used before a pause says nothing of now: those averages begin anew.
 
-mod contention;
-mod demand;
-mod load;
+pub mod contention;
+pub mod demand;
+pub mod load;
 
 pub use crate::sample::{Clocks, CpuDue, CpuSample, CpuState, Runnable, Threads, Wanted};
-pub use load::PERCENT_MIN;
 
 use crate::sample::ProgramNo;
+use crate::tunables::config_of;
 use contention::Contention;
 use demand::Demand;
 use load::Load;
 use std::collections::BTreeMap;
 use strata_lru::TimeMs;
+
+config_of! {
+    /// By what it is judged who has the processors.
+    {
+        /// How many processors the programs want.
+        demand: demand::Config;
+        /// Who has the processors.
+        contention: contention::Config;
+        /// How much of the time the programs run.
+        load: load::Config;
+    }
+}
 
 /// What is known of the processors.
 #[derive(Debug)]
@@ -36,11 +48,11 @@ pub struct Cpu {
 
 impl Cpu {
     /// Nothing known yet, on a machine with so many processors.
-    pub fn new(nr_processors: usize) -> Cpu {
+    pub fn new(nr_processors: usize, config: &Config) -> Cpu {
         Cpu {
-            demand: Demand::default(),
-            contention: Contention::new(nr_processors),
-            load: Load::default(),
+            demand: Demand::new(config.demand),
+            contention: Contention::new(nr_processors, config.contention),
+            load: Load::new(config.load),
         }
     }
 
@@ -120,7 +132,7 @@ mod tests {
 
     #[test]
     fn all_is_due_at_first_and_each_at_its_own_pace_afterwards() {
-        let mut cpu = Cpu::new(2);
+        let mut cpu = Cpu::new(2, &Config::default());
         let all = CpuDue {
             threads: true,
             runnable: true,
@@ -149,7 +161,7 @@ mod tests {
 
     #[test]
     fn what_is_not_read_changes_nothing() {
-        let mut cpu = Cpu::new(2);
+        let mut cpu = Cpu::new(2, &Config::default());
         let busy = |ms: u64| {
             let threads = Threads {
                 wanted_ns: BTreeMap::from([(1, ms * 1_000_000), (2, ms * 1_000_000)]),

@@ -21,23 +21,27 @@
 #![forbid(unsafe_code)]
 
 mod backoff;
+mod config;
 mod control;
 pub mod cpu;
 mod groups;
 pub mod limit;
+mod loop_config;
 mod plan;
 pub mod pressure;
 mod processors;
 pub mod reclaimer;
 mod sample;
 pub mod stall;
-mod stat_pace;
+pub mod stat_pace;
 mod steering;
 pub mod strategy;
+mod tunables;
 pub mod walks;
-mod watermarks;
+pub mod watermarks;
 
 pub use backoff::Backoff;
+pub use config::Config;
 pub use control::{Actuator, Control, Setup, WalkLook};
 pub use groups::{GroupNo, Groups};
 pub use plan::{Action, Decision, Plan, Reclaim};
@@ -48,4 +52,5 @@ pub use sample::{
 };
 pub use steering::{Abilities, Steering};
 pub use strategy::{affinity, list_balance, mark_accessed, prefetch, split_huge, swappiness};
-pub use watermarks::{Held, Watermarks, backstop_bytes, line_distance_bytes};
+pub use tunables::{OutOfRange, Tunable, Tunables};
+pub use watermarks::{Held, Watermarks};

@@ -3,7 +3,7 @@
 //! The kernel's own limit kills although memory could still be reclaimed (all pages active at that
 //! moment, swap nearly empty), and it thrashes a program whose working set is larger than the
 //! budget. So the limit gives way in steps while that can help: while tasks wait for memory although
-//! the group holds pages that can go, as far as it takes, else never further than `RAISED_SHARE` of
+//! the group holds pages that can go, as far as it takes, else never further than [`Config::raised_share`] of
 //! the budget. A program that grows without bound and can't be evicted still meets the kernel.
 //!
 //! Up to that bound it gives way at once where what can't go at all (the floor: locked memory, the
@@ -33,27 +33,34 @@
 mod tests;
 
 use crate::sample::{CgroupVersion, GroupStats};
-use crate::stat_pace::StatPace;
+use crate::stat_pace::{self, StatPace};
 use crate::strategy::list_balance::Reading;
+use crate::tunables::config;
 use crate::watermarks::Watermarks;
 use strata_lru::TimeMs;
 
-/// The limit gives way by at most the budget divided by this ...
-const RAISED_SHARE: u64 = 4;
-/// ... or this, for small budgets.
-const RAISED_BYTES_MIN: u64 = 64 << 20;
-/// The first step of giving way is the budget divided by this (the moment that needs it is short) ...
-const STEP_SHARE: u64 = 100;
-/// ... but not less than this; steps double while they follow each other within [`STEP_AGAIN_MS`].
-const STEP_BYTES_MIN: u64 = 1 << 20;
-/// See [`STEP_BYTES_MIN`].
-const STEP_AGAIN_MS: u64 = 1000;
-/// Tasks that a raise has woken need a moment to run; till then they still count as waiting.
-const STEP_SETTLES_MS: u64 = 50;
-/// The budget is taken up by what can't go when less than the budget divided by this is left.
-const FLOOR_SHARE: u64 = 8;
-/// What happened so long ago has nothing to do with the program's end.
-const PINCH_MS: u64 = 500;
+config! {
+    /// How far the hard limit gives way, and in which steps.
+    "limit"
+
+    /// The limit gives way by at most this part of the budget: a program that grows without bound and can't be evicted still
+    /// meets the kernel.
+    raised_share: u64 = 4, 1..=100, "1/n of the budget";
+    /// The limit may give way by so much even where the budget is small.
+    raised_bytes_min: u64 = 64 << 20, 1 << 20..=1 << 30, "bytes";
+    /// The first step of giving way is this part of the budget, because the moment that needs it is short.
+    step_share: u64 = 100, 8..=1000, "1/n of the budget";
+    /// The first step of giving way is at least so large.
+    step_bytes_min: u64 = 1 << 20, 4 << 10..=64 << 20, "bytes";
+    /// A step that follows the last one within this time is twice as large.
+    step_again_ms: u64 = 1000, 100..=60_000, "ms";
+    /// Tasks that a raise has woken need so long to run, and count as waiting until then.
+    step_settles_ms: u64 = 50, 0..=1000, "ms";
+    /// What can't go takes up the budget when it leaves less than this part of it.
+    floor_share: u64 = 8, 2..=64, "1/n of the budget";
+    /// A program's end has to do with the limit when what can't go was near it, or tasks waited, within this time before.
+    pinch_ms: u64 = 500, 0..=60_000, "ms";
+}
 
 /// How eviction stands after a tick.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -205,6 +212,7 @@ struct Job {
 /// What is remembered between ticks.
 #[derive(Debug)]
 pub struct Limit {
+    config: Config,
     version: CgroupVersion,
     /// Whether the line stands where it should.
     is_line_held: bool,
@@ -231,12 +239,18 @@ pub struct Limit {
 
 impl Limit {
     /// Nothing done yet.
-    pub fn new(version: CgroupVersion, marks: &Watermarks) -> Limit {
+    pub fn new(
+        version: CgroupVersion,
+        marks: &Watermarks,
+        config: Config,
+        pace: stat_pace::Config,
+    ) -> Limit {
         Limit {
+            config,
             version,
             is_line_held: false,
             stock: None,
-            pace: StatPace::default(),
+            pace: StatPace::new(pace),
             is_left: false,
             reading: Reading::Paced,
             is_calm: false,
@@ -258,7 +272,7 @@ impl Limit {
     /// Whether the programs reclaim in their own faults from now on, and when the kernel's lists are to be read.
     pub fn set_left(&mut self, is_left: bool, reading: Reading) {
         if !is_left || reading != Reading::Paced {
-            self.pace = StatPace::default();
+            self.pace.begin_anew();
         }
         (self.is_left, self.reading) = (is_left, reading);
     }
@@ -291,7 +305,7 @@ impl Limit {
 
     /// Whether a fault that ended the program may come from the limit: see the module text.
     pub fn may_have_caused_fault(&self, now: TimeMs) -> bool {
-        let is_recent = |then| now.since(then) <= PINCH_MS;
+        let is_recent = |then| now.since(then) <= self.config.pinch_ms;
         self.pinched_at.is_some_and(is_recent)
     }
 
@@ -307,7 +321,7 @@ impl Limit {
         is_under_oom: bool,
     ) -> Option<bool> {
         // Below both marks nothing is reclaimed, and what can't go is far from any limit ([`is_pinch`]).
-        let near = marks.low_bytes.min(floor_bytes_max(marks));
+        let near = marks.low_bytes.min(self.config.floor_bytes_max(marks));
         if usage_bytes <= near {
             self.stock = None;
         }
@@ -386,14 +400,14 @@ impl Limit {
             (Stage::LineReleased, Answer::Done) => job.to(Stage::Looked, Step::LookAtLimit),
             (Stage::Looked, Answer::Limit(limit)) => self.judge(job, limit.unwrap_or(u64::MAX)),
             (Stage::Opened { limit_bytes }, Answer::Done) => {
-                match most_bytes(&marks).checked_sub(limit_bytes) {
+                match self.config.most_bytes(&marks).checked_sub(limit_bytes) {
                     None | Some(0) => job.to(Stage::Raising, Step::ReleaseHigh),
                     Some(bytes) => job.to(Stage::GivenWay, Step::Raise { bytes }),
                 }
             }
             (Stage::GivenWay, Answer::Raised(0)) => job.to(Stage::Raising, Step::ReleaseHigh),
             (Stage::GivenWay, Answer::Raised(_)) => {
-                self.note_raise(most_bytes(&marks));
+                self.note_raise(self.config.most_bytes(&marks));
                 Step::Done(None)
             }
             (Stage::Raising, Answer::Done) => job.to(Stage::Measuring, Step::LookAtLimit),
@@ -461,17 +475,17 @@ impl Limit {
     }
 
     fn raise(&mut self, job: &mut Job, limit_bytes: u64, usage_bytes: u64) -> Step {
-        let (need, marks) = (job.need, job.marks);
+        let (need, marks, config) = (job.need, job.marks, self.config);
         let headroom = limit_bytes.saturating_sub(usage_bytes);
         let since_raise_ms = self.raised.map(|(then, _)| job.now.since(then));
-        let is_settling = since_raise_ms.is_some_and(|ms| ms < STEP_SETTLES_MS);
+        let is_settling = since_raise_ms.is_some_and(|ms| ms < config.step_settles_ms);
         let is_room = headroom >= step_bytes(&marks) && !need.is_under_oom;
         if is_room || headroom > 0 && is_settling {
             return Step::Done(None);
         }
-        let first = (marks.budget_bytes / STEP_SHARE).max(STEP_BYTES_MIN);
+        let first = (marks.budget_bytes / config.step_share).max(config.step_bytes_min);
         let bytes = match self.raised {
-            Some((then, bytes)) if job.now.since(then) < STEP_AGAIN_MS => bytes * 2,
+            Some((then, bytes)) if job.now.since(then) < config.step_again_ms => bytes * 2,
             _ => first,
         };
         let bytes = bytes.min(step_bytes(&marks));
@@ -480,7 +494,7 @@ impl Limit {
         // swap first.
         let evictable_bytes = self.stock.map_or(0, |(_, stock)| stock.evictable_bytes);
         let is_moment = need.is_under_oom && evictable_bytes > step_bytes(&marks);
-        match is_moment || limit_bytes.saturating_add(bytes) <= most_bytes(&marks) {
+        match is_moment || limit_bytes.saturating_add(bytes) <= config.most_bytes(&marks) {
             true => job.to(Stage::Raised { limit_bytes, bytes }, Step::Raise { bytes }),
             false => job.refuse(limit_bytes),
         }
@@ -503,7 +517,7 @@ impl Limit {
     /// memory goes through one in some milliseconds.
     fn is_pinch(&self, marks: &Watermarks, limit_bytes: u64) -> bool {
         let floor_bytes = self.floor_bytes();
-        floor_bytes > floor_bytes_max(marks)
+        floor_bytes > self.config.floor_bytes_max(marks)
             && floor_bytes.saturating_add(2 * step_bytes(marks)) > limit_bytes
     }
 }
@@ -529,17 +543,19 @@ impl Job {
     }
 }
 
-/// More that can't go takes up the budget.
-fn floor_bytes_max(marks: &Watermarks) -> u64 {
-    marks.budget_bytes - marks.budget_bytes / FLOOR_SHARE
+impl Config {
+    /// More that can't go takes up the budget.
+    fn floor_bytes_max(&self, marks: &Watermarks) -> u64 {
+        marks.budget_bytes - marks.budget_bytes / self.floor_share
+    }
+
+    /// As far as the limit gives way for what can't be evicted.
+    fn most_bytes(&self, marks: &Watermarks) -> u64 {
+        marks.budget_bytes + (marks.budget_bytes / self.raised_share).max(self.raised_bytes_min)
+    }
 }
 
 /// From the budget to the backstop.
 fn step_bytes(marks: &Watermarks) -> u64 {
     marks.backstop_bytes - marks.budget_bytes
-}
-
-/// As far as the limit gives way for what can't be evicted.
-fn most_bytes(marks: &Watermarks) -> u64 {
-    marks.budget_bytes + (marks.budget_bytes / RAISED_SHARE).max(RAISED_BYTES_MIN)
 }

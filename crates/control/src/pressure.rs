@@ -6,19 +6,27 @@
 //! **Invariants** I1: reclaim goes on from the high mark down to the low one, and gets ahead of growth by no more than the
 //! distance between the two. I2: while nothing has to go and nothing changes the loop looks ever more seldom.
 
+use crate::tunables::config;
 use crate::watermarks::Watermarks;
 use strata_lru::TimeMs;
 
-/// Reclaim must get ahead of growth by what the program can allocate while the loop reacts.
-const REACTION_MS: u64 = 10;
-/// Growth that is assumed possible at any time, for the time until the next look.
-const GROWTH_ASSUMED_BYTES_PER_MS: u64 = 256 << 10;
-/// The time until the next look while something has to go, ...
-const WAIT_MS_MIN: u64 = 5;
-/// ... while the programs see to it, ...
-const WAIT_MS_LEFT: u64 = 20;
-/// ... and at most, while nothing changes.
-const WAIT_MS_MAX: u64 = 1000;
+config! {
+    /// How far reclaim gets ahead of growth, and how often usage is looked at.
+    "pressure"
+
+    /// Reclaim gets ahead of growth by what the program can allocate in this time, in which the loop reacts.
+    reaction_ms: u64 = 10, 1..=100, "ms";
+    /// Growth this fast is assumed possible at any time when the next look is chosen.
+    growth_assumed_bytes_per_ms: u64 = 256 << 10, 4 << 10..=16 << 20, "bytes per ms";
+    /// The fastest growth that was seen is forgotten slowly: from look to look this part of it is kept.
+    growth_kept_percent: u64 = 75, 1..=99, "percent";
+    /// The loop looks at usage this often while something has to go.
+    wait_ms_min: u64 = 5, 1..=20, "ms";
+    /// The loop looks at usage this often while something has to go and the programs see to it in their own faults.
+    wait_ms_left: u64 = 20, 1..=1000, "ms";
+    /// The loop looks at usage at least this often, however long nothing has changed.
+    wait_ms_max: u64 = 1000, 100..=10_000, "ms";
+}
 
 /// Who works while something has to go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +49,7 @@ pub struct Ask {
 /// The state between samples.
 #[derive(Debug)]
 pub struct Pressure {
+    config: Config,
     last: Option<(TimeMs, u64)>,
     growth_bytes_per_ms: u64,
     is_reclaiming: bool,
@@ -48,19 +57,19 @@ pub struct Pressure {
     wait_ms: u64,
 }
 
-impl Default for Pressure {
-    fn default() -> Pressure {
+impl Pressure {
+    /// Nothing seen yet.
+    pub fn new(config: Config) -> Pressure {
         Pressure {
+            config,
             last: None,
             growth_bytes_per_ms: 0,
             is_reclaiming: false,
             is_unchanged: false,
-            wait_ms: WAIT_MS_MIN,
+            wait_ms: config.wait_ms_min,
         }
     }
-}
 
-impl Pressure {
     /// Takes a sample of usage.
     pub fn sample(&mut self, now: TimeMs, usage_bytes: u64, marks: &Watermarks) {
         self.is_unchanged = self.last.is_some_and(|(_, last)| last == usage_bytes);
@@ -75,21 +84,23 @@ impl Pressure {
 
     /// What the last sample asks for.
     pub fn ask(&mut self, marks: &Watermarks, work: Work) -> Ask {
+        let config = self.config;
         let usage_bytes = self.last.map_or(0, |(_, usage_bytes)| usage_bytes);
         let ahead = self.ahead_bytes(marks);
         let mut excess_bytes = 0;
         let is_theirs = work == Work::Theirs && usage_bytes <= marks.budget_bytes;
         self.wait_ms = if self.is_reclaiming && is_theirs {
-            WAIT_MS_LEFT
+            config.wait_ms_left
         } else if self.is_reclaiming {
             excess_bytes = usage_bytes.saturating_sub(marks.low_bytes.saturating_sub(ahead));
-            WAIT_MS_MIN
+            config.wait_ms_min
         } else if self.is_unchanged {
-            (self.wait_ms * 2).min(WAIT_MS_MAX)
+            (self.wait_ms * 2).min(config.wait_ms_max)
         } else {
             let headroom = (marks.high_bytes - ahead).saturating_sub(usage_bytes);
-            let per_ms = self.growth_bytes_per_ms.max(GROWTH_ASSUMED_BYTES_PER_MS);
-            (headroom / per_ms).clamp(WAIT_MS_MIN, WAIT_MS_MAX)
+            let assumed = config.growth_assumed_bytes_per_ms;
+            let per_ms = self.growth_bytes_per_ms.max(assumed);
+            (headroom / per_ms).clamp(config.wait_ms_min, config.wait_ms_max)
         };
         Ask {
             excess_bytes,
@@ -99,24 +110,31 @@ impl Pressure {
 
     /// Another budget holds: there may be work at once.
     pub fn hurry(&mut self) {
-        self.wait_ms = WAIT_MS_MIN;
+        self.wait_ms = self.config.wait_ms_min;
     }
 
     /// Waits longer: nothing can be reclaimed for now.
     pub fn back_off(&mut self) -> u64 {
-        self.wait_ms = (self.wait_ms * 2).clamp(WAIT_MS_MIN, WAIT_MS_MAX);
+        let Config {
+            wait_ms_min,
+            wait_ms_max,
+            ..
+        } = self.config;
+        self.wait_ms = (self.wait_ms * 2).clamp(wait_ms_min, wait_ms_max);
         self.wait_ms
     }
 
     fn ahead_bytes(&self, marks: &Watermarks) -> u64 {
-        (self.growth_bytes_per_ms * REACTION_MS).min(marks.high_bytes - marks.low_bytes)
+        let growth_bytes = self.growth_bytes_per_ms * self.config.reaction_ms;
+        growth_bytes.min(marks.high_bytes - marks.low_bytes)
     }
 
     fn learn_growth(&mut self, now: TimeMs, usage_bytes: u64) {
         if let Some((then, last)) = self.last {
             let elapsed_ms = now.since(then).max(1);
             let rate = usage_bytes.saturating_sub(last) / elapsed_ms;
-            self.growth_bytes_per_ms = rate.max(self.growth_bytes_per_ms * 3 / 4);
+            let kept = self.growth_bytes_per_ms * self.config.growth_kept_percent / 100;
+            self.growth_bytes_per_ms = rate.max(kept);
         }
         self.last = Some((now, usage_bytes));
     }
@@ -125,13 +143,14 @@ impl Pressure {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::watermarks;
 
     const MIB: u64 = 1 << 20;
 
     /// The asks of a budget of 320 MiB: reclaim begins at 315, ends at 310, and 320 is the promise.
     fn asks(samples: &[(u64, u64)], work: Work) -> Vec<Ask> {
-        let marks = Watermarks::new(320 * MIB);
-        let mut pressure = Pressure::default();
+        let marks = Watermarks::new(320 * MIB, &watermarks::Config::DEFAULT);
+        let mut pressure = Pressure::new(Config::DEFAULT);
         let asks = samples.iter().map(|(now, usage_mib)| {
             pressure.sample(TimeMs(*now), usage_mib * MIB, &marks);
             pressure.ask(&marks, work)
@@ -158,10 +177,10 @@ mod tests {
             asks[..2],
             [Ask {
                 excess_bytes: 0,
-                wait_ms: WAIT_MS_LEFT
+                wait_ms: Config::DEFAULT.wait_ms_left
             }; 2]
         );
-        assert!(asks[2].excess_bytes >= 12 * MIB && asks[2].wait_ms == WAIT_MS_MIN);
+        assert!(asks[2].excess_bytes >= 12 * MIB && asks[2].wait_ms == Config::DEFAULT.wait_ms_min);
     }
 
     #[test]
@@ -174,7 +193,7 @@ mod tests {
     fn what_grows_is_looked_at_before_it_can_be_at_the_high_mark() {
         let asks = asks(&[(0, 100), (1000, 102), (1010, 302)], Work::Ours);
         let waits: Vec<u64> = asks.iter().map(|ask| ask.wait_ms).collect();
-        assert_eq!(waits, [860, 851, WAIT_MS_MIN]);
+        assert_eq!(waits, [860, 851, Config::DEFAULT.wait_ms_min]);
     }
 
     #[test]
@@ -182,12 +201,12 @@ mod tests {
         let asks = asks(&[(0, 315); 12], Work::Ours);
         let waits: Vec<u64> = asks.iter().map(|ask| ask.wait_ms).collect();
         assert_eq!(waits[..6], [5, 10, 20, 40, 80, 160]);
-        assert_eq!(waits[11], WAIT_MS_MAX);
+        assert_eq!(waits[11], Config::DEFAULT.wait_ms_max);
     }
 
     #[test]
     fn who_backs_off_waits_twice_as_long_each_time_and_a_new_budget_ends_that() {
-        let mut pressure = Pressure::default();
+        let mut pressure = Pressure::new(Config::DEFAULT);
         let waits: Vec<u64> = (0..9).map(|_| pressure.back_off()).collect();
         assert_eq!(waits, [10, 20, 40, 80, 160, 320, 640, 1000, 1000]);
         pressure.hurry();

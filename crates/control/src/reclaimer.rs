@@ -19,19 +19,25 @@
 //! user has asked for instead (`control`).
 //!
 //! **Invariants** I1: every change is made in [`Turns::transition`]. I2: the kernel keeps its turn for as long as
-//! `HOLD_MS_MIN` at least, unless it finds nothing or the processors are not free any more.
+//! [`Config::hold_ms_min`] at least, unless it finds nothing or the processors are not free any more.
 
 use crate::sample::CpuState;
+use crate::tunables::config;
 use crate::watermarks::Watermarks;
 use strata_lru::TimeMs;
 
-/// The kernel keeps at it for so long before pageout is tried again, ...
-const HOLD_MS_MIN: u64 = 500;
-/// ... twice as long each time that pageout did not keep up for as long as the kernel had it, up to
-/// this: each try costs the program some reclaim of its own.
-const HOLD_MS_MAX: u64 = 8000;
-/// Above the urgent mark for so long pageout is not keeping up; for less, a batch is on its way.
-const URGENT_PERSISTS_MS: u64 = 50;
+config! {
+    /// When the kernel takes over from pageout, and for how long.
+    "reclaimer"
+
+    /// The kernel reclaims for at least so long before pageout is tried again.
+    hold_ms_min: u64 = 500, 50..=2000, "ms";
+    /// The kernel reclaims for at most so long before pageout is tried again, which costs the program some reclaim of its own
+    /// each time: the time doubles from the least whenever pageout did not keep up for as long as the kernel had it.
+    hold_ms_max: u64 = 8000, 2000..=600_000, "ms";
+    /// Pageout does not keep up where usage is above the urgent mark for so long; for less, a batch is on its way.
+    urgent_persists_ms: u64 = 50, 0..=5000, "ms";
+}
 
 /// Who reclaims.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -62,6 +68,7 @@ pub enum Event {
 /// Whose turn it is, and since when.
 #[derive(Debug)]
 pub struct Turns {
+    config: Config,
     cpu: CpuState,
     is_beyond_pageout: bool,
     /// When the kernel took over, if it has.
@@ -74,20 +81,20 @@ pub struct Turns {
     above_since: Option<TimeMs>,
 }
 
-impl Default for Turns {
-    fn default() -> Turns {
+impl Turns {
+    /// It is pageout's turn.
+    pub fn new(config: Config) -> Turns {
         Turns {
+            config,
             cpu: CpuState::Free,
             is_beyond_pageout: false,
             kernel_since: None,
             pageout_since: None,
-            hold_ms: HOLD_MS_MIN,
+            hold_ms: config.hold_ms_min,
             above_since: None,
         }
     }
-}
 
-impl Turns {
     /// Whose turn it is.
     pub fn reclaimer(&self) -> Reclaimer {
         match self.cpu {
@@ -118,7 +125,7 @@ impl Turns {
             (Event::Usage(_), None) if self.is_beyond_pageout => self.kernel_since = Some(now),
             (Event::Usage(bytes), None) if bytes > marks.urgent_bytes => {
                 let since = *self.above_since.get_or_insert(now);
-                if now.since(since) >= URGENT_PERSISTS_MS {
+                if now.since(since) >= self.config.urgent_persists_ms {
                     self.pageout_has_failed(now);
                     self.kernel_since = Some(now);
                 }
@@ -130,8 +137,8 @@ impl Turns {
     fn pageout_has_failed(&mut self, now: TimeMs) {
         let has_just_begun = |then: TimeMs| now.since(then) < self.hold_ms;
         self.hold_ms = match self.pageout_since.is_some_and(has_just_begun) {
-            true => (self.hold_ms * 2).min(HOLD_MS_MAX),
-            false => HOLD_MS_MIN,
+            true => (self.hold_ms * 2).min(self.config.hold_ms_max),
+            false => self.config.hold_ms_min,
         };
     }
 }
@@ -139,6 +146,7 @@ impl Turns {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::watermarks;
 
     const MIB: u64 = 1 << 20;
 
@@ -151,8 +159,8 @@ mod tests {
     impl Run {
         fn new() -> Run {
             Run {
-                turns: Turns::default(),
-                marks: Watermarks::new(320 * MIB),
+                turns: Turns::new(Config::DEFAULT),
+                marks: Watermarks::new(320 * MIB, &watermarks::Config::DEFAULT),
             }
         }
 

@@ -7,16 +7,22 @@
 //! **Owns** that judgement and the pace of attempts while it stands. **Does not own** the attempts
 //! nor what the user is told.
 
+use crate::tunables::config;
 use strata_lru::TimeMs;
 
-/// Reclaim gets nowhere where it brought next to nothing for so long.
-const STALL_MS: u64 = 1000;
-/// Fewer attempts that were answered prove nothing: Strata may have been starved of CPU.
-const ATTEMPTS_MIN: u64 = 8;
-/// Less than this, freed by attempts or grown by the program, is next to nothing.
-const PROGRESS_BYTES: u64 = 1 << 20;
-/// The pause between two attempts while reclaim gets nowhere.
-const PAUSE_MS: u64 = 250;
+config! {
+    /// When reclaim is in vain, and how often it is tried then.
+    "stall"
+
+    /// Reclaim is in vain where it has brought next to nothing for so long.
+    stall_ms: u64 = 1000, 100..=60_000, "ms";
+    /// Fewer attempts that were answered prove nothing, because Strata itself may have been short of processors.
+    attempts_min: u64 = 8, 1..=1000, "attempts";
+    /// Less than this, freed by attempts or grown by the program, is next to nothing.
+    progress_bytes: u64 = 1 << 20, 4 << 10..=1 << 30, "bytes";
+    /// Two attempts are so far apart while reclaim is in vain.
+    pause_ms: u64 = 250, 10..=10_000, "ms";
+}
 
 /// Usage, attempts and bytes freed at one moment.
 #[derive(Clone, Copy, Debug)]
@@ -34,8 +40,9 @@ pub struct Sample {
 }
 
 /// The state between samples.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Stall {
+    config: Config,
     /// Where reclaim began, or last got somewhere.
     since: Option<Sample>,
     is_stalled: bool,
@@ -43,6 +50,16 @@ pub struct Stall {
 }
 
 impl Stall {
+    /// Nothing tried yet.
+    pub fn new(config: Config) -> Stall {
+        Stall {
+            config,
+            since: None,
+            is_stalled: false,
+            tried: None,
+        }
+    }
+
     /// Takes a sample; whether reclaim gets nowhere.
     pub fn sample(&mut self, sample: Sample) -> bool {
         if !sample.is_wanted {
@@ -56,11 +73,11 @@ impl Stall {
         };
         let freed = sample.freed_bytes.saturating_sub(start.freed_bytes);
         let grown = sample.usage_bytes.saturating_sub(start.usage_bytes);
-        if freed.max(grown) >= PROGRESS_BYTES {
+        if freed.max(grown) >= self.config.progress_bytes {
             self.since = Some(sample);
             self.is_stalled = false;
-        } else if sample.now.since(start.now) >= STALL_MS
-            && sample.nr_attempts.saturating_sub(start.nr_attempts) >= ATTEMPTS_MIN
+        } else if sample.now.since(start.now) >= self.config.stall_ms
+            && sample.nr_attempts.saturating_sub(start.nr_attempts) >= self.config.attempts_min
         {
             self.is_stalled = true;
         }
@@ -72,12 +89,13 @@ impl Stall {
         if !self.is_stalled {
             return None;
         }
-        let waited_ms = self.tried.map_or(PAUSE_MS, |then| now.since(then));
-        if waited_ms >= PAUSE_MS {
+        let pause_ms = self.config.pause_ms;
+        let waited_ms = self.tried.map_or(pause_ms, |then| now.since(then));
+        if waited_ms >= pause_ms {
             self.tried = Some(now);
             return None;
         }
-        Some(PAUSE_MS - waited_ms)
+        Some(pause_ms - waited_ms)
     }
 }
 
@@ -99,7 +117,7 @@ mod tests {
 
     #[test]
     fn many_attempts_that_free_nothing_are_a_stall_and_become_rare() {
-        let mut stall = Stall::default();
+        let mut stall = Stall::new(Config::DEFAULT);
         assert!(!stall.sample(at(0, 64, 0, 0)));
         assert!(!stall.sample(at(900, 64, 100, 0)));
         assert!(stall.sample(at(1000, 64, 110, 4096)));
@@ -110,7 +128,7 @@ mod tests {
 
     #[test]
     fn what_can_be_taken_again_ends_it() {
-        let mut stall = Stall::default();
+        let mut stall = Stall::new(Config::DEFAULT);
         stall.sample(at(0, 64, 0, 0));
         assert!(stall.sample(at(1000, 64, 10, 0)));
         assert!(!stall.sample(at(1300, 60, 11, 4 * MIB)));
@@ -119,21 +137,21 @@ mod tests {
 
     #[test]
     fn growth_brings_new_pages_so_it_is_no_stall() {
-        let mut stall = Stall::default();
+        let mut stall = Stall::new(Config::DEFAULT);
         stall.sample(at(0, 64, 0, 0));
         assert!(!stall.sample(at(1000, 66, 100, 0)));
     }
 
     #[test]
     fn a_machine_that_lets_nobody_try_is_no_stall() {
-        let mut stall = Stall::default();
+        let mut stall = Stall::new(Config::DEFAULT);
         stall.sample(at(0, 64, 0, 0));
         assert!(!stall.sample(at(5000, 64, 3, 0)));
     }
 
     #[test]
     fn where_nothing_is_to_be_reclaimed_there_is_nothing_to_stall() {
-        let mut stall = Stall::default();
+        let mut stall = Stall::new(Config::DEFAULT);
         stall.sample(at(0, 31, 0, 0));
         assert!(!stall.sample(at(1000, 31, 100, 0)));
         assert!(!stall.sample(at(2000, 33, 200, 0)), "it begins only now");

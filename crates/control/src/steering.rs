@@ -12,9 +12,9 @@
 
 use crate::plan::Action;
 use crate::sample::{KernelLists, Reading};
-use crate::strategy::list_balance::ListBalance;
-use crate::strategy::mark_accessed::MarkAccessed;
-use crate::strategy::prefetch::Prefetch;
+use crate::strategy::list_balance::{self, ListBalance};
+use crate::strategy::mark_accessed::{self, MarkAccessed};
+use crate::strategy::prefetch::{self, Prefetch};
 use crate::strategy::{Outcome, Strategy, View, Walk};
 use strata_lru::TimeMs;
 
@@ -35,18 +35,27 @@ pub struct Steering {
     mark_accessed: Option<MarkAccessed>,
     /// While the kernel's lists are looked at.
     list_balance: Option<ListBalance>,
+    list_balance_config: list_balance::Config,
     can_deactivate: bool,
     prefetch: Option<Prefetch>,
 }
 
 impl Steering {
     /// Nothing done yet.
-    pub fn new(abilities: Abilities) -> Steering {
+    pub fn new(
+        abilities: Abilities,
+        mark_accessed: mark_accessed::Config,
+        list_balance: list_balance::Config,
+        prefetch: prefetch::Config,
+    ) -> Steering {
+        let has_marking = abilities.can_mark;
+        let has_prefetch = abilities.can_prefetch;
         Steering {
-            mark_accessed: abilities.can_mark.then(MarkAccessed::default),
+            mark_accessed: has_marking.then(|| MarkAccessed::new(mark_accessed)),
             list_balance: None,
+            list_balance_config: list_balance,
             can_deactivate: abilities.can_deactivate,
-            prefetch: abilities.can_prefetch.then(Prefetch::default),
+            prefetch: has_prefetch.then(|| Prefetch::new(prefetch)),
         }
     }
 
@@ -157,7 +166,9 @@ impl Steering {
             self.list_balance = None;
             return Reading::Paced;
         };
-        let list_balance = self.list_balance.get_or_insert_default();
+        let config = self.list_balance_config;
+        let begin = || ListBalance::new(config);
+        let list_balance = self.list_balance.get_or_insert_with(begin);
         list_balance.look(now, lists, is_deactivating)
     }
 
@@ -218,8 +229,17 @@ mod tests {
         }
     }
 
+    fn with(abilities: Abilities) -> Steering {
+        Steering::new(
+            abilities,
+            mark_accessed::Config::DEFAULT,
+            list_balance::Config::DEFAULT,
+            prefetch::Config::DEFAULT,
+        )
+    }
+
     fn all() -> Steering {
-        Steering::new(Abilities {
+        with(Abilities {
             can_mark: true,
             can_deactivate: true,
             can_prefetch: true,
@@ -327,7 +347,7 @@ mod tests {
 
     #[test]
     fn what_a_run_can_not_do_is_never_asked_for() {
-        let mut steering = Steering::new(Abilities::default());
+        let mut steering = with(Abilities::default());
         steering.set_swap_slow(true);
         for reclaimer in [Reclaimer::Kernel, Reclaimer::Programs, Reclaimer::Pageout] {
             let view = view(0, reclaimer);

@@ -6,18 +6,24 @@
 //! **Invariants** I1: walks that nobody has ordered take at most one tenth of a processor. I2: [`Walks::pause_ms`] has no
 //! walk come below the approach, or where usage has not moved since the last one.
 
+use crate::tunables::config;
 use strata_lru::{HEAT_WALK_MS, TimeMs};
 
-/// Walks pause for this many times what the last one took of a processor.
-const PAUSE_FACTOR: u64 = 10;
-/// The shortest time between two walks while pages have to go.
-const PAUSE_MS_MIN: u64 = 20;
-/// Where the kernel chooses, clearing bits takes them from it: walk rarely.
-const PAUSE_WATCH_MS: u64 = 10_000;
-/// Near the budget, and while usage moves, a walk a second; a generation is no younger.
-const PAUSE_APPROACH_MS: u64 = 1000;
-/// What was foretold longer ago is not judged.
-const JUDGED_MS_MAX: u64 = 2000;
+config! {
+    /// How far apart walks are, whatever they are for.
+    "walks"
+
+    /// Walks pause for this many times what the last one took of a processor, so that they take a tenth of one at most.
+    pause_factor: u64 = 10, 1..=1000, "times";
+    /// Two walks are at least so far apart while pages have to go.
+    pause_ms_min: u64 = 20, 1..=100, "ms";
+    /// Two walks are so far apart where the kernel chooses the pages: clearing accessed bits takes them from it.
+    pause_watch_ms: u64 = 10_000, 1000..=600_000, "ms";
+    /// Two walks are so far apart near the budget while usage moves, and no generation is younger.
+    pause_approach_ms: u64 = 1000, 100..=10_000, "ms";
+    /// What a walk foretold longer ago than this is not held against what the next one finds.
+    judged_ms_max: u64 = 2000, 500..=60_000, "ms";
+}
 
 /// What walks are for at this moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,22 +48,22 @@ pub struct Purpose {
 
 impl Purpose {
     /// How far apart walks are to be; `None`: there is no need of one.
-    fn pause_ms(&self) -> Option<u64> {
+    fn pause_ms(&self, config: &Config) -> Option<u64> {
         let splitting_ms = self.is_splitting.then_some(HEAT_WALK_MS);
         let pause_ms = if let Some(steering_ms) = self.steering_ms {
             splitting_ms.map_or(steering_ms, |ms| ms.min(steering_ms))
         } else if self.is_kernel_only {
-            PAUSE_WATCH_MS
+            config.pause_watch_ms
         } else if self.is_splitting && !self.is_pageout_wanted {
             HEAT_WALK_MS
         } else if self.is_left_to_programs {
-            PAUSE_WATCH_MS
+            config.pause_watch_ms
         } else if !self.is_pageout_wanted {
-            PAUSE_APPROACH_MS
+            config.pause_approach_ms
         } else if self.has_heat {
             HEAT_WALK_MS
         } else if self.is_ageing_due {
-            PAUSE_MS_MIN
+            config.pause_ms_min
         } else {
             return None;
         };
@@ -76,17 +82,18 @@ pub enum Pause {
 
 impl Pause {
     /// Milliseconds.
-    pub fn ms(self) -> u64 {
+    pub fn ms(self, config: &Config) -> u64 {
         match self {
-            Pause::Clearing => PAUSE_MS_MIN,
-            Pause::Looking => PAUSE_APPROACH_MS,
+            Pause::Clearing => config.pause_ms_min,
+            Pause::Looking => config.pause_approach_ms,
         }
     }
 }
 
 /// What the last walks were.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Walks {
+    config: Config,
     last: Option<TimeMs>,
     /// CPU and wall time that it took, nanoseconds.
     took_ns: (u64, u64),
@@ -97,6 +104,18 @@ pub struct Walks {
 }
 
 impl Walks {
+    /// None made yet.
+    pub fn new(config: Config) -> Walks {
+        Walks {
+            config,
+            last: None,
+            took_ns: (0, 0),
+            usage_bytes: 0,
+            aged: None,
+            has_kernel_taken: false,
+        }
+    }
+
     /// How far apart walks are to be now, with so much in use, where they come from `approach_bytes` on; `None`: none is
     /// needed.
     pub fn pause_ms(
@@ -106,7 +125,7 @@ impl Walks {
         approach_bytes: u64,
     ) -> Option<u64> {
         let is_near = usage_bytes >= approach_bytes;
-        let pause_ms = purpose.pause_ms().filter(|_| is_near)?;
+        let pause_ms = purpose.pause_ms(&self.config).filter(|_| is_near)?;
         (usage_bytes != self.usage_bytes).then_some(pause_ms)
     }
 
@@ -114,7 +133,7 @@ impl Walks {
     pub fn may_look(&self, now: TimeMs, pause_ms: u64) -> bool {
         let (cpu_ns, wall_ns) = self.took_ns;
         // Where a walk waits, for a processor or a lock, there is a time without any before the next.
-        let own_pause_ms = (cpu_ns * PAUSE_FACTOR).max(wall_ns * 2) / 1_000_000;
+        let own_pause_ms = (cpu_ns * self.config.pause_factor).max(wall_ns * 2) / 1_000_000;
         self.last
             .is_none_or(|then| now.since(then) >= pause_ms.max(own_pause_ms))
     }
@@ -132,7 +151,7 @@ impl Walks {
     /// Whether the walk ends with a new generation: while the kernel is told something walks come so often that
     /// generations would be born too fast.
     pub fn is_ageing(&self, now: TimeMs, is_steering: bool) -> bool {
-        let is_young = |then| now.since(then) < PAUSE_APPROACH_MS;
+        let is_young = |then| now.since(then) < self.config.pause_approach_ms;
         !(is_steering && self.aged.is_some_and(is_young))
     }
 
@@ -144,7 +163,7 @@ impl Walks {
     /// Whether the walk before the one that ends now is too long ago for what it foretold to be judged.
     pub fn is_late(&self, now: TimeMs) -> bool {
         self.last
-            .is_some_and(|then| now.since(then) > JUDGED_MS_MAX)
+            .is_some_and(|then| now.since(then) > self.config.judged_ms_max)
     }
 
     /// What the walk that has just been made took, nanoseconds of CPU and of wall time.
@@ -166,16 +185,19 @@ mod tests {
     fn pause(change: impl Fn(&mut Purpose)) -> Option<u64> {
         let mut purpose = Purpose::default();
         change(&mut purpose);
-        purpose.pause_ms()
+        purpose.pause_ms(&Config::DEFAULT)
     }
 
     #[test]
     fn how_far_apart_walks_are_is_what_whoever_reclaims_needs() {
-        assert_eq!(pause(|_| {}), Some(PAUSE_APPROACH_MS));
-        assert_eq!(pause(|of| of.is_kernel_only = true), Some(PAUSE_WATCH_MS));
+        assert_eq!(pause(|_| {}), Some(Config::DEFAULT.pause_approach_ms));
+        assert_eq!(
+            pause(|of| of.is_kernel_only = true),
+            Some(Config::DEFAULT.pause_watch_ms)
+        );
         assert_eq!(
             pause(|of| of.is_left_to_programs = true),
-            Some(PAUSE_WATCH_MS)
+            Some(Config::DEFAULT.pause_watch_ms)
         );
         assert_eq!(pause(|of| of.is_pageout_wanted = true), None);
         let wanted = |has_heat, is_ageing_due| {
@@ -185,7 +207,7 @@ mod tests {
             })
         };
         assert_eq!(wanted(true, false), Some(HEAT_WALK_MS));
-        assert_eq!(wanted(false, true), Some(PAUSE_MS_MIN));
+        assert_eq!(wanted(false, true), Some(Config::DEFAULT.pause_ms_min));
     }
 
     #[test]
@@ -193,7 +215,7 @@ mod tests {
         assert_eq!(pause(|of| of.prefetch_ms = Some(250)), Some(250));
         assert_eq!(
             pause(|of| of.prefetch_ms = Some(5000)),
-            Some(PAUSE_APPROACH_MS)
+            Some(Config::DEFAULT.pause_approach_ms)
         );
         let steered = |is_splitting| {
             pause(|of| {
@@ -212,7 +234,7 @@ mod tests {
 
     #[test]
     fn no_walk_comes_far_from_the_budget_or_where_nothing_has_moved() {
-        let mut walks = Walks::default();
+        let mut walks = Walks::new(Config::DEFAULT);
         let purpose = Purpose::default();
         assert_eq!(walks.pause_ms(&purpose, 89, 90), None);
         assert!(walks.pause_ms(&purpose, 90, 90).is_some());
@@ -223,7 +245,7 @@ mod tests {
 
     #[test]
     fn walks_take_a_tenth_of_a_processor_and_half_of_the_time_at_most() {
-        let mut walks = Walks::default();
+        let mut walks = Walks::new(Config::DEFAULT);
         assert!(walks.may_look(TimeMs(0), 20));
         walks.note_end(TimeMs(0), 90);
         walks.note_cost(30_000_000, 40_000_000);
@@ -235,7 +257,7 @@ mod tests {
 
     #[test]
     fn while_the_kernel_is_told_something_a_generation_is_born_once_a_second() {
-        let mut walks = Walks::default();
+        let mut walks = Walks::new(Config::DEFAULT);
         assert!(walks.is_ageing(TimeMs(0), true));
         walks.note_ageing(TimeMs(0));
         assert!(!walks.is_ageing(TimeMs(999), true) && walks.is_ageing(TimeMs(999), false));
@@ -244,7 +266,7 @@ mod tests {
 
     #[test]
     fn after_the_kernel_took_pages_one_walk_looks_at_all_programs() {
-        let mut walks = Walks::default();
+        let mut walks = Walks::new(Config::DEFAULT);
         assert!(!walks.is_thorough());
         walks.kernel_took_pages();
         assert!(walks.is_thorough() && !walks.is_thorough());
@@ -252,7 +274,7 @@ mod tests {
 
     #[test]
     fn what_was_foretold_long_ago_is_late() {
-        let mut walks = Walks::default();
+        let mut walks = Walks::new(Config::DEFAULT);
         assert!(!walks.is_late(TimeMs(9000)), "nothing was foretold");
         walks.note_end(TimeMs(0), 1);
         assert!(!walks.is_late(TimeMs(2000)) && walks.is_late(TimeMs(2001)));
@@ -260,15 +282,15 @@ mod tests {
 
     #[test]
     fn where_nothing_can_be_taken_walks_that_tell_what_is_used_come_fifty_times_a_second() {
-        assert_eq!(Pause::Clearing.ms(), 20);
+        assert_eq!(Pause::Clearing.ms(&Config::DEFAULT), 20);
         assert_eq!(
-            Pause::Looking.ms(),
+            Pause::Looking.ms(&Config::DEFAULT),
             1000,
             "what can't be cleared tells no more"
         );
-        let mut walks = Walks::default();
+        let mut walks = Walks::new(Config::DEFAULT);
         walks.note_end(TimeMs(0), 90);
-        let may_look = |ms| walks.may_look(TimeMs(ms), Pause::Clearing.ms());
+        let may_look = |ms| walks.may_look(TimeMs(ms), Pause::Clearing.ms(&Config::DEFAULT));
         assert!(!may_look(19) && may_look(20));
     }
 }

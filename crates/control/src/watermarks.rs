@@ -19,30 +19,52 @@
 //!
 //! **Owns** the marks. **Does not own** what follows from them (`pressure`, `reclaimer`, `limit`).
 //!
-//! **Invariants** I1: low < high < urgent < line < budget < backstop, at every budget of a megabyte or more.
+//! **Invariants** I1: low < high < urgent < line < budget < backstop, at every budget of a megabyte or more and with every
+//! configuration that is in range.
 
 use crate::sample::PAGE_BYTES;
+use crate::tunables::config;
 
-/// The distance between two marks is the budget divided by this.
-const MARK_SHARE: u64 = 64;
-/// ... but at least this, because the kernel charges in batches of 64 pages a CPU (never more than an eighth of the
-/// budget), ...
-const MARK_BYTES_MIN: u64 = 512 << 10;
-/// ... and at most this.
-const MARK_BYTES_MAX: u64 = 128 << 20;
-/// Generations should exist before the first eviction, and accessed bits that only filling has set be cleared:
-/// walks come above this share of the budget, in percent.
-const APPROACH_PERCENT: u64 = 90;
+config! {
+    /// How far the marks lie from a budget and from each other.
+    "watermarks"
 
-/// Where the hard limit stands for a budget: budget + max(2 %, 8 MiB).
-pub fn backstop_bytes(budget_bytes: u64) -> u64 {
-    budget_bytes.saturating_add((budget_bytes / 50).max(8 << 20))
+    /// Two neighbouring marks lie this part of the budget apart: closer together reclaim would begin and end all the time,
+    /// further apart memory would stay unused.
+    mark_share: u64 = 64, 16..=80, "1/n of the budget";
+    /// Two marks lie at least so far apart, because the kernel charges in batches of 64 pages a CPU.
+    mark_bytes_min: u64 = 512 << 10, 64 << 10..=12 << 20, "bytes";
+    /// Two marks lie at most so far apart, because what lies between them is memory that a large program goes without.
+    mark_bytes_max: u64 = 128 << 20, 16 << 20..=1 << 30, "bytes";
+    /// Two marks lie at most this part of a small budget apart, so that reclaim leaves most of it.
+    mark_share_most: u64 = 8, 4..=16, "1/n of the budget";
+    /// Walks come above this part of the budget: generations should exist before the first eviction, and accessed bits
+    /// that only filling has set should be cleared.
+    approach_percent: u64 = 90, 50..=100, "percent of the budget";
+    /// The line, where the kernel holds usage under pressure, lies this part of the budget below it, so that the
+    /// budget is not reached.
+    line_share: u64 = 100, 81..=1000, "1/n of the budget";
+    /// The line lies at most so far below the budget.
+    line_bytes_max: u64 = 8 << 20, 64 << 10..=12 << 20, "bytes";
+    /// The kernel's hard limit stands this part of the budget above it, so that what is allocated while the loop reacts meets no
+    /// limit.
+    backstop_share: u64 = 50, 8..=200, "1/n of the budget";
+    /// The kernel's hard limit stands at least so far above a budget.
+    backstop_bytes_min: u64 = 8 << 20, 1 << 20..=64 << 20, "bytes";
 }
 
-/// How far below a budget the line is: 1 %, at most 8 MiB, at least a page.
-pub fn line_distance_bytes(budget_bytes: u64) -> u64 {
-    let step = (budget_bytes / 100).min(8 << 20);
-    (step - step % PAGE_BYTES).max(PAGE_BYTES)
+impl Config {
+    /// Where the hard limit stands for a budget: by default budget + max(2 %, 8 MiB).
+    pub fn backstop_bytes(&self, budget_bytes: u64) -> u64 {
+        let distance_bytes = (budget_bytes / self.backstop_share).max(self.backstop_bytes_min);
+        budget_bytes.saturating_add(distance_bytes)
+    }
+
+    /// How far below a budget the line is: by default 1 %, at most 8 MiB; at least a page.
+    pub fn line_distance_bytes(&self, budget_bytes: u64) -> u64 {
+        let step = (budget_bytes / self.line_share).min(self.line_bytes_max);
+        (step - step % PAGE_BYTES).max(PAGE_BYTES)
+    }
 }
 
 /// Usage at which something begins or ends.
@@ -66,19 +88,20 @@ pub struct Watermarks {
 
 impl Watermarks {
     /// The marks of a budget.
-    pub fn new(budget_bytes: u64) -> Watermarks {
-        let step = (budget_bytes / MARK_SHARE)
-            .clamp(MARK_BYTES_MIN, MARK_BYTES_MAX)
-            .min(budget_bytes / 8);
-        let line_distance_bytes = line_distance_bytes(budget_bytes);
+    pub fn new(budget_bytes: u64, config: &Config) -> Watermarks {
+        let step = (budget_bytes / config.mark_share)
+            .clamp(config.mark_bytes_min, config.mark_bytes_max)
+            .min(budget_bytes / config.mark_share_most);
+        let line_distance_bytes = config.line_distance_bytes(budget_bytes);
+        let approach_percent = u128::from(config.approach_percent);
         Watermarks {
-            approach_bytes: (u128::from(budget_bytes) * u128::from(APPROACH_PERCENT) / 100) as u64,
+            approach_bytes: (u128::from(budget_bytes) * approach_percent / 100) as u64,
             low_bytes: budget_bytes - 2 * step,
             high_bytes: budget_bytes - step,
             urgent_bytes: budget_bytes - (step + line_distance_bytes) / 2,
             line_bytes: budget_bytes.saturating_sub(line_distance_bytes),
             budget_bytes,
-            backstop_bytes: backstop_bytes(budget_bytes),
+            backstop_bytes: config.backstop_bytes(budget_bytes),
         }
     }
 }
@@ -99,14 +122,14 @@ impl Held {
     /// What is held of a budget.
     ///
     /// ```
-    /// use strata_control::Held;
+    /// use strata_control::{Held, watermarks};
     ///
-    /// let held = Held::of(128 << 20);
+    /// let held = Held::of(128 << 20, &watermarks::Config::DEFAULT);
     /// assert!(held.least_bytes < held.middle_bytes && held.middle_bytes < held.most_bytes);
     /// assert!(held.most_bytes < 128 << 20);
     /// ```
-    pub fn of(budget_bytes: u64) -> Held {
-        let marks = Watermarks::new(budget_bytes);
+    pub fn of(budget_bytes: u64, config: &Config) -> Held {
+        let marks = Watermarks::new(budget_bytes, config);
         Held {
             least_bytes: marks.low_bytes - (marks.high_bytes - marks.low_bytes),
             middle_bytes: marks.low_bytes.midpoint(marks.high_bytes),
@@ -118,11 +141,14 @@ impl Held {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tunables::Tunables;
+    use proptest::prelude::*;
 
     const MIB: u64 = 1 << 20;
 
     #[test]
     fn the_backstop_is_two_percent_above_the_budget_at_least_8_mib() {
+        let backstop_bytes = |budget| Config::DEFAULT.backstop_bytes(budget);
         assert_eq!(backstop_bytes(100 << 20), 108 << 20);
         assert_eq!(backstop_bytes(1000 << 20), 1020 << 20);
         assert_eq!(backstop_bytes(u64::MAX), u64::MAX);
@@ -130,6 +156,7 @@ mod tests {
 
     #[test]
     fn the_line_is_one_percent_below_at_most_8_mib_in_whole_pages() {
+        let line_distance_bytes = |budget| Config::DEFAULT.line_distance_bytes(budget);
         assert_eq!(line_distance_bytes(100 << 20), 1 << 20);
         assert_eq!(line_distance_bytes(10 << 30), 8 << 20);
         assert_eq!(line_distance_bytes(1 << 20), 8192);
@@ -141,7 +168,8 @@ mod tests {
         let budgets = (1..2000)
             .map(|n| n * 64 * PAGE_BYTES)
             .chain([1 << 33, 1 << 40]);
-        let held: Vec<(u64, Held)> = budgets.map(|budget| (budget, Held::of(budget))).collect();
+        let held = budgets.map(|budget| (budget, Held::of(budget, &Config::DEFAULT)));
+        let held: Vec<(u64, Held)> = held.collect();
         for (budget, held) in &held {
             assert!(
                 0 < held.least_bytes && held.most_bytes < *budget,
@@ -158,18 +186,62 @@ mod tests {
     #[test]
     fn the_urgent_mark_can_be_reached_below_the_line_at_every_budget() {
         for budget in [MIB / 2, 2 * MIB, 60 * MIB, 180 * MIB, 1 << 30, 1 << 36] {
-            let marks = Watermarks::new(budget);
-            let in_order = [
-                0,
-                marks.low_bytes,
-                marks.high_bytes,
-                marks.urgent_bytes,
-                marks.line_bytes,
-                marks.budget_bytes,
-                marks.backstop_bytes,
-            ];
-            assert!(in_order.is_sorted_by(|a, b| a < b), "{marks:?}");
+            assert_in_order(&Watermarks::new(budget, &Config::DEFAULT));
         }
+    }
+
+    fn assert_in_order(marks: &Watermarks) {
+        let in_order = [
+            0,
+            marks.low_bytes,
+            marks.high_bytes,
+            marks.urgent_bytes,
+            marks.line_bytes,
+            marks.budget_bytes,
+            marks.backstop_bytes,
+        ];
+        assert!(in_order.is_sorted_by(|a, b| a < b), "{marks:?}");
+    }
+
+    proptest! {
+        #[test]
+        fn the_marks_are_in_order_with_every_configuration_in_range(
+            budget in MIB..1 << 40,
+            mark_share in 16u64..=80,
+            mark_bytes_min in 64u64 << 10..=12 << 20,
+            mark_bytes_max in 16u64 << 20..=1 << 30,
+            mark_share_most in 4u64..=16,
+            line_share in 81u64..=1000,
+            line_bytes_max in 64u64 << 10..=12 << 20,
+        ) {
+            let config = Config {
+                mark_share,
+                mark_bytes_min,
+                mark_bytes_max,
+                mark_share_most,
+                line_share,
+                line_bytes_max,
+                ..Config::DEFAULT
+            };
+            config.validate().expect("in range");
+            assert_in_order(&Watermarks::new(budget, &config));
+        }
+    }
+
+    #[test]
+    fn marks_that_are_a_smaller_part_of_the_budget_lie_closer_together() {
+        let distance_bytes = |mark_share| {
+            let config = Config {
+                mark_share,
+                ..Config::DEFAULT
+            };
+            let marks = Watermarks::new(640 * MIB, &config);
+            marks.high_bytes - marks.low_bytes
+        };
+        assert_eq!(
+            (distance_bytes(64), distance_bytes(80)),
+            (10 * MIB, 8 * MIB)
+        );
     }
 
     #[test]
@@ -180,7 +252,7 @@ mod tests {
             (8192 * MIB, 128 * MIB),
             (16_384 * MIB, 128 * MIB),
         ] {
-            let marks = Watermarks::new(budget);
+            let marks = Watermarks::new(budget, &Config::DEFAULT);
             let distances = [
                 budget - marks.high_bytes,
                 marks.high_bytes - marks.low_bytes,

@@ -13,7 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use groups::{is_readable, make, zram};
-use strata_control::backstop_bytes;
+use strata_control::watermarks;
 use strata_host::cgroup::{BudgetGroup, Line, Version};
 use strata_host::swap::free_swap_bytes;
 use support::{Hog, MIB};
@@ -57,7 +57,7 @@ fn a_program_at_its_limit_waits_and_goes_on_when_relieved() {
         // What was granted is taken back as usage falls.
         assert_eq!(
             group.settle_limit().expect("settled"),
-            backstop_bytes(50 * MIB)
+            watermarks::Config::DEFAULT.backstop_bytes(50 * MIB)
         );
     });
     let nr_relieved = nr_relieved.into_inner();

@@ -9,7 +9,7 @@ mod support;
 use std::fs;
 
 use groups::{make, zram};
-use strata_control::{backstop_bytes, line_distance_bytes};
+use strata_control::watermarks;
 use strata_host::cgroup::{BudgetGroup, Line, Version, mounted_version};
 use strata_host::keeper::Journal;
 use strata_host::swap::free_swap_bytes;
@@ -47,7 +47,7 @@ fn the_line_comes_down_with_usage_and_goes_when_released() {
         last = at;
         line == Line::Held
     });
-    let step = line_distance_bytes(BUDGET);
+    let step = watermarks::Config::DEFAULT.line_distance_bytes(BUDGET);
     assert!(
         (BUDGET - step - 4096..=BUDGET - step).contains(&last),
         "{last}"
@@ -58,7 +58,8 @@ fn the_line_comes_down_with_usage_and_goes_when_released() {
     if group.version() == Version::V2 {
         support::eventually("the limit stands at the backstop", || {
             group.hold_line().expect("held");
-            group.limit_bytes().expect("read") == Some(backstop_bytes(BUDGET))
+            group.limit_bytes().expect("read")
+                == Some(watermarks::Config::DEFAULT.backstop_bytes(BUDGET))
         });
     }
     let again = hog.ask("touch");
@@ -67,7 +68,7 @@ fn the_line_comes_down_with_usage_and_goes_when_released() {
 
     group.release_line().expect("released");
     let released = match group.version() {
-        Version::V1 => Some(backstop_bytes(BUDGET)),
+        Version::V1 => Some(watermarks::Config::DEFAULT.backstop_bytes(BUDGET)),
         Version::V2 => None,
     };
     assert_eq!(line_bytes(&group), released);

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
-use strata_host::run::{AUTO_PAGEOUT_PAGES_PER_S, Held};
+use strata_host::run::{AUTO_PAGEOUT_PAGES_PER_S, ControlConfig, Held};
 use strata_sim::plan::{Holding, Plan, Point, Question, SHARE_HELD_MIN, Span, plan, plan_bytes};
 use strata_sim::{CostModel, MemorySize, PolicySpec, Ratio, Workload};
 
@@ -282,7 +282,7 @@ fn row(point: &Point) -> String {
 const BY_STRATA: Holding = Holding::By {
     name: "strata",
     of: |budget_bytes| {
-        let held = Held::of(budget_bytes);
+        let held = Held::of(budget_bytes, &ControlConfig::default().watermarks);
         Span {
             expected: held.middle_bytes,
             lowest: held.least_bytes,

@@ -16,7 +16,8 @@ use clap::{ArgGroup, Args, ValueEnum};
 use strata_host::keeper::{BadSessionName, SessionName};
 use strata_host::remote::MetricsConfig;
 use strata_host::run::{
-    self, ActuatorChoice, AtDetach, Event, PolicyChoice, RunConfig, SwappinessChoice, Target,
+    self, ActuatorChoice, AtDetach, ControlConfig, Event, PolicyChoice, RunConfig,
+    SwappinessChoice, Target,
 };
 use strata_host::swap::SwapSpec;
 use strata_host::units::parse_size;
@@ -295,6 +296,7 @@ impl RunArgs {
                 textfile: self.metrics_textfile,
             },
             trace: self.trace,
+            control: ControlConfig::default(),
         })
     }
 }

@@ -10,11 +10,6 @@ use crate::strategy::{Busy, Outcome, View, Walk};
 use crate::walks::Purpose;
 use strata_lru::TimeMs;
 
-/// Where less of usage is on the lists that were looked at, percent, groups below hold the rest.
-const LISTS_PERCENT_MIN: u64 = 75;
-/// Where more is on them, percent, they are another group's.
-const LISTS_PERCENT_MAX: u64 = 110;
-
 /// What is known where a walk may be due.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct WalkLook {
@@ -47,7 +42,9 @@ impl Control {
         usage_bytes: u64,
         is_deactivating: bool,
     ) -> (bool, Reading) {
-        let shares = usage_bytes * LISTS_PERCENT_MIN..=usage_bytes * LISTS_PERCENT_MAX;
+        let config = &self.config.control;
+        let shares =
+            usage_bytes * config.lists_percent_min..=usage_bytes * config.lists_percent_max;
         let is_ours = |lists: &KernelLists| shares.contains(&(lists.nr_pages() * PAGE_BYTES * 100));
         let lists = lists.filter(is_ours);
         let reading = self.steering.look(now, lists, is_deactivating);

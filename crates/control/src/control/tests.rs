@@ -1,6 +1,6 @@
 //! The loop on made-up samples.
 
-use super::tick::{PAGEOUT_BATCH_PAGES, RECLAIM_BYTES_MAX, SWAP_BYTES_MIN};
+use super::tick::SWAP_BYTES_MIN;
 use super::*;
 use crate::cpu::{Clocks, CpuSample};
 use crate::plan::{Action, Decision};
@@ -10,7 +10,7 @@ use crate::strategy::list_balance::{KernelLists, Reading};
 const MIB: u64 = 1 << 20;
 
 fn with(budget_bytes: u64, actuator: Actuator) -> Control {
-    Control::new(Setup {
+    let setup = Setup {
         budget_bytes,
         actuator,
         swappiness: Swappiness::DEFAULT,
@@ -22,7 +22,18 @@ fn with(budget_bytes: u64, actuator: Actuator) -> Control {
         abilities: Abilities::default(),
         nr_processors: 2,
         processors: None,
-    })
+    };
+    Control::new(setup, &Config::default())
+}
+
+fn steering(abilities: Abilities) -> Steering {
+    let Config {
+        mark_accessed,
+        list_balance,
+        prefetch,
+        ..
+    } = Config::default();
+    Steering::new(abilities, mark_accessed, list_balance, prefetch)
 }
 
 /// What a tick decides that reads nothing but usage.
@@ -80,9 +91,18 @@ fn what_has_to_go_is_asked_of_one_in_steps_that_take_no_long() {
         let reclaim = control.reclaim(TimeMs(0), 400 * MIB, 0);
         (reclaim.pageout_pages, reclaim.kernel_bytes)
     };
-    assert_eq!(of(Actuator::Auto), (PAGEOUT_BATCH_PAGES, 0));
-    assert_eq!(of(Actuator::Pageout), (PAGEOUT_BATCH_PAGES, 0));
-    assert_eq!(of(Actuator::Reclaim), (0, RECLAIM_BYTES_MAX));
+    assert_eq!(
+        of(Actuator::Auto),
+        (Config::default().control.pageout_batch_pages, 0)
+    );
+    assert_eq!(
+        of(Actuator::Pageout),
+        (Config::default().control.pageout_batch_pages, 0)
+    );
+    assert_eq!(
+        of(Actuator::Reclaim),
+        (0, Config::default().control.reclaim_bytes_max)
+    );
 }
 
 #[test]
@@ -130,7 +150,7 @@ fn a_smaller_budget_is_reclaimed_to_at_once() {
 #[test]
 fn reclaim_begins_and_ends_within_what_is_said_to_be_held() {
     let budget = 320 * MIB;
-    let held = crate::Held::of(budget);
+    let held = crate::Held::of(budget, &crate::watermarks::Config::DEFAULT);
     // Growth as fast as can be: reclaim gets as far ahead as it may.
     let mut control = with(budget, Actuator::Pageout);
     control.reclaim(TimeMs(0), 100 * MIB, 0);
@@ -173,7 +193,7 @@ fn it_is_left_to_the_programs_only_where_something_holds_usage() {
 #[test]
 fn the_time_left_to_programs_is_counted_and_its_beginning_told_once() {
     let mut control = with(320 * MIB, Actuator::Auto);
-    control.steering = Steering::new(Abilities {
+    control.steering = steering(Abilities {
         can_mark: true,
         ..Abilities::default()
     });
@@ -282,7 +302,7 @@ fn reading_ahead_stops_at_the_urgent_mark_and_in_a_dry_run_before_it_begins() {
 
 fn telling(budget_bytes: u64) -> Control {
     let mut control = with(budget_bytes, Actuator::Auto);
-    control.steering = Steering::new(Abilities {
+    control.steering = steering(Abilities {
         can_mark: true,
         ..Abilities::default()
     });
@@ -343,7 +363,7 @@ fn a_run_that_begins_dry_acts_once_it_is_told_to() {
         is_dry_run: true,
         ..with(320 * MIB, Actuator::Reclaim).setup
     };
-    let mut control = Control::new(setup);
+    let mut control = Control::new(setup, &Config::default());
     assert!(control.is_dry_run() && !control.may_ask_kernel(TimeMs(0)));
     control.set_dry_run(false);
     assert!(!control.is_dry_run() && control.may_ask_kernel(TimeMs(0)));
@@ -441,7 +461,7 @@ fn the_kernel_is_told_only_where_all_can_be_marked_and_min_ttl_promises_nothing(
     let told = |can_mark, can_mark_all, min_ttl_ms, is_dry_run| {
         let mut control = with(320 * MIB, Actuator::Auto);
         control.setup.min_ttl_ms = min_ttl_ms;
-        control.steering = Steering::new(Abilities {
+        control.steering = steering(Abilities {
             can_mark,
             ..Abilities::default()
         });
@@ -457,7 +477,7 @@ fn the_kernel_is_told_only_where_all_can_be_marked_and_min_ttl_promises_nothing(
 fn the_kernels_lists_are_looked_at_while_programs_reclaim_and_heat_is_believed() {
     for (can_mark, is_left) in [(true, true), (true, false), (false, true)] {
         let mut control = with(320 * MIB, Actuator::Auto);
-        control.steering = Steering::new(Abilities {
+        control.steering = steering(Abilities {
             can_mark,
             can_deactivate: true,
             ..Abilities::default()
@@ -485,7 +505,7 @@ fn a_plan_says_what_is_to_be_done_in_order_and_asks_one_to_reclaim() {
     assert_eq!(control.tick(sample(0, 100)).actions, [allow]);
     let plan = control.tick(sample(10, 319));
     let take = Action::PageOut {
-        nr_pages: PAGEOUT_BATCH_PAGES,
+        nr_pages: Config::default().control.pageout_batch_pages,
     };
     assert_eq!(plan.actions, [allow, take]);
     assert_eq!(plan.wait_ms, plan.decision.asked.wait_ms);
@@ -536,7 +556,7 @@ fn threads_keep_off_busy_ones_while_a_processor_is_free_and_run_anywhere_otherwi
         processors: Some(all),
         ..with(320 * MIB, Actuator::Auto).setup
     };
-    let mut control = Control::new(setup);
+    let mut control = Control::new(setup, &Config::default());
     let threads = |control: &mut Control, ms| {
         let sample = Sample {
             now: TimeMs(ms),

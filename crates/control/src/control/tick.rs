@@ -23,19 +23,10 @@ use crate::sample::{CpuDue, CpuState, Due, FreeSwap, PAGE_BYTES, Sample};
 use crate::stall;
 use strata_lru::{Swappiness, TimeMs};
 
-/// A batch for the pageout thread; larger ones would make look-around stale, smaller ones would pay
-/// the re-reading of tables too often.
-pub(super) const PAGEOUT_BATCH_PAGES: u64 = 1024;
-/// The kernel's own reclaim is asked in steps of at most this, so that one step never takes long.
-pub(super) const RECLAIM_BYTES_MAX: u64 = 32 << 20;
-/// Where fewer pages come back in a second the kernel need not be told which are warm.
-const TOLD_PAGES_PER_S_MIN: f64 = 100.0;
 /// What pageout may take of a processor where it reclaims alone, percent.
 const ALL_PERCENT: u32 = 100;
 /// The kernel takes no anon pages while fewer than 64 pages of swap are free; neither does the engine. Bytes.
 pub(super) const SWAP_BYTES_MIN: u64 = 64 * PAGE_BYTES;
-/// Free swap is read again after so long.
-const SWAP_CHECK_MS: u64 = 100;
 
 impl Control {
     /// What the next tick is to read, with so much in use.
@@ -56,7 +47,7 @@ impl Control {
             },
             free_swap: self
                 .swap_checked
-                .is_none_or(|then| now.since(then) >= SWAP_CHECK_MS),
+                .is_none_or(|then| now.since(then) >= self.config.control.swap_check_ms),
         }
     }
 
@@ -215,7 +206,8 @@ impl Control {
     /// Whether the kernel, told which pages are warm, is to choose all that goes. While hardly anything comes back it
     /// is pageout, which goes down to the low mark, where the kernel may stop above it; and while the kernel finds nothing.
     fn is_kernel_to_choose(&self, now: TimeMs, can_mark_all: bool) -> bool {
-        let is_coming_back = self.cpu.refaulted_pages_per_s() >= TOLD_PAGES_PER_S_MIN;
+        let is_coming_back =
+            self.cpu.refaulted_pages_per_s() >= self.config.control.told_pages_per_s_min;
         is_coming_back && self.is_kernel_told(can_mark_all) && !self.kernel_pause.holds(now)
     }
 
@@ -274,13 +266,15 @@ impl Control {
         let wait_ms = ask.wait_ms;
         match self.reclaimer() {
             Reclaimer::Pageout => Reclaim {
-                pageout_pages: excess_bytes.div_ceil(PAGE_BYTES).min(PAGEOUT_BATCH_PAGES),
+                pageout_pages: excess_bytes
+                    .div_ceil(PAGE_BYTES)
+                    .min(self.config.control.pageout_batch_pages),
                 wait_ms,
                 ..Reclaim::default()
             },
             // Pageout as well would only take the processor from it.
             Reclaimer::Kernel | Reclaimer::Programs => Reclaim {
-                kernel_bytes: excess_bytes.min(RECLAIM_BYTES_MAX),
+                kernel_bytes: excess_bytes.min(self.config.control.reclaim_bytes_max),
                 wait_ms,
                 ..Reclaim::default()
             },

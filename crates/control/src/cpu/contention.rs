@@ -26,40 +26,48 @@
 //! that may be at work are not counted.
 
 use crate::sample::{CpuState, Wanted};
+use crate::tunables::config;
 use strata_lru::TimeMs;
 
-/// The weight of the newest sample in the average; samples are at least [`SAMPLE_MS`] apart.
-const SHARE_OF_LAST: f64 = 1.0 / 16.0;
-/// See [`SHARE_OF_LAST`].
-const SAMPLE_MS: u64 = 10;
-/// Samples until there is a judgement. Up to [`SHARE_OF_LAST`] they all count the same, or nobody would be known
-/// to wait for as long again.
-const NR_SAMPLES_MIN: u32 = 8;
-/// Waiting for more than half of the time begins contention, ...
-const MARGIN_BEGINS: f64 = 0.5;
-/// ... for less than a fifth ends it.
-const MARGIN_ENDS: f64 = 0.2;
-/// A program that wants more processors than this runs on several at once. Beside a busy loop on each of two
-/// processors pageout serves one zipf thread as well as reclaim ahead (fewer faults), two threads at 0.8 of it.
-const NR_SEVERAL: f64 = 1.5;
-/// ... and goes on to while it wants more than this.
-const NR_SEVERAL_ENDS: f64 = 1.2;
-/// Programs fill the processors when they want this share of them, ...
-const SATURATED_BEGINS: f64 = 0.9;
-/// ... until they want less than this. Two zipf threads on two want 1.8 to 2.1 of them, memcached with its
-/// client beside it 1.0 to 1.6.
-const SATURATED_ENDS: f64 = 0.75;
-/// So much of the processors must really be asked for: what a quota holds back wants a processor and is
-/// not runnable.
-const RUNNABLE_SHARE: f64 = 0.75;
-/// Others may be so many of those who want a processor, as a share of them all, to begin ...
-const OTHERS_BEGIN: f64 = 0.25;
-/// ... and to go on.
-const OTHERS_END: f64 = 0.4;
+config! {
+    /// From where on the processors are contended, or filled by the programs themselves.
+    "cpu.contention"
+
+    /// The newest sample has this weight in the average of runnable threads.
+    share_of_last: f64 = 1.0 / 16.0, 0.001..=1.0, "part of 1";
+    /// Runnable threads are counted this often at most.
+    sample_ms: u64 = 10, 1..=1000, "ms";
+    /// There is no judgement before so many samples. The first ones all count the same, or nobody would be known to wait for
+    /// as long again.
+    nr_samples_min: u32 = 8, 1..=1000, "samples";
+    /// Contention begins when so many more threads than processors are runnable: one that waits for half of the time.
+    margin_begins: f64 = 0.5, 0.35..=4.0, "threads";
+    /// Contention ends when fewer threads than this wait for a processor.
+    margin_ends: f64 = 0.2, 0.0..=0.35, "threads";
+    /// While processors are contended a program runs on several at once when it wants more than this. Beside a busy loop
+    /// on each of two processors pageout serves one zipf thread as well as reclaim ahead (fewer faults), two threads at 0.8
+    /// of it.
+    nr_several: f64 = 1.5, 1.35..=4.0, "processors";
+    /// While processors are not contended a program runs on several at once when it wants more than this.
+    nr_several_ends: f64 = 1.2, 1.0..=1.35, "processors";
+    /// Programs begin to fill the processors when they want this part of them.
+    saturated_begins: f64 = 0.9, 0.8..=1.0, "part of 1";
+    /// Programs fill the processors until they want less than this part of them. Two zipf threads on two want 1.8 to 2.1
+    /// processors, memcached with its client beside it 1.0 to 1.6.
+    saturated_ends: f64 = 0.75, 0.1..=0.8, "part of 1";
+    /// Programs fill the processors only where threads for this part of them are runnable: what a quota holds back wants
+    /// a processor and is not runnable.
+    runnable_share: f64 = 0.75, 0.0..=1.0, "part of 1";
+    /// Programs begin to fill the processors only where others are at most this part of those who want one.
+    others_begin: f64 = 0.25, 0.0..=0.3, "part of 1";
+    /// Programs fill the processors until others are more than this part of those who want one.
+    others_end: f64 = 0.4, 0.3..=1.0, "part of 1";
+}
 
 /// What was seen so far.
 #[derive(Debug)]
 pub(super) struct Contention {
+    config: Config,
     nr_processors: f64,
     nr_runnable: f64,
     nr_samples: u32,
@@ -69,8 +77,9 @@ pub(super) struct Contention {
 
 impl Contention {
     /// Nobody waits, as far as is known.
-    pub(super) fn new(nr_processors: usize) -> Contention {
+    pub(super) fn new(nr_processors: usize, config: Config) -> Contention {
         Contention {
+            config,
             nr_processors: nr_processors as f64,
             nr_runnable: 0.0,
             nr_samples: 0,
@@ -81,7 +90,8 @@ impl Contention {
 
     /// Whether it is time to look again.
     pub(super) fn is_due(&self, now: TimeMs) -> bool {
-        self.sampled.is_none_or(|then| now.since(then) >= SAMPLE_MS)
+        self.sampled
+            .is_none_or(|then| now.since(then) >= self.config.sample_ms)
     }
 
     /// Who has the processors.
@@ -93,9 +103,10 @@ impl Contention {
     pub(super) fn sample(&mut self, now: TimeMs, nr_others: u32, wanted: Wanted) {
         self.sampled = Some(now);
         self.nr_samples = self.nr_samples.saturating_add(1);
-        let share_of_last = SHARE_OF_LAST.max(1.0 / f64::from(self.nr_samples));
+        let share_of_all = 1.0 / f64::from(self.nr_samples);
+        let share_of_last = self.config.share_of_last.max(share_of_all);
         self.nr_runnable += (f64::from(nr_others) - self.nr_runnable) * share_of_last;
-        if self.nr_samples < NR_SAMPLES_MIN {
+        if self.nr_samples < self.config.nr_samples_min {
             return;
         }
         self.state = if self.is_saturated(wanted) {
@@ -109,25 +120,26 @@ impl Contention {
 
     fn nr_several(&self) -> f64 {
         match self.state {
-            CpuState::Contended => NR_SEVERAL,
-            CpuState::Free | CpuState::Saturated => NR_SEVERAL_ENDS,
+            CpuState::Contended => self.config.nr_several,
+            CpuState::Free | CpuState::Saturated => self.config.nr_several_ends,
         }
     }
 
     fn is_saturated(&self, wanted: Wanted) -> bool {
+        let config = &self.config;
         let (share, others_max) = match self.state {
-            CpuState::Saturated => (SATURATED_ENDS, OTHERS_END),
-            CpuState::Free | CpuState::Contended => (SATURATED_BEGINS, OTHERS_BEGIN),
+            CpuState::Saturated => (config.saturated_ends, config.others_end),
+            CpuState::Free | CpuState::Contended => (config.saturated_begins, config.others_begin),
         };
         wanted.all >= self.nr_processors * share
-            && self.nr_runnable >= self.nr_processors * RUNNABLE_SHARE
+            && self.nr_runnable >= self.nr_processors * config.runnable_share
             && self.nr_runnable - wanted.nr_threads <= self.nr_runnable * others_max
     }
 
     fn is_contended(&self) -> bool {
         let margin = match self.state {
-            CpuState::Contended => MARGIN_ENDS,
-            CpuState::Free | CpuState::Saturated => MARGIN_BEGINS,
+            CpuState::Contended => self.config.margin_ends,
+            CpuState::Free | CpuState::Saturated => self.config.margin_begins,
         };
         self.nr_runnable > self.nr_processors + margin
     }
@@ -159,13 +171,13 @@ mod tests {
 
     #[test]
     fn a_program_a_processor_and_strata_are_no_contention() {
-        let mut contention = Contention::new(2);
+        let mut contention = Contention::new(2, Config::DEFAULT);
         assert_eq!(after(&mut contention, 2, threads(1), 1000), CpuState::Free);
     }
 
     #[test]
     fn two_who_wait_contend_until_they_have_gone() {
-        let mut contention = Contention::new(2);
+        let mut contention = Contention::new(2, Config::DEFAULT);
         assert_eq!(
             after(&mut contention, 4, threads(1), 5),
             CpuState::Free,
@@ -192,7 +204,7 @@ mod tests {
     #[test]
     fn threads_of_one_program_do_not_contend_but_fill_the_processors() {
         for nr_threads in [2, 3, 4, 16] {
-            let mut contention = Contention::new(2);
+            let mut contention = Contention::new(2, Config::DEFAULT);
             let state = after(&mut contention, nr_threads, threads(nr_threads), 100);
             assert_eq!(state, CpuState::Saturated, "{nr_threads}");
         }
@@ -200,7 +212,7 @@ mod tests {
 
     #[test]
     fn a_program_that_may_use_one_processor_only_does_not_fill_two() {
-        let mut contention = Contention::new(2);
+        let mut contention = Contention::new(2, Config::DEFAULT);
         let pinned = Wanted {
             all: 1.0,
             most: 1.0,
@@ -211,13 +223,13 @@ mod tests {
 
     #[test]
     fn what_a_quota_holds_back_fills_nothing() {
-        let mut contention = Contention::new(2);
+        let mut contention = Contention::new(2, Config::DEFAULT);
         assert_eq!(after(&mut contention, 1, threads(2), 1000), CpuState::Free);
     }
 
     #[test]
     fn threads_that_share_the_processors_with_others_neither_fill_them_nor_contend() {
-        let mut contention = Contention::new(2);
+        let mut contention = Contention::new(2, Config::DEFAULT);
         assert_eq!(after(&mut contention, 4, threads(2), 1000), CpuState::Free);
         assert_eq!(
             after(&mut contention, 4, threads(1), 100),
@@ -228,7 +240,7 @@ mod tests {
 
     #[test]
     fn it_ends_when_others_come_or_threads_go_but_not_at_once() {
-        let mut contention = Contention::new(2);
+        let mut contention = Contention::new(2, Config::DEFAULT);
         let mut fill = |nr_others, nr_threads, nr_samples| {
             assert_eq!(
                 after(&mut contention, 2, threads(2), 100),
@@ -249,7 +261,7 @@ mod tests {
             most: 1.4,
             nr_threads: 1.4,
         };
-        let mut contention = Contention::new(2);
+        let mut contention = Contention::new(2, Config::DEFAULT);
         assert_eq!(
             after(&mut contention, 4, threads(1), 100),
             CpuState::Contended

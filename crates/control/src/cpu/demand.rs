@@ -11,32 +11,41 @@
 
 use crate::processors::Processors;
 use crate::sample::{ProgramNo, Threads, Wanted};
+use crate::tunables::config;
 use std::collections::BTreeMap;
 use strata_lru::TimeMs;
 
-/// Threads are looked at again after so long, ...
-const SAMPLE_MS: u64 = 50;
-/// ... or after this for each of them, microseconds: reading one takes 6.
-const SAMPLE_US_PER_THREAD: u64 = 600;
-/// A process takes as long as so many threads of it.
-const THREADS_PER_PROCESS: u64 = 5;
-/// The weight of the newest sample in the average: 200 ms after two threads began to work on two processors they are
-/// known to want 1.8, where one did before.
-const SHARE_OF_LAST: f64 = 1.0 / 3.0;
-/// A thread that wanted a processor for more than this part of the time is busy: half.
-const BUSY_SHARE: u64 = 2;
-/// Samples further apart than this, and than twice what is due, have a pause between them.
-const PAUSE_MS: u64 = 1000;
+config! {
+    /// How often threads are looked at, and what counts as wanting a processor.
+    "cpu.demand"
 
-fn approach(average: &mut Wanted, last: Wanted) {
-    average.all += (last.all - average.all) * SHARE_OF_LAST;
-    average.most += (last.most - average.most) * SHARE_OF_LAST;
-    average.nr_threads += (last.nr_threads - average.nr_threads) * SHARE_OF_LAST;
+    /// Threads are looked at this often at most.
+    sample_ms: u64 = 50, 10..=1000, "ms";
+    /// Two looks at threads are so far apart for each thread at least: reading one takes 6 us, so looking takes a hundredth
+    /// of a processor.
+    sample_us_per_thread: u64 = 600, 6..=60_000, "us a thread";
+    /// Looking at a process takes as long as looking at so many threads of it.
+    threads_per_process: u64 = 5, 0..=100, "threads";
+    /// The newest sample has this weight in the average: 200 ms after two threads began to work on two processors they are
+    /// known to want 1.8, where one did before.
+    share_of_last: f64 = 1.0 / 3.0, 0.01..=1.0, "part of 1";
+    /// A thread that wanted a processor for more than this part of the time is busy.
+    busy_share: u64 = 2, 1..=16, "1/n of the time";
+    /// Two samples that are further apart than this, and than twice what was due, have a pause between them, before which
+    /// nothing counts.
+    pause_ms: u64 = 1000, 100..=60_000, "ms";
+}
+
+fn approach(average: &mut Wanted, last: Wanted, share_of_last: f64) {
+    average.all += (last.all - average.all) * share_of_last;
+    average.most += (last.most - average.most) * share_of_last;
+    average.nr_threads += (last.nr_threads - average.nr_threads) * share_of_last;
 }
 
 /// What was seen so far.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Demand {
+    config: Config,
     sampled: Option<TimeMs>,
     programs: BTreeMap<ProgramNo, Threads>,
     average: Option<Wanted>,
@@ -45,6 +54,17 @@ pub(super) struct Demand {
 }
 
 impl Demand {
+    /// Nothing seen yet.
+    pub(super) fn new(config: Config) -> Demand {
+        Demand {
+            config,
+            sampled: None,
+            programs: BTreeMap::new(),
+            average: None,
+            busy: Vec::new(),
+        }
+    }
+
     /// Whether it is time to look at the threads.
     pub(super) fn is_due(&self, now: TimeMs) -> bool {
         self.sampled
@@ -53,15 +73,17 @@ impl Demand {
 
     fn pause_ms(&self) -> u64 {
         let nr_threads: usize = self.programs.values().map(|of| of.wanted_ns.len()).sum();
-        let nr_threads = nr_threads as u64 + self.programs.len() as u64 * THREADS_PER_PROCESS;
-        SAMPLE_MS.max(nr_threads * SAMPLE_US_PER_THREAD / 1000)
+        let nr_processes = self.programs.len() as u64;
+        let nr_threads = nr_threads as u64 + nr_processes * self.config.threads_per_process;
+        let threads_ms = nr_threads * self.config.sample_us_per_thread / 1000;
+        self.config.sample_ms.max(threads_ms)
     }
 
     /// Takes in how the programs stand.
     pub(super) fn sample(&mut self, now: TimeMs, programs: BTreeMap<ProgramNo, Threads>) {
         self.busy.clear();
         if let Some(then) = self.sampled.filter(|then| now.0 > then.0) {
-            let busy_ns = now.since(then) * 1_000_000 / BUSY_SHARE;
+            let busy_ns = now.since(then) * 1_000_000 / self.config.busy_share;
             let passed_ns = (now.since(then) * 1_000_000) as f64;
             let mut last = Wanted::default();
             let mut allowed = Processors::NONE;
@@ -82,9 +104,11 @@ impl Demand {
             }
             last.all = last.all.min(f64::from(allowed.count()));
             // What was wanted before a pause says nothing of now.
-            let pause_ms = PAUSE_MS.max(2 * self.pause_ms());
+            let pause_ms = self.config.pause_ms.max(2 * self.pause_ms());
             match &mut self.average {
-                Some(average) if now.since(then) <= pause_ms => approach(average, last),
+                Some(average) if now.since(then) <= pause_ms => {
+                    approach(average, last, self.config.share_of_last);
+                }
                 average => *average = Some(last),
             }
         }
@@ -123,8 +147,8 @@ mod tests {
 
     /// After samples of programs with these threads.
     fn wanted(programs: &[&[u64]], nr_processors: usize, nr_samples: u64) -> Wanted {
-        let mut demand = Demand::default();
-        for ms in (0..nr_samples).map(|sample| sample * SAMPLE_MS) {
+        let mut demand = Demand::new(Config::DEFAULT);
+        for ms in (0..nr_samples).map(|sample| sample * Config::DEFAULT.sample_ms) {
             let numbered = (0..).map(ProgramNo).zip(programs);
             let programs = numbered.map(|(no, percent)| (no, threads(ms, percent, nr_processors)));
             demand.sample(TimeMs(ms), programs.collect());
@@ -162,15 +186,15 @@ mod tests {
 
     #[test]
     fn a_second_thread_is_known_after_four_samples_and_its_end_as_soon() {
-        let mut demand = Demand::default();
+        let mut demand = Demand::new(Config::DEFAULT);
         let mut seen = Vec::new();
         for sample in 0..20 {
-            let ms = sample * SAMPLE_MS;
+            let ms = sample * Config::DEFAULT.sample_ms;
             let mut program = threads(ms, &[100], 2);
             if (10..15).contains(&sample) {
                 program
                     .wanted_ns
-                    .insert(7, (ms - 9 * SAMPLE_MS) * 1_000_000);
+                    .insert(7, (ms - 9 * Config::DEFAULT.sample_ms) * 1_000_000);
             }
             demand.sample(TimeMs(ms), BTreeMap::from([(ProgramNo(0), program)]));
             seen.push(demand.wanted().all);
@@ -184,7 +208,7 @@ mod tests {
 
     #[test]
     fn busy_is_who_wanted_a_processor_for_most_of_the_time_since_the_last_look() {
-        let mut demand = Demand::default();
+        let mut demand = Demand::new(Config::DEFAULT);
         let mut look = |ms, percent: &[u64]| {
             let programs = (0..).map(ProgramNo).zip([threads(ms, percent, 2)]);
             demand.sample(TimeMs(ms), programs.collect());
@@ -201,7 +225,7 @@ mod tests {
 
     #[test]
     fn many_threads_are_looked_at_less_often() {
-        let mut demand = Demand::default();
+        let mut demand = Demand::new(Config::DEFAULT);
         let many = threads(0, &[1; 1000], 64);
         demand.sample(TimeMs(0), BTreeMap::from([(ProgramNo(0), many)]));
         assert!(!demand.is_due(TimeMs(602)) && demand.is_due(TimeMs(603)));
@@ -209,7 +233,7 @@ mod tests {
 
     #[test]
     fn after_a_pause_it_begins_anew() {
-        let mut demand = Demand::default();
+        let mut demand = Demand::new(Config::DEFAULT);
         for ms in [0, 100, 200] {
             let program = threads(ms, &[100, 100], 2);
             demand.sample(TimeMs(ms), BTreeMap::from([(ProgramNo(0), program)]));
@@ -223,7 +247,7 @@ mod tests {
     #[test]
     fn looks_that_come_late_on_a_busy_machine_count_with_those_before() {
         let after_idle_ms = |idle_ms: u64| {
-            let mut demand = Demand::default();
+            let mut demand = Demand::new(Config::DEFAULT);
             let mut look = |ms, ran_ms| {
                 let program = threads(ran_ms, &[100], 2);
                 demand.sample(TimeMs(ms), BTreeMap::from([(ProgramNo(0), program)]));

@@ -7,26 +7,39 @@
 //! **Owns** the average, the share that follows from it, and whether pageout could take with that share what
 //! comes back. **Does not own** who does the work (`reclaimer`), nor reading clocks and counts.
 //!
-//! **Invariants** I1: a program that runs all the time leaves [`PERCENT_MIN`], none leaves more than
+//! **Invariants** I1: a program that runs all the time leaves [`Config::pageout_percent_min`], none leaves more than
 //! all of a processor.
 
 use crate::sample::ProgramNo;
+use crate::tunables::config;
 use std::collections::BTreeMap;
 use strata_lru::TimeMs;
 
-/// What pageout may take of a processor while a program runs all the time on another, percent: one
-/// that pulls its pages back faster than that is served better by the kernel's batches.
-pub const PERCENT_MIN: u32 = 25;
-/// What a page costs by pageout at least, where nobody is interrupted.
-const PAGE_US_MIN: u64 = 15;
-/// The programs' clocks are read again after so long.
-const SAMPLE_MS: u64 = 100;
-/// The average forgets half of what it knows in about two samples.
-const SHARE_OF_LAST: f64 = 1.0 / 4.0;
+config! {
+    /// What pageout may take of a processor.
+    "cpu.load"
+
+    /// Pageout may take this much of a processor while a program runs all the time on another: one that pulls its pages
+    /// back faster than that is served better by the kernel's batches.
+    pageout_percent_min: u32 = 25, 1..=100, "percent of a processor";
+    /// A page costs pageout at least so much, where nobody is interrupted.
+    page_us_min: u64 = 15, 1..=1000, "us";
+    /// The programs' clocks are read this often.
+    sample_ms: u64 = 100, 10..=1000, "ms";
+    /// The newest sample has this weight in the average, which forgets half of what it knows in about two samples.
+    share_of_last: f64 = 1.0 / 4.0, 0.01..=1.0, "part of 1";
+}
+
+/// All of a processor, percent.
+const ALL_PERCENT: u32 = 100;
+/// A program that runs less than this leaves all of a processor; so does one that does not run, by which nothing can be
+/// divided.
+const NR_RUNNING_MIN: f64 = 0.01;
 
 /// What was seen so far.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Load {
+    config: Config,
     sampled: Option<TimeMs>,
     cpu_ns: BTreeMap<ProgramNo, u64>,
     /// Processors in use, on average; `None` until two samples were taken.
@@ -38,9 +51,22 @@ pub(super) struct Load {
 }
 
 impl Load {
+    /// Nothing seen yet.
+    pub(super) fn new(config: Config) -> Load {
+        Load {
+            config,
+            sampled: None,
+            cpu_ns: BTreeMap::new(),
+            nr_running: None,
+            nr_refaulted_pages: 0,
+            refaulted_pages_per_s: 0.0,
+        }
+    }
+
     /// Whether it is time to read the programs' clocks.
     pub(super) fn is_due(&self, now: TimeMs) -> bool {
-        self.sampled.is_none_or(|then| now.since(then) >= SAMPLE_MS)
+        self.sampled
+            .is_none_or(|then| now.since(then) >= self.config.sample_ms)
     }
 
     /// Takes what each program has used of the processors so far, nanoseconds, and how many pages
@@ -61,11 +87,12 @@ impl Load {
             let per_s = refaulted * 1e9 / passed_ns as f64;
             let nr_running = used_ns as f64 / passed_ns as f64;
             // After a pause the average knows nothing of now.
-            let is_stale = now.since(then) > 2 * SAMPLE_MS;
-            let of_last = if is_stale { 1.0 } else { SHARE_OF_LAST };
+            let is_stale = now.since(then) > 2 * self.config.sample_ms;
+            let share_of_last = self.config.share_of_last;
+            let of_last = if is_stale { 1.0 } else { share_of_last };
             self.refaulted_pages_per_s += (per_s - self.refaulted_pages_per_s) * of_last;
             self.nr_running = match self.nr_running.filter(|_| !is_stale) {
-                Some(average) => Some(average + (nr_running - average) * SHARE_OF_LAST),
+                Some(average) => Some(average + (nr_running - average) * share_of_last),
                 None if is_stale => None,
                 None => Some(nr_running),
             };
@@ -78,7 +105,7 @@ impl Load {
     /// Whether more comes back than pageout could take with its share.
     pub(super) fn is_beyond_pageout(&self) -> bool {
         let share = f64::from(self.pageout_percent_max()) / 100.0;
-        self.refaulted_pages_per_s > share * 1e6 / PAGE_US_MIN as f64
+        self.refaulted_pages_per_s > share * 1e6 / self.config.page_us_min as f64
     }
 
     /// Pages that come back in a second, on average.
@@ -96,15 +123,16 @@ impl Load {
 
     /// Whether somebody has looked a moment ago.
     pub(super) fn is_fresh(&self, now: TimeMs) -> bool {
-        let is_fresh = |then| now.since(then) <= 2 * SAMPLE_MS;
+        let is_fresh = |then| now.since(then) <= 2 * self.config.sample_ms;
         self.sampled.is_some_and(is_fresh)
     }
 
     /// What pageout may take of a processor, percent.
     pub(super) fn pageout_percent_max(&self) -> u32 {
         let nr_running = self.nr_running.unwrap_or(1.0);
-        let percent = f64::from(PERCENT_MIN) / nr_running.max(0.01);
-        (percent as u32).clamp(PERCENT_MIN, 100)
+        let percent_min = self.config.pageout_percent_min;
+        let percent = f64::from(percent_min) / nr_running.max(NR_RUNNING_MIN);
+        (percent as u32).clamp(percent_min, ALL_PERCENT)
     }
 }
 
@@ -114,19 +142,23 @@ mod tests {
 
     /// Samples every 100 ms of programs that use so many percent of a processor each.
     fn percent_max(programs: &[u64], nr_samples: u64) -> u32 {
-        let mut load = Load::default();
+        let mut load = Load::new(Config::DEFAULT);
         for sample in 0..nr_samples {
-            let used = |percent: &u64| sample * SAMPLE_MS * percent * 10_000;
+            let used = |percent: &u64| sample * Config::DEFAULT.sample_ms * percent * 10_000;
             let numbered = programs.iter().enumerate();
             let cpu_ns = numbered.map(|(no, percent)| (ProgramNo(no as u32), used(percent)));
-            load.sample(TimeMs(sample * SAMPLE_MS), cpu_ns.collect(), 0);
+            load.sample(
+                TimeMs(sample * Config::DEFAULT.sample_ms),
+                cpu_ns.collect(),
+                0,
+            );
         }
         load.pageout_percent_max()
     }
 
     #[test]
     fn the_less_a_program_runs_the_more_pageout_may_take() {
-        assert_eq!(percent_max(&[100], 20), PERCENT_MIN);
+        assert_eq!(percent_max(&[100], 20), Config::DEFAULT.pageout_percent_min);
         assert_eq!(percent_max(&[50], 20), 50);
         assert_eq!(percent_max(&[25], 20), 100);
         assert_eq!(percent_max(&[0], 20), 100);
@@ -135,19 +167,22 @@ mod tests {
     #[test]
     fn programs_count_together_and_never_leave_less_than_the_least() {
         assert_eq!(percent_max(&[25, 25], 20), 50);
-        assert_eq!(percent_max(&[100, 100, 100], 20), PERCENT_MIN);
+        assert_eq!(
+            percent_max(&[100, 100, 100], 20),
+            Config::DEFAULT.pageout_percent_min
+        );
     }
 
     #[test]
     fn who_is_not_known_yet_is_taken_to_run_all_the_time() {
-        assert_eq!(percent_max(&[10], 1), PERCENT_MIN);
-        assert_eq!(percent_max(&[], 0), PERCENT_MIN);
+        assert_eq!(percent_max(&[10], 1), Config::DEFAULT.pageout_percent_min);
+        assert_eq!(percent_max(&[], 0), Config::DEFAULT.pageout_percent_min);
     }
 
     #[test]
     fn what_comes_back_is_held_against_what_the_share_allows() {
         let is_beyond = |percent: u64, pages_per_s: u64| {
-            let mut load = Load::default();
+            let mut load = Load::new(Config::DEFAULT);
             for ms in (0..2000).step_by(100) {
                 let cpu_ns = BTreeMap::from([(ProgramNo(0), ms * percent * 10_000)]);
                 load.sample(TimeMs(ms), cpu_ns, ms * pages_per_s / 1000);
@@ -161,7 +196,7 @@ mod tests {
 
     #[test]
     fn after_a_pause_it_begins_anew() {
-        let mut load = Load::default();
+        let mut load = Load::new(Config::DEFAULT);
         let mut sample = |ms: u64, used_ms: u64| {
             let cpu_ns = BTreeMap::from([(ProgramNo(0), used_ms * 1_000_000)]);
             load.sample(TimeMs(ms), cpu_ns, 0);
@@ -170,13 +205,13 @@ mod tests {
         sample(0, 0);
         assert_eq!(sample(100, 10), 100);
         // It ran all the time while nobody looked; what it does now is not known.
-        assert_eq!(sample(10_000, 9_910), PERCENT_MIN);
+        assert_eq!(sample(10_000, 9_910), Config::DEFAULT.pageout_percent_min);
         assert_eq!(sample(10_100, 9_960), 50);
     }
 
     #[test]
     fn a_program_that_has_just_come_is_counted_from_its_second_sample_on() {
-        let mut load = Load::default();
+        let mut load = Load::new(Config::DEFAULT);
         load.sample(TimeMs(0), BTreeMap::new(), 0);
         let long_lived = |ns| BTreeMap::from([(ProgramNo(3), ns)]);
         load.sample(TimeMs(100), long_lived(7_000_000_000), 0);
@@ -191,7 +226,7 @@ mod tests {
 
     #[test]
     fn what_came_back_is_known_for_twice_as_long_as_lies_between_two_looks() {
-        let mut load = Load::default();
+        let mut load = Load::new(Config::DEFAULT);
         assert!(!load.is_fresh(TimeMs(0)));
         load.sample(TimeMs(0), BTreeMap::new(), 0);
         load.sample(TimeMs(100), BTreeMap::new(), 500);

@@ -1,6 +1,7 @@
 //! A tree of five groups, driven for thousands of ticks.
 
 use super::*;
+use crate::config::Config;
 use crate::control::{Actuator, Setup};
 use crate::plan::Action;
 use crate::steering::Abilities;
@@ -9,7 +10,7 @@ use strata_lru::{Swappiness, TimeMs};
 const MIB: u64 = 1 << 20;
 
 fn control(budget_mib: u64) -> Control {
-    Control::new(Setup {
+    let setup = Setup {
         budget_bytes: budget_mib * MIB,
         actuator: Actuator::Reclaim,
         swappiness: Swappiness::DEFAULT,
@@ -21,7 +22,8 @@ fn control(budget_mib: u64) -> Control {
         abilities: Abilities::default(),
         nr_processors: 2,
         processors: None,
-    })
+    };
+    Control::new(setup, &Config::default())
 }
 
 fn sample(ms: u64, usage_bytes: u64) -> Sample {

@@ -1,6 +1,7 @@
 //! The limit against a group as the kernel would have it.
 
 use super::*;
+use crate::watermarks;
 
 const MIB: u64 = 1 << 20;
 const NOW: TimeMs = TimeMs(10_000);
@@ -18,9 +19,13 @@ struct Group {
 
 impl Group {
     fn new(version: CgroupVersion) -> Group {
-        let marks = Watermarks::new(100 * MIB);
+        Group::configured(version, Config::DEFAULT)
+    }
+
+    fn configured(version: CgroupVersion, config: Config) -> Group {
+        let marks = Watermarks::new(100 * MIB, &watermarks::Config::DEFAULT);
         Group {
-            limit: Limit::new(version, &marks),
+            limit: Limit::new(version, &marks, config, stat_pace::Config::DEFAULT),
             marks,
             limit_bytes: marks.backstop_bytes,
             usage_bytes: 99 * MIB,
@@ -125,7 +130,7 @@ fn tasks_that_were_just_woken_are_not_taken_for_waiting() {
 #[test]
 fn a_program_of_which_little_can_go_meets_the_kernel_at_the_bound() {
     let mut group = Group::new(CgroupVersion::V1);
-    group.limit_bytes = most_bytes(&group.marks);
+    group.limit_bytes = Config::DEFAULT.most_bytes(&group.marks);
     group.usage_bytes = group.limit_bytes;
     group.lists(NOW, 4, true);
     let (steps, trouble) = group.adjust(NOW, Standing::Fine, true);
@@ -140,7 +145,7 @@ fn a_program_of_which_little_can_go_meets_the_kernel_at_the_bound() {
 #[test]
 fn while_tasks_wait_and_much_can_go_there_is_no_bound() {
     let mut group = Group::new(CgroupVersion::V1);
-    group.limit_bytes = 2 * most_bytes(&group.marks);
+    group.limit_bytes = 2 * Config::DEFAULT.most_bytes(&group.marks);
     group.usage_bytes = group.limit_bytes;
     group.lists(NOW, 90, true);
     let (steps, trouble) = group.adjust(NOW, Standing::Fine, true);
@@ -153,7 +158,7 @@ fn what_cannot_go_has_the_limit_give_way_at_once_to_the_bound() {
         let mut group = Group::new(version);
         group.lists(NOW, 0, false);
         let (steps, trouble) = group.adjust(NOW, Standing::Fine, false);
-        let bytes = most_bytes(&group.marks) - group.marks.backstop_bytes;
+        let bytes = Config::DEFAULT.most_bytes(&group.marks) - group.marks.backstop_bytes;
         assert_eq!(steps, [Step::ReleaseHigh, Step::Raise { bytes }]);
         assert_eq!((trouble, group.limit_bytes), (None, 164 * MIB));
         assert_eq!(group.limit.peak_bytes(), 164 * MIB);
@@ -190,7 +195,7 @@ fn a_limit_that_others_hold_down_is_told_once_it_can_not_rise() {
 #[test]
 fn a_floor_above_the_budget_lifts_what_slows_and_holds_no_line() {
     let mut group = Group::new(CgroupVersion::V2);
-    group.limit_bytes = most_bytes(&group.marks);
+    group.limit_bytes = Config::DEFAULT.most_bytes(&group.marks);
     group.usage_bytes = 110 * MIB;
     group.lists(NOW, 5, false);
     let (steps, _) = group.adjust(NOW, Standing::Fine, false);
@@ -290,7 +295,7 @@ fn an_answer_that_belongs_to_nothing_ends_the_job() {
 #[test]
 fn a_small_budget_gives_way_by_a_megabyte_at_first() {
     let mut group = Group::new(CgroupVersion::V1);
-    group.marks = Watermarks::new(10 * MIB);
+    group.marks = Watermarks::new(10 * MIB, &watermarks::Config::DEFAULT);
     group.limit_bytes = group.marks.backstop_bytes;
     group.usage_bytes = group.limit_bytes;
     group.lists(NOW, 15, true);

@@ -30,39 +30,51 @@ use super::{Outcome, Strategy, View, Walk};
 use crate::backoff::Backoff;
 use crate::plan::Action;
 pub use crate::sample::{KernelLists, Reading};
+use crate::tunables::config;
 use strata_lru::TimeMs;
 
-/// Walks for it are so far apart at least.
-const WALK_MS_MIN: u64 = 200;
-/// Below this share of the lists inactive pages are running out, percent.
-const LOW_PERCENT: u64 = 20;
-/// So much is to be inactive then.
-const HIGH_PERCENT: u64 = 45;
-/// The kernel would find nothing to take soon, percent.
-const LEAST_PERCENT: u64 = 8;
-/// The kernel moves pages by itself when so many more are inactive than there were, percent of the lists.
-const RISE_PERCENT: u64 = 4;
-/// All is inactive, percent.
-const ALL_PERCENT: u64 = 97;
-/// It has had long enough to move everything: a slow program makes it slow.
-const KERNEL_MS_MAX: u64 = 1000;
-/// Where the lists have become shorter by this, something may be locked, percent.
-const SHORTER_PERCENT: u64 = 6;
+config! {
+    /// When the kernel is to move pages to its inactive lists, and how many are named.
+    "list_balance"
 
-/// Counts so old are read again where that makes the kernel move nothing.
-const OLD_MS: u64 = 5000;
-/// Counts so old are read again in any case.
-const OLD_MS_MAX: u64 = 30_000;
-/// Most pages that are named at once: they take a tenth of a second.
-const NR_NAMED_PAGES_MAX: u64 = 1 << 17;
-/// The first pause after pages were named in vain; the next is twice as long.
-const VAIN_MS_MIN: u64 = 1000;
-/// The longest pause after pages were named in vain.
-const VAIN_MS_MAX: u64 = 64_000;
+    /// Walks come this often while pages are to be named: each names the coldest that it has shown.
+    walk_ms: u64 = 200, 50..=10_000, "ms";
+    /// Pages are named when less than this part of the lists is inactive: inactive pages are running out.
+    low_percent: u64 = 20, 10..=40, "percent of the lists";
+    /// Pages are named until this part of the lists is inactive.
+    high_percent: u64 = 45, 40..=90, "percent of the lists";
+    /// The counts are brought up to date when less than this part of the lists is inactive: the kernel would find nothing to take
+    /// soon.
+    least_percent: u64 = 8, 0..=10, "percent of the lists";
+    /// The kernel moves pages by itself when this part of the lists has become inactive.
+    rise_percent: u64 = 4, 1..=50, "percent of the lists";
+    /// The kernel has moved everything when this part of the lists is inactive.
+    all_percent: u64 = 97, 50..=100, "percent of the lists";
+    /// The kernel has had long enough to move everything after this: a slow program makes it slow.
+    kernel_ms_max: u64 = 1000, 100..=60_000, "ms";
+    /// Something may be locked where the lists have become shorter by this part: the counts are brought up to date.
+    shorter_percent: u64 = 6, 1..=50, "percent of the lists";
+    /// Counts so old are read again where that makes the kernel move nothing.
+    old_ms: u64 = 5000, 1000..=10_000, "ms";
+    /// Reading the counts makes the kernel move nothing while this part of the lists is inactive.
+    old_percent: u64 = 50, 50..=100, "percent of the lists";
+    /// Counts so old are read again in any case.
+    old_ms_max: u64 = 30_000, 10_000..=600_000, "ms";
+    /// So many pages are named at once at most, which takes a tenth of a second.
+    nr_named_pages_max: u64 = 1 << 17, 1 << 8..=1 << 22, "pages";
+    /// After pages were named in vain there is a first pause of so long.
+    vain_ms_min: u64 = 1000, 100..=10_000, "ms";
+    /// The pause after pages were named in vain, which doubles each time, is at most so long.
+    vain_ms_max: u64 = 64_000, 10_000..=3_600_000, "ms";
+}
+
+/// All of the lists, percent.
+const ALL_PERCENT: u64 = 100;
 
 /// What is remembered from look to look.
 #[derive(Debug)]
 pub struct ListBalance {
+    config: Config,
     now: TimeMs,
     lists: KernelLists,
     /// When the counts were last read, and what was on the lists then.
@@ -76,25 +88,11 @@ pub struct ListBalance {
     vain: Backoff,
 }
 
-impl Default for ListBalance {
-    fn default() -> ListBalance {
-        ListBalance {
-            now: TimeMs::default(),
-            lists: KernelLists::default(),
-            read: None,
-            nr_inactive_least: None,
-            kernel: None,
-            named: None,
-            vain: Backoff::new(VAIN_MS_MIN, VAIN_MS_MAX),
-        }
-    }
-}
-
 impl Strategy for ListBalance {
     fn walk_ms(&self, view: &View) -> Option<u64> {
         let is_free = !view.busy.deactivating && view.is_heat_believed;
         let is_wanted = self.nr_wanted_pages().is_some();
-        (is_wanted && is_free).then_some(WALK_MS_MIN)
+        (is_wanted && is_free).then_some(self.config.walk_ms)
     }
 
     fn after_walk(&mut self, view: &View, walk: &Walk) -> Vec<Action> {
@@ -116,6 +114,20 @@ impl Strategy for ListBalance {
 }
 
 impl ListBalance {
+    /// Nothing seen yet.
+    pub fn new(config: Config) -> ListBalance {
+        ListBalance {
+            config,
+            now: TimeMs::default(),
+            lists: KernelLists::default(),
+            read: None,
+            nr_inactive_least: None,
+            kernel: None,
+            named: None,
+            vain: Backoff::new(config.vain_ms_min, config.vain_ms_max),
+        }
+    }
+
     /// Takes a look at the lists in. `is_naming`: pages are being named.
     pub fn look(&mut self, now: TimeMs, lists: KernelLists, is_naming: bool) -> Reading {
         (self.now, self.lists) = (now, lists);
@@ -154,9 +166,9 @@ impl ListBalance {
         let (inactive, all) = (self.lists.nr_inactive_pages, self.lists.nr_pages());
         let is_held = self.read.is_some() && self.kernel.is_none();
         let may_name = !self.vain.holds(self.now);
-        let is_low = !self.is_share(inactive, LOW_PERCENT);
-        let nr_missing = (all * HIGH_PERCENT / 100).saturating_sub(inactive);
-        (is_held && may_name && is_low).then_some(nr_missing.min(NR_NAMED_PAGES_MAX))
+        let is_low = !self.is_share(inactive, self.config.low_percent);
+        let nr_missing = (all * self.config.high_percent / 100).saturating_sub(inactive);
+        (is_held && may_name && is_low).then_some(nr_missing.min(self.config.nr_named_pages_max))
     }
 
     fn is_share(&self, nr_pages: u64, percent: u64) -> bool {
@@ -178,7 +190,8 @@ impl ListBalance {
     fn watch_kernel(&mut self) {
         let inactive = self.lists.nr_inactive_pages;
         if let Some((since, most)) = self.kernel {
-            let has_stopped = self.is_share(most.saturating_sub(inactive), RISE_PERCENT);
+            let nr_gone = most.saturating_sub(inactive);
+            let has_stopped = self.is_share(nr_gone, self.config.rise_percent);
             self.kernel = (!has_stopped).then_some((since, most.max(inactive)));
             self.nr_inactive_least = None;
             return;
@@ -187,7 +200,7 @@ impl ListBalance {
             .nr_inactive_least
             .map_or(inactive, |of| of.min(inactive));
         self.nr_inactive_least = Some(least);
-        if self.is_share(inactive - least, RISE_PERCENT) {
+        if self.is_share(inactive - least, self.config.rise_percent) {
             self.kernel = Some((self.now, inactive));
         }
     }
@@ -197,13 +210,16 @@ impl ListBalance {
             return true;
         };
         let (inactive, all) = (self.lists.nr_inactive_pages, self.lists.nr_pages());
-        let is_running_out = !self.is_share(inactive, LEAST_PERCENT);
-        let is_shorter = all * 100 < nr_pages_read * (100 - SHORTER_PERCENT);
+        let config = &self.config;
+        let is_running_out = !self.is_share(inactive, config.least_percent);
+        let is_shorter = all * 100 < nr_pages_read * (ALL_PERCENT - config.shorter_percent);
         let has_moved = self.kernel.is_some_and(|(since, _)| {
-            self.is_share(inactive, ALL_PERCENT) || self.now.since(since) >= KERNEL_MS_MAX
+            let is_over = self.now.since(since) >= config.kernel_ms_max;
+            self.is_share(inactive, config.all_percent) || is_over
         });
         let age_ms = self.now.since(read_at);
-        let is_old = age_ms >= OLD_MS_MAX || age_ms >= OLD_MS && self.is_share(inactive, 50);
+        let is_old = age_ms >= config.old_ms_max
+            || age_ms >= config.old_ms && self.is_share(inactive, config.old_percent);
         is_running_out || is_shorter || has_moved || is_old
     }
 }
@@ -224,7 +240,7 @@ mod tests {
 
     /// After a first reading with so much inactive.
     fn held(inactive_percent: u64) -> ListBalance {
-        let mut deactivation = ListBalance::default();
+        let mut deactivation = ListBalance::new(Config::DEFAULT);
         assert_eq!(
             deactivation.look(TimeMs(0), lists(inactive_percent), false),
             Reading::Due
@@ -298,7 +314,7 @@ mod tests {
         let mut deactivation = held(98);
         deactivation.look(TimeMs(900), lists(15), false);
         deactivation.look(TimeMs(920), lists(20), false);
-        let later = TimeMs(920 + KERNEL_MS_MAX);
+        let later = TimeMs(920 + Config::DEFAULT.kernel_ms_max);
         assert_eq!(deactivation.look(later, lists(60), false), Reading::Due);
     }
 
@@ -349,10 +365,22 @@ mod tests {
     fn counts_are_not_left_alone_for_ever() {
         let mut deactivation = held(98);
         let look = |of: &mut ListBalance, now, percent| of.look(TimeMs(now), lists(percent), false);
-        assert_eq!(look(&mut deactivation, OLD_MS - 1, 80), Reading::NotYet);
-        assert_eq!(look(&mut deactivation, OLD_MS, 80), Reading::Due);
-        assert_eq!(look(&mut deactivation, OLD_MS + 20, 40), Reading::NotYet);
-        assert_eq!(look(&mut deactivation, OLD_MS_MAX, 40), Reading::Due);
+        assert_eq!(
+            look(&mut deactivation, Config::DEFAULT.old_ms - 1, 80),
+            Reading::NotYet
+        );
+        assert_eq!(
+            look(&mut deactivation, Config::DEFAULT.old_ms, 80),
+            Reading::Due
+        );
+        assert_eq!(
+            look(&mut deactivation, Config::DEFAULT.old_ms + 20, 40),
+            Reading::NotYet
+        );
+        assert_eq!(
+            look(&mut deactivation, Config::DEFAULT.old_ms_max, 40),
+            Reading::Due
+        );
     }
 
     #[test]

@@ -16,59 +16,56 @@
 //!
 //! **Owns** the judgement and the pace of these walks. **Does not own** the pages nor the touching.
 //!
-//! **Invariants** I1: what is judged is `NR_JUDGED_WALKS` walks in a row, each by what the one just before
+//! **Invariants** I1: what is judged is [`Config::nr_judged_walks`] walks in a row, each by what the one just before
 //! it foretold.
 
 use super::{Outcome, Strategy, View, Walk};
 use crate::backoff::Backoff;
 use crate::plan::Action;
+use crate::tunables::config;
 use strata_lru::{Foretold, TimeMs};
 
-/// A walk comes when one in so many pages has gone since the last one: a page comes from the one end of the
-/// inactive list to the other while half of memory goes.
-const TURNED_OVER_SHARE: u64 = 8;
-/// The shortest time between two walks.
-const WALK_MS_MIN: u64 = 100;
-/// The longest time between two walks.
-const WALK_MS_MAX: u64 = 1000;
-/// Walks so many times further apart than wanted tell too little: a quarter of memory goes between two, which is what
-/// heat is made for.
-const PACE_MAX: u64 = 2;
-/// The warmest pages that are kept, percent. 50 gave 60.6 faults a thousand operations, 60 gave 59.3 (zipf
-/// 0.99, memory for 60 %, the kernel by itself 69); with hot set + scan 68 was no better than 55, for a sixth
-/// more touches.
-const WARM_PERCENT: u32 = 60;
-/// Walks of a trial.
-const NR_JUDGED_WALKS: u32 = 8;
-/// The first pause after a trial that showed nothing.
-const OFF_MS_MIN: u64 = 2000;
-/// The longest pause after a trial.
-const OFF_MS_MAX: u64 = 64_000;
+config! {
+    /// How often the kernel is told which pages are warm, and when that is given up.
+    "mark_accessed"
+
+    /// A walk comes when this part of the pages has gone since the last one: a page comes from the one end of the
+    /// inactive list to the other while half of memory goes.
+    turned_over_share: u64 = 8, 1..=64, "1/n of the pages";
+    /// Two walks are at least so far apart, because ten of them a second take a tenth of a processor.
+    walk_ms_min: u64 = 100, 50..=500, "ms";
+    /// Two walks are at most so far apart, however little comes back.
+    walk_ms_max: u64 = 1000, 500..=10_000, "ms";
+    /// Walks that can only come so many times further apart than wanted tell too little: a quarter of memory goes between
+    /// two at twice the distance, which is what heat is made for.
+    pace_max: u64 = 2, 1..=16, "times";
+    /// The warmest pages that are kept are so many of all. 50 % gave 60.6 faults a thousand operations, 60 % gave 59.3
+    /// (zipf 0.99, memory for 60 %, the kernel by itself 69); with hot set + scan 68 % was no better than 55 %, for a sixth
+    /// more touches.
+    warm_percent: u32 = 60, 1..=100, "percent of the pages";
+    /// A trial is so many walks: a single one that shows nothing proves nothing.
+    nr_judged_walks: u32 = 8, 1..=100, "walks";
+    /// After a trial that showed nothing there is a first pause of so long.
+    off_ms_min: u64 = 2000, 100..=10_000, "ms";
+    /// The pause after a trial that showed nothing, which doubles each time, is at most so long.
+    off_ms_max: u64 = 64_000, 10_000..=3_600_000, "ms";
+}
 
 /// How far apart walks are to be, where so many pages are in memory and so many come back in a second.
-fn walk_ms(nr_resident_pages: u64, refaulted_pages_per_s: f64) -> u64 {
-    let nr_turned_over = (nr_resident_pages / TURNED_OVER_SHARE) as f64;
+fn walk_ms(config: &Config, nr_resident_pages: u64, refaulted_pages_per_s: f64) -> u64 {
+    let nr_turned_over = (nr_resident_pages / config.turned_over_share) as f64;
     let due_ms = 1000.0 * nr_turned_over / refaulted_pages_per_s.max(1.0);
-    (due_ms as u64).clamp(WALK_MS_MIN, WALK_MS_MAX)
+    (due_ms as u64).clamp(config.walk_ms_min, config.walk_ms_max)
 }
 
 /// The judgement so far.
 #[derive(Debug)]
 pub struct MarkAccessed {
+    config: Config,
     trial: Foretold,
     /// Walks of the trial; `None` until a first one has foretold something.
     nr_walks: Option<u32>,
     off: Backoff,
-}
-
-impl Default for MarkAccessed {
-    fn default() -> MarkAccessed {
-        MarkAccessed {
-            trial: Foretold::default(),
-            nr_walks: None,
-            off: Backoff::new(OFF_MS_MIN, OFF_MS_MAX),
-        }
-    }
 }
 
 impl Strategy for MarkAccessed {
@@ -76,7 +73,8 @@ impl Strategy for MarkAccessed {
     fn walk_ms(&self, view: &View) -> Option<u64> {
         let is_its_turn = view.is_kernels_turn && !view.is_dry_run;
         let can_come = is_its_turn && self.is_on(view.now) && !view.busy.marking;
-        can_come.then(|| walk_ms(view.nr_resident_pages, view.refaulted_pages_per_s))
+        let (nr_pages, per_s) = (view.nr_resident_pages, view.refaulted_pages_per_s);
+        can_come.then(|| walk_ms(&self.config, nr_pages, per_s))
     }
 
     /// Judges what was foretold, and foretells anew, also while another strategy tells the kernel something.
@@ -92,7 +90,7 @@ impl Strategy for MarkAccessed {
             self.interrupt();
         }
         self.judge(view.now, walk.foretold);
-        let percent = WARM_PERCENT;
+        let percent = self.config.warm_percent;
         match view.is_left_to_programs {
             true => vec![Action::Forecast { percent }],
             false => vec![Action::MarkAccessed { percent }],
@@ -103,6 +101,16 @@ impl Strategy for MarkAccessed {
 }
 
 impl MarkAccessed {
+    /// Nothing judged yet.
+    pub fn new(config: Config) -> MarkAccessed {
+        MarkAccessed {
+            config,
+            trial: Foretold::default(),
+            nr_walks: None,
+            off: Backoff::new(config.off_ms_min, config.off_ms_max),
+        }
+    }
+
     /// Whether warm pages are to be touched now.
     pub fn is_on(&self, now: TimeMs) -> bool {
         !self.off.holds(now)
@@ -116,7 +124,7 @@ impl MarkAccessed {
         };
         self.trial += foretold;
         *nr_walks += 1;
-        if *nr_walks < NR_JUDGED_WALKS {
+        if *nr_walks < self.config.nr_judged_walks {
             return;
         }
         self.trial_is_over(now);
@@ -130,7 +138,7 @@ impl MarkAccessed {
     /// Whether walks that are wanted each `wanted_ms` and can come each `pace_ms` at most are too far apart; then it is
     /// off for a while.
     fn is_too_slow(&mut self, now: TimeMs, wanted_ms: u64, pace_ms: u64) -> bool {
-        let is_too_slow = pace_ms > wanted_ms * PACE_MAX;
+        let is_too_slow = pace_ms > wanted_ms * self.config.pace_max;
         if is_too_slow {
             self.off.failed(now);
             self.interrupt();
@@ -162,10 +170,10 @@ mod tests {
 
     /// How many walks in a row it was on, and off, with a walk each 100 ms that finds the same.
     fn runs(nr_walks: u64, found: Foretold) -> Vec<(bool, u64)> {
-        let mut activation = MarkAccessed::default();
+        let mut activation = MarkAccessed::new(Config::DEFAULT);
         let mut runs: Vec<(bool, u64)> = Vec::new();
         for walk in 0..nr_walks {
-            let now = TimeMs(walk * WALK_MS_MIN);
+            let now = TimeMs(walk * Config::DEFAULT.walk_ms_min);
             let is_on = activation.is_on(now);
             match is_on {
                 true => activation.judge(now, found),
@@ -181,10 +189,21 @@ mod tests {
 
     #[test]
     fn the_faster_pages_go_the_sooner_the_next_walk_comes() {
-        assert_eq!(walk_ms(46_000, 80_000.0), 100, "ten times a second at most");
-        assert_eq!(walk_ms(46_000, 20_000.0), 287);
-        assert_eq!(walk_ms(46_000, 0.0), 1000, "once a second at least");
-        assert_eq!(walk_ms(0, 0.0), WALK_MS_MIN);
+        assert_eq!(
+            walk_ms(&Config::DEFAULT, 46_000, 80_000.0),
+            100,
+            "ten times a second at most"
+        );
+        assert_eq!(walk_ms(&Config::DEFAULT, 46_000, 20_000.0), 287);
+        assert_eq!(
+            walk_ms(&Config::DEFAULT, 46_000, 0.0),
+            1000,
+            "once a second at least"
+        );
+        assert_eq!(
+            walk_ms(&Config::DEFAULT, 0, 0.0),
+            Config::DEFAULT.walk_ms_min
+        );
     }
 
     #[test]
@@ -210,19 +229,22 @@ mod tests {
         let longest = longest
             .filter(|(is_on, _)| !is_on)
             .map(|(_, length)| length);
-        assert_eq!(longest.max(), Some(OFF_MS_MAX / WALK_MS_MIN - 1));
+        assert_eq!(
+            longest.max(),
+            Some(Config::DEFAULT.off_ms_max / Config::DEFAULT.walk_ms_min - 1)
+        );
     }
 
     #[test]
     fn one_walk_that_shows_nothing_is_not_a_trial() {
-        let mut activation = MarkAccessed::default();
+        let mut activation = MarkAccessed::new(Config::DEFAULT);
         for walk in 0..80 {
             let found = match walk % 8 {
                 0 => foretold(100, 400),
                 _ => foretold(700, 200),
             };
-            activation.judge(TimeMs(walk * WALK_MS_MIN), found);
-            assert!(activation.is_on(TimeMs((walk + 1) * WALK_MS_MIN)));
+            activation.judge(TimeMs(walk * Config::DEFAULT.walk_ms_min), found);
+            assert!(activation.is_on(TimeMs((walk + 1) * Config::DEFAULT.walk_ms_min)));
         }
     }
 
@@ -234,24 +256,24 @@ mod tests {
 
     #[test]
     fn it_is_off_while_clearing_can_t_keep_pace_with_what_goes() {
-        let mut activation = MarkAccessed::default();
+        let mut activation = MarkAccessed::new(Config::DEFAULT);
         assert!(!activation.is_too_slow(TimeMs(0), 100, 200));
         assert!(activation.is_on(TimeMs(0)));
         assert!(activation.is_too_slow(TimeMs(0), 100, 201));
-        assert!(!activation.is_on(TimeMs(OFF_MS_MIN - 1)));
+        assert!(!activation.is_on(TimeMs(Config::DEFAULT.off_ms_min - 1)));
         // Tried again, it takes twice as long until the next trial.
-        assert!(activation.is_on(TimeMs(OFF_MS_MIN)));
-        assert!(activation.is_too_slow(TimeMs(OFF_MS_MIN), 100, 201));
-        assert!(!activation.is_on(TimeMs(3 * OFF_MS_MIN - 1)));
-        assert!(!activation.is_too_slow(TimeMs(3 * OFF_MS_MIN), 150, 201));
+        assert!(activation.is_on(TimeMs(Config::DEFAULT.off_ms_min)));
+        assert!(activation.is_too_slow(TimeMs(Config::DEFAULT.off_ms_min), 100, 201));
+        assert!(!activation.is_on(TimeMs(3 * Config::DEFAULT.off_ms_min - 1)));
+        assert!(!activation.is_too_slow(TimeMs(3 * Config::DEFAULT.off_ms_min), 150, 201));
     }
 
     /// What was warm a minute ago says nothing of heat.
     #[test]
     fn after_an_interruption_the_first_walk_is_not_judged() {
-        let mut activation = MarkAccessed::default();
+        let mut activation = MarkAccessed::new(Config::DEFAULT);
         for walk in 0..40 {
-            let now = TimeMs(walk * WALK_MS_MIN);
+            let now = TimeMs(walk * Config::DEFAULT.walk_ms_min);
             match walk % 4 {
                 0 => activation.interrupt(),
                 1 => activation.judge(now, foretold(0, 800)),
@@ -264,7 +286,7 @@ mod tests {
     #[test]
     fn what_was_foretold_too_long_ago_is_not_held_against_heat() {
         let nr_walks_till_off = |is_late| {
-            let mut activation = MarkAccessed::default();
+            let mut activation = MarkAccessed::new(Config::DEFAULT);
             (0..30u64).find(|walk| {
                 let view = View {
                     now: TimeMs(walk * 100),

@@ -25,36 +25,42 @@ use super::{Outcome, Strategy, View, Walk};
 use crate::backoff::Backoff;
 use crate::plan::Action;
 use crate::sample::PAGE_BYTES;
+use crate::tunables::config;
 use std::collections::BTreeMap;
 use strata_lru::{HEAT_WALK_MS, TimeMs};
 
-/// A program to which fewer come back hardly waits for them.
-const RETURNED_PAGES_PER_S_MIN: f64 = 100.0;
-/// So many pages must have come back that were last used when many others were, ...
-const NR_RETURNED_MIN: u32 = 64;
-/// ... at each such time so many, or it is chance, ...
-const NR_ALIKE_MIN: u32 = 8;
-/// ... and of what was last used then and went at least this part of the share that came back of everything.
-const SHARE_MIN: f64 = 0.5;
-/// Of what a walk found used so much must have come back since the one before, percent. A program that goes on
-/// with what it does finds most of what it uses in memory.
-const RETURNED_PERCENT: u64 = 50;
-/// For each page that came back so many are asked for.
-const NR_ASKED_EACH: u64 = 16;
-/// What was used at the last walk or the one before has not been away.
-const AGE_MIN: u32 = 2;
-/// A program that is elsewhere has no use for what it did not use since the walk before.
-pub const UNUSED_AGE_MIN: u32 = 1;
-/// Of what was asked for so much must be used for it to have been right, percent, ...
-const USED_PERCENT: u64 = 33;
-/// A trial that was not right in this time has failed.
-const TRIAL_MS: u64 = 2000;
-/// What was not used for so long after it was asked for has gone again.
-const OUT_MS: u64 = 1000;
-/// The first pause after a trial that failed.
-const OFF_MS_MIN: u64 = 2000;
-/// The longest pause after a trial.
-const OFF_MS_MAX: u64 = 64_000;
+config! {
+    /// What counts as a phase that comes back, and when asking for its pages is given up.
+    "prefetch"
+
+    /// A program to which fewer pages come back hardly waits for them.
+    returned_pages_per_s_min: f64 = 100.0, 0.0..=100_000.0, "pages per s";
+    /// A phase has come back when so many pages have that were last used when many others were.
+    nr_returned_min: u32 = 64, 1..=1 << 20, "pages";
+    /// Of the pages last used at one time so many must have come back, or it is chance.
+    nr_alike_min: u32 = 8, 1..=1 << 16, "pages";
+    /// Of what was last used at one time and went at least this part of the share that came back of everything must have.
+    share_min: f64 = 0.5, 0.0..=1.0, "part of 1";
+    /// Of what a walk found used so much must have come back since the one before. A program that goes on with what it
+    /// does finds most of what it uses in memory.
+    returned_percent: u64 = 50, 1..=100, "percent of what is used";
+    /// For each page that came back so many are asked for.
+    nr_asked_each: u64 = 16, 1..=1024, "pages";
+    /// What was last used fewer walks ago has not been away.
+    age_min: u32 = 2, 1..=16, "walks";
+    /// A program that is elsewhere has no use for what was last used so many walks ago.
+    unused_age_min: u32 = 1, 1..=16, "walks";
+    /// Of what was asked for so much must be used for it to have been right.
+    used_percent: u64 = 33, 1..=100, "percent of what was asked for";
+    /// A trial that was not right in this time has failed.
+    trial_ms: u64 = 2000, 500..=60_000, "ms";
+    /// What was not used for so long after it was asked for has gone again.
+    out_ms: u64 = 1000, 100..=60_000, "ms";
+    /// After a trial that failed there is a first pause of so long.
+    off_ms_min: u64 = 2000, 100..=10_000, "ms";
+    /// The pause after a trial that failed, which doubles each time, is at most so long.
+    off_ms_max: u64 = 64_000, 10_000..=3_600_000, "ms";
+}
 
 /// The number of a walk of a space: it comes again after 65,535 of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -125,14 +131,14 @@ impl Returns {
 
     /// Whether the program has gone on to something else, after a walk that found so many pages used: most of
     /// what it uses had to come back.
-    pub fn is_elsewhere(&self, nr_used_pages: u64) -> bool {
+    pub fn is_elsewhere(&self, config: &Config, nr_used_pages: u64) -> bool {
         let nr_pages: u32 = self.nr_pages.values().sum();
-        nr_pages >= NR_RETURNED_MIN
-            && self.nr_since_last_walk * 100 >= nr_used_pages * RETURNED_PERCENT
+        nr_pages >= config.nr_returned_min
+            && self.nr_since_last_walk * 100 >= nr_used_pages * config.returned_percent
     }
 
     /// What is wanted next, where so many pages are still out, by the walk that had last found them used.
-    pub fn phase(&self, now: WalkNo, out: &[u32]) -> Option<Phase> {
+    pub fn phase(&self, config: &Config, now: WalkNo, out: &[u32]) -> Option<Phase> {
         let nr_out = |walk: WalkNo| out.get(walk.index()).copied().unwrap_or(0);
         let share =
             |nr_back: u32, nr_out: u32| f64::from(nr_back) / f64::from((nr_back + nr_out).max(1));
@@ -143,20 +149,20 @@ impl Returns {
             .map(|(walk, nr_back)| (*walk, *nr_back));
         let mut walks: Vec<(WalkNo, u32)> = back
             .filter(|&(walk, nr_back)| {
-                nr_back >= NR_ALIKE_MIN
-                    && now.since(walk).is_some_and(|age| age >= AGE_MIN)
-                    && share(nr_back, nr_out(walk)) >= all * SHARE_MIN
+                nr_back >= config.nr_alike_min
+                    && now.since(walk).is_some_and(|age| age >= config.age_min)
+                    && share(nr_back, nr_out(walk)) >= all * config.share_min
             })
             .collect();
         let nr_back: u32 = walks.iter().map(|(_, nr_back)| nr_back).sum();
-        if nr_back < NR_RETURNED_MIN {
+        if nr_back < config.nr_returned_min {
             return None;
         }
         let share = |&(walk, nr_back): &(WalkNo, u32)| share(nr_back, nr_out(walk));
         walks.sort_by(|a, b| share(b).total_cmp(&share(a)));
         Some(Phase {
             walks: walks.into_iter().map(|(walk, _)| walk).collect(),
-            nr_pages_max: u64::from(nr_back) * NR_ASKED_EACH,
+            nr_pages_max: u64::from(nr_back) * config.nr_asked_each,
         })
     }
 }
@@ -172,6 +178,7 @@ struct Trial {
 /// What is known of asking.
 #[derive(Debug)]
 pub struct Prefetch {
+    config: Config,
     trial: Option<Trial>,
     /// Asked for and not used yet, and since when: they take room, whether the trial is over or not.
     nr_pages_out: u64,
@@ -181,23 +188,12 @@ pub struct Prefetch {
     is_swap_slow: bool,
 }
 
-impl Default for Prefetch {
-    fn default() -> Prefetch {
-        Prefetch {
-            trial: None,
-            nr_pages_out: 0,
-            last_asked: TimeMs::default(),
-            off: Backoff::new(OFF_MS_MIN, OFF_MS_MAX),
-            is_swap_slow: false,
-        }
-    }
-}
-
 impl Strategy for Prefetch {
     /// While pages come back that programs wait for.
     fn walk_ms(&self, view: &View) -> Option<u64> {
-        let is_waited_for =
-            self.is_swap_slow && view.refaulted_recent_pages_per_s >= RETURNED_PAGES_PER_S_MIN;
+        let returned_pages_per_s = view.refaulted_recent_pages_per_s;
+        let is_coming_back = returned_pages_per_s >= self.config.returned_pages_per_s_min;
+        let is_waited_for = self.is_swap_slow && is_coming_back;
         (is_waited_for && may_ask(view) && self.is_on(view.now)).then_some(HEAT_WALK_MS)
     }
 
@@ -229,6 +225,18 @@ fn may_ask(view: &View) -> bool {
 }
 
 impl Prefetch {
+    /// Nothing asked for yet.
+    pub fn new(config: Config) -> Prefetch {
+        Prefetch {
+            config,
+            trial: None,
+            nr_pages_out: 0,
+            last_asked: TimeMs::default(),
+            off: Backoff::new(config.off_ms_min, config.off_ms_max),
+            is_swap_slow: false,
+        }
+    }
+
     /// Whether what is swapped out has to be waited for.
     pub fn set_swap_slow(&mut self, is_swap_slow: bool) {
         self.is_swap_slow = is_swap_slow;
@@ -239,7 +247,7 @@ impl Prefetch {
         !self.off.holds(now)
             && self
                 .trial
-                .is_none_or(|trial| now.since(trial.begun) < TRIAL_MS / 2)
+                .is_none_or(|trial| now.since(trial.begun) < self.config.trial_ms / 2)
     }
 
     /// So many more pages are being asked for.
@@ -267,7 +275,7 @@ impl Prefetch {
     fn take_walk(&mut self, now: TimeMs, nr_used_pages: u64) -> bool {
         self.judge(now, nr_used_pages);
         self.nr_pages_out = self.nr_pages_out.saturating_sub(nr_used_pages);
-        let is_over = self.nr_pages_out > 0 && now.since(self.last_asked) >= OUT_MS;
+        let is_over = self.nr_pages_out > 0 && now.since(self.last_asked) >= self.config.out_ms;
         if is_over {
             self.nr_pages_out = 0;
         }
@@ -279,9 +287,9 @@ impl Prefetch {
             return;
         };
         trial.nr_used_pages += nr_used_pages;
-        if trial.nr_used_pages * 100 >= trial.nr_asked_pages * USED_PERCENT {
+        if trial.nr_used_pages * 100 >= trial.nr_asked_pages * self.config.used_percent {
             self.off.succeeded();
-        } else if now.since(self.last_asked) >= TRIAL_MS {
+        } else if now.since(self.last_asked) >= self.config.trial_ms {
             self.off.failed(now);
         } else {
             return;
@@ -311,7 +319,7 @@ mod tests {
         for &(age, nr_pages) in out {
             nr_out[ago(age).index()] = nr_pages;
         }
-        let phase = returns.phase(NOW, &nr_out)?;
+        let phase = returns.phase(&Config::DEFAULT, NOW, &nr_out)?;
         let ages = phase.walks.iter().map(|walk| NOW.0 - walk.0);
         Some((ages.collect(), phase.nr_pages_max))
     }
@@ -322,7 +330,7 @@ mod tests {
         let out = [(20, 3000), (21, 1000), (5, 9000), (40, 500)];
         assert_eq!(
             phase(&back, &out),
-            Some((vec![21, 20], 900 * NR_ASKED_EACH))
+            Some((vec![21, 20], 900 * Config::DEFAULT.nr_asked_each))
         );
     }
 
@@ -330,8 +338,13 @@ mod tests {
     fn what_is_still_in_use_and_a_few_that_come_by_chance_tell_nothing() {
         let out = [(1, 5000), (30, 5000)];
         assert_eq!(phase(&[(0, 500), (1, 500), (30, 5)], &out), None);
-        assert_eq!(phase(&[(30, NR_RETURNED_MIN - 1)], &out), None);
-        let scattered: Vec<(u16, u32)> = (2..200).map(|age| (age, NR_ALIKE_MIN - 1)).collect();
+        assert_eq!(
+            phase(&[(30, Config::DEFAULT.nr_returned_min - 1)], &out),
+            None
+        );
+        let scattered: Vec<(u16, u32)> = (2..200)
+            .map(|age| (age, Config::DEFAULT.nr_alike_min - 1))
+            .collect();
         assert_eq!(phase(&scattered, &out), None);
         assert_eq!(phase(&[], &[]), None);
     }
@@ -348,14 +361,17 @@ mod tests {
     fn a_program_is_elsewhere_when_most_of_what_it_uses_had_to_come_back() {
         let mut returns = Returns::default();
         (0..1000).for_each(|_| returns.note(ago(30)));
-        assert!(returns.is_elsewhere(1000) && returns.is_elsewhere(2000));
-        assert!(!returns.is_elsewhere(2001));
+        assert!(
+            returns.is_elsewhere(&Config::DEFAULT, 1000)
+                && returns.is_elsewhere(&Config::DEFAULT, 2000)
+        );
+        assert!(!returns.is_elsewhere(&Config::DEFAULT, 2001));
         // The next walk finds it at home; what came back before is evidence of what, not of whether.
         returns.fade();
-        assert!(!returns.is_elsewhere(1000));
+        assert!(!returns.is_elsewhere(&Config::DEFAULT, 1000));
         let mut few = Returns::default();
-        (1..NR_RETURNED_MIN).for_each(|_| few.note(ago(30)));
-        assert!(!few.is_elsewhere(0));
+        (1..Config::DEFAULT.nr_returned_min).for_each(|_| few.note(ago(30)));
+        assert!(!few.is_elsewhere(&Config::DEFAULT, 0));
     }
 
     #[test]
@@ -363,10 +379,10 @@ mod tests {
         let mut returns = Returns::default();
         (0..500).for_each(|_| returns.note(ago(30)));
         for _ in 0..3 {
-            assert!(returns.phase(NOW, &[]).is_some());
+            assert!(returns.phase(&Config::DEFAULT, NOW, &[]).is_some());
             returns.fade();
         }
-        assert_eq!(returns.phase(NOW, &[]), None);
+        assert_eq!(returns.phase(&Config::DEFAULT, NOW, &[]), None);
         (0..9).for_each(|_| returns.fade());
         assert!(returns.nr_pages.is_empty());
         (0..500).for_each(|_| returns.note(WalkNo::NONE));
@@ -375,7 +391,7 @@ mod tests {
 
     #[test]
     fn what_was_used_lets_more_be_asked_for_and_holds_no_room() {
-        let mut recalls = Prefetch::default();
+        let mut recalls = Prefetch::new(Config::DEFAULT);
         recalls.ask(TimeMs(0), 1000);
         assert_eq!(recalls.nr_pages_out, 1000);
         recalls.take_walk(TimeMs(100), 300);
@@ -383,19 +399,22 @@ mod tests {
         recalls.ask(TimeMs(200), 500);
         assert_eq!(recalls.nr_pages_out, 1200);
         assert!(
-            !recalls.is_on(TimeMs(TRIAL_MS / 2)),
+            !recalls.is_on(TimeMs(Config::DEFAULT.trial_ms / 2)),
             "what comes late would be judged too soon"
         );
-        assert!(!recalls.take_walk(TimeMs(TRIAL_MS / 2), 200));
-        assert!(recalls.is_on(TimeMs(TRIAL_MS / 2)), "a third was used");
+        assert!(!recalls.take_walk(TimeMs(Config::DEFAULT.trial_ms / 2), 200));
+        assert!(
+            recalls.is_on(TimeMs(Config::DEFAULT.trial_ms / 2)),
+            "a third was used"
+        );
         assert_eq!(recalls.nr_pages_out, 1000);
-        assert!(recalls.take_walk(TimeMs(OUT_MS + 200), 0));
+        assert!(recalls.take_walk(TimeMs(Config::DEFAULT.out_ms + 200), 0));
         assert_eq!(recalls.nr_pages_out, 0, "the kernel has taken it again");
     }
 
     #[test]
     fn what_was_not_asked_for_after_all_is_not_judged() {
-        let mut recalls = Prefetch::default();
+        let mut recalls = Prefetch::new(Config::DEFAULT);
         recalls.ask(TimeMs(0), 1000);
         recalls.leave(990);
         assert_eq!(recalls.nr_pages_out, 10);
@@ -410,7 +429,7 @@ mod tests {
 
     #[test]
     fn what_was_asked_for_in_vain_is_asked_for_ever_more_seldom() {
-        let mut recalls = Prefetch::default();
+        let mut recalls = Prefetch::new(Config::DEFAULT);
         let mut asked = Vec::new();
         for ms in (0..200_000).step_by(100).map(TimeMs) {
             if recalls.is_on(ms) && recalls.nr_pages_out == 0 {
@@ -431,7 +450,7 @@ mod tests {
 
     #[test]
     fn after_a_trial_that_was_right_the_next_in_vain_costs_the_shortest_pause() {
-        let mut recalls = Prefetch::default();
+        let mut recalls = Prefetch::new(Config::DEFAULT);
         recalls.ask(TimeMs(0), 1000);
         recalls.take_walk(TimeMs(2000), 0);
         assert!(!recalls.is_on(TimeMs(3999)) && recalls.is_on(TimeMs(4000)));

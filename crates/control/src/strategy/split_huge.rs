@@ -19,29 +19,37 @@
 //!
 //! **Invariants**
 //! - S1: nothing is split while no pages go.
-//! - S2: at most `NR_TRIED` are split before it is known that it pays.
+//! - S2: at most [`Config::nr_tried`] are split before it is known that it pays.
 //! - S3: uses are counted over [`HEAT_WALK_MS`] or more: walks may follow each other at once, and in no
 //!   time nothing is used.
 
+use crate::tunables::config;
 use std::collections::VecDeque;
 use strata_lru::{HEAT_WALK_MS, TimeMs};
 
 /// Base pages of a huge page.
 const NR_PARTS: usize = 512;
-/// Split to see what is in them.
-const NR_TRIED: usize = 4;
-/// Most at a walk: each takes the kernel about a tenth of a millisecond.
-const NR_AT_ONCE_MAX: usize = 128;
-/// Walks until the parts in use have shown themselves: those of a file have to be mapped again, and
-/// with each the kernel maps 15 neighbours, which look accessed at the first walk.
-const NR_TRIAL_WALKS: u32 = 2;
-/// Huge pages are worth a trial from this share of memory on.
-const SHARE_MIN: u64 = 8;
-/// After what came to nothing, tried again after so many walks, ...
-const NR_WAIT_WALKS_MIN: u32 = 64;
-/// ... twice as many each time, up to this: what is split stays split, and huge pages in use all over
-/// should not be worn down by trials.
-const NR_WAIT_WALKS_MAX: u32 = 1 << 14;
+config! {
+    /// How many huge pages are split, and how often that is tried.
+    "split_huge"
+
+    /// So many huge pages are split to see what is in them.
+    nr_tried: usize = 4, 1..=64, "huge pages";
+    /// So many huge pages are split at a walk at most: each takes the kernel about a tenth of a millisecond.
+    nr_at_once_max: usize = 128, 64..=4096, "huge pages";
+    /// While splitting pays this many times as many are split at each walk as at the one before.
+    more_at_once: usize = 4, 1..=16, "times";
+    /// The parts in use have shown themselves after so many walks: those of a file have to be mapped again, and with each
+    /// the kernel maps 15 neighbours, which look accessed at the first walk.
+    nr_trial_walks: u32 = 2, 1..=16, "walks";
+    /// Huge pages are worth a trial when they hold this part of memory.
+    share_min: u64 = 8, 1..=512, "1/n of the pages";
+    /// After what came to nothing it is tried again after so many walks.
+    nr_wait_walks_min: u32 = 64, 1..=1024, "walks";
+    /// After what came to nothing again and again it is tried after so many walks: the wait doubles each time, because
+    /// what is split stays split, and huge pages in use all over should not be worn down by trials.
+    nr_wait_walks_max: u32 = 1 << 14, 1 << 10..=1 << 20, "walks";
+}
 
 /// What the last walk showed.
 #[derive(Clone, Copy, Debug)]
@@ -64,6 +72,7 @@ enum State {
 /// What is under way.
 #[derive(Debug)]
 pub struct SplitHuge<At> {
+    config: Config,
     state: State,
     /// The last walk that counted.
     counted: Option<TimeMs>,
@@ -73,18 +82,18 @@ pub struct SplitHuge<At> {
     split: VecDeque<(u32, Vec<At>)>,
 }
 
-impl<At> Default for SplitHuge<At> {
-    fn default() -> SplitHuge<At> {
+impl<At: Clone> SplitHuge<At> {
+    /// Nothing split yet.
+    pub fn new(config: Config) -> SplitHuge<At> {
         SplitHuge {
+            config,
             state: State::Waiting { nr_walks: 0 },
             counted: None,
-            nr_wait_walks: NR_WAIT_WALKS_MIN,
+            nr_wait_walks: config.nr_wait_walks_min,
             split: VecDeque::new(),
         }
     }
-}
 
-impl<At: Clone> SplitHuge<At> {
     /// Whether to look at even distances, so that what was split can be judged.
     pub fn is_busy(&self) -> bool {
         !self.split.is_empty()
@@ -112,16 +121,17 @@ impl<At: Clone> SplitHuge<At> {
         facts: Facts<'_, At>,
         used: impl Fn(At) -> Option<u64>,
     ) -> Vec<At> {
+        let config = self.config;
         match self.judge(used) {
             Some(true) if matches!(self.state, State::Trial) => {
-                self.nr_wait_walks = NR_WAIT_WALKS_MIN;
+                self.nr_wait_walks = config.nr_wait_walks_min;
                 self.state = State::Splitting {
-                    nr_at_once: NR_TRIED,
+                    nr_at_once: config.nr_tried,
                 };
             }
             Some(false) => {
                 self.wait(self.nr_wait_walks);
-                self.nr_wait_walks = (self.nr_wait_walks * 2).min(NR_WAIT_WALKS_MAX);
+                self.nr_wait_walks = (self.nr_wait_walks * 2).min(config.nr_wait_walks_max);
             }
             _ => {}
         }
@@ -139,19 +149,20 @@ impl<At: Clone> SplitHuge<At> {
             }
             State::Waiting { .. } => {
                 let nr_huge_pages = (facts.huge.len() * NR_PARTS) as u64;
-                if facts.huge.is_empty() || nr_huge_pages * SHARE_MIN < facts.nr_resident_pages {
+                let is_worth_it = nr_huge_pages * config.share_min >= facts.nr_resident_pages;
+                if facts.huge.is_empty() || !is_worth_it {
                     return Vec::new();
                 }
                 self.state = State::Trial;
-                self.split(facts.huge, NR_TRIED)
+                self.split(facts.huge, config.nr_tried)
             }
             State::Trial => Vec::new(),
             State::Splitting { .. } if facts.huge.is_empty() => {
-                self.wait(NR_WAIT_WALKS_MIN);
+                self.wait(config.nr_wait_walks_min);
                 Vec::new()
             }
             State::Splitting { nr_at_once } => {
-                *nr_at_once = (*nr_at_once * 4).min(NR_AT_ONCE_MAX);
+                *nr_at_once = (*nr_at_once * config.more_at_once).min(config.nr_at_once_max);
                 let nr_at_once = *nr_at_once;
                 self.split(facts.huge, nr_at_once)
             }
@@ -181,7 +192,8 @@ impl<At: Clone> SplitHuge<At> {
         let nr = nr.min(huge.len());
         let chosen: Vec<At> = (0..nr).map(|n| huge[n * huge.len() / nr].clone()).collect();
         if !chosen.is_empty() {
-            self.split.push_back((NR_TRIAL_WALKS, chosen.clone()));
+            let nr_trial_walks = self.config.nr_trial_walks;
+            self.split.push_back((nr_trial_walks, chosen.clone()));
         }
         chosen
     }
@@ -208,7 +220,7 @@ mod tests {
 
     /// Splits until nothing more is asked for; returns how many were split at each walk that split.
     fn run(nr_huge: u64, used: impl Fn(Where) -> Option<u64>, nr_walks: u32) -> Vec<usize> {
-        let mut splitter = SplitHuge::default();
+        let mut splitter = SplitHuge::new(Config::DEFAULT);
         let mut left = huge(nr_huge);
         let mut sizes = Vec::new();
         for walk in 0..nr_walks {
@@ -246,7 +258,7 @@ mod tests {
 
     #[test]
     fn nothing_is_split_while_no_pages_go_or_huge_pages_hold_little() {
-        let mut splitter = SplitHuge::default();
+        let mut splitter = SplitHuge::new(Config::DEFAULT);
         let some = huge(10);
         let idle = Facts {
             are_pages_going: false,
@@ -257,16 +269,19 @@ mod tests {
         assert!(splitter.after_counted_walk(few, |_| Some(0)).is_empty());
         let worth_it = facts(&some, 60 * 512);
         let chosen = splitter.after_counted_walk(worth_it, |_| Some(0));
-        assert_eq!(chosen.len(), NR_TRIED);
+        assert_eq!(chosen.len(), Config::DEFAULT.nr_tried);
     }
 
     /// Two commands to age in a row, and all of memory looked unused.
     #[test]
     fn walks_that_follow_each_other_at_once_prove_nothing() {
         let all = huge(100);
-        let mut splitter = SplitHuge::default();
+        let mut splitter = SplitHuge::new(Config::DEFAULT);
         let mut walk = |ms| splitter.after_walk(TimeMs(ms), facts(&all, 100 * 512), |_| Some(0));
-        assert_eq!(walk(0).expect("the first counts").len(), NR_TRIED);
+        assert_eq!(
+            walk(0).expect("the first counts").len(),
+            Config::DEFAULT.nr_tried
+        );
         for ms in 1..HEAT_WALK_MS {
             assert_eq!(walk(ms), None);
         }
@@ -279,7 +294,9 @@ mod tests {
         let sizes = run(2000, |_| Some(0), 12);
         assert_eq!(sizes[..4], [4, 16, 64, 128]);
         assert!(
-            sizes[4..].iter().all(|nr| *nr == NR_AT_ONCE_MAX),
+            sizes[4..]
+                .iter()
+                .all(|nr| *nr == Config::DEFAULT.nr_at_once_max),
             "{sizes:?}"
         );
     }
@@ -287,7 +304,7 @@ mod tests {
     #[test]
     fn after_a_quiet_time_it_has_to_be_found_out_anew() {
         let all = huge(1000);
-        let mut splitter = SplitHuge::default();
+        let mut splitter = SplitHuge::new(Config::DEFAULT);
         let going = facts(&all, 1000 * 512);
         let quiet = Facts {
             are_pages_going: false,
@@ -301,7 +318,7 @@ mod tests {
     #[test]
     fn a_trial_looks_all_over_memory() {
         let all = huge(100);
-        let mut splitter = SplitHuge::default();
+        let mut splitter = SplitHuge::new(Config::DEFAULT);
         let chosen = splitter.after_counted_walk(facts(&all, 100 * 512), |_| None);
         assert_eq!(chosen, [0, 25, 50, 75]);
     }
@@ -309,7 +326,7 @@ mod tests {
     #[test]
     fn it_is_busy_from_a_split_until_that_can_be_judged() {
         let all = huge(100);
-        let mut splitter = SplitHuge::default();
+        let mut splitter = SplitHuge::new(Config::DEFAULT);
         assert!(!splitter.is_busy());
         splitter.after_counted_walk(facts(&all, 100 * 512), |_| Some(512));
         assert!(splitter.is_busy());

@@ -22,24 +22,34 @@
 
 use crate::backoff::Backoff;
 use crate::sample::GroupStats;
+use crate::tunables::config;
 use strata_lru::TimeMs;
 
-/// Of what the kernel could take fewer than one in so many are file pages: it is biased ...
-const FILE_SHARE_LITTLE: u64 = 16;
-/// ... until they are more than one in so many.
-const FILE_SHARE_MUCH: u64 = 10;
-/// Then it is not biased for so long, ...
-const UNBIASED_MS_MIN: u64 = 10_000;
-/// ... twice as long each time, up to this; when it was biased for longer, that is forgotten.
-const UNBIASED_MS_MAX: u64 = 640_000;
-/// While it is biased. 160 and 200 were as fast (zipf 0.99, four runs of 5 s each); at 200 no file page would be looked at.
-const BIASED: u8 = 180;
+config! {
+    /// When the kernel's balance is biased to anon pages, and by how much.
+    "swappiness"
+
+    /// The balance is biased when fewer than this part of what the kernel could take are file pages.
+    file_share_little: u64 = 16, 13..=1000, "1/n of the lists";
+    /// The balance is biased no longer when more than this part of what the kernel could take are file pages.
+    file_share_much: u64 = 10, 2..=13, "1/n of the lists";
+    /// When file pages have become many the balance is not biased for a first pause of so long.
+    unbiased_ms_min: u64 = 10_000, 100..=60_000, "ms";
+    /// The pause without a bias, which doubles each time, is at most so long; when the balance was biased for longer,
+    /// earlier pauses are forgotten.
+    unbiased_ms_max: u64 = 640_000, 60_000..=86_400_000, "ms";
+    /// The balance while it is biased. 160 and 200 were as fast (zipf 0.99, four runs of 5 s each); at 200 no file page
+    /// would be looked at.
+    biased: u8 = 180, 100..=199, "swappiness";
+}
+
 /// The kernel's own setting ends here; anon pages alone is for single requests.
 const SWAPPINESS_MAX: u8 = 200;
 
 /// What was decided so far.
 #[derive(Debug)]
 pub struct SwappinessBias {
+    config: Config,
     base: u8,
     is_free: bool,
     /// Not before this, and how long it was last.
@@ -53,12 +63,13 @@ pub struct SwappinessBias {
 
 impl SwappinessBias {
     /// Where the group has this balance.
-    pub fn new(base: u8, is_free: bool) -> SwappinessBias {
+    pub fn new(base: u8, is_free: bool, config: Config) -> SwappinessBias {
         let base = base.min(SWAPPINESS_MAX);
         SwappinessBias {
+            config,
             base,
             is_free,
-            pause: Backoff::new(UNBIASED_MS_MIN, UNBIASED_MS_MAX),
+            pause: Backoff::new(config.unbiased_ms_min, config.unbiased_ms_max),
             swappiness: base,
             since: None,
             biased_before_ms: 0,
@@ -76,7 +87,7 @@ impl SwappinessBias {
         let has_little_file = lists.is_some_and(|stats| self.has_little_file(now, stats));
         let is_paused = self.pause.holds(now);
         let wanted = match self.is_free && has_little_file && !is_paused {
-            true => BIASED,
+            true => self.config.biased,
             false => self.base,
         };
         if wanted == self.swappiness {
@@ -84,7 +95,7 @@ impl SwappinessBias {
         }
         self.end_bias(now);
         self.swappiness = wanted;
-        self.since = (wanted == BIASED && self.is_free).then_some(now);
+        self.since = (wanted == self.config.biased && self.is_free).then_some(now);
         Some(wanted)
     }
 
@@ -95,8 +106,8 @@ impl SwappinessBias {
         };
         let is_biased = self.since.is_some();
         let share = match is_biased {
-            true => FILE_SHARE_MUCH,
-            false => FILE_SHARE_LITTLE,
+            true => self.config.file_share_much,
+            false => self.config.file_share_little,
         };
         let is_little = file_bytes < (anon_bytes + file_bytes) / share;
         if is_biased && !is_little {
@@ -139,10 +150,10 @@ mod tests {
 
     #[test]
     fn it_is_biased_where_there_are_hardly_any_file_pages() {
-        let mut bias = SwappinessBias::new(60, true);
+        let mut bias = SwappinessBias::new(60, true, Config::DEFAULT);
         assert_eq!(bias.change(START, Some(&lists(1500, 100))), None);
         let change = bias.change(START, Some(&lists(1501, 99)));
-        assert_eq!(change, Some(BIASED));
+        assert_eq!(change, Some(Config::DEFAULT.biased));
         // Not to and fro.
         assert_eq!(bias.change(START, Some(&lists(1450, 150))), None);
         assert_eq!(bias.change(START, Some(&lists(1440, 160))), Some(60));
@@ -150,12 +161,15 @@ mod tests {
 
     #[test]
     fn when_file_pages_become_many_the_bias_ends_and_longer_each_time() {
-        let mut bias = SwappinessBias::new(60, true);
+        let mut bias = SwappinessBias::new(60, true, Config::DEFAULT);
         let (little, much) = (lists(1600, 0), lists(1440, 160));
         let mut now = START;
         for pause_s in [10, 20, 40, 80, 160, 320, 640, 640] {
             let pause_ms = pause_s * 1000;
-            assert_eq!(bias.change(now, Some(&little)), Some(BIASED));
+            assert_eq!(
+                bias.change(now, Some(&little)),
+                Some(Config::DEFAULT.biased)
+            );
             assert_eq!(bias.change(now, Some(&much)), Some(60));
             // File pages that are there anyway are no new reason.
             let later = TimeMs(now.0 + pause_ms / 2);
@@ -168,42 +182,51 @@ mod tests {
 
     #[test]
     fn after_a_long_bias_what_was_before_is_forgotten() {
-        let mut bias = SwappinessBias::new(60, true);
+        let mut bias = SwappinessBias::new(60, true, Config::DEFAULT);
         let (little, much) = (lists(1600, 0), lists(1440, 160));
         let mut now = START;
         for _ in 0..2 {
-            assert_eq!(bias.change(now, Some(&little)), Some(BIASED));
+            assert_eq!(
+                bias.change(now, Some(&little)),
+                Some(Config::DEFAULT.biased)
+            );
             now = TimeMs(now.0 + 15 * MINUTE_MS);
             assert_eq!(bias.change(now, Some(&much)), Some(60));
-            now = TimeMs(now.0 + UNBIASED_MS_MIN);
+            now = TimeMs(now.0 + Config::DEFAULT.unbiased_ms_min);
         }
     }
 
     #[test]
     fn what_the_user_has_said_holds() {
-        let mut bias = SwappinessBias::new(60, false);
+        let mut bias = SwappinessBias::new(60, false, Config::DEFAULT);
         assert_eq!(bias.change(START, Some(&lists(1600, 0))), None);
-        let mut bias = SwappinessBias::new(BIASED, false);
+        let mut bias = SwappinessBias::new(Config::DEFAULT.biased, false, Config::DEFAULT);
         assert_eq!(bias.change(START, Some(&lists(0, 1600))), None);
     }
 
     #[test]
     fn it_is_not_biased_by_what_is_not_known_and_that_is_no_sign_of_file_pages() {
-        let mut bias = SwappinessBias::new(60, true);
+        let mut bias = SwappinessBias::new(60, true, Config::DEFAULT);
         let (little, unknown) = (lists(1600, 0), GroupStats::default());
         assert_eq!(bias.change(START, None), None);
         assert_eq!(bias.change(START, Some(&unknown)), None);
         assert_eq!(bias.change(START, Some(&lists(0, 0))), None);
         for lists in [None, Some(&unknown)] {
-            assert_eq!(bias.change(START, Some(&little)), Some(BIASED));
+            assert_eq!(
+                bias.change(START, Some(&little)),
+                Some(Config::DEFAULT.biased)
+            );
             assert_eq!(bias.change(START, lists), Some(60));
         }
-        assert_eq!(bias.change(START, Some(&little)), Some(BIASED));
+        assert_eq!(
+            bias.change(START, Some(&little)),
+            Some(Config::DEFAULT.biased)
+        );
     }
 
     #[test]
     fn once_given_up_it_stays_as_it_was() {
-        let mut bias = SwappinessBias::new(60, true);
+        let mut bias = SwappinessBias::new(60, true, Config::DEFAULT);
         bias.change(START, Some(&lists(1600, 0)));
         bias.give_up(START);
         assert_eq!(bias.change(START, Some(&lists(1600, 0))), Some(60));
@@ -213,7 +236,7 @@ mod tests {
 
     #[test]
     fn how_long_it_was_biased_is_told_with_what_it_still_does() {
-        let mut bias = SwappinessBias::new(60, true);
+        let mut bias = SwappinessBias::new(60, true, Config::DEFAULT);
         bias.change(TimeMs(1000), Some(&lists(1600, 0)));
         bias.change(TimeMs(3000), None);
         assert_eq!(bias.biased_ms(TimeMs(7000)), 2000);

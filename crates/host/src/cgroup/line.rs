@@ -5,7 +5,7 @@
 //! back faster than one thread reclaims: usage would stand between the budget and the backstop for
 //! as long as that lasts. So the limit stands just below the budget before usage is there, or follows it
 //! down, little by little, and the program reclaims in its own faults, as it would under the kernel
-//! alone. Below means one dip's step ([`line_distance_bytes`]), because pages of shared libraries that
+//! alone. Below means one dip's step (`watermarks::Config::line_distance_bytes`), because pages of shared libraries that
 //! somebody else is charged for count in the program's resident memory too. With the OOM killer off
 //! (see [`BudgetGroup::watch_oom`]) and relief at hand this kills nobody.
 //!
@@ -22,7 +22,6 @@ use std::time::Duration;
 use super::{BudgetGroup, CgroupError, Version};
 use crate::addr::PAGE_BYTES;
 use crate::sys::deadline::Deadline;
-use strata_control::{backstop_bytes, line_distance_bytes};
 
 /// The kernel tries as long as it makes progress; a step that takes longer is given up.
 pub(super) const STEP_TIME_MAX: Duration = Duration::from_millis(4);
@@ -59,7 +58,7 @@ impl BudgetGroup {
         if self.version == Version::V2 {
             return self.hold_high(budget);
         }
-        let line = budget.saturating_sub(line_distance_bytes(budget));
+        let line = budget.saturating_sub(self.watermarks.line_distance_bytes(budget));
         let line = line - line % PAGE_BYTES;
         for _ in 0..STEPS_MAX {
             if self.is_limit_at(line)? {
@@ -113,8 +112,8 @@ impl BudgetGroup {
             return self.release_high();
         }
         match self.budget_bytes() {
-            Some(budget) if self.wanted_limit() < backstop_bytes(budget) => {
-                self.set_limit_bytes(Some(backstop_bytes(budget)))
+            Some(budget) if self.wanted_limit() < self.watermarks.backstop_bytes(budget) => {
+                self.set_limit_bytes(Some(self.watermarks.backstop_bytes(budget)))
             }
             _ => Ok(()),
         }

@@ -26,7 +26,6 @@ use super::line::{Line, STEP_TIME_MAX};
 use super::{BudgetGroup, CgroupError, ControlFile, MemoryLimit, lock};
 use crate::addr::PAGE_BYTES;
 use crate::sys::deadline::Deadline;
-use strata_control::line_distance_bytes;
 
 /// How far below usage the line is brought in one step: no further than the kernel reclaims in a moment.
 const STEP_BYTES: u64 = 256 << 10;
@@ -131,7 +130,7 @@ impl BudgetGroup {
         };
         // A limit that stood above usage when the budget was set comes down behind the line.
         self.settle_limit()?;
-        let line = budget.saturating_sub(line_distance_bytes(budget));
+        let line = budget.saturating_sub(self.watermarks.line_distance_bytes(budget));
         let line = line - line % PAGE_BYTES;
         self.heed_high(high)?;
         let found_bytes = high.found();

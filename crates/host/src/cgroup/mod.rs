@@ -79,7 +79,7 @@ pub(crate) use written::{PutBack, put_back};
 use crate::keeper::{Claim, ClaimError, Journal, Undo};
 use crate::plain;
 pub use strata_control::CgroupVersion as Version;
-use strata_control::GroupStats;
+use strata_control::{GroupStats, watermarks};
 
 /// v1 prints a number near `i64::MAX` for "no limit"; nothing real comes near it.
 const UNLIMITED: u64 = 1 << 62;
@@ -152,6 +152,8 @@ pub struct BudgetGroup {
     reclaim_swappiness: Mutex<Option<u8>>,
     /// The limit that should stand now; a dip returns to it.
     wanted_limit_bytes: AtomicU64,
+    /// Where limit and line of a budget stand.
+    watermarks: watermarks::Config,
     /// How far the line goes down next.
     line_step_bytes: AtomicU64,
     /// `u64::MAX`: none.
@@ -289,6 +291,7 @@ impl BudgetGroup {
             },
             reclaim_swappiness: Mutex::new(None),
             wanted_limit_bytes: AtomicU64::new(found_bytes),
+            watermarks: watermarks::Config::DEFAULT,
             line_step_bytes: AtomicU64::new(line::STEP_BYTES_MIN),
             budget_bytes: AtomicU64::new(u64::MAX),
             ceiling_bytes: AtomicU64::new(match origin {
@@ -304,6 +307,16 @@ impl BudgetGroup {
             origin,
             journal: journal.clone(),
         })
+    }
+
+    /// Limit and line of a budget stand as this has it from now on.
+    pub fn set_watermarks(&mut self, watermarks: watermarks::Config) {
+        self.watermarks = watermarks;
+    }
+
+    /// Where limit and line of a budget stand.
+    pub fn watermarks(&self) -> &watermarks::Config {
+        &self.watermarks
     }
 
     /// Its directory, as it was called when the group was opened.

@@ -4,7 +4,7 @@
 //! when and how much.
 //!
 //! **Invariants**
-//! - R1: a dip never goes lower than one step ([`line_distance_bytes`]) below the budget, or below the line
+//! - R1: a dip never goes lower than one step (`watermarks::Config::line_distance_bytes`) below the budget, or below the line
 //!   where the limit stands at that (see `line`).
 //! - R2: a dip is undone before the function returns, whatever happens, to the limit wanted *then*
 //!   (another thread may have raised it meanwhile).
@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 use super::{BudgetGroup, CgroupError, ControlFile, ReclaimError, UNLIMITED};
 use crate::addr::PAGE_BYTES;
 use crate::sys::deadline::Deadline;
-use strata_control::{GroupStats, line_distance_bytes};
+use strata_control::GroupStats;
 
 /// No single dip asks for more: against a program that pulls pages back as fast as they go, small
 /// gains can be had where large ones can't.
@@ -103,7 +103,7 @@ impl BudgetGroup {
         }
         // Where the line stands the program reclaims in its own faults; ahead of it is below it.
         let line = budget.min(self.wanted_limit());
-        let floor = line.saturating_sub(line_distance_bytes(budget));
+        let floor = line.saturating_sub(self.watermarks.line_distance_bytes(budget));
         if self.is_under_oom()? {
             return Err(ReclaimError::UnderOom(self.path.clone()));
         }

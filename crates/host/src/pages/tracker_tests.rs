@@ -14,7 +14,8 @@ use crate::process::{Mapping, MappingClass, Process, Unreclaimable};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use strata_control::split_huge::SplitHuge;
+use strata_control::prefetch;
+use strata_control::split_huge::{self, SplitHuge};
 use strata_lru::{ByHeat, Config, Isolated, MultiGen, Swappiness, TimeMs, Verdict};
 
 /// Tables 0 and 1 are anon up to the middle of table 1; then a locked stretch, then a file to the
@@ -192,7 +193,7 @@ proptest! {
                 }
                 Op::Split => {
                     tracker.forget_splits();
-                    tracker.choose_splits(&mut SplitHuge::default(), true, TimeMs(now));
+                    tracker.choose_splits(&mut SplitHuge::new(split_huge::Config::DEFAULT), true, TimeMs(now));
                     let requests = tracker.send_splits();
                     prop_assert!(out.is_empty() || requests.is_empty());
                     for request in requests {
@@ -204,7 +205,7 @@ proptest! {
                 }
                 Op::Recall(nr_pages_max) => {
                     tracker.set_swap_slow(nr_pages_max % 2 == 0);
-                    let wanted = tracker.recall(nr_pages_max, &BTreeSet::new());
+                    let wanted = tracker.recall(&prefetch::Config::DEFAULT, nr_pages_max, &BTreeSet::new());
                     let nr_wanted: u64 = wanted.iter().map(RecallPages::nr_wanted_pages).sum();
                     prop_assert!(nr_wanted <= nr_pages_max);
                     let tracked: BTreeSet<u64> =
@@ -465,9 +466,17 @@ fn the_parts_of_a_split_huge_page_begin_warmer_than_what_nobody_uses() {
     for now in 0..20 {
         walk(&mut tracker, TableShape::Huge, bits::run(0, 1), now);
     }
-    tracker.choose_splits(&mut SplitHuge::default(), true, TimeMs(20));
+    tracker.choose_splits(
+        &mut SplitHuge::new(split_huge::Config::DEFAULT),
+        true,
+        TimeMs(20),
+    );
     // A batch was out for longer than from one choice to the next: chosen twice, split once.
-    tracker.choose_splits(&mut SplitHuge::default(), true, TimeMs(20));
+    tracker.choose_splits(
+        &mut SplitHuge::new(split_huge::Config::DEFAULT),
+        true,
+        TimeMs(20),
+    );
     assert_eq!(tracker.send_splits()[0].splits, [TableNo(0)]);
     assert_eq!(tracker.nr_split_pages(), 512);
     tracker.request_done();

@@ -22,7 +22,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
-use strata_control::{GroupStats, backstop_bytes};
+use strata_control::{GroupStats, watermarks};
 
 /// What the run is called in the run directory, and its group.
 fn id_of(config: &RunConfig) -> String {
@@ -45,6 +45,7 @@ pub(super) struct Arena {
     changes_anything: bool,
     is_dry_run: bool,
     budget_bytes: u64,
+    watermarks: watermarks::Config,
     nr_oom_kills: u64,
 }
 
@@ -90,6 +91,7 @@ impl Arena {
             changes_anything,
             is_dry_run: config.dry_run,
             budget_bytes: config.budget_bytes,
+            watermarks: config.control.watermarks,
             nr_oom_kills: 0,
         };
         match arena.furnish(config) {
@@ -141,7 +143,7 @@ impl Arena {
         if config.no_cgroup {
             return Ok(None);
         }
-        let group = match &config.target {
+        let mut group = match &config.target {
             Target::Command { .. } if config.dry_run => None,
             Target::Command { .. } => {
                 let id = match &self.session {
@@ -153,6 +155,9 @@ impl Arena {
             Target::Pid(pid) => BudgetGroup::of_process(*pid, journal)?,
             Target::Cgroup(path) => Some(BudgetGroup::attach(path, journal)?),
         };
+        if let Some(group) = &mut group {
+            group.set_watermarks(self.watermarks);
+        }
         if let (Some((session, _)), Some(group), Target::Cgroup(_)) =
             (&self.session, &group, &config.target)
             && self.changes_anything
@@ -340,7 +345,7 @@ impl Arena {
 
     /// The same, where so much is free; where that is not known nobody may take it for none.
     pub(super) fn is_enough_swap(&self, free_bytes: Option<u64>) -> bool {
-        let step_bytes = backstop_bytes(self.budget_bytes) - self.budget_bytes;
+        let step_bytes = self.watermarks.backstop_bytes(self.budget_bytes) - self.budget_bytes;
         free_bytes.is_none_or(|free_bytes| free_bytes > step_bytes)
     }
 

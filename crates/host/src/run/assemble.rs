@@ -171,7 +171,13 @@ pub(super) fn reclaim_loop(
         prefetcher: recall,
     };
     let group = Group::new(tracker, Members::new(tree), walker, recorder.clone());
-    Ok(ReclaimLoop::new(setup, group, threads, recorder))
+    Ok(ReclaimLoop::new(
+        setup,
+        config.control,
+        group,
+        threads,
+        recorder,
+    ))
 }
 
 /// Whether the kernel may be told which pages are warm and which are cold: to touch and to name pages moves them on the
@@ -193,6 +199,7 @@ pub(super) fn swappiness_bias(config: &RunConfig) -> SwappinessBias {
     SwappinessBias::new(
         config.swappiness.base().get(),
         is_free && !access::is_multi_gen_on(),
+        config.control.swappiness,
     )
 }
 

@@ -8,7 +8,7 @@ use crate::keeper::SessionName;
 use crate::remote::MetricsConfig;
 use crate::swap::SwapSpec;
 use std::path::PathBuf;
-use strata_control::Actuator;
+use strata_control::{Actuator, Config};
 use strata_lru::Swappiness;
 
 /// Who is to be managed.
@@ -104,4 +104,6 @@ pub struct RunConfig {
     pub metrics: MetricsConfig,
     /// Where the control loop's trace goes.
     pub trace: Option<PathBuf>,
+    /// What the control loop's judgements are made by.
+    pub control: Config,
 }

@@ -50,4 +50,4 @@ pub use report::{
 };
 pub use session::run;
 pub use status::{GroupStatus, IDLE_SECONDS, IdleReport, NodeGenerations, PagesByAge, Status};
-pub use strata_control::{Actuator as ActuatorChoice, Held};
+pub use strata_control::{Actuator as ActuatorChoice, Config as ControlConfig, Held};

@@ -38,9 +38,11 @@ use evict::ColdFirst;
 use orders::Orders;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
-use strata_control::cpu;
+use strata_control::cpu::load;
 use strata_control::limit::Standing;
-use strata_control::{Action, ActuatorReport, Control, GroupNo, Groups, Plan, Sample, Setup};
+use strata_control::{
+    Action, ActuatorReport, Config, Control, GroupNo, Groups, Plan, Sample, Setup,
+};
 use strata_lru::{PolicyError, TimeMs};
 
 /// What a page costs that pageout takes, walks, pages that were not to be had and flushes included: 30
@@ -50,7 +52,7 @@ const PAGEOUT_PAGE_US: u64 = 35;
 /// Pages a second that pageout takes with its share from a program that runs all the time: what a plan takes for
 /// chosen by heat.
 pub const AUTO_PAGEOUT_PAGES_PER_S: u64 =
-    1_000_000 * cpu::PERCENT_MIN as u64 / 100 / PAGEOUT_PAGE_US;
+    1_000_000 * load::Config::DEFAULT.pageout_percent_min as u64 / 100 / PAGEOUT_PAGE_US;
 /// Where usage is the sum over the members, they are looked for again after so long.
 pub(super) const MEMBERS_PAUSE_MS: u64 = 100;
 /// While paused.
@@ -94,6 +96,7 @@ pub(super) struct Tick {
 /// Everything that works on one group.
 #[derive(Debug)]
 pub(super) struct ReclaimLoop {
+    config: Config,
     /// The root is the group; there are none below it.
     groups: Groups,
     group: Group,
@@ -114,6 +117,7 @@ impl ReclaimLoop {
     /// Nothing done yet. Of `setup`, what the threads can do is filled in.
     pub(super) fn new(
         setup: Setup,
+        config: Config,
         group: Group,
         threads: Threads,
         recorder: Recorder,
@@ -126,11 +130,12 @@ impl ReclaimLoop {
             ..setup
         };
         ReclaimLoop {
-            groups: Groups::new(Control::new(setup)),
+            config,
+            groups: Groups::new(Control::new(setup, &config)),
             group,
             actuators,
             orders: Orders::default(),
-            cold: setup.has_heat.then(ColdFirst::new),
+            cold: setup.has_heat.then(|| ColdFirst::new(config.split_huge)),
             nr_attempts: 0,
             is_telling_due: false,
             warnings: Vec::new(),

@@ -102,7 +102,7 @@ pub fn run(config: &RunConfig, events: &mut dyn FnMut(Event<'_>)) -> Result<Repo
     let session = Session {
         config,
         events,
-        marks: Watermarks::new(config.budget_bytes),
+        marks: Watermarks::new(config.budget_bytes, &config.control.watermarks),
         stats_at_start: arena.kernel_counters(),
         savings: Savings::default(),
         surroundings: Surroundings::default(),
@@ -133,7 +133,9 @@ pub fn run(config: &RunConfig, events: &mut dyn FnMut(Event<'_>)) -> Result<Repo
 fn limit_of(config: &RunConfig, arena: &Arena) -> Limit {
     let group = arena.gauge().group();
     let version = group.map_or(Version::V2, |group| group.version());
-    Limit::new(version, &Watermarks::new(config.budget_bytes))
+    let control = &config.control;
+    let marks = Watermarks::new(config.budget_bytes, &control.watermarks);
+    Limit::new(version, &marks, control.limit, control.stat_pace)
 }
 
 /// Whether the kernel sends this signal to a program whose memory it could not bring in.

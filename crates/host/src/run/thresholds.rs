@@ -27,7 +27,7 @@ pub(super) struct Thresholds {
 impl Thresholds {
     /// Both marks of a budget count.
     pub(super) fn new(group: &BudgetGroup, budget_bytes: u64) -> Result<Thresholds, CgroupError> {
-        let marks = Watermarks::new(budget_bytes);
+        let marks = Watermarks::new(budget_bytes, group.watermarks());
         Ok(Thresholds {
             approach_bytes: marks.approach_bytes,
             approach: group.usage_watch(marks.approach_bytes)?,

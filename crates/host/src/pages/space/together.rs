@@ -16,14 +16,19 @@ use crate::addr::{AddrRange, PAGE_BYTES, TABLE_BYTES, TableNo};
 use crate::bits;
 use crate::pages::table::Table;
 use std::sync::Arc;
-use strata_control::prefetch::{UNUSED_AGE_MIN, WalkNo};
+use strata_control::prefetch::{self, WalkNo};
 
 impl Space {
     /// Where the program has gone on to something else: absent pages that were last used when what comes back was,
     /// at most `nr_pages_max`, and as many that are in memory and were not used since the walk before.
-    pub(crate) fn recall(&mut self, number: u32, nr_pages_max: u64) -> Option<RecallPages> {
+    pub(crate) fn recall(
+        &mut self,
+        config: &prefetch::Config,
+        number: u32,
+        nr_pages_max: u64,
+    ) -> Option<RecallPages> {
         let nr_used_pages = self.findings.nr_young_pages.iter().sum();
-        let is_elsewhere = !self.was_left_out && self.returns.is_elsewhere(nr_used_pages);
+        let is_elsewhere = !self.was_left_out && self.returns.is_elsewhere(config, nr_used_pages);
         if !is_elsewhere || nr_pages_max == 0 {
             return None;
         }
@@ -33,7 +38,7 @@ impl Space {
                 out[table.last_use(index).index()] += 1;
             }
         }
-        let phase = self.returns.phase(self.walk_no, &out)?;
+        let phase = self.returns.phase(config, self.walk_no, &out)?;
         let nr_pages_max = nr_pages_max.min(phase.nr_pages_max);
         let mut is_wanted = vec![false; WalkNo::LIMIT];
         let mut nr_found = 0;
@@ -44,7 +49,7 @@ impl Space {
         let is_unused = |walk| {
             self.walk_no
                 .since(walk)
-                .is_some_and(|age| age >= UNUSED_AGE_MIN)
+                .is_some_and(|age| age >= config.unused_age_min)
         };
         let (mut unused, mut wanted) = (Vec::new(), Vec::new());
         let (mut nr_unused_left, mut nr_wanted_left) = (nr_pages_max, nr_pages_max);

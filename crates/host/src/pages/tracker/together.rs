@@ -6,11 +6,13 @@ use super::{Space, SpaceNo, Tracker};
 use crate::actuator::RecallPages;
 use crate::addr::AddrRange;
 use std::collections::BTreeSet;
+use strata_control::prefetch;
 
 impl Tracker {
     /// At most so many pages of all spaces but these ([`Space::recall`]).
     pub(crate) fn recall(
         &mut self,
+        config: &prefetch::Config,
         nr_pages_max: u64,
         but: &BTreeSet<SpaceNo>,
     ) -> Vec<RecallPages> {
@@ -20,7 +22,7 @@ impl Tracker {
             if but.contains(number) {
                 continue;
             }
-            let Some(pages) = space.recall(number.0, nr_pages_left) else {
+            let Some(pages) = space.recall(config, number.0, nr_pages_left) else {
                 continue;
             };
             nr_pages_left = nr_pages_left.saturating_sub(pages.nr_wanted_pages());

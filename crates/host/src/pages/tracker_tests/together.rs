@@ -30,8 +30,10 @@ fn after_all_phases(is_swap_slow: bool) -> (Tracker, SpaceNo) {
     (tracker, space)
 }
 
+const CONFIG: prefetch::Config = prefetch::Config::DEFAULT;
+
 fn recall(tracker: &mut Tracker, nr_pages_max: u64) -> Vec<RecallPages> {
-    tracker.recall(nr_pages_max, &BTreeSet::new())
+    tracker.recall(&CONFIG, nr_pages_max, &BTreeSet::new())
 }
 
 fn pages(ranges: &[AddrRange]) -> Vec<usize> {
@@ -144,7 +146,8 @@ fn what_was_not_asked_for_after_all_does_not_count_when_the_program_has_waited_f
 fn a_space_that_the_last_walk_left_out_and_one_that_refuses_are_asked_for_nothing() {
     let (mut tracker, space) = after_all_phases(true);
     comes_back(&mut tracker, space, 1);
-    assert!(tracker.recall(1000, &BTreeSet::from([space])).is_empty());
+    let but = BTreeSet::from([space]);
+    assert!(tracker.recall(&CONFIG, 1000, &but).is_empty());
     tracker.leave_out(space);
     assert!(recall(&mut tracker, 1000).is_empty());
 }

@@ -138,7 +138,7 @@ impl ReclaimLoop {
                 let unreadable = self
                     .actuators
                     .unreadable(|space| spaces.contains_key(space));
-                let pages = tracker.recall(nr_pages_max, unreadable);
+                let pages = tracker.recall(&self.config.prefetch, nr_pages_max, unreadable);
                 self.actuators.prefetch(pages)
             }
         };

@@ -10,7 +10,7 @@ use crate::pages::tracker::HugePage;
 use crate::run::gauge::Gauge;
 use crate::run::trace::{Answer, ChosenBy, HugeSample, ReclaimAsk, SplitAsk};
 use strata_control::limit::Standing;
-use strata_control::split_huge::SplitHuge;
+use strata_control::split_huge::{self, SplitHuge};
 use strata_control::walks::Pause;
 use strata_lru::{HEAT_WALK_MS_MIN, Isolated, NR_RANKED_PAGES_MIN, TimeMs};
 
@@ -30,11 +30,11 @@ pub(super) struct ColdFirst {
 
 impl ColdFirst {
     /// Nothing taken yet.
-    pub(super) fn new() -> ColdFirst {
+    pub(super) fn new(config: split_huge::Config) -> ColdFirst {
         ColdFirst {
             nr_taken_pages: 0,
             nr_gone_pages: 0,
-            splitter: SplitHuge::default(),
+            splitter: SplitHuge::new(config),
         }
     }
 }
@@ -130,8 +130,9 @@ impl ReclaimLoop {
                 Isolated::NeedsAgeing | Isolated::Empty if !has_walked => {
                     // Also where it would clear nothing: what is new is found, and what is old was not used since
                     // something was cleared.
-                    let may_walk = self.may_walk(now, Pause::Clearing.ms())
-                        || self.groups.root().may_look(now, Pause::Looking.ms());
+                    let walks = self.config.walks;
+                    let may_walk = self.may_walk(now, Pause::Clearing.ms(&walks))
+                        || self.groups.root().may_look(now, Pause::Looking.ms(&walks));
                     if !may_walk {
                         return Standing::Fine;
                     }
@@ -208,7 +209,7 @@ impl ReclaimLoop {
     pub(super) fn forget_splits(&mut self) {
         self.group.tracker.forget_splits();
         if let Some(cold) = &mut self.cold {
-            cold.splitter = SplitHuge::default();
+            cold.splitter = SplitHuge::new(self.config.split_huge);
         }
     }
 

@@ -17,10 +17,10 @@ use std::path::Path;
 use strata_control::cpu::{Clocks, CpuSample, Runnable, Threads};
 use strata_control::limit::{Answer, Limit, Need, Standing, Step};
 use strata_control::list_balance::Reading;
-use strata_control::swappiness::SwappinessBias;
+use strata_control::swappiness::{self, SwappinessBias};
 use strata_control::{
-    Abilities, ActuatorReport, CgroupVersion, Control, Processors, ProgramNo, Sample, Setup,
-    Watermarks,
+    Abilities, ActuatorReport, CgroupVersion, Config, Control, Processors, ProgramNo, Sample,
+    Setup, Watermarks,
 };
 use strata_lru::{Swappiness, TimeMs};
 
@@ -46,23 +46,26 @@ impl Loop {
         let run = &header.run;
         let base = run.swappiness.and_then(Swappiness::try_new);
         Loop {
-            control: Control::new(Setup {
-                budget_bytes: run.marks.budget_bytes,
-                actuator: run.actuator,
-                swappiness: base.unwrap_or(Swappiness::DEFAULT),
-                min_ttl_ms: run.min_ttl_ms,
-                is_dry_run: run.is_dry_run,
-                has_heat: run.policy == PolicyChoice::MglruHeat,
-                has_pageout: run.has_pageout,
-                has_kernel: run.has_reclaim,
-                abilities: Abilities {
-                    can_mark: run.can_touch,
-                    can_deactivate: run.can_name_cold,
-                    can_prefetch: run.can_recall,
+            control: Control::new(
+                Setup {
+                    budget_bytes: run.marks.budget_bytes,
+                    actuator: run.actuator,
+                    swappiness: base.unwrap_or(Swappiness::DEFAULT),
+                    min_ttl_ms: run.min_ttl_ms,
+                    is_dry_run: run.is_dry_run,
+                    has_heat: run.policy == PolicyChoice::MglruHeat,
+                    has_pageout: run.has_pageout,
+                    has_kernel: run.has_reclaim,
+                    abilities: Abilities {
+                        can_mark: run.can_touch,
+                        can_deactivate: run.can_name_cold,
+                        can_prefetch: run.can_recall,
+                    },
+                    nr_processors: header.nr_processors as usize,
+                    processors: None,
                 },
-                nr_processors: header.nr_processors as usize,
-                processors: None,
-            }),
+                &Config::default(),
+            ),
             wanted_ns: BTreeMap::new(),
         }
     }
@@ -224,7 +227,7 @@ fn difference_in_balance(of: &Recorded) -> Option<String> {
         .min(marks.budget_bytes - marks.budget_bytes / 8);
     let base = run.swappiness;
     let base = base.unwrap_or_else(|| Swappiness::DEFAULT.get());
-    let mut bias = SwappinessBias::new(base, run.may_lean);
+    let mut bias = SwappinessBias::new(base, run.may_lean, swappiness::Config::DEFAULT);
     let (mut is_left, mut pressing) = (false, None);
     of.ticks.iter().find_map(|tick| {
         let usage_bytes = tick.sample.usage_bytes.expect("usage is known");
@@ -275,10 +278,11 @@ impl LimitReplay {
             "memory.usage_in_bytes" => CgroupVersion::V1,
             _ => CgroupVersion::V2,
         };
-        let marks = Watermarks::new(run.marks.budget_bytes);
+        let config = Config::default();
+        let marks = Watermarks::new(run.marks.budget_bytes, &config.watermarks);
         let base = run.swappiness;
         LimitReplay {
-            limit: Limit::new(version, &marks),
+            limit: Limit::new(version, &marks, config.limit, config.stat_pace),
             marks,
             base_swappiness: base.unwrap_or_else(|| Swappiness::DEFAULT.get()),
             is_left: false,

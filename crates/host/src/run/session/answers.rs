@@ -126,7 +126,7 @@ impl Session<'_> {
         let done = self.arena.set_budget(self.config.policy, bytes);
         done.map_err(|error| format!("the budget stays as it is: {error}"))?;
         let now = self.now();
-        self.marks = Watermarks::new(bytes);
+        self.marks = Watermarks::new(bytes, &self.config.control.watermarks);
         self.note_request(Asked::SetBudget(self.marks.into()));
         self.meter.set_budget(now, bytes);
         self.limit.set_budget(&self.marks);

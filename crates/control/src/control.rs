@@ -15,6 +15,8 @@ mod beside;
 #[cfg(test)]
 mod tests;
 mod tick;
+#[cfg(test)]
+mod tick_tests;
 
 pub use beside::WalkLook;
 
@@ -22,8 +24,8 @@ use crate::backoff::Backoff;
 use crate::config::Config;
 use crate::cpu::Cpu;
 use crate::pressure::Pressure;
-use crate::processors::Processors;
 use crate::reclaimer::{Event, Reclaimer, Turns};
+use crate::sample::Processors;
 use crate::sample::{ActuatorReport, CpuState};
 use crate::stall::Stall;
 use crate::steering::{Abilities, Steering};

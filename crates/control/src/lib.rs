@@ -4,12 +4,13 @@
 //! to it or waited for; `strata-host` carries out what is decided.
 //!
 //! ```text
-//!   sample, processors   what is read                       watermarks   at which usage something begins
+//!   sample               what is read                       watermarks   at which usage something begins
 //!   cpu                  who has the processors             pressure     how much has to go, when to look again
 //!   strategy, steering   what is done beside reclaim        reclaimer    who reclaims
 //!   plan                 what is wanted, in quantities      walks        when a walk comes
 //!   limit, stat_pace     when the limit gives way, and when its counts are read
 //!   stall, backoff       when reclaim is in vain, and how long to pause after what failed
+//!   tunables, config     the numbers that all of these judge by, each beside the code that does
 //!   control              puts them together: a sample in, a plan out
 //!   groups               the same for a tree of groups
 //! ```
@@ -29,7 +30,6 @@ pub mod limit;
 mod loop_config;
 mod plan;
 pub mod pressure;
-mod processors;
 pub mod reclaimer;
 mod sample;
 pub mod stall;
@@ -45,10 +45,9 @@ pub use config::Config;
 pub use control::{Actuator, Control, Setup, WalkLook};
 pub use groups::{GroupNo, Groups};
 pub use plan::{Action, Decision, Plan, Reclaim};
-pub use processors::Processors;
 pub use sample::{
     ActuatorReport, CgroupVersion, CpuState, Due, FreeSwap, GroupStats, KernelLists, PAGE_BYTES,
-    ProgramNo, Reading, Sample,
+    Processors, ProgramNo, Reading, Sample,
 };
 pub use steering::{Abilities, Steering};
 pub use strategy::{affinity, list_balance, mark_accessed, prefetch, split_huge, swappiness};

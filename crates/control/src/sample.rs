@@ -5,9 +5,9 @@
 //!
 //! **Invariants** I1: no address and no number of a page: quantities only.
 
-use crate::processors::Processors;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::ops::{BitOr, Sub};
 use strata_lru::TimeMs;
 
 /// The base page of x86-64 and of most arm64 systems, bytes: the only size of page that Strata counts in.
@@ -99,6 +99,77 @@ impl GroupStats {
     pub fn swapped_out_bytes(&self) -> Option<u64> {
         let cached_bytes = self.swap_cached_bytes.unwrap_or(0);
         Some(self.swap_bytes?.saturating_sub(cached_bytes))
+    }
+}
+
+/// A set of processors, by number; those that can't be named are left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Processors([u64; Processors::NR_MAX / 64]);
+
+impl Processors {
+    /// Numbers that can be named end here, as `cpu_set_t` of the C library has it.
+    pub const NR_MAX: usize = 1024;
+    /// No processor.
+    pub const NONE: Processors = Processors([0; Processors::NR_MAX / 64]);
+    /// Every one there may be.
+    pub const ALL: Processors = Processors([u64::MAX; Processors::NR_MAX / 64]);
+
+    /// Whether this one is among them.
+    pub fn contains(&self, number: usize) -> bool {
+        let word = self.0.get(number / 64).copied().unwrap_or(0);
+        word & 1 << (number % 64) != 0
+    }
+
+    /// Their numbers, in order; `None`: every one there may be.
+    pub fn numbers(&self) -> Option<Vec<usize>> {
+        let numbers = 0..Processors::NR_MAX;
+        (*self != Processors::ALL)
+            .then(|| numbers.filter(|number| self.contains(*number)).collect())
+    }
+
+    /// How many.
+    pub fn count(&self) -> u32 {
+        self.0.iter().map(|word| word.count_ones()).sum()
+    }
+}
+
+impl Default for Processors {
+    fn default() -> Processors {
+        Processors::ALL
+    }
+}
+
+impl BitOr for Processors {
+    type Output = Processors;
+
+    fn bitor(mut self, other: Processors) -> Processors {
+        for (word, more) in self.0.iter_mut().zip(other.0) {
+            *word |= more;
+        }
+        self
+    }
+}
+
+impl Sub for Processors {
+    type Output = Processors;
+
+    fn sub(mut self, other: Processors) -> Processors {
+        for (word, less) in self.0.iter_mut().zip(other.0) {
+            *word &= !less;
+        }
+        self
+    }
+}
+
+impl FromIterator<usize> for Processors {
+    fn from_iter<I: IntoIterator<Item = usize>>(numbers: I) -> Processors {
+        let mut set = Processors::NONE;
+        for number in numbers {
+            if let Some(word) = set.0.get_mut(number / 64) {
+                *word |= 1 << (number % 64);
+            }
+        }
+        set
     }
 }
 
@@ -265,6 +336,19 @@ pub struct Sample {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn processors_are_a_set() {
+        let some: Processors = [0, 63, 64, 1023, 4096].into_iter().collect();
+        assert_eq!(some.count(), 4);
+        let more: Processors = [1, 63].into_iter().collect();
+        assert_eq!((some | more).count(), 5);
+        assert_eq!(some - more, [0, 64, 1023].into_iter().collect());
+        assert_eq!(some.numbers(), Some(vec![0, 63, 64, 1023]));
+        assert_eq!(Processors::ALL.numbers(), None);
+        assert!(some.contains(1023) && !some.contains(1022) && !some.contains(4096));
+        assert_eq!(some | Processors::NONE, some);
+    }
 
     #[test]
     fn what_is_swapped_out_and_in_memory_as_well_is_not_missing() {

@@ -278,6 +278,13 @@ mod tests {
         assert!(!walks.is_late(TimeMs(9000)), "nothing was foretold");
         walks.note_end(TimeMs(0), 1);
         assert!(!walks.is_late(TimeMs(2000)) && walks.is_late(TimeMs(2001)));
+        let config = Config {
+            judged_ms_max: 500,
+            ..Config::DEFAULT
+        };
+        let mut walks = Walks::new(config);
+        walks.note_end(TimeMs(0), 1);
+        assert!(!walks.is_late(TimeMs(500)) && walks.is_late(TimeMs(501)));
     }
 
     #[test]

@@ -9,7 +9,7 @@
 //! - I1: neither a program nor all of them together want more processors than they may run on.
 //! - I2: looking takes about one hundredth of a processor at most, however many threads there are.
 
-use crate::processors::Processors;
+use crate::sample::Processors;
 use crate::sample::{ProgramNo, Threads, Wanted};
 use crate::tunables::config;
 use std::collections::BTreeMap;

@@ -365,3 +365,16 @@ fn counts_that_can_not_be_read_leave_what_was_known() {
     let found = group.adjust(NOW, Standing::Fine, false);
     assert_eq!(found, (vec![Step::HoldLine], None));
 }
+
+#[test]
+fn a_limit_that_may_give_way_less_meets_the_kernel_earlier() {
+    let config = Config {
+        raised_bytes_min: 16 * MIB,
+        raised_share: 10,
+        ..Config::DEFAULT
+    };
+    let mut group = Group::configured(CgroupVersion::V1, config);
+    group.lists(NOW, 0, false);
+    group.adjust(NOW, Standing::Fine, false);
+    assert_eq!(group.limit_bytes, 116 * MIB);
+}

@@ -14,7 +14,7 @@
 //! **Invariants** I1: the threads run on no processor that they might not run on when this began. I2: they always
 //! have one.
 
-use crate::processors::Processors;
+use crate::sample::Processors;
 
 /// Where these threads may run.
 #[derive(Debug)]

@@ -240,7 +240,11 @@ mod tests {
 
     /// After a first reading with so much inactive.
     fn held(inactive_percent: u64) -> ListBalance {
-        let mut deactivation = ListBalance::new(Config::DEFAULT);
+        held_by(Config::DEFAULT, inactive_percent)
+    }
+
+    fn held_by(config: Config, inactive_percent: u64) -> ListBalance {
+        let mut deactivation = ListBalance::new(config);
         assert_eq!(
             deactivation.look(TimeMs(0), lists(inactive_percent), false),
             Reading::Due
@@ -359,6 +363,40 @@ mod tests {
         deactivation.look(TimeMs(21_000), lists(40), false);
         deactivation.look(TimeMs(21_500), lists(15), false);
         assert!(deactivation.nr_wanted_pages().is_some(), "it helped");
+    }
+
+    #[test]
+    fn a_shorter_longest_pause_has_what_is_in_vain_named_more_often() {
+        let nr_named = |vain_ms_max| {
+            let config = Config {
+                vain_ms_min: 10_000,
+                vain_ms_max,
+                ..Config::DEFAULT
+            };
+            let mut deactivation = held_by(config, 98);
+            let looks = (1000..101_000).step_by(20).filter(|now| {
+                deactivation.look(TimeMs(*now), lists(15), false);
+                deactivation.note_reading();
+                let nr_pages = deactivation.nr_wanted_pages();
+                nr_pages
+                    .inspect(|nr| deactivation.note_named(*nr))
+                    .is_some()
+            });
+            looks.count()
+        };
+        // After 10, 20, 40 and 80 s; after 10 s each time.
+        assert_eq!((nr_named(80_000), nr_named(10_000)), (4, 10));
+    }
+
+    #[test]
+    fn counts_are_read_as_soon_as_they_are_said_to_be_old() {
+        let config = Config {
+            old_ms_max: 10_000,
+            ..Config::DEFAULT
+        };
+        let mut deactivation = held_by(config, 98);
+        let mut look = |now| deactivation.look(TimeMs(now), lists(40), false);
+        assert_eq!((look(9999), look(10_000)), (Reading::NotYet, Reading::Due));
     }
 
     #[test]

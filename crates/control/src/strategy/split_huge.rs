@@ -220,7 +220,16 @@ mod tests {
 
     /// Splits until nothing more is asked for; returns how many were split at each walk that split.
     fn run(nr_huge: u64, used: impl Fn(Where) -> Option<u64>, nr_walks: u32) -> Vec<usize> {
-        let mut splitter = SplitHuge::new(Config::DEFAULT);
+        run_with(Config::DEFAULT, nr_huge, used, nr_walks)
+    }
+
+    fn run_with(
+        config: Config,
+        nr_huge: u64,
+        used: impl Fn(Where) -> Option<u64>,
+        nr_walks: u32,
+    ) -> Vec<usize> {
+        let mut splitter = SplitHuge::new(config);
         let mut left = huge(nr_huge);
         let mut sizes = Vec::new();
         for walk in 0..nr_walks {
@@ -243,6 +252,16 @@ mod tests {
         assert_eq!(run(70, |_| Some(300), 60), [4]);
         assert_eq!(run(70, |_| Some(300), 100), [4, 4]);
         assert_eq!(run(70, |_| Some(300), 10_000).len(), 8);
+    }
+
+    #[test]
+    fn a_shorter_longest_wait_has_it_tried_more_often() {
+        let config = Config {
+            nr_wait_walks_max: 1024,
+            ..Config::DEFAULT
+        };
+        let sizes = run_with(config, 70, |_| Some(300), 10_000);
+        assert!(sizes.len() > run(70, |_| Some(300), 10_000).len());
     }
 
     #[test]

@@ -34,10 +34,10 @@ config! {
     /// The balance is biased no longer when more than this part of what the kernel could take are file pages.
     file_share_much: u64 = 10, 2..=13, "1/n of the lists";
     /// When file pages have become many the balance is not biased for a first pause of so long.
-    unbiased_ms_min: u64 = 10_000, 100..=60_000, "ms";
+    unbiased_ms_min: u64 = 10_000, 100..=20_000, "ms";
     /// The pause without a bias, which doubles each time, is at most so long; when the balance was biased for longer,
     /// earlier pauses are forgotten.
-    unbiased_ms_max: u64 = 640_000, 60_000..=86_400_000, "ms";
+    unbiased_ms_max: u64 = 640_000, 20_000..=86_400_000, "ms";
     /// The balance while it is biased. 160 and 200 were as fast (zipf 0.99, four runs of 5 s each); at 200 no file page
     /// would be looked at.
     biased: u8 = 180, 100..=199, "swappiness";

@@ -1,0 +1,98 @@
+//! What is read for a tick, and the plan that comes of it.
+
+use super::tests::{MIB, saturate, with};
+use super::*;
+use crate::cpu::CpuSample;
+use crate::plan::Action;
+use crate::sample::Sample;
+
+#[test]
+fn a_plan_says_what_is_to_be_done_in_order_and_asks_one_to_reclaim() {
+    let mut control = with(320 * MIB, Actuator::Auto);
+    let sample = |ms, usage_mib: u64| Sample {
+        now: TimeMs(ms),
+        usage_bytes: usage_mib * MIB,
+        ..Sample::default()
+    };
+    let urgent_bytes = control.marks().urgent_bytes;
+    let allow = Action::LimitPrefetch {
+        usage_bytes_max: urgent_bytes,
+    };
+    assert_eq!(control.tick(sample(0, 100)).actions, [allow]);
+    let plan = control.tick(sample(10, 319));
+    let take = Action::PageOut {
+        nr_pages: Config::default().control.pageout_batch_pages,
+    };
+    assert_eq!(plan.actions, [allow, take]);
+    assert_eq!(plan.wait_ms, plan.decision.asked.wait_ms);
+    let plan = control.tick(sample(60, 319));
+    assert!(
+        matches!(plan.actions[..], [_, Action::Reclaim { .. }]),
+        "{plan:?}"
+    );
+}
+
+#[test]
+fn what_goes_from_groups_below_is_not_asked_for_again() {
+    let asked = |going_mib| {
+        let mut control = with(320 * MIB, Actuator::Reclaim);
+        let sample = Sample {
+            usage_bytes: 325 * MIB,
+            going_bytes: going_mib * MIB,
+            ..Sample::default()
+        };
+        control.tick(sample).decision.asked.kernel_bytes
+    };
+    assert_eq!(asked(0) - asked(3), 3 * MIB);
+    assert_eq!(asked(100), 0);
+}
+
+#[test]
+fn who_has_the_processors_is_read_only_where_it_matters() {
+    let mut control = with(320 * MIB, Actuator::Auto);
+    let low_bytes = control.marks().low_bytes;
+    assert!(!control.due(TimeMs(0), low_bytes).is_sharing);
+    assert_eq!(control.due(TimeMs(0), low_bytes).cpu, Default::default());
+    let due = control.due(TimeMs(0), low_bytes + 1);
+    assert!(due.is_sharing && due.cpu.threads && due.cpu.runnable && due.cpu.clocks);
+    // Programs that fill all processors go by the kernel's counts, and clocks would bring those up to date.
+    saturate(&mut control);
+    let due = control.due(TimeMs(9000), low_bytes + 1);
+    assert!(due.cpu.threads && !due.cpu.clocks);
+    for actuator in [Actuator::Pageout, Actuator::Reclaim] {
+        let control = with(320 * MIB, actuator);
+        assert!(!control.due(TimeMs(0), 400 * MIB).is_sharing);
+    }
+}
+
+#[test]
+fn threads_keep_off_busy_ones_while_a_processor_is_free_and_run_anywhere_otherwise() {
+    let all: Processors = (0..2).collect();
+    let setup = Setup {
+        processors: Some(all),
+        ..with(320 * MIB, Actuator::Auto).setup
+    };
+    let mut control = Control::new(setup, &Config::default());
+    let threads = |control: &mut Control, ms| {
+        let sample = Sample {
+            now: TimeMs(ms),
+            usage_bytes: 318 * MIB,
+            cpu: Some(CpuSample {
+                threads: Some(Default::default()),
+                ..CpuSample::default()
+            }),
+            ..Sample::default()
+        };
+        control.tick(sample).actions.remove(0)
+    };
+    assert_eq!(threads(&mut control, 0), Action::AvoidBusyThreads);
+    let one: Processors = (1..2).collect();
+    assert_eq!(control.avoid((0..1).collect()), Some(one));
+    let low = Sample {
+        now: TimeMs(50),
+        usage_bytes: 100 * MIB,
+        ..Sample::default()
+    };
+    assert_eq!(control.tick(low).actions[0], Action::RunAnywhere);
+    assert_eq!(control.processors(), all);
+}

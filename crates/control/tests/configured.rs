@@ -1,0 +1,448 @@
+//! The loop with other numbers: each tunable changes some decision, and none that is in range stops the loop.
+//!
+//! Samples are drawn, the same for every configuration; what is decided about them is written down and compared.
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::fmt::{Debug, Write};
+use strata_control::cpu::{Clocks, CpuSample, Runnable, Threads};
+use strata_control::limit::{Answer, Limit, Need, Standing, Step};
+use strata_control::list_balance::Reading;
+use strata_control::prefetch::{Returns, WalkNo};
+use strata_control::split_huge::{Facts, SplitHuge};
+use strata_control::strategy::{Busy, Outcome, Walk};
+use strata_control::swappiness::SwappinessBias;
+use strata_control::walks::Pause;
+use strata_control::{
+    Abilities, Actuator, ActuatorReport, CgroupVersion, Config, Control, FreeSwap, GroupStats,
+    Held, KernelLists, ProgramNo, Sample, Setup, Tunable, Tunables, WalkLook, Watermarks,
+};
+use strata_lru::{Foretold, Swappiness, TimeMs};
+
+/// Numbers that look drawn, the same each time.
+struct Dice(u64);
+
+impl Dice {
+    /// One below `nr`.
+    fn below(&mut self, nr: u64) -> u64 {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % nr
+    }
+
+    /// True one time in so many.
+    fn one_in(&mut self, nr: u64) -> bool {
+        self.below(nr) == 0
+    }
+}
+
+/// What is decided, line by line.
+#[derive(Default, PartialEq)]
+struct Told(String);
+
+impl Told {
+    fn note(&mut self, what: impl Debug) {
+        writeln!(self.0, "{what:?}").expect("a string");
+    }
+}
+
+/// What holds for a while: some programs fill the processors, some wait, some idle.
+struct Regime {
+    usage_percent: u64,
+    nr_busy_threads: u64,
+    nr_runnable: u32,
+    cpu_percent: u64,
+    refaulted_per_turn: u64,
+    inactive_percent: u64,
+    listed_percent: u64,
+    file_percent: u64,
+    can_go_percent: u64,
+    is_heat_right: bool,
+    /// The lists stay as they are, and walks can come.
+    is_steady: bool,
+}
+
+impl Regime {
+    fn drawn(dice: &mut Dice) -> Regime {
+        // Programs that fill the processors for long are left to reclaim by themselves.
+        let is_full = dice.one_in(3);
+        let (nr_busy_threads, nr_runnable) = match is_full {
+            true => (3, 3),
+            false => (dice.below(4), dice.below(6) as u32),
+        };
+        Regime {
+            usage_percent: 85 + dice.below(20),
+            nr_busy_threads,
+            nr_runnable,
+            cpu_percent: dice.below(200),
+            refaulted_per_turn: [0, 2, 50, 1000, 4000][dice.below(5) as usize],
+            inactive_percent: dice.below(100),
+            listed_percent: 60 + dice.below(60),
+            file_percent: dice.below(20),
+            can_go_percent: dice.below(100),
+            is_heat_right: !dice.one_in(3),
+            is_steady: dice.one_in(2),
+        }
+    }
+}
+
+/// Some minutes of the loop on a group with such a budget, beside the parts that the host drives by itself.
+fn decided(config: &Config, seed: u64, budget_bytes: u64) -> Told {
+    let mut dice = Dice(seed);
+    let mut told = Told::default();
+    told.note(Held::of(budget_bytes, &config.watermarks));
+    told.note(Watermarks::new(budget_bytes, &config.watermarks));
+    told.note([Pause::Clearing, Pause::Looking].map(|of| of.ms(&config.walks)));
+    let setup = Setup {
+        budget_bytes,
+        actuator: Actuator::Auto,
+        swappiness: Swappiness::DEFAULT,
+        min_ttl_ms: 0,
+        is_dry_run: false,
+        has_heat: seed.is_multiple_of(2),
+        has_pageout: true,
+        has_kernel: true,
+        abilities: Abilities {
+            can_mark: !seed.is_multiple_of(3),
+            can_deactivate: true,
+            can_prefetch: true,
+        },
+        nr_processors: 2,
+        processors: None,
+    };
+    let mut control = Control::new(setup, config);
+    let version = if seed.is_multiple_of(2) {
+        CgroupVersion::V1
+    } else {
+        CgroupVersion::V2
+    };
+    let marks = *control.marks();
+    let mut limit = Limit::new(version, &marks, config.limit, config.stat_pace);
+    let mut group = Group {
+        limit_bytes: marks.backstop_bytes,
+        usage_bytes: budget_bytes,
+    };
+    let mut bias = SwappinessBias::new(60, true, config.swappiness);
+    let mut splitter = SplitHuge::new(config.split_huge);
+    let mut returns = Returns::default();
+    let mut walk_no = WalkNo::NONE.next();
+    let mut reports_due = Vec::new();
+    control.set_swap_slow(true);
+    let busy = Busy::default();
+    let nr_resident_pages = budget_bytes >> 12;
+    let mut regime = Regime::drawn(&mut dice);
+    let (mut cpu_ns, mut nr_refaulted_pages, mut wanted_ns) = (0, 0, BTreeMap::new());
+    let (mut now, mut freed_bytes, mut walked_at) = (TimeMs(0), 0, TimeMs(0));
+    for turn in 0..1000u64 {
+        let passed_ms = [5, 10, 20, 20, 50, 100, 300][dice.below(7) as usize];
+        now = TimeMs(now.0 + passed_ms + if dice.one_in(100) { 5000 } else { 0 });
+        if dice.one_in([10, 25, 2500][(seed / 4 % 3) as usize]) {
+            regime = Regime::drawn(&mut dice);
+        }
+        let percent = regime.usage_percent * 10 + dice.below(10);
+        let usage_bytes = budget_bytes / 1000 * percent;
+        group.usage_bytes = usage_bytes;
+        cpu_ns += passed_ms * regime.cpu_percent * 10_000;
+        nr_refaulted_pages += regime.refaulted_per_turn;
+        for thread in 0..4u64 {
+            let busy_percent = if thread < regime.nr_busy_threads {
+                90
+            } else {
+                dice.below(60)
+            };
+            *wanted_ns.entry(thread as i32).or_insert(0) += passed_ms * busy_percent * 10_000;
+        }
+
+        let due = control.due(now, usage_bytes);
+        told.note(due);
+        let cpu = due.is_sharing.then(|| {
+            let threads = Threads {
+                wanted_ns: wanted_ns.clone(),
+                processors: (0..2).collect(),
+            };
+            let runnable = Runnable {
+                nr_threads: regime.nr_runnable,
+                nr_own_threads: 0,
+            };
+            let clocks = Clocks {
+                cpu_ns: BTreeMap::from([(ProgramNo(0), cpu_ns)]),
+                nr_refaulted_pages,
+            };
+            CpuSample {
+                threads: (due.cpu.threads).then(|| BTreeMap::from([(ProgramNo(0), threads)])),
+                runnable: due.cpu.runnable.then_some(runnable),
+                clocks: due.cpu.clocks.then_some(clocks),
+            }
+        });
+        let free_swap = due.free_swap.then(|| FreeSwap::Bytes(dice.below(1 << 20)));
+        if dice.one_in(4) {
+            freed_bytes += 1 << 18;
+        }
+        let reports = std::mem::take(&mut reports_due);
+        told.note(control.tick(Sample {
+            now,
+            usage_bytes,
+            is_line_held: true,
+            reports,
+            nr_attempts: turn,
+            freed_bytes,
+            cpu,
+            can_mark_all: !seed.is_multiple_of(5),
+            free_swap,
+            going_bytes: 0,
+        }));
+        told.note(control.cpu().busy_threads());
+        told.note(control.reclaimer());
+        if dice.one_in(8) {
+            told.note(control.back_off());
+        }
+        if control.may_ask_kernel(now) {
+            let report = match dice.one_in(10) {
+                true => ActuatorReport::KernelFoundNothing,
+                false => ActuatorReport::KernelFreed,
+            };
+            told.note(report);
+            reports_due.push(report);
+        }
+        let nr_listed_pages = nr_resident_pages / 100 * regime.listed_percent;
+        let nr_inactive_pages = nr_listed_pages / 100 * regime.inactive_percent.min(100);
+        if !regime.is_steady {
+            regime.inactive_percent = (regime.inactive_percent + 99 + dice.below(5)) % 101;
+        }
+        let lists = KernelLists {
+            nr_inactive_pages,
+            nr_active_pages: nr_listed_pages - nr_inactive_pages,
+        };
+        let is_looking = control.is_looking_at_lists(now);
+        let reading = control.take_lists(now, is_looking.then_some(lists), usage_bytes, false);
+        told.note(reading);
+        if reading.1 == Reading::Due {
+            control.note_reading();
+        }
+
+        let look = WalkLook {
+            usage_bytes,
+            nr_resident_pages,
+            busy,
+            is_splitting: splitter.is_busy(),
+            is_pageout_wanted: dice.one_in(2),
+            is_ageing_due: dice.one_in(2),
+        };
+        let pause_ms = control.walk_pause_ms(now, &look);
+        told.note(pause_ms);
+        if pause_ms.is_some_and(|pause_ms| control.may_look(now, pause_ms)) {
+            control.note_walk_cost(dice.below(20_000_000), dice.below(20_000_000));
+            if control.is_ageing(now, nr_resident_pages, busy) {
+                told.note("ageing");
+                control.note_ageing(now);
+            }
+            let used = if regime.is_heat_right { 900 } else { 400 };
+            let walk = Walk {
+                pace_ms: if regime.is_steady {
+                    100
+                } else {
+                    100 + dice.below(400)
+                },
+                foretold: Foretold {
+                    nr_warm_pages: 1000,
+                    nr_warm_used_pages: used,
+                    nr_other_pages: 1000,
+                    nr_other_used_pages: 300,
+                },
+                nr_used_pages: nr_resident_pages / 2,
+                nr_prefetched_used_pages: dice.below(600),
+                ..Walk::default()
+            };
+            let mut actions = control.tell(now, walk, nr_resident_pages, busy);
+            actions.extend(control.prefetch(now, walk, nr_resident_pages, busy));
+            for action in actions {
+                told.note(action);
+                let outcome = Outcome {
+                    nr_programs: 1,
+                    nr_pages: 200 + dice.below(1000),
+                    is_taken: !dice.one_in(8),
+                };
+                control.taken_up(now, action, outcome);
+            }
+            control.end_walk(now, usage_bytes);
+            walked_at = now;
+        }
+        told.note(walked_at);
+
+        returns.fade();
+        let back = dice.below(100);
+        let age = dice.below(4);
+        let mut out = vec![0; 8192];
+        let mut then = walk_no;
+        for ago in 0..5 {
+            out[then.index()] = dice.below(300) as u32;
+            let nr_back = if ago == age { back } else { dice.below(12) };
+            (0..nr_back).for_each(|_| returns.note(then));
+            then = then.next();
+        }
+        walk_no = then;
+        told.note(returns.is_elsewhere(&config.prefetch, dice.below(300)));
+        told.note(returns.phase(&config.prefetch, walk_no, &out));
+
+        let listed_bytes = usage_bytes / 100 * regime.can_go_percent;
+        let file_bytes = listed_bytes / 100 * regime.file_percent;
+        let stats = GroupStats {
+            lru_anon_bytes: Some(listed_bytes - file_bytes),
+            lru_file_bytes: Some(file_bytes),
+            inactive_bytes: Some(listed_bytes / 100 * regime.inactive_percent.min(100)),
+            ..GroupStats::default()
+        };
+        let is_under_oom = dice.one_in(12);
+        limit.set_left(
+            control.is_left_to_programs() || seed.is_multiple_of(7),
+            reading.1,
+        );
+        let wants = limit.wants_counters(now, &marks, usage_bytes, true, is_under_oom);
+        told.note(wants);
+        if wants == Some(true) {
+            limit.take_counters(now, Some(stats), usage_bytes, true, is_under_oom);
+        }
+        told.note(bias.change(now, Some(&stats)));
+        let need = Need {
+            standing: [Standing::Fine, Standing::NothingEvictable][dice.below(2) as usize],
+            is_under_oom,
+            has_free_swap: true,
+            usage_bytes,
+        };
+        let steps = group.move_limit(&mut limit, now, need, &marks);
+        told.note(steps);
+        told.note(limit.may_have_caused_fault(TimeMs(now.0 + dice.below(1000))));
+        if dice.one_in(20) {
+            group.limit_bytes = marks.backstop_bytes;
+        }
+
+        let huge: Vec<u64> = (0..dice.below(600)).collect();
+        let facts = Facts {
+            are_pages_going: !dice.one_in(10),
+            nr_resident_pages: (100 + dice.below(2000)) << 9,
+            huge: &huge,
+        };
+        let nr_used = if regime.is_heat_right { 100 } else { 400 };
+        told.note(splitter.after_walk(TimeMs(turn * 250), facts, |_| Some(nr_used)));
+    }
+    told
+}
+
+/// A limit as the kernel would move it.
+struct Group {
+    limit_bytes: u64,
+    usage_bytes: u64,
+}
+
+impl Group {
+    fn move_limit(
+        &mut self,
+        limit: &mut Limit,
+        now: TimeMs,
+        need: Need,
+        marks: &Watermarks,
+    ) -> Vec<Step> {
+        let mut steps = vec![limit.start(now, need, marks)];
+        while let Some(step) = steps.last().filter(|step| !matches!(step, Step::Done(_))) {
+            let answer = match step {
+                Step::LookAtLimit => Answer::Limit(Some(self.limit_bytes)),
+                Step::LookAtUsage => Answer::Usage(self.usage_bytes),
+                Step::Raise { bytes } => {
+                    self.limit_bytes += bytes;
+                    Answer::Raised(*bytes)
+                }
+                Step::HoldLine => Answer::Line { is_held: true },
+                _ => Answer::Done,
+            };
+            assert!(steps.len() <= 10, "{steps:?}");
+            steps.push(limit.next(answer));
+        }
+        steps
+    }
+}
+
+/// The default configuration with some of its numbers set to others.
+fn with(numbers: &[(Tunable, f64)]) -> Config {
+    let mut whole = serde_json::to_value(Config::default()).expect("numbers");
+    for (of, value) in numbers {
+        let path = format!("/{}/{}", of.module.replace('.', "/"), of.name);
+        let field: &mut Value = whole
+            .pointer_mut(&path)
+            .expect("where its module and name say");
+        *field = match field.is_f64() {
+            true => json!(value),
+            false => json!(value.round() as u64),
+        };
+    }
+    let config: Config = serde_json::from_value(whole).expect("numbers");
+    assert_eq!(config.validate(), Ok(()));
+    config
+}
+
+/// Groups from small to large: some marks matter in one of them only.
+const BUDGETS_BYTES: [u64; 4] = [2 << 20, 64 << 20, 1 << 30, 16 << 30];
+
+#[test]
+fn every_tunable_changes_what_is_decided() {
+    /// The first is for the host, which finds what is unused; the others matter after minutes of the same, which tests of
+    /// their modules have.
+    const NOT_REACHED: [&str; 5] = [
+        "prefetch.unused_age_min",
+        "split_huge.nr_wait_walks_max",
+        "walks.judged_ms_max",
+        "list_balance.old_ms_max",
+        "list_balance.vain_ms_max",
+    ];
+    let tunables = Config::default().tunables();
+    // The most that a pause may be is reached at once where the least is as long as it may be.
+    let least_of = |of: &Tunable| {
+        let name = of
+            .name
+            .strip_suffix("_max")
+            .map(|base| format!("{base}_min"));
+        let is_least =
+            |least: &&Tunable| least.module == of.module && Some(least.name) == name.as_deref();
+        tunables
+            .iter()
+            .find(is_least)
+            .map(|least| (*least, least.range.1))
+    };
+    let changes = |of: &Tunable| {
+        let base: Vec<(Tunable, f64)> = least_of(of).into_iter().collect();
+        let set = |value| with(&[base.clone(), vec![(*of, value)]].concat());
+        let (base, others) = (with(&base), [of.range.0, of.range.1].map(set));
+        let mut runs = (0..96).flat_map(|seed| BUDGETS_BYTES.map(|bytes| (seed, bytes)));
+        runs.any(|(seed, bytes)| {
+            let default = decided(&base, seed, bytes);
+            others
+                .iter()
+                .any(|config| decided(config, seed, bytes) != default)
+        })
+    };
+    let name = |of: &Tunable| format!("{}.{}", of.module, of.name);
+    let is_reached = |of: &&Tunable| !NOT_REACHED.contains(&name(of).as_str());
+    let reached = tunables.iter().filter(is_reached);
+    let idle: Vec<String> = reached.filter(|of| !changes(of)).map(name).collect();
+    assert!(idle.is_empty(), "nothing goes by these: {idle:?}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// No division by nothing, no bound below the one under it.
+    #[test]
+    fn the_loop_runs_with_every_configuration_in_range(
+        places in prop::collection::vec(prop_oneof![Just(0.0), Just(1.0), 0.0..1.0], 200),
+        seed in 0u64..1000,
+        budget in 0usize..4,
+    ) {
+        let tunables = Config::default().tunables();
+        let value = |of: &Tunable, place: f64| of.range.0 + (of.range.1 - of.range.0) * place;
+        let numbers = tunables.into_iter().zip(places);
+        let numbers: Vec<(Tunable, f64)> = numbers.map(|(of, place)| (of, value(&of, place))).collect();
+        decided(&with(&numbers), seed, BUDGETS_BYTES[budget]);
+    }
+}

@@ -1,0 +1,295 @@
+//! A number in the control loop is a tunable, with its unit, its range and the reason for it, or it stands on the list
+//! below with the reason why nobody may want another.
+//!
+//! Read from the sources: comments, strings, tests and what `config!` declares are left out. 0 and 1 are free, and so are
+//! factors and divisors that say "twice", "half" or convert a unit.
+
+use std::fs;
+use std::path::Path;
+
+/// Numbers that are no tunables: file, name or digits, and why.
+const FIXED: [(&str, &str, &str); 10] = [
+    ("control/tick.rs", "ALL_PERCENT", "100 % is all of it"),
+    (
+        "control/tick.rs",
+        "SWAP_BYTES_MIN",
+        "the kernel's own bound, 64 pages",
+    ),
+    ("cpu/load.rs", "ALL_PERCENT", "100 % is all of it"),
+    (
+        "cpu/load.rs",
+        "NR_RUNNING_MIN",
+        "any number below the share of a program that runs would do",
+    ),
+    ("sample.rs", "64", "bits of a word"),
+    (
+        "sample.rs",
+        "NR_MAX",
+        "the size of the C library's `cpu_set_t`",
+    ),
+    ("sample.rs", "PAGE_BYTES", "the size of a base page"),
+    (
+        "strategy/list_balance.rs",
+        "ALL_PERCENT",
+        "100 % is all of it",
+    ),
+    (
+        "strategy/prefetch.rs",
+        "LIMIT",
+        "how many numbers the type has",
+    ),
+    (
+        "strategy/split_huge.rs",
+        "NR_PARTS",
+        "base pages of a huge page",
+    ),
+];
+/// Likewise, of the kernel's interface.
+const FIXED_KERNEL: [(&str, &str, &str); 1] = [(
+    "strategy/swappiness.rs",
+    "SWAPPINESS_MAX",
+    "where the kernel's own setting ends",
+)];
+
+/// Factors and divisors that are words or units: twice, half, percent, milliseconds, microseconds, nanoseconds.
+const WORDS: [f64; 5] = [2.0, 100.0, 1e3, 1e6, 1e9];
+
+const NUMBER_TYPES: [&str; 14] = [
+    "u8", "u16", "u32", "u64", "u128", "usize", "i8", "i16", "i32", "i64", "i128", "isize", "f32",
+    "f64",
+];
+
+/// A number that stands in the code.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Found {
+    file: String,
+    line: usize,
+    /// Of a constant its name, else the digits.
+    what: String,
+}
+
+/// A source with blanks in place of comments, strings, characters, tests and `config!`; lines stay where they are.
+fn code(text: &str) -> String {
+    let end = text.find("#[cfg(test)]\nmod tests {");
+    let signs: Vec<char> = text[..end.unwrap_or(text.len())].chars().collect();
+    let mut code = String::new();
+    let mut at = 0;
+    let blank = |sign: char| if sign == '\n' { '\n' } else { ' ' };
+    while at < signs.len() {
+        let rest = &signs[at..];
+        let nr_signs = if rest.starts_with(&['/', '/']) {
+            rest.iter()
+                .position(|sign| *sign == '\n')
+                .unwrap_or(rest.len())
+        } else if rest[0] == '"' {
+            end_of_string(rest)
+        } else if rest.len() > 2 && rest[0] == '\'' && (rest[2] == '\'' || rest[1] == '\\') {
+            let close = rest.iter().skip(2).position(|sign| *sign == '\'');
+            close.map_or(1, |close| close + 3)
+        } else {
+            code.push(rest[0]);
+            at += 1;
+            continue;
+        };
+        code.extend(rest[..nr_signs].iter().map(|sign| blank(*sign)));
+        at += nr_signs;
+    }
+    without_declared(&code)
+}
+
+fn end_of_string(rest: &[char]) -> usize {
+    let mut at = 1;
+    while at < rest.len() && rest[at] != '"' {
+        at += if rest[at] == '\\' { 2 } else { 1 };
+    }
+    (at + 1).min(rest.len())
+}
+
+fn without_declared(code: &str) -> String {
+    let mut left = code.to_owned();
+    while let Some(start) = left.find("\nconfig! {") {
+        let mut depth = 0;
+        let of_block = left[start..].char_indices().find(|(_, sign)| {
+            match sign {
+                '{' => depth += 1,
+                '}' => depth -= 1,
+                _ => {}
+            }
+            *sign == '}' && depth == 0
+        });
+        let end = of_block.map_or(left.len(), |(at, _)| start + at + 1);
+        let blank: String = left[start..end]
+            .chars()
+            .filter(|sign| *sign == '\n')
+            .collect();
+        left.replace_range(start..end, &blank);
+    }
+    left
+}
+
+/// Names of constants that are numbers, with their lines.
+fn constants(code: &str) -> Vec<(usize, String)> {
+    let mut found = Vec::new();
+    for (number, line) in code.lines().enumerate() {
+        let mut words = line.split(|sign: char| !(sign.is_alphanumeric() || sign == '_'));
+        let is_one = words.any(|word| word == "const" || word == "static");
+        let mut words = words.filter(|word| !word.is_empty());
+        if let (true, Some(name), Some(kind)) = (is_one, words.next(), words.next())
+            && NUMBER_TYPES.contains(&kind)
+            && !line.contains(&format!("fn {name}"))
+        {
+            found.push((number + 1, name.to_owned()));
+        }
+    }
+    found
+}
+
+/// Numbers that say something, with their lines.
+fn literals(code: &str) -> Vec<(usize, String)> {
+    let mut found = Vec::new();
+    for (number, line) in code.lines().enumerate() {
+        let signs: Vec<char> = line.chars().collect();
+        let mut at = 0;
+        while at < signs.len() {
+            let is_part = |sign: char| sign.is_alphanumeric() || sign == '_';
+            let is_in_word = at > 0 && is_part(signs[at - 1]);
+            if !signs[at].is_ascii_digit() || is_in_word {
+                at += 1;
+                continue;
+            }
+            let start = at;
+            while at < signs.len()
+                && (is_part(signs[at])
+                    || signs[at] == '.' && signs.get(at + 1).is_some_and(char::is_ascii_digit))
+            {
+                at += 1;
+            }
+            let digits: String = signs[start..at].iter().collect();
+            let before: String = signs[..start].iter().collect();
+            let after: String = signs[at..].iter().collect();
+            // `.0` is a part of a tuple, `0..` a range.
+            let is_part_of_tuple = before.ends_with('.') && !before.ends_with("..");
+            if !is_part_of_tuple && says_something(&digits, before.trim_end(), after.trim_start()) {
+                found.push((number + 1, digits));
+            }
+        }
+    }
+    found
+}
+
+fn says_something(digits: &str, before: &str, after: &str) -> bool {
+    let plain = digits.replace('_', "");
+    let plain = NUMBER_TYPES.iter().fold(plain.as_str(), |plain, kind| {
+        plain.strip_suffix(kind).unwrap_or(plain)
+    });
+    let Ok(value) = plain.parse::<f64>() else {
+        return true;
+    };
+    let before = before.strip_suffix('=').unwrap_or(before);
+    let is_factor = before.ends_with(['*', '/']) || after.starts_with('*');
+    let is_word = WORDS.contains(&value) && is_factor;
+    !(value == 0.0 || value == 1.0 || is_word)
+}
+
+/// Numbers of a source that are no tunables. What a constant is made of is told by its name.
+fn found(file: &str, text: &str) -> Vec<Found> {
+    let code = code(text);
+    let constants = constants(&code);
+    let is_constant = |line: usize| constants.iter().any(|(of, _)| *of == line);
+    let literals = literals(&code)
+        .into_iter()
+        .filter(|(line, _)| !is_constant(*line));
+    let all = constants.iter().cloned().chain(literals);
+    let named = all.map(|(line, what)| Found {
+        file: file.to_owned(),
+        line,
+        what,
+    });
+    named.collect()
+}
+
+fn sources(root: &Path, below: &Path, into: &mut Vec<(String, String)>) {
+    for entry in fs::read_dir(root.join(below)).expect("readable").flatten() {
+        let path = below.join(entry.file_name());
+        let name = path.to_string_lossy().into_owned();
+        if entry.path().is_dir() {
+            sources(root, &path, into);
+        } else if name.ends_with(".rs") && !name.ends_with("tests.rs") {
+            into.push((name, fs::read_to_string(entry.path()).expect("UTF-8 text")));
+        }
+    }
+}
+
+#[test]
+fn every_number_is_a_tunable_or_has_a_reason_not_to_be() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut texts = Vec::new();
+    sources(&root, Path::new(""), &mut texts);
+    assert!(texts.len() > 20, "the sources are found");
+    let all: Vec<Found> = texts
+        .iter()
+        .flat_map(|(file, text)| found(file, text))
+        .collect();
+    let fixed = || FIXED.iter().chain(&FIXED_KERNEL);
+    let is_fixed =
+        |one: &&Found| fixed().any(|(file, what, _)| (*file, *what) == (&one.file, &one.what));
+    let strays: Vec<String> = all
+        .iter()
+        .filter(|one| !is_fixed(one))
+        .map(|one| format!("crates/control/src/{}:{}: {}", one.file, one.line, one.what))
+        .collect();
+    assert!(
+        strays.is_empty(),
+        "make each a field of the module's `config!`, or say in this test why it is none:\n{}",
+        strays.join("\n")
+    );
+    for (file, what, why) in fixed() {
+        let is_there = |one: &Found| (one.file.as_str(), one.what.as_str()) == (*file, *what);
+        assert!(
+            all.iter().any(is_there),
+            "{file} has no {what} any more ({why})"
+        );
+    }
+}
+
+#[test]
+fn numbers_are_found_wherever_they_stand() {
+    let what = |text: &str| -> Vec<String> {
+        let found = found("of.rs", text);
+        found
+            .into_iter()
+            .map(|one| format!("{}: {}", one.line, one.what))
+            .collect()
+    };
+    assert_eq!(
+        what("/// Why.\nconst WAIT_MS: u64 = 5 << 10;\n"),
+        ["2: WAIT_MS"]
+    );
+    assert_eq!(
+        what("    pub(super) const SHARE: f64 = 1.0 / 3.0;"),
+        ["1: SHARE"]
+    );
+    assert_eq!(what("Backoff::new(10, 160)"), ["1: 10", "1: 160"]);
+    assert_eq!(what("Backoff::new(2, 1000)"), ["1: 2", "1: 1000"]);
+    assert_eq!(
+        what("let a = b * 3 / 4;\n\nlet c = d.max(0.01);"),
+        ["1: 3", "1: 4", "3: 0.01"]
+    );
+    assert_eq!(
+        what("a << 20 | 0x1f | 7u64"),
+        ["1: 20", "1: 0x1f", "1: 7u64"]
+    );
+    assert_eq!(what("const NAMES: [&str; 3] = NAMED;"), ["1: 3"]);
+    for free in [
+        "let half = all / 2 + 2 * self.0.1 - 1;",
+        "nr_pages *= 2; ns / 1_000_000; 1e9 * x; share * 100 >= 0",
+        "for n in 0..count {}",
+        "// 17 of them\nlet c = '7'; let s = \"18 \\\" 19\"; let v = u64::MAX;",
+        "\nconfig! {\n  a: u64 = 5, 1..=9, \"ms\";\n}\n",
+        "const fn of(count: u64) {}",
+        "#[cfg(test)]\nmod tests {\n    const A: u64 = 5;\n}",
+    ] {
+        assert_eq!(what(free), Vec::<String>::new(), "{free}");
+    }
+    assert_eq!(what("\nconfig! {\n  a: u64 = 5;\n}\nlet b = 6;"), ["5: 6"]);
+}

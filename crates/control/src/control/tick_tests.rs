@@ -95,4 +95,9 @@ fn threads_keep_off_busy_ones_while_a_processor_is_free_and_run_anywhere_otherwi
     };
     assert_eq!(control.tick(low).actions[0], Action::RunAnywhere);
     assert_eq!(control.processors(), all);
+    // Whoever can't move them has them stay where they might run before.
+    assert_eq!(control.avoid((0..1).collect()), Some(one));
+    assert_eq!(control.widen(), Some(all));
+    control.give_up_moving();
+    assert_eq!(control.avoid((0..1).collect()), None);
 }

@@ -320,9 +320,11 @@ fn growth_by_more_than_lies_between_the_marks_makes_counts_old() {
 #[test]
 fn counts_may_grow_old_while_programs_reclaim_for_themselves_and_most_can_go() {
     // Milliseconds between two readings once 30 have found so much that can go, half of it inactive.
-    let every_ms = |is_left, evictable_mib, can_swap| {
+    let every_ms = |is_left: Option<bool>, evictable_mib, can_swap| {
         let mut group = Group::new(CgroupVersion::V2);
-        group.limit.set_left(is_left, Reading::Paced);
+        if let Some(is_left) = is_left {
+            group.limit.set_left(is_left, Reading::Paced);
+        }
         let stats = GroupStats {
             lru_anon_bytes: Some(evictable_mib * MIB),
             inactive_bytes: Some(evictable_mib * MIB / 2),
@@ -340,10 +342,12 @@ fn counts_may_grow_old_while_programs_reclaim_for_themselves_and_most_can_go() {
             limit.wants_counters(now, &group.marks, usage_bytes, can_swap, false) == Some(true)
         })
     };
-    assert_eq!(every_ms(true, 90, true), Some(300));
-    assert_eq!(every_ms(false, 90, true), Some(20), "others reclaim");
-    assert_eq!(every_ms(true, 40, true), Some(20), "little can go");
-    assert_eq!(every_ms(true, 90, false), Some(20), "it has nowhere to go");
+    let [left, ahead] = [Some(true), Some(false)];
+    assert_eq!(every_ms(left, 90, true), Some(300));
+    assert_eq!(every_ms(ahead, 90, true), Some(20), "others reclaim");
+    assert_eq!(every_ms(None, 90, true), Some(20), "nobody is known to");
+    assert_eq!(every_ms(left, 40, true), Some(20), "little can go");
+    assert_eq!(every_ms(left, 90, false), Some(20), "it has nowhere to go");
 }
 
 /// One reading that failed had the limit give way as far as it may: all that is in use was taken for what can't go.

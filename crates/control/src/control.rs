@@ -9,7 +9,8 @@
 //! **Owns** what is kept between ticks, and what several judgements have in common. **Does not own** any of the
 //! judgements: each has a module. Nothing is read or done here.
 //!
-//! **Invariants** I1: in a dry run nothing is in vain, nothing is left to the programs, and nothing is marked or read ahead.
+//! **Invariants** I1: in a dry run no stall is reported, reclaim is never left to the programs, no page is marked
+//! accessed and none is read ahead.
 
 mod beside;
 #[cfg(test)]
@@ -149,7 +150,7 @@ impl Control {
         self.pressure.hurry();
     }
 
-    /// Whether decisions are carried out from now on.
+    /// Begins (`true`) or ends (`false`) a dry run: plans are made but not carried out.
     pub fn set_dry_run(&mut self, is_dry_run: bool) {
         self.is_dry_run = is_dry_run;
     }
@@ -173,7 +174,7 @@ impl Control {
         &self.marks
     }
 
-    /// Balance of anon and file pages in force; pages of either kind.
+    /// The swappiness in force: the one of the setup, or 0 while swap has too little room for anon pages.
     pub fn swappiness(&self) -> Swappiness {
         self.swappiness
     }
@@ -236,8 +237,8 @@ impl Control {
         self.affinity.give_up();
     }
 
-    /// Whether the kernel, told which pages are warm, chooses no worse than pageout, and takes pages in batches. Of
-    /// `min_ttl` it knows nothing.
+    /// Whether the kernel's reclaim can be steered by marking the warm pages of every program. Never in a dry run, nor with
+    /// `min_ttl`, which the kernel does not know.
     pub fn is_kernel_told(&self, can_mark_all: bool) -> bool {
         let can_mark = self.steering.abilities().can_mark && !self.is_dry_run;
         can_mark && can_mark_all && self.setup.min_ttl_ms == 0
@@ -262,7 +263,7 @@ impl Control {
         }
     }
 
-    /// Whether the kernel chooses the pages by turns, and so may be told about them.
+    /// Whether it is the kernel's turn to reclaim under `auto`, so that marking pages can influence the kernel's choice.
     pub fn is_kernels_turn(&self) -> bool {
         self.actuator == Actuator::Auto && self.turns.reclaimer() == Reclaimer::Kernel
     }

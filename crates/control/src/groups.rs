@@ -7,8 +7,8 @@
 //! **Owns** the tree, and the order of ticks within it. **Does not own** the decisions of a group ([`Control`]), nor which
 //! groups there are.
 //!
-//! **Invariants** I1: a number is never given twice. I2: a group asks for no more than is above its marks once everything has
-//! gone that groups below it ask for.
+//! **Invariants** I1: a group number is never reused. I2: a group asks for its excess over the low mark, less what the
+//! groups below it ask for in the same tick. What a dry run would take is not deducted.
 
 use crate::control::Control;
 use crate::plan::{Plan, Reclaim};

@@ -18,7 +18,12 @@
 //! **Owns** the judgements that the loop is made of. **Does not own** which page goes (`strata-lru`), nor any call of
 //! the system.
 //!
-//! **Invariants** I1: same samples, same decisions. I2: no two files import each other.
+//! **Invariants** I1: the same samples give the same decisions. I2: no two modules import each other, except a module
+//! and its submodules.
+//!
+//! Words: a *walk* goes through the page tables of the programs and finds the pages that were accessed since the last
+//! one. *Heat* is how many of the last walks found a page accessed. A *space* is one program's memory. The *line* is the
+//! usage at which the kernel holds the group, just below the budget. A *hint* tells the kernel that a page is warm or cold.
 #![forbid(unsafe_code)]
 
 mod backoff;

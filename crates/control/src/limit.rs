@@ -2,9 +2,9 @@
 //!
 //! The kernel's own limit kills although memory could still be reclaimed (all pages active at that
 //! moment, swap nearly empty), and it thrashes a program whose working set is larger than the
-//! budget. So the limit gives way in steps while that can help: while tasks wait for memory although
-//! the group holds pages that can go, as far as it takes, else never further than [`Config::raised_share`] of
-//! the budget. A program that grows without bound and can't be evicted still meets the kernel.
+//! budget. So the limit is raised in steps while a raise can help. The bound is the budget plus a quarter, at least plus
+//! 64 MiB. The limit passes the bound only while tasks wait and more than a step of memory could still be reclaimed. A
+//! program that grows without bound and can't be evicted still meets the kernel.
 //!
 //! Up to that bound it gives way at once where what can't go at all (the floor: locked memory, the
 //! kernel's own, anon without swap) takes up the budget. With the kernel's killer off (cgroup v1) only
@@ -52,7 +52,7 @@ config! {
     step_share: u64 = 100, 8..=1000, "1/n of the budget";
     /// The first step of giving way is at least so large.
     step_bytes_min: u64 = 1 << 20, 4 << 10..=64 << 20, "bytes";
-    /// A step that follows the last one within this time is twice as large.
+    /// A step within this time after the last one is twice as large, up to the distance from the budget to the backstop.
     step_again_ms: u64 = 1000, 100..=60_000, "ms";
     /// Tasks that a raise has woken need so long to run, and count as waiting until then.
     step_settles_ms: u64 = 50, 0..=1000, "ms";
@@ -359,8 +359,8 @@ impl Limit {
         self.stock = Some((now, stock));
     }
 
-    /// Gives way if tasks wait or nothing old enough is left, holds the line if usage is near the budget, and takes back
-    /// what is not needed any more: the first step.
+    /// Starts the work on the limit for one tick; returns the first step. The limit is raised if tasks wait or too little
+    /// can be reclaimed. Else the kernel holds usage at the line, unless unreclaimable memory is too near.
     pub fn start(&mut self, now: TimeMs, need: Need, marks: &Watermarks) -> Step {
         self.is_line_held = false;
         self.job = Some(Job {

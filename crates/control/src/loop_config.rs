@@ -13,7 +13,7 @@ config! {
     pageout_batch_pages: u64 = 1024, 64..=16_384, "pages";
     /// The kernel's own reclaim is asked for at most so much at once, so that one step never takes long.
     reclaim_bytes_max: u64 = 32 << 20, 1 << 20..=1 << 30, "bytes";
-    /// Where fewer pages come back in a second the kernel need not be told which are warm.
+    /// Below this refault rate, the ability to mark warm pages is no reason to prefer the kernel's reclaim to pageout.
     told_pages_per_s_min: f64 = 100.0, 0.0..=100_000.0, "pages per s";
     /// Free swap, by which it is judged whether anon pages can go, is read this often.
     swap_check_ms: u64 = 100, 10..=10_000, "ms";

@@ -32,12 +32,12 @@ pub enum Action {
     RunAnywhere,
     /// Drop what the last walk foretold, unjudged.
     ForgetForecast,
-    /// Keep which pages are the warmest of so many percent, so that the next walk can judge that.
+    /// Remember the warmest `percent` of the pages, so that the next walk can check whether those pages were used.
     Forecast {
         /// Percent of the pages in memory.
         percent: u32,
     },
-    /// The same, and mark those of them accessed that are on the kernel's inactive lists.
+    /// Remember the warmest `percent` of the pages, and mark accessed those that are on the kernel's inactive lists.
     MarkAccessed {
         /// Percent of the pages in memory.
         percent: u32,

@@ -3,8 +3,8 @@
 //! **Owns** how fast usage grows, whether reclaim is under way, and the pace of the loop. **Does not own** the marks
 //! (`watermarks`), who reclaims (`reclaimer`), nor a clock.
 //!
-//! **Invariants** I1: reclaim goes on from the high mark down to the low one, and gets ahead of growth by no more than the
-//! distance between the two. I2: while nothing has to go and nothing changes the loop looks ever more seldom.
+//! **Invariants** I1: reclaim starts at the high mark and stops at the low one; both are lowered by expected growth, at
+//! most by their distance. I2: while usage is below the marks and unchanged, the wait doubles up to its maximum.
 
 use crate::tunables::config;
 use crate::watermarks::Watermarks;

@@ -9,11 +9,10 @@
 //!   processors saturated:  Programs  (the turn of the other two changes meanwhile as above)
 //! ```
 //!
-//! Where the kernel is told which pages are warm all of it is the kernel's while pages come back, from the high mark on
-//! ([`Event::BeyondPageout`]), and pageout has its turn when the kernel finds nothing. Where it is not, and programs
-//! that run on one processor at a time wait for it, all of it is pageout's: the kernel's reclaim would take turns with
-//! the program, and chooses worse. Where the programs fill all processors by themselves it is left to them, at the
-//! line.
+//! Where warm pages can be marked and pages refault, the kernel reclaims from the high mark on; pageout takes over
+//! when the kernel finds nothing. Where marking is impossible and single-threaded programs wait for a processor,
+//! pageout does all reclaim: the kernel would take processor time from the programs and choose worse. Programs that
+//! fill all processors reclaim in their own faults, if usage is held at the line, `min_ttl` is off and it is no dry run.
 //!
 //! **Owns** whose turn it is. **Does not own** how much is to go (`pressure`), who has the processors (`cpu`), nor what a
 //! user has asked for instead (`control`).
@@ -35,7 +34,7 @@ config! {
     /// The kernel reclaims for at most so long before pageout is tried again, which costs the program some reclaim of its own
     /// each time: the time doubles from the least whenever pageout did not keep up for as long as the kernel had it.
     hold_ms_max: u64 = 8000, 2000..=600_000, "ms";
-    /// Pageout does not keep up where usage is above the urgent mark for so long; for less, a batch is on its way.
+    /// Pageout does not keep up if usage, once above the urgent mark, is not back at the high mark within this time.
     urgent_persists_ms: u64 = 50, 0..=5000, "ms";
 }
 

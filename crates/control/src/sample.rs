@@ -238,8 +238,8 @@ pub struct CpuSample {
 /// Who has the processors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CpuState {
-    /// One is free, or others compete for them with a program that runs on several, or the kernel is told which
-    /// pages are warm.
+    /// A processor is free. Also if others compete with a program that runs on several processors, if the kernel reclaims
+    /// with warm pages marked, or if the programs fill all processors but can't be left to reclaim for themselves.
     #[default]
     Free,
     /// Others compete for them with programs that run on one each.

@@ -1,15 +1,8 @@
 //! How often the kernel's counts of the group are brought up to date, which reading `memory.stat` does.
 //!
-//! By its counts of the lists the kernel decides whether pages have to come from the active list to the
-//! inactive one. It brings them up to date every two seconds, and with memory that turns over in one it then
-//! deactivates everything, and later nothing until the inactive list has run out: it finds nothing to free,
-//! and kills, or lets tasks wait. Up to date all the time the two are kept equally long, which is safe. But
-//! where programs reclaim in their own faults long turns cost less: two zipf threads on two processors do 2 %
-//! more with counts of every 100 ms than of every 20, and 3 % more again with those of every 300. With those of
-//! every second they do as much as with 300 ms, and now and then the limit has to give way.
-//!
-//! So there the time between two readings grows as long as they find enough on the inactive lists, where
-//! `list_balance` can't do better.
+//! The kernel decides by counters that are up to two seconds old whether to deactivate pages, and then deactivates
+//! all or none. Reading `memory.stat` updates the counters. Programs that reclaim in their own faults do better with
+//! rare readings, so the interval grows while enough pages are inactive and `list_balance` does not decide.
 //!
 //! **Owns** the pace. **Does not own** the reading.
 //!

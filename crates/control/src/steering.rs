@@ -7,8 +7,8 @@
 //!
 //! **Owns** which of them a run has and the order in which they are asked. **Does not own** any of their decisions.
 //!
-//! **Invariants** I1: of the two that tell the kernel something one has its turn, by who reclaims; of the others the one
-//! that needs walks soonest sets their pace.
+//! **Invariants** I1: `list_balance` sets the pace of walks for hints while the programs reclaim in their own faults,
+//! and `mark_accessed` during the kernel's turn.
 
 use crate::plan::Action;
 use crate::sample::{KernelLists, Reading};

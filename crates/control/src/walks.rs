@@ -1,7 +1,7 @@
 //! When walks come, and what ends one: a new generation, or only a look.
 //!
-//! **Owns** when the last walk was, what it took, and how far apart walks are. **Does not own** walking, nor how long
-//! clearing has to rest (the host's rule on hold-ups, handed in).
+//! **Owns** when the last walk was, what that walk cost, and how far apart walks are. **Does not own** walking, nor the
+//! pause after clearing accessed bits, which the host keeps.
 //!
 //! **Invariants** I1: walks that nobody has ordered take at most one tenth of a processor. I2: [`Walks::pause_ms`] has no
 //! walk come below the approach, or where usage has not moved since the last one.
@@ -17,9 +17,11 @@ config! {
     pause_factor: u64 = 10, 1..=1000, "times";
     /// Two walks are at least so far apart while pages have to go.
     pause_ms_min: u64 = 20, 1..=100, "ms";
-    /// Two walks are so far apart where the kernel chooses the pages: clearing accessed bits takes them from it.
+    /// Interval of walks where only the kernel may reclaim, or the programs reclaim in their own faults, and no strategy
+    /// wants walks: clearing accessed bits hides accesses from the kernel.
     pause_watch_ms: u64 = 10_000, 1000..=600_000, "ms";
-    /// Two walks are so far apart near the budget while usage moves, and no generation is younger.
+    /// Interval of walks near the budget while usage moves and nothing has to be reclaimed. While the kernel is given hints
+    /// about pages, generations are at least this far apart, too.
     pause_approach_ms: u64 = 1000, 100..=10_000, "ms";
     /// What a walk foretold longer ago than this is not held against what the next one finds.
     judged_ms_max: u64 = 2000, 500..=60_000, "ms";

@@ -10,12 +10,12 @@
 //!                              (auto) for a while, and until usage is below high
 //! ```
 //!
-//! Below them all lies the approach, from where walks come.
+//! Walks begin at the approach mark, by default 90 % of the budget. With a budget below about 10 MiB the low mark lies
+//! below the approach mark.
 //!
-//! Above the urgent mark for a moment a batch of pageout's is on its way; above it, and not back at the
-//! high mark for longer than that, pageout does not keep up.
-//!
-//! The urgent mark lies below the line: usage never gets past the line, and a mark behind it would never be reached.
+//! The line is where the kernel holds the group: `memory.high` on cgroup v2, the lowered `memory.limit_in_bytes` on v1.
+//! The urgent mark lies midway between the high mark and the line. Usage might never reach a mark above the line,
+//! because the kernel slows growth down there.
 //!
 //! **Owns** the marks. **Does not own** what follows from them (`pressure`, `reclaimer`, `limit`).
 //!
@@ -76,7 +76,7 @@ pub struct Watermarks {
     pub low_bytes: u64,
     /// Reclaim starts here.
     pub high_bytes: u64,
-    /// Above it, `auto` asks the kernel to help.
+    /// With `auto` the kernel takes over from pageout when usage stays above the high mark for a while after passing this.
     pub urgent_bytes: u64,
     /// The kernel holds usage here while the program takes memory as fast as it goes.
     pub line_bytes: u64,

@@ -10,7 +10,7 @@ use crate::strategy::{Busy, Outcome, View, Walk};
 use crate::walks::Purpose;
 use strata_lru::TimeMs;
 
-/// What is known where a walk may be due.
+/// The state that decides when a walk is due.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct WalkLook {
     /// In use, bytes.
@@ -33,8 +33,8 @@ impl Control {
         self.is_left_to_programs() && self.steering.is_heat_believed(now)
     }
 
-    /// Takes in how long the kernel's LRU lists are, of a group that uses so much: whether pages may be deactivated, and when the
-    /// kernel's counts are to be read. `None`: the lists were not looked at.
+    /// Takes in the length of the kernel's LRU lists. Returns whether pages may be deactivated, and when `memory.stat` is
+    /// to be read. `None`: the lists were not read. Lists that do not match `usage_bytes` are ignored.
     pub fn take_lists(
         &mut self,
         now: TimeMs,
@@ -133,8 +133,8 @@ impl Control {
         self.walks.note_end(now, usage_bytes);
     }
 
-    /// What the kernel is told after a walk, once nobody else moves pages on its lists. What is not known here is filled in
-    /// (`wanted_ms`, `is_late`).
+    /// The hints for the kernel after a walk. To be called when clearing no longer moves pages on the kernel's lists. The
+    /// fields `wanted_ms` and `is_late` of `walk` are overwritten here.
     pub fn tell(
         &mut self,
         now: TimeMs,

@@ -81,7 +81,9 @@ impl Control {
         let decision = Decision {
             asked,
             is_stalled,
-            stall_pause_ms: is_wanted.then(|| self.stall.pause_ms(now)).flatten(),
+            stall_pause_ms: (is_wanted && !self.is_dry_run)
+                .then(|| self.stall.pause_ms(now))
+                .flatten(),
         };
         let reclaim = decision.reclaim();
         if reclaim.kernel_bytes > 0 {

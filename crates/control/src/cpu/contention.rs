@@ -1,11 +1,9 @@
 //! Whether a processor is free for reclaim, and if not, who has them.
 //!
 //! Reclaiming ahead pays where a processor is free for it: the kernel's batched reclaim then costs the
-//! program nothing. Where every processor has somebody waiting for it, it takes turns with
-//! the program. It pays all the same while the kernel is told which pages are warm; where it can't be told, taking fewer
-//! and better pages by pageout pays instead, but not from a program that runs on several
-//! processors at once, because each page that pageout takes interrupts all of them. Where the programs fill
-//! all processors by themselves, whoever reclaims does it at their cost, and they do it best themselves.
+//! program nothing. Where threads wait for every processor, the kernel's reclaim takes time from the program. That still
+//! pays if warm pages are marked. Otherwise pageout pays, since it takes fewer and better pages, unless a program runs on
+//! several processors, all of which each pageout interrupts. Programs that fill all processors best reclaim for themselves.
 //!
 //! ```text
 //!   /proc/loadavg:  0.20 0.18 0.12 3/80 11206

@@ -1,15 +1,10 @@
 //! When the kernel is to let go of active pages, and which, while programs reclaim in their own faults.
 //!
-//! The classic LRU moves pages from its active list to the inactive one while its counts say that the inactive
-//! one is the shorter (in groups above 1 GiB: that less than a quarter, above 4 GiB that less than a seventh is inactive). The counts are as old as two seconds. So it moves either everything, in the order in which
-//! it came, or nothing: programs then find on the active list what they want most, and fault a tenth less,
-//! until nothing is left to take. And it takes a page that comes back for active at once if not more has gone since
-//! than is active, by the same counts.
-//!
-//! Both is best with counts of the moment when all was inactive. So the counts are brought up to date then
-//! and are let grow old; pages that are to leave the active list are named, the coldest first, when little is
-//! left on the inactive one. The kernel brings its counts up to date by itself all the same, every two seconds; it then
-//! begins to move everything, which is seen, and ended as soon as it has.
+//! The classic LRU moves pages from its active list to the inactive one while the inactive one is the shorter. In groups
+//! above 1 GiB it does so while less than a quarter is inactive, above 4 GiB while less than a seventh is.
+//! The kernel's counters may be two seconds old, so the kernel deactivates all active pages or none. This strategy
+//! has `memory.stat` read when all pages are inactive and lets the counters age, so the kernel deactivates nothing.
+//! When few inactive pages are left, Strata deactivates the coldest active pages.
 //!
 //! ```text
 //!   Held --the inactive list grows by itself--> Kernel's --all is inactive: counts up to date--> Held
@@ -17,9 +12,6 @@
 //!     \--inactive < 20 %: a walk, and the coldest active pages are named, up to 45 %--> Held
 //!     \--inactive < 8 %: counts up to date, the kernel moves--> Kernel's
 //! ```
-//!
-//! Tried on groups of 40 to 300 MiB. Where the kernel needs more than a second to move everything the counts are read
-//! half-way.
 //!
 //! **Owns** these decisions. **Does not own** looking at the lists, the counts, which
 //! pages are cold, nor naming them.

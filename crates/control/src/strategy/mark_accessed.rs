@@ -4,9 +4,8 @@
 //! what is used next, which each walk shows: of the pages that the walk before took for warm, and of the
 //! others, how many were used since.
 //!
-//! Each walk of each space is also taken for itself: nothing is touched after one that shows that heat lags
-//! behind there. Walks that have to come much further apart than wanted, because clearing may take only so much of the
-//! time, find nearly everything used and tell nothing.
+//! Walks that have to come much further apart than wanted, because clearing may take only so much of the time, find
+//! nearly everything used and tell nothing.
 //!
 //! ```text
 //!   On --8 walks, warm pages hardly more often used than others--> Off
@@ -29,8 +28,8 @@ config! {
     /// How often the kernel is told which pages are warm, and when that is given up.
     "mark_accessed"
 
-    /// A walk comes when this part of the pages has gone since the last one: a page comes from the one end of the
-    /// inactive list to the other while half of memory goes.
+    /// A walk is due when, by the average refault rate, this part of the resident pages has refaulted since the last one:
+    /// a page crosses the whole inactive list while half of memory is replaced.
     turned_over_share: u64 = 8, 1..=64, "1/n of the pages";
     /// Two walks are at least so far apart, because ten of them a second take a tenth of a processor.
     walk_ms_min: u64 = 100, 50..=500, "ms";

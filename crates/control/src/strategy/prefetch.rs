@@ -35,11 +35,11 @@ config! {
 
     /// A program to which fewer pages come back hardly waits for them.
     returned_pages_per_s_min: f64 = 100.0, 0.0..=100_000.0, "pages per s";
-    /// A phase has come back when so many pages have that were last used when many others were.
+    /// A phase has come back when this many pages have refaulted that belong to walks of which enough pages refaulted.
     nr_returned_min: u32 = 64, 1..=1 << 20, "pages";
     /// Of the pages last used at one time so many must have come back, or it is chance.
     nr_alike_min: u32 = 8, 1..=1 << 16, "pages";
-    /// Of what was last used at one time and went at least this part of the share that came back of everything must have.
+    /// A walk's pages count only if their refaulted share is this part of the refaulted share of all evicted pages.
     share_min: f64 = 0.5, 0.0..=1.0, "part of 1";
     /// Of what a walk found used so much must have come back since the one before. A program that goes on with what it
     /// does finds most of what it uses in memory.
@@ -52,7 +52,7 @@ config! {
     unused_age_min: u32 = 1, 1..=16, "walks";
     /// Of what was asked for so much must be used for it to have been right.
     used_percent: u64 = 33, 1..=100, "percent of what was asked for";
-    /// A trial that was not right in this time has failed.
+    /// A trial fails when this time has passed since its last request and too few of its pages were used.
     trial_ms: u64 = 2000, 500..=60_000, "ms";
     /// What was not used for so long after it was asked for has gone again.
     out_ms: u64 = 1000, 100..=60_000, "ms";

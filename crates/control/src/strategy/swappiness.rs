@@ -1,12 +1,8 @@
 //! The swappiness that the kernel's reclaim gets where the user has not said: biased to anon pages while there are hardly
 //! any file pages.
 //!
-//! The kernel takes pages 32 at a time, and begins each time with a 4096th of the inactive list, then twice that, and so
-//! on. Of that it looks at a share of anon pages only, by swappiness and by what taking either kind has cost lately
-//! (`get_scan_count`, mglru.md 8.7): at 60, with anon pages coming back, at 18 %. Where there are no file pages to look at
-//! instead that means rounds of a page or two before one that gets somewhere, six for each request here, and each round
-//! ends with an interrupt for the processor that the program runs on. At 180 it is 82 % and less than five rounds, a
-//! quarter of the interrupts are gone, and a program with a Zipf load does 3 to 7 % more (docs/speed.md).
+//! The kernel scans anon pages in proportion to swappiness and recent reclaim cost (`get_scan_count`). With hardly any
+//! file pages a low swappiness wastes scan rounds, and each round interrupts the program's processor (docs/speed.md).
 //!
 //! File pages are still looked at, at a fifth of what would be their share, so what is in use stays and what nobody wants
 //! goes. When they become many, because the program reads through a file, say, the balance is as it was, and stays so the longer

@@ -26,6 +26,36 @@ fn stdout(args: &[&str]) -> String {
     text(&output.stdout)
 }
 
+/// A trace whose pages a program has mapped, and a budget for 60 % of them.
+const STEERED: [&str; 5] = [
+    "gen:zipf,pages=4000,accesses=60000,backing=anon,via=mmap",
+    "--policy",
+    "two-list,mglru:v6.1",
+    "--memory",
+    "2400",
+];
+
+#[test]
+fn a_steered_run_tells_who_reclaimed_and_the_same_at_every_time() {
+    let args = |more: &[&'static str]| [&STEERED[..], more].concat();
+    let table = stdout(&args(&["--steered"]));
+    for word in ["faults/1000", "reclaimed ahead", "Strata, CPU"] {
+        assert!(table.contains(word), "{table}");
+    }
+    assert_eq!(table, stdout(&args(&["--steered"])));
+    let json = stdout(&args(&["--steered", "--format", "json"]));
+    let report: Value = serde_json::from_str(&json).expect("JSON");
+    for run in report["runs"].as_array().expect("runs") {
+        let steered = &run["reclaim"]["steered"];
+        let number = |name: &str| steered[name].as_u64().unwrap_or_else(|| panic!("{name}"));
+        assert!(number("reclaimed_ahead_pages") + number("paged_out_pages") > 0);
+        assert!(number("strata_cpu_ms") > 0 && number("ticks") > 0);
+        assert_eq!(number("peak_above_budget_pages"), 0);
+    }
+    let alone = stdout(&args(&["--format", "json"]));
+    assert!(!alone.contains("steered"), "nobody steers");
+}
+
 const ZIPF: &str = "gen:zipf,pages=1000,accesses=20000";
 
 #[test]
@@ -282,6 +312,34 @@ fn what_can_not_be_is_refused_with_a_reason() {
             "no amount of memory",
         ),
         (&["gen:zipf", "--swappiness", "202"], 2, "0 to 201"),
+        (
+            &["gen:zipf", "--steered", "--policy", "lru"],
+            1,
+            "lru plays no kernel that could be steered",
+        ),
+        (
+            &[
+                "gen:zipf",
+                "--steered",
+                "--policy",
+                "mglru",
+                "--memory",
+                "9",
+            ],
+            1,
+            "give at least 1024",
+        ),
+        (
+            &["gen:zipf", "--steered", "--tiers", "25:75"],
+            2,
+            "cannot be used with",
+        ),
+        (
+            &["gen:zipf", "--steered", "--group", "a:max=10%"],
+            2,
+            "cannot be used with",
+        ),
+        (&["gen:zipf", "--processors", "3"], 2, "--steered"),
         (&["gen:zipf", "--jobs", "100000"], 2, "1024"),
         (&["gen:zipf", "--policy", "mglru+gens"], 2, "nr_gens=N"),
         (&["gen:zipf", "--cost", "reed=1"], 2, "no cost is called"),

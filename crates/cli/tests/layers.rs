@@ -11,7 +11,10 @@ use serde_json::Value;
 const LAYERS: [(&str, &[&str]); 6] = [
     ("strata-lru", &[]),
     ("strata-trace", &[]),
-    ("strata-sim", &["strata-lru", "strata-trace"]),
+    (
+        "strata-sim",
+        &["strata-control", "strata-lru", "strata-trace"],
+    ),
     ("strata-control", &["strata-lru"]),
     (
         "strata-host",

@@ -44,6 +44,7 @@ pub mod report;
 mod runs;
 mod simulate;
 mod spec;
+mod steered;
 mod workload;
 
 pub use baseline::{Baseline, UnknownBaseline};
@@ -59,4 +60,6 @@ pub use ratio::Ratio;
 pub use runs::{Jobs, Run, RunsError, run_bytes_max};
 pub use simulate::{NoProgress, Progress, Setup, SimError, Simulate};
 pub use spec::{BadPolicy, PolicySpec};
+pub use steered::{Hierarchy, SteeredSetup, SteeringCounts};
+pub use strata_control::Actuator;
 pub use workload::{LoadError, Page, PageEnd, PageId, Request, Workload, WorkloadBuilder};

@@ -56,6 +56,8 @@ pub struct Reclaim {
     pub tiers: Option<TierCounts>,
     /// What became of each group, parents first; empty where all is one group.
     pub groups: Vec<GroupCounts>,
+    /// What the control loop did; `None` where nobody steers.
+    pub steering: Option<Box<crate::steered::SteeringCounts>>,
     /// When pages came back, and how many, in order of time; milliseconds of the trace.
     pub refaults_by_time: Vec<(TimeMs, u64)>,
     /// How the generations stood, evenly over the run.

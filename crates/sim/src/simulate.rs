@@ -9,6 +9,7 @@ use crate::{
     mechanism::TierSetup,
     memory::MemorySize,
     outcome::Outcome,
+    steered::SteeredSetup,
     workload::Workload,
 };
 
@@ -28,6 +29,9 @@ pub struct Setup {
     /// until twice as much is; `None` leaves it to whoever needs a page. Of tiers each keeps its share of it
     /// free, or a batch of the fastest if nothing is said.
     pub background: Option<MemorySize>,
+    /// How Strata's control loop holds the memory as a budget, on top of the policy; `None`: the policy is alone.
+    /// Baselines have no mechanism that could be steered.
+    pub steered: Option<SteeredSetup>,
 }
 
 impl Setup {
@@ -39,6 +43,7 @@ impl Setup {
             tiers: None,
             groups: Vec::new(),
             background: None,
+            steered: None,
         }
     }
 }
@@ -115,6 +120,24 @@ pub enum SimError {
         path: String,
         /// Its limit in base pages.
         max_pages: u64,
+    },
+    /// A budget that nothing could be held in.
+    #[error(
+        "a budget of {memory_pages} pages is too small to be held by a control loop: give at least {least_pages}"
+    )]
+    BudgetTooSmall {
+        /// Memory in base pages.
+        memory_pages: u32,
+        /// The least.
+        least_pages: u32,
+    },
+    /// A policy that plays no kernel.
+    #[error(
+        "{policy} plays no kernel that could be steered: use mglru, mglru:MODEL or two-list, without +heat"
+    )]
+    NotSteerable {
+        /// Its name.
+        policy: &'static str,
     },
     /// The groups fit neither each other nor the trace.
     #[error(transparent)]

@@ -9,7 +9,9 @@ use std::path::Path;
 
 use strata_lru::Swappiness;
 use strata_sim::report::Report;
-use strata_sim::{CostModel, Jobs, NoProgress, PolicySpec, Setup, Workload};
+use strata_sim::{
+    CostModel, Hierarchy, Jobs, NoProgress, PolicySpec, Setup, SteeredSetup, Workload,
+};
 use strata_trace::Generator;
 
 /// One sample of the generations in so many is kept.
@@ -84,6 +86,26 @@ fn the_policies_of_kernels_give_the_bytes_they_always_gave() {
         ],
         &["mglru", "mglru:v6.1", "mglru+distance", "two-list"],
         &[Setup::with_memory(1500)],
+    );
+}
+
+#[test]
+fn steered_runs_give_the_bytes_they_always_gave() {
+    let steered = |hierarchy| Setup {
+        steered: Some(SteeredSetup {
+            hierarchy,
+            ..SteeredSetup::default()
+        }),
+        ..Setup::with_memory(2400)
+    };
+    check(
+        "steered",
+        &[
+            "gen:zipf,pages=4000,accesses=200000,backing=anon,via=mmap,writes=10",
+            "gen:hotscan,hot=1800,scan=4000,period=20000,accesses=200000,via=mmap",
+        ],
+        &["mglru:v6.1", "two-list"],
+        &[Hierarchy::V1, Hierarchy::V2].map(steered),
     );
 }
 

@@ -12,7 +12,8 @@ use clap::{ArgGroup, Args, ValueEnum};
 use strata_lru::Swappiness;
 use strata_sim::report::Report;
 use strata_sim::{
-    CostModel, GroupSpec, IntervalOrder, MemorySize, PolicySpec, Setup, TierSetup, Workload,
+    Actuator, CostModel, GroupSpec, Hierarchy, IntervalOrder, MemorySize, PolicySpec, Setup,
+    SteeredSetup, TierSetup, Workload,
 };
 
 use crate::cli::refuse_option;
@@ -67,6 +68,10 @@ EXAMPLES
   What the run of a live process would have missed with half of its memory:
       strata record --pid 4242 --for 1m -o run.strata
       strata sim run.strata --memory 50%
+
+  The same trace under the kernel alone, and with strata run on top of it:
+      strata sim run.strata --policy two-list --memory 50%
+      strata sim run.strata --policy two-list --memory 50% --steered
 
   For a program:
       strata sim trace.zst --memory 64MiB --format json")]
@@ -137,6 +142,30 @@ pub(crate) struct SimArgs {
     #[arg(long, value_name = "SIZE", requires = "several", value_parser = size_arg)]
     background: Option<MemorySize>,
 
+    /// Hold the memory as a budget by Strata's own control loop, on top of the policy, which plays the kernel
+    ///
+    /// The loop decides as under strata run --memory SIZE and does what it does there to the played kernel: asks it to
+    /// reclaim, takes pages, says which are warm and which are cold, moves the limit. All of that and each fault takes
+    /// time, at the prices of docs/steered.md. For mglru and two-list; a policy that plays no kernel is refused.
+    #[arg(long, conflicts_with_all = ["groups", "tiers"])]
+    steered: bool,
+
+    /// With --steered: processors of the machine
+    #[arg(long, value_name = "N", default_value_t = 2, requires = "steered", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    processors: u32,
+
+    /// With --steered: threads of each program; a program is a space of the trace
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "steered", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    threads: u32,
+
+    /// With --steered: who may take the pages, as under strata run
+    #[arg(long, value_enum, default_value = "auto", requires = "steered")]
+    actuator: SimActuator,
+
+    /// With --steered: the version of cgroups the budget is held by
+    #[arg(long, value_enum, default_value = "v2", requires = "steered")]
+    cgroup: SimCgroup,
+
     #[command(flatten)]
     source: SourceArgs,
 
@@ -174,6 +203,26 @@ enum SimFormat {
     Json,
     /// A line a run, without sizes over time
     Csv,
+}
+
+/// Who may take the pages of a steered run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum SimActuator {
+    /// The kernel where it is told which pages are warm, else pageout, helped by the kernel
+    Auto,
+    /// Exactly the pages that the engine chose
+    Pageout,
+    /// The kernel's reclaim, ahead of the limit
+    Reclaim,
+}
+
+/// By what a steered run is limited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum SimCgroup {
+    /// memory.limit_in_bytes
+    V1,
+    /// memory.max, memory.high and memory.reclaim
+    V2,
 }
 
 /// One entry of `--memory`.
@@ -238,6 +287,20 @@ fn setups(args: &SimArgs, footprint_pages: u32) -> Vec<Setup> {
     });
     let groups = args.groups.iter().flat_map(|arg| arg.0.clone());
     let groups: Vec<GroupSpec> = groups.collect();
+    let steered = args.steered.then(|| SteeredSetup {
+        nr_processors: args.processors,
+        threads_per_program: args.threads,
+        actuator: match args.actuator {
+            SimActuator::Auto => Actuator::Auto,
+            SimActuator::Pageout => Actuator::Pageout,
+            SimActuator::Reclaim => Actuator::Reclaim,
+        },
+        hierarchy: match args.cgroup {
+            SimCgroup::V1 => Hierarchy::V1,
+            SimCgroup::V2 => Hierarchy::V2,
+        },
+        ..SteeredSetup::default()
+    });
     let mut setups: Vec<Setup> = Vec::new();
     for size in sizes {
         let setup = Setup {
@@ -245,6 +308,7 @@ fn setups(args: &SimArgs, footprint_pages: u32) -> Vec<Setup> {
             tiers: args.tiers.clone(),
             groups: groups.clone(),
             background: args.background,
+            steered: steered.clone(),
             ..Setup::with_memory(size.pages(footprint_pages))
         };
         if !setups.contains(&setup) {

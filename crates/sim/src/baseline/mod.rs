@@ -122,6 +122,11 @@ impl Simulate for Baseline {
         if setup.memory_pages == 0 {
             return Err(SimError::NoMemory);
         }
+        if setup.steered.is_some() {
+            return Err(SimError::NotSteerable {
+                policy: self.name(),
+            });
+        }
         // More room than there are pages makes no difference.
         let capacity = setup.memory_pages.min(workload.nr_pages().max(1));
         Ok(match self {

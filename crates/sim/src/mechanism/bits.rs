@@ -4,35 +4,35 @@
 
 /// One bit a slot.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Bits {
+pub(crate) struct Bits {
     words: Vec<u64>,
 }
 
 impl Bits {
     /// All clear.
-    pub(super) fn new(len: u32) -> Bits {
+    pub(crate) fn new(len: u32) -> Bits {
         Bits {
             words: vec![0; (len as usize).div_ceil(u64::BITS as usize)],
         }
     }
 
-    pub(super) fn get(&self, slot: u32) -> bool {
+    pub(crate) fn get(&self, slot: u32) -> bool {
         let (word, mask) = at(slot);
         self.words[word] & mask != 0
     }
 
-    pub(super) fn set(&mut self, slot: u32) {
+    pub(crate) fn set(&mut self, slot: u32) {
         let (word, mask) = at(slot);
         self.words[word] |= mask;
     }
 
-    pub(super) fn clear(&mut self, slot: u32) {
+    pub(crate) fn clear(&mut self, slot: u32) {
         let (word, mask) = at(slot);
         self.words[word] &= !mask;
     }
 
     /// Clears a bit; what it was.
-    pub(super) fn take(&mut self, slot: u32) -> bool {
+    pub(crate) fn take(&mut self, slot: u32) -> bool {
         let (word, mask) = at(slot);
         let was_set = self.words[word] & mask != 0;
         self.words[word] &= !mask;
@@ -40,12 +40,12 @@ impl Bits {
     }
 
     /// Words that hold bits of `first..end`, as positions.
-    pub(super) fn words_of(first: u32, end: u32) -> std::ops::Range<usize> {
+    pub(crate) fn words_of(first: u32, end: u32) -> std::ops::Range<usize> {
         (first / u64::BITS) as usize..(end as usize).div_ceil(u64::BITS as usize)
     }
 
     /// Clears the bits of `first..end` within one word; those that were set, at their places.
-    pub(super) fn take_of_word(&mut self, word: usize, first: u32, end: u32) -> u64 {
+    pub(crate) fn take_of_word(&mut self, word: usize, first: u32, end: u32) -> u64 {
         let mask = mask_of_word(word, first, end);
         let taken = self.words[word] & mask;
         self.words[word] &= !mask;
@@ -53,12 +53,12 @@ impl Bits {
     }
 
     /// Whether no bit of `first..end` is set.
-    pub(super) fn is_clear(&self, first: u32, end: u32) -> bool {
+    pub(crate) fn is_clear(&self, first: u32, end: u32) -> bool {
         Self::words_of(first, end)
             .all(|word| self.words[word] & mask_of_word(word, first, end) == 0)
     }
 
-    pub(super) fn memory_bytes(&self) -> u64 {
+    pub(crate) fn memory_bytes(&self) -> u64 {
         (self.words.capacity() * size_of::<u64>()) as u64
     }
 }

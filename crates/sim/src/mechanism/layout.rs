@@ -27,7 +27,7 @@ use crate::workload::{PageId, Workload};
 const TABLE_ORDER: u32 = 9;
 
 /// Entries of a page table.
-pub(super) const NR_TABLE_ENTRIES: u32 = 1 << TABLE_ORDER;
+pub(crate) const NR_TABLE_ENTRIES: u32 = 1 << TABLE_ORDER;
 
 /// One page table.
 #[derive(Clone, Copy, Debug)]
@@ -39,7 +39,7 @@ struct Table {
 
 /// The places of a workload's pages.
 #[derive(Debug)]
-pub(super) struct Layout {
+pub(crate) struct Layout {
     /// By page number; empty where slot and number are the same.
     slots: Vec<u32>,
     /// By slot; empty where slot and number are the same.
@@ -52,7 +52,7 @@ pub(super) struct Layout {
 
 impl Layout {
     /// Sorts a workload's pages into tables, if any is ever accessed through one.
-    pub(super) fn new(workload: &Workload) -> Layout {
+    pub(crate) fn new(workload: &Workload) -> Layout {
         let mut layout = Layout {
             slots: Vec::new(),
             pages: Vec::new(),
@@ -94,27 +94,27 @@ impl Layout {
     }
 
     /// Slots in all, one a page.
-    pub(super) fn nr_slots(&self) -> u32 {
+    pub(crate) fn nr_slots(&self) -> u32 {
         self.nr_slots
     }
 
     /// The slot of a page.
-    pub(super) fn slot(&self, page: PageId) -> u32 {
+    pub(crate) fn slot(&self, page: PageId) -> u32 {
         self.slots.get(page.index()).copied().unwrap_or(page.0)
     }
 
     /// The page of a slot.
-    pub(super) fn page(&self, slot: u32) -> PageId {
+    pub(crate) fn page(&self, slot: u32) -> PageId {
         PageId(self.pages.get(slot as usize).copied().unwrap_or(slot))
     }
 
     /// All tables.
-    pub(super) fn tables(&self) -> Range<u32> {
+    pub(crate) fn tables(&self) -> Range<u32> {
         0..self.tables.len() as u32
     }
 
     /// The tables of each space.
-    pub(super) fn spaces(&self) -> impl Iterator<Item = Range<u32>> {
+    pub(crate) fn spaces(&self) -> impl Iterator<Item = Range<u32>> {
         let mut first = 0;
         self.tables
             .chunk_by(|a, b| a.space == b.space)
@@ -126,14 +126,14 @@ impl Layout {
     }
 
     /// The slots of a table.
-    pub(super) fn slots_of(&self, table: u32) -> Range<u32> {
+    pub(crate) fn slots_of(&self, table: u32) -> Range<u32> {
         let first = self.tables[table as usize].first_slot;
         let next = self.tables.get(table as usize + 1);
         first..next.map_or(self.nr_slots, |next| next.first_slot)
     }
 
     /// The table of a slot.
-    pub(super) fn table(&self, slot: u32) -> u32 {
+    pub(crate) fn table(&self, slot: u32) -> u32 {
         let after = self
             .tables
             .partition_point(|table| table.first_slot <= slot);
@@ -142,7 +142,7 @@ impl Layout {
 
     /// The slots whose entries are looked at around one (rules 2.6). A mapping is taken to cover
     /// every table it has a page in.
-    pub(super) fn window(&self, slot: u32) -> Range<u32> {
+    pub(crate) fn window(&self, slot: u32) -> Range<u32> {
         let entry = u64::from(self.entries[slot as usize]);
         let table = 0..u64::from(NR_TABLE_ENTRIES);
         let window = look_around_window(entry, table.clone(), table);
@@ -152,7 +152,7 @@ impl Layout {
         of_table.start + position(window.start)..of_table.start + position(window.end)
     }
 
-    pub(super) fn memory_bytes(&self) -> u64 {
+    pub(crate) fn memory_bytes(&self) -> u64 {
         ((self.slots.capacity() + self.pages.capacity()) * size_of::<u32>()
             + self.entries.capacity() * size_of::<u16>()
             + self.tables.capacity() * size_of::<Table>()) as u64

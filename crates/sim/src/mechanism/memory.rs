@@ -27,7 +27,7 @@ const _: () = assert!(
 
 /// Where a page is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(crate) enum Place {
     /// In memory.
     Resident(FolioId),
     /// Not in memory, with what its last stay left behind.
@@ -36,25 +36,25 @@ pub(super) enum Place {
 
 /// Places and bits by slot.
 #[derive(Debug)]
-pub(super) struct Memory {
+pub(crate) struct Memory {
     places: Vec<u32>,
     /// By slot, of what is absent; empty while no policy has kept any.
     past_heats: Vec<PastHeat>,
     /// By folio.
     slot_of: Vec<u32>,
     /// A page-table entry leads to it.
-    pub(super) mapped: Bits,
+    pub(crate) mapped: Bits,
     /// The entry's accessed bit.
-    pub(super) accessed: Bits,
+    pub(crate) accessed: Bits,
     /// Differs from what is in the file; of anon: was written since it was last swapped.
-    pub(super) dirty: Bits,
+    pub(crate) dirty: Bits,
     /// Handed out by the policy to be tried, not answered yet.
-    pub(super) isolated: Bits,
+    pub(crate) isolated: Bits,
 }
 
 impl Memory {
     /// All absent.
-    pub(super) fn new(layout: &Layout) -> Memory {
+    pub(crate) fn new(layout: &Layout) -> Memory {
         let len = layout.nr_slots();
         Memory {
             places: vec![NOTHING; len as usize],
@@ -67,7 +67,7 @@ impl Memory {
         }
     }
 
-    pub(super) fn place(&self, slot: u32) -> Place {
+    pub(crate) fn place(&self, slot: u32) -> Place {
         match self.places[slot as usize] {
             NOTHING => Place::Absent(None),
             word if word & IS_FOLIO == 0 => Place::Absent(Some(Shadow::from_bits_truncate(word))),
@@ -76,18 +76,18 @@ impl Memory {
     }
 
     /// The folio at a slot, if any.
-    pub(super) fn folio(&self, slot: u32) -> Option<FolioId> {
+    pub(crate) fn folio(&self, slot: u32) -> Option<FolioId> {
         let word = self.places[slot as usize];
         (word & IS_FOLIO != 0 && word != NOTHING).then_some(FolioId(word & !IS_FOLIO))
     }
 
     /// The slot of a folio.
-    pub(super) fn slot(&self, folio: FolioId) -> u32 {
+    pub(crate) fn slot(&self, folio: FolioId) -> u32 {
         self.slot_of[folio.index()]
     }
 
     /// A page is in memory now.
-    pub(super) fn enter(&mut self, slot: u32, folio: FolioId) {
+    pub(crate) fn enter(&mut self, slot: u32, folio: FolioId) {
         self.places[slot as usize] = IS_FOLIO | folio.0;
         if self.slot_of.len() <= folio.index() {
             self.slot_of.resize(folio.index() + 1, 0);
@@ -96,13 +96,13 @@ impl Memory {
     }
 
     /// What is left of the heat of an absent page.
-    pub(super) fn past_heat(&self, slot: u32) -> PastHeat {
+    pub(crate) fn past_heat(&self, slot: u32) -> PastHeat {
         let past = self.past_heats.get(slot as usize);
         past.copied().unwrap_or_default()
     }
 
     /// A page is not in memory any more, and left this behind.
-    pub(super) fn leave(&mut self, slot: u32, shadow: Option<Shadow>, heat: PastHeat) {
+    pub(crate) fn leave(&mut self, slot: u32, shadow: Option<Shadow>, heat: PastHeat) {
         if heat != PastHeat::NONE && self.past_heats.is_empty() {
             self.past_heats = vec![PastHeat::NONE; self.places.len()];
         }
@@ -115,7 +115,7 @@ impl Memory {
         self.dirty.clear(slot);
     }
 
-    pub(super) fn memory_bytes(&self) -> u64 {
+    pub(crate) fn memory_bytes(&self) -> u64 {
         let words = self.places.capacity() + self.slot_of.capacity();
         let bits = [&self.mapped, &self.accessed, &self.dirty, &self.isolated];
         let heats = self.past_heats.capacity() * size_of::<PastHeat>();

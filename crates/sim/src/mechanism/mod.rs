@@ -39,10 +39,11 @@
 //! - I1: never more pages in memory than the group may hold, once a request is done.
 //! - I2: whatever the policy counts as in memory is in memory here, and the other way round.
 
-mod bits;
+pub(crate) mod bits;
+mod driven;
 mod groups;
-mod layout;
-mod memory;
+pub(crate) mod layout;
+pub(crate) mod memory;
 mod reclaim;
 mod tiers;
 mod walk;
@@ -51,6 +52,8 @@ mod writeback;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use driven::PlaysKernel;
+pub(crate) use reclaim::Driver;
 pub use tiers::{BadTiers, TierSetup};
 
 use strata_lru::{
@@ -64,7 +67,6 @@ use self::{
     groups::Groups,
     layout::Layout,
     memory::{Memory, Place},
-    reclaim::Driver,
     walk::Space,
     writeback::Writeback,
 };
@@ -104,6 +106,9 @@ impl Simulate for KernelPolicy {
         setup: &Setup,
         progress: &dyn Progress,
     ) -> Result<Outcome, SimError> {
+        if let Some(steered) = &setup.steered {
+            return crate::steered::run(self, steered, workload, setup, progress);
+        }
         if let Some(tiers) = &setup.tiers {
             return tiers::run(self, tiers, workload, setup, progress);
         }
@@ -132,7 +137,7 @@ impl Simulate for KernelPolicy {
 
 /// One replay.
 #[derive(Debug)]
-struct Machine<'w, P> {
+pub(crate) struct Machine<'w, P> {
     policy: P,
     driver: Driver,
     workload: &'w Workload,
@@ -149,11 +154,15 @@ struct Machine<'w, P> {
     charged: Option<GroupId>,
     /// What may still be swapped out of the group that is reclaimed from.
     swap_room_pages: u64,
+    /// Pages that may be in memory.
+    limit_pages: u32,
     /// Pages reclaim takes at least.
     nr_reclaim_pages: u32,
     /// Where the last read through a descriptor ended.
     last_read: Option<u32>,
     now: TimeMs,
+    /// The time of whoever drives it, if it is not driven by the trace alone.
+    driven_at: Option<TimeMs>,
     batch: EvictBatch,
     verdicts: Vec<Verdict>,
     young: Vec<FolioId>,
@@ -198,9 +207,11 @@ impl<'w, P: Policy> Machine<'w, P> {
             nr_pages: [0; 2],
             charged: None,
             swap_room_pages: Limits::MAX,
+            limit_pages: setup.memory_pages,
             nr_reclaim_pages: (setup.memory_pages / BATCHES_PER_MEMORY).clamp(1, NR_RECLAIM_PAGES),
             last_read: None,
             now: TimeMs(0),
+            driven_at: None,
             batch: EvictBatch::default(),
             verdicts: Vec::new(),
             young: Vec::new(),
@@ -357,6 +368,9 @@ impl<'w, P: Policy> Machine<'w, P> {
 
     /// Virtual time of a request.
     fn time(&self, position: usize) -> TimeMs {
+        if let Some(now) = self.driven_at {
+            return now;
+        }
         let time_us = self.workload.time_us(position as u32);
         TimeMs(time_us.unwrap_or(position as u64) / 1000)
     }

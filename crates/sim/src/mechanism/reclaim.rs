@@ -41,7 +41,7 @@ enum Need {
 
 /// Who decides how much is scanned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Driver {
+pub(crate) enum Driver {
     /// The mechanism, priority by priority, as for the multi-generational LRU.
     Mechanism,
     /// The policy: it is asked until enough has left.
@@ -81,15 +81,15 @@ impl<P: Policy> Machine<'_, P> {
         Ok((self.nr_free_pages() == 0).then_some(need))
     }
 
-    fn nr_free_pages(&self) -> u32 {
+    pub(super) fn nr_free_pages(&self) -> u32 {
         let nr_pages = self.nr_pages[0] + self.nr_pages[1];
-        self.setup.memory_pages.saturating_sub(nr_pages)
+        self.limit_pages.saturating_sub(nr_pages)
     }
 
     fn out_of_memory(&self, need: Need) -> Result<SimError, SimError> {
         Ok(match need {
             Need::Only | Need::Memory => SimError::OutOfMemory {
-                memory_pages: self.setup.memory_pages,
+                memory_pages: self.limit_pages,
                 swappiness: self.setup.swappiness.get(),
             },
             Need::Limit(Excess { group, .. }) => SimError::GroupOutOfMemory {
@@ -149,7 +149,7 @@ impl<P: Policy> Machine<'_, P> {
     }
 
     /// Frees some pages of the only group; how many.
-    fn reclaim(&mut self, group: GroupId) -> Result<u64, SimError> {
+    pub(super) fn reclaim(&mut self, group: GroupId) -> Result<u64, SimError> {
         let goal = u64::from(self.nr_reclaim_pages);
         let mut nr_freed = self.take_ranked(group, goal)?;
         if nr_freed > 0 {

@@ -10,6 +10,7 @@
 mod csv;
 mod generations;
 mod groups;
+mod steered;
 mod table;
 mod tiers;
 
@@ -18,6 +19,7 @@ use serde::Serialize;
 pub use self::{
     generations::AgeShare,
     groups::{EventsRecord, GroupRecord},
+    steered::SteeredRecord,
     tiers::TiersRecord,
 };
 use crate::{
@@ -137,6 +139,9 @@ pub struct ReclaimRecord {
     pub bloom_skips: u64,
     /// Time spent in generations, youngest first.
     pub time_in_generations: Vec<AgeShare>,
+    /// What Strata's control loop did; absent where nothing is steered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub steered: Option<SteeredRecord>,
     /// What moved between tiers; absent without tiers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tiers: Option<TiersRecord>,
@@ -223,7 +228,15 @@ impl Record {
                 file: outcome.nr_misses - outcome.nr_anon_misses,
             },
             estimated_time: cost.cost(outcome, nr_distinct).into(),
-            reclaim: reclaim.map(|reclaim| ReclaimRecord::of(reclaim, run.setup.swappiness.get())),
+            reclaim: reclaim.map(|reclaim| {
+                let steering = reclaim.steering.as_deref();
+                let steered = steering
+                    .map(|of| SteeredRecord::of(of, outcome.nr_accesses, run.setup.memory_pages));
+                ReclaimRecord {
+                    steered,
+                    ..ReclaimRecord::of(reclaim, run.setup.swappiness.get())
+                }
+            }),
         }
     }
 }
@@ -247,6 +260,8 @@ impl ReclaimRecord {
             nr_refaulted_recent,
             tiers,
             groups,
+            // Its shares are of the run's requests.
+            steering: _,
             samples,
             // As long as the run; a plan adds it up.
             refaults_by_time: _,
@@ -267,6 +282,7 @@ impl ReclaimRecord {
             bloom_hits: *nr_bloom_hits,
             bloom_skips: *nr_bloom_skips,
             time_in_generations: generations::time_by_age(samples),
+            steered: None,
             tiers: tiers.as_ref().map(TiersRecord::of),
             groups: groups.iter().map(GroupRecord::of).collect(),
             generations: generations::records(samples),

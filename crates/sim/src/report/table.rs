@@ -2,7 +2,7 @@
 //!
 //! **Owns** the columns and the spacing. **Does not own** the records.
 
-use super::{Record, groups, tiers};
+use super::{Record, groups, steered, tiers};
 
 const HEADER: [&str; 9] = [
     "policy", "memory", "of it", "misses", "ratio", "refaults", "scanned", "walks", "estimate",
@@ -31,6 +31,7 @@ pub(super) fn text(records: &[Record]) -> String {
         text.push_str(&aligned(HEADER, of_trace.iter().map(cells).collect()));
         text.push_str(&tiers::table(of_trace));
         text.push_str(&groups::tables(of_trace));
+        text.push_str(&steered::table(of_trace));
     }
     text
 }

@@ -1,0 +1,320 @@
+//! A machine that somebody else drives: a request at a time, at a time of the driver's, below a limit that moves.
+//!
+//! ```text
+//!   lacks_room -> make_room_for   what a program does in its own fault
+//!   take                          the request itself
+//!   shrink                        reclaim that somebody asks for
+//!   touch, cool, page_out, clear  what can be done to a page from outside
+//!   entry                         what a walk of page tables sees
+//! ```
+//!
+//! **Owns** what a driver may do. **Does not own** when it is done, nor what it costs (`steered`).
+//!
+//! **Invariants** I1: what a driver does to a page that is not there does nothing.
+
+use std::ops::Range;
+
+use strata_lru::{
+    AccessVia, GoneCause, GroupId, Kind, PastHeat, Policy, ReclaimStats, Swappiness, TimeMs,
+    Verdict,
+};
+use strata_trace::Via;
+
+use super::{Driver, Machine, layout::Layout, memory::Place};
+use crate::{
+    outcome::Outcome,
+    simulate::{Setup, SimError},
+    workload::{Request, Workload},
+};
+
+/// A page-table entry as a walk reads it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Entry {
+    /// It leads to a page in memory.
+    pub(crate) is_present: bool,
+    /// Its accessed bit.
+    pub(crate) is_accessed: bool,
+    /// It leads to a place in swap.
+    pub(crate) is_swapped: bool,
+}
+
+impl<'w, P: Policy> Machine<'w, P> {
+    /// An empty one.
+    ///
+    /// # Errors
+    /// As [`Machine::new`].
+    pub(crate) fn driven(
+        policy: P,
+        driver: Driver,
+        workload: &'w Workload,
+        setup: &Setup,
+    ) -> Result<Self, SimError> {
+        let mut machine = Machine::new(policy, driver, workload, setup)?;
+        machine.driven_at = Some(TimeMs(0));
+        Ok(machine)
+    }
+
+    /// Where pages lie.
+    pub(crate) fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// Pages in memory.
+    pub(crate) fn nr_used_pages(&self) -> u32 {
+        self.nr_pages[0] + self.nr_pages[1]
+    }
+
+    /// Pages that may be in memory.
+    pub(crate) fn limit_pages(&self) -> u32 {
+        self.limit_pages
+    }
+
+    /// From now on so many pages may be in memory; what is there already stays until somebody reclaims.
+    pub(crate) fn set_limit_pages(&mut self, limit_pages: u32) {
+        self.limit_pages = limit_pages;
+    }
+
+    /// From now on the kinds are weighed like this.
+    pub(crate) fn set_swappiness(&mut self, swappiness: Swappiness) {
+        self.setup.swappiness = swappiness;
+    }
+
+    /// Counters of the only group.
+    pub(crate) fn group_stats(&self) -> Result<ReclaimStats, SimError> {
+        Ok(self.policy.stats(self.only_group())?)
+    }
+
+    /// Pages of the only group by kind and half, `[kind][inactive, active]`; of generations the two youngest are active.
+    pub(crate) fn list_pages(&self) -> Result<[[u64; 2]; 2], SimError> {
+        let mut pages = [[0; 2]; 2];
+        for view in self.policy.view(self.only_group(), self.now)? {
+            let nr_active = (view.generations.len() / 2).min(2);
+            let nr_inactive = view.generations.len() - nr_active;
+            for (number, generation) in view.generations.iter().enumerate() {
+                let half = usize::from(number >= nr_inactive);
+                for kind in Kind::ALL.map(Kind::index) {
+                    pages[kind][half] += generation.nr_pages[kind].unwrap_or(0);
+                }
+            }
+        }
+        Ok(pages)
+    }
+
+    fn only_group(&self) -> GroupId {
+        self.groups.only().unwrap_or(GroupId(0))
+    }
+
+    /// Whether a request's page has to be brought in.
+    pub(crate) fn is_missing(&self, request: Request) -> bool {
+        let slot = self.layout.slot(request.page());
+        self.memory.folio(slot).is_none()
+    }
+
+    /// Whether a request's page is mapped by a fault although it is in memory.
+    pub(crate) fn is_minor(&self, request: Request) -> bool {
+        let slot = self.layout.slot(request.page());
+        request.via() == Via::PageTable && !self.memory.mapped.get(slot)
+    }
+
+    /// Whether a page of this slot was in memory before.
+    pub(crate) fn is_returning(&self, request: Request) -> bool {
+        let slot = self.layout.slot(request.page());
+        matches!(self.memory.place(slot), Place::Absent(Some(_)))
+    }
+
+    /// Whether a page can't be charged before something has gone.
+    pub(crate) fn lacks_room(&self) -> bool {
+        self.nr_free_pages() == 0
+    }
+
+    /// Reclaims as a fault does until a page can be charged.
+    ///
+    /// # Errors
+    /// [`SimError::OutOfMemory`]: nothing can go.
+    pub(crate) fn make_room_now(&mut self, now: TimeMs) -> Result<(), SimError> {
+        self.set_time(now);
+        let group = self.only_group();
+        self.make_room(group)
+    }
+
+    /// Makes a request; its page has room.
+    ///
+    /// # Errors
+    /// The policy refuses.
+    pub(crate) fn take(
+        &mut self,
+        request: Request,
+        position: usize,
+        now: TimeMs,
+    ) -> Result<(), SimError> {
+        self.driven_at = Some(now);
+        self.request(request, position)
+    }
+
+    /// Pages that nobody needs any more.
+    ///
+    /// # Errors
+    /// The policy refuses.
+    pub(crate) fn release(&mut self, page: crate::workload::PageId) -> Result<(), SimError> {
+        self.free(page)
+    }
+
+    /// Reclaims once because somebody asks for it: some 32 pages, or fewer; the pages freed.
+    ///
+    /// # Errors
+    /// The policy refuses.
+    pub(crate) fn shrink_once(&mut self, now: TimeMs) -> Result<u64, SimError> {
+        self.set_time(now);
+        let group = self.only_group();
+        self.reclaim(group)
+    }
+
+    fn set_time(&mut self, now: TimeMs) {
+        self.now = now;
+        self.driven_at = Some(now);
+    }
+
+    /// What a walk reads.
+    pub(crate) fn entry(&self, slot: u32) -> Entry {
+        if self.memory.mapped.get(slot) {
+            return Entry {
+                is_present: true,
+                is_accessed: self.memory.accessed.get(slot),
+                is_swapped: false,
+            };
+        }
+        Entry {
+            is_swapped: matches!(self.memory.place(slot), Place::Absent(Some(_))),
+            ..Entry::default()
+        }
+    }
+
+    /// What is at a slot, anon or file.
+    pub(crate) fn kind_at(&self, slot: u32) -> Kind {
+        super::kind_of(self.workload.page(self.layout.page(slot)).backing)
+    }
+
+    /// Whether no entry of these slots is mapped.
+    pub(crate) fn is_unmapped(&self, slots: Range<u32>) -> bool {
+        self.memory.mapped.is_clear(slots.start, slots.end)
+    }
+
+    /// Clears an accessed bit, and says nothing of it to the policy.
+    pub(crate) fn clear(&mut self, slot: u32) {
+        self.memory.accessed.clear(slot);
+    }
+
+    /// Asks for a mapped page as another process does that reads it, so many times: no accessed bit is set.
+    pub(crate) fn touch(&mut self, slot: u32, nr_times: u32) {
+        if let Some(folio) = self.memory.folio(slot)
+            && self.memory.mapped.get(slot)
+        {
+            for _ in 0..nr_times {
+                self.policy.accessed(folio, AccessVia::FileDescriptor);
+            }
+        }
+    }
+
+    /// `MADV_COLD` of a mapped page.
+    pub(crate) fn cool(&mut self, slot: u32) {
+        if let Some(folio) = self.memory.folio(slot)
+            && self.memory.mapped.get(slot)
+        {
+            self.memory.accessed.clear(slot);
+            self.policy.deactivate(folio);
+        }
+    }
+
+    /// `MADV_PAGEOUT` of a mapped page, which looks at no accessed bit.
+    pub(crate) fn page_out(&mut self, slot: u32, can_swap: bool) -> Verdict {
+        let Some(folio) = self.memory.folio(slot) else {
+            return Verdict::Gone;
+        };
+        if !self.memory.mapped.get(slot) {
+            return Verdict::Gone;
+        }
+        let kind = self.kind_at(slot);
+        match (kind, self.memory.dirty.get(slot)) {
+            (Kind::Anon, _) if !can_swap => return Verdict::Busy,
+            (Kind::File, true) => {
+                self.write(slot);
+                return Verdict::Dirty;
+            }
+            (Kind::Anon, true) => self.counts.nr_written += 1,
+            (_, false) => {}
+        }
+        let left = self.policy.gone(folio, GoneCause::Reclaimed);
+        let (shadow, heat) = left.map_or((None, PastHeat::NONE), |(shadow, heat)| {
+            (Some(shadow), heat)
+        });
+        self.nr_pages[kind.index()] -= 1;
+        self.memory.leave(slot, shadow, heat);
+        Verdict::Evicted
+    }
+
+    /// Notes how the generations stand.
+    ///
+    /// # Errors
+    /// The policy refuses.
+    pub(crate) fn note_sample(&mut self, at_access: u64) -> Result<(), SimError> {
+        self.sample(at_access)
+    }
+
+    /// What all of it came to.
+    ///
+    /// # Errors
+    /// The policy refuses.
+    pub(crate) fn finish(self) -> Result<Outcome, SimError> {
+        self.outcome()
+    }
+
+    /// Recounts: the policy, and that it has in memory what is in memory here.
+    #[cfg(test)]
+    pub(crate) fn validate(&self) -> Result<(), String> {
+        self.policy.validate()?;
+        let slots = 0..self.layout.nr_slots();
+        let nr_resident = slots
+            .filter(|slot| self.memory.folio(*slot).is_some())
+            .count();
+        match nr_resident as u32 == self.nr_used_pages() {
+            true => Ok(()),
+            false => Err(format!(
+                "{nr_resident} pages in memory, {} counted",
+                self.nr_used_pages()
+            )),
+        }
+    }
+}
+
+/// A policy that a kernel can be played by.
+pub(crate) trait PlaysKernel: Policy {
+    /// Whether it has active and inactive lists, which a touch and `MADV_COLD` move pages between.
+    const HAS_LISTS: bool;
+
+    /// Whether a folio is on an inactive list; `None` where there are none that can be looked at.
+    fn is_inactive(&self, folio: strata_lru::FolioId) -> Option<bool>;
+}
+
+impl PlaysKernel for strata_lru::TwoList {
+    const HAS_LISTS: bool = true;
+
+    fn is_inactive(&self, folio: strata_lru::FolioId) -> Option<bool> {
+        self.is_active(folio).map(|is_active| !is_active)
+    }
+}
+
+impl PlaysKernel for strata_lru::MultiGen {
+    const HAS_LISTS: bool = false;
+
+    fn is_inactive(&self, _: strata_lru::FolioId) -> Option<bool> {
+        None
+    }
+}
+
+impl<P: PlaysKernel> Machine<'_, P> {
+    /// Whether the page of a slot is on an inactive list.
+    pub(crate) fn is_inactive(&self, slot: u32) -> bool {
+        let folio = self.memory.folio(slot);
+        folio.and_then(|folio| self.policy.is_inactive(folio)) == Some(true)
+    }
+}

@@ -1,0 +1,169 @@
+//! Strata's control loop on top of a played kernel: `strata sim --steered`.
+//!
+//! The policy plays the kernel: its lists or generations decide which page goes when somebody asks it to reclaim and when
+//! the limit is met. On top of it `strata-control` makes the same decisions as under `strata run --memory SIZE`, with
+//! Strata's own engine, which is fed by walks of the played page tables and knows nothing else of the kernel.
+//!
+//! ```text
+//!   requests --> world --(faults, direct reclaim)--> mechanism: the played kernel
+//!                  |                                     ^   |
+//!                  v                      touch, cold,   |   |  page tables, lists, counters
+//!                tick --> strata-control  page out, ask  |   v
+//!                  |            |         the kernel     |  pages: Strata's engine, walks
+//!                limit <--------+--> threads ------------+
+//! ```
+//!
+//! What is played: virtual time, in which accesses, faults, reclaim, walks, clearing and every call of Strata cost what
+//! `prices` says; programs and Strata's threads on so many processors (`timeline`); the limit, on both versions of
+//! cgroups (`limit`); the hold-up rule, by which walks that clear come the further apart the longer clearing took.
+//!
+//! What is left out: reading ahead, huge pages, the programs' own memory beside the pages of the trace, other programs,
+//! pages that several spaces map, which processor a thread runs on, the kernel's counts being out of date until somebody
+//! reads them, and what interrupts cost the program beside.
+//!
+//! **Owns** virtual time and everything that Strata does in it. **Does not own** the played kernel (`mechanism`), the
+//! decisions (`strata-control`) or the engine (`strata-lru`).
+//!
+//! **Invariants** I1: the same trace and setup give the same outcome. I2: the played kernel learns of Strata by what
+//! Strata does to pages and limits alone, and Strata of the kernel by page tables, lists and counters.
+
+mod limit;
+mod pages;
+mod prices;
+#[cfg(test)]
+mod tests;
+mod threads;
+mod tick;
+mod timeline;
+mod world;
+
+use strata_control::{Actuator, CgroupVersion};
+use strata_lru::{MultiGen, TwoList};
+
+use self::world::World;
+use crate::{
+    mechanism::{Driver, KernelPolicy},
+    outcome::Outcome,
+    simulate::{Progress, Setup, SimError},
+    workload::Workload,
+};
+
+/// A smaller budget is none to run in: the marks would lie within a batch of the kernel.
+pub(crate) const BUDGET_PAGES_MIN: u32 = 1024;
+
+/// Which version of cgroups the group is on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Hierarchy {
+    /// `memory.limit_in_bytes`, and dips of it to have the kernel reclaim.
+    V1,
+    /// `memory.max`, `memory.high` and `memory.reclaim`.
+    #[default]
+    V2,
+}
+
+impl Hierarchy {
+    fn version(self) -> CgroupVersion {
+        match self {
+            Hierarchy::V1 => CgroupVersion::V1,
+            Hierarchy::V2 => CgroupVersion::V2,
+        }
+    }
+}
+
+/// How Strata holds the budget, which is the memory of the run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SteeredSetup {
+    /// Processors of the machine.
+    pub nr_processors: u32,
+    /// Threads of each program; a program is a space of the trace.
+    pub threads_per_program: u32,
+    /// Who may take the pages.
+    pub actuator: Actuator,
+    /// Which version of cgroups.
+    pub hierarchy: Hierarchy,
+    /// Whether the kernel may be told which pages are warm and which are cold, where that works: on the classic lists.
+    pub has_hints: bool,
+}
+
+impl Default for SteeredSetup {
+    fn default() -> SteeredSetup {
+        SteeredSetup {
+            nr_processors: 2,
+            threads_per_program: 1,
+            actuator: Actuator::Auto,
+            hierarchy: Hierarchy::default(),
+            has_hints: true,
+        }
+    }
+}
+
+/// What the control loop did; pages are base pages.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SteeringCounts {
+    /// How long the run took, virtual nanoseconds.
+    pub time_ns: u64,
+    /// For how long pageout reclaimed, ...
+    pub pageout_ns: u64,
+    /// ... the kernel at Strata's request, ...
+    pub kernel_ns: u64,
+    /// ... and the programs in their own faults, while usage was near the budget.
+    pub programs_ns: u64,
+    /// Requests whose page had been in memory before.
+    pub nr_refaults: u64,
+    /// Touched so that the kernel keeps them.
+    pub nr_marked_pages: u64,
+    /// Named so that the kernel lets go of them first.
+    pub nr_deactivated_pages: u64,
+    /// Taken one by one.
+    pub nr_paged_out_pages: u64,
+    /// Freed by the kernel because Strata asked.
+    pub nr_reclaimed_ahead_pages: u64,
+    /// Freed by the kernel in faults of the programs.
+    pub nr_reclaimed_in_faults_pages: u64,
+    /// What Strata's threads took of the processors.
+    pub cpu_ns: u64,
+    /// Walks of all page tables.
+    pub nr_walks: u64,
+    /// Ticks of the loop.
+    pub nr_ticks: u64,
+    /// Most pages in memory at a time.
+    pub peak_pages: u64,
+    /// How often the limit gave way.
+    pub nr_limit_raises: u64,
+    /// Where it stood at most.
+    pub limit_peak_pages: u64,
+}
+
+/// Replays a workload under a policy that plays the kernel below Strata.
+pub(crate) fn run(
+    policy: &KernelPolicy,
+    steered: &SteeredSetup,
+    workload: &Workload,
+    setup: &Setup,
+    progress: &dyn Progress,
+) -> Result<Outcome, SimError> {
+    match policy {
+        KernelPolicy::MultiGen(config) => {
+            let kernel = MultiGen::new(config.clone())?;
+            let has_swap = config.has_swap;
+            World::new(
+                kernel,
+                Driver::Mechanism,
+                has_swap,
+                workload,
+                setup,
+                steered,
+            )?
+            .run(progress)
+        }
+        KernelPolicy::TwoList(config) => {
+            let kernel = TwoList::new(config.clone())?;
+            let has_swap = config.has_swap;
+            World::new(kernel, Driver::Policy, has_swap, workload, setup, steered)?.run(progress)
+        }
+        KernelPolicy::ByHeat(_) => Err(SimError::NotSteerable {
+            policy: "mglru+heat",
+        }),
+        KernelPolicy::Strata(..) => Err(SimError::NotSteerable { policy: "strata" }),
+    }
+}

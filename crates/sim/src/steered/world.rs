@@ -1,0 +1,490 @@
+//! A run: requests, the loop and Strata's threads, in the order of virtual time.
+//!
+//! ```text
+//!   before each request: whatever of the loop and the threads is due by then, the earliest first
+//!   a request            hit: its time | fault: room is made (direct reclaim), the page comes in, time goes on
+//! ```
+//!
+//! **Owns** the order of events, what a program pays, and what is counted. **Does not own** a tick (`tick`), the limit
+//! (`limit`), nor what a step of a thread does (`threads`).
+//!
+//! **Invariants** I1: events come in the order of their times, of equal ones the loop first. I2: memory never holds more
+//! than the limit, once a request is done, but for what was there when the limit came down.
+
+use std::ops::Range;
+
+use strata_control::{
+    Abilities, Actuator, Config, Control, PAGE_BYTES, Processors, Watermarks,
+    limit::{Limit, Standing},
+    reclaimer::Reclaimer,
+    swappiness::SwappinessBias,
+};
+use strata_lru::{Swappiness, TimeMs};
+use strata_trace::Backing;
+
+use super::{
+    BUDGET_PAGES_MIN, Hierarchy, SteeredSetup, SteeringCounts,
+    limit::Bounds,
+    pages::Pages,
+    prices,
+    threads::{Clearer, Kernel, PageOut, Slot, Telling, Took, Word},
+    tick::Looped,
+    timeline::Timeline,
+};
+use crate::{
+    mechanism::{Driver, Machine, PlaysKernel},
+    outcome::Outcome,
+    simulate::{PROGRESS_REQUESTS, Progress, Setup, SimError},
+    workload::{PageEnd, Request, Workload, ends_before},
+};
+
+/// How often the generations are looked at in a run.
+const NR_SAMPLES: u32 = 200;
+/// So often the limit is asked to give way before a program is killed.
+const NR_RELIEFS_MAX: u32 = 64;
+
+/// Who has something due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Who {
+    Loop,
+    Kernel,
+    PageOut,
+    Marker,
+    Deactivator,
+    Clearer,
+}
+
+/// All of a run.
+#[derive(Debug)]
+pub(super) struct World<'w, P> {
+    pub(super) machine: Machine<'w, P>,
+    workload: &'w Workload,
+    /// Pages that are freed later.
+    ends: &'w [PageEnd],
+    pub(super) setup: SteeredSetup,
+    /// Balance of the kinds that was asked for.
+    pub(super) swappiness: Swappiness,
+    /// The same for what Strata asks the kernel for, on v2.
+    pub(super) asked_swappiness: Swappiness,
+    pub(super) has_swap: bool,
+    pub(super) marks: Watermarks,
+    pub(super) timeline: Timeline,
+    /// What the loop's judgements are made by.
+    pub(super) config: Config,
+    pub(super) control: Control,
+    pub(super) limit: Limit,
+    pub(super) bounds: Bounds,
+    pub(super) bias: SwappinessBias,
+    pub(super) pages: Pages,
+    pub(super) kernel: Kernel,
+    pub(super) pageout: PageOut,
+    pub(super) marker: Telling,
+    pub(super) deactivator: Telling,
+    pub(super) clearer: Clearer,
+    pub(super) looped: Looped,
+    loop_slot: Slot,
+    standing: Standing,
+    /// The limit has given way as far as it may.
+    pub(super) is_refused: bool,
+    /// Strata's threads that work now, beside the loop.
+    pub(super) nr_own_at_work: u64,
+    /// Until then neither that changes nor anything is due.
+    quiet_until_ns: u64,
+    reclaimer_since: (u64, Option<Reclaimer>),
+    /// When pageout last took pages, and what the programs had used of the processors by then.
+    ran: (u64, u64),
+    pub(super) counts: SteeringCounts,
+}
+
+impl<'w, P: PlaysKernel> World<'w, P> {
+    /// Before the first request.
+    ///
+    /// # Errors
+    /// A setup that can't be run.
+    pub(super) fn new(
+        policy: P,
+        driver: Driver,
+        has_swap: bool,
+        workload: &'w Workload,
+        setup: &Setup,
+        steered: &SteeredSetup,
+    ) -> Result<World<'w, P>, SimError> {
+        if setup.memory_pages < BUDGET_PAGES_MIN {
+            return Err(SimError::BudgetTooSmall {
+                memory_pages: setup.memory_pages,
+                least_pages: BUDGET_PAGES_MIN,
+            });
+        }
+        // Without swap nothing anonymous can go, whatever the balance.
+        let swappiness = match has_swap {
+            true => setup.swappiness,
+            false => Swappiness::FILE_ONLY,
+        };
+        let mut machine = Machine::driven(policy, driver, workload, setup)?;
+        machine.set_swappiness(swappiness);
+        let config = Config::default();
+        let budget_bytes = u64::from(setup.memory_pages) * PAGE_BYTES;
+        let marks = Watermarks::new(budget_bytes, &config.watermarks);
+        let can_tell = P::HAS_LISTS && steered.actuator == Actuator::Auto && steered.has_hints;
+        let control = Control::new(
+            strata_control::Setup {
+                budget_bytes,
+                actuator: steered.actuator,
+                swappiness: setup.swappiness,
+                min_ttl_ms: 0,
+                is_dry_run: false,
+                has_heat: true,
+                has_pageout: steered.actuator != Actuator::Reclaim,
+                has_kernel: steered.actuator != Actuator::Pageout,
+                abilities: Abilities {
+                    can_mark: can_tell,
+                    can_deactivate: can_tell,
+                    can_prefetch: false,
+                },
+                nr_processors: steered.nr_processors as usize,
+                processors: Some((0..steered.nr_processors as usize).collect::<Processors>()),
+            },
+            &config,
+        );
+        let version = steered.hierarchy.version();
+        let is_free = P::HAS_LISTS
+            && steered.actuator != Actuator::Pageout
+            && setup.swappiness == Swappiness::DEFAULT;
+        let pages = Pages::new(workload, machine.layout())?;
+        let mut world = World {
+            pages,
+            machine,
+            workload,
+            ends: workload.ends(),
+            setup: steered.clone(),
+            swappiness,
+            asked_swappiness: swappiness,
+            has_swap,
+            marks,
+            timeline: Timeline::new(workload, steered.nr_processors, steered.threads_per_program),
+            config,
+            control,
+            limit: Limit::new(version, &marks, config.limit, config.stat_pace),
+            bounds: Bounds {
+                max_pages: marks.backstop_bytes / PAGE_BYTES,
+                high_pages: None,
+            },
+            bias: SwappinessBias::new(swappiness.get(), is_free && has_swap, config.swappiness),
+            kernel: Kernel::default(),
+            pageout: PageOut::default(),
+            marker: Telling::default(),
+            deactivator: Telling::default(),
+            clearer: Clearer::default(),
+            looped: Looped::default(),
+            loop_slot: Slot::default(),
+            standing: Standing::Fine,
+            is_refused: false,
+            nr_own_at_work: 0,
+            quiet_until_ns: 0,
+            reclaimer_since: (0, None),
+            ran: (0, 0),
+            counts: SteeringCounts::default(),
+        };
+        let backstop_pages = u32::try_from(world.bounds.max_pages).unwrap_or(u32::MAX);
+        world.machine.set_limit_pages(backstop_pages);
+        world.loop_slot.begin(0);
+        Ok(world)
+    }
+
+    /// Replays everything.
+    ///
+    /// # Errors
+    /// The policy refuses, or a kernel would kill.
+    pub(super) fn run(mut self, progress: &dyn Progress) -> Result<Outcome, SimError> {
+        let nr_requests = self.workload.nr_requests();
+        let sample_every = nr_requests.div_ceil(NR_SAMPLES).max(1);
+        let step = (PROGRESS_REQUESTS as u32).min(sample_every);
+        let mut position = 0;
+        while position < nr_requests {
+            let to_sample = sample_every - position % sample_every;
+            let end = nr_requests.min(position + to_sample.min(step));
+            self.replay(position..end)?;
+            progress.advance(u64::from(end - position));
+            position = end;
+            if position % sample_every == 0 {
+                self.machine.note_sample(u64::from(position))?;
+            }
+        }
+        self.finish()
+    }
+
+    /// Makes these requests, which are the next ones.
+    pub(super) fn replay(&mut self, positions: Range<u32>) -> Result<(), SimError> {
+        let workload = self.workload;
+        let has_times = workload.has_times();
+        for position in positions {
+            for end in ends_before(&mut self.ends, position as usize) {
+                self.machine.release(end.page)?;
+            }
+            self.timeline.reach(position);
+            if has_times && let Some(us) = workload.time_us(position) {
+                let due_ns = us.saturating_mul(1000);
+                self.catch_up(due_ns)?;
+                self.timeline.sleep_until(due_ns);
+            }
+            if self.timeline.now_ns() >= self.quiet_until_ns {
+                self.catch_up(self.timeline.now_ns())?;
+            }
+            self.request(workload.requests()[position as usize], position)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn finish(mut self) -> Result<Outcome, SimError> {
+        let now_ns = self.timeline.now_ns();
+        self.note_reclaimer(now_ns, None);
+        let kernel = self.machine.group_stats()?;
+        let counts = &mut self.counts;
+        counts.time_ns = now_ns;
+        counts.cpu_ns = self.loop_slot.cpu_ns
+            + self.kernel.slot.cpu_ns
+            + self.pageout.slot.cpu_ns
+            + self.marker.slot.cpu_ns
+            + self.deactivator.slot.cpu_ns
+            + self.clearer.slot.cpu_ns;
+        counts.nr_marked_pages = self.marker.nr_told;
+        counts.nr_deactivated_pages = self.deactivator.nr_told;
+        counts.nr_paged_out_pages = self.pageout.nr_evicted;
+        let nr_reclaimed: u64 = kernel.nr_evicted_pages.iter().sum();
+        counts.nr_reclaimed_ahead_pages = nr_reclaimed - counts.nr_reclaimed_in_faults_pages;
+        counts.nr_limit_raises = self.limit.nr_raises();
+        counts.limit_peak_pages = self.limit.peak_bytes() / PAGE_BYTES;
+        let counts = std::mem::take(&mut self.counts);
+        let mut outcome = self.machine.finish()?;
+        if let Some(reclaim) = &mut outcome.reclaim {
+            for (all, paged_out) in reclaim
+                .nr_stolen
+                .iter_mut()
+                .zip(kernel.nr_kernel_evicted_pages)
+            {
+                *all += paged_out;
+            }
+            reclaim.steering = Some(Box::new(counts));
+        }
+        Ok(outcome)
+    }
+
+    pub(super) fn usage_bytes(&self) -> u64 {
+        u64::from(self.machine.nr_used_pages()) * PAGE_BYTES
+    }
+
+    fn request(&mut self, request: Request, position: u32) -> Result<(), SimError> {
+        let now = self.timeline.now();
+        let mut ns = prices::ACCESS_NS;
+        if self.machine.is_missing(request) {
+            if self.machine.lacks_room() {
+                ns += self.make_room()?;
+            }
+            let backing = self.workload.page(request.page()).backing;
+            let is_back = self.machine.is_returning(request);
+            self.counts.nr_refaults += u64::from(is_back);
+            match backing {
+                Backing::File => self.timeline.wait(prices::READ_NS),
+                Backing::Anon if is_back => ns += prices::SWAP_IN_NS,
+                Backing::Anon => ns += prices::ZERO_NS,
+            }
+            self.machine.take(request, position as usize, now)?;
+            self.note_growth();
+        } else {
+            if self.machine.is_minor(request) {
+                ns += prices::MINOR_NS;
+            }
+            self.machine.take(request, position as usize, now)?;
+        }
+        self.timeline.spend(ns, self.nr_own(), position);
+        Ok(())
+    }
+
+    /// A page came in: usage may have passed a mark that wakes the loop (v1), and is at its highest, maybe.
+    fn note_growth(&mut self) {
+        let usage_pages = u64::from(self.machine.nr_used_pages());
+        self.counts.peak_pages = self.counts.peak_pages.max(usage_pages);
+        let wakes = [self.marks.approach_bytes, self.marks.high_bytes];
+        let is_crossed = wakes
+            .iter()
+            .any(|bytes| bytes / PAGE_BYTES + 1 == usage_pages);
+        let now_ns = self.timeline.now_ns();
+        if is_crossed && self.setup.hierarchy == Hierarchy::V1 && self.loop_slot.next_ns > now_ns {
+            self.loop_slot.next_ns = now_ns.max(self.loop_slot.works_until_ns);
+            self.quiet_until_ns = 0;
+        }
+    }
+
+    /// Reclaims as whoever faults does; the time it took.
+    fn make_room(&mut self) -> Result<u64, SimError> {
+        let now = self.timeline.now();
+        let before = self.machine.group_stats()?.nr_evicted_pages;
+        let mut nr_reliefs = 0;
+        loop {
+            match self.machine.make_room_now(now) {
+                Ok(()) => break,
+                Err(error @ SimError::OutOfMemory { .. }) => {
+                    // Tasks wait: the limit gives way, or the killer decides.
+                    self.is_refused = false;
+                    let limit_pages = self.machine.limit_pages();
+                    self.adjust_limit(now, self.standing, true)?;
+                    nr_reliefs += 1;
+                    let is_over = self.is_refused || nr_reliefs > NR_RELIEFS_MAX;
+                    if is_over && self.machine.limit_pages() <= limit_pages {
+                        return Err(error);
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        let after = self.machine.group_stats()?.nr_evicted_pages;
+        let by_kind = [after[0] - before[0], after[1] - before[1]];
+        self.counts.nr_reclaimed_in_faults_pages += by_kind.iter().sum::<u64>();
+        Ok(prices::of_kinds(by_kind, prices::DIRECT_KINDS_NS))
+    }
+
+    /// Strata's threads that work now, the loop among them.
+    fn nr_own(&self) -> u64 {
+        let is_looping = self.loop_slot.works_until_ns > self.timeline.now_ns();
+        self.nr_own_at_work + u64::from(is_looping)
+    }
+
+    fn slots(&self) -> [(Who, &Slot); 6] {
+        [
+            (Who::Loop, &self.loop_slot),
+            (Who::Kernel, &self.kernel.slot),
+            (Who::PageOut, &self.pageout.slot),
+            (Who::Marker, &self.marker.slot),
+            (Who::Deactivator, &self.deactivator.slot),
+            (Who::Clearer, &self.clearer.slot),
+        ]
+    }
+
+    /// Has everything happen that is due by then.
+    fn catch_up(&mut self, until_ns: u64) -> Result<(), SimError> {
+        loop {
+            let due = self
+                .slots()
+                .into_iter()
+                .min_by_key(|(_, slot)| slot.next_ns);
+            let Some((who, at_ns)) = due.map(|(who, slot)| (who, slot.next_ns)) else {
+                break;
+            };
+            if at_ns > until_ns {
+                break;
+            }
+            self.count_at_work(at_ns);
+            self.happen(who, at_ns)?;
+        }
+        let now_ns = until_ns.max(self.timeline.now_ns());
+        self.count_at_work(now_ns);
+        let changes =
+            self.slots()
+                .into_iter()
+                .map(|(_, slot)| match slot.works_until_ns > now_ns {
+                    true => slot.works_until_ns.min(slot.next_ns),
+                    false => slot.next_ns,
+                });
+        self.quiet_until_ns = changes.min().unwrap_or(u64::MAX);
+        Ok(())
+    }
+
+    fn count_at_work(&mut self, now_ns: u64) {
+        let own = self.slots();
+        let at_work = own[1..]
+            .iter()
+            .filter(|(_, slot)| slot.works_until_ns > now_ns);
+        self.nr_own_at_work = at_work.count() as u64;
+    }
+
+    fn happen(&mut self, who: Who, at_ns: u64) -> Result<(), SimError> {
+        match who {
+            Who::Loop => return self.loop_once(at_ns),
+            Who::Kernel => {
+                if self.setup.hierarchy == Hierarchy::V2 {
+                    self.machine.set_swappiness(self.asked_swappiness);
+                }
+                let took = self.kernel.step(at_ns, &mut self.machine)?;
+                if self.setup.hierarchy == Hierarchy::V2 {
+                    self.machine.set_swappiness(self.swappiness);
+                }
+                self.kernel.slot.took(at_ns, took);
+            }
+            Who::PageOut => {
+                let (has_swap, running_percent) = (self.has_swap, self.running_percent(at_ns));
+                let took = self
+                    .pageout
+                    .step(at_ns, &mut self.machine, has_swap, running_percent);
+                self.pageout.slot.took(at_ns, took);
+                if took.is_done {
+                    self.wake_loop(at_ns);
+                }
+            }
+            Who::Marker => {
+                let took = self.marker.step(at_ns, &mut self.machine, Word::Warm);
+                self.marker.slot.took(at_ns, took);
+            }
+            Who::Deactivator => {
+                let took = self.deactivator.step(at_ns, &mut self.machine, Word::Cold);
+                self.deactivator.slot.took(at_ns, took);
+            }
+            Who::Clearer => {
+                let took = self.clearer.step(&mut self.machine);
+                self.clearer.slot.took(at_ns, took);
+            }
+        }
+        Ok(())
+    }
+
+    /// For how much of the time since this was last asked programs ran, in hundredths.
+    fn running_percent(&mut self, at_ns: u64) -> u64 {
+        let now = (at_ns, self.timeline.cpu_ns());
+        let before = std::mem::replace(&mut self.ran, now);
+        let (passed_ns, ran_ns) = (now.0.saturating_sub(before.0), now.1 - before.1);
+        match passed_ns {
+            0 => 100,
+            _ => (ran_ns * 100 / passed_ns).min(100),
+        }
+    }
+
+    fn wake_loop(&mut self, at_ns: u64) {
+        let at_ns = at_ns.max(self.loop_slot.works_until_ns);
+        self.loop_slot.next_ns = self.loop_slot.next_ns.min(at_ns);
+    }
+
+    /// One round of the loop.
+    fn loop_once(&mut self, at_ns: u64) -> Result<(), SimError> {
+        let now = TimeMs(at_ns / 1_000_000);
+        self.counts.nr_ticks += 1;
+        self.adjust_limit(now, self.standing, false)?;
+        let ticked = self.tick(at_ns)?;
+        if std::mem::replace(&mut self.standing, ticked.standing) != ticked.standing {
+            self.adjust_limit(now, self.standing, false)?;
+        }
+        let took = Took {
+            work_ns: ticked.work_ns,
+            sleep_ns: ticked.wait_ms * 1_000_000,
+            is_done: false,
+        };
+        self.loop_slot.took(at_ns, took);
+        Ok(())
+    }
+
+    /// Counts how long who reclaims, from the low mark on.
+    pub(super) fn count_reclaimer(&mut self, at_ns: u64, usage_bytes: u64) {
+        let is_near = usage_bytes > self.marks.low_bytes;
+        let now = is_near.then(|| self.control.reclaimer());
+        self.note_reclaimer(at_ns, now);
+    }
+
+    fn note_reclaimer(&mut self, at_ns: u64, now: Option<Reclaimer>) {
+        let (since_ns, who) = std::mem::replace(&mut self.reclaimer_since, (at_ns, now));
+        let passed_ns = at_ns.saturating_sub(since_ns);
+        match who {
+            Some(Reclaimer::Pageout) => self.counts.pageout_ns += passed_ns,
+            Some(Reclaimer::Kernel) => self.counts.kernel_ns += passed_ns,
+            Some(Reclaimer::Programs) => self.counts.programs_ns += passed_ns,
+            None => {}
+        }
+    }
+}

@@ -6,7 +6,7 @@
 # measures, and prints Markdown or plain tables.
 source "$(dirname "$0")/lib.sh"
 
-benchmarks=(walk_cost wss tick_cost stall budget speed scan_cost integrity kills idle no_pressure oom tiering_cost engine_ops ablation distance sim watch ahead)
+benchmarks=(walk_cost wss tick_cost stall budget speed scan_cost integrity kills idle no_pressure oom tiering_cost engine_ops ablation distance sim steered watch ahead)
 # When none is named: what the product promises beside the kernel's limit alone, in less than half an hour.
 usual=(speed scan_cost oom)
 # Only when named: a quarter of an hour in a guest.

@@ -122,3 +122,39 @@ fn a_dry_run_that_begins_in_a_stall_says_what_would_be_done() {
     assert!(!plan.decision.is_stalled && plan.decision.stall_pause_ms.is_none());
     assert!(matches!(plan.actions.last(), Some(Action::PageOut { .. })));
 }
+
+#[test]
+fn a_new_budget_is_looked_at_soon_although_nothing_has_changed_for_long() {
+    let mut control = with(320 * MIB, Actuator::Pageout);
+    let sample = |ms| Sample {
+        now: TimeMs(ms),
+        usage_bytes: 100 * MIB,
+        ..Sample::default()
+    };
+    for nr in 0..20 {
+        control.tick(sample(nr * 1000));
+    }
+    assert_eq!(control.tick(sample(20_000)).wait_ms, 1000);
+    control.set_budget(300 * MIB);
+    assert_eq!(control.tick(sample(20_001)).wait_ms, 10);
+}
+
+#[test]
+fn it_is_the_kernels_turn_only_under_auto_and_once_pageout_does_not_keep_up() {
+    let is_turn = |actuator| {
+        let mut control = with(320 * MIB, actuator);
+        let mut turns = [0, 60].map(|ms| {
+            control.tick(Sample {
+                now: TimeMs(ms),
+                usage_bytes: 319 * MIB,
+                ..Sample::default()
+            });
+            control.is_kernels_turn()
+        });
+        turns.sort_unstable();
+        turns
+    };
+    assert_eq!(is_turn(Actuator::Auto), [false, true]);
+    assert_eq!(is_turn(Actuator::Pageout), [false, false]);
+    assert_eq!(is_turn(Actuator::Reclaim), [false, false]);
+}

@@ -185,6 +185,47 @@ mod tests {
     }
 
     #[test]
+    fn the_hungriest_program_is_told_by_its_average_as_all_together_are() {
+        let mut demand = Demand::new(Config::DEFAULT);
+        // It has one busy thread for a second, and another from then on.
+        let mut most = Vec::new();
+        for sample in 0..30 {
+            let ms = sample * Config::DEFAULT.sample_ms;
+            let mut program = threads(ms, &[100], 8);
+            let second_ms = ms.saturating_sub(1000);
+            program.wanted_ns.insert(7, second_ms * 1_000_000);
+            demand.sample(TimeMs(ms), BTreeMap::from([(ProgramNo(0), program)]));
+            most.push(demand.wanted().most);
+        }
+        assert!(
+            most[20] < 1.01 && most[21] < 1.4 && most[29] > 1.9,
+            "{most:?}"
+        );
+    }
+
+    #[test]
+    fn a_look_that_is_late_by_less_than_it_was_due_is_no_pause() {
+        let mut demand = Demand::new(Config::DEFAULT);
+        // 1,667 busy threads are due after a second, so two seconds are no pause and more are one.
+        let program = |ms, percent| {
+            let percent = vec![percent; 1662];
+            BTreeMap::from([(ProgramNo(0), threads(ms, &percent, 8))])
+        };
+        for sample in 0..4 {
+            let ms = sample * 1000;
+            demand.sample(TimeMs(ms), program(ms, 100));
+        }
+        assert_eq!(demand.wanted().all, 8.0);
+        let mut on = Demand::new(Config::DEFAULT);
+        std::mem::swap(&mut on, &mut demand);
+        // None of them wants anything any more.
+        on.sample(TimeMs(4900), program(3000, 100));
+        assert!(on.wanted().all > 4.0, "{:?} is an average", on.wanted());
+        on.sample(TimeMs(7000), program(3000, 100));
+        assert_eq!(on.wanted().all, 0.0, "what was before the pause is gone");
+    }
+
+    #[test]
     fn a_second_thread_is_known_after_four_samples_and_its_end_as_soon() {
         let mut demand = Demand::new(Config::DEFAULT);
         let mut seen = Vec::new();

@@ -350,6 +350,37 @@ fn counts_may_grow_old_while_programs_reclaim_for_themselves_and_most_can_go() {
     assert_eq!(every_ms(left, 90, false), Some(20), "it has nowhere to go");
 }
 
+#[test]
+fn counts_are_read_often_again_once_programs_do_not_reclaim_or_somebody_says_when() {
+    let every_ms = |between: Option<(bool, Reading)>| {
+        let mut group = Group::new(CgroupVersion::V2);
+        group.limit.set_left(true, Reading::Paced);
+        let stats = GroupStats {
+            lru_anon_bytes: Some(90 * MIB),
+            inactive_bytes: Some(45 * MIB),
+            ..GroupStats::default()
+        };
+        for _ in 0..30 {
+            let usage_bytes = group.usage_bytes;
+            let limit = &mut group.limit;
+            limit.take_counters(NOW, Some(stats), usage_bytes, true, false);
+        }
+        if let Some((is_left, reading)) = between {
+            group.limit.set_left(is_left, reading);
+        }
+        group.limit.set_left(true, Reading::Paced);
+        (0..1000).find(|ms| {
+            let now = TimeMs(NOW.0 + ms);
+            let usage_bytes = group.usage_bytes;
+            let limit = &mut group.limit;
+            limit.wants_counters(now, &group.marks, usage_bytes, true, false) == Some(true)
+        })
+    };
+    assert_eq!(every_ms(None), Some(300));
+    assert_eq!(every_ms(Some((false, Reading::Paced))), Some(20));
+    assert_eq!(every_ms(Some((true, Reading::Due))), Some(20));
+}
+
 /// One reading that failed had the limit give way as far as it may: all that is in use was taken for what can't go.
 #[test]
 fn counts_that_can_not_be_read_leave_what_was_known() {

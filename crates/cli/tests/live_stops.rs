@@ -86,6 +86,25 @@ fn a_recorded_program_stopped_and_continued_alone_is_recorded_to_its_end() {
     stop_and_continue(&mut live, pid, || {});
 }
 
+/// Stopped itself it would neither give way at its limit nor report the end.
+#[test]
+fn a_strata_that_somebody_stops_is_told_to_go_on_while_its_limit_is_on() {
+    needs!("cap_bpf", "memory_cgroup");
+    let _guard = Guard::new();
+    let (mut live, pid) = start_signals(Strata::new(["run", "--memory", "64M", "--quiet"]));
+    for _ in 0..3 {
+        send(live.pid(), Signal::STOP);
+        wait_until("Strata to stop", || state(live.pid()) == 'T');
+        wait_until("Strata to go on", || state(live.pid()) != 'T');
+        assert_ne!(state(pid), 'T', "the program was never stopped");
+    }
+    send(pid, Signal::TERM);
+    assert_eq!(live.json()["signal"], "TERM", "CONT was for Strata alone");
+    assert_eq!(live.end().code(), Some(0), "its end is reported");
+    let told = live.stderr();
+    assert!(told.contains("its keeper had it go on"), "{told}");
+}
+
 #[test]
 fn continuing_strata_continues_the_program() {
     needs!("cap_bpf", "memory_cgroup");

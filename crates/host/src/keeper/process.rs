@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   waiting --"done"--> gone
+//!      |  each second: Strata is stopped, and did not say that it would be -> told to go on
 //!      | end of file: Strata died
 //!      v
 //!   limits undone --program ended--> swap and group undone --nothing left--> directory removed, gone
@@ -16,25 +17,38 @@
 //! - K1: it holds nothing of ours but the read end of a pipe (its stdin) and the session's lock, so
 //!   that nobody waits for its end: not a shell on our stdout, not a terminal.
 //! - K2: it holds the lock as long as it lives, so that nobody else cleans up meanwhile.
+//! - K3: only a Strata that is seen stopped is told to go on. One that is to sleep, its limits lifted, says so before.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, getppid, kill_process, waitid};
 
 use super::session::Session;
 use super::state::{State, remove_directory};
 use super::undo::{Due, carry_out, is_program_running};
+use crate::process::read_stat;
 use crate::sys::detach::detach;
 
 /// The hidden verb the binary must pass on to [`keeper_main`], before anything else it does.
 pub const KEEPER_VERB: &str = "keeper";
 const DONE: u8 = b'D';
+/// Strata is about to stop, its limits lifted.
+const ASLEEP: u8 = b'S';
+/// Strata is awake, whether or not it has stopped.
+const AWAKE: u8 = b'A';
+/// How often the keeper looks whether Strata is stopped.
+const LOOK_PAUSE: Timespec = Timespec {
+    tv_sec: 1,
+    tv_nsec: 0,
+};
 /// A keeper that is sent home has a directory to remove; on a busy machine that takes a while.
 const DISMISS_WAIT: Duration = Duration::from_secs(3);
 const DISMISS_POLL: Duration = Duration::from_millis(2);
@@ -94,6 +108,13 @@ impl Keeper {
             Ok(Some(_)) => Condition::Stopped,
             _ => Condition::Fine,
         }
+    }
+
+    /// Tells it whether Strata is about to stop, its limits lifted, or awake again.
+    pub(super) fn tell_sleep(&mut self, is_asleep: bool) {
+        let word = if is_asleep { ASLEEP } else { AWAKE };
+        // Ended, it is found to be so by the next look.
+        let _ = self.pipe.write_all(&[word]);
     }
 
     /// Has it go on if it was stopped.
@@ -167,7 +188,7 @@ pub fn keeper_main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     // It is needed most when memory is short. Only root may ask for this.
     let _ = fs::write("/proc/self/oom_score_adj", "-1000");
-    let done = match is_dismissed(&mut io::stdin().lock()) {
+    let done = match attend(io::stdin().as_fd(), getppid()) {
         // Strata may be killed right after the word; then the empty directory would stay.
         true => remove_directory(&directory).map_err(|error| error.to_string()),
         false => take_over(&directory),
@@ -186,14 +207,38 @@ fn note(directory: &Path, why: &str) {
     let _ = fs::write(directory.join("keeper.log"), format!("{why}\n"));
 }
 
-fn is_dismissed(pipe: &mut impl Read) -> bool {
-    let mut word = [0];
+/// Waits for the end of the session, and meanwhile has Strata go on where somebody has stopped it: asleep it would not give
+/// way at its limit. Whether everything was undone; `false`: Strata died.
+fn attend(pipe: BorrowedFd<'_>, strata: Option<Pid>) -> bool {
+    let mut is_asleep = false;
     loop {
-        match pipe.read(&mut word) {
-            Ok(count) => return count == 1 && word[0] == DONE,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+        let mut fds = [PollFd::from_borrowed_fd(pipe, PollFlags::IN)];
+        match poll(&mut fds, Some(&LOOK_PAUSE)) {
+            Ok(0) if !is_asleep => wake_stopped(strata),
+            Ok(0) | Err(rustix::io::Errno::INTR) => {}
             Err(_) => return false,
+            Ok(_) => {
+                let mut word = [0];
+                match rustix::io::read(pipe, &mut word) {
+                    Ok(1) if word[0] == DONE => return true,
+                    Ok(1) => is_asleep = word[0] == ASLEEP,
+                    Err(rustix::io::Errno::INTR) => {}
+                    Ok(_) | Err(_) => return false,
+                }
+            }
         }
+    }
+}
+
+/// Has Strata go on if somebody has stopped it.
+fn wake_stopped(strata: Option<Pid>) {
+    // It is our parent, so its pid can't be another's while it is that.
+    let Some(strata) = strata.filter(|strata| getppid() == Some(*strata)) else {
+        return;
+    };
+    let stat = read_stat(strata.as_raw_nonzero().get());
+    if stat.is_ok_and(|stat| stat.state == 'T') {
+        let _ = kill_process(strata, Signal::CONT);
     }
 }
 

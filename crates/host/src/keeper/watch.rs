@@ -109,6 +109,13 @@ impl KeeperWatch {
         }
     }
 
+    /// Strata is about to stop, its limits lifted, or awake again: asleep it is not woken.
+    pub fn tell_sleep(&mut self, is_asleep: bool) {
+        if let Some(keeper) = &mut self.keeper {
+            keeper.tell_sleep(is_asleep);
+        }
+    }
+
     fn replace(&mut self, session: &Session, now: Instant) -> std::io::Result<i32> {
         let started = Keeper::spawn(session);
         self.retry_at = started.is_err().then(|| now + RETRY_PAUSE);

@@ -232,7 +232,7 @@ impl Watch {
         observer: Option<&Observer>,
     ) -> Result<Woken, AttendError> {
         loop {
-            for wish in self.signals.take() {
+            for wish in self.signals.take(None) {
                 match (wish, &self.child) {
                     (Wish::PassOn(signal), Some(child)) => {
                         // One that has ended has no use for it; its status is coming.

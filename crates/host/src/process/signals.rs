@@ -29,6 +29,8 @@ pub(crate) enum Wish {
     Suspend,
     /// The program may have stopped, gone on or ended.
     Child,
+    /// Somebody had stopped us, and our keeper had us go on: that is for us alone.
+    Woken,
 }
 
 /// Who sent a signal.
@@ -78,15 +80,21 @@ impl Signals {
         self.waker = Some(pid);
     }
 
-    /// The wishes since the last call.
-    pub(crate) fn take(&mut self) -> Vec<Wish> {
+    /// The wishes since the last call. CONT from `keeper` says that somebody had stopped us.
+    pub(crate) fn take(&mut self, keeper: Option<i32>) -> Vec<Wish> {
         let pending: Vec<Origin> = self.delivery.pending().collect();
         let from_others = pending.iter().filter(|origin| {
             let sender = origin.process.map(|process| process.pid);
             origin.signal == SIGCHLD || self.waker.is_none() || sender != self.waker
         });
         from_others
-            .filter_map(|origin| wish(origin.signal, sender(origin.cause), self.owns_program))
+            .filter_map(|origin| {
+                let pid = origin.process.map(|process| process.pid);
+                if origin.signal == SIGCONT && pid.is_some() && pid == keeper {
+                    return Some(Wish::Woken);
+                }
+                wish(origin.signal, sender(origin.cause), self.owns_program)
+            })
             .collect()
     }
 }

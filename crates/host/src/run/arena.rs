@@ -171,6 +171,7 @@ impl Arena {
 
     /// Sets the limit behind the budget, and has us told when somebody meets it.
     pub(super) fn take_hold(&mut self, policy: PolicyChoice) -> Result<(), CgroupError> {
+        self.tell_sleep(false);
         let Some(group) = self.watched_group(policy) else {
             return Ok(());
         };
@@ -187,14 +188,21 @@ impl Arena {
     /// Lifts the limit and leaves the group to the kernel, until [`Arena::take_hold`]. A limit that the kernel
     /// alone is to hold stays.
     pub(super) fn let_go(&mut self, policy: PolicyChoice) -> Result<(), CgroupError> {
-        let Some(group) = self.watched_group(policy) else {
-            return Ok(());
-        };
-        group.release_high()?;
-        group.set_limit_bytes(None)?;
-        group.hand_back_oom()?;
-        (self.oom, self.thresholds) = (None, None);
+        if let Some(group) = self.watched_group(policy) {
+            group.release_high()?;
+            group.set_limit_bytes(None)?;
+            group.hand_back_oom()?;
+            (self.oom, self.thresholds) = (None, None);
+        }
+        self.tell_sleep(true);
         Ok(())
+    }
+
+    /// Tells the keeper, which has a Strata go on that somebody has stopped.
+    fn tell_sleep(&mut self, is_asleep: bool) {
+        if let Some((_, keeper)) = &mut self.session {
+            keeper.tell_sleep(is_asleep);
+        }
     }
 
     /// The group, where a limit of ours needs us awake.
@@ -349,20 +357,19 @@ impl Arena {
         free_bytes.is_none_or(|free_bytes| free_bytes > step_bytes)
     }
 
+    /// The keeper's process id.
+    pub(super) fn keeper_pid(&self) -> Option<i32> {
+        self.session.as_ref().and_then(|(_, keeper)| keeper.pid())
+    }
+
     /// The keeper's resident memory, bytes.
     pub(super) fn keeper_rss_bytes(&self) -> u64 {
-        self.session
-            .as_ref()
-            .and_then(|(_, keeper)| keeper.pid())
-            .map_or(0, overhead::rss_bytes_of)
+        self.keeper_pid().map_or(0, overhead::rss_bytes_of)
     }
 
     /// The keeper's CPU time, nanoseconds.
     pub(super) fn keeper_cpu_ns(&self) -> u64 {
-        self.session
-            .as_ref()
-            .and_then(|(_, keeper)| keeper.pid())
-            .map_or(0, overhead::cpu_ns_of)
+        self.keeper_pid().map_or(0, overhead::cpu_ns_of)
     }
 
     /// Looks after the keeper; returns what the user should know.

@@ -261,8 +261,9 @@ impl Session<'_> {
         let mut wait_ms = 0;
         loop {
             let is_woken = self.sleep(wait_ms)?;
-            for wish in self.signals.take() {
+            for wish in self.signals.take(self.arena.keeper_pid()) {
                 match wish {
+                    Wish::Woken => self.warn(stops::WOKEN.to_owned()),
                     Wish::PassOn(signal) => self.program.signal(signal),
                     Wish::End(_) => return Ok(self.finish(Ending::Detached)),
                     Wish::Suspend => self.asked_to_stop(),
@@ -511,7 +512,7 @@ impl Session<'_> {
             let signals = &mut self.signals;
             let mut is_told = false;
             let mut is_over = || {
-                let wishes = signals.take();
+                let wishes = signals.take(None);
                 is_told |= wishes.iter().any(|wish| matches!(wish, Wish::End(_)));
                 is_told
             };

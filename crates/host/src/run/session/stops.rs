@@ -13,6 +13,10 @@ use crate::process::launch::WaitStatus;
 use crate::run::trace::Request as Asked;
 use std::time::Instant;
 
+/// What is told where the keeper had us go on.
+pub(super) const WOKEN: &str = "Strata was stopped by somebody, and its keeper had it go on: stopped, it can't give way at its \
+     limit; `strata ctl pause` has it rest";
+
 impl Session<'_> {
     /// Ctrl-Z, or a request that an attached Strata stops.
     pub(super) fn asked_to_stop(&mut self) {

@@ -33,6 +33,15 @@ fn is_oom_killer_off(group: &Path) -> bool {
     text.contains("oom_kill_disable 1")
 }
 
+/// Whether the terminal's keys are for the process group of this process.
+fn has_terminal(pid: i32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let fields = stat.rsplit(')').next().unwrap_or_default();
+    // state, parent, group, session, terminal, group that has it
+    let fields: Vec<&str> = fields.split_whitespace().collect();
+    fields.len() > 5 && fields[2] == fields[5]
+}
+
 /// `strata VERB OPTIONS -- signals`; the pid of `signals` as well.
 fn start_signals(strata: Strata) -> (Live, i32) {
     let live = Live::start(&strata.arg("--").arg(program("signals")));
@@ -224,6 +233,8 @@ fn ctrl_z_gives_the_terminal_back_without_a_limit_and_fg_takes_it_again() {
     wait_until("a limit again", || limit_bytes(&group).is_some());
     assert_ne!(state(pid), 'T');
     shell.tell("fg");
+    // Before, the key is the shell's.
+    wait_until("the terminal", || has_terminal(shell.strata));
     shell.key(CTRL_Z);
     shell.expect("stopped");
     shell.tell("fg");

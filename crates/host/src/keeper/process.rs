@@ -44,6 +44,11 @@ const DONE: u8 = b'D';
 const ASLEEP: u8 = b'S';
 /// Strata is awake, whether or not it has stopped.
 const AWAKE: u8 = b'A';
+/// No waiting.
+const AT_ONCE: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 0,
+};
 /// How often the keeper looks whether Strata is stopped.
 const LOOK_PAUSE: Timespec = Timespec {
     tv_sec: 1,
@@ -214,7 +219,14 @@ fn attend(pipe: BorrowedFd<'_>, strata: Option<Pid>) -> bool {
     loop {
         let mut fds = [PollFd::from_borrowed_fd(pipe, PollFlags::IN)];
         match poll(&mut fds, Some(&LOOK_PAUSE)) {
-            Ok(0) if !is_asleep => wake_stopped(strata),
+            Ok(0) if !is_asleep && is_stopped(strata) => {
+                // Stopped it writes no more: what it has said before lies in the pipe by now.
+                if poll(&mut fds, Some(&AT_ONCE)) == Ok(0)
+                    && let Some(strata) = strata
+                {
+                    let _ = kill_process(strata, Signal::CONT);
+                }
+            }
             Ok(0) | Err(rustix::io::Errno::INTR) => {}
             Err(_) => return false,
             Ok(_) => {
@@ -230,16 +242,11 @@ fn attend(pipe: BorrowedFd<'_>, strata: Option<Pid>) -> bool {
     }
 }
 
-/// Has Strata go on if somebody has stopped it.
-fn wake_stopped(strata: Option<Pid>) {
-    // It is our parent, so its pid can't be another's while it is that.
-    let Some(strata) = strata.filter(|strata| getppid() == Some(*strata)) else {
-        return;
-    };
-    let stat = read_stat(strata.as_raw_nonzero().get());
-    if stat.is_ok_and(|stat| stat.state == 'T') {
-        let _ = kill_process(strata, Signal::CONT);
-    }
+/// Whether Strata is stopped. It is our parent, so its pid can't be another's while it is that.
+fn is_stopped(strata: Option<Pid>) -> bool {
+    let strata = strata.filter(|strata| getppid() == Some(*strata));
+    let stat = strata.map(|strata| read_stat(strata.as_raw_nonzero().get()));
+    stat.is_some_and(|stat| stat.is_ok_and(|stat| stat.state == 'T'))
 }
 
 fn take_over(directory: &Path) -> Result<(), String> {

@@ -14,7 +14,7 @@
 
 mod beside;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod tick;
 #[cfg(test)]
 mod tick_tests;
@@ -263,7 +263,7 @@ impl Control {
         }
     }
 
-    /// Whether it is the kernel's turn to reclaim under `auto`, so that marking pages can influence the kernel's choice.
+    /// Whether `auto` has given reclaim to the kernel, whose choice then depends on which pages are marked accessed.
     pub fn is_kernels_turn(&self) -> bool {
         self.actuator == Actuator::Auto && self.turns.reclaimer() == Reclaimer::Kernel
     }

@@ -114,7 +114,7 @@ impl Processors {
     /// Every one there may be.
     pub const ALL: Processors = Processors([u64::MAX; Processors::NR_MAX / 64]);
 
-    /// Whether this one is among them.
+    /// Whether the set contains the processor with this number.
     pub fn contains(&self, number: usize) -> bool {
         let word = self.0.get(number / 64).copied().unwrap_or(0);
         word & 1 << (number % 64) != 0
@@ -300,7 +300,8 @@ pub enum FreeSwap {
 /// What is to be read for a tick; the rest of a [`Sample`] is always read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Due {
-    /// Whether it matters who has the processors: [`Sample::cpu`] and [`Sample::can_mark_all`].
+    /// Whether [`Sample::cpu`] and [`Sample::can_mark_all`] are to be read: usage is near the budget, and `auto` chooses who
+    /// reclaims by who has the processors.
     pub is_sharing: bool,
     /// Of the processors.
     pub cpu: CpuDue,

@@ -9,7 +9,7 @@ use crate::strategy::list_balance::{KernelLists, Reading};
 
 pub(super) const MIB: u64 = 1 << 20;
 
-pub(super) fn with(budget_bytes: u64, actuator: Actuator) -> Control {
+pub(crate) fn with(budget_bytes: u64, actuator: Actuator) -> Control {
     let setup = Setup {
         budget_bytes,
         actuator,

@@ -103,12 +103,12 @@ impl Control {
         }
     }
 
-    /// Where the threads that reclaim are to run from now on, off processors that are taken, if that changes.
+    /// Keeps the threads that reclaim off `taken` processors. Returns where the threads are to run if that is a change.
     pub fn avoid(&mut self, taken: Processors) -> Option<Processors> {
         self.affinity.avoid(taken)
     }
 
-    /// Where the threads that reclaim are to run from now on, because they may run anywhere, if that changes.
+    /// Lets the threads that reclaim run on every processor they had at the start. Returns those processors if that is a change.
     pub fn widen(&mut self) -> Option<Processors> {
         self.affinity.widen()
     }

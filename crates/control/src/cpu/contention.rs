@@ -86,7 +86,7 @@ impl Contention {
         }
     }
 
-    /// Whether it is time to look again.
+    /// Whether the number of runnable threads is due to be read again.
     pub(super) fn is_due(&self, now: TimeMs) -> bool {
         self.sampled
             .is_none_or(|then| now.since(then) >= self.config.sample_ms)

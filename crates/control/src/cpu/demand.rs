@@ -65,7 +65,7 @@ impl Demand {
         }
     }
 
-    /// Whether it is time to look at the threads.
+    /// Whether the run and wait times of the programs' threads are due to be read again.
     pub(super) fn is_due(&self, now: TimeMs) -> bool {
         self.sampled
             .is_none_or(|then| now.since(then) >= self.pause_ms())

@@ -63,7 +63,7 @@ impl Load {
         }
     }
 
-    /// Whether it is time to read the programs' clocks.
+    /// Whether the processor times of the programs are due to be read again.
     pub(super) fn is_due(&self, now: TimeMs) -> bool {
         self.sampled
             .is_none_or(|then| now.since(then) >= self.config.sample_ms)

@@ -1,29 +1,15 @@
 //! A tree of five groups, driven for thousands of ticks.
 
 use super::*;
-use crate::config::Config;
-use crate::control::{Actuator, Setup};
+use crate::control::Actuator;
+use crate::control::tests::with;
 use crate::plan::Action;
-use crate::steering::Abilities;
-use strata_lru::{Swappiness, TimeMs};
+use strata_lru::TimeMs;
 
 const MIB: u64 = 1 << 20;
 
 fn control(budget_mib: u64) -> Control {
-    let setup = Setup {
-        budget_bytes: budget_mib * MIB,
-        actuator: Actuator::Reclaim,
-        swappiness: Swappiness::DEFAULT,
-        min_ttl_ms: 0,
-        is_dry_run: false,
-        has_heat: true,
-        has_pageout: true,
-        has_kernel: true,
-        abilities: Abilities::default(),
-        nr_processors: 2,
-        processors: None,
-    };
-    Control::new(setup, &Config::default())
+    with(budget_mib * MIB, Actuator::Reclaim)
 }
 
 fn sample(ms: u64, usage_bytes: u64) -> Sample {

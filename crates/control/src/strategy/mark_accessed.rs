@@ -1,4 +1,4 @@
-//! Whether it pays to tell the kernel which pages are warm, while it is the one that reclaims.
+//! Whether marking warm pages accessed pays while the kernel reclaims.
 //!
 //! Touching warm pages costs a tenth of a processor and walks another. It is worth that where heat foretells
 //! what is used next, which each walk shows: of the pages that the walk before took for warm, and of the

@@ -22,7 +22,7 @@ pub struct View {
     pub now: TimeMs,
     /// Whether the programs reclaim in their own faults.
     pub is_left_to_programs: bool,
-    /// Whether it is the kernel's turn to reclaim under `auto`, so that marking pages can influence the kernel's choice.
+    /// Whether `auto` has given reclaim to the kernel, whose choice then depends on which pages are marked accessed.
     pub is_kernels_turn: bool,
     /// Whether nothing is to be changed.
     pub is_dry_run: bool,

@@ -17,12 +17,13 @@ use crate::run::event::Event;
 use crate::run::gauge::Gauge;
 use crate::run::overhead;
 use crate::run::thresholds::Thresholds;
+use crate::sense::readings::Readings;
 use crate::swap::{self, SwapDevice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
-use strata_control::{GroupStats, watermarks};
+use strata_control::{FreeSwap, GroupStats, watermarks};
 
 /// What the run is called in the run directory, and its group.
 fn id_of(config: &RunConfig) -> String {
@@ -348,13 +349,16 @@ impl Arena {
     /// Whether anon pages have somewhere to go. Full swap is never quite full: what comes back frees a
     /// little all the time. So a step of the limit counts.
     pub(super) fn has_free_swap(&self) -> bool {
-        self.is_enough_swap(swap::known_free_swap_bytes())
+        self.is_enough_swap(Readings::default().free_swap())
     }
 
     /// The same, where so much is free; where that is not known nobody may take it for none.
-    pub(super) fn is_enough_swap(&self, free_bytes: Option<u64>) -> bool {
+    pub(super) fn is_enough_swap(&self, free_swap: FreeSwap) -> bool {
         let step_bytes = self.watermarks.backstop_bytes(self.budget_bytes) - self.budget_bytes;
-        free_bytes.is_none_or(|free_bytes| free_bytes > step_bytes)
+        match free_swap {
+            FreeSwap::Bytes(bytes) => bytes > step_bytes,
+            FreeSwap::NotKnown => true,
+        }
     }
 
     /// The keeper's process id.

@@ -46,14 +46,11 @@ impl Session<'_> {
         self.lean(now);
     }
 
-    /// Whether a step of the limit is free in swap; where that is not known nobody may take it for none.
+    /// Notes the free swap, and says whether a step of the limit fits there.
     fn has_free_swap(&self, free_swap: FreeSwap) -> bool {
         self.recorder
             .note_limit(|sample, _| sample.free_swap = Some(free_swap));
-        match free_swap {
-            FreeSwap::Bytes(bytes) => self.arena.is_enough_swap(Some(bytes)),
-            FreeSwap::NotKnown => true,
-        }
+        self.arena.is_enough_swap(free_swap)
     }
 
     fn hold_limit(

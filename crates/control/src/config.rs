@@ -1,11 +1,13 @@
 //! Every tunable of the loop: the numbers of all modules in one value.
 //!
-//! **Owns** which modules have numbers. **Does not own** the numbers, their ranges and reasons: they stand beside the code
+//! **Owns** which modules have numbers, and setting one by its name. **Does not own** the numbers, their ranges and reasons: they stand beside the code
 //! that uses them, and `docs/tunables.md` lists them.
 
 use crate::strategy::{list_balance, mark_accessed, prefetch, split_huge, swappiness};
-use crate::tunables::config_of;
+use crate::tunables::{OutOfRange, Tunables, config_of};
 use crate::{cpu, limit, loop_config, pressure, reclaimer, stall, stat_pace, walks, watermarks};
+use serde_json::Value;
+use std::fmt;
 
 config_of! {
     /// What the loop's judgements are made by.
@@ -49,5 +51,96 @@ config_of! {
         split_huge: split_huge::Config;
         /// Biasing the kernel's balance of anon and file pages.
         swappiness: swappiness::Config;
+    }
+}
+
+/// Why a tunable can't be set.
+#[derive(Clone, Debug, PartialEq)]
+pub enum SetError {
+    /// There is none with this name.
+    Unknown(String),
+    /// Its values are whole numbers.
+    NotWhole(String, f64),
+    /// It may not be that.
+    OutOfRange(OutOfRange),
+}
+
+impl fmt::Display for SetError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SetError::Unknown(name) => write!(
+                out,
+                "no tunable is called {name}; they are MODULE.NAME, for example walks.pause_ms_min, and docs/tunables.md \
+                 lists them"
+            ),
+            SetError::NotWhole(name, value) => {
+                write!(out, "{name} is a whole number, not {value}")
+            }
+            SetError::OutOfRange(error) => error.fmt(out),
+        }
+    }
+}
+
+impl std::error::Error for SetError {}
+
+impl Config {
+    /// The same with one tunable set, by the name that `docs/tunables.md` has: module and name, a dot between them.
+    ///
+    /// # Errors
+    /// [`SetError`]; nothing is set then.
+    pub fn with(&self, name: &str, value: f64) -> Result<Config, SetError> {
+        let unknown = || SetError::Unknown(name.to_owned());
+        let mut all = serde_json::to_value(self).map_err(|_| unknown())?;
+        let pointer = format!("/{}", name.replace('.', "/"));
+        let field = all.pointer_mut(&pointer).ok_or_else(unknown)?;
+        let is_whole = field.is_u64() || field.is_i64();
+        *field = match is_whole {
+            true if value.fract() == 0.0 && value >= 0.0 => Value::from(value as u64),
+            true => return Err(SetError::NotWhole(name.to_owned(), value)),
+            false if field.is_f64() => Value::from(value),
+            false => return Err(unknown()),
+        };
+        let config: Config = serde_json::from_value(all).map_err(|_| unknown())?;
+        config.validate().map_err(SetError::OutOfRange)?;
+        Ok(config)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_tunable_can_be_set_by_the_name_that_the_table_has_and_nothing_else_moves() {
+        let default = Config::default();
+        for of in default.tunables() {
+            let name = format!("{}.{}", of.module, of.name);
+            let (least, most) = of.range;
+            let other = if of.default == least { most } else { least };
+            match default.with(&name, other) {
+                Ok(config) => {
+                    let changed = config.tunables().into_iter().zip(default.tunables());
+                    let changed: Vec<_> = changed
+                        .filter(|(now, was)| now.value != was.value)
+                        .collect();
+                    assert_eq!(changed.len(), 1, "{name}");
+                    assert_eq!(changed[0].0.value, other, "{name}");
+                }
+                Err(error) => panic!("{name}: {error}"),
+            }
+            assert_eq!(default.with(&name, of.default), Ok(default), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_tunable_or_out_of_range_is_refused_with_the_reason() {
+        let default = Config::default();
+        let refused = |name: &str, value| default.with(name, value).unwrap_err().to_string();
+        assert!(refused("walks", 3.0).contains("no tunable is called walks"));
+        assert!(refused("walks.pace", 3.0).contains("docs/tunables.md"));
+        assert!(refused("", 3.0).contains("no tunable"));
+        assert!(refused("walks.pause_ms_min", 2.5).contains("whole number"));
+        assert!(refused("walks.pause_ms_min", -1.0).contains("whole number"));
+        assert!(refused("walks.pause_ms_min", 5000.0).contains("may be 1 to 100 (ms)"));
     }
 }

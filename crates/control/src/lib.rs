@@ -52,7 +52,7 @@ pub mod walks;
 pub mod watermarks;
 
 pub use backoff::Backoff;
-pub use config::Config;
+pub use config::{Config, SetError};
 pub use control::{Control, Setup, WalkLook};
 pub use groups::{GroupNo, Groups};
 pub use plan::{Action, Decision, Plan, Reclaim};

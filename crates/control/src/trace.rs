@@ -18,6 +18,7 @@ mod names;
 mod plan;
 
 pub use format::*;
+pub use names::changed_tunables;
 pub use plan::*;
 
 use std::cell::RefCell;

@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// What a run is given besides the workload.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Setup {
     /// Memory in base pages, at least 1.
     pub memory_pages: u32,

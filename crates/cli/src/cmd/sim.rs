@@ -13,7 +13,7 @@ use strata_lru::Swappiness;
 use strata_sim::report::Report;
 use strata_sim::{
     Actuator, CostModel, GroupSpec, Hierarchy, IntervalOrder, MemorySize, PolicySpec, Setup,
-    SteeredSetup, TierSetup, Workload,
+    SteeredSetup, TierSetup, Tunables, Workload,
 };
 
 use crate::cli::refuse_option;
@@ -171,6 +171,12 @@ pub(crate) struct SimArgs {
     #[arg(long, value_enum, default_value = "v2", requires = "steered")]
     cgroup: SimCgroup,
 
+    /// With --steered: a tunable of the control loop, once for each; docs/tunables.md lists them
+    ///
+    /// For example walks.pause_ms_min=40. What is not set is as under strata run.
+    #[arg(long = "set", value_name = "NAME=VALUE", requires = "steered", value_parser = tunable_arg)]
+    tunables: Vec<(String, f64)>,
+
     /// With --steered: write what each tick of the control loop read, decided and came to, as JSON lines
     ///
     /// The lines are those of strata run --trace; docs/control-trace.md names the fields. For one run: one trace, one
@@ -251,13 +257,14 @@ struct GroupsArg(Vec<GroupSpec>);
 /// Replays and prints.
 pub(crate) fn run(args: &SimArgs) -> anyhow::Result<ExitCode> {
     let plot = args.plot.clone().map(ReportFile::try_place).transpose()?;
+    let tunables = tunables(&args.tunables)?;
     let lines = args.trace.clone().map(ReportFile::try_place).transpose()?;
     let lines = lines.map(Lines::new);
     let bound = args.source.bound()?;
     let mut report = Report::default();
     for trace in &args.traces {
         let workload = load(trace, args)?;
-        let setups = setups(args, workload.footprint_pages());
+        let setups = setups(args, &tunables, workload.footprint_pages());
         if lines.is_some() {
             refuse_several(args.traces.len() * args.policy.len() * setups.len())?;
         }
@@ -284,6 +291,25 @@ pub(crate) fn run(args: &SimArgs) -> anyhow::Result<ExitCode> {
         lines.write()?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The tunables of a steered run.
+fn tunables(set: &[(String, f64)]) -> Result<Tunables, UsageError> {
+    let mut tunables = Tunables::default();
+    for (name, value) in set {
+        tunables = tunables
+            .with(name, *value)
+            .map_err(|error| UsageError(format!("--set {name}={value}: {error}")))?;
+    }
+    Ok(tunables)
+}
+
+fn tunable_arg(text: &str) -> Result<(String, f64), String> {
+    refuse_option(text)?;
+    let pair = text.split_once('=');
+    let pair = pair.and_then(|(name, value)| Some((name.to_owned(), value.parse::<f64>().ok()?)));
+    pair.filter(|(_, value)| value.is_finite())
+        .ok_or_else(|| "name a tunable and a number, for example walks.pause_ms_min=40".to_owned())
 }
 
 /// Ticks of two runs in one file could not be told apart.
@@ -315,7 +341,7 @@ fn load(trace: &str, args: &SimArgs) -> anyhow::Result<Workload> {
 
 /// A setup for each amount of memory, in the order asked for; amounts that come to the same number
 /// of pages are one.
-fn setups(args: &SimArgs, footprint_pages: u32) -> Vec<Setup> {
+fn setups(args: &SimArgs, tunables: &Tunables, footprint_pages: u32) -> Vec<Setup> {
     let sizes = args.memory.iter().flat_map(|arg| match arg {
         MemoryArg::Auto => MemorySize::CURVE.to_vec(),
         MemoryArg::Size(size) => vec![*size],
@@ -334,6 +360,7 @@ fn setups(args: &SimArgs, footprint_pages: u32) -> Vec<Setup> {
             SimCgroup::V1 => Hierarchy::V1,
             SimCgroup::V2 => Hierarchy::V2,
         },
+        config: *tunables,
         is_traced: args.trace.is_some(),
         ..SteeredSetup::default()
     });

@@ -9,11 +9,14 @@
 use super::plan::Plan;
 use crate::sample::{Actuator, GroupStats};
 use serde::{Deserialize, Serialize, Serializer};
+use std::collections::BTreeMap;
 
 /// What the first line names itself.
 pub const FORMAT: &str = "strata-control-trace";
 /// Grows when a field comes, goes or changes its meaning.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
+/// Traces from this version on can be read: what came later is left out there.
+pub const VERSION_MIN: u32 = 1;
 
 /// One line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -93,6 +96,9 @@ pub struct RunFacts {
     pub can_recall: bool,
     /// Whether the kernel's balance may be changed.
     pub may_lean: bool,
+    /// Tunables that are not as by default, by name. From version 2 on.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub tunables: BTreeMap<String, f64>,
 }
 
 /// Who decides which page goes.

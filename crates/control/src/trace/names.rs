@@ -8,7 +8,9 @@ use super::{
 use crate::limit::{Answer as Came, Line, Standing as Stands, Step};
 use crate::reclaimer::Reclaimer as Takes;
 use crate::sample::{CpuState, KernelLists, Reading as When};
+use crate::tunables::Tunables;
 use crate::watermarks::Watermarks;
+use std::collections::BTreeMap;
 use strata_lru::{Foretold as Told, Isolated, Verdict};
 
 impl From<Watermarks> for Marks {
@@ -140,4 +142,13 @@ impl Verdicts {
             Verdict::NotTried => &mut self.not_tried,
         } += 1;
     }
+}
+
+/// Tunables that are not as by default, by name.
+pub fn changed_tunables(config: &impl Tunables) -> BTreeMap<String, f64> {
+    let tunables = config.tunables().into_iter();
+    let changed = tunables.filter(|of| of.value != of.default);
+    changed
+        .map(|of| (format!("{}.{}", of.module, of.name), of.value))
+        .collect()
 }

@@ -39,7 +39,7 @@ mod timeline;
 mod traced;
 mod world;
 
-use strata_control::{Actuator, CgroupVersion};
+use strata_control::{Actuator, CgroupVersion, Config};
 use strata_lru::{MultiGen, TwoList};
 
 use self::world::World;
@@ -73,7 +73,7 @@ impl Hierarchy {
 }
 
 /// How Strata holds the budget, which is the memory of the run.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct SteeredSetup {
     /// Processors of the machine.
     pub nr_processors: u32,
@@ -85,6 +85,8 @@ pub struct SteeredSetup {
     pub hierarchy: Hierarchy,
     /// Whether the kernel may be told which pages are warm and which are cold, where that works: on the classic lists.
     pub has_hints: bool,
+    /// What the loop's judgements are made by.
+    pub config: Config,
     /// Whether [`Progress::trace`] is told each tick.
     pub is_traced: bool,
 }
@@ -97,6 +99,7 @@ impl Default for SteeredSetup {
             actuator: Actuator::Auto,
             hierarchy: Hierarchy::default(),
             has_hints: true,
+            config: Config::default(),
             is_traced: false,
         }
     }

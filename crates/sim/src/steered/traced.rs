@@ -9,6 +9,7 @@
 
 use strata_control::trace::{
     End, FORMAT, Header, Line, Members, PolicyName, RunFacts, TargetKind, Totals, VERSION,
+    changed_tunables,
 };
 use strata_control::{PAGE_BYTES, limit::Standing};
 use strata_lru::{Swappiness, TimeMs};
@@ -70,6 +71,7 @@ impl<P: PlaysKernel> World<'_, P> {
                 can_name_cold: abilities.can_deactivate,
                 can_recall: abilities.can_prefetch,
                 may_lean: self.bias.is_free(),
+                tunables: changed_tunables(&self.config),
             },
         };
         self.traced.lines.push(Line::Header(Box::new(header)));

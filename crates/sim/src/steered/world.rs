@@ -126,7 +126,7 @@ impl<'w, P: PlaysKernel> World<'w, P> {
         };
         let mut machine = Machine::driven(policy, driver, workload, setup)?;
         machine.set_swappiness(swappiness);
-        let config = Config::default();
+        let config = steered.config;
         let budget_bytes = u64::from(setup.memory_pages) * PAGE_BYTES;
         let marks = Watermarks::new(budget_bytes, &config.watermarks);
         let can_tell = P::HAS_LISTS && steered.actuator == Actuator::Auto && steered.has_hints;

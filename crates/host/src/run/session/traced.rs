@@ -10,7 +10,7 @@ use crate::process::processors_of_thread;
 use crate::run::config::{SwappinessChoice, Target};
 use crate::run::report::{Ending, EvictionReport, LimitReport, UsageReport};
 use crate::run::trace::{
-    End, FORMAT, Header, Request as Asked, RunFacts, TargetKind, Totals, VERSION,
+    End, FORMAT, Header, Request as Asked, RunFacts, TargetKind, Totals, VERSION, changed_tunables,
 };
 use strata_lru::TimeMs;
 
@@ -62,6 +62,7 @@ impl Session<'_> {
             can_name_cold: has(|of| of.actuators().abilities().can_deactivate),
             can_recall: has(|of| of.actuators().abilities().can_prefetch),
             may_lean: self.swappiness_bias.is_free(),
+            tunables: changed_tunables(&config.control),
             access: self
                 .managed
                 .as_mut()

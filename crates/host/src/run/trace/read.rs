@@ -4,7 +4,7 @@
 //!
 //! **Invariants** I1: whatever the input is, it is taken whole or refused with the line and the reason.
 
-use super::{End, FORMAT, Header, Line, Tick, VERSION};
+use super::{End, FORMAT, Header, Line, Tick, VERSION, VERSION_MIN};
 use std::io::{self, BufRead, Read};
 
 /// No line is longer than this.
@@ -50,8 +50,8 @@ pub enum ReadError {
     },
     /// Another version of Strata has written it.
     #[error(
-        "line 1 of the trace: it has version {found} of the format, and this version of Strata reads {VERSION}: record it \
-         again, or read it with the Strata that wrote it"
+        "line 1 of the trace: it has version {found} of the format, and this version of Strata reads {VERSION_MIN} to {VERSION}: \
+         record it again, or read it with the Strata that wrote it"
     )]
     Version {
         /// Its version.
@@ -120,7 +120,7 @@ fn check_version(text: &[u8]) -> Result<(), ReadError> {
     }
     let found = header["version"].as_u64();
     let found = found.map_or(0, |found| u32::try_from(found).unwrap_or(u32::MAX));
-    match found == VERSION {
+    match (VERSION_MIN..=VERSION).contains(&found) {
         true => Ok(()),
         false => Err(ReadError::Version { found }),
     }
@@ -187,8 +187,13 @@ mod tests {
             refused.contains("line 2") && refused.contains("cut off"),
             "{refused}"
         );
-        let other = good.replace("\"version\":1", "\"version\":7");
+        let other = good.replace("\"version\":2", "\"version\":7");
         assert!(refusal(&other).contains("version 7"));
+        let older = good.replace("\"version\":2", "\"version\":1");
+        assert!(
+            read(older.as_bytes()).is_ok(),
+            "what came later is left out"
+        );
         assert!(refusal("{\"version\":1}\n").contains("not the header"));
         assert!(refusal("\n").contains("line 1"));
     }

@@ -1,7 +1,7 @@
 //! Every tunable of the loop: the numbers of all modules in one value.
 //!
 //! **Owns** which modules have numbers. **Does not own** the numbers, their ranges and reasons: they stand beside the code
-//! that uses them, and `docs/tunables.md` lists them.
+//! that uses them, and `docs/reference/tunables.md` lists them.
 
 use crate::strategy::{list_balance, mark_accessed, prefetch, split_huge, swappiness};
 use crate::tunables::config_of;

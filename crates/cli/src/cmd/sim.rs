@@ -47,7 +47,7 @@ POLICIES
                                      mglru+min-ttl=MS gives up when nothing anywhere is older,
                                      mglru+min-ttl-each=MS has each group keep what is younger
   two-list                           the classic active and inactive lists, two-list+distance too
-  strata                             the policy of our own (docs/policy.md)
+  strata                             the policy of our own (docs/reference/policy.md)
   lru, fifo, clock, sieve, s3-fifo   page in or out, no mechanism around them
   opt                                Belady's optimum: knows the future
 
@@ -146,7 +146,7 @@ pub(crate) struct SimArgs {
     ///
     /// The loop decides as under strata run --memory SIZE and does what it does there to the played kernel: asks it to
     /// reclaim, takes pages, says which are warm and which are cold, moves the limit. All of that and each fault takes
-    /// time, at the prices of docs/steered.md. For mglru and two-list; a policy that plays no kernel is refused.
+    /// time, at the prices of docs/validation/steered.md. For mglru and two-list; a policy that plays no kernel is refused.
     #[arg(long, conflicts_with_all = ["groups", "tiers"])]
     steered: bool,
 
@@ -199,7 +199,7 @@ pub(crate) struct SimArgs {
 enum SimFormat {
     /// For people
     Table,
-    /// One object with a record a run; docs/sim.md names the fields
+    /// One object with a record a run; docs/reference/sim.md names the fields
     Json,
     /// A line a run, without sizes over time
     Csv,

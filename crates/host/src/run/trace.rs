@@ -8,7 +8,7 @@
 //! anything, so that a loop with a trace decides as one without.
 //!
 //! **Owns** the tick that is being recorded, and its lines. **Does not own** the format (`format`, `plan`; in words:
-//! `docs/control-trace.md`), the file (`write`), what the kernel's and the loop's own types are called there (`names`),
+//! `docs/reference/control-trace.md`), the file (`write`), what the kernel's and the loop's own types are called there (`names`),
 //! nor reading (`read`).
 //!
 //! **Invariants**

@@ -61,11 +61,10 @@ $(date -u +%Y-%m-%d), commit $(git rev-parse --short HEAD 2>/dev/null || echo un
 
     make fuzz FUZZ_SECONDS=$seconds
 
-A target a trace format (\`guessed\` has it guessed, \`recording\` are the blocks of recordings), the kernel's \`lru_gen\`
-text and commands, and clients of the control socket and the metrics port (\`remote\`). An input may be refused; it may
-not panic, overflow, leak, take more than 2 GiB or half an hour, or read differently once written in our own format. What
-fuzzing finds becomes a test where it was found; \`crates/trace/tests/mutations.rs\` breaks whole traces of every format in
-each \`make test\`.
+A target a trace format (\`guessed\` has it guessed, \`recording\` are the blocks of recordings), the kernel's \`lru_gen\` text and commands, and clients of the control
+socket and the metrics port (\`remote\`). An input may be refused. It may not panic, overflow, leak, take more than 2 GiB or half an hour, or read
+differently once it is written in Strata's own format. What fuzzing finds becomes a test where it was found.
+\`crates/trace/tests/mutations.rs\` breaks whole traces of every format in each \`make test\`.
 
 | target | inputs tried | edges covered | found |
 |---|---:|---:|---|

@@ -173,6 +173,33 @@ fn the_architecture_names_every_crate() {
 }
 
 #[test]
+fn the_pages_that_are_read_first_are_short() {
+    let pages = [
+        ("README.md", 200),
+        ("ARCHITECTURE.md", 200),
+        ("docs/validation/speed.md", 100),
+    ];
+    let long = pages.into_iter().filter_map(|(page, lines_max)| {
+        let nr_lines = document(page).lines().count();
+        (nr_lines > lines_max).then(|| format!("{page}: {nr_lines} lines, {lines_max} at most"))
+    });
+    expect_none("too long to be read first", long.collect());
+}
+
+#[test]
+fn the_readme_names_both_commands() {
+    let text = document("README.md");
+    let commands = ["make run", "make test"].into_iter();
+    expect_none(
+        "not in README.md",
+        commands
+            .filter(|command| !text.contains(&format!("$ {command} ")))
+            .map(str::to_owned)
+            .collect(),
+    );
+}
+
+#[test]
 fn the_changelog_has_a_place_for_what_comes_next() {
     assert!(document("CHANGELOG.md").contains("## [Unreleased]"));
 }

@@ -169,6 +169,16 @@ impl Control {
         is_kernels
     }
 
+    /// What the judgements are made by.
+    pub(crate) fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Whether the coldest pages go first.
+    pub(crate) fn has_heat(&self) -> bool {
+        self.setup.has_heat
+    }
+
     /// The marks in force.
     pub fn marks(&self) -> &Watermarks {
         &self.marks

@@ -9,10 +9,13 @@
 //!   strategy, steering   what is done beside reclaim        reclaimer    who reclaims
 //!   plan                 what is wanted, in quantities      walks        when a walk comes
 //!   limit, stat_pace     when the limit gives way, and when its counts are read
+//!   hold_up              how long a call may hold up a program
 //!   stall, backoff       when reclaim is in vain, and how long to pause after what failed
 //!   tunables, config     the numbers that all of these judge by, each beside the code that does
 //!   control              puts them together: a sample in, a plan out
 //!   groups               the same for a tree of groups
+//!   drive                carries a plan out on whatever has pages and threads, live or played
+//!   trace                what each tick read, decided and came to, as lines of JSON
 //! ```
 //!
 //! **Owns** the judgements that the loop is made of. **Does not own** which page goes (`strata-lru`), nor any call of
@@ -30,7 +33,9 @@ mod backoff;
 mod config;
 mod control;
 pub mod cpu;
+pub mod drive;
 mod groups;
+pub mod hold_up;
 pub mod limit;
 mod loop_config;
 mod plan;
@@ -41,6 +46,7 @@ pub mod stall;
 pub mod stat_pace;
 mod steering;
 pub mod strategy;
+pub mod trace;
 mod tunables;
 pub mod walks;
 pub mod watermarks;

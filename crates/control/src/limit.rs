@@ -111,11 +111,21 @@ pub enum Answer {
     Usage(u64),
     /// The limit rose by so much, bytes.
     Raised(u64),
-    /// Whether the kernel holds usage at the line now.
-    Line {
-        /// It does.
-        is_held: bool,
-    },
+    /// How far holding the line has got.
+    Line(Line),
+}
+
+/// How far the kernel has been brought to hold usage at the line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Line {
+    /// The limit stands there, one step below the budget.
+    Held,
+    /// The limit is still above it: it is to be held again at the next tick.
+    Moving,
+    /// Given up for a while: usage does not come down to it.
+    Resting,
+    /// There is no budget, or the kernel has nothing to hold it with.
+    NotOffered,
 }
 
 /// What the user should know.
@@ -428,8 +438,8 @@ impl Limit {
             (Stage::Refused { limit_bytes }, Answer::Done) => {
                 Step::Done(Some(job.refusal(limit_bytes)))
             }
-            (Stage::Following, Answer::Line { is_held }) => {
-                self.is_line_held = is_held;
+            (Stage::Following, Answer::Line(line)) => {
+                self.is_line_held = line == Line::Held;
                 Step::Done(None)
             }
             _ => Step::Done(None),

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::{Debug, Write};
 use strata_control::cpu::{Clocks, CpuSample, Runnable, Threads};
-use strata_control::limit::{Answer, Limit, Need, Standing, Step};
+use strata_control::limit::{Answer, Limit, Line, Need, Standing, Step};
 use strata_control::list_balance::Reading;
 use strata_control::prefetch::{Returns, WalkNo};
 use strata_control::split_huge::{Facts, SplitHuge};
@@ -354,7 +354,7 @@ impl Group {
                     self.limit_bytes += bytes;
                     Answer::Raised(*bytes)
                 }
-                Step::HoldLine => Answer::Line { is_held: true },
+                Step::HoldLine => Answer::Line(Line::Held),
                 _ => Answer::Done,
             };
             assert!(steps.len() <= 10, "{steps:?}");

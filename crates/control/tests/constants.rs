@@ -8,7 +8,7 @@ use std::fs;
 use std::path::Path;
 
 /// Numbers that are no tunables: file, name or digits, and why.
-const FIXED: [(&str, &str, &str); 10] = [
+const FIXED: [(&str, &str, &str); 15] = [
     ("control/tick.rs", "ALL_PERCENT", "100 % is all of it"),
     (
         "control/tick.rs",
@@ -20,6 +20,21 @@ const FIXED: [(&str, &str, &str); 10] = [
         "cpu/load.rs",
         "NR_RUNNING_MIN",
         "any number below the share of a program that runs would do",
+    ),
+    (
+        "drive/evict.rs",
+        "ISOLATE_TRIES",
+        "a bound on one tick: any number above the generations there are would do",
+    ),
+    (
+        "hold_up.rs",
+        "CALL_GOAL_NS",
+        "the promise that no program is held up for longer",
+    ),
+    (
+        "hold_up.rs",
+        "CLEARING_SHARE",
+        "the promise that programs are held up for no larger share",
     ),
     ("sample.rs", "64", "bits of a word"),
     (
@@ -43,6 +58,8 @@ const FIXED: [(&str, &str, &str); 10] = [
         "NR_PARTS",
         "base pages of a huge page",
     ),
+    ("trace/format.rs", "2", "kinds of pages: anon and file"),
+    ("trace/format.rs", "VERSION", "of the format"),
 ];
 /// Likewise, of the kernel's interface.
 const FIXED_KERNEL: [(&str, &str, &str); 1] = [(

@@ -75,7 +75,7 @@ impl Group {
                     self.limit_bytes = self.marks.backstop_bytes;
                     Answer::Done
                 }
-                Step::HoldLine => Answer::Line { is_held: true },
+                Step::HoldLine => Answer::Line(Line::Held),
                 Step::ReleaseHigh | Step::HandBackOom | Step::Settle => Answer::Done,
             };
             step = self.limit.next(answer);

@@ -19,7 +19,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::{BudgetGroup, CgroupError, Version};
+use super::{BudgetGroup, CgroupError, Line, Version};
 use crate::addr::PAGE_BYTES;
 use crate::sys::deadline::Deadline;
 
@@ -32,19 +32,6 @@ pub(super) const STEP_BYTES_MIN: u64 = 32 << 10;
 const STEP_BYTES_MAX: u64 = 4 << 20;
 /// Steps in one call.
 const STEPS_MAX: u32 = 4;
-
-/// Where the limit stands after a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Line {
-    /// One step below the budget.
-    Held,
-    /// Still above it: call again.
-    Moving,
-    /// Given up for a while: usage does not come down to it.
-    Resting,
-    /// No budget, or the kernel has nothing to hold it with.
-    NotOffered,
-}
 
 impl BudgetGroup {
     /// Brings the hard limit (v1) or `memory.high` (v2) nearer to the line, as far as usage lets it.

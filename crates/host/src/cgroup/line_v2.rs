@@ -22,10 +22,11 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use super::line::{Line, STEP_TIME_MAX};
+use super::line::STEP_TIME_MAX;
 use super::{BudgetGroup, CgroupError, ControlFile, MemoryLimit, lock};
 use crate::addr::PAGE_BYTES;
 use crate::sys::deadline::Deadline;
+use strata_control::limit::Line;
 
 /// How far below usage the line is brought in one step: no further than the kernel reclaims in a moment.
 const STEP_BYTES: u64 = 256 << 10;

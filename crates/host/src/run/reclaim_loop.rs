@@ -1,26 +1,24 @@
-//! One tick of the loop: hears what was done, reads, decides, acts, and walks if that is due.
+//! One tick of the loop: hears what was done, reads, decides, works on orders, and has the plan carried out.
 //!
 //! ```text
-//!   actuators -> hear ->            evict, ask the kernel -> actuators
-//!   sense -----> control -> decide ->
-//!   group (a walk) ---->            beside: mark, deactivate, read ahead, split -> actuators
+//!   actuators -> hear -> sense -> control -> (plan) -> drive -> mechanism -> group, actuators
 //! ```
 //!
-//! **Owns** the order of a tick: when something is read for a decision and carried out after one. **Does not own** the
-//! decisions (`strata_control`), the pages (`group`), the threads that act (`actuators`), nor sleeping, signals and the
-//! program (`session`), limits and swap (`arena`).
+//! **Owns** what comes before a plan, and orders from outside. **Does not own** the decisions and the order in which a plan
+//! is carried out (`strata_control`), the pages (`group`), the threads that act (`actuators`), nor sleeping, signals and
+//! the program (`session`), limits and swap (`arena`).
 //!
 //! **Invariants**
 //! - I1: a tick never waits for an actuator: they have threads of their own.
 //! - I2: below nine tenths of the budget no walk comes that nobody has ordered.
 
-mod beside;
 mod evict;
-mod notes;
+mod mechanism;
 mod orders;
 #[cfg(test)]
 mod replay;
 mod sensing;
+mod steering;
 mod walking;
 
 pub(super) use orders::OrderError;
@@ -34,15 +32,16 @@ use crate::run::group::Group;
 use crate::run::report::EvictionReport;
 use crate::run::trace::Recorder;
 use crate::sense::readings::Readings;
-use evict::ColdFirst;
+use evict::Splits;
+use mechanism::{Turn, sure};
 use orders::Orders;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 use strata_control::cpu::load;
+use strata_control::drive::{self, Kept, Mechanism as _};
 use strata_control::limit::Standing;
-use strata_control::{
-    Action, ActuatorReport, Config, Control, GroupNo, Groups, Plan, Sample, Setup,
-};
+use strata_control::list_balance::Reading;
+use strata_control::{ActuatorReport, Config, Control, GroupNo, Groups, Plan, Sample, Setup};
 use strata_lru::{PolicyError, TimeMs};
 
 /// What a page costs that pageout takes, walks, pages that were not to be had and flushes included: 30
@@ -102,12 +101,8 @@ pub(super) struct ReclaimLoop {
     group: Group,
     actuators: Actuators,
     orders: Orders<Ticket>,
-    /// `None` where the generations decide alone.
-    cold: Option<ColdFirst>,
-    /// Requests and attempts at finding pages that were answered.
-    nr_attempts: u64,
-    /// Whether what the last walk showed has still to be told the kernel.
-    is_telling_due: bool,
+    splits: Splits,
+    kept: Kept,
     warnings: Vec<String>,
     news: Vec<String>,
     recorder: Recorder,
@@ -135,9 +130,8 @@ impl ReclaimLoop {
             group,
             actuators,
             orders: Orders::default(),
-            cold: setup.has_heat.then(|| ColdFirst::new(config.split_huge)),
-            nr_attempts: 0,
-            is_telling_due: false,
+            splits: Splits::new(config.split_huge),
+            kept: Kept::default(),
             warnings: Vec::new(),
             news: Vec::new(),
             recorder,
@@ -187,51 +181,38 @@ impl ReclaimLoop {
         } = look;
         let reports = self.hear();
         let sample = self.sense(look, gauge, readings, reports);
-        let plan = self.decide(sample);
-        let order_wait_ms = self.work_on_orders(now, gauge, usage_bytes);
-        self.recorder
+        let mut turn = Turn { of: self, gauge };
+        let plan = turn.decide(sample);
+        let is_stalled = plan.decision.is_stalled;
+        let order_wait_ms = turn.work_on_orders(now, usage_bytes);
+        turn.recorder()
             .note(|tick| tick.plan.order_wait_ms = order_wait_ms);
-        let mut wait_ms = order_wait_ms.map_or(plan.wait_ms, |ms| ms.min(plan.wait_ms));
-        let mut standing = Standing::Fine;
-        let mut is_pageout_wanted = false;
-        for action in plan.actions {
-            match action {
-                Action::Reclaim { bytes } => standing = self.ask_kernel(now, bytes),
-                Action::PageOut { nr_pages } => {
-                    is_pageout_wanted = true;
-                    if !self.group.tracker.is_batch_out() {
-                        standing = self.evict(now, gauge, nr_pages, usage_bytes);
-                        if standing != Standing::Fine {
-                            wait_ms = self.groups.root_mut().back_off();
-                        }
-                    }
-                }
-                action => {
-                    self.carry_out(now, action);
-                }
-            }
-        }
-        self.hear_of_clearing();
-        self.tell_when_cleared(now);
-        self.walk_if_due(now, gauge, is_pageout_wanted, usage_bytes);
+        let plan = Plan {
+            wait_ms: order_wait_ms.map_or(plan.wait_ms, |ms| ms.min(plan.wait_ms)),
+            ..plan
+        };
+        let ticked = sure(drive::carry_out(&mut turn, now, usage_bytes, plan));
         self.send_splits();
         Tick {
-            wait_ms,
-            standing,
-            is_stalled: plan.decision.is_stalled,
+            wait_ms: ticked.wait_ms,
+            standing: ticked.standing,
+            is_stalled,
         }
     }
 
-    /// What is to be done about what was read.
-    fn decide(&mut self, sample: Sample) -> Plan {
-        let freed_bytes = sample.freed_bytes;
-        let free_swap = sample.free_swap;
-        let is_sharing = sample.cpu.is_some();
-        let mut plans = self.groups.tick([(GroupNo::ROOT, sample)].into());
-        let plan = plans.remove(&GroupNo::ROOT).unwrap_or_default();
-        self.note_share(is_sharing, free_swap);
-        self.note_decision(&plan.decision, freed_bytes);
-        plan
+    /// Looks how long the kernel's lists are, and tells whether its counts are to be read.
+    pub(super) fn look_at_lists(
+        &mut self,
+        now: TimeMs,
+        gauge: &Gauge,
+        usage_bytes: u64,
+    ) -> Reading {
+        drive::look_at_lists(&mut Turn { of: self, gauge }, now, usage_bytes)
+    }
+
+    /// The kernel's counts have been brought up to date.
+    pub(super) fn note_reading(&mut self) {
+        self.groups.root_mut().note_reading();
     }
 
     /// Takes in answers and does nothing else: the run is paused.
@@ -274,7 +255,7 @@ impl ReclaimLoop {
     /// Hears what the actuators have done: what the next sample is to say of it.
     fn hear(&mut self) -> Vec<ActuatorReport> {
         let heard = self.actuators.hear();
-        self.nr_attempts += heard.nr_attempts;
+        self.kept.nr_attempts += heard.nr_attempts;
         for (space, ranges) in heard.not_prefetched {
             self.group.tracker.leave(space, &ranges);
         }
@@ -396,5 +377,16 @@ impl ReclaimLoop {
         report.entries_per_freed_page =
             (freed > 0).then(|| report.cost.nr_entries as f64 / freed as f64);
         report
+    }
+}
+
+impl Turn<'_> {
+    /// What is to be done about what was read.
+    fn decide(&mut self, sample: Sample) -> Plan {
+        let seen = drive::Seen::of(self, &sample);
+        let mut plans = self.of.groups.tick([(GroupNo::ROOT, sample)].into());
+        let plan = plans.remove(&GroupNo::ROOT).unwrap_or_default();
+        seen.note(self, &plan);
+        plan
     }
 }

@@ -1,83 +1,29 @@
-//! `--trace`: what each tick of the loop read, what it decided, and what became of it, as JSON lines.
+//! `--trace`: what each tick of the loop read, what it decided, and what became of it, as JSON lines in a file.
 //!
 //! ```text
 //!   whoever reads or decides --note--> [the tick so far] --end_tick--> a line --> write --> the file
 //! ```
 //!
-//! Whoever writes a value into a decision notes it, and what it came from, with one call. Nothing here is ever asked for
-//! anything, so that a loop with a trace decides as one without.
+//! **Owns** the lines of a run. **Does not own** the tick that is being recorded and the format
+//! (`strata_control::trace`; in words: `docs/reference/control-trace.md`), the file (`write`), what the host's own types are called
+//! there (`names`), nor reading (`read`).
 //!
-//! **Owns** the tick that is being recorded, and its lines. **Does not own** the format (`format`, `plan`; in words:
-//! `docs/reference/control-trace.md`), the file (`write`), what the kernel's and the loop's own types are called there (`names`),
-//! nor reading (`read`).
-//!
-//! **Invariants**
-//! - I1: without a trace a note is one comparison.
-//! - I2: a trace that can't go on ends with one warning; the run goes on. A trace has no holes: what is there is all
-//!   there was up to its end.
+//! **Invariants** I1: a trace that can't go on ends with one warning; the run goes on. A trace has no holes: what is
+//! there is all there was up to its end.
 
-mod format;
 mod names;
-mod plan;
 mod read;
 mod write;
 
-pub use format::*;
-pub use plan::*;
 pub use read::{ReadError, Recorded, read};
+pub use strata_control::trace::*;
 use write::Writer;
 
-use std::cell::RefCell;
 use std::io;
 use std::path::Path;
-use std::rc::Rc;
 
 /// A trace never grows larger than this: 256 MiB, more than an hour of a loop that has work all the time.
 pub const TRACE_BYTES_MAX: u64 = 256 << 20;
-
-/// Where whoever reads or decides notes it. Clones note in the same tick.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Recorder(Option<Rc<RefCell<Tick>>>);
-
-impl Recorder {
-    /// Adds to the tick so far, where there is a trace.
-    pub(super) fn note(&self, into: impl FnOnce(&mut Tick)) {
-        if let Some(tick) = &self.0 {
-            into(&mut tick.borrow_mut());
-        }
-    }
-
-    /// What became of something.
-    pub(super) fn note_report(&self, report: impl FnOnce() -> Report) {
-        self.note(|tick| tick.reports.push(report()));
-    }
-
-    /// Adds to the look at the limit that is under way.
-    pub(super) fn note_limit(&self, into: impl FnOnce(&mut LimitSample, &mut LimitPlan)) {
-        self.note(|tick| {
-            let (sample, plan) = (&mut tick.sample.limit, &mut tick.plan.limit);
-            if let (Some(sample), Some(plan)) = (sample.last_mut(), plan.last_mut()) {
-                into(sample, plan);
-            }
-        });
-    }
-
-    /// What was done to the limit.
-    pub(super) fn note_limit_action(&self, action: LimitAction) {
-        self.note_limit(|_, plan| plan.actions.push(action));
-    }
-
-    /// A reading of the kernel's counters.
-    pub(super) fn note_counters(&self, by: StatReader, counters: Counters) {
-        let reading = StatReading { by, counters };
-        self.note(|tick| tick.sample.memory_stat.push(reading));
-    }
-
-    /// The tick so far; the next begins.
-    fn take(&self) -> Option<Tick> {
-        Some(std::mem::take(&mut *self.0.as_ref()?.borrow_mut()))
-    }
-}
 
 /// The trace of a run, if there is one.
 #[derive(Debug, Default)]
@@ -94,7 +40,7 @@ impl Trace {
     /// When nothing can be written there: as [`crate::whole_file::truncate`].
     pub(super) fn begin(path: &Path) -> io::Result<Trace> {
         Ok(Trace {
-            recorder: Recorder(Some(Rc::default())),
+            recorder: Recorder::recording(),
             writer: Some(Writer::start(path, TRACE_BYTES_MAX)?),
         })
     }

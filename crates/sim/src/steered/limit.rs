@@ -10,13 +10,17 @@
 //! **Invariants** I1: the limit of the played kernel is the lower one of both.
 
 use strata_control::{
-    GroupStats, PAGE_BYTES,
-    limit::{Answer, Need, Standing, Step, Trouble},
+    FreeSwap, GroupStats, PAGE_BYTES, Watermarks,
+    drive::{Limits, bias_swappiness, hold_limit, look_at_lists},
+    limit::{Answer, Line, Need, Standing, Step, Trouble},
 };
 use strata_lru::{Kind, Swappiness, TimeMs};
 
 use super::{Hierarchy, world::World};
-use crate::{mechanism::PlaysKernel, simulate::SimError};
+use crate::{
+    mechanism::{Machine, PlaysKernel},
+    simulate::SimError,
+};
 
 /// Where the limits stand, pages.
 #[derive(Clone, Copy, Debug)]
@@ -36,52 +40,27 @@ impl Bounds {
     }
 }
 
-impl<P: PlaysKernel> World<'_, P> {
-    pub(super) fn adjust_limit(
-        &mut self,
-        now: TimeMs,
-        standing: Standing,
-        is_under_oom: bool,
-    ) -> Result<(), SimError> {
-        let usage_bytes = self.usage_bytes();
-        let reading = self.look_at_lists(now, usage_bytes)?;
-        self.limit
-            .set_left(self.control.is_left_to_programs(), reading);
-        let can_swap = self.has_swap && self.swappiness.get() > 0;
-        let wanted =
-            self.limit
-                .wants_counters(now, &self.marks, usage_bytes, can_swap, is_under_oom);
-        if wanted == Some(true) {
-            let stats = self.counters()?;
-            self.limit
-                .take_counters(now, Some(stats), usage_bytes, can_swap, is_under_oom);
-            self.control.note_reading();
-        }
-        let need = Need {
-            standing,
-            is_under_oom,
-            has_free_swap: self.has_swap,
-            usage_bytes,
-        };
-        let mut step = self.limit.start(now, need, &self.marks);
-        while let Some(answer) = self.carry_out_step(step) {
-            step = self.limit.next(answer);
-        }
-        if let Step::Done(Some(Trouble::Refused { .. })) = step {
-            self.is_refused = true;
-        }
-        self.machine.set_limit_pages(self.bounds.lower_pages());
-        self.lean(now);
-        Ok(())
+/// The limits of the played kernel, and what it counts.
+struct PlayedLimits<'a, 'w, P> {
+    machine: &'a Machine<'w, P>,
+    bounds: &'a mut Bounds,
+    marks: &'a Watermarks,
+    hierarchy: Hierarchy,
+}
+
+impl<P: PlaysKernel> Limits for PlayedLimits<'_, '_, P> {
+    type Error = SimError;
+
+    fn counters(&mut self) -> Result<Option<GroupStats>, SimError> {
+        counters(self.machine).map(Some)
     }
 
-    /// What came of a step; `None`: nothing follows.
-    fn carry_out_step(&mut self, step: Step) -> Option<Answer> {
+    fn take_step(&mut self, step: Step) -> Result<Answer, SimError> {
         let backstop_pages = self.marks.backstop_bytes / PAGE_BYTES;
         let line_pages = self.marks.line_bytes / PAGE_BYTES;
         let usage_pages = u64::from(self.machine.nr_used_pages());
-        Some(match step {
-            Step::Done(_) => return None,
+        Ok(match step {
+            Step::Done(_) => Answer::Done,
             Step::LookAtLimit => Answer::Limit(Some(self.bounds.max_pages * PAGE_BYTES)),
             Step::LookAtUsage => Answer::Usage(usage_pages * PAGE_BYTES),
             Step::ReleaseLine => {
@@ -104,7 +83,7 @@ impl<P: PlaysKernel> World<'_, P> {
             }
             Step::HoldLine => {
                 let at_pages = line_pages.max(usage_pages);
-                match self.setup.hierarchy {
+                match self.hierarchy {
                     Hierarchy::V1 => self.bounds.max_pages = self.bounds.max_pages.min(at_pages),
                     Hierarchy::V2 => {
                         let lowest = backstop_pages.max(usage_pages);
@@ -112,44 +91,119 @@ impl<P: PlaysKernel> World<'_, P> {
                         self.bounds.high_pages = Some(at_pages);
                     }
                 }
-                Answer::Line {
-                    is_held: at_pages == line_pages,
-                }
+                Answer::Line(match at_pages == line_pages {
+                    true => Line::Held,
+                    false => Line::Moving,
+                })
             }
         })
     }
+}
 
-    /// What the kernel counts of the group.
-    fn counters(&self) -> Result<GroupStats, SimError> {
-        let [anon, file] = self.machine.list_pages()?;
-        let stats = self.machine.group_stats()?;
-        let bytes = |pages: [u64; 2]| Some((pages[0] + pages[1]) * PAGE_BYTES);
-        let refaulted = |kind: Kind| Some(stats.nr_refaulted_pages[kind.index()].iter().sum());
-        Ok(GroupStats {
-            anon_bytes: bytes(anon),
-            file_bytes: bytes(file),
-            lru_anon_bytes: bytes(anon),
-            lru_file_bytes: bytes(file),
-            inactive_bytes: Some((anon[0] + file[0]) * PAGE_BYTES),
-            nr_pgscan_pages: Some(stats.nr_scanned_pages),
-            nr_pgsteal_pages: Some(stats.nr_evicted_pages.iter().sum()),
-            nr_refault_anon_pages: refaulted(Kind::Anon),
-            nr_refault_file_pages: refaulted(Kind::File),
-            ..GroupStats::default()
-        })
+impl<P: PlaysKernel> World<'_, P> {
+    pub(super) fn adjust_limit(
+        &mut self,
+        now: TimeMs,
+        standing: Standing,
+        is_under_oom: bool,
+    ) -> Result<(), SimError> {
+        self.recorder.begin_limit(standing);
+        let usage_bytes = self.usage_bytes();
+        let reading = look_at_lists(self, now, usage_bytes);
+        self.limit
+            .set_left(self.control.is_left_to_programs(), reading);
+        let need = Need {
+            standing,
+            is_under_oom,
+            has_free_swap: self.has_swap,
+            usage_bytes,
+        };
+        self.recorder.note_limit(|sample, plan| {
+            sample.is_under_oom = is_under_oom;
+            sample.free_swap = Some(self.free_swap());
+            plan.reading = reading.into();
+        });
+        let mut limits = PlayedLimits {
+            machine: &self.machine,
+            bounds: &mut self.bounds,
+            marks: &self.marks,
+            hierarchy: self.setup.hierarchy,
+        };
+        let can_swap = self.has_swap && self.swappiness.get() > 0;
+        let held = hold_limit(
+            &mut self.limit,
+            &mut limits,
+            &self.recorder,
+            now,
+            need,
+            &self.marks,
+            can_swap,
+        );
+        let held = held.map_err(|(_, error)| error)?;
+        if held.is_read {
+            self.control.note_reading();
+        }
+        if let Some(Trouble::Refused { .. }) = held.trouble {
+            self.is_refused = true;
+        }
+        self.machine.set_limit_pages(self.bounds.lower_pages());
+        self.recorder
+            .note_limit(|_, plan| plan.is_line_held = self.limit.is_line_held());
+        self.lean(now);
+        Ok(())
+    }
+
+    pub(super) fn free_swap(&self) -> FreeSwap {
+        match self.has_swap {
+            true => FreeSwap::NotKnown,
+            false => FreeSwap::Bytes(0),
+        }
     }
 
     /// The kernel's balance of anon and file pages, where Strata may change it.
     fn lean(&mut self, now: TimeMs) {
         let is_ahead = !self.control.is_left_to_programs();
-        let lists = self.limit.pressing_counters().filter(|_| is_ahead);
-        let changed = self.bias.change(now, lists);
-        if let Some(swappiness) = changed.and_then(Swappiness::try_new) {
-            match self.setup.hierarchy {
-                Hierarchy::V1 => self.machine.set_swappiness(swappiness),
-                // It goes with each request of ours.
-                Hierarchy::V2 => self.asked_swappiness = swappiness,
+        let (machine, asked) = (&mut self.machine, &mut self.asked_swappiness);
+        let hierarchy = self.setup.hierarchy;
+        let set = |swappiness| match (Swappiness::try_new(swappiness), hierarchy) {
+            (None, _) => false,
+            (Some(swappiness), Hierarchy::V1) => {
+                machine.set_swappiness(swappiness);
+                true
             }
-        }
+            // It goes with each request of ours.
+            (Some(swappiness), Hierarchy::V2) => {
+                *asked = swappiness;
+                true
+            }
+        };
+        bias_swappiness(
+            &mut self.bias,
+            &self.limit,
+            &self.recorder,
+            now,
+            is_ahead,
+            set,
+        );
     }
+}
+
+/// What the kernel counts of the group.
+pub(super) fn counters<P: PlaysKernel>(machine: &Machine<'_, P>) -> Result<GroupStats, SimError> {
+    let [anon, file] = machine.list_pages()?;
+    let stats = machine.group_stats()?;
+    let bytes = |pages: [u64; 2]| Some((pages[0] + pages[1]) * PAGE_BYTES);
+    let refaulted = |kind: Kind| Some(stats.nr_refaulted_pages[kind.index()].iter().sum());
+    Ok(GroupStats {
+        anon_bytes: bytes(anon),
+        file_bytes: bytes(file),
+        lru_anon_bytes: bytes(anon),
+        lru_file_bytes: bytes(file),
+        inactive_bytes: Some((anon[0] + file[0]) * PAGE_BYTES),
+        nr_pgscan_pages: Some(stats.nr_scanned_pages),
+        nr_pgsteal_pages: Some(stats.nr_evicted_pages.iter().sum()),
+        nr_refault_anon_pages: refaulted(Kind::Anon),
+        nr_refault_file_pages: refaulted(Kind::File),
+        ..GroupStats::default()
+    })
 }

@@ -28,6 +28,7 @@
 //! Strata does to pages and limits alone, and Strata of the kernel by page tables, lists and counters.
 
 mod limit;
+mod mechanism;
 mod pages;
 mod prices;
 #[cfg(test)]
@@ -83,6 +84,8 @@ pub struct SteeredSetup {
     pub hierarchy: Hierarchy,
     /// Whether the kernel may be told which pages are warm and which are cold, where that works: on the classic lists.
     pub has_hints: bool,
+    /// Whether [`Progress::trace`] is told each tick.
+    pub is_traced: bool,
 }
 
 impl Default for SteeredSetup {
@@ -93,6 +96,7 @@ impl Default for SteeredSetup {
             actuator: Actuator::Auto,
             hierarchy: Hierarchy::default(),
             has_hints: true,
+            is_traced: false,
         }
     }
 }

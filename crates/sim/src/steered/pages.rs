@@ -13,6 +13,7 @@
 
 use std::ops::Range;
 
+use strata_control::{drive::WalkFound, trace::ProgramPages};
 use strata_lru::{
     AccessVia, Arrival, ByHeat, Cause, Config, EvictBatch, FolioId, Foretold, GoneCause, GroupId,
     Heat, HeatPolicy, Isolated, Kind, MinTtl, MultiGen, NodeId, Order, Outside, PastHeat, Policy,
@@ -33,12 +34,18 @@ use crate::{
 /// The kernel's default scan priority.
 const RELAXED_PRIORITY: u8 = 12;
 
-/// What a walk of one space found; base pages.
+/// What a walk of one space found; base pages, by kind where there are two.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Findings {
-    pub(super) nr_resident_pages: u64,
-    pub(super) nr_young_pages: u64,
+    pub(super) nr_resident_pages: [u64; 2],
+    pub(super) nr_young_pages: [u64; 2],
     pub(super) nr_appeared_pages: u64,
+    /// Of those, back after an eviction.
+    pub(super) nr_refaulted_pages: u64,
+    /// Gone, taken by the kernel.
+    pub(super) nr_reclaimed_pages: u64,
+    /// Gone, given back by the program.
+    pub(super) nr_freed_pages: u64,
     /// Entries of the tables that were read.
     pub(super) nr_entries: u64,
 }
@@ -163,11 +170,36 @@ impl Pages {
 
     /// Pages in memory, as of the last walk.
     pub(super) fn nr_resident_pages(&self) -> u64 {
-        let findings = self.spaces.iter().map(|of| of.findings);
-        findings.map(|of| of.nr_resident_pages).sum()
+        let spaces = self.spaces.iter();
+        spaces.flat_map(|of| of.findings.nr_resident_pages).sum()
     }
 
-    /// Pages found used by the last walk.
+    /// What the last walk found, in all spaces and in each.
+    pub(super) fn found(&self) -> WalkFound {
+        let mut found = WalkFound::default();
+        for Space {
+            number, findings, ..
+        } in &self.spaces
+        {
+            let all = &mut found.all;
+            for kind in Kind::ALL {
+                all.nr_resident_pages[kind.index()] += findings.nr_resident_pages[kind.index()];
+                all.nr_young_pages[kind.index()] += findings.nr_young_pages[kind.index()];
+            }
+            all.nr_appeared_pages += findings.nr_appeared_pages;
+            all.nr_refaulted_pages += findings.nr_refaulted_pages;
+            all.nr_reclaimed_pages += findings.nr_reclaimed_pages;
+            all.nr_freed_pages += findings.nr_freed_pages;
+            found.programs.push(ProgramPages {
+                program: number.0,
+                nr_resident_pages: findings.nr_resident_pages,
+                nr_young_pages: findings.nr_young_pages,
+            });
+        }
+        found
+    }
+
+    /// The engine's counters.
     pub(super) fn stats(&self) -> Result<ReclaimStats, SimError> {
         Ok(self.policy.stats(self.group)?)
     }
@@ -208,7 +240,8 @@ impl Pages {
             self.visit(slot, number, machine, &mut findings, young)?;
         }
         self.cool(slots, step);
-        let (nr_new, nr_resident) = (findings.nr_appeared_pages, findings.nr_resident_pages);
+        let nr_resident = findings.nr_resident_pages.iter().sum();
+        let nr_new = findings.nr_appeared_pages;
         self.policy
             .end_space_walk(self.group, number, nr_new, nr_resident);
         let space = &mut self.spaces[index];
@@ -234,6 +267,10 @@ impl Pages {
                     true => GoneCause::Reclaimed,
                     false => GoneCause::Freed,
                 };
+                *match entry.is_swapped {
+                    true => &mut findings.nr_reclaimed_pages,
+                    false => &mut findings.nr_freed_pages,
+                } += 1;
                 self.lose(slot, folio, cause);
             } else if known.is_none() && !entry.is_swapped {
                 // What was given back leaves no shadow.
@@ -249,12 +286,15 @@ impl Pages {
             Some(folio) => folio,
             None => {
                 findings.nr_appeared_pages += 1;
+                let is_back = matches!(self.memory.place(slot), Place::Absent(Some(_)));
+                findings.nr_refaulted_pages += u64::from(is_back);
                 self.appear(slot, number, machine.kind_at(slot), entry.is_accessed)?
             }
         };
-        findings.nr_resident_pages += 1;
+        let kind = machine.kind_at(slot).index();
+        findings.nr_resident_pages[kind] += 1;
         if entry.is_accessed {
-            findings.nr_young_pages += 1;
+            findings.nr_young_pages[kind] += 1;
             young.push(slot);
             self.policy.accessed(folio, AccessVia::PageTable);
         } else if was_seen {

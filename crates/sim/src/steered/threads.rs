@@ -104,6 +104,15 @@ pub(super) enum Freed {
     Nothing,
 }
 
+/// What a request of the kernel came to, and took.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Reclaimed {
+    pub(super) freed: Freed,
+    pub(super) asked_pages: u64,
+    pub(super) wall_ns: u64,
+    pub(super) cpu_ns: u64,
+}
+
 /// Asks the kernel.
 #[derive(Debug, Default)]
 pub(super) struct Kernel {
@@ -117,10 +126,11 @@ pub(super) struct Kernel {
     done_pages: u64,
     freed_pages: u64,
     started_ns: u64,
+    started_cpu_ns: u64,
     dip_started_ns: u64,
     nr_in_vain: u32,
     pub(super) is_busy: bool,
-    pub(super) answer: Option<Freed>,
+    pub(super) answer: Option<Reclaimed>,
 }
 
 impl Kernel {
@@ -140,6 +150,7 @@ impl Kernel {
             slot,
             asked_pages: nr_pages,
             started_ns: now_ns,
+            started_cpu_ns: slot.cpu_ns,
             dip_started_ns: now_ns,
             is_busy: true,
             ..Kernel::default()
@@ -172,10 +183,16 @@ impl Kernel {
         };
         if is_over {
             let is_outpaced = self.goal_pages.is_some() && self.nr_in_vain <= NR_RETRIES_MAX;
-            self.answer = Some(match self.freed_pages {
+            let freed = match self.freed_pages {
                 0 if is_outpaced => Freed::Outpaced,
                 0 => Freed::Nothing,
                 pages => Freed::Pages(pages),
+            };
+            self.answer = Some(Reclaimed {
+                freed,
+                asked_pages: self.asked_pages,
+                wall_ns: now_ns - self.started_ns,
+                cpu_ns: self.slot.cpu_ns - self.started_cpu_ns,
             });
             return Ok(Took {
                 is_done: true,
@@ -246,7 +263,18 @@ pub(super) struct PageOut {
     pub(super) neighbours: Vec<u32>,
     pub(super) accessed: Vec<u32>,
     pub(super) nr_evicted: u64,
-    is_answered: bool,
+    /// When the batch came back.
+    answered_ns: Option<u64>,
+}
+
+/// What became of a batch, and took.
+#[derive(Debug)]
+pub(super) struct PagedOut {
+    pub(super) verdicts: Vec<(u32, Verdict)>,
+    /// Pages the kernel was asked to take.
+    pub(super) nr_tried_pages: u64,
+    pub(super) wall_ns: u64,
+    pub(super) cpu_ns: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -271,7 +299,7 @@ impl Default for PageOut {
             neighbours: Vec::new(),
             accessed: Vec::new(),
             nr_evicted: 0,
-            is_answered: false,
+            answered_ns: None,
         }
     }
 }
@@ -286,16 +314,19 @@ impl PageOut {
         self.accessed.clear();
         (self.nr_advised, self.stage) = (0, Stage::Look);
         (self.started_ns, self.started_cpu_ns) = (now_ns, self.slot.cpu_ns);
-        self.is_answered = false;
+        self.answered_ns = None;
         self.slot.begin(now_ns);
     }
 
-    /// The verdicts of the batch, once it is back.
-    pub(super) fn take_answer(&mut self) -> Option<Vec<(u32, Verdict)>> {
-        if !std::mem::take(&mut self.is_answered) {
-            return None;
-        }
-        Some(std::mem::take(&mut self.verdicts))
+    /// What became of the batch, once it is back.
+    pub(super) fn take_answer(&mut self) -> Option<PagedOut> {
+        let answered_ns = self.answered_ns.take()?;
+        Some(PagedOut {
+            verdicts: std::mem::take(&mut self.verdicts),
+            nr_tried_pages: self.candidates.len() as u64,
+            wall_ns: answered_ns - self.started_ns,
+            cpu_ns: self.slot.cpu_ns - self.started_cpu_ns,
+        })
     }
 
     /// One step, while programs run for so many hundredths of the time.
@@ -340,7 +371,7 @@ impl PageOut {
                 }
             }
             Stage::Rest => {
-                self.is_answered = true;
+                self.answered_ns = Some(now_ns);
                 Took {
                     is_done: true,
                     ..Took::default()
@@ -405,6 +436,10 @@ pub(super) struct Telling {
     pub(super) is_busy: bool,
     pub(super) is_allowed: bool,
     pub(super) nr_told: u64,
+    /// Told before this request.
+    nr_told_before: u64,
+    /// Pages that the last request told, once it is done.
+    pub(super) answer: Option<u64>,
 }
 
 /// What is said.
@@ -423,6 +458,7 @@ impl Telling {
             return false;
         }
         (self.slots, self.nr_done, self.started_ns) = (slots, 0, now_ns);
+        self.nr_told_before = self.nr_told;
         self.is_busy = true;
         self.slot.begin(now_ns);
         true
@@ -443,6 +479,7 @@ impl Telling {
         let is_over = word == Word::Cold && !self.is_allowed;
         if is_stale || is_over || self.nr_done >= self.slots.len() {
             self.is_busy = false;
+            self.answer = Some(self.nr_told - self.nr_told_before);
             return Took {
                 is_done: true,
                 ..Took::default()
@@ -484,23 +521,32 @@ pub(super) struct Clearer {
     nr_done: usize,
     /// Pages that are to be active afterwards.
     restore: Option<Bits>,
+    started_ns: u64,
     pub(super) is_busy: bool,
     /// How long its calls held the lock since the last walk that cleared.
     pub(super) held_ns: u64,
+    /// What the last request took and how long it held the lock, once it is done.
+    pub(super) answer: Option<(u64, u64)>,
 }
 
 impl Clearer {
     /// Hands pieces over. `restore`: pages that are to be active afterwards.
     pub(super) fn submit(&mut self, now_ns: u64, pieces: Vec<Piece>, restore: Option<Bits>) {
         (self.pieces, self.nr_done, self.restore) = (pieces, 0, restore);
+        self.started_ns = now_ns;
         self.is_busy = true;
         self.slot.begin(now_ns);
     }
 
     /// One piece.
-    pub(super) fn step<P: PlaysKernel>(&mut self, machine: &mut Machine<'_, P>) -> Took {
+    pub(super) fn step<P: PlaysKernel>(
+        &mut self,
+        now_ns: u64,
+        machine: &mut Machine<'_, P>,
+    ) -> Took {
         let Some(piece) = self.pieces.get(self.nr_done).copied() else {
             self.is_busy = false;
+            self.answer = Some((now_ns - self.started_ns, self.held_ns));
             return Took {
                 is_done: true,
                 ..Took::default()

@@ -18,6 +18,7 @@ use strata_control::{
     limit::{Limit, Standing},
     reclaimer::Reclaimer,
     swappiness::SwappinessBias,
+    trace::Recorder,
 };
 use strata_lru::{Swappiness, TimeMs};
 use strata_trace::Backing;
@@ -82,6 +83,7 @@ pub(super) struct World<'w, P> {
     pub(super) deactivator: Telling,
     pub(super) clearer: Clearer,
     pub(super) looped: Looped,
+    pub(super) recorder: Recorder,
     loop_slot: Slot,
     standing: Standing,
     /// The limit has given way as far as it may.
@@ -176,6 +178,10 @@ impl<'w, P: PlaysKernel> World<'w, P> {
             deactivator: Telling::default(),
             clearer: Clearer::default(),
             looped: Looped::default(),
+            recorder: match steered.is_traced {
+                true => Recorder::recording(),
+                false => Recorder::default(),
+            },
             loop_slot: Slot::default(),
             standing: Standing::Fine,
             is_refused: false,
@@ -429,7 +435,7 @@ impl<'w, P: PlaysKernel> World<'w, P> {
                 self.deactivator.slot.took(at_ns, took);
             }
             Who::Clearer => {
-                let took = self.clearer.step(&mut self.machine);
+                let took = self.clearer.step(at_ns, &mut self.machine);
                 self.clearer.slot.took(at_ns, took);
             }
         }

@@ -15,11 +15,11 @@
 //!   meanwhile is not taken again and again.
 
 use super::ReclaimLoop;
+use super::mechanism::{Turn, sure};
 use crate::addr::PAGE_BYTES;
-use crate::pages::walk::Thoroughness;
-use crate::run::gauge::Gauge;
 use crate::run::trace::{Answer, ChosenBy, WalkEnd};
 use std::collections::VecDeque;
+use strata_control::drive::{self, Mechanism as _};
 use strata_control::limit::Standing;
 use strata_lru::lru_gen::{Command, CommandError, commands};
 use strata_lru::{EvictPlan, Plan, TimeMs, WalkPlan};
@@ -238,32 +238,6 @@ impl ReclaimLoop {
         self.actuators.has_pageout() || self.groups.root().is_dry_run()
     }
 
-    /// Does the next step of the order whose turn it is; `None` without one, else the longest time to wait for
-    /// the next, milliseconds.
-    pub(super) fn work_on_orders(
-        &mut self,
-        now: TimeMs,
-        gauge: &Gauge,
-        usage_bytes: u64,
-    ) -> Option<u64> {
-        // A batch of the loop's, or the one before: told by its descriptor when it is back.
-        if self.orders.queue.is_empty() || self.group.tracker.is_batch_out() {
-            return None;
-        }
-        self.settle_orders();
-        let mut order = self.orders.next()?;
-        let wait_ms = match self.step(&mut order, now, gauge, usage_bytes) {
-            Step::Over(outcome) => {
-                self.orders.done.push((order.ticket, outcome));
-                return Some(0);
-            }
-            Step::Again => 0,
-            Step::Later => WAIT_MS,
-        };
-        self.orders.put_back(order);
-        Some(wait_ms)
-    }
-
     /// Counts what the batch that is back has come to, for the order it was of.
     fn settle_orders(&mut self) {
         let (tried_now, taken_now) = self.tried_and_taken();
@@ -296,22 +270,39 @@ impl ReclaimLoop {
         };
         order.nr_fruitless >= most
     }
+}
 
-    fn step(
-        &mut self,
-        order: &mut Order<super::Ticket>,
-        now: TimeMs,
-        gauge: &Gauge,
-        usage_bytes: u64,
-    ) -> Step {
+impl Turn<'_> {
+    /// Does the next step of the order whose turn it is; `None` without one, else the longest time to wait for
+    /// the next, milliseconds.
+    pub(super) fn work_on_orders(&mut self, now: TimeMs, usage_bytes: u64) -> Option<u64> {
+        // A batch of the loop's, or the one before: told by its descriptor when it is back.
+        if self.of.orders.queue.is_empty() || self.of.group.tracker.is_batch_out() {
+            return None;
+        }
+        self.of.settle_orders();
+        let mut order = self.of.orders.next()?;
+        let wait_ms = match self.step(&mut order, now, usage_bytes) {
+            Step::Over(outcome) => {
+                self.of.orders.done.push((order.ticket, outcome));
+                return Some(0);
+            }
+            Step::Again => 0,
+            Step::Later => WAIT_MS,
+        };
+        self.of.orders.put_back(order);
+        Some(wait_ms)
+    }
+
+    fn step(&mut self, order: &mut Order<super::Ticket>, now: TimeMs, usage_bytes: u64) -> Step {
         if let Want::Pages(quota) = order.want {
             let nr_pages = quota.next_batch(&order.done);
-            if nr_pages == 0 || self.is_in_vain(order) {
+            if nr_pages == 0 || self.of.is_in_vain(order) {
                 return Step::Over(Ok(order.done));
             }
-            let before = self.tried_and_taken();
-            let standing = self.evict(now, gauge, nr_pages, usage_bytes);
-            if self.tried_and_taken().0 > before.0 {
+            let before = self.of.tried_and_taken();
+            let standing = sure(drive::evict(self, now, usage_bytes, nr_pages));
+            if self.of.tried_and_taken().0 > before.0 {
                 (order.before, order.nr_waits) = (Some(before), 0);
                 return Step::Again;
             }
@@ -323,14 +314,20 @@ impl ReclaimLoop {
         }
         if let Some((plan, taken_before)) = order.eviction {
             let nr_freed = order.done.nr_applied_pages - taken_before;
-            order.before = Some(self.tried_and_taken());
-            let requests = match self.is_in_vain(order) {
+            order.before = Some(self.of.tried_and_taken());
+            let requests = match self.of.is_in_vain(order) {
                 true => None,
-                false => self.group.tracker.isolate_planned(&plan, nr_freed),
+                false => self.of.group.tracker.isolate_planned(&plan, nr_freed),
             };
             if let Some(requests) = requests {
-                self.note_batch(ChosenBy::Command, None, Answer::Pages, &requests);
-                self.page_out(requests);
+                drive::note_batch(
+                    self,
+                    ChosenBy::Command,
+                    None,
+                    Answer::Pages,
+                    Some(&requests),
+                );
+                self.of.page_out(requests);
                 return Step::Again;
             }
             (order.eviction, order.before) = (None, None);
@@ -343,7 +340,7 @@ impl ReclaimLoop {
         match left.pop_front() {
             None => Step::Over(Ok(order.done)),
             Some(command) => self
-                .begin(command, order, now, gauge, usage_bytes)
+                .begin(command, order, now, usage_bytes)
                 .unwrap_or_else(|error| Step::Over(Err(error.into()))),
         }
     }
@@ -353,17 +350,13 @@ impl ReclaimLoop {
         command: Result<Command, CommandError>,
         order: &mut Order<super::Ticket>,
         now: TimeMs,
-        gauge: &Gauge,
         usage_bytes: u64,
     ) -> Result<Step, CommandError> {
-        match self
-            .group
-            .tracker
-            .plan(command?, self.groups.root().swappiness())?
-        {
+        let swappiness = self.control().swappiness();
+        match self.of.group.tracker.plan(command?, swappiness)? {
             Plan::Done => order.done.nr_commands += 1,
             Plan::Walk(plan) => {
-                self.walk_as_planned(&plan, now, gauge, usage_bytes)?;
+                self.walk_as_planned(&plan, now, usage_bytes)?;
                 order.done.nr_walks += 1;
                 order.done.nr_commands += 1;
             }
@@ -379,17 +372,12 @@ impl ReclaimLoop {
         &mut self,
         plan: &WalkPlan,
         now: TimeMs,
-        gauge: &Gauge,
         usage_bytes: u64,
     ) -> Result<(), CommandError> {
-        let thoroughness = match plan.is_scan_forced {
-            true => Thoroughness::Everything,
-            false => Thoroughness::SkipIdle,
-        };
-        self.look(gauge, now, thoroughness);
-        self.note_walk_end(WalkEnd::Command);
-        self.group.tracker.finish_planned_walk(plan, now)?;
-        self.after_walk(now, usage_bytes);
+        sure(drive::look(self, now, plan.is_scan_forced));
+        drive::note_walk_end(self, WalkEnd::Command);
+        self.of.group.tracker.finish_planned_walk(plan, now)?;
+        drive::after_walk(self, now, usage_bytes);
         Ok(())
     }
 }

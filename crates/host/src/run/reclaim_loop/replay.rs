@@ -4,10 +4,9 @@
 //! kernel weighs anon against file pages. **Does not
 //! own** the traces (`tests/control-traces`), nor what holds of any trace (the binary's tests).
 
-use crate::run::PolicyChoice;
 use crate::run::trace::{
-    self, Counters, FreeSwap, LimitAction, LineState, ProgramThreads, ReclaimFailure, Recorded,
-    Report, StatReader, Tick, read,
+    self, Counters, FreeSwap, LimitAction, LineState, PolicyName, ProgramThreads, ReclaimFailure,
+    Recorded, Report, StatReader, Tick, read,
 };
 use flate2::read::GzDecoder;
 use std::collections::BTreeMap;
@@ -15,7 +14,7 @@ use std::fs::{self, File};
 use std::io::BufReader;
 use std::path::Path;
 use strata_control::cpu::{Clocks, CpuSample, Runnable, Threads};
-use strata_control::limit::{Answer, Limit, Need, Standing, Step};
+use strata_control::limit::{Answer, Limit, Line, Need, Standing, Step};
 use strata_control::list_balance::Reading;
 use strata_control::swappiness::{self, SwappinessBias};
 use strata_control::{
@@ -53,7 +52,7 @@ impl Loop {
                     swappiness: base.unwrap_or(Swappiness::DEFAULT),
                     min_ttl_ms: run.min_ttl_ms,
                     is_dry_run: run.is_dry_run,
-                    has_heat: run.policy == PolicyChoice::MglruHeat,
+                    has_heat: run.policy == PolicyName::MglruHeat,
                     has_pageout: run.has_pageout,
                     has_kernel: run.has_reclaim,
                     abilities: Abilities {
@@ -378,9 +377,12 @@ impl LimitReplay {
                             raised_bytes,
                         }),
                     ) if bytes == *was => Answer::Raised(*raised_bytes),
-                    (Step::HoldLine, Some(LimitAction::HoldLine(line))) => Answer::Line {
-                        is_held: *line == LineState::Held,
-                    },
+                    (Step::HoldLine, Some(LimitAction::HoldLine(line))) => {
+                        Answer::Line(match line {
+                            LineState::Held => Line::Held,
+                            _ => Line::Moving,
+                        })
+                    }
                     (step, was) => return Some(format!("{was:?} became {step:?}")),
                 },
             };

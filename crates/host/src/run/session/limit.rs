@@ -1,27 +1,66 @@
-//! What a tick does to the limit and to the kernel's balance, and what it notes of that.
+//! What a tick does to the limit and to the kernel's balance.
 //!
-//! **Owns** the order of looking at the kernel's lists, the limit and the balance, and carrying out the steps. **Does not
-//! own** any of these decisions (`strata_control`: `limit`, `list_balance`, `swappiness`).
+//! **Owns** the order of looking at the kernel's lists, the limit and the balance, and the calls that the steps are made of.
+//! **Does not own** any of these decisions, nor the order of the steps (`strata_control`).
 
 use super::{ReclaimLoop, Session};
-use crate::cgroup::{BudgetGroup, CgroupError, Line, Offered};
-use crate::run::trace::{Counters, Lean, LimitAction, LimitPlan, StatReader};
+use crate::cgroup::{BudgetGroup, CgroupError, Offered};
 use crate::sense::readings::Readings;
-use strata_control::FreeSwap;
+use strata_control::drive::{Held, Limits, bias_swappiness, hold_limit};
 use strata_control::limit::{Answer, Need, Step, Trouble};
+use strata_control::{FreeSwap, GroupStats};
 use strata_lru::TimeMs;
+
+/// The limits of the group, and what is read of it in this tick.
+struct GroupLimits<'a> {
+    group: &'a BudgetGroup,
+    readings: &'a mut Readings,
+}
+
+impl Limits for GroupLimits<'_> {
+    type Error = CgroupError;
+
+    fn counters(&mut self) -> Result<Option<GroupStats>, CgroupError> {
+        Ok(self.readings.counters(self.group))
+    }
+
+    fn take_step(&mut self, step: Step) -> Result<Answer, CgroupError> {
+        let group = self.group;
+        Ok(match step {
+            Step::Done(_) => Answer::Done,
+            Step::LookAtLimit => Answer::Limit(group.limit_bytes()?),
+            Step::LookAtUsage => Answer::Usage(group.usage_bytes()?),
+            Step::ReleaseLine => {
+                group.release_line()?;
+                Answer::Done
+            }
+            Step::ReleaseHigh => {
+                group.release_high()?;
+                Answer::Done
+            }
+            Step::Raise { bytes } => {
+                let raised_bytes = group.relieve(bytes)?;
+                tracing::debug!(bytes, raised_bytes, "the limit gives way");
+                Answer::Raised(raised_bytes)
+            }
+            Step::HandBackOom => {
+                group.hand_back_oom()?;
+                Answer::Done
+            }
+            Step::Settle => {
+                group.settle_limit()?;
+                Answer::Done
+            }
+            Step::HoldLine => Answer::Line(group.hold_line()?),
+        })
+    }
+}
 
 impl Session<'_> {
     pub(super) fn adjust_limit(&mut self, now: TimeMs, usage_bytes: u64, readings: &mut Readings) {
-        self.recorder.note(|tick| {
-            tick.sample.limit.push(Default::default());
-            tick.plan.limit.push(LimitPlan {
-                standing: self.standing.into(),
-                ..LimitPlan::default()
-            });
-        });
+        self.recorder.begin_limit(self.standing);
         if let Some(managed) = &mut self.managed {
-            let reading = managed.look_at_lists(now, usage_bytes);
+            let reading = managed.look_at_lists(now, self.arena.gauge(), usage_bytes);
             self.recorder
                 .note_limit(|_, plan| plan.reading = reading.into());
             self.limit
@@ -60,111 +99,31 @@ impl Session<'_> {
         need: Need,
         readings: &mut Readings,
     ) {
-        let Need {
-            usage_bytes,
-            is_under_oom,
-            has_free_swap,
-            ..
-        } = need;
-        let can_swap = has_free_swap && self.config.swappiness.base().get() > 0;
-        let is_wanted =
-            self.limit
-                .wants_counters(now, &self.marks, usage_bytes, can_swap, is_under_oom);
-        match is_wanted {
-            None => {}
-            Some(false) => self
-                .recorder
-                .note_counters(StatReader::Limit, Counters::Kept),
-            Some(true) => {
-                let stats = readings.counters(group);
-                let counters = stats.map_or(Counters::Failed, Counters::Fresh);
-                self.recorder.note_counters(StatReader::Limit, counters);
-                self.limit
-                    .take_counters(now, stats, usage_bytes, can_swap, is_under_oom);
-                if let Some(managed) = &mut self.managed {
-                    managed.note_reading();
+        let can_swap = need.has_free_swap && self.config.swappiness.base().get() > 0;
+        let mut limits = GroupLimits { group, readings };
+        let held = hold_limit(
+            &mut self.limit,
+            &mut limits,
+            &self.recorder,
+            now,
+            need,
+            &self.marks,
+            can_swap,
+        );
+        let is_read = match held {
+            Ok(Held { is_read, trouble }) => {
+                if let Some(trouble) = trouble {
+                    self.warn(tell(trouble));
                 }
+                is_read
             }
-        }
-        match self.carry_out(group, now, need) {
-            Ok(Some(trouble)) => self.warn(tell(trouble)),
-            Ok(None) => {}
-            Err(error) => {
-                self.recorder.note_limit_action(LimitAction::Fail);
+            Err((is_read, error)) => {
                 self.warn(format!("the limit can't be adjusted: {error}"));
+                is_read
             }
-        }
-    }
-
-    /// Takes the steps that are needed now, one by one.
-    fn carry_out(
-        &mut self,
-        group: &BudgetGroup,
-        now: TimeMs,
-        need: Need,
-    ) -> Result<Option<Trouble>, CgroupError> {
-        let mut step = self.limit.start(now, need, &self.marks);
-        loop {
-            let answer = match step {
-                Step::Done(trouble) => {
-                    let is_refused = matches!(trouble, Some(Trouble::Refused { .. }));
-                    if is_refused && !need.is_under_oom {
-                        self.recorder.note_limit_action(LimitAction::Refuse);
-                    }
-                    return Ok(trouble);
-                }
-                Step::LookAtLimit => {
-                    let limit_bytes = group.limit_bytes()?;
-                    self.recorder
-                        .note_limit(|sample, _| sample.limit_bytes.push(limit_bytes));
-                    Answer::Limit(limit_bytes)
-                }
-                Step::LookAtUsage => {
-                    let usage_bytes = group.usage_bytes()?;
-                    self.recorder
-                        .note_limit(|sample, _| sample.usage_bytes = Some(usage_bytes));
-                    Answer::Usage(usage_bytes)
-                }
-                Step::ReleaseLine => {
-                    self.recorder.note_limit_action(LimitAction::ReleaseLine);
-                    group.release_line()?;
-                    Answer::Done
-                }
-                Step::ReleaseHigh => {
-                    self.recorder.note_limit_action(LimitAction::ReleaseHigh);
-                    group.release_high()?;
-                    Answer::Done
-                }
-                Step::Raise { bytes } => {
-                    let raised_bytes = group.relieve(bytes)?;
-                    tracing::debug!(bytes, raised_bytes, ?need, "the limit gives way");
-                    self.recorder.note_limit_action(LimitAction::Raise {
-                        bytes,
-                        raised_bytes,
-                    });
-                    Answer::Raised(raised_bytes)
-                }
-                Step::HandBackOom => {
-                    self.recorder.note_limit_action(LimitAction::Refuse);
-                    self.recorder.note_limit_action(LimitAction::HandBackOom);
-                    group.hand_back_oom()?;
-                    Answer::Done
-                }
-                Step::Settle => {
-                    self.recorder.note_limit_action(LimitAction::Settle);
-                    group.settle_limit()?;
-                    Answer::Done
-                }
-                Step::HoldLine => {
-                    let line = group.hold_line()?;
-                    self.recorder
-                        .note_limit_action(LimitAction::HoldLine(line.into()));
-                    Answer::Line {
-                        is_held: line == Line::Held,
-                    }
-                }
-            };
-            step = self.limit.next(answer);
+        };
+        if let Some(managed) = self.managed.as_mut().filter(|_| is_read) {
+            managed.note_reading();
         }
     }
 
@@ -172,26 +131,23 @@ impl Session<'_> {
         let is_left = |managed: &ReclaimLoop| managed.control().is_left_to_programs();
         let is_at_rest = self.is_paused || self.is_dry_run;
         let is_ahead = !is_at_rest && !self.managed.as_ref().is_none_or(is_left);
-        let lists = self.limit.pressing_counters().filter(|_| is_ahead);
-        let Some(swappiness) = self.swappiness_bias.change(now, lists) else {
-            return;
-        };
         let group = self.arena.gauge().group();
-        let offered = group.map(|group| group.set_swappiness(swappiness));
-        tracing::debug!(
-            swappiness,
-            ?offered,
-            "the kernel's balance of anon and file"
+        bias_swappiness(
+            &mut self.swappiness_bias,
+            &self.limit,
+            &self.recorder,
+            now,
+            is_ahead,
+            |swappiness| {
+                let offered = group.map(|group| group.set_swappiness(swappiness));
+                tracing::debug!(
+                    swappiness,
+                    ?offered,
+                    "the kernel's balance of anon and file"
+                );
+                matches!(offered, Some(Ok(Offered::Yes)))
+            },
         );
-        let is_taken = matches!(offered, Some(Ok(Offered::Yes)));
-        let lean = Lean {
-            swappiness,
-            is_taken,
-        };
-        self.recorder.note_limit(|_, plan| plan.lean = Some(lean));
-        if !is_taken {
-            self.swappiness_bias.give_up(now);
-        }
     }
 }
 

@@ -1,16 +1,15 @@
 //! What a line of a trace says.
 //!
 //! **Owns** the format, documented field by field in `docs/reference/control-trace.md`. **Does not own** what is recorded when
-//! (whoever reads or decides), nor how lines are written and read (`write`, `read`).
+//! (whoever reads or decides), nor how lines are written and read.
 //!
 //! **Invariants** I1: no address and no number of a page, a process or a thread: quantities only. I2: the format does not
 //! change with what the loop is made of, so its enums are its own. I3: nothing that is empty is written.
 
 use super::plan::Plan;
-use crate::pages::space::WalkFindings;
-use crate::run::{ActuatorChoice, PolicyChoice};
+use crate::control::Actuator;
+use crate::sample::GroupStats;
 use serde::{Deserialize, Serialize, Serializer};
-use strata_control::GroupStats;
 
 /// What the first line names itself.
 pub const FORMAT: &str = "strata-control-trace";
@@ -72,9 +71,9 @@ pub struct RunFacts {
     /// What is held.
     pub marks: Marks,
     /// Who decides.
-    pub policy: PolicyChoice,
+    pub policy: PolicyName,
     /// Who takes the pages, as asked for.
-    pub actuator: ActuatorChoice,
+    pub actuator: Actuator,
     /// The balance of anon and file pages; `None`: `auto`.
     pub swappiness: Option<u8>,
     /// What is younger is not taken, milliseconds.
@@ -95,6 +94,21 @@ pub struct RunFacts {
     pub can_recall: bool,
     /// Whether the kernel's balance may be changed.
     pub may_lean: bool,
+}
+
+/// Who decides which page goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PolicyName {
+    /// The multi-generational LRU, which has the pages that were accessed least often lately go first.
+    #[default]
+    #[serde(rename = "mglru+heat")]
+    MglruHeat,
+    /// The multi-generational LRU as it is.
+    #[serde(rename = "mglru")]
+    Mglru,
+    /// Nobody: only the kernel's limit is set.
+    #[serde(rename = "none")]
+    None,
 }
 
 /// Who is managed.
@@ -270,7 +284,7 @@ pub struct Lists {
     pub nr_active_pages: u64,
 }
 
-pub use strata_control::FreeSwap;
+pub use crate::sample::FreeSwap;
 
 /// One reading of the kernel's counters of the group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -418,11 +432,33 @@ pub struct WalkSample {
     /// How far apart walks that clear come from here on at least.
     pub pace_ms: u64,
     /// All programs together.
-    pub found: WalkFindings,
+    pub found: Found,
     /// Each program.
     pub programs: Vec<ProgramPages>,
     /// How what the walk before foretold compares with what became of it.
     pub foretold: Foretold,
+}
+
+/// What a walk found in all programs; base pages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Found {
+    /// Present and reclaimable, by kind (anon, file).
+    pub nr_resident_pages: [u64; 2],
+    /// Accessed since the walk before, by kind.
+    pub nr_young_pages: [u64; 2],
+    /// New since the walk before.
+    pub nr_appeared_pages: u64,
+    /// Of those, back after an eviction.
+    pub nr_refaulted_pages: u64,
+    /// Gone since the walk before, taken by the kernel.
+    pub nr_reclaimed_pages: u64,
+    /// Gone since the walk before, given back by the program.
+    pub nr_freed_pages: u64,
+    /// Present but locked, hugetlb or special.
+    pub nr_unreclaimable_pages: u64,
+    /// Present but not managed, because the folio table is full.
+    pub nr_untracked_pages: u64,
 }
 
 /// Base pages of one program, by kind (anon, file).

@@ -1,0 +1,130 @@
+//! What a tick does to the limit and to the kernel's balance.
+//!
+//! **Owns** carrying the steps out one by one, and noting them. **Does not own** which steps those are (`limit`,
+//! `strategy::swappiness`), nor the limit itself (a [`Limits`]).
+
+use crate::limit::{Answer, Limit, Need, Step, Trouble};
+use crate::sample::GroupStats;
+use crate::strategy::swappiness::SwappinessBias;
+use crate::trace::{Counters, Lean, LimitAction, Recorder, StatReader};
+use crate::watermarks::Watermarks;
+use strata_lru::TimeMs;
+
+/// The limits of one group.
+pub trait Limits {
+    /// Why a limit can't be read or changed.
+    type Error;
+
+    /// The kernel's counts, read now and so brought up to date; `None`: they could not be read.
+    ///
+    /// # Errors
+    /// The run can't go on.
+    fn counters(&mut self) -> Result<Option<GroupStats>, Self::Error>;
+
+    /// Carries a step out. It is never asked for [`Step::Done`].
+    ///
+    /// # Errors
+    /// The limit could not be read or changed.
+    fn take_step(&mut self, step: Step) -> Result<Answer, Self::Error>;
+}
+
+/// What came of a look at the limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    /// Whether the kernel's counts were read.
+    pub is_read: bool,
+    /// What the user should know.
+    pub trouble: Option<Trouble>,
+}
+
+/// Looks at the limit, and has it give way or hold the line. `can_swap`: anon pages have somewhere to go and may go there.
+///
+/// # Errors
+/// The limit could not be read or changed; what was done before stays done, and whether counts were read is in the error.
+pub fn hold_limit<L: Limits>(
+    limit: &mut Limit,
+    on: &mut L,
+    recorder: &Recorder,
+    now: TimeMs,
+    need: Need,
+    marks: &Watermarks,
+    can_swap: bool,
+) -> Result<Held, (bool, L::Error)> {
+    let Need {
+        usage_bytes,
+        is_under_oom,
+        ..
+    } = need;
+    let mut is_read = false;
+    match limit.wants_counters(now, marks, usage_bytes, can_swap, is_under_oom) {
+        None => {}
+        Some(false) => recorder.note_counters(StatReader::Limit, Counters::Kept),
+        Some(true) => {
+            let stats = on.counters().map_err(|error| (false, error))?;
+            let counters = stats.map_or(Counters::Failed, Counters::Fresh);
+            recorder.note_counters(StatReader::Limit, counters);
+            limit.take_counters(now, stats, usage_bytes, can_swap, is_under_oom);
+            is_read = true;
+        }
+    }
+    let mut step = limit.start(now, need, marks);
+    loop {
+        if let Step::Done(trouble) = step {
+            let is_refused = matches!(trouble, Some(Trouble::Refused { .. }));
+            if is_refused && !is_under_oom {
+                recorder.note_limit_action(LimitAction::Refuse);
+            }
+            return Ok(Held { is_read, trouble });
+        }
+        let answer = match on.take_step(step) {
+            Ok(answer) => answer,
+            Err(error) => {
+                recorder.note_limit_action(LimitAction::Fail);
+                return Err((is_read, error));
+            }
+        };
+        note_step(recorder, step, answer);
+        step = limit.next(answer);
+    }
+}
+
+fn note_step(recorder: &Recorder, step: Step, answer: Answer) {
+    match (step, answer) {
+        (Step::LookAtLimit, Answer::Limit(limit_bytes)) => {
+            recorder.note_limit(|sample, _| sample.limit_bytes.push(limit_bytes));
+        }
+        (Step::LookAtUsage, Answer::Usage(usage_bytes)) => {
+            recorder.note_limit(|sample, _| sample.usage_bytes = Some(usage_bytes));
+        }
+        (Step::HandBackOom, _) => recorder.note_limit_action(LimitAction::Refuse),
+        _ => {}
+    }
+    if let Some(action) = LimitAction::of(step, answer) {
+        recorder.note_limit_action(action);
+    }
+}
+
+/// Changes the kernel's balance of anon and file pages where that helps. `is_ahead`: reclaim comes before the programs'
+/// own faults. `set` returns whether the kernel took it.
+pub fn bias_swappiness(
+    bias: &mut SwappinessBias,
+    limit: &Limit,
+    recorder: &Recorder,
+    now: TimeMs,
+    is_ahead: bool,
+    set: impl FnOnce(u8) -> bool,
+) {
+    let lists = limit.pressing_counters().filter(|_| is_ahead);
+    let Some(swappiness) = bias.change(now, lists) else {
+        return;
+    };
+    let is_taken = set(swappiness);
+    let lean = Lean {
+        swappiness,
+        is_taken,
+    };
+    recorder.note_limit(|_, plan| plan.lean = Some(lean));
+    if !is_taken {
+        bias.give_up(now);
+    }
+}

@@ -1,0 +1,147 @@
+//! What a tick notes for the trace of what it read and decided.
+//!
+//! **Owns** these notes. **Does not own** what is decided (`control`), nor the trace.
+
+use super::Mechanism;
+use crate::cpu::CpuSample;
+use crate::plan::Plan;
+use crate::sample::{FreeSwap, ProgramNo, Sample, Threads};
+use crate::trace::{EngineSample, ProgramCpu, ProgramThreads, Reclaimer, Runnable, Share};
+use std::collections::BTreeMap;
+
+/// What of a sample is noted once its plan is made.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen {
+    is_sharing: bool,
+    free_swap: Option<FreeSwap>,
+    freed_bytes: u64,
+    nr_attempts: u64,
+}
+
+impl Seen {
+    /// Of this sample; notes what was read of the processors.
+    pub fn of<M: Mechanism>(on: &M, sample: &Sample) -> Seen {
+        if let Some(cpu) = &sample.cpu {
+            note_cpu(on, cpu, sample.can_mark_all);
+        }
+        Seen {
+            is_sharing: sample.cpu.is_some(),
+            free_swap: sample.free_swap,
+            freed_bytes: sample.freed_bytes,
+            nr_attempts: sample.nr_attempts,
+        }
+    }
+
+    /// Notes who has the processors, who reclaims, with how much, and whether that gets anywhere.
+    pub fn note<M: Mechanism>(self, on: &M, plan: &Plan) {
+        let control = on.control();
+        on.recorder().note(|tick| {
+            if let Some(free_swap) = self.free_swap {
+                tick.sample.free_swap = Some(free_swap);
+                tick.plan.swappiness = Some(control.swappiness().get());
+            }
+            if self.is_sharing {
+                let cpu = control.cpu();
+                for of in tick.sample.threads.iter_mut().flatten() {
+                    let busy = cpu.busy_threads().iter();
+                    let threads = busy.filter(|(number, _)| number.0 == of.program);
+                    of.nr_busy_threads = threads.count() as u64;
+                }
+                let wanted = cpu.wanted();
+                tick.plan.share = Some(Share {
+                    room: control.cpu_state().into(),
+                    wanted_processors: wanted.all,
+                    wanted_most_processors: wanted.most,
+                    wanted_threads: wanted.nr_threads,
+                    refaulted_pages_per_s: cpu.refaulted_pages_per_s(),
+                    pageout_percent_max: control.pageout_percent_max(),
+                });
+            }
+            let asked = plan.decision.asked;
+            tick.plan.reclaimer = Some(Reclaimer {
+                who: control.reclaimer().into(),
+                pageout_pages: asked.pageout_pages,
+                reclaim_bytes: asked.kernel_bytes,
+                wait_ms: asked.wait_ms,
+            });
+            let stats = on.stats();
+            tick.sample.engine = Some(EngineSample {
+                nr_attempts: self.nr_attempts,
+                freed_bytes: self.freed_bytes,
+                nr_isolated_pages: stats.nr_isolated_pages,
+                nr_evicted_pages: stats.nr_evicted_pages.iter().sum(),
+                nr_kernel_evicted_pages: stats.nr_kernel_evicted_pages.iter().sum(),
+                is_batch_out: on.is_batch_out(),
+            });
+            tick.plan.is_stalled = plan.decision.is_stalled;
+            tick.plan.stall_pause_ms = plan.decision.stall_pause_ms;
+        });
+    }
+}
+
+fn note_cpu<M: Mechanism>(on: &M, cpu: &CpuSample, can_mark_all: bool) {
+    let control = on.control();
+    on.recorder().note(|tick| {
+        let sample = &mut tick.sample;
+        let before = control.cpu().threads();
+        let threads = cpu.threads.as_ref();
+        sample.threads = threads.map(|threads| wanted_since(threads, before));
+        sample.runnable = cpu.runnable.map(|runnable| Runnable {
+            nr_threads: runnable.nr_threads,
+            nr_own_threads: runnable.nr_own_threads,
+        });
+        sample.cpu = cpu.clocks.as_ref().map(|clocks| {
+            let programs = clocks.cpu_ns.iter().map(|(number, cpu_ns)| ProgramCpu {
+                program: number.0,
+                cpu_ns: *cpu_ns,
+            });
+            programs.collect()
+        });
+        if control.abilities().can_mark && !control.is_dry_run() {
+            sample.can_touch_all = Some(can_mark_all);
+        }
+    });
+}
+
+/// What the threads of each program wanted since the look before; who of them was busy is not told.
+fn wanted_since(
+    now: &BTreeMap<ProgramNo, Threads>,
+    before: &BTreeMap<ProgramNo, Threads>,
+) -> Vec<ProgramThreads> {
+    let programs = now.iter().map(|(number, threads)| {
+        let before = before.get(number);
+        ProgramThreads {
+            program: number.0,
+            wanted_ns: before.map(|before| threads.wanted_since_ns(before)),
+            nr_threads: threads.wanted_ns.len() as u64,
+            nr_busy_threads: 0,
+            processors: threads.processors.numbers().unwrap_or_default(),
+        }
+    });
+    programs.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_noted_for_a_trace_is_what_was_wanted_since_the_look_before() {
+        let at = |ms: u64| {
+            let threads = Threads {
+                wanted_ns: BTreeMap::from([(1, ms * 1_000_000), (2, ms * 100_000)]),
+                processors: (0..2).collect(),
+            };
+            BTreeMap::from([(ProgramNo(3), threads)])
+        };
+        let of = |wanted_ns| ProgramThreads {
+            program: 3,
+            wanted_ns,
+            nr_threads: 2,
+            nr_busy_threads: 0,
+            processors: vec![0, 1],
+        };
+        assert_eq!(wanted_since(&at(0), &BTreeMap::new()), [of(None)]);
+        assert_eq!(wanted_since(&at(50), &at(0)), [of(Some(55_000_000))]);
+    }
+}

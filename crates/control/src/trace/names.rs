@@ -1,0 +1,143 @@
+//! What the loop's own types are called in a trace.
+//!
+//! **Owns** these translations, so that types of the loop can be renamed and the format stays. **Does not own** either.
+
+use super::{
+    Answer, Foretold, LimitAction, LineState, Lists, Marks, Reading, Room, Standing, Verdicts, Who,
+};
+use crate::limit::{Answer as Came, Line, Standing as Stands, Step};
+use crate::reclaimer::Reclaimer as Takes;
+use crate::sample::{CpuState, KernelLists, Reading as When};
+use crate::watermarks::Watermarks;
+use strata_lru::{Foretold as Told, Isolated, Verdict};
+
+impl From<Watermarks> for Marks {
+    fn from(marks: Watermarks) -> Marks {
+        Marks {
+            approach_bytes: marks.approach_bytes,
+            low_bytes: marks.low_bytes,
+            high_bytes: marks.high_bytes,
+            urgent_bytes: marks.urgent_bytes,
+            line_bytes: marks.line_bytes,
+            budget_bytes: marks.budget_bytes,
+            backstop_bytes: marks.backstop_bytes,
+        }
+    }
+}
+
+impl From<Stands> for Standing {
+    fn from(standing: Stands) -> Standing {
+        match standing {
+            Stands::Fine => Standing::Fine,
+            Stands::NothingEvictable => Standing::NothingEvictable,
+            Stands::Thrashing => Standing::Thrashing,
+        }
+    }
+}
+
+impl From<CpuState> for Room {
+    fn from(state: CpuState) -> Room {
+        match state {
+            CpuState::Free => Room::Free,
+            CpuState::Contended => Room::Crowded,
+            CpuState::Saturated => Room::Filled,
+        }
+    }
+}
+
+impl From<When> for Reading {
+    fn from(reading: When) -> Reading {
+        match reading {
+            When::Paced => Reading::Paced,
+            When::NotYet => Reading::NotYet,
+            When::Due => Reading::Due,
+        }
+    }
+}
+
+impl From<KernelLists> for Lists {
+    fn from(lists: KernelLists) -> Lists {
+        Lists {
+            nr_inactive_pages: lists.nr_inactive_pages,
+            nr_active_pages: lists.nr_active_pages,
+        }
+    }
+}
+
+impl From<Told> for Foretold {
+    fn from(told: Told) -> Foretold {
+        Foretold {
+            nr_warm_pages: told.nr_warm_pages,
+            nr_warm_used_pages: told.nr_warm_used_pages,
+            nr_other_pages: told.nr_other_pages,
+            nr_other_used_pages: told.nr_other_used_pages,
+        }
+    }
+}
+
+impl From<Isolated> for Answer {
+    fn from(answer: Isolated) -> Answer {
+        match answer {
+            Isolated::Pages(_) => Answer::Pages,
+            Isolated::Again => Answer::Again,
+            Isolated::NeedsAgeing => Answer::NeedsAgeing,
+            Isolated::Thrashing => Answer::Thrashing,
+            Isolated::Empty => Answer::Empty,
+        }
+    }
+}
+
+impl From<Takes> for Who {
+    fn from(reclaimer: Takes) -> Who {
+        match reclaimer {
+            Takes::Pageout => Who::Pageout,
+            Takes::Kernel => Who::Kernel,
+            Takes::Programs => Who::Programs,
+        }
+    }
+}
+
+impl From<Line> for LineState {
+    fn from(line: Line) -> LineState {
+        match line {
+            Line::Held => LineState::Held,
+            Line::Moving => LineState::Moving,
+            Line::Resting => LineState::Resting,
+            Line::NotOffered => LineState::NotOffered,
+        }
+    }
+}
+
+impl LimitAction {
+    /// What a step did to the limit; `None`: it only looked.
+    pub(crate) fn of(step: Step, came: Came) -> Option<LimitAction> {
+        Some(match (step, came) {
+            (Step::ReleaseLine, _) => LimitAction::ReleaseLine,
+            (Step::ReleaseHigh, _) => LimitAction::ReleaseHigh,
+            (Step::Settle, _) => LimitAction::Settle,
+            (Step::HandBackOom, _) => LimitAction::HandBackOom,
+            (Step::HoldLine, Came::Line(line)) => LimitAction::HoldLine(line.into()),
+            (Step::Raise { bytes }, Came::Raised(raised_bytes)) => LimitAction::Raise {
+                bytes,
+                raised_bytes,
+            },
+            _ => return None,
+        })
+    }
+}
+
+impl Verdicts {
+    /// One folio more of this kind.
+    pub fn count(&mut self, verdict: Verdict) {
+        *match verdict {
+            Verdict::Evicted => &mut self.evicted,
+            Verdict::Referenced => &mut self.referenced,
+            Verdict::Busy => &mut self.busy,
+            Verdict::Shared => &mut self.shared,
+            Verdict::Dirty => &mut self.dirty,
+            Verdict::Unevictable => &mut self.unevictable,
+            Verdict::Gone => &mut self.gone,
+            Verdict::NotTried => &mut self.not_tried,
+        } += 1;
+    }
+}

@@ -1,0 +1,262 @@
+//! The memory and the threads of the group, as the control loop acts on them.
+//!
+//! **Owns** turning quantities into pages, by the engine's order, and calls of the loop into calls of the threads. **Does
+//! not own** the order of a tick (`strata_control::drive`), what is to be done (`strata_control`), which pages are warm,
+//! cold or belong together (`pages`), nor the threads (`actuators`).
+
+use super::ReclaimLoop;
+use crate::access::ClearIntent;
+use crate::actuator::PageoutRequest;
+use crate::pages::space::Space;
+use crate::pages::walk::Thoroughness;
+use crate::run::gauge::Gauge;
+use std::convert::Infallible;
+use strata_control::drive::{BatchSize, Kept, Mechanism, Visit, WalkFound};
+use strata_control::strategy::{Busy, Outcome};
+use strata_control::trace::{ProgramPages, Recorder};
+use strata_control::{Action, Control, KernelLists};
+use strata_lru::{Ageing, Foretold, Isolated, ReclaimStats, TimeMs};
+
+/// Near the budget, while walks pause, members are looked for again after so long.
+const MEMBERS_PAUSE_NEAR_MS: u64 = 1000;
+/// The kernel's default scan priority.
+const RELAXED_PRIORITY: u8 = 12;
+
+/// The loop, and where usage and members are read during this tick.
+pub(super) struct Turn<'a> {
+    pub(super) of: &'a mut ReclaimLoop,
+    pub(super) gauge: &'a Gauge,
+}
+
+/// What can't fail has no failure to handle.
+pub(super) fn sure<T>(result: Result<T, Infallible>) -> T {
+    match result {
+        Ok(value) => value,
+        Err(never) => match never {},
+    }
+}
+
+impl Mechanism for Turn<'_> {
+    type Error = Infallible;
+    type Batch = Vec<PageoutRequest>;
+
+    fn control(&self) -> &Control {
+        self.of.groups.root()
+    }
+
+    fn control_mut(&mut self) -> &mut Control {
+        self.of.groups.root_mut()
+    }
+
+    fn kept_mut(&mut self) -> &mut Kept {
+        &mut self.of.kept
+    }
+
+    fn recorder(&self) -> &Recorder {
+        &self.of.recorder
+    }
+
+    fn stats(&self) -> ReclaimStats {
+        self.of.group.tracker.stats().unwrap_or_default()
+    }
+
+    fn nr_resident_pages(&self) -> u64 {
+        self.of.group.nr_resident_pages()
+    }
+
+    fn nr_used_pages(&self) -> u64 {
+        let findings = self.of.group.tracker.findings();
+        findings.nr_young_pages.iter().sum()
+    }
+
+    fn take_prefetched_used(&mut self) -> u64 {
+        let nr_pages = self.of.group.tracker.take_recalled_used();
+        self.of.actuators.note_prefetched_used(nr_pages);
+        nr_pages
+    }
+
+    fn foretold(&self) -> Foretold {
+        self.of.group.tracker.foretold()
+    }
+
+    fn found(&self) -> WalkFound {
+        let tracker = &self.of.group.tracker;
+        let programs = tracker.spaces().iter().map(|(number, space)| ProgramPages {
+            program: number.0,
+            nr_resident_pages: space.findings.nr_resident_pages,
+            nr_young_pages: space.findings.nr_young_pages,
+        });
+        WalkFound {
+            all: tracker.findings().into(),
+            programs: programs.collect(),
+        }
+    }
+
+    fn busy(&self) -> Busy {
+        self.of.actuators.busy()
+    }
+
+    fn kernel_lists(&mut self) -> Option<KernelLists> {
+        let resident = |space: &&Space| space.findings.nr_resident_pages.iter().sum::<u64>();
+        let spaces = self.of.group.tracker.spaces().values();
+        let largest = spaces.max_by_key(resident)?;
+        let lists = self.of.actuators.lists()?.read(&largest.process);
+        lists.unwrap_or_else(|error| {
+            tracing::debug!(%error, "the kernel's lists can't be looked at");
+            None
+        })
+    }
+
+    fn allow_deactivation(&mut self, is_allowed: bool) {
+        self.of.actuators.allow_deactivation(is_allowed);
+    }
+
+    fn is_all_young(&mut self, now: TimeMs) -> bool {
+        self.of.is_all_young(now)
+    }
+
+    fn note_thrashing(&mut self) {
+        self.of.actuators.note_thrashing();
+    }
+
+    fn ask_kernel(&mut self, _: TimeMs, bytes: u64) -> bool {
+        self.of.actuators.ask_kernel(bytes)
+    }
+
+    fn is_batch_out(&self) -> bool {
+        self.of.group.tracker.is_batch_out()
+    }
+
+    fn nr_ranked_folios(&self) -> u64 {
+        self.of.group.tracker.nr_ranked() as u64
+    }
+
+    fn rank(&mut self, nr_pages: u64) {
+        let swappiness = self.control().swappiness();
+        self.of.group.tracker.rank(nr_pages, swappiness);
+    }
+
+    fn choose_splits(&mut self, now: TimeMs) {
+        self.of.choose_splits(now);
+    }
+
+    fn is_splitting(&self) -> bool {
+        self.of.is_splitting()
+    }
+
+    fn isolate_cold(&mut self, now: TimeMs, nr_pages: u64) -> Vec<PageoutRequest> {
+        let swappiness = self.control().swappiness();
+        let tracker = &mut self.of.group.tracker;
+        tracker.isolate_cold(nr_pages, swappiness, now)
+    }
+
+    fn isolate(
+        &mut self,
+        now: TimeMs,
+        nr_pages: u64,
+    ) -> Result<Option<(Isolated, Vec<PageoutRequest>)>, Infallible> {
+        let swappiness = self.control().swappiness();
+        let tracker = &mut self.of.group.tracker;
+        let isolated = tracker.isolate(nr_pages, swappiness, RELAXED_PRIORITY, now);
+        Ok(isolated
+            .inspect_err(|error| self.of.warn(format!("eviction stopped: {error}")))
+            .ok())
+    }
+
+    fn size_of(batch: &Vec<PageoutRequest>) -> BatchSize {
+        let nr_folios: usize = batch.iter().map(|request| request.pages.len()).sum();
+        BatchSize {
+            nr_folios: nr_folios as u64,
+            nr_requests: batch.len() as u64,
+        }
+    }
+
+    fn send(&mut self, _: TimeMs, batch: Vec<PageoutRequest>) {
+        self.of.page_out(batch);
+    }
+
+    fn rest_us(&mut self, _: TimeMs) -> u64 {
+        let rest = self.of.group.walker().rest();
+        u64::try_from(rest.as_micros().max(u128::from(!rest.is_zero()))).unwrap_or(u64::MAX)
+    }
+
+    fn pace_ms(&self) -> u64 {
+        self.of.group.pace_ms()
+    }
+
+    fn is_clearing(&mut self) -> bool {
+        self.of.hear_of_clearing();
+        self.of.group.is_clearing()
+    }
+
+    fn is_ageing_due(&mut self) -> bool {
+        let swappiness = self.control().swappiness();
+        let ageing = self.of.group.tracker.ageing(swappiness);
+        matches!(ageing, Ok(Ageing::Due))
+    }
+
+    fn put_off_walk(&mut self, now: TimeMs) {
+        // A walk of many processes may be followed by a long pause.
+        self.of
+            .refresh_members_if_due(now, self.gauge, MEMBERS_PAUSE_NEAR_MS);
+    }
+
+    fn prepare_walk(&mut self, now: TimeMs) {
+        self.of.refresh_members(now, self.gauge);
+        self.of.look_for_inactive(now);
+        self.of.look_for_slow_swap();
+    }
+
+    fn visit(
+        &mut self,
+        _: TimeMs,
+        is_thorough: bool,
+        is_for_pageout: bool,
+    ) -> Result<Visit, Infallible> {
+        let thoroughness = match is_thorough {
+            true => Thoroughness::Everything,
+            false => Thoroughness::SkipIdle,
+        };
+        let intent = match is_for_pageout {
+            true => ClearIntent::Pageout,
+            false => ClearIntent::Watch,
+        };
+        let group = &mut self.of.group;
+        let before = group.walk_sums();
+        let failures = group.visit(intent, thoroughness);
+        let after = group.walk_sums();
+        let (cpu_ns, wall_ns) = group.last_walk_ns();
+        let visit = Visit {
+            nr_spaces: after.nr_spaces - before.nr_spaces,
+            nr_spaces_skipped: after.nr_spaces_skipped - before.nr_spaces_skipped,
+            nr_entries: after.cost.nr_entries - before.cost.nr_entries,
+            cpu_ns,
+            wall_ns,
+            has_cleared: group.has_cleared(),
+        };
+        for failure in failures {
+            self.of.warn(failure.to_string());
+        }
+        Ok(visit)
+    }
+
+    fn age(&mut self, now: TimeMs) -> Result<(), Infallible> {
+        let swappiness = self.control().swappiness();
+        if let Err(error) = self.of.group.tracker.finish_walk(swappiness, now) {
+            self.of.warn(format!("ageing failed: {error}"));
+        }
+        Ok(())
+    }
+
+    fn end_look(&mut self) {
+        self.of.group.tracker.finish_look();
+    }
+
+    fn end_walk(&mut self, now: TimeMs) {
+        self.of.group.remember(now);
+    }
+
+    fn apply(&mut self, _: TimeMs, action: Action) -> Option<Outcome> {
+        self.of.apply(action)
+    }
+}

@@ -1,0 +1,315 @@
+//! The played memory and Strata's threads in virtual time, as the control loop acts on them.
+//!
+//! **Owns** turning quantities into pages, by the engine's order, and what a walk clears at once. **Does not own** the order
+//! of a tick (`strata_control::drive`), which pages are warm or cold (`pages`), nor the threads (`threads`).
+
+use strata_control::{
+    Action, Control, KernelLists, PAGE_BYTES,
+    drive::{BatchSize, Kept, Mechanism, Visit, WalkFound},
+    hold_up::{CALL_GOAL_NS, CLEARING_SHARE},
+    strategy::{Busy, Outcome},
+    trace::Recorder,
+};
+use strata_lru::{Foretold, Isolated, Kind, ReclaimStats, TimeMs};
+
+use super::{
+    Hierarchy, prices,
+    threads::{Bound, Piece},
+    world::World,
+};
+use crate::{
+    mechanism::{PlaysKernel, bits::Bits},
+    simulate::SimError,
+};
+
+/// While pages are being cleared a walk has to wait at least for so long.
+const BUSY_REST_US: u64 = 1000;
+/// On v1 a request of the kernel goes on to this, where it gets so far, bytes.
+const DIP_RUN_BYTES: u64 = 32 << 20;
+
+impl<P: PlaysKernel> Mechanism for World<'_, P> {
+    type Error = SimError;
+    type Batch = Vec<u32>;
+
+    fn control(&self) -> &Control {
+        &self.control
+    }
+
+    fn control_mut(&mut self) -> &mut Control {
+        &mut self.control
+    }
+
+    fn kept_mut(&mut self) -> &mut Kept {
+        &mut self.looped.kept
+    }
+
+    fn recorder(&self) -> &Recorder {
+        &self.recorder
+    }
+
+    fn stats(&self) -> ReclaimStats {
+        self.pages.stats().unwrap_or_default()
+    }
+
+    fn nr_resident_pages(&self) -> u64 {
+        self.pages.nr_resident_pages()
+    }
+
+    fn nr_used_pages(&self) -> u64 {
+        let spaces = self.pages.spaces().iter();
+        spaces.flat_map(|of| of.findings.nr_young_pages).sum()
+    }
+
+    fn foretold(&self) -> Foretold {
+        self.pages.foretold()
+    }
+
+    fn found(&self) -> WalkFound {
+        self.pages.found()
+    }
+
+    fn busy(&self) -> Busy {
+        Busy {
+            marking: self.marker.is_busy,
+            deactivating: self.deactivator.is_busy,
+            prefetching: false,
+        }
+    }
+
+    fn kernel_lists(&mut self) -> Option<KernelLists> {
+        let [anon, file] = self.machine.list_pages().ok()?;
+        Some(KernelLists {
+            nr_inactive_pages: anon[0] + file[0],
+            nr_active_pages: anon[1] + file[1],
+        })
+    }
+
+    fn allow_deactivation(&mut self, is_allowed: bool) {
+        self.deactivator.is_allowed = is_allowed;
+    }
+
+    fn ask_kernel(&mut self, _: TimeMs, bytes: u64) -> bool {
+        let at_ns = self.looped.at_ns;
+        let usage_pages = u64::from(self.machine.nr_used_pages());
+        let (bytes, bound) = match self.setup.hierarchy {
+            Hierarchy::V2 => (bytes, Bound::Pages),
+            Hierarchy::V1 => {
+                let budget_bytes = self.marks.budget_bytes;
+                let line_bytes = budget_bytes.min(self.bounds.max_pages * PAGE_BYTES);
+                let step_bytes = self.config.watermarks.line_distance_bytes(budget_bytes);
+                let floor_pages = line_bytes.saturating_sub(step_bytes) / PAGE_BYTES;
+                (bytes.max(DIP_RUN_BYTES), Bound::Floor(floor_pages))
+            }
+        };
+        let nr_pages = bytes.div_ceil(PAGE_BYTES);
+        self.kernel.ask(at_ns, nr_pages, usage_pages, bound)
+    }
+
+    fn is_batch_out(&self) -> bool {
+        self.pages.is_batch_out()
+    }
+
+    fn nr_ranked_folios(&self) -> u64 {
+        self.pages.nr_ranked() as u64
+    }
+
+    fn rank(&mut self, nr_pages: u64) {
+        self.pages.rank(nr_pages, self.control.swappiness());
+    }
+
+    fn isolate_cold(&mut self, now: TimeMs, nr_pages: u64) -> Vec<u32> {
+        let swappiness = self.control.swappiness();
+        self.pages.isolate_cold(nr_pages, swappiness, now)
+    }
+
+    fn isolate(
+        &mut self,
+        now: TimeMs,
+        nr_pages: u64,
+    ) -> Result<Option<(Isolated, Vec<u32>)>, SimError> {
+        let swappiness = self.control.swappiness();
+        self.pages.isolate(nr_pages, swappiness, now).map(Some)
+    }
+
+    fn size_of(batch: &Vec<u32>) -> BatchSize {
+        BatchSize {
+            nr_folios: batch.len() as u64,
+            nr_requests: u64::from(!batch.is_empty()),
+        }
+    }
+
+    fn send(&mut self, _: TimeMs, batch: Vec<u32>) {
+        self.pageout.submit(self.looped.at_ns, batch);
+    }
+
+    fn rest_us(&mut self, _: TimeMs) -> u64 {
+        if self.clearer.is_busy {
+            return BUSY_REST_US;
+        }
+        let due_ns = (self.looped.last_cleared_walk_ns).map_or(0, |then| then + self.pace_ns());
+        due_ns.saturating_sub(self.looped.at_ns).div_ceil(1000)
+    }
+
+    fn pace_ms(&self) -> u64 {
+        self.pace_ns() / 1_000_000
+    }
+
+    fn is_clearing(&mut self) -> bool {
+        self.clearer.is_busy
+    }
+
+    fn visit(
+        &mut self,
+        now: TimeMs,
+        is_thorough: bool,
+        is_for_pageout: bool,
+    ) -> Result<Visit, SimError> {
+        let at_ns = self.looped.at_ns;
+        let may_clear = self.rest_us(now) == 0;
+        let mut visit = Visit {
+            has_cleared: may_clear,
+            ..Visit::default()
+        };
+        if may_clear {
+            self.looped.last_cleared_walk_ns = Some(at_ns);
+            self.clearer.held_ns = 0;
+        }
+        let mut pieces = Vec::new();
+        for index in 0..self.pages.spaces().len() {
+            let space = &self.pages.spaces()[index];
+            let used_ns = self.timeline.cpu_ns_of(space.number);
+            if !is_thorough && used_ns.is_some() && space.cpu_ns_at_walk == used_ns {
+                self.pages.leave_out(index);
+                visit.nr_spaces_skipped += 1;
+                continue;
+            }
+            let mut young = std::mem::take(&mut self.looped.young);
+            young.clear();
+            self.pages.walk(index, &self.machine, &mut young)?;
+            let findings = self.pages.spaces()[index].findings;
+            let nr_resident_pages = findings.nr_resident_pages.iter().sum();
+            visit.nr_spaces += 1;
+            visit.nr_entries += findings.nr_entries;
+            visit.cpu_ns += findings.nr_entries * prices::WALK_NS;
+            visit.cpu_ns += nr_resident_pages * prices::NOTE_NS;
+            self.pages.space_mut(index).cpu_ns_at_walk = used_ns.filter(|_| may_clear);
+            if may_clear {
+                visit.cpu_ns += self.clear(&young, nr_resident_pages, is_for_pageout, &mut pieces);
+            }
+            self.looped.young = young;
+        }
+        if !pieces.is_empty() {
+            let restores = P::HAS_LISTS && !is_for_pageout;
+            let restore = restores.then(|| self.active_slots());
+            self.clearer.submit(at_ns, pieces, restore);
+        }
+        visit.wall_ns = visit.cpu_ns;
+        self.looped.walked_ns += visit.cpu_ns;
+        Ok(visit)
+    }
+
+    fn age(&mut self, now: TimeMs) -> Result<(), SimError> {
+        self.pages.finish_walk(self.control.swappiness(), now)
+    }
+
+    fn end_look(&mut self) {
+        self.pages.finish_look();
+    }
+
+    fn end_walk(&mut self, _: TimeMs) {
+        self.counts.nr_walks += 1;
+    }
+
+    fn apply(&mut self, _: TimeMs, action: Action) -> Option<Outcome> {
+        let (at_ns, swappiness) = (self.looped.at_ns, self.control.swappiness());
+        let (slots, is_taken) = match action {
+            Action::ForgetForecast => {
+                self.pages.forget_warm();
+                return None;
+            }
+            Action::Forecast { percent } => {
+                self.pages.take_warm(percent);
+                return None;
+            }
+            Action::LimitPageout { percent_max } => {
+                self.pageout.percent_max = percent_max;
+                return None;
+            }
+            // Nothing is read ahead, and a thread runs on no processor in particular.
+            Action::ForgetPrefetched | Action::Prefetch { .. } | Action::LimitPrefetch { .. } => {
+                return None;
+            }
+            Action::AvoidBusyThreads | Action::RunAnywhere => return None,
+            // `strata_control::drive` does these itself.
+            Action::Reclaim { .. } | Action::PageOut { .. } => return None,
+            Action::MarkAccessed { percent } => {
+                let slots = self.pages.take_warm(percent);
+                (slots.len(), self.marker.submit(at_ns, slots))
+            }
+            Action::Deactivate { nr_pages } => {
+                let slots = self.pages.coldest_active(nr_pages, swappiness);
+                let nr_slots = slots.len();
+                (
+                    nr_slots,
+                    nr_slots > 0 && self.deactivator.submit(at_ns, slots),
+                )
+            }
+        };
+        Some(Outcome {
+            nr_programs: self.pages.spaces().len() as u64,
+            nr_pages: slots as u64,
+            is_taken,
+        })
+    }
+}
+
+impl<P: PlaysKernel> World<'_, P> {
+    /// How far apart walks that clear come at least, nanoseconds.
+    fn pace_ns(&self) -> u64 {
+        self.clearer.held_ns * u64::from(CLEARING_SHARE)
+    }
+
+    /// The pages that were not on an inactive list when the walk came by.
+    fn active_slots(&self) -> Bits {
+        let nr_slots = self.machine.layout().nr_slots();
+        let mut active = Bits::new(nr_slots);
+        let slots = (0..nr_slots).filter(|slot| !self.pages.inactive.get(*slot));
+        slots.for_each(|slot| active.set(slot));
+        active
+    }
+
+    /// Clears at once what can be; the rest is added to `pieces`. The time it took.
+    fn clear(
+        &mut self,
+        young: &[u32],
+        nr_pages: u64,
+        is_for_pageout: bool,
+        pieces: &mut Vec<Piece>,
+    ) -> u64 {
+        let layout = self.machine.layout();
+        let place = |slot: &u32| (layout.table(*slot), self.machine.kind_at(*slot));
+        let stretches = young.chunk_by(|a, b| place(a) == place(b));
+        let stretches = stretches.filter_map(|of| {
+            let (first, last) = (*of.first()?, *of.last()?);
+            Some((Piece { first, last }, self.machine.kind_at(first)))
+        });
+        let stretches: Vec<(Piece, Kind)> = stretches.collect();
+        let nr_slots: u64 = stretches
+            .iter()
+            .map(|(of, _)| u64::from(of.last - of.first) + 1)
+            .sum();
+        let by_pieces_ns =
+            stretches.len() as u64 * prices::CLEAR_PIECE_NS + nr_slots * prices::CLEAR_PAGE_NS;
+        let at_once_ns = nr_pages * prices::CLEAR_REFS_NS;
+        let is_cold_better = is_for_pageout && by_pieces_ns < at_once_ns;
+        if at_once_ns <= CALL_GOAL_NS && !is_cold_better {
+            young.iter().for_each(|slot| self.machine.clear(*slot));
+            self.clearer.held_ns += at_once_ns;
+            return at_once_ns;
+        }
+        // Where generations are, `MADV_COLD` of a page of a file would make it one of the oldest.
+        let is_for_pieces = |of: &&(Piece, Kind)| P::HAS_LISTS || of.1 == Kind::Anon;
+        pieces.extend(stretches.iter().filter(is_for_pieces).map(|of| of.0));
+        0
+    }
+}

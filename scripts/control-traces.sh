@@ -60,6 +60,12 @@ guest() { # COMMAND...
         echo TRACE; gzip -9 -n -c /tmp/trace | base64' "$PWD/${strata#"$PWD/"}" "$@" >"$work/guest"
     sed -n '/^TRACE/,$p' "$work/guest" | tail -n +2 | tr -d '\r' | base64 -d | gzip -d >"$work/trace"
 }
+# Of the simulator: the same on any machine.
+steered() { # POLICY TRACE MORE...
+    "$strata" sim "$2" --policy "$1" --memory 60% --steered "${@:3}" --trace "$work/trace" >"$work/out"
+}
+load_steered_zipf() { steered two-list gen:zipf,pages=46080,accesses=1600000,backing=anon,via=mmap --cgroup v1; }
+load_steered_phases() { steered mglru:v6.1 gen:zipf-loop-zipf,pages=18432,accesses=600000,backing=anon,via=mmap; }
 load_guest_zipf() { guest "$programs/zipf" --size 90M --theta 0.99 --seconds 10; }
 load_guest_phases() { guest "$programs/zipf" --size 90M --theta 0.99 --seconds 10 --phase-every 3; }
 

@@ -19,35 +19,36 @@ mod tick;
 #[cfg(test)]
 mod tick_tests;
 
-pub use beside::WalkLook;
-
 use crate::backoff::Backoff;
 use crate::config::Config;
 use crate::cpu::Cpu;
 use crate::pressure::Pressure;
 use crate::reclaimer::{Event, Reclaimer, Turns};
 use crate::sample::Processors;
-use crate::sample::{ActuatorReport, CpuState};
+use crate::sample::{Actuator, ActuatorReport, CpuState};
 use crate::stall::Stall;
 use crate::steering::{Abilities, Steering};
+use crate::strategy::Busy;
 use crate::strategy::affinity::Affinity;
 use crate::walks::Walks;
 use crate::watermarks::Watermarks;
-use serde::{Deserialize, Serialize};
 use strata_lru::{Swappiness, TimeMs};
 
-/// Who may take the pages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Actuator {
-    /// The kernel's batched reclaim where it is told which pages are warm; else pageout, and the kernel's reclaim
-    /// while pageout can't keep up.
-    #[default]
-    Auto,
-    /// Exactly the pages the engine chose.
-    Pageout,
-    /// The kernel's batched reclaim ahead of the limit; the engine only watches.
-    Reclaim,
+/// The state that decides when a walk is due.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct WalkLook {
+    /// In use, bytes.
+    pub usage_bytes: u64,
+    /// Base pages in memory, as of the last walk.
+    pub nr_resident_pages: u64,
+    /// Threads of strategies that are at work.
+    pub busy: Busy,
+    /// Whether what was split has to be seen.
+    pub is_splitting: bool,
+    /// Whether pageout is to take pages.
+    pub is_pageout_wanted: bool,
+    /// Whether the engine wants a new generation.
+    pub is_ageing_due: bool,
 }
 
 /// What was asked for, and what a run has to do it with.
@@ -177,6 +178,16 @@ impl Control {
     /// Whether the coldest pages go first.
     pub(crate) fn has_heat(&self) -> bool {
         self.setup.has_heat
+    }
+
+    /// Whether pages can be taken one by one.
+    pub fn has_pageout(&self) -> bool {
+        self.setup.has_pageout
+    }
+
+    /// Whether the kernel can be asked to reclaim.
+    pub fn has_kernel(&self) -> bool {
+        self.setup.has_kernel
     }
 
     /// The marks in force.

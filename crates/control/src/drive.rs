@@ -12,25 +12,25 @@
 //! **Invariants** I1: nothing here waits. I2: a tick makes at most one walk, and one more where pages are to be taken and
 //! none are known that can go.
 
-mod beside;
-mod evict;
 mod limit;
-mod notes;
-mod walking;
+pub mod notes;
 
-pub use beside::{act, look_at_lists};
-pub use evict::{evict, note_batch};
 pub use limit::{Held, Limits, bias_swappiness, hold_limit};
-pub use notes::Seen;
-pub use walking::{after_walk, look, may_walk, note_walk_end, walk};
 
-use crate::control::Control;
+use crate::control::{Control, WalkLook};
 use crate::limit::Standing;
 use crate::plan::{Action, Plan};
-use crate::sample::KernelLists;
-use crate::strategy::{Busy, Outcome};
-use crate::trace::{Found, ProgramPages, Recorder};
-use strata_lru::{Foretold, Isolated, ReclaimStats, TimeMs};
+use crate::sample::{KernelLists, PAGE_BYTES, Reading};
+use crate::strategy::{Busy, Outcome, Walk};
+use crate::trace::{
+    Answer, Batch, ChosenBy, ClearIntent, ColdAsk, Found, ProgramPages, RecallAsk, ReclaimAsk,
+    Recorder, TouchAsk, WalkAsk, WalkEnd, WalkPlan, WalkSample,
+};
+use crate::walks::Pause;
+use strata_lru::{Foretold, HEAT_WALK_MS_MIN, Isolated, NR_RANKED_PAGES_MIN, TimeMs};
+
+/// Isolation is asked again at most so often within one tick.
+const ISOLATE_TRIES: u32 = 16;
 
 /// What is kept from one step to a later one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -97,8 +97,6 @@ pub trait Mechanism {
     /// Where everything is noted.
     fn recorder(&self) -> &Recorder;
 
-    /// The engine's counters.
-    fn stats(&self) -> ReclaimStats;
     /// In memory, as of the last walk.
     fn nr_resident_pages(&self) -> u64;
     /// Found used by the last walk.
@@ -229,7 +227,7 @@ pub fn carry_out<M: Mechanism>(
     let mut is_pageout_wanted = false;
     for action in plan.actions {
         match action {
-            Action::Reclaim { bytes } => ticked.standing = evict::ask_kernel(on, now, bytes),
+            Action::Reclaim { bytes } => ticked.standing = ask_kernel(on, now, bytes),
             Action::PageOut { nr_pages } => {
                 is_pageout_wanted = true;
                 if !on.is_batch_out() {
@@ -244,7 +242,368 @@ pub fn carry_out<M: Mechanism>(
             }
         }
     }
-    walking::tell_when_cleared(on, now);
-    walking::walk_if_due(on, now, usage_bytes, is_pageout_wanted)?;
+    tell_when_cleared(on, now);
+    walk_if_due(on, now, usage_bytes, is_pageout_wanted)?;
     Ok(ticked)
+}
+
+/// Asks the kernel for so many bytes, unless `min_ttl` protects everything: the engine would refuse to take any of it,
+/// and the kernel, which knows no such promise, must not be asked instead.
+fn ask_kernel<M: Mechanism>(on: &mut M, now: TimeMs, bytes: u64) -> Standing {
+    if on.control().min_ttl_ms() > 0 && on.is_all_young(now) {
+        on.note_thrashing();
+        return Standing::Thrashing;
+    }
+    let is_taken = on.control().may_ask_kernel(now) && on.ask_kernel(now, bytes);
+    on.recorder()
+        .note(|tick| tick.plan.reclaim = Some(ReclaimAsk { bytes, is_taken }));
+    Standing::Fine
+}
+
+/// Takes so many pages, the coldest first.
+///
+/// # Errors
+/// The mechanism's: the run can't go on.
+pub fn evict<M: Mechanism>(
+    on: &mut M,
+    now: TimeMs,
+    usage_bytes: u64,
+    nr_pages: u64,
+) -> Result<Standing, M::Error> {
+    on.kept_mut().nr_attempts += 1;
+    if evict_cold(on, now, usage_bytes, nr_pages)? {
+        return Ok(Standing::Fine);
+    }
+    let mut has_walked = false;
+    for _ in 0..ISOLATE_TRIES {
+        let by = ChosenBy::Generations;
+        let Some((answer, batch)) = on.isolate(now, nr_pages)? else {
+            note_batch(on, by, Some(nr_pages), Answer::Failed, None);
+            return Ok(Standing::NothingEvictable);
+        };
+        note_batch(on, by, Some(nr_pages), answer.into(), Some(&batch));
+        match answer {
+            Isolated::Pages(_) => {
+                on.send(now, batch);
+                return Ok(Standing::Fine);
+            }
+            Isolated::Again => {}
+            // What appeared since the last walk is not known yet, so "empty" may be stale too.
+            Isolated::NeedsAgeing | Isolated::Empty if !has_walked => {
+                // Also where it would clear nothing: what is new is found, and what is old was not used since
+                // something was cleared.
+                let walks = on.control().config().walks;
+                let may_walk = may_walk(on, now, Pause::Clearing.ms(&walks))
+                    || on.control().may_look(now, Pause::Looking.ms(&walks));
+                if !may_walk {
+                    return Ok(Standing::Fine);
+                }
+                walk(on, now, usage_bytes)?;
+                has_walked = true;
+            }
+            Isolated::NeedsAgeing => return Ok(Standing::Fine),
+            Isolated::Empty => return Ok(Standing::NothingEvictable),
+            Isolated::Thrashing => {
+                on.note_thrashing();
+                return Ok(Standing::Thrashing);
+            }
+        }
+    }
+    Ok(Standing::Fine)
+}
+
+/// Sends the coldest pages out; `false` if there are none to be had that way.
+fn evict_cold<M: Mechanism>(
+    on: &mut M,
+    now: TimeMs,
+    usage_bytes: u64,
+    nr_pages: u64,
+) -> Result<bool, M::Error> {
+    if !on.control().has_heat() {
+        return Ok(false);
+    }
+    let nr_ranked_folios = on.nr_ranked_folios();
+    on.recorder()
+        .note(|tick| tick.sample.nr_ranked_folios.push(nr_ranked_folios));
+    if nr_ranked_folios == 0 && may_walk(on, now, HEAT_WALK_MS_MIN) {
+        walk(on, now, usage_bytes)?;
+    }
+    let batch = on.isolate_cold(now, nr_pages);
+    let nr_sent_folios = M::size_of(&batch).nr_folios;
+    let answer = match nr_sent_folios {
+        0 => Answer::Empty,
+        _ => Answer::Pages,
+    };
+    note_batch(on, ChosenBy::Heat, Some(nr_pages), answer, Some(&batch));
+    on.kept_mut().nr_taken_pages += nr_sent_folios;
+    if nr_sent_folios > 0 {
+        on.send(now, batch);
+    }
+    Ok(nr_sent_folios > 0)
+}
+
+/// Ranks the coldest pages after a walk: twice as many as were needed since the last one.
+fn rank<M: Mechanism>(on: &mut M, now: TimeMs, usage_bytes: u64) {
+    if !on.control().has_heat() {
+        return;
+    }
+    on.choose_splits(now);
+    let low_bytes = on.control().marks().low_bytes;
+    let excess_pages = usage_bytes.saturating_sub(low_bytes) / PAGE_BYTES;
+    if excess_pages == 0 {
+        return;
+    }
+    let nr_taken_pages = std::mem::take(&mut on.kept_mut().nr_taken_pages);
+    let nr_pages = (nr_taken_pages + excess_pages) * 2;
+    let nr_pages = nr_pages.max(NR_RANKED_PAGES_MIN);
+    on.recorder()
+        .note(|tick| tick.plan.rank_pages.push(nr_pages));
+    on.rank(nr_pages);
+}
+
+/// Notes what the engine was asked for, and what it gave.
+pub fn note_batch<M: Mechanism>(
+    on: &M,
+    by: ChosenBy,
+    nr_wanted_pages: Option<u64>,
+    answer: Answer,
+    batch: Option<&M::Batch>,
+) {
+    on.recorder().note(|tick| {
+        let size = batch.map(M::size_of).unwrap_or_default();
+        tick.plan.batches.push(Batch {
+            by,
+            nr_wanted_pages,
+            answer,
+            nr_sent_folios: size.nr_folios,
+            nr_requests: size.nr_requests,
+        });
+    });
+}
+
+fn walk_if_due<M: Mechanism>(
+    on: &mut M,
+    now: TimeMs,
+    usage_bytes: u64,
+    is_pageout_wanted: bool,
+) -> Result<(), M::Error> {
+    let look = WalkLook {
+        usage_bytes,
+        nr_resident_pages: on.nr_resident_pages(),
+        busy: on.busy(),
+        is_splitting: on.is_splitting(),
+        is_pageout_wanted,
+        is_ageing_due: is_pageout_wanted && !on.control().has_heat() && is_ageing_due(on),
+    };
+    let Some(pause_ms) = on.control().walk_pause_ms(now, &look) else {
+        return Ok(());
+    };
+    if may_walk(on, now, pause_ms) {
+        return walk(on, now, usage_bytes);
+    }
+    on.put_off_walk(now);
+    Ok(())
+}
+
+/// Whether a walk may come that clears, where walks are to be so far apart.
+pub fn may_walk<M: Mechanism>(on: &mut M, now: TimeMs, pause_ms: u64) -> bool {
+    // Sooner it would not clear, and what was used since would not be told from what was used before.
+    let rest_us = on.rest_us(now);
+    let may_come = rest_us == 0 && on.control().may_look(now, pause_ms);
+    let ask = WalkAsk {
+        pause_ms,
+        rest_us,
+        may_come,
+    };
+    on.recorder().note(|tick| tick.plan.walk_asks.push(ask));
+    may_come
+}
+
+/// Whether the engine wants a new generation.
+fn is_ageing_due<M: Mechanism>(on: &mut M) -> bool {
+    let is_due = on.is_ageing_due();
+    on.recorder()
+        .note(|tick| tick.sample.is_ageing_due = Some(is_due));
+    is_due
+}
+
+/// Walks all programs; a new generation is born if it is time.
+///
+/// # Errors
+/// The mechanism's: the run can't go on.
+pub fn walk<M: Mechanism>(on: &mut M, now: TimeMs, usage_bytes: u64) -> Result<(), M::Error> {
+    look(on, now, false)?;
+    let (nr_resident_pages, busy) = (on.nr_resident_pages(), on.busy());
+    if on.control().is_ageing(now, nr_resident_pages, busy) {
+        on.control_mut().note_ageing(now);
+        on.age(now)?;
+    } else {
+        on.end_look();
+        note_walk_end(on, WalkEnd::Look);
+    }
+    after_walk(on, now, usage_bytes);
+    Ok(())
+}
+
+/// Visits all programs; the caller ends the walk. `is_thorough`: those that have not run, too.
+///
+/// # Errors
+/// The mechanism's: the run can't go on.
+pub fn look<M: Mechanism>(on: &mut M, now: TimeMs, is_thorough: bool) -> Result<(), M::Error> {
+    on.prepare_walk(now);
+    let is_thorough = on.control_mut().begin_walk() || is_thorough;
+    let is_for_pageout = on.control().is_clearing_for_pageout();
+    let visit = on.visit(now, is_thorough, is_for_pageout)?;
+    on.control_mut().note_walk_cost(visit.cpu_ns, visit.wall_ns);
+    let intent = match is_for_pageout {
+        true => ClearIntent::Pageout,
+        false => ClearIntent::Watch,
+    };
+    on.recorder().note(|tick| {
+        let found = on.found();
+        tick.sample.walks.push(WalkSample {
+            nr_spaces: visit.nr_spaces,
+            nr_spaces_skipped: visit.nr_spaces_skipped,
+            nr_entries: visit.nr_entries,
+            cpu_ns: visit.cpu_ns,
+            wall_ns: visit.wall_ns,
+            pace_ms: on.pace_ms(),
+            found: found.all,
+            programs: found.programs,
+            foretold: on.foretold().into(),
+        });
+        tick.plan.walks.push(WalkPlan {
+            is_thorough,
+            clear: visit.has_cleared.then_some(intent),
+            then: WalkEnd::Age,
+        });
+    });
+    Ok(())
+}
+
+/// All that follows a walk: the coldest are ranked, the kernel is told, and pages are read in.
+pub fn after_walk<M: Mechanism>(on: &mut M, now: TimeMs, usage_bytes: u64) {
+    rank(on, now, usage_bytes);
+    on.kept_mut().is_telling_due = true;
+    tell_when_cleared(on, now);
+    prefetch(on, now);
+    on.control_mut().end_walk(now, usage_bytes);
+    on.end_walk(now);
+}
+
+/// Tells the kernel what the last walk showed, as soon as clearing does not move pages any more.
+fn tell_when_cleared<M: Mechanism>(on: &mut M, now: TimeMs) {
+    let is_clearing = on.is_clearing();
+    if on.kept_mut().is_telling_due && !is_clearing {
+        on.kept_mut().is_telling_due = false;
+        tell(on, now);
+    }
+    on.recorder()
+        .note(|tick| tick.sample.is_clearing = is_clearing);
+}
+
+/// Notes what follows the walk that was noted last.
+pub fn note_walk_end<M: Mechanism>(on: &M, then: WalkEnd) {
+    on.recorder().note(|tick| {
+        if let Some(walk) = tick.plan.walks.last_mut() {
+            walk.then = then;
+        }
+    });
+}
+
+/// After a walk: has the kernel told what is warm and what is cold.
+fn tell<M: Mechanism>(on: &mut M, now: TimeMs) {
+    let (nr_resident_pages, busy) = (on.nr_resident_pages(), on.busy());
+    let wanted_ms = on.control().telling_walk_ms(now, nr_resident_pages, busy);
+    let pace_ms = on.pace_ms();
+    let walk = Walk {
+        pace_ms,
+        foretold: on.foretold(),
+        ..Walk::default()
+    };
+    let actions = on.control_mut().tell(now, walk, nr_resident_pages, busy);
+    let is_too_slow = wanted_ms.is_some() && actions.first() == Some(&Action::ForgetForecast);
+    let mut ask = TouchAsk {
+        wanted_ms: wanted_ms.unwrap_or(0),
+        pace_ms,
+        is_too_slow,
+        ..TouchAsk::default()
+    };
+    for action in actions {
+        let outcome = act(on, now, action);
+        if let (Action::MarkAccessed { .. }, Some(outcome)) = (action, outcome) {
+            (ask.nr_pages, ask.is_taken) = (Some(outcome.nr_pages), outcome.is_taken);
+        }
+    }
+    if wanted_ms.is_some() {
+        on.recorder().note(|tick| tick.plan.touches.push(ask));
+    }
+}
+
+/// After a walk: judges what was read ahead, and has read in what is wanted next.
+fn prefetch<M: Mechanism>(on: &mut M, now: TimeMs) {
+    let busy = on.busy();
+    if !on.control().abilities().can_prefetch || busy.prefetching {
+        return;
+    }
+    let nr_used_pages = on.take_prefetched_used();
+    let walk = Walk {
+        nr_used_pages: on.nr_used_pages(),
+        nr_prefetched_used_pages: nr_used_pages,
+        ..Walk::default()
+    };
+    let nr_resident_pages = on.nr_resident_pages();
+    let actions = on
+        .control_mut()
+        .prefetch(now, walk, nr_resident_pages, busy);
+    let mut ask = RecallAsk {
+        nr_used_pages,
+        ..RecallAsk::default()
+    };
+    for action in actions {
+        let outcome = act(on, now, action);
+        if let (Action::Prefetch { nr_pages_max }, Some(outcome)) = (action, outcome) {
+            ask.nr_pages_max = Some(nr_pages_max);
+            (ask.nr_pages, ask.is_taken) = (outcome.nr_pages, outcome.is_taken);
+        }
+    }
+    on.recorder().note(|tick| tick.plan.recalls.push(ask));
+}
+
+/// Carries an action out, and tells who wanted it what became of it.
+pub fn act<M: Mechanism>(on: &mut M, now: TimeMs, action: Action) -> Option<Outcome> {
+    let outcome = on.apply(now, action)?;
+    on.control_mut().taken_up(now, action, outcome);
+    if let Action::Deactivate { nr_pages } = action {
+        let ask = ColdAsk {
+            nr_wanted_pages: nr_pages,
+            nr_pages: outcome.nr_pages,
+            nr_programs: outcome.nr_programs,
+            is_taken: outcome.is_taken,
+        };
+        on.recorder().note(|tick| tick.plan.cold.push(ask));
+    }
+    Some(outcome)
+}
+
+/// Looks how long the kernel's lists are, and tells whether its counts are to be read.
+pub fn look_at_lists<M: Mechanism>(on: &mut M, now: TimeMs, usage_bytes: u64) -> Reading {
+    if !on.control().abilities().can_deactivate {
+        return Reading::Paced;
+    }
+    let lists = match on.control().is_looking_at_lists(now) {
+        true => on.kernel_lists(),
+        false => None,
+    };
+    let is_deactivating = on.busy().deactivating;
+    let (may_deactivate, reading) =
+        on.control_mut()
+            .take_lists(now, lists, usage_bytes, is_deactivating);
+    on.allow_deactivation(may_deactivate);
+    on.recorder().note_limit(|sample, plan| {
+        sample.lists = lists.map(Into::into);
+        sample.is_naming = is_deactivating;
+        plan.may_name = may_deactivate;
+    });
+    reading
 }

@@ -53,12 +53,12 @@ pub mod watermarks;
 
 pub use backoff::Backoff;
 pub use config::Config;
-pub use control::{Actuator, Control, Setup, WalkLook};
+pub use control::{Control, Setup, WalkLook};
 pub use groups::{GroupNo, Groups};
 pub use plan::{Action, Decision, Plan, Reclaim};
 pub use sample::{
-    ActuatorReport, CgroupVersion, CpuState, Due, FreeSwap, GroupStats, KernelLists, PAGE_BYTES,
-    Processors, ProgramNo, Reading, Sample,
+    Actuator, ActuatorReport, CgroupVersion, CpuState, Due, FreeSwap, GroupStats, KernelLists,
+    PAGE_BYTES, Processors, ProgramNo, Reading, Sample,
 };
 pub use steering::{Abilities, Steering};
 pub use strategy::{affinity, list_balance, mark_accessed, prefetch, split_huge, swappiness};

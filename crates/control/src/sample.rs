@@ -26,6 +26,20 @@ pub enum CgroupVersion {
     V2,
 }
 
+/// Who may take the pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Actuator {
+    /// The kernel's batched reclaim where it is told which pages are warm; else pageout, and the kernel's reclaim
+    /// while pageout can't keep up.
+    #[default]
+    Auto,
+    /// Exactly the pages the engine chose.
+    Pageout,
+    /// The kernel's batched reclaim ahead of the limit; the engine only watches.
+    Reclaim,
+}
+
 /// What became of something that was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ActuatorReport {

@@ -46,11 +46,11 @@ impl Recorder {
     }
 
     /// A look at the limit begins.
-    pub fn begin_limit(&self, standing: crate::limit::Standing) {
+    pub fn begin_limit(&self, standing: Standing) {
         self.note(|tick| {
             tick.sample.limit.push(LimitSample::default());
             tick.plan.limit.push(LimitPlan {
-                standing: standing.into(),
+                standing,
                 ..LimitPlan::default()
             });
         });

@@ -22,7 +22,7 @@ const FIXED: [(&str, &str, &str); 15] = [
         "any number below the share of a program that runs would do",
     ),
     (
-        "drive/evict.rs",
+        "drive.rs",
         "ISOLATE_TRIES",
         "a bound on one tick: any number above the generations there are would do",
     ),

@@ -48,10 +48,15 @@ impl Setup {
     }
 }
 
-/// Learns how far a run is. Called every so often, never a request.
+/// Watches a run. Called every so often, never a request.
 pub trait Progress: Sync {
     /// So many more requests are done.
     fn advance(&self, nr_requests: u64);
+
+    /// The next line of the control loop's trace, of runs that are traced (`SteeredSetup::is_traced`).
+    fn trace(&self, line: &strata_control::trace::Line) {
+        let _ = line;
+    }
 }
 
 /// Nobody wants to know.

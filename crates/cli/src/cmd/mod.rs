@@ -13,6 +13,7 @@ pub(crate) mod record;
 mod report_file;
 pub(crate) mod run;
 pub(crate) mod sim;
+mod sim_trace;
 pub(crate) mod top;
 pub(crate) mod trace;
 pub(crate) mod waker;

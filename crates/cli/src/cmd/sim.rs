@@ -18,6 +18,8 @@ use strata_sim::{
 
 use crate::cli::refuse_option;
 use crate::cmd::report_file::ReportFile;
+use crate::cmd::sim_trace::{Lines, Watched};
+use crate::failure::UsageError;
 use crate::print;
 use crate::progress::Bar;
 use crate::source::SourceArgs;
@@ -72,6 +74,9 @@ EXAMPLES
   The same trace under the kernel alone, and with strata run on top of it:
       strata sim run.strata --policy two-list --memory 50%
       strata sim run.strata --policy two-list --memory 50% --steered
+
+  Why the control loop did what it did there:
+      strata sim run.strata --policy two-list --memory 50% --steered --trace ticks.jsonl
 
   For a program:
       strata sim trace.zst --memory 64MiB --format json")]
@@ -166,6 +171,13 @@ pub(crate) struct SimArgs {
     #[arg(long, value_enum, default_value = "v2", requires = "steered")]
     cgroup: SimCgroup,
 
+    /// With --steered: write what each tick of the control loop read, decided and came to, as JSON lines
+    ///
+    /// The lines are those of strata run --trace; docs/reference/control-trace.md names the fields. For one run: one trace, one
+    /// policy, one amount of memory.
+    #[arg(long, value_name = "FILE", requires = "steered")]
+    trace: Option<PathBuf>,
+
     #[command(flatten)]
     source: SourceArgs,
 
@@ -239,15 +251,24 @@ struct GroupsArg(Vec<GroupSpec>);
 /// Replays and prints.
 pub(crate) fn run(args: &SimArgs) -> anyhow::Result<ExitCode> {
     let plot = args.plot.clone().map(ReportFile::try_place).transpose()?;
+    let lines = args.trace.clone().map(ReportFile::try_place).transpose()?;
+    let lines = lines.map(Lines::new);
     let bound = args.source.bound()?;
     let mut report = Report::default();
     for trace in &args.traces {
         let workload = load(trace, args)?;
         let setups = setups(args, workload.footprint_pages());
+        if lines.is_some() {
+            refuse_several(args.traces.len() * args.policy.len() * setups.len())?;
+        }
         let jobs = bound.jobs(&workload, workload.memory_bytes(), usize::from(args.jobs))?;
         let nr_runs = (args.policy.len() * setups.len()) as u64;
         let bar = Bar::requests(trace, nr_runs * u64::from(workload.nr_requests()));
-        let runs = jobs.replay(&workload, &args.policy, &setups, &bar)?;
+        let watched = Watched {
+            bar: &bar,
+            lines: lines.as_ref(),
+        };
+        let runs = jobs.replay(&workload, &args.policy, &setups, &watched)?;
         bar.finish();
         report.add(&workload, &runs, &args.cost);
     }
@@ -259,7 +280,21 @@ pub(crate) fn run(args: &SimArgs) -> anyhow::Result<ExitCode> {
     if let Some(place) = plot {
         place.write_text(&report.plot())?;
     }
+    if let Some(lines) = lines {
+        lines.write()?;
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Ticks of two runs in one file could not be told apart.
+fn refuse_several(nr_runs: usize) -> Result<(), UsageError> {
+    match nr_runs {
+        1 => Ok(()),
+        _ => Err(UsageError(format!(
+            "--trace writes the ticks of one run, and {nr_runs} runs were asked for: name one trace, one --policy and one \
+             amount of --memory"
+        ))),
+    }
 }
 
 /// Reads a trace, or has it made.
@@ -299,6 +334,7 @@ fn setups(args: &SimArgs, footprint_pages: u32) -> Vec<Setup> {
             SimCgroup::V1 => Hierarchy::V1,
             SimCgroup::V2 => Hierarchy::V2,
         },
+        is_traced: args.trace.is_some(),
         ..SteeredSetup::default()
     });
     let mut setups: Vec<Setup> = Vec::new();

@@ -5,11 +5,11 @@
 
 mod totals;
 
+use strata_host::run::ActuatorChoice;
 use strata_host::run::trace::{
     Answer, ChosenBy, Counters, Header, LimitAction, LimitPlan, LimitSample, LineState, Marks,
-    Reading, Recorded, Report, Request, Room, Standing, StatReader, Tick, Who,
+    PolicyName, Reading, Recorded, Report, Request, Room, Standing, StatReader, Tick, Who,
 };
-use strata_host::run::{ActuatorChoice, PolicyChoice};
 
 /// All that is wrong with a trace.
 pub(crate) fn violations(recorded: &Recorded) -> Vec<String> {
@@ -103,7 +103,7 @@ impl<'a> Check<'a> {
     /// Whether a limit of ours stands behind the budget.
     fn has_limit(&self) -> bool {
         let run = &self.header.run;
-        run.measured_by != "rss" && run.policy != PolicyChoice::None && !run.is_dry_run
+        run.measured_by != "rss" && run.policy != PolicyName::None && !run.is_dry_run
     }
 
     /// Whether the loop chooses who reclaims.
@@ -316,7 +316,7 @@ impl<'a> Check<'a> {
         let (Some(who), Some(usage_bytes)) = (plan.reclaimer, tick.sample.usage_bytes) else {
             let is_due = tick.sample.usage_bytes.is_some()
                 && !self.is_paused
-                && self.header.run.policy != PolicyChoice::None;
+                && self.header.run.policy != PolicyName::None;
             self.hold(!is_due, "nobody was said to reclaim");
             return;
         };

@@ -3,29 +3,13 @@
 //! **Owns** the order in which strategies and walks are asked, and what of the loop they get to see. **Does not own** their
 //! judgements (`steering`, `walks`).
 
-use super::{Actuator, Control};
+use super::{Control, WalkLook};
 use crate::plan::Action;
+use crate::sample::Actuator;
 use crate::sample::{KernelLists, PAGE_BYTES, Reading};
 use crate::strategy::{Busy, Outcome, View, Walk};
 use crate::walks::Purpose;
 use strata_lru::TimeMs;
-
-/// The state that decides when a walk is due.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct WalkLook {
-    /// In use, bytes.
-    pub usage_bytes: u64,
-    /// Base pages in memory, as of the last walk.
-    pub nr_resident_pages: u64,
-    /// Threads of strategies that are at work.
-    pub busy: Busy,
-    /// Whether what was split has to be seen.
-    pub is_splitting: bool,
-    /// Whether pageout is to take pages.
-    pub is_pageout_wanted: bool,
-    /// Whether the engine wants a new generation.
-    pub is_ageing_due: bool,
-}
 
 impl Control {
     /// Whether the kernel's lists are to be looked at.

@@ -13,11 +13,12 @@
 //! **Invariants** I1: the actions of a plan stand in the order in which they are to be done, reclaim last. I2: in a
 //! dry run a plan says what would be done.
 
-use super::{Actuator, Control};
+use super::Control;
 use crate::cpu::{Clocks, CpuSample};
 use crate::plan::{Action, Decision, Plan, Reclaim};
 use crate::pressure::Work;
 use crate::reclaimer::{Event, Reclaimer};
+use crate::sample::Actuator;
 use crate::sample::Processors;
 use crate::sample::{CpuDue, CpuState, Due, FreeSwap, PAGE_BYTES, Sample};
 use crate::stall;

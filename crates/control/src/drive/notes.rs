@@ -2,12 +2,15 @@
 //!
 //! **Owns** these notes. **Does not own** what is decided (`control`), nor the trace.
 
-use super::Mechanism;
+use crate::control::Control;
 use crate::cpu::CpuSample;
 use crate::plan::Plan;
 use crate::sample::{FreeSwap, ProgramNo, Sample, Threads};
-use crate::trace::{EngineSample, ProgramCpu, ProgramThreads, Reclaimer, Runnable, Share};
+use crate::trace::{
+    EngineSample, ProgramCpu, ProgramThreads, Reclaimer, Recorder, Runnable, Share,
+};
 use std::collections::BTreeMap;
+use strata_lru::ReclaimStats;
 
 /// What of a sample is noted once its plan is made.
 #[derive(Clone, Copy, Debug)]
@@ -20,9 +23,9 @@ pub struct Seen {
 
 impl Seen {
     /// Of this sample; notes what was read of the processors.
-    pub fn of<M: Mechanism>(on: &M, sample: &Sample) -> Seen {
+    pub fn of(control: &Control, recorder: &Recorder, sample: &Sample) -> Seen {
         if let Some(cpu) = &sample.cpu {
-            note_cpu(on, cpu, sample.can_mark_all);
+            note_cpu(control, recorder, cpu, sample.can_mark_all);
         }
         Seen {
             is_sharing: sample.cpu.is_some(),
@@ -33,9 +36,16 @@ impl Seen {
     }
 
     /// Notes who has the processors, who reclaims, with how much, and whether that gets anywhere.
-    pub fn note<M: Mechanism>(self, on: &M, plan: &Plan) {
-        let control = on.control();
-        on.recorder().note(|tick| {
+    /// `stats`: the engine's counters; `is_batch_out`: pages that were sent have not come back.
+    pub fn note(
+        self,
+        control: &Control,
+        recorder: &Recorder,
+        plan: &Plan,
+        stats: &ReclaimStats,
+        is_batch_out: bool,
+    ) {
+        recorder.note(|tick| {
             if let Some(free_swap) = self.free_swap {
                 tick.sample.free_swap = Some(free_swap);
                 tick.plan.swappiness = Some(control.swappiness().get());
@@ -64,14 +74,13 @@ impl Seen {
                 reclaim_bytes: asked.kernel_bytes,
                 wait_ms: asked.wait_ms,
             });
-            let stats = on.stats();
             tick.sample.engine = Some(EngineSample {
                 nr_attempts: self.nr_attempts,
                 freed_bytes: self.freed_bytes,
                 nr_isolated_pages: stats.nr_isolated_pages,
                 nr_evicted_pages: stats.nr_evicted_pages.iter().sum(),
                 nr_kernel_evicted_pages: stats.nr_kernel_evicted_pages.iter().sum(),
-                is_batch_out: on.is_batch_out(),
+                is_batch_out,
             });
             tick.plan.is_stalled = plan.decision.is_stalled;
             tick.plan.stall_pause_ms = plan.decision.stall_pause_ms;
@@ -79,9 +88,8 @@ impl Seen {
     }
 }
 
-fn note_cpu<M: Mechanism>(on: &M, cpu: &CpuSample, can_mark_all: bool) {
-    let control = on.control();
-    on.recorder().note(|tick| {
+fn note_cpu(control: &Control, recorder: &Recorder, cpu: &CpuSample, can_mark_all: bool) {
+    recorder.note(|tick| {
         let sample = &mut tick.sample;
         let before = control.cpu().threads();
         let threads = cpu.threads.as_ref();

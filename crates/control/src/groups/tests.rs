@@ -1,9 +1,9 @@
 //! A tree of five groups, driven for thousands of ticks.
 
 use super::*;
-use crate::control::Actuator;
 use crate::control::tests::with;
 use crate::plan::Action;
+use crate::sample::Actuator;
 use strata_lru::TimeMs;
 
 const MIB: u64 = 1 << 20;

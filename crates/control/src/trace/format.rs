@@ -7,8 +7,7 @@
 //! change with what the loop is made of, so its enums are its own. I3: nothing that is empty is written.
 
 use super::plan::Plan;
-use crate::control::Actuator;
-use crate::sample::GroupStats;
+use crate::sample::{Actuator, GroupStats};
 use serde::{Deserialize, Serialize, Serializer};
 
 /// What the first line names itself.

@@ -383,10 +383,13 @@ impl ReclaimLoop {
 impl Turn<'_> {
     /// What is to be done about what was read.
     fn decide(&mut self, sample: Sample) -> Plan {
-        let seen = drive::Seen::of(self, &sample);
-        let mut plans = self.of.groups.tick([(GroupNo::ROOT, sample)].into());
+        let of = &mut *self.of;
+        let seen = drive::notes::Seen::of(of.groups.root(), &of.recorder, &sample);
+        let mut plans = of.groups.tick([(GroupNo::ROOT, sample)].into());
         let plan = plans.remove(&GroupNo::ROOT).unwrap_or_default();
-        seen.note(self, &plan);
+        let stats = of.group.tracker.stats().unwrap_or_default();
+        let is_batch_out = of.group.tracker.is_batch_out();
+        seen.note(of.groups.root(), &of.recorder, &plan, &stats, is_batch_out);
         plan
     }
 }

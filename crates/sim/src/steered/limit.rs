@@ -107,7 +107,7 @@ impl<P: PlaysKernel> World<'_, P> {
         standing: Standing,
         is_under_oom: bool,
     ) -> Result<(), SimError> {
-        self.recorder.begin_limit(standing);
+        self.recorder.begin_limit(standing.into());
         let usage_bytes = self.usage_bytes();
         let reading = look_at_lists(self, now, usage_bytes);
         self.limit

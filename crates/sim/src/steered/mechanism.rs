@@ -10,7 +10,7 @@ use strata_control::{
     strategy::{Busy, Outcome},
     trace::Recorder,
 };
-use strata_lru::{Foretold, Isolated, Kind, ReclaimStats, TimeMs};
+use strata_lru::{Foretold, Isolated, Kind, TimeMs};
 
 use super::{
     Hierarchy, prices,
@@ -45,10 +45,6 @@ impl<P: PlaysKernel> Mechanism for World<'_, P> {
 
     fn recorder(&self) -> &Recorder {
         &self.recorder
-    }
-
-    fn stats(&self) -> ReclaimStats {
-        self.pages.stats().unwrap_or_default()
     }
 
     fn nr_resident_pages(&self) -> u64 {
@@ -91,7 +87,7 @@ impl<P: PlaysKernel> Mechanism for World<'_, P> {
     fn ask_kernel(&mut self, _: TimeMs, bytes: u64) -> bool {
         let at_ns = self.looped.at_ns;
         let usage_pages = u64::from(self.machine.nr_used_pages());
-        let (bytes, bound) = match self.setup.hierarchy {
+        let (run_bytes, bound) = match self.setup.hierarchy {
             Hierarchy::V2 => (bytes, Bound::Pages),
             Hierarchy::V1 => {
                 let budget_bytes = self.marks.budget_bytes;
@@ -101,8 +97,13 @@ impl<P: PlaysKernel> Mechanism for World<'_, P> {
                 (bytes.max(DIP_RUN_BYTES), Bound::Floor(floor_pages))
             }
         };
-        let nr_pages = bytes.div_ceil(PAGE_BYTES);
-        self.kernel.ask(at_ns, nr_pages, usage_pages, bound)
+        let nr_pages = run_bytes.div_ceil(PAGE_BYTES);
+        let is_taken = self.kernel.ask(at_ns, nr_pages, usage_pages, bound);
+        if is_taken {
+            let (so_far, _) = self.looped.asked_bytes;
+            self.looped.asked_bytes = (so_far + bytes, bytes);
+        }
+        is_taken
     }
 
     fn is_batch_out(&self) -> bool {
@@ -156,6 +157,10 @@ impl<P: PlaysKernel> Mechanism for World<'_, P> {
 
     fn is_clearing(&mut self) -> bool {
         self.clearer.is_busy
+    }
+
+    fn prepare_walk(&mut self, _: TimeMs) {
+        self.note_members();
     }
 
     fn visit(

@@ -36,6 +36,7 @@ mod tests;
 mod threads;
 mod tick;
 mod timeline;
+mod traced;
 mod world;
 
 use strata_control::{Actuator, CgroupVersion};

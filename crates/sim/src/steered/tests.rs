@@ -63,7 +63,7 @@ fn check<P: PlaysKernel>(policy: P, driver: Driver, generator: &str, steered: &S
         assert!(world.timeline.now_ns() > before_ns, "time stands still");
         before_ns = world.timeline.now_ns();
     }
-    let outcome = world.finish().unwrap();
+    let outcome = world.finish(&NoProgress).unwrap();
     let reclaim = outcome.reclaim.unwrap();
     let counts = reclaim.steering.unwrap();
     assert!(counts.peak_pages <= backstop_pages, "{counts:?}");

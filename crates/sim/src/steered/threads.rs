@@ -108,7 +108,6 @@ pub(super) enum Freed {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Reclaimed {
     pub(super) freed: Freed,
-    pub(super) asked_pages: u64,
     pub(super) wall_ns: u64,
     pub(super) cpu_ns: u64,
 }
@@ -190,7 +189,6 @@ impl Kernel {
             };
             self.answer = Some(Reclaimed {
                 freed,
-                asked_pages: self.asked_pages,
                 wall_ns: now_ns - self.started_ns,
                 cpu_ns: self.slot.cpu_ns - self.started_cpu_ns,
             });
@@ -462,6 +460,14 @@ impl Telling {
         self.is_busy = true;
         self.slot.begin(now_ns);
         true
+    }
+
+    /// Pages told by requests that are done.
+    pub(super) fn nr_answered(&self) -> u64 {
+        match self.is_busy {
+            true => self.nr_told_before,
+            false => self.nr_told,
+        }
     }
 
     /// One call.

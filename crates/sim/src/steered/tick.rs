@@ -41,6 +41,8 @@ pub(super) struct Ticked {
 pub(super) struct Looped {
     pub(super) kept: Kept,
     pub(super) kernel_freed_pages: u64,
+    /// What the kernel was asked for, by all requests and by the last one, bytes.
+    pub(super) asked_bytes: (u64, u64),
     pub(super) last_cleared_walk_ns: Option<u64>,
     /// When this tick began, nanoseconds.
     pub(super) at_ns: u64,
@@ -56,9 +58,11 @@ impl<P: PlaysKernel> World<'_, P> {
         (self.looped.at_ns, self.looped.walked_ns) = (at_ns, 0);
         let sample = self.sense(now)?;
         let usage_bytes = sample.usage_bytes;
-        let seen = drive::Seen::of(self, &sample);
+        let seen = drive::notes::Seen::of(&self.control, &self.recorder, &sample);
         let plan = self.control.tick(sample);
-        seen.note(self, &plan);
+        let stats = self.pages.stats()?;
+        let is_batch_out = self.pages.is_batch_out();
+        seen.note(&self.control, &self.recorder, &plan, &stats, is_batch_out);
         self.count_reclaimer(at_ns, usage_bytes);
         let ticked = drive::carry_out(self, now, usage_bytes, plan)?;
         Ok(Ticked {
@@ -112,7 +116,7 @@ impl<P: PlaysKernel> World<'_, P> {
     }
 
     /// What the threads have done since the last tick.
-    fn hear(&mut self) -> Vec<ActuatorReport> {
+    pub(super) fn hear(&mut self) -> Vec<ActuatorReport> {
         let mut reports = Vec::new();
         self.hear_steering();
         if let Some(paged_out) = self.pageout.take_answer() {
@@ -126,6 +130,7 @@ impl<P: PlaysKernel> World<'_, P> {
         if let Some(reclaimed) = self.kernel.answer.take() {
             self.kernel.is_busy = false;
             let Reclaimed { freed, .. } = reclaimed;
+            let (_, asked_bytes) = self.looped.asked_bytes;
             reports.push(match freed {
                 Freed::Pages(pages) => {
                     self.looped.kernel_freed_pages += pages;
@@ -136,7 +141,7 @@ impl<P: PlaysKernel> World<'_, P> {
             });
             self.looped.kept.nr_attempts += u64::from(freed != Freed::Outpaced);
             self.recorder
-                .note_report(|| Report::Reclaim(reclaim_report(&reclaimed)));
+                .note_report(|| Report::Reclaim(reclaim_report(&reclaimed, asked_bytes)));
         }
         reports
     }
@@ -181,14 +186,14 @@ fn pageout_report(paged_out: &PagedOut) -> PageoutReport {
     }
 }
 
-fn reclaim_report(reclaimed: &Reclaimed) -> ReclaimReport {
+fn reclaim_report(reclaimed: &Reclaimed, asked_bytes: u64) -> ReclaimReport {
     let (freed_pages, failure) = match reclaimed.freed {
         Freed::Pages(pages) => (Some(pages), None),
         Freed::Outpaced => (None, Some(ReclaimFailure::NoProof)),
         Freed::Nothing => (None, Some(ReclaimFailure::NothingFound)),
     };
     ReclaimReport {
-        asked_bytes: reclaimed.asked_pages * PAGE_BYTES,
+        asked_bytes,
         freed_bytes: freed_pages.map(|pages| pages * PAGE_BYTES),
         failure,
         wall_ns: reclaimed.wall_ns,

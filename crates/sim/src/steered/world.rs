@@ -31,6 +31,7 @@ use super::{
     threads::{Clearer, Kernel, PageOut, Slot, Telling, Took, Word},
     tick::Looped,
     timeline::Timeline,
+    traced::Traced,
 };
 use crate::{
     mechanism::{Driver, Machine, PlaysKernel},
@@ -84,6 +85,7 @@ pub(super) struct World<'w, P> {
     pub(super) clearer: Clearer,
     pub(super) looped: Looped,
     pub(super) recorder: Recorder,
+    pub(super) traced: Traced,
     loop_slot: Slot,
     standing: Standing,
     /// The limit has given way as far as it may.
@@ -182,6 +184,7 @@ impl<'w, P: PlaysKernel> World<'w, P> {
                 true => Recorder::recording(),
                 false => Recorder::default(),
             },
+            traced: Traced::default(),
             loop_slot: Slot::default(),
             standing: Standing::Fine,
             is_refused: false,
@@ -194,6 +197,7 @@ impl<'w, P: PlaysKernel> World<'w, P> {
         let backstop_pages = u32::try_from(world.bounds.max_pages).unwrap_or(u32::MAX);
         world.machine.set_limit_pages(backstop_pages);
         world.loop_slot.begin(0);
+        world.begin_trace();
         Ok(world)
     }
 
@@ -210,13 +214,14 @@ impl<'w, P: PlaysKernel> World<'w, P> {
             let to_sample = sample_every - position % sample_every;
             let end = nr_requests.min(position + to_sample.min(step));
             self.replay(position..end)?;
+            self.tell_trace(progress);
             progress.advance(u64::from(end - position));
             position = end;
             if position % sample_every == 0 {
                 self.machine.note_sample(u64::from(position))?;
             }
         }
-        self.finish()
+        self.finish(progress)
     }
 
     /// Makes these requests, which are the next ones.
@@ -241,7 +246,7 @@ impl<'w, P: PlaysKernel> World<'w, P> {
         Ok(())
     }
 
-    pub(super) fn finish(mut self) -> Result<Outcome, SimError> {
+    pub(super) fn finish(mut self, progress: &dyn Progress) -> Result<Outcome, SimError> {
         let now_ns = self.timeline.now_ns();
         self.note_reclaimer(now_ns, None);
         let kernel = self.machine.group_stats()?;
@@ -261,6 +266,8 @@ impl<'w, P: PlaysKernel> World<'w, P> {
         counts.nr_limit_raises = self.limit.nr_raises();
         counts.limit_peak_pages = self.limit.peak_bytes() / PAGE_BYTES;
         let counts = std::mem::take(&mut self.counts);
+        self.end_trace(&counts)?;
+        self.tell_trace(progress);
         let mut outcome = self.machine.finish()?;
         if let Some(reclaim) = &mut outcome.reclaim {
             for (all, paged_out) in reclaim
@@ -317,6 +324,7 @@ impl<'w, P: PlaysKernel> World<'w, P> {
         let now_ns = self.timeline.now_ns();
         if is_crossed && self.setup.hierarchy == Hierarchy::V1 && self.loop_slot.next_ns > now_ns {
             self.loop_slot.next_ns = now_ns.max(self.loop_slot.works_until_ns);
+            self.traced.is_mark_crossed = true;
             self.quiet_until_ns = 0;
         }
     }
@@ -462,11 +470,13 @@ impl<'w, P: PlaysKernel> World<'w, P> {
     fn loop_once(&mut self, at_ns: u64) -> Result<(), SimError> {
         let now = TimeMs(at_ns / 1_000_000);
         self.counts.nr_ticks += 1;
+        self.begin_traced_tick(now);
         self.adjust_limit(now, self.standing, false)?;
         let ticked = self.tick(at_ns)?;
         if std::mem::replace(&mut self.standing, ticked.standing) != ticked.standing {
             self.adjust_limit(now, self.standing, false)?;
         }
+        self.end_traced_tick(now, self.standing, ticked.wait_ms);
         let took = Took {
             work_ns: ticked.work_ns,
             sleep_ns: ticked.wait_ms * 1_000_000,

@@ -15,7 +15,7 @@ use strata_control::drive::{BatchSize, Kept, Mechanism, Visit, WalkFound};
 use strata_control::strategy::{Busy, Outcome};
 use strata_control::trace::{ProgramPages, Recorder};
 use strata_control::{Action, Control, KernelLists};
-use strata_lru::{Ageing, Foretold, Isolated, ReclaimStats, TimeMs};
+use strata_lru::{Ageing, Foretold, Isolated, TimeMs};
 
 /// Near the budget, while walks pause, members are looked for again after so long.
 const MEMBERS_PAUSE_NEAR_MS: u64 = 1000;
@@ -54,10 +54,6 @@ impl Mechanism for Turn<'_> {
 
     fn recorder(&self) -> &Recorder {
         &self.of.recorder
-    }
-
-    fn stats(&self) -> ReclaimStats {
-        self.of.group.tracker.stats().unwrap_or_default()
     }
 
     fn nr_resident_pages(&self) -> u64 {

@@ -58,7 +58,7 @@ impl Limits for GroupLimits<'_> {
 
 impl Session<'_> {
     pub(super) fn adjust_limit(&mut self, now: TimeMs, usage_bytes: u64, readings: &mut Readings) {
-        self.recorder.begin_limit(self.standing);
+        self.recorder.begin_limit(self.standing.into());
         if let Some(managed) = &mut self.managed {
             let reading = managed.look_at_lists(now, self.arena.gauge(), usage_bytes);
             self.recorder

@@ -1,0 +1,136 @@
+//! `sim --steered --trace`: the loop in the simulator writes what it writes on Linux.
+
+mod support;
+
+use std::collections::BTreeSet;
+use std::io::BufReader;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+use strata_host::run::trace::{Recorded, Report, read};
+use support::control_trace::violations;
+
+/// A trace whose pages a program has mapped, and a budget for 60 % of them.
+const TRACE: &str = "gen:zipf,pages=46080,accesses=400000,backing=anon,via=mmap";
+
+fn sim(more: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_strata"));
+    command.args(["sim", TRACE, "--steered", "--format", "json"]);
+    command.args(more).output().expect("strata")
+}
+
+/// The text of the trace, and the report.
+fn traced(more: &[&str]) -> (String, Value) {
+    let folder = tempfile::tempdir().expect("a place");
+    let path = folder.path().join("ticks");
+    let place = path.to_str().expect("UTF-8");
+    let output = sim(&[more, &["--memory", "60%", "--trace", place]].concat());
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && errors.is_empty(), "{errors}");
+    let report = serde_json::from_slice(&output.stdout).expect("JSON");
+    (std::fs::read_to_string(&path).expect("a trace"), report)
+}
+
+fn parse(text: &str) -> Recorded {
+    read(BufReader::new(text.as_bytes())).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Which fields a trace has at all.
+fn keys(value: &Value, found: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                found.insert(name.clone());
+                keys(value, found);
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| keys(item, found)),
+        _ => {}
+    }
+}
+
+#[test]
+fn what_holds_of_any_trace_of_the_loop_holds_of_the_simulators_and_its_totals_are_the_reports() {
+    for kernel in ["two-list", "mglru:v6.1", "mglru:v7.2"] {
+        for (version, actuator) in [("v1", "auto"), ("v2", "auto"), ("v2", "pageout")] {
+            let which = format!("{kernel} {version} {actuator}");
+            let more = ["--policy", kernel, "--cgroup", version];
+            let (text, report) = traced(&[&more[..], &["--actuator", actuator]].concat());
+            let recorded = parse(&text);
+            let found = violations(&recorded);
+            assert!(found.is_empty(), "{which}: {}", found.join("\n"));
+            let steered = &report["runs"][0]["reclaim"]["steered"];
+            let number = |name: &str| steered[name].as_u64().unwrap_or_else(|| panic!("{name}"));
+            let totals = recorded.end.as_ref().expect("an end").totals;
+            assert_eq!(recorded.ticks.len() as u64, number("ticks"), "{which}");
+            assert_eq!(totals.nr_walks, number("walks"), "{which}");
+            assert!(
+                totals.nr_applied_pages <= number("paged_out_pages"),
+                "{which}"
+            );
+            assert!(
+                totals.nr_activated_pages <= number("marked_pages"),
+                "{which}"
+            );
+            let reports = recorded.ticks.iter().flat_map(|tick| &tick.reports);
+            let nr_reclaims = reports
+                .filter(|of| matches!(of, Report::Reclaim(_)))
+                .count();
+            assert_eq!(
+                nr_reclaims > 0,
+                actuator == "auto",
+                "{which}: {nr_reclaims}"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_same_arguments_write_the_same_trace_and_change_nothing_of_the_run() {
+    let more = ["--policy", "two-list"];
+    let (text, report) = traced(&more);
+    assert_eq!(traced(&more).0, text);
+    let alone = sim(&[&more[..], &["--memory", "60%"]].concat());
+    let alone: Value = serde_json::from_slice(&alone.stdout).expect("JSON");
+    assert_eq!(alone, report);
+}
+
+/// Whoever reads traces of runs on Linux need not learn another format: there is no field that the page does not name.
+#[test]
+fn every_field_is_explained_where_those_of_a_run_are() {
+    let page = support::programs::checkout().join(page());
+    let page = std::fs::read_to_string(page).expect("the page");
+    let mut found = BTreeSet::new();
+    for line in traced(&["--policy", "two-list"]).0.lines() {
+        keys(&serde_json::from_str(line).expect("JSON"), &mut found);
+    }
+    let unknown: Vec<_> = found
+        .iter()
+        .filter(|name| !page.contains(name.as_str()))
+        .collect();
+    assert!(unknown.is_empty(), "{unknown:?}");
+}
+
+fn page() -> &'static Path {
+    Path::new("docs/reference/control-trace.md")
+}
+
+#[test]
+fn the_ticks_of_several_runs_are_not_mixed_in_one_file() {
+    let folder = tempfile::tempdir().expect("a place");
+    let path = folder.path().join("ticks");
+    let place = path.to_str().expect("UTF-8");
+    let output = sim(&[
+        "--policy",
+        "two-list,mglru",
+        "--memory",
+        "60%",
+        "--trace",
+        place,
+    ]);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{errors}");
+    assert!(errors.contains("2 runs were asked for"), "{errors}");
+    assert!(!path.exists(), "nothing is left there");
+}

@@ -14,6 +14,8 @@
 
 mod limit;
 pub mod notes;
+#[cfg(test)]
+mod tests;
 
 pub use limit::{Held, Limits, bias_swappiness, hold_limit};
 

@@ -7,7 +7,7 @@ use crate::plan::Decision;
 use crate::sample::{FreeSwap, PAGE_BYTES, Sample};
 use crate::strategy::list_balance::{KernelLists, Reading};
 
-pub(super) const MIB: u64 = 1 << 20;
+pub(crate) const MIB: u64 = 1 << 20;
 
 pub(crate) fn with(budget_bytes: u64, actuator: Actuator) -> Control {
     let setup = Setup {

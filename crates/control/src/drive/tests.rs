@@ -1,0 +1,454 @@
+//! The order of a tick, on a memory that does what a test says and keeps a list of what it was asked.
+
+use super::*;
+use crate::control::tests::{MIB, with};
+use crate::sample::{Actuator, ActuatorReport};
+use crate::steering::Abilities;
+use crate::trace::Tick;
+use crate::{Config, Setup};
+use std::collections::VecDeque;
+use strata_lru::Swappiness;
+
+/// What was asked of the memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asked {
+    Kernel(u64),
+    Cold(u64),
+    Oldest,
+    Sent(u64),
+    Walk { is_thorough: bool },
+    Aged,
+    Looked,
+    Ranked(u64),
+    Applied(Action),
+}
+
+/// The memory: what it answers, and what it was asked.
+struct Memory {
+    control: Control,
+    kept: Kept,
+    recorder: Recorder,
+    asked: Vec<Asked>,
+    /// Pages that a batch by heat has, once they were ranked.
+    nr_cold_pages: u64,
+    nr_ranked_pages: u64,
+    oldest: VecDeque<Isolated>,
+    is_all_young: bool,
+    is_batch_out: bool,
+    is_clearing: bool,
+    rest_us: u64,
+}
+
+impl Memory {
+    fn of(control: Control) -> Memory {
+        Memory {
+            control,
+            kept: Kept::default(),
+            recorder: Recorder::recording(),
+            asked: Vec::new(),
+            nr_cold_pages: 0,
+            nr_ranked_pages: 0,
+            oldest: VecDeque::new(),
+            is_all_young: false,
+            is_batch_out: false,
+            is_clearing: false,
+            rest_us: 0,
+        }
+    }
+
+    fn new() -> Memory {
+        Memory::of(with(320 * MIB, Actuator::Pageout))
+    }
+
+    fn take_asked(&mut self) -> Vec<Asked> {
+        std::mem::take(&mut self.asked)
+    }
+
+    fn tick(&self) -> Tick {
+        self.recorder.take().expect("it records")
+    }
+}
+
+fn sure<T>(result: Result<T, std::convert::Infallible>) -> T {
+    match result {
+        Ok(value) => value,
+        Err(never) => match never {},
+    }
+}
+
+impl Mechanism for Memory {
+    type Error = std::convert::Infallible;
+    type Batch = u64;
+
+    fn control(&self) -> &Control {
+        &self.control
+    }
+
+    fn control_mut(&mut self) -> &mut Control {
+        &mut self.control
+    }
+
+    fn kept_mut(&mut self) -> &mut Kept {
+        &mut self.kept
+    }
+
+    fn recorder(&self) -> &Recorder {
+        &self.recorder
+    }
+
+    fn nr_resident_pages(&self) -> u64 {
+        10_000
+    }
+
+    fn nr_used_pages(&self) -> u64 {
+        5000
+    }
+
+    fn foretold(&self) -> Foretold {
+        Foretold::default()
+    }
+
+    fn found(&self) -> WalkFound {
+        WalkFound::default()
+    }
+
+    fn busy(&self) -> Busy {
+        Busy::default()
+    }
+
+    fn kernel_lists(&mut self) -> Option<KernelLists> {
+        None
+    }
+
+    fn allow_deactivation(&mut self, _: bool) {}
+
+    fn is_all_young(&mut self, _: TimeMs) -> bool {
+        self.is_all_young
+    }
+
+    fn ask_kernel(&mut self, _: TimeMs, bytes: u64) -> bool {
+        self.asked.push(Asked::Kernel(bytes));
+        true
+    }
+
+    fn is_batch_out(&self) -> bool {
+        self.is_batch_out
+    }
+
+    fn nr_ranked_folios(&self) -> u64 {
+        self.nr_ranked_pages
+    }
+
+    fn rank(&mut self, nr_pages: u64) {
+        self.asked.push(Asked::Ranked(nr_pages));
+        self.nr_ranked_pages = self.nr_cold_pages.min(nr_pages);
+    }
+
+    fn isolate_cold(&mut self, _: TimeMs, nr_pages: u64) -> u64 {
+        self.asked.push(Asked::Cold(nr_pages));
+        let nr_taken = self.nr_ranked_pages.min(nr_pages);
+        self.nr_ranked_pages -= nr_taken;
+        nr_taken
+    }
+
+    fn isolate(
+        &mut self,
+        _: TimeMs,
+        nr_pages: u64,
+    ) -> Result<Option<(Isolated, u64)>, Self::Error> {
+        self.asked.push(Asked::Oldest);
+        let answer = self.oldest.pop_front();
+        Ok(answer.map(|answer| match answer {
+            Isolated::Pages(_) => (answer, nr_pages),
+            _ => (answer, 0),
+        }))
+    }
+
+    fn size_of(batch: &u64) -> BatchSize {
+        BatchSize {
+            nr_folios: *batch,
+            nr_requests: 1,
+        }
+    }
+
+    fn send(&mut self, _: TimeMs, batch: u64) {
+        self.asked.push(Asked::Sent(batch));
+    }
+
+    fn rest_us(&mut self, _: TimeMs) -> u64 {
+        self.rest_us
+    }
+
+    fn pace_ms(&self) -> u64 {
+        10
+    }
+
+    fn is_clearing(&mut self) -> bool {
+        self.is_clearing
+    }
+
+    fn visit(&mut self, _: TimeMs, is_thorough: bool, _: bool) -> Result<Visit, Self::Error> {
+        self.asked.push(Asked::Walk { is_thorough });
+        Ok(Visit::default())
+    }
+
+    fn age(&mut self, _: TimeMs) -> Result<(), Self::Error> {
+        self.asked.push(Asked::Aged);
+        Ok(())
+    }
+
+    fn end_look(&mut self) {
+        self.asked.push(Asked::Looked);
+    }
+
+    fn apply(&mut self, _: TimeMs, action: Action) -> Option<Outcome> {
+        self.asked.push(Asked::Applied(action));
+        None
+    }
+}
+
+const USAGE_BYTES: u64 = 319 * MIB;
+
+fn plan(action: Action) -> Plan {
+    Plan {
+        actions: vec![action],
+        wait_ms: 5,
+        ..Plan::default()
+    }
+}
+
+fn walk_with_rank(memory: &Memory) -> [Asked; 3] {
+    let excess_pages = (USAGE_BYTES - memory.control.marks().low_bytes) / PAGE_BYTES;
+    [
+        Asked::Walk { is_thorough: false },
+        Asked::Aged,
+        Asked::Ranked((excess_pages * 2).max(NR_RANKED_PAGES_MIN)),
+    ]
+}
+
+#[test]
+fn where_no_page_is_ranked_a_walk_comes_first_and_the_coldest_of_it_go() {
+    let mut memory = Memory::new();
+    memory.nr_cold_pages = 100;
+    let standing = sure(evict(&mut memory, TimeMs(0), USAGE_BYTES, 64));
+    assert_eq!(standing, Standing::Fine);
+    let walk = walk_with_rank(&memory);
+    let asked = memory.take_asked();
+    assert_eq!(
+        asked,
+        [&walk[..], &[Asked::Cold(64), Asked::Sent(64)]].concat()
+    );
+    sure(evict(&mut memory, TimeMs(1), USAGE_BYTES, 64));
+    let asked = memory.take_asked();
+    assert_eq!(
+        asked,
+        [Asked::Cold(64), Asked::Sent(36)],
+        "what is left of that walk"
+    );
+    let tick = memory.tick();
+    assert_eq!(tick.plan.batches.len(), 2);
+    assert_eq!(tick.plan.batches[1].nr_sent_folios, 36);
+}
+
+#[test]
+fn twice_as_many_pages_are_ranked_as_were_taken_since_the_walk_before_and_are_in_excess() {
+    let mut memory = Memory::new();
+    memory.nr_cold_pages = 5000;
+    let low_bytes = memory.control.marks().low_bytes;
+    let usage_bytes = low_bytes + 3000 * PAGE_BYTES;
+    sure(evict(&mut memory, TimeMs(0), usage_bytes, 500));
+    assert!(memory.take_asked().contains(&Asked::Ranked(6000)));
+    sure(walk(&mut memory, TimeMs(500), usage_bytes));
+    assert!(memory.take_asked().contains(&Asked::Ranked(7000)));
+    sure(walk(&mut memory, TimeMs(1000), low_bytes));
+    let is_rank = |asked: &Asked| matches!(asked, Asked::Ranked(_));
+    assert!(
+        !memory.take_asked().iter().any(is_rank),
+        "nothing has to go"
+    );
+}
+
+#[test]
+fn where_heat_finds_nothing_the_oldest_go_and_one_walk_at_most_helps() {
+    let mut memory = Memory::new();
+    memory.oldest = [
+        Isolated::Again,
+        Isolated::NeedsAgeing,
+        Isolated::NeedsAgeing,
+    ]
+    .into();
+    // A walk came a moment ago: it would tell nothing new.
+    sure(walk(&mut memory, TimeMs(0), USAGE_BYTES));
+    memory.take_asked();
+    let standing = sure(evict(&mut memory, TimeMs(5), USAGE_BYTES, 64));
+    assert_eq!(standing, Standing::Fine);
+    assert_eq!(
+        memory.take_asked(),
+        [Asked::Cold(64), Asked::Oldest, Asked::Oldest]
+    );
+    // Now it may come, and what the engine still can't give has to wait for the next tick.
+    let standing = sure(evict(&mut memory, TimeMs(2000), USAGE_BYTES, 64));
+    assert_eq!(standing, Standing::Fine);
+    let asked = memory.take_asked();
+    let nr_walks = asked.iter().filter(|of| matches!(of, Asked::Walk { .. }));
+    assert_eq!(nr_walks.count(), 1, "{asked:?}");
+}
+
+#[test]
+fn empty_is_believed_after_a_walk_only() {
+    let mut memory = Memory::new();
+    memory.rest_us = 1;
+    memory.oldest = [Isolated::Empty, Isolated::Empty].into();
+    let standing = sure(evict(&mut memory, TimeMs(0), USAGE_BYTES, 64));
+    assert_eq!(standing, Standing::NothingEvictable);
+    let asked = memory.take_asked();
+    let order = [
+        Asked::Oldest,
+        Asked::Walk { is_thorough: false },
+        Asked::Oldest,
+    ];
+    let seen: Vec<&Asked> = asked.iter().filter(|of| order.contains(of)).collect();
+    assert_eq!(
+        seen,
+        order.iter().collect::<Vec<_>>(),
+        "clearing rests, and a look finds what is new"
+    );
+}
+
+#[test]
+fn an_engine_that_asks_to_be_asked_again_is_not_asked_for_ever() {
+    let mut memory = Memory::new();
+    memory.oldest = std::iter::repeat_n(Isolated::Again, 1000).collect();
+    let standing = sure(evict(&mut memory, TimeMs(0), USAGE_BYTES, 64));
+    let nr_asked = memory
+        .take_asked()
+        .iter()
+        .filter(|of| **of == Asked::Oldest)
+        .count();
+    assert_eq!(
+        (standing, nr_asked),
+        (Standing::Fine, ISOLATE_TRIES as usize)
+    );
+}
+
+#[test]
+fn an_engine_that_can_not_go_on_has_nothing_evictable() {
+    let mut memory = Memory::new();
+    let standing = sure(evict(&mut memory, TimeMs(0), USAGE_BYTES, 64));
+    assert_eq!(standing, Standing::NothingEvictable);
+    let batches = memory.tick().plan.batches;
+    assert_eq!(batches.last().map(|of| of.answer), Some(Answer::Failed));
+}
+
+#[test]
+fn pages_are_not_asked_for_while_some_are_out_and_nothing_to_take_makes_the_loop_wait() {
+    let mut memory = Memory::new();
+    memory.is_batch_out = true;
+    // A walk has been made: that one is not due.
+    sure(walk(&mut memory, TimeMs(0), USAGE_BYTES));
+    memory.take_asked();
+    let ticked = sure(carry_out(
+        &mut memory,
+        TimeMs(1),
+        USAGE_BYTES,
+        plan(Action::PageOut { nr_pages: 64 }),
+    ));
+    assert_eq!((memory.take_asked(), ticked.wait_ms), (Vec::new(), 5));
+    memory.is_batch_out = false;
+    memory.oldest = [Isolated::Thrashing].into();
+    let ticked = sure(carry_out(
+        &mut memory,
+        TimeMs(2),
+        USAGE_BYTES,
+        plan(Action::PageOut { nr_pages: 64 }),
+    ));
+    assert_eq!(ticked.standing, Standing::Thrashing);
+    assert_eq!(memory.take_asked(), [Asked::Cold(64), Asked::Oldest]);
+    let again = sure(carry_out(
+        &mut memory,
+        TimeMs(3),
+        USAGE_BYTES,
+        plan(Action::PageOut { nr_pages: 64 }),
+    ));
+    assert!(again.wait_ms > ticked.wait_ms, "{again:?} after {ticked:?}");
+}
+
+#[test]
+fn the_kernel_is_not_asked_for_what_min_ttl_protects_nor_while_it_finds_nothing() {
+    let setup = |min_ttl_ms| Setup {
+        budget_bytes: 320 * MIB,
+        actuator: Actuator::Reclaim,
+        swappiness: Swappiness::DEFAULT,
+        min_ttl_ms,
+        is_dry_run: false,
+        has_heat: true,
+        has_pageout: false,
+        has_kernel: true,
+        abilities: Abilities::default(),
+        nr_processors: 2,
+        processors: None,
+    };
+    let ask = plan(Action::Reclaim { bytes: MIB });
+    let asked = |memory: &mut Memory, ms| {
+        let ticked = sure(carry_out(memory, TimeMs(ms), USAGE_BYTES, ask.clone()));
+        (
+            memory.take_asked().contains(&Asked::Kernel(MIB)),
+            ticked.standing,
+        )
+    };
+    let mut memory = Memory::of(Control::new(setup(1000), &Config::default()));
+    assert_eq!(asked(&mut memory, 0), (true, Standing::Fine));
+    memory.is_all_young = true;
+    assert_eq!(asked(&mut memory, 1), (false, Standing::Thrashing));
+    let mut memory = Memory::of(Control::new(setup(0), &Config::default()));
+    memory.is_all_young = true;
+    assert_eq!(
+        asked(&mut memory, 0),
+        (true, Standing::Fine),
+        "nothing is promised"
+    );
+    memory
+        .control
+        .hear(TimeMs(1), ActuatorReport::KernelFoundNothing);
+    assert_eq!(asked(&mut memory, 2), (false, Standing::Fine));
+    let noted = memory.tick().plan.reclaim;
+    assert_eq!(
+        noted,
+        Some(ReclaimAsk {
+            bytes: MIB,
+            is_taken: false
+        })
+    );
+}
+
+#[test]
+fn the_kernel_is_told_once_clearing_is_over_and_once_a_walk() {
+    let mut memory = Memory::of(with(320 * MIB, Actuator::Auto));
+    memory.is_clearing = true;
+    sure(walk(&mut memory, TimeMs(0), USAGE_BYTES));
+    assert!(memory.kept.is_telling_due && memory.tick().sample.is_clearing);
+    tell_when_cleared(&mut memory, TimeMs(1));
+    assert!(memory.kept.is_telling_due);
+    memory.is_clearing = false;
+    tell_when_cleared(&mut memory, TimeMs(2));
+    assert!(!memory.kept.is_telling_due && !memory.tick().sample.is_clearing);
+}
+
+#[test]
+fn a_walk_that_has_to_wait_for_clearing_is_asked_again_at_the_next_tick() {
+    let mut memory = Memory::new();
+    memory.rest_us = 700;
+    let nothing = || Plan::default();
+    sure(carry_out(&mut memory, TimeMs(0), USAGE_BYTES, nothing()));
+    assert_eq!(memory.take_asked(), []);
+    let asks = memory.tick().plan.walk_asks;
+    assert_eq!(asks.len(), 1);
+    assert!(!asks[0].may_come && asks[0].rest_us == 700);
+    memory.rest_us = 0;
+    sure(carry_out(&mut memory, TimeMs(1), USAGE_BYTES, nothing()));
+    assert_eq!(memory.take_asked()[..2], walk_with_rank(&memory)[..2]);
+    let tick = memory.tick();
+    assert_eq!((tick.plan.walks.len(), tick.sample.walks.len()), (1, 1));
+    sure(carry_out(&mut memory, TimeMs(2), USAGE_BYTES, nothing()));
+    assert_eq!(memory.take_asked(), [], "nothing has moved since");
+}

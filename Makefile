@@ -23,19 +23,19 @@ check: ## quick: does it compile, is it tidy
 	@cargo clippy --workspace --all-targets -- -D warnings
 	@cargo test -q -p strata --test tidy --test layers
 
-bench: ## speed, scans and kills beside the kernel alone, half an hour; writes docs/benchmarks/ (NAME=name for another, NAME=all)
+bench: ## speed, scans and kills beside the kernel alone, half an hour; writes docs/validation/benchmarks/ (NAME=name for another, NAME=all)
 	@scripts/bench.sh $(NAME)
 
-evaluate: ## against real kernels and the best policies known; writes docs/fidelity.md, docs/evaluation.md
+evaluate: ## against real kernels and the best policies known; writes docs/validation/fidelity.md, docs/validation/evaluation.md
 	@scripts/evaluate.sh
 
-fuzz: ## each fuzz target for a while (FUZZ_SECONDS); writes docs/fuzz.md
+fuzz: ## each fuzz target for a while (FUZZ_SECONDS); writes docs/validation/fuzz.md
 	@scripts/fuzz.sh
 
-coverage: ## which lines of the engine its tests run; writes docs/coverage.md
+coverage: ## which lines of the engine its tests run; writes docs/validation/coverage.md
 	@scripts/coverage.sh
 
-evaluate-plan: ## do plans come true? the tables of docs/plan-validation.md and docs/recording.md
+evaluate-plan: ## do plans come true? the tables of docs/validation/plan-validation.md and docs/validation/recording.md
 	@scripts/evaluate-plan.sh
 
 man: ## the manual pages, one for each verb, to target/man/

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# `make bench`: runs the benchmarks and writes docs/benchmarks/NAME.md for each: date, machine,
-# command, output; docs/benchmarks.md is all of them in one page, under docs/benchmarks/goals.md.
+# `make bench`: runs benchmarks and writes a page for each to docs/validation/benchmarks/: date, machine, command,
+# output. docs/validation/benchmarks.md has a line for each, and the goals beside their figures, by hand.
 #   bench.sh [NAME...]        the usual ones when none is named; `all` is every one but `kernels`
 # A benchmark is a script of scripts/bench/ or an example of a crate; it says at its top what it
 # measures, and prints Markdown or plain tables.
@@ -9,8 +9,6 @@ source "$(dirname "$0")/lib.sh"
 benchmarks=(walk_cost wss tick_cost stall budget speed scan_cost integrity kills idle no_pressure oom tiering_cost engine_ops ablation distance sim steered watch ahead)
 # When none is named: what the product promises beside the kernel's limit alone, in less than half an hour.
 usual=(speed scan_cost oom)
-# Only when named: a quarter of an hour in a guest.
-named=(kernels)
 
 describe() { # the first comment of a source, as paragraphs
     awk 'NR == 1 && /^#!/ {next} !/^(\/\/!|#)/ {exit} {sub(/^(\/\/!|#) ?/, "")}
@@ -30,13 +28,13 @@ run_one() {
     case $output in *'|---'*) ;; *) output=$(sed 's/^/    /' <<<"$output") ;; esac
     printf '# %s\n\n%s\n\n%s, commit %s; %s.\n\n    make bench NAME=%s\n\n%s\n' "$name" "$(describe "$source")" \
         "$(date -u +%Y-%m-%d)" "$(git rev-parse --short HEAD 2>/dev/null || echo unknown)" "$machine" "$name$settings" \
-        "$output" >"docs/benchmarks/$name.md"
-    cat "docs/benchmarks/$name.md"
+        "$output" >"docs/validation/benchmarks/$name.md"
+    cat "docs/validation/benchmarks/$name.md"
 }
 
 scripts/setup.sh
 cargo build --release --quiet -p strata
-mkdir -p docs/benchmarks
+mkdir -p docs/validation/benchmarks
 machine="$(sed -n 's/^model name\s*: //p' /proc/cpuinfo | head -n 1), $(nproc) cores, $(
     awk '/MemTotal/ {printf "%.0f GiB", $2 / 1048576}' /proc/meminfo), kernel $(uname -r)"
 # What was shortened is part of the command.
@@ -45,11 +43,4 @@ settings=$(env | sed -n 's/^BENCH_[A-Z]*=.*/ &/p' | sort | tr -d '\n')
 [ "$*" != all ] || set -- "${benchmarks[@]}"
 failed=0
 for name in "$@"; do run_one "$name" || failed=1; done
-# The verdicts on top are written by hand, from the figures below them.
-{
-    cat docs/benchmarks/goals.md
-    for name in "${benchmarks[@]}" "${named[@]}"; do
-        [ ! -e "docs/benchmarks/$name.md" ] || { echo; sed 's/^#/##/' "docs/benchmarks/$name.md"; }
-    done
-} >docs/benchmarks.md
 exit $failed

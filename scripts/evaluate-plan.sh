@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # `make evaluate-plan`: does a plan come true? For redis, sqlite and a python program: records a run
 # without a budget, predicts the refaults under four budgets (strata plan), then runs the same load
-# under each with strata run, and puts both beside each other into docs/plan-validation.md. Before that
+# under each with strata run, and puts both beside each other into docs/validation/plan-validation.md. Before that
 # it records a program whose exact accesses are known and puts what replays of both say into
-# docs/recording.md. The words of both pages stay. Needs root, and some 10 minutes. STRATA names another
+# docs/validation/recording.md. The words of both pages stay. Needs root, and some 10 minutes. STRATA names another
 # binary, PLAN_SHARES other budgets, PLAN_RUNS how often each is run, PLAN_SCALE multiplies the
 # operations, PLAN_PARTS leaves out parts (recording validation), PLAN_LOADS loads (those left out keep
 # their rows); PLAN_KEEP is a folder that recordings and reports are kept in.
@@ -223,8 +223,8 @@ case " $parts " in *" recording "*)
             done
         done
     } >"$work/known.md"
-    scripts/evaluate.py splice docs/recording.md known <"$work/known.md"
-    made docs/recording.md ;;
+    scripts/evaluate.py splice docs/validation/recording.md known <"$work/known.md"
+    made docs/validation/recording.md ;;
 esac
 case " $parts " in *" validation "*) ;; *) exit 0 ;; esac
 
@@ -235,9 +235,9 @@ case " $parts " in *" validation "*) ;; *) exit 0 ;; esac
     for name in redis sqlite python; do
         case " ${PLAN_LOADS:-redis sqlite python} " in
         *" $name "*) evaluate "$name" ;;
-        *) grep "^| $name |" docs/plan-validation.md || true ;;
+        *) grep "^| $name |" docs/validation/plan-validation.md || true ;;
         esac
     done
 } >"$work/plans.md"
-scripts/evaluate.py splice docs/plan-validation.md plans <"$work/plans.md"
-made docs/plan-validation.md
+scripts/evaluate.py splice docs/validation/plan-validation.md plans <"$work/plans.md"
+made docs/validation/plan-validation.md

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # `make evaluate`: how close the simulator is to real kernels, and the policies to the best known ones.
-# Rewrites the tables of docs/fidelity.md and docs/evaluation.md; the words around them stay.
+# Rewrites the tables of docs/validation/fidelity.md and docs/validation/evaluation.md; the words around them stay.
 #   evaluate.sh               all of it
 #   evaluate.sh --one TRACE   computes what the tables need of one trace, as CSV below target/evaluate
 # Recorded figures and traces are looked for in STRATA_SHARED (../shared beside the checkout); they are not
@@ -113,19 +113,19 @@ say "the kernels' sequences"
 for what in kernels measured policy; do
     STRATA_SHARED=$shared "$target_dir/release/examples/fidelity" $what >"$fresh/$what.md"
 done
-scripts/evaluate.py splice docs/fidelity.md kernels <"$fresh/kernels.md"
-scripts/evaluate.py splice docs/fidelity.md measured <"$fresh/measured.md"
-scripts/evaluate.py splice docs/evaluation.md kernels <"$fresh/policy.md"
+scripts/evaluate.py splice docs/validation/fidelity.md kernels <"$fresh/kernels.md"
+scripts/evaluate.py splice docs/validation/fidelity.md measured <"$fresh/measured.md"
+scripts/evaluate.py splice docs/validation/evaluation.md kernels <"$fresh/policy.md"
 names() { for trace in "$@"; do echo "$(file_name "$trace")=$(label "$trace")"; done; }
 mapfile -t shared_names < <(names "${traces[@]}")
 mapfile -t held_names < <(names "${held_out[@]}")
 for section in ratios relative ablation mapped families; do
     scripts/evaluate.py $section "$fresh" "$results/zoo" "${shared_names[@]}" |
-        scripts/evaluate.py splice docs/evaluation.md $section
+        scripts/evaluate.py splice docs/validation/evaluation.md $section
 done
 for section in ratios relative ablation; do
     scripts/evaluate.py $section "$fresh" "$results/zoo" "${held_names[@]}" |
-        scripts/evaluate.py splice docs/evaluation.md held-out-$section
+        scripts/evaluate.py splice docs/validation/evaluation.md held-out-$section
 done
 printf '%s, commit %s, by\n\n    make evaluate\n' "$(date -u +%Y-%m-%d)" "$(git rev-parse --short HEAD)" |
-    scripts/evaluate.py splice docs/evaluation.md made
+    scripts/evaluate.py splice docs/validation/evaluation.md made

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # `make fuzz`: runs each fuzz target for a while, from small traces that hold what it reads, and writes
-# docs/fuzz.md. What was found is kept in target/fuzz/found/, to be made a test; then it fails.
+# docs/validation/fuzz.md. What was found is kept in target/fuzz/found/, to be made a test; then it fails.
 #   fuzz.sh [TARGET...]       all when none is named; FUZZ_SECONDS is the time for each (60)
 source "$(dirname "$0")/lib.sh"
 seconds=${FUZZ_SECONDS:-60}
@@ -54,18 +54,17 @@ for target in "${targets[@]}"; do
 done
 rmdir fuzz/artifacts/* fuzz/artifacts fuzz/corpus/* fuzz/corpus 2>/dev/null || true
 [ $# = 0 ] || { printf '%s' "$rows"; exit $failed; }
-cat >docs/fuzz.md <<END
+cat >docs/validation/fuzz.md <<END
 # Fuzzing: what reads bytes that others wrote
 
 $(date -u +%Y-%m-%d), commit $(git rev-parse --short HEAD 2>/dev/null || echo unknown); $seconds seconds for each target, one process, address sanitizer and overflow checks on.
 
     make fuzz FUZZ_SECONDS=$seconds
 
-A target a trace format (\`guessed\` has it guessed, \`recording\` are the blocks of recordings), the kernel's \`lru_gen\`
-text and commands, and clients of the control socket and the metrics port (\`remote\`). An input may be refused; it may
-not panic, overflow, leak, take more than 2 GiB or half an hour, or read differently once written in our own format. What
-fuzzing finds becomes a test where it was found; \`crates/trace/tests/mutations.rs\` breaks whole traces of every format in
-each \`make test\`.
+A target a trace format (\`guessed\` has it guessed, \`recording\` are the blocks of recordings), the kernel's \`lru_gen\` text and commands, and clients of the control
+socket and the metrics port (\`remote\`). An input may be refused. It may not panic, overflow, leak, take more than 2 GiB or half an hour, or read
+differently once it is written in Strata's own format. What fuzzing finds becomes a test where it was found.
+\`crates/trace/tests/mutations.rs\` breaks whole traces of every format in each \`make test\`.
 
 | target | inputs tried | edges covered | found |
 |---|---:|---:|---|

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The screens of `strata top` that the documents show: a redis of which keys are read more and less often
 # and a postgres with pgbench, each in a cgroup with a limit, watched for SCREENS_SECONDS (150) each time.
-# Needs root. Captures what stands on a terminal of 80x24 into docs/top.md, between its marks, and
+# Needs root. Captures what stands on a terminal of 80x24 into docs/guide/top.md, between its marks, and
 # draws docs/images/top.svg.
 source "$(dirname "$0")/lib.sh"
 seconds=${SCREENS_SECONDS:-150}
@@ -104,7 +104,7 @@ for name in list detail; do
             print "```"; skip = 1; next
         }
         $0 == "<!-- end -->" { skip = 0 }
-        !skip' docs/top.md >"$work/top.md"
-    cat "$work/top.md" >docs/top.md
+        !skip' docs/guide/top.md >"$work/top.md"
+    cat "$work/top.md" >docs/guide/top.md
 done
 cat "$work/top.svg" >docs/images/top.svg

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # `make test-long`: the tests that take too long for every day (ignored by default, named long_*).
 #   test-long.sh [FILTER]
-# Their output goes to docs/test-long.txt, under its date, machine and command.
+# Their output goes to docs/validation/test-long.txt, under its date, machine and command.
 source "$(dirname "$0")/lib.sh"
 scripts/setup.sh test
 command=(cargo test --workspace --no-fail-fast -- --ignored --test-threads=1 --nocapture "${1:-long_}")
@@ -17,5 +17,5 @@ noise='^ *(Compiling|Blocking|Downloading|Downloaded|Finished|Running|Doc-tests)
     CARGO_TERM_COLOR=never "${command[@]}" 2>&1 | grep -vE "$noise" || status=${PIPESTATUS[0]}
     echo "status $status, $SECONDS s"
 } | tee "$target_dir/test-long.txt"
-[ -n "${1:-}" ] || cp "$target_dir/test-long.txt" docs/test-long.txt
+[ -n "${1:-}" ] || cp "$target_dir/test-long.txt" docs/validation/test-long.txt
 [[ $(tail -n 1 "$target_dir/test-long.txt") = "status 0, "* ]]

@@ -1,15 +1,14 @@
 #!/usr/bin/env bash
-# What does each rule of the multi-generational LRU come to? Miss ratios of generated traces, whose
-# seeds are fixed, in a quarter of the pages they touch: every kernel model, then `v6.14` with one
-# rule as in `v6.1` (in `v7.2` where those two are alike), with other numbers of generations and tiers,
-# and with refaults judged by distance.
-# A rule that changes nothing on a trace has nothing to decide there: accesses through descriptors
-# show no promotion, clean pages no handling of dirty ones. With fewer tiers fewer accesses are a full
-# count, which is spared whatever its tier. The same figures on any machine.
+# What is each rule of the multi-generational LRU worth? Miss ratios of generated traces in a quarter of the pages they touch.
 #
-# Then the tiers alone, on the reads through descriptors that kernels replayed: pages read back with one,
-# two, four and five tiers, by each kernel as it is and, since from 6.7 on a full count is spared whatever
-# its tier, with that rule as in `v2022`.
+# - Every kernel model; then `v6.14` with one rule as in `v6.1` (in `v7.2` where those two are alike), with other numbers of generations and
+#   tiers, and with refaults judged by distance.
+# - A rule that changes nothing on a trace has nothing to decide there: accesses through descriptors show no promotion, clean pages no
+#   handling of dirty ones. With fewer tiers fewer accesses are a full count, which is spared whatever its tier.
+# - Then the tiers alone, on the reads through descriptors that kernels replayed: pages read back with one, two, four and five tiers, by each
+#   kernel as it is, and with the sparing of full counts (from 6.7 on) as in `v2022`.
+#
+# The same figures on any machine.
 source "$(dirname "$0")/../lib.sh"
 traces=(gen:zipf gen:phases gen:hotscan,via=mmap gen:mixed gen:mixed,writes=30)
 policies=mglru:v2021,mglru:v2022,mglru:v6.1,mglru:v6.14,mglru:v7.2

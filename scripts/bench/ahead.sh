@@ -1,10 +1,14 @@
 #!/usr/bin/env bash
-# What is it worth to know a phase again? `sets`: a program of 300 MiB uses one half of its memory for 2 s, then the
-# other, six times, within 180 MiB, so that what a phase needs has room but is out when it begins. `redis`: a real
-# redis-server of 235 MiB within 140 MiB, asked for one half of its keys for 3 s, then for the other; keys that were
-# set one after the other lie side by side. `none` is the kernel's limit alone; `reclaim` has the kernel reclaim ahead
-# and reads nothing ahead; `auto` does. `foretold`: somebody who knows asks the kernel for all of a half
-# (`MADV_WILLNEED`) 250 ms after its phase began, which is when a walk shows it. Rounds of all in turns (BENCH_RUNS, 3).
+# What is it worth to know a phase again?
+#
+# - `sets`: a program of 300 MiB uses one half of its memory for 2 s, then the other, six times, within 180 MiB. What a phase needs has
+#   room but is out when it begins.
+# - `redis`: a redis-server of 235 MiB within 140 MiB, asked for one half of its keys for 3 s, then for the other. Keys that were set one
+#   after the other lie side by side.
+# - `none` is the kernel's limit alone. `reclaim` has the kernel reclaim ahead and reads nothing ahead; `auto` does. `foretold`: somebody
+#   who knows asks the kernel for all of a half (`MADV_WILLNEED`) 250 ms after its phase began, which is when a walk shows it.
+#
+# Rounds of all in turns (BENCH_RUNS, 3).
 source "$(dirname "$0")/lib.sh"
 loads=${BENCH_LOADS:-sets redis}
 [[ $loads != *redis* ]] || scripts/servers.sh redis >/dev/null

@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# Is a budget held? zipf at 60 % of its footprint for 60 s, with and without growth bursts of
-# 500 MiB/s, and a program that uses all its pages alike and writes a third of them (`alike`: what goes comes back
-# as fast as it can be read), for each actuator and for the kernel's limit alone (`--policy none`). Cgroup usage and
-# summed RSS are sampled from outside every 100 ms, after the first 5 s. BENCH_SECONDS shortens it.
-# Above the budget means by more than a page. RSS counts the pages of libraries too, which are
-# charged to whoever read them first.
+# Is a budget held? For each actuator and for the kernel's limit alone (`--policy none`): cgroup usage and summed RSS, sampled from
+# outside every 100 ms after the first 5 s.
+#
+# - `steady`: zipf at 60 % of its footprint for 60 s. `bursts`: the same with growth of 500 MiB/s. `alike`: a program that uses all its
+#   pages alike and writes a third of them, so that what goes comes back as fast as it can be read.
+# - Above the budget means by more than a page. RSS counts the pages of libraries too, which are charged to the group that read them first.
+#
+# BENCH_SECONDS shortens it.
 source "$(dirname "$0")/lib.sh"
 seconds=${BENCH_SECONDS:-60} budget=300
 echo "| load | who reclaims | samples | usage above budget, % | RSS above budget, % | mean usage, % of budget | mean RSS, % of budget | peak usage, MiB | operations/s | Strata's CPU, % |"

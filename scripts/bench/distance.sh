@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
-# What does judging refaults by distance come to? Misses of `+distance`, which is tried in small before a
-# group is judged by it, over those of the kernel's own test (the window), for four kernels' generations and
-# for the two lists, and of `mglru+distance=always` and `two-list+distance=always` beside. First of files read round
-# and round, which are what the series of 2023 is about; then of everything else: the shared traces if they
-# are there, the generators, the sequences that kernels replayed, each in 1, 5 and 20 % of its pages, and where
-# there is little stress in 50, 80 and 95 %; at last of one trace that turns from one pattern to the next, a
-# stretch at a time. The same figures on any machine.
+# What is judging refaults by distance worth? Misses of `+distance`, which is tried in small before it judges a group, over those of the kernel's own
+# test (the window), for four kernels' generations and for the two lists; beside them `mglru+distance=always` and `two-list+distance=always`.
+#
+# - Files read round and round, which the series of 2023 is about.
+# - Everything else: the shared traces if they are there, the generators, the sequences that kernels replayed, each in 1, 5 and 20 % of its pages,
+#   and with little stress in 50, 80 and 95 %.
+# - One trace that turns from one pattern to the next, a stretch at a time.
+#
+# The same figures on any machine.
 source "$(dirname "$0")/../lib.sh"
 strata=$target_dir/release/strata
 shared=${STRATA_SHARED:-$PWD/../shared}/traces

@@ -3,7 +3,7 @@
 # of the simulator's own (`strata sim oracle:MODE/PATTERN`) in a virtual machine, in a memory cgroup, with
 # the classic lists and with generations, each case in a fresh cgroup; the simulator replays them in
 # the memory the kernel had left for pages. The runs are kept in crates/sim/tests/measured.jsonl, where a run
-# takes the place of older ones of its case; docs/fidelity.md has the table, a test holds it.
+# takes the place of older ones of its case; docs/validation/fidelity.md has the table, a test holds it.
 #
 # BENCH_KERNEL is the kernel (6.1), BENCH_RUNS how often each case is repeated (1), BENCH_CASES the cases,
 # `MODE/PATTERN,SEQUENCE,MEMORY,SWAPPINESS` each (all that stand below). Needs what scripts/guest.sh
@@ -56,4 +56,4 @@ sed 's/"release".*//' "$directory/runs" >"$directory/keys"
 sort -V "$directory/kept" >$kept
 [ "$status" = 0 ] || fail "the guest did not finish (status $status)"
 cargo run --release --quiet -p strata-sim --example fidelity -- measured | tee "$directory/table"
-scripts/evaluate.py splice docs/fidelity.md measured <"$directory/table"
+scripts/evaluate.py splice docs/validation/fidelity.md measured <"$directory/table"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Is every page right when Strata is killed? checksum at half of its footprint, each page carrying its index, version and
-# checksum; after a random while SIGKILL goes to Strata, to its keeper, or to both at once, in turns. Given are the rounds, the
-# pages that the program verified, those that were wrong, and the rounds after which a group or a journal was left. BENCH_ROUNDS is how many (60), BENCH_SEED makes the moments others.
+# Is every page right when Strata is killed? `checksum` runs at half of its footprint, each page carrying its index, version and checksum.
+# After a random while SIGKILL goes to Strata, to its keeper, or to both, in turns. Given are the rounds, the pages that the program
+# verified, those that were wrong, and the rounds after which a group or a journal was left. BENCH_ROUNDS (60), BENCH_SEED.
 source "$(dirname "$0")/lib.sh"
 rounds=${BENCH_ROUNDS:-60}
 RANDOM=${BENCH_SEED:-1}

@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
-# What does Strata cost a program that fits into its budget? One redis (GET and SET by redis-benchmark)
-# and one fio (buffered random reads, from the page cache) run all the time, in a group of their own, while Strata comes and
-# goes: 2 s with it managing the group, 2 s without, in turn, not counting the moments in between. Each
-# stretch with it is set against the mean of its two neighbours without. Separate runs differ by 5 to
-# 10 % here, neighbouring stretches of one run much less. BENCH_PAIRS, default 20.
+# What does Strata cost a program that fits into its budget? A redis (GET and SET by redis-benchmark) and a fio (buffered random reads, from
+# the page cache) run all the time, in a group of their own. Strata manages the group for 2 s, then not for 2 s, in turn. Each stretch with it
+# is set against the mean of its two neighbours without; the moments in between do not count. Separate runs differ by 5 to 10 %,
+# neighbouring stretches of one run much less. BENCH_PAIRS, default 20.
 source "$(dirname "$0")/lib.sh"
 scripts/servers.sh redis fio
 bin=$target_dir/servers/bin

@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
-# Who is killed for want of memory although swap is nearly empty? A program fills its memory fast and
-# then uses it by a zipf law, held at 82 and 90 % of its footprint: by the kernel's limit alone (`none`)
-# and by Strata as it is by default (`mglru+heat`), in turn. Killed: by the kernel, out of memory. Gave way: how often Strata had
-# to raise the limit, in all runs together. BENCH_RUNS, default 30, is the number of runs of each.
+# Who is killed although swap is nearly empty? A program fills its memory fast and then uses it by a zipf law, held at 82 and 90 % of its
+# footprint: by the kernel's limit alone (`none`) and by Strata (`mglru+heat`), in turn. `killed`: by the kernel's OOM killer. `gave way`: how
+# often Strata raised the limit, in all runs together. BENCH_RUNS, default 30, is the number of runs of each.
 source "$(dirname "$0")/lib.sh"
 runs=${BENCH_RUNS:-30} footprint_mib=300
 echo "| budget, % of footprint | who decides | runs | killed | gave way |"

@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# What does it cost to free a page? zipf over 300 MiB of single pages with 180 MiB: pages looked at (those
-# the kernel scanned, by the machine's counters in /proc/vmstat, and those Strata tried) for each page freed,
-# entries Strata's walks read for each, and the processors' time in
-# microseconds for each page freed, split by what it went into, from samples of all processors
-# (`perf record -e cpu-clock -a`). A sample belongs to reclaim if the call chain passes through it, and to
-# the innermost part of it that is named: `rmap` finding and unmapping page-table entries, `TLB` having
-# other processors forget them, `compression` zram's, `swap` slots and I/O, `lists` the LRU lists and their
-# locks, `walk` Strata reading and clearing accessed bits, `other` the rest of reclaim. `busy`: with a busy
-# loop on each processor; `quarter`: the program works for a quarter of the time. A run that the kernel ended
-# by its OOM killer is tried three times. BENCH_SECONDS, default 15: while a program fills its memory more pages are
-# looked at for each that goes, and in a short run that is a large part of all. BENCH_ACTUATORS, default none, are
-# further actuators for the rows with zram, as "reclaim pageout".
+# What does it cost to free a page? zipf over 300 MiB of single pages within 180 MiB.
+#
+# - `scanned per freed`: pages that the kernel scanned (/proc/vmstat of the machine) and Strata tried, for each page freed.
+# - `walk entries per freed`: page-table entries that Strata's walks read.
+# - `us per freed page`: time of all processors, split by samples (`perf record -e cpu-clock -a`). A sample belongs to reclaim if its call
+#   chain passes through it, and to the innermost named part: `rmap` finds and unmaps page-table entries, `TLB` has other processors
+#   forget them, `compression` is zram's, `swap` slots and I/O, `lists` the LRU lists and their locks, `walk` reads and clears accessed
+#   bits, `other` is the rest.
+# - `busy`: a busy loop on each processor. `quarter`: the program works for a quarter of the time.
+#
+# A run that the kernel's OOM killer ended is tried three times. BENCH_SECONDS is the length of a run (15: while a program fills its memory
+# more pages are looked at for each that goes). BENCH_ACTUATORS are further actuators for the rows with zram, as "reclaim pageout".
 source "$(dirname "$0")/lib.sh"
 have perf || { scripts/servers.sh perf && PATH=$target_dir/servers/bin:$PATH; }
 seconds=${BENCH_SECONDS:-15} hertz=999 tries=3

@@ -1,16 +1,13 @@
 #!/usr/bin/env bash
-# How fast is a simulation? The NT workstation trace of the ARC paper (Megiddo, Modha, FAST 2003:
-# 12.7 million requests of 773,770 pages) at 131072 pages, beside libCacheSim 0.3.5 from PyPI, which
-# is written in C. One run is one thread, timed by the CPU time of that thread, since others may use
-# the machine; the two take turns for BENCH_ROUNDS rounds (3), the least time of each counts.
+# How fast is a simulation? The NT workstation trace of the ARC paper (Megiddo, Modha, FAST 2003: 12.7 million requests of 773,770 pages) at
+# 131072 pages, beside libCacheSim 0.3.5 from PyPI, which is written in C. A run is one thread, timed by its CPU clock; the two take turns for
+# BENCH_ROUNDS rounds (3), and the least time of each counts.
 #
-# Both read the same uncompressed file (oracleGeneral, 24 bytes a request, in the page cache), and
-# both times begin with the first byte of it and end with the last request: for libCacheSim
-# `process_trace`, for Strata reading, giving pages dense numbers, and the replay. A further policy
-# or memory size in the same call of Strata costs the replay alone.
-#
-# Memory is that of the policy: for Strata what it allocates, the trace in memory (requests and pages)
-# told apart; for libCacheSim the growth of its anonymous memory over the run.
+# - Both read the same uncompressed file (oracleGeneral, 24 bytes a request, in the page cache). Both times begin with the first byte and end
+#   with the last request: for libCacheSim `process_trace`, for Strata reading, giving pages dense numbers, and the replay. A further policy or
+#   memory size in the same call of Strata costs the replay alone.
+# - Memory is the policy's: for Strata what it allocates, the trace in memory told apart; for libCacheSim the growth of its anonymous memory
+#   over the run.
 source "$(dirname "$0")/lib.sh"
 pages=131072
 shared=${STRATA_SHARED:-$PWD/../shared}

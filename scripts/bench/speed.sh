@@ -1,24 +1,22 @@
 #!/usr/bin/env bash
-# How fast is a program under its budget? Every load at 60 % of its footprint (memcached at 89 %), under
-# Strata and under the kernel's limit alone, in turns, once with a processor free and once with a busy
-# loop on each. `memcached` is as Debian starts it: its housekeeping takes most of a second processor.
-# `memcached_plain` has none (no LRU maintainer, no crawler, the hash table at its final size), so that on
-# two processors one is left free. `quarter_time` works for a quarter of the time and sleeps for the rest.
-# Strata goes first in each round and the kernel's limit is then set to the mean that Strata used (sampled from
-# outside every 100 ms once 95 % of the budget are reached), so that both have the same memory. Operations a second of wall time (minimum, median, maximum over
-# rounds) and of CPU time (median; program, Strata and kernel threads, the filling included), major faults
-# per 1000 operations, what zram and Strata themselves took, and how many processors were idle in the last seconds
-# of a run. A ratio is the median over rounds of Strata's run divided by the one of the kernel's limit alone
-# just after it, so that a machine that gets slower meanwhile slows both. Of two processes, which begin together 2 s after they were started, the slower one counts and
-# both are shown; the speed of a mapped file moves with that of the disk. Servers are asked for 16 keys at a time. A run that the kernel ended by its OOM killer
-# counts as none and is told; it is tried twice in a round, so that there is something to compare
-# with. A round without is left out of the ratio, which then says of how many rounds it is.
-# BENCH_SECONDS is the length of a run (5; of `zipf_0.99`, `zipf_1.2` and `scan` 10, because the goals are for them, which pages are
-# warm has to be learnt first, and each page that the filling wrote costs who reclaims beside the program an interrupt the first time
-# that it goes, so that the first half second is no faster than under the kernel's limit alone; of `mapped_file` 10, because what was
-# read in last has to go first, whatever is wanted; of `two_threads` 10, because the kernel alone deactivates everything and then
-# nothing for two seconds each, which makes it a fifth faster and slower in turns), BENCH_RUNS the number of rounds (3), BENCH_LOADS the loads
-# (all but huge_pages and quarter_time, which have to be named), BENCH_PROCESSORS what they are ("free busy").
+# How fast is a program under its budget? Every load runs at 60 % of its footprint (memcached at 89 %), under Strata and under the
+# kernel's limit alone at the same memory, in turns: once with a processor free, once with a busy loop on each.
+#
+# - In each round Strata goes first. The kernel's limit (`none`) is then set to the mean usage of that run, sampled from outside every
+#   100 ms once 95 % of the budget are reached.
+# - Operations a second are of wall time (minimum, median, maximum over rounds) and of CPU time (median; program, Strata and kernel
+#   threads, the filling included). Faults are major faults. `idle`: processors idle in the last seconds of a run.
+# - A ratio is the median over rounds of Strata's run divided by the run of the kernel's limit just after it: a machine that gets slower
+#   meanwhile slows both.
+# - A run that the kernel's OOM killer ended counts as none and is told; it is tried twice in a round. A round without a pair is left
+#   out of the ratio, which then says of how many rounds it is.
+# - Two processes begin together 2 s after their start. The slower one counts, both are shown.
+# - `memcached` is as Debian starts it: its housekeeping takes most of a second processor. `memcached_plain` has none. `quarter_time`
+#   works for a quarter of the time. Servers are asked for 16 keys at a time. A mapped file is as fast as the disk.
+#
+# BENCH_SECONDS is the length of a run (5; 10 for `zipf_0.99`, `zipf_1.2`, `scan`, `mapped_file` and `two_threads`:
+# docs/decisions/22-limits-of-the-gain.md says why), BENCH_RUNS the rounds (3), BENCH_LOADS the loads (all but `huge_pages` and
+# `quarter_time`, which have to be named), BENCH_PROCESSORS what the processors are ("free busy").
 source "$(dirname "$0")/lib.sh"
 scripts/servers.sh redis memcached
 bin=$target_dir/servers/bin

@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
-# Does watching hold up who is watched? A program that reads all of its memory again and again, and maps, touches and
-# unmaps a page all the time, times each step: alone, under `strata top`, `strata wss --window 1s`, `strata record`, at
-# 95 % of its memory under the kernel alone (`limit`), and the same under `strata run`, in turns, BENCH_ROUNDS rounds of
-# BENCH_SECONDS each. BENCH_SIZES names the sizes, BENCH_PAGES their pages (base, huge). Given are, in microseconds, the
-# median over the rounds of what 99.9 % of the steps stayed below and of the longest step, and beside them the longest
-# call of Strata that held the lock of the address space (all rounds) and the share of the time that all of them took
-# (the most of any round).
+# Does watching hold up who is watched? A program reads all of its memory again and again, and maps, touches and unmaps a page all the
+# time. It times each step: alone; under `strata top`, `strata wss --window 1s` and `strata record`; at 95 % of its memory under the kernel
+# alone (`limit`) and under `strata run`.
+#
+# - Microseconds: the median over rounds of what 99.9 % of the steps stayed below, and of the longest step.
+# - `longest call`: the longest call of Strata that held the lock of the address space, over all rounds. `share`: the time that all such
+#   calls took, the most of any round.
+#
+# BENCH_ROUNDS rounds of BENCH_SECONDS each; BENCH_SIZES names the sizes, BENCH_PAGES their pages (base, huge).
 source "$(dirname "$0")/lib.sh"
 sizes=${BENCH_SIZES:-300M 2G 6G} pages=${BENCH_PAGES:-base huge} by=${BENCH_WATCHERS:-alone top wss record limit run}
 rounds=${BENCH_ROUNDS:-5} seconds=${BENCH_SECONDS:-8}

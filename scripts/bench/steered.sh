@@ -1,10 +1,13 @@
 #!/usr/bin/env bash
-# How near do steered runs of the simulator come to live ones? Faults of pages that had been in memory before, per 1000 operations, of
-# `zipf`: live under `strata run` and under the kernel's limit alone at the same budget (`--policy none`), and predicted by `strata
-# sim --steered` and by `strata sim` on the same sequence of accesses (`tests/programs/zipf_trace.c`), as many as the live run made.
-# `small` is 128 MiB within 77 MiB, where walks keep pace with what goes and warm pages are marked; the others are 300 MiB within 181 MiB
-# (the mapped file 186). Phases change by the clock live, and in the trace after as many operations as that was on average.
-# The played kernel is the one that the benchmark runs on; scripts/guest.sh runs it on others.
+# How near do steered runs of the simulator come to live ones? Faults of pages that had been in memory before, per 1000 operations of `zipf`.
+#
+# - Live: under `strata run`, and under the kernel's limit alone at the same budget (`--policy none`).
+# - Predicted: by `strata sim --steered` and by `strata sim` on the same sequence of accesses (`tests/programs/zipf_trace.c`), as many as the
+#   live run made.
+# - `small` is 128 MiB within 77 MiB, the others are 300 MiB within 181 MiB (the mapped file 186). Phases change by the clock live, and in the
+#   trace after as many operations as that was on average.
+# - The played kernel is the one that the benchmark runs on; scripts/guest.sh runs it on others.
+#
 # BENCH_SECONDS is the length of a run (8), BENCH_RUNS the number of live runs of each, whose median counts (1).
 source "$(dirname "$0")/lib.sh"
 seconds=${BENCH_SECONDS:-8}

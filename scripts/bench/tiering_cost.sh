@@ -1,9 +1,7 @@
 #!/usr/bin/env bash
-# What does tiering cost an access through a descriptor? Instructions under callgrind, per access, of
-# the plain engine, of the engine wrapped with tiers while the promotion of page cache is off, and with
-# it on, for pages on the fast node and on the slow one. Each figure is the difference of a run
-# with 2,000,000 accesses and one with 1,000,000, so that everything else falls out; 4096 folios in the
-# oldest generation, counts saturated.
+# What does tiering cost an access through a descriptor? Instructions under callgrind, an access: of the plain engine, and of the engine with tiers
+# while the promotion of page cache is off and on, for pages on the fast node and on the slow one. Each figure is the difference of a run with
+# 2,000,000 accesses and one with 1,000,000, so that everything else falls out; 4096 folios in the oldest generation, counts saturated.
 source "$(dirname "$0")/../lib.sh"
 command -v valgrind >/dev/null || { say "needs valgrind: apt-get install valgrind"; exit 1; }
 cargo build --release --quiet -p strata-lru --example fd_access

@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# What does watching cost who is watched? CPU per operation of a redis that `strata top` or `strata record`
-# (BENCH_WATCHERS) walks at its default interval, against the same redis unwatched, in short pairs that
-# follow each other under one load that never ends, every second pair the other way round: the watcher is
-# stopped and goes on. redis
-# holds BENCH_MEGABYTES of values of 1 KiB and is asked for random ones, of all or of a tenth of the
-# keys (BENCH_SHARES, percent), by 16 clients, one request at a time each, as fast as it answers: what
-# its threads run (the kernel's work for them included) is counted in nanoseconds by the scheduler, so
-# that it matters little who else runs; that redis gets less done between two walks then makes watching
-# look dearer, not cheaper. A part has BENCH_SECONDS after a second in which what the part before left
-# behind is gone; BENCH_PAIRS is the number of pairs. Given are the median of the ratios, watched to
-# unwatched, and an interval around it by order statistics, which assume nothing of how ratios are
-# spread; and what the watcher itself runs, of a core.
+# What does watching cost who is watched? CPU time an operation of a redis that `strata top` or `strata record` (BENCH_WATCHERS) walks at
+# its default interval, against the same redis unwatched.
+#
+# - One load never ends. The watcher is stopped and goes on in short parts; a part and its neighbour make a pair, every second pair the
+#   other way round.
+# - redis holds BENCH_MEGABYTES of values of 1 KiB and is asked for random keys, of all or of a tenth (BENCH_SHARES, percent), by 16
+#   clients, one request at a time each.
+# - The scheduler counts what the threads of redis run, in nanoseconds. A redis that gets less done between two walks makes watching look
+#   dearer, not cheaper.
+# - Given are the median of the ratios, an interval around it by order statistics, and what the watcher itself runs.
+#
+# A part has BENCH_SECONDS, after a second in which the part before fades; BENCH_PAIRS is the number of pairs.
 source "$(dirname "$0")/lib.sh"
 watchers=${BENCH_WATCHERS:-top record} shares=${BENCH_SHARES:-100 10} pairs=${BENCH_PAIRS:-30} seconds=${BENCH_SECONDS:-3} megabytes=${BENCH_MEGABYTES:-512}
 scripts/servers.sh redis

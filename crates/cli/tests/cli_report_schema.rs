@@ -1,4 +1,4 @@
-//! The schema of the report and its description in `docs/report.md` are the same.
+//! The schema of the report and its description in `docs/reference/report.md` are the same.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -138,8 +138,8 @@ fn all_paths() -> BTreeMap<String, Value> {
 
 /// What the document says: path and type.
 fn documented() -> BTreeMap<String, String> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/report.md");
-    let text = fs::read_to_string(path).expect("docs/report.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/report.md");
+    let text = fs::read_to_string(path).expect("docs/reference/report.md");
     let mut rows = BTreeMap::new();
     for line in text.lines().filter(|line| line.starts_with("| `")) {
         let cells: Vec<&str> = line.split('|').map(str::trim).collect();
@@ -159,8 +159,14 @@ fn every_field_of_the_report_is_documented_and_nothing_else() {
     let told: BTreeSet<String> = documented().into_keys().collect();
     let missing: Vec<&String> = exist.difference(&told).collect();
     let invented: Vec<&String> = told.difference(&exist).collect();
-    assert!(missing.is_empty(), "not in docs/report.md: {missing:?}");
-    assert!(invented.is_empty(), "only in docs/report.md: {invented:?}");
+    assert!(
+        missing.is_empty(),
+        "not in docs/reference/report.md: {missing:?}"
+    );
+    assert!(
+        invented.is_empty(),
+        "only in docs/reference/report.md: {invented:?}"
+    );
 }
 
 #[test]

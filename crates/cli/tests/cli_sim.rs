@@ -113,13 +113,16 @@ fn every_field_of_the_json_is_explained() {
     ]);
     let mut found = BTreeSet::new();
     keys(&serde_json::from_str(&json).expect("JSON"), &mut found);
-    let page = include_str!("../../../docs/sim.md");
+    let page = include_str!("../../../docs/reference/sim.md");
     // What the page says of an average and a share it says in words.
     let in_words = ["runs", "age", "mean_pages", "share"];
     let is_missing =
         |key: &&String| !in_words.contains(&key.as_str()) && !page.contains(&format!("`{key}`"));
     let missing: Vec<&String> = found.iter().filter(is_missing).collect();
-    assert!(missing.is_empty(), "not in docs/sim.md: {missing:?}");
+    assert!(
+        missing.is_empty(),
+        "not in docs/reference/sim.md: {missing:?}"
+    );
 }
 
 const TWO_GROUPS: &str = "gen:mixed,anon=500,file=1000,accesses=20000,groups=2,turn=20";

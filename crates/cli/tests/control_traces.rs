@@ -154,7 +154,8 @@ fn each_shows_what_it_was_recorded_for() {
 /// A name that is in a trace and not in the document, or the other way round, is a mistake in one of them.
 #[test]
 fn the_document_has_every_field() {
-    let document = fs::read_to_string(checkout().join("docs/control-trace.md")).expect("it");
+    let document =
+        fs::read_to_string(checkout().join("docs/reference/control-trace.md")).expect("it");
     let mut names = BTreeSet::new();
     for (_, text) in texts() {
         for line in text.lines() {
@@ -163,12 +164,16 @@ fn the_document_has_every_field() {
     }
     let told = |name: &&String| !document.contains(&format!("`{name}`"));
     let missing: Vec<&String> = names.iter().filter(told).collect();
-    assert!(missing.is_empty(), "docs/control-trace.md: {missing:?}");
+    assert!(
+        missing.is_empty(),
+        "docs/reference/control-trace.md: {missing:?}"
+    );
 }
 
 #[test]
 fn the_documents_example_is_a_tick() {
-    let document = fs::read_to_string(checkout().join("docs/control-trace.md")).expect("it");
+    let document =
+        fs::read_to_string(checkout().join("docs/reference/control-trace.md")).expect("it");
     let (_, rest) = document.split_once("```json\n").expect("an example");
     let (example, _) = rest.split_once("```").expect("its end");
     let line: Line = serde_json::from_str(example).expect("a line of a trace");

@@ -48,12 +48,15 @@ fn every_metric_of_the_dashboard_exists_and_counters_are_shown_as_rates() {
 
 #[test]
 fn every_metric_is_explained_in_the_documents() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/metrics.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/metrics.md");
     let text = fs::read_to_string(path).expect("the list of metrics");
     let silent: Vec<&str> = METRICS
         .iter()
         .map(|metric| metric.name)
         .filter(|name| !text.contains(&format!("`{name}`")))
         .collect();
-    assert!(silent.is_empty(), "not in docs/metrics.md: {silent:?}");
+    assert!(
+        silent.is_empty(),
+        "not in docs/reference/metrics.md: {silent:?}"
+    );
 }

@@ -112,7 +112,7 @@ fn every_field_is_explained_where_those_of_a_run_are() {
 }
 
 fn page() -> &'static Path {
-    Path::new("docs/control-trace.md")
+    Path::new("docs/reference/control-trace.md")
 }
 
 #[test]

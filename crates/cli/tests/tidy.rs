@@ -173,28 +173,186 @@ fn the_architecture_names_every_crate() {
 }
 
 #[test]
+fn the_pages_that_are_read_first_are_short() {
+    let pages = [
+        ("README.md", 200),
+        ("ARCHITECTURE.md", 200),
+        ("docs/validation/speed.md", 100),
+    ];
+    let long = pages.into_iter().filter_map(|(page, lines_max)| {
+        let nr_lines = document(page).lines().count();
+        (nr_lines > lines_max).then(|| format!("{page}: {nr_lines} lines, {lines_max} at most"))
+    });
+    expect_none("too long to be read first", long.collect());
+}
+
+#[test]
+fn the_readme_names_both_commands() {
+    let text = document("README.md");
+    let commands = ["make run", "make test"].into_iter();
+    expect_none(
+        "not in README.md",
+        commands
+            .filter(|command| !text.contains(&format!("$ {command} ")))
+            .map(str::to_owned)
+            .collect(),
+    );
+}
+
+#[test]
 fn the_changelog_has_a_place_for_what_comes_next() {
     assert!(document("CHANGELOG.md").contains("## [Unreleased]"));
+}
+
+/// What a link to a heading of the page may say behind its `#`: the heading in lower case, blanks as dashes, without
+/// punctuation.
+fn anchors(page: &str) -> Vec<String> {
+    let (mut found, mut is_code) = (Vec::new(), false);
+    for line in page.lines() {
+        if line.starts_with("```") {
+            is_code = !is_code;
+        }
+        let heading = line.trim_start_matches('#');
+        if is_code || heading.len() == line.len() || !heading.starts_with(' ') {
+            continue;
+        }
+        let heading = heading.trim().to_lowercase().replace(' ', "-");
+        let is_kept = |c: &char| c.is_alphanumeric() || ['-', '_'].contains(c);
+        found.push(heading.chars().filter(is_kept).collect());
+    }
+    found
+}
+
+/// The links of a page that lead nowhere. `folder` is the folder it lies in.
+fn dead_links(folder: &Path, page: &str) -> Vec<String> {
+    let mut dead = Vec::new();
+    for part in page.split("](").skip(1) {
+        let link = part.split([')', ' ']).next().unwrap_or_default();
+        let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
+        if link.is_empty() || link.contains("://") {
+            continue;
+        }
+        let target = folder.join(file);
+        let is_page = file.is_empty() || file.ends_with(".md");
+        let text = match file.is_empty() {
+            true => Ok(page.to_owned()),
+            false => fs::read_to_string(&target),
+        };
+        let has_anchor = anchor.is_empty()
+            || is_page && text.is_ok_and(|text| anchors(&text).iter().any(|one| one == anchor));
+        if !target.exists() || !has_anchor {
+            dead.push(link.to_owned());
+        }
+    }
+    dead
 }
 
 #[test]
 fn relative_links_in_documents_lead_somewhere() {
     let mut dead = Vec::new();
     for (path, text) in sources("md") {
-        for part in text.split("](").skip(1) {
-            let target = part.split([')', '#', ' ']).next().unwrap_or_default();
-            let is_relative = !target.is_empty() && !target.contains("://");
-            let from = checkout()
-                .join(&path)
-                .parent()
-                .expect("has one")
-                .join(target);
-            if is_relative && !from.exists() {
-                dead.push(format!("{}: {target}", path.display()));
+        let folder = checkout().join(&path);
+        let links = dead_links(folder.parent().expect("has one"), &text);
+        dead.extend(
+            links
+                .iter()
+                .map(|link| format!("{}: {link}", path.display())),
+        );
+    }
+    expect_none("dead links", dead);
+}
+
+#[test]
+fn a_link_to_a_file_or_a_heading_that_is_not_there_is_dead() {
+    let page = "# A page\n\n## What `strata run` needs, and why\n\n```sh\n# no heading\n```\n";
+    assert_eq!(anchors(page), ["a-page", "what-strata-run-needs-and-why"]);
+    let there = "[a](README.md) [b](README.md#licence) [c](#here) [d](https://x.org/y#z)\n# Here\n";
+    assert_eq!(dead_links(&checkout(), there), Vec::<String>::new());
+    let gone = "[a](READ.md) [b](README.md#license) [c](#there)\n# Here\n";
+    assert_eq!(
+        dead_links(&checkout(), gone),
+        ["READ.md", "README.md#license", "#there"]
+    );
+}
+
+#[test]
+fn pages_that_are_named_exist() {
+    let is_of_path = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
+    let mut gone = Vec::new();
+    let all = ["rs", "c", "sh", "py", "md", "toml"].into_iter();
+    let mut texts: Vec<(PathBuf, String)> = all.flat_map(sources).collect();
+    texts.push((PathBuf::from("Makefile"), document("Makefile")));
+    for (path, text) in texts {
+        for part in text.split("docs/").skip(1) {
+            let end = part.find(|c| !is_of_path(c)).unwrap_or(part.len());
+            let name = part[..end].trim_end_matches('.');
+            let is_page = [".md", ".txt", ".json", ".svg"]
+                .iter()
+                .any(|kind| name.ends_with(kind));
+            if is_page && !checkout().join("docs").join(name).exists() {
+                gone.push(format!("{}: docs/{name}", path.display()));
             }
         }
     }
-    expect_none("dead links", dead);
+    expect_none("named, but no page", gone);
+}
+
+/// The pages of a folder that its index does not link to.
+fn missing_in(index: &str, folder: &str) -> Vec<String> {
+    let text = document(index);
+    let home = Path::new(index).parent().expect("has one").to_owned();
+    let names = sources("md").into_keys();
+    let names = names.filter(|path| path.parent() == Some(Path::new(folder)));
+    let names = names.filter(|path| path != Path::new(index));
+    names
+        .map(|path| {
+            path.strip_prefix(&home)
+                .expect("below")
+                .display()
+                .to_string()
+        })
+        .filter(|name| !text.contains(&format!("]({name})")))
+        .collect()
+}
+
+#[test]
+fn every_folder_of_pages_has_an_index_with_a_line_for_each() {
+    let pages = [
+        ("docs/README.md", "docs/guide"),
+        ("docs/README.md", "docs/reference"),
+        ("docs/README.md", "docs/validation"),
+        ("docs/README.md", "docs/recordings"),
+        ("docs/decisions/README.md", "docs/decisions"),
+        (
+            "docs/validation/benchmarks.md",
+            "docs/validation/benchmarks",
+        ),
+    ];
+    for (index, folder) in pages {
+        expect_none(&format!("not in {index}"), missing_in(index, folder));
+    }
+    let folders = fs::read_dir(checkout().join("docs")).expect("docs");
+    let folders = folders.flatten().filter(|entry| entry.path().is_dir());
+    let is_listed = |name: &String| name == "docs/images" || pages.iter().any(|p| p.1 == name);
+    let names = folders.map(|entry| format!("docs/{}", entry.file_name().to_string_lossy()));
+    expect_none(
+        "no index knows",
+        names.filter(|name| !is_listed(name)).collect(),
+    );
+}
+
+#[test]
+fn every_benchmark_has_a_line_in_their_index() {
+    let index = document("docs/validation/benchmarks.md");
+    let script = document("scripts/bench.sh");
+    let (_, names) = script.split_once("\nbenchmarks=(").expect("their names");
+    let names = names.split(')').next().unwrap_or_default();
+    let is_missing = |name: &&str| !index.contains(&format!("`make bench NAME={name}`"));
+    let missing = names.split_whitespace().chain(["kernels"]);
+    expect_none(
+        "not in docs/validation/benchmarks.md",
+        missing.filter(is_missing).map(str::to_owned).collect(),
+    );
 }
 
 #[test]

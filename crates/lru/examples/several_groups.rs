@@ -3,7 +3,7 @@
 //! Every other group has a hot set of anon and a warm one that is touched now and then; the others
 //! read a stream of file pages once. One group alone does the work of all. All anon together is a
 //! little more than the node holds. The background keeps a node of fixed size from overflowing, by the rules of the
-//! model `v2022` and with each of its three ways (`docs/RULES.md`, 5.2), and by the memcg LRU of
+//! model `v2022` and with each of its three ways (`docs/reference/RULES.md`, 5.2), and by the memcg LRU of
 //! `v6.1` for comparison. Deterministic.
 //!
 //! ```text

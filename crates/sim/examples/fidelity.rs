@@ -1,9 +1,9 @@
 //! Prints what kernels read back beside what the simulator does, as tables of the documentation.
 //!
-//! `cargo run --release -p strata-sim --example fidelity` prints the first of `docs/fidelity.md`, of
+//! `cargo run --release -p strata-sim --example fidelity` prints the first of `docs/validation/fidelity.md`, of
 //! figures recorded by others, which are looked for in `../shared` beside the project or in
 //! `$STRATA_SHARED`; with `-- measured` at the end the second, of those measured by `make bench
-//! NAME=kernels`; with `-- policy` that of `docs/evaluation.md`: the policy of our own against the
+//! NAME=kernels`; with `-- policy` that of `docs/validation/evaluation.md`: the policy of our own against the
 //! better of the kernels' two.
 #![expect(clippy::print_stdout, reason = "printing is what the example is for")]
 

@@ -9,7 +9,7 @@
 //! | `swap-out` | 10000 | an anon page evicted | compressing to zram, flushing TLBs |
 //! | `write` | 100000 | a dirty file page written to be evicted | a 4 KiB write to a NVMe SSD |
 //! | `scan` | 200 | a page visited by eviction | list and flag work, one cache miss or two |
-//! | `walk` | 2 | a page-table entry seen by a walk | `walk_cost` of docs/benchmarks.md |
+//! | `walk` | 2 | a page-table entry seen by a walk | `walk_cost` of docs/validation/benchmarks.md |
 //! | `look` | 20 | a page-table entry seen around a victim | as `walk`, but scattered |
 //! | `age` | 10000 | a generation begun | waking the walker, one flush of the TLB |
 //! | `slow` | 200 | a request that finds its page on a slower node | two cache misses, each 100 ns later |

@@ -78,11 +78,11 @@ fn assert_own_policy_as_the_better(cases: &[Case]) {
 
 #[track_caller]
 fn assert_in_documentation(page: &str, table: &str) {
-    let docs = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs");
+    let docs = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/validation");
     let text = std::fs::read_to_string(format!("{docs}/{page}")).expect(page);
     assert!(
         text.contains(table),
-        "docs/{page} is out of date: make evaluate\n{table}"
+        "docs/validation/{page} is out of date: make evaluate\n{table}"
     );
 }
 

@@ -426,7 +426,7 @@ fn what_breaks_a_rule_within_a_block_is_refused_there() {
 fn the_document_shows_what_is_written() {
     let path = concat!(
         env!("CARGO_MANIFEST_DIR"),
-        "/../../docs/recording-format.md"
+        "/../../docs/reference/recording-format.md"
     );
     let document = std::fs::read_to_string(path).unwrap();
     let dump = document.split("```text\n").nth(1).unwrap();

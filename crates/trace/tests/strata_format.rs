@@ -10,7 +10,7 @@ use strata_trace::{
 };
 use support::{as_format, drain, pages, read};
 
-/// Bytes of the header of the file and of a block, as `docs/trace-format.md` has them.
+/// Bytes of the header of the file and of a block, as `docs/reference/trace-format.md` has them.
 const FILE_HEADER_BYTES: usize = 16;
 const BLOCK_HEADER_BYTES: usize = 24;
 
@@ -264,7 +264,10 @@ fn a_file_that_can_not_be_written_is_named() {
 
 #[test]
 fn the_document_shows_what_is_written() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/trace-format.md");
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../docs/reference/trace-format.md"
+    );
     let document = std::fs::read_to_string(path).unwrap();
     let dump = document.split("```text\n").nth(1).unwrap();
     let dump = dump.split("```").next().unwrap();

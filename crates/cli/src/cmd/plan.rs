@@ -135,7 +135,7 @@ pub(crate) struct PlanArgs {
 enum PlanFormat {
     /// For people
     Table,
-    /// One object; docs/sim.md names the fields
+    /// One object; docs/reference/sim.md names the fields
     Json,
 }
 

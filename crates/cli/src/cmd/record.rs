@@ -45,7 +45,7 @@ const TOLD_MAX: u64 = 3;
 /// often than --every says, so that it is not held up for more than 0.5 % of the time.
 ///
 /// The file can be read at any time, also while it grows or after a crash, up to the last two
-/// seconds. docs/recording-format.md describes it byte by byte.
+/// seconds. docs/reference/recording-format.md describes it byte by byte.
 #[derive(Debug, Args)]
 #[command(
     group = ArgGroup::new("target").required(true).multiple(false).args(["command", "pid", "cgroup"]),

@@ -157,7 +157,7 @@ pub(crate) struct RunArgs {
     /// Write a line of JSON to this file for each turn of the control loop: what it read, what it decided, what became of it
     ///
     /// To find out why Strata did what it did. The file is emptied when the program starts and grows by about 100 KiB a second
-    /// while there is work, to 256 MiB at most. docs/control-trace.md has every field.
+    /// while there is work, to 256 MiB at most. docs/reference/control-trace.md has every field.
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
 

@@ -49,7 +49,7 @@ POLICIES
                                      mglru+min-ttl=MS gives up when nothing anywhere is older,
                                      mglru+min-ttl-each=MS has each group keep what is younger
   two-list                           the classic active and inactive lists, two-list+distance too
-  strata                             the policy of our own (docs/policy.md)
+  strata                             the policy of our own (docs/reference/policy.md)
   lru, fifo, clock, sieve, s3-fifo   page in or out, no mechanism around them
   opt                                Belady's optimum: knows the future
 
@@ -151,7 +151,7 @@ pub(crate) struct SimArgs {
     ///
     /// The loop decides as under strata run --memory SIZE and does what it does there to the played kernel: asks it to
     /// reclaim, takes pages, says which are warm and which are cold, moves the limit. All of that and each fault takes
-    /// time, at the prices of docs/steered.md. For mglru and two-list; a policy that plays no kernel is refused.
+    /// time, at the prices of docs/validation/steered.md. For mglru and two-list; a policy that plays no kernel is refused.
     #[arg(long, conflicts_with_all = ["groups", "tiers"])]
     steered: bool,
 
@@ -171,7 +171,7 @@ pub(crate) struct SimArgs {
     #[arg(long, value_enum, default_value = "v2", requires = "steered")]
     cgroup: SimCgroup,
 
-    /// With --steered: a tunable of the control loop, once for each; docs/tunables.md lists them
+    /// With --steered: a tunable of the control loop, once for each; docs/reference/tunables.md lists them
     ///
     /// For example walks.pause_ms_min=40. What is not set is as under strata run.
     #[arg(long = "set", value_name = "NAME=VALUE", requires = "steered", value_parser = tunable_arg)]
@@ -179,7 +179,7 @@ pub(crate) struct SimArgs {
 
     /// With --steered: write what each tick of the control loop read, decided and came to, as JSON lines
     ///
-    /// The lines are those of strata run --trace; docs/control-trace.md names the fields. For one run: one trace, one
+    /// The lines are those of strata run --trace; docs/reference/control-trace.md names the fields. For one run: one trace, one
     /// policy, one amount of memory.
     #[arg(long, value_name = "FILE", requires = "steered")]
     trace: Option<PathBuf>,
@@ -217,7 +217,7 @@ pub(crate) struct SimArgs {
 enum SimFormat {
     /// For people
     Table,
-    /// One object with a record a run; docs/sim.md names the fields
+    /// One object with a record a run; docs/reference/sim.md names the fields
     Json,
     /// A line a run, without sizes over time
     Csv,

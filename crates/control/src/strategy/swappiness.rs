@@ -2,7 +2,7 @@
 //! any file pages.
 //!
 //! The kernel scans anon pages in proportion to swappiness and recent reclaim cost (`get_scan_count`). With hardly any
-//! file pages a low swappiness wastes scan rounds, and each round interrupts the program's processor (docs/speed.md).
+//! file pages a low swappiness wastes scan rounds, and each round interrupts the program's processor (docs/validation/speed.md).
 //!
 //! File pages are still looked at, at a fifth of what would be their share, so what is in use stays and what nobody wants
 //! goes. When they become many, because the program reads through a file, say, the balance is as it was, and stays so the longer

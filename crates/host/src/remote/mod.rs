@@ -6,7 +6,7 @@
 //! ```
 //!
 //! The socket is `control.sock` in the state directory of a run (`/run/strata/<id>/`), for its owner
-//! only; `docs/control-socket.md` describes what is said over it. Metrics are answered on a loopback
+//! only; `docs/guide/control-socket.md` describes what is said over it. Metrics are answered on a loopback
 //! port and written to a file, where that was asked for.
 //!
 //! **Owns** the thread that talks (`RemoteServer`), what can be asked ([`Request`]), and finding and

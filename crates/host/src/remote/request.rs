@@ -75,7 +75,7 @@ pub enum RequestError {
     #[error("the line is not UTF-8")]
     NotText,
     /// Not JSON, or not a request that is known.
-    #[error("not a request: {0}; see docs/control-socket.md")]
+    #[error("not a request: {0}; see docs/guide/control-socket.md")]
     NotARequest(String),
 }
 

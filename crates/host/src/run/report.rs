@@ -1,6 +1,6 @@
 //! The report of a run: every number with its unit in its name, serializable.
 //!
-//! **Owns** the schema (documented field by field in `docs/report.md`). **Does not own** how it is
+//! **Owns** the schema (documented field by field in `docs/reference/report.md`). **Does not own** how it is
 //! printed.
 //!
 //! **Invariants** I1: tried and applied are never the same field. I2: `None` means "not known here",

@@ -1,6 +1,6 @@
 //! How a run stands, as one value: what the control socket tells and the metrics are made of.
 //!
-//! **Owns** the shape of the answers (documented in `docs/control-socket.md`), and how idle memory is
+//! **Owns** the shape of the answers (documented in `docs/guide/control-socket.md`), and how idle memory is
 //! read off generations. **Does not own** any counting, nor the report of a run that is over (`report`).
 //!
 //! **Invariants** I1: `None` means "not known here", never 0.

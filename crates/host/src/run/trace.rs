@@ -5,7 +5,7 @@
 //! ```
 //!
 //! **Owns** the lines of a run. **Does not own** the tick that is being recorded and the format
-//! (`strata_control::trace`; in words: `docs/control-trace.md`), the file (`write`), what the host's own types are called
+//! (`strata_control::trace`; in words: `docs/reference/control-trace.md`), the file (`write`), what the host's own types are called
 //! there (`names`), nor reading (`read`).
 //!
 //! **Invariants** I1: a trace that can't go on ends with one warning; the run goes on. A trace has no holes: what is

@@ -31,7 +31,7 @@
 //! The clock also tells, to one of its buckets, which generation was the oldest when a page left, so the
 //! window's judgement can be had from the same shadow: a trial (`trial`) chooses between the two by group.
 //!
-//! What it comes to, and where it is the worse for it, is in docs/benchmarks.md (distance).
+//! What it comes to, and where it is the worse for it, is in docs/validation/benchmarks/distance.md.
 //!
 //! **Owns** the judgement by distance. **Does not own** clocks or shadows ([`crate::distance`]).
 //!

@@ -17,7 +17,7 @@
 //! it takes to notice that it has turned, the trial can change by all of memory and not by several
 //! times as much.
 //!
-//! No figure here was fitted to one trace; `docs/policy.md` says what was tried beside them.
+//! No figure here was fitted to one trace; `docs/reference/policy.md` says what was tried beside them.
 //!
 //! **Owns** the share and its arithmetic (fixed point, no floats). **Does not own** when it is told.
 //!

@@ -28,7 +28,7 @@
 //!
 //! With [`Refault::Trial`] it is the one or the other, group by group; what left before a change is judged by a
 //! clock that went otherwise until then. What was tried, what it comes to, and where it is the worse for
-//! it, is in docs/benchmarks.md (distance).
+//! it, is in docs/validation/benchmarks/distance.md.
 //!
 //! **Owns** the judgement and the tests. **Does not own** the clock and the chances (`distance`).
 

@@ -345,7 +345,7 @@ impl<P: Policy> Machine<'_, P> {
 
     /// Looks at the entries around one that was accessed, and clears those that were too. The other
     /// folios of the batch keep their bits: they are looked at themselves, and kernels have been seen
-    /// to spare each of them (docs/fidelity.md).
+    /// to spare each of them (docs/validation/fidelity.md).
     fn look_around(&mut self, folio: FolioId, slot: u32) {
         if self.policy.walks().is_none() {
             return;

@@ -1,6 +1,6 @@
 //! What is printed of runs: one record a run, as JSON, CSV or a table.
 //!
-//! **Owns** the names of the fields, which `docs/sim.md` explains, and their order. **Does not own**
+//! **Owns** the names of the fields, which `docs/reference/sim.md` explains, and their order. **Does not own**
 //! the counts (`outcome`) or the estimate (`cost`).
 //!
 //! **Invariants**

@@ -7,14 +7,14 @@
 //! | `read` | 100000 | a page of a file read, for which its program waits | as `sim --cost`: a 4 KiB random read of a NVMe SSD |
 //! | `swap-in` | 5000 | an anon page that comes back | as `sim --cost`: a fault and decompressing from zram |
 //! | `minor` | 500 | a fault that finds its page | as `zero` |
-//! | `direct` | 7400 | an anon page that a program frees in its own fault | `docs/benchmarks/scan_cost.md`, zram, none |
+//! | `direct` | 7400 | an anon page that a program frees in its own fault | `docs/validation/benchmarks/scan_cost.md`, zram, none |
 //! | `direct-file` | 1800 | the same of a page of a file | the same, less compression (4.4) and swap (1.2) |
 //! | `reclaim` | 9500 | an anon page that the kernel frees at our request | the same, auto: 10.2 us less what walks (0.6) and the rest (0.1) take |
 //! | `reclaim-file` | 4000 | the same of a page of a file | the same, less compression (4.7) and swap (0.8) |
-//! | `page-out` | 25000 | a page taken by `MADV_PAGEOUT` while its program runs | `docs/speed.md`: 25 us, 14 of them to interrupt the program |
+//! | `page-out` | 25000 | a page taken by `MADV_PAGEOUT` while its program runs | `docs/validation/speed.md`: 25 us, 14 of them to interrupt the program |
 //! | `page-out-idle` | 11000 | the same while no program runs | the same: 25 less 14 |
-//! | `touch` | 1500 | a page touched twice by `process_vm_readv` | `docs/speed.md`: 1.5 us |
-//! | `cold` | 1000 | a page named by `MADV_COLD` alone | ARCHITECTURE.md: 1 us each |
+//! | `touch` | 1500 | a page touched twice by `process_vm_readv` | `docs/validation/speed.md`: 1.5 us |
+//! | `cold` | 1000 | a page named by `MADV_COLD` alone | `docs/decisions/08-hold-the-active-list.md`: 1 us each |
 //! | `clear-piece` | 500 | `MADV_COLD` of one more piece when bits are cleared | `make bench NAME=walk_cost` |
 //! | `clear-page` | 110 | one more page in a piece | the same |
 //! | `clear-refs` | 48 | a page that `clear_refs` goes through | the same: 43 to 49 |
@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn the_table_names_every_price_with_its_value() {
         let table = include_str!("prices.rs");
-        let docs = include_str!("../../../../docs/steered.md");
+        let docs = include_str!("../../../../docs/validation/steered.md");
         for (name, ns) in ALL {
             for (text, start) in [(table, "//! "), (docs, "")] {
                 let line = format!("{start}| `{name}` | {ns} |");

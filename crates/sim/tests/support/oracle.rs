@@ -136,7 +136,7 @@ fn replay_case(figures: Figures) -> Result<Case, Failure> {
     })
 }
 
-/// The recorded figures as the table of `docs/fidelity.md`, a line a case. Behind a kernel's figure
+/// The recorded figures as the table of `docs/validation/fidelity.md`, a line a case. Behind a kernel's figure
 /// stands how far its repeats lay apart.
 pub(crate) fn table(cases: &[Case]) -> String {
     let mut lines = vec![
@@ -166,7 +166,7 @@ pub(crate) fn table(cases: &[Case]) -> String {
     lines.join("\n") + "\n"
 }
 
-/// The figures measured by ourselves as the other table of `docs/fidelity.md`.
+/// The figures measured by ourselves as the other table of `docs/validation/fidelity.md`.
 pub(crate) fn measured_table(cases: &[Case]) -> String {
     let mut lines = vec![
         "| kernel | case | made for | memory | swappiness | classic | `two-list` | ratio | MGLRU | `mglru:v6.1` | ratio | MGLRU / classic | ours | `strata` / better |".to_owned(),
@@ -196,7 +196,7 @@ pub(crate) fn measured_table(cases: &[Case]) -> String {
     lines.join("\n") + "\n"
 }
 
-/// The policy of our own against the better of a kernel's two, as a table of `docs/evaluation.md`.
+/// The policy of our own against the better of a kernel's two, as a table of `docs/validation/evaluation.md`.
 pub(crate) fn policy_table(cases: &[Case]) -> String {
     let mut lines = vec![
         "| kernel | case | classic | MGLRU | `strata` | over the better |".to_owned(),

@@ -1,7 +1,7 @@
 //! Recordings: which pages of live processes each walk of their page tables found accessed.
 //!
 //! A recording is a `.strata` file whose blocks hold observations instead of accesses
-//! (`docs/recording-format.md` describes it byte by byte). Read as a trace it yields, for each walk,
+//! (`docs/reference/recording-format.md` describes it byte by byte). Read as a trace it yields, for each walk,
 //! one access for every page that was accessed or had come into memory since the walk before, in
 //! the order of addresses, with the time of the walk. What happened more often within an interval,
 //! and in which order, nobody knows.

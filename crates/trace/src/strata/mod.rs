@@ -1,6 +1,6 @@
 //! Our own format: `.strata`, page traces in blocks that can each be checked and read alone.
 //!
-//! `docs/trace-format.md` describes it byte by byte; a test there is none of the code's: the
+//! `docs/reference/trace-format.md` describes it byte by byte; a test there is none of the code's: the
 //! document's example is compared with what [`Writer`] makes.
 //!
 //! **Owns** the layout: its constants are here, a block of accesses in `block`. **Does not own** what

@@ -19,7 +19,7 @@ use crate::source::SourceArgs;
 /// Converts a trace to Strata's own format, or to CSV
 ///
 /// Everything a trace says is kept: page, space or file, group, operation, path, size and time; what
-/// its format leaves out is as the options say. docs/trace-format.md describes the format.
+/// its format leaves out is as the options say. docs/reference/trace-format.md describes the format.
 #[derive(Debug, Args)]
 pub(crate) struct ConvertArgs {
     /// A file or a generator, for example trace.csv.gz or gen:zipf

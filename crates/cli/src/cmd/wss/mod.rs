@@ -59,7 +59,7 @@ EXAMPLES
   A service with all its workers, for ten minutes, with a picture:
       strata wss --tree 4242 --for 10m --plot wss.svg
 
-  A cgroup, for a script (docs/wss.md names the fields):
+  A cgroup, for a script (docs/guide/wss.md names the fields):
       strata wss --cgroup /sys/fs/cgroup/system.slice/app.service --window 5s --format json")]
 pub(crate) struct WssArgs {
     #[command(flatten)]

@@ -14,7 +14,7 @@ use strata_lru::TimeMs;
 
 /// The pauses between trials of one thing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Backoff {
+pub(crate) struct Backoff {
     min_ms: u64,
     max_ms: u64,
     length_ms: u64,
@@ -23,7 +23,7 @@ pub struct Backoff {
 
 impl Backoff {
     /// Nothing has failed yet. `min_ms` is the first pause, `max_ms` the longest.
-    pub const fn new(min_ms: u64, max_ms: u64) -> Backoff {
+    pub(crate) const fn new(min_ms: u64, max_ms: u64) -> Backoff {
         Backoff {
             min_ms,
             max_ms,
@@ -33,19 +33,19 @@ impl Backoff {
     }
 
     /// It failed: a pause begins.
-    pub fn failed(&mut self, now: TimeMs) {
+    pub(crate) fn failed(&mut self, now: TimeMs) {
         self.length_ms = (self.length_ms * 2).clamp(self.min_ms, self.max_ms);
         self.until = Some(TimeMs(now.0.saturating_add(self.length_ms)));
     }
 
     /// It succeeded: there is no pause, and the next one is the shortest.
-    pub fn succeeded(&mut self) {
+    pub(crate) fn succeeded(&mut self) {
         (self.length_ms, self.until) = (0, None);
     }
 
     /// As [`Backoff::failed`], where a pause that ended longer than the longest ago is forgotten: what failed so long ago says
     /// nothing of now.
-    pub fn failed_anew(&mut self, now: TimeMs) {
+    pub(crate) fn failed_anew(&mut self, now: TimeMs) {
         if self
             .until
             .is_some_and(|until| now.since(until) > self.max_ms)
@@ -56,7 +56,7 @@ impl Backoff {
     }
 
     /// Whether a pause is under way, in which nothing is to be tried.
-    pub fn holds(&self, now: TimeMs) -> bool {
+    pub(crate) fn holds(&self, now: TimeMs) -> bool {
         self.until.is_some_and(|until| now < until)
     }
 }

@@ -39,10 +39,10 @@ pub mod hold_up;
 pub mod limit;
 mod loop_config;
 mod plan;
-pub mod pressure;
+mod pressure;
 pub mod reclaimer;
 mod sample;
-pub mod stall;
+mod stall;
 pub mod stat_pace;
 mod steering;
 pub mod strategy;
@@ -51,7 +51,6 @@ mod tunables;
 pub mod walks;
 pub mod watermarks;
 
-pub use backoff::Backoff;
 pub use config::{Config, SetError};
 pub use control::{Control, Setup, WalkLook};
 pub use groups::{GroupNo, Groups};
@@ -60,7 +59,7 @@ pub use sample::{
     Actuator, ActuatorReport, CgroupVersion, CpuState, Due, FreeSwap, GroupStats, KernelLists,
     PAGE_BYTES, Processors, ProgramNo, Reading, Sample,
 };
-pub use steering::{Abilities, Steering};
+pub use steering::Abilities;
 pub use strategy::{affinity, list_balance, mark_accessed, prefetch, split_huge, swappiness};
 pub use tunables::{OutOfRange, Tunable, Tunables};
 pub use watermarks::{Held, Watermarks};

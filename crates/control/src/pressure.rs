@@ -30,7 +30,7 @@ config! {
 
 /// Who works while something has to go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Work {
+pub(crate) enum Work {
     /// Strata, or the kernel because Strata asks it to.
     Ours,
     /// The programs, in their own faults, as long as usage is within the budget.
@@ -39,7 +39,7 @@ pub enum Work {
 
 /// What is to be done now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Ask {
+pub(crate) struct Ask {
     /// Bytes that have to go; 0: nothing has to, or others see to it.
     pub excess_bytes: u64,
     /// Look again after this, unless woken.
@@ -48,7 +48,7 @@ pub struct Ask {
 
 /// The state between samples.
 #[derive(Debug)]
-pub struct Pressure {
+pub(crate) struct Pressure {
     config: Config,
     last: Option<(TimeMs, u64)>,
     growth_bytes_per_ms: u64,
@@ -59,7 +59,7 @@ pub struct Pressure {
 
 impl Pressure {
     /// Nothing seen yet.
-    pub fn new(config: Config) -> Pressure {
+    pub(crate) fn new(config: Config) -> Pressure {
         Pressure {
             config,
             last: None,
@@ -71,7 +71,7 @@ impl Pressure {
     }
 
     /// Takes a sample of usage.
-    pub fn sample(&mut self, now: TimeMs, usage_bytes: u64, marks: &Watermarks) {
+    pub(crate) fn sample(&mut self, now: TimeMs, usage_bytes: u64, marks: &Watermarks) {
         self.is_unchanged = self.last.is_some_and(|(_, last)| last == usage_bytes);
         self.learn_growth(now, usage_bytes);
         let ahead = self.ahead_bytes(marks);
@@ -83,7 +83,7 @@ impl Pressure {
     }
 
     /// What the last sample asks for.
-    pub fn ask(&mut self, marks: &Watermarks, work: Work) -> Ask {
+    pub(crate) fn ask(&mut self, marks: &Watermarks, work: Work) -> Ask {
         let config = self.config;
         let usage_bytes = self.last.map_or(0, |(_, usage_bytes)| usage_bytes);
         let ahead = self.ahead_bytes(marks);
@@ -109,12 +109,12 @@ impl Pressure {
     }
 
     /// Another budget holds: there may be work at once.
-    pub fn hurry(&mut self) {
+    pub(crate) fn hurry(&mut self) {
         self.wait_ms = self.config.wait_ms_min;
     }
 
     /// Waits longer: nothing can be reclaimed for now.
-    pub fn back_off(&mut self) -> u64 {
+    pub(crate) fn back_off(&mut self) -> u64 {
         let Config {
             wait_ms_min,
             wait_ms_max,

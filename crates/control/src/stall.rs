@@ -26,7 +26,7 @@ config! {
 
 /// Usage, attempts and bytes freed at one moment.
 #[derive(Clone, Copy, Debug)]
-pub struct Sample {
+pub(crate) struct Sample {
     /// When.
     pub now: TimeMs,
     /// Whether anything should be reclaimed at all.
@@ -41,7 +41,7 @@ pub struct Sample {
 
 /// The state between samples.
 #[derive(Debug)]
-pub struct Stall {
+pub(crate) struct Stall {
     config: Config,
     /// Where reclaim began, or last got somewhere.
     since: Option<Sample>,
@@ -51,7 +51,7 @@ pub struct Stall {
 
 impl Stall {
     /// Nothing tried yet.
-    pub fn new(config: Config) -> Stall {
+    pub(crate) fn new(config: Config) -> Stall {
         Stall {
             config,
             since: None,
@@ -61,7 +61,7 @@ impl Stall {
     }
 
     /// Takes a sample; whether reclaim gets nowhere.
-    pub fn sample(&mut self, sample: Sample) -> bool {
+    pub(crate) fn sample(&mut self, sample: Sample) -> bool {
         if !sample.is_wanted {
             self.since = None;
             self.is_stalled = false;
@@ -85,7 +85,7 @@ impl Stall {
     }
 
     /// How long the next attempt has to wait; `None`: it may come now, and is counted as made.
-    pub fn pause_ms(&mut self, now: TimeMs) -> Option<u64> {
+    pub(crate) fn pause_ms(&mut self, now: TimeMs) -> Option<u64> {
         if !self.is_stalled {
             return None;
         }

@@ -31,7 +31,7 @@ pub struct Abilities {
 
 /// The strategies; `None` where a run can't do it.
 #[derive(Debug)]
-pub struct Steering {
+pub(crate) struct Steering {
     mark_accessed: Option<MarkAccessed>,
     /// While the kernel's lists are looked at.
     list_balance: Option<ListBalance>,
@@ -42,7 +42,7 @@ pub struct Steering {
 
 impl Steering {
     /// Nothing done yet.
-    pub fn new(
+    pub(crate) fn new(
         abilities: Abilities,
         mark_accessed: mark_accessed::Config,
         list_balance: list_balance::Config,
@@ -60,7 +60,7 @@ impl Steering {
     }
 
     /// What the run can still do.
-    pub fn abilities(&self) -> Abilities {
+    pub(crate) fn abilities(&self) -> Abilities {
         Abilities {
             can_mark: self.mark_accessed.is_some(),
             can_deactivate: self.can_deactivate,
@@ -69,18 +69,18 @@ impl Steering {
     }
 
     /// The kernel's lists can't be told apart after all: nothing is marked any more.
-    pub fn give_up_marking(&mut self) {
+    pub(crate) fn give_up_marking(&mut self) {
         self.mark_accessed = None;
     }
 
     /// Whether heat is believed to foretell what is used next.
-    pub fn is_heat_believed(&self, now: TimeMs) -> bool {
+    pub(crate) fn is_heat_believed(&self, now: TimeMs) -> bool {
         let mark_accessed = self.mark_accessed.as_ref();
         mark_accessed.is_some_and(|of| of.is_on(now))
     }
 
     /// How far apart walks are to be for what the kernel is told; `None` while it is told nothing.
-    pub fn telling_walk_ms(&self, view: &View) -> Option<u64> {
+    pub(crate) fn telling_walk_ms(&self, view: &View) -> Option<u64> {
         match view.is_left_to_programs {
             true => self.list_balance.as_ref()?.walk_ms(view),
             false => self.mark_accessed.as_ref()?.walk_ms(view),
@@ -88,12 +88,12 @@ impl Steering {
     }
 
     /// How far apart walks are to be at most for reading ahead.
-    pub fn prefetch_walk_ms(&self, view: &View) -> Option<u64> {
+    pub(crate) fn prefetch_walk_ms(&self, view: &View) -> Option<u64> {
         self.prefetch.as_ref()?.walk_ms(view)
     }
 
     /// What the kernel is told after a walk, once nobody else moves pages on its lists.
-    pub fn tell(&mut self, view: &View, walk: &Walk) -> Vec<Action> {
+    pub(crate) fn tell(&mut self, view: &View, walk: &Walk) -> Vec<Action> {
         let Some(mark_accessed) = &mut self.mark_accessed else {
             return Vec::new();
         };
@@ -111,13 +111,13 @@ impl Steering {
     }
 
     /// What is read in after a walk.
-    pub fn prefetch(&mut self, view: &View, walk: &Walk) -> Vec<Action> {
+    pub(crate) fn prefetch(&mut self, view: &View, walk: &Walk) -> Vec<Action> {
         let prefetch = self.prefetch.as_mut().filter(|_| !view.busy.prefetching);
         prefetch.map_or_else(Vec::new, |of| of.after_walk(view, walk))
     }
 
     /// What became of an action.
-    pub fn taken_up(&mut self, now: TimeMs, action: Action, outcome: Outcome) {
+    pub(crate) fn taken_up(&mut self, now: TimeMs, action: Action, outcome: Outcome) {
         match action {
             Action::MarkAccessed { .. } => {
                 if let Some(of) = &mut self.mark_accessed {
@@ -147,7 +147,7 @@ impl Steering {
     }
 
     /// What the last walk foretold says nothing of what comes now. Whether there was anything to forget.
-    pub fn forget_forecast(&mut self) -> bool {
+    pub(crate) fn forget_forecast(&mut self) -> bool {
         if let Some(mark_accessed) = &mut self.mark_accessed {
             mark_accessed.interrupt();
         }
@@ -156,7 +156,7 @@ impl Steering {
 
     /// Takes a look at the kernel's lists in, where they are to be looked at; says when its counts are to be read.
     /// `None`: the lists are not to be looked at, or not those of this group.
-    pub fn look(
+    pub(crate) fn look(
         &mut self,
         now: TimeMs,
         lists: Option<KernelLists>,
@@ -173,21 +173,21 @@ impl Steering {
     }
 
     /// The kernel's counts have been brought up to date.
-    pub fn note_reading(&mut self) {
+    pub(crate) fn note_reading(&mut self) {
         if let Some(list_balance) = &mut self.list_balance {
             list_balance.note_reading();
         }
     }
 
     /// Whether what is swapped out has to be waited for.
-    pub fn set_swap_slow(&mut self, is_swap_slow: bool) {
+    pub(crate) fn set_swap_slow(&mut self, is_swap_slow: bool) {
         if let Some(prefetch) = &mut self.prefetch {
             prefetch.set_swap_slow(is_swap_slow);
         }
     }
 
     /// So many pages were not read in after all.
-    pub fn leave_prefetched(&mut self, nr_pages: u64) {
+    pub(crate) fn leave_prefetched(&mut self, nr_pages: u64) {
         if let Some(prefetch) = &mut self.prefetch {
             prefetch.leave(nr_pages);
         }

@@ -17,7 +17,8 @@ const HEAD: &str = "\
 
 The numbers that the control loop (`crates/control`) judges by. Each is a field of a `Config`, declared beside the code
 that uses it, and together they are `strata_control::Config`: `config.watermarks.mark_share` is the row `watermarks`,
-`mark_share`. Every run takes the defaults; a value out of its range is refused.
+`mark_share`. Every run takes the defaults. `strata sim --steered --set watermarks.mark_share=32` tries another value in the
+simulator. A value out of its range is refused.
 
 Where the unit is `1/n` of something, the value is n. What is not in the table is no tunable: units, what the kernel
 fixes, the sizes of types, and all of something.

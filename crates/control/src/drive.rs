@@ -9,8 +9,7 @@
 //! **Owns** this order, and the little that is kept from one step to a later one ([`Kept`]). **Does not own** the
 //! decisions ([`Control`]), nor pages, threads, page tables and limits: those are a [`Mechanism`]'s, live or played.
 //!
-//! **Invariants** I1: nothing here waits. I2: a tick makes at most one walk, and one more where pages are to be taken and
-//! none are known that can go.
+//! **Invariants** I1: nothing here waits. I2: a tick makes at most one walk: two walks are never closer than a pause.
 
 mod limit;
 pub mod notes;

@@ -10,8 +10,8 @@ use strata_host::hold_up::HoldUpReport;
 use strata_host::keeper::KeeperReport;
 use strata_host::run::{
     ActuatorChoice, Ending, EvictionReport, GenerationReport, KernelReport, LetGoReport,
-    LimitReport, PolicyChoice, REPORT_VERSION, Report, SavedReport, UsageReport, WalkFindings,
-    WalkReport,
+    LimitReport, PolicyChoice, ProgramReport, REPORT_VERSION, Report, SavedReport, UsageReport,
+    WalkFindings, WalkReport,
 };
 
 /// A report of which everything is known.
@@ -30,6 +30,7 @@ fn known() -> Report {
             grain: Grain::Page,
             blind_spots: vec!["something".to_owned()],
         }),
+        program: Some(ProgramReport::default()),
         usage: UsageReport::default(),
         limit: Some(LimitReport::default()),
         working_set_bytes: Some(1),
@@ -74,6 +75,7 @@ fn known() -> Report {
 fn unknown() -> Report {
     let mut report = known();
     report.access = None;
+    report.program = None;
     report.limit = None;
     report.working_set_bytes = None;
     report.keeper = None;

@@ -125,7 +125,7 @@ pub(super) fn run_arm(
         return Err(CompareError::NoReport {
             arm,
             exit_status: status,
-            said: watch.output.last_lines(QUOTED_LINES),
+            said: last_words(&watch.output),
         });
     };
     Ok(Some(watch.outcome(config, arm, &report)))
@@ -322,8 +322,11 @@ impl Watch<'_> {
         if let Some(mean) = sums.usage_bytes.checked_div(u128::from(sums.nr_samples)) {
             figures.set(Metric::Mean, Some(mean as f64));
         }
-        let peak = figures.get(Metric::Peak).unwrap_or(0.0);
-        figures.set(Metric::Peak, Some(peak.max(sums.peak_bytes as f64)));
+        let peak = figures
+            .get(Metric::Peak)
+            .unwrap_or(0.0)
+            .max(sums.peak_bytes as f64);
+        figures.set(Metric::Peak, Some(peak).filter(|peak| *peak > 0.0));
         let kernel_threads_ms = sums.kernel_threads_ms.map(|ms| ms as f64);
         figures.set(Metric::KernelThreadsCpu, kernel_threads_ms);
         figures.set(Metric::Neighbours, sums.iterations_per_s);
@@ -359,6 +362,12 @@ impl Watch<'_> {
             nr_memory_samples: sums.nr_samples,
         }
     }
+}
+
+/// What `strata run` said at its end, without the mark of an error.
+fn last_words(output: &Output<'_>) -> String {
+    let said = output.last_lines(QUOTED_LINES);
+    said.trim_start_matches("strata: error: ").to_owned()
 }
 
 fn is_readable(fd: std::os::fd::BorrowedFd<'_>) -> bool {

@@ -122,12 +122,16 @@ impl RunReport {
         set(Metric::MinorFaults, program.map(|of| of.nr_minor_faults));
         set(Metric::CommandCpu, cpu_ms);
         set(Metric::Refaults, refaults.map(|(anon, file)| anon + file));
-        set(Metric::Peak, Some(self.usage.peak_bytes));
-        set(Metric::Mean, Some(self.usage.mean_bytes));
+        // A command that ended before the first look left nothing to be seen of.
+        let seen = |bytes: u64| Some(bytes).filter(|bytes| *bytes > 0);
+        set(Metric::Peak, seen(self.usage.peak_bytes));
+        set(Metric::Mean, seen(self.usage.mean_bytes));
         set(Metric::AboveBudget, Some(self.usage.above_budget_ms));
         set(Metric::LimitRaises, self.limit.map(|of| of.nr_raises));
-        set(Metric::Zram, Some(self.saved.zram_bytes));
-        set(Metric::StrataMemory, of_strata(self.saved.strata_bytes));
+        // The two are read together, and Strata is never without memory.
+        let strata_bytes = seen(self.saved.strata_bytes);
+        set(Metric::Zram, strata_bytes.map(|_| self.saved.zram_bytes));
+        set(Metric::StrataMemory, strata_bytes.and_then(of_strata));
         set(Metric::StrataCpu, of_strata(self.strata_cpu_ms));
         figures
     }
@@ -164,6 +168,21 @@ mod tests {
             // One half of it is not known.
             assert_eq!(figures.get(Metric::Refaults), None);
         }
+    }
+
+    #[test]
+    fn a_command_that_nobody_saw_has_no_memory_that_is_known() {
+        let mut report = parsed(r#"{"how":"exited","code":0}"#);
+        (report.usage.peak_bytes, report.usage.mean_bytes) = (0, 0);
+        report.saved.strata_bytes = 0;
+        let figures = report.figures(true);
+        let memory = [
+            Metric::Peak,
+            Metric::Mean,
+            Metric::Zram,
+            Metric::StrataMemory,
+        ];
+        assert!(memory.iter().all(|of| figures.get(*of).is_none()));
     }
 
     #[test]

@@ -32,7 +32,15 @@ impl Args for Carried {
         let carried = run
             .get_arguments()
             .filter(|arg| is_carried(arg.get_id().as_str()));
-        command.args(carried.cloned())
+        // In the help they follow those that are there, not where they stood in run's.
+        let nr_before = command
+            .get_arguments()
+            .filter(|arg| !arg.is_positional())
+            .count();
+        let placed = carried
+            .enumerate()
+            .map(|(at, arg)| arg.clone().display_order(nr_before + at));
+        command.args(placed.collect::<Vec<_>>())
     }
 
     fn augment_args_for_update(command: Command) -> Command {

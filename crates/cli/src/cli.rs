@@ -6,7 +6,9 @@
 use clap::{Parser, Subcommand, ValueEnum};
 use strata_host::access::AccessChoice;
 
-use crate::cmd::{completions, ctl, doctor, lru_gen, man, plan, record, run, sim, top, trace, wss};
+use crate::cmd::{
+    compare, completions, ctl, doctor, lru_gen, man, plan, record, run, sim, top, trace, wss,
+};
 use crate::duration;
 
 /// Gives any running process or cgroup a memory budget, and keeps the right pages in it
@@ -28,6 +30,9 @@ EXAMPLES
 
   A program that wants 2 GiB gets 1 GiB, and the rest goes to compressed memory:
       strata run --memory 1G --swap zram:2G -- ./server --port 8080
+
+  What does that change for the program, beside the kernel's limit alone?
+      strata compare --memory 1G --swap zram:2G -- ./job
 
   Whose memory is old, and which mapping is cold?
       strata top
@@ -66,6 +71,7 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
     Run(Box<run::RunArgs>),
+    Compare(Box<compare::CompareArgs>),
     Top(top::TopArgs),
     Ctl(ctl::CtlArgs),
     LruGen(lru_gen::LruGenArgs),
@@ -145,6 +151,13 @@ mod tests {
     fn word() -> impl Strategy<Value = String> {
         let real = prop::sample::select(vec![
             "run",
+            "compare",
+            "--arms",
+            "none,kernel",
+            "--runs",
+            "--throughput",
+            "([0-9]+)",
+            "--neighbours",
             "lru-gen",
             "top",
             "--tree",

@@ -12,6 +12,7 @@
 use std::io;
 
 use anyhow::Error;
+use strata_host::compare::CompareError;
 use strata_host::observe::{AttendError, SubjectError};
 use strata_host::remote::RemoteError;
 use strata_host::run::RunError;
@@ -55,6 +56,9 @@ pub(crate) fn status_of_run(error: &Error) -> u8 {
 /// Status of any other failed verb.
 pub(crate) fn status(error: &Error) -> u8 {
     if let Some(error) = error.downcast_ref::<RemoteError>() {
+        return error.exit_status();
+    }
+    if let Some(error) = error.downcast_ref::<CompareError>() {
         return error.exit_status();
     }
     match status_of_run(error) {

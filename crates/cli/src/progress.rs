@@ -23,6 +23,7 @@ const LINE_INTERVAL: Duration = Duration::from_secs(10);
 enum Unit {
     Requests,
     Bytes,
+    Runs,
 }
 
 /// A bar for one piece of work.
@@ -64,6 +65,15 @@ impl Bar {
         let teller = bar
             .is_hidden()
             .then(|| lines(name, &bar, Unit::Requests, || None));
+        Bar { bar, teller }
+    }
+
+    /// For runs of a command.
+    pub(crate) fn runs(name: &str, nr_runs: u64) -> Bar {
+        let bar = styled(name, nr_runs, "{pos}/{len} runs");
+        let teller = bar
+            .is_hidden()
+            .then(|| lines(name, &bar, Unit::Runs, || None));
         Bar { bar, teller }
     }
 
@@ -141,12 +151,13 @@ fn lines(
 /// How far it is, and how long it will take at this speed.
 fn line(name: &str, unit: Unit, done: u64, all: Option<u64>, elapsed: Duration) -> String {
     let number = |number: u64| match unit {
-        Unit::Requests => HumanCount(number).to_string(),
+        Unit::Requests | Unit::Runs => HumanCount(number).to_string(),
         Unit::Bytes => HumanBytes(number).to_string(),
     };
     let what = match unit {
         Unit::Requests => "requests",
         Unit::Bytes => "read",
+        Unit::Runs => "runs",
     };
     let elapsed_s = elapsed.as_secs();
     let Some(all) = all else {
@@ -200,6 +211,10 @@ mod tests {
         assert_eq!(
             line(Unit::Requests, 0, Some(7), 10),
             "t: 0 % (0 of 7 requests), after 10 s"
+        );
+        assert_eq!(
+            line(Unit::Runs, 2, Some(10), 20),
+            "t: 20 % (2 of 10 runs), after 20 s, about 80 s left"
         );
         // More than there was to be, and numbers as large as they get.
         assert!(line(Unit::Bytes, 5 << 20, Some(4 << 20), 10).starts_with("t: 100 %"));

@@ -5,6 +5,7 @@
 //! **Invariants** I1: tried and applied stand apart. I2: what is not known is left out or said to be
 //! unknown, never printed as 0. I3: every number has its unit.
 
+mod compare;
 mod live;
 
 use std::fmt::Display;
@@ -15,6 +16,7 @@ use strata_host::run::{
 };
 use strata_host::units::Bytes;
 
+pub(crate) use compare::comparison;
 pub(crate) use live::{budget, groups, order, status};
 
 /// Base pages of this machine, for showing counts as sizes.

@@ -3,32 +3,11 @@
 
 mod support;
 
-use support::strata::{Finished, Strata};
+use support::strata::{Finished, Strata, refused};
 
 /// Runs `strata` with these arguments; it must end at once, by itself.
 fn strata(args: &[&str]) -> Finished {
     Strata::new(args).finish()
-}
-
-/// The one message of a usage error.
-#[track_caller]
-fn refused(args: &[&str]) -> String {
-    let said = strata(args);
-    assert_eq!(said.code(), Some(2), "{args:?}: {}", said.stderr);
-    assert_eq!(said.stdout, "", "{args:?}: nothing is data");
-    let errors: Vec<&str> = said
-        .stderr
-        .lines()
-        .filter(|line| line.starts_with("error: ") || line.starts_with("strata: error: "))
-        .collect();
-    assert_eq!(
-        errors.len(),
-        1,
-        "{args:?}: one message in:\n{}",
-        said.stderr
-    );
-    assert!(!said.stderr.contains("panicked"), "{}", said.stderr);
-    said.stderr
 }
 
 /// `run` with one option changed; the command would say so if it was run.
@@ -353,6 +332,7 @@ fn completions_and_manual_pages_name_every_verb() {
     for page in [
         "strata.1",
         "strata-run.1",
+        "strata-compare.1",
         "strata-lru-gen.1",
         "strata-wss.1",
         "strata-ctl.1",

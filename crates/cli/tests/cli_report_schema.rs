@@ -6,12 +6,13 @@ use std::path::Path;
 
 use serde_json::Value;
 use strata_host::access::{Grain, SourceInfo, WalkCost};
+use strata_host::compare::Metric;
 use strata_host::hold_up::HoldUpReport;
 use strata_host::keeper::KeeperReport;
 use strata_host::run::{
     ActuatorChoice, Ending, EvictionReport, GenerationReport, KernelReport, LetGoReport,
-    LimitReport, PolicyChoice, REPORT_VERSION, Report, SavedReport, UsageReport, WalkFindings,
-    WalkReport,
+    LimitReport, PolicyChoice, ProgramReport, REPORT_VERSION, Report, SavedReport, UsageReport,
+    WalkFindings, WalkReport,
 };
 
 /// A report of which everything is known.
@@ -30,6 +31,7 @@ fn known() -> Report {
             grain: Grain::Page,
             blind_spots: vec!["something".to_owned()],
         }),
+        program: Some(ProgramReport::default()),
         usage: UsageReport::default(),
         limit: Some(LimitReport::default()),
         working_set_bytes: Some(1),
@@ -74,6 +76,7 @@ fn known() -> Report {
 fn unknown() -> Report {
     let mut report = known();
     report.access = None;
+    report.program = None;
     report.limit = None;
     report.working_set_bytes = None;
     report.keeper = None;
@@ -167,6 +170,20 @@ fn every_field_of_the_report_is_documented_and_nothing_else() {
         invented.is_empty(),
         "only in docs/reference/report.md: {invented:?}"
     );
+}
+
+#[test]
+fn every_figure_of_a_comparison_is_documented() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide/compare.md");
+    let text = fs::read_to_string(path).expect("docs/guide/compare.md");
+    // Three cells: what the table shows, the name in JSON, what it is.
+    let rows = text.lines().map(|line| line.split('|').collect::<Vec<_>>());
+    let names = rows.filter(|cells| cells.len() == 5).map(|cells| cells[2]);
+    let told: BTreeSet<&str> = names
+        .filter_map(|cell| cell.trim().strip_prefix('`')?.strip_suffix('`'))
+        .collect();
+    let exist: BTreeSet<&str> = Metric::ALL.into_iter().map(Metric::name).collect();
+    assert_eq!(exist, told);
 }
 
 #[test]

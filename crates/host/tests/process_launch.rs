@@ -2,6 +2,7 @@
 
 mod process_support;
 
+use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 
 use process_support::{is_root, skip, wait_until};
@@ -25,6 +26,45 @@ fn exit_status_and_signals_come_through() {
     let status = child.wait().unwrap();
     assert_eq!(status.exit_status(), Some(137));
     assert!(matches!(status, WaitStatus::Signaled { signal: 9, .. }));
+}
+
+#[test]
+fn what_a_command_used_is_known_once_it_has_ended_with_its_children() {
+    let script = "i=0; while [ $i -lt 200000 ]; do i=$((i + 1)); done";
+    let child = spawn(sh(&format!("sh -c '{script}'; exit 3"))).unwrap();
+    assert_eq!(child.used(), None, "it runs");
+    assert_eq!(child.wait().unwrap(), WaitStatus::Exited(3));
+    let used = child.used().expect("it has ended");
+    // The loop is a child's of the child; nothing else takes so long.
+    assert!(used.user_cpu_us >= 20_000, "{used:?}");
+    assert!(used.nr_minor_faults > 50, "{used:?}");
+
+    let killed = spawn(CommandSpec::new("sleep", ["60"])).unwrap();
+    killed.signal(Signal::STOP).unwrap();
+    killed.wait().unwrap();
+    assert_eq!(killed.used(), None, "it is stopped");
+    killed.signal(Signal::KILL).unwrap();
+    killed.wait().unwrap();
+    assert!(
+        killed
+            .used()
+            .is_some_and(|used| used.user_cpu_us < 1_000_000)
+    );
+}
+
+#[test]
+fn both_outputs_can_go_into_one_descriptor() {
+    let (mut from, to) = std::io::pipe().unwrap();
+    let mut spec = sh("cat; echo out; echo err >&2; echo end");
+    spec.output = Some(to.into());
+    let child = spawn(spec).unwrap();
+    let mut text = String::new();
+    from.read_to_string(&mut text).unwrap();
+    assert_eq!(
+        text, "out\nerr\nend\n",
+        "stdin is empty, and nobody else has the pipe"
+    );
+    assert_eq!(child.wait().unwrap(), WaitStatus::Exited(0));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //!
 //! **Owns** the way from a verb to its exit status. **Does not own** what a verb does.
 
+pub(crate) mod compare;
 pub(crate) mod completions;
 pub(crate) mod ctl;
 pub(crate) mod doctor;
@@ -41,6 +42,7 @@ pub(crate) fn dispatch(verb: Verb) -> ExitCode {
         Verb::Sim(args) => sim::run(&args),
         Verb::Wss(args) => wss::run(&args),
         Verb::Trace(args) => trace::run(&args),
+        Verb::Compare(args) => compare::run(*args),
         Verb::Completions(args) => completions::run(&args),
         Verb::Man(args) => man::run(&args),
     };

@@ -26,6 +26,7 @@ fn example() -> Report {
             grain: Grain::Page,
             blind_spots: vec!["what is read through descriptors".to_owned()],
         }),
+        program: None,
         usage: UsageReport {
             budget_bytes: 300 * MIB,
             peak_bytes: 303 * MIB,

@@ -1,6 +1,6 @@
 //! Running the tested binary: with a time limit, and with everything it said kept.
 //!
-//! **Owns** [`Strata`], a command line of `strata` to be run to its end, and what `strata doctor`
+//! **Owns** [`Strata`], a command line of `strata` to be run to its end, [`refused`], one that is to be refused, and what `strata doctor`
 //! found out about this machine ([`missing`]). **Does not own** any expectation.
 
 use std::ffi::{OsStr, OsString};
@@ -156,6 +156,27 @@ impl Finished {
             .filter_map(|line| serde_json::from_str(line).ok())
             .collect()
     }
+}
+
+/// The one message of a usage error, in which these arguments have to end.
+#[track_caller]
+pub(crate) fn refused(args: &[&str]) -> String {
+    let said = Strata::new(args).finish();
+    assert_eq!(said.code(), Some(2), "{args:?}: {}", said.stderr);
+    assert_eq!(said.stdout, "", "{args:?}: nothing is data");
+    let errors: Vec<&str> = said
+        .stderr
+        .lines()
+        .filter(|line| line.starts_with("error: ") || line.starts_with("strata: error: "))
+        .collect();
+    assert_eq!(
+        errors.len(),
+        1,
+        "{args:?}: one message in:\n{}",
+        said.stderr
+    );
+    assert!(!said.stderr.contains("panicked"), "{}", said.stderr);
+    said.stderr
 }
 
 /// Feeds a child, collects what it says, and ends it when it takes too long (then the test fails).

@@ -27,6 +27,7 @@
 mod claim;
 mod journal;
 mod lock;
+mod look;
 mod mark;
 mod name;
 mod process;
@@ -41,6 +42,7 @@ mod written;
 pub use claim::{Claim, ClaimError, Holder};
 pub use journal::{Journal, JournalSink, Undo};
 pub(crate) use lock::lock_run_dir;
+pub(crate) use look::look_at;
 pub use mark::{ProcessMark, run_dir};
 pub(crate) use mark::{boot_id, parent_of};
 pub use name::{BadSessionName, SessionName};

@@ -19,12 +19,15 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use rustix::process::{
-    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, WaitIdStatus, kill_process, pidfd_open,
-    pidfd_send_signal, waitid,
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process, pidfd_open, pidfd_send_signal,
+    waitid,
 };
 
+pub use crate::sys::process::ResourceUse;
+use crate::sys::process::{Waited, wait_child};
 use crate::sys::spawn::{self as sys, SpawnError, Step};
 use crate::sys::users;
 
@@ -105,6 +108,8 @@ pub struct CommandSpec {
     pub user: Option<User>,
     /// Signal settings it is to have; the default is none ignored, none blocked.
     pub signals: InheritedSignals,
+    /// Where both stdout and stderr go, stdin being empty; `None` is the caller's three streams.
+    pub output: Option<OwnedFd>,
 }
 
 impl CommandSpec {
@@ -119,6 +124,7 @@ impl CommandSpec {
             cgroup_procs: None,
             user: None,
             signals: InheritedSignals::default(),
+            output: None,
         }
     }
 }
@@ -218,6 +224,7 @@ impl WaitStatus {
 pub struct Child {
     pid: i32,
     pidfd: OwnedFd,
+    used: OnceLock<ResourceUse>,
 }
 
 impl Child {
@@ -240,7 +247,7 @@ impl Child {
     pub fn wait(&self) -> io::Result<WaitStatus> {
         loop {
             // Without NOHANG there is always a status; the loop is for interruptions.
-            if let Some(status) = self.wait_id(WaitIdOptions::empty())? {
+            if let Some(status) = self.wait_id(0)? {
                 return Ok(status);
             }
         }
@@ -248,32 +255,44 @@ impl Child {
 
     /// Reports a change of state if there is one; its end is reported once, and reaps it.
     pub fn try_wait(&self) -> io::Result<Option<WaitStatus>> {
-        self.wait_id(WaitIdOptions::NOHANG)
+        self.wait_id(libc::WNOHANG)
     }
 
-    fn wait_id(&self, extra: WaitIdOptions) -> io::Result<Option<WaitStatus>> {
-        let options = WaitIdOptions::EXITED | WaitIdOptions::STOPPED | WaitIdOptions::CONTINUED;
-        let id = WaitId::PidFd(self.pidfd.as_fd());
-        match waitid(id, options | extra) {
-            Ok(status) => Ok(status.as_ref().and_then(wait_status)),
-            Err(rustix::io::Errno::INTR) => Ok(None),
-            Err(errno) => Err(errno.into()),
+    /// What it used, with those of its children that it waited for; known once its end was reported.
+    pub fn used(&self) -> Option<ResourceUse> {
+        self.used.get().copied()
+    }
+
+    fn wait_id(&self, extra: libc::c_int) -> io::Result<Option<WaitStatus>> {
+        let options = libc::WEXITED | libc::WSTOPPED | libc::WCONTINUED;
+        let waited = match wait_child(self.pidfd.as_fd(), options | extra) {
+            Ok(waited) => waited,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => None,
+            Err(error) => return Err(error),
+        };
+        let Some(waited) = waited else {
+            return Ok(None);
+        };
+        let status = wait_status(&waited);
+        if status.is_some_and(WaitStatus::is_end) {
+            // Reported once, so this is the first value.
+            let _first = self.used.set(waited.used);
         }
+        Ok(status)
     }
 }
 
-fn wait_status(status: &WaitIdStatus) -> Option<WaitStatus> {
-    if let Some(code) = status.exit_status() {
-        Some(WaitStatus::Exited(code))
-    } else if let Some(signal) = status.terminating_signal() {
-        Some(WaitStatus::Signaled {
-            signal,
-            has_core: status.dumped(),
-        })
-    } else if let Some(signal) = status.stopping_signal() {
-        Some(WaitStatus::Stopped(signal))
-    } else {
-        status.continued().then_some(WaitStatus::Continued)
+fn wait_status(waited: &Waited) -> Option<WaitStatus> {
+    let number = waited.status;
+    match waited.code {
+        libc::CLD_EXITED => Some(WaitStatus::Exited(number)),
+        libc::CLD_KILLED | libc::CLD_DUMPED => Some(WaitStatus::Signaled {
+            signal: number,
+            has_core: waited.code == libc::CLD_DUMPED,
+        }),
+        libc::CLD_STOPPED | libc::CLD_TRAPPED => Some(WaitStatus::Stopped(number)),
+        libc::CLD_CONTINUED => Some(WaitStatus::Continued),
+        _ => None,
     }
 }
 
@@ -285,14 +304,21 @@ pub fn spawn(spec: CommandSpec) -> Result<Child, LaunchError> {
         cgroup_procs,
         user,
         signals,
+        output,
     } = spec;
     let identity = user.as_ref().map(|user| sys::Identity {
         uid: user.uid,
         gid: user.gid,
         groups: user.groups.clone(),
     });
-    let nr_files = super::descriptors::inherited();
-    let pid = match sys::spawn(&program, &args, cgroup_procs, identity, signals.0, nr_files) {
+    let setting = sys::Setting {
+        cgroup_procs,
+        identity,
+        signals: signals.0,
+        nr_files: super::descriptors::inherited(),
+        output,
+    };
+    let pid = match sys::spawn(&program, &args, setting) {
         Ok(pid) => pid,
         Err(error) => return Err(launch_error(error, program, user)),
     };
@@ -301,7 +327,11 @@ pub fn spawn(spec: CommandSpec) -> Result<Child, LaunchError> {
         .ok_or(rustix::io::Errno::SRCH)
         .and_then(|pid| pidfd_open(pid, PidfdFlags::empty()));
     match pidfd {
-        Ok(pidfd) => Ok(Child { pid, pidfd }),
+        Ok(pidfd) => Ok(Child {
+            pid,
+            pidfd,
+            used: OnceLock::new(),
+        }),
         Err(errno) => {
             if let Some(pid) = Pid::from_raw(pid) {
                 // Nobody could wait for it or stop it later; it may have ended already.

@@ -46,7 +46,7 @@ pub use event::Event;
 pub use reclaim_loop::AUTO_PAGEOUT_PAGES_PER_S;
 pub use report::{
     Ending, EvictionReport, GenerationReport, KernelReport, LetGoReport, LimitReport,
-    REPORT_VERSION, Report, SavedReport, UsageReport,
+    ProgramReport, REPORT_VERSION, Report, SavedReport, UsageReport,
 };
 pub use session::run;
 pub use status::{GroupStatus, IDLE_SECONDS, IdleReport, NodeGenerations, PagesByAge, Status};

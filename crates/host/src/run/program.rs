@@ -6,7 +6,9 @@
 use crate::addr::PAGE_BYTES;
 use crate::plain;
 use crate::process::Process;
-use crate::process::launch::{Child, CommandSpec, InheritedSignals, User, WaitStatus, spawn};
+use crate::process::launch::{
+    Child, CommandSpec, InheritedSignals, ResourceUse, User, WaitStatus, spawn,
+};
 use crate::run::arena::Arena;
 use crate::run::config::Target;
 use crate::run::error::{RunError, io_error};
@@ -83,6 +85,14 @@ impl Program {
         self.root()
             .and_then(|process| process.stat().ok())
             .map_or(0, |stat| stat.rss_pages * PAGE_BYTES)
+    }
+
+    /// What a command of ours used; known once it has ended.
+    pub(super) fn used(&self) -> Option<ResourceUse> {
+        match self {
+            Program::Child { child, .. } => child.used(),
+            Program::Attached(_) | Program::Group => None,
+        }
     }
 
     /// Whether we started it.

@@ -11,6 +11,7 @@ use crate::addr::PAGE_BYTES;
 use crate::hold_up::HoldUpReport;
 use crate::keeper::KeeperReport;
 use crate::pages::walk::WalkReport;
+use crate::process::launch::ResourceUse;
 use crate::run::{ActuatorChoice, PolicyChoice};
 use strata_control::GroupStats;
 use strata_lru::{GroupView, Kind};
@@ -68,6 +69,30 @@ pub struct UsageReport {
     pub observed_ms: u64,
     /// Where usage was read: `cgroup_v1`, `cgroup_v2` or `rss`.
     pub measured_by: &'static str,
+}
+
+/// What the command used, with those of its children that it waited for.
+#[derive(Clone, Copy, Debug, Default, serde::Serialize)]
+pub struct ProgramReport {
+    /// CPU time in user mode.
+    pub user_cpu_ms: u64,
+    /// CPU time in the kernel, its own reclaim in page faults included.
+    pub system_cpu_ms: u64,
+    /// Page faults that waited for swap or a file.
+    pub nr_major_faults: u64,
+    /// Page faults that needed no I/O.
+    pub nr_minor_faults: u64,
+}
+
+impl ProgramReport {
+    pub(super) fn new(used: ResourceUse) -> ProgramReport {
+        ProgramReport {
+            user_cpu_ms: used.user_cpu_us / 1000,
+            system_cpu_ms: used.system_cpu_us / 1000,
+            nr_major_faults: used.nr_major_faults,
+            nr_minor_faults: used.nr_minor_faults,
+        }
+    }
 }
 
 /// The kernel's hard limit behind the budget, and how it had to give way.
@@ -206,6 +231,8 @@ pub struct Report {
     pub actuator_reason: String,
     /// Who saw the accesses.
     pub access: Option<SourceInfo>,
+    /// What the command used; `None` for a target that ran already.
+    pub program: Option<ProgramReport>,
     /// The budget.
     pub usage: UsageReport,
     /// The limit; `None` where none of ours stands behind the budget.

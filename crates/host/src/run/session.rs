@@ -31,7 +31,7 @@ use crate::run::gauge::Gauge;
 use crate::run::overhead;
 use crate::run::program::Program;
 use crate::run::reclaim_loop::{Look, MEMBERS_PAUSE_MS, ReclaimLoop};
-use crate::run::report::{Ending, LimitReport, REPORT_VERSION, Report};
+use crate::run::report::{Ending, LimitReport, ProgramReport, REPORT_VERSION, Report};
 use crate::run::savings::{Savings, Swapped};
 use crate::run::trace::{Recorder, Trace};
 use crate::run::usage::UsageMeter;
@@ -519,6 +519,7 @@ impl Session<'_> {
             departure.leave(self.config.at_detach, &mut is_over)
         });
         self.end_trace(now, &ending, &usage, &eviction, &walks, limit);
+        let managed = self.managed.as_ref();
         let strata_cpu_ms = (overhead::cpu_ns() + keeper_cpu_ns) / 1_000_000;
         Report {
             version: REPORT_VERSION,
@@ -530,6 +531,7 @@ impl Session<'_> {
             actuator,
             actuator_reason,
             access: source,
+            program: self.program.used().map(ProgramReport::new),
             strata_cpu_percent: strata_cpu_ms as f64 * 100.0 / usage.observed_ms.max(1) as f64,
             usage,
             limit,
@@ -541,10 +543,7 @@ impl Session<'_> {
             kernel,
             saved,
             let_go: let_go.unwrap_or_default(),
-            tracking_bytes: self
-                .managed
-                .as_ref()
-                .map_or(0, |of| of.group().memory_bytes()),
+            tracking_bytes: managed.map_or(0, |of| of.group().memory_bytes()),
             strata_cpu_ms,
             nr_processes,
             keeper: self.arena.keeper_report(),

@@ -15,7 +15,7 @@ use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use rustix::pipe::{PipeFlags, pipe_with};
 
@@ -73,16 +73,33 @@ pub(crate) enum SpawnError {
     Exec(io::Error),
 }
 
-/// Starts the program in the caller's process group, with its standard streams, environment and
-/// working directory; returns its pid, which the caller has to wait for.
+/// What surrounds the program.
+#[derive(Debug)]
+pub(crate) struct Setting {
+    /// An open, writable `cgroup.procs` of the group it is to join.
+    pub(crate) cgroup_procs: Option<OwnedFd>,
+    pub(crate) identity: Option<Identity>,
+    pub(crate) signals: Signals,
+    /// Its limit on open files, soft and hard; `None` is the caller's.
+    pub(crate) nr_files: Option<(u64, u64)>,
+    /// Where stdout and stderr go, stdin being empty; `None` is the caller's three streams.
+    pub(crate) output: Option<OwnedFd>,
+}
+
+/// Starts the program in the caller's process group, with its environment and working directory; returns its pid,
+/// which the caller has to wait for.
 pub(crate) fn spawn(
     program: &OsString,
     args: &[OsString],
-    cgroup_procs: Option<OwnedFd>,
-    identity: Option<Identity>,
-    signals: Signals,
-    nr_files: Option<(u64, u64)>,
+    setting: Setting,
 ) -> Result<i32, SpawnError> {
+    let Setting {
+        cgroup_procs,
+        identity,
+        signals,
+        nr_files,
+        output,
+    } = setting;
     let flags = PipeFlags::CLOEXEC | PipeFlags::NONBLOCK;
     let (report_read, report_write) =
         pipe_with(flags).map_err(|errno| SpawnError::Start(errno.into()))?;
@@ -92,6 +109,10 @@ pub(crate) fn spawn(
     );
     let mut command = Command::new(program);
     command.args(args);
+    if let Some(output) = output {
+        let same = output.try_clone().map_err(SpawnError::Start)?;
+        command.stdin(Stdio::null()).stdout(output).stderr(same);
+    }
     let in_child = move || {
         limit_files(nr_files);
         prepare(cgroup_fd, identity.as_ref(), signals).map_err(|(step, error)| {

@@ -1,0 +1,312 @@
+//! A comparison as a table: a figure a row, an arm three columns; then what one arm is to another.
+//!
+//! **Owns** labels, units and spacing. **Does not own** any number (`strata_host::compare`).
+//!
+//! **Invariants** I1: a figure that no arm knows has no row; one that an arm does not know is a dash.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use strata_host::compare::{ArmRatios, ArmSummary, Comparison, Metric, Spread};
+use strata_host::units::Bytes;
+
+use super::count;
+
+/// Columns between two arms.
+const GAP: &str = "    ";
+
+/// The whole of it, each line ended.
+pub(crate) fn comparison(comparison: &Comparison) -> String {
+    let mut text = headline(comparison);
+    text += "\n";
+    text += &figures(&comparison.summaries, comparison.nr_rounds);
+    for ratios in comparison.ratios.iter().filter(|of| !of.ratios.is_empty()) {
+        text += "\n";
+        text += &ratios_table(ratios);
+    }
+    for (warning, nr_runs) in warnings(comparison) {
+        // A string takes everything.
+        let _ = write!(text, "\nwarning ({nr_runs} runs): {warning}\n");
+    }
+    text
+}
+
+fn headline(comparison: &Comparison) -> String {
+    let rounds = match comparison.nr_rounds {
+        1 => "1 round".to_owned(),
+        rounds => format!("{rounds} rounds"),
+    };
+    let warmup = match comparison.nr_warmup_rounds {
+        0 => String::new(),
+        rounds => format!(" after {rounds} to warm up"),
+    };
+    let neighbours = match comparison.nr_neighbours {
+        0 => String::new(),
+        1 => ", 1 busy loop beside it".to_owned(),
+        loops => format!(", {loops} busy loops beside it"),
+    };
+    format!("{}: {rounds}{warmup}{neighbours}\n", comparison.command)
+}
+
+fn figures(arms: &[ArmSummary], nr_rounds: u32) -> String {
+    let mut header = vec!["".to_owned()];
+    let mut runs = vec!["runs that count".to_owned()];
+    for arm in arms {
+        header.extend(["median", "worst", "spread"].map(str::to_owned));
+        let of = format!("{} of {nr_rounds}", arm.nr_runs);
+        runs.extend([of, String::new(), String::new()]);
+    }
+    let mut rows = vec![header, runs];
+    rows.extend(counts("failed", arms, |arm| arm.nr_failed_runs));
+    rows.extend(counts("killed, out of memory", arms, |arm| {
+        arm.nr_oom_kills
+    }));
+    for metric in Metric::ALL {
+        let known: Vec<Option<&Spread>> = arms.iter().map(|arm| of(&arm.figures, metric)).collect();
+        if known.iter().all(Option::is_none) {
+            continue;
+        }
+        let mut row = vec![label(metric).to_owned()];
+        for spread in known {
+            row.extend(match spread {
+                Some(spread) => [
+                    value(metric, spread.median),
+                    value(metric, spread.worst),
+                    spread.spread_percent.map_or_else(dash, percent),
+                ],
+                None => [dash(), String::new(), String::new()],
+            });
+        }
+        rows.push(row);
+    }
+    let widths = widths(&rows);
+    let mut text = format!("  {:<width$}", "", width = widths[0]);
+    for (arm, of_arm) in arms.iter().zip(widths[1..].chunks(3)) {
+        let width: usize = of_arm.iter().sum::<usize>() + 2 * (of_arm.len() - 1);
+        text += &format!("{GAP}{:>width$}", arm.arm.to_string());
+    }
+    text += "\n";
+    for row in rows {
+        let mut line = format!("  {:<width$}", row[0], width = widths[0]);
+        for (at, (cell, width)) in row[1..].iter().zip(&widths[1..]).enumerate() {
+            let gap = if at % 3 == 0 { GAP } else { "  " };
+            line += &format!("{gap}{cell:>width$}");
+        }
+        text += line.trim_end();
+        text += "\n";
+    }
+    text
+}
+
+/// A row of counts, of which there is one an arm; none if all are 0.
+fn counts(
+    label: &str,
+    arms: &[ArmSummary],
+    of: impl Fn(&ArmSummary) -> usize,
+) -> Option<Vec<String>> {
+    let mut row = vec![label.to_owned()];
+    for arm in arms {
+        row.extend([of(arm).to_string(), String::new(), String::new()]);
+    }
+    arms.iter().any(|arm| of(arm) > 0).then_some(row)
+}
+
+fn ratios_table(ratios: &ArmRatios) -> String {
+    let title = format!("{} / {}", ratios.arm, ratios.over);
+    let mut rows = vec![["", "median", "worst", "in round", "of rounds"].map(str::to_owned)];
+    for (metric, ratio) in &ratios.ratios {
+        rows.push([
+            label(*metric).to_owned(),
+            format!("{:.2}", ratio.median),
+            format!("{:.2}", ratio.worst),
+            ratio.worst_round.to_string(),
+            ratio.nr_rounds.to_string(),
+        ]);
+    }
+    let rows: Vec<Vec<String>> = rows.into_iter().map(Vec::from).collect();
+    let widths = widths(&rows);
+    let mut text = format!("{title}\n");
+    for row in rows {
+        let mut line = format!("  {:<width$}", row[0], width = widths[0]);
+        for (cell, width) in row[1..].iter().zip(&widths[1..]) {
+            line += &format!("  {cell:>width$}");
+        }
+        text += line.trim_end();
+        text += "\n";
+    }
+    text
+}
+
+/// What `strata run` warned of, and in how many runs.
+fn warnings(comparison: &Comparison) -> BTreeMap<String, usize> {
+    let mut found = BTreeMap::new();
+    for run in &comparison.runs {
+        for warning in &run.warnings {
+            *found.entry(format!("{}: {warning}", run.arm)).or_default() += 1;
+        }
+    }
+    found
+}
+
+fn widths(rows: &[Vec<String>]) -> Vec<usize> {
+    let nr_columns = rows.iter().map(Vec::len).max().unwrap_or_default();
+    let width = |at: usize| {
+        rows.iter()
+            .filter_map(|row| row.get(at))
+            .map(|cell| cell.chars().count())
+            .max()
+    };
+    (0..nr_columns)
+        .map(|at| width(at).unwrap_or_default())
+        .collect()
+}
+
+fn of<T>(list: &[(Metric, T)], metric: Metric) -> Option<&T> {
+    list.iter()
+        .find(|(other, _)| *other == metric)
+        .map(|(_, value)| value)
+}
+
+fn label(metric: Metric) -> &'static str {
+    match metric {
+        Metric::Wall => "time",
+        Metric::Throughput => "operations/s",
+        Metric::OperationsPerCpu => "operations/CPU s",
+        Metric::Neighbours => "neighbours' iterations/s",
+        Metric::MajorFaults => "major faults",
+        Metric::FaultsPerThousand => "major faults/1000 operations",
+        Metric::MinorFaults => "minor faults",
+        Metric::Refaults => "refaulted pages",
+        Metric::Peak => "memory, peak",
+        Metric::Mean => "memory, mean",
+        Metric::AboveBudget => "time above budget",
+        Metric::LimitRaises => "limit gave way",
+        Metric::Zram => "compressed swap",
+        Metric::StrataMemory => "Strata's memory",
+        Metric::CommandCpu => "CPU of the command",
+        Metric::StrataCpu => "CPU of Strata",
+        Metric::KernelThreadsCpu => "CPU of kernel threads",
+        Metric::TotalCpu => "CPU of everything",
+    }
+}
+
+fn value(metric: Metric, value: f64) -> String {
+    match metric.name() {
+        name if name.ends_with("_ms") => time(value),
+        name if name.ends_with("_bytes") => Bytes(value.round() as u64).to_string(),
+        _ if value < 100.0 && value.fract() != 0.0 => format!("{value:.1}"),
+        _ => count(value.round() as u64),
+    }
+}
+
+fn time(ms: f64) -> String {
+    match ms {
+        ms if ms < 1000.0 => format!("{ms:.0} ms"),
+        ms if ms < 100_000.0 => format!("{:.2} s", ms / 1000.0),
+        ms => format!("{:.1} s", ms / 1000.0),
+    }
+}
+
+fn percent(percent: f64) -> String {
+    match percent < 9.95 {
+        true => format!("{percent:.1} %"),
+        false => format!("{percent:.0} %"),
+    }
+}
+
+fn dash() -> String {
+    "-".to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use strata_host::compare::{Arm, ArmKind, Better, COMPARISON_VERSION, ratio, spread};
+
+    fn arm(kind: ArmKind) -> Arm {
+        Arm {
+            kind,
+            budget_bytes: Some(180 << 20),
+        }
+    }
+
+    fn summary(kind: ArmKind, figures: &[(Metric, &[f64])]) -> ArmSummary {
+        let figures = figures
+            .iter()
+            .map(|(metric, values)| (*metric, spread(values, metric.better()).expect("values")));
+        ArmSummary {
+            arm: arm(kind),
+            nr_runs: 3,
+            nr_failed_runs: usize::from(kind == ArmKind::Kernel),
+            nr_oom_kills: 0,
+            figures: figures.collect(),
+        }
+    }
+
+    #[test]
+    fn a_row_is_a_figure_and_what_is_not_known_is_a_dash() {
+        let kernel: [(Metric, &[f64]); 3] = [
+            (Metric::Wall, &[5010.0, 5020.0, 5090.0]),
+            (Metric::MajorFaults, &[123_456.0, 120_000.0, 130_000.0]),
+            (Metric::Peak, &[188_743_680.0; 3]),
+        ];
+        let strata: [(Metric, &[f64]); 4] = [
+            (Metric::Wall, &[5010.0, 5000.0, 5005.0]),
+            (Metric::MajorFaults, &[100_000.0, 98_000.0, 110_000.0]),
+            (Metric::Peak, &[187_000_000.0; 3]),
+            (Metric::StrataCpu, &[900.0, 950.0, 1000.0]),
+        ];
+        let faults = [(1, 100.0, 123.0), (2, 98.0, 120.0), (3, 110.0, 130.0)];
+        let shown = Comparison {
+            version: COMPARISON_VERSION,
+            command: "job --fast".to_owned(),
+            nr_rounds: 3,
+            nr_warmup_rounds: 1,
+            nr_neighbours: 2,
+            is_interrupted: false,
+            troubles: Vec::new(),
+            summaries: vec![
+                summary(ArmKind::Kernel, &kernel),
+                summary(ArmKind::Strata, &strata),
+            ],
+            ratios: vec![ArmRatios {
+                arm: arm(ArmKind::Strata),
+                over: arm(ArmKind::Kernel),
+                ratios: vec![(
+                    Metric::MajorFaults,
+                    ratio(&faults, Better::Lower).expect("rounds"),
+                )],
+            }],
+            runs: Vec::new(),
+        };
+        let text = comparison(&shown);
+        let head = "job --fast: 3 rounds after 1 to warm up, 2 busy loops beside it\n\n";
+        assert!(text.starts_with(head), "{text}");
+        let row = |label: &str| {
+            let line = text
+                .lines()
+                .find(|line| line.trim_start().starts_with(label));
+            let line = line.unwrap_or_else(|| panic!("no {label} in:\n{text}"));
+            line.split_whitespace().collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(row("runs"), "runs that count 3 of 3 3 of 3");
+        assert_eq!(row("failed"), "failed 1 0");
+        assert!(!text.contains("killed"), "{text}");
+        assert_eq!(row("time"), "time 5.02 s 5.09 s 1.6 % 5.00 s 5.01 s 0.2 %");
+        assert_eq!(
+            row("major"),
+            "major faults 123,456 130,000 8.1 % 100,000 110,000 12 %"
+        );
+        assert_eq!(row("CPU of Strata"), "CPU of Strata - 950 ms 1.00 s 11 %");
+        assert!(!text.contains("neighbours'"), "{text}");
+        assert!(text.contains("strata 180 MiB / kernel 180 MiB\n"), "{text}");
+        let last = text.lines().last().unwrap_or_default();
+        let words: Vec<&str> = last.split_whitespace().collect();
+        assert_eq!(
+            words,
+            ["major", "faults", "0.82", "0.85", "3", "3"],
+            "{text}"
+        );
+        assert!(text.lines().all(|line| line == line.trim_end()), "{text}");
+    }
+}

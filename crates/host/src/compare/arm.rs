@@ -1,0 +1,380 @@
+//! One run of the command under one arm.
+//!
+//! Every arm is a `strata run` of its own, so that all have the same shape of group, the same swap and the same start; the
+//! kernel's arm is one in which nobody but the kernel acts (`--policy none`). What is watched from here is watched in the same
+//! way for each: usage every 100 ms, kernel threads and neighbours between the start and the end of the command.
+//!
+//! ```text
+//!   started --session names the program--> under way --program ended--> clearing up --strata ended--> read
+//!      |                                      |  usage every 100 ms
+//!      +-------- is_over: TERM, then KILL ----+
+//! ```
+//!
+//! **Owns** starting it, watching it, ending it when it is to be over, and reading its report. **Does not own** the order of
+//! the runs (`compare`), nor what becomes of the figures (`summary`).
+//!
+//! **Invariants** I1: when this returns no process of the run is left, unless its program outlives the grace of
+//! [`KILL_AFTER`]. I2: what was not seen is unknown.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{OFlags, fcntl_setfl};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+use super::figures::{Figures, Metric};
+use super::kernel_threads::KernelThreads;
+use super::neighbours::Neighbours;
+use super::output::Output;
+use super::report::RunReport;
+use super::{Arm, ArmKind, CompareConfig, CompareError, io_error};
+use crate::cgroup::GroupReader;
+use crate::keeper::look_at;
+use crate::process::MachineMemory;
+use crate::process::launch::{Child, CommandSpec, InheritedSignals, spawn};
+
+/// Time between two samples of usage.
+const SAMPLE_PAUSE: Duration = Duration::from_millis(100);
+/// Time between two looks whether the program has started.
+const START_PAUSE: Duration = Duration::from_millis(5);
+/// A terminal's Ctrl-C has reached the program too; who has not ended after this is told so.
+const TERM_AFTER: Duration = Duration::from_millis(300);
+/// Who has not ended by then is killed.
+const KILL_AFTER: Duration = Duration::from_secs(10);
+/// Lines of the output that a message quotes.
+const QUOTED_LINES: usize = 5;
+
+/// What became of a run.
+#[derive(Debug)]
+pub(super) struct Outcome {
+    pub(super) figures: Figures,
+    /// The command's status, as a shell has it.
+    pub(super) exit_status: u8,
+    pub(super) is_oom_kill: bool,
+    /// Why the run does not count; `None` if the command did well.
+    pub(super) failure: Option<String>,
+    /// Numbers that were asked for and did not occur in the output.
+    pub(super) unmatched: Vec<String>,
+    pub(super) warnings: Vec<String>,
+    pub(super) nr_memory_samples: u64,
+}
+
+/// The program while it is under way.
+#[derive(Debug)]
+struct Seen {
+    pidfd: OwnedFd,
+    group: Option<GroupReader>,
+    began: Instant,
+    kernel_threads: Option<KernelThreads>,
+    nr_iterations: Option<u64>,
+    next_sample: Instant,
+}
+
+/// What was seen from outside.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sums {
+    usage_bytes: u128,
+    nr_samples: u64,
+    peak_bytes: u64,
+    kernel_threads_ms: Option<u64>,
+    iterations_per_s: Option<f64>,
+}
+
+/// Runs the command once. `None`: it was to be over before its end.
+pub(super) fn run_arm(
+    config: &CompareConfig,
+    arm: Arm,
+    is_over: &dyn Fn() -> bool,
+) -> Result<Option<Outcome>, CompareError> {
+    let report = tempfile::Builder::new()
+        .prefix("strata-compare-")
+        .tempfile()
+        .map_err(io_error("making a file for the report"))?;
+    let inherited = InheritedSignals::read().map_err(io_error("reading our signal settings"))?;
+    let (from, to) =
+        pipe_with(PipeFlags::CLOEXEC).map_err(|errno| io_error("making a pipe")(errno.into()))?;
+    // Of our end only: the program is to wait for a full pipe, not to see an error.
+    fcntl_setfl(&from, OFlags::NONBLOCK)
+        .map_err(|errno| io_error("making a pipe")(errno.into()))?;
+    let neighbours =
+        Neighbours::start(config.nr_neighbours).map_err(io_error("starting busy loops"))?;
+    let mut spec = CommandSpec::new(&config.strata, words(config, arm, report.path().into())?);
+    spec.signals = inherited;
+    spec.output = Some(to);
+    let strata = spawn(spec).map_err(|source| CompareError::Launch { source })?;
+    let mut watch = Watch {
+        strata,
+        pipe: File::from(from),
+        output: Output::new(config.throughput.as_ref(), config.operations.as_ref()),
+        neighbours,
+        program: None,
+        sums: Sums::default(),
+        told: None,
+    };
+    let status = watch.watch_until_end(is_over)?;
+    if watch.told.is_some() || is_over() {
+        return Ok(None);
+    }
+    let text = std::fs::read_to_string(report.path()).unwrap_or_default();
+    let Some(report) = RunReport::parse(&text) else {
+        return Err(CompareError::NoReport {
+            arm,
+            exit_status: status,
+            said: last_words(&watch.output),
+        });
+    };
+    Ok(Some(watch.outcome(config, arm, &report)))
+}
+
+/// The command line of the arm, without the program's name.
+fn words(
+    config: &CompareConfig,
+    arm: Arm,
+    report: OsString,
+) -> Result<Vec<OsString>, CompareError> {
+    let budget_bytes = match arm.budget_bytes {
+        Some(bytes) => bytes,
+        // A group in which the limit is never met.
+        None => {
+            let machine = MachineMemory::read().map_err(io_error("reading /proc/meminfo"))?;
+            machine.total_bytes
+        }
+    };
+    let mut words: Vec<OsString> = ["run", "--quiet", "--report"].map(OsString::from).into();
+    words.push(report);
+    words.extend(["--memory".into(), budget_bytes.to_string().into()]);
+    words.extend(config.options.iter().cloned());
+    match arm.kind {
+        ArmKind::Strata => words.extend(config.strata_options.iter().cloned()),
+        ArmKind::Kernel | ArmKind::None => words.extend(["--policy".into(), "none".into()]),
+    }
+    words.push("--".into());
+    words.extend(config.command.iter().cloned());
+    Ok(words)
+}
+
+/// A run in progress.
+#[derive(Debug)]
+struct Watch<'a> {
+    strata: Child,
+    pipe: File,
+    output: Output<'a>,
+    neighbours: Neighbours,
+    program: Option<Seen>,
+    sums: Sums,
+    /// When it was first noticed that it is to be over, and what was sent since.
+    told: Option<(Instant, Option<Signal>)>,
+}
+
+impl Watch<'_> {
+    /// Watches until Strata has ended; its exit status.
+    fn watch_until_end(&mut self, is_over: &dyn Fn() -> bool) -> Result<u8, CompareError> {
+        let mut has_started = false;
+        loop {
+            self.wait()?;
+            self.read_output();
+            if let Some(status) = self.strata.try_wait().map_err(io_error("waiting"))?
+                && let Some(status) = status.exit_status().filter(|_| status.is_end())
+            {
+                self.close();
+                // What was written last.
+                self.read_output();
+                return Ok(status as u8);
+            }
+            match &self.program {
+                None if !has_started => has_started = self.look_for_program(),
+                None => {}
+                Some(seen) if is_readable(seen.pidfd.as_fd()) => self.close(),
+                Some(_) => self.sample(),
+            }
+            if is_over() {
+                self.end();
+            }
+        }
+    }
+
+    /// Sleeps until something happens or is due.
+    fn wait(&self) -> Result<(), CompareError> {
+        let due = match &self.program {
+            Some(seen) => seen.next_sample.saturating_duration_since(Instant::now()),
+            None => START_PAUSE,
+        };
+        let timeout = Timespec {
+            tv_sec: i64::try_from(due.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: due.subsec_nanos().into(),
+        };
+        let mut fds = vec![
+            PollFd::new(&self.pipe, PollFlags::IN),
+            PollFd::from_borrowed_fd(self.strata.pidfd(), PollFlags::IN),
+        ];
+        if let Some(seen) = &self.program {
+            fds.push(PollFd::new(&seen.pidfd, PollFlags::IN));
+        }
+        match poll(&mut fds, Some(&timeout)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(errno) => return Err(io_error("waiting for the command")(errno.into())),
+        }
+        // A pipe that nobody has open for writing any more is always ready.
+        if fds[0].revents() == PollFlags::HUP {
+            std::thread::sleep(due.min(START_PAUSE));
+        }
+        Ok(())
+    }
+
+    fn read_output(&mut self) {
+        let mut buffer = [0; 64 << 10];
+        loop {
+            match self.pipe.read(&mut buffer) {
+                Ok(0) => return,
+                Ok(nr_bytes) => self.output.feed(&buffer[..nr_bytes]),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// Looks whether the session names its program; whether there is nothing more to look for.
+    fn look_for_program(&mut self) -> bool {
+        // A run without a name is called by its pid.
+        let Some(view) = look_at(&self.strata.pid().to_string()) else {
+            return false;
+        };
+        let Some(mark) = view.program else {
+            return false;
+        };
+        let pidfd = Pid::from_raw(mark.pid)
+            .and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok())
+            .filter(|_| mark.is_running());
+        let Some(pidfd) = pidfd else {
+            // It has ended already.
+            return true;
+        };
+        let group = view.groups.first();
+        let now = Instant::now();
+        self.program = Some(Seen {
+            pidfd,
+            group: group.and_then(|path| GroupReader::open(path).ok()),
+            began: now,
+            kernel_threads: KernelThreads::read(),
+            nr_iterations: self.neighbours.nr_iterations(),
+            next_sample: now,
+        });
+        true
+    }
+
+    fn sample(&mut self) {
+        let Some(seen) = &mut self.program else {
+            return;
+        };
+        let now = Instant::now();
+        if now < seen.next_sample {
+            return;
+        }
+        seen.next_sample = now + SAMPLE_PAUSE;
+        if let Some(bytes) = seen.group.as_ref().and_then(GroupReader::usage_bytes) {
+            self.sums.usage_bytes += u128::from(bytes);
+            self.sums.nr_samples += 1;
+            self.sums.peak_bytes = self.sums.peak_bytes.max(bytes);
+        }
+    }
+
+    /// Takes the readings of the program's end.
+    fn close(&mut self) {
+        let Some(seen) = self.program.take() else {
+            return;
+        };
+        let elapsed_s = seen.began.elapsed().as_secs_f64();
+        let nr_iterations = self.neighbours.nr_iterations().zip(seen.nr_iterations);
+        self.sums.iterations_per_s = nr_iterations
+            .filter(|_| elapsed_s > 0.0)
+            .map(|(after, before)| (after - before) as f64 / elapsed_s);
+        let kernel_threads = KernelThreads::read().zip(seen.kernel_threads);
+        self.sums.kernel_threads_ms = kernel_threads.map(|(after, before)| after.since_ms(&before));
+    }
+
+    /// Has the run end: a terminal has told everybody already, others have not.
+    fn end(&mut self) {
+        let (since, sent) = *self.told.get_or_insert_with(|| (Instant::now(), None));
+        let elapsed = since.elapsed();
+        if elapsed >= KILL_AFTER && sent == Some(Signal::TERM) {
+            // Strata itself is to live: it clears up.
+            if let Some(seen) = &self.program {
+                let _ended = pidfd_send_signal(&seen.pidfd, Signal::KILL);
+            }
+            self.told = Some((since, Some(Signal::KILL)));
+        } else if elapsed >= TERM_AFTER && sent.is_none() {
+            // It may have ended; then its status comes next.
+            let _ended = self.strata.signal(Signal::TERM);
+            self.told = Some((since, Some(Signal::TERM)));
+        }
+    }
+
+    fn outcome(mut self, config: &CompareConfig, arm: Arm, report: &RunReport) -> Outcome {
+        let said = self.output.finish();
+        let is_under_strata = arm.kind == ArmKind::Strata;
+        let mut figures = report.figures(is_under_strata);
+        let sums = self.sums;
+        if let Some(mean) = sums.usage_bytes.checked_div(u128::from(sums.nr_samples)) {
+            figures.set(Metric::Mean, Some(mean as f64));
+        }
+        let peak = figures
+            .get(Metric::Peak)
+            .unwrap_or(0.0)
+            .max(sums.peak_bytes as f64);
+        figures.set(Metric::Peak, Some(peak).filter(|peak| *peak > 0.0));
+        let kernel_threads_ms = sums.kernel_threads_ms.map(|ms| ms as f64);
+        figures.set(Metric::KernelThreadsCpu, kernel_threads_ms);
+        figures.set(Metric::Neighbours, sums.iterations_per_s);
+        if arm.budget_bytes.is_none() {
+            figures.set(Metric::AboveBudget, None);
+        }
+        figures.derive(said, is_under_strata);
+        let asked = [
+            ("--throughput", &config.throughput, said.throughput_per_s),
+            ("--operations", &config.operations, said.nr_operations),
+        ];
+        let unmatched = asked.into_iter().filter_map(|(option, pattern, found)| {
+            let pattern = pattern.as_ref().filter(|_| found.is_none())?;
+            Some(format!(
+                "nothing in the output matches {option} '{pattern}'"
+            ))
+        });
+        let failure = report.failure().map(|why| {
+            let said = self.output.last_lines(QUOTED_LINES);
+            // Who is killed for lack of memory has no last words.
+            match said.is_empty() || report.is_oom_kill() {
+                true => why,
+                false => format!("{why}; its last lines:\n{said}"),
+            }
+        });
+        Outcome {
+            figures,
+            exit_status: report.exit_status(),
+            is_oom_kill: report.is_oom_kill(),
+            unmatched: unmatched.collect(),
+            failure,
+            warnings: report.warnings.clone(),
+            nr_memory_samples: sums.nr_samples,
+        }
+    }
+}
+
+/// What `strata run` said at its end, without the mark of an error.
+fn last_words(output: &Output<'_>) -> String {
+    let said = output.last_lines(QUOTED_LINES);
+    said.trim_start_matches("strata: error: ").to_owned()
+}
+
+fn is_readable(fd: std::os::fd::BorrowedFd<'_>) -> bool {
+    let at_once = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
+    poll(&mut fds, Some(&at_once)).is_ok_and(|nr_ready| nr_ready > 0)
+}

@@ -1,0 +1,26 @@
+//! Looking at a session from outside: which program it has under its budget, and in which groups.
+//!
+//! **Owns** reading that much of another session's state. **Does not own** what is done with it.
+
+use std::path::PathBuf;
+
+use super::mark::{ProcessMark, run_dir};
+use super::state::State;
+
+/// What another Strata says of its run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SessionView {
+    /// The process under the budget, once it has been started.
+    pub(crate) program: Option<ProcessMark>,
+    /// The groups that the session acts on.
+    pub(crate) groups: Vec<PathBuf>,
+}
+
+/// Looks at the session of that name; `None` where there is none, none yet, or none that may be read.
+pub(crate) fn look_at(id: &str) -> Option<SessionView> {
+    let state = State::load(&run_dir().join(id)).ok()??;
+    Some(SessionView {
+        program: state.program,
+        groups: state.groups.into_iter().map(|group| group.path).collect(),
+    })
+}

@@ -5,6 +5,8 @@
 #     --kernel 6.1|6.12      Debian's cloud kernel of that series (6.12)
 #     --mem MIB --smp N      the machine (2048, 2)
 #     --mglru 0|7            written to /sys/kernel/mm/lru_gen/enabled before the command runs (7)
+#     --icount           one instruction a nanosecond of the guest's time: CPU time there stands for instructions, and a fixed job
+#                        takes nearly the same each time
 #     --append 'ARGS'        more kernel arguments, for example nokaslr or no5lvl
 #     --timeout SECONDS      (900)
 # The guest has cgroup v2 with the memory controller, zram, BPF and BTF, debugfs. The command's output
@@ -18,9 +20,11 @@ start_directory=$PWD
 source "$(dirname "$0")/lib.sh"
 unavailable() { say "$*"; exit 125; }
 
-kernel=6.12 mem=2048 smp=2 mglru=7 append='' limit=900
+kernel=6.12 mem=2048 smp=2 mglru=7 append='' limit=900 accel=(-accel 'tcg,thread=multi')
 while [ $# -gt 0 ]; do
     case $1 in
+    # Only one thread of the emulator can count.
+    --icount) accel=(-accel 'tcg,thread=single' -icount 'shift=0,sleep=off'); shift; continue ;;
     --kernel) kernel=$2 ;; --mem) mem=$2 ;; --smp) smp=$2 ;; --mglru) mglru=$2 ;;
     --append) append=$2 ;; --timeout) limit=$2 ;;
     --) shift; break ;;
@@ -121,7 +125,7 @@ for _ in $(seq 100); do [ ! -S "$work/fs" ] || break; sleep 0.05; done
 
 : >"$work/status"
 # Serial lines: 0 the kernel's console, 1 the command's output, 2 its exit status.
-timeout --foreground -k 5 "$limit" qemu-system-x86_64 -M q35 -accel tcg,thread=multi -cpu max -smp "$smp" -m "$mem" \
+timeout --foreground -k 5 "$limit" qemu-system-x86_64 -M q35 "${accel[@]}" -cpu max -smp "$smp" -m "$mem" \
     -object memory-backend-memfd,id=ram,size="${mem}M",share=on -numa node,memdev=ram \
     -kernel "$tree"/boot/vmlinuz-* -initrd "$work/initrd" -nodefaults -no-reboot -display none \
     -chardev socket,id=fs,path="$work/fs" -device vhost-user-fs-pci,chardev=fs,tag=host \

@@ -184,4 +184,24 @@ mod tests {
         assert_eq!(cpu.state(), CpuState::Saturated);
         assert_eq!(cpu.busy_threads().len(), 2);
     }
+
+    #[test]
+    fn what_came_back_is_not_known_any_more_once_nobody_has_read_clocks_for_a_while() {
+        let mut cpu = Cpu::new(2, &Config::default());
+        for (ms, nr_refaulted_pages) in [(0, 0), (100, 500)] {
+            let clocks = Clocks {
+                nr_refaulted_pages,
+                ..Clocks::default()
+            };
+            let sample = CpuSample {
+                clocks: Some(clocks),
+                ..CpuSample::default()
+            };
+            cpu.sample(TimeMs(ms), sample);
+        }
+        let last = cpu.refaulted_pages_per_s();
+        assert!(last > 0.0);
+        assert_eq!(cpu.refaulted_pages_per_s_at(TimeMs(100)), last);
+        assert_eq!(cpu.refaulted_pages_per_s_at(TimeMs(10_000)), 0.0);
+    }
 }

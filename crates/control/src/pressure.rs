@@ -219,4 +219,10 @@ mod tests {
         assert_eq!(excess(&[(0, 200), (560, 312)], Work::Ours), [0, 0]);
         assert_eq!(excess(&[(0, 200), (569, 314)], Work::Ours), [0, 6]);
     }
+
+    #[test]
+    fn a_budget_that_is_used_up_exactly_is_left_to_programs_that_reclaim_for_themselves() {
+        assert_eq!(excess(&[(0, 320)], Work::Theirs), [0]);
+        assert_eq!(excess(&[(0, 321)], Work::Theirs), [11]);
+    }
 }

@@ -158,3 +158,19 @@ fn it_is_the_kernels_turn_only_under_auto_and_once_pageout_does_not_keep_up() {
     assert_eq!(is_turn(Actuator::Pageout), [false, false]);
     assert_eq!(is_turn(Actuator::Reclaim), [false, false]);
 }
+
+#[test]
+fn where_only_the_kernel_reclaims_walks_come_seldom() {
+    let look = WalkLook {
+        usage_bytes: 319 * MIB,
+        nr_resident_pages: 10_000,
+        busy: Busy::default(),
+        is_splitting: false,
+        is_pageout_wanted: true,
+        is_ageing_due: false,
+    };
+    let pause_ms = |actuator| with(320 * MIB, actuator).walk_pause_ms(TimeMs(0), &look);
+    let walks = Config::default().walks;
+    assert_eq!(pause_ms(Actuator::Reclaim), Some(walks.pause_watch_ms));
+    assert_eq!(pause_ms(Actuator::Pageout), Some(strata_lru::HEAT_WALK_MS));
+}

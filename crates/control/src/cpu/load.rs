@@ -234,4 +234,20 @@ mod tests {
         assert_eq!(load.refaulted_pages_per_s_at(TimeMs(301)), 0.0);
         assert!(load.refaulted_pages_per_s_at(TimeMs(300)) > 1000.0);
     }
+
+    #[test]
+    fn the_average_follows_a_program_that_begins_to_run_all_the_time() {
+        let mut load = Load::new(Config::DEFAULT);
+        let mut used_ns = 0;
+        let mut sample = |no: u64, percent: u64| {
+            used_ns += Config::DEFAULT.sample_ms * percent * 10_000;
+            let cpu_ns = BTreeMap::from([(ProgramNo(0), used_ns)]);
+            load.sample(TimeMs(no * Config::DEFAULT.sample_ms), cpu_ns, 0);
+            load.pageout_percent_max()
+        };
+        assert_eq!((0..20).map(|no| sample(no, 50)).last(), Some(50));
+        let most: Vec<u32> = (20..40).map(|no| sample(no, 100)).collect();
+        assert!(most.is_sorted_by(|a, b| a >= b), "{most:?}");
+        assert!(most[0] < 50 && most[0] > most[19], "{most:?}");
+    }
 }

@@ -128,3 +128,96 @@ pub fn bias_swappiness(
         bias.give_up(now);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limit::Line;
+    use crate::sample::CgroupVersion;
+    use crate::trace::{LineState, Standing, Tick};
+    use crate::{limit, stat_pace, watermarks};
+
+    const MIB: u64 = 1 << 20;
+    const NOW: TimeMs = TimeMs(10_000);
+
+    /// A group with a budget of 100 MiB, of which nothing can go.
+    struct Group {
+        usage_bytes: u64,
+        limit_bytes: u64,
+        is_read_only: bool,
+    }
+
+    impl Limits for Group {
+        type Error = &'static str;
+
+        fn counters(&mut self) -> Result<Option<GroupStats>, Self::Error> {
+            Ok(Some(GroupStats::default()))
+        }
+
+        fn take_step(&mut self, step: Step) -> Result<Answer, Self::Error> {
+            match step {
+                Step::LookAtLimit => Ok(Answer::Limit(Some(self.limit_bytes))),
+                Step::LookAtUsage => Ok(Answer::Usage(self.usage_bytes)),
+                _ if self.is_read_only => Err("read-only"),
+                Step::Raise { bytes } => {
+                    self.limit_bytes += bytes;
+                    Ok(Answer::Raised(bytes))
+                }
+                Step::HoldLine => Ok(Answer::Line(Line::Held)),
+                _ => Ok(Answer::Done),
+            }
+        }
+    }
+
+    /// What comes of one look at the limit, and what is noted of it.
+    fn hold(usage_bytes: u64, is_read_only: bool) -> (Result<Held, (bool, &'static str)>, Tick) {
+        let marks = Watermarks::new(100 * MIB, &watermarks::Config::DEFAULT);
+        let mut group = Group {
+            usage_bytes,
+            limit_bytes: marks.backstop_bytes,
+            is_read_only,
+        };
+        let (config, pace) = (limit::Config::DEFAULT, stat_pace::Config::DEFAULT);
+        let mut limit = Limit::new(CgroupVersion::V2, &marks, config, pace);
+        let need = Need {
+            standing: limit::Standing::Fine,
+            is_under_oom: false,
+            has_free_swap: true,
+            usage_bytes,
+        };
+        let recorder = Recorder::recording();
+        recorder.begin_limit(Standing::Fine);
+        let held = hold_limit(&mut limit, &mut group, &recorder, NOW, need, &marks, true);
+        (held, recorder.take().expect("it records"))
+    }
+
+    #[test]
+    fn far_below_the_budget_the_line_is_held_and_no_counts_are_read() {
+        let (held, tick) = hold(50 * MIB, false);
+        assert_eq!(held, Ok(Held::default()));
+        assert_eq!(tick.sample.memory_stat, []);
+        let held_line = LimitAction::HoldLine(LineState::Held);
+        assert_eq!(tick.plan.limit[0].actions, [held_line]);
+    }
+
+    #[test]
+    fn what_is_read_and_done_for_a_limit_that_gives_way_is_noted_in_order() {
+        let (held, tick) = hold(99 * MIB, false);
+        let is_read = held.map(|held| held.is_read);
+        assert_eq!((is_read, tick.sample.memory_stat.len()), (Ok(true), 1));
+        let (sample, plan) = (&tick.sample.limit[0], &tick.plan.limit[0]);
+        assert_eq!(sample.limit_bytes.first(), Some(&Some(108 * MIB)));
+        let raise = LimitAction::Raise {
+            bytes: 56 * MIB,
+            raised_bytes: 56 * MIB,
+        };
+        assert_eq!(plan.actions, [LimitAction::ReleaseHigh, raise]);
+    }
+
+    #[test]
+    fn a_limit_that_can_not_be_changed_is_an_error_and_noted_as_one() {
+        let (held, tick) = hold(99 * MIB, true);
+        assert_eq!(held, Err((true, "read-only")));
+        assert_eq!(tick.plan.limit[0].actions, [LimitAction::Fail]);
+    }
+}

@@ -132,6 +132,10 @@ fn wanted_since(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::control::tests::{MIB, with};
+    use crate::cpu::Clocks;
+    use crate::sample::Actuator;
+    use strata_lru::TimeMs;
 
     #[test]
     fn what_is_noted_for_a_trace_is_what_was_wanted_since_the_look_before() {
@@ -151,5 +155,48 @@ mod tests {
         };
         assert_eq!(wanted_since(&at(0), &BTreeMap::new()), [of(None)]);
         assert_eq!(wanted_since(&at(50), &at(0)), [of(Some(55_000_000))]);
+    }
+
+    #[test]
+    fn who_has_the_processors_is_noted_with_the_busy_threads_of_each_program() {
+        let mut control = with(320 * MIB, Actuator::Auto);
+        let recorder = Recorder::recording();
+        // A thread of program 3 wants a processor all the time, and the one of program 4 never.
+        for ms in (0..1000).step_by(100) {
+            let threads = |wanted_ms: u64| Threads {
+                wanted_ns: BTreeMap::from([(1, wanted_ms * 1_000_000)]),
+                processors: (0..2).collect(),
+            };
+            let programs = [(ProgramNo(3), threads(ms)), (ProgramNo(4), threads(0))];
+            let cpu = CpuSample {
+                threads: Some(programs.into()),
+                clocks: Some(Clocks {
+                    cpu_ns: BTreeMap::from([(ProgramNo(3), ms * 1_000_000)]),
+                    nr_refaulted_pages: 0,
+                }),
+                ..CpuSample::default()
+            };
+            let sample = Sample {
+                now: TimeMs(ms),
+                usage_bytes: 319 * MIB,
+                cpu: Some(cpu),
+                ..Sample::default()
+            };
+            recorder.take();
+            let seen = Seen::of(&control, &recorder, &sample);
+            let plan = control.tick(sample);
+            seen.note(&control, &recorder, &plan, &ReclaimStats::default(), false);
+        }
+        let tick = recorder.take().expect("it records");
+        let threads = tick.sample.threads.into_iter().flatten();
+        let busy = threads.map(|of| (of.program, of.wanted_ns, of.nr_busy_threads));
+        let busy: Vec<_> = busy.collect();
+        assert_eq!(busy, [(3, Some(100_000_000), 1), (4, Some(0), 0)]);
+        let used = ProgramCpu {
+            program: 3,
+            cpu_ns: 900_000_000,
+        };
+        assert_eq!(tick.sample.cpu, Some(vec![used]));
+        assert!(tick.plan.share.is_some_and(|of| of.wanted_threads > 0.5));
     }
 }

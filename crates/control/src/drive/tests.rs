@@ -19,6 +19,8 @@ enum Asked {
     Walk { is_thorough: bool },
     Aged,
     Looked,
+    WalkPutOff,
+    MayDeactivate(bool),
     Ranked(u64),
     Applied(Action),
 }
@@ -120,7 +122,9 @@ impl Mechanism for Memory {
         None
     }
 
-    fn allow_deactivation(&mut self, _: bool) {}
+    fn allow_deactivation(&mut self, is_allowed: bool) {
+        self.asked.push(Asked::MayDeactivate(is_allowed));
+    }
 
     fn is_all_young(&mut self, _: TimeMs) -> bool {
         self.is_all_young
@@ -187,6 +191,10 @@ impl Mechanism for Memory {
         self.is_clearing
     }
 
+    fn put_off_walk(&mut self, _: TimeMs) {
+        self.asked.push(Asked::WalkPutOff);
+    }
+
     fn visit(&mut self, _: TimeMs, is_thorough: bool, _: bool) -> Result<Visit, Self::Error> {
         self.asked.push(Asked::Walk { is_thorough });
         Ok(Visit::default())
@@ -224,6 +232,23 @@ fn walk_with_rank(memory: &Memory) -> [Asked; 3] {
         Asked::Aged,
         Asked::Ranked((excess_pages * 2).max(NR_RANKED_PAGES_MIN)),
     ]
+}
+
+/// Where only the kernel reclaims.
+fn setup(min_ttl_ms: u64, abilities: Abilities) -> Setup {
+    Setup {
+        budget_bytes: 320 * MIB,
+        actuator: Actuator::Reclaim,
+        swappiness: Swappiness::DEFAULT,
+        min_ttl_ms,
+        is_dry_run: false,
+        has_heat: true,
+        has_pageout: false,
+        has_kernel: true,
+        abilities,
+        nr_processors: 2,
+        processors: None,
+    }
 }
 
 #[test]
@@ -375,19 +400,6 @@ fn pages_are_not_asked_for_while_some_are_out_and_nothing_to_take_makes_the_loop
 
 #[test]
 fn the_kernel_is_not_asked_for_what_min_ttl_protects_nor_while_it_finds_nothing() {
-    let setup = |min_ttl_ms| Setup {
-        budget_bytes: 320 * MIB,
-        actuator: Actuator::Reclaim,
-        swappiness: Swappiness::DEFAULT,
-        min_ttl_ms,
-        is_dry_run: false,
-        has_heat: true,
-        has_pageout: false,
-        has_kernel: true,
-        abilities: Abilities::default(),
-        nr_processors: 2,
-        processors: None,
-    };
     let ask = plan(Action::Reclaim { bytes: MIB });
     let asked = |memory: &mut Memory, ms| {
         let ticked = sure(carry_out(memory, TimeMs(ms), USAGE_BYTES, ask.clone()));
@@ -396,11 +408,17 @@ fn the_kernel_is_not_asked_for_what_min_ttl_protects_nor_while_it_finds_nothing(
             ticked.standing,
         )
     };
-    let mut memory = Memory::of(Control::new(setup(1000), &Config::default()));
+    let mut memory = Memory::of(Control::new(
+        setup(1000, Abilities::default()),
+        &Config::default(),
+    ));
     assert_eq!(asked(&mut memory, 0), (true, Standing::Fine));
     memory.is_all_young = true;
     assert_eq!(asked(&mut memory, 1), (false, Standing::Thrashing));
-    let mut memory = Memory::of(Control::new(setup(0), &Config::default()));
+    let mut memory = Memory::of(Control::new(
+        setup(0, Abilities::default()),
+        &Config::default(),
+    ));
     memory.is_all_young = true;
     assert_eq!(
         asked(&mut memory, 0),
@@ -440,7 +458,7 @@ fn a_walk_that_has_to_wait_for_clearing_is_asked_again_at_the_next_tick() {
     memory.rest_us = 700;
     let nothing = || Plan::default();
     sure(carry_out(&mut memory, TimeMs(0), USAGE_BYTES, nothing()));
-    assert_eq!(memory.take_asked(), []);
+    assert_eq!(memory.take_asked(), [Asked::WalkPutOff]);
     let asks = memory.tick().plan.walk_asks;
     assert_eq!(asks.len(), 1);
     assert!(!asks[0].may_come && asks[0].rest_us == 700);
@@ -451,4 +469,43 @@ fn a_walk_that_has_to_wait_for_clearing_is_asked_again_at_the_next_tick() {
     assert_eq!((tick.plan.walks.len(), tick.sample.walks.len()), (1, 1));
     sure(carry_out(&mut memory, TimeMs(2), USAGE_BYTES, nothing()));
     assert_eq!(memory.take_asked(), [], "nothing has moved since");
+}
+
+fn able(abilities: Abilities) -> Memory {
+    let mut memory = Memory::new();
+    memory.control = Control::new(setup(0, abilities), &Config::default());
+    memory
+}
+
+#[test]
+fn what_a_walk_showed_is_told_by_the_first_tick_after_clearing() {
+    let mut memory = able(Abilities {
+        can_mark: true,
+        ..Abilities::default()
+    });
+    let told = Asked::Applied(Action::ForgetForecast);
+    for (ms, is_clearing) in [(0, true), (1, true), (2, false), (3, false)] {
+        memory.is_clearing = is_clearing;
+        sure(carry_out(
+            &mut memory,
+            TimeMs(ms),
+            USAGE_BYTES,
+            Plan::default(),
+        ));
+        assert_eq!(memory.take_asked().contains(&told), ms == 2, "at {ms}");
+    }
+}
+
+#[test]
+fn lists_that_are_not_to_be_looked_at_allow_no_deactivation() {
+    let mut memory = able(Abilities {
+        can_deactivate: true,
+        ..Abilities::default()
+    });
+    let reading = look_at_lists(&mut memory, TimeMs(0), USAGE_BYTES);
+    let asked = memory.take_asked();
+    assert_eq!(
+        (reading, asked),
+        (Reading::Paced, vec![Asked::MayDeactivate(false)])
+    );
 }

@@ -413,3 +413,33 @@ fn a_limit_that_may_give_way_less_meets_the_kernel_earlier() {
     group.adjust(NOW, Standing::Fine, false);
     assert_eq!(group.limit_bytes, 116 * MIB);
 }
+
+#[test]
+fn what_can_not_go_is_a_pinch_only_above_its_bound() {
+    let is_pinch = |floor_bytes| {
+        let mut group = Group::new(CgroupVersion::V1);
+        group.usage_bytes = floor_bytes;
+        group.lists(NOW, 0, false);
+        group.limit.is_pinch(&group.marks, floor_bytes)
+    };
+    let marks = Watermarks::new(100 * MIB, &watermarks::Config::DEFAULT);
+    let most_bytes = Config::DEFAULT.floor_bytes_max(&marks);
+    assert!(!is_pinch(most_bytes));
+    assert!(is_pinch(most_bytes + 1));
+}
+
+#[test]
+fn counts_that_are_not_to_be_read_may_grow_old_only_while_more_than_half_can_go() {
+    let is_read_again = |evictable_mib| {
+        let mut group = Group::new(CgroupVersion::V2);
+        group.usage_bytes = 98 * MIB;
+        group.limit.set_left(true, Reading::NotYet);
+        group.lists(NOW, evictable_mib, false);
+        let (now, usage_bytes) = (TimeMs(NOW.0 + 60_000), group.usage_bytes);
+        group
+            .limit
+            .wants_counters(now, &group.marks, usage_bytes, true, false)
+    };
+    assert_eq!(is_read_again(50), Some(false));
+    assert_eq!(is_read_again(49), Some(true), "as much can go as can't");
+}

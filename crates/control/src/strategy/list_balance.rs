@@ -428,4 +428,20 @@ mod tests {
             Reading::NotYet
         );
     }
+
+    #[test]
+    fn no_program_to_name_pages_of_is_no_attempt_in_vain() {
+        let is_named_again = |nr_programs| {
+            let mut deactivation = held(98);
+            deactivation.look(TimeMs(900), lists(15), false);
+            let outcome = Outcome {
+                nr_programs,
+                ..Outcome::default()
+            };
+            deactivation.taken_up(TimeMs(900), outcome);
+            deactivation.nr_wanted_pages().is_some()
+        };
+        assert!(is_named_again(0));
+        assert!(!is_named_again(1), "it has no cold page");
+    }
 }

@@ -312,4 +312,36 @@ mod tests {
         assert_eq!(nr_walks_till_off(false), Some(8));
         assert_eq!(nr_walks_till_off(true), None);
     }
+
+    #[test]
+    fn a_walk_that_nobody_wanted_for_telling_interrupts_what_is_judged() {
+        let view = |ms| View {
+            now: TimeMs(ms),
+            is_left_to_programs: false,
+            is_kernels_turn: true,
+            is_dry_run: false,
+            is_heat_believed: true,
+            nr_resident_pages: 46_000,
+            refaulted_pages_per_s: 50_000.0,
+            refaulted_recent_pages_per_s: 50_000.0,
+            busy: Default::default(),
+        };
+        let mut activation = MarkAccessed::new(Config::DEFAULT);
+        for no in 0..40 {
+            let (wanted_ms, foretold) = match no % 4 {
+                0 => (None, Foretold::default()),
+                1 => (Some(100), foretold(0, 800)),
+                _ => (Some(100), foretold(700, 200)),
+            };
+            let walk = Walk {
+                wanted_ms,
+                pace_ms: 100,
+                foretold,
+                ..Walk::default()
+            };
+            let view = view(no * Config::DEFAULT.walk_ms_min);
+            activation.after_walk(&view, &walk);
+            assert!(activation.is_on(view.now), "walk {no}");
+        }
+    }
 }

@@ -152,3 +152,41 @@ pub fn changed_tunables(config: &impl Tunables) -> BTreeMap<String, f64> {
         .map(|of| (format!("{}.{}", of.module, of.name), of.value))
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Config;
+
+    #[test]
+    fn only_tunables_that_were_set_are_named_and_with_what_they_were_set_to() {
+        let default = Config::default();
+        assert_eq!(changed_tunables(&default), BTreeMap::new());
+        let set = default.with("walks.pause_ms_min", 30.0).expect("in range");
+        let changed = BTreeMap::from([("walks.pause_ms_min".to_owned(), 30.0)]);
+        assert_eq!(changed_tunables(&set), changed);
+    }
+
+    #[test]
+    fn each_answer_of_the_engine_has_a_name_of_its_own() {
+        for (answer, name) in [
+            (Isolated::Again, Answer::Again),
+            (Isolated::NeedsAgeing, Answer::NeedsAgeing),
+            (Isolated::Thrashing, Answer::Thrashing),
+            (Isolated::Empty, Answer::Empty),
+        ] {
+            assert_eq!(Answer::from(answer), name);
+        }
+    }
+
+    #[test]
+    fn each_time_to_read_the_kernels_counts_has_a_name_of_its_own() {
+        for (when, name) in [
+            (When::Paced, Reading::Paced),
+            (When::NotYet, Reading::NotYet),
+            (When::Due, Reading::Due),
+        ] {
+            assert_eq!(Reading::from(when), name);
+        }
+    }
+}

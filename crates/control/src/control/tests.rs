@@ -489,3 +489,13 @@ fn the_kernels_lists_are_looked_at_while_programs_reclaim_and_heat_is_believed()
         assert_eq!(is_looking, can_mark && is_left);
     }
 }
+
+#[test]
+fn a_kernel_that_found_nothing_gives_the_turn_back_to_pageout() {
+    let mut control = with(320 * MIB, Actuator::Auto);
+    control.reclaim(TimeMs(0), 319 * MIB, 0);
+    control.reclaim(TimeMs(50), 319 * MIB, 0);
+    assert!(control.is_kernels_turn());
+    control.hear(TimeMs(51), ActuatorReport::KernelFoundNothing);
+    assert!(!control.is_kernels_turn());
+}

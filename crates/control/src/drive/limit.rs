@@ -145,6 +145,8 @@ mod tests {
         usage_bytes: u64,
         limit_bytes: u64,
         is_read_only: bool,
+        /// Others hold the limit down.
+        is_held_down: bool,
     }
 
     impl Limits for Group {
@@ -159,6 +161,7 @@ mod tests {
                 Step::LookAtLimit => Ok(Answer::Limit(Some(self.limit_bytes))),
                 Step::LookAtUsage => Ok(Answer::Usage(self.usage_bytes)),
                 _ if self.is_read_only => Err("read-only"),
+                Step::Raise { .. } if self.is_held_down => Ok(Answer::Raised(0)),
                 Step::Raise { bytes } => {
                     self.limit_bytes += bytes;
                     Ok(Answer::Raised(bytes))
@@ -171,11 +174,20 @@ mod tests {
 
     /// What comes of one look at the limit, and what is noted of it.
     fn hold(usage_bytes: u64, is_read_only: bool) -> (Result<Held, (bool, &'static str)>, Tick) {
+        hold_where(usage_bytes, is_read_only, false)
+    }
+
+    fn hold_where(
+        usage_bytes: u64,
+        is_read_only: bool,
+        is_held_down: bool,
+    ) -> (Result<Held, (bool, &'static str)>, Tick) {
         let marks = Watermarks::new(100 * MIB, &watermarks::Config::DEFAULT);
         let mut group = Group {
             usage_bytes,
             limit_bytes: marks.backstop_bytes,
             is_read_only,
+            is_held_down,
         };
         let (config, pace) = (limit::Config::DEFAULT, stat_pace::Config::DEFAULT);
         let mut limit = Limit::new(CgroupVersion::V2, &marks, config, pace);
@@ -219,5 +231,17 @@ mod tests {
         let (held, tick) = hold(99 * MIB, true);
         assert_eq!(held, Err((true, "read-only")));
         assert_eq!(tick.plan.limit[0].actions, [LimitAction::Fail]);
+    }
+
+    #[test]
+    fn a_limit_that_others_hold_down_is_refused_and_noted_as_that() {
+        let (held, tick) = hold_where(107 * MIB, false, true);
+        let trouble = held.expect("it can be read").trouble;
+        assert!(
+            matches!(trouble, Some(Trouble::Refused { .. })),
+            "{trouble:?}"
+        );
+        let last = tick.plan.limit[0].actions.last();
+        assert_eq!(last, Some(&LimitAction::Refuse));
     }
 }

@@ -38,6 +38,7 @@ struct Memory {
     is_all_young: bool,
     is_batch_out: bool,
     is_clearing: bool,
+    is_ageing_due: bool,
     rest_us: u64,
 }
 
@@ -54,6 +55,7 @@ impl Memory {
             is_all_young: false,
             is_batch_out: false,
             is_clearing: false,
+            is_ageing_due: false,
             rest_us: 0,
         }
     }
@@ -193,6 +195,10 @@ impl Mechanism for Memory {
 
     fn put_off_walk(&mut self, _: TimeMs) {
         self.asked.push(Asked::WalkPutOff);
+    }
+
+    fn is_ageing_due(&mut self) -> bool {
+        self.is_ageing_due
     }
 
     fn visit(&mut self, _: TimeMs, is_thorough: bool, _: bool) -> Result<Visit, Self::Error> {
@@ -508,4 +514,87 @@ fn lists_that_are_not_to_be_looked_at_allow_no_deactivation() {
         (reading, asked),
         (Reading::Paced, vec![Asked::MayDeactivate(false)])
     );
+}
+
+#[test]
+fn where_heat_has_nothing_what_the_engine_gives_is_sent() {
+    let mut memory = Memory::new();
+    memory.oldest = [Isolated::Pages(48)].into();
+    let standing = sure(evict(&mut memory, TimeMs(0), USAGE_BYTES, 48));
+    assert_eq!(standing, Standing::Fine);
+    assert_eq!(memory.take_asked().last(), Some(&Asked::Sent(48)));
+    let batches = memory.tick().plan.batches;
+    let last = batches.last().expect("a batch");
+    assert_eq!((last.by, last.nr_sent_folios), (ChosenBy::Generations, 48));
+}
+
+/// Whether a tick with this plan makes a walk, so long after the last one.
+fn walks_after(memory: &mut Memory, ms: u64, plan: Plan) -> bool {
+    sure(walk(memory, TimeMs(0), USAGE_BYTES - MIB));
+    memory.take_asked();
+    sure(carry_out(memory, TimeMs(ms), USAGE_BYTES, plan));
+    let is_walk = |asked: &Asked| matches!(asked, Asked::Walk { .. });
+    memory.take_asked().iter().any(is_walk)
+}
+
+#[test]
+fn walks_come_closer_while_pageout_is_to_take_pages() {
+    let soon_ms = strata_lru::HEAT_WALK_MS + 1;
+    let walks = |plan| {
+        let mut memory = Memory::new();
+        memory.is_batch_out = true;
+        walks_after(&mut memory, soon_ms, plan)
+    };
+    assert!(walks(plan(Action::PageOut { nr_pages: 64 })));
+    assert!(!walks(Plan::default()));
+}
+
+#[test]
+fn without_heat_a_walk_comes_when_the_engine_wants_a_generation() {
+    let setup = Setup {
+        budget_bytes: 320 * MIB,
+        actuator: Actuator::Pageout,
+        swappiness: Swappiness::DEFAULT,
+        min_ttl_ms: 0,
+        is_dry_run: false,
+        has_heat: false,
+        has_pageout: true,
+        has_kernel: false,
+        abilities: Abilities::default(),
+        nr_processors: 2,
+        processors: None,
+    };
+    for is_due in [true, false] {
+        let mut memory = Memory::of(Control::new(setup, &Config::default()));
+        (memory.is_batch_out, memory.is_ageing_due) = (true, is_due);
+        let has_walked = walks_after(&mut memory, 500, plan(Action::PageOut { nr_pages: 64 }));
+        assert_eq!(has_walked, is_due);
+        assert_eq!(memory.tick().sample.is_ageing_due, Some(is_due));
+    }
+}
+
+#[test]
+fn after_a_walk_it_is_judged_what_is_to_be_read_ahead() {
+    let asks = |can_prefetch| {
+        let mut memory = able(Abilities {
+            can_prefetch,
+            ..Abilities::default()
+        });
+        sure(walk(&mut memory, TimeMs(0), USAGE_BYTES));
+        memory.tick().plan.recalls.len()
+    };
+    assert_eq!((asks(true), asks(false)), (1, 0));
+}
+
+#[test]
+fn what_a_look_at_the_lists_allows_is_noted() {
+    let mut memory = able(Abilities {
+        can_deactivate: true,
+        ..Abilities::default()
+    });
+    memory.recorder.begin_limit(Standing::Fine.into());
+    memory.recorder.note_limit(|_, plan| plan.may_name = true);
+    look_at_lists(&mut memory, TimeMs(0), USAGE_BYTES);
+    let tick = memory.tick();
+    assert!(!tick.plan.limit[0].may_name);
 }

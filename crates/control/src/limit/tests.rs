@@ -443,3 +443,16 @@ fn counts_that_are_not_to_be_read_may_grow_old_only_while_more_than_half_can_go(
     assert_eq!(is_read_again(50), Some(false));
     assert_eq!(is_read_again(49), Some(true), "as much can go as can't");
 }
+
+#[test]
+fn counts_are_read_where_what_can_not_go_may_be_near_and_reclaim_is_not() {
+    let marks = Watermarks::new(320 << 20, &watermarks::Config::DEFAULT);
+    let usage_bytes = marks.budget_bytes / 10 * 9;
+    assert!(usage_bytes < marks.low_bytes);
+    let (config, pace) = (Config::DEFAULT, stat_pace::Config::DEFAULT);
+    let mut limit = Limit::new(CgroupVersion::V1, &marks, config, pace);
+    let wants = limit.wants_counters(TimeMs(0), &marks, usage_bytes, true, false);
+    assert_eq!(wants, Some(true));
+    let far = limit.wants_counters(TimeMs(0), &marks, usage_bytes / 2, true, false);
+    assert_eq!(far, None);
+}

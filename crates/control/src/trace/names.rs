@@ -189,4 +189,53 @@ mod tests {
             assert_eq!(Reading::from(when), name);
         }
     }
+
+    #[test]
+    fn who_has_the_processors_has_a_name_of_its_own() {
+        for (state, name) in [
+            (CpuState::Free, Room::Free),
+            (CpuState::Contended, Room::Crowded),
+            (CpuState::Saturated, Room::Filled),
+        ] {
+            assert_eq!(Room::from(state), name);
+        }
+    }
+
+    #[test]
+    fn the_kernels_lists_keep_their_sides() {
+        let lists = Lists::from(KernelLists {
+            nr_inactive_pages: 3,
+            nr_active_pages: 8,
+        });
+        assert_eq!((lists.nr_inactive_pages, lists.nr_active_pages), (3, 8));
+    }
+
+    #[test]
+    fn each_verdict_is_counted_by_itself() {
+        let mut verdicts = Verdicts::default();
+        let all = [
+            Verdict::Evicted,
+            Verdict::Referenced,
+            Verdict::Busy,
+            Verdict::Shared,
+            Verdict::Dirty,
+            Verdict::Unevictable,
+            Verdict::Gone,
+            Verdict::NotTried,
+        ];
+        for (nr_times, verdict) in (1..).zip(all) {
+            (0..nr_times).for_each(|_| verdicts.count(verdict));
+        }
+        let counted = [
+            verdicts.evicted,
+            verdicts.referenced,
+            verdicts.busy,
+            verdicts.shared,
+            verdicts.dirty,
+            verdicts.unevictable,
+            verdicts.gone,
+            verdicts.not_tried,
+        ];
+        assert_eq!(counted, [1, 2, 3, 4, 5, 6, 7, 8]);
+    }
 }

@@ -1,0 +1,225 @@
+//! A memory that does what a test says, and keeps a list of what it was asked.
+//!
+//! **Owns** its answers. **Does not own** what is asserted of them.
+
+use crate::control::Control;
+use crate::control::tests::{MIB, with};
+use crate::drive::{BatchSize, Kept, Mechanism, Visit, WalkFound};
+use crate::plan::Action;
+use crate::sample::{Actuator, KernelLists};
+use crate::strategy::{Busy, Outcome};
+use crate::trace::{Recorder, Tick};
+use std::collections::VecDeque;
+use strata_lru::{Foretold, Isolated, TimeMs};
+
+/// What was asked of the memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Asked {
+    Kernel(u64),
+    Cold(u64),
+    Oldest,
+    Sent(u64),
+    Walk { is_thorough: bool },
+    Aged,
+    Looked,
+    WalkPutOff,
+    MayDeactivate(bool),
+    Ranked(u64),
+    Applied(Action),
+}
+
+/// The memory: what it answers, and what it was asked.
+pub(super) struct Memory {
+    pub(super) control: Control,
+    pub(super) kept: Kept,
+    pub(super) recorder: Recorder,
+    pub(super) asked: Vec<Asked>,
+    /// Pages that a batch by heat has, once they were ranked.
+    pub(super) nr_cold_pages: u64,
+    pub(super) nr_ranked_pages: u64,
+    pub(super) oldest: VecDeque<Isolated>,
+    pub(super) is_all_young: bool,
+    pub(super) is_batch_out: bool,
+    pub(super) is_clearing: bool,
+    pub(super) is_ageing_due: bool,
+    pub(super) rest_us: u64,
+}
+
+impl Memory {
+    pub(super) fn of(control: Control) -> Memory {
+        Memory {
+            control,
+            kept: Kept::default(),
+            recorder: Recorder::recording(),
+            asked: Vec::new(),
+            nr_cold_pages: 0,
+            nr_ranked_pages: 0,
+            oldest: VecDeque::new(),
+            is_all_young: false,
+            is_batch_out: false,
+            is_clearing: false,
+            is_ageing_due: false,
+            rest_us: 0,
+        }
+    }
+
+    pub(super) fn new() -> Memory {
+        Memory::of(with(320 * MIB, Actuator::Pageout))
+    }
+
+    pub(super) fn take_asked(&mut self) -> Vec<Asked> {
+        std::mem::take(&mut self.asked)
+    }
+
+    pub(super) fn tick(&self) -> Tick {
+        self.recorder.take().expect("it records")
+    }
+}
+
+pub(super) fn sure<T>(result: Result<T, std::convert::Infallible>) -> T {
+    match result {
+        Ok(value) => value,
+        Err(never) => match never {},
+    }
+}
+
+impl Mechanism for Memory {
+    type Error = std::convert::Infallible;
+    type Batch = u64;
+
+    fn control(&self) -> &Control {
+        &self.control
+    }
+
+    fn control_mut(&mut self) -> &mut Control {
+        &mut self.control
+    }
+
+    fn kept_mut(&mut self) -> &mut Kept {
+        &mut self.kept
+    }
+
+    fn recorder(&self) -> &Recorder {
+        &self.recorder
+    }
+
+    fn nr_resident_pages(&self) -> u64 {
+        10_000
+    }
+
+    fn nr_used_pages(&self) -> u64 {
+        5000
+    }
+
+    fn foretold(&self) -> Foretold {
+        Foretold::default()
+    }
+
+    fn found(&self) -> WalkFound {
+        WalkFound::default()
+    }
+
+    fn busy(&self) -> Busy {
+        Busy::default()
+    }
+
+    fn kernel_lists(&mut self) -> Option<KernelLists> {
+        None
+    }
+
+    fn allow_deactivation(&mut self, is_allowed: bool) {
+        self.asked.push(Asked::MayDeactivate(is_allowed));
+    }
+
+    fn is_all_young(&mut self, _: TimeMs) -> bool {
+        self.is_all_young
+    }
+
+    fn ask_kernel(&mut self, _: TimeMs, bytes: u64) -> bool {
+        self.asked.push(Asked::Kernel(bytes));
+        true
+    }
+
+    fn is_batch_out(&self) -> bool {
+        self.is_batch_out
+    }
+
+    fn nr_ranked_folios(&self) -> u64 {
+        self.nr_ranked_pages
+    }
+
+    fn rank(&mut self, nr_pages: u64) {
+        self.asked.push(Asked::Ranked(nr_pages));
+        self.nr_ranked_pages = self.nr_cold_pages.min(nr_pages);
+    }
+
+    fn isolate_cold(&mut self, _: TimeMs, nr_pages: u64) -> u64 {
+        self.asked.push(Asked::Cold(nr_pages));
+        let nr_taken = self.nr_ranked_pages.min(nr_pages);
+        self.nr_ranked_pages -= nr_taken;
+        nr_taken
+    }
+
+    fn isolate(
+        &mut self,
+        _: TimeMs,
+        nr_pages: u64,
+    ) -> Result<Option<(Isolated, u64)>, Self::Error> {
+        self.asked.push(Asked::Oldest);
+        let answer = self.oldest.pop_front();
+        Ok(answer.map(|answer| match answer {
+            Isolated::Pages(_) => (answer, nr_pages),
+            _ => (answer, 0),
+        }))
+    }
+
+    fn size_of(batch: &u64) -> BatchSize {
+        BatchSize {
+            nr_folios: *batch,
+            nr_requests: 1,
+        }
+    }
+
+    fn send(&mut self, _: TimeMs, batch: u64) {
+        self.asked.push(Asked::Sent(batch));
+    }
+
+    fn rest_us(&mut self, _: TimeMs) -> u64 {
+        self.rest_us
+    }
+
+    fn pace_ms(&self) -> u64 {
+        10
+    }
+
+    fn is_clearing(&mut self) -> bool {
+        self.is_clearing
+    }
+
+    fn put_off_walk(&mut self, _: TimeMs) {
+        self.asked.push(Asked::WalkPutOff);
+    }
+
+    fn is_ageing_due(&mut self) -> bool {
+        self.is_ageing_due
+    }
+
+    fn visit(&mut self, _: TimeMs, is_thorough: bool, _: bool) -> Result<Visit, Self::Error> {
+        self.asked.push(Asked::Walk { is_thorough });
+        Ok(Visit::default())
+    }
+
+    fn age(&mut self, _: TimeMs) -> Result<(), Self::Error> {
+        self.asked.push(Asked::Aged);
+        Ok(())
+    }
+
+    fn end_look(&mut self) {
+        self.asked.push(Asked::Looked);
+    }
+
+    fn apply(&mut self, _: TimeMs, action: Action) -> Option<Outcome> {
+        self.asked.push(Asked::Applied(action));
+        None
+    }
+}

@@ -34,10 +34,13 @@ for ((round = 0; round < rounds; round++)); do
         [ -e "/proc/$program" ] || break
         sleep 0.1
     done
-    [ ! -e "/proc/$program" ] || waited[$whom]=$((${waited[$whom]:-0} + 1))
+    if [ -e "/proc/$program" ]; then
+        waited[$whom]=$((${waited[$whom]:-0} + 1))
+        "$strata" run --quiet --memory 64M -- true
+        while [ -e "/proc/$program" ]; do sleep 0.1; done
+    fi
     # Who was killed with its keeper is cleaned up after by whoever comes next.
     [ $whom != both ] || "$strata" run --quiet --memory 64M -- true
-    while [ -e "/proc/$program" ]; do sleep 0.1; done
     for ((tries = 0; tries < 50; tries++)); do
         [ -n "$(left_of $run)" ] || break
         sleep 0.1

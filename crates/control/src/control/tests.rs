@@ -499,3 +499,10 @@ fn a_kernel_that_found_nothing_gives_the_turn_back_to_pageout() {
     control.hear(TimeMs(51), ActuatorReport::KernelFoundNothing);
     assert!(!control.is_kernels_turn());
 }
+
+#[test]
+fn bits_are_cleared_as_is_cheapest_only_where_pageout_chooses() {
+    let is_for_pageout = |actuator| with(320 * MIB, actuator).is_clearing_for_pageout();
+    assert!(is_for_pageout(Actuator::Pageout) && is_for_pageout(Actuator::Auto));
+    assert!(!is_for_pageout(Actuator::Reclaim));
+}

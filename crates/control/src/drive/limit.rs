@@ -134,6 +134,7 @@ mod tests {
     use super::*;
     use crate::limit::Line;
     use crate::sample::CgroupVersion;
+    use crate::strategy::swappiness;
     use crate::trace::{LineState, Standing, Tick};
     use crate::{limit, stat_pace, watermarks};
 
@@ -243,5 +244,34 @@ mod tests {
         );
         let last = tick.plan.limit[0].actions.last();
         assert_eq!(last, Some(&LimitAction::Refuse));
+    }
+
+    #[test]
+    fn a_balance_that_the_kernel_does_not_take_is_noted_and_not_tried_again() {
+        let marks = Watermarks::new(100 * MIB, &watermarks::Config::DEFAULT);
+        let (config, pace) = (limit::Config::DEFAULT, stat_pace::Config::DEFAULT);
+        let mut limit = Limit::new(CgroupVersion::V1, &marks, config, pace);
+        let stats = GroupStats {
+            lru_anon_bytes: Some(90 * MIB),
+            lru_file_bytes: Some(0),
+            ..GroupStats::default()
+        };
+        limit.take_counters(NOW, Some(stats), 99 * MIB, true, false);
+        for is_ahead in [false, true] {
+            let mut bias = SwappinessBias::new(60, true, swappiness::Config::DEFAULT);
+            let recorder = Recorder::recording();
+            recorder.begin_limit(Standing::Fine);
+            let mut asked = Vec::new();
+            let mut set = |swappiness| {
+                asked.push(swappiness);
+                false
+            };
+            bias_swappiness(&mut bias, &limit, &recorder, NOW, is_ahead, &mut set);
+            let lean = recorder.take().and_then(|tick| tick.plan.limit[0].lean);
+            let biased = swappiness::Config::DEFAULT.biased;
+            assert_eq!(asked, if is_ahead { vec![biased] } else { Vec::new() });
+            assert_eq!(lean.map(|lean| lean.is_taken), is_ahead.then_some(false));
+            assert_eq!(bias.is_free(), !is_ahead);
+        }
     }
 }

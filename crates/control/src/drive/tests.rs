@@ -66,6 +66,7 @@ fn where_no_page_is_ranked_a_walk_comes_first_and_the_coldest_of_it_go() {
         "what is left of that walk"
     );
     let tick = memory.tick();
+    assert_eq!(tick.sample.nr_ranked_folios, [0, 36]);
     assert_eq!(tick.plan.batches.len(), 2);
     assert_eq!(tick.plan.batches[1].nr_sent_folios, 36);
 }
@@ -386,4 +387,12 @@ fn what_a_look_at_the_lists_allows_is_noted() {
     look_at_lists(&mut memory, TimeMs(0), USAGE_BYTES);
     let tick = memory.tick();
     assert!(!tick.plan.limit[0].may_name);
+}
+
+#[test]
+fn a_walk_is_noted_with_what_follows_it() {
+    let mut memory = Memory::new();
+    sure(walk(&mut memory, TimeMs(0), USAGE_BYTES));
+    note_walk_end(&memory, WalkEnd::Command);
+    assert_eq!(memory.tick().plan.walks[0].then, WalkEnd::Command);
 }

@@ -54,11 +54,11 @@ pub struct Busy {
 pub struct Walk {
     /// How far apart walks were wanted for what the kernel is told; `None` while it is told nothing.
     pub wanted_ms: Option<u64>,
-    /// How far apart walks that clear can come at most.
+    /// Walks that clear accessed bits come at least so far apart, milliseconds.
     pub pace_ms: u64,
     /// What the walk before foretold, and what became of it.
     pub foretold: Foretold,
-    /// Whether that walk is too long ago for this to be judged.
+    /// Whether the walk before is too long ago for what it foretold to be judged.
     pub is_late: bool,
     /// Base pages that were found used.
     pub nr_used_pages: u64,

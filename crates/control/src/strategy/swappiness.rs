@@ -72,7 +72,7 @@ impl SwappinessBias {
         }
     }
 
-    /// Whether it may be biased at all.
+    /// Whether the kernel's balance may be biased at all.
     pub fn is_free(&self) -> bool {
         self.is_free
     }

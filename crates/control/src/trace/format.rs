@@ -176,9 +176,9 @@ pub struct Tick {
 pub enum Request {
     /// Another budget.
     SetBudget(Marks),
-    /// Nothing is decided from here on, ...
+    /// Nothing is decided from here on.
     Pause,
-    /// ... or is again.
+    /// The loop decides again after a pause.
     Resume,
     /// Whether decisions are carried out from here on.
     DryRun(bool),

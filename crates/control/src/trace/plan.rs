@@ -198,9 +198,9 @@ pub enum LimitAction {
     HoldLine(LineState),
     /// The limit gives way.
     Raise {
-        /// By so much, ...
+        /// The rise that was wanted, bytes.
         bytes: u64,
-        /// ... and by so much it did.
+        /// The rise that the kernel took, bytes.
         raised_bytes: u64,
     },
     /// It may give way no further.
@@ -231,7 +231,7 @@ pub enum LineState {
 pub struct Lean {
     /// The balance from here on.
     pub swappiness: u8,
-    /// Whether it took.
+    /// Whether the kernel took the balance.
     pub is_taken: bool,
 }
 
@@ -297,11 +297,11 @@ pub enum Answer {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WalkAsk {
-    /// Walks are to be so far apart.
+    /// Walks are to be so far apart, milliseconds.
     pub pause_ms: u64,
-    /// So much longer clearing has to rest, microseconds.
+    /// Time for which clearing accessed bits still has to rest, microseconds.
     pub rest_us: u64,
-    /// Whether it may come now.
+    /// Whether the walk may come now.
     pub may_come: bool,
 }
 

@@ -21,7 +21,7 @@ pub struct Requirement {
     pub name: &'static str,
     /// What it is for.
     pub purpose: &'static str,
-    /// Whether it is there.
+    /// Whether the requirement is met on this machine.
     pub is_met: bool,
     /// What was found, or what went wrong.
     pub found: String,

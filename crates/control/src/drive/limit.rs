@@ -30,7 +30,7 @@ pub trait Limits {
 
 /// What came of a look at the limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Held {
+pub struct LimitLook {
     /// Whether the kernel's counts were read.
     pub is_read: bool,
     /// What the user should know.
@@ -49,7 +49,7 @@ pub fn hold_limit<L: Limits>(
     need: Need,
     marks: &Watermarks,
     can_swap: bool,
-) -> Result<Held, (bool, L::Error)> {
+) -> Result<LimitLook, (bool, L::Error)> {
     let Need {
         usage_bytes,
         is_under_oom,
@@ -74,7 +74,7 @@ pub fn hold_limit<L: Limits>(
             if is_refused && !is_under_oom {
                 recorder.note_limit_action(LimitAction::Refuse);
             }
-            return Ok(Held { is_read, trouble });
+            return Ok(LimitLook { is_read, trouble });
         }
         let answer = match on.take_step(step) {
             Ok(answer) => answer,
@@ -174,7 +174,10 @@ mod tests {
     }
 
     /// What comes of one look at the limit, and what is noted of it.
-    fn hold(usage_bytes: u64, is_read_only: bool) -> (Result<Held, (bool, &'static str)>, Tick) {
+    fn hold(
+        usage_bytes: u64,
+        is_read_only: bool,
+    ) -> (Result<LimitLook, (bool, &'static str)>, Tick) {
         hold_where(usage_bytes, is_read_only, false)
     }
 
@@ -182,7 +185,7 @@ mod tests {
         usage_bytes: u64,
         is_read_only: bool,
         is_held_down: bool,
-    ) -> (Result<Held, (bool, &'static str)>, Tick) {
+    ) -> (Result<LimitLook, (bool, &'static str)>, Tick) {
         let marks = Watermarks::new(100 * MIB, &watermarks::Config::DEFAULT);
         let mut group = Group {
             usage_bytes,
@@ -207,7 +210,7 @@ mod tests {
     #[test]
     fn far_below_the_budget_the_line_is_held_and_no_counts_are_read() {
         let (held, tick) = hold(50 * MIB, false);
-        assert_eq!(held, Ok(Held::default()));
+        assert_eq!(held, Ok(LimitLook::default()));
         assert_eq!(tick.sample.memory_stat, []);
         let held_line = LimitAction::HoldLine(LineState::Held);
         assert_eq!(tick.plan.limit[0].actions, [held_line]);

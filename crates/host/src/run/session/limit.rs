@@ -6,7 +6,7 @@
 use super::{ReclaimLoop, Session};
 use crate::cgroup::{BudgetGroup, CgroupError, Offered};
 use crate::sense::readings::Readings;
-use strata_control::drive::{Held, Limits, bias_swappiness, hold_limit};
+use strata_control::drive::{LimitLook, Limits, bias_swappiness, hold_limit};
 use strata_control::limit::{Answer, Need, Step, Trouble};
 use strata_control::{FreeSwap, GroupStats};
 use strata_lru::TimeMs;
@@ -111,7 +111,7 @@ impl Session<'_> {
             can_swap,
         );
         let is_read = match held {
-            Ok(Held { is_read, trouble }) => {
+            Ok(LimitLook { is_read, trouble }) => {
                 if let Some(trouble) = trouble {
                     self.warn(tell(trouble));
                 }

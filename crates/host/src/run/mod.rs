@@ -27,6 +27,7 @@ mod gauge;
 mod group;
 mod moves;
 mod overhead;
+mod priority;
 mod program;
 mod reclaim_loop;
 pub(crate) mod report;
@@ -43,6 +44,7 @@ pub use crate::pages::walk::WalkReport;
 pub use config::{AtDetach, PolicyChoice, RunConfig, SwappinessChoice, Target};
 pub use error::RunError;
 pub use event::Event;
+pub use priority::PriorityChoice;
 pub use reclaim_loop::AUTO_PAGEOUT_PAGES_PER_S;
 pub use report::{
     Ending, EvictionReport, GenerationReport, KernelReport, LetGoReport, LimitReport,

@@ -78,7 +78,7 @@ impl Region {
     fn activate(&mut self, half: u64) {
         let process = Process::open(self.touch.pid).expect("touch runs");
         let pages = (half * HALF..(half + 1) * HALF).map(|page| self.touch.page_address(page));
-        let mut thread = Activate::start().expect("a thread starts");
+        let mut thread = Activate::start(Lever::Activation).expect("a thread starts");
         assert!(thread.try_submit(vec![(Arc::new(process), pages.collect())]));
         let report = loop {
             match thread.poll() {

@@ -261,7 +261,7 @@ impl Control {
     /// Whether the kernel's reclaim can be steered by marking the warm pages of every program. Never in a dry run, nor with
     /// `min_ttl`, which the kernel does not know.
     pub fn is_kernel_told(&self, can_mark_all: bool) -> bool {
-        let can_mark = self.steering.abilities().can_mark && !self.is_dry_run;
+        let can_mark = self.steering.abilities().lever.is_some() && !self.is_dry_run;
         can_mark && can_mark_all && self.setup.min_ttl_ms == 0
     }
 

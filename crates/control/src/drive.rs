@@ -516,7 +516,7 @@ pub fn note_walk_end<M: Mechanism>(on: &M, then: WalkEnd) {
 fn tell<M: Mechanism>(on: &mut M, now: TimeMs) {
     let (nr_resident_pages, busy) = (on.nr_resident_pages(), on.busy());
     let wanted_ms = on.control().telling_walk_ms(now, nr_resident_pages, busy);
-    let pace_ms = on.pace_ms();
+    let pace_ms = on.pace_ms().max(on.control().walk_pace_ms());
     let walk = Walk {
         pace_ms,
         foretold: on.foretold(),

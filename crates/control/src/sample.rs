@@ -40,6 +40,26 @@ pub enum Actuator {
     Reclaim,
 }
 
+/// What touching a warm page does while the kernel reclaims.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Lever {
+    /// Two touches move a page to the active list (classic LRU).
+    Activation,
+    /// Five touches of a page whose accessed bit is clear have eviction move it to the next generation once (MGLRU).
+    FiveTouches,
+}
+
+impl Lever {
+    /// Touches a page needs.
+    pub const fn nr_touches(self) -> usize {
+        match self {
+            Lever::Activation => 2,
+            Lever::FiveTouches => 5,
+        }
+    }
+}
+
 /// What became of something that was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ActuatorReport {

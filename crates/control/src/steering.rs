@@ -7,11 +7,11 @@
 //!
 //! **Owns** which of them a run has and the order in which they are asked. **Does not own** any of their decisions.
 //!
-//! **Invariants** I1: `list_balance` sets the pace of walks for hints while the programs reclaim in their own faults,
-//! and `mark_accessed` during the kernel's turn.
+//! **Invariants** I1: `mark_accessed` sets the pace of walks for hints during the kernel's turn. While the programs reclaim
+//! in their own faults `list_balance` does under the classic LRU, and `mark_accessed` under MGLRU.
 
 use crate::plan::Action;
-use crate::sample::{KernelLists, Reading};
+use crate::sample::{KernelLists, Lever, Reading};
 use crate::strategy::list_balance::{self, ListBalance};
 use crate::strategy::mark_accessed::{self, MarkAccessed};
 use crate::strategy::prefetch::{self, Prefetch};
@@ -21,8 +21,8 @@ use strata_lru::TimeMs;
 /// What a run can do beside reclaim.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Abilities {
-    /// Warm pages can be marked accessed.
-    pub can_mark: bool,
+    /// What touching a warm page does; `None`: pages can't be touched, or that does nothing.
+    pub lever: Option<Lever>,
     /// The kernel's lists can be looked at, and pages be moved to the inactive ones.
     pub can_deactivate: bool,
     /// Pages can be read in ahead.
@@ -48,10 +48,9 @@ impl Steering {
         list_balance: list_balance::Config,
         prefetch: prefetch::Config,
     ) -> Steering {
-        let has_marking = abilities.can_mark;
         let has_prefetch = abilities.can_prefetch;
         Steering {
-            mark_accessed: has_marking.then(|| MarkAccessed::new(mark_accessed)),
+            mark_accessed: (abilities.lever).map(|lever| MarkAccessed::new(mark_accessed, lever)),
             list_balance: None,
             list_balance_config: list_balance,
             can_deactivate: abilities.can_deactivate,
@@ -62,7 +61,7 @@ impl Steering {
     /// What the run can still do.
     pub(crate) fn abilities(&self) -> Abilities {
         Abilities {
-            can_mark: self.mark_accessed.is_some(),
+            lever: self.mark_accessed.as_ref().map(MarkAccessed::lever),
             can_deactivate: self.can_deactivate,
             can_prefetch: self.prefetch.is_some(),
         }
@@ -81,7 +80,7 @@ impl Steering {
 
     /// How far apart walks are to be for what the kernel is told; `None` while it is told nothing.
     pub(crate) fn telling_walk_ms(&self, view: &View) -> Option<u64> {
-        match view.is_left_to_programs {
+        match view.is_left_to_programs && self.can_deactivate {
             true => self.list_balance.as_ref()?.walk_ms(view),
             false => self.mark_accessed.as_ref()?.walk_ms(view),
         }
@@ -240,7 +239,7 @@ mod tests {
 
     fn all() -> Steering {
         with(Abilities {
-            can_mark: true,
+            lever: Some(Lever::Activation),
             can_deactivate: true,
             can_prefetch: true,
         })

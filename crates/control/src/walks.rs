@@ -133,11 +133,15 @@ impl Walks {
 
     /// Whether walks that are so far apart allow one now.
     pub fn may_look(&self, now: TimeMs, pause_ms: u64) -> bool {
+        self.last
+            .is_none_or(|then| now.since(then) >= pause_ms.max(self.own_pause_ms()))
+    }
+
+    /// How far apart walks come at least, by what the last one cost; milliseconds.
+    pub fn own_pause_ms(&self) -> u64 {
         let (cpu_ns, wall_ns) = self.took_ns;
         // Where a walk waits, for a processor or a lock, there is a time without any before the next.
-        let own_pause_ms = (cpu_ns * self.config.pause_factor).max(wall_ns * 2) / 1_000_000;
-        self.last
-            .is_none_or(|then| now.since(then) >= pause_ms.max(own_pause_ms))
+        (cpu_ns * self.config.pause_factor).max(wall_ns * 2) / 1_000_000
     }
 
     /// The kernel may have taken pages of programs that did not run.

@@ -16,7 +16,7 @@ use strata_control::swappiness::SwappinessBias;
 use strata_control::walks::Pause;
 use strata_control::{
     Abilities, Actuator, ActuatorReport, CgroupVersion, Config, Control, FreeSwap, GroupStats,
-    Held, KernelLists, ProgramNo, Sample, Setup, Tunable, Tunables, WalkLook, Watermarks,
+    Held, KernelLists, Lever, ProgramNo, Sample, Setup, Tunable, Tunables, WalkLook, Watermarks,
 };
 use strata_lru::{Foretold, Swappiness, TimeMs};
 
@@ -106,7 +106,10 @@ fn decided(config: &Config, seed: u64, budget_bytes: u64) -> Told {
         has_pageout: true,
         has_kernel: true,
         abilities: Abilities {
-            can_mark: !seed.is_multiple_of(3),
+            lever: (!seed.is_multiple_of(3)).then_some(match seed.is_multiple_of(2) {
+                true => Lever::Activation,
+                false => Lever::FiveTouches,
+            }),
             can_deactivate: true,
             can_prefetch: true,
         },

@@ -21,6 +21,7 @@ fn example() -> Report {
         policy: PolicyChoice::Mglru,
         actuator: ActuatorChoice::Pageout,
         actuator_reason: "pageout was asked for".to_owned(),
+        lever: None,
         access: Some(SourceInfo {
             name: "bpf",
             grain: Grain::Page,

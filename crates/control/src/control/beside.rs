@@ -86,6 +86,11 @@ impl Control {
             .pause_ms(&purpose, look.usage_bytes, self.marks.approach_bytes)
     }
 
+    /// How far apart walks come at least, by what the last one cost; milliseconds.
+    pub fn walk_pace_ms(&self) -> u64 {
+        self.walks.own_pause_ms()
+    }
+
     /// Whether walks that are so far apart allow one now.
     pub fn may_look(&self, now: TimeMs, pause_ms: u64) -> bool {
         self.walks.may_look(now, pause_ms)

@@ -4,7 +4,7 @@ use super::tick::SWAP_BYTES_MIN;
 use super::*;
 use crate::cpu::{Clocks, CpuSample};
 use crate::plan::Decision;
-use crate::sample::{FreeSwap, PAGE_BYTES, Sample};
+use crate::sample::{FreeSwap, Lever, PAGE_BYTES, Sample};
 use crate::strategy::list_balance::{KernelLists, Reading};
 
 pub(crate) const MIB: u64 = 1 << 20;
@@ -194,7 +194,7 @@ fn it_is_left_to_the_programs_only_where_something_holds_usage() {
 fn the_time_left_to_programs_is_counted_and_its_beginning_told_once() {
     let mut control = with(320 * MIB, Actuator::Auto);
     control.steering = steering(Abilities {
-        can_mark: true,
+        lever: Some(Lever::Activation),
         ..Abilities::default()
     });
     assert!(saturate(&mut control));
@@ -303,7 +303,7 @@ fn reading_ahead_stops_at_the_urgent_mark_and_in_a_dry_run_before_it_begins() {
 fn telling(budget_bytes: u64) -> Control {
     let mut control = with(budget_bytes, Actuator::Auto);
     control.steering = steering(Abilities {
-        can_mark: true,
+        lever: Some(Lever::Activation),
         ..Abilities::default()
     });
     control
@@ -453,7 +453,7 @@ fn the_kernel_is_told_only_where_all_can_be_marked_and_min_ttl_promises_nothing(
         let mut control = with(320 * MIB, Actuator::Auto);
         control.setup.min_ttl_ms = min_ttl_ms;
         control.steering = steering(Abilities {
-            can_mark,
+            lever: can_mark.then_some(Lever::Activation),
             ..Abilities::default()
         });
         control.set_dry_run(is_dry_run);
@@ -469,7 +469,7 @@ fn the_kernels_lists_are_looked_at_while_programs_reclaim_and_heat_is_believed()
     for (can_mark, is_left) in [(true, true), (true, false), (false, true)] {
         let mut control = with(320 * MIB, Actuator::Auto);
         control.steering = steering(Abilities {
-            can_mark,
+            lever: can_mark.then_some(Lever::Activation),
             can_deactivate: true,
             ..Abilities::default()
         });

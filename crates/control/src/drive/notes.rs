@@ -104,7 +104,7 @@ fn note_cpu(control: &Control, recorder: &Recorder, cpu: &CpuSample, can_mark_al
             });
             programs.collect()
         });
-        if control.abilities().can_mark && !control.is_dry_run() {
+        if control.abilities().lever.is_some() && !control.is_dry_run() {
             sample.can_touch_all = Some(can_mark_all);
         }
     });

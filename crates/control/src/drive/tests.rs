@@ -4,7 +4,7 @@ mod memory;
 
 use super::*;
 use crate::control::tests::{MIB, with};
-use crate::sample::{Actuator, ActuatorReport};
+use crate::sample::{Actuator, ActuatorReport, Lever};
 use crate::steering::Abilities;
 use crate::{Config, Setup};
 use memory::{Asked, Memory, sure};
@@ -276,7 +276,7 @@ fn able(abilities: Abilities) -> Memory {
 #[test]
 fn what_a_walk_showed_is_told_by_the_first_tick_after_clearing() {
     let mut memory = able(Abilities {
-        can_mark: true,
+        lever: Some(Lever::Activation),
         ..Abilities::default()
     });
     let told = Asked::Applied(Action::ForgetForecast);

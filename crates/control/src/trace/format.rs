@@ -7,7 +7,7 @@
 //! change with what the loop is made of, so its enums are its own. I3: nothing that is empty is written.
 
 use super::plan::Plan;
-use crate::sample::{Actuator, GroupStats};
+use crate::sample::{Actuator, GroupStats, Lever};
 use serde::{Deserialize, Serialize, Serializer};
 use std::collections::BTreeMap;
 
@@ -88,8 +88,8 @@ pub struct RunFacts {
     pub has_pageout: bool,
     /// Whether the kernel can be asked to reclaim.
     pub has_reclaim: bool,
-    /// Whether warm pages can be touched.
-    pub can_touch: bool,
+    /// What touching a warm page does; `None`: none can be touched.
+    pub lever: Option<Lever>,
     /// Whether cold pages can be named.
     pub can_name_cold: bool,
     /// Whether pages can be read in ahead.

@@ -49,6 +49,8 @@ pub struct BpfSource {
     /// `None` if the kernel can't list mappings by BPF: `smaps` is read instead.
     vma_lister: Option<IterProgram>,
     sees_inactive: bool,
+    /// Flags of pages that eviction passes over under MGLRU; 0 where that is off, or where they are not known.
+    spared_flags: u64,
 }
 
 /// Where the kernel's huge zero page is: one page for all who only read, so no page of theirs.
@@ -106,6 +108,7 @@ impl BpfSource {
             geometry,
             vma_lister,
             sees_inactive: false,
+            spared_flags: 0,
         })
     }
 
@@ -246,6 +249,24 @@ impl BpfSource {
     }
 
     /// The header of a run that walks nothing: who is there, and in which address space.
+    /// The flags in the kernel's struct of the page at an address of the process; `None` where they can't be read.
+    ///
+    /// # Errors
+    /// [`AccessError`].
+    pub(crate) fn page_flags(
+        &mut self,
+        process: &Process,
+        address: u64,
+    ) -> Result<Option<u64>, AccessError> {
+        let mut run = self.begin(process)?;
+        let header = WalkHeader {
+            peek_addr: address,
+            ..self.geometry.header()
+        };
+        let found = self.run(process, &mut run, header, &mut WalkCost::default())?;
+        Ok((found.peek_flags != 0).then_some(found.peek_flags))
+    }
+
     fn identify(&mut self, process: &Process) -> Result<WalkHeader, AccessError> {
         let mut run = self.begin(process)?;
         let header = self.geometry.header();
@@ -292,6 +313,7 @@ impl AccessSource for BpfSource {
             let mut header = WalkHeader {
                 nr_spans: chunk.len() as u64,
                 wants_inactive: u64::from(self.sees_inactive),
+                spared_flags: self.spared_flags,
                 budget_ns: RUN_BUDGET.as_nanos() as u64,
                 ..self.geometry.header()
             };
@@ -324,6 +346,10 @@ impl AccessSource for BpfSource {
     fn see_inactive(&mut self, is_wanted: bool) -> bool {
         self.sees_inactive = is_wanted && self.geometry.pages_base != 0;
         self.sees_inactive
+    }
+
+    fn know_spared(&mut self, flags: u64) {
+        self.spared_flags = flags;
     }
 
     fn space_id(&mut self, process: &Process) -> Result<u64, AccessError> {

@@ -1,9 +1,10 @@
-//! `activate`: tells the kernel's classic LRU which pages to keep, by touching them.
+//! `activate`: tells the kernel which pages to keep, by touching them.
 //!
-//! While the kernel reclaims it looks at the accessed bits of pages at the end of its inactive list, one
+//! While the classic LRU reclaims it looks at the accessed bits of pages at the end of its inactive list, one
 //! bit for all it knows of a page. Walks know more. A page they found warm that has come to the inactive
 //! list is touched there and goes back to the active one, so what the kernel finds at the end of the
-//! inactive list is what walks found cold. Under MGLRU a touch does not do that.
+//! inactive list is what walks found cold. Under MGLRU five touches have eviction pass a page over, once
+//! (`lever`).
 //!
 //! **Owns** the thread, the request and the report. **Does not own** which pages are warm (`control`).
 //!
@@ -17,6 +18,7 @@
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use strata_control::Lever;
 
 use super::worker::Worker;
 use crate::addr::{AddrRange, PAGE_BYTES};
@@ -52,16 +54,16 @@ pub struct Activate {
 
 impl Activate {
     /// Starts the thread.
-    pub fn start() -> io::Result<Activate> {
+    pub fn start(lever: Lever) -> io::Result<Activate> {
         let worker = Worker::start(
             "strata-activate",
             1,
-            |(asked, warm): (Instant, Vec<WarmPages>), stop| {
+            move |(asked, warm): (Instant, Vec<WarmPages>), stop| {
                 let mut report = ActivateReport::default();
                 let is_over = || stop.is_set() || asked.elapsed() > STALE;
                 for (process, pages) in &warm {
                     let nr_touched = &mut report.nr_touched_pages;
-                    if let Err(error) = touch_all(process, pages, is_over, nr_touched) {
+                    if let Err(error) = touch_all(process, pages, lever, is_over, nr_touched) {
                         report.refused.push((process.pid(), error));
                     }
                 }
@@ -88,14 +90,15 @@ impl Activate {
 }
 
 /// Touches the pages of one process; one that has ended is no error.
-fn touch_all(
+pub(super) fn touch_all(
     process: &Process,
     pages: &[u64],
+    lever: Lever,
     is_over: impl Fn() -> bool,
     nr_touched_pages: &mut u64,
 ) -> io::Result<()> {
     let mut nr_holes = 0;
-    for batch in pages.chunks(touch::PAGES_MAX) {
+    for batch in pages.chunks(touch::pages_max(lever)) {
         if is_over() {
             return Ok(());
         }
@@ -107,7 +110,7 @@ fn touch_all(
             && !is_over()
             && process.is_space_current()
         {
-            let nr_touched = match touch::touch(process.pid(), rest) {
+            let nr_touched = match touch::touch(process.pid(), rest, lever) {
                 Ok(nr_touched) => nr_touched,
                 Err(error) => match error.raw_os_error() {
                     Some(libc::EFAULT) => 0,

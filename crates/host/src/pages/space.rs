@@ -11,10 +11,11 @@ mod by_heat;
 mod figures;
 mod together;
 
+use crate::access::is_multi_gen_on;
 use crate::access::{
     Bits512, NrEntries, TableRecord, TableShape, YoungPiece, entries_in, entries_of,
 };
-use crate::addr::{TABLE_BYTES, TABLE_ENTRIES, TableNo};
+use crate::addr::{AddrRange, TABLE_BYTES, TABLE_ENTRIES, TableNo, TableSpan, covering_spans};
 use crate::bits;
 use crate::pages::places::{Places, SpaceNo};
 use crate::pages::table::Table;
@@ -86,6 +87,8 @@ pub(crate) struct Space {
     nr_recalled_used_pages: u64,
     /// Whether the last walk of the group left it out.
     was_left_out: bool,
+    /// Whether the kernel goes by generations: what was accessed between the last three walks lies in a young one.
+    is_multi_gen: bool,
 }
 
 /// The engine's side of a walk: who is told.
@@ -110,6 +113,7 @@ impl Space {
             returns: Returns::default(),
             nr_recalled_used_pages: 0,
             was_left_out: false,
+            is_multi_gen: is_multi_gen_on(),
         }
     }
 
@@ -137,6 +141,23 @@ impl Space {
             nr_entries: [0; 2],
             told: bits::NONE,
             last_return: None,
+        }
+    }
+
+    /// The tables in which pages were found.
+    pub(crate) fn spans(&self) -> Vec<TableSpan> {
+        let ranges = self.tables.keys().map(|table| {
+            let start = table.start();
+            AddrRange::new(start, start + TABLE_BYTES)
+        });
+        covering_spans(ranges)
+    }
+
+    /// After an ageing, which has the kernel forget some counts: leaves out what eviction would pass over anyway. `record`
+    /// tells what it would not.
+    pub(crate) fn leave_out_spared(&mut self, record: &TableRecord) {
+        if let Some(table) = self.tables.get_mut(&record.table) {
+            table.inactive = bits::and(table.inactive, record.inactive);
         }
     }
 
@@ -304,6 +325,15 @@ impl SpaceWalk<'_> {
         let is_huge = record.shape == TableShape::Huge;
         let anything = !bits::is_empty(record.present);
         (table.inactive, table.of_file) = (bits::NONE, bits::NONE);
+        let idle = bits::without(record.present, record.accessed);
+        let was_idle = std::mem::replace(&mut table.idle, idle);
+        let record = &match self.space.is_multi_gen {
+            true => TableRecord {
+                inactive: bits::and(was_idle, idle),
+                ..*record
+            },
+            false => *record,
+        };
         if anything && is_huge != table.is_huge {
             if self.any_in_flight(table) {
                 return;
@@ -379,8 +409,7 @@ impl SpaceWalk<'_> {
             table.of_file = bits::or(table.of_file, mask);
         }
         if !mapping.is_supplied {
-            let inactive = bits::and(record.inactive, mask);
-            table.inactive = bits::or(table.inactive, inactive);
+            table.inactive = bits::or(table.inactive, bits::and(record.inactive, mask));
         }
         for index in bits::ones(bits::without(present, table.tracked)) {
             self.appear(record, table, mapping, index);

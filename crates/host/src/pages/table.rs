@@ -29,8 +29,11 @@ pub(crate) struct Table {
     pub epoch: u32,
     /// Entries that walks found accessed since somebody last counted them.
     pub used: Bits512,
-    /// Entries whose pages the kernel had on its inactive lists at the last walk.
+    /// Entries whose pages the kernel may take soon, as of the last walk: on its inactive lists (classic LRU), or not accessed
+    /// between the last three walks and not spared already (MGLRU).
     pub inactive: Bits512,
+    /// Entries that were not accessed between the last two walks.
+    pub idle: Bits512,
     /// Entries of files.
     pub of_file: Bits512,
     /// Entries whose absent pages were asked for because they were last used with others that came back.
@@ -49,6 +52,7 @@ impl Table {
             epoch: 0,
             used: bits::NONE,
             inactive: bits::NONE,
+            idle: bits::NONE,
             of_file: bits::NONE,
             recalled: bits::NONE,
             slots: Slots::new(),

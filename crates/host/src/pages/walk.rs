@@ -3,6 +3,7 @@
 //! ```text
 //!   visit:  read a space -> clear it at once          (small)
 //!                        -> hand it to the clearer     (large: piece by piece, on a thread of its own)
+//!   then:   have the kernel age the group               (MGLRU: that clears all spaces)
 //! ```
 //!
 //! **Owns** the order of things in a walk, its clearing and its sums. **Does not own** when it happens
@@ -15,7 +16,7 @@ use super::places::SpaceNo;
 use super::space::WalkFindings;
 use super::tracker::Tracker;
 use crate::access::{
-    AccessError, AccessSource, ClearIntent, Cleared, Clearer, NrEntries, Progress, WalkCost,
+    AccessError, AccessSource, Ager, ClearIntent, Cleared, Clearer, NrEntries, Progress, WalkCost,
     YoungPiece, clear_pieces,
 };
 use crate::actuator::{ClearRequest, ClearThread};
@@ -64,6 +65,8 @@ pub(crate) struct Walker {
     clearer: Clearer,
     /// Where what takes long is cleared while the owner goes on; `None`: the owner waits.
     thread: Option<ClearThread>,
+    /// Who clears instead, all spaces at once: the kernel's own ageing.
+    ager: Option<Ager>,
     devices: MemoryDevices,
     sums: WalkReport,
     /// What the last walk found in memory.
@@ -87,6 +90,7 @@ impl Walker {
             clearer: Clearer::new(source.info().grain),
             source,
             thread: None,
+            ager: None,
             devices,
             sums: WalkReport::default(),
             nr_entries: BTreeMap::new(),
@@ -103,6 +107,11 @@ impl Walker {
     pub(crate) fn clear_in_background(&mut self) -> io::Result<()> {
         self.thread = Some(ClearThread::start()?);
         Ok(())
+    }
+
+    /// Has the kernel clear accessed bits from now on, by ageing the group.
+    pub(crate) fn clear_by_ageing(&mut self, ager: Ager) {
+        self.ager = Some(ager);
     }
 
     /// What the clearing thread has done since the last call.
@@ -208,10 +217,37 @@ impl Walker {
         if !later.is_empty() {
             self.clear_later(later, &mut failures);
         }
+        self.age(tracker);
         self.sums.nr_walks += 1;
         let wall_ns = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
         self.last_walk_ns = (thread_cpu_ns() - cpu_start, wall_ns);
         failures
+    }
+
+    /// Has the kernel clear what was seen, where it does, and looks which pages it would pass over afterwards.
+    fn age(&mut self, tracker: &mut Tracker) {
+        let Some(ager) = &self.ager else { return };
+        if let Err(error) = ager.age() {
+            tracing::debug!(%error, "ageing by the kernel");
+        }
+        if !self.wants_inactive || !self.source.see_inactive(true) {
+            return;
+        }
+        let numbers: Vec<SpaceNo> = tracker.spaces().keys().copied().collect();
+        for number in numbers {
+            let Some(space) = tracker.space_mut(number) else {
+                continue;
+            };
+            let process = Arc::clone(&space.process);
+            let spans = space.spans();
+            let read = self.source.read(&process, &spans, &mut |record| {
+                space.leave_out_spared(record)
+            });
+            match read {
+                Ok(cost) => self.sums.cost.add(cost),
+                Err(error) => tracing::debug!(%error, "looking which pages are spared"),
+            }
+        }
     }
 
     fn visit_space(
@@ -246,9 +282,9 @@ impl Walker {
         let expected = known.unwrap_or_else(|| [held_pages(), 0]);
         let has_to_restore =
             clear == Some(ClearIntent::Watch) && self.clearer.has_to_restore(expected);
-        let sees_inactive = self
-            .source
-            .see_inactive(self.wants_inactive || has_to_restore);
+        // Ageing changes what is to be seen, so that is looked at afterwards.
+        let wants_inactive = self.wants_inactive && self.ager.is_none();
+        let sees_inactive = self.source.see_inactive(wants_inactive || has_to_restore);
         let Some(mut walk) = tracker.walk_space(number, &mappings) else {
             return Ok(());
         };
@@ -263,7 +299,9 @@ impl Walker {
             // What was not cleared will be found accessed once more.
             space.cpu_ns_at_walk = cpu_ns.filter(|_| clear.is_some());
         }
-        let Some(intent) = clear else { return Ok(()) };
+        let Some(intent) = clear.filter(|_| self.ager.is_none()) else {
+            return Ok(());
+        };
         if intent == ClearIntent::Pageout {
             young.iter_mut().for_each(YoungPiece::restore_nothing);
         } else if !sees_inactive && self.clearer.has_to_restore(nr_entries) {

@@ -25,7 +25,7 @@ use std::io::ErrorKind;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 use strata_control::strategy::{Busy, Outcome};
-use strata_control::{Abilities, ActuatorReport, Processors};
+use strata_control::{Abilities, ActuatorReport, Lever, Processors};
 
 /// The threads; `None` where a run has no use for one, or can't have it.
 #[derive(Debug)]
@@ -34,8 +34,8 @@ pub(super) struct Threads {
     pub pageout: Option<Pageout>,
     /// Asks the kernel to reclaim.
     pub kernel: Option<ShrinkThread>,
-    /// Marks warm pages accessed.
-    pub marker: Option<Activate>,
+    /// Touches warm pages, and what that does.
+    pub marker: Option<(Activate, Lever)>,
     /// Looks at the kernel's lists, and names cold pages.
     pub deactivator: Option<(ListsSource, Deactivate)>,
     /// Reads ahead.
@@ -116,7 +116,7 @@ impl Actuators {
     /// What can be done beside reclaim.
     pub(super) fn abilities(&self) -> Abilities {
         Abilities {
-            can_mark: self.threads.marker.is_some(),
+            lever: self.threads.marker.as_ref().map(|(_, lever)| *lever),
             can_deactivate: self.threads.deactivator.is_some(),
             can_prefetch: self.threads.prefetcher.is_some(),
         }
@@ -132,7 +132,7 @@ impl Actuators {
         let threads = &self.threads;
         let deactivator = threads.deactivator.as_ref();
         Busy {
-            marking: threads.marker.as_ref().is_some_and(Activate::is_busy),
+            marking: threads.marker.as_ref().is_some_and(|(of, _)| of.is_busy()),
             deactivating: deactivator.is_some_and(|(_, thread)| thread.is_busy()),
             prefetching: threads.prefetcher.as_ref().is_some_and(Recall::is_busy),
         }
@@ -196,7 +196,7 @@ impl Actuators {
     }
 
     fn hear_marker(&mut self, heard: &mut Heard) {
-        let Some(report) = self.threads.marker.as_mut().and_then(Activate::poll) else {
+        let Some(report) = self.threads.marker.as_mut().and_then(|(of, _)| of.poll()) else {
             return;
         };
         self.counters.nr_activated_pages += report.nr_touched_pages;
@@ -326,7 +326,7 @@ impl Actuators {
 
     /// Hands warm pages over to be marked.
     pub(super) fn mark(&mut self, mut pages: Vec<WarmPages>) -> Outcome {
-        let Some(marker) = &mut self.threads.marker else {
+        let Some((marker, _)) = &mut self.threads.marker else {
             return Outcome::default();
         };
         pages.retain(|(process, _)| !self.unmarkable.contains(&process.pid()));

@@ -7,6 +7,7 @@
 //! - I1: nothing is changed before the keeper lives, so that no moment of death leaves a trace.
 //! - I2: a dry run changes nothing but that it has a place in the run directory while it lasts.
 
+use crate::actuator::{LeverError, try_five_touches};
 use crate::cgroup::{BudgetGroup, CgroupError, Manager, OomWatch};
 use crate::keeper::{
     self, Journal, KeeperEnd, KeeperReport, KeeperWatch, Outcome, Session, UndoError,
@@ -220,6 +221,18 @@ impl Arena {
         {
             tracing::warn!("the program can't be recorded for the keeper: {error}");
         }
+    }
+
+    /// Tries whether this kernel spares pages that are touched five times (MGLRU), and by which flags such a page is known.
+    pub(super) fn try_five_touches(&self) -> Result<u64, LeverError> {
+        let journal = match &self.session {
+            Some((session, _)) => session.journal(),
+            None => Journal::none(),
+        };
+        let id = self
+            .place()
+            .map_or_else(|| std::process::id().to_string(), |(id, _)| id.to_owned());
+        try_five_touches(&id, &journal)
     }
 
     /// Its name and directory below the run directory, where it has one.

@@ -2,9 +2,9 @@
 //!
 //! **Owns** which parts a run gets and why. **Does not own** any of them.
 
-use crate::access::{self, AccessChoice, AccessSource, ListsSource};
+use crate::access::{self, AccessChoice, AccessSource, Ager, ListsSource};
 use crate::actuator::{Activate, Deactivate, Pageout, Recall, ShrinkThread};
-use crate::cgroup::{ReclaimError, Version};
+use crate::cgroup::{GroupReader, ReclaimError, Version};
 use crate::pages::members::Members;
 use crate::pages::tracker::Tracker;
 use crate::pages::walk::Walker;
@@ -22,7 +22,7 @@ use crate::run::trace::Recorder;
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use strata_control::swappiness::SwappinessBias;
-use strata_control::{Abilities, Setup};
+use strata_control::{Abilities, Lever, Setup};
 use strata_lru::{ByHeat, Config, MinTtl, MultiGen, TimeMs};
 
 /// What one request may reclaim on cgroup v1 at most, in dips.
@@ -40,7 +40,8 @@ pub(super) struct Sources {
 impl Sources {
     /// Opens them; to be done before anything is changed or started, because it may be impossible.
     pub(super) fn open(config: &RunConfig) -> Result<Sources, RunError> {
-        let wants_lists = can_steer(config) && config.access != AccessChoice::Smaps;
+        let is_classic = !access::is_multi_gen_on();
+        let wants_lists = is_classic && can_steer(config) && config.access != AccessChoice::Smaps;
         let lists = wants_lists.then(ListsSource::open).and_then(|lists| {
             let log = |error: &_| tracing::debug!(%error, "the kernel moves pages between its lists by itself");
             lists.inspect_err(log).ok()
@@ -58,7 +59,7 @@ pub(super) fn reclaim_loop(
     config: &RunConfig,
     arena: &Arena,
     program: &Program,
-    sources: Sources,
+    (sources, hints): (Sources, Hints),
     recorder: Recorder,
 ) -> Result<ReclaimLoop, RunError> {
     let engine = MultiGen::new(Config {
@@ -120,9 +121,17 @@ pub(super) fn reclaim_loop(
     };
     priority.begin(Role::Look);
     let has_heat = config.policy == PolicyChoice::MglruHeat;
-    let activate = match can_steer(config) && shrink.is_some() {
-        true => Some(Activate::start().map_err(io_error("starting the touching thread"))?),
-        false => None,
+    let Hints { lever, seeing, .. } = hints;
+    let lever = lever.filter(|_| shrink.is_some());
+    let activate = match lever {
+        Some(lever) => {
+            let thread = Activate::start(lever);
+            Some((
+                thread.map_err(io_error("starting the touching thread"))?,
+                lever,
+            ))
+        }
+        None => None,
     };
     let deactivate = match sources.lists.filter(|_| activate.is_some()) {
         Some(lists) => {
@@ -147,6 +156,10 @@ pub(super) fn reclaim_loop(
     walker
         .clear_in_background()
         .map_err(io_error("starting the thread that clears accessed bits"))?;
+    if let Some((ager, spared_flags)) = seeing.filter(|_| lever.is_some()) {
+        walker.source().know_spared(spared_flags);
+        walker.clear_by_ageing(ager);
+    }
     let setup = Setup {
         budget_bytes: config.budget_bytes,
         actuator,
@@ -178,12 +191,53 @@ pub(super) fn reclaim_loop(
     ))
 }
 
-/// Whether the kernel may be told which pages are warm and which are cold: to touch and to name pages moves them on the
-/// lists of the classic LRU only.
+/// Whether the kernel may be told which pages are warm, if it can be.
 fn can_steer(config: &RunConfig) -> bool {
     let has_heat = config.policy == PolicyChoice::MglruHeat;
     let is_auto = config.actuator == ActuatorChoice::Auto;
-    is_auto && has_heat && !access::is_multi_gen_on()
+    is_auto && has_heat && !config.dry_run
+}
+
+/// What the kernel can be told here.
+#[derive(Debug, Default)]
+pub(super) struct Hints {
+    /// What touching a warm page does.
+    lever: Option<Lever>,
+    /// Where the lever is [`Lever::FiveTouches`]: who clears accessed bits, and the flags of pages that are passed over.
+    seeing: Option<(Ager, u64)>,
+    /// Why there is no lever; empty where there is one, or none is wanted.
+    pub(super) why_none: String,
+}
+
+impl Hints {
+    /// Finds out what works here, by a trial where that depends on the kernel. To be done when swap is there and before the
+    /// program is.
+    pub(super) fn find(config: &RunConfig, arena: &Arena) -> Hints {
+        let Some(group) = arena.gauge().group().filter(|_| can_steer(config)) else {
+            return Hints::default();
+        };
+        if !access::is_multi_gen_on() {
+            return Hints {
+                lever: Some(Lever::Activation),
+                ..Hints::default()
+            };
+        }
+        let tried = arena.try_five_touches().and_then(|spared_flags| {
+            let reader = GroupReader::open(group.path())?;
+            Ok((Ager::open(&reader)?, spared_flags))
+        });
+        match tried {
+            Ok(seeing) => Hints {
+                lever: Some(Lever::FiveTouches),
+                seeing: Some(seeing),
+                why_none: String::new(),
+            },
+            Err(error) => Hints {
+                why_none: error.to_string(),
+                ..Hints::default()
+            },
+        }
+    }
 }
 
 /// The kernel's swappiness of the group, which is free to change where the user has not said, the group is ours, and the

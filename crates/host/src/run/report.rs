@@ -13,7 +13,7 @@ use crate::keeper::KeeperReport;
 use crate::pages::walk::WalkReport;
 use crate::process::launch::ResourceUse;
 use crate::run::{ActuatorChoice, PolicyChoice};
-use strata_control::GroupStats;
+use strata_control::{GroupStats, Lever};
 use strata_lru::{GroupView, Kind};
 
 /// Version of the schema; grows when a field changes its meaning or goes.
@@ -229,6 +229,8 @@ pub struct Report {
     pub actuator: ActuatorChoice,
     /// Why that one, in a sentence.
     pub actuator_reason: String,
+    /// What touching a warm page did; `None`: no page was touched.
+    pub lever: Option<Lever>,
     /// Who saw the accesses.
     pub access: Option<SourceInfo>,
     /// What the command used; `None` for a target that ran already.

@@ -22,7 +22,7 @@ use crate::process::launch::{InheritedSignals, WaitStatus};
 use crate::process::signals::{Signals, Wish};
 use crate::remote::{Doors, RemoteServer};
 use crate::run::arena::Arena;
-use crate::run::assemble::{self, Sources};
+use crate::run::assemble::{self, Hints, Sources};
 use crate::run::config::{AtDetach, PolicyChoice, RunConfig, Target};
 use crate::run::departure::{self, Departure};
 use crate::run::error::{RunError, io_error};
@@ -79,6 +79,16 @@ pub fn run(config: &RunConfig, events: &mut dyn FnMut(Event<'_>)) -> Result<Repo
         PolicyChoice::MglruHeat | PolicyChoice::Mglru => Some(Sources::open(config)?),
     };
     let mut arena = Arena::prepare(config, events)?;
+    let sources = sources.map(|sources| (sources, Hints::find(config, &arena)));
+    if let Some((_, hints)) = sources
+        .as_ref()
+        .filter(|(_, hints)| !hints.why_none.is_empty())
+    {
+        let why = &hints.why_none;
+        events(Event::Note(&format!(
+            "the kernel is not told which pages are warm: {why}"
+        )));
+    }
     let now = Instant::now();
     let started = open_doors(config, &arena, events)
         .and_then(|doors| start(config, &arena, inherited, sources, doors, trace.recorder()));
@@ -192,7 +202,7 @@ fn start(
     config: &RunConfig,
     arena: &Arena,
     inherited: InheritedSignals,
-    sources: Option<Sources>,
+    sources: Option<(Sources, Hints)>,
     doors: Doors,
     recorder: Recorder,
 ) -> Result<Started, RunError> {
@@ -205,8 +215,7 @@ fn start(
             None
         }
     };
-    let managed =
-        sources.map(|sources| assemble::reclaim_loop(config, arena, &program, sources, recorder));
+    let managed = sources.map(|of| assemble::reclaim_loop(config, arena, &program, of, recorder));
     let managed = match managed.transpose() {
         Ok(managed) => managed,
         Err(error) => {
@@ -533,6 +542,10 @@ impl Session<'_> {
             policy: self.config.policy,
             actuator,
             actuator_reason,
+            lever: self
+                .managed
+                .as_ref()
+                .and_then(|of| of.actuators().abilities().lever),
             access: source,
             program: self.program.used().map(ProgramReport::new),
             strata_cpu_percent: strata_cpu_ms as f64 * 100.0 / usage.observed_ms.max(1) as f64,

@@ -46,6 +46,7 @@ pub(crate) struct WalkHeader {
     pub(crate) budget_ns: u64,
     pub(crate) peek_addr: u64,
     pub(crate) wants_inactive: u64,
+    pub(crate) spared_flags: u64,
     pub(crate) span_index: u64,
     pub(crate) cursor: u64,
     pub(crate) span_end: u64,
@@ -62,6 +63,7 @@ pub(crate) struct WalkHeader {
     pub(crate) peek: [u64; 8],
     pub(crate) peek_base: u64,
     pub(crate) peek_index: u64,
+    pub(crate) peek_flags: u64,
 }
 
 /// `struct walk_span`: tables `[first, end)`.
@@ -103,9 +105,9 @@ struct WalkShared {
     records: [WalkRecord; RECORDS_MAX],
 }
 
-const _: () = assert!(size_of::<WalkHeader>() == 32 * 8);
+const _: () = assert!(size_of::<WalkHeader>() == 34 * 8);
 const _: () = assert!(size_of::<WalkRecord>() == 67 * 8);
-const _: () = assert!(offset_of!(WalkShared, spans) == 32 * 8);
+const _: () = assert!(offset_of!(WalkShared, spans) == 34 * 8);
 
 /// The mapped memory; unmapped on drop.
 #[derive(Debug)]

@@ -1,8 +1,7 @@
-//! Touching pages of another process: `process_vm_readv` of one byte of each, twice.
+//! Touching pages of another process: `process_vm_readv` of one byte of each, several times.
 //!
-//! The kernel's classic LRU takes a page that is asked for twice in this way for one in use, as if a
-//! program had read it by `read` (`mark_page_accessed`): it moves to the list of active pages. No accessed
-//! bit is set and no TLB is flushed.
+//! To the kernel it is as if a program had read the page by `read` (`mark_page_accessed`). The classic LRU moves a page
+//! that is asked for twice to the list of active pages. MGLRU counts. No accessed bit is set and no TLB is flushed.
 //!
 //! **Owns** the calls. **Does not own** which pages. The bytes read are thrown away.
 #![expect(unsafe_code, reason = "process_vm_readv has no safe wrapper")]
@@ -10,31 +9,35 @@
 use crate::addr::AddrRange;
 use crate::hold_up::{Call, timed};
 use std::io;
+use strata_control::Lever;
 
-/// Asked for so often, a page is an active one.
-const TIMES: usize = 2;
-/// Most pages in one call: the kernel takes up to 1024 ranges.
-pub(crate) const PAGES_MAX: usize = 1024 / TIMES;
+/// Most ranges in one call of the kernel.
+const RANGES_MAX: usize = 1024;
 
-/// Touches pages (at most [`PAGES_MAX`]) of the process, by address. Returns how many were touched before
-/// the first that can't be read. An error means the first.
-pub(crate) fn touch(pid: i32, pages: &[u64]) -> io::Result<usize> {
-    let mut bytes = [0u8; PAGES_MAX * TIMES];
+/// Most pages in one call of [`touch`].
+pub(crate) const fn pages_max(lever: Lever) -> usize {
+    RANGES_MAX / lever.nr_touches()
+}
+
+/// Touches pages (at most [`pages_max`]) of the process, by address, each as often as the lever needs. Returns how many
+/// were touched before the first that can't be read. An error means the first.
+pub(crate) fn touch(pid: i32, pages: &[u64], lever: Lever) -> io::Result<usize> {
+    let mut bytes = [0u8; RANGES_MAX];
     let remote: Vec<libc::iovec> = pages
         .iter()
-        .take(PAGES_MAX)
-        .flat_map(|page| [*page; TIMES])
+        .take(pages_max(lever))
+        .flat_map(|page| std::iter::repeat_n(*page, lever.nr_touches()))
         .map(|page| remote_vector(page, 1))
         .collect();
     let nr_read = read(pid, &mut bytes[..remote.len()], &remote)?;
-    Ok(nr_read / TIMES)
+    Ok(nr_read / lever.nr_touches())
 }
 
-/// Touches all pages of a range of the process, which must be mapped throughout and in memory: what is not is read
+/// Touches all pages of a range of the process twice (the classic LRU), which must be mapped throughout and in memory: what is not is read
 /// in. The kernel looks all of them up before it copies the one byte that is asked for, at a fraction of the cost
 /// of a range for each.
 pub(crate) fn touch_run(pid: i32, run: AddrRange) -> io::Result<()> {
-    for _ in 0..TIMES {
+    for _ in 0..Lever::Activation.nr_touches() {
         let remote = [remote_vector(run.start, run.len_bytes() as usize)];
         read(pid, &mut [0], &remote)?;
     }

@@ -109,6 +109,11 @@ impl MultiGen {
         Some(GenSeq(lruvec.seq_of_index(index)))
     }
 
+    /// Whether a folio's count of accesses through descriptors is full, for which some kernels spare it once.
+    pub fn is_count_full(&self, folio: FolioId) -> bool {
+        self.counting.is_saturated(self.flags(folio))
+    }
+
     /// The tier a folio is in, from 0: what the feedback controller spares it for.
     pub fn tier(&self, folio: FolioId) -> u8 {
         self.counting.tier(self.flags(folio)) as u8

@@ -14,6 +14,7 @@
 
 use std::ops::Range;
 
+use strata_control::Lever;
 use strata_lru::{
     AccessVia, GoneCause, GroupId, Kind, PastHeat, Policy, ReclaimStats, Swappiness, TimeMs,
     Verdict,
@@ -204,6 +205,17 @@ impl<'w, P: Policy> Machine<'w, P> {
         self.memory.accessed.clear(slot);
     }
 
+    /// Ages the only group, as a command to the kernel's `lru_gen` does: every accessed bit is cleared, and a new generation
+    /// is born.
+    ///
+    /// # Errors
+    /// The policy refuses.
+    pub(crate) fn age(&mut self, now: TimeMs) -> Result<(), SimError> {
+        self.set_time(now);
+        let group = self.only_group();
+        self.walk_all(group, self.setup.swappiness)
+    }
+
     /// Asks for a mapped page as another process does that reads it, so many times: no accessed bit is set.
     pub(crate) fn touch(&mut self, slot: u32, nr_times: u32) {
         if let Some(folio) = self.memory.folio(slot)
@@ -291,8 +303,17 @@ pub(crate) trait PlaysKernel: Policy {
     /// Whether it has active and inactive lists, which a touch and `MADV_COLD` move pages between.
     const HAS_LISTS: bool;
 
+    /// What touching a page does.
+    const LEVER: Lever = match Self::HAS_LISTS {
+        true => Lever::Activation,
+        false => Lever::FiveTouches,
+    };
+
     /// Whether a folio is on an inactive list; `None` where there are none that can be looked at.
     fn is_inactive(&self, folio: strata_lru::FolioId) -> Option<bool>;
+
+    /// Whether eviction would pass a folio over once for its count; never where there is none.
+    fn is_spared(&self, folio: strata_lru::FolioId) -> bool;
 }
 
 impl PlaysKernel for strata_lru::TwoList {
@@ -300,6 +321,10 @@ impl PlaysKernel for strata_lru::TwoList {
 
     fn is_inactive(&self, folio: strata_lru::FolioId) -> Option<bool> {
         self.is_active(folio).map(|is_active| !is_active)
+    }
+
+    fn is_spared(&self, _: strata_lru::FolioId) -> bool {
+        false
     }
 }
 
@@ -309,9 +334,19 @@ impl PlaysKernel for strata_lru::MultiGen {
     fn is_inactive(&self, _: strata_lru::FolioId) -> Option<bool> {
         None
     }
+
+    fn is_spared(&self, folio: strata_lru::FolioId) -> bool {
+        self.is_count_full(folio)
+    }
 }
 
 impl<P: PlaysKernel> Machine<'_, P> {
+    /// Whether eviction would pass the page of a slot over once for its count.
+    pub(crate) fn is_spared(&self, slot: u32) -> bool {
+        let folio = self.memory.folio(slot);
+        folio.is_some_and(|folio| self.policy.is_spared(folio))
+    }
+
     /// Whether the page of a slot is on an inactive list.
     pub(crate) fn is_inactive(&self, slot: u32) -> bool {
         let folio = self.memory.folio(slot);

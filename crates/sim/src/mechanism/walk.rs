@@ -82,7 +82,11 @@ impl<P: Policy> Machine<'_, P> {
 
     /// Visits all tables of a group with an accessed bit, as the processor's own bits above them say. A
     /// table belongs to whom its first page does.
-    fn walk_all(&mut self, group: GroupId, swappiness: Swappiness) -> Result<(), SimError> {
+    pub(super) fn walk_all(
+        &mut self,
+        group: GroupId,
+        swappiness: Swappiness,
+    ) -> Result<(), SimError> {
         for table in self.layout.tables() {
             let Range { start, end } = self.layout.slots_of(table);
             let first = self.workload.page(self.layout.page(start));

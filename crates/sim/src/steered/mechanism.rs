@@ -4,7 +4,7 @@
 //! of a tick (`strata_control::drive`), which pages are warm or cold (`pages`), nor the threads (`threads`).
 
 use strata_control::{
-    Action, Control, KernelLists, PAGE_BYTES,
+    Action, Control, KernelLists, Lever, PAGE_BYTES,
     drive::{BatchSize, Kept, Mechanism, Visit, WalkFound},
     hold_up::{CALL_GOAL_NS, CLEARING_SHARE},
     strategy::{Busy, Outcome},
@@ -198,10 +198,18 @@ impl<P: PlaysKernel> Mechanism for World<'_, P> {
             visit.cpu_ns += findings.nr_entries * prices::WALK_NS;
             visit.cpu_ns += nr_resident_pages * prices::NOTE_NS;
             self.pages.space_mut(index).cpu_ns_at_walk = used_ns.filter(|_| may_clear);
-            if may_clear {
+            if may_clear && !self.clears_by_ageing() {
                 visit.cpu_ns += self.clear(&young, nr_resident_pages, is_for_pageout, &mut pieces);
             }
             self.looped.young = young;
+        }
+        if may_clear && self.clears_by_ageing() {
+            self.machine.age(now)?;
+            self.pages.leave_out_spared(&self.machine);
+            // Ageing goes through what is in memory, and the tables are read once more for the flags of pages.
+            let nr_pages = self.pages.nr_resident_pages();
+            visit.cpu_ns += nr_pages * prices::CLEAR_REFS_NS;
+            visit.cpu_ns += nr_pages * prices::NOTE_NS + visit.nr_entries * prices::WALK_NS;
         }
         if !pieces.is_empty() {
             let restores = P::HAS_LISTS && !is_for_pageout;
@@ -269,6 +277,11 @@ impl<P: PlaysKernel> Mechanism for World<'_, P> {
 }
 
 impl<P: PlaysKernel> World<'_, P> {
+    /// Whether the kernel clears accessed bits, by ageing.
+    fn clears_by_ageing(&self) -> bool {
+        self.control.abilities().lever == Some(Lever::FiveTouches)
+    }
+
     /// How far apart walks that clear come at least, nanoseconds.
     fn pace_ns(&self) -> u64 {
         self.clearer.held_ns * u64::from(CLEARING_SHARE)

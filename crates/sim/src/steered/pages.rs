@@ -74,8 +74,11 @@ pub(super) struct Pages {
     pasts: Vec<Heat>,
     /// Seen accessed since the last walk by somebody other than a walk.
     seen: Bits,
-    /// On the kernel's inactive lists at the last walk.
+    /// What the kernel may take soon: on its inactive lists at the last walk; of generations, not accessed between the last
+    /// three walks, and not spared already.
     pub(super) inactive: Bits,
+    /// Not accessed between the last two walks.
+    idle: Bits,
     spaces: Vec<Space>,
     batch: EvictBatch,
     is_batch_out: bool,
@@ -154,6 +157,7 @@ impl Pages {
             pasts: vec![Heat::NONE; layout.nr_slots() as usize],
             seen: Bits::new(layout.nr_slots()),
             inactive: Bits::new(layout.nr_slots()),
+            idle: Bits::new(layout.nr_slots()),
             spaces: spaces.collect(),
             batch: EvictBatch::default(),
             is_batch_out: false,
@@ -217,6 +221,15 @@ impl Pages {
         self.policy.leave_out(self.group, space.number);
     }
 
+    /// After an ageing, which has the kernel forget some counts: leaves out what eviction would pass over anyway.
+    pub(super) fn leave_out_spared<P: PlaysKernel>(&mut self, machine: &Machine<'_, P>) {
+        for slot in self.spaces.iter().flat_map(|of| of.slots.clone()) {
+            if self.inactive.get(slot) && machine.is_spared(slot) {
+                self.inactive.clear(slot);
+            }
+        }
+    }
+
     /// Reads the tables of a space and tells the engine what it found. Accessed bits stay as they are; `young` is what
     /// was found set, in the order of slots.
     ///
@@ -278,7 +291,16 @@ impl Pages {
             }
             return Ok(());
         }
-        match machine.is_inactive(slot) {
+        let was_idle = self.idle.get(slot);
+        match entry.is_accessed {
+            true => self.idle.clear(slot),
+            false => self.idle.set(slot),
+        }
+        let is_next = match P::HAS_LISTS {
+            true => machine.is_inactive(slot),
+            false => was_idle && !entry.is_accessed,
+        };
+        match is_next {
             true => self.inactive.set(slot),
             false => self.inactive.clear(slot),
         }

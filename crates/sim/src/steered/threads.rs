@@ -13,6 +13,7 @@
 //!
 //! **Invariants** I1: a thread has at most one request; its answer stays until the loop has heard it.
 
+use strata_control::Lever;
 use strata_lru::Verdict;
 
 use super::prices;
@@ -39,8 +40,6 @@ const DIP_PAGES: u64 = 256;
 const DIP_NS_MAX: u64 = 50_000_000;
 /// ... and a request ends after the dip that passes this, nanoseconds.
 const REQUEST_NS_MAX: u64 = 500_000_000;
-/// Touched so often a page is taken for one in use.
-const NR_TOUCHES: u32 = 2;
 
 /// How long a thread works on a step and sleeps after it, nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -497,7 +496,7 @@ impl Telling {
             if machine.entry(*slot).is_present {
                 nr_told += 1;
                 match word {
-                    Word::Warm => machine.touch(*slot, NR_TOUCHES),
+                    Word::Warm => machine.touch(*slot, P::LEVER.nr_touches() as u32),
                     Word::Cold => machine.cool(*slot),
                 }
             }
@@ -568,7 +567,7 @@ impl Clearer {
             let there: Vec<u32> = there.collect();
             there
                 .iter()
-                .for_each(|slot| machine.touch(*slot, NR_TOUCHES));
+                .for_each(|slot| machine.touch(*slot, Lever::Activation.nr_touches() as u32));
             // A run of pages is one call that goes through its entries as clearing does; single pages are one call together.
             let runs = there
                 .chunk_by(|a, b| a + 1 == *b)

@@ -91,7 +91,7 @@ impl<P: PlaysKernel> World<'_, P> {
             nr_attempts: self.looped.kept.nr_attempts,
             freed_bytes: freed_pages * PAGE_BYTES,
             cpu,
-            can_mark_all: self.control.abilities().can_mark,
+            can_mark_all: self.control.abilities().lever.is_some(),
             free_swap: due.free_swap.then(|| self.free_swap()),
             going_bytes: 0,
         })

@@ -129,7 +129,7 @@ impl<'w, P: PlaysKernel> World<'w, P> {
         let config = steered.config;
         let budget_bytes = u64::from(setup.memory_pages) * PAGE_BYTES;
         let marks = Watermarks::new(budget_bytes, &config.watermarks);
-        let can_tell = P::HAS_LISTS && steered.actuator == Actuator::Auto && steered.has_hints;
+        let can_tell = steered.actuator == Actuator::Auto && steered.has_hints;
         let control = Control::new(
             strata_control::Setup {
                 budget_bytes,
@@ -141,8 +141,8 @@ impl<'w, P: PlaysKernel> World<'w, P> {
                 has_pageout: steered.actuator != Actuator::Reclaim,
                 has_kernel: steered.actuator != Actuator::Pageout,
                 abilities: Abilities {
-                    can_mark: can_tell,
-                    can_deactivate: can_tell,
+                    lever: can_tell.then_some(P::LEVER),
+                    can_deactivate: can_tell && P::HAS_LISTS,
                     can_prefetch: false,
                 },
                 nr_processors: steered.nr_processors as usize,

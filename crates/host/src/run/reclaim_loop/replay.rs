@@ -56,7 +56,7 @@ impl Loop {
                     has_pageout: run.has_pageout,
                     has_kernel: run.has_reclaim,
                     abilities: Abilities {
-                        can_mark: run.can_touch,
+                        lever: run.lever,
                         can_deactivate: run.can_name_cold,
                         can_prefetch: run.can_recall,
                     },

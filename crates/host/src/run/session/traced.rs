@@ -58,7 +58,10 @@ impl Session<'_> {
             is_dry_run: config.dry_run,
             has_pageout: has(|of| of.actuators().has_pageout()),
             has_reclaim: has(|of| of.actuators().has_kernel()),
-            can_touch: has(|of| of.actuators().abilities().can_mark),
+            lever: self
+                .managed
+                .as_ref()
+                .and_then(|of| of.actuators().abilities().lever),
             can_name_cold: has(|of| of.actuators().abilities().can_deactivate),
             can_recall: has(|of| of.actuators().abilities().can_prefetch),
             may_lean: self.swappiness_bias.is_free(),

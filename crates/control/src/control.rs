@@ -22,6 +22,7 @@ mod tick_tests;
 use crate::backoff::Backoff;
 use crate::config::Config;
 use crate::cpu::Cpu;
+use crate::cpu::allowance::Allowance;
 use crate::pressure::Pressure;
 use crate::reclaimer::{Event, Reclaimer, Turns};
 use crate::sample::Processors;
@@ -72,6 +73,8 @@ pub struct Setup {
     pub has_kernel: bool,
     /// What can be done beside reclaim.
     pub abilities: Abilities,
+    /// What Strata may take, percent of one processor; `None`: as much as it needs.
+    pub cpu_percent_max: Option<u32>,
     /// Processors of the machine.
     pub nr_processors: usize,
     /// Processors that the threads that reclaim may run on, if that is known.
@@ -90,6 +93,7 @@ pub struct Control {
     pressure: Pressure,
     turns: Turns,
     cpu: Cpu,
+    allowance: Allowance,
     /// Whether a processor is free, as the loop takes it: it also is where the programs can't be left to reclaim.
     cpu_state: CpuState,
     affinity: Affinity,
@@ -122,6 +126,7 @@ impl Control {
             pressure: Pressure::new(config.pressure),
             turns: Turns::new(config.reclaimer),
             cpu: Cpu::new(setup.nr_processors, &config.cpu),
+            allowance: Allowance::new(setup.cpu_percent_max, config.cpu.allowance),
             cpu_state: CpuState::default(),
             affinity: Affinity::new(setup.processors),
             stall: Stall::new(config.stall),
@@ -241,6 +246,11 @@ impl Control {
     /// Whether a processor is free, as the loop takes it: it also is where the programs can't be left to reclaim.
     pub fn cpu_state(&self) -> CpuState {
         self.cpu_state
+    }
+
+    /// What Strata has taken of the processors, and may take.
+    pub fn allowance(&self) -> &Allowance {
+        &self.allowance
     }
 
     /// What is known of the processors.

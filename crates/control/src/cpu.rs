@@ -12,6 +12,7 @@
 //! **Invariants** I1: what is not read leaves its average as it was. I2: what threads
 //! wanted and programs used before a pause says nothing of now: those averages begin anew.
 
+pub mod allowance;
 pub mod contention;
 pub mod demand;
 pub mod load;
@@ -35,6 +36,8 @@ config_of! {
         contention: contention::Config;
         /// How much of the time the programs run.
         load: load::Config;
+        /// What Strata may take.
+        allowance: allowance::Config;
     }
 }
 

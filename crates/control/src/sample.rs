@@ -359,6 +359,8 @@ pub struct Sample {
     pub can_mark_all: bool,
     /// Free swap, where that was due.
     pub free_swap: Option<FreeSwap>,
+    /// CPU time of all of Strata's threads and its keeper since it began, nanoseconds.
+    pub own_cpu_ns: u64,
     /// What goes from groups below by this tick's plans, bytes. `Groups` fills it in.
     pub going_bytes: u64,
 }

@@ -113,6 +113,7 @@ fn decided(config: &Config, seed: u64, budget_bytes: u64) -> Told {
             can_deactivate: true,
             can_prefetch: true,
         },
+        cpu_percent_max: (seed.is_multiple_of(4)).then_some(10),
         nr_processors: 2,
         processors: None,
     };
@@ -196,6 +197,7 @@ fn decided(config: &Config, seed: u64, budget_bytes: u64) -> Told {
             can_mark_all: !seed.is_multiple_of(5),
             free_swap,
             going_bytes: 0,
+            own_cpu_ns: now.0 * 100_000,
         }));
         told.note(control.cpu().busy_threads());
         told.note(control.reclaimer());

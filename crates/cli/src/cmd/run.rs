@@ -125,6 +125,13 @@ pub(crate) struct RunArgs {
     #[arg(long, value_enum, value_name = "POLICY", default_value = "mglru+heat")]
     policy: PolicyArg,
 
+    /// What Strata may take of the processors, percent of one, for example 10%
+    ///
+    /// All of its threads and its keeper together, over each second. When it is spent the program reclaims for itself in
+    /// its own page faults until half is free again; the budget is held all the time. No default.
+    #[arg(long, value_name = "SHARE", value_parser = cpu_arg, conflicts_with = "no_cgroup")]
+    cpu: Option<u32>,
+
     /// Priority of Strata's threads
     #[arg(long, value_enum, value_name = "PRIORITY", default_value = "program")]
     priority: PriorityArg,
@@ -225,6 +232,17 @@ impl From<ActuatorArg> for ActuatorChoice {
     }
 }
 
+/// Percent of one processor, with or without the sign.
+fn cpu_arg(text: &str) -> Result<u32, String> {
+    let number = text.trim().trim_end_matches('%').trim_end();
+    match number.parse::<u32>() {
+        Ok(percent @ 1..=10_000) => Ok(percent),
+        _ => Err(format!(
+            "{text:?} is no share of a processor: give a whole number of percent from 1% on, for example 10%"
+        )),
+    }
+}
+
 /// Priority of Strata's threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum PriorityArg {
@@ -307,6 +325,7 @@ impl RunArgs {
             access: self.access.into(),
             actuator: self.actuator.into(),
             policy: self.policy.into(),
+            cpu_percent_max: self.cpu,
             priority: self.priority.into(),
             no_cgroup: self.no_cgroup,
             dry_run: self.dry_run,

@@ -6,7 +6,7 @@
 use super::{Control, WalkLook};
 use crate::plan::Action;
 use crate::sample::Actuator;
-use crate::sample::{KernelLists, PAGE_BYTES, Reading};
+use crate::sample::{CpuState, KernelLists, PAGE_BYTES, Reading};
 use crate::strategy::{Busy, Outcome, View, Walk};
 use crate::walks::Purpose;
 use strata_lru::TimeMs;
@@ -88,16 +88,19 @@ impl Control {
 
     /// How far apart walks come at least, by what the last one cost; milliseconds.
     pub fn walk_pace_ms(&self) -> u64 {
-        self.walks.own_pause_ms()
+        let is_processor_free = self.cpu_state == CpuState::Free;
+        let pause_ms = self.allowance.walk_pause_ms(is_processor_free);
+        self.walks.own_pause_ms().max(pause_ms)
     }
 
     /// Whether walks that are so far apart allow one now.
     pub fn may_look(&self, now: TimeMs, pause_ms: u64) -> bool {
-        self.walks.may_look(now, pause_ms)
+        self.walks.may_look(now, pause_ms.max(self.walk_pace_ms()))
     }
 
     /// A walk begins: whether programs that did not run are to be looked at, too.
     pub fn begin_walk(&mut self) -> bool {
+        self.allowance.begin_walk();
         self.walks.is_thorough()
     }
 

@@ -20,6 +20,7 @@ pub(crate) fn with(budget_bytes: u64, actuator: Actuator) -> Control {
         has_pageout: true,
         has_kernel: true,
         abilities: Abilities::default(),
+        cpu_percent_max: None,
         nr_processors: 2,
         processors: None,
     };

@@ -56,6 +56,7 @@ impl Control {
     pub fn tick(&mut self, sample: Sample) -> Plan {
         let now = sample.now;
         self.is_line_held = sample.is_line_held;
+        self.allowance.sample(now, sample.own_cpu_ns);
         for report in sample.reports {
             self.hear(now, report);
         }
@@ -176,7 +177,11 @@ impl Control {
     /// what was foretold says nothing.
     pub(super) fn take_cpu(&mut self, now: TimeMs, sample: CpuSample) -> bool {
         self.cpu.sample(now, sample);
-        self.cpu_state = match self.cpu.state() {
+        let state = match self.allowance.is_spent() {
+            true => CpuState::Taken,
+            false => self.cpu.state(),
+        };
+        self.cpu_state = match state {
             CpuState::Taken if !self.may_leave() => CpuState::Free,
             state => state,
         };
@@ -270,6 +275,7 @@ impl Control {
         };
         let ask = self.pressure.ask(&self.marks, work);
         let excess_bytes = ask.excess_bytes.saturating_sub(going_bytes);
+        let excess_bytes = self.allowance.affordable_bytes(excess_bytes);
         let wait_ms = ask.wait_ms;
         match self.reclaimer() {
             Reclaimer::Pageout => Reclaim {

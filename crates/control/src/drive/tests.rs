@@ -41,6 +41,7 @@ fn setup(min_ttl_ms: u64, abilities: Abilities) -> Setup {
         has_pageout: false,
         has_kernel: true,
         abilities,
+        cpu_percent_max: None,
         nr_processors: 2,
         processors: None,
     }
@@ -351,6 +352,7 @@ fn without_heat_a_walk_comes_when_the_engine_wants_a_generation() {
         has_pageout: true,
         has_kernel: false,
         abilities: Abilities::default(),
+        cpu_percent_max: None,
         nr_processors: 2,
         processors: None,
     };

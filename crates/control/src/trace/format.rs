@@ -88,6 +88,8 @@ pub struct RunFacts {
     pub has_pageout: bool,
     /// Whether the kernel can be asked to reclaim.
     pub has_reclaim: bool,
+    /// What Strata may take of the processors, percent of one; `None`: no cap.
+    pub cpu_percent_max: Option<u32>,
     /// What touching a warm page does; `None`: none can be touched.
     pub lever: Option<Lever>,
     /// Whether cold pages can be named.

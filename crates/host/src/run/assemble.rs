@@ -102,8 +102,8 @@ pub(super) fn reclaim_loop(
             let least_bytes = match group.version() {
                 // A dip stops one step below the budget by itself; while the program grows as fast
                 // as it is reclaimed, going on there beats coming back.
-                Version::V1 => DIP_RUN_BYTES,
-                Version::V2 => 0,
+                Version::V1 if config.cpu_percent_max.is_none() => DIP_RUN_BYTES,
+                Version::V1 | Version::V2 => 0,
             };
             let shrink = move |bytes: u64| {
                 group
@@ -170,6 +170,7 @@ pub(super) fn reclaim_loop(
         has_pageout: false,
         has_kernel: false,
         abilities: Abilities::default(),
+        cpu_percent_max: config.cpu_percent_max,
         nr_processors: std::thread::available_parallelism().map_or(1, usize::from),
         processors: processors_of_thread(0).ok(),
     };

@@ -95,6 +95,8 @@ pub struct RunConfig {
     pub actuator: Actuator,
     /// Who decides.
     pub policy: PolicyChoice,
+    /// What Strata may take of the processors, percent of one; `None`: as much as it needs.
+    pub cpu_percent_max: Option<u32>,
     /// At which priority Strata's threads run.
     pub priority: PriorityChoice,
     /// Hold the budget over the tree's resident memory instead of in a cgroup.

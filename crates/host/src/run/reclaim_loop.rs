@@ -107,6 +107,8 @@ pub(super) struct ReclaimLoop {
     warnings: Vec<String>,
     news: Vec<String>,
     priority: Priority,
+    /// CPU time of the keeper as of the last second, nanoseconds.
+    keeper_cpu_ns: u64,
     recorder: Recorder,
 }
 
@@ -138,6 +140,7 @@ impl ReclaimLoop {
             warnings: Vec::new(),
             news: Vec::new(),
             priority,
+            keeper_cpu_ns: 0,
             recorder,
         }
     }
@@ -214,8 +217,9 @@ impl ReclaimLoop {
         drive::look_at_lists(&mut Turn { of: self, gauge }, now, usage_bytes)
     }
 
-    /// Has Strata's threads run at the priority of the programs.
-    pub(super) fn follow_priority(&mut self) {
+    /// Has Strata's threads run at the priority of the programs, and notes what the keeper has taken of the processors.
+    pub(super) fn look_after_threads(&mut self, keeper_cpu_ns: u64) {
+        self.keeper_cpu_ns = keeper_cpu_ns;
         let processes = self.group.members().tree().processes();
         self.priority.follow(processes.map(|process| process.pid()));
     }

@@ -395,7 +395,7 @@ impl Session<'_> {
             let swapped = self.swapped();
             self.savings.sample(&self.arena, swapped, shadows);
             if let Some(managed) = &mut self.managed {
-                managed.follow_priority();
+                managed.look_after_threads(self.arena.keeper_cpu_ns());
             }
             self.look_around(now);
         }
@@ -548,6 +548,9 @@ impl Session<'_> {
                 .and_then(|of| of.actuators().abilities().lever),
             access: source,
             program: self.program.used().map(ProgramReport::new),
+            strata_cpu_percent_max: self.config.cpu_percent_max,
+            strata_cpu_worst_percent: managed
+                .map(|of| of.control().allowance().worst_window_percent()),
             strata_cpu_percent: strata_cpu_ms as f64 * 100.0 / usage.observed_ms.max(1) as f64,
             usage,
             limit,

@@ -94,6 +94,7 @@ impl<P: PlaysKernel> World<'_, P> {
             can_mark_all: self.control.abilities().lever.is_some(),
             free_swap: due.free_swap.then(|| self.free_swap()),
             going_bytes: 0,
+            own_cpu_ns: self.own_cpu_ns(),
         })
     }
 

@@ -1,8 +1,7 @@
 //! Virtual time, and who has the processors.
 //!
-//! Every thread of a program wants a processor whenever a request is there to be made, but while it waits for a device. Strata's threads run at a higher
-//! priority (nice -10 and -16: nine parts of ten against one at 0), so the programs have what those leave, and a tenth of
-//! it beside. Requests come in the order of the trace; where several threads run side by side each takes the time that it
+//! Every thread of a program wants a processor whenever a request is there to be made, but while it waits for a device. Strata's
+//! threads run at the same priority, so of a processor that one of them wants as well the programs have half. Requests come in the order of the trace; where several threads run side by side each takes the time that it
 //! takes, and all of them together so much less.
 //!
 //! ```text
@@ -25,7 +24,7 @@ use strata_trace::Via;
 use crate::workload::Workload;
 
 /// Of a processor that one of Strata's threads wants as well a program gets so much, in hundredths.
-const LEFT_PERCENT: u64 = 10;
+const LEFT_PERCENT: u64 = 50;
 /// Parts of a nanosecond that are kept.
 const SCALE: u64 = 1 << 16;
 

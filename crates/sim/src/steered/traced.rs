@@ -67,6 +67,7 @@ impl<P: PlaysKernel> World<'_, P> {
                 access: Some("played".to_owned()),
                 has_pageout: self.control.has_pageout(),
                 has_reclaim: self.control.has_kernel(),
+                cpu_percent_max: None,
                 lever: abilities.lever,
                 can_name_cold: abilities.can_deactivate,
                 can_recall: abilities.can_prefetch,

@@ -145,6 +145,7 @@ impl<'w, P: PlaysKernel> World<'w, P> {
                     can_deactivate: can_tell && P::HAS_LISTS,
                     can_prefetch: false,
                 },
+                cpu_percent_max: None,
                 nr_processors: steered.nr_processors as usize,
                 processors: Some((0..steered.nr_processors as usize).collect::<Processors>()),
             },
@@ -224,6 +225,19 @@ impl<'w, P: PlaysKernel> World<'w, P> {
         self.finish(progress)
     }
 
+    /// What all of Strata's threads have taken of the processors so far, nanoseconds.
+    pub(super) fn own_cpu_ns(&self) -> u64 {
+        let threads = [
+            &self.kernel.slot,
+            &self.pageout.slot,
+            &self.marker.slot,
+            &self.deactivator.slot,
+            &self.clearer.slot,
+        ];
+        let acting_ns: u64 = threads.iter().map(|slot| slot.cpu_ns).sum();
+        self.loop_slot.cpu_ns + acting_ns
+    }
+
     /// Makes these requests, which are the next ones.
     pub(super) fn replay(&mut self, positions: Range<u32>) -> Result<(), SimError> {
         let workload = self.workload;
@@ -250,14 +264,10 @@ impl<'w, P: PlaysKernel> World<'w, P> {
         let now_ns = self.timeline.now_ns();
         self.note_reclaimer(now_ns, None);
         let kernel = self.machine.group_stats()?;
+        let own_cpu_ns = self.own_cpu_ns();
         let counts = &mut self.counts;
         counts.time_ns = now_ns;
-        counts.cpu_ns = self.loop_slot.cpu_ns
-            + self.kernel.slot.cpu_ns
-            + self.pageout.slot.cpu_ns
-            + self.marker.slot.cpu_ns
-            + self.deactivator.slot.cpu_ns
-            + self.clearer.slot.cpu_ns;
+        counts.cpu_ns = own_cpu_ns;
         counts.nr_marked_pages = self.marker.nr_told;
         counts.nr_deactivated_pages = self.deactivator.nr_told;
         counts.nr_paged_out_pages = self.pageout.nr_evicted;

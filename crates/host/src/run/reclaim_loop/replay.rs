@@ -60,6 +60,7 @@ impl Loop {
                         can_deactivate: run.can_name_cold,
                         can_prefetch: run.can_recall,
                     },
+                    cpu_percent_max: run.cpu_percent_max,
                     nr_processors: header.nr_processors as usize,
                     processors: None,
                 },

@@ -5,6 +5,7 @@
 
 use super::{Look, ReclaimLoop};
 use crate::run::gauge::Gauge;
+use crate::run::overhead;
 use crate::run::trace::{Counters, StatReader};
 use crate::sense;
 use crate::sense::readings::Readings;
@@ -43,6 +44,7 @@ impl ReclaimLoop {
             can_mark_all: due.is_sharing && self.can_mark_all(),
             free_swap: due.free_swap.then(|| readings.free_swap()),
             going_bytes: 0,
+            own_cpu_ns: overhead::cpu_ns() + self.keeper_cpu_ns,
         }
     }
 

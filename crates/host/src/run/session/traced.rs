@@ -58,6 +58,7 @@ impl Session<'_> {
             is_dry_run: config.dry_run,
             has_pageout: has(|of| of.actuators().has_pageout()),
             has_reclaim: has(|of| of.actuators().has_kernel()),
+            cpu_percent_max: config.cpu_percent_max,
             lever: self
                 .managed
                 .as_ref()

@@ -10,6 +10,7 @@ use super::plan::Plan;
 use crate::sample::{Actuator, GroupStats};
 use serde::{Deserialize, Serialize, Serializer};
 use std::collections::BTreeMap;
+use strata_lru::EngineSpec;
 
 /// What the first line names itself.
 pub const FORMAT: &str = "strata-control-trace";
@@ -102,18 +103,31 @@ pub struct RunFacts {
 }
 
 /// Who decides which page goes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PolicyName {
-    /// The multi-generational LRU, which has the pages that were accessed least often lately go first.
-    #[default]
-    #[serde(rename = "mglru+heat")]
-    MglruHeat,
-    /// The multi-generational LRU as it is.
-    #[serde(rename = "mglru")]
-    Mglru,
     /// Nobody: only the kernel's limit is set.
     #[serde(rename = "none")]
     None,
+    /// A policy of the engine, as [`strata_lru::EngineSpec`] names it.
+    #[serde(untagged)]
+    Engine(String),
+}
+
+impl PolicyName {
+    /// Whether pages go by how often they were accessed lately.
+    pub fn has_heat(&self) -> bool {
+        let PolicyName::Engine(text) = self else {
+            return false;
+        };
+        let spec: Option<EngineSpec> = text.parse().ok();
+        spec.is_some_and(|spec| spec.policy().has_heat())
+    }
+}
+
+impl Default for PolicyName {
+    fn default() -> PolicyName {
+        PolicyName::Engine("mglru+heat".to_owned())
+    }
 }
 
 /// Who is managed.

@@ -22,7 +22,7 @@ use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use strata_control::swappiness::SwappinessBias;
 use strata_control::{Abilities, Setup};
-use strata_lru::{ByHeat, Config, MinTtl, MultiGen, TimeMs};
+use strata_lru::{EnginePolicy, TimeMs};
 
 /// What one request may reclaim on cgroup v1 at most, in dips.
 const DIP_RUN_BYTES: u64 = 32 << 20;
@@ -44,6 +44,7 @@ pub(super) struct Sources {
 impl Sources {
     /// Opens them; to be done before anything is changed or started, because it may be impossible.
     pub(super) fn open(config: &RunConfig) -> Result<Sources, RunError> {
+        engine(config)?;
         let wants_lists = can_steer(config) && config.access != AccessChoice::Smaps;
         let lists = wants_lists.then(ListsSource::open).and_then(|lists| {
             let log = |error: &_| tracing::debug!(%error, "the kernel moves pages between its lists by itself");
@@ -65,17 +66,8 @@ pub(super) fn reclaim_loop(
     sources: Sources,
     recorder: Recorder,
 ) -> Result<ReclaimLoop, RunError> {
-    let engine = MultiGen::new(Config {
-        min_ttl_ms: config.min_ttl_ms,
-        // What is asked for is that nothing younger goes, not when to kill.
-        min_ttl: MinTtl::EachByItself,
-        ..Config::default()
-    })?;
-    let tracker = Tracker::new(
-        Box::new(ByHeat::when_told(engine)),
-        &arena.name(program.pid()),
-        TimeMs(0),
-    )?;
+    let engine = engine(config)?;
+    let tracker = Tracker::new(engine.told()?, &arena.name(program.pid()), TimeMs(0))?;
     let tree = match program.root() {
         Some(root) => ProcessTree::new(Arc::clone(root)),
         None => ProcessTree::of_list(),
@@ -122,12 +114,13 @@ pub(super) fn reclaim_loop(
         _ => None,
     };
     set_nice(LOOK_NICE);
-    let has_heat = config.policy == PolicyChoice::MglruHeat;
+    let has_heat = config.policy.has_heat();
     let activate = match can_steer(config) && shrink.is_some() {
         true => Some(Activate::start().map_err(io_error("starting the touching thread"))?),
         false => None,
     };
-    let deactivate = match sources.lists.filter(|_| activate.is_some()) {
+    // Which are the coldest of the active pages only heat can tell.
+    let deactivate = match sources.lists.filter(|_| activate.is_some() && has_heat) {
         Some(lists) => {
             let thread = Deactivate::start();
             Some((
@@ -180,12 +173,23 @@ pub(super) fn reclaim_loop(
     ))
 }
 
+/// The engine's policy, which takes nothing younger than `min_ttl`: that is what is asked for, not when to kill.
+fn engine(config: &RunConfig) -> Result<EnginePolicy, RunError> {
+    let asked = config.policy.engine();
+    let policy = asked.ok_or_else(|| RunError::NoEngine(config.policy.to_string()))?;
+    let ages = match config.min_ttl_ms {
+        own_ms if own_ms == policy.config().min_ttl_ms => Some(policy.clone()),
+        min_ttl_ms => policy.with_min_ttl(min_ttl_ms),
+    };
+    ages.ok_or_else(|| RunError::NoAges(config.policy.to_string()))
+}
+
 /// Whether the kernel may be told which pages are warm and which are cold: to touch and to name pages moves them on the
 /// lists of the classic LRU only.
 fn can_steer(config: &RunConfig) -> bool {
-    let has_heat = config.policy == PolicyChoice::MglruHeat;
+    let decides = config.policy.engine().is_some();
     let is_auto = config.actuator == ActuatorChoice::Auto;
-    is_auto && has_heat && !access::is_multi_gen_on()
+    is_auto && decides && !access::is_multi_gen_on()
 }
 
 /// The kernel's swappiness of the group, which is free to change where the user has not said, the group is ours, and the

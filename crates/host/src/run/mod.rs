@@ -37,6 +37,7 @@ mod thresholds;
 pub mod trace;
 mod usage;
 
+pub use crate::actuator::Lever;
 pub use crate::observe::watch::Watcher;
 pub use crate::pages::space::WalkFindings;
 pub use crate::pages::walk::WalkReport;
@@ -45,8 +46,8 @@ pub use error::RunError;
 pub use event::Event;
 pub use reclaim_loop::AUTO_PAGEOUT_PAGES_PER_S;
 pub use report::{
-    Ending, EvictionReport, GenerationReport, KernelReport, LetGoReport, LimitReport,
-    ProgramReport, REPORT_VERSION, Report, SavedReport, UsageReport,
+    ByKind, Ending, EvictionReport, GenerationReport, HintsReport, KernelReport, LetGoReport,
+    LimitReport, ProgramReport, REPORT_VERSION, Report, SavedReport, UsageReport,
 };
 pub use session::run;
 pub use status::{GroupStatus, IDLE_SECONDS, IdleReport, NodeGenerations, PagesByAge, Status};

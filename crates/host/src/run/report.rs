@@ -6,6 +6,10 @@
 //! **Invariants** I1: tried and applied are never the same field. I2: `None` means "not known here",
 //! never 0.
 
+mod hints;
+
+pub use hints::{ByKind, HintsReport};
+
 use crate::access::SourceInfo;
 use crate::addr::PAGE_BYTES;
 use crate::hold_up::HoldUpReport;
@@ -243,6 +247,8 @@ pub struct Report {
     pub generations: Vec<GenerationReport>,
     /// Evictions.
     pub eviction: EvictionReport,
+    /// What became of hints; `None` where the kernel was told nothing.
+    pub hints: Option<HintsReport>,
     /// Walks.
     pub walks: WalkReport,
     /// For how long calls of Strata held locks of the programs' address spaces.

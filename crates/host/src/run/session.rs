@@ -74,9 +74,9 @@ pub fn run(config: &RunConfig, events: &mut dyn FnMut(Event<'_>)) -> Result<Repo
     if let Target::Pid(pid) = config.target {
         Process::open(pid)?;
     }
-    let sources = match config.policy {
+    let sources = match &config.policy {
         PolicyChoice::None => None,
-        PolicyChoice::MglruHeat | PolicyChoice::Mglru => Some(Sources::open(config)?),
+        PolicyChoice::Engine(_) => Some(Sources::open(config)?),
     };
     let mut arena = Arena::prepare(config, events)?;
     let now = Instant::now();
@@ -471,7 +471,7 @@ impl Session<'_> {
             .is_some_and(ReclaimLoop::is_kernel_told);
         let has_group = self.arena.gauge().group().is_some();
         let actuator_reason = assemble::actuator_reason(actuator, has_group, is_kernel_told);
-        let (eviction, walks, generations, source, nr_processes) = match &mut self.managed {
+        let (eviction, hints, walks, generations, source, nr_processes) = match &mut self.managed {
             Some(managed) => {
                 managed.finish(now);
                 for warning in managed.warnings() {
@@ -485,6 +485,7 @@ impl Session<'_> {
                 };
                 (
                     managed.eviction_report(),
+                    managed.hints_report(),
                     managed.walk_report(),
                     crate::run::report::generations(&views),
                     Some(managed.source_info()),
@@ -527,7 +528,7 @@ impl Session<'_> {
             ending,
             elapsed_ms: now.0,
             is_dry_run: self.config.dry_run,
-            policy: self.config.policy,
+            policy: self.config.policy.clone(),
             actuator,
             actuator_reason,
             access: source,
@@ -538,6 +539,7 @@ impl Session<'_> {
             working_set_bytes,
             generations,
             eviction,
+            hints,
             walks,
             hold_up: HoldUps::so_far().report(Duration::from_millis(now.0)),
             kernel,

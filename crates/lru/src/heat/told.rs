@@ -45,6 +45,9 @@ pub trait Outside {
 
 /// A policy whose coldest folios go first when it is told so.
 pub trait HeatPolicy: Policy {
+    /// Whether heat decides; else the policy's own order does, and nothing is ever ranked.
+    fn has_heat(&self) -> bool;
+
     /// How hot a folio is, as it is to be kept of its page while that is away: walks that have left its space out
     /// lately are still to come.
     fn heat(&self, folio: FolioId) -> Heat;
@@ -163,6 +166,10 @@ impl<P: Policy> ByHeat<P> {
 }
 
 impl<P: PlayedOut> HeatPolicy for ByHeat<P> {
+    fn has_heat(&self) -> bool {
+        self.has_heat
+    }
+
     fn heat(&self, folio: FolioId) -> Heat {
         self.heat_of(folio).0
     }

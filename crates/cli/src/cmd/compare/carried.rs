@@ -14,7 +14,9 @@ use crate::cmd::run::RunArgs;
 /// What every arm has: the swap below it, and how the kernel weighs anonymous and file pages.
 const FOR_ALL: [&str; 2] = ["swap", "swappiness"];
 /// What means something to Strata only.
-const FOR_STRATA: [&str; 4] = ["min_ttl", "access", "actuator", "policy"];
+const FOR_STRATA: [&str; 7] = [
+    "min_ttl", "access", "actuator", "policy", "model", "nr_gens", "nr_tiers",
+];
 
 /// Words of a command line of `strata run`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

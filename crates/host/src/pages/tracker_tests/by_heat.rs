@@ -24,7 +24,7 @@ fn look(
 }
 
 fn warm_addresses(tracker: &mut Tracker, percent: u32) -> Vec<u64> {
-    let warm = tracker.take_warm(percent).into_iter();
+    let warm = tracker.take_warm(percent, TimeMs(1)).into_iter();
     warm.flat_map(|(_, pages)| pages).collect()
 }
 
@@ -280,7 +280,7 @@ fn of_the_active_pages_the_coldest_are_named_by_address() {
             _ => bits::run(20, 40),
         };
         look(&mut tracker, &mappings(), all, used, inactive);
-        tracker.take_warm(50);
+        tracker.take_warm(50, TimeMs(1));
     }
     let addr = |page: u64| page * PAGE_BYTES;
     let named = |nr_pages| {
@@ -301,7 +301,7 @@ fn of_the_active_pages_the_coldest_are_named_by_address() {
     assert_eq!(named(0), []);
     // Another phase: what was cold is used.
     look(&mut tracker, &mappings(), all, bits::run(60, 80), inactive);
-    tracker.take_warm(50);
+    tracker.take_warm(50, TimeMs(1));
     assert!(tracker.coldest_active(40, Swappiness::DEFAULT).is_empty());
 }
 
@@ -327,7 +327,7 @@ fn alike(nr_walks: u64, nr_kept: usize) -> (Tracker, [Arc<Process>; 2]) {
         }
         let finished = tracker.finish_walk(Swappiness::DEFAULT, TimeMs(round));
         finished.expect("the group is there");
-        tracker.take_warm(60);
+        tracker.take_warm(60, TimeMs(1));
     }
     (tracker, [process, other])
 }
@@ -368,7 +368,7 @@ fn nobody_gives_active_pages_while_one_of_them_does_not_show_which_are_cold() {
     let (all, before) = (bits::run(0, 100), bits::run(0, 20));
     walk(&mut tracker, spaces[0], all, before);
     walk(&mut tracker, spaces[1], all, bits::run(70, 100));
-    tracker.take_warm(60);
+    tracker.take_warm(60, TimeMs(1));
     assert_eq!(nr_named_pages(&tracker, 20, &steady), 0);
     assert_eq!(nr_named_pages(&tracker, 20, &changed), 0);
     // It has next to nothing any more.
@@ -379,7 +379,7 @@ fn nobody_gives_active_pages_while_one_of_them_does_not_show_which_are_cold() {
         bits::run(70, 75),
         bits::run(70, 75),
     );
-    tracker.take_warm(60);
+    tracker.take_warm(60, TimeMs(1));
     assert_eq!(nr_named_pages(&tracker, 20, &steady), 20);
 }
 

@@ -23,7 +23,7 @@ use crate::process::signals::{Signals, Wish};
 use crate::remote::{Doors, RemoteServer};
 use crate::run::arena::Arena;
 use crate::run::assemble::{self, Sources};
-use crate::run::config::{AtDetach, PolicyChoice, RunConfig, Target};
+use crate::run::config::{AtDetach, RunConfig, Target};
 use crate::run::departure::{self, Departure};
 use crate::run::error::{RunError, io_error};
 use crate::run::event::Event;
@@ -74,10 +74,8 @@ pub fn run(config: &RunConfig, events: &mut dyn FnMut(Event<'_>)) -> Result<Repo
     if let Target::Pid(pid) = config.target {
         Process::open(pid)?;
     }
-    let sources = match &config.policy {
-        PolicyChoice::None => None,
-        PolicyChoice::Engine(_) => Some(Sources::open(config)?),
-    };
+    let engine = config.policy.engine();
+    let sources = engine.map(|_| Sources::open(config)).transpose()?;
     let mut arena = Arena::prepare(config, events)?;
     let now = Instant::now();
     let started = open_doors(config, &arena, events)
@@ -471,7 +469,7 @@ impl Session<'_> {
             .is_some_and(ReclaimLoop::is_kernel_told);
         let has_group = self.arena.gauge().group().is_some();
         let actuator_reason = assemble::actuator_reason(actuator, has_group, is_kernel_told);
-        let (eviction, hints, walks, generations, source, nr_processes) = match &mut self.managed {
+        let (eviction, walks, generations, source, nr_processes) = match &mut self.managed {
             Some(managed) => {
                 managed.finish(now);
                 for warning in managed.warnings() {
@@ -485,7 +483,6 @@ impl Session<'_> {
                 };
                 (
                     managed.eviction_report(),
-                    managed.hints_report(),
                     managed.walk_report(),
                     crate::run::report::generations(&views),
                     Some(managed.source_info()),
@@ -539,7 +536,7 @@ impl Session<'_> {
             working_set_bytes,
             generations,
             eviction,
-            hints,
+            hints: managed.and_then(ReclaimLoop::hints_report),
             walks,
             hold_up: HoldUps::so_far().report(Duration::from_millis(now.0)),
             kernel,

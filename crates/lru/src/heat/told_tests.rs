@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use self::{
-    hints::Hints,
+    hints::{Hints, is_exec},
     operation::{Operation, operation},
 };
 use super::{folios::Marks, model_tests::scales, *};
@@ -71,11 +71,6 @@ fn space_of(page: usize) -> usize {
 
 fn kind_of(page: usize) -> Kind {
     Kind::ALL[page / 5 % 2]
-}
-
-/// Of both kinds: only code of files counts as such.
-fn is_exec(page: usize) -> bool {
-    page % 4 == 1
 }
 
 fn order_of(page: usize) -> Order {

@@ -2,6 +2,11 @@
 
 use super::*;
 
+/// Of both kinds: only code of files counts as such.
+pub(super) fn is_exec(page: usize) -> bool {
+    page % 4 == 1
+}
+
 /// The hints of one kind.
 #[derive(Debug, Default)]
 pub(super) struct Hints {

@@ -232,7 +232,7 @@ fn evictions(lines: &mut Lines, report: &Report) {
         lines.add(
             "left",
             format_args!(
-                "to the programs for {:.1} s: they filled all processors by themselves",
+                "to the programs for {:.1} s: no processor was free",
                 eviction.left_to_programs_ms as f64 / 1000.0
             ),
         );

@@ -90,7 +90,7 @@ pub struct Control {
     pressure: Pressure,
     turns: Turns,
     cpu: Cpu,
-    /// Who has the processors, as the loop takes it.
+    /// Whether a processor is free, as the loop takes it: it also is where the programs can't be left to reclaim.
     cpu_state: CpuState,
     affinity: Affinity,
     stall: Stall,
@@ -238,7 +238,7 @@ impl Control {
         }
     }
 
-    /// Who has the processors, as the loop takes it.
+    /// Whether a processor is free, as the loop takes it: it also is where the programs can't be left to reclaim.
     pub fn cpu_state(&self) -> CpuState {
         self.cpu_state
     }

@@ -1,7 +1,7 @@
-//! Who has the processors, how many the group's programs want, and how much of the time they run.
+//! Whether a processor is free, how many the group's programs want, and how much of the time they run.
 //!
 //! ```text
-//!   threads: what each ran and waited for --> demand ----> contention --> Free | Contended | Saturated
+//!   threads: what each ran and waited for --> demand ----> contention --> Free | Taken
 //!   /proc/loadavg: runnable now -------------------------------^
 //!   clocks of programs, pages that came back --> load --> what pageout may take
 //! ```
@@ -27,11 +27,11 @@ use std::collections::BTreeMap;
 use strata_lru::TimeMs;
 
 config_of! {
-    /// By what it is judged who has the processors.
+    /// By what it is judged whether a processor is free.
     {
         /// How many processors the programs want.
         demand: demand::Config;
-        /// Who has the processors.
+        /// Whether a processor is free.
         contention: contention::Config;
         /// How much of the time the programs run.
         load: load::Config;
@@ -80,7 +80,7 @@ impl Cpu {
         }
     }
 
-    /// Who has the processors.
+    /// Whether a processor is free.
     pub fn state(&self) -> CpuState {
         self.contention.state()
     }
@@ -179,9 +179,9 @@ mod tests {
         for ms in (0..2000).step_by(50) {
             cpu.sample(TimeMs(ms), busy(ms));
         }
-        assert_eq!(cpu.state(), CpuState::Saturated);
+        assert_eq!(cpu.state(), CpuState::Taken);
         cpu.sample(TimeMs(2050), CpuSample::default());
-        assert_eq!(cpu.state(), CpuState::Saturated);
+        assert_eq!(cpu.state(), CpuState::Taken);
         assert_eq!(cpu.busy_threads().len(), 2);
     }
 

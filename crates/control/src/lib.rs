@@ -57,7 +57,7 @@ pub use groups::{GroupNo, Groups};
 pub use plan::{Action, Decision, Plan, Reclaim};
 pub use sample::{
     Actuator, ActuatorReport, CgroupVersion, CpuState, Due, FreeSwap, GroupStats, KernelLists,
-    PAGE_BYTES, Processors, ProgramNo, Reading, Sample,
+    Lever, PAGE_BYTES, Processors, ProgramNo, Reading, Sample,
 };
 pub use steering::Abilities;
 pub use strategy::{affinity, list_balance, mark_accessed, prefetch, split_huge, swappiness};

@@ -1,24 +1,23 @@
 //! Who reclaims: pageout, the kernel at our request, or the programs in their own faults.
 //!
 //! ```text
-//!   processors free:       Pageout --above the urgent mark for 50 ms, or pageout has no chance--> Kernel
-//!                             ^                                                                     |
-//!                             |<---- below the high mark after 0.5 to 8 s, and pageout has one -----|
-//!                             |<---- the kernel found nothing --------------------------------------|
-//!   processors contended:  Pageout   (what would be the kernel's turn waits until they are free)
-//!   processors saturated:  Programs  (the turn of the other two changes meanwhile as above)
+//!   a processor is free:  Pageout --above the urgent mark for 50 ms, or pageout has no chance--> Kernel
+//!                            ^                                                                     |
+//!                            |<---- below the high mark after 0.5 to 8 s, and pageout has one -----|
+//!                            |<---- the kernel found nothing --------------------------------------|
+//!   none is free:         Programs  (the turn of the other two changes meanwhile as above)
 //! ```
 //!
 //! Where warm pages can be marked and pages refault, the kernel reclaims from the high mark on; pageout takes over
-//! when the kernel finds nothing. Where marking is impossible and single-threaded programs wait for a processor,
-//! pageout does all reclaim: the kernel would take processor time from the programs and choose worse. Programs that
-//! fill all processors reclaim in their own faults, if usage is held at the line, `min_ttl` is off and it is no dry run.
+//! when the kernel finds nothing. Where no processor is free, whoever reclaims ahead takes its time from the programs or
+//! from their neighbours: then programs reclaim in their own faults, if usage is held at the line, `min_ttl` is off and it
+//! is no dry run.
 //!
 //! **Owns** whose turn it is. **Does not own** how much is to go (`pressure`), who has the processors (`cpu`), nor what a
 //! user has asked for instead (`control`).
 //!
 //! **Invariants** I1: every change is made in [`Turns::transition`]. I2: the kernel keeps its turn for as long as
-//! [`Config::hold_ms_min`] at least, unless it finds nothing or the processors are not free any more.
+//! [`Config::hold_ms_min`] at least, unless it finds nothing or no processor is free any more.
 
 use crate::sample::CpuState;
 use crate::tunables::config;
@@ -53,7 +52,7 @@ pub enum Reclaimer {
 /// What changes whose turn it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// Who has the processors.
+    /// Whether a processor is free.
     Cpu(CpuState),
     /// Whether pageout need not be tried: more pages come back than it could take, or the kernel is told which are warm.
     BeyondPageout(bool),
@@ -97,9 +96,9 @@ impl Turns {
     /// Whose turn it is.
     pub fn reclaimer(&self) -> Reclaimer {
         match self.cpu {
-            CpuState::Saturated => Reclaimer::Programs,
+            CpuState::Taken => Reclaimer::Programs,
             CpuState::Free if self.kernel_since.is_some() => Reclaimer::Kernel,
-            CpuState::Free | CpuState::Contended => Reclaimer::Pageout,
+            CpuState::Free => Reclaimer::Pageout,
         }
     }
 
@@ -112,7 +111,6 @@ impl Turns {
                 (self.kernel_since, self.above_since) = (None, None);
                 self.is_beyond_pageout = false;
             }
-            (Event::Usage(_), _) if self.cpu == CpuState::Contended => {}
             (Event::Usage(bytes), since) if bytes <= marks.high_bytes => {
                 self.above_since = None;
                 let is_over = since.is_some_and(|then| now.since(then) >= self.hold_ms);
@@ -276,22 +274,9 @@ mod tests {
     }
 
     #[test]
-    fn while_the_processors_are_contended_pageout_does_all_of_it_and_no_time_counts() {
+    fn where_no_processor_is_free_programs_reclaim_and_afterwards_the_kernel_if_it_was_urgent() {
         let mut run = Run::new();
-        run.tell(0, Event::Cpu(CpuState::Contended));
-        run.at(0, 319);
-        assert_eq!(run.at(5000, 319), Pageout);
-        run.tell(5000, Event::Cpu(CpuState::Free));
-        assert_eq!(run.at(5010, 319), Pageout);
-        assert_eq!(run.at(5060, 319), Kernel);
-        assert_eq!(run.tell(5070, Event::Cpu(CpuState::Contended)), Pageout);
-        assert_eq!(run.tell(5080, Event::Cpu(CpuState::Free)), Kernel);
-    }
-
-    #[test]
-    fn programs_that_fill_the_processors_reclaim_and_afterwards_the_kernel_if_it_was_urgent() {
-        let mut run = Run::new();
-        run.tell(0, Event::Cpu(CpuState::Saturated));
+        run.tell(0, Event::Cpu(CpuState::Taken));
         for now in (0..5000).step_by(20) {
             assert_eq!(run.at(now, 319), Programs);
         }

@@ -40,6 +40,26 @@ pub enum Actuator {
     Reclaim,
 }
 
+/// What touching a warm page does while the kernel reclaims.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Lever {
+    /// Two touches move a page to the active list (classic LRU).
+    Activation,
+    /// Five touches of a page whose accessed bit is clear have eviction move it to the next generation once (MGLRU).
+    FiveTouches,
+}
+
+impl Lever {
+    /// Touches a page needs.
+    pub const fn nr_touches(self) -> usize {
+        match self {
+            Lever::Activation => 2,
+            Lever::FiveTouches => 5,
+        }
+    }
+}
+
 /// What became of something that was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ActuatorReport {
@@ -249,17 +269,14 @@ pub struct CpuSample {
     pub clocks: Option<Clocks>,
 }
 
-/// Who has the processors.
+/// Whether a processor is free for Strata.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CpuState {
-    /// A processor is free. Also if others compete with a program that runs on several processors, if the kernel reclaims
-    /// with warm pages marked, or if the programs fill all processors but can't be left to reclaim for themselves.
+    /// One is, or nobody has looked.
     #[default]
     Free,
-    /// Others compete for them with programs that run on one each.
-    Contended,
-    /// The group's programs have all of them.
-    Saturated,
+    /// The group's programs and others want all of them.
+    Taken,
 }
 
 /// Processors that are wanted, on average.
@@ -267,8 +284,6 @@ pub enum CpuState {
 pub struct Wanted {
     /// Processors, by all programs of the group.
     pub all: f64,
-    /// Processors, by the one that wants most.
-    pub most: f64,
     /// Threads of the group that want one.
     pub nr_threads: f64,
 }

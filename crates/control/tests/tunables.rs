@@ -186,7 +186,7 @@ fn a_value_out_of_range_is_refused_by_module_name_value_and_range() {
 #[test]
 fn what_is_no_number_and_names_that_do_not_exist_are_refused() {
     let mut config = Config::default();
-    config.cpu.contention.margin_begins = f64::NAN;
+    config.cpu.contention.free_begins = f64::NAN;
     assert!(config.validate().is_err());
     for text in [r#"{"pressure": {"wait_ms": 5}}"#, r#"{"presure": {}}"#] {
         assert!(serde_json::from_str::<Config>(text).is_err(), "{text}");

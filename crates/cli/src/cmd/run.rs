@@ -16,7 +16,7 @@ use clap::{ArgGroup, Args, ValueEnum};
 use strata_host::keeper::{BadSessionName, SessionName};
 use strata_host::remote::MetricsConfig;
 use strata_host::run::{
-    self, ActuatorChoice, AtDetach, ControlConfig, Event, PolicyChoice, RunConfig,
+    self, ActuatorChoice, AtDetach, ControlConfig, Event, PolicyChoice, PriorityChoice, RunConfig,
     SwappinessChoice, Target,
 };
 use strata_host::swap::SwapSpec;
@@ -142,6 +142,10 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "N", value_parser = word_arg, allow_hyphen_values = true)]
     nr_tiers: Option<String>,
 
+    /// Priority of Strata's threads
+    #[arg(long, value_enum, value_name = "PRIORITY", default_value = "program")]
+    priority: PriorityArg,
+
     /// Hold the budget over resident memory, without a cgroup
     ///
     /// The summed resident memory of the program and its children is kept at or below the budget by
@@ -238,6 +242,24 @@ impl From<ActuatorArg> for ActuatorChoice {
     }
 }
 
+/// Priority of Strata's threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum PriorityArg {
+    /// That of the program: where no processor is free, Strata takes no more than its share
+    Program,
+    /// Above the program: fewer faults beside busy neighbours, who lose up to three quarters of their processor time
+    High,
+}
+
+impl From<PriorityArg> for PriorityChoice {
+    fn from(arg: PriorityArg) -> PriorityChoice {
+        match arg {
+            PriorityArg::Program => PriorityChoice::Program,
+            PriorityArg::High => PriorityChoice::High,
+        }
+    }
+}
+
 impl RunArgs {
     /// Who decides, with everything that options of their own say of it.
     fn policy(&self) -> Result<PolicyChoice, UsageError> {
@@ -326,6 +348,7 @@ impl RunArgs {
             access: self.access.into(),
             actuator: self.actuator.into(),
             policy,
+            priority: self.priority.into(),
             no_cgroup: self.no_cgroup,
             dry_run: self.dry_run,
             at_detach: match self.bring_back {

@@ -8,7 +8,7 @@ mod totals;
 use strata_host::run::ActuatorChoice;
 use strata_host::run::trace::{
     Answer, ChosenBy, Counters, Header, LimitAction, LimitPlan, LimitSample, LineState, Marks,
-    PolicyName, Reading, Recorded, Report, Request, Room, Standing, StatReader, Tick, Who,
+    PolicyName, Processors, Reading, Recorded, Report, Request, Standing, StatReader, Tick, Who,
 };
 
 /// All that is wrong with a trace.
@@ -341,7 +341,9 @@ impl<'a> Check<'a> {
             plan.share.is_some() == (self.is_auto() && usage_bytes > marks.low_bytes),
             "the processors are shared where that decides nothing, or are not where it does",
         );
-        let is_filled = plan.share.is_some_and(|share| share.room == Room::Filled);
+        let is_filled = plan
+            .share
+            .is_some_and(|share| share.processors == Processors::Taken);
         self.hold(
             is_filled == (who.who == Who::Programs),
             "programs reclaim that do not fill the processors, or do not although they do",

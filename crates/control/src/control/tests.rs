@@ -26,7 +26,7 @@ pub(crate) fn with(budget_bytes: u64, actuator: Actuator) -> Control {
     Control::new(setup, &Config::default())
 }
 
-fn steering(abilities: Abilities) -> Steering {
+pub(super) fn steering(abilities: Abilities) -> Steering {
     let Config {
         mark_accessed,
         list_balance,
@@ -72,7 +72,7 @@ pub(super) fn saturate(control: &mut Control) -> bool {
             }),
             clocks: None,
         };
-        is_newly_left |= control.take_cpu(TimeMs(ms), sample, true);
+        is_newly_left |= control.take_cpu(TimeMs(ms), sample);
     }
     is_newly_left
 }
@@ -185,7 +185,7 @@ fn it_is_left_to_the_programs_only_where_something_holds_usage() {
         control.set_dry_run(is_dry_run);
         saturate(&mut control);
         control.is_line_held = is_line_held;
-        control.take_cpu(TimeMs(2000), CpuSample::default(), true);
+        control.take_cpu(TimeMs(2000), CpuSample::default());
         assert_eq!(control.is_left_to_programs(), is_left);
     }
 }
@@ -198,11 +198,11 @@ fn the_time_left_to_programs_is_counted_and_its_beginning_told_once() {
         ..Abilities::default()
     });
     assert!(saturate(&mut control));
-    let is_newly_left = control.take_cpu(TimeMs(1990), CpuSample::default(), true);
+    let is_newly_left = control.take_cpu(TimeMs(1990), CpuSample::default());
     assert!(!is_newly_left && control.left_to_programs_ms() > 1000);
     let before = control.left_to_programs_ms();
     control.rest(TimeMs(2000));
-    let is_newly_left = control.take_cpu(TimeMs(9000), CpuSample::default(), true);
+    let is_newly_left = control.take_cpu(TimeMs(9000), CpuSample::default());
     assert!(is_newly_left);
     assert_eq!(control.left_to_programs_ms(), before, "nobody looked");
 }
@@ -309,9 +309,8 @@ fn telling(budget_bytes: u64) -> Control {
     control
 }
 
-/// One thread of the program and three others want the two processors, and so many pages come back.
-fn contend(control: &mut Control, refaulted_pages_per_s: u64) -> CpuState {
-    let mut state = CpuState::Free;
+/// One thread of the program and one of a neighbour want the two processors.
+fn take_all_processors(control: &mut Control) -> CpuState {
     for ms in (0..2000).step_by(100) {
         let threads = crate::cpu::Threads {
             wanted_ns: [(1, ms * 1_000_000)].into(),
@@ -320,38 +319,30 @@ fn contend(control: &mut Control, refaulted_pages_per_s: u64) -> CpuState {
         let sample = CpuSample {
             threads: Some([(crate::ProgramNo(0), threads)].into()),
             runnable: Some(crate::cpu::Runnable {
-                nr_threads: 5,
+                nr_threads: 3,
                 nr_own_threads: 1,
             }),
             clocks: None,
         };
-        let clocks = Clocks {
-            cpu_ns: [(crate::ProgramNo(0), ms * 1_000_000)].into(),
-            nr_refaulted_pages: refaulted_pages_per_s * ms / 1000,
-        };
-        control.take_clocks(TimeMs(ms), clocks, true);
-        control.take_cpu(TimeMs(ms), sample, true);
-        state = control.cpu_state();
+        control.take_cpu(TimeMs(ms), sample);
     }
-    state
+    control.cpu_state()
 }
 
 #[test]
-fn processors_that_others_want_are_no_reason_for_pageout_where_the_kernel_is_told_what_is_warm() {
-    let told = &mut telling(320 * MIB);
-    assert_eq!(contend(told, 50_000), CpuState::Free);
-    let told = &mut telling(320 * MIB);
-    assert_eq!(contend(told, 50), CpuState::Contended, "hardly any return");
-    let untold = &mut with(320 * MIB, Actuator::Auto);
-    assert_eq!(contend(untold, 50_000), CpuState::Contended);
+fn beside_a_busy_neighbour_programs_reclaim_for_themselves_if_a_line_holds_them() {
+    for mut control in [telling(320 * MIB), with(320 * MIB, Actuator::Auto)] {
+        assert_eq!(take_all_processors(&mut control), CpuState::Free, "no line");
+        assert!(!control.is_left_to_programs());
+        control.is_line_held = true;
+        assert_eq!(take_all_processors(&mut control), CpuState::Taken);
+        assert!(control.is_left_to_programs());
+    }
 }
 
 #[test]
 fn pageout_may_take_a_whole_processor_where_nobody_else_is_to_reclaim() {
     let mut control = with(320 * MIB, Actuator::Auto);
-    control.cpu_state = CpuState::Contended;
-    assert_eq!(control.pageout_percent_max(), 100);
-    control.cpu_state = CpuState::Free;
     assert_eq!(control.pageout_percent_max(), 25);
     control.setup.has_kernel = false;
     assert_eq!(control.pageout_percent_max(), 100);

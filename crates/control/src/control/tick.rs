@@ -38,10 +38,10 @@ impl Control {
         Due {
             is_sharing,
             cpu: match is_sharing {
-                // What comes back is told by the file that brings the kernel's counts up to date: not while programs that fill
-                // all processors go by those counts.
+                // What comes back is told by the file that brings the kernel's counts up to date: not while programs that
+                // reclaim for themselves go by those counts.
                 true => CpuDue {
-                    clocks: cpu.clocks && self.cpu_state != CpuState::Saturated,
+                    clocks: cpu.clocks && !self.is_holding_counts(),
                     ..cpu
                 },
                 false => CpuDue::default(),
@@ -150,12 +150,12 @@ impl Control {
             runnable,
             clocks: None,
         };
-        let is_newly_left = self.take_cpu(now, sample, can_mark_all);
+        let is_newly_left = self.take_cpu(now, sample);
         let mut actions = Vec::new();
         if are_threads_new {
             match self.cpu_state {
                 CpuState::Free => actions.push(Action::AvoidBusyThreads),
-                CpuState::Contended | CpuState::Saturated => {
+                CpuState::Taken => {
                     actions.extend(self.affinity.widen().map(|_| Action::RunAnywhere));
                 }
             }
@@ -173,12 +173,11 @@ impl Control {
     }
 
     /// Takes in what was read of the processors, but for clocks: whether it is left to the programs from now on, so that
-    /// what was foretold says nothing. `can_mark_all`: warm pages of every program can be marked.
-    pub(super) fn take_cpu(&mut self, now: TimeMs, sample: CpuSample, can_mark_all: bool) -> bool {
+    /// what was foretold says nothing.
+    pub(super) fn take_cpu(&mut self, now: TimeMs, sample: CpuSample) -> bool {
         self.cpu.sample(now, sample);
         self.cpu_state = match self.cpu.state() {
-            CpuState::Saturated if !self.may_leave() => CpuState::Free,
-            CpuState::Contended if self.is_kernel_to_choose(now, can_mark_all) => CpuState::Free,
+            CpuState::Taken if !self.may_leave() => CpuState::Free,
             state => state,
         };
         self.turns
@@ -200,10 +199,15 @@ impl Control {
 
     /// What pageout may take of a processor, percent.
     pub fn pageout_percent_max(&self) -> u32 {
-        match self.cpu_state == CpuState::Contended || !self.setup.has_kernel {
-            true => ALL_PERCENT,
-            false => self.cpu.pageout_percent_max(),
+        match self.setup.has_kernel {
+            true => self.cpu.pageout_percent_max(),
+            false => ALL_PERCENT,
         }
+    }
+
+    /// Whether the kernel's counts are left to age, because the length of its lists is held by that.
+    fn is_holding_counts(&self) -> bool {
+        self.is_left_to_programs() && self.steering.abilities().can_deactivate
     }
 
     /// Whether the kernel, told which pages are warm, is to choose all that goes. While hardly anything comes back it

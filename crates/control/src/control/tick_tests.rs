@@ -1,10 +1,11 @@
 //! What is read for a tick, and the plan that comes of it.
 
-use super::tests::{MIB, saturate, with};
+use super::tests::{MIB, saturate, steering, with};
 use super::*;
 use crate::cpu::CpuSample;
 use crate::plan::Action;
 use crate::sample::Sample;
+use crate::steering::Abilities;
 
 #[test]
 fn a_plan_says_what_is_to_be_done_in_order_and_asks_one_to_reclaim() {
@@ -48,15 +49,21 @@ fn what_goes_from_groups_below_is_not_asked_for_again() {
 }
 
 #[test]
-fn who_has_the_processors_is_read_only_where_it_matters() {
+fn the_processors_are_read_only_where_it_matters() {
     let mut control = with(320 * MIB, Actuator::Auto);
     let low_bytes = control.marks().low_bytes;
     assert!(!control.due(TimeMs(0), low_bytes).is_sharing);
     assert_eq!(control.due(TimeMs(0), low_bytes).cpu, Default::default());
     let due = control.due(TimeMs(0), low_bytes + 1);
     assert!(due.is_sharing && due.cpu.threads && due.cpu.runnable && due.cpu.clocks);
-    // Programs that fill all processors go by the kernel's counts, and clocks would bring those up to date.
+    // Programs that reclaim for themselves go by the kernel's counts, and clocks would bring those up to date. That
+    // matters where Strata holds the length of the kernel's lists by their age.
     saturate(&mut control);
+    assert!(control.due(TimeMs(9000), low_bytes + 1).cpu.clocks);
+    control.steering = steering(Abilities {
+        can_deactivate: true,
+        ..Abilities::default()
+    });
     let due = control.due(TimeMs(9000), low_bytes + 1);
     assert!(due.cpu.threads && !due.cpu.clocks);
     for actuator in [Actuator::Pageout, Actuator::Reclaim] {

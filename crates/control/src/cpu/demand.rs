@@ -38,7 +38,6 @@ config! {
 
 fn approach(average: &mut Wanted, last: Wanted, share_of_last: f64) {
     average.all += (last.all - average.all) * share_of_last;
-    average.most += (last.most - average.most) * share_of_last;
     average.nr_threads += (last.nr_threads - average.nr_threads) * share_of_last;
 }
 
@@ -100,7 +99,6 @@ impl Demand {
                 allowed = allowed | threads.processors;
                 last.nr_threads += nr_threads;
                 last.all += wanted;
-                last.most = last.most.max(wanted);
             }
             last.all = last.all.min(f64::from(allowed.count()));
             // What was wanted before a pause says nothing of now.
@@ -157,10 +155,9 @@ mod tests {
     }
 
     #[test]
-    fn what_threads_want_adds_up_and_the_hungriest_program_is_known() {
+    fn what_threads_want_adds_up() {
         let found = Wanted {
             all: 1.75,
-            most: 1.5,
             nr_threads: 1.75,
         };
         assert_eq!(wanted(&[&[100, 50], &[25]], 8, 20), found);
@@ -172,35 +169,30 @@ mod tests {
     fn nobody_wants_more_processors_than_it_may_run_on() {
         let found = Wanted {
             all: 2.0,
-            most: 2.0,
             nr_threads: 6.0,
         };
         assert_eq!(wanted(&[&[100; 5], &[100]], 2, 20), found);
         let found = Wanted {
             all: 1.0,
-            most: 1.0,
             nr_threads: 2.0,
         };
         assert_eq!(wanted(&[&[100], &[100]], 1, 20), found, "both on one");
     }
 
     #[test]
-    fn the_hungriest_program_is_told_by_its_average_as_all_together_are() {
+    fn a_second_busy_thread_is_known_after_a_few_samples() {
         let mut demand = Demand::new(Config::DEFAULT);
-        // It has one busy thread for a second, and another from then on.
-        let mut most = Vec::new();
+        // The program has one busy thread for a second, and another from then on.
+        let mut all = Vec::new();
         for sample in 0..30 {
             let ms = sample * Config::DEFAULT.sample_ms;
             let mut program = threads(ms, &[100], 8);
             let second_ms = ms.saturating_sub(1000);
             program.wanted_ns.insert(7, second_ms * 1_000_000);
             demand.sample(TimeMs(ms), BTreeMap::from([(ProgramNo(0), program)]));
-            most.push(demand.wanted().most);
+            all.push(demand.wanted().all);
         }
-        assert!(
-            most[20] < 1.01 && most[21] < 1.4 && most[29] > 1.9,
-            "{most:?}"
-        );
+        assert!(all[20] < 1.01 && all[21] < 1.4 && all[29] > 1.9, "{all:?}");
     }
 
     #[test]

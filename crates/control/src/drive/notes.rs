@@ -59,9 +59,8 @@ impl Seen {
                 }
                 let wanted = cpu.wanted();
                 tick.plan.share = Some(Share {
-                    room: control.cpu_state().into(),
+                    processors: control.cpu_state().into(),
                     wanted_processors: wanted.all,
-                    wanted_most_processors: wanted.most,
                     wanted_threads: wanted.nr_threads,
                     refaulted_pages_per_s: cpu.refaulted_pages_per_s(),
                     pageout_percent_max: control.pageout_percent_max(),

@@ -15,9 +15,9 @@ use strata_lru::EngineSpec;
 /// What the first line names itself.
 pub const FORMAT: &str = "strata-control-trace";
 /// Grows when a field comes, goes or changes its meaning.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// Traces from this version on can be read: what came later is left out there.
-pub const VERSION_MIN: u32 = 1;
+pub const VERSION_MIN: u32 = 3;
 
 /// One line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -3,7 +3,8 @@
 //! **Owns** these translations, so that types of the loop can be renamed and the format stays. **Does not own** either.
 
 use super::{
-    Answer, Foretold, LimitAction, LineState, Lists, Marks, Reading, Room, Standing, Verdicts, Who,
+    Answer, Foretold, LimitAction, LineState, Lists, Marks, Processors, Reading, Standing,
+    Verdicts, Who,
 };
 use crate::limit::{Answer as Came, Line, Standing as Stands, Step};
 use crate::reclaimer::Reclaimer as Takes;
@@ -37,12 +38,11 @@ impl From<Stands> for Standing {
     }
 }
 
-impl From<CpuState> for Room {
-    fn from(state: CpuState) -> Room {
+impl From<CpuState> for Processors {
+    fn from(state: CpuState) -> Processors {
         match state {
-            CpuState::Free => Room::Free,
-            CpuState::Contended => Room::Crowded,
-            CpuState::Saturated => Room::Filled,
+            CpuState::Free => Processors::Free,
+            CpuState::Taken => Processors::Taken,
         }
     }
 }
@@ -193,11 +193,10 @@ mod tests {
     #[test]
     fn who_has_the_processors_has_a_name_of_its_own() {
         for (state, name) in [
-            (CpuState::Free, Room::Free),
-            (CpuState::Contended, Room::Crowded),
-            (CpuState::Saturated, Room::Filled),
+            (CpuState::Free, Processors::Free),
+            (CpuState::Taken, Processors::Taken),
         ] {
-            assert_eq!(Room::from(state), name);
+            assert_eq!(Processors::from(state), name);
         }
     }
 

@@ -122,12 +122,10 @@ pub enum Who {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Share {
-    /// Who has them.
-    pub room: Room,
+    /// Whether one is free for Strata.
+    pub processors: Processors,
     /// Processors that the programs want, on average.
     pub wanted_processors: f64,
-    /// Processors that the one wants that wants most.
-    pub wanted_most_processors: f64,
     /// Threads of the programs that want one.
     pub wanted_threads: f64,
     /// Pages that come back in a second, on average.
@@ -136,17 +134,15 @@ pub struct Share {
     pub pageout_percent_max: u32,
 }
 
-/// Who has the processors.
+/// Whether a processor is free for Strata.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Room {
-    /// One is free for reclaim.
+pub enum Processors {
+    /// One is.
     #[default]
     Free,
-    /// Others compete for them.
-    Crowded,
-    /// The programs have all of them.
-    Filled,
+    /// The group's programs and others want all of them.
+    Taken,
 }
 
 /// What was done at one look at the limit.

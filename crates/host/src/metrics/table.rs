@@ -182,7 +182,7 @@ pub const METRICS: &[Metric] = &[
     },
     Metric {
         name: "strata_left_to_programs_seconds_total",
-        help: "Time for which programs that filled all processors reclaimed for themselves.",
+        help: "Time for which no processor was free and programs reclaimed in their own faults.",
         kind: Type::Counter,
         read: |status| known(status.eviction, |of| seconds(of.left_to_programs_ms)),
     },

@@ -13,8 +13,8 @@
 
 use crate::access::ListsSource;
 use crate::actuator::{
-    Activate, ColdPages, Confined, Deactivate, Lever, Pageout, PageoutReport, PageoutRequest,
-    Recall, RecallPages, ShrinkOutcome, ShrinkThread, WarmPages,
+    Activate, ColdPages, Confined, Deactivate, Pageout, PageoutReport, PageoutRequest, Recall,
+    RecallPages, ShrinkOutcome, ShrinkThread, WarmPages,
 };
 use crate::addr::AddrRange;
 use crate::pages::places::SpaceNo;
@@ -25,7 +25,7 @@ use std::io::ErrorKind;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 use strata_control::strategy::{Busy, Outcome};
-use strata_control::{Abilities, ActuatorReport, Processors};
+use strata_control::{Abilities, ActuatorReport, Lever, Processors};
 
 /// The threads; `None` where a run has no use for one, or can't have it.
 #[derive(Debug)]

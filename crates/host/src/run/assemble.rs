@@ -1,6 +1,6 @@
 //! Putting a managed group together from a configuration.
 //!
-//! **Owns** which parts a run gets and why, and with which priority they run. **Does not own** any of them.
+//! **Owns** which parts a run gets and why. **Does not own** any of them.
 
 use crate::access::{self, AccessChoice, AccessSource, ListsSource};
 use crate::actuator::{Activate, Deactivate, Pageout, Recall, ShrinkThread};
@@ -15,6 +15,7 @@ use crate::run::arena::Arena;
 use crate::run::config::{PolicyChoice, RunConfig, SwappinessChoice, Target};
 use crate::run::error::{RunError, io_error};
 use crate::run::group::Group;
+use crate::run::priority::{Priority, Role};
 use crate::run::program::Program;
 use crate::run::reclaim_loop::ReclaimLoop;
 use crate::run::trace::Recorder;
@@ -26,11 +27,6 @@ use strata_lru::{EnginePolicy, TimeMs};
 
 /// What one request may reclaim on cgroup v1 at most, in dips.
 const DIP_RUN_BYTES: u64 = 32 << 20;
-/// Nice value of the threads that reclaim: what they do not do in time the program does in its own faults.
-const RECLAIM_NICE: i32 = -10;
-/// ... and of those that look and touch: behind the others on the same processor they are late, and what they
-/// came to keep has been taken.
-const LOOK_NICE: i32 = -16;
 
 /// Who sees the accesses: for walks, and for the pageout thread, which needs one of its own.
 #[derive(Debug)]
@@ -82,7 +78,8 @@ pub(super) fn reclaim_loop(
         Some(_) => config.actuator,
         None => ActuatorChoice::Pageout,
     };
-    set_nice(RECLAIM_NICE);
+    let priority = Priority::new(config.priority);
+    priority.begin(Role::Reclaim);
     let uses_pageout = actuator != ActuatorChoice::Reclaim;
     let pageout = match uses_pageout && !config.dry_run {
         true => {
@@ -113,7 +110,7 @@ pub(super) fn reclaim_loop(
         }
         _ => None,
     };
-    set_nice(LOOK_NICE);
+    priority.begin(Role::Look);
     let has_heat = config.policy.has_heat();
     let activate = match can_steer(config) && shrink.is_some() {
         true => Some(Activate::start().map_err(io_error("starting the touching thread"))?),
@@ -169,6 +166,7 @@ pub(super) fn reclaim_loop(
         config.control,
         group,
         threads,
+        priority,
         recorder,
     ))
 }
@@ -207,13 +205,6 @@ pub(super) fn swappiness_bias(config: &RunConfig) -> SwappinessBias {
     )
 }
 
-/// Of this thread and of those it starts from here on; never of the program, which has begun before.
-fn set_nice(nice: i32) {
-    if let Err(errno) = rustix::process::setpriority_process(None, nice) {
-        tracing::debug!("no higher priority for our threads: {errno}");
-    }
-}
-
 /// Why the report names this actuator.
 pub(super) fn actuator_reason(
     actuator: ActuatorChoice,
@@ -223,13 +214,12 @@ pub(super) fn actuator_reason(
     match (actuator, has_group) {
         (ActuatorChoice::Auto, true) if is_kernel_told => {
             "the kernel's reclaim, ahead of the limit, told which pages are warm; pageout of the \
-             engine's choice where that finds none; programs that fill all processors by themselves \
-             reclaim in their own faults"
+             engine's choice where that finds none; while no processor is free, the programs in their \
+             own faults"
         }
         (ActuatorChoice::Auto, true) => {
             "pageout of the engine's choice; for what that can't keep up with the kernel's reclaim, \
-             ahead of the limit, but not while programs wait for a processor; programs that fill all \
-             processors by themselves reclaim in their own faults"
+             ahead of the limit; while no processor is free, the programs in their own faults"
         }
         (ActuatorChoice::Auto | ActuatorChoice::Pageout, false) => {
             "pageout: without a cgroup the kernel can't be asked to reclaim for this program"

@@ -6,6 +6,7 @@
 use crate::access::AccessChoice;
 use crate::keeper::SessionName;
 use crate::remote::MetricsConfig;
+use crate::run::priority::PriorityChoice;
 use crate::swap::SwapSpec;
 use std::fmt;
 use std::path::PathBuf;
@@ -135,6 +136,8 @@ pub struct RunConfig {
     pub actuator: Actuator,
     /// Who decides.
     pub policy: PolicyChoice,
+    /// At which priority Strata's threads run.
+    pub priority: PriorityChoice,
     /// Hold the budget over the tree's resident memory instead of in a cgroup.
     pub no_cgroup: bool,
     /// Decide, but change nothing (no limit, no swap, no eviction).

@@ -27,6 +27,7 @@ mod gauge;
 mod group;
 mod moves;
 mod overhead;
+mod priority;
 mod program;
 mod reclaim_loop;
 pub(crate) mod report;
@@ -37,13 +38,13 @@ mod thresholds;
 pub mod trace;
 mod usage;
 
-pub use crate::actuator::Lever;
 pub use crate::observe::watch::Watcher;
 pub use crate::pages::space::WalkFindings;
 pub use crate::pages::walk::WalkReport;
 pub use config::{AtDetach, PolicyChoice, RunConfig, SwappinessChoice, Target};
 pub use error::RunError;
 pub use event::Event;
+pub use priority::PriorityChoice;
 pub use reclaim_loop::AUTO_PAGEOUT_PAGES_PER_S;
 pub use report::{
     ByKind, Ending, EvictionReport, GenerationReport, HintsReport, KernelReport, LetGoReport,
@@ -51,4 +52,4 @@ pub use report::{
 };
 pub use session::run;
 pub use status::{GroupStatus, IDLE_SECONDS, IdleReport, NodeGenerations, PagesByAge, Status};
-pub use strata_control::{Actuator as ActuatorChoice, Config as ControlConfig, Held};
+pub use strata_control::{Actuator as ActuatorChoice, Config as ControlConfig, Held, Lever};

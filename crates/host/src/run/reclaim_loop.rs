@@ -29,6 +29,7 @@ use crate::remote::ClientId as Ticket;
 use crate::run::actuators::{Actuators, Threads};
 use crate::run::gauge::Gauge;
 use crate::run::group::Group;
+use crate::run::priority::Priority;
 use crate::run::report::{EvictionReport, HintsReport};
 use crate::run::trace::Recorder;
 use crate::sense::readings::Readings;
@@ -105,6 +106,7 @@ pub(super) struct ReclaimLoop {
     kept: Kept,
     warnings: Vec<String>,
     news: Vec<String>,
+    priority: Priority,
     recorder: Recorder,
     /// How long it took to find what the kernel was told last.
     hints_took: Duration,
@@ -119,6 +121,7 @@ impl ReclaimLoop {
         config: Config,
         group: Group,
         threads: Threads,
+        priority: Priority,
         recorder: Recorder,
     ) -> ReclaimLoop {
         let actuators = Actuators::new(threads, recorder.clone());
@@ -138,6 +141,7 @@ impl ReclaimLoop {
             kept: Kept::default(),
             warnings: Vec::new(),
             news: Vec::new(),
+            priority,
             recorder,
             hints_took: Duration::ZERO,
             walked_at: None,
@@ -223,6 +227,12 @@ impl ReclaimLoop {
             now,
         };
         drive::look_at_lists(&mut turn, now, usage_bytes)
+    }
+
+    /// Has Strata's threads run at the priority of the programs.
+    pub(super) fn follow_priority(&mut self) {
+        let processes = self.group.members().tree().processes();
+        self.priority.follow(processes.map(|process| process.pid()));
     }
 
     /// The kernel's counts have been brought up to date.

@@ -166,7 +166,7 @@ pub struct EvictionReport {
     pub reclaim_asked_bytes: u64,
     /// Bytes by which usage fell meanwhile.
     pub reclaim_freed_bytes: u64,
-    /// Time for which programs that filled all processors by themselves were left to reclaim for themselves.
+    /// Time for which no processor was free and the programs reclaimed in their own faults.
     pub left_to_programs_ms: u64,
     /// Times nothing older than `min_ttl` was left.
     pub nr_thrashing: u64,

@@ -195,7 +195,7 @@ fn start(
     recorder: Recorder,
 ) -> Result<Started, RunError> {
     let program = Program::start(&config.target, arena, inherited)?;
-    // Before our priority rises (`assemble`), because talking to others is not urgent.
+    // Before the priority of this thread may rise (`assemble`), because talking to others is not urgent.
     let remote = match RemoteServer::start(doors) {
         Ok(remote) => Some(remote),
         Err(error) => {
@@ -383,6 +383,9 @@ impl Session<'_> {
             let shadows = self.managed.as_ref().map(|of| of.group().evicted_bytes());
             let swapped = self.swapped();
             self.savings.sample(&self.arena, swapped, shadows);
+            if let Some(managed) = &mut self.managed {
+                managed.follow_priority();
+            }
             self.look_around(now);
         }
         wait_ms

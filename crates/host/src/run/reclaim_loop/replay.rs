@@ -130,9 +130,8 @@ impl Loop {
         let cpu = self.control.cpu();
         let wanted = cpu.wanted();
         trace::Share {
-            room: self.control.cpu_state().into(),
+            processors: self.control.cpu_state().into(),
             wanted_processors: wanted.all,
-            wanted_most_processors: wanted.most,
             wanted_threads: wanted.nr_threads,
             refaulted_pages_per_s: cpu.refaulted_pages_per_s(),
             pageout_percent_max: self.control.pageout_percent_max(),
@@ -189,14 +188,14 @@ fn is_alike(a: Option<trace::Share>, b: Option<trace::Share>) -> bool {
     let averages = |of: trace::Share| {
         [
             of.wanted_processors,
-            of.wanted_most_processors,
             of.wanted_threads,
             of.refaulted_pages_per_s,
         ]
     };
     let mut pairs = averages(a).into_iter().zip(averages(b));
     let are_averages_alike = pairs.all(|(a, b)| (a - b).abs() <= 1e-9 * a.abs().max(1.0));
-    are_averages_alike && (a.room, a.pageout_percent_max) == (b.room, b.pageout_percent_max)
+    are_averages_alike
+        && (a.processors, a.pageout_percent_max) == (b.processors, b.pageout_percent_max)
 }
 
 /// The first tick at which the loop decides otherwise than the trace says.

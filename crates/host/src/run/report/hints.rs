@@ -4,7 +4,7 @@
 //!
 //! **Invariants** I1: a share of nothing is `None`.
 
-use crate::actuator::Lever;
+use strata_control::Lever;
 use strata_lru::{HintCounts, Kind};
 
 /// One value for each kind of page.
@@ -43,7 +43,7 @@ impl HintsReport {
         nr_touched_pages: u64,
         nr_kernel_chosen_pages: u64,
     ) -> HintsReport {
-        let nr_touches = (nr_touched_pages * lever.nr_touches()) as f64;
+        let nr_touches = nr_touched_pages as f64 * lever.nr_touches() as f64;
         HintsReport {
             lever,
             nr_touches_per_freed_page: share(nr_touches, nr_kernel_chosen_pages),

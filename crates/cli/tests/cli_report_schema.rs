@@ -27,7 +27,7 @@ fn known() -> Report {
         ending: Ending::Exited { code: 0 },
         elapsed_ms: 1000,
         is_dry_run: false,
-        policy: "mglru".parse::<PolicyChoice>().unwrap(),
+        policy: "mglru".parse::<PolicyChoice>().expect("a policy"),
         actuator: ActuatorChoice::Auto,
         actuator_reason: "a reason".to_owned(),
         access: Some(SourceInfo {

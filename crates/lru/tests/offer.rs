@@ -70,8 +70,8 @@ fn is_exec(page: usize) -> bool {
 
 impl World {
     fn new(policy: &EnginePolicy) -> World {
-        let mut policy = policy.told().unwrap();
-        let group = policy.add_group("/", TimeMs(0)).unwrap();
+        let mut policy = policy.told().expect("it is valid");
+        let group = policy.add_group("/", TimeMs(0)).expect("a group");
         World {
             policy,
             group,
@@ -117,7 +117,8 @@ impl World {
                         space: SPACE,
                         heat: PastHeat::NONE,
                     };
-                    self.pages[number].folio = Some(self.policy.appeared(arrival).unwrap());
+                    self.pages[number].folio =
+                        Some(self.policy.appeared(arrival).expect("there is room"));
                     nr_new_pages += order_of(number).nr_pages();
                 }
                 _ => {}
@@ -133,7 +134,7 @@ impl World {
             .end_space_walk(self.group, SPACE, nr_new_pages, 1 << 20);
         self.policy
             .finish_walk(self.group, SWAPPINESS, self.now)
-            .unwrap();
+            .expect("the group");
     }
 
     fn evict(&mut self, nr_pages: u64, goes: u64) {
@@ -142,7 +143,10 @@ impl World {
             ..ReclaimRequest::new(self.group, nr_pages)
         };
         let mut batch = EvictBatch::default();
-        let answer = self.policy.isolate(request, self.now, &mut batch).unwrap();
+        let answer = self
+            .policy
+            .isolate(request, self.now, &mut batch)
+            .expect("the group");
         assert!(matches!(answer, Isolated::Pages(_)) || batch.folios.is_empty());
         let verdict = |n: usize| match goes >> (n % 64) & 1 {
             0 => Verdict::Evicted,
@@ -153,7 +157,7 @@ impl World {
         for (position, folio) in batch.folios.iter().enumerate() {
             if verdicts[position] == Verdict::Evicted {
                 let page = self.pages.iter_mut().find(|of| of.folio == Some(*folio));
-                *page.unwrap() = Page {
+                *page.expect("it is in memory") = Page {
                     shadow: batch.shadows[position],
                     ..Page::default()
                 };
@@ -163,7 +167,7 @@ impl World {
 
     fn offer(&mut self, kind: Kind, nr_pages: u64) -> Result<(), TestCaseError> {
         let order = self.policy.eviction_order(self.group, kind, self.now);
-        let order: Vec<FolioId> = order.unwrap().collect();
+        let order: Vec<FolioId> = order.expect("the group").collect();
         let number = |folio: &FolioId| {
             let number = self.pages.iter().position(|of| of.folio == Some(*folio));
             number.expect("it is in memory")
@@ -185,7 +189,7 @@ impl World {
         let answer = self
             .policy
             .offer(self.group, kind, nr_pages, self.now, &Nothing);
-        prop_assert_eq!(answer.unwrap(), nr_expected);
+        prop_assert_eq!(answer.expect("the group"), nr_expected);
         self.nr_offered_pages += nr_expected;
         for (number, page) in self.pages.iter().enumerate() {
             let Some(folio) = page.folio.filter(|_| kind_of(number) == kind) else {
@@ -200,7 +204,7 @@ impl World {
 
 /// Plays histories; whether anything was offered and everything added up.
 fn play(text: &'static str) {
-    let spec: EngineSpec = text.parse().unwrap();
+    let spec: EngineSpec = text.parse().expect("a policy");
     let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig {
         cases: 128,
         failure_persistence: None,
@@ -246,7 +250,7 @@ fn the_policy_of_our_own_does_so_too() {
 #[test]
 fn what_is_younger_than_min_ttl_is_protected_however_much_is_offered() {
     play("mglru+min-ttl-each=100");
-    let spec: EngineSpec = "mglru+min-ttl-each=100".parse().unwrap();
+    let spec: EngineSpec = "mglru+min-ttl-each=100".parse().expect("a policy");
     let mut world = World::new(spec.policy());
     world.now = TimeMs(20);
     world.walk(u64::MAX, u64::MAX);

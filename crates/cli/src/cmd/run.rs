@@ -275,7 +275,7 @@ impl RunArgs {
                 false => Ok(PolicyChoice::None),
             };
         };
-        let mut spec = spec.clone();
+        let mut spec = spec.as_ref().clone();
         if let Some(model) = &self.model {
             spec = spec.with_model(model).map_err(refuse)?;
         }
@@ -284,7 +284,7 @@ impl RunArgs {
                 spec = spec.with_option(key, value).map_err(refuse)?;
             }
         }
-        Ok(PolicyChoice::Engine(spec))
+        Ok(PolicyChoice::Engine(Box::new(spec)))
     }
 
     /// What is younger than this is not taken, whichever way that was asked for.

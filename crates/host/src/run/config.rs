@@ -36,7 +36,7 @@ pub enum Target {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PolicyChoice {
     /// A policy of the engine.
-    Engine(EngineSpec),
+    Engine(Box<EngineSpec>),
     /// Nobody: only the kernel's limit is set, the baseline of every comparison.
     None,
 }
@@ -65,7 +65,7 @@ impl FromStr for PolicyChoice {
     fn from_str(text: &str) -> Result<PolicyChoice, BadEngineSpec> {
         match text {
             "none" => Ok(PolicyChoice::None),
-            spec => spec.parse().map(PolicyChoice::Engine),
+            spec => Ok(PolicyChoice::Engine(Box::new(spec.parse()?))),
         }
     }
 }

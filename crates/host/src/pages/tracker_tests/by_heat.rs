@@ -397,3 +397,42 @@ fn what_was_forgotten_names_nothing_until_another_walk_has_foretold_something() 
     look_often(1, &mut tracker, &mappings(), [all, used, bits::NONE]);
     assert_eq!(nr_named(&tracker), 1);
 }
+
+/// The two lists keep no ages and know no heat: all but the first 40 % of their order are kept, and what goes then is counted.
+#[test]
+fn without_heat_the_policys_order_says_what_is_kept() {
+    let spec: strata_lru::EngineSpec = "two-list".parse().unwrap();
+    let policy = spec.policy().told().unwrap();
+    let mut tracker = Tracker::new(policy, "/", TimeMs(0)).unwrap();
+    let own = Process::open(std::process::id() as i32).unwrap();
+    let space = tracker.add_space(Arc::new(own)).unwrap();
+    assert!(!tracker.has_heat() && !tracker.has_generations());
+    let (all, hot) = (bits::run(0, 100), bits::run(0, 60));
+    let mut kept = Vec::new();
+    // What is used is spared once, so the others come first in the order.
+    for _ in 0..4 {
+        look(&mut tracker, &mappings(), all, hot, all);
+        kept = warm_addresses(&mut tracker, 60);
+        tracker.hinted(TimeMs(1));
+    }
+    let addr = |page: u64| page * PAGE_BYTES;
+    assert_eq!(kept, (0..60).map(addr).collect::<Vec<u64>>());
+    tracker.rank(50, Swappiness::DEFAULT);
+    assert_eq!(tracker.nr_ranked(), 0, "nothing is ever ranked");
+    tracker.take_warm(60, TimeMs(1));
+    tracker.hinted(TimeMs(1));
+    let left = bits::without(all, bits::run(50, 100));
+    let swapped = bits::run(50, 100);
+    let table = mappings();
+    let mut walk = tracker.walk_space(space, &table).unwrap();
+    walk.record(&TableRecord {
+        swapped,
+        ..record(0, TableShape::Pages, left, bits::NONE)
+    });
+    walk.finish();
+    tracker.finish_look();
+    let counts = tracker.hint_counts()[0];
+    let gone = (counts.nr_gone_pages, counts.nr_gone_offered_pages);
+    assert_eq!(gone, (50, 40), "60 to 99 were offered");
+    tracker.validate().unwrap();
+}

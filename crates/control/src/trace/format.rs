@@ -671,3 +671,24 @@ pub struct Totals {
     /// How often the limit gave way.
     pub nr_raises: u64,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_policy_is_written_as_it_was_asked_for() {
+        for (text, has_heat) in [
+            ("mglru+heat", true),
+            ("mglru:v6.1+heat+nr_gens=8", true),
+            ("two-list", false),
+            ("none", false),
+        ] {
+            let line = format!("{text:?}");
+            let name: PolicyName = serde_json::from_str(&line).unwrap();
+            assert_eq!(name.has_heat(), has_heat, "{text}");
+            assert_eq!(name == PolicyName::None, text == "none");
+            assert_eq!(serde_json::to_string(&name).unwrap(), line);
+        }
+    }
+}

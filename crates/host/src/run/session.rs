@@ -466,10 +466,8 @@ impl Session<'_> {
         // The socket goes before the directory it is in.
         self.remote = None;
         let actuator = self.config.actuator;
-        let is_kernel_told = self
-            .managed
-            .as_ref()
-            .is_some_and(ReclaimLoop::is_kernel_told);
+        let managed = self.managed.as_ref();
+        let is_kernel_told = managed.is_some_and(ReclaimLoop::is_kernel_told);
         let has_group = self.arena.gauge().group().is_some();
         let actuator_reason = assemble::actuator_reason(actuator, has_group, is_kernel_told);
         let (eviction, walks, generations, source, nr_processes) = match &mut self.managed {

@@ -80,7 +80,13 @@ fn every_other_value_that_makes_no_sense_is_refused_with_the_reason() {
         ("--min-ttl", "9999h", "absurdly long"),
         ("--access", "ptrace", "auto, bpf, smaps"),
         ("--actuator", "kill", "auto, pageout, reclaim"),
-        ("--policy", "fifo", "mglru+heat, mglru, none"),
+        ("--policy", "fifo", "none, mglru, two-list, strata"),
+        ("--policy", "mglru:v9", "unknown kernel model"),
+        ("--policy", "two-list+nr_gens=8", "no such option"),
+        ("--policy", "--quiet", "the value is missing"),
+        ("--model", "v9", "unknown kernel model"),
+        ("--nr-gens", "3", "from 4 to 16"),
+        ("--nr-tiers", "0", "from 1 to 5"),
         ("--metrics", "9464", "an address and a port"),
         ("--metrics", "localhost:9464", "an address and a port"),
         ("--metrics", "127.0.0.1", "an address and a port"),
@@ -101,6 +107,49 @@ fn every_other_value_that_makes_no_sense_is_refused_with_the_reason() {
     ] {
         let said = run_refused(option, value);
         assert!(said.contains(why), "{option} {value}: {said}");
+    }
+}
+
+/// What a policy can't have is refused as `strata sim` refuses it.
+#[test]
+fn options_that_the_policy_does_not_have_are_refused() {
+    for (options, why) in [
+        (
+            &["--policy", "two-list", "--nr-gens", "8"][..],
+            "two-list has no such option",
+        ),
+        (
+            &["--policy", "strata", "--nr-tiers", "2"],
+            "strata has no such option",
+        ),
+        (
+            &["--policy", "two-list", "--model", "v6.1"],
+            "two-list has no models",
+        ),
+        (
+            &["--policy", "mglru:v6.1", "--model", "v6.14"],
+            "names a model already, v6.1",
+        ),
+        (
+            &["--policy", "mglru+nr_gens=8", "--nr-gens", "8"],
+            "nr_gens is given already",
+        ),
+        (
+            &["--policy", "none", "--model", "v6.1"],
+            "--policy none has no --model",
+        ),
+        (
+            &["--policy", "strata", "--min-ttl", "1s"],
+            "which keeps no ages",
+        ),
+        (
+            &["--policy", "mglru+min-ttl=9", "--min-ttl", "1s"],
+            "say it once",
+        ),
+    ] {
+        let words = [&["run", "--memory", "64M"], options, &["--", "true"]].concat();
+        let said = refused(&words);
+        assert!(said.contains(why), "{options:?}: {said}");
     }
 }
 

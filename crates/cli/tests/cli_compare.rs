@@ -28,7 +28,7 @@ fn a_comparison_that_makes_no_sense_is_refused_before_anything_is_run() {
         ),
         (
             &["--policy", "fifo", "--", "echo"],
-            "mglru+heat, mglru, none",
+            "none, mglru, two-list, strata",
         ),
         (&["--swap", "disk:1G", "--", "echo"], "kind is unknown"),
         (&["--throughput", "ops", "--", "echo"], "it has 0 groups"),

@@ -10,20 +10,24 @@ use strata_host::compare::Metric;
 use strata_host::hold_up::HoldUpReport;
 use strata_host::keeper::KeeperReport;
 use strata_host::run::{
-    ActuatorChoice, Ending, EvictionReport, GenerationReport, KernelReport, LetGoReport,
-    LimitReport, PolicyChoice, ProgramReport, REPORT_VERSION, Report, SavedReport, UsageReport,
-    WalkFindings, WalkReport,
+    ActuatorChoice, ByKind, Ending, EvictionReport, GenerationReport, HintsReport, KernelReport,
+    LetGoReport, Lever, LimitReport, PolicyChoice, ProgramReport, REPORT_VERSION, Report,
+    SavedReport, UsageReport, WalkFindings, WalkReport,
 };
 
 /// A report of which everything is known.
 fn known() -> Report {
+    let shares = ByKind {
+        anon: Some(0.5),
+        file: Some(0.5),
+    };
     Report {
         version: REPORT_VERSION,
         target: "sleep 1".to_owned(),
         ending: Ending::Exited { code: 0 },
         elapsed_ms: 1000,
         is_dry_run: false,
-        policy: PolicyChoice::Mglru,
+        policy: "mglru".parse::<PolicyChoice>().expect("a policy"),
         actuator: ActuatorChoice::Auto,
         actuator_reason: "a reason".to_owned(),
         access: Some(SourceInfo {
@@ -42,6 +46,15 @@ fn known() -> Report {
             file_bytes: 1,
         }],
         eviction: EvictionReport::default(),
+        hints: Some(HintsReport {
+            lever: Lever::Activation,
+            nr_touches_per_freed_page: Some(1.5),
+            nr_gone_pages: ByKind::default(),
+            obedience: shares,
+            nr_compared_pages: ByKind::default(),
+            agreement: shares,
+            chance: shares,
+        }),
         walks: WalkReport {
             cost: WalkCost::default(),
             last: WalkFindings::default(),
@@ -65,6 +78,8 @@ fn known() -> Report {
         },
         tracking_bytes: 1,
         strata_cpu_ms: 1,
+        strata_cpu_percent_max: Some(10),
+        strata_cpu_worst_percent: Some(9.5),
         strata_cpu_percent: 1.5,
         nr_processes: 1,
         keeper: Some(KeeperReport::default()),
@@ -79,10 +94,25 @@ fn unknown() -> Report {
     report.program = None;
     report.limit = None;
     report.working_set_bytes = None;
+    report.hints = None;
     report.keeper = None;
     report.walks.entries_per_freed_page = None;
     report.kernel = KernelReport::default();
     report.let_go = LetGoReport::default();
+    report
+}
+
+/// The same where the kernel was told something, and no page has left.
+fn nothing_gone() -> Report {
+    let mut report = unknown();
+    let shares = ByKind::default();
+    report.hints = known().hints.map(|hints| HintsReport {
+        nr_touches_per_freed_page: None,
+        obedience: shares,
+        agreement: shares,
+        chance: shares,
+        ..hints
+    });
     report
 }
 
@@ -188,8 +218,9 @@ fn every_figure_of_a_comparison_is_documented() {
 
 #[test]
 fn null_is_documented_exactly_where_it_occurs() {
-    let occurs: BTreeSet<String> = paths_of(&unknown())
-        .into_iter()
+    let occurs: BTreeSet<String> = [unknown(), nothing_gone()]
+        .iter()
+        .flat_map(paths_of)
         .filter_map(|(path, value)| value.is_null().then_some(path))
         .collect();
     let told: BTreeSet<String> = documented()

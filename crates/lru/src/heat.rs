@@ -26,7 +26,7 @@
 //!   folios    what is known of each folio                             owners    of each space, and its walks
 //!   scales    how the spaces of a group compare                       spread    the measures for that
 //!   past      the heat of what is not in memory                       copy      to play its eviction out
-//!   coldest   the cheapest of all folios
+//!   coldest   the cheapest of all folios                              hints     what is offered to who else reclaims
 //! ```
 //!
 //! **Owns** the moving average, the choice of the coldest and the pace both are made for. **Does not
@@ -42,6 +42,7 @@ mod copy;
 mod folios;
 mod foretold;
 mod forward;
+mod hints;
 mod owners;
 mod past;
 mod ranking;
@@ -57,6 +58,7 @@ mod told_tests;
 use crate::{ids::FolioId, ids::Kind, swappiness::Swappiness};
 pub use by_heat::ByHeat;
 pub use foretold::Foretold;
+pub use hints::HintCounts;
 pub use owners::WalkStep;
 pub use past::PastHeat;
 pub use ranking::Ranking;

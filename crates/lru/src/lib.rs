@@ -118,6 +118,7 @@ mod rules;
 mod seam;
 mod shadow;
 mod shadow_table;
+mod spec;
 mod strata_policy;
 mod swappiness;
 mod tiering;
@@ -129,8 +130,8 @@ pub use config::{Config, ConfigError, MinTtl, Refault};
 pub use error::PolicyError;
 pub use group::{Excess, GroupEvents, GroupTree, Limits, Protection, ProtectionSharing};
 pub use heat::{
-    ByHeat, Foretold, HEAT_WALK_MS, HEAT_WALK_MS_MIN, Heat, HeatPolicy, NR_RANKED_PAGES_MIN,
-    Outside, PastHeat, Ranking, WALKS_REMEMBERED, WalkStep,
+    ByHeat, Foretold, HEAT_WALK_MS, HEAT_WALK_MS_MIN, Heat, HeatPolicy, HintCounts,
+    NR_RANKED_PAGES_MIN, Outside, PastHeat, Ranking, WALKS_REMEMBERED, WalkStep,
 };
 pub use ids::{FolioId, GenSeq, GroupId, Kind, NodeId, NodeSet, Order, SpaceNo, TimeMs};
 pub use lru_gen::{EvictPlan, Plan, WalkPlan};
@@ -148,6 +149,7 @@ pub use seam::{
     OnePass, Origin, ReclaimRequest, ReclaimStats, RelaxedWalk, Shadow, Verdict, WriteState,
 };
 pub use shadow_table::ShadowTable;
+pub use spec::{BadEngineSpec, EnginePolicy, EngineSpec};
 pub use strata_policy::{Ingredient, Ingredients, Strata};
 pub use swappiness::Swappiness;
 pub use tiering::{

@@ -227,6 +227,14 @@ pub trait Policy: std::fmt::Debug + Send {
     /// Size of a live folio.
     fn order(&self, folio: FolioId) -> Order;
 
+    /// Whether a live folio is mapped executable from a file.
+    fn is_exec(&self, folio: FolioId) -> bool;
+
+    /// Whether a live folio that is not isolated may not go yet, because it was accessed less than `min_ttl_ms` ago.
+    fn is_too_young(&self, _folio: FolioId, _now: TimeMs) -> bool {
+        false
+    }
+
     /// Sizes and ages of the group's generations (active and inactive count as two for `TwoList`).
     fn view(&self, group: GroupId, now: TimeMs) -> Result<Vec<GroupView>, PolicyError>;
 

@@ -21,7 +21,7 @@ use strata_host::run::{
 };
 use strata_host::swap::SwapSpec;
 use strata_host::units::parse_size;
-use strata_lru::Swappiness;
+use strata_lru::{BadEngineSpec, Swappiness};
 
 use crate::cli::{AccessArg, parse_duration_ms, parse_pid, refuse_option};
 use crate::cmd::report_file::{self, ReportFile};
@@ -121,9 +121,26 @@ pub(crate) struct RunArgs {
     #[arg(long, value_enum, value_name = "WHO", default_value = "auto")]
     actuator: ActuatorArg,
 
-    /// Who decides which pages go
-    #[arg(long, value_enum, value_name = "POLICY", default_value = "mglru+heat")]
-    policy: PolicyArg,
+    /// Who decides which pages go: mglru+heat, mglru, mglru+distance, two-list, strata, or none
+    ///
+    /// mglru+heat is the multi-generational LRU, of whose pages those accessed least often lately go first; mglru is that
+    /// LRU as it is, by when a page was last accessed. two-list is the classic active and inactive list. strata is a policy
+    /// of our own. none sets the kernel's limit and nothing else, the baseline of every comparison. Models and options as
+    /// under strata sim: a name, :MODEL and +OPTION or +OPTION=VALUE after it; docs/reference/sim.md lists them.
+    #[arg(long, value_name = "POLICY", default_value = PolicyChoice::DEFAULT, value_parser = policy_arg, allow_hyphen_values = true)]
+    policy: PolicyChoice,
+
+    /// With mglru: the kernel whose rules hold, for example v6.1; short for --policy mglru:v6.1
+    #[arg(long, value_name = "KERNEL", value_parser = word_arg, allow_hyphen_values = true)]
+    model: Option<String>,
+
+    /// With mglru: so many generations, 4 to 16; short for +nr_gens=N
+    #[arg(long, value_name = "N", value_parser = word_arg, allow_hyphen_values = true)]
+    nr_gens: Option<String>,
+
+    /// With mglru: so many tiers, 1 to 5; short for +nr_tiers=N
+    #[arg(long, value_name = "N", value_parser = word_arg, allow_hyphen_values = true)]
+    nr_tiers: Option<String>,
 
     /// What Strata may take of the processors, percent of one, for example 10%
     ///
@@ -261,29 +278,51 @@ impl From<PriorityArg> for PriorityChoice {
     }
 }
 
-/// Who decides.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum PolicyArg {
-    /// The multi-generational LRU; of its pages those accessed least often lately go first
-    #[value(name = "mglru+heat")]
-    MglruHeat,
-    /// The multi-generational LRU as it is: by when a page was last accessed
-    Mglru,
-    /// Nobody: only the kernel's limit is set, the baseline of every comparison
-    None,
-}
+impl RunArgs {
+    /// Who decides, with everything that options of their own say of it.
+    fn policy(&self) -> Result<PolicyChoice, UsageError> {
+        let refuse = |error: BadEngineSpec| UsageError(format!("--policy {error}"));
+        let options = [("nr_gens", &self.nr_gens), ("nr_tiers", &self.nr_tiers)];
+        let PolicyChoice::Engine(spec) = &self.policy else {
+            let is_given = self.model.is_some() || options.iter().any(|of| of.1.is_some());
+            return match is_given {
+                true => Err(UsageError(
+                    "--policy none has no --model, --nr-gens or --nr-tiers: nobody decides; leave them out"
+                        .to_owned(),
+                )),
+                false => Ok(PolicyChoice::None),
+            };
+        };
+        let mut spec = spec.as_ref().clone();
+        if let Some(model) = &self.model {
+            spec = spec.with_model(model).map_err(refuse)?;
+        }
+        for (key, value) in options {
+            if let Some(value) = value {
+                spec = spec.with_option(key, value).map_err(refuse)?;
+            }
+        }
+        Ok(PolicyChoice::Engine(Box::new(spec)))
+    }
 
-impl From<PolicyArg> for PolicyChoice {
-    fn from(arg: PolicyArg) -> PolicyChoice {
-        match arg {
-            PolicyArg::MglruHeat => PolicyChoice::MglruHeat,
-            PolicyArg::Mglru => PolicyChoice::Mglru,
-            PolicyArg::None => PolicyChoice::None,
+    /// What is younger than this is not taken, whichever way that was asked for.
+    fn min_ttl_ms(&self, policy: &PolicyChoice) -> Result<u64, UsageError> {
+        let Some(engine) = policy.engine() else {
+            return Ok(self.min_ttl);
+        };
+        let own_ms = engine.config().min_ttl_ms;
+        match (self.min_ttl, own_ms) {
+            (0, _) => Ok(own_ms),
+            (_, 0) if engine.has_generations() => Ok(self.min_ttl),
+            (_, 0) => Err(UsageError(format!(
+                "--min-ttl can't be used with --policy {policy}, which keeps no ages; leave one of them out, or use mglru"
+            ))),
+            _ => Err(UsageError(format!(
+                "--min-ttl and --policy {policy} both say what is too young to go; say it once"
+            ))),
         }
     }
-}
 
-impl RunArgs {
     /// Takes the options together: some exclude each other.
     fn into_config(self) -> Result<RunConfig, UsageError> {
         if self.no_cgroup && self.actuator == ActuatorArg::Reclaim {
@@ -293,7 +332,9 @@ impl RunArgs {
                     .to_owned(),
             ));
         }
-        if self.no_cgroup && self.policy == PolicyArg::None {
+        let policy = self.policy()?;
+        let min_ttl_ms = self.min_ttl_ms(&policy)?;
+        if self.no_cgroup && policy == PolicyChoice::None {
             return Err(UsageError(
                 "--policy none can't be used with --no-cgroup: then nobody would hold the budget; \
                  leave one of them out"
@@ -321,10 +362,10 @@ impl RunArgs {
             budget_bytes: self.memory,
             swap: self.swap,
             swappiness: self.swappiness,
-            min_ttl_ms: self.min_ttl,
+            min_ttl_ms,
             access: self.access.into(),
             actuator: self.actuator.into(),
-            policy: self.policy.into(),
+            policy,
             cpu_percent_max: self.cpu,
             priority: self.priority.into(),
             no_cgroup: self.no_cgroup,
@@ -377,6 +418,19 @@ pub(crate) fn run(mut args: RunArgs) -> anyhow::Result<ExitCode> {
         print::error(&print::chain(error.as_ref()));
     }
     Ok(ExitCode::from(report.ending.exit_status()))
+}
+
+fn policy_arg(text: &str) -> Result<PolicyChoice, String> {
+    refuse_option(text)?;
+    text.parse().map_err(|error: BadEngineSpec| {
+        // clap has quoted the text.
+        error.why.replace("use one of ", "use one of none, ")
+    })
+}
+
+fn word_arg(text: &str) -> Result<String, String> {
+    refuse_option(text)?;
+    Ok(text.to_owned())
 }
 
 fn name_arg(text: &str) -> Result<SessionName, String> {

@@ -18,10 +18,9 @@ fn example() -> Report {
         ending: Ending::Exited { code: 0 },
         elapsed_ms: 60_000,
         is_dry_run: false,
-        policy: PolicyChoice::Mglru,
+        policy: "mglru".parse::<PolicyChoice>().unwrap(),
         actuator: ActuatorChoice::Pageout,
         actuator_reason: "pageout was asked for".to_owned(),
-        lever: None,
         access: Some(SourceInfo {
             name: "bpf",
             grain: Grain::Page,
@@ -50,6 +49,7 @@ fn example() -> Report {
             anon_bytes: 100 * MIB,
             file_bytes: 0,
         }],
+        hints: None,
         eviction: EvictionReport {
             nr_tried_pages: 60_000,
             nr_applied_pages: 51_200,

@@ -10,6 +10,7 @@ use super::plan::Plan;
 use crate::sample::{Actuator, GroupStats, Lever};
 use serde::{Deserialize, Serialize, Serializer};
 use std::collections::BTreeMap;
+use strata_lru::EngineSpec;
 
 /// What the first line names itself.
 pub const FORMAT: &str = "strata-control-trace";
@@ -104,18 +105,31 @@ pub struct RunFacts {
 }
 
 /// Who decides which page goes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PolicyName {
-    /// The multi-generational LRU, which has the pages that were accessed least often lately go first.
-    #[default]
-    #[serde(rename = "mglru+heat")]
-    MglruHeat,
-    /// The multi-generational LRU as it is.
-    #[serde(rename = "mglru")]
-    Mglru,
     /// Nobody: only the kernel's limit is set.
     #[serde(rename = "none")]
     None,
+    /// A policy of the engine, as [`strata_lru::EngineSpec`] names it.
+    #[serde(untagged)]
+    Engine(String),
+}
+
+impl PolicyName {
+    /// Whether pages go by how often they were accessed lately.
+    pub fn has_heat(&self) -> bool {
+        let PolicyName::Engine(text) = self else {
+            return false;
+        };
+        let spec: Option<EngineSpec> = text.parse().ok();
+        spec.is_some_and(|spec| spec.policy().has_heat())
+    }
+}
+
+impl Default for PolicyName {
+    fn default() -> PolicyName {
+        PolicyName::Engine("mglru+heat".to_owned())
+    }
 }
 
 /// Who is managed.
@@ -658,4 +672,25 @@ pub struct Totals {
     pub nr_walks: u64,
     /// How often the limit gave way.
     pub nr_raises: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_policy_is_written_as_it_was_asked_for() {
+        for (text, has_heat) in [
+            ("mglru+heat", true),
+            ("mglru:v6.1+heat+nr_gens=8", true),
+            ("two-list", false),
+            ("none", false),
+        ] {
+            let line = format!("{text:?}");
+            let name: PolicyName = serde_json::from_str(&line).unwrap();
+            assert_eq!(name.has_heat(), has_heat, "{text}");
+            assert_eq!(name == PolicyName::None, text == "none");
+            assert_eq!(serde_json::to_string(&name).unwrap(), line);
+        }
+    }
 }

@@ -22,7 +22,7 @@ fn full() -> Status {
         elapsed_ms: next(),
         is_paused: true,
         is_dry_run: true,
-        policy: PolicyChoice::MglruHeat,
+        policy: "mglru+heat".parse::<PolicyChoice>().unwrap(),
         actuator: ActuatorChoice::Auto,
         usage_bytes: Some(next()),
         limit_bytes: Some(next()),

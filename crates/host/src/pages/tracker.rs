@@ -278,6 +278,16 @@ impl Tracker {
         self.policy.ageing(self.group, swappiness)
     }
 
+    /// Whether heat decides which pages go, and not the policy's own order.
+    pub(crate) fn has_heat(&self) -> bool {
+        self.policy.has_heat()
+    }
+
+    /// Whether the policy keeps generations, and says by them when a walk is due.
+    pub(crate) fn has_generations(&mut self) -> bool {
+        self.policy.lru_gen().is_some()
+    }
+
     /// Whether a batch is on its way.
     pub(crate) fn is_batch_out(&self) -> bool {
         self.out.nr_requests_left > 0
@@ -343,7 +353,8 @@ impl Tracker {
             }
         }
         self.out.nr_requests_left = requests.len();
-        if requests.is_empty() && !self.out.batch.folios.is_empty() {
+        // Folios that are only to be checked have no bits beside those that walks have told already.
+        if requests.is_empty() && !self.out.batch.is_empty() {
             self.complete();
         }
         requests

@@ -61,6 +61,8 @@ pub(super) struct Heard {
 #[derive(Debug)]
 pub(super) struct Actuators {
     threads: Threads,
+    /// How the marking thread has pages spared, if there ever was one.
+    lever: Option<Lever>,
     waiting: VecDeque<PageoutRequest>,
     confined: Confined,
     /// Processes whose pages may not be marked, by number.
@@ -77,6 +79,7 @@ impl Actuators {
     /// Nothing done yet.
     pub(super) fn new(threads: Threads, recorder: Recorder) -> Actuators {
         Actuators {
+            lever: threads.marker.as_ref().map(|(_, lever)| *lever),
             threads,
             waiting: VecDeque::new(),
             confined: Confined::default(),
@@ -91,6 +94,11 @@ impl Actuators {
     /// What was done so far.
     pub(super) fn counters(&self) -> EvictionReport {
         self.counters
+    }
+
+    /// How pages are made to be spared; `None` where the kernel was told nothing.
+    pub(super) fn lever(&self) -> Option<Lever> {
+        self.lever
     }
 
     /// Nothing could be taken because all of it is younger than `min_ttl`.

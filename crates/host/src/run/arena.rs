@@ -124,9 +124,9 @@ impl Arena {
         if config.dry_run {
             return Ok(());
         }
-        match config.policy {
+        match &config.policy {
             PolicyChoice::None => group.set_limit_bytes(Some(config.budget_bytes))?,
-            PolicyChoice::MglruHeat | PolicyChoice::Mglru => self.take_hold(config.policy)?,
+            PolicyChoice::Engine(_) => self.take_hold(&config.policy)?,
         }
         group.set_swappiness(config.swappiness.base().get().min(200))?;
         if config.policy != PolicyChoice::None {
@@ -172,7 +172,7 @@ impl Arena {
     }
 
     /// Sets the limit behind the budget, and has us told when somebody meets it.
-    pub(super) fn take_hold(&mut self, policy: PolicyChoice) -> Result<(), CgroupError> {
+    pub(super) fn take_hold(&mut self, policy: &PolicyChoice) -> Result<(), CgroupError> {
         self.tell_sleep(false);
         let Some(group) = self.watched_group(policy) else {
             return Ok(());
@@ -189,7 +189,7 @@ impl Arena {
 
     /// Lifts the limit and leaves the group to the kernel, until [`Arena::take_hold`]. A limit that the kernel
     /// alone is to hold stays.
-    pub(super) fn let_go(&mut self, policy: PolicyChoice) -> Result<(), CgroupError> {
+    pub(super) fn let_go(&mut self, policy: &PolicyChoice) -> Result<(), CgroupError> {
         if let Some(group) = self.watched_group(policy) {
             group.release_high()?;
             group.set_limit_bytes(None)?;
@@ -208,8 +208,8 @@ impl Arena {
     }
 
     /// The group, where a limit of ours needs us awake.
-    fn watched_group(&self, policy: PolicyChoice) -> Option<Arc<BudgetGroup>> {
-        let is_watched = !self.is_dry_run && policy != PolicyChoice::None;
+    fn watched_group(&self, policy: &PolicyChoice) -> Option<Arc<BudgetGroup>> {
+        let is_watched = !self.is_dry_run && *policy != PolicyChoice::None;
         self.gauge.group().filter(|_| is_watched).cloned()
     }
 
@@ -247,14 +247,14 @@ impl Arena {
     /// When the kernel refuses; then nothing has changed.
     pub(super) fn set_budget(
         &mut self,
-        policy: PolicyChoice,
+        policy: &PolicyChoice,
         budget_bytes: u64,
     ) -> Result<(), CgroupError> {
         let group = self.gauge.group().filter(|_| !self.is_dry_run).cloned();
         if let Some(group) = group {
             match policy {
                 PolicyChoice::None => group.set_limit_bytes(Some(budget_bytes))?,
-                PolicyChoice::MglruHeat | PolicyChoice::Mglru => {
+                PolicyChoice::Engine(_) => {
                     match group.set_budget_bytes(budget_bytes) {
                         // The program has grown past the limit meanwhile; it is brought down to the
                         // new budget tick by tick.

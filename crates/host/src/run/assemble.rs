@@ -14,6 +14,7 @@ use crate::run::actuators::Threads;
 use crate::run::arena::Arena;
 use crate::run::config::{PolicyChoice, RunConfig, SwappinessChoice, Target};
 use crate::run::error::{RunError, io_error};
+use crate::run::event::Event;
 use crate::run::group::Group;
 use crate::run::priority::{Priority, Role};
 use crate::run::program::Program;
@@ -23,7 +24,7 @@ use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use strata_control::swappiness::SwappinessBias;
 use strata_control::{Abilities, Lever, Setup};
-use strata_lru::{ByHeat, Config, MinTtl, MultiGen, TimeMs};
+use strata_lru::{EnginePolicy, TimeMs};
 
 /// What one request may reclaim on cgroup v1 at most, in dips.
 const DIP_RUN_BYTES: u64 = 32 << 20;
@@ -40,6 +41,7 @@ pub(super) struct Sources {
 impl Sources {
     /// Opens them; to be done before anything is changed or started, because it may be impossible.
     pub(super) fn open(config: &RunConfig) -> Result<Sources, RunError> {
+        engine(config)?;
         let is_classic = !access::is_multi_gen_on();
         let wants_lists = is_classic && can_steer(config) && config.access != AccessChoice::Smaps;
         let lists = wants_lists.then(ListsSource::open).and_then(|lists| {
@@ -62,17 +64,8 @@ pub(super) fn reclaim_loop(
     (sources, hints): (Sources, Hints),
     recorder: Recorder,
 ) -> Result<ReclaimLoop, RunError> {
-    let engine = MultiGen::new(Config {
-        min_ttl_ms: config.min_ttl_ms,
-        // What is asked for is that nothing younger goes, not when to kill.
-        min_ttl: MinTtl::EachByItself,
-        ..Config::default()
-    })?;
-    let tracker = Tracker::new(
-        Box::new(ByHeat::when_told(engine)),
-        &arena.name(program.pid()),
-        TimeMs(0),
-    )?;
+    let engine = engine(config)?;
+    let tracker = Tracker::new(engine.told()?, &arena.name(program.pid()), TimeMs(0))?;
     let tree = match program.root() {
         Some(root) => ProcessTree::new(Arc::clone(root)),
         None => ProcessTree::of_list(),
@@ -120,7 +113,7 @@ pub(super) fn reclaim_loop(
         _ => None,
     };
     priority.begin(Role::Look);
-    let has_heat = config.policy == PolicyChoice::MglruHeat;
+    let has_heat = config.policy.has_heat();
     let Hints { lever, seeing, .. } = hints;
     let lever = lever.filter(|_| shrink.is_some());
     let activate = match lever {
@@ -133,7 +126,8 @@ pub(super) fn reclaim_loop(
         }
         None => None,
     };
-    let deactivate = match sources.lists.filter(|_| activate.is_some()) {
+    // Which are the coldest of the active pages only heat can tell.
+    let deactivate = match sources.lists.filter(|_| activate.is_some() && has_heat) {
         Some(lists) => {
             let thread = Deactivate::start();
             Some((
@@ -192,11 +186,22 @@ pub(super) fn reclaim_loop(
     ))
 }
 
+/// The engine's policy, which takes nothing younger than `min_ttl`: that is what is asked for, not when to kill.
+fn engine(config: &RunConfig) -> Result<EnginePolicy, RunError> {
+    let asked = config.policy.engine();
+    let policy = asked.ok_or_else(|| RunError::NoEngine(config.policy.to_string()))?;
+    let ages = match config.min_ttl_ms {
+        own_ms if own_ms == policy.config().min_ttl_ms => Some(policy.clone()),
+        min_ttl_ms => policy.with_min_ttl(min_ttl_ms),
+    };
+    ages.ok_or_else(|| RunError::NoAges(config.policy.to_string()))
+}
+
 /// Whether the kernel may be told which pages are warm, if it can be.
 fn can_steer(config: &RunConfig) -> bool {
-    let has_heat = config.policy == PolicyChoice::MglruHeat;
+    let decides = config.policy.engine().is_some();
     let is_auto = config.actuator == ActuatorChoice::Auto;
-    is_auto && has_heat && !config.dry_run
+    is_auto && decides && !config.dry_run
 }
 
 /// What the kernel can be told here.
@@ -206,14 +211,16 @@ pub(super) struct Hints {
     lever: Option<Lever>,
     /// Where the lever is [`Lever::FiveTouches`]: who clears accessed bits, and the flags of pages that are passed over.
     seeing: Option<(Ager, u64)>,
-    /// Why there is no lever; empty where there is one, or none is wanted.
-    pub(super) why_none: String,
 }
 
 impl Hints {
     /// Finds out what works here, by a trial where that depends on the kernel. To be done when swap is there and before the
     /// program is.
-    pub(super) fn find(config: &RunConfig, arena: &Arena) -> Hints {
+    pub(super) fn find(
+        config: &RunConfig,
+        arena: &Arena,
+        events: &mut dyn FnMut(Event<'_>),
+    ) -> Hints {
         let Some(group) = arena.gauge().group().filter(|_| can_steer(config)) else {
             return Hints::default();
         };
@@ -231,12 +238,13 @@ impl Hints {
             Ok(seeing) => Hints {
                 lever: Some(Lever::FiveTouches),
                 seeing: Some(seeing),
-                why_none: String::new(),
             },
-            Err(error) => Hints {
-                why_none: error.to_string(),
-                ..Hints::default()
-            },
+            Err(error) => {
+                events(Event::Note(&format!(
+                    "the kernel is not told which pages are warm: {error}"
+                )));
+                Hints::default()
+            }
         }
     }
 }

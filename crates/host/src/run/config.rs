@@ -1,16 +1,18 @@
 //! What a run is asked for, as values.
 //!
 //! **Owns** the options of `strata run` once parsed, and the reasons a run can't start.
-//! **Does not own** their text form (the binary).
+//! **Does not own** their text form (the binary), but for the policy's, which the engine reads.
 
 use crate::access::AccessChoice;
 use crate::keeper::SessionName;
 use crate::remote::MetricsConfig;
 use crate::run::priority::PriorityChoice;
 use crate::swap::SwapSpec;
+use std::fmt;
 use std::path::PathBuf;
+use std::str::FromStr;
 use strata_control::{Actuator, Config};
-use strata_lru::Swappiness;
+use strata_lru::{BadEngineSpec, EnginePolicy, EngineSpec, Swappiness};
 
 /// Who is to be managed.
 #[derive(Clone, Debug)]
@@ -31,17 +33,56 @@ pub enum Target {
 }
 
 /// Who decides.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PolicyChoice {
-    /// The multi-generational LRU, which has the pages that were accessed least often lately go first.
-    #[default]
-    #[serde(rename = "mglru+heat")]
-    MglruHeat,
-    /// The multi-generational LRU as it is.
-    Mglru,
+    /// A policy of the engine.
+    Engine(Box<EngineSpec>),
     /// Nobody: only the kernel's limit is set, the baseline of every comparison.
     None,
+}
+
+impl PolicyChoice {
+    /// What it is unless something else is asked for.
+    pub const DEFAULT: &str = "mglru+heat";
+
+    /// The policy; `None` where nobody decides.
+    pub fn engine(&self) -> Option<&EnginePolicy> {
+        match self {
+            PolicyChoice::Engine(spec) => Some(spec.policy()),
+            PolicyChoice::None => None,
+        }
+    }
+
+    /// Whether pages go by how often they were accessed lately.
+    pub(super) fn has_heat(&self) -> bool {
+        self.engine().is_some_and(EnginePolicy::has_heat)
+    }
+}
+
+impl FromStr for PolicyChoice {
+    type Err = BadEngineSpec;
+
+    fn from_str(text: &str) -> Result<PolicyChoice, BadEngineSpec> {
+        match text {
+            "none" => Ok(PolicyChoice::None),
+            spec => Ok(PolicyChoice::Engine(Box::new(spec.parse()?))),
+        }
+    }
+}
+
+impl fmt::Display for PolicyChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PolicyChoice::Engine(spec) => spec.fmt(f),
+            PolicyChoice::None => f.pad("none"),
+        }
+    }
+}
+
+impl serde::Serialize for PolicyChoice {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
 }
 
 /// How anon and file pages are weighed against each other.
@@ -111,4 +152,27 @@ pub struct RunConfig {
     pub trace: Option<PathBuf>,
     /// What the control loop's judgements are made by.
     pub control: Config,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_policy_is_named_as_the_engine_names_it_or_is_none() {
+        for text in [
+            PolicyChoice::DEFAULT,
+            "mglru:v6.1+nr_gens=8",
+            "two-list",
+            "strata",
+            "none",
+        ] {
+            let choice: PolicyChoice = text.parse().unwrap();
+            assert_eq!(choice.to_string(), text);
+            assert_eq!(serde_json::to_value(&choice).unwrap(), text);
+            assert_eq!(choice.engine().is_none(), text == "none");
+            assert_eq!(choice.has_heat(), text == PolicyChoice::DEFAULT, "{text}");
+        }
+        assert!("lru".parse::<PolicyChoice>().is_err());
+    }
 }

@@ -38,6 +38,14 @@ pub enum RunError {
     /// The engine can't go on.
     #[error(transparent)]
     Policy(#[from] PolicyError),
+    /// Pages are to be managed by nobody.
+    #[error("--policy {0} manages no pages: name a policy of the engine, such as mglru+heat")]
+    NoEngine(String),
+    /// `min_ttl` can't be kept.
+    #[error(
+        "--policy {0} can't keep --min-ttl, because it keeps no ages: leave one of them out, or use mglru"
+    )]
+    NoAges(String),
     /// The user named for the program does not exist.
     #[error("there is no user {0:?}: give a name or number from `getent passwd`")]
     NoUser(String),
@@ -95,7 +103,11 @@ impl RunError {
     pub fn exit_status(&self) -> u8 {
         match self {
             RunError::Launch(error) => error.exit_status(),
-            RunError::NoUser(_) | RunError::BudgetTooSmall { .. } | RunError::NameTaken { .. } => 2,
+            RunError::NoUser(_)
+            | RunError::BudgetTooSmall { .. }
+            | RunError::NameTaken { .. }
+            | RunError::NoEngine(_)
+            | RunError::NoAges(_) => 2,
             RunError::Cgroup(CgroupError::NotAGroup { .. }) => 2,
             RunError::Process(
                 ProcessError::NotFound { .. }

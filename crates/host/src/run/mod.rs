@@ -47,9 +47,9 @@ pub use event::Event;
 pub use priority::PriorityChoice;
 pub use reclaim_loop::AUTO_PAGEOUT_PAGES_PER_S;
 pub use report::{
-    Ending, EvictionReport, GenerationReport, KernelReport, LetGoReport, LimitReport,
-    ProgramReport, REPORT_VERSION, Report, SavedReport, UsageReport,
+    ByKind, Ending, EvictionReport, GenerationReport, HintsReport, KernelReport, LetGoReport,
+    LimitReport, ProgramReport, REPORT_VERSION, Report, SavedReport, UsageReport,
 };
 pub use session::run;
 pub use status::{GroupStatus, IDLE_SECONDS, IdleReport, NodeGenerations, PagesByAge, Status};
-pub use strata_control::{Actuator as ActuatorChoice, Config as ControlConfig, Held};
+pub use strata_control::{Actuator as ActuatorChoice, Config as ControlConfig, Held, Lever};

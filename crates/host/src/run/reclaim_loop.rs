@@ -30,7 +30,7 @@ use crate::run::actuators::{Actuators, Threads};
 use crate::run::gauge::Gauge;
 use crate::run::group::Group;
 use crate::run::priority::Priority;
-use crate::run::report::EvictionReport;
+use crate::run::report::{EvictionReport, HintsReport};
 use crate::run::trace::Recorder;
 use crate::sense::readings::Readings;
 use evict::Splits;
@@ -110,6 +110,10 @@ pub(super) struct ReclaimLoop {
     /// CPU time of the keeper as of the last second, nanoseconds.
     keeper_cpu_ns: u64,
     recorder: Recorder,
+    /// How long it took to find what the kernel was told last.
+    hints_took: Duration,
+    /// The last walk.
+    walked_at: Option<TimeMs>,
 }
 
 impl ReclaimLoop {
@@ -142,6 +146,8 @@ impl ReclaimLoop {
             priority,
             keeper_cpu_ns: 0,
             recorder,
+            hints_took: Duration::ZERO,
+            walked_at: None,
         }
     }
 
@@ -188,7 +194,11 @@ impl ReclaimLoop {
         } = look;
         let reports = self.hear();
         let sample = self.sense(look, gauge, readings, reports);
-        let mut turn = Turn { of: self, gauge };
+        let mut turn = Turn {
+            of: self,
+            gauge,
+            now,
+        };
         let plan = turn.decide(sample);
         let is_stalled = plan.decision.is_stalled;
         let order_wait_ms = turn.work_on_orders(now, usage_bytes);
@@ -214,7 +224,12 @@ impl ReclaimLoop {
         gauge: &Gauge,
         usage_bytes: u64,
     ) -> Reading {
-        drive::look_at_lists(&mut Turn { of: self, gauge }, now, usage_bytes)
+        let mut turn = Turn {
+            of: self,
+            gauge,
+            now,
+        };
+        drive::look_at_lists(&mut turn, now, usage_bytes)
     }
 
     /// Has Strata's threads run at the priority of the programs, and notes what the keeper has taken of the processors.
@@ -380,6 +395,17 @@ impl ReclaimLoop {
             report.nr_tried_pages -= report.nr_not_tried_pages.min(report.nr_tried_pages);
         }
         report
+    }
+
+    /// What became of hints, if any could be given.
+    pub(super) fn hints_report(&self) -> Option<HintsReport> {
+        let eviction = self.eviction_report();
+        Some(HintsReport::new(
+            self.actuators.lever()?,
+            self.group.tracker.hint_counts(),
+            eviction.nr_activated_pages,
+            eviction.nr_kernel_chosen_pages,
+        ))
     }
 
     /// Counters of walks.

@@ -6,6 +6,10 @@
 //! **Invariants** I1: tried and applied are never the same field. I2: `None` means "not known here",
 //! never 0.
 
+mod hints;
+
+pub use hints::{ByKind, HintsReport};
+
 use crate::access::SourceInfo;
 use crate::addr::PAGE_BYTES;
 use crate::hold_up::HoldUpReport;
@@ -13,7 +17,7 @@ use crate::keeper::KeeperReport;
 use crate::pages::walk::WalkReport;
 use crate::process::launch::ResourceUse;
 use crate::run::{ActuatorChoice, PolicyChoice};
-use strata_control::{GroupStats, Lever};
+use strata_control::GroupStats;
 use strata_lru::{GroupView, Kind};
 
 /// Version of the schema; grows when a field changes its meaning or goes.
@@ -229,8 +233,6 @@ pub struct Report {
     pub actuator: ActuatorChoice,
     /// Why that one, in a sentence.
     pub actuator_reason: String,
-    /// What touching a warm page did; `None`: no page was touched.
-    pub lever: Option<Lever>,
     /// Who saw the accesses.
     pub access: Option<SourceInfo>,
     /// What the command used; `None` for a target that ran already.
@@ -245,6 +247,8 @@ pub struct Report {
     pub generations: Vec<GenerationReport>,
     /// Evictions.
     pub eviction: EvictionReport,
+    /// What became of hints; `None` where the kernel was told nothing.
+    pub hints: Option<HintsReport>,
     /// Walks.
     pub walks: WalkReport,
     /// For how long calls of Strata held locks of the programs' address spaces.

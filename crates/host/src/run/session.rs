@@ -23,7 +23,7 @@ use crate::process::signals::{Signals, Wish};
 use crate::remote::{Doors, RemoteServer};
 use crate::run::arena::Arena;
 use crate::run::assemble::{self, Hints, Sources};
-use crate::run::config::{AtDetach, PolicyChoice, RunConfig, Target};
+use crate::run::config::{AtDetach, RunConfig, Target};
 use crate::run::departure::{self, Departure};
 use crate::run::error::{RunError, io_error};
 use crate::run::event::Event;
@@ -74,21 +74,10 @@ pub fn run(config: &RunConfig, events: &mut dyn FnMut(Event<'_>)) -> Result<Repo
     if let Target::Pid(pid) = config.target {
         Process::open(pid)?;
     }
-    let sources = match config.policy {
-        PolicyChoice::None => None,
-        PolicyChoice::MglruHeat | PolicyChoice::Mglru => Some(Sources::open(config)?),
-    };
+    let engine = config.policy.engine();
+    let sources = engine.map(|_| Sources::open(config)).transpose()?;
     let mut arena = Arena::prepare(config, events)?;
-    let sources = sources.map(|sources| (sources, Hints::find(config, &arena)));
-    if let Some((_, hints)) = sources
-        .as_ref()
-        .filter(|(_, hints)| !hints.why_none.is_empty())
-    {
-        let why = &hints.why_none;
-        events(Event::Note(&format!(
-            "the kernel is not told which pages are warm: {why}"
-        )));
-    }
+    let sources = sources.map(|sources| (sources, Hints::find(config, &arena, events)));
     let now = Instant::now();
     let started = open_doors(config, &arena, events)
         .and_then(|doors| start(config, &arena, inherited, sources, doors, trace.recorder()));
@@ -477,10 +466,8 @@ impl Session<'_> {
         // The socket goes before the directory it is in.
         self.remote = None;
         let actuator = self.config.actuator;
-        let is_kernel_told = self
-            .managed
-            .as_ref()
-            .is_some_and(ReclaimLoop::is_kernel_told);
+        let managed = self.managed.as_ref();
+        let is_kernel_told = managed.is_some_and(ReclaimLoop::is_kernel_told);
         let has_group = self.arena.gauge().group().is_some();
         let actuator_reason = assemble::actuator_reason(actuator, has_group, is_kernel_told);
         let (eviction, walks, generations, source, nr_processes) = match &mut self.managed {
@@ -539,13 +526,9 @@ impl Session<'_> {
             ending,
             elapsed_ms: now.0,
             is_dry_run: self.config.dry_run,
-            policy: self.config.policy,
+            policy: self.config.policy.clone(),
             actuator,
             actuator_reason,
-            lever: self
-                .managed
-                .as_ref()
-                .and_then(|of| of.actuators().abilities().lever),
             access: source,
             program: self.program.used().map(ProgramReport::new),
             strata_cpu_percent_max: self.config.cpu_percent_max,
@@ -557,6 +540,7 @@ impl Session<'_> {
             working_set_bytes,
             generations,
             eviction,
+            hints: managed.and_then(ReclaimLoop::hints_report),
             walks,
             hold_up: HoldUps::so_far().report(Duration::from_millis(now.0)),
             kernel,

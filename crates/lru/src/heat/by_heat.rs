@@ -30,6 +30,7 @@ use std::collections::VecDeque;
 use super::{
     Foretold, HEAT_WALK_MS, HEAT_WALK_MS_MIN, Heat, NR_RANKED_PAGES_MIN, PastHeat, Ranking,
     folios::{Folio, Folios, Marks},
+    hints::Hints,
     owners::{Due, Owners},
     scales::Away,
 };
@@ -89,6 +90,10 @@ pub struct ByHeat<P> {
     /// By number of the group.
     pub(super) groups: Vec<OfGroup>,
     pub(super) nr_arrivals: u32,
+    /// Whether folios are chosen by heat; else by the policy's own order, and none is ever ranked.
+    pub(super) has_heat: bool,
+    /// By number of the group.
+    pub(super) hints: Vec<Hints>,
 }
 
 impl<P: Policy> ByHeat<P> {
@@ -101,6 +106,8 @@ impl<P: Policy> ByHeat<P> {
             owners: Owners::default(),
             groups: Vec::new(),
             nr_arrivals: 0,
+            has_heat: true,
+            hints: Vec::new(),
         }
     }
 
@@ -109,6 +116,14 @@ impl<P: Policy> ByHeat<P> {
         ByHeat {
             ranks: Ranks::WhenTold,
             ..ByHeat::new(policy)
+        }
+    }
+
+    /// The same for a policy that goes by its own order alone: walks are followed and hints are given, but no heat decides.
+    pub fn by_order(policy: P) -> ByHeat<P> {
+        ByHeat {
+            has_heat: false,
+            ..ByHeat::when_told(policy)
         }
     }
 
@@ -127,6 +142,9 @@ impl<P: Policy> ByHeat<P> {
     /// A group begins; what was kept of one that had its number before is void.
     pub(super) fn begin_group(&mut self, group: GroupId) {
         *self.group_mut(group) = OfGroup::default();
+        if let Some(hints) = self.hints.get_mut(usize::from(group.0)) {
+            *hints = Hints::default();
+        }
     }
 
     pub(super) fn arrived(&mut self, folio: FolioId, arrival: &Arrival) {
@@ -388,9 +406,10 @@ impl<P: Policy> ByHeat<P> {
         Ok(())
     }
 
-    /// What walks found is taken in, and nobody of the group is ranked any more.
+    /// What walks found is taken in: nobody of the group is ranked any more, and no hints hold.
     pub(super) fn look_is_over(&mut self, group: GroupId) {
         self.take_walks_in();
+        self.end_hints(group);
         let ranked = std::mem::take(&mut self.group_mut(group).ranked);
         for (folio, _) in ranked {
             // Its number may be another's by now, of another group.
@@ -443,7 +462,12 @@ impl<P: Policy> ByHeat<P> {
         let ranked = ranked.sum::<usize>() * size_of::<(FolioId, Kind)>();
         let groups = self.groups.capacity() * size_of::<OfGroup>();
         let away: u64 = self.groups.iter().map(|of| of.away.memory_bytes()).sum();
-        (ranked + groups) as u64 + away + self.folios.memory_bytes() + self.owners.memory_bytes()
+        let hints: u64 = self.hints.iter().map(Hints::memory_bytes).sum();
+        (ranked + groups) as u64
+            + away
+            + hints
+            + self.folios.memory_bytes()
+            + self.owners.memory_bytes()
     }
 
     /// Checks that exactly what is in memory has a heat, and that who is ranked stands in its group's row.

@@ -72,6 +72,8 @@ impl<P: PlayedOut> PlayedOut for ByHeat<P> {
                 owners,
                 groups,
                 nr_arrivals: self.nr_arrivals,
+                has_heat: self.has_heat,
+                hints: Vec::new(),
             },
             group: copy,
             originals,

@@ -127,6 +127,9 @@ impl<P: PlayedOut> Policy for ByHeat<P> {
             GoneCause::Reclaimed => self.left(folio),
             GoneCause::Freed => PastHeat::NONE,
         };
+        if cause == GoneCause::Reclaimed {
+            self.note_gone(folio);
+        }
         self.forget(folio);
         let left = self.policy.gone(folio, cause);
         left.map(|(shadow, _)| (shadow, past))
@@ -193,7 +196,11 @@ impl<P: PlayedOut> Policy for ByHeat<P> {
         kind: Kind,
         now: TimeMs,
     ) -> Result<Box<dyn Iterator<Item = FolioId> + '_>, PolicyError> {
-        self.played_out(group, kind, now)
+        match self.ranks {
+            Ranks::ByItself => self.played_out(group, kind, now),
+            // What is ranked goes when the mechanism says so, and not by itself.
+            Ranks::WhenTold => self.policy.eviction_order(group, kind, now),
+        }
     }
 
     fn isolate_chosen(
@@ -222,6 +229,14 @@ impl<P: PlayedOut> Policy for ByHeat<P> {
 
     fn order(&self, folio: FolioId) -> Order {
         self.policy.order(folio)
+    }
+
+    fn is_exec(&self, folio: FolioId) -> bool {
+        self.policy.is_exec(folio)
+    }
+
+    fn is_too_young(&self, folio: FolioId, now: TimeMs) -> bool {
+        self.policy.is_too_young(folio, now)
     }
 
     fn view(&self, group: GroupId, now: TimeMs) -> Result<Vec<GroupView>, PolicyError> {

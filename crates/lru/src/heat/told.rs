@@ -3,7 +3,7 @@
 //! ```text
 //!   of a space    begin_space_walk -> accessed* / appeared* / gone* -> end_space_walk      or: leave_out
 //!   of a group    finish_look, or finish_walk (a generation is born)
-//!   then          rank -> isolate_ranked*      take_warm -> is_warm, foretold      coldest_active
+//!   then          rank -> isolate_ranked*      take_warm or offer -> is_warm, hinted, foretold      coldest_active
 //! ```
 //!
 //! Spaces that have not run are left out of walks, and walks count half where little was new to the one before. What
@@ -17,12 +17,13 @@
 //! - I1: what walks found is taken in before anything is chosen by it.
 
 use super::{
-    ByHeat, Cheapest, Foretold, Heat, HeatSpread, WALKS_REMEMBERED, WalkStep, folios::Marks,
-    owners::View,
+    ByHeat, Cheapest, Foretold, Heat, HeatSpread, HintCounts, WALKS_REMEMBERED, WalkStep,
+    folios::Marks, hints::is_spared, owners::View,
 };
 use crate::{
+    error::PolicyError,
     eviction_order::PlayedOut,
-    ids::{FolioId, GroupId, SpaceNo, TimeMs},
+    ids::{FolioId, GroupId, Kind, SpaceNo, TimeMs},
     policy::Policy,
     seam::{EvictBatch, ReclaimRequest},
     swappiness::Swappiness,
@@ -44,6 +45,9 @@ pub trait Outside {
 
 /// A policy whose coldest folios go first when it is told so.
 pub trait HeatPolicy: Policy {
+    /// Whether heat decides; else the policy's own order does, and nothing is ever ranked.
+    fn has_heat(&self) -> bool;
+
     /// How hot a folio is, as it is to be kept of its page while that is away: walks that have left its space out
     /// lately are still to come.
     fn heat(&self, folio: FolioId) -> Heat;
@@ -102,8 +106,31 @@ pub trait HeatPolicy: Policy {
     /// Whether a folio was tried lately and won't go soon.
     fn is_set_aside(&self, folio: FolioId) -> bool;
 
-    /// Takes the hottest base pages for warm from now on, about so many percent of all.
-    fn take_warm(&mut self, group: GroupId, percent: u32, outside: &dyn Outside);
+    /// Takes the hottest base pages for warm from now on, about so many percent of all; without heat all of each kind but
+    /// the first of the policy's own order. Running code, and what is younger than `min_ttl`, is warm whatever it is else.
+    fn take_warm(&mut self, group: GroupId, percent: u32, now: TimeMs, outside: &dyn Outside);
+
+    /// Offers the next so many base pages of a kind, in the engine's order, to somebody else who reclaims, and takes all
+    /// other base pages of the kind that are in memory for warm from now on: these are to be protected. Base pages that are
+    /// offered, fewer where the order ends before. The order: coldest first; without heat [`Policy::eviction_order`].
+    ///
+    /// # Errors
+    /// There is no such group.
+    fn offer(
+        &mut self,
+        group: GroupId,
+        kind: Kind,
+        nr_offered_pages: u64,
+        now: TimeMs,
+        outside: &dyn Outside,
+    ) -> Result<u64, PolicyError>;
+
+    /// Whoever reclaims was told what is warm. What goes from now on by that one's choice is counted against it, of spaces
+    /// whose warm pages are known, until warm pages are found anew or forgotten.
+    fn hinted(&mut self, group: GroupId, now: TimeMs, outside: &dyn Outside);
+
+    /// What has gone while hints were given.
+    fn hint_counts(&self, group: GroupId, kind: Kind) -> HintCounts;
 
     /// Whether a folio is taken for warm.
     fn is_warm(&self, folio: FolioId) -> bool;
@@ -132,13 +159,17 @@ pub trait HeatPolicy: Policy {
 }
 
 impl<P: Policy> ByHeat<P> {
-    fn views(&self, group: GroupId, outside: &dyn Outside) -> Vec<Option<View>> {
+    pub(super) fn views(&self, group: GroupId, outside: &dyn Outside) -> Vec<Option<View>> {
         let scales = self.scales(group, |space, seen| outside.for_each_away(space, seen));
         self.owners.views(group, &scales)
     }
 }
 
 impl<P: PlayedOut> HeatPolicy for ByHeat<P> {
+    fn has_heat(&self) -> bool {
+        self.has_heat
+    }
+
     fn heat(&self, folio: FolioId) -> Heat {
         self.heat_of(folio).0
     }
@@ -206,6 +237,9 @@ impl<P: PlayedOut> HeatPolicy for ByHeat<P> {
         outside: &dyn Outside,
     ) {
         self.look_is_over(group);
+        if !self.has_heat {
+            return;
+        }
         let views = self.views(group, outside);
         let mut cheapest = self.counted(nr_pages, swappiness, &views);
         outside.for_each_folio(&mut |folios| {
@@ -243,8 +277,17 @@ impl<P: PlayedOut> HeatPolicy for ByHeat<P> {
         self.folios.marks(folio).has(Marks::ASIDE)
     }
 
-    fn take_warm(&mut self, group: GroupId, percent: u32, outside: &dyn Outside) {
+    fn take_warm(&mut self, group: GroupId, percent: u32, now: TimeMs, outside: &dyn Outside) {
         self.take_walks_in();
+        if !self.has_heat {
+            for kind in Kind::ALL {
+                let nr_pages = self.nr_pages_of(group, kind);
+                let nr_offered_pages = nr_pages * u64::from(100 - percent.min(100)) / 100;
+                // A group that is not there has no pages.
+                let _ = self.offer_first(group, kind, nr_offered_pages, now, outside);
+            }
+            return;
+        }
         let views = self.views(group, outside);
         let mut spread = HeatSpread::new();
         for (_, owner, heats, marks) in self.folios.runs() {
@@ -263,20 +306,38 @@ impl<P: PlayedOut> HeatPolicy for ByHeat<P> {
             .iter()
             .map(|view| view.map(|of| of.least_above(lukewarm)));
         let least: Vec<Option<Option<Heat>>> = least.collect();
-        let columns = &mut self.folios;
-        let heats = columns.owners.iter().zip(&columns.heats);
-        for ((owner, heat), marks) in heats.zip(&mut columns.marks) {
+        let Self { policy, folios, .. } = self;
+        let heats = folios.owners.iter().zip(&folios.heats);
+        for (((owner, heat), marks), number) in heats.zip(&mut folios.marks).zip(0..) {
             if let Some(Some(least)) = least.get(owner.index()) {
-                let is_warm = least.is_some_and(|least| *heat >= least);
-                marks.set(Marks::WARM, is_warm && marks.has(Marks::BASE));
+                let is_hot = least.is_some_and(|least| *heat >= least);
+                let is_base = marks.has(Marks::BASE);
+                let folio = FolioId(number);
+                let is_warm = is_base && (is_hot || is_spared(policy, folio, *heat, now));
+                marks.set(Marks::WARM, is_warm);
             }
         }
-        for owner in self.owners.of_group_mut(group) {
-            // Who has used nothing, as while it waited, shows nothing.
-            if owner.foretold.has_uses() {
-                owner.last_foretold = Some(owner.foretold);
-            }
-        }
+        self.judge_forecasts(group);
+        self.hints_are_decided(group);
+    }
+
+    fn offer(
+        &mut self,
+        group: GroupId,
+        kind: Kind,
+        nr_offered_pages: u64,
+        now: TimeMs,
+        outside: &dyn Outside,
+    ) -> Result<u64, PolicyError> {
+        self.offer_first(group, kind, nr_offered_pages, now, outside)
+    }
+
+    fn hinted(&mut self, group: GroupId, now: TimeMs, outside: &dyn Outside) {
+        self.begin_hints(group, now, outside);
+    }
+
+    fn hint_counts(&self, group: GroupId, kind: Kind) -> HintCounts {
+        self.hint_counts_of(group, kind)
     }
 
     fn is_warm(&self, folio: FolioId) -> bool {
@@ -285,6 +346,7 @@ impl<P: PlayedOut> HeatPolicy for ByHeat<P> {
 
     fn forget_warm(&mut self, group: GroupId) {
         self.take_walks_in();
+        self.end_hints(group);
         for owner in self.owners.of_group_mut(group) {
             owner.last_foretold = None;
         }

@@ -1,12 +1,16 @@
 //! Any walks and choices in any order against a dumb model: it visits every page at every walk, present or not.
 
+mod hints;
 mod operation;
 
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
-use self::operation::{Operation, operation};
+use self::{
+    hints::{Hints, is_exec},
+    operation::{Operation, operation},
+};
 use super::{folios::Marks, model_tests::scales, *};
 use crate::{
     MultiGen,
@@ -57,6 +61,8 @@ struct World {
     is_looking: bool,
     next_space: u32,
     now: TimeMs,
+    hints: [Hints; 2],
+    nr_hints: u64,
 }
 
 fn space_of(page: usize) -> usize {
@@ -114,6 +120,8 @@ impl World {
             is_looking: false,
             next_space: NR_SPACES as u32,
             now: TimeMs(0),
+            hints: Default::default(),
+            nr_hints: 0,
         }
     }
 
@@ -153,12 +161,16 @@ impl World {
                 self.pages.iter_mut().for_each(|page| page.is_warm = false);
                 let spaces = self.spaces.iter_mut();
                 spaces.for_each(|space| space.last_foretold = None);
+                self.end_hints();
             }
+            Operation::Offer(kind, nr_pages) => self.offer(kind, nr_pages)?,
+            Operation::Hinted => self.hinted(),
             Operation::Coldest(nr_pages, active) => self.coldest(nr_pages, active)?,
             Operation::End(space) if self.batch.is_empty() => self.end(space),
             Operation::End(_) => {}
         }
         self.policy.validate().map_err(TestCaseError::fail)?;
+        self.check_hints()?;
         for (page, kept) in self.pages.iter().zip(&self.kept) {
             let told = page
                 .folio
@@ -188,6 +200,9 @@ impl World {
             match self.pages[number].folio {
                 Some(folio) if moves & bit != 0 && !self.pages[number].is_isolated => {
                     self.kept[number] = HeatPolicy::heat(&self.policy, folio);
+                    if cause == GoneCause::Reclaimed {
+                        self.note_gone(number);
+                    }
                     let left = self.policy.gone(folio, cause);
                     self.out(number, left.map(|(shadow, _)| shadow));
                 }
@@ -247,7 +262,7 @@ impl World {
             order: order_of(number),
             cause: Cause::Fault,
             shadow: page.shadow,
-            is_exec: false,
+            is_exec: is_exec(number),
             space: self.spaces[space_of(number)].number,
             heat: PastHeat::kept(self.kept[number]),
         };
@@ -280,6 +295,7 @@ impl World {
 
     fn finish(&mut self, is_walk: bool) {
         self.is_looking = false;
+        self.end_hints();
         match is_walk {
             true => self
                 .policy
@@ -328,6 +344,7 @@ impl World {
             kept: &self.kept,
         };
         self.policy.rank(GROUP, nr_pages, SWAPPINESS, &pages);
+        self.end_hints();
         let scales = self.scales();
         let is_candidate = |number: &usize| {
             let page = &self.pages[*number];
@@ -408,7 +425,7 @@ impl World {
             pages: &self.pages,
             kept: &self.kept,
         };
-        self.policy.take_warm(GROUP, percent, &pages);
+        self.policy.take_warm(GROUP, percent, self.now, &pages);
         let mut sum = Foretold::default();
         for space in &mut self.spaces {
             if space.foretold.has_uses() {
@@ -432,16 +449,20 @@ impl World {
         base.iter().for_each(|of| spread.count(heat(self, *of), 1));
         let lukewarm = spread.exceeded_by(percent);
         for number in base {
-            let is_warm = heat(self, number) > lukewarm;
+            let is_code = is_exec(number) && self.pages[number].heat > Heat::NONE;
+            let is_warm = heat(self, number) > lukewarm || is_code && kind_of(number) == Kind::File;
             self.pages[number].is_warm = is_warm;
             let told = self.pages[number].folio.map(|of| self.policy.is_warm(of));
             prop_assert_eq!(told, Some(is_warm));
         }
+        self.end_hints();
+        self.hints.iter_mut().for_each(|of| of.is_decided = true);
         Ok(())
     }
 
     fn coldest(&mut self, nr_pages: u64, active: u64) -> Result<(), TestCaseError> {
         self.policy.forget_ranked(GROUP);
+        self.end_hints();
         self.ranked.clear();
         let is_active = |number: &usize| {
             let is_base = order_of(*number) == Order::BASE;

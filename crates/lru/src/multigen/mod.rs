@@ -305,6 +305,18 @@ impl Policy for MultiGen {
 
     answered_by_books!();
 
+    fn is_too_young(&self, folio: FolioId, now: TimeMs) -> bool {
+        let Some(limit) = self.born_before(now) else {
+            return false;
+        };
+        let flags = self.books.flags(folio);
+        let lruvec = &self.books.lruvecs[flags.lruvec()];
+        let birth = |index| lruvec.birth(GenSeq(lruvec.seq_of_index(index)));
+        flags
+            .generation()
+            .is_some_and(|index| birth(index) >= limit)
+    }
+
     fn memory_bytes(&self) -> u64 {
         let filters = self
             .books

@@ -215,6 +215,14 @@ impl<P: Movable, const PAGE_CACHE: bool> Policy for Tiered<P, PAGE_CACHE> {
         self.policy.order(folio)
     }
 
+    fn is_exec(&self, folio: FolioId) -> bool {
+        self.policy.is_exec(folio)
+    }
+
+    fn is_too_young(&self, folio: FolioId, now: TimeMs) -> bool {
+        self.policy.is_too_young(folio, now)
+    }
+
     fn view(&self, group: GroupId, now: TimeMs) -> Result<Vec<GroupView>, PolicyError> {
         self.policy.view(group, now)
     }

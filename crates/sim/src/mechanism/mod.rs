@@ -57,9 +57,9 @@ pub(crate) use reclaim::Driver;
 pub use tiers::{BadTiers, TierSetup};
 
 use strata_lru::{
-    AccessVia, Arrival, ByHeat, Cause, Config, EvictBatch, FolioId, GoneCause, GroupId,
-    Ingredients, Kind, Limits, MultiGen, NodeId, Order, PastHeat, Policy, ReclaimStats, SpaceNo,
-    Strata, TimeMs, TwoList, Verdict, WalkStats, WriteState,
+    AccessVia, Arrival, ByHeat, Cause, EvictBatch, FolioId, GoneCause, GroupId, Kind, Limits,
+    MultiGen, NodeId, Order, PastHeat, Policy, ReclaimStats, SpaceNo, Strata, TimeMs, TwoList,
+    Verdict, WalkStats, WriteState,
 };
 use strata_trace::{Backing, Op, Via};
 
@@ -86,18 +86,7 @@ const NR_RECLAIM_PAGES: u32 = 32;
 const BATCHES_PER_MEMORY: u32 = 32;
 
 /// A reclaim policy that needs a mechanism, to be replayed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum KernelPolicy {
-    /// The multi-generational LRU.
-    MultiGen(Config),
-    /// The same, of whose pages those accessed in the fewest walks go first, as under `strata run`.
-    ByHeat(Config),
-    /// The classic active and inactive lists.
-    TwoList(Config),
-    /// The policy of our own. It is asked for one page at a time: it works out one order for all of
-    /// them, and memory then is as full as that of the baselines it is compared with.
-    Strata(Config, Ingredients),
-}
+pub use strata_lru::EnginePolicy as KernelPolicy;
 
 impl Simulate for KernelPolicy {
     fn run(

@@ -233,7 +233,7 @@ impl<P: PlaysKernel> Mechanism for World<'_, P> {
         self.counts.nr_walks += 1;
     }
 
-    fn apply(&mut self, _: TimeMs, action: Action) -> Option<Outcome> {
+    fn apply(&mut self, now: TimeMs, action: Action) -> Option<Outcome> {
         let (at_ns, swappiness) = (self.looped.at_ns, self.control.swappiness());
         let (slots, is_taken) = match action {
             Action::ForgetForecast => {
@@ -241,7 +241,7 @@ impl<P: PlaysKernel> Mechanism for World<'_, P> {
                 return None;
             }
             Action::Forecast { percent } => {
-                self.pages.take_warm(percent);
+                self.pages.take_warm(percent, now);
                 return None;
             }
             Action::LimitPageout { percent_max } => {
@@ -256,7 +256,7 @@ impl<P: PlaysKernel> Mechanism for World<'_, P> {
             // `strata_control::drive` does these itself.
             Action::Reclaim { .. } | Action::PageOut { .. } => return None,
             Action::MarkAccessed { percent } => {
-                let slots = self.pages.take_warm(percent);
+                let slots = self.pages.take_warm(percent, now);
                 (slots.len(), self.marker.submit(at_ns, slots))
             }
             Action::Deactivate { nr_pages } => {

@@ -492,9 +492,9 @@ impl Pages {
     }
 
     /// Takes the warmest so many percent for warm; those of them that are on the kernel's inactive lists.
-    pub(super) fn take_warm(&mut self, percent: u32) -> Vec<u32> {
+    pub(super) fn take_warm(&mut self, percent: u32, now: TimeMs) -> Vec<u32> {
         let visit = outside!(self);
-        self.policy.take_warm(self.group, percent, &visit);
+        self.policy.take_warm(self.group, percent, now, &visit);
         let mut found = Vec::new();
         for space in self.spaces.iter().filter(|of| of.is_seen) {
             if !self.policy.is_foretold(self.group, space.number) {

@@ -59,7 +59,7 @@ impl<P: PlaysKernel> World<'_, P> {
                     Hierarchy::V2 => "cgroup_v2".to_owned(),
                 },
                 marks: self.marks.into(),
-                policy: PolicyName::MglruHeat,
+                policy: PolicyName::default(),
                 actuator: self.setup.actuator,
                 swappiness: (self.swappiness != Swappiness::DEFAULT).then(|| self.swappiness.get()),
                 min_ttl_ms: self.control.min_ttl_ms(),

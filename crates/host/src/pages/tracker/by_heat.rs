@@ -8,7 +8,7 @@ use crate::actuator::{ColdPages, PageoutRequest, WarmPages};
 use crate::addr::{AddrRange, PAGE_BYTES};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use strata_lru::{FolioId, Foretold, Heat, Outside, Swappiness, TimeMs};
+use strata_lru::{FolioId, Foretold, Heat, HintCounts, Kind, Outside, Swappiness, TimeMs};
 
 /// What the engine asks for of the pages of all spaces.
 struct Pages<'a>(&'a BTreeMap<SpaceNo, Space>);
@@ -56,12 +56,13 @@ impl Tracker {
         self.send_out()
     }
 
-    /// Takes the warmest base pages for warm from now on, about so many percent of all, and returns those of
+    /// Takes the warmest base pages for warm from now on, about so many percent of all (without heat: all but the first
+    /// of each kind in the engine's order), and returns those of
     /// them that the kernel had on its inactive lists at the last walk. None of a space where those of before were not
     /// the ones used, as where another phase has begun or everything is used once.
-    pub(crate) fn take_warm(&mut self, percent: u32) -> Vec<WarmPages> {
+    pub(crate) fn take_warm(&mut self, percent: u32, now: TimeMs) -> Vec<WarmPages> {
         self.policy
-            .take_warm(self.group, percent, &Pages(&self.spaces));
+            .take_warm(self.group, percent, now, &Pages(&self.spaces));
         let policy = self.policy.as_ref();
         let is_foretold = |number: &SpaceNo| policy.is_foretold(self.group, *number);
         let foretold = self.spaces.iter().filter(|(number, _)| is_foretold(number));
@@ -97,6 +98,16 @@ impl Tracker {
                 Some((Arc::clone(&space.process), ranges))
             })
             .collect()
+    }
+
+    /// The kernel was told what is warm: what it takes from now on is held against that, until the next walk.
+    pub(crate) fn hinted(&mut self, now: TimeMs) {
+        self.policy.hinted(self.group, now, &Pages(&self.spaces));
+    }
+
+    /// What the kernel has taken while it was told what is warm, by kind.
+    pub(crate) fn hint_counts(&self) -> [HintCounts; 2] {
+        Kind::ALL.map(|kind| self.policy.hint_counts(self.group, kind))
     }
 
     /// Takes nothing for warm any more.

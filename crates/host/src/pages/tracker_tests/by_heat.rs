@@ -24,7 +24,7 @@ fn look(
 }
 
 fn warm_addresses(tracker: &mut Tracker, percent: u32) -> Vec<u64> {
-    let warm = tracker.take_warm(percent).into_iter();
+    let warm = tracker.take_warm(percent, TimeMs(1)).into_iter();
     warm.flat_map(|(_, pages)| pages).collect()
 }
 
@@ -280,7 +280,7 @@ fn of_the_active_pages_the_coldest_are_named_by_address() {
             _ => bits::run(20, 40),
         };
         look(&mut tracker, &mappings(), all, used, inactive);
-        tracker.take_warm(50);
+        tracker.take_warm(50, TimeMs(1));
     }
     let addr = |page: u64| page * PAGE_BYTES;
     let named = |nr_pages| {
@@ -301,7 +301,7 @@ fn of_the_active_pages_the_coldest_are_named_by_address() {
     assert_eq!(named(0), []);
     // Another phase: what was cold is used.
     look(&mut tracker, &mappings(), all, bits::run(60, 80), inactive);
-    tracker.take_warm(50);
+    tracker.take_warm(50, TimeMs(1));
     assert!(tracker.coldest_active(40, Swappiness::DEFAULT).is_empty());
 }
 
@@ -327,7 +327,7 @@ fn alike(nr_walks: u64, nr_kept: usize) -> (Tracker, [Arc<Process>; 2]) {
         }
         let finished = tracker.finish_walk(Swappiness::DEFAULT, TimeMs(round));
         finished.expect("the group is there");
-        tracker.take_warm(60);
+        tracker.take_warm(60, TimeMs(1));
     }
     (tracker, [process, other])
 }
@@ -368,7 +368,7 @@ fn nobody_gives_active_pages_while_one_of_them_does_not_show_which_are_cold() {
     let (all, before) = (bits::run(0, 100), bits::run(0, 20));
     walk(&mut tracker, spaces[0], all, before);
     walk(&mut tracker, spaces[1], all, bits::run(70, 100));
-    tracker.take_warm(60);
+    tracker.take_warm(60, TimeMs(1));
     assert_eq!(nr_named_pages(&tracker, 20, &steady), 0);
     assert_eq!(nr_named_pages(&tracker, 20, &changed), 0);
     // It has next to nothing any more.
@@ -379,7 +379,7 @@ fn nobody_gives_active_pages_while_one_of_them_does_not_show_which_are_cold() {
         bits::run(70, 75),
         bits::run(70, 75),
     );
-    tracker.take_warm(60);
+    tracker.take_warm(60, TimeMs(1));
     assert_eq!(nr_named_pages(&tracker, 20, &steady), 20);
 }
 
@@ -396,4 +396,43 @@ fn what_was_forgotten_names_nothing_until_another_walk_has_foretold_something() 
     assert_eq!(nr_named(&tracker), 0);
     look_often(1, &mut tracker, &mappings(), [all, used, bits::NONE]);
     assert_eq!(nr_named(&tracker), 1);
+}
+
+/// The two lists keep no ages and know no heat: all but the first 40 % of their order are kept, and what goes then is counted.
+#[test]
+fn without_heat_the_policys_order_says_what_is_kept() {
+    let spec: strata_lru::EngineSpec = "two-list".parse().unwrap();
+    let policy = spec.policy().told().unwrap();
+    let mut tracker = Tracker::new(policy, "/", TimeMs(0)).unwrap();
+    let own = Process::open(std::process::id() as i32).unwrap();
+    let space = tracker.add_space(Arc::new(own)).unwrap();
+    assert!(!tracker.has_heat() && !tracker.has_generations());
+    let (all, hot) = (bits::run(0, 100), bits::run(0, 60));
+    let mut kept = Vec::new();
+    // What is used is spared once, so the others come first in the order.
+    for _ in 0..4 {
+        look(&mut tracker, &mappings(), all, hot, all);
+        kept = warm_addresses(&mut tracker, 60);
+        tracker.hinted(TimeMs(1));
+    }
+    let addr = |page: u64| page * PAGE_BYTES;
+    assert_eq!(kept, (0..60).map(addr).collect::<Vec<u64>>());
+    tracker.rank(50, Swappiness::DEFAULT);
+    assert_eq!(tracker.nr_ranked(), 0, "nothing is ever ranked");
+    tracker.take_warm(60, TimeMs(1));
+    tracker.hinted(TimeMs(1));
+    let left = bits::without(all, bits::run(50, 100));
+    let swapped = bits::run(50, 100);
+    let table = mappings();
+    let mut walk = tracker.walk_space(space, &table).unwrap();
+    walk.record(&TableRecord {
+        swapped,
+        ..record(0, TableShape::Pages, left, bits::NONE)
+    });
+    walk.finish();
+    tracker.finish_look();
+    let counts = tracker.hint_counts()[0];
+    let gone = (counts.nr_gone_pages, counts.nr_gone_offered_pages);
+    assert_eq!(gone, (50, 40), "60 to 99 were offered");
+    tracker.validate().unwrap();
 }

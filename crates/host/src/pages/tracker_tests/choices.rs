@@ -108,7 +108,7 @@ proptest! {
                     match warm_percent {
                         Some(percent) => {
                             let tracked = all_tracked(&tracker);
-                            let warm = tracker.take_warm(percent).into_iter();
+                            let warm = tracker.take_warm(percent, TimeMs(1)).into_iter();
                             prop_assert!(warm.flat_map(|(_, pages)| pages).all(|addr| tracked.contains(&addr)));
                         }
                         None => tracker.forget_warm(),

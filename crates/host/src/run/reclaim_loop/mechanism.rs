@@ -19,6 +19,9 @@ use strata_lru::{Ageing, Foretold, Isolated, TimeMs};
 
 /// Near the budget, while walks pause, members are looked for again after so long.
 const MEMBERS_PAUSE_NEAR_MS: u64 = 1000;
+/// A walk that hints follow comes at least so many times later than finding the pages took, where they are found by playing
+/// an eviction out: then that takes a tenth of a processor at most, or hints are given up for a while.
+const HINTS_PACE_FACTOR: u64 = 10;
 /// The kernel's default scan priority.
 const RELAXED_PRIORITY: u8 = 12;
 
@@ -26,6 +29,7 @@ const RELAXED_PRIORITY: u8 = 12;
 pub(super) struct Turn<'a> {
     pub(super) of: &'a mut ReclaimLoop,
     pub(super) gauge: &'a Gauge,
+    pub(super) now: TimeMs,
 }
 
 /// What can't fail has no failure to handle.
@@ -177,7 +181,12 @@ impl Mechanism for Turn<'_> {
     }
 
     fn pace_ms(&self) -> u64 {
-        self.of.group.pace_ms()
+        let hints_ms = match self.of.group.tracker.has_heat() {
+            true => 0,
+            false => u64::try_from(self.of.hints_took.as_millis()).unwrap_or(u64::MAX),
+        };
+        let pace_ms = self.of.group.pace_ms();
+        pace_ms.max(hints_ms.saturating_mul(HINTS_PACE_FACTOR))
     }
 
     fn is_clearing(&mut self) -> bool {
@@ -188,7 +197,8 @@ impl Mechanism for Turn<'_> {
     fn is_ageing_due(&mut self) -> bool {
         let swappiness = self.control().swappiness();
         let ageing = self.of.group.tracker.ageing(swappiness);
-        matches!(ageing, Ok(Ageing::Due))
+        let is_due = matches!(ageing, Ok(Ageing::Due));
+        is_due || self.of.is_lists_walk_due(self.now)
     }
 
     fn put_off_walk(&mut self, now: TimeMs) {
@@ -249,10 +259,11 @@ impl Mechanism for Turn<'_> {
     }
 
     fn end_walk(&mut self, now: TimeMs) {
+        self.of.walked_at = Some(now);
         self.of.group.remember(now);
     }
 
-    fn apply(&mut self, _: TimeMs, action: Action) -> Option<Outcome> {
-        self.of.apply(action)
+    fn apply(&mut self, now: TimeMs, action: Action) -> Option<Outcome> {
+        self.of.apply(now, action)
     }
 }

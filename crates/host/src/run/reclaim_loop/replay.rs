@@ -5,8 +5,8 @@
 //! own** the traces (`tests/control-traces`), nor what holds of any trace (the binary's tests).
 
 use crate::run::trace::{
-    self, Counters, FreeSwap, LimitAction, LineState, PolicyName, ProgramThreads, ReclaimFailure,
-    Recorded, Report, StatReader, Tick, read,
+    self, Counters, FreeSwap, LimitAction, LineState, ProgramThreads, ReclaimFailure, Recorded,
+    Report, StatReader, Tick, read,
 };
 use flate2::read::GzDecoder;
 use std::collections::BTreeMap;
@@ -52,7 +52,7 @@ impl Loop {
                     swappiness: base.unwrap_or(Swappiness::DEFAULT),
                     min_ttl_ms: run.min_ttl_ms,
                     is_dry_run: run.is_dry_run,
-                    has_heat: run.policy == PolicyName::MglruHeat,
+                    has_heat: run.policy.has_heat(),
                     has_pageout: run.has_pageout,
                     has_kernel: run.has_reclaim,
                     abilities: Abilities {

@@ -51,7 +51,7 @@ impl ReclaimLoop {
     /// Nobody looks for a while, and the threads that reclaim may run anywhere.
     pub(super) fn leave_processors(&mut self, now: TimeMs) {
         for action in self.groups.root_mut().rest(now) {
-            self.apply(action);
+            self.apply(now, action);
         }
     }
 

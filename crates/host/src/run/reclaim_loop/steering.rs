@@ -4,6 +4,7 @@
 //! (`strata_control`), which pages are warm, cold or belong together (`pages`), nor the threads (`actuators`).
 
 use super::ReclaimLoop;
+use std::time::Instant;
 use strata_control::Action;
 use strata_control::strategy::Outcome;
 use strata_lru::TimeMs;
@@ -17,7 +18,7 @@ impl ReclaimLoop {
     }
 
     /// Carries an action out; what became of it, if it asks for pages.
-    pub(super) fn apply(&mut self, action: Action) -> Option<Outcome> {
+    pub(super) fn apply(&mut self, now: TimeMs, action: Action) -> Option<Outcome> {
         let swappiness = self.groups.root().swappiness();
         let tracker = &mut self.group.tracker;
         Some(match action {
@@ -26,7 +27,7 @@ impl ReclaimLoop {
                 return None;
             }
             Action::Forecast { percent } => {
-                tracker.take_warm(percent);
+                tracker.take_warm(percent, now);
                 return None;
             }
             Action::ForgetPrefetched => {
@@ -51,7 +52,15 @@ impl ReclaimLoop {
             }
             // A tick does these itself.
             Action::PageOut { .. } | Action::Reclaim { .. } => return None,
-            Action::MarkAccessed { percent } => self.actuators.mark(tracker.take_warm(percent)),
+            Action::MarkAccessed { percent } => {
+                let began = Instant::now();
+                let outcome = self.actuators.mark(tracker.take_warm(percent, now));
+                if outcome.is_taken {
+                    tracker.hinted(now);
+                }
+                self.hints_took = began.elapsed();
+                outcome
+            }
             Action::Deactivate { nr_pages } => {
                 let cold = tracker.coldest_active(nr_pages, swappiness);
                 self.actuators.deactivate(cold)

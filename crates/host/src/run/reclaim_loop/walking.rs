@@ -6,7 +6,7 @@
 use super::ReclaimLoop;
 use crate::run::trace::Report;
 use crate::swap;
-use strata_lru::TimeMs;
+use strata_lru::{HEAT_WALK_MS, TimeMs};
 
 impl ReclaimLoop {
     /// Takes in what the clearing thread has done.
@@ -19,6 +19,12 @@ impl ReclaimLoop {
                 nr_left_pieces: took.nr_left_pieces,
             });
         }
+    }
+
+    /// Whether a walk is due for a policy that asks for none: it learns what is new, and what was used, from walks alone.
+    pub(super) fn is_lists_walk_due(&mut self, now: TimeMs) -> bool {
+        let is_due = |then| now.since(then) >= HEAT_WALK_MS;
+        !self.group.tracker.has_generations() && self.walked_at.is_none_or(is_due)
     }
 
     /// Before a walk: whether it is to tell which pages the kernel has on its inactive lists.

@@ -123,7 +123,7 @@ impl Session<'_> {
                 "a budget of {bytes} bytes can't be held: give {BUDGET_BYTES_MIN} to {SIZE_MAX_BYTES}"
             ));
         }
-        let done = self.arena.set_budget(self.config.policy, bytes);
+        let done = self.arena.set_budget(&self.config.policy, bytes);
         done.map_err(|error| format!("the budget stays as it is: {error}"))?;
         let now = self.now();
         self.marks = Watermarks::new(bytes, &self.config.control.watermarks);
@@ -209,7 +209,7 @@ impl Session<'_> {
             elapsed_ms: now.0,
             is_paused: self.is_paused,
             is_dry_run: self.is_dry_run,
-            policy: self.config.policy,
+            policy: self.config.policy.clone(),
             actuator: self.config.actuator,
             usage_bytes: self.meter.last_bytes(),
             limit_bytes: self.arena.limit_bytes(),

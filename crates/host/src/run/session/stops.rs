@@ -48,7 +48,7 @@ impl Session<'_> {
         if let Some(managed) = &mut self.managed {
             managed.wait_for_kernel(now);
         }
-        let policy = self.config.policy;
+        let policy = &self.config.policy;
         if let Err(error) = self.arena.let_go(policy) {
             self.warn(format!(
                 "Strata stays awake while the program is stopped, because its limit can't be \

@@ -48,7 +48,7 @@ impl Session<'_> {
             target: target(config),
             measured_by: self.arena.gauge().name().to_owned(),
             marks: self.marks.into(),
-            policy: config.policy.into(),
+            policy: (&config.policy).into(),
             actuator: config.actuator,
             swappiness: match config.swappiness {
                 SwappinessChoice::Auto => None,

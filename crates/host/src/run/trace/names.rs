@@ -80,11 +80,10 @@ impl From<WalkFindings> for Found {
     }
 }
 
-impl From<PolicyChoice> for PolicyName {
-    fn from(policy: PolicyChoice) -> PolicyName {
+impl From<&PolicyChoice> for PolicyName {
+    fn from(policy: &PolicyChoice) -> PolicyName {
         match policy {
-            PolicyChoice::MglruHeat => PolicyName::MglruHeat,
-            PolicyChoice::Mglru => PolicyName::Mglru,
+            PolicyChoice::Engine(spec) => PolicyName::Engine(spec.to_string()),
             PolicyChoice::None => PolicyName::None,
         }
     }

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::{NR_PAGES, NR_SPACES};
-use crate::seam::GoneCause;
+use crate::{ids::Kind, seam::GoneCause};
 
 #[derive(Clone, Debug)]
 pub(super) enum Operation {
@@ -25,6 +25,10 @@ pub(super) enum Operation {
     Isolate(u64),
     Complete(u64),
     TakeWarm(u32),
+    /// So many pages of a kind are offered.
+    Offer(Kind, u64),
+    /// Whoever reclaims is told.
+    Hinted,
     ForgetWarm,
     /// The coldest of pages of which some are on the active list.
     Coldest(u64, u64),
@@ -55,6 +59,8 @@ pub(super) fn operation() -> impl Strategy<Value = Operation> {
         4 => any::<u64>().prop_map(Operation::Complete),
         3 => (0..100u32).prop_map(Operation::TakeWarm),
         1 => Just(Operation::ForgetWarm),
+        3 => (0..2usize, 0..2000u64).prop_map(|(kind, nr)| Operation::Offer(Kind::ALL[kind], nr)),
+        4 => Just(Operation::Hinted),
         3 => (0..40u64, any::<u64>()).prop_map(|(nr, active)| Operation::Coldest(nr, active)),
         1 => (0..NR_SPACES).prop_map(Operation::End),
     ]

@@ -1,0 +1,417 @@
+//! Policies of the engine as people name them: `NAME[:MODEL][+OPTION[=VALUE]]...`.
+//!
+//! No commas, so that policies can be listed with commas between them. What models and options there
+//! are depends on the policy.
+//!
+//! | policy | models | options |
+//! |---|---|---|
+//! | `mglru` | a kernel: `v2021`, `v2022`, `v6.1`, `v6.14` (the default), `v7.2` | as below |
+//! | `two-list` | none | `distance`, `distance=always`, `no-swap` |
+//! | `strata` | none | `no-test`, `no-returns`, `no-counts`, `no-window`, `no-strides`, `no-lulls`, `no-mean`, `no-walks`, `no-recency`: leaves that out |
+//!
+//! | option | meaning |
+//! |---|---|
+//! | `distance` | refaults are judged by refault distance where a trial in small misses less by it, else the kernel's way |
+//! | `distance=always` | refaults are judged by refault distance |
+//! | `no-swap` | nothing can be swapped out: anon takes no part in refault distances |
+//! | `heat` | pages accessed in the fewest of the last walks go first (`mglru`) |
+//! | `min-ttl=MS` | as the kernel's: memory is out when nothing anywhere is older; else all are taken from (`mglru`) |
+//! | `min-ttl-each=MS` | no group gives anything younger, whatever others have (`mglru`) |
+//! | `RULE=MODEL` | one rule as in another kernel, for ablations: `placement=v6.1` (`mglru`) |
+//! | `nr_gens=N`, `nr_tiers=N` | so many generations, tiers (`mglru`) |
+//! | `group_order=ORDER` | how global reclaim goes round groups (`mglru`) |
+//!
+//! **Owns** the syntax, and which options a policy has. **Does not own** any policy, or names of policies that are none of
+//! the engine's.
+//!
+//! **Invariants** I1: a spec's text, parsed again, is the same policy.
+
+use std::{fmt, str::FromStr};
+
+use crate::{
+    config::{Config, ConfigError, MinTtl, Refault},
+    heat::{ByHeat, HeatPolicy},
+    model::KernelModel,
+    multigen::MultiGen,
+    strata_policy::{Ingredient, Ingredients, Strata},
+    two_list::TwoList,
+};
+
+/// What `mglru` can be given.
+const MGLRU_OPTIONS: &str = "distance, distance=always, no-swap, heat, min-ttl=MS, min-ttl-each=MS, nr_gens=N, nr_tiers=N, group_order=ORDER and RULE=MODEL";
+
+/// A policy of the engine and its settings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EnginePolicy {
+    /// The multi-generational LRU.
+    MultiGen(Config),
+    /// The same, of whose pages those accessed in the fewest walks go first, as under `strata run`.
+    ByHeat(Config),
+    /// The classic active and inactive lists.
+    TwoList(Config),
+    /// The policy of our own. It is asked for one page at a time: it works out one order for all of
+    /// them, and memory then is as full as that of the baselines it is compared with.
+    Strata(Config, Ingredients),
+}
+
+impl EnginePolicy {
+    /// The names of all, without models and options.
+    pub const NAMES: [&str; 3] = ["mglru", "two-list", "strata"];
+
+    /// Its settings.
+    pub fn config(&self) -> &Config {
+        match self {
+            EnginePolicy::MultiGen(config)
+            | EnginePolicy::ByHeat(config)
+            | EnginePolicy::TwoList(config)
+            | EnginePolicy::Strata(config, _) => config,
+        }
+    }
+
+    /// Whether pages go by how often they were accessed lately, before the policy's own order.
+    pub fn has_heat(&self) -> bool {
+        matches!(self, EnginePolicy::ByHeat(_))
+    }
+
+    /// Whether it keeps generations, which have an age that `min_ttl_ms` is compared with.
+    pub fn has_generations(&self) -> bool {
+        matches!(self, EnginePolicy::MultiGen(_) | EnginePolicy::ByHeat(_))
+    }
+
+    /// The same, which takes nothing that was accessed less than `min_ttl_ms` ago. `None`: the policy keeps no ages.
+    pub fn with_min_ttl(&self, min_ttl_ms: u64) -> Option<EnginePolicy> {
+        let with = |config: &Config| Config {
+            min_ttl_ms,
+            min_ttl: MinTtl::EachByItself,
+            ..config.clone()
+        };
+        match self {
+            EnginePolicy::MultiGen(config) => Some(EnginePolicy::MultiGen(with(config))),
+            EnginePolicy::ByHeat(config) => Some(EnginePolicy::ByHeat(with(config))),
+            EnginePolicy::TwoList(_) | EnginePolicy::Strata(..) => None,
+        }
+    }
+
+    /// The policy, for a mechanism that walks and ranks when it has reasons to ([`HeatPolicy`]). Without heat nothing is
+    /// ever ranked.
+    ///
+    /// # Errors
+    /// When a setting is out of its bounds.
+    pub fn told(&self) -> Result<Box<dyn HeatPolicy>, ConfigError> {
+        Ok(match self {
+            EnginePolicy::MultiGen(config) => {
+                Box::new(ByHeat::by_order(MultiGen::new(config.clone())?))
+            }
+            EnginePolicy::ByHeat(config) => {
+                Box::new(ByHeat::when_told(MultiGen::new(config.clone())?))
+            }
+            EnginePolicy::TwoList(config) => {
+                Box::new(ByHeat::by_order(TwoList::new(config.clone())?))
+            }
+            EnginePolicy::Strata(config, ingredients) => {
+                let policy = Strata::made_of(*ingredients, config.clone())?;
+                Box::new(ByHeat::by_order(policy))
+            }
+        })
+    }
+}
+
+/// A text that names no policy of the engine.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text:?} is no policy: {why}")]
+pub struct BadEngineSpec {
+    /// The text.
+    pub text: String,
+    /// What is wrong with it.
+    pub why: String,
+}
+
+/// A policy of the engine, and the text that asked for it.
+///
+/// ```
+/// use strata_lru::EngineSpec;
+///
+/// let spec: EngineSpec = "mglru+heat".parse()?;
+/// let spec = spec.with_model("v6.1")?.with_option("nr_gens", "8")?;
+/// assert_eq!(spec.to_string(), "mglru:v6.1+heat+nr_gens=8");
+/// assert!("two-list+nr_gens=8".parse::<EngineSpec>().is_err());
+/// # Ok::<(), strata_lru::BadEngineSpec>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EngineSpec {
+    text: String,
+    policy: EnginePolicy,
+}
+
+impl EngineSpec {
+    /// The policy.
+    pub fn policy(&self) -> &EnginePolicy {
+        &self.policy
+    }
+
+    /// The same as in another kernel.
+    ///
+    /// # Errors
+    /// When the policy has no models, has one already, or there is no such model.
+    pub fn with_model(&self, model: &str) -> Result<EngineSpec, BadEngineSpec> {
+        let Parts {
+            name, model: is, ..
+        } = Parts::of(&self.text);
+        if let Some(other) = is {
+            return Err(BadEngineSpec {
+                text: self.text.clone(),
+                why: format!("it names a model already, {other}; name one"),
+            });
+        }
+        let options = &self.text[name.len()..];
+        format!("{name}:{model}{options}").parse()
+    }
+
+    /// The same with one option more.
+    ///
+    /// # Errors
+    /// When the policy has no such option, or was given it already.
+    pub fn with_option(&self, key: &str, value: &str) -> Result<EngineSpec, BadEngineSpec> {
+        let is_given = Parts::of(&self.text).options.iter().any(|of| of.0 == key);
+        if is_given {
+            return Err(BadEngineSpec {
+                text: self.text.clone(),
+                why: format!("{key} is given already; give it once"),
+            });
+        }
+        format!("{}+{key}={value}", self.text).parse()
+    }
+}
+
+impl FromStr for EngineSpec {
+    type Err = BadEngineSpec;
+
+    fn from_str(text: &str) -> Result<EngineSpec, BadEngineSpec> {
+        let policy = parse(&Parts::of(text)).map_err(|why| BadEngineSpec {
+            text: text.to_owned(),
+            why,
+        })?;
+        Ok(EngineSpec {
+            text: text.to_owned(),
+            policy,
+        })
+    }
+}
+
+impl fmt::Display for EngineSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.text)
+    }
+}
+
+/// A text, taken apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Parts<'t> {
+    name: &'t str,
+    model: Option<&'t str>,
+    options: Vec<(&'t str, Option<&'t str>)>,
+}
+
+impl<'t> Parts<'t> {
+    fn of(text: &'t str) -> Parts<'t> {
+        let mut pieces = text.split('+');
+        let head = pieces.next().unwrap_or_default();
+        let (name, model) = match head.split_once(':') {
+            Some((name, model)) => (name, Some(model)),
+            None => (head, None),
+        };
+        let option = |piece: &'t str| match piece.split_once('=') {
+            Some((key, value)) => (key, Some(value)),
+            None => (piece, None),
+        };
+        Parts {
+            name,
+            model,
+            options: pieces.map(option).collect(),
+        }
+    }
+}
+
+fn parse(parts: &Parts<'_>) -> Result<EnginePolicy, String> {
+    let mut config = Config::default();
+    let mut ingredients = Ingredients::ALL;
+    let mut has_heat = false;
+    match (parts.name, parts.model) {
+        ("mglru", Some(model)) => {
+            let model: KernelModel = model.parse().map_err(|error| format!("{error}"))?;
+            config.rules = model.into();
+        }
+        ("mglru" | "two-list" | "strata", None) => {}
+        (name @ ("two-list" | "strata"), Some(_)) => return Err(format!("{name} has no models")),
+        _ => return Err(format!("use one of {}", EnginePolicy::NAMES.join(", "))),
+    }
+    for option in &parts.options {
+        match *option {
+            (key, None) if parts.name == "strata" => {
+                ingredients = ingredients.without(left_out(key)?);
+            }
+            ("distance", None) => config.refault = Refault::Trial,
+            ("distance", Some("always")) => config.refault = Refault::Distance,
+            ("distance", Some(when)) if parts.name != "strata" => {
+                return Err(format!("distance={when}: distance or distance=always"));
+            }
+            ("no-swap", None) => config.has_swap = false,
+            ("heat", None) if parts.name == "mglru" => has_heat = true,
+            (key @ ("min-ttl" | "min-ttl-each"), Some(ms)) if parts.name == "mglru" => {
+                let number = ms.parse();
+                config.min_ttl_ms = number.map_err(|_| format!("{key}={ms}: a number of ms"))?;
+                config.min_ttl = match key {
+                    "min-ttl" => MinTtl::AllTogether,
+                    _ => MinTtl::EachByItself,
+                };
+            }
+            (rule, Some(value)) if parts.name == "mglru" => {
+                let applied = config.rules.apply(rule, value);
+                applied.map_err(|error| error.to_string())?;
+            }
+            (key, _) => {
+                let (name, options) = match parts.name {
+                    "mglru" => ("mglru", MGLRU_OPTIONS),
+                    other => (other, "distance, distance=always, no-swap"),
+                };
+                return Err(format!(
+                    "{name} has no such option: {key:?}; it has {options}"
+                ));
+            }
+        }
+    }
+    config.validate().map_err(|error| error.to_string())?;
+    Ok(match parts.name {
+        "two-list" => EnginePolicy::TwoList(config),
+        "strata" => EnginePolicy::Strata(config, ingredients),
+        _ if has_heat => EnginePolicy::ByHeat(config),
+        _ => EnginePolicy::MultiGen(config),
+    })
+}
+
+/// The ingredient of `strata` that `no-NAME` leaves out.
+fn left_out(option: &str) -> Result<Ingredient, String> {
+    let named = |one: &&Ingredient| option.strip_prefix("no-") == Some(one.name());
+    let found = Ingredient::ALL.iter().find(named);
+    found.copied().ok_or_else(|| {
+        let names: Vec<String> = Ingredient::ALL
+            .iter()
+            .map(|one| format!("no-{}", one.name()))
+            .collect();
+        format!(
+            "strata has no such option: {option:?}; it has {}",
+            names.join(", ")
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_a_name_a_model_and_options() {
+        let parts = Parts::of("mglru:v6.1+distance+nr_gens=8");
+        assert_eq!((parts.name, parts.model), ("mglru", Some("v6.1")));
+        assert_eq!(parts.options, [("distance", None), ("nr_gens", Some("8"))]);
+    }
+
+    #[test]
+    fn policies_take_models_and_options() {
+        for text in [
+            "mglru",
+            "mglru:v6.14",
+            "mglru+distance+no-swap",
+            "mglru:v6.1+distance=always",
+            "mglru+heat",
+            "mglru:v6.1+heat+min-ttl=1000",
+            "mglru+min-ttl=1000",
+            "mglru+min-ttl-each=1000",
+            "mglru:v6.14+placement=v6.1+nr_gens=8",
+            "two-list",
+            "two-list+distance",
+            "strata",
+            "strata+no-test+no-counts",
+        ] {
+            let spec: EngineSpec = text.parse().unwrap();
+            assert_eq!(spec.to_string(), text);
+            assert!(spec.policy().told().is_ok(), "{text}");
+        }
+        for (text, why) in [
+            ("mglru:v9", "unknown kernel model"),
+            ("mglru+", "no such option"),
+            (
+                "mglru+distance=9",
+                "distance=9: distance or distance=always",
+            ),
+            ("mglru+placement=v9", "unknown kernel model"),
+            ("mglru+nr_gens=3", "from 4 to 16"),
+            ("mglru+min-ttl=soon", "min-ttl=soon: a number of ms"),
+            ("mglru+min-ttl-each=-1", "min-ttl-each=-1: a number of ms"),
+            ("two-list+min-ttl-each=1", "no such option"),
+            ("mglru+heat=2", "unknown rule"),
+            ("two-list+heat", "no such option"),
+            ("two-list:v6.1", "no models"),
+            ("strata:v6.1", "no models"),
+            ("strata+distance", "no such option"),
+            ("strata+no-test=1", "no such option"),
+            ("two-list+min-ttl=1", "no such option"),
+            ("two-list+foo", "it has distance, distance=always, no-swap"),
+            ("mglru+foo", "nr_gens=N"),
+            ("lru", "use one of mglru, two-list, strata"),
+            ("", "use one of mglru, two-list, strata"),
+        ] {
+            let error = text.parse::<EngineSpec>().unwrap_err().to_string();
+            assert!(error.contains(why), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_is_added_reads_as_if_it_had_been_written() {
+        let spec = |text: &str| text.parse::<EngineSpec>().unwrap();
+        let of = spec("mglru+heat");
+        let with = of.with_model("v6.1").unwrap();
+        assert_eq!(with, spec("mglru:v6.1+heat"));
+        let with = with.with_option("nr_tiers", "2").unwrap();
+        assert_eq!(with, spec("mglru:v6.1+heat+nr_tiers=2"));
+        for (error, why) in [
+            (with.with_model("v6.14"), "a model already, v6.1"),
+            (
+                with.with_option("nr_tiers", "3"),
+                "nr_tiers is given already",
+            ),
+            (of.with_model("v9"), "unknown kernel model"),
+            (of.with_option("nr_gens", "3"), "from 4 to 16"),
+            (spec("two-list").with_model("v6.1"), "no models"),
+            (
+                spec("two-list").with_option("nr_gens", "4"),
+                "no such option",
+            ),
+            (
+                spec("strata").with_option("nr_tiers", "4"),
+                "no such option",
+            ),
+        ] {
+            let error = error.unwrap_err().to_string();
+            assert!(error.contains(why), "{error}");
+        }
+    }
+
+    #[test]
+    fn only_generations_have_ages() {
+        for (text, has_generations) in [
+            ("mglru", true),
+            ("mglru+heat", true),
+            ("two-list", false),
+            ("strata", false),
+        ] {
+            let policy = text.parse::<EngineSpec>().unwrap().policy().clone();
+            assert_eq!(policy.has_generations(), has_generations, "{text}");
+            let aged = policy.with_min_ttl(70);
+            assert_eq!(aged.is_some(), has_generations, "{text}");
+            let ttl = aged.map(|of| (of.config().min_ttl_ms, of.config().min_ttl));
+            let each = (70, MinTtl::EachByItself);
+            assert_eq!(ttl, has_generations.then_some(each), "{text}");
+        }
+    }
+}

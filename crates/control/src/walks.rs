@@ -133,7 +133,8 @@ impl Walks {
 
     /// Whether walks that are so far apart allow one now.
     pub fn may_look(&self, now: TimeMs, pause_ms: u64) -> bool {
-        self.last.is_none_or(|then| now.since(then) >= pause_ms)
+        self.last
+            .is_none_or(|then| now.since(then) >= pause_ms.max(self.own_pause_ms()))
     }
 
     /// How far apart walks come at least, by what the last one cost; milliseconds.

@@ -239,6 +239,8 @@ fn decided(config: &Config, seed: u64, budget_bytes: u64) -> Told {
         let pause_ms = control.walk_pause_ms(now, &look);
         told.note(pause_ms);
         if pause_ms.is_some_and(|pause_ms| control.may_look(now, pause_ms)) {
+            let is_thorough = control.begin_walk();
+            told.note(is_thorough);
             control.note_walk_cost(dice.below(20_000_000), dice.below(20_000_000));
             if control.is_ageing(now, nr_resident_pages, busy) {
                 told.note("ageing");

@@ -95,7 +95,8 @@ impl Control {
 
     /// Whether walks that are so far apart allow one now.
     pub fn may_look(&self, now: TimeMs, pause_ms: u64) -> bool {
-        self.walks.may_look(now, pause_ms.max(self.walk_pace_ms()))
+        let pause_ms = pause_ms.max(self.walk_pace_ms());
+        self.walks.may_look(now, pause_ms) && self.allowance.affords_walk()
     }
 
     /// A walk begins: whether programs that did not run are to be looked at, too.

@@ -450,7 +450,7 @@ fn what_was_beyond_pageout_is_tried_again_after_usage_was_low_and_nobody_looked(
 
 #[test]
 fn the_kernel_is_told_only_where_all_can_be_marked_and_min_ttl_promises_nothing() {
-    let told = |can_mark, can_mark_all, min_ttl_ms, is_dry_run| {
+    let told = |can_mark: bool, can_mark_all, min_ttl_ms, is_dry_run| {
         let mut control = with(320 * MIB, Actuator::Auto);
         control.setup.min_ttl_ms = min_ttl_ms;
         control.steering = steering(Abilities {

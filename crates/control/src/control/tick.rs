@@ -177,7 +177,9 @@ impl Control {
     /// what was foretold says nothing.
     pub(super) fn take_cpu(&mut self, now: TimeMs, sample: CpuSample) -> bool {
         self.cpu.sample(now, sample);
-        let state = match self.allowance.is_spent() {
+        let pages_per_s = self.cpu.refaulted_pages_per_s();
+        let is_paid_for = self.allowance.affords_reclaim(pages_per_s);
+        let state = match !is_paid_for || self.allowance.is_spent() {
             true => CpuState::Taken,
             false => self.cpu.state(),
         };

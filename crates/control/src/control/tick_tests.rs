@@ -5,7 +5,6 @@ use super::*;
 use crate::cpu::CpuSample;
 use crate::plan::Action;
 use crate::sample::Sample;
-use crate::steering::Abilities;
 
 #[test]
 fn a_plan_says_what_is_to_be_done_in_order_and_asks_one_to_reclaim() {

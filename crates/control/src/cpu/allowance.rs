@@ -23,14 +23,16 @@ config! {
 
     /// Where no processor is free, walks and the hints that follow them take at most this.
     beside_percent: u64 = 4, 1..=100, "percent of a processor";
+    /// A page that the kernel is asked to reclaim costs about so much (`docs/validation/steered.md`): a cap pays for so many.
+    reclaim_page_us: u64 = 10, 1..=1000, "us";
+    /// With a cap the kernel is asked for no more at once than takes so long.
+    action_ms_max: u64 = 5, 1..=100, "ms";
 }
 
 /// A cap holds over windows of this length, milliseconds.
 const WINDOW_MS: u64 = 1000;
-/// A page that the kernel is asked to reclaim costs about so much, nanoseconds (`docs/validation/steered.md`).
-const RECLAIM_PAGE_NS: u64 = 10_000;
-/// With a cap no action is planned that takes longer than this, nanoseconds.
-const ACTION_NS_MAX: u64 = 5_000_000;
+/// One percent of a processor for a millisecond, nanoseconds.
+const PERCENT_MS_NS: u64 = 10_000;
 
 /// What was taken so far.
 #[derive(Debug)]
@@ -67,7 +69,9 @@ impl Allowance {
     pub(crate) fn sample(&mut self, now: TimeMs, cpu_ns: u64) {
         self.samples.push_back((now, cpu_ns));
         // One sample before the window stays, so that all of the window counts.
-        while self.samples.len() > 2 && now.since(self.samples[1].0) >= WINDOW_MS {
+        while let [_, (second, _), _, ..] = self.samples.make_contiguous()
+            && now.since(*second) >= WINDOW_MS
+        {
             self.samples.pop_front();
         }
         let used_ns = self.used_ns();
@@ -96,7 +100,23 @@ impl Allowance {
 
     /// The most that Strata took in one window, percent of a processor.
     pub fn worst_window_percent(&self) -> f64 {
-        self.worst_window_ns as f64 / (WINDOW_MS * 10_000) as f64
+        self.worst_window_ns as f64 / (WINDOW_MS * PERCENT_MS_NS) as f64
+    }
+
+    /// Whether half of the cap pays for reclaiming ahead of programs that have so many pages back in a second. What it does
+    /// not pay for throughout is better left to the programs: they reclaim at a lower cost, and hints are worth more.
+    pub(crate) fn affords_reclaim(&self, pages_per_s: f64) -> bool {
+        let needed_ns = pages_per_s * (self.config.reclaim_page_us * 1000) as f64;
+        self.cap_ns()
+            .is_none_or(|cap_ns| needed_ns <= (cap_ns / 2) as f64)
+    }
+
+    /// Whether what is left of the cap pays for a walk with all that follows it, by what the last one cost.
+    pub(crate) fn affords_walk(&self) -> bool {
+        self.cap_ns().is_none_or(|cap_ns| {
+            // A walk that costs more than the cap would never come.
+            self.used_ns() + self.cycle_ns.min(cap_ns) <= cap_ns
+        })
     }
 
     /// How far apart walks come at least by what they and what follows them cost, milliseconds.
@@ -108,7 +128,7 @@ impl Allowance {
             (Some(percent), None) | (None, Some(percent)) => percent,
             (None, None) => return 0,
         };
-        self.cycle_ns / 10_000 / percent
+        self.cycle_ns / PERCENT_MS_NS / percent
     }
 
     /// Of so many bytes, those that the kernel may be asked to reclaim now.
@@ -118,14 +138,16 @@ impl Allowance {
         };
         let left_ns = match self.is_spent {
             true => 0,
-            false => cap_ns.saturating_sub(self.used_ns()).min(ACTION_NS_MAX),
+            false => cap_ns
+                .saturating_sub(self.used_ns())
+                .min(self.config.action_ms_max * 1_000_000),
         };
-        bytes.min(left_ns / RECLAIM_PAGE_NS * PAGE_BYTES)
+        bytes.min(left_ns / (self.config.reclaim_page_us * 1000) * PAGE_BYTES)
     }
 
     fn cap_ns(&self) -> Option<u64> {
         let percent = u64::from(self.cap_percent?);
-        Some(percent * WINDOW_MS * 10_000)
+        Some(percent * WINDOW_MS * PERCENT_MS_NS)
     }
 
     fn used_ns(&self) -> u64 {
@@ -182,6 +204,13 @@ mod tests {
     }
 
     #[test]
+    fn half_of_a_cap_has_to_pay_for_reclaim_ahead() {
+        let of = allowance(Some(10));
+        assert!(of.affords_reclaim(5000.0) && !of.affords_reclaim(5001.0));
+        assert!(allowance(None).affords_reclaim(1e9));
+    }
+
+    #[test]
     fn beside_others_walks_come_so_seldom_that_they_take_a_small_share() {
         let mut of = allowance(None);
         for (ms, cpu_ms) in [(0, 0), (100, 8)] {
@@ -196,6 +225,9 @@ mod tests {
             of.begin_walk();
         }
         assert_eq!(of.walk_pause_ms(true), 400);
+        assert!(of.affords_walk(), "8 ms are taken, 8 more may be");
+        of.sample(TimeMs(200), 13_000_000);
+        assert!(!of.affords_walk());
         assert_eq!(of.walk_pause_ms(false), 400);
     }
 }

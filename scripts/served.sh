@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # A server and its client as one command that ends by itself: starts the server, waits for its socket, runs the client, ends the server.
 #   served.sh SOCKET CLIENT [ARGUMENT...] -- SERVER [ARGUMENT...]
-# The client's output and status are ours; 137 if the server was killed meanwhile.
+# The client's output and status are ours. If the server was killed meanwhile, we die of the same signal.
 set -u
 socket=$1
 shift
@@ -24,6 +24,6 @@ kill $server 2>/dev/null
 ended=0
 wait $server || ended=$?
 trap - EXIT
-[ $ended != 137 ] || status=137
 rm -f "$socket"
+[ $ended != 137 ] || kill -KILL $$
 exit $status

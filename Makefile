@@ -23,7 +23,7 @@ check: ## quick: does it compile, is it tidy
 	@cargo clippy --workspace --all-targets -- -D warnings
 	@cargo test -q -p strata --test tidy --test layers
 
-bench: ## speed, scans and kills beside the kernel alone, half an hour; writes docs/validation/benchmarks/ (NAME=name for another, NAME=all)
+bench: ## speed, scans and kills beside the kernel alone, an hour and a half; writes docs/validation/benchmarks/ (NAME=name for another, NAME=all)
 	@scripts/bench.sh $(NAME)
 
 evaluate: ## against real kernels and the best policies known; writes docs/validation/fidelity.md, docs/validation/evaluation.md

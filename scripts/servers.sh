@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Unpacks servers and tools for demos, tests and benchmarks under target/servers/; installs nothing.
-#   servers.sh NAME...        redis memcached fio sqlite3 postgresql perf tmux prometheus
+#   servers.sh NAME...        redis memcached fio sqlite3 postgresql rocksdb perf tmux prometheus
 # Packages and those libraries of theirs that the machine lacks are fetched with `apt-get download`
 # and unpacked with `dpkg -x`. Wrappers in target/servers/bin/ start them with these libraries.
 source "$(dirname "$0")/lib.sh"
@@ -14,11 +14,12 @@ packages_of() {
     redis) echo redis-server redis-tools ;;
     memcached | fio | sqlite3 | tmux | prometheus) echo "$1" ;;
     perf) echo linux-perf ;;
+    rocksdb) echo rocksdb-tools ;;
     postgresql)
         local newest
         newest=$(apt-cache search --names-only '^postgresql-[0-9]+$' | cut -d' ' -f1 | sort -V | tail -n 1)
         echo "${newest:-postgresql-15} postgresql-client-${newest#postgresql-}" ;;
-    *) fail "unknown server $1; there are: redis memcached fio sqlite3 postgresql perf tmux prometheus" ;;
+    *) fail "unknown server $1; there are: redis memcached fio sqlite3 postgresql rocksdb perf tmux prometheus" ;;
     esac
 }
 
@@ -26,6 +27,7 @@ programs_of() {
     case $1 in
     redis) echo redis-server redis-cli redis-benchmark ;;
     prometheus) echo promtool ;;
+    rocksdb) echo db_bench ;;
     postgresql) echo initdb postgres pg_ctl psql pgbench ;;
     *) echo "$1" ;;
     esac
@@ -82,7 +84,7 @@ wrap() {
     mv "$servers/bin/$program.fresh" "$servers/bin/$program"
 }
 
-[ $# -gt 0 ] || fail "which? redis memcached fio sqlite3 postgresql perf tmux prometheus"
+[ $# -gt 0 ] || fail "which? redis memcached fio sqlite3 postgresql rocksdb perf tmux prometheus"
 mkdir -p "$target_dir"
 for name in "$@"; do
     [ -e "$servers/$name.done" ] && continue

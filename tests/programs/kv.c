@@ -7,9 +7,11 @@
  * for each value keeps a processor busy. One JSON line at the end:
  *
  *   kv --socket /run/x.sock --protocol redis --keys 200000 --value 1000 --theta 0.99 --seconds 8
- *   {"program":"kv","keys":200000,"ops":...,"ops_per_s":...,"missing":0,"bad":0,"seconds":8.0}
+ *   {"program":"kv","keys":200000,"ops":...,"ops_per_s":...,"p50_us":...,"p99_us":...,"missing":0,"bad":0,"seconds":8.0}
  *
- * "missing" counts keys the server no longer has (memcached may evict). --fill-only ends after the
+ * "p50_us" and "p99_us" are of the time from the sending of PIPELINE gets to the last of their answers. With --asked only
+ * that many percent of the keys, those set last, are asked for: the others idle, as most of a store's data does. --any-every
+ * N asks for any key at all, each alike, in one get of N. --rate G sends no more than that many gets a second. "missing" counts keys the server no longer has (memcached may evict). --fill-only ends after the
  * setting; --no-fill leaves it out.
  */
 #include "common.h"
@@ -19,6 +21,7 @@
 
 static const char *socket_path, *protocol = "redis";
 static uint64_t keys = 100000, value_bytes = 1000, pipeline = 16, seed = 1, sets = 1;
+static uint64_t asked_percent = 100, any_every, rate;
 static double theta = 0.99, seconds = 1, phase = 2;
 static bool fill_only, no_fill, is_redis;
 
@@ -159,6 +162,30 @@ static void take_values(const uint64_t *asked, uint64_t count, uint64_t *missing
         die("kv: more values than were asked for");
 }
 
+/* How long answers took: counts in 16 steps to each doubling, so a quantile is right within 1/16. */
+static uint64_t took_counts[64 * 16], nr_took;
+
+static void note_took(double seconds_taken)
+{
+    uint64_t us = seconds_taken > 0 ? (uint64_t)(seconds_taken * 1e6) : 0;
+    unsigned top = 63 - (unsigned)__builtin_clzll(us | 1);
+    uint64_t step = top < 4 ? us : (uint64_t)(top - 3) * 16 + ((us >> (top - 4)) - 16);
+    took_counts[step]++;
+    nr_took++;
+}
+
+/* The lowest time, microseconds, that is longer than or as long as that share of all; 0 if there are none. */
+static uint64_t took_us(double share)
+{
+    uint64_t wanted = (uint64_t)(share * (double)nr_took), seen = 0;
+    for (uint64_t step = 0; step < COUNT_OF(took_counts); step++) {
+        seen += took_counts[step];
+        if (seen > wanted)
+            return step < 16 ? step : (16 + step % 16) << (step / 16 - 1);
+    }
+    return 0;
+}
+
 static void connect_server(void)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -182,13 +209,16 @@ int main(int argc, char **argv)
         {"pipeline", OPTION_NUMBER, &pipeline, "gets in flight (16)"},
         {"sets", OPTION_NUMBER, &sets, "parts of the keys that are asked for in turn (1)"},
         {"phase", OPTION_REAL, &phase, "how long each, seconds (2)"},
+        {"asked", OPTION_NUMBER, &asked_percent, "percent of the keys that are asked for, those set last (100)"},
+        {"any-every", OPTION_NUMBER, &any_every, "one get in so many is for any key, 0 = none (0)"},
+        {"rate", OPTION_NUMBER, &rate, "gets a second at most, 0 = as many as are answered (0)"},
         {"seed", OPTION_NUMBER, &seed, "of every random number (1)"},
         {"fill-only", OPTION_FLAG, &fill_only, "set the keys and end"},
         {"no-fill", OPTION_FLAG, &no_fill, "the keys are there"},
     };
     parse_options(argc, argv, options, COUNT_OF(options));
     is_redis = !strcmp(protocol, "redis");
-    if (!socket_path || !keys || !sets || keys < sets || phase <= 0 || !pipeline || pipeline > 256 || value_bytes % 8 || !value_bytes || value_bytes > 4096 ||
+    if (!socket_path || !keys || !sets || keys < sets || phase <= 0 || !pipeline || pipeline > 256 || value_bytes % 8 || !value_bytes || value_bytes > 4096 || !asked_percent || asked_percent > 100 || keys * asked_percent / 100 < sets ||
         (!is_redis && strcmp(protocol, "memcached")))
         die("kv: needs --socket, a protocol, a key for each part and time for it, a pipeline of 1 to 256, values of 8 to 4096 bytes");
     out = malloc(BUFFER);
@@ -207,19 +237,30 @@ int main(int argc, char **argv)
         for (uint64_t k = key; k < end; k++)
             take_stored();
     }
-    struct zipf law = zipf_new(keys / sets, theta);
+    uint64_t nr_asked = keys * asked_percent / 100;
+    struct zipf law = zipf_new(nr_asked / sets, theta);
     uint64_t random = seed, ops = 0, missing = 0, bad = 0;
     double start = now_s(), took = 0;
     while (!fill_only && (took = now_s() - start) < seconds) {
-        for (uint64_t i = 0; i < pipeline; i++)
-            asked[i] = (uint64_t)(took / phase) % sets * (keys / sets) + zipf_scattered(&law, &random);
+        for (uint64_t i = 0; i < pipeline; i++) {
+            asked[i] = keys - nr_asked + (uint64_t)(took / phase) % sets * (nr_asked / sets) + zipf_scattered(&law, &random);
+            if (any_every && random_below(&random, any_every) == 0)
+                asked[i] = random_below(&random, keys);
+        }
+        double due = rate ? start + (double)ops / (double)rate : 0;
+        double early = due - now_s();
+        if (early > 0)
+            sleep_s(early);
+        /* From when it was due: a client that waited for the answer before would hide how late it is. */
+        double asked_at = rate ? due : now_s();
         put_gets(asked, pipeline);
         send_all();
         take_values(asked, pipeline, &missing, &bad);
+        note_took(now_s() - asked_at);
         ops += pipeline;
     }
-    printf("{\"program\":\"kv\",\"keys\":%" PRIu64 ",\"ops\":%" PRIu64 ",\"ops_per_s\":%.0f,\"missing\":%" PRIu64
+    printf("{\"program\":\"kv\",\"keys\":%" PRIu64 ",\"ops\":%" PRIu64 ",\"ops_per_s\":%.0f,\"p50_us\":%" PRIu64 ",\"p99_us\":%" PRIu64 ",\"missing\":%" PRIu64
            ",\"bad\":%" PRIu64 ",\"seconds\":%.3f}\n",
-           keys, ops, took > 0 ? (double)ops / took : 0, missing, bad, took);
+           keys, ops, took > 0 ? (double)ops / took : 0, took_us(0.5), took_us(0.99), missing, bad, took);
     return bad ? 1 : 0;
 }

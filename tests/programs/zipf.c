@@ -14,6 +14,9 @@
  *   {"t_s":1.0,"ops":1234567,"ops_per_s":1234567,"major_faults":12,"burst_bytes":0}
  *   {"program":"zipf","ops":...,"ops_per_s":...,"major_faults":...,"seconds":...}
  *
+ * --noise fills anonymous pages with what does not compress. With --file and --file-percent only so much of the
+ * region is the mapped file and the rest is anonymous, so that both have hot pages and cold ones.
+ *
  * With --thp the last line also has "huge_bytes_filled" and "huge_bytes": how much of its memory was in
  * huge pages once it was filled, and at the end.
  */
@@ -23,12 +26,12 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-static uint64_t size = 64 * MIB, threads = 1, write_percent = 0, seed = 1, work_percent = 100;
+static uint64_t size = 64 * MIB, threads = 1, write_percent = 0, seed = 1, work_percent = 100, file_percent = 100;
 static uint64_t scan_pages, scan_every = 100000;
 static uint64_t burst, burst_rate = 500 * MIB;
 static double theta = 0.99, seconds = 1, after = 0, phase_every = 0, burst_every = 5, burst_hold = 0.5;
 static const char *path;
-static bool random_advice, populate, thp;
+static bool random_advice, populate, thp, noise;
 
 static uint8_t *region;
 static uint64_t nr_pages;
@@ -104,35 +107,48 @@ static void *burst_work(void *unused)
     return NULL;
 }
 
-static void map_region(void)
+/* Nothing but noise: a page that no compression makes smaller. */
+static void fill_with_noise(uint8_t *page, uint64_t number)
 {
-    if (!path) {
-        region = map_pages(nr_pages * PAGE);
-        if (thp && madvise(region, nr_pages * PAGE, MADV_HUGEPAGE))
-            die("zipf: huge pages: %s", strerror(errno));
-        for (uint64_t i = 0; i < nr_pages; i++)
-            fill_page(region + i * PAGE, i + 1);
-        return;
-    }
+    uint64_t state = number;
+    uint64_t *word = (uint64_t *)page;
+    for (size_t i = 0; i < PAGE / 8; i++)
+        word[i] = next_random(&state);
+}
+
+/* Puts the mapped file in place of the first pages of the region. */
+static void map_file(uint64_t file_pages)
+{
     int fd = open(path, O_RDWR | O_CREAT, 0600);
     off_t have = fd < 0 ? -1 : lseek(fd, 0, SEEK_END);
     if (have < 0)
         die("zipf: %s: %s", path, strerror(errno));
     uint8_t page[PAGE];
-    for (uint64_t i = (uint64_t)have / PAGE; i < nr_pages; i++) {
+    for (uint64_t i = (uint64_t)have / PAGE; i < file_pages; i++) {
         fill_page(page, i + 1);
         if (pwrite(fd, page, PAGE, (off_t)(i * PAGE)) != PAGE)
             die("zipf: writing %s: %s", path, strerror(errno));
     }
     fsync(fd);
-    region = mmap(NULL, nr_pages * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (region == MAP_FAILED)
+    if (mmap(region, file_pages * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED)
         die("zipf: mmap of %s: %s", path, strerror(errno));
     close(fd);
-    if (populate && madvise(region, nr_pages * PAGE, MADV_POPULATE_READ))
+    if (populate && madvise(region, file_pages * PAGE, MADV_POPULATE_READ))
         die("zipf: reading %s in: %s", path, strerror(errno));
     if (random_advice)
-        madvise(region, nr_pages * PAGE, MADV_RANDOM);
+        madvise(region, file_pages * PAGE, MADV_RANDOM);
+}
+
+static void map_region(void)
+{
+    uint64_t file_pages = path ? nr_pages * file_percent / 100 : 0;
+    region = map_pages(nr_pages * PAGE);
+    if (thp && madvise(region, nr_pages * PAGE, MADV_HUGEPAGE))
+        die("zipf: huge pages: %s", strerror(errno));
+    for (uint64_t i = file_pages; i < nr_pages; i++)
+        (noise ? fill_with_noise : fill_page)(region + i * PAGE, i + 1);
+    if (file_pages)
+        map_file(file_pages);
 }
 
 /* What the process has in huge pages. */
@@ -170,6 +186,8 @@ int main(int argc, char **argv)
         {"work-percent", OPTION_NUMBER, &work_percent, "of the time a thread works, else it sleeps (100)"},
         {"seed", OPTION_NUMBER, &seed, "of every random number (1)"},
         {"file", OPTION_TEXT, &path, "map this file instead of anonymous memory; made if too short"},
+        {"file-percent", OPTION_NUMBER, &file_percent, "of the region is the mapped file, the rest anonymous (100)"},
+        {"noise", OPTION_FLAG, &noise, "fill anonymous pages with what does not compress"},
         {"populate", OPTION_FLAG, &populate, "read the whole mapped file in before the start"},
         {"random", OPTION_FLAG, &random_advice, "MADV_RANDOM on the mapped file: no fault-around"},
         {"thp", OPTION_FLAG, &thp, "ask for huge pages for the anonymous memory"},
@@ -183,8 +201,8 @@ int main(int argc, char **argv)
     };
     parse_options(argc, argv, options, COUNT_OF(options));
     nr_pages = size / PAGE;
-    if (!nr_pages || !threads || !scan_every || !burst_rate || !work_percent || theta < 0)
-        die("zipf: size, threads, scan-every, burst-rate and work-percent must be above 0, theta not below");
+    if (!nr_pages || !threads || !scan_every || !burst_rate || !work_percent || theta < 0 || file_percent > 100)
+        die("zipf: size, threads, scan-every, burst-rate and work-percent must be above 0, theta not below, file-percent at most 100");
 
     law = zipf_new(nr_pages, theta);
     map_region();

@@ -23,6 +23,10 @@ fn a_comparison_that_makes_no_sense_is_refused_before_anything_is_run() {
             "names an arm twice",
         ),
         (
+            &["--match-memory", "--arms", "none,kernel", "--", "echo"],
+            "name both in --arms",
+        ),
+        (
             &["--policy", "none", "--", "echo"],
             "what the arm kernel is",
         ),
@@ -72,6 +76,7 @@ fn the_help_of_compare_names_every_option_and_those_it_passes_on() {
     for part in [
         "--memory",
         "--arms",
+        "--match-memory",
         "--runs",
         "--warmup",
         "--throughput",

@@ -194,6 +194,52 @@ fn each_arm_runs_in_turns_under_its_budget_and_every_figure_is_there() {
 }
 
 #[test]
+fn the_kernel_gets_the_memory_that_strata_used_just_before() {
+    needs!("cap_bpf", "memory_cgroup", "zram");
+    let _guard = Guard::new();
+    let zipf = path_of("zipf");
+    let work = [&zipf[..], "--size", "80M", "--seconds", "1"];
+    let options = ["--memory", "48M,64M", "--swap", "zram:128M", "--runs", "2"];
+    let options = [&options[..], &["--match-memory"]].concat();
+    let all = json(&compare(&options, &work).finish());
+    assert_eq!(all["kernel_limit"], "mean_of_strata");
+    let runs = list(&all, "runs");
+    let order: Vec<(&str, u64)> = runs
+        .iter()
+        .map(|run| {
+            let budget_bytes = run["budget_bytes"].as_u64().expect("a budget");
+            (run["arm"].as_str().expect("an arm"), budget_bytes / MIB)
+        })
+        .collect();
+    let there = [
+        ("strata", 48),
+        ("kernel", 48),
+        ("strata", 64),
+        ("kernel", 64),
+    ];
+    let back = [
+        ("strata", 64),
+        ("kernel", 64),
+        ("strata", 48),
+        ("kernel", 48),
+    ];
+    assert_eq!(order, [there, back].concat());
+    for pair in runs.chunks(2) {
+        let (strata, kernel) = (&pair[0], &pair[1]);
+        let budget_bytes = &strata["budget_bytes"];
+        assert_eq!(&strata["limit_bytes"], budget_bytes);
+        let used_bytes = strata["figures"]["full_mean_bytes"].as_f64();
+        let used_bytes = used_bytes.expect("a run of a second is seen");
+        let limit_bytes = kernel["limit_bytes"].as_u64().expect("a limit");
+        assert_eq!(limit_bytes, used_bytes as u64, "{kernel}");
+        assert_ne!(Some(limit_bytes), budget_bytes.as_u64(), "{kernel}");
+        let peak_bytes = kernel["figures"]["peak_bytes"].as_u64();
+        // A charge that can't fail may go beyond a limit by some pages.
+        assert!(peak_bytes <= Some(limit_bytes + MIB), "{kernel}");
+    }
+}
+
+#[test]
 fn a_run_whose_command_fails_is_told_and_left_out() {
     needs!("memory_cgroup");
     let _guard = Guard::new();

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use strata_host::compare::{ArmRatios, ArmSummary, Comparison, Metric, Spread};
+use strata_host::compare::{ArmRatios, ArmSummary, Comparison, KernelLimit, Metric, Spread};
 use strata_host::units::Bytes;
 
 use super::count;
@@ -45,7 +45,16 @@ fn headline(comparison: &Comparison) -> String {
         1 => ", 1 busy loop beside it".to_owned(),
         loops => format!(", {loops} busy loops beside it"),
     };
-    format!("{}: {rounds}{warmup}{neighbours}\n", comparison.command)
+    let limit = match comparison.kernel_limit {
+        KernelLimit::Budget => "",
+        KernelLimit::MeanOfStrata => {
+            "the kernel's limit: mean memory of the strata run before it, once that was full\n"
+        }
+    };
+    format!(
+        "{}: {rounds}{warmup}{neighbours}\n{limit}",
+        comparison.command
+    )
 }
 
 fn figures(arms: &[ArmSummary], nr_rounds: u32) -> String {
@@ -179,6 +188,7 @@ fn label(metric: Metric) -> &'static str {
         Metric::Refaults => "refaulted pages",
         Metric::Peak => "memory, peak",
         Metric::Mean => "memory, mean",
+        Metric::FullMean => "memory, mean once full",
         Metric::AboveBudget => "time above budget",
         Metric::LimitRaises => "limit gave way",
         Metric::Zram => "compressed swap",
@@ -263,6 +273,7 @@ mod tests {
             nr_rounds: 3,
             nr_warmup_rounds: 1,
             nr_neighbours: 2,
+            kernel_limit: KernelLimit::MeanOfStrata,
             is_interrupted: false,
             troubles: Vec::new(),
             summaries: vec![
@@ -280,7 +291,8 @@ mod tests {
             runs: Vec::new(),
         };
         let text = comparison(&shown);
-        let head = "job --fast: 3 rounds after 1 to warm up, 2 busy loops beside it\n\n";
+        let head = "job --fast: 3 rounds after 1 to warm up, 2 busy loops beside it\n\
+                    the kernel's limit: mean memory of the strata run before it, once that was full\n\n";
         assert!(text.starts_with(head), "{text}");
         let row = |label: &str| {
             let line = text

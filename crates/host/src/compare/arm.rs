@@ -46,6 +46,8 @@ const START_PAUSE: Duration = Duration::from_millis(5);
 const TERM_AFTER: Duration = Duration::from_millis(300);
 /// Who has not ended by then is killed.
 const KILL_AFTER: Duration = Duration::from_secs(10);
+/// A group is full once it has reached this share of its budget, or of its peak if that is lower.
+const FULL_PERCENT: u128 = 95;
 /// Lines of the output that a message quotes.
 const QUOTED_LINES: usize = 5;
 
@@ -66,7 +68,7 @@ pub(super) struct Outcome {
 
 /// The program while it is under way.
 #[derive(Debug)]
-struct Seen {
+struct UnderWay {
     pidfd: OwnedFd,
     group: Option<GroupReader>,
     began: Instant,
@@ -76,19 +78,19 @@ struct Seen {
 }
 
 /// What was seen from outside.
-#[derive(Clone, Copy, Debug, Default)]
-struct Sums {
-    usage_bytes: u128,
-    nr_samples: u64,
-    peak_bytes: u64,
+#[derive(Clone, Debug, Default)]
+struct Seen {
+    usage_bytes: Vec<u64>,
     kernel_threads_ms: Option<u64>,
     iterations_per_s: Option<f64>,
 }
 
-/// Runs the command once. `None`: it was to be over before its end.
+/// Runs the command once, under a limit or budget of so many bytes (`None` without one). `None`: it was to be over before its
+/// end.
 pub(super) fn run_arm(
     config: &CompareConfig,
     arm: Arm,
+    limit_bytes: Option<u64>,
     is_over: &dyn Fn() -> bool,
 ) -> Result<Option<Outcome>, CompareError> {
     let report = tempfile::Builder::new()
@@ -103,7 +105,10 @@ pub(super) fn run_arm(
         .map_err(|errno| io_error("making a pipe")(errno.into()))?;
     let neighbours =
         Neighbours::start(config.nr_neighbours).map_err(io_error("starting busy loops"))?;
-    let mut spec = CommandSpec::new(&config.strata, words(config, arm, report.path().into())?);
+    let mut spec = CommandSpec::new(
+        &config.strata,
+        words(config, arm.kind, limit_bytes, report.path().into())?,
+    );
     spec.signals = inherited;
     spec.output = Some(to);
     let strata = spawn(spec).map_err(|source| CompareError::Launch { source })?;
@@ -113,7 +118,7 @@ pub(super) fn run_arm(
         output: Output::new(config.throughput.as_ref(), config.operations.as_ref()),
         neighbours,
         program: None,
-        sums: Sums::default(),
+        seen: Seen::default(),
         told: None,
     };
     let status = watch.watch_until_end(is_over)?;
@@ -128,16 +133,17 @@ pub(super) fn run_arm(
             said: last_words(&watch.output),
         });
     };
-    Ok(Some(watch.outcome(config, arm, &report)))
+    Ok(Some(watch.outcome(config, arm, limit_bytes, &report)))
 }
 
 /// The command line of the arm, without the program's name.
 fn words(
     config: &CompareConfig,
-    arm: Arm,
+    kind: ArmKind,
+    limit_bytes: Option<u64>,
     report: OsString,
 ) -> Result<Vec<OsString>, CompareError> {
-    let budget_bytes = match arm.budget_bytes {
+    let budget_bytes = match limit_bytes {
         Some(bytes) => bytes,
         // A group in which the limit is never met.
         None => {
@@ -149,7 +155,7 @@ fn words(
     words.push(report);
     words.extend(["--memory".into(), budget_bytes.to_string().into()]);
     words.extend(config.options.iter().cloned());
-    match arm.kind {
+    match kind {
         ArmKind::Strata => words.extend(config.strata_options.iter().cloned()),
         ArmKind::Kernel | ArmKind::None => words.extend(["--policy".into(), "none".into()]),
     }
@@ -165,8 +171,8 @@ struct Watch<'a> {
     pipe: File,
     output: Output<'a>,
     neighbours: Neighbours,
-    program: Option<Seen>,
-    sums: Sums,
+    program: Option<UnderWay>,
+    seen: Seen,
     /// When it was first noticed that it is to be over, and what was sent since.
     told: Option<(Instant, Option<Signal>)>,
 }
@@ -256,7 +262,7 @@ impl Watch<'_> {
         };
         let group = view.groups.first();
         let now = Instant::now();
-        self.program = Some(Seen {
+        self.program = Some(UnderWay {
             pidfd,
             group: group.and_then(|path| GroupReader::open(path).ok()),
             began: now,
@@ -277,9 +283,7 @@ impl Watch<'_> {
         }
         seen.next_sample = now + SAMPLE_PAUSE;
         if let Some(bytes) = seen.group.as_ref().and_then(GroupReader::usage_bytes) {
-            self.sums.usage_bytes += u128::from(bytes);
-            self.sums.nr_samples += 1;
-            self.sums.peak_bytes = self.sums.peak_bytes.max(bytes);
+            self.seen.usage_bytes.push(bytes);
         }
     }
 
@@ -290,11 +294,11 @@ impl Watch<'_> {
         };
         let elapsed_s = seen.began.elapsed().as_secs_f64();
         let nr_iterations = self.neighbours.nr_iterations().zip(seen.nr_iterations);
-        self.sums.iterations_per_s = nr_iterations
+        self.seen.iterations_per_s = nr_iterations
             .filter(|_| elapsed_s > 0.0)
             .map(|(after, before)| (after - before) as f64 / elapsed_s);
         let kernel_threads = KernelThreads::read().zip(seen.kernel_threads);
-        self.sums.kernel_threads_ms = kernel_threads.map(|(after, before)| after.since_ms(&before));
+        self.seen.kernel_threads_ms = kernel_threads.map(|(after, before)| after.since_ms(&before));
     }
 
     /// Has the run end: a terminal has told everybody already, others have not.
@@ -314,23 +318,34 @@ impl Watch<'_> {
         }
     }
 
-    fn outcome(mut self, config: &CompareConfig, arm: Arm, report: &RunReport) -> Outcome {
+    fn outcome(
+        mut self,
+        config: &CompareConfig,
+        arm: Arm,
+        limit_bytes: Option<u64>,
+        report: &RunReport,
+    ) -> Outcome {
         let said = self.output.finish();
         let is_under_strata = arm.kind == ArmKind::Strata;
         let mut figures = report.figures(is_under_strata);
-        let sums = self.sums;
-        if let Some(mean) = sums.usage_bytes.checked_div(u128::from(sums.nr_samples)) {
-            figures.set(Metric::Mean, Some(mean as f64));
+        let seen = &self.seen;
+        let usage_bytes = &seen.usage_bytes[..];
+        let as_figure = |bytes: u64| bytes as f64;
+        if let Some(mean_bytes) = mean(usage_bytes) {
+            figures.set(Metric::Mean, Some(as_figure(mean_bytes)));
         }
+        let full_mean_bytes = full_mean(usage_bytes, limit_bytes);
+        figures.set(Metric::FullMean, full_mean_bytes.map(as_figure));
+        let peak_bytes = usage_bytes.iter().copied().max().unwrap_or(0);
         let peak = figures
             .get(Metric::Peak)
             .unwrap_or(0.0)
-            .max(sums.peak_bytes as f64);
+            .max(as_figure(peak_bytes));
         figures.set(Metric::Peak, Some(peak).filter(|peak| *peak > 0.0));
-        let kernel_threads_ms = sums.kernel_threads_ms.map(|ms| ms as f64);
+        let kernel_threads_ms = seen.kernel_threads_ms.map(|ms| ms as f64);
         figures.set(Metric::KernelThreadsCpu, kernel_threads_ms);
-        figures.set(Metric::Neighbours, sums.iterations_per_s);
-        if arm.budget_bytes.is_none() {
+        figures.set(Metric::Neighbours, seen.iterations_per_s);
+        if limit_bytes.is_none() {
             figures.set(Metric::AboveBudget, None);
         }
         figures.derive(said, is_under_strata);
@@ -359,8 +374,28 @@ impl Watch<'_> {
             unmatched: unmatched.collect(),
             failure,
             warnings: report.warnings.clone(),
-            nr_memory_samples: sums.nr_samples,
+            nr_memory_samples: usage_bytes.len() as u64,
         }
+    }
+}
+
+/// The mean of samples of usage; `None` if there are none.
+fn mean(usage_bytes: &[u64]) -> Option<u64> {
+    let sum: u128 = usage_bytes.iter().copied().map(u128::from).sum();
+    let mean = sum.checked_div(usage_bytes.len() as u128)?;
+    u64::try_from(mean).ok()
+}
+
+/// The mean of samples of usage from the first one on that was full. The last sample is left out where there are others: it
+/// may be of a command that gives its memory back as it ends.
+fn full_mean(usage_bytes: &[u64], limit_bytes: Option<u64>) -> Option<u64> {
+    let peak_bytes = *usage_bytes.iter().max()?;
+    let most_bytes = limit_bytes.map_or(peak_bytes, |limit_bytes| limit_bytes.min(peak_bytes));
+    let is_full = |bytes: &u64| u128::from(*bytes) * 100 >= u128::from(most_bytes) * FULL_PERCENT;
+    let full = &usage_bytes[usage_bytes.iter().position(is_full)?..];
+    match full {
+        [full @ .., _last] if !full.is_empty() => mean(full),
+        _ => mean(full),
     }
 }
 
@@ -377,4 +412,29 @@ fn is_readable(fd: std::os::fd::BorrowedFd<'_>) -> bool {
     };
     let mut fds = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
     poll(&mut fds, Some(&at_once)).is_ok_and(|nr_ready| nr_ready > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_that_is_still_filled_is_not_in_the_mean_of_full_memory() {
+        let usage_bytes = [10, 50, 96, 100, 92, 30];
+        assert_eq!(full_mean(&usage_bytes, Some(100)), Some(96));
+        assert_eq!(mean(&usage_bytes), Some(63));
+        // The budget was passed: full is where the budget was nearly reached.
+        assert_eq!(full_mean(&usage_bytes, Some(50)), Some(84));
+        // A command that never comes near its budget, or has none, is full at its own peak.
+        assert_eq!(full_mean(&usage_bytes, Some(1000)), Some(96));
+        assert_eq!(full_mean(&usage_bytes, None), Some(96));
+    }
+
+    #[test]
+    fn a_command_that_was_seen_once_or_never_has_that_mean_or_none() {
+        assert_eq!(full_mean(&[], Some(100)), None);
+        assert_eq!(mean(&[]), None);
+        assert_eq!(full_mean(&[40], Some(100)), Some(40));
+        assert_eq!(full_mean(&[10, 40], Some(100)), Some(40));
+    }
 }

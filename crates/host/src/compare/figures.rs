@@ -5,6 +5,9 @@
 //!
 //! **Invariants** I1: a figure that is not known is `None`, never 0. I2: every figure has one name, and names differ.
 
+use std::collections::BTreeMap;
+
+use serde::de::{Deserialize, Deserializer};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 /// Which way a figure is better.
@@ -39,6 +42,8 @@ pub enum Metric {
     Peak,
     /// Mean usage of the group.
     Mean,
+    /// Mean usage of the group since it was full.
+    FullMean,
     /// Time for which usage was above the budget.
     AboveBudget,
     /// Times that the hard limit behind Strata's budget gave way.
@@ -59,7 +64,7 @@ pub enum Metric {
 
 impl Metric {
     /// All of them, in the order in which they are shown.
-    pub const ALL: [Metric; 18] = [
+    pub const ALL: [Metric; 19] = [
         Metric::Wall,
         Metric::Throughput,
         Metric::OperationsPerCpu,
@@ -70,6 +75,7 @@ impl Metric {
         Metric::Refaults,
         Metric::Peak,
         Metric::Mean,
+        Metric::FullMean,
         Metric::AboveBudget,
         Metric::LimitRaises,
         Metric::Zram,
@@ -93,6 +99,7 @@ impl Metric {
             Metric::Refaults => "nr_refaulted_pages",
             Metric::Peak => "peak_bytes",
             Metric::Mean => "mean_bytes",
+            Metric::FullMean => "full_mean_bytes",
             Metric::AboveBudget => "above_budget_ms",
             Metric::LimitRaises => "nr_limit_raises",
             Metric::Zram => "zram_bytes",
@@ -182,6 +189,17 @@ impl Serialize for Figures {
             map.serialize_entry(metric.name(), &self.get(metric).map(Number))?;
         }
         map.end()
+    }
+}
+
+impl<'de> Deserialize<'de> for Figures {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Figures, D::Error> {
+        let found = BTreeMap::<String, Option<f64>>::deserialize(deserializer)?;
+        let mut figures = Figures::default();
+        for metric in Metric::ALL {
+            figures.set(metric, found.get(metric.name()).copied().flatten());
+        }
+        Ok(figures)
     }
 }
 

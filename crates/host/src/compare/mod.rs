@@ -7,15 +7,18 @@
 //!     strata B  a budget B, held by Strata
 //! ```
 //!
-//! **Owns** which arms there are, in which order they run, which runs count, and what is made of them. **Does not own** how
-//! a run goes (`arm`), the arithmetic (`summary`), nor any text but of errors and troubles.
+//! **Owns** going through the rounds, the memory of each run, and which runs count. **Does not own** which arms there are and
+//! their order (`arms`), how a run goes (`arm`), what is made of the runs (`comparison`), nor any text but of errors and
+//! troubles.
 //!
 //! **Invariants**
 //! - I1: rounds are whole or left out of ratios: two figures are divided within a round only.
-//! - I2: the order of the arms turns from round to round, so that none is always the first.
+//! - I2: the order of the arms turns from round to round, but for an arm that is the measure of the next one's limit.
 //! - I3: a run that failed, and a figure that is not known, count nowhere and are told.
 
 mod arm;
+mod arms;
+mod comparison;
 mod figures;
 mod kernel_threads;
 mod neighbours;
@@ -25,57 +28,18 @@ mod summary;
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use serde::{Serialize, Serializer};
-
 use crate::plain;
 use crate::process::launch::LaunchError;
-use crate::units::Bytes;
+pub use arms::{Arm, ArmKind, KernelLimit};
+use arms::{arms, order};
+pub use comparison::{ArmRatios, ArmSummary, COMPARISON_VERSION, Comparison, ParseError, Run};
 pub use figures::{Better, Figures, Metric};
 pub use output::{Pattern, PatternError};
 pub use summary::{Ratio, Spread, ratio, spread};
-
-/// Version of what [`Comparison`] is serialized as; grows when a field changes its meaning or goes.
-pub const COMPARISON_VERSION: u32 = 1;
-
-/// Who acts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ArmKind {
-    /// Nobody, and no limit is met.
-    None,
-    /// The kernel, at its limit.
-    Kernel,
-    /// Strata.
-    Strata,
-}
-
-/// One way in which the command is run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Arm {
-    /// Who acts.
-    pub kind: ArmKind,
-    /// Limit or budget; `None` without one.
-    pub budget_bytes: Option<u64>,
-}
-
-impl fmt::Display for Arm {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self.kind {
-            ArmKind::None => "none",
-            ArmKind::Kernel => "kernel",
-            ArmKind::Strata => "strata",
-        })?;
-        match self.budget_bytes {
-            Some(bytes) => write!(f, " {}", Bytes(bytes)),
-            None => Ok(()),
-        }
-    }
-}
 
 /// Whether a run counts whose command failed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -108,6 +72,8 @@ pub struct CompareConfig {
     pub nr_warmup_rounds: u32,
     /// Busy loops beside the command.
     pub nr_neighbours: usize,
+    /// What the limit of the kernel's arm is.
+    pub kernel_limit: KernelLimit,
     /// Operations a second in the command's output.
     pub throughput: Option<Pattern>,
     /// Operations in all in the command's output.
@@ -199,155 +165,6 @@ pub enum CompareEvent<'a> {
     Trouble(&'a str),
 }
 
-/// One run of the command.
-#[derive(Clone, Debug, Serialize)]
-pub struct Run {
-    /// Its round, from 1.
-    pub round: u32,
-    /// The how manieth of all runs it was, from 1.
-    pub position: u32,
-    /// Which arm.
-    #[serde(flatten)]
-    pub arm: Arm,
-    /// Whether it counts.
-    pub is_counted: bool,
-    /// The command's status, as a shell has it.
-    pub exit_status: u8,
-    /// Whether the kernel killed the command for lack of memory.
-    pub is_oom_kill: bool,
-    /// Why the command is taken to have failed; `None` if it did well.
-    pub failure: Option<String>,
-    /// Samples of usage behind the mean.
-    pub nr_memory_samples: u64,
-    /// The figures.
-    pub figures: Figures,
-    /// What `strata run` warned of.
-    pub warnings: Vec<String>,
-}
-
-/// The figures of one arm over all rounds.
-#[derive(Clone, Debug, Serialize)]
-pub struct ArmSummary {
-    /// Which.
-    #[serde(flatten)]
-    pub arm: Arm,
-    /// Runs that count.
-    pub nr_runs: usize,
-    /// Runs whose command failed, whether or not they count.
-    pub nr_failed_runs: usize,
-    /// Of those, the ones whose command the kernel killed for lack of memory.
-    pub nr_oom_kills: usize,
-    /// Each figure that is known.
-    #[serde(serialize_with = "by_name")]
-    pub figures: Vec<(Metric, Spread)>,
-}
-
-/// One arm over another, round by round.
-#[derive(Clone, Debug, Serialize)]
-pub struct ArmRatios {
-    /// The one above.
-    #[serde(flatten)]
-    pub arm: Arm,
-    /// The one below.
-    pub over: Arm,
-    /// Each figure that both know.
-    #[serde(serialize_with = "by_name")]
-    pub ratios: Vec<(Metric, Ratio)>,
-}
-
-/// All there is to say.
-#[derive(Clone, Debug, Serialize)]
-pub struct Comparison {
-    /// [`COMPARISON_VERSION`].
-    pub version: u32,
-    /// The command with its arguments.
-    pub command: String,
-    /// Rounds that were asked for.
-    pub nr_rounds: u32,
-    /// Rounds before them, which do not count.
-    pub nr_warmup_rounds: u32,
-    /// Busy loops beside the command.
-    pub nr_neighbours: usize,
-    /// Whether somebody ended it before its time.
-    pub is_interrupted: bool,
-    /// What went wrong without ending it.
-    pub troubles: Vec<String>,
-    /// Each arm in a few numbers.
-    pub summaries: Vec<ArmSummary>,
-    /// What one arm is to another.
-    pub ratios: Vec<ArmRatios>,
-    /// Every run of the rounds that count.
-    pub runs: Vec<Run>,
-}
-
-impl Serialize for Arm {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        #[derive(Serialize)]
-        struct Printed {
-            arm: ArmKind,
-            budget_bytes: Option<u64>,
-        }
-        let printed = Printed {
-            arm: self.kind,
-            budget_bytes: self.budget_bytes,
-        };
-        printed.serialize(serializer)
-    }
-}
-
-fn by_name<T: Serialize, S: Serializer>(
-    list: &[(Metric, T)],
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    serializer.collect_map(list.iter().map(|(metric, value)| (metric.name(), value)))
-}
-
-/// The arms: those without a limit once, the others for each budget.
-fn arms(kinds: &[ArmKind], budgets_bytes: &[u64]) -> Vec<Arm> {
-    let is_limited = |kind: &&ArmKind| **kind != ArmKind::None;
-    let without = kinds
-        .iter()
-        .filter(|kind| !is_limited(kind))
-        .map(|kind| Arm {
-            kind: *kind,
-            budget_bytes: None,
-        });
-    let with = budgets_bytes.iter().flat_map(|bytes| {
-        kinds.iter().filter(is_limited).map(|kind| Arm {
-            kind: *kind,
-            budget_bytes: Some(*bytes),
-        })
-    });
-    without.chain(with).collect()
-}
-
-/// The order of the arms in a round: there, and back in the next.
-fn order(arms: &[Arm], round: u32) -> Vec<Arm> {
-    let mut order = arms.to_vec();
-    if !round.is_multiple_of(2) {
-        order.reverse();
-    }
-    order
-}
-
-/// The arm that another is held against: at the same budget who does less, else the first.
-fn base_of(arms: &[Arm], arm: Arm) -> Option<Arm> {
-    let of_kind = |kind| {
-        let mut of_kind = arms.iter().copied().filter(move |other| other.kind == kind);
-        of_kind.find(|other| kind == ArmKind::None || other.budget_bytes == arm.budget_bytes)
-    };
-    let first = arms.first().copied().filter(|first| *first != arm);
-    let has_strata = arms.iter().any(|other| other.kind == ArmKind::Strata);
-    match arm.kind {
-        ArmKind::None => None,
-        ArmKind::Kernel if has_strata => of_kind(ArmKind::None),
-        ArmKind::Kernel => of_kind(ArmKind::None).or(first),
-        ArmKind::Strata => of_kind(ArmKind::Kernel)
-            .or_else(|| of_kind(ArmKind::None))
-            .or(first),
-    }
-}
-
 /// Runs everything, until it is done or `is_over` says so.
 ///
 /// # Errors
@@ -364,6 +181,7 @@ pub fn compare(
         nr_rounds: config.nr_rounds,
         nr_warmup_rounds: config.nr_warmup_rounds,
         nr_neighbours: config.nr_neighbours,
+        kernel_limit: config.kernel_limit,
         is_interrupted: false,
         troubles: Vec::new(),
         summaries: Vec::new(),
@@ -371,18 +189,21 @@ pub fn compare(
         runs: Vec::new(),
     };
     let (mut position, mut unmatched) = (0, BTreeSet::new());
+    // What Strata's arm of each budget used in this round.
+    let mut used_bytes: Vec<(Arm, u64)> = Vec::new();
     'rounds: for number in 0..config.nr_warmup_rounds + config.nr_rounds {
         // The first round that counts is number 1.
         let round = (number + 1).checked_sub(config.nr_warmup_rounds);
         let round = round.filter(|round| *round > 0);
-        for arm in order(&arms, number) {
+        for arm in order(&arms, number, config.kernel_limit) {
             events(CompareEvent::Begun {
                 round: number + 1,
                 arm,
             });
+            let limit_bytes = limit_of(arm, config.kernel_limit, &used_bytes);
             let is_prepared = prepare(config, arm, is_over)?;
             let outcome = match is_prepared {
-                true => arm::run_arm(config, arm, is_over)?,
+                true => arm::run_arm(config, arm, limit_bytes, is_over)?,
                 false => None,
             };
             events(CompareEvent::Ended);
@@ -397,6 +218,12 @@ pub fn compare(
             };
             let is_tolerated = config.on_failure == OnFailure::Count;
             let failure = outcome.failure.as_ref().filter(|_| !is_tolerated);
+            used_bytes.retain(|(other, _)| *other != arm);
+            // A run that failed says nothing of what the command needs.
+            let used = outcome.figures.get(Metric::FullMean);
+            if let Some(bytes) = used.filter(|_| failure.is_none()) {
+                used_bytes.push((arm, bytes.round() as u64));
+            }
             let mut tell = |what: &str, is_told: bool| {
                 let trouble = plain::lines(&format!("{label}: {what}")).into_owned();
                 if !is_told {
@@ -421,6 +248,7 @@ pub fn compare(
                     round,
                     position,
                     arm,
+                    limit_bytes,
                     is_counted: failure.is_none(),
                     exit_status: outcome.exit_status,
                     is_oom_kill: outcome.is_oom_kill,
@@ -436,51 +264,17 @@ pub fn compare(
     Ok(comparison)
 }
 
-impl Comparison {
-    /// Whether everything that was asked for is there.
-    pub fn is_complete(&self) -> bool {
-        !self.is_interrupted && self.troubles.is_empty()
-    }
-
-    fn sum_up(&mut self, arms: &[Arm]) {
-        let counted: Vec<&Run> = self.runs.iter().filter(|run| run.is_counted).collect();
-        let of = |arm: Arm| counted.iter().filter(move |run| run.arm == arm);
-        let summary = |arm: &Arm| {
-            let figures = Metric::ALL.into_iter().filter_map(|metric| {
-                let values = of(*arm).filter_map(|run| run.figures.get(metric));
-                let values: Vec<f64> = values.collect();
-                Some((metric, spread(&values, metric.better())?))
-            });
-            let ran = || self.runs.iter().filter(|run| run.arm == *arm);
-            ArmSummary {
-                arm: *arm,
-                nr_runs: of(*arm).count(),
-                nr_failed_runs: ran().filter(|run| run.failure.is_some()).count(),
-                nr_oom_kills: ran().filter(|run| run.is_oom_kill).count(),
-                figures: figures.collect(),
-            }
-        };
-        let ratios_of = |arm: &Arm| {
-            let over = base_of(arms, *arm)?;
-            let divided = Metric::ALL.into_iter().filter(|metric| metric.is_divided());
-            let ratios = divided.filter_map(|metric| {
-                let rounds = of(*arm).filter_map(|run| {
-                    let below = of(over).find(|other| other.round == run.round)?;
-                    let (above, below) = (run.figures.get(metric)?, below.figures.get(metric)?);
-                    Some((run.round, above, below))
-                });
-                let rounds: Vec<_> = rounds.collect();
-                Some((metric, ratio(&rounds, metric.better())?))
-            });
-            Some(ArmRatios {
-                arm: *arm,
-                over,
-                ratios: ratios.collect(),
-            })
-        };
-        let summaries = arms.iter().map(summary).collect();
-        let ratios = arms.iter().filter_map(ratios_of).collect();
-        (self.summaries, self.ratios) = (summaries, ratios);
+/// The limit or budget of a run; `None` without one. `used_bytes` has what each arm's last run used once it was full.
+fn limit_of(arm: Arm, kernel_limit: KernelLimit, used_bytes: &[(Arm, u64)]) -> Option<u64> {
+    let matched = || {
+        let is_strata =
+            |other: &Arm| other.kind == ArmKind::Strata && other.budget_bytes == arm.budget_bytes;
+        let found = used_bytes.iter().find(|(other, _)| is_strata(other));
+        found.map(|(_, bytes)| *bytes)
+    };
+    match (arm.kind, kernel_limit) {
+        (ArmKind::Kernel, KernelLimit::MeanOfStrata) => matched().or(arm.budget_bytes),
+        _ => arm.budget_bytes,
     }
 }
 

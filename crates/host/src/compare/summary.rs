@@ -5,12 +5,12 @@
 //!
 //! **Owns** the arithmetic; pure. **Does not own** which runs count.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::figures::{Better, Number};
 
 /// One figure over the rounds of an arm.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 pub struct Spread {
     /// Runs in which it is known.
     pub nr_runs: usize,
@@ -27,7 +27,7 @@ pub struct Spread {
 }
 
 /// One arm's figure over another's, round by round.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 pub struct Ratio {
     /// Rounds in which both are known and the one below is not 0.
     pub nr_rounds: usize,

@@ -1,5 +1,6 @@
-//! Which arms there are, in which order, what is held against what, and which runs count.
+//! Which arms there are, in which order, what is held against what, which limit a run has, and which runs count.
 
+use super::arms::base_of;
 use super::*;
 
 fn arm(kind: ArmKind, mib: u64) -> Arm {
@@ -31,10 +32,47 @@ fn each_budget_has_its_arms_and_no_limit_has_one() {
 #[test]
 fn the_order_turns_from_round_to_round() {
     let all = arms(&ALL, &[100 << 20]);
-    let (there, back) = (order(&all, 0), order(&all, 1));
+    let in_round = |round| order(&all, round, KernelLimit::Budget);
+    let (there, back) = (in_round(0), in_round(1));
     assert_eq!(there, all);
     assert_eq!(back.iter().rev().copied().collect::<Vec<_>>(), all);
-    assert_eq!(order(&all, 2), there);
+    assert_eq!(in_round(2), there);
+}
+
+#[test]
+fn strata_runs_just_before_the_kernel_where_its_memory_is_the_measure() {
+    for kinds in [&ALL[..], &[ArmKind::Strata, ArmKind::Kernel]] {
+        let all = arms(kinds, &[100 << 20, 200 << 20]);
+        for round in 0..2 {
+            let order = order(&all, round, KernelLimit::MeanOfStrata);
+            assert_eq!(order.len(), all.len());
+            for (at, of) in order.iter().enumerate() {
+                if of.kind == ArmKind::Kernel {
+                    let before = order[at - 1];
+                    assert_eq!(before.kind, ArmKind::Strata, "{:?}", names(&order));
+                    assert_eq!(before.budget_bytes, of.budget_bytes);
+                }
+            }
+        }
+        let last = |round| order(&all, round, KernelLimit::MeanOfStrata).pop();
+        assert_ne!(last(0), last(1), "budgets and no limit still take turns");
+    }
+}
+
+#[test]
+fn the_kernels_limit_is_what_strata_used_at_the_same_budget() {
+    let (small, large) = (arm(ArmKind::Strata, 100), arm(ArmKind::Strata, 200));
+    let used_bytes = [(small, 97 << 20), (large, 198 << 20)];
+    let limit = |of, how| limit_of(of, how, &used_bytes).map(|bytes| bytes >> 20);
+    let kernel = |mib| arm(ArmKind::Kernel, mib);
+    assert_eq!(limit(kernel(100), KernelLimit::MeanOfStrata), Some(97));
+    assert_eq!(limit(kernel(200), KernelLimit::MeanOfStrata), Some(198));
+    // Strata failed at this one: what it used says nothing.
+    assert_eq!(limit(kernel(300), KernelLimit::MeanOfStrata), Some(300));
+    assert_eq!(limit(kernel(100), KernelLimit::Budget), Some(100));
+    assert_eq!(limit(small, KernelLimit::MeanOfStrata), Some(100));
+    let none = arm(ArmKind::None, 0);
+    assert_eq!(limit(none, KernelLimit::MeanOfStrata), None);
 }
 
 #[test]
@@ -67,6 +105,7 @@ fn run(round: u32, of: Arm, wall_ms: f64, is_counted: bool) -> Run {
         round,
         position: 1,
         arm: of,
+        limit_bytes: of.budget_bytes,
         is_counted,
         exit_status: 0,
         is_oom_kill: !is_counted,
@@ -87,6 +126,7 @@ fn a_run_that_failed_takes_its_round_out_of_the_ratio_and_only_that() {
         nr_rounds: 3,
         nr_warmup_rounds: 0,
         nr_neighbours: 0,
+        kernel_limit: KernelLimit::MeanOfStrata,
         is_interrupted: false,
         troubles: Vec::new(),
         summaries: Vec::new(),
@@ -125,4 +165,17 @@ fn a_run_that_failed_takes_its_round_out_of_the_ratio_and_only_that() {
     assert_eq!(json["ratios"][0]["over"]["arm"], "kernel");
     assert_eq!(json["runs"][3]["is_counted"], false);
     assert_eq!(json["runs"][3]["figures"]["wall_ms"], 1);
+    assert_eq!(json["kernel_limit"], "mean_of_strata");
+    assert_eq!(json["runs"][3]["limit_bytes"], 100 << 20);
+
+    let read_back = Comparison::parse(&json.to_string()).expect("what was written");
+    assert_eq!(read_back, comparison);
+    comparison.version += 1;
+    let newer = serde_json::to_string(&comparison).expect("plain data");
+    let refused = Comparison::parse(&newer).expect_err("another version");
+    assert!(
+        refused.to_string().contains("its version is 2"),
+        "{refused}"
+    );
+    assert!(Comparison::parse("{}").is_err());
 }

@@ -13,7 +13,9 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::{Args, ValueEnum};
-use strata_host::compare::{ArmKind, CompareConfig, CompareEvent, OnFailure, Pattern, compare};
+use strata_host::compare::{
+    ArmKind, CompareConfig, CompareEvent, KernelLimit, OnFailure, Pattern, compare,
+};
 
 use crate::cli::refuse_option;
 use crate::cmd::run::size_arg;
@@ -26,7 +28,8 @@ use carried::Carried;
 /// Runs a command with and without Strata, in turns, and tells what differs
 ///
 /// Each round runs the command once under each arm: strata is strata run --memory SIZE, kernel is the
-/// kernel's limit of the same size alone, none has no limit. The order turns from round to round. Every run has a fresh cgroup, and swap
+/// kernel's limit alone, of the same size or with --match-memory of what strata used, none has no limit. The order turns
+/// from round to round. Every run has a fresh cgroup, and swap
 /// of its own where --swap asks for it.
 ///
 /// The table has the median of each figure over the rounds, the worst, and the spread (highest less lowest, as a share of
@@ -43,6 +46,9 @@ EXAMPLES
 
   The same with the job's own speed, which it prints as '1234 requests per second':
       strata compare --memory 512M --swap zram:1G --throughput '([0-9.]+) requests per second' -- ./job
+
+  Does Strata help at the same memory? The kernel alone gets what Strata used:
+      strata compare --memory 512M --match-memory --swap zram:1G -- ./job
 
   Which of three budgets is enough? With the run that has no limit beside them:
       strata compare --arms none,strata --memory 1G,768M,512M -- ./job
@@ -72,6 +78,14 @@ pub(crate) struct CompareArgs {
         value_delimiter = ','
     )]
     arms: Vec<ArmArg>,
+
+    /// Give the kernel's arm the memory that strata's arm just before it used, instead of SIZE
+    ///
+    /// Strata keeps a step below its budget, so at the same SIZE the kernel alone has more memory. With this option strata's
+    /// arm runs first in each round, and its mean usage, taken from when the memory was full on, is the kernel's limit. Needs
+    /// the arms kernel and strata.
+    #[arg(long)]
+    match_memory: bool,
 
     /// Rounds: runs of each arm
     #[arg(short, long, value_name = "N", default_value_t = 5, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=1000))]
@@ -165,6 +179,15 @@ impl CompareArgs {
         if has_twins(&self.memory) {
             return Err(refuse("--memory has a size twice; give each once").into());
         }
+        let has_both = [ArmArg::Kernel, ArmArg::Strata]
+            .iter()
+            .all(|arm| self.arms.contains(arm));
+        if self.match_memory && !has_both {
+            return Err(refuse(
+                "--match-memory gives the arm kernel the memory that the arm strata used; name both in --arms",
+            )
+            .into());
+        }
         let options = self.carried;
         if options
             .for_strata
@@ -186,6 +209,10 @@ impl CompareArgs {
             nr_rounds: self.runs,
             nr_warmup_rounds: self.warmup,
             nr_neighbours: self.neighbours.into(),
+            kernel_limit: match self.match_memory {
+                true => KernelLimit::MeanOfStrata,
+                false => KernelLimit::Budget,
+            },
             throughput: self.throughput,
             operations: self.operations,
             prepare: self.prepare,
@@ -263,6 +290,7 @@ mod tests {
         assert_eq!(config.nr_runs(), 10);
         assert_eq!(config.command, ["job", "--its-option"]);
         assert_eq!(config.on_failure, OnFailure::LeaveOut);
+        assert_eq!(config.kernel_limit, KernelLimit::Budget);
     }
 
     #[test]

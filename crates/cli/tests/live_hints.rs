@@ -16,8 +16,7 @@ use support::live::{has_generations, memory_group_of, memory_mount, wait_until};
 use support::programs::{Touch, program};
 use support::strata::Strata;
 
-use strata_control::Lever;
-use strata_host::actuator::Activate;
+use strata_host::actuator::{Activate, Lever};
 use strata_host::process::Process;
 use strata_lru::lru_gen::parse_plain;
 use strata_lru::{GroupView, Kind};

@@ -40,6 +40,8 @@ mod shrink;
 mod split;
 mod worker;
 
+pub use strata_control::Lever;
+
 pub use activate::{Activate, ActivateReport, WarmPages};
 pub use advise::PageoutError;
 pub(crate) use affinity::Confined;

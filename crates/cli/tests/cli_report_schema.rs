@@ -12,7 +12,7 @@ use strata_host::keeper::KeeperReport;
 use strata_host::run::{
     ActuatorChoice, Ending, EvictionReport, GenerationReport, KernelReport, LetGoReport,
     LimitReport, PolicyChoice, ProgramReport, REPORT_VERSION, Report, SavedReport, UsageReport,
-    WalkFindings, WalkReport,
+    WalkFindings, WalkReport, WouldEvictReport, WouldEvictShare,
 };
 
 /// A report of which everything is known.
@@ -25,6 +25,7 @@ fn known() -> Report {
         is_dry_run: false,
         policy: PolicyChoice::Mglru,
         actuator: ActuatorChoice::Auto,
+        method: "a method",
         actuator_reason: "a reason".to_owned(),
         access: Some(SourceInfo {
             name: "bpf",
@@ -42,6 +43,13 @@ fn known() -> Report {
             file_bytes: 1,
         }],
         eviction: EvictionReport::default(),
+        would_evict: Some(WouldEvictReport {
+            nr_pages: 1,
+            shares: vec![WouldEvictShare {
+                name: "[heap]".to_owned(),
+                nr_pages: 1,
+            }],
+        }),
         walks: WalkReport {
             cost: WalkCost::default(),
             last: WalkFindings::default(),
@@ -79,6 +87,7 @@ fn unknown() -> Report {
     report.program = None;
     report.limit = None;
     report.working_set_bytes = None;
+    report.would_evict = None;
     report.keeper = None;
     report.walks.entries_per_freed_page = None;
     report.kernel = KernelReport::default();

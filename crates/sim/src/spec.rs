@@ -27,6 +27,7 @@
 use std::{fmt, str::FromStr, sync::Arc};
 
 use strata_lru::{Config, Ingredient, Ingredients, KernelModel, MinTtl, Refault};
+use strata_trace::did_you_mean;
 
 use crate::{
     baseline::Baseline,
@@ -100,14 +101,28 @@ const KERNEL_POLICIES: [&str; 3] = ["mglru", "two-list", "strata"];
 /// What `mglru` can be given.
 const MGLRU_OPTIONS: &str = "distance, distance=always, no-swap, heat, min-ttl=MS, min-ttl-each=MS, nr_gens=N, nr_tiers=N, group_order=ORDER and RULE=MODEL";
 
+/// The same without values, of those that one may misspell.
+const MGLRU_OPTION_NAMES: [&str; 8] = [
+    "distance",
+    "no-swap",
+    "heat",
+    "min-ttl",
+    "min-ttl-each",
+    "nr_gens",
+    "nr_tiers",
+    "group_order",
+];
+
+/// What `two-list` can be given.
+const TWO_LIST_OPTIONS: &str = "distance, distance=always, no-swap";
+
 fn parse(parts: &Parts<'_>) -> Result<Arc<dyn Simulate>, String> {
     let mut config = Config::default();
     let mut ingredients = Ingredients::ALL;
     let mut has_heat = false;
     match (parts.name, parts.model) {
         ("mglru", Some(model)) => {
-            let model: KernelModel = model.parse().map_err(|error| format!("{error}"))?;
-            config.rules = model.into();
+            config.rules = kernel_model(model)?.into();
         }
         ("mglru" | "two-list" | "strata", None) => {}
         (name @ ("two-list" | "strata"), Some(_)) => return Err(format!("{name} has no models")),
@@ -135,15 +150,18 @@ fn parse(parts: &Parts<'_>) -> Result<Arc<dyn Simulate>, String> {
             }
             (rule, Some(value)) if parts.name == "mglru" => {
                 let applied = config.rules.apply(rule, value);
-                applied.map_err(|error| error.to_string())?;
+                applied.map_err(|error| {
+                    format!("{}{error}", did_you_mean(rule, MGLRU_OPTION_NAMES))
+                })?;
             }
             (key, _) => {
-                let (name, options) = match parts.name {
-                    "mglru" => ("mglru", MGLRU_OPTIONS),
-                    other => (other, "distance, distance=always, no-swap"),
+                let (name, options, names) = match parts.name {
+                    "mglru" => ("mglru", MGLRU_OPTIONS, &MGLRU_OPTION_NAMES[..]),
+                    other => (other, TWO_LIST_OPTIONS, &["distance", "no-swap"][..]),
                 };
+                let meant = did_you_mean(key, names.iter().copied());
                 return Err(format!(
-                    "{name} has no such option: {key:?}; it has {options}"
+                    "{name} has no option {key:?}: {meant}it has {options}"
                 ));
             }
         }
@@ -157,6 +175,18 @@ fn parse(parts: &Parts<'_>) -> Result<Arc<dyn Simulate>, String> {
     }))
 }
 
+/// The kernel that `mglru:MODEL` names.
+fn kernel_model(name: &str) -> Result<KernelModel, String> {
+    name.parse().map_err(|_| {
+        let names: Vec<&str> = KernelModel::ALL.iter().map(|model| model.name()).collect();
+        let meant = did_you_mean(name, names.iter().copied());
+        format!(
+            "unknown kernel model {name:?}: {meant}use one of {}",
+            names.join(", ")
+        )
+    })
+}
+
 /// The ingredient of `strata` that `no-NAME` leaves out.
 fn left_out(option: &str) -> Result<Ingredient, String> {
     let named = |one: &&Ingredient| option.strip_prefix("no-") == Some(one.name());
@@ -166,8 +196,9 @@ fn left_out(option: &str) -> Result<Ingredient, String> {
             .iter()
             .map(|one| format!("no-{}", one.name()))
             .collect();
+        let meant = did_you_mean(option, names.iter().map(String::as_str));
         format!(
-            "strata has no such option: {option:?}; it has {}",
+            "strata has no option {option:?}: {meant}it has {}",
             names.join(", ")
         )
     })
@@ -175,11 +206,11 @@ fn left_out(option: &str) -> Result<Ingredient, String> {
 
 fn parse_baseline(parts: &Parts<'_>) -> Result<Arc<dyn Simulate>, String> {
     let baselines = Baseline::ALL.map(Baseline::name);
-    let names = || [&KERNEL_POLICIES[..], &baselines].concat().join(", ");
-    let baseline: Baseline = parts
-        .name
-        .parse()
-        .map_err(|_| format!("use one of {}", names()))?;
+    let baseline: Baseline = parts.name.parse().map_err(|_| {
+        let names = [&KERNEL_POLICIES[..], &baselines].concat();
+        let meant = did_you_mean(parts.name, names.iter().copied());
+        format!("{meant}use one of {}", names.join(", "))
+    })?;
     if parts.model.is_some() || !parts.options.is_empty() {
         return Err(format!("{baseline} has neither models nor options"));
     }
@@ -252,7 +283,11 @@ mod tests {
         }
         for (text, why) in [
             ("mglru:v9", "unknown kernel model"),
-            ("mglru+", "no such option"),
+            (
+                "mglru:v6.15",
+                "unknown kernel model \"v6.15\": did you mean v6.14? use",
+            ),
+            ("mglru+", "has no option"),
             (
                 "mglru+distance=9",
                 "distance=9: distance or distance=always",
@@ -261,19 +296,39 @@ mod tests {
             ("mglru+nr_gens=3", "from 4 to 16"),
             ("mglru+min-ttl=soon", "min-ttl=soon: a number of ms"),
             ("mglru+min-ttl-each=-1", "min-ttl-each=-1: a number of ms"),
-            ("two-list+min-ttl-each=1", "no such option"),
+            ("two-list+min-ttl-each=1", "has no option"),
             ("mglru+heat=2", "unknown rule"),
-            ("two-list+heat", "no such option"),
+            ("two-list+heat", "has no option"),
             ("two-list:v6.1", "no models"),
             ("strata:v6.1", "no models"),
-            ("strata+distance", "no such option"),
-            ("strata+no-test=1", "no such option"),
-            ("two-list+min-ttl=1", "no such option"),
+            ("strata+distance", "has no option"),
+            ("strata+no-test=1", "has no option"),
+            ("strata+notest", "did you mean no-test? it has"),
+            ("two-list+min-ttl=1", "has no option"),
             ("two-list+foo", "it has distance, distance=always, no-swap"),
             ("mglru+foo", "nr_gens=N"),
+            ("mglru+distanse", "did you mean distance? it has"),
+            ("mglru+nrgens=8", "did you mean nr_gens? "),
         ] {
             let error = text.parse::<PolicySpec>().unwrap_err().to_string();
             assert!(error.contains(why), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_misspelt_name_is_told_the_nearest() {
+        for (text, meant) in [
+            ("s3fifo", "s3-fifo"),
+            ("LRU", "lru"),
+            ("twolist", "two-list"),
+            ("mgrlu:v6.1", "mglru"),
+            ("optt", "opt"),
+        ] {
+            let error = text.parse::<PolicySpec>().unwrap_err().to_string();
+            assert!(
+                error.contains(&format!(": did you mean {meant}? use")),
+                "{error}"
+            );
         }
     }
 

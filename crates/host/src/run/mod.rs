@@ -36,6 +36,7 @@ pub(crate) mod status;
 mod thresholds;
 pub mod trace;
 mod usage;
+mod would_evict;
 
 pub use crate::observe::watch::Watcher;
 pub use crate::pages::space::WalkFindings;
@@ -46,7 +47,8 @@ pub use event::Event;
 pub use reclaim_loop::AUTO_PAGEOUT_PAGES_PER_S;
 pub use report::{
     Ending, EvictionReport, GenerationReport, KernelReport, LetGoReport, LimitReport,
-    ProgramReport, REPORT_VERSION, Report, SavedReport, UsageReport,
+    ProgramReport, REPORT_VERSION, Report, SavedReport, UsageReport, WouldEvictReport,
+    WouldEvictShare,
 };
 pub use session::run;
 pub use status::{GroupStatus, IDLE_SECONDS, IdleReport, NodeGenerations, PagesByAge, Status};

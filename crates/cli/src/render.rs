@@ -35,40 +35,19 @@ impl Lines {
     }
 }
 
-/// The report, each line ended.
-pub(crate) fn report(report: &Report) -> String {
+/// How much of a report is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Detail {
+    /// What fits on a screen; of warnings those that have not been told during the run.
+    Short,
+    /// All of it, with conditions and limits in full sentences.
+    Verbose,
+}
+
+/// The report, each line ended. `told` are the warnings that were printed during the run.
+pub(crate) fn report(report: &Report, detail: Detail, told: &[String]) -> String {
     let mut lines = Lines(format!("strata: {}\n", headline(report)));
-    let usage = &report.usage;
-    lines.add(
-        "budget",
-        format_args!(
-            "{} ({}): peak {}, mean {}",
-            Bytes(usage.budget_bytes),
-            usage.measured_by,
-            Bytes(usage.peak_bytes),
-            Bytes(usage.mean_bytes)
-        ),
-    );
-    lines.add(
-        "above budget",
-        format_args!(
-            "{} of {} ({})",
-            seconds(usage.above_budget_ms),
-            seconds(usage.observed_ms),
-            percent(usage.above_budget_ms, usage.observed_ms)
-        ),
-    );
-    if let Some(limit) = report.limit.filter(|limit| limit.nr_raises > 0) {
-        lines.add(
-            "hard limit",
-            format_args!(
-                "gave way {} times, from {} to {}",
-                count(limit.nr_raises),
-                Bytes(limit.backstop_bytes),
-                Bytes(limit.peak_bytes)
-            ),
-        );
-    }
+    budget_and_usage(&mut lines, report);
     if let Some(bytes) = report.working_set_bytes {
         lines.add(
             "working set",
@@ -76,25 +55,38 @@ pub(crate) fn report(report: &Report) -> String {
         );
     }
     generations(&mut lines, &report.generations);
-    evictions(&mut lines, report);
-    kernel(&mut lines, report);
-    saved(&mut lines, report);
+    method(&mut lines, report, detail);
+    if report.is_dry_run {
+        would_evict(&mut lines, report);
+    } else {
+        evictions(&mut lines, report, detail);
+    }
+    kernel(&mut lines, report, detail);
+    if !report.is_dry_run {
+        saved(&mut lines, report);
+    }
     let_go(&mut lines, report);
     lines.add(
         "strata",
         format_args!(
-            "{} CPU ({:.1} %), {} walks",
+            "{} of CPU time ({:.1} % of a processor), {} of memory, {} walks",
             seconds(report.strata_cpu_ms),
             report.strata_cpu_percent,
+            Bytes(report.saved.strata_bytes),
             count(report.walks.nr_walks)
         ),
     );
     if report.hold_up.longest_us > 0 {
-        lines.add("held up", report.hold_up);
+        lines.add(
+            "held up",
+            format_args!("{}, by calls that lock its memory", report.hold_up),
+        );
     }
-    access(&mut lines, report);
+    access(&mut lines, report, detail);
     for warning in &report.warnings {
-        lines.add("warning", warning);
+        if detail == Detail::Verbose || !told.contains(warning) {
+            lines.add("warning", warning);
+        }
     }
     lines.0
 }
@@ -121,13 +113,50 @@ fn headline(report: &Report) -> String {
     )
 }
 
+fn budget_and_usage(lines: &mut Lines, report: &Report) {
+    let usage = &report.usage;
+    let measured = match usage.measured_by {
+        "rss" => "resident memory",
+        _ => "charged to the cgroup",
+    };
+    lines.add(
+        "budget",
+        format_args!(
+            "{}; usage: peak {}, mean {} ({measured})",
+            Bytes(usage.budget_bytes),
+            Bytes(usage.peak_bytes),
+            Bytes(usage.mean_bytes)
+        ),
+    );
+    lines.add(
+        "above budget",
+        format_args!(
+            "{} of {} ({})",
+            seconds(usage.above_budget_ms),
+            seconds(usage.observed_ms),
+            percent(usage.above_budget_ms, usage.observed_ms)
+        ),
+    );
+    if let Some(limit) = report.limit.filter(|limit| limit.nr_raises > 0) {
+        lines.add(
+            "hard limit",
+            format_args!(
+                "gave way {} times, from {} to {}",
+                count(limit.nr_raises),
+                Bytes(limit.backstop_bytes),
+                Bytes(limit.peak_bytes)
+            ),
+        );
+    }
+}
+
 fn generations(lines: &mut Lines, generations: &[GenerationReport]) {
     let mut label = "generations";
     for generation in generations {
         lines.add(
             label,
             format_args!(
-                "{:>9} old {:>11} anon {:>11} file",
+                "{:>9} old {:>11} [anon] {:>11} files",
                 seconds(generation.age_ms),
                 Bytes(generation.anon_bytes).to_string(),
                 Bytes(generation.file_bytes).to_string()
@@ -137,7 +166,40 @@ fn generations(lines: &mut Lines, generations: &[GenerationReport]) {
     }
 }
 
-fn evictions(lines: &mut Lines, report: &Report) {
+fn method(lines: &mut Lines, report: &Report, detail: Detail) {
+    let asked = match (&report.policy, report.actuator) {
+        (PolicyChoice::None, _) => "none",
+        (_, ActuatorChoice::Auto) => "auto",
+        (_, ActuatorChoice::Pageout) => "pageout",
+        (_, ActuatorChoice::Reclaim) => "reclaim",
+    };
+    lines.add("method", format_args!("{asked} ({})", report.method));
+    if detail == Detail::Verbose && report.policy != PolicyChoice::None {
+        lines.add("", &report.actuator_reason);
+    }
+}
+
+/// What a dry run answers, in a sentence.
+fn would_evict(lines: &mut Lines, report: &Report) {
+    let Some(would) = &report.would_evict else {
+        lines.add("would evict", "unknown: the kernel chooses");
+        return;
+    };
+    let size = |nr_pages: u64| Bytes(nr_pages.saturating_mul(PAGE_BYTES));
+    if would.nr_pages == 0 {
+        lines.add("would evict", "nothing: usage stayed within the budget");
+        return;
+    }
+    let shares = would.shares.iter();
+    let shares = shares.map(|share| format!("{} {}", size(share.nr_pages), share.name));
+    let shares: Vec<String> = shares.collect();
+    lines.add(
+        "would evict",
+        format_args!("{}: {}", size(would.nr_pages), shares.join(", ")),
+    );
+}
+
+fn evictions(lines: &mut Lines, report: &Report, detail: Detail) {
     let eviction = &report.eviction;
     if report.policy == PolicyChoice::None {
         // Nobody asked or looked: what the kernel counted is all there is.
@@ -148,7 +210,7 @@ fn evictions(lines: &mut Lines, report: &Report) {
             .zip(kernel.nr_refaulted_file_pages);
         lines.add(
             "evicted",
-            format_args!("{} by the kernel alone", known(kernel.nr_freed_pages)),
+            format_args!("{}, by the kernel alone", known(kernel.nr_freed_pages)),
         );
         lines.add(
             "refaulted",
@@ -156,16 +218,14 @@ fn evictions(lines: &mut Lines, report: &Report) {
         );
         return;
     }
-    let by = match report.actuator {
-        ActuatorChoice::Auto => "auto",
-        ActuatorChoice::Pageout => "pageout",
-        ActuatorChoice::Reclaim => "reclaim",
-    };
-    lines.add("actuator", format_args!("{by}: {}", report.actuator_reason));
+    let all = eviction
+        .nr_applied_pages
+        .saturating_add(eviction.nr_kernel_chosen_pages);
+    lines.add("evicted", format_args!("{} in all", pages(all)));
     lines.add(
-        "evicted",
+        "",
         format_args!(
-            "{} asked for page by page ({} tried)",
+            "{} chosen by Strata, of {} that it tried",
             pages(eviction.nr_applied_pages),
             count(eviction.nr_tried_pages)
         ),
@@ -173,17 +233,17 @@ fn evictions(lines: &mut Lines, report: &Report) {
     lines.add(
         "",
         format_args!(
-            "{} by the kernel's choice",
+            "{} chosen by the kernel",
             pages(eviction.nr_kernel_chosen_pages)
         ),
     );
-    if eviction.reclaim_asked_bytes > 0 {
+    if eviction.reclaim_asked_bytes > 0 && detail == Detail::Verbose {
         lines.add(
             "",
             format_args!(
-                "{} freed of {} the kernel was asked to reclaim",
-                Bytes(eviction.reclaim_freed_bytes),
-                Bytes(eviction.reclaim_asked_bytes)
+                "of {} asked for, the kernel freed {}",
+                Bytes(eviction.reclaim_asked_bytes),
+                Bytes(eviction.reclaim_freed_bytes)
             ),
         );
     }
@@ -191,29 +251,51 @@ fn evictions(lines: &mut Lines, report: &Report) {
     if !kept.is_empty() {
         lines.add("not evicted", kept);
     }
+    beside(lines, eviction);
+    lines.add(
+        "refaulted",
+        format_args!(
+            "{} came back, {} of them soon after they went",
+            pages(eviction.nr_refaulted_pages),
+            count(eviction.nr_refaulted_recent_pages)
+        ),
+    );
+    if eviction.nr_thrashing > 0 {
+        lines.add(
+            "thrashing",
+            format_args!(
+                "{} times nothing older than --min-ttl was left",
+                count(eviction.nr_thrashing)
+            ),
+        );
+    }
+}
+
+/// What was done beside evicting; what was not done is left out.
+fn beside(lines: &mut Lines, eviction: &EvictionReport) {
     if eviction.nr_split_pages > 0 {
         lines.add(
             "split",
             format_args!(
-                "{} in huge pages that hid cold ones",
+                "{} in huge pages of which little was used",
                 pages(eviction.nr_split_pages)
             ),
         );
     }
     if eviction.nr_activated_pages > 0 {
         lines.add(
-            "kept",
+            "hints",
             format_args!(
-                "{} touched, warm and next for the kernel to look at",
+                "{} touched, so that the kernel spares them",
                 pages(eviction.nr_activated_pages)
             ),
         );
     }
     if eviction.nr_deactivated_pages > 0 {
         lines.add(
-            "named",
+            "hints",
             format_args!(
-                "{} cold and first to go, while the program reclaimed for itself",
+                "{} named as cold, so that the kernel takes them first",
                 pages(eviction.nr_deactivated_pages)
             ),
         );
@@ -230,27 +312,10 @@ fn evictions(lines: &mut Lines, report: &Report) {
     }
     if eviction.left_to_programs_ms > 0 {
         lines.add(
-            "left",
+            "own reclaim",
             format_args!(
-                "to the programs for {:.1} s: no processor was free",
-                eviction.left_to_programs_ms as f64 / 1000.0
-            ),
-        );
-    }
-    lines.add(
-        "refaulted",
-        format_args!(
-            "{} came back, {} of them soon",
-            pages(eviction.nr_refaulted_pages),
-            count(eviction.nr_refaulted_recent_pages)
-        ),
-    );
-    if eviction.nr_thrashing > 0 {
-        lines.add(
-            "thrashing",
-            format_args!(
-                "{} times nothing old enough was left",
-                count(eviction.nr_thrashing)
+                "for {} the program reclaimed in its own page faults: no processor was free",
+                seconds(eviction.left_to_programs_ms)
             ),
         );
     }
@@ -274,11 +339,11 @@ fn not_evicted(eviction: &EvictionReport) -> String {
         .collect();
     match told.is_empty() {
         true => String::new(),
-        false => format!("{} (pages)", told.join(", ")),
+        false => format!("pages: {}", told.join(", ")),
     }
 }
 
-fn kernel(lines: &mut Lines, report: &Report) {
+fn kernel(lines: &mut Lines, report: &Report, detail: Detail) {
     let kernel = &report.kernel;
     let faults = kernel
         .nr_major_faults
@@ -288,14 +353,14 @@ fn kernel(lines: &mut Lines, report: &Report) {
         (kernel.scanned_per_freed_page, "pages scanned by the kernel"),
         (
             report.walks.entries_per_freed_page,
-            "entries visited by walks",
+            "page-table entries visited by walks",
         ),
     ];
     let told: Vec<String> = costs
         .iter()
         .filter_map(|(cost, what)| cost.map(|cost| format!("{cost:.1} {what}")))
         .collect();
-    if !told.is_empty() {
+    if !told.is_empty() && detail == Detail::Verbose {
         lines.add("cost", format_args!("{} per page freed", told.join(", ")));
     }
     if let Some(nr_kills @ 1..) = kernel.nr_oom_kills {
@@ -307,9 +372,9 @@ fn saved(lines: &mut Lines, report: &Report) {
     let saved = &report.saved;
     let sign = if saved.net_bytes < 0 { "-" } else { "" };
     lines.add(
-        "saved",
+        "saved net",
         format_args!(
-            "{sign}{} net: {} evicted - {} zram - {} Strata",
+            "{sign}{} on average: {} out of memory, less {} for compressed swap and {} for Strata",
             Bytes(saved.net_bytes.unsigned_abs()),
             Bytes(saved.evicted_bytes),
             Bytes(saved.zram_bytes),
@@ -324,9 +389,9 @@ fn let_go(lines: &mut Lines, report: &Report) {
     }
     let let_go = report.let_go;
     let left = match let_go.swapped_bytes {
-        None => "how much of it is still in swap is unknown".to_owned(),
-        Some(0) => "nothing of it is in swap any more".to_owned(),
-        Some(bytes) => format!("{} of it still in swap", Bytes(bytes)),
+        None => "how much of its memory is still in swap is unknown".to_owned(),
+        Some(0) => "nothing of its memory is in swap any more".to_owned(),
+        Some(bytes) => format!("{} of its memory still in swap", Bytes(bytes)),
     };
     match let_go.brought_back_bytes {
         Some(bytes) => lines.add(
@@ -343,7 +408,7 @@ fn let_go(lines: &mut Lines, report: &Report) {
     }
 }
 
-fn access(lines: &mut Lines, report: &Report) {
+fn access(lines: &mut Lines, report: &Report, detail: Detail) {
     let Some(source) = &report.access else {
         lines.add("accesses", "not watched");
         return;
@@ -352,9 +417,18 @@ fn access(lines: &mut Lines, report: &Report) {
         Grain::Page => "page by page",
         Grain::Mapping => "mapping by mapping",
     };
-    lines.add("accesses", format_args!("seen by {}, {grain}", source.name));
-    for blind_spot in &source.blind_spots {
-        lines.add("", format_args!("limit: {blind_spot}"));
+    let more = match (detail, source.blind_spots.is_empty()) {
+        (Detail::Short, false) => "; --verbose says what that does not show",
+        _ => "",
+    };
+    lines.add(
+        "accesses",
+        format_args!("seen by {}, {grain}{more}", source.name),
+    );
+    if detail == Detail::Verbose {
+        for blind_spot in &source.blind_spots {
+            lines.add("", format_args!("limit: {blind_spot}"));
+        }
     }
 }
 
@@ -375,12 +449,12 @@ fn percent(part: u64, whole: u64) -> String {
     }
 }
 
-/// A count of pages, with the memory they are.
+/// The memory that so many pages are, with their count.
 fn pages(nr_pages: u64) -> String {
     format!(
-        "{} pages ({})",
-        count(nr_pages),
-        Bytes(nr_pages.saturating_mul(PAGE_BYTES))
+        "{} ({} pages)",
+        Bytes(nr_pages.saturating_mul(PAGE_BYTES)),
+        count(nr_pages)
     )
 }
 

@@ -12,7 +12,7 @@ use strata_host::keeper::KeeperReport;
 use strata_host::run::{
     ActuatorChoice, ByKind, Ending, EvictionReport, GenerationReport, HintsReport, KernelReport,
     LetGoReport, Lever, LimitReport, PolicyChoice, ProgramReport, REPORT_VERSION, Report,
-    SavedReport, UsageReport, WalkFindings, WalkReport,
+    SavedReport, UsageReport, WalkFindings, WalkReport, WouldEvictReport, WouldEvictShare,
 };
 
 /// A report of which everything is known.
@@ -29,6 +29,7 @@ fn known() -> Report {
         is_dry_run: false,
         policy: "mglru".parse::<PolicyChoice>().expect("a policy"),
         actuator: ActuatorChoice::Auto,
+        method: "a method",
         actuator_reason: "a reason".to_owned(),
         access: Some(SourceInfo {
             name: "bpf",
@@ -54,6 +55,13 @@ fn known() -> Report {
             nr_compared_pages: ByKind::default(),
             agreement: shares,
             chance: shares,
+        }),
+        would_evict: Some(WouldEvictReport {
+            nr_pages: 1,
+            shares: vec![WouldEvictShare {
+                name: "[heap]".to_owned(),
+                nr_pages: 1,
+            }],
         }),
         walks: WalkReport {
             cost: WalkCost::default(),
@@ -95,6 +103,7 @@ fn unknown() -> Report {
     report.limit = None;
     report.working_set_bytes = None;
     report.hints = None;
+    report.would_evict = None;
     report.keeper = None;
     report.walks.entries_per_freed_page = None;
     report.kernel = KernelReport::default();

@@ -257,19 +257,57 @@ fn the_same_arguments_give_the_same_bytes_whatever_the_threads() {
 }
 
 #[test]
-fn a_table_has_a_line_a_run_and_csv_too() {
+fn a_table_has_a_policy_a_column_and_csv_a_line_a_run() {
     let args = [ZIPF, "--policy", "lru,opt", "--memory", "5%,10%"];
     let table = stdout(&args);
     assert!(
         table.starts_with(&format!("{ZIPF}: 20,000 accesses of ")),
         "{table}"
     );
+    // Of several amounts of memory: a table of miss ratios, and one of estimated times.
+    let words =
+        |line: &str| -> Vec<String> { line.split_whitespace().map(str::to_owned).collect() };
+    let heads = table.lines().filter(|line| line.ends_with("opt"));
+    let heads: Vec<Vec<String>> = heads.map(words).collect();
+    assert_eq!(heads[0], ["miss", "ratio", "lru", "opt"], "{table}");
+    assert_eq!(heads[1], ["estimated", "time", "lru", "opt"], "{table}");
+    let ratios: Vec<(f64, f64)> = table
+        .lines()
+        .filter(|line| line.contains(" pages (") && !line.ends_with('s') && !line.ends_with(')'))
+        .map(|line| {
+            let cells = words(line);
+            let number = |cell: &String| cell.parse::<f64>().expect("a ratio");
+            (number(&cells[3]), number(&cells[4]))
+        })
+        .collect();
+    assert_eq!(ratios.len(), 2, "{table}");
+    let is_falling = |of: fn(&(f64, f64)) -> f64| of(&ratios[0]) > of(&ratios[1]);
+    assert!(is_falling(|of| of.0) && is_falling(|of| of.1), "{table}");
+    assert!(ratios.iter().all(|(lru, opt)| lru > opt), "{table}");
+    // Of one amount: every measure has a line.
+    let table = stdout(&[ZIPF, "--policy", "lru,opt", "--memory", "5%"]);
+    for measure in [
+        "in ",
+        "misses",
+        "miss ratio",
+        "refaults",
+        "walks",
+        "estimated time",
+    ] {
+        let lines = table
+            .lines()
+            .filter(|line| line.starts_with(&format!("  {measure}")));
+        assert_eq!(lines.count(), 1, "{measure} in {table}");
+    }
+    // Of one policy: an amount of memory has a line.
+    let table = stdout(&[ZIPF, "--policy", "lru", "--memory", "5%,10%"]);
     assert_eq!(
         table
             .lines()
             .filter(|line| line.starts_with("  lru"))
             .count(),
-        2
+        2,
+        "{table}"
     );
     let csv = stdout(&[&args[..], &["--format", "csv"]].concat());
     assert_eq!(csv.lines().count(), 5);

@@ -241,7 +241,7 @@ fn arguments_that_make_no_sense_are_refused() {
     for (args, told) in [
         (
             &["trace", "info", "@t.csv", "--trace-format", "tape"][..],
-            "no trace format `tape`: one of strata, ",
+            "no trace format is called `tape`: use one of strata, ",
         ),
         (
             &["trace", "info", "@t.csv", "--trace-columns", "id=0"],

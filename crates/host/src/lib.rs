@@ -29,6 +29,7 @@ mod pages;
 pub mod plain;
 pub mod process;
 pub mod remote;
+mod rights;
 pub mod run;
 mod sense;
 pub mod swap;

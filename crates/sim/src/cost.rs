@@ -67,7 +67,11 @@ impl Cost {
 #[non_exhaustive]
 pub enum BadCost {
     /// No such constant.
-    #[error("no cost is called {0:?}: use one of {names}", names = NAMES.join(", "))]
+    #[error(
+        "no cost is called {0:?}: {meant}use one of {names}",
+        meant = strata_trace::did_you_mean(.0, NAMES),
+        names = NAMES.join(", ")
+    )]
     Unknown(String),
     /// Not `NAME=NANOSECONDS`.
     #[error("{0:?} is no cost: write NAME=NANOSECONDS, such as read=80000")]

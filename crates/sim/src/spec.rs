@@ -8,6 +8,7 @@
 use std::{fmt, str::FromStr, sync::Arc};
 
 use strata_lru::{BadEngineSpec, EnginePolicy, EngineSpec};
+use strata_trace::did_you_mean;
 
 use crate::{
     baseline::Baseline,
@@ -53,10 +54,11 @@ fn parse(text: &str) -> Result<Arc<dyn Simulate>, String> {
         return Ok(Arc::new(spec.policy().clone()));
     }
     let baselines = Baseline::ALL.map(Baseline::name);
-    let names = || [&EnginePolicy::NAMES[..], &baselines].concat().join(", ");
-    let baseline: Baseline = name
-        .parse()
-        .map_err(|_| format!("use one of {}", names()))?;
+    let baseline: Baseline = name.parse().map_err(|_| {
+        let names = [&EnginePolicy::NAMES[..], &baselines].concat();
+        let meant = did_you_mean(name, names.iter().copied());
+        format!("{meant}use one of {}", names.join(", "))
+    })?;
     if name != text {
         return Err(format!("{baseline} has neither models nor options"));
     }
@@ -114,6 +116,23 @@ mod tests {
             let error = text.parse::<PolicySpec>().unwrap_err().to_string();
             let begin = format!("{text:?} is no policy: ");
             assert!(error.starts_with(&begin) && error.contains(why), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_misspelt_name_is_told_the_nearest() {
+        for (text, meant) in [
+            ("s3fifo", "s3-fifo"),
+            ("LRU", "lru"),
+            ("twolist", "two-list"),
+            ("mgrlu:v6.1", "mglru"),
+            ("optt", "opt"),
+        ] {
+            let error = text.parse::<PolicySpec>().unwrap_err().to_string();
+            assert!(
+                error.contains(&format!(": did you mean {meant}? use")),
+                "{error}"
+            );
         }
     }
 

@@ -5,6 +5,8 @@
 
 use std::str::FromStr;
 
+use crate::suggest::did_you_mean;
+
 /// What a column of a table may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Role {
@@ -138,13 +140,30 @@ pub struct Columns {
     pub ids: Ids,
 }
 
+/// What can be set of columns.
+const SETTINGS: [&str; 12] = [
+    "time",
+    "id",
+    "size",
+    "op",
+    "space",
+    "group",
+    "via",
+    "backing",
+    "time-unit",
+    "delimiter",
+    "header",
+    "ids",
+];
+
 /// Columns that can't be understood.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ColumnsError {
     /// A setting that does not exist.
     #[error(
-        "no column setting `{0}`: time, id, size, op, space, group, via, backing, time-unit, \
-         delimiter, header or ids"
+        "no column setting is called `{0}`: {meant}use one of {names}",
+        meant = did_you_mean(.0, SETTINGS),
+        names = SETTINGS.join(", ")
     )]
     Unknown(String),
     /// A setting without a value.
@@ -300,7 +319,11 @@ mod tests {
     #[test]
     fn a_setting_that_makes_no_sense_is_named() {
         for (text, told) in [
-            ("colour=3", "no column setting `colour`"),
+            (
+                "colour=3",
+                "no column setting is called `colour`: use one of time, ",
+            ),
+            ("timeunit=ms", "did you mean time-unit? "),
             ("id", "`id` has no value"),
             ("id=", "`id` has no value"),
             ("id=0", "id must be a column"),

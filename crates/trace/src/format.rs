@@ -7,6 +7,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::access::{Backing, Via};
+use crate::suggest::did_you_mean;
 
 /// A trace format that can be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -139,7 +140,11 @@ impl fmt::Display for Format {
 
 /// No format has this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no trace format `{0}`: one of {names}", names = Format::ALL.map(Format::name).join(", "))]
+#[error(
+    "no trace format is called `{0}`: {meant}use one of {names}",
+    meant = did_you_mean(.0, Format::ALL.map(Format::name)),
+    names = Format::ALL.map(Format::name).join(", ")
+)]
 pub struct UnknownFormat(pub String);
 
 impl FromStr for Format {

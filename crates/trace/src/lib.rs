@@ -21,6 +21,7 @@ pub mod oracle;
 mod reader;
 pub mod recording;
 mod strata;
+mod suggest;
 mod summary;
 mod tolerant;
 
@@ -33,5 +34,6 @@ pub use generator::{Generator, GeneratorError};
 pub use input::{Compression, Progress};
 pub use reader::{AccessReader, BATCH_LEN, OpenOptions, Opened, Sizes, open, open_stream};
 pub use strata::Writer;
+pub use suggest::{did_you_mean, nearest};
 pub use summary::Summary;
 pub use tolerant::Tolerant;

@@ -26,6 +26,7 @@ use strata_lru::{BadEngineSpec, Swappiness};
 use crate::cli::{AccessArg, parse_duration_ms, parse_pid, refuse_option};
 use crate::cmd::report_file::{self, ReportFile};
 use crate::failure::UsageError;
+use crate::render::Detail;
 use crate::{print, render};
 
 /// Runs a program within a memory budget
@@ -164,7 +165,10 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "NAME", conflicts_with_all = ["pid", "cgroup"])]
     user: Option<String>,
 
-    /// Decide and report, but change nothing: no limit, no swap, no eviction
+    /// Say what would be evicted, and change nothing: no limit, no swap, no eviction
+    ///
+    /// The program runs as it would without Strata. At the end the report says how much would have been evicted and from
+    /// what kinds of mappings; each page counts once, also one that would have come back and gone again.
     #[arg(long)]
     dry_run: bool,
 
@@ -214,6 +218,10 @@ pub(crate) struct RunArgs {
     /// Print no notes and no report to stderr; errors and warnings still are
     #[arg(short, long)]
     quiet: bool,
+
+    /// Print the whole report: how pages are taken, costs, and what can't be seen
+    #[arg(short, long, conflicts_with = "quiet")]
+    verbose: bool,
 
     /// Manage this running process and its children; it stays in its cgroup, for example 4242
     #[arg(short, long, value_name = "PID", value_parser = parse_pid, allow_hyphen_values = true)]
@@ -402,15 +410,23 @@ pub(crate) fn run(mut args: RunArgs) -> anyhow::Result<ExitCode> {
         report_file::try_growing(path)?;
     }
     let is_quiet = args.quiet;
+    let detail = match args.verbose {
+        true => Detail::Verbose,
+        false => Detail::Short,
+    };
     let config = args.into_config()?;
+    let mut told = Vec::new();
     let mut tell = |event: Event<'_>| match event {
         Event::Note(_) if is_quiet => {}
         Event::Note(text) => print::note(&text),
-        Event::Warning(text) => print::warning(&text),
+        Event::Warning(text) => {
+            print::warning(&text);
+            told.push(text.to_owned());
+        }
     };
     let report = run::run(&config, &mut tell)?;
     if !is_quiet {
-        print::block(&render::report(&report));
+        print::block(&render::report(&report, detail, &told));
     }
     if let Some(file) = report_file
         && let Err(error) = file.write(&report)

@@ -4,7 +4,7 @@ use strata_host::access::{SourceInfo, WalkCost};
 use strata_host::hold_up::HoldUpReport;
 use strata_host::run::{
     KernelReport, LetGoReport, LimitReport, REPORT_VERSION, SavedReport, UsageReport, WalkFindings,
-    WalkReport,
+    WalkReport, WouldEvictReport, WouldEvictShare,
 };
 
 use super::*;
@@ -20,6 +20,7 @@ fn example() -> Report {
         is_dry_run: false,
         policy: "mglru".parse::<PolicyChoice>().unwrap(),
         actuator: ActuatorChoice::Pageout,
+        method: "exact pageout",
         actuator_reason: "pageout was asked for".to_owned(),
         access: Some(SourceInfo {
             name: "bpf",
@@ -53,11 +54,13 @@ fn example() -> Report {
         eviction: EvictionReport {
             nr_tried_pages: 60_000,
             nr_applied_pages: 51_200,
+            nr_kernel_chosen_pages: 2_560,
             nr_referenced_pages: 8_800,
             nr_refaulted_pages: 2_560,
             nr_refaulted_recent_pages: 1_000,
             ..EvictionReport::default()
         },
+        would_evict: None,
         walks: WalkReport {
             nr_walks: 12,
             nr_spaces: 12,
@@ -95,6 +98,11 @@ fn example() -> Report {
     }
 }
 
+/// The report as it is without `--verbose`, of a run that told no warning.
+fn report(of: &Report) -> String {
+    super::report(of, Detail::Short, &[])
+}
+
 fn line<'a>(text: &'a str, label: &str) -> &'a str {
     text.lines()
         .find(|line| line.trim_start().starts_with(label))
@@ -106,7 +114,7 @@ fn the_report_tells_the_budget_and_how_it_was_kept() {
     let text = report(&example());
     assert_eq!(
         line(&text, "budget"),
-        "  budget        300 MiB (cgroup_v2): peak 303 MiB, mean 291 MiB"
+        "  budget        300 MiB; usage: peak 303 MiB, mean 291 MiB (charged to the cgroup)"
     );
     assert_eq!(
         line(&text, "above budget"),
@@ -116,7 +124,7 @@ fn the_report_tells_the_budget_and_how_it_was_kept() {
         line(&text, "hard limit"),
         "  hard limit    gave way 2 times, from 308 MiB to 312 MiB"
     );
-    assert!(line(&text, "saved").contains("130 MiB net"));
+    assert!(line(&text, "saved net").contains(" 130 MiB on average: "));
     assert!(text.contains("something to know"));
 }
 
@@ -136,11 +144,11 @@ fn what_is_left_in_swap_is_told_of_a_target_that_goes_on() {
     };
     assert_eq!(
         told(Some(12 * MIB), None),
-        "let go        12 MiB of it still in swap (--bring-back reads that back in first)"
+        "let go        12 MiB of its memory still in swap (--bring-back reads that back in first)"
     );
     assert_eq!(
         told(Some(0), Some(80 * MIB)),
-        "let go        80 MiB read back in; nothing of it is in swap any more"
+        "let go        80 MiB read back in; nothing of its memory is in swap any more"
     );
     assert!(told(None, None).contains("unknown"));
     assert!(!report(&example()).contains("let go"));
@@ -149,10 +157,10 @@ fn what_is_left_in_swap_is_told_of_a_target_that_goes_on() {
 #[test]
 fn tried_and_applied_stand_apart() {
     let text = report(&example());
-    let evicted = line(&text, "evicted");
+    let by_strata = line(&text, "200 MiB (51,200 pages) chosen by Strata");
     assert!(
-        evicted.contains("51,200") && evicted.contains("60,000 tried"),
-        "{evicted}"
+        by_strata.ends_with("of 60,000 that it tried"),
+        "{by_strata}"
     );
     assert!(line(&text, "not evicted").contains("8,800"));
 }
@@ -191,11 +199,11 @@ fn without_a_policy_only_the_kernels_own_counters_are_told() {
     let text = report(&baseline);
     assert_eq!(
         line(&text, "evicted"),
-        "  evicted       1,000 pages (3.9 MiB) by the kernel alone"
+        "  evicted       3.9 MiB (1,000 pages), by the kernel alone"
     );
     assert_eq!(line(&text, "refaulted"), "  refaulted     unknown");
     assert!(
-        !text.contains("actuator") && !text.contains("tried"),
+        !text.contains("chosen by Strata") && !text.contains("tried"),
         "{text}"
     );
 }
@@ -204,24 +212,70 @@ fn without_a_policy_only_the_kernels_own_counters_are_told() {
 fn the_whole_report_is_what_a_person_reads_in_five_seconds() {
     let golden = "\
 strata: redis-server --port 0 exited with status 0 after 60.0 s
-  budget        300 MiB (cgroup_v2): peak 303 MiB, mean 291 MiB
+  budget        300 MiB; usage: peak 303 MiB, mean 291 MiB (charged to the cgroup)
   above budget  300 ms of 60.0 s (0.5 %)
   hard limit    gave way 2 times, from 308 MiB to 312 MiB
   working set   120 MiB used between the last two walks
-  generations      61.2 s old     100 MiB anon         0 B file
-  actuator      pageout: pageout was asked for
-  evicted       51,200 pages (200 MiB) asked for page by page (60,000 tried)
-                0 pages (0 B) by the kernel's choice
-  not evicted   8,800 used again (pages)
-  refaulted     2,560 pages (10 MiB) came back, 1,000 of them soon
+  generations      61.2 s old     100 MiB [anon]         0 B files
+  method        pageout (exact pageout)
+  evicted       210 MiB (53,760 pages) in all
+                200 MiB (51,200 pages) chosen by Strata, of 60,000 that it tried
+                10 MiB (2,560 pages) chosen by the kernel
+  not evicted   pages: 8,800 used again
+  refaulted     10 MiB (2,560 pages) came back, 1,000 of them soon after they went
   major faults  2,600
-  cost          2.5 entries visited by walks per page freed
-  saved         130 MiB net: 200 MiB evicted - 60 MiB zram - 10 MiB Strata
-  strata        900 ms CPU (1.5 %), 12 walks
-  held up       0.24 ms at the longest, 0.31 % of the time
-  accesses      seen by bpf, page by page
-                limit: what is read through descriptors
+  saved net     130 MiB on average: 200 MiB out of memory, less 60 MiB for compressed swap and 10 MiB for Strata
+  strata        900 ms of CPU time (1.5 % of a processor), 10 MiB of memory, 12 walks
+  held up       0.24 ms at the longest, 0.31 % of the time, by calls that lock its memory
+  accesses      seen by bpf, page by page; --verbose says what that does not show
   warning       something to know
 ";
     assert_eq!(report(&example()), golden);
+}
+
+#[test]
+fn what_is_long_is_told_only_when_asked_and_a_warning_only_once() {
+    let long = [
+        "pageout was asked for",
+        "limit: what is read through descriptors",
+        "2.5 page-table entries visited by walks per page freed",
+    ];
+    let told = ["something to know".to_owned()];
+    let short = super::report(&example(), Detail::Short, &told);
+    let verbose = super::report(&example(), Detail::Verbose, &told);
+    for part in long {
+        assert!(!short.contains(part), "{part} in:\n{short}");
+        assert!(verbose.contains(part), "{part} not in:\n{verbose}");
+    }
+    assert!(!short.contains("something to know"), "{short}");
+    assert!(verbose.contains("warning       something to know"));
+}
+
+#[test]
+fn a_dry_run_answers_in_a_sentence() {
+    let share = |name: &str, nr_pages| WouldEvictShare {
+        name: name.to_owned(),
+        nr_pages,
+    };
+    let dry = |would_evict| {
+        report(&Report {
+            is_dry_run: true,
+            would_evict,
+            ..example()
+        })
+    };
+    let text = dry(Some(WouldEvictReport {
+        nr_pages: 126 * 256,
+        shares: vec![share("[heap]", 120 * 256), share("files", 6 * 256)],
+    }));
+    assert_eq!(
+        line(&text, "would evict"),
+        "  would evict   126 MiB: 120 MiB [heap], 6 MiB files"
+    );
+    for absent in ["\n  evicted", "not tried", "saved net", "refaulted"] {
+        assert!(!text.contains(absent), "{absent} in:\n{text}");
+    }
+    let text = dry(Some(WouldEvictReport::default()));
+    assert!(line(&text, "would evict").ends_with("nothing: usage stayed within the budget"));
+    assert!(line(&dry(None), "would evict").contains("unknown"));
 }

@@ -17,6 +17,7 @@ use super::{
 };
 use crate::addr::{AddrRange, TABLE_ENTRIES, TableNo, TableSpan};
 use crate::process::{Process, VmFlags};
+use crate::rights;
 use crate::sys::bpf::{self, Attached, IterProgram, Target};
 use crate::sys::bpf_shared::{
     HUGE_ACCESSED, HUGE_DIRTY, HUGE_INACTIVE, HUGE_MIGRATING, HUGE_PRESENT, HUGE_PROTNONE,
@@ -88,7 +89,10 @@ impl BpfSource {
             return Err(AccessError::Unavailable {
                 source_name: NAME,
                 why: "CAP_BPF and CAP_PERFMON are missing".to_owned(),
-                remedy: "run as root, or use the smaps source".to_owned(),
+                remedy: format!(
+                    "{}, or use the smaps source",
+                    rights::advice("CAP_BPF or CAP_PERFMON")
+                ),
             });
         }
         let (walk, mut memory) = bpf::load_walk().map_err(|error| AccessError::Unavailable {

@@ -29,13 +29,17 @@ pub enum KernelLruError {
     )]
     NotBuilt,
     /// It is turned off.
-    #[error("the kernel's multi-gen LRU is off; as root: echo y > {ENABLED}")]
+    #[error("the kernel's multi-gen LRU is off; turn it on: echo y > {ENABLED}")]
     Off,
     /// Nothing is there.
-    #[error("{} is not there; as root: mount -t debugfs none {DEBUGFS}", .0.display())]
+    #[error("{} is not there; mount it: mount -t debugfs none {DEBUGFS}", .0.display())]
     NoDebugfs(PathBuf),
     /// Not allowed, or it failed.
-    #[error("reading {} failed: {source}; run as root", path.display())]
+    #[error(
+        "reading {} failed: {source}; {}",
+        path.display(),
+        crate::rights::advice("the right to read debugfs")
+    )]
     Io {
         /// The file.
         path: PathBuf,

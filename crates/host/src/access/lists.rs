@@ -12,6 +12,7 @@ use strata_control::list_balance::KernelLists;
 
 use super::{AccessError, probe};
 use crate::process::Process;
+use crate::rights;
 use crate::sys::bpf::{self, IterProgram, Target};
 
 /// Bytes of a `struct lists_record`.
@@ -29,8 +30,10 @@ impl ListsSource {
         let unavailable = |why: String| AccessError::Unavailable {
             source_name: "the count of the kernel's lists",
             why,
-            remedy: "boot Linux 6.1 or newer with CONFIG_DEBUG_INFO_BTF, and run as root"
-                .to_owned(),
+            remedy: format!(
+                "boot Linux 6.1 or newer with CONFIG_DEBUG_INFO_BTF; {}",
+                rights::advice("CAP_BPF or CAP_PERFMON")
+            ),
         };
         if !probe::has_bpf_capabilities() {
             return Err(unavailable(

@@ -11,6 +11,7 @@ use std::fs;
 use std::io::{self, Read};
 
 use crate::access::AccessError;
+use crate::rights;
 use crate::sys::bpf::{IterProgram, Target};
 use crate::sys::bpf_shared::{STATUS_UNSEEN, SharedMemory, WalkHeader};
 
@@ -64,8 +65,9 @@ pub(super) fn locate(
         remedy: remedy.to_owned(),
     };
     let io_fail = |what: &str, error: io::Error| {
-        let remedy = "run as root, or use the smaps source";
-        fail(format!("{what}: {error}"), remedy)
+        let advice = rights::advice("the right to attach BPF programs");
+        let remedy = format!("{advice}, or use the smaps source");
+        fail(format!("{what}: {error}"), &remedy)
     };
     let me = rustix::thread::gettid().as_raw_nonzero().get();
     let attached = program

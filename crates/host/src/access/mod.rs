@@ -173,7 +173,7 @@ pub enum AccessError {
     /// Its accessed bits can't be read or cleared without holding it up for too long.
     #[error(
         "process {pid} has {nr_pages} pages in memory and swap: smaps and clear_refs would hold it up for longer than \
-         2 ms; use the bpf source (as root)"
+         2 ms; use the bpf source, which needs CAP_BPF and CAP_PERFMON"
     )]
     TooLarge {
         /// The process.

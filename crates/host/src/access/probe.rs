@@ -2,10 +2,12 @@
 //!
 //! **Owns** the list of requirements and what mends each. **Does not own** how it is shown.
 
+use std::borrow::Cow;
 use std::fs;
 use std::path::Path;
 
 use super::BpfSource;
+use crate::rights;
 
 /// Capabilities, as bits of `CapEff` in `/proc/self/status`.
 const CAP_SYS_ADMIN: u32 = 21;
@@ -26,7 +28,7 @@ pub struct Requirement {
     /// What was found, or what went wrong.
     pub found: String,
     /// What to do if it is missing.
-    pub remedy: &'static str,
+    pub remedy: Cow<'static, str>,
 }
 
 /// Checks everything the BPF source needs, in the order in which it should be mended; the last
@@ -48,7 +50,7 @@ fn architecture() -> Requirement {
         purpose: "the layout of page-table entries",
         is_met: cfg!(target_arch = "x86_64"),
         found: std::env::consts::ARCH.to_owned(),
-        remedy: "use --access smaps on other machines",
+        remedy: "use --access smaps on other machines".into(),
     }
 }
 
@@ -59,7 +61,7 @@ fn kernel_version() -> Requirement {
         purpose: "BPF iterators over one task",
         is_met: parse_release(&release).is_some_and(|version| version >= KERNEL_MIN),
         found: release.trim().to_owned(),
-        remedy: "boot Linux 6.1 or newer, or use --access smaps",
+        remedy: "boot Linux 6.1 or newer, or use --access smaps".into(),
     }
 }
 
@@ -78,7 +80,8 @@ fn type_information() -> Requirement {
         is_met,
         found: if is_met { path } else { "no BTF" }.to_owned(),
         remedy: "boot a kernel built with CONFIG_DEBUG_INFO_BTF=y (every Debian and Ubuntu kernel \
-                 is)",
+                 is)"
+        .into(),
     }
 }
 
@@ -99,7 +102,7 @@ fn capabilities() -> Requirement {
         purpose: "loading BPF programs and reading kernel memory with them",
         is_met: has_bpf_capabilities(),
         found: format!("effective capabilities {:#x}", effective_capabilities()),
-        remedy: "run as root (sudo strata ...)",
+        remedy: rights::command_advice("CAP_BPF or CAP_PERFMON").into(),
     }
 }
 
@@ -122,7 +125,7 @@ fn lockdown() -> Requirement {
             "" => "not locked down".to_owned(),
             state => state.to_owned(),
         },
-        remedy: "boot without lockdown=confidentiality (lockdown=integrity is fine)",
+        remedy: "boot without lockdown=confidentiality (lockdown=integrity is fine)".into(),
     }
 }
 
@@ -136,7 +139,7 @@ fn source() -> Requirement {
             Ok(source) => source.describe(),
             Err(error) => error.to_string(),
         },
-        remedy: "mend what is missing above, or use --access smaps",
+        remedy: "mend what is missing above, or use --access smaps".into(),
     }
 }
 

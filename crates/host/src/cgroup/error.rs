@@ -38,9 +38,10 @@ pub enum CgroupError {
     NoMemoryController,
     /// No ancestor can hand the memory controller to a new group.
     #[error(
-        "no cgroup at or above {} can hand out the memory controller ({why}); run as root, \
+        "no cgroup at or above {} can hand out the memory controller ({why}); {}, \
          have it delegated (`systemd-run --scope -p Delegate=yes ...`), or use --no-cgroup",
-        own.display()
+        own.display(),
+        crate::rights::advice("the right to write there")
     )]
     NoDelegation {
         /// Our own group.

@@ -4,6 +4,7 @@ use rustix::fs::Access;
 
 use super::{Check, Machine};
 use crate::cgroup::{self, CgroupError, Version};
+use crate::rights;
 use crate::swap::{free_swap_bytes, total_swap_bytes};
 use crate::units::Bytes;
 
@@ -46,7 +47,8 @@ fn memory_cgroup() -> Check {
             check.limited(format!("{found}, read-only"), remedy)
         }
         Err(error) => {
-            let remedy = format!("run as root: sudo strata ...; {PAGEOUT_ONLY}");
+            let advice = rights::command_advice("the right to write there");
+            let remedy = format!("{advice}; {PAGEOUT_ONLY}");
             check.limited(format!("{found}, not writable ({error})"), remedy)
         }
     }

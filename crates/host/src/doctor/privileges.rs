@@ -1,6 +1,7 @@
 //! What this process may do.
 
 use super::{Check, Machine};
+use crate::rights;
 
 /// A capability, by its number in `linux/capability.h`.
 struct Capability {
@@ -65,13 +66,12 @@ fn examine(capability: &Capability, held: u64) -> Check {
         check.ok("held")
     } else if is_split_off && has(SYS_ADMIN_BIT) {
         check.ok("held through cap_sys_admin")
-    } else if let Some(instead) = capability.instead {
-        check.limited(
-            "not held",
-            format!("run as root: sudo strata ...; without, {instead}"),
-        )
     } else {
-        check.missing("not held", "run as root: sudo strata ...")
+        let advice = rights::command_advice(capability.name);
+        match capability.instead {
+            Some(instead) => check.limited("not held", format!("{advice}; without, {instead}")),
+            None => check.missing("not held", advice),
+        }
     }
 }
 

@@ -8,6 +8,7 @@ use rustix::fs::Access;
 use rustix::process::{Pid, PidfdFlags, getpid, pidfd_open};
 
 use super::{Check, Machine};
+use crate::rights;
 use crate::sys::madvise::{Advice, advise};
 
 pub(super) fn checks(machine: &Machine) -> Vec<Check> {
@@ -25,7 +26,7 @@ fn process_madvise() -> Check {
         Ok(()) => check.ok("works on a child"),
         Err(error) => check.missing(
             format!("refused on a child: {error}"),
-            "run as root: sudo strata ...; in a container, allow the call and CAP_SYS_NICE",
+            rights::command_advice("CAP_SYS_NICE, or the call process_madvise,"),
         ),
     }
 }
@@ -64,7 +65,10 @@ fn run_directory(machine: &Machine) -> Check {
         Ok(()) => check.ok("/run is writable"),
         Err(error) => check.missing(
             format!("/run is not writable ({error})"),
-            "run as root: sudo strata ...; in a container: mount -t tmpfs tmpfs /run",
+            format!(
+                "{}; in a container: mount -t tmpfs tmpfs /run",
+                rights::command_advice("the right to write there")
+            ),
         ),
     }
 }

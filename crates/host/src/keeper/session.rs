@@ -26,9 +26,10 @@ const DYING_POLL: Duration = Duration::from_millis(20);
 /// Why there is no session, and so nothing may be changed.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "no state directory {}: {source}; run as root, or set STRATA_RUN_DIR to a directory that only you \
+    "no state directory {}: {source}; {}, or set STRATA_RUN_DIR to a directory that only you \
      can write",
-    path.display()
+    path.display(),
+    crate::rights::advice("the right to write there")
 )]
 pub struct SessionError {
     /// The directory.

@@ -65,7 +65,8 @@ pub enum ProcessError {
     /// The kernel does not let us look at it.
     #[error(
         "process {pid} ({comm}) can't be read: it belongs to user {uid} or has changed its \
-         privileges; run as root or as that user"
+         privileges; {}",
+        crate::rights::advice("CAP_SYS_PTRACE")
     )]
     NotPermitted {
         /// The pid asked for.

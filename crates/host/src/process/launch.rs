@@ -154,7 +154,10 @@ pub enum LaunchError {
         source: io::Error,
     },
     /// The child could not become the user.
-    #[error("the command could not become user {user:?}: {source}; only root can do that")]
+    #[error(
+        "the command could not become user {user:?}: {source}; {}",
+        crate::rights::advice("CAP_SETUID or CAP_SETGID")
+    )]
     User {
         /// The user.
         user: String,

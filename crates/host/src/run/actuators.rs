@@ -18,8 +18,10 @@ use crate::actuator::{
 };
 use crate::addr::AddrRange;
 use crate::pages::places::SpaceNo;
+use crate::rights;
 use crate::run::report::EvictionReport;
 use crate::run::trace::{Recorder, Report};
+use crate::run::would_evict::WouldEvict;
 use std::collections::{BTreeSet, VecDeque};
 use std::io::ErrorKind;
 use std::os::fd::BorrowedFd;
@@ -72,6 +74,8 @@ pub(super) struct Actuators {
     /// Spaces for which the kernel may not be asked to read.
     unreadable: BTreeSet<SpaceNo>,
     counters: EvictionReport,
+    /// What a dry run decided on.
+    would_evict: WouldEvict,
     recorder: Recorder,
 }
 
@@ -87,6 +91,7 @@ impl Actuators {
             unnameable: BTreeSet::new(),
             unreadable: BTreeSet::new(),
             counters: EvictionReport::default(),
+            would_evict: WouldEvict::default(),
             recorder,
         }
     }
@@ -99,6 +104,11 @@ impl Actuators {
     /// How pages are made to be spared; `None` where the kernel was told nothing.
     pub(super) fn lever(&self) -> Option<Lever> {
         self.lever
+    }
+
+    /// What would have been evicted, had the decisions of a dry run been carried out.
+    pub(super) fn would_evict(&self) -> &WouldEvict {
+        &self.would_evict
     }
 
     /// Nothing could be taken because all of it is younger than `min_ttl`.
@@ -216,7 +226,8 @@ impl Actuators {
             self.unmarkable.insert(pid);
             heard.warnings.push(format!(
                 "warm pages of process {pid} can't be touched ({error}), so the kernel chooses among them by \
-                 itself; run as root, with kernel.yama.ptrace_scope below 3"
+                 itself; {}, with kernel.yama.ptrace_scope below 3",
+                rights::advice("CAP_SYS_PTRACE")
             ));
         }
     }
@@ -235,7 +246,8 @@ impl Actuators {
             self.unnameable.insert(pid);
             heard.warnings.push(format!(
                 "the kernel can't be told which pages of process {pid} are cold ({error}), so it chooses among them \
-                 by itself; run as root"
+                 by itself; {}",
+                rights::advice("CAP_SYS_NICE")
             ));
         }
     }
@@ -260,7 +272,8 @@ impl Actuators {
             self.unreadable.insert(SpaceNo(space));
             heard.warnings.push(format!(
                 "the kernel can't be asked to read pages of process {pid} in ahead ({error}), so it waits for each; \
-                 run as root"
+                 {}",
+                rights::advice("CAP_SYS_NICE")
             ));
         }
     }
@@ -274,7 +287,11 @@ impl Actuators {
     ) -> Vec<PageoutRequest> {
         self.waiting.extend(requests);
         let Some(pageout) = self.threads.pageout.as_mut().filter(|_| !is_dry_run) else {
-            return self.waiting.drain(..).collect();
+            let untried: Vec<PageoutRequest> = self.waiting.drain(..).collect();
+            untried
+                .iter()
+                .for_each(|request| self.would_evict.add(request));
+            return untried;
         };
         while let Some(request) = self.waiting.pop_front() {
             if let Err(request) = pageout.try_submit(request) {

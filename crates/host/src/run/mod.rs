@@ -37,6 +37,7 @@ pub(crate) mod status;
 mod thresholds;
 pub mod trace;
 mod usage;
+mod would_evict;
 
 pub use crate::observe::watch::Watcher;
 pub use crate::pages::space::WalkFindings;
@@ -48,7 +49,8 @@ pub use priority::PriorityChoice;
 pub use reclaim_loop::AUTO_PAGEOUT_PAGES_PER_S;
 pub use report::{
     ByKind, Ending, EvictionReport, GenerationReport, HintsReport, KernelReport, LetGoReport,
-    LimitReport, ProgramReport, REPORT_VERSION, Report, SavedReport, UsageReport,
+    LimitReport, ProgramReport, REPORT_VERSION, Report, SavedReport, UsageReport, WouldEvictReport,
+    WouldEvictShare,
 };
 pub use session::run;
 pub use status::{GroupStatus, IDLE_SECONDS, IdleReport, NodeGenerations, PagesByAge, Status};

@@ -146,7 +146,7 @@ pub struct EvictionReport {
     pub nr_unevictable_pages: u64,
     /// Gone before they were tried.
     pub nr_gone_pages: u64,
-    /// Decided, not tried (dry run).
+    /// Decided on in a dry run and not tried; a page counts each time it is decided on.
     pub nr_not_tried_pages: u64,
     /// In huge pages that were to be split, because cold pages hid in them.
     pub nr_split_pages: u64,
@@ -170,6 +170,24 @@ pub struct EvictionReport {
     pub left_to_programs_ms: u64,
     /// Times nothing older than `min_ttl` was left.
     pub nr_thrashing: u64,
+}
+
+/// What a dry run would have evicted; base pages, each counted once.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct WouldEvictReport {
+    /// All of them.
+    pub nr_pages: u64,
+    /// By the kind of mapping they lie in, largest first.
+    pub shares: Vec<WouldEvictShare>,
+}
+
+/// The pages of a dry run that lie in one kind of mapping.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct WouldEvictShare {
+    /// `[heap]`, `[anon]`, `[stack]`, `shared memory`, `files`, or `unmapped since`.
+    pub name: String,
+    /// Pages in them.
+    pub nr_pages: u64,
 }
 
 /// The kernel's own counters over the run (difference end minus start), for the group where it has
@@ -231,7 +249,9 @@ pub struct Report {
     pub policy: PolicyChoice,
     /// Who took the pages.
     pub actuator: ActuatorChoice,
-    /// Why that one, in a sentence.
+    /// How pages were taken with it, in a few words.
+    pub method: &'static str,
+    /// The same in full sentences, with its conditions.
     pub actuator_reason: String,
     /// Who saw the accesses.
     pub access: Option<SourceInfo>,
@@ -249,6 +269,8 @@ pub struct Report {
     pub eviction: EvictionReport,
     /// What became of hints; `None` where the kernel was told nothing.
     pub hints: Option<HintsReport>,
+    /// What would have been evicted; `None` if the run was not started as a dry run, and without a policy.
+    pub would_evict: Option<WouldEvictReport>,
     /// Walks.
     pub walks: WalkReport,
     /// For how long calls of Strata held locks of the programs' address spaces.
@@ -290,6 +312,22 @@ pub(super) fn generations(views: &[GroupView]) -> Vec<GenerationReport> {
             file_bytes: of(generation.nr_pages[Kind::File.index()]),
         })
         .collect()
+}
+
+/// How pages are taken, in a few words.
+pub(super) fn method(
+    policy: &PolicyChoice,
+    actuator: ActuatorChoice,
+    has_group: bool,
+    is_kernel_told: bool,
+) -> &'static str {
+    match (policy.engine(), actuator) {
+        (None, _) => "the kernel's limit alone",
+        (_, ActuatorChoice::Auto) if has_group && is_kernel_told => "kernel reclaim with hints",
+        (_, ActuatorChoice::Auto) if has_group => "exact pageout, then kernel reclaim",
+        (_, ActuatorChoice::Reclaim) if has_group => "kernel reclaim",
+        _ => "exact pageout",
+    }
 }
 
 /// What the kernel counted between two readings.

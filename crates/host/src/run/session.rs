@@ -31,7 +31,7 @@ use crate::run::gauge::Gauge;
 use crate::run::overhead;
 use crate::run::program::Program;
 use crate::run::reclaim_loop::{Look, MEMBERS_PAUSE_MS, ReclaimLoop};
-use crate::run::report::{Ending, LimitReport, ProgramReport, REPORT_VERSION, Report};
+use crate::run::report::{self, Ending, LimitReport, ProgramReport, REPORT_VERSION, Report};
 use crate::run::savings::{Savings, Swapped};
 use crate::run::trace::{Recorder, Trace};
 use crate::run::usage::UsageMeter;
@@ -343,9 +343,12 @@ impl Session<'_> {
                 return SAVINGS_MS;
             }
         };
+        self.meter.sample(now, usage);
+        // A dry run takes nothing. It goes on as if what it has decided on were gone, so that it decides on as much as a
+        // run would take.
+        let usage = usage.saturating_sub(self.would_be_gone_bytes());
         self.recorder
             .note(|tick| tick.sample.usage_bytes = Some(usage));
-        self.meter.sample(now, usage);
         let mut readings = Readings::default();
         // First, because tasks may be waiting and a walk can take a while.
         self.adjust_limit(now, usage, &mut readings);
@@ -407,6 +410,12 @@ impl Session<'_> {
             (gauge, Some(managed)) => gauge.usage_bytes(managed.group().members().tree()),
             (gauge, None) => gauge.usage_bytes(&crate::process::ProcessTree::of_list()),
         }
+    }
+
+    /// Bytes that a run would have evicted by now which was started as a dry run; 0 for every other run.
+    fn would_be_gone_bytes(&self) -> u64 {
+        let managed = self.managed.as_ref().filter(|_| self.config.dry_run);
+        managed.map_or(0, |of| of.actuators().would_evict().bytes())
     }
 
     /// What the target has in swap: by the group's counters, or by the processes' own where there is no group.
@@ -485,7 +494,7 @@ impl Session<'_> {
                 (
                     managed.eviction_report(),
                     managed.walk_report(),
-                    crate::run::report::generations(&views),
+                    report::generations(&views),
                     Some(managed.source_info()),
                     managed.group().members().nr_seen(),
                 )
@@ -528,6 +537,7 @@ impl Session<'_> {
             is_dry_run: self.config.dry_run,
             policy: self.config.policy.clone(),
             actuator,
+            method: report::method(&self.config.policy, actuator, has_group, is_kernel_told),
             actuator_reason,
             access: source,
             program: self.program.used().map(ProgramReport::new),
@@ -541,6 +551,9 @@ impl Session<'_> {
             generations,
             eviction,
             hints: managed.and_then(ReclaimLoop::hints_report),
+            would_evict: managed
+                .filter(|_| self.config.dry_run)
+                .map(|of| of.actuators().would_evict().report()),
             walks,
             hold_up: HoldUps::so_far().report(Duration::from_millis(now.0)),
             kernel,

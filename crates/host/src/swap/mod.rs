@@ -120,9 +120,10 @@ pub enum SwapError {
     Journal(#[source] io::Error),
     /// A privilege is missing.
     #[error(
-        "{what} {} failed: {source}; making swap needs CAP_SYS_ADMIN: run as root, or use \
+        "{what} {} failed: {source}; making swap needs CAP_SYS_ADMIN: {}, or use \
          --swap existing",
-        path.display()
+        path.display(),
+        crate::rights::advice("CAP_SYS_ADMIN")
     )]
     NotPermitted {
         /// The operation.

@@ -1,12 +1,30 @@
 //! Records as tables for people: one a trace.
 //!
+//! | what was run | the table |
+//! |---|---|
+//! | several policies, one amount of memory | a policy a column, a measure a line |
+//! | several policies, several amounts | a table of miss ratios and one of estimated times: a policy a column, an amount a line |
+//! | one policy | an amount of memory a line, a measure a column |
+//!
 //! **Owns** the columns and the spacing. **Does not own** the records.
 
 use super::{Record, groups, steered, tiers};
 
-const HEADER: [&str; 9] = [
-    "policy", "memory", "of it", "misses", "ratio", "refaults", "scanned", "walks", "estimate",
+/// What is told of a run.
+const MEASURES: [&str; 6] = [
+    "misses",
+    MISS_RATIO,
+    "refaults",
+    "pages scanned",
+    "walks",
+    ESTIMATED_TIME,
 ];
+const MISS_RATIO: &str = "miss ratio";
+const ESTIMATED_TIME: &str = "estimated time";
+
+/// The line below all tables.
+const FOOTNOTE: &str =
+    "estimated time: counts times prices (--cost); it ranks policies and is no measurement\n";
 
 pub(super) fn text(records: &[Record]) -> String {
     let mut text = String::new();
@@ -28,21 +46,72 @@ pub(super) fn text(records: &[Record]) -> String {
             grouped(first.distinct_pages),
             grouped(first.footprint_pages / 256),
         ));
-        text.push_str(&aligned(HEADER, of_trace.iter().map(cells).collect()));
+        text.push_str(&of_one_trace(of_trace));
         text.push_str(&tiers::table(of_trace));
         text.push_str(&groups::tables(of_trace));
         text.push_str(&steered::table(of_trace));
     }
+    if !text.is_empty() {
+        text.push_str(&format!("\n{FOOTNOTE}"));
+    }
     text
 }
 
-fn cells(record: &Record) -> [String; HEADER.len()] {
+/// The table of one trace, in the layout that the number of policies and amounts of memory asks for.
+fn of_one_trace(records: &[Record]) -> String {
+    let by_policy: Vec<&[Record]> = records.chunk_by(|a, b| a.policy == b.policy).collect();
+    let nr_sizes = by_policy.first().map_or(0, |of| of.len());
+    let is_grid = by_policy.len() > 1 && by_policy.iter().all(|of| of.len() == nr_sizes);
+    if !is_grid {
+        return by_size(records);
+    }
+    let policies = by_policy.iter().map(|of| of[0].policy.clone());
+    let policies: Vec<String> = policies.collect();
+    if nr_sizes == 1 {
+        let head = [vec![format!("in {}", memory(&records[0]))], policies].concat();
+        let cells: Vec<_> = records.iter().map(measures).collect();
+        let lines = MEASURES.iter().enumerate().map(|(at, name)| {
+            let of_each = cells.iter().map(|of| of[at].clone());
+            std::iter::once((*name).to_owned()).chain(of_each).collect()
+        });
+        return aligned_lines(std::iter::once(head).chain(lines).collect());
+    }
+    let tables = [MISS_RATIO, ESTIMATED_TIME].map(|measure| {
+        let at = MEASURES.iter().position(|one| *one == measure);
+        let at = at.expect("it is one of the measures");
+        let head = [vec![measure.to_owned()], policies.clone()].concat();
+        let lines = (0..nr_sizes).map(|size| {
+            let of_each = by_policy.iter().map(|of| measures(&of[size])[at].clone());
+            std::iter::once(memory(&by_policy[0][size]))
+                .chain(of_each)
+                .collect()
+        });
+        aligned_lines(std::iter::once(head).chain(lines).collect())
+    });
+    tables.join("\n")
+}
+
+/// A line a run: of one policy, an amount of memory each.
+fn by_size(records: &[Record]) -> String {
+    let head = ["policy", "memory"].iter().chain(&MEASURES);
+    let head = head.map(|title| (*title).to_owned()).collect();
+    let lines = records.iter().map(|record| {
+        let of_run = [record.policy.clone(), memory(record)];
+        of_run.into_iter().chain(measures(record)).collect()
+    });
+    aligned_lines(std::iter::once(head).chain(lines).collect())
+}
+
+fn memory(record: &Record) -> String {
+    let pages = u64::from(record.memory_pages);
+    let of_it = percent(pages, record.footprint_pages);
+    format!("{} pages ({of_it})", grouped(pages))
+}
+
+fn measures(record: &Record) -> [String; MEASURES.len()] {
     let count = |number: Option<u64>| number.map_or_else(|| "-".to_owned(), grouped);
     let reclaim = record.reclaim.as_ref();
     [
-        record.policy.clone(),
-        grouped(u64::from(record.memory_pages)),
-        percent(u64::from(record.memory_pages), record.footprint_pages),
         grouped(record.misses),
         record.miss_ratio.to_string(),
         grouped(record.refaults),
@@ -54,9 +123,12 @@ fn cells(record: &Record) -> [String; HEADER.len()] {
 
 /// Columns as wide as their widest cell; text left, numbers right.
 pub(super) fn aligned<const N: usize>(header: [&str; N], rows: Vec<[String; N]>) -> String {
-    let rows: Vec<_> = std::iter::once(header.map(str::to_owned))
-        .chain(rows)
-        .collect();
+    let head = header.map(str::to_owned).to_vec();
+    let rows = rows.into_iter().map(|row| row.to_vec());
+    aligned_lines(std::iter::once(head).chain(rows).collect())
+}
+
+fn aligned_lines(rows: Vec<Vec<String>>) -> String {
     let mut text = String::new();
     for row in &rows {
         for (at, cell) in row.iter().enumerate() {

@@ -43,6 +43,7 @@ use self::{
 use crate::{
     access::{Access, Backing, Op, PageKey, Via},
     oracle::OracleSequence,
+    suggest::did_you_mean,
 };
 
 const DEFAULT_PAGES: u64 = 16384;
@@ -55,6 +56,11 @@ const NR_PAGES_MAX: u64 = 1 << 27;
 /// The most patterns, one after the other.
 const NR_STRETCHES_MAX: usize = 64;
 
+/// The patterns of `gen:`.
+const PATTERNS: [&str; 7] = [
+    "uniform", "zipf", "hotscan", "loop", "phases", "scan", "mixed",
+];
+
 /// The most groups.
 const NR_GROUPS_MAX: u64 = 4096;
 
@@ -66,7 +72,10 @@ pub enum GeneratorError {
     #[error("{0:?} names no generator: use gen:PATTERN or oracle:MODE/PATTERN")]
     NotAGenerator(String),
     /// No such pattern.
-    #[error("unknown pattern {0:?}: use uniform, zipf, hotscan, loop, phases, scan or mixed")]
+    #[error(
+        "unknown pattern {0:?}: {meant}use uniform, zipf, hotscan, loop, phases, scan or mixed",
+        meant = did_you_mean(.0, PATTERNS)
+    )]
     UnknownPattern(String),
     /// Two kinds of pages in turn are no sequence.
     #[error(
@@ -85,8 +94,17 @@ pub enum GeneratorError {
     #[error("{0:?} is no option: write key=value")]
     NotAnOption(String),
     /// An option that the pattern does not have.
-    #[error("the pattern has no option {0:?}")]
-    UnknownOption(String),
+    #[error(
+        "the pattern has no option {option:?}: {meant}use {known}",
+        meant = did_you_mean(option, known.iter().copied()),
+        known = known.join(", ")
+    )]
+    UnknownOption {
+        /// What was given.
+        option: String,
+        /// What the pattern has.
+        known: Vec<&'static str>,
+    },
     /// The same option twice.
     #[error("option {0:?} is given twice")]
     GivenTwice(String),

@@ -10,6 +10,8 @@ use super::GeneratorError;
 #[derive(Debug)]
 pub(crate) struct Options<'a> {
     given: Vec<Given<'a>>,
+    /// What anybody has asked for, in that order.
+    asked: Vec<&'static str>,
 }
 
 #[derive(Debug)]
@@ -40,11 +42,15 @@ impl<'a> Options<'a> {
                 is_known,
             });
         }
-        Ok((pattern, Options { given }))
+        let asked = Vec::new();
+        Ok((pattern, Options { given, asked }))
     }
 
     /// What was given; patterns of a chain ask for the same.
-    fn take(&mut self, key: &str) -> Option<&'a str> {
+    fn take(&mut self, key: &'static str) -> Option<&'a str> {
+        if !self.asked.contains(&key) {
+            self.asked.push(key);
+        }
         let given = self.given.iter_mut().find(|given| given.key == key)?;
         given.is_known = true;
         Some(given.value)
@@ -111,7 +117,10 @@ impl<'a> Options<'a> {
     pub(crate) fn finish(self) -> Result<(), GeneratorError> {
         match self.given.iter().find(|given| !given.is_known) {
             None => Ok(()),
-            Some(given) => Err(GeneratorError::UnknownOption(given.key.to_owned())),
+            Some(given) => Err(GeneratorError::UnknownOption {
+                option: given.key.to_owned(),
+                known: self.asked,
+            }),
         }
     }
 }

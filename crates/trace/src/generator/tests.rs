@@ -146,7 +146,10 @@ fn what_is_wrong_with_a_name_is_said() {
     let complaint = |name: &str| Generator::from_str(name).unwrap_err().to_string();
     let expected = [
         ("zipf", "names no generator"),
-        ("gen:zopf", "unknown pattern \"zopf\""),
+        (
+            "gen:zopf",
+            "unknown pattern \"zopf\": did you mean zipf? use uniform, ",
+        ),
         ("gen:zipf,pages", "\"pages\" is no option"),
         (
             "gen:zipf,pages=0",
@@ -158,7 +161,11 @@ fn what_is_wrong_with_a_name_is_said() {
             "exponent=9 is out of bounds: choose 0 to 4",
         ),
         ("gen:zipf,seed=1,seed=2", "\"seed\" is given twice"),
-        ("gen:loop,exponent=1", "no option \"exponent\""),
+        ("gen:loop,exponent=1", "no option \"exponent\": use "),
+        (
+            "gen:zipf,pags=3",
+            "no option \"pags\": did you mean pages? use ",
+        ),
         ("gen:mixed,via=fd", "no option \"via\""),
         ("gen:loop,via=pipe", "choose one of fd, mmap"),
         ("gen:loop-", "unknown pattern \"\""),

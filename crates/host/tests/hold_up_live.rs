@@ -9,7 +9,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use strata_host::access::{AccessChoice, AccessSource, BpfSource};
-use strata_host::actuator::Activate;
+use strata_host::actuator::{Activate, Lever};
 use strata_host::hold_up::HoldUps;
 use strata_host::observe::{Observer, Piece, Subject, Visitor, Walked};
 use support::programs::Touch;
@@ -172,7 +172,7 @@ fn what_was_active_is_active_again_after_a_large_program_was_watched() {
     let is_active = |page: &u64| page % 512 < 115 || page % 512 > 400 && page.is_multiple_of(2);
     let active: Vec<u64> = (0..NR_LARGE_PAGES).filter(is_active).collect();
     let addresses = active.iter().map(|page| watched.touch.page_address(*page));
-    let mut thread = Activate::start().expect("a thread starts");
+    let mut thread = Activate::start(Lever::Activation).expect("a thread starts");
     assert!(thread.try_submit(vec![(
         Arc::new(process_of(&watched.touch)),
         addresses.collect()

@@ -13,7 +13,7 @@ use strata_host::access::{
     AccessSource, BpfSource, ClearIntent, Clearer, Grain, ListsSource, YoungPiece,
 };
 use strata_host::actuator::{
-    Activate, ActivateReport, ColdPages, Deactivate, DeactivateReport, WarmPages,
+    Activate, ActivateReport, ColdPages, Deactivate, DeactivateReport, Lever, WarmPages,
 };
 use strata_host::addr::{AddrRange, PAGE_BYTES};
 use strata_host::process::Process;
@@ -64,7 +64,7 @@ fn report_of<Report>(mut poll: impl FnMut() -> Option<Report>) -> Report {
 }
 
 fn activate(pages: Vec<WarmPages>) -> ActivateReport {
-    let mut thread = Activate::start().expect("a thread starts");
+    let mut thread = Activate::start(Lever::Activation).expect("a thread starts");
     assert!(thread.try_submit(pages), "nothing else is out");
     report_of(|| thread.poll())
 }

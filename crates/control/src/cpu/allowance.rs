@@ -93,6 +93,11 @@ impl Allowance {
         self.cycle_ns = before_ns.map_or(0, |then| now_ns.saturating_sub(then));
     }
 
+    /// Whether there is a cap.
+    pub fn is_capped(&self) -> bool {
+        self.cap_percent.is_some()
+    }
+
     /// Whether the cap of this window is spent.
     pub fn is_spent(&self) -> bool {
         self.is_spent

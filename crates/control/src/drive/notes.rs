@@ -24,6 +24,9 @@ pub struct Seen {
 impl Seen {
     /// Of this sample; notes what was read of the processors.
     pub fn of(control: &Control, recorder: &Recorder, sample: &Sample) -> Seen {
+        if control.allowance().is_capped() {
+            recorder.note(|tick| tick.sample.own_cpu_ns = Some(sample.own_cpu_ns));
+        }
         if let Some(cpu) = &sample.cpu {
             note_cpu(control, recorder, cpu, sample.can_mark_all);
         }

@@ -239,6 +239,9 @@ pub struct Sample {
     /// Whether every program's warm pages can be touched, where that was asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub can_touch_all: Option<bool>,
+    /// CPU time of Strata so far, where that is capped (`--cpu`); nanoseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub own_cpu_ns: Option<u64>,
     /// Free swap of the machine, where it was time to look.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub free_swap: Option<FreeSwap>,

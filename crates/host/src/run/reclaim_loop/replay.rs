@@ -88,6 +88,7 @@ impl Loop {
             can_mark_all: read.can_touch_all == Some(true),
             free_swap: read.free_swap,
             going_bytes: 0,
+            own_cpu_ns: read.own_cpu_ns.unwrap_or(0),
         });
         if tick.plan.standing != trace::Standing::Fine {
             self.control.back_off();

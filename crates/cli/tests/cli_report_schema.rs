@@ -86,7 +86,7 @@ fn known() -> Report {
         },
         tracking_bytes: 1,
         strata_cpu_ms: 1,
-        strata_cpu_percent_max: Some(10),
+        strata_cpu_cap_percent: Some(10),
         strata_cpu_worst_percent: Some(9.5),
         strata_cpu_percent: 1.5,
         nr_processes: 1,
@@ -103,6 +103,10 @@ fn unknown() -> Report {
     report.limit = None;
     report.working_set_bytes = None;
     report.hints = None;
+    (
+        report.strata_cpu_cap_percent,
+        report.strata_cpu_worst_percent,
+    ) = (None, None);
     report.would_evict = None;
     report.keeper = None;
     report.walks.entries_per_freed_page = None;

@@ -147,7 +147,7 @@ pub(crate) struct RunArgs {
     ///
     /// All of its threads and its keeper together, over each second. When it is spent the program reclaims for itself in
     /// its own page faults until half is free again; the budget is held all the time. No default.
-    #[arg(long, value_name = "SHARE", value_parser = cpu_arg, conflicts_with = "no_cgroup")]
+    #[arg(long, value_name = "SHARE", value_parser = cpu_arg, allow_hyphen_values = true)]
     cpu: Option<u32>,
 
     /// Priority of Strata's threads
@@ -333,6 +333,13 @@ impl RunArgs {
 
     /// Takes the options together: some exclude each other.
     fn into_config(self) -> Result<RunConfig, UsageError> {
+        if self.cpu.is_some() && self.no_cgroup {
+            return Err(UsageError(
+                "--cpu can't be used with --no-cgroup: where the cap is spent nobody would hold the budget; leave one of \
+                 them out"
+                    .to_owned(),
+            ));
+        }
         if self.no_cgroup && self.actuator == ActuatorArg::Reclaim {
             return Err(UsageError(
                 "--actuator reclaim can't be used with --no-cgroup: the kernel reclaims from a \

@@ -89,7 +89,7 @@ fn example() -> Report {
         let_go: LetGoReport::default(),
         tracking_bytes: 3 * MIB,
         strata_cpu_ms: 900,
-        strata_cpu_percent_max: None,
+        strata_cpu_cap_percent: None,
         strata_cpu_worst_percent: None,
         strata_cpu_percent: 1.5,
         nr_processes: 1,

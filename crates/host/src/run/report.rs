@@ -286,7 +286,7 @@ pub struct Report {
     /// CPU time of Strata and its keeper.
     pub strata_cpu_ms: u64,
     /// What Strata might take of the processors, percent of one; `None`: no cap.
-    pub strata_cpu_percent_max: Option<u32>,
+    pub strata_cpu_cap_percent: Option<u32>,
     /// The most that Strata took in one second, percent of a processor; `None` where nothing was managed.
     pub strata_cpu_worst_percent: Option<f64>,
     /// The same, as a share of the time observed, percent.

@@ -9,12 +9,12 @@
 //! ```
 
 mod answers;
+mod begin;
 mod limit;
 mod stops;
 mod surroundings;
 mod traced;
 
-use crate::cgroup::Version;
 use crate::hold_up::HoldUps;
 use crate::process::Process;
 use crate::process::job::Job;
@@ -36,6 +36,7 @@ use crate::run::savings::{Savings, Swapped};
 use crate::run::trace::{Recorder, Trace};
 use crate::run::usage::UsageMeter;
 use crate::sense::readings::Readings;
+use begin::{limit_of, open_doors, open_trace};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::time::{Duration, Instant};
 use strata_control::Watermarks;
@@ -128,15 +129,6 @@ pub fn run(config: &RunConfig, events: &mut dyn FnMut(Event<'_>)) -> Result<Repo
     session.hold()
 }
 
-/// The limit behind the budget; without a group there is none, and nothing is asked of it.
-fn limit_of(config: &RunConfig, arena: &Arena) -> Limit {
-    let group = arena.gauge().group();
-    let version = group.map_or(Version::V2, |group| group.version());
-    let control = &config.control;
-    let marks = Watermarks::new(config.budget_bytes, &control.watermarks);
-    Limit::new(version, &marks, control.limit, control.stat_pace)
-}
-
 /// Whether the kernel sends this signal to a program whose memory it could not bring in.
 fn is_fault(signal: i32) -> bool {
     matches!(signal, libc::SIGSEGV | libc::SIGBUS)
@@ -146,45 +138,6 @@ struct Started {
     program: Program,
     managed: Option<ReclaimLoop>,
     remote: Option<RemoteServer>,
-}
-
-/// Begins the trace, where one was asked for.
-fn open_trace(config: &RunConfig) -> Result<Trace, RunError> {
-    let Some(path) = &config.trace else {
-        return Ok(Trace::default());
-    };
-    Trace::begin(path).map_err(|source| RunError::Trace {
-        path: path.clone(),
-        source,
-    })
-}
-
-/// Opens what others may ask through. Without a socket a run is as good as with one; metrics were
-/// asked for.
-fn open_doors(
-    config: &RunConfig,
-    arena: &Arena,
-    events: &mut dyn FnMut(Event<'_>),
-) -> Result<Doors, RunError> {
-    let mut doors = Doors::open(&config.metrics).map_err(|source| RunError::Metrics {
-        address: config
-            .metrics
-            .address
-            .unwrap_or_else(|| ([127, 0, 0, 1], 0).into()),
-        source,
-    })?;
-    if let Some((_, directory)) = arena.place()
-        && let Err(error) = doors.open_socket(directory)
-    {
-        let path = directory.display();
-        events(Event::Warning(&format!(
-            "no control socket in {path}: {error}"
-        )));
-    }
-    if let Some(address) = doors.metrics_address() {
-        events(Event::Note(&format!("metrics: http://{address}/metrics")));
-    }
-    Ok(doors)
 }
 
 fn start(
@@ -541,7 +494,7 @@ impl Session<'_> {
             actuator_reason,
             access: source,
             program: self.program.used().map(ProgramReport::new),
-            strata_cpu_percent_max: self.config.cpu_percent_max,
+            strata_cpu_cap_percent: self.config.cpu_percent_max,
             strata_cpu_worst_percent: managed
                 .map(|of| of.control().allowance().worst_window_percent()),
             strata_cpu_percent: strata_cpu_ms as f64 * 100.0 / usage.observed_ms.max(1) as f64,

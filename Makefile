@@ -5,7 +5,7 @@
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
 
-run: ## an unmodified redis-server under a budget smaller than its data; where that can't be, the simulator
+run: ## what Strata is for: a redis whose data is mostly idle, memory given back and its price; where that can't be, the simulator
 	@scripts/demo.sh
 
 test: ## everything: format, lints, unit, live and guest tests; ends in a count

@@ -7,9 +7,9 @@
  * for each value keeps a processor busy. One JSON line at the end:
  *
  *   kv --socket /run/x.sock --protocol redis --keys 200000 --value 1000 --theta 0.99 --seconds 8
- *   {"program":"kv","keys":200000,"ops":...,"ops_per_s":...,"p50_us":...,"p99_us":...,"missing":0,"bad":0,"seconds":8.0}
+ *   {"program":"kv","keys":200000,"ops":...,"ops_per_s":...,"p50_us":...,"p99_us":...,"verified":0,"missing":0,"bad":0,"seconds":8.0}
  *
- * "p50_us" and "p99_us" are of the time from the sending of PIPELINE gets to the last of their answers. With --asked only
+ * With --verify every key is got once more at the end and compared with what was set. "p50_us" and "p99_us" are of the time from the sending of PIPELINE gets to the last of their answers. With --asked only
  * that many percent of the keys, those set last, are asked for: the others idle, as most of a store's data does. --any-every
  * N asks for any key at all, each alike, in one get of N. --rate G sends no more than that many gets a second. "missing" counts keys the server no longer has (memcached may evict). --fill-only ends after the
  * setting; --no-fill leaves it out.
@@ -23,7 +23,7 @@ static const char *socket_path, *protocol = "redis";
 static uint64_t keys = 100000, value_bytes = 1000, pipeline = 16, seed = 1, sets = 1;
 static uint64_t asked_percent = 100, any_every, rate;
 static double theta = 0.99, seconds = 1, phase = 2;
-static bool fill_only, no_fill, is_redis;
+static bool fill_only, no_fill, verify, text, is_redis;
 
 static int server;
 static char *out, *in, *value;
@@ -81,10 +81,35 @@ static const char *next_line(void)
     }
 }
 
-/* Different for each key, half of it hard to compress. */
+/* What values of text are pieces of: words and numbers as in a session or a document, some five sixths of it words. */
+static char sample_text[1u << 16];
+
+static void make_sample_text(void)
+{
+    static const char words[32][8] = {
+        "account", "active", "address", "amount", "balance", "city", "country", "created", "credits", "email", "enabled",
+        "expires", "family", "given", "history", "invoice", "item", "label", "last", "locale", "member", "name",
+        "order", "phone", "price", "product", "session", "state", "street", "token", "updated", "version"};
+    uint64_t random = 1;
+    for (size_t at = 0, field = 0; at < sizeof sample_text; field++) {
+        char part[32];
+        size_t length = (size_t)(field % 6 == 5 ? snprintf(part, sizeof part, "%08" PRIx64 ", ", next_random(&random) >> 32)
+                                                : snprintf(part, sizeof part, "\"%s\": ", words[random_below(&random, 32)]));
+        size_t fits = sizeof sample_text - at < length ? sizeof sample_text - at : length;
+        memcpy(sample_text + at, part, fits);
+        at += fits;
+    }
+}
+
+/* Different for each key; without --text half of it is hard to compress. */
 static void make_value(uint64_t key)
 {
     uint64_t random = key * 7919 + 1;
+    if (text) {
+        memcpy(value, sample_text + random_below(&random, sizeof sample_text - value_bytes), value_bytes);
+        memcpy(value, &key, sizeof key);
+        return;
+    }
     for (uint64_t i = 0; i + 8 <= value_bytes; i += 8) {
         uint64_t word = i % 16 ? key : next_random(&random);
         memcpy(value + i, &word, 8);
@@ -206,6 +231,7 @@ int main(int argc, char **argv)
         {"value", OPTION_NUMBER, &value_bytes, "bytes of a value, a multiple of 8 (1000)"},
         {"theta", OPTION_REAL, &theta, "exponent of the law of keys, 0 = uniform (0.99)"},
         {"seconds", OPTION_REAL, &seconds, "how long to get after setting (1)"},
+        {"text", OPTION_FLAG, &text, "values of words and numbers, which compress as text does"},
         {"pipeline", OPTION_NUMBER, &pipeline, "gets in flight (16)"},
         {"sets", OPTION_NUMBER, &sets, "parts of the keys that are asked for in turn (1)"},
         {"phase", OPTION_REAL, &phase, "how long each, seconds (2)"},
@@ -215,6 +241,7 @@ int main(int argc, char **argv)
         {"seed", OPTION_NUMBER, &seed, "of every random number (1)"},
         {"fill-only", OPTION_FLAG, &fill_only, "set the keys and end"},
         {"no-fill", OPTION_FLAG, &no_fill, "the keys are there"},
+        {"verify", OPTION_FLAG, &verify, "get every key once at the end and compare it"},
     };
     parse_options(argc, argv, options, COUNT_OF(options));
     is_redis = !strcmp(protocol, "redis");
@@ -227,6 +254,8 @@ int main(int argc, char **argv)
     uint64_t *asked = calloc(pipeline, sizeof *asked);
     if (!out || !in || !value || !asked)
         die("kv: no memory");
+    if (text)
+        make_sample_text();
     connect_server();
 
     for (uint64_t key = 0; !no_fill && key < keys; key += pipeline) {
@@ -259,8 +288,20 @@ int main(int argc, char **argv)
         note_took(now_s() - asked_at);
         ops += pipeline;
     }
-    printf("{\"program\":\"kv\",\"keys\":%" PRIu64 ",\"ops\":%" PRIu64 ",\"ops_per_s\":%.0f,\"p50_us\":%" PRIu64 ",\"p99_us\":%" PRIu64 ",\"missing\":%" PRIu64
+    uint64_t verified = 0;
+    for (uint64_t key = 0, count; verify && key < keys; key += count) {
+        count = keys - key < pipeline ? keys - key : pipeline;
+        for (uint64_t i = 0; i < count; i++)
+            asked[i] = key + i;
+        uint64_t wrong_before = missing + bad;
+        put_gets(asked, count);
+        send_all();
+        take_values(asked, count, &missing, &bad);
+        verified += count - (missing + bad - wrong_before);
+    }
+    printf("{\"program\":\"kv\",\"keys\":%" PRIu64 ",\"ops\":%" PRIu64 ",\"ops_per_s\":%.0f,\"p50_us\":%" PRIu64 ",\"p99_us\":%" PRIu64
+           ",\"verified\":%" PRIu64 ",\"missing\":%" PRIu64
            ",\"bad\":%" PRIu64 ",\"seconds\":%.3f}\n",
-           keys, ops, took > 0 ? (double)ops / took : 0, took_us(0.5), took_us(0.99), missing, bad, took);
+           keys, ops, took > 0 ? (double)ops / took : 0, took_us(0.5), took_us(0.99), verified, missing, bad, took);
     return bad ? 1 : 0;
 }

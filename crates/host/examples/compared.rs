@@ -202,13 +202,11 @@ fn table(label_names: &[&str], figures: &[Figure], rows: &[Row]) -> String {
     }
     let nr_labels = label_names.len();
     let mut text = String::new();
-    let mut line = |cells: &[String]| {
-        // A string takes everything.
-        let _ = writeln!(text, "| {} |", cells.join(" | "));
-    };
-    line(&headings);
+    // A string takes everything.
+    let _ = writeln!(text, "| {} |", headings.join(" | "));
     let rules = (0..headings.len()).map(|at| if at < nr_labels { "---" } else { "---:" });
-    line(&rules.map(str::to_owned).collect::<Vec<_>>());
+    let rules = rules.collect::<Vec<_>>().join("|");
+    let _ = writeln!(text, "|{rules}|");
     for row in rows {
         let mut cells = row.labels.clone();
         match &row.found {
@@ -225,7 +223,7 @@ fn table(label_names: &[&str], figures: &[Figure], rows: &[Row]) -> String {
             Err(why) => cells.push(why.clone()),
         }
         cells.resize(headings.len(), String::new());
-        line(&cells);
+        let _ = writeln!(text, "| {} |", cells.join(" | "));
     }
     text
 }
@@ -350,7 +348,7 @@ mod tests {
             "| kernel | load | faults/1000 operations: kernel / strata | ratio (worst) \
              | CPU, us/operation: kernel / strata | ratio (worst) | killed: kernel / strata |"
         );
-        assert_eq!(lines[1], "| --- | --- | ---: | ---: | ---: | ---: | ---: |");
+        assert_eq!(lines[1], "|---|---|---:|---:|---:|---:|---:|");
         // 9 / 10 and 33 / 30; 2 us / 1 us and 1 us / 1 us.
         assert_eq!(
             lines[2],

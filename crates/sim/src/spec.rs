@@ -101,7 +101,7 @@ const KERNEL_POLICIES: [&str; 3] = ["mglru", "two-list", "strata"];
 /// What `mglru` can be given.
 const MGLRU_OPTIONS: &str = "distance, distance=always, no-swap, heat, min-ttl=MS, min-ttl-each=MS, nr_gens=N, nr_tiers=N, group_order=ORDER and RULE=MODEL";
 
-/// The same without values, of those that one may misspell.
+/// Names of the options of `mglru`, without values, for suggestions.
 const MGLRU_OPTION_NAMES: [&str; 8] = [
     "distance",
     "no-swap",

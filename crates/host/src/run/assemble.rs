@@ -28,7 +28,7 @@ use strata_lru::{ByHeat, Config, MinTtl, MultiGen, TimeMs};
 const DIP_RUN_BYTES: u64 = 32 << 20;
 /// Nice value of the threads that reclaim: what they do not do in time the program does in its own faults.
 const RECLAIM_NICE: i32 = -10;
-/// ... and of those that look and touch: behind the others on the same processor they are late, and what they
+/// Nice value of the threads that look and touch: behind the others on the same processor they are late, and what they
 /// came to keep has been taken.
 const LOOK_NICE: i32 = -16;
 

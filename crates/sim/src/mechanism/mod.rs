@@ -90,7 +90,7 @@ const BATCHES_PER_MEMORY: u32 = 32;
 pub enum KernelPolicy {
     /// The multi-generational LRU.
     MultiGen(Config),
-    /// The same, of whose pages those accessed in the fewest walks go first, as under `strata run`.
+    /// The multi-generational LRU, with pages accessed in the fewest walks first, as under `strata run`.
     ByHeat(Config),
     /// The classic active and inactive lists.
     TwoList(Config),

@@ -31,9 +31,9 @@ pub use strata_control::hold_up::CLEARING_SHARE;
 
 /// What a call takes for each page that it goes through, where that can't be measured; nanoseconds.
 const ENTRY_NS: f64 = 68.0;
-/// It is measured so many times, ...
+/// So many times the cost of an entry is measured.
 const NR_TRIALS: usize = 5;
-/// ... on so many pages.
+/// On so many pages the cost of an entry is measured.
 const NR_TRIAL_PAGES: usize = 2048;
 /// Pages that are not all in a processor's cache take at least this long.
 const ENTRY_NS_MIN: f64 = 45.0;

@@ -35,7 +35,7 @@ pub(crate) enum Selection {
     FirstTier,
     /// The kind that refaults less over all tiers, weighed by swappiness.
     AllTiers,
-    /// The same, and the other kind is not tried instead, but in despair.
+    /// The kind that refaults less over all tiers, weighed by swappiness; the other kind is tried in despair only.
     AllTiersOneKind,
 }
 
@@ -61,11 +61,11 @@ pub(crate) struct Counters {
     pub(crate) avg_refaulted: u64,
     /// Moving average of what was let go.
     pub(crate) avg_total: u64,
-    /// This period: what came back.
+    /// Pages that came back in this period.
     pub(crate) refaulted: u64,
-    /// This period: what was evicted.
+    /// Pages that were evicted in this period.
     pub(crate) evicted: u64,
-    /// This period: what was spared.
+    /// Pages that were spared in this period.
     pub(crate) protected: u64,
 }
 

@@ -117,7 +117,7 @@ impl Flags {
         (field != 0 && field < GEN_ISOLATED).then(|| field as usize - 1)
     }
 
-    /// The same folio counting for another generation, or for none.
+    /// The flags with another generation, or with none.
     pub(crate) fn with_generation(self, index: Option<usize>) -> Flags {
         debug_assert!(index.is_none_or(|index| index < MAX_NR_GENS));
         self.with_generation_field(index.map_or(0, |index| index as u32 + 1))
@@ -128,7 +128,7 @@ impl Flags {
         (self.0 & REFS_MASK) >> REFS_SHIFT
     }
 
-    /// The same folio with another refs field (0..=7).
+    /// The flags with another refs field (0..=7).
     pub(crate) fn with_refs_field(self, refs: u32) -> Flags {
         debug_assert!(refs <= Self::REFS_FIELD_MAX);
         Flags(self.0 & !REFS_MASK | (refs << REFS_SHIFT))
@@ -154,7 +154,7 @@ impl Flags {
         self.0 & GEN_MASK >= GEN_ISOLATED
     }
 
-    /// The same folio handed out in a batch.
+    /// The flags of the folio when it is handed out in a batch.
     pub(crate) fn isolated(self) -> Flags {
         self.with_generation_field(GEN_ISOLATED)
     }
@@ -163,7 +163,7 @@ impl Flags {
         self.0 & GEN_MASK == GEN_GONE
     }
 
-    /// The same isolated folio, no longer in memory.
+    /// The flags of an isolated folio that is no longer in memory.
     pub(crate) fn gone(self) -> Flags {
         debug_assert!(self.is_isolated());
         self.with_generation_field(GEN_GONE)
@@ -217,7 +217,7 @@ impl Flags {
         self.order().nr_pages()
     }
 
-    /// The same folio in another lruvec.
+    /// The flags with another lruvec.
     pub(crate) fn with_lruvec(self, lruvec: u16) -> Flags {
         debug_assert!(u32::from(lruvec) < MAX_LRUVECS);
         let others = self.0 & ((1 << LRUVEC_SHIFT) - 1);

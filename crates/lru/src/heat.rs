@@ -196,7 +196,7 @@ impl Cheapest {
         self.into_folios_by(|_| ())
     }
 
-    /// The same, but among equals those with the lowest key first.
+    /// The cheapest, cheapest first; among equals those with the lowest key first.
     pub(crate) fn into_folios_by<K: Ord>(mut self, key: impl Fn(FolioId) -> K) -> Vec<FolioId> {
         self.chosen
             .sort_by_cached_key(|(cost, folio)| (*cost, key(*folio)));

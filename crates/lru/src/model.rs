@@ -60,7 +60,7 @@ impl KernelModel {
         KernelModel::V7_2,
     ];
 
-    /// Its name on the command line.
+    /// Name of the model on the command line.
     pub fn name(self) -> &'static str {
         match self {
             KernelModel::V2021 => "v2021",

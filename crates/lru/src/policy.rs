@@ -30,7 +30,7 @@ use crate::{
 /// A folio that `gone` names while it is isolated stays in the batch and is completed with
 /// [`Verdict::Gone`]; its id is not reused before.
 pub trait Policy: std::fmt::Debug + Send {
-    /// Its name on the command line.
+    /// Name of the policy on the command line.
     fn name(&self) -> &'static str;
 
     /// Makes a group whose generations are born `now`.
@@ -54,7 +54,7 @@ pub trait Policy: std::fmt::Debug + Send {
     /// The groups: usage, limits, protection, events.
     fn groups(&self) -> &GroupTree;
 
-    /// The same, for [`Reclaim`](crate::Reclaim), which counts events and remembers its place there.
+    /// The groups, for [`Reclaim`](crate::Reclaim), which counts events and remembers its place there.
     fn groups_mut(&mut self) -> &mut GroupTree;
 
     /// The memcg LRU of a node, if this policy has one and the node has been used.

@@ -79,7 +79,7 @@ impl Rule {
         Rule::Commands,
     ];
 
-    /// Its name on the command line.
+    /// Name of the rule on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Rule::Placement => "placement",
@@ -151,7 +151,7 @@ impl Rules {
     /// Most tiers.
     pub const NR_TIERS_MAX: u8 = MAX_NR_TIERS as u8;
 
-    /// The same rules but one, which is as in another kernel.
+    /// The rules with one of them as in another kernel.
     #[must_use]
     pub fn take(mut self, rule: Rule, model: KernelModel) -> Rules {
         let other = model.rules();
@@ -299,7 +299,7 @@ pub(crate) enum Place {
 pub(crate) enum Faulted {
     /// All.
     Active,
-    /// Those of the working set; the others are counted as accessed once.
+    /// Folios of the working set; the others are counted as accessed once.
     ActiveIfWorkingset,
 }
 
@@ -315,7 +315,7 @@ pub(crate) struct Placement {
     pub(crate) busy: Place,
     /// Nobody waits for it and it can be dropped.
     pub(crate) idle: Place,
-    /// The same, but it belongs to the working set.
+    /// Nobody waits for it, it can be dropped, and it belongs to the working set.
     pub(crate) idle_workingset: Place,
     /// Written after it was due: as old as can be, at the old end.
     pub(crate) rotated: Place,
@@ -328,7 +328,7 @@ pub(crate) enum Promotion {
     AtOnce,
     /// Marks it the first time, promotes it to the working set the second time.
     SecondTime,
-    /// The same, but what is mapped executable from a file is promoted at once.
+    /// As [`Promotion::SecondTime`], but what is mapped executable from a file is promoted at once.
     SecondTimeUnlessExec,
 }
 
@@ -342,7 +342,7 @@ pub(crate) enum AgeingRule {
     BySizes,
     /// With one more, as soon as relaxed scanning did not do.
     ByWindow,
-    /// The same; what is due is walked while scanning is relaxed, too.
+    /// As [`AgeingRule::ByWindow`]; what is due is walked while scanning is relaxed, too.
     ByWindowAtOnce,
 }
 
@@ -390,12 +390,12 @@ pub(crate) struct Protection {
 /// What happens to a folio that was tried and stayed (rules 3.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Survivors {
-    /// It forgets its accesses and enters as if faulted in, unless it waits to be written.
+    /// The folio forgets its accesses and enters as if faulted in, unless it waits to be written.
     Youngest,
-    /// It enters where it stands but never the oldest generation. Found young it is marked, and the
+    /// The folio enters where it stands but never the oldest generation. Found young it is marked, and the
     /// second time belongs to the working set.
     Marked,
-    /// The same, but found young the second time it is counted, and belongs to the working set when
+    /// As [`Survivors::Marked`], but found young the second time it is counted, and belongs to the working set when
     /// it was counted before.
     Counted,
 }
@@ -430,9 +430,9 @@ pub(crate) struct RefaultRule {
 /// What happens to a folio that is due while it waits for writeback (rules 3.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Dirty {
-    /// It is stepped over, into the next generation.
+    /// The folio is stepped over, into the next generation.
     SteppedOver,
-    /// It is tried like any other, and enters a younger generation when it stays.
+    /// The folio is tried like any other, and enters a younger generation when it stays.
     Tried,
 }
 
@@ -443,7 +443,7 @@ pub enum Aborting {
     AfterWalk,
     /// As soon as enough was reclaimed; a walk ends nothing.
     WhenMet,
-    /// The same. Where memory as a whole is short, and not that of a group, a group that had to be
+    /// As [`Aborting::WhenMet`]. Where memory as a whole is short, and not that of a group, a group that had to be
     /// walked gives one batch more.
     WhenMetOrWalked,
 }
@@ -460,9 +460,9 @@ pub(crate) struct Scanning {
 /// Whose age says that a working set would be taken (rules 6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Thrashing {
-    /// That of the oldest file generation, and never while scanning is relaxed.
+    /// The age of the oldest file generation, and never while scanning is relaxed.
     OldestFile,
-    /// That of the oldest generation that may be evicted.
+    /// The age of the oldest generation that may be evicted.
     OldestEvictable,
 }
 

@@ -43,7 +43,7 @@ pub struct Arrival {
     pub node: NodeId,
     /// Anon or file.
     pub kind: Kind,
-    /// Its size.
+    /// Size of the folio.
     pub order: Order,
     /// Why it is here.
     pub cause: Cause,
@@ -291,9 +291,9 @@ pub enum Ageing {
 /// is only preferred is put off in any case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RelaxedWalk {
-    /// It has to wait until relaxed scanning did not do.
+    /// The walk has to wait until relaxed scanning did not do.
     PutOff,
-    /// It is made.
+    /// The walk is made.
     Made,
 }
 
@@ -310,7 +310,7 @@ pub struct ReclaimStats {
     pub nr_kernel_evicted_pages: [u64; 2],
     /// Came back after either, by kind and by the tier it had; a policy without tiers has the first.
     pub nr_refaulted_pages: [[u64; ReclaimStats::NR_TIERS]; 2],
-    /// Of those, recent ones (the working set was cut into), by kind and tier.
+    /// Pages that came back soon (the working set was cut into), by kind and tier.
     pub nr_refaulted_recent_pages: [[u64; ReclaimStats::NR_TIERS]; 2],
     /// Found young by a walk or a look-around.
     pub nr_young_pages: u64,
@@ -375,7 +375,7 @@ pub(crate) fn by_kind(by_tier: [[u64; ReclaimStats::NR_TIERS]; 2]) -> [u64; 2] {
 /// One generation as people see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GenerationView {
-    /// Its number.
+    /// Number of the generation.
     pub seq: GenSeq,
     /// Milliseconds since it was born.
     pub age_ms: u64,
@@ -388,7 +388,7 @@ pub struct GenerationView {
 pub struct GroupView {
     /// The group.
     pub group: GroupId,
-    /// Its path, as printed in the `lru_gen` text.
+    /// Path of the group, as printed in the `lru_gen` text.
     pub path: String,
     /// The node.
     pub node: NodeId,

@@ -66,7 +66,7 @@ pub struct BadGroup {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadGroups {
-    /// The same path twice.
+    /// A path is given twice.
     #[error("group {0} is given twice: put all its limits into one")]
     Twice(String),
     /// Pages for a group that only holds groups.
@@ -150,7 +150,7 @@ impl GroupSpec {
         Ok(())
     }
 
-    /// Its limits in a run with so much memory.
+    /// Limits of the group in a run with so much memory.
     fn limits(&self, memory_pages: u32) -> Limits {
         let mut limits = Limits::NONE;
         let places = [

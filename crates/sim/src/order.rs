@@ -90,7 +90,7 @@ impl fmt::Display for IntervalOrder {
 }
 
 impl Workload {
-    /// The same workload with every interval in another order. Without times it is one interval.
+    /// The workload with every interval in another order. A workload without times is one interval.
     #[must_use]
     pub fn in_order(&self, order: IntervalOrder) -> Workload {
         let mut requests = self.requests().to_vec();

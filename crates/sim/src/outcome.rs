@@ -15,7 +15,7 @@ pub struct Outcome {
     pub nr_accesses: u64,
     /// Requests whose page was not in memory, first touches included.
     pub nr_misses: u64,
-    /// Of those, for anon pages.
+    /// Misses of anon pages.
     pub nr_anon_misses: u64,
     /// Bytes the policy took at its largest, the workload not counted.
     pub policy_bytes: u64,
@@ -50,7 +50,7 @@ pub struct Reclaim {
     pub nr_written: u64,
     /// Came back, by kind and by the tier they left from (`two-list` and `strata` have tier 0 alone).
     pub nr_refaulted: [[u64; NR_TIERS_MAX]; 2],
-    /// Of those, so soon that the working set was cut into.
+    /// Pages that came back so soon that the working set was cut into, by kind and tier.
     pub nr_refaulted_recent: [[u64; NR_TIERS_MAX]; 2],
     /// What moved between tiers; `None` without tiers.
     pub tiers: Option<TierCounts>,
@@ -67,7 +67,7 @@ pub struct Reclaim {
 /// What became of a group and all below it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GroupCounts {
-    /// Its path.
+    /// Path of the group.
     pub path: String,
     /// The trace's group whose pages it holds; `None` if it only holds groups.
     pub trace_group: Option<u16>,
@@ -75,7 +75,7 @@ pub struct GroupCounts {
     pub limits: Limits,
     /// Requests for its pages.
     pub nr_accesses: u64,
-    /// Its distinct pages.
+    /// Distinct pages of the group.
     pub nr_distinct: u64,
     /// Requests whose page was not in memory.
     pub nr_misses: u64,
@@ -124,7 +124,7 @@ pub const NR_TIERS_MAX: usize = strata_lru::ReclaimStats::NR_TIERS;
 pub struct Sample {
     /// Requests replayed so far.
     pub at_access: u64,
-    /// Of those, misses.
+    /// Misses among the requests replayed so far.
     pub nr_misses: u64,
     /// Oldest first; inactive and active for `two-list`. All groups and nodes together.
     pub generations: Vec<GenerationPages>,
@@ -133,7 +133,7 @@ pub struct Sample {
 /// The size of one generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GenerationPages {
-    /// Its number.
+    /// Number of the generation.
     pub seq: u64,
     /// Pages by kind (anon, file).
     pub nr_pages: [u64; 2],

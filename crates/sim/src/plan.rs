@@ -142,7 +142,7 @@ pub struct Point {
     pub of_footprint: Ratio,
     /// Pages that would have come back.
     pub refaults: Span<u64>,
-    /// Those a second of the time recorded.
+    /// Refaults a second of the time recorded.
     pub refaults_per_second: Ratio,
     /// What they cost, of the busy time.
     pub slowdown: Span<Ratio>,

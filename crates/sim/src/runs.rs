@@ -46,7 +46,7 @@ pub enum RunsError {
     Run {
         /// The policy as it was asked for.
         policy: String,
-        /// Its memory.
+        /// Pages of memory of the run.
         memory_pages: u32,
         /// Name of the workload.
         trace: String,
@@ -98,7 +98,7 @@ impl Jobs {
         self.replay_then(workload, policies, setups, progress, forget)
     }
 
-    /// The same, with what `then` leaves of each outcome as soon as it is there.
+    /// Replays, and keeps what `then` leaves of each outcome as soon as it is there.
     pub(crate) fn replay_then(
         &self,
         workload: &Workload,

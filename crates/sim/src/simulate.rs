@@ -123,7 +123,7 @@ pub enum SimError {
     GroupOutOfMemory {
         /// The group whose limit it is.
         path: String,
-        /// Its limit in base pages.
+        /// Limit of the group in base pages.
         max_pages: u64,
     },
     /// A budget that nothing could be held in.
@@ -141,7 +141,7 @@ pub enum SimError {
         "{policy} plays no kernel that could be steered: use mglru, mglru:MODEL or two-list, without +heat"
     )]
     NotSteerable {
-        /// Its name.
+        /// Name of the policy.
         policy: &'static str,
     },
     /// The groups fit neither each other nor the trace.

@@ -96,7 +96,7 @@ pub struct Page {
 /// A page that nobody needs from some request on: it leaves memory, and nothing of it is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PageEnd {
-    /// It was freed before the request at this position.
+    /// The page was freed before the request at this position.
     pub position: u32,
     /// The page.
     pub page: PageId,
@@ -138,7 +138,7 @@ pub enum LoadError {
         bytes_max: u64,
         /// What was read by then.
         nr_requests: usize,
-        /// Their distinct pages.
+        /// Distinct pages of these requests.
         nr_pages: usize,
     },
     /// More pages than a request can name.
@@ -282,7 +282,7 @@ impl Workload {
         self.times_us.get(position as usize).copied()
     }
 
-    /// The same pages and times with the requests in another order within their intervals, at whose
+    /// The workload with the requests in another order within their intervals, at whose
     /// beginnings pages are freed; pages are numbered anew.
     pub(crate) fn with_requests(&self, mut requests: Vec<Request>) -> Workload {
         let mut number_of = vec![u32::MAX; self.pages.len()];

@@ -91,9 +91,9 @@ impl Role {
 /// A column, by place or by the name the header gives it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Column {
-    /// Its place, the first is 1.
+    /// Place of the column in a line; the first is 1.
     Number(usize),
-    /// Its name in the header.
+    /// Name of the column in the header.
     Name(String),
 }
 

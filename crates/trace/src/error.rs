@@ -109,7 +109,7 @@ pub enum Reason {
     /// Far more content than any trace compresses to.
     #[error("holds more than {0} times what is stored: not a trace but a decompression bomb")]
     Bomb(u64),
-    /// It ends in the middle of something.
+    /// The trace ends in the middle of something.
     #[error("ends in the middle of {0}")]
     Truncated(&'static str),
     /// There is nothing in it, not even a header.

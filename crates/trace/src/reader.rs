@@ -102,9 +102,9 @@ pub struct OpenOptions {
 /// An opened trace.
 #[derive(Debug)]
 pub struct Opened {
-    /// Its accesses.
+    /// Accesses of the trace.
     pub reader: Box<dyn AccessReader>,
-    /// Its format, as asked for or as guessed.
+    /// Format of the trace, as asked for or as guessed.
     pub format: Format,
     /// How the file is compressed.
     pub compression: Compression,

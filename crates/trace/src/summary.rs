@@ -15,9 +15,9 @@ use crate::access::{Access, Backing, Op, PageKey, Via};
 pub struct Summary {
     /// Accesses.
     pub nr_accesses: u64,
-    /// Of those, writes.
+    /// Accesses that write.
     pub nr_writes: u64,
-    /// Of those, through a mapping.
+    /// Accesses through a mapping.
     pub nr_page_table: u64,
     /// Distinct pages that are anon; a page is what its first access says.
     pub nr_anon_pages: u64,

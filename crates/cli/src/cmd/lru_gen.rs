@@ -214,7 +214,7 @@ impl Source {
         })
     }
 
-    /// The same as the text, as JSON: a group and node an entry, `null` where a kind's window has moved
+    /// The generations as JSON: a group and node an entry, `null` where a kind's window has moved
     /// on.
     fn json(&mut self) -> anyhow::Result<String> {
         let views = match self {

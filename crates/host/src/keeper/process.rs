@@ -60,11 +60,12 @@ const DISMISS_POLL: Duration = Duration::from_millis(2);
 /// How long the kernel may take to end it.
 const KILL_WAIT: Duration = Duration::from_secs(1);
 const PROGRAM_POLL: Duration = Duration::from_millis(100);
-/// What can't be undone (swap whose pages fit nowhere, most of all) is tried again after this, ...
+/// First pause before what can't be undone (most of all swap whose pages fit nowhere) is tried again; each pause is
+/// twice as long as the one before.
 const LEFTOVER_PAUSE_MIN: Duration = Duration::from_secs(1);
-/// ... then after twice as long each time, up to this, ...
+/// Longest pause between tries to undo what can't be undone.
 const LEFTOVER_PAUSE_MAX: Duration = Duration::from_secs(60);
-/// ... for a day; after that it is left to the next start of Strata.
+/// So long what can't be undone is tried; then it is left to the next start of Strata.
 const LEFTOVER_TIME_MAX: Duration = Duration::from_secs(24 * 3600);
 
 /// Our side of the keeper. Dropped without [`Keeper::dismiss`], it is the sign that Strata died.

@@ -27,7 +27,7 @@ pub(crate) trait Keeper {
 
     fn books(&mut self) -> &mut Books<Self::Lruvec>;
 
-    /// The same, to be looked at.
+    /// The books, to be looked at.
     fn kept(&self) -> &Books<Self::Lruvec>;
 
     /// Makes the shadow of a folio that leaves, and learns of it.

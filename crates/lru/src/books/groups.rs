@@ -18,7 +18,7 @@ impl<L: Booked> Books<L> {
         self.make_group(ROOT, path, now)
     }
 
-    /// The same, below another one.
+    /// Makes a group below another one, with a lruvec on the first node.
     pub(crate) fn add_child_group(
         &mut self,
         parent: GroupId,

@@ -86,7 +86,7 @@ pub(crate) trait Booked {
     /// An empty one, born `now`.
     fn new(account: Account, shape: Self::Shape, now: TimeMs) -> Self;
 
-    /// The same, with another account and without what only walks go by: whose it is now, and where its
+    /// A copy with another account and without what only walks go by: whose it is now, and where its
     /// lists are.
     fn copied(&self, account: Account) -> Self;
 
@@ -102,7 +102,7 @@ pub(crate) trait Booked {
     /// The list of a generation and kind.
     fn list_of(&self, generation: usize, kind: Kind) -> ListId;
 
-    /// Its generations as people see them, oldest first.
+    /// The generations of the lruvec as people see them, oldest first.
     fn generations(&self, now: TimeMs) -> Vec<GenerationView>;
 }
 
@@ -136,7 +136,7 @@ impl<L: Booked> Books<L> {
         }
     }
 
-    /// The same, with a memcg LRU for each node.
+    /// The books with a memcg LRU for each node.
     pub(crate) fn with_memcg_lrus(mut self, seed: u64) -> Books<L> {
         self.memcg_seed = Some(seed);
         self

@@ -84,7 +84,7 @@ pub(crate) struct Group {
     pub(super) limits: Limits,
     pub(super) usage_pages: u64,
     swap_pages: u64,
-    /// Of these, its own.
+    /// Pages in swap of the group itself, without groups below.
     own_swap_pages: u64,
     claims: Claims,
     events: GroupEvents,
@@ -182,7 +182,7 @@ impl GroupTree {
         found.ok_or(PolicyError::NoGroup(group))
     }
 
-    /// The same, to be changed.
+    /// A group that is there, online or not, to be changed.
     pub(crate) fn get_mut(&mut self, group: GroupId) -> Result<&mut Group, PolicyError> {
         self.get(group)?;
         Ok(self.node_mut(group.0))
@@ -200,7 +200,7 @@ impl GroupTree {
         Ok(Some(parent).filter(|of| *of != ROOT))
     }
 
-    /// Its path, as printed in the `lru_gen` text.
+    /// Path of a group, as printed in the `lru_gen` text.
     pub fn path(&self, group: GroupId) -> Result<&str, PolicyError> {
         Ok(&self.get(group)?.path)
     }

@@ -68,7 +68,7 @@ pub(super) struct OfGroup {
 }
 
 impl OfGroup {
-    /// The same with others ranked, and nothing known of what is away.
+    /// The group with other folios ranked, and nothing known of what is away.
     pub(super) fn ranked_as(&self, ranked: VecDeque<(FolioId, Kind)>) -> OfGroup {
         OfGroup {
             ranked,
@@ -111,7 +111,8 @@ impl<P: Policy> ByHeat<P> {
         }
     }
 
-    /// The same for a mechanism that says when folios are to be ranked ([`super::HeatPolicy`]).
+    /// Around a policy that has no folios yet, for a mechanism that says when folios are to be ranked
+    /// ([`super::HeatPolicy`]).
     pub fn when_told(policy: P) -> ByHeat<P> {
         ByHeat {
             ranks: Ranks::WhenTold,

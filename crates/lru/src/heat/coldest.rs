@@ -20,7 +20,7 @@ use crate::{
 };
 
 impl<P: Policy> ByHeat<P> {
-    /// These of a group go first from now on.
+    /// Has the folios `coldest` of a group go first from now on.
     pub(super) fn rank_these(&mut self, group: GroupId, coldest: &[FolioId]) {
         for folio in coldest {
             self.folios.mark(*folio, Marks::RANKED, true);

@@ -174,7 +174,7 @@ impl Folios {
         })
     }
 
-    /// The same, those that stand in a row and are one owner's together: the number of the first, and columns.
+    /// All folios, those that stand in a row and are one owner's together: the number of the first, and columns.
     pub(super) fn runs(&self) -> impl Iterator<Item = (u32, OwnerNo, &[Heat], &[Marks])> {
         let (mut first, owners) = (0, self.owners.chunk_by(|owner, next| owner == next));
         let runs = owners.map(move |run| {
@@ -186,7 +186,7 @@ impl Folios {
         runs.filter(|(_, owner, ..)| *owner != OwnerNo::NONE)
     }
 
-    /// The same folio under another number there.
+    /// A copy of a folio, for another owner.
     pub(super) fn copy(&self, original: FolioId, owner: OwnerNo) -> Folio {
         Folio {
             heat: self.heats[original.index()],

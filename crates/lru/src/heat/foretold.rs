@@ -18,11 +18,11 @@ const UNUSED_PERCENT_MIN: u64 = 2;
 pub struct Foretold {
     /// Taken for warm.
     pub nr_warm_pages: u64,
-    /// Of those, used since.
+    /// Warm pages that were used since.
     pub nr_warm_used_pages: u64,
     /// Not taken for warm.
     pub nr_other_pages: u64,
-    /// Of those, used since.
+    /// Other pages that were used since.
     pub nr_other_used_pages: u64,
 }
 

@@ -62,7 +62,7 @@ impl WalkStep {
         heats.iter().any(|heat| *heat > Heat::NONE)
     }
 
-    /// The same for folios in memory: what was seen was accessed.
+    /// Cools folios in memory, and counts what was seen as accessed.
     pub(super) fn take_in(self, heats: &mut [Heat], marks: &[Marks]) {
         self.apply(heats, marks.iter().map(|of| of.has(Marks::SEEN)));
     }
@@ -106,7 +106,7 @@ pub(super) struct Owner {
     due: Option<Due>,
     /// What the walk before the last one foretold of what that found.
     pub(super) foretold: Foretold,
-    /// The same of the last walk that found anything used, if nothing was forgotten since.
+    /// What was foretold of the last walk that found anything used, if nothing was forgotten since.
     pub(super) last_foretold: Option<Foretold>,
 }
 

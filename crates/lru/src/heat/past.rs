@@ -13,7 +13,7 @@ use super::Heat;
 /// What is kept of a page's heat while it is away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PastHeat {
-    /// Its heat when it left.
+    /// Heat of the folio when it left.
     pub(super) heat: Heat,
     /// Whether it was accessed after the last walk before that.
     pub(super) is_seen: bool,
@@ -47,7 +47,7 @@ impl PastHeat {
         }
     }
 
-    /// Its heat when it left.
+    /// Heat of the folio when it left.
     pub fn heat(self) -> Heat {
         self.heat
     }

@@ -7,7 +7,7 @@
 pub enum Ranking {
     /// Nobody: folios go in the order of the lists.
     None,
-    /// That is not known any more: walk all of the group's tables first.
+    /// Who goes first is not known any more: walk all of the group's tables first.
     Due,
     /// Some folios; [`Policy::isolate`](crate::Policy::isolate) takes them.
     Left,

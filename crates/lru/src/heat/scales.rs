@@ -16,7 +16,7 @@ use super::{
 };
 use crate::ids::{GroupId, SpaceNo};
 
-/// This share of what a space uses is hotter than the level it is compared by, percent.
+/// Share of what a space uses that is hotter than the level it is compared by, percent.
 const COMPARED_PERCENT: u32 = 80;
 
 /// A heat, and whether the page was accessed since the last walk.

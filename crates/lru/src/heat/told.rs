@@ -145,7 +145,7 @@ pub trait HeatPolicy: Policy {
     /// so where another phase has begun, or everything is used once.
     fn is_foretold(&self, group: GroupId, space: SpaceNo) -> bool;
 
-    /// Of these base pages the coldest, so many at most, of equals those that come first; but what is set aside. None
+    /// The coldest of these base pages, so many at most, of equals those that come first; but what is set aside. None
     /// where it is not known of nearly all of them which are cold: some spaces would keep all of theirs, and the
     /// others pay for them.
     fn coldest_of(

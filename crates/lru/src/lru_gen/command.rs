@@ -32,7 +32,7 @@ pub enum Command {
         seq: GenSeq,
         /// Which kinds; `None` is the group's own.
         swappiness: Option<Swappiness>,
-        /// Also look where the filters say nothing was young; on unless turned off.
+        /// Whether to look also where the filters say nothing was young; on unless turned off.
         is_scan_forced: bool,
     },
     /// `-`: evict generations up to `seq`.

@@ -53,11 +53,11 @@ pub enum TierFigures {
 pub struct WalkFigures {
     /// Page-table entries read.
     pub nr_entries: u64,
-    /// Of those, young.
+    /// Entries that were young.
     pub nr_young: u64,
     /// Tables come by.
     pub nr_tables: u64,
-    /// Of those, known to the filter.
+    /// Tables that the filter knew.
     pub nr_found: u64,
     /// Tables put into the filter.
     pub nr_added: u64,
@@ -66,7 +66,7 @@ pub struct WalkFigures {
 /// One generation in full.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FullGeneration {
-    /// Its number.
+    /// Number of the generation.
     pub seq: GenSeq,
     /// Milliseconds since it was born.
     pub age_ms: u64,
@@ -92,7 +92,7 @@ pub enum FullStyle {
 pub struct FullView {
     /// The group.
     pub group: GroupId,
-    /// Its path.
+    /// Path of the group.
     pub path: String,
     /// The node.
     pub node: NodeId,

@@ -36,7 +36,7 @@ pub enum Walked {
         table: TableId,
         /// Entries looked at, absent ones included.
         nr_entries: u32,
-        /// Of those, young.
+        /// Entries that were young.
         nr_young: u32,
     },
     /// A huge page: an entry without a table.

@@ -27,7 +27,7 @@ pub struct WalkPlan {
     pub node: NodeId,
     /// Which kinds.
     pub swappiness: Swappiness,
-    /// Also look where the filters say nothing was young.
+    /// Whether to look also where the filters say nothing was young.
     pub is_scan_forced: bool,
     pub(crate) lruvec: usize,
     pub(crate) max_seq: u64,

@@ -406,7 +406,7 @@ impl MultiGen {
         }
     }
 
-    /// The same folio and standing, unless it would enter the oldest generation.
+    /// Flags and standing of a folio as they are, unless it would enter the oldest generation.
     fn never_oldest(&self, flags: Flags, standing: Standing) -> (Flags, Standing) {
         let lruvec = &self.books.lruvecs[flags.lruvec()];
         let seq = lruvec.entry_seq(&self.rules.placement, flags, standing);

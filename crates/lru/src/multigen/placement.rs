@@ -21,11 +21,11 @@ use crate::{
 pub(super) enum Standing {
     /// Somebody waits for it (the kernel's active flag).
     Active,
-    /// It can't be dropped at once: anon that is not in the swap cache, or waiting to be written.
+    /// The folio can't be dropped at once: anon that is not in the swap cache, or waiting to be written.
     Busy,
     /// Nobody waits for it and it can be dropped.
     Idle,
-    /// It was due while it waited to be written, and is written now.
+    /// The folio was due while it waited to be written, and is written now.
     Rotated,
 }
 

@@ -11,7 +11,7 @@ use crate::seam::Origin;
 pub enum GroupOrder {
     /// All in the order of the tree, each pass.
     Tree,
-    /// The same, with ageing before each pass instead of within it; for whom passes leave ageing,
+    /// All in the order of the tree, with ageing before each pass instead of within it; for whom passes leave ageing,
     /// or ageing and swapping, out while some group may have cold pages.
     Rounds(Sparing),
     /// By the memcg LRU.
@@ -29,7 +29,7 @@ impl GroupOrder {
         GroupOrder::MemcgLru,
     ];
 
-    /// Its name on the command line.
+    /// Name of the order on the command line.
     pub fn name(self) -> &'static str {
         match self {
             GroupOrder::Tree => "tree",
@@ -95,9 +95,9 @@ impl Sparing {
 /// Who decides how much of a lruvec a pass looks at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ScanBudget {
-    /// Its size, halved for each step of priority.
+    /// The size of the lruvec, halved for each step of priority.
     ByPriority,
-    /// The same, of the part that is not protected.
+    /// The size of the part that is not protected, halved for each step of priority.
     ExposedByPriority,
     /// The policy: a pass lasts until it has nothing more for it.
     Policys,
@@ -125,7 +125,7 @@ impl GroupRules {
         has_initial_priority: false,
     };
 
-    /// The same rules with another order.
+    /// The rules with another order.
     pub const fn with_order(self, order: GroupOrder) -> GroupRules {
         GroupRules { order, ..self }
     }

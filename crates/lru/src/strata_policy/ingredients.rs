@@ -44,7 +44,7 @@ impl Ingredient {
         Ingredient::Recency,
     ];
 
-    /// Its name on the command line.
+    /// Name of the ingredient on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Ingredient::Test => "test",
@@ -75,7 +75,7 @@ impl Ingredients {
     /// The policy as it is meant.
     pub const ALL: Ingredients = Ingredients(u16::MAX);
 
-    /// These, less one.
+    /// The ingredients less one.
     #[must_use]
     pub fn without(self, ingredient: Ingredient) -> Ingredients {
         Ingredients(self.0 & !(1 << ingredient as u8))

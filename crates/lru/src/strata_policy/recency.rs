@@ -91,7 +91,7 @@ impl Recency {
 }
 
 impl Strata {
-    /// Of those that may go, the folio whose last access is longest ago; it is still on its list.
+    /// The folio whose last access is longest ago, of those that may go; it is still on its list.
     pub(super) fn least_recent(
         &mut self,
         lruvec: usize,
@@ -114,7 +114,7 @@ impl Strata {
         }
     }
 
-    /// The same of one list, of the folios that are in order still.
+    /// The folio of one list whose last access is longest ago, of the folios that are in order still.
     fn least_recent_of(
         &mut self,
         lruvec: usize,

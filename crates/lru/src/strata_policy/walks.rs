@@ -41,7 +41,7 @@ impl Walks {
         self.nr_new_pages = 0;
     }
 
-    /// Whether they should be, with so many base pages in memory.
+    /// Whether all accessed bits should be read, with so many base pages in memory.
     pub(super) fn is_due(self, nr_pages: u64) -> bool {
         let is_new = self.nr_new_pages > 0;
         is_new && self.has_mapped && self.nr_new_pages.saturating_mul(ZONES_PER_MEMORY) >= nr_pages

@@ -93,7 +93,7 @@ pub struct Promotion {
 pub enum Migrated {
     /// The folio is on the target node now.
     Moved,
-    /// It is where it was: no room, locked, or gone.
+    /// The folio is where it was: no room, locked, or gone.
     Failed,
 }
 
@@ -152,7 +152,7 @@ pub struct TieringStats {
     pub pgdemote_direct: u64,
     /// Hot pages considered for promotion, before the rate limit.
     pub pgpromote_candidate: u64,
-    /// The same where so much was free that no limit was asked.
+    /// Hot pages considered for promotion while so much was free that no limit was asked.
     pub pgpromote_candidate_nrl: u64,
     /// Promoted (applied).
     pub pgpromote_success: u64,

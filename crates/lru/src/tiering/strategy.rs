@@ -35,7 +35,7 @@ pub enum Recency {
 pub struct FolioStanding {
     /// The node it lies on.
     pub node: NodeId,
-    /// Its size.
+    /// Size of the folio.
     pub order: Order,
     /// In a batch or queue already.
     pub is_isolated: bool,
@@ -88,7 +88,7 @@ impl PromotionStrategy {
         PromotionStrategy::FiveConditions,
     ];
 
-    /// Its name on the command line.
+    /// Name of the strategy on the command line.
     pub fn name(self) -> &'static str {
         match self {
             PromotionStrategy::Never => "never",

@@ -29,9 +29,9 @@ const DISTANCE_REMOTE: u8 = 20;
 /// A memory node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeConfig {
-    /// Its number.
+    /// Number of the node.
     pub node: NodeId,
-    /// Its capacity in base pages.
+    /// Capacity of the node in base pages.
     pub nr_pages: u64,
     /// How slow it is; 128 more is the next tier.
     pub abstract_distance: u32,
@@ -73,7 +73,7 @@ impl Topology {
         Ok(topology)
     }
 
-    /// The same nodes with another distance between two of them, in both directions.
+    /// The topology with another distance between two of its nodes, in both directions.
     pub fn with_distance(
         mut self,
         one: NodeId,

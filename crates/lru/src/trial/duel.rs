@@ -45,10 +45,10 @@ const NR_EVENTS_MIN: u64 = 256;
 /// intervals lost more by changing than either way did by staying.
 const SCORE_PARTS: u64 = 512;
 
-/// By distance has to miss at most so many percent of what the window does to be chosen,
+/// Refault distance is chosen if it misses at most so many percent of what the window misses.
 const CHOSEN_PERCENT: u64 = 98;
 
-/// and fewer by so large a part of memory.
+/// Refault distance is chosen if it misses fewer by 1/n of the pages of memory.
 const CHOSEN_PART: u64 = 2;
 
 const WINDOW: usize = 0;

@@ -48,13 +48,13 @@ use pages::{Claim, PageNumber, Pages};
 
 /// A policy that can be tried in small.
 pub(crate) trait Tried: Policy + Sized {
-    /// The same policy, empty.
+    /// The policy in small, empty.
     fn in_small(config: Config) -> Result<Self, ConfigError>;
 
     /// How its returns are judged.
     fn judge(&self) -> &Judge<Self>;
 
-    /// The same, to be told.
+    /// The judge, to be told.
     fn judge_mut(&mut self) -> &mut Judge<Self>;
 
     /// What an access does to the folio.

@@ -84,11 +84,11 @@ impl Page {
 /// What a shadow says of who follows its page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Claim {
-    /// It is followed under this number; its own shadow.
+    /// The page is followed under this number; its own shadow.
     Followed(PageNumber, Shadow),
-    /// It was here, and is not followed.
+    /// The page was here, and is not followed.
     NotFollowed(Shadow),
-    /// It was never here, or is no longer known.
+    /// The page was never here, or is no longer known.
     Unknown,
 }
 

@@ -50,7 +50,7 @@ pub struct TwoListStats {
     pub nr_deactivated_pages: u64,
     /// Came back and were made active at once, by kind (`workingset_activate`).
     pub nr_activated_refault_pages: [u64; 2],
-    /// Of those, the ones that had been active before they left (`workingset_restore`), by kind.
+    /// Pages that came back and had been active before they left (`workingset_restore`), by kind.
     pub nr_restored_pages: [u64; 2],
     /// Written after they were due, and so moved to where they leave first (`pgrotated`).
     pub nr_rotated_pages: u64,

@@ -108,7 +108,7 @@ impl Run {
         is_same_pass && self.swappiness == request.swappiness && self.node == request.node
     }
 
-    /// The same over a copy of the group's lruvecs, which are numbered from 0 in the order given here.
+    /// The run over a copy of the group's lruvecs, which are numbered from 0 in the order given here.
     pub(super) fn renumbered(mut self, lruvecs: &[u16]) -> Option<Run> {
         if let Some(scan) = &mut self.scan {
             let is_same = |number: &u16| usize::from(*number) == scan.lruvec;

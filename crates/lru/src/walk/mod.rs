@@ -67,7 +67,7 @@ pub enum TableBit {
 /// What the visit of a table came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TableScan {
-    /// Its entries were read and the young ones cleared.
+    /// The entries of the table were read and the young ones cleared.
     Read {
         /// Entries looked at, absent ones included.
         nr_entries: u32,
@@ -94,7 +94,7 @@ pub enum NextSpace {
 pub enum LookAroundBy {
     /// The reclaimer has a walk of its own going: neighbours are promoted as by that walk.
     Walker,
-    /// It has not: neighbours are activated at once, lists and all.
+    /// The reclaimer has no walk going: neighbours are activated at once, lists and all.
     Reclaimer,
 }
 
@@ -184,11 +184,11 @@ pub struct WalkStats {
     pub nr_spaces_small: u64,
     /// Tables asked about.
     pub nr_tables_seen: u64,
-    /// Of those, left out because the bit above them was clear.
+    /// Tables left out because the bit above them was clear.
     pub nr_tables_unused: u64,
-    /// Of those, left out because the filter did not know them.
+    /// Tables left out because the filter did not know them.
     pub nr_tables_filtered: u64,
-    /// Of those, visited because the filter knew them.
+    /// Tables visited because the filter knew them.
     pub nr_filter_hits: u64,
     /// Tables visited.
     pub nr_tables_scanned: u64,
@@ -196,13 +196,13 @@ pub struct WalkStats {
     pub nr_tables_dense: u64,
     /// Page-table entries read by walks.
     pub nr_entries_visited: u64,
-    /// Of those, young.
+    /// Entries found young by walks.
     pub nr_entries_young: u64,
     /// Look-arounds of eviction.
     pub nr_look_arounds: u64,
     /// Page-table entries read by them.
     pub nr_look_around_entries: u64,
-    /// Of those, young, without the one that caused the look.
+    /// Entries found young by looks around, without the one that caused the look.
     pub nr_look_around_young: u64,
     /// Tables put into the filter by them.
     pub nr_look_around_dense: u64,

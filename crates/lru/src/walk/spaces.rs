@@ -179,7 +179,7 @@ pub(crate) enum Found {
     /// A space not taken yet in this iteration.
     Space {
         id: SpaceId,
-        /// It came after the previous iteration ended.
+        /// Whether the space came after the previous iteration ended.
         is_new: bool,
         /// Nobody took or passed over a space in this iteration before.
         is_first: bool,

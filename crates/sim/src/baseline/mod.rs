@@ -79,7 +79,7 @@ impl Baseline {
         Baseline::S3Fifo,
     ];
 
-    /// Its name on the command line.
+    /// Name of the baseline on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Baseline::Lru => "lru",

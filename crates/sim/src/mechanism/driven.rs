@@ -31,11 +31,11 @@ use crate::{
 /// A page-table entry as a walk reads it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Entry {
-    /// It leads to a page in memory.
+    /// Whether the entry leads to a page in memory.
     pub(crate) is_present: bool,
-    /// Its accessed bit.
+    /// The accessed bit of the entry.
     pub(crate) is_accessed: bool,
-    /// It leads to a place in swap.
+    /// Whether the entry leads to a place in swap.
     pub(crate) is_swapped: bool,
 }
 

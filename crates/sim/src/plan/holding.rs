@@ -41,7 +41,7 @@ pub enum Holding {
     Share(u64),
     /// As its holder says.
     By {
-        /// Its name, which stands in the plan.
+        /// Name of the holder, which stands in the plan.
         name: &'static str,
         /// Bytes held of a budget in bytes; none of the three may fall as the budget grows.
         of: fn(u64) -> Span<u64>,

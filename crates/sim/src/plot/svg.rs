@@ -146,7 +146,7 @@ impl Frame {
         }
     }
 
-    /// The same frame for numbers up to these.
+    /// The frame, for numbers up to `x_max` and `y_max`.
     pub(super) fn spanning(self, x_max: u64, y_max: u64) -> Frame {
         Frame {
             x_max: x_max.max(1),
@@ -177,7 +177,7 @@ impl Frame {
         self.draw_labelled(svg, title, names, short, y_label);
     }
 
-    /// The same with words for the numbers of the x axis too.
+    /// Draws title, axes, ticks and their labels; `x_label` and `y_label` word the numbers of the axes.
     pub(super) fn draw_labelled(
         &self,
         svg: &mut Svg,
@@ -194,7 +194,7 @@ impl Frame {
         }
     }
 
-    /// The same where the x axis has no numbers of its own: [`Frame::x_label`] puts words there.
+    /// Draws title, axes and the ticks of the y axis. The x axis has no numbers: [`Frame::x_label`] puts words there.
     pub(super) fn draw_without_ticks(&self, svg: &mut Svg, title: &str, names: [&str; 2]) {
         self.outline(svg, title, names, short);
     }

@@ -12,9 +12,9 @@ use crate::{outcome::Sample, ratio::Ratio};
 pub struct AgeShare {
     /// Generations younger than this one: 0 is the youngest.
     pub age: u32,
-    /// Its size on average over the run, rounded down.
+    /// Mean size of the generation over the run, rounded down.
     pub mean_pages: u64,
-    /// Its share of the time of all pages, a page counted for each request it was there.
+    /// Share of the generation in the time of all pages, a page counted for each request it was there.
     pub share: Ratio,
 }
 

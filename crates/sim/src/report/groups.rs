@@ -13,13 +13,13 @@ use crate::{outcome::GroupCounts, ratio::Ratio};
 /// A group and all below it; pages unless the name says otherwise.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct GroupRecord {
-    /// Its path.
+    /// Path of the group.
     pub group: String,
     /// The trace's group whose pages it holds; none if it only holds groups.
     pub trace_group: Option<u16>,
     /// Requests for its pages.
     pub accesses: u64,
-    /// Its distinct pages.
+    /// Distinct pages of the group.
     pub distinct_pages: u64,
     /// Requests whose page was not in memory, first touches included.
     pub misses: u64,
@@ -31,7 +31,7 @@ pub struct GroupRecord {
     pub scanned_pages: u64,
     /// Evicted.
     pub stolen_pages: ByKind<u64>,
-    /// Of those, swapped out: the anon ones.
+    /// Anon pages that were evicted, to swap.
     pub swapped_out_pages: u64,
     /// Generations begun.
     pub ageing_runs: u64,

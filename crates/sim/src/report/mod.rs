@@ -125,7 +125,7 @@ pub struct ReclaimRecord {
     pub written_pages: u64,
     /// Came back, by kind and tier.
     pub refaulted_pages: ByKind<[u64; NR_TIERS_MAX]>,
-    /// Of those, soon.
+    /// Pages that came back soon, by kind and tier.
     pub refaulted_recent_pages: ByKind<[u64; NR_TIERS_MAX]>,
     /// Generations begun.
     pub ageing_runs: u64,
@@ -157,7 +157,7 @@ pub struct ReclaimRecord {
 pub struct SampleRecord {
     /// Requests replayed so far.
     pub at_access: u64,
-    /// Of those, misses.
+    /// Misses among the requests replayed so far.
     pub misses: u64,
     /// Oldest first.
     pub sizes: Vec<GenerationRecord>,
@@ -166,11 +166,11 @@ pub struct SampleRecord {
 /// The size of a generation.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct GenerationRecord {
-    /// Its number.
+    /// Number of the generation.
     pub seq: u64,
-    /// Its anon pages.
+    /// Anon pages of the generation.
     pub anon_pages: u64,
-    /// Its file pages.
+    /// File pages of the generation.
     pub file_pages: u64,
 }
 

@@ -110,11 +110,11 @@ impl Default for SteeredSetup {
 pub struct SteeringCounts {
     /// How long the run took, virtual nanoseconds.
     pub time_ns: u64,
-    /// For how long pageout reclaimed, ...
+    /// How long pageout reclaimed, virtual nanoseconds.
     pub pageout_ns: u64,
-    /// ... the kernel at Strata's request, ...
+    /// How long the kernel reclaimed at Strata's request, virtual nanoseconds.
     pub kernel_ns: u64,
-    /// ... and the programs in their own faults, while usage was near the budget.
+    /// How long programs reclaimed in their own faults while usage was near the budget, virtual nanoseconds.
     pub programs_ns: u64,
     /// Requests whose page had been in memory before.
     pub nr_refaults: u64,

@@ -40,7 +40,7 @@ pub(super) struct Findings {
     pub(super) nr_resident_pages: [u64; 2],
     pub(super) nr_young_pages: [u64; 2],
     pub(super) nr_appeared_pages: u64,
-    /// Of those, back after an eviction.
+    /// Pages that appeared and were back after an eviction.
     pub(super) nr_refaulted_pages: u64,
     /// Gone, taken by the kernel.
     pub(super) nr_reclaimed_pages: u64,

@@ -12,7 +12,7 @@
 //! | `reclaim` | 9500 | an anon page that the kernel frees at our request | the same, auto: 10.2 us less what walks (0.6) and the rest (0.1) take |
 //! | `reclaim-file` | 4000 | the same of a page of a file | the same, less compression (4.7) and swap (0.8) |
 //! | `page-out` | 25000 | a page taken by `MADV_PAGEOUT` while its program runs | `docs/validation/speed.md`: 25 us, 14 of them to interrupt the program |
-//! | `page-out-idle` | 11000 | the same while no program runs | the same: 25 less 14 |
+//! | `page-out-idle` | 11000 | a page taken one by one while no program runs | the same: 25 less 14 |
 //! | `touch` | 1500 | a page touched twice by `process_vm_readv` | `docs/validation/speed.md`: 1.5 us |
 //! | `cold` | 1000 | a page named by `MADV_COLD` alone | `docs/decisions/08-hold-the-active-list.md`: 1 us each |
 //! | `clear-piece` | 500 | `MADV_COLD` of one more piece when bits are cleared | `make bench NAME=walk_cost` |
@@ -59,7 +59,7 @@ prices! {
     RECLAIM_FILE_NS = "reclaim-file": 4000;
     /// A page taken one by one while its program runs.
     PAGE_OUT_NS = "page-out": 25_000;
-    /// The same while no program runs.
+    /// A page taken one by one while no program runs.
     PAGE_OUT_IDLE_NS = "page-out-idle": 11_000;
     /// A page touched.
     TOUCH_NS = "touch": 1500;

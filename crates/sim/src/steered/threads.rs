@@ -30,15 +30,15 @@ const TOUCH_CALL: usize = 512;
 const COLD_CALL: usize = 512;
 /// What was asked of the marker longer ago is left alone, nanoseconds.
 const MARK_STALE_NS: u64 = 1_000_000_000;
-/// The same of the deactivator.
+/// What was asked of the deactivator longer ago is left alone, nanoseconds.
 const COLD_STALE_NS: u64 = 500_000_000;
 /// Reclaims in vain before the kernel gives up (`MAX_RECLAIM_RETRIES`).
 const NR_RETRIES_MAX: u32 = 16;
-/// On v1 no single dip asks for more, ...
+/// Most pages that a single dip asks for on v1.
 const DIP_PAGES: u64 = 256;
-/// ... takes longer, nanoseconds, ...
+/// Longest time of a single dip on v1, nanoseconds.
 const DIP_NS_MAX: u64 = 50_000_000;
-/// ... and a request ends after the dip that passes this, nanoseconds.
+/// A request on v1 ends after the dip that passes this time, nanoseconds.
 const REQUEST_NS_MAX: u64 = 500_000_000;
 
 /// How long a thread works on a step and sleeps after it, nanoseconds.
@@ -118,7 +118,7 @@ pub(super) struct Kernel {
     asked_pages: u64,
     /// Dips: where usage is to come down to; none of `memory.reclaim`.
     goal_pages: Option<u64>,
-    /// This dip's.
+    /// Usage that this dip is to come down to.
     target_pages: u64,
     chunk_pages: u64,
     done_pages: u64,
@@ -249,7 +249,7 @@ pub(super) struct PageOut {
     pub(super) slot: Slot,
     slots: Vec<u32>,
     verdicts: Vec<(u32, Verdict)>,
-    /// Those that are advised, and how far that has come.
+    /// Pages that are advised; `nr_advised` of them have been.
     candidates: Vec<usize>,
     nr_advised: usize,
     stage: Stage,
@@ -442,9 +442,9 @@ pub(super) struct Telling {
 /// What is said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Word {
-    /// They are warm.
+    /// The pages are warm.
     Warm,
-    /// They are cold.
+    /// The pages are cold.
     Cold,
 }
 

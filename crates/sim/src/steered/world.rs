@@ -66,7 +66,7 @@ pub(super) struct World<'w, P> {
     pub(super) setup: SteeredSetup,
     /// Balance of the kinds that was asked for.
     pub(super) swappiness: Swappiness,
-    /// The same for what Strata asks the kernel for, on v2.
+    /// Balance of the kinds for what Strata asks the kernel for, on v2.
     pub(super) asked_swappiness: Swappiness,
     pub(super) has_swap: bool,
     pub(super) marks: Watermarks,

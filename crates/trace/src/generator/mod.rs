@@ -82,7 +82,7 @@ pub enum GeneratorError {
         "mixed can't be one of several patterns: use uniform, zipf, hotscan, loop, phases or scan"
     )]
     MixedJoined,
-    /// Too many patterns.
+    /// More patterns are joined than may be.
     #[error("{0} patterns are too many: join at most {NR_STRETCHES_MAX}")]
     TooManyPatterns(usize),
     /// No such sequence.
@@ -105,7 +105,7 @@ pub enum GeneratorError {
         /// What the pattern has.
         known: Vec<&'static str>,
     },
-    /// The same option twice.
+    /// An option is given twice.
     #[error("option {0:?} is given twice")]
     GivenTwice(String),
     /// Not a number, or out of bounds.
@@ -113,7 +113,7 @@ pub enum GeneratorError {
     BadNumber {
         /// The option.
         key: &'static str,
-        /// Its value.
+        /// The value given.
         value: String,
         /// Least allowed.
         least: u64,
@@ -125,12 +125,12 @@ pub enum GeneratorError {
     BadDecimal {
         /// The option.
         key: &'static str,
-        /// Its value.
+        /// The value given.
         value: String,
         /// Most allowed.
         most: u32,
     },
-    /// Its tables alone would take more than there may be.
+    /// The tables of the generator alone would take more memory than there may be.
     #[error(
         "takes {needed_bytes} bytes for its tables, more than the {bytes_max} of --max-memory: choose \
          fewer pages or groups, or allow more"
@@ -146,7 +146,7 @@ pub enum GeneratorError {
     BadChoice {
         /// The option.
         key: &'static str,
-        /// Its value.
+        /// The value given.
         value: String,
         /// What there is.
         choices: String,

@@ -88,7 +88,7 @@ impl OracleMode {
     /// Every mode.
     pub const ALL: [OracleMode; 4] = [Self::FdRead, Self::MmapRead, Self::Anon, Self::Mixed];
 
-    /// Its name.
+    /// Name of the mode.
     pub fn name(self) -> &'static str {
         match self {
             OracleMode::FdRead => "fdread",
@@ -110,7 +110,7 @@ impl OraclePattern {
         Self::Mixed,
     ];
 
-    /// Its name.
+    /// Name of the pattern.
     pub fn name(self) -> &'static str {
         match self {
             OraclePattern::Uniform => "uniform",

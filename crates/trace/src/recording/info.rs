@@ -46,7 +46,7 @@ pub struct RecordingInfo {
 /// A mapping and what happened in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AreaInfo {
-    /// Its name; `None` where the file does not say.
+    /// Name of the area; `None` where the file does not say.
     pub name: Option<AreaName>,
     /// Pages found accessed, summed over walks.
     pub nr_accessed: u64,

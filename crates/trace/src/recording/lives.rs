@@ -24,7 +24,7 @@ pub(super) struct Lives {
 }
 
 impl Lives {
-    /// These pages were freed.
+    /// Notes that the pages `gone` of a table were freed.
     pub(super) fn end(&mut self, space: u32, table: u64, gone: PageBits) {
         let key = (space, table);
         if self.tables.len() >= NR_TABLES_KEPT_MAX && !self.tables.contains_key(&key) {

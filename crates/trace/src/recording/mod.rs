@@ -64,7 +64,7 @@ pub struct Piece {
     pub gone: PageBits,
     /// Left memory, but its content is kept in swap or in its file.
     pub evicted: PageBits,
-    /// Of those accessed or appeared, was first seen dirty.
+    /// Pages that were accessed or appeared, and were first seen dirty.
     pub written: PageBits,
     /// Of all these, anonymous; the others belong to files.
     pub anon: PageBits,

@@ -26,7 +26,7 @@ pub struct About {
 /// An address space.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpaceName {
-    /// Its number in the recording, never used twice.
+    /// Number of the space in the recording, never used twice.
     pub space: u32,
     /// The process.
     pub pid: u32,
@@ -37,7 +37,7 @@ pub struct SpaceName {
 /// Mappings of a space that have the same class and name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AreaName {
-    /// Its number in the recording, never used twice.
+    /// Number of the area in the recording, never used twice.
     pub area: u32,
     /// The space.
     pub space: u32,

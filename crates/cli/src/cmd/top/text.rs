@@ -17,7 +17,7 @@ pub(super) fn size(bytes: u64) -> String {
     scaled(bytes as f64, 1024.0, &UNITS)
 }
 
-/// The same, or that it is not known.
+/// Bytes as [`size`] writes them, or [`UNKNOWN`].
 pub(super) fn size_or_unknown(bytes: Option<u64>) -> String {
     bytes.map_or_else(|| UNKNOWN.to_owned(), size)
 }

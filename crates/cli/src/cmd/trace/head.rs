@@ -32,7 +32,7 @@ pub(crate) struct HeadArgs {
 enum HeadFormat {
     /// Columns for people
     Table,
-    /// The same, with a header and commas
+    /// Columns with a header and commas between them
     Csv,
     /// One object a line
     Json,

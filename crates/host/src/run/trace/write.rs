@@ -16,9 +16,9 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Lines are handed over when there is so much of them, ...
+/// So much text is handed over at once.
 const CHUNK_BYTES: usize = 64 << 10;
-/// ... or after so long.
+/// Less text is handed over after so long.
 const CHUNK_TIME: Duration = Duration::from_secs(1);
 /// Chunks that wait for the disk; more, and the trace ends.
 const CHUNKS_MAX: usize = 256;

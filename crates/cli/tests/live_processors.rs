@@ -7,7 +7,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use support::leaks::Guard;
-use support::live::{Live, children, has_generations, nr_runnable};
+use support::live::{Live, children, has_generations, nr_runnable, send, wait_until};
 use support::programs::{BusyLoops, program};
 use support::strata::{Strata, patience};
 
@@ -99,14 +99,10 @@ fn the_threads_that_reclaim_keep_off_the_processor_that_the_program_runs_on() {
     );
 }
 
-/// Pageout took the pages of slow programs and of those beside busy loops one by one. They do up to a third more
-/// since the kernel, told which pages are warm, takes them all. The program is small enough for walks to keep pace with it.
+/// Reclaim ahead took its time from the loops, which kept a quarter to a half of their progress.
 #[test]
-fn beside_busy_loops_the_kernel_takes_the_pages_and_is_told_which_are_warm() {
+fn beside_busy_loops_a_program_reclaims_for_itself() {
     needs!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
-    if has_generations() {
-        skip!("the kernel keeps generations (lru_gen/enabled), not two lists");
-    }
     let _guard = Guard::new();
     let seconds = (4 * patience().min(7)).to_string();
     let _loops = BusyLoops::start();
@@ -118,12 +114,98 @@ fn beside_busy_loops_the_kernel_takes_the_pages_and_is_told_which_are_warm() {
         .finish_with_report();
     assert_eq!(run.code(), Some(0), "{}", run.stderr);
     let number = |name: &str| report["eviction"][name].as_u64().expect("a number");
-    assert!(number("nr_activated_pages") > 0, "{report:#}");
+    let left_ms = number("left_to_programs_ms");
+    let elapsed_ms = report["elapsed_ms"].as_u64().expect("a number");
+    assert!(left_ms * 2 > elapsed_ms, "{report:#}");
     let by_pageout = number("nr_applied_pages");
     assert!(
         by_pageout * 3 < number("nr_kernel_chosen_pages"),
         "{report:#}"
     );
+}
+
+/// The nice value of each thread of a process.
+fn nice_values(pid: i32) -> Vec<String> {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).expect("threads");
+    let stats = threads
+        .flatten()
+        .filter_map(|thread| fs::read_to_string(thread.path().join("stat")).ok());
+    stats
+        .map(|stat| {
+            let fields = stat.rsplit(')').next().expect("fields").to_owned();
+            fields
+                .split_whitespace()
+                .nth(16)
+                .expect("a nice value")
+                .to_owned()
+        })
+        .collect()
+}
+
+#[test]
+fn stratas_threads_run_at_the_priority_of_the_program_unless_more_is_asked_for() {
+    needs!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
+    let _guard = Guard::new();
+    for (priority, program_nice, wanted) in [("program", "5", "5"), ("high", "0", "-10")] {
+        let mut run = Strata::new(["run", "--quiet", "--memory", "64M"])
+            .args([
+                "--priority",
+                priority,
+                "--",
+                "nice",
+                "-n",
+                program_nice,
+                "sleep",
+                "60",
+            ])
+            .command()
+            .spawn()
+            .expect("strata starts");
+        let pid = run.id() as i32;
+        wait_until("the priority is as asked for", || {
+            let found = nice_values(pid);
+            let nr_wanted = found.iter().filter(|nice| *nice == wanted).count();
+            match priority {
+                "program" => found.len() > 3 && nr_wanted == found.len(),
+                _ => nr_wanted > 0,
+            }
+        });
+        send(pid, rustix::process::Signal::TERM);
+        run.wait().expect("strata ends");
+    }
+}
+
+#[test]
+fn where_the_cap_of_processor_time_does_not_pay_for_reclaim_the_program_reclaims_and_the_budget_holds()
+ {
+    needs!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
+    let _guard = Guard::new();
+    let seconds = (5 * patience().min(6)).to_string();
+    let (run, report) = Strata::new([
+        "run",
+        "--cpu",
+        "10%",
+        "--memory",
+        "48M",
+        "--swap",
+        "zram:256M",
+        "--",
+    ])
+    .arg(program("zipf"))
+    .args(["--size", "80M", "--seconds", &seconds])
+    .time_limit(Duration::from_secs(80))
+    .finish_with_report();
+    assert_eq!(run.code(), Some(0), "{}", run.stderr);
+    assert_eq!(report["strata_cpu_cap_percent"], 10, "{report:#}");
+    let left_ms = report["eviction"]["left_to_programs_ms"]
+        .as_u64()
+        .expect("a number");
+    let elapsed_ms = report["elapsed_ms"].as_u64().expect("a number");
+    assert!(left_ms * 2 > elapsed_ms, "{report:#}");
+    let above_ms = report["usage"]["above_budget_ms"]
+        .as_u64()
+        .expect("a number");
+    assert!(above_ms * 20 < elapsed_ms, "{report:#}");
 }
 
 /// How cold a page is, is not measured by what its own program still has in memory: tests of `tracker/by_heat` and `lru::heat` show

@@ -197,6 +197,15 @@ fn would_evict(lines: &mut Lines, report: &Report) {
         "would evict",
         format_args!("{}: {}", size(would.nr_pages), shares.join(", ")),
     );
+    if report.eviction.nr_refaulted_pages > 0 {
+        lines.add(
+            "",
+            format_args!(
+                "{} would have come back: the program used them again",
+                pages(report.eviction.nr_refaulted_pages)
+            ),
+        );
+    }
 }
 
 fn evictions(lines: &mut Lines, report: &Report, detail: Detail) {

@@ -55,8 +55,17 @@ fn without_a_cgroup_the_budget_is_held_over_resident_memory() {
 fn a_dry_run_sees_what_would_go_and_takes_nothing() {
     needs!("page_walk");
     let _guard = Guard::new();
-    let report = idle_under(&["--dry-run"]);
+    // The swap is only played.
+    let report = idle_under(&["--dry-run", "--swap", "zram:96M"]);
     assert_eq!(report["is_dry_run"], true);
+    let shares = report["would_evict"]["shares"].as_array().expect("shares");
+    let nr_pages = number(&report, "/would_evict/nr_pages");
+    let of_shares = shares.iter().map(|share| number(share, "/nr_pages"));
+    assert_eq!(of_shares.sum::<u64>(), nr_pages, "{report:#}");
+    assert_eq!(shares[0]["name"], "[anon]", "{report:#}");
+    // 96 MiB and what the program is made of are to be brought below 64, each page counted once.
+    let would_evict = nr_pages * 4096;
+    assert!((32 * MIB..48 * MIB).contains(&would_evict), "{report:#}");
     assert!(
         number(&report, "/usage/peak_bytes") > 96 * MIB,
         "{report:#}"

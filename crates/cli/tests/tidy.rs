@@ -86,6 +86,70 @@ fn no_source_file_is_longer_than_one_thing_needs() {
     expect_none("longer than 500 lines of code", long);
 }
 
+/// First words of a doc comment that goes on with the one before it.
+const GOES_ON: [&str; 4] = ["...", "and ", "or ", "but "];
+/// The same, where every comment of the crate has been looked through for them.
+const LEANS_ON: [&str; 4] = ["Of those", "Of these", "The same", "Ditto"];
+/// Crates of which every comment has been looked through.
+const LOOKED_THROUGH: [&str; 4] = ["lru", "trace", "sim", "cli"];
+
+/// Doc comments of a source that can't be read alone: they begin in the middle of a sentence, or lean on the
+/// comment before them.
+fn half_comments(text: &str, is_strict: bool) -> Vec<usize> {
+    let mut found = Vec::new();
+    let doc = |line: &str| -> Option<String> {
+        let text = line.trim_start().strip_prefix("///")?;
+        Some(text.trim().to_owned())
+    };
+    let mut before = None;
+    for (number, line) in text.lines().enumerate() {
+        let now = doc(line);
+        if let Some(now) = &now {
+            let leans = |first: &&str| now.starts_with(*first);
+            let is_first = before.is_none();
+            let goes_on = GOES_ON.iter().any(|first| leans(&first));
+            let leans_on = is_strict && LEANS_ON.iter().any(|first| leans(&first));
+            if is_first && (goes_on || leans_on) {
+                found.push(number + 1);
+            }
+        }
+        before = now;
+    }
+    found
+}
+
+#[test]
+fn doc_comments_can_be_read_alone() {
+    let mut found = Vec::new();
+    for (path, text) in sources("rs") {
+        let of_crate = path.strip_prefix("crates").unwrap_or(&path);
+        let is_source = path
+            .components()
+            .nth(2)
+            .is_some_and(|part| part.as_os_str() == "src");
+        let is_strict = is_source && LOOKED_THROUGH.iter().any(|name| of_crate.starts_with(name));
+        let lines = half_comments(&text, is_strict);
+        found.extend(
+            lines
+                .iter()
+                .map(|line| format!("{}:{line}", path.display())),
+        );
+    }
+    expect_none("a doc comment that goes on with the one before it", found);
+}
+
+#[test]
+fn a_doc_comment_that_goes_on_with_another_is_found() {
+    let half = "/// Lines are handed over when there is so much, ...\nconst A: u8 = 1;\n/// ... or after so long.\nconst B: u8 = 1;\n";
+    assert_eq!(half_comments(half, false), [3]);
+    let half =
+        "/// Accesses.\na: u64,\n/// Of those, writes.\nb: u64,\n/// and one more.\nc: u64,\n";
+    assert_eq!(half_comments(half, false), [5]);
+    assert_eq!(half_comments(half, true), [3, 5]);
+    let whole = "/// A long one, which goes on in the next line\n/// and ends there. Of those there are many.\nfn f() {}\n";
+    assert_eq!(half_comments(whole, true), [0_usize; 0]);
+}
+
 #[test]
 fn unsafe_code_lives_in_one_room() {
     let mut found = Vec::new();

@@ -45,7 +45,7 @@ const MGLRU_OPTIONS: &str = "distance, distance=always, no-swap, heat, min-ttl=M
 pub enum EnginePolicy {
     /// The multi-generational LRU.
     MultiGen(Config),
-    /// The same, of whose pages those accessed in the fewest walks go first, as under `strata run`.
+    /// The multi-generational LRU, with pages accessed in the fewest walks first, as under `strata run`.
     ByHeat(Config),
     /// The classic active and inactive lists.
     TwoList(Config),
@@ -78,7 +78,7 @@ impl EnginePolicy {
         matches!(self, EnginePolicy::MultiGen(_) | EnginePolicy::ByHeat(_))
     }
 
-    /// The same, which takes nothing that was accessed less than `min_ttl_ms` ago. `None`: the policy keeps no ages.
+    /// The policy, which takes nothing that was accessed less than `min_ttl_ms` ago. `None`: the policy keeps no ages.
     pub fn with_min_ttl(&self, min_ttl_ms: u64) -> Option<EnginePolicy> {
         let with = |config: &Config| Config {
             min_ttl_ms,
@@ -149,7 +149,7 @@ impl EngineSpec {
         &self.policy
     }
 
-    /// The same as in another kernel.
+    /// The policy as in another kernel.
     ///
     /// # Errors
     /// When the policy has no models, has one already, or there is no such model.
@@ -167,7 +167,7 @@ impl EngineSpec {
         format!("{name}:{model}{options}").parse()
     }
 
-    /// The same with one option more.
+    /// The policy with one option more.
     ///
     /// # Errors
     /// When the policy has no such option, or was given it already.

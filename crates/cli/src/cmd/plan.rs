@@ -200,12 +200,16 @@ fn table(plan: &Plan) -> String {
     };
     let mut text = format!(
         "{}: {} accessed or in memory, {} s recorded, {} s of CPU time\n\
-         assumed: pages go {who}; of a budget is held: {}\n\n",
+         assumed: pages go {who}\n\
+         held, what of a budget is in memory while pages have to go: {}\n\n",
         plan.recording,
         mib(plan.footprint_bytes),
         seconds(plan.duration_us),
         seconds(plan.busy_us),
-        plan.held
+        match plan.held.as_str() {
+            "strata" => "as under strata run",
+            share => share,
+        }
     );
     text.push_str("     budget  of it         held  refaults/s  slowdown  best to worst case\n");
     for point in &plan.points {

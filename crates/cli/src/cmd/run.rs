@@ -167,8 +167,8 @@ pub(crate) struct RunArgs {
 
     /// Say what would be evicted, and change nothing: no limit, no swap, no eviction
     ///
-    /// The program runs as it would without Strata. At the end the report says how much would have been evicted and from
-    /// what kinds of mappings; each page counts once, also one that would have come back and gone again.
+    /// The program runs as it would without Strata. At the end the report says how much would have been out of memory, from
+    /// what kinds of mappings, and how much of it would have come back. Each page counts once.
     #[arg(long)]
     dry_run: bool,
 

@@ -272,6 +272,10 @@ fn a_dry_run_answers_in_a_sentence() {
         line(&text, "would evict"),
         "  would evict   126 MiB: 120 MiB [heap], 6 MiB files"
     );
+    assert!(
+        text.contains("  10 MiB (2,560 pages) would have come back: "),
+        "{text}"
+    );
     for absent in ["\n  evicted", "not tried", "saved net", "refaulted"] {
         assert!(!text.contains(absent), "{absent} in:\n{text}");
     }

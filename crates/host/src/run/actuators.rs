@@ -42,6 +42,8 @@ pub(super) struct Threads {
     pub deactivator: Option<(ListsSource, Deactivate)>,
     /// Reads ahead.
     pub prefetcher: Option<Recall>,
+    /// Plays that pages are taken, in a run that was started as a dry run.
+    pub would_evict: Option<WouldEvict>,
 }
 
 /// What the threads have answered since they were last heard.
@@ -74,8 +76,8 @@ pub(super) struct Actuators {
     /// Spaces for which the kernel may not be asked to read.
     unreadable: BTreeSet<SpaceNo>,
     counters: EvictionReport,
-    /// What a dry run decided on.
-    would_evict: WouldEvict,
+    /// What was played since the last time the threads were heard.
+    played: Vec<PageoutReport>,
     recorder: Recorder,
 }
 
@@ -91,7 +93,7 @@ impl Actuators {
             unnameable: BTreeSet::new(),
             unreadable: BTreeSet::new(),
             counters: EvictionReport::default(),
-            would_evict: WouldEvict::default(),
+            played: Vec::new(),
             recorder,
         }
     }
@@ -106,9 +108,9 @@ impl Actuators {
         self.lever
     }
 
-    /// What would have been evicted, had the decisions of a dry run been carried out.
-    pub(super) fn would_evict(&self) -> &WouldEvict {
-        &self.would_evict
+    /// What would have been evicted, in a run that was started as a dry run.
+    pub(super) fn would_evict(&self) -> Option<&WouldEvict> {
+        self.threads.would_evict.as_ref()
     }
 
     /// Nothing could be taken because all of it is younger than `min_ttl`.
@@ -177,6 +179,7 @@ impl Actuators {
         self.hear_marker(&mut heard);
         self.hear_deactivator(&mut heard);
         self.hear_prefetcher(&mut heard);
+        heard.pageout.append(&mut self.played);
         while let Some(report) = self.threads.pageout.as_mut().and_then(Pageout::poll) {
             self.recorder
                 .note_report(|| Report::Pageout((&report).into()));
@@ -287,11 +290,13 @@ impl Actuators {
     ) -> Vec<PageoutRequest> {
         self.waiting.extend(requests);
         let Some(pageout) = self.threads.pageout.as_mut().filter(|_| !is_dry_run) else {
-            let untried: Vec<PageoutRequest> = self.waiting.drain(..).collect();
-            untried
-                .iter()
-                .for_each(|request| self.would_evict.add(request));
-            return untried;
+            let untried = self.waiting.drain(..);
+            let Some(would_evict) = &self.threads.would_evict else {
+                return untried.collect();
+            };
+            self.played
+                .extend(untried.map(|request| would_evict.take(&request)));
+            return Vec::new();
         };
         while let Some(request) = self.waiting.pop_front() {
             if let Err(request) = pageout.try_submit(request) {
@@ -427,7 +432,8 @@ impl Actuators {
     pub(super) fn finish(&mut self) -> Vec<PageoutReport> {
         self.waiting.clear();
         let reports = self.threads.pageout.as_mut().map(Pageout::stop);
-        let reports: Vec<PageoutReport> = reports.into_iter().flatten().collect();
+        let mut reports: Vec<PageoutReport> = reports.into_iter().flatten().collect();
+        reports.append(&mut self.played);
         for report in &reports {
             self.recorder.note_report(|| Report::Pageout(report.into()));
         }

@@ -18,7 +18,6 @@ use crate::run::event::Event;
 use crate::run::gauge::Gauge;
 use crate::run::overhead;
 use crate::run::thresholds::Thresholds;
-use crate::sense::readings::Readings;
 use crate::swap::{self, SwapDevice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
@@ -359,13 +358,9 @@ impl Arena {
             .unwrap_or_default()
     }
 
-    /// Whether anon pages have somewhere to go. Full swap is never quite full: what comes back frees a
-    /// little all the time. So a step of the limit counts.
-    pub(super) fn has_free_swap(&self) -> bool {
-        self.is_enough_swap(Readings::default().free_swap())
-    }
-
-    /// The same, where so much is free; where that is not known nobody may take it for none.
+    /// Whether anon pages have somewhere to go, where so much swap is free. Full swap is never quite full: what comes back
+    /// frees a little all the time. So a step of the limit counts. Where the free swap is not known nobody may take it for
+    /// none.
     pub(super) fn is_enough_swap(&self, free_swap: FreeSwap) -> bool {
         let step_bytes = self.watermarks.backstop_bytes(self.budget_bytes) - self.budget_bytes;
         match free_swap {

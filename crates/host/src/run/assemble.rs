@@ -20,6 +20,7 @@ use crate::run::priority::{Priority, Role};
 use crate::run::program::Program;
 use crate::run::reclaim_loop::ReclaimLoop;
 use crate::run::trace::Recorder;
+use crate::run::would_evict::WouldEvict;
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use strata_control::swappiness::SwappinessBias;
@@ -36,6 +37,8 @@ pub(super) struct Sources {
     pageout: Box<dyn AccessSource>,
     /// `None` where the kernel's lists can't be looked at without changing what it does, or nobody would.
     lists: Option<ListsSource>,
+    /// What a dry run plays.
+    would_evict: Option<WouldEvict>,
 }
 
 impl Sources {
@@ -48,10 +51,16 @@ impl Sources {
             let log = |error: &_| tracing::debug!(%error, "the kernel moves pages between its lists by itself");
             lists.inspect_err(log).ok()
         });
+        let would_evict = WouldEvict::of_dry_run(config);
+        let walk = access::open(config.access)?;
         Ok(Sources {
-            walk: access::open(config.access)?,
+            walk: match would_evict.clone() {
+                Some(would_evict) => would_evict.played(walk),
+                None => walk,
+            },
             pageout: access::open(config.access)?,
             lists,
+            would_evict,
         })
     }
 }
@@ -174,6 +183,7 @@ pub(super) fn reclaim_loop(
         marker: activate,
         deactivator: deactivate,
         prefetcher: recall,
+        would_evict: sources.would_evict,
     };
     let group = Group::new(tracker, Members::new(tree), walker, recorder.clone());
     Ok(ReclaimLoop::new(

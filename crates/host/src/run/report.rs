@@ -146,7 +146,7 @@ pub struct EvictionReport {
     pub nr_unevictable_pages: u64,
     /// Gone before they were tried.
     pub nr_gone_pages: u64,
-    /// Decided on in a dry run and not tried; a page counts each time it is decided on.
+    /// Decided on and not tried, in a dry run; a page that would have come back and gone again counts each time.
     pub nr_not_tried_pages: u64,
     /// In huge pages that were to be split, because cold pages hid in them.
     pub nr_split_pages: u64,
@@ -172,7 +172,7 @@ pub struct EvictionReport {
     pub nr_thrashing: u64,
 }
 
-/// What a dry run would have evicted; base pages, each counted once.
+/// The most that a dry run would have had out of memory at a time; base pages, each counted once.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct WouldEvictReport {
     /// All of them.
@@ -312,6 +312,20 @@ pub(super) fn generations(views: &[GroupView]) -> Vec<GenerationReport> {
             file_bytes: of(generation.nr_pages[Kind::File.index()]),
         })
         .collect()
+}
+
+/// Evictions as they are told: what a dry run only played was not tried.
+pub(super) fn told(eviction: EvictionReport, is_dry_run: bool) -> EvictionReport {
+    if !is_dry_run {
+        return eviction;
+    }
+    EvictionReport {
+        nr_not_tried_pages: eviction.nr_not_tried_pages + eviction.nr_tried_pages,
+        nr_tried_pages: 0,
+        nr_applied_pages: 0,
+        nr_busy_pages: 0,
+        ..eviction
+    }
 }
 
 /// How pages are taken, in a few words.

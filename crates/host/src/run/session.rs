@@ -35,6 +35,7 @@ use crate::run::report::{self, Ending, LimitReport, ProgramReport, REPORT_VERSIO
 use crate::run::savings::{Savings, Swapped};
 use crate::run::trace::{Recorder, Trace};
 use crate::run::usage::UsageMeter;
+use crate::run::would_evict::WouldEvict;
 use crate::sense::readings::Readings;
 use begin::{limit_of, open_doors, open_trace};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -302,7 +303,7 @@ impl Session<'_> {
         let usage = usage.saturating_sub(self.would_be_gone_bytes());
         self.recorder
             .note(|tick| tick.sample.usage_bytes = Some(usage));
-        let mut readings = Readings::default();
+        let mut readings = self.readings();
         // First, because tasks may be waiting and a walk can take a while.
         self.adjust_limit(now, usage, &mut readings);
         self.arena.expect_growth(usage);
@@ -323,7 +324,8 @@ impl Session<'_> {
             }
             if std::mem::replace(&mut self.standing, tick.standing) != tick.standing {
                 // What reclaim changed has to be seen.
-                self.adjust_limit(now, usage, &mut Readings::default());
+                let mut readings = self.readings();
+                self.adjust_limit(now, usage, &mut readings);
             }
         }
         let is_in_vain = is_stalled || self.standing == Standing::NothingEvictable;
@@ -365,10 +367,24 @@ impl Session<'_> {
         }
     }
 
-    /// Bytes that a run would have evicted by now which was started as a dry run; 0 for every other run.
+    /// Bytes that a run which was started as a dry run would have out of memory now; 0 for every other run.
     fn would_be_gone_bytes(&self) -> u64 {
-        let managed = self.managed.as_ref().filter(|_| self.config.dry_run);
-        managed.map_or(0, |of| of.actuators().would_evict().bytes())
+        let would_evict = self
+            .managed
+            .as_ref()
+            .and_then(|of| of.actuators().would_evict());
+        would_evict.map_or(0, WouldEvict::bytes)
+    }
+
+    /// Nothing read yet; in a dry run the free swap is that of the run.
+    fn readings(&self) -> Readings {
+        let would_evict = self
+            .managed
+            .as_ref()
+            .and_then(|of| of.actuators().would_evict());
+        would_evict.map_or_else(Readings::default, |of| {
+            Readings::with_free_swap(of.free_swap())
+        })
     }
 
     /// What the target has in swap: by the group's counters, or by the processes' own where there is no group.
@@ -403,7 +419,7 @@ impl Session<'_> {
             .is_some_and(|of| of.group().is_out_of_reach());
         let why = if is_out_of_reach {
             "Strata can't take the pages of every process (see the warning before)"
-        } else if self.arena.has_free_swap() {
+        } else if self.arena.is_enough_swap(self.readings().free_swap()) {
             "the rest is locked, shared, in use or the kernel's own"
         } else {
             "there is no free swap or next to none, so only file pages can be taken (see --swap)"
@@ -445,7 +461,7 @@ impl Session<'_> {
                     _ => managed.group().view_before_the_end(now),
                 };
                 (
-                    managed.eviction_report(),
+                    report::told(managed.eviction_report(), self.config.dry_run),
                     managed.walk_report(),
                     report::generations(&views),
                     Some(managed.source_info()),
@@ -505,8 +521,8 @@ impl Session<'_> {
             eviction,
             hints: managed.and_then(ReclaimLoop::hints_report),
             would_evict: managed
-                .filter(|_| self.config.dry_run)
-                .map(|of| of.actuators().would_evict().report()),
+                .and_then(|of| of.actuators().would_evict())
+                .map(WouldEvict::report),
             walks,
             hold_up: HoldUps::so_far().report(Duration::from_millis(now.0)),
             kernel,

@@ -1,92 +1,285 @@
-//! What a dry run would have evicted: every page once, and where it lies.
+//! What a dry run would have evicted.
 //!
-//! A dry run takes nothing, so the same pages stay the oldest and are decided on again and again. The pages decided on are
-//! remembered here. They count once, and the loop is shown the usage that would be left without them, so it stops when
-//! the budget would be met.
+//! ```text
+//!   loop -- pages decided on --> Taker: "evicted"    walk <-- what would be in memory -- Played <-- source
+//! ```
 //!
-//! **Owns** the pages decided on and their names. **Does not own** the decision (the engine), nor that nothing is taken
-//! (`actuators`).
+//! A dry run takes nothing, and plays that it did. The engine is told that the pages it decided on are gone. Walks leave
+//! these pages out until the program uses one: then the page has come back. So the loop decides on as much as a run would
+//! take, and each page counts once.
 //!
-//! **Invariants** W1: a page of a program counts once, however often it is decided on. W2: what a program that has ended
-//! used is not taken off usage any more.
+//! **Owns** the pages that would be out of memory, and the kinds of mappings they lie in. **Does not own** the decision (the
+//! engine), nor what of it is told.
+//!
+//! **Invariants** W1: a page that would be out is in memory and was not used since it was decided on, as of the last walk.
+//! W2: what a program that has ended used is not taken off usage.
 
-use crate::actuator::PageoutRequest;
-use crate::addr::PAGE_BYTES;
-use crate::process::{Mapping, MappingClass, MemoryDevices, Process, classify};
+use crate::access::{
+    AccessError, AccessSource, Bits512, SourceInfo, TableRecord, TableShape, WalkCost,
+};
+use crate::actuator::{PageTarget, PageoutReport, PageoutRequest};
+use crate::addr::{AddrRange, PAGE_BYTES, TABLE_BYTES, TABLE_ENTRIES, TableNo, TableSpan};
+use crate::bits;
+use crate::process::{Mapping, MappingClass, MemoryDevices, Process, VmFlags, classify};
+use crate::run::config::RunConfig;
 use crate::run::report::{WouldEvictReport, WouldEvictShare};
+use crate::swap::{SwapSpec, known_free_swap_bytes};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard};
+use strata_control::FreeSwap;
+use strata_lru::Verdict;
 
-/// The pages of one program.
+/// The kind of mapping that pages lie in, as it is told.
+type Name = &'static str;
+/// The name of what does not go to swap.
+const FILES: Name = "files";
+
+/// The pages of one program that would be out.
 #[derive(Debug)]
 struct Program {
     process: Arc<Process>,
-    /// Page numbers: address over page size.
-    pages: BTreeSet<u64>,
+    out: BTreeMap<TableNo, BTreeMap<Name, Bits512>>,
 }
 
-/// The pages that were decided on.
+impl Program {
+    /// All pages of a table that would be out.
+    fn out_of(&self, table: TableNo) -> Bits512 {
+        let parts = self.out.get(&table).into_iter().flat_map(BTreeMap::values);
+        parts.fold(bits::NONE, |all, part| bits::or(all, *part))
+    }
+
+    /// Of a table only these pages are out any more.
+    fn keep(&mut self, table: TableNo, kept: Bits512) {
+        if let Some(parts) = self.out.get_mut(&table) {
+            parts.retain(|_, part| {
+                *part = bits::and(*part, kept);
+                !bits::is_empty(*part)
+            });
+            if parts.is_empty() {
+                self.out.remove(&table);
+            }
+        }
+    }
+}
+
+/// What is known of all programs.
 #[derive(Debug, Default)]
+struct Pages {
+    /// By where the process is held, so that one that has replaced its address space is another.
+    programs: BTreeMap<usize, Program>,
+    most: WouldEvictReport,
+}
+
+fn key(process: &Process) -> usize {
+    std::ptr::from_ref(process).addr()
+}
+
+impl Pages {
+    /// Forgets programs that have ended.
+    fn forget_ended(&mut self) {
+        self.programs
+            .retain(|_, of| of.process.is_alive() && of.process.is_space_current());
+    }
+
+    /// By kind of mapping.
+    fn shares(&self) -> BTreeMap<Name, u64> {
+        let mut shares = BTreeMap::new();
+        let tables = self.programs.values().flat_map(|of| of.out.values());
+        for (name, part) in tables.flatten() {
+            *shares.entry(*name).or_default() += bits::count(*part);
+        }
+        shares
+    }
+
+    /// Keeps the moment at which most would be out.
+    fn note_most(&mut self) {
+        let shares = self.shares();
+        let nr_pages = shares.values().sum();
+        if nr_pages <= self.most.nr_pages {
+            return;
+        }
+        let shares = shares.into_iter().map(|(name, nr_pages)| WouldEvictShare {
+            name: name.to_owned(),
+            nr_pages,
+        });
+        let mut shares: Vec<WouldEvictShare> = shares.collect();
+        shares.sort_by_key(|share| std::cmp::Reverse(share.nr_pages));
+        self.most = WouldEvictReport { nr_pages, shares };
+    }
+}
+
+/// The pages that a dry run would have evicted; clones are the same.
+#[derive(Clone, Debug)]
 pub(super) struct WouldEvict {
-    programs: BTreeMap<u32, Program>,
-    shares: BTreeMap<&'static str, u64>,
+    /// Size of the swap that a run would have made, bytes.
+    made_swap_bytes: u64,
+    pages: Arc<Mutex<Pages>>,
 }
 
 impl WouldEvict {
-    /// Counts the pages of a request that nobody carries out.
-    pub(super) fn add(&mut self, request: &PageoutRequest) {
-        if request.pages.is_empty() {
-            return;
-        }
+    /// Nothing decided yet; `None` for a run that does what it decides.
+    pub(super) fn of_dry_run(config: &RunConfig) -> Option<WouldEvict> {
+        let made_swap_bytes = match config.swap {
+            SwapSpec::Existing => 0,
+            SwapSpec::Zram { size_bytes, .. }
+            | SwapSpec::File { size_bytes, .. }
+            | SwapSpec::Zswap { size_bytes, .. } => size_bytes,
+        };
+        config.dry_run.then(|| WouldEvict {
+            made_swap_bytes,
+            pages: Arc::default(),
+        })
+    }
+
+    fn pages(&self) -> MutexGuard<'_, Pages> {
+        let pages = self.pages.lock();
+        pages.unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// Plays that a request was carried out.
+    pub(super) fn take(&self, request: &PageoutRequest) -> PageoutReport {
         let mappings = mappings(&request.process);
-        // After an exec the same process has another space, and the pages of the old one are gone.
-        let pid = request.process.pid();
-        let is_current =
-            |space: u32, of: &Program| space == request.space || of.process.pid() != pid;
-        self.programs.retain(|space, of| is_current(*space, of));
-        let of = self
+        let mut nr_free_slots = match self.free_swap() {
+            FreeSwap::Bytes(bytes) => bytes / PAGE_BYTES,
+            FreeSwap::NotKnown => u64::MAX,
+        };
+        let mut pages = self.pages();
+        let of = pages
             .programs
-            .entry(request.space)
+            .entry(key(&request.process))
             .or_insert_with(|| Program {
                 process: Arc::clone(&request.process),
-                pages: BTreeSet::new(),
+                out: BTreeMap::new(),
             });
-        if !Arc::ptr_eq(&of.process, &request.process) {
-            // The number of a space is given again once its program has ended.
-            of.process = Arc::clone(&request.process);
-            of.pages.clear();
-        }
-        for target in &request.pages {
-            let first = target.addr / PAGE_BYTES;
-            let pages = first..first + (1 << target.order);
-            let nr_new = pages.filter(|page| of.pages.insert(*page)).count() as u64;
-            if nr_new > 0 {
-                *self
-                    .shares
-                    .entry(name_at(&mappings, target.addr))
-                    .or_default() += nr_new;
+        let verdict = |target: &PageTarget| {
+            let mapping = mapping_at(&mappings, target.addr);
+            let (name, nr_pages) = (name_of(mapping), 1 << target.order);
+            if name != FILES {
+                if nr_free_slots < nr_pages {
+                    return (target.token, Verdict::Busy);
+                }
+                nr_free_slots -= nr_pages;
             }
+            let first = (target.addr % TABLE_BYTES / PAGE_BYTES) as usize;
+            let end = (first + nr_pages as usize).min(TABLE_ENTRIES);
+            let table = of.out.entry(TableNo::containing(target.addr)).or_default();
+            let part = table.entry(name).or_default();
+            *part = bits::or(*part, bits::run(first, end));
+            (target.token, Verdict::Evicted)
+        };
+        let results = request.pages.iter().map(verdict).collect();
+        pages.note_most();
+        PageoutReport {
+            space: request.space,
+            results,
+            ..PageoutReport::default()
         }
     }
 
     /// Bytes by which usage would be lower now.
     pub(super) fn bytes(&self) -> u64 {
-        let alive = self.programs.values().filter(|of| of.process.is_alive());
-        alive.map(|of| of.pages.len() as u64 * PAGE_BYTES).sum()
+        let mut pages = self.pages();
+        pages.forget_ended();
+        pages.shares().values().sum::<u64>() * PAGE_BYTES
     }
 
-    /// All that was decided on, largest share first.
+    /// The swap that would be free now.
+    pub(super) fn free_swap(&self) -> FreeSwap {
+        let Some(free_bytes) = known_free_swap_bytes() else {
+            return FreeSwap::NotKnown;
+        };
+        let shares = self.pages().shares();
+        let swapped = shares.iter().filter(|(name, _)| **name != FILES);
+        let nr_swapped_pages: u64 = swapped.map(|(_, nr_pages)| nr_pages).sum();
+        let bytes = free_bytes.saturating_add(self.made_swap_bytes);
+        FreeSwap::Bytes(bytes.saturating_sub(nr_swapped_pages * PAGE_BYTES))
+    }
+
+    /// The most that would have been out of memory at a time, largest share first.
     pub(super) fn report(&self) -> WouldEvictReport {
-        let shares = self.shares.iter().map(|(name, nr_pages)| WouldEvictShare {
-            name: (*name).to_owned(),
-            nr_pages: *nr_pages,
-        });
-        let mut shares: Vec<WouldEvictShare> = shares.collect();
-        shares.sort_by_key(|share| std::cmp::Reverse(share.nr_pages));
-        WouldEvictReport {
-            nr_pages: shares.iter().map(|share| share.nr_pages).sum(),
-            shares,
-        }
+        self.pages().most.clone()
+    }
+
+    /// A source that shows what would be in memory.
+    pub(super) fn played(self, source: Box<dyn AccessSource>) -> Box<dyn AccessSource> {
+        Box::new(Played {
+            source,
+            would_evict: self,
+        })
+    }
+}
+
+/// What a source would show if the pages that were decided on had been evicted.
+#[derive(Debug)]
+struct Played {
+    source: Box<dyn AccessSource>,
+    would_evict: WouldEvict,
+}
+
+/// A table without its pages that would be out and were not used since; these pages, too.
+fn without_out(record: &TableRecord, out: Bits512) -> (TableRecord, Bits512) {
+    let is_used = record.shape == TableShape::Huge && !bits::is_empty(record.accessed);
+    let still_out = match is_used {
+        true => bits::NONE,
+        false => bits::without(bits::and(out, record.present), record.accessed),
+    };
+    let played = TableRecord {
+        present: bits::without(record.present, still_out),
+        dirty: bits::without(record.dirty, still_out),
+        inactive: bits::without(record.inactive, still_out),
+        // The engine's memory of a page that went ends where nothing is left of the page.
+        swapped: bits::or(record.swapped, still_out),
+        ..*record
+    };
+    (played, still_out)
+}
+
+impl AccessSource for Played {
+    fn info(&self) -> SourceInfo {
+        self.source.info()
+    }
+
+    fn read(
+        &mut self,
+        process: &Process,
+        spans: &[TableSpan],
+        visit: &mut dyn FnMut(&TableRecord),
+    ) -> Result<WalkCost, AccessError> {
+        let mut pages = self.would_evict.pages();
+        let Some(of) = pages.programs.get_mut(&key(process)) else {
+            drop(pages);
+            return self.source.read(process, spans, visit);
+        };
+        let mut seen = BTreeSet::new();
+        let cost = self.source.read(process, spans, &mut |record| {
+            let out = of.out_of(record.table);
+            if bits::is_empty(out) {
+                return visit(record);
+            }
+            let (played, still_out) = without_out(record, out);
+            of.keep(record.table, still_out);
+            seen.insert(record.table);
+            visit(&played);
+        })?;
+        // Tables that were not shown hold nothing any more.
+        of.out.retain(|table, _| seen.contains(table));
+        Ok(cost)
+    }
+
+    fn see_inactive(&mut self, is_wanted: bool) -> bool {
+        self.source.see_inactive(is_wanted)
+    }
+
+    fn know_spared(&mut self, flags: u64) {
+        self.source.know_spared(flags);
+    }
+
+    fn space_id(&mut self, process: &Process) -> Result<u64, AccessError> {
+        self.source.space_id(process)
+    }
+
+    fn vm_flags(&mut self, process: &Process) -> Result<Vec<(AddrRange, VmFlags)>, AccessError> {
+        self.source.vm_flags(process)
     }
 }
 
@@ -97,79 +290,202 @@ fn mappings(process: &Process) -> Vec<Mapping> {
     classify(&raw, &[], &devices)
 }
 
-/// What the mapping at an address is called in a sum over mappings.
-fn name_at(mappings: &[Mapping], addr: u64) -> &'static str {
+fn mapping_at(mappings: &[Mapping], addr: u64) -> Option<&Mapping> {
     let at = mappings.partition_point(|mapping| mapping.range.end <= addr);
-    match mappings
+    mappings
         .get(at)
         .filter(|mapping| mapping.range.contains(addr))
-    {
-        None => "unmapped since",
-        Some(mapping) => match mapping.class {
-            MappingClass::Anon => "[anon]",
-            MappingClass::Heap => "[heap]",
-            MappingClass::Stack => "[stack]",
-            MappingClass::Shmem => "shared memory",
-            MappingClass::FilePrivate | MappingClass::FileShared => "files",
-        },
+}
+
+/// What a mapping is called in a sum over mappings.
+fn name_of(mapping: Option<&Mapping>) -> Name {
+    let Some(mapping) = mapping else {
+        return "unmapped since";
+    };
+    match mapping.class {
+        MappingClass::Anon => "[anon]",
+        MappingClass::Heap => "[heap]",
+        MappingClass::Stack => "[stack]",
+        MappingClass::Shmem => "shared memory",
+        MappingClass::FilePrivate | MappingClass::FileShared => FILES,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::actuator::PageTarget;
+    use crate::access::Grain;
 
-    fn request(process: &Arc<Process>, space: u32, pages: &[(u64, u8)]) -> PageoutRequest {
-        let target = |&(addr, order): &(u64, u8)| PageTarget {
-            token: 0,
-            addr,
-            order,
-        };
+    /// One table, as a test says.
+    #[derive(Debug)]
+    struct One(Arc<Mutex<TableRecord>>);
+
+    impl AccessSource for One {
+        fn info(&self) -> SourceInfo {
+            SourceInfo {
+                name: "test",
+                grain: Grain::Page,
+                blind_spots: Vec::new(),
+            }
+        }
+
+        fn read(
+            &mut self,
+            _process: &Process,
+            _spans: &[TableSpan],
+            visit: &mut dyn FnMut(&TableRecord),
+        ) -> Result<WalkCost, AccessError> {
+            visit(&self.0.lock().unwrap());
+            Ok(WalkCost::default())
+        }
+
+        fn space_id(&mut self, _process: &Process) -> Result<u64, AccessError> {
+            Ok(0)
+        }
+
+        fn vm_flags(
+            &mut self,
+            _process: &Process,
+        ) -> Result<Vec<(AddrRange, VmFlags)>, AccessError> {
+            Ok(Vec::new())
+        }
+    }
+
+    const SWAP_BYTES: u64 = 64 << 20;
+
+    fn would_evict() -> WouldEvict {
+        WouldEvict {
+            made_swap_bytes: SWAP_BYTES,
+            pages: Arc::default(),
+        }
+    }
+
+    fn ourselves() -> Arc<Process> {
+        Arc::new(Process::open(std::process::id() as i32).expect("ourselves"))
+    }
+
+    fn request(process: &Arc<Process>, addrs: &[u64]) -> PageoutRequest {
+        let targets = addrs.iter().zip(0..).map(|(addr, token)| PageTarget {
+            token,
+            addr: *addr,
+            order: 0,
+        });
         PageoutRequest {
-            space,
+            space: 7,
             process: Arc::clone(process),
-            pages: pages.iter().map(target).collect(),
+            pages: targets.collect(),
             splits: Vec::new(),
         }
     }
 
     #[test]
-    fn a_page_that_is_decided_on_again_counts_once() {
-        let process = Arc::new(Process::open(std::process::id() as i32).expect("ourselves"));
-        let on_stack = 0_u8;
-        let stack = std::ptr::from_ref(&on_stack).addr() as u64 / PAGE_BYTES * PAGE_BYTES;
-        // Mapped by nobody: the first page.
-        let mut would = WouldEvict::default();
-        would.add(&request(&process, 1, &[(0, 0), (stack, 0)]));
-        would.add(&request(&process, 1, &[(0, 0), (stack, 0), (0, 1)]));
+    fn a_page_is_out_once_until_it_is_used_or_freed() {
+        let would = would_evict();
+        let process = ourselves();
+        // Table 0 is mapped by nobody; the test says what it holds.
+        let pages = [0, PAGE_BYTES, 2 * PAGE_BYTES];
+        for _ in 0..2 {
+            let report = would.take(&request(&process, &pages));
+            assert_eq!(report.space, 7);
+            assert!(
+                report
+                    .results
+                    .iter()
+                    .all(|(_, verdict)| *verdict == Verdict::Evicted)
+            );
+            assert_eq!(would.bytes(), 3 * PAGE_BYTES, "each page counts once");
+        }
+        let mut table = TableRecord::empty(TableNo(0), TableShape::Pages);
+        table.present = bits::run(0, 5);
+        let truth = Arc::new(Mutex::new(table));
+        let mut source = would.clone().played(Box::new(One(Arc::clone(&truth))));
+        let mut shown = || {
+            let mut shown = None;
+            let seen = source.read(&process, &[], &mut |record| shown = Some(*record));
+            seen.expect("a test's source");
+            shown.expect("one table")
+        };
         assert_eq!(
-            would.bytes(),
-            3 * PAGE_BYTES,
-            "the second page of order 1 is new"
+            (shown().present, shown().swapped),
+            (bits::run(3, 5), bits::run(0, 3))
         );
-        // The same addresses of another space are other pages; the first space is gone by exec.
-        would.add(&request(&process, 2, &[(0, 0)]));
+        // Page 0 is used and comes back; page 1 is freed.
+        table.accessed = bits::run(0, 1);
+        table.present = bits::without(table.present, bits::run(1, 2));
+        *truth.lock().unwrap() = table;
+        let now = shown();
+        assert_eq!(now.present, bits::or(bits::run(0, 1), bits::run(3, 5)));
+        assert_eq!(now.swapped, bits::run(2, 3));
         assert_eq!(would.bytes(), PAGE_BYTES);
         let report = would.report();
-        assert_eq!(report.nr_pages, 4, "what was decided stays counted");
+        assert_eq!(report.nr_pages, 3, "the most that was out at a time");
+        assert_eq!(report.shares.len(), 1);
         assert_eq!(report.shares[0].name, "unmapped since");
-        assert_eq!(report.shares.iter().map(|of| of.nr_pages).sum::<u64>(), 4);
+        // The table goes.
+        *truth.lock().unwrap() = TableRecord::empty(TableNo(5), TableShape::Pages);
+        shown();
+        assert_eq!(would.bytes(), 0);
     }
 
     #[test]
-    fn a_page_is_named_by_the_mapping_it_lies_in() {
-        let process = Process::open(std::process::id() as i32).expect("ourselves");
+    fn pages_are_named_by_their_mappings_and_anonymous_ones_take_swap() {
+        let process = ourselves();
         let mappings = mappings(&process);
-        let one = |class| mappings.iter().find(|mapping| mapping.class == class);
-        let text = one(MappingClass::FilePrivate)
-            .expect("the program itself")
-            .range;
-        assert_eq!(name_at(&mappings, text.start), "files");
-        assert_eq!(name_at(&mappings, text.end - 1), "files");
-        let heap = one(MappingClass::Heap).expect("a heap").range;
-        assert_eq!(name_at(&mappings, heap.start), "[heap]");
-        assert_eq!(name_at(&mappings, 0), "unmapped since");
-        assert_eq!(name_at(&mappings, u64::MAX), "unmapped since");
+        let start = |class| {
+            let mapping = mappings.iter().find(|mapping| mapping.class == class);
+            mapping.expect("every program has one").range.start
+        };
+        let addrs = [start(MappingClass::Heap), start(MappingClass::FilePrivate)];
+        let would = would_evict();
+        let free = |would: &WouldEvict| match would.free_swap() {
+            FreeSwap::Bytes(bytes) => bytes,
+            FreeSwap::NotKnown => panic!("/proc/meminfo is there"),
+        };
+        assert!(free(&would) >= SWAP_BYTES, "what a run would have made");
+        would.take(&request(&process, &addrs));
+        let mut names: Vec<String> = would
+            .report()
+            .shares
+            .iter()
+            .map(|of| of.name.clone())
+            .collect();
+        names.sort();
+        assert_eq!(names, ["[heap]", "files"]);
+        let shares = would.pages().shares();
+        assert_eq!((shares["[heap]"], shares[FILES]), (1, 1));
+        // Nothing goes to a swap that has no room.
+        let full = would_evict();
+        let heap = mappings
+            .iter()
+            .find(|mapping| mapping.class == MappingClass::Heap);
+        let heap = heap.expect("a heap").range.start;
+        let nr_slots = free(&full) / PAGE_BYTES;
+        let nr_more = nr_slots + (1 << 16);
+        let far: Vec<u64> = (0..nr_more)
+            .map(|page| (1 << 40) + page * PAGE_BYTES)
+            .collect();
+        let report = full.take(&request(&process, &far));
+        let is_busy = |(_, verdict): &&(u32, Verdict)| *verdict == Verdict::Busy;
+        assert!(
+            report.results.iter().filter(is_busy).count() > 0,
+            "{nr_slots}"
+        );
+        assert_eq!(
+            full.take(&request(&process, &[heap])).results,
+            [(0, Verdict::Busy)]
+        );
+    }
+
+    #[test]
+    fn a_huge_page_that_is_used_comes_back_whole() {
+        let mut record = TableRecord::empty(TableNo(0), TableShape::Huge);
+        record.present = bits::run(0, TABLE_ENTRIES);
+        let (played, still_out) = without_out(&record, record.present);
+        assert!(bits::is_empty(played.present));
+        assert_eq!(still_out, record.present);
+        record.accessed = bits::run(0, 1);
+        let (played, still_out) = without_out(&record, record.present);
+        assert_eq!(played.present, record.present);
+        assert!(bits::is_empty(still_out));
     }
 }

@@ -18,6 +18,14 @@ pub(crate) struct Readings {
 }
 
 impl Readings {
+    /// Nothing read yet but the free swap, which is played.
+    pub(crate) fn with_free_swap(free_swap: FreeSwap) -> Readings {
+        Readings {
+            counters: None,
+            free_swap: Some(free_swap),
+        }
+    }
+
     /// The counts of the group, read now unless they were; `None`: they can't be read.
     pub(crate) fn counters(&mut self, group: &BudgetGroup) -> Option<GroupStats> {
         *self.counters.get_or_insert_with(|| group.stats().ok())
@@ -39,10 +47,7 @@ mod tests {
 
     #[test]
     fn free_swap_is_the_same_for_all_who_look_in_one_tick() {
-        let mut readings = Readings {
-            free_swap: Some(FreeSwap::Bytes(7)),
-            ..Readings::default()
-        };
+        let mut readings = Readings::with_free_swap(FreeSwap::Bytes(7));
         assert_eq!(readings.free_swap(), FreeSwap::Bytes(7));
         let read = Readings::default().free_swap();
         assert_ne!(read, FreeSwap::Bytes(7), "a new tick reads anew");

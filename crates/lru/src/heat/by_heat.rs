@@ -120,7 +120,7 @@ impl<P: Policy> ByHeat<P> {
         }
     }
 
-    /// The same for a policy that goes by its own order alone: walks are followed and hints are given, but no heat decides.
+    /// Around a policy that goes by its own order alone: walks are followed and hints are given, but no heat decides.
     pub fn by_order(policy: P) -> ByHeat<P> {
         ByHeat {
             has_heat: false,

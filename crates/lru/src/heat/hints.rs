@@ -44,13 +44,13 @@ const NR_COMPARED_PAGES_MIN: u64 = 4096;
 pub struct HintCounts {
     /// Went.
     pub nr_gone_pages: u64,
-    /// Of those, not protected when they went.
+    /// Pages that went and were not protected when they went.
     pub nr_gone_offered_pages: u64,
     /// Went between two hints of which the engine's order was kept.
     pub nr_compared_pages: u64,
-    /// Of those, among the first in the order, as many as went.
+    /// Pages that went and were among the first in the order, as many as went.
     pub nr_agreed_pages: u64,
-    /// How many would be among them if pages went by chance.
+    /// How many of the first in the order would have gone by chance.
     pub nr_agreed_by_chance_pages: f64,
 }
 

@@ -17,6 +17,11 @@ const MAPPINGS_OF_EACH: usize = 5;
 /// Targets in the order given; of each that is watched, ages and mappings below.
 pub(super) fn table(snapshot: &Snapshot, rows: &[&TargetView]) -> String {
     let mut text = targets(rows);
+    if rows.iter().any(|target| target.budget.is_some()) {
+        text.push_str(
+            "\nKEPT: whether SIZE is within BUDGET, the lowest limit of the cgroup (yes, OVER)\n",
+        );
+    }
     let nr_watched = rows.iter().filter(|target| target.ages.is_some()).count();
     let nr_mappings_max = match nr_watched {
         0..=1 => usize::MAX,

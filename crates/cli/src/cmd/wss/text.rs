@@ -201,9 +201,9 @@ fn mappings(text: &mut String, mappings: &[MappingReport]) {
 
 fn name(mapping: &MappingReport) -> String {
     let class = match mapping.class {
-        MappingClass::Anon => "anonymous",
-        MappingClass::Heap => "heap",
-        MappingClass::Stack => "stack",
+        MappingClass::Anon => "[anon]",
+        MappingClass::Heap => "[heap]",
+        MappingClass::Stack => "[stack]",
         MappingClass::FilePrivate => "private file",
         MappingClass::FileShared => "shared file",
         MappingClass::Shmem => "shared memory",
@@ -211,6 +211,8 @@ fn name(mapping: &MappingReport) -> String {
     let name = printable(&mapping.name);
     let name = match (mapping.class, &*name) {
         (MappingClass::Heap | MappingClass::Stack, _) | (_, "") => class.to_owned(),
+        // The kernel's name for it says what it is.
+        (MappingClass::Anon, name) => name.to_owned(),
         (_, name) => format!("{name} ({class})"),
     };
     match mapping.nr_mappings {
@@ -330,9 +332,9 @@ pub(super) mod tests {
             "used within 1 min       412 MiB    412 MiB        0 B   31.7 %\n",
             "idle for 32 s           888 MiB    788 MiB    100 MiB   68.3 %\n",
             "  resident       1 s     1 min  untouched  mapping\n",
-            "   600 MiB     7 MiB     7 MiB    593 MiB  heap\n",
+            "   600 MiB     7 MiB     7 MiB    593 MiB  [heap]\n",
             "  /usr/lib/x.so (private file) x 4\n",
-            "  anonymous x 20\n",
+            "  [anon] x 20\n",
         ] {
             assert!(text.contains(part), "{part:?} in:\n{text}");
         }

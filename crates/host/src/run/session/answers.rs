@@ -51,7 +51,13 @@ impl Session<'_> {
         let done = self.managed.as_mut().map(ReclaimLoop::take_done);
         for (client, outcome) in done.unwrap_or_default() {
             let text = match outcome {
-                Ok(done) => accept(&done),
+                Ok(mut done) => {
+                    if self.config.dry_run {
+                        // What it decided on did not go.
+                        done.nr_applied_pages = 0;
+                    }
+                    accept(&done)
+                }
                 Err(error) => refuse(&error.to_string(), error.errno()),
             };
             if let Some(remote) = &self.remote {
@@ -222,7 +228,7 @@ impl Session<'_> {
                 false => Vec::new(),
             },
             generations: report::generations(&views),
-            eviction: managed.map(ReclaimLoop::eviction_report),
+            eviction: managed.map(|of| report::told(of.eviction_report(), self.config.dry_run)),
             walks,
             kernel: self.kernel_report(),
             saved: self.savings.last(),

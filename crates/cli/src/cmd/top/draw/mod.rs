@@ -40,9 +40,9 @@ to \"not used for an hour\" at the right; their height is the share of the
 target's largest bar, anon (a) above file (f). Dots: not watched so long.
 
 SIZE resident or charged   1s 10s 60s used within   RFLT evicted pages that
-came back, a second   SWAP swapped out   BUDGET limit of the cgroup   IDLE not
-used for 60 s. Of a cgroup that is not watched only counters are known, such
-as what the kernel takes for inactive.
+came back, a second   SWAP swapped out   BUDGET limit of the cgroup   KEPT
+whether SIZE is within BUDGET   IDLE not used for 60 s. Of a cgroup that is not
+watched only counters are known, such as what the kernel takes for inactive.
 
   up down j k  PgUp PgDn  g G   move
   Enter   watch the target and show its mappings and history

@@ -18,13 +18,17 @@ fn the_demo_falls_back_to_the_simulator_on_a_recording() {
     let stdout = String::from_utf8_lossy(&output.stdout);
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{stdout}\n{stderr}");
-    for policy in ["mglru", "two-list", "strata", "lru", "opt"] {
-        let lines = stdout.lines().filter(|line| {
-            let mut words = line.split_whitespace();
-            words.next() == Some(policy) && words.any(|word| word.ends_with('%'))
-        });
-        assert_eq!(lines.count(), 5, "a line for each size of memory: {stdout}");
-    }
+    let words =
+        |line: &str| -> Vec<String> { line.split_whitespace().map(str::to_owned).collect() };
+    let mut lines = stdout.lines().map(words);
+    let policies = ["miss", "ratio", "mglru", "two-list", "strata", "lru", "opt"];
+    assert!(
+        lines.any(|words| words == policies),
+        "a policy a column: {stdout}"
+    );
+    let sizes = lines.take_while(|words| !words.is_empty());
+    let sizes = sizes.filter(|words| words.iter().any(|word| word.ends_with("%)")));
+    assert_eq!(sizes.count(), 5, "a line for each size of memory: {stdout}");
     let plot = fs::read_to_string(target.path().join("demo.svg")).expect("a plot");
     assert!(plot.contains("</svg>"), "{plot}");
 }

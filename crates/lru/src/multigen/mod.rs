@@ -50,7 +50,7 @@ use crate::{
     memcg_lru::MemcgLru,
     policy::Policy,
     reclaim::GroupRules,
-    rules::{Aborting, AgeingRule, Rules},
+    rules::{Aborting, AgeingRule, Rules, Saturated},
     seam::{
         AccessVia, Ageing, Arrival, EvictBatch, GoneCause, GroupView, Isolated, ReclaimRequest,
         ReclaimStats, RelaxedWalk, Shadow, Verdict, WriteState,
@@ -107,6 +107,11 @@ impl MultiGen {
         let lruvec = &self.books.lruvecs[flags.lruvec()];
         let index = flags.generation()?;
         Some(GenSeq(lruvec.seq_of_index(index)))
+    }
+
+    /// Whether a folio whose count of accesses through descriptors is full is spared once, by the rules that hold.
+    pub fn spares_full_counts(&self) -> bool {
+        self.rules.protection.saturated != Saturated::AsItsTier
     }
 
     /// Whether a folio's count of accesses through descriptors is full, for which some kernels spare it once.

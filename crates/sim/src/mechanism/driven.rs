@@ -312,6 +312,11 @@ pub(crate) trait PlaysKernel: Policy {
     /// Whether a folio is on an inactive list; `None` where there are none that can be looked at.
     fn is_inactive(&self, folio: strata_lru::FolioId) -> Option<bool>;
 
+    /// Whether touching a page does what [`PlaysKernel::LEVER`] says.
+    fn has_lever(&self) -> bool {
+        true
+    }
+
     /// Whether eviction would pass a folio over once for its count; never where there is none.
     fn is_spared(&self, folio: strata_lru::FolioId) -> bool;
 }
@@ -335,12 +340,21 @@ impl PlaysKernel for strata_lru::MultiGen {
         None
     }
 
+    fn has_lever(&self) -> bool {
+        self.spares_full_counts()
+    }
+
     fn is_spared(&self, folio: strata_lru::FolioId) -> bool {
         self.is_count_full(folio)
     }
 }
 
 impl<P: PlaysKernel> Machine<'_, P> {
+    /// Whether touching a page does anything.
+    pub(crate) fn has_lever(&self) -> bool {
+        self.policy.has_lever()
+    }
+
     /// Whether eviction would pass the page of a slot over once for its count.
     pub(crate) fn is_spared(&self, slot: u32) -> bool {
         let folio = self.memory.folio(slot);

@@ -241,13 +241,13 @@ mod tests {
         timeline.spend(1000, 2, 0);
         assert_eq!(
             timeline.now_ns(),
-            6000,
-            "two of ours leave it a fifth of a processor"
+            2000,
+            "two of ours leave it half of each processor"
         );
         assert_eq!(timeline.cpu_ns_of(strata_lru::SpaceNo(0)), Some(2000));
         assert_eq!(
             timeline.threads()[&strata_lru::SpaceNo(0)].wanted_ns[&0],
-            6000
+            2000
         );
     }
 

@@ -141,7 +141,7 @@ impl<'w, P: PlaysKernel> World<'w, P> {
                 has_pageout: steered.actuator != Actuator::Reclaim,
                 has_kernel: steered.actuator != Actuator::Pageout,
                 abilities: Abilities {
-                    lever: can_tell.then_some(P::LEVER),
+                    lever: (can_tell && machine.has_lever()).then_some(P::LEVER),
                     can_deactivate: can_tell && P::HAS_LISTS,
                     can_prefetch: false,
                 },

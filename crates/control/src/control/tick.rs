@@ -237,6 +237,9 @@ impl Control {
         if !self.is_left_to_programs() {
             return false;
         }
+        if since.is_none() {
+            self.allowance.forget_walk();
+        }
         // Walks look at programs that did not run, too, as after reclaim that was asked for.
         self.walks.kernel_took_pages();
         self.left_at = Some(now);

@@ -93,6 +93,11 @@ impl Allowance {
         self.cycle_ns = before_ns.map_or(0, |then| now_ns.saturating_sub(then));
     }
 
+    /// What was done since the last walk says nothing of what walks cost from now on, as where reclaim ahead was part of it.
+    pub(crate) fn forget_walk(&mut self) {
+        (self.at_walk_ns, self.cycle_ns) = (None, 0);
+    }
+
     /// Whether there is a cap.
     pub fn is_capped(&self) -> bool {
         self.cap_percent.is_some()

@@ -233,10 +233,12 @@ impl ReclaimLoop {
     }
 
     /// Has Strata's threads run at the priority of the programs, and notes what the keeper has taken of the processors.
-    pub(super) fn look_after_threads(&mut self, keeper_cpu_ns: u64) {
+    /// `first`: the process that the run began with, which is known before members are looked for.
+    pub(super) fn look_after_threads(&mut self, keeper_cpu_ns: u64, first: Option<i32>) {
         self.keeper_cpu_ns = keeper_cpu_ns;
         let processes = self.group.members().tree().processes();
-        self.priority.follow(processes.map(|process| process.pid()));
+        self.priority
+            .follow(processes.map(|process| process.pid()).chain(first));
     }
 
     /// The kernel's counts have been brought up to date.

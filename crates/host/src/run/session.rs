@@ -342,7 +342,7 @@ impl Session<'_> {
             let swapped = self.swapped();
             self.savings.sample(&self.arena, swapped, shadows);
             if let Some(managed) = &mut self.managed {
-                managed.look_after_threads(self.arena.keeper_cpu_ns());
+                managed.look_after_threads(self.arena.keeper_cpu_ns(), self.program.pid());
             }
             self.look_around(now);
         }

@@ -107,8 +107,8 @@ fn half_comments(text: &str, is_strict: bool) -> Vec<usize> {
         if let Some(now) = &now {
             let leans = |first: &&str| now.starts_with(*first);
             let is_first = before.is_none();
-            let goes_on = GOES_ON.iter().any(|first| leans(first));
-            let leans_on = is_strict && LEANS_ON.iter().any(|first| leans(first));
+            let goes_on = GOES_ON.iter().any(&leans);
+            let leans_on = is_strict && LEANS_ON.iter().any(leans);
             if is_first && (goes_on || leans_on) {
                 found.push(number + 1);
             }

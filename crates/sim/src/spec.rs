@@ -7,7 +7,7 @@
 
 use std::{fmt, str::FromStr, sync::Arc};
 
-use strata_lru::{BadEngineSpec, EnginePolicy, EngineSpec};
+use strata_lru::{BadEngineSpec, EnginePolicy, EngineSpec, Ingredient, KernelModel};
 use strata_trace::did_you_mean;
 
 use crate::{
@@ -47,10 +47,50 @@ impl FromStr for PolicySpec {
     }
 }
 
+/// Options of `mglru` and `two-list`, without values.
+const OPTIONS: [&str; 8] = [
+    "distance",
+    "no-swap",
+    "heat",
+    "min-ttl",
+    "min-ttl-each",
+    "nr_gens",
+    "nr_tiers",
+    "group_order",
+];
+
+/// `did you mean NAME? ` for the first name, model or option in the text of an engine's policy that is not known and is like
+/// one that is; else nothing.
+pub fn suggestion(text: &str) -> String {
+    let mut pieces = text.split('+');
+    let head = pieces.next().unwrap_or_default();
+    let (name, model) = head.split_once(':').unwrap_or((head, ""));
+    let models = KernelModel::ALL.iter().map(|model| model.name());
+    let models: Vec<&str> = models.collect();
+    let left_out = Ingredient::ALL
+        .iter()
+        .map(|one| format!("no-{}", one.name()));
+    let left_out: Vec<String> = left_out.collect();
+    let options: Vec<&str> = match name {
+        "strata" => left_out.iter().map(String::as_str).collect(),
+        _ => OPTIONS.to_vec(),
+    };
+    let keys = pieces.map(|piece| piece.split('=').next().unwrap_or_default());
+    let heads = [(name, EnginePolicy::NAMES.to_vec()), (model, models)];
+    let all = heads
+        .into_iter()
+        .chain(keys.map(|key| (key, options.clone())));
+    let unknown = all.filter(|(given, known)| !known.contains(given));
+    let mut meant = unknown.map(|(given, known)| did_you_mean(given, known));
+    meant.find(|told| !told.is_empty()).unwrap_or_default()
+}
+
 fn parse(text: &str) -> Result<Arc<dyn Simulate>, String> {
     let name = text.split([':', '+']).next().unwrap_or_default();
     if EnginePolicy::NAMES.contains(&name) {
-        let spec: EngineSpec = text.parse().map_err(|error: BadEngineSpec| error.why)?;
+        let spec: EngineSpec = text
+            .parse()
+            .map_err(|error: BadEngineSpec| format!("{}{}", suggestion(text), error.why))?;
         return Ok(Arc::new(spec.policy().clone()));
     }
     let baselines = Baseline::ALL.map(Baseline::name);
@@ -104,6 +144,26 @@ mod tests {
     }
 
     #[test]
+    fn a_misspelt_name_is_told_the_nearest() {
+        for (text, meant) in [
+            ("s3fifo", "s3-fifo"),
+            ("LRU", "lru"),
+            ("twolist", "two-list"),
+            ("mgrlu:v6.1", "mglru"),
+            ("mglru:6.14", "v6.14"),
+            ("mglru+haet", "heat"),
+            ("mglru+nrgens=8", "nr_gens"),
+            ("strata+notest", "no-test"),
+        ] {
+            let error = text.parse::<PolicySpec>().unwrap_err().to_string();
+            let told = format!("is no policy: did you mean {meant}? ");
+            assert!(error.contains(&told), "{error}");
+        }
+        assert_eq!(suggestion("mglru:v6.1+heat+placement=v6.1"), "");
+        assert_eq!(suggestion("mglru:tomato"), "");
+    }
+
+    #[test]
     fn policies_of_the_engine_take_what_it_says() {
         for text in ["mglru:v6.1+heat+nr_gens=8", "two-list+distance", "strata"] {
             assert_eq!(text.parse::<PolicySpec>().unwrap().to_string(), text);
@@ -116,23 +176,6 @@ mod tests {
             let error = text.parse::<PolicySpec>().unwrap_err().to_string();
             let begin = format!("{text:?} is no policy: ");
             assert!(error.starts_with(&begin) && error.contains(why), "{error}");
-        }
-    }
-
-    #[test]
-    fn a_misspelt_name_is_told_the_nearest() {
-        for (text, meant) in [
-            ("s3fifo", "s3-fifo"),
-            ("LRU", "lru"),
-            ("twolist", "two-list"),
-            ("mgrlu:v6.1", "mglru"),
-            ("optt", "opt"),
-        ] {
-            let error = text.parse::<PolicySpec>().unwrap_err().to_string();
-            assert!(
-                error.contains(&format!(": did you mean {meant}? use")),
-                "{error}"
-            );
         }
     }
 

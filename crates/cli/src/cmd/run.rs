@@ -447,7 +447,8 @@ fn policy_arg(text: &str) -> Result<PolicyChoice, String> {
     refuse_option(text)?;
     text.parse().map_err(|error: BadEngineSpec| {
         // clap has quoted the text.
-        error.why.replace("use one of ", "use one of none, ")
+        let why = error.why.replace("use one of ", "use one of none, ");
+        format!("{}{why}", strata_sim::suggestion(text))
     })
 }
 

@@ -426,15 +426,17 @@ fn access(lines: &mut Lines, report: &Report, detail: Detail) {
         Grain::Page => "page by page",
         Grain::Mapping => "mapping by mapping",
     };
-    let more = match (detail, source.blind_spots.is_empty()) {
-        (Detail::Short, false) => "; --verbose says what that does not show",
-        _ => "",
+    // That figures are coarse is no detail.
+    let is_told = detail == Detail::Verbose || source.grain == Grain::Mapping;
+    let more = match is_told || source.blind_spots.is_empty() {
+        true => "",
+        false => "; --verbose says what that does not show",
     };
     lines.add(
         "accesses",
         format_args!("seen by {}, {grain}{more}", source.name),
     );
-    if detail == Detail::Verbose {
+    if is_told {
         for blind_spot in &source.blind_spots {
             lines.add("", format_args!("limit: {blind_spot}"));
         }

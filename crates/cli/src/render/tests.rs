@@ -248,6 +248,12 @@ fn what_is_long_is_told_only_when_asked_and_a_warning_only_once() {
         assert!(verbose.contains(part), "{part} not in:\n{verbose}");
     }
     assert!(!short.contains("something to know"), "{short}");
+    let mut coarse = example();
+    coarse.access.as_mut().expect("a source").grain = Grain::Mapping;
+    assert!(
+        report(&coarse).contains("limit: what is read"),
+        "figures are coarse"
+    );
     assert!(verbose.contains("warning       something to know"));
 }
 

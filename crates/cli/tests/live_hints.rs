@@ -33,6 +33,12 @@ fn no_reclaim() -> Option<String> {
     }
 }
 
+/// Why reclaim by the kernel's generations can't be tried here.
+fn no_reclaim_by_generations() -> Option<String> {
+    let no_generations = "the kernel keeps no generations (lru_gen/enabled)";
+    no_reclaim().or_else(|| (!has_generations()).then(|| no_generations.to_owned()))
+}
+
 /// Why the kernel's two lists can't be tried here.
 fn no_two_lists() -> Option<String> {
     let generations = "the kernel keeps generations (lru_gen/enabled)";
@@ -155,11 +161,8 @@ fn a_cold_hint_makes_old_pages_younger_where_the_kernel_has_generations() {
 #[test]
 fn reclaim_takes_what_was_hinted_cold_last_where_the_kernel_has_generations() {
     needs!("zram");
-    if let Some(reason) = no_reclaim() {
+    if let Some(reason) = no_reclaim_by_generations() {
         skip!("{reason}");
-    }
-    if !has_generations() {
-        skip!("the kernel keeps no generations (lru_gen/enabled)");
     }
     let _guard = Guard::new();
     let mut region = Region::new();
@@ -258,11 +261,8 @@ fn what_was_touched_stays_where_the_kernel_has_two_lists() {
 #[test]
 fn what_was_touched_five_times_stays_where_the_kernel_has_generations() {
     needs!("zram");
-    if let Some(reason) = no_reclaim() {
+    if let Some(reason) = no_reclaim_by_generations() {
         skip!("{reason}");
-    }
-    if !has_generations() {
-        skip!("the kernel keeps no generations (lru_gen/enabled)");
     }
     let _guard = Guard::new();
     for (lever, touched_stays) in [(Lever::Activation, false), (Lever::FiveTouches, true)] {

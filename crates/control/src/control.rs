@@ -94,7 +94,7 @@ pub struct Control {
     turns: Turns,
     cpu: Cpu,
     allowance: Allowance,
-    /// Whether a processor is free, as the loop takes it: it also is where the programs can't be left to reclaim.
+    /// Whether a processor is free for Strata; `Free`, too, where the programs can't be left to reclaim for themselves.
     cpu_state: CpuState,
     affinity: Affinity,
     stall: Stall,
@@ -243,7 +243,7 @@ impl Control {
         }
     }
 
-    /// Whether a processor is free, as the loop takes it: it also is where the programs can't be left to reclaim.
+    /// Whether a processor is free for Strata; `Free`, too, where the programs can't be left to reclaim for themselves.
     pub fn cpu_state(&self) -> CpuState {
         self.cpu_state
     }

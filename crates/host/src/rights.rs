@@ -15,7 +15,7 @@ pub(crate) fn advice(what: &str) -> String {
     advice_to(is_root(), "run as root", what)
 }
 
-/// The same, with the command.
+/// What to do, where root usually has the right called `what`, with the command to type.
 pub(crate) fn command_advice(what: &str) -> String {
     advice_to(is_root(), SUDO, what)
 }

@@ -125,8 +125,8 @@ pub(crate) struct RunArgs {
     /// Who decides which pages go: mglru+heat, mglru, mglru+distance, two-list, strata, or none
     ///
     /// mglru+heat is the multi-generational LRU, of whose pages those accessed least often lately go first; mglru is that
-    /// LRU as it is, by when a page was last accessed. two-list is the classic active and inactive list. strata is a policy
-    /// of our own. none sets the kernel's limit and nothing else, the baseline of every comparison. Models and options as
+    /// LRU as it is, by when a page was last accessed. two-list is the classic active and inactive list. strata is Strata's
+    /// own policy. none sets the kernel's limit and nothing else, the baseline of every comparison. Models and options as
     /// under strata sim: a name, :MODEL and +OPTION or +OPTION=VALUE after it; docs/reference/sim.md lists them.
     #[arg(long, value_name = "POLICY", default_value = PolicyChoice::DEFAULT, value_parser = policy_arg, allow_hyphen_values = true)]
     policy: PolicyChoice,
@@ -145,8 +145,9 @@ pub(crate) struct RunArgs {
 
     /// What Strata may take of the processors, percent of one, for example 10%
     ///
-    /// All of its threads and its keeper together, over each second. When it is spent the program reclaims for itself in
-    /// its own page faults until half is free again; the budget is held all the time. No default.
+    /// The share is for all of Strata's threads and its keeper together, over each second. When the share is spent, the
+    /// program reclaims for itself in its own page faults until half of the share is free again. The budget is held all the
+    /// time. One walk with what follows it may exceed the share. No default.
     #[arg(long, value_name = "SHARE", value_parser = cpu_arg, allow_hyphen_values = true)]
     cpu: Option<u32>,
 
@@ -271,9 +272,9 @@ fn cpu_arg(text: &str) -> Result<u32, String> {
 /// Priority of Strata's threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum PriorityArg {
-    /// That of the program: where no processor is free, Strata takes no more than its share
+    /// The program's own: Strata waits for processors as the program does
     Program,
-    /// Above the program: fewer faults beside busy neighbours, who lose up to three quarters of their processor time
+    /// Above the program's: Strata waits for nobody, and busy neighbours lose up to three quarters of their processor time
     High,
 }
 

@@ -88,14 +88,18 @@ impl Control {
 
     /// How far apart walks come at least, by what the last one cost; milliseconds.
     pub fn walk_pace_ms(&self) -> u64 {
+        self.walks.own_pause_ms().max(self.beside_pause_ms())
+    }
+
+    /// How far apart walks come at least by what Strata may take of the processors, milliseconds.
+    fn beside_pause_ms(&self) -> u64 {
         let is_processor_free = self.cpu_state == CpuState::Free;
-        let pause_ms = self.allowance.walk_pause_ms(is_processor_free);
-        self.walks.own_pause_ms().max(pause_ms)
+        self.allowance.walk_pause_ms(is_processor_free)
     }
 
     /// Whether walks that are so far apart allow one now.
     pub fn may_look(&self, now: TimeMs, pause_ms: u64) -> bool {
-        let pause_ms = pause_ms.max(self.walk_pace_ms());
+        let pause_ms = pause_ms.max(self.beside_pause_ms());
         self.walks.may_look(now, pause_ms) && self.allowance.affords_walk()
     }
 

@@ -1,4 +1,4 @@
-//! Ageing by the kernel's multi-generational LRU, at our request: how accessed bits are cleared where it is on.
+//! Ageing by the kernel's multi-generational LRU, at Strata's request: how accessed bits are cleared where MGLRU is on.
 //!
 //! A line `+ MEMCG NODE MAX_SEQ 1 1` written to debugfs `lru_gen` has the kernel walk the page tables of the group's
 //! processes: each accessed page goes to a new youngest generation, its bit cleared. The kernel takes the lock of an address
@@ -57,10 +57,6 @@ impl Ager {
     /// # Errors
     /// [`AgeingError`].
     pub(crate) fn open(group: &GroupReader) -> Result<Ager, AgeingError> {
-        let min_ttl_ms = fs::read_to_string(MIN_TTL_MS)?.trim().parse().unwrap_or(0);
-        if min_ttl_ms > 0 {
-            return Err(AgeingError::MinTtl(min_ttl_ms));
-        }
         let ager = Ager {
             name: group.name().to_owned(),
             file: PathBuf::from(LRU_GEN),
@@ -74,8 +70,13 @@ impl Ager {
     /// Ages once; how many groups and nodes were aged.
     ///
     /// # Errors
-    /// When the text can't be read, or the kernel refuses a command.
-    pub(crate) fn age(&self) -> io::Result<usize> {
+    /// When the text can't be read, the kernel refuses a command, or it keeps a working set by itself.
+    pub(crate) fn age(&self) -> Result<usize, AgeingError> {
+        // It may be set at any time.
+        let min_ttl_ms = fs::read_to_string(MIN_TTL_MS)?.trim().parse().unwrap_or(0);
+        if min_ttl_ms > 0 {
+            return Err(AgeingError::MinTtl(min_ttl_ms));
+        }
         let text = fs::read_to_string(&self.file)?;
         let commands = commands(&text, Path::new(&self.name)).map_err(io::Error::other)?;
         let mut file = OpenOptions::new().write(true).open(&self.file)?;

@@ -1,7 +1,7 @@
 //! `deactivate`: tells the kernel's classic LRU which active pages to let go first, by `MADV_COLD`.
 //!
-//! Left to itself the kernel moves pages from the active list to the inactive one in the order in which they came,
-//! whether they are wanted or not. A page that is named here goes there out of its turn, and one that has not been
+//! By itself the kernel moves pages from the active list to the inactive one in the order in which they came,
+//! wanted or unwanted. A page that is named here goes there out of its turn, and one that has not been
 //! used since the walk that chose it costs no flush of other processors.
 //!
 //! **Owns** the thread, the request and the report. **Does not own** which pages (`control`).

@@ -132,7 +132,7 @@ fn reason(entry: PagemapEntry, flags: Option<u64>, is_dirty: bool) -> Verdict {
     }
 }
 
-/// Whether it is a page of a file that differs from the disk. Shared memory goes to swap instead.
+/// Whether a page belongs to a file and differs from the disk. Shared memory goes to swap instead.
 fn must_be_written(entry: PagemapEntry, flags: Option<u64>, is_dirty: bool) -> bool {
     let has = |bits: u64| flags.is_some_and(|flags| flags & bits != 0);
     // Without the page's own flags the entry's bit has to do.

@@ -64,7 +64,7 @@ impl GroupMark {
         })
     }
 
-    /// Whether this group is `other`, or lies in `other`.
+    /// Whether this group is `other` or lies below `other`.
     pub(crate) fn is_within(&self, other: &GroupMark) -> bool {
         other
             .chain

@@ -334,7 +334,7 @@ impl BudgetGroup {
         self.version
     }
 
-    /// Whether it was there before us.
+    /// Whether the group was there before Strata.
     pub fn is_attached(&self) -> bool {
         matches!(self.origin, Origin::Attached)
     }

@@ -41,7 +41,7 @@ pub struct Run {
     pub arm: Arm,
     /// The limit or budget of this run; `None` without one.
     pub limit_bytes: Option<u64>,
-    /// Whether it counts.
+    /// Whether the run counts in the figures.
     pub is_counted: bool,
     /// The command's status, as a shell has it.
     pub exit_status: u8,

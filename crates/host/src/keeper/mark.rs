@@ -39,7 +39,7 @@ impl ProcessMark {
         })
     }
 
-    /// Whether it still runs; a zombie does not.
+    /// Whether the process still runs; a zombie does not.
     pub fn is_running(self) -> bool {
         Stat::read(self.pid).is_some_and(|stat| {
             stat.start_ticks == self.start_ticks && !matches!(stat.state, 'Z' | 'X')

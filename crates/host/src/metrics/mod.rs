@@ -58,7 +58,7 @@ pub struct Metric {
     pub name: &'static str,
     /// What it says.
     pub help: &'static str,
-    /// Whether it only grows.
+    /// Whether the metric only grows.
     pub kind: Type,
     read: fn(&Status) -> Vec<Sample>,
 }

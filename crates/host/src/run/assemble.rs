@@ -240,6 +240,10 @@ impl Hints {
                 ..Hints::default()
             };
         }
+        // Sums of mappings tell neither which pages are idle nor which are spared already.
+        if config.access == AccessChoice::Smaps {
+            return Hints::default();
+        }
         let tried = arena.try_five_touches().and_then(|spared_flags| {
             let reader = GroupReader::open(group.path())?;
             Ok((Ager::open(&reader)?, spared_flags))

@@ -1,8 +1,9 @@
 //! Virtual time, and who has the processors.
 //!
-//! Every thread of a program wants a processor whenever a request is there to be made, but while it waits for a device. Strata's
-//! threads run at the same priority, so of a processor that one of them wants as well the programs have half. Requests come in the order of the trace; where several threads run side by side each takes the time that it
-//! takes, and all of them together so much less.
+//! Every thread of a program wants a processor whenever a request is there to be made, but while it waits for a device.
+//! Strata's threads run at the same priority, so of a processor that one of them wants as well the programs have half.
+//! Requests come in the order of the trace; where several threads run side by side each takes the time that it takes, and
+//! all of them together so much less.
 //!
 //! ```text
 //!   a request of c ns:  time goes on by  c / (threads x share)      share = min(1, processors left / threads)

@@ -140,9 +140,9 @@ pub struct TargetView {
 pub struct Budget {
     /// The lowest limit of the cgroup.
     pub limit_bytes: u64,
-    /// What is charged to it now.
+    /// What is charged to the group now, bytes.
     pub charged_bytes: u64,
-    /// Whether that is within the limit.
+    /// Whether the charge is within the limit.
     pub is_kept: bool,
 }
 

@@ -12,11 +12,19 @@
 # - `scan` reads 1,800 pages in a row every 100,000 operations. `phases` has other hot pages every 2 s. `mixed` is half a mapped file, half
 #   anonymous.
 #
-# BENCH_RUNS is the number of rounds (3), BENCH_SECONDS the length of a run in the machine's time (5), BENCH_LOADS the loads, BENCH_KERNELS
-# ("6.1 6.12"), BENCH_MGLRU ("0 7"), BENCH_GUESTS how many machines run side by side (2), BENCH_PROCESSORS of each (1).
+# - `obedience`: of the pages that left by the kernel's choice under hints, the share that had been offered. `agreement`: of the pages that
+#   left between two hints, the share that stood first in the policy's order; `by chance` is what that share would be by chance.
+#
+# BENCH_RUNS is the number of rounds (3), BENCH_SECONDS the length of a run in the machine's time (5), BENCH_LOADS the loads, BENCH_POLICIES
+# the policies of `strata run` (mglru+heat), BENCH_KERNELS ("6.1 6.12"), BENCH_MGLRU ("0 7"), BENCH_GUESTS how many machines run side by
+# side (2), BENCH_PROCESSORS of each (1).
 source "$(dirname "$0")/lib.sh"
 runs=${BENCH_RUNS:-3} seconds=${BENCH_SECONDS:-5} side_by_side=${BENCH_GUESTS:-2} smp=${BENCH_PROCESSORS:-1}
-read -ra loads <<<"${BENCH_LOADS:-zipf_0.99 zipf_1.2 scan phases uniform mapped_file mixed}"
+read -ra names <<<"${BENCH_LOADS:-zipf_0.99 zipf_1.2 scan phases uniform mapped_file mixed}"
+loads=()
+for policy in ${BENCH_POLICIES:-mglru+heat}; do
+    for name in "${names[@]}"; do loads+=("$name/$policy"); done
+done
 directory=$target_dir/guests
 rm -rf "$directory"
 mkdir -p "$directory"
@@ -58,14 +66,15 @@ for kernel in ${BENCH_KERNELS:-6.1 6.12}; do
         output=$directory/$kernel-$mglru
         sed -n 's/^said //p' "$output" | tr -d '\r' | sed "s/^/kernel $kernel, lru_gen\/enabled $mglru: /" >&2 || true
         for load in "${loads[@]}"; do
-            printf '%s|%s|%s\t' "$kernel" "$(lru_name "$mglru")" "$load"
+            printf '%s|%s|%s|%s\t' "$kernel" "$(lru_name "$mglru")" "${load%%/*}" "${load#*/}"
             # The last one: serial lines end in carriage return and line feed.
-            sed -n "s/^compared $load //p" "$output" 2>/dev/null | tr -d '\r' | tail -n 1 | grep . ||
+            sed -n "s|^compared $load ||p" "$output" 2>/dev/null | tr -d '\r' | tail -n 1 | grep . ||
                 echo "not measured: $(tail -n 1 "$output.errors" 2>/dev/null | tr -d '\r')"
         done
     done
 done >"$directory/lines"
-"$target_dir/release/examples/compared" 'kernel|MGLRU|load' faults cpu_per_operation memory <"$directory/lines"
+"$target_dir/release/examples/compared" 'kernel|MGLRU|load|policy' faults cpu_per_operation memory obedience \
+    agreement chance <"$directory/lines"
 echo
 echo "$runs rounds of $seconds s each in the machine's time, $smp processor each."
 grep -q $'\t{' "$directory/lines" || fail "nothing was measured"

@@ -7,9 +7,10 @@
 //!   free|db_bench<TAB>skipped: there is no db_bench  a row that says why it is empty
 //! ```
 //!
-//! The figures are `operations`, `operations_per_cpu`, `cpu_per_operation`, `faults`, `neighbours` and `memory`, in any order. Each has
-//! a column with the medians of the kernel's arm and of Strata's, and one with the median ratio of Strata to the kernel and the worst
-//! round in parentheses; `of N` says that only N rounds have both.
+//! The figures are `operations`, `operations_per_cpu`, `cpu_per_operation`, `faults`, `neighbours`, `memory`, `obedience`, `agreement`
+//! and `chance`, in any order. Each has a column with the medians of the kernel's arm and of Strata's, and one with the median ratio of
+//! Strata to the kernel and the worst round in parentheses; `of N` says that only N rounds have both. The last three are of Strata
+//! alone: one column with the median and the worst round.
 //!
 //! **Owns** the columns, their text and their order. **Does not own** any figure or ratio (`strata_host::compare`).
 //!
@@ -19,7 +20,7 @@ use std::fmt::Write as _;
 use std::io::{self, Read, Write as _};
 use std::process::ExitCode;
 
-use strata_host::compare::{ArmKind, ArmSummary, Better, Comparison, Metric, Ratio, ratio};
+use strata_host::compare::{ArmKind, ArmSummary, Better, Comparison, Metric, Ratio, Spread, ratio};
 
 /// What a table can show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +31,9 @@ enum Figure {
     Faults,
     Neighbours,
     Memory,
+    Obedience,
+    Agreement,
+    Chance,
 }
 
 /// Whether a figure is the inverse of the one it is made of.
@@ -40,13 +44,16 @@ enum Side {
 }
 
 impl Figure {
-    const ALL: [Figure; 6] = [
+    const ALL: [Figure; 9] = [
         Figure::Operations,
         Figure::OperationsPerCpu,
         Figure::CpuPerOperation,
         Figure::Faults,
         Figure::Neighbours,
         Figure::Memory,
+        Figure::Obedience,
+        Figure::Agreement,
+        Figure::Chance,
     ];
 
     fn name(self) -> &'static str {
@@ -57,6 +64,9 @@ impl Figure {
             Figure::Faults => "faults",
             Figure::Neighbours => "neighbours",
             Figure::Memory => "memory",
+            Figure::Obedience => "obedience",
+            Figure::Agreement => "agreement",
+            Figure::Chance => "chance",
         }
     }
 
@@ -68,6 +78,9 @@ impl Figure {
             Figure::Faults => "faults/1000 operations",
             Figure::Neighbours => "neighbours, 1000 iterations/s",
             Figure::Memory => "memory once full, MiB",
+            Figure::Obedience => "obedience, % (worst)",
+            Figure::Agreement => "agreement, % (worst)",
+            Figure::Chance => "by chance, % (worst)",
         }
     }
 
@@ -79,7 +92,15 @@ impl Figure {
             Figure::Faults => (Metric::FaultsPerThousand, Side::AsItIs),
             Figure::Neighbours => (Metric::Neighbours, Side::AsItIs),
             Figure::Memory => (Metric::FullMean, Side::AsItIs),
+            Figure::Obedience => (Metric::Obedience, Side::AsItIs),
+            Figure::Agreement => (Metric::Agreement, Side::AsItIs),
+            Figure::Chance => (Metric::Chance, Side::AsItIs),
         }
+    }
+
+    /// Whether the kernel's arm has no such figure.
+    fn is_of_strata_alone(self) -> bool {
+        matches!(self, Figure::Obedience | Figure::Agreement | Figure::Chance)
     }
 
     /// A value of the metric behind it, in the unit of the heading.
@@ -91,6 +112,7 @@ impl Figure {
             Figure::CpuPerOperation => format!("{:.3}", 1e6 / value),
             Figure::Faults => format!("{value:.1}"),
             Figure::Memory => format!("{:.0}", value / f64::from(1 << 20)),
+            Figure::Obedience | Figure::Agreement | Figure::Chance => format!("{value:.0}"),
         }
     }
 }
@@ -127,13 +149,17 @@ impl Row {
     /// The medians of both arms, as text; `None` if neither is known.
     fn medians(&self, figure: Figure) -> Option<String> {
         let (kernel, strata) = self.arms()?;
-        let median = |arm: &ArmSummary| {
-            let known = arm
-                .figures
-                .iter()
-                .find(|(metric, _)| *metric == figure.source().0);
-            known.map(|(_, spread)| figure.shown(spread.median))
+        let spread = |arm: &ArmSummary| {
+            let mut figures = arm.figures.iter();
+            let known = figures.find(|(metric, _)| *metric == figure.source().0);
+            known.map(|(_, spread)| *spread)
         };
+        if figure.is_of_strata_alone() {
+            let of_strata = spread(strata)?;
+            let shown = [of_strata.median, of_strata.worst].map(|value| figure.shown(value));
+            return Some(format!("{} ({})", shown[0], shown[1]));
+        }
+        let median = |arm| spread(arm).map(|of: Spread| figure.shown(of.median));
         let (kernel, strata) = (median(kernel), median(strata));
         let or_dash = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
         (kernel.is_some() || strata.is_some())
@@ -194,6 +220,10 @@ fn table(label_names: &[&str], figures: &[Figure], rows: &[Row]) -> String {
     let are_kills_shown = rows.iter().any(has_kills);
     let mut headings: Vec<String> = label_names.iter().map(|name| (*name).to_owned()).collect();
     for figure in &known {
+        if figure.is_of_strata_alone() {
+            headings.push(figure.heading().to_owned());
+            continue;
+        }
         headings.push(format!("{}: kernel / strata", figure.heading()));
         headings.push("ratio (worst)".to_owned());
     }
@@ -213,7 +243,9 @@ fn table(label_names: &[&str], figures: &[Figure], rows: &[Row]) -> String {
             Ok(_) => {
                 for figure in &known {
                     cells.push(row.medians(*figure).unwrap_or_else(|| "-".to_owned()));
-                    cells.push(row.ratio_text(*figure));
+                    if !figure.is_of_strata_alone() {
+                        cells.push(row.ratio_text(*figure));
+                    }
                 }
                 if are_kills_shown {
                     let (kernel, strata) = row.killed().unwrap_or_default();
@@ -359,6 +391,24 @@ mod tests {
             table.contains("| 1000 / 800 | 0.75 (0.50) of 2 |"),
             "{table}"
         );
+    }
+
+    #[test]
+    fn a_figure_that_the_kernels_arm_has_not_is_one_column() {
+        let percent = serde_json::json!({
+            "nr_runs": 3, "median": 95.6, "worst": 80.0, "min": 80.0, "max": 99.0,
+            "spread_percent": 0,
+        });
+        let mut comparison: serde_json::Value = serde_json::from_str(&printed()).expect("JSON");
+        comparison["summaries"][1]["figures"]["obedience_percent"] = percent;
+        let input = format!("zipf\t{comparison}\n");
+        let table = run_on(&["load", "obedience", "chance"], &input).expect("a table");
+        let lines: Vec<&str> = table.lines().collect();
+        assert_eq!(
+            lines[0],
+            "| load | obedience, % (worst) | killed: kernel / strata |"
+        );
+        assert_eq!(lines[2], "| zipf | 96 (80) | 1 / 0 |");
     }
 
     #[test]

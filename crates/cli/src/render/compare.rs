@@ -197,12 +197,16 @@ fn label(metric: Metric) -> &'static str {
         Metric::StrataCpu => "CPU of Strata",
         Metric::KernelThreadsCpu => "CPU of kernel threads",
         Metric::TotalCpu => "CPU of everything",
+        Metric::Obedience => "obedience to hints",
+        Metric::Agreement => "agreement with the order",
+        Metric::Chance => "agreement by chance",
     }
 }
 
 fn value(metric: Metric, value: f64) -> String {
     match metric.name() {
         name if name.ends_with("_ms") => time(value),
+        name if name.ends_with("_percent") => percent(value),
         name if name.ends_with("_bytes") => Bytes(value.round() as u64).to_string(),
         _ if value < 100.0 && value.fract() != 0.0 => format!("{value:.1}"),
         _ => count(value.round() as u64),

@@ -60,11 +60,17 @@ pub enum Metric {
     KernelThreadsCpu,
     /// The three together.
     TotalCpu,
+    /// Of the pages that left by the kernel's choice under Strata's hints, the share that had been offered.
+    Obedience,
+    /// Of the pages that left between two hints, the share that stood first in the engine's order.
+    Agreement,
+    /// What [`Metric::Agreement`] would be if pages went by chance.
+    Chance,
 }
 
 impl Metric {
     /// All of them, in the order in which they are shown.
-    pub const ALL: [Metric; 19] = [
+    pub const ALL: [Metric; 22] = [
         Metric::Wall,
         Metric::Throughput,
         Metric::OperationsPerCpu,
@@ -84,6 +90,9 @@ impl Metric {
         Metric::StrataCpu,
         Metric::KernelThreadsCpu,
         Metric::TotalCpu,
+        Metric::Obedience,
+        Metric::Agreement,
+        Metric::Chance,
     ];
 
     /// Its name in JSON, with the unit.
@@ -108,6 +117,9 @@ impl Metric {
             Metric::StrataCpu => "strata_cpu_ms",
             Metric::KernelThreadsCpu => "kernel_threads_cpu_ms",
             Metric::TotalCpu => "total_cpu_ms",
+            Metric::Obedience => "obedience_percent",
+            Metric::Agreement => "agreement_percent",
+            Metric::Chance => "chance_percent",
         }
     }
 
@@ -119,7 +131,11 @@ impl Metric {
     /// Which way is better.
     pub fn better(self) -> Better {
         match self {
-            Metric::Throughput | Metric::OperationsPerCpu | Metric::Neighbours => Better::Higher,
+            Metric::Throughput
+            | Metric::OperationsPerCpu
+            | Metric::Neighbours
+            | Metric::Obedience
+            | Metric::Agreement => Better::Higher,
             _ => Better::Lower,
         }
     }

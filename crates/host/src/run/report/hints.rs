@@ -8,7 +8,7 @@ use strata_control::Lever;
 use strata_lru::{HintCounts, Kind};
 
 /// One value for each kind of page.
-#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct ByKind<T> {
     /// Anonymous and shared memory.
     pub anon: T,
@@ -17,7 +17,7 @@ pub struct ByKind<T> {
 }
 
 /// What became of hints: the kernel reclaimed, and was told which pages to spare.
-#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct HintsReport {
     /// How pages are made to be spared.
     pub lever: Lever,

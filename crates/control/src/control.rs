@@ -233,6 +233,7 @@ impl Control {
                 self.kernel_pause.succeeded();
             }
             ActuatorReport::KernelOutpaced => self.walks.kernel_took_pages(),
+            ActuatorReport::KernelAtFloor => self.pressure.settle(),
             ActuatorReport::KernelFoundNothing => {
                 self.walks.kernel_took_pages();
                 self.kernel_pause.failed(now);

@@ -65,8 +65,10 @@ impl Lever {
 pub enum ActuatorReport {
     /// The kernel was asked to reclaim, and freed pages.
     KernelFreed,
-    /// The kernel freed pages, but as many came back, or usage is as low as it may bring it: no proof that none can go.
+    /// The kernel freed pages, but as many came back: no proof that none can go.
     KernelOutpaced,
+    /// Usage is as low as the kernel may bring it.
+    KernelAtFloor,
     /// The kernel found nothing to free.
     KernelFoundNothing,
     /// So many base pages were not read in ahead after all.

@@ -628,8 +628,11 @@ pub struct ReclaimReport {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReclaimFailure {
-    /// As much came back meanwhile, or usage is as low as the kernel may bring it.
-    NoProof,
+    /// As much came back meanwhile.
+    #[serde(alias = "no_proof")]
+    Outpaced,
+    /// Usage is as low as the kernel may bring it.
+    AtFloor,
     /// The kernel found nothing.
     NothingFound,
 }

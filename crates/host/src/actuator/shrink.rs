@@ -11,16 +11,17 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
 use super::worker::Worker;
+use crate::cgroup::ReclaimError;
 use crate::process::thread_cpu_ns;
 
 /// Somebody who can make the kernel reclaim from a group. May take seconds.
 pub trait Shrink: Send {
     /// Asks for `bytes` to be reclaimed; returns the bytes that were.
-    fn shrink(&mut self, bytes: u64) -> io::Result<u64>;
+    fn shrink(&mut self, bytes: u64) -> Result<u64, ReclaimError>;
 }
 
-impl<F: FnMut(u64) -> io::Result<u64> + Send> Shrink for F {
-    fn shrink(&mut self, bytes: u64) -> io::Result<u64> {
+impl<F: FnMut(u64) -> Result<u64, ReclaimError> + Send> Shrink for F {
+    fn shrink(&mut self, bytes: u64) -> Result<u64, ReclaimError> {
         self(bytes)
     }
 }
@@ -31,7 +32,7 @@ pub struct ShrinkOutcome {
     /// Bytes asked for.
     pub asked_bytes: u64,
     /// Bytes reclaimed.
-    pub result: io::Result<u64>,
+    pub result: Result<u64, ReclaimError>,
     /// Wall time, nanoseconds.
     pub wall_ns: u64,
     /// CPU time of the thread, nanoseconds.
@@ -121,11 +122,11 @@ mod tests {
     fn one_request_at_a_time_and_the_loop_never_waits() {
         let (go, may_go) = channel::<()>();
         let mut thread = ShrinkThread::start(move |bytes: u64| {
-            may_go.recv().map_err(io::Error::other)?;
-            if bytes == 1 {
-                return Err(io::Error::other("nothing left"));
+            may_go.recv().expect("who tells it to go");
+            match bytes {
+                1 => Err(ReclaimError::NothingReclaimable("/g".into())),
+                bytes => Ok(bytes / 2),
             }
-            Ok(bytes / 2)
         })
         .unwrap();
         assert!(thread.try_submit(4096));

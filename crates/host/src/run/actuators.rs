@@ -17,13 +17,13 @@ use crate::actuator::{
     RecallPages, ShrinkOutcome, ShrinkThread, WarmPages,
 };
 use crate::addr::AddrRange;
+use crate::cgroup::ReclaimError;
 use crate::pages::places::SpaceNo;
 use crate::rights;
 use crate::run::report::EvictionReport;
 use crate::run::trace::{Recorder, Report};
 use crate::run::would_evict::WouldEvict;
 use std::collections::{BTreeSet, VecDeque};
-use std::io::ErrorKind;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 use strata_control::strategy::{Busy, Outcome};
@@ -203,11 +203,10 @@ impl Actuators {
             }
             Err(error) => {
                 tracing::debug!("the kernel's reclaim: {error}");
-                // Pages did go, but as many came back, or usage is as low as the kernel may
-                // bring it: no proof that none can go.
-                match error.kind() == ErrorKind::WouldBlock {
-                    true => ActuatorReport::KernelOutpaced,
-                    false => {
+                match error {
+                    ReclaimError::Outpaced(_) => ActuatorReport::KernelOutpaced,
+                    ReclaimError::AtFloor(_) => ActuatorReport::KernelAtFloor,
+                    _ => {
                         heard.nr_attempts += 1;
                         ActuatorReport::KernelFoundNothing
                     }

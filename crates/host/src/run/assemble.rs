@@ -4,7 +4,7 @@
 
 use crate::access::{self, AccessChoice, AccessSource, Ager, ListsSource};
 use crate::actuator::{Activate, Deactivate, Pageout, Recall, ShrinkThread};
-use crate::cgroup::{GroupReader, ReclaimError, Version};
+use crate::cgroup::{GroupReader, Version};
 use crate::pages::members::Members;
 use crate::pages::tracker::Tracker;
 use crate::pages::walk::Walker;
@@ -21,7 +21,6 @@ use crate::run::program::Program;
 use crate::run::reclaim_loop::ReclaimLoop;
 use crate::run::trace::Recorder;
 use crate::run::would_evict::WouldEvict;
-use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use strata_control::swappiness::SwappinessBias;
 use strata_control::{Abilities, Lever, Setup};
@@ -107,16 +106,7 @@ pub(super) fn reclaim_loop(
                 Version::V1 if config.cpu_percent_max.is_none() => DIP_RUN_BYTES,
                 Version::V1 | Version::V2 => 0,
             };
-            let shrink = move |bytes: u64| {
-                group
-                    .reclaim(bytes.max(least_bytes))
-                    .map_err(|error| match error {
-                        ReclaimError::Outpaced(_) | ReclaimError::AtFloor(_) => {
-                            io::Error::new(ErrorKind::WouldBlock, error)
-                        }
-                        error => io::Error::other(error),
-                    })
-            };
+            let shrink = move |bytes: u64| group.reclaim(bytes.max(least_bytes));
             Some(ShrinkThread::start(shrink).map_err(io_error("starting the reclaim thread"))?)
         }
         _ => None,

@@ -100,6 +100,8 @@ pub(super) enum Bound {
 pub(super) enum Freed {
     Pages(u64),
     Outpaced,
+    /// Usage was as low as a dip may go.
+    AtFloor,
     Nothing,
 }
 
@@ -182,6 +184,7 @@ impl Kernel {
         if is_over {
             let is_outpaced = self.goal_pages.is_some() && self.nr_in_vain <= NR_RETRIES_MAX;
             let freed = match self.freed_pages {
+                0 if is_outpaced && self.chunk_pages == 0 => Freed::AtFloor,
                 0 if is_outpaced => Freed::Outpaced,
                 0 => Freed::Nothing,
                 pages => Freed::Pages(pages),

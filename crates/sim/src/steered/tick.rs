@@ -138,9 +138,11 @@ impl<P: PlaysKernel> World<'_, P> {
                     ActuatorReport::KernelFreed
                 }
                 Freed::Outpaced => ActuatorReport::KernelOutpaced,
+                Freed::AtFloor => ActuatorReport::KernelAtFloor,
                 Freed::Nothing => ActuatorReport::KernelFoundNothing,
             });
-            self.looped.kept.nr_attempts += u64::from(freed != Freed::Outpaced);
+            self.looped.kept.nr_attempts +=
+                u64::from(!matches!(freed, Freed::Outpaced | Freed::AtFloor));
             self.recorder
                 .note_report(|| Report::Reclaim(reclaim_report(&reclaimed, asked_bytes)));
         }
@@ -190,7 +192,8 @@ fn pageout_report(paged_out: &PagedOut) -> PageoutReport {
 fn reclaim_report(reclaimed: &Reclaimed, asked_bytes: u64) -> ReclaimReport {
     let (freed_pages, failure) = match reclaimed.freed {
         Freed::Pages(pages) => (Some(pages), None),
-        Freed::Outpaced => (None, Some(ReclaimFailure::NoProof)),
+        Freed::Outpaced => (None, Some(ReclaimFailure::Outpaced)),
+        Freed::AtFloor => (None, Some(ReclaimFailure::AtFloor)),
         Freed::Nothing => (None, Some(ReclaimFailure::NothingFound)),
     };
     ReclaimReport {

@@ -164,7 +164,8 @@ fn reports(tick: &Tick) -> Vec<ActuatorReport> {
         Some(match of.failure {
             None => ActuatorReport::KernelFreed,
             Some(ReclaimFailure::NothingFound) => ActuatorReport::KernelFoundNothing,
-            Some(ReclaimFailure::NoProof) => ActuatorReport::KernelOutpaced,
+            Some(ReclaimFailure::Outpaced) => ActuatorReport::KernelOutpaced,
+            Some(ReclaimFailure::AtFloor) => ActuatorReport::KernelAtFloor,
         })
     });
     heard.collect()

@@ -9,9 +9,9 @@ use super::{
 };
 use crate::access;
 use crate::actuator::{self, PageoutError, ShrinkOutcome};
+use crate::cgroup::ReclaimError;
 use crate::pages::space::WalkFindings;
 use crate::run::config::PolicyChoice;
-use std::io::ErrorKind;
 
 impl From<access::ClearIntent> for ClearIntent {
     fn from(intent: access::ClearIntent) -> ClearIntent {
@@ -51,8 +51,9 @@ impl From<&actuator::PageoutReport> for PageoutReport {
 
 impl From<&ShrinkOutcome> for ReclaimReport {
     fn from(outcome: &ShrinkOutcome) -> ReclaimReport {
-        let failure = |error: &std::io::Error| match error.kind() {
-            ErrorKind::WouldBlock => ReclaimFailure::NoProof,
+        let failure = |error: &ReclaimError| match error {
+            ReclaimError::Outpaced(_) => ReclaimFailure::Outpaced,
+            ReclaimError::AtFloor(_) => ReclaimFailure::AtFloor,
             _ => ReclaimFailure::NothingFound,
         };
         ReclaimReport {

@@ -5,7 +5,9 @@
 
 mod support;
 
+use std::ffi::OsString;
 use std::fs;
+use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::sleep;
@@ -13,8 +15,11 @@ use std::time::Duration;
 
 use support::leaks::Guard;
 use support::live::{has_generations, memory_group_of, memory_mount, wait_until};
-use support::programs::{Touch, program};
+use support::programs::{Touch, program, target_dir};
 use support::strata::Strata;
+
+use rustix::fs::{Advice, fadvise};
+use tempfile::{NamedTempFile, TempPath};
 
 use strata_host::actuator::{Activate, Lever};
 use strata_host::process::Process;
@@ -45,22 +50,55 @@ fn no_two_lists() -> Option<String> {
     no_reclaim().or_else(|| has_generations().then(|| generations.to_owned()))
 }
 
-/// A region of two halves, every page of it written, in a group with swap and room enough.
+/// Memory of one kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Memory {
+    Anon,
+    Shared,
+    MappedFile,
+    Huge,
+}
+
+/// A region of two halves, all of it in memory, in a group with swap and room enough.
 struct Region {
     touch: Touch,
     group: PathBuf,
+    _file: Option<TempPath>,
 }
 
 impl Region {
     fn new() -> Region {
+        Region::of(Memory::Anon)
+    }
+
+    fn of(memory: Memory) -> Region {
+        let file = (memory == Memory::MappedFile).then(file_on_disk);
+        let mut words: Vec<OsString> = vec!["--size".into(), "32M".into()];
+        match memory {
+            Memory::Anon => {}
+            Memory::Shared => words.push("--shared".into()),
+            Memory::Huge => words.push("--thp".into()),
+            Memory::MappedFile => words.extend(["--shared".into(), "--file".into()]),
+        }
+        words.extend(file.iter().map(|path| path.as_os_str().to_owned()));
         let mut run = Strata::new(["run", "--quiet", "--memory", "1G", "--swap", "zram:128M"])
             .args(["--policy", "none", "--"])
             .arg(program("touch"))
             .command();
-        let mut touch = Touch::start_behind(&mut run, ["--size", "32M"]);
-        touch.ask(&format!("writerange 0 {}", 2 * HALF));
+        let mut touch = Touch::start_behind(&mut run, words);
+        if memory == Memory::MappedFile {
+            // Each page by itself, and clean.
+            touch.ask(&format!("advise random 0 {}", 2 * HALF));
+            touch.ask(&format!("readrange 0 {}", 2 * HALF));
+        } else {
+            touch.ask(&format!("writerange 0 {}", 2 * HALF));
+        }
         let group = memory_group_of(touch.pid);
-        Region { touch, group }
+        Region {
+            touch,
+            group,
+            _file: file,
+        }
     }
 
     /// Uses one half and has the processor forget it, so that its accessed bits are seen again.
@@ -78,11 +116,6 @@ impl Region {
     fn cold(&mut self, half: u64) {
         self.touch
             .ask(&format!("advise cold {} {HALF}", half * HALF));
-    }
-
-    /// Touches the pages of one half, as `auto` does with warm ones under the classic LRU.
-    fn activate(&mut self, half: u64) {
-        self.touch_half(half, Lever::Activation);
     }
 
     /// Touches the pages of one half, as often as a lever needs.
@@ -126,6 +159,17 @@ impl Region {
             fs::write(LRU_GEN, command).expect("ageing");
         }
     }
+}
+
+/// A file whose data is on disk and not in memory.
+fn file_on_disk() -> TempPath {
+    let disk = std::env::var_os("STRATA_TEST_DISK").map_or_else(target_dir, PathBuf::from);
+    let mut file = NamedTempFile::new_in(disk).expect("a file");
+    let data = vec![7; 2 * HALF as usize * 4096];
+    file.write_all(&data).expect("room for it");
+    file.as_file().sync_all().expect("a disk");
+    fadvise(file.as_file(), 0, None, Advice::DontNeed).expect("dropped");
+    file.into_temp_path()
 }
 
 /// Anonymous pages by generation, the youngest first.
@@ -232,30 +276,6 @@ fn reclaim_takes_what_was_hinted_cold_first_where_the_kernel_has_two_lists() {
     );
 }
 
-/// No accessed bit is left on either half, so the kernel by itself knows no difference.
-#[test]
-fn what_was_touched_stays_where_the_kernel_has_two_lists() {
-    needs!("zram");
-    if let Some(reason) = no_two_lists() {
-        skip!("{reason}");
-    }
-    let _guard = Guard::new();
-    let mut region = Region::new();
-    fs::write(format!("/proc/{}/clear_refs", region.touch.pid), "1").expect("bits are cleared");
-    // What was written last would go last.
-    region.activate(0);
-    region.reclaim(HALF / 2);
-    let (touched, other) = (region.resident(0), region.resident(1));
-    assert!(
-        touched > HALF * 9 / 10,
-        "{touched} of {HALF} touched pages are left"
-    );
-    assert!(
-        other < HALF * 3 / 4,
-        "{other} of {HALF} other pages are left"
-    );
-}
-
 /// The trial at the start of a run finds this out on each kernel; here it is known to hold. By itself the kernel takes the second
 /// half first.
 #[test]
@@ -278,6 +298,44 @@ fn what_was_touched_five_times_stays_where_the_kernel_has_generations() {
         assert!(
             stays > HALF * 95 / 100 && goes < HALF * 3 / 4,
             "{lever:?}: {touched} touched and {other} other pages are left of {HALF} each"
+        );
+    }
+}
+
+/// By itself the kernel takes the second half first where it has generations, and the first where it has two lists. No accessed bit is
+/// left, so it knows no other difference.
+#[test]
+fn touches_have_pages_stay_whatever_memory_they_are_but_huge_ones() {
+    needs!("zram");
+    if let Some(reason) = no_reclaim() {
+        skip!("{reason}");
+    }
+    let _guard = Guard::new();
+    let (lever, goes_first) = match has_generations() {
+        true => (Lever::FiveTouches, 1),
+        false => (Lever::Activation, 0),
+    };
+    for (memory, touched_stays) in [
+        (Memory::Anon, true),
+        (Memory::Shared, true),
+        (Memory::MappedFile, true),
+        (Memory::Huge, false),
+    ] {
+        let mut region = Region::of(memory);
+        if has_generations() {
+            region.age(4);
+        }
+        fs::write(format!("/proc/{}/clear_refs", region.touch.pid), "1").expect("bits are cleared");
+        region.touch_half(goes_first, lever);
+        region.reclaim(HALF / 2);
+        let (touched, other) = (region.resident(goes_first), region.resident(1 - goes_first));
+        let (stays, goes) = match touched_stays {
+            true => (touched, other),
+            false => (other, touched),
+        };
+        assert!(
+            stays > HALF * 95 / 100 && goes < HALF * 3 / 4,
+            "{memory:?}: {touched} touched and {other} other pages are left of {HALF} each"
         );
     }
 }

@@ -76,6 +76,19 @@ pub(crate) fn report(report: &Report, detail: Detail, told: &[String]) -> String
             count(report.walks.nr_walks)
         ),
     );
+    if detail == Detail::Verbose {
+        let ms = |ns: u64| seconds(ns / 1_000_000);
+        lines.add(
+            "",
+            format_args!(
+                "of that: reclaim {}, pageout {}, walks {}, touches {}, the rest decides and clears accessed bits",
+                ms(report.eviction.reclaim_cpu_ns),
+                ms(report.eviction.pageout_cpu_ns),
+                ms(report.walks.cost.wall_ns),
+                ms(report.hold_up.touch.total_ns),
+            ),
+        );
+    }
     if report.hold_up.longest_us > 0 {
         lines.add(
             "held up",

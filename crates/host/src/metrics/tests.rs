@@ -72,6 +72,8 @@ fn full() -> Status {
             nr_refaulted_recent_pages: next(),
             reclaim_asked_bytes: next(),
             reclaim_freed_bytes: next(),
+            reclaim_cpu_ns: 0,
+            pageout_cpu_ns: 0,
             left_to_programs_ms: next() * 1000,
             nr_thrashing: next(),
         }),

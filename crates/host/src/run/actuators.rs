@@ -184,6 +184,7 @@ impl Actuators {
             self.recorder
                 .note_report(|| Report::Pageout((&report).into()));
             heard.nr_attempts += 1;
+            self.counters.pageout_cpu_ns += report.cpu_ns;
             heard.pageout.push(report);
         }
         while let Some(outcome) = self.threads.kernel.as_mut().and_then(ShrinkThread::poll) {
@@ -195,6 +196,7 @@ impl Actuators {
     fn hear_kernel(&mut self, outcome: &ShrinkOutcome, heard: &mut Heard) {
         self.recorder
             .note_report(|| Report::Reclaim(outcome.into()));
+        self.counters.reclaim_cpu_ns += outcome.cpu_ns;
         heard.reports.push(match &outcome.result {
             Ok(freed) => {
                 heard.nr_attempts += 1;

@@ -166,6 +166,10 @@ pub struct EvictionReport {
     pub reclaim_asked_bytes: u64,
     /// Bytes by which usage fell meanwhile.
     pub reclaim_freed_bytes: u64,
+    /// CPU time of the thread on which the kernel reclaimed at Strata's request, nanoseconds.
+    pub reclaim_cpu_ns: u64,
+    /// CPU time of the thread that takes chosen pages, nanoseconds.
+    pub pageout_cpu_ns: u64,
     /// Time for which no processor was free and the programs reclaimed in their own faults.
     pub left_to_programs_ms: u64,
     /// Times nothing older than `min_ttl` was left.

@@ -59,7 +59,7 @@ pub enum Event {
     /// The kernel was asked and found nothing. Its turn comes again when usage has been above the urgent mark for a
     /// while, or when it is known anew that pageout has no chance.
     KernelFoundNothing,
-    /// So much is in use, bytes.
+    /// Usage, bytes.
     Usage(u64),
 }
 
@@ -80,7 +80,7 @@ pub struct Turns {
 }
 
 impl Turns {
-    /// It is pageout's turn.
+    /// Begins with pageout's turn.
     pub fn new(config: Config) -> Turns {
         Turns {
             config,

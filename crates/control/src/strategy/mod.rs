@@ -32,7 +32,7 @@ pub struct View {
     pub nr_resident_pages: u64,
     /// Pages that come back in a second, on average.
     pub refaulted_pages_per_s: f64,
-    /// The same, or none where nobody has looked for a while.
+    /// Pages that come back in a second, on average, or none where nobody has looked for a while.
     pub refaulted_recent_pages_per_s: f64,
     /// Whose threads are at work.
     pub busy: Busy,

@@ -52,7 +52,7 @@ pub enum TableShape {
 /// nothing. `special` (zero page, PFN map) and `protnone` entries are not in `present`.
 #[derive(Clone, Copy, Debug)]
 pub struct TableRecord {
-    /// Which table.
+    /// Number of the table.
     pub table: TableNo,
     /// Base pages or one huge page.
     pub shape: TableShape,
@@ -170,7 +170,7 @@ pub enum AccessError {
     /// can be looked at; what was visited so far belongs to the old space.
     #[error("process {0} replaced its memory during the walk; walk it again")]
     SpaceReplaced(i32),
-    /// Its accessed bits can't be read or cleared without holding it up for too long.
+    /// The accessed bits of the process can't be read or cleared without holding it up for too long.
     #[error(
         "process {pid} has {nr_pages} pages in memory and swap: smaps and clear_refs would hold it up for longer than \
          2 ms; use the bpf source, which needs CAP_BPF and CAP_PERFMON"
@@ -178,7 +178,7 @@ pub enum AccessError {
     TooLarge {
         /// The process.
         pid: i32,
-        /// Its pages in memory and in swap.
+        /// Pages of the process in memory and in swap.
         nr_pages: u64,
     },
     /// The operating system refused.
@@ -227,7 +227,7 @@ pub trait AccessSource: Send + std::fmt::Debug {
     fn vm_flags(&mut self, process: &Process) -> Result<Vec<(AddrRange, VmFlags)>, AccessError>;
 }
 
-/// Which source is wanted.
+/// The source of accesses that is wanted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AccessChoice {
     /// The best that works here.

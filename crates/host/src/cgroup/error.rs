@@ -9,9 +9,9 @@ use crate::units::Bytes;
 /// A process that is in the way.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Occupant {
-    /// Its id.
+    /// Pid of the process.
     pub pid: i32,
-    /// Its name, empty if it ended meanwhile.
+    /// Name of the process, empty if it ended meanwhile.
     pub name: String,
 }
 
@@ -90,7 +90,7 @@ pub enum CgroupError {
     /// The name would leave the directory.
     #[error("{0:?} can't be used in a group's name; use letters, digits, '-', '_' and '.'")]
     BadName(String),
-    /// Another session acts on it, or on a group above or below it.
+    /// Another session acts on the group, or on a group above or below it.
     #[error(
         "cgroup {} can't have a budget of its own now: {holder}; two budgets would undo each other",
         path.display()

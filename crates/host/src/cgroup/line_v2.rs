@@ -117,7 +117,7 @@ impl HighLine {
         }
     }
 
-    /// It holds what was found again.
+    /// Takes note that the file holds what was found again.
     pub(super) fn forget(&self) {
         lock(&self.state).set_bytes = None;
     }

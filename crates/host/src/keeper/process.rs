@@ -65,7 +65,7 @@ const PROGRAM_POLL: Duration = Duration::from_millis(100);
 const LEFTOVER_PAUSE_MIN: Duration = Duration::from_secs(1);
 /// Longest pause between tries to undo what can't be undone.
 const LEFTOVER_PAUSE_MAX: Duration = Duration::from_secs(60);
-/// So long what can't be undone is tried; then it is left to the next start of Strata.
+/// How long what can't be undone is tried; then it is left to the next start of Strata.
 const LEFTOVER_TIME_MAX: Duration = Duration::from_secs(24 * 3600);
 
 /// Our side of the keeper. Dropped without [`Keeper::dismiss`], it is the sign that Strata died.
@@ -97,7 +97,7 @@ impl Keeper {
         Ok(keeper)
     }
 
-    /// Its process id.
+    /// Process id of the keeper.
     pub fn pid(&self) -> i32 {
         self.child.id() as i32
     }
@@ -174,11 +174,11 @@ impl Keeper {
 /// How a keeper is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Condition {
-    /// It waits.
+    /// The keeper waits.
     Fine,
     /// Somebody has stopped it: it would not notice our death.
     Stopped,
-    /// It is no more, and why.
+    /// The keeper is no more, and why.
     Ended(String),
 }
 

@@ -35,14 +35,14 @@ pub struct KeeperReport {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum KeeperEnd {
-    /// It ended when it was told that everything is undone.
+    /// The keeper ended when it was told that everything is undone.
     #[default]
     Dismissed,
-    /// It did not end when it was told so.
+    /// The keeper did not end when it was told so.
     Stuck,
-    /// It stays for what could not be undone yet.
+    /// The keeper stays for what could not be undone yet.
     Left,
-    /// There was none any more.
+    /// There was no keeper any more.
     Missing,
 }
 

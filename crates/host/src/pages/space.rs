@@ -41,7 +41,7 @@ pub struct WalkFindings {
     pub nr_young_pages: [u64; 2],
     /// New since the last walk.
     pub nr_appeared_pages: u64,
-    /// Of those, back after an eviction.
+    /// New pages that are back after an eviction.
     pub nr_refaulted_pages: u64,
     /// Gone since the last walk, taken by the kernel.
     pub nr_reclaimed_pages: u64,

@@ -108,10 +108,10 @@ impl SwappinessChoice {
 /// What becomes of swapped-out memory when an attached target is let go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum AtDetach {
-    /// It comes back as the program asks for it.
+    /// Memory comes back as the program asks for it.
     #[default]
     Leave,
-    /// It is read back in first, as far as it fits.
+    /// Memory is read back in first, as far as it fits.
     BringBack,
 }
 

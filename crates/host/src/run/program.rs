@@ -71,7 +71,7 @@ impl Program {
         }
     }
 
-    /// Its pid, if it is one process.
+    /// Pid of the program, if it is one process.
     pub(super) fn pid(&self) -> Option<i32> {
         match self {
             Program::Child { child, .. } => Some(child.pid()),

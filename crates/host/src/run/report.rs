@@ -29,7 +29,7 @@ pub const REPORT_VERSION: u32 = 1;
 pub enum Ending {
     /// By itself.
     Exited {
-        /// Its status.
+        /// Exit status of the program.
         code: i32,
     },
     /// By a signal.
@@ -39,7 +39,7 @@ pub enum Ending {
         /// Whether the kernel's out-of-memory killer sent it.
         is_oom_kill: bool,
     },
-    /// It goes on; we have let go of it.
+    /// The program goes on; we have let go of it.
     Detached,
     /// A process or group that is not our child is no more; only its parent knows how it ended.
     Gone,
@@ -102,7 +102,7 @@ impl ProgramReport {
 /// The kernel's hard limit behind the budget, and how it had to give way.
 #[derive(Clone, Copy, Debug, Default, serde::Serialize)]
 pub struct LimitReport {
-    /// Where it stands behind this budget.
+    /// Where the limit stands behind this budget.
     pub backstop_bytes: u64,
     /// The highest it was.
     pub peak_bytes: u64,
@@ -115,7 +115,7 @@ pub struct LimitReport {
 /// One generation at the end of the run.
 #[derive(Clone, Copy, Debug, serde::Serialize)]
 pub struct GenerationReport {
-    /// Its number.
+    /// Number of the generation.
     pub seq: u64,
     /// Since it was born.
     pub age_ms: u64,
@@ -156,11 +156,11 @@ pub struct EvictionReport {
     pub nr_deactivated_pages: u64,
     /// Read in ahead, because they were last used with pages that came back.
     pub nr_recalled_pages: u64,
-    /// Of those, used soon after.
+    /// Read in ahead, and used soon after.
     pub nr_recalled_used_pages: u64,
     /// Came back after an eviction.
     pub nr_refaulted_pages: u64,
-    /// Of those, evicted within the last generations.
+    /// Came back although they were evicted only within the last generations.
     pub nr_refaulted_recent_pages: u64,
     /// Bytes the kernel was asked to reclaim.
     pub reclaim_asked_bytes: u64,
@@ -226,7 +226,7 @@ pub struct SavedReport {
 /// How a target was left that goes on; of one that ended, and in a dry run, nothing is known here.
 #[derive(Clone, Copy, Debug, Default, serde::Serialize)]
 pub struct LetGoReport {
-    /// Of its memory, in swap at the end.
+    /// Memory of the target that was in swap at the end.
     pub swapped_bytes: Option<u64>,
     /// Read back in from swap; `None` where that was not asked for.
     pub brought_back_bytes: Option<u64>,
@@ -251,7 +251,7 @@ pub struct Report {
     pub actuator: ActuatorChoice,
     /// How pages were taken with it, in a few words.
     pub method: &'static str,
-    /// The same in full sentences, with its conditions.
+    /// How pages were taken, in full sentences with the conditions.
     pub actuator_reason: String,
     /// Who saw the accesses.
     pub access: Option<SourceInfo>,
@@ -289,7 +289,7 @@ pub struct Report {
     pub strata_cpu_cap_percent: Option<u32>,
     /// The most that Strata took in one second, percent of a processor; `None` where nothing was managed.
     pub strata_cpu_worst_percent: Option<f64>,
-    /// The same, as a share of the time observed, percent.
+    /// CPU time of Strata and its keeper as a share of the time observed, percent.
     pub strata_cpu_percent: f64,
     /// Processes managed at any time.
     pub nr_processes: u64,

@@ -28,11 +28,11 @@ pub struct IdleReport {
 /// A run in progress.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct Status {
-    /// Its name in the run directory; `None` where it has no place there.
+    /// Name of the run in the run directory; `None` where it has no place there.
     pub id: Option<String>,
     /// What is run or attached to.
     pub target: String,
-    /// Its process, if it is one in particular.
+    /// Pid of the target, if it is one process in particular.
     pub pid: Option<i32>,
     /// Since it began.
     pub elapsed_ms: u64,
@@ -79,9 +79,9 @@ pub struct Status {
 /// A group under a budget.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct GroupStatus {
-    /// Its number in the `lru_gen` text.
+    /// Number of the group in the `lru_gen` text.
     pub memcg: u16,
-    /// Its path, or `/pid/N`.
+    /// Path of the group, or `/pid/N`.
     pub path: String,
     /// Where usage is read: `cgroup_v1`, `cgroup_v2` or `rss`.
     pub measured_by: &'static str,
@@ -91,7 +91,7 @@ pub struct GroupStatus {
     pub budget_bytes: u64,
     /// The kernel's hard limit as it stands.
     pub limit_bytes: Option<u64>,
-    /// Its processes.
+    /// Processes of the group.
     pub pids: Vec<i32>,
 }
 
@@ -100,7 +100,7 @@ pub struct GroupStatus {
 pub struct NodeGenerations {
     /// The group's number.
     pub memcg: u16,
-    /// Its path.
+    /// Path of the group.
     pub path: String,
     /// The node.
     pub node: u8,
@@ -111,7 +111,7 @@ pub struct NodeGenerations {
 /// One generation; base pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct PagesByAge {
-    /// Its number.
+    /// Number of the generation.
     pub seq: u64,
     /// Since it was born.
     pub age_ms: u64,

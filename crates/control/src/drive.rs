@@ -154,7 +154,7 @@ pub trait Mechanism {
     ) -> Result<Option<(Isolated, Self::Batch)>, Self::Error>;
     /// How large a batch is.
     fn size_of(batch: &Self::Batch) -> BatchSize;
-    /// Has them taken.
+    /// Has the pages of a batch taken.
     fn send(&mut self, now: TimeMs, batch: Self::Batch);
 
     /// How long clearing has to rest still before a walk may clear again, microseconds.

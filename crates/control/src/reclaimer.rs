@@ -69,7 +69,7 @@ pub struct Turns {
     config: Config,
     cpu: CpuState,
     is_beyond_pageout: bool,
-    /// When the kernel took over, if it has.
+    /// When the kernel took over, if its turn has come.
     kernel_since: Option<TimeMs>,
     /// When pageout last took over again.
     pageout_since: Option<TimeMs>,

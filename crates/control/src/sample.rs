@@ -224,7 +224,7 @@ impl Threads {
         ns.saturating_sub(self.wanted_ns.get(tid).copied().unwrap_or(0))
     }
 
-    /// What all of them wanted since `before`, nanoseconds.
+    /// What all threads wanted since `before`, nanoseconds.
     pub fn wanted_since_ns(&self, before: &Threads) -> u64 {
         let threads = self.wanted_ns.iter();
         threads.map(|thread| before.since_ns(thread)).sum()
@@ -300,7 +300,7 @@ pub struct KernelLists {
 }
 
 impl KernelLists {
-    /// On all of them.
+    /// Pages on all of the lists.
     pub fn nr_pages(&self) -> u64 {
         self.nr_inactive_pages + self.nr_active_pages
     }

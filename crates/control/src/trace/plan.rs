@@ -130,7 +130,7 @@ pub struct Share {
     pub wanted_threads: f64,
     /// Pages that come back in a second, on average.
     pub refaulted_pages_per_s: f64,
-    /// What pageout may take of a processor with it, percent.
+    /// What pageout may take of a processor, percent.
     pub pageout_percent_max: u32,
 }
 

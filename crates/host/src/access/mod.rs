@@ -109,9 +109,9 @@ pub enum Grain {
 pub struct SourceInfo {
     /// `bpf` or `smaps`.
     pub name: &'static str,
-    /// How fine it sees.
+    /// How fine the source sees.
     pub grain: Grain,
-    /// What it can't see, one sentence each.
+    /// What the source can't see, one sentence each.
     pub blind_spots: Vec<String>,
 }
 
@@ -160,7 +160,7 @@ pub enum AccessError {
         source_name: &'static str,
         /// What is missing.
         why: String,
-        /// What to do about it.
+        /// What to do about what is missing.
         remedy: String,
     },
     /// The process has ended.
@@ -195,7 +195,7 @@ pub enum AccessError {
 
 /// Somebody who can read accessed bits.
 pub trait AccessSource: Send + std::fmt::Debug {
-    /// What it is and can't see.
+    /// What the source is and can't see.
     fn info(&self) -> SourceInfo;
 
     /// Reads every table in `spans` (sorted, disjoint) that has anything in it, in address order,

@@ -64,7 +64,7 @@ pub(super) struct Advised {
     pub(super) unmapped: Vec<AddrRange>,
     /// Ranges not tried because of `error`, and ranges given up after too many interruptions.
     pub(super) untried: Vec<AddrRange>,
-    /// Why it ended early.
+    /// Why advising ended early.
     pub(super) error: Option<PageoutError>,
     /// Calls made.
     pub(super) nr_calls: u64,

@@ -22,7 +22,7 @@ pub struct FoundLimit {
     pub group: PathBuf,
     /// The control file.
     pub file: &'static str,
-    /// What it holds.
+    /// Value of the limit.
     pub value: String,
 }
 
@@ -131,7 +131,7 @@ pub enum CgroupError {
     StillInhabited {
         /// The group.
         path: PathBuf,
-        /// Who is in it; empty if only child groups or dying charges are.
+        /// Who is in the group; empty if only child groups or dying charges are.
         occupants: Vec<Occupant>,
     },
     /// The version of cgroups here has no such control.
@@ -141,7 +141,7 @@ pub enum CgroupError {
         path: PathBuf,
         /// The control file.
         file: &'static str,
-        /// What would offer it.
+        /// What would offer the setting.
         why: &'static str,
     },
     /// systemd did not make the scope.

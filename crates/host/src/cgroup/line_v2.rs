@@ -48,7 +48,7 @@ pub(super) struct HighLine {
 /// What a step does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
-    /// Nothing: it stands where it should, or rests.
+    /// Nothing: the line stands where it should, or rests.
     Stay(Line),
     /// Lower it to this.
     Lower(u64),

@@ -368,7 +368,7 @@ impl BudgetGroup {
         processes_below(&self.here())
     }
 
-    /// Whether anybody is in it or in the groups below.
+    /// Whether anybody is in the group or in the groups below.
     pub fn is_inhabited(&self) -> Result<bool, CgroupError> {
         is_inhabited(&self.here())
     }

@@ -102,9 +102,9 @@ pub struct Comparison {
     pub nr_neighbours: usize,
     /// What the limit of the kernel's arm was.
     pub kernel_limit: KernelLimit,
-    /// Whether somebody ended it before its time.
+    /// Whether somebody ended the comparison before its time.
     pub is_interrupted: bool,
-    /// What went wrong without ending it.
+    /// What went wrong without ending the comparison.
     pub troubles: Vec<String>,
     /// Each arm in a few numbers.
     pub summaries: Vec<ArmSummary>,

@@ -119,7 +119,7 @@ pub enum CompareError {
         command: String,
         /// Before which run.
         arm: Arm,
-        /// How it ended.
+        /// How the command ended.
         status: std::process::ExitStatus,
         /// Last lines that the command printed.
         said: String,
@@ -149,7 +149,7 @@ fn io_error(what: &'static str) -> impl FnOnce(io::Error) -> CompareError {
     move |source| CompareError::Io { what, source }
 }
 
-/// What is told while it goes on.
+/// What is told while a comparison goes on.
 #[derive(Clone, Copy, Debug)]
 pub enum CompareEvent<'a> {
     /// A run begins.

@@ -34,7 +34,7 @@ pub enum PatternError {
          '([0-9.]+) requests per second', and (?:...) around anything else"
     )]
     Groups {
-        /// How many it has.
+        /// How many groups the expression has.
         nr_groups: usize,
     },
 }

@@ -52,7 +52,7 @@ pub struct Holder {
     life: Life,
 }
 
-/// Who is there to put its values back.
+/// Who is there to put a session's values back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Life {
     /// The Strata of the session runs.
@@ -64,7 +64,7 @@ enum Life {
 }
 
 impl Holder {
-    /// Whether its Strata runs, so that waiting a moment is in vain.
+    /// Whether the session's Strata runs, so that waiting a moment is in vain.
     pub(super) fn is_running(&self) -> bool {
         matches!(self.life, Life::Strata { .. })
     }

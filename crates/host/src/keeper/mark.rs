@@ -25,7 +25,7 @@ pub(crate) fn boot_id() -> io::Result<String> {
 pub struct ProcessMark {
     /// Pid of the process.
     pub pid: i32,
-    /// When it started, clock ticks after boot.
+    /// When the process started, clock ticks after boot.
     pub start_ticks: u64,
 }
 

@@ -57,7 +57,7 @@ const LOOK_PAUSE: Timespec = Timespec {
 /// A keeper that is sent home has a directory to remove; on a busy machine that takes a while.
 const DISMISS_WAIT: Duration = Duration::from_secs(3);
 const DISMISS_POLL: Duration = Duration::from_millis(2);
-/// How long the kernel may take to end it.
+/// How long the kernel may take to end a killed keeper.
 const KILL_WAIT: Duration = Duration::from_secs(1);
 const PROGRAM_POLL: Duration = Duration::from_millis(100);
 /// First pause before what can't be undone (most of all swap whose pages fit nowhere) is tried again; each pause is
@@ -102,7 +102,7 @@ impl Keeper {
         self.child.id() as i32
     }
 
-    /// How it is. An end or a stop is told once.
+    /// How the keeper is. An end or a stop is told once.
     pub(super) fn look(&mut self) -> Condition {
         match self.child.try_wait() {
             Ok(None) => {}
@@ -123,7 +123,7 @@ impl Keeper {
         let _ = self.pipe.write_all(&[word]);
     }
 
-    /// Has it go on if it was stopped.
+    /// Has the keeper go on if it was stopped.
     pub(super) fn wake(&self) {
         // Ended, it is found to be so by the next look.
         let _ = kill_process(Pid::from_child(&self.child), Signal::CONT);

@@ -26,7 +26,7 @@ pub enum UndoError {
     Keeper {
         /// Process id of the keeper.
         pid: i32,
-        /// What became of it.
+        /// What became of the keeper.
         why: String,
     },
     /// The state file.

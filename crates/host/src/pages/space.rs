@@ -85,7 +85,7 @@ pub(crate) struct Space {
     walk_no: WalkNo,
     returns: Returns,
     nr_recalled_used_pages: u64,
-    /// Whether the last walk of the group left it out.
+    /// Whether the last walk of the group left the space out.
     was_left_out: bool,
     /// Whether the kernel goes by generations: what was accessed between the last three walks lies in a young one.
     is_multi_gen: bool,

@@ -251,7 +251,7 @@ impl Process {
         sys::is_same_address_space(self.pid, other.pid).ok()
     }
 
-    /// Sends a signal to it, never to a later process of the same pid.
+    /// Sends a signal to the process, never to a later process of the same pid.
     pub fn signal(&self, signal: Signal) -> io::Result<()> {
         Ok(pidfd_send_signal(&self.pidfd, signal)?)
     }

@@ -42,7 +42,7 @@ pub enum PolicyChoice {
 }
 
 impl PolicyChoice {
-    /// What it is unless something else is asked for.
+    /// The policy unless something else is asked for.
     pub const DEFAULT: &str = "mglru+heat";
 
     /// The policy; `None` where nobody decides.
@@ -122,7 +122,7 @@ pub struct RunConfig {
     pub name: Option<SessionName>,
     /// Who.
     pub target: Target,
-    /// How much memory it may use, bytes.
+    /// How much memory the target may use, bytes.
     pub budget_bytes: u64,
     /// Where anon pages go.
     pub swap: SwapSpec,

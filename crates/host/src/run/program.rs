@@ -95,7 +95,7 @@ impl Program {
         }
     }
 
-    /// Whether we started it.
+    /// Whether we started the program.
     pub(super) fn is_child(&self) -> bool {
         matches!(self, Program::Child { .. })
     }

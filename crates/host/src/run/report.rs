@@ -36,7 +36,7 @@ pub enum Ending {
     Signaled {
         /// The signal's number.
         signal: i32,
-        /// Whether the kernel's out-of-memory killer sent it.
+        /// Whether the kernel's out-of-memory killer sent the signal.
         is_oom_kill: bool,
     },
     /// The program goes on; we have let go of it.
@@ -106,7 +106,7 @@ pub struct LimitReport {
     pub backstop_bytes: u64,
     /// The highest it was.
     pub peak_bytes: u64,
-    /// How often it gave way rather than have the program killed or thrash.
+    /// How often the limit gave way rather than have the program killed or thrash.
     pub nr_raises: u64,
     /// How long the kernel's reclaim leaned towards anon pages because there were hardly any file pages.
     pub leaning_ms: u64,
@@ -117,7 +117,7 @@ pub struct LimitReport {
 pub struct GenerationReport {
     /// Number of the generation.
     pub seq: u64,
-    /// Since it was born.
+    /// Time since the generation was born.
     pub age_ms: u64,
     /// Anon bytes in it.
     pub anon_bytes: u64,
@@ -210,7 +210,7 @@ pub struct KernelReport {
     pub nr_oom_kills: Option<u64>,
 }
 
-/// What it gained, everything it used counted against it; means over the run.
+/// What Strata gained, everything it used counted against it; means over the run.
 #[derive(Clone, Copy, Debug, Default, serde::Serialize)]
 pub struct SavedReport {
     /// Held out of memory: swapped out, or file pages evicted and not back.
@@ -239,7 +239,7 @@ pub struct Report {
     pub version: u32,
     /// What was run or attached to.
     pub target: String,
-    /// How it ended.
+    /// How the program ended.
     pub ending: Ending,
     /// Wall time.
     pub elapsed_ms: u64,
@@ -249,7 +249,7 @@ pub struct Report {
     pub policy: PolicyChoice,
     /// Who took the pages.
     pub actuator: ActuatorChoice,
-    /// How pages were taken with it, in a few words.
+    /// How pages were taken with this actuator, in a few words.
     pub method: &'static str,
     /// How pages were taken, in full sentences with the conditions.
     pub actuator_reason: String,
@@ -279,7 +279,7 @@ pub struct Report {
     pub kernel: KernelReport,
     /// The gain.
     pub saved: SavedReport,
-    /// How it was left.
+    /// How the target was left.
     pub let_go: LetGoReport,
     /// What keeping track of pages and generations took at the end; part of `saved.strata_bytes`.
     pub tracking_bytes: u64,

@@ -34,9 +34,9 @@ pub struct Status {
     pub target: String,
     /// Pid of the target, if it is one process in particular.
     pub pid: Option<i32>,
-    /// Since it began.
+    /// Time since the run began.
     pub elapsed_ms: u64,
-    /// Nothing is taken until it is resumed.
+    /// Nothing is taken until the run is resumed.
     pub is_paused: bool,
     /// Decided and not done.
     pub is_dry_run: bool,
@@ -87,7 +87,7 @@ pub struct GroupStatus {
     pub measured_by: &'static str,
     /// Now.
     pub usage_bytes: Option<u64>,
-    /// What it may use.
+    /// What the group may use.
     pub budget_bytes: u64,
     /// The kernel's hard limit as it stands.
     pub limit_bytes: Option<u64>,
@@ -113,7 +113,7 @@ pub struct NodeGenerations {
 pub struct PagesByAge {
     /// Number of the generation.
     pub seq: u64,
-    /// Since it was born.
+    /// Time since the generation was born.
     pub age_ms: u64,
     /// Anon; `None` where the window of anon has moved past it.
     pub nr_anon_pages: Option<u64>,

@@ -13,7 +13,7 @@ pub struct SwapRecord {
     pub path: PathBuf,
     /// The UUID in its header, 32 hex digits.
     pub uuid: String,
-    /// What it is made of.
+    /// What the device is made of.
     pub backing: Backing,
 }
 

@@ -47,7 +47,7 @@ pub enum SwapSpec {
 pub struct SwapSpecError {
     /// What was given.
     pub text: String,
-    /// What is wrong with it.
+    /// What is wrong with the text.
     pub why: String,
 }
 

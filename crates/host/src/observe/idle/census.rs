@@ -123,7 +123,7 @@ impl Ages {
 pub struct MappingAges {
     /// Path or name as `/proc` prints it; empty for anonymous memory.
     pub name: Arc<str>,
-    /// What it is.
+    /// What the mappings are.
     pub class: MappingClass,
     /// Mappings taken together.
     pub nr_mappings: u64,

@@ -61,7 +61,7 @@ pub struct Figures {
 pub struct MappingReport {
     /// Path or name as `/proc` prints it; empty for anonymous memory.
     pub name: String,
-    /// What it is.
+    /// What the mappings are.
     pub class: MappingClass,
     /// Mappings taken together.
     pub nr_mappings: u64,
@@ -104,7 +104,7 @@ pub struct WorkingSetReport {
     pub figures: Figures,
     /// Largest first.
     pub mappings: Vec<MappingReport>,
-    /// What it cost.
+    /// What the watch cost.
     pub cost: WatchCost,
 }
 

@@ -113,7 +113,7 @@ struct Target {
     part: Option<Vec<i32>>,
     rate: Rate,
     watch: Option<Watch>,
-    /// What was last told, for when it has ended.
+    /// What was last told of the target, for when it has ended.
     last: Option<TargetView>,
 }
 
@@ -207,7 +207,7 @@ impl Target {
         Ok((name, target))
     }
 
-    /// Looks; `None` when it is gone and was never seen.
+    /// Looks at the target; `None` when it is gone and was never seen.
     fn look(
         &mut self,
         name: &str,

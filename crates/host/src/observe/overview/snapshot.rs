@@ -197,7 +197,7 @@ pub struct MappingView {
     /// Path or name as `/proc` prints it; empty for anonymous memory.
     #[serde(serialize_with = "as_text")]
     pub name: Arc<str>,
-    /// What it is.
+    /// What the mapping is.
     pub class: MappingClass,
     /// Mappings taken together.
     pub nr_mappings: u64,

@@ -28,13 +28,13 @@ const DEPTH_MAX: usize = 4096;
 /// What is known of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
-    /// Who started it.
+    /// Pid of the process that started this one.
     pub parent: i32,
     /// Session of the process.
     pub session: i32,
     /// Process group of the process.
     pub process_group: i32,
-    /// What it runs: the path of the executable, or its name.
+    /// What the process runs: the path of the executable, or its name.
     pub program: String,
 }
 

@@ -61,10 +61,10 @@ $(date -u +%Y-%m-%d), commit $(git rev-parse --short HEAD 2>/dev/null || echo un
 
     make fuzz FUZZ_SECONDS=$seconds
 
-A target a trace format (\`guessed\` has it guessed, \`recording\` are the blocks of recordings), the kernel's \`lru_gen\` text and commands, and clients of the control
-socket and the metrics port (\`remote\`). An input may be refused. It may not panic, overflow, leak, take more than 2 GiB or half an hour, or read
-differently once it is written in Strata's own format. What fuzzing finds becomes a test where it was found.
-\`crates/trace/tests/mutations.rs\` breaks whole traces of every format in each \`make test\`.
+A target is one input format or one peer: a trace format each (\`guessed\` has the format guessed, \`recording\` reads the blocks of recordings), the
+kernel's \`lru_gen\` text and commands, and clients of the control socket and the metrics port (\`remote\`). An input may be refused. It may not panic,
+overflow, leak, take more than 2 GiB or half an hour, or read differently once it is written in Strata's own format. Each bug that fuzzing
+finds becomes a test beside the code that had it. \`crates/trace/tests/mutations.rs\` breaks whole traces of every format in each \`make test\`.
 
 | target | inputs tried | edges covered | found |
 |---|---:|---:|---|

@@ -31,13 +31,13 @@ EXAMPLES
   A program that wants 2 GiB gets 1 GiB, and the rest goes to compressed memory:
       strata run --memory 1G --swap zram:2G -- ./server --port 8080
 
-  What does that change for the program, beside the kernel's limit alone?
+  What does a budget change for a program, beside the kernel's limit alone?
       strata compare --memory 1G --swap zram:2G -- ./job
 
   Whose memory is old, and which mapping is cold?
       strata top
 
-  How does that run stand, and what if it had less?
+  How does a run stand, and what if it had less memory?
       strata ctl status
       strata ctl set-budget 800M
 
@@ -47,7 +47,7 @@ EXAMPLES
   How much memory does process 4242 need?
       strata wss --pid 4242
 
-  What budget could it live with?
+  With what budget would process 4242 be hardly slower?
       strata record --pid 4242 --for 1m -o run.strata
       strata plan run.strata
 
@@ -55,8 +55,8 @@ EXIT STATUS
   0  done
   1  the check or the work failed
   2  the arguments can't be used
-  run and record give the program's own status instead (128+N if signal N ended it), or 125 if Strata
-  itself failed, 126 if the command can't be executed, 127 if it was not found.
+  run and record give the program's own status instead (128+N if signal N ended it), or 125 if
+  Strata itself failed, 126 if the command can't be executed, 127 if it was not found.
 
 ENVIRONMENT
   STRATA_LOG  what to log on stderr: a level (error, warn, info, debug, trace) or a filter such as

@@ -34,7 +34,7 @@ pub(crate) struct SourceArgs {
     ///
     /// A column is its number or its name in the header: time, id, size, op, space, group, via,
     /// backing. Further settings: time-unit (s, ms, us, ns), delimiter, header (yes, no), ids
-    /// (numbers, text). What is not said is found in the header.
+    /// (numbers, text). A setting that is not given is found in the header.
     #[arg(
         long,
         value_name = "SETTINGS",
@@ -64,8 +64,8 @@ pub(crate) struct SourceArgs {
 
     /// Most memory to take for traces and their replays, for example 2G; a quarter of the machine's by default
     ///
-    /// What needs more is refused before it is taken; fewer replays run at a time if not all of them fit.
-    /// What is printed never depends on it. The memory that is simulated has nothing to do with it.
+    /// A trace or replay that needs more is refused before any memory is taken. Fewer replays run at a time if not all of them
+    /// fit. The output never depends on this bound, and it has nothing to do with the memory that is simulated.
     #[arg(long, value_name = "SIZE", value_parser = memory_bytes_arg, allow_hyphen_values = true)]
     max_memory: Option<u64>,
 

@@ -218,8 +218,14 @@ fn a_keeper_that_hears_that_all_is_done_removes_the_state_directory() {
     assert!(!state.exists());
 }
 
-/// Starts a Strata that has nothing to do but recover what others left.
+/// Starts a Strata that has nothing to do but recover what others left, and returns what it says.
 fn recover() -> String {
+    let run = Strata::new(["run", "--verbose", "--memory", "64M", "--", "true"]).finish();
+    run.expect_success().stderr
+}
+
+/// What such a Strata says without `--verbose`.
+fn recover_in_short() -> String {
     let run = Strata::new(["run", "--memory", "64M", "--", "true"]).finish();
     run.expect_success().stderr
 }
@@ -385,6 +391,8 @@ fn what_a_dead_strata_and_a_dead_keeper_left_is_cleaned_by_the_next_start() {
 
     let said = recover();
     assert!(said.contains("its limits are lifted"), "{said}");
+    let said = recover_in_short();
+    assert!(!said.contains("has died"), "told of another run: {said}");
     assert_eq!(squeeze(&group), None);
     assert!(run.note("ended").is_none(), "the program should still run");
     let leaks = guard.leaks();

@@ -89,9 +89,9 @@ fn no_source_file_is_longer_than_one_thing_needs() {
 /// First words of a doc comment that goes on with the one before it.
 const GOES_ON: [&str; 4] = ["...", "and ", "or ", "but "];
 /// The same, where every comment of the crate has been looked through for them.
-const LEANS_ON: [&str; 4] = ["Of those", "Of these", "The same", "Ditto"];
+const LEANS_ON: [&str; 5] = ["Of those", "Of these", "Of that", "The same", "Ditto"];
 /// Crates of which every comment has been looked through.
-const LOOKED_THROUGH: [&str; 4] = ["lru", "trace", "sim", "cli"];
+const LOOKED_THROUGH: [&str; 6] = ["lru", "control", "trace", "sim", "host", "cli"];
 
 /// Doc comments of a source that can't be read alone: they begin in the middle of a sentence, or lean on the
 /// comment before them.

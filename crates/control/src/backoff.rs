@@ -32,13 +32,13 @@ impl Backoff {
         }
     }
 
-    /// It failed: a pause begins.
+    /// Notes that a try failed: a pause begins.
     pub(crate) fn failed(&mut self, now: TimeMs) {
         self.length_ms = (self.length_ms * 2).clamp(self.min_ms, self.max_ms);
         self.until = Some(TimeMs(now.0.saturating_add(self.length_ms)));
     }
 
-    /// It succeeded: there is no pause, and the next one is the shortest.
+    /// Notes that a try succeeded: there is no pause, and the next one is the shortest.
     pub(crate) fn succeeded(&mut self) {
         (self.length_ms, self.until) = (0, None);
     }

@@ -57,11 +57,11 @@ config_of! {
 /// Why a tunable can't be set.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SetError {
-    /// There is none with this name.
+    /// No tunable has this name.
     Unknown(String),
-    /// Its values are whole numbers.
+    /// Values of the tunable are whole numbers.
     NotWhole(String, f64),
-    /// It may not be that.
+    /// The tunable may not have this value.
     OutOfRange(OutOfRange),
 }
 
@@ -84,7 +84,7 @@ impl fmt::Display for SetError {
 impl std::error::Error for SetError {}
 
 impl Config {
-    /// The same with one tunable set, by the name that `docs/reference/tunables.md` has: module and name, a dot between them.
+    /// A config with one tunable set, by its name in `docs/reference/tunables.md`: module and name, a dot between them.
     ///
     /// # Errors
     /// [`SetError`]; nothing is set then.

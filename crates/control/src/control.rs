@@ -105,7 +105,7 @@ pub struct Control {
     steering: Steering,
     /// Whether the kernel holds usage below the budget while nobody reclaims ahead.
     is_line_held: bool,
-    /// When it was last found to be left to the programs, while it is.
+    /// When reclaim was last found to be left to the programs, while it is.
     left_at: Option<TimeMs>,
     left_to_programs_ms: u64,
 }

@@ -123,7 +123,7 @@ impl Cpu {
         self.load.refaulted_pages_per_s()
     }
 
-    /// The same, or none where clocks were not read for a while.
+    /// Pages that come back in a second, on average, or none where clocks were not read for a while.
     pub fn refaulted_pages_per_s_at(&self, now: TimeMs) -> f64 {
         self.load.refaulted_pages_per_s_at(now)
     }

@@ -102,7 +102,7 @@ pub trait Mechanism {
     fn nr_resident_pages(&self) -> u64;
     /// Found used by the last walk.
     fn nr_used_pages(&self) -> u64;
-    /// Of those that were read in ahead, used for the first time since this was last asked.
+    /// Pages read in ahead that were used for the first time since this was last asked.
     fn take_prefetched_used(&mut self) -> u64 {
         0
     }
@@ -110,7 +110,7 @@ pub trait Mechanism {
     fn foretold(&self) -> Foretold;
     /// What the last walk found.
     fn found(&self) -> WalkFound;
-    /// Which threads of strategies are at work.
+    /// Threads of strategies that are at work.
     fn busy(&self) -> Busy;
     /// The kernel's lists, where they can be read.
     fn kernel_lists(&mut self) -> Option<KernelLists>;
@@ -154,7 +154,7 @@ pub trait Mechanism {
     ) -> Result<Option<(Isolated, Self::Batch)>, Self::Error>;
     /// How large a batch is.
     fn size_of(batch: &Self::Batch) -> BatchSize;
-    /// Has them taken.
+    /// Has the pages of a batch taken.
     fn send(&mut self, now: TimeMs, batch: Self::Batch);
 
     /// How long clearing has to rest still before a walk may clear again, microseconds.

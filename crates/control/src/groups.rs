@@ -74,7 +74,7 @@ impl Groups {
         &mut self.root
     }
 
-    /// One of them.
+    /// One of the groups.
     pub fn get(&self, number: GroupNo) -> Option<&Control> {
         match number {
             GroupNo::ROOT => Some(&self.root),
@@ -82,7 +82,7 @@ impl Groups {
         }
     }
 
-    /// One of them, to tell it something.
+    /// One of the groups, to tell it something.
     pub fn get_mut(&mut self, number: GroupNo) -> Option<&mut Control> {
         match number {
             GroupNo::ROOT => Some(&mut self.root),

@@ -103,11 +103,11 @@ pub enum Step {
 /// What came of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// It was done.
+    /// The step was carried out.
     Done,
     /// The limit stands here, bytes; `None`: there is none.
     Limit(Option<u64>),
-    /// So much is in use, bytes.
+    /// Usage, bytes.
     Usage(u64),
     /// The limit rose by so much, bytes.
     Raised(u64),
@@ -124,7 +124,7 @@ pub enum Line {
     Moving,
     /// Given up for a while: usage does not come down to it.
     Resting,
-    /// There is no budget, or the kernel has nothing to hold it with.
+    /// The group has no budget, or the kernel has nothing to hold it with.
     NotOffered,
 }
 
@@ -135,7 +135,7 @@ pub enum Trouble {
     Exceeded,
     /// The limit has given way as far as it may.
     Refused {
-        /// Where it stands, bytes.
+        /// Where the limit stands, bytes.
         limit_bytes: u64,
         /// Whether anon pages have somewhere to go.
         has_free_swap: bool,
@@ -160,7 +160,7 @@ pub struct Need {
 struct Stock {
     /// Pages the kernel could take, bytes.
     evictable_bytes: u64,
-    /// The rest of usage, bytes.
+    /// Usage less what the kernel could take, bytes.
     floor_bytes: u64,
     /// Usage then, bytes.
     usage_bytes: u64,

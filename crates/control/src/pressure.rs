@@ -121,7 +121,7 @@ impl Pressure {
         self.settled_bytes = self.last.map(|(_, usage_bytes)| usage_bytes);
     }
 
-    /// Another budget holds: there may be work at once.
+    /// Notes that another budget holds: there may be work at once.
     pub(crate) fn hurry(&mut self) {
         self.settled_bytes = None;
         self.wait_ms = self.config.wait_ms_min;

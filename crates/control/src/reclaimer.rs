@@ -59,7 +59,7 @@ pub enum Event {
     /// The kernel was asked and found nothing. Its turn comes again when usage has been above the urgent mark for a
     /// while, or when it is known anew that pageout has no chance.
     KernelFoundNothing,
-    /// So much is in use, bytes.
+    /// Usage, bytes.
     Usage(u64),
 }
 
@@ -69,7 +69,7 @@ pub struct Turns {
     config: Config,
     cpu: CpuState,
     is_beyond_pageout: bool,
-    /// When the kernel took over, if it has.
+    /// When the kernel took over, if its turn has come.
     kernel_since: Option<TimeMs>,
     /// When pageout last took over again.
     pageout_since: Option<TimeMs>,
@@ -80,7 +80,7 @@ pub struct Turns {
 }
 
 impl Turns {
-    /// It is pageout's turn.
+    /// Begins with pageout's turn.
     pub fn new(config: Config) -> Turns {
         Turns {
             config,

@@ -71,7 +71,7 @@ pub enum ActuatorReport {
     KernelAtFloor,
     /// The kernel found nothing to free.
     KernelFoundNothing,
-    /// So many base pages were not read in ahead after all.
+    /// Base pages that were asked for were not read in ahead after all.
     NotPrefetched {
         /// Base pages.
         nr_pages: u64,
@@ -100,7 +100,7 @@ pub struct GroupStats {
     pub lru_file_bytes: Option<u64>,
     /// Evictable anonymous and shared pages on the kernel's lists, bytes.
     pub lru_anon_bytes: Option<u64>,
-    /// Of both, what the kernel takes for unused lately: its inactive lists, or older generations.
+    /// What the kernel takes for unused lately, anonymous or of files: its inactive lists, or older generations.
     pub inactive_bytes: Option<u64>,
     /// Page faults.
     pub nr_pgfault: Option<u64>,
@@ -108,19 +108,19 @@ pub struct GroupStats {
     pub nr_pgmajfault: Option<u64>,
     /// Pages scanned by reclaim, whoever did it.
     pub nr_pgscan_pages: Option<u64>,
-    /// Of those, by `kswapd`.
+    /// Pages scanned by `kswapd`.
     pub nr_pgscan_kswapd_pages: Option<u64>,
-    /// Of those, by a task of the group or whoever allocated.
+    /// Pages scanned by a task of the group or whoever allocated.
     pub nr_pgscan_direct_pages: Option<u64>,
-    /// Of those, because a user asked (`memory.reclaim`).
+    /// Pages scanned because a user asked (`memory.reclaim`).
     pub nr_pgscan_proactive_pages: Option<u64>,
     /// Pages freed by reclaim, whoever did it.
     pub nr_pgsteal_pages: Option<u64>,
-    /// Of those, by `kswapd`.
+    /// Pages freed by `kswapd`.
     pub nr_pgsteal_kswapd_pages: Option<u64>,
-    /// Of those, by a task of the group or whoever allocated.
+    /// Pages freed by a task of the group or whoever allocated.
     pub nr_pgsteal_direct_pages: Option<u64>,
-    /// Of those, because a user asked.
+    /// Pages freed because a user asked.
     pub nr_pgsteal_proactive_pages: Option<u64>,
     /// Anonymous pages that came back after eviction.
     pub nr_refault_anon_pages: Option<u64>,
@@ -156,7 +156,7 @@ impl Processors {
         word & 1 << (number % 64) != 0
     }
 
-    /// Their numbers, in order; `None`: every one there may be.
+    /// Numbers of the processors, in order; `None`: every one there may be.
     pub fn numbers(&self) -> Option<Vec<usize>> {
         let numbers = 0..Processors::NR_MAX;
         (*self != Processors::ALL)
@@ -224,7 +224,7 @@ impl Threads {
         ns.saturating_sub(self.wanted_ns.get(tid).copied().unwrap_or(0))
     }
 
-    /// What all of them wanted since `before`, nanoseconds.
+    /// What all threads wanted since `before`, nanoseconds.
     pub fn wanted_since_ns(&self, before: &Threads) -> u64 {
         let threads = self.wanted_ns.iter();
         threads.map(|thread| before.since_ns(thread)).sum()
@@ -247,7 +247,7 @@ pub struct CpuDue {
 pub struct Runnable {
     /// On the machine.
     pub nr_threads: u32,
-    /// Of those, at most: of Strata's, that may be at work.
+    /// Most of the threads that may be Strata's own.
     pub nr_own_threads: u32,
 }
 
@@ -300,7 +300,7 @@ pub struct KernelLists {
 }
 
 impl KernelLists {
-    /// On all of them.
+    /// Pages on all of the lists.
     pub fn nr_pages(&self) -> u64 {
         self.nr_inactive_pages + self.nr_active_pages
     }
@@ -322,9 +322,9 @@ pub enum Reading {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FreeSwap {
-    /// So much, bytes.
+    /// Free swap, bytes.
     Bytes(u64),
-    /// That can't be told, and nobody may take it for none.
+    /// Free swap can't be told, and nobody may take it for none.
     NotKnown,
 }
 

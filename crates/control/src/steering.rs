@@ -185,7 +185,7 @@ impl Steering {
         }
     }
 
-    /// So many pages were not read in after all.
+    /// Notes that so many pages were not read in after all.
     pub(crate) fn leave_prefetched(&mut self, nr_pages: u64) {
         if let Some(prefetch) = &mut self.prefetch {
             prefetch.leave(nr_pages);

@@ -19,15 +19,15 @@ pub struct Tunable {
     pub module: &'static str,
     /// The field of the module's numbers.
     pub name: &'static str,
-    /// What it counts.
+    /// Unit of the number.
     pub unit: &'static str,
-    /// The least and the most that it may be.
+    /// The least and the most that the number may be.
     pub range: (f64, f64),
-    /// What it is unless set.
+    /// The number unless set.
     pub default: f64,
-    /// What it is.
+    /// The number as it is set.
     pub value: f64,
-    /// What it does, and why it is what it is.
+    /// What the number does, and why it is what it is.
     pub why: &'static str,
 }
 

@@ -112,7 +112,7 @@ pub struct Held {
     /// Where usage that grows fast is brought down to: as far below the low mark as reclaim gets
     /// ahead at most.
     pub least_bytes: u64,
-    /// Where it stands mostly: in the middle between the marks at which reclaim begins and ends.
+    /// Where usage stands mostly: in the middle between the marks at which reclaim begins and ends.
     pub middle_bytes: u64,
     /// The line: usage stands there where the program takes memory as fast as it goes.
     pub most_bytes: u64,

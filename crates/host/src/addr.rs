@@ -35,17 +35,17 @@ impl AddrRange {
         self.end - self.start
     }
 
-    /// Base pages in it, which it begins and ends with.
+    /// Base pages in the range, which it begins and ends with.
     pub fn nr_pages(self) -> u64 {
         self.len_bytes() / PAGE_BYTES
     }
 
-    /// Whether nothing lies in it.
+    /// Whether nothing lies in the range.
     pub fn is_empty(self) -> bool {
         self.start == self.end
     }
 
-    /// Whether the byte lies in it.
+    /// Whether the byte lies in the range.
     pub fn contains(self, addr: u64) -> bool {
         (self.start..self.end).contains(&addr)
     }
@@ -75,12 +75,12 @@ impl TableNo {
         TableNo(addr / TABLE_BYTES)
     }
 
-    /// First byte it maps.
+    /// First byte that the table maps.
     pub fn start(self) -> u64 {
         self.0 * TABLE_BYTES
     }
 
-    /// Address of its entry `index`.
+    /// Address of the table's entry `index`.
     pub fn entry_addr(self, index: usize) -> u64 {
         self.start() + index as u64 * PAGE_BYTES
     }

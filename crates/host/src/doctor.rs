@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
-    /// It is there (or nothing depends on it, and it is only told).
+    /// What is required is there (or nothing depends on it, and it is only told).
     Ok,
     /// Not there; everything works without it, only less well or less of it.
     Limited,
@@ -33,9 +33,9 @@ pub enum Status {
 pub struct Check {
     /// Stable name, snake case.
     pub name: &'static str,
-    /// How it is met.
+    /// How the requirement is met.
     pub status: Status,
-    /// What needs it.
+    /// What needs it to be met.
     pub needed_for: &'static str,
     /// What was found.
     pub found: String,

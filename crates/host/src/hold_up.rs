@@ -31,7 +31,7 @@ pub use strata_control::hold_up::CLEARING_SHARE;
 
 /// What a call takes for each page that it goes through, where that can't be measured; nanoseconds.
 const ENTRY_NS: f64 = 68.0;
-/// So many times the cost of an entry is measured.
+/// Times that the cost of an entry is measured.
 const NR_TRIALS: usize = 5;
 /// On so many pages the cost of an entry is measured.
 const NR_TRIAL_PAGES: usize = 2048;

@@ -17,7 +17,7 @@ pub const SIZE_MAX_BYTES: u64 = 1 << 50;
 pub struct SizeError {
     /// What was given.
     pub text: String,
-    /// What is wrong with it.
+    /// What is wrong with the text.
     pub why: &'static str,
 }
 

@@ -16,8 +16,8 @@ use crate::{print, render};
 
 /// Asks a running strata run how it stands, or changes how it goes on
 ///
-/// Talks to the run over its control socket (/run/strata/ID/control.sock). With one run there is no
-/// need to say which; with several the error lists them.
+/// strata ctl talks to the run over the run's control socket (/run/strata/ID/control.sock). Where several
+/// runs are there, --name says which; the error without it lists them.
 ///
 /// The kernel's own commands, as written to /sys/kernel/debug/lru_gen, are carried out on the pages of
 /// the run, also where the kernel has no multi-generational LRU.
@@ -46,7 +46,7 @@ EXIT STATUS
   0 done, 1 refused or failed, 2 nobody (or nobody in particular) to ask, or wrong arguments."
 )]
 pub(crate) struct CtlArgs {
-    /// Which run, by its id or its name (--name is the same), for example 4242 or web; the only one by default
+    /// Id or name of the run, for example 4242 or web; by default the only run there is
     #[arg(
         long,
         visible_alias = "name",
@@ -74,33 +74,33 @@ pub(crate) struct CtlArgs {
 enum Wish {
     /// How the run stands: usage, budget, evictions, what it costs
     Status,
-    /// The groups under its budget
+    /// The groups under the run's budget
     Groups,
-    /// The generations, in the kernel's text
+    /// The generations of the run's pages, in the kernel's text
     Generations {
         /// With tiers and walks, as /sys/kernel/debug/lru_gen_full
         #[arg(long)]
         full: bool,
     },
-    /// From now on the program may use so much
+    /// Set the budget: from now on the program may use SIZE
     SetBudget {
         /// The new budget, for example 512M or 1.5G
         #[arg(value_name = "SIZE", value_parser = size_arg, allow_hyphen_values = true)]
         size: u64,
     },
-    /// Take no page until resumed; the kernel's limit stays
+    /// Take no page until strata ctl resume; the kernel's limit stays
     Pause,
     /// End a pause
     Resume,
-    /// Take so much now, the oldest first, whatever usage is
+    /// Take SIZE of memory now, the oldest pages first, whatever usage is
     Evict {
-        /// How much, for example 64M
+        /// How much memory to take, for example 64M
         #[arg(value_name = "SIZE", value_parser = size_arg, allow_hyphen_values = true)]
         size: u64,
     },
-    /// Decide without taking anything, or take again; the kernel's limit stays
+    /// Decide which pages go without taking them, or take them again; the kernel's limit stays
     DryRun {
-        /// The other way round than it is, if left out
+        /// on: decide only; off: take pages again. Left out, the other one of the two
         #[arg(value_enum, value_name = "on|off")]
         state: Option<Switch>,
     },

@@ -36,14 +36,16 @@ const INTERVAL_MS: u64 = 1000;
 ///               4      10021       2310        120
 ///               5       5009        450         80
 ///
-/// A line of a generation holds its number, its age in milliseconds, its anonymous pages and its file
-/// pages; the last is the youngest. A page is in the generation of the walk that last found it used.
+/// The line of a generation holds its number, its age in milliseconds, its anonymous pages and its file
+/// pages. The last line is the youngest generation. A walk reads the page tables of all processes; a page is
+/// in the generation of the walk that last found it used.
 ///
-/// With --pid or --cgroup the page tables of the processes are walked again and again, an interval
-/// apart. With --access kernel the kernel is asked for its own generations instead,
-/// where it has them; it keeps them for cgroups, so with --pid those of the cgroup of the process are
-/// shown. Without any of these the generations of a running strata run are read: nothing is walked for
-/// that, and they are printed once.
+/// With --pid or --cgroup a walk is made at every interval.
+///
+/// With --access kernel nothing is walked: the kernel's own generations are shown, where it has them. The
+/// kernel keeps them for cgroups, so with --pid they are those of the cgroup of the process.
+///
+/// With none of these the generations of a running strata run are printed once; nothing is walked.
 ///
 /// WATCHING IS NOT FREE OF EFFECT. To tell whether a page is used again, each walk clears the
 /// accessed bits of the pages it found used. The kernel looks at the same bits when it looks for
@@ -51,8 +53,8 @@ const INTERVAL_MS: u64 = 1000;
 /// and, if memory is short, is likelier to evict them. No page is evicted or changed by watching
 /// itself. The longer the interval, the less the kernel is misled.
 ///
-/// Each call that holds a program up is sized to end within 2 ms, and clearing takes about 0.5 % of the
-/// time: a program that is too large for that is walked less often than asked for.
+/// Each call that holds a program up is sized to end within 2 ms, and clearing takes at most about 0.5 % of
+/// the time. So a very large program is walked less often than asked for.
 #[derive(Debug, Args)]
 #[command(
     verbatim_doc_comment,
@@ -65,10 +67,10 @@ EXAMPLES
   Every second, one JSON object a line, until the process ends or Ctrl-C:
       strata lru-gen --pid 4242 --format json
 
-  Those of the strata run that is running, with tiers and walks:
+  The generations of the strata run that is running, with tiers and walks:
       strata lru-gen --full
 
-  The kernel's own, of a cgroup:
+  The kernel's own generations of a cgroup:
       strata lru-gen --cgroup /sys/fs/cgroup/app.slice --access kernel"
 )]
 pub(crate) struct LruGenArgs {
@@ -80,11 +82,11 @@ pub(crate) struct LruGenArgs {
     #[arg(long, value_name = "PATH")]
     cgroup: Option<PathBuf>,
 
-    /// The strata run to read from, by its id or its name, for example 4242 or web; the only one by default
+    /// Id or name of the strata run to read from, for example 4242 or web; by default the only run there is
     #[arg(long, visible_alias = "name", value_name = "ID", value_parser = id_arg, allow_hyphen_values = true)]
     id: Option<String>,
 
-    /// Tiers and walks too, as in /sys/kernel/debug/lru_gen_full
+    /// Print tiers and walks too, as /sys/kernel/debug/lru_gen_full does
     #[arg(long)]
     full: bool,
 

@@ -34,20 +34,21 @@ takes, unless the start was recorded
 
 /// Tells the smallest memory budget under which a recorded run would be hardly slower
 ///
-/// Replays a recording of strata record with less and less memory, prices what would have come back
-/// too often (--cost), and compares that with the CPU time the recorded processes used.
+/// Replays a recording of strata record with less and less memory. The slowdown is what pages that come
+/// back would cost (--cost), as a share of the CPU time that the recorded processes used.
 ///
-/// Assumed is a run under strata run as it is by default: it keeps a little of the budget free (--held),
-/// and its policy takes what it has time for (--pageout-rate), the kernel's own reclaim the rest
-/// (--policy). Nothing of this machine is looked at: the same recording and options give the same answer
-/// anywhere. Not known are the order of accesses within an interval of the recording, how much of a
-/// budget is held from moment to moment, and who really takes which share of the pages: the figure is
-/// that of a random order, of what is mostly held, and of those shares, the span that of the best and
-/// the worst case. The answer is the budget that is enough in the worst case, too, and tells where it falls
-/// off below that. How long single requests wait is not known, nor what starting up takes unless it was
-/// recorded.
+/// The plan assumes strata run with its defaults. strata run keeps a little of the budget free (--held). Its
+/// policy takes as many pages as it has time for (--pageout-rate), and the kernel's own reclaim takes the rest
+/// (--policy). Nothing of this machine is looked at: the same recording and options give the same answer anywhere.
 ///
-/// With --all it needs no recording: it watches all cgroups and ranks them by what they could give.
+/// A recording does not tell the order of accesses within an interval, how much of a budget is held from
+/// moment to moment, or who takes which share of the pages. So each budget has an expected slowdown (random
+/// order, what is mostly held, those shares) and one for the best and for the worst case.
+///
+/// The answer names the budget that is enough in the worst case, too, and says where less memory suddenly costs
+/// much more. It does not say how long single requests wait, nor what starting up takes unless that was recorded.
+///
+/// With --all strata plan needs no recording: it watches all cgroups and ranks them by what they could give.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 EXAMPLES
@@ -75,17 +76,18 @@ pub(crate) struct PlanArgs {
     #[arg(long, value_name = "PERCENT", default_value = "3%", value_parser = slowdown_arg, allow_hyphen_values = true)]
     slowdown: u64,
 
-    /// Budgets to tell about besides those of the curve: pages, bytes or a share of the footprint
+    /// More budgets to tell about: pages, bytes or a share of the recording's footprint
     ///
     /// With commas between them, for example 512MiB,60%.
     #[arg(short, long, value_name = "SIZE", value_delimiter = ',', value_parser = size_arg, allow_hyphen_values = true)]
     memory: Vec<MemorySize>,
 
-    /// Who decides which pages go, as for strata sim; of several the first as far as it can
+    /// Policies of strata sim that choose the pages: the first as far as it has time, the others the rest
     ///
-    /// strata run takes pages by mglru+heat, or has the kernel take them, told which are warm; under pressure the
-    /// kernel takes them by two-list unless it has MGLRU. One alone is right where one does all of it: mglru+heat for
-    /// strata run --actuator pageout, two-list for --actuator reclaim and --policy none.
+    /// The first stands for Strata (mglru+heat), the second for the kernel: two-list, or mglru on a kernel with MGLRU.
+    ///
+    /// Give one policy alone where one does all: mglru+heat for strata run --actuator pageout, the kernel's for
+    /// strata run --actuator reclaim and strata run --policy none.
     #[arg(
         short,
         long,
@@ -98,16 +100,17 @@ pub(crate) struct PlanArgs {
 
     /// Pages a second that the first of several policies can take; the others share the rest
     ///
-    /// Up to this rate as many pages come back as if heat chose all that goes: strata takes them one by one, or the
-    /// kernel is told which are warm. Beyond, the kernel's lists have more of a say.
+    /// The default is what a quarter of a processor can take. Pages that have to go faster than this are chosen by the other
+    /// policies, in equal shares.
     #[arg(long, value_name = "PAGES", default_value_t = AUTO_PAGEOUT_PAGES_PER_S)]
     pageout_rate: u64,
 
     /// How much of a budget is in memory while pages have to go: strata, or a share such as 95%
     ///
-    /// strata run begins to reclaim before the budget is reached; what it holds lies between 95.3 % and
-    /// 99 % of a budget from 32 MiB to 800 MiB, more of larger and less of smaller ones.
-    /// 100% is right where the kernel's limit alone holds the budget (strata run --policy none).
+    /// strata is what strata run holds. It begins to reclaim before the budget is reached, so it holds 95.3 % to 99 % of a
+    /// budget between 32 MiB and 800 MiB, more of a larger and less of a smaller budget.
+    ///
+    /// 100% is right for strata run --policy none, where the kernel's limit alone holds the budget.
     #[arg(long, value_name = "SHARE", default_value = "strata", value_parser = holding_arg, allow_hyphen_values = true)]
     held: Holding,
 

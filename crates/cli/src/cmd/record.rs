@@ -36,16 +36,16 @@ const TOLD_MAX: u64 = 3;
 
 /// Records which pages a running process accesses, to replay the run later
 ///
-/// Walks the page tables of the target again and again, and writes to a file which pages were
-/// accessed between two walks, which were written, which came into memory, and which went. strata
-/// sim and strata plan replay the file: under any budget, under any policy.
+/// Walks the page tables of the target again and again. Writes to a file which pages were accessed
+/// between two walks, which were written, which came into memory, and which went. strata sim and strata
+/// plan replay the file under any budget and any policy.
 ///
-/// The target is never stopped. What watching does to it is what strata lru-gen does: each walk
-/// clears accessed bits, which the kernel's own reclaim uses too. A target that is large is walked less
-/// often than --every says, so that it is not held up for more than 0.5 % of the time.
+/// The target is never stopped. Each walk clears accessed bits, which the kernel's own reclaim uses too:
+/// while memory is short, the kernel is likelier to evict pages of the target. A very large target is walked
+/// less often than --every says, so that it is not held up for more than 0.5 % of the time.
 ///
-/// The file can be read at any time, also while it grows or after a crash, up to the last two
-/// seconds. docs/reference/recording-format.md describes it byte by byte.
+/// The file can be read at any time, also while it grows. After a crash at most its last two seconds are
+/// missing. docs/reference/recording-format.md describes it byte by byte.
 #[derive(Debug, Args)]
 #[command(
     group = ArgGroup::new("target").required(true).multiple(false).args(["command", "pid", "cgroup"]),
@@ -76,18 +76,19 @@ pub(crate) struct RecordArgs {
 
     /// Time between two walks, for example 100ms or 1s; at least 10ms
     ///
-    /// The shorter, the nearer a replay comes to the run, and the more watching costs. An interval in
-    /// which a large part of the budget in question is accessed is too long.
+    /// The shorter the interval, the nearer a replay comes to the run, and the more watching costs. An interval is too long
+    /// if the target accesses a large part of the budget within it.
     #[arg(short, long, value_name = "DURATION", default_value = "100ms", value_parser = interval_arg, allow_hyphen_values = true)]
     every: u64,
 
-    /// End after this time, for example 1m; a command goes on and is waited for
+    /// End the recording after this time, for example 1m; a command goes on, and strata record waits for it
     #[arg(long = "for", value_name = "DURATION", value_parser = time_arg, allow_hyphen_values = true)]
     for_ms: Option<u64>,
 
-    /// Use no more than so much disk: at half of it FILE becomes FILE.1, whose predecessor goes
+    /// Most disk space to use; at half of it FILE is renamed to FILE.1, and an older FILE.1 is removed
     ///
-    /// Both are whole recordings. At least 1M; without it FILE grows as long as the recording lasts.
+    /// FILE and FILE.1 are whole recordings. SIZE is at least 1M. Without this option FILE grows as long as the recording
+    /// lasts.
     #[arg(long, value_name = "SIZE", value_parser = max_size_arg, allow_hyphen_values = true)]
     max_size: Option<u64>,
 

@@ -31,13 +31,14 @@ use crate::{print, render};
 
 /// Runs a program within a memory budget
 ///
-/// Gives a command of your own, or a process or cgroup that runs already, a memory budget, and keeps
-/// in it the pages it uses. What is evicted goes to swap (anonymous memory) or is read again from
-/// its file, so the program runs slower instead of being killed.
+/// Gives a memory budget to a command, or to a process or cgroup that runs already, and keeps in memory the
+/// pages that are used. An evicted page goes to swap (anonymous memory) or is read again from its file, so
+/// the program runs slower instead of being killed.
 ///
 /// The program keeps its stdin, stdout, stderr, environment, working directory and exit status, so
 /// `strata run ... --` can stand in front of any command in a script. Signals sent to Strata (HUP, INT,
-/// QUIT, TERM, TSTP, CONT, USR1, USR2) are passed on to it. A short report is printed to stderr when it has ended.
+/// QUIT, TERM, TSTP, CONT, USR1, USR2) are passed on to the program.
+/// A short report is printed to stderr when the program has ended.
 #[derive(Debug, Args)]
 #[command(
     group = ArgGroup::new("target").required(true).multiple(false).args(["command", "pid", "cgroup"]),
@@ -63,9 +64,8 @@ EXIT STATUS
 pub(crate) struct RunArgs {
     /// How much memory the program may use, for example 512M or 1.5G
     ///
-    /// A number with an optional suffix K, M, G or T (powers of 1024); without one, bytes. Everything
-    /// the kernel charges to the program counts: its own pages, files it maps, page cache, kernel
-    /// memory. No default.
+    /// SIZE is a number with an optional suffix K, M, G or T (powers of 1024); without one, bytes. Everything the kernel
+    /// charges to the program counts: its own pages, files it maps, page cache, kernel memory. No default.
     #[arg(short, long, value_name = "SIZE", value_parser = size_arg, allow_hyphen_values = true)]
     memory: u64,
 
@@ -88,10 +88,11 @@ pub(crate) struct RunArgs {
 
     /// Balance of anonymous and file pages: 0 (files only) to 200, max (anonymous only), or auto
     ///
-    /// As the kernel's: 100 takes both alike, less spares anonymous pages, more spares file pages.
-    /// auto is 60, and 180 while fewer than one in 16 of the pages that the kernel could take are file
-    /// pages, so that it does not look for them in vain (for a command, without MGLRU, while the kernel
-    /// reclaims ahead).
+    /// The number means what vm.swappiness means: 100 takes both alike, less spares anonymous pages, more spares file pages.
+    ///
+    /// auto is 60. It is 180 while fewer than one in 16 of the pages that the kernel could take are file pages, so that the
+    /// kernel does not look for them in vain. That holds for a command, without MGLRU, while the kernel reclaims ahead of
+    /// the limit.
     #[arg(
         long,
         value_name = "N",
@@ -103,8 +104,8 @@ pub(crate) struct RunArgs {
 
     /// Never evict what was used within this time, for example 1s; 0 is off
     ///
-    /// A number with a unit ms, s, m or h. If the budget can't be met otherwise, that is reported as
-    /// thrashing and the budget gives way.
+    /// DURATION is a number with a unit ms, s, m or h. Where the budget can't be met without evicting younger pages, the
+    /// budget gives way, and the report calls that thrashing.
     #[arg(
         long,
         value_name = "DURATION",
@@ -124,10 +125,11 @@ pub(crate) struct RunArgs {
 
     /// Who decides which pages go: mglru+heat, mglru, mglru+distance, two-list, strata, or none
     ///
-    /// mglru+heat is the multi-generational LRU, of whose pages those accessed least often lately go first; mglru is that
-    /// LRU as it is, by when a page was last accessed. two-list is the classic active and inactive list. strata is Strata's
-    /// own policy. none sets the kernel's limit and nothing else, the baseline of every comparison. Models and options as
-    /// under strata sim: a name, :MODEL and +OPTION or +OPTION=VALUE after it; docs/reference/sim.md lists them.
+    /// mglru goes by when a page was last accessed (the kernel's multi-generational LRU). mglru+heat goes by how often a page
+    /// was accessed lately. mglru+distance judges by refault distance what comes back, where that misses less. two-list is the classic active and
+    /// inactive list. strata is Strata's own policy. none sets the kernel's limit and nothing else.
+    ///
+    /// A model and options may follow a name, as in strata sim: mglru:v6.1+nr_gens=8. docs/reference/sim.md lists them.
     #[arg(long, value_name = "POLICY", default_value = PolicyChoice::DEFAULT, value_parser = policy_arg, allow_hyphen_values = true)]
     policy: PolicyChoice,
 
@@ -143,7 +145,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "N", value_parser = word_arg, allow_hyphen_values = true)]
     nr_tiers: Option<String>,
 
-    /// What Strata may take of the processors, percent of one, for example 10%
+    /// Most processor time that Strata may take, in percent of one processor, for example 10%
     ///
     /// The share is for all of Strata's threads and its keeper together, over each second. When the share is spent, the
     /// program reclaims for itself in its own page faults until half of the share is free again. The budget is held all the
@@ -173,11 +175,12 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     dry_run: bool,
 
-    /// When letting go of a running target, read back in what is in swap
+    /// With --pid or --cgroup: at the end, read the target's pages back in from swap
     ///
-    /// After the limits are lifted, as much as fits into available memory and below the limits of its
-    /// cgroups, for at most a minute; one more signal ends it. Without this option the program reads it back
-    /// itself, page by page, as it asks for it.
+    /// Pages are read in after the limits are lifted: as many as fit into available memory and below the limits of the
+    /// target's cgroups, for at most a minute. One more signal (Ctrl-C) ends it sooner.
+    ///
+    /// Without this option a page stays in swap until the program asks for it.
     #[arg(long, conflicts_with = "command")]
     bring_back: bool,
 
@@ -189,19 +192,19 @@ pub(crate) struct RunArgs {
 
     /// Write a line of JSON to this file for each turn of the control loop: what it read, what it decided, what became of it
     ///
-    /// To find out why Strata did what it did. The file is emptied when the program starts and grows by about 100 KiB a second
-    /// while there is work, to 256 MiB at most. docs/reference/control-trace.md has every field.
+    /// The trace tells why Strata did what it did. The file is emptied when the program starts. It grows by about 100 KiB a
+    /// second while there is work, to 256 MiB at most. docs/reference/control-trace.md has every field.
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
 
     /// Answer Prometheus scrapes on this loopback address, for example 127.0.0.1:9464
     ///
-    /// At http://ADDRESS/metrics. Only loopback addresses (127.0.0.0/8, ::1) are accepted: whoever can
-    /// log in to this machine can read the metrics, nobody else. Port 0 takes any free port, which is then told.
+    /// The metrics are at http://ADDRESS:PORT/metrics. Only loopback addresses (127.0.0.0/8, ::1) are accepted: whoever can
+    /// log in to this machine can read the metrics, nobody else. Port 0 takes any free port and says which.
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = loopback_arg, allow_hyphen_values = true)]
     metrics: Option<SocketAddr>,
 
-    /// Write the same metrics to this file every 15 s, for node_exporter's textfile collector
+    /// Write the metrics to this file every 15 s, for node_exporter's textfile collector
     ///
     /// The file is replaced as a whole, and removed when the run ends. Its name has to end in .prom for
     /// the collector to read it, for example /var/lib/node_exporter/strata.prom.
@@ -210,9 +213,9 @@ pub(crate) struct RunArgs {
 
     /// A name for the run, for example web: for strata ctl --name, metrics and /run/strata
     ///
-    /// Begins with a letter, and has up to 64 letters, digits and - _ . in all. Two runs can't have the same at a time.
-    /// Without one a run is called by the process id of its strata, in metrics too, where each start then begins a
-    /// new series.
+    /// A name begins with a letter and has at most 64 letters, digits and - _ . in all. Two runs can't have one name at a time.
+    ///
+    /// A run without a name is called by the process id of its strata. In metrics each start of it begins a new series.
     #[arg(long, value_name = "NAME", value_parser = name_arg, allow_hyphen_values = true)]
     name: Option<SessionName>,
 
@@ -221,6 +224,8 @@ pub(crate) struct RunArgs {
     quiet: bool,
 
     /// Print the whole report: how pages are taken, costs, and what can't be seen
+    ///
+    /// At the start it also says what became of other runs that had died.
     #[arg(short, long, conflicts_with = "quiet")]
     verbose: bool,
 
@@ -418,7 +423,8 @@ pub(crate) fn run(mut args: RunArgs) -> anyhow::Result<ExitCode> {
         report_file::try_growing(path)?;
     }
     let is_quiet = args.quiet;
-    let detail = match args.verbose {
+    let is_verbose = args.verbose;
+    let detail = match is_verbose {
         true => Detail::Verbose,
         false => Detail::Short,
     };
@@ -426,7 +432,8 @@ pub(crate) fn run(mut args: RunArgs) -> anyhow::Result<ExitCode> {
     let mut told = Vec::new();
     let mut tell = |event: Event<'_>| match event {
         Event::Note(_) if is_quiet => {}
-        Event::Note(text) => print::note(&text),
+        Event::OtherRun(_) if !is_verbose => {}
+        Event::Note(text) | Event::OtherRun(text) => print::note(&text),
         Event::Warning(text) => {
             print::warning(&text);
             told.push(text.to_owned());

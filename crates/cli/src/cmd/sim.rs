@@ -40,25 +40,28 @@ const GROUPS_BYTES_MAX: u64 = 16 << 20;
 #[command(group(ArgGroup::new("several").args(["groups", "tiers"]).multiple(true)))]
 #[command(after_long_help = "\
 POLICIES
-  mglru                              the multi-generational LRU; mglru:v6.1 is that of a kernel,
-                                     mglru+distance judges refaults by distance where that misses
-                                     less, mglru+distance=always everywhere;
-                                     mglru+group_order=ORDER goes round groups as another kernel
-                                     does: memcg-lru (6.3 on), rounds-sparing-ageing (6.1, 6.2),
-                                     rounds-sparing, rounds-sparing-both, rounds or tree;
-                                     mglru+min-ttl=MS gives up when nothing anywhere is older,
-                                     mglru+min-ttl-each=MS has each group keep what is younger
-  two-list                           the classic active and inactive lists, two-list+distance too
-  strata                             the policy of our own (docs/reference/policy.md)
-  lru, fifo, clock, sieve, s3-fifo   page in or out, no mechanism around them
+  mglru                              the kernel's multi-generational LRU
+    :v6.1                            the rules of kernel 6.1; :v2021 :v2022 :v6.14 :v7.2 likewise
+    +heat                            pages accessed in the fewest of the last walks go first
+    +distance                        judges refaults by distance where that misses less
+    +distance=always                 judges refaults by distance everywhere
+    +group_order=ORDER               goes round groups as another kernel does: memcg-lru (6.3 on),
+                                     rounds-sparing-ageing (6.1, 6.2), rounds-sparing,
+                                     rounds-sparing-both, rounds or tree
+    +min-ttl=MS                      memory is out when no group has an older page
+    +min-ttl-each=MS                 each group keeps what is younger
+  two-list                           the classic active and inactive lists; takes +distance
+  strata                             a policy of Strata's own (docs/reference/policy.md)
+  lru, fifo, clock, sieve, s3-fifo   pages alone, without a kernel around them
   opt                                Belady's optimum: knows the future
+  docs/reference/sim.md has every option.
 
 EXAMPLES
   Two policies beside the optimum, with a tenth and a quarter of the pages in memory:
       strata sim trace.lis.zst --policy mglru,lru,opt --memory 10%,25%
 
   Two groups of a trace, one protected, one without swap, in half of what they touch:
-      strata sim gen:mixed,groups=2 --policy mglru,two-list --memory 50% \
+      strata sim gen:mixed,groups=2 --policy mglru,two-list --memory 50% \\
           --group web:low=60% --group batch:max=60%,swap.max=0
 
   How a kernel's generations grow old, as a picture:
@@ -75,7 +78,7 @@ EXAMPLES
       strata sim run.strata --policy two-list --memory 50%
       strata sim run.strata --policy two-list --memory 50% --steered
 
-  Why the control loop did what it did there:
+  Why the control loop did what it did in such a run:
       strata sim run.strata --policy two-list --memory 50% --steered --trace ticks.jsonl
 
   For a program:
@@ -111,27 +114,37 @@ pub(crate) struct SimArgs {
     )]
     memory: Vec<MemoryArg>,
 
-    /// Balance of anonymous and file pages, 0 to 201 or max, as in the kernel; baselines know no kinds
+    /// Balance of anonymous and file pages, 0 to 201 or max, as in the kernel; lru, fifo, clock, sieve, s3-fifo and opt ignore it
     #[arg(long, value_name = "N", default_value = "60", value_parser = swappiness_arg)]
     swappiness: Swappiness,
 
     /// Divide memory into tiers, fastest first, in percent: 25:75, or 25:75+page-cache=five-conditions
     ///
-    /// Reclaim demotes from tier to tier before it evicts; mapped pages of slower tiers come up when
-    /// they fault soon enough. Options: page-cache=never|first-access|rfc-as-coded|refs|five-conditions
-    /// (which unmapped page cache comes up, default never), promote=off, rate=MIB (candidates a second),
-    /// start=slow (a page that was never in memory lies on the slowest tier while that has room),
-    /// scan=MS (how often slow mapped pages are made to fault, default 1000; an access takes a
-    /// microsecond where the trace has no times). Baselines know no tiers.
+    /// A tier is a memory node. Reclaim moves a page to the next slower tier before it evicts the page. A mapped page of a
+    /// slower tier moves up when it faults soon enough. Options follow the shares, each after a +:
+    ///
+    /// page-cache=STRATEGY: which unmapped pages move up when they are read. never (default), first-access, rfc-as-coded,
+    /// refs or five-conditions.
+    ///
+    /// scan=MS: how often mapped pages of slower tiers are made to fault (default 1000). Where the trace has no times, an
+    /// access takes a microsecond.
+    ///
+    /// rate=MIB: most candidates for moving up, in MiB a second. promote=off: no page moves up.
+    ///
+    /// start=slow: a page that was never in memory lies on the slowest tier while that has room.
+    ///
+    /// docs/reference/sim.md explains each strategy. The policies lru, fifo, clock, sieve, s3-fifo and opt know no tiers.
     #[arg(long, value_name = "SHARES", value_parser = str::parse::<TierSetup>)]
     tiers: Option<TierSetup>,
 
     /// A group of the trace with its limits, as in cgroup v2: web:max=50%,low=1000; once for each group
     ///
-    /// Keys are min, low, high, max and swap.max; values are pages, bytes, a share of the run's memory,
-    /// 0, or max for none. web/a lies below web. Groups that none lies below hold the pages of the
-    /// trace's groups 0, 1, ... in this order, or those of trace=N. Groups of the trace that are left
-    /// over have no limits. @FILE reads groups from its lines. Baselines know no groups.
+    /// Keys are min, low, high, max and swap.max. Values are pages, bytes, a share of the run's memory, 0, or max for no limit.
+    ///
+    /// web/a lies below web. Only a group with none below it holds pages: those of the trace's group 0, 1, ... in the order
+    /// given, or those of trace=N. A group of the trace that is not named has no limits.
+    ///
+    /// @FILE reads groups from its lines. The policies lru, fifo, clock, sieve, s3-fifo and opt know no groups.
     #[arg(
         long = "group",
         alias = "groups",
@@ -142,16 +155,17 @@ pub(crate) struct SimArgs {
 
     /// With groups or tiers: while less than this is free, reclaim from all of them in the background
     ///
-    /// As kswapd does it, until twice as much is free. Pages, bytes or a share of the run's memory; each tier
-    /// keeps its share of it free. Else whoever needs a page reclaims, and the fastest tier keeps a batch free.
+    /// Reclaim goes on until twice as much is free, as the kernel's kswapd does it. SIZE is pages, bytes or a share of the run's
+    /// memory; each tier keeps its share of SIZE free. Without this option whoever needs a page reclaims, and the fastest
+    /// tier keeps a batch free.
     #[arg(long, value_name = "SIZE", requires = "several", value_parser = size_arg)]
     background: Option<MemorySize>,
 
     /// Hold the memory as a budget by Strata's own control loop, on top of the policy, which plays the kernel
     ///
-    /// The loop decides as under strata run --memory SIZE and does what it does there to the played kernel: asks it to
-    /// reclaim, takes pages, says which are warm and which are cold, moves the limit. All of that and each fault takes
-    /// time, at the prices of docs/validation/steered.md. For mglru and two-list; a policy that plays no kernel is refused.
+    /// The control loop is that of strata run --memory SIZE. It asks the played kernel to reclaim, takes pages, says which
+    /// are warm and which are cold, and moves the limit. Each of these and each fault takes time, at the prices of
+    /// docs/validation/steered.md. Only mglru and two-list play a kernel; other policies are refused.
     #[arg(long, conflicts_with_all = ["groups", "tiers"])]
     steered: bool,
 
@@ -189,9 +203,9 @@ pub(crate) struct SimArgs {
 
     /// Order of the accesses of an interval: shuffled, shuffled:SEED, address, best or worst
     ///
-    /// A recording does not tell it; shuffled is the default there. best and worst are those in which
-    /// an LRU misses least and most. Other traces are only reordered, among accesses of the same time,
-    /// if this is given.
+    /// A recording tells which pages were accessed in an interval, not in which order. The default for recordings is
+    /// shuffled. best is the order in which an LRU misses least, worst that in which it misses most. Other traces are
+    /// reordered only if this option is given, among accesses of the same time.
     #[arg(long, value_name = "ORDER", value_parser = str::parse::<IntervalOrder>)]
     order: Option<IntervalOrder>,
 

@@ -174,7 +174,7 @@ impl Control {
         self.steering.set_swap_slow(is_swap_slow);
     }
 
-    /// Which pages are on the kernel's inactive lists can't be seen: none are marked any more.
+    /// Has no pages marked any more, because nobody sees which are on the kernel's inactive lists.
     pub fn give_up_marking(&mut self) {
         self.steering.give_up_marking();
     }

@@ -113,7 +113,7 @@ impl Load {
         self.refaulted_pages_per_s
     }
 
-    /// The same, unless nobody has looked for a while.
+    /// Pages that come back in a second, on average, or none where nobody has looked for a while.
     pub(super) fn refaulted_pages_per_s_at(&self, now: TimeMs) -> f64 {
         match self.is_fresh(now) {
             true => self.refaulted_pages_per_s,

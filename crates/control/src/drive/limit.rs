@@ -146,7 +146,7 @@ mod tests {
         usage_bytes: u64,
         limit_bytes: u64,
         is_read_only: bool,
-        /// Others hold the limit down.
+        /// Whether others hold the limit down.
         is_held_down: bool,
     }
 

@@ -143,7 +143,7 @@ impl ListBalance {
         (self.nr_inactive_least, self.kernel) = (None, None);
     }
 
-    /// So many pages have been chosen and are being named.
+    /// Notes that so many pages have been chosen and are being named.
     fn note_named(&mut self, nr_pages: u64) {
         self.named = Some((nr_pages, self.lists.nr_inactive_pages));
     }

@@ -32,7 +32,7 @@ pub struct View {
     pub nr_resident_pages: u64,
     /// Pages that come back in a second, on average.
     pub refaulted_pages_per_s: f64,
-    /// The same, or none where nobody has looked for a while.
+    /// Pages that come back in a second, on average, or none where nobody has looked for a while.
     pub refaulted_recent_pages_per_s: f64,
     /// Whose threads are at work.
     pub busy: Busy,
@@ -73,10 +73,10 @@ pub trait Strategy {
     /// How far apart walks are to be for it at most, milliseconds; `None`: it needs none.
     fn walk_ms(&self, view: &View) -> Option<u64>;
 
-    /// What it wants done after a walk.
+    /// What the strategy wants done after a walk.
     fn after_walk(&mut self, view: &View, walk: &Walk) -> Vec<Action>;
 
-    /// How much of what it wanted was found to do and taken up, base pages.
+    /// How much of what the strategy wanted was found to do and taken up, base pages.
     fn taken_up(&mut self, now: TimeMs, outcome: Outcome);
 }
 
@@ -87,6 +87,6 @@ pub struct Outcome {
     pub nr_programs: u64,
     /// Base pages that were found.
     pub nr_pages: u64,
-    /// Whether the thread has taken them.
+    /// Whether the thread has taken the pages.
     pub is_taken: bool,
 }

@@ -78,7 +78,7 @@ impl WalkNo {
         WalkNo(self.0 % u16::MAX + 1)
     }
 
-    /// Its place among all numbers, below [`WalkNo::LIMIT`].
+    /// Place of the number among all numbers, below [`WalkNo::LIMIT`].
     pub fn index(self) -> usize {
         usize::from(self.0)
     }
@@ -250,7 +250,7 @@ impl Prefetch {
                 .is_none_or(|trial| now.since(trial.begun) < self.config.trial_ms / 2)
     }
 
-    /// So many more pages are being asked for.
+    /// Notes that so many more pages are being asked for.
     fn ask(&mut self, now: TimeMs, nr_pages: u64) {
         debug_assert!(self.is_on(now));
         let trial = self.trial.get_or_insert_with(|| Trial {
@@ -262,7 +262,7 @@ impl Prefetch {
         self.nr_pages_out += nr_pages;
     }
 
-    /// So many of them were not asked for after all.
+    /// Notes that so many pages were not asked for after all.
     pub fn leave(&mut self, nr_pages: u64) {
         self.nr_pages_out = self.nr_pages_out.saturating_sub(nr_pages);
         if let Some(trial) = &mut self.trial {

@@ -78,7 +78,7 @@ pub struct SplitHuge<At> {
     counted: Option<TimeMs>,
     /// How long to wait after the next trial that comes to nothing.
     nr_wait_walks: u32,
-    /// Those split lately, and walks until they can be judged; the oldest first.
+    /// Huge pages split lately, and walks until they can be judged; the oldest first.
     split: VecDeque<(u32, Vec<At>)>,
 }
 

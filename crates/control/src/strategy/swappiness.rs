@@ -52,7 +52,7 @@ pub struct SwappinessBias {
     pause: Backoff,
     /// What the group has.
     swappiness: u8,
-    /// Since when it is biased, and for how long it did before.
+    /// Since when the balance is biased, and for how long it was before.
     since: Option<TimeMs>,
     biased_before_ms: u64,
 }
@@ -123,7 +123,7 @@ impl SwappinessBias {
         self.since = None;
     }
 
-    /// How long it was biased, all in all.
+    /// How long the balance was biased, all in all.
     pub fn biased_ms(&self, now: TimeMs) -> u64 {
         self.biased_before_ms + self.since.map_or(0, |since| now.since(since))
     }

@@ -155,13 +155,13 @@ pub struct Marks {
     pub low_bytes: u64,
     /// Reclaim starts here.
     pub high_bytes: u64,
-    /// Above it the kernel takes over.
+    /// The usage above which the kernel takes over.
     pub urgent_bytes: u64,
     /// Where the kernel holds usage under pressure.
     pub line_bytes: u64,
     /// What was asked for.
     pub budget_bytes: u64,
-    /// The hard limit behind it.
+    /// The hard limit behind the budget.
     pub backstop_bytes: u64,
 }
 
@@ -171,18 +171,18 @@ pub struct Marks {
 pub struct Tick {
     /// Since the run began, milliseconds.
     pub now_ms: u64,
-    /// It came before the wait of the tick before was over.
+    /// The tick came before the wait of the tick before was over.
     #[serde(default, skip_serializing_if = "is_off")]
     pub is_woken: bool,
     /// What others asked for since the tick before.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub requests: Vec<Request>,
-    /// What it read.
+    /// What the tick read.
     pub sample: Sample,
     /// What became of what was decided before.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reports: Vec<Report>,
-    /// What it decided.
+    /// What the tick decided.
     pub plan: Plan,
 }
 
@@ -314,7 +314,7 @@ pub use crate::sample::FreeSwap;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StatReading {
-    /// Who wanted it.
+    /// Who wanted the counters.
     pub by: StatReader,
     /// What was read.
     pub counters: Counters,
@@ -362,7 +362,7 @@ fn known<S: Serializer>(stats: &GroupStats, serializer: S) -> Result<S::Ok, S::E
 pub struct Members {
     /// Programs that are managed, each by its number in this trace.
     pub programs: Vec<u32>,
-    /// Of those, programs whose pages can't be taken one by one.
+    /// Managed programs whose pages can't be taken one by one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub out_of_reach: Vec<u32>,
 }
@@ -378,7 +378,7 @@ pub struct ProgramThreads {
     pub wanted_ns: Option<u64>,
     /// Threads.
     pub nr_threads: u64,
-    /// Of those, wanted a processor for most of the time since the look before.
+    /// Threads that wanted a processor for most of the time since the look before.
     pub nr_busy_threads: u64,
     /// Processors it may run on; empty: all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -411,7 +411,7 @@ pub struct ProgramCpu {
 pub struct EngineSample {
     /// Attempts to reclaim that were answered so far.
     pub nr_attempts: u64,
-    /// Freed by them so far.
+    /// Freed by attempts to reclaim so far.
     pub freed_bytes: u64,
     /// Base pages isolated so far.
     pub nr_isolated_pages: u64,
@@ -434,7 +434,7 @@ pub struct HugeSample {
     pub nr_resident_pages: u64,
     /// Huge pages in memory.
     pub nr_huge_pages: u64,
-    /// Of each huge page that was split and is judged now: base pages in use; `None`: it is still huge, or gone.
+    /// Base pages in use in each huge page that was split and is judged now; `None`: it is still huge, or gone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nr_used_pages: Vec<Option<u64>>,
 }
@@ -473,7 +473,7 @@ pub struct Found {
     pub nr_young_pages: [u64; 2],
     /// New since the walk before.
     pub nr_appeared_pages: u64,
-    /// Of those, back after an eviction.
+    /// New since the walk before, and back after an eviction.
     pub nr_refaulted_pages: u64,
     /// Gone since the walk before, taken by the kernel.
     pub nr_reclaimed_pages: u64,
@@ -503,11 +503,11 @@ pub struct ProgramPages {
 pub struct Foretold {
     /// Taken for warm.
     pub nr_warm_pages: u64,
-    /// Of those, used.
+    /// Taken for warm, and used since.
     pub nr_warm_used_pages: u64,
     /// Not taken for warm.
     pub nr_other_pages: u64,
-    /// Of those, used.
+    /// Not taken for warm, and used since.
     pub nr_other_used_pages: u64,
 }
 
@@ -546,7 +546,7 @@ pub enum Report {
     Clear {
         /// Wall time, pauses included.
         wall_ns: u64,
-        /// Of that, the lock of the program's address space was held.
+        /// Time for which the lock of the program's address space was held.
         held_ns: u64,
         /// Pieces of tables that were left as they were.
         nr_left_pieces: u64,
@@ -602,7 +602,7 @@ pub struct Verdicts {
 pub enum Obstacle {
     /// No page of this program can ever be taken.
     Lasting,
-    /// It may go better the next time.
+    /// The next try may go better.
     Passing,
 }
 

@@ -101,7 +101,7 @@ pub struct Reclaimer {
     pub pageout_pages: u64,
     /// Bytes wanted of the kernel.
     pub reclaim_bytes: u64,
-    /// The wait that goes with it.
+    /// The wait that goes with this reclaimer.
     pub wait_ms: u64,
 }
 
@@ -130,7 +130,7 @@ pub struct Share {
     pub wanted_threads: f64,
     /// Pages that come back in a second, on average.
     pub refaulted_pages_per_s: f64,
-    /// What pageout may take of a processor with it, percent.
+    /// What pageout may take of a processor, percent.
     pub pageout_percent_max: u32,
 }
 
@@ -199,7 +199,7 @@ pub enum LimitAction {
         /// The rise that the kernel took, bytes.
         raised_bytes: u64,
     },
-    /// It may give way no further.
+    /// The limit may give way no further.
     Refuse,
     /// The kernel's own killer decides again.
     HandBackOom,
@@ -213,11 +213,11 @@ pub enum LimitAction {
 pub enum LineState {
     /// The limit stands there.
     Held,
-    /// It is still above it.
+    /// The limit is still above the line.
     Moving,
-    /// It was given up for a while.
+    /// The line was given up for a while.
     Resting,
-    /// There is none.
+    /// There is no line.
     NotOffered,
 }
 
@@ -261,7 +261,7 @@ pub struct Batch {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ChosenBy {
-    /// Those accessed least often.
+    /// Pages accessed least often.
     Heat,
     /// The oldest.
     #[default]
@@ -285,7 +285,7 @@ pub enum Answer {
     Thrashing,
     /// Nothing is left.
     Empty,
-    /// It can't go on.
+    /// The engine can't go on.
     Failed,
 }
 
@@ -317,7 +317,7 @@ pub struct WalkPlan {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ClearIntent {
-    /// So that the kernel's lists stay as they are.
+    /// In a way that leaves the kernel's lists as they are.
     #[default]
     Watch,
     /// As is cheapest, because the kernel does not choose.
@@ -341,12 +341,12 @@ pub enum WalkEnd {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TouchAsk {
-    /// Walks for it are wanted so far apart.
+    /// Walks for touching are wanted so far apart.
     pub wanted_ms: u64,
-    /// They can come so far apart at least, because of what clearing takes.
+    /// Walks can come so far apart at least, because of what clearing takes.
     #[serde(default)]
     pub pace_ms: u64,
-    /// That is too far: nothing is touched for a while.
+    /// Walks come too far apart: nothing is touched for a while.
     #[serde(default, skip_serializing_if = "is_off")]
     pub is_too_slow: bool,
     /// Base pages to be touched; `None`: none, because the programs reclaim for themselves or walks are too slow.
@@ -361,7 +361,7 @@ pub struct TouchAsk {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ColdAsk {
-    /// Base pages that were to be.
+    /// Base pages that were to be named.
     pub nr_wanted_pages: u64,
     /// Base pages that were found in programs of which pages may be named.
     pub nr_pages: u64,
@@ -386,7 +386,7 @@ pub struct SplitAsk {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RecallAsk {
-    /// Of those asked for before, used for the first time since the walk before.
+    /// Pages read in before that were used for the first time since the walk before.
     pub nr_used_pages: u64,
     /// Base pages there is room for; `None`: nothing is to be read in now.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -46,7 +46,7 @@ pub enum AgeingError {
 /// Asks the kernel to age one group and those below it.
 #[derive(Debug)]
 pub(crate) struct Ager {
-    /// As the kernel lists it.
+    /// Name of the group as the kernel lists it.
     name: String,
     file: PathBuf,
 }

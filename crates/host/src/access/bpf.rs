@@ -59,9 +59,9 @@ pub struct BpfSource {
 enum HugeZero {
     /// Not looked for: nothing met so far could be it.
     Unknown,
-    /// There is none.
+    /// The kernel has no huge zero page.
     Absent,
-    /// Its address bits.
+    /// Address bits of the huge zero page.
     At(u64),
 }
 

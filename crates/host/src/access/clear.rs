@@ -123,7 +123,7 @@ impl YoungPiece {
 /// and shared memory after them; a huge page is one, and so are 16 that hold no page in memory.
 pub type NrEntries = [u64; 2];
 
-/// So many entries of pages in swap, zero pages and the like are passed over in the time of one page in memory.
+/// Entries of pages in swap, zero pages and the like that are passed over in the time of one page in memory.
 const NR_QUICK_ENTRIES: u64 = 16;
 
 /// What the entries of a table, within a mask, count in [`NrEntries`].
@@ -205,7 +205,7 @@ enum Way {
 pub enum Progress {
     /// Nothing is left to be done.
     Done(Cleared),
-    /// The rest is for [`clear_pieces`], which takes a while.
+    /// A rest is left to [`clear_pieces`], which takes a while.
     PiecesLeft(Cleared),
 }
 

@@ -22,16 +22,16 @@ const DEBUGFS: &str = "/sys/kernel/debug";
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum KernelLruError {
-    /// It was built without.
+    /// The kernel was built without a multi-gen LRU.
     #[error(
         "this kernel has no multi-gen LRU (CONFIG_LRU_GEN): there is no {ENABLED}; leave --access \
          kernel out and Strata keeps generations of its own"
     )]
     NotBuilt,
-    /// It is turned off.
+    /// The kernel's multi-gen LRU is turned off.
     #[error("the kernel's multi-gen LRU is off; turn it on: echo y > {ENABLED}")]
     Off,
-    /// Nothing is there.
+    /// The kernel's debugfs is not mounted.
     #[error("{} is not there; mount it: mount -t debugfs none {DEBUGFS}", .0.display())]
     NoDebugfs(PathBuf),
     /// Not allowed, or it failed.
@@ -46,7 +46,7 @@ pub enum KernelLruError {
         /// The reason.
         source: io::Error,
     },
-    /// It lists groups, but not this one.
+    /// The kernel lists groups, but not this one.
     #[error(
         "the kernel lists no generations of the group {0}: is it a memory cgroup, and seen from \
              outside of any container?"
@@ -105,7 +105,7 @@ impl KernelGenerations {
         self.section("lru_gen")
     }
 
-    /// The same with tiers and walks (`lru_gen_full`).
+    /// What the kernel writes about the group, with tiers and walks (`lru_gen_full`).
     pub fn full(&self) -> Result<String, KernelLruError> {
         self.section("lru_gen_full")
     }

@@ -52,7 +52,7 @@ pub enum TableShape {
 /// nothing. `special` (zero page, PFN map) and `protnone` entries are not in `present`.
 #[derive(Clone, Copy, Debug)]
 pub struct TableRecord {
-    /// Which table.
+    /// Number of the table.
     pub table: TableNo,
     /// Base pages or one huge page.
     pub shape: TableShape,
@@ -109,9 +109,9 @@ pub enum Grain {
 pub struct SourceInfo {
     /// `bpf` or `smaps`.
     pub name: &'static str,
-    /// How fine it sees.
+    /// How fine the source sees.
     pub grain: Grain,
-    /// What it can't see, one sentence each.
+    /// What the source can't see, one sentence each.
     pub blind_spots: Vec<String>,
 }
 
@@ -160,7 +160,7 @@ pub enum AccessError {
         source_name: &'static str,
         /// What is missing.
         why: String,
-        /// What to do about it.
+        /// What to do about what is missing.
         remedy: String,
     },
     /// The process has ended.
@@ -170,7 +170,7 @@ pub enum AccessError {
     /// can be looked at; what was visited so far belongs to the old space.
     #[error("process {0} replaced its memory during the walk; walk it again")]
     SpaceReplaced(i32),
-    /// Its accessed bits can't be read or cleared without holding it up for too long.
+    /// The accessed bits of the process can't be read or cleared without holding it up for too long.
     #[error(
         "process {pid} has {nr_pages} pages in memory and swap: smaps and clear_refs would hold it up for longer than \
          2 ms; use the bpf source, which needs CAP_BPF and CAP_PERFMON"
@@ -178,7 +178,7 @@ pub enum AccessError {
     TooLarge {
         /// The process.
         pid: i32,
-        /// Its pages in memory and in swap.
+        /// Pages of the process in memory and in swap.
         nr_pages: u64,
     },
     /// The operating system refused.
@@ -195,7 +195,7 @@ pub enum AccessError {
 
 /// Somebody who can read accessed bits.
 pub trait AccessSource: Send + std::fmt::Debug {
-    /// What it is and can't see.
+    /// What the source is and can't see.
     fn info(&self) -> SourceInfo;
 
     /// Reads every table in `spans` (sorted, disjoint) that has anything in it, in address order,
@@ -227,7 +227,7 @@ pub trait AccessSource: Send + std::fmt::Debug {
     fn vm_flags(&mut self, process: &Process) -> Result<Vec<(AddrRange, VmFlags)>, AccessError>;
 }
 
-/// Which source is wanted.
+/// The source of accesses that is wanted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AccessChoice {
     /// The best that works here.

@@ -19,15 +19,15 @@ const KERNEL_MIN: (u32, u32) = (6, 1);
 /// One thing the walk needs.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Requirement {
-    /// What it is.
+    /// What the requirement is.
     pub name: &'static str,
-    /// What it is for.
+    /// What the requirement is for.
     pub purpose: &'static str,
     /// Whether the requirement is met on this machine.
     pub is_met: bool,
     /// What was found, or what went wrong.
     pub found: String,
-    /// What to do if it is missing.
+    /// What to do if the requirement is missing.
     pub remedy: Cow<'static, str>,
 }
 

@@ -36,7 +36,7 @@ impl SmapsSource {
         SmapsSource::default()
     }
 
-    /// The same where a better source was wanted; its error goes into the report.
+    /// A source in place of a better one that was wanted; the error of that one goes into the report.
     pub(super) fn instead_of(error: &AccessError) -> SmapsSource {
         SmapsSource {
             instead: Some(format!("single pages: {error}")),

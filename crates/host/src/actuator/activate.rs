@@ -128,7 +128,7 @@ pub(super) fn touch_all(
     Ok(())
 }
 
-/// Those of the pages that are in memory, by address as they come.
+/// The pages that are in memory, by address as they come.
 fn present(process: &Process, pages: &[u64]) -> io::Result<Vec<u64>> {
     let mut present = Vec::with_capacity(pages.len());
     let mut entries = Vec::new();

@@ -37,10 +37,11 @@ pub enum PageoutError {
     /// The capability is missing.
     #[error(
         "the kernel does not let us take pages of process {0}: that needs CAP_SYS_NICE and the \
-         right to trace it, even for one's own child; run as root"
+         right to trace it, even for one's own child; {advice}",
+        advice = crate::rights::advice("one of them")
     )]
     NotPermitted(i32),
-    /// It has ended, or its first thread has exited: the kernel finds an address space only through
+    /// The process has ended, or its first thread has exited: the kernel finds an address space only through
     /// the leader of a thread group.
     #[error("process {0} can't be asked for pages: it has ended, or its first thread has exited")]
     NoSpace(i32),
@@ -63,7 +64,7 @@ pub(super) struct Advised {
     pub(super) unmapped: Vec<AddrRange>,
     /// Ranges not tried because of `error`, and ranges given up after too many interruptions.
     pub(super) untried: Vec<AddrRange>,
-    /// Why it ended early.
+    /// Why advising ended early.
     pub(super) error: Option<PageoutError>,
     /// Calls made.
     pub(super) nr_calls: u64,
@@ -291,6 +292,14 @@ mod tests {
         assert_eq!(advised.error, Some(PageoutError::NotPermitted(7)));
         assert_eq!(advised.untried, ranges);
         assert_eq!(advised.nr_calls, 1);
+    }
+
+    #[test]
+    fn who_lacks_the_right_is_told_to_be_root_unless_they_are() {
+        let told = PageoutError::NotPermitted(7).to_string();
+        let is_root = rustix::process::geteuid().is_root();
+        assert_eq!(told.contains("run as root"), !is_root, "{told}");
+        assert!(told.contains("CAP_SYS_NICE"), "{told}");
     }
 
     #[test]

@@ -16,7 +16,7 @@ pub(crate) struct Confined {
 }
 
 impl Confined {
-    /// These are meant from now on.
+    /// From now on these threads are meant.
     pub(crate) fn take(&mut self, threads: impl Iterator<Item = i32>) {
         self.threads = threads.collect();
     }

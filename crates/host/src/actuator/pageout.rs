@@ -39,9 +39,9 @@ const SLEEP_MAX: Duration = Duration::from_millis(50);
 pub struct PageTarget {
     /// Chosen by the caller and given back with the verdict.
     pub token: u32,
-    /// Its first byte; for a huge page the first of its 2 MiB.
+    /// First byte of the page; for a huge page the first of its 2 MiB.
     pub addr: u64,
-    /// Its size: 4 KiB << order.
+    /// Size of the page: 4 KiB << order.
     pub order: u8,
 }
 
@@ -52,7 +52,7 @@ pub struct PageoutRequest {
     pub space: u32,
     /// Whose pages.
     pub process: Arc<Process>,
-    /// Which pages, in any order.
+    /// The pages to take, in any order.
     pub pages: Vec<PageTarget>,
     /// Huge pages that are to be split first, in any order; few, for they are not throttled.
     pub splits: Vec<TableNo>,

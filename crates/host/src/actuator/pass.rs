@@ -51,7 +51,7 @@ enum Before {
     /// To be advised; so many of its pages are resident.
     Candidate {
         nr_resident_pages: u64,
-        /// Its first resident page, and the dirty bit of that page's entry.
+        /// First resident page of the target, and the dirty bit of that page's entry.
         first: (u64, bool),
     },
 }
@@ -59,7 +59,7 @@ enum Before {
 /// A target that is advised.
 #[derive(Clone, Copy, Debug)]
 struct Candidate {
-    /// Its place in the request.
+    /// Place of the target in the request.
     index: usize,
     range: AddrRange,
     nr_resident_pages: u64,

@@ -44,9 +44,9 @@ const NR_REFUSED_MAX: u32 = 64;
 /// Pages of one process, sorted by address.
 #[derive(Debug)]
 pub struct RecallPages {
-    /// For the caller to know it again.
+    /// Number of the space, for the caller to know it again.
     pub space: u32,
-    /// Whose they are.
+    /// The process whose pages they are.
     pub process: Arc<Process>,
     /// In memory and not used any more: the kernel is to take these to make room.
     pub unused: Vec<AddrRange>,
@@ -66,7 +66,7 @@ impl RecallPages {
 pub struct RecallReport {
     /// Base pages the kernel was asked for.
     pub nr_asked_pages: u64,
-    /// What it was not asked for after all, by space, sorted by address.
+    /// Pages that the kernel was not asked for after all, by space, sorted by address.
     pub left: Vec<(u32, Vec<AddrRange>)>,
     /// Spaces for which it may not be asked, the number of the process, and why.
     pub refused: Vec<(u32, i32, io::Error)>,
@@ -169,7 +169,7 @@ pub(super) fn advise(
 pub(super) struct Asked {
     /// What was not asked for, and what was refused, sorted.
     pub left: Vec<AddrRange>,
-    /// Why it ended early.
+    /// Why asking ended early.
     pub error: Option<io::Error>,
 }
 

@@ -14,7 +14,7 @@ use super::{BudgetGroup, GroupReader, UNLIMITED, Version, limit_file};
 pub struct MemoryLimit {
     /// The file.
     pub file: PathBuf,
-    /// Its value.
+    /// Value of the limit.
     pub bytes: u64,
 }
 

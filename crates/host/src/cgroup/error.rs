@@ -9,9 +9,9 @@ use crate::units::Bytes;
 /// A process that is in the way.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Occupant {
-    /// Its id.
+    /// Pid of the process.
     pub pid: i32,
-    /// Its name, empty if it ended meanwhile.
+    /// Name of the process, empty if it ended meanwhile.
     pub name: String,
 }
 
@@ -22,7 +22,7 @@ pub struct FoundLimit {
     pub group: PathBuf,
     /// The control file.
     pub file: &'static str,
-    /// What it holds.
+    /// Value of the limit.
     pub value: String,
 }
 
@@ -90,7 +90,7 @@ pub enum CgroupError {
     /// The name would leave the directory.
     #[error("{0:?} can't be used in a group's name; use letters, digits, '-', '_' and '.'")]
     BadName(String),
-    /// Another session acts on it, or on a group above or below it.
+    /// Another session acts on the group, or on a group above or below it.
     #[error(
         "cgroup {} can't have a budget of its own now: {holder}; two budgets would undo each other",
         path.display()
@@ -131,7 +131,7 @@ pub enum CgroupError {
     StillInhabited {
         /// The group.
         path: PathBuf,
-        /// Who is in it; empty if only child groups or dying charges are.
+        /// Who is in the group; empty if only child groups or dying charges are.
         occupants: Vec<Occupant>,
     },
     /// The version of cgroups here has no such control.
@@ -141,7 +141,7 @@ pub enum CgroupError {
         path: PathBuf,
         /// The control file.
         file: &'static str,
-        /// What would offer it.
+        /// What would offer the setting.
         why: &'static str,
     },
     /// systemd did not make the scope.

@@ -40,7 +40,7 @@ impl DirectoryId {
 /// A group that is known again under any name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GroupMark {
-    /// Where it was when it was marked.
+    /// Directory of the group when it was marked.
     pub(crate) path: PathBuf,
     /// Itself, then the groups it lies in, up to the top of what is mounted. A group never moves to
     /// another parent.
@@ -149,7 +149,7 @@ impl Place {
         }
     }
 
-    /// Its directory now; the last one known if it is gone.
+    /// Directory of the group now; the last one known if the group is gone.
     pub(super) fn here(&self) -> PathBuf {
         // A poisoned memory of where it was is still that.
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);

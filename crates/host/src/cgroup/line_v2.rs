@@ -48,7 +48,7 @@ pub(super) struct HighLine {
 /// What a step does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
-    /// Nothing: it stands where it should, or rests.
+    /// Nothing: the line stands where it should, or rests.
     Stay(Line),
     /// Lower it to this.
     Lower(u64),
@@ -117,7 +117,7 @@ impl HighLine {
         }
     }
 
-    /// It holds what was found again.
+    /// Takes note that the file holds what was found again.
     pub(super) fn forget(&self) {
         lock(&self.state).set_bytes = None;
     }

@@ -101,7 +101,7 @@ pub enum Manager {
 pub enum Offered {
     /// Set.
     Yes,
-    /// This version has no such setting; nothing changed.
+    /// This version of cgroups has no such setting; nothing changed.
     No,
 }
 
@@ -132,7 +132,7 @@ enum Origin {
 /// A memory cgroup that holds a budget.
 #[derive(Debug)]
 pub struct BudgetGroup {
-    /// Where it was found or made; journalled, and shown. Files are looked for in [`BudgetGroup::here`].
+    /// Directory in which the group was found or made; journalled, and shown. [`BudgetGroup::here`] is for files.
     path: PathBuf,
     place: Place,
     version: Version,
@@ -141,7 +141,7 @@ pub struct BudgetGroup {
     usage: ControlFile,
     stat: ControlFile,
     limit: ControlFile,
-    /// The same file opened once more, for dips alone: a write holds its own until the kernel is through, and
+    /// The file of the limit opened once more, for dips alone: a write holds its own until the kernel is through, and
     /// who moves, raises or reads the limit by that waits.
     dip_limit: ControlFile,
     /// `memory.reclaim` (v2).
@@ -319,17 +319,17 @@ impl BudgetGroup {
         &self.watermarks
     }
 
-    /// Its directory, as it was called when the group was opened.
+    /// Directory of the group, as it was called when the group was opened.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Its directory as it is called now.
+    /// Directory of the group as it is called now.
     fn here(&self) -> PathBuf {
         self.place.here()
     }
 
-    /// Its version.
+    /// Version of cgroups that the group is of.
     pub fn version(&self) -> Version {
         self.version
     }
@@ -339,7 +339,7 @@ impl BudgetGroup {
         matches!(self.origin, Origin::Attached)
     }
 
-    /// Its path below the mount, as `/proc/PID/cgroup` prints it.
+    /// Path of the group below the mount, as `/proc/PID/cgroup` prints it.
     pub fn name(&self) -> String {
         let mount = Mount::find().map(|mount| mount.point).unwrap_or_default();
         let inside = self.path.strip_prefix(&mount).unwrap_or(&self.path);
@@ -368,7 +368,7 @@ impl BudgetGroup {
         processes_below(&self.here())
     }
 
-    /// Whether anybody is in it or in the groups below.
+    /// Whether anybody is in the group or in the groups below.
     pub fn is_inhabited(&self) -> Result<bool, CgroupError> {
         is_inhabited(&self.here())
     }

@@ -14,9 +14,9 @@ use crate::swap::unescape;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Mount {
     pub(super) version: Version,
-    /// Where it is mounted.
+    /// Directory it is mounted on.
     pub(super) point: PathBuf,
-    /// Which group appears there, as `/proc/PID/cgroup` names it.
+    /// The group that appears at the mount point, as `/proc/PID/cgroup` names it.
     root: PathBuf,
 }
 

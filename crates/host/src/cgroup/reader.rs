@@ -81,7 +81,7 @@ impl GroupReader {
         }
     }
 
-    /// Its path below the mount, as `/proc/PID/cgroup` prints it.
+    /// Path of the group below the mount, as `/proc/PID/cgroup` prints it.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -90,7 +90,7 @@ impl GroupReader {
         self.version
     }
 
-    /// Its directory.
+    /// Directory of the group.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -44,7 +44,7 @@ pub(super) fn is_running() -> bool {
 pub(super) struct Anchor(Child);
 
 impl Anchor {
-    /// Lets it end and waits for it.
+    /// Lets the anchor end and waits for it.
     pub(super) fn release(&mut self) {
         drop(self.0.stdin.take());
         if let Err(error) = self.0.wait() {

@@ -74,7 +74,7 @@ fn move_to_front(noted: &mut VecDeque<u64>, value: u64) -> bool {
 /// What became of an original value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum PutBack {
-    /// It stands there again, or its group is gone.
+    /// The original value stands there again, or the group is gone.
     Done,
     /// Somebody else has written: left so, and this is what to say about it.
     Left(String),
@@ -89,7 +89,7 @@ pub(crate) fn put_back(
     value: &str,
     ours: &[u64],
 ) -> Result<PutBack, CgroupError> {
-    /// It may be renamed once more between the look and the write.
+    /// Tries: a group may be renamed once more between the look and the write.
     const TRIES: u32 = 8;
     let mut done = Ok(PutBack::Done);
     for _ in 0..TRIES {

@@ -173,7 +173,7 @@ struct Watch<'a> {
     neighbours: Neighbours,
     program: Option<UnderWay>,
     seen: Seen,
-    /// When it was first noticed that it is to be over, and what was sent since.
+    /// When it was first noticed that the run is to be over, and what was sent since.
     told: Option<(Instant, Option<Signal>)>,
 }
 

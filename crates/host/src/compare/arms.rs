@@ -15,7 +15,7 @@ use crate::units::Bytes;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ArmKind {
-    /// Nobody, and no limit is met.
+    /// Nobody acts, and no limit is met.
     None,
     /// The kernel, at its limit.
     Kernel,

@@ -18,10 +18,10 @@ pub const COMPARISON_VERSION: u32 = 1;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ParseError {
-    /// It is no object of that kind.
+    /// The text is no comparison in JSON.
     #[error("it is not what strata compare --format json prints: {0}")]
     Json(#[from] serde_json::Error),
-    /// It was written by another version of Strata.
+    /// Another version of Strata wrote the comparison.
     #[error("its version is {version}, this Strata reads version {COMPARISON_VERSION}")]
     Version {
         /// The one it has.
@@ -32,11 +32,11 @@ pub enum ParseError {
 /// One run of the command.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Run {
-    /// Its round, from 1.
+    /// Round of the run, from 1.
     pub round: u32,
     /// The how manieth of all runs it was, from 1.
     pub position: u32,
-    /// Which arm.
+    /// The arm.
     #[serde(flatten)]
     pub arm: Arm,
     /// The limit or budget of this run; `None` without one.
@@ -60,14 +60,14 @@ pub struct Run {
 /// The figures of one arm over all rounds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ArmSummary {
-    /// Which.
+    /// The arm.
     #[serde(flatten)]
     pub arm: Arm,
     /// Runs that count.
     pub nr_runs: usize,
     /// Runs whose command failed, whether or not they count.
     pub nr_failed_runs: usize,
-    /// Of those, the ones whose command the kernel killed for lack of memory.
+    /// Failed runs whose command the kernel killed for lack of memory.
     pub nr_oom_kills: usize,
     /// Each figure that is known.
     #[serde(with = "by_name")]
@@ -102,9 +102,9 @@ pub struct Comparison {
     pub nr_neighbours: usize,
     /// What the limit of the kernel's arm was.
     pub kernel_limit: KernelLimit,
-    /// Whether somebody ended it before its time.
+    /// Whether somebody ended the comparison before its time.
     pub is_interrupted: bool,
-    /// What went wrong without ending it.
+    /// What went wrong without ending the comparison.
     pub troubles: Vec<String>,
     /// Each arm in a few numbers.
     pub summaries: Vec<ArmSummary>,

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use serde::de::{Deserialize, Deserializer};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
-/// Which way a figure is better.
+/// The direction in which a figure is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Better {
     /// Less of it.
@@ -95,7 +95,7 @@ impl Metric {
         Metric::Chance,
     ];
 
-    /// Its name in JSON, with the unit.
+    /// Name of the figure in JSON, with the unit.
     pub fn name(self) -> &'static str {
         match self {
             Metric::Wall => "wall_ms",
@@ -128,7 +128,7 @@ impl Metric {
         self != Metric::KernelThreadsCpu
     }
 
-    /// Which way is better.
+    /// The direction in which the figure is better.
     pub fn better(self) -> Better {
         match self {
             Metric::Throughput

@@ -44,10 +44,10 @@ pub use summary::{Ratio, Spread, ratio, spread};
 /// Whether a run counts whose command failed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnFailure {
-    /// It is told and left out.
+    /// A run whose command failed is told and left out.
     #[default]
     LeaveOut,
-    /// It counts like any other.
+    /// A run whose command failed counts like any other.
     Count,
 }
 
@@ -105,11 +105,11 @@ pub enum CompareError {
     /// Strata failed before the command ran, or instead of it.
     #[error("the arm {arm} could not be run (strata run ended with status {exit_status}): {said}")]
     NoReport {
-        /// Which.
+        /// The arm.
         arm: Arm,
         /// Of `strata run`.
         exit_status: u8,
-        /// Its last words.
+        /// Last lines that `strata run` printed.
         said: String,
     },
     /// What was to be done before each run failed.
@@ -119,9 +119,9 @@ pub enum CompareError {
         command: String,
         /// Before which run.
         arm: Arm,
-        /// How it ended.
+        /// How the command ended.
         status: std::process::ExitStatus,
-        /// Its last words.
+        /// Last lines that the command printed.
         said: String,
     },
     /// An operation of the operating system failed.
@@ -149,14 +149,14 @@ fn io_error(what: &'static str) -> impl FnOnce(io::Error) -> CompareError {
     move |source| CompareError::Io { what, source }
 }
 
-/// What is told while it goes on.
+/// What is told while a comparison goes on.
 #[derive(Clone, Copy, Debug)]
 pub enum CompareEvent<'a> {
     /// A run begins.
     Begun {
-        /// Its round; of those before the ones that count, too.
+        /// Round of the run; rounds that do not count are numbered, too.
         round: u32,
-        /// Its arm.
+        /// Arm of the run.
         arm: Arm,
     },
     /// A run has ended, however.

@@ -14,7 +14,7 @@ use super::figures::Said;
 
 /// A longer line is looked at in pieces of this.
 const LINE_BYTES_MAX: usize = 64 << 10;
-/// So much of the output is kept for a message.
+/// Bytes at the end of the output that are kept for a message.
 const TAIL_BYTES: usize = 2 << 10;
 
 /// A regular expression with one group, which is a number.
@@ -25,16 +25,16 @@ pub struct Pattern(Regex);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PatternError {
-    /// It is none at all.
+    /// The text is no regular expression at all.
     #[error("it is no regular expression: {0}")]
     Syntax(String),
-    /// It has no group, or several.
+    /// The expression has no group, or several.
     #[error(
         "it has {nr_groups} groups; put one pair of parentheses around the number, as in \
          '([0-9.]+) requests per second', and (?:...) around anything else"
     )]
     Groups {
-        /// How many it has.
+        /// How many groups the expression has.
         nr_groups: usize,
     },
 }
@@ -127,7 +127,7 @@ impl<'a> Output<'a> {
         self.said
     }
 
-    /// Its last lines; at most a few.
+    /// Last lines of the output; at most a few.
     pub(super) fn last_lines(&self, nr_lines: usize) -> String {
         let text = String::from_utf8_lossy(&self.tail);
         let lines: Vec<&str> = text

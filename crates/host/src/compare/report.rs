@@ -7,7 +7,7 @@ use serde::Deserialize;
 use super::figures::{Figures, Metric};
 use crate::run::{ByKind, HintsReport};
 
-/// What is needed of it.
+/// What is needed of the report of `strata run`.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct RunReport {
     ending: Ending,
@@ -64,7 +64,7 @@ struct Saved {
 }
 
 impl RunReport {
-    /// Reads it; `None` if there is none, because Strata failed before.
+    /// Reads the report; `None` if there is none, because Strata failed before.
     pub(super) fn parse(text: &str) -> Option<RunReport> {
         serde_json::from_str(text)
             .inspect_err(|error| tracing::debug!("no report: {error}"))

@@ -36,7 +36,7 @@ pub enum Claim {
 /// Why a group can't be acted on.
 #[derive(Debug)]
 pub enum ClaimError {
-    /// Another session does.
+    /// Another session holds the group.
     Held(Holder),
     /// What the others do, or this session is about to do, can't be read or written.
     Io(io::Error),
@@ -45,26 +45,26 @@ pub enum ClaimError {
 /// A session that is in the way.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
-    /// Its name.
+    /// Name of the session.
     session: String,
     /// The group it acts on.
     group: PathBuf,
     life: Life,
 }
 
-/// Who is there to put its values back.
+/// Who is there to put a session's values back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Life {
-    /// Its Strata, which runs.
+    /// The Strata of the session runs.
     Strata { pid: i32, command: String },
-    /// Only its keeper.
+    /// Only the keeper of the session runs.
     Keeper { pid: i32 },
-    /// Nobody.
+    /// Nobody of the session runs.
     Nobody { directory: PathBuf },
 }
 
 impl Holder {
-    /// Whether its Strata runs, so that waiting a moment is in vain.
+    /// Whether the session's Strata runs, so that waiting a moment is in vain.
     pub(super) fn is_running(&self) -> bool {
         matches!(self.life, Life::Strata { .. })
     }

@@ -28,7 +28,7 @@ pub enum Undo {
     RestoreFile {
         /// The control file.
         path: PathBuf,
-        /// What it held before the first change.
+        /// What the file held before the first change.
         value: String,
     },
     /// Remove a group of ours; due when the program has ended.

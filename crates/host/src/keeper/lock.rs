@@ -35,7 +35,7 @@ pub(crate) fn lock_run_dir(name: &str) -> io::Result<File> {
     lock_in(&run_dir(), name)
 }
 
-/// The same in another directory, which is made if it is not there.
+/// Takes the lock `.<name>.lock` of another directory, which is made if it is not there.
 pub(super) fn lock_in(directory: &Path, name: &str) -> io::Result<File> {
     lock_within(directory, name, LOCK_WAIT_MAX)
 }

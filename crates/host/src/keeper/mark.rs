@@ -23,9 +23,9 @@ pub(crate) fn boot_id() -> io::Result<String> {
 /// A process that a reused pid is not mistaken for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessMark {
-    /// Its id.
+    /// Pid of the process.
     pub pid: i32,
-    /// When it started, clock ticks after boot.
+    /// When the process started, clock ticks after boot.
     pub start_ticks: u64,
 }
 

@@ -28,7 +28,7 @@ pub struct SessionName(String);
 pub struct BadSessionName(String);
 
 impl SessionName {
-    /// As it was given.
+    /// The name as it was given.
     pub fn as_str(&self) -> &str {
         &self.0
     }

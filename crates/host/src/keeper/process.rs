@@ -57,7 +57,7 @@ const LOOK_PAUSE: Timespec = Timespec {
 /// A keeper that is sent home has a directory to remove; on a busy machine that takes a while.
 const DISMISS_WAIT: Duration = Duration::from_secs(3);
 const DISMISS_POLL: Duration = Duration::from_millis(2);
-/// How long the kernel may take to end it.
+/// How long the kernel may take to end a killed keeper.
 const KILL_WAIT: Duration = Duration::from_secs(1);
 const PROGRAM_POLL: Duration = Duration::from_millis(100);
 /// First pause before what can't be undone (most of all swap whose pages fit nowhere) is tried again; each pause is
@@ -65,7 +65,7 @@ const PROGRAM_POLL: Duration = Duration::from_millis(100);
 const LEFTOVER_PAUSE_MIN: Duration = Duration::from_secs(1);
 /// Longest pause between tries to undo what can't be undone.
 const LEFTOVER_PAUSE_MAX: Duration = Duration::from_secs(60);
-/// So long what can't be undone is tried; then it is left to the next start of Strata.
+/// How long what can't be undone is tried; then it is left to the next start of Strata.
 const LEFTOVER_TIME_MAX: Duration = Duration::from_secs(24 * 3600);
 
 /// Our side of the keeper. Dropped without [`Keeper::dismiss`], it is the sign that Strata died.
@@ -97,12 +97,12 @@ impl Keeper {
         Ok(keeper)
     }
 
-    /// Its process id.
+    /// Process id of the keeper.
     pub fn pid(&self) -> i32 {
         self.child.id() as i32
     }
 
-    /// How it is. An end or a stop is told once.
+    /// How the keeper is. An end or a stop is told once.
     pub(super) fn look(&mut self) -> Condition {
         match self.child.try_wait() {
             Ok(None) => {}
@@ -123,7 +123,7 @@ impl Keeper {
         let _ = self.pipe.write_all(&[word]);
     }
 
-    /// Has it go on if it was stopped.
+    /// Has the keeper go on if it was stopped.
     pub(super) fn wake(&self) {
         // Ended, it is found to be so by the next look.
         let _ = kill_process(Pid::from_child(&self.child), Signal::CONT);
@@ -174,11 +174,11 @@ impl Keeper {
 /// How a keeper is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Condition {
-    /// It waits.
+    /// The keeper waits.
     Fine,
     /// Somebody has stopped it: it would not notice our death.
     Stopped,
-    /// It is no more, and why.
+    /// The keeper is no more, and why.
     Ended(String),
 }
 

@@ -12,7 +12,7 @@ use super::undo::{Due, carry_out, is_program_running};
 /// What was found of a session that nobody holds any more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recovered {
-    /// Its name.
+    /// Name of the session.
     pub id: String,
     /// What was done.
     pub outcome: Outcome,
@@ -23,7 +23,7 @@ pub struct Recovered {
 pub enum Outcome {
     /// Everything is undone, its directory gone.
     Cleaned,
-    /// Its program still runs, without a keeper: limits are undone, swap and group stay.
+    /// The program of the session still runs, without a keeper: limits are undone, swap and group stay.
     ProgramRunning,
     /// Something could not be undone, one reason a line; the directory stays for the next time.
     Left(Vec<String>),
@@ -38,7 +38,7 @@ pub fn recover() -> io::Result<Vec<Recovered>> {
     recover_in(&run_dir())
 }
 
-/// The same below another run directory.
+/// [`recover`] below another run directory.
 pub fn recover_in(run_dir: &Path) -> io::Result<Vec<Recovered>> {
     match trust::check_directory(run_dir, Missing::Refuse) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),

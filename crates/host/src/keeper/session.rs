@@ -78,7 +78,7 @@ impl Session {
         Session::create_in(&run_dir(), id)
     }
 
-    /// The same below another run directory.
+    /// [`Session::create`] below another run directory.
     pub fn create_in(run_dir: &Path, id: &str) -> Result<Session, SessionError> {
         let failed = |source| SessionError {
             path: run_dir.join(id),
@@ -99,12 +99,12 @@ impl Session {
         })
     }
 
-    /// Its name, for [`crate::cgroup::BudgetGroup::create`] too.
+    /// Name of the session, for [`crate::cgroup::BudgetGroup::create`] too.
     pub fn id(&self) -> &str {
         &self.inner.id
     }
 
-    /// Its directory, absolute or as given.
+    /// Directory of the session, absolute or as given.
     pub fn directory(&self) -> &Path {
         &self.inner.directory
     }

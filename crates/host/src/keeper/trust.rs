@@ -27,9 +27,9 @@ const LINKS_MAX: u32 = 40;
 /// What becomes of a directory that is not there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Missing {
-    /// It is made, for us to write.
+    /// The missing directory is made, for us to write.
     Make,
-    /// It is an error.
+    /// A missing directory is an error.
     Refuse,
 }
 
@@ -102,7 +102,7 @@ pub(super) fn open_file(path: &Path, options: &mut OpenOptions) -> io::Result<Fi
     }
 }
 
-/// The same for what is believed: nobody else may write it.
+/// Opens a file whose content is believed: nobody else may write it.
 pub(super) fn open_to_read(path: &Path) -> io::Result<File> {
     let file = open_file(path, OpenOptions::new().read(true))?;
     check_reach(path, &file.metadata()?, Way::End)?;
@@ -114,7 +114,7 @@ pub(super) fn open_to_read(path: &Path) -> io::Result<File> {
 enum Way {
     /// A part of it: in one like `/tmp` others can write, but not remove or rename what is ours.
     Through,
-    /// Its end.
+    /// The end of the way.
     End,
 }
 

@@ -24,9 +24,9 @@ pub enum UndoError {
     /// The keeper, which was told to go.
     #[error("the keeper (pid {pid}) {why}")]
     Keeper {
-        /// Its process id.
+        /// Process id of the keeper.
         pid: i32,
-        /// What became of it.
+        /// What became of the keeper.
         why: String,
     },
     /// The state file.
@@ -39,7 +39,7 @@ pub enum UndoError {
     },
 }
 
-/// Which steps are due.
+/// The steps that are due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Due {
     /// Values: they squeeze a program that nobody watches over any more.

@@ -21,13 +21,13 @@ const RETRY_PAUSE: Duration = Duration::from_secs(1);
 /// How the keeper of a run fared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct KeeperReport {
-    /// How often it ended before its time.
+    /// How often a keeper ended before its time.
     pub nr_deaths: u64,
-    /// How often another one was started for it.
+    /// How often another keeper was started in place of one that had ended.
     pub nr_replacements: u64,
-    /// How often it was found stopped and told to go on.
+    /// How often a keeper was found stopped and told to go on.
     pub nr_stops: u64,
-    /// What became of it at the end of the run.
+    /// What became of the keeper at the end of the run.
     pub end: KeeperEnd,
 }
 
@@ -35,14 +35,14 @@ pub struct KeeperReport {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum KeeperEnd {
-    /// It ended when it was told that everything is undone.
+    /// The keeper ended when it was told that everything is undone.
     #[default]
     Dismissed,
-    /// It did not end when it was told so.
+    /// The keeper did not end when it was told so.
     Stuck,
-    /// It stays for what could not be undone yet.
+    /// The keeper stays for what could not be undone yet.
     Left,
-    /// There was none any more.
+    /// There was no keeper any more.
     Missing,
 }
 
@@ -69,7 +69,7 @@ impl KeeperWatch {
         self.keeper.as_ref().map(Keeper::pid)
     }
 
-    /// Looks after it; cheap. Returns what the user should know.
+    /// Looks after the keeper; cheap. Returns what the user should know.
     pub fn tend(&mut self, session: &Session, now: Instant) -> Option<String> {
         let Some(keeper) = &mut self.keeper else {
             if self.retry_at.is_some_and(|at| now < at) {

@@ -44,7 +44,7 @@ impl Sample {
         }
     }
 
-    /// The same with another label.
+    /// The sample with another label.
     pub(crate) fn with(mut self, label: &'static str, text: impl Into<String>) -> Sample {
         self.labels.push((label, text.into()));
         self
@@ -54,9 +54,9 @@ impl Sample {
 /// One metric.
 #[derive(Clone, Copy, Debug)]
 pub struct Metric {
-    /// Its name.
+    /// Name of the metric.
     pub name: &'static str,
-    /// What it says.
+    /// What the metric says.
     pub help: &'static str,
     /// Whether the metric only grows.
     pub kind: Type,

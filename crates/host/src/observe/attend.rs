@@ -33,7 +33,7 @@ pub enum Who {
     Command {
         /// The program.
         program: OsString,
-        /// Its arguments.
+        /// Arguments of the program.
         args: Vec<OsString>,
     },
 }
@@ -47,7 +47,7 @@ pub enum Attention {
     Enough,
 }
 
-/// How it ended.
+/// How a watch ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Attended {
     /// The command's status as a shell has it; `None` for who ran already.

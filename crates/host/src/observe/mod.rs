@@ -75,17 +75,17 @@ impl Piece<'_> {
         bits::and(self.record.present, self.mask)
     }
 
-    /// Of those, accessed since the last walk.
+    /// Base pages of the mapping that were accessed since the last walk.
     pub fn accessed(&self) -> Bits512 {
         bits::and(self.record.accessed, self.mask)
     }
 
-    /// Of those, written since they were last cleaned by the kernel (walks never clear dirty bits).
+    /// Base pages of the mapping that were written since the kernel last cleaned them (walks never clear dirty bits).
     pub fn dirty(&self) -> Bits512 {
         bits::and(self.record.dirty, self.mask)
     }
 
-    /// Of those in memory, the anonymous ones: written private pages of a file are among them.
+    /// Anonymous base pages of the mapping that are in memory: written private pages of a file are among them.
     pub fn anon(&self) -> Bits512 {
         match (
             self.mapping.class.kind_of_page(false),
@@ -118,13 +118,13 @@ pub trait Visitor {
 /// What one walk cost and could not do.
 #[derive(Debug, Default)]
 pub struct Walked {
-    /// When it began, since the observer was opened.
+    /// When the walk began, since the observer was opened.
     pub at: Duration,
-    /// Wall time of all of it, nanoseconds.
+    /// Wall time of the whole walk, nanoseconds.
     pub wall_ns: u64,
-    /// Of that, reading tables.
+    /// Cost of reading tables.
     pub cost: WalkCost,
-    /// Of that, clearing accessed bits; nanoseconds.
+    /// Time of the walk that clearing accessed bits took; nanoseconds.
     pub clear_ns: u64,
     /// How long clearing held the lock of the address space, of the space where that was longest; nanoseconds.
     pub held_ns: u64,
@@ -158,7 +158,7 @@ pub struct Observer {
     clearer: Clearer,
     devices: MemoryDevices,
     opened: Instant,
-    /// Until then clearing would hold somebody up for too much of the time.
+    /// Before this, clearing would hold somebody up for too much of the time.
     rest_until: Instant,
 }
 

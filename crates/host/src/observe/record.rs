@@ -33,13 +33,13 @@ const NR_AREAS_MAX: usize = 4096;
 struct TableState {
     /// In memory at the last walk.
     held: Bits512,
-    /// Of those, dirty.
+    /// In memory at the last walk, and dirty.
     dirty: Bits512,
     /// Not in memory, but kept in swap or in a file.
     evicted: Bits512,
-    /// Of both, anonymous.
+    /// Anonymous, of what is in memory or evicted.
     anon: Bits512,
-    /// The walk that last told of it.
+    /// The walk that last told of this part.
     walk: u64,
 }
 

@@ -19,7 +19,7 @@ pub enum Subject {
     Tree(i32),
     /// Every process in a cgroup and in the groups below; a path as [`GroupReader::open`] takes it.
     Cgroup(PathBuf),
-    /// These processes; who they are is told anew before a walk ([`super::Observer::set_processes`]).
+    /// Certain processes; who they are is told anew before a walk ([`super::Observer::set_processes`]).
     Processes(Vec<i32>),
 }
 

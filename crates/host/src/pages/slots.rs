@@ -136,7 +136,7 @@ impl Slots {
         }
     }
 
-    /// This walk found these pages used.
+    /// Notes that a walk found these pages used.
     pub(crate) fn used_at(&mut self, walk: WalkNo, used: Bits512) {
         match self {
             Slots::Dense(array) => {

@@ -41,7 +41,7 @@ pub struct WalkFindings {
     pub nr_young_pages: [u64; 2],
     /// New since the last walk.
     pub nr_appeared_pages: u64,
-    /// Of those, back after an eviction.
+    /// New pages that are back after an eviction.
     pub nr_refaulted_pages: u64,
     /// Gone since the last walk, taken by the kernel.
     pub nr_reclaimed_pages: u64,
@@ -85,7 +85,7 @@ pub(crate) struct Space {
     walk_no: WalkNo,
     returns: Returns,
     nr_recalled_used_pages: u64,
-    /// Whether the last walk of the group left it out.
+    /// Whether the last walk of the group left the space out.
     was_left_out: bool,
     /// Whether the kernel goes by generations: what was accessed between the last three walks lies in a young one.
     is_multi_gen: bool,

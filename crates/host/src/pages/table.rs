@@ -59,7 +59,7 @@ impl Table {
         }
     }
 
-    /// Its huge page was split, or its pages were collapsed into one; nothing is tracked any more.
+    /// Notes that the huge page was split, or the pages were collapsed into one; nothing is tracked any more.
     /// Somebody used a huge page, of its parts nothing is known: they begin lukewarm.
     pub(crate) fn change_shape(&mut self, is_huge: bool) {
         debug_assert!(bits::is_empty(self.tracked));
@@ -158,7 +158,7 @@ impl Table {
         self.slots.last_use(index)
     }
 
-    /// This walk found these pages used.
+    /// Notes that a walk found these pages used.
     pub(crate) fn used_at(&mut self, walk: WalkNo, used: Bits512) {
         self.slots.used_at(walk, used);
     }

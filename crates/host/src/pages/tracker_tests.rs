@@ -488,7 +488,7 @@ fn the_parts_of_a_split_huge_page_begin_warmer_than_what_nobody_uses() {
     assert!(coldest[0].pages.iter().all(in_table_1), "{coldest:?}");
 }
 
-/// There are as many of these as pages: the engine, the way there and the way back.
+/// The allocations that grow with pages are three: the engine, the way there and the way back.
 #[test]
 fn keeping_track_takes_few_bytes_a_page() {
     const NR_TABLES: u64 = 128;

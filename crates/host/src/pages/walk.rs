@@ -49,10 +49,10 @@ pub struct WalkReport {
     pub entries_per_freed_page: Option<f64>,
 }
 
-/// Which spaces a walk may leave out.
+/// The spaces that a walk may leave out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Thoroughness {
-    /// Those that have not run since the last walk: they can't have accessed anything.
+    /// Spaces that have not run since the last walk: they can't have accessed anything.
     SkipIdle,
     /// None, because the kernel may have taken pages meanwhile.
     Everything,

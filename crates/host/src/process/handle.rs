@@ -51,7 +51,7 @@ pub enum ProcessError {
     IsThread {
         /// The id asked for.
         pid: i32,
-        /// The process it belongs to.
+        /// The process that the thread belongs to.
         leader: i32,
     },
     /// A kernel thread has no user memory.
@@ -59,10 +59,10 @@ pub enum ProcessError {
     KernelThread {
         /// The pid asked for.
         pid: i32,
-        /// Its name.
+        /// Name of the thread.
         comm: String,
     },
-    /// The kernel does not let us look at it.
+    /// The kernel does not let us look at the process.
     #[error(
         "process {pid} ({comm}) can't be read: it belongs to user {uid} or has changed its \
          privileges; {}",
@@ -71,12 +71,12 @@ pub enum ProcessError {
     NotPermitted {
         /// The pid asked for.
         pid: i32,
-        /// Its name.
+        /// Name of the process.
         comm: String,
-        /// Its owner.
+        /// Owner of the process.
         uid: u32,
     },
-    /// No descriptor is left to hold it with.
+    /// No descriptor is left to hold the process with.
     #[error(
         "some processes are not watched: no more than {limit} files may be open; raise the hard limit \
          that Strata is started with (ulimit -Hn, or LimitNOFILE= of its unit)"
@@ -197,17 +197,17 @@ impl Process {
         self.pidfd.as_fd()
     }
 
-    /// Its command name when it was opened, at most 15 bytes.
+    /// Command name of the process when it was opened, at most 15 bytes.
     pub fn comm(&self) -> &str {
         &self.comm
     }
 
-    /// Its owner when it was opened.
+    /// Owner of the process when it was opened.
     pub fn uid(&self) -> u32 {
         self.uid
     }
 
-    /// When it started, clock ticks (10 ms) after boot.
+    /// When the process started, clock ticks (10 ms) after boot.
     pub fn start_ticks(&self) -> u64 {
         self.start_ticks
     }
@@ -251,7 +251,7 @@ impl Process {
         sys::is_same_address_space(self.pid, other.pid).ok()
     }
 
-    /// Sends a signal to it, never to a later process of the same pid.
+    /// Sends a signal to the process, never to a later process of the same pid.
     pub fn signal(&self, signal: Signal) -> io::Result<()> {
         Ok(pidfd_send_signal(&self.pidfd, signal)?)
     }
@@ -264,14 +264,14 @@ impl Process {
         Ok(cpu_ns)
     }
 
-    /// Its `/proc/PID/stat`.
+    /// `/proc/PID/stat` of the process.
     pub fn stat(&self) -> io::Result<Stat> {
         let stat = read_stat(self.pid)?;
         self.ensure_alive()?;
         Ok(stat)
     }
 
-    /// Its mappings, sorted and disjoint. Where the leader has exited the first thread that still
+    /// Mappings of the process, sorted and disjoint. Where the leader has exited the first thread that still
     /// has a space is asked. Empty if it is ending.
     pub fn read_maps(&self) -> io::Result<Vec<RawMapping>> {
         let text = self.read_of_space("maps")?;

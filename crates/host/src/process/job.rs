@@ -40,9 +40,9 @@ const ASKED_TIME: Duration = Duration::from_secs(5);
 /// What Strata does when its program stops, or is to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Then {
-    /// It goes on as before.
+    /// Strata goes on as before.
     StayAwake,
-    /// It stops too.
+    /// Strata stops too.
     Suspend,
 }
 
@@ -51,7 +51,7 @@ pub enum Then {
 pub enum Terminal {
     /// Strata has a controlling terminal, so it is some shell's job.
     Controlling,
-    /// There is none: nobody waits.
+    /// Strata has no controlling terminal: nobody waits.
     None,
 }
 
@@ -117,7 +117,7 @@ pub fn suspend(program: Option<i32>) -> io::Result<Option<i32>> {
 #[derive(Debug)]
 struct Waker {
     child: Child,
-    /// Its end is the sign that we are gone, or awake.
+    /// Our end of the pipe; when it closes, we are gone or awake.
     pipe: OwnedFd,
 }
 

@@ -73,7 +73,7 @@ impl User {
     }
 }
 
-/// Which signals were ignored and blocked when Strata was started: what the program shall inherit.
+/// Signals that were ignored and blocked when Strata was started: what the program shall inherit.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct InheritedSignals(sys::Signals);
 
@@ -100,7 +100,7 @@ impl InheritedSignals {
 pub struct CommandSpec {
     /// The program: a path if it has a slash, else looked up in `PATH`.
     pub program: OsString,
-    /// Its arguments, without the program itself.
+    /// Arguments of the program, without its name.
     pub args: Vec<OsString>,
     /// An open, writable `cgroup.procs` of the group it is to live in.
     pub cgroup_procs: Option<OwnedFd>,
@@ -191,23 +191,23 @@ impl LaunchError {
 /// A change of state of the child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitStatus {
-    /// It ended with this status.
+    /// The child ended with this status.
     Exited(i32),
-    /// A signal ended it.
+    /// A signal ended the child.
     Signaled {
         /// Number of the signal.
         signal: i32,
-        /// Whether it left a core dump.
+        /// Whether the child left a core dump.
         has_core: bool,
     },
-    /// A signal stopped it.
+    /// A signal stopped the child.
     Stopped(i32),
-    /// It goes on after a stop.
+    /// The child goes on after a stop.
     Continued,
 }
 
 impl WaitStatus {
-    /// Whether it is over.
+    /// Whether the child is over.
     pub fn is_end(self) -> bool {
         matches!(self, WaitStatus::Exited(_) | WaitStatus::Signaled { .. })
     }
@@ -231,17 +231,17 @@ pub struct Child {
 }
 
 impl Child {
-    /// Its pid; not reused before [`Child::wait`] has reported its end.
+    /// Pid of the child; not reused before [`Child::wait`] has reported its end.
     pub fn pid(&self) -> i32 {
         self.pid
     }
 
-    /// Becomes readable when it has ended (not when it stops).
+    /// Becomes readable when the child has ended (not when it stops).
     pub fn pidfd(&self) -> BorrowedFd<'_> {
         self.pidfd.as_fd()
     }
 
-    /// Sends it a signal; an error says it has ended already.
+    /// Sends the child a signal; an error says it has ended already.
     pub fn signal(&self, signal: Signal) -> io::Result<()> {
         Ok(pidfd_send_signal(&self.pidfd, signal)?)
     }

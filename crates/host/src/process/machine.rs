@@ -53,7 +53,7 @@ pub struct VmStat {
     pub nr_swapped_out: u64,
     /// Looked at by the kernel's reclaim, in the background and by programs in need.
     pub nr_scanned: u64,
-    /// Taken by it.
+    /// Pages taken by reclaim.
     pub nr_stolen: u64,
     /// Anonymous pages that came back soon after their eviction.
     pub nr_refaulted_anon: u64,

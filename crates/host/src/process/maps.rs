@@ -41,12 +41,12 @@ impl Perms {
         ))
     }
 
-    /// Whether it may be written.
+    /// Whether the mapping may be written.
     pub fn is_writable(self) -> bool {
         self.0 & Self::WRITE != 0
     }
 
-    /// Whether it may be executed.
+    /// Whether the mapping may be executed.
     pub fn is_executable(self) -> bool {
         self.0 & Self::EXEC != 0
     }
@@ -56,7 +56,7 @@ impl Perms {
         self.0 & Self::SHARED != 0
     }
 
-    /// Whether it may be neither read, written nor executed.
+    /// Whether the mapping may be neither read, written nor executed.
     pub fn is_no_access(self) -> bool {
         self.0 & (Self::READ | Self::WRITE | Self::EXEC) == 0
     }

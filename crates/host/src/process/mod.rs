@@ -114,9 +114,9 @@ pub enum Unreclaimable {
 pub struct Mapping {
     /// Addresses.
     pub range: AddrRange,
-    /// What it is.
+    /// What the mapping is.
     pub class: MappingClass,
-    /// `Some` if its pages can't be taken.
+    /// `Some` if the mapping's pages can't be taken.
     pub unreclaimable: Option<Unreclaimable>,
     /// Executable and backed by a file.
     pub is_exec_file: bool,

@@ -12,9 +12,9 @@ pub struct Stat {
     pub state: char,
     /// The parent's pid.
     pub ppid: i32,
-    /// Its process group.
+    /// Process group of the process.
     pub process_group: i32,
-    /// Its session.
+    /// Session of the process.
     pub session: i32,
     /// Kernel thread?
     pub is_kernel_thread: bool,

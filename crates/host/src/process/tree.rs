@@ -50,7 +50,7 @@ struct Member {
 /// Whether a member's space is its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sharing {
-    /// Its own: yielded.
+    /// The member has a space of its own: yielded.
     Own,
     /// Yielded, but the kernel could not tell whether it was the parent's when it was opened.
     Unknown,

@@ -79,7 +79,7 @@ impl MemoryUse {
 }
 
 impl Process {
-    /// Its totals by `smaps_rollup`; needs the right to read its memory, costs a walk by the kernel.
+    /// Totals of the process by `smaps_rollup`; needs the right to read its memory, costs a walk by the kernel.
     pub fn memory_use(&self) -> io::Result<MemoryUse> {
         let (text, _) = timed(Call::Smaps, || self.read_of_space("smaps_rollup"));
         Ok(MemoryUse::parse(&String::from_utf8_lossy(&text?)))

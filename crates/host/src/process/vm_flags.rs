@@ -50,7 +50,7 @@ impl VmFlags {
         self.0 & other.0 != 0
     }
 
-    /// Both sets together.
+    /// All flags that are in `self` or in `other`.
     pub const fn union(self, other: VmFlags) -> VmFlags {
         VmFlags(self.0 | other.0)
     }

@@ -24,15 +24,15 @@ const ANSWER_BYTES_MAX: u64 = 16 << 20;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RemoteError {
-    /// Nobody is there.
+    /// No run is there.
     #[error("no strata run is running here (none has a socket in {}); start one first", .0.display())]
     NoneRuns(PathBuf),
-    /// That one is not.
+    /// No run has the id that was asked for.
     #[error("no strata run has the id {id:?}; running: {running}")]
     NotFound {
         /// Asked for.
         id: String,
-        /// Those there are.
+        /// Ids of the runs there are.
         running: String,
     },
     /// More than one.
@@ -48,10 +48,10 @@ pub enum RemoteError {
         /// The reason.
         source: io::Error,
     },
-    /// It does not answer.
+    /// The run does not answer.
     #[error("the strata run at {} did not answer within {} s; it may be stopped or have ended", path.display(), limit.as_secs())]
     NoAnswer {
-        /// Its socket.
+        /// Socket of the run.
         path: PathBuf,
         /// How long it was waited for.
         limit: Duration,
@@ -59,12 +59,12 @@ pub enum RemoteError {
     /// Not what was agreed.
     #[error("the strata run at {} answered something else than a line of JSON: {why}", path.display())]
     Garbled {
-        /// Its socket.
+        /// Socket of the run.
         path: PathBuf,
         /// What is wrong.
         why: String,
     },
-    /// It said no.
+    /// The run refused.
     #[error("{0}")]
     Refused(String),
 }
@@ -82,12 +82,12 @@ impl RemoteError {
 /// A running Strata.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Running {
-    /// Its name in the run directory.
+    /// Name of the run in the run directory.
     pub id: String,
     socket: PathBuf,
 }
 
-/// Those that run on this machine and can be reached, by id.
+/// Stratas that run on this machine and can be reached, by id.
 pub fn running() -> Result<Vec<Running>, RemoteError> {
     running_in(&run_dir())
 }

@@ -28,7 +28,7 @@ pub(super) const IDLE_TIME_MAX: Duration = Duration::from_secs(300);
 /// For an answer to be taken.
 pub(super) const WRITE_TIME_MAX: Duration = Duration::from_secs(10);
 
-/// Which language a client speaks.
+/// The language that a client speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Language {
     /// Lines, on the control socket.
@@ -260,7 +260,7 @@ impl Conversation {
         }
     }
 
-    /// So much of it was written.
+    /// Notes how many bytes of the output were written.
     pub(super) fn wrote(&mut self, nr_bytes: usize, now: Instant) {
         self.nr_written += nr_bytes;
         if self.state == State::Writing && self.nr_written >= self.output.len() {

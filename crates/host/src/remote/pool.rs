@@ -84,13 +84,13 @@ struct Client {
 pub(super) struct Pool {
     listener: Listener,
     clients: Vec<Client>,
-    /// Nobody waits for the answers to what they asked.
+    /// Clients that have gone: nobody waits for the answers to what they asked.
     left: Vec<ClientId>,
     accepts_from: Option<Instant>,
 }
 
 impl Pool {
-    /// Nobody is connected; the listener must not block.
+    /// A pool to which nobody is connected; the listener must not block.
     pub(super) fn new(listener: Listener) -> Pool {
         Pool {
             listener,

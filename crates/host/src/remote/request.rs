@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 /// An error quotes at most so much of what it is about.
 const QUOTED_CHARS_MAX: usize = 200;
 
-/// Which of the kernel's two texts.
+/// The two texts of the kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Form {
@@ -33,7 +33,7 @@ pub enum Request {
     Generations {},
     /// The generations in the kernel's text.
     LruGen {
-        /// Which text.
+        /// The text that is asked for.
         #[serde(default)]
         form: Form,
     },

@@ -214,7 +214,7 @@ struct Talker {
     wake: Arc<OwnedFd>,
     is_stopping: Arc<AtomicBool>,
     next_id: u64,
-    /// They get the answer to the question that is out.
+    /// Clients that get the answer to the question that is out.
     waiting_for_metrics: Vec<ClientId>,
     /// The control loop does not know yet that they have gone.
     left: Vec<ClientId>,

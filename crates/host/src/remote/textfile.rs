@@ -14,12 +14,12 @@ const TEXTFILE_EVERY: Duration = Duration::from_secs(15);
 /// The file for node_exporter.
 #[derive(Debug)]
 pub(super) struct Textfile {
-    /// Its place.
+    /// Path of the file.
     pub(super) path: PathBuf,
     due: Instant,
     /// The figures for it are on their way.
     pub(super) is_asked: bool,
-    /// It could not be written, which is told once.
+    /// The file could not be written, which is told once.
     pub(super) has_failed: bool,
     /// What lies there and is ours.
     written: Option<FileId>,

@@ -147,7 +147,7 @@ impl Actuators {
         self.threads.pageout.as_ref().map(Pageout::completion_fd)
     }
 
-    /// Which threads of strategies are at work.
+    /// Threads of strategies that are at work.
     pub(super) fn busy(&self) -> Busy {
         let threads = &self.threads;
         let deactivator = threads.deactivator.as_ref();

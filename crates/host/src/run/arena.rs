@@ -234,7 +234,7 @@ impl Arena {
         try_five_touches(&id, &journal)
     }
 
-    /// Its name and directory below the run directory, where it has one.
+    /// Name and directory of the run below the run directory, where it has one.
     pub(super) fn place(&self) -> Option<(&str, &Path)> {
         let (session, _) = self.session.as_ref()?;
         Some((session.id(), session.directory()))
@@ -442,16 +442,16 @@ fn recover(events: &mut dyn FnMut(Event<'_>)) {
         Ok(recovered) => {
             for session in recovered {
                 match session.outcome {
-                    Outcome::Cleaned => events(Event::Note(&format!(
-                        "cleaned up after session {}, which had died",
+                    Outcome::Cleaned => events(Event::OtherRun(&format!(
+                        "cleaned up after the run {}, which had died",
                         session.id
                     ))),
-                    Outcome::ProgramRunning => events(Event::Note(&format!(
-                        "session {} has died but its program runs on: its limits are lifted",
+                    Outcome::ProgramRunning => events(Event::OtherRun(&format!(
+                        "the run {} has died but its program goes on: its limits are lifted",
                         session.id
                     ))),
                     Outcome::Left(reasons) => events(Event::Warning(&format!(
-                        "session {} has died and can't be cleaned up yet: {}",
+                        "the run {} has died and can't be cleaned up yet: {}",
                         session.id,
                         reasons.join("; ")
                     ))),

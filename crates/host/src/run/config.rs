@@ -42,7 +42,7 @@ pub enum PolicyChoice {
 }
 
 impl PolicyChoice {
-    /// What it is unless something else is asked for.
+    /// The policy unless something else is asked for.
     pub const DEFAULT: &str = "mglru+heat";
 
     /// The policy; `None` where nobody decides.
@@ -108,10 +108,10 @@ impl SwappinessChoice {
 /// What becomes of swapped-out memory when an attached target is let go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum AtDetach {
-    /// It comes back as the program asks for it.
+    /// Memory comes back as the program asks for it.
     #[default]
     Leave,
-    /// It is read back in first, as far as it fits.
+    /// Memory is read back in first, as far as it fits.
     BringBack,
 }
 
@@ -122,7 +122,7 @@ pub struct RunConfig {
     pub name: Option<SessionName>,
     /// Who.
     pub target: Target,
-    /// How much memory it may use, bytes.
+    /// How much memory the target may use, bytes.
     pub budget_bytes: u64,
     /// Where anon pages go.
     pub swap: SwapSpec,

@@ -54,7 +54,7 @@ impl Departure {
         }
     }
 
-    /// What it has in swap; of a group shared memory, too.
+    /// What the target has in swap; of a group shared memory, too.
     fn swapped_bytes(&self) -> Option<u64> {
         let of_group = self.group.as_ref().and_then(|group| group.stats().ok());
         of_group

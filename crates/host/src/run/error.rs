@@ -57,7 +57,7 @@ pub enum RunError {
         /// What is possible.
         least_bytes: u64,
     },
-    /// There is a run of that name.
+    /// A run of that name exists already.
     #[error(
         "a run named {name} is there already, or its program still is ({}): ask it with strata ctl --name \
          {name}, end it, or choose another name", directory.display()
@@ -65,7 +65,7 @@ pub enum RunError {
     NameTaken {
         /// The name.
         name: SessionName,
-        /// Its place in the run directory.
+        /// Directory of that run below the run directory.
         directory: std::path::PathBuf,
     },
     /// Metrics can't be offered there.

@@ -1,6 +1,6 @@
 //! What a run tells while it goes on.
 //!
-//! **Owns** the two kinds. **Does not own** how they are shown.
+//! **Owns** the kinds. **Does not own** how they are shown.
 
 /// Something the user should know now.
 #[derive(Clone, Copy, Debug)]
@@ -9,4 +9,6 @@ pub enum Event<'a> {
     Note(&'a str),
     /// Something is not as asked.
     Warning(&'a str),
+    /// What became of another run, which had died: nothing of this one.
+    OtherRun(&'a str),
 }

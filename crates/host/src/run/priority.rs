@@ -21,7 +21,7 @@ const HIGH_LOOK_NICE: i32 = -16;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PriorityChoice {
-    /// That of the programs.
+    /// The priority of the programs.
     #[default]
     Program,
     /// Above the programs: neighbours pay for it.

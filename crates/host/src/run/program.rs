@@ -71,7 +71,7 @@ impl Program {
         }
     }
 
-    /// Its pid, if it is one process.
+    /// Pid of the program, if it is one process.
     pub(super) fn pid(&self) -> Option<i32> {
         match self {
             Program::Child { child, .. } => Some(child.pid()),
@@ -95,7 +95,7 @@ impl Program {
         }
     }
 
-    /// Whether we started it.
+    /// Whether we started the program.
     pub(super) fn is_child(&self) -> bool {
         matches!(self, Program::Child { .. })
     }

@@ -72,7 +72,7 @@ pub(super) struct Look {
 }
 
 impl Look {
-    /// So much is in use now.
+    /// A look now, at which so many bytes are in use.
     pub(super) fn new(now: TimeMs, usage_bytes: u64, is_line_held: bool) -> Look {
         Look {
             now,

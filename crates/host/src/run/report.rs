@@ -29,17 +29,17 @@ pub const REPORT_VERSION: u32 = 1;
 pub enum Ending {
     /// By itself.
     Exited {
-        /// Its status.
+        /// Exit status of the program.
         code: i32,
     },
     /// By a signal.
     Signaled {
         /// The signal's number.
         signal: i32,
-        /// Whether the kernel's out-of-memory killer sent it.
+        /// Whether the kernel's out-of-memory killer sent the signal.
         is_oom_kill: bool,
     },
-    /// It goes on; we have let go of it.
+    /// The program goes on; we have let go of it.
     Detached,
     /// A process or group that is not our child is no more; only its parent knows how it ended.
     Gone,
@@ -102,11 +102,11 @@ impl ProgramReport {
 /// The kernel's hard limit behind the budget, and how it had to give way.
 #[derive(Clone, Copy, Debug, Default, serde::Serialize)]
 pub struct LimitReport {
-    /// Where it stands behind this budget.
+    /// Where the limit stands behind this budget.
     pub backstop_bytes: u64,
     /// The highest it was.
     pub peak_bytes: u64,
-    /// How often it gave way rather than have the program killed or thrash.
+    /// How often the limit gave way rather than have the program killed or thrash.
     pub nr_raises: u64,
     /// How long the kernel's reclaim leaned towards anon pages because there were hardly any file pages.
     pub leaning_ms: u64,
@@ -115,9 +115,9 @@ pub struct LimitReport {
 /// One generation at the end of the run.
 #[derive(Clone, Copy, Debug, serde::Serialize)]
 pub struct GenerationReport {
-    /// Its number.
+    /// Number of the generation.
     pub seq: u64,
-    /// Since it was born.
+    /// Time since the generation was born.
     pub age_ms: u64,
     /// Anon bytes in it.
     pub anon_bytes: u64,
@@ -156,11 +156,11 @@ pub struct EvictionReport {
     pub nr_deactivated_pages: u64,
     /// Read in ahead, because they were last used with pages that came back.
     pub nr_recalled_pages: u64,
-    /// Of those, used soon after.
+    /// Read in ahead, and used soon after.
     pub nr_recalled_used_pages: u64,
     /// Came back after an eviction.
     pub nr_refaulted_pages: u64,
-    /// Of those, evicted within the last generations.
+    /// Came back although they were evicted only within the last generations.
     pub nr_refaulted_recent_pages: u64,
     /// Bytes the kernel was asked to reclaim.
     pub reclaim_asked_bytes: u64,
@@ -214,7 +214,7 @@ pub struct KernelReport {
     pub nr_oom_kills: Option<u64>,
 }
 
-/// What it gained, everything it used counted against it; means over the run.
+/// What Strata gained, everything it used counted against it; means over the run.
 #[derive(Clone, Copy, Debug, Default, serde::Serialize)]
 pub struct SavedReport {
     /// Held out of memory: swapped out, or file pages evicted and not back.
@@ -230,7 +230,7 @@ pub struct SavedReport {
 /// How a target was left that goes on; of one that ended, and in a dry run, nothing is known here.
 #[derive(Clone, Copy, Debug, Default, serde::Serialize)]
 pub struct LetGoReport {
-    /// Of its memory, in swap at the end.
+    /// Memory of the target that was in swap at the end.
     pub swapped_bytes: Option<u64>,
     /// Read back in from swap; `None` where that was not asked for.
     pub brought_back_bytes: Option<u64>,
@@ -243,7 +243,7 @@ pub struct Report {
     pub version: u32,
     /// What was run or attached to.
     pub target: String,
-    /// How it ended.
+    /// How the program ended.
     pub ending: Ending,
     /// Wall time.
     pub elapsed_ms: u64,
@@ -253,9 +253,9 @@ pub struct Report {
     pub policy: PolicyChoice,
     /// Who took the pages.
     pub actuator: ActuatorChoice,
-    /// How pages were taken with it, in a few words.
+    /// How pages were taken with this actuator, in a few words.
     pub method: &'static str,
-    /// The same in full sentences, with its conditions.
+    /// How pages were taken, in full sentences with the conditions.
     pub actuator_reason: String,
     /// Who saw the accesses.
     pub access: Option<SourceInfo>,
@@ -283,7 +283,7 @@ pub struct Report {
     pub kernel: KernelReport,
     /// The gain.
     pub saved: SavedReport,
-    /// How it was left.
+    /// How the target was left.
     pub let_go: LetGoReport,
     /// What keeping track of pages and generations took at the end; part of `saved.strata_bytes`.
     pub tracking_bytes: u64,
@@ -293,7 +293,7 @@ pub struct Report {
     pub strata_cpu_cap_percent: Option<u32>,
     /// The most that Strata took in one second, percent of a processor; `None` where nothing was managed.
     pub strata_cpu_worst_percent: Option<f64>,
-    /// The same, as a share of the time observed, percent.
+    /// CPU time of Strata and its keeper as a share of the time observed, percent.
     pub strata_cpu_percent: f64,
     /// Processes managed at any time.
     pub nr_processes: u64,

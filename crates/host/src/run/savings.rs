@@ -12,7 +12,7 @@ use crate::swap;
 pub(super) struct Swapped {
     /// All that takes room there.
     pub(super) in_swap_bytes: u64,
-    /// Of that, what is not in memory as well.
+    /// Swapped-out memory that is not in memory as well.
     pub(super) out_bytes: u64,
 }
 

@@ -52,7 +52,7 @@ const BUDGET_BYTES_MIN: u64 = 1 << 20;
 /// Swap, zram and our own memory are read this often.
 const SAVINGS_MS: u64 = 1000;
 
-/// It may take a while.
+/// What is told while swapped-out memory is read back, which may take a while.
 const BRINGING_BACK: &str =
     "the limits are lifted; reading back in what is in swap: one more signal ends that";
 

@@ -28,15 +28,15 @@ pub struct IdleReport {
 /// A run in progress.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct Status {
-    /// Its name in the run directory; `None` where it has no place there.
+    /// Name of the run in the run directory; `None` where it has no place there.
     pub id: Option<String>,
     /// What is run or attached to.
     pub target: String,
-    /// Its process, if it is one in particular.
+    /// Pid of the target, if it is one process in particular.
     pub pid: Option<i32>,
-    /// Since it began.
+    /// Time since the run began.
     pub elapsed_ms: u64,
-    /// Nothing is taken until it is resumed.
+    /// Nothing is taken until the run is resumed.
     pub is_paused: bool,
     /// Decided and not done.
     pub is_dry_run: bool,
@@ -79,19 +79,19 @@ pub struct Status {
 /// A group under a budget.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct GroupStatus {
-    /// Its number in the `lru_gen` text.
+    /// Number of the group in the `lru_gen` text.
     pub memcg: u16,
-    /// Its path, or `/pid/N`.
+    /// Path of the group, or `/pid/N`.
     pub path: String,
     /// Where usage is read: `cgroup_v1`, `cgroup_v2` or `rss`.
     pub measured_by: &'static str,
     /// Now.
     pub usage_bytes: Option<u64>,
-    /// What it may use.
+    /// What the group may use.
     pub budget_bytes: u64,
     /// The kernel's hard limit as it stands.
     pub limit_bytes: Option<u64>,
-    /// Its processes.
+    /// Processes of the group.
     pub pids: Vec<i32>,
 }
 
@@ -100,7 +100,7 @@ pub struct GroupStatus {
 pub struct NodeGenerations {
     /// The group's number.
     pub memcg: u16,
-    /// Its path.
+    /// Path of the group.
     pub path: String,
     /// The node.
     pub node: u8,
@@ -111,9 +111,9 @@ pub struct NodeGenerations {
 /// One generation; base pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct PagesByAge {
-    /// Its number.
+    /// Number of the generation.
     pub seq: u64,
-    /// Since it was born.
+    /// Time since the generation was born.
     pub age_ms: u64,
     /// Anon; `None` where the window of anon has moved past it.
     pub nr_anon_pages: Option<u64>,

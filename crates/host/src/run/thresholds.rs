@@ -25,7 +25,7 @@ pub(super) struct Thresholds {
 }
 
 impl Thresholds {
-    /// Both marks of a budget count.
+    /// Thresholds at both marks of a budget.
     pub(super) fn new(group: &BudgetGroup, budget_bytes: u64) -> Result<Thresholds, CgroupError> {
         let marks = Watermarks::new(budget_bytes, group.watermarks());
         Ok(Thresholds {

@@ -29,7 +29,7 @@ const LABEL: &[u8; 6] = b"strata";
 /// What the first page of a device says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum FirstPage {
-    /// Nothing was ever written to it.
+    /// Nothing was ever written to the page.
     Blank,
     /// A swap area with this UUID (lower-case hex).
     Swap(String),

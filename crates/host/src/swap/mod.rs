@@ -110,7 +110,7 @@ pub enum SwapError {
     WontFit {
         /// The device.
         path: PathBuf,
-        /// What it holds.
+        /// What the device holds.
         used_bytes: u64,
         /// What is available, margin not counted.
         available_bytes: u64,

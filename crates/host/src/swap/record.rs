@@ -13,7 +13,7 @@ pub struct SwapRecord {
     pub path: PathBuf,
     /// The UUID in its header, 32 hex digits.
     pub uuid: String,
-    /// What it is made of.
+    /// What the device is made of.
     pub backing: Backing,
 }
 
@@ -23,16 +23,16 @@ pub struct SwapRecord {
 pub enum Backing {
     /// `/dev/zram<index>`.
     Zram {
-        /// Its number.
+        /// Number of the zram device.
         index: u32,
         /// We added the device, so we remove it.
         is_hot_added: bool,
     },
     /// A file of ours.
     File {
-        /// Its inode, so that another file at its path is not taken for it.
+        /// Inode of the file, so that another file at its path is not taken for it.
         inode: u64,
-        /// It asked for zswap to be on.
+        /// The run asked for zswap to be on.
         is_zswap: bool,
     },
 }

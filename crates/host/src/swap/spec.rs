@@ -9,7 +9,7 @@ use crate::units::{Bytes, SizeError, parse_size};
 /// Smaller than this no swap device makes sense: the header and a page would be most of it.
 pub const SWAP_MIN_BYTES: u64 = 1 << 20;
 
-/// Which swap a run wants.
+/// The swap that a run wants.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum SwapSpec {
     /// What the machine has already.
@@ -17,7 +17,7 @@ pub enum SwapSpec {
     Existing,
     /// A compressed device in memory.
     Zram {
-        /// Its capacity before compression, and the most memory it may take.
+        /// Capacity before compression, and the most memory that the device may take.
         size_bytes: u64,
         /// One of those the device offers; `None`: its default.
         algorithm: Option<String>,
@@ -26,14 +26,14 @@ pub enum SwapSpec {
     File {
         /// Where; must not exist.
         path: PathBuf,
-        /// Its size.
+        /// Size of the file.
         size_bytes: u64,
     },
     /// A new file behind the kernel's compressed cache.
     Zswap {
         /// Where; must not exist.
         path: PathBuf,
-        /// Its size.
+        /// Size of the file.
         size_bytes: u64,
     },
 }
@@ -47,7 +47,7 @@ pub enum SwapSpec {
 pub struct SwapSpecError {
     /// What was given.
     pub text: String,
-    /// What is wrong with it.
+    /// What is wrong with the text.
     pub why: String,
 }
 

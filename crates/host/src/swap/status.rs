@@ -100,7 +100,7 @@ pub fn free_swap_bytes() -> io::Result<u64> {
     meminfo_bytes("SwapFree")
 }
 
-/// The same; `None` where that can't be read.
+/// Free swap of the whole system, bytes; `None` where that can't be read.
 pub fn known_free_swap_bytes() -> Option<u64> {
     free_swap_bytes()
         .inspect_err(|error| tracing::debug!("free swap is not known: {error}"))

@@ -27,7 +27,7 @@ pub(crate) fn detach(command: &mut Command, kept: BorrowedFd<'_>) {
     unsafe { command.pre_exec(between_fork_and_exec) };
 }
 
-/// The same with no descriptor above 2 at all.
+/// Detaches the command as [`detach`] does, with no descriptor above 2 at all.
 pub(crate) fn detach_wholly(command: &mut Command) {
     let between_fork_and_exec = || {
         rustix::process::setsid()?;

@@ -80,7 +80,7 @@ pub(crate) struct Setting {
     pub(crate) cgroup_procs: Option<OwnedFd>,
     pub(crate) identity: Option<Identity>,
     pub(crate) signals: Signals,
-    /// Its limit on open files, soft and hard; `None` is the caller's.
+    /// Limit on open files for the program, soft and hard; `None` is the caller's.
     pub(crate) nr_files: Option<(u64, u64)>,
     /// Where stdout and stderr go, stdin being empty; `None` is the caller's three streams.
     pub(crate) output: Option<OwnedFd>,

@@ -27,17 +27,16 @@ use carried::Carried;
 
 /// Runs a command with and without Strata, in turns, and tells what differs
 ///
-/// Each round runs the command once under each arm: strata is strata run --memory SIZE, kernel is the
-/// kernel's limit alone, of the same size or with --match-memory of what strata used, none has no limit. The order turns
-/// from round to round. Every run has a fresh cgroup, and swap
-/// of its own where --swap asks for it.
+/// An arm is a way to run the command. strata is strata run --memory SIZE. kernel is the kernel's limit alone: SIZE, or with
+/// --match-memory what strata used. none has no limit. Each round runs the command once under each arm, and the next round in
+/// the opposite order. Every run has a fresh cgroup, and swap of its own where --swap asks for it.
 ///
-/// The table has the median of each figure over the rounds, the worst, and the spread (highest less lowest, as a share of
-/// the median). A ratio is taken within each round, so that a machine that gets slower meanwhile slows both sides; the
-/// median ratio and the worst round are told.
+/// The table has each figure's median over the rounds, its worst round, and its spread (highest less lowest, as a share of
+/// the median). A ratio is taken within one round, so that a machine that gets slower slows both sides of it. The
+/// table has the median of these ratios and the worst round.
 ///
-/// The command's stdin is empty. Its output is read for --throughput and --operations, and not shown. A run whose command
-/// fails is told and left out. Ctrl-C ends the run in progress and prints what there is. docs/guide/compare.md explains each figure.
+/// The command's stdin is empty. The command's output is read for --throughput and --operations, and not shown. A run whose
+/// command fails is told and left out. Ctrl-C ends the run in progress and prints what there is. docs/guide/compare.md explains each figure.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 EXAMPLES
@@ -65,7 +64,7 @@ EXIT STATUS
 pub(crate) struct CompareArgs {
     /// Budgets, with commas between them, for example 512M or 1G,768M,512M
     ///
-    /// Each is strata run's budget and the kernel's limit in turn. No default.
+    /// Each SIZE is the budget of an arm strata and the limit of an arm kernel. No default.
     #[arg(short, long, value_name = "SIZE", required = true, value_delimiter = ',', value_parser = size_arg, allow_hyphen_values = true)]
     memory: Vec<u64>,
 
@@ -81,9 +80,9 @@ pub(crate) struct CompareArgs {
 
     /// Give the kernel's arm the memory that strata's arm just before it used, instead of SIZE
     ///
-    /// Strata keeps a step below its budget, so at the same SIZE the kernel alone has more memory. With this option strata's
-    /// arm runs first in each round, and its mean usage, taken from when the memory was full on, is the kernel's limit. Needs
-    /// the arms kernel and strata.
+    /// Strata keeps usage a step below the budget, so at the same SIZE the arm kernel has more memory. With this option the arm
+    /// strata runs first in each round. The mean of its usage, from the moment at which the memory was full, becomes the
+    /// limit of the arm kernel. Needs the arms kernel and strata.
     #[arg(long)]
     match_memory: bool,
 
@@ -91,7 +90,7 @@ pub(crate) struct CompareArgs {
     #[arg(short, long, value_name = "N", default_value_t = 5, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=1000))]
     runs: u32,
 
-    /// Rounds before them that do not count
+    /// Rounds before the others that do not count
     #[arg(short, long, value_name = "N", default_value_t = 0, allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(0..=1000))]
     warmup: u32,
 
@@ -104,7 +103,7 @@ pub(crate) struct CompareArgs {
 
     /// A number of the command's output that counts its operations, for example '([0-9]+) requests done'
     ///
-    /// As --throughput. With one of the two the other follows from the time that the command took.
+    /// The expression is like that of --throughput. Give one of the two: the other follows from the time that the command took.
     #[arg(long, value_name = "REGEX", value_parser = pattern_arg, allow_hyphen_values = true)]
     operations: Option<Pattern>,
 

@@ -28,9 +28,10 @@ const TOLD_MAX: usize = 3;
 pub(super) struct AllArgs {
     /// Rank all cgroups and programs by what they could give, instead of planning with a recording
     ///
-    /// Watches every process for a little longer than --age and lists what none of the processes of a
-    /// cgroup accessed for that long. Of a cgroup that holds several programs each is listed, too. Each walk clears accessed bits, which the kernel's
-    /// own reclaim uses too; nothing is evicted.
+    /// Watches every process for a little longer than --age. Lists for each cgroup the memory that none of its processes
+    /// accessed for that long, and for each program of a cgroup that holds several.
+    ///
+    /// Each walk clears accessed bits, which the kernel's own reclaim uses too. Nothing is evicted.
     #[arg(long, conflicts_with_all = ["recording", "slowdown", "policy", "cost", "plot", "jobs"])]
     pub(super) all: bool,
 

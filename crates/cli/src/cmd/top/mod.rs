@@ -46,14 +46,14 @@ const PICTURE_LINES: u16 = 32;
 
 /// Shows how old the memory of processes and cgroups is
 ///
-/// A screen with a line a target: its size, a bar of its pages by the time since they were last used
-/// (anonymous memory above files, all targets on one axis), what was used within the last 1, 10 and 60
-/// seconds, refaults, swap, and its limit. Enter shows one target with its mappings and its history;
-/// h lists all keys.
+/// The screen has a line for each target: its size, a bar of its pages by the time since they were last used,
+/// what was used within the last 1, 10 and 60 seconds, evicted pages that came back (RFLT), swap, and its
+/// limit. In the bar anonymous memory is above files, and all targets have one axis. Enter shows one target
+/// with its mappings and its history. h lists all keys.
 ///
-/// Without a target every cgroup is listed by the kernel's counters alone, and only those you open are
-/// walked. Walking clears accessed bits, which the kernel's own reclaim uses too; nothing is evicted
-/// or limited.
+/// Without a target every cgroup is listed by the kernel's counters alone, and only the page tables of cgroups
+/// that you open are walked. Walking clears accessed bits, which the kernel's own reclaim uses too. Nothing
+/// is evicted or limited.
 #[derive(Debug, Args)]
 pub(crate) struct TopArgs {
     /// A process to watch, for example 4242; may be given again
@@ -71,7 +71,7 @@ pub(crate) struct TopArgs {
 
     /// Time between two looks, for example 500ms or 2s
     ///
-    /// A number with a unit ms, s or m, from 100ms to 1m; + and - change it.
+    /// DURATION is a number with a unit ms, s or m, from 100ms to 1m. The keys + and - change it.
     #[arg(
         short,
         long,
@@ -88,8 +88,8 @@ pub(crate) struct TopArgs {
 
     /// Watch for so long before printing, for example 1m
     ///
-    /// An interval by default. IDLE is what was not used for so long, but at most for a minute; Ctrl-C prints
-    /// what is known by then.
+    /// The default is one interval. The column IDLE is what was not used for DURATION, or for a minute where DURATION is
+    /// longer. Ctrl-C prints what is known by then.
     #[arg(
         long = "for",
         value_name = "DURATION",

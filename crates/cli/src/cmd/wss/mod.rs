@@ -34,13 +34,14 @@ const NAP: Duration = Duration::from_millis(50);
 /// Shows how much memory a running program needs, and how long the rest has not been touched
 ///
 /// Walks the page tables of a process, of a process with its children, or of all processes of a
-/// cgroup, again and again, and remembers for each page when it was last found used. At the end it
-/// tells, by kind and by mapping, how much was used within the last 1, 10 and 60 seconds, and how much
-/// has lain idle for how long. Ctrl-C ends the watch early, with what was learnt so far.
+/// cgroup, again and again, and remembers for each page when it was last found used. At the end strata wss
+/// tells how much memory was used within the last 1, 10 and 60 seconds, and how long the rest has lain
+/// idle: in all, of anonymous memory and files, and of each mapping. Ctrl-C ends the watch early, with what
+/// was learnt so far.
 ///
-/// A page counts as used if its accessed bit was set between two walks. What the program reads and
-/// writes through file descriptors is not in its page tables and not counted. A page mapped by several
-/// processes counts in each.
+/// A page counts as used if its accessed bit was set between two walks. Reads and writes through file
+/// descriptors are not in page tables, so they are not counted. A page mapped by several processes counts
+/// in each.
 ///
 /// WATCHING IS NOT FREE OF EFFECT. To tell whether a page is used again, each walk clears the
 /// accessed bits of the pages it found used. The kernel looks at the same bits when it looks for
@@ -48,8 +49,8 @@ const NAP: Duration = Duration::from_millis(50);
 /// and, if memory is short, is likelier to evict them. No page is evicted or changed by watching
 /// itself. The longer the interval, the less the kernel is misled.
 ///
-/// Each call that holds a program up is sized to end within 2 ms, and clearing takes about 0.5 % of the
-/// time: a program that is too large for that is walked less often than asked for.
+/// Each call that holds a program up is sized to end within 2 ms, and clearing takes at most about 0.5 % of
+/// the time. So a very large program is walked less often than asked for.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 EXAMPLES
@@ -65,10 +66,10 @@ pub(crate) struct WssArgs {
     #[command(flatten)]
     target: Target,
 
-    /// Windows to give the working set of, with commas between them
+    /// Lengths of time of which the working set is told, with commas between them
     ///
-    /// A number with a unit ms, s, m or h each; at least the interval. 1s,10s,60s by default, those
-    /// longer than the watch left out.
+    /// Each window is a number with a unit ms, s, m or h, and at least the interval. The default is 1s,10s,60s, without
+    /// windows longer than the watch.
     #[arg(
         short,
         long,
@@ -81,7 +82,7 @@ pub(crate) struct WssArgs {
 
     /// How long to watch: the longest window by default
     ///
-    /// What is used more rarely than that looks idle, so the rarer the work, the longer the watch.
+    /// Memory that is used more rarely than once in the watch looks idle, so the rarer the work, the longer the watch.
     #[arg(
         long = "for",
         value_name = "DURATION",

@@ -32,7 +32,7 @@ pub struct KindBytes {
 }
 
 impl KindBytes {
-    /// Of both kinds.
+    /// Bytes of both kinds.
     pub fn total_bytes(self) -> u64 {
         self.anon_bytes + self.file_bytes
     }
@@ -123,11 +123,11 @@ impl Ages {
 pub struct MappingAges {
     /// Path or name as `/proc` prints it; empty for anonymous memory.
     pub name: Arc<str>,
-    /// What it is.
+    /// What the mappings are.
     pub class: MappingClass,
     /// Mappings taken together.
     pub nr_mappings: u64,
-    /// Their pages.
+    /// Pages of these mappings, by age.
     pub ages: Ages,
 }
 

@@ -25,9 +25,9 @@ const AGE_MAX: Duration = Duration::from_secs(2 * 3600);
 /// A walk, or neighbouring walks merged: what they found accessed was accessed in between.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Epoch {
-    /// When the walk before it began.
+    /// When the walk before the epoch began.
     pub(super) since: Duration,
-    /// When it (the last one of it) began.
+    /// When the walk of the epoch (the last one of it) began.
     pub(super) at: Duration,
 }
 

@@ -37,7 +37,7 @@ struct Member {
 /// A group, by what it could give.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct RankedGroup {
-    /// Its path below the mount, as `/proc/PID/cgroup` prints it; `-` for processes in none.
+    /// Path of the group below the mount, as `/proc/PID/cgroup` prints it; `-` for processes in none.
     pub group: String,
     /// The unit of systemd that the path tells of.
     pub unit: Option<String>,
@@ -49,7 +49,7 @@ pub struct RankedGroup {
     pub resident_bytes: u64,
     /// Not accessed for the age asked for.
     pub idle_bytes: u64,
-    /// Of that, by kind.
+    /// Idle memory, by kind.
     pub idle: KindBytes,
     /// The programs in it with anything in memory, those first that could give most.
     pub programs: Vec<RankedProgram>,

@@ -49,7 +49,7 @@ const ONLY_SEEN: u16 = 1 << 15;
 #[derive(Debug)]
 struct Table {
     present: Bits512,
-    /// Of those, anonymous.
+    /// Present pages that are anonymous.
     anon: Bits512,
     /// Walk number and [`ONLY_SEEN`]; means nothing where no page is present.
     stamps: [u16; TABLE_ENTRIES],
@@ -130,7 +130,7 @@ impl IdlePages {
         self.count(self.spaces.values())
     }
 
-    /// The same of one space; `None` if it is not there (any more).
+    /// What is in memory, by age, of one space; `None` if it is not there (any more).
     pub fn census_of(&self, space: SpaceId) -> Option<Census> {
         let space = self.spaces.get(&space)?;
         Some(self.count(std::iter::once(space)))

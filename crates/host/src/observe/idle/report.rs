@@ -20,9 +20,9 @@ pub struct WindowReport {
     pub covered_seconds: f64,
     /// In memory and accessed within the window.
     pub accessed_bytes: u64,
-    /// Of those, anonymous.
+    /// Accessed anonymous memory.
     pub anon_bytes: u64,
-    /// Of those, of files.
+    /// Accessed pages of files.
     pub file_bytes: u64,
 }
 
@@ -33,9 +33,9 @@ pub struct IdleReport {
     pub at_least_seconds: u64,
     /// In memory and certainly not accessed for that long.
     pub bytes: u64,
-    /// Of those, anonymous.
+    /// Idle anonymous memory.
     pub anon_bytes: u64,
-    /// Of those, of files.
+    /// Idle pages of files.
     pub file_bytes: u64,
 }
 
@@ -44,15 +44,15 @@ pub struct IdleReport {
 pub struct Figures {
     /// All in memory.
     pub resident_bytes: u64,
-    /// Of that, anonymous.
+    /// Anonymous memory.
     pub anon_bytes: u64,
-    /// Of that, of files.
+    /// Pages of files in memory.
     pub file_bytes: u64,
     /// In the order asked for.
     pub windows: Vec<WindowReport>,
     /// Bounds the watch was long enough for, shortest first.
     pub idle: Vec<IdleReport>,
-    /// Neither accessed nor new since the watch began.
+    /// In memory, and neither accessed nor new since the watch began.
     pub untouched_bytes: u64,
 }
 
@@ -61,11 +61,11 @@ pub struct Figures {
 pub struct MappingReport {
     /// Path or name as `/proc` prints it; empty for anonymous memory.
     pub name: String,
-    /// What it is.
+    /// What the mappings are.
     pub class: MappingClass,
     /// Mappings taken together.
     pub nr_mappings: u64,
-    /// Their pages.
+    /// Sizes of these mappings, by age.
     #[serde(flatten)]
     pub figures: Figures,
 }
@@ -77,7 +77,7 @@ pub struct WatchCost {
     pub nr_walks: u64,
     /// Wall time of the walks, milliseconds.
     pub walking_ms: f64,
-    /// Of that, clearing accessed bits.
+    /// Time of the walks that clearing accessed bits took.
     pub clearing_ms: f64,
     /// Memory the stamps of pages take at the end.
     pub stamps_bytes: u64,
@@ -104,7 +104,7 @@ pub struct WorkingSetReport {
     pub figures: Figures,
     /// Largest first.
     pub mappings: Vec<MappingReport>,
-    /// What it cost.
+    /// What the watch cost.
     pub cost: WatchCost,
 }
 

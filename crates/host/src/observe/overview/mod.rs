@@ -44,7 +44,7 @@ pub const WATCHED_MAX: usize = 8;
 pub enum Scope {
     /// Every cgroup that has processes in itself, and the programs of each that holds several, as they come and go.
     AllGroups,
-    /// These, all of them watched.
+    /// Chosen targets, all of them watched.
     Chosen(Vec<Subject>),
 }
 
@@ -52,13 +52,13 @@ pub enum Scope {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WatchError {
-    /// It went meanwhile.
+    /// The target went meanwhile.
     #[error("{0} is gone")]
     Gone(String),
     /// Each one that is watched costs a walk an interval.
     #[error("{WATCHED_MAX} targets are watched already; let go of one first")]
     TooMany,
-    /// It can't be walked.
+    /// The target can't be walked.
     #[error(transparent)]
     Subject(#[from] SubjectError),
 }
@@ -113,7 +113,7 @@ struct Target {
     part: Option<Vec<i32>>,
     rate: Rate,
     watch: Option<Watch>,
-    /// What was last told, for when it has ended.
+    /// What was last told of the target, for when it has ended.
     last: Option<TargetView>,
 }
 
@@ -148,7 +148,7 @@ impl Target {
         self.part = now.part;
     }
 
-    /// Nobody of it is left.
+    /// Notes that nobody of the target is left.
     fn empty(&mut self) {
         if let Some(part) = &mut self.part {
             part.clear();
@@ -207,7 +207,7 @@ impl Target {
         Ok((name, target))
     }
 
-    /// Looks; `None` when it is gone and was never seen.
+    /// Looks at the target; `None` when it is gone and was never seen.
     fn look(
         &mut self,
         name: &str,

@@ -66,7 +66,7 @@ pub enum TargetKind {
 /// Who a target is to people. Texts are without control characters.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct WhoView {
-    /// The cgroup that it is, or that its processes are in.
+    /// The cgroup that the target is, or that its processes are in.
     pub group: Option<String>,
     /// The unit of systemd that the group's path tells of.
     pub unit: Option<String>,
@@ -74,9 +74,9 @@ pub struct WhoView {
     pub container: Option<String>,
     /// The process at the root: of a tree, and of a cgroup that holds one program.
     pub pid: Option<i32>,
-    /// Its command line, cut.
+    /// Command line of that process, cut.
     pub command: Option<String>,
-    /// Its user.
+    /// User of that process.
     pub user: Option<String>,
 }
 
@@ -108,30 +108,30 @@ impl WhoView {
 pub struct TargetView {
     /// The cgroup's path below the mount; of a process its pid and name.
     pub name: String,
-    /// What it is.
+    /// What the target is.
     pub kind: TargetKind,
-    /// Who it is to people.
+    /// Who the target is to people.
     pub who: WhoView,
-    /// It has ended; the figures are the last ones.
+    /// The target has ended; the figures are the last ones.
     pub is_over: bool,
-    /// Processes in it; `None` where only counters were read.
+    /// Processes of the target; `None` where only counters were read.
     pub nr_processes: Option<u64>,
     /// Memory charged to a cgroup, or resident in processes (shared pages count in each).
     pub resident_bytes: Option<u64>,
-    /// Of that, anonymous memory.
+    /// Anonymous memory, part of `resident_bytes`.
     pub anon_bytes: Option<u64>,
-    /// Of that, page cache or mapped files.
+    /// Page cache or mapped files, part of `resident_bytes`.
     pub file_bytes: Option<u64>,
-    /// Of that, what the kernel takes for unused lately, by its own lists; of cgroups.
+    /// What the kernel takes for unused lately, by its own lists, part of `resident_bytes`; of cgroups.
     pub inactive_bytes: Option<u64>,
     /// Swapped out.
     pub swap_bytes: Option<u64>,
     /// Evicted pages that came back, per second: the kernel's refaults of a cgroup, major faults of
     /// processes. `None` before the second look.
     pub refaults_per_s: Option<f64>,
-    /// Its limit; of processes that of the cgroup they are in.
+    /// Limit of the target; of processes that of the cgroup they are in.
     pub budget: Option<Budget>,
-    /// How old its pages are; `None` while it is not watched.
+    /// How old the target's pages are; `None` while it is not watched.
     pub ages: Option<AgesView>,
 }
 
@@ -178,7 +178,7 @@ pub struct AgesView {
 /// The working set of one window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct WindowView {
-    /// Its length.
+    /// Length of the window.
     pub seconds: u64,
     /// Accessed within; `None` until it was watched that long, and where walks are too far apart.
     pub accessed: Option<KindBytes>,
@@ -197,7 +197,7 @@ pub struct MappingView {
     /// Path or name as `/proc` prints it; empty for anonymous memory.
     #[serde(serialize_with = "as_text")]
     pub name: Arc<str>,
-    /// What it is.
+    /// What the mapping is.
     pub class: MappingClass,
     /// Mappings taken together.
     pub nr_mappings: u64,

@@ -27,13 +27,13 @@ const COMMAND_BYTES_MAX: usize = 4096;
 /// Who a process is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Person {
-    /// Its number.
+    /// Number of the process.
     pub pid: i32,
-    /// Its name, at most 15 bytes.
+    /// Name of the process, at most 15 bytes.
     pub name: String,
-    /// Its command line, cut; its name in brackets where it has none.
+    /// Command line of the process, cut; its name in brackets where it has none.
     pub command: String,
-    /// Its user's name, or number where there is no name.
+    /// Name of the user, or number where there is no name.
     pub user: String,
 }
 
@@ -105,7 +105,7 @@ pub struct Programs {
 }
 
 impl Programs {
-    /// Nobody known yet.
+    /// Knows nobody yet.
     pub fn new() -> Programs {
         Programs::default()
     }

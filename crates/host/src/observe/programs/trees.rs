@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 const SHELLS: [&str; 11] = [
     "sh", "bash", "dash", "zsh", "ksh", "fish", "ash", "busybox", "tcsh", "csh", "tmux",
 ];
-/// It adopts whoever has lost its parent.
+/// Init, which adopts whoever has lost its parent.
 const INIT: i32 = 1;
 /// Parents are followed so far: pids that are used again could make a circle.
 const DEPTH_MAX: usize = 4096;
@@ -28,13 +28,13 @@ const DEPTH_MAX: usize = 4096;
 /// What is known of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
-    /// Who started it.
+    /// Pid of the process that started this one.
     pub parent: i32,
-    /// Its session.
+    /// Session of the process.
     pub session: i32,
-    /// Its process group.
+    /// Process group of the process.
     pub process_group: i32,
-    /// What it runs: the path of the executable, or its name.
+    /// What the process runs: the path of the executable, or its name.
     pub program: String,
 }
 

@@ -29,7 +29,7 @@ impl Space {
         }
     }
 
-    /// The same of base pages that the kernel had on its active lists at the last walk.
+    /// Visits base pages that the kernel had on its active lists at the last walk, in the order of addresses.
     pub(crate) fn for_each_active(&self, mut visit: impl FnMut(&[FolioId])) {
         let seen = self
             .tables

@@ -87,7 +87,7 @@ impl Space {
         }
     }
 
-    /// These were not asked for after all.
+    /// Notes that these pages were not asked for after all.
     pub(crate) fn leave(&mut self, pages: &[AddrRange]) {
         let addresses = |range: &AddrRange| (range.start..range.end).step_by(PAGE_BYTES as usize);
         for addr in pages.iter().flat_map(addresses) {

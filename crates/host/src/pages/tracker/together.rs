@@ -38,7 +38,7 @@ impl Tracker {
         }
     }
 
-    /// These pages of a space were not asked for after all.
+    /// Notes that these pages of a space were not asked for after all.
     pub(crate) fn leave(&mut self, number: u32, pages: &[AddrRange]) {
         if let Some(space) = self.spaces.get_mut(&SpaceNo(number)) {
             space.leave(pages);

@@ -33,7 +33,7 @@ const FRUITLESS_MAX: u32 = 4;
 const BATCH_PAGES: u64 = 1024;
 /// A step that had to wait (for the next walk to be allowed) is tried again after this.
 const WAIT_MS: u64 = 20;
-/// So often in a row; then it is over.
+/// Waits in a row after which an order is over.
 const WAITS_MAX: u32 = 250;
 
 /// What an order came to; base pages.
@@ -55,10 +55,10 @@ pub(in super::super) enum OrderError {
     /// As the kernel refuses it; what came before it is done.
     #[error("{0}")]
     Command(#[from] CommandError),
-    /// Others are waiting already.
+    /// Other orders are waiting already.
     #[error("too many orders are waiting; try again later")]
     Busy,
-    /// Nobody here takes single pages.
+    /// Nobody of this run takes single pages.
     #[error(
         "pages can't be taken in this run: --actuator reclaim leaves the choice to the kernel; set \
          a smaller budget instead"

@@ -25,13 +25,13 @@ pub struct HintsReport {
     pub nr_touches_per_freed_page: Option<f64>,
     /// Base pages that left by the kernel's choice while hints held: what `obedience` is a share of.
     pub nr_gone_pages: ByKind<u64>,
-    /// Of those, the share that had been offered: left untouched.
+    /// Share of `nr_gone_pages` that had been offered: left untouched.
     pub obedience: ByKind<Option<f64>>,
     /// Base pages that left between two hints of which the engine's order was kept: what `agreement` is a share of.
     pub nr_compared_pages: ByKind<u64>,
-    /// Of those, the share that was among the first of the engine's order, of as many as went.
+    /// Share of `nr_compared_pages` that was among the first of the engine's order, of as many as went.
     pub agreement: ByKind<Option<f64>>,
-    /// What that share would be if pages went by chance.
+    /// What `agreement` would be if pages went by chance.
     pub chance: ByKind<Option<f64>>,
 }
 

@@ -24,7 +24,7 @@ pub struct Recorded {
 /// Why a file is no trace.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// It can't be read.
+    /// The file can't be read.
     #[error("line {line} of the trace can't be read: {source}")]
     Io {
         /// Counted from 1.
@@ -48,13 +48,13 @@ pub enum ReadError {
         /// Why.
         why: &'static str,
     },
-    /// Another version of Strata has written it.
+    /// Another version of Strata has written the trace.
     #[error(
         "line 1 of the trace: it has version {found} of the format, and this version of Strata reads {VERSION_MIN} to {VERSION}: \
          record it again, or read it with the Strata that wrote it"
     )]
     Version {
-        /// Its version.
+        /// Version of the trace.
         found: u32,
     },
 }

@@ -16,7 +16,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// So much text is handed over at once.
+/// Bytes of text that are handed over at once.
 const CHUNK_BYTES: usize = 64 << 10;
 /// Less text is handed over after so long.
 const CHUNK_TIME: Duration = Duration::from_secs(1);

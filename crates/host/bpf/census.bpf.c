@@ -17,10 +17,9 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 #define CHUNK_PAGES 64
 #define PAGE_WORDS 8 /* user space has checked that a struct is 64 bytes */
 #define MAX_CHUNKS (1 << 20)
-#define CHUNKS_A_CLOCK_READ 16
 #define MAX_ORDER 18
 #define GROUP_SLOTS 64
-#define FILE_SLOTS 512
+#define FILE_SLOTS 4096
 #define IS_TAIL 1
 #define MAPPING_KIND 3
 #define MAPPING_ANON 1
@@ -411,8 +410,7 @@ static long look_at_chunk(u32 index, void *ctx)
 
 	if (from >= run.c.end)
 		return 1;
-	if (!(index & (CHUNKS_A_CLOCK_READ - 1)) && index && !run.is_partly_mapped &&
-	    bpf_ktime_get_ns() - run.started_ns > run.c.budget_ns)
+	if (index && !run.is_partly_mapped && bpf_ktime_get_ns() - run.started_ns > run.c.budget_ns)
 		return 1;
 	nr = run.c.end - from < CHUNK_PAGES ? run.c.end - from : CHUNK_PAGES;
 	run.c.next = from + nr;

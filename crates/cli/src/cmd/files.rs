@@ -27,12 +27,12 @@ const WITHIN_MIN_MS: u64 = 100;
 ///
 /// A file that several cgroups have pages of has a line for each. USED is what was used again after it came to memory,
 /// as far as the kernel remembers: it is mapped, or on the list of active pages (where the kernel keeps generations: it
-/// was read more than once). Pages that were read only once are in memory but not used. A file's path is asked of the processes that have it open, then of the kernel; where neither knows, the
-/// device and the place or the number in its file system are given.
+/// was read more than once). Pages that were read only once are in memory but not used. OPEN tells whether a process has
+/// the file open or mapped. A path is asked of those processes first, then of the kernel; where neither knows it,
+/// the device and the place or the number in its file system are given.
 ///
 /// By default as much is looked at as 1 % of a processor can in 5 seconds, in blocks of 2 MiB chosen at random. If that is
-/// not all of memory, figures are estimates and small files may be missing. --whole looks at everything at once, which
-/// takes about 20 ms of a processor for each GiB of 64 of memory.
+/// not all of memory, figures are estimates and small files may be missing. --whole looks at everything at once.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 EXAMPLES
@@ -216,7 +216,10 @@ mod tests {
     fn a_deleted_file_says_so_and_what_is_not_listed_is_counted() {
         let text = table(&report(1.0, 7));
         assert!(text.contains("/var/lib/db (deleted)\n"), "{text}");
-        assert!(text.contains("5 MiB in 7 files; 6 are not listed"), "{text}");
+        assert!(
+            text.contains("5 MiB in 7 files; 6 are not listed"),
+            "{text}"
+        );
         assert!(!text.contains("estimated"), "{text}");
     }
 

@@ -94,7 +94,11 @@ pub struct FilesReport {
 /// # Errors
 /// [`FilesError`].
 pub fn files(question: &FilesQuestion) -> Result<FilesReport, FilesError> {
-    let within = question.group.as_deref().map(GroupReader::open).transpose()?;
+    let within = question
+        .group
+        .as_deref()
+        .map(GroupReader::open)
+        .transpose()?;
     let under = question.under.as_deref().map(directory).transpose()?;
     let mut census = Census::open()?;
     let taken = census
@@ -112,9 +116,7 @@ pub fn files(question: &FilesQuestion) -> Result<FilesReport, FilesError> {
     }
     let names = FileNames::read();
     if let Some(under) = &under {
-        let is_under = |file: &FileId| {
-            matches!(names.name(&census, file), FileName::Path(path) if path.starts_with(under))
-        };
+        let is_under = |file: &FileId| matches!(names.name(&census, file), FileName::Path(path) if path.starts_with(under));
         parts.retain(|part| is_under(&part.file));
     }
     let total_bytes = parts.iter().map(|part| part.sums.bytes).sum();
@@ -129,7 +131,10 @@ pub fn files(question: &FilesQuestion) -> Result<FilesReport, FilesError> {
         is_open: names.is_open(&part.file),
         is_deleted: part.file.is_deleted,
     };
-    let caches = taken.totals.iter().filter(|total| total.kind.is_page_cache());
+    let caches = taken
+        .totals
+        .iter()
+        .filter(|total| total.kind.is_page_cache());
     Ok(FilesReport {
         files: parts.iter().map(row).collect(),
         nr_files,

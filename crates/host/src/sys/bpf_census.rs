@@ -126,8 +126,8 @@ impl CensusProgram {
             };
             let map = |name: &str| {
                 let found = object.maps().find(|map| map.name() == name);
-                let found =
-                    found.ok_or_else(|| io::Error::other(format!("no map {name} in the object")))?;
+                let found = found
+                    .ok_or_else(|| io::Error::other(format!("no map {name} in the object")))?;
                 MapHandle::try_from(&found).map_err(to_io)
             };
             Ok(CensusProgram {
@@ -201,15 +201,58 @@ impl CensusProgram {
     }
 }
 
-/// Everything in a map, which is empty afterwards.
+/// Everything in a map, which is empty afterwards. (The iterator of libbpf-rs takes a batch that is not full for the last
+/// one, which it is not: the kernel ends a batch where the next few entries do not fit together.)
 fn take_all(map: &MapHandle) -> io::Result<Vec<(Vec<u8>, Vec<u8>)>> {
-    let taken = map.lookup_and_delete_batch(BATCH, MapFlags::ANY, MapFlags::ANY);
-    Ok(taken.map_err(to_io)?.collect())
+    let (key_bytes, value_bytes) = (map.key_size() as usize, map.value_size() as usize);
+    let mut keys = vec![0u8; BATCH as usize * key_bytes];
+    let mut values = vec![0u8; BATCH as usize * value_bytes];
+    let mut entries = Vec::new();
+    // Where the kernel goes on; at least as large as a key.
+    let mut place: Option<Vec<u8>> = None;
+    loop {
+        let mut next = vec![0u8; key_bytes.max(size_of::<u64>())];
+        let mut count = BATCH;
+        let from = place
+            .as_mut()
+            .map_or(std::ptr::null_mut(), |place| place.as_mut_ptr());
+        #[expect(unsafe_code, reason = "system call by way of libbpf")]
+        // SAFETY: `keys` and `values` have room for `count` entries of this map, `from` and `next` for a key; all live
+        // until the call returns.
+        let status = unsafe {
+            libbpf_sys::bpf_map_lookup_and_delete_batch(
+                map.as_fd().as_raw_fd(),
+                from.cast(),
+                next.as_mut_ptr().cast(),
+                keys.as_mut_ptr().cast(),
+                values.as_mut_ptr().cast(),
+                &raw mut count,
+                std::ptr::null(),
+            )
+        };
+        let is_last = status == -libc::ENOENT;
+        match -status {
+            0 | libc::ENOENT => {}
+            libc::EINTR => continue,
+            error => return Err(io::Error::from_raw_os_error(error)),
+        }
+        let keys = keys.chunks_exact(key_bytes);
+        let values = values.chunks_exact(value_bytes);
+        let batch = keys.zip(values).take(count as usize);
+        entries.extend(batch.map(|(key, value)| (key.to_vec(), value.to_vec())));
+        if is_last {
+            return Ok(entries);
+        }
+        place = Some(next);
+    }
 }
 
 fn words<const N: usize>(bytes: &[u8]) -> Option<[u64; N]> {
     let (chunks, rest) = bytes.as_chunks::<8>();
-    let words: Vec<u64> = chunks.iter().map(|word| u64::from_ne_bytes(*word)).collect();
+    let words: Vec<u64> = chunks
+        .iter()
+        .map(|word| u64::from_ne_bytes(*word))
+        .collect();
     rest.is_empty().then(|| words.try_into().ok()).flatten()
 }
 

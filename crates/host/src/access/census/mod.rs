@@ -107,7 +107,9 @@ impl Sums {
         self.used_bytes += other.used_bytes;
         let pair = (self.generations_bytes.as_mut(), other.generations_bytes);
         if let (Some(own), Some(other)) = pair {
-            own.iter_mut().zip(other).for_each(|(own, other)| *own += other);
+            own.iter_mut()
+                .zip(other)
+                .for_each(|(own, other)| *own += other);
         }
     }
 }
@@ -202,7 +204,7 @@ pub struct CensusCost {
     pub cpu_ns: u64,
     /// Wall time, nanoseconds.
     pub wall_ns: u64,
-    /// Longest call into the kernel, nanoseconds.
+    /// CPU time of the longest call into the kernel, nanoseconds: for so long no other program had this processor.
     pub longest_call_ns: u64,
     /// Calls.
     pub nr_calls: u64,

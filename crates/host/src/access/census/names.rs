@@ -105,7 +105,10 @@ impl FileNames {
 
     /// Where a file of a file system can be reached.
     fn path_of(&self, file: &FileId, inside: &Path) -> Option<PathBuf> {
-        let mounts = self.mounts.iter().filter(|mount| mount.device == file.device);
+        let mounts = self
+            .mounts
+            .iter()
+            .filter(|mount| mount.device == file.device);
         let mut candidates = mounts.filter_map(|mount| {
             let below = inside.strip_prefix(&mount.root).ok()?;
             Some(mount.point.join(below))
@@ -144,7 +147,8 @@ fn note_descriptors(directory: &Path, open: &mut HashMap<(Device, u64), PathBuf>
             continue;
         };
         // Pipes and sockets have no page cache.
-        if !found.is_file() && !rustix::fs::FileType::from_raw_mode(found.mode()).is_block_device() {
+        if !found.is_file() && !rustix::fs::FileType::from_raw_mode(found.mode()).is_block_device()
+        {
             continue;
         }
         if let Ok(path) = fs::read_link(entry.path()) {
@@ -161,7 +165,8 @@ fn note_mappings(maps: &Path, open: &mut HashMap<(Device, u64), PathBuf>) {
     for mapping in parse_maps(&text).unwrap_or_default() {
         if mapping.inode != 0 {
             let path = || without_deleted(unescape(&mapping.name));
-            open.entry((mapping.device, mapping.inode)).or_insert_with(path);
+            open.entry((mapping.device, mapping.inode))
+                .or_insert_with(path);
         }
     }
 }
@@ -186,7 +191,8 @@ mod tests {
 
     #[test]
     fn mounts_are_read_with_blanks_in_their_names() {
-        let line = r"36 35 259:2 /data /mnt/my\040disk rw,relatime shared:1 - ext4 /dev/nvme0n1p2 rw";
+        let line =
+            r"36 35 259:2 /data /mnt/my\040disk rw,relatime shared:1 - ext4 /dev/nvme0n1p2 rw";
         let expected = Mount {
             device: Device {
                 major: 259,

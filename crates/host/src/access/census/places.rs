@@ -68,7 +68,9 @@ fn observe(source: &mut BpfSource) -> Option<Vec<(u64, u64)>> {
         .map(|page| start + page * PAGE_BYTES)
         .collect();
     let mut flags_of_all = || -> Option<Vec<u64>> {
-        let flags = pages.iter().map(|page| source.page_flags(&process, *page).ok()?);
+        let flags = pages
+            .iter()
+            .map(|page| source.page_flags(&process, *page).ok()?);
         flags.collect()
     };
     let before = flags_of_all()?;

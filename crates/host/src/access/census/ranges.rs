@@ -65,13 +65,18 @@ fn parse(zoneinfo: &str) -> Vec<Range> {
 
 /// Cuts ranges at each other's ends; a part that two nodes have is of none.
 fn disjoint(zones: &[Range]) -> Vec<Range> {
-    let mut cuts: Vec<u64> = zones.iter().flat_map(|zone| [zone.first, zone.end]).collect();
+    let mut cuts: Vec<u64> = zones
+        .iter()
+        .flat_map(|zone| [zone.first, zone.end])
+        .collect();
     cuts.sort_unstable();
     cuts.dedup();
     let mut found: Vec<Range> = Vec::new();
     for piece in cuts.windows(2) {
         let (first, end) = (piece[0], piece[1]);
-        let mut owners = zones.iter().filter(|zone| zone.first <= first && end <= zone.end);
+        let mut owners = zones
+            .iter()
+            .filter(|zone| zone.first <= first && end <= zone.end);
         let Some(owner) = owners.next() else {
             continue;
         };
@@ -90,13 +95,19 @@ mod tests {
     use super::*;
 
     fn zone(node: u32, spanned: u64, start: u64) -> String {
-        format!("Node {node}, zone   Normal\n  pages free  1\n        spanned  {spanned}\n  start_pfn:  {start}\n")
+        format!(
+            "Node {node}, zone   Normal\n  pages free  1\n        spanned  {spanned}\n  start_pfn:  {start}\n"
+        )
     }
 
     #[test]
     fn zones_of_a_node_that_touch_are_one_range_and_empty_ones_are_none() {
         let text = zone(0, 4095, 1) + &zone(0, 4096, 4096) + &zone(0, 0, 0) + &zone(1, 512, 8192);
-        let range = |first, end, node| Range { first, end, node: Some(node) };
+        let range = |first, end, node| Range {
+            first,
+            end,
+            node: Some(node),
+        };
         assert_eq!(parse(&text), [range(0, 16, 0), range(16, 17, 1)]);
         assert_eq!(parse("nonsense"), []);
     }

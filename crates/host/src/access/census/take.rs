@@ -25,6 +25,8 @@ const CALL_BUDGET: Duration = Duration::from_millis(1);
 const CALL_BLOCKS: u64 = 128;
 /// CPU time used before a pause that keeps the pace.
 const BURST_NS: u64 = 1_000_000;
+/// Share of a budget that is used to look; the rest is for bringing the sums to user space.
+const LOOK_SHARE: f64 = 0.75;
 /// Blocks looked at whatever the budget says: fewer tell nothing.
 const BLOCKS_MIN: u64 = 64;
 /// A node that is not known, in the kernel's sums.
@@ -115,17 +117,16 @@ impl Taking<'_> {
         };
         let mut found = [[0; NR_KINDS]; 2];
         loop {
-            let started = Instant::now();
+            let before_ns = thread_cpu_ns();
             self.census.program.look(&mut call)?;
-            let took_ns = started.elapsed().as_nanos() as u64;
+            let took_ns = thread_cpu_ns() - before_ns;
             self.cost.nr_calls += 1;
             self.cost.longest_call_ns = self.cost.longest_call_ns.max(took_ns);
             self.nr_looked += call.nr_looked;
             self.nr_holes += call.nr_holes;
             self.nr_lost += call.nr_lost;
-            for kind in 0..NR_KINDS {
-                found[0][kind] += call.kinds[kind];
-                found[1][kind] += call.mapped[kind];
+            for (sums, new) in found.iter_mut().zip([call.kinds, call.mapped]) {
+                sums.iter_mut().zip(new).for_each(|(sum, new)| *sum += new);
             }
             if call.next >= call.end {
                 return Ok(found);
@@ -140,10 +141,12 @@ impl Taking<'_> {
             node: u64::from(node.unwrap_or(NO_NODE)),
             ..CensusCall::default()
         })?;
-        for kind in 0..NR_KINDS {
-            self.kinds[kind].add(kinds[kind]);
-            self.mapped[kind].add(mapped[kind]);
-        }
+        let add = |figures: &mut [Figure; NR_KINDS], values: [u64; NR_KINDS]| {
+            let pairs = figures.iter_mut().zip(values);
+            pairs.for_each(|(figure, value)| figure.add(value));
+        };
+        add(&mut self.kinds, kinds);
+        add(&mut self.mapped, mapped);
         Ok(())
     }
 
@@ -160,7 +163,12 @@ impl Taking<'_> {
     }
 
     /// Looks at random blocks as long as the budget lasts. Returns at how many.
-    fn look_at_some(&mut self, ranges: &[Range], nr_blocks: u64, budget: &Budget) -> io::Result<u64> {
+    fn look_at_some(
+        &mut self,
+        ranges: &[Range],
+        nr_blocks: u64,
+        budget: &Budget,
+    ) -> io::Result<u64> {
         let count = u32::try_from(nr_blocks).map_err(io::Error::other)?;
         let seed = RandomState::new().hash_one(nr_blocks);
         let started = Instant::now();
@@ -171,7 +179,8 @@ impl Taking<'_> {
             let used_ns = thread_cpu_ns() - cpu_before_ns;
             if used_ns >= paid_ns + BURST_NS {
                 // What this much time costs at the pace, less what has passed.
-                let due = Duration::from_secs_f64(used_ns as f64 / 1e9 / budget.cpu_share);
+                let due =
+                    Duration::from_secs_f64(used_ns as f64 / 1e9 / (budget.cpu_share * LOOK_SHARE));
                 if due > budget.within && nr_sampled >= BLOCKS_MIN {
                     return Ok(nr_sampled);
                 }
@@ -284,7 +293,12 @@ mod tests {
         let range = |first, end, node| Range { first, end, node };
         let ranges = [range(2, 4, Some(0)), range(10, 11, Some(1))];
         let found: Vec<_> = (0..4).map(|number| block_at(&ranges, number)).collect();
-        let expected = [Some((2, Some(0))), Some((3, Some(0))), Some((10, Some(1))), None];
+        let expected = [
+            Some((2, Some(0))),
+            Some((3, Some(0))),
+            Some((10, Some(1))),
+            None,
+        ];
         assert_eq!(found, expected);
     }
 }

@@ -7,7 +7,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 use strata_host::access::AccessChoice;
 
 use crate::cmd::{
-    compare, completions, ctl, doctor, lru_gen, man, plan, record, run, sim, top, trace, wss,
+    compare, completions, ctl, doctor, files, lru_gen, man, plan, record, run, sim, top, trace, wss,
 };
 use crate::duration;
 
@@ -47,6 +47,9 @@ EXAMPLES
   How much memory does process 4242 need?
       strata wss --pid 4242
 
+  Which files fill the page cache, and which group is charged for them?
+      strata files
+
   With what budget would process 4242 be hardly slower?
       strata record --pid 4242 --for 1m -o run.strata
       strata plan run.strata
@@ -76,6 +79,7 @@ pub(crate) enum Verb {
     Ctl(ctl::CtlArgs),
     LruGen(lru_gen::LruGenArgs),
     Wss(wss::WssArgs),
+    Files(files::FilesArgs),
     Record(Box<record::RecordArgs>),
     Plan(Box<plan::PlanArgs>),
     Sim(Box<sim::SimArgs>),
@@ -223,6 +227,13 @@ mod tests {
             "none",
             "--interval",
             "wss",
+            "files",
+            "--under",
+            "--top",
+            "--cpu",
+            "1%",
+            "--within",
+            "--whole",
             "--tree",
             "--window",
             "1s,10s",

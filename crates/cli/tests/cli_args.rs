@@ -384,6 +384,7 @@ fn completions_and_manual_pages_name_every_verb() {
         "strata-compare.1",
         "strata-lru-gen.1",
         "strata-wss.1",
+        "strata-files.1",
         "strata-ctl.1",
         "strata-doctor.1",
     ] {

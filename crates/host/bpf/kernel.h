@@ -20,6 +20,7 @@ typedef __u32 __be32;
 typedef __u32 __wsum;
 typedef __u64 u64;
 typedef __u32 u32;
+typedef __u8 u8;
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
@@ -37,16 +38,102 @@ struct page {
 	unsigned long flags;
 };
 
-/* The first words of a page's struct, under the names they have since Linux 5.16. */
+typedef struct {
+	int counter;
+} atomic_t;
+
+struct address_space;
+
+/*
+ * The words of a page's struct, under the names they have since Linux 5.16. Those of a large folio go on in the struct
+ * of its second page: 6.1 has an order and a count of the times that all of it is mapped, later kernels have the order in
+ * the lowest byte of `_flags_1` and a count of the pages mapped.
+ */
 struct folio {
 	unsigned long flags;
+	struct address_space *mapping;
 	unsigned long index;
+	atomic_t _mapcount;
+	unsigned long memcg_data;
+	unsigned long _flags_1;
+	unsigned char _folio_dtor;
+	unsigned char _folio_order;
+	atomic_t _total_mapcount;
+	atomic_t _large_mapcount;
+	atomic_t _nr_pages_mapped;
 };
 
 /* Values are the running kernel's, too. */
 enum pageflags {
+	PG_writeback = 1,
+	PG_referenced = 2,
+	PG_dirty = 4,
 	PG_lru = 5,
+	PG_head = 6,
 	PG_active = 8,
+	PG_workingset = 9,
+	PG_reserved = 13,
+	PG_swapbacked = 17,
+	PG_unevictable = 18,
+	PG_swapcache = 10,
+	PG_slab = 7, /* until 6.9 */
+	__NR_PAGEFLAGS = 24,
+};
+
+/* Since 6.11; what a page is that is neither free for a program nor mapped, in the highest byte of its type. */
+enum pagetype {
+	PGTY_hugetlb = 0xf4,
+};
+
+/* Until 6.5. */
+enum compound_dtor_id {
+	HUGETLB_PAGE_DTOR = 2,
+};
+
+struct hlist_node {
+	struct hlist_node *next;
+};
+
+struct hlist_head {
+	struct hlist_node *first;
+};
+
+struct super_block {
+	u32 s_dev;
+	unsigned long s_magic;
+};
+
+struct inode {
+	struct super_block *i_sb;
+	unsigned long i_ino;
+	unsigned int i_nlink;
+	u32 i_rdev;
+	u32 i_generation;
+	struct hlist_head i_dentry;
+};
+
+struct address_space {
+	struct inode *host;
+};
+
+struct qstr {
+	const unsigned char *name;
+};
+
+struct dentry {
+	struct dentry *d_parent;
+	struct qstr d_name;
+	union {
+		struct hlist_node d_alias;
+	} d_u;
+};
+
+struct kernfs_node {
+	u64 id;
+};
+
+struct cgroup {
+	struct kernfs_node *kn;
 };
 
 struct vm_struct {
@@ -54,6 +141,7 @@ struct vm_struct {
 };
 
 struct cgroup_subsys_state {
+	struct cgroup *cgroup;
 	int id;
 };
 
@@ -119,7 +207,10 @@ struct bpf_iter__task_vma {
 
 #pragma clang attribute pop
 
+#define BPF_MAP_TYPE_HASH 1
 #define BPF_MAP_TYPE_ARRAY 2
+#define BPF_F_NO_PREALLOC 1
+#define BPF_NOEXIST 1
 
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>

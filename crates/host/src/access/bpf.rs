@@ -137,6 +137,11 @@ impl BpfSource {
         )
     }
 
+    /// Where the kernel's struct of physical page 0 lies; `None` where that was not found.
+    pub(super) fn pages_base(&self) -> Option<u64> {
+        (self.geometry.pages_base != 0).then_some(self.geometry.pages_base)
+    }
+
     fn attach(&self, process: &Process, target: Target) -> Result<Attached, AccessError> {
         self.walk.attach(target).map_err(|source| AccessError::Io {
             what: "attaching the page-table walk",

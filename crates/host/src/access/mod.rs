@@ -6,6 +6,7 @@
 
 mod ageing;
 mod bpf;
+pub mod census;
 mod clear;
 mod kernel;
 mod lists;

@@ -68,12 +68,29 @@ fn note_message(_level: PrintLevel, message: String) {
     }
 }
 
+/// Loads an object of programs that are called, and takes what `take` wants of it.
+pub(super) fn load_called<T>(
+    object: &[u8],
+    take: impl FnOnce(&libbpf_rs::Object) -> io::Result<T>,
+) -> io::Result<T> {
+    with_messages(|| {
+        let mut open = ObjectBuilder::default();
+        let open = open.open_memory(object).map_err(to_io)?;
+        take(&open.load().map_err(to_io)?)
+    })
+}
+
 fn load(
     object: &[u8],
     program_name: &str,
     map_name: Option<&str>,
     constants: Option<Constants<'_>>,
 ) -> io::Result<(OwnedFd, Option<OwnedFd>)> {
+    with_messages(|| load_quietly(object, program_name, map_name, constants))
+}
+
+/// Loads something; what libbpf says meanwhile is part of the error.
+fn with_messages<T>(load: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     let _loading = LOADING
         .lock()
         .unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -81,7 +98,7 @@ fn load(
     if let Ok(mut messages) = MESSAGES.lock() {
         messages.clear();
     }
-    let result = load_quietly(object, program_name, map_name, constants);
+    let result = load();
     libbpf_rs::set_print(before);
     result.map_err(|error| {
         let messages = MESSAGES.lock().map(|mut m| std::mem::take(&mut *m));
@@ -99,7 +116,6 @@ fn load_quietly(
     map_name: Option<&str>,
     constants: Option<Constants<'_>>,
 ) -> io::Result<(OwnedFd, Option<OwnedFd>)> {
-    let to_io = |error: libbpf_rs::Error| io::Error::new(io_kind(&error), format!("{error:#}"));
     let mut open = ObjectBuilder::default()
         .open_memory(object)
         .map_err(to_io)?;
@@ -123,6 +139,11 @@ fn load_quietly(
         .map(|map| map.as_fd().try_clone_to_owned())
         .transpose()?;
     Ok((program, map))
+}
+
+/// With the kind kept.
+pub(super) fn to_io(error: libbpf_rs::Error) -> io::Error {
+    io::Error::new(io_kind(&error), format!("{error:#}"))
 }
 
 fn io_kind(error: &libbpf_rs::Error) -> io::ErrorKind {

@@ -4,6 +4,7 @@
 //! **Does not own** policy or retries.
 
 pub(crate) mod bpf;
+pub(crate) mod bpf_census;
 pub(crate) mod bpf_shared;
 #[expect(
     unsafe_code,

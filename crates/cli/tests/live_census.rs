@@ -1,0 +1,647 @@
+//! The census of memory, held against files and groups of which other sources know what is in memory: `fincore`
+//! (`mincore`), `memory.stat`, `/proc/meminfo`. And `strata files`, which tells of it.
+//!
+//! **Invariants** within 1 % or 1 MiB, whichever is more.
+
+mod support;
+
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+use strata_host::access::census::{
+    Budget, Census, FilePart, GroupPart, Kind, Question, Sums, Taken,
+};
+use support::leaks::Guard;
+use support::live::{TestGroup, has_generations, wait_until};
+use support::programs::{Touch, program};
+use support::strata::{Strata, binary};
+
+const MIB: u64 = 1 << 20;
+const PAGE: u64 = 4096;
+/// Files and groups change while they are looked at: the system writes back, and batches of pages are charged late.
+const NR_TRIES: usize = 5;
+
+macro_rules! open_census {
+    () => {
+        match Census::open() {
+            Ok(census) => census,
+            Err(error) => skip!("{error}"),
+        }
+    };
+}
+
+fn is_near(found: u64, truth: u64) -> bool {
+    found.abs_diff(truth) <= MIB.max(truth / 100)
+}
+
+#[track_caller]
+fn assert_near(what: &str, found: u64, truth: u64) {
+    assert!(
+        is_near(found, truth),
+        "{what}: {found} bytes by the census, in truth {truth}"
+    );
+}
+
+fn whole(census: &mut Census) -> Taken {
+    let question = Question {
+        wants_files: true,
+        budget: None,
+    };
+    census.take(&question).expect("a census")
+}
+
+/// Runs a command in a group: what it reads, writes and fills is charged there.
+fn in_group(group: &TestGroup, program: impl AsRef<std::ffi::OsStr>) -> Command {
+    let mut command = Command::new("sh");
+    let join = format!(
+        "echo $$ >{}/cgroup.procs && exec \"$0\" \"$@\"",
+        group.path.display()
+    );
+    command.args(["-c", &join]).arg(program);
+    command
+}
+
+fn run(mut command: Command) {
+    let status = command.stderr(Stdio::null()).status().expect("it starts");
+    assert!(status.success(), "{command:?}: {status}");
+}
+
+fn write_file(group: &TestGroup, path: &Path, mib: u64) {
+    let mut dd = in_group(group, "dd");
+    dd.args(["if=/dev/urandom", "bs=1M", &format!("count={mib}")]);
+    run({
+        dd.arg(format!("of={}", path.display()));
+        dd
+    });
+}
+
+/// Writes a file back and has the kernel forget what is in memory of it. What was just used may be held by a batch of the
+/// kernel's for a moment.
+fn forget(path: &Path) {
+    wait_until("the kernel forgets the file", || {
+        File::open(path)
+            .and_then(|file| file.sync_all())
+            .expect("written back");
+        let mut dd = Command::new("dd");
+        dd.arg(format!("of={}", path.display()));
+        dd.args(["oflag=nocache", "conv=notrunc,fdatasync", "count=0"]);
+        run(dd);
+        resident_bytes(path) == 0
+    });
+}
+
+/// Reads 64 KiB pieces of a file.
+fn read_pieces(group: &TestGroup, path: &Path, pieces: impl Iterator<Item = u64>) {
+    for piece in pieces {
+        let mut dd = in_group(group, "dd");
+        dd.args([
+            &format!("if={}", path.display()),
+            "of=/dev/null",
+            "bs=64k",
+            "count=1",
+        ]);
+        dd.arg(format!("skip={piece}"));
+        run(dd);
+    }
+}
+
+/// What `mincore` says is in memory of a file.
+fn resident_bytes(path: &Path) -> u64 {
+    let output = Command::new("fincore")
+        .args(["-b", "-n", "-r", "-o", "RES"])
+        .arg(path)
+        .output();
+    let output = output.expect("fincore (util-linux)");
+    let text = String::from_utf8_lossy(&output.stdout);
+    text.trim().parse().unwrap_or_else(|_| panic!("{output:?}"))
+}
+
+/// What a census found of a file, by group.
+fn parts_of(taken: &Taken, path: &Path) -> Vec<FilePart> {
+    let inode = fs::metadata(path).expect("a file").ino();
+    let device = fs::metadata(path).expect("a file").dev();
+    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+    let is_it = |part: &&FilePart| {
+        let found = &part.file;
+        (found.inode, found.device.major, found.device.minor) == (inode, major, minor)
+    };
+    taken.files.iter().filter(is_it).copied().collect()
+}
+
+fn sum<'a>(parts: impl IntoIterator<Item = &'a Sums>) -> Sums {
+    parts.into_iter().fold(Sums::default(), |mut all, sums| {
+        all.add(sums);
+        all
+    })
+}
+
+fn file_sums(taken: &Taken, path: &Path) -> Sums {
+    sum(parts_of(taken, path).iter().map(|part| &part.sums))
+}
+
+fn id_of(group: &TestGroup) -> u64 {
+    fs::metadata(&group.path).expect("a group").ino()
+}
+
+fn group_sums(taken: &Taken, group: &TestGroup, kinds: &[Kind]) -> Sums {
+    let id = id_of(group);
+    let is_it = |part: &&GroupPart| part.group_id == id && kinds.contains(&part.kind);
+    sum(taken.groups.iter().filter(is_it).map(|part| &part.sums))
+}
+
+/// A line of a group's `memory.stat`, by its name on v2 and on v1, bytes.
+fn stat(group: &TestGroup, v2: &str, v1: &str) -> u64 {
+    let text = fs::read_to_string(group.path.join("memory.stat")).expect("memory.stat");
+    let is_v1 = group.path.join("memory.limit_in_bytes").exists();
+    let name = if is_v1 { v1 } else { v2 };
+    let value = text
+        .lines()
+        .find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    value
+        .and_then(|value| value.parse().ok())
+        .unwrap_or_else(|| panic!("no {name} in {text}"))
+}
+
+/// A line of /proc/meminfo, bytes.
+fn machine(name: &str) -> u64 {
+    let text = fs::read_to_string("/proc/meminfo").expect("meminfo");
+    let value = text
+        .lines()
+        .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    let value = value.unwrap_or_else(|| panic!("no {name}"));
+    value
+        .trim()
+        .trim_end_matches(" kB")
+        .parse::<u64>()
+        .expect("a number")
+        * 1024
+}
+
+/// Where files on a disk can be made: a census finds a file by its device, which overlayfs hides.
+fn disk() -> Result<tempfile::TempDir, String> {
+    match std::env::var_os("STRATA_TEST_DISK") {
+        Some(disk) => Ok(tempfile::tempdir_in(disk).expect("directory")),
+        None => support::live::disk_directory(),
+    }
+}
+
+macro_rules! open_disk {
+    () => {
+        match disk() {
+            Ok(directory) => directory,
+            Err(reason) => skip!("{reason}"),
+        }
+    };
+}
+
+/// Holds a file open.
+struct Holder(Child);
+
+impl Holder {
+    fn start(path: &Path) -> Holder {
+        let mut sleep = Command::new("sleep");
+        let child = sleep
+            .arg("600")
+            .stdin(File::open(path).expect("a file"))
+            .spawn();
+        Holder(child.expect("sleep starts"))
+    }
+}
+
+impl Drop for Holder {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn files_have_in_memory_what_mincore_says_holes_and_all() {
+    let mut census = open_census!();
+    let directory = open_disk!();
+    let _guard = Guard::new();
+    let group = TestGroup::new("census-files");
+    let whole_file = directory.path().join("whole");
+    write_file(&group, &whole_file, 24);
+    let holes = directory.path().join("holes");
+    write_file(&group, &holes, 24);
+    forget(&holes);
+    read_pieces(&group, &holes, (0..384).step_by(24));
+    let taken = whole(&mut census);
+    for path in [&whole_file, &holes] {
+        let name = path.display().to_string();
+        assert_near(&name, file_sums(&taken, path).bytes, resident_bytes(path));
+        let parts = parts_of(&taken, path);
+        assert!(
+            parts.iter().all(|part| !part.file.is_deleted),
+            "{name}: {parts:?}"
+        );
+    }
+    let held = resident_bytes(&holes);
+    assert!(
+        (MIB..23 * MIB).contains(&held),
+        "{held} bytes: neither whole nor gone"
+    );
+}
+
+#[test]
+fn dirty_pages_are_dirty_until_they_are_written() {
+    let mut census = open_census!();
+    let directory = open_disk!();
+    let _guard = Guard::new();
+    let group = TestGroup::new("census-dirty");
+    let path = directory.path().join("dirty");
+    let seen: Vec<(u64, u64)> = (0..NR_TRIES)
+        .map(|_| {
+            write_file(&group, &path, 24);
+            let taken = whole(&mut census);
+            let kept =
+                stat(&group, "file_dirty", "dirty") + stat(&group, "file_writeback", "writeback");
+            let found = group_sums(&taken, &group, &[Kind::File]);
+            (found.dirty_bytes + found.writeback_bytes, kept)
+        })
+        .collect();
+    assert!(
+        seen.iter()
+            .any(|(found, truth)| *truth > 16 * MIB && is_near(*found, *truth)),
+        "found and true: {seen:?}"
+    );
+    File::open(&path)
+        .and_then(|file| file.sync_all())
+        .expect("written");
+    let found = file_sums(&whole(&mut census), &path);
+    assert_near("what is in memory", found.bytes, resident_bytes(&path));
+    assert_near(
+        "what is dirty",
+        found.dirty_bytes + found.writeback_bytes,
+        0,
+    );
+}
+
+#[test]
+fn each_group_has_the_part_of_a_file_that_it_read() {
+    let mut census = open_census!();
+    let directory = open_disk!();
+    let _guard = Guard::new();
+    let (first, second) = (
+        TestGroup::new("census-first"),
+        TestGroup::new("census-second"),
+    );
+    let path = directory.path().join("shared");
+    write_file(&first, &path, 32);
+    forget(&path);
+    let read = |group: &TestGroup, skip: u64, count: u64| {
+        let mut dd = in_group(group, "dd");
+        dd.args([&format!("if={}", path.display()), "of=/dev/null", "bs=1M"]);
+        dd.args([format!("skip={skip}"), format!("count={count}")]);
+        run(dd);
+    };
+    read(&first, 0, 8);
+    read(&second, 10, 22);
+    let taken = whole(&mut census);
+    let parts = parts_of(&taken, &path);
+    let of = |group: &TestGroup| {
+        let own = parts.iter().filter(|part| part.group_id == id_of(group));
+        sum(own.map(|part| &part.sums)).bytes
+    };
+    for group in [&first, &second] {
+        assert_near("the group's cache", of(group), stat(group, "file", "cache"));
+    }
+    assert!(
+        of(&first) >= 8 * MIB && of(&second) >= 20 * MIB,
+        "{parts:?}"
+    );
+    assert_near("both", of(&first) + of(&second), resident_bytes(&path));
+}
+
+#[test]
+fn mapped_pages_are_told_from_those_that_are_only_read() {
+    let mut census = open_census!();
+    let directory = open_disk!();
+    let _guard = Guard::new();
+    let group = TestGroup::new("census-mapped");
+    let path = directory.path().join("mapped");
+    write_file(&group, &path, 24);
+    File::open(&path)
+        .and_then(|file| file.sync_all())
+        .expect("written");
+    let file = path.display().to_string();
+    let mut touch = Touch::start_behind(
+        &mut in_group(&group, program("touch")),
+        ["--size", "24M", "--file", &file, "--shared"],
+    );
+    touch.ask("readrange 0 2048");
+    let taken = whole(&mut census);
+    let found = file_sums(&taken, &path);
+    assert_near("in memory", found.bytes, resident_bytes(&path));
+    // Neighbours of a page that is read are mapped with it.
+    assert_near("mapped of the file", found.mapped_bytes, 2048 * PAGE);
+    let mapped = group_sums(&taken, &group, &[Kind::File, Kind::Shmem]).mapped_bytes;
+    assert_near(
+        "mapped of the group",
+        mapped,
+        stat(&group, "file_mapped", "mapped_file"),
+    );
+    assert!(found.used_bytes >= found.mapped_bytes, "{found:?}");
+}
+
+#[test]
+fn anonymous_memory_and_huge_pages_are_of_their_group() {
+    let mut census = open_census!();
+    let _guard = Guard::new();
+    for options in [&["--size", "48M"][..], &["--size", "48M", "--thp"]] {
+        let group = TestGroup::new("census-anon");
+        let mut touch = Touch::start_behind(&mut in_group(&group, program("touch")), options);
+        touch.ask(&format!("writerange 0 {}", 40 * MIB / PAGE));
+        let taken = whole(&mut census);
+        let found = group_sums(&taken, &group, &[Kind::Anon]);
+        let truth = stat(&group, "anon", "rss");
+        assert_near(&format!("{options:?}"), found.bytes, truth);
+        assert_near(&format!("mapped, {options:?}"), found.mapped_bytes, truth);
+        assert!(truth >= 40 * MIB, "{truth}");
+        let generations = found.generations_bytes;
+        assert_eq!(generations.is_some(), has_generations(), "{options:?}");
+        if let Some(generations) = generations {
+            assert_near("of all generations", generations.iter().sum(), truth);
+        }
+        drop(touch);
+    }
+}
+
+#[test]
+fn what_is_locked_in_memory_is_told() {
+    let mut census = open_census!();
+    let _guard = Guard::new();
+    let group = TestGroup::new("census-locked");
+    let mut touch = Touch::start_behind(&mut in_group(&group, program("touch")), ["--size", "32M"]);
+    touch.ask(&format!("writerange 0 {}", 32 * MIB / PAGE));
+    touch.ask(&format!("lock 0 {}", 16 * MIB / PAGE));
+    let seen: Vec<(u64, u64)> = (0..NR_TRIES)
+        .map(|_| {
+            let found = group_sums(&whole(&mut census), &group, &[Kind::Anon]);
+            (
+                found.unevictable_bytes,
+                stat(&group, "unevictable", "unevictable"),
+            )
+        })
+        .collect();
+    assert!(
+        seen.iter().any(|(found, truth)| is_near(*found, *truth)),
+        "{seen:?}"
+    );
+    assert!(seen[0].0 > 14 * MIB, "{seen:?}");
+}
+
+/// Memory of a file that is nowhere but in memory.
+#[test]
+fn tmpfs_is_told_from_files_on_a_disk() {
+    let mut census = open_census!();
+    let Ok(directory) = tempfile::tempdir_in("/dev/shm") else {
+        skip!("no /dev/shm");
+    };
+    if rustix::fs::statfs(directory.path()).expect("statfs").f_type as u64 != 0x0102_1994 {
+        skip!("/dev/shm is no tmpfs");
+    }
+    let _guard = Guard::new();
+    let group = TestGroup::new("census-tmpfs");
+    let path = directory.path().join("in-memory");
+    write_file(&group, &path, 16);
+    let taken = whole(&mut census);
+    assert_near("the file", file_sums(&taken, &path).bytes, 16 * MIB);
+    let shmem = group_sums(&taken, &group, &[Kind::Shmem]);
+    assert_near("the group", shmem.bytes, stat(&group, "shmem", "shmem"));
+    assert_near("not to be written", shmem.dirty_bytes, 0);
+}
+
+/// Huge pages that are set aside belong to the whole machine: only where the machine is ours.
+#[test]
+fn hugetlb_pages_in_use_count_once_with_their_size() {
+    let mut census = open_census!();
+    if std::env::var_os("STRATA_TEST_DISK").is_none() {
+        skip!("sets huge pages aside, which is done in a guest only");
+    }
+    let setting = Path::new("/proc/sys/vm/nr_hugepages");
+    if fs::write(setting, "4").is_err() || machine("HugePages_Total") < 4 * 1024 {
+        skip!("no huge pages here");
+    }
+    let directory = tempfile::tempdir().expect("directory");
+    let mut mount = Command::new("mount");
+    mount
+        .args(["-t", "hugetlbfs", "none"])
+        .arg(directory.path());
+    run(mount);
+    let mut fallocate = Command::new("fallocate");
+    fallocate
+        .args(["-l", "6M"])
+        .arg(directory.path().join("huge"));
+    run(fallocate);
+    let taken = whole(&mut census);
+    let mut umount = Command::new("umount");
+    umount.arg(directory.path());
+    run(umount);
+    fs::write(setting, "0").expect("given back");
+    let found = taken
+        .totals
+        .iter()
+        .find(|total| total.kind == Kind::Hugetlb);
+    assert_eq!(found.expect("a total").bytes, 6 * MIB);
+}
+
+#[test]
+fn the_whole_machine_adds_up() {
+    let mut census = open_census!();
+    let seen: Vec<[(u64, u64); 2]> = (0..NR_TRIES)
+        .map(|_| {
+            let taken = whole(&mut census);
+            assert_eq!(taken.sampled_share, 1.0);
+            assert_eq!(taken.nr_looked_pages, taken.nr_pages);
+            assert_eq!(taken.lost_bytes, 0);
+            let total = |kind: Kind| {
+                taken
+                    .totals
+                    .iter()
+                    .find(|total| total.kind == kind)
+                    .expect("all")
+            };
+            for kind in Kind::ALL {
+                let parts = taken.groups.iter().filter(|part| part.kind == kind);
+                let all = parts.map(|part| part.sums.bytes).sum::<u64>();
+                assert_eq!(all, total(kind).bytes, "{kind:?}: groups and total");
+            }
+            let files: u64 = taken.files.iter().map(|part| part.sums.bytes).sum();
+            let cache = total(Kind::File).bytes + total(Kind::Shmem).bytes;
+            assert_eq!(files, cache, "files and total");
+            let truth = machine("Cached") + machine("Buffers");
+            [
+                (cache, truth),
+                (total(Kind::Anon).mapped_bytes, machine("AnonPages")),
+            ]
+        })
+        .collect();
+    for which in 0..2 {
+        let is_one = seen
+            .iter()
+            .any(|pairs| is_near(pairs[which].0, pairs[which].1));
+        assert!(is_one, "found and true, page cache and anon: {seen:?}");
+    }
+}
+
+#[test]
+fn a_sample_holds_the_truth_in_its_interval() {
+    let mut census = open_census!();
+    let budget = Budget {
+        cpu_share: 0.2,
+        within: Duration::from_millis(200),
+    };
+    let question = Question {
+        wants_files: false,
+        budget: Some(budget),
+    };
+    let mut seen = Vec::new();
+    for _ in 0..12 {
+        let sample = census.take(&question).expect("a sample");
+        let truth = whole(&mut census);
+        assert!(sample.sampled_share > 0.0 && sample.sampled_share <= 1.0);
+        let [estimated, true_total] =
+            [&sample, &truth].map(|taken| taken.totals[Kind::File as usize]);
+        let is_held = estimated.bytes.abs_diff(true_total.bytes) <= estimated.error_bytes + MIB;
+        seen.push((
+            is_held,
+            sample.sampled_share,
+            estimated.bytes,
+            true_total.bytes,
+            estimated.error_bytes,
+        ));
+    }
+    // 95 of 100 would be: fewer than 8 of 12 come about once in ten million times.
+    let nr_held = seen.iter().filter(|sample| sample.0).count();
+    assert!(nr_held >= 8, "{seen:?}");
+}
+
+fn files(args: &[&str]) -> Value {
+    let done = Strata::new(["files", "--whole", "--top", "0", "--format", "json"]).args(args);
+    let done = done.finish().expect_success();
+    serde_json::from_str(&done.stdout).unwrap_or_else(|error| panic!("{error}: {}", done.stdout))
+}
+
+fn row<'a>(report: &'a Value, path: &Path) -> &'a Value {
+    let rows = report["files"].as_array().expect("files");
+    let found = rows
+        .iter()
+        .find(|row| row["path"] == path.display().to_string());
+    found.unwrap_or_else(|| panic!("no {} in {report:#}", path.display()))
+}
+
+fn canonical(path: &Path) -> PathBuf {
+    path.canonicalize().expect("a path")
+}
+
+#[test]
+fn files_are_told_by_name_open_or_not_deleted_or_not() {
+    let _census = open_census!();
+    let directory = open_disk!();
+    let _guard = Guard::new();
+    let group = TestGroup::new("census-names");
+    let directory = canonical(directory.path());
+    let [open, closed, deleted] =
+        ["open", "closed with blank", "deleted"].map(|name| directory.join(name));
+    for path in [&open, &closed, &deleted] {
+        write_file(&group, path, 4);
+    }
+    let held = resident_bytes(&deleted);
+    let _holders = [Holder::start(&open), Holder::start(&deleted)];
+    fs::remove_file(&deleted).expect("removed");
+    let report = files(&["--cgroup", &group.path.display().to_string()]);
+    let name = group
+        .path
+        .file_name()
+        .expect("a name")
+        .to_string_lossy()
+        .into_owned();
+    for (path, is_open, is_deleted) in [
+        (&open, true, false),
+        (&closed, false, false),
+        (&deleted, true, true),
+    ] {
+        let row = row(&report, path);
+        assert_eq!(row["is_open"], is_open, "{row}");
+        assert_eq!(row["is_deleted"], is_deleted, "{row}");
+        assert!(
+            row["group"]
+                .as_str()
+                .is_some_and(|group| group.ends_with(&name)),
+            "{row}"
+        );
+        assert_near("cached", row["cached_bytes"].as_u64().expect("bytes"), held);
+    }
+    let total = report["total_bytes"].as_u64().expect("bytes");
+    assert_near("all of the group", total, stat(&group, "file", "cache"));
+    let under = files(&["--under", &directory.display().to_string()]);
+    row(&under, &closed);
+    let rows = under["files"].as_array().expect("files");
+    let is_below = |row: &Value| {
+        row["path"]
+            .as_str()
+            .is_some_and(|path| Path::new(path).starts_with(&directory))
+    };
+    assert!(rows.iter().all(is_below), "{under:#}");
+    let table = Strata::new(["files", "--whole", "--top", "0", "--cgroup"]).arg(&group.path);
+    let table = table.finish().expect_success().stdout;
+    assert!(
+        table.contains(&format!("{} (deleted)\n", deleted.display())),
+        "{table}"
+    );
+}
+
+#[test]
+fn an_estimate_is_made_within_its_time_and_its_processor() {
+    let _census = open_census!();
+    let started = std::time::Instant::now();
+    let estimate = Strata::new(["files", "--within", "1s", "--format", "json"])
+        .finish()
+        .expect_success();
+    let report: Value = serde_json::from_str(&estimate.stdout).expect("JSON");
+    let share = report["sampled_share"].as_f64().expect("a share");
+    assert!(share > 0.0 && share <= 1.0, "{share}");
+    assert!(started.elapsed() < Duration::from_secs(10) * support::strata::patience());
+    assert!(
+        report["files"]
+            .as_array()
+            .is_some_and(|files| files.len() <= 30)
+    );
+}
+
+#[test]
+fn without_root_the_census_says_what_it_needs() {
+    let _census = open_census!();
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]);
+    // The binary may lie where others may not look: it is opened before root is given up.
+    let mut copy = tempfile::NamedTempFile::new_in("/dev/shm").expect("a file");
+    let mut bytes = Vec::new();
+    File::open(binary())
+        .expect("strata")
+        .read_to_end(&mut bytes)
+        .expect("read");
+    copy.write_all(&bytes).expect("written");
+    let path = copy.into_temp_path();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    fs::set_permissions(&path, mode).expect("mode");
+    let output = command
+        .arg(&path)
+        .args(["files", "--whole"])
+        .output()
+        .expect("setpriv (util-linux)");
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert!(
+        told.contains("CAP_BPF") && told.contains("run as root"),
+        "{told}"
+    );
+    assert!(!told.contains("smaps"), "{told}");
+}

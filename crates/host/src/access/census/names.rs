@@ -1,0 +1,228 @@
+//! What files are called: by those who have them open first, then by the kernel's directory entries.
+//!
+//! **Owns** the search. **Does not own** how a name is shown.
+//!
+//! **Invariants**
+//! - I1: a path is given only if the file there is the one meant, or if a process has it open by that name. Else what is
+//!   known is given: its place in its file system, or its number.
+
+use std::collections::HashMap;
+use std::fs::{self, Metadata};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use super::{Census, FileId};
+use crate::process::{Device, parse_maps};
+use crate::swap::unescape;
+use crate::sys::bpf_census::NameCall;
+
+/// What the kernel appends to the name of a file that has none any more.
+const DELETED: &[u8] = b" (deleted)";
+
+/// A file's name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FileName {
+    /// At this path.
+    Path(PathBuf),
+    /// At this place in its file system, which is mounted nowhere that we can see, or hidden by another mount.
+    Inside(PathBuf),
+    /// The kernel has forgotten it.
+    Unknown,
+}
+
+/// Finds names.
+#[derive(Debug)]
+pub struct FileNames {
+    open: HashMap<(Device, u64), PathBuf>,
+    mounts: Vec<Mount>,
+}
+
+/// One line of `/proc/self/mountinfo`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Mount {
+    device: Device,
+    root: PathBuf,
+    point: PathBuf,
+}
+
+impl FileNames {
+    /// Looks at what every process has open or mapped, and at what is mounted.
+    pub fn read() -> FileNames {
+        let mut open = HashMap::new();
+        let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+        let processes = processes.filter(|entry| {
+            let name = entry.file_name();
+            name.as_bytes().iter().all(u8::is_ascii_digit)
+        });
+        for process in processes {
+            note_descriptors(&process.path().join("fd"), &mut open);
+            note_mappings(&process.path().join("maps"), &mut open);
+        }
+        let text = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        FileNames {
+            open,
+            mounts: text.lines().filter_map(parse_mount).collect(),
+        }
+    }
+
+    /// Whether a process has it open or mapped; of a disk, whether it is mounted.
+    pub fn is_open(&self, file: &FileId) -> bool {
+        if file.is_disk {
+            return self.mounts.iter().any(|mount| mount.device == file.device);
+        }
+        self.open.contains_key(&(file.device, file.inode))
+    }
+
+    /// The name of a file that a census found.
+    pub fn name(&self, census: &Census, file: &FileId) -> FileName {
+        if file.is_disk {
+            return disk_path(file.device).map_or(FileName::Unknown, FileName::Path);
+        }
+        if let Some(path) = self.open.get(&(file.device, file.inode)) {
+            return FileName::Path(path.clone());
+        }
+        let mut call = NameCall {
+            mapping: file.mapping,
+            inode: file.inode,
+            device: u64::from(file.device.major) << 20 | u64::from(file.device.minor),
+            generation: file.generation,
+            ..NameCall::default()
+        };
+        let Ok(parts) = census.program.name(&mut call) else {
+            return FileName::Unknown;
+        };
+        if parts.is_empty() || call.is_complete == 0 {
+            return FileName::Unknown;
+        }
+        let mut inside = PathBuf::from("/");
+        for part in parts.into_iter().rev() {
+            inside.push(std::ffi::OsString::from_vec(part));
+        }
+        self.path_of(file, &inside)
+            .map_or(FileName::Inside(inside), FileName::Path)
+    }
+
+    /// Where a file of a file system can be reached.
+    fn path_of(&self, file: &FileId, inside: &Path) -> Option<PathBuf> {
+        let mounts = self
+            .mounts
+            .iter()
+            .filter(|mount| mount.device == file.device);
+        let mut candidates = mounts.filter_map(|mount| {
+            let below = inside.strip_prefix(&mount.root).ok()?;
+            Some(mount.point.join(below))
+        });
+        candidates.find(|path| {
+            let found = fs::symlink_metadata(path);
+            found.is_ok_and(|found| (device_of(&found), found.ino()) == (file.device, file.inode))
+        })
+    }
+}
+
+/// The disk in /dev.
+fn disk_path(device: Device) -> Option<PathBuf> {
+    let link = format!("/sys/dev/block/{}:{}", device.major, device.minor);
+    let name = fs::read_link(link).ok()?;
+    Some(Path::new("/dev").join(name.file_name()?))
+}
+
+fn device_of(metadata: &Metadata) -> Device {
+    Device {
+        major: rustix::fs::major(metadata.dev()),
+        minor: rustix::fs::minor(metadata.dev()),
+    }
+}
+
+fn without_deleted(path: PathBuf) -> PathBuf {
+    match path.as_os_str().as_bytes().strip_suffix(DELETED) {
+        Some(name) => PathBuf::from(std::ffi::OsStr::from_bytes(name)),
+        None => path,
+    }
+}
+
+fn note_descriptors(directory: &Path, open: &mut HashMap<(Device, u64), PathBuf>) {
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        let Ok(found) = fs::metadata(entry.path()) else {
+            continue;
+        };
+        // Pipes and sockets have no page cache.
+        if !found.is_file() && !rustix::fs::FileType::from_raw_mode(found.mode()).is_block_device()
+        {
+            continue;
+        }
+        if let Ok(path) = fs::read_link(entry.path()) {
+            open.insert((device_of(&found), found.ino()), without_deleted(path));
+        }
+    }
+}
+
+fn note_mappings(maps: &Path, open: &mut HashMap<(Device, u64), PathBuf>) {
+    let Ok(text) = fs::read(maps) else {
+        return;
+    };
+    // A process that ends meanwhile may leave half a line.
+    for mapping in parse_maps(&text).unwrap_or_default() {
+        if mapping.inode != 0 {
+            let path = || without_deleted(unescape(&mapping.name));
+            open.entry((mapping.device, mapping.inode))
+                .or_insert_with(path);
+        }
+    }
+}
+
+/// `36 35 98:0 /root /mount/point options ... - type source super,options`
+fn parse_mount(line: &str) -> Option<Mount> {
+    let mut fields = line.split(' ').skip(2);
+    let (major, minor) = fields.next()?.split_once(':')?;
+    Some(Mount {
+        device: Device {
+            major: major.parse().ok()?,
+            minor: minor.parse().ok()?,
+        },
+        root: unescape(fields.next()?),
+        point: unescape(fields.next()?),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mounts_are_read_with_blanks_in_their_names() {
+        let line =
+            r"36 35 259:2 /data /mnt/my\040disk rw,relatime shared:1 - ext4 /dev/nvme0n1p2 rw";
+        let expected = Mount {
+            device: Device {
+                major: 259,
+                minor: 2,
+            },
+            root: "/data".into(),
+            point: "/mnt/my disk".into(),
+        };
+        assert_eq!(parse_mount(line), Some(expected));
+        assert_eq!(parse_mount("nonsense"), None);
+    }
+
+    #[test]
+    fn the_mark_of_a_deleted_file_is_no_part_of_its_name() {
+        let name = |path: &str| without_deleted(path.into());
+        assert_eq!(name("/tmp/x (deleted)"), PathBuf::from("/tmp/x"));
+        assert_eq!(name("/tmp/x"), PathBuf::from("/tmp/x"));
+    }
+
+    #[test]
+    fn our_own_open_files_and_program_are_found_by_name() {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        let names = FileNames::read();
+        let key_of = |path: &Path| {
+            let found = fs::metadata(path).expect("it is there");
+            (device_of(&found), found.ino())
+        };
+        let path = file.path().canonicalize().expect("a path");
+        assert_eq!(names.open.get(&key_of(&path)), Some(&path));
+        let program = std::env::current_exe().expect("a program");
+        assert!(names.open.contains_key(&key_of(&program)));
+    }
+}

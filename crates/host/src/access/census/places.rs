@@ -1,0 +1,128 @@
+//! Where MGLRU keeps a page's generation and its count of accesses in the flags word.
+//!
+//! The kernel's type information names single flags, but not these two. They are found on pages of our own: what five
+//! touches change beyond the single flags is the count, and the generation lies right above it.
+//!
+//! **Owns** finding them. **Does not own** touching (`sys::touch`), nor what is read out of them.
+//!
+//! **Invariants**
+//! - I1: a place is used only if every page looked at had a generation there that MGLRU has.
+
+use rustix::process::getpid;
+use strata_control::Lever;
+
+use super::super::{BpfSource, is_multi_gen_on};
+use crate::addr::PAGE_BYTES;
+use crate::process::Process;
+use crate::sys::touch;
+
+/// Pages of the trial: the kernel puts pages on its lists in batches of up to 31 a processor.
+const NR_PAGES: usize = 256;
+/// Pages whose flags are looked at: those that have come to a list by the time the last was written.
+const NR_LOOKED_PAGES: usize = 64;
+/// Bits of the count.
+const COUNT_BITS: u32 = 2;
+/// Largest value of the generation's bits: 0 is none, then come four.
+const GENERATION_MAX: u64 = 4;
+const GENERATION_MASK: u64 = 7;
+
+/// What is known of the flags word.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Places {
+    /// Whether MGLRU is on.
+    pub(super) has_generations: bool,
+    /// The bits of the count; 0: not known.
+    pub(super) refs_flags: u64,
+    /// The lowest bit of the generation; 0: not known.
+    pub(super) gen_shift: u64,
+}
+
+impl Places {
+    /// Finds them where MGLRU is on. The lowest `nr_flags` bits are single flags.
+    pub(super) fn find(source: &mut BpfSource, nr_flags: u64) -> Places {
+        let unknown = Places {
+            has_generations: is_multi_gen_on(),
+            ..Places::default()
+        };
+        if !unknown.has_generations {
+            return unknown;
+        }
+        let found = observe(source).and_then(|pairs| deduce(&pairs, nr_flags));
+        if found.is_none() {
+            tracing::debug!("generations can't be told from the kernel's structs of pages");
+        }
+        found.unwrap_or(unknown)
+    }
+}
+
+/// The flags of pages of our own before and after five touches.
+fn observe(source: &mut BpfSource) -> Option<Vec<(u64, u64)>> {
+    let process = Process::open(getpid().as_raw_nonzero().get()).ok()?;
+    let page_bytes = PAGE_BYTES as usize;
+    let mut memory = vec![0u8; (NR_PAGES + 1) * page_bytes];
+    for (number, page) in memory.chunks_mut(page_bytes).enumerate() {
+        page[0] = std::hint::black_box(number as u8 | 1);
+    }
+    let start = (memory.as_ptr().addr() as u64).next_multiple_of(PAGE_BYTES);
+    let pages: Vec<u64> = (0..NR_LOOKED_PAGES as u64)
+        .map(|page| start + page * PAGE_BYTES)
+        .collect();
+    let mut flags_of_all = || -> Option<Vec<u64>> {
+        let flags = pages
+            .iter()
+            .map(|page| source.page_flags(&process, *page).ok()?);
+        flags.collect()
+    };
+    let before = flags_of_all()?;
+    let nr_touched = touch::touch(process.pid(), &pages, Lever::FiveTouches).ok()?;
+    let after = flags_of_all()?;
+    std::hint::black_box(&memory);
+    (nr_touched == pages.len()).then(|| before.into_iter().zip(after).collect())
+}
+
+fn deduce(pairs: &[(u64, u64)], nr_flags: u64) -> Option<Places> {
+    let above = u64::MAX.checked_shl(u32::try_from(nr_flags).ok()?)?;
+    // Some pages may not be on a list yet, for which nothing is counted.
+    let set = |(before, after): &(u64, u64)| after & !before & above;
+    let refs_flags = pairs.iter().map(set).fold(0, |all, bits| all | bits);
+    let shift = refs_flags.trailing_zeros();
+    if refs_flags == 0 || refs_flags >> shift != (1 << COUNT_BITS) - 1 {
+        return None;
+    }
+    let gen_shift = shift + COUNT_BITS;
+    let generation = |flags: u64| flags >> gen_shift & GENERATION_MASK;
+    let mut listed = pairs.iter().filter(|pair| set(pair) == refs_flags);
+    let are_known = listed.clone().count() >= pairs.len() / 2
+        && listed.all(|(_, after)| (1..=GENERATION_MAX).contains(&generation(*after)));
+    are_known.then_some(Places {
+        has_generations: true,
+        refs_flags,
+        gen_shift: u64::from(gen_shift),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A page of generation 3 on a kernel with 24 flags, whose count lies at bit 25.
+    const IDLE: u64 = 3 << 27 | 1 << 5;
+    const TOUCHED: u64 = IDLE | 3 << 25 | 1 << 2 | 1 << 9;
+
+    #[test]
+    fn the_count_is_what_touches_change_and_the_generation_lies_above_it() {
+        let mut pairs = vec![(IDLE, TOUCHED); 60];
+        pairs.extend([(1, 1); 4]);
+        let found = deduce(&pairs, 24).expect("found");
+        assert_eq!((found.refs_flags, found.gen_shift), (3 << 25, 27));
+    }
+
+    #[test]
+    fn nothing_is_known_where_touches_change_nothing_or_something_else() {
+        assert_eq!(deduce(&[(IDLE, IDLE); 64], 24), None);
+        assert_eq!(deduce(&[(IDLE, IDLE | 1 << 25); 64], 24), None);
+        assert_eq!(deduce(&[(IDLE, IDLE | 7 << 25); 64], 24), None);
+        let impossible = 7 << 27;
+        assert_eq!(deduce(&[(impossible, impossible | 3 << 25); 64], 24), None);
+    }
+}

@@ -1,0 +1,304 @@
+//! Taking one census: which pages are looked at in which order, at which pace, and what comes of the sums.
+//!
+//! **Owns** order, pace and scaling. **Does not own** the program (`sys::bpf_census`) nor the arithmetic (`estimate`).
+//!
+//! **Invariants**
+//! - I1: under a budget, blocks are looked at in random order, so that those looked at until time is up are a random
+//!   sample. When all were, the census is whole.
+
+use std::hash::{BuildHasher, RandomState};
+use std::io;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use super::estimate::{Figure, Shuffled};
+use super::ranges::{self, BLOCK_PAGES, Range};
+use super::{Budget, Census, CensusCost, FileId, FilePart, GroupPart, Kind, Question};
+use super::{Sums, Taken, Total};
+use crate::addr::PAGE_BYTES;
+use crate::process::{Device, thread_cpu_ns};
+use crate::sys::bpf_census::{CensusCall, NR_KINDS, RawFile, RawGroup, RawSums};
+
+/// How long one call may keep its processor.
+const CALL_BUDGET: Duration = Duration::from_millis(1);
+/// Blocks in one call where all of memory is looked at: 64 Ki pages.
+const CALL_BLOCKS: u64 = 128;
+/// CPU time used before a pause that keeps the pace.
+const BURST_NS: u64 = 1_000_000;
+/// Share of a budget that is used to look; the rest is for bringing the sums to user space.
+const LOOK_SHARE: f64 = 0.75;
+/// Blocks looked at whatever the budget says: fewer tell nothing.
+const BLOCKS_MIN: u64 = 64;
+/// A node that is not known, in the kernel's sums.
+const NO_NODE: u32 = u32::MAX;
+/// Bits of the minor number in the kernel's number of a device.
+const MINOR_BITS: u32 = 20;
+
+/// A census under way.
+struct Taking<'a> {
+    census: &'a Census,
+    wants_files: bool,
+    nr_looked: u64,
+    nr_holes: u64,
+    nr_lost: u64,
+    kinds: [Figure; NR_KINDS],
+    mapped: [Figure; NR_KINDS],
+    cost: CensusCost,
+}
+
+pub(super) fn take(census: &Census, question: &Question) -> io::Result<Taken> {
+    let started = Instant::now();
+    let cpu_before_ns = thread_cpu_ns();
+    let ranges = ranges::read()?;
+    let nr_blocks = ranges.iter().map(Range::nr_blocks).sum::<u64>();
+    // What a census that failed on the way has left.
+    census.program.take_groups()?;
+    census.program.take_files()?;
+    let mut taking = Taking {
+        census,
+        wants_files: question.wants_files,
+        nr_looked: 0,
+        nr_holes: 0,
+        nr_lost: 0,
+        kinds: [Figure::default(); NR_KINDS],
+        mapped: [Figure::default(); NR_KINDS],
+        cost: CensusCost::default(),
+    };
+    let nr_sampled = match question.budget {
+        None => {
+            taking.look_at_all(&ranges)?;
+            nr_blocks
+        }
+        Some(budget) => taking.look_at_some(&ranges, nr_blocks, &budget)?,
+    };
+    taking.call(CensusCall {
+        wants_flush: 1,
+        ..CensusCall::default()
+    })?;
+    let scale = match nr_sampled {
+        0 => 0.0,
+        some => nr_blocks as f64 / some as f64,
+    };
+    let raw_groups = census.program.take_groups()?;
+    let raw_files = census.program.take_files()?;
+    let has_generations = are_generations_true(census, &raw_groups);
+    let group = |raw: &RawGroup| group_part(raw, scale, has_generations);
+    let groups = raw_groups.iter().filter_map(group).collect();
+    let file = |raw: &RawFile| file_part(raw, scale, has_generations);
+    let files = raw_files.iter().map(file).collect();
+    let mut cost = taking.cost;
+    cost.cpu_ns = thread_cpu_ns() - cpu_before_ns;
+    cost.wall_ns = started.elapsed().as_nanos() as u64;
+    Ok(Taken {
+        nr_pages: nr_blocks * BLOCK_PAGES,
+        nr_looked_pages: taking.nr_looked,
+        nr_hole_pages: taking.nr_holes,
+        sampled_share: nr_sampled as f64 / nr_blocks as f64,
+        lost_bytes: scaled(taking.nr_lost, scale),
+        totals: taking.totals(nr_sampled, nr_blocks),
+        groups,
+        files,
+        cost,
+    })
+}
+
+impl Taking<'_> {
+    /// Runs the program until the call is done.
+    fn call(&mut self, call: CensusCall) -> io::Result<[[u64; NR_KINDS]; 2]> {
+        let places = self.census.places;
+        let mut call = CensusCall {
+            pages_base: self.census.pages_base,
+            budget_ns: CALL_BUDGET.as_nanos() as u64,
+            wants_files: u64::from(self.wants_files),
+            has_generations: u64::from(places.has_generations),
+            refs_flags: places.refs_flags,
+            gen_shift: places.gen_shift,
+            ..call
+        };
+        let mut found = [[0; NR_KINDS]; 2];
+        loop {
+            let before_ns = thread_cpu_ns();
+            self.census.program.look(&mut call)?;
+            let took_ns = thread_cpu_ns() - before_ns;
+            self.cost.nr_calls += 1;
+            self.cost.longest_call_ns = self.cost.longest_call_ns.max(took_ns);
+            self.nr_looked += call.nr_looked;
+            self.nr_holes += call.nr_holes;
+            self.nr_lost += call.nr_lost;
+            for (sums, new) in found.iter_mut().zip([call.kinds, call.mapped]) {
+                sums.iter_mut().zip(new).for_each(|(sum, new)| *sum += new);
+            }
+            if call.next >= call.end {
+                return Ok(found);
+            }
+        }
+    }
+
+    fn look(&mut self, first: u64, end: u64, node: Option<u32>) -> io::Result<()> {
+        let [kinds, mapped] = self.call(CensusCall {
+            next: first * BLOCK_PAGES,
+            end: end * BLOCK_PAGES,
+            node: u64::from(node.unwrap_or(NO_NODE)),
+            ..CensusCall::default()
+        })?;
+        let add = |figures: &mut [Figure; NR_KINDS], values: [u64; NR_KINDS]| {
+            let pairs = figures.iter_mut().zip(values);
+            pairs.for_each(|(figure, value)| figure.add(value));
+        };
+        add(&mut self.kinds, kinds);
+        add(&mut self.mapped, mapped);
+        Ok(())
+    }
+
+    fn look_at_all(&mut self, ranges: &[Range]) -> io::Result<()> {
+        for range in ranges {
+            let mut first = range.first;
+            while first < range.end {
+                let end = range.end.min(first + CALL_BLOCKS);
+                self.look(first, end, range.node)?;
+                first = end;
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks at random blocks as long as the budget lasts. Returns at how many.
+    fn look_at_some(
+        &mut self,
+        ranges: &[Range],
+        nr_blocks: u64,
+        budget: &Budget,
+    ) -> io::Result<u64> {
+        let count = u32::try_from(nr_blocks).map_err(io::Error::other)?;
+        let seed = RandomState::new().hash_one(nr_blocks);
+        let started = Instant::now();
+        let cpu_before_ns = thread_cpu_ns();
+        let mut paid_ns = 0;
+        let mut nr_sampled = 0;
+        for number in Shuffled::new(count, seed) {
+            let used_ns = thread_cpu_ns() - cpu_before_ns;
+            if used_ns >= paid_ns + BURST_NS {
+                // What this much time costs at the pace, less what has passed.
+                let due =
+                    Duration::from_secs_f64(used_ns as f64 / 1e9 / (budget.cpu_share * LOOK_SHARE));
+                if due > budget.within && nr_sampled >= BLOCKS_MIN {
+                    return Ok(nr_sampled);
+                }
+                sleep(due.saturating_sub(started.elapsed()));
+                paid_ns = used_ns;
+            }
+            if started.elapsed() > budget.within && nr_sampled >= BLOCKS_MIN {
+                return Ok(nr_sampled);
+            }
+            if let Some((block, node)) = block_at(ranges, u64::from(number)) {
+                self.look(block, block + 1, node)?;
+            }
+            nr_sampled += 1;
+        }
+        Ok(nr_sampled)
+    }
+
+    fn totals(&self, nr_sampled: u64, nr_blocks: u64) -> [Total; NR_KINDS] {
+        let to_bytes = |pages: f64| (pages * PAGE_BYTES as f64) as u64;
+        std::array::from_fn(|index| {
+            let (pages, error) = self.kinds[index].estimate(nr_sampled, nr_blocks);
+            let (mapped, mapped_error) = self.mapped[index].estimate(nr_sampled, nr_blocks);
+            Total {
+                kind: Kind::ALL[index],
+                bytes: to_bytes(pages),
+                error_bytes: to_bytes(error),
+                mapped_bytes: to_bytes(mapped),
+                mapped_error_bytes: to_bytes(mapped_error),
+            }
+        })
+    }
+}
+
+/// The block with this number, of all ranges one after the other, and its node.
+fn block_at(ranges: &[Range], number: u64) -> Option<(u64, Option<u32>)> {
+    let mut left = number;
+    for range in ranges {
+        if left < range.nr_blocks() {
+            return Some((range.first + left, range.node));
+        }
+        left -= range.nr_blocks();
+    }
+    None
+}
+
+/// Whether every page had a generation that there can be: else the place where it was looked for is wrong.
+fn are_generations_true(census: &Census, groups: &[RawGroup]) -> bool {
+    let is_true = |group: &RawGroup| group.sums.generations.iter().sum::<u64>() == group.sums.pages;
+    census.places.gen_shift != 0 && groups.iter().all(is_true)
+}
+
+fn scaled(pages: u64, scale: f64) -> u64 {
+    (pages as f64 * scale) as u64 * PAGE_BYTES
+}
+
+fn sums(raw: &RawSums, kind: Kind, scale: f64, has_generations: bool) -> Sums {
+    let bytes = |pages: u64| scaled(pages, scale);
+    let [_, generations @ ..] = raw.generations;
+    Sums {
+        bytes: bytes(raw.pages),
+        mapped_bytes: bytes(raw.mapped),
+        dirty_bytes: match kind {
+            Kind::File => bytes(raw.dirty),
+            _ => 0,
+        },
+        writeback_bytes: bytes(raw.writeback),
+        unevictable_bytes: bytes(raw.unevictable),
+        active_bytes: bytes(raw.active),
+        referenced_bytes: bytes(raw.referenced),
+        workingset_bytes: bytes(raw.workingset),
+        used_bytes: bytes(raw.used),
+        generations_bytes: has_generations.then(|| generations.map(bytes)),
+    }
+}
+
+fn group_part(raw: &RawGroup, scale: f64, has_generations: bool) -> Option<GroupPart> {
+    let kind = *Kind::ALL.get(raw.kind as usize)?;
+    Some(GroupPart {
+        group_id: raw.id,
+        node: (raw.node != NO_NODE).then_some(raw.node),
+        kind,
+        sums: sums(&raw.sums, kind, scale, has_generations),
+    })
+}
+
+fn file_part(raw: &RawFile, scale: f64, has_generations: bool) -> FilePart {
+    FilePart {
+        file: FileId {
+            device: Device {
+                major: (raw.device >> MINOR_BITS) as u32,
+                minor: (raw.device & ((1 << MINOR_BITS) - 1)) as u32,
+            },
+            inode: raw.inode,
+            generation: raw.generation,
+            is_deleted: raw.nr_links == 0 && !raw.is_disk,
+            is_disk: raw.is_disk,
+            mapping: raw.mapping,
+        },
+        group_id: raw.group_id,
+        sums: sums(&raw.sums, Kind::File, scale, has_generations),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_are_numbered_through_all_ranges() {
+        let range = |first, end, node| Range { first, end, node };
+        let ranges = [range(2, 4, Some(0)), range(10, 11, Some(1))];
+        let found: Vec<_> = (0..4).map(|number| block_at(&ranges, number)).collect();
+        let expected = [
+            Some((2, Some(0))),
+            Some((3, Some(0))),
+            Some((10, Some(1))),
+            None,
+        ];
+        assert_eq!(found, expected);
+    }
+}

@@ -1,0 +1,293 @@
+//! The census program and its maps: `bpf/census.h`, mirrored by hand.
+//!
+//! **Owns** the layout, the calls of the two programs, and reading the maps out. **Does not own** which pages are
+//! looked at nor what the sums mean (`access::census`).
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+
+use libbpf_rs::{MapCore, MapFlags, MapHandle, libbpf_sys};
+
+use super::bpf::{load_called, to_io};
+
+static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/census.bpf.o"));
+
+/// Kinds of folios, `enum census_kind`.
+pub(crate) const NR_KINDS: usize = 4;
+/// Generations, the first for none.
+pub(crate) const NR_GENERATIONS: usize = 5;
+/// Parts of a path, and bytes of each, in the map of names.
+const NAMES_MAX: usize = 32;
+const NAME_BYTES: usize = 256;
+/// Entries taken out of a map by one call of the kernel.
+const BATCH: u32 = 1024;
+/// Words of a key, of a `struct census_group` and of a `struct census_file`.
+const KEY_WORDS: usize = 2;
+const GROUP_WORDS: usize = 1 + SUMS_WORDS;
+const FILE_WORDS: usize = 6 + SUMS_WORDS;
+const SUMS_WORDS: usize = 9 + NR_GENERATIONS;
+
+/// `struct census_call`; see there.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub(crate) struct CensusCall {
+    pub(crate) pages_base: u64,
+    pub(crate) next: u64,
+    pub(crate) end: u64,
+    pub(crate) node: u64,
+    pub(crate) budget_ns: u64,
+    pub(crate) wants_files: u64,
+    pub(crate) wants_flush: u64,
+    pub(crate) has_generations: u64,
+    pub(crate) refs_flags: u64,
+    pub(crate) gen_shift: u64,
+    pub(crate) nr_looked: u64,
+    pub(crate) nr_holes: u64,
+    pub(crate) nr_lost: u64,
+    pub(crate) kinds: [u64; NR_KINDS],
+    pub(crate) mapped: [u64; NR_KINDS],
+    pub(crate) nr_flags: u64,
+    pub(crate) page_bytes: u64,
+}
+
+/// `struct census_name_call`; see there.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub(crate) struct NameCall {
+    pub(crate) mapping: u64,
+    pub(crate) inode: u64,
+    pub(crate) device: u64,
+    pub(crate) generation: u64,
+    pub(crate) nr_names: u64,
+    pub(crate) is_complete: u64,
+}
+
+const _: () = assert!(size_of::<CensusCall>() == 23 * 8);
+const _: () = assert!(size_of::<NameCall>() == 6 * 8);
+const _: () = assert!(GROUP_WORDS == 15 && FILE_WORDS == 20);
+
+/// `struct census_sums`, in pages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct RawSums {
+    pub(crate) pages: u64,
+    pub(crate) mapped: u64,
+    pub(crate) dirty: u64,
+    pub(crate) writeback: u64,
+    pub(crate) unevictable: u64,
+    pub(crate) active: u64,
+    pub(crate) referenced: u64,
+    pub(crate) workingset: u64,
+    pub(crate) used: u64,
+    pub(crate) generations: [u64; NR_GENERATIONS],
+}
+
+/// An entry of the map of groups.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RawGroup {
+    pub(crate) id: u64,
+    pub(crate) node: u32,
+    pub(crate) kind: u32,
+    pub(crate) sums: RawSums,
+}
+
+/// An entry of the map of files.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RawFile {
+    pub(crate) mapping: u64,
+    pub(crate) group_id: u64,
+    pub(crate) inode: u64,
+    pub(crate) device: u64,
+    pub(crate) generation: u64,
+    pub(crate) nr_links: u64,
+    pub(crate) is_disk: bool,
+    pub(crate) sums: RawSums,
+}
+
+/// What was loaded.
+#[derive(Debug)]
+pub(crate) struct CensusProgram {
+    look: OwnedFd,
+    name: OwnedFd,
+    groups: MapHandle,
+    files: MapHandle,
+    names: MapHandle,
+}
+
+impl CensusProgram {
+    /// Loads both programs.
+    pub(crate) fn load() -> io::Result<CensusProgram> {
+        load_called(OBJECT, |object| {
+            let program = |name: &str| {
+                let found = object.progs().find(|program| program.name() == name);
+                found
+                    .ok_or_else(|| io::Error::other(format!("no program {name} in the object")))?
+                    .as_fd()
+                    .try_clone_to_owned()
+            };
+            let map = |name: &str| {
+                let found = object.maps().find(|map| map.name() == name);
+                let found = found
+                    .ok_or_else(|| io::Error::other(format!("no map {name} in the object")))?;
+                MapHandle::try_from(&found).map_err(to_io)
+            };
+            Ok(CensusProgram {
+                look: program("take_census")?,
+                name: program("name_file")?,
+                groups: map("groups")?,
+                files: map("files")?,
+                names: map("names")?,
+            })
+        })
+    }
+
+    /// Looks at pages, as the call says; the answer is in the call.
+    pub(crate) fn look(&self, call: &mut CensusCall) -> io::Result<()> {
+        run(&self.look, call)
+    }
+
+    /// Takes the sums by group out of the kernel.
+    pub(crate) fn take_groups(&self) -> io::Result<Vec<RawGroup>> {
+        let entries = take_all(&self.groups)?;
+        let groups = entries.iter().filter_map(|(key, value)| {
+            let key = words::<KEY_WORDS>(key)?;
+            let value = words::<GROUP_WORDS>(value)?;
+            Some(RawGroup {
+                id: value[0],
+                node: (key[1] >> 32) as u32,
+                kind: key[1] as u32,
+                sums: sums_of(&value[1..]),
+            })
+        });
+        Ok(groups.collect())
+    }
+
+    /// Takes the sums by file out of the kernel.
+    pub(crate) fn take_files(&self) -> io::Result<Vec<RawFile>> {
+        let entries = take_all(&self.files)?;
+        let files = entries.iter().filter_map(|(key, value)| {
+            let key = words::<KEY_WORDS>(key)?;
+            let value = words::<FILE_WORDS>(value)?;
+            Some(RawFile {
+                mapping: key[0],
+                group_id: value[0],
+                inode: value[1],
+                device: value[2],
+                generation: value[3],
+                nr_links: value[4],
+                is_disk: value[5] != 0,
+                sums: sums_of(&value[6..]),
+            })
+        });
+        Ok(files.collect())
+    }
+
+    /// The parts of a file's path in its file system, the last one first, and whether that is all of it; none where the
+    /// kernel does not know it any more.
+    pub(crate) fn name(&self, call: &mut NameCall) -> io::Result<Vec<Vec<u8>>> {
+        run(&self.name, call)?;
+        if call.nr_names == 0 {
+            return Ok(Vec::new());
+        }
+        let found = self.names.lookup(&0u32.to_ne_bytes(), MapFlags::ANY);
+        let found = found.map_err(to_io)?.unwrap_or_default();
+        let names = found.chunks_exact(NAME_BYTES);
+        let names = names.map(|name| {
+            let end = name.iter().position(|byte| *byte == 0);
+            name[..end.unwrap_or(name.len())].to_vec()
+        });
+        Ok(names
+            .take((call.nr_names as usize).min(NAMES_MAX))
+            .collect())
+    }
+}
+
+/// Everything in a map, which is empty afterwards. (The iterator of libbpf-rs takes a batch that is not full for the last
+/// one, which it is not: the kernel ends a batch where the next few entries do not fit together.)
+fn take_all(map: &MapHandle) -> io::Result<Vec<(Vec<u8>, Vec<u8>)>> {
+    let (key_bytes, value_bytes) = (map.key_size() as usize, map.value_size() as usize);
+    let mut keys = vec![0u8; BATCH as usize * key_bytes];
+    let mut values = vec![0u8; BATCH as usize * value_bytes];
+    let mut entries = Vec::new();
+    // Where the kernel goes on; at least as large as a key.
+    let mut place: Option<Vec<u8>> = None;
+    loop {
+        let mut next = vec![0u8; key_bytes.max(size_of::<u64>())];
+        let mut count = BATCH;
+        let from = place
+            .as_mut()
+            .map_or(std::ptr::null_mut(), |place| place.as_mut_ptr());
+        #[expect(unsafe_code, reason = "system call by way of libbpf")]
+        // SAFETY: `keys` and `values` have room for `count` entries of this map, `from` and `next` for a key; all live
+        // until the call returns.
+        let status = unsafe {
+            libbpf_sys::bpf_map_lookup_and_delete_batch(
+                map.as_fd().as_raw_fd(),
+                from.cast(),
+                next.as_mut_ptr().cast(),
+                keys.as_mut_ptr().cast(),
+                values.as_mut_ptr().cast(),
+                &raw mut count,
+                std::ptr::null(),
+            )
+        };
+        let is_last = status == -libc::ENOENT;
+        match -status {
+            0 | libc::ENOENT => {}
+            libc::EINTR => continue,
+            error => return Err(io::Error::from_raw_os_error(error)),
+        }
+        let keys = keys.chunks_exact(key_bytes);
+        let values = values.chunks_exact(value_bytes);
+        let batch = keys.zip(values).take(count as usize);
+        entries.extend(batch.map(|(key, value)| (key.to_vec(), value.to_vec())));
+        if is_last {
+            return Ok(entries);
+        }
+        place = Some(next);
+    }
+}
+
+fn words<const N: usize>(bytes: &[u8]) -> Option<[u64; N]> {
+    let (chunks, rest) = bytes.as_chunks::<8>();
+    let words: Vec<u64> = chunks
+        .iter()
+        .map(|word| u64::from_ne_bytes(*word))
+        .collect();
+    rest.is_empty().then(|| words.try_into().ok()).flatten()
+}
+
+fn sums_of(words: &[u64]) -> RawSums {
+    let mut generations = [0; NR_GENERATIONS];
+    generations.copy_from_slice(&words[9..9 + NR_GENERATIONS]);
+    RawSums {
+        pages: words[0],
+        mapped: words[1],
+        dirty: words[2],
+        writeback: words[3],
+        unevictable: words[4],
+        active: words[5],
+        referenced: words[6],
+        workingset: words[7],
+        used: words[8],
+        generations,
+    }
+}
+
+/// Runs a program once on what it is asked, where it also leaves its answer. `T` is made of `u64` alone.
+fn run<T: Copy>(program: &OwnedFd, asked: &mut T) -> io::Result<()> {
+    let mut options = libbpf_sys::bpf_test_run_opts {
+        sz: size_of::<libbpf_sys::bpf_test_run_opts>() as u64,
+        ctx_in: std::ptr::from_mut(asked).cast_const().cast(),
+        ctx_size_in: size_of::<T>() as u32,
+        ..Default::default()
+    };
+    #[expect(unsafe_code, reason = "system call by way of libbpf")]
+    // SAFETY: the kernel reads and writes `ctx_size_in` bytes at `ctx_in`, which is `asked`, borrowed mutably; any bits
+    // are valid in it, as it is made of numbers.
+    let status =
+        unsafe { libbpf_sys::bpf_prog_test_run_opts(program.as_raw_fd(), &raw mut options) };
+    match status {
+        0 => Ok(()),
+        error => Err(io::Error::from_raw_os_error(-error)),
+    }
+}

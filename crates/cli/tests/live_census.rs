@@ -203,6 +203,7 @@ fn each_group_has_the_part_of_a_file_that_it_read() {
         run(dd);
     };
     read(&first, 0, 8);
+    // What the kernel reads ahead for the first is the first's, however much that is.
     read(&second, 10, 22);
     let taken = whole(&mut census);
     let parts = parts_of(&taken, &path);
@@ -213,10 +214,7 @@ fn each_group_has_the_part_of_a_file_that_it_read() {
     for group in [&first, &second] {
         assert_near("the group's cache", of(group), stat(group, "file", "cache"));
     }
-    assert!(
-        of(&first) >= 8 * MIB && of(&second) >= 20 * MIB,
-        "{parts:?}"
-    );
+    assert!(of(&first) >= 8 * MIB && of(&second) >= 4 * MIB, "{parts:?}");
     assert_near("both", of(&first) + of(&second), resident_bytes(&path));
 }
 

@@ -1,27 +1,26 @@
 //! The census of memory, held against files and groups of which other sources know what is in memory: `fincore`
-//! (`mincore`), `memory.stat`, `/proc/meminfo`. And `strata files`, which tells of it.
+//! (`mincore`), `memory.stat`, `/proc/meminfo`.
 //!
 //! **Invariants** within 1 % or 1 MiB, whichever is more.
 
 mod support;
 
 use std::fs::{self, File};
-use std::io::{Read, Write};
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
-use serde_json::Value;
 use strata_host::access::census::{
     Budget, Census, FilePart, GroupPart, Kind, Question, Sums, Taken,
 };
 use support::leaks::Guard;
 use support::live::{TestGroup, has_generations, wait_until};
 use support::programs::{Touch, program};
-use support::strata::{Strata, binary};
+use support::residency::{
+    MIB, assert_near, in_group, is_near, resident_bytes, run, stat, write_file,
+};
 
-const MIB: u64 = 1 << 20;
 const PAGE: u64 = 4096;
 /// Files and groups change while they are looked at: the system writes back, and batches of pages are charged late.
 const NR_TRIES: usize = 5;
@@ -35,49 +34,12 @@ macro_rules! open_census {
     };
 }
 
-fn is_near(found: u64, truth: u64) -> bool {
-    found.abs_diff(truth) <= MIB.max(truth / 100)
-}
-
-#[track_caller]
-fn assert_near(what: &str, found: u64, truth: u64) {
-    assert!(
-        is_near(found, truth),
-        "{what}: {found} bytes by the census, in truth {truth}"
-    );
-}
-
 fn whole(census: &mut Census) -> Taken {
     let question = Question {
         wants_files: true,
         budget: None,
     };
     census.take(&question).expect("a census")
-}
-
-/// Runs a command in a group: what it reads, writes and fills is charged there.
-fn in_group(group: &TestGroup, program: impl AsRef<std::ffi::OsStr>) -> Command {
-    let mut command = Command::new("sh");
-    let join = format!(
-        "echo $$ >{}/cgroup.procs && exec \"$0\" \"$@\"",
-        group.path.display()
-    );
-    command.args(["-c", &join]).arg(program);
-    command
-}
-
-fn run(mut command: Command) {
-    let status = command.stderr(Stdio::null()).status().expect("it starts");
-    assert!(status.success(), "{command:?}: {status}");
-}
-
-fn write_file(group: &TestGroup, path: &Path, mib: u64) {
-    let mut dd = in_group(group, "dd");
-    dd.args(["if=/dev/urandom", "bs=1M", &format!("count={mib}")]);
-    run({
-        dd.arg(format!("of={}", path.display()));
-        dd
-    });
 }
 
 /// Writes a file back and has the kernel forget what is in memory of it. What was just used may be held by a batch of the
@@ -110,17 +72,6 @@ fn read_pieces(group: &TestGroup, path: &Path, pieces: impl Iterator<Item = u64>
     }
 }
 
-/// What `mincore` says is in memory of a file.
-fn resident_bytes(path: &Path) -> u64 {
-    let output = Command::new("fincore")
-        .args(["-b", "-n", "-r", "-o", "RES"])
-        .arg(path)
-        .output();
-    let output = output.expect("fincore (util-linux)");
-    let text = String::from_utf8_lossy(&output.stdout);
-    text.trim().parse().unwrap_or_else(|_| panic!("{output:?}"))
-}
-
 /// What a census found of a file, by group.
 fn parts_of(taken: &Taken, path: &Path) -> Vec<FilePart> {
     let inode = fs::metadata(path).expect("a file").ino();
@@ -134,10 +85,11 @@ fn parts_of(taken: &Taken, path: &Path) -> Vec<FilePart> {
 }
 
 fn sum<'a>(parts: impl IntoIterator<Item = &'a Sums>) -> Sums {
-    parts.into_iter().fold(Sums::default(), |mut all, sums| {
-        all.add(sums);
+    let all = parts.into_iter().copied().reduce(|mut all, sums| {
+        all.add(&sums);
         all
-    })
+    });
+    all.unwrap_or_default()
 }
 
 fn file_sums(taken: &Taken, path: &Path) -> Sums {
@@ -154,19 +106,6 @@ fn group_sums(taken: &Taken, group: &TestGroup, kinds: &[Kind]) -> Sums {
     sum(taken.groups.iter().filter(is_it).map(|part| &part.sums))
 }
 
-/// A line of a group's `memory.stat`, by its name on v2 and on v1, bytes.
-fn stat(group: &TestGroup, v2: &str, v1: &str) -> u64 {
-    let text = fs::read_to_string(group.path.join("memory.stat")).expect("memory.stat");
-    let is_v1 = group.path.join("memory.limit_in_bytes").exists();
-    let name = if is_v1 { v1 } else { v2 };
-    let value = text
-        .lines()
-        .find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-    value
-        .and_then(|value| value.parse().ok())
-        .unwrap_or_else(|| panic!("no {name} in {text}"))
-}
-
 /// A line of /proc/meminfo, bytes.
 fn machine(name: &str) -> u64 {
     let text = fs::read_to_string("/proc/meminfo").expect("meminfo");
@@ -180,44 +119,6 @@ fn machine(name: &str) -> u64 {
         .parse::<u64>()
         .expect("a number")
         * 1024
-}
-
-/// Where files on a disk can be made: a census finds a file by its device, which overlayfs hides.
-fn disk() -> Result<tempfile::TempDir, String> {
-    match std::env::var_os("STRATA_TEST_DISK") {
-        Some(disk) => Ok(tempfile::tempdir_in(disk).expect("directory")),
-        None => support::live::disk_directory(),
-    }
-}
-
-macro_rules! open_disk {
-    () => {
-        match disk() {
-            Ok(directory) => directory,
-            Err(reason) => skip!("{reason}"),
-        }
-    };
-}
-
-/// Holds a file open.
-struct Holder(Child);
-
-impl Holder {
-    fn start(path: &Path) -> Holder {
-        let mut sleep = Command::new("sleep");
-        let child = sleep
-            .arg("600")
-            .stdin(File::open(path).expect("a file"))
-            .spawn();
-        Holder(child.expect("sleep starts"))
-    }
-}
-
-impl Drop for Holder {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 #[test]
@@ -302,6 +203,7 @@ fn each_group_has_the_part_of_a_file_that_it_read() {
         run(dd);
     };
     read(&first, 0, 8);
+    // What the kernel reads ahead for the first is the first's, however much that is.
     read(&second, 10, 22);
     let taken = whole(&mut census);
     let parts = parts_of(&taken, &path);
@@ -312,10 +214,7 @@ fn each_group_has_the_part_of_a_file_that_it_read() {
     for group in [&first, &second] {
         assert_near("the group's cache", of(group), stat(group, "file", "cache"));
     }
-    assert!(
-        of(&first) >= 8 * MIB && of(&second) >= 20 * MIB,
-        "{parts:?}"
-    );
+    assert!(of(&first) >= 8 * MIB && of(&second) >= 4 * MIB, "{parts:?}");
     assert_near("both", of(&first) + of(&second), resident_bytes(&path));
 }
 
@@ -521,127 +420,4 @@ fn a_sample_holds_the_truth_in_its_interval() {
     // 95 of 100 would be: fewer than 8 of 12 come about once in ten million times.
     let nr_held = seen.iter().filter(|sample| sample.0).count();
     assert!(nr_held >= 8, "{seen:?}");
-}
-
-fn files(args: &[&str]) -> Value {
-    let done = Strata::new(["files", "--whole", "--top", "0", "--format", "json"]).args(args);
-    let done = done.finish().expect_success();
-    serde_json::from_str(&done.stdout).unwrap_or_else(|error| panic!("{error}: {}", done.stdout))
-}
-
-fn row<'a>(report: &'a Value, path: &Path) -> &'a Value {
-    let rows = report["files"].as_array().expect("files");
-    let found = rows
-        .iter()
-        .find(|row| row["path"] == path.display().to_string());
-    found.unwrap_or_else(|| panic!("no {} in {report:#}", path.display()))
-}
-
-fn canonical(path: &Path) -> PathBuf {
-    path.canonicalize().expect("a path")
-}
-
-#[test]
-fn files_are_told_by_name_open_or_not_deleted_or_not() {
-    let _census = open_census!();
-    let directory = open_disk!();
-    let _guard = Guard::new();
-    let group = TestGroup::new("census-names");
-    let directory = canonical(directory.path());
-    let [open, closed, deleted] =
-        ["open", "closed with blank", "deleted"].map(|name| directory.join(name));
-    for path in [&open, &closed, &deleted] {
-        write_file(&group, path, 4);
-    }
-    let held = resident_bytes(&deleted);
-    let _holders = [Holder::start(&open), Holder::start(&deleted)];
-    fs::remove_file(&deleted).expect("removed");
-    let report = files(&["--cgroup", &group.path.display().to_string()]);
-    let name = group
-        .path
-        .file_name()
-        .expect("a name")
-        .to_string_lossy()
-        .into_owned();
-    for (path, is_open, is_deleted) in [
-        (&open, true, false),
-        (&closed, false, false),
-        (&deleted, true, true),
-    ] {
-        let row = row(&report, path);
-        assert_eq!(row["is_open"], is_open, "{row}");
-        assert_eq!(row["is_deleted"], is_deleted, "{row}");
-        assert!(
-            row["group"]
-                .as_str()
-                .is_some_and(|group| group.ends_with(&name)),
-            "{row}"
-        );
-        assert_near("cached", row["cached_bytes"].as_u64().expect("bytes"), held);
-    }
-    let total = report["total_bytes"].as_u64().expect("bytes");
-    assert_near("all of the group", total, stat(&group, "file", "cache"));
-    let under = files(&["--under", &directory.display().to_string()]);
-    row(&under, &closed);
-    let rows = under["files"].as_array().expect("files");
-    let is_below = |row: &Value| {
-        row["path"]
-            .as_str()
-            .is_some_and(|path| Path::new(path).starts_with(&directory))
-    };
-    assert!(rows.iter().all(is_below), "{under:#}");
-    let table = Strata::new(["files", "--whole", "--top", "0", "--cgroup"]).arg(&group.path);
-    let table = table.finish().expect_success().stdout;
-    assert!(
-        table.contains(&format!("{} (deleted)\n", deleted.display())),
-        "{table}"
-    );
-}
-
-#[test]
-fn an_estimate_is_made_within_its_time_and_its_processor() {
-    let _census = open_census!();
-    let started = std::time::Instant::now();
-    let estimate = Strata::new(["files", "--within", "1s", "--format", "json"])
-        .finish()
-        .expect_success();
-    let report: Value = serde_json::from_str(&estimate.stdout).expect("JSON");
-    let share = report["sampled_share"].as_f64().expect("a share");
-    assert!(share > 0.0 && share <= 1.0, "{share}");
-    assert!(started.elapsed() < Duration::from_secs(10) * support::strata::patience());
-    assert!(
-        report["files"]
-            .as_array()
-            .is_some_and(|files| files.len() <= 30)
-    );
-}
-
-#[test]
-fn without_root_the_census_says_what_it_needs() {
-    let _census = open_census!();
-    let mut command = Command::new("setpriv");
-    command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]);
-    // The binary may lie where others may not look: it is opened before root is given up.
-    let mut copy = tempfile::NamedTempFile::new_in("/dev/shm").expect("a file");
-    let mut bytes = Vec::new();
-    File::open(binary())
-        .expect("strata")
-        .read_to_end(&mut bytes)
-        .expect("read");
-    copy.write_all(&bytes).expect("written");
-    let path = copy.into_temp_path();
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    fs::set_permissions(&path, mode).expect("mode");
-    let output = command
-        .arg(&path)
-        .args(["files", "--whole"])
-        .output()
-        .expect("setpriv (util-linux)");
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{told}");
-    assert!(
-        told.contains("CAP_BPF") && told.contains("run as root"),
-        "{told}"
-    );
-    assert!(!told.contains("smaps"), "{told}");
 }

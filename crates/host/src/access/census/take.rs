@@ -228,8 +228,13 @@ fn block_at(ranges: &[Range], number: u64) -> Option<(u64, Option<u32>)> {
 
 /// Whether every page had a generation that there can be: else the place where it was looked for is wrong.
 fn are_generations_true(census: &Census, groups: &[RawGroup]) -> bool {
-    let is_true = |group: &RawGroup| group.sums.generations.iter().sum::<u64>() == group.sums.pages;
-    census.places.gen_shift != 0 && groups.iter().all(is_true)
+    let is_true =
+        |group: &&RawGroup| group.sums.generations.iter().sum::<u64>() == group.sums.pages;
+    let nr_true = groups.iter().filter(is_true).count();
+    for wrong in groups.iter().filter(|group| !is_true(group)) {
+        tracing::debug!(?wrong, "generations that can't be");
+    }
+    census.places.gen_shift != 0 && nr_true == groups.len()
 }
 
 fn scaled(pages: u64, scale: f64) -> u64 {

@@ -1,0 +1,29 @@
+//! Bad arguments of `strata files`: each ends in status 2 and one message that says what is wrong.
+
+mod support;
+
+use support::strata::refused;
+
+#[test]
+fn files_refuses_shares_times_and_places_that_make_no_sense() {
+    for (option, value, why) in [
+        ("--cpu", "0%", "more than 0%"),
+        ("--cpu", "2", "more than 0%"),
+        ("--cpu", "101%", "at most 100%"),
+        ("--within", "1ms", "at least 100ms"),
+        ("--within", "soon", "soon"),
+        ("--top", "-1", "-1"),
+        ("--cgroup", "/no/such/group", "/no/such/group"),
+        (
+            "--under",
+            "/no/such/directory",
+            "name a directory that is there",
+        ),
+        ("--under", "/proc/version", "name a directory that is there"),
+    ] {
+        let said = refused(&["files", option, value]);
+        assert!(said.contains(why), "{option} {value}: {said}");
+    }
+    let said = refused(&["files", "--whole", "--cpu", "1%"]);
+    assert!(said.contains("--whole") && said.contains("--cpu"), "{said}");
+}

@@ -1,0 +1,96 @@
+//! Files and groups of which it is known what is in memory, by sources other than the census: `fincore` (`mincore`) and
+//! `memory.stat`.
+//!
+//! **Owns** making files in a group and reading those sources. **Does not own** any expectation but how near is near.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use super::live::TestGroup;
+
+pub(crate) const MIB: u64 = 1 << 20;
+
+/// A directory for files on a disk, or ends the test it stands in with the reason why there is none.
+#[macro_export]
+macro_rules! open_disk {
+    () => {
+        match $crate::support::residency::disk() {
+            Ok(directory) => directory,
+            Err(reason) => $crate::skip!("{reason}"),
+        }
+    };
+}
+
+/// Within 1 % or 1 MiB, whichever is more.
+pub(crate) fn is_near(found: u64, truth: u64) -> bool {
+    found.abs_diff(truth) <= MIB.max(truth / 100)
+}
+
+/// Fails if the census is not near the truth.
+#[track_caller]
+pub(crate) fn assert_near(what: &str, found: u64, truth: u64) {
+    assert!(
+        is_near(found, truth),
+        "{what}: {found} bytes by the census, in truth {truth}"
+    );
+}
+
+/// Runs a command in a group: what it reads, writes and fills is charged there.
+pub(crate) fn in_group(group: &TestGroup, program: impl AsRef<std::ffi::OsStr>) -> Command {
+    let mut command = Command::new("sh");
+    let join = format!(
+        "echo $$ >{}/cgroup.procs && exec \"$0\" \"$@\"",
+        group.path.display()
+    );
+    command.args(["-c", &join]).arg(program);
+    command
+}
+
+/// Runs a command, which has to succeed.
+pub(crate) fn run(mut command: Command) {
+    let status = command.stderr(Stdio::null()).status().expect("it starts");
+    assert!(status.success(), "{command:?}: {status}");
+}
+
+/// Writes a file of noise.
+pub(crate) fn write_file(group: &TestGroup, path: &Path, mib: u64) {
+    let mut dd = in_group(group, "dd");
+    dd.args(["if=/dev/urandom", "bs=1M", &format!("count={mib}")]);
+    run({
+        dd.arg(format!("of={}", path.display()));
+        dd
+    });
+}
+
+/// What `mincore` says is in memory of a file.
+pub(crate) fn resident_bytes(path: &Path) -> u64 {
+    let output = Command::new("fincore")
+        .args(["-b", "-n", "-r", "-o", "RES"])
+        .arg(path)
+        .output();
+    let output = output.expect("fincore (util-linux)");
+    let text = String::from_utf8_lossy(&output.stdout);
+    text.trim().parse().unwrap_or_else(|_| panic!("{output:?}"))
+}
+
+/// A line of a group's `memory.stat`, by its name on v2 and on v1, bytes.
+pub(crate) fn stat(group: &TestGroup, v2: &str, v1: &str) -> u64 {
+    let text = fs::read_to_string(group.path.join("memory.stat")).expect("memory.stat");
+    let is_v1 = group.path.join("memory.limit_in_bytes").exists();
+    let name = if is_v1 { v1 } else { v2 };
+    let value = text
+        .lines()
+        .find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    value
+        .and_then(|value| value.parse().ok())
+        .unwrap_or_else(|| panic!("no {name} in {text}"))
+}
+
+/// Where files on a disk can be made: a census finds a file by its device, which overlayfs hides.
+pub(crate) fn disk() -> Result<tempfile::TempDir, String> {
+    match std::env::var_os("STRATA_TEST_DISK") {
+        Some(disk) => Ok(tempfile::tempdir_in(disk).expect("directory")),
+        None => super::live::disk_directory(),
+    }
+}

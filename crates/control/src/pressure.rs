@@ -51,8 +51,6 @@ pub(crate) struct Pressure {
     last: Option<(TimeMs, u64)>,
     growth_bytes_per_ms: u64,
     is_reclaiming: bool,
-    /// Usage below which nothing more can be had, since reclaim came to an end above the low mark.
-    settled_bytes: Option<u64>,
     is_unchanged: bool,
     wait_ms: u64,
 }
@@ -67,7 +65,6 @@ impl Pressure {
             last: None,
             growth_bytes_per_ms: 0,
             is_reclaiming: false,
-            settled_bytes: None,
             is_unchanged: false,
             wait_ms: config.wait_ms_min,
         }
@@ -78,12 +75,8 @@ impl Pressure {
         self.is_unchanged = self.last.is_some_and(|(_, last)| last == usage_bytes);
         self.learn_growth(now, usage_bytes);
         let ahead = self.ahead_bytes(marks);
-        let is_settled = self.settled_bytes.is_some_and(|least| usage_bytes <= least);
-        if !is_settled {
-            self.settled_bytes = None;
-        }
         if usage_bytes > marks.high_bytes - ahead {
-            self.is_reclaiming = !is_settled;
+            self.is_reclaiming = true;
         } else if usage_bytes <= marks.low_bytes.saturating_sub(ahead) {
             self.is_reclaiming = false;
         }
@@ -115,15 +108,13 @@ impl Pressure {
         }
     }
 
-    /// Usage is as low as it can be brought: reclaim ends until usage grows.
+    /// Usage is as low as it can be brought: reclaim ends above the low mark, and starts again at the high one.
     pub(crate) fn settle(&mut self) {
         self.is_reclaiming = false;
-        self.settled_bytes = self.last.map(|(_, usage_bytes)| usage_bytes);
     }
 
     /// Notes that another budget holds: there may be work at once.
     pub(crate) fn hurry(&mut self) {
-        self.settled_bytes = None;
         self.wait_ms = self.config.wait_ms_min;
     }
 
@@ -199,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn reclaim_that_has_come_to_its_end_above_the_low_mark_begins_anew_when_usage_grows() {
+    fn reclaim_that_has_come_to_its_end_above_the_low_mark_starts_again_at_the_high_one() {
         let marks = Watermarks::new(320 * MIB, &watermarks::Config::DEFAULT);
         let mut pressure = Pressure::new(Config::DEFAULT, LEFT_MS);
         let mut excess_mib = |now: u64, usage_mib: u64, is_at_floor: bool| {
@@ -210,12 +201,10 @@ mod tests {
             }
             ask.excess_bytes / MIB
         };
-        assert_eq!(excess_mib(0, 312, false), 0);
-        assert_eq!(excess_mib(5000, 316, true), 6);
-        assert_eq!(excess_mib(10_000, 316, false), 0, "as low as it can be");
-        assert_eq!(excess_mib(15_000, 315, false), 0);
-        assert_eq!(excess_mib(20_000, 317, false), 7);
-        assert_eq!(excess_mib(25_000, 316, false), 6, "it has grown since");
+        assert_eq!(excess_mib(0, 316, false), 6);
+        assert_eq!(excess_mib(5000, 313, true), 3);
+        assert_eq!(excess_mib(10_000, 313, false), 0, "as low as it can be");
+        assert_eq!(excess_mib(15_000, 316, false), 6);
     }
 
     #[test]

@@ -60,9 +60,9 @@ pub struct FileRow {
     pub group: String,
     /// In memory.
     pub cached_bytes: u64,
-    /// Of that, used again since it came, as far as the kernel remembers.
+    /// Bytes in memory that were used again since they came, as far as the kernel remembers.
     pub used_bytes: u64,
-    /// Of that, to be written.
+    /// Bytes in memory that are to be written to the file.
     pub dirty_bytes: u64,
     /// Whether a process has it open or mapped.
     pub is_open: bool,

@@ -125,7 +125,7 @@ pub struct Total {
     pub error_bytes: u64,
     /// How much of it is mapped.
     pub mapped_bytes: u64,
-    /// The same for [`mapped_bytes`](Total::mapped_bytes).
+    /// Half of the interval that holds the true figure of [`mapped_bytes`](Total::mapped_bytes) 95 times of 100.
     pub mapped_error_bytes: u64,
 }
 
@@ -215,9 +215,9 @@ pub struct CensusCost {
 pub struct Taken {
     /// Pages of physical memory that there may be, holes included.
     pub nr_pages: u64,
-    /// Of these, pages looked at.
+    /// Pages of physical memory that were looked at.
     pub nr_looked_pages: u64,
-    /// Of the pages looked at, those that the kernel has no struct for.
+    /// Pages looked at that the kernel has no struct for.
     pub nr_hole_pages: u64,
     /// Share of memory looked at: 1 for a whole census.
     pub sampled_share: f64,

@@ -269,6 +269,7 @@ struct LimitReplay {
     limit: Limit,
     marks: Watermarks,
     base_swappiness: u8,
+    is_left: bool,
 }
 
 impl LimitReplay {
@@ -285,6 +286,7 @@ impl LimitReplay {
             limit: Limit::new(version, &marks, config.limit),
             marks,
             base_swappiness: base.unwrap_or_else(|| Swappiness::DEFAULT.get()),
+            is_left: false,
         }
     }
 
@@ -293,7 +295,8 @@ impl LimitReplay {
         let usage_bytes = tick.sample.usage_bytes?;
         let readings = tick.sample.memory_stat.iter();
         let mut readings = readings.filter(|reading| reading.by == StatReader::Limit);
-        for (read, done) in tick.sample.limit.iter().zip(&tick.plan.limit) {
+        let looks = tick.sample.limit.iter().zip(&tick.plan.limit).enumerate();
+        for (nr, (read, done)) in looks {
             self.limit.set_reading(when(done.reading));
             // Without a group, and in a dry run, nobody looks further.
             let Some(free_swap) = read.free_swap else {
@@ -335,6 +338,7 @@ impl LimitReplay {
                 return Some(format!("the line: {done:?}"));
             }
         }
+        self.is_left = is_programs(tick);
         readings
             .next()
             .map(|more| format!("never asked for {more:?}"))

@@ -283,7 +283,7 @@ impl LimitReplay {
         let marks = Watermarks::new(run.marks.budget_bytes, &config.watermarks);
         let base = run.swappiness;
         LimitReplay {
-            limit: Limit::new(version, &marks, config.limit),
+            limit: Limit::new(version, &marks, config.limit, config.stat_pace),
             marks,
             base_swappiness: base.unwrap_or_else(|| Swappiness::DEFAULT.get()),
             is_left: false,
@@ -297,7 +297,10 @@ impl LimitReplay {
         let mut readings = readings.filter(|reading| reading.by == StatReader::Limit);
         let looks = tick.sample.limit.iter().zip(&tick.plan.limit).enumerate();
         for (nr, (read, done)) in looks {
-            self.limit.set_reading(when(done.reading));
+            if nr > 0 {
+                self.is_left = is_programs(tick);
+            }
+            self.limit.set_left(self.is_left, when(done.reading));
             // Without a group, and in a dry run, nobody looks further.
             let Some(free_swap) = read.free_swap else {
                 continue;

@@ -85,7 +85,7 @@ pub(crate) fn report(report: &Report, detail: Detail, told: &[String]) -> String
                 ms(report.eviction.reclaim_cpu_ns),
                 ms(report.eviction.pageout_cpu_ns),
                 ms(report.walks.cost.wall_ns),
-                ms(report.hold_up.touch.total_ns),
+                ms(report.hold_up.calls.touch.total_ns),
             ),
         );
     }

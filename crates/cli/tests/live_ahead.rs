@@ -8,9 +8,10 @@ use support::live::disk_directory;
 use support::programs::program;
 use support::strata::Strata;
 
-/// Room for 60 % of what the programs use.
-const BUDGET: &str = "72M";
-const SIZE: &str = "120M";
+/// Room for 60 % of what the programs use. They are so small that their accessed bits are cleared in one call on any
+/// machine: walks of larger ones are so rare on a slow one that nothing is learned in a few seconds.
+const BUDGET: &str = "24M";
+const SIZE: &str = "40M";
 
 /// What Strata reports of a workload with so much swap.
 fn report_of(swap: &str, name: &str, args: &[&str]) -> Value {
@@ -46,8 +47,8 @@ fn the_half_whose_turn_it_is_comes_back_from_a_swap_file_at_once() {
     let args = ["--phases", "5", "--phase", "2"];
     let report = report_of(&swap, "sets", &args);
     let nr_recalled = nr_recalled(&report);
-    // A half has 15,360 pages, and comes back three times.
-    assert!(nr_recalled > 7000, "{report:#}");
+    // A half has 5,120 pages, and comes back three times.
+    assert!(nr_recalled > 2300, "{report:#}");
     let nr_used = number(&report, "/eviction/nr_recalled_used_pages");
     assert!(nr_used * 3 > nr_recalled, "{report:#}");
     assert_eq!(number(&report, "/usage/above_budget_ms"), 0, "{report:#}");

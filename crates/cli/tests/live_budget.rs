@@ -101,6 +101,16 @@ fn nr_wakeups(pid: i32) -> u64 {
         .sum()
 }
 
+/// System calls that read or wrote so far.
+fn nr_reads_and_writes(pid: i32) -> u64 {
+    let text = fs::read_to_string(format!("/proc/{pid}/io")).expect("runs");
+    let number = |name: &str| {
+        let value = text.lines().find_map(|line| line.strip_prefix(name));
+        value.and_then(|value| value.trim().parse::<u64>().ok())
+    };
+    number("syscr:").expect("a count") + number("syscw:").expect("a count")
+}
+
 /// CPU time of all threads so far, nanoseconds.
 fn cpu_ns(pid: i32) -> u64 {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).expect("runs");
@@ -245,21 +255,22 @@ fn an_idle_program_within_its_budget_costs_next_to_nothing() {
         .chain([run.pid()])
         .collect();
     let cpu_ns = || ours.iter().copied().map(cpu_ns).sum::<u64>();
+    let nr_calls = || ours.iter().copied().map(nr_reads_and_writes).sum::<u64>();
     let (start, wakeups, cpu) = (Instant::now(), nr_wakeups(run.pid()), cpu_ns());
+    let calls = nr_calls();
     sleep(Duration::from_secs(10));
     let seconds = start.elapsed().as_secs_f64();
     let wakeups_per_s = (nr_wakeups(run.pid()) - wakeups) as f64 / seconds;
     let cpu_percent = (cpu_ns() - cpu) as f64 / 1e9 / seconds * 100.0;
+    let calls_per_s = (nr_calls() - calls) as f64 / seconds;
     let own_bytes: u64 = ours.iter().copied().map(rss_bytes).sum();
     run.finish();
     say!(
-        "{wakeups_per_s:.2} wakeups a second, CPU {cpu_percent:.3} %, memory {:.1} MiB",
+        "{wakeups_per_s:.2} wakeups and {calls_per_s:.1} reads a second, CPU {cpu_percent:.3} %, memory {:.1} MiB",
         own_bytes as f64 / MIB as f64
     );
     assert!(wakeups_per_s <= 3.0, "{wakeups_per_s} wakeups a second");
-    // A guest's emulated processor takes 10 to 30 times as long for the same work; wakeups and
-    // memory are the same there.
-    let cpu_percent_max = if patience() > 1 { 1.0 } else { 0.1 };
-    assert!(cpu_percent < cpu_percent_max, "{cpu_percent} % of a core");
+    // The CPU time is a benchmark's (`make bench NAME=idle`): it differs by machine. What is read does not.
+    assert!(calls_per_s <= 60.0, "{calls_per_s} reads and writes a second");
     assert!(own_bytes <= 23 * MIB, "{own_bytes} bytes of its own");
 }

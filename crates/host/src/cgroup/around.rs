@@ -46,8 +46,8 @@ impl GroupReader {
 
 /// The limits of a group and of those above it, as far as they are mounted; the nearest first.
 fn limits_from(group: &Path, version: Version) -> Vec<MemoryLimit> {
-    let point = Mount::find().map(|mount| mount.point);
-    let is_mounted = |path: &&Path| point.as_ref().is_ok_and(|point| path.starts_with(point));
+    let point = Mount::known_point();
+    let is_mounted = |path: &&Path| point.is_some_and(|point| path.starts_with(point));
     let groups = group.ancestors().take_while(is_mounted);
     groups.flat_map(|group| limits_of(group, version)).collect()
 }

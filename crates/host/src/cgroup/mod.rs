@@ -343,8 +343,8 @@ impl BudgetGroup {
 
     /// Path of the group below the mount, as `/proc/PID/cgroup` prints it.
     pub fn name(&self) -> String {
-        let mount = Mount::find().map(|mount| mount.point).unwrap_or_default();
-        let inside = self.path.strip_prefix(&mount).unwrap_or(&self.path);
+        let mount = Mount::known_point().unwrap_or(Path::new(""));
+        let inside = self.path.strip_prefix(mount).unwrap_or(&self.path);
         plain::line(&format!("/{}", inside.display())).into_owned()
     }
 

@@ -5,6 +5,7 @@
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};
+use std::sync::OnceLock;
 
 use super::processes::domain_of;
 use super::{CgroupError, Version};
@@ -36,6 +37,17 @@ impl Mount {
             }
         }
         Ok(mount)
+    }
+
+    /// The directory that the hierarchy is mounted on, as first found. A hierarchy that is mounted elsewhere while Strata runs
+    /// is not followed: what asks for it every second would read all mounts of the machine every second.
+    pub(super) fn known_point() -> Option<&'static Path> {
+        static POINT: OnceLock<PathBuf> = OnceLock::new();
+        if POINT.get().is_none() {
+            let found = Mount::find().ok()?;
+            return Some(POINT.get_or_init(|| found.point));
+        }
+        POINT.get().map(PathBuf::as_path)
     }
 
     /// The group that the memory of a process is charged to, as a directory: that of a threaded one is its

@@ -1,32 +1,33 @@
 //! Exponential backoff: what failed is tried again after a pause, twice as long each time.
 //!
 //! ```text
-//!   failed: min, 2 min, 4 min, .. max     succeeded: none, and min the next time
+//!   failed: min, 2 min, 4 min, .. 32 min     succeeded: none, and min the next time
 //! ```
 //!
 //! **Owns** the pause. **Does not own** what is tried, nor what counts as failing.
 //!
 //! **Invariants**
-//! - I1: a pause is never shorter than the least, nor longer than the most.
+//! - I1: a pause is never shorter than the least, nor longer than [`TIMES_MAX`] times the least.
 //! - I2: the pause after a success, or before any failure, is none.
 
 use strata_lru::TimeMs;
+
+/// The longest pause is so many times the shortest: five doublings.
+pub(crate) const TIMES_MAX: u64 = 32;
 
 /// The pauses between trials of one thing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Backoff {
     min_ms: u64,
-    max_ms: u64,
     length_ms: u64,
     until: Option<TimeMs>,
 }
 
 impl Backoff {
-    /// Nothing has failed yet. `min_ms` is the first pause, `max_ms` the longest.
-    pub(crate) const fn new(min_ms: u64, max_ms: u64) -> Backoff {
+    /// Nothing has failed yet. `min_ms` is the first pause.
+    pub(crate) const fn new(min_ms: u64) -> Backoff {
         Backoff {
             min_ms,
-            max_ms,
             length_ms: 0,
             until: None,
         }
@@ -34,7 +35,7 @@ impl Backoff {
 
     /// Notes that a try failed: a pause begins.
     pub(crate) fn failed(&mut self, now: TimeMs) {
-        self.length_ms = (self.length_ms * 2).clamp(self.min_ms, self.max_ms);
+        self.length_ms = (self.length_ms * 2).clamp(self.min_ms, self.max_ms());
         self.until = Some(TimeMs(now.0.saturating_add(self.length_ms)));
     }
 
@@ -48,11 +49,15 @@ impl Backoff {
     pub(crate) fn failed_anew(&mut self, now: TimeMs) {
         if self
             .until
-            .is_some_and(|until| now.since(until) > self.max_ms)
+            .is_some_and(|until| now.since(until) > self.max_ms())
         {
             self.succeeded();
         }
         self.failed(now);
+    }
+
+    fn max_ms(&self) -> u64 {
+        self.min_ms.saturating_mul(TIMES_MAX)
     }
 
     /// Whether a pause is under way, in which nothing is to be tried.
@@ -68,9 +73,10 @@ mod tests {
 
     #[test]
     fn a_pause_is_twice_as_long_after_each_failure() {
-        let mut backoff = Backoff::new(10, 50);
+        let mut backoff = Backoff::new(10);
         assert!(!backoff.holds(TimeMs(0)));
-        for (now, length_ms) in [(0, 10), (100, 20), (200, 40), (300, 50), (400, 50)] {
+        let lengths_ms = [10, 20, 40, 80, 160, 320, 320];
+        for (now, length_ms) in (0..).step_by(1000).zip(lengths_ms) {
             backoff.failed(TimeMs(now));
             assert!(backoff.holds(TimeMs(now + length_ms - 1)), "{length_ms}");
             assert!(!backoff.holds(TimeMs(now + length_ms)), "{length_ms}");
@@ -79,7 +85,7 @@ mod tests {
 
     #[test]
     fn a_success_ends_the_pause_and_the_next_is_the_shortest() {
-        let mut backoff = Backoff::new(10, 50);
+        let mut backoff = Backoff::new(10);
         backoff.failed(TimeMs(0));
         backoff.failed(TimeMs(0));
         backoff.succeeded();
@@ -91,24 +97,23 @@ mod tests {
     #[test]
     fn a_failure_long_ago_is_forgotten() {
         let after = |now| {
-            let mut backoff = Backoff::new(10, 50);
+            let mut backoff = Backoff::new(10);
             backoff.failed_anew(TimeMs(0));
             backoff.failed_anew(TimeMs(now));
             (0..).find(|ms| !backoff.holds(TimeMs(now + ms)))
         };
-        assert_eq!(after(60), Some(20), "as long as the longest ago");
-        assert_eq!(after(61), Some(10));
+        assert_eq!(after(330), Some(20), "as long as the longest ago");
+        assert_eq!(after(331), Some(10));
     }
 
     proptest! {
         #[test]
         fn a_pause_lies_between_the_least_and_the_most(
-            min_ms in 1u64..100,
-            more_ms in 0u64..1000,
+            min_ms in 1u64..30,
             has_failed in prop::collection::vec(any::<bool>(), 1..50),
         ) {
-            let max_ms = min_ms + more_ms;
-            let mut backoff = Backoff::new(min_ms, max_ms);
+            let max_ms = min_ms * TIMES_MAX;
+            let mut backoff = Backoff::new(min_ms);
             let mut expected_ms = 0;
             for (step, has_failed) in has_failed.into_iter().enumerate() {
                 let now = TimeMs(step as u64 * 10_000);

@@ -5,7 +5,7 @@
 
 use crate::strategy::{list_balance, mark_accessed, prefetch, split_huge, swappiness};
 use crate::tunables::{OutOfRange, Tunables, config_of};
-use crate::{cpu, limit, loop_config, pressure, reclaimer, stall, stat_pace, walks, watermarks};
+use crate::{cpu, limit, loop_config, pressure, reclaimer, stall, walks, watermarks};
 use serde_json::Value;
 use std::fmt;
 
@@ -16,11 +16,11 @@ config_of! {
     /// use strata_control::{Config, Tunables};
     ///
     /// let mut config = Config::default();
-    /// config.reclaimer.hold_ms_min = 1000;
+    /// config.reclaimer.hold_ms = 1000;
     /// assert!(config.validate().is_ok());
-    /// config.reclaimer.hold_ms_min = 1;
+    /// config.reclaimer.hold_ms = 1;
     /// let refused = config.validate().unwrap_err();
-    /// assert!(refused.to_string().starts_with("reclaimer.hold_ms_min is 1, but may be 50 to 2000 (ms)"));
+    /// assert!(refused.to_string().starts_with("reclaimer.hold_ms is 1, but may be 50 to 2000 (ms)"));
     /// ```
     {
         /// The loop itself: how much is asked for at once, and what is looked at when.
@@ -37,8 +37,6 @@ config_of! {
         stall: stall::Config;
         /// When the limit gives way.
         limit: limit::Config;
-        /// When the kernel's counts are read.
-        stat_pace: stat_pace::Config;
         /// When walks come.
         walks: walks::Config;
         /// Telling the kernel which pages are warm.

@@ -130,10 +130,7 @@ impl Control {
             cpu_state: CpuState::default(),
             affinity: Affinity::new(setup.processors),
             stall: Stall::new(config.stall),
-            kernel_pause: Backoff::new(
-                config.control.kernel_pause_ms_min,
-                config.control.kernel_pause_ms_max,
-            ),
+            kernel_pause: Backoff::new(config.control.kernel_pause_ms),
             swappiness: setup.swappiness,
             swap_checked: None,
             walks: Walks::new(config.walks),

@@ -8,7 +8,7 @@
 //!   cpu                  who has the processors             pressure     how much has to go, when to look again
 //!   strategy, steering   what is done beside reclaim        reclaimer    who reclaims
 //!   plan                 what is wanted, in quantities      walks        when a walk comes
-//!   limit, stat_pace     when the limit gives way, and when its counts are read
+//!   limit                when the limit gives way, and when its counts are read
 //!   hold_up              how long a call may hold up a program
 //!   stall, backoff       when reclaim is in vain, and how long to pause after what failed
 //!   tunables, config     the numbers that all of these judge by, each beside the code that does
@@ -43,7 +43,6 @@ mod pressure;
 pub mod reclaimer;
 mod sample;
 mod stall;
-pub mod stat_pace;
 mod steering;
 pub mod strategy;
 pub mod trace;

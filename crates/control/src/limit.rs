@@ -33,7 +33,6 @@
 mod tests;
 
 use crate::sample::{CgroupVersion, GroupStats};
-use crate::stat_pace::{self, StatPace};
 use crate::strategy::list_balance::Reading;
 use crate::tunables::config;
 use crate::watermarks::Watermarks;
@@ -60,6 +59,9 @@ config! {
     floor_share: u64 = 8, 2..=64, "1/n of the budget";
     /// A program's end has to do with the limit when what can't go was near it, or tasks waited, within this time before.
     pinch_ms: u64 = 500, 0..=60_000, "ms";
+    /// The kernel's counts of the group are read this often near the budget, which brings them up to date: stale ones have the
+    /// kernel find nothing to take.
+    counts_ms: u64 = 20, 1..=100, "ms";
 }
 
 /// How eviction stands after a tick.
@@ -228,10 +230,6 @@ pub struct Limit {
     is_line_held: bool,
     /// When the kernel's lists were last read, and what they said.
     stock: Option<(TimeMs, Stock)>,
-    /// When they are to be read again.
-    pace: StatPace,
-    /// Whether the programs reclaim for themselves.
-    is_left: bool,
     /// When the kernel's counts are read.
     reading: Reading,
     /// Whether much of what the last reading found can go.
@@ -249,19 +247,12 @@ pub struct Limit {
 
 impl Limit {
     /// Nothing done yet.
-    pub fn new(
-        version: CgroupVersion,
-        marks: &Watermarks,
-        config: Config,
-        pace: stat_pace::Config,
-    ) -> Limit {
+    pub fn new(version: CgroupVersion, marks: &Watermarks, config: Config) -> Limit {
         Limit {
             config,
             version,
             is_line_held: false,
             stock: None,
-            pace: StatPace::new(pace),
-            is_left: false,
             reading: Reading::Paced,
             is_calm: false,
             counters: None,
@@ -279,12 +270,9 @@ impl Limit {
         self.raised = None;
     }
 
-    /// Whether the programs reclaim in their own faults from now on, and when the kernel's lists are to be read.
-    pub fn set_left(&mut self, is_left: bool, reading: Reading) {
-        if !is_left || reading != Reading::Paced {
-            self.pace.begin_anew();
-        }
-        (self.is_left, self.reading) = (is_left, reading);
+    /// When the kernel's counts are to be read from now on.
+    pub fn set_reading(&mut self, reading: Reading) {
+        self.reading = reading;
     }
 
     /// What the last reading found, while there is to be no other: to read brings the kernel's counts up to date.
@@ -346,7 +334,7 @@ impl Limit {
             Reading::Due => false,
             // What has nowhere to go counts as what can't go.
             Reading::NotYet if self.is_calm && can_swap => true,
-            Reading::Paced | Reading::NotYet => now.since(then) < self.pace.every_ms(),
+            Reading::Paced | Reading::NotYet => now.since(then) < self.config.counts_ms,
         });
         Some(!is_fresh || is_under_oom)
     }
@@ -364,7 +352,6 @@ impl Limit {
         let Some(stats) = stats else { return };
         let stock = Stock::of(&stats, usage_bytes, can_swap);
         self.is_calm = can_swap && !is_under_oom && stock.floor_bytes < stock.evictable_bytes;
-        self.pace.after(&stats, self.is_left && self.is_calm);
         self.counters = Some(stats);
         self.stock = Some((now, stock));
     }

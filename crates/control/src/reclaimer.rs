@@ -3,7 +3,7 @@
 //! ```text
 //!   a processor is free:  Pageout --above the urgent mark for 50 ms, or pageout has no chance--> Kernel
 //!                            ^                                                                     |
-//!                            |<---- below the high mark after 0.5 to 8 s, and pageout has one -----|
+//!                            |<---- below the high mark after 0.5 to 16 s, and pageout has one -----|
 //!                            |<---- the kernel found nothing --------------------------------------|
 //!   none is free:         Programs  (the turn of the other two changes meanwhile as above)
 //! ```
@@ -17,8 +17,9 @@
 //! user has asked for instead (`control`).
 //!
 //! **Invariants** I1: every change is made in [`Turns::transition`]. I2: the kernel keeps its turn for as long as
-//! [`Config::hold_ms_min`] at least, unless it finds nothing or no processor is free any more.
+//! [`Config::hold_ms`] at least, unless it finds nothing or no processor is free any more.
 
+use crate::backoff::TIMES_MAX;
 use crate::sample::CpuState;
 use crate::tunables::config;
 use crate::watermarks::Watermarks;
@@ -29,10 +30,9 @@ config! {
     "reclaimer"
 
     /// The kernel reclaims for at least so long before pageout is tried again.
-    hold_ms_min: u64 = 500, 50..=2000, "ms";
-    /// The kernel reclaims for at most so long before pageout is tried again, which costs the program some reclaim of its own
-    /// each time: the time doubles from the least whenever pageout did not keep up for as long as the kernel had it.
-    hold_ms_max: u64 = 8000, 2000..=600_000, "ms";
+    /// The time doubles, up to 32 times, whenever pageout did not keep up for as long as the kernel had it: each trial costs the
+    /// program some reclaim of its own.
+    hold_ms: u64 = 500, 50..=2000, "ms";
     /// Pageout does not keep up if usage, once above the urgent mark, is not back at the high mark within this time.
     urgent_persists_ms: u64 = 50, 0..=5000, "ms";
 }
@@ -88,7 +88,7 @@ impl Turns {
             is_beyond_pageout: false,
             kernel_since: None,
             pageout_since: None,
-            hold_ms: config.hold_ms_min,
+            hold_ms: config.hold_ms,
             above_since: None,
         }
     }
@@ -134,8 +134,8 @@ impl Turns {
     fn pageout_has_failed(&mut self, now: TimeMs) {
         let has_just_begun = |then: TimeMs| now.since(then) < self.hold_ms;
         self.hold_ms = match self.pageout_since.is_some_and(has_just_begun) {
-            true => (self.hold_ms * 2).min(self.config.hold_ms_max),
-            false => self.config.hold_ms_min,
+            true => (self.hold_ms * 2).min(self.config.hold_ms * TIMES_MAX),
+            false => self.config.hold_ms,
         };
     }
 }
@@ -191,7 +191,7 @@ mod tests {
     #[test]
     fn a_longer_hold_keeps_it_the_kernels_turn() {
         let config = Config {
-            hold_ms_min: 2000,
+            hold_ms: 2000,
             ..Config::DEFAULT
         };
         let mut run = Run::new();
@@ -245,7 +245,7 @@ mod tests {
         let mut run = Run::new();
         let mut turns = Vec::new();
         let mut begun = None;
-        for now in (0..40_000).step_by(50) {
+        for now in (0..60_000).step_by(50) {
             // The kernel keeps usage down, pageout does not.
             let usage_mib = if begun.is_some() { 314 } else { 319 };
             match (run.at(now, usage_mib), begun) {
@@ -257,7 +257,7 @@ mod tests {
                 _ => {}
             }
         }
-        assert_eq!(turns, [500, 1000, 2000, 4000, 8000, 8000, 8000]);
+        assert_eq!(turns, [500, 1000, 2000, 4000, 8000, 16_000, 16_000]);
     }
 
     #[test]

@@ -208,7 +208,7 @@ mod tests {
             is_heat_believed: true,
             nr_resident_pages: 80_000,
             refaulted_pages_per_s: 50_000.0,
-            refaulted_recent_pages_per_s: 50_000.0,
+            is_coming_back: true,
             busy: Default::default(),
         }
     }
@@ -315,7 +315,7 @@ mod tests {
         steering.set_swap_slow(true);
         assert!(steering.prefetch_walk_ms(&view).is_some());
         let quiet = View {
-            refaulted_recent_pages_per_s: 99.0,
+            is_coming_back: false,
             ..view
         };
         assert_eq!(steering.prefetch_walk_ms(&quiet), None);

@@ -124,7 +124,7 @@ fn decided(config: &Config, seed: u64, budget_bytes: u64) -> Told {
         CgroupVersion::V2
     };
     let marks = *control.marks();
-    let mut limit = Limit::new(version, &marks, config.limit, config.stat_pace);
+    let mut limit = Limit::new(version, &marks, config.limit);
     let mut group = Group {
         limit_bytes: marks.backstop_bytes,
         usage_bytes: budget_bytes,
@@ -303,10 +303,7 @@ fn decided(config: &Config, seed: u64, budget_bytes: u64) -> Told {
             ..GroupStats::default()
         };
         let is_under_oom = dice.one_in(12);
-        limit.set_left(
-            control.is_left_to_programs() || seed.is_multiple_of(7),
-            reading.1,
-        );
+        limit.set_reading(reading.1);
         let wants = limit.wants_counters(now, &marks, usage_bytes, true, is_under_oom);
         told.note(wants);
         if wants == Some(true) {
@@ -394,15 +391,8 @@ const BUDGETS_BYTES: [u64; 4] = [2 << 20, 64 << 20, 1 << 30, 16 << 30];
 
 #[test]
 fn every_tunable_changes_what_is_decided() {
-    /// The first is for the host, which finds what is unused; the others matter after minutes of the same, which tests of
-    /// their modules have.
-    const NOT_REACHED: [&str; 5] = [
-        "prefetch.unused_age_min",
-        "split_huge.nr_wait_walks_max",
-        "walks.judged_ms_max",
-        "list_balance.old_ms_max",
-        "list_balance.vain_ms_max",
-    ];
+    /// These matter after minutes of the same, which tests of their modules have.
+    const NOT_REACHED: [&str; 2] = ["walks.judged_ms_max", "list_balance.old_ms"];
     let tunables = Config::default().tunables();
     // The most that a pause may be is reached at once where the least is as long as it may be.
     let least_of = |of: &Tunable| {

@@ -8,7 +8,12 @@ use std::fs;
 use std::path::Path;
 
 /// Numbers that are no tunables: file, name or digits, and why.
-const FIXED: [(&str, &str, &str); 20] = [
+const FIXED: [(&str, &str, &str); 21] = [
+    (
+        "backoff.rs",
+        "TIMES_MAX",
+        "how a pause that doubles ends: no load tells it from twice or half as many",
+    ),
     ("cpu/allowance.rs", "WINDOW_MS", "the promise of --cpu"),
     ("cpu/allowance.rs", "PERCENT_MS_NS", "converts a unit"),
     ("control/tick.rs", "ALL_PERCENT", "100 % is all of it"),
@@ -75,11 +80,18 @@ const FIXED: [(&str, &str, &str); 20] = [
     ("trace/format.rs", "VERSION_MIN", "of the format"),
 ];
 /// Likewise, of the kernel's interface.
-const FIXED_KERNEL: [(&str, &str, &str); 1] = [(
+const FIXED_KERNEL: [(&str, &str, &str); 2] = [
+    (
+        "control/beside.rs",
+        "EVEN_LISTS_BYTES",
+        "from where on the kernel's lists are uneven",
+    ),
+    (
     "strategy/swappiness.rs",
     "SWAPPINESS_MAX",
     "where the kernel's own setting ends",
-)];
+),
+];
 
 /// Factors and divisors that are words or units: twice, half, percent, milliseconds, microseconds, nanoseconds.
 const WORDS: [f64; 5] = [2.0, 100.0, 1e3, 1e6, 1e9];

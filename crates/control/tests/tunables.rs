@@ -211,5 +211,5 @@ fn a_least_value_can_never_be_more_than_the_most() {
             assert!(least.range.1 <= most.range.0, "{}.{base}", least.module);
         }
     }
-    assert!(nr_pairs >= 10, "{nr_pairs}");
+    assert!(nr_pairs >= 2, "{nr_pairs}");
 }

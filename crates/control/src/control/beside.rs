@@ -11,6 +11,10 @@ use crate::strategy::{Busy, Outcome, View, Walk};
 use crate::walks::Purpose;
 use strata_lru::TimeMs;
 
+/// In larger groups the kernel keeps fewer pages inactive than active (`inactive_is_low`), and what naming pages comes to was
+/// measured in smaller ones only.
+pub(super) const EVEN_LISTS_BYTES: u64 = 1 << 30;
+
 impl Control {
     /// Whether the kernel's lists are to be looked at.
     pub fn is_looking_at_lists(&self, now: TimeMs) -> bool {
@@ -18,7 +22,8 @@ impl Control {
     }
 
     /// Takes in the length of the kernel's LRU lists. Returns whether pages may be deactivated, and when `memory.stat` is
-    /// to be read. `None`: the lists were not read. Lists that do not match `usage_bytes` are ignored.
+    /// to be read. `None`: the lists were not read. Lists that do not match `usage_bytes`, or of a group
+    /// of a GiB or more, are ignored.
     pub fn take_lists(
         &mut self,
         now: TimeMs,
@@ -27,10 +32,12 @@ impl Control {
         is_deactivating: bool,
     ) -> (bool, Reading) {
         let config = &self.config.control;
-        let shares =
-            usage_bytes * config.lists_percent_min..=usage_bytes * config.lists_percent_max;
-        let is_ours = |lists: &KernelLists| shares.contains(&(lists.nr_pages() * PAGE_BYTES * 100));
-        let lists = lists.filter(is_ours);
+        let most_bytes = usage_bytes / 100 * config.lists_off_percent;
+        let is_ours = |lists: &KernelLists| {
+            (lists.nr_pages() * PAGE_BYTES).abs_diff(usage_bytes) <= most_bytes
+        };
+        let is_even = |lists: &KernelLists| lists.nr_pages() * PAGE_BYTES < EVEN_LISTS_BYTES;
+        let lists = lists.filter(|lists| is_ours(lists) && is_even(lists));
         let reading = self.steering.look(now, lists, is_deactivating);
         // On v2 nothing but slowness holds usage at the line where the kernel finds nothing to take.
         match lists.is_some() && usage_bytes > self.marks.budget_bytes {
@@ -58,7 +65,8 @@ impl Control {
             is_heat_believed: self.steering.is_heat_believed(now),
             nr_resident_pages,
             refaulted_pages_per_s: self.cpu.refaulted_pages_per_s(),
-            refaulted_recent_pages_per_s: self.cpu.refaulted_pages_per_s_at(now),
+            is_coming_back: self.cpu.refaulted_pages_per_s_at(now)
+                >= self.config.control.returned_pages_per_s_min,
             busy,
         }
     }

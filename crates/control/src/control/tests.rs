@@ -1,6 +1,7 @@
 //! The loop on made-up samples.
 
 use super::tick::SWAP_BYTES_MIN;
+use super::beside::EVEN_LISTS_BYTES;
 use super::*;
 use crate::cpu::{Clocks, CpuSample};
 use crate::plan::Decision;
@@ -286,7 +287,10 @@ fn lists_that_are_not_those_of_the_group_are_not_gone_by() {
     let all = 300 * MIB / PAGE_BYTES;
     assert_eq!(look(all, 300), (true, Reading::Due));
     assert_eq!(look(all * 74 / 100, 300), (false, Reading::Paced));
-    assert_eq!(look(all * 111 / 100, 300), (false, Reading::Paced));
+    assert_eq!(look(all * 126 / 100, 300), (false, Reading::Paced));
+    let large = (EVEN_LISTS_BYTES / PAGE_BYTES, 1024);
+    assert_eq!(look(large.0, large.1), (false, Reading::Paced));
+    assert_eq!(look(large.0 - 1, large.1), (true, Reading::Due));
     assert_eq!(
         control.take_lists(TimeMs(0), None, 0, false),
         (false, Reading::Paced)

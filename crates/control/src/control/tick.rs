@@ -221,7 +221,7 @@ impl Control {
     /// is pageout, which goes down to the low mark, where the kernel may stop above it; and while the kernel finds nothing.
     fn is_kernel_to_choose(&self, now: TimeMs, can_mark_all: bool) -> bool {
         let is_coming_back =
-            self.cpu.refaulted_pages_per_s() >= self.config.control.told_pages_per_s_min;
+            self.cpu.refaulted_pages_per_s() >= self.config.control.returned_pages_per_s_min;
         is_coming_back && self.is_kernel_told(can_mark_all) && !self.kernel_pause.holds(now)
     }
 

@@ -136,7 +136,7 @@ mod tests {
     use crate::sample::CgroupVersion;
     use crate::strategy::swappiness;
     use crate::trace::{LineState, Standing, Tick};
-    use crate::{limit, stat_pace, watermarks};
+    use crate::{limit, watermarks};
 
     const MIB: u64 = 1 << 20;
     const NOW: TimeMs = TimeMs(10_000);
@@ -193,8 +193,7 @@ mod tests {
             is_read_only,
             is_held_down,
         };
-        let (config, pace) = (limit::Config::DEFAULT, stat_pace::Config::DEFAULT);
-        let mut limit = Limit::new(CgroupVersion::V2, &marks, config, pace);
+        let mut limit = Limit::new(CgroupVersion::V2, &marks, limit::Config::DEFAULT);
         let need = Need {
             standing: limit::Standing::Fine,
             is_under_oom: false,
@@ -252,8 +251,7 @@ mod tests {
     #[test]
     fn a_balance_that_the_kernel_does_not_take_is_noted_and_not_tried_again() {
         let marks = Watermarks::new(100 * MIB, &watermarks::Config::DEFAULT);
-        let (config, pace) = (limit::Config::DEFAULT, stat_pace::Config::DEFAULT);
-        let mut limit = Limit::new(CgroupVersion::V1, &marks, config, pace);
+        let mut limit = Limit::new(CgroupVersion::V1, &marks, limit::Config::DEFAULT);
         let stats = GroupStats {
             lru_anon_bytes: Some(90 * MIB),
             lru_file_bytes: Some(0),

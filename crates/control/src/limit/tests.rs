@@ -25,7 +25,7 @@ impl Group {
     fn configured(version: CgroupVersion, config: Config) -> Group {
         let marks = Watermarks::new(100 * MIB, &watermarks::Config::DEFAULT);
         Group {
-            limit: Limit::new(version, &marks, config, stat_pace::Config::DEFAULT),
+            limit: Limit::new(version, &marks, config),
             marks,
             limit_bytes: marks.backstop_bytes,
             usage_bytes: 99 * MIB,
@@ -259,7 +259,7 @@ fn while_counts_are_left_alone_what_was_found_last_is_kept() {
     let mut group = Group::new(CgroupVersion::V1);
     group.lists(NOW, 90, false);
     assert!(group.limit.kept_counters().is_none());
-    group.limit.set_left(true, Reading::NotYet);
+    group.limit.set_reading(Reading::NotYet);
     assert!(group.limit.kept_counters().is_some());
     let marks = group.marks;
     let later = TimeMs(NOW.0 + 60_000);
@@ -270,7 +270,7 @@ fn while_counts_are_left_alone_what_was_found_last_is_kept() {
     };
     assert_eq!(wants(true), Some(false));
     assert_eq!(wants(false), Some(true), "what has nowhere to go can't go");
-    group.limit.set_left(true, Reading::Due);
+    group.limit.set_reading(Reading::Due);
     let wanted = group
         .limit
         .wants_counters(later, &marks, 99 * MIB, true, false);
@@ -315,70 +315,6 @@ fn growth_by_more_than_lies_between_the_marks_makes_counts_old() {
     };
     assert_eq!(wants(grown_bytes), Some(false));
     assert_eq!(wants(grown_bytes + 1), Some(true));
-}
-
-#[test]
-fn counts_may_grow_old_while_programs_reclaim_for_themselves_and_most_can_go() {
-    // Milliseconds between two readings once 30 have found so much that can go, half of it inactive.
-    let every_ms = |is_left: Option<bool>, evictable_mib, can_swap| {
-        let mut group = Group::new(CgroupVersion::V2);
-        if let Some(is_left) = is_left {
-            group.limit.set_left(is_left, Reading::Paced);
-        }
-        let stats = GroupStats {
-            lru_anon_bytes: Some(evictable_mib * MIB),
-            inactive_bytes: Some(evictable_mib * MIB / 2),
-            ..GroupStats::default()
-        };
-        for _ in 0..30 {
-            let usage_bytes = group.usage_bytes;
-            let limit = &mut group.limit;
-            limit.take_counters(NOW, Some(stats), usage_bytes, can_swap, false);
-        }
-        (0..1000).find(|ms| {
-            let now = TimeMs(NOW.0 + ms);
-            let usage_bytes = group.usage_bytes;
-            let limit = &mut group.limit;
-            limit.wants_counters(now, &group.marks, usage_bytes, can_swap, false) == Some(true)
-        })
-    };
-    let [left, ahead] = [Some(true), Some(false)];
-    assert_eq!(every_ms(left, 90, true), Some(300));
-    assert_eq!(every_ms(ahead, 90, true), Some(20), "others reclaim");
-    assert_eq!(every_ms(None, 90, true), Some(20), "nobody is known to");
-    assert_eq!(every_ms(left, 40, true), Some(20), "little can go");
-    assert_eq!(every_ms(left, 90, false), Some(20), "it has nowhere to go");
-}
-
-#[test]
-fn counts_are_read_often_again_once_programs_do_not_reclaim_or_somebody_says_when() {
-    let every_ms = |between: Option<(bool, Reading)>| {
-        let mut group = Group::new(CgroupVersion::V2);
-        group.limit.set_left(true, Reading::Paced);
-        let stats = GroupStats {
-            lru_anon_bytes: Some(90 * MIB),
-            inactive_bytes: Some(45 * MIB),
-            ..GroupStats::default()
-        };
-        for _ in 0..30 {
-            let usage_bytes = group.usage_bytes;
-            let limit = &mut group.limit;
-            limit.take_counters(NOW, Some(stats), usage_bytes, true, false);
-        }
-        if let Some((is_left, reading)) = between {
-            group.limit.set_left(is_left, reading);
-        }
-        group.limit.set_left(true, Reading::Paced);
-        (0..1000).find(|ms| {
-            let now = TimeMs(NOW.0 + ms);
-            let usage_bytes = group.usage_bytes;
-            let limit = &mut group.limit;
-            limit.wants_counters(now, &group.marks, usage_bytes, true, false) == Some(true)
-        })
-    };
-    assert_eq!(every_ms(None), Some(300));
-    assert_eq!(every_ms(Some((false, Reading::Paced))), Some(20));
-    assert_eq!(every_ms(Some((true, Reading::Due))), Some(20));
 }
 
 /// One reading that failed had the limit give way as far as it may: all that is in use was taken for what can't go.
@@ -433,7 +369,7 @@ fn counts_that_are_not_to_be_read_may_grow_old_only_while_more_than_half_can_go(
     let is_read_again = |evictable_mib| {
         let mut group = Group::new(CgroupVersion::V2);
         group.usage_bytes = 98 * MIB;
-        group.limit.set_left(true, Reading::NotYet);
+        group.limit.set_reading(Reading::NotYet);
         group.lists(NOW, evictable_mib, false);
         let (now, usage_bytes) = (TimeMs(NOW.0 + 60_000), group.usage_bytes);
         group
@@ -449,8 +385,7 @@ fn counts_are_read_where_what_can_not_go_may_be_near_and_reclaim_is_not() {
     let marks = Watermarks::new(320 << 20, &watermarks::Config::DEFAULT);
     let usage_bytes = marks.budget_bytes / 10 * 9;
     assert!(usage_bytes < marks.low_bytes);
-    let (config, pace) = (Config::DEFAULT, stat_pace::Config::DEFAULT);
-    let mut limit = Limit::new(CgroupVersion::V1, &marks, config, pace);
+    let mut limit = Limit::new(CgroupVersion::V1, &marks, Config::DEFAULT);
     let wants = limit.wants_counters(TimeMs(0), &marks, usage_bytes, true, false);
     assert_eq!(wants, Some(true));
     let far = limit.wants_counters(TimeMs(0), &marks, usage_bytes / 2, true, false);

@@ -23,14 +23,12 @@ use crate::backoff::Backoff;
 use crate::plan::Action;
 pub use crate::sample::{KernelLists, Reading};
 use crate::tunables::config;
-use strata_lru::TimeMs;
+use strata_lru::{HEAT_WALK_MS, TimeMs};
 
 config! {
     /// When the kernel is to move pages to its inactive lists, and how many are named.
     "list_balance"
 
-    /// Walks come this often while pages are to be named: each names the coldest that it has shown.
-    walk_ms: u64 = 200, 50..=10_000, "ms";
     /// Pages are named when less than this part of the lists is inactive: inactive pages are running out.
     low_percent: u64 = 20, 10..=40, "percent of the lists";
     /// Pages are named until this part of the lists is inactive.
@@ -38,26 +36,17 @@ config! {
     /// The counts are brought up to date when less than this part of the lists is inactive: the kernel would find nothing to take
     /// soon.
     least_percent: u64 = 8, 0..=10, "percent of the lists";
-    /// The kernel moves pages by itself when this part of the lists has become inactive.
-    rise_percent: u64 = 4, 1..=50, "percent of the lists";
+    /// The kernel moves pages by itself when this part of the lists has become inactive. Something may be locked where the lists
+    /// have become shorter by as much: the counts are brought up to date.
+    change_percent: u64 = 4, 1..=50, "percent of the lists";
     /// The kernel has moved everything when this part of the lists is inactive.
     all_percent: u64 = 97, 50..=100, "percent of the lists";
     /// The kernel has had long enough to move everything after this: a slow program makes it slow.
     kernel_ms_max: u64 = 1000, 100..=60_000, "ms";
-    /// Something may be locked where the lists have become shorter by this part: the counts are brought up to date.
-    shorter_percent: u64 = 6, 1..=50, "percent of the lists";
-    /// Counts so old are read again where that makes the kernel move nothing.
-    old_ms: u64 = 5000, 1000..=10_000, "ms";
-    /// Reading the counts makes the kernel move nothing while this part of the lists is inactive.
-    old_percent: u64 = 50, 50..=100, "percent of the lists";
     /// Counts so old are read again in any case.
-    old_ms_max: u64 = 30_000, 10_000..=600_000, "ms";
-    /// So many pages are named at once at most, which takes a tenth of a second.
-    nr_named_pages_max: u64 = 1 << 17, 1 << 8..=1 << 22, "pages";
-    /// After pages were named in vain there is a first pause of so long.
-    vain_ms_min: u64 = 1000, 100..=10_000, "ms";
-    /// The pause after pages were named in vain, which doubles each time, is at most so long.
-    vain_ms_max: u64 = 64_000, 10_000..=3_600_000, "ms";
+    old_ms: u64 = 30_000, 1000..=600_000, "ms";
+    /// After pages were named in vain there is a first pause of so long; the pause doubles each time, up to 32 times.
+    vain_ms: u64 = 1000, 100..=10_000, "ms";
 }
 
 /// All of the lists, percent.
@@ -84,7 +73,7 @@ impl Strategy for ListBalance {
     fn walk_ms(&self, view: &View) -> Option<u64> {
         let is_free = !view.busy.deactivating && view.is_heat_believed;
         let is_wanted = self.nr_wanted_pages().is_some();
-        (is_wanted && is_free).then_some(self.config.walk_ms)
+        (is_wanted && is_free).then_some(HEAT_WALK_MS)
     }
 
     fn after_walk(&mut self, view: &View, walk: &Walk) -> Vec<Action> {
@@ -116,7 +105,7 @@ impl ListBalance {
             nr_inactive_least: None,
             kernel: None,
             named: None,
-            vain: Backoff::new(config.vain_ms_min, config.vain_ms_max),
+            vain: Backoff::new(config.vain_ms),
         }
     }
 
@@ -160,7 +149,7 @@ impl ListBalance {
         let may_name = !self.vain.holds(self.now);
         let is_low = !self.is_share(inactive, self.config.low_percent);
         let nr_missing = (all * self.config.high_percent / 100).saturating_sub(inactive);
-        (is_held && may_name && is_low).then_some(nr_missing.min(self.config.nr_named_pages_max))
+        (is_held && may_name && is_low).then_some(nr_missing)
     }
 
     fn is_share(&self, nr_pages: u64, percent: u64) -> bool {
@@ -183,7 +172,7 @@ impl ListBalance {
         let inactive = self.lists.nr_inactive_pages;
         if let Some((since, most)) = self.kernel {
             let nr_gone = most.saturating_sub(inactive);
-            let has_stopped = self.is_share(nr_gone, self.config.rise_percent);
+            let has_stopped = self.is_share(nr_gone, self.config.change_percent);
             self.kernel = (!has_stopped).then_some((since, most.max(inactive)));
             self.nr_inactive_least = None;
             return;
@@ -192,7 +181,7 @@ impl ListBalance {
             .nr_inactive_least
             .map_or(inactive, |of| of.min(inactive));
         self.nr_inactive_least = Some(least);
-        if self.is_share(inactive - least, self.config.rise_percent) {
+        if self.is_share(inactive - least, self.config.change_percent) {
             self.kernel = Some((self.now, inactive));
         }
     }
@@ -204,14 +193,12 @@ impl ListBalance {
         let (inactive, all) = (self.lists.nr_inactive_pages, self.lists.nr_pages());
         let config = &self.config;
         let is_running_out = !self.is_share(inactive, config.least_percent);
-        let is_shorter = all * 100 < nr_pages_read * (ALL_PERCENT - config.shorter_percent);
+        let is_shorter = all * 100 < nr_pages_read * (ALL_PERCENT - config.change_percent);
         let has_moved = self.kernel.is_some_and(|(since, _)| {
             let is_over = self.now.since(since) >= config.kernel_ms_max;
             self.is_share(inactive, config.all_percent) || is_over
         });
-        let age_ms = self.now.since(read_at);
-        let is_old = age_ms >= config.old_ms_max
-            || age_ms >= config.old_ms && self.is_share(inactive, config.old_percent);
+        let is_old = self.now.since(read_at) >= config.old_ms;
         is_running_out || is_shorter || has_moved || is_old
     }
 }
@@ -358,58 +345,13 @@ mod tests {
     }
 
     #[test]
-    fn a_shorter_longest_pause_has_what_is_in_vain_named_more_often() {
-        let nr_named = |vain_ms_max| {
-            let config = Config {
-                vain_ms_min: 10_000,
-                vain_ms_max,
-                ..Config::DEFAULT
-            };
-            let mut deactivation = held_by(config, 98);
-            let looks = (1000..101_000).step_by(20).filter(|now| {
-                deactivation.look(TimeMs(*now), lists(15), false);
-                deactivation.note_reading();
-                let nr_pages = deactivation.nr_wanted_pages();
-                nr_pages
-                    .inspect(|nr| deactivation.note_named(*nr))
-                    .is_some()
-            });
-            looks.count()
-        };
-        // After 10, 20, 40 and 80 s; after 10 s each time.
-        assert_eq!((nr_named(80_000), nr_named(10_000)), (4, 10));
-    }
-
-    #[test]
-    fn counts_are_read_as_soon_as_they_are_said_to_be_old() {
-        let config = Config {
-            old_ms_max: 10_000,
-            ..Config::DEFAULT
-        };
-        let mut deactivation = held_by(config, 98);
-        let mut look = |now| deactivation.look(TimeMs(now), lists(40), false);
-        assert_eq!((look(9999), look(10_000)), (Reading::NotYet, Reading::Due));
-    }
-
-    #[test]
     fn counts_are_not_left_alone_for_ever() {
         let mut deactivation = held(98);
-        let look = |of: &mut ListBalance, now, percent| of.look(TimeMs(now), lists(percent), false);
+        let old_ms = Config::DEFAULT.old_ms;
+        let mut look = |now| deactivation.look(TimeMs(now), lists(40), false);
         assert_eq!(
-            look(&mut deactivation, Config::DEFAULT.old_ms - 1, 80),
-            Reading::NotYet
-        );
-        assert_eq!(
-            look(&mut deactivation, Config::DEFAULT.old_ms, 80),
-            Reading::Due
-        );
-        assert_eq!(
-            look(&mut deactivation, Config::DEFAULT.old_ms + 20, 40),
-            Reading::NotYet
-        );
-        assert_eq!(
-            look(&mut deactivation, Config::DEFAULT.old_ms_max, 40),
-            Reading::Due
+            (look(old_ms - 1), look(old_ms)),
+            (Reading::NotYet, Reading::Due)
         );
     }
 

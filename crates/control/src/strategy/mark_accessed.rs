@@ -53,10 +53,8 @@ config! {
     spared_walk_ms_min: u64 = 20, 10..=500, "ms";
     /// A trial is so many walks: a single one that shows nothing proves nothing.
     nr_judged_walks: u32 = 8, 1..=100, "walks";
-    /// After a trial that showed nothing there is a first pause of so long.
-    off_ms_min: u64 = 2000, 100..=10_000, "ms";
-    /// The pause after a trial that showed nothing, which doubles each time, is at most so long.
-    off_ms_max: u64 = 64_000, 10_000..=3_600_000, "ms";
+    /// After a trial that showed nothing there is a first pause of so long; the pause doubles each time, up to 32 times.
+    off_ms: u64 = 2000, 100..=10_000, "ms";
 }
 
 /// How far apart walks are to be, where so many pages are in memory and so many come back in a second.
@@ -127,7 +125,7 @@ impl MarkAccessed {
             lever,
             trial: Foretold::default(),
             nr_walks: None,
-            off: Backoff::new(config.off_ms_min, config.off_ms_max),
+            off: Backoff::new(config.off_ms),
         }
     }
 
@@ -191,6 +189,7 @@ impl MarkAccessed {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::backoff::TIMES_MAX;
 
     fn foretold(nr_warm_used_pages: u64, nr_other_used_pages: u64) -> Foretold {
         Foretold {
@@ -267,7 +266,7 @@ mod tests {
             .map(|(_, length)| length);
         assert_eq!(
             longest.max(),
-            Some(Config::DEFAULT.off_ms_max / Config::DEFAULT.walk_ms_min - 1)
+            Some(Config::DEFAULT.off_ms * TIMES_MAX / Config::DEFAULT.walk_ms_min - 1)
         );
     }
 
@@ -296,12 +295,12 @@ mod tests {
         assert!(!activation.is_too_slow(TimeMs(0), 100, 200));
         assert!(activation.is_on(TimeMs(0)));
         assert!(activation.is_too_slow(TimeMs(0), 100, 201));
-        assert!(!activation.is_on(TimeMs(Config::DEFAULT.off_ms_min - 1)));
+        assert!(!activation.is_on(TimeMs(Config::DEFAULT.off_ms - 1)));
         // Tried again, it takes twice as long until the next trial.
-        assert!(activation.is_on(TimeMs(Config::DEFAULT.off_ms_min)));
-        assert!(activation.is_too_slow(TimeMs(Config::DEFAULT.off_ms_min), 100, 201));
-        assert!(!activation.is_on(TimeMs(3 * Config::DEFAULT.off_ms_min - 1)));
-        assert!(!activation.is_too_slow(TimeMs(3 * Config::DEFAULT.off_ms_min), 150, 201));
+        assert!(activation.is_on(TimeMs(Config::DEFAULT.off_ms)));
+        assert!(activation.is_too_slow(TimeMs(Config::DEFAULT.off_ms), 100, 201));
+        assert!(!activation.is_on(TimeMs(3 * Config::DEFAULT.off_ms - 1)));
+        assert!(!activation.is_too_slow(TimeMs(3 * Config::DEFAULT.off_ms), 150, 201));
     }
 
     /// What was warm a minute ago says nothing of heat.
@@ -332,7 +331,7 @@ mod tests {
                     is_heat_believed: true,
                     nr_resident_pages: 46_000,
                     refaulted_pages_per_s: 50_000.0,
-                    refaulted_recent_pages_per_s: 50_000.0,
+                    is_coming_back: true,
                     busy: Default::default(),
                 };
                 let walk = Walk {
@@ -360,7 +359,7 @@ mod tests {
             is_heat_believed: true,
             nr_resident_pages: 46_000,
             refaulted_pages_per_s: 50_000.0,
-            refaulted_recent_pages_per_s: 50_000.0,
+            is_coming_back: true,
             busy: Default::default(),
         };
         let mut activation = MarkAccessed::new(Config::DEFAULT, Lever::Activation);

@@ -32,8 +32,8 @@ pub struct View {
     pub nr_resident_pages: u64,
     /// Pages that come back in a second, on average.
     pub refaulted_pages_per_s: f64,
-    /// Pages that come back in a second, on average, or none where nobody has looked for a while.
-    pub refaulted_recent_pages_per_s: f64,
+    /// Whether so many come back, by what was seen a moment ago, that programs wait for them.
+    pub is_coming_back: bool,
     /// Whose threads are at work.
     pub busy: Busy,
 }

@@ -33,12 +33,8 @@ config! {
     /// What counts as a phase that comes back, and when asking for its pages is given up.
     "prefetch"
 
-    /// A program to which fewer pages come back hardly waits for them.
-    returned_pages_per_s_min: f64 = 100.0, 0.0..=100_000.0, "pages per s";
     /// A phase has come back when this many pages have refaulted that belong to walks of which enough pages refaulted.
     nr_returned_min: u32 = 64, 1..=1 << 20, "pages";
-    /// Of the pages last used at one time so many must have come back, or it is chance.
-    nr_alike_min: u32 = 8, 1..=1 << 16, "pages";
     /// A walk's pages count only if their refaulted share is this part of the refaulted share of all evicted pages.
     share_min: f64 = 0.5, 0.0..=1.0, "part of 1";
     /// Of what a walk found used so much must have come back since the one before. A program that goes on with what it
@@ -46,20 +42,11 @@ config! {
     returned_percent: u64 = 50, 1..=100, "percent of what is used";
     /// For each page that came back so many are asked for.
     nr_asked_each: u64 = 16, 1..=1024, "pages";
-    /// What was last used fewer walks ago has not been away.
-    age_min: u32 = 2, 1..=16, "walks";
-    /// A program that is elsewhere has no use for what was last used so many walks ago.
-    unused_age_min: u32 = 1, 1..=16, "walks";
     /// Of what was asked for so much must be used for it to have been right.
     used_percent: u64 = 33, 1..=100, "percent of what was asked for";
-    /// A trial fails when this time has passed since its last request and too few of its pages were used.
+    /// A trial fails when this time has passed since its last request and too few of its pages were used. A first pause as long
+    /// follows, which doubles each time, up to 32 times. What was not used in half of this time has gone again.
     trial_ms: u64 = 2000, 500..=60_000, "ms";
-    /// What was not used for so long after it was asked for has gone again.
-    out_ms: u64 = 1000, 100..=60_000, "ms";
-    /// After a trial that failed there is a first pause of so long.
-    off_ms_min: u64 = 2000, 100..=10_000, "ms";
-    /// The pause after a trial that failed, which doubles each time, is at most so long.
-    off_ms_max: u64 = 64_000, 10_000..=3_600_000, "ms";
 }
 
 /// The number of a walk of a space: it comes again after 65,535 of them.
@@ -149,8 +136,8 @@ impl Returns {
             .map(|(walk, nr_back)| (*walk, *nr_back));
         let mut walks: Vec<(WalkNo, u32)> = back
             .filter(|&(walk, nr_back)| {
-                nr_back >= config.nr_alike_min
-                    && now.since(walk).is_some_and(|age| age >= config.age_min)
+                // What was last used at the walk before has not been away.
+                now.since(walk).is_some_and(|age| age > 1)
                     && share(nr_back, nr_out(walk)) >= all * config.share_min
             })
             .collect();
@@ -191,9 +178,7 @@ pub struct Prefetch {
 impl Strategy for Prefetch {
     /// While pages come back that programs wait for.
     fn walk_ms(&self, view: &View) -> Option<u64> {
-        let returned_pages_per_s = view.refaulted_recent_pages_per_s;
-        let is_coming_back = returned_pages_per_s >= self.config.returned_pages_per_s_min;
-        let is_waited_for = self.is_swap_slow && is_coming_back;
+        let is_waited_for = self.is_swap_slow && view.is_coming_back;
         (is_waited_for && may_ask(view) && self.is_on(view.now)).then_some(HEAT_WALK_MS)
     }
 
@@ -232,7 +217,7 @@ impl Prefetch {
             trial: None,
             nr_pages_out: 0,
             last_asked: TimeMs::default(),
-            off: Backoff::new(config.off_ms_min, config.off_ms_max),
+            off: Backoff::new(config.trial_ms),
             is_swap_slow: false,
         }
     }
@@ -275,7 +260,7 @@ impl Prefetch {
     fn take_walk(&mut self, now: TimeMs, nr_used_pages: u64) -> bool {
         self.judge(now, nr_used_pages);
         self.nr_pages_out = self.nr_pages_out.saturating_sub(nr_used_pages);
-        let is_over = self.nr_pages_out > 0 && now.since(self.last_asked) >= self.config.out_ms;
+        let is_over = self.nr_pages_out > 0 && now.since(self.last_asked) >= self.config.trial_ms / 2;
         if is_over {
             self.nr_pages_out = 0;
         }
@@ -342,10 +327,6 @@ mod tests {
             phase(&[(30, Config::DEFAULT.nr_returned_min - 1)], &out),
             None
         );
-        let scattered: Vec<(u16, u32)> = (2..200)
-            .map(|age| (age, Config::DEFAULT.nr_alike_min - 1))
-            .collect();
-        assert_eq!(phase(&scattered, &out), None);
         assert_eq!(phase(&[], &[]), None);
     }
 
@@ -408,7 +389,7 @@ mod tests {
             "a third was used"
         );
         assert_eq!(recalls.nr_pages_out, 1000);
-        assert!(recalls.take_walk(TimeMs(Config::DEFAULT.out_ms + 200), 0));
+        assert!(recalls.take_walk(TimeMs(Config::DEFAULT.trial_ms / 2 + 200), 0));
         assert_eq!(recalls.nr_pages_out, 0, "the kernel has taken it again");
     }
 

@@ -23,6 +23,7 @@
 //! - S3: uses are counted over [`HEAT_WALK_MS`] or more: walks may follow each other at once, and in no
 //!   time nothing is used.
 
+use crate::backoff::TIMES_MAX;
 use crate::tunables::config;
 use std::collections::VecDeque;
 use strata_lru::{HEAT_WALK_MS, TimeMs};
@@ -44,11 +45,9 @@ config! {
     nr_trial_walks: u32 = 2, 1..=16, "walks";
     /// Huge pages are worth a trial when they hold this part of memory.
     share_min: u64 = 8, 1..=512, "1/n of the pages";
-    /// After what came to nothing it is tried again after so many walks.
-    nr_wait_walks_min: u32 = 64, 1..=1024, "walks";
-    /// After what came to nothing again and again it is tried after so many walks: the wait doubles each time, because
-    /// what is split stays split, and huge pages in use all over should not be worn down by trials.
-    nr_wait_walks_max: u32 = 1 << 14, 1 << 10..=1 << 20, "walks";
+    /// After what came to nothing it is tried again after so many walks, twice as many each time, up to 32 times: what is split
+    /// stays split, and huge pages in use all over should not be worn down by trials.
+    nr_wait_walks: u32 = 64, 1..=4096, "walks";
 }
 
 /// What the last walk showed.
@@ -89,7 +88,7 @@ impl<At: Clone> SplitHuge<At> {
             config,
             state: State::Waiting { nr_walks: 0 },
             counted: None,
-            nr_wait_walks: config.nr_wait_walks_min,
+            nr_wait_walks: config.nr_wait_walks,
             split: VecDeque::new(),
         }
     }
@@ -124,14 +123,15 @@ impl<At: Clone> SplitHuge<At> {
         let config = self.config;
         match self.judge(used) {
             Some(true) if matches!(self.state, State::Trial) => {
-                self.nr_wait_walks = config.nr_wait_walks_min;
+                self.nr_wait_walks = config.nr_wait_walks;
                 self.state = State::Splitting {
                     nr_at_once: config.nr_tried,
                 };
             }
             Some(false) => {
                 self.wait(self.nr_wait_walks);
-                self.nr_wait_walks = (self.nr_wait_walks * 2).min(config.nr_wait_walks_max);
+                let nr_max = config.nr_wait_walks * TIMES_MAX as u32;
+                self.nr_wait_walks = (self.nr_wait_walks * 2).min(nr_max);
             }
             _ => {}
         }
@@ -158,7 +158,7 @@ impl<At: Clone> SplitHuge<At> {
             }
             State::Trial => Vec::new(),
             State::Splitting { .. } if facts.huge.is_empty() => {
-                self.wait(config.nr_wait_walks_min);
+                self.wait(config.nr_wait_walks);
                 Vec::new()
             }
             State::Splitting { nr_at_once } => {
@@ -220,16 +220,7 @@ mod tests {
 
     /// Splits until nothing more is asked for; returns how many were split at each walk that split.
     fn run(nr_huge: u64, used: impl Fn(Where) -> Option<u64>, nr_walks: u32) -> Vec<usize> {
-        run_with(Config::DEFAULT, nr_huge, used, nr_walks)
-    }
-
-    fn run_with(
-        config: Config,
-        nr_huge: u64,
-        used: impl Fn(Where) -> Option<u64>,
-        nr_walks: u32,
-    ) -> Vec<usize> {
-        let mut splitter = SplitHuge::new(config);
+        let mut splitter = SplitHuge::new(Config::DEFAULT);
         let mut left = huge(nr_huge);
         let mut sizes = Vec::new();
         for walk in 0..nr_walks {
@@ -251,17 +242,7 @@ mod tests {
     fn where_most_parts_are_in_use_it_stays_at_a_trial_that_is_seldom_repeated() {
         assert_eq!(run(70, |_| Some(300), 60), [4]);
         assert_eq!(run(70, |_| Some(300), 100), [4, 4]);
-        assert_eq!(run(70, |_| Some(300), 10_000).len(), 8);
-    }
-
-    #[test]
-    fn a_shorter_longest_wait_has_it_tried_more_often() {
-        let config = Config {
-            nr_wait_walks_max: 1024,
-            ..Config::DEFAULT
-        };
-        let sizes = run_with(config, 70, |_| Some(300), 10_000);
-        assert!(sizes.len() > run(70, |_| Some(300), 10_000).len());
+        assert_eq!(run(70, |_| Some(300), 10_000).len(), 9);
     }
 
     #[test]

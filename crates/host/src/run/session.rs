@@ -440,7 +440,7 @@ impl Session<'_> {
 
     fn finish(mut self, ending: Ending) -> Report {
         let now = self.now();
-        self.limit.set_left(false, Reading::Paced);
+        self.limit.set_reading(Reading::Paced);
         // The socket goes before the directory it is in.
         self.remote = None;
         let actuator = self.config.actuator;

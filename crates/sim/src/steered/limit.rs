@@ -110,8 +110,7 @@ impl<P: PlaysKernel> World<'_, P> {
         self.recorder.begin_limit(standing.into());
         let usage_bytes = self.usage_bytes();
         let reading = look_at_lists(self, now, usage_bytes);
-        self.limit
-            .set_left(self.control.is_left_to_programs(), reading);
+        self.limit.set_reading(reading);
         let need = Need {
             standing,
             is_under_oom,

@@ -169,7 +169,7 @@ impl<'w, P: PlaysKernel> World<'w, P> {
             timeline: Timeline::new(workload, steered.nr_processors, steered.threads_per_program),
             config,
             control,
-            limit: Limit::new(version, &marks, config.limit, config.stat_pace),
+            limit: Limit::new(version, &marks, config.limit),
             bounds: Bounds {
                 max_pages: marks.backstop_bytes / PAGE_BYTES,
                 high_pages: None,

@@ -46,11 +46,8 @@ impl Space {
             is_wanted[walk.index()] = nr_found < nr_pages_max;
             nr_found += u64::from(out[walk.index()]);
         }
-        let is_unused = |walk| {
-            self.walk_no
-                .since(walk)
-                .is_some_and(|age| age >= config.unused_age_min)
-        };
+        // A program that is elsewhere has no use for what the last walk did not find used.
+        let is_unused = |walk| self.walk_no.since(walk).is_some_and(|age| age > 0);
         let (mut unused, mut wanted) = (Vec::new(), Vec::new());
         let (mut nr_unused_left, mut nr_wanted_left) = (nr_pages_max, nr_pages_max);
         for (no, table) in self.tables.iter_mut().filter(|(_, table)| !table.is_huge) {

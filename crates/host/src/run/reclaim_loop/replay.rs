@@ -283,7 +283,7 @@ impl LimitReplay {
         let marks = Watermarks::new(run.marks.budget_bytes, &config.watermarks);
         let base = run.swappiness;
         LimitReplay {
-            limit: Limit::new(version, &marks, config.limit, config.stat_pace),
+            limit: Limit::new(version, &marks, config.limit),
             marks,
             base_swappiness: base.unwrap_or_else(|| Swappiness::DEFAULT.get()),
             is_left: false,
@@ -297,10 +297,7 @@ impl LimitReplay {
         let mut readings = readings.filter(|reading| reading.by == StatReader::Limit);
         let looks = tick.sample.limit.iter().zip(&tick.plan.limit).enumerate();
         for (nr, (read, done)) in looks {
-            if nr > 0 {
-                self.is_left = is_programs(tick);
-            }
-            self.limit.set_left(self.is_left, when(done.reading));
+            self.limit.set_reading(when(done.reading));
             // Without a group, and in a dry run, nobody looks further.
             let Some(free_swap) = read.free_swap else {
                 continue;

@@ -18,7 +18,7 @@ pub(super) fn limit_of(config: &RunConfig, arena: &Arena) -> Limit {
     let version = group.map_or(Version::V2, |group| group.version());
     let control = &config.control;
     let marks = Watermarks::new(config.budget_bytes, &control.watermarks);
-    Limit::new(version, &marks, control.limit, control.stat_pace)
+    Limit::new(version, &marks, control.limit)
 }
 
 /// Begins the trace, where one was asked for.

@@ -63,8 +63,7 @@ impl Session<'_> {
             let reading = managed.look_at_lists(now, self.arena.gauge(), usage_bytes);
             self.recorder
                 .note_limit(|_, plan| plan.reading = reading.into());
-            self.limit
-                .set_left(managed.control().is_left_to_programs(), reading);
+            self.limit.set_reading(reading);
         }
         let is_under_oom = self.arena.take_oom_event();
         self.recorder

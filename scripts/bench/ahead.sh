@@ -15,7 +15,7 @@ loads=${BENCH_LOADS:-sets redis}
 runs=${BENCH_RUNS:-3} bin=$target_dir/servers/bin
 
 run_sets() { # HOW... -- OPTIONS OF THE PROGRAM...
-    "$strata" run --quiet --report "$work/report" --swap "$swap" --memory 180M "${how[@]}" -- \
+    "$strata" run --quiet --prefetch --report "$work/report" --swap "$swap" --memory 180M "${how[@]}" -- \
         "$programs/sets" --phases 6 "${when[@]}" >"$work/out" 2>"$work/errors"
 }
 run_redis() {
@@ -29,7 +29,7 @@ run_redis() {
         [ -z "$pid" ] || kill "$pid"
     ) &
     client=$!
-    "$strata" run --quiet --report "$work/report" --swap "$swap" --memory 140M "${how[@]}" -- "$bin/redis-server" --port 0 \
+    "$strata" run --quiet --prefetch --report "$work/report" --swap "$swap" --memory 140M "${how[@]}" -- "$bin/redis-server" --port 0 \
         --unixsocket "$socket" --save '' --appendonly no --dir "$work" --loglevel warning >"$work/errors" 2>&1 || status=$?
     wait $client
     [ $status != 137 ] && grep -q '"ops_per_s"' "$work/out"

@@ -15,10 +15,19 @@ const SIZE: &str = "40M";
 
 /// What Strata reports of a workload with so much swap.
 fn report_of(swap: &str, name: &str, args: &[&str]) -> Value {
-    let strata = Strata::new(["run", "--quiet", "--memory", BUDGET, "--swap", swap, "--"])
-        .arg(program(name))
-        .args(["--size", SIZE])
-        .args(args);
+    let strata = Strata::new([
+        "run",
+        "--quiet",
+        "--prefetch",
+        "--memory",
+        BUDGET,
+        "--swap",
+        swap,
+        "--",
+    ])
+    .arg(program(name))
+    .args(["--size", SIZE])
+    .args(args);
     let (finished, report) = strata.finish_with_report();
     finished.expect_success();
     report

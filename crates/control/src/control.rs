@@ -123,7 +123,7 @@ impl Control {
             actuator,
             is_dry_run: setup.is_dry_run,
             marks: Watermarks::new(setup.budget_bytes, &config.watermarks),
-            pressure: Pressure::new(config.pressure),
+            pressure: Pressure::new(config.pressure, config.limit.counts_ms),
             turns: Turns::new(config.reclaimer),
             cpu: Cpu::new(setup.nr_processors, &config.cpu),
             allowance: Allowance::new(setup.cpu_percent_max, config.cpu.allowance),

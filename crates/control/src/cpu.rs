@@ -16,6 +16,7 @@ pub mod allowance;
 pub mod contention;
 pub mod demand;
 pub mod load;
+pub mod sampling;
 
 pub use crate::sample::{Clocks, CpuDue, CpuSample, CpuState, Runnable, Threads, Wanted};
 
@@ -30,6 +31,8 @@ use strata_lru::TimeMs;
 config_of! {
     /// By what it is judged whether a processor is free.
     {
+        /// How often it is looked at.
+        sampling: sampling::Config;
         /// How many processors the programs want.
         demand: demand::Config;
         /// Whether a processor is free.
@@ -52,10 +55,14 @@ pub struct Cpu {
 impl Cpu {
     /// Nothing known yet, on a machine with so many processors.
     pub fn new(nr_processors: usize, config: &Config) -> Cpu {
+        let sampling::Config {
+            every_ms,
+            share_of_last,
+        } = config.sampling;
         Cpu {
-            demand: Demand::new(config.demand),
+            demand: Demand::new(config.demand, every_ms, share_of_last),
             contention: Contention::new(nr_processors, config.contention),
-            load: Load::new(config.load),
+            load: Load::new(config.load, every_ms, share_of_last),
         }
     }
 
@@ -108,11 +115,6 @@ impl Cpu {
         self.load.is_fresh(now)
     }
 
-    /// Whether more comes back than pageout could take with its share.
-    pub fn is_beyond_pageout(&self) -> bool {
-        self.load.is_beyond_pageout()
-    }
-
     /// What pageout may take of a processor, percent.
     pub fn pageout_percent_max(&self) -> u32 {
         self.load.pageout_percent_max()
@@ -150,7 +152,7 @@ mod tests {
                 clocks: Some(Clocks::default()),
             },
         );
-        let due: Vec<CpuDue> = [9, 10, 50, 100].map(|ms| cpu.due(TimeMs(ms))).to_vec();
+        let due: Vec<CpuDue> = [9, 10, 50].map(|ms| cpu.due(TimeMs(ms))).to_vec();
         assert_eq!(due[0], CpuDue::default());
         let nr_due = |of: &CpuDue| {
             [of.threads, of.runnable, of.clocks]
@@ -159,7 +161,7 @@ mod tests {
                 .sum()
         };
         let nr_due: Vec<u32> = due.iter().map(nr_due).collect();
-        assert_eq!(nr_due, [0, 1, 2, 3]);
+        assert_eq!(nr_due, [0, 1, 3]);
     }
 
     #[test]

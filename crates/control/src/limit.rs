@@ -47,20 +47,15 @@ config! {
     raised_share: u64 = 4, 1..=100, "1/n of the budget";
     /// The limit may give way by so much even where the budget is small.
     raised_bytes_min: u64 = 64 << 20, 1 << 20..=1 << 30, "bytes";
-    /// The first step of giving way is this part of the budget, because the moment that needs it is short.
-    step_share: u64 = 100, 8..=1000, "1/n of the budget";
-    /// The first step of giving way is at least so large.
-    step_bytes_min: u64 = 1 << 20, 4 << 10..=64 << 20, "bytes";
-    /// A step within this time after the last one is twice as large, up to the distance from the budget to the backstop.
-    step_again_ms: u64 = 1000, 100..=60_000, "ms";
+    /// A step within this time after the last one is twice as large, up to the distance from the budget to the backstop. A
+    /// program's end has to do with the limit when what can't go was near it, or tasks waited, within this time before.
+    recent_ms: u64 = 1000, 100..=60_000, "ms";
     /// Tasks that a raise has woken need so long to run, and count as waiting until then.
     step_settles_ms: u64 = 50, 0..=1000, "ms";
     /// What can't go takes up the budget when it leaves less than this part of it.
     floor_share: u64 = 8, 2..=64, "1/n of the budget";
-    /// A program's end has to do with the limit when what can't go was near it, or tasks waited, within this time before.
-    pinch_ms: u64 = 500, 0..=60_000, "ms";
     /// The kernel's counts of the group are read this often near the budget, which brings them up to date: stale ones have the
-    /// kernel find nothing to take.
+    /// kernel find nothing to take. Usage is looked at as often while the programs reclaim in their own faults.
     counts_ms: u64 = 20, 1..=100, "ms";
 }
 
@@ -303,7 +298,7 @@ impl Limit {
 
     /// Whether a fault that ended the program may come from the limit: see the module text.
     pub fn may_have_caused_fault(&self, now: TimeMs) -> bool {
-        let is_recent = |then| now.since(then) <= self.config.pinch_ms;
+        let is_recent = |then| now.since(then) <= self.config.recent_ms;
         self.pinched_at.is_some_and(is_recent)
     }
 
@@ -480,10 +475,10 @@ impl Limit {
         if is_room || headroom > 0 && is_settling {
             return Step::Done(None);
         }
-        let first = (marks.budget_bytes / config.step_share).max(config.step_bytes_min);
         let bytes = match self.raised {
-            Some((then, bytes)) if job.now.since(then) < config.step_again_ms => bytes * 2,
-            _ => first,
+            Some((then, bytes)) if job.now.since(then) < config.recent_ms => bytes * 2,
+            // As far as two marks lie apart: the moment that needs it is short.
+            _ => marks.high_bytes - marks.low_bytes,
         };
         let bytes = bytes.min(step_bytes(&marks));
         // Tasks that wait although there are pages that can go: the kernel found everything active at

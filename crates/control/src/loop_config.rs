@@ -16,8 +16,6 @@ config! {
     /// A program to which fewer pages come back hardly waits for them. Nothing is read ahead then, and that warm pages can be
     /// marked is no reason to prefer the kernel's reclaim to pageout.
     returned_pages_per_s_min: f64 = 100.0, 0.0..=100_000.0, "pages per s";
-    /// Free swap, by which it is judged whether anon pages can go, is read this often.
-    swap_check_ms: u64 = 100, 10..=10_000, "ms";
     /// After the kernel found nothing to reclaim it is not asked for a first pause of so long; the pause doubles each time, up to
     /// 32 times.
     kernel_pause_ms: u64 = 10, 1..=1000, "ms";

@@ -18,12 +18,8 @@ config! {
     reaction_ms: u64 = 10, 1..=100, "ms";
     /// Growth this fast is assumed possible at any time when the next look is chosen.
     growth_assumed_bytes_per_ms: u64 = 256 << 10, 4 << 10..=16 << 20, "bytes per ms";
-    /// The fastest growth that was seen is forgotten slowly: from look to look this part of it is kept.
-    growth_kept_percent: u64 = 75, 1..=99, "percent";
     /// The loop looks at usage this often while something has to go.
     wait_ms_min: u64 = 5, 1..=20, "ms";
-    /// The loop looks at usage this often while something has to go and the programs see to it in their own faults.
-    wait_ms_left: u64 = 20, 1..=1000, "ms";
     /// The loop looks at usage at least this often, however long nothing has changed.
     wait_ms_max: u64 = 1000, 100..=10_000, "ms";
 }
@@ -50,6 +46,8 @@ pub(crate) struct Ask {
 #[derive(Debug)]
 pub(crate) struct Pressure {
     config: Config,
+    /// The wait while something has to go and the programs see to it in their own faults.
+    left_ms: u64,
     last: Option<(TimeMs, u64)>,
     growth_bytes_per_ms: u64,
     is_reclaiming: bool,
@@ -58,10 +56,12 @@ pub(crate) struct Pressure {
 }
 
 impl Pressure {
-    /// Nothing seen yet.
-    pub(crate) fn new(config: Config) -> Pressure {
+    /// Nothing seen yet. While something has to go and the programs see to it in their own faults usage is looked at each
+    /// `left_ms`.
+    pub(crate) fn new(config: Config, left_ms: u64) -> Pressure {
         Pressure {
             config,
+            left_ms,
             last: None,
             growth_bytes_per_ms: 0,
             is_reclaiming: false,
@@ -90,7 +90,7 @@ impl Pressure {
         let mut excess_bytes = 0;
         let is_theirs = work == Work::Theirs && usage_bytes <= marks.budget_bytes;
         self.wait_ms = if self.is_reclaiming && is_theirs {
-            config.wait_ms_left
+            self.left_ms
         } else if self.is_reclaiming {
             excess_bytes = usage_bytes.saturating_sub(marks.low_bytes.saturating_sub(ahead));
             config.wait_ms_min
@@ -138,8 +138,8 @@ impl Pressure {
         if let Some((then, last)) = self.last {
             let elapsed_ms = now.since(then).max(1);
             let rate = usage_bytes.saturating_sub(last) / elapsed_ms;
-            let kept = self.growth_bytes_per_ms * self.config.growth_kept_percent / 100;
-            self.growth_bytes_per_ms = rate.max(kept);
+            // The fastest growth that was seen is forgotten slowly.
+            self.growth_bytes_per_ms = rate.max(self.growth_bytes_per_ms / 2);
         }
         self.last = Some((now, usage_bytes));
     }
@@ -151,11 +151,12 @@ mod tests {
     use crate::watermarks;
 
     const MIB: u64 = 1 << 20;
+    const LEFT_MS: u64 = 20;
 
     /// The asks of a budget of 320 MiB: reclaim begins at 315, ends at 310, and 320 is the promise.
     fn asks(samples: &[(u64, u64)], work: Work) -> Vec<Ask> {
         let marks = Watermarks::new(320 * MIB, &watermarks::Config::DEFAULT);
-        let mut pressure = Pressure::new(Config::DEFAULT);
+        let mut pressure = Pressure::new(Config::DEFAULT, LEFT_MS);
         let asks = samples.iter().map(|(now, usage_mib)| {
             pressure.sample(TimeMs(*now), usage_mib * MIB, &marks);
             pressure.ask(&marks, work)
@@ -182,7 +183,7 @@ mod tests {
             asks[..2],
             [Ask {
                 excess_bytes: 0,
-                wait_ms: Config::DEFAULT.wait_ms_left
+                wait_ms: LEFT_MS
             }; 2]
         );
         assert!(asks[2].excess_bytes >= 12 * MIB && asks[2].wait_ms == Config::DEFAULT.wait_ms_min);
@@ -229,7 +230,7 @@ mod tests {
 
     #[test]
     fn who_backs_off_waits_twice_as_long_each_time_and_a_new_budget_ends_that() {
-        let mut pressure = Pressure::new(Config::DEFAULT);
+        let mut pressure = Pressure::new(Config::DEFAULT, LEFT_MS);
         let waits: Vec<u64> = (0..9).map(|_| pressure.back_off()).collect();
         assert_eq!(waits, [10, 20, 40, 80, 160, 320, 640, 1000, 1000]);
         pressure.hurry();

@@ -1,9 +1,9 @@
 //! Who reclaims: pageout, the kernel at our request, or the programs in their own faults.
 //!
 //! ```text
-//!   a processor is free:  Pageout --above the urgent mark for 50 ms, or pageout has no chance--> Kernel
+//!   a processor is free:  Pageout --above the urgent mark for 50 ms, or the kernel is told--> Kernel
 //!                            ^                                                                     |
-//!                            |<---- below the high mark after 0.5 to 16 s, and pageout has one -----|
+//!                            |<---- below the high mark after 0.5 to 16 s, if it isn't told -----|
 //!                            |<---- the kernel found nothing --------------------------------------|
 //!   none is free:         Programs  (the turn of the other two changes meanwhile as above)
 //! ```
@@ -54,8 +54,8 @@ pub enum Reclaimer {
 pub enum Event {
     /// Whether a processor is free.
     Cpu(CpuState),
-    /// Whether pageout need not be tried: more pages come back than it could take, or the kernel is told which are warm.
-    BeyondPageout(bool),
+    /// Whether pageout need not be tried: the kernel is told which pages are warm.
+    KernelChooses(bool),
     /// The kernel was asked and found nothing. Its turn comes again when usage has been above the urgent mark for a
     /// while, or when it is known anew that pageout has no chance.
     KernelFoundNothing,
@@ -68,7 +68,7 @@ pub enum Event {
 pub struct Turns {
     config: Config,
     cpu: CpuState,
-    is_beyond_pageout: bool,
+    is_kernel_to_choose: bool,
     /// When the kernel took over, if its turn has come.
     kernel_since: Option<TimeMs>,
     /// When pageout last took over again.
@@ -85,7 +85,7 @@ impl Turns {
         Turns {
             config,
             cpu: CpuState::Free,
-            is_beyond_pageout: false,
+            is_kernel_to_choose: false,
             kernel_since: None,
             pageout_since: None,
             hold_ms: config.hold_ms,
@@ -106,20 +106,20 @@ impl Turns {
     pub fn transition(&mut self, now: TimeMs, marks: &Watermarks, event: Event) {
         match (event, self.kernel_since) {
             (Event::Cpu(cpu), _) => self.cpu = cpu,
-            (Event::BeyondPageout(is_beyond), _) => self.is_beyond_pageout = is_beyond,
+            (Event::KernelChooses(is_to), _) => self.is_kernel_to_choose = is_to,
             (Event::KernelFoundNothing, _) => {
                 (self.kernel_since, self.above_since) = (None, None);
-                self.is_beyond_pageout = false;
+                self.is_kernel_to_choose = false;
             }
             (Event::Usage(bytes), since) if bytes <= marks.high_bytes => {
                 self.above_since = None;
                 let is_over = since.is_some_and(|then| now.since(then) >= self.hold_ms);
-                if is_over && !self.is_beyond_pageout {
+                if is_over && !self.is_kernel_to_choose {
                     (self.kernel_since, self.pageout_since) = (None, Some(now));
                 }
             }
             (Event::Usage(_), Some(_)) => {}
-            (Event::Usage(_), None) if self.is_beyond_pageout => self.kernel_since = Some(now),
+            (Event::Usage(_), None) if self.is_kernel_to_choose => self.kernel_since = Some(now),
             (Event::Usage(bytes), None) if bytes > marks.urgent_bytes => {
                 let since = *self.above_since.get_or_insert(now);
                 if now.since(since) >= self.config.urgent_persists_ms {
@@ -216,26 +216,26 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_keeps_its_turn_while_pageout_has_no_chance() {
+    fn the_kernel_keeps_its_turn_while_it_is_told_what_is_warm() {
         let mut run = Run::new();
-        run.tell(0, Event::BeyondPageout(true));
+        run.tell(0, Event::KernelChooses(true));
         assert_eq!(run.at(0, 314), Pageout, "nothing has to go yet");
         assert_eq!(run.at(5, 316), Kernel, "at once");
         for now in (100..20_000).step_by(100) {
             assert_eq!(run.at(now, 314), Kernel);
         }
-        run.tell(20_000, Event::BeyondPageout(false));
+        run.tell(20_000, Event::KernelChooses(false));
         assert_eq!(run.at(20_000, 314), Pageout);
     }
 
     #[test]
     fn where_the_kernel_finds_nothing_it_is_pageouts_turn_until_more_is_known() {
         let mut run = Run::new();
-        run.tell(0, Event::BeyondPageout(true));
+        run.tell(0, Event::KernelChooses(true));
         assert_eq!(run.at(0, 316), Kernel);
         assert_eq!(run.tell(5, Event::KernelFoundNothing), Pageout);
         assert_eq!(run.at(1000, 316), Pageout);
-        run.tell(1100, Event::BeyondPageout(true));
+        run.tell(1100, Event::KernelChooses(true));
         assert_eq!(run.at(1100, 316), Kernel);
     }
 

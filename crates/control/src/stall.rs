@@ -20,8 +20,6 @@ config! {
     attempts_min: u64 = 8, 1..=1000, "attempts";
     /// Less than this, freed by attempts or grown by the program, is next to nothing.
     progress_bytes: u64 = 1 << 20, 4 << 10..=1 << 30, "bytes";
-    /// Two attempts are so far apart while reclaim is in vain.
-    pause_ms: u64 = 250, 10..=10_000, "ms";
 }
 
 /// Usage, attempts and bytes freed at one moment.
@@ -89,7 +87,8 @@ impl Stall {
         if !self.is_stalled {
             return None;
         }
-        let pause_ms = self.config.pause_ms;
+        // As many attempts in that time as prove something.
+        let pause_ms = self.config.stall_ms / self.config.attempts_min;
         let waited_ms = self.tried.map_or(pause_ms, |then| now.since(then));
         if waited_ms >= pause_ms {
             self.tried = Some(now);
@@ -122,8 +121,8 @@ mod tests {
         assert!(!stall.sample(at(900, 64, 100, 0)));
         assert!(stall.sample(at(1000, 64, 110, 4096)));
         assert_eq!(stall.pause_ms(TimeMs(1000)), None);
-        assert_eq!(stall.pause_ms(TimeMs(1005)), Some(245));
-        assert_eq!(stall.pause_ms(TimeMs(1250)), None);
+        assert_eq!(stall.pause_ms(TimeMs(1005)), Some(120));
+        assert_eq!(stall.pause_ms(TimeMs(1125)), None);
     }
 
     #[test]

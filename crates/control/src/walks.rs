@@ -15,7 +15,7 @@ config! {
 
     /// Walks pause for this many times what the last one took of a processor, so that they take a tenth of one at most.
     pause_factor: u64 = 10, 1..=1000, "times";
-    /// Two walks are at least so far apart while pages have to go.
+    /// Two walks are at least so far apart while pages have to go, or while the kernel is told which are warm.
     pause_ms_min: u64 = 20, 1..=100, "ms";
     /// Interval of walks where only the kernel may reclaim, or the programs reclaim in their own faults, and no strategy
     /// wants walks: clearing accessed bits hides accesses from the kernel.
@@ -23,8 +23,6 @@ config! {
     /// Interval of walks near the budget while usage moves and nothing has to be reclaimed. While the kernel is given hints
     /// about pages, generations are at least this far apart, too.
     pause_approach_ms: u64 = 1000, 100..=10_000, "ms";
-    /// What a walk foretold longer ago than this is not held against what the next one finds.
-    judged_ms_max: u64 = 2000, 500..=60_000, "ms";
 }
 
 /// What walks are for at this moment.
@@ -166,12 +164,6 @@ impl Walks {
         self.aged = Some(now);
     }
 
-    /// Whether the walk before the one that ends now is too long ago for what it foretold to be judged.
-    pub fn is_late(&self, now: TimeMs) -> bool {
-        self.last
-            .is_some_and(|then| now.since(then) > self.config.judged_ms_max)
-    }
-
     /// What the walk that has just been made took, nanoseconds of CPU and of wall time.
     pub fn note_cost(&mut self, cpu_ns: u64, wall_ns: u64) {
         self.took_ns = (cpu_ns, wall_ns);
@@ -276,21 +268,6 @@ mod tests {
         assert!(!walks.is_thorough());
         walks.kernel_took_pages();
         assert!(walks.is_thorough() && !walks.is_thorough());
-    }
-
-    #[test]
-    fn what_was_foretold_long_ago_is_late() {
-        let mut walks = Walks::new(Config::DEFAULT);
-        assert!(!walks.is_late(TimeMs(9000)), "nothing was foretold");
-        walks.note_end(TimeMs(0), 1);
-        assert!(!walks.is_late(TimeMs(2000)) && walks.is_late(TimeMs(2001)));
-        let config = Config {
-            judged_ms_max: 500,
-            ..Config::DEFAULT
-        };
-        let mut walks = Walks::new(config);
-        walks.note_end(TimeMs(0), 1);
-        assert!(!walks.is_late(TimeMs(500)) && walks.is_late(TimeMs(501)));
     }
 
     #[test]

@@ -42,27 +42,23 @@ config! {
     /// that only filling has set should be cleared.
     approach_percent: u64 = 90, 50..=100, "percent of the budget";
     /// The line, where the kernel holds usage under pressure, lies this part of the budget below it, so that the
-    /// budget is not reached.
+    /// budget is not reached. The kernel's hard limit stands twice as far above it, so that what is allocated while the loop
+    /// reacts meets no limit.
     line_share: u64 = 100, 81..=1000, "1/n of the budget";
-    /// The line lies at most so far below the budget.
-    line_bytes_max: u64 = 8 << 20, 64 << 10..=12 << 20, "bytes";
-    /// The kernel's hard limit stands this part of the budget above it, so that what is allocated while the loop reacts meets no
-    /// limit.
-    backstop_share: u64 = 50, 8..=200, "1/n of the budget";
-    /// The kernel's hard limit stands at least so far above a budget.
-    backstop_bytes_min: u64 = 8 << 20, 1 << 20..=64 << 20, "bytes";
+    /// The line lies at most so far below the budget, and the kernel's hard limit at least so far above it.
+    line_bytes: u64 = 8 << 20, 64 << 10..=12 << 20, "bytes";
 }
 
 impl Config {
     /// Where the hard limit stands for a budget: by default budget + max(2 %, 8 MiB).
     pub fn backstop_bytes(&self, budget_bytes: u64) -> u64 {
-        let distance_bytes = (budget_bytes / self.backstop_share).max(self.backstop_bytes_min);
+        let distance_bytes = (budget_bytes / self.line_share * 2).max(self.line_bytes);
         budget_bytes.saturating_add(distance_bytes)
     }
 
     /// How far below a budget the line is: by default 1 %, at most 8 MiB; at least a page.
     pub fn line_distance_bytes(&self, budget_bytes: u64) -> u64 {
-        let step = (budget_bytes / self.line_share).min(self.line_bytes_max);
+        let step = (budget_bytes / self.line_share).min(self.line_bytes);
         (step - step % PAGE_BYTES).max(PAGE_BYTES)
     }
 }
@@ -212,7 +208,7 @@ mod tests {
             mark_bytes_max in 16u64 << 20..=1 << 30,
             mark_share_most in 4u64..=16,
             line_share in 81u64..=1000,
-            line_bytes_max in 64u64 << 10..=12 << 20,
+            line_bytes in 64u64 << 10..=12 << 20,
         ) {
             let config = Config {
                 mark_share,
@@ -220,7 +216,7 @@ mod tests {
                 mark_bytes_max,
                 mark_share_most,
                 line_share,
-                line_bytes_max,
+                line_bytes,
                 ..Config::DEFAULT
             };
             config.validate().expect("in range");

@@ -391,8 +391,8 @@ const BUDGETS_BYTES: [u64; 4] = [2 << 20, 64 << 20, 1 << 30, 16 << 30];
 
 #[test]
 fn every_tunable_changes_what_is_decided() {
-    /// These matter after minutes of the same, which tests of their modules have.
-    const NOT_REACHED: [&str; 2] = ["walks.judged_ms_max", "list_balance.old_ms"];
+    /// The first matters after minutes of the same, the second with hundreds of threads, which tests of their modules have.
+    const NOT_REACHED: [&str; 2] = ["list_balance.old_ms", "cpu.demand.look_percent"];
     let tunables = Config::default().tunables();
     // The most that a pause may be is reached at once where the least is as long as it may be.
     let least_of = |of: &Tunable| {

@@ -8,7 +8,14 @@ use std::fs;
 use std::path::Path;
 
 /// Numbers that are no tunables: file, name or digits, and why.
-const FIXED: [(&str, &str, &str); 21] = [
+const FIXED: [(&str, &str, &str); 24] = [
+    (
+        "cpu/allowance.rs",
+        "RECLAIM_PAGE_NS",
+        "a price, measured; docs/validation/steered.md has it too",
+    ),
+    ("cpu/demand.rs", "THREAD_US", "a price, measured"),
+    ("cpu/demand.rs", "PROCESS_US", "a price, measured"),
     (
         "backoff.rs",
         "TIMES_MAX",
@@ -87,10 +94,10 @@ const FIXED_KERNEL: [(&str, &str, &str); 2] = [
         "from where on the kernel's lists are uneven",
     ),
     (
-    "strategy/swappiness.rs",
-    "SWAPPINESS_MAX",
-    "where the kernel's own setting ends",
-),
+        "strategy/swappiness.rs",
+        "SWAPPINESS_MAX",
+        "where the kernel's own setting ends",
+    ),
 ];
 
 /// Factors and divisors that are words or units: twice, half, percent, milliseconds, microseconds, nanoseconds.

@@ -145,6 +145,13 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "N", value_parser = word_arg, allow_hyphen_values = true)]
     nr_tiers: Option<String>,
 
+    /// Read a phase of the program that comes back in at once, from a swap file or a swap partition
+    ///
+    /// When most of what a program uses had to come back, the kernel is asked to read what was last used at the same time. That
+    /// is for programs that use one part of their memory for seconds, then another. Swap in memory (zram) is fast enough without.
+    #[arg(long)]
+    prefetch: bool,
+
     /// Most processor time that Strata may take, in percent of one processor, for example 10%
     ///
     /// The share is for all of Strata's threads and its keeper together, over each second. When the share is spent, the
@@ -391,6 +398,7 @@ impl RunArgs {
             priority: self.priority.into(),
             no_cgroup: self.no_cgroup,
             dry_run: self.dry_run,
+            prefetch: self.prefetch,
             at_detach: match self.bring_back {
                 true => AtDetach::BringBack,
                 false => AtDetach::Leave,

@@ -460,7 +460,7 @@ impl<'a> Check<'a> {
                 "warm pages are touched while the kernel does not choose",
             );
             self.hold(
-                ask.is_too_slow == (ask.pace_ms > 2 * ask.wanted_ms),
+                ask.is_too_slow == (ask.pace_ms > 4 * ask.wanted_ms),
                 "walks are called too slow that are not, or the other way round",
             );
             let is_alone = self.touch.ask(ask.is_taken);

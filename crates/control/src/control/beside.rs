@@ -74,14 +74,19 @@ impl Control {
     /// How far apart walks are to be for what the kernel is told, with so much in memory; `None` while it is told nothing.
     pub fn telling_walk_ms(&self, now: TimeMs, nr_resident_pages: u64, busy: Busy) -> Option<u64> {
         let view = self.view(now, nr_resident_pages, busy);
-        self.steering.telling_walk_ms(&view)
+        self.wanted_ms(&view)
+    }
+
+    fn wanted_ms(&self, view: &View) -> Option<u64> {
+        let least_ms = self.config.walks.pause_ms_min;
+        Some(self.steering.telling_walk_ms(view)?.max(least_ms))
     }
 
     /// How far apart walks are to be now; `None`: none is needed.
     pub fn walk_pause_ms(&self, now: TimeMs, look: &WalkLook) -> Option<u64> {
         let view = self.view(now, look.nr_resident_pages, look.busy);
         let purpose = Purpose {
-            steering_ms: self.steering.telling_walk_ms(&view),
+            steering_ms: self.wanted_ms(&view),
             prefetch_ms: self.steering.prefetch_walk_ms(&view),
             is_splitting: look.is_splitting,
             is_kernel_only: self.setup.actuator == Actuator::Reclaim,
@@ -139,7 +144,7 @@ impl Control {
     }
 
     /// The hints for the kernel after a walk. To be called when clearing no longer moves pages on the kernel's lists. The
-    /// fields `wanted_ms` and `is_late` of `walk` are overwritten here.
+    /// field `wanted_ms` of `walk` is overwritten here.
     pub fn tell(
         &mut self,
         now: TimeMs,
@@ -149,8 +154,7 @@ impl Control {
     ) -> Vec<Action> {
         let view = self.view(now, nr_resident_pages, busy);
         let walk = Walk {
-            wanted_ms: self.steering.telling_walk_ms(&view),
-            is_late: self.is_left_to_programs() && self.walks.is_late(now),
+            wanted_ms: self.wanted_ms(&view),
             ..walk
         };
         self.steering.tell(&view, &walk)

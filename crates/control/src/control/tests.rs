@@ -1,7 +1,7 @@
 //! The loop on made-up samples.
 
-use super::tick::SWAP_BYTES_MIN;
 use super::beside::EVEN_LISTS_BYTES;
+use super::tick::SWAP_BYTES_MIN;
 use super::*;
 use crate::cpu::{Clocks, CpuSample};
 use crate::plan::Decision;
@@ -231,7 +231,7 @@ fn without_free_swap_only_file_pages_go_and_not_known_is_not_none() {
     assert!(control.due(TimeMs(0), 0).free_swap);
     control.take_free_swap(TimeMs(0), FreeSwap::Bytes(SWAP_BYTES_MIN - 1));
     assert_eq!(control.swappiness().get(), 0);
-    assert!(!control.due(TimeMs(99), 0).free_swap && control.due(TimeMs(100), 0).free_swap);
+    assert!(!control.due(TimeMs(49), 0).free_swap && control.due(TimeMs(50), 0).free_swap);
     control.take_free_swap(TimeMs(100), FreeSwap::NotKnown);
     assert_eq!(control.swappiness(), Swappiness::DEFAULT);
     control.take_free_swap(TimeMs(200), FreeSwap::Bytes(SWAP_BYTES_MIN));
@@ -431,22 +431,29 @@ fn a_few_free_pages_of_swap_are_none() {
 }
 
 #[test]
-fn what_was_beyond_pageout_is_tried_again_after_usage_was_low_and_nobody_looked() {
+fn pageout_is_tried_again_where_the_kernel_was_told_after_usage_was_low_and_nobody_looked() {
+    const MARKS: Abilities = Abilities {
+        lever: Some(Lever::Activation),
+        can_deactivate: false,
+        can_prefetch: false,
+    };
     let clocks = |ms: u64| Clocks {
         cpu_ns: [(crate::ProgramNo(0), ms * 1_000_000)].into(),
         // 60,000 a second.
         nr_refaulted_pages: ms * 60,
     };
     let mut control = with(320 * MIB, Actuator::Auto);
-    for ms in (0..1000).step_by(100) {
-        control.take_clocks(TimeMs(ms), clocks(ms), false);
+    control.steering = steering(MARKS);
+    for ms in (0..1000).step_by(50) {
+        control.take_clocks(TimeMs(ms), clocks(ms), true);
     }
     control.relax(TimeMs(1000));
     let at_once = control.reclaim(TimeMs(1000), 316 * MIB, 0);
     assert!(at_once.kernel_bytes > 0, "it was known a moment ago");
     let mut control = with(320 * MIB, Actuator::Auto);
-    for ms in (0..1000).step_by(100) {
-        control.take_clocks(TimeMs(ms), clocks(ms), false);
+    control.steering = steering(MARKS);
+    for ms in (0..1000).step_by(50) {
+        control.take_clocks(TimeMs(ms), clocks(ms), true);
     }
     control.relax(TimeMs(1101));
     assert!(control.reclaim(TimeMs(1101), 316 * MIB, 0).pageout_pages > 0);

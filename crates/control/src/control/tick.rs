@@ -48,7 +48,7 @@ impl Control {
             },
             free_swap: self
                 .swap_checked
-                .is_none_or(|then| now.since(then) >= self.config.control.swap_check_ms),
+                .is_none_or(|then| now.since(then) >= self.config.cpu.sampling.every_ms),
         }
     }
 
@@ -133,7 +133,7 @@ impl Control {
         // Of what comes back nobody is told meanwhile.
         if !self.cpu.is_load_fresh(now) {
             self.turns
-                .transition(now, &self.marks, Event::BeyondPageout(false));
+                .transition(now, &self.marks, Event::KernelChooses(false));
         }
         self.rest(now)
     }
@@ -199,9 +199,9 @@ impl Control {
             ..CpuSample::default()
         };
         self.cpu.sample(now, sample);
-        let is_beyond = self.cpu.is_beyond_pageout() || self.is_kernel_to_choose(now, can_mark_all);
+        let is_kernels = self.is_kernel_to_choose(now, can_mark_all);
         self.turns
-            .transition(now, &self.marks, Event::BeyondPageout(is_beyond));
+            .transition(now, &self.marks, Event::KernelChooses(is_kernels));
     }
 
     /// What pageout may take of a processor, percent.

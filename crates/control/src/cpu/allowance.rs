@@ -23,12 +23,12 @@ config! {
 
     /// Where no processor is free, walks and the hints that follow them take at most this.
     beside_percent: u64 = 4, 1..=100, "percent of a processor";
-    /// A page that the kernel is asked to reclaim costs about so much (`docs/validation/steered.md`): a cap pays for so many.
-    reclaim_page_us: u64 = 10, 1..=1000, "us";
     /// With a cap the kernel is asked for no more at once than takes so long.
     action_ms_max: u64 = 5, 1..=100, "ms";
 }
 
+/// What a page costs that the kernel is asked to reclaim (`docs/validation/steered.md`): a cap pays for so many; nanoseconds.
+const RECLAIM_PAGE_NS: u64 = 10_000;
 /// A cap holds over windows of this length, milliseconds.
 const WINDOW_MS: u64 = 1000;
 /// One percent of a processor for a millisecond, nanoseconds.
@@ -116,7 +116,7 @@ impl Allowance {
     /// Whether half of the cap pays for reclaiming ahead of programs that have so many pages back in a second. What it does
     /// not pay for throughout is better left to the programs: they reclaim at a lower cost, and hints are worth more.
     pub(crate) fn affords_reclaim(&self, pages_per_s: f64) -> bool {
-        let needed_ns = pages_per_s * (self.config.reclaim_page_us * 1000) as f64;
+        let needed_ns = pages_per_s * RECLAIM_PAGE_NS as f64;
         self.cap_ns()
             .is_none_or(|cap_ns| needed_ns <= (cap_ns / 2) as f64)
     }
@@ -152,7 +152,7 @@ impl Allowance {
                 .saturating_sub(self.used_ns())
                 .min(self.config.action_ms_max * 1_000_000),
         };
-        bytes.min(left_ns / (self.config.reclaim_page_us * 1000) * PAGE_BYTES)
+        bytes.min(left_ns / RECLAIM_PAGE_NS * PAGE_BYTES)
     }
 
     fn cap_ns(&self) -> Option<u64> {

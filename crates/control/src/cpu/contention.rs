@@ -26,13 +26,11 @@ config! {
     /// From where on no processor is free.
     "cpu.contention"
 
-    /// The newest sample has this weight in the average of runnable threads.
+    /// The newest sample has this weight in the average of runnable threads. The first ones all count the same, and there is no
+    /// judgement before half as many samples as that lets count.
     share_of_last: f64 = 1.0 / 16.0, 0.001..=1.0, "part of 1";
     /// Runnable threads are counted this often at most.
     sample_ms: u64 = 10, 1..=1000, "ms";
-    /// There is no judgement before so many samples. The first ones all count the same, or nobody would be known to wait for
-    /// as long again.
-    nr_samples_min: u32 = 8, 1..=1000, "samples";
     /// No processor is free when less than this is left of all. Two zipf threads want 1.8 to 2.1 of two processors.
     free_begins: f64 = 0.2, 0.0..=0.35, "processors";
     /// A processor is free again when more than this is left. A memcached with its client beside it wants 1.0 to 1.6 of two
@@ -82,7 +80,7 @@ impl Contention {
         let share_of_all = 1.0 / f64::from(self.nr_samples);
         let share_of_last = self.config.share_of_last.max(share_of_all);
         self.nr_runnable += (f64::from(nr_others) - self.nr_runnable) * share_of_last;
-        if self.nr_samples < self.config.nr_samples_min {
+        if f64::from(self.nr_samples) * self.config.share_of_last * 2.0 < 1.0 {
             return;
         }
         let left = match self.state {

@@ -19,22 +19,17 @@ config! {
     /// How often threads are looked at, and what counts as wanting a processor.
     "cpu.demand"
 
-    /// Threads are looked at this often at most.
-    sample_ms: u64 = 50, 10..=1000, "ms";
-    /// Two looks at threads are so far apart for each thread at least: reading one takes 6 us, so looking takes a hundredth
-    /// of a processor.
-    sample_us_per_thread: u64 = 600, 6..=60_000, "us a thread";
-    /// Looking at a process takes as long as looking at so many threads of it.
-    threads_per_process: u64 = 5, 0..=100, "threads";
-    /// The newest sample has this weight in the average: 200 ms after two threads began to work on two processors they are
-    /// known to want 1.8, where one did before.
-    share_of_last: f64 = 1.0 / 3.0, 0.01..=1.0, "part of 1";
-    /// A thread that wanted a processor for more than this part of the time is busy.
-    busy_share: u64 = 2, 1..=16, "1/n of the time";
+    /// Looking at threads takes this much of a processor at most.
+    look_percent: u64 = 1, 1..=50, "percent of a processor";
     /// Two samples that are further apart than this, and than twice what was due, have a pause between them, before which
     /// nothing counts.
     pause_ms: u64 = 1000, 100..=60_000, "ms";
 }
+
+/// What it takes to read one thread, microseconds.
+const THREAD_US: u64 = 6;
+/// What it takes to look at a process, beside its threads, microseconds.
+const PROCESS_US: u64 = 30;
 
 fn approach(average: &mut Wanted, last: Wanted, share_of_last: f64) {
     average.all += (last.all - average.all) * share_of_last;
@@ -45,6 +40,8 @@ fn approach(average: &mut Wanted, last: Wanted, share_of_last: f64) {
 #[derive(Debug)]
 pub(super) struct Demand {
     config: Config,
+    every_ms: u64,
+    share_of_last: f64,
     sampled: Option<TimeMs>,
     programs: BTreeMap<ProgramNo, Threads>,
     average: Option<Wanted>,
@@ -54,9 +51,11 @@ pub(super) struct Demand {
 
 impl Demand {
     /// Nothing seen yet.
-    pub(super) fn new(config: Config) -> Demand {
+    pub(super) fn new(config: Config, every_ms: u64, share_of_last: f64) -> Demand {
         Demand {
             config,
+            every_ms,
+            share_of_last,
             sampled: None,
             programs: BTreeMap::new(),
             average: None,
@@ -73,16 +72,16 @@ impl Demand {
     fn pause_ms(&self) -> u64 {
         let nr_threads: usize = self.programs.values().map(|of| of.wanted_ns.len()).sum();
         let nr_processes = self.programs.len() as u64;
-        let nr_threads = nr_threads as u64 + nr_processes * self.config.threads_per_process;
-        let threads_ms = nr_threads * self.config.sample_us_per_thread / 1000;
-        self.config.sample_ms.max(threads_ms)
+        let look_us = nr_threads as u64 * THREAD_US + nr_processes * PROCESS_US;
+        let pause_ms = look_us * 100 / self.config.look_percent / 1000;
+        self.every_ms.max(pause_ms)
     }
 
     /// Takes in how the programs stand.
     pub(super) fn sample(&mut self, now: TimeMs, programs: BTreeMap<ProgramNo, Threads>) {
         self.busy.clear();
         if let Some(then) = self.sampled.filter(|then| now.0 > then.0) {
-            let busy_ns = now.since(then) * 1_000_000 / self.config.busy_share;
+            let busy_ns = now.since(then) * 1_000_000 / 2;
             let passed_ns = (now.since(then) * 1_000_000) as f64;
             let mut last = Wanted::default();
             let mut allowed = Processors::NONE;
@@ -105,7 +104,7 @@ impl Demand {
             let pause_ms = self.config.pause_ms.max(2 * self.pause_ms());
             match &mut self.average {
                 Some(average) if now.since(then) <= pause_ms => {
-                    approach(average, last, self.config.share_of_last);
+                    approach(average, last, self.share_of_last);
                 }
                 average => *average = Some(last),
             }
@@ -134,6 +133,8 @@ impl Demand {
 mod tests {
     use super::*;
 
+    const EVERY_MS: u64 = 50;
+
     /// Threads that want so many percent of a processor each, since the beginning.
     fn threads(ms: u64, percent: &[u64], nr_processors: usize) -> Threads {
         let wanted = |(tid, percent): (usize, &u64)| (tid as i32 + 1, ms * percent * 10_000);
@@ -145,8 +146,8 @@ mod tests {
 
     /// After samples of programs with these threads.
     fn wanted(programs: &[&[u64]], nr_processors: usize, nr_samples: u64) -> Wanted {
-        let mut demand = Demand::new(Config::DEFAULT);
-        for ms in (0..nr_samples).map(|sample| sample * Config::DEFAULT.sample_ms) {
+        let mut demand = Demand::new(Config::DEFAULT, EVERY_MS, 0.25);
+        for ms in (0..nr_samples).map(|sample| sample * EVERY_MS) {
             let numbered = (0..).map(ProgramNo).zip(programs);
             let programs = numbered.map(|(no, percent)| (no, threads(ms, percent, nr_processors)));
             demand.sample(TimeMs(ms), programs.collect());
@@ -181,11 +182,11 @@ mod tests {
 
     #[test]
     fn a_second_busy_thread_is_known_after_a_few_samples() {
-        let mut demand = Demand::new(Config::DEFAULT);
+        let mut demand = Demand::new(Config::DEFAULT, EVERY_MS, 0.25);
         // The program has one busy thread for a second, and another from then on.
         let mut all = Vec::new();
         for sample in 0..30 {
-            let ms = sample * Config::DEFAULT.sample_ms;
+            let ms = sample * EVERY_MS;
             let mut program = threads(ms, &[100], 8);
             let second_ms = ms.saturating_sub(1000);
             program.wanted_ns.insert(7, second_ms * 1_000_000);
@@ -197,7 +198,7 @@ mod tests {
 
     #[test]
     fn a_look_that_is_late_by_less_than_it_was_due_is_no_pause() {
-        let mut demand = Demand::new(Config::DEFAULT);
+        let mut demand = Demand::new(Config::DEFAULT, EVERY_MS, 0.25);
         // 1,667 busy threads are due after a second, so two seconds are no pause and more are one.
         let program = |ms, percent| {
             let percent = vec![percent; 1662];
@@ -208,7 +209,7 @@ mod tests {
             demand.sample(TimeMs(ms), program(ms, 100));
         }
         assert_eq!(demand.wanted().all, 8.0);
-        let mut on = Demand::new(Config::DEFAULT);
+        let mut on = Demand::new(Config::DEFAULT, EVERY_MS, 0.25);
         std::mem::swap(&mut on, &mut demand);
         // None of them wants anything any more.
         on.sample(TimeMs(4900), program(3000, 100));
@@ -218,30 +219,28 @@ mod tests {
     }
 
     #[test]
-    fn a_second_thread_is_known_after_four_samples_and_its_end_as_soon() {
-        let mut demand = Demand::new(Config::DEFAULT);
+    fn a_second_thread_is_known_after_five_samples_and_its_end_as_soon() {
+        let mut demand = Demand::new(Config::DEFAULT, EVERY_MS, 0.25);
         let mut seen = Vec::new();
         for sample in 0..20 {
-            let ms = sample * Config::DEFAULT.sample_ms;
+            let ms = sample * EVERY_MS;
             let mut program = threads(ms, &[100], 2);
-            if (10..15).contains(&sample) {
-                program
-                    .wanted_ns
-                    .insert(7, (ms - 9 * Config::DEFAULT.sample_ms) * 1_000_000);
+            if (10..16).contains(&sample) {
+                program.wanted_ns.insert(7, (ms - 9 * EVERY_MS) * 1_000_000);
             }
             demand.sample(TimeMs(ms), BTreeMap::from([(ProgramNo(0), program)]));
             seen.push(demand.wanted().all);
         }
         assert!(
-            seen[9] < 1.01 && seen[12] < 1.8 && seen[13] > 1.8,
+            seen[9] < 1.01 && seen[12] < 1.75 && seen[14] > 1.75,
             "{seen:?}"
         );
-        assert!(seen[17] < 1.4, "{seen:?}");
+        assert!(seen[19] < 1.4, "{seen:?}");
     }
 
     #[test]
     fn busy_is_who_wanted_a_processor_for_most_of_the_time_since_the_last_look() {
-        let mut demand = Demand::new(Config::DEFAULT);
+        let mut demand = Demand::new(Config::DEFAULT, EVERY_MS, 0.25);
         let mut look = |ms, percent: &[u64]| {
             let programs = (0..).map(ProgramNo).zip([threads(ms, percent, 2)]);
             demand.sample(TimeMs(ms), programs.collect());
@@ -258,7 +257,7 @@ mod tests {
 
     #[test]
     fn many_threads_are_looked_at_less_often() {
-        let mut demand = Demand::new(Config::DEFAULT);
+        let mut demand = Demand::new(Config::DEFAULT, EVERY_MS, 0.25);
         let many = threads(0, &[1; 1000], 64);
         demand.sample(TimeMs(0), BTreeMap::from([(ProgramNo(0), many)]));
         assert!(!demand.is_due(TimeMs(602)) && demand.is_due(TimeMs(603)));
@@ -266,7 +265,7 @@ mod tests {
 
     #[test]
     fn after_a_pause_it_begins_anew() {
-        let mut demand = Demand::new(Config::DEFAULT);
+        let mut demand = Demand::new(Config::DEFAULT, EVERY_MS, 0.25);
         for ms in [0, 100, 200] {
             let program = threads(ms, &[100, 100], 2);
             demand.sample(TimeMs(ms), BTreeMap::from([(ProgramNo(0), program)]));
@@ -280,7 +279,7 @@ mod tests {
     #[test]
     fn looks_that_come_late_on_a_busy_machine_count_with_those_before() {
         let after_idle_ms = |idle_ms: u64| {
-            let mut demand = Demand::new(Config::DEFAULT);
+            let mut demand = Demand::new(Config::DEFAULT, EVERY_MS, 0.25);
             let mut look = |ms, ran_ms| {
                 let program = threads(ran_ms, &[100], 2);
                 demand.sample(TimeMs(ms), BTreeMap::from([(ProgramNo(0), program)]));

@@ -4,8 +4,7 @@
 //! forget it. While a program waits (for a disk, for its quota, for a request) nobody is interrupted,
 //! and a page costs a fraction. So the less a program runs, the more of its pages may be taken one by one.
 //!
-//! **Owns** the average, the share that follows from it, and whether pageout could take with that share what
-//! comes back. **Does not own** who does the work (`reclaimer`), nor reading clocks and counts.
+//! **Owns** the average, and the share that follows from it, and what comes back in a second. **Does not own** who does the work (`reclaimer`), nor reading clocks and counts.
 //!
 //! **Invariants** I1: a program that runs all the time leaves [`Config::pageout_percent_min`], none leaves more than
 //! all of a processor.
@@ -22,12 +21,6 @@ config! {
     /// Pageout may take this much of a processor while a program runs all the time on another: one that pulls its pages
     /// back faster than that is served better by the kernel's batches.
     pageout_percent_min: u32 = 25, 1..=100, "percent of a processor";
-    /// A page costs pageout at least so much, where nobody is interrupted.
-    page_us_min: u64 = 15, 1..=1000, "us";
-    /// The programs' clocks are read this often.
-    sample_ms: u64 = 100, 10..=1000, "ms";
-    /// The newest sample has this weight in the average, which forgets half of what it knows in about two samples.
-    share_of_last: f64 = 1.0 / 4.0, 0.01..=1.0, "part of 1";
 }
 
 /// All of a processor, percent.
@@ -40,6 +33,8 @@ const NR_RUNNING_MIN: f64 = 0.01;
 #[derive(Debug)]
 pub(super) struct Load {
     config: Config,
+    every_ms: u64,
+    share_of_last: f64,
     sampled: Option<TimeMs>,
     cpu_ns: BTreeMap<ProgramNo, u64>,
     /// Processors in use, on average; `None` until two samples were taken.
@@ -52,9 +47,11 @@ pub(super) struct Load {
 
 impl Load {
     /// Nothing seen yet.
-    pub(super) fn new(config: Config) -> Load {
+    pub(super) fn new(config: Config, every_ms: u64, share_of_last: f64) -> Load {
         Load {
             config,
+            every_ms,
+            share_of_last,
             sampled: None,
             cpu_ns: BTreeMap::new(),
             nr_running: None,
@@ -66,7 +63,7 @@ impl Load {
     /// Whether the processor times of the programs are due to be read again.
     pub(super) fn is_due(&self, now: TimeMs) -> bool {
         self.sampled
-            .is_none_or(|then| now.since(then) >= self.config.sample_ms)
+            .is_none_or(|then| now.since(then) >= self.every_ms)
     }
 
     /// Takes what each program has used of the processors so far, nanoseconds, and how many pages
@@ -87,8 +84,8 @@ impl Load {
             let per_s = refaulted * 1e9 / passed_ns as f64;
             let nr_running = used_ns as f64 / passed_ns as f64;
             // After a pause the average knows nothing of now.
-            let is_stale = now.since(then) > 2 * self.config.sample_ms;
-            let share_of_last = self.config.share_of_last;
+            let is_stale = now.since(then) > 2 * self.every_ms;
+            let share_of_last = self.share_of_last;
             let of_last = if is_stale { 1.0 } else { share_of_last };
             self.refaulted_pages_per_s += (per_s - self.refaulted_pages_per_s) * of_last;
             self.nr_running = match self.nr_running.filter(|_| !is_stale) {
@@ -100,12 +97,6 @@ impl Load {
         self.sampled = Some(now);
         self.cpu_ns = cpu_ns;
         self.nr_refaulted_pages = nr_refaulted_pages;
-    }
-
-    /// Whether more comes back than pageout could take with its share.
-    pub(super) fn is_beyond_pageout(&self) -> bool {
-        let share = f64::from(self.pageout_percent_max()) / 100.0;
-        self.refaulted_pages_per_s > share * 1e6 / self.config.page_us_min as f64
     }
 
     /// Pages that come back in a second, on average.
@@ -123,7 +114,7 @@ impl Load {
 
     /// Whether somebody has looked a moment ago.
     pub(super) fn is_fresh(&self, now: TimeMs) -> bool {
-        let is_fresh = |then| now.since(then) <= 2 * self.config.sample_ms;
+        let is_fresh = |then| now.since(then) <= 2 * self.every_ms;
         self.sampled.is_some_and(is_fresh)
     }
 
@@ -140,18 +131,16 @@ impl Load {
 mod tests {
     use super::*;
 
-    /// Samples every 100 ms of programs that use so many percent of a processor each.
+    const EVERY_MS: u64 = 50;
+
+    /// Samples of programs that use so many percent of a processor each.
     fn percent_max(programs: &[u64], nr_samples: u64) -> u32 {
-        let mut load = Load::new(Config::DEFAULT);
+        let mut load = Load::new(Config::DEFAULT, EVERY_MS, 0.25);
         for sample in 0..nr_samples {
-            let used = |percent: &u64| sample * Config::DEFAULT.sample_ms * percent * 10_000;
+            let used = |percent: &u64| sample * EVERY_MS * percent * 10_000;
             let numbered = programs.iter().enumerate();
             let cpu_ns = numbered.map(|(no, percent)| (ProgramNo(no as u32), used(percent)));
-            load.sample(
-                TimeMs(sample * Config::DEFAULT.sample_ms),
-                cpu_ns.collect(),
-                0,
-            );
+            load.sample(TimeMs(sample * EVERY_MS), cpu_ns.collect(), 0);
         }
         load.pageout_percent_max()
     }
@@ -180,43 +169,28 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_back_is_held_against_what_the_share_allows() {
-        let is_beyond = |percent: u64, pages_per_s: u64| {
-            let mut load = Load::new(Config::DEFAULT);
-            for ms in (0..2000).step_by(100) {
-                let cpu_ns = BTreeMap::from([(ProgramNo(0), ms * percent * 10_000)]);
-                load.sample(TimeMs(ms), cpu_ns, ms * pages_per_s / 1000);
-            }
-            load.is_beyond_pageout()
-        };
-        assert!(is_beyond(100, 60_000) && !is_beyond(100, 10_000));
-        assert!(!is_beyond(25, 60_000) && is_beyond(25, 70_000));
-        assert!(!is_beyond(0, 0));
-    }
-
-    #[test]
     fn after_a_pause_it_begins_anew() {
-        let mut load = Load::new(Config::DEFAULT);
+        let mut load = Load::new(Config::DEFAULT, EVERY_MS, 0.25);
         let mut sample = |ms: u64, used_ms: u64| {
             let cpu_ns = BTreeMap::from([(ProgramNo(0), used_ms * 1_000_000)]);
             load.sample(TimeMs(ms), cpu_ns, 0);
             load.pageout_percent_max()
         };
         sample(0, 0);
-        assert_eq!(sample(100, 10), 100);
+        assert_eq!(sample(50, 5), 100);
         // It ran all the time while nobody looked; what it does now is not known.
-        assert_eq!(sample(10_000, 9_910), Config::DEFAULT.pageout_percent_min);
-        assert_eq!(sample(10_100, 9_960), 50);
+        assert_eq!(sample(10_000, 9_955), Config::DEFAULT.pageout_percent_min);
+        assert_eq!(sample(10_050, 9_980), 50);
     }
 
     #[test]
     fn a_program_that_has_just_come_is_counted_from_its_second_sample_on() {
-        let mut load = Load::new(Config::DEFAULT);
+        let mut load = Load::new(Config::DEFAULT, EVERY_MS, 0.25);
         load.sample(TimeMs(0), BTreeMap::new(), 0);
         let long_lived = |ns| BTreeMap::from([(ProgramNo(3), ns)]);
-        load.sample(TimeMs(100), long_lived(7_000_000_000), 0);
+        load.sample(TimeMs(50), long_lived(7_000_000_000), 0);
         assert_eq!(load.pageout_percent_max(), 100);
-        load.sample(TimeMs(200), long_lived(7_100_000_000), 0);
+        load.sample(TimeMs(100), long_lived(7_050_000_000), 0);
         assert_eq!(
             load.pageout_percent_max(),
             100,
@@ -226,23 +200,23 @@ mod tests {
 
     #[test]
     fn what_came_back_is_known_for_twice_as_long_as_lies_between_two_looks() {
-        let mut load = Load::new(Config::DEFAULT);
+        let mut load = Load::new(Config::DEFAULT, EVERY_MS, 0.25);
         assert!(!load.is_fresh(TimeMs(0)));
         load.sample(TimeMs(0), BTreeMap::new(), 0);
-        load.sample(TimeMs(100), BTreeMap::new(), 500);
-        assert!(load.is_fresh(TimeMs(300)) && !load.is_fresh(TimeMs(301)));
-        assert_eq!(load.refaulted_pages_per_s_at(TimeMs(301)), 0.0);
-        assert!(load.refaulted_pages_per_s_at(TimeMs(300)) > 1000.0);
+        load.sample(TimeMs(50), BTreeMap::new(), 500);
+        assert!(load.is_fresh(TimeMs(150)) && !load.is_fresh(TimeMs(151)));
+        assert_eq!(load.refaulted_pages_per_s_at(TimeMs(151)), 0.0);
+        assert!(load.refaulted_pages_per_s_at(TimeMs(150)) > 1000.0);
     }
 
     #[test]
     fn the_average_follows_a_program_that_begins_to_run_all_the_time() {
-        let mut load = Load::new(Config::DEFAULT);
+        let mut load = Load::new(Config::DEFAULT, EVERY_MS, 0.25);
         let mut used_ns = 0;
         let mut sample = |no: u64, percent: u64| {
-            used_ns += Config::DEFAULT.sample_ms * percent * 10_000;
+            used_ns += EVERY_MS * percent * 10_000;
             let cpu_ns = BTreeMap::from([(ProgramNo(0), used_ns)]);
-            load.sample(TimeMs(no * Config::DEFAULT.sample_ms), cpu_ns, 0);
+            load.sample(TimeMs(no * EVERY_MS), cpu_ns, 0);
             load.pageout_percent_max()
         };
         assert_eq!((0..20).map(|no| sample(no, 50)).last(), Some(50));

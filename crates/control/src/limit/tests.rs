@@ -107,10 +107,14 @@ fn tasks_that_wait_get_a_step_and_twice_as_much_if_they_wait_again_soon() {
             panic!("{steps:?}");
         };
         assert_eq!(trouble, None);
-        raised.push(bytes / MIB);
+        raised.push(bytes);
         group.usage_bytes = group.limit_bytes;
     }
-    assert_eq!(raised, [1, 2, 4, 8, 8, 1]);
+    let first = group.marks.high_bytes - group.marks.low_bytes;
+    assert_eq!(
+        raised,
+        [first, 2 * first, 4 * first, 8 * MIB, 8 * MIB, first]
+    );
     assert_eq!(group.limit.nr_raises(), 6);
     assert_eq!(group.limit.peak_bytes(), group.limit_bytes);
 }
@@ -164,7 +168,7 @@ fn what_cannot_go_has_the_limit_give_way_at_once_to_the_bound() {
         assert_eq!(group.limit.peak_bytes(), 164 * MIB);
         let is_v1 = version == CgroupVersion::V1;
         assert_eq!(group.limit.may_have_caused_fault(NOW), is_v1);
-        assert!(!group.limit.may_have_caused_fault(TimeMs(NOW.0 + 501)));
+        assert!(!group.limit.may_have_caused_fault(TimeMs(NOW.0 + 1001)));
     }
 }
 
@@ -293,14 +297,15 @@ fn an_answer_that_belongs_to_nothing_ends_the_job() {
 }
 
 #[test]
-fn a_small_budget_gives_way_by_a_megabyte_at_first() {
+fn a_small_budget_gives_way_by_half_a_megabyte_at_first() {
     let mut group = Group::new(CgroupVersion::V1);
     group.marks = Watermarks::new(10 * MIB, &watermarks::Config::DEFAULT);
     group.limit_bytes = group.marks.backstop_bytes;
     group.usage_bytes = group.limit_bytes;
     group.lists(NOW, 15, true);
     let (steps, _) = group.adjust(NOW, Standing::Fine, true);
-    assert_eq!(steps, [Step::ReleaseHigh, Step::Raise { bytes: MIB }]);
+    let first = Step::Raise { bytes: MIB / 2 };
+    assert_eq!(steps, [Step::ReleaseHigh, first]);
 }
 
 #[test]

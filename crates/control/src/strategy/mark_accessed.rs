@@ -29,28 +29,17 @@ config! {
     /// How often the kernel is told which pages are warm, and when that is given up.
     "mark_accessed"
 
-    /// A walk is due when, by the average refault rate, this part of the resident pages has refaulted since the last one:
-    /// a page crosses the whole inactive list while half of memory is replaced.
-    turned_over_share: u64 = 8, 1..=64, "1/n of the pages";
-    /// Two walks are at least so far apart, because ten of them a second take a tenth of a processor.
-    walk_ms_min: u64 = 100, 50..=500, "ms";
+    /// A walk is due when, by the average refault rate, this part of the resident pages has refaulted since the last one: what
+    /// eviction passes over once is not spared again before the next walk.
+    turned_over_share: u64 = 16, 1..=64, "1/n of the pages";
     /// Two walks are at most so far apart, however little comes back.
     walk_ms_max: u64 = 1000, 500..=10_000, "ms";
     /// Walks that can only come so many times further apart than wanted tell too little: a quarter of memory goes between
-    /// two at twice the distance, which is what heat is made for.
-    pace_max: u64 = 2, 1..=16, "times";
-    /// The warmest pages that are kept are so many of all. 50 % gave 60.6 faults a thousand operations, 60 % gave 59.3
-    /// (zipf 0.99, memory for 60 %, the kernel by itself 69); with hot set + scan 68 % was no better than 55 %, for a sixth
-    /// more touches.
-    warm_percent: u32 = 60, 1..=100, "percent of the pages";
-    /// With five touches (MGLRU) so many of all pages are kept. In `strata sim --steered` (zipf 0.99, 300 MiB in 181 MiB, two
-    /// processors) 55 % gave 0.95 of the kernel's faults, 75 % gave 0.96 with 1.7 times the touches.
-    spared_percent: u32 = 55, 1..=100, "percent of the pages";
-    /// With five touches (MGLRU) a walk is due when this part of the resident pages has refaulted since the last one: what is
-    /// passed over once is not spared again before the next walk.
-    spared_turned_over_share: u64 = 16, 1..=64, "1/n of the pages";
-    /// With five touches (MGLRU) two walks are at least so far apart.
-    spared_walk_ms_min: u64 = 20, 10..=500, "ms";
+    /// two at four times the distance, which is what heat is made for.
+    pace_max: u64 = 4, 1..=16, "times";
+    /// The warmest pages that are kept are so many of all. In `strata sim --steered` (zipf 0.99, two processors) 60 % gave as
+    /// many faults with two touches, and with five touches (MGLRU) 75 % gave more, for 1.7 times the touches.
+    warm_percent: u32 = 55, 1..=100, "percent of the pages";
     /// A trial is so many walks: a single one that shows nothing proves nothing.
     nr_judged_walks: u32 = 8, 1..=100, "walks";
     /// After a trial that showed nothing there is a first pause of so long; the pause doubles each time, up to 32 times.
@@ -58,19 +47,10 @@ config! {
 }
 
 /// How far apart walks are to be, where so many pages are in memory and so many come back in a second.
-fn walk_ms(
-    config: &Config,
-    lever: Lever,
-    nr_resident_pages: u64,
-    refaulted_pages_per_s: f64,
-) -> u64 {
-    let (turned_over_share, least_ms) = match lever {
-        Lever::Activation => (config.turned_over_share, config.walk_ms_min),
-        Lever::FiveTouches => (config.spared_turned_over_share, config.spared_walk_ms_min),
-    };
-    let nr_turned_over = (nr_resident_pages / turned_over_share) as f64;
+fn walk_ms(config: &Config, nr_resident_pages: u64, refaulted_pages_per_s: f64) -> u64 {
+    let nr_turned_over = (nr_resident_pages / config.turned_over_share) as f64;
     let due_ms = 1000.0 * nr_turned_over / refaulted_pages_per_s.max(1.0);
-    (due_ms as u64).clamp(least_ms, config.walk_ms_max)
+    (due_ms as u64).min(config.walk_ms_max)
 }
 
 /// The judgement so far.
@@ -91,7 +71,7 @@ impl Strategy for MarkAccessed {
         let is_its_turn = (view.is_kernels_turn || is_left) && !view.is_dry_run;
         let can_come = is_its_turn && self.is_on(view.now) && !view.busy.marking;
         let (nr_pages, per_s) = (view.nr_resident_pages, view.refaulted_pages_per_s);
-        can_come.then(|| walk_ms(&self.config, self.lever, nr_pages, per_s))
+        can_come.then(|| walk_ms(&self.config, nr_pages, per_s))
     }
 
     /// Judges what was foretold, and foretells anew, also while another strategy tells the kernel something.
@@ -103,11 +83,8 @@ impl Strategy for MarkAccessed {
         if self.is_too_slow(view.now, wanted_ms, walk.pace_ms) {
             return vec![Action::ForgetForecast];
         }
-        if walk.is_late {
-            self.interrupt();
-        }
         self.judge(view.now, walk.foretold);
-        let percent = self.warm_percent();
+        let percent = self.config.warm_percent;
         match view.is_left_to_programs && self.lever == Lever::Activation {
             true => vec![Action::Forecast { percent }],
             false => vec![Action::MarkAccessed { percent }],
@@ -132,14 +109,6 @@ impl MarkAccessed {
     /// What touching a page does.
     pub fn lever(&self) -> Lever {
         self.lever
-    }
-
-    /// How many of all pages are kept until the next walk, percent.
-    fn warm_percent(&self) -> u32 {
-        match self.lever {
-            Lever::Activation => self.config.warm_percent,
-            Lever::FiveTouches => self.config.spared_percent,
-        }
     }
 
     /// Whether warm pages are to be touched now.
@@ -191,6 +160,9 @@ mod tests {
     use super::*;
     use crate::backoff::TIMES_MAX;
 
+    /// Between two walks.
+    const WALK_MS: u64 = 100;
+
     fn foretold(nr_warm_used_pages: u64, nr_other_used_pages: u64) -> Foretold {
         Foretold {
             nr_warm_pages: 1000,
@@ -205,7 +177,7 @@ mod tests {
         let mut activation = MarkAccessed::new(Config::DEFAULT, Lever::Activation);
         let mut runs: Vec<(bool, u64)> = Vec::new();
         for walk in 0..nr_walks {
-            let now = TimeMs(walk * Config::DEFAULT.walk_ms_min);
+            let now = TimeMs(walk * WALK_MS);
             let is_on = activation.is_on(now);
             match is_on {
                 true => activation.judge(now, found),
@@ -222,23 +194,17 @@ mod tests {
     #[test]
     fn the_faster_pages_go_the_sooner_the_next_walk_comes() {
         assert_eq!(
-            walk_ms(&Config::DEFAULT, Lever::Activation, 46_000, 80_000.0),
-            100,
-            "ten times a second at most"
+            walk_ms(&Config::DEFAULT, 46_000, 80_000.0),
+            35,
+            "a sixteenth has come back"
         );
+        assert_eq!(walk_ms(&Config::DEFAULT, 46_000, 20_000.0), 143);
         assert_eq!(
-            walk_ms(&Config::DEFAULT, Lever::Activation, 46_000, 20_000.0),
-            287
-        );
-        assert_eq!(
-            walk_ms(&Config::DEFAULT, Lever::Activation, 46_000, 0.0),
+            walk_ms(&Config::DEFAULT, 46_000, 0.0),
             1000,
             "once a second at least"
         );
-        assert_eq!(
-            walk_ms(&Config::DEFAULT, Lever::Activation, 0, 0.0),
-            Config::DEFAULT.walk_ms_min
-        );
+        assert_eq!(walk_ms(&Config::DEFAULT, 0, 0.0), 0);
     }
 
     #[test]
@@ -266,7 +232,7 @@ mod tests {
             .map(|(_, length)| length);
         assert_eq!(
             longest.max(),
-            Some(Config::DEFAULT.off_ms * TIMES_MAX / Config::DEFAULT.walk_ms_min - 1)
+            Some(Config::DEFAULT.off_ms * TIMES_MAX / WALK_MS - 1)
         );
     }
 
@@ -278,8 +244,8 @@ mod tests {
                 0 => foretold(100, 400),
                 _ => foretold(700, 200),
             };
-            activation.judge(TimeMs(walk * Config::DEFAULT.walk_ms_min), found);
-            assert!(activation.is_on(TimeMs((walk + 1) * Config::DEFAULT.walk_ms_min)));
+            activation.judge(TimeMs(walk * WALK_MS), found);
+            assert!(activation.is_on(TimeMs((walk + 1) * WALK_MS)));
         }
     }
 
@@ -292,15 +258,15 @@ mod tests {
     #[test]
     fn it_is_off_while_clearing_can_t_keep_pace_with_what_goes() {
         let mut activation = MarkAccessed::new(Config::DEFAULT, Lever::Activation);
-        assert!(!activation.is_too_slow(TimeMs(0), 100, 200));
+        assert!(!activation.is_too_slow(TimeMs(0), 50, 200));
         assert!(activation.is_on(TimeMs(0)));
-        assert!(activation.is_too_slow(TimeMs(0), 100, 201));
+        assert!(activation.is_too_slow(TimeMs(0), 50, 201));
         assert!(!activation.is_on(TimeMs(Config::DEFAULT.off_ms - 1)));
         // Tried again, it takes twice as long until the next trial.
         assert!(activation.is_on(TimeMs(Config::DEFAULT.off_ms)));
-        assert!(activation.is_too_slow(TimeMs(Config::DEFAULT.off_ms), 100, 201));
+        assert!(activation.is_too_slow(TimeMs(Config::DEFAULT.off_ms), 50, 201));
         assert!(!activation.is_on(TimeMs(3 * Config::DEFAULT.off_ms - 1)));
-        assert!(!activation.is_too_slow(TimeMs(3 * Config::DEFAULT.off_ms), 150, 201));
+        assert!(!activation.is_too_slow(TimeMs(3 * Config::DEFAULT.off_ms), 75, 201));
     }
 
     /// What was warm a minute ago says nothing of heat.
@@ -308,7 +274,7 @@ mod tests {
     fn after_an_interruption_the_first_walk_is_not_judged() {
         let mut activation = MarkAccessed::new(Config::DEFAULT, Lever::Activation);
         for walk in 0..40 {
-            let now = TimeMs(walk * Config::DEFAULT.walk_ms_min);
+            let now = TimeMs(walk * WALK_MS);
             match walk % 4 {
                 0 => activation.interrupt(),
                 1 => activation.judge(now, foretold(0, 800)),
@@ -316,37 +282,6 @@ mod tests {
             }
             assert!(activation.is_on(now));
         }
-    }
-
-    #[test]
-    fn what_was_foretold_too_long_ago_is_not_held_against_heat() {
-        let nr_walks_till_off = |is_late| {
-            let mut activation = MarkAccessed::new(Config::DEFAULT, Lever::Activation);
-            (0..30u64).find(|walk| {
-                let view = View {
-                    now: TimeMs(walk * 100),
-                    is_left_to_programs: false,
-                    is_kernels_turn: true,
-                    is_dry_run: false,
-                    is_heat_believed: true,
-                    nr_resident_pages: 46_000,
-                    refaulted_pages_per_s: 50_000.0,
-                    is_coming_back: true,
-                    busy: Default::default(),
-                };
-                let walk = Walk {
-                    wanted_ms: Some(100),
-                    pace_ms: 100,
-                    foretold: foretold(500, 400),
-                    is_late,
-                    ..Walk::default()
-                };
-                activation.after_walk(&view, &walk);
-                !activation.is_on(view.now)
-            })
-        };
-        assert_eq!(nr_walks_till_off(false), Some(8));
-        assert_eq!(nr_walks_till_off(true), None);
     }
 
     #[test]
@@ -375,7 +310,7 @@ mod tests {
                 foretold,
                 ..Walk::default()
             };
-            let view = view(no * Config::DEFAULT.walk_ms_min);
+            let view = view(no * WALK_MS);
             activation.after_walk(&view, &walk);
             assert!(activation.is_on(view.now), "walk {no}");
         }

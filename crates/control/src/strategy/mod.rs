@@ -58,8 +58,6 @@ pub struct Walk {
     pub pace_ms: u64,
     /// What the walk before foretold, and what became of it.
     pub foretold: Foretold,
-    /// Whether the walk before is too long ago for what it foretold to be judged.
-    pub is_late: bool,
     /// Base pages that were found used.
     pub nr_used_pages: u64,
     /// Of pages that were read in ahead, those found used for the first time.

@@ -260,7 +260,8 @@ impl Prefetch {
     fn take_walk(&mut self, now: TimeMs, nr_used_pages: u64) -> bool {
         self.judge(now, nr_used_pages);
         self.nr_pages_out = self.nr_pages_out.saturating_sub(nr_used_pages);
-        let is_over = self.nr_pages_out > 0 && now.since(self.last_asked) >= self.config.trial_ms / 2;
+        let is_over =
+            self.nr_pages_out > 0 && now.since(self.last_asked) >= self.config.trial_ms / 2;
         if is_over {
             self.nr_pages_out = 0;
         }

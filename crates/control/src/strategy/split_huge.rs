@@ -9,7 +9,7 @@
 //!      ^                                                         | some walks later
 //!      |<---- most of their pages in use, or still huge ---------|
 //!      |                                                         v half of them or more not in use
-//!      |<---- the same, or no huge page left --------------- Splitting (four times as many each walk)
+//!      |<---- the same, or no huge page left --------------- Splitting (twice as many each walk)
 //! ```
 //!
 //! MEMTIS (SOSP 2023) splits by the skew that hardware samples show; the kernel (`deferred_split`,
@@ -38,8 +38,6 @@ config! {
     nr_tried: usize = 4, 1..=64, "huge pages";
     /// So many huge pages are split at a walk at most: each takes the kernel about a tenth of a millisecond.
     nr_at_once_max: usize = 128, 64..=4096, "huge pages";
-    /// While splitting pays this many times as many are split at each walk as at the one before.
-    more_at_once: usize = 4, 1..=16, "times";
     /// The parts in use have shown themselves after so many walks: those of a file have to be mapped again, and with each
     /// the kernel maps 15 neighbours, which look accessed at the first walk.
     nr_trial_walks: u32 = 2, 1..=16, "walks";
@@ -162,7 +160,7 @@ impl<At: Clone> SplitHuge<At> {
                 Vec::new()
             }
             State::Splitting { nr_at_once } => {
-                *nr_at_once = (*nr_at_once * config.more_at_once).min(config.nr_at_once_max);
+                *nr_at_once = (*nr_at_once * 2).min(config.nr_at_once_max);
                 let nr_at_once = *nr_at_once;
                 self.split(facts.huge, nr_at_once)
             }
@@ -235,7 +233,7 @@ mod tests {
 
     #[test]
     fn where_few_parts_are_in_use_all_are_split_ever_faster() {
-        assert_eq!(run(70, |_| Some(100), 20), [4, 16, 50]);
+        assert_eq!(run(70, |_| Some(100), 20), [4, 8, 16, 32, 10]);
     }
 
     #[test]
@@ -253,7 +251,7 @@ mod tests {
     #[test]
     fn it_ends_when_the_parts_turn_out_to_be_in_use_after_all() {
         let mostly_hot = |number: Where| Some(if number.is_multiple_of(250) { 100 } else { 500 });
-        assert_eq!(run(1000, mostly_hot, 20), [4, 16, 64]);
+        assert_eq!(run(1000, mostly_hot, 20), [4, 8, 16]);
     }
 
     #[test]
@@ -286,15 +284,15 @@ mod tests {
             assert_eq!(walk(ms), None);
         }
         assert_eq!(walk(HEAT_WALK_MS), Some(Vec::new()));
-        assert_eq!(walk(2 * HEAT_WALK_MS).expect("it counts").len(), 16);
+        assert_eq!(walk(2 * HEAT_WALK_MS).expect("it counts").len(), 8);
     }
 
     #[test]
     fn few_are_split_at_once_however_many_there_are() {
         let sizes = run(2000, |_| Some(0), 12);
-        assert_eq!(sizes[..4], [4, 16, 64, 128]);
+        assert_eq!(sizes[..6], [4, 8, 16, 32, 64, 128]);
         assert!(
-            sizes[4..]
+            sizes[6..]
                 .iter()
                 .all(|nr| *nr == Config::DEFAULT.nr_at_once_max),
             "{sizes:?}"
@@ -312,7 +310,7 @@ mod tests {
         };
         let sizes = [going, going, going, quiet, quiet, quiet, going]
             .map(|facts| splitter.after_counted_walk(facts, |_| Some(0)).len());
-        assert_eq!(sizes, [4, 0, 16, 0, 0, 0, 4]);
+        assert_eq!(sizes, [4, 0, 8, 0, 0, 0, 4]);
     }
 
     #[test]

@@ -25,10 +25,9 @@ config! {
     /// When the kernel's balance is biased to anon pages, and by how much.
     "swappiness"
 
-    /// The balance is biased when fewer than this part of what the kernel could take are file pages.
-    file_share_little: u64 = 16, 13..=1000, "1/n of the lists";
-    /// The balance is biased no longer when more than this part of what the kernel could take are file pages.
-    file_share_much: u64 = 10, 2..=13, "1/n of the lists";
+    /// The balance is biased when fewer than this part of what the kernel could take are file pages, and no longer when more than
+    /// twice as many are.
+    file_share: u64 = 16, 2..=1000, "1/n of the lists";
     /// When file pages have become many the balance is not biased for a first pause of so long. The pause doubles each time, up to
     /// 32 times; when the balance was biased for longer than that, earlier pauses are forgotten.
     unbiased_ms: u64 = 10_000, 100..=100_000, "ms";
@@ -99,11 +98,11 @@ impl SwappinessBias {
             return false;
         };
         let is_biased = self.since.is_some();
-        let share = match is_biased {
-            true => self.config.file_share_much,
-            false => self.config.file_share_little,
+        let few_bytes = (anon_bytes + file_bytes) / self.config.file_share;
+        let is_little = match is_biased {
+            true => file_bytes < few_bytes * 2,
+            false => file_bytes < few_bytes,
         };
-        let is_little = file_bytes < (anon_bytes + file_bytes) / share;
         if is_biased && !is_little {
             self.pause.failed_anew(now);
         }
@@ -149,14 +148,14 @@ mod tests {
         let change = bias.change(START, Some(&lists(1501, 99)));
         assert_eq!(change, Some(Config::DEFAULT.biased));
         // Not to and fro.
-        assert_eq!(bias.change(START, Some(&lists(1450, 150))), None);
-        assert_eq!(bias.change(START, Some(&lists(1440, 160))), Some(60));
+        assert_eq!(bias.change(START, Some(&lists(1401, 199))), None);
+        assert_eq!(bias.change(START, Some(&lists(1400, 200))), Some(60));
     }
 
     #[test]
     fn when_file_pages_become_many_the_bias_ends_and_longer_each_time() {
         let mut bias = SwappinessBias::new(60, true, Config::DEFAULT);
-        let (little, much) = (lists(1600, 0), lists(1440, 160));
+        let (little, much) = (lists(1600, 0), lists(1400, 200));
         let mut now = START;
         for pause_s in [10, 20, 40, 80, 160, 320, 320] {
             let pause_ms = pause_s * 1000;
@@ -177,7 +176,7 @@ mod tests {
     #[test]
     fn after_a_long_bias_what_was_before_is_forgotten() {
         let mut bias = SwappinessBias::new(60, true, Config::DEFAULT);
-        let (little, much) = (lists(1600, 0), lists(1440, 160));
+        let (little, much) = (lists(1600, 0), lists(1400, 200));
         let mut now = START;
         for _ in 0..2 {
             assert_eq!(

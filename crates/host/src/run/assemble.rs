@@ -136,7 +136,8 @@ pub(super) fn reclaim_loop(
         }
         None => None,
     };
-    let can_recall = actuator == ActuatorChoice::Auto && has_heat && !config.dry_run;
+    let can_recall =
+        config.prefetch && actuator == ActuatorChoice::Auto && has_heat && !config.dry_run;
     let recall = match arena.gauge().group().filter(|_| can_recall) {
         Some(group) => {
             let group = Arc::clone(group);

@@ -144,6 +144,8 @@ pub struct RunConfig {
     pub no_cgroup: bool,
     /// Decide, but change nothing (no limit, no swap, no eviction).
     pub dry_run: bool,
+    /// Read in ahead what was last used together with what comes back.
+    pub prefetch: bool,
     /// What becomes of swapped-out memory when the target is let go.
     pub at_detach: AtDetach,
     /// Where metrics are to be had.

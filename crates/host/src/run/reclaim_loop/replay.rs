@@ -269,7 +269,6 @@ struct LimitReplay {
     limit: Limit,
     marks: Watermarks,
     base_swappiness: u8,
-    is_left: bool,
 }
 
 impl LimitReplay {
@@ -286,7 +285,6 @@ impl LimitReplay {
             limit: Limit::new(version, &marks, config.limit),
             marks,
             base_swappiness: base.unwrap_or_else(|| Swappiness::DEFAULT.get()),
-            is_left: false,
         }
     }
 
@@ -295,8 +293,7 @@ impl LimitReplay {
         let usage_bytes = tick.sample.usage_bytes?;
         let readings = tick.sample.memory_stat.iter();
         let mut readings = readings.filter(|reading| reading.by == StatReader::Limit);
-        let looks = tick.sample.limit.iter().zip(&tick.plan.limit).enumerate();
-        for (nr, (read, done)) in looks {
+        for (read, done) in tick.sample.limit.iter().zip(&tick.plan.limit) {
             self.limit.set_reading(when(done.reading));
             // Without a group, and in a dry run, nobody looks further.
             let Some(free_swap) = read.free_swap else {
@@ -338,7 +335,6 @@ impl LimitReplay {
                 return Some(format!("the line: {done:?}"));
             }
         }
-        self.is_left = is_programs(tick);
         readings
             .next()
             .map(|more| format!("never asked for {more:?}"))

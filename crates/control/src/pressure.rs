@@ -192,7 +192,7 @@ mod tests {
     #[test]
     fn reclaim_that_has_come_to_its_end_above_the_low_mark_starts_again_at_the_high_one() {
         let marks = Watermarks::new(320 * MIB, &watermarks::Config::DEFAULT);
-        let mut pressure = Pressure::new(Config::DEFAULT);
+        let mut pressure = Pressure::new(Config::DEFAULT, LEFT_MS);
         let mut excess_mib = |now: u64, usage_mib: u64, is_at_floor: bool| {
             pressure.sample(TimeMs(now), usage_mib * MIB, &marks);
             let ask = pressure.ask(&marks, Work::Ours);

@@ -18,7 +18,7 @@ run() { # MEMORY COMMAND...
 }
 zipf() { run "$1" "$programs/zipf" --size 180M --theta 0.99 --seconds 6 "${@:2}"; }
 
-load_zipf() { zipf 54M --size 90M; }
+load_zipf() { run 24M "$programs/zipf" --size 40M --theta 1.2 --work-percent 25 --seconds 6; }
 load_scan() { zipf 108M --scan-pages 1800 --scan-every 100000; }
 load_phases() { zipf 108M --phase-every 2; }
 load_mapped_file() { zipf 108M --file "$target_dir/control-traces.mapped" --populate --random; }

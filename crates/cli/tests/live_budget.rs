@@ -271,6 +271,9 @@ fn an_idle_program_within_its_budget_costs_next_to_nothing() {
     );
     assert!(wakeups_per_s <= 3.0, "{wakeups_per_s} wakeups a second");
     // The CPU time is a benchmark's (`make bench NAME=idle`): it differs by machine. What is read does not.
-    assert!(calls_per_s <= 60.0, "{calls_per_s} reads and writes a second");
+    assert!(
+        calls_per_s <= 60.0,
+        "{calls_per_s} reads and writes a second"
+    );
     assert!(own_bytes <= 23 * MIB, "{own_bytes} bytes of its own");
 }

@@ -11,20 +11,25 @@ use support::live::has_generations;
 use support::programs::program;
 use support::strata::Strata;
 
-/// Room for five eighths of what the program uses.
-const BUDGET: &str = "40M";
-const SIZE: &str = "64M";
+/// Room for 60 % of what the program uses, which is so little that its accessed bits are cleared in one call on any machine.
+const BUDGET: &str = "24M";
+const SIZE: &str = "40M";
 const PAGE_BYTES: u64 = 4096;
 /// Rounds until hints held: on a machine that others load, walks may be too far apart for hints.
 const ROUNDS_MAX: usize = 4;
 
 /// The report of a run with these options; the program draws its pages by Zipf's law.
 fn report_of(options: &[&str]) -> Value {
+    report_of_load(options, &[])
+}
+
+fn report_of_load(options: &[&str], load: &[&str]) -> Value {
     let strata = Strata::new(["run", "--quiet", "--memory", BUDGET, "--swap", "zram:128M"])
         .args(options)
         .arg("--")
         .arg(program("zipf"))
-        .args(["--size", SIZE, "--theta", "0.99", "--seconds", "3"]);
+        .args(["--size", SIZE, "--theta", "0.99", "--seconds", "3"])
+        .args(load);
     let (finished, report) = strata.finish_with_report();
     finished.expect_success();
     report
@@ -48,8 +53,8 @@ fn evicts_by_itself(options: &[&str], policy: &str) -> Value {
     assert_eq!(report["policy"], policy, "{report:#}");
     let eviction = |name: &str| number(&report, &format!("/eviction/{name}"));
     let nr_applied = eviction("nr_applied_pages");
-    // The program wants 24 MiB more than it may have.
-    assert!(nr_applied > 6000, "{report:#}");
+    // The program wants 16 MiB more than it may have.
+    assert!(nr_applied > 4000, "{report:#}");
     let verdicts = [
         "nr_applied_pages",
         "nr_referenced_pages",
@@ -156,7 +161,9 @@ fn the_policy_of_our_own_runs_a_program() {
 
 /// Runs under `auto` until the kernel was told what to spare and took pages; `None` if it never was.
 fn hinted(policy: &str) -> Option<Value> {
-    let reports = (0..ROUNDS_MAX).map(|_| report_of(&["--policy", policy]));
+    // Pages of a program that never sleeps come and go faster than walks may come on a slow machine.
+    let load = ["--theta", "1.2", "--work-percent", "25", "--seconds", "5"];
+    let reports = (0..ROUNDS_MAX).map(|_| report_of_load(&["--policy", policy], &load));
     let mut hinted = reports.filter(|report| {
         assert_eq!(report["hints"]["lever"], "activation", "{report:#}");
         number(report, "/hints/nr_compared_pages/anon") > 1000

@@ -222,10 +222,10 @@ fn two_programs_that_fill_all_processors_reclaim_for_themselves_and_the_kernel_i
         skip!("the kernel keeps generations (lru_gen/enabled), not two lists");
     }
     let _guard = Guard::new();
-    let (run, report) = Strata::new(["run", "--memory", "48M", "--swap", "zram:256M", "--"])
+    let (run, report) = Strata::new(["run", "--memory", "24M", "--swap", "zram:256M", "--"])
         .args(["sh", "-c"])
         .arg(
-            "\"$0\" --after 2 --size 40M --seconds 6 & \"$0\" --after 2 --size 40M --seed 2 --seconds 6; wait $!",
+            "\"$0\" --after 2 --size 20M --seconds 14 & \"$0\" --after 2 --size 20M --seed 2 --seconds 14; wait $!",
         )
         .arg(program("zipf"))
         .time_limit(Duration::from_secs(80))

@@ -439,3 +439,24 @@ fn scripts_can_be_run_and_parse() {
     }
     expect_none("not executable or not valid bash", bad);
 }
+
+/// A guest takes minutes to say so.
+#[test]
+fn the_tests_that_are_named_for_guests_exist() {
+    let tests = checkout().join("crates");
+    let list = document("scripts/guest-short.txt");
+    let named = list.lines().filter(|line| !line.starts_with('#'));
+    let missing = named.filter(|line| {
+        let (binary, test) = line.split_once(' ').expect("a binary and a test");
+        let crates = ["cli", "host"].map(|name| tests.join(name).join("tests"));
+        let found = crates.iter().any(|directory| {
+            let text = fs::read_to_string(directory.join(binary).with_extension("rs"));
+            text.is_ok_and(|text| text.contains(&format!("fn {test}()")))
+        });
+        !found
+    });
+    expect_none(
+        "named in scripts/guest-short.txt, and there is no such test",
+        missing.map(str::to_owned).collect(),
+    );
+}

@@ -467,7 +467,7 @@ fn fed_what_was_read_the_limit_is_moved_as_it_was() {
         looks.map(|look| look.actions.len()).sum::<usize>()
     };
     let nr_actions: usize = traces.iter().map(|(_, of)| looks(of)).sum();
-    assert!(nr_actions >= 10_000, "{nr_actions}");
+    assert!(nr_actions >= 5_000, "{nr_actions}");
     // Of less usage the kernel's counts are read elsewhere.
     let mut bad = traces[0].1.clone();
     for tick in &mut bad.ticks {

@@ -343,7 +343,7 @@ impl BudgetGroup {
 
     /// Path of the group below the mount, as `/proc/PID/cgroup` prints it.
     pub fn name(&self) -> String {
-        let mount = Mount::known_point().unwrap_or(Path::new(""));
+        let mount = Mount::known_point().unwrap_or_else(|| Path::new(""));
         let inside = self.path.strip_prefix(mount).unwrap_or(&self.path);
         plain::line(&format!("/{}", inside.display())).into_owned()
     }

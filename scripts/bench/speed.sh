@@ -20,10 +20,13 @@
 #
 # BENCH_SECONDS is the length of a run (5; 10 for `zipf_0.99`, `zipf_1.2`, `noise`, `scan`, `mapped_file`, `two_threads` and `db_bench`:
 # docs/decisions/22-limits-of-the-gain.md says why), BENCH_RUNS the rounds (5), BENCH_LOADS the loads (all but `huge_pages` and
-# `quarter_time`, which have to be named), BENCH_PROCESSORS what the processors are ("free busy").
+# `quarter_time`, which have to be named), BENCH_PROCESSORS what the processors are ("free busy"), BENCH_CPU a cap on Strata's processor time
+# ("10%"; none).
 source "$(dirname "$0")/lib.sh"
 seconds=${BENCH_SECONDS:-5} longer_seconds=${BENCH_SECONDS:-10}
 rounds=${BENCH_RUNS:-5}
+capped=()
+[ -z "${BENCH_CPU:-}" ] || capped=(--cpu "$BENCH_CPU")
 loads=${BENCH_LOADS:-zipf_0.99 zipf_1.2 noise scan phases mapped_file two_threads two_processes redis memcached memcached_plain db_bench}
 bin=$target_dir/servers/bin mapped=$target_dir/bench.mapped
 db=$target_dir/bench.db
@@ -109,7 +112,8 @@ for crowd in ${BENCH_PROCESSORS:-free busy}; do
         fi
         [ -n "${budget[$load]:-}" ] || budget[$load]=$((free * percent / 100))
         # A run that failed is in the table.
-        compare --match-memory --memory "${budget[$load]}" --swap zram:1G --runs "$rounds" --neighbours $neighbours >"$work/compared" || true
+        compare --match-memory --memory "${budget[$load]}" --swap zram:1G --runs "$rounds" --neighbours $neighbours \
+            "${capped[@]}" >"$work/compared" || true
         grep . "$work/compared" || echo "failed"
     done
 done >"$work/lines"

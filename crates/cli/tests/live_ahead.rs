@@ -60,12 +60,18 @@ fn the_half_whose_turn_it_is_comes_back_from_a_swap_file_at_once() {
     assert!(nr_recalled > 2300, "{report:#}");
     let nr_used = number(&report, "/eviction/nr_recalled_used_pages");
     assert!(nr_used * 3 > nr_recalled, "{report:#}");
-    assert_eq!(number(&report, "/usage/above_budget_ms"), 0, "{report:#}");
+    // A page that is read ahead is charged when it comes, in a fault of nobody.
+    let above_ms = number(&report, "/usage/above_budget_ms");
+    assert!(
+        above_ms * 100 <= number(&report, "/usage/observed_ms"),
+        "{report:#}"
+    );
 }
 
-/// Where walks are rare, on a machine that others load, less is found used than is, and a few pages are read on trial.
+/// All its pages are used all the time, so that none of them is used together with some others only.
 #[test]
-fn a_program_that_wants_more_than_it_may_have_all_the_time_is_read_next_to_nothing_ahead() {
+fn a_program_that_wants_more_than_it_may_have_all_the_time_is_read_little_ahead_that_it_does_not_use()
+ {
     needs!("cap_bpf", "memory_cgroup", "process_madvise");
     let _guard = Guard::new();
     let directory = match disk_directory() {
@@ -75,8 +81,10 @@ fn a_program_that_wants_more_than_it_may_have_all_the_time_is_read_next_to_nothi
     let swap = format!("file:{}:256M", directory.path().join("swap").display());
     let report = report_of(&swap, "zipf", &["--theta", "0.99", "--seconds", "5"]);
     let nr_refaulted = number(&report, "/eviction/nr_refaulted_pages");
+    let nr_used = number(&report, "/eviction/nr_recalled_used_pages");
+    let nr_wasted = nr_recalled(&report).saturating_sub(nr_used);
     assert!(
-        nr_refaulted > 0 && nr_recalled(&report) * 10 <= nr_refaulted,
+        nr_refaulted > 0 && nr_wasted * 10 <= nr_refaulted,
         "{report:#}"
     );
 }

@@ -154,8 +154,9 @@ fn a_walk_that_comes_too_soon_clears_nothing_and_the_next_one_sees_it_again() {
         assert_eq!((walked.held_ns, walked.clear_ns), (0, 0));
     }
     assert_eq!(HoldUps::so_far().all().nr_calls, before.nr_calls);
+    // A page that a processor still has in its TLB is seen one walk late.
     let (nr_read, _) = watched.walk();
-    assert!((4950..=5050).contains(&nr_read), "{nr_read} of 5000");
+    assert!((4900..=5100).contains(&nr_read), "{nr_read} of 5000");
 }
 
 #[test]

@@ -63,12 +63,16 @@ fn the_kernel_leans_towards_anon_pages_until_file_pages_become_many() {
     live.line();
     wait_until("reclaim that leans", || swappiness(&live) == Some(180));
     live.stdin().write_all(b"\n").expect("it waits for a word");
-    wait_until("the balance of before", || swappiness(&live) == Some(60));
-    // It stays so, as it would not if a processor had been short for a moment.
-    for _ in 0..20 {
+    // Two seconds of it: for a moment it is back whenever a processor is short.
+    let mut nr_in_turn = 0;
+    wait_until("the balance of before, for good", || {
         sleep(Duration::from_millis(100));
-        assert_eq!(swappiness(&live), Some(60));
-    }
+        nr_in_turn = match swappiness(&live) {
+            Some(60) => nr_in_turn + 1,
+            _ => 0,
+        };
+        nr_in_turn >= 20
+    });
     live.signal_group(Signal::TERM);
     live.end();
 }

@@ -58,7 +58,7 @@ impl Shown {
     fn run(&self, options: &[&str]) -> Finished {
         let strata = self.path("strata");
         let mut words = vec!["setpriv", "--reuid", "nobody", "--clear-groups", "--"];
-        words.extend([strata.as_str(), "run", "--memory", "32M"]);
+        words.extend([strata.as_str(), "run", "--memory", "16M"]);
         words.extend(options);
         run_words(&words, "").expect("setpriv was there a moment ago")
     }
@@ -136,7 +136,8 @@ fn without_root_a_program_of_one_s_own_is_watched_and_what_cannot_be_done_is_tol
         "--",
         &idle,
         "--size",
-        "64M",
+        // So little that it is read and cleared in one call on any machine.
+        "28M",
         "--seconds",
         &seconds,
     ]);

@@ -68,7 +68,7 @@ fn the_half_whose_turn_it_is_comes_back_from_a_swap_file_at_once() {
     );
 }
 
-/// All its pages are used all the time, so that none of them is used together with some others only.
+/// The program has no phases: reading ahead must not bring in many pages that it does not use soon.
 #[test]
 fn a_program_that_wants_more_than_it_may_have_all_the_time_is_read_little_ahead_that_it_does_not_use()
  {

@@ -381,7 +381,7 @@ fn the_whole_machine_adds_up() {
                 (cache, truth),
                 (total(Kind::Anon).mapped_bytes, machine("AnonPages")),
             ];
-            // What a program had that has just ended is still counted for a moment.
+            // Now and then AnonPages differs for some seconds; the cause is not known.
             if !pairs.iter().all(|(found, truth)| is_near(*found, *truth)) {
                 sleep(Duration::from_secs(1));
             }

@@ -440,7 +440,7 @@ fn scripts_can_be_run_and_parse() {
     expect_none("not executable or not valid bash", bad);
 }
 
-/// A guest takes minutes to say so.
+/// `make test` would find a missing test only at its end, when the guest has started.
 #[test]
 fn the_tests_that_are_named_for_guests_exist() {
     let tests = checkout().join("crates");

@@ -5,7 +5,7 @@
 /// What a user types.
 const SUDO: &str = "run as root: sudo strata ...";
 
-/// Whether this process is root, which may still lack rights: in a container, or below a security module.
+/// Whether Strata runs as root. Root may still lack rights: in a container, or below a security module.
 fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }

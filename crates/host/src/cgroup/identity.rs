@@ -64,7 +64,7 @@ impl GroupMark {
         })
     }
 
-    /// Whether this group is `other` or lies below `other`.
+    /// Whether the group of this mark is that of `other` or lies below it.
     pub(crate) fn is_within(&self, other: &GroupMark) -> bool {
         other
             .chain

@@ -39,15 +39,15 @@ impl Mount {
         Ok(mount)
     }
 
-    /// The directory that the hierarchy is mounted on, as first found. A hierarchy that is mounted elsewhere while Strata runs
-    /// is not followed: what asks for it every second would read all mounts of the machine every second.
+    /// The directory that the hierarchy is mounted on. It is looked up once and kept while Strata runs, because a lookup reads
+    /// all mounts of the machine.
     pub(super) fn known_point() -> Option<&'static Path> {
         static POINT: OnceLock<PathBuf> = OnceLock::new();
-        if POINT.get().is_none() {
-            let found = Mount::find().ok()?;
-            return Some(POINT.get_or_init(|| found.point));
+        if let Some(point) = POINT.get() {
+            return Some(point);
         }
-        POINT.get().map(PathBuf::as_path)
+        let found = Mount::find().ok()?;
+        Some(POINT.get_or_init(|| found.point))
     }
 
     /// The group that the memory of a process is charged to, as a directory: that of a threaded one is its

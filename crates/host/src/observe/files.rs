@@ -66,7 +66,7 @@ pub struct FileRow {
     pub dirty_bytes: u64,
     /// Whether a process has it open or mapped.
     pub is_open: bool,
-    /// Whether it has no name any more.
+    /// Whether the file is deleted: it has no name any more.
     pub is_deleted: bool,
 }
 

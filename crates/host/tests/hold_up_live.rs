@@ -19,6 +19,8 @@ use support::{bit, process_of, region_of, spans_of};
 const NR_LARGE_PAGES: u64 = 131_072;
 /// 8 MiB.
 const NR_SMALL_PAGES: u64 = 2048;
+/// Share of the accessed bits that DAMON, where it watches the machine, may clear before they are seen: 1 in this many.
+const TAKEN_ONE_IN: u64 = 12;
 /// Pages that may be on no list at all, but in the batches of the processors.
 const NR_BATCHED_PAGES: usize = 512;
 
@@ -90,6 +92,11 @@ impl Watched {
     }
 }
 
+/// How many of so many accessed pages are seen at least.
+fn nearly(nr_pages: u64) -> u64 {
+    nr_pages - nr_pages / TAKEN_ONE_IN
+}
+
 #[test]
 fn a_large_program_is_cleared_in_short_calls_and_seen_exactly() {
     let _source = open_bpf!();
@@ -97,7 +104,7 @@ fn a_large_program_is_cleared_in_short_calls_and_seen_exactly() {
     let before = HoldUps::so_far();
     let (nr_filled, walked) = watched.walk();
     let after = HoldUps::so_far();
-    assert!(nr_filled * 100 >= NR_LARGE_PAGES * 99, "{nr_filled}");
+    assert!(nr_filled >= nearly(NR_LARGE_PAGES), "{nr_filled}");
     // Under MGLRU the few pages of files may be cleared so: advice would take them for cold.
     if !has_generations() {
         let (before, after) = (before.clear_refs, after.clear_refs);
@@ -114,7 +121,10 @@ fn a_large_program_is_cleared_in_short_calls_and_seen_exactly() {
     );
     watched.read(1000, 20_000);
     let (nr_read, _) = watched.walk();
-    assert!((19_800..=20_200).contains(&nr_read), "{nr_read} of 20000");
+    assert!(
+        (nearly(20_000)..=20_200).contains(&nr_read),
+        "{nr_read} of 20000"
+    );
     let (nr_idle, _) = watched.walk();
     assert!(nr_idle <= 200, "{nr_idle} of a program that waits");
 }
@@ -128,7 +138,7 @@ fn a_small_program_is_cleared_at_once_and_its_place_on_the_kernels_lists_is_left
     watched.read(0, 100);
     let (nr_read, _) = watched.walk();
     let after = HoldUps::so_far();
-    assert!((99..=110).contains(&nr_read), "{nr_read} of 100");
+    assert!((nearly(100)..=110).contains(&nr_read), "{nr_read} of 100");
     assert_eq!(after.cold.nr_calls, before.cold.nr_calls);
     assert_eq!(after.clear_refs.nr_calls, before.clear_refs.nr_calls + 2);
 }
@@ -150,13 +160,19 @@ fn a_walk_that_comes_too_soon_clears_nothing_and_the_next_one_sees_it_again() {
         if watched.observer.rest().is_zero() {
             skip!("the machine was too slow: the rest was over");
         }
-        assert!((4950..=5050).contains(&nr_read), "{nr_read} of 5000");
+        assert!(
+            (nearly(5000)..=5050).contains(&nr_read),
+            "{nr_read} of 5000"
+        );
         assert_eq!((walked.held_ns, walked.clear_ns), (0, 0));
     }
     assert_eq!(HoldUps::so_far().all().nr_calls, before.nr_calls);
     // A page that a processor still has in its TLB is seen one walk late.
     let (nr_read, _) = watched.walk();
-    assert!((4900..=5100).contains(&nr_read), "{nr_read} of 5000");
+    assert!(
+        (nearly(5000)..=5100).contains(&nr_read),
+        "{nr_read} of 5000"
+    );
 }
 
 #[test]

@@ -98,6 +98,11 @@ pub enum Reason {
     /// The operating system says so.
     #[error("{0}")]
     Io(#[from] io::Error),
+    /// There is no such file, and the name is none of a generator.
+    #[error(
+        "no such file; the name of a generator begins with gen: or oracle:, for example gen:zipf"
+    )]
+    NotFound,
     /// What is compressed is not as the compression makes it.
     #[error("broken {compression} data: {why}")]
     Compression {

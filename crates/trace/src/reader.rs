@@ -14,7 +14,7 @@ use std::path::Path;
 
 use crate::access::{Access, Backing, Freed, Via};
 use crate::columns::Columns;
-use crate::error::TraceError;
+use crate::error::{Reason, TraceError};
 use crate::format::Format;
 use crate::formats;
 use crate::generator::Generator;
@@ -119,7 +119,13 @@ pub struct Opened {
 pub fn open(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Opened, TraceError> {
     let path = path.as_ref();
     let name = path.display().to_string();
-    let cannot_open = |error: std::io::Error| TraceError::new(&name, None, error.into());
+    let cannot_open = |error: std::io::Error| {
+        let reason = match error.kind() {
+            std::io::ErrorKind::NotFound => Reason::NotFound,
+            _ => error.into(),
+        };
+        TraceError::new(&name, None, reason)
+    };
     let file = File::open(path).map_err(cannot_open)?;
     let metadata = file.metadata().map_err(cannot_open)?;
     // A pipe has no length, and opening a directory fails only at the first read.

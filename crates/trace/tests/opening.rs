@@ -275,7 +275,7 @@ fn what_can_not_be_opened_is_named() {
     let error = open("/nonexistent/trace", &OpenOptions::default()).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "/nonexistent/trace: No such file or directory (os error 2)"
+        "/nonexistent/trace: no such file; the name of a generator begins with gen: or oracle:, for example gen:zipf"
     );
     let error = open("/", &OpenOptions::default()).unwrap_err();
     assert!(error.to_string().contains("Is a directory"), "{error}");

@@ -1,16 +1,17 @@
-//! How often it is looked at who has the processors, and how fast averages follow.
+//! How often the demand for the processors is sampled, and how fast the averages follow.
 //!
-//! **Owns** these numbers. **Does not own** what is looked at (`demand`, `load`; free swap is read as often).
+//! **Owns** these two numbers. **Does not own** the samples and their averages (`demand`, `load`). Free swap is read at the
+//! same pace.
 
 use crate::tunables::config;
 
 config! {
-    /// How often it is looked at who has the processors.
+    /// How often the demand for the processors is sampled.
     "cpu.sampling"
 
-    /// The programs' threads and clocks, and how much swap is free, are read this often at most.
+    /// The least time between two samples of the programs' threads, of their clocks and of free swap.
     every_ms: u64 = 50, 10..=1000, "ms";
-    /// The newest sample has this weight in the averages: 250 ms after a second thread began to work on two processors
-    /// the threads are known to want 1.75.
+    /// Weight of the newest sample in the averages. With a quarter, the demand of a second busy thread on two processors is
+    /// known to 1.75 threads after 250 ms.
     share_of_last: f64 = 1.0 / 4.0, 0.01..=1.0, "part of 1";
 }

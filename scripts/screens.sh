@@ -85,8 +85,15 @@ capture() {
     # Empty lines at the end of the list say nothing.
     screen capture-pane -p | sed 's/ *$//' | cat -s >"$work/$1"
 }
-say "watching both for $seconds s, then redis once more for its picture"
+say "the whole machine, then watching both for $seconds s, then redis once more for its picture"
 # Two who watch the same target at a time would take accesses from each other, hence one after the other.
+screen -f /dev/null -u new-session -d -x 80 -y 24 env LC_ALL=C.UTF-8 "$strata" top
+sleep 2
+capture kinds
+# What else runs on this machine says nothing.
+grep -E '^(strata top| host| TARGET|[ >]/|Enter|$)' "$work/kinds" >"$work/rest"
+mv "$work/rest" "$work/kinds"
+screen kill-server
 screen -f /dev/null -u new-session -d -x 80 -y 24 \
     env LC_ALL=C.UTF-8 "$strata" top --cgroup /redis --cgroup /postgres
 sleep "$seconds"
@@ -96,7 +103,7 @@ capture detail
 screen send-keys q
 "$strata" top --once --for "${seconds}s" --format svg --cgroup /redis >"$work/top.svg" 2>"$work/top.log"
 
-for name in list detail; do
+for name in kinds list detail; do
     awk -v name="$name" -v file="$work/$name" '
         $0 == "<!-- " name " -->" {
             print; print "```"

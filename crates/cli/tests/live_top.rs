@@ -8,9 +8,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::process::Signal;
 use serde_json::Value;
+use strata_host::access::census::Census;
 use support::leaks::Guard;
 use support::live::{TestGroup, children, memory_mount, rss_bytes, send, wait_until};
 use support::programs::{Touch, target_dir};
+use support::residency::write_file;
 use support::strata::{Strata, binary, patience};
 
 const MIB: u64 = 1 << 20;
@@ -82,6 +84,81 @@ fn the_list_of_all_cgroups_walks_nobody() {
 }
 
 /// Two programs that know nothing of each other, one of them with a child, in one group.
+#[test]
+fn the_whole_machine_and_each_cgroup_are_told_by_kind_without_a_walk() {
+    needs!("memory_cgroup");
+    let directory = open_disk!();
+    let _guard = Guard::new();
+    let group = TestGroup::new("kinds");
+    let touch = touch_64_mib();
+    group.take(touch.pid);
+    write_file(&group, &directory.path().join("cached"), 32);
+    let seen = once(&[]);
+    let of_group = |target: &&Value| {
+        let path = target["name"].as_str();
+        path.is_some_and(|path| group.path.to_string_lossy().ends_with(path))
+    };
+    let targets = seen["targets"].as_array().expect("targets");
+    let target = targets
+        .iter()
+        .find(|target| target["kind"] == "cgroup" && target["name"] != "/" && of_group(target));
+    let target = target.unwrap_or_else(|| panic!("no {}: {seen:#}", group.path.display()));
+    assert!(bytes(&target["file_bytes"]) >= 31 * MIB, "{target:#}");
+    for part in ["mapped_bytes", "shmem_bytes", "dirty_bytes"] {
+        assert!(
+            bytes(&target[part]) <= bytes(&target["file_bytes"]),
+            "{part}: {target:#}"
+        );
+    }
+    let host = &seen["host"];
+    assert!(bytes(&host["anon_bytes"]) >= 64 * MIB, "{host}");
+    assert!(bytes(&host["file_bytes"]) >= 31 * MIB, "{host}");
+    assert!(
+        bytes(&host["total_bytes"]) >= bytes(&host["available_bytes"]),
+        "{host}"
+    );
+    assert_eq!(seen["source"], Value::Null, "nobody is walked");
+}
+
+#[test]
+fn a_cgroup_that_is_watched_tells_its_page_cache_by_file() {
+    needs!("cap_bpf", "memory_cgroup");
+    if let Err(error) = Census::open() {
+        skip!("{error}");
+    }
+    let directory = open_disk!();
+    let _guard = Guard::new();
+    let group = TestGroup::new("cache");
+    let touch = touch_64_mib();
+    group.take(touch.pid);
+    let path = directory
+        .path()
+        .canonicalize()
+        .expect("a path")
+        .join("cached");
+    write_file(&group, &path, 64);
+    let seconds = format!("{}s", 12 * patience().min(7));
+    let seen = once(&[
+        "--for",
+        &seconds,
+        "--cgroup",
+        &group.path.display().to_string(),
+    ]);
+    let files = &seen["targets"][0]["files"];
+    let rows = files["files"].as_array();
+    let rows = rows.unwrap_or_else(|| panic!("no census in {seconds}: {seen:#}"));
+    let row = rows
+        .iter()
+        .find(|row| row["path"] == path.display().to_string());
+    let row = row.unwrap_or_else(|| panic!("no {}: {files:#}", path.display()));
+    // The census may have looked at a part of memory only.
+    assert!(
+        (16 * MIB..=192 * MIB).contains(&bytes(&row["cached_bytes"])),
+        "{row}"
+    );
+    assert_eq!(row["is_open"], false, "{row}");
+}
+
 #[test]
 fn programs_that_share_a_group_are_listed_and_watched_one_by_one() {
     needs!("cap_bpf", "memory_cgroup");

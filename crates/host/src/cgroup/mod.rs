@@ -73,6 +73,7 @@ pub(crate) use place::{may_be_ours, remove_group};
 pub(crate) use processes::is_inhabited;
 use processes::{domain_of, is_all_below, processes_below};
 pub use reader::GroupReader;
+pub use stats::FileStats;
 pub use strata_control::limit::Line;
 pub use watch::{OomEvents, OomWatch, UsageWatch};
 use written::Written;

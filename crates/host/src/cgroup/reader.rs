@@ -6,6 +6,7 @@
 //! **Invariants** I1: no write reaches a group through this type.
 
 use super::mounts::Mount;
+use super::stats::FileStats;
 use super::{
     CgroupError, UNLIMITED, Version, not_a_group, parse_number, processes_below, read_text, resolve,
 };
@@ -164,12 +165,20 @@ impl GroupReader {
     /// # Errors
     /// [`CgroupError::Gone`].
     pub fn stats(&self) -> Result<GroupStats, CgroupError> {
+        Ok(self.stats_and_files()?.0)
+    }
+
+    /// The counters and the parts of the page cache, those of the groups below included, at one moment.
+    ///
+    /// # Errors
+    /// [`CgroupError::Gone`].
+    pub fn stats_and_files(&self) -> Result<(GroupStats, FileStats), CgroupError> {
         let text = read_text(&self.path.join("memory.stat"))?;
         let mut stats = super::stats::parse(&text, self.version);
         if self.version == Version::V2 {
             stats.swap_bytes = self.number("memory.swap.current");
         }
-        Ok(stats)
+        Ok((stats, super::stats::parse_file(&text, self.version)))
     }
 
     fn number(&self, file: &str) -> Option<u64> {

@@ -1,10 +1,31 @@
 //! The counters of a group, in one vocabulary for both versions.
 //!
 //! **Owns** the mapping of `memory.stat`, `memory.oom_control` and `memory.events` to
-//! [`GroupStats`]. **Does not own** when they are read.
+//! [`GroupStats`], and of `memory.stat` to [`FileStats`]. **Does not own** when they are read.
 
 use super::Version;
 use strata_control::GroupStats;
+
+/// Parts of a group's page cache, the groups below included. `None`: this version or kernel does not offer it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FileStats {
+    /// Mapped by a process, bytes.
+    pub mapped_bytes: Option<u64>,
+    /// To be written to its file, bytes.
+    pub dirty_bytes: Option<u64>,
+}
+
+/// The parts of the page cache of `memory.stat`.
+pub(super) fn parse_file(memory_stat: &str, version: Version) -> FileStats {
+    let (mapped, dirty) = match version {
+        Version::V1 => ("total_mapped_file", "total_dirty"),
+        Version::V2 => ("file_mapped", "file_dirty"),
+    };
+    FileStats {
+        mapped_bytes: keyed_number(memory_stat, mapped),
+        dirty_bytes: keyed_number(memory_stat, dirty),
+    }
+}
 
 /// Reads `memory.stat`. On v1 the `total_` counters include the groups below, as v2 always does.
 pub(super) fn parse(memory_stat: &str, version: Version) -> GroupStats {
@@ -106,6 +127,19 @@ mod tests {
             ..GroupStats::default()
         };
         assert_eq!(stats, expected);
+    }
+
+    #[test]
+    fn parts_of_the_page_cache_have_other_names_in_each_version() {
+        let v1 = "mapped_file 1\ndirty 2\ntotal_mapped_file 10\ntotal_dirty 20\n";
+        let v2 = "file 5\nfile_mapped 10\nfile_dirty 20\nfile_writeback 3\n";
+        let expected = FileStats {
+            mapped_bytes: Some(10),
+            dirty_bytes: Some(20),
+        };
+        assert_eq!(parse_file(v1, Version::V1), expected);
+        assert_eq!(parse_file(v2, Version::V2), expected);
+        assert_eq!(parse_file("file 5\n", Version::V2), FileStats::default());
     }
 
     #[test]

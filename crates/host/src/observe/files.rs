@@ -94,56 +94,105 @@ pub struct FilesReport {
 /// # Errors
 /// [`FilesError`].
 pub fn files(question: &FilesQuestion) -> Result<FilesReport, FilesError> {
-    let within = question
-        .group
-        .as_deref()
-        .map(GroupReader::open)
-        .transpose()?;
-    let under = question.under.as_deref().map(directory).transpose()?;
-    let mut census = Census::open()?;
-    let taken = census
-        .take(&Question {
-            wants_files: true,
-            budget: question.budget,
+    // What was asked wrongly is said before what can't be done here.
+    let chosen = Chosen::find(question)?;
+    FilesCensus::open()?.tell(question, &chosen)
+}
+
+/// Takes censuses, one after the other: what a census needs is set up once.
+#[derive(Debug)]
+pub struct FilesCensus {
+    census: Census,
+}
+
+impl FilesCensus {
+    /// Sets up.
+    ///
+    /// # Errors
+    /// [`FilesError::Access`].
+    pub fn open() -> Result<FilesCensus, FilesError> {
+        Ok(FilesCensus {
+            census: Census::open()?,
         })
-        .map_err(FilesError::Census)?;
-    // Where there are no groups all is charged to none.
-    let groups = GroupNames::read();
-    let mut parts = merged(taken.files);
-    if let Some(within) = &within {
-        let groups = groups.as_ref().ok();
-        parts.retain(|part| groups.is_some_and(|names| names.is_within(part.group_id, within)));
     }
-    let names = FileNames::read();
-    if let Some(under) = &under {
-        let is_under = |file: &FileId| matches!(names.name(&census, file), FileName::Path(path) if path.starts_with(under));
-        parts.retain(|part| is_under(&part.file));
+
+    /// Takes a census and tells of files.
+    ///
+    /// # Errors
+    /// [`FilesError`].
+    pub fn take(&mut self, question: &FilesQuestion) -> Result<FilesReport, FilesError> {
+        let chosen = Chosen::find(question)?;
+        self.tell(question, &chosen)
     }
-    let total_bytes = parts.iter().map(|part| part.sums.bytes).sum();
-    let nr_files = parts.len() as u64;
-    parts.truncate(question.nr_files_max.unwrap_or(usize::MAX));
-    let row = |part: &FilePart| FileRow {
-        path: path_of(&part.file, names.name(&census, &part.file)),
-        group: group_of(part.group_id, groups.as_ref().ok()),
-        cached_bytes: part.sums.bytes,
-        used_bytes: part.sums.used_bytes,
-        dirty_bytes: part.sums.dirty_bytes,
-        is_open: names.is_open(&part.file),
-        is_deleted: part.file.is_deleted,
-    };
-    let caches = taken
-        .totals
-        .iter()
-        .filter(|total| total.kind.is_page_cache());
-    Ok(FilesReport {
-        files: parts.iter().map(row).collect(),
-        nr_files,
-        total_bytes,
-        error_bytes: caches.map(|total| total.error_bytes).sum(),
-        sampled_share: taken.sampled_share,
-        lost_bytes: taken.lost_bytes,
-        cost: taken.cost,
-    })
+
+    fn tell(
+        &mut self,
+        question: &FilesQuestion,
+        chosen: &Chosen,
+    ) -> Result<FilesReport, FilesError> {
+        let census = &mut self.census;
+        let Chosen { within, under } = chosen;
+        let taken = census
+            .take(&Question {
+                wants_files: true,
+                budget: question.budget,
+            })
+            .map_err(FilesError::Census)?;
+        // Where there are no groups all is charged to none.
+        let groups = GroupNames::read();
+        let mut parts = merged(taken.files);
+        if let Some(within) = within {
+            let groups = groups.as_ref().ok();
+            parts.retain(|part| groups.is_some_and(|names| names.is_within(part.group_id, within)));
+        }
+        let names = FileNames::read();
+        if let Some(under) = under {
+            let is_under = |file: &FileId| matches!(names.name(census, file), FileName::Path(path) if path.starts_with(under));
+            parts.retain(|part| is_under(&part.file));
+        }
+        let total_bytes = parts.iter().map(|part| part.sums.bytes).sum();
+        let nr_files = parts.len() as u64;
+        parts.truncate(question.nr_files_max.unwrap_or(usize::MAX));
+        let row = |part: &FilePart| FileRow {
+            path: path_of(&part.file, names.name(census, &part.file)),
+            group: group_of(part.group_id, groups.as_ref().ok()),
+            cached_bytes: part.sums.bytes,
+            used_bytes: part.sums.used_bytes,
+            dirty_bytes: part.sums.dirty_bytes,
+            is_open: names.is_open(&part.file),
+            is_deleted: part.file.is_deleted,
+        };
+        let caches = taken
+            .totals
+            .iter()
+            .filter(|total| total.kind.is_page_cache());
+        Ok(FilesReport {
+            files: parts.iter().map(row).collect(),
+            nr_files,
+            total_bytes,
+            error_bytes: caches.map(|total| total.error_bytes).sum(),
+            sampled_share: taken.sampled_share,
+            lost_bytes: taken.lost_bytes,
+            cost: taken.cost,
+        })
+    }
+}
+
+/// The group and the directory of a question, as they were found.
+#[derive(Debug)]
+struct Chosen {
+    within: Option<GroupReader>,
+    under: Option<PathBuf>,
+}
+
+impl Chosen {
+    fn find(question: &FilesQuestion) -> Result<Chosen, FilesError> {
+        let group = question.group.as_deref();
+        Ok(Chosen {
+            within: group.map(GroupReader::open).transpose()?,
+            under: question.under.as_deref().map(directory).transpose()?,
+        })
+    }
 }
 
 /// The directory by the name that files in it have.

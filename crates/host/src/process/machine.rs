@@ -1,4 +1,4 @@
-//! Memory of the whole machine: `/proc/meminfo` and the counters of `/proc/vmstat`.
+//! Memory of the whole machine: `/proc/meminfo`, the counters of `/proc/vmstat`, and `/proc/pressure/memory`.
 //!
 //! **Owns** the key names. **Does not own** what is done about a full machine.
 
@@ -13,6 +13,16 @@ pub struct MachineMemory {
     pub available_bytes: u64,
     /// Unused.
     pub free_bytes: u64,
+    /// Anonymous memory of programs.
+    pub anon_bytes: u64,
+    /// Page cache: of files, of disks, and of files that are in memory only.
+    pub file_bytes: u64,
+    /// Page cache that a process maps, part of `file_bytes`.
+    pub mapped_bytes: u64,
+    /// Page cache of files that are in memory only (tmpfs, memfd, shared memory), part of `file_bytes`.
+    pub shmem_bytes: u64,
+    /// Page cache that is to be written to its file, part of `file_bytes`.
+    pub dirty_bytes: u64,
     /// All swap.
     pub swap_total_bytes: u64,
     /// Unused swap.
@@ -36,6 +46,11 @@ impl MachineMemory {
             total_bytes: kib("MemTotal") * 1024,
             available_bytes: kib("MemAvailable") * 1024,
             free_bytes: kib("MemFree") * 1024,
+            anon_bytes: kib("AnonPages") * 1024,
+            file_bytes: (kib("Cached") + kib("Buffers")) * 1024,
+            mapped_bytes: kib("Mapped") * 1024,
+            shmem_bytes: kib("Shmem") * 1024,
+            dirty_bytes: kib("Dirty") * 1024,
             swap_total_bytes: kib("SwapTotal") * 1024,
             swap_free_bytes: kib("SwapFree") * 1024,
         }
@@ -95,20 +110,47 @@ impl VmStat {
     }
 }
 
+/// Share of the last ten seconds in which at least one task of the machine waited for memory, percent; `None` where the
+/// kernel has no PSI.
+pub fn memory_pressure_percent() -> Option<f64> {
+    parse_pressure(&std::fs::read_to_string("/proc/pressure/memory").ok()?)
+}
+
+fn parse_pressure(text: &str) -> Option<f64> {
+    let some = text.lines().find_map(|line| line.strip_prefix("some "))?;
+    let mut fields = some.split_ascii_whitespace();
+    fields.find_map(|field| field.strip_prefix("avg10=")?.parse().ok())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
+    fn pressure_is_that_of_some_tasks_in_the_last_ten_seconds() {
+        let text = "some avg10=1.25 avg60=0.50 avg300=0.10 total=12345\n\
+                    full avg10=0.75 avg60=0.25 avg300=0.05 total=6789\n";
+        assert_eq!(parse_pressure(text), Some(1.25));
+        assert_eq!(parse_pressure("full avg10=0.75\n"), None);
+        assert_eq!(parse_pressure("some total=1\n"), None);
+    }
+
+    #[test]
     fn meminfo_is_read_by_its_keys() {
-        let text = "MemTotal:  100 kB\nMemFree: 3 kB\nMemAvailable: 40 kB\nSwapTotal: 9 kB\n\
-                    SwapFree: 8 kB\n";
+        let text = "MemTotal:  100 kB\nMemFree: 3 kB\nMemAvailable: 40 kB\nBuffers: 1 kB\nCached: 20 kB\n\
+                    SwapCached: 77 kB\nSwapTotal: 9 kB\nSwapFree: 8 kB\nDirty: 2 kB\nAnonPages: 30 kB\n\
+                    Mapped: 5 kB\nShmem: 4 kB\nShmemHugePages: 99 kB\n";
         let memory = MachineMemory::parse(text);
         assert_eq!(memory.total_bytes, 100 * 1024);
         assert_eq!(memory.available_bytes, 40 * 1024);
         assert_eq!(memory.free_bytes, 3 * 1024);
         assert_eq!(memory.swap_total_bytes, 9 * 1024);
         assert_eq!(memory.swap_free_bytes, 8 * 1024);
+        assert_eq!(memory.anon_bytes, 30 * 1024);
+        assert_eq!(memory.file_bytes, 21 * 1024);
+        assert_eq!(memory.mapped_bytes, 5 * 1024);
+        assert_eq!(memory.shmem_bytes, 4 * 1024);
+        assert_eq!(memory.dirty_bytes, 2 * 1024);
     }
 
     #[test]

@@ -43,7 +43,7 @@ use crate::addr::AddrRange;
 pub use classify::{MemoryDevices, classify};
 pub(crate) use handle::read_stat;
 pub use handle::{Process, ProcessError};
-pub use machine::{MachineMemory, VmStat};
+pub use machine::{MachineMemory, VmStat, memory_pressure_percent};
 pub use maps::{Device, MapsError, Perms, RawMapping, parse_maps};
 pub use pagemap::PagemapEntry;
 pub use stat::Stat;

@@ -44,16 +44,16 @@ const NAP: Duration = Duration::from_millis(50);
 const PICTURE_COLUMNS: u16 = 110;
 const PICTURE_LINES: u16 = 32;
 
-/// Shows how old the memory of processes and cgroups is
+/// Shows what memory is used for, and how old the memory of processes and cgroups is
 ///
-/// The screen has a line for each target: its size, a bar of its pages by the time since they were last used,
-/// what was used within the last 1, 10 and 60 seconds, evicted pages that came back (RFLT), swap, and its
-/// limit. In the bar anonymous memory is above files, and all targets have one axis. Enter shows one target
-/// with its mappings and its history. h lists all keys.
+/// Without a target the screen lists every cgroup with its memory by kind, below a line for the whole machine,
+/// by the kernel's counters alone. Only the page tables of cgroups that you open are walked. Walking clears
+/// accessed bits, which the kernel's own reclaim uses too. Nothing is evicted or limited.
 ///
-/// Without a target every cgroup is listed by the kernel's counters alone, and only the page tables of cgroups
-/// that you open are walked. Walking clears accessed bits, which the kernel's own reclaim uses too. Nothing
-/// is evicted or limited.
+/// Of targets that are watched the screen has a line each: its size, a bar of its pages by the time since they
+/// were last used, what was used within the last 1, 10 and 60 seconds, evicted pages that came back (RFLT),
+/// swap, and its limit. In the bar anonymous memory is above files, and all targets have one axis. Enter shows
+/// one target with its mappings and its history. h lists all keys.
 #[derive(Debug, Args)]
 pub(crate) struct TopArgs {
     /// A process to watch, for example 4242; may be given again

@@ -20,6 +20,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use strata_host::observe::files::FileRow;
 use strata_host::observe::overview::{MappingView, Snapshot, TargetKind, TargetView, WINDOWS_S};
 
 /// Points of history kept of each target.
@@ -42,6 +43,33 @@ pub(super) enum Page {
     List,
     /// One target, by name.
     Detail(String),
+}
+
+/// What the columns of the list tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum View {
+    /// Memory by kind, from the kernel's counters.
+    Kinds,
+    /// When memory was last used, as walks found it.
+    Ages,
+}
+
+impl View {
+    fn other(self) -> View {
+        match self {
+            View::Kinds => View::Ages,
+            View::Ages => View::Kinds,
+        }
+    }
+}
+
+/// What the rows of the page of one target are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Parts {
+    /// Mappings of its processes.
+    Mappings,
+    /// Files that it is charged for.
+    Files,
 }
 
 /// By what rows are ordered, the most of it first.
@@ -115,12 +143,15 @@ pub(super) struct Screen {
     pub(super) interval_ms: u64,
     pub(super) order: Order,
     pub(super) mapping_order: Order,
+    pub(super) parts: Parts,
     pub(super) filter: String,
     /// A filter is being typed.
     pub(super) is_typing: bool,
     /// Something that went wrong, until the next key.
     pub(super) message: Option<String>,
     pub(super) snapshot: Snapshot,
+    /// The view that was asked for.
+    chosen_view: Option<View>,
     history: BTreeMap<String, VecDeque<Point>>,
     /// The target the cursor is on; the first one where that is not there.
     selected: Option<String>,
@@ -137,10 +168,12 @@ impl Screen {
             interval_ms,
             order: Order::Idle,
             mapping_order: Order::Resident,
+            parts: Parts::Mappings,
             filter: String::new(),
             is_typing: false,
             message: None,
             snapshot: Snapshot::default(),
+            chosen_view: None,
             history: BTreeMap::new(),
             selected: None,
             mapping_row: 0,
@@ -175,6 +208,15 @@ impl Screen {
             self.message = Some(trouble.clone());
         }
         self.snapshot = snapshot;
+    }
+
+    /// The view that was asked for; ages if any are known, kinds if none are.
+    pub(super) fn view(&self) -> View {
+        let are_ages_known = self.snapshot.targets.iter().any(|t| t.ages.is_some());
+        self.chosen_view.unwrap_or(match are_ages_known {
+            true => View::Ages,
+            false => View::Kinds,
+        })
     }
 
     /// What was seen of a target, oldest first.
@@ -238,10 +280,23 @@ impl Screen {
         rows
     }
 
-    /// The row of the cursor among the mappings.
+    /// The files of the detail page: those the filter lets through, most in memory first.
+    pub(super) fn files(&self) -> Vec<&FileRow> {
+        let files = self.shown().and_then(|target| target.files.as_ref());
+        let all = files.into_iter().flat_map(|report| &report.files);
+        all.filter(|file| self.passes(&file.path)).collect()
+    }
+
+    fn nr_parts(&self) -> usize {
+        match self.parts {
+            Parts::Mappings => self.mappings().len(),
+            Parts::Files => self.files().len(),
+        }
+    }
+
+    /// The row of the cursor among the mappings or files.
     pub(super) fn mapping_row(&self) -> usize {
-        self.mapping_row
-            .min(self.mappings().len().saturating_sub(1))
+        self.mapping_row.min(self.nr_parts().saturating_sub(1))
     }
 
     fn passes_target(&self, target: &TargetView) -> bool {
@@ -291,6 +346,7 @@ impl Screen {
             KeyCode::Char('+') => return self.set_interval(Step::Longer),
             KeyCode::Char('-') => return self.set_interval(Step::Shorter),
             KeyCode::Char('s') | KeyCode::F(6) => self.next_order(),
+            KeyCode::Char('v') => self.next_view(),
             KeyCode::Esc => self.go_back(),
             KeyCode::Up | KeyCode::Char('k') => self.go(-1),
             KeyCode::Down | KeyCode::Char('j') => self.go(1),
@@ -335,6 +391,15 @@ impl Screen {
         Effect::SetIntervalMs(*next)
     }
 
+    fn next_view(&mut self) {
+        match (&self.page, self.parts) {
+            (Page::List, _) => self.chosen_view = Some(self.view().other()),
+            (Page::Detail(_), Parts::Mappings) => self.parts = Parts::Files,
+            (Page::Detail(_), Parts::Files) => self.parts = Parts::Mappings,
+        }
+        self.mapping_row = 0;
+    }
+
     fn next_order(&mut self) {
         match self.page {
             Page::List => self.order = self.order.after(&Order::OF_TARGETS),
@@ -360,7 +425,7 @@ impl Screen {
                 self.selected = targets.get(row).map(|target| target.name.clone());
             }
             Page::Detail(_) => {
-                self.mapping_row = moved(self.mapping_row(), rows, self.mappings().len());
+                self.mapping_row = moved(self.mapping_row(), rows, self.nr_parts());
             }
         }
     }

@@ -5,6 +5,7 @@
 //! **Invariants** I1: a column is a column in every line: no cell is empty or has a space in it, but the
 //! last one, the name with the command line.
 
+use strata_host::observe::files::FilesReport;
 use strata_host::observe::idle::KindBytes;
 use strata_host::observe::overview::{AGE_STARTS_S, AgesView, Snapshot, TargetView, WINDOWS_S};
 
@@ -16,7 +17,9 @@ const MAPPINGS_OF_EACH: usize = 5;
 
 /// Targets in the order given; of each that is watched, ages and mappings below.
 pub(super) fn table(snapshot: &Snapshot, rows: &[&TargetView]) -> String {
-    let mut text = targets(rows);
+    let host = snapshot.host.as_ref();
+    let host = host.map(|host| format!("host  {}\n\n", text::host(host).join("  ")));
+    let mut text = host.unwrap_or_default() + &targets(rows);
     if rows.iter().any(|target| target.budget.is_some()) {
         text.push_str(
             "\nKEPT: whether SIZE is within BUDGET, the lowest limit of the cgroup (yes, OVER)\n",
@@ -42,6 +45,11 @@ pub(super) fn table(snapshot: &Snapshot, rows: &[&TargetView]) -> String {
             text.push_str(&format!("\n{name}: {which}\n"));
             text.push_str(&mappings(ages, nr_mappings_max));
         }
+        if let Some(report) = &target.files {
+            let name = text::clean(&target.name);
+            text.push_str(&format!("\n{name}: {}\n", cached(report)));
+            text.push_str(&files(report, nr_mappings_max));
+        }
     }
     if snapshot.source.is_some() {
         text.push_str(&format!("\nheld up {}\n", snapshot.hold_up));
@@ -54,7 +62,8 @@ pub(super) fn table(snapshot: &Snapshot, rows: &[&TargetView]) -> String {
 
 fn targets(rows: &[&TargetView]) -> String {
     let titles = [
-        "SIZE", "ANON", "FILE", "INACT", "SWAP", "RFLT/s", "BUDGET", "KEPT",
+        "SIZE", "ANON", "FILE", "MAPPED", "SHMEM", "DIRTY", "INACT", "SWAP", "RFLT/s", "BUDGET",
+        "KEPT",
     ];
     let titles = titles.map(str::to_owned).into_iter();
     let head: Vec<String> = titles
@@ -73,6 +82,9 @@ fn targets(rows: &[&TargetView]) -> String {
             size_or_unknown(target.resident_bytes),
             size_or_unknown(target.anon_bytes),
             size_or_unknown(target.file_bytes),
+            size_or_unknown(target.mapped_bytes),
+            size_or_unknown(target.shmem_bytes),
+            size_or_unknown(target.dirty_bytes),
             size_or_unknown(target.inactive_bytes),
             size_or_unknown(target.swap_bytes),
             text::rate(target.refaults_per_s),
@@ -147,6 +159,35 @@ fn mappings(ages: &AgesView, nr_max: usize) -> String {
     aligned(head, body)
 }
 
+/// What the page cache of a cgroup comes to.
+fn cached(report: &FilesReport) -> String {
+    let (bytes, nr_files) = (text::size(report.total_bytes), report.nr_files);
+    let noun = if nr_files == 1 { "file" } else { "files" };
+    let of = format!("page cache, {bytes} of {nr_files} {noun}");
+    match report.sampled_share < 1.0 {
+        true => format!(
+            "{of}, estimated from {:.0} % of memory",
+            100.0 * report.sampled_share
+        ),
+        false => of,
+    }
+}
+
+fn files(report: &FilesReport, nr_max: usize) -> String {
+    let head = ["CACHED", "USED", "DIRTY", "OPEN", "FILE"];
+    let body = report.files.iter().take(nr_max).map(|file| {
+        let deleted = if file.is_deleted { " (deleted)" } else { "" };
+        vec![
+            text::size(file.cached_bytes),
+            text::size(file.used_bytes),
+            text::size(file.dirty_bytes),
+            if file.is_open { "yes" } else { "no" }.to_owned(),
+            text::clean(&format!("{}{deleted}", file.path)),
+        ]
+    });
+    aligned(head.map(str::to_owned).to_vec(), body)
+}
+
 /// Numbers to the right, what is last to the left.
 fn aligned(head: Vec<String>, body: impl Iterator<Item = Vec<String>>) -> String {
     let lines: Vec<Vec<String>> = std::iter::once(head).chain(body).collect();
@@ -200,6 +241,9 @@ mod tests {
             resident_bytes: Some(1 << 20),
             anon_bytes: None,
             file_bytes: None,
+            mapped_bytes: None,
+            shmem_bytes: None,
+            dirty_bytes: None,
             inactive_bytes: None,
             swap_bytes: None,
             refaults_per_s: None,
@@ -212,6 +256,7 @@ mod tests {
                 idle_bytes: Some(4096),
                 mappings: (0..nr_mappings).map(mapping).collect(),
             }),
+            files: None,
         }
     }
 

@@ -5,6 +5,8 @@
 //! **Invariants** I1: a size, rate or age has at most five characters. I2: nothing made here has a
 //! control character in it: names of files and cgroups are other people's.
 
+use strata_host::observe::overview::HostView;
+
 /// Width of a size, rate or age.
 pub(super) const NUMBER_COLUMNS: usize = 5;
 
@@ -20,6 +22,34 @@ pub(super) fn size(bytes: u64) -> String {
 /// Bytes as [`size`] writes them, or [`UNKNOWN`].
 pub(super) fn size_or_unknown(bytes: Option<u64>) -> String {
     bytes.map_or_else(|| UNKNOWN.to_owned(), size)
+}
+
+/// Memory of the machine, the most important part first: `24G`, `available 22G`, ...
+pub(super) fn host(host: &HostView) -> Vec<String> {
+    let memory = &host.memory;
+    let swapped_bytes = memory
+        .swap_total_bytes
+        .saturating_sub(memory.swap_free_bytes);
+    let pressure = host.pressure_percent;
+    let pressure = pressure.map(|percent| format!("waits for memory {percent:.1}%"));
+    let parts = [
+        ("available", memory.available_bytes),
+        ("free", memory.free_bytes),
+        ("anon", memory.anon_bytes),
+        ("file", memory.file_bytes),
+        ("mapped", memory.mapped_bytes),
+        ("shmem", memory.shmem_bytes),
+        ("dirty", memory.dirty_bytes),
+    ];
+    let parts = parts.map(|(name, bytes)| format!("{name} {}", size(bytes)));
+    let swap = format!(
+        "swap {} of {}",
+        size(swapped_bytes),
+        size(memory.swap_total_bytes)
+    );
+    let [available, free, rest @ ..] = parts;
+    let first = [size(memory.total_bytes), available, free, swap];
+    first.into_iter().chain(pressure).chain(rest).collect()
 }
 
 /// Events a second: `0`, `0.4`, `12`, `1.2k`.

@@ -16,6 +16,9 @@ pub(super) struct Figures {
     pub(super) resident_bytes: Option<u64>,
     pub(super) anon_bytes: Option<u64>,
     pub(super) file_bytes: Option<u64>,
+    pub(super) mapped_bytes: Option<u64>,
+    pub(super) shmem_bytes: Option<u64>,
+    pub(super) dirty_bytes: Option<u64>,
     pub(super) inactive_bytes: Option<u64>,
     pub(super) swap_bytes: Option<u64>,
     pub(super) budget: Option<Budget>,
@@ -30,7 +33,7 @@ const GROUP: i32 = 0;
 
 /// Of a cgroup.
 pub(super) fn of_group(group: &GroupReader) -> Result<Figures, CgroupError> {
-    let stats = group.stats()?;
+    let (stats, files) = group.stats_and_files()?;
     let (anon, file) = (stats.anon_bytes, stats.file_bytes);
     let usage_bytes = group.usage_bytes();
     let refaults = match (stats.nr_refault_anon_pages, stats.nr_refault_file_pages) {
@@ -42,6 +45,9 @@ pub(super) fn of_group(group: &GroupReader) -> Result<Figures, CgroupError> {
         resident_bytes: usage_bytes.or_else(|| Some(anon? + file?)),
         anon_bytes: anon,
         file_bytes: file,
+        mapped_bytes: files.mapped_bytes,
+        shmem_bytes: stats.shmem_bytes,
+        dirty_bytes: files.dirty_bytes,
         inactive_bytes: stats.inactive_bytes,
         swap_bytes: stats.swap_bytes,
         budget: budget_of(group, usage_bytes),

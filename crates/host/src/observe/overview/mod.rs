@@ -5,10 +5,11 @@
 //!                        walked until `watch`
 //!   open(Chosen)         these, walked from the first look on
 //!   look                 counters of all, a walk of each that is watched -> Snapshot
+//!   cache                (thread) now and then a census of the page cache of a cgroup that is watched
 //! ```
 //!
 //! **Owns** who is looked at and who is walked. **Does not own** when (the caller), counters
-//! (`figures`), or what a screen makes of it.
+//! (`figures`), page cache by file (`cache`), or what a screen makes of it.
 //!
 //! **Invariants**
 //! - I1: a cgroup that nobody asked to watch is never walked.
@@ -17,23 +18,27 @@
 //! - I4: a target that is large is walked less often than it is looked at, so that it is not held up
 //!   ([`Observer::rest`]).
 
+mod cache;
 mod figures;
 mod snapshot;
 
 pub use snapshot::{
-    AGE_STARTS_S, AgesView, Budget, IDLE_AFTER_S, MAPPINGS_MAX, MappingView, NR_AGES, Snapshot,
-    TargetKind, TargetView, WINDOWS_S, WhoView, WindowView,
+    AGE_STARTS_S, AgesView, Budget, HostView, IDLE_AFTER_S, MAPPINGS_MAX, MappingView, NR_AGES,
+    Snapshot, TargetKind, TargetView, WINDOWS_S, WhoView, WindowView,
 };
 
+use super::files::{FilesError, FilesReport};
 use super::idle::IdlePages;
 use super::programs::{Program, Programs, printable};
 use super::{Observer, Subject, SubjectError};
 use crate::access::{AccessChoice, SourceInfo};
 use crate::cgroup::{CgroupError, GroupReader};
 use crate::hold_up::HoldUps;
+use cache::Censuses;
 use figures::{Figures, Rate};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Targets of an overview of all groups that are watched at a time.
@@ -113,6 +118,8 @@ struct Target {
     part: Option<Vec<i32>>,
     rate: Rate,
     watch: Option<Watch>,
+    /// Page cache by file, and when a census told it.
+    files: Option<(Instant, Arc<FilesReport>)>,
     /// What was last told of the target, for when it has ended.
     last: Option<TargetView>,
 }
@@ -128,6 +135,7 @@ impl Target {
             part: None,
             rate: Rate::default(),
             watch: None,
+            files: None,
             last: None,
         }
     }
@@ -146,6 +154,15 @@ impl Target {
     fn follow(&mut self, now: Target) {
         self.who = now.who;
         self.part = now.part;
+    }
+
+    /// The directory of the cgroup that the target is, if it is watched.
+    fn watched_group(&self) -> Option<&Path> {
+        let is_group = self.kind == TargetKind::Cgroup && self.watch.is_some();
+        self.group
+            .as_ref()
+            .filter(|_| is_group)
+            .map(GroupReader::path)
     }
 
     /// Notes that nobody of the target is left.
@@ -202,6 +219,7 @@ impl Target {
             part: None,
             rate: Rate::default(),
             watch: Some(watch),
+            files: None,
             last: None,
         };
         Ok((name, target))
@@ -254,11 +272,15 @@ impl Target {
             resident_bytes: figures.resident_bytes,
             anon_bytes: figures.anon_bytes,
             file_bytes: figures.file_bytes,
+            mapped_bytes: figures.mapped_bytes,
+            shmem_bytes: figures.shmem_bytes,
+            dirty_bytes: figures.dirty_bytes,
             inactive_bytes: figures.inactive_bytes,
             swap_bytes: figures.swap_bytes,
             refaults_per_s: self.rate.next(Instant::now(), figures.refaults),
             budget: figures.budget,
             ages,
+            files: self.files.as_ref().map(|(_, report)| Arc::clone(report)),
         };
         if self.watch.is_some() {
             self.last = Some(view.clone());
@@ -294,6 +316,9 @@ pub struct Overview {
     idle_after: Duration,
     follows_groups: bool,
     programs: Programs,
+    /// Takes censuses; `None` before the first is wanted, and where none can be taken.
+    censuses: Option<Censuses>,
+    are_censuses_refused: bool,
     targets: BTreeMap<String, Target>,
 }
 
@@ -309,6 +334,8 @@ impl Overview {
             idle_after: Duration::from_secs(IDLE_AFTER_S),
             follows_groups: matches!(scope, Scope::AllGroups),
             programs: Programs::new(),
+            censuses: None,
+            are_censuses_refused: false,
             targets: BTreeMap::new(),
         };
         match scope {
@@ -379,6 +406,7 @@ impl Overview {
         }
         if let Some(target) = self.targets.get_mut(name) {
             target.watch = None;
+            target.files = None;
             target.last = None;
         }
     }
@@ -387,6 +415,7 @@ impl Overview {
     pub fn look(&mut self) -> Snapshot {
         let mut snapshot = Snapshot {
             at_ms: u64::try_from(self.opened.elapsed().as_millis()).unwrap_or(u64::MAX),
+            host: HostView::read(),
             ..Snapshot::default()
         };
         let refreshed = match self.follows_groups {
@@ -396,12 +425,48 @@ impl Overview {
         if let Err(error) = refreshed {
             snapshot.troubles.push(error.to_string());
         }
+        self.look_at_files(&mut snapshot);
         for (name, target) in &mut self.targets {
             let view = target.look(name, self.idle_after, &mut snapshot);
             snapshot.targets.extend(view);
         }
         snapshot.hold_up = HoldUps::so_far().report(self.opened.elapsed());
         snapshot
+    }
+
+    /// Takes in what a census has found, and begins the next one.
+    fn look_at_files(&mut self, snapshot: &mut Snapshot) {
+        let now = Instant::now();
+        let answer = self.censuses.as_mut().and_then(Censuses::take);
+        match answer {
+            None | Some((_, Err(FilesError::Group(_)))) => {}
+            Some((path, Ok(report))) => {
+                let mut groups = self.targets.values_mut();
+                let of_it = groups.find(|target| target.watched_group() == Some(path.as_path()));
+                if let Some(target) = of_it {
+                    target.files = Some((now, Arc::new(report)));
+                }
+            }
+            Some((_, Err(error))) => {
+                snapshot.troubles.push(error.to_string());
+                self.are_censuses_refused = true;
+                self.censuses = None;
+            }
+        }
+        let groups = self.targets.values();
+        let mut groups = groups.filter_map(|target| {
+            let at = target.files.as_ref().map(|(at, _)| *at);
+            Some((target.watched_group()?, at))
+        });
+        let Some(first) = groups.next().filter(|_| !self.are_censuses_refused) else {
+            return;
+        };
+        if self.censuses.is_none() {
+            self.censuses = Censuses::start().ok();
+        }
+        if let Some(censuses) = &mut self.censuses {
+            censuses.begin(std::iter::once(first).chain(groups), now);
+        }
     }
 
     /// Takes in groups that are new and lets go of those that went, unless they are watched: those stay

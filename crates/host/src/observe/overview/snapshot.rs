@@ -6,10 +6,11 @@
 //! - I1: every target's bars have the same axis of age, so that targets can be compared.
 //! - I2: what is not known is `None`, never 0.
 
+use super::super::files::FilesReport;
 use super::super::idle::{Ages, Census, IDLE_BOUNDS_S, KindBytes, MappingAges};
 use super::super::programs::{Label, Person, printable};
 use crate::hold_up::HoldUpReport;
-use crate::process::MappingClass;
+use crate::process::{MachineMemory, MappingClass, memory_pressure_percent};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -45,10 +46,32 @@ pub struct Snapshot {
     pub walk_us: u64,
     /// For how long calls of Strata held locks of the targets' address spaces, all of them together.
     pub hold_up: HoldUpReport,
+    /// The whole machine; `None` where it can't be read.
+    pub host: Option<HostView>,
     /// Sorted by name.
     pub targets: Vec<TargetView>,
     /// What could not be looked at this time, and why.
     pub troubles: Vec<String>,
+}
+
+/// Memory of the machine at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
+pub struct HostView {
+    /// Its memory by kind, and its swap.
+    #[serde(flatten)]
+    pub memory: MachineMemory,
+    /// Share of the last ten seconds in which at least one task waited for memory, percent; `None` where the kernel has no
+    /// PSI.
+    pub pressure_percent: Option<f64>,
+}
+
+impl HostView {
+    pub(super) fn read() -> Option<HostView> {
+        Some(HostView {
+            memory: MachineMemory::read().ok()?,
+            pressure_percent: memory_pressure_percent(),
+        })
+    }
 }
 
 /// What a target is.
@@ -120,8 +143,14 @@ pub struct TargetView {
     pub resident_bytes: Option<u64>,
     /// Anonymous memory, part of `resident_bytes`.
     pub anon_bytes: Option<u64>,
-    /// Page cache or mapped files, part of `resident_bytes`.
+    /// Page cache of a cgroup, or mapped files of processes, part of `resident_bytes`.
     pub file_bytes: Option<u64>,
+    /// Page cache that a process maps, part of `file_bytes`; of cgroups.
+    pub mapped_bytes: Option<u64>,
+    /// Page cache of files that are in memory only (tmpfs, memfd, shared memory), part of `file_bytes`; of cgroups.
+    pub shmem_bytes: Option<u64>,
+    /// Page cache that is to be written to its file, part of `file_bytes`; of cgroups.
+    pub dirty_bytes: Option<u64>,
     /// What the kernel takes for unused lately, by its own lists, part of `resident_bytes`; of cgroups.
     pub inactive_bytes: Option<u64>,
     /// Swapped out.
@@ -133,6 +162,9 @@ pub struct TargetView {
     pub budget: Option<Budget>,
     /// How old the target's pages are; `None` while it is not watched.
     pub ages: Option<AgesView>,
+    /// Page cache by file, of a cgroup that is watched; `None` until a census has ended.
+    #[serde(serialize_with = "as_report")]
+    pub files: Option<Arc<FilesReport>>,
 }
 
 /// A limit and what is charged against it.
@@ -209,6 +241,13 @@ pub struct MappingView {
     pub windows: [WindowView; WINDOWS_S.len()],
     /// As of the target.
     pub idle_bytes: Option<u64>,
+}
+
+fn as_report<S: serde::Serializer>(
+    files: &Option<Arc<FilesReport>>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serde::Serialize::serialize(&files.as_deref(), serializer)
 }
 
 fn as_text<S: serde::Serializer>(name: &Arc<str>, serializer: S) -> Result<S::Ok, S::Error> {

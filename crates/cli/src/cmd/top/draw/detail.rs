@@ -6,9 +6,10 @@ use ratatui::style::Style;
 use strata_host::observe::idle::KindBytes;
 use strata_host::observe::overview::{AgesView, MappingView, NR_AGES, TargetView, WINDOWS_S};
 
+use super::files;
 use super::list::first_shown;
 use super::parts::{Align, BarShape, Canvas, Kind, MARK_COLUMNS, bold, faint, full_bytes, heading};
-use crate::cmd::top::screen::{Point, Screen, USED, mapping_name};
+use crate::cmd::top::screen::{Parts, Point, Screen, USED, mapping_name};
 use crate::cmd::top::text::{self, NUMBER_COLUMNS, size, size_or_unknown};
 
 /// Columns of the labels at the left.
@@ -54,7 +55,10 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, screen: &Screen, top: u16, bottom: u
         .saturating_sub(MAPPING_LINES_MIN + 1)
         .min(HISTORY_LINES);
     let history_top = bottom.saturating_sub(history_lines);
-    mappings(canvas, screen, ages, y, history_top);
+    match screen.parts {
+        Parts::Mappings => mappings(canvas, screen, ages, y, history_top),
+        Parts::Files => files::draw(canvas, screen, target, y, history_top),
+    }
     history(canvas, screen, &target.name, history_top, history_lines);
 }
 

@@ -6,7 +6,7 @@ use ratatui::style::Style;
 use strata_host::observe::overview::{NR_AGES, TargetKind, TargetView, WINDOWS_S};
 
 use super::parts::{Align, BarShape, Canvas, Kind, MARK_COLUMNS, faint, full_bytes, heading};
-use crate::cmd::top::screen::Screen;
+use crate::cmd::top::screen::{Screen, View};
 use crate::cmd::top::text::{self, NUMBER_COLUMNS};
 
 /// The name, its mark in front, is never narrower than this; columns go for it.
@@ -20,6 +20,12 @@ const BAR_COLUMNS_MAX: u16 = 4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Column {
     Resident,
+    Anon,
+    File,
+    Mapped,
+    Shmem,
+    Dirty,
+    Inactive,
     Ages { bar_columns: u16 },
     Window(usize),
     Refaults,
@@ -35,15 +41,19 @@ impl Column {
             Column::Ages { bar_columns } => 2 + bar_columns * NR_AGES as u16,
             Column::Budget => 6,
             Column::Kept => 4,
-            Column::Resident | Column::Window(_) | Column::Refaults | Column::Swap => {
-                NUMBER_COLUMNS as u16
-            }
+            _ => NUMBER_COLUMNS as u16,
         }
     }
 
     fn title(self) -> String {
         match self {
             Column::Resident => "SIZE".to_owned(),
+            Column::Anon => "ANON".to_owned(),
+            Column::File => "FILE".to_owned(),
+            Column::Mapped => "MAP".to_owned(),
+            Column::Shmem => "SHMEM".to_owned(),
+            Column::Dirty => "DIRTY".to_owned(),
+            Column::Inactive => "INACT".to_owned(),
             Column::Ages { .. } => String::new(),
             Column::Window(index) => format!("{}s", WINDOWS_S[index]),
             Column::Refaults => "RFLT".to_owned(),
@@ -54,35 +64,53 @@ impl Column {
     }
 }
 
+/// The columns of a view, and the same in the order in which they go where there is no room: the least needed first.
+fn of_view(view: View) -> (Vec<Column>, Vec<Column>) {
+    use Column::*;
+    let ages = Ages { bar_columns: 1 };
+    match view {
+        View::Ages => (
+            vec![
+                Resident,
+                ages,
+                Window(0),
+                Window(1),
+                Window(2),
+                Refaults,
+                Swap,
+                Budget,
+                Kept,
+            ],
+            vec![
+                Window(0),
+                Window(2),
+                Swap,
+                Kept,
+                Refaults,
+                Budget,
+                Window(1),
+                ages,
+                Resident,
+            ],
+        ),
+        View::Kinds => (
+            vec![
+                Resident, Anon, File, Mapped, Shmem, Dirty, Inactive, Swap, Refaults, Budget, Kept,
+            ],
+            vec![
+                Kept, Mapped, Refaults, Dirty, Shmem, Budget, Swap, Inactive, File, Anon, Resident,
+            ],
+        ),
+    }
+}
+
 /// The columns behind the name that fit, and what is left for the name.
-fn columns(width: u16) -> (Vec<Column>, u16) {
-    let mut columns = vec![
-        Column::Resident,
-        Column::Ages { bar_columns: 1 },
-        Column::Window(0),
-        Column::Window(1),
-        Column::Window(2),
-        Column::Refaults,
-        Column::Swap,
-        Column::Budget,
-        Column::Kept,
-    ];
+fn columns(width: u16, view: View) -> (Vec<Column>, u16) {
+    let (mut columns, dropped) = of_view(view);
     let name = |columns: &[Column]| {
         let taken: u16 = columns.iter().map(|column| column.columns() + 1).sum();
         width.saturating_sub(taken)
     };
-    // The least needed goes first.
-    let dropped = [
-        Column::Window(0),
-        Column::Window(2),
-        Column::Swap,
-        Column::Kept,
-        Column::Refaults,
-        Column::Budget,
-        Column::Window(1),
-        Column::Ages { bar_columns: 1 },
-        Column::Resident,
-    ];
     for column in dropped {
         if name(&columns) < NAME_COLUMNS_MIN {
             columns.retain(|kept| *kept != column);
@@ -104,13 +132,19 @@ fn columns(width: u16) -> (Vec<Column>, u16) {
 }
 
 /// Lines a target takes.
-fn height(target: &TargetView) -> u16 {
-    if target.ages.is_some() { 2 } else { 1 }
+fn height(target: &TargetView, view: View) -> u16 {
+    match view {
+        View::Ages if target.ages.is_some() => 2,
+        _ => 1,
+    }
 }
 
 /// Draws the list between two lines.
 pub(super) fn draw(canvas: &mut Canvas<'_>, screen: &Screen, top: u16, bottom: u16) {
-    let (columns, name_columns) = columns(canvas.area().width);
+    let view = screen.view();
+    let (columns, name_columns) = columns(canvas.area().width, view);
+    host(canvas, screen, top);
+    let top = top + 1;
     head(canvas, &columns, name_columns, top);
     let rows = screen.rows();
     let row = screen.row();
@@ -124,13 +158,33 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, screen: &Screen, top: u16, bottom: u
         return;
     }
     let mut y = first_line;
-    let heights: Vec<u16> = rows.iter().map(|target| height(target)).collect();
+    let heights: Vec<u16> = rows.iter().map(|target| height(target, view)).collect();
     for index in first_shown(&heights, row, bottom.saturating_sub(first_line))..rows.len() {
         if y + heights[index] > bottom {
             break;
         }
-        target(canvas, rows[index], &columns, name_columns, y, index == row);
+        let at = Place {
+            columns: &columns,
+            name_columns,
+            y,
+        };
+        target(canvas, rows[index], view, &at, index == row);
         y += heights[index];
+    }
+}
+
+/// The line of the whole machine: as many figures as fit.
+fn host(canvas: &mut Canvas<'_>, screen: &Screen, y: u16) {
+    let Some(host) = &screen.snapshot.host else {
+        return;
+    };
+    let width = canvas.area().width;
+    let mut x = canvas.put(MARK_COLUMNS, y, width, "host", faint());
+    for part in text::host(host) {
+        if x + 2 + part.len() as u16 > width {
+            break;
+        }
+        x = canvas.put(x + 2, y, width, &part, Style::new());
     }
 }
 
@@ -167,19 +221,46 @@ fn head(canvas: &mut Canvas<'_>, columns: &[Column], name_columns: u16, y: u16) 
     }
 }
 
+/// Where a target stands.
+#[derive(Clone, Copy, Debug)]
+struct Place<'a> {
+    columns: &'a [Column],
+    name_columns: u16,
+    y: u16,
+}
+
 fn target(
     canvas: &mut Canvas<'_>,
     target: &TargetView,
-    columns: &[Column],
-    name_columns: u16,
-    y: u16,
+    view: View,
+    at: &Place<'_>,
     is_selected: bool,
 ) {
+    let Place {
+        columns,
+        name_columns,
+        y,
+    } = *at;
     let ellipsis = canvas.look.glyphs.ellipsis;
     let room = name_columns.saturating_sub(MARK_COLUMNS);
     let name = text::shorten(&target.name, usize::from(room), ellipsis);
     canvas.name(y, room, &name, Style::new(), is_selected);
-    if let (true, Some(ages)) = (is_selected || target.is_over, &target.ages) {
+    if view == View::Kinds {
+        let columns = name.chars().count() as u16 + 2;
+        let command = target.who.command.as_deref().map(text::command);
+        let command = command
+            .map(|command| text::clean(&command))
+            .unwrap_or_default();
+        canvas.put(
+            MARK_COLUMNS + columns,
+            y,
+            room.saturating_sub(columns),
+            &command,
+            faint(),
+        );
+    }
+    let is_told = height(target, view) > 1 && (is_selected || target.is_over);
+    if let (true, Some(ages)) = (is_told, &target.ages) {
         let watched = match target.is_over {
             true => "has ended".to_owned(),
             false => format!("watched {}", text::time(ages.watched_ms)),
@@ -202,33 +283,32 @@ fn target(
                 let limit = target.budget.map(|budget| budget.limit_bytes);
                 number(canvas, &text::size_or_unknown(limit), x, y, width);
             }
-            Column::Resident => {
-                number(
-                    canvas,
-                    &text::size_or_unknown(target.resident_bytes),
-                    x,
-                    y,
-                    width,
-                );
-            }
+            Column::Resident => size(canvas, target.resident_bytes, x, y),
+            Column::Anon => size(canvas, target.anon_bytes, x, y),
+            Column::File => size(canvas, target.file_bytes, x, y),
+            Column::Mapped => size(canvas, target.mapped_bytes, x, y),
+            Column::Shmem => size(canvas, target.shmem_bytes, x, y),
+            Column::Dirty => size(canvas, target.dirty_bytes, x, y),
+            Column::Inactive => size(canvas, target.inactive_bytes, x, y),
+            Column::Swap => size(canvas, target.swap_bytes, x, y),
             Column::Window(index) => {
                 let ages = target.ages.as_ref();
-                let bytes = ages.and_then(|ages| ages.windows[*index].bytes());
-                number(canvas, &text::size_or_unknown(bytes), x, y, width);
-            }
-            Column::Refaults => number(canvas, &text::rate(target.refaults_per_s), x, y, width),
-            Column::Swap => {
-                number(
+                size(
                     canvas,
-                    &text::size_or_unknown(target.swap_bytes),
+                    ages.and_then(|ages| ages.windows[*index].bytes()),
                     x,
                     y,
-                    width,
                 );
             }
+            Column::Refaults => number(canvas, &text::rate(target.refaults_per_s), x, y, width),
         }
         x += width + 1;
     }
+}
+
+fn size(canvas: &mut Canvas<'_>, bytes: Option<u64>, x: u16, y: u16) {
+    let width = NUMBER_COLUMNS as u16;
+    number(canvas, &text::size_or_unknown(bytes), x, y, width);
 }
 
 fn number(canvas: &mut Canvas<'_>, text: &str, x: u16, y: u16, width: u16) {
@@ -291,10 +371,12 @@ mod tests {
 
     #[test]
     fn at_80_columns_nothing_is_missing_and_wider_screens_get_wider_bars() {
-        let (all, name) = columns(80);
+        let (all, name) = columns(80, View::Ages);
         assert_eq!((all.len(), name), (9, 15));
+        let (all, name) = columns(80, View::Kinds);
+        assert_eq!((all.len(), name), (11, 14));
         let bars = |width| {
-            let (columns, _) = columns(width);
+            let (columns, _) = columns(width, View::Ages);
             columns.iter().find_map(|column| match column {
                 Column::Ages { bar_columns } => Some(*bar_columns),
                 _ => None,
@@ -308,8 +390,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn columns_never_take_more_than_there_is(width in 0u16..400) {
-            let (columns, name) = columns(width);
+        fn columns_never_take_more_than_there_is(width in 0u16..400, view in prop::sample::select(vec![View::Ages, View::Kinds])) {
+            let (columns, name) = columns(width, view);
             let taken: u16 = columns.iter().map(|column| column.columns() + 1).sum();
             prop_assert!(taken + name <= width.max(taken));
             prop_assert!(columns.is_empty() || name >= NAME_COLUMNS_MIN);

@@ -13,6 +13,7 @@
 //! error.
 
 mod detail;
+mod files;
 mod list;
 mod parts;
 #[cfg(test)]
@@ -41,14 +42,16 @@ target's largest bar, anon (a) above file (f). Dots: not watched so long.
 
 SIZE resident or charged   1s 10s 60s used within   RFLT evicted pages that
 came back, a second   SWAP swapped out   BUDGET limit of the cgroup   KEPT
-whether SIZE is within BUDGET   IDLE not used for 60 s. Of a cgroup that is not
-watched only counters are known, such as what the kernel takes for inactive.
+whether SIZE is within BUDGET   IDLE not used for 60 s. By kind: ANON anonymous
+FILE page cache, of it MAP mapped, SHMEM in memory only, DIRTY to be written
+INACT what the kernel takes for unused. Ages are known of who is watched.
 
   up down j k  PgUp PgDn  g G   move
   Enter   watch the target and show its mappings and history
   Esc     back            w     begin or end watching a target
   /       filter by name  s     next order
   p       pause           + -   longer, shorter interval
+  v       by kind of memory or by age; of one target: mappings or page cache
   q       quit            h ?   this help
 
 Watching clears accessed bits and nothing else; it never evicts.";
@@ -147,14 +150,14 @@ fn keys(canvas: &mut Canvas<'_>, screen: &Screen, y: u16) {
         return;
     }
     let page: &[(&str, &str)] = match screen.page {
-        Page::List => &[("Enter", "open"), ("w", "watch")],
-        Page::Detail(_) => &[("Esc", "back"), ("w", "watch")],
+        Page::List => &[("Enter", "open"), ("w", "watch"), ("v", "view")],
+        Page::Detail(_) => &[("Esc", "back"), ("w", "watch"), ("v", "view")],
     };
     let common = [
         ("/", "filter"),
         ("s", "order"),
         ("p", "pause"),
-        ("+-", "interval"),
+        ("+-", "pace"),
         ("h", "help"),
         ("q", "quit"),
     ];

@@ -3,6 +3,7 @@
 //! `STRATA_BLESS=1 cargo test -p strata top::` writes the screens anew; their diff is part of the change.
 
 mod robust;
+mod views;
 
 use std::path::Path;
 
@@ -13,10 +14,10 @@ use ratatui::style::{Color, Modifier};
 use strata_host::hold_up::HoldUpReport;
 use strata_host::observe::idle::KindBytes;
 use strata_host::observe::overview::{
-    AgesView, Budget, MappingView, NR_AGES, Snapshot, TargetKind, TargetView, WINDOWS_S, WhoView,
-    WindowView,
+    AgesView, Budget, HostView, MappingView, NR_AGES, Snapshot, TargetKind, TargetView, WINDOWS_S,
+    WhoView, WindowView,
 };
-use strata_host::process::MappingClass;
+use strata_host::process::{MachineMemory, MappingClass};
 
 use super::*;
 use crate::cmd::top::screen::Effect;
@@ -85,11 +86,15 @@ fn target(name: &str, resident_mib: u64, ages: Option<AgesView>) -> TargetView {
         resident_bytes: Some(resident_mib * MIB),
         anon_bytes: Some(resident_mib * MIB * 3 / 4),
         file_bytes: Some(resident_mib * MIB / 4),
+        mapped_bytes: Some(resident_mib * MIB / 16),
+        shmem_bytes: Some(resident_mib * MIB / 32),
+        dirty_bytes: Some(MIB / 4),
         inactive_bytes: Some(resident_mib * MIB / 8),
         swap_bytes: Some(0),
         refaults_per_s: Some(0.0),
         budget: None,
         ages,
+        files: None,
     }
 }
 
@@ -192,12 +197,33 @@ fn program(name: &str, command: &str, resident_mib: u64) -> TargetView {
         kind: TargetKind::Tree,
         nr_processes: Some(1),
         inactive_bytes: None,
+        mapped_bytes: None,
+        shmem_bytes: None,
+        dirty_bytes: None,
         who: WhoView {
             command: Some(command.to_owned()),
             user: Some("web".to_owned()),
             ..WhoView::default()
         },
         ..target(name, resident_mib, None)
+    }
+}
+
+fn host() -> HostView {
+    HostView {
+        memory: MachineMemory {
+            total_bytes: 16_000 * MIB,
+            available_bytes: 9_000 * MIB,
+            free_bytes: 1_200 * MIB,
+            anon_bytes: 5_100 * MIB,
+            file_bytes: 8_300 * MIB,
+            mapped_bytes: 640 * MIB,
+            shmem_bytes: 96 * MIB,
+            dirty_bytes: 12 * MIB,
+            swap_total_bytes: 4096 * MIB,
+            swap_free_bytes: 3951 * MIB,
+        },
+        pressure_percent: Some(0.25),
     }
 }
 
@@ -222,6 +248,7 @@ fn snapshot() -> Snapshot {
             share_percent: 0.31,
             ..HoldUpReport::default()
         },
+        host: Some(host()),
         targets: vec![
             program("4242 memcached", "memcached -m 200", 120),
             program("977 node", "node /srv/app/server.js", 90),
@@ -386,7 +413,7 @@ fn the_selected_row_has_a_mark_and_a_bold_name_and_bars_like_any_other() {
     let mut detail = screen();
     detail.open(&redis().name);
     // The first row of each, selected and not.
-    for (screen, y) in [(&mut list, 3), (&mut detail, 13)] {
+    for (screen, y) in [(&mut list, 4), (&mut detail, 13)] {
         let selected = cells(screen, y);
         press(screen, KeyCode::Down);
         let other = cells(screen, y);
@@ -415,18 +442,6 @@ fn nothing_seen_yet_and_a_target_that_went_are_said() {
     );
     let tiny = lines(&screen, (30, 3), plain()).join("\n");
     assert!(tiny.contains("needs 40x8"), "{tiny}");
-}
-
-#[test]
-fn idle_memory_comes_first_where_it_is_known_then_what_the_kernel_takes_for_idle() {
-    let screen = screen();
-    let names: Vec<&str> = screen.rows().iter().map(|t| t.name.as_str()).collect();
-    let (redis, postgres) = (redis().name, postgres().name);
-    assert_eq!(names[0], redis, "the only one watched for a minute");
-    assert_eq!(names[1], postgres, "the most that is inactive");
-    let of_no_kernel = "/user.slice/user-1000.slice/session-3.scope";
-    assert_eq!(names[2], "4242 memcached", "all of it may be idle");
-    assert_eq!(names[6], of_no_kernel, "however large");
 }
 
 #[test]
@@ -473,19 +488,6 @@ fn a_filter_is_typed_kept_and_ended() {
     assert_eq!(screen.rows()[0].name, "977 node", "by its command line");
     press_all(&mut screen, "\u{1b}");
     assert_eq!(press(&mut screen, KeyCode::Char('q')), Effect::Quit);
-}
-
-#[test]
-fn mappings_are_ordered_and_filtered_too() {
-    let mut screen = screen();
-    screen.open(&redis().name);
-    let first =
-        |screen: &Screen| super::super::screen::mapping_name(screen.mappings()[0]).to_owned();
-    assert_eq!(first(&screen), "[anon]");
-    press_all(&mut screen, "sss");
-    assert_eq!(first(&screen), "/usr/bin/redis-check-rdb");
-    press_all(&mut screen, "/libcrypto\n");
-    assert_eq!(screen.mappings().len(), 1);
 }
 
 #[test]

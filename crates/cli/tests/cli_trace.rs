@@ -261,7 +261,8 @@ fn arguments_that_make_no_sense_are_refused() {
     let said = strata(folder.path(), &["trace", "info", "@nothing"]);
     assert_eq!(said.code(), Some(1));
     assert!(
-        said.stderr.contains("nothing: No such file"),
+        said.stderr
+            .contains("nothing: no such file; the name of a generator begins with gen:"),
         "{}",
         said.stderr
     );

@@ -114,4 +114,6 @@ for name in kinds list detail; do
         !skip' docs/guide/top.md >"$work/top.md"
     cat "$work/top.md" >docs/guide/top.md
 done
-cat "$work/top.svg" >docs/images/top.svg
+# A path of this machine says nothing. A column of the picture is 9 wide.
+DIR=$target_dir perl -pe 's{textLength="\d+"([^>]*)>\Q$ENV{DIR}\E([^<]*)<}
+    {my $path = "/usr/local/strata$2"; "textLength=\"" . 9 * length($path) . "\"$1>$path<"}ex' "$work/top.svg" >docs/images/top.svg

@@ -190,7 +190,7 @@ impl Departed {
         }
     }
 
-    /// Whether it may have left from where `flags` belong: same kind, same group and node.
+    /// Whether the shadow may be of a folio that left from where `flags` belong: same kind, same group and node.
     pub(crate) fn is_of(self, flags: Flags) -> bool {
         self.kind == flags.kind() && self.lruvec == flags.lruvec() as u32 & LRUVEC_MASK
     }

@@ -174,7 +174,7 @@ impl Flags {
         self.0 & GEN_MASK != 0
     }
 
-    /// Whether it is dirty and of a file, or being written.
+    /// Whether the folio waits for writeback: a dirty one of a file, or one that is being written.
     pub(crate) fn is_waiting(self) -> bool {
         self.0 & WAITING != 0
     }
@@ -183,7 +183,7 @@ impl Flags {
         self.with_bit(WAITING, is_waiting)
     }
 
-    /// Whether it goes to the old end once it is written.
+    /// Whether the folio goes to the old end of its list once it is written.
     pub(crate) fn is_to_rotate(self) -> bool {
         self.0 & ROTATE != 0
     }

@@ -245,8 +245,8 @@ impl Process {
             .is_ok_and(|stat| stat.start_stack != 0 && stat.start_stack != self.start_stack)
     }
 
-    /// Whether this process runs in the same address space as `other`. Threads do by definition, `vfork`
-    /// children do for a while. `None` where the kernel can't say (no `kcmp`).
+    /// Whether this process runs in the same address space as `other`, as threads always do, and children of `vfork`
+    /// until they call `exec`. `None` where the kernel can't say (no `kcmp`).
     pub fn shares_space_with(&self, other: &Process) -> Option<bool> {
         sys::is_same_address_space(self.pid, other.pid).ok()
     }

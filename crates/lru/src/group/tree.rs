@@ -124,7 +124,7 @@ impl Group {
         }
     }
 
-    /// Whether it has been removed.
+    /// Whether the group has been removed.
     pub(crate) fn is_offline(&self) -> bool {
         self.life == Life::Offline
     }
@@ -205,7 +205,7 @@ impl GroupTree {
         Ok(&self.get(group)?.path)
     }
 
-    /// Whether it has not been removed.
+    /// Whether the group is there and has not been removed.
     pub fn is_online(&self, group: GroupId) -> bool {
         self.get(group).is_ok_and(|of| of.life == Life::Online)
     }

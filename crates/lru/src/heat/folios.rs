@@ -48,7 +48,7 @@ impl Marks {
         }
     }
 
-    /// Whether it is in memory and may go.
+    /// Whether the folio is in memory and may be evicted.
     #[inline]
     pub(super) fn may_be_ranked(self) -> bool {
         self.0 & (Marks::GONE.0 | Marks::ASIDE.0) == 0

@@ -36,7 +36,7 @@ impl OwnerNo {
 pub struct WalkStep {
     /// Walks before it that left the space out.
     nr_idle_walks: u32,
-    /// Whether it counts half.
+    /// Whether the walk counts half.
     is_short: bool,
 }
 

@@ -155,7 +155,7 @@ pub(super) struct Screen {
     history: BTreeMap<String, VecDeque<Point>>,
     /// The target the cursor is on; the first one where that is not there.
     selected: Option<String>,
-    mapping_row: usize,
+    part_row: usize,
 }
 
 impl Screen {
@@ -176,7 +176,7 @@ impl Screen {
             chosen_view: None,
             history: BTreeMap::new(),
             selected: None,
-            mapping_row: 0,
+            part_row: 0,
         }
     }
 
@@ -184,7 +184,7 @@ impl Screen {
     pub(super) fn open(&mut self, name: &str) {
         self.selected = Some(name.to_owned());
         self.page = Page::Detail(name.to_owned());
-        self.mapping_row = 0;
+        self.part_row = 0;
     }
 
     /// Takes in what was seen.
@@ -295,8 +295,8 @@ impl Screen {
     }
 
     /// The row of the cursor among the mappings or files.
-    pub(super) fn mapping_row(&self) -> usize {
-        self.mapping_row.min(self.nr_parts().saturating_sub(1))
+    pub(super) fn part_row(&self) -> usize {
+        self.part_row.min(self.nr_parts().saturating_sub(1))
     }
 
     fn passes_target(&self, target: &TargetView) -> bool {
@@ -376,7 +376,7 @@ impl Screen {
             }
             _ => {}
         }
-        self.mapping_row = 0;
+        self.part_row = 0;
     }
 
     fn set_interval(&mut self, step: Step) -> Effect {
@@ -397,7 +397,7 @@ impl Screen {
             (Page::Detail(_), Parts::Mappings) => self.parts = Parts::Files,
             (Page::Detail(_), Parts::Files) => self.parts = Parts::Mappings,
         }
-        self.mapping_row = 0;
+        self.part_row = 0;
     }
 
     fn next_order(&mut self) {
@@ -414,7 +414,7 @@ impl Screen {
         } else {
             self.page = Page::List;
         }
-        self.mapping_row = 0;
+        self.part_row = 0;
     }
 
     fn go(&mut self, rows: isize) {
@@ -425,7 +425,7 @@ impl Screen {
                 self.selected = targets.get(row).map(|target| target.name.clone());
             }
             Page::Detail(_) => {
-                self.mapping_row = moved(self.mapping_row(), rows, self.nr_parts());
+                self.part_row = moved(self.part_row(), rows, self.nr_parts());
             }
         }
     }

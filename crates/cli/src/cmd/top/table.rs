@@ -47,7 +47,10 @@ pub(super) fn table(snapshot: &Snapshot, rows: &[&TargetView]) -> String {
         }
         if let Some(report) = &target.files {
             let name = text::clean(&target.name);
-            text.push_str(&format!("\n{name}: {}\n", cached(report)));
+            text.push_str(&format!(
+                "\n{name}: page cache, {}\n",
+                text::page_cache(report)
+            ));
             text.push_str(&files(report, nr_mappings_max));
         }
     }
@@ -159,30 +162,15 @@ fn mappings(ages: &AgesView, nr_max: usize) -> String {
     aligned(head, body)
 }
 
-/// What the page cache of a cgroup comes to.
-fn cached(report: &FilesReport) -> String {
-    let (bytes, nr_files) = (text::size(report.total_bytes), report.nr_files);
-    let noun = if nr_files == 1 { "file" } else { "files" };
-    let of = format!("page cache, {bytes} of {nr_files} {noun}");
-    match report.sampled_share < 1.0 {
-        true => format!(
-            "{of}, estimated from {:.0} % of memory",
-            100.0 * report.sampled_share
-        ),
-        false => of,
-    }
-}
-
 fn files(report: &FilesReport, nr_max: usize) -> String {
     let head = ["CACHED", "USED", "DIRTY", "OPEN", "FILE"];
     let body = report.files.iter().take(nr_max).map(|file| {
-        let deleted = if file.is_deleted { " (deleted)" } else { "" };
         vec![
             text::size(file.cached_bytes),
             text::size(file.used_bytes),
             text::size(file.dirty_bytes),
-            if file.is_open { "yes" } else { "no" }.to_owned(),
-            text::clean(&format!("{}{deleted}", file.path)),
+            text::open(file).to_owned(),
+            text::clean(&text::file_name(file)),
         ]
     });
     aligned(head.map(str::to_owned).to_vec(), body)

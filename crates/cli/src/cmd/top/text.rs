@@ -5,6 +5,7 @@
 //! **Invariants** I1: a size, rate or age has at most five characters. I2: nothing made here has a
 //! control character in it: names of files and cgroups are other people's.
 
+use strata_host::observe::files::{FileRow, FilesReport};
 use strata_host::observe::overview::HostView;
 
 /// Width of a size, rate or age.
@@ -50,6 +51,31 @@ pub(super) fn host(host: &HostView) -> Vec<String> {
     let [available, free, rest @ ..] = parts;
     let first = [size(memory.total_bytes), available, free, swap];
     first.into_iter().chain(pressure).chain(rest).collect()
+}
+
+/// What the page cache of a cgroup comes to: `256M of 2 files, from 25 % of memory` where only a part was looked at.
+pub(super) fn page_cache(report: &FilesReport) -> String {
+    let (bytes, nr_files) = (size(report.total_bytes), report.nr_files);
+    let noun = if nr_files == 1 { "file" } else { "files" };
+    let all = format!("{bytes} of {nr_files} {noun}");
+    match report.sampled_share < 1.0 {
+        true => {
+            let percent = 100.0 * report.sampled_share;
+            format!("{all}, from {percent:.0} % of memory")
+        }
+        false => all,
+    }
+}
+
+/// The path of a file, and whether the file is deleted.
+pub(super) fn file_name(file: &FileRow) -> String {
+    let deleted = if file.is_deleted { " (deleted)" } else { "" };
+    format!("{}{deleted}", file.path)
+}
+
+/// Whether a file is open.
+pub(super) fn open(file: &FileRow) -> &'static str {
+    if file.is_open { "yes" } else { "no" }
 }
 
 /// Events a second: `0`, `0.4`, `12`, `1.2k`.

@@ -209,7 +209,7 @@ fn mappings(canvas: &mut Canvas<'_>, screen: &Screen, ages: &AgesView, y: u16, b
     }
     canvas.axis(name_columns + numbers, y, bar_columns, heading());
     let rows = screen.mappings();
-    let row = screen.mapping_row();
+    let row = screen.part_row();
     let lines = bottom.saturating_sub(y + 1);
     let first = first_shown(&vec![1; rows.len()], row, lines);
     let shown = rows.iter().enumerate().skip(first).take(usize::from(lines));

@@ -36,56 +36,38 @@ pub(super) fn draw(
     for (index, title) in TITLES.into_iter().enumerate() {
         figure(canvas, index, y, title, heading());
     }
-    let Some(why) = why_none(target) else {
-        let (rows, row) = (screen.files(), screen.mapping_row());
-        let lines = bottom.saturating_sub(y + 1);
-        let first = first_shown(&vec![1; rows.len()], row, lines);
-        let shown = rows.iter().enumerate().skip(first).take(usize::from(lines));
-        for ((index, file), y) in shown.zip(y + 1..) {
-            let room = name_columns.saturating_sub(MARK_COLUMNS + 1);
-            let ellipsis = canvas.look.glyphs.ellipsis;
-            let name = match file.is_deleted {
-                true => format!("{} (deleted)", file.path),
-                false => file.path.clone(),
-            };
-            let name = text::shorten(&name, usize::from(room), ellipsis);
-            let style = canvas.look.kind(Kind::File);
-            canvas.name(y, room, &name, style, index == row);
-            let open = if file.is_open { "yes" } else { "no" };
-            let figures = [
-                size(file.cached_bytes),
-                size(file.used_bytes),
-                size(file.dirty_bytes),
-                open.to_owned(),
-            ];
-            for (index, text) in figures.iter().enumerate() {
-                figure(canvas, index, y, text, Style::new());
-            }
+    if let Some(why) = why_none(target) {
+        if y + 1 < bottom {
+            canvas.put(MARK_COLUMNS, y + 1, u16::MAX, why, faint());
         }
         return;
-    };
-    if y + 1 < bottom {
-        canvas.put(MARK_COLUMNS, y + 1, u16::MAX, why, faint());
+    }
+    let (rows, row) = (screen.files(), screen.part_row());
+    let lines = bottom.saturating_sub(y + 1);
+    let first = first_shown(&vec![1; rows.len()], row, lines);
+    let shown = rows.iter().enumerate().skip(first).take(usize::from(lines));
+    let room = name_columns.saturating_sub(MARK_COLUMNS + 1);
+    for ((index, file), y) in shown.zip(y + 1..) {
+        let ellipsis = canvas.look.glyphs.ellipsis;
+        let name = text::shorten(&text::file_name(file), usize::from(room), ellipsis);
+        let style = canvas.look.kind(Kind::File);
+        canvas.name(y, room, &name, style, index == row);
+        let figures = [
+            size(file.cached_bytes),
+            size(file.used_bytes),
+            size(file.dirty_bytes),
+            text::open(file).to_owned(),
+        ];
+        for (index, text) in figures.iter().enumerate() {
+            figure(canvas, index, y, text, Style::new());
+        }
     }
 }
 
 fn title(target: &TargetView) -> String {
-    let Some(report) = &target.files else {
-        return "FILE in page cache".to_owned();
-    };
-    let noun = if report.nr_files == 1 {
-        "file"
-    } else {
-        "files"
-    };
-    let of = format!(
-        "FILE in page cache: {} of {} {noun}",
-        size(report.total_bytes),
-        report.nr_files
-    );
-    match report.sampled_share < 1.0 {
-        true => format!("{of}, from {:.0} % of memory", 100.0 * report.sampled_share),
-        false => of,
+    match &target.files {
+        Some(report) => format!("FILE in page cache: {}", text::page_cache(report)),
+        None => "FILE in page cache".to_owned(),
     }
 }
 

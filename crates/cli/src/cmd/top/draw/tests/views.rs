@@ -70,7 +70,7 @@ fn one_cgroup_shows_the_files_that_it_is_charged_for() {
     screen.accept(seen);
     check("files-80x24", &screen, (80, 24), Charset::Unicode);
     press(&mut screen, KeyCode::Down);
-    assert_eq!(screen.mapping_row(), 1);
+    assert_eq!(screen.part_row(), 1);
     press_all(&mut screen, "/16385\n");
     assert_eq!(screen.files().len(), 1);
 }

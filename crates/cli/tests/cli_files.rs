@@ -24,6 +24,16 @@ fn files_refuses_shares_times_and_places_that_make_no_sense() {
         let said = refused(&["files", option, value]);
         assert!(said.contains(why), "{option} {value}: {said}");
     }
+    for (args, why) in [
+        (&["--watch", "10ms"][..], "at least 1s"),
+        (&["--drop-cold", "never"], "never"),
+        (&["--dry-run"], "--drop-cold"),
+        (&["--drop-cold", "1m", "--watch", "1m"], "--watch"),
+        (&["--drop-cold", "1m", "--within", "1s"], "--within"),
+    ] {
+        let said = refused(&[&["files"], args].concat());
+        assert!(said.contains(why), "{args:?}: {said}");
+    }
     let said = refused(&["files", "--whole", "--cpu", "1%"]);
     assert!(said.contains("--whole") && said.contains("--cpu"), "{said}");
 }

@@ -12,14 +12,13 @@ use std::process::Command;
 use std::thread::sleep;
 use std::time::Duration;
 
-use strata_host::access::census::{
-    Budget, Census, FilePart, GroupPart, Kind, Question, Sums, Taken,
-};
+use strata_host::access::census::{Budget, Census, GroupPart, Kind, Question, Sums, Taken};
 use support::leaks::Guard;
-use support::live::{TestGroup, has_generations, wait_until};
+use support::live::{TestGroup, has_generations};
 use support::programs::{Touch, program};
 use support::residency::{
-    MIB, assert_near, in_group, is_near, resident_bytes, run, stat, write_file,
+    MIB, assert_near, file_sums, forget, in_group, is_near, parts_of, resident_bytes, run, stat,
+    sum, write_file,
 };
 
 const PAGE: u64 = 4096;
@@ -43,21 +42,6 @@ fn whole(census: &mut Census) -> Taken {
     census.take(&question).expect("a census")
 }
 
-/// Writes a file back and has the kernel forget what is in memory of it. What was just used may be held by a batch of the
-/// kernel's for a moment.
-fn forget(path: &Path) {
-    wait_until("the kernel forgets the file", || {
-        File::open(path)
-            .and_then(|file| file.sync_all())
-            .expect("written back");
-        let mut dd = Command::new("dd");
-        dd.arg(format!("of={}", path.display()));
-        dd.args(["oflag=nocache", "conv=notrunc,fdatasync", "count=0"]);
-        run(dd);
-        resident_bytes(path) == 0
-    });
-}
-
 /// Reads 64 KiB pieces of a file.
 fn read_pieces(group: &TestGroup, path: &Path, pieces: impl Iterator<Item = u64>) {
     for piece in pieces {
@@ -71,30 +55,6 @@ fn read_pieces(group: &TestGroup, path: &Path, pieces: impl Iterator<Item = u64>
         dd.arg(format!("skip={piece}"));
         run(dd);
     }
-}
-
-/// What a census found of a file, by group.
-fn parts_of(taken: &Taken, path: &Path) -> Vec<FilePart> {
-    let inode = fs::metadata(path).expect("a file").ino();
-    let device = fs::metadata(path).expect("a file").dev();
-    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
-    let is_it = |part: &&FilePart| {
-        let found = &part.file;
-        (found.inode, found.device.major, found.device.minor) == (inode, major, minor)
-    };
-    taken.files.iter().filter(is_it).copied().collect()
-}
-
-fn sum<'a>(parts: impl IntoIterator<Item = &'a Sums>) -> Sums {
-    let all = parts.into_iter().copied().reduce(|mut all, sums| {
-        all.add(&sums);
-        all
-    });
-    all.unwrap_or_default()
-}
-
-fn file_sums(taken: &Taken, path: &Path) -> Sums {
-    sum(parts_of(taken, path).iter().map(|part| &part.sums))
 }
 
 fn id_of(group: &TestGroup) -> u64 {

@@ -12,7 +12,7 @@ use serde_json::Value;
 use strata_host::access::census::Census;
 use support::leaks::Guard;
 use support::live::TestGroup;
-use support::residency::{assert_near, resident_bytes, stat, write_file};
+use support::residency::{assert_near, forget, read_file, resident_bytes, stat, write_file};
 use support::strata::{Strata, binary};
 
 macro_rules! open_census {
@@ -165,4 +165,123 @@ fn without_root_the_census_says_what_it_needs() {
         "{told}"
     );
     assert!(!told.contains("smaps"), "{told}");
+}
+
+/// What the program says of a file's content.
+fn checksum(path: &Path) -> Vec<u8> {
+    let output = Command::new("sha256sum").arg(path).output();
+    output.expect("sha256sum (coreutils)").stdout
+}
+
+#[test]
+fn what_is_cold_is_dropped_and_what_is_used_dirty_or_of_another_group_stays() {
+    open_census!();
+    let directory = open_disk!();
+    let _guard = Guard::new();
+    let (group, other) = (TestGroup::new("drop-cold"), TestGroup::new("drop-other"));
+    let directory = canonical(directory.path());
+    let [cold, used, of_other, deleted] =
+        ["cold", "used", "of-other", "deleted"].map(|name| directory.join(name));
+    for (group, path) in [
+        (&group, &cold),
+        (&group, &used),
+        (&other, &of_other),
+        (&group, &deleted),
+    ] {
+        write_file(group, path, 8);
+        forget(path);
+        read_file(group, path, 1);
+    }
+    let sums = [&cold, &used, &of_other].map(|path| checksum(path));
+    // The checksums read all of them once more.
+    for path in [&cold, &of_other] {
+        forget(path);
+    }
+    read_file(&group, &cold, 1);
+    read_file(&other, &of_other, 1);
+    let _holder = Holder::start(&deleted);
+    fs::remove_file(&deleted).expect("removed");
+    let drop_cold = |args: &[&str]| {
+        let group = group.path.display().to_string();
+        let args = [&["--drop-cold", "2s", "--cgroup", &group], args].concat();
+        files(&args)["dropped"].clone()
+    };
+    let bytes = |dropped: &Value, name: &str| dropped[name].as_u64().expect("bytes");
+    let dry = drop_cold(&["--dry-run"]);
+    let held = resident_bytes(&cold);
+    assert_near(
+        "would be dropped",
+        bytes(&dry, "tried_bytes"),
+        2 * held + resident_bytes(&used),
+    );
+    assert_eq!((bytes(&dry, "dropped_bytes"), held), (0, 8 << 20), "{dry}");
+    let reader = std::thread::spawn({
+        let used = used.clone();
+        move || {
+            for _ in 0..8 {
+                std::thread::sleep(Duration::from_millis(400));
+                let _ = fs::read(&used);
+            }
+        }
+    });
+    let dropped = drop_cold(&[]);
+    reader.join().expect("it reads");
+    assert_near("dropped", bytes(&dropped, "dropped_bytes"), 2 * held);
+    assert_eq!(resident_bytes(&cold), 0, "{dropped}");
+    assert_eq!(resident_bytes(&used), 8 << 20, "{dropped}");
+    assert_eq!(resident_bytes(&of_other), 8 << 20, "{dropped}");
+    assert_eq!([&cold, &used, &of_other].map(|path| checksum(path)), sums);
+}
+
+#[test]
+fn dirty_pages_are_never_dropped() {
+    open_census!();
+    let directory = open_disk!();
+    let _guard = Guard::new();
+    let group = TestGroup::new("drop-dirty");
+    let path = directory.path().join("dirty");
+    write_file(&group, &path, 8);
+    let content = fs::read(&path).expect("read");
+    let group = group.path.display().to_string();
+    let report = files(&["--drop-cold", "1s", "--cgroup", &group]);
+    assert!(report["dropped"]["dropped_bytes"].is_u64(), "{report:#}");
+    assert_eq!(fs::read(&path).expect("read"), content);
+}
+
+#[test]
+fn a_watch_tells_what_was_read_meanwhile_and_what_lay_idle() {
+    open_census!();
+    let directory = open_disk!();
+    let _guard = Guard::new();
+    let group = TestGroup::new("files-watch");
+    let directory = canonical(directory.path());
+    let [idle, read] = ["idle", "read"].map(|name| directory.join(name));
+    for path in [&idle, &read] {
+        write_file(&group, path, 8);
+        forget(path);
+        read_file(&group, path, 1);
+    }
+    let length = Duration::from_secs(u64::from(4 * support::strata::patience().div_ceil(3)));
+    let reader = std::thread::spawn({
+        let read = read.clone();
+        move || {
+            // Strata takes a while to start.
+            std::thread::sleep(length / 2);
+            fs::read(&read).map(|bytes| bytes.len())
+        }
+    });
+    let report = files(&[
+        "--watch",
+        &format!("{}s", length.as_secs()),
+        "--cgroup",
+        &group.path.display().to_string(),
+    ]);
+    reader.join().expect("it reads").expect("read");
+    let bytes = |path: &Path, name: &str| row(&report, path)[name].as_u64().expect("bytes");
+    assert_near("idle", bytes(&idle, "idle_bytes"), 8 << 20);
+    assert_near("read", bytes(&idle, "read_bytes"), 0);
+    assert_near("idle", bytes(&read, "idle_bytes"), 0);
+    assert_near("read", bytes(&read, "read_bytes"), 8 << 20);
+    let seconds = report["watched"]["seconds"].as_f64().expect("seconds");
+    assert!(seconds >= length.as_secs_f64(), "{report:#}");
 }

@@ -157,6 +157,11 @@ fn a_cgroup_that_is_watched_tells_its_page_cache_by_file() {
         "{row}"
     );
     assert_eq!(row["is_open"], false, "{row}");
+    let cache = &seen["targets"][0]["cache"];
+    assert!(
+        (16 * MIB..=192 * MIB).contains(&bytes(&cache["cached_bytes"])),
+        "{cache}"
+    );
 }
 
 #[test]

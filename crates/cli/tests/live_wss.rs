@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 use support::leaks::Guard;
-use support::live::{has_generations, rss_bytes};
+use support::live::{TestGroup, has_generations, rss_bytes};
 use support::programs::{Touch, program, target_dir};
+use support::residency::{assert_near, forget, read_file, write_file};
 use support::strata::{Strata, patience};
 use support::working_set::{WorkingSet, monotonic_s};
 
@@ -209,6 +210,60 @@ fn what_is_not_touched_is_idle_for_as_long_as_it_was_watched() {
     assert!(bytes(&mappings[0]["resident_bytes"]) >= 64 * MIB && mappings[0]["class"] == "anon");
     let sum: u64 = mappings.iter().map(|of| bytes(&of["resident_bytes"])).sum();
     assert_eq!(sum, resident);
+}
+
+#[test]
+fn page_cache_of_a_cgroup_is_told_by_when_it_was_read() {
+    needs!("cap_bpf");
+    let directory = open_disk!();
+    let _guard = Guard::new();
+    let group = TestGroup::new("wss-cache");
+    let [idle, read] = ["idle", "read"].map(|name| directory.path().join(name));
+    for path in [&idle, &read] {
+        write_file(&group, path, 32);
+        forget(path);
+        read_file(&group, path, 1);
+    }
+    // There has to be somebody to watch.
+    let touch = Touch::start(["--size", "8M"]);
+    group.take(touch.pid);
+    let length = Duration::from_secs_f64(slow(4.0));
+    let reader = std::thread::spawn({
+        let read = read.clone();
+        move || {
+            // Strata takes a while to start.
+            sleep(length / 2);
+            std::fs::read(&read).map(|bytes| bytes.len())
+        }
+    });
+    let window = arg_s(length.as_secs_f64());
+    let target = group.path.display().to_string();
+    let report = wss(&[
+        "--cgroup",
+        &target,
+        "--window",
+        &window,
+        "--interval",
+        "500ms",
+    ]);
+    reader.join().expect("it reads").expect("read");
+    let cache = &report["cache"];
+    let windows = cache["windows"].as_array().expect("windows");
+    let told = windows
+        .last()
+        .unwrap_or_else(|| panic!("no window: {report:#}"));
+    // A machine of which only a part is looked at is told by estimates.
+    if cache["sampled_share"] == 1.0 {
+        assert_near("read", bytes(&told["read_bytes"]), 32 * MIB);
+        assert_near("not read", bytes(&told["idle_bytes"]), 32 * MIB);
+    }
+    assert!(bytes(&cache["charged_bytes"]) >= 60 * MIB, "{report:#}");
+    let of_window = report["windows"][0]["cache_bytes"].as_u64();
+    assert_eq!(
+        of_window,
+        Some(bytes(&windows[0]["read_bytes"])),
+        "{report:#}"
+    );
 }
 
 #[test]

@@ -59,6 +59,32 @@ struct {
 	__type(value, char[NAMES_MAX][NAME_BYTES]);
 } names SEC(".maps");
 
+/*
+ * What is remembered of the pages of a block. User space makes it as large as the number of blocks that it watches.
+ *
+ * Of each folio its first page's number remembers: in bits 0 to 3 the rank (how far the kernel has counted reads), in bits
+ * 4 to 15 the number of the census that last found it higher, in bits 16 to 31 a hash of which page of which file it was.
+ */
+#define RANK_MASK 0xf
+#define NUMBER_SHIFT 4
+#define IDENTITY_SHIFT 16
+struct block_memory {
+	u32 pages[BLOCK_PAGES];
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct block_memory);
+} memory SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct census_record[MAX_RECORDS]);
+} records SEC(".maps");
+
 struct slot {
 	struct census_key key;
 	struct census_sums sums;
@@ -88,6 +114,7 @@ struct {
 	struct census_call c;
 	u64 used_flags; /* of a folio that was used again since it came */
 	u64 started_ns;
+	u64 chunk; /* first page of those that have been copied */
 	u64 is_partly_mapped; /* kernels without a count of the pages mapped: the folio before was not mapped as a whole */
 	struct census_key partly_group;
 	struct census_key partly_file;
@@ -102,6 +129,9 @@ struct facts {
 	u64 nr_pages;
 	u64 nr_mapped;
 	u64 flags;
+	u64 is_watched; /* whether it is told how long ago it was read: */
+	u64 distance;   /* so many censuses */
+	u64 is_full;    /* whether a read would not have been counted any more */
 };
 
 static __always_inline void add(struct census_sums *sums, const struct facts *f)
@@ -121,6 +151,15 @@ static __always_inline void add(struct census_sums *sums, const struct facts *f)
 		generation = flags >> (run.c.gen_shift & 63) & GENERATION_MASK;
 	if (generation < NR_GENERATIONS)
 		sums->generations[generation] += n;
+	if (!f->is_watched)
+		return;
+	n -= f->nr_mapped < n ? f->nr_mapped : n;
+	for (int i = 0; i < NR_AGES; i++) {
+		if (f->distance < run.c.ages[i])
+			sums->read[i] += n;
+		else if (run.c.ages[i] && f->is_full)
+			sums->unknown[i] += n;
+	}
 }
 
 static __always_inline void merge(struct census_sums *into, struct census_sums *from)
@@ -136,6 +175,10 @@ static __always_inline void merge(struct census_sums *into, struct census_sums *
 	into->used += from->used;
 	for (int i = 0; i < NR_GENERATIONS; i++)
 		into->generations[i] += from->generations[i];
+	for (int i = 0; i < NR_AGES; i++) {
+		into->read[i] += from->read[i];
+		into->unknown[i] += from->unknown[i];
+	}
 	__builtin_memset(from, 0, sizeof(*from));
 }
 
@@ -300,6 +343,69 @@ static __always_inline u64 nr_mapped_of(const u64 *second, u64 nr_pages, u64 *is
 	return 0;
 }
 
+/* How far the kernel has counted reads of a page through descriptors: each is a step more, until there is none left. */
+static __always_inline u64 rank_of(u64 flags)
+{
+	u64 rank = IS_SET(flags, PG_referenced);
+
+	if (!run.c.has_generations)
+		rank += 2 * IS_SET(flags, PG_active);
+	else if (run.c.refs_flags)
+		rank += IS_SET(flags, PG_workingset) + (flags >> ((run.c.gen_shift - 2) & 63) & 3);
+	return rank;
+}
+
+/*
+ * Compares a page with what is remembered of it. What is new came since the census before, so it was read since; of what
+ * the first census finds it is not known.
+ */
+static __always_inline void recall(u64 page, u64 mapping, u64 index, struct facts *f)
+{
+	u32 place = run.c.place + (page - run.c.first) / BLOCK_PAGES, known, identity, last, distance;
+	struct block_memory *block = bpf_map_lookup_elem(&memory, &place);
+	u32 *own, rank = rank_of(f->flags);
+
+	if (!block)
+		return;
+	own = &block->pages[page & (BLOCK_PAGES - 1)];
+	known = *own;
+	identity = ((mapping >> 3) * 0x9e3779b97f4a7c15ULL ^ index * 0xc2b2ae3d27d4eb4fULL) >> 48;
+	last = known >> NUMBER_SHIFT & NUMBER_MASK;
+	if (run.c.number == 1)
+		last = 0;
+	else if (known >> IDENTITY_SHIFT != identity || rank > (known & RANK_MASK))
+		last = run.c.number;
+	distance = (run.c.number - last) & NUMBER_MASK;
+	if (distance > NUMBERS_MAX)
+		distance = NUMBERS_MAX;
+	*own = identity << IDENTITY_SHIFT | (((u32)run.c.number - distance) & NUMBER_MASK) << NUMBER_SHIFT | rank;
+	f->is_watched = 1;
+	f->distance = distance;
+	f->is_full = rank >= run.c.rank_max;
+}
+
+/* Tells of a folio, if it lies idle. */
+static __noinline int tell(u64 mapping, u64 group, u64 index, const struct facts *f)
+{
+	u64 age = run.c.ages[(run.c.records_age - 1) % NR_AGES];
+	struct census_record (*all)[MAX_RECORDS], *record;
+	u32 zero = 0;
+
+	if (!f || !age || !f->is_watched || f->distance < age || f->is_full || f->nr_mapped)
+		return 0;
+	if (f->flags & (FLAG(PG_dirty) | FLAG(PG_writeback) | FLAG(PG_unevictable)))
+		return 0;
+	all = bpf_map_lookup_elem(&records, &zero);
+	if (!all)
+		return 0;
+	record = &(*all)[run.c.nr_records++ & (MAX_RECORDS - 1)];
+	record->mapping = mapping;
+	record->group = group;
+	record->index = index;
+	record->nr_pages = f->nr_pages;
+	return 0;
+}
+
 /* One page, the struct of which has been copied. */
 static long look_at(u32 index, void *ctx)
 {
@@ -318,6 +424,7 @@ static long look_at(u32 index, void *ctx)
 		f.nr_pages = 0;
 		f.nr_mapped = 1;
 		f.flags = 0;
+		f.is_watched = 0;
 		add_to_group(run.partly_group.of, run.partly_group.and, &f);
 		if (run.c.wants_files && run.partly_file.of)
 			add_to_file(run.partly_file.of, run.partly_file.and, &f);
@@ -359,6 +466,11 @@ static long look_at(u32 index, void *ctx)
 	if (group & MEMCG_DATA_FLAGS)
 		group = 0;
 	f.flags = flags;
+	f.is_watched = 0;
+	if (run.c.number && (kind == KIND_FILE || kind == KIND_SHMEM))
+		recall(run.chunk + k, mapping, w[WORD(index)], &f);
+	if (run.c.records_age && kind == KIND_FILE)
+		tell(mapping, group, w[WORD(index)], &f);
 	run.c.kinds[kind] += f.nr_pages;
 	run.c.mapped[kind] += f.nr_mapped;
 	run.partly_group.of = group;
@@ -412,8 +524,12 @@ static long look_at_chunk(u32 index, void *ctx)
 		return 1;
 	if (index && !run.is_partly_mapped && bpf_ktime_get_ns() - run.started_ns > run.c.budget_ns)
 		return 1;
+	/* User space empties the records between two calls. */
+	if (run.c.nr_records + CHUNK_PAGES > MAX_RECORDS)
+		return 1;
 	nr = run.c.end - from < CHUNK_PAGES ? run.c.end - from : CHUNK_PAGES;
 	run.c.next = from + nr;
+	run.chunk = from;
 	run.c.nr_looked += nr;
 	if (bpf_probe_read_kernel(run.words, sizeof(run.words),
 				  (void *)(run.c.pages_base + from * PAGE_WORDS * 8))) {
@@ -440,6 +556,7 @@ SEC("syscall")
 int take_census(struct census_call *call)
 {
 	run.c = *call;
+	run.c.nr_records = 0;
 	run.c.nr_looked = 0;
 	run.c.nr_holes = 0;
 	run.c.nr_lost = 0;

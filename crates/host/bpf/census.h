@@ -21,6 +21,11 @@ enum census_kind {
 };
 
 #define NR_GENERATIONS 5 /* 0: on none, or not known */
+#define NR_AGES 4
+#define MAX_RECORDS 4096
+#define BLOCK_PAGES 512 /* 2 MiB: no folio but hugetlb's is larger, and each lies in one block */
+#define NUMBER_MASK 0xfff /* censuses are numbered modulo this and one */
+#define NUMBERS_MAX 0xf00 /* a page read longer ago counts as read so many censuses ago */
 
 /* All in base pages. */
 struct census_sums {
@@ -34,6 +39,10 @@ struct census_sums {
 	u64 workingset;
 	u64 used; /* mapped, or used again since it came: active; MGLRU: in the workingset, or with a count */
 	u64 generations[NR_GENERATIONS];
+	/* For each age: page cache, not mapped, that was read through a descriptor since then, ... */
+	u64 read[NR_AGES];
+	/* ... and of which that can't be told, because the kernel's count of its reads was full already. */
+	u64 unknown[NR_AGES];
 };
 
 /* One call. */
@@ -49,7 +58,14 @@ struct census_call {
 	u64 has_generations; /* if not 0: MGLRU is on */
 	u64 refs_flags;  /* MGLRU: where the count of accesses lies in the flags word; 0: not known */
 	u64 gen_shift;   /* MGLRU: where the generation lies there; 0: not known */
+	u64 number;      /* of this census, from 1 on; 0: nothing is remembered */
+	u64 first;       /* first page of the block that is remembered at place ... */
+	u64 place;       /* ... this one; those after it at the places after it */
+	u64 rank_max;    /* steps that the kernel can count reads in */
+	u64 ages[NR_AGES]; /* a page was read since then if it was read less than so many censuses ago; 0: not told */
+	u64 records_age; /* which of the ages, from 1 on: idle folios are told one by one; 0: they are not */
 	/* Set by the program. */
+	u64 nr_records;  /* idle folios told */
 	u64 nr_looked;
 	u64 nr_holes;    /* of these, without a struct */
 	u64 nr_lost;     /* pages of groups and files for which a map had no room */
@@ -63,6 +79,14 @@ struct census_call {
 struct census_key {
 	u64 of;  /* the kernel's struct of the group; of the file */
 	u64 and; /* node and kind; the kernel's struct of the group */
+};
+
+/* Page cache that can be dropped: clean, not mapped, and not read within an age. */
+struct census_record {
+	u64 mapping; /* the kernel's struct of the file */
+	u64 group;   /* and of the group */
+	u64 index;   /* of the first page, in the file */
+	u64 nr_pages;
 };
 
 struct census_group {
@@ -92,10 +116,11 @@ struct census_name_call {
 	u64 is_complete; /* the top of its file system was reached */
 };
 
-_Static_assert(sizeof(struct census_sums) == 14 * 8, "as in bpf_census.rs");
-_Static_assert(sizeof(struct census_call) == 23 * 8, "as in bpf_census.rs");
-_Static_assert(sizeof(struct census_group) == 15 * 8, "as in bpf_census.rs");
-_Static_assert(sizeof(struct census_file) == 20 * 8, "as in bpf_census.rs");
+_Static_assert(sizeof(struct census_sums) == 22 * 8, "as in bpf_census.rs");
+_Static_assert(sizeof(struct census_call) == 33 * 8, "as in bpf_census.rs");
+_Static_assert(sizeof(struct census_record) == 4 * 8, "as in bpf_census.rs");
+_Static_assert(sizeof(struct census_group) == 23 * 8, "as in bpf_census.rs");
+_Static_assert(sizeof(struct census_file) == 28 * 8, "as in bpf_census.rs");
 _Static_assert(sizeof(struct census_name_call) == 6 * 8, "as in bpf_census.rs");
 
 #endif

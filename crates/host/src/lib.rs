@@ -2,7 +2,7 @@
 //!
 //! **Owns** everything that touches the operating system: discovery of processes and mappings
 //! ([`process`]), sources of accessed bits ([`access`]), the ways to take pages ([`actuator`]),
-//! looking without touching ([`observe`]), a command with and without Strata in turns ([`compare`]), limits ([`cgroup`]), swap devices ([`swap`]), undoing it all after a crash ([`keeper`]), and the
+//! looking without touching ([`observe`]), dropping page cache ([`page_cache`]), a command with and without Strata in turns ([`compare`]), limits ([`cgroup`]), swap devices ([`swap`]), undoing it all after a crash ([`keeper`]), and the
 //! loop that ties them to the engine ([`run`]).
 //! **Does not own** any decision about which page goes (that is `strata-lru`), nor any text on a
 //! screen (that is the binary).
@@ -25,6 +25,7 @@ pub mod hold_up;
 pub mod keeper;
 pub mod metrics;
 pub mod observe;
+pub mod page_cache;
 mod pages;
 pub mod plain;
 pub mod process;

@@ -3,11 +3,14 @@
 //!
 //! **Owns** making files in a group and reading those sources. **Does not own** any expectation but how near is near.
 
-use std::fs;
+use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use super::live::TestGroup;
+use strata_host::access::census::{FilePart, Sums, Taken};
+
+use super::live::{TestGroup, wait_until};
 
 pub(crate) const MIB: u64 = 1 << 20;
 
@@ -63,6 +66,15 @@ pub(crate) fn write_file(group: &TestGroup, path: &Path, mib: u64) {
     });
 }
 
+/// Reads a file from its beginning to its end, so many times.
+pub(crate) fn read_file(group: &TestGroup, path: &Path, nr_times: usize) {
+    for _ in 0..nr_times {
+        let mut dd = in_group(group, "dd");
+        dd.args([&format!("if={}", path.display()), "of=/dev/null", "bs=64k"]);
+        run(dd);
+    }
+}
+
 /// What `mincore` says is in memory of a file.
 pub(crate) fn resident_bytes(path: &Path) -> u64 {
     let output = Command::new("fincore")
@@ -93,4 +105,45 @@ pub(crate) fn disk() -> Result<tempfile::TempDir, String> {
         Some(disk) => Ok(tempfile::tempdir_in(disk).expect("directory")),
         None => super::live::disk_directory(),
     }
+}
+
+/// Writes a file back and has the kernel forget what is in memory of it. What was just used may be held by a batch of the
+/// kernel's for a moment.
+pub(crate) fn forget(path: &Path) {
+    wait_until("the kernel forgets the file", || {
+        File::open(path)
+            .and_then(|file| file.sync_all())
+            .expect("written back");
+        let mut dd = Command::new("dd");
+        dd.arg(format!("of={}", path.display()));
+        dd.args(["oflag=nocache", "conv=notrunc,fdatasync", "count=0"]);
+        run(dd);
+        resident_bytes(path) == 0
+    });
+}
+
+/// What a census found of a file, by group.
+pub(crate) fn parts_of(taken: &Taken, path: &Path) -> Vec<FilePart> {
+    let inode = fs::metadata(path).expect("a file").ino();
+    let device = fs::metadata(path).expect("a file").dev();
+    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+    let is_it = |part: &&FilePart| {
+        let found = &part.file;
+        (found.inode, found.device.major, found.device.minor) == (inode, major, minor)
+    };
+    taken.files.iter().filter(is_it).copied().collect()
+}
+
+/// All together.
+pub(crate) fn sum<'a>(parts: impl IntoIterator<Item = &'a Sums>) -> Sums {
+    let all = parts.into_iter().copied().reduce(|mut all, sums| {
+        all.add(&sums);
+        all
+    });
+    all.unwrap_or_default()
+}
+
+/// What a census found of a file.
+pub(crate) fn file_sums(taken: &Taken, path: &Path) -> Sums {
+    sum(parts_of(taken, path).iter().map(|part| &part.sums))
 }

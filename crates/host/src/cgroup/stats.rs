@@ -13,17 +13,20 @@ pub struct FileStats {
     pub mapped_bytes: Option<u64>,
     /// To be written to its file, bytes.
     pub dirty_bytes: Option<u64>,
+    /// On the kernel's lists of inactive file pages, bytes.
+    pub inactive_bytes: Option<u64>,
 }
 
 /// The parts of the page cache of `memory.stat`.
 pub(super) fn parse_file(memory_stat: &str, version: Version) -> FileStats {
-    let (mapped, dirty) = match version {
-        Version::V1 => ("total_mapped_file", "total_dirty"),
-        Version::V2 => ("file_mapped", "file_dirty"),
+    let (mapped, dirty, inactive) = match version {
+        Version::V1 => ("total_mapped_file", "total_dirty", "total_inactive_file"),
+        Version::V2 => ("file_mapped", "file_dirty", "inactive_file"),
     };
     FileStats {
         mapped_bytes: keyed_number(memory_stat, mapped),
         dirty_bytes: keyed_number(memory_stat, dirty),
+        inactive_bytes: keyed_number(memory_stat, inactive),
     }
 }
 
@@ -131,11 +134,12 @@ mod tests {
 
     #[test]
     fn parts_of_the_page_cache_have_other_names_in_each_version() {
-        let v1 = "mapped_file 1\ndirty 2\ntotal_mapped_file 10\ntotal_dirty 20\n";
-        let v2 = "file 5\nfile_mapped 10\nfile_dirty 20\nfile_writeback 3\n";
+        let v1 = "mapped_file 1\ndirty 2\ntotal_mapped_file 10\ntotal_dirty 20\ntotal_inactive_file 30\n";
+        let v2 = "file 5\nfile_mapped 10\nfile_dirty 20\nfile_writeback 3\ninactive_file 30\n";
         let expected = FileStats {
             mapped_bytes: Some(10),
             dirty_bytes: Some(20),
+            inactive_bytes: Some(30),
         };
         assert_eq!(parse_file(v1, Version::V1), expected);
         assert_eq!(parse_file(v2, Version::V2), expected);

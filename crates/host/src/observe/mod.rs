@@ -23,6 +23,7 @@
 //!   another ([`Observer::rest`]) clears nothing.
 
 mod attend;
+pub mod cache;
 pub mod files;
 pub mod idle;
 pub mod overview;

@@ -71,11 +71,19 @@ fn note_message(_level: PrintLevel, message: String) {
 /// Loads an object of programs that are called, and takes what `take` wants of it.
 pub(super) fn load_called<T>(
     object: &[u8],
+    map_size: Option<(&str, u32)>,
     take: impl FnOnce(&libbpf_rs::Object) -> io::Result<T>,
 ) -> io::Result<T> {
     with_messages(|| {
         let mut open = ObjectBuilder::default();
-        let open = open.open_memory(object).map_err(to_io)?;
+        let mut open = open.open_memory(object).map_err(to_io)?;
+        let sized =
+            |map: &libbpf_rs::OpenMapMut<'_>| map_size.filter(|(name, _)| map.name() == *name);
+        for mut map in open.maps_mut() {
+            if let Some((_, nr_entries)) = sized(&map) {
+                map.set_max_entries(nr_entries).map_err(to_io)?;
+            }
+        }
         take(&open.load().map_err(to_io)?)
     })
 }

@@ -3,6 +3,7 @@
 //! **Owns** the layout, the calls of the two programs, and reading the maps out. **Does not own** which pages are
 //! looked at nor what the sums mean (`access::census`).
 
+use std::array;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
@@ -16,16 +17,23 @@ static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/census.bpf.o"))
 pub(crate) const NR_KINDS: usize = 4;
 /// Generations, the first for none.
 pub(crate) const NR_GENERATIONS: usize = 5;
+/// Ages for which it is told what was read since.
+pub(crate) const NR_AGES: usize = 4;
+/// A page that was read longer ago counts as read so many censuses ago.
+pub(crate) const NUMBERS_MAX: u64 = 0xf00;
 /// Parts of a path, and bytes of each, in the map of names.
 const NAMES_MAX: usize = 32;
 const NAME_BYTES: usize = 256;
 /// Entries taken out of a map by one call of the kernel.
 const BATCH: u32 = 1024;
-/// Words of a key, of a `struct census_group` and of a `struct census_file`.
+/// Words of a key and of the structs of these names.
 const KEY_WORDS: usize = 2;
+const RECORD_WORDS: usize = 4;
 const GROUP_WORDS: usize = 1 + SUMS_WORDS;
 const FILE_WORDS: usize = 6 + SUMS_WORDS;
-const SUMS_WORDS: usize = 9 + NR_GENERATIONS;
+const SUMS_WORDS: usize = READ_WORD + 2 * NR_AGES;
+/// Where the words by age begin in sums.
+const READ_WORD: usize = 9 + NR_GENERATIONS;
 
 /// `struct census_call`; see there.
 #[derive(Clone, Copy, Debug, Default)]
@@ -41,6 +49,13 @@ pub(crate) struct CensusCall {
     pub(crate) has_generations: u64,
     pub(crate) refs_flags: u64,
     pub(crate) gen_shift: u64,
+    pub(crate) number: u64,
+    pub(crate) first: u64,
+    pub(crate) place: u64,
+    pub(crate) rank_max: u64,
+    pub(crate) ages: [u64; NR_AGES],
+    pub(crate) records_age: u64,
+    pub(crate) nr_records: u64,
     pub(crate) nr_looked: u64,
     pub(crate) nr_holes: u64,
     pub(crate) nr_lost: u64,
@@ -62,9 +77,9 @@ pub(crate) struct NameCall {
     pub(crate) is_complete: u64,
 }
 
-const _: () = assert!(size_of::<CensusCall>() == 23 * 8);
+const _: () = assert!(size_of::<CensusCall>() == 33 * 8);
 const _: () = assert!(size_of::<NameCall>() == 6 * 8);
-const _: () = assert!(GROUP_WORDS == 15 && FILE_WORDS == 20);
+const _: () = assert!(GROUP_WORDS == 23 && FILE_WORDS == 28);
 
 /// `struct census_sums`, in pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -79,6 +94,8 @@ pub(crate) struct RawSums {
     pub(crate) workingset: u64,
     pub(crate) used: u64,
     pub(crate) generations: [u64; NR_GENERATIONS],
+    pub(crate) read: [u64; NR_AGES],
+    pub(crate) unknown: [u64; NR_AGES],
 }
 
 /// An entry of the map of groups.
@@ -94,6 +111,7 @@ pub(crate) struct RawGroup {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RawFile {
     pub(crate) mapping: u64,
+    pub(crate) memcg: u64,
     pub(crate) group_id: u64,
     pub(crate) inode: u64,
     pub(crate) device: u64,
@@ -101,6 +119,15 @@ pub(crate) struct RawFile {
     pub(crate) nr_links: u64,
     pub(crate) is_disk: bool,
     pub(crate) sums: RawSums,
+}
+
+/// `struct census_record`: page cache that lies idle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RawRecord {
+    pub(crate) mapping: u64,
+    pub(crate) memcg: u64,
+    pub(crate) index: u64,
+    pub(crate) nr_pages: u64,
 }
 
 /// What was loaded.
@@ -111,12 +138,14 @@ pub(crate) struct CensusProgram {
     groups: MapHandle,
     files: MapHandle,
     names: MapHandle,
+    records: MapHandle,
 }
 
 impl CensusProgram {
-    /// Loads both programs.
-    pub(crate) fn load() -> io::Result<CensusProgram> {
-        load_called(OBJECT, |object| {
+    /// Loads both programs, with room to remember the pages of so many blocks.
+    pub(crate) fn load(nr_blocks: u32) -> io::Result<CensusProgram> {
+        let size = Some(("memory", nr_blocks.max(1)));
+        load_called(OBJECT, size, |object| {
             let program = |name: &str| {
                 let found = object.progs().find(|program| program.name() == name);
                 found
@@ -136,6 +165,7 @@ impl CensusProgram {
                 groups: map("groups")?,
                 files: map("files")?,
                 names: map("names")?,
+                records: map("records")?,
             })
         })
     }
@@ -169,6 +199,7 @@ impl CensusProgram {
             let value = words::<FILE_WORDS>(value)?;
             Some(RawFile {
                 mapping: key[0],
+                memcg: key[1],
                 group_id: value[0],
                 inode: value[1],
                 device: value[2],
@@ -179,6 +210,20 @@ impl CensusProgram {
             })
         });
         Ok(files.collect())
+    }
+
+    /// The first records that a call has left.
+    pub(crate) fn records(&self, nr_records: u64) -> io::Result<Vec<RawRecord>> {
+        let found = self.records.lookup(&0u32.to_ne_bytes(), MapFlags::ANY);
+        let found = found.map_err(to_io)?.unwrap_or_default();
+        let records = found.chunks_exact(RECORD_WORDS * 8).map_while(words);
+        let record = |[mapping, memcg, index, nr_pages]: [u64; RECORD_WORDS]| RawRecord {
+            mapping,
+            memcg,
+            index,
+            nr_pages,
+        };
+        Ok(records.map(record).take(nr_records as usize).collect())
     }
 
     /// The parts of a file's path in its file system, the last one first, and whether that is all of it; none where the
@@ -257,8 +302,7 @@ fn words<const N: usize>(bytes: &[u8]) -> Option<[u64; N]> {
 }
 
 fn sums_of(words: &[u64]) -> RawSums {
-    let mut generations = [0; NR_GENERATIONS];
-    generations.copy_from_slice(&words[9..9 + NR_GENERATIONS]);
+    let from = |first: usize| move |index: usize| words[first + index];
     RawSums {
         pages: words[0],
         mapped: words[1],
@@ -269,7 +313,9 @@ fn sums_of(words: &[u64]) -> RawSums {
         referenced: words[6],
         workingset: words[7],
         used: words[8],
-        generations,
+        generations: array::from_fn(from(9)),
+        read: array::from_fn(from(READ_WORD)),
+        unknown: array::from_fn(from(READ_WORD + NR_AGES)),
     }
 }
 

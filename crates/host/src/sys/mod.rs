@@ -13,8 +13,10 @@ pub(crate) mod bpf_shared;
 pub(crate) mod deadline;
 #[expect(unsafe_code, reason = "runs between fork and exec")]
 pub(crate) mod detach;
+pub(crate) mod fresh_pages;
 pub(crate) mod huge_zero;
 pub(crate) mod madvise;
+pub(crate) mod page_cache;
 pub(crate) mod process;
 pub(crate) mod spawn;
 #[expect(unsafe_code, reason = "system calls that no safe wrapper offers")]

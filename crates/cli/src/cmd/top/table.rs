@@ -65,8 +65,8 @@ pub(super) fn table(snapshot: &Snapshot, rows: &[&TargetView]) -> String {
 
 fn targets(rows: &[&TargetView]) -> String {
     let titles = [
-        "SIZE", "ANON", "FILE", "MAPPED", "SHMEM", "DIRTY", "INACT", "SWAP", "RFLT/s", "BUDGET",
-        "KEPT",
+        "SIZE", "ANON", "FILE", "MAPPED", "SHMEM", "DIRTY", "INACT", "READ10s", "READ60s",
+        "COLD>60s", "SWAP", "RFLT/s", "BUDGET", "KEPT",
     ];
     let titles = titles.map(str::to_owned).into_iter();
     let head: Vec<String> = titles
@@ -80,6 +80,8 @@ fn targets(rows: &[&TargetView]) -> String {
             true => "yes",
             false => "OVER",
         });
+        let read_within = |age_s| text::cache_window(target, age_s).map(|window| window.read_bytes);
+        let cold = text::cache_window(target, text::COLD_AFTER_S).map(|window| window.idle_bytes);
         let ages = target.ages.as_ref();
         let mut cells = vec![
             size_or_unknown(target.resident_bytes),
@@ -89,6 +91,9 @@ fn targets(rows: &[&TargetView]) -> String {
             size_or_unknown(target.shmem_bytes),
             size_or_unknown(target.dirty_bytes),
             size_or_unknown(target.inactive_bytes),
+            size_or_unknown(read_within(10)),
+            size_or_unknown(read_within(text::COLD_AFTER_S)),
+            size_or_unknown(cold),
             size_or_unknown(target.swap_bytes),
             text::rate(target.refaults_per_s),
             size_or_unknown(budget.map(|budget| budget.limit_bytes)),
@@ -244,6 +249,7 @@ mod tests {
                 idle_bytes: Some(4096),
                 mappings: (0..nr_mappings).map(mapping).collect(),
             }),
+            cache: None,
             files: None,
         }
     }

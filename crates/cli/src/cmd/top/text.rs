@@ -5,11 +5,15 @@
 //! **Invariants** I1: a size, rate or age has at most five characters. I2: nothing made here has a
 //! control character in it: names of files and cgroups are other people's.
 
+use strata_host::observe::cache::CacheWindow;
 use strata_host::observe::files::{FileRow, FilesReport};
-use strata_host::observe::overview::HostView;
+use strata_host::observe::overview::{HostView, TargetView};
 
 /// Width of a size, rate or age.
 pub(super) const NUMBER_COLUMNS: usize = 5;
+
+/// Page cache that was not read for so many seconds is called cold.
+pub(super) const COLD_AFTER_S: u64 = 60;
 
 /// What is printed where a figure is not known.
 pub(super) const UNKNOWN: &str = "-";
@@ -65,6 +69,12 @@ pub(super) fn page_cache(report: &FilesReport) -> String {
         }
         false => all,
     }
+}
+
+/// What is known of a cgroup's page cache within so many seconds; `None` until it was watched that long.
+pub(super) fn cache_window(target: &TargetView, age_s: u64) -> Option<&CacheWindow> {
+    let windows = &target.cache.as_ref()?.windows;
+    windows.iter().find(|window| window.seconds == age_s as f64)
 }
 
 /// The path of a file, and whether the file is deleted.

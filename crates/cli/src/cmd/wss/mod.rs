@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use clap::Args;
 use strata_host::hold_up::HoldUps;
+use strata_host::observe::cache::GroupCache;
 use strata_host::observe::idle::{Census, IdlePages, WatchCost, WorkingSetReport};
 use strata_host::observe::{Observer, Subject};
 use strata_host::process::Process;
@@ -39,9 +40,9 @@ const NAP: Duration = Duration::from_millis(50);
 /// idle: in all, of anonymous memory and files, and of each mapping. Ctrl-C ends the watch early, with what
 /// was learnt so far.
 ///
-/// A page counts as used if its accessed bit was set between two walks. Reads and writes through file
-/// descriptors are not in page tables, so they are not counted. A page mapped by several processes counts
-/// in each.
+/// A page counts as used if its accessed bit was set between two walks. A page mapped by several processes counts
+/// in each. Of a cgroup, page cache that nobody has mapped is told as well: censuses of physical memory find what was
+/// read through file descriptors.
 ///
 /// WATCHING IS NOT FREE OF EFFECT. To tell whether a page is used again, each walk clears the
 /// accessed bits of the pages it found used. The kernel looks at the same bits when it looks for
@@ -233,8 +234,18 @@ pub(crate) fn run(args: &WssArgs) -> anyhow::Result<ExitCode> {
             .map(|process| process.comm().to_owned())
     };
     let target = text::target(&subject, name_of);
+    let cache = match &subject {
+        Subject::Cgroup(path) => Some(GroupCache::start(path, &plan.windows)?),
+        _ => None,
+    };
     let (census, cost) = watch(&mut observer, &plan)?;
-    let report = WorkingSetReport::new(target, source, plan.interval, &census, &plan.windows, cost);
+    let mut report =
+        WorkingSetReport::new(target, source, plan.interval, &census, &plan.windows, cost);
+    match cache.map(GroupCache::finish) {
+        None => {}
+        Some(Ok(cache)) => report.set_cache(cache),
+        Some(Err(error)) => print::note(&format!("page cache is not told: {error}")),
+    }
     match args.format {
         Format::Text => print::data(text::report(&report))?,
         Format::Json => print::data(format!("{}\n", serde_json::to_string(&report)?))?,

@@ -9,6 +9,7 @@ use std::fmt::Write;
 
 use strata_host::access::Grain;
 use strata_host::observe::Subject;
+use strata_host::observe::cache::CacheReport;
 use strata_host::observe::idle::{Figures, MappingReport, WorkingSetReport};
 use strata_host::process::MappingClass;
 use strata_host::units::Bytes;
@@ -64,9 +65,43 @@ pub(super) fn sentence(report: &WorkingSetReport) -> String {
             Bytes(bytes)
         ),
     };
-    format!(
+    let sentence = format!(
         "about {} of {resident} are needed (used within {within}); {rest}\n",
         Bytes(needed)
+    );
+    match &report.cache {
+        Some(cache) => sentence + &cache_sentence(cache, needed),
+        None => sentence,
+    }
+}
+
+/// What page cache adds to what is needed, and how much of the charge nobody reads.
+fn cache_sentence(cache: &CacheReport, needed: u64) -> String {
+    let Some(whole) = cache.windows.last() else {
+        return String::new();
+    };
+    let idle = format!(
+        "{} is page cache that nobody has read for {}",
+        Bytes(whole.idle_bytes),
+        span(whole.covered_seconds)
+    );
+    let of_charge = match cache.charge {
+        Some(charge) => format!(
+            "of {} charged to the cgroup, {idle}",
+            Bytes(charge.charged_bytes)
+        ),
+        None => idle,
+    };
+    let unknown = match whole.unknown_bytes {
+        0 => String::new(),
+        bytes => format!(
+            ", or up to {} more (read often, but when is not known)",
+            Bytes(bytes)
+        ),
+    };
+    format!(
+        "with page cache that was read about {}{unknown}; {of_charge}\n",
+        Bytes(needed + whole.read_bytes)
     )
 }
 
@@ -85,6 +120,9 @@ pub(super) fn report(report: &WorkingSetReport) -> String {
         span(report.walk_seconds()),
     );
     sizes(&mut text, &report.figures);
+    if let Some(cache) = &report.cache {
+        page_cache(&mut text, cache);
+    }
     mappings(&mut text, &report.mappings);
     let cost = &report.cost;
     let nr_walks = cost.nr_walks.max(1) as f64;
@@ -147,6 +185,44 @@ fn sizes(text: &mut String, figures: &Figures) {
     for idle in &figures.idle {
         let label = format!("idle for {}", span(idle.at_least_seconds as f64));
         sizes(&label, [idle.bytes, idle.anon_bytes, idle.file_bytes]);
+    }
+}
+
+/// Page cache of the cgroup that nobody has mapped, by when it was read.
+fn page_cache(text: &mut String, cache: &CacheReport) {
+    let _ = writeln!(
+        text,
+        "\npage cache {}, of which mapped {}, dirty {}",
+        Bytes(cache.cached_bytes),
+        Bytes(cache.mapped_bytes),
+        Bytes(cache.dirty_bytes)
+    );
+    if !cache.windows.is_empty() {
+        let _ = writeln!(
+            text,
+            "{:<20}{:>11}{:>11}{:>11}",
+            "not mapped", "read", "unknown", "not read"
+        );
+    }
+    for window in &cache.windows {
+        let [read, unknown, idle] = [window.read_bytes, window.unknown_bytes, window.idle_bytes]
+            .map(|bytes| Bytes(bytes).to_string());
+        let label = format!("within {}", span(window.covered_seconds));
+        let _ = writeln!(text, "{label:<20}{read:>11}{unknown:>11}{idle:>11}");
+    }
+    if let Some(charge) = cache.charge {
+        let _ = writeln!(
+            text,
+            "usage - inactive_file, which other tools call the working set: {}",
+            Bytes(charge.less_inactive_file_bytes)
+        );
+    }
+    if cache.sampled_share < 1.0 {
+        let _ = writeln!(
+            text,
+            "page cache is estimated from {:.0} % of memory",
+            cache.sampled_share * 100.0
+        );
     }
 }
 
@@ -237,6 +313,7 @@ fn share(part: u64, whole: u64) -> String {
 pub(super) mod tests {
     use super::*;
     use strata_host::access::SourceInfo;
+    use strata_host::observe::cache::{CacheWindow, Charge};
     use strata_host::observe::idle::{IdleReport, WatchCost, WindowReport};
 
     const MIB: u64 = 1 << 20;
@@ -248,6 +325,7 @@ pub(super) mod tests {
             accessed_bytes: used_mib * MIB,
             anon_bytes: used_mib * MIB,
             file_bytes: 0,
+            cache_bytes: None,
         };
         let idle_mib = anon_mib + file_mib - used_mib;
         Figures {
@@ -288,6 +366,7 @@ pub(super) mod tests {
                 mapping("/usr/lib/x.so", MappingClass::FilePrivate, 4),
                 mapping("", MappingClass::Anon, 20),
             ],
+            cache: None,
             cost: WatchCost::default(),
         }
     }
@@ -366,5 +445,48 @@ pub(super) mod tests {
                 "2048 s", "1 h"
             ]
         );
+    }
+
+    #[test]
+    fn page_cache_adds_to_what_is_needed_and_what_nobody_reads_is_told() {
+        let mut report = example();
+        report.set_cache(CacheReport {
+            watched_seconds: 62.0,
+            sampled_share: 1.0,
+            cached_bytes: 1500 * MIB,
+            mapped_bytes: 100 * MIB,
+            windows: vec![
+                CacheWindow {
+                    seconds: 60.0,
+                    covered_seconds: 61.0,
+                    read_bytes: 88 * MIB,
+                    unknown_bytes: 0,
+                    idle_bytes: 1312 * MIB,
+                },
+                CacheWindow {
+                    seconds: 62.0,
+                    covered_seconds: 62.0,
+                    read_bytes: 88 * MIB,
+                    unknown_bytes: 12 * MIB,
+                    idle_bytes: 1300 * MIB,
+                },
+            ],
+            charge: Some(Charge {
+                charged_bytes: 2700 * MIB,
+                less_inactive_file_bytes: 2000 * MIB,
+            }),
+            ..CacheReport::default()
+        });
+        assert_eq!(
+            report.figures.windows[0].cache_bytes, None,
+            "1 s was not told"
+        );
+        assert_eq!(report.figures.windows[1].cache_bytes, Some(88 * MIB));
+        let text = super::report(&report);
+        let sentence = "with page cache that was read about 500 MiB, or up to 12 MiB more (read often, but when is \
+                        not known); of 2.6 GiB charged to the cgroup, 1.3 GiB is page cache that nobody has read for 62 s\n";
+        assert!(text.contains(sentence), "{text}");
+        assert!(text.contains("the working set: 2 GiB\n"), "{text}");
+        assert!(!text.contains("estimated"), "{text}");
     }
 }

@@ -3,6 +3,7 @@
 //! ```text
 //!   ranges (which pages there are, by node) -> take (whole, or blocks in random order at a pace)
 //!      -> bpf/census.bpf.c sums up in the kernel -> Taken: by kind, by (group, node, kind), by (file, group)
+//!   watch: censuses one after the other, which tell what was read in between
 //!   groups, names: what the numbers in it are called
 //! ```
 //!
@@ -21,27 +22,34 @@
 
 mod estimate;
 mod groups;
+mod idle;
 mod names;
 mod places;
 mod ranges;
 mod take;
+mod watch;
 
 use std::io;
 use std::time::Duration;
 
 pub use groups::GroupNames;
+pub use idle::IdleRanges;
 pub use names::{FileName, FileNames};
+pub use watch::{CacheWatch, WHOLE_WATCH, Wanted, WatchQuestion};
 
 use super::{AccessError, BpfSource};
 use crate::process::Device;
 use crate::rights;
-use crate::sys::bpf_census::{CensusCall, CensusProgram, NR_KINDS};
+use crate::sys::bpf_census::{self, CensusCall, CensusProgram, NR_KINDS};
 use places::Places;
 
 /// Name in errors.
 const NAME: &str = "the census of memory";
 /// Bytes of the kernel's struct of a page that the program can read.
 const STRUCT_BYTES: u64 = 64;
+
+/// Ages of a [`CacheWatch`], the whole watch included.
+pub const NR_AGES: usize = bpf_census::NR_AGES;
 
 /// What a page is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
@@ -91,9 +99,23 @@ pub struct Sums {
     pub used_bytes: u64,
     /// By MGLRU generation, number modulo 4. `None` where the kernel keeps none or they can't be told.
     pub generations_bytes: Option<[u64; 4]>,
+    /// Page cache that nobody has mapped and that was read or written through a descriptor within each age of a
+    /// [`CacheWatch`], or came to memory within it. 0 outside of a watch.
+    pub read_bytes: [u64; NR_AGES],
+    /// Page cache that nobody has mapped, and of which it can't be told whether it was read within each age: the kernel's
+    /// count of its reads was full before. 0 outside of a watch.
+    pub unknown_bytes: [u64; NR_AGES],
 }
 
 impl Sums {
+    /// Page cache that nobody has mapped and that was certainly not read within this age, the number of one of a
+    /// [`CacheWatch`] that is told. A read that the kernel counted down again meanwhile is missed.
+    pub fn idle_bytes(&self, age: usize) -> u64 {
+        let of = |bytes: &[u64; NR_AGES]| bytes.get(age).copied().unwrap_or_default();
+        let others = self.mapped_bytes + of(&self.read_bytes) + of(&self.unknown_bytes);
+        self.bytes.saturating_sub(others)
+    }
+
     /// Adds others.
     pub fn add(&mut self, other: &Sums) {
         self.bytes += other.bytes;
@@ -105,6 +127,14 @@ impl Sums {
         self.referenced_bytes += other.referenced_bytes;
         self.workingset_bytes += other.workingset_bytes;
         self.used_bytes += other.used_bytes;
+        for (own, other) in [
+            (&mut self.read_bytes, other.read_bytes),
+            (&mut self.unknown_bytes, other.unknown_bytes),
+        ] {
+            own.iter_mut()
+                .zip(other)
+                .for_each(|(own, other)| *own += other);
+        }
         let pair = (self.generations_bytes.as_mut(), other.generations_bytes);
         if let (Some(own), Some(other)) = pair {
             own.iter_mut()
@@ -151,6 +181,8 @@ pub struct FilePart {
     pub group_id: u64,
     /// How much.
     pub sums: Sums,
+    /// The kernel's struct of the group; never shown, as it is a secret.
+    memcg: u64,
 }
 
 /// A file as the kernel knows it.
@@ -168,6 +200,21 @@ pub struct FileId {
     pub is_disk: bool,
     /// The kernel's struct; never shown, as it is a secret.
     mapping: u64,
+}
+
+#[cfg(test)]
+impl FileId {
+    /// A file that no census has found.
+    pub(crate) fn for_tests(device: Device, inode: u64, generation: u64) -> FileId {
+        FileId {
+            device,
+            inode,
+            generation,
+            is_deleted: false,
+            is_disk: false,
+            mapping: 0,
+        }
+    }
 }
 
 /// How much may be looked at.
@@ -210,6 +257,16 @@ pub struct CensusCost {
     pub nr_calls: u64,
 }
 
+impl CensusCost {
+    /// Adds another census.
+    pub fn add(&mut self, other: &CensusCost) {
+        self.cpu_ns += other.cpu_ns;
+        self.wall_ns += other.wall_ns;
+        self.longest_call_ns = self.longest_call_ns.max(other.longest_call_ns);
+        self.nr_calls += other.nr_calls;
+    }
+}
+
 /// What a census found.
 #[derive(Clone, Debug)]
 pub struct Taken {
@@ -229,6 +286,8 @@ pub struct Taken {
     pub groups: Vec<GroupPart>,
     /// By file and group, where asked for; in no order.
     pub files: Vec<FilePart>,
+    /// Which pages of files lie idle, where asked for.
+    pub idle: IdleRanges,
     /// What it cost.
     pub cost: CensusCost,
 }
@@ -247,6 +306,11 @@ impl Census {
     /// # Errors
     /// [`AccessError::Unavailable`]: without root, or on a kernel whose structs are not known.
     pub fn open() -> Result<Census, AccessError> {
+        Census::open_remembering(0)
+    }
+
+    /// Opens as [`Census::open`] does, with room to remember the pages of so many blocks.
+    fn open_remembering(nr_blocks: u32) -> Result<Census, AccessError> {
         let mut source = BpfSource::open().map_err(|error| match error {
             AccessError::Unavailable { why, remedy, .. } => AccessError::Unavailable {
                 source_name: NAME,
@@ -260,7 +324,7 @@ impl Census {
                 "the kernel's structs of pages were not found".to_owned(),
             ));
         };
-        let program = CensusProgram::load()
+        let program = CensusProgram::load(nr_blocks)
             .map_err(|error| unavailable(format!("its program does not load: {error}")))?;
         let mut call = CensusCall::default();
         program
@@ -285,7 +349,7 @@ impl Census {
     /// # Errors
     /// Those of the kernel.
     pub fn take(&mut self, question: &Question) -> io::Result<Taken> {
-        take::take(self, question)
+        take::take_once(self, question)
     }
 }
 

@@ -34,8 +34,17 @@ pub enum FileName {
 /// Finds names.
 #[derive(Debug)]
 pub struct FileNames {
-    open: HashMap<(Device, u64), PathBuf>,
+    open: HashMap<(Device, u64), OpenFile>,
     mounts: Vec<Mount>,
+}
+
+/// What a process has open or mapped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct OpenFile {
+    /// As that process sees it.
+    name: PathBuf,
+    /// In /proc, where it can be opened again, whatever its name is now.
+    link: PathBuf,
 }
 
 /// One line of `/proc/self/mountinfo`.
@@ -57,7 +66,7 @@ impl FileNames {
         });
         for process in processes {
             note_descriptors(&process.path().join("fd"), &mut open);
-            note_mappings(&process.path().join("maps"), &mut open);
+            note_mappings(&process.path(), &mut open);
         }
         let text = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         FileNames {
@@ -79,9 +88,24 @@ impl FileNames {
         if file.is_disk {
             return disk_path(file.device).map_or(FileName::Unknown, FileName::Path);
         }
-        if let Some(path) = self.open.get(&(file.device, file.inode)) {
-            return FileName::Path(path.clone());
+        if let Some(open) = self.open.get(&(file.device, file.inode)) {
+            return FileName::Path(open.name.clone());
         }
+        self.name_by_kernel(census, file)
+    }
+
+    /// Where a file may be opened, best first. Who opens it has to look whether it is this file.
+    pub fn places(&self, census: &Census, file: &FileId) -> Vec<PathBuf> {
+        let open = self.open.get(&(file.device, file.inode));
+        let link = open.map(|open| open.link.clone());
+        let path = match self.name_by_kernel(census, file) {
+            FileName::Path(path) => Some(path),
+            FileName::Inside(_) | FileName::Unknown => None,
+        };
+        link.into_iter().chain(path).collect()
+    }
+
+    fn name_by_kernel(&self, census: &Census, file: &FileId) -> FileName {
         let mut call = NameCall {
             mapping: file.mapping,
             inode: file.inode,
@@ -141,7 +165,7 @@ fn without_deleted(path: PathBuf) -> PathBuf {
     }
 }
 
-fn note_descriptors(directory: &Path, open: &mut HashMap<(Device, u64), PathBuf>) {
+fn note_descriptors(directory: &Path, open: &mut HashMap<(Device, u64), OpenFile>) {
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         let Ok(found) = fs::metadata(entry.path()) else {
             continue;
@@ -152,21 +176,31 @@ fn note_descriptors(directory: &Path, open: &mut HashMap<(Device, u64), PathBuf>
             continue;
         }
         if let Ok(path) = fs::read_link(entry.path()) {
-            open.insert((device_of(&found), found.ino()), without_deleted(path));
+            let file = OpenFile {
+                name: without_deleted(path),
+                link: entry.path(),
+            };
+            open.insert((device_of(&found), found.ino()), file);
         }
     }
 }
 
-fn note_mappings(maps: &Path, open: &mut HashMap<(Device, u64), PathBuf>) {
-    let Ok(text) = fs::read(maps) else {
+fn note_mappings(process: &Path, open: &mut HashMap<(Device, u64), OpenFile>) {
+    let Ok(text) = fs::read(process.join("maps")) else {
         return;
     };
     // A process that ends meanwhile may leave half a line.
     for mapping in parse_maps(&text).unwrap_or_default() {
         if mapping.inode != 0 {
-            let path = || without_deleted(unescape(&mapping.name));
+            let file = || OpenFile {
+                name: without_deleted(unescape(&mapping.name)),
+                link: process.join(format!(
+                    "map_files/{:x}-{:x}",
+                    mapping.range.start, mapping.range.end
+                )),
+            };
             open.entry((mapping.device, mapping.inode))
-                .or_insert_with(path);
+                .or_insert_with(file);
         }
     }
 }
@@ -221,7 +255,9 @@ mod tests {
             (device_of(&found), found.ino())
         };
         let path = file.path().canonicalize().expect("a path");
-        assert_eq!(names.open.get(&key_of(&path)), Some(&path));
+        let found = names.open.get(&key_of(&path)).expect("it is open");
+        assert_eq!(found.name, path);
+        assert_eq!(key_of(&found.link), key_of(&path));
         let program = std::env::current_exe().expect("a program");
         assert!(names.open.contains_key(&key_of(&program)));
     }

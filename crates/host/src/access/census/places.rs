@@ -12,8 +12,8 @@ use rustix::process::getpid;
 use strata_control::Lever;
 
 use super::super::{BpfSource, is_multi_gen_on};
-use crate::addr::PAGE_BYTES;
 use crate::process::Process;
+use crate::sys::fresh_pages::FreshPages;
 use crate::sys::touch;
 
 /// Pages of the trial: the kernel puts pages on its lists in batches of up to 31 a processor.
@@ -58,15 +58,9 @@ impl Places {
 /// The flags of pages of our own before and after five touches.
 fn observe(source: &mut BpfSource) -> Option<Vec<(u64, u64)>> {
     let process = Process::open(getpid().as_raw_nonzero().get()).ok()?;
-    let page_bytes = PAGE_BYTES as usize;
-    let mut memory = vec![0u8; (NR_PAGES + 1) * page_bytes];
-    for (number, page) in memory.chunks_mut(page_bytes).enumerate() {
-        page[0] = std::hint::black_box(number as u8 | 1);
-    }
-    let start = (memory.as_ptr().addr() as u64).next_multiple_of(PAGE_BYTES);
-    let pages: Vec<u64> = (0..NR_LOOKED_PAGES as u64)
-        .map(|page| start + page * PAGE_BYTES)
-        .collect();
+    // Memory that was used before may have a count already.
+    let memory = FreshPages::new(NR_PAGES).ok()?;
+    let pages = memory.addresses(NR_LOOKED_PAGES);
     let mut flags_of_all = || -> Option<Vec<u64>> {
         let flags = pages
             .iter()
@@ -76,7 +70,7 @@ fn observe(source: &mut BpfSource) -> Option<Vec<(u64, u64)>> {
     let before = flags_of_all()?;
     let nr_touched = touch::touch(process.pid(), &pages, Lever::FiveTouches).ok()?;
     let after = flags_of_all()?;
-    std::hint::black_box(&memory);
+    drop(memory);
     (nr_touched == pages.len()).then(|| before.into_iter().zip(after).collect())
 }
 

@@ -14,10 +14,10 @@ use std::time::{Duration, Instant};
 use super::estimate::{Figure, Shuffled};
 use super::ranges::{self, BLOCK_PAGES, Range};
 use super::{Budget, Census, CensusCost, FileId, FilePart, GroupPart, Kind, Question};
-use super::{Sums, Taken, Total};
+use super::{IdleRanges, Sums, Taken, Total};
 use crate::addr::PAGE_BYTES;
 use crate::process::{Device, thread_cpu_ns};
-use crate::sys::bpf_census::{CensusCall, NR_KINDS, RawFile, RawGroup, RawSums};
+use crate::sys::bpf_census::{CensusCall, NR_AGES, NR_KINDS, RawFile, RawGroup, RawSums};
 
 /// How long one call may keep its processor.
 const CALL_BUDGET: Duration = Duration::from_millis(1);
@@ -28,48 +28,114 @@ const BURST_NS: u64 = 1_000_000;
 /// Share of a budget that is used to look; the rest is for bringing the sums to user space.
 const LOOK_SHARE: f64 = 0.75;
 /// Blocks looked at whatever the budget says: fewer tell nothing.
-const BLOCKS_MIN: u64 = 64;
+pub(super) const BLOCKS_MIN: u64 = 64;
 /// A node that is not known, in the kernel's sums.
 const NO_NODE: u32 = u32::MAX;
 /// Bits of the minor number in the kernel's number of a device.
 const MINOR_BITS: u32 = 20;
 
+/// Which blocks are looked at.
+#[derive(Debug)]
+pub(super) enum Extent<'a> {
+    /// All, at once.
+    Whole,
+    /// These in their order, at the budget's pace.
+    Blocks {
+        numbers: &'a [u32],
+        budget: Budget,
+        /// Whether all of them are, however long it takes; else as many as the budget allows.
+        are_fixed: bool,
+    },
+}
+
+/// What the kernel's program is to remember of page cache; see `watch`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Remembering {
+    pub(super) number: u64,
+    pub(super) rank_max: u64,
+    pub(super) ages: [u64; NR_AGES],
+    /// Which of the ages, from 1 on, a page has to be idle for to be told by itself; 0: none is told.
+    pub(super) records_age: u64,
+}
+
 /// A census under way.
 struct Taking<'a> {
     census: &'a Census,
+    ranges: &'a [Range],
     wants_files: bool,
+    remembering: Option<Remembering>,
     nr_looked: u64,
     nr_holes: u64,
     nr_lost: u64,
     kinds: [Figure; NR_KINDS],
     mapped: [Figure; NR_KINDS],
+    idle: IdleRanges,
     cost: CensusCost,
 }
 
-pub(super) fn take(census: &Census, question: &Question) -> io::Result<Taken> {
+/// A census that remembers nothing.
+pub(super) fn take_once(census: &Census, question: &Question) -> io::Result<Taken> {
+    let ranges = ranges::read()?;
+    let Some(budget) = question.budget else {
+        return take(census, &ranges, &Extent::Whole, question.wants_files, None);
+    };
+    let numbers = in_random_order(&ranges)?;
+    let extent = Extent::Blocks {
+        numbers: &numbers,
+        budget,
+        are_fixed: false,
+    };
+    take(census, &ranges, &extent, question.wants_files, None)
+}
+
+/// The numbers of all blocks.
+pub(super) fn in_random_order(ranges: &[Range]) -> io::Result<Vec<u32>> {
+    let nr_blocks = nr_blocks(ranges);
+    let count = u32::try_from(nr_blocks).map_err(io::Error::other)?;
+    let seed = RandomState::new().hash_one(nr_blocks);
+    Ok(Shuffled::new(count, seed).collect())
+}
+
+pub(super) fn nr_blocks(ranges: &[Range]) -> u64 {
+    ranges.iter().map(Range::nr_blocks).sum()
+}
+
+pub(super) fn take(
+    census: &Census,
+    ranges: &[Range],
+    extent: &Extent<'_>,
+    wants_files: bool,
+    remembering: Option<Remembering>,
+) -> io::Result<Taken> {
     let started = Instant::now();
     let cpu_before_ns = thread_cpu_ns();
-    let ranges = ranges::read()?;
-    let nr_blocks = ranges.iter().map(Range::nr_blocks).sum::<u64>();
+    let nr_blocks = nr_blocks(ranges);
     // What a census that failed on the way has left.
     census.program.take_groups()?;
     census.program.take_files()?;
     let mut taking = Taking {
         census,
-        wants_files: question.wants_files,
+        ranges,
+        wants_files,
+        remembering,
         nr_looked: 0,
         nr_holes: 0,
         nr_lost: 0,
         kinds: [Figure::default(); NR_KINDS],
         mapped: [Figure::default(); NR_KINDS],
+        idle: IdleRanges::default(),
         cost: CensusCost::default(),
     };
-    let nr_sampled = match question.budget {
-        None => {
-            taking.look_at_all(&ranges)?;
+    let nr_sampled = match extent {
+        Extent::Whole => {
+            taking.look_at_all()?;
             nr_blocks
         }
-        Some(budget) => taking.look_at_some(&ranges, nr_blocks, &budget)?,
+        Extent::Blocks {
+            numbers,
+            budget,
+            are_fixed,
+        } => taking.look_at_some(numbers, budget, *are_fixed)?,
     };
     taking.call(CensusCall {
         wants_flush: 1,
@@ -98,6 +164,7 @@ pub(super) fn take(census: &Census, question: &Question) -> io::Result<Taken> {
         totals: taking.totals(nr_sampled, nr_blocks),
         groups,
         files,
+        idle: taking.idle.joined(),
         cost,
     })
 }
@@ -106,6 +173,12 @@ impl Taking<'_> {
     /// Runs the program until the call is done.
     fn call(&mut self, call: CensusCall) -> io::Result<[[u64; NR_KINDS]; 2]> {
         let places = self.census.places;
+        let remembering = self.remembering.unwrap_or(Remembering {
+            number: 0,
+            rank_max: 0,
+            ages: [0; NR_AGES],
+            records_age: 0,
+        });
         let mut call = CensusCall {
             pages_base: self.census.pages_base,
             budget_ns: CALL_BUDGET.as_nanos() as u64,
@@ -113,6 +186,10 @@ impl Taking<'_> {
             has_generations: u64::from(places.has_generations),
             refs_flags: places.refs_flags,
             gen_shift: places.gen_shift,
+            number: remembering.number,
+            rank_max: remembering.rank_max,
+            ages: remembering.ages,
+            records_age: remembering.records_age,
             ..call
         };
         let mut found = [[0; NR_KINDS]; 2];
@@ -122,6 +199,10 @@ impl Taking<'_> {
             let took_ns = thread_cpu_ns() - before_ns;
             self.cost.nr_calls += 1;
             self.cost.longest_call_ns = self.cost.longest_call_ns.max(took_ns);
+            if call.nr_records > 0 {
+                let records = self.census.program.records(call.nr_records)?;
+                records.iter().for_each(|record| self.idle.add(record));
+            }
             self.nr_looked += call.nr_looked;
             self.nr_holes += call.nr_holes;
             self.nr_lost += call.nr_lost;
@@ -134,11 +215,14 @@ impl Taking<'_> {
         }
     }
 
-    fn look(&mut self, first: u64, end: u64, node: Option<u32>) -> io::Result<()> {
+    /// Looks at blocks one after the other; the first is remembered at this place.
+    fn look(&mut self, first: u64, end: u64, node: Option<u32>, place: u64) -> io::Result<()> {
         let [kinds, mapped] = self.call(CensusCall {
             next: first * BLOCK_PAGES,
             end: end * BLOCK_PAGES,
             node: u64::from(node.unwrap_or(NO_NODE)),
+            first: first * BLOCK_PAGES,
+            place,
             ..CensusCall::default()
         })?;
         let add = |figures: &mut [Figure; NR_KINDS], values: [u64; NR_KINDS]| {
@@ -150,48 +234,49 @@ impl Taking<'_> {
         Ok(())
     }
 
-    fn look_at_all(&mut self, ranges: &[Range]) -> io::Result<()> {
-        for range in ranges {
+    fn look_at_all(&mut self) -> io::Result<()> {
+        let mut place = 0;
+        for range in self.ranges {
             let mut first = range.first;
             while first < range.end {
                 let end = range.end.min(first + CALL_BLOCKS);
-                self.look(first, end, range.node)?;
+                self.look(first, end, range.node, place)?;
+                place += end - first;
                 first = end;
             }
         }
         Ok(())
     }
 
-    /// Looks at random blocks as long as the budget lasts. Returns at how many.
+    /// Looks at these blocks, unless they are not fixed and the budget ends before. Returns at how many.
     fn look_at_some(
         &mut self,
-        ranges: &[Range],
-        nr_blocks: u64,
+        numbers: &[u32],
         budget: &Budget,
+        are_fixed: bool,
     ) -> io::Result<u64> {
-        let count = u32::try_from(nr_blocks).map_err(io::Error::other)?;
-        let seed = RandomState::new().hash_one(nr_blocks);
         let started = Instant::now();
         let cpu_before_ns = thread_cpu_ns();
         let mut paid_ns = 0;
         let mut nr_sampled = 0;
-        for number in Shuffled::new(count, seed) {
+        for number in numbers {
+            let may_end = !are_fixed && nr_sampled >= BLOCKS_MIN;
             let used_ns = thread_cpu_ns() - cpu_before_ns;
             if used_ns >= paid_ns + BURST_NS {
                 // What this much time costs at the pace, less what has passed.
                 let due =
                     Duration::from_secs_f64(used_ns as f64 / 1e9 / (budget.cpu_share * LOOK_SHARE));
-                if due > budget.within && nr_sampled >= BLOCKS_MIN {
+                if due > budget.within && may_end {
                     return Ok(nr_sampled);
                 }
                 sleep(due.saturating_sub(started.elapsed()));
                 paid_ns = used_ns;
             }
-            if started.elapsed() > budget.within && nr_sampled >= BLOCKS_MIN {
+            if started.elapsed() > budget.within && may_end {
                 return Ok(nr_sampled);
             }
-            if let Some((block, node)) = block_at(ranges, u64::from(number)) {
-                self.look(block, block + 1, node)?;
+            if let Some((block, node)) = block_at(self.ranges, u64::from(*number)) {
+                self.look(block, block + 1, node, nr_sampled)?;
             }
             nr_sampled += 1;
         }
@@ -258,6 +343,8 @@ fn sums(raw: &RawSums, kind: Kind, scale: f64, has_generations: bool) -> Sums {
         workingset_bytes: bytes(raw.workingset),
         used_bytes: bytes(raw.used),
         generations_bytes: has_generations.then(|| generations.map(bytes)),
+        read_bytes: raw.read.map(bytes),
+        unknown_bytes: raw.unknown.map(bytes),
     }
 }
 
@@ -284,6 +371,7 @@ fn file_part(raw: &RawFile, scale: f64, has_generations: bool) -> FilePart {
             is_disk: raw.is_disk,
             mapping: raw.mapping,
         },
+        memcg: raw.memcg,
         group_id: raw.group_id,
         sums: sums(&raw.sums, Kind::File, scale, has_generations),
     }

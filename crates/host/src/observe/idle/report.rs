@@ -6,6 +6,7 @@
 use super::{Ages, Census, MappingAges};
 use crate::access::SourceInfo;
 use crate::hold_up::HoldUpReport;
+use crate::observe::cache::CacheReport;
 use crate::process::MappingClass;
 use serde::Serialize;
 use std::time::Duration;
@@ -24,6 +25,10 @@ pub struct WindowReport {
     pub anon_bytes: u64,
     /// Accessed pages of files.
     pub file_bytes: u64,
+    /// Page cache of the cgroup that nobody has mapped, read within `cache.windows[].covered_seconds`; beside
+    /// `accessed_bytes`. Of a cgroup's total only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cache_bytes: Option<u64>,
 }
 
 /// What lay idle.
@@ -104,6 +109,8 @@ pub struct WorkingSetReport {
     pub figures: Figures,
     /// Largest first.
     pub mappings: Vec<MappingReport>,
+    /// Page cache of the cgroup; `None` of processes, and where no census can be taken.
+    pub cache: Option<CacheReport>,
     /// What the watch cost.
     pub cost: WatchCost,
 }
@@ -120,6 +127,7 @@ impl Figures {
                 accessed_bytes: accessed.total_bytes(),
                 anon_bytes: accessed.anon_bytes,
                 file_bytes: accessed.file_bytes,
+                cache_bytes: None,
             }
         };
         let idle = |bound_s: u64| {
@@ -195,7 +203,18 @@ impl WorkingSetReport {
             interval_seconds: interval.as_secs_f64(),
             figures: Figures::new(&census.total, census, windows),
             mappings: census.mappings.iter().map(mapping).collect(),
+            cache: None,
             cost,
         }
+    }
+
+    /// Adds what a watch of the page cache found.
+    pub fn set_cache(&mut self, cache: CacheReport) {
+        for window in &mut self.figures.windows {
+            let mut told = cache.windows.iter();
+            let found = told.find(|found| found.seconds == window.seconds);
+            window.cache_bytes = found.map(|found| found.read_bytes);
+        }
+        self.cache = Some(cache);
     }
 }

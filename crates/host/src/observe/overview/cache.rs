@@ -1,125 +1,119 @@
-//! The page cache of watched cgroups by file, from censuses that a thread of its own takes.
+//! The page cache of cgroups, and by file of those that are watched, from censuses that a thread of its own takes.
 //!
-//! **Owns** that thread, and for whom a census is due. **Does not own** what a census finds (`observe::files`).
+//! **Owns** that thread. **Does not own** what is told of groups (`observe::cache`) and of files (`observe::files`).
 //!
 //! **Invariants**
-//! - I1: one census is taken at a time, within the default share of a processor.
+//! - I1: one census is taken at a time, within the default share of a processor; none while nobody takes in what the last
+//!   one found.
 //! - I2: a look never waits for a census.
 
-use super::super::files::{FilesCensus, FilesError, FilesQuestion, FilesReport};
-use crate::access::census::Budget;
+use super::super::cache::{CacheReport, by_group};
+use super::super::files::{self, FilesError, FilesQuestion, FilesReport};
+use crate::access::census::{Budget, CacheWatch, GroupNames, Taken, Wanted, WatchQuestion};
+use std::collections::BTreeMap;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 /// Files told of each cgroup, those with most in memory.
 const FILES_MAX: usize = 256;
-/// A cgroup is looked at again this long after the census before has ended.
-const REST: Duration = Duration::from_secs(10);
+/// Ages for which it is told what was read since.
+const AGES: [Duration; 3] = [
+    Duration::from_secs(10),
+    Duration::from_secs(60),
+    Duration::from_secs(600),
+];
 
-/// What a census found of a cgroup.
-type Answer = Result<FilesReport, FilesError>;
+/// What a census found.
+#[derive(Debug)]
+pub(super) struct Found {
+    /// Of cgroups by name; those without page cache are left out.
+    pub(super) groups: BTreeMap<String, CacheReport>,
+    /// By file, of the watched cgroups that were there.
+    pub(super) files: Vec<(PathBuf, FilesReport)>,
+}
 
 /// The thread that takes censuses. It ends with the census that it is at when this is dropped.
 #[derive(Debug)]
 pub(super) struct Censuses {
-    orders: SyncSender<PathBuf>,
-    answers: Receiver<(PathBuf, Answer)>,
-    is_busy: bool,
+    watched: Arc<Mutex<Vec<PathBuf>>>,
+    found: Receiver<Result<Found, FilesError>>,
 }
 
 impl Censuses {
     /// Starts the thread.
     pub(super) fn start() -> io::Result<Censuses> {
-        let (orders, groups) = sync_channel::<PathBuf>(1);
-        let (found, answers) = sync_channel(1);
+        let watched = Arc::new(Mutex::new(Vec::new()));
+        let (answers, found) = sync_channel(1);
+        let to_thread = Arc::clone(&watched);
         thread::Builder::new()
             .name("strata-census".to_owned())
-            .spawn(move || {
-                let mut census = None;
-                for group in groups {
-                    let answer = take(&mut census, &question(&group));
-                    if found.send((group, answer)).is_err() {
-                        break;
-                    }
-                }
-            })?;
-        Ok(Censuses {
-            orders,
-            answers,
-            is_busy: false,
-        })
+            .spawn(move || run(&to_thread, &answers))?;
+        Ok(Censuses { watched, found })
     }
 
-    /// What the census that has ended since the last call found, and of which cgroup.
-    pub(super) fn take(&mut self) -> Option<(PathBuf, Answer)> {
-        let answer = self.answers.try_recv().ok()?;
-        self.is_busy = false;
-        Some(answer)
+    /// What a census has found since the last call. `watched` are the cgroups of which the next one tells files.
+    pub(super) fn take(&mut self, watched: Vec<PathBuf>) -> Option<Result<Found, FilesError>> {
+        *self.watched.lock().unwrap_or_else(PoisonError::into_inner) = watched;
+        self.found.try_recv().ok()
     }
+}
 
-    /// Begins a census for the first of these cgroups that is due, unless one is being taken. Each comes with the time of
-    /// its last census; the one that waits longest comes first.
-    pub(super) fn begin<'a>(
-        &mut self,
-        groups: impl Iterator<Item = (&'a Path, Option<Instant>)>,
-        now: Instant,
-    ) {
-        if self.is_busy {
+/// Takes censuses until nobody wants them.
+fn run(watched: &Mutex<Vec<PathBuf>>, answers: &SyncSender<Result<Found, FilesError>>) {
+    let budget = Budget::default();
+    let mut watch = match CacheWatch::open(WatchQuestion {
+        budget: Some(budget),
+        is_whole: false,
+        ages: AGES,
+    }) {
+        Ok(watch) => watch,
+        Err(error) => {
+            // Nobody may be left to hear it.
+            let _ = answers.send(Err(error.into()));
             return;
         }
-        if let Some(group) = due(groups, now) {
-            self.is_busy = self.orders.try_send(group.to_owned()).is_ok();
-        }
-    }
-}
-
-/// Takes a census, and sets up first if that was not done.
-fn take(census: &mut Option<FilesCensus>, question: &FilesQuestion) -> Answer {
-    match census {
-        Some(census) => census.take(question),
-        None => census.insert(FilesCensus::open()?).take(question),
-    }
-}
-
-fn question(group: &Path) -> FilesQuestion {
-    FilesQuestion {
-        group: Some(group.to_owned()),
-        nr_files_max: Some(FILES_MAX),
-        budget: Some(Budget::default()),
-        ..FilesQuestion::default()
-    }
-}
-
-fn due<'a>(
-    groups: impl Iterator<Item = (&'a Path, Option<Instant>)>,
-    now: Instant,
-) -> Option<&'a Path> {
-    let is_due =
-        |at: &Option<Instant>| at.is_none_or(|at| now.saturating_duration_since(at) >= REST);
-    let due = groups.filter(|(_, at)| is_due(at));
-    due.min_by_key(|(_, at)| *at).map(|(group, _)| group)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn who_was_never_looked_at_comes_first_then_who_waits_longest_and_nobody_too_soon() {
-        let start = Instant::now();
-        let at = |seconds| Some(start + Duration::from_secs(seconds));
-        let due_at = |seconds, times: [Option<Instant>; 3]| {
-            let groups = ["/a", "/b", "/c"].map(Path::new);
-            due(
-                groups.into_iter().zip(times),
-                start + Duration::from_secs(seconds),
-            )
+    };
+    loop {
+        let begun = Instant::now();
+        let groups = watched
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        let wanted = Wanted {
+            files: !groups.is_empty(),
+            idle_for: None,
         };
-        assert_eq!(due_at(20, [at(1), None, at(0)]), Some(Path::new("/b")));
-        assert_eq!(due_at(20, [at(1), at(2), at(0)]), Some(Path::new("/c")));
-        assert_eq!(due_at(20, [at(11), at(12), at(13)]), None);
+        let taken = watch.take(wanted).map_err(FilesError::Census);
+        let found = taken.map(|taken| tell(&watch, &taken, groups));
+        if answers.send(found).is_err() {
+            return;
+        }
+        thread::sleep((begun + budget.within).saturating_duration_since(Instant::now()));
+    }
+}
+
+fn tell(watch: &CacheWatch, taken: &Taken, groups: Vec<PathBuf>) -> Found {
+    let reports = GroupNames::read().map(|names| {
+        let sums = by_group(taken, &names).into_iter();
+        sums.map(|(name, sums)| (name, CacheReport::new(watch, &AGES, taken, &sums)))
+            .collect()
+    });
+    let files = groups.into_iter().filter_map(|group| {
+        let question = FilesQuestion {
+            group: Some(group.clone()),
+            nr_files_max: Some(FILES_MAX),
+            ..FilesQuestion::default()
+        };
+        // A group may have gone meanwhile.
+        let report = files::of_census(watch.census(), &question, taken).ok()?;
+        Some((group, report))
+    });
+    Found {
+        groups: reports.unwrap_or_default(),
+        files: files.collect(),
     }
 }

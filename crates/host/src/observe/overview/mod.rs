@@ -5,7 +5,7 @@
 //!                        walked until `watch`
 //!   open(Chosen)         these, walked from the first look on
 //!   look                 counters of all, a walk of each that is watched -> Snapshot
-//!   cache                (thread) now and then a census of the page cache of a cgroup that is watched
+//!   cache                (thread) censuses of the page cache of all cgroups, by file of those that are watched
 //! ```
 //!
 //! **Owns** who is looked at and who is walked. **Does not own** when (the caller), counters
@@ -27,7 +27,8 @@ pub use snapshot::{
     Snapshot, TargetKind, TargetView, WINDOWS_S, WhoView, WindowView,
 };
 
-use super::files::{FilesError, FilesReport};
+use super::cache::CacheReport;
+use super::files::FilesReport;
 use super::idle::IdlePages;
 use super::programs::{Program, Programs, printable};
 use super::{Observer, Subject, SubjectError};
@@ -118,8 +119,8 @@ struct Target {
     part: Option<Vec<i32>>,
     rate: Rate,
     watch: Option<Watch>,
-    /// Page cache by file, and when a census told it.
-    files: Option<(Instant, Arc<FilesReport>)>,
+    /// Page cache by file, as a census told it.
+    files: Option<Arc<FilesReport>>,
     /// What was last told of the target, for when it has ended.
     last: Option<TargetView>,
 }
@@ -280,7 +281,8 @@ impl Target {
             refaults_per_s: self.rate.next(Instant::now(), figures.refaults),
             budget: figures.budget,
             ages,
-            files: self.files.as_ref().map(|(_, report)| Arc::clone(report)),
+            cache: None,
+            files: self.files.clone(),
         };
         if self.watch.is_some() {
             self.last = Some(view.clone());
@@ -319,6 +321,8 @@ pub struct Overview {
     /// Takes censuses; `None` before the first is wanted, and where none can be taken.
     censuses: Option<Censuses>,
     are_censuses_refused: bool,
+    /// Page cache of cgroups by name, as the last census told it.
+    caches: BTreeMap<String, CacheReport>,
     targets: BTreeMap<String, Target>,
 }
 
@@ -336,6 +340,7 @@ impl Overview {
             programs: Programs::new(),
             censuses: None,
             are_censuses_refused: false,
+            caches: BTreeMap::new(),
             targets: BTreeMap::new(),
         };
         match scope {
@@ -425,47 +430,53 @@ impl Overview {
         if let Err(error) = refreshed {
             snapshot.troubles.push(error.to_string());
         }
-        self.look_at_files(&mut snapshot);
+        self.look_at_cache(&mut snapshot);
         for (name, target) in &mut self.targets {
-            let view = target.look(name, self.idle_after, &mut snapshot);
-            snapshot.targets.extend(view);
+            let Some(mut view) = target.look(name, self.idle_after, &mut snapshot) else {
+                continue;
+            };
+            if target.kind == TargetKind::Cgroup {
+                let group = target.group.as_ref().map(GroupReader::name);
+                view.cache = group.and_then(|group| self.caches.get(group)).cloned();
+            }
+            snapshot.targets.push(view);
         }
         snapshot.hold_up = HoldUps::so_far().report(self.opened.elapsed());
         snapshot
     }
 
-    /// Takes in what a census has found, and begins the next one.
-    fn look_at_files(&mut self, snapshot: &mut Snapshot) {
-        let now = Instant::now();
-        let answer = self.censuses.as_mut().and_then(Censuses::take);
-        match answer {
-            None | Some((_, Err(FilesError::Group(_)))) => {}
-            Some((path, Ok(report))) => {
-                let mut groups = self.targets.values_mut();
-                let of_it = groups.find(|target| target.watched_group() == Some(path.as_path()));
-                if let Some(target) = of_it {
-                    target.files = Some((now, Arc::new(report)));
+    /// Takes in what a census has found of page cache.
+    fn look_at_cache(&mut self, snapshot: &mut Snapshot) {
+        let is_group = |target: &Target| target.kind == TargetKind::Cgroup;
+        if self.are_censuses_refused || !self.targets.values().any(is_group) {
+            return;
+        }
+        if self.censuses.is_none() {
+            self.censuses = Censuses::start().ok();
+        }
+        let watched = self.targets.values().filter_map(Target::watched_group);
+        let watched = watched.map(Path::to_owned).collect();
+        let found = self
+            .censuses
+            .as_mut()
+            .and_then(|censuses| censuses.take(watched));
+        match found {
+            None => {}
+            Some(Ok(found)) => {
+                self.caches = found.groups;
+                for (path, report) in found.files {
+                    let mut groups = self.targets.values_mut();
+                    let of_it = groups.find(|t| t.watched_group() == Some(path.as_path()));
+                    if let Some(target) = of_it {
+                        target.files = Some(Arc::new(report));
+                    }
                 }
             }
-            Some((_, Err(error))) => {
+            Some(Err(error)) => {
                 snapshot.troubles.push(error.to_string());
                 self.are_censuses_refused = true;
                 self.censuses = None;
             }
-        }
-        let groups = self.targets.values();
-        let mut groups = groups.filter_map(|target| {
-            let at = target.files.as_ref().map(|(at, _)| *at);
-            Some((target.watched_group()?, at))
-        });
-        let Some(first) = groups.next().filter(|_| !self.are_censuses_refused) else {
-            return;
-        };
-        if self.censuses.is_none() {
-            self.censuses = Censuses::start().ok();
-        }
-        if let Some(censuses) = &mut self.censuses {
-            censuses.begin(std::iter::once(first).chain(groups), now);
         }
     }
 

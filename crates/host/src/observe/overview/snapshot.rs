@@ -6,6 +6,7 @@
 //! - I1: every target's bars have the same axis of age, so that targets can be compared.
 //! - I2: what is not known is `None`, never 0.
 
+use super::super::cache::CacheReport;
 use super::super::files::FilesReport;
 use super::super::idle::{Ages, Census, IDLE_BOUNDS_S, KindBytes, MappingAges};
 use super::super::programs::{Label, Person, printable};
@@ -162,6 +163,8 @@ pub struct TargetView {
     pub budget: Option<Budget>,
     /// How old the target's pages are; `None` while it is not watched.
     pub ages: Option<AgesView>,
+    /// Page cache of files by when it was last read, of a cgroup; `None` until a census has ended.
+    pub cache: Option<CacheReport>,
     /// Page cache by file, of a cgroup that is watched; `None` until a census has ended.
     #[serde(serialize_with = "as_report")]
     pub files: Option<Arc<FilesReport>>,

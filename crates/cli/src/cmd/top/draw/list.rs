@@ -26,8 +26,14 @@ enum Column {
     Shmem,
     Dirty,
     Inactive,
-    Ages { bar_columns: u16 },
+    Ages {
+        bar_columns: u16,
+    },
     Window(usize),
+    /// Page cache read within so many seconds.
+    CacheRead(u64),
+    /// Page cache not read for [`text::COLD_AFTER_S`].
+    CacheIdle,
     Refaults,
     Swap,
     Budget,
@@ -57,6 +63,8 @@ impl Column {
             Column::Ages { .. } => String::new(),
             Column::Window(index) => format!("{}s", WINDOWS_S[index]),
             Column::Refaults => "RFLT".to_owned(),
+            Column::CacheRead(age_s) => format!("{age_s}s"),
+            Column::CacheIdle => "COLD".to_owned(),
             Column::Swap => "SWAP".to_owned(),
             Column::Budget => "BUDGET".to_owned(),
             Column::Kept => "KEPT".to_owned(),
@@ -95,10 +103,36 @@ fn of_view(view: View) -> (Vec<Column>, Vec<Column>) {
         ),
         View::Kinds => (
             vec![
-                Resident, Anon, File, Mapped, Shmem, Dirty, Inactive, Swap, Refaults, Budget, Kept,
+                Resident,
+                Anon,
+                File,
+                Mapped,
+                Shmem,
+                Dirty,
+                Inactive,
+                CacheRead(10),
+                CacheRead(60),
+                CacheIdle,
+                Swap,
+                Refaults,
+                Budget,
+                Kept,
             ],
             vec![
-                Kept, Mapped, Refaults, Dirty, Shmem, Budget, Swap, Inactive, File, Anon, Resident,
+                Kept,
+                Mapped,
+                CacheRead(10),
+                Refaults,
+                Dirty,
+                Shmem,
+                CacheRead(60),
+                Budget,
+                Swap,
+                CacheIdle,
+                Inactive,
+                File,
+                Anon,
+                Resident,
             ],
         ),
     }
@@ -213,6 +247,13 @@ fn head(canvas: &mut Canvas<'_>, columns: &[Column], name_columns: u16, y: u16) 
             canvas.put(x, y, width, "not used for", faint());
             canvas.axis(x + 2, y + 1, *bar_columns, heading());
         }
+        match column {
+            Column::CacheRead(10) => canvas.put(x, y, 17, "cache read within", faint()),
+            Column::CacheRead(_) if !columns.contains(&Column::CacheRead(10)) => {
+                canvas.put(x, y, 10, "cache read", faint())
+            }
+            _ => x,
+        };
         if *column == Column::Window(0) {
             canvas.put(x + 1, y, 17, "used in the last", faint());
         }
@@ -290,6 +331,14 @@ fn target(
             Column::Shmem => size(canvas, target.shmem_bytes, x, y),
             Column::Dirty => size(canvas, target.dirty_bytes, x, y),
             Column::Inactive => size(canvas, target.inactive_bytes, x, y),
+            Column::CacheRead(age_s) => {
+                let window = text::cache_window(target, *age_s);
+                size(canvas, window.map(|window| window.read_bytes), x, y);
+            }
+            Column::CacheIdle => {
+                let window = text::cache_window(target, text::COLD_AFTER_S);
+                size(canvas, window.map(|window| window.idle_bytes), x, y);
+            }
             Column::Swap => size(canvas, target.swap_bytes, x, y),
             Column::Window(index) => {
                 let ages = target.ages.as_ref();
@@ -374,7 +423,8 @@ mod tests {
         let (all, name) = columns(80, View::Ages);
         assert_eq!((all.len(), name), (9, 15));
         let (all, name) = columns(80, View::Kinds);
-        assert_eq!((all.len(), name), (11, 14));
+        assert_eq!((all.len(), name), (10, 19));
+        assert_eq!(columns(100, View::Kinds).0.len(), 14);
         let bars = |width| {
             let (columns, _) = columns(width, View::Ages);
             columns.iter().find_map(|column| match column {

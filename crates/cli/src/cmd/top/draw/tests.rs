@@ -94,6 +94,7 @@ fn target(name: &str, resident_mib: u64, ages: Option<AgesView>) -> TargetView {
         refaults_per_s: Some(0.0),
         budget: None,
         ages,
+        cache: Some(views::cache(resident_mib)),
         files: None,
     }
 }

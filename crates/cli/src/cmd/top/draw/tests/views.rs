@@ -3,10 +3,31 @@
 use std::sync::Arc;
 
 use strata_host::access::census::CensusCost;
+use strata_host::observe::cache::{CacheReport, CacheWindow};
 use strata_host::observe::files::{FileRow, FilesReport};
 
 use super::*;
 use crate::cmd::top::screen::View;
+
+/// Half of the file pages were read within a minute, half of these within ten seconds.
+pub(super) fn cache(resident_mib: u64) -> CacheReport {
+    let cached_bytes = resident_mib * MIB / 4;
+    let window = |seconds: f64, read_bytes: u64| CacheWindow {
+        seconds,
+        covered_seconds: seconds,
+        read_bytes,
+        unknown_bytes: 0,
+        idle_bytes: cached_bytes - read_bytes,
+    };
+    CacheReport {
+        cached_bytes,
+        windows: vec![
+            window(10.0, cached_bytes / 4),
+            window(60.0, cached_bytes / 2),
+        ],
+        ..CacheReport::default()
+    }
+}
 
 #[test]
 fn until_somebody_is_watched_the_list_tells_what_memory_is_used_for() {
@@ -43,6 +64,8 @@ fn one_cgroup_shows_the_files_that_it_is_charged_for() {
         cached_bytes: mib * MIB,
         used_bytes: mib * MIB / 2,
         dirty_bytes: MIB / 4,
+        mapped_bytes: 0,
+        recency: None,
         is_open,
         is_deleted: !is_open,
     };
@@ -57,6 +80,7 @@ fn one_cgroup_shows_the_files_that_it_is_charged_for() {
         ],
         nr_files: 2,
         total_bytes: 256 * MIB,
+        watched: None,
         error_bytes: 0,
         sampled_share: 0.25,
         lost_bytes: 0,

@@ -1,19 +1,29 @@
 //! Page cache by file: what a census found, with names, chosen and in order.
 //!
+//! ```text
+//!   one census     files          what is in memory, used as far as the kernel remembers
+//!   several        FilesWatch     what was read meanwhile, and what lies idle
+//! ```
+//!
 //! **Owns** which files are told and what of them. **Does not own** the census (`access::census`) nor how it is printed.
 //!
 //! **Invariants**
 //! - I1: the total is of all files that were asked for, listed or not.
+
+mod watched;
 
 use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
 
 use crate::access::AccessError;
 use crate::access::census::{
-    Budget, Census, CensusCost, FileId, FileName, FileNames, FilePart, GroupNames, Question,
+    Budget, Census, CensusCost, FileId, FileName, FileNames, FilePart, GroupNames, Question, Sums,
+    Taken,
 };
 use crate::cgroup::{CgroupError, GroupReader};
+use crate::page_cache::IdleFile;
 use crate::plain;
+pub use watched::{FilesWatch, Watched};
 
 /// What is asked for.
 #[derive(Clone, Debug, Default)]
@@ -64,21 +74,52 @@ pub struct FileRow {
     pub used_bytes: u64,
     /// Bytes in memory that are to be written to the file.
     pub dirty_bytes: u64,
+    /// Bytes in memory that a process has mapped.
+    pub mapped_bytes: u64,
+    /// When pages were last read; where there was a watch.
+    #[serde(flatten)]
+    pub recency: Option<Recency>,
     /// Whether a process has it open or mapped.
     pub is_open: bool,
     /// Whether the file is deleted: it has no name any more.
     pub is_deleted: bool,
 }
 
+/// When pages that nobody has mapped were last read or written through a descriptor. With mapped pages these are all in
+/// memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Recency {
+    /// During the watch; what came to memory meanwhile, too.
+    pub read_bytes: u64,
+    /// During the watch or before: they had been read so often that the kernel does not count further.
+    pub unknown_bytes: u64,
+    /// Before the watch.
+    pub idle_bytes: u64,
+}
+
+impl Recency {
+    /// Of this one of the watch's ages.
+    fn new(sums: &Sums, age: usize) -> Recency {
+        let of = |bytes: &[u64]| bytes.get(age).copied().unwrap_or_default();
+        Recency {
+            read_bytes: of(&sums.read_bytes),
+            unknown_bytes: of(&sums.unknown_bytes),
+            idle_bytes: sums.idle_bytes(age),
+        }
+    }
+}
+
 /// The answer.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct FilesReport {
-    /// Most in memory first.
+    /// Most in memory first; where there was a watch, most idle first.
     pub files: Vec<FileRow>,
     /// Files there are, listed or not; one that several groups are charged for counts for each.
     pub nr_files: u64,
     /// In memory of all files asked for.
     pub total_bytes: u64,
+    /// Of all files asked for; where there was a watch.
+    pub watched: Option<Watched>,
     /// Half of the interval that holds the page cache of the whole machine 95 times of 100; 0 where all was looked at.
     pub error_bytes: u64,
     /// Share of memory that was looked at.
@@ -96,85 +137,114 @@ pub struct FilesReport {
 pub fn files(question: &FilesQuestion) -> Result<FilesReport, FilesError> {
     // What was asked wrongly is said before what can't be done here.
     let chosen = Chosen::find(question)?;
-    FilesCensus::open()?.tell(question, &chosen)
-}
-
-/// Takes censuses, one after the other: what a census needs is set up once.
-#[derive(Debug)]
-pub struct FilesCensus {
-    census: Census,
-}
-
-impl FilesCensus {
-    /// Sets up.
-    ///
-    /// # Errors
-    /// [`FilesError::Access`].
-    pub fn open() -> Result<FilesCensus, FilesError> {
-        Ok(FilesCensus {
-            census: Census::open()?,
+    let mut census = Census::open()?;
+    let taken = census
+        .take(&Question {
+            wants_files: true,
+            budget: question.budget,
         })
-    }
+        .map_err(FilesError::Census)?;
+    Ok(Telling::new(&census, &chosen, &taken, None).report(question, &taken))
+}
 
-    /// Takes a census and tells of files.
-    ///
-    /// # Errors
-    /// [`FilesError`].
-    pub fn take(&mut self, question: &FilesQuestion) -> Result<FilesReport, FilesError> {
-        let chosen = Chosen::find(question)?;
-        self.tell(question, &chosen)
-    }
+/// What one census found of files.
+///
+/// # Errors
+/// [`FilesError::Group`] and [`FilesError::Directory`].
+pub(super) fn of_census(
+    census: &Census,
+    question: &FilesQuestion,
+    taken: &Taken,
+) -> Result<FilesReport, FilesError> {
+    let chosen = Chosen::find(question)?;
+    Ok(Telling::new(census, &chosen, taken, None).report(question, taken))
+}
 
-    fn tell(
-        &mut self,
-        question: &FilesQuestion,
-        chosen: &Chosen,
-    ) -> Result<FilesReport, FilesError> {
-        let census = &mut self.census;
-        let Chosen { within, under } = chosen;
-        let taken = census
-            .take(&Question {
-                wants_files: true,
-                budget: question.budget,
-            })
-            .map_err(FilesError::Census)?;
+/// What one census found of the files that were asked for.
+#[derive(Debug)]
+struct Telling<'a> {
+    census: &'a Census,
+    groups: Option<GroupNames>,
+    names: FileNames,
+    parts: Vec<FilePart>,
+    /// Which of the ages of a watch.
+    age: Option<usize>,
+}
+
+impl<'a> Telling<'a> {
+    fn new(census: &'a Census, chosen: &Chosen, taken: &Taken, age: Option<usize>) -> Telling<'a> {
         // Where there are no groups all is charged to none.
-        let groups = GroupNames::read();
-        let mut parts = merged(taken.files);
-        if let Some(within) = within {
-            let groups = groups.as_ref().ok();
-            parts.retain(|part| groups.is_some_and(|names| names.is_within(part.group_id, within)));
+        let groups = GroupNames::read().ok();
+        let mut parts = taken.files.clone();
+        if let Some(within) = &chosen.within {
+            let is_within = |id| {
+                groups
+                    .as_ref()
+                    .is_some_and(|names: &GroupNames| names.is_within(id, within))
+            };
+            parts.retain(|part| is_within(part.group_id));
         }
         let names = FileNames::read();
-        if let Some(under) = under {
+        if let Some(under) = &chosen.under {
             let is_under = |file: &FileId| matches!(names.name(census, file), FileName::Path(path) if path.starts_with(under));
             parts.retain(|part| is_under(&part.file));
+        }
+        Telling {
+            census,
+            groups,
+            names,
+            parts,
+            age,
+        }
+    }
+
+    /// Pages of these files that were not read within the age.
+    fn idle(&self, taken: &Taken) -> Vec<IdleFile> {
+        let idle = self.parts.iter().filter_map(|part| {
+            let ranges = taken.idle.of(part);
+            (!ranges.is_empty()).then(|| IdleFile {
+                file: part.file,
+                places: self.names.places(self.census, &part.file),
+                ranges: ranges.to_vec(),
+            })
+        });
+        idle.collect()
+    }
+
+    fn report(self, question: &FilesQuestion, taken: &Taken) -> FilesReport {
+        let recency = |sums: &Sums| self.age.map(|age| Recency::new(sums, age));
+        let mut parts = merged(self.parts);
+        if self.age.is_some() {
+            parts.sort_by_key(|part| Reverse(recency(&part.sums).map(|found| found.idle_bytes)));
         }
         let total_bytes = parts.iter().map(|part| part.sums.bytes).sum();
         let nr_files = parts.len() as u64;
         parts.truncate(question.nr_files_max.unwrap_or(usize::MAX));
         let row = |part: &FilePart| FileRow {
-            path: path_of(&part.file, names.name(census, &part.file)),
-            group: group_of(part.group_id, groups.as_ref().ok()),
+            path: path_of(&part.file, self.names.name(self.census, &part.file)),
+            group: group_of(part.group_id, self.groups.as_ref()),
             cached_bytes: part.sums.bytes,
             used_bytes: part.sums.used_bytes,
             dirty_bytes: part.sums.dirty_bytes,
-            is_open: names.is_open(&part.file),
+            mapped_bytes: part.sums.mapped_bytes,
+            recency: recency(&part.sums),
+            is_open: self.names.is_open(&part.file),
             is_deleted: part.file.is_deleted,
         };
         let caches = taken
             .totals
             .iter()
             .filter(|total| total.kind.is_page_cache());
-        Ok(FilesReport {
+        FilesReport {
             files: parts.iter().map(row).collect(),
             nr_files,
             total_bytes,
+            watched: None,
             error_bytes: caches.map(|total| total.error_bytes).sum(),
             sampled_share: taken.sampled_share,
             lost_bytes: taken.lost_bytes,
             cost: taken.cost,
-        })
+        }
     }
 }
 

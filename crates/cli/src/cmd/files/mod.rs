@@ -1,0 +1,255 @@
+//! `strata files`: which files fill the page cache, and which groups are charged for them.
+//!
+//! **Owns** the options. **Does not own** the census (`strata_host::access::census`), what is told of files
+//! (`strata_host::observe::files`), dropping (`strata_host::page_cache`), nor the text (`text`).
+
+mod text;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use strata_host::access::census::Budget;
+use strata_host::observe::files::{FilesError, FilesQuestion, FilesReport, FilesWatch, files};
+use strata_host::page_cache::{Dropped, drop_idle};
+use strata_host::units::Bytes;
+
+use crate::cli::{parse_duration_ms, refuse_option};
+use crate::failure::UsageError;
+use crate::interrupt::Interrupt;
+use crate::print;
+use crate::progress::Bar;
+
+/// Shortest census under a budget: in less nothing can be learnt.
+const WITHIN_MIN_MS: u64 = 100;
+/// Shortest watch: a part of it lies between two looks.
+const WATCH_MIN_MS: u64 = 1000;
+
+/// Shows which files fill the page cache, how much of each is used and who is charged; drops what is cold
+///
+/// Looks at the kernel's own record of every page of the machine, and so finds page cache that no process has mapped
+/// or open, too. Nobody is held up by it, and without --drop-cold nothing is changed.
+///
+/// A file that several cgroups have pages of has a line for each. USED is what was used again after it came to memory,
+/// as far as the kernel remembers: it is mapped, or on the list of active pages (where the kernel keeps generations: it
+/// was read more than once). Pages that were read only once are in memory but not used. OPEN tells whether a process has
+/// the file open or mapped. A path is asked of those processes first, then of the kernel; where neither knows it,
+/// the device and the place or the number in its file system are given.
+///
+/// By default as much is looked at as 1 % of a processor can in 5 seconds, in blocks of 2 MiB chosen at random. If that is
+/// not all of memory, figures are estimates and small files may be missing. --whole looks at everything at once.
+///
+/// --watch looks again and again, and tells what was read meanwhile (READ) and what was not (IDLE). A page that was read
+/// three times (where the kernel keeps generations: five times) is not counted further by the kernel, so that it is not
+/// known whether it is still read (UNKNOWN). Nor is it known of mapped pages (MAPPED); strata wss tells that.
+///
+/// --drop-cold drops what was IDLE for as long as it says. The kernel reads it from the disk again when it is
+/// wanted. What is dirty, mapped, or was read again is left, and so are files on other file systems than ext4 and xfs.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+EXAMPLES
+  The files with most in memory:
+      strata files
+
+  All page cache that a service is charged for, exactly, for a script:
+      strata files --cgroup /sys/fs/cgroup/system.slice/app.service --whole --top 0 --format json
+
+  What the logs take:
+      strata files --under /var/log --whole
+
+  What was not read for ten minutes:
+      strata files --watch 10m
+
+  Drop it; and how much that would be, for one service:
+      strata files --drop-cold 10m
+      strata files --drop-cold 10m --dry-run --cgroup /sys/fs/cgroup/system.slice/app.service")]
+pub(crate) struct FilesArgs {
+    /// Only what is charged to this cgroup and those below it: its directory, or its path as /proc/PID/cgroup has it
+    #[arg(short, long, value_name = "PATH")]
+    cgroup: Option<PathBuf>,
+
+    /// Only files in this directory and below it
+    #[arg(short, long, value_name = "DIR")]
+    under: Option<PathBuf>,
+
+    /// How many files are listed, those with most in memory; 0 for all
+    #[arg(short = 'n', long, value_name = "COUNT", default_value_t = 30)]
+    top: usize,
+
+    /// How much of one processor the census may take, for example 1% or 20%
+    #[arg(long, value_name = "SHARE", default_value = "1%", value_parser = share_arg, allow_hyphen_values = true)]
+    cpu: f64,
+
+    /// How long the census may take; what it could not look at in that time is estimated
+    ///
+    /// A number with a unit ms, s, m or h; at least 100ms.
+    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = within_arg, allow_hyphen_values = true)]
+    within: u64,
+
+    /// Look at all of memory at once, whatever it takes
+    #[arg(long, conflicts_with_all = ["cpu", "within"])]
+    whole: bool,
+
+    /// Watch for so long, and tell what was read meanwhile and what was not
+    ///
+    /// A number with a unit ms, s, m or h; at least 1s. Looks every 10 seconds, or more often in a short watch. Ctrl-C ends
+    /// the watch early, with what was learnt so far.
+    #[arg(long, value_name = "DURATION", value_parser = watch_arg, allow_hyphen_values = true)]
+    watch: Option<u64>,
+
+    /// Watch for so long, then drop the page cache that was not read meanwhile
+    ///
+    /// Looks at all of memory, at the pace of --cpu, or at once with --whole. Ctrl-C ends the watch and drops nothing.
+    #[arg(long, value_name = "AGE", value_parser = watch_arg, allow_hyphen_values = true, conflicts_with_all = ["watch", "within"])]
+    drop_cold: Option<u64>,
+
+    /// Drop nothing, only tell how much --drop-cold would drop
+    #[arg(long, requires = "drop_cold")]
+    dry_run: bool,
+
+    /// How the answer is printed
+    #[arg(long, value_enum, default_value = "table", value_name = "FORMAT")]
+    format: Format,
+}
+
+/// A shape of the answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    /// Lines for people
+    Table,
+    /// One JSON object
+    Json,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// A target that is not there, a missing right, or an answer that can't be written.
+pub(crate) fn run(args: &FilesArgs) -> anyhow::Result<ExitCode> {
+    let within = Duration::from_millis(args.within);
+    let question = FilesQuestion {
+        group: args.cgroup.clone(),
+        under: args.under.clone(),
+        nr_files_max: (args.top > 0).then_some(args.top),
+        budget: (!args.whole).then_some(Budget {
+            cpu_share: args.cpu,
+            within,
+        }),
+    };
+    let (report, dropped) = match args.watch.or(args.drop_cold) {
+        None => {
+            let told = (!args.whole).then(|| Bar::watch("looking at memory", within));
+            let report = files(&question);
+            drop(told);
+            (report.map_err(failed)?, None)
+        }
+        Some(length_ms) => watch(args, question, Duration::from_millis(length_ms))?,
+    };
+    if report.lost_bytes > 0 {
+        print::warning(&format!(
+            "there are more files than can be listed: {} of page cache is in none of the figures",
+            Bytes(report.lost_bytes)
+        ));
+    }
+    print::data(match args.format {
+        Format::Table => text::table(&report, dropped.as_ref(), args.dry_run),
+        Format::Json => {
+            let answer = Answer {
+                report: &report,
+                dropped: dropped.as_ref(),
+                is_dry_run: dropped.is_some().then_some(args.dry_run),
+            };
+            format!("{}\n", serde_json::to_string_pretty(&answer)?)
+        }
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The answer as JSON.
+#[derive(serde::Serialize)]
+struct Answer<'a> {
+    #[serde(flatten)]
+    report: &'a FilesReport,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dropped: Option<&'a Dropped>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    is_dry_run: Option<bool>,
+}
+
+/// Watches, and drops what is idle where that is asked for.
+fn watch(
+    args: &FilesArgs,
+    question: FilesQuestion,
+    length: Duration,
+) -> anyhow::Result<(FilesReport, Option<Dropped>)> {
+    let wants_drop = args.drop_cold.is_some();
+    let watch = FilesWatch::open(question, length, wants_drop || args.whole).map_err(failed)?;
+    let interrupt = Interrupt::install()?;
+    let told = Bar::watch("watching page cache", length);
+    let (report, idle) = watch
+        .run(wants_drop, || interrupt.has_come())
+        .map_err(failed)?;
+    drop(told);
+    if report.watched.is_none() {
+        print::warning(
+            &"the watch ended before its second look: what was read meanwhile is not known",
+        );
+    }
+    if wants_drop && interrupt.has_come() {
+        print::warning(&"the watch was interrupted: nothing is dropped");
+        return Ok((report, None));
+    }
+    Ok((report, wants_drop.then(|| drop_idle(&idle, args.dry_run))))
+}
+
+fn failed(error: FilesError) -> anyhow::Error {
+    match error {
+        FilesError::Group(_) | FilesError::Directory { .. } => UsageError(error.to_string()).into(),
+        other => other.into(),
+    }
+}
+
+/// Reads a share of a processor.
+fn share_arg(text: &str) -> Result<f64, String> {
+    refuse_option(text)?;
+    let number = text.strip_suffix('%').unwrap_or_default();
+    match number.parse::<f64>() {
+        Ok(percent) if percent > 0.0 && percent <= 100.0 => Ok(percent / 100.0),
+        _ => Err("a share of a processor is more than 0% and at most 100%".to_owned()),
+    }
+}
+
+/// Reads how long to watch.
+fn watch_arg(text: &str) -> Result<u64, String> {
+    match parse_duration_ms(text)? {
+        ms if ms < WATCH_MIN_MS => Err("at least 1s".to_owned()),
+        ms => Ok(ms),
+    }
+}
+
+/// Reads how long the census may take.
+fn within_arg(text: &str) -> Result<u64, String> {
+    match parse_duration_ms(text)? {
+        ms if ms < WITHIN_MIN_MS => Err(format!("at least {WITHIN_MIN_MS}ms")),
+        ms => Ok(ms),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_of_a_processor_are_percentages() {
+        assert_eq!(share_arg("1%"), Ok(0.01));
+        assert_eq!(share_arg("100%"), Ok(1.0));
+        for text in ["", "1", "0%", "101%", "-1%", "NaN%", "inf%", "--whole"] {
+            assert!(share_arg(text).is_err(), "{text}");
+        }
+        assert!(within_arg("99ms").is_err());
+        assert_eq!(within_arg("5s"), Ok(5000));
+        assert!(watch_arg("999ms").is_err());
+        assert_eq!(watch_arg("1s"), Ok(1000));
+    }
+}

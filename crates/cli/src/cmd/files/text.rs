@@ -1,0 +1,224 @@
+//! The table of `strata files`.
+//!
+//! **Owns** the columns and the lines below them. **Does not own** any figure.
+
+use strata_host::observe::files::{FileRow, FilesReport, Recency};
+use strata_host::page_cache::{Dropped, Left};
+use strata_host::units::Bytes;
+
+/// The whole answer.
+pub(super) fn table(report: &FilesReport, dropped: Option<&Dropped>, is_dry_run: bool) -> String {
+    let widest = report.files.iter().map(|file| file.group.chars().count());
+    let width = widest.max().unwrap_or_default().max("GROUP".len());
+    let of_use = match report.watched {
+        None => format!("{:>10}", "USED"),
+        Some(_) => columns(["READ", "IDLE", "UNKNOWN", "MAPPED"]),
+    };
+    let mut text = format!(
+        "{:>10} {of_use} {:>10}  {:4}  {:width$}  FILE\n",
+        "CACHED", "DIRTY", "OPEN", "GROUP"
+    );
+    for file in &report.files {
+        text += &line(file, width);
+    }
+    text += &summary(report);
+    if let Some(dropped) = dropped {
+        text += &of_dropped(dropped, is_dry_run);
+    }
+    text
+}
+
+fn columns<T: ToString>(values: [T; 4]) -> String {
+    let values = values.map(|value| format!("{:>10}", value.to_string()));
+    values.join(" ")
+}
+
+fn line(file: &FileRow, width: usize) -> String {
+    let of_use = match file.recency {
+        None => format!("{:>10}", Bytes(file.used_bytes).to_string()),
+        Some(recency) => columns(
+            [
+                recency.read_bytes,
+                recency.idle_bytes,
+                recency.unknown_bytes,
+                file.mapped_bytes,
+            ]
+            .map(Bytes),
+        ),
+    };
+    format!(
+        "{:>10} {of_use} {:>10}  {:4}  {:width$}  {}{}\n",
+        Bytes(file.cached_bytes).to_string(),
+        Bytes(file.dirty_bytes).to_string(),
+        if file.is_open { "yes" } else { "no" },
+        file.group,
+        file.path,
+        if file.is_deleted { " (deleted)" } else { "" },
+    )
+}
+
+/// What all files have together, and how far that is to be trusted.
+fn summary(report: &FilesReport) -> String {
+    let total = Bytes(report.total_bytes);
+    let listed = match report.nr_files - report.files.len() as u64 {
+        0 => String::new(),
+        nr_left => format!("; {nr_left} are not listed (--top 0 lists all)"),
+    };
+    let files = nr_files(report.nr_files);
+    let sampled = match report.sampled_share < 1.0 {
+        false => String::new(),
+        true => format!(
+            "estimated from {:.1} % of memory; the page cache of the machine to +-{} (95 %); --whole looks at all of it\n",
+            report.sampled_share * 100.0,
+            Bytes(report.error_bytes)
+        ),
+    };
+    let watched = report.watched.map(|watched| {
+        let Recency {
+            read_bytes,
+            unknown_bytes,
+            idle_bytes,
+        } = watched.recency;
+        format!(
+            "within {:.0} s: {} read, {} not read, {} not known, {} mapped\n",
+            watched.seconds,
+            Bytes(read_bytes),
+            Bytes(idle_bytes),
+            Bytes(unknown_bytes),
+            Bytes(watched.mapped_bytes),
+        )
+    });
+    format!(
+        "{total} in {files}{listed}\n{}{sampled}",
+        watched.unwrap_or_default()
+    )
+}
+
+fn nr_files(count: u64) -> String {
+    match count {
+        1 => "1 file".to_owned(),
+        count => format!("{count} files"),
+    }
+}
+
+fn of_dropped(dropped: &Dropped, is_dry_run: bool) -> String {
+    let files = nr_files(dropped.nr_files);
+    let mut text = match is_dry_run {
+        true => format!("would drop {} of {files}\n", Bytes(dropped.tried_bytes)),
+        false => format!(
+            "dropped {} of {} tried, of {files}\n",
+            Bytes(dropped.dropped_bytes),
+            Bytes(dropped.tried_bytes)
+        ),
+    };
+    for (left, bytes) in &dropped.left_bytes {
+        text += &format!("left {}: {}\n", Bytes(*bytes), reason(*left));
+    }
+    text
+}
+
+fn reason(left: Left) -> &'static str {
+    match left {
+        Left::Unreachable => "no path to the file is known, and no process has it open",
+        Left::Replaced => "the file is gone, or another one is at its path",
+        Left::NotRegular => "no regular file",
+        Left::FileSystem => "neither on ext4 nor on xfs",
+        Left::Refused => "the file can't be opened; run as root",
+        Left::InUse => "read again, changed or mapped meanwhile",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use strata_host::observe::files::Watched;
+
+    fn report(sampled_share: f64, nr_files: u64) -> FilesReport {
+        FilesReport {
+            files: vec![FileRow {
+                path: "/var/lib/db".to_owned(),
+                group: "/system.slice/db.service".to_owned(),
+                cached_bytes: 3 << 20,
+                used_bytes: 1 << 20,
+                dirty_bytes: 4096,
+                mapped_bytes: 0,
+                recency: None,
+                is_open: false,
+                is_deleted: true,
+            }],
+            nr_files,
+            total_bytes: 5 << 20,
+            watched: None,
+            error_bytes: 1 << 20,
+            sampled_share,
+            lost_bytes: 0,
+            cost: Default::default(),
+        }
+    }
+
+    #[test]
+    fn a_deleted_file_says_so_and_what_is_not_listed_is_counted() {
+        let text = table(&report(1.0, 7), None, false);
+        assert!(text.contains("/var/lib/db (deleted)\n"), "{text}");
+        assert!(
+            text.contains("5 MiB in 7 files; 6 are not listed"),
+            "{text}"
+        );
+        assert!(!text.contains("estimated"), "{text}");
+    }
+
+    #[test]
+    fn an_estimate_is_called_one() {
+        let text = table(&report(0.25, 1), None, false);
+        assert!(text.contains("5 MiB in 1 file\n"), "{text}");
+        assert!(text.contains("estimated from 25.0 % of memory"), "{text}");
+        assert!(text.contains("+-1 MiB"), "{text}");
+    }
+
+    #[test]
+    fn a_watch_has_columns_of_its_own_and_its_sums_below() {
+        let recency = Recency {
+            read_bytes: 1 << 20,
+            unknown_bytes: 512 << 10,
+            idle_bytes: 2 << 20,
+        };
+        let mut report = report(1.0, 1);
+        report.files[0].recency = Some(recency);
+        report.watched = Some(Watched {
+            seconds: 60.2,
+            nr_censuses: 7,
+            mapped_bytes: 0,
+            recency,
+        });
+        let text = table(&report, None, false);
+        assert!(
+            text.contains("READ       IDLE    UNKNOWN     MAPPED"),
+            "{text}"
+        );
+        assert!(!text.contains("USED"), "{text}");
+        assert!(
+            text.contains("within 60 s: 1 MiB read, 2 MiB not read, 512 KiB not known"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn what_was_dropped_and_what_was_left_is_told_with_the_reason() {
+        let dropped = Dropped {
+            nr_files: 3,
+            idle_bytes: 9 << 20,
+            tried_bytes: 8 << 20,
+            dropped_bytes: 7 << 20,
+            left_bytes: [(Left::InUse, 1 << 20), (Left::Unreachable, 1 << 20)].into(),
+        };
+        let text = table(&report(1.0, 1), Some(&dropped), false);
+        assert!(
+            text.contains("dropped 7 MiB of 8 MiB tried, of 3 files\n"),
+            "{text}"
+        );
+        assert!(text.contains("left 1 MiB: no path"), "{text}");
+        assert!(text.contains("left 1 MiB: read again"), "{text}");
+        let text = table(&report(1.0, 1), Some(&dropped), true);
+        assert!(text.contains("would drop 8 MiB of 3 files\n"), "{text}");
+    }
+}

@@ -1,0 +1,212 @@
+//! Page cache of a cgroup by when it was last read, from censuses that a thread of its own takes.
+//!
+//! **Owns** that thread and its pace. **Does not own** what a census of a watch finds (`access::census`) nor any text.
+//!
+//! **Invariants**
+//! - I1: censuses take 1 % of a processor, but for the first and the last one of a short watch.
+//! - I2: what is told is of the last census, which is taken when the watch ends.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use super::files::FilesError;
+use crate::access::census::{
+    Budget, CacheWatch, CensusCost, GroupNames, Kind, Sums, Taken, WHOLE_WATCH, Wanted,
+    WatchQuestion,
+};
+use crate::cgroup::GroupReader;
+
+/// A census may look at as much as this allows: all of the memory of most machines.
+const BUDGET: Budget = Budget {
+    cpu_share: 0.25,
+    within: Duration::from_secs(1),
+};
+/// So many times the CPU time of a census passes before the next one.
+const REST: u32 = 100;
+
+/// Page cache of files, of one group and those below it.
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
+pub struct CacheReport {
+    /// From the first census to the last.
+    pub watched_seconds: f64,
+    /// Share of memory that was looked at; figures are scaled up where it is less than 1.
+    pub sampled_share: f64,
+    /// In memory of files on disks, and charged to the group.
+    pub cached_bytes: u64,
+    /// Part of `cached_bytes` that a process has mapped.
+    pub mapped_bytes: u64,
+    /// Part of `cached_bytes` that is to be written.
+    pub dirty_bytes: u64,
+    /// What was read within each window that the watch was long enough for; the last is the whole watch.
+    pub windows: Vec<CacheWindow>,
+    /// What is charged to the group, where asked for.
+    #[serde(flatten)]
+    pub charge: Option<Charge>,
+    /// What the censuses cost.
+    pub cost: CensusCost,
+}
+
+/// What is charged to a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Charge {
+    /// All of it.
+    pub charged_bytes: u64,
+    /// That without the kernel's list of inactive file pages: many tools call this the working set.
+    pub less_inactive_file_bytes: u64,
+}
+
+/// Page cache that nobody has mapped, by when it was last read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
+pub struct CacheWindow {
+    /// Length asked for.
+    pub seconds: f64,
+    /// What the bytes stand for: the time between two censuses, at least `seconds`.
+    pub covered_seconds: f64,
+    /// Read or written through a descriptor meanwhile, or new in memory.
+    pub read_bytes: u64,
+    /// Read meanwhile or before: the kernel did not count further.
+    pub unknown_bytes: u64,
+    /// Not read meanwhile.
+    pub idle_bytes: u64,
+}
+
+impl CacheReport {
+    /// What the last census of a watch found.
+    pub(super) fn new(
+        watch: &CacheWatch,
+        ages: &[Duration],
+        taken: &Taken,
+        sums: &Sums,
+    ) -> CacheReport {
+        let window = |age: usize| {
+            let covered = watch.covered(age)?.as_secs_f64();
+            Some(CacheWindow {
+                seconds: ages.get(age).map_or(covered, Duration::as_secs_f64),
+                covered_seconds: covered,
+                read_bytes: sums.read_bytes.get(age).copied()?,
+                unknown_bytes: sums.unknown_bytes.get(age).copied()?,
+                idle_bytes: sums.idle_bytes(age),
+            })
+        };
+        CacheReport {
+            watched_seconds: watch.covered(WHOLE_WATCH).unwrap_or_default().as_secs_f64(),
+            sampled_share: taken.sampled_share,
+            cached_bytes: sums.bytes,
+            mapped_bytes: sums.mapped_bytes,
+            dirty_bytes: sums.dirty_bytes,
+            windows: (0..ages.len().min(WHOLE_WATCH))
+                .chain([WHOLE_WATCH])
+                .filter_map(window)
+                .collect(),
+            charge: None,
+            cost: taken.cost,
+        }
+    }
+}
+
+impl Charge {
+    fn read(group: &GroupReader) -> Option<Charge> {
+        let (_, files) = group.stats_and_files().ok()?;
+        let charged_bytes = group.usage_bytes()?;
+        Some(Charge {
+            charged_bytes,
+            less_inactive_file_bytes: charged_bytes.saturating_sub(files.inactive_bytes?),
+        })
+    }
+}
+
+/// Page cache of files of each group, those below it included.
+pub(super) fn by_group(taken: &Taken, names: &GroupNames) -> BTreeMap<String, Sums> {
+    let mut groups: BTreeMap<String, Sums> = BTreeMap::new();
+    for part in taken.groups.iter().filter(|part| part.kind == Kind::File) {
+        let Some(name) = names.get(part.group_id) else {
+            continue;
+        };
+        for group in Path::new(name).ancestors() {
+            let name = group.to_string_lossy().into_owned();
+            groups.entry(name).or_default().add(&part.sums);
+        }
+    }
+    groups
+}
+
+/// A watch of one group's page cache.
+#[derive(Debug)]
+pub struct GroupCache {
+    end: Sender<()>,
+    thread: JoinHandle<Result<CacheReport, FilesError>>,
+}
+
+impl GroupCache {
+    /// Takes the first census. At most [`WHOLE_WATCH`] windows are told; the longest ones where there are more.
+    ///
+    /// # Errors
+    /// Where no thread can be started.
+    pub fn start(group: &Path, windows: &[Duration]) -> io::Result<GroupCache> {
+        let mut ages = windows.to_vec();
+        ages.sort_unstable();
+        let ages = ages.split_off(ages.len().saturating_sub(WHOLE_WATCH));
+        let (end, ended) = channel();
+        let (begin, begun) = channel();
+        let group = group.to_owned();
+        let thread = thread::Builder::new()
+            .name("strata-census".to_owned())
+            .spawn(move || watch(&group, &ages, &begin, &ended))?;
+        // Where there can be none, `finish` says why.
+        let _ = begun.recv();
+        Ok(GroupCache { end, thread })
+    }
+
+    /// Takes the last census.
+    ///
+    /// # Errors
+    /// [`FilesError`]: no census can be taken here; the group is gone.
+    pub fn finish(self) -> Result<CacheReport, FilesError> {
+        drop(self.end);
+        let panicked = |_| FilesError::Census(io::Error::other("its thread panicked"));
+        self.thread.join().map_err(panicked)?
+    }
+}
+
+fn watch(
+    path: &Path,
+    ages: &[Duration],
+    begin: &Sender<()>,
+    ended: &Receiver<()>,
+) -> Result<CacheReport, FilesError> {
+    let group = GroupReader::open(path)?;
+    // Fewer than there is room for: the longest stands in for the rest.
+    let longest = ages.last().copied().unwrap_or_default();
+    let mut watch = CacheWatch::open(WatchQuestion {
+        budget: Some(BUDGET),
+        is_whole: false,
+        ages: std::array::from_fn(|index| ages.get(index).copied().unwrap_or(longest)),
+    })?;
+    let mut cost = CensusCost::default();
+    let mut is_over = false;
+    loop {
+        let begun = Instant::now();
+        let taken = watch.take(Wanted::default()).map_err(FilesError::Census)?;
+        cost.add(&taken.cost);
+        // Nobody waits for the second one.
+        let _ = begin.send(());
+        if is_over {
+            let names = GroupNames::read()?;
+            let sums = by_group(&taken, &names)
+                .remove(group.name())
+                .unwrap_or_default();
+            return Ok(CacheReport {
+                charge: Charge::read(&group),
+                cost,
+                ..CacheReport::new(&watch, ages, &taken, &sums)
+            });
+        }
+        let due = begun + Duration::from_nanos(taken.cost.cpu_ns) * REST;
+        let rest = due.saturating_duration_since(Instant::now());
+        is_over = ended.recv_timeout(rest) == Err(RecvTimeoutError::Disconnected);
+    }
+}

@@ -1,0 +1,142 @@
+//! Files watched for a while: censuses one after the other, then what was read meanwhile and what lies idle.
+//!
+//! **Owns** the pace of censuses and what is told of a watch. **Does not own** comparing them (`access::census`) nor
+//! dropping what is idle (`page_cache`).
+//!
+//! **Invariants**
+//! - I1: a watch that is broken off tells what was read until then; before its second census it tells nothing of that.
+
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use super::{Chosen, FilesError, FilesQuestion, FilesReport, Recency, Telling};
+use crate::access::census::{
+    Budget, CacheWatch, CensusCost, Sums, Taken, WHOLE_WATCH, Wanted, WatchQuestion,
+};
+use crate::page_cache::IdleFile;
+
+/// Time between the begins of two censuses.
+const INTERVAL: Duration = Duration::from_secs(10);
+/// Censuses of a short watch: reads show before the kernel counts them down again.
+const NR_CENSUSES_MIN: u32 = 3;
+/// How long a sleep may keep its caller waiting.
+const NAP: Duration = Duration::from_millis(50);
+
+/// What a watch found in all files.
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
+pub struct Watched {
+    /// From the first census to the last.
+    pub seconds: f64,
+    /// Censuses.
+    pub nr_censuses: u64,
+    /// Bytes mapped by a process: how often they are read can't be told by a census.
+    pub mapped_bytes: u64,
+    /// The rest.
+    #[serde(flatten)]
+    pub recency: Recency,
+}
+
+/// A watch of page cache.
+#[derive(Debug)]
+pub struct FilesWatch {
+    watch: CacheWatch,
+    question: FilesQuestion,
+    chosen: Chosen,
+    length: Duration,
+}
+
+impl FilesWatch {
+    /// Sets up. Where `is_whole`, all of memory is watched, at the pace of the question's budget; else as much as one census
+    /// can look at within it.
+    ///
+    /// # Errors
+    /// [`FilesError`].
+    pub fn open(
+        question: FilesQuestion,
+        length: Duration,
+        is_whole: bool,
+    ) -> Result<FilesWatch, FilesError> {
+        let chosen = Chosen::find(&question)?;
+        let interval = interval(length);
+        let budget = question.budget.map(|budget| Budget {
+            within: budget.within.min(interval),
+            ..budget
+        });
+        let watch = CacheWatch::open(WatchQuestion {
+            budget,
+            is_whole,
+            ages: [length; WHOLE_WATCH],
+        })?;
+        Ok(FilesWatch {
+            watch,
+            question,
+            chosen,
+            length,
+        })
+    }
+
+    /// Takes censuses for as long as the watch is to last, or until `is_over` says so. Returns what was found, and the idle
+    /// pages of the files asked for if `wants_idle`.
+    ///
+    /// # Errors
+    /// [`FilesError`].
+    pub fn run(
+        mut self,
+        wants_idle: bool,
+        mut is_over: impl FnMut() -> bool,
+    ) -> Result<(FilesReport, Vec<IdleFile>), FilesError> {
+        let mut cost = CensusCost::default();
+        let mut nr_censuses = 0;
+        let mut take = |watch: &mut CacheWatch, wanted| {
+            let taken = watch.take(wanted).map_err(FilesError::Census)?;
+            nr_censuses += 1;
+            cost.add(&taken.cost);
+            Ok::<Taken, FilesError>(taken)
+        };
+        let started = Instant::now();
+        let mut next = started;
+        while next < started + self.length && !is_over() {
+            take(&mut self.watch, Wanted::default())?;
+            next = (next + interval(self.length)).max(Instant::now());
+            let next = next.min(started + self.length);
+            while Instant::now() < next && !is_over() {
+                sleep(NAP.min(next.saturating_duration_since(Instant::now())));
+            }
+        }
+        let wanted = Wanted {
+            files: true,
+            idle_for: wants_idle.then_some(WHOLE_WATCH),
+        };
+        let taken = take(&mut self.watch, wanted)?;
+        let covered = self.watch.covered(WHOLE_WATCH);
+        let age = covered.map(|_| WHOLE_WATCH);
+        let telling = Telling::new(self.watch.census(), &self.chosen, &taken, age);
+        let idle = telling.idle(&taken);
+        let mut all = Sums::default();
+        telling.parts.iter().for_each(|part| all.add(&part.sums));
+        let mut report = telling.report(&self.question, &taken);
+        report.cost = cost;
+        report.watched = covered.map(|covered| Watched {
+            seconds: covered.as_secs_f64(),
+            nr_censuses,
+            mapped_bytes: all.mapped_bytes,
+            recency: Recency::new(&all, WHOLE_WATCH),
+        });
+        Ok((report, idle))
+    }
+}
+
+fn interval(length: Duration) -> Duration {
+    INTERVAL.min(length / NR_CENSUSES_MIN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_short_watch_has_as_many_censuses_as_a_longer_one_needs() {
+        assert_eq!(interval(Duration::from_secs(3)), Duration::from_secs(1));
+        assert_eq!(interval(Duration::from_secs(3600)), INTERVAL);
+    }
+}

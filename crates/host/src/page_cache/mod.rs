@@ -1,0 +1,111 @@
+//! Page cache that is given back: exact ranges of files, dropped by `posix_fadvise`.
+//!
+//! ```text
+//!   a census names idle pages (file, group, ranges) -> reach: open that very file -> drop: the kernel forgets these pages
+//! ```
+//!
+//! **Owns** reaching a file and dropping pages of it. **Does not own** which pages are idle (`access::census`).
+//!
+//! **Invariants**
+//! - I1: no data is lost. The kernel drops clean pages that nobody has mapped, and reads them again when they are wanted.
+//! - I2: pages are dropped only of the file that the census saw: its device, inode and generation are compared after it was
+//!   opened.
+//! - I3: only regular files on ext4 and xfs. Others are left and counted.
+//! - I4: what was tried and what is gone are counted apart.
+
+mod reach;
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::num::NonZero;
+use std::ops::Range;
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+
+use rustix::fs::{Advice, fadvise};
+
+use crate::access::census::FileId;
+use crate::addr::PAGE_BYTES;
+use crate::sys::page_cache::nr_resident;
+
+/// Idle pages of a file.
+#[derive(Clone, Debug)]
+pub struct IdleFile {
+    /// Which.
+    pub file: FileId,
+    /// Where it may be opened, best first.
+    pub places: Vec<PathBuf>,
+    /// Pages by number, in order and apart from each other.
+    pub ranges: Vec<Range<u64>>,
+}
+
+/// Why pages of a file are left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Left {
+    /// No path is known and no process has it open.
+    Unreachable,
+    /// The file is not there any more, or another one is at its path.
+    Replaced,
+    /// It is no regular file, but a disk, for example.
+    NotRegular,
+    /// It lies neither on ext4 nor on xfs.
+    FileSystem,
+    /// It can't be opened: a missing right, for example.
+    Refused,
+    /// The pages were read again, made dirty or mapped since the census.
+    InUse,
+}
+
+/// What became of idle page cache.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Dropped {
+    /// Files with idle pages.
+    pub nr_files: u64,
+    /// Idle in all of these files: clean, not mapped.
+    pub idle_bytes: u64,
+    /// Part of `idle_bytes` that was in memory when the kernel was asked to drop it; in a dry run, that would be tried.
+    pub tried_bytes: u64,
+    /// Part of `tried_bytes` that was gone afterwards.
+    pub dropped_bytes: u64,
+    /// Part of `idle_bytes` that is left, by reason.
+    pub left_bytes: BTreeMap<Left, u64>,
+}
+
+/// Drops idle pages, or only counts what would be tried.
+pub fn drop_idle(files: &[IdleFile], is_dry_run: bool) -> Dropped {
+    let mut dropped = Dropped::default();
+    for idle in files {
+        let nr_pages: u64 = idle
+            .ranges
+            .iter()
+            .map(|range| range.end - range.start)
+            .sum();
+        dropped.nr_files += 1;
+        dropped.idle_bytes += nr_pages * PAGE_BYTES;
+        match reach::open(&idle.file, &idle.places) {
+            Ok(file) => drop_ranges(&file, &idle.ranges, is_dry_run, &mut dropped),
+            Err(left) => *dropped.left_bytes.entry(left).or_default() += nr_pages * PAGE_BYTES,
+        }
+    }
+    dropped
+}
+
+fn drop_ranges(file: &File, ranges: &[Range<u64>], is_dry_run: bool, dropped: &mut Dropped) {
+    for range in ranges {
+        let nr_resident = |file: &File| nr_resident(file.as_fd(), range).unwrap_or(0) * PAGE_BYTES;
+        let before_bytes = nr_resident(file);
+        dropped.tried_bytes += before_bytes;
+        if is_dry_run || before_bytes == 0 {
+            continue;
+        }
+        let nr_bytes = NonZero::new((range.end - range.start) * PAGE_BYTES);
+        // Whatever it says, what is still there is counted.
+        let _ = fadvise(file, range.start * PAGE_BYTES, nr_bytes, Advice::DontNeed);
+        let left_bytes = nr_resident(file).min(before_bytes);
+        dropped.dropped_bytes += before_bytes - left_bytes;
+        if left_bytes > 0 {
+            *dropped.left_bytes.entry(Left::InUse).or_default() += left_bytes;
+        }
+    }
+}

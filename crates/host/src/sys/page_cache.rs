@@ -1,0 +1,84 @@
+//! A file's page cache: which pages are in memory (`mincore`), and the number that tells a file from the one that had its
+//! inode before (`FS_IOC_GETVERSION`).
+//!
+//! **Owns** the calls. **Does not own** which file and which pages.
+#![expect(unsafe_code, reason = "neither call has a safe wrapper")]
+
+use std::io;
+use std::ops::Range;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::ptr;
+
+use crate::addr::PAGE_BYTES;
+
+/// `_IOR('v', 1, long)`.
+const FS_IOC_GETVERSION: libc::Ioctl = 0x8008_7601;
+/// Pages in one call.
+const PAGES_MAX: u64 = 1 << 16;
+
+/// How many pages of a range of the file are in memory.
+pub(crate) fn nr_resident(file: BorrowedFd<'_>, pages: &Range<u64>) -> io::Result<u64> {
+    let mut nr_resident = 0;
+    let mut first = pages.start;
+    while first < pages.end {
+        let end = pages.end.min(first + PAGES_MAX);
+        nr_resident += nr_resident_of(file, first, (end - first) as usize)?;
+        first = end;
+    }
+    Ok(nr_resident)
+}
+
+fn nr_resident_of(file: BorrowedFd<'_>, first: u64, nr_pages: usize) -> io::Result<u64> {
+    let nr_bytes = nr_pages * PAGE_BYTES as usize;
+    let offset = libc::off_t::try_from(first * PAGE_BYTES).map_err(io::Error::other)?;
+    // SAFETY: a fresh mapping at an address of the kernel's choice touches nothing of ours; nothing reads it.
+    let base = unsafe {
+        libc::mmap(
+            ptr::null_mut(),
+            nr_bytes,
+            libc::PROT_READ,
+            libc::MAP_SHARED,
+            file.as_raw_fd(),
+            offset,
+        )
+    };
+    if base == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    let mut states = vec![0u8; nr_pages];
+    // SAFETY: `states` has a byte for each page of the range, which is mapped.
+    let status = unsafe { libc::mincore(base, nr_bytes, states.as_mut_ptr()) };
+    let result = match status {
+        0 => Ok(states.iter().filter(|state| **state & 1 != 0).count() as u64),
+        _ => Err(io::Error::last_os_error()),
+    };
+    // SAFETY: exactly the range that was mapped above, and nothing points into it.
+    unsafe { libc::munmap(base, nr_bytes) };
+    result
+}
+
+/// The generation of a file's inode; `None` on a file system that has none to tell.
+pub(crate) fn generation(file: BorrowedFd<'_>) -> Option<u32> {
+    let mut generation: libc::c_long = 0;
+    // SAFETY: the kernel writes an int or a long at the address, which is that of a long.
+    let status = unsafe { libc::ioctl(file.as_raw_fd(), FS_IOC_GETVERSION, &raw mut generation) };
+    (status == 0).then_some(generation as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::os::fd::AsFd;
+
+    #[test]
+    fn what_was_just_written_is_in_memory_and_what_lies_behind_the_end_is_not() {
+        let mut file = tempfile::tempfile().expect("a file");
+        file.write_all(&vec![1; 8 * PAGE_BYTES as usize])
+            .expect("written");
+        let nr_of = |pages| nr_resident(file.as_fd(), &pages).expect("mincore");
+        assert_eq!(nr_of(0..8), 8);
+        assert_eq!(nr_of(6..PAGES_MAX + 10), 2);
+        assert_eq!(nr_of(3..3), 0);
+    }
+}

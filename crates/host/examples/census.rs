@@ -3,6 +3,7 @@
 //! - `ns a page`: CPU time of a whole census over pages looked at, the sums brought to user space included; best and median
 //!   of the rounds.
 //! - `longest call`: CPU time of the longest call into the kernel. No other program gets the processor meanwhile.
+//! - `watched`: also compared with the census before, to tell what was read.
 //! - `of a processor`: CPU time over wall time of a sample under the default budget.
 //!
 //! Goals: at most 25 ns a page, 2 ms a call, 1 % of a processor by default. BENCH_ROUNDS censuses of each kind (10).
@@ -11,8 +12,11 @@
 
 use std::env;
 use std::error::Error;
+use std::time::Duration;
 
-use strata_host::access::census::{Budget, Census, CensusCost, Question, Taken};
+use strata_host::access::census::{
+    Budget, CacheWatch, Census, CensusCost, Question, Taken, WHOLE_WATCH, Wanted, WatchQuestion,
+};
 
 fn ns_a_page(taken: &Taken) -> f64 {
     taken.cost.cpu_ns as f64 / taken.nr_looked_pages as f64
@@ -66,5 +70,16 @@ fn main() -> Result<(), Box<dyn Error>> {
             .collect();
         line(name, &rounds?);
     }
+    let mut watch = CacheWatch::open(WatchQuestion {
+        budget: None,
+        is_whole: true,
+        ages: [Duration::from_secs(1); WHOLE_WATCH],
+    })?;
+    // The first one has nothing to compare with.
+    watch.take(Wanted::default())?;
+    let rounds: Result<Vec<Taken>, _> = (0..nr_rounds.max(1))
+        .map(|_| watch.take(Wanted::default()))
+        .collect();
+    line("whole, by group, watched", &rounds?);
     Ok(())
 }

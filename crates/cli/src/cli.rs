@@ -3,6 +3,8 @@
 //! **Owns** the list of verbs, what `strata --help` says before any of them, and the value parsers
 //! that several verbs share. **Does not own** a verb's own options (`cmd`).
 
+use std::net::SocketAddr;
+
 use clap::{Parser, Subcommand, ValueEnum};
 use strata_host::access::AccessChoice;
 
@@ -133,6 +135,22 @@ pub(crate) fn parse_pid(text: &str) -> Result<i32, String> {
 pub(crate) fn parse_duration_ms(text: &str) -> Result<u64, String> {
     refuse_option(text)?;
     duration::parse_duration_ms(text).map_err(|error| error.to_string())
+}
+
+/// Reads an address of this machine and a port.
+pub(crate) fn loopback_arg(text: &str) -> Result<SocketAddr, String> {
+    refuse_option(text)?;
+    let address: SocketAddr = text
+        .parse()
+        .map_err(|_| "it is an address and a port, such as 127.0.0.1:9464".to_owned())?;
+    match address.ip().is_loopback() {
+        true => Ok(address),
+        false => Err(
+            "metrics are only answered on a loopback address, such as 127.0.0.1:9464; to have them \
+             elsewhere, put an exporter or a proxy that asks who is there in front"
+                .to_owned(),
+        ),
+    }
 }
 
 /// Values may begin with a hyphen (so that `-1G` is told to be negative, not to be an unknown

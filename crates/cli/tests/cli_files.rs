@@ -7,8 +7,8 @@ use support::strata::refused;
 #[test]
 fn files_refuses_shares_times_and_places_that_make_no_sense() {
     for (option, value, why) in [
-        ("--cpu", "0%", "more than 0%"),
-        ("--cpu", "2", "more than 0%"),
+        ("--cpu", "0%", "at least 0.01%"),
+        ("--cpu", "2", "at least 0.01%"),
         ("--cpu", "101%", "at most 100%"),
         ("--within", "1ms", "at least 100ms"),
         ("--within", "soon", "soon"),

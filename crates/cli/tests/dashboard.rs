@@ -5,7 +5,13 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
-use strata_host::metrics::METRICS;
+use strata_host::metrics::{HOST_METRICS, METRICS};
+
+/// Names of all metrics.
+fn names() -> impl Iterator<Item = &'static str> {
+    let of_host = HOST_METRICS.iter().map(|metric| metric.name);
+    METRICS.iter().map(|metric| metric.name).chain(of_host)
+}
 
 fn strings<'a>(value: &'a Value, key: &str, found: &mut Vec<&'a str>) {
     match value {
@@ -30,7 +36,7 @@ fn every_metric_of_the_dashboard_exists_and_counters_are_shown_as_rates() {
     let mut queries = Vec::new();
     strings(&dashboard, "expr", &mut queries);
     assert!(queries.len() >= 10, "{queries:?}");
-    let declared: BTreeSet<&str> = METRICS.iter().map(|metric| metric.name).collect();
+    let declared: BTreeSet<&str> = names().collect();
     for query in queries {
         let words = query.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
         let named: Vec<&str> = words.filter(|word| word.starts_with("strata_")).collect();
@@ -50,9 +56,7 @@ fn every_metric_of_the_dashboard_exists_and_counters_are_shown_as_rates() {
 fn every_metric_is_explained_in_the_documents() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/metrics.md");
     let text = fs::read_to_string(path).expect("the list of metrics");
-    let silent: Vec<&str> = METRICS
-        .iter()
-        .map(|metric| metric.name)
+    let silent: Vec<&str> = names()
         .filter(|name| !text.contains(&format!("`{name}`")))
         .collect();
     assert!(

@@ -3,14 +3,18 @@
 
 mod support;
 
+use std::fs;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::Duration;
 
-use strata_host::access::census::{CacheWatch, Sums, Taken, WHOLE_WATCH, Wanted, WatchQuestion};
+use strata_host::access::census::{
+    Budget, CacheWatch, Sums, Taken, WHOLE_WATCH, Wanted, WatchQuestion,
+};
 use support::leaks::Guard;
 use support::live::TestGroup;
-use support::residency::{MIB, assert_near, file_sums, forget, read_file, write_file};
+use support::residency::{MIB, assert_near, file_sums, forget, is_near, read_file, write_file};
 
 const FILE_MIB: u64 = 16;
 /// So often a file is read that the kernel counts no further.
@@ -36,8 +40,9 @@ fn take(watch: &mut CacheWatch) -> Taken {
     let wanted = Wanted {
         files: true,
         idle_for: Some(WHOLE_WATCH),
+        is_urgent: false,
     };
-    watch.take(wanted).expect("a census")
+    watch.take(wanted, &|| false).expect("a census")
 }
 
 /// A file of noise of which nothing is in memory.
@@ -140,6 +145,82 @@ fn idle_pages_are_told_one_by_one_and_those_of_other_groups_apart() {
     assert_near("idle after it was read", nr_idle * 4096, 0);
 }
 
+/// The kernel puts pages on the active list in batches, and takes the first mark away before.
+#[test]
+fn a_small_file_that_was_read_again_is_not_told_to_be_idle() {
+    let mut watch = open_watch!();
+    let directory = open_disk!();
+    let _guard = Guard::new();
+    let group = TestGroup::new("cache-small");
+    let path = directory.path().join("small");
+    fs::write(&path, vec![1; 8 * 4096]).expect("written");
+    forget(&path);
+    read_file(&group, &path, 1);
+    take(&mut watch);
+    read_file(&group, &path, 1);
+    let taken = take(&mut watch);
+    let sums = file_sums(&taken, &path);
+    assert_eq!(
+        (sums.bytes, sums.idle_bytes(WHOLE_WATCH)),
+        (8 * 4096, 0),
+        "{sums:?}"
+    );
+    let parts = support::residency::parts_of(&taken, &path);
+    assert!(
+        parts.iter().all(|part| taken.idle.of(part).is_empty()),
+        "{parts:?}"
+    );
+}
+
+#[test]
+fn pages_to_be_written_are_in_use_although_nobody_reads_them() {
+    let mut watch = open_watch!();
+    let directory = open_disk!();
+    let _guard = Guard::new();
+    let group = TestGroup::new("cache-written");
+    let path = unread(&group, directory.path(), "written");
+    read_file(&group, &path, 1);
+    take(&mut watch);
+    let file = fs::OpenOptions::new()
+        .write(true)
+        .open(&path)
+        .expect("a file");
+    let nr_tries = 5;
+    // The system may write them back at any moment.
+    let is_read = (0..nr_tries).any(|_| {
+        file.write_all_at(&vec![7; (FILE_MIB * MIB) as usize], 0)
+            .expect("written");
+        let sums = file_sums(&take(&mut watch), &path);
+        is_near(sums.read_bytes[WHOLE_WATCH], FILE_MIB * MIB)
+    });
+    assert!(is_read, "never told to be in use");
+}
+
+#[test]
+fn a_census_that_nobody_wants_any_more_ends_and_the_watch_goes_on() {
+    let mut watch = match CacheWatch::open(WatchQuestion {
+        budget: Some(Budget {
+            cpu_share: 0.001,
+            within: Duration::from_secs(3600),
+        }),
+        is_whole: true,
+        ages: [AGE; WHOLE_WATCH],
+    }) {
+        Ok(watch) => watch,
+        Err(error) => skip!("{error}"),
+    };
+    let error = watch
+        .take(Wanted::default(), &|| true)
+        .expect_err("nobody wants it");
+    assert_eq!(error.kind(), std::io::ErrorKind::Interrupted);
+    let urgent = Wanted {
+        is_urgent: true,
+        ..Wanted::default()
+    };
+    let taken = watch.take(urgent, &|| false).expect("a census");
+    assert_eq!(taken.sampled_share, 1.0);
+}
+
 #[test]
 fn each_watch_of_a_process_knows_how_far_the_kernel_counts() {
     let directory = open_disk!();
@@ -157,7 +238,7 @@ fn each_watch_of_a_process_knows_how_far_the_kernel_counts() {
 
 #[test]
 fn a_watch_of_a_sample_looks_at_the_same_pages_each_time() {
-    let budget = strata_host::access::census::Budget {
+    let budget = Budget {
         cpu_share: 0.05,
         within: Duration::from_millis(500),
     };
@@ -171,7 +252,7 @@ fn a_watch_of_a_sample_looks_at_the_same_pages_each_time() {
         Err(error) => skip!("{error}"),
     };
     let takes: Vec<Taken> = (0..3)
-        .map(|_| watch.take(Wanted::default()).expect("a census"))
+        .map(|_| watch.take(Wanted::default(), &|| false).expect("a census"))
         .collect();
     let shares: Vec<f64> = takes.iter().map(|taken| taken.sampled_share).collect();
     assert!(

@@ -62,10 +62,12 @@ struct {
 /*
  * What is remembered of the pages of a block. User space makes it as large as the number of blocks that it watches.
  *
- * Of each folio its first page's number remembers: in bits 0 to 3 the rank (how far the kernel has counted reads), in bits
- * 4 to 15 the number of the census that last found it higher, in bits 16 to 31 a hash of which page of which file it was.
+ * Of each folio its first page's number remembers: in bits 0 to 2 the rank (how far the kernel has counted reads), in bits
+ * 4 to 15 the number of the census that last found it changed, in bit 3 whether that leaves open if it was read, in bits 16
+ * to 31 a hash of which page of which file it was.
  */
-#define RANK_MASK 0xf
+#define RANK_MASK 7
+#define IS_UNSURE 8
 #define NUMBER_SHIFT 4
 #define IDENTITY_SHIFT 16
 struct block_memory {
@@ -131,6 +133,7 @@ struct facts {
 	u64 flags;
 	u64 is_watched; /* whether it is told how long ago it was read: */
 	u64 distance;   /* so many censuses */
+	u64 is_unsure;  /* whether it may have been used then */
 	u64 is_full;    /* whether a read would not have been counted any more */
 };
 
@@ -155,9 +158,11 @@ static __always_inline void add(struct census_sums *sums, const struct facts *f)
 		return;
 	n -= f->nr_mapped < n ? f->nr_mapped : n;
 	for (int i = 0; i < NR_AGES; i++) {
-		if (f->distance < run.c.ages[i])
+		u64 is_recent = f->distance < run.c.ages[i];
+
+		if (is_recent && !f->is_unsure)
 			sums->read[i] += n;
-		else if (run.c.ages[i] && f->is_full)
+		else if (run.c.ages[i] && (is_recent || f->is_full))
 			sums->unknown[i] += n;
 	}
 }
@@ -321,6 +326,8 @@ static __always_inline u64 is_hugetlb(int type, const u64 *second)
 	if (bpf_core_enum_value_exists(enum compound_dtor_id, HUGETLB_PAGE_DTOR) && places.destructor != NOWHERE)
 		return (at(second, places.destructor) & 0xff) ==
 		       bpf_core_enum_value(enum compound_dtor_id, HUGETLB_PAGE_DTOR);
+	if (bpf_core_enum_value_exists(enum pageflags, PG_hugetlb))
+		return IS_SET(second[0], PG_hugetlb);
 	return 0;
 }
 
@@ -357,13 +364,15 @@ static __always_inline u64 rank_of(u64 flags)
 
 /*
  * Compares a page with what is remembered of it. What is new came since the census before, so it was read since; of what
- * the first census finds it is not known.
+ * the first census finds it is not known. A rank that fell may hide a read: the kernel reclaims, or has begun to make the
+ * page active, for which it takes the first mark away. So may a mapping, the bits of which others have cleared. What is to
+ * be written was used, although the kernel counts no writes.
  */
 static __always_inline void recall(u64 page, u64 mapping, u64 index, struct facts *f)
 {
 	u32 place = run.c.place + (page - run.c.first) / BLOCK_PAGES, known, identity, last, distance;
 	struct block_memory *block = bpf_map_lookup_elem(&memory, &place);
-	u32 *own, rank = rank_of(f->flags);
+	u32 *own, rank = rank_of(f->flags), unsure;
 
 	if (!block)
 		return;
@@ -371,17 +380,33 @@ static __always_inline void recall(u64 page, u64 mapping, u64 index, struct fact
 	known = *own;
 	identity = ((mapping >> 3) * 0x9e3779b97f4a7c15ULL ^ index * 0xc2b2ae3d27d4eb4fULL) >> 48;
 	last = known >> NUMBER_SHIFT & NUMBER_MASK;
-	if (run.c.number == 1)
+	unsure = known & IS_UNSURE;
+	if (run.c.number == 1) {
 		last = 0;
-	else if (known >> IDENTITY_SHIFT != identity || rank > (known & RANK_MASK))
+		unsure = 0;
+	} else if (known >> IDENTITY_SHIFT != identity || rank > (known & RANK_MASK)) {
 		last = run.c.number;
+		unsure = 0;
+	} else if (rank < (known & RANK_MASK)) {
+		last = run.c.number;
+		unsure = IS_UNSURE;
+	}
+	if (f->nr_mapped) {
+		last = run.c.number;
+		unsure = IS_UNSURE;
+	} else if (f->flags & (FLAG(PG_dirty) | FLAG(PG_writeback)) && !(f->flags & FLAG(PG_swapbacked))) {
+		last = run.c.number;
+		unsure = 0;
+	}
 	distance = (run.c.number - last) & NUMBER_MASK;
 	if (distance > NUMBERS_MAX)
 		distance = NUMBERS_MAX;
-	*own = identity << IDENTITY_SHIFT | (((u32)run.c.number - distance) & NUMBER_MASK) << NUMBER_SHIFT | rank;
+	*own = identity << IDENTITY_SHIFT | (((u32)run.c.number - distance) & NUMBER_MASK) << NUMBER_SHIFT | unsure | rank;
 	f->is_watched = 1;
 	f->distance = distance;
-	f->is_full = rank >= run.c.rank_max;
+	f->is_unsure = unsure;
+	/* Reads of what is locked in memory are not counted, nor is it known yet which pages of such a folio are mapped. */
+	f->is_full = rank >= run.c.rank_max || f->flags & FLAG(PG_unevictable) || run.is_partly_mapped;
 }
 
 /* Tells of a folio, if it lies idle. */
@@ -525,7 +550,7 @@ static long look_at_chunk(u32 index, void *ctx)
 	if (index && !run.is_partly_mapped && bpf_ktime_get_ns() - run.started_ns > run.c.budget_ns)
 		return 1;
 	/* User space empties the records between two calls. */
-	if (run.c.nr_records + CHUNK_PAGES > MAX_RECORDS)
+	if (!run.is_partly_mapped && run.c.nr_records + BLOCK_PAGES > MAX_RECORDS)
 		return 1;
 	nr = run.c.end - from < CHUNK_PAGES ? run.c.end - from : CHUNK_PAGES;
 	run.c.next = from + nr;

@@ -71,6 +71,7 @@ enum pageflags {
 	PG_lru = 5,
 	PG_head = 6,
 	PG_active = 8,
+	PG_hugetlb = 8, /* 6.6 to 6.8, of a large folio's second page */
 	PG_workingset = 9,
 	PG_reserved = 13,
 	PG_swapbacked = 17,

@@ -76,9 +76,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         ages: [Duration::from_secs(1); WHOLE_WATCH],
     })?;
     // The first one has nothing to compare with.
-    watch.take(Wanted::default())?;
+    watch.take(Wanted::default(), &|| false)?;
     let rounds: Result<Vec<Taken>, _> = (0..nr_rounds.max(1))
-        .map(|_| watch.take(Wanted::default()))
+        .map(|_| watch.take(Wanted::default(), &|| false))
         .collect();
     line("whole, by group, watched", &rounds?);
     Ok(())

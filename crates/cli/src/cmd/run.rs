@@ -23,7 +23,7 @@ use strata_host::swap::SwapSpec;
 use strata_host::units::parse_size;
 use strata_lru::{BadEngineSpec, Swappiness};
 
-use crate::cli::{AccessArg, parse_duration_ms, parse_pid, refuse_option};
+use crate::cli::{AccessArg, loopback_arg, parse_duration_ms, parse_pid, refuse_option};
 use crate::cmd::report_file::{self, ReportFile};
 use crate::failure::UsageError;
 use crate::render::Detail;
@@ -477,21 +477,6 @@ fn name_arg(text: &str) -> Result<SessionName, String> {
     refuse_option(text)?;
     text.parse()
         .map_err(|error: BadSessionName| error.to_string())
-}
-
-fn loopback_arg(text: &str) -> Result<SocketAddr, String> {
-    refuse_option(text)?;
-    let address: SocketAddr = text
-        .parse()
-        .map_err(|_| "it is an address and a port, such as 127.0.0.1:9464".to_owned())?;
-    match address.ip().is_loopback() {
-        true => Ok(address),
-        false => Err(
-            "metrics are only answered on a loopback address, such as 127.0.0.1:9464; to have them \
-             elsewhere, put an exporter or a proxy that asks who is there in front"
-                .to_owned(),
-        ),
-    }
 }
 
 pub(crate) fn size_arg(text: &str) -> Result<u64, String> {

@@ -1,21 +1,24 @@
-//! The state of a run in Prometheus' text format.
+//! The state of a run, or the memory of the whole machine, in Prometheus' text format.
 //!
-//! One table ([`METRICS`]) says what there is: name, meaning, type, and how the samples are read off a
-//! [`Status`]. The values exist already, so there is no registry and nothing to keep in step; that is
+//! Two tables ([`METRICS`], [`HOST_METRICS`]) say what there is: name, meaning, type, and how the samples are read off a
+//! [`Status`] or a [`Snapshot`]. The values exist already, so there is no registry and nothing to keep in step; that is
 //! why this is a table and not a client library. Names and units follow Prometheus' conventions
 //! (`promtool check metrics` is run over the text in a test): seconds and bytes, counters end in
 //! `_total`.
 //!
-//! **Owns** names, units and text. **Does not own** counting (`run`), nor how the text is fetched
+//! **Owns** names, units and text. **Does not own** counting (`run`, `observe::overview`), nor how the text is fetched
 //! (`remote`).
 //!
 //! **Invariants**
 //! - M1: a metric that is not known in a run has no sample there, rather than 0.
-//! - M2: the number of series is bounded whatever the program does.
+//! - M2: the number of series is bounded whatever the program does, and however many cgroups there are.
 
+mod host;
 mod table;
 
+use crate::observe::overview::Snapshot;
 use crate::run::Status;
+pub use host::HOST_METRICS;
 use std::fmt::Write;
 pub use table::METRICS;
 
@@ -51,23 +54,34 @@ impl Sample {
     }
 }
 
-/// One metric.
-#[derive(Clone, Copy, Debug)]
-pub struct Metric {
+/// One metric of a `T`.
+#[derive(Debug)]
+pub struct Metric<T> {
     /// Name of the metric.
     pub name: &'static str,
     /// What the metric says.
     pub help: &'static str,
     /// Whether the metric only grows.
     pub kind: Type,
-    read: fn(&Status) -> Vec<Sample>,
+    read: fn(&T) -> Vec<Sample>,
 }
 
 /// The text of all metrics of a run; each sample has the run's name as a label: the one it was given, else its id.
 pub fn render(status: &Status) -> String {
+    let id = status.id.clone().unwrap_or_default();
+    text_of(METRICS, status, Some(("name", id)))
+}
+
+/// The text of all metrics of the machine.
+pub fn render_host(snapshot: &Snapshot) -> String {
+    text_of(HOST_METRICS, snapshot, None)
+}
+
+/// The text of these metrics; each sample has the label, if there is one.
+fn text_of<T>(metrics: &[Metric<T>], value: &T, label: Option<(&'static str, String)>) -> String {
     let mut text = String::new();
-    for metric in METRICS {
-        let samples = (metric.read)(status);
+    for metric in metrics {
+        let samples = (metric.read)(value);
         if samples.is_empty() {
             continue;
         }
@@ -81,15 +95,15 @@ pub fn render(status: &Status) -> String {
             format_args!("# HELP {name} {help}\n# TYPE {name} {kind}\n"),
         );
         for sample in samples {
-            let id = status.id.clone().unwrap_or_default();
-            let labels = std::iter::once(("name", id)).chain(sample.labels);
+            let labels = label.clone().into_iter().chain(sample.labels);
             let labels: Vec<String> = labels
                 .map(|(label, value)| format!("{label}=\"{}\"", escaped(&value)))
                 .collect();
-            push(
-                &mut text,
-                format_args!("{name}{{{}}} {}\n", labels.join(","), sample.value),
-            );
+            let labels = match labels.is_empty() {
+                true => String::new(),
+                false => format!("{{{}}}", labels.join(",")),
+            };
+            push(&mut text, format_args!("{name}{labels} {}\n", sample.value));
         }
     }
     text

@@ -7,7 +7,7 @@ use crate::addr::PAGE_BYTES;
 use crate::run::{EvictionReport, Status, WalkReport};
 
 /// Every metric. `strata_eviction_*` tells tried from applied, as everything else here does.
-pub const METRICS: &[Metric] = &[
+pub const METRICS: &[Metric<Status>] = &[
     Metric {
         name: "strata_run_info",
         help: "What is run, who decides and who takes the pages; always 1.",

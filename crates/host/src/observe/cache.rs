@@ -18,13 +18,15 @@ use crate::access::census::{
     Budget, CacheWatch, CensusCost, GroupNames, Kind, Sums, Taken, WHOLE_WATCH, Wanted,
     WatchQuestion,
 };
-use crate::cgroup::GroupReader;
+use crate::cgroup::{CgroupError, GroupReader};
 
 /// A census may look at as much as this allows: all of the memory of most machines.
 const BUDGET: Budget = Budget {
     cpu_share: 0.25,
     within: Duration::from_secs(1),
 };
+/// Censuses of a long watch.
+const NR_CENSUSES_MAX: u32 = 3000;
 /// So many times the CPU time of a census passes before the next one.
 const REST: u32 = 100;
 
@@ -190,12 +192,19 @@ fn watch(
     let mut is_over = false;
     loop {
         let begun = Instant::now();
-        let taken = watch.take(Wanted::default()).map_err(FilesError::Census)?;
+        let wanted = Wanted {
+            is_urgent: is_over,
+            ..Wanted::default()
+        };
+        let taken = watch.take(wanted, &|| false).map_err(FilesError::Census)?;
         cost.add(&taken.cost);
         // Nobody waits for the second one.
         let _ = begin.send(());
         if is_over {
             let names = GroupNames::read()?;
+            if names.id_of(&group).is_none() {
+                return Err(CgroupError::Gone(path.to_owned()).into());
+            }
             let sums = by_group(&taken, &names)
                 .remove(group.name())
                 .unwrap_or_default();
@@ -205,7 +214,9 @@ fn watch(
                 ..CacheReport::new(&watch, ages, &taken, &sums)
             });
         }
-        let due = begun + Duration::from_nanos(taken.cost.cpu_ns) * REST;
+        let rest = Duration::from_nanos(taken.cost.cpu_ns) * REST;
+        // A long watch has no more censuses than are remembered.
+        let due = begun + rest.max(longest / NR_CENSUSES_MAX);
         let rest = due.saturating_duration_since(Instant::now());
         is_over = ended.recv_timeout(rest) == Err(RecvTimeoutError::Disconnected);
     }

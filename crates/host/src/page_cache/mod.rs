@@ -17,6 +17,7 @@ mod reach;
 
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::io;
 use std::num::NonZero;
 use std::ops::Range;
 use std::os::fd::AsFd;
@@ -51,9 +52,9 @@ pub enum Left {
     NotRegular,
     /// It lies neither on ext4 nor on xfs.
     FileSystem,
-    /// It can't be opened: a missing right, for example.
+    /// It can't be opened or asked for: a right is missing, or somebody has a lease on it.
     Refused,
-    /// The pages were read again, made dirty or mapped since the census.
+    /// The pages were made dirty, mapped, or are being read.
     InUse,
 }
 
@@ -84,28 +85,40 @@ pub fn drop_idle(files: &[IdleFile], is_dry_run: bool) -> Dropped {
         dropped.nr_files += 1;
         dropped.idle_bytes += nr_pages * PAGE_BYTES;
         match reach::open(&idle.file, &idle.places) {
-            Ok(file) => drop_ranges(&file, &idle.ranges, is_dry_run, &mut dropped),
+            Ok(file) => {
+                for range in &idle.ranges {
+                    // What is not known to be in memory is not known to be gone either.
+                    if drop_range(&file, range, is_dry_run, &mut dropped).is_err() {
+                        let nr_pages = range.end - range.start;
+                        *dropped.left_bytes.entry(Left::Refused).or_default() +=
+                            nr_pages * PAGE_BYTES;
+                    }
+                }
+            }
             Err(left) => *dropped.left_bytes.entry(left).or_default() += nr_pages * PAGE_BYTES,
         }
     }
     dropped
 }
 
-fn drop_ranges(file: &File, ranges: &[Range<u64>], is_dry_run: bool, dropped: &mut Dropped) {
-    for range in ranges {
-        let nr_resident = |file: &File| nr_resident(file.as_fd(), range).unwrap_or(0) * PAGE_BYTES;
-        let before_bytes = nr_resident(file);
+fn drop_range(
+    file: &File,
+    range: &Range<u64>,
+    is_dry_run: bool,
+    dropped: &mut Dropped,
+) -> io::Result<()> {
+    let before_bytes = nr_resident(file.as_fd(), range)? * PAGE_BYTES;
+    if is_dry_run || before_bytes == 0 {
         dropped.tried_bytes += before_bytes;
-        if is_dry_run || before_bytes == 0 {
-            continue;
-        }
-        let nr_bytes = NonZero::new((range.end - range.start) * PAGE_BYTES);
-        // Whatever it says, what is still there is counted.
-        let _ = fadvise(file, range.start * PAGE_BYTES, nr_bytes, Advice::DontNeed);
-        let left_bytes = nr_resident(file).min(before_bytes);
-        dropped.dropped_bytes += before_bytes - left_bytes;
-        if left_bytes > 0 {
-            *dropped.left_bytes.entry(Left::InUse).or_default() += left_bytes;
-        }
+        return Ok(());
     }
+    let nr_bytes = NonZero::new((range.end - range.start) * PAGE_BYTES);
+    fadvise(file, range.start * PAGE_BYTES, nr_bytes, Advice::DontNeed)?;
+    let left_bytes = (nr_resident(file.as_fd(), range)? * PAGE_BYTES).min(before_bytes);
+    dropped.tried_bytes += before_bytes;
+    dropped.dropped_bytes += before_bytes - left_bytes;
+    if left_bytes > 0 {
+        *dropped.left_bytes.entry(Left::InUse).or_default() += left_bytes;
+    }
+    Ok(())
 }

@@ -58,8 +58,9 @@ fn open_at(file: &FileId, place: &Path) -> Result<File, Left> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOATIME | OFlags::NONBLOCK;
     let opened = open_file(link, flags, Mode::empty()).map_err(refused)?;
     match generation(opened.as_fd()) {
-        Some(generation) if u64::from(generation) != file.generation => Err(Left::Replaced),
-        _ => Ok(File::from(opened)),
+        Some(generation) if u64::from(generation) == file.generation => Ok(File::from(opened)),
+        Some(_) => Err(Left::Replaced),
+        None => Err(Left::Refused),
     }
 }
 

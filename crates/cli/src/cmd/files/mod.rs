@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use anyhow::Context;
 use clap::Args;
 use strata_host::access::census::Budget;
 use strata_host::observe::files::{FilesError, FilesQuestion, FilesReport, FilesWatch, files};
@@ -42,10 +43,11 @@ const WATCH_MIN_MS: u64 = 1000;
 ///
 /// --watch looks again and again, and tells what was read meanwhile (READ) and what was not (IDLE). A page that was read
 /// three times (where the kernel keeps generations: five times) is not counted further by the kernel, so that it is not
-/// known whether it is still read (UNKNOWN). Nor is it known of mapped pages (MAPPED); strata wss tells that.
+/// known whether it is still read (UNKNOWN). Nor is it known of mapped pages (MAPPED); strata wss tells that. Dirty pages
+/// count as read; a write that comes to the disk between two looks is not seen.
 ///
 /// --drop-cold drops what was IDLE for as long as it says. The kernel reads it from the disk again when it is
-/// wanted. What is dirty, mapped, or was read again is left, and so are files on other file systems than ext4 and xfs.
+/// wanted. What is dirty or mapped is left, and so are files on other file systems than ext4 and xfs.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 EXAMPLES
@@ -73,7 +75,7 @@ pub(crate) struct FilesArgs {
     #[arg(short, long, value_name = "DIR")]
     under: Option<PathBuf>,
 
-    /// How many files are listed, those with most in memory; 0 for all
+    /// How many files are listed, those with most in memory (after a watch: idle); 0 for all
     #[arg(short = 'n', long, value_name = "COUNT", default_value_t = 30)]
     top: usize,
 
@@ -187,18 +189,15 @@ fn watch(
     let watch = FilesWatch::open(question, length, wants_drop || args.whole).map_err(failed)?;
     let interrupt = Interrupt::install()?;
     let told = Bar::watch("watching page cache", length);
-    let (report, idle) = watch
-        .run(wants_drop, || interrupt.has_come())
+    let found = watch
+        .run(wants_drop, &|| interrupt.has_come())
         .map_err(failed)?;
     drop(told);
+    let (report, idle) = found.context("interrupted: nothing is dropped")?;
     if report.watched.is_none() {
         print::warning(
             &"the watch ended before its second look: what was read meanwhile is not known",
         );
-    }
-    if wants_drop && interrupt.has_come() {
-        print::warning(&"the watch was interrupted: nothing is dropped");
-        return Ok((report, None));
     }
     Ok((report, wants_drop.then(|| drop_idle(&idle, args.dry_run))))
 }
@@ -215,8 +214,8 @@ fn share_arg(text: &str) -> Result<f64, String> {
     refuse_option(text)?;
     let number = text.strip_suffix('%').unwrap_or_default();
     match number.parse::<f64>() {
-        Ok(percent) if percent > 0.0 && percent <= 100.0 => Ok(percent / 100.0),
-        _ => Err("a share of a processor is more than 0% and at most 100%".to_owned()),
+        Ok(percent) if (0.01..=100.0).contains(&percent) => Ok(percent / 100.0),
+        _ => Err("a share of a processor is at least 0.01% and at most 100%".to_owned()),
     }
 }
 

@@ -123,8 +123,10 @@ fn reason(left: Left) -> &'static str {
         Left::Replaced => "the file is gone, or another one is at its path",
         Left::NotRegular => "no regular file",
         Left::FileSystem => "neither on ext4 nor on xfs",
-        Left::Refused => "the file can't be opened; run as root",
-        Left::InUse => "read again, changed or mapped meanwhile",
+        Left::Refused => {
+            "the file can't be opened: a right is missing, or somebody has a lease on it"
+        }
+        Left::InUse => "changed or mapped meanwhile, or being read",
     }
 }
 
@@ -217,7 +219,7 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("left 1 MiB: no path"), "{text}");
-        assert!(text.contains("left 1 MiB: read again"), "{text}");
+        assert!(text.contains("left 1 MiB: changed or mapped"), "{text}");
         let text = table(&report(1.0, 1), Some(&dropped), true);
         assert!(text.contains("would drop 8 MiB of 3 files\n"), "{text}");
     }

@@ -15,18 +15,21 @@ mod text;
 
 use std::ffi::OsString;
 use std::io::{IsTerminal, stdout};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use anyhow::Context;
 use clap::{Args, ValueEnum};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use strata_host::observe::Subject;
-use strata_host::observe::overview::{IDLE_AFTER_S, Overview, Scope, Snapshot};
+use strata_host::observe::overview::{IDLE_AFTER_S, Overview, Scope, Served, Snapshot};
+use strata_host::remote::MetricsConfig;
 
-use crate::cli::{AccessArg, parse_duration_ms, parse_pid};
+use crate::cli::{AccessArg, loopback_arg, parse_duration_ms, parse_pid};
 use crate::failure::UsageError;
 use crate::interrupt::Interrupt;
 use crate::print;
@@ -34,6 +37,10 @@ use draw::{Charset, Colours, Look};
 use live::Opens;
 use screen::Screen;
 
+/// Time between two looks of the screen.
+const SCREEN_INTERVAL_MS: u64 = 1000;
+/// Time between two looks where scrapes are answered: scrapes are further apart.
+const METRICS_INTERVAL_MS: u64 = 5000;
 /// Walks closer together than this would never rest.
 const INTERVAL_MIN_MS: u64 = 100;
 /// Walks further apart than this tell of no window.
@@ -71,16 +78,16 @@ pub(crate) struct TopArgs {
 
     /// Time between two looks, for example 500ms or 2s
     ///
-    /// DURATION is a number with a unit ms, s or m, from 100ms to 1m. The keys + and - change it.
+    /// DURATION is a number with a unit ms, s or m, from 100ms to 1m. The keys + and - change it. The default is 1s, with
+    /// --metrics and --metrics-textfile 5s.
     #[arg(
         short,
         long,
         value_name = "DURATION",
-        default_value = "1s",
         value_parser = interval_arg,
         allow_hyphen_values = true
     )]
-    interval: u64,
+    interval: Option<u64>,
 
     /// Print once instead of showing a screen, after two looks
     #[arg(long)]
@@ -109,6 +116,19 @@ pub(crate) struct TopArgs {
     )]
     format: OnceFormat,
 
+    /// Show no screen; answer Prometheus scrapes on this loopback address, for example 127.0.0.1:9465
+    ///
+    /// The metrics are memory of the machine and of every cgroup by kind, and page cache by when it was read.
+    /// docs/reference/metrics.md lists them. Port 0 takes any free port and says which. Ctrl-C ends it.
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = loopback_arg, allow_hyphen_values = true, conflicts_with = "once")]
+    metrics: Option<SocketAddr>,
+
+    /// Show no screen; write the same metrics to this file every 15 s, for node_exporter's textfile collector
+    ///
+    /// The file is replaced as a whole, and removed at the end. Its name has to end in .prom for the collector to read it.
+    #[arg(long, value_name = "FILE", conflicts_with = "once")]
+    metrics_textfile: Option<PathBuf>,
+
     /// How accesses are seen
     #[arg(long, value_enum, value_name = "SOURCE", default_value = "auto")]
     access: AccessArg,
@@ -131,7 +151,12 @@ enum OnceFormat {
 
 /// Shows the screen until the user leaves it, or prints once.
 pub(crate) fn run(args: &TopArgs) -> anyhow::Result<ExitCode> {
-    if !args.once {
+    let metrics = MetricsConfig {
+        address: args.metrics,
+        textfile: args.metrics_textfile.clone(),
+    };
+    let wants_metrics = metrics != MetricsConfig::default();
+    if !args.once && !wants_metrics {
         refuse_no_terminal()?;
     }
     let subjects: Vec<Subject> = std::iter::empty()
@@ -151,11 +176,55 @@ pub(crate) fn run(args: &TopArgs) -> anyhow::Result<ExitCode> {
     if args.once {
         return once(overview, args, opens);
     }
+    if wants_metrics {
+        return serve(overview, &metrics, args.interval());
+    }
     let look = Look::new(
         charset(|name| std::env::var_os(name)),
         colours(args.no_color),
     );
-    live::run(overview, args.interval, look, opens)
+    live::run(overview, args.interval(), look, opens)
+}
+
+impl TopArgs {
+    /// Time between two looks, milliseconds.
+    fn interval(&self) -> u64 {
+        let is_screen = self.metrics.is_none() && self.metrics_textfile.is_none();
+        self.interval.unwrap_or(if is_screen {
+            SCREEN_INTERVAL_MS
+        } else {
+            METRICS_INTERVAL_MS
+        })
+    }
+}
+
+/// Answers scrapes until somebody wants an end.
+fn serve(
+    mut overview: Overview,
+    config: &MetricsConfig,
+    interval_ms: u64,
+) -> anyhow::Result<ExitCode> {
+    let mut served =
+        Served::open(config).context("metrics can't be answered; choose another port (0: any)")?;
+    if let Some(address) = served.address() {
+        print::note(&format!("metrics at http://{address}/metrics"));
+    }
+    let interrupt = Interrupt::install()?;
+    let interval = Duration::from_millis(interval_ms);
+    while !interrupt.has_come() && !overview.is_over() {
+        let due = Instant::now() + interval;
+        let snapshot = overview.look();
+        for trouble in &snapshot.troubles {
+            print::warning(trouble);
+        }
+        while Instant::now() < due && !interrupt.has_come() {
+            let left = due.saturating_duration_since(Instant::now());
+            for trouble in served.answer(&snapshot, left.min(NAP)) {
+                print::warning(&trouble);
+            }
+        }
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 fn once(mut overview: Overview, args: &TopArgs, opens: Opens) -> anyhow::Result<ExitCode> {
@@ -164,11 +233,11 @@ fn once(mut overview: Overview, args: &TopArgs, opens: Opens) -> anyhow::Result<
         print::note(&format!("what can't be seen: {blind_spot}"));
     }
     let interrupt = Interrupt::install()?;
-    let interval = Duration::from_millis(args.interval);
-    let watch = Duration::from_millis(args.watch_ms.unwrap_or(args.interval));
+    let interval = Duration::from_millis(args.interval());
+    let watch = Duration::from_millis(args.watch_ms.unwrap_or_else(|| args.interval()));
     overview.set_idle_after(watch.min(Duration::from_secs(IDLE_AFTER_S)));
     let until = Instant::now() + watch;
-    let mut screen = Screen::new(args.interval);
+    let mut screen = Screen::new(args.interval());
     let mut due = Instant::now();
     loop {
         screen.accept(overview.look());

@@ -74,7 +74,11 @@ pub(super) fn page_cache(report: &FilesReport) -> String {
 /// What is known of a cgroup's page cache within so many seconds; `None` until it was watched that long.
 pub(super) fn cache_window(target: &TargetView, age_s: u64) -> Option<&CacheWindow> {
     let windows = &target.cache.as_ref()?.windows;
-    windows.iter().find(|window| window.seconds == age_s as f64)
+    let mut windows = windows
+        .iter()
+        .filter(|window| window.seconds == age_s as f64);
+    // After a pause two censuses may be far apart.
+    windows.find(|window| window.covered_seconds <= 2.0 * window.seconds)
 }
 
 /// The path of a file, and whether the file is deleted.

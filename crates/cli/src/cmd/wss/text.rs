@@ -70,14 +70,23 @@ pub(super) fn sentence(report: &WorkingSetReport) -> String {
         Bytes(needed)
     );
     match &report.cache {
-        Some(cache) => sentence + &cache_sentence(cache, needed),
+        Some(cache) => {
+            let longest = figures.windows.last();
+            let window_seconds = longest.map_or(0.0, |window| window.seconds);
+            sentence + &cache_sentence(cache, needed, window_seconds)
+        }
         None => sentence,
     }
 }
 
 /// What page cache adds to what is needed, and how much of the charge nobody reads.
-fn cache_sentence(cache: &CacheReport, needed: u64) -> String {
-    let Some(whole) = cache.windows.last() else {
+fn cache_sentence(cache: &CacheReport, needed: u64, window_seconds: f64) -> String {
+    let whole_watch = cache.windows.last();
+    let same = cache
+        .windows
+        .iter()
+        .rfind(|found| found.seconds == window_seconds);
+    let (Some(whole), Some(window)) = (whole_watch, same.or(whole_watch)) else {
         return String::new();
     };
     let idle = format!(
@@ -92,7 +101,7 @@ fn cache_sentence(cache: &CacheReport, needed: u64) -> String {
         ),
         None => idle,
     };
-    let unknown = match whole.unknown_bytes {
+    let unknown = match window.unknown_bytes {
         0 => String::new(),
         bytes => format!(
             ", or up to {} more (read often, but when is not known)",
@@ -100,8 +109,9 @@ fn cache_sentence(cache: &CacheReport, needed: u64) -> String {
         ),
     };
     format!(
-        "with page cache that was read about {}{unknown}; {of_charge}\n",
-        Bytes(needed + whole.read_bytes)
+        "with page cache that was read within {} about {}{unknown}; {of_charge}\n",
+        span(window.covered_seconds),
+        Bytes(needed + window.read_bytes)
     )
 }
 
@@ -483,8 +493,7 @@ pub(super) mod tests {
         );
         assert_eq!(report.figures.windows[1].cache_bytes, Some(88 * MIB));
         let text = super::report(&report);
-        let sentence = "with page cache that was read about 500 MiB, or up to 12 MiB more (read often, but when is \
-                        not known); of 2.6 GiB charged to the cgroup, 1.3 GiB is page cache that nobody has read for 62 s\n";
+        let sentence = "with page cache that was read within 61 s about 500 MiB; of 2.6 GiB charged to the cgroup, 1.3 GiB is page cache that nobody has read for 62 s\n";
         assert!(text.contains(sentence), "{text}");
         assert!(text.contains("the working set: 2 GiB\n"), "{text}");
         assert!(!text.contains("estimated"), "{text}");

@@ -9,7 +9,11 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use super::FilePart;
+use crate::addr::PAGE_BYTES;
 use crate::sys::bpf_census::RawRecord;
+
+/// Pages of the longest file.
+const FILE_PAGES_MAX: u64 = i64::MAX as u64 / PAGE_BYTES;
 
 /// Pages by number in their file, for each file and group that is charged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -25,6 +29,10 @@ impl IdleRanges {
     }
 
     pub(super) fn add(&mut self, record: &RawRecord) {
+        // The struct may have changed while it was copied; no file has as many pages.
+        if record.index.saturating_add(record.nr_pages) > FILE_PAGES_MAX {
+            return;
+        }
         let ranges = self
             .ranges
             .entry((record.mapping, record.memcg))
@@ -75,6 +83,12 @@ mod tests {
                 nr_pages,
             });
         }
+        idle.add(&RawRecord {
+            mapping: 7,
+            memcg: 1,
+            index: u64::MAX - 1,
+            nr_pages: 4,
+        });
         let idle = idle.joined();
         assert_eq!(idle.ranges[&(7, 1)], [0..13, 20..21]);
         assert_eq!(

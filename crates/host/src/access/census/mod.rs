@@ -41,10 +41,13 @@ use super::{AccessError, BpfSource};
 use crate::process::Device;
 use crate::rights;
 use crate::sys::bpf_census::{self, CensusCall, CensusProgram, NR_KINDS};
+use crate::units::Bytes;
 use places::Places;
 
 /// Name in errors.
 const NAME: &str = "the census of memory";
+/// Bytes that are remembered of a block.
+const BLOCK_MEMORY_BYTES: u64 = 4 * ranges::BLOCK_PAGES;
 /// Bytes of the kernel's struct of a page that the program can read.
 const STRUCT_BYTES: u64 = 64;
 
@@ -99,17 +102,18 @@ pub struct Sums {
     pub used_bytes: u64,
     /// By MGLRU generation, number modulo 4. `None` where the kernel keeps none or they can't be told.
     pub generations_bytes: Option<[u64; 4]>,
-    /// Page cache that nobody has mapped and that was read or written through a descriptor within each age of a
-    /// [`CacheWatch`], or came to memory within it. 0 outside of a watch.
+    /// Page cache that nobody has mapped and that was read through a descriptor within each age of a [`CacheWatch`], came to
+    /// memory within it, or was dirty. 0 outside of a watch.
     pub read_bytes: [u64; NR_AGES],
     /// Page cache that nobody has mapped, and of which it can't be told whether it was read within each age: the kernel's
-    /// count of its reads was full before. 0 outside of a watch.
+    /// count of its reads was full before, or fell, or a process had it mapped. 0 outside of a watch.
     pub unknown_bytes: [u64; NR_AGES],
 }
 
 impl Sums {
-    /// Page cache that nobody has mapped and that was certainly not read within this age, the number of one of a
-    /// [`CacheWatch`] that is told. A read that the kernel counted down again meanwhile is missed.
+    /// Page cache that nobody has mapped and that was not read within this age, the number of one of a [`CacheWatch`] that is
+    /// told. A write that came to the disk between two censuses is missed, and so is a read that the kernel counted down
+    /// again between two.
     pub fn idle_bytes(&self, age: usize) -> u64 {
         let of = |bytes: &[u64; NR_AGES]| bytes.get(age).copied().unwrap_or_default();
         let others = self.mapped_bytes + of(&self.read_bytes) + of(&self.unknown_bytes);
@@ -324,8 +328,12 @@ impl Census {
                 "the kernel's structs of pages were not found".to_owned(),
             ));
         };
-        let program = CensusProgram::load(nr_blocks)
-            .map_err(|error| unavailable(format!("its program does not load: {error}")))?;
+        let program = CensusProgram::load(nr_blocks).map_err(|error| {
+            let memory = Bytes(u64::from(nr_blocks) * BLOCK_MEMORY_BYTES);
+            unavailable(format!(
+                "its program, with {memory} of memory, does not load: {error}"
+            ))
+        })?;
         let mut call = CensusCall::default();
         program
             .look(&mut call)

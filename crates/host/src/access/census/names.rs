@@ -12,6 +12,8 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{AtFlags, CWD, FileType, StatxFlags, statx};
+
 use super::{Census, FileId};
 use crate::process::{Device, parse_maps};
 use crate::swap::unescape;
@@ -105,6 +107,17 @@ impl FileNames {
         link.into_iter().chain(path).collect()
     }
 
+    /// The path by which we can find the file ourselves: the one of a process may be of another mount namespace. A deleted
+    /// file is told by its last one.
+    pub fn path_here(&self, census: &Census, file: &FileId) -> Option<PathBuf> {
+        if let FileName::Path(path) = self.name_by_kernel(census, file) {
+            return Some(path);
+        }
+        let open = self.open.get(&(file.device, file.inode))?;
+        let is_it = is_at(&open.name, file);
+        (file.is_deleted || is_it).then(|| open.name.clone())
+    }
+
     fn name_by_kernel(&self, census: &Census, file: &FileId) -> FileName {
         let mut call = NameCall {
             mapping: file.mapping,
@@ -137,11 +150,14 @@ impl FileNames {
             let below = inside.strip_prefix(&mount.root).ok()?;
             Some(mount.point.join(below))
         });
-        candidates.find(|path| {
-            let found = fs::symlink_metadata(path);
-            found.is_ok_and(|found| (device_of(&found), found.ino()) == (file.device, file.inode))
-        })
+        candidates.find(|path| is_at(path, file))
     }
+}
+
+/// Whether the file is at this path.
+fn is_at(path: &Path, file: &FileId) -> bool {
+    let found = fs::symlink_metadata(path);
+    found.is_ok_and(|found| (device_of(&found), found.ino()) == (file.device, file.inode))
 }
 
 /// The disk in /dev.
@@ -167,20 +183,26 @@ fn without_deleted(path: PathBuf) -> PathBuf {
 
 fn note_descriptors(directory: &Path, open: &mut HashMap<(Device, u64), OpenFile>) {
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
-        let Ok(found) = fs::metadata(entry.path()) else {
+        // A file system on a network may be gone: it is not asked.
+        let (flags, wanted) = (AtFlags::STATX_DONT_SYNC, StatxFlags::BASIC_STATS);
+        let Ok(found) = statx(CWD, entry.path(), flags, wanted) else {
             continue;
         };
         // Pipes and sockets have no page cache.
-        if !found.is_file() && !rustix::fs::FileType::from_raw_mode(found.mode()).is_block_device()
-        {
+        let kind = FileType::from_raw_mode(u32::from(found.stx_mode));
+        if !kind.is_file() && !kind.is_block_device() {
             continue;
         }
+        let device = Device {
+            major: found.stx_dev_major,
+            minor: found.stx_dev_minor,
+        };
         if let Ok(path) = fs::read_link(entry.path()) {
             let file = OpenFile {
                 name: without_deleted(path),
                 link: entry.path(),
             };
-            open.insert((device_of(&found), found.ino()), file);
+            open.insert((device, found.stx_ino), file);
         }
     }
 }

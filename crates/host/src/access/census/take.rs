@@ -64,6 +64,7 @@ struct Taking<'a> {
     ranges: &'a [Range],
     wants_files: bool,
     remembering: Option<Remembering>,
+    is_over: &'a dyn Fn() -> bool,
     nr_looked: u64,
     nr_holes: u64,
     nr_lost: u64,
@@ -77,7 +78,15 @@ struct Taking<'a> {
 pub(super) fn take_once(census: &Census, question: &Question) -> io::Result<Taken> {
     let ranges = ranges::read()?;
     let Some(budget) = question.budget else {
-        return take(census, &ranges, &Extent::Whole, question.wants_files, None);
+        let extent = Extent::Whole;
+        return take(
+            census,
+            &ranges,
+            &extent,
+            question.wants_files,
+            None,
+            &|| false,
+        );
     };
     let numbers = in_random_order(&ranges)?;
     let extent = Extent::Blocks {
@@ -85,7 +94,14 @@ pub(super) fn take_once(census: &Census, question: &Question) -> io::Result<Take
         budget,
         are_fixed: false,
     };
-    take(census, &ranges, &extent, question.wants_files, None)
+    take(
+        census,
+        &ranges,
+        &extent,
+        question.wants_files,
+        None,
+        &|| false,
+    )
 }
 
 /// The numbers of all blocks.
@@ -100,12 +116,14 @@ pub(super) fn nr_blocks(ranges: &[Range]) -> u64 {
     ranges.iter().map(Range::nr_blocks).sum()
 }
 
+/// Takes a census, unless `is_over` says meanwhile that nobody wants it: an error of the kind `Interrupted`.
 pub(super) fn take(
     census: &Census,
     ranges: &[Range],
     extent: &Extent<'_>,
     wants_files: bool,
     remembering: Option<Remembering>,
+    is_over: &dyn Fn() -> bool,
 ) -> io::Result<Taken> {
     let started = Instant::now();
     let cpu_before_ns = thread_cpu_ns();
@@ -118,6 +136,7 @@ pub(super) fn take(
         ranges,
         wants_files,
         remembering,
+        is_over,
         nr_looked: 0,
         nr_holes: 0,
         nr_lost: 0,
@@ -263,9 +282,12 @@ impl Taking<'_> {
             let may_end = !are_fixed && nr_sampled >= BLOCKS_MIN;
             let used_ns = thread_cpu_ns() - cpu_before_ns;
             if used_ns >= paid_ns + BURST_NS {
+                if (self.is_over)() {
+                    return Err(io::ErrorKind::Interrupted.into());
+                }
                 // What this much time costs at the pace, less what has passed.
-                let due =
-                    Duration::from_secs_f64(used_ns as f64 / 1e9 / (budget.cpu_share * LOOK_SHARE));
+                let due_s = used_ns as f64 / 1e9 / (budget.cpu_share * LOOK_SHARE);
+                let due = Duration::try_from_secs_f64(due_s).unwrap_or(Duration::MAX);
                 if due > budget.within && may_end {
                     return Ok(nr_sampled);
                 }

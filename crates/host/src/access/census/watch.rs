@@ -5,12 +5,13 @@
 //! grown: then the page was read between that census and the one before.
 //!
 //! ```text
-//!   count grew, or the page is new      read since the census before
-//!   count is full, and was before       not told: read since then or before
+//!   count grew, page is new or dirty    read since the census before
+//!   count fell, or was full before      not known: read since then or before
 //!   else                                not read
 //! ```
 //!
-//! Reads of mapped memory do not show in these flags before the kernel reclaims. Mapped pages are left to walks.
+//! Reads of mapped memory do not show in these flags before the kernel reclaims. Mapped pages are left to walks. Writes are
+//! not counted by the kernel: they show as long as the page is dirty.
 //!
 //! A watch with a budget looks at the same random sample of blocks every time: as many as the first census came to.
 //!
@@ -29,15 +30,13 @@ use std::time::{Duration, Instant};
 use super::places::Places;
 use super::ranges::{self, BLOCK_PAGES, Range};
 use super::take::{self, Extent, Remembering};
-use super::{AccessError, Budget, Census, Taken, unavailable};
+use super::{AccessError, BLOCK_MEMORY_BYTES, Budget, Census, Taken, unavailable};
 use crate::sys::bpf_census::{NR_AGES, NUMBERS_MAX};
 
 /// The last of the ages: since the watch began.
 pub const WHOLE_WATCH: usize = NR_AGES - 1;
 /// No census is faster than this, nanoseconds a page.
 const PAGE_NS_MIN: f64 = 12.0;
-/// Bytes that are remembered of a page.
-const PAGE_MEMORY_BYTES: u64 = 4;
 
 /// What is asked for.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -57,6 +56,8 @@ pub struct Wanted {
     pub files: bool,
     /// Which pages were not read within this one of the ages, counted from 0.
     pub idle_for: Option<usize>,
+    /// As fast as may be, whatever the budget says: what is read after the last look is not seen.
+    pub is_urgent: bool,
 }
 
 /// Takes censuses that remember.
@@ -96,8 +97,9 @@ impl CacheWatch {
     /// Takes the next census. [`Sums::read_bytes`](super::Sums::read_bytes) is filled in for the ages that are told.
     ///
     /// # Errors
-    /// Those of the kernel. The watch goes on with the next census.
-    pub fn take(&mut self, wanted: Wanted) -> io::Result<Taken> {
+    /// Those of the kernel, and [`io::ErrorKind::Interrupted`] when `is_over` has said that nobody wants the census any
+    /// more. The watch goes on with the next one.
+    pub fn take(&mut self, wanted: Wanted, is_over: &dyn Fn() -> bool) -> io::Result<Taken> {
         self.clock.tick(Instant::now());
         let number = self.clock.number();
         let remembering = Remembering {
@@ -110,12 +112,25 @@ impl CacheWatch {
             None => Extent::Whole,
             Some(budget) => Extent::Blocks {
                 numbers: &self.blocks,
-                budget,
+                budget: match wanted.is_urgent {
+                    true => Budget {
+                        cpu_share: 1.0,
+                        ..budget
+                    },
+                    false => budget,
+                },
                 are_fixed: self.question.is_whole || number > 1,
             },
         };
         let (census, ranges) = (&self.census, &self.ranges);
-        let taken = take::take(census, ranges, &extent, wanted.files, Some(remembering));
+        let taken = take::take(
+            census,
+            ranges,
+            &extent,
+            wanted.files,
+            Some(remembering),
+            is_over,
+        );
         match (&taken, number) {
             (Ok(taken), 1) => {
                 let nr_looked = taken.nr_looked_pages / BLOCK_PAGES;
@@ -146,7 +161,7 @@ impl CacheWatch {
 
     /// Memory of the kernel's that is used to remember, bytes.
     pub fn footprint_bytes(&self) -> u64 {
-        self.blocks.len() as u64 * BLOCK_PAGES * PAGE_MEMORY_BYTES
+        self.blocks.len() as u64 * BLOCK_MEMORY_BYTES
     }
 }
 

@@ -32,7 +32,7 @@ pub struct FilesQuestion {
     pub group: Option<PathBuf>,
     /// Only files in this directory and below it.
     pub under: Option<PathBuf>,
-    /// At most so many files, those with most in memory.
+    /// At most so many files, those with most in memory; after a watch, those with most that is idle.
     pub nr_files_max: Option<usize>,
     /// How much may be looked at; `None`: all of memory at once.
     pub budget: Option<Budget>,
@@ -85,13 +85,14 @@ pub struct FileRow {
     pub is_deleted: bool,
 }
 
-/// When pages that nobody has mapped were last read or written through a descriptor. With mapped pages these are all in
+/// When pages that nobody has mapped were last read through a descriptor. With mapped pages these are all in
 /// memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Recency {
-    /// During the watch; what came to memory meanwhile, too.
+    /// During the watch; what came to memory meanwhile or is to be written, too.
     pub read_bytes: u64,
-    /// During the watch or before: they had been read so often that the kernel does not count further.
+    /// During the watch or before: they had been read so often that the kernel does not count further, its count fell, or they
+    /// were mapped.
     pub unknown_bytes: u64,
     /// Before the watch.
     pub idle_bytes: u64,
@@ -144,7 +145,8 @@ pub fn files(question: &FilesQuestion) -> Result<FilesReport, FilesError> {
             budget: question.budget,
         })
         .map_err(FilesError::Census)?;
-    Ok(Telling::new(&census, &chosen, &taken, None).report(question, &taken))
+    let names = FileNames::read();
+    Ok(Telling::new(&census, &names, &chosen, &taken, None).report(question, &taken))
 }
 
 /// What one census found of files.
@@ -153,11 +155,12 @@ pub fn files(question: &FilesQuestion) -> Result<FilesReport, FilesError> {
 /// [`FilesError::Group`] and [`FilesError::Directory`].
 pub(super) fn of_census(
     census: &Census,
+    names: &FileNames,
     question: &FilesQuestion,
     taken: &Taken,
 ) -> Result<FilesReport, FilesError> {
     let chosen = Chosen::find(question)?;
-    Ok(Telling::new(census, &chosen, taken, None).report(question, taken))
+    Ok(Telling::new(census, names, &chosen, taken, None).report(question, taken))
 }
 
 /// What one census found of the files that were asked for.
@@ -165,14 +168,20 @@ pub(super) fn of_census(
 struct Telling<'a> {
     census: &'a Census,
     groups: Option<GroupNames>,
-    names: FileNames,
+    names: &'a FileNames,
     parts: Vec<FilePart>,
     /// Which of the ages of a watch.
     age: Option<usize>,
 }
 
 impl<'a> Telling<'a> {
-    fn new(census: &'a Census, chosen: &Chosen, taken: &Taken, age: Option<usize>) -> Telling<'a> {
+    fn new(
+        census: &'a Census,
+        names: &'a FileNames,
+        chosen: &Chosen,
+        taken: &Taken,
+        age: Option<usize>,
+    ) -> Telling<'a> {
         // Where there are no groups all is charged to none.
         let groups = GroupNames::read().ok();
         let mut parts = taken.files.clone();
@@ -184,10 +193,9 @@ impl<'a> Telling<'a> {
             };
             parts.retain(|part| is_within(part.group_id));
         }
-        let names = FileNames::read();
         if let Some(under) = &chosen.under {
-            let is_under = |file: &FileId| matches!(names.name(census, file), FileName::Path(path) if path.starts_with(under));
-            parts.retain(|part| is_under(&part.file));
+            let path = |file: &FileId| names.path_here(census, file);
+            parts.retain(|part| path(&part.file).is_some_and(|path| path.starts_with(under)));
         }
         Telling {
             census,

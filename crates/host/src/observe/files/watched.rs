@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use super::{Chosen, FilesError, FilesQuestion, FilesReport, Recency, Telling};
 use crate::access::census::{
-    Budget, CacheWatch, CensusCost, Sums, Taken, WHOLE_WATCH, Wanted, WatchQuestion,
+    Budget, CacheWatch, CensusCost, FileNames, Sums, WHOLE_WATCH, Wanted, WatchQuestion,
 };
 use crate::page_cache::IdleFile;
 
@@ -19,6 +19,8 @@ use crate::page_cache::IdleFile;
 const INTERVAL: Duration = Duration::from_secs(10);
 /// Censuses of a short watch: reads show before the kernel counts them down again.
 const NR_CENSUSES_MIN: u32 = 3;
+/// Censuses of a long watch.
+const NR_CENSUSES_MAX: u32 = 3000;
 /// How long a sleep may keep its caller waiting.
 const NAP: Duration = Duration::from_millis(50);
 
@@ -76,41 +78,51 @@ impl FilesWatch {
     }
 
     /// Takes censuses for as long as the watch is to last, or until `is_over` says so. Returns what was found, and the idle
-    /// pages of the files asked for if `wants_idle`.
+    /// pages of the files asked for if `wants_idle`; then a watch that ended early returns `None`.
     ///
     /// # Errors
     /// [`FilesError`].
     pub fn run(
         mut self,
         wants_idle: bool,
-        mut is_over: impl FnMut() -> bool,
-    ) -> Result<(FilesReport, Vec<IdleFile>), FilesError> {
+        is_over: &dyn Fn() -> bool,
+    ) -> Result<Option<(FilesReport, Vec<IdleFile>)>, FilesError> {
         let mut cost = CensusCost::default();
         let mut nr_censuses = 0;
-        let mut take = |watch: &mut CacheWatch, wanted| {
-            let taken = watch.take(wanted).map_err(FilesError::Census)?;
-            nr_censuses += 1;
-            cost.add(&taken.cost);
-            Ok::<Taken, FilesError>(taken)
-        };
         let started = Instant::now();
         let mut next = started;
         while next < started + self.length && !is_over() {
-            take(&mut self.watch, Wanted::default())?;
+            match self.watch.take(Wanted::default(), is_over) {
+                Ok(taken) => cost.add(&taken.cost),
+                Err(_) if is_over() => break,
+                Err(error) => return Err(FilesError::Census(error)),
+            }
+            nr_censuses += 1;
             next = (next + interval(self.length)).max(Instant::now());
             let next = next.min(started + self.length);
             while Instant::now() < next && !is_over() {
                 sleep(NAP.min(next.saturating_duration_since(Instant::now())));
             }
         }
+        if wants_idle && is_over() {
+            return Ok(None);
+        }
+        // Before the last census: between that and the drop nothing is seen.
+        let names = FileNames::read();
         let wanted = Wanted {
             files: true,
             idle_for: wants_idle.then_some(WHOLE_WATCH),
+            is_urgent: wants_idle || is_over(),
         };
-        let taken = take(&mut self.watch, wanted)?;
+        let taken = self
+            .watch
+            .take(wanted, &|| false)
+            .map_err(FilesError::Census)?;
+        cost.add(&taken.cost);
+        nr_censuses += 1;
         let covered = self.watch.covered(WHOLE_WATCH);
         let age = covered.map(|_| WHOLE_WATCH);
-        let telling = Telling::new(self.watch.census(), &self.chosen, &taken, age);
+        let telling = Telling::new(self.watch.census(), &names, &self.chosen, &taken, age);
         let idle = telling.idle(&taken);
         let mut all = Sums::default();
         telling.parts.iter().for_each(|part| all.add(&part.sums));
@@ -122,12 +134,14 @@ impl FilesWatch {
             mapped_bytes: all.mapped_bytes,
             recency: Recency::new(&all, WHOLE_WATCH),
         });
-        Ok((report, idle))
+        Ok(Some((report, idle)))
     }
 }
 
+/// Time between two censuses: not so short that a long watch has more of them than are remembered.
 fn interval(length: Duration) -> Duration {
-    INTERVAL.min(length / NR_CENSUSES_MIN)
+    let at_most = INTERVAL.min(length / NR_CENSUSES_MIN);
+    at_most.max(length / NR_CENSUSES_MAX)
 }
 
 #[cfg(test)]
@@ -138,5 +152,9 @@ mod tests {
     fn a_short_watch_has_as_many_censuses_as_a_longer_one_needs() {
         assert_eq!(interval(Duration::from_secs(3)), Duration::from_secs(1));
         assert_eq!(interval(Duration::from_secs(3600)), INTERVAL);
+        assert_eq!(
+            interval(Duration::from_secs(86_400)),
+            Duration::from_millis(28_800)
+        );
     }
 }

@@ -20,15 +20,17 @@
 
 mod cache;
 mod figures;
+mod served;
 mod snapshot;
 
+pub use served::Served;
 pub use snapshot::{
     AGE_STARTS_S, AgesView, Budget, HostView, IDLE_AFTER_S, MAPPINGS_MAX, MappingView, NR_AGES,
     Snapshot, TargetKind, TargetView, WINDOWS_S, WhoView, WindowView,
 };
 
 use super::cache::CacheReport;
-use super::files::FilesReport;
+use super::files::{FilesError, FilesReport};
 use super::idle::IdlePages;
 use super::programs::{Program, Programs, printable};
 use super::{Observer, Subject, SubjectError};
@@ -472,10 +474,16 @@ impl Overview {
                     }
                 }
             }
+            // The next one may go well.
+            Some(Err(error @ FilesError::Census(_))) => snapshot.troubles.push(error.to_string()),
             Some(Err(error)) => {
                 snapshot.troubles.push(error.to_string());
                 self.are_censuses_refused = true;
                 self.censuses = None;
+                self.caches.clear();
+                for target in self.targets.values_mut() {
+                    target.files = None;
+                }
             }
         }
     }

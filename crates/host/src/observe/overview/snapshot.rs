@@ -170,6 +170,32 @@ pub struct TargetView {
     pub files: Option<Arc<FilesReport>>,
 }
 
+impl TargetView {
+    /// A cgroup of which nothing is known yet.
+    pub fn of_cgroup(name: &str) -> TargetView {
+        TargetView {
+            name: name.to_owned(),
+            kind: TargetKind::Cgroup,
+            who: WhoView::default(),
+            is_over: false,
+            nr_processes: None,
+            resident_bytes: None,
+            anon_bytes: None,
+            file_bytes: None,
+            mapped_bytes: None,
+            shmem_bytes: None,
+            dirty_bytes: None,
+            inactive_bytes: None,
+            swap_bytes: None,
+            refaults_per_s: None,
+            budget: None,
+            ages: None,
+            cache: None,
+            files: None,
+        }
+    }
+}
+
 /// A limit and what is charged against it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Budget {

@@ -1,0 +1,65 @@
+//! Memory of the whole machine for Prometheus.
+//!
+//! **Owns** answering scrapes with what was last seen. **Does not own** the text (`metrics`), how it is fetched (`remote`), nor
+//! when anything is looked at (the caller).
+
+use super::Snapshot;
+use crate::metrics::render_host;
+use crate::remote::{Doors, MetricsConfig, Question, RemoteServer};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::io;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+/// Answers scrapes, on a port or in a file.
+#[derive(Debug)]
+pub struct Served {
+    server: RemoteServer,
+    address: Option<SocketAddr>,
+}
+
+impl Served {
+    /// Opens the port.
+    ///
+    /// # Errors
+    /// The port can't be had, or is not on a loopback address.
+    pub fn open(config: &MetricsConfig) -> io::Result<Served> {
+        let doors = Doors::open(config)?;
+        let address = doors.metrics_address();
+        let server = RemoteServer::start(doors)?;
+        Ok(Served { server, address })
+    }
+
+    /// Where scrapes are answered, the port chosen by the system included; `None`: only a file is written.
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.address
+    }
+
+    /// Answers scrapes with the snapshot for so long. Returns what went wrong meanwhile.
+    pub fn answer(&mut self, snapshot: &Snapshot, span: Duration) -> Vec<String> {
+        let until = Instant::now() + span;
+        let mut troubles = Vec::new();
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return troubles;
+            }
+            let timeout = Timespec {
+                tv_sec: left.as_secs() as i64,
+                tv_nsec: i64::from(left.subsec_nanos()),
+            };
+            let mut fds = [PollFd::from_borrowed_fd(self.server.fd(), PollFlags::IN)];
+            // A signal ends the wait early: who waits looks what it meant.
+            if poll(&mut fds, Some(&timeout)).is_err() {
+                return troubles;
+            }
+            for ask in self.server.take() {
+                match ask.question {
+                    Question::Metrics => self.server.answer(ask.client, render_host(snapshot)),
+                    Question::Trouble(why) => troubles.push(why),
+                    Question::Request(_) | Question::Left => {}
+                }
+            }
+        }
+    }
+}

@@ -169,7 +169,7 @@ fn generations(lines: &mut Lines, generations: &[GenerationReport]) {
         lines.add(
             label,
             format_args!(
-                "{:>9} old {:>11} [anon] {:>11} files",
+                "{:>9} old {:>11} anon {:>11} files",
                 seconds(generation.age_ms),
                 Bytes(generation.anon_bytes).to_string(),
                 Bytes(generation.file_bytes).to_string()

@@ -1,5 +1,5 @@
-//! What hints to the kernel do, on each kind of kernel LRU: the reasons why `auto` gives none of coldness,
-//! and touches what is warm on the classic one alone.
+//! What hints to the kernel do, on each kind of kernel LRU: the reasons why a warm page is touched twice where the kernel has two
+//! lists and five times where it has generations, and why pages are named cold on the two lists alone.
 //!
 //! Runs in guests, with MGLRU on and off; the machine needs `memory.reclaim` (cgroup v2, 5.19).
 

@@ -93,6 +93,8 @@ pub(crate) struct RunArgs {
     /// auto is 60. It is 180 while fewer than one in 16 of the pages that the kernel could take are file pages, so that the
     /// kernel does not look for them in vain. That holds for a command, without MGLRU, while the kernel reclaims ahead of
     /// the limit.
+    ///
+    /// On cgroup v2 the kernel takes the balance with each request to reclaim ahead, from Linux 6.8 on.
     #[arg(
         long,
         value_name = "N",

@@ -8,7 +8,7 @@ use std::fmt::Write;
 use serde_json::Value;
 use strata_host::units::Bytes;
 
-use super::{Lines, PAGE_BYTES, count, percent, seconds};
+use super::{Lines, PAGE_BYTES, count, pages, percent, seconds};
 
 fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or(0)
@@ -75,19 +75,28 @@ pub(crate) fn status(answer: &Value) -> String {
     }
     let eviction = &answer["eviction"];
     if eviction.is_object() {
-        let bytes = |field: &str| Bytes(number(&eviction[field]) * PAGE_BYTES);
-        let (applied, tried) = (bytes("nr_applied_pages"), bytes("nr_tried_pages"));
+        let nr_pages = |field: &str| number(&eviction[field]);
+        let (nr_applied, nr_kernels) = (
+            nr_pages("nr_applied_pages"),
+            nr_pages("nr_kernel_chosen_pages"),
+        );
+        let all = pages(nr_applied.saturating_add(nr_kernels));
+        lines.add("evicted", format_args!("{all} in all"));
         lines.add(
-            "evicted",
-            format_args!("{applied} page by page ({tried} tried)"),
+            "",
+            format_args!(
+                "{} chosen by Strata, of {} that it tried",
+                pages(nr_applied),
+                count(nr_pages("nr_tried_pages"))
+            ),
         );
         lines.add(
             "",
-            format_args!("{} by the kernel's choice", bytes("nr_kernel_chosen_pages")),
+            format_args!("{} chosen by the kernel", pages(nr_kernels)),
         );
         lines.add(
             "refaulted",
-            format_args!("{} came back", bytes("nr_refaulted_pages")),
+            format_args!("{} came back", pages(nr_pages("nr_refaulted_pages"))),
         );
     }
     let saved = &answer["saved"];
@@ -174,6 +183,19 @@ mod tests {
         for absent in ["hard limit", "60 s or more", "evicted", "working set"] {
             assert!(!text.contains(absent), "{absent} in:\n{text}");
         }
+    }
+
+    #[test]
+    fn what_was_evicted_is_told_in_all_and_then_by_who_chose_it() {
+        let text = status(&json!({
+            "eviction": {"nr_applied_pages": 256, "nr_tried_pages": 512, "nr_kernel_chosen_pages": 1024,
+                         "nr_refaulted_pages": 2},
+        }));
+        let told = "  evicted       5 MiB (1,280 pages) in all\n                \
+                    1 MiB (256 pages) chosen by Strata, of 512 that it tried\n                \
+                    4 MiB (1,024 pages) chosen by the kernel\n  \
+                    refaulted     8 KiB (2 pages) came back\n";
+        assert!(text.contains(told), "{text}");
     }
 
     #[test]

@@ -216,7 +216,7 @@ strata: redis-server --port 0 exited with status 0 after 60.0 s
   above budget  300 ms of 60.0 s (0.5 %)
   hard limit    gave way 2 times, from 308 MiB to 312 MiB
   working set   120 MiB used between the last two walks
-  generations      61.2 s old     100 MiB [anon]         0 B files
+  generations      61.2 s old     100 MiB anon         0 B files
   method        pageout (exact pageout)
   evicted       210 MiB (53,760 pages) in all
                 200 MiB (51,200 pages) chosen by Strata, of 60,000 that it tried

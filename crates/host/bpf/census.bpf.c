@@ -52,13 +52,6 @@ struct {
 	__type(value, struct census_file);
 } files SEC(".maps");
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, char[NAMES_MAX][NAME_BYTES]);
-} names SEC(".maps");
-
 /*
  * What is remembered of the pages of a block. User space makes it as large as the number of blocks that it watches.
  *
@@ -608,59 +601,4 @@ int take_census(struct census_call *call)
 	return 0;
 }
 
-/* Climbs from an entry of a directory to the top. */
-struct {
-	struct dentry *entry;
-	u64 nr_names;
-	u64 is_complete;
-} climb;
-
-static long take_name(u32 index, void *ctx)
-{
-	struct dentry *entry = climb.entry, *parent = BPF_CORE_READ(entry, d_parent);
-	u32 zero = 0;
-	char (*all)[NAME_BYTES] = bpf_map_lookup_elem(&names, &zero);
-
-	if (!all || !parent)
-		return 1;
-	if (parent == entry && index) {
-		climb.is_complete = 1;
-		return 1;
-	}
-	if (bpf_probe_read_kernel_str(all[index & (NAMES_MAX - 1)], NAME_BYTES, BPF_CORE_READ(entry, d_name.name)) < 0)
-		return 1;
-	climb.nr_names++;
-	/* A file without a directory, as memfd makes them. */
-	if (parent == entry) {
-		climb.is_complete = 1;
-		return 1;
-	}
-	climb.entry = parent;
-	return 0;
-}
-
-SEC("syscall")
-int name_file(struct census_name_call *call)
-{
-	struct address_space *space = (struct address_space *)call->mapping;
-	struct inode *inode = BPF_CORE_READ(space, host);
-	struct hlist_node *first;
-
-	call->nr_names = 0;
-	call->is_complete = 0;
-	if (!bpf_core_field_exists(struct dentry, d_u))
-		return 0;
-	if (BPF_CORE_READ(inode, i_ino) != call->inode || BPF_CORE_READ(inode, i_sb, s_dev) != call->device ||
-	    BPF_CORE_READ(inode, i_generation) != call->generation)
-		return 0;
-	first = BPF_CORE_READ(inode, i_dentry.first);
-	if (!first)
-		return 0;
-	climb.entry = (void *)first - bpf_core_field_offset(struct dentry, d_u);
-	climb.nr_names = 0;
-	climb.is_complete = 0;
-	bpf_loop(NAMES_MAX, take_name, 0, 0);
-	call->nr_names = climb.nr_names;
-	call->is_complete = climb.is_complete;
-	return 0;
-}
+#include "census_names.h"

@@ -32,6 +32,7 @@ pub(crate) mod control_trace;
 pub(crate) mod leaks;
 pub(crate) mod live;
 pub(crate) mod programs;
+pub(crate) mod prometheus;
 pub(crate) mod residency;
 pub(crate) mod skip;
 pub(crate) mod strata;

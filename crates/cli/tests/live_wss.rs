@@ -231,8 +231,8 @@ fn page_cache_of_a_cgroup_is_told_by_when_it_was_read() {
     let reader = std::thread::spawn({
         let read = read.clone();
         move || {
-            // Strata takes a while to start.
-            sleep(length / 2);
+            // Before the watch begins, programs are loaded and all of memory is looked at: half as long as the watch lasts.
+            sleep(length);
             std::fs::read(&read).map(|bytes| bytes.len())
         }
     });

@@ -68,11 +68,11 @@ pub struct CacheWindow {
     pub seconds: f64,
     /// What the bytes stand for: the time between two censuses, at least `seconds`.
     pub covered_seconds: f64,
-    /// Read or written through a descriptor meanwhile, or new in memory.
+    /// Read through a descriptor within the window, new in memory, or dirty.
     pub read_bytes: u64,
-    /// Read meanwhile or before: the kernel did not count further.
+    /// Read within the window or before: the kernel's count of reads was full, or fell, or the page was mapped.
     pub unknown_bytes: u64,
-    /// Not read meanwhile.
+    /// Not read within the window.
     pub idle_bytes: u64,
 }
 

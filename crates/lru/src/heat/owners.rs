@@ -131,7 +131,7 @@ impl Owner {
         heat.after_idle_walks(self.nr_idle_walks)
     }
 
-    /// Whether it has not ended.
+    /// Whether the program has not ended.
     pub(super) fn is_there(&self) -> bool {
         !self.has_ended
     }

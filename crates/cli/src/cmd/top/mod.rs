@@ -1,9 +1,10 @@
 //! `strata top`: how old the memory of processes and cgroups is, on a screen or printed once.
 //!
-//! **Owns** the options, and `--once`. **Does not own** the screen's state (`screen`), its look
+//! **Owns** the options, `--once` and `--metrics`. **Does not own** the screen's state (`screen`), its look
 //! (`draw`), the terminal (`live`, `terminal`), or any figure (`strata_host::observe::overview`).
 //!
-//! **Invariants** I1: it looks and never evicts. I2: without a terminal nothing is opened or walked.
+//! **Invariants** I1: it looks and never evicts. I2: without a terminal nothing is opened or walked, but for
+//! `--once` and `--metrics`.
 
 mod draw;
 mod live;

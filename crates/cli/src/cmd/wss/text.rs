@@ -109,9 +109,9 @@ fn cache_sentence(cache: &CacheReport, needed: u64, window_seconds: f64) -> Stri
         ),
     };
     format!(
-        "with page cache that was read within {} about {}{unknown}; {of_charge}\n",
-        span(window.covered_seconds),
-        Bytes(needed + window.read_bytes)
+        "about {}{unknown} with page cache that was read within {}; {of_charge}\n",
+        Bytes(needed + window.read_bytes),
+        span(window.covered_seconds)
     )
 }
 
@@ -493,7 +493,7 @@ pub(super) mod tests {
         );
         assert_eq!(report.figures.windows[1].cache_bytes, Some(88 * MIB));
         let text = super::report(&report);
-        let sentence = "with page cache that was read within 61 s about 500 MiB; of 2.6 GiB charged to the cgroup, 1.3 GiB is page cache that nobody has read for 62 s\n";
+        let sentence = "about 500 MiB with page cache that was read within 61 s; of 2.6 GiB charged to the cgroup, 1.3 GiB is page cache that nobody has read for 62 s\n";
         assert!(text.contains(sentence), "{text}");
         assert!(text.contains("the working set: 2 GiB\n"), "{text}");
         assert!(!text.contains("estimated"), "{text}");

@@ -2,7 +2,7 @@
 //!
 //! The kernel counts reads of a page in its flags: none, `referenced`, `active`, both (MGLRU: `referenced`, `workingset` and a
 //! count of up to three). The kernel's program remembers how far the count of each page was, and in which census it had last
-//! grown: then the page was read between that census and the one before.
+//! changed: a page whose count grew was read between that census and the one before.
 //!
 //! ```text
 //!   count grew, page is new or dirty    read since the census before
@@ -21,7 +21,8 @@
 //! **Invariants**
 //! - I1: an age is told only when the watch is as old. What is said to be read within it was read within
 //!   [`CacheWatch::covered`]; what is said to be idle was found unread at two censuses at least that age apart.
-//! - I2: memory for what is remembered is bounded by the budget: 4 bytes for each page that one census can look at.
+//! - I2: 4 bytes are remembered of each page that is watched: of all memory in a whole watch, else of as many pages as one
+//!   census can look at within the budget.
 
 use std::collections::VecDeque;
 use std::io;

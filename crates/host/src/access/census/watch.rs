@@ -31,7 +31,7 @@ use std::time::{Duration, Instant};
 use super::places::Places;
 use super::ranges::{self, BLOCK_PAGES, Range};
 use super::take::{self, Extent, Remembering};
-use super::{AccessError, BLOCK_MEMORY_BYTES, Budget, Census, Taken, unavailable};
+use super::{AccessError, Budget, Census, Taken, unavailable};
 use crate::sys::bpf_census::{NR_AGES, NUMBERS_MAX};
 
 /// The last of the ages: since the watch began.
@@ -158,11 +158,6 @@ impl CacheWatch {
     /// Who takes the censuses, for names of files.
     pub fn census(&self) -> &Census {
         &self.census
-    }
-
-    /// Memory of the kernel's that is used to remember, bytes.
-    pub fn footprint_bytes(&self) -> u64 {
-        self.blocks.len() as u64 * BLOCK_MEMORY_BYTES
     }
 }
 

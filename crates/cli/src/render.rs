@@ -12,7 +12,7 @@ use std::fmt::Display;
 
 use strata_host::access::Grain;
 use strata_host::run::{
-    ActuatorChoice, Ending, EvictionReport, GenerationReport, PolicyChoice, Report,
+    ActuatorChoice, Ending, EvictionReport, GenerationReport, PageCacheReport, PolicyChoice, Report,
 };
 use strata_host::units::Bytes;
 
@@ -274,6 +274,9 @@ fn evictions(lines: &mut Lines, report: &Report, detail: Detail) {
         lines.add("not evicted", kept);
     }
     beside(lines, eviction);
+    if let Some(cache) = &report.page_cache {
+        page_cache(lines, cache);
+    }
     lines.add(
         "refaulted",
         format_args!(
@@ -291,6 +294,23 @@ fn evictions(lines: &mut Lines, report: &Report, detail: Detail) {
             ),
         );
     }
+}
+
+/// Page cache that was dropped, and what came back of it.
+fn page_cache(lines: &mut Lines, cache: &PageCacheReport) {
+    if cache.dropped_bytes() == 0 {
+        return;
+    }
+    let dropped = Bytes(cache.dropped_bytes());
+    let returned = Bytes(cache.returned_bytes);
+    let how = match cache.again.dropped_bytes {
+        0 => "read once".to_owned(),
+        again => format!("{} of it read again, long ago", Bytes(again)),
+    };
+    lines.add(
+        "page cache",
+        format_args!("{dropped} dropped, {how}; {returned} came back"),
+    );
 }
 
 /// What was done beside evicting; what was not done is left out.

@@ -11,8 +11,8 @@ use strata_host::hold_up::HoldUpReport;
 use strata_host::keeper::KeeperReport;
 use strata_host::run::{
     ActuatorChoice, ByKind, Ending, EvictionReport, GenerationReport, HintsReport, KernelReport,
-    LetGoReport, Lever, LimitReport, PolicyChoice, ProgramReport, REPORT_VERSION, Report,
-    SavedReport, UsageReport, WalkFindings, WalkReport, WouldEvictReport, WouldEvictShare,
+    LetGoReport, Lever, LimitReport, PageCacheReport, PolicyChoice, ProgramReport, REPORT_VERSION,
+    Report, SavedReport, UsageReport, WalkFindings, WalkReport, WouldEvictReport, WouldEvictShare,
 };
 
 /// A report of which everything is known.
@@ -56,6 +56,7 @@ fn known() -> Report {
             agreement: shares,
             chance: shares,
         }),
+        page_cache: Some(PageCacheReport::default()),
         would_evict: Some(WouldEvictReport {
             nr_pages: 1,
             shares: vec![WouldEvictShare {
@@ -103,6 +104,7 @@ fn unknown() -> Report {
     report.limit = None;
     report.working_set_bytes = None;
     report.hints = None;
+    report.page_cache = None;
     (
         report.strata_cpu_cap_percent,
         report.strata_cpu_worst_percent,

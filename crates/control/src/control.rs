@@ -31,6 +31,7 @@ use crate::stall::Stall;
 use crate::steering::{Abilities, Steering};
 use crate::strategy::Busy;
 use crate::strategy::affinity::Affinity;
+use crate::strategy::drop_cache::DropCache;
 use crate::walks::Walks;
 use crate::watermarks::Watermarks;
 use strata_lru::{Swappiness, TimeMs};
@@ -103,6 +104,7 @@ pub struct Control {
     swap_checked: Option<TimeMs>,
     walks: Walks,
     steering: Steering,
+    drop_cache: DropCache,
     /// Whether the kernel holds usage below the budget while nobody reclaims ahead.
     is_line_held: bool,
     /// When reclaim was last found to be left to the programs, while it is.
@@ -140,6 +142,7 @@ impl Control {
                 config.list_balance,
                 config.prefetch,
             ),
+            drop_cache: DropCache::new(config.drop_cache),
             is_line_held: false,
             left_at: None,
             left_to_programs_ms: 0,

@@ -15,6 +15,22 @@ pub enum Action {
         /// At most so much, bytes.
         bytes: u64,
     },
+    /// Have a census of the group's page cache taken.
+    TakeCensus,
+    /// Drop pages of a file that a census found idle and read once, what was read longest ago first.
+    DropReadOnce {
+        /// The number of the file in the sample.
+        file: u32,
+        /// At most so much, bytes.
+        bytes: u64,
+    },
+    /// Drop pages of a file that a census found idle for long and read again, what was read longest ago first.
+    DropReadAgain {
+        /// The number of the file in the sample.
+        file: u32,
+        /// At most so much, bytes.
+        bytes: u64,
+    },
     /// Pageout may take so much of a processor from now on.
     LimitPageout {
         /// Percent of one processor.

@@ -82,6 +82,17 @@ impl Pressure {
         }
     }
 
+    /// What has to go by the last sample, whoever sees to it.
+    pub(crate) fn excess_bytes(&self, marks: &Watermarks) -> u64 {
+        let usage_bytes = self.last.map_or(0, |(_, usage_bytes)| usage_bytes);
+        match self.is_reclaiming {
+            true => {
+                usage_bytes.saturating_sub(marks.low_bytes.saturating_sub(self.ahead_bytes(marks)))
+            }
+            false => 0,
+        }
+    }
+
     /// What the last sample asks for.
     pub(crate) fn ask(&mut self, marks: &Watermarks, work: Work) -> Ask {
         let config = self.config;
@@ -92,7 +103,7 @@ impl Pressure {
         self.wait_ms = if self.is_reclaiming && is_theirs {
             self.left_ms
         } else if self.is_reclaiming {
-            excess_bytes = usage_bytes.saturating_sub(marks.low_bytes.saturating_sub(ahead));
+            excess_bytes = self.excess_bytes(marks);
             config.wait_ms_min
         } else if self.is_unchanged {
             (self.wait_ms * 2).min(config.wait_ms_max)

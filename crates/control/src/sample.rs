@@ -10,6 +10,10 @@ use std::collections::BTreeMap;
 use std::ops::{BitOr, Sub};
 use strata_lru::TimeMs;
 
+mod cache;
+
+pub use cache::{CacheLook, CacheSample, FileCache, FileNo, Reads};
+
 /// The base page of x86-64 and of most arm64 systems, bytes: the only size of page that Strata counts in.
 pub const PAGE_BYTES: u64 = 4096;
 
@@ -363,6 +367,8 @@ pub struct Sample {
     pub free_swap: Option<FreeSwap>,
     /// CPU time of all of Strata's threads and its keeper since it began, nanoseconds.
     pub own_cpu_ns: u64,
+    /// How it stands with the group's page cache; `None`: it is not dropped here.
+    pub cache: Option<CacheLook>,
     /// What goes from groups below by this tick's plans, bytes. `Groups` fills it in.
     pub going_bytes: u64,
 }

@@ -138,6 +138,9 @@ impl Steering {
             | Action::ForgetPrefetched
             | Action::PageOut { .. }
             | Action::Reclaim { .. }
+            | Action::TakeCensus
+            | Action::DropReadOnce { .. }
+            | Action::DropReadAgain { .. }
             | Action::LimitPageout { .. }
             | Action::LimitPrefetch { .. }
             | Action::AvoidBusyThreads

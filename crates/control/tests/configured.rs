@@ -15,8 +15,9 @@ use strata_control::strategy::{Busy, Outcome, Walk};
 use strata_control::swappiness::SwappinessBias;
 use strata_control::walks::Pause;
 use strata_control::{
-    Abilities, Actuator, ActuatorReport, CgroupVersion, Config, Control, FreeSwap, GroupStats,
-    Held, KernelLists, Lever, ProgramNo, Sample, Setup, Tunable, Tunables, WalkLook, Watermarks,
+    Abilities, Actuator, ActuatorReport, CacheLook, CacheSample, CgroupVersion, Config, Control,
+    FileCache, FileNo, FreeSwap, GroupStats, Held, KernelLists, Lever, ProgramNo, Sample, Setup,
+    Tunable, Tunables, WalkLook, Watermarks,
 };
 use strata_lru::{Foretold, Swappiness, TimeMs};
 
@@ -36,6 +37,37 @@ impl Dice {
     /// True one time in so many.
     fn one_in(&mut self, nr: u64) -> bool {
         self.below(nr) == 0
+    }
+}
+
+/// Page cache of some files; now and then a census ends.
+fn cache_look(dice: &mut Dice, budget_bytes: u64) -> CacheLook {
+    let file = |number: u32, dice: &mut Dice| {
+        let cached_bytes = dice.below(budget_bytes / 4);
+        let dropped_bytes = dice.below(2 << 20) << dice.below(8);
+        FileCache {
+            file: FileNo(number),
+            cached_bytes,
+            once_idle_bytes: cached_bytes >> dice.below(12),
+            again_idle_bytes: cached_bytes >> dice.below(12),
+            reused_bytes: cached_bytes / (1 + dice.below(20)),
+            dropped_bytes,
+            returned_bytes: dropped_bytes / (1 + dice.below(20)),
+        }
+    };
+    let found = dice.one_in(3).then(|| CacheSample {
+        cpu_ns: dice.below(20_000_000),
+        new_bytes: match dice.one_in(2) {
+            true => dice.below(budget_bytes / 8),
+            false => 0,
+        },
+        files: (0..dice.below(4) as u32)
+            .map(|number| file(number, dice))
+            .collect(),
+    });
+    CacheLook {
+        is_busy: dice.one_in(4),
+        found,
     }
 }
 
@@ -91,7 +123,7 @@ impl Regime {
 
 /// Some minutes of the loop on a group with such a budget, beside the parts that the host drives by itself.
 fn decided(config: &Config, seed: u64, budget_bytes: u64) -> Told {
-    let mut dice = Dice(seed);
+    let (mut dice, mut cache_dice) = (Dice(seed), Dice(seed + 1));
     let mut told = Told::default();
     told.note(Held::of(budget_bytes, &config.watermarks));
     told.note(Watermarks::new(budget_bytes, &config.watermarks));
@@ -186,19 +218,24 @@ fn decided(config: &Config, seed: u64, budget_bytes: u64) -> Told {
             freed_bytes += 1 << 18;
         }
         let reports = std::mem::take(&mut reports_due);
-        told.note(control.tick(Sample {
-            now,
-            usage_bytes,
-            is_line_held: true,
-            reports,
-            nr_attempts: turn,
-            freed_bytes,
-            cpu,
-            can_mark_all: !seed.is_multiple_of(5),
-            free_swap,
-            going_bytes: 0,
-            own_cpu_ns: now.0 * 100_000,
-        }));
+        told.note(
+            control.tick(Sample {
+                now,
+                usage_bytes,
+                is_line_held: true,
+                reports,
+                nr_attempts: turn,
+                freed_bytes,
+                cpu,
+                can_mark_all: !seed.is_multiple_of(5),
+                free_swap,
+                going_bytes: 0,
+                own_cpu_ns: now.0 * 100_000,
+                cache: seed
+                    .is_multiple_of(2)
+                    .then(|| cache_look(&mut cache_dice, budget_bytes)),
+            }),
+        );
         told.note(control.cpu().busy_threads());
         told.note(control.reclaimer());
         if dice.one_in(8) {
@@ -391,8 +428,15 @@ const BUDGETS_BYTES: [u64; 4] = [2 << 20, 64 << 20, 1 << 30, 16 << 30];
 
 #[test]
 fn every_tunable_changes_what_is_decided() {
-    /// The first matters after minutes of the same, the second with hundreds of threads, which tests of their modules have.
-    const NOT_REACHED: [&str; 2] = ["list_balance.old_ms", "cpu.demand.look_percent"];
+    /// The first matters after minutes of the same, the second with hundreds of threads, which tests of their modules have. By
+    /// the others goes what a sample calls idle, and whoever takes it.
+    const NOT_REACHED: [&str; 5] = [
+        "list_balance.old_ms",
+        "cpu.demand.look_percent",
+        "drop_cache.remembered_ms",
+        "drop_cache.unread_idle_ms",
+        "drop_cache.again_idle_ms",
+    ];
     let tunables = Config::default().tunables();
     // The most that a pause may be is reached at once where the least is as long as it may be.
     let least_of = |of: &Tunable| {

@@ -52,34 +52,6 @@ struct {
 	__type(value, struct census_file);
 } files SEC(".maps");
 
-/*
- * What is remembered of the pages of a block. User space makes it as large as the number of blocks that it watches.
- *
- * Of each folio its first page's number remembers: in bits 0 to 2 the rank (how far the kernel has counted reads), in bits
- * 4 to 15 the number of the census that last found it changed, in bit 3 whether that leaves open if it was read, in bits 16
- * to 31 a hash of which page of which file it was.
- */
-#define RANK_MASK 7
-#define IS_UNSURE 8
-#define NUMBER_SHIFT 4
-#define IDENTITY_SHIFT 16
-struct block_memory {
-	u32 pages[BLOCK_PAGES];
-};
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct block_memory);
-} memory SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct census_record[MAX_RECORDS]);
-} records SEC(".maps");
-
 struct slot {
 	struct census_key key;
 	struct census_sums sums;
@@ -128,6 +100,7 @@ struct facts {
 	u64 distance;   /* so many censuses */
 	u64 is_unsure;  /* whether it may have been used then */
 	u64 is_full;    /* whether a read would not have been counted any more */
+	u64 page;       /* the number of its first page */
 };
 
 static __always_inline void add(struct census_sums *sums, const struct facts *f)
@@ -188,7 +161,7 @@ static __always_inline u64 id_of_group(u64 group)
 	return group ? BPF_CORE_READ(memcg, css.cgroup, kn, id) : 0;
 }
 
-static __noinline int settle_group(u32 index)
+__noinline int settle_group(u32 index)
 {
 	struct slot *slot = &group_slots[index & (GROUP_SLOTS - 1)];
 	struct census_group *group;
@@ -204,7 +177,7 @@ static __noinline int settle_group(u32 index)
 	return 0;
 }
 
-static __noinline int settle_file(u32 index)
+__noinline int settle_file(u32 index)
 {
 	struct slot *slot = &file_slots[index & (FILE_SLOTS - 1)];
 	struct census_file *file;
@@ -221,7 +194,7 @@ static __noinline int settle_file(u32 index)
 }
 
 /* Gives a place to another group: what it is has to be read while a page of it has just been seen. */
-static __noinline int admit_group(u32 index, u64 of, u64 and)
+__noinline int admit_group(u32 index, u64 of, u64 and)
 {
 	struct slot *slot = &group_slots[index & (GROUP_SLOTS - 1)];
 
@@ -236,7 +209,7 @@ static __noinline int admit_group(u32 index, u64 of, u64 and)
 	return 0;
 }
 
-static __noinline int admit_file(u32 index, u64 mapping, u64 group)
+__noinline int admit_file(u32 index, u64 mapping, u64 group)
 {
 	struct slot *slot = &file_slots[index & (FILE_SLOTS - 1)];
 	struct address_space *space = (struct address_space *)mapping;
@@ -264,24 +237,30 @@ static __always_inline u32 place_of(u64 of, u64 and)
 	return ((of >> 4) ^ (of >> 12) * 31 ^ (and >> 4) ^ (and >> 12) * 17 ^ and) & 0xffff;
 }
 
-static __always_inline void add_to_group(u64 of, u64 and, const struct facts *f)
+__noinline int add_to_group(u64 of, u64 and, const struct facts *f)
 {
 	u32 index = place_of(of, and) & (GROUP_SLOTS - 1);
 	struct slot *slot = &group_slots[index];
 
+	if (!f)
+		return 0;
 	if (slot->key.of != of || slot->key.and != and || !slot->sums.pages)
 		admit_group(index, of, and);
 	add(&slot->sums, f);
+	return 0;
 }
 
-static __always_inline void add_to_file(u64 of, u64 and, const struct facts *f)
+__noinline int add_to_file(u64 of, u64 and, const struct facts *f)
 {
 	u32 index = place_of(of, and) & (FILE_SLOTS - 1);
 	struct slot *slot = &file_slots[index];
 
+	if (!f)
+		return 0;
 	if (slot->key.of != of || slot->key.and != and || !slot->sums.pages)
 		admit_file(index, of, and);
 	add(&slot->sums, f);
+	return 0;
 }
 
 /* Looked for once a call, since clang takes such a constant out of a loop and of the question whether it is there. */
@@ -343,94 +322,15 @@ static __always_inline u64 nr_mapped_of(const u64 *second, u64 nr_pages, u64 *is
 	return 0;
 }
 
-/* How far the kernel has counted reads of a page through descriptors: each is a step more, until there is none left. */
-static __always_inline u64 rank_of(u64 flags)
-{
-	u64 rank = IS_SET(flags, PG_referenced);
+#include "census_watch.h"
 
-	if (!run.c.has_generations)
-		rank += 2 * IS_SET(flags, PG_active);
-	else if (run.c.refs_flags)
-		rank += IS_SET(flags, PG_workingset) + (flags >> ((run.c.gen_shift - 2) & 63) & 3);
-	return rank;
-}
-
-/*
- * Compares a page with what is remembered of it. What is new came since the census before, so it was read since; of what
- * the first census finds it is not known. A rank that fell may hide a read: the kernel reclaims, or has begun to make the
- * page active, for which it takes the first mark away. So may a mapping, the bits of which others have cleared. What is to
- * be written was used, although the kernel counts no writes.
- */
-static __always_inline void recall(u64 page, u64 mapping, u64 index, struct facts *f)
-{
-	u32 place = run.c.place + (page - run.c.first) / BLOCK_PAGES, known, identity, last, distance;
-	struct block_memory *block = bpf_map_lookup_elem(&memory, &place);
-	u32 *own, rank = rank_of(f->flags), unsure;
-
-	if (!block)
-		return;
-	own = &block->pages[page & (BLOCK_PAGES - 1)];
-	known = *own;
-	identity = ((mapping >> 3) * 0x9e3779b97f4a7c15ULL ^ index * 0xc2b2ae3d27d4eb4fULL) >> 48;
-	last = known >> NUMBER_SHIFT & NUMBER_MASK;
-	unsure = known & IS_UNSURE;
-	if (run.c.number == 1) {
-		last = 0;
-		unsure = 0;
-	} else if (known >> IDENTITY_SHIFT != identity || rank > (known & RANK_MASK)) {
-		last = run.c.number;
-		unsure = 0;
-	} else if (rank < (known & RANK_MASK)) {
-		last = run.c.number;
-		unsure = IS_UNSURE;
-	}
-	if (f->nr_mapped) {
-		last = run.c.number;
-		unsure = IS_UNSURE;
-	} else if (f->flags & (FLAG(PG_dirty) | FLAG(PG_writeback)) && !(f->flags & FLAG(PG_swapbacked))) {
-		last = run.c.number;
-		unsure = 0;
-	}
-	distance = (run.c.number - last) & NUMBER_MASK;
-	if (distance > NUMBERS_MAX)
-		distance = NUMBERS_MAX;
-	*own = identity << IDENTITY_SHIFT | (((u32)run.c.number - distance) & NUMBER_MASK) << NUMBER_SHIFT | unsure | rank;
-	f->is_watched = 1;
-	f->distance = distance;
-	f->is_unsure = unsure;
-	/* Reads of what is locked in memory are not counted, nor is it known yet which pages of such a folio are mapped. */
-	f->is_full = rank >= run.c.rank_max || f->flags & FLAG(PG_unevictable) || run.is_partly_mapped;
-}
-
-/* Tells of a folio, if it lies idle. */
-static __noinline int tell(u64 mapping, u64 group, u64 index, const struct facts *f)
-{
-	u64 age = run.c.ages[(run.c.records_age - 1) % NR_AGES];
-	struct census_record (*all)[MAX_RECORDS], *record;
-	u32 zero = 0;
-
-	if (!f || !age || !f->is_watched || f->distance < age || f->is_full || f->nr_mapped)
-		return 0;
-	if (f->flags & (FLAG(PG_dirty) | FLAG(PG_writeback) | FLAG(PG_unevictable)))
-		return 0;
-	all = bpf_map_lookup_elem(&records, &zero);
-	if (!all)
-		return 0;
-	record = &(*all)[run.c.nr_records++ & (MAX_RECORDS - 1)];
-	record->mapping = mapping;
-	record->group = group;
-	record->index = index;
-	record->nr_pages = f->nr_pages;
-	return 0;
-}
-
-/* One page, the struct of which has been copied. */
-static long look_at(u32 index, void *ctx)
+/* One page, the struct of which has been copied. Not static, so that the verifier follows it once and not for each caller. */
+__noinline int look_at_page(u32 index)
 {
 	u32 k = run.chosen[index & (CHUNK_PAGES - 1)];
 	u64 *w = &run.words[(k & (CHUNK_PAGES - 1)) * PAGE_WORDS];
 	u64 *second = &run.words[((k | 1) & (CHUNK_PAGES - 1)) * PAGE_WORDS];
-	u64 flags = w[0], mapping, group, kind, order = 0, is_large;
+	u64 flags = w[0], mapping, group, kind, order = 0, is_large, is_listed;
 	int count = (int)w[WORD(_mapcount)];
 	struct facts f;
 
@@ -485,9 +385,11 @@ static long look_at(u32 index, void *ctx)
 		group = 0;
 	f.flags = flags;
 	f.is_watched = 0;
+	f.page = run.chunk + k;
 	if (run.c.number && (kind == KIND_FILE || kind == KIND_SHMEM))
 		recall(run.chunk + k, mapping, w[WORD(index)], &f);
-	if (run.c.records_age && kind == KIND_FILE)
+	is_listed = run.c.wants_pages && kind == KIND_FILE && is_of_interest(group);
+	if (kind == KIND_FILE && (run.c.records_age || is_listed))
 		tell(mapping, group, w[WORD(index)], &f);
 	run.c.kinds[kind] += f.nr_pages;
 	run.c.mapped[kind] += f.nr_mapped;
@@ -495,11 +397,17 @@ static long look_at(u32 index, void *ctx)
 	run.partly_group.and = run.c.node << 32 | kind;
 	add_to_group(run.partly_group.of, run.partly_group.and, &f);
 	run.partly_file.of = 0;
-	if (run.c.wants_files && (kind == KIND_FILE || kind == KIND_SHMEM)) {
+	if (run.c.wants_files && (run.c.wants_pages ? is_listed : kind == KIND_FILE || kind == KIND_SHMEM)) {
 		run.partly_file.of = mapping;
 		run.partly_file.and = group;
 		add_to_file(mapping, group, &f);
 	}
+	return 0;
+}
+
+static long look_at(u32 index, void *ctx)
+{
+	look_at_page(index);
 	return 0;
 }
 
@@ -510,7 +418,7 @@ static long look_at(u32 index, void *ctx)
  * Most pages of a machine are free, the kernel's own, or belong to a large folio: they are passed over without a branch.
  * Returns how many are left. Their number is kept in memory, where the verifier does not follow it.
  */
-static __always_inline u32 choose(u64 nr)
+__noinline u32 choose(u64 nr)
 {
 	volatile u32 *nr_chosen = &run.nr_chosen;
 
@@ -570,9 +478,10 @@ static long settle_file_at(u32 index, void *ctx)
 	return 0;
 }
 
-SEC("syscall")
-int take_census(struct census_call *call)
+static __noinline int begin(struct census_call *call)
 {
+	if (!call)
+		return 0;
 	run.c = *call;
 	run.c.nr_records = 0;
 	run.c.nr_looked = 0;
@@ -591,6 +500,14 @@ int take_census(struct census_call *call)
 	run.are_tails_told = places.pages_mapped == NOWHERE && places.mappings == NOWHERE;
 	run.started_ns = bpf_ktime_get_ns();
 	run.is_partly_mapped = 0;
+	__builtin_memset(verdicts, 0, sizeof(verdicts));
+	return 0;
+}
+
+SEC("syscall")
+int take_census(struct census_call *call)
+{
+	begin(call);
 	if (run.c.wants_flush) {
 		bpf_loop(GROUP_SLOTS, settle_group_at, 0, 0);
 		bpf_loop(FILE_SLOTS, settle_file_at, 0, 0);
@@ -601,4 +518,5 @@ int take_census(struct census_call *call)
 	return 0;
 }
 
+#include "census_file.h"
 #include "census_names.h"

@@ -23,6 +23,7 @@ enum census_kind {
 #define NR_GENERATIONS 5 /* 0: on none, or not known */
 #define NR_AGES 4
 #define MAX_RECORDS 4096
+#define CHUNK_RECORDS 64 /* are kept together */
 #define BLOCK_PAGES 512 /* 2 MiB: no folio but hugetlb's is larger, and each lies in one block */
 #define NUMBER_MASK 0xfff /* censuses are numbered modulo this and one */
 #define NUMBERS_MAX 0xf00 /* a page read longer ago counts as read so many censuses ago */
@@ -64,8 +65,14 @@ struct census_call {
 	u64 rank_max;    /* steps that the kernel can count reads in */
 	u64 ages[NR_AGES]; /* a page was read since then if it was read less than so many censuses ago; 0: not told */
 	u64 records_age; /* which of the ages, from 1 on: idle folios are told one by one; 0: they are not */
+	u64 wants_pages; /* if not 0: all page cache of the watched groups is told one by one, and files are those of these */
+	/* Where one file is listed: which. Then `next` and `end` are pages of the file. */
+	u64 mapping;
+	u64 inode;
+	u64 device;
+	u64 generation;
 	/* Set by the program. */
-	u64 nr_records;  /* idle folios told */
+	u64 nr_records;  /* folios told */
 	u64 nr_looked;
 	u64 nr_holes;    /* of these, without a struct */
 	u64 nr_lost;     /* pages of groups and files for which a map had no room */
@@ -81,12 +88,15 @@ struct census_key {
 	u64 and; /* node and kind; the kernel's struct of the group */
 };
 
-/* Page cache that can be dropped: clean, not mapped, and not read within an age. */
+/* Page cache of a file that nobody has mapped. */
 struct census_record {
 	u64 mapping; /* the kernel's struct of the file */
 	u64 group;   /* and of the group */
 	u64 index;   /* of the first page, in the file */
 	u64 nr_pages;
+	u64 page;    /* the first page's number in physical memory */
+	u32 rank;    /* how far the kernel has counted reads of it */
+	u32 is_busy; /* whether it is to be written, is being written, or is locked in memory */
 };
 
 struct census_group {
@@ -117,8 +127,8 @@ struct census_name_call {
 };
 
 _Static_assert(sizeof(struct census_sums) == 22 * 8, "as in bpf_census.rs");
-_Static_assert(sizeof(struct census_call) == 33 * 8, "as in bpf_census.rs");
-_Static_assert(sizeof(struct census_record) == 4 * 8, "as in bpf_census.rs");
+_Static_assert(sizeof(struct census_call) == 38 * 8, "as in bpf_census.rs");
+_Static_assert(sizeof(struct census_record) == 6 * 8, "as in bpf_census.rs");
 _Static_assert(sizeof(struct census_group) == 23 * 8, "as in bpf_census.rs");
 _Static_assert(sizeof(struct census_file) == 28 * 8, "as in bpf_census.rs");
 _Static_assert(sizeof(struct census_name_call) == 6 * 8, "as in bpf_census.rs");

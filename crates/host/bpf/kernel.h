@@ -113,8 +113,18 @@ struct inode {
 	struct hlist_head i_dentry;
 };
 
+struct xa_node {
+	unsigned char shift;
+	void *slots[64];
+};
+
+struct xarray {
+	void *xa_head;
+};
+
 struct address_space {
 	struct inode *host;
+	struct xarray i_pages;
 };
 
 struct qstr {

@@ -51,6 +51,7 @@ fn example() -> Report {
             file_bytes: 0,
         }],
         hints: None,
+        page_cache: None,
         eviction: EvictionReport {
             nr_tried_pages: 60_000,
             nr_applied_pages: 51_200,

@@ -4,7 +4,7 @@ use super::beside::EVEN_LISTS_BYTES;
 use super::tick::SWAP_BYTES_MIN;
 use super::*;
 use crate::cpu::{Clocks, CpuSample};
-use crate::plan::Decision;
+use crate::plan::{Decision, Reclaim};
 use crate::sample::{FreeSwap, Lever, PAGE_BYTES, Sample};
 use crate::strategy::list_balance::{KernelLists, Reading};
 
@@ -26,6 +26,12 @@ pub(crate) fn with(budget_bytes: u64, actuator: Actuator) -> Control {
         processors: None,
     };
     Control::new(setup, &Config::default())
+}
+
+/// Takes in so much usage, and says what has to go, of which so much goes already.
+fn ask(control: &mut Control, now: TimeMs, usage_bytes: u64, going_bytes: u64) -> Reclaim {
+    control.take_usage(now, usage_bytes);
+    control.reclaim(going_bytes)
 }
 
 pub(super) fn steering(abilities: Abilities) -> Steering {
@@ -82,7 +88,7 @@ pub(super) fn saturate(control: &mut Control) -> bool {
 #[test]
 fn nothing_is_reclaimed_below_the_high_mark() {
     let mut control = with(320 * MIB, Actuator::Auto);
-    let reclaim = control.reclaim(TimeMs(0), 314 * MIB, 0);
+    let reclaim = ask(&mut control, TimeMs(0), 314 * MIB, 0);
     assert_eq!((reclaim.pageout_pages, reclaim.kernel_bytes), (0, 0));
 }
 
@@ -90,7 +96,7 @@ fn nothing_is_reclaimed_below_the_high_mark() {
 fn what_has_to_go_is_asked_of_one_in_steps_that_take_no_long() {
     let of = |actuator| {
         let mut control = with(320 * MIB, actuator);
-        let reclaim = control.reclaim(TimeMs(0), 400 * MIB, 0);
+        let reclaim = ask(&mut control, TimeMs(0), 400 * MIB, 0);
         (reclaim.pageout_pages, reclaim.kernel_bytes)
     };
     assert_eq!(
@@ -110,8 +116,8 @@ fn what_has_to_go_is_asked_of_one_in_steps_that_take_no_long() {
 #[test]
 fn under_auto_the_kernel_takes_over_while_it_is_urgent() {
     let mut control = with(320 * MIB, Actuator::Auto);
-    assert!(control.reclaim(TimeMs(0), 319 * MIB, 0).pageout_pages > 0);
-    let reclaim = control.reclaim(TimeMs(50), 319 * MIB, 0);
+    assert!(ask(&mut control, TimeMs(0), 319 * MIB, 0).pageout_pages > 0);
+    let reclaim = ask(&mut control, TimeMs(50), 319 * MIB, 0);
     assert!(reclaim.pageout_pages == 0 && reclaim.kernel_bytes > 0);
     assert!(control.is_kernels_turn() && !control.is_clearing_for_pageout());
 }
@@ -120,9 +126,9 @@ fn under_auto_the_kernel_takes_over_while_it_is_urgent() {
 fn programs_that_fill_all_processors_reclaim_for_themselves_within_the_budget() {
     let mut control = with(320 * MIB, Actuator::Auto);
     saturate(&mut control);
-    let reclaim = control.reclaim(TimeMs(2000), 317 * MIB, 0);
+    let reclaim = ask(&mut control, TimeMs(2000), 317 * MIB, 0);
     assert_eq!((reclaim.pageout_pages, reclaim.kernel_bytes), (0, 0));
-    let reclaim = control.reclaim(TimeMs(2020), 322 * MIB, 0);
+    let reclaim = ask(&mut control, TimeMs(2020), 322 * MIB, 0);
     assert!(
         reclaim.pageout_pages == 0 && reclaim.kernel_bytes > 0,
         "over the budget"
@@ -134,7 +140,7 @@ fn who_asked_for_one_gets_it_whoever_has_the_processors() {
     for (actuator, is_pageout) in [(Actuator::Pageout, true), (Actuator::Reclaim, false)] {
         let mut control = with(320 * MIB, actuator);
         saturate(&mut control);
-        let reclaim = control.reclaim(TimeMs(0), 319 * MIB, 0);
+        let reclaim = ask(&mut control, TimeMs(0), 319 * MIB, 0);
         assert_eq!(reclaim.pageout_pages > 0, is_pageout);
         assert_eq!(reclaim.kernel_bytes > 0, !is_pageout);
         assert!(!control.is_left_to_programs() && !control.is_kernels_turn());
@@ -144,9 +150,9 @@ fn who_asked_for_one_gets_it_whoever_has_the_processors() {
 #[test]
 fn a_smaller_budget_is_reclaimed_to_at_once() {
     let mut control = with(320 * MIB, Actuator::Pageout);
-    assert_eq!(control.reclaim(TimeMs(0), 200 * MIB, 0).pageout_pages, 0);
+    assert_eq!(ask(&mut control, TimeMs(0), 200 * MIB, 0).pageout_pages, 0);
     control.set_budget(160 * MIB);
-    assert!(control.reclaim(TimeMs(1000), 200 * MIB, 0).pageout_pages > 0);
+    assert!(ask(&mut control, TimeMs(1000), 200 * MIB, 0).pageout_pages > 0);
 }
 
 #[test]
@@ -155,18 +161,16 @@ fn reclaim_begins_and_ends_within_what_is_said_to_be_held() {
     let held = crate::Held::of(budget, &crate::watermarks::Config::DEFAULT);
     // Growth as fast as can be: reclaim gets as far ahead as it may.
     let mut control = with(budget, Actuator::Pageout);
-    control.reclaim(TimeMs(0), 100 * MIB, 0);
-    assert!(control.reclaim(TimeMs(5), 316 * MIB, 0).pageout_pages > 0);
-    let reclaim = control.reclaim(TimeMs(6), held.least_bytes + MIB, 0);
+    ask(&mut control, TimeMs(0), 100 * MIB, 0);
+    assert!(ask(&mut control, TimeMs(5), 316 * MIB, 0).pageout_pages > 0);
+    let reclaim = ask(&mut control, TimeMs(6), held.least_bytes + MIB, 0);
     assert_eq!(
         reclaim.pageout_pages,
         MIB / PAGE_BYTES,
         "down to the least, no further"
     );
     assert_eq!(
-        control
-            .reclaim(TimeMs(7), held.least_bytes, 0)
-            .pageout_pages,
+        ask(&mut control, TimeMs(7), held.least_bytes, 0).pageout_pages,
         0
     );
     // No growth: between the marks, which lie between least and most.
@@ -242,10 +246,10 @@ fn without_free_swap_only_file_pages_go_and_not_known_is_not_none() {
 fn the_kernel_does_the_work_while_a_program_is_out_of_pageouts_reach() {
     let mut control = with(320 * MIB, Actuator::Auto);
     assert!(control.set_out_of_reach(true));
-    assert!(control.reclaim(TimeMs(0), 316 * MIB, 0).kernel_bytes > 0);
+    assert!(ask(&mut control, TimeMs(0), 316 * MIB, 0).kernel_bytes > 0);
     assert!(!control.is_kernels_turn(), "it is not told which are warm");
     assert!(!control.set_out_of_reach(false));
-    assert!(control.reclaim(TimeMs(5), 316 * MIB, 0).pageout_pages > 0);
+    assert!(ask(&mut control, TimeMs(5), 316 * MIB, 0).pageout_pages > 0);
     let mut control = with(320 * MIB, Actuator::Pageout);
     assert!(!control.set_out_of_reach(true), "that was asked for");
     control.setup.has_kernel = false;
@@ -387,8 +391,8 @@ fn above_the_budget_the_counts_are_read_at_every_look() {
 #[test]
 fn while_the_kernel_is_told_what_is_warm_a_generation_is_born_once_a_second() {
     let is_ageing = |mut control: Control, ms| {
-        control.reclaim(TimeMs(0), 319 * MIB, 0);
-        control.reclaim(TimeMs(50), 319 * MIB, 0);
+        ask(&mut control, TimeMs(0), 319 * MIB, 0);
+        ask(&mut control, TimeMs(50), 319 * MIB, 0);
         control.note_ageing(TimeMs(100));
         control.is_ageing(TimeMs(ms), 80_000, Default::default())
     };
@@ -448,7 +452,7 @@ fn pageout_is_tried_again_where_the_kernel_was_told_after_usage_was_low_and_nobo
         control.take_clocks(TimeMs(ms), clocks(ms), true);
     }
     control.relax(TimeMs(1000));
-    let at_once = control.reclaim(TimeMs(1000), 316 * MIB, 0);
+    let at_once = ask(&mut control, TimeMs(1000), 316 * MIB, 0);
     assert!(at_once.kernel_bytes > 0, "it was known a moment ago");
     let mut control = with(320 * MIB, Actuator::Auto);
     control.steering = steering(MARKS);
@@ -456,7 +460,7 @@ fn pageout_is_tried_again_where_the_kernel_was_told_after_usage_was_low_and_nobo
         control.take_clocks(TimeMs(ms), clocks(ms), true);
     }
     control.relax(TimeMs(1101));
-    assert!(control.reclaim(TimeMs(1101), 316 * MIB, 0).pageout_pages > 0);
+    assert!(ask(&mut control, TimeMs(1101), 316 * MIB, 0).pageout_pages > 0);
 }
 
 #[test]
@@ -496,8 +500,8 @@ fn the_kernels_lists_are_looked_at_while_programs_reclaim_and_heat_is_believed()
 #[test]
 fn a_kernel_that_found_nothing_gives_the_turn_back_to_pageout() {
     let mut control = with(320 * MIB, Actuator::Auto);
-    control.reclaim(TimeMs(0), 319 * MIB, 0);
-    control.reclaim(TimeMs(50), 319 * MIB, 0);
+    ask(&mut control, TimeMs(0), 319 * MIB, 0);
+    ask(&mut control, TimeMs(50), 319 * MIB, 0);
     assert!(control.is_kernels_turn());
     control.hear(TimeMs(51), ActuatorReport::KernelFoundNothing);
     assert!(!control.is_kernels_turn());

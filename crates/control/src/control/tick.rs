@@ -5,6 +5,7 @@
 //!   reports -> kernel_pause, walks, turns             what became of the last plans
 //!   cpu     -> turns, and who runs where              who reclaims
 //!   swap    -> swappiness                             which kinds of pages can go
+//!   cache   -> drop_cache                             what of it goes first
 //!   usage   -> pressure, turns, stall                 how much, by whom; is it in vain
 //! ```
 //!
@@ -19,9 +20,11 @@ use crate::plan::{Action, Decision, Plan, Reclaim};
 use crate::pressure::Work;
 use crate::reclaimer::{Event, Reclaimer};
 use crate::sample::Actuator;
+use crate::sample::CacheLook;
 use crate::sample::Processors;
 use crate::sample::{CpuDue, CpuState, Due, FreeSwap, PAGE_BYTES, Sample};
 use crate::stall;
+use crate::strategy::drop_cache;
 use strata_lru::{Swappiness, TimeMs};
 
 /// What pageout may take of a processor where it reclaims alone, percent.
@@ -70,7 +73,12 @@ impl Control {
         if let Some(free_swap) = sample.free_swap {
             self.take_free_swap(now, free_swap);
         }
-        let asked = self.reclaim(now, sample.usage_bytes, sample.going_bytes);
+        self.take_usage(now, sample.usage_bytes);
+        let cache = match sample.cache {
+            Some(look) => self.drop_cache(now, sample.usage_bytes, sample.going_bytes, look),
+            None => drop_cache::Ask::default(),
+        };
+        let asked = self.reclaim(sample.going_bytes + cache.going_bytes);
         let is_wanted = asked.pageout_pages > 0 || asked.kernel_bytes > 0;
         let is_stalled = !self.is_dry_run
             && self.stall.sample(stall::Sample {
@@ -87,6 +95,7 @@ impl Control {
                 .then(|| self.stall.pause_ms(now))
                 .flatten(),
         };
+        actions.extend(cache.actions);
         let reclaim = decision.reclaim();
         if reclaim.kernel_bytes > 0 {
             actions.push(Action::Reclaim {
@@ -269,11 +278,35 @@ impl Control {
         };
     }
 
-    /// What has to go with so much in use, of which so much goes already.
-    pub(super) fn reclaim(&mut self, now: TimeMs, usage_bytes: u64, going_bytes: u64) -> Reclaim {
+    /// Takes in how much is in use.
+    pub(super) fn take_usage(&mut self, now: TimeMs, usage_bytes: u64) {
         self.pressure.sample(now, usage_bytes, &self.marks);
         self.turns
             .transition(now, &self.marks, Event::Usage(usage_bytes));
+    }
+
+    /// What is to be done with page cache; so much of what has to go goes already. Also where reclaim is left to the
+    /// programs: it spares them more than it takes.
+    fn drop_cache(
+        &mut self,
+        now: TimeMs,
+        usage_bytes: u64,
+        going_bytes: u64,
+        look: CacheLook,
+    ) -> drop_cache::Ask {
+        let excess_bytes = self.pressure.excess_bytes(&self.marks);
+        let moment = drop_cache::Moment {
+            now,
+            usage_bytes,
+            excess_bytes: excess_bytes.saturating_sub(going_bytes),
+            marks: &self.marks,
+            may_act: !self.is_dry_run && !self.allowance.is_spent(),
+        };
+        self.drop_cache.tick(moment, look)
+    }
+
+    /// What has to go, of which so much goes already.
+    pub(super) fn reclaim(&mut self, going_bytes: u64) -> Reclaim {
         let work = match self.is_left_to_programs() {
             true => Work::Theirs,
             false => Work::Ours,

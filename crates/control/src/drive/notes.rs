@@ -7,7 +7,7 @@ use crate::cpu::CpuSample;
 use crate::plan::Plan;
 use crate::sample::{FreeSwap, ProgramNo, Sample, Threads};
 use crate::trace::{
-    EngineSample, ProgramCpu, ProgramThreads, Reclaimer, Recorder, Runnable, Share,
+    CacheAsk, EngineSample, ProgramCpu, ProgramThreads, Reclaimer, Recorder, Runnable, Share,
 };
 use std::collections::BTreeMap;
 use strata_lru::ReclaimStats;
@@ -29,6 +29,9 @@ impl Seen {
         }
         if let Some(cpu) = &sample.cpu {
             note_cpu(control, recorder, cpu, sample.can_mark_all);
+        }
+        if sample.cache.is_some() {
+            recorder.note(|tick| tick.sample.cache.clone_from(&sample.cache));
         }
         Seen {
             is_sharing: sample.cpu.is_some(),
@@ -69,6 +72,8 @@ impl Seen {
                     pageout_percent_max: control.pageout_percent_max(),
                 });
             }
+            let actions = plan.actions.iter();
+            tick.plan.cache = actions.filter_map(|of| CacheAsk::of(*of)).collect();
             let asked = plan.decision.asked;
             tick.plan.reclaimer = Some(Reclaimer {
                 who: control.reclaimer().into(),

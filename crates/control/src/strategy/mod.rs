@@ -1,10 +1,12 @@
-//! What is done beside reclaim, each by itself: what the kernel is told, what is read in ahead, what is split.
+//! What is done beside reclaim, each by itself: what the kernel is told, what is read in ahead, what is
+//! split, which page cache is dropped.
 //!
 //! **Owns** what a strategy is, and what it may know of the moment. **Does not own** when one is asked (`steering`).
 //!
 //! **Invariants** S1: no strategy knows another; what several need is in the [`View`].
 
 pub mod affinity;
+pub mod drop_cache;
 pub mod list_balance;
 pub mod mark_accessed;
 pub mod prefetch;

@@ -7,7 +7,7 @@
 //! change with what the loop is made of, so its enums are its own. I3: nothing that is empty is written.
 
 use super::plan::Plan;
-use crate::sample::{Actuator, GroupStats, Lever};
+use crate::sample::{Actuator, CacheLook, GroupStats, Lever};
 use serde::{Deserialize, Serialize, Serializer};
 use std::collections::BTreeMap;
 use strata_lru::EngineSpec;
@@ -15,7 +15,7 @@ use strata_lru::EngineSpec;
 /// What the first line names itself.
 pub const FORMAT: &str = "strata-control-trace";
 /// Grows when a field comes, goes or changes its meaning.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 /// Traces from this version on can be read: what came later is left out there.
 pub const VERSION_MIN: u32 = 3;
 
@@ -239,6 +239,9 @@ pub struct Sample {
     /// Whether every program's warm pages can be touched, where that was asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub can_touch_all: Option<bool>,
+    /// How it stands with page cache, where that can be dropped.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cache: Option<CacheLook>,
     /// CPU time of Strata so far, where that is capped (`--cpu`); nanoseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub own_cpu_ns: Option<u64>,

@@ -3,10 +3,11 @@
 //! **Owns** these translations, so that types of the loop can be renamed and the format stays. **Does not own** either.
 
 use super::{
-    Answer, Foretold, LimitAction, LineState, Lists, Marks, Processors, Reading, Standing,
-    Verdicts, Who,
+    Answer, CacheAsk, Foretold, LimitAction, LineState, Lists, Marks, Processors, Reading,
+    Standing, Verdicts, Who,
 };
 use crate::limit::{Answer as Came, Line, Standing as Stands, Step};
+use crate::plan::Action;
 use crate::reclaimer::Reclaimer as Takes;
 use crate::sample::{CpuState, KernelLists, Reading as When};
 use crate::tunables::Tunables;
@@ -24,6 +25,18 @@ impl From<Watermarks> for Marks {
             line_bytes: marks.line_bytes,
             budget_bytes: marks.budget_bytes,
             backstop_bytes: marks.backstop_bytes,
+        }
+    }
+}
+
+impl CacheAsk {
+    /// As the loop has it; `None`: it has nothing to do with page cache.
+    pub(crate) fn of(action: Action) -> Option<CacheAsk> {
+        match action {
+            Action::TakeCensus => Some(CacheAsk::Census),
+            Action::DropReadOnce { file, bytes } => Some(CacheAsk::ReadOnce { file, bytes }),
+            Action::DropReadAgain { file, bytes } => Some(CacheAsk::ReadAgain { file, bytes }),
+            _ => None,
         }
     }
 }

@@ -43,6 +43,9 @@ pub struct Plan {
     /// What was done at each look at the limit, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub limit: Vec<LimitPlan>,
+    /// What was asked for of page cache, in order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub cache: Vec<CacheAsk>,
     /// What the kernel was asked to reclaim.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reclaim: Option<ReclaimAsk>,
@@ -76,6 +79,28 @@ pub struct Plan {
     /// The wait until the next step of an order of others.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub order_wait_ms: Option<u64>,
+}
+
+/// What was asked for of page cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum CacheAsk {
+    /// A census.
+    Census,
+    /// That pages of a file are dropped that were read once.
+    ReadOnce {
+        /// Number of the file in the sample.
+        file: u32,
+        /// At most so much.
+        bytes: u64,
+    },
+    /// That pages of a file are dropped that were read again.
+    ReadAgain {
+        /// Number of the file in the sample.
+        file: u32,
+        /// At most so much.
+        bytes: u64,
+    },
 }
 
 /// How eviction stands.

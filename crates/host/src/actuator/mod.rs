@@ -5,6 +5,7 @@
 //!   ShrinkThread::try_submit(bytes)      ->  its thread  ->  ShrinkThread::poll() -> ShrinkOutcome
 //!   Activate::try_submit(warm pages)     ->  its thread  ->  Activate::poll() -> ActivateReport
 //!   Recall::try_submit(ranges)           ->  its thread  ->  Recall::poll() -> RecallReport
+//!   CacheThread::try_submit(what)        ->  its thread  ->  CacheThread::poll() -> CacheOutcome
 //!   ClearThread::try_submit(pieces)      ->  its thread  ->  ClearThread::poll() -> [ClearReport]
 //! ```
 //!
@@ -14,7 +15,7 @@
 //!
 //! **Owns** `pageout` (exact: these pages) and `reclaim` (the kernel's batched reclaim of a group:
 //! this many bytes) and `activate` (which pages the kernel is to spare then) and `recall` (which it is to read in)
-//! and `clear` (accessed bits, piece by piece), and `affinity` (on which processors the threads that reclaim run).
+//! and `clear` (accessed bits, piece by piece), and `cache` (page cache that nobody has mapped), and `affinity` (on which processors the threads that reclaim run).
 //! **Does not own** the choice of pages, nor the group's limits (`cgroup`).
 //!
 //! **Invariants**
@@ -28,6 +29,7 @@ mod activate;
 mod advise;
 mod affinity;
 mod bring_back;
+mod cache;
 mod clear;
 mod deactivate;
 mod leftover;
@@ -46,6 +48,7 @@ pub use activate::{Activate, ActivateReport, WarmPages};
 pub use advise::PageoutError;
 pub(crate) use affinity::Confined;
 pub use bring_back::{Allowance, bring_back};
+pub use cache::{CacheOutcome, CacheRequest, CacheThread};
 pub(crate) use clear::{ClearRequest, ClearThread};
 pub use deactivate::{ColdPages, Deactivate, DeactivateReport};
 pub(crate) use lever::try_five_touches;

@@ -4,7 +4,8 @@
 //!   a census names idle pages (file, group, ranges) -> reach: open that very file -> drop: the kernel forgets these pages
 //! ```
 //!
-//! **Owns** reaching a file and dropping pages of it. **Does not own** which pages are idle (`access::census`).
+//! **Owns** reaching a file, dropping pages of it, and what is remembered of a group's pages (`table`). **Does not own** which
+//! pages are idle now (`access::census`).
 //!
 //! **Invariants**
 //! - I1: no data is lost. The kernel drops clean pages that nobody has mapped, and reads them again when they are wanted.
@@ -14,6 +15,7 @@
 //! - I4: what was tried and what is gone are counted apart.
 
 mod reach;
+pub(crate) mod table;
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -73,30 +75,57 @@ pub struct Dropped {
     pub left_bytes: BTreeMap<Left, u64>,
 }
 
+impl Dropped {
+    /// Adds what became of other files.
+    pub(crate) fn add(&mut self, other: &Dropped) {
+        self.nr_files += other.nr_files;
+        self.idle_bytes += other.idle_bytes;
+        self.tried_bytes += other.tried_bytes;
+        self.dropped_bytes += other.dropped_bytes;
+        for (left, bytes) in &other.left_bytes {
+            *self.left_bytes.entry(*left).or_default() += bytes;
+        }
+    }
+}
+
 /// Drops idle pages, or only counts what would be tried.
 pub fn drop_idle(files: &[IdleFile], is_dry_run: bool) -> Dropped {
     let mut dropped = Dropped::default();
     for idle in files {
-        let nr_pages: u64 = idle
-            .ranges
-            .iter()
-            .map(|range| range.end - range.start)
-            .sum();
-        dropped.nr_files += 1;
-        dropped.idle_bytes += nr_pages * PAGE_BYTES;
-        match reach::open(&idle.file, &idle.places) {
-            Ok(file) => {
-                for range in &idle.ranges {
-                    // What is not known to be in memory is not known to be gone either.
-                    if drop_range(&file, range, is_dry_run, &mut dropped).is_err() {
-                        let nr_pages = range.end - range.start;
-                        *dropped.left_bytes.entry(Left::Refused).or_default() +=
-                            nr_pages * PAGE_BYTES;
-                    }
-                }
-            }
-            Err(left) => *dropped.left_bytes.entry(left).or_default() += nr_pages * PAGE_BYTES,
+        dropped.add(&drop_of(idle, is_dry_run, &mut |_, _| {}));
+    }
+    dropped
+}
+
+/// Drops idle pages of one file, or only counts what would be tried. `on_range` is told how many pages of each range that
+/// was tried are gone.
+pub(crate) fn drop_of(
+    idle: &IdleFile,
+    is_dry_run: bool,
+    on_range: &mut dyn FnMut(&Range<u64>, u64),
+) -> Dropped {
+    let lengths = idle.ranges.iter().map(|range| range.end - range.start);
+    let idle_bytes = lengths.sum::<u64>() * PAGE_BYTES;
+    let mut dropped = Dropped {
+        nr_files: 1,
+        idle_bytes,
+        ..Dropped::default()
+    };
+    let file = match reach::open(&idle.file, &idle.places) {
+        Ok(file) => file,
+        Err(left) => {
+            dropped.left_bytes.insert(left, idle_bytes);
+            return dropped;
         }
+    };
+    for range in &idle.ranges {
+        let before_bytes = dropped.dropped_bytes;
+        // What is not known to be in memory is not known to be gone either.
+        if drop_range(&file, range, is_dry_run, &mut dropped).is_err() {
+            let nr_bytes = (range.end - range.start) * PAGE_BYTES;
+            *dropped.left_bytes.entry(Left::Refused).or_default() += nr_bytes;
+        }
+        on_range(range, (dropped.dropped_bytes - before_bytes) / PAGE_BYTES);
     }
     dropped
 }

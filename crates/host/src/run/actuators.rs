@@ -1,7 +1,7 @@
 //! The threads that act for a run, who they may not act on, and what they have done.
 //!
 //! ```text
-//!   pageout (batches wait their turn)   kernel   marker   deactivator   prefetcher
+//!   pageout (batches wait their turn)   kernel   marker   deactivator   prefetcher   cache
 //! ```
 //!
 //! **Owns** handing work over, hearing what became of it, and the counters of that. **Does not own** what is to be done
@@ -13,21 +13,23 @@
 
 use crate::access::ListsSource;
 use crate::actuator::{
-    Activate, ColdPages, Confined, Deactivate, Pageout, PageoutReport, PageoutRequest, Recall,
-    RecallPages, ShrinkOutcome, ShrinkThread, WarmPages,
+    Activate, CacheOutcome, CacheRequest, CacheThread, ColdPages, Confined, Deactivate, Pageout,
+    PageoutReport, PageoutRequest, Recall, RecallPages, ShrinkOutcome, ShrinkThread, WarmPages,
 };
-use crate::addr::AddrRange;
+use crate::addr::{AddrRange, PAGE_BYTES};
 use crate::cgroup::ReclaimError;
 use crate::pages::places::SpaceNo;
 use crate::rights;
-use crate::run::report::EvictionReport;
+use crate::run::report::{EvictionReport, PageCacheReport};
 use crate::run::trace::{Recorder, Report};
 use crate::run::would_evict::WouldEvict;
 use std::collections::{BTreeSet, VecDeque};
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 use strata_control::strategy::{Busy, Outcome};
-use strata_control::{Abilities, ActuatorReport, Lever, Processors};
+use strata_control::{
+    Abilities, ActuatorReport, CacheLook, CacheSample, FileNo, Lever, Processors, Reads,
+};
 
 /// The threads; `None` where a run has no use for one, or can't have it.
 #[derive(Debug)]
@@ -42,6 +44,8 @@ pub(super) struct Threads {
     pub deactivator: Option<(ListsSource, Deactivate)>,
     /// Reads ahead.
     pub prefetcher: Option<Recall>,
+    /// Looks at page cache, and drops it.
+    pub cache: Option<CacheThread>,
     /// Plays that pages are taken, in a run that was started as a dry run.
     pub would_evict: Option<WouldEvict>,
 }
@@ -76,6 +80,10 @@ pub(super) struct Actuators {
     /// Spaces for which the kernel may not be asked to read.
     unreadable: BTreeSet<SpaceNo>,
     counters: EvictionReport,
+    /// What was done with page cache, where it is looked at at all.
+    page_cache: Option<PageCacheReport>,
+    /// What a census has found that the loop was not told yet.
+    found: Option<CacheSample>,
     /// What was played since the last time the threads were heard.
     played: Vec<PageoutReport>,
     recorder: Recorder,
@@ -86,6 +94,8 @@ impl Actuators {
     pub(super) fn new(threads: Threads, recorder: Recorder) -> Actuators {
         Actuators {
             lever: threads.marker.as_ref().map(|(_, lever)| *lever),
+            page_cache: threads.cache.as_ref().map(|_| PageCacheReport::default()),
+            found: None,
             threads,
             waiting: VecDeque::new(),
             confined: Confined::default(),
@@ -101,6 +111,11 @@ impl Actuators {
     /// What was done so far.
     pub(super) fn counters(&self) -> EvictionReport {
         self.counters
+    }
+
+    /// What was done with page cache; `None` where it is left to the kernel.
+    pub(super) fn page_cache(&self) -> Option<&PageCacheReport> {
+        self.page_cache.as_ref()
     }
 
     /// How pages are made to be spared; `None` where the kernel was told nothing.
@@ -169,6 +184,10 @@ impl Actuators {
             busy.marking,
             busy.prefetching,
             busy.deactivating,
+            self.threads
+                .cache
+                .as_ref()
+                .is_some_and(CacheThread::is_busy),
         ];
         all.map(u32::from).iter().sum()
     }
@@ -179,6 +198,7 @@ impl Actuators {
         self.hear_marker(&mut heard);
         self.hear_deactivator(&mut heard);
         self.hear_prefetcher(&mut heard);
+        self.hear_cache(&mut heard);
         heard.pageout.append(&mut self.played);
         while let Some(report) = self.threads.pageout.as_mut().and_then(Pageout::poll) {
             self.recorder
@@ -279,6 +299,68 @@ impl Actuators {
                  {}",
                 rights::advice("CAP_SYS_NICE")
             ));
+        }
+    }
+
+    fn hear_cache(&mut self, heard: &mut Heard) {
+        let (Some(thread), Some(report)) = (&mut self.threads.cache, &mut self.page_cache) else {
+            return;
+        };
+        let mut failure = None;
+        while let Some(outcome) = thread.poll() {
+            match outcome {
+                CacheOutcome::Census { result, all_cpu_ns } => {
+                    report.cpu_ns = all_cpu_ns;
+                    match result {
+                        Ok(sample) => {
+                            report.take_census(&sample);
+                            self.found = Some(sample);
+                        }
+                        Err(error) => failure = Some(error),
+                    }
+                }
+                CacheOutcome::Dropped {
+                    reads,
+                    dropped,
+                    nr_returned_pages,
+                } => {
+                    heard.nr_attempts += 1;
+                    report.returned_bytes = nr_returned_pages * PAGE_BYTES;
+                    report.take_dropped(reads, &dropped);
+                }
+            }
+        }
+        if let Some(error) = failure {
+            self.threads.cache = None;
+            heard.warnings.push(format!(
+                "page cache that no program has mapped is left to the kernel: {error}"
+            ));
+        }
+    }
+
+    /// How it stands with page cache; `None` where it is left to the kernel.
+    pub(super) fn look_at_cache(&mut self) -> Option<CacheLook> {
+        let thread = self.threads.cache.as_ref()?;
+        Some(CacheLook {
+            is_busy: thread.is_busy(),
+            found: self.found.take(),
+        })
+    }
+
+    /// Has a census of the group's page cache taken.
+    pub(super) fn take_census(&mut self) {
+        self.ask_cache(CacheRequest::Census);
+    }
+
+    /// Has page cache of a file dropped.
+    pub(super) fn drop_cache(&mut self, file: FileNo, reads: Reads, bytes: u64) {
+        self.ask_cache(CacheRequest::Drop { file, reads, bytes });
+    }
+
+    fn ask_cache(&mut self, request: CacheRequest) {
+        if let Some(thread) = &mut self.threads.cache {
+            // A file for which there is no room is offered again by the next census.
+            let _is_taken = thread.try_submit(request);
         }
     }
 

@@ -3,7 +3,7 @@
 //! **Owns** which parts a run gets and why. **Does not own** any of them.
 
 use crate::access::{self, AccessChoice, AccessSource, Ager, ListsSource};
-use crate::actuator::{Activate, Deactivate, Pageout, Recall, ShrinkThread};
+use crate::actuator::{Activate, CacheThread, Deactivate, Pageout, Recall, ShrinkThread};
 use crate::cgroup::{GroupReader, Version};
 use crate::pages::members::Members;
 use crate::pages::tracker::Tracker;
@@ -73,6 +73,7 @@ pub(super) fn reclaim_loop(
     recorder: Recorder,
 ) -> Result<ReclaimLoop, RunError> {
     let engine = engine(config)?;
+    let has_bpf = sources.walk.info().name == "bpf";
     let tracker = Tracker::new(engine.told()?, &arena.name(program.pid()), TimeMs(0))?;
     let tree = match program.root() {
         Some(root) => ProcessTree::new(Arc::clone(root)),
@@ -146,6 +147,15 @@ pub(super) fn reclaim_loop(
         }
         None => None,
     };
+    let can_drop_cache = config.drop_cache && has_bpf && !config.dry_run;
+    let cache = match arena.gauge().group().filter(|_| can_drop_cache) {
+        Some(group) => {
+            let reader = GroupReader::open(group.path()).map_err(RunError::Cgroup)?;
+            let cache = CacheThread::start(reader, config.control.drop_cache);
+            Some(cache.map_err(io_error("starting the thread that looks at page cache"))?)
+        }
+        None => None,
+    };
     let mut walker = Walker::new(sources.walk, devices);
     walker
         .clear_in_background()
@@ -174,6 +184,7 @@ pub(super) fn reclaim_loop(
         marker: activate,
         deactivator: deactivate,
         prefetcher: recall,
+        cache,
         would_evict: sources.would_evict,
     };
     let group = Group::new(tracker, Members::new(tree), walker, recorder.clone());

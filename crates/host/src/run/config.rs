@@ -146,6 +146,8 @@ pub struct RunConfig {
     pub dry_run: bool,
     /// Read in ahead what was last used together with what comes back.
     pub prefetch: bool,
+    /// Whether page cache that no program has mapped is looked at and dropped; else it is left to the kernel.
+    pub drop_cache: bool,
     /// What becomes of swapped-out memory when the target is let go.
     pub at_detach: AtDetach,
     /// Where metrics are to be had.

@@ -48,9 +48,9 @@ pub use event::Event;
 pub use priority::PriorityChoice;
 pub use reclaim_loop::AUTO_PAGEOUT_PAGES_PER_S;
 pub use report::{
-    ByKind, Ending, EvictionReport, GenerationReport, HintsReport, KernelReport, LetGoReport,
-    LimitReport, ProgramReport, REPORT_VERSION, Report, SavedReport, UsageReport, WouldEvictReport,
-    WouldEvictShare,
+    ByKind, Ending, EvictionReport, GenerationReport, HintsReport, KernelReport, LeftReport,
+    LetGoReport, LimitReport, PageCacheReport, ProgramReport, REPORT_VERSION, Report, SavedReport,
+    TierReport, UsageReport, WouldEvictReport, WouldEvictShare,
 };
 pub use session::run;
 pub use status::{GroupStatus, IDLE_SECONDS, IdleReport, NodeGenerations, PagesByAge, Status};

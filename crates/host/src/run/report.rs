@@ -6,8 +6,10 @@
 //! **Invariants** I1: tried and applied are never the same field. I2: `None` means "not known here",
 //! never 0.
 
+mod cache;
 mod hints;
 
+pub use cache::{LeftReport, PageCacheReport, TierReport};
 pub use hints::{ByKind, HintsReport};
 
 use crate::access::SourceInfo;
@@ -273,6 +275,8 @@ pub struct Report {
     pub eviction: EvictionReport,
     /// What became of hints; `None` where the kernel was told nothing.
     pub hints: Option<HintsReport>,
+    /// What became of page cache that nobody has mapped; `None` where it was left to the kernel.
+    pub page_cache: Option<PageCacheReport>,
     /// What would have been evicted; `None` if the run was not started as a dry run, and without a policy.
     pub would_evict: Option<WouldEvictReport>,
     /// Walks.

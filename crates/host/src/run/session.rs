@@ -520,6 +520,7 @@ impl Session<'_> {
             generations,
             eviction,
             hints: managed.and_then(ReclaimLoop::hints_report),
+            page_cache: managed.and_then(|of| of.actuators().page_cache().cloned()),
             would_evict: managed
                 .and_then(|of| of.actuators().would_evict())
                 .map(WouldEvict::report),

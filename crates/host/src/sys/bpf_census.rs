@@ -28,7 +28,7 @@ const NAME_BYTES: usize = 256;
 const BATCH: u32 = 1024;
 /// Words of a key and of the structs of these names.
 const KEY_WORDS: usize = 2;
-const RECORD_WORDS: usize = 4;
+const RECORD_BYTES: usize = 6 * 8;
 const GROUP_WORDS: usize = 1 + SUMS_WORDS;
 const FILE_WORDS: usize = 6 + SUMS_WORDS;
 const SUMS_WORDS: usize = READ_WORD + 2 * NR_AGES;
@@ -55,6 +55,11 @@ pub(crate) struct CensusCall {
     pub(crate) rank_max: u64,
     pub(crate) ages: [u64; NR_AGES],
     pub(crate) records_age: u64,
+    pub(crate) wants_pages: u64,
+    pub(crate) mapping: u64,
+    pub(crate) inode: u64,
+    pub(crate) device: u64,
+    pub(crate) generation: u64,
     pub(crate) nr_records: u64,
     pub(crate) nr_looked: u64,
     pub(crate) nr_holes: u64,
@@ -77,7 +82,7 @@ pub(crate) struct NameCall {
     pub(crate) is_complete: u64,
 }
 
-const _: () = assert!(size_of::<CensusCall>() == 33 * 8);
+const _: () = assert!(size_of::<CensusCall>() == 38 * 8);
 const _: () = assert!(size_of::<NameCall>() == 6 * 8);
 const _: () = assert!(GROUP_WORDS == 23 && FILE_WORDS == 28);
 
@@ -121,24 +126,29 @@ pub(crate) struct RawFile {
     pub(crate) sums: RawSums,
 }
 
-/// `struct census_record`: page cache that lies idle.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// `struct census_record`: page cache that nobody has mapped.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RawRecord {
     pub(crate) mapping: u64,
     pub(crate) memcg: u64,
     pub(crate) index: u64,
     pub(crate) nr_pages: u64,
+    pub(crate) page: u64,
+    pub(crate) rank: u32,
+    pub(crate) is_busy: bool,
 }
 
 /// What was loaded.
 #[derive(Debug)]
 pub(crate) struct CensusProgram {
     look: OwnedFd,
+    list: OwnedFd,
     name: OwnedFd,
     groups: MapHandle,
     files: MapHandle,
     names: MapHandle,
     records: MapHandle,
+    watched: MapHandle,
 }
 
 impl CensusProgram {
@@ -161,11 +171,13 @@ impl CensusProgram {
             };
             Ok(CensusProgram {
                 look: program("take_census")?,
+                list: program("list_file")?,
                 name: program("name_file")?,
                 groups: map("groups")?,
                 files: map("files")?,
                 names: map("names")?,
                 records: map("records")?,
+                watched: map("watched")?,
             })
         })
     }
@@ -173,6 +185,11 @@ impl CensusProgram {
     /// Looks at pages, as the call says; the answer is in the call.
     pub(crate) fn look(&self, call: &mut CensusCall) -> io::Result<()> {
         run(&self.look, call)
+    }
+
+    /// Looks at the page cache of the file that the call names.
+    pub(crate) fn list(&self, call: &mut CensusCall) -> io::Result<()> {
+        run(&self.list, call)
     }
 
     /// Takes the sums by group out of the kernel.
@@ -214,16 +231,37 @@ impl CensusProgram {
 
     /// The first records that a call has left.
     pub(crate) fn records(&self, nr_records: u64) -> io::Result<Vec<RawRecord>> {
-        let found = self.records.lookup(&0u32.to_ne_bytes(), MapFlags::ANY);
-        let found = found.map_err(to_io)?.unwrap_or_default();
-        let records = found.chunks_exact(RECORD_WORDS * 8).map_while(words);
-        let record = |[mapping, memcg, index, nr_pages]: [u64; RECORD_WORDS]| RawRecord {
-            mapping,
-            memcg,
-            index,
-            nr_pages,
-        };
-        Ok(records.map(record).take(nr_records as usize).collect())
+        let nr_records = nr_records as usize;
+        let mut records = Vec::with_capacity(nr_records);
+        let mut place = 0u32;
+        while records.len() < nr_records {
+            let found = self.records.lookup(&place.to_ne_bytes(), MapFlags::ANY);
+            let found = found.map_err(to_io)?.unwrap_or_default();
+            let (chunk, _) = found.as_chunks::<RECORD_BYTES>();
+            let wanted = chunk.iter().take(nr_records - records.len());
+            records.extend(wanted.map(record_of));
+            if chunk.is_empty() {
+                break;
+            }
+            place += 1;
+        }
+        Ok(records)
+    }
+
+    /// From now on page cache of these groups is told where that is wanted: inodes of their directories.
+    pub(crate) fn watch_groups(&self, ids: &[u64]) -> io::Result<()> {
+        let known: Vec<Vec<u8>> = self.watched.keys().collect();
+        let is_wanted = |key: &&Vec<u8>| ids.iter().any(|id| id.to_ne_bytes() == ***key);
+        for key in known.iter().filter(|key| !is_wanted(key)) {
+            self.watched.delete(key).map_err(to_io)?;
+        }
+        for id in ids {
+            let key = id.to_ne_bytes();
+            self.watched
+                .update(&key, &[1], MapFlags::ANY)
+                .map_err(to_io)?;
+        }
+        Ok(())
     }
 
     /// The parts of a file's path in its file system, the last one first, and whether that is all of it; none where the
@@ -299,6 +337,22 @@ fn words<const N: usize>(bytes: &[u8]) -> Option<[u64; N]> {
         .map(|word| u64::from_ne_bytes(*word))
         .collect();
     rest.is_empty().then(|| words.try_into().ok()).flatten()
+}
+
+fn record_of(bytes: &[u8; RECORD_BYTES]) -> RawRecord {
+    let (words, _) = bytes.as_chunks::<8>();
+    let word = |at: usize| words.get(at).map_or(0, |word| u64::from_ne_bytes(*word));
+    let (parts, _) = bytes.as_chunks::<4>();
+    let part = |at: usize| parts.get(at).map_or(0, |part| u32::from_ne_bytes(*part));
+    RawRecord {
+        mapping: word(0),
+        memcg: word(1),
+        index: word(2),
+        nr_pages: word(3),
+        page: word(4),
+        rank: part(10),
+        is_busy: part(11) != 0,
+    }
 }
 
 fn sums_of(words: &[u64]) -> RawSums {

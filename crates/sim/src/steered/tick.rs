@@ -93,6 +93,7 @@ impl<P: PlaysKernel> World<'_, P> {
             cpu,
             can_mark_all: self.control.abilities().lever.is_some(),
             free_swap: due.free_swap.then(|| self.free_swap()),
+            cache: None,
             going_bytes: 0,
             own_cpu_ns: self.own_cpu_ns(),
         })

@@ -34,6 +34,12 @@ impl GroupNames {
         found.next().map(|(id, _)| *id)
     }
 
+    /// The numbers of the group and those below it.
+    pub fn ids_within(&self, group: &GroupReader) -> Vec<u64> {
+        let ids = self.names.keys().copied();
+        ids.filter(|id| self.is_within(*id, group)).collect()
+    }
+
     /// Whether the group is `within` or below it.
     pub fn is_within(&self, id: u64, within: &GroupReader) -> bool {
         let top = within.name().trim_end_matches('/');

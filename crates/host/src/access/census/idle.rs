@@ -81,6 +81,7 @@ mod tests {
                 memcg,
                 index,
                 nr_pages,
+                ..RawRecord::default()
             });
         }
         idle.add(&RawRecord {
@@ -88,6 +89,7 @@ mod tests {
             memcg: 1,
             index: u64::MAX - 1,
             nr_pages: 4,
+            ..RawRecord::default()
         });
         let idle = idle.joined();
         assert_eq!(idle.ranges[&(7, 1)], [0..13, 20..21]);

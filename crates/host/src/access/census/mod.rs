@@ -4,6 +4,7 @@
 //!   ranges (which pages there are, by node) -> take (whole, or blocks in random order at a pace)
 //!      -> bpf/census.bpf.c sums up in the kernel -> Taken: by kind, by (group, node, kind), by (file, group)
 //!   watch: censuses one after the other, which tell what was read in between
+//!   pages: all page cache of one group, page by page
 //!   groups, names: what the numbers in it are called
 //! ```
 //!
@@ -24,6 +25,7 @@ mod estimate;
 mod groups;
 mod idle;
 mod names;
+mod pages;
 mod places;
 mod ranges;
 mod take;
@@ -35,6 +37,7 @@ use std::time::Duration;
 pub use groups::GroupNames;
 pub use idle::IdleRanges;
 pub use names::{FileName, FileNames};
+pub use pages::{FileKey, GroupPages, PageFound, PagesTaken};
 pub use watch::{CacheWatch, WHOLE_WATCH, Wanted, WatchQuestion};
 
 use super::{AccessError, BpfSource};
@@ -204,6 +207,14 @@ pub struct FileId {
     pub is_disk: bool,
     /// The kernel's struct; never shown, as it is a secret.
     mapping: u64,
+}
+
+impl FileId {
+    /// Whether this is the same file, with or without a name.
+    pub(crate) fn is_same(&self, other: &FileId) -> bool {
+        let of = |id: &FileId| (id.device, id.inode, id.generation, id.is_disk);
+        of(self) == of(other)
+    }
 }
 
 #[cfg(test)]

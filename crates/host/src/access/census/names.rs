@@ -70,9 +70,17 @@ impl FileNames {
             note_descriptors(&process.path().join("fd"), &mut open);
             note_mappings(&process.path(), &mut open);
         }
-        let text = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         FileNames {
             open,
+            ..FileNames::of_mounts()
+        }
+    }
+
+    /// Looks at what is mounted only: names are those that the kernel has in its directory entries.
+    pub fn of_mounts() -> FileNames {
+        let text = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        FileNames {
+            open: HashMap::new(),
             mounts: text.lines().filter_map(parse_mount).collect(),
         }
     }

@@ -17,7 +17,9 @@ use super::{Budget, Census, CensusCost, FileId, FilePart, GroupPart, Kind, Quest
 use super::{IdleRanges, Sums, Taken, Total};
 use crate::addr::PAGE_BYTES;
 use crate::process::{Device, thread_cpu_ns};
-use crate::sys::bpf_census::{CensusCall, NR_AGES, NR_KINDS, RawFile, RawGroup, RawSums};
+use crate::sys::bpf_census::{
+    CensusCall, NR_AGES, NR_KINDS, RawFile, RawGroup, RawRecord, RawSums,
+};
 
 /// How long one call may keep its processor.
 const CALL_BUDGET: Duration = Duration::from_millis(1);
@@ -31,6 +33,8 @@ const LOOK_SHARE: f64 = 0.75;
 pub(super) const BLOCKS_MIN: u64 = 64;
 /// A node that is not known, in the kernel's sums.
 const NO_NODE: u32 = u32::MAX;
+/// Pages of the longest file.
+const FILE_PAGES_MAX: u64 = i64::MAX as u64 / PAGE_BYTES;
 /// Bits of the minor number in the kernel's number of a device.
 const MINOR_BITS: u32 = 20;
 
@@ -58,12 +62,50 @@ pub(super) struct Remembering {
     pub(super) records_age: u64,
 }
 
+/// Tells of the pages of some files that are charged to the watched groups.
+pub(super) fn list(
+    census: &Census,
+    files: &mut dyn Iterator<Item = &FileId>,
+    on_page: &mut dyn FnMut(&RawRecord),
+) -> io::Result<CensusCost> {
+    let (started, cpu_before_ns) = (Instant::now(), thread_cpu_ns());
+    let mut cost = CensusCost::default();
+    for file in files {
+        let mut call = CensusCall {
+            pages_base: census.pages_base,
+            end: FILE_PAGES_MAX,
+            budget_ns: CALL_BUDGET.as_nanos() as u64,
+            has_generations: u64::from(census.places.has_generations),
+            refs_flags: census.places.refs_flags,
+            wants_pages: 1,
+            mapping: file.mapping,
+            inode: file.inode,
+            device: u64::from(file.device.major) << MINOR_BITS | u64::from(file.device.minor),
+            generation: file.generation,
+            ..CensusCall::default()
+        };
+        while call.next < call.end {
+            let before_ns = thread_cpu_ns();
+            census.program.list(&mut call)?;
+            cost.longest_call_ns = cost.longest_call_ns.max(thread_cpu_ns() - before_ns);
+            cost.nr_calls += 1;
+            let records = census.program.records(call.nr_records)?;
+            records.iter().for_each(&mut *on_page);
+        }
+    }
+    cost.cpu_ns = thread_cpu_ns() - cpu_before_ns;
+    cost.wall_ns = started.elapsed().as_nanos() as u64;
+    Ok(cost)
+}
+
 /// A census under way.
 struct Taking<'a> {
     census: &'a Census,
     ranges: &'a [Range],
     wants_files: bool,
     remembering: Option<Remembering>,
+    /// Who is told all page cache of the watched groups page by page.
+    on_page: Option<&'a mut (dyn FnMut(&RawRecord) + 'a)>,
     is_over: &'a dyn Fn() -> bool,
     nr_looked: u64,
     nr_holes: u64,
@@ -85,6 +127,7 @@ pub(super) fn take_once(census: &Census, question: &Question) -> io::Result<Take
             &extent,
             question.wants_files,
             None,
+            None,
             &|| false,
         );
     };
@@ -99,6 +142,7 @@ pub(super) fn take_once(census: &Census, question: &Question) -> io::Result<Take
         &ranges,
         &extent,
         question.wants_files,
+        None,
         None,
         &|| false,
     )
@@ -117,13 +161,14 @@ pub(super) fn nr_blocks(ranges: &[Range]) -> u64 {
 }
 
 /// Takes a census, unless `is_over` says meanwhile that nobody wants it: an error of the kind `Interrupted`.
-pub(super) fn take(
-    census: &Census,
-    ranges: &[Range],
+pub(super) fn take<'a>(
+    census: &'a Census,
+    ranges: &'a [Range],
     extent: &Extent<'_>,
     wants_files: bool,
     remembering: Option<Remembering>,
-    is_over: &dyn Fn() -> bool,
+    on_page: Option<&'a mut (dyn FnMut(&RawRecord) + 'a)>,
+    is_over: &'a dyn Fn() -> bool,
 ) -> io::Result<Taken> {
     let started = Instant::now();
     let cpu_before_ns = thread_cpu_ns();
@@ -136,6 +181,7 @@ pub(super) fn take(
         ranges,
         wants_files,
         remembering,
+        on_page,
         is_over,
         nr_looked: 0,
         nr_holes: 0,
@@ -209,6 +255,7 @@ impl Taking<'_> {
             rank_max: remembering.rank_max,
             ages: remembering.ages,
             records_age: remembering.records_age,
+            wants_pages: u64::from(self.on_page.is_some()),
             ..call
         };
         let mut found = [[0; NR_KINDS]; 2];
@@ -220,7 +267,10 @@ impl Taking<'_> {
             self.cost.longest_call_ns = self.cost.longest_call_ns.max(took_ns);
             if call.nr_records > 0 {
                 let records = self.census.program.records(call.nr_records)?;
-                records.iter().for_each(|record| self.idle.add(record));
+                match &mut self.on_page {
+                    Some(on_page) => records.iter().for_each(on_page),
+                    None => records.iter().for_each(|record| self.idle.add(record)),
+                }
             }
             self.nr_looked += call.nr_looked;
             self.nr_holes += call.nr_holes;

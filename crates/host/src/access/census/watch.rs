@@ -130,6 +130,7 @@ impl CacheWatch {
             &extent,
             wanted.files,
             Some(remembering),
+            None,
             is_over,
         );
         match (&taken, number) {
@@ -162,7 +163,7 @@ impl CacheWatch {
 }
 
 /// Into how many steps the kernel divides its count of reads.
-fn rank_max(places: &Places) -> u64 {
+pub(super) fn rank_max(places: &Places) -> u64 {
     match (places.has_generations, places.refs_flags) {
         (false, _) => 3,
         // Without the count's place only the first read shows.

@@ -7,6 +7,7 @@ use super::ReclaimLoop;
 use crate::actuator::PageoutRequest;
 use crate::addr::PAGE_BYTES;
 use crate::pages::tracker::HugePage;
+use crate::run::report::PageCacheReport;
 use crate::run::trace::{HugeSample, SplitAsk};
 use strata_control::split_huge::{self, SplitHuge};
 use strata_lru::TimeMs;
@@ -30,12 +31,16 @@ impl Splits {
 }
 
 impl ReclaimLoop {
-    /// What pageout and the kernel freed when asked; pages the kernel took by itself are no success
+    /// What pageout and the kernel freed when asked, and page cache that was dropped; pages the kernel took by itself are no success
     /// of ours.
     pub(super) fn freed_bytes(&self) -> u64 {
         let stats = self.group.tracker.stats().unwrap_or_default();
         let nr_pages: u64 = stats.nr_evicted_pages.iter().sum();
-        nr_pages * PAGE_BYTES + self.actuators.counters().reclaim_freed_bytes
+        let dropped = self
+            .actuators
+            .page_cache()
+            .map_or(0, PageCacheReport::dropped_bytes);
+        nr_pages * PAGE_BYTES + self.actuators.counters().reclaim_freed_bytes + dropped
     }
 
     /// Hands requests to the pageout thread; in a dry run they are over at once.

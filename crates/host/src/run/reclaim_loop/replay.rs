@@ -87,6 +87,7 @@ impl Loop {
             cpu,
             can_mark_all: read.can_touch_all == Some(true),
             free_swap: read.free_swap,
+            cache: read.cache.clone(),
             going_bytes: 0,
             own_cpu_ns: read.own_cpu_ns.unwrap_or(0),
         });

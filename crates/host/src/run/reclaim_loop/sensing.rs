@@ -43,6 +43,7 @@ impl ReclaimLoop {
             cpu,
             can_mark_all: due.is_sharing && self.can_mark_all(),
             free_swap: due.free_swap.then(|| readings.free_swap()),
+            cache: self.actuators.look_at_cache(),
             going_bytes: 0,
             own_cpu_ns: overhead::cpu_ns() + self.keeper_cpu_ns,
         }

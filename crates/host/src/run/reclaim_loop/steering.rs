@@ -5,8 +5,8 @@
 
 use super::ReclaimLoop;
 use std::time::Instant;
-use strata_control::Action;
 use strata_control::strategy::Outcome;
+use strata_control::{Action, FileNo, Reads};
 use strata_lru::TimeMs;
 
 impl ReclaimLoop {
@@ -48,6 +48,18 @@ impl ReclaimLoop {
             }
             Action::RunAnywhere => {
                 self.run_on(self.groups.root().processors());
+                return None;
+            }
+            Action::TakeCensus => {
+                self.actuators.take_census();
+                return None;
+            }
+            Action::DropReadOnce { file, bytes } => {
+                self.actuators.drop_cache(FileNo(file), Reads::Once, bytes);
+                return None;
+            }
+            Action::DropReadAgain { file, bytes } => {
+                self.actuators.drop_cache(FileNo(file), Reads::Again, bytes);
                 return None;
             }
             // A tick does these itself.

@@ -1,0 +1,62 @@
+//! What a census tells the loop of a group's page cache.
+//!
+//! **Owns** the names and units. **Does not own** taking a census, nor what is done about it (`strategy::drop_cache`).
+
+use serde::{Deserialize, Serialize};
+
+/// A file, by a number that it has as long as its page cache is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct FileNo(pub u32);
+
+/// How often a page was read through descriptors since it came to memory, and how long ago.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reads {
+    /// Once, and not since the census before; or never, though readahead brought it a while ago.
+    Once,
+    /// More often, but not as often as can be counted, and not for long.
+    Again,
+}
+
+/// Page cache of one file that nobody has mapped, charged to the group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FileCache {
+    /// Which.
+    pub file: FileNo,
+    /// In memory.
+    pub cached_bytes: u64,
+    /// Clean, and read once and not since the census before, or never for a while.
+    pub once_idle_bytes: u64,
+    /// Read again, clean, and unread for [`again_idle_ms`](crate::drop_cache::Config::again_idle_ms).
+    pub again_idle_bytes: u64,
+    /// Part of `cached_bytes` that was read more than once.
+    pub reused_bytes: u64,
+    /// Dropped within [`remembered_ms`](crate::drop_cache::Config::remembered_ms).
+    pub dropped_bytes: u64,
+    /// Part of `dropped_bytes` that was read since.
+    pub returned_bytes: u64,
+}
+
+/// What a census found of the group's page cache.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CacheSample {
+    /// CPU time that a census of the files takes that are known, nanoseconds. Searches for files are paced by whoever makes them.
+    pub cpu_ns: u64,
+    /// Came to memory since the census before.
+    pub new_bytes: u64,
+    /// By file.
+    pub files: Vec<FileCache>,
+}
+
+/// How it stands with page cache; part of a tick's sample where page cache can be dropped.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CacheLook {
+    /// A census is being taken, or pages are being dropped.
+    pub is_busy: bool,
+    /// What a census found that ended since the last tick.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub found: Option<CacheSample>,
+}

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: MIT OR GPL-2.0
+/*
+ * How far the kernel has counted reads of a page, what is remembered of that from census to census, and telling user space
+ * of pages one by one.
+ */
+
+/*
+ * What is remembered of the pages of a block. User space makes it as large as the number of blocks that it watches.
+ *
+ * Of each folio its first page's number remembers: in bits 0 to 2 the rank (how far the kernel has counted reads), in bits
+ * 4 to 15 the number of the census that last found it changed, in bit 3 whether that leaves open if it was read, in bits 16
+ * to 31 a hash of which page of which file it was.
+ */
+#define RANK_MASK 7
+#define IS_UNSURE 8
+#define NUMBER_SHIFT 4
+#define IDENTITY_SHIFT 16
+struct block_memory {
+	u32 pages[BLOCK_PAGES];
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct block_memory);
+} memory SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, MAX_RECORDS / CHUNK_RECORDS);
+	__type(key, u32);
+	__type(value, struct census_record[CHUNK_RECORDS]);
+} records SEC(".maps");
+
+/* Groups of which all page cache is told, by the inode of their directory. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, MAX_GROUPS);
+	__type(key, u64);
+	__type(value, u8);
+} watched SEC(".maps");
+
+/* What the map of watched groups said, for as long as a call lasts. */
+#define NR_VERDICTS 16
+struct verdict {
+	u64 group;
+	u64 is_of_interest;
+} verdicts[NR_VERDICTS];
+
+/* How far the kernel has counted reads of a page through descriptors: each is a step more, until there is none left. */
+static __always_inline u64 rank_of(u64 flags)
+{
+	u64 rank = IS_SET(flags, PG_referenced);
+
+	if (!run.c.has_generations)
+		rank += 2 * IS_SET(flags, PG_active);
+	else if (run.c.refs_flags)
+		rank += IS_SET(flags, PG_workingset) + (flags >> ((run.c.gen_shift - 2) & 63) & 3);
+	return rank;
+}
+
+/*
+ * Compares a page with what is remembered of it. What is new came since the census before, so it was read since; of what
+ * the first census finds it is not known. A rank that fell may hide a read: the kernel reclaims, or has begun to make the
+ * page active, for which it takes the first mark away. So may a mapping, the bits of which others have cleared. What is to
+ * be written was used, although the kernel counts no writes.
+ */
+__noinline int recall(u64 page, u64 mapping, u64 index, struct facts *f)
+{
+	u32 place = run.c.place + (page - run.c.first) / BLOCK_PAGES, known, identity, last, distance;
+	struct block_memory *block;
+	u32 *own, rank, unsure;
+
+	if (!f)
+		return 0;
+	rank = rank_of(f->flags);
+	block = bpf_map_lookup_elem(&memory, &place);
+	if (!block)
+		return 0;
+	own = &block->pages[page & (BLOCK_PAGES - 1)];
+	known = *own;
+	identity = ((mapping >> 3) * 0x9e3779b97f4a7c15ULL ^ index * 0xc2b2ae3d27d4eb4fULL) >> 48;
+	last = known >> NUMBER_SHIFT & NUMBER_MASK;
+	unsure = known & IS_UNSURE;
+	if (run.c.number == 1) {
+		last = 0;
+		unsure = 0;
+	} else if (known >> IDENTITY_SHIFT != identity || rank > (known & RANK_MASK)) {
+		last = run.c.number;
+		unsure = 0;
+	} else if (rank < (known & RANK_MASK)) {
+		last = run.c.number;
+		unsure = IS_UNSURE;
+	}
+	if (f->nr_mapped) {
+		last = run.c.number;
+		unsure = IS_UNSURE;
+	} else if (f->flags & (FLAG(PG_dirty) | FLAG(PG_writeback)) && !(f->flags & FLAG(PG_swapbacked))) {
+		last = run.c.number;
+		unsure = 0;
+	}
+	distance = (run.c.number - last) & NUMBER_MASK;
+	if (distance > NUMBERS_MAX)
+		distance = NUMBERS_MAX;
+	*own = identity << IDENTITY_SHIFT | (((u32)run.c.number - distance) & NUMBER_MASK) << NUMBER_SHIFT | unsure | rank;
+	f->is_watched = 1;
+	f->distance = distance;
+	f->is_unsure = unsure;
+	/* Reads of what is locked in memory are not counted, nor is it known yet which pages of such a folio are mapped. */
+	f->is_full = rank >= run.c.rank_max || f->flags & FLAG(PG_unevictable) || run.is_partly_mapped;
+	return 0;
+}
+
+/* Whether a group is one of those that user space has named; asked of the map once a call for most. */
+__noinline u64 is_of_interest(u64 group)
+{
+	struct verdict *verdict = &verdicts[((group >> 6) ^ (group >> 12)) & (NR_VERDICTS - 1)];
+	u64 id;
+
+	if (!group)
+		return 0;
+	if (verdict->group != group) {
+		id = id_of_group(group);
+		verdict->group = group;
+		verdict->is_of_interest = bpf_map_lookup_elem(&watched, &id) != 0;
+	}
+	return verdict->is_of_interest;
+}
+
+/* Tells of a folio: if it lies idle, or whatever there is where all page cache of some groups is listed. */
+__noinline int tell(u64 mapping, u64 group, u64 index, const struct facts *f)
+{
+	u64 age = run.c.ages[(run.c.records_age - 1) % NR_AGES], is_busy;
+	struct census_record (*some)[CHUNK_RECORDS], *record;
+	u32 place;
+
+	if (!f || f->nr_mapped || run.is_partly_mapped)
+		return 0;
+	is_busy = f->flags & (FLAG(PG_dirty) | FLAG(PG_writeback) | FLAG(PG_unevictable));
+	if (!run.c.wants_pages && (!age || !f->is_watched || f->distance < age || f->is_full || is_busy))
+		return 0;
+	place = run.c.nr_records / CHUNK_RECORDS;
+	some = bpf_map_lookup_elem(&records, &place);
+	if (!some)
+		return 0;
+	record = &(*some)[run.c.nr_records++ & (CHUNK_RECORDS - 1)];
+	record->mapping = mapping;
+	record->group = group;
+	record->index = index;
+	record->nr_pages = f->nr_pages;
+	record->page = f->page;
+	record->rank = rank_of(f->flags);
+	record->is_busy = is_busy != 0;
+	return 0;
+}

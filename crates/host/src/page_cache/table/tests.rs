@@ -1,0 +1,272 @@
+//! Censuses that are made up, against a model that predicts what lies idle.
+
+use super::*;
+use crate::process::Device;
+use proptest::prelude::*;
+
+const DEVICE: Device = Device { major: 8, minor: 1 };
+
+struct Census {
+    table: CacheTable,
+    files: BTreeMap<FileKey, FileId>,
+    ms: u64,
+}
+
+impl Census {
+    fn new() -> Census {
+        Census {
+            table: CacheTable::new(drop_cache::Config::DEFAULT),
+            files: BTreeMap::new(),
+            ms: 1000,
+        }
+    }
+
+    fn file(&mut self, key: u64, inode: u64) {
+        let id = FileId::for_tests(DEVICE, inode, 1);
+        self.files.insert(FileKey::for_tests(key), id);
+    }
+
+    /// Pages by file, index and reads.
+    fn take(&mut self, pages: &[(u64, u64, u32)]) -> CacheSample {
+        self.ms += 100;
+        self.table.begin(TimeMs(self.ms));
+        for &(key, index, nr_reads) in pages {
+            self.table.see(page(key, index, nr_reads));
+        }
+        self.table.end(&self.files, self.files.keys(), 5)
+    }
+
+    fn drop(&mut self, number: u32, range: &Range<u64>) {
+        let nr_pages = range.end - range.start;
+        let now = TimeMs(self.ms + 1);
+        self.table
+            .note_dropped(now, FileNo(number), range, nr_pages);
+    }
+}
+
+fn page(key: u64, index: u64, nr_reads: u32) -> PageFound {
+    PageFound {
+        file: FileKey::for_tests(key),
+        index,
+        nr_pages: 1,
+        nr_reads,
+        is_busy: false,
+    }
+}
+
+fn once_idle(sample: &CacheSample) -> Vec<(u32, u64)> {
+    let files = sample.files.iter();
+    files
+        .map(|of| (of.file.0, of.once_idle_bytes / PAGE_BYTES))
+        .collect()
+}
+
+#[test]
+fn a_page_is_idle_once_two_censuses_have_found_it_unread() {
+    let mut census = Census::new();
+    census.file(1, 11);
+    let first = census.take(&[(1, 0, 1), (1, 1, 0)]);
+    assert_eq!((once_idle(&first), first.new_bytes), (vec![(0, 0)], 0));
+    let second = census.take(&[(1, 0, 1), (1, 1, 1), (1, 2, 1)]);
+    assert_eq!(once_idle(&second), [(0, 1)], "only page 0 was not read");
+    assert_eq!(second.new_bytes, PAGE_BYTES);
+    assert_eq!(
+        census.table.choose(FileNo(0), Reads::Once, u64::MAX),
+        vec![0..1]
+    );
+}
+
+#[test]
+fn pages_read_again_wait_longer_and_those_read_as_often_as_can_be_counted_stay() {
+    let mut census = Census::new();
+    census.file(1, 11);
+    for _ in 0..700 {
+        let sample = census.take(&[(1, 0, 3), (1, 1, 5)]);
+        let again = sample.files[0].again_idle_bytes;
+        assert_eq!(sample.files[0].once_idle_bytes, 0);
+        let is_over = census.ms - 1100 >= drop_cache::Config::DEFAULT.again_idle_ms;
+        assert_eq!(again, if is_over { PAGE_BYTES } else { 0 });
+    }
+    assert_eq!(
+        census.table.choose(FileNo(0), Reads::Again, u64::MAX),
+        vec![0..1]
+    );
+}
+
+#[test]
+fn what_readahead_brings_is_left_to_a_slow_reader_for_a_while() {
+    let mut census = Census::new();
+    census.file(1, 11);
+    let unread_ms = drop_cache::Config::DEFAULT.unread_idle_ms;
+    for turn in 0..=unread_ms / 100 {
+        let sample = census.take(&[(1, 0, 0)]);
+        let is_over = turn * 100 >= unread_ms;
+        assert_eq!(once_idle(&sample), [(0, u64::from(is_over))], "{turn}");
+    }
+}
+
+#[test]
+fn those_read_longest_ago_go_first() {
+    let mut census = Census::new();
+    census.file(1, 11);
+    census.take(&[(1, 9, 1)]);
+    census.take(&[(1, 9, 1), (1, 2, 1), (1, 3, 1)]);
+    census.take(&[(1, 9, 1), (1, 2, 1), (1, 3, 1)]);
+    let choose = |nr_pages: u64| {
+        census
+            .table
+            .choose(FileNo(0), Reads::Once, nr_pages * PAGE_BYTES)
+    };
+    assert_eq!(choose(1), vec![9..10]);
+    assert_eq!(choose(2), [2..3, 9..10]);
+    assert_eq!(choose(3), [2..4, 9..10]);
+}
+
+#[test]
+fn a_page_that_is_dropped_and_read_again_has_come_back_once() {
+    let mut census = Census::new();
+    census.file(1, 11);
+    for _ in 0..2 {
+        census.take(&[(1, 0, 1), (1, 1, 1), (1, 2, 1)]);
+    }
+    census.drop(0, &(0..3));
+    assert!(
+        census
+            .table
+            .choose(FileNo(0), Reads::Once, u64::MAX)
+            .is_empty()
+    );
+    let sample = census.take(&[(1, 1, 0)]);
+    let of = sample.files[0];
+    assert_eq!((of.dropped_bytes, of.returned_bytes), (3 * PAGE_BYTES, 0));
+    for _ in 0..2 {
+        let of = census.take(&[(1, 1, 1)]).files[0];
+        assert_eq!(of.returned_bytes, PAGE_BYTES, "read ahead, and then read");
+    }
+    assert_eq!(census.table.nr_returned_pages(), 1);
+}
+
+#[test]
+fn what_was_dropped_is_forgotten_after_a_while() {
+    let mut census = Census::new();
+    census.file(1, 11);
+    for _ in 0..2 {
+        census.take(&[(1, 0, 1), (1, 1, 1)]);
+    }
+    census.drop(0, &(0..1));
+    census.ms += drop_cache::Config::DEFAULT.remembered_ms;
+    let of = census.take(&[(1, 0, 1), (1, 1, 1)]).files[0];
+    assert_eq!((of.dropped_bytes, of.returned_bytes), (0, 0));
+}
+
+#[test]
+fn a_struct_that_the_kernel_gives_to_another_file_has_another_number() {
+    let mut census = Census::new();
+    census.file(1, 11);
+    for _ in 0..2 {
+        census.take(&[(1, 0, 1)]);
+    }
+    census.file(1, 12);
+    let changed = census.take(&[(1, 0, 1)]);
+    assert_eq!(once_idle(&changed), [], "told of the old file");
+    let number = census.take(&[(1, 0, 1)]).files[0].file;
+    assert_ne!(number, FileNo(0));
+    assert_eq!(census.table.file(number).map(|file| file.inode), Some(12));
+    assert!(
+        census
+            .table
+            .choose(number, Reads::Once, u64::MAX)
+            .is_empty()
+    );
+}
+
+#[test]
+fn busy_pages_and_those_that_nobody_drops_are_not_chosen() {
+    let mut census = Census::new();
+    census.file(1, 11);
+    for _ in 0..3 {
+        census.ms += 100;
+        census.table.begin(TimeMs(census.ms));
+        let busy = PageFound {
+            is_busy: true,
+            ..page(1, 0, 1)
+        };
+        census.table.see(busy);
+        census.table.see(page(1, u64::MAX - 2, 1));
+        let sample = census.table.end(&census.files, census.files.keys(), 5);
+        assert_eq!(once_idle(&sample), [(0, 0)]);
+    }
+}
+
+#[test]
+fn files_that_a_census_does_not_look_at_stay_as_they_were() {
+    let mut census = Census::new();
+    census.file(1, 11);
+    census.file(2, 12);
+    census.take(&[(1, 0, 1), (2, 0, 1)]);
+    census.take(&[(1, 0, 1), (2, 0, 1)]);
+    census.ms += 100;
+    census.table.begin(TimeMs(census.ms));
+    census.table.see(page(2, 0, 1));
+    let looked = [FileKey::for_tests(2)];
+    let sample = census.table.end(&census.files, looked.iter(), 5);
+    assert_eq!(once_idle(&sample), [(0, 1), (1, 1)]);
+    let sample = census.take(&[(1, 0, 1), (2, 0, 1)]);
+    assert_eq!(
+        (once_idle(&sample), sample.new_bytes),
+        (vec![(0, 1), (1, 1)], 0)
+    );
+    assert_eq!(
+        once_idle(&census.take(&[(1, 0, 1)])),
+        [(0, 1)],
+        "looked at, and gone"
+    );
+}
+
+#[test]
+fn where_nothing_goes_nothing_counts_as_dropped() {
+    let mut census = Census::new();
+    census.file(1, 11);
+    for _ in 0..2 {
+        census.take(&[(1, 0, 1)]);
+    }
+    let now = TimeMs(census.ms);
+    census.table.note_dropped(now, FileNo(0), &(0..1), 0);
+    let of = census.take(&[(1, 0, 1)]).files[0];
+    assert_eq!(
+        (of.dropped_bytes, of.returned_bytes, of.once_idle_bytes),
+        (0, 0, 0)
+    );
+}
+
+proptest! {
+    /// The model keeps, of each page, its reads at the last census and since when they have not changed.
+    #[test]
+    fn what_lies_idle_is_what_a_dumb_model_says(
+        censuses in prop::collection::vec(prop::collection::btree_map(0u64..1100, 0u32..6, 0..60), 1..12)
+    ) {
+        let mut census = Census::new();
+        census.file(1, 11);
+        let mut model: BTreeMap<u64, (u32, usize)> = BTreeMap::new();
+        for (turn, pages) in censuses.iter().enumerate() {
+            let told: Vec<_> = pages.iter().map(|(index, reads)| (1, *index, *reads)).collect();
+            let sample = census.take(&told);
+            let mut next = BTreeMap::new();
+            for (index, reads) in pages {
+                let since = match model.get(index) {
+                    Some((before, since)) if before == reads => *since,
+                    _ => turn,
+                };
+                next.insert(*index, (*reads, since));
+            }
+            model = next;
+            let idle = model.iter().filter(|(_, (reads, since))| *reads == 1 && *since < turn);
+            let idle: Vec<u64> = idle.map(|(index, _)| *index).collect();
+            let number = sample.files.first().map_or(FileNo(0), |of| of.file);
+            let chosen = census.table.choose(number, Reads::Once, u64::MAX);
+            prop_assert_eq!(chosen.into_iter().flatten().collect::<Vec<_>>(), idle.clone());
+            let sum = sample.files.iter().map(|of| of.once_idle_bytes).sum::<u64>();
+            prop_assert_eq!(sum, idle.len() as u64 * PAGE_BYTES);
+        }
+    }
+}

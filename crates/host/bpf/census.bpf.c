@@ -100,7 +100,6 @@ struct facts {
 	u64 distance;   /* so many censuses */
 	u64 is_unsure;  /* whether it may have been used then */
 	u64 is_full;    /* whether a read would not have been counted any more */
-	u64 page;       /* the number of its first page */
 };
 
 static __always_inline void add(struct census_sums *sums, const struct facts *f)
@@ -385,19 +384,21 @@ __noinline int look_at_page(u32 index)
 		group = 0;
 	f.flags = flags;
 	f.is_watched = 0;
-	f.page = run.chunk + k;
 	if (run.c.number && (kind == KIND_FILE || kind == KIND_SHMEM))
 		recall(run.chunk + k, mapping, w[WORD(index)], &f);
-	is_listed = run.c.wants_pages && kind == KIND_FILE && is_of_interest(group);
-	if (kind == KIND_FILE && (run.c.records_age || is_listed))
+	is_listed = run.c.is_of_groups && kind == KIND_FILE && is_of_interest(group);
+	if (kind == KIND_FILE && (run.c.records_age || (is_listed && run.c.mapping)))
 		tell(mapping, group, w[WORD(index)], &f);
+	/* Sums are a census's. */
+	if (run.c.mapping)
+		return 0;
 	run.c.kinds[kind] += f.nr_pages;
 	run.c.mapped[kind] += f.nr_mapped;
 	run.partly_group.of = group;
 	run.partly_group.and = run.c.node << 32 | kind;
 	add_to_group(run.partly_group.of, run.partly_group.and, &f);
 	run.partly_file.of = 0;
-	if (run.c.wants_files && (run.c.wants_pages ? is_listed : kind == KIND_FILE || kind == KIND_SHMEM)) {
+	if (run.c.wants_files && (run.c.is_of_groups ? is_listed : kind == KIND_FILE || kind == KIND_SHMEM)) {
 		run.partly_file.of = mapping;
 		run.partly_file.and = group;
 		add_to_file(mapping, group, &f);

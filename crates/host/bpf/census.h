@@ -65,7 +65,7 @@ struct census_call {
 	u64 rank_max;    /* steps that the kernel can count reads in */
 	u64 ages[NR_AGES]; /* a page was read since then if it was read less than so many censuses ago; 0: not told */
 	u64 records_age; /* which of the ages, from 1 on: idle folios are told one by one; 0: they are not */
-	u64 wants_pages; /* if not 0: all page cache of the watched groups is told one by one, and files are those of these */
+	u64 is_of_groups; /* if not 0: files are those of the watched groups */
 	/* Where one file is listed: which. Then `next` and `end` are pages of the file. */
 	u64 mapping;
 	u64 inode;
@@ -94,7 +94,6 @@ struct census_record {
 	u64 group;   /* and of the group */
 	u64 index;   /* of the first page, in the file */
 	u64 nr_pages;
-	u64 page;    /* the first page's number in physical memory */
 	u32 rank;    /* how far the kernel has counted reads of it */
 	u32 is_busy; /* whether it is to be written, is being written, or is locked in memory */
 };
@@ -128,7 +127,7 @@ struct census_name_call {
 
 _Static_assert(sizeof(struct census_sums) == 22 * 8, "as in bpf_census.rs");
 _Static_assert(sizeof(struct census_call) == 38 * 8, "as in bpf_census.rs");
-_Static_assert(sizeof(struct census_record) == 6 * 8, "as in bpf_census.rs");
+_Static_assert(sizeof(struct census_record) == 5 * 8, "as in bpf_census.rs");
 _Static_assert(sizeof(struct census_group) == 23 * 8, "as in bpf_census.rs");
 _Static_assert(sizeof(struct census_file) == 28 * 8, "as in bpf_census.rs");
 _Static_assert(sizeof(struct census_name_call) == 6 * 8, "as in bpf_census.rs");

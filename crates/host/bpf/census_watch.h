@@ -1,8 +1,10 @@
-// SPDX-License-Identifier: MIT OR GPL-2.0
+/* SPDX-License-Identifier: MIT OR GPL-2.0 */
 /*
  * How far the kernel has counted reads of a page, what is remembered of that from census to census, and telling user space
- * of pages one by one.
+ * of pages one by one. Part of census.bpf.c.
  */
+#ifndef STRATA_CENSUS_WATCH_H
+#define STRATA_CENSUS_WATCH_H
 
 /*
  * What is remembered of the pages of a block. User space makes it as large as the number of blocks that it watches.
@@ -127,7 +129,7 @@ __noinline u64 is_of_interest(u64 group)
 	return verdict->is_of_interest;
 }
 
-/* Tells of a folio: if it lies idle, or whatever there is where all page cache of some groups is listed. */
+/* Tells of a folio: if it lies idle, or whatever there is where a file is listed. */
 __noinline int tell(u64 mapping, u64 group, u64 index, const struct facts *f)
 {
 	u64 age = run.c.ages[(run.c.records_age - 1) % NR_AGES], is_busy;
@@ -137,7 +139,7 @@ __noinline int tell(u64 mapping, u64 group, u64 index, const struct facts *f)
 	if (!f || f->nr_mapped || run.is_partly_mapped)
 		return 0;
 	is_busy = f->flags & (FLAG(PG_dirty) | FLAG(PG_writeback) | FLAG(PG_unevictable));
-	if (!run.c.wants_pages && (!age || !f->is_watched || f->distance < age || f->is_full || is_busy))
+	if (!run.c.mapping && (!age || !f->is_watched || f->distance < age || f->is_full || is_busy))
 		return 0;
 	place = run.c.nr_records / CHUNK_RECORDS;
 	some = bpf_map_lookup_elem(&records, &place);
@@ -148,8 +150,9 @@ __noinline int tell(u64 mapping, u64 group, u64 index, const struct facts *f)
 	record->group = group;
 	record->index = index;
 	record->nr_pages = f->nr_pages;
-	record->page = f->page;
 	record->rank = rank_of(f->flags);
 	record->is_busy = is_busy != 0;
 	return 0;
 }
+
+#endif

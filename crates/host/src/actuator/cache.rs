@@ -53,6 +53,8 @@ pub enum CacheOutcome {
     Census {
         /// What it found.
         result: Result<CacheSample, String>,
+        /// Pages of the group that had been dropped and were read again, since the start.
+        nr_returned_pages: u64,
         /// CPU time of censuses and of dropping since the start, nanoseconds.
         all_cpu_ns: u64,
     },
@@ -64,6 +66,8 @@ pub enum CacheOutcome {
         dropped: Dropped,
         /// Pages of the group that had been dropped and were read again, since the start.
         nr_returned_pages: u64,
+        /// CPU time of censuses and of dropping since the start, nanoseconds.
+        all_cpu_ns: u64,
     },
 }
 
@@ -84,7 +88,6 @@ impl CacheThread {
             pages: None,
             table: CacheTable::new(config),
             began: Instant::now(),
-            census_cpu_ns: 0,
             all_cpu_ns: 0,
             names: Names::default(),
         };
@@ -94,12 +97,14 @@ impl CacheThread {
             move |request, stop| match request {
                 CacheRequest::Census => CacheOutcome::Census {
                     result: cache.census(),
+                    nr_returned_pages: cache.table.nr_returned_pages(),
                     all_cpu_ns: cache.all_cpu_ns,
                 },
                 CacheRequest::Drop { reads, .. } if stop.is_set() => CacheOutcome::Dropped {
                     reads,
                     dropped: Dropped::default(),
                     nr_returned_pages: cache.table.nr_returned_pages(),
+                    all_cpu_ns: cache.all_cpu_ns,
                 },
                 CacheRequest::Drop { file, reads, bytes } => cache.drop(file, reads, bytes),
             },
@@ -132,8 +137,6 @@ struct Cache {
     pages: Option<GroupPages>,
     table: CacheTable,
     began: Instant,
-    /// CPU time of the last census that was no search.
-    census_cpu_ns: u64,
     all_cpu_ns: u64,
     names: Names,
 }
@@ -150,19 +153,17 @@ impl Cache {
         let now = self.now();
         let pages = self.pages.as_mut().ok_or("there is no census")?;
         let cpu_before_ns = thread_cpu_ns();
-        let table = &mut self.table;
-        table.begin(now);
-        let taken = pages.take(&mut |page| table.see(page));
-        let taken = taken.map_err(|error| error.to_string())?;
-        let mut sample = table.end(taken.files, taken.looked.iter(), taken.nr_reads_max);
-        let cpu_ns = thread_cpu_ns() - cpu_before_ns;
-        tracing::debug!(cpu_ns, cost = ?taken.cost, "census of page cache");
+        pages.search_if_due().map_err(|error| error.to_string())?;
         // Searches have a pace of their own.
-        if !taken.is_search {
-            self.census_cpu_ns = cpu_ns;
-        }
-        sample.cpu_ns = self.census_cpu_ns;
-        self.all_cpu_ns += cpu_ns;
+        let searched_ns = thread_cpu_ns();
+        let table = &mut self.table;
+        table.begin(now, pages.files());
+        let listed = pages.list(&mut |page| table.see(page));
+        let cost = listed.map_err(|error| error.to_string())?;
+        let mut sample = table.end(pages.nr_reads_max());
+        sample.cpu_ns = thread_cpu_ns() - searched_ns;
+        tracing::debug!(?cost, "census of page cache");
+        self.all_cpu_ns += thread_cpu_ns() - cpu_before_ns;
         Ok(sample)
     }
 
@@ -174,6 +175,7 @@ impl Cache {
             reads,
             dropped: dropped.unwrap_or_default(),
             nr_returned_pages: self.table.nr_returned_pages(),
+            all_cpu_ns: self.all_cpu_ns,
         }
     }
 
@@ -192,16 +194,19 @@ impl Cache {
                 table.note_dropped(now, number, range, nr_gone_pages);
             })
         };
-        let dropped = drop(&idle);
+        let mut dropped = drop(&idle);
         let is_lost = [Left::Unreachable, Left::Replaced]
             .iter()
             .any(|left| dropped.left_bytes.contains_key(left));
-        if !is_lost {
-            return Some(dropped);
+        if is_lost {
+            // A file without a name, or in another mount namespace, is reached through whoever has it open.
+            idle.places = self.names.places(pages, &file, true);
+            dropped = drop(&idle);
         }
-        // A file without a name, or in another mount namespace, is reached through whoever has it open.
-        idle.places = self.names.places(pages, &file, true);
-        Some(drop(&idle))
+        if dropped.tried_bytes == 0 && !dropped.left_bytes.is_empty() {
+            self.table.leave(now, number);
+        }
+        Some(dropped)
     }
 }
 

@@ -1,7 +1,7 @@
 //! What is known of a group's page cache, page by page, from census to census.
 //!
 //! ```text
-//!   begin -> see (each page that a census tells) -> end: what lies idle, by file
+//!   begin (files) -> see (each page of them in memory) -> end: what lies idle, by file
 //!   choose: which pages go, read longest ago first -> note_dropped -> a page that is seen again has come back
 //! ```
 //!
@@ -11,7 +11,7 @@
 //! **Invariants**
 //! - I1: a page is chosen only if the last census saw it, clean and unread since the census before at least.
 //! - I2: a file's number is never used for another one.
-//! - I3: 8 bytes are kept of each page.
+//! - I3: 8 bytes are kept of each page of 2 MiB of a file in which the group has a page.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Range;
@@ -20,12 +20,10 @@ use strata_control::{CacheSample, FileCache, FileNo, Reads, drop_cache};
 use strata_lru::TimeMs;
 
 use crate::access::census::{FileId, FileKey, PageFound};
-use crate::addr::{PAGE_BYTES, TABLE_ENTRIES};
+use crate::addr::{FILE_PAGES_MAX, PAGE_BYTES, TABLE_ENTRIES};
 
 /// Pages that are kept together.
 const CHUNK_PAGES: u64 = TABLE_ENTRIES as u64;
-/// Pages of the longest file.
-const FILE_PAGES_MAX: u64 = i64::MAX as u64 / PAGE_BYTES;
 /// Times are kept in steps of so many milliseconds, so that 32 bits last for years.
 const STEP_MS: u64 = 10;
 /// The page is to be written, is being written, or is locked.
@@ -63,6 +61,8 @@ struct File {
     seen: u16,
     seen_before: u16,
     chunks: BTreeMap<u64, Box<[Page; TABLE_ENTRIES]>>,
+    /// None of its pages can be dropped until then.
+    left_until: Option<TimeMs>,
     /// When how many pages were dropped, and were read again.
     dropped: VecDeque<(TimeMs, u64)>,
     returned: VecDeque<(TimeMs, u64)>,
@@ -75,6 +75,7 @@ impl File {
             seen: 0,
             seen_before: 0,
             chunks: BTreeMap::new(),
+            left_until: None,
             dropped: VecDeque::new(),
             returned: VecDeque::new(),
         }
@@ -110,14 +111,11 @@ pub(crate) struct CacheTable {
     next_number: u32,
     /// The census under way or the last one, 1 to 65,535, again and again.
     census: u16,
-    nr_censuses: u64,
     now: TimeMs,
     nr_reads_max: u8,
     nr_new_pages: u64,
     /// Pages that came back, in all.
     nr_returned_pages: u64,
-    /// What the census under way has told of files that are not known yet.
-    strange: Vec<PageFound>,
 }
 
 impl CacheTable {
@@ -129,22 +127,19 @@ impl CacheTable {
             numbers: HashMap::new(),
             next_number: 0,
             census: 0,
-            nr_censuses: 0,
             now: TimeMs(0),
             nr_reads_max: READS_MASK,
             nr_new_pages: 0,
             nr_returned_pages: 0,
-            strange: Vec::new(),
         }
     }
 
-    /// A census begins.
-    pub(crate) fn begin(&mut self, now: TimeMs) {
+    /// A census of these files begins.
+    pub(crate) fn begin(&mut self, now: TimeMs, files: &BTreeMap<FileKey, FileId>) {
         self.now = now;
-        self.nr_censuses += 1;
         self.census = self.census.checked_add(1).unwrap_or(1);
         self.nr_new_pages = 0;
-        self.strange.clear();
+        self.know(files);
     }
 
     /// The census tells of pages.
@@ -153,10 +148,8 @@ impl CacheTable {
         if found.index.saturating_add(found.nr_pages) > FILE_PAGES_MAX {
             return;
         }
-        match self.numbers.get(&found.file) {
-            Some(number) => self.see_of(*number, found),
-            // Which file it is the census tells at its end.
-            None => self.strange.push(found),
+        if let Some(number) = self.numbers.get(&found.file) {
+            self.see_of(*number, found);
         }
     }
 
@@ -164,7 +157,7 @@ impl CacheTable {
         let Some(file) = self.files.get_mut(&number) else {
             return;
         };
-        file.look(self.census);
+        let is_new = file.seen_before == 0;
         let seen_before = file.seen_before;
         let now = steps(self.now);
         let remembered = (self.config.remembered_ms / STEP_MS) as u32;
@@ -178,7 +171,8 @@ impl CacheTable {
                 continue;
             }
             let was_read = !is_known || nr_reads != page.reads() || found.is_busy;
-            self.nr_new_pages += u64::from(!is_known);
+            // When the pages of a file came that was found just now nobody knows.
+            self.nr_new_pages += u64::from(!is_known && !is_new);
             let mut is_dropped = page.is(IS_DROPPED);
             if is_dropped && nr_reads > 0 {
                 is_dropped = false;
@@ -198,59 +192,41 @@ impl CacheTable {
         }
     }
 
-    /// The census has ended: what lies idle. `files` are those of which pages were told, `looked` those that were looked at;
-    /// the pages of others are where they were. What it cost is for the caller to fill in.
-    pub(crate) fn end<'a>(
-        &mut self,
-        files: &BTreeMap<FileKey, FileId>,
-        looked: impl Iterator<Item = &'a FileKey>,
-        nr_reads_max: u32,
-    ) -> CacheSample {
+    /// The census has ended: what lies idle. What it cost is for the caller to fill in.
+    pub(crate) fn end(&mut self, nr_reads_max: u32) -> CacheSample {
         self.nr_reads_max = nr_reads_max.min(u32::from(READS_MASK)) as u8;
-        self.know(files);
-        for number in looked.filter_map(|key| self.numbers.get(key)) {
-            if let Some(file) = self.files.get_mut(number) {
-                file.look(self.census);
-            }
-        }
-        let sample = CacheSample {
+        let files = self.sum_up();
+        CacheSample {
             cpu_ns: 0,
-            // Of what the first census finds nobody knows when it came.
-            new_bytes: match self.nr_censuses {
-                1 => 0,
-                _ => self.nr_new_pages * PAGE_BYTES,
-            },
-            files: self.sum_up(),
-        };
-        let (files, numbers) = (&mut self.files, &mut self.numbers);
-        files.retain(|_, file| !file.chunks.is_empty() || !file.dropped.is_empty());
-        numbers.retain(|_, number| files.contains_key(number));
-        sample
+            new_bytes: self.nr_new_pages * PAGE_BYTES,
+            files,
+        }
     }
 
-    /// Takes in which files there are, and what was told of those that were not known.
+    /// Takes in which files there are, and forgets others, unless it counts what was dropped of them.
     fn know(&mut self, files: &BTreeMap<FileKey, FileId>) {
-        for (key, id) in files {
-            let known = self
-                .numbers
-                .get(key)
-                .and_then(|number| self.files.get(number));
+        let (known, numbers) = (&mut self.files, &mut self.numbers);
+        numbers.retain(|key, number| {
+            let Some(file) = known.get(number) else {
+                return false;
+            };
             // The kernel may have given the struct to another file.
-            if known.is_some_and(|file| file.id.is_same(id)) {
-                continue;
+            let stays = match files.get(key) {
+                Some(id) => file.id.is_same(id),
+                None => !file.dropped.is_empty(),
+            };
+            if !stays {
+                known.remove(number);
             }
-            if let Some(stale) = self.numbers.remove(key) {
-                self.files.remove(&stale);
-            }
-            let number = FileNo(self.next_number);
-            self.next_number += 1;
-            self.files.insert(number, File::new(*id));
-            self.numbers.insert(*key, number);
-        }
-        for found in std::mem::take(&mut self.strange) {
-            if let Some(number) = self.numbers.get(&found.file) {
-                self.see_of(*number, found);
-            }
+            stays
+        });
+        for (key, id) in files {
+            let number = *numbers.entry(*key).or_insert_with(|| {
+                self.next_number += 1;
+                FileNo(self.next_number - 1)
+            });
+            let file = known.entry(number).or_insert_with(|| File::new(*id));
+            file.look(self.census);
         }
     }
 
@@ -258,6 +234,7 @@ impl CacheTable {
         let (now, config) = (self.now, self.config);
         let mut sums = Vec::with_capacity(self.files.len());
         for (number, file) in &mut self.files {
+            let is_left = file.left_until.is_some_and(|until| now < until);
             let mut sum = FileCache {
                 file: *number,
                 cached_bytes: 0,
@@ -305,7 +282,10 @@ impl CacheTable {
                 }
                 *bytes = list.iter().map(|(_, nr_pages)| nr_pages).sum::<u64>() * PAGE_BYTES;
             }
-            if sum.cached_bytes > 0 {
+            if is_left {
+                (sum.once_idle_bytes, sum.again_idle_bytes) = (0, 0);
+            }
+            if sum.cached_bytes > 0 && file.seen == self.census {
                 sums.push(sum);
             }
         }
@@ -319,12 +299,12 @@ impl CacheTable {
 
     /// Idle pages of a file, those read longest ago first, as ranges in order: at most so many bytes.
     pub(crate) fn choose(&self, number: FileNo, reads: Reads, bytes: u64) -> Vec<Range<u64>> {
-        let Some(file) = self.files.get(&number) else {
+        let Some(file) = self.files.get(&number).filter(|of| of.seen == self.census) else {
             return Vec::new();
         };
         let is_wanted = |page: Page| {
             let idle = reads_of_idle(page, self.now, self.nr_reads_max, &self.config);
-            page.seen == file.seen && page.seen != 0 && idle == Some(reads)
+            page.seen == self.census && idle == Some(reads)
         };
         let idle = file.pages().filter(|(_, page)| is_wanted(*page));
         let mut idle: Vec<(u32, u64)> = idle.map(|(index, page)| (page.at, index)).collect();
@@ -334,12 +314,21 @@ impl CacheTable {
         indices.sort_unstable();
         let mut ranges: Vec<Range<u64>> = Vec::new();
         for index in indices {
+            // A range ends where a folio may, so that what becomes of one tells nothing of another.
+            let is_apart = index % CHUNK_PAGES == 0;
             match ranges.last_mut() {
-                Some(last) if last.end == index => last.end += 1,
+                Some(last) if last.end == index && !is_apart => last.end += 1,
                 _ => ranges.push(index..index + 1),
             }
         }
         ranges
+    }
+
+    /// No page of a file can be dropped for now.
+    pub(crate) fn leave(&mut self, now: TimeMs, number: FileNo) {
+        if let Some(file) = self.files.get_mut(&number) {
+            file.left_until = Some(TimeMs(now.0 + self.config.remembered_ms));
+        }
     }
 
     /// These pages have been tried, and this many of them are gone.
@@ -355,9 +344,9 @@ impl CacheTable {
         };
         for index in tried.clone() {
             let page = file.page_mut(index);
-            // Where none is gone, somebody uses them: the next census tells.
+            // Where some are left, somebody uses them, and which those are the next census tells.
             page.seen = 0;
-            if nr_gone_pages > 0 {
+            if nr_gone_pages == tried.end - tried.start {
                 *page = Page {
                     at: steps(now),
                     seen: 0,
@@ -387,10 +376,10 @@ fn reads_of_idle(
         return None;
     }
     match page.reads() {
-        0 => (age_ms(now, page) >= config.unread_idle_ms).then_some(Reads::Once),
-        1 => Some(Reads::Once),
         // Whoever reads a page as often as can be counted is not seen any more.
         reads if reads >= nr_reads_max => None,
+        0 => (age_ms(now, page) >= config.unread_idle_ms).then_some(Reads::Once),
+        1 => Some(Reads::Once),
         _ => (age_ms(now, page) >= config.again_idle_ms).then_some(Reads::Again),
     }
 }

@@ -309,8 +309,13 @@ impl Actuators {
         let mut failure = None;
         while let Some(outcome) = thread.poll() {
             match outcome {
-                CacheOutcome::Census { result, all_cpu_ns } => {
+                CacheOutcome::Census {
+                    result,
+                    nr_returned_pages,
+                    all_cpu_ns,
+                } => {
                     report.cpu_ns = all_cpu_ns;
+                    report.returned_bytes = nr_returned_pages * PAGE_BYTES;
                     match result {
                         Ok(sample) => {
                             report.take_census(&sample);
@@ -323,7 +328,9 @@ impl Actuators {
                     reads,
                     dropped,
                     nr_returned_pages,
+                    all_cpu_ns,
                 } => {
+                    report.cpu_ns = all_cpu_ns;
                     heard.nr_attempts += 1;
                     report.returned_bytes = nr_returned_pages * PAGE_BYTES;
                     report.take_dropped(reads, &dropped);

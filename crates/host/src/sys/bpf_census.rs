@@ -28,7 +28,7 @@ const NAME_BYTES: usize = 256;
 const BATCH: u32 = 1024;
 /// Words of a key and of the structs of these names.
 const KEY_WORDS: usize = 2;
-const RECORD_BYTES: usize = 6 * 8;
+const RECORD_BYTES: usize = 5 * 8;
 const GROUP_WORDS: usize = 1 + SUMS_WORDS;
 const FILE_WORDS: usize = 6 + SUMS_WORDS;
 const SUMS_WORDS: usize = READ_WORD + 2 * NR_AGES;
@@ -55,7 +55,7 @@ pub(crate) struct CensusCall {
     pub(crate) rank_max: u64,
     pub(crate) ages: [u64; NR_AGES],
     pub(crate) records_age: u64,
-    pub(crate) wants_pages: u64,
+    pub(crate) is_of_groups: u64,
     pub(crate) mapping: u64,
     pub(crate) inode: u64,
     pub(crate) device: u64,
@@ -133,7 +133,6 @@ pub(crate) struct RawRecord {
     pub(crate) memcg: u64,
     pub(crate) index: u64,
     pub(crate) nr_pages: u64,
-    pub(crate) page: u64,
     pub(crate) rank: u32,
     pub(crate) is_busy: bool,
 }
@@ -349,9 +348,8 @@ fn record_of(bytes: &[u8; RECORD_BYTES]) -> RawRecord {
         memcg: word(1),
         index: word(2),
         nr_pages: word(3),
-        page: word(4),
-        rank: part(10),
-        is_busy: part(11) != 0,
+        rank: part(8),
+        is_busy: part(9) != 0,
     }
 }
 

@@ -9,11 +9,8 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use super::FilePart;
-use crate::addr::PAGE_BYTES;
+use crate::addr::FILE_PAGES_MAX;
 use crate::sys::bpf_census::RawRecord;
-
-/// Pages of the longest file.
-const FILE_PAGES_MAX: u64 = i64::MAX as u64 / PAGE_BYTES;
 
 /// Pages by number in their file, for each file and group that is charged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

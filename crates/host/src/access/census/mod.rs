@@ -37,7 +37,7 @@ use std::time::Duration;
 pub use groups::GroupNames;
 pub use idle::IdleRanges;
 pub use names::{FileName, FileNames};
-pub use pages::{FileKey, GroupPages, PageFound, PagesTaken};
+pub use pages::{FileKey, GroupPages, PageFound};
 pub use watch::{CacheWatch, WHOLE_WATCH, Wanted, WatchQuestion};
 
 use super::{AccessError, BpfSource};

@@ -2,17 +2,17 @@
 //!
 //! ```text
 //!   search (all of memory)    -> which files the group has pages of
-//!   every census after that   -> the pages of these files alone, by the tree in which the kernel keeps them
+//!   every census              -> the pages of these files alone, by the tree in which the kernel keeps them
 //! ```
 //!
-//! What a group has in memory lies all over it. A census by file costs as much as its page cache is large, and not the machine.
+//! A group's pages lie all over memory. A census by file costs as much as its page cache is large, and not the machine.
 //! A file that is new to memory is found by the next search.
 //!
 //! **Owns** which files are looked at, and when all of memory is. **Does not own** what follows from a page's state.
 //!
 //! **Invariants**
 //! - I1: searches take at most 1 % of a processor, but for the first.
-//! - I2: a page that is not told is not known to be gone: files with little in memory are looked at by searches only.
+//! - I2: files with little in memory are not looked at.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -28,9 +28,9 @@ use crate::sys::bpf_census::RawRecord;
 
 /// Two searches are so far apart at least.
 const SEARCH_PAUSE_MIN: Duration = Duration::from_secs(5);
-/// Files with at least so much in memory are looked at between two searches.
+/// Files with at least so much in memory are looked at.
 const FILE_BYTES_MIN: u64 = 256 << 10;
-/// Between two searches at most so many files are looked at, those with most in memory.
+/// At most so many files are looked at, those with most in memory.
 const FILES_MAX: usize = 1024;
 /// A search comes after so many times the CPU time that the last one took.
 const SEARCH_REST: u32 = 100;
@@ -55,25 +55,10 @@ pub struct PageFound {
     pub index: u64,
     /// Pages: more than one where the kernel keeps them together.
     pub nr_pages: u64,
-    /// Reads through descriptors that the kernel has counted; it stops at [`PagesTaken::nr_reads_max`].
+    /// Reads through descriptors that the kernel has counted; it stops at [`GroupPages::nr_reads_max`].
     pub nr_reads: u32,
     /// Whether it is to be written, is being written, or is locked in memory.
     pub is_busy: bool,
-}
-
-/// What a census found beside pages.
-#[derive(Clone, Debug)]
-pub struct PagesTaken<'a> {
-    /// The files, as of the last search.
-    pub files: &'a BTreeMap<FileKey, FileId>,
-    /// Whether all of memory was looked at.
-    pub is_search: bool,
-    /// Those that were looked at; the pages of others may be where they were.
-    pub looked: Vec<FileKey>,
-    /// Reads of a page that the kernel counts at most.
-    pub nr_reads_max: u32,
-    /// What it cost.
-    pub cost: CensusCost,
 }
 
 /// Takes censuses of a group's page cache.
@@ -82,10 +67,8 @@ pub struct GroupPages {
     census: Census,
     group: GroupReader,
     ranges: Vec<Range>,
-    /// Those that the group has pages of, as of the last search.
+    /// Those of which the group has most in memory, as of the last search.
     files: BTreeMap<FileKey, FileId>,
-    /// Those that are looked at between two searches.
-    listed: Vec<FileKey>,
     /// When the next search may begin.
     search_due: Option<Instant>,
 }
@@ -101,51 +84,19 @@ impl GroupPages {
             group,
             ranges: ranges::read().map_err(|error| unavailable(error.to_string()))?,
             files: BTreeMap::new(),
-            listed: Vec::new(),
             search_due: None,
         })
     }
 
-    /// Takes a census. Pages come in no order.
+    /// Looks through all of memory for files that the group has pages of, if that is due.
     ///
     /// # Errors
-    /// Those of the kernel; pages may have been told before.
-    pub fn take(&mut self, each: &mut dyn FnMut(PageFound)) -> io::Result<PagesTaken<'_>> {
-        let mut on_page = |record: &RawRecord| {
-            each(PageFound {
-                file: FileKey(record.mapping),
-                index: record.index,
-                nr_pages: record.nr_pages,
-                nr_reads: record.rank,
-                is_busy: record.is_busy,
-            });
-        };
+    /// Those of the kernel.
+    pub fn search_if_due(&mut self) -> io::Result<()> {
         let started = Instant::now();
-        let is_search = self.search_due.is_none_or(|due| started >= due);
-        let cost = match is_search {
-            true => self.search(started, &mut on_page)?,
-            false => {
-                let files = &mut self.listed.iter().filter_map(|key| self.files.get(key));
-                take::list(&self.census, files, &mut on_page)?
-            }
-        };
-        Ok(PagesTaken {
-            files: &self.files,
-            is_search,
-            looked: match is_search {
-                true => self.files.keys().copied().collect(),
-                false => self.listed.clone(),
-            },
-            nr_reads_max: rank_max(&self.census.places) as u32,
-            cost,
-        })
-    }
-
-    fn search(
-        &mut self,
-        started: Instant,
-        on_page: &mut dyn FnMut(&RawRecord),
-    ) -> io::Result<CensusCost> {
+        if self.search_due.is_some_and(|due| started < due) {
+            return Ok(());
+        }
         let names = GroupNames::read().map_err(io::Error::other)?;
         let ids = names.ids_within(&self.group);
         self.census.program.watch_groups(&ids)?;
@@ -155,25 +106,47 @@ impl GroupPages {
             &Extent::Whole,
             true,
             None,
-            Some(on_page),
+            true,
             &|| false,
         )?;
         let mut parts = taken.files;
-        parts.retain(|part| ids.contains(&part.group_id));
+        let is_worth_it = |part: &FilePart| part.sums.bytes >= FILE_BYTES_MIN && !part.file.is_disk;
+        parts.retain(|part| ids.contains(&part.group_id) && is_worth_it(part));
         parts.sort_by_key(|part| Reverse(part.sums.bytes));
-        let files = parts.iter();
+        let files = parts.iter().take(FILES_MAX);
         self.files = files
             .map(|part| (FileKey(part.file.mapping), part.file))
             .collect();
-        let is_listed = |part: &&FilePart| part.sums.bytes >= FILE_BYTES_MIN && !part.file.is_disk;
-        let listed = parts.iter().filter(is_listed).take(FILES_MAX);
-        self.listed = listed.map(|part| FileKey(part.file.mapping)).collect();
-        // A file that several groups are charged for is looked at once.
-        self.listed.sort_unstable();
-        self.listed.dedup();
         let rest = Duration::from_nanos(taken.cost.cpu_ns) * SEARCH_REST;
         self.search_due = Some(started + rest.max(SEARCH_PAUSE_MIN));
-        Ok(taken.cost)
+        Ok(())
+    }
+
+    /// The files that are looked at: those of which the group has most in memory, as of the last search.
+    pub fn files(&self) -> &BTreeMap<FileKey, FileId> {
+        &self.files
+    }
+
+    /// Tells of each page of these files that is charged to the group. Pages of a file come in order.
+    ///
+    /// # Errors
+    /// Those of the kernel; pages may have been told before.
+    pub fn list(&self, each: &mut dyn FnMut(PageFound)) -> io::Result<CensusCost> {
+        let mut on_page = |record: &RawRecord| {
+            each(PageFound {
+                file: FileKey(record.mapping),
+                index: record.index,
+                nr_pages: record.nr_pages,
+                nr_reads: record.rank,
+                is_busy: record.is_busy,
+            });
+        };
+        take::list(&self.census, &mut self.files.values(), &mut on_page)
+    }
+
+    /// Reads of a page that the kernel counts at most.
+    pub fn nr_reads_max(&self) -> u32 {
+        rank_max(&self.census.places) as u32
     }
 
     /// The census, for names of files.

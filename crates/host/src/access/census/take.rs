@@ -15,7 +15,7 @@ use super::estimate::{Figure, Shuffled};
 use super::ranges::{self, BLOCK_PAGES, Range};
 use super::{Budget, Census, CensusCost, FileId, FilePart, GroupPart, Kind, Question};
 use super::{IdleRanges, Sums, Taken, Total};
-use crate::addr::PAGE_BYTES;
+use crate::addr::{FILE_PAGES_MAX, PAGE_BYTES};
 use crate::process::{Device, thread_cpu_ns};
 use crate::sys::bpf_census::{
     CensusCall, NR_AGES, NR_KINDS, RawFile, RawGroup, RawRecord, RawSums,
@@ -33,8 +33,6 @@ const LOOK_SHARE: f64 = 0.75;
 pub(super) const BLOCKS_MIN: u64 = 64;
 /// A node that is not known, in the kernel's sums.
 const NO_NODE: u32 = u32::MAX;
-/// Pages of the longest file.
-const FILE_PAGES_MAX: u64 = i64::MAX as u64 / PAGE_BYTES;
 /// Bits of the minor number in the kernel's number of a device.
 const MINOR_BITS: u32 = 20;
 
@@ -77,7 +75,8 @@ pub(super) fn list(
             budget_ns: CALL_BUDGET.as_nanos() as u64,
             has_generations: u64::from(census.places.has_generations),
             refs_flags: census.places.refs_flags,
-            wants_pages: 1,
+            gen_shift: census.places.gen_shift,
+            is_of_groups: 1,
             mapping: file.mapping,
             inode: file.inode,
             device: u64::from(file.device.major) << MINOR_BITS | u64::from(file.device.minor),
@@ -104,8 +103,8 @@ struct Taking<'a> {
     ranges: &'a [Range],
     wants_files: bool,
     remembering: Option<Remembering>,
-    /// Who is told all page cache of the watched groups page by page.
-    on_page: Option<&'a mut (dyn FnMut(&RawRecord) + 'a)>,
+    /// Whether files are those of the watched groups.
+    is_of_groups: bool,
     is_over: &'a dyn Fn() -> bool,
     nr_looked: u64,
     nr_holes: u64,
@@ -127,7 +126,7 @@ pub(super) fn take_once(census: &Census, question: &Question) -> io::Result<Take
             &extent,
             question.wants_files,
             None,
-            None,
+            false,
             &|| false,
         );
     };
@@ -143,7 +142,7 @@ pub(super) fn take_once(census: &Census, question: &Question) -> io::Result<Take
         &extent,
         question.wants_files,
         None,
-        None,
+        false,
         &|| false,
     )
 }
@@ -161,14 +160,14 @@ pub(super) fn nr_blocks(ranges: &[Range]) -> u64 {
 }
 
 /// Takes a census, unless `is_over` says meanwhile that nobody wants it: an error of the kind `Interrupted`.
-pub(super) fn take<'a>(
-    census: &'a Census,
-    ranges: &'a [Range],
+pub(super) fn take(
+    census: &Census,
+    ranges: &[Range],
     extent: &Extent<'_>,
     wants_files: bool,
     remembering: Option<Remembering>,
-    on_page: Option<&'a mut (dyn FnMut(&RawRecord) + 'a)>,
-    is_over: &'a dyn Fn() -> bool,
+    is_of_groups: bool,
+    is_over: &dyn Fn() -> bool,
 ) -> io::Result<Taken> {
     let started = Instant::now();
     let cpu_before_ns = thread_cpu_ns();
@@ -181,7 +180,7 @@ pub(super) fn take<'a>(
         ranges,
         wants_files,
         remembering,
-        on_page,
+        is_of_groups,
         is_over,
         nr_looked: 0,
         nr_holes: 0,
@@ -255,7 +254,7 @@ impl Taking<'_> {
             rank_max: remembering.rank_max,
             ages: remembering.ages,
             records_age: remembering.records_age,
-            wants_pages: u64::from(self.on_page.is_some()),
+            is_of_groups: u64::from(self.is_of_groups),
             ..call
         };
         let mut found = [[0; NR_KINDS]; 2];
@@ -267,10 +266,7 @@ impl Taking<'_> {
             self.cost.longest_call_ns = self.cost.longest_call_ns.max(took_ns);
             if call.nr_records > 0 {
                 let records = self.census.program.records(call.nr_records)?;
-                match &mut self.on_page {
-                    Some(on_page) => records.iter().for_each(on_page),
-                    None => records.iter().for_each(|record| self.idle.add(record)),
-                }
+                records.iter().for_each(|record| self.idle.add(record));
             }
             self.nr_looked += call.nr_looked;
             self.nr_holes += call.nr_holes;

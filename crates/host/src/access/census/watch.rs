@@ -130,7 +130,7 @@ impl CacheWatch {
             &extent,
             wanted.files,
             Some(remembering),
-            None,
+            false,
             is_over,
         );
         match (&taken, number) {

@@ -29,11 +29,11 @@ impl Census {
     /// Pages by file, index and reads.
     fn take(&mut self, pages: &[(u64, u64, u32)]) -> CacheSample {
         self.ms += 100;
-        self.table.begin(TimeMs(self.ms));
+        self.table.begin(TimeMs(self.ms), &self.files);
         for &(key, index, nr_reads) in pages {
             self.table.see(page(key, index, nr_reads));
         }
-        self.table.end(&self.files, self.files.keys(), 5)
+        self.table.end(5)
     }
 
     fn drop(&mut self, number: u32, range: &Range<u64>) {
@@ -168,14 +168,16 @@ fn a_struct_that_the_kernel_gives_to_another_file_has_another_number() {
     }
     census.file(1, 12);
     let changed = census.take(&[(1, 0, 1)]);
-    assert_eq!(once_idle(&changed), [], "told of the old file");
-    let number = census.take(&[(1, 0, 1)]).files[0].file;
-    assert_ne!(number, FileNo(0));
-    assert_eq!(census.table.file(number).map(|file| file.inode), Some(12));
+    assert_eq!(once_idle(&changed), [(1, 0)]);
+    assert_eq!(census.table.file(FileNo(0)), None);
+    assert_eq!(
+        census.table.file(FileNo(1)).map(|file| file.inode),
+        Some(12)
+    );
     assert!(
         census
             .table
-            .choose(number, Reads::Once, u64::MAX)
+            .choose(FileNo(1), Reads::Once, u64::MAX)
             .is_empty()
     );
 }
@@ -186,41 +188,67 @@ fn busy_pages_and_those_that_nobody_drops_are_not_chosen() {
     census.file(1, 11);
     for _ in 0..3 {
         census.ms += 100;
-        census.table.begin(TimeMs(census.ms));
+        census.table.begin(TimeMs(census.ms), &census.files);
         let busy = PageFound {
             is_busy: true,
             ..page(1, 0, 1)
         };
         census.table.see(busy);
         census.table.see(page(1, u64::MAX - 2, 1));
-        let sample = census.table.end(&census.files, census.files.keys(), 5);
+        let sample = census.table.end(5);
         assert_eq!(once_idle(&sample), [(0, 0)]);
     }
 }
 
 #[test]
-fn files_that_a_census_does_not_look_at_stay_as_they_were() {
+fn files_that_are_not_looked_at_any_more_are_forgotten_and_those_dropped_of_after_a_while() {
     let mut census = Census::new();
     census.file(1, 11);
     census.file(2, 12);
-    census.take(&[(1, 0, 1), (2, 0, 1)]);
-    census.take(&[(1, 0, 1), (2, 0, 1)]);
-    census.ms += 100;
-    census.table.begin(TimeMs(census.ms));
-    census.table.see(page(2, 0, 1));
-    let looked = [FileKey::for_tests(2)];
-    let sample = census.table.end(&census.files, looked.iter(), 5);
-    assert_eq!(once_idle(&sample), [(0, 1), (1, 1)]);
-    let sample = census.take(&[(1, 0, 1), (2, 0, 1)]);
-    assert_eq!(
-        (once_idle(&sample), sample.new_bytes),
-        (vec![(0, 1), (1, 1)], 0)
+    for _ in 0..2 {
+        census.take(&[(1, 0, 1), (2, 0, 1)]);
+    }
+    census.drop(1, &(0..1));
+    census.files.clear();
+    assert_eq!(once_idle(&census.take(&[])), []);
+    assert_eq!(census.table.file(FileNo(0)), None);
+    assert!(census.table.file(FileNo(1)).is_some());
+    assert!(
+        census
+            .table
+            .choose(FileNo(1), Reads::Once, u64::MAX)
+            .is_empty()
     );
-    assert_eq!(
-        once_idle(&census.take(&[(1, 0, 1)])),
-        [(0, 1)],
-        "looked at, and gone"
-    );
+    census.ms += drop_cache::Config::DEFAULT.remembered_ms;
+    for _ in 0..2 {
+        census.take(&[]);
+    }
+    assert_eq!(census.table.file(FileNo(1)), None);
+}
+
+#[test]
+fn a_file_that_can_not_be_dropped_is_not_offered_for_a_while() {
+    let mut census = Census::new();
+    census.file(1, 11);
+    for _ in 0..2 {
+        census.take(&[(1, 0, 1)]);
+    }
+    census.table.leave(TimeMs(census.ms), FileNo(0));
+    assert_eq!(once_idle(&census.take(&[(1, 0, 1)])), [(0, 0)]);
+    census.ms += drop_cache::Config::DEFAULT.remembered_ms;
+    assert_eq!(once_idle(&census.take(&[(1, 0, 1)])), [(0, 1)]);
+}
+
+#[test]
+fn where_one_read_is_all_that_the_kernel_counts_nothing_is_known_to_be_read_once() {
+    let mut census = Census::new();
+    census.file(1, 11);
+    for _ in 0..3 {
+        census.ms += 100;
+        census.table.begin(TimeMs(census.ms), &census.files);
+        census.table.see(page(1, 0, 1));
+        assert_eq!(once_idle(&census.table.end(1)), [(0, 0)]);
+    }
 }
 
 #[test]

@@ -155,6 +155,8 @@ fn what_is_in_memory_only_is_never_dropped() {
     write_file(&group, &path, FILE_MIB);
     let content = fs::read(&path).expect("read");
     let dropped = drop_cold(&group, || {});
-    assert_eq!(dropped["tried_bytes"], 0, "{dropped}");
+    // A page of the programs that wrote it may be charged to the group, too.
+    let tried_bytes = dropped["tried_bytes"].as_u64();
+    assert!(tried_bytes.is_some_and(|bytes| bytes < MIB), "{dropped}");
     assert_eq!(fs::read(&path).expect("read"), content);
 }

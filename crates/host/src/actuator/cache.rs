@@ -12,7 +12,7 @@
 //! - I1: one thing is done after the other: pages are chosen by the last census.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use strata_control::{CacheSample, FileNo, Reads, drop_cache};
@@ -78,13 +78,13 @@ pub struct CacheThread {
 }
 
 impl CacheThread {
-    /// Starts the thread for the group and those below it.
+    /// Starts the thread for the group at this path and those below it.
     ///
     /// # Errors
     /// Those of starting a thread.
-    pub fn start(group: GroupReader, config: drop_cache::Config) -> io::Result<CacheThread> {
+    pub fn start(group: &Path, config: drop_cache::Config) -> io::Result<CacheThread> {
         let mut cache = Cache {
-            group: Some(group),
+            group: group.to_owned(),
             pages: None,
             table: CacheTable::new(config),
             began: Instant::now(),
@@ -131,8 +131,7 @@ impl CacheThread {
 /// What the thread has.
 #[derive(Debug)]
 struct Cache {
-    /// Until the first census.
-    group: Option<GroupReader>,
+    group: PathBuf,
     /// From the first census on, where one can be taken.
     pages: Option<GroupPages>,
     table: CacheTable,
@@ -147,7 +146,8 @@ impl Cache {
     }
 
     fn census(&mut self) -> Result<CacheSample, String> {
-        if let Some(group) = self.group.take() {
+        if self.pages.is_none() {
+            let group = GroupReader::open(&self.group).map_err(|error| error.to_string())?;
             self.pages = Some(GroupPages::open(group).map_err(|error| error.to_string())?);
         }
         let now = self.now();

@@ -150,8 +150,7 @@ pub(super) fn reclaim_loop(
     let can_drop_cache = config.drop_cache && has_bpf && !config.dry_run;
     let cache = match arena.gauge().group().filter(|_| can_drop_cache) {
         Some(group) => {
-            let reader = GroupReader::open(group.path()).map_err(RunError::Cgroup)?;
-            let cache = CacheThread::start(reader, config.control.drop_cache);
+            let cache = CacheThread::start(group.path(), config.control.drop_cache);
             Some(cache.map_err(io_error("starting the thread that looks at page cache"))?)
         }
         None => None,

@@ -81,7 +81,7 @@ impl Evicted {
         }
     }
 
-    /// Whether it left lately: from the oldest generation there still is, or from one of the last
+    /// Whether the folio left lately: from the oldest generation there still is, or from one of the last
     /// `nr_gens`.
     pub(crate) fn is_recent(
         self,

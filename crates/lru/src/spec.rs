@@ -73,7 +73,7 @@ impl EnginePolicy {
         matches!(self, EnginePolicy::ByHeat(_))
     }
 
-    /// Whether it keeps generations, which have an age that `min_ttl_ms` is compared with.
+    /// Whether the policy keeps generations, which have an age that `min_ttl_ms` is compared with.
     pub fn has_generations(&self) -> bool {
         matches!(self, EnginePolicy::MultiGen(_) | EnginePolicy::ByHeat(_))
     }

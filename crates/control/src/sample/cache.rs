@@ -42,7 +42,7 @@ pub struct FileCache {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CacheSample {
-    /// CPU time that a census of the files takes that are known, nanoseconds. Searches for files are paced by whoever makes them.
+    /// CPU time of the census, nanoseconds. A search for files does not count.
     pub cpu_ns: u64,
     /// Came to memory since the census before.
     pub new_bytes: u64,

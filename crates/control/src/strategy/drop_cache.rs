@@ -32,8 +32,8 @@ config! {
     /// When page cache is looked at, and how much of it is dropped.
     "drop_cache"
 
-    /// While usage is near the budget a census of the group's page cache comes this often. A page is idle once two
-    /// censuses have found it unread, so a stream holds what it reads in twice this time.
+    /// While usage is near the budget a census of the group's page cache comes this often. A page that one census
+    /// finds read and the next finds unread since is idle, so a stream holds what it reads in twice this time.
     census_ms: u64 = 100, 20..=10_000, "ms";
     /// Censuses come more seldom where they would take more than this much of a processor.
     cpu_percent: u64 = 5, 1..=50, "percent of a processor";
@@ -61,10 +61,10 @@ config! {
     drop_bytes_max: u64 = 128 << 20, 1 << 20..=4 << 30, "bytes";
 }
 
-/// As many censuses find a page before it is idle.
+/// A page is idle at the second census that finds it, at the earliest.
 const CENSUSES_TO_IDLE: u64 = 2;
 const ALL_PERCENT: u64 = 100;
-/// Whoever drops takes so many requests at once.
+/// Files of which pages are dropped at once, at most.
 const DROPS_MAX: usize = 32;
 
 /// What matters of a tick.

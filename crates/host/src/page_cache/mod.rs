@@ -4,8 +4,8 @@
 //!   a census names idle pages (file, group, ranges) -> reach: open that very file -> drop: the kernel forgets these pages
 //! ```
 //!
-//! **Owns** reaching a file, dropping pages of it, and what is remembered of a group's pages (`table`). **Does not own** which
-//! pages are idle now (`access::census`).
+//! **Owns** reaching a file, dropping pages of it, and which pages of a group lie idle from census to census (`table`). **Does
+//! not own** censuses (`access::census`), nor how much is dropped (`strata_control::drop_cache`).
 //!
 //! **Invariants**
 //! - I1: no data is lost. The kernel drops clean pages that nobody has mapped, and reads them again when they are wanted.

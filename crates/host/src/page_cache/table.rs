@@ -11,7 +11,7 @@
 //! **Invariants**
 //! - I1: a page is chosen only if the last census saw it, clean and unread since the census before at least.
 //! - I2: a file's number is never used for another one.
-//! - I3: 8 bytes are kept of each page of 2 MiB of a file in which the group has a page.
+//! - I3: 4 KiB are kept of each 2 MiB of a file in which the group has a page.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Range;

@@ -245,8 +245,7 @@ impl Process {
             .is_ok_and(|stat| stat.start_stack != 0 && stat.start_stack != self.start_stack)
     }
 
-    /// Whether this process runs in the same address space as `other`, as threads always do, and children of `vfork`
-    /// until they call `exec`. `None` where the kernel can't say (no `kcmp`).
+    /// Whether the two processes share an address space, as a child of `vfork` shares its parent's until it calls `exec`. `None` where the kernel can't say (no `kcmp`).
     pub fn shares_space_with(&self, other: &Process) -> Option<bool> {
         sys::is_same_address_space(self.pid, other.pid).ok()
     }

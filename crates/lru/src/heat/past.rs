@@ -15,7 +15,7 @@ use super::Heat;
 pub struct PastHeat {
     /// Heat of the folio when it left.
     pub(super) heat: Heat,
-    /// Whether it was accessed after the last walk before that.
+    /// Whether the folio was accessed between the last walk and its eviction.
     pub(super) is_seen: bool,
     /// Walks of its group before it left.
     nr_walks: u32,

@@ -41,7 +41,7 @@ pub enum Walked {
     },
     /// A huge page: an entry without a table.
     HugePage {
-        /// Whether it is young.
+        /// Whether the entry's accessed bit was set.
         is_young: bool,
     },
 }

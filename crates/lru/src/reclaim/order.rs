@@ -45,7 +45,7 @@ impl GroupWalk {
         }
     }
 
-    /// Whether it is that of the memcg LRU.
+    /// Whether groups are taken in the order of the memcg LRU.
     pub(super) fn is_by_bins(&self) -> bool {
         matches!(self, GroupWalk::Bins { .. })
     }

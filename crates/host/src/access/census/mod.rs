@@ -210,7 +210,7 @@ pub struct FileId {
 }
 
 impl FileId {
-    /// Whether this is the same file, with or without a name.
+    /// Whether both are one file, deleted meanwhile or not.
     pub(crate) fn is_same(&self, other: &FileId) -> bool {
         let of = |id: &FileId| (id.device, id.inode, id.generation, id.is_disk);
         of(self) == of(other)

@@ -57,7 +57,7 @@ pub struct PageFound {
     pub nr_pages: u64,
     /// Reads through descriptors that the kernel has counted; it stops at [`GroupPages::nr_reads_max`].
     pub nr_reads: u32,
-    /// Whether it is to be written, is being written, or is locked in memory.
+    /// Whether the page is to be written, is being written, or is locked in memory.
     pub is_busy: bool,
 }
 

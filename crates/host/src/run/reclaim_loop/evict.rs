@@ -31,8 +31,7 @@ impl Splits {
 }
 
 impl ReclaimLoop {
-    /// What pageout and the kernel freed when asked, and page cache that was dropped; pages the kernel took by itself are no success
-    /// of ours.
+    /// Freed by pageout, by the kernel when asked, and by dropping page cache. What the kernel took by itself does not count.
     pub(super) fn freed_bytes(&self) -> u64 {
         let stats = self.group.tracker.stats().unwrap_or_default();
         let nr_pages: u64 = stats.nr_evicted_pages.iter().sum();

@@ -3,7 +3,9 @@
 //! **Owns** which modules have numbers, and setting one by its name. **Does not own** the numbers, their ranges and
 //! reasons: they stand beside the code that uses them, and `docs/reference/tunables.md` lists them.
 
-use crate::strategy::{drop_cache, list_balance, mark_accessed, prefetch, split_huge, swappiness};
+use crate::strategy::{
+    admit_cache, drop_cache, list_balance, mark_accessed, prefetch, split_huge, swappiness,
+};
 use crate::tunables::{OutOfRange, Tunables, config_of};
 use crate::{cpu, limit, loop_config, pressure, reclaimer, stall, walks, watermarks};
 use serde_json::Value;
@@ -47,6 +49,8 @@ config_of! {
         prefetch: prefetch::Config;
         /// Dropping page cache that was read once.
         drop_cache: drop_cache::Config;
+        /// Which page cache that comes in stays.
+        admit_cache: admit_cache::Config;
         /// Splitting huge pages.
         split_huge: split_huge::Config;
         /// Biasing the kernel's balance of anon and file pages.

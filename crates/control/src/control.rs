@@ -30,6 +30,7 @@ use crate::sample::{Actuator, ActuatorReport, CpuState};
 use crate::stall::Stall;
 use crate::steering::{Abilities, Steering};
 use crate::strategy::Busy;
+use crate::strategy::admit_cache::AdmitCache;
 use crate::strategy::affinity::Affinity;
 use crate::strategy::drop_cache::DropCache;
 use crate::walks::Walks;
@@ -104,6 +105,7 @@ pub struct Control {
     swap_checked: Option<TimeMs>,
     walks: Walks,
     steering: Steering,
+    admit_cache: AdmitCache,
     drop_cache: DropCache,
     /// Whether the kernel holds usage below the budget while nobody reclaims ahead.
     is_line_held: bool,
@@ -142,6 +144,7 @@ impl Control {
                 config.list_balance,
                 config.prefetch,
             ),
+            admit_cache: AdmitCache::new(config.admit_cache),
             drop_cache: DropCache::new(config.drop_cache),
             is_line_held: false,
             left_at: None,

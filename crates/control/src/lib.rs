@@ -55,13 +55,14 @@ pub use control::{Control, Setup, WalkLook};
 pub use groups::{GroupNo, Groups};
 pub use plan::{Action, Decision, Plan, Reclaim};
 pub use sample::{
-    Actuator, ActuatorReport, CacheLook, CacheSample, CgroupVersion, CpuState, Due, FileCache,
-    FileNo, FreeSwap, GroupStats, KernelLists, Lever, PAGE_BYTES, Processors, ProgramNo, Reading,
-    Reads, Sample,
+    Actuator, ActuatorReport, CacheLook, CacheSample, CameIn, CgroupVersion, CpuState, Due,
+    FileCache, FileNo, FreeSwap, GroupStats, KernelLists, Lever, PAGE_BYTES, Processors, ProgramNo,
+    Reading, Reads, Sample,
 };
 pub use steering::Abilities;
 pub use strategy::{
-    affinity, drop_cache, list_balance, mark_accessed, prefetch, split_huge, swappiness,
+    admit_cache, affinity, drop_cache, list_balance, mark_accessed, prefetch, split_huge,
+    swappiness,
 };
 pub use tunables::{OutOfRange, Tunable, Tunables};
 pub use watermarks::{Held, Watermarks};

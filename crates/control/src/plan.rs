@@ -31,6 +31,16 @@ pub enum Action {
         /// At most so much, bytes.
         bytes: u64,
     },
+    /// Look at what came to page cache since the last look.
+    LookAtNewcomers {
+        /// What came in is remembered until so much came in after it, bytes.
+        history_bytes: u64,
+    },
+    /// Drop page cache that came in of late and was read once since, what came last goes first.
+    DropNewcomers {
+        /// At most so much, bytes.
+        bytes: u64,
+    },
     /// Pageout may take so much of a processor from now on.
     LimitPageout {
         /// Percent of one processor.

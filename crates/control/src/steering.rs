@@ -141,6 +141,8 @@ impl Steering {
             | Action::TakeCensus
             | Action::DropReadOnce { .. }
             | Action::DropReadAgain { .. }
+            | Action::LookAtNewcomers { .. }
+            | Action::DropNewcomers { .. }
             | Action::LimitPageout { .. }
             | Action::LimitPrefetch { .. }
             | Action::AvoidBusyThreads

@@ -519,5 +519,6 @@ int take_census(struct census_call *call)
 	return 0;
 }
 
+#include "census_arrivals.h"
 #include "census_file.h"
 #include "census_names.h"

@@ -95,7 +95,18 @@ struct census_record {
 	u64 index;   /* of the first page, in the file */
 	u64 nr_pages;
 	u32 rank;    /* how far the kernel has counted reads of it */
-	u32 is_busy; /* whether it is to be written, is being written, or is locked in memory */
+	__u16 is_busy; /* whether it is to be written, is being written, or is locked in memory */
+	__u16 is_referenced; /* the kernel's flag: it was read since it came, or since the kernel last took the flag away */
+};
+
+/* Page cache that has come to memory. */
+struct census_arrival {
+	u64 mapping; /* the kernel's struct of the file */
+	u64 inode;
+	u64 device;
+	u64 generation;
+	u64 index; /* of the first page, in the file */
+	u64 nr_pages;
 };
 
 struct census_group {
@@ -128,6 +139,7 @@ struct census_name_call {
 _Static_assert(sizeof(struct census_sums) == 22 * 8, "as in bpf_census.rs");
 _Static_assert(sizeof(struct census_call) == 38 * 8, "as in bpf_census.rs");
 _Static_assert(sizeof(struct census_record) == 5 * 8, "as in bpf_census.rs");
+_Static_assert(sizeof(struct census_arrival) == 6 * 8, "as in bpf_census.rs");
 _Static_assert(sizeof(struct census_group) == 23 * 8, "as in bpf_census.rs");
 _Static_assert(sizeof(struct census_file) == 28 * 8, "as in bpf_census.rs");
 _Static_assert(sizeof(struct census_name_call) == 6 * 8, "as in bpf_census.rs");

@@ -152,6 +152,7 @@ __noinline int tell(u64 mapping, u64 group, u64 index, const struct facts *f)
 	record->nr_pages = f->nr_pages;
 	record->rank = rank_of(f->flags);
 	record->is_busy = is_busy != 0;
+	record->is_referenced = IS_SET(f->flags, PG_referenced);
 	return 0;
 }
 

@@ -220,8 +220,10 @@ struct bpf_iter__task_vma {
 
 #define BPF_MAP_TYPE_HASH 1
 #define BPF_MAP_TYPE_ARRAY 2
+#define BPF_MAP_TYPE_RINGBUF 27
 #define BPF_F_NO_PREALLOC 1
 #define BPF_NOEXIST 1
+#define BPF_RB_NO_WAKEUP 1
 
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>

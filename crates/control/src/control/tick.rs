@@ -294,14 +294,19 @@ impl Control {
         look: CacheLook,
     ) -> drop_cache::Ask {
         let excess_bytes = self.pressure.excess_bytes(&self.marks);
-        let moment = drop_cache::Moment {
+        let mut moment = drop_cache::Moment {
             now,
             usage_bytes,
             excess_bytes: excess_bytes.saturating_sub(going_bytes),
             marks: &self.marks,
             may_act: !self.is_dry_run && !self.allowance.is_spent(),
         };
-        self.drop_cache.tick(moment, look)
+        let newcomers = self.admit_cache.tick(&moment, look.came_in, look.is_busy);
+        moment.excess_bytes = moment.excess_bytes.saturating_sub(newcomers.going_bytes);
+        let mut ask = self.drop_cache.tick(moment, look);
+        ask.actions.splice(0..0, newcomers.actions);
+        ask.going_bytes += newcomers.going_bytes;
+        ask
     }
 
     /// What has to go, of which so much goes already.

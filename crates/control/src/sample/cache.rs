@@ -50,6 +50,18 @@ pub struct CacheSample {
     pub files: Vec<FileCache>,
 }
 
+/// What came to page cache since the last look.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CameIn {
+    /// Came in.
+    pub in_bytes: u64,
+    /// Part of `in_bytes` that had been in memory before, as far as that is remembered.
+    pub returned_bytes: u64,
+    /// Of all that came in of late, what may go.
+    pub ripe_bytes: u64,
+}
+
 /// How it stands with page cache; part of a tick's sample where page cache can be dropped.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -59,4 +71,19 @@ pub struct CacheLook {
     /// What a census found that ended since the last tick.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub found: Option<CacheSample>,
+    /// What came in, if a look has ended since the last tick.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub came_in: Option<CameIn>,
+}
+
+impl CacheLook {
+    /// A look has ended.
+    pub fn add(&mut self, came_in: CameIn) {
+        let before = self.came_in.unwrap_or_default();
+        self.came_in = Some(CameIn {
+            in_bytes: before.in_bytes + came_in.in_bytes,
+            returned_bytes: before.returned_bytes + came_in.returned_bytes,
+            ripe_bytes: came_in.ripe_bytes,
+        });
+    }
 }

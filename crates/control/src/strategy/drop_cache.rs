@@ -305,6 +305,7 @@ mod tests {
             let look = CacheLook {
                 is_busy: false,
                 found: Some(found),
+                came_in: None,
             };
             self.tick(ms, excess_mib, look)
         }
@@ -313,6 +314,7 @@ mod tests {
             let look = CacheLook {
                 is_busy: true,
                 found: None,
+                came_in: None,
             };
             self.tick(ms, excess_mib, look)
         }
@@ -457,6 +459,7 @@ mod tests {
                 let look = CacheLook {
                     is_busy: true,
                     found: Some(found),
+                    came_in: None,
                 };
                 of.tick(ms, 0, look);
             }

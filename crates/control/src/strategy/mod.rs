@@ -5,6 +5,7 @@
 //!
 //! **Invariants** S1: no strategy knows another; what several need is in the [`View`].
 
+pub mod admit_cache;
 pub mod affinity;
 pub mod drop_cache;
 pub mod list_balance;

@@ -36,6 +36,10 @@ impl CacheAsk {
             Action::TakeCensus => Some(CacheAsk::Census),
             Action::DropReadOnce { file, bytes } => Some(CacheAsk::ReadOnce { file, bytes }),
             Action::DropReadAgain { file, bytes } => Some(CacheAsk::ReadAgain { file, bytes }),
+            Action::LookAtNewcomers { history_bytes } => {
+                Some(CacheAsk::NewcomersLook { history_bytes })
+            }
+            Action::DropNewcomers { bytes } => Some(CacheAsk::Newcomers { bytes }),
             _ => None,
         }
     }

@@ -101,6 +101,16 @@ pub enum CacheAsk {
         /// At most so much.
         bytes: u64,
     },
+    /// A look at what came in.
+    NewcomersLook {
+        /// What came in is remembered until so much came in after it.
+        history_bytes: u64,
+    },
+    /// That pages are dropped that came in of late and were read once since.
+    Newcomers {
+        /// At most so much.
+        bytes: u64,
+    },
 }
 
 /// How eviction stands.

@@ -11,22 +11,27 @@
 //! **Invariants**
 //! - I1: one thing is done after the other: pages are chosen by the last census.
 
+use std::collections::HashMap;
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use strata_control::{CacheSample, FileNo, Reads, drop_cache};
+use strata_control::{CacheSample, CameIn, FileNo, Reads, admit_cache, drop_cache};
 use strata_lru::TimeMs;
 
 use super::worker::Worker;
 use crate::access::census::{FileId, FileNames, GroupPages};
 use crate::cgroup::GroupReader;
+use crate::page_cache::newcomers::{Newcomer, Newcomers, Verdict};
 use crate::page_cache::table::CacheTable;
-use crate::page_cache::{Dropped, IdleFile, Left, drop_of};
+use crate::page_cache::{Dropped, IdleFile, Left, Mounts, Ways, drop_of};
 use crate::process::thread_cpu_ns;
 
 /// Requests under way at most: a tick asks for the pages of some files.
 const IN_FLIGHT_MAX: usize = 64;
+/// Newcomers that lie so close together in a file are looked at in one go.
+const NEAR_PAGES: u64 = 512;
 /// Open files of all processes are looked for at most so often, because there may be many.
 const LOOK_PAUSE: Duration = Duration::from_secs(5);
 
@@ -44,30 +49,66 @@ pub enum CacheRequest {
         /// At most so much.
         bytes: u64,
     },
+    /// A look at what came in since the last one.
+    LookAtNewcomers {
+        /// What came in is remembered until so much came in after it, bytes.
+        history_bytes: u64,
+    },
+    /// Dropping what came in of late and was read once since.
+    DropNewcomers {
+        /// At most so much.
+        bytes: u64,
+    },
+}
+
+/// How it stands since the start.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CacheTotals {
+    /// Pages of the group that had been dropped and were read again.
+    pub nr_returned_pages: u64,
+    /// Came in while that was watched, bytes.
+    pub in_bytes: u64,
+    /// Part of `in_bytes` that had been in memory before, as far as that is remembered.
+    pub in_again_bytes: u64,
+    /// Folios that came in and were not told.
+    pub nr_lost_folios: u64,
+    /// CPU time of censuses, of looks and of dropping, nanoseconds.
+    pub cpu_ns: u64,
+}
+
+/// Which pages were dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Which {
+    /// Those that a census found idle.
+    Idle(Reads),
+    /// Those that came in of late.
+    Newcomers,
 }
 
 /// What became of a request.
 #[derive(Debug)]
-pub enum CacheOutcome {
+pub struct CacheOutcome {
+    /// What it was about.
+    pub of: CacheDone,
+    /// How it stands since the start.
+    pub totals: CacheTotals,
+}
+
+/// What a request was about.
+#[derive(Debug)]
+pub enum CacheDone {
     /// What a census found. An error: none can be taken here, or this one failed.
-    Census {
-        /// What it found.
-        result: Result<CacheSample, String>,
-        /// Pages of the group that had been dropped and were read again, since the start.
-        nr_returned_pages: u64,
-        /// CPU time of censuses and of dropping since the start, nanoseconds.
-        all_cpu_ns: u64,
-    },
-    /// What became of a file's pages.
+    Census(Result<CacheSample, String>),
+    /// What came in.
+    Look(CameIn),
+    /// What became of pages.
     Dropped {
-        /// How often they had been read.
-        reads: Reads,
+        /// Which they were.
+        which: Which,
         /// What was tried, and what is gone.
         dropped: Dropped,
-        /// Pages of the group that had been dropped and were read again, since the start.
-        nr_returned_pages: u64,
-        /// CPU time of censuses and of dropping since the start, nanoseconds.
-        all_cpu_ns: u64,
+        /// What came in meanwhile.
+        came_in: Option<CameIn>,
     },
 }
 
@@ -82,33 +123,23 @@ impl CacheThread {
     ///
     /// # Errors
     /// Those of starting a thread.
-    pub fn start(group: &Path, config: drop_cache::Config) -> io::Result<CacheThread> {
+    pub fn start(
+        group: &Path,
+        idle: drop_cache::Config,
+        newcomers: admit_cache::Config,
+    ) -> io::Result<CacheThread> {
         let mut cache = Cache {
             group: group.to_owned(),
             pages: None,
-            table: CacheTable::new(config),
+            table: CacheTable::new(idle),
+            newcomers: Newcomers::new(newcomers),
             began: Instant::now(),
-            all_cpu_ns: 0,
+            cpu_ns: 0,
             names: Names::default(),
         };
-        let worker = Worker::start(
-            "strata-cache",
-            IN_FLIGHT_MAX,
-            move |request, stop| match request {
-                CacheRequest::Census => CacheOutcome::Census {
-                    result: cache.census(),
-                    nr_returned_pages: cache.table.nr_returned_pages(),
-                    all_cpu_ns: cache.all_cpu_ns,
-                },
-                CacheRequest::Drop { reads, .. } if stop.is_set() => CacheOutcome::Dropped {
-                    reads,
-                    dropped: Dropped::default(),
-                    nr_returned_pages: cache.table.nr_returned_pages(),
-                    all_cpu_ns: cache.all_cpu_ns,
-                },
-                CacheRequest::Drop { file, reads, bytes } => cache.drop(file, reads, bytes),
-            },
-        )?;
+        let worker = Worker::start("strata-cache", IN_FLIGHT_MAX, move |request, stop| {
+            cache.handle(request, stop.is_set())
+        })?;
         Ok(CacheThread { worker })
     }
 
@@ -135,14 +166,51 @@ struct Cache {
     /// From the first census on, where one can be taken.
     pages: Option<GroupPages>,
     table: CacheTable,
+    newcomers: Newcomers,
     began: Instant,
-    all_cpu_ns: u64,
+    cpu_ns: u64,
     names: Names,
 }
 
 impl Cache {
     fn now(&self) -> TimeMs {
         TimeMs(self.began.elapsed().as_millis() as u64)
+    }
+
+    fn handle(&mut self, request: CacheRequest, is_stopped: bool) -> CacheOutcome {
+        let cpu_before_ns = thread_cpu_ns();
+        let of = match request {
+            CacheRequest::Census => CacheDone::Census(self.census()),
+            CacheRequest::LookAtNewcomers { history_bytes } => {
+                self.newcomers.remember(history_bytes);
+                CacheDone::Look(self.look())
+            }
+            CacheRequest::Drop { reads, .. } if is_stopped => nothing_dropped(Which::Idle(reads)),
+            CacheRequest::DropNewcomers { .. } if is_stopped => nothing_dropped(Which::Newcomers),
+            CacheRequest::Drop { file, reads, bytes } => CacheDone::Dropped {
+                which: Which::Idle(reads),
+                dropped: self.drop_pages(file, reads, bytes).unwrap_or_default(),
+                came_in: None,
+            },
+            CacheRequest::DropNewcomers { bytes } => CacheDone::Dropped {
+                which: Which::Newcomers,
+                dropped: self.drop_newcomers(bytes),
+                came_in: Some(self.look()),
+            },
+        };
+        self.cpu_ns += thread_cpu_ns() - cpu_before_ns;
+        let arrivals = self.pages.as_ref().and_then(GroupPages::arrivals);
+        let (in_bytes, in_again_bytes) = self.newcomers.totals_bytes();
+        CacheOutcome {
+            of,
+            totals: CacheTotals {
+                nr_returned_pages: self.table.nr_returned_pages(),
+                in_bytes,
+                in_again_bytes,
+                nr_lost_folios: arrivals.map_or(0, |arrivals| arrivals.nr_lost().unwrap_or(0)),
+                cpu_ns: self.cpu_ns,
+            },
+        }
     }
 
     fn census(&mut self) -> Result<CacheSample, String> {
@@ -152,31 +220,61 @@ impl Cache {
         }
         let now = self.now();
         let pages = self.pages.as_mut().ok_or("there is no census")?;
-        let cpu_before_ns = thread_cpu_ns();
         pages.search_if_due().map_err(|error| error.to_string())?;
         // Searches have a pace of their own.
         let searched_ns = thread_cpu_ns();
         let table = &mut self.table;
         table.begin(now, pages.files());
         let listed = pages.list(&mut |page| table.see(page));
-        let cost = listed.map_err(|error| error.to_string())?;
+        listed.map_err(|error| error.to_string())?;
         let mut sample = table.end(pages.nr_reads_max());
         sample.cpu_ns = thread_cpu_ns() - searched_ns;
-        tracing::debug!(?cost, "census of page cache");
-        self.all_cpu_ns += thread_cpu_ns() - cpu_before_ns;
+        tracing::debug!(cpu_ns = sample.cpu_ns, "census of page cache");
         Ok(sample)
     }
 
-    fn drop(&mut self, number: FileNo, reads: Reads, bytes: u64) -> CacheOutcome {
-        let cpu_before_ns = thread_cpu_ns();
-        let dropped = self.drop_pages(number, reads, bytes);
-        self.all_cpu_ns += thread_cpu_ns() - cpu_before_ns;
-        CacheOutcome::Dropped {
-            reads,
-            dropped: dropped.unwrap_or_default(),
-            nr_returned_pages: self.table.nr_returned_pages(),
-            all_cpu_ns: self.all_cpu_ns,
+    /// Reads what has come in. A kernel that does not tell tells of nothing.
+    fn look(&mut self) -> CameIn {
+        let now = self.now();
+        if let Some(arrivals) = self.pages.as_ref().and_then(GroupPages::arrivals) {
+            for arrival in arrivals.take().unwrap_or_default() {
+                self.newcomers.arrive(now, arrival);
+            }
         }
+        self.newcomers.look(now)
+    }
+
+    fn drop_newcomers(&mut self, bytes: u64) -> Dropped {
+        let now = self.now();
+        let mut dropped = Dropped::default();
+        let mut mounts = Mounts::default();
+        for (file, newcomers) in self.newcomers.choose(now, bytes) {
+            let Some(pages) = self.pages.as_ref() else {
+                break;
+            };
+            let judged = judge(pages, &file, newcomers);
+            for newcomer in judged.unread {
+                self.newcomers.put_back(now, newcomer);
+            }
+            if judged.going.is_empty() {
+                continue;
+            }
+            let mut idle = IdleFile {
+                file,
+                ways: Ways {
+                    places: Vec::new(),
+                    mount: self.names.mount(&file),
+                },
+                ranges: judged.going,
+            };
+            let mut of_file = drop_of(&idle, &mut mounts, false, &mut |_, _| {});
+            if of_file.tried_bytes == 0 && !of_file.left_bytes.is_empty() {
+                idle.ways.places = self.names.places(pages, &file, false);
+                of_file = drop_of(&idle, &mut mounts, false, &mut |_, _| {});
+            }
+            dropped.add(&of_file);
+        }
+        dropped
     }
 
     fn drop_pages(&mut self, number: FileNo, reads: Reads, bytes: u64) -> Option<Dropped> {
@@ -185,14 +283,22 @@ impl Cache {
         let pages = self.pages.as_ref()?;
         let mut idle = IdleFile {
             file,
-            places: self.names.places(pages, &file, false),
+            ways: Ways {
+                places: self.names.places(pages, &file, false),
+                mount: self.names.mount(&file),
+            },
             ranges: self.table.choose(number, reads, bytes),
         };
         let table = &mut self.table;
         let mut drop = |idle: &IdleFile| {
-            drop_of(idle, false, &mut |range, nr_gone_pages| {
-                table.note_dropped(now, number, range, nr_gone_pages);
-            })
+            drop_of(
+                idle,
+                &mut Mounts::default(),
+                false,
+                &mut |range, nr_gone_pages| {
+                    table.note_dropped(now, number, range, nr_gone_pages);
+                },
+            )
         };
         let mut dropped = drop(&idle);
         let is_lost = [Left::Unreachable, Left::Replaced]
@@ -200,13 +306,73 @@ impl Cache {
             .any(|left| dropped.left_bytes.contains_key(left));
         if is_lost {
             // A file without a name, or in another mount namespace, is reached through whoever has it open.
-            idle.places = self.names.places(pages, &file, true);
+            idle.ways.places = self.names.places(pages, &file, true);
             dropped = drop(&idle);
         }
         if dropped.tried_bytes == 0 && !dropped.left_bytes.is_empty() {
             self.table.leave(now, number);
         }
         Some(dropped)
+    }
+}
+
+fn nothing_dropped(which: Which) -> CacheDone {
+    CacheDone::Dropped {
+        which,
+        dropped: Dropped::default(),
+        came_in: None,
+    }
+}
+
+/// Newcomers of one file.
+struct Judged {
+    /// Pages that go, as ranges in order.
+    going: Vec<Range<u64>>,
+    /// Those that nobody has read yet.
+    unread: Vec<Newcomer>,
+}
+
+/// Looks at how newcomers of one file stand now. What is not told is mapped, charged to others or gone.
+fn judge(pages: &GroupPages, file: &FileId, mut newcomers: Vec<Newcomer>) -> Judged {
+    newcomers.sort_by_key(|newcomer| newcomer.arrival.index);
+    let mut judged = Judged {
+        going: Vec::new(),
+        unread: Vec::new(),
+    };
+    // What lies close together is looked at in one go.
+    for near in newcomers.chunk_by(|one, next| next.arrival.index - one.arrival.index <= NEAR_PAGES)
+    {
+        let (Some(first), Some(last)) = (near.first(), near.last()) else {
+            continue;
+        };
+        let end = last.arrival.index + last.arrival.nr_pages;
+        let mut found = HashMap::new();
+        let listed = pages.list_part(file, first.arrival.index..end, &mut |page| {
+            found.insert(page.index, page);
+        });
+        if listed.is_err() {
+            continue;
+        }
+        for newcomer in near {
+            let Some(page) = found.get(&newcomer.arrival.index) else {
+                continue;
+            };
+            match newcomer.verdict(page) {
+                Verdict::Goes => {
+                    add_range(&mut judged.going, page.index..page.index + page.nr_pages)
+                }
+                Verdict::Unread => judged.unread.push(*newcomer),
+                Verdict::Stays => {}
+            }
+        }
+    }
+    judged
+}
+
+fn add_range(ranges: &mut Vec<Range<u64>>, range: Range<u64>) {
+    match ranges.last_mut() {
+        Some(last) if last.end >= range.start => last.end = last.end.max(range.end),
+        _ => ranges.push(range),
     }
 }
 
@@ -220,16 +386,23 @@ struct Names {
 }
 
 impl Names {
+    fn mount(&mut self, file: &FileId) -> Option<PathBuf> {
+        self.look(false).mount(file)
+    }
+
     fn places(&mut self, pages: &GroupPages, file: &FileId, is_thorough: bool) -> Vec<PathBuf> {
+        self.look(is_thorough).places(pages.census(), file)
+    }
+
+    fn look(&mut self, is_thorough: bool) -> &FileNames {
         let (names, read): (_, fn() -> FileNames) = match is_thorough {
             true => (&mut self.all, FileNames::read),
             false => (&mut self.mounts, FileNames::of_mounts),
         };
         let is_old = |(at, _): &(Instant, FileNames)| at.elapsed() >= LOOK_PAUSE;
-        if names.as_ref().is_none_or(is_old) {
-            *names = Some((Instant::now(), read()));
+        if names.as_ref().is_some_and(is_old) {
+            *names = None;
         }
-        let names = names.as_ref();
-        names.map_or_else(Vec::new, |(_, names)| names.places(pages.census(), file))
+        &names.get_or_insert_with(|| (Instant::now(), read())).1
     }
 }

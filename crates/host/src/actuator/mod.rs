@@ -48,7 +48,7 @@ pub use activate::{Activate, ActivateReport, WarmPages};
 pub use advise::PageoutError;
 pub(crate) use affinity::Confined;
 pub use bring_back::{Allowance, bring_back};
-pub use cache::{CacheOutcome, CacheRequest, CacheThread};
+pub use cache::{CacheDone, CacheOutcome, CacheRequest, CacheThread, CacheTotals, Which};
 pub(crate) use clear::{ClearRequest, ClearThread};
 pub use deactivate::{ColdPages, Deactivate, DeactivateReport};
 pub(crate) use lever::try_five_touches;

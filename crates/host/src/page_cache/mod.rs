@@ -14,6 +14,7 @@
 //! - I3: only regular files on ext4 and xfs. Others are left and counted.
 //! - I4: what was tried and what is gone are counted apart.
 
+pub(crate) mod newcomers;
 mod reach;
 pub(crate) mod table;
 
@@ -23,9 +24,11 @@ use std::io;
 use std::num::NonZero;
 use std::ops::Range;
 use std::os::fd::AsFd;
-use std::path::PathBuf;
 
 use rustix::fs::{Advice, fadvise};
+
+pub(crate) use reach::Mounts;
+pub use reach::Ways;
 
 use crate::access::census::FileId;
 use crate::addr::PAGE_BYTES;
@@ -36,8 +39,8 @@ use crate::sys::page_cache::nr_resident;
 pub struct IdleFile {
     /// Which.
     pub file: FileId,
-    /// Where it may be opened, best first.
-    pub places: Vec<PathBuf>,
+    /// How it may be reached.
+    pub ways: Ways,
     /// Pages by number, in order and apart from each other.
     pub ranges: Vec<Range<u64>>,
 }
@@ -91,8 +94,9 @@ impl Dropped {
 /// Drops idle pages, or only counts what would be tried.
 pub fn drop_idle(files: &[IdleFile], is_dry_run: bool) -> Dropped {
     let mut dropped = Dropped::default();
+    let mut mounts = Mounts::default();
     for idle in files {
-        dropped.add(&drop_of(idle, is_dry_run, &mut |_, _| {}));
+        dropped.add(&drop_of(idle, &mut mounts, is_dry_run, &mut |_, _| {}));
     }
     dropped
 }
@@ -101,6 +105,7 @@ pub fn drop_idle(files: &[IdleFile], is_dry_run: bool) -> Dropped {
 /// was tried are gone.
 pub(crate) fn drop_of(
     idle: &IdleFile,
+    mounts: &mut Mounts,
     is_dry_run: bool,
     on_range: &mut dyn FnMut(&Range<u64>, u64),
 ) -> Dropped {
@@ -111,7 +116,7 @@ pub(crate) fn drop_of(
         idle_bytes,
         ..Dropped::default()
     };
-    let file = match reach::open(&idle.file, &idle.places) {
+    let file = match reach::open(&idle.file, &idle.ways, mounts) {
         Ok(file) => file,
         Err(left) => {
             dropped.left_bytes.insert(left, idle_bytes);

@@ -6,8 +6,9 @@
 //! - I1: a file is opened for reading only after its device, inode and kind are known to be those meant, so no fifo, device
 //!   or other file is ever opened.
 
+use std::collections::HashMap;
 use std::fs::File;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FileType, Mode, OFlags, fstat, fstatfs, open as open_file};
@@ -15,31 +16,105 @@ use rustix::io::Errno;
 
 use super::Left;
 use crate::access::census::FileId;
+use crate::process::Device;
+use crate::sys::file_handle::{Handle, open_by_handle};
 use crate::sys::page_cache::generation;
 
 /// Magic numbers of file systems on which dropping exact ranges was tried.
-const FILE_SYSTEMS: [u64; 2] = [0xef53, 0x5846_5342];
+const FILE_SYSTEMS: [u64; 2] = [EXT4, XFS];
+const EXT4: u64 = 0xef53;
+const XFS: u64 = 0x5846_5342;
+/// A handle of these file systems: the inode's number, then its generation.
+const INODE_AND_GENERATION: u8 = 1;
+/// On xfs: the number has 64 bits.
+const LONG_INODE: u8 = 0x80;
 
-/// Opens the file at the first place where it is.
-pub(super) fn open(file: &FileId, places: &[PathBuf]) -> Result<File, Left> {
+/// How a file may be reached.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ways {
+    /// Where it may be opened, best first.
+    pub places: Vec<PathBuf>,
+    /// A directory in its file system, for the file's handle.
+    pub mount: Option<PathBuf>,
+}
+
+/// Opens the file at the first place where it is, or else by its handle.
+pub(super) fn open(file: &FileId, ways: &Ways, mounts: &mut Mounts) -> Result<File, Left> {
     if file.is_disk {
         return Err(Left::NotRegular);
     }
     let mut why = Left::Unreachable;
-    for place in places {
-        match open_at(file, place) {
+    for place in &ways.places {
+        // Links of /proc have to be followed; a link in a file's place leads to another file, which is found out below.
+        let found = open_file(place, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
+        match found.map_err(refused).and_then(|at| open_found(file, &at)) {
             Ok(found) => return Ok(found),
             Err(left) => why = left,
         }
     }
-    Err(why)
+    match &ways.mount {
+        Some(mount) => mounts.open(file, mount),
+        None => Err(why),
+    }
 }
 
-fn open_at(file: &FileId, place: &Path) -> Result<File, Left> {
-    // Links of /proc have to be followed; a link in a file's place leads to another file, which is found out below.
-    let handle =
-        open_file(place, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).map_err(refused)?;
-    let found = fstat(&handle).map_err(refused)?;
+/// Directories that are held open while files are opened by their handles, one for each file system. Nothing can be unmounted
+/// meanwhile.
+#[derive(Debug, Default)]
+pub(crate) struct Mounts {
+    open: HashMap<Device, Option<(OwnedFd, u64)>>,
+}
+
+impl Mounts {
+    /// Opens a file by its number in its file system: also one whose name the kernel has forgotten. The number and the
+    /// generation name the very file that had page cache, so it is opened for reading at once.
+    fn open(&mut self, file: &FileId, mount: &Path) -> Result<File, Left> {
+        let found = self.open.entry(file.device).or_insert_with(|| {
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOATIME;
+            let found = open_file(mount, flags, Mode::empty()).ok()?;
+            let kind = fstatfs(&found).ok()?;
+            Some((found, kind.f_type as u64))
+        });
+        let (mount, file_system) = found.as_ref().ok_or(Left::Refused)?;
+        let handle = handle_of(file, *file_system).ok_or(Left::FileSystem)?;
+        let opened = open_by_handle(mount.as_fd(), &handle);
+        let opened = opened.map_err(|error| match error.raw_os_error() {
+            Some(libc::ESTALE | libc::ELOOP) => Left::Replaced,
+            _ => Left::Refused,
+        })?;
+        check(file, &opened)?;
+        of_generation(file, opened)
+    }
+}
+
+/// How a file system writes the handle of a file; `None`: it is not known.
+fn handle_of(file: &FileId, file_system: u64) -> Option<Handle> {
+    let mut bytes = [0; 12];
+    let generation = u32::try_from(file.generation).ok()?.to_ne_bytes();
+    let (kind, number) = match file_system {
+        EXT4 => (
+            INODE_AND_GENERATION,
+            u32::try_from(file.inode).ok()?.to_ne_bytes().to_vec(),
+        ),
+        XFS => (
+            INODE_AND_GENERATION | LONG_INODE,
+            file.inode.to_ne_bytes().to_vec(),
+        ),
+        _ => return None,
+    };
+    let nr_bytes = number.len() + generation.len();
+    bytes[..number.len()].copy_from_slice(&number);
+    bytes[number.len()..nr_bytes].copy_from_slice(&generation);
+    Some(Handle {
+        kind,
+        bytes,
+        nr_bytes: nr_bytes as u32,
+    })
+}
+
+/// Whether this is the file that was meant.
+fn check(file: &FileId, opened: &OwnedFd) -> Result<(), Left> {
+    let found = fstat(opened).map_err(refused)?;
     let device = (
         rustix::fs::major(found.st_dev),
         rustix::fs::minor(found.st_dev),
@@ -50,18 +125,27 @@ fn open_at(file: &FileId, place: &Path) -> Result<File, Left> {
     if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
         return Err(Left::NotRegular);
     }
-    let kind = fstatfs(&handle).map_err(refused)?;
+    Ok(())
+}
+
+fn of_generation(file: &FileId, opened: OwnedFd) -> Result<File, Left> {
+    match generation(opened.as_fd()) {
+        Some(generation) if u64::from(generation) == file.generation => Ok(File::from(opened)),
+        Some(_) => Err(Left::Replaced),
+        None => Err(Left::Refused),
+    }
+}
+
+fn open_found(file: &FileId, handle: &OwnedFd) -> Result<File, Left> {
+    check(file, handle)?;
+    let kind = fstatfs(handle).map_err(refused)?;
     if !FILE_SYSTEMS.contains(&(kind.f_type as u64)) {
         return Err(Left::FileSystem);
     }
     let link = format!("/proc/self/fd/{}", handle.as_raw_fd());
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOATIME | OFlags::NONBLOCK;
     let opened = open_file(link, flags, Mode::empty()).map_err(refused)?;
-    match generation(opened.as_fd()) {
-        Some(generation) if u64::from(generation) == file.generation => Ok(File::from(opened)),
-        Some(_) => Err(Left::Replaced),
-        None => Err(Left::Refused),
-    }
+    of_generation(file, opened)
 }
 
 fn refused(errno: Errno) -> Left {
@@ -74,8 +158,8 @@ fn refused(errno: Errno) -> Left {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::process::Device;
     use std::fs;
+    use std::io::Read;
     use std::os::unix::fs::MetadataExt;
 
     fn id_of(path: &Path) -> FileId {
@@ -94,13 +178,21 @@ mod tests {
         )
     }
 
+    fn at(places: &[&Path]) -> Ways {
+        Ways {
+            places: places.iter().map(|place| place.to_path_buf()).collect(),
+            mount: None,
+        }
+    }
+
     fn why(file: &FileId, path: &Path) -> Option<Left> {
-        open(file, &[path.to_owned()]).err()
+        open(file, &at(&[path]), &mut Mounts::default()).err()
     }
 
     #[test]
     fn only_the_file_that_was_meant_is_opened() {
         let directory = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).expect("directory");
+        let mut mounts = Mounts::default();
         let [path, other, link] = ["file", "other", "link"].map(|name| directory.path().join(name));
         fs::write(&path, "one").expect("written");
         let meant = id_of(&path);
@@ -111,7 +203,7 @@ mod tests {
         assert_eq!(on_disk, None);
         fs::rename(&path, &other).expect("renamed");
         assert_eq!(why(&meant, &path), Some(Left::Replaced));
-        assert_eq!(open(&meant, &[path.clone(), other.clone()]).err(), None);
+        assert_eq!(open(&meant, &at(&[&path, &other]), &mut mounts).err(), None);
         fs::write(&path, "two").expect("written");
         assert_eq!(why(&meant, &path), Some(Left::Replaced));
         std::os::unix::fs::symlink(&path, &link).expect("linked");
@@ -120,7 +212,40 @@ mod tests {
         reused.generation += 1;
         assert_eq!(why(&reused, &other), Some(Left::Replaced));
         assert_eq!(why(&meant, Path::new("/dev/null")), Some(Left::Replaced));
-        assert_eq!(open(&meant, &[]).err(), Some(Left::Unreachable));
+        assert_eq!(
+            open(&meant, &at(&[]), &mut mounts).err(),
+            Some(Left::Unreachable)
+        );
+    }
+
+    #[test]
+    fn a_file_is_opened_by_its_handle_whatever_its_name_is() {
+        let directory = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).expect("directory");
+        let mut mounts = Mounts::default();
+        let [path, other] = ["file", "other"].map(|name| directory.path().join(name));
+        fs::write(&path, "one").expect("written");
+        let meant = id_of(&path);
+        let ways = Ways {
+            places: vec![path.clone()],
+            mount: Some(directory.path().to_owned()),
+        };
+        if why(&meant, &path) == Some(Left::FileSystem) {
+            return;
+        }
+        fs::rename(&path, &other).expect("renamed");
+        let mut opened = open(&meant, &ways, &mut mounts).expect("opened");
+        let mut text = String::new();
+        opened.read_to_string(&mut text).expect("read");
+        assert_eq!(text, "one");
+        let mut reused = meant;
+        reused.generation += 1;
+        assert_eq!(
+            open(&reused, &ways, &mut mounts).err(),
+            Some(Left::Replaced)
+        );
+        drop(opened);
+        fs::remove_file(&other).expect("removed");
+        assert_eq!(open(&meant, &ways, &mut mounts).err(), Some(Left::Replaced));
     }
 
     #[test]

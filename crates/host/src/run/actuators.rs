@@ -13,10 +13,10 @@
 
 use crate::access::ListsSource;
 use crate::actuator::{
-    Activate, CacheOutcome, CacheRequest, CacheThread, ColdPages, Confined, Deactivate, Pageout,
+    Activate, CacheDone, CacheRequest, CacheThread, ColdPages, Confined, Deactivate, Pageout,
     PageoutReport, PageoutRequest, Recall, RecallPages, ShrinkOutcome, ShrinkThread, WarmPages,
 };
-use crate::addr::{AddrRange, PAGE_BYTES};
+use crate::addr::AddrRange;
 use crate::cgroup::ReclaimError;
 use crate::pages::places::SpaceNo;
 use crate::rights;
@@ -27,9 +27,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 use strata_control::strategy::{Busy, Outcome};
-use strata_control::{
-    Abilities, ActuatorReport, CacheLook, CacheSample, FileNo, Lever, Processors, Reads,
-};
+use strata_control::{Abilities, ActuatorReport, CacheLook, FileNo, Lever, Processors, Reads};
 
 /// The threads; `None` where a run has no use for one, or can't have it.
 #[derive(Debug)]
@@ -82,8 +80,8 @@ pub(super) struct Actuators {
     counters: EvictionReport,
     /// What was done with page cache, where it is looked at at all.
     page_cache: Option<PageCacheReport>,
-    /// What a census has found that the loop was not told yet.
-    found: Option<CacheSample>,
+    /// What censuses and looks have found that the loop was not told yet.
+    cache_look: CacheLook,
     /// What was played since the last time the threads were heard.
     played: Vec<PageoutReport>,
     recorder: Recorder,
@@ -95,7 +93,7 @@ impl Actuators {
         Actuators {
             lever: threads.marker.as_ref().map(|(_, lever)| *lever),
             page_cache: threads.cache.as_ref().map(|_| PageCacheReport::default()),
-            found: None,
+            cache_look: CacheLook::default(),
             threads,
             waiting: VecDeque::new(),
             confined: Confined::default(),
@@ -308,32 +306,24 @@ impl Actuators {
         };
         let mut failure = None;
         while let Some(outcome) = thread.poll() {
-            match outcome {
-                CacheOutcome::Census {
-                    result,
-                    nr_returned_pages,
-                    all_cpu_ns,
-                } => {
-                    report.cpu_ns = all_cpu_ns;
-                    report.returned_bytes = nr_returned_pages * PAGE_BYTES;
-                    match result {
-                        Ok(sample) => {
-                            report.take_census(&sample);
-                            self.found = Some(sample);
-                        }
-                        Err(error) => failure = Some(error),
-                    }
+            report.take_totals(&outcome.totals);
+            match outcome.of {
+                CacheDone::Census(Ok(sample)) => {
+                    report.take_census(&sample);
+                    self.cache_look.found = Some(sample);
                 }
-                CacheOutcome::Dropped {
-                    reads,
+                CacheDone::Census(Err(error)) => failure = Some(error),
+                CacheDone::Look(came_in) => self.cache_look.add(came_in),
+                CacheDone::Dropped {
+                    which,
                     dropped,
-                    nr_returned_pages,
-                    all_cpu_ns,
+                    came_in,
                 } => {
-                    report.cpu_ns = all_cpu_ns;
                     heard.nr_attempts += 1;
-                    report.returned_bytes = nr_returned_pages * PAGE_BYTES;
-                    report.take_dropped(reads, &dropped);
+                    report.take_dropped(which, &dropped);
+                    if let Some(came_in) = came_in {
+                        self.cache_look.add(came_in);
+                    }
                 }
             }
         }
@@ -350,7 +340,7 @@ impl Actuators {
         let thread = self.threads.cache.as_ref()?;
         Some(CacheLook {
             is_busy: thread.is_busy(),
-            found: self.found.take(),
+            ..std::mem::take(&mut self.cache_look)
         })
     }
 
@@ -362,6 +352,16 @@ impl Actuators {
     /// Has page cache of a file dropped.
     pub(super) fn drop_cache(&mut self, file: FileNo, reads: Reads, bytes: u64) {
         self.ask_cache(CacheRequest::Drop { file, reads, bytes });
+    }
+
+    /// Has what came to page cache looked at.
+    pub(super) fn look_at_newcomers(&mut self, history_bytes: u64) {
+        self.ask_cache(CacheRequest::LookAtNewcomers { history_bytes });
+    }
+
+    /// Has page cache dropped that came in of late.
+    pub(super) fn drop_newcomers(&mut self, bytes: u64) {
+        self.ask_cache(CacheRequest::DropNewcomers { bytes });
     }
 
     fn ask_cache(&mut self, request: CacheRequest) {

@@ -150,7 +150,11 @@ pub(super) fn reclaim_loop(
     let can_drop_cache = config.drop_cache && has_bpf && !config.dry_run;
     let cache = match arena.gauge().group().filter(|_| can_drop_cache) {
         Some(group) => {
-            let cache = CacheThread::start(group.path(), config.control.drop_cache);
+            let cache = CacheThread::start(
+                group.path(),
+                config.control.drop_cache,
+                config.control.admit_cache,
+            );
             Some(cache.map_err(io_error("starting the thread that looks at page cache"))?)
         }
         None => None,

@@ -68,21 +68,33 @@ fn note_message(_level: PrintLevel, message: String) {
     }
 }
 
+/// What of an object is loaded, and how large.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Parts<'a> {
+    /// Entries of maps, by name.
+    pub(super) map_sizes: &'a [(&'a str, u32)],
+    /// Programs that are left out.
+    pub(super) left_out: &'a [&'a str],
+}
+
 /// Loads an object of programs that are called, and takes what `take` wants of it.
 pub(super) fn load_called<T>(
     object: &[u8],
-    map_size: Option<(&str, u32)>,
+    parts: Parts<'_>,
     take: impl FnOnce(&libbpf_rs::Object) -> io::Result<T>,
 ) -> io::Result<T> {
     with_messages(|| {
         let mut open = ObjectBuilder::default();
         let mut open = open.open_memory(object).map_err(to_io)?;
-        let sized =
-            |map: &libbpf_rs::OpenMapMut<'_>| map_size.filter(|(name, _)| map.name() == *name);
         for mut map in open.maps_mut() {
-            if let Some((_, nr_entries)) = sized(&map) {
-                map.set_max_entries(nr_entries).map_err(to_io)?;
+            let is_it = |(name, _): &&(&str, u32)| map.name() == *name;
+            if let Some((_, nr_entries)) = parts.map_sizes.iter().find(is_it) {
+                map.set_max_entries(*nr_entries).map_err(to_io)?;
             }
+        }
+        for mut program in open.progs_mut() {
+            let is_wanted = !parts.left_out.iter().any(|name| program.name() == *name);
+            program.set_autoload(is_wanted);
         }
         take(&open.load().map_err(to_io)?)
     })

@@ -9,10 +9,13 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle, libbpf_sys};
 
-use super::bpf::{load_called, to_io};
+use super::bpf::{Parts, load_called, to_io};
+use super::bpf_arrivals::{ArrivalLog, RING_BYTES};
 
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/census.bpf.o"));
 
+/// The program that the kernel calls when page cache comes to memory.
+const WATCHER: &str = "note_arrival";
 /// Kinds of folios, `enum census_kind`.
 pub(crate) const NR_KINDS: usize = 4;
 /// Generations, the first for none.
@@ -135,6 +138,7 @@ pub(crate) struct RawRecord {
     pub(crate) nr_pages: u64,
     pub(crate) rank: u32,
     pub(crate) is_busy: bool,
+    pub(crate) is_referenced: bool,
 }
 
 /// What was loaded.
@@ -148,13 +152,25 @@ pub(crate) struct CensusProgram {
     names: MapHandle,
     records: MapHandle,
     watched: MapHandle,
+    /// Where arrivals are to be watched: the program, its ring, and the map that counts what found no room there.
+    arrivals: Option<(OwnedFd, MapHandle, MapHandle)>,
 }
 
 impl CensusProgram {
-    /// Loads both programs, with room to remember the pages of so many blocks.
-    pub(crate) fn load(nr_blocks: u32) -> io::Result<CensusProgram> {
-        let size = Some(("memory", nr_blocks.max(1)));
-        load_called(OBJECT, size, |object| {
+    /// Loads the programs, with room to remember the pages of so many blocks, and that which watches arrivals where wanted.
+    pub(crate) fn load(nr_blocks: u32, watches_arrivals: bool) -> io::Result<CensusProgram> {
+        let map_sizes = [("memory", nr_blocks.max(1)), ("arrivals", RING_BYTES)];
+        let parts = match watches_arrivals {
+            true => Parts {
+                map_sizes: &map_sizes,
+                left_out: &[],
+            },
+            false => Parts {
+                map_sizes: &map_sizes[..1],
+                left_out: &[WATCHER],
+            },
+        };
+        load_called(OBJECT, parts, |object| {
             let program = |name: &str| {
                 let found = object.progs().find(|program| program.name() == name);
                 found
@@ -177,6 +193,10 @@ impl CensusProgram {
                 names: map("names")?,
                 records: map("records")?,
                 watched: map("watched")?,
+                arrivals: match watches_arrivals {
+                    true => Some((program(WATCHER)?, map("arrivals")?, map("lost")?)),
+                    false => None,
+                },
             })
         })
     }
@@ -189,6 +209,15 @@ impl CensusProgram {
     /// Looks at the page cache of the file that the call names.
     pub(crate) fn list(&self, call: &mut CensusCall) -> io::Result<()> {
         run(&self.list, call)
+    }
+
+    /// From now on page cache of the watched groups is told as it comes to memory. To be called after a first look, which finds
+    /// where the kernel keeps what. `None`: the program was not loaded for that.
+    pub(crate) fn watch_arrivals(&self) -> io::Result<Option<ArrivalLog>> {
+        let parts = self.arrivals.as_ref();
+        parts
+            .map(|(program, ring, lost)| ArrivalLog::start(program, ring, lost))
+            .transpose()
     }
 
     /// Takes the sums by group out of the kernel.
@@ -341,15 +370,16 @@ fn words<const N: usize>(bytes: &[u8]) -> Option<[u64; N]> {
 fn record_of(bytes: &[u8; RECORD_BYTES]) -> RawRecord {
     let (words, _) = bytes.as_chunks::<8>();
     let word = |at: usize| words.get(at).map_or(0, |word| u64::from_ne_bytes(*word));
-    let (parts, _) = bytes.as_chunks::<4>();
-    let part = |at: usize| parts.get(at).map_or(0, |part| u32::from_ne_bytes(*part));
+    // Rank, and two marks of 16 bits above it.
+    let last = word(4);
     RawRecord {
         mapping: word(0),
         memcg: word(1),
         index: word(2),
         nr_pages: word(3),
-        rank: part(8),
-        is_busy: part(9) != 0,
+        rank: last as u32,
+        is_busy: last >> 32 & 0xffff != 0,
+        is_referenced: last >> 48 != 0,
     }
 }
 

@@ -4,6 +4,7 @@
 //! **Does not own** policy or retries.
 
 pub(crate) mod bpf;
+pub(crate) mod bpf_arrivals;
 pub(crate) mod bpf_census;
 pub(crate) mod bpf_shared;
 #[expect(
@@ -13,6 +14,7 @@ pub(crate) mod bpf_shared;
 pub(crate) mod deadline;
 #[expect(unsafe_code, reason = "runs between fork and exec")]
 pub(crate) mod detach;
+pub(crate) mod file_handle;
 pub(crate) mod fresh_pages;
 pub(crate) mod huge_zero;
 pub(crate) mod madvise;

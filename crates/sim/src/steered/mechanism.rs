@@ -253,9 +253,11 @@ impl<P: PlaysKernel> Mechanism for World<'_, P> {
                 return None;
             }
             Action::AvoidBusyThreads | Action::RunAnywhere => return None,
-            Action::TakeCensus | Action::DropReadOnce { .. } | Action::DropReadAgain { .. } => {
-                return None;
-            }
+            Action::TakeCensus
+            | Action::DropReadOnce { .. }
+            | Action::DropReadAgain { .. }
+            | Action::LookAtNewcomers { .. }
+            | Action::DropNewcomers { .. } => return None,
             // `strata_control::drive` does these itself.
             Action::Reclaim { .. } | Action::PageOut { .. } => return None,
             Action::MarkAccessed { percent } => {

@@ -21,6 +21,7 @@
 //! - I3: a call into the kernel ends after about 1 ms.
 //! - I4: no name is guessed: a path is one at which this very file was found, or the place in its file system.
 
+mod arrivals;
 mod estimate;
 mod groups;
 mod idle;
@@ -34,6 +35,7 @@ mod watch;
 use std::io;
 use std::time::Duration;
 
+pub use arrivals::{Arrival, Arrivals};
 pub use groups::GroupNames;
 pub use idle::IdleRanges;
 pub use names::{FileName, FileNames};
@@ -321,11 +323,12 @@ impl Census {
     /// # Errors
     /// [`AccessError::Unavailable`]: without root, or on a kernel whose structs are not known.
     pub fn open() -> Result<Census, AccessError> {
-        Census::open_remembering(0)
+        Census::open_with(0, false)
     }
 
-    /// Opens as [`Census::open`] does, with room to remember the pages of so many blocks.
-    fn open_remembering(nr_blocks: u32) -> Result<Census, AccessError> {
+    /// Opens as [`Census::open`] does, with room to remember the pages of so many blocks, and with a program that can tell of
+    /// page cache as it comes to memory.
+    fn open_with(nr_blocks: u32, watches_arrivals: bool) -> Result<Census, AccessError> {
         let mut source = BpfSource::open().map_err(|error| match error {
             AccessError::Unavailable { why, remedy, .. } => AccessError::Unavailable {
                 source_name: NAME,
@@ -339,7 +342,7 @@ impl Census {
                 "the kernel's structs of pages were not found".to_owned(),
             ));
         };
-        let program = CensusProgram::load(nr_blocks).map_err(|error| {
+        let program = CensusProgram::load(nr_blocks, watches_arrivals).map_err(|error| {
             let memory = Bytes(u64::from(nr_blocks) * BLOCK_MEMORY_BYTES);
             unavailable(format!(
                 "its program, with {memory} of memory, does not load: {error}"

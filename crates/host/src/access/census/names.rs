@@ -115,6 +115,18 @@ impl FileNames {
         link.into_iter().chain(path).collect()
     }
 
+    /// A directory of the file's file system.
+    pub fn mount(&self, file: &FileId) -> Option<PathBuf> {
+        let mut all = self
+            .mounts
+            .iter()
+            .filter(|mount| mount.device == file.device);
+        // A single file may be mounted, too; a whole file system is a directory.
+        let found = all.clone().find(|mount| mount.root == Path::new("/"));
+        let found = found.or_else(|| all.find(|mount| mount.point.is_dir()));
+        found.map(|mount| mount.point.clone())
+    }
+
     /// The path by which we can find the file ourselves: the one of a process may be of another mount namespace. A deleted
     /// file is told by its last one.
     pub fn path_here(&self, census: &Census, file: &FileId) -> Option<PathBuf> {

@@ -17,12 +17,14 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::io;
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use super::ranges::{self, Range};
+use super::ranges;
 use super::take::{self, Extent};
 use super::watch::rank_max;
-use super::{AccessError, Census, CensusCost, FileId, FilePart, GroupNames, unavailable};
+use super::{AccessError, Arrivals, Census, FileId, FilePart, GroupNames, unavailable};
+use crate::addr::FILE_PAGES_MAX;
 use crate::cgroup::GroupReader;
 use crate::sys::bpf_census::RawRecord;
 
@@ -59,6 +61,8 @@ pub struct PageFound {
     pub nr_reads: u32,
     /// Whether the page is to be written, is being written, or is locked in memory.
     pub is_busy: bool,
+    /// The kernel's flag: the page was read since it came to memory, or since the kernel last took the flag away.
+    pub is_referenced: bool,
 }
 
 /// Takes censuses of a group's page cache.
@@ -66,11 +70,12 @@ pub struct PageFound {
 pub struct GroupPages {
     census: Census,
     group: GroupReader,
-    ranges: Vec<Range>,
+    ranges: Vec<ranges::Range>,
     /// Those of which the group has most in memory, as of the last search.
     files: BTreeMap<FileKey, FileId>,
     /// When the next search may begin.
     search_due: Option<Instant>,
+    arrivals: Option<Arrivals>,
 }
 
 impl GroupPages {
@@ -80,11 +85,13 @@ impl GroupPages {
     /// Those of [`Census::open`]; [`AccessError::Unavailable`] where `/proc/zoneinfo` can't be read.
     pub fn open(group: GroupReader) -> Result<GroupPages, AccessError> {
         Ok(GroupPages {
-            census: Census::open()?,
+            // Where the kernel does not tell of what comes to memory, everything else still goes.
+            census: Census::open_with(0, true).or_else(|_| Census::open())?,
             group,
             ranges: ranges::read().map_err(|error| unavailable(error.to_string()))?,
             files: BTreeMap::new(),
             search_due: None,
+            arrivals: None,
         })
     }
 
@@ -117,6 +124,9 @@ impl GroupPages {
         self.files = files
             .map(|part| (FileKey(part.file.mapping), part.file))
             .collect();
+        if self.arrivals.is_none() {
+            self.arrivals = Arrivals::watch(&self.census)?;
+        }
         let rest = Duration::from_nanos(taken.cost.cpu_ns) * SEARCH_REST;
         self.search_due = Some(started + rest.max(SEARCH_PAUSE_MIN));
         Ok(())
@@ -131,17 +141,32 @@ impl GroupPages {
     ///
     /// # Errors
     /// Those of the kernel; pages may have been told before.
-    pub fn list(&self, each: &mut dyn FnMut(PageFound)) -> io::Result<CensusCost> {
-        let mut on_page = |record: &RawRecord| {
-            each(PageFound {
-                file: FileKey(record.mapping),
-                index: record.index,
-                nr_pages: record.nr_pages,
-                nr_reads: record.rank,
-                is_busy: record.is_busy,
-            });
-        };
-        take::list(&self.census, &mut self.files.values(), &mut on_page)
+    pub fn list(&self, each: &mut dyn FnMut(PageFound)) -> io::Result<()> {
+        let mut on_page = |record: &RawRecord| each(found_of(record));
+        for file in self.files.values() {
+            take::list(&self.census, file, 0..FILE_PAGES_MAX, &mut on_page)?;
+        }
+        Ok(())
+    }
+
+    /// Tells of each page in a part of a file that is charged to the group, in order. Pages beside the part may be told, too.
+    ///
+    /// # Errors
+    /// Those of the kernel.
+    pub fn list_part(
+        &self,
+        file: &FileId,
+        pages: Range<u64>,
+        each: &mut dyn FnMut(PageFound),
+    ) -> io::Result<()> {
+        let mut on_page = |record: &RawRecord| each(found_of(record));
+        take::list(&self.census, file, pages, &mut on_page)
+    }
+
+    /// Tells of page cache as it comes to memory, from the first search on; `None`: this kernel does not tell, or nothing was
+    /// searched yet.
+    pub fn arrivals(&self) -> Option<&Arrivals> {
+        self.arrivals.as_ref()
     }
 
     /// Reads of a page that the kernel counts at most.
@@ -152,5 +177,16 @@ impl GroupPages {
     /// The census, for names of files.
     pub fn census(&self) -> &Census {
         &self.census
+    }
+}
+
+fn found_of(record: &RawRecord) -> PageFound {
+    PageFound {
+        file: FileKey(record.mapping),
+        index: record.index,
+        nr_pages: record.nr_pages,
+        nr_reads: record.rank,
+        is_busy: record.is_busy,
+        is_referenced: record.is_referenced,
     }
 }

@@ -15,7 +15,7 @@ use super::estimate::{Figure, Shuffled};
 use super::ranges::{self, BLOCK_PAGES, Range};
 use super::{Budget, Census, CensusCost, FileId, FilePart, GroupPart, Kind, Question};
 use super::{IdleRanges, Sums, Taken, Total};
-use crate::addr::{FILE_PAGES_MAX, PAGE_BYTES};
+use crate::addr::PAGE_BYTES;
 use crate::process::{Device, thread_cpu_ns};
 use crate::sys::bpf_census::{
     CensusCall, NR_AGES, NR_KINDS, RawFile, RawGroup, RawRecord, RawSums,
@@ -60,41 +60,35 @@ pub(super) struct Remembering {
     pub(super) records_age: u64,
 }
 
-/// Tells of the pages of some files that are charged to the watched groups.
+/// Tells of the pages in a part of a file that are charged to the watched groups, in order; those of a whole node of the tree
+/// in which the kernel keeps the pages.
 pub(super) fn list(
     census: &Census,
-    files: &mut dyn Iterator<Item = &FileId>,
+    file: &FileId,
+    pages: std::ops::Range<u64>,
     on_page: &mut dyn FnMut(&RawRecord),
-) -> io::Result<CensusCost> {
-    let (started, cpu_before_ns) = (Instant::now(), thread_cpu_ns());
-    let mut cost = CensusCost::default();
-    for file in files {
-        let mut call = CensusCall {
-            pages_base: census.pages_base,
-            end: FILE_PAGES_MAX,
-            budget_ns: CALL_BUDGET.as_nanos() as u64,
-            has_generations: u64::from(census.places.has_generations),
-            refs_flags: census.places.refs_flags,
-            gen_shift: census.places.gen_shift,
-            is_of_groups: 1,
-            mapping: file.mapping,
-            inode: file.inode,
-            device: u64::from(file.device.major) << MINOR_BITS | u64::from(file.device.minor),
-            generation: file.generation,
-            ..CensusCall::default()
-        };
-        while call.next < call.end {
-            let before_ns = thread_cpu_ns();
-            census.program.list(&mut call)?;
-            cost.longest_call_ns = cost.longest_call_ns.max(thread_cpu_ns() - before_ns);
-            cost.nr_calls += 1;
-            let records = census.program.records(call.nr_records)?;
-            records.iter().for_each(&mut *on_page);
-        }
+) -> io::Result<()> {
+    let mut call = CensusCall {
+        pages_base: census.pages_base,
+        next: pages.start,
+        end: pages.end,
+        budget_ns: CALL_BUDGET.as_nanos() as u64,
+        has_generations: u64::from(census.places.has_generations),
+        refs_flags: census.places.refs_flags,
+        gen_shift: census.places.gen_shift,
+        is_of_groups: 1,
+        mapping: file.mapping,
+        inode: file.inode,
+        device: u64::from(file.device.major) << MINOR_BITS | u64::from(file.device.minor),
+        generation: file.generation,
+        ..CensusCall::default()
+    };
+    while call.next < call.end {
+        census.program.list(&mut call)?;
+        let records = census.program.records(call.nr_records)?;
+        records.iter().for_each(&mut *on_page);
     }
-    cost.cpu_ns = thread_cpu_ns() - cpu_before_ns;
-    cost.wall_ns = started.elapsed().as_nanos() as u64;
-    Ok(cost)
+    Ok(())
 }
 
 /// A census under way.
@@ -426,13 +420,18 @@ fn group_part(raw: &RawGroup, scale: f64, has_generations: bool) -> Option<Group
     })
 }
 
+/// A device, from the kernel's number of it.
+pub(super) fn device_of(number: u64) -> Device {
+    Device {
+        major: (number >> MINOR_BITS) as u32,
+        minor: (number & ((1 << MINOR_BITS) - 1)) as u32,
+    }
+}
+
 fn file_part(raw: &RawFile, scale: f64, has_generations: bool) -> FilePart {
     FilePart {
         file: FileId {
-            device: Device {
-                major: (raw.device >> MINOR_BITS) as u32,
-                minor: (raw.device & ((1 << MINOR_BITS) - 1)) as u32,
-            },
+            device: device_of(raw.device),
             inode: raw.inode,
             generation: raw.generation,
             is_deleted: raw.nr_links == 0 && !raw.is_disk,

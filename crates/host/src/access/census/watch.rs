@@ -87,7 +87,7 @@ impl CacheWatch {
             blocks.truncate((room as usize).max(take::BLOCKS_MIN as usize));
         }
         Ok(CacheWatch {
-            census: Census::open_remembering(blocks.len() as u32)?,
+            census: Census::open_with(blocks.len() as u32, false)?,
             question,
             ranges,
             blocks,

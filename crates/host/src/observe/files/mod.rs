@@ -21,7 +21,7 @@ use crate::access::census::{
     Taken,
 };
 use crate::cgroup::{CgroupError, GroupReader};
-use crate::page_cache::IdleFile;
+use crate::page_cache::{IdleFile, Ways};
 use crate::plain;
 pub use watched::{FilesWatch, Watched};
 
@@ -212,7 +212,10 @@ impl<'a> Telling<'a> {
             let ranges = taken.idle.of(part);
             (!ranges.is_empty()).then(|| IdleFile {
                 file: part.file,
-                places: self.names.places(self.census, &part.file),
+                ways: Ways {
+                    places: self.names.places(self.census, &part.file),
+                    mount: self.names.mount(&part.file),
+                },
                 ranges: ranges.to_vec(),
             })
         });

@@ -46,6 +46,7 @@ impl Census {
 
 fn page(key: u64, index: u64, nr_reads: u32) -> PageFound {
     PageFound {
+        is_referenced: true,
         file: FileKey::for_tests(key),
         index,
         nr_pages: 1,

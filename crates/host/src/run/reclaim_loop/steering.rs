@@ -62,6 +62,14 @@ impl ReclaimLoop {
                 self.actuators.drop_cache(FileNo(file), Reads::Again, bytes);
                 return None;
             }
+            Action::LookAtNewcomers { history_bytes } => {
+                self.actuators.look_at_newcomers(history_bytes);
+                return None;
+            }
+            Action::DropNewcomers { bytes } => {
+                self.actuators.drop_newcomers(bytes);
+                return None;
+            }
             // A tick does these itself.
             Action::PageOut { .. } | Action::Reclaim { .. } => return None,
             Action::MarkAccessed { percent } => {

@@ -4,6 +4,8 @@
 //!
 //! **Invariants** I1: `dropped` of a kind of page is at most `tried`.
 
+use crate::actuator::{CacheTotals, Which};
+use crate::addr::PAGE_BYTES;
 use crate::page_cache::{Dropped, Left};
 use strata_control::{CacheSample, Reads};
 
@@ -12,7 +14,7 @@ use strata_control::{CacheSample, Reads};
 pub struct PageCacheReport {
     /// Censuses of the group's page cache.
     pub nr_censuses: u64,
-    /// CPU time of censuses and of dropping, nanoseconds.
+    /// CPU time of censuses, of looks at what came in and of dropping, nanoseconds.
     pub cpu_ns: u64,
     /// In memory by the last census.
     pub cached_bytes: u64,
@@ -20,10 +22,18 @@ pub struct PageCacheReport {
     pub once: TierReport,
     /// Pages that were read again.
     pub again: TierReport,
+    /// Pages that had come in a moment before and were read once since.
+    pub newcomers: TierReport,
     /// Pages that were chosen and are left, by reason.
     pub left: LeftReport,
     /// Dropped, and read again within a minute.
     pub returned_bytes: u64,
+    /// Came to memory since the first census.
+    pub in_bytes: u64,
+    /// Part of `in_bytes` that had been in memory before, as far as that is remembered.
+    pub in_again_bytes: u64,
+    /// Folios that came to memory and were not counted: too many at once.
+    pub nr_lost_folios: u64,
 }
 
 /// Pages that were read equally often.
@@ -51,7 +61,7 @@ pub struct LeftReport {
 impl PageCacheReport {
     /// All that was dropped.
     pub fn dropped_bytes(&self) -> u64 {
-        self.once.dropped_bytes + self.again.dropped_bytes
+        self.once.dropped_bytes + self.again.dropped_bytes + self.newcomers.dropped_bytes
     }
 
     /// A census has ended.
@@ -60,11 +70,21 @@ impl PageCacheReport {
         self.cached_bytes = sample.files.iter().map(|file| file.cached_bytes).sum();
     }
 
-    /// Pages of a file were dropped.
-    pub(in crate::run) fn take_dropped(&mut self, reads: Reads, dropped: &Dropped) {
-        let tier = match reads {
-            Reads::Once => &mut self.once,
-            Reads::Again => &mut self.again,
+    /// Something was asked for and has ended.
+    pub(in crate::run) fn take_totals(&mut self, totals: &CacheTotals) {
+        self.cpu_ns = totals.cpu_ns;
+        self.returned_bytes = totals.nr_returned_pages * PAGE_BYTES;
+        self.in_bytes = totals.in_bytes;
+        self.in_again_bytes = totals.in_again_bytes;
+        self.nr_lost_folios = totals.nr_lost_folios;
+    }
+
+    /// Pages were dropped.
+    pub(in crate::run) fn take_dropped(&mut self, which: Which, dropped: &Dropped) {
+        let tier = match which {
+            Which::Idle(Reads::Once) => &mut self.once,
+            Which::Idle(Reads::Again) => &mut self.again,
+            Which::Newcomers => &mut self.newcomers,
         };
         tier.tried_bytes += dropped.tried_bytes;
         tier.dropped_bytes += dropped.dropped_bytes;

@@ -1,0 +1,266 @@
+//! Which page cache that comes in stays: in a load that memory is too small for, most newcomers go again at once.
+//!
+//! ```text
+//!   usage near the budget   -> look at what came in, at a pace: how much of it had been in memory before
+//!   much of it had been     -> while something has to go, newcomers go: read once, a moment ago
+//! ```
+//!
+//! Files that are read again and again and do not fit push each other out: the kernel takes the pages that were read longest ago,
+//! and in a loop these are the ones that are read next. What comes in then had been in memory shortly before. Keeping what is
+//! there and dropping what comes in keeps a part of the loop in memory. A share of the newcomers stays, so that memory
+//! follows the load: pages that are read often come in often, and have more chances to stay.
+//!
+//! Source: q-LRU (Garetto, Leonardi and Martina, "A unified approach to the performance analysis of caching systems", 2016)
+//! and bimodal insertion (Qureshi et al., "Adaptive insertion policies for high performance caching", 2007). These admit when a
+//! page comes in. Here a newcomer is in memory already, so it goes a moment later, after it was read.
+//!
+//! **Owns** when newcomers are looked at, whether they go, and how much. **Does not own** which of them stay and which go
+//! (`page_cache::newcomers` of the host), nor how much has to go (`pressure`).
+//!
+//! **Invariants** I1: nothing is dropped unless something has to go. I2: no more is asked for than the last look found.
+
+use crate::plan::Action;
+use crate::sample::CameIn;
+use crate::strategy::drop_cache::{Ask, Moment};
+use crate::tunables::config;
+use strata_lru::TimeMs;
+
+config! {
+    /// Which page cache that comes in stays.
+    "admit_cache"
+
+    /// While usage is near the budget, what came in is looked at this often.
+    look_ms: u64 = 20, 5..=1000, "ms";
+    /// Newcomers go while more than this share of what comes in had been in memory before; until it is less than half of this.
+    returned_percent_min: u64 = 30, 1..=100, "percent of what comes in";
+    /// So much of what comes in stays all the same.
+    admitted_percent: u64 = 12, 0..=100, "percent of what comes in";
+    /// A newcomer goes after so long at the earliest, so that whoever wanted it has read it.
+    newcomer_ms: u64 = 50, 0..=10_000, "ms";
+    /// A page that has been in memory for so long is no newcomer any more.
+    settled_ms: u64 = 10_000, 100..=3_600_000, "ms";
+    /// What came in is remembered until so many times the budget has come in after it.
+    remembered_budgets: u64 = 4, 1..=64, "times the budget";
+    /// The share of what had been in memory is that of the last so much that came in.
+    judged_percent: u64 = 10, 1..=100, "percent of the budget";
+}
+
+const ALL_PERCENT: u64 = 100;
+
+/// Says whether newcomers go.
+#[derive(Debug)]
+pub(crate) struct AdmitCache {
+    config: Config,
+    looked_at: Option<TimeMs>,
+    /// What came in of late, and how much of that had been in memory before. Both are halved when they have grown too large.
+    in_bytes: u64,
+    returned_bytes: u64,
+    /// Newcomers that may go, less what was asked to be dropped since.
+    ripe_bytes: u64,
+    /// Asked to be dropped and not answered yet.
+    going_bytes: u64,
+    /// Whether newcomers go.
+    is_on: bool,
+}
+
+impl AdmitCache {
+    /// Nothing seen yet.
+    pub(crate) fn new(config: Config) -> AdmitCache {
+        AdmitCache {
+            config,
+            looked_at: None,
+            in_bytes: 0,
+            returned_bytes: 0,
+            ripe_bytes: 0,
+            going_bytes: 0,
+            is_on: false,
+        }
+    }
+
+    /// Takes in what came, and says what is to be done.
+    pub(crate) fn tick(
+        &mut self,
+        moment: &Moment<'_>,
+        came_in: Option<CameIn>,
+        is_busy: bool,
+    ) -> Ask {
+        if let Some(came_in) = came_in {
+            self.take(came_in, moment.marks.budget_bytes);
+        }
+        if is_busy || !moment.may_act {
+            return self.ask(moment, Vec::new());
+        }
+        self.going_bytes = 0;
+        let wanted_bytes = match self.is_on {
+            true => moment.excess_bytes.min(self.ripe_bytes),
+            false => 0,
+        };
+        if wanted_bytes > 0 {
+            self.ripe_bytes -= wanted_bytes;
+            self.going_bytes = wanted_bytes;
+            let bytes = wanted_bytes;
+            return self.ask(moment, vec![Action::DropNewcomers { bytes }]);
+        }
+        let is_near = moment.usage_bytes > moment.marks.approach_bytes;
+        let is_due = |at: TimeMs| moment.now.since(at) >= self.config.look_ms;
+        if is_near && self.looked_at.is_none_or(is_due) {
+            self.looked_at = Some(moment.now);
+            let history_bytes = moment
+                .marks
+                .budget_bytes
+                .saturating_mul(self.config.remembered_budgets);
+            return self.ask(moment, vec![Action::LookAtNewcomers { history_bytes }]);
+        }
+        self.ask(moment, Vec::new())
+    }
+
+    fn ask(&self, moment: &Moment<'_>, actions: Vec<Action>) -> Ask {
+        let is_urgent = moment.usage_bytes > moment.marks.urgent_bytes;
+        Ask {
+            actions,
+            going_bytes: match is_urgent {
+                true => 0,
+                false => self.going_bytes.min(moment.excess_bytes),
+            },
+        }
+    }
+
+    fn take(&mut self, came_in: CameIn, budget_bytes: u64) {
+        self.ripe_bytes = came_in.ripe_bytes;
+        self.in_bytes += came_in.in_bytes;
+        self.returned_bytes += came_in.returned_bytes.min(came_in.in_bytes);
+        let judged_bytes = budget_bytes * self.config.judged_percent / ALL_PERCENT;
+        if self.in_bytes < judged_bytes / 2 {
+            return;
+        }
+        let percent = self.returned_bytes.saturating_mul(ALL_PERCENT) / self.in_bytes.max(1);
+        let percent_min = self.config.returned_percent_min;
+        self.is_on = match self.is_on {
+            true => percent >= percent_min / 2,
+            false => percent >= percent_min,
+        };
+        while self.in_bytes > judged_bytes.max(1) {
+            self.in_bytes /= 2;
+            self.returned_bytes /= 2;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::watermarks::Watermarks;
+
+    const MIB: u64 = 1 << 20;
+
+    struct Loop {
+        marks: Watermarks,
+        of: AdmitCache,
+        now: TimeMs,
+    }
+
+    impl Loop {
+        fn new() -> Loop {
+            Loop {
+                marks: Watermarks::new(400 * MIB, &crate::watermarks::Config::DEFAULT),
+                of: AdmitCache::new(Config::DEFAULT),
+                now: TimeMs(0),
+            }
+        }
+
+        fn at(&mut self, usage_bytes: u64, excess_mib: u64, came_in: Option<CameIn>) -> Ask {
+            self.now.0 += 10;
+            let moment = Moment {
+                now: self.now,
+                usage_bytes,
+                excess_bytes: excess_mib * MIB,
+                marks: &self.marks,
+                may_act: true,
+            };
+            self.of.tick(&moment, came_in, false)
+        }
+
+        /// A look has found this; so much has to go.
+        fn find(&mut self, came_in: [u64; 3], excess_mib: u64) -> Ask {
+            let [in_bytes, returned_bytes, ripe_bytes] = came_in.map(|mib| mib * MIB);
+            let came_in = CameIn {
+                in_bytes,
+                returned_bytes,
+                ripe_bytes,
+            };
+            self.at(self.marks.high_bytes, excess_mib, Some(came_in))
+        }
+    }
+
+    fn dropped_mib(ask: &Ask) -> u64 {
+        let dropped = ask.actions.iter().map(|action| match action {
+            Action::DropNewcomers { bytes } => bytes / MIB,
+            _ => 0,
+        });
+        dropped.sum()
+    }
+
+    #[test]
+    fn newcomers_go_while_much_of_what_comes_in_had_been_in_memory_before() {
+        let mut of = Loop::new();
+        assert_eq!(dropped_mib(&of.find([50, 0, 50], 10)), 0, "a first pass");
+        let ask = of.find([50, 50, 60], 10);
+        assert_eq!((dropped_mib(&ask), ask.going_bytes), (10, 10 * MIB));
+        // Less than before, but more than half of what it takes to begin.
+        assert_eq!(dropped_mib(&of.find([400, 80, 60], 10)), 10);
+        assert_eq!(dropped_mib(&of.find([400, 20, 60], 10)), 0);
+    }
+
+    #[test]
+    fn little_that_comes_in_decides_nothing() {
+        let mut of = Loop::new();
+        assert_eq!(dropped_mib(&of.find([10, 10, 10], 10)), 0);
+        assert_eq!(dropped_mib(&of.find([15, 15, 10], 10)), 10);
+    }
+
+    #[test]
+    fn no_more_goes_than_has_to_and_than_was_found() {
+        let mut of = Loop::new();
+        assert_eq!(dropped_mib(&of.find([50, 50, 60], 0)), 0);
+        assert_eq!(dropped_mib(&of.find([50, 50, 6], 10)), 6);
+        // They are on their way; what is left of the excess is for others.
+        let usage_bytes = of.marks.high_bytes;
+        let ask = of.at(usage_bytes, 4, None);
+        assert_eq!((dropped_mib(&ask), ask.going_bytes), (0, 0));
+    }
+
+    #[test]
+    fn others_take_all_that_has_to_go_where_it_is_urgent() {
+        let mut of = Loop::new();
+        of.find([50, 50, 60], 0);
+        let usage_bytes = of.marks.urgent_bytes + MIB;
+        let ask = of.at(usage_bytes, 10, None);
+        assert_eq!((dropped_mib(&ask), ask.going_bytes), (10, 0));
+    }
+
+    #[test]
+    fn looks_come_at_a_pace_and_near_the_budget_only() {
+        let mut of = Loop::new();
+        let near_bytes = of.marks.approach_bytes + MIB;
+        let asked = |ask: Ask| ask.actions.len();
+        assert_eq!(asked(of.at(of.marks.approach_bytes, 0, None)), 0);
+        let asked: Vec<usize> = (0..6).map(|_| asked(of.at(near_bytes, 0, None))).collect();
+        assert_eq!(asked, [1, 0, 1, 0, 1, 0]);
+    }
+
+    #[test]
+    fn nothing_is_asked_of_a_thread_that_is_busy_nor_in_a_dry_run() {
+        let mut of = Loop::new();
+        of.find([50, 50, 60], 0);
+        let mut moment = Moment {
+            now: TimeMs(1000),
+            usage_bytes: of.marks.high_bytes,
+            excess_bytes: MIB,
+            marks: &of.marks,
+            may_act: true,
+        };
+        assert!(of.of.tick(&moment, None, true).actions.is_empty());
+        moment.may_act = false;
+        assert!(of.of.tick(&moment, None, false).actions.is_empty());
+    }
+}

@@ -1,0 +1,77 @@
+//! Page cache of the watched groups as it comes to memory, in order.
+//!
+//! A census finds what is in memory. It does not tell a page that stayed from one that went and came back between two
+//! censuses, which is what tells a load that memory is too small for. The kernel calls a program of ours for each folio
+//! that it adds to page cache: on a read that had to go to the disk, for readahead, and on a first write.
+//!
+//! **Owns** what is told of an arrival. **Does not own** the hook (`sys::bpf_arrivals`), nor what follows from arrivals
+//! (`page_cache::newcomers`).
+//!
+//! **Invariants**
+//! - I1: what was not told is counted.
+
+use std::io;
+
+use super::{Census, FileId, take};
+use crate::sys::bpf_arrivals::{ArrivalLog, RawArrival};
+
+/// A folio of page cache that has come to memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    /// Of this file.
+    pub file: FileId,
+    /// Number of the first page in the file.
+    pub index: u64,
+    /// Pages: more than one where the kernel keeps them together.
+    pub nr_pages: u64,
+}
+
+/// Tells of page cache that comes to memory.
+#[derive(Debug)]
+pub struct Arrivals {
+    log: ArrivalLog,
+}
+
+impl Arrivals {
+    /// Begins to watch the groups that the census watches; `None`: this census was not opened for that.
+    ///
+    /// # Errors
+    /// Those of the kernel.
+    pub(super) fn watch(census: &Census) -> io::Result<Option<Arrivals>> {
+        let log = census.program.watch_arrivals()?;
+        Ok(log.map(|log| Arrivals { log }))
+    }
+
+    /// What has come since the last time, in the order in which it came.
+    ///
+    /// # Errors
+    /// Those of the kernel.
+    pub fn take(&self) -> io::Result<Vec<Arrival>> {
+        let found = self.log.take()?;
+        Ok(found.iter().map(arrival_of).collect())
+    }
+
+    /// Folios that came and were not told, since the start: more came between two looks than there is room for.
+    ///
+    /// # Errors
+    /// Those of the kernel.
+    pub fn nr_lost(&self) -> io::Result<u64> {
+        self.log.nr_lost()
+    }
+}
+
+fn arrival_of(raw: &RawArrival) -> Arrival {
+    Arrival {
+        file: FileId {
+            device: take::device_of(raw.device),
+            inode: raw.inode,
+            generation: raw.generation,
+            // Whether the file has a name is found out when it is opened.
+            is_deleted: false,
+            is_disk: false,
+            mapping: raw.mapping,
+        },
+        index: raw.index,
+        nr_pages: raw.nr_pages,
+    }
+}

@@ -1,0 +1,297 @@
+//! Page cache of a group that came to memory of late, and what had been there before.
+//!
+//! ```text
+//!   arrive (each folio, in order) -> admitted: it stays; else it waits -> choose: what came last, by file
+//!                                 \-> was it in memory before? (the history)
+//! ```
+//!
+//! **Owns** which newcomers stay, which wait, and the history. **Does not own** whether newcomers go and how much
+//! (`strata_control::admit_cache`), nor looking at their state and dropping them.
+//!
+//! **Invariants**
+//! - I1: what was admitted is never chosen.
+//! - I2: a folio is chosen once, unless it is put back.
+//! - I3: about 60 bytes are kept of each 256 KiB that came in within the history, and 80 of each folio that waits.
+
+use std::collections::{HashMap, VecDeque};
+
+use strata_control::{CameIn, admit_cache};
+use strata_lru::TimeMs;
+
+use crate::access::census::{Arrival, FileId, PageFound};
+use crate::addr::{FILE_PAGES_MAX, PAGE_BYTES};
+use crate::process::Device;
+
+/// Pages of a file that are remembered together.
+const CHUNK_PAGES: u64 = u64::BITS as u64;
+/// After so many pages of anything have come in, a chunk that comes again is admitted or not anew.
+const BURST_PAGES: u64 = 4 * CHUNK_PAGES;
+const ALL_PERCENT: u64 = 100;
+/// Folios that wait, at most.
+const WAITING_MAX: usize = 1 << 20;
+
+/// A part of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Chunk {
+    device: Device,
+    inode: u64,
+    generation: u64,
+    number: u64,
+}
+
+/// What is remembered of a chunk.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    /// Pages that came in, one bit each.
+    pages: u64,
+    /// When pages of it last came in, counted in pages of the group that had come in.
+    at_pages: u64,
+    /// Whether what came in last stays.
+    is_admitted: bool,
+}
+
+/// A folio that came in and may go again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Newcomer {
+    pub(crate) arrival: Arrival,
+    /// When it came in, to the precision of a look.
+    pub(crate) at: TimeMs,
+    /// It may go from then on.
+    due: TimeMs,
+    /// Whether a page of it had been in memory before.
+    pub(crate) is_returned: bool,
+}
+
+impl Newcomer {
+    /// What is to become of it, from the state that the kernel has it in. A page that had been in memory before comes as an
+    /// active one where the kernel itself evicted it, so what counts is the mark of a read since.
+    pub(crate) fn verdict(&self, found: &PageFound) -> Verdict {
+        if found.is_busy {
+            return Verdict::Stays;
+        }
+        match (found.is_referenced, found.nr_reads) {
+            (false, _) => Verdict::Unread,
+            (true, 0 | 1) => Verdict::Goes,
+            (true, _) if self.is_returned => Verdict::Goes,
+            (true, _) => Verdict::Stays,
+        }
+    }
+}
+
+/// What is to become of a newcomer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// It was read once.
+    Goes,
+    /// Nobody has read it yet: readahead brought it.
+    Unread,
+    /// It was read more often, or is to be written.
+    Stays,
+}
+
+/// What came in of late.
+#[derive(Debug)]
+pub(crate) struct Newcomers {
+    config: admit_cache::Config,
+    history: HashMap<Chunk, Seen>,
+    /// Chunks in the order in which pages of them came in, and when.
+    order: VecDeque<(Chunk, u64)>,
+    history_pages: u64,
+    /// What came in, since the start.
+    nr_in_pages: u64,
+    nr_returned_pages: u64,
+    /// What may go first comes first.
+    waiting: VecDeque<Newcomer>,
+    waiting_pages: u64,
+    /// As of the last look.
+    told: (u64, u64),
+}
+
+impl Newcomers {
+    /// Nothing came in yet.
+    pub(crate) fn new(config: admit_cache::Config) -> Newcomers {
+        Newcomers {
+            config,
+            history: HashMap::new(),
+            order: VecDeque::new(),
+            history_pages: 0,
+            nr_in_pages: 0,
+            nr_returned_pages: 0,
+            waiting: VecDeque::new(),
+            waiting_pages: 0,
+            told: (0, 0),
+        }
+    }
+
+    /// What came in is remembered until so much came in after it.
+    pub(crate) fn remember(&mut self, history_bytes: u64) {
+        self.history_pages = history_bytes / PAGE_BYTES;
+    }
+
+    /// A folio came in.
+    pub(crate) fn arrive(&mut self, now: TimeMs, arrival: Arrival) {
+        let end = arrival.index.saturating_add(arrival.nr_pages);
+        // The struct may have changed while it was copied; no file has as many pages.
+        if arrival.nr_pages == 0 || end > FILE_PAGES_MAX {
+            return;
+        }
+        let mut nr_returned = 0;
+        let mut is_admitted = false;
+        let mut at = arrival.index;
+        while at < end {
+            let number = at / CHUNK_PAGES;
+            let next = end.min((number + 1) * CHUNK_PAGES);
+            let chunk = Chunk {
+                device: arrival.file.device,
+                inode: arrival.file.inode,
+                generation: arrival.file.generation,
+                number,
+            };
+            let (returned, stays) = self.note(chunk, bits(at % CHUNK_PAGES, next - at));
+            nr_returned += returned;
+            is_admitted |= stays;
+            at = next;
+        }
+        self.nr_returned_pages += nr_returned;
+        if !is_admitted && self.waiting.len() < WAITING_MAX {
+            self.waiting_pages += arrival.nr_pages;
+            self.waiting.push_back(Newcomer {
+                arrival,
+                at: now,
+                due: self.due(now),
+                is_returned: nr_returned > 0,
+            });
+        }
+        self.forget();
+    }
+
+    /// Pages of a chunk came in: how many of them had been in memory before, and whether they stay.
+    fn note(&mut self, chunk: Chunk, pages: u64) -> (u64, bool) {
+        let (now, percent) = (self.nr_in_pages, self.config.admitted_percent);
+        self.nr_in_pages += u64::from(pages.count_ones());
+        let is_new = !self.history.contains_key(&chunk);
+        let seen = self.history.entry(chunk).or_default();
+        if is_new || now.saturating_sub(seen.at_pages) > BURST_PAGES {
+            seen.is_admitted =
+                mix(chunk.inode ^ mix(chunk.number ^ mix(now))) % ALL_PERCENT < percent;
+        }
+        let returned = (seen.pages & pages).count_ones();
+        seen.pages |= pages;
+        seen.at_pages = self.nr_in_pages;
+        let stays = seen.is_admitted;
+        match self.order.back_mut() {
+            Some((last, at)) if *last == chunk => *at = self.nr_in_pages,
+            _ => self.order.push_back((chunk, self.nr_in_pages)),
+        }
+        (u64::from(returned), stays)
+    }
+
+    fn forget(&mut self) {
+        while let Some((chunk, at)) = self.order.front() {
+            if self.nr_in_pages - at <= self.history_pages {
+                break;
+            }
+            if self
+                .history
+                .get(chunk)
+                .is_some_and(|seen| seen.at_pages == *at)
+            {
+                self.history.remove(chunk);
+            }
+            self.order.pop_front();
+        }
+    }
+
+    /// What came in since the last look, and what may go now.
+    pub(crate) fn look(&mut self, now: TimeMs) -> CameIn {
+        let settled_ms = self.config.settled_ms;
+        while let Some(first) = self.waiting.front() {
+            if now.since(first.at) < settled_ms {
+                break;
+            }
+            self.waiting_pages -= first.arrival.nr_pages;
+            self.waiting.pop_front();
+        }
+        let (nr_in, nr_returned) = self.told;
+        self.told = (self.nr_in_pages, self.nr_returned_pages);
+        CameIn {
+            in_bytes: (self.nr_in_pages - nr_in) * PAGE_BYTES,
+            returned_bytes: (self.nr_returned_pages - nr_returned) * PAGE_BYTES,
+            ripe_bytes: self.ripe_pages(now) * PAGE_BYTES,
+        }
+    }
+
+    fn due(&self, now: TimeMs) -> TimeMs {
+        TimeMs(now.0 + self.config.newcomer_ms)
+    }
+
+    fn ripe_pages(&self, now: TimeMs) -> u64 {
+        // What is not ripe came last, and is little.
+        let newest = self.waiting.iter().rev();
+        let unripe = newest.take_while(|newcomer| newcomer.due > now);
+        self.waiting_pages
+            - unripe
+                .map(|newcomer| newcomer.arrival.nr_pages)
+                .sum::<u64>()
+    }
+
+    /// Takes newcomers that may go off the list, those that came last, by file: so many bytes or a folio more. In a loop what
+    /// came first is what is read next.
+    pub(crate) fn choose(&mut self, now: TimeMs, bytes: u64) -> Vec<(FileId, Vec<Newcomer>)> {
+        let mut by_file: Vec<(FileId, Vec<Newcomer>)> = Vec::new();
+        let mut places: HashMap<FileId, usize> = HashMap::new();
+        let mut nr_pages = 0;
+        let nr_ripe = self.waiting.partition_point(|newcomer| newcomer.due <= now);
+        let mut unripe = self.waiting.split_off(nr_ripe);
+        while nr_pages * PAGE_BYTES < bytes {
+            let Some(newcomer) = self.waiting.pop_back() else {
+                break;
+            };
+            nr_pages += newcomer.arrival.nr_pages;
+            let file = newcomer.arrival.file;
+            let place = *places.entry(file).or_insert_with(|| {
+                by_file.push((file, Vec::new()));
+                by_file.len() - 1
+            });
+            if let Some((_, newcomers)) = by_file.get_mut(place) {
+                newcomers.push(newcomer);
+            }
+        }
+        self.waiting_pages -= nr_pages;
+        self.waiting.append(&mut unripe);
+        by_file
+    }
+
+    /// A newcomer that nobody has read yet waits again, until it has been in memory for so long that it is none any more.
+    pub(crate) fn put_back(&mut self, now: TimeMs, newcomer: Newcomer) {
+        if now.since(newcomer.at) < self.config.settled_ms {
+            self.waiting_pages += newcomer.arrival.nr_pages;
+            let due = self.due(now);
+            self.waiting.push_back(Newcomer { due, ..newcomer });
+        }
+    }
+
+    /// What had been in memory before, of all that came in, bytes since the start.
+    pub(crate) fn totals_bytes(&self) -> (u64, u64) {
+        (
+            self.nr_in_pages * PAGE_BYTES,
+            self.nr_returned_pages * PAGE_BYTES,
+        )
+    }
+}
+
+/// So many bits from this one on.
+fn bits(first: u64, nr: u64) -> u64 {
+    let all = u64::MAX >> (CHUNK_PAGES - nr.clamp(1, CHUNK_PAGES));
+    all << first
+}
+
+/// Spreads what differs in a few bits over all of them (the last step of SplitMix64, Steele et al. 2014).
+fn mix(word: u64) -> u64 {
+    let word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    word ^ (word >> 31)
+}
+
+#[cfg(test)]
+mod tests;

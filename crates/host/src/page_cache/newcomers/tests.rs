@@ -1,0 +1,221 @@
+use std::collections::{BTreeSet, HashSet};
+
+use proptest::prelude::*;
+
+use super::*;
+
+const CONFIG: admit_cache::Config = admit_cache::Config::DEFAULT;
+
+fn none_admitted() -> Newcomers {
+    let mut newcomers = Newcomers::new(admit_cache::Config {
+        admitted_percent: 0,
+        ..CONFIG
+    });
+    newcomers.remember(1 << 30);
+    newcomers
+}
+
+fn folio(file: u64, index: u64, nr_pages: u64) -> Arrival {
+    let device = Device { major: 8, minor: 1 };
+    Arrival {
+        file: FileId::for_tests(device, file, 1),
+        index,
+        nr_pages,
+    }
+}
+
+impl Newcomers {
+    fn validate(&self) {
+        let waiting = self.waiting.iter().map(|of| of.arrival.nr_pages);
+        assert_eq!(waiting.sum::<u64>(), self.waiting_pages);
+        let dues: Vec<TimeMs> = self.waiting.iter().map(|of| of.due).collect();
+        assert!(dues.is_sorted(), "what may go first comes first");
+        let ordered: HashSet<Chunk> = self.order.iter().map(|(chunk, _)| *chunk).collect();
+        assert!(
+            self.history.keys().all(|chunk| ordered.contains(chunk)),
+            "what is remembered is forgotten one day"
+        );
+    }
+}
+
+fn chosen(newcomers: &mut Newcomers, ms: u64, nr_pages: u64) -> Vec<(u64, Vec<u64>)> {
+    let by_file = newcomers.choose(TimeMs(ms), nr_pages * PAGE_BYTES);
+    newcomers.validate();
+    let by_file = by_file.into_iter().map(|(file, chosen)| {
+        let indices = chosen.iter().map(|of| of.arrival.index).collect();
+        (file.inode, indices)
+    });
+    by_file.collect()
+}
+
+#[test]
+fn what_comes_in_a_second_time_had_been_in_memory_before() {
+    let mut newcomers = none_admitted();
+    for pass in 0..3 {
+        for index in 0..100 {
+            newcomers.arrive(TimeMs(pass), folio(1, index * 4, 4));
+        }
+        let came_in = newcomers.look(TimeMs(pass));
+        assert_eq!(came_in.in_bytes, 400 * PAGE_BYTES);
+        let expected = if pass == 0 { 0 } else { 400 * PAGE_BYTES };
+        assert_eq!(came_in.returned_bytes, expected);
+    }
+    assert_eq!(
+        newcomers.totals_bytes(),
+        (1200 * PAGE_BYTES, 800 * PAGE_BYTES)
+    );
+}
+
+#[test]
+fn a_file_that_has_the_number_of_another_one_had_not_been_in_memory() {
+    let mut newcomers = none_admitted();
+    let first = folio(1, 0, 8);
+    let mut second = first;
+    second.file.generation += 1;
+    newcomers.arrive(TimeMs(0), first);
+    newcomers.arrive(TimeMs(0), second);
+    assert_eq!(newcomers.look(TimeMs(0)).returned_bytes, 0);
+}
+
+#[test]
+fn what_came_in_is_forgotten_once_so_much_came_in_after_it() {
+    let mut newcomers = none_admitted();
+    newcomers.remember(1000 * PAGE_BYTES);
+    for file in 0..200 {
+        newcomers.arrive(TimeMs(0), folio(file, 0, 10));
+        newcomers.validate();
+    }
+    assert!(newcomers.history.len() <= 101);
+    newcomers.look(TimeMs(0));
+    newcomers.arrive(TimeMs(0), folio(0, 0, 10));
+    assert_eq!(newcomers.look(TimeMs(0)).returned_bytes, 0);
+    newcomers.arrive(TimeMs(0), folio(150, 0, 10));
+    assert_eq!(newcomers.look(TimeMs(0)).returned_bytes, 10 * PAGE_BYTES);
+}
+
+#[test]
+fn what_came_last_goes_first_once_there_was_time_to_read_it() {
+    let mut newcomers = none_admitted();
+    for (at, file, index) in [(0, 7, 0), (10, 8, 3), (20, 7, 1), (30, 9, 0)] {
+        newcomers.arrive(TimeMs(at), folio(file, index, 1));
+    }
+    let ripe_at = CONFIG.newcomer_ms + 20;
+    assert_eq!(newcomers.look(TimeMs(ripe_at)).ripe_bytes, 3 * PAGE_BYTES);
+    let gone = chosen(&mut newcomers, ripe_at, 2);
+    assert_eq!(gone, [(7, vec![1]), (8, vec![3])]);
+    assert_eq!(chosen(&mut newcomers, ripe_at, 9), [(7, vec![0])]);
+    assert_eq!(chosen(&mut newcomers, ripe_at, 9), []);
+    assert_eq!(newcomers.look(TimeMs(ripe_at)).ripe_bytes, 0);
+    assert_eq!(chosen(&mut newcomers, ripe_at + 10, 9), [(9, vec![0])]);
+}
+
+#[test]
+fn what_nobody_has_read_yet_waits_again_until_it_is_no_newcomer_any_more() {
+    let mut newcomers = none_admitted();
+    newcomers.arrive(TimeMs(0), folio(1, 0, 1));
+    let mut now = TimeMs(CONFIG.newcomer_ms);
+    let mut nr_times = 0;
+    loop {
+        let found = newcomers.choose(now, PAGE_BYTES);
+        let Some(newcomer) = found.first().and_then(|(_, of)| of.first().copied()) else {
+            break;
+        };
+        nr_times += 1;
+        newcomers.put_back(now, newcomer);
+        newcomers.validate();
+        now.0 += CONFIG.newcomer_ms;
+    }
+    assert_eq!(nr_times, CONFIG.settled_ms / CONFIG.newcomer_ms);
+}
+
+#[test]
+fn what_has_been_there_for_long_is_no_newcomer() {
+    let mut newcomers = none_admitted();
+    newcomers.arrive(TimeMs(0), folio(1, 0, 1));
+    newcomers.arrive(TimeMs(1), folio(2, 0, 1));
+    let came_in = newcomers.look(TimeMs(CONFIG.settled_ms));
+    assert_eq!(came_in.ripe_bytes, PAGE_BYTES);
+}
+
+#[test]
+fn a_share_of_what_comes_in_stays_and_it_is_not_always_the_same() {
+    let mut newcomers = Newcomers::new(CONFIG);
+    newcomers.remember(1 << 30);
+    let mut ever = HashSet::new();
+    let mut nr_stayed = Vec::new();
+    for pass in 0..20 {
+        let now = TimeMs(pass * 1000);
+        for file in 0..2000 {
+            newcomers.arrive(now, folio(file, 0, 10));
+        }
+        let later = TimeMs(now.0 + CONFIG.newcomer_ms);
+        let gone = newcomers.choose(later, u64::MAX);
+        let gone: BTreeSet<u64> = gone.iter().map(|(file, _)| file.inode).collect();
+        ever.extend((0..2000).filter(|file| !gone.contains(file)));
+        nr_stayed.push(2000 - gone.len());
+    }
+    assert!(
+        nr_stayed.iter().all(|nr| (160..=320).contains(nr)),
+        "{nr_stayed:?}"
+    );
+    assert!(ever.len() > 1600, "{}", ever.len());
+}
+
+#[test]
+fn the_kernels_marks_tell_what_is_to_become_of_a_newcomer() {
+    use crate::access::census::FileKey;
+    let verdict = |is_returned, nr_reads, is_referenced, is_busy| {
+        let newcomer = Newcomer {
+            arrival: folio(1, 0, 1),
+            at: TimeMs(0),
+            due: TimeMs(0),
+            is_returned,
+        };
+        newcomer.verdict(&PageFound {
+            file: FileKey::for_tests(1),
+            index: 0,
+            nr_pages: 1,
+            nr_reads,
+            is_busy,
+            is_referenced,
+        })
+    };
+    assert_eq!(verdict(false, 0, false, false), Verdict::Unread);
+    assert_eq!(verdict(false, 1, true, false), Verdict::Goes);
+    assert_eq!(verdict(false, 1, true, true), Verdict::Stays);
+    assert_eq!(verdict(false, 3, true, false), Verdict::Stays);
+    // The kernel evicted it, and made it active when it came back: that is no read.
+    assert_eq!(verdict(true, 2, false, false), Verdict::Unread);
+    assert_eq!(verdict(true, 3, true, false), Verdict::Goes);
+}
+
+#[test]
+fn what_can_not_be_is_left_out() {
+    let mut newcomers = none_admitted();
+    newcomers.arrive(TimeMs(0), folio(1, u64::MAX, 2));
+    newcomers.arrive(TimeMs(0), folio(1, 0, 0));
+    assert_eq!(newcomers.look(TimeMs(0)), CameIn::default());
+}
+
+proptest! {
+    #[test]
+    fn what_came_in_before_is_what_a_dumb_model_says(
+        steps in prop::collection::vec((0u64..6, 0u64..200, 1u64..90, 0u64..30), 1..300)
+    ) {
+        let mut newcomers = none_admitted();
+        let (mut seen, mut now) = (HashSet::new(), 0);
+        let (mut nr_in, mut nr_again, mut waiting) = (0, 0, Vec::new());
+        for (file, index, nr_pages, ms) in steps {
+            now += ms;
+            newcomers.arrive(TimeMs(now), folio(file, index, nr_pages));
+            newcomers.validate();
+            nr_in += nr_pages;
+            nr_again += (index..index + nr_pages).filter(|page| !seen.insert((file, *page))).count() as u64;
+            waiting.push((now, nr_pages));
+            let ripe = waiting.iter().filter(|(at, _)| at + CONFIG.newcomer_ms <= now);
+            let nr_ripe: u64 = ripe.map(|(_, nr_pages)| nr_pages).sum();
+            prop_assert_eq!(newcomers.look(TimeMs(now)).ripe_bytes, nr_ripe * PAGE_BYTES);
+        }
+        prop_assert_eq!(newcomers.totals_bytes(), (nr_in * PAGE_BYTES, nr_again * PAGE_BYTES));
+    }
+}

@@ -296,20 +296,22 @@ fn evictions(lines: &mut Lines, report: &Report, detail: Detail) {
     }
 }
 
-/// Page cache that was dropped, and what came back of it.
+/// Page cache that was dropped, and what came in.
 fn page_cache(lines: &mut Lines, cache: &PageCacheReport) {
     if cache.dropped_bytes() == 0 {
         return;
     }
     let dropped = Bytes(cache.dropped_bytes());
-    let returned = Bytes(cache.returned_bytes);
+    let (came, again) = (Bytes(cache.in_bytes), Bytes(cache.in_again_bytes));
     let how = match cache.again.dropped_bytes {
         0 => "read once".to_owned(),
         again => format!("{} of it read again, long ago", Bytes(again)),
     };
     lines.add(
         "page cache",
-        format_args!("{dropped} dropped, {how}; {returned} came back"),
+        format_args!(
+            "{dropped} dropped, {how}; {came} came in, {again} of it not for the first time"
+        ),
     );
 }
 

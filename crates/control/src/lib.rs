@@ -55,9 +55,9 @@ pub use control::{Control, Setup, WalkLook};
 pub use groups::{GroupNo, Groups};
 pub use plan::{Action, Decision, Plan, Reclaim};
 pub use sample::{
-    Actuator, ActuatorReport, CacheLook, CacheSample, CameIn, CgroupVersion, CpuState, Due,
-    FileCache, FileNo, FreeSwap, GroupStats, KernelLists, Lever, PAGE_BYTES, Processors, ProgramNo,
-    Reading, Reads, Sample,
+    Actuator, ActuatorReport, CacheLook, CacheSample, CameIn, CgroupVersion, CpuState, Distances,
+    Due, FileCache, FileNo, FreeSwap, GroupStats, KernelLists, Lever, PAGE_BYTES, Processors,
+    ProgramNo, Reading, Reads, Sample,
 };
 pub use steering::Abilities;
 pub use strategy::{

@@ -12,7 +12,7 @@ use strata_lru::TimeMs;
 
 mod cache;
 
-pub use cache::{CacheLook, CacheSample, CameIn, FileCache, FileNo, Reads};
+pub use cache::{CacheLook, CacheSample, CameIn, Distances, FileCache, FileNo, Reads};
 
 /// The base page of x86-64 and of most arm64 systems, bytes: the only size of page that Strata counts in.
 pub const PAGE_BYTES: u64 = 4096;

@@ -16,8 +16,8 @@ use strata_control::swappiness::SwappinessBias;
 use strata_control::walks::Pause;
 use strata_control::{
     Abilities, Actuator, ActuatorReport, CacheLook, CacheSample, CameIn, CgroupVersion, Config,
-    Control, FileCache, FileNo, FreeSwap, GroupStats, Held, KernelLists, Lever, ProgramNo, Sample,
-    Setup, Tunable, Tunables, WalkLook, Watermarks,
+    Control, Distances, FileCache, FileNo, FreeSwap, GroupStats, Held, KernelLists, Lever,
+    ProgramNo, Sample, Setup, Tunable, Tunables, WalkLook, Watermarks,
 };
 use strata_lru::{Foretold, Swappiness, TimeMs};
 
@@ -70,6 +70,12 @@ fn cache_look(dice: &mut Dice, budget_bytes: u64) -> CacheLook {
         in_bytes,
         returned_bytes: in_bytes / (1 + dice.below(12)),
         ripe_bytes: dice.below(budget_bytes / 8),
+        distances: {
+            let mut distances = Distances::default();
+            distances.note(1 + dice.below(100), 100);
+            distances.note(dice.below(40), 300);
+            distances
+        },
     });
     CacheLook {
         is_busy: dice.one_in(4),

@@ -186,6 +186,7 @@ fn label(metric: Metric) -> &'static str {
         Metric::FaultsPerThousand => "major faults/1000 operations",
         Metric::MinorFaults => "minor faults",
         Metric::Refaults => "refaulted pages",
+        Metric::DiskRead => "read from disks",
         Metric::Peak => "memory, peak",
         Metric::Mean => "memory, mean",
         Metric::FullMean => "memory, mean once full",

@@ -60,6 +60,56 @@ pub struct CameIn {
     pub returned_bytes: u64,
     /// Of all that came in of late, what may go.
     pub ripe_bytes: u64,
+    /// How much else came in between two times that a page did.
+    pub distances: Distances,
+}
+
+/// How much else came in between two times that a page did, summed up over pages that had been in memory before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Distances {
+    /// Pages.
+    pub nr_pages: u64,
+    /// Sum of their distances, MiB.
+    pub sum_mib: u64,
+    /// Sum of the squares of their distances, MiB times MiB.
+    pub sum_mib2: u64,
+}
+
+impl Distances {
+    /// So many pages came back, each after this distance.
+    pub fn note(&mut self, nr_pages: u64, distance_mib: u64) {
+        self.add(Distances {
+            nr_pages,
+            sum_mib: nr_pages.saturating_mul(distance_mib),
+            sum_mib2: nr_pages.saturating_mul(distance_mib.saturating_mul(distance_mib)),
+        });
+    }
+
+    /// Adds those of other pages.
+    pub fn add(&mut self, other: Distances) {
+        self.nr_pages = self.nr_pages.saturating_add(other.nr_pages);
+        self.sum_mib = self.sum_mib.saturating_add(other.sum_mib);
+        self.sum_mib2 = self.sum_mib2.saturating_add(other.sum_mib2);
+    }
+
+    /// All count half from now on.
+    pub(crate) fn halve(&mut self) {
+        self.nr_pages /= 2;
+        self.sum_mib /= 2;
+        self.sum_mib2 /= 2;
+    }
+
+    /// The standard deviation, as a percentage of the mean; 0 where there is nothing to deviate.
+    pub(crate) fn deviation_percent(&self) -> u64 {
+        let nr_pages = self.nr_pages.max(1) as f64;
+        let mean = self.sum_mib as f64 / nr_pages;
+        let variance = (self.sum_mib2 as f64 / nr_pages - mean * mean).max(0.0);
+        match mean > 0.0 {
+            true => (100.0 * variance.sqrt() / mean) as u64,
+            false => 0,
+        }
+    }
 }
 
 /// How it stands with page cache; part of a tick's sample where page cache can be dropped.
@@ -80,7 +130,10 @@ impl CacheLook {
     /// A look has ended.
     pub fn add(&mut self, came_in: CameIn) {
         let before = self.came_in.unwrap_or_default();
+        let mut distances = before.distances;
+        distances.add(came_in.distances);
         self.came_in = Some(CameIn {
+            distances,
             in_bytes: before.in_bytes + came_in.in_bytes,
             returned_bytes: before.returned_bytes + came_in.returned_bytes,
             ripe_bytes: came_in.ripe_bytes,

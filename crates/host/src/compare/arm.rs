@@ -27,6 +27,7 @@ use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
+use super::disks;
 use super::figures::{Figures, Metric};
 use super::kernel_threads::KernelThreads;
 use super::neighbours::Neighbours;
@@ -73,6 +74,7 @@ struct UnderWay {
     group: Option<GroupReader>,
     began: Instant,
     kernel_threads: Option<KernelThreads>,
+    disk_read_bytes: Option<u64>,
     nr_iterations: Option<u64>,
     next_sample: Instant,
 }
@@ -82,6 +84,7 @@ struct UnderWay {
 struct Seen {
     usage_bytes: Vec<u64>,
     kernel_threads_ms: Option<u64>,
+    disk_read_bytes: Option<u64>,
     iterations_per_s: Option<f64>,
 }
 
@@ -267,6 +270,7 @@ impl Watch<'_> {
             group: group.and_then(|path| GroupReader::open(path).ok()),
             began: now,
             kernel_threads: KernelThreads::read(),
+            disk_read_bytes: disks::read_bytes(),
             nr_iterations: self.neighbours.nr_iterations(),
             next_sample: now,
         });
@@ -297,6 +301,8 @@ impl Watch<'_> {
         self.seen.iterations_per_s = nr_iterations
             .filter(|_| elapsed_s > 0.0)
             .map(|(after, before)| (after - before) as f64 / elapsed_s);
+        let disks = disks::read_bytes().zip(seen.disk_read_bytes);
+        self.seen.disk_read_bytes = disks.map(|(after, before)| after.saturating_sub(before));
         let kernel_threads = KernelThreads::read().zip(seen.kernel_threads);
         self.seen.kernel_threads_ms = kernel_threads.map(|(after, before)| after.since_ms(&before));
     }
@@ -344,6 +350,7 @@ impl Watch<'_> {
         figures.set(Metric::Peak, Some(peak).filter(|peak| *peak > 0.0));
         let kernel_threads_ms = seen.kernel_threads_ms.map(|ms| ms as f64);
         figures.set(Metric::KernelThreadsCpu, kernel_threads_ms);
+        figures.set(Metric::DiskRead, seen.disk_read_bytes.map(as_figure));
         figures.set(Metric::Neighbours, seen.iterations_per_s);
         if limit_bytes.is_none() {
             figures.set(Metric::AboveBudget, None);

@@ -38,6 +38,8 @@ pub enum Metric {
     MinorFaults,
     /// Pages that came back after they were reclaimed, by the kernel's counters of the group.
     Refaults,
+    /// Read from all disks of the machine meanwhile.
+    DiskRead,
     /// Highest usage of the group.
     Peak,
     /// Mean usage of the group.
@@ -70,7 +72,7 @@ pub enum Metric {
 
 impl Metric {
     /// All of them, in the order in which they are shown.
-    pub const ALL: [Metric; 22] = [
+    pub const ALL: [Metric; 23] = [
         Metric::Wall,
         Metric::Throughput,
         Metric::OperationsPerCpu,
@@ -79,6 +81,7 @@ impl Metric {
         Metric::FaultsPerThousand,
         Metric::MinorFaults,
         Metric::Refaults,
+        Metric::DiskRead,
         Metric::Peak,
         Metric::Mean,
         Metric::FullMean,
@@ -106,6 +109,7 @@ impl Metric {
             Metric::FaultsPerThousand => "nr_major_faults_per_1000_operations",
             Metric::MinorFaults => "nr_minor_faults",
             Metric::Refaults => "nr_refaulted_pages",
+            Metric::DiskRead => "disk_read_bytes",
             Metric::Peak => "peak_bytes",
             Metric::Mean => "mean_bytes",
             Metric::FullMean => "full_mean_bytes",

@@ -19,6 +19,7 @@
 mod arm;
 mod arms;
 mod comparison;
+mod disks;
 mod figures;
 mod kernel_threads;
 mod neighbours;

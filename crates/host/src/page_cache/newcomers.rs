@@ -11,11 +11,11 @@
 //! **Invariants**
 //! - I1: what was admitted is never chosen.
 //! - I2: a folio is chosen once, unless it is put back.
-//! - I3: about 60 bytes are kept of each 256 KiB that came in within the history, and 80 of each folio that waits.
+//! - I3: about 70 bytes are kept of each 256 KiB that came in within the history, and 80 of each folio that waits.
 
 use std::collections::{HashMap, VecDeque};
 
-use strata_control::{CameIn, admit_cache};
+use strata_control::{CameIn, Distances, admit_cache};
 use strata_lru::TimeMs;
 
 use crate::access::census::{Arrival, FileId, PageFound};
@@ -27,6 +27,7 @@ const CHUNK_PAGES: u64 = u64::BITS as u64;
 /// After so many pages of anything have come in, a chunk that comes again is admitted or not anew.
 const BURST_PAGES: u64 = 4 * CHUNK_PAGES;
 const ALL_PERCENT: u64 = 100;
+const PAGES_PER_MIB: u64 = (1 << 20) / PAGE_BYTES;
 /// Folios that wait, at most.
 const WAITING_MAX: usize = 1 << 20;
 
@@ -46,6 +47,8 @@ struct Seen {
     pages: u64,
     /// When pages of it last came in, counted in pages of the group that had come in.
     at_pages: u64,
+    /// How much else had come in when pages of it came in again, after a while.
+    distance_pages: u64,
     /// Whether what came in last stays.
     is_admitted: bool,
 }
@@ -100,6 +103,8 @@ pub(crate) struct Newcomers {
     /// What came in, since the start.
     nr_in_pages: u64,
     nr_returned_pages: u64,
+    /// Since the last look.
+    distances: Distances,
     /// What may go first comes first.
     waiting: VecDeque<Newcomer>,
     waiting_pages: u64,
@@ -117,6 +122,7 @@ impl Newcomers {
             history_pages: 0,
             nr_in_pages: 0,
             nr_returned_pages: 0,
+            distances: Distances::default(),
             waiting: VecDeque::new(),
             waiting_pages: 0,
             told: (0, 0),
@@ -169,13 +175,16 @@ impl Newcomers {
     fn note(&mut self, chunk: Chunk, pages: u64) -> (u64, bool) {
         let (now, percent) = (self.nr_in_pages, self.config.admitted_percent);
         self.nr_in_pages += u64::from(pages.count_ones());
-        let is_new = !self.history.contains_key(&chunk);
         let seen = self.history.entry(chunk).or_default();
-        if is_new || now.saturating_sub(seen.at_pages) > BURST_PAGES {
+        // The pages of a chunk come in one after the other, with others in between.
+        if seen.pages == 0 || now.saturating_sub(seen.at_pages) > BURST_PAGES {
             seen.is_admitted =
                 mix(chunk.inode ^ mix(chunk.number ^ mix(now))) % ALL_PERCENT < percent;
+            seen.distance_pages = now.saturating_sub(seen.at_pages);
         }
         let returned = (seen.pages & pages).count_ones();
+        self.distances
+            .note(u64::from(returned), seen.distance_pages / PAGES_PER_MIB);
         seen.pages |= pages;
         seen.at_pages = self.nr_in_pages;
         let stays = seen.is_admitted;
@@ -218,6 +227,7 @@ impl Newcomers {
             in_bytes: (self.nr_in_pages - nr_in) * PAGE_BYTES,
             returned_bytes: (self.nr_returned_pages - nr_returned) * PAGE_BYTES,
             ripe_bytes: self.ripe_pages(now) * PAGE_BYTES,
+            distances: std::mem::take(&mut self.distances),
         }
     }
 

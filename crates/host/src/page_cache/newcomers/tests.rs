@@ -67,6 +67,28 @@ fn what_comes_in_a_second_time_had_been_in_memory_before() {
 }
 
 #[test]
+fn a_distance_is_how_much_else_came_in_between() {
+    let mut newcomers = none_admitted();
+    for _ in 0..2 {
+        for file in 0..64 {
+            // A large file comes in one folio after the other.
+            newcomers.arrive(TimeMs(0), folio(file, 0, 60));
+            newcomers.arrive(TimeMs(0), folio(file, 60, 4));
+        }
+    }
+    let distances = newcomers.look(TimeMs(0)).distances;
+    // 63 other files of 256 KiB.
+    let nr_pages = 64 * 64;
+    let expected = Distances {
+        nr_pages,
+        sum_mib: nr_pages * 15,
+        sum_mib2: nr_pages * 225,
+    };
+    assert_eq!(distances, expected);
+    assert_eq!(newcomers.look(TimeMs(0)).distances, Distances::default());
+}
+
+#[test]
 fn a_file_that_has_the_number_of_another_one_had_not_been_in_memory() {
     let mut newcomers = none_admitted();
     let first = folio(1, 0, 8);

@@ -1,4 +1,5 @@
-//! `strata run` beside a stream of files: page cache that was read once is dropped, and every content is what it was.
+//! `strata run` beside a stream of files and over files that do not fit: what is not read again is dropped, and every content is
+//! what it was.
 
 mod support;
 
@@ -32,6 +33,73 @@ fn noise(path: &Path, mib: u64) {
     let mut file = fs::File::create(path).expect("a file");
     std::io::copy(&mut noise, &mut file).expect("written");
     file.sync_all().expect("on disk");
+}
+
+/// Reads all files of a tree, and again; a pause after each twentieth file.
+const LOOP: &str = r#"
+cd "$0" || exit 9
+for pass in 1 2 3 4 5 6; do
+    for part in *; do
+        cat "$part"/* >/dev/null
+        sleep "$1"
+    done
+done
+"#;
+
+#[test]
+fn a_part_of_files_that_are_read_in_a_loop_and_do_not_fit_stays_in_memory() {
+    const NR_PARTS: u64 = 15;
+    const PART_FILES: u64 = 20;
+    const FILE_BYTES: u64 = 560 << 10;
+    needs!("cap_bpf", "memory_cgroup");
+    if let Err(error) = Census::open() {
+        skip!("{error}");
+    }
+    let directory = open_disk!();
+    let _guard = Guard::new();
+    noise(&directory.path().join("noise"), 1);
+    let noise = fs::read(directory.path().join("noise")).expect("read");
+    let tree = directory.path().join("tree");
+    let paths: Vec<_> = (0..NR_PARTS * PART_FILES)
+        .map(|at| tree.join(format!("{:02}/{at:04}", at / PART_FILES)))
+        .collect();
+    // Each file has other bytes than the one before it.
+    let content = |at: usize| &noise[at * 1331..at * 1331 + FILE_BYTES as usize];
+    for (at, path) in paths.iter().enumerate() {
+        fs::create_dir_all(path.parent().expect("a part")).expect("made");
+        let file = fs::File::create(path).expect("a file");
+        std::io::Write::write_all(&mut &file, content(at)).expect("written");
+    }
+    for path in &paths {
+        fs::File::open(path)
+            .and_then(|file| file.sync_all())
+            .expect("on disk");
+        support::residency::forget(path);
+    }
+    let pause = format!("0.0{}", 4 * patience().min(20));
+    let (finished, report) = Strata::new(["run", "--memory", "128M", "--", "sh", "-c", LOOP])
+        .arg(&tree)
+        .arg(&pause)
+        .finish_with_report();
+    finished.expect_success();
+    let cache = &report["page_cache"];
+    let bytes = |value: &Value| value.as_u64().unwrap_or_else(|| panic!("{report:#}"));
+    let (tried, dropped) = (
+        bytes(&cache["newcomers"]["tried_bytes"]),
+        bytes(&cache["newcomers"]["dropped_bytes"]),
+    );
+    assert!(dropped >= 16 * MIB && dropped <= tried, "{cache}");
+    assert!(bytes(&cache["in_again_bytes"]) >= 32 * MIB, "{cache}");
+    // All 6 passes would read everything from the disk if the kernel chose.
+    let read = 6 * NR_PARTS * PART_FILES * FILE_BYTES;
+    assert!(bytes(&cache["in_bytes"]) < read / 8 * 7, "{read}: {cache}");
+    for (at, path) in paths.iter().enumerate() {
+        assert!(
+            fs::read(path).expect("read") == content(at),
+            "{}",
+            path.display()
+        );
+    }
 }
 
 fn stream(directory: &Path, options: &[&str]) -> Value {

@@ -302,7 +302,11 @@ impl Control {
             may_act: !self.is_dry_run && !self.allowance.is_spent(),
         };
         let newcomers = self.admit_cache.tick(&moment, look.came_in, look.is_busy);
-        moment.excess_bytes = moment.excess_bytes.saturating_sub(newcomers.going_bytes);
+        // In a loop what was read once and lies idle is what is kept for the next pass.
+        moment.excess_bytes = match self.admit_cache.is_loop() {
+            true => 0,
+            false => moment.excess_bytes.saturating_sub(newcomers.going_bytes),
+        };
         let mut ask = self.drop_cache.tick(moment, look);
         ask.actions.splice(0..0, newcomers.actions);
         ask.going_bytes += newcomers.going_bytes;

@@ -86,6 +86,11 @@ impl AdmitCache {
         }
     }
 
+    /// Whether newcomers go because files are read in a loop.
+    pub(crate) fn is_loop(&self) -> bool {
+        self.is_on
+    }
+
     /// Takes in what came, and says what is to be done.
     pub(crate) fn tick(
         &mut self,

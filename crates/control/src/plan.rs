@@ -36,7 +36,7 @@ pub enum Action {
         /// What came in is remembered until so much came in after it, bytes.
         history_bytes: u64,
     },
-    /// Drop page cache that came in of late and was read once since, what came last goes first.
+    /// Drop page cache that came in of late and was read since. What came last goes first.
     DropNewcomers {
         /// At most so much, bytes.
         bytes: u64,

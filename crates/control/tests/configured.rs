@@ -70,6 +70,8 @@ fn cache_look(dice: &mut Dice, budget_bytes: u64) -> CacheLook {
         in_bytes,
         returned_bytes: in_bytes / (1 + dice.below(12)),
         ripe_bytes: dice.below(budget_bytes / 8),
+        tried_bytes: in_bytes,
+        gone_bytes: in_bytes / (1 + dice.below(3)),
         distances: {
             let mut distances = Distances::default();
             distances.note(1 + dice.below(100), 100);

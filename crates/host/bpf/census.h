@@ -139,7 +139,7 @@ struct census_name_call {
 _Static_assert(sizeof(struct census_sums) == 22 * 8, "as in bpf_census.rs");
 _Static_assert(sizeof(struct census_call) == 38 * 8, "as in bpf_census.rs");
 _Static_assert(sizeof(struct census_record) == 5 * 8, "as in bpf_census.rs");
-_Static_assert(sizeof(struct census_arrival) == 6 * 8, "as in bpf_census.rs");
+_Static_assert(sizeof(struct census_arrival) == 6 * 8, "as in bpf_arrivals.rs");
 _Static_assert(sizeof(struct census_group) == 23 * 8, "as in bpf_census.rs");
 _Static_assert(sizeof(struct census_file) == 28 * 8, "as in bpf_census.rs");
 _Static_assert(sizeof(struct census_name_call) == 6 * 8, "as in bpf_census.rs");

@@ -2,12 +2,16 @@
 /*
  * Page cache as it comes to memory. Part of census.bpf.c.
  *
- * Runs where the kernel has read, or is about to read, a page from a disk: reads of what is in memory already do not come
- * here. Several processors may be in it at once, and in it while a census goes on, so it shares nothing with the other programs but
+ * Runs where the kernel adds a folio to page cache: for a read of what is not in memory, for readahead, and for a first write.
+ * Reads of what is in memory already do not come here. Several processors may be in it at once, and in it while a census goes on, so it shares nothing with the other programs but
  * the map of watched groups and the places that the first call has found.
  */
 #ifndef STRATA_CENSUS_ARRIVALS_H
 #define STRATA_CENSUS_ARRIVALS_H
+
+/* File systems on which pages are dropped, as in page_cache/reach.rs. */
+#define EXT4_MAGIC 0xef53
+#define XFS_MAGIC 0x58465342
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -26,7 +30,7 @@ SEC("tp_btf/mm_filemap_add_to_page_cache")
 int note_arrival(u64 *ctx)
 {
 	struct folio *folio = (struct folio *)ctx[0];
-	u64 words[2 * PAGE_WORDS] = {}, group, id, order = 0, *nr_lost;
+	u64 words[2 * PAGE_WORDS] = {}, group, id, magic, order = 0, *nr_lost;
 	u32 first = 0;
 	struct census_arrival *arrival;
 	struct address_space *space;
@@ -49,7 +53,8 @@ int note_arrival(u64 *ctx)
 	}
 	space = (struct address_space *)words[WORD(mapping)];
 	inode = BPF_CORE_READ(space, host);
-	if (BPF_CORE_READ(inode, i_sb, s_magic) == DISKS_MAGIC)
+	magic = BPF_CORE_READ(inode, i_sb, s_magic);
+	if (magic != EXT4_MAGIC && magic != XFS_MAGIC)
 		return 0;
 	arrival = bpf_ringbuf_reserve(&arrivals, sizeof(*arrival), 0);
 	if (!arrival) {

@@ -5,7 +5,7 @@
 //!   reports -> kernel_pause, walks, turns             what became of the last plans
 //!   cpu     -> turns, and who runs where              who reclaims
 //!   swap    -> swappiness                             which kinds of pages can go
-//!   cache   -> drop_cache                             what of it goes first
+//!   cache   -> admit_cache, drop_cache                what of it goes first
 //!   usage   -> pressure, turns, stall                 how much, by whom; is it in vain
 //! ```
 //!
@@ -302,7 +302,7 @@ impl Control {
             may_act: !self.is_dry_run && !self.allowance.is_spent(),
         };
         let newcomers = self.admit_cache.tick(&moment, look.came_in, look.is_busy);
-        // In a loop what was read once and lies idle is what is kept for the next pass.
+        // In a loop what lies idle is what is kept for the next pass.
         moment.excess_bytes = match self.admit_cache.is_loop() {
             true => 0,
             false => moment.excess_bytes.saturating_sub(newcomers.going_bytes),

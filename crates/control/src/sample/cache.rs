@@ -60,11 +60,15 @@ pub struct CameIn {
     pub returned_bytes: u64,
     /// Of all that came in of late, what may go.
     pub ripe_bytes: u64,
-    /// How much else came in between two times that a page did.
+    /// Of the pages that had been in memory before: how much else came in since they came in the last time.
     pub distances: Distances,
+    /// What was asked to be dropped of newcomers.
+    pub tried_bytes: u64,
+    /// Part of `tried_bytes` that is gone.
+    pub gone_bytes: u64,
 }
 
-/// How much else came in between two times that a page did, summed up over pages that had been in memory before.
+/// How much else came in since a page came in the last time, summed up over pages that had been in memory before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Distances {
@@ -100,9 +104,18 @@ impl Distances {
         self.sum_mib2 /= 2;
     }
 
+    /// The mean.
+    pub(crate) fn mean_bytes(&self) -> u64 {
+        (self.sum_mib / self.nr_pages.max(1)).saturating_mul(1 << 20)
+    }
+
     /// The standard deviation, as a percentage of the mean; 0 where there is nothing to deviate.
     pub(crate) fn deviation_percent(&self) -> u64 {
         let nr_pages = self.nr_pages.max(1) as f64;
+        // So much that it can't be told.
+        if self.sum_mib2 == u64::MAX {
+            return u64::MAX / 4;
+        }
         let mean = self.sum_mib as f64 / nr_pages;
         let variance = (self.sum_mib2 as f64 / nr_pages - mean * mean).max(0.0);
         match mean > 0.0 {
@@ -136,6 +149,8 @@ impl CacheLook {
             distances,
             in_bytes: before.in_bytes + came_in.in_bytes,
             returned_bytes: before.returned_bytes + came_in.returned_bytes,
+            tried_bytes: before.tried_bytes + came_in.tried_bytes,
+            gone_bytes: before.gone_bytes + came_in.gone_bytes,
             ripe_bytes: came_in.ripe_bytes,
         });
     }

@@ -43,8 +43,11 @@ config! {
     admitted_percent: u64 = 12, 0..=100, "percent of what comes in";
     /// A newcomer goes after so long at the earliest, so that whoever wanted it has read it.
     newcomer_ms: u64 = 50, 0..=10_000, "ms";
-    /// A page that has been in memory for so long is no newcomer any more.
+    /// A page that has been in memory for so long is no newcomer any more. A loop of which too little came in for so long to tell
+    /// is none any more either.
     settled_ms: u64 = 10_000, 100..=3_600_000, "ms";
+    /// At most so much is dropped at once, so that one step does not take long.
+    drop_bytes_max: u64 = 64 << 20, 1 << 20..=4 << 30, "bytes";
     /// What came in is remembered until so many times the budget has come in after it.
     remembered_budgets: u64 = 4, 1..=64, "times the budget";
     /// The share of what had been in memory is that of the last so much that came in.
@@ -65,8 +68,13 @@ pub(crate) struct AdmitCache {
     distances: Distances,
     /// Newcomers that may go, less what was asked to be dropped since.
     ripe_bytes: u64,
-    /// Asked to be dropped and not answered yet.
+    /// Asked to be dropped and not answered yet, as far as it is expected to go.
     going_bytes: u64,
+    /// Of late: what was asked to be dropped, and what of it is gone.
+    tried_bytes: u64,
+    gone_bytes: u64,
+    /// When enough had come in to tell a loop.
+    judged_at: TimeMs,
     /// Whether newcomers go.
     is_on: bool,
 }
@@ -82,6 +90,9 @@ impl AdmitCache {
             distances: Distances::default(),
             ripe_bytes: 0,
             going_bytes: 0,
+            tried_bytes: 0,
+            gone_bytes: 0,
+            judged_at: TimeMs(0),
             is_on: false,
         }
     }
@@ -99,7 +110,10 @@ impl AdmitCache {
         is_busy: bool,
     ) -> Ask {
         if let Some(came_in) = came_in {
-            self.take(came_in, moment.marks.budget_bytes);
+            self.take(moment, came_in);
+        }
+        if moment.now.since(self.judged_at) >= self.config.settled_ms {
+            self.is_on = false;
         }
         if is_busy || !moment.may_act {
             return self.ask(moment, Vec::new());
@@ -109,23 +123,29 @@ impl AdmitCache {
             true => moment.excess_bytes.min(self.ripe_bytes),
             false => 0,
         };
-        if wanted_bytes > 0 {
-            self.ripe_bytes -= wanted_bytes;
-            self.going_bytes = wanted_bytes;
-            let bytes = wanted_bytes;
+        let bytes = wanted_bytes.min(self.config.drop_bytes_max);
+        if bytes > 0 {
+            self.ripe_bytes -= bytes;
+            self.going_bytes = self.expected_bytes(bytes);
             return self.ask(moment, vec![Action::DropNewcomers { bytes }]);
         }
         let is_near = moment.usage_bytes > moment.marks.approach_bytes;
         let is_due = |at: TimeMs| moment.now.since(at) >= self.config.look_ms;
         if is_near && self.looked_at.is_none_or(is_due) {
             self.looked_at = Some(moment.now);
-            let history_bytes = moment
-                .marks
-                .budget_bytes
-                .saturating_mul(self.config.remembered_budgets);
+            let budget_bytes = moment.marks.budget_bytes;
+            let history_bytes = budget_bytes.saturating_mul(self.config.remembered_budgets);
             return self.ask(moment, vec![Action::LookAtNewcomers { history_bytes }]);
         }
         self.ask(moment, Vec::new())
+    }
+
+    /// How much of what is asked for will go, by what went of late.
+    fn expected_bytes(&self, bytes: u64) -> u64 {
+        match self.tried_bytes {
+            0 => bytes,
+            tried => (u128::from(bytes) * u128::from(self.gone_bytes) / u128::from(tried)) as u64,
+        }
     }
 
     fn ask(&self, moment: &Moment<'_>, actions: Vec<Action>) -> Ask {
@@ -139,30 +159,49 @@ impl AdmitCache {
         }
     }
 
-    fn take(&mut self, came_in: CameIn, budget_bytes: u64) {
+    fn take(&mut self, moment: &Moment<'_>, came_in: CameIn) {
+        // What was asked for has gone or stayed by now.
+        self.going_bytes = 0;
         self.ripe_bytes = came_in.ripe_bytes;
+        self.tried_bytes += came_in.tried_bytes;
+        self.gone_bytes += came_in.gone_bytes.min(came_in.tried_bytes);
         self.in_bytes += came_in.in_bytes;
         self.returned_bytes += came_in.returned_bytes.min(came_in.in_bytes);
         self.distances.add(came_in.distances);
+        let budget_bytes = moment.marks.budget_bytes;
         let judged_bytes = budget_bytes * self.config.judged_percent / ALL_PERCENT;
         if self.in_bytes < judged_bytes / 2 {
             return;
         }
+        self.judged_at = moment.now;
+        self.is_on = self.judge(budget_bytes);
+        while self.in_bytes > judged_bytes.max(1) {
+            self.in_bytes /= 2;
+            self.returned_bytes /= 2;
+            self.tried_bytes /= 2;
+            self.gone_bytes /= 2;
+            self.distances.halve();
+        }
+    }
+
+    /// Whether what came in of late is that of a loop.
+    fn judge(&self, budget_bytes: u64) -> bool {
         let percent = self.returned_bytes.saturating_mul(ALL_PERCENT) / self.in_bytes.max(1);
         let percent_min = self.config.returned_percent_min;
         let deviation_percent = self.distances.deviation_percent();
         let deviation_percent_max = self.config.deviation_percent_max;
-        self.is_on = match self.is_on {
+        match self.is_on {
             true => {
                 percent >= percent_min / 2
                     && deviation_percent <= deviation_percent_max + deviation_percent_max / 2
             }
-            false => percent >= percent_min && deviation_percent <= deviation_percent_max,
-        };
-        while self.in_bytes > judged_bytes.max(1) {
-            self.in_bytes /= 2;
-            self.returned_bytes /= 2;
-            self.distances.halve();
+            // What comes back sooner would have stayed in memory, had nobody thrown it away: a file is written anew, for
+            // example.
+            false => {
+                percent >= percent_min
+                    && deviation_percent <= deviation_percent_max
+                    && self.distances.mean_bytes() >= budget_bytes / 2
+            }
         }
     }
 }
@@ -187,7 +226,11 @@ mod tests {
                 marks: Watermarks::new(400 * MIB, &crate::watermarks::Config::DEFAULT),
                 of: AdmitCache::new(Config::DEFAULT),
                 now: TimeMs(0),
-                distances: Distances::default(),
+                distances: {
+                    let mut steady = Distances::default();
+                    steady.note(256, 480);
+                    steady
+                },
             }
         }
 
@@ -211,6 +254,7 @@ mod tests {
                 returned_bytes,
                 ripe_bytes,
                 distances: self.distances,
+                ..CameIn::default()
             };
             self.at(self.marks.high_bytes, excess_mib, Some(came_in))
         }
@@ -238,6 +282,7 @@ mod tests {
     /// Pages that come back at these distances, in turns.
     fn at_distances(distances_mib: impl IntoIterator<Item = u64>) -> Loop {
         let mut of = Loop::new();
+        of.distances = Distances::default();
         for distance_mib in distances_mib {
             of.distances.note(256, distance_mib);
         }
@@ -255,6 +300,9 @@ mod tests {
             dropped_mib(&at_distances(shuffled).find([50, 50, 60], 10)),
             10
         );
+        // Steady, and so soon that the kernel can't have evicted them: somebody else throws them away.
+        let soon = (0..100).map(|at| 20 + at % 2);
+        assert_eq!(dropped_mib(&at_distances(soon).find([50, 50, 60], 10)), 0);
         // As likely at any time, as in reads all over a file.
         let any = (1..400).map(|at| (-500.0 * (f64::from(at) / 400.0).ln()) as u64);
         assert_eq!(dropped_mib(&at_distances(any).find([50, 50, 60], 10)), 0);
@@ -276,6 +324,32 @@ mod tests {
         let usage_bytes = of.marks.high_bytes;
         let ask = of.at(usage_bytes, 4, None);
         assert_eq!((dropped_mib(&ask), ask.going_bytes), (0, 0));
+    }
+
+    #[test]
+    fn no_more_is_claimed_than_went_of_what_was_asked_for_of_late() {
+        let mut of = Loop::new();
+        of.find([50, 50, 60], 0);
+        let tried = CameIn {
+            tried_bytes: 40 * MIB,
+            gone_bytes: 10 * MIB,
+            ripe_bytes: 60 * MIB,
+            ..CameIn::default()
+        };
+        let usage_bytes = of.marks.high_bytes;
+        let ask = of.at(usage_bytes, 20, Some(tried));
+        assert_eq!((dropped_mib(&ask), ask.going_bytes), (20, 5 * MIB));
+    }
+
+    #[test]
+    fn a_loop_is_over_once_nothing_has_come_in_for_long() {
+        let mut of = Loop::new();
+        of.find([50, 50, 60], 0);
+        assert!(of.of.is_loop());
+        of.now.0 += Config::DEFAULT.settled_ms;
+        let usage_bytes = of.marks.high_bytes;
+        assert_eq!(dropped_mib(&of.at(usage_bytes, 10, None)), 0);
+        assert!(!of.of.is_loop());
     }
 
     #[test]

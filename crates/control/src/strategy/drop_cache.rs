@@ -132,7 +132,10 @@ impl DropCache {
             return Ask::default();
         }
         let mut actions = match moment.excess_bytes {
-            0 => Vec::new(),
+            0 => {
+                self.is_enough = false;
+                Vec::new()
+            }
             excess_bytes => self.drop(excess_bytes),
         };
         let is_near = moment.usage_bytes > moment.marks.approach_bytes;

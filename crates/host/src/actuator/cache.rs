@@ -1,15 +1,18 @@
 //! A thread that takes censuses of a group's page cache and drops pages of it.
 //!
 //! ```text
-//!   Census -> access::census::GroupPages -> page_cache::table -> what lies idle, by file
-//!   Drop   -> page_cache::table chooses  -> page_cache::drop_of -> what is gone
+//!   Census          -> access::census::GroupPages -> page_cache::table     -> what lies idle, by file
+//!   LookAtNewcomers -> access::census::Arrivals   -> page_cache::newcomers -> what came in
+//!   Drop            -> page_cache::table chooses                           -> page_cache::drop_of -> what is gone
+//!   DropNewcomers   -> page_cache::newcomers chooses, a look at each       -> page_cache::drop_of -> what is gone
 //! ```
 //!
 //! **Owns** the thread, and finding the places of files. **Does not own** when a census comes and how much is dropped of which
-//! file (`strata_control::drop_cache`), which pages those are (`page_cache::table`), nor dropping (`page_cache`).
+//! file (`strata_control::drop_cache`, `admit_cache`), which pages those are (`page_cache::table`, `newcomers`), nor dropping
+//! (`page_cache`).
 //!
 //! **Invariants**
-//! - I1: one thing is done after the other: pages are chosen by the last census.
+//! - I1: one thing is done after the other: pages are chosen by the last census, newcomers by a look just before.
 
 use std::collections::HashMap;
 use std::io;
@@ -30,6 +33,8 @@ use crate::process::thread_cpu_ns;
 
 /// Requests under way at most: a tick asks for the pages of some files.
 const IN_FLIGHT_MAX: usize = 64;
+/// What came in is not told apart by time if nobody has looked for so long.
+const STALE_MS: u64 = 2_000;
 /// Newcomers that lie so close together in a file are looked at in one go.
 const NEAR_PAGES: u64 = 512;
 /// Open files of all processes are looked for at most so often, because there may be many.
@@ -133,6 +138,7 @@ impl CacheThread {
             pages: None,
             table: CacheTable::new(idle),
             newcomers: Newcomers::new(newcomers),
+            looked_at: TimeMs(0),
             began: Instant::now(),
             cpu_ns: 0,
             names: Names::default(),
@@ -167,6 +173,7 @@ struct Cache {
     pages: Option<GroupPages>,
     table: CacheTable,
     newcomers: Newcomers,
+    looked_at: TimeMs,
     began: Instant,
     cpu_ns: u64,
     names: Names,
@@ -192,11 +199,18 @@ impl Cache {
                 dropped: self.drop_pages(file, reads, bytes).unwrap_or_default(),
                 came_in: None,
             },
-            CacheRequest::DropNewcomers { bytes } => CacheDone::Dropped {
-                which: Which::Newcomers,
-                dropped: self.drop_newcomers(bytes),
-                came_in: Some(self.look()),
-            },
+            CacheRequest::DropNewcomers { bytes } => {
+                let mut came_in = self.look();
+                let dropped = self.drop_newcomers(bytes);
+                came_in.tried_bytes = bytes;
+                came_in.gone_bytes = dropped.dropped_bytes.min(bytes);
+                came_in.ripe_bytes = self.newcomers.ripe_bytes(self.now());
+                CacheDone::Dropped {
+                    which: Which::Newcomers,
+                    dropped,
+                    came_in: Some(came_in),
+                }
+            }
         };
         self.cpu_ns += thread_cpu_ns() - cpu_before_ns;
         let arrivals = self.pages.as_ref().and_then(GroupPages::arrivals);
@@ -237,10 +251,15 @@ impl Cache {
     fn look(&mut self) -> CameIn {
         let now = self.now();
         if let Some(arrivals) = self.pages.as_ref().and_then(GroupPages::arrivals) {
-            for arrival in arrivals.take().unwrap_or_default() {
-                self.newcomers.arrive(now, arrival);
+            let came = arrivals.take().unwrap_or_default();
+            // When it came nobody knows if nobody has looked for long, and much of it may be missing.
+            if now.since(self.looked_at) < STALE_MS {
+                for arrival in came {
+                    self.newcomers.arrive(now, arrival);
+                }
             }
         }
+        self.looked_at = now;
         self.newcomers.look(now)
     }
 
@@ -263,7 +282,7 @@ impl Cache {
                 file,
                 ways: Ways {
                     places: Vec::new(),
-                    mount: self.names.mount(&file),
+                    mounts: self.names.mounts(&file),
                 },
                 ranges: judged.going,
             };
@@ -285,7 +304,7 @@ impl Cache {
             file,
             ways: Ways {
                 places: self.names.places(pages, &file, false),
-                mount: self.names.mount(&file),
+                mounts: self.names.mounts(&file),
             },
             ranges: self.table.choose(number, reads, bytes),
         };
@@ -386,8 +405,8 @@ struct Names {
 }
 
 impl Names {
-    fn mount(&mut self, file: &FileId) -> Option<PathBuf> {
-        self.look(false).mount(file)
+    fn mounts(&mut self, file: &FileId) -> Vec<PathBuf> {
+        self.look(false).mounts(file)
     }
 
     fn places(&mut self, pages: &GroupPages, file: &FileId, is_thorough: bool) -> Vec<PathBuf> {

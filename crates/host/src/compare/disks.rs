@@ -1,7 +1,7 @@
 //! What was read from the disks of the machine.
 //!
 //! Disks serve the whole machine, so the figure is too high where other programs read meanwhile. Disks made of others (device
-//! mapper, RAID, loop devices) and memory (zram, RAM disks) are left out, as nothing is to count twice.
+//! mapper, RAID, loop devices) and of memory (zram, RAM disks) are left out, as nothing is to count twice.
 //!
 //! **Owns** reading the counter. **Does not own** what is made of it.
 
@@ -10,7 +10,7 @@ use std::path::Path;
 
 /// Bytes of a sector, whatever the disk's own are.
 const SECTOR_BYTES: u64 = 512;
-const MADE_OF_OTHERS: [&str; 5] = ["dm-", "md", "loop", "zram", "ram"];
+const MADE_OF_OTHERS: [&str; 3] = ["loop", "zram", "ram"];
 /// Fields of a line before that of sectors read: two numbers, the name, reads, reads merged.
 const SECTORS_READ: usize = 5;
 
@@ -18,8 +18,10 @@ const SECTORS_READ: usize = 5;
 pub(super) fn read_bytes() -> Option<u64> {
     let text = fs::read_to_string("/proc/diskstats").ok()?;
     Some(sum_bytes(&text, |name| {
-        // Partitions are not in this directory.
-        Path::new("/sys/block").join(name).exists()
+        // Partitions are not in this directory; what is made of other disks has them below.
+        let disk = Path::new("/sys/block").join(name.replace('/', "!"));
+        let below = fs::read_dir(disk.join("slaves"));
+        disk.exists() && below.is_ok_and(|mut below| below.next().is_none())
     }))
 }
 
@@ -47,7 +49,7 @@ mod tests {
  252       0 zram0 7 0 56 0 0 0 0 0 0 0 0 0 0 0 0\n\
    8       0 sdb 1 0 8 0 0 0 0 0 0 0 0 0 0 0 0\n\
    8      16 short 1\n";
-        let is_disk = |name: &str| name != "vda1";
+        let is_disk = |name: &str| name != "vda1" && name != "dm-0";
         assert_eq!(sum_bytes(text, is_disk), 8008 * SECTOR_BYTES);
     }
 }

@@ -11,7 +11,8 @@
 //! **Invariants**
 //! - I1: what was admitted is never chosen.
 //! - I2: a folio is chosen once, unless it is put back.
-//! - I3: about 70 bytes are kept of each 256 KiB that came in within the history, and 80 of each folio that waits.
+//! - I3: the history has at most a million parts of files, of up to 256 KiB each; at most as many folios wait. That is 200 MB where
+//!   all of it is files of one page.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -28,6 +29,8 @@ const CHUNK_PAGES: u64 = u64::BITS as u64;
 const BURST_PAGES: u64 = 4 * CHUNK_PAGES;
 const ALL_PERCENT: u64 = 100;
 const PAGES_PER_MIB: u64 = (1 << 20) / PAGE_BYTES;
+/// Parts of files that are remembered, at most.
+const PARTS_MAX: usize = 1 << 20;
 /// Folios that wait, at most.
 const WAITING_MAX: usize = 1 << 20;
 
@@ -47,8 +50,8 @@ struct Seen {
     pages: u64,
     /// When pages of it last came in, counted in pages of the group that had come in.
     at_pages: u64,
-    /// How much else had come in when pages of it came in again, after a while.
-    distance_pages: u64,
+    /// How much else had come in when pages of it came in again, after a while; `None`: they came in only once so far.
+    distance_pages: Option<u64>,
     /// Whether what came in last stays.
     is_admitted: bool,
 }
@@ -73,6 +76,7 @@ impl Newcomer {
             return Verdict::Stays;
         }
         match (found.is_referenced, found.nr_reads) {
+            (false, 2..) if !self.is_returned => Verdict::Stays,
             (false, _) => Verdict::Unread,
             (true, 0 | 1) => Verdict::Goes,
             (true, _) if self.is_returned => Verdict::Goes,
@@ -84,7 +88,7 @@ impl Newcomer {
 /// What is to become of a newcomer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// It was read once.
+    /// It was read once, or came back and was read since.
     Goes,
     /// Nobody has read it yet: readahead brought it.
     Unread,
@@ -155,7 +159,12 @@ impl Newcomers {
             };
             let (returned, stays) = self.note(chunk, bits(at % CHUNK_PAGES, next - at));
             nr_returned += returned;
-            is_admitted |= stays;
+            // The first part decides for a large folio.
+            is_admitted = if at == arrival.index {
+                stays
+            } else {
+                is_admitted
+            };
             at = next;
         }
         self.nr_returned_pages += nr_returned;
@@ -180,11 +189,13 @@ impl Newcomers {
         if seen.pages == 0 || now.saturating_sub(seen.at_pages) > BURST_PAGES {
             seen.is_admitted =
                 mix(chunk.inode ^ mix(chunk.number ^ mix(now))) % ALL_PERCENT < percent;
-            seen.distance_pages = now.saturating_sub(seen.at_pages);
+            seen.distance_pages = (seen.pages != 0).then(|| now.saturating_sub(seen.at_pages));
         }
         let returned = (seen.pages & pages).count_ones();
-        self.distances
-            .note(u64::from(returned), seen.distance_pages / PAGES_PER_MIB);
+        if let Some(distance_pages) = seen.distance_pages {
+            let distance_mib = distance_pages / PAGES_PER_MIB;
+            self.distances.note(u64::from(returned), distance_mib);
+        }
         seen.pages |= pages;
         seen.at_pages = self.nr_in_pages;
         let stays = seen.is_admitted;
@@ -197,7 +208,7 @@ impl Newcomers {
 
     fn forget(&mut self) {
         while let Some((chunk, at)) = self.order.front() {
-            if self.nr_in_pages - at <= self.history_pages {
+            if self.nr_in_pages - at <= self.history_pages && self.order.len() <= PARTS_MAX {
                 break;
             }
             if self
@@ -226,8 +237,9 @@ impl Newcomers {
         CameIn {
             in_bytes: (self.nr_in_pages - nr_in) * PAGE_BYTES,
             returned_bytes: (self.nr_returned_pages - nr_returned) * PAGE_BYTES,
-            ripe_bytes: self.ripe_pages(now) * PAGE_BYTES,
+            ripe_bytes: self.ripe_bytes(now),
             distances: std::mem::take(&mut self.distances),
+            ..CameIn::default()
         }
     }
 
@@ -235,14 +247,13 @@ impl Newcomers {
         TimeMs(now.0 + self.config.newcomer_ms)
     }
 
-    fn ripe_pages(&self, now: TimeMs) -> u64 {
+    /// What may go now.
+    pub(crate) fn ripe_bytes(&self, now: TimeMs) -> u64 {
         // What is not ripe came last, and is little.
         let newest = self.waiting.iter().rev();
         let unripe = newest.take_while(|newcomer| newcomer.due > now);
-        self.waiting_pages
-            - unripe
-                .map(|newcomer| newcomer.arrival.nr_pages)
-                .sum::<u64>()
+        let unripe_pages: u64 = unripe.map(|newcomer| newcomer.arrival.nr_pages).sum();
+        (self.waiting_pages - unripe_pages) * PAGE_BYTES
     }
 
     /// Takes newcomers that may go off the list, those that came last, by file: so many bytes or a folio more. In a loop what

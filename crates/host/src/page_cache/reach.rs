@@ -34,8 +34,8 @@ const LONG_INODE: u8 = 0x80;
 pub struct Ways {
     /// Where it may be opened, best first.
     pub places: Vec<PathBuf>,
-    /// A directory in its file system, for the file's handle.
-    pub mount: Option<PathBuf>,
+    /// Where its file system is mounted, for the file's handle.
+    pub mounts: Vec<PathBuf>,
 }
 
 /// Opens the file at the first place where it is, or else by its handle.
@@ -52,38 +52,51 @@ pub(super) fn open(file: &FileId, ways: &Ways, mounts: &mut Mounts) -> Result<Fi
             Err(left) => why = left,
         }
     }
-    match &ways.mount {
-        Some(mount) => mounts.open(file, mount),
-        None => Err(why),
+    match mounts.open(file, &ways.mounts) {
+        // Why there is nothing at its paths tells more than that it can't be reached otherwise either.
+        Err(Left::Refused | Left::Unreachable) if !ways.places.is_empty() => Err(why),
+        other => other,
     }
 }
 
-/// Directories that are held open while files are opened by their handles, one for each file system. Nothing can be unmounted
-/// meanwhile.
+/// A directory of each file system, held open while files of it are opened by their handles. These file systems can't be
+/// unmounted meanwhile.
 #[derive(Debug, Default)]
 pub(crate) struct Mounts {
     open: HashMap<Device, Option<(OwnedFd, u64)>>,
 }
 
 impl Mounts {
-    /// Opens a file by its number in its file system: also one whose name the kernel has forgotten. The number and the
-    /// generation name the very file that had page cache, so it is opened for reading at once.
-    fn open(&mut self, file: &FileId, mount: &Path) -> Result<File, Left> {
+    /// Opens a file by its number in its file system: also one whose name the kernel has forgotten.
+    fn open(&mut self, file: &FileId, mounts: &[PathBuf]) -> Result<File, Left> {
         let found = self.open.entry(file.device).or_insert_with(|| {
-            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOATIME;
-            let found = open_file(mount, flags, Mode::empty()).ok()?;
-            let kind = fstatfs(&found).ok()?;
-            Some((found, kind.f_type as u64))
+            let mut found = mounts.iter().filter_map(|mount| open_mount(file, mount));
+            found.next()
         });
-        let (mount, file_system) = found.as_ref().ok_or(Left::Refused)?;
+        let (mount, file_system) = found.as_ref().ok_or(Left::Unreachable)?;
         let handle = handle_of(file, *file_system).ok_or(Left::FileSystem)?;
-        let opened = open_by_handle(mount.as_fd(), &handle);
-        let opened = opened.map_err(|error| match error.raw_os_error() {
-            Some(libc::ESTALE | libc::ELOOP) => Left::Replaced,
+        let found = open_by_handle(mount.as_fd(), &handle);
+        let found = found.map_err(|error| match error.raw_os_error() {
+            Some(libc::ESTALE) => Left::Replaced,
             _ => Left::Refused,
         })?;
-        check(file, &opened)?;
-        of_generation(file, opened)
+        open_found(file, &found)
+    }
+}
+
+/// A directory of the file's own file system; `None`: another one is mounted over it, or it is no directory.
+fn open_mount(file: &FileId, mount: &Path) -> Option<(OwnedFd, u64)> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOATIME;
+    let found = open_file(mount, flags, Mode::empty()).ok()?;
+    let device = fstat(&found).ok()?.st_dev;
+    let kind = fstatfs(&found).ok()?;
+    (device_of(device) == file.device).then_some((found, kind.f_type as u64))
+}
+
+fn device_of(number: u64) -> Device {
+    Device {
+        major: rustix::fs::major(number),
+        minor: rustix::fs::minor(number),
     }
 }
 
@@ -112,32 +125,14 @@ fn handle_of(file: &FileId, file_system: u64) -> Option<Handle> {
     })
 }
 
-/// Whether this is the file that was meant.
-fn check(file: &FileId, opened: &OwnedFd) -> Result<(), Left> {
-    let found = fstat(opened).map_err(refused)?;
-    let device = (
-        rustix::fs::major(found.st_dev),
-        rustix::fs::minor(found.st_dev),
-    );
-    if (device.0, device.1, found.st_ino) != (file.device.major, file.device.minor, file.inode) {
+fn open_found(file: &FileId, handle: &OwnedFd) -> Result<File, Left> {
+    let found = fstat(handle).map_err(refused)?;
+    if (device_of(found.st_dev), found.st_ino) != (file.device, file.inode) {
         return Err(Left::Replaced);
     }
     if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
         return Err(Left::NotRegular);
     }
-    Ok(())
-}
-
-fn of_generation(file: &FileId, opened: OwnedFd) -> Result<File, Left> {
-    match generation(opened.as_fd()) {
-        Some(generation) if u64::from(generation) == file.generation => Ok(File::from(opened)),
-        Some(_) => Err(Left::Replaced),
-        None => Err(Left::Refused),
-    }
-}
-
-fn open_found(file: &FileId, handle: &OwnedFd) -> Result<File, Left> {
-    check(file, handle)?;
     let kind = fstatfs(handle).map_err(refused)?;
     if !FILE_SYSTEMS.contains(&(kind.f_type as u64)) {
         return Err(Left::FileSystem);
@@ -145,7 +140,11 @@ fn open_found(file: &FileId, handle: &OwnedFd) -> Result<File, Left> {
     let link = format!("/proc/self/fd/{}", handle.as_raw_fd());
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOATIME | OFlags::NONBLOCK;
     let opened = open_file(link, flags, Mode::empty()).map_err(refused)?;
-    of_generation(file, opened)
+    match generation(opened.as_fd()) {
+        Some(generation) if u64::from(generation) == file.generation => Ok(File::from(opened)),
+        Some(_) => Err(Left::Replaced),
+        None => Err(Left::Refused),
+    }
 }
 
 fn refused(errno: Errno) -> Left {
@@ -181,7 +180,7 @@ mod tests {
     fn at(places: &[&Path]) -> Ways {
         Ways {
             places: places.iter().map(|place| place.to_path_buf()).collect(),
-            mount: None,
+            mounts: Vec::new(),
         }
     }
 
@@ -227,7 +226,7 @@ mod tests {
         let meant = id_of(&path);
         let ways = Ways {
             places: vec![path.clone()],
-            mount: Some(directory.path().to_owned()),
+            mounts: vec![PathBuf::from("/proc"), directory.path().to_owned()],
         };
         if why(&meant, &path) == Some(Left::FileSystem) {
             return;

@@ -28,7 +28,7 @@ pub(crate) struct Handle {
     pub(crate) nr_bytes: u32,
 }
 
-/// Opens a file of the file system that `mount` lies on, for reading.
+/// Opens a file of the file system that `mount` lies on, without any right to its content (`O_PATH`).
 pub(crate) fn open_by_handle(mount: BorrowedFd<'_>, handle: &Handle) -> io::Result<OwnedFd> {
     let mut raw = RawHandle {
         handle_bytes: handle.nr_bytes.min(HANDLE_BYTES as u32),
@@ -42,7 +42,7 @@ pub(crate) fn open_by_handle(mount: BorrowedFd<'_>, handle: &Handle) -> io::Resu
         libc::open_by_handle_at(
             mount.as_raw_fd(),
             raw.cast(),
-            libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NOATIME | libc::O_NONBLOCK,
+            libc::O_PATH | libc::O_CLOEXEC,
         )
     };
     if found < 0 {

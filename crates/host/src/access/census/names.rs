@@ -115,16 +115,12 @@ impl FileNames {
         link.into_iter().chain(path).collect()
     }
 
-    /// A directory of the file's file system.
-    pub fn mount(&self, file: &FileId) -> Option<PathBuf> {
-        let mut all = self
-            .mounts
-            .iter()
-            .filter(|mount| mount.device == file.device);
-        // A single file may be mounted, too; a whole file system is a directory.
-        let found = all.clone().find(|mount| mount.root == Path::new("/"));
-        let found = found.or_else(|| all.find(|mount| mount.point.is_dir()));
-        found.map(|mount| mount.point.clone())
+    /// Where the file's file system is mounted, if nothing else is mounted over it: the whole of it first.
+    pub fn mounts(&self, file: &FileId) -> Vec<PathBuf> {
+        let all = self.mounts.iter();
+        let mut all: Vec<&Mount> = all.filter(|mount| mount.device == file.device).collect();
+        all.sort_by_key(|mount| mount.root != Path::new("/"));
+        all.into_iter().map(|mount| mount.point.clone()).collect()
     }
 
     /// The path by which we can find the file ourselves: the one of a process may be of another mount namespace. A deleted

@@ -125,7 +125,11 @@ impl GroupPages {
             .map(|part| (FileKey(part.file.mapping), part.file))
             .collect();
         if self.arrivals.is_none() {
-            self.arrivals = Arrivals::watch(&self.census)?;
+            let watched = Arrivals::watch(&self.census);
+            self.arrivals = watched.unwrap_or_else(|error| {
+                tracing::debug!(%error, "what comes to page cache is not told");
+                None
+            });
         }
         let rest = Duration::from_nanos(taken.cost.cpu_ns) * SEARCH_REST;
         self.search_due = Some(started + rest.max(SEARCH_PAUSE_MIN));

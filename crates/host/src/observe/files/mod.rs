@@ -214,7 +214,7 @@ impl<'a> Telling<'a> {
                 file: part.file,
                 ways: Ways {
                     places: self.names.places(self.census, &part.file),
-                    mount: self.names.mount(&part.file),
+                    mounts: self.names.mounts(&part.file),
                 },
                 ranges: ranges.to_vec(),
             })

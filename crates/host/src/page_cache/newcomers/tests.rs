@@ -184,6 +184,17 @@ fn a_share_of_what_comes_in_stays_and_it_is_not_always_the_same() {
 }
 
 #[test]
+fn a_large_folio_stays_as_often_as_a_small_one() {
+    let mut newcomers = Newcomers::new(CONFIG);
+    newcomers.remember(1 << 40);
+    for file in 0..2000 {
+        newcomers.arrive(TimeMs(0), folio(file, 0, 512));
+    }
+    let gone = newcomers.choose(TimeMs(CONFIG.newcomer_ms), u64::MAX);
+    assert!((1680..=1840).contains(&gone.len()), "{}", gone.len());
+}
+
+#[test]
 fn the_kernels_marks_tell_what_is_to_become_of_a_newcomer() {
     use crate::access::census::FileKey;
     let verdict = |is_returned, nr_reads, is_referenced, is_busy| {
@@ -206,6 +217,8 @@ fn the_kernels_marks_tell_what_is_to_become_of_a_newcomer() {
     assert_eq!(verdict(false, 1, true, false), Verdict::Goes);
     assert_eq!(verdict(false, 1, true, true), Verdict::Stays);
     assert_eq!(verdict(false, 3, true, false), Verdict::Stays);
+    // The second read makes a page active, and takes the first mark away.
+    assert_eq!(verdict(false, 2, false, false), Verdict::Stays);
     // The kernel evicted it, and made it active when it came back: that is no read.
     assert_eq!(verdict(true, 2, false, false), Verdict::Unread);
     assert_eq!(verdict(true, 3, true, false), Verdict::Goes);

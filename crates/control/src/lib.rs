@@ -30,6 +30,7 @@
 #![forbid(unsafe_code)]
 
 mod backoff;
+mod cache_moment;
 mod config;
 mod control;
 pub mod cpu;

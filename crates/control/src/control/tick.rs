@@ -15,6 +15,7 @@
 //! dry run a plan says what would be done.
 
 use super::Control;
+use crate::cache_moment::{Ask, Moment};
 use crate::cpu::{Clocks, CpuSample};
 use crate::plan::{Action, Decision, Plan, Reclaim};
 use crate::pressure::Work;
@@ -23,7 +24,6 @@ use crate::sample::Actuator;
 use crate::sample::Processors;
 use crate::sample::{CacheLook, CpuDue, CpuState, Due, FreeSwap, PAGE_BYTES, Sample};
 use crate::stall;
-use crate::strategy::drop_cache;
 use strata_lru::{Swappiness, TimeMs};
 
 /// What pageout may take of a processor where it reclaims alone, percent.
@@ -75,7 +75,7 @@ impl Control {
         self.take_usage(now, sample.usage_bytes);
         let cache = match sample.cache {
             Some(look) => self.drop_cache(now, sample.usage_bytes, sample.going_bytes, look),
-            None => drop_cache::Ask::default(),
+            None => Ask::default(),
         };
         let asked = self.reclaim(sample.going_bytes + cache.going_bytes);
         let is_wanted = asked.pageout_pages > 0 || asked.kernel_bytes > 0;
@@ -292,13 +292,14 @@ impl Control {
         usage_bytes: u64,
         going_bytes: u64,
         look: CacheLook,
-    ) -> drop_cache::Ask {
+    ) -> Ask {
         let excess_bytes = self.pressure.excess_bytes(&self.marks);
-        let mut moment = drop_cache::Moment {
+        let mut moment = Moment {
             now,
-            usage_bytes,
             excess_bytes: excess_bytes.saturating_sub(going_bytes),
-            marks: &self.marks,
+            budget_bytes: self.marks.budget_bytes,
+            is_near: usage_bytes > self.marks.approach_bytes,
+            is_urgent: usage_bytes > self.marks.urgent_bytes,
             may_act: !self.is_dry_run && !self.allowance.is_spent(),
         };
         let newcomers = self.admit_cache.tick(&moment, look.came_in, look.is_busy);

@@ -4,6 +4,8 @@
 
 use serde::{Deserialize, Serialize};
 
+const MIB: u64 = 1 << 20;
+
 /// A file, by a number that it has as long as its page cache is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct FileNo(pub u32);
@@ -106,7 +108,7 @@ impl Distances {
 
     /// The mean.
     pub(crate) fn mean_bytes(&self) -> u64 {
-        (self.sum_mib / self.nr_pages.max(1)).saturating_mul(1 << 20)
+        (self.sum_mib / self.nr_pages.max(1)).saturating_mul(MIB)
     }
 
     /// The standard deviation, as a percentage of the mean; 0 where there is nothing to deviate.
@@ -114,7 +116,7 @@ impl Distances {
         let nr_pages = self.nr_pages.max(1) as f64;
         // So much that it can't be told.
         if self.sum_mib2 == u64::MAX {
-            return u64::MAX / 4;
+            return u64::MAX;
         }
         let mean = self.sum_mib as f64 / nr_pages;
         let variance = (self.sum_mib2 as f64 / nr_pages - mean * mean).max(0.0);

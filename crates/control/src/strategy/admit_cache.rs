@@ -22,9 +22,9 @@
 //!
 //! **Invariants** I1: nothing is dropped unless something has to go. I2: no more is asked for than the last look found.
 
+use crate::cache_moment::{Ask, Moment};
 use crate::plan::Action;
 use crate::sample::{CameIn, Distances};
-use crate::strategy::drop_cache::{Ask, Moment};
 use crate::tunables::config;
 use strata_lru::TimeMs;
 
@@ -103,12 +103,7 @@ impl AdmitCache {
     }
 
     /// Takes in what came, and says what is to be done.
-    pub(crate) fn tick(
-        &mut self,
-        moment: &Moment<'_>,
-        came_in: Option<CameIn>,
-        is_busy: bool,
-    ) -> Ask {
+    pub(crate) fn tick(&mut self, moment: &Moment, came_in: Option<CameIn>, is_busy: bool) -> Ask {
         if let Some(came_in) = came_in {
             self.take(moment, came_in);
         }
@@ -129,11 +124,10 @@ impl AdmitCache {
             self.going_bytes = self.expected_bytes(bytes);
             return self.ask(moment, vec![Action::DropNewcomers { bytes }]);
         }
-        let is_near = moment.usage_bytes > moment.marks.approach_bytes;
         let is_due = |at: TimeMs| moment.now.since(at) >= self.config.look_ms;
-        if is_near && self.looked_at.is_none_or(is_due) {
+        if moment.is_near && self.looked_at.is_none_or(is_due) {
             self.looked_at = Some(moment.now);
-            let budget_bytes = moment.marks.budget_bytes;
+            let budget_bytes = moment.budget_bytes;
             let history_bytes = budget_bytes.saturating_mul(self.config.remembered_budgets);
             return self.ask(moment, vec![Action::LookAtNewcomers { history_bytes }]);
         }
@@ -148,18 +142,17 @@ impl AdmitCache {
         }
     }
 
-    fn ask(&self, moment: &Moment<'_>, actions: Vec<Action>) -> Ask {
-        let is_urgent = moment.usage_bytes > moment.marks.urgent_bytes;
+    fn ask(&self, moment: &Moment, actions: Vec<Action>) -> Ask {
         Ask {
             actions,
-            going_bytes: match is_urgent {
+            going_bytes: match moment.is_urgent {
                 true => 0,
                 false => self.going_bytes.min(moment.excess_bytes),
             },
         }
     }
 
-    fn take(&mut self, moment: &Moment<'_>, came_in: CameIn) {
+    fn take(&mut self, moment: &Moment, came_in: CameIn) {
         // What was asked for has gone or stayed by now.
         self.going_bytes = 0;
         self.ripe_bytes = came_in.ripe_bytes;
@@ -168,7 +161,7 @@ impl AdmitCache {
         self.in_bytes += came_in.in_bytes;
         self.returned_bytes += came_in.returned_bytes.min(came_in.in_bytes);
         self.distances.add(came_in.distances);
-        let budget_bytes = moment.marks.budget_bytes;
+        let budget_bytes = moment.budget_bytes;
         let judged_bytes = budget_bytes * self.config.judged_percent / ALL_PERCENT;
         if self.in_bytes < judged_bytes / 2 {
             return;
@@ -238,9 +231,10 @@ mod tests {
             self.now.0 += 10;
             let moment = Moment {
                 now: self.now,
-                usage_bytes,
+                is_near: usage_bytes > self.marks.approach_bytes,
+                is_urgent: usage_bytes > self.marks.urgent_bytes,
+                budget_bytes: self.marks.budget_bytes,
                 excess_bytes: excess_mib * MIB,
-                marks: &self.marks,
                 may_act: true,
             };
             self.of.tick(&moment, came_in, false)
@@ -377,9 +371,10 @@ mod tests {
         of.find([50, 50, 60], 0);
         let mut moment = Moment {
             now: TimeMs(1000),
-            usage_bytes: of.marks.high_bytes,
+            is_near: of.marks.high_bytes > of.marks.approach_bytes,
+            is_urgent: of.marks.high_bytes > of.marks.urgent_bytes,
+            budget_bytes: of.marks.budget_bytes,
             excess_bytes: MIB,
-            marks: &of.marks,
             may_act: true,
         };
         assert!(of.of.tick(&moment, None, true).actions.is_empty());

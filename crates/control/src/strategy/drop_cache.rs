@@ -21,10 +21,10 @@
 //! idle.
 
 use crate::backoff::Backoff;
+use crate::cache_moment::{Ask, Moment};
 use crate::plan::Action;
 use crate::sample::{CacheLook, CacheSample, FileCache, Reads};
 use crate::tunables::config;
-use crate::watermarks::Watermarks;
 use std::cmp::Reverse;
 use strata_lru::TimeMs;
 
@@ -67,26 +67,6 @@ const ALL_PERCENT: u64 = 100;
 /// Files of which pages are dropped at once, at most.
 const DROPS_MAX: usize = 32;
 
-/// What matters of a tick.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Moment<'a> {
-    pub now: TimeMs,
-    pub usage_bytes: u64,
-    /// What has to go.
-    pub excess_bytes: u64,
-    pub marks: &'a Watermarks,
-    /// Whether anything may be done: this is no dry run, and Strata has CPU time left.
-    pub may_act: bool,
-}
-
-/// What is to be done with page cache.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Ask {
-    pub actions: Vec<Action>,
-    /// Nobody else has to take so much of the excess.
-    pub going_bytes: u64,
-}
-
 /// Drops what was read once.
 #[derive(Debug)]
 pub(crate) struct DropCache {
@@ -116,7 +96,7 @@ impl DropCache {
     }
 
     /// Takes in what was seen, and says what is to be done.
-    pub(crate) fn tick(&mut self, moment: Moment<'_>, look: CacheLook) -> Ask {
+    pub(crate) fn tick(&mut self, moment: Moment, look: CacheLook) -> Ask {
         if let Some(found) = look.found {
             self.take_census(moment.now, found);
         }
@@ -138,8 +118,7 @@ impl DropCache {
             }
             excess_bytes => self.drop(excess_bytes),
         };
-        let is_near = moment.usage_bytes > moment.marks.approach_bytes;
-        if actions.is_empty() && is_near && self.is_census_due(moment.now) {
+        if actions.is_empty() && moment.is_near && self.is_census_due(moment.now) {
             self.asked_at = Some(moment.now);
             actions.push(Action::TakeCensus);
         }
@@ -161,9 +140,8 @@ impl DropCache {
 
     /// How much of the excess is left to what is dropped: what is on its way, and all of it while the thread is busy if the last
     /// drop asked for enough. Nothing where it is urgent, as what is asked for may not go.
-    fn going(&self, moment: &Moment<'_>) -> u64 {
-        let is_urgent = moment.usage_bytes > moment.marks.urgent_bytes;
-        match (is_urgent, self.is_enough) {
+    fn going(&self, moment: &Moment) -> u64 {
+        match (moment.is_urgent, self.is_enough) {
             (true, _) => 0,
             (false, true) => moment.excess_bytes,
             (false, false) => self.going_bytes.min(moment.excess_bytes),
@@ -252,6 +230,7 @@ fn may_drop(of: &FileCache, reads: Reads, config: &Config) -> bool {
 mod tests {
     use super::*;
     use crate::sample::FileNo;
+    use crate::watermarks::Watermarks;
 
     const MIB: u64 = 1 << 20;
 
@@ -291,9 +270,10 @@ mod tests {
         fn tick(&mut self, ms: u64, excess_mib: u64, look: CacheLook) -> Ask {
             let moment = Moment {
                 now: TimeMs(ms),
-                usage_bytes: self.marks.low_bytes + excess_mib * MIB,
+                is_near: self.marks.low_bytes + excess_mib * MIB > self.marks.approach_bytes,
+                is_urgent: self.marks.low_bytes + excess_mib * MIB > self.marks.urgent_bytes,
+                budget_bytes: self.marks.budget_bytes,
                 excess_bytes: excess_mib * MIB,
-                marks: &self.marks,
                 may_act: true,
             };
             self.of.tick(moment, look)
@@ -477,9 +457,10 @@ mod tests {
         let marks = of.marks;
         let moment = Moment {
             now: TimeMs(20),
-            usage_bytes: marks.low_bytes + 4 * MIB,
+            is_near: marks.low_bytes + 4 * MIB > marks.approach_bytes,
+            is_urgent: marks.low_bytes + 4 * MIB > marks.urgent_bytes,
+            budget_bytes: marks.budget_bytes,
             excess_bytes: 4 * MIB,
-            marks: &marks,
             may_act: false,
         };
         assert_eq!(of.of.tick(moment, CacheLook::default()), Ask::default());

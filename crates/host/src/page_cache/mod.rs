@@ -4,12 +4,13 @@
 //!   a census names idle pages (file, group, ranges) -> reach: open that very file -> drop: the kernel forgets these pages
 //! ```
 //!
-//! **Owns** reaching a file, dropping pages of it, and which pages of a group lie idle from census to census (`table`). **Does
-//! not own** censuses (`access::census`), nor how much is dropped (`strata_control::drop_cache`).
+//! **Owns** reaching a file, dropping pages of it, which pages of a group lie idle from census to census (`table`), and which came
+//! in of late (`newcomers`). **Does not own** censuses (`access::census`), nor how much is dropped (`strata_control::drop_cache`,
+//! `admit_cache`).
 //!
 //! **Invariants**
 //! - I1: no data is lost. The kernel drops clean pages that nobody has mapped, and reads them again when they are wanted.
-//! - I2: pages are dropped only of the file that the census saw: its device, inode and generation are compared after it was
+//! - I2: pages are dropped only of the very file that was seen: its device, inode and generation are compared after it was
 //!   opened.
 //! - I3: only regular files on ext4 and xfs. Others are left and counted.
 //! - I4: what was tried and what is gone are counted apart.

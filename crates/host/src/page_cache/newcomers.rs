@@ -25,7 +25,7 @@ use crate::process::Device;
 
 /// Pages of a file that are remembered together.
 const CHUNK_PAGES: u64 = u64::BITS as u64;
-/// After so many pages of anything have come in, a chunk that comes again is admitted or not anew.
+/// A chunk that comes again after so many pages of anything have come in comes anew: whether it stays is decided again.
 const BURST_PAGES: u64 = 4 * CHUNK_PAGES;
 const ALL_PERCENT: u64 = 100;
 const PAGES_PER_MIB: u64 = (1 << 20) / PAGE_BYTES;

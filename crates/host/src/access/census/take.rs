@@ -60,8 +60,8 @@ pub(super) struct Remembering {
     pub(super) records_age: u64,
 }
 
-/// Tells of the pages in a part of a file that are charged to the watched groups, in order; those of a whole node of the tree
-/// in which the kernel keeps the pages.
+/// Tells of the pages in a part of a file that are charged to the watched groups, in order. Up to 63 pages before and after the part
+/// are told, too.
 pub(super) fn list(
     census: &Census,
     file: &FileId,

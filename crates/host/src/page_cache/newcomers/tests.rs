@@ -1,3 +1,5 @@
+//! What comes in, in which order it goes, and what is remembered of it, by example and against a dumb model.
+
 use std::collections::{BTreeSet, HashSet};
 
 use proptest::prelude::*;

@@ -22,7 +22,7 @@ pub struct PageCacheReport {
     pub once: TierReport,
     /// Pages that were read again.
     pub again: TierReport,
-    /// Pages that had come in a moment before and were read once since.
+    /// In a loop: pages that had come in a moment before and were read since.
     pub newcomers: TierReport,
     /// Pages that were chosen and are left, by reason.
     pub left: LeftReport,

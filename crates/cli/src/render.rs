@@ -303,14 +303,20 @@ fn page_cache(lines: &mut Lines, cache: &PageCacheReport) {
     }
     let dropped = Bytes(cache.dropped_bytes());
     let (came, again) = (Bytes(cache.in_bytes), Bytes(cache.in_again_bytes));
-    let how = match cache.again.dropped_bytes {
-        0 => "read once".to_owned(),
-        again => format!("{} of it read again, long ago", Bytes(again)),
-    };
+    let kinds = [
+        (cache.once.dropped_bytes, "read once"),
+        (cache.again.dropped_bytes, "read again, long ago"),
+        (cache.newcomers.dropped_bytes, "just come in, in a loop"),
+    ];
+    let kinds = kinds.iter().filter(|(bytes, _)| *bytes > 0);
+    let kinds: Vec<String> = kinds
+        .map(|(bytes, kind)| format!("{} {kind}", Bytes(*bytes)))
+        .collect();
+    let kinds = kinds.join(", ");
     lines.add(
         "page cache",
         format_args!(
-            "{dropped} dropped, {how}; {came} came in, {again} of it not for the first time"
+            "{dropped} dropped ({kinds}); {came} came in, {again} of it not for the first time"
         ),
     );
 }

@@ -12,9 +12,9 @@ pub(crate) struct Moment {
     /// What has to go.
     pub excess_bytes: u64,
     pub budget_bytes: u64,
-    /// Whether usage is near the budget: from where on walks come.
+    /// Whether usage is above the approach mark, from which on walks come.
     pub is_near: bool,
-    /// Whether it is urgent: usage is above the urgent mark.
+    /// Whether usage is above the urgent mark.
     pub is_urgent: bool,
     /// Whether anything may be done: this is no dry run, and Strata has CPU time left.
     pub may_act: bool,

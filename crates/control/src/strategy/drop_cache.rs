@@ -326,6 +326,15 @@ mod tests {
     }
 
     #[test]
+    fn once_nothing_has_to_go_a_thread_that_is_busy_claims_nothing_of_what_has_to_go_next() {
+        let mut of = Loop::new();
+        assert_eq!(dropped(&of.find(0, 4, 0, vec![file(1, 50)])), [(1, 4)]);
+        assert_eq!(of.busy(10, 2).going_bytes, 2 * MIB);
+        of.tick(20, 0, CacheLook::default());
+        assert_eq!(of.busy(30, 2).going_bytes, 0);
+    }
+
+    #[test]
     fn the_file_of_which_least_came_back_goes_first_and_one_that_comes_back_stays() {
         let mut of = Loop::new();
         let files = vec![

@@ -10,7 +10,7 @@ use std::path::Path;
 
 /// Bytes of a sector, whatever the disk's own are.
 const SECTOR_BYTES: u64 = 512;
-const MADE_OF_OTHERS: [&str; 3] = ["loop", "zram", "ram"];
+const LEFT_OUT: [&str; 3] = ["loop", "zram", "ram"];
 /// Fields of a line before that of sectors read: two numbers, the name, reads, reads merged.
 const SECTORS_READ: usize = 5;
 
@@ -29,9 +29,9 @@ fn sum_bytes(text: &str, is_disk: impl Fn(&str) -> bool) -> u64 {
     let read = text.lines().filter_map(|line| {
         let mut fields = line.split_ascii_whitespace().skip(2);
         let name = fields.next()?;
-        let is_made = MADE_OF_OTHERS.iter().any(|made| name.starts_with(made));
+        let is_left_out = LEFT_OUT.iter().any(|start| name.starts_with(start));
         let sectors: u64 = fields.nth(SECTORS_READ - 3)?.parse().ok()?;
-        (!is_made && is_disk(name)).then_some(sectors * SECTOR_BYTES)
+        (!is_left_out && is_disk(name)).then_some(sectors * SECTOR_BYTES)
     });
     read.sum()
 }

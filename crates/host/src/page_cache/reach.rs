@@ -53,7 +53,7 @@ pub(super) fn open(file: &FileId, ways: &Ways, mounts: &mut Mounts) -> Result<Fi
         }
     }
     match mounts.open(file, &ways.mounts) {
-        // Why there is nothing at its paths tells more than that it can't be reached otherwise either.
+        // Its paths were tried first: what was wrong with them tells more.
         Err(Left::Refused | Left::Unreachable) if !ways.places.is_empty() => Err(why),
         other => other,
     }

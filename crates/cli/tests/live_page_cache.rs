@@ -90,9 +90,9 @@ fn a_part_of_files_that_are_read_in_a_loop_and_do_not_fit_stays_in_memory() {
     );
     assert!(dropped >= 16 * MIB && dropped <= tried, "{cache}");
     assert!(bytes(&cache["in_again_bytes"]) >= 32 * MIB, "{cache}");
-    // All 6 passes would read everything from the disk if the kernel chose.
+    // Where no newcomer goes, more than half of what the 6 passes read comes from the disk.
     let read = 6 * NR_PARTS * PART_FILES * FILE_BYTES;
-    assert!(bytes(&cache["in_bytes"]) < read / 8 * 6, "{read}: {cache}");
+    assert!(bytes(&cache["in_bytes"]) < read / 2, "{read}: {cache}");
     for (at, path) in paths.iter().enumerate() {
         assert!(
             fs::read(path).expect("read") == content(at),

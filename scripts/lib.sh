@@ -52,10 +52,10 @@ apt_install() {
     apt_update && without_services as_root "${command[@]}" >/dev/null
 }
 
-# Builds every test binary (those that can be, if some can not) and prints a line `SOURCE BINARY` for
-# each.
+# Builds every test binary of some packages, `--workspace` or `-p NAME` (those that can be, if some can not), and prints a line
+# `SOURCE BINARY` for each.
 test_binaries() {
-    cargo build --workspace --lib --bins --tests --keep-going --quiet --message-format=json-render-diagnostics |
+    cargo build "$@" --lib --bins --tests --keep-going --quiet --message-format=json-render-diagnostics |
         sed -n 's/.*"src_path":"\([^"]*\)".*"overflow_checks":[a-z]*,"test":true}.*"executable":"\([^"]*\)".*/\1 \2/p' |
         sort -u
 }

@@ -27,6 +27,7 @@ if [ "${1:-}" = test ]; then
     # Debian 12 ships it with QEMU, later releases as a package of its own.
     virtiofsd_is_there || ! have qemu-system-x86_64 || apt_install virtiofsd ||
         say "guest tests need virtiofsd"
+    have mkfs.xfs || [ -x /sbin/mkfs.xfs ] || apt_install xfsprogs || say "the test of files on xfs needs xfsprogs"
     have tmux || apt_install tmux || say "the tests of strata top on a terminal need tmux"
 fi
 

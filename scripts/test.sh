@@ -1,16 +1,20 @@
 #!/usr/bin/env bash
 # `make test`: every stage and every test, and as the very last line `N passed, N failed, N skipped`.
-# A stage counts as one test. A test that can't run here is skipped with its reason (see
-# crates/cli/tests/support/skip.rs). Exit 1 when anything failed or could not be run.
+# Live tests go one after another, as they share cgroups, swap and memory. They mostly wait, so everything that disturbs
+# nobody (lints, other tests, the guest) runs beside them and is shown when they have ended. Those that can tell nothing where
+# others want the processors come last, alone. A live test that failed runs once more at the end, alone, and both are told:
+# what it looks at is the machine, where others take processors, memory and the disk. A stage counts as one test. A test that can't
+# run here is skipped with its reason (see crates/cli/tests/support/skip.rs). Exit 1 when anything failed or could not be run.
 source "$(dirname "$0")/lib.sh"
 
 export CARGO_TERM_COLOR=never RUST_BACKTRACE=${RUST_BACKTRACE:-1}
 passed=0 failed=0 skipped=0
-failures=() skips=()
+failures=() skips=() second=()
 work=$target_dir/test
 rm -rf "$work"
 mkdir -p "$work"
 export STRATA_SKIP_LOG=$work/skips
+log=$work/log
 : >"$STRATA_SKIP_LOG"
 # One binary that takes longer than this hangs, and must not hold up the rest.
 BINARY_LIMIT_S=${BINARY_LIMIT_S:-420}
@@ -45,62 +49,129 @@ count_results() {
     fi
 }
 
-# Runs one test binary from its package's directory, as cargo would.
-run_binary() {
-    local source=$1 binary=$2 name package threads=() status=0
-    package=$(package_of "$source")
-    name=$(basename "$package")/${source#"$package"/}
-    # Live tests share the machine: cgroups, swap, memory, time. One after the other.
-    ! is_live <<<"$source" || threads=(--test-threads=1)
-    printf '\n-- %s\n' "$name"
-    run_logged "$work/log" env -C "$package" CARGO_MANIFEST_DIR="$package" \
-        timeout -k 10 "$BINARY_LIMIT_S" "$binary" "${threads[@]}" || status=$?
-    count_results "$work/log" "$status" "$name" 1
+# Runs test binaries, each from its package's directory as cargo would: lines `SOURCE BINARY` from stdin.
+run_binaries() {
+    local source binary name package status threads=()
+    heading "$1"
+    shift
+    threads=("$@")
+    while read -r source binary; do
+        package=$(package_of "$source")
+        name=$(basename "$package")/${source#"$package"/}
+        status=0
+        printf '\n-- %s\n' "$name"
+        run_logged "$log" env -C "$package" CARGO_MANIFEST_DIR="$package" \
+            timeout -k 10 "$BINARY_LIMIT_S" "$binary" "${threads[@]}" </dev/null || status=$?
+        count_results "$log" "$status" "$name" 1
+    done
 }
 
-run_binaries() {
-    heading "cargo test"
-    test_binaries >"$work/binaries" || flunk "some tests do not compile"
-    [ -s "$work/binaries" ] || flunk "cargo built no test"
-    # Those that disturb nobody first, the live ones after them.
-    while read -r source binary; do
-        run_binary "$source" "$binary"
-    done < <(is_live -v <"$work/binaries" || true; is_live <"$work/binaries")
+# Runs the live tests that failed once more, each by itself. Other failures stay.
+run_again() {
+    local binaries=$1 first=("${failures[@]}") failure source binary test package name status
+    failures=()
+    for failure in "${first[@]}"; do
+        test=${failure#*: } name=${failure%%: *} status=1
+        read -r source binary < <(grep -F "/crates/$name " "$binaries") || source=
+        if [ -n "$source" ] && [[ $test =~ ^[a-z0-9_:]+$ ]]; then
+            status=0
+            package=$(package_of "$source")
+            heading "once more, alone: $failure"
+            run_logged "$log" env -C "$package" CARGO_MANIFEST_DIR="$package" \
+                timeout -k 10 "$BINARY_LIMIT_S" "$binary" --exact "$test" </dev/null || status=$?
+            grep -q '^test result: ok. 1 passed' "$log" || status=1
+        fi
+        if [ "$status" = 0 ]; then
+            failed=$((failed - 1)) passed=$((passed + 1))
+            second+=("$failure")
+        else
+            failures+=("$failure")
+        fi
+    done
 }
 
 doc_tests() {
     local status=0
     heading "doc tests"
-    run_logged "$work/log" cargo test --workspace --doc --no-fail-fast || status=$?
-    count_results "$work/log" "$status" "doc tests" 100
+    run_logged "$log" cargo test --workspace --doc --no-fail-fast || status=$?
+    count_results "$log" "$status" "doc tests" 100
 }
 
 # The runner in the guest counts for itself and says so in its last line.
 guest_tests() {
     local status=0 last
     heading "in a guest"
-    run_logged "$work/log" scripts/test-guest.sh --short || status=$?
-    last=$(tail -n 1 "$work/log")
+    run_logged "$log" scripts/test-guest.sh --short || status=$?
+    last=$(tail -n 1 "$log")
     if [[ $last =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed,\ ([0-9]+)\ skipped$ ]]; then
         passed=$((passed + BASH_REMATCH[1]))
         failed=$((failed + BASH_REMATCH[2]))
         skipped=$((skipped + BASH_REMATCH[3]))
-        while read -r reason; do failures+=("$reason"); done < <(sed -n 's/^  FAILED: //p' "$work/log")
-        while read -r reason; do skips+=("$reason"); done < <(sed -n 's/^  skipped: //p' "$work/log")
+        while read -r reason; do failures+=("$reason"); done < <(sed -n 's/^  FAILED: //p' "$log")
+        while read -r reason; do skips+=("$reason"); done < <(sed -n 's/^  skipped: //p' "$log")
         [ "$status" = 0 ] || [ "${BASH_REMATCH[2]}" != 0 ] || flunk "in a guest: status $status"
     else
         flunk "in a guest: did not finish (status $status)"
     fi
 }
 
+# What runs beside the live tests. Ends by writing what it counted, for `add_counts`.
+beside() {
+    stage clippy cargo clippy --workspace --all-targets --quiet -- -D warnings
+    stage rustdoc env RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
+    test_binaries --workspace >"$work/all" || flunk "some tests do not compile"
+    is_live -v <"$work/all" >"$work/others" || flunk "cargo built no test but live ones"
+    run_binaries "other tests" <"$work/others"
+    doc_tests
+    guest_tests
+    {
+        printf 'counts %s %s %s\n' "$passed" "$failed" "$skipped"
+        printf 'failure %s\n' "${failures[@]}"
+        printf 'skip %s\n' "${skips[@]}"
+    } >"$work/beside.counts"
+}
+
+add_counts() {
+    local kind rest p f s
+    [ -s "$1" ] || { flunk "what runs beside the live tests did not come to its end"; return; }
+    while read -r kind rest; do
+        case $kind in
+        counts)
+            read -r p f s <<<"$rest"
+            passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
+            ;;
+        failure) [ -z "$rest" ] || failures+=("$rest") ;;
+        skip) [ -z "$rest" ] || skips+=("$rest") ;;
+        esac
+    done <"$1"
+}
+
 heading setup
 if scripts/setup.sh test; then
     stage "cargo fmt" cargo fmt --all --check
-    stage clippy cargo clippy --workspace --all-targets --quiet -- -D warnings
-    stage rustdoc env RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
-    run_binaries
-    doc_tests
-    guest_tests
+    heading "build of the live tests"
+    test_binaries -p strata -p strata-host >"$work/built" || flunk "some live tests do not compile"
+    is_live <"$work/built" >"$work/live" || flunk "cargo built no live test"
+    # A process group of its own, so that all of it ends with us.
+    set -m
+    (passed=0 failed=0 skipped=0 failures=() skips=() log=$work/beside.log; beside) >"$work/beside.out" 2>&1 &
+    beside_pid=$!
+    set +m
+    trap 'kill -- "-$beside_pid" 2>/dev/null || true' EXIT
+    : >"$work/together"
+    : >"$work/alone"
+    while read -r source binary; do
+        to=$work/together
+        ! grep -qE 'others want|^//! Runs alone' "$source" || to=$work/alone
+        echo "$source $binary" >>"$to"
+    done <"$work/live"
+    run_binaries "live tests" --test-threads=1 <"$work/together"
+    wait "$beside_pid" || true
+    trap - EXIT
+    cat "$work/beside.out"
+    add_counts "$work/beside.counts"
+    run_binaries "live tests, alone" --test-threads=1 <"$work/alone"
+    run_again "$work/live"
 else
     flunk "setup"
 fi
@@ -113,6 +184,7 @@ done <"$STRATA_SKIP_LOG"
 
 heading "the end"
 for line in "${skips[@]}"; do echo "  skipped: $line"; done
+for line in "${second[@]}"; do echo "  passed when it ran once more, failed at first: $line"; done
 for line in "${failures[@]}"; do echo "  FAILED: $line"; done
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" = 0 ]

@@ -38,6 +38,8 @@ echo +memory >sys/fs/cgroup/cgroup.subtree_control
 ip link set lo up
 # Files below the layer of RAM can't be swapped to: the disk of RAM has a file system where they can.
 chroot /root /sbin/mkfs.ext4 -q /dev/ram0 >/dev/null 2>&1 && mount -t ext4 /dev/ram0 mnt
+# With --disk: one that counts what is read from it.
+[ ! -e dev/vda ] || { mkdir -p disk; chroot /root /sbin/mkfs.ext4 -q /dev/vda >/dev/null 2>&1 && mount -t ext4 /dev/vda disk; }
 cp -r /job run/guest-job
 
 stty -F /dev/ttyS1 raw -echo

@@ -7,6 +7,8 @@
 #     --mglru 0|7            written to /sys/kernel/mm/lru_gen/enabled before the command runs (7)
 #     --icount           one instruction a nanosecond of the guest's time: CPU time there stands for instructions, and a fixed job
 #                        takes nearly the same each time
+#     --disk MIB             an empty disk of its own with ext4 at /disk; what is read from it is counted
+#     --nodes 1|2            nodes of memory; the second has half of the memory and no processor (1)
 #     --append 'ARGS'        more kernel arguments, for example nokaslr or no5lvl
 #     --timeout SECONDS      (900)
 # The guest has cgroup v2 with the memory controller, zram, BPF and BTF, debugfs. The command's output
@@ -20,13 +22,13 @@ start_directory=$PWD
 source "$(dirname "$0")/lib.sh"
 unavailable() { say "$*"; exit 125; }
 
-kernel=6.12 mem=2048 smp=2 mglru=7 append='' limit=900 accel=(-accel 'tcg,thread=multi')
+kernel=6.12 mem=2048 smp=2 mglru=7 append='' limit=900 disk_mib='' drive=() nodes=1 accel=(-accel 'tcg,thread=multi')
 while [ $# -gt 0 ]; do
     case $1 in
     # Only one thread of the emulator can count.
     --icount) accel=(-accel 'tcg,thread=single' -icount 'shift=0,sleep=off'); shift; continue ;;
     --kernel) kernel=$2 ;; --mem) mem=$2 ;; --smp) smp=$2 ;; --mglru) mglru=$2 ;;
-    --append) append=$2 ;; --timeout) limit=$2 ;;
+    --append) append=$2 ;; --timeout) limit=$2 ;; --disk) disk_mib=$2 ;; --nodes) nodes=$2 ;;
     --) shift; break ;;
     *) say "unknown option $1"; exit 2 ;;
     esac
@@ -88,7 +90,7 @@ pack_base() {
     local modules=$work/tree/lib/modules/$version root=$work/base file
     mkdir -p "$root"/{bin,modules,proc,sys,dev,host,ram,root}
     cp "$(command -v busybox)" "$root/bin/busybox"
-    for file in $(modules_for "$modules" virtio_pci virtiofs overlay zram brd lzo_rle lz4_compress lzo_compress crc32c_intel); do
+    for file in $(modules_for "$modules" virtio_pci virtiofs virtio_blk overlay zram brd lzo_rle lz4_compress lzo_compress crc32c_intel); do
         cp "$modules/$file" "$root/modules/"
         file=$(basename "$file")
         case $file in *.xz) unxz "$root/modules/$file" ;; esac
@@ -123,12 +125,20 @@ started+=($!)
 for _ in $(seq 100); do [ ! -S "$work/fs" ] || break; sleep 0.05; done
 [ -S "$work/fs" ] || unavailable "virtiofsd did not start: $(tail -n 1 "$work/fs.log")"
 
+if [ -n "$disk_mib" ]; then
+    truncate -s "${disk_mib}M" "$work/disk"
+    drive=(-drive "file=$work/disk,format=raw,if=virtio,cache=unsafe")
+fi
+node_mib=$((mem / nodes)) memory=()
+for ((node = 0; node < nodes; node++)); do
+    memory+=(-object "memory-backend-memfd,id=ram$node,size=${node_mib}M,share=on")
+    memory+=(-numa "node,nodeid=$node,memdev=ram$node$([ $node != 0 ] || echo ",cpus=0-$((smp - 1))")")
+done
 : >"$work/status"
 # Serial lines: 0 the kernel's console, 1 the command's output, 2 its exit status.
-timeout --foreground -k 5 "$limit" qemu-system-x86_64 -M q35 "${accel[@]}" -cpu max -smp "$smp" -m "$mem" \
-    -object memory-backend-memfd,id=ram,size="${mem}M",share=on -numa node,memdev=ram \
+timeout --foreground -k 5 "$limit" qemu-system-x86_64 -M q35 "${accel[@]}" -cpu max -smp "$smp" -m "$((node_mib * nodes))" "${memory[@]}" \
     -kernel "$tree"/boot/vmlinuz-* -initrd "$work/initrd" -nodefaults -no-reboot -display none \
-    -chardev socket,id=fs,path="$work/fs" -device vhost-user-fs-pci,chardev=fs,tag=host \
+    -chardev socket,id=fs,path="$work/fs" -device vhost-user-fs-pci,chardev=fs,tag=host "${drive[@]}" \
     -chardev stdio,id=output,signal=off -serial file:"$work/console" -serial chardev:output \
     -serial file:"$work/status" -append "console=ttyS0 panic=-1 mitigations=off quiet $append" \
     </dev/null 2>"$work/qemu.log" &

@@ -66,6 +66,7 @@ steered() { # POLICY TRACE MORE...
 }
 load_steered_zipf() { steered two-list gen:zipf,pages=46080,accesses=1600000,backing=anon,via=mmap --cgroup v1; }
 load_steered_phases() { steered mglru:v6.1 gen:zipf-loop-zipf,pages=18432,accesses=600000,backing=anon,via=mmap; }
+load_steered_files() { steered two-list gen:loop,pages=12288,accesses=140000; }
 load_guest_zipf() { guest "$programs/zipf" --size 90M --theta 0.99 --seconds 10; }
 load_guest_phases() { guest "$programs/zipf" --size 90M --theta 0.99 --seconds 10 --phase-every 3; }
 

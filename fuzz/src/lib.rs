@@ -96,7 +96,8 @@ pub fn read_recording(data: &[u8]) {
         nr_accesses += batch.len();
     }
     if let Some(info) = reader.recording() {
-        assert!(info.areas.len() <= data.len() && info.spaces.len() <= data.len());
+        let counts = [info.areas.len(), info.spaces.len(), info.files.len()];
+        assert!(counts.iter().all(|count| *count <= data.len()));
     }
 }
 

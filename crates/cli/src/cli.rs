@@ -153,6 +153,16 @@ pub(crate) fn loopback_arg(text: &str) -> Result<SocketAddr, String> {
     }
 }
 
+/// Reads a percentage as a share: 0.01 for 1%.
+pub(crate) fn parse_percent(text: &str) -> Result<f64, String> {
+    refuse_option(text)?;
+    let number = text.strip_suffix('%').unwrap_or_default();
+    match number.parse::<f64>() {
+        Ok(percent) if (0.01..=100.0).contains(&percent) => Ok(percent / 100.0),
+        _ => Err("a percentage of at least 0.01% and at most 100%, for example 1%".to_owned()),
+    }
+}
+
 /// Values may begin with a hyphen (so that `-1G` is told to be negative, not to be an unknown
 /// option); what looks like the next option is a forgotten value all the same.
 pub(crate) fn refuse_option(text: &str) -> Result<(), String> {
@@ -168,6 +178,15 @@ mod tests {
     use super::*;
     use clap::CommandFactory;
     use proptest::prelude::*;
+
+    #[test]
+    fn percentages_are_read_as_shares() {
+        assert_eq!(parse_percent("1%"), Ok(0.01));
+        assert_eq!(parse_percent("100%"), Ok(1.0));
+        for text in ["", "1", "0%", "101%", "-1%", "NaN%", "inf%", "--whole"] {
+            assert!(parse_percent(text).is_err(), "{text}");
+        }
+    }
 
     /// What people and scripts may type: real words in any order, near misses, and noise.
     fn word() -> impl Strategy<Value = String> {

@@ -6,13 +6,14 @@
 //! unknown, never printed as 0. I3: every number has its unit.
 
 mod compare;
+mod evicted;
 mod live;
 
 use std::fmt::Display;
 
 use strata_host::access::Grain;
 use strata_host::run::{
-    ActuatorChoice, Ending, EvictionReport, GenerationReport, PageCacheReport, PolicyChoice, Report,
+    ActuatorChoice, Ending, EvictionReport, GenerationReport, PolicyChoice, Report,
 };
 use strata_host::units::Bytes;
 
@@ -57,7 +58,7 @@ pub(crate) fn report(report: &Report, detail: Detail, told: &[String]) -> String
     generations(&mut lines, &report.generations);
     method(&mut lines, report, detail);
     if report.is_dry_run {
-        would_evict(&mut lines, report);
+        evicted::would_evict(&mut lines, report);
     } else {
         evictions(&mut lines, report, detail);
     }
@@ -192,35 +193,6 @@ fn method(lines: &mut Lines, report: &Report, detail: Detail) {
     }
 }
 
-/// What a dry run answers, in a sentence.
-fn would_evict(lines: &mut Lines, report: &Report) {
-    let Some(would) = &report.would_evict else {
-        lines.add("would evict", "unknown: the kernel chooses");
-        return;
-    };
-    let size = |nr_pages: u64| Bytes(nr_pages.saturating_mul(PAGE_BYTES));
-    if would.nr_pages == 0 {
-        lines.add("would evict", "nothing: usage stayed within the budget");
-        return;
-    }
-    let shares = would.shares.iter();
-    let shares = shares.map(|share| format!("{} {}", size(share.nr_pages), share.name));
-    let shares: Vec<String> = shares.collect();
-    lines.add(
-        "would evict",
-        format_args!("{}: {}", size(would.nr_pages), shares.join(", ")),
-    );
-    if report.eviction.nr_refaulted_pages > 0 {
-        lines.add(
-            "",
-            format_args!(
-                "{} would have come back: the program used them again",
-                pages(report.eviction.nr_refaulted_pages)
-            ),
-        );
-    }
-}
-
 fn evictions(lines: &mut Lines, report: &Report, detail: Detail) {
     let eviction = &report.eviction;
     if report.policy == PolicyChoice::None {
@@ -275,7 +247,10 @@ fn evictions(lines: &mut Lines, report: &Report, detail: Detail) {
     }
     beside(lines, eviction);
     if let Some(cache) = &report.page_cache {
-        page_cache(lines, cache);
+        evicted::page_cache(lines, cache);
+        if detail == Detail::Verbose {
+            evicted::cache_tiers(lines, cache);
+        }
     }
     lines.add(
         "refaulted",
@@ -285,6 +260,9 @@ fn evictions(lines: &mut Lines, report: &Report, detail: Detail) {
             count(eviction.nr_refaulted_recent_pages)
         ),
     );
+    if detail == Detail::Verbose {
+        evicted::tiers(lines, &report.tiers);
+    }
     if eviction.nr_thrashing > 0 {
         lines.add(
             "thrashing",
@@ -294,31 +272,6 @@ fn evictions(lines: &mut Lines, report: &Report, detail: Detail) {
             ),
         );
     }
-}
-
-/// Page cache that was dropped, and what came in.
-fn page_cache(lines: &mut Lines, cache: &PageCacheReport) {
-    if cache.dropped_bytes() == 0 {
-        return;
-    }
-    let dropped = Bytes(cache.dropped_bytes());
-    let (came, again) = (Bytes(cache.in_bytes), Bytes(cache.in_again_bytes));
-    let kinds = [
-        (cache.once.dropped_bytes, "read once"),
-        (cache.again.dropped_bytes, "read again, long ago"),
-        (cache.newcomers.dropped_bytes, "just come in, in a loop"),
-    ];
-    let kinds = kinds.iter().filter(|(bytes, _)| *bytes > 0);
-    let kinds: Vec<String> = kinds
-        .map(|(bytes, kind)| format!("{} {kind}", Bytes(*bytes)))
-        .collect();
-    let kinds = kinds.join(", ");
-    lines.add(
-        "page cache",
-        format_args!(
-            "{dropped} dropped ({kinds}); {came} came in, {again} of it not for the first time"
-        ),
-    );
 }
 
 /// What was done beside evicting; what was not done is left out.

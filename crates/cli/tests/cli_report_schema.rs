@@ -10,9 +10,10 @@ use strata_host::compare::Metric;
 use strata_host::hold_up::HoldUpReport;
 use strata_host::keeper::KeeperReport;
 use strata_host::run::{
-    ActuatorChoice, ByKind, Ending, EvictionReport, GenerationReport, HintsReport, KernelReport,
-    LetGoReport, Lever, LimitReport, PageCacheReport, PolicyChoice, ProgramReport, REPORT_VERSION,
-    Report, SavedReport, UsageReport, WalkFindings, WalkReport, WouldEvictReport, WouldEvictShare,
+    ActuatorChoice, ByKind, CacheTierReport, Ending, EvictionReport, GenerationReport, HintsReport,
+    KernelReport, LetGoReport, Lever, LimitReport, PageCacheReport, PolicyChoice, ProgramReport,
+    REPORT_VERSION, Report, SavedReport, TierReport, UsageReport, WalkFindings, WalkReport,
+    WouldEvictReport, WouldEvictShare,
 };
 
 /// A report of which everything is known.
@@ -47,6 +48,10 @@ fn known() -> Report {
             file_bytes: 1,
         }],
         eviction: EvictionReport::default(),
+        tiers: vec![TierReport {
+            kind: "anon",
+            ..TierReport::default()
+        }],
         hints: Some(HintsReport {
             lever: Lever::Activation,
             nr_touches_per_freed_page: Some(1.5),
@@ -56,7 +61,10 @@ fn known() -> Report {
             agreement: shares,
             chance: shares,
         }),
-        page_cache: Some(PageCacheReport::default()),
+        page_cache: Some(PageCacheReport {
+            tiers: vec![CacheTierReport::default()],
+            ..PageCacheReport::default()
+        }),
         would_evict: Some(WouldEvictReport {
             nr_pages: 1,
             shares: vec![WouldEvictShare {

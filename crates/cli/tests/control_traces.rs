@@ -10,7 +10,9 @@ use std::path::PathBuf;
 
 use flate2::read::GzDecoder;
 use serde_json::Value;
-use strata_host::run::trace::{Line, Plan, Recorded, Report, Request, Standing, Tick, Who, read};
+use strata_host::run::trace::{
+    CacheAsk, Line, Plan, Recorded, Report, Request, Standing, Tick, Who, read,
+};
 use support::control_trace::violations;
 use support::programs::checkout;
 
@@ -143,6 +145,11 @@ fn each_shows_what_it_was_recorded_for() {
                 |report: &Report| matches!(report, Report::Touch { nr_pages: 1.., .. });
             let mut reports = ticks().flat_map(|tick| &tick.reports);
             assert!(reports.any(is_touched), "{name}: nothing is touched");
+        }
+        if name == "steered-files" {
+            let mut asks = ticks().flat_map(|tick| &tick.plan.cache);
+            let is_newcomers = |ask: &CacheAsk| matches!(ask, CacheAsk::Newcomers { .. });
+            assert!(asks.any(is_newcomers), "{name}: nothing is dropped");
         }
         if name.starts_with("guest") {
             let header = &recorded.header;

@@ -2,6 +2,8 @@
 //! (`mincore`), `memory.stat`, `/proc/meminfo`.
 //!
 //! **Invariants** within 1 % or 1 MiB, whichever is more.
+//!
+//! Runs alone in `make test`: the anonymous memory of a compiler grows while the machine's is counted.
 
 mod support;
 
@@ -12,7 +14,10 @@ use std::process::Command;
 use std::thread::sleep;
 use std::time::Duration;
 
-use strata_host::access::census::{Budget, Census, GroupPart, Kind, Question, Sums, Taken};
+use strata_host::access::census::{
+    Budget, Census, GroupPages, GroupPart, Kind, Question, Sums, Taken,
+};
+use strata_host::cgroup::GroupReader;
 use support::leaks::Guard;
 use support::live::{TestGroup, has_generations};
 use support::programs::{Touch, program};
@@ -321,6 +326,9 @@ fn the_whole_machine_adds_up() {
             assert_eq!(taken.sampled_share, 1.0);
             assert_eq!(taken.nr_looked_pages, taken.nr_pages);
             assert_eq!(taken.lost_bytes, 0);
+            // All that the kernel manages has a struct.
+            let nr_pages = taken.nr_pages - taken.nr_hole_pages;
+            assert!(nr_pages * 4096 >= machine("MemTotal"), "{nr_pages}");
             let total = |kind: Kind| {
                 taken
                     .totals
@@ -386,4 +394,101 @@ fn a_sample_holds_the_truth_in_its_interval() {
     // 95 of 100 would be: fewer than 8 of 12 come about once in ten million times.
     let nr_held = seen.iter().filter(|sample| sample.0).count();
     assert!(nr_held >= 8, "{seen:?}");
+}
+
+#[test]
+fn pages_far_apart_in_a_sparse_file_of_a_tebibyte_are_told_one_by_one() {
+    const NR_PLACES: u64 = 32;
+    const PLACE_PAGES: u64 = 4;
+    let _census = open_census!();
+    let directory = open_disk!();
+    let _guard = Guard::new();
+    let group = TestGroup::new("census-sparse");
+    let path = directory.path().join("sparse");
+    let file = File::create_new(&path).expect("a file");
+    if file.set_len(1 << 40).is_err() {
+        skip!("this file system has no file of 1 TiB");
+    }
+    // From the first page to the last, in steps that no node of the kernel's tree has.
+    let last = (1 << 40) / PAGE - PLACE_PAGES;
+    let places: Vec<u64> = (0..NR_PLACES)
+        .map(|at| at * last / (NR_PLACES - 1))
+        .collect();
+    let reader = GroupReader::open(&group.path).expect("a group");
+    let mut pages = GroupPages::open(reader, false).expect("a census");
+    let expected: Vec<u64> = places
+        .iter()
+        .flat_map(|place| *place..place + PLACE_PAGES)
+        .collect();
+    let mut found = Vec::new();
+    let mut lengths = Vec::new();
+    // The machine may take pages at any moment.
+    for _ in 0..NR_TRIES {
+        for place in &places {
+            let mut dd = in_group(&group, "dd");
+            dd.args(["if=/dev/urandom", "bs=4096", "conv=notrunc"]);
+            dd.arg(format!("count={PLACE_PAGES}"));
+            dd.arg(format!("seek={place}"));
+            dd.arg(format!("of={}", path.display()));
+            run(dd);
+        }
+        pages.search_if_due().expect("a search");
+        found.clear();
+        let listed = pages.list(&mut |page| found.extend(page.index..page.index + page.nr_pages));
+        lengths = listed.expect("a list").into_iter().map(|of| of.1).collect();
+        if found == expected {
+            break;
+        }
+    }
+    assert_eq!(found, expected);
+    assert_eq!(lengths, [(1 << 40) / PAGE]);
+}
+
+#[test]
+fn a_list_of_a_file_tells_what_is_mapped_and_how_long_the_file_is_while_it_has_a_name() {
+    const FILE_MIB: u64 = 8;
+    let _census = open_census!();
+    let directory = open_disk!();
+    let _guard = Guard::new();
+    let group = TestGroup::new("census-listed");
+    let path = directory.path().join("listed");
+    write_file(&group, &path, FILE_MIB);
+    let file = File::options().write(true).open(&path).expect("a file");
+    file.sync_all().expect("written");
+    let name = path.display().to_string();
+    let mut touch = Touch::start_behind(
+        &mut in_group(&group, program("touch")),
+        ["--size", "8M", "--file", &name, "--shared"],
+    );
+    touch.ask("readrange 0 1024");
+    let reader = GroupReader::open(&group.path).expect("a group");
+    let mut pages = GroupPages::open(reader, false).expect("a census");
+    pages.search_if_due().expect("a search");
+    let inode = file.metadata().expect("a file").ino();
+    let key = pages.files().iter().find(|(_, of)| of.inode == inode);
+    let key = *key.expect("it is found").0;
+    // Bytes that are mapped, and that are not; the file's length in pages.
+    let list = || {
+        let (mut mapped, mut others) = (0, 0);
+        let lengths = pages.list(&mut |page| {
+            let sum = match page.is_mapped {
+                true => &mut mapped,
+                false => &mut others,
+            };
+            if page.file == key {
+                *sum += page.nr_pages * PAGE;
+            }
+        });
+        let lengths = lengths.expect("a list").into_iter();
+        let length = lengths.filter(|of| of.0 == key).map(|of| of.1).next();
+        (mapped, others, length)
+    };
+    let (mapped, others, length) = list();
+    assert_near("mapped", mapped, 1024 * PAGE);
+    assert_near("not mapped", others, FILE_MIB * MIB - 1024 * PAGE);
+    assert_eq!(length, Some(FILE_MIB * MIB / PAGE));
+    file.set_len(MIB + 1).expect("cut");
+    assert_eq!(list().2, Some(MIB / PAGE + 1));
+    fs::remove_file(&path).expect("removed");
+    assert_eq!(list().2, Some(0));
 }

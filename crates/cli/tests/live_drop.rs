@@ -141,6 +141,11 @@ fn a_sparse_file_of_a_tebibyte_one_with_two_names_and_one_that_cant_be_changed_a
             .output()
             .expect("chattr (e2fsprogs)")
     };
+    let before = [&linked, &fixed].map(|path| fs::read(path).expect("read"));
+    for path in [&linked, &fixed] {
+        forget(path);
+        read_file(&group, path, 1);
+    }
     let is_fixed = chattr("+i").status.success();
     let dropped = drop_cold(&group, || {});
     chattr("-i");
@@ -153,6 +158,8 @@ fn a_sparse_file_of_a_tebibyte_one_with_two_names_and_one_that_cant_be_changed_a
     for path in [&linked, &fixed] {
         assert_eq!(resident_bytes(path), 0, "{dropped}, fixed: {is_fixed}");
     }
+    let after = [&linked, &fixed].map(|path| fs::read(path).expect("read"));
+    assert!(before == after, "a content has changed");
     let mut content = vec![0; MIB as usize];
     file.read_exact_at(&mut content, last).expect("read");
     assert_eq!(content, vec![9; MIB as usize]);

@@ -210,14 +210,20 @@ fn pages_that_were_read_ahead_are_counted() {
     let swap = format!("file:{}:256M", directory.path().join("swap").display());
     let limits = ["--prefetch", "--memory", "24M", "--swap", &swap];
     let words = ["sets", "--size", "40M", "--phases", "6"];
-    let mut run = Run::start_program(&limits, &words);
     let has_grown = |text: &str| BY_RECALL.iter().all(|name| value(text, name) > Some(0.0));
     let mut text = String::new();
-    while let Some(newer) = scrape_if_open(&run.address).filter(|_| !has_grown(&text)) {
-        text = newer;
-        sleep(Duration::from_millis(20));
+    // A disk that is slow for a second hides where a phase begins.
+    for _ in 0..3 {
+        if has_grown(&text) {
+            break;
+        }
+        let mut run = Run::start_program(&limits, &words);
+        while let Some(newer) = scrape_if_open(&run.address).filter(|_| !has_grown(&text)) {
+            text = newer;
+            sleep(Duration::from_millis(20));
+        }
+        assert_eq!(run.live.end().code(), Some(0), "{}", run.live.stderr());
     }
-    assert_eq!(run.live.end().code(), Some(0), "{}", run.live.stderr());
     if !has_grown(&text) && was_crowded(&text) {
         skip!("others want the processors as well, so nothing is read ahead");
     }

@@ -5,17 +5,21 @@ mod support;
 
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
+use rustix::process::Signal;
 use serde_json::Value;
 use strata_host::access::census::Census;
 use support::leaks::Guard;
-use support::residency::MIB;
+use support::live::{Live, TestGroup};
+use support::residency::{MIB, in_group, read_file, resident_bytes, write_file};
 use support::strata::{Strata, patience};
 
 /// Reads a file of 24 MiB again and again, and meanwhile streams one of 256 MiB, and writes one of 4 MiB.
 const SCRIPT: &str = r#"
 cd "$0" || exit 9
 head -c 4194304 /dev/urandom >written && cat written | cksum >sum
+for i in 1 2; do cat twice >/dev/null; done
 for i in 1 2 3; do cat hot >/dev/null; done
 i=0
 while [ $i -lt 64 ]; do
@@ -122,11 +126,13 @@ fn what_a_stream_leaves_behind_is_dropped_and_what_is_read_again_is_not() {
     }
     let directory = open_disk!();
     let _guard = Guard::new();
-    let [hot, streamed] = ["hot", "stream"].map(|name| directory.path().join(name));
-    noise(&hot, 24);
-    noise(&streamed, 256);
-    let before = [&hot, &streamed].map(|path| fs::read(path).expect("read"));
-    for path in [&hot, &streamed] {
+    let paths = ["hot", "twice", "stream"].map(|name| directory.path().join(name));
+    for (path, mib) in paths.iter().zip([24, 8, 256]) {
+        noise(path, mib);
+    }
+    let contents = || paths.each_ref().map(|path| fs::read(path).expect("read"));
+    let before = contents();
+    for path in &paths {
         support::residency::forget(path);
     }
     let report = stream(directory.path(), &[]);
@@ -141,8 +147,11 @@ fn what_a_stream_leaves_behind_is_dropped_and_what_is_read_again_is_not() {
     // The stream never comes back; the hot file would, each time it is read.
     assert!(bytes(&cache["returned_bytes"]) <= dropped / 4, "{cache}");
     assert_eq!(bytes(&cache["again"]["dropped_bytes"]), 0, "{cache}");
-    let after = [&hot, &streamed].map(|path| fs::read(path).expect("read"));
-    assert!(before == after, "a content has changed");
+    // What was read twice, longer ago than the stream, stays for its tier.
+    let tiers = cache["tiers"].as_array().expect("tiers");
+    let protected = tiers[1..].iter().map(|of| bytes(&of["protected_bytes"]));
+    assert!(protected.sum::<u64>() >= 4 * MIB, "{cache}");
+    assert!(before == contents(), "a content has changed");
 }
 
 #[test]
@@ -151,9 +160,137 @@ fn page_cache_is_left_to_the_kernel_where_that_is_asked_for() {
     let directory = open_disk!();
     let _guard = Guard::new();
     noise(&directory.path().join("hot"), 1);
+    noise(&directory.path().join("twice"), 1);
     noise(&directory.path().join("stream"), 160);
     let report = stream(directory.path(), &["--keep-page-cache"]);
     assert_eq!(report["page_cache"], Value::Null);
     let report = stream(directory.path(), &["--dry-run"]);
-    assert_eq!(report["page_cache"], Value::Null, "nothing is changed");
+    assert_eq!(report["page_cache"], Value::Null, "it is in no cgroup");
+}
+
+#[test]
+fn a_dry_run_of_a_cgroup_tells_what_page_cache_would_go_and_drops_nothing() {
+    const FILE_MIB: u64 = 96;
+    needs!("cap_bpf", "memory_cgroup", "page_walk");
+    if let Err(error) = Census::open() {
+        skip!("{error}");
+    }
+    let directory = open_disk!();
+    let _guard = Guard::new();
+    let group = TestGroup::new("dry-cache");
+    let streamed = directory.path().join("stream");
+    write_file(&group, &streamed, FILE_MIB);
+    support::residency::forget(&streamed);
+    read_file(&group, &streamed, 1);
+    let mut sleeper = in_group(&group, "sleep");
+    let mut sleeper = sleeper.arg("1000").spawn().expect("sleep");
+    let before = group.values();
+    let path = directory.path().join("report.json");
+    let strata = Strata::new(["run", "--memory", "48M", "--dry-run", "--report"])
+        .arg(&path)
+        .arg("--cgroup")
+        .arg(&group.path);
+    let mut live = Live::start(&strata);
+    let second = Duration::from_secs(u64::from(patience().div_ceil(3)));
+    std::thread::sleep(3 * second);
+    // What would be gone is read again. While nothing is new, the next census may take 8 s.
+    read_file(&group, &streamed, 1);
+    std::thread::sleep(Duration::from_secs(9) + second);
+    live.signal(Signal::INT);
+    assert_eq!(live.end().code(), Some(0), "{}", live.stderr());
+    let resident = resident_bytes(&streamed);
+    sleeper.kill().expect("killed");
+    sleeper.wait().expect("waited for");
+    let report = fs::read_to_string(&path).expect("a report");
+    let report: Value = serde_json::from_str(&report).expect("JSON");
+    // Something else on the machine may evict a folio that lies idle.
+    assert!(resident > (FILE_MIB - 8) * MIB, "{resident} of the stream");
+    assert_eq!(group.values(), before, "nothing is changed");
+    let cache = &report["page_cache"];
+    let bytes = |value: &Value| value.as_u64().unwrap_or_else(|| panic!("{report:#}"));
+    let kinds = ["once", "again", "newcomers"];
+    let dropped = kinds.map(|kind| bytes(&cache[kind]["dropped_bytes"]));
+    assert_eq!(dropped, [0; 3], "{cache}");
+    let tiers = cache["tiers"].as_array().expect("tiers");
+    let dropped: u64 = tiers.iter().map(|of| bytes(&of["dropped_bytes"])).sum();
+    assert_eq!(dropped, 0, "{cache}");
+    let shares = report["would_evict"]["shares"].as_array().expect("shares");
+    let share = shares.iter().find(|share| share["name"] == "page cache");
+    let share = share.unwrap_or_else(|| panic!("{report:#}"));
+    assert!(bytes(&share["nr_pages"]) * 4096 >= 32 * MIB, "{report:#}");
+    assert!(bytes(&cache["once"]["tried_bytes"]) >= 32 * MIB, "{cache}");
+    assert!(bytes(&cache["returned_bytes"]) >= 32 * MIB, "{cache}");
+    assert!(bytes(&tiers[0]["refaulted_bytes"]) >= 32 * MIB, "{cache}");
+}
+
+/// Reads files of 8 MiB once. Then renames, replaces and cuts them, and removes and makes them anew, while another one streams by.
+const CHANGING: &str = r#"
+cd "$0" || exit 9
+for part in 0 1; do
+    for i in 0 1 2 3 4 5 6 7 8 9 10 11; do
+        dd if=s$i of=/dev/null bs=4M skip=$part count=1 2>/dev/null
+        sleep "$1"
+    done
+done
+for i in 0 1 2 3 4 5 6 7 8 9 10 11; do
+    for part in 0 1; do
+        dd if=stream of=/dev/null bs=4M skip=$((2 * i + part)) count=1 2>/dev/null
+        sleep "$1"
+    done
+    case $i in
+        0 | 4 | 8) mv s$i moved$i ;;
+        1 | 5 | 9) mv other$i s$i ;;
+        2 | 6 | 10) truncate -s 1M s$i ;;
+        *) rm s$i && cat other$i >s$i ;;
+    esac || exit 8
+done
+"#;
+
+#[test]
+fn files_that_are_renamed_replaced_cut_or_made_anew_while_a_run_drops_have_their_content() {
+    const NR_FILES: usize = 12;
+    const FILE_BYTES: usize = 8 << 20;
+    needs!("cap_bpf", "memory_cgroup");
+    if let Err(error) = Census::open() {
+        skip!("{error}");
+    }
+    let directory = open_disk!();
+    let _guard = Guard::new();
+    let at = |name: &str| directory.path().join(name);
+    noise(&at("stream"), 96);
+    let noise = fs::read(at("stream")).expect("read");
+    support::residency::forget(&at("stream"));
+    // Each file has other bytes than the one before it.
+    let content = |of: usize| &noise[of * 1331..of * 1331 + FILE_BYTES];
+    let other = |of: usize| &noise[(of + NR_FILES) * 1331..(of + NR_FILES) * 1331 + MIB as usize];
+    for of in 0..NR_FILES {
+        for (name, content) in [("s", content(of)), ("other", other(of))] {
+            let path = at(&format!("{name}{of}"));
+            fs::write(&path, content).expect("written");
+            support::residency::forget(&path);
+        }
+    }
+    let pause = format!("0.0{}", 6 * patience().min(16));
+    let (finished, report) = Strata::new(["run", "--memory", "96M", "--", "sh", "-c", CHANGING])
+        .arg(directory.path())
+        .arg(&pause)
+        .finish_with_report();
+    finished.expect_success();
+    let cache = &report["page_cache"];
+    let bytes = |value: &Value| value.as_u64().unwrap_or_else(|| panic!("{report:#}"));
+    let dropped = bytes(&cache["once"]["dropped_bytes"]);
+    assert!(dropped >= 8 * MIB, "{cache}");
+    for of in 0..NR_FILES {
+        let (name, content) = match of % 4 {
+            0 => ("moved", content(of)),
+            2 => ("s", &content(of)[..MIB as usize]),
+            _ => ("s", other(of)),
+        };
+        let path = at(&format!("{name}{of}"));
+        assert!(fs::read(&path).expect("read") == content, "{path:?}");
+        support::residency::forget(&path);
+        let from_disk = fs::read(&path).expect("read");
+        assert!(from_disk == content, "{path:?}, from the disk");
+    }
+    assert!(fs::read(at("stream")).expect("read") == noise);
 }

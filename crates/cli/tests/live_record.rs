@@ -9,9 +9,11 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::Value;
+use strata_host::access::census::Census;
 use support::leaks::Guard;
-use support::live::{Live, wait_until};
+use support::live::{Live, TestGroup, wait_until};
 use support::programs::{Touch, program};
+use support::residency::{forget, in_group, write_file};
 use support::strata::{Finished, Strata, patience};
 
 fn folder() -> tempfile::TempDir {
@@ -347,4 +349,170 @@ fn a_replay_comes_near_what_the_exact_trace_says() {
             "{exact} are {replayed}"
         );
     }
+}
+
+/// What `strata trace info` says of the file at this path; `None` if the recording does not tell of it.
+fn file_of(info: &Value, path: &Path) -> Option<Value> {
+    let files = info["recording"]["files"].as_array()?;
+    let shown = path.display().to_string();
+    let found = files.iter().find(|file| file["path"] == shown.as_str());
+    found.cloned()
+}
+
+/// Whether a number of pages is within 5 % of the expected one: the machine may evict some pages, which are read in again.
+fn is_nearly(nr_pages: u64, expected: u64) -> bool {
+    nr_pages.abs_diff(expected) * 20 <= expected
+}
+
+/// A file of noise that is not in memory, and a program that reads it.
+fn reader(group: &TestGroup, path: &Path, mib: u64) -> Touch {
+    write_file(group, path, mib);
+    forget(path);
+    Touch::start_behind(&mut in_group(group, program("reader")), [path])
+}
+
+#[test]
+fn page_cache_that_was_read_again_is_told_page_by_page() {
+    needs!("cap_bpf", "memory_cgroup");
+    if let Err(error) = Census::open() {
+        skip!("{error}");
+    }
+    let disk = open_disk!();
+    let _guard = Guard::new();
+    let folder = folder();
+    let group = TestGroup::new("record-cache");
+    let path = disk.path().canonicalize().expect("a path").join("data");
+    let mut reader = reader(&group, &path, 16);
+    reader.ask("read 0 1024");
+    let mut live = record(folder.path(), &["--cgroup"]).arg(&group.path);
+    live = live.args(["--for", "10m"]);
+    let mut live = Live::start(&live);
+    let file = folder.path().join("run.strata");
+    wait_until("the file is told of", || {
+        let said = Strata::new(["trace", "info", "--skip-broken"]).arg(&file);
+        let said = said.finish().stdout;
+        said.contains(&path.display().to_string())
+    });
+    // Between two censuses, and so often that the kernel goes on counting.
+    for _ in 0..3 {
+        reader.ask("read 0 256");
+        sleep(Duration::from_millis(1100) * patience());
+    }
+    reader.ask("read 2048 512");
+    live.signal(Signal::INT);
+    assert!(live.end().success(), "{}", live.stderr());
+    assert!(
+        live.stderr().contains("censuses of page cache"),
+        "{}",
+        live.stderr()
+    );
+
+    let told = info(&file, &[]);
+    let of_file = file_of(&told, &path).unwrap_or_else(|| panic!("no file in {told}"));
+    assert_eq!(of_file["known"], "path");
+    assert!(
+        group.path.ends_with(
+            of_file["group"]
+                .as_str()
+                .expect("a group")
+                .trim_start_matches('/')
+        ),
+        "{of_file}"
+    );
+    assert!(
+        is_nearly(number(&of_file["appeared_pages"]), 1024 + 512),
+        "{of_file}; {}",
+        live.stderr()
+    );
+    let space = number(&of_file["file"]).to_string();
+    let all = accesses(folder.path());
+    let fields = |line: &str| line.split(',').map(str::to_owned).collect::<Vec<String>>();
+    let of_space = all.iter().filter(|(_, _, line)| fields(line)[2] == space);
+    let of_file: Vec<(u64, u64)> = of_space
+        .map(|(time_us, page, line)| {
+            assert_eq!(
+                (fields(line)[6].as_str(), fields(line)[7].as_str()),
+                ("fd", "file")
+            );
+            (*time_us, *page)
+        })
+        .collect();
+    let first_us = of_file.first().expect("accesses").0;
+    let pages_at = |is_first: bool| {
+        let pages = of_file
+            .iter()
+            .filter(|(time, _)| (*time == first_us) == is_first);
+        pages.map(|(_, page)| *page).collect::<Vec<u64>>()
+    };
+    let first = pages_at(true);
+    assert!(
+        is_nearly(first.len() as u64, 1024),
+        "in memory: {}",
+        first.len()
+    );
+    assert!(first.iter().all(|page| *page < 1024));
+    let mut later = pages_at(false);
+    later.sort_unstable();
+    later.dedup();
+    let is_of = |page: &&u64| **page < 256 || (2048..2560).contains(*page);
+    assert_eq!(
+        later.iter().find(|page| !is_of(page)),
+        None,
+        "neither read again nor new"
+    );
+    assert!(
+        is_nearly(later.len() as u64, 256 + 512),
+        "read: {}",
+        later.len()
+    );
+
+    let plan = |more: &[&str]| {
+        let plan = Strata::new(["plan"]).arg(&file).args(more);
+        plan.finish().expect_success().stdout
+    };
+    let answer: Value = serde_json::from_str(&plan(&["--format", "json"])).expect("JSON");
+    let (footprint, cache) = (&answer["footprint_bytes"], &answer["page_cache_bytes"]);
+    assert!(is_nearly(number(cache) / 4096, 1024 + 512), "{answer}");
+    assert!(number(footprint) > number(cache), "{answer}");
+    let text = plan(&[]);
+    assert!(
+        text.contains("of it page cache that is not mapped"),
+        "{text}"
+    );
+}
+
+#[test]
+fn page_cache_of_a_process_is_told_only_if_nobody_else_is_in_its_group() {
+    needs!("cap_bpf", "memory_cgroup");
+    if let Err(error) = Census::open() {
+        skip!("{error}");
+    }
+    let disk = open_disk!();
+    let _guard = Guard::new();
+    let group = TestGroup::new("record-alone");
+    let path = disk.path().canonicalize().expect("a path").join("data");
+    let mut reader = reader(&group, &path, 4);
+    reader.ask("read 0 1024");
+    let pid = reader.pid.to_string();
+    let recorded = |more: &[&str]| {
+        let folder = folder();
+        let length = format!("{}ms", 1500 * patience());
+        let said = record(folder.path(), &["--pid", &pid, "--for", &length]).args(more);
+        let said = said.finish().expect_success();
+        let told = info(&folder.path().join("run.strata"), &[]);
+        (said.stderr, file_of(&told, &path))
+    };
+    let (said, file) = recorded(&[]);
+    let file = file.unwrap_or_else(|| panic!("no file; {said}"));
+    assert!(is_nearly(number(&file["appeared_pages"]), 1024), "{file}");
+    let (said, file) = recorded(&["--no-page-cache"]);
+    assert!(file.is_none() && !said.contains("page cache"), "{said}");
+    let other = Touch::start_behind(&mut in_group(&group, program("touch")), ["--size", "4M"]);
+    let (said, file) = recorded(&[]);
+    assert!(file.is_none(), "{file:?}");
+    let why = format!(
+        "page cache is not recorded: process {} is in cgroup",
+        other.pid
+    );
+    assert!(said.contains(&why), "{said}");
 }

@@ -14,18 +14,32 @@ use support::control_trace::violations;
 /// A trace whose pages a program has mapped, and a budget for 60 % of them.
 const TRACE: &str = "gen:zipf,pages=46080,accesses=400000,backing=anon,via=mmap";
 
+/// A file that is read in a loop through descriptors, of which 60 % fit.
+const LOOP: &str = "gen:loop,pages=12288,accesses=150000";
+
 fn sim(more: &[&str]) -> Output {
+    sim_of(TRACE, more)
+}
+
+fn sim_of(trace: &str, more: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_strata"));
-    command.args(["sim", TRACE, "--steered", "--format", "json"]);
+    command.args(["sim", trace, "--steered", "--format", "json"]);
     command.args(more).output().expect("strata")
 }
 
 /// The text of the trace, and the report.
 fn traced(more: &[&str]) -> (String, Value) {
+    traced_of(TRACE, more)
+}
+
+fn traced_of(trace: &str, more: &[&str]) -> (String, Value) {
     let folder = tempfile::tempdir().expect("a place");
     let path = folder.path().join("ticks");
     let place = path.to_str().expect("UTF-8");
-    let output = sim(&[more, &["--memory", "60%", "--trace", place]].concat());
+    let output = sim_of(
+        trace,
+        &[more, &["--memory", "60%", "--trace", place]].concat(),
+    );
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && errors.is_empty(), "{errors}");
     let report = serde_json::from_slice(&output.stdout).expect("JSON");
@@ -86,6 +100,38 @@ fn what_holds_of_any_trace_of_the_loop_holds_of_the_simulators_and_its_totals_ar
 }
 
 #[test]
+fn page_cache_is_traced_as_on_linux_and_what_was_asked_for_is_what_was_dropped() {
+    for kernel in ["two-list", "mglru:v6.1"] {
+        let (text, report) = traced_of(LOOP, &["--policy", kernel]);
+        let recorded = parse(&text);
+        let found = violations(&recorded);
+        assert!(found.is_empty(), "{kernel}: {}", found.join("\n"));
+        let cache = &report["runs"][0]["reclaim"]["steered"]["page_cache"];
+        let number = |name: &str| cache[name].as_u64().unwrap_or_else(|| panic!("{name}"));
+        let looks = recorded
+            .ticks
+            .iter()
+            .filter_map(|of| of.sample.cache.as_ref());
+        let (mut nr_censuses, mut in_bytes, mut gone_bytes) = (0, 0, 0);
+        for look in looks {
+            nr_censuses += u64::from(look.found.is_some());
+            let came_in = look.came_in.unwrap_or_default();
+            in_bytes += came_in.in_bytes;
+            gone_bytes += came_in.gone_bytes;
+        }
+        // The last answers come after the last tick.
+        let is_most = |bytes: u64, pages: u64| bytes <= pages * 4096 && bytes * 2 > pages * 4096;
+        assert!(is_most(in_bytes, number("in_pages")), "{kernel}");
+        assert!(is_most(gone_bytes, number("newcomers_pages")), "{kernel}");
+        assert!((1..=number("censuses")).contains(&nr_censuses), "{kernel}");
+        let (kept, report) = traced_of(LOOP, &["--policy", kernel, "--keep-page-cache"]);
+        assert!(!kept.contains("\"cache\""), "{kernel}");
+        let steered = &report["runs"][0]["reclaim"]["steered"];
+        assert!(steered["page_cache"].is_null(), "{kernel}");
+    }
+}
+
+#[test]
 fn the_same_arguments_write_the_same_trace_and_change_nothing_of_the_run() {
     let more = ["--policy", "two-list"];
     let (text, report) = traced(&more);
@@ -101,8 +147,10 @@ fn every_field_is_explained_where_those_of_a_run_are() {
     let page = support::programs::checkout().join(page());
     let page = std::fs::read_to_string(page).expect("the page");
     let mut found = BTreeSet::new();
-    for line in traced(&["--policy", "two-list"]).0.lines() {
-        keys(&serde_json::from_str(line).expect("JSON"), &mut found);
+    for trace in [TRACE, LOOP] {
+        for line in traced_of(trace, &["--policy", "two-list"]).0.lines() {
+            keys(&serde_json::from_str(line).expect("JSON"), &mut found);
+        }
     }
     let unknown: Vec<_> = found
         .iter()

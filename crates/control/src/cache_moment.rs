@@ -16,7 +16,7 @@ pub(crate) struct Moment {
     pub is_near: bool,
     /// Whether usage is above the urgent mark.
     pub is_urgent: bool,
-    /// Whether anything may be done: this is no dry run, and Strata has CPU time left.
+    /// Whether anything may be done, or be played in a dry run: there is CPU time of Strata left.
     pub may_act: bool,
 }
 

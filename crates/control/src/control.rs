@@ -89,6 +89,8 @@ pub struct Control {
     config: Config,
     setup: Setup,
     is_dry_run: bool,
+    /// Page cache was asked to go in the dry run.
+    has_played: bool,
     /// Who may do the work now.
     actuator: Actuator,
     marks: Watermarks,
@@ -126,6 +128,7 @@ impl Control {
             config: *config,
             actuator,
             is_dry_run: setup.is_dry_run,
+            has_played: false,
             marks: Watermarks::new(setup.budget_bytes, &config.watermarks),
             pressure: Pressure::new(config.pressure, config.limit.counts_ms),
             turns: Turns::new(config.reclaimer),

@@ -7,6 +7,7 @@
 //!   sample               what is read                       watermarks   at which usage something begins
 //!   cpu                  who has the processors             pressure     how much has to go, when to look again
 //!   strategy, steering   what is done beside reclaim        reclaimer    who reclaims
+//!   page_cache           which pages of page cache lie idle, and which came in of late
 //!   plan                 what is wanted, in quantities      walks        when a walk comes
 //!   limit                when the limit gives way, and when its counts are read
 //!   hold_up              how long a call may hold up a program
@@ -39,6 +40,7 @@ mod groups;
 pub mod hold_up;
 pub mod limit;
 mod loop_config;
+pub mod page_cache;
 mod plan;
 mod pressure;
 pub mod reclaimer;

@@ -29,6 +29,8 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 #define PAGES_MAPPED_ENTIRELY 0x800000
 #define GENERATION_MASK 7
 #define DISKS_MAGIC 0x62646576 /* the kernel's own file system of disks */
+#define EXT4_MAGIC 0xef53
+#define XFS_MAGIC 0x58465342
 
 #define FLAG(name) (1ULL << bpf_core_enum_value(enum pageflags, name))
 #define IS_SET(flags, name) ((flags) >> bpf_core_enum_value(enum pageflags, name) & 1)
@@ -100,6 +102,10 @@ struct facts {
 	u64 distance;   /* so many censuses */
 	u64 is_unsure;  /* whether it may have been used then */
 	u64 is_full;    /* whether a read would not have been counted any more */
+	u64 is_candidate; /* whether its count was full at the first census, and could be reset */
+	u64 is_sampled; /* whether it is one of those of which it was reset */
+	u64 may_reset;  /* whether its kind and its group allow that */
+	u64 is_to_reset; /* whether it is to be reset in this census */
 };
 
 static __always_inline void add(struct census_sums *sums, const struct facts *f)
@@ -125,10 +131,18 @@ static __always_inline void add(struct census_sums *sums, const struct facts *f)
 	for (int i = 0; i < NR_AGES; i++) {
 		u64 is_recent = f->distance < run.c.ages[i];
 
+
 		if (is_recent && !f->is_unsure)
 			sums->read[i] += n;
-		else if (run.c.ages[i] && (is_recent || f->is_full))
+		else if (run.c.ages[i] && (is_recent || f->is_full)) {
 			sums->unknown[i] += n;
+			sums->unprobed[i] += f->is_candidate && !f->is_sampled ? n : 0;
+		} else if (run.c.ages[i] && f->is_candidate && f->is_sampled)
+			sums->probed_idle[i] += n;
+	}
+	if (f->is_candidate && f->is_sampled) {
+		sums->probed += n;
+		sums->probed_squares += n * n;
 	}
 }
 
@@ -148,7 +162,11 @@ static __always_inline void merge(struct census_sums *into, struct census_sums *
 	for (int i = 0; i < NR_AGES; i++) {
 		into->read[i] += from->read[i];
 		into->unknown[i] += from->unknown[i];
+		into->probed_idle[i] += from->probed_idle[i];
+		into->unprobed[i] += from->unprobed[i];
 	}
+	into->probed += from->probed;
+	into->probed_squares += from->probed_squares;
 	__builtin_memset(from, 0, sizeof(*from));
 }
 
@@ -335,7 +353,7 @@ __noinline int look_at_page(u32 index)
 
 	if (w[1] & IS_TAIL) {
 		/* Pages of a large folio are counted with the first, but for those mapped each by itself. */
-		if (!run.is_partly_mapped || count < 0)
+		if (run.c.is_confirming || !run.is_partly_mapped || count < 0)
 			return 0;
 		run.c.mapped[run.partly_group.and & (NR_KINDS - 1)]++;
 		f.nr_pages = 0;
@@ -384,10 +402,16 @@ __noinline int look_at_page(u32 index)
 		group = 0;
 	f.flags = flags;
 	f.is_watched = 0;
+	f.is_candidate = 0;
+	f.is_sampled = 0;
+	f.may_reset = run.c.probe_limit && kind == KIND_FILE && (!run.c.probe_of_groups || is_of_interest(group));
+	f.is_to_reset = 0;
 	if (run.c.number && (kind == KIND_FILE || kind == KIND_SHMEM))
 		recall(run.chunk + k, mapping, w[WORD(index)], &f);
+	if (run.c.is_confirming)
+		return 0;
 	is_listed = run.c.is_of_groups && kind == KIND_FILE && is_of_interest(group);
-	if (kind == KIND_FILE && (run.c.records_age || (is_listed && run.c.mapping)))
+	if (kind == KIND_FILE && (run.c.records_age || run.c.wants_full || (is_listed && run.c.mapping)))
 		tell(mapping, group, w[WORD(index)], &f);
 	/* Sums are a census's. */
 	if (run.c.mapping)
@@ -487,6 +511,7 @@ static __noinline int begin(struct census_call *call)
 	run.c.nr_records = 0;
 	run.c.nr_looked = 0;
 	run.c.nr_holes = 0;
+	run.c.nr_reset = 0;
 	run.c.nr_lost = 0;
 	for (int i = 0; i < NR_KINDS; i++) {
 		run.c.kinds[i] = 0;

@@ -44,6 +44,14 @@ struct census_sums {
 	u64 read[NR_AGES];
 	/* ... and of which that can't be told, because the kernel's count of its reads was full already. */
 	u64 unknown[NR_AGES];
+	/*
+	 * Page cache the count of which was full at the first census and could be reset. Of the sample of which it was: all of
+	 * it, the sum of the squares of its folios' sizes, and for each age what was not read. Of the rest: what is in `unknown`.
+	 */
+	u64 probed;
+	u64 probed_squares;
+	u64 probed_idle[NR_AGES];
+	u64 unprobed[NR_AGES];
 };
 
 /* One call. */
@@ -66,6 +74,12 @@ struct census_call {
 	u64 ages[NR_AGES]; /* a page was read since then if it was read less than so many censuses ago; 0: not told */
 	u64 records_age; /* which of the ages, from 1 on: idle folios are told one by one; 0: they are not */
 	u64 is_of_groups; /* if not 0: files are those of the watched groups */
+	u64 probe_limit; /* so many of 65,536 folios whose count of reads is full at the first census are a sample; 0: none */
+	u64 probe_seed;  /* which */
+	u64 probe_pages_max; /* larger folios are not in it */
+	u64 probe_of_groups; /* if not 0: only pages that are charged to the watched groups are */
+	u64 wants_full;  /* if not 0: those of the sample whose count is full are told, to have it reset */
+	u64 is_confirming; /* if not 0: only look which counts were reset, after the same pages were looked at in this census */
 	/* Where one file is listed: which. Then `next` and `end` are pages of the file. */
 	u64 mapping;
 	u64 inode;
@@ -75,11 +89,13 @@ struct census_call {
 	u64 nr_records;  /* folios told */
 	u64 nr_looked;
 	u64 nr_holes;    /* of these, without a struct */
+	u64 nr_reset;    /* pages of which a second look confirmed that the count was reset */
 	u64 nr_lost;     /* pages of groups and files for which a map had no room */
 	u64 kinds[NR_KINDS];
 	u64 mapped[NR_KINDS];
 	u64 nr_flags;    /* bits of the flags word that are single flags, from the lowest on */
 	u64 page_bytes;  /* bytes of the kernel's struct of a page: nothing is looked at unless it is 64 */
+	u64 file_bytes;  /* where one file is listed: its length; 0: it is another file now, or has no name any more */
 };
 
 /* Key of the map of groups; both pairs of words are made so that one table can keep either. */
@@ -88,7 +104,7 @@ struct census_key {
 	u64 and; /* node and kind; the kernel's struct of the group */
 };
 
-/* Page cache of a file that nobody has mapped. */
+/* Page cache of a file. What is mapped is only told where one file is listed. */
 struct census_record {
 	u64 mapping; /* the kernel's struct of the file */
 	u64 group;   /* and of the group */
@@ -96,7 +112,12 @@ struct census_record {
 	u64 nr_pages;
 	u32 rank;    /* how far the kernel has counted reads of it */
 	__u16 is_busy; /* whether it is to be written, is being written, or is locked in memory */
-	__u16 is_referenced; /* the kernel's flag: it was read since it came, or since the kernel last took the flag away */
+	__u8 is_referenced; /* the kernel's flag: it was read since it came, or since the kernel last took the flag away */
+	__u8 is_mapped; /* whether any page of it is */
+	/* Which file it is, where the folio is told because its count is full. */
+	u64 inode;
+	u64 device;
+	u64 generation;
 };
 
 /* Page cache that has come to memory. */
@@ -134,14 +155,15 @@ struct census_name_call {
 	/* Set by the program. */
 	u64 nr_names;    /* parts of the path, the last one first; 0: not known any more */
 	u64 is_complete; /* the top of its file system was reached */
+	u64 is_there;    /* the kernel's struct is still that of this very file, and somebody holds it */
 };
 
-_Static_assert(sizeof(struct census_sums) == 22 * 8, "as in bpf_census.rs");
-_Static_assert(sizeof(struct census_call) == 38 * 8, "as in bpf_census.rs");
-_Static_assert(sizeof(struct census_record) == 5 * 8, "as in bpf_census.rs");
+_Static_assert(sizeof(struct census_sums) == 32 * 8, "as in bpf_census.rs");
+_Static_assert(sizeof(struct census_call) == 46 * 8, "as in bpf_census.rs");
+_Static_assert(sizeof(struct census_record) == 8 * 8, "as in bpf_census.rs");
 _Static_assert(sizeof(struct census_arrival) == 6 * 8, "as in bpf_arrivals.rs");
-_Static_assert(sizeof(struct census_group) == 23 * 8, "as in bpf_census.rs");
-_Static_assert(sizeof(struct census_file) == 28 * 8, "as in bpf_census.rs");
-_Static_assert(sizeof(struct census_name_call) == 6 * 8, "as in bpf_census.rs");
+_Static_assert(sizeof(struct census_group) == 33 * 8, "as in bpf_census.rs");
+_Static_assert(sizeof(struct census_file) == 38 * 8, "as in bpf_census.rs");
+_Static_assert(sizeof(struct census_name_call) == 7 * 8, "as in bpf_census.rs");
 
 #endif

@@ -10,8 +10,6 @@
 #define STRATA_CENSUS_ARRIVALS_H
 
 /* File systems on which pages are dropped, as in page_cache/reach.rs. */
-#define EXT4_MAGIC 0xef53
-#define XFS_MAGIC 0x58465342
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);

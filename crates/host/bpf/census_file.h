@@ -126,11 +126,16 @@ int list_file(struct census_call *call)
 	struct inode *inode = BPF_CORE_READ(space, host);
 
 	begin(call);
+	run.c.file_bytes = 0;
 	if (BPF_CORE_READ(inode, i_ino) != call->inode || BPF_CORE_READ(inode, i_sb, s_dev) != call->device ||
 	    BPF_CORE_READ(inode, i_generation) != call->generation)
 		run.c.next = run.c.end;
 	else if (run.c.page_bytes == PAGE_WORDS * 8)
 		bpf_loop(MAX_NODES, list_node, 0, 0);
+	/* Read afterwards: what is truncated meanwhile is neither told nor within the length. */
+	if (BPF_CORE_READ(inode, i_ino) == call->inode && BPF_CORE_READ(inode, i_generation) == call->generation &&
+	    BPF_CORE_READ(inode, i_nlink))
+		run.c.file_bytes = BPF_CORE_READ(inode, i_size);
 	*call = run.c;
 	return 0;
 }

@@ -43,6 +43,28 @@ static long take_name(u32 index, void *ctx)
 	return 0;
 }
 
+#define ALIASES_MAX 16
+
+/* One of a file's names that is not removed, if there is one: a removed name stays as long as somebody has the file open by it. */
+struct {
+	struct hlist_node *next;
+	struct dentry *entry;
+} search;
+
+static long try_alias(u32 index, void *ctx)
+{
+	struct hlist_node *node = search.next;
+	struct dentry *entry = (void *)node - bpf_core_field_offset(struct dentry, d_u);
+
+	if (!node)
+		return 1;
+	search.next = BPF_CORE_READ(node, next);
+	if (!BPF_CORE_READ(entry, d_hash.pprev))
+		return 0;
+	search.entry = entry;
+	return 1;
+}
+
 SEC("syscall")
 int name_file(struct census_name_call *call)
 {
@@ -52,15 +74,26 @@ int name_file(struct census_name_call *call)
 
 	call->nr_names = 0;
 	call->is_complete = 0;
-	if (!bpf_core_field_exists(struct dentry, d_u))
-		return 0;
+	call->is_there = 0;
 	if (BPF_CORE_READ(inode, i_ino) != call->inode || BPF_CORE_READ(inode, i_sb, s_dev) != call->device ||
 	    BPF_CORE_READ(inode, i_generation) != call->generation)
+		return 0;
+	/*
+	 * The struct of a file that is gone says what it was until it is used again, but nobody holds it. A file that has a name in
+	 * memory, or that is open, is held.
+	 */
+	if (BPF_CORE_READ(inode, i_count.counter) <= 0)
+		return 0;
+	call->is_there = 1;
+	if (!bpf_core_field_exists(struct dentry, d_u))
 		return 0;
 	first = BPF_CORE_READ(inode, i_dentry.first);
 	if (!first)
 		return 0;
-	climb.entry = (void *)first - bpf_core_field_offset(struct dentry, d_u);
+	search.next = first;
+	search.entry = (void *)first - bpf_core_field_offset(struct dentry, d_u);
+	bpf_loop(ALIASES_MAX, try_alias, 0, 0);
+	climb.entry = search.entry;
 	climb.nr_names = 0;
 	climb.is_complete = 0;
 	bpf_loop(NAMES_MAX, take_name, 0, 0);

@@ -76,6 +76,7 @@ enum pageflags {
 	PG_reserved = 13,
 	PG_swapbacked = 17,
 	PG_unevictable = 18,
+	PG_uptodate = 3,
 	PG_swapcache = 10,
 	PG_slab = 7, /* until 6.9 */
 	__NR_PAGEFLAGS = 24,
@@ -99,18 +100,13 @@ struct hlist_head {
 	struct hlist_node *first;
 };
 
+struct hlist_bl_node {
+	struct hlist_bl_node *next, **pprev;
+};
+
 struct super_block {
 	u32 s_dev;
 	unsigned long s_magic;
-};
-
-struct inode {
-	struct super_block *i_sb;
-	unsigned long i_ino;
-	unsigned int i_nlink;
-	u32 i_rdev;
-	u32 i_generation;
-	struct hlist_head i_dentry;
 };
 
 struct xa_node {
@@ -127,6 +123,18 @@ struct address_space {
 	struct xarray i_pages;
 };
 
+struct inode {
+	struct super_block *i_sb;
+	unsigned long i_ino;
+	unsigned int i_nlink;
+	u32 i_rdev;
+	long long i_size;
+	u32 i_generation;
+	atomic_t i_count;
+	struct hlist_head i_dentry;
+	struct address_space i_data;
+};
+
 struct qstr {
 	const unsigned char *name;
 };
@@ -134,6 +142,7 @@ struct qstr {
 struct dentry {
 	struct dentry *d_parent;
 	struct qstr d_name;
+	struct hlist_bl_node d_hash;
 	union {
 		struct hlist_node d_alias;
 	} d_u;

@@ -74,6 +74,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         budget: None,
         is_whole: true,
         ages: [Duration::from_secs(1); WHOLE_WATCH],
+        reset_share: 0.0,
     })?;
     // The first one has nothing to compare with.
     watch.take(Wanted::default(), &|| false)?;

@@ -95,25 +95,27 @@ impl Position {
     }
 }
 
-/// The controller of one lruvec.
+/// The controller of one lruvec, or of other memory that has kinds and tiers.
+///
+/// Tiers are numbered from 0 and lie below [`ReclaimStats::NR_TIERS`](crate::ReclaimStats::NR_TIERS); others panic.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Controller {
+pub struct Controller {
     counters: [[Counters; MAX_NR_TIERS]; 2],
 }
 
 impl Controller {
     /// Folios of this tier left memory.
-    pub(crate) fn evicted(&mut self, kind: Kind, tier: usize, nr_pages: u64) {
+    pub fn evicted(&mut self, kind: Kind, tier: usize, nr_pages: u64) {
         self.counters[kind.index()][tier].evicted += nr_pages;
     }
 
     /// Folios of this tier were due and spared.
-    pub(crate) fn protected(&mut self, kind: Kind, tier: usize, nr_pages: u64) {
+    pub fn protected(&mut self, kind: Kind, tier: usize, nr_pages: u64) {
         self.counters[kind.index()][tier].protected += nr_pages;
     }
 
     /// Folios that had this tier came back soon after they were evicted.
-    pub(crate) fn refaulted(&mut self, kind: Kind, tier: usize, nr_pages: u64) {
+    pub fn refaulted(&mut self, kind: Kind, tier: usize, nr_pages: u64) {
         self.counters[kind.index()][tier].refaulted += nr_pages;
     }
 
@@ -123,7 +125,7 @@ impl Controller {
     }
 
     /// Ends a period of a kind: folds its counters into the averages, halving the past.
-    pub(crate) fn carry_over(&mut self, kind: Kind) {
+    pub fn carry_over(&mut self, kind: Kind) {
         for tier in &mut self.counters[kind.index()] {
             *tier = Counters {
                 avg_refaulted: (tier.avg_refaulted + tier.refaulted) / 2,
@@ -134,12 +136,7 @@ impl Controller {
     }
 
     /// The last of `nr_tiers` that may be evicted; `gains` weigh the first tier and the tier judged.
-    pub(crate) fn last_evictable_tier(
-        &self,
-        kind: Kind,
-        gains: TierGains,
-        nr_tiers: usize,
-    ) -> usize {
+    pub fn last_evictable_tier(&self, kind: Kind, gains: TierGains, nr_tiers: usize) -> usize {
         let set_point = self.position(kind, 0, gains.first);
         self.last_tier_within(set_point, kind, gains.judged, nr_tiers)
     }
@@ -267,9 +264,19 @@ impl Controller {
 
 /// Weights of the first tier (the set point) and of the tier judged against it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct TierGains {
-    pub(crate) first: u64,
-    pub(crate) judged: u64,
+pub struct TierGains {
+    /// Of the first tier.
+    pub first: u64,
+    /// Of the tier that is judged.
+    pub judged: u64,
+}
+
+impl TierGains {
+    /// Those of Linux since 6.14.
+    pub const LATEST: TierGains = TierGains {
+        first: 2,
+        judged: 3,
+    };
 }
 
 #[cfg(test)]

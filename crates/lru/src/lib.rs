@@ -127,6 +127,7 @@ mod two_list;
 mod walk;
 
 pub use config::{Config, ConfigError, MinTtl, Refault};
+pub use controller::{Controller, TierGains};
 pub use error::PolicyError;
 pub use group::{Excess, GroupEvents, GroupTree, Limits, Protection, ProtectionSharing};
 pub use heat::{

@@ -198,10 +198,7 @@ const V6_14: Rules = Rules {
     ageing: AgeingRule::ByWindow,
     coupling: Coupling::OneApart,
     selection: Selection::AllTiers,
-    gains: TierGains {
-        first: 2,
-        judged: 3,
-    },
+    gains: TierGains::LATEST,
     protection: Protection {
         saturated: Saturated::SparedUncounted,
         spared_to: ListEnd::Young,

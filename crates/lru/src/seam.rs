@@ -308,7 +308,9 @@ pub struct ReclaimStats {
     pub nr_evicted_pages: [u64; 2],
     /// Left memory by the kernel's own choice, by kind.
     pub nr_kernel_evicted_pages: [u64; 2],
-    /// Came back after either, by kind and by the tier it had; a policy without tiers has the first.
+    /// Left memory either way, by kind and by the tier it had; a policy without tiers has the first.
+    pub nr_left_pages: [[u64; ReclaimStats::NR_TIERS]; 2],
+    /// Came back after either, by kind and tier.
     pub nr_refaulted_pages: [[u64; ReclaimStats::NR_TIERS]; 2],
     /// Pages that came back soon (the working set was cut into), by kind and tier.
     pub nr_refaulted_recent_pages: [[u64; ReclaimStats::NR_TIERS]; 2],
@@ -316,8 +318,8 @@ pub struct ReclaimStats {
     pub nr_young_pages: u64,
     /// Moved to the youngest generation.
     pub nr_promoted_pages: u64,
-    /// Spared for their tier.
-    pub nr_protected_pages: u64,
+    /// Due and spared, by kind and tier: for their tier, or for what else the policy goes by.
+    pub nr_protected_pages: [[u64; ReclaimStats::NR_TIERS]; 2],
     /// Verdicts other than evicted, in the order Referenced, Busy, Shared, Dirty, Unevictable, Gone, NotTried.
     pub nr_rejected_pages: [u64; 7],
     /// Walks that advanced `max_seq` (a number of walks).
@@ -340,6 +342,7 @@ impl std::ops::AddAssign for ReclaimStats {
             nr_isolated_pages,
             nr_evicted_pages,
             nr_kernel_evicted_pages,
+            nr_left_pages,
             nr_refaulted_pages,
             nr_refaulted_recent_pages,
             nr_young_pages,
@@ -353,14 +356,15 @@ impl std::ops::AddAssign for ReclaimStats {
         add(&mut self.nr_evicted_pages, nr_evicted_pages);
         add(&mut self.nr_kernel_evicted_pages, nr_kernel_evicted_pages);
         for kind in Kind::ALL.map(Kind::index) {
+            add(&mut self.nr_left_pages[kind], nr_left_pages[kind]);
             let all = &mut self.nr_refaulted_pages[kind];
             add(all, nr_refaulted_pages[kind]);
+            add(&mut self.nr_protected_pages[kind], nr_protected_pages[kind]);
             let recent = &mut self.nr_refaulted_recent_pages[kind];
             add(recent, nr_refaulted_recent_pages[kind]);
         }
         self.nr_young_pages += nr_young_pages;
         self.nr_promoted_pages += nr_promoted_pages;
-        self.nr_protected_pages += nr_protected_pages;
         add(&mut self.nr_rejected_pages, nr_rejected_pages);
         self.nr_ageing_runs += nr_ageing_runs;
     }

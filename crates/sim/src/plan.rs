@@ -159,8 +159,11 @@ pub struct Plan {
     pub pageout_rate: u64,
     /// Who is assumed to hold the budget, or the share of it that is held.
     pub held: String,
-    /// The most that was in use at a time: what the run takes without a budget.
+    /// What would be in memory at most if nothing were evicted: what the run takes without a budget.
     pub footprint_bytes: u64,
+    /// Part of `footprint_bytes` that is page cache which nobody had mapped; `None` where none was recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub page_cache_bytes: Option<u64>,
     /// Time recorded, microseconds.
     pub duration_us: u64,
     /// CPU time used, microseconds.
@@ -239,6 +242,8 @@ pub fn plan(
         pageout_rate: question.pageout_rate,
         held: question.holding.to_string(),
         footprint_bytes: u64::from(workload.footprint_pages()) * PAGE_BYTES,
+        page_cache_bytes: (workload.has_descriptor_accesses())
+            .then(|| u64::from(workload.footprint_cache_pages()) * PAGE_BYTES),
         duration_us: question.duration_us,
         busy_us: question.busy_us,
         slowdown_limit,

@@ -254,6 +254,18 @@ impl Workload {
         self.footprint_pages
     }
 
+    /// Pages of page cache that nobody had mapped, of the most pages in use at a time: those of files that were only accessed
+    /// through descriptors by then.
+    pub fn footprint_cache_pages(&self) -> u32 {
+        self.most_used().1
+    }
+
+    /// Whether any page is accessed through a descriptor.
+    pub fn has_descriptor_accesses(&self) -> bool {
+        let mut requests = self.requests.iter();
+        requests.any(|request| request.via() == Via::FileDescriptor)
+    }
+
     /// Pages that are freed, in the order of requests.
     pub fn ends(&self) -> &[PageEnd] {
         &self.ends
@@ -422,7 +434,10 @@ impl WorkloadBuilder {
     /// The workload.
     pub fn finish(mut self) -> Workload {
         self.workload.ends = self.ends();
-        self.workload.footprint_pages = footprint_pages(&self.workload);
+        self.workload.footprint_pages = match self.workload.ends.is_empty() {
+            true => self.workload.nr_pages(),
+            false => self.workload.most_used().0,
+        };
         self.workload.requests.shrink_to_fit();
         self.workload.pages.shrink_to_fit();
         self.workload.times_us.shrink_to_fit();
@@ -467,25 +482,56 @@ impl WorkloadBuilder {
     }
 }
 
-/// The most pages that were accessed and not freed yet at any time.
-fn footprint_pages(workload: &Workload) -> u32 {
-    if workload.ends.is_empty() {
-        return workload.nr_pages();
-    }
-    let mut is_used = vec![false; workload.pages.len()];
-    let (mut nr_used, mut nr_used_max) = (0_u32, 0);
-    let mut ends = &workload.ends[..];
-    for (position, request) in workload.requests.iter().enumerate() {
-        for end in ends_before(&mut ends, position) {
-            nr_used -= u32::from(std::mem::take(&mut is_used[end.page.index()]));
+impl Workload {
+    /// The most pages that were accessed and not freed yet at any time, and how many of them were pages of files that had only
+    /// been accessed through descriptors.
+    fn most_used(&self) -> (u32, u32) {
+        let mut state = vec![State::Unused; self.pages.len()];
+        let (mut nr_used, mut nr_cached) = (0_u32, 0_u32);
+        let mut most = (0, 0);
+        let mut ends = &self.ends[..];
+        for (position, request) in self.requests.iter().enumerate() {
+            for end in ends_before(&mut ends, position) {
+                match std::mem::replace(&mut state[end.page.index()], State::Unused) {
+                    State::Unused => continue,
+                    State::Other => {}
+                    State::Cached => nr_cached -= 1,
+                }
+                nr_used -= 1;
+            }
+            let is_cache = request.via() == Via::FileDescriptor
+                && self.page(request.page()).backing == Backing::File;
+            let state = &mut state[request.page().index()];
+            match (*state, is_cache) {
+                (State::Unused, true) => {
+                    (nr_used, nr_cached) = (nr_used + 1, nr_cached + 1);
+                    *state = State::Cached;
+                }
+                (State::Unused, false) => {
+                    nr_used += 1;
+                    *state = State::Other;
+                }
+                (State::Cached, false) => {
+                    nr_cached -= 1;
+                    *state = State::Other;
+                }
+                (State::Cached, true) | (State::Other, _) => {}
+            }
+            if nr_used > most.0 {
+                most = (nr_used, nr_cached);
+            }
         }
-        nr_used += u32::from(!std::mem::replace(
-            &mut is_used[request.page().index()],
-            true,
-        ));
-        nr_used_max = nr_used_max.max(nr_used);
+        most
     }
-    nr_used_max
+}
+
+/// Whether a page is in use, and whether it is page cache that nobody has mapped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Unused,
+    Cached,
+    /// Mapped, or of no file.
+    Other,
 }
 
 #[cfg(test)]
@@ -558,6 +604,36 @@ mod tests {
         for (before, after) in workload.ends().iter().zip(reordered.ends()) {
             assert_eq!(before.position, after.position);
         }
+    }
+
+    #[test]
+    fn page_cache_in_the_footprint_is_what_was_there_when_most_was_in_use() {
+        let of = |time_us, space, page| Access {
+            key: PageKey { space, page },
+            time_us,
+            via: match space {
+                9 => Via::FileDescriptor,
+                _ => Via::PageTable,
+            },
+            ..Access::default()
+        };
+        let mut builder = WorkloadBuilder::new("w");
+        (0..5).for_each(|page| builder.push(of(1, 9, page)).unwrap());
+        (0..8).for_each(|page| builder.push(of(1, 0, page)).unwrap());
+        // Three pages of the file are cut off, then it grows by less than that.
+        for page in 0..3 {
+            builder.free(Freed {
+                what: FreedPages::Page(PageKey { space: 9, page }),
+                time_us: 2,
+            });
+        }
+        (5..7).for_each(|page| builder.push(of(2, 9, page)).unwrap());
+        let workload = builder.finish();
+        assert_eq!(
+            (workload.footprint_pages(), workload.footprint_cache_pages()),
+            (13, 5)
+        );
+        assert!(workload.has_descriptor_accesses());
     }
 
     #[test]

@@ -110,6 +110,27 @@ fn steered_runs_give_the_bytes_they_always_gave() {
 }
 
 #[test]
+fn page_cache_under_the_loop_gives_the_bytes_it_always_gave() {
+    let steered = |drops_cache| Setup {
+        steered: Some(SteeredSetup {
+            drops_cache,
+            ..SteeredSetup::default()
+        }),
+        ..Setup::with_memory(4000)
+    };
+    check(
+        "page_cache",
+        &[
+            "gen:loop,pages=4800,accesses=60000",
+            "gen:hotscan,hot=2600,scan=9000,period=12000,accesses=120000,writes=5",
+            "gen:mixed,anon=2000,file=4000,accesses=120000",
+        ],
+        &["mglru", "two-list"],
+        &[true, false].map(steered),
+    );
+}
+
+#[test]
 fn groups_give_the_bytes_they_always_gave() {
     let groups = [
         "site:max=70%",

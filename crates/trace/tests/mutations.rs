@@ -7,7 +7,7 @@ use std::fs;
 use std::io::{Cursor, Write};
 use std::path::Path;
 
-use strata_trace::recording::{About, Piece, RecordingWriter, SpaceEnd, WalkKind};
+use strata_trace::recording::{About, NO_PAGES, Piece, RecordingWriter, SpaceEnd, WalkKind};
 use strata_trace::{
     Access, AccessReader, BATCH_LEN, Format, OpenOptions, Sizes, Tolerant, TraceError, Writer,
     open_stream,
@@ -75,7 +75,12 @@ fn samples() -> Vec<(Format, Vec<u8>)> {
         recording
             .begin_walk(WalkKind::Interval, at as u64)
             .expect("memory");
-        recording.begin_space(at as u32 % 3, 7).expect("memory");
+        let is_file = at % 4 == 3;
+        match is_file {
+            true => recording.begin_file(3),
+            false => recording.begin_space(at as u32 % 3, 7),
+        }
+        .expect("memory");
         for access in part {
             let bits = |shift: u64| [access.key.page << shift, 0, 1, 0, 0, 0, u64::MAX, 0];
             let piece = Piece {
@@ -84,7 +89,7 @@ fn samples() -> Vec<(Format, Vec<u8>)> {
                 accessed: bits(0),
                 appeared: bits(5),
                 gone: bits(9),
-                anon: bits(3),
+                anon: if is_file { NO_PAGES } else { bits(3) },
                 ..Piece::default()
             };
             recording.piece(&piece).expect("memory");

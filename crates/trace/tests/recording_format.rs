@@ -7,8 +7,8 @@ use std::io::Cursor;
 
 use proptest::prelude::*;
 use strata_trace::recording::{
-    About, AreaName, NO_PAGES, PageBits, Piece, RecordingInfo, RecordingWriter, SpaceEnd,
-    SpaceName, WalkKind,
+    About, AreaName, FileName, NO_PAGES, NameKnown, PageBits, Piece, RecordingInfo,
+    RecordingWriter, SpaceEnd, SpaceName, WalkKind,
 };
 use strata_trace::{
     Access, Backing, Format, Op, OpenOptions, Opened, PageKey, Tolerant, TraceError, Via,
@@ -30,6 +30,7 @@ fn about() -> About {
 #[derive(Clone, Debug)]
 struct Told {
     space: u32,
+    is_file: bool,
     cpu_us: u64,
     pieces: Vec<Piece>,
     end: SpaceEnd,
@@ -42,7 +43,11 @@ fn written(walks: &[Walk], is_flushed: bool) -> Vec<u8> {
     for (kind, at_us, spaces) in walks {
         writer.begin_walk(*kind, *at_us).expect("memory");
         for told in spaces {
-            writer.begin_space(told.space, told.cpu_us).expect("memory");
+            match told.is_file {
+                true => writer.begin_file(told.space),
+                false => writer.begin_space(told.space, told.cpu_us),
+            }
+            .expect("memory");
             for piece in &told.pieces {
                 writer.piece(piece).expect("memory");
             }
@@ -95,7 +100,10 @@ fn expected(walks: &[Walk]) -> Vec<Access> {
                         } else {
                             Op::Read
                         },
-                        via: Via::PageTable,
+                        via: match told.is_file {
+                            true => Via::FileDescriptor,
+                            false => Via::PageTable,
+                        },
                     });
                 }
             }
@@ -144,17 +152,25 @@ fn any_walks(nr_max: usize) -> impl Strategy<Value = Vec<Walk>> {
         1 => Just(SpaceEnd::Broken),
         1 => Just(SpaceEnd::Ended),
     ];
+    // Numbers from 3 on are those of files.
     let told = (
-        0..3_u32,
+        0..6_u32,
         0..5000_u64,
         prop::collection::vec(any_piece(), 0..6),
         end,
     );
-    let told = told.prop_map(|(space, cpu_us, pieces, end)| Told {
-        space,
-        cpu_us,
-        pieces,
-        end,
+    let told = told.prop_map(|(space, cpu_us, mut pieces, end)| {
+        let is_file = space >= 3;
+        if is_file {
+            pieces.iter_mut().for_each(|piece| piece.anon = NO_PAGES);
+        }
+        Told {
+            space,
+            is_file,
+            cpu_us: if is_file { 0 } else { cpu_us },
+            pieces,
+            end,
+        }
     });
     let kind = prop_oneof![Just(WalkKind::Baseline), Just(WalkKind::Interval)];
     prop::collection::vec(
@@ -192,10 +208,17 @@ fn info(bytes: &[u8]) -> RecordingInfo {
     opened.reader.recording().expect("a recording").clone()
 }
 
+/// The example of the first version of the format.
+const VERSION_1: &[u8] = include_bytes!("recordings/version-1.strata");
+
 /// A `.strata` file with one block of this content.
 fn with_block(kind: u8, nr_records: u32, content: &[u8]) -> Vec<u8> {
-    let empty = written(&[], false);
-    let mut bytes = empty[..FILE_HEADER_BYTES].to_vec();
+    behind(&written(&[], false), kind, nr_records, content)
+}
+
+/// A `.strata` file with the header of this one, and one block of this content.
+fn behind(file: &[u8], kind: u8, nr_records: u32, content: &[u8]) -> Vec<u8> {
+    let mut bytes = file[..FILE_HEADER_BYTES].to_vec();
     let mut header = vec![kind, 0, 0, 0];
     for word in [
         nr_records,
@@ -222,6 +245,19 @@ proptest! {
         let cpu_us: u64 = walks.iter().flat_map(|walk| &walk.2).map(|told| told.cpu_us).sum();
         prop_assert_eq!(info.cpu_us, cpu_us);
         prop_assert_eq!(info.about, Some(about()));
+        let pieces = walks.iter().flat_map(|walk| &walk.2).filter(|told| told.is_file);
+        let mut of_files: BTreeMap<u32, [u64; 2]> = BTreeMap::new();
+        for (told, piece) in pieces.flat_map(|told| told.pieces.iter().map(move |piece| (told, piece))) {
+            let counts = [piece.accessed, piece.appeared].map(|bits| (0..512).filter(|bit| has(&bits, *bit)).count());
+            let told_of = [piece.accessed, piece.appeared, piece.gone, piece.evicted];
+            if told_of.iter().any(|bits| *bits != NO_PAGES) {
+                let sums = of_files.entry(told.space).or_default();
+                sums.iter_mut().zip(counts).for_each(|(sum, more)| *sum += more as u64);
+            }
+        }
+        let read: BTreeMap<u32, [u64; 2]> =
+            info.files.iter().map(|(file, info)| (*file, [info.nr_accessed, info.nr_appeared])).collect();
+        prop_assert_eq!(read, of_files);
     }
 
     #[test]
@@ -289,6 +325,7 @@ fn full(table: u64) -> Piece {
 fn told(pieces: Vec<Piece>) -> Told {
     Told {
         space: 7,
+        is_file: false,
         cpu_us: 50,
         pieces,
         end: SpaceEnd::Whole,
@@ -370,6 +407,34 @@ fn names_are_kept_and_bounded() {
     let name = kept.name.as_ref().unwrap();
     assert_eq!((name.class.as_str(), name.name.len()), ("heap", 4096));
 
+    // Files have names of the same bounds.
+    let mut writer = RecordingWriter::new("w", Vec::new(), &about()).expect("memory");
+    let names = [
+        NameKnown::Path,
+        NameKnown::Inside,
+        NameKnown::Deleted,
+        NameKnown::Nothing,
+    ];
+    let names: Vec<FileName> = (8..)
+        .zip(names)
+        .map(|(file, known)| FileName {
+            file,
+            group: "/app".to_owned(),
+            known,
+            path: format!("/data/{file}"),
+        })
+        .collect();
+    for name in &names {
+        writer.name_file(name).expect("memory");
+    }
+    let info = self::info(&writer.finish().expect("memory"));
+    let kept: Vec<FileName> = info
+        .files
+        .into_values()
+        .filter_map(|file| file.name)
+        .collect();
+    assert_eq!(kept, names);
+
     // Names without end: what is beyond the bound is counted, not kept.
     let mut writer = RecordingWriter::new("w", Vec::new(), &about()).expect("memory");
     for space in 0..70_000 {
@@ -415,81 +480,30 @@ fn what_breaks_a_rule_within_a_block_is_refused_there() {
         assert!(accesses.is_empty(), "{what}");
         assert!(told[0].contains("a damaged block"), "{what}: {told:?}");
     }
+    // A file has no anonymous pages: the lowest bit behind the table says that all of these are.
+    let of_file = |kind_of_pages| [1, 9, 2 | 1 << 2, 1, 0, 7, 0, kind_of_pages, 255];
+    let (accesses, told) = salvage(&with_block(2, 3, &of_file(1)));
+    assert!(accesses.is_empty() && told[0].contains("a damaged block"));
+    let (accesses, _) = salvage(&with_block(2, 3, &of_file(0)));
+    assert_eq!(accesses.len(), 512);
+    assert!(
+        accesses
+            .iter()
+            .all(|access| access.via == Via::FileDescriptor)
+    );
+    // The first version has no files, neither their pages nor their names.
+    let names = [3, 1, 0, 0, 0];
+    for (kind, nr_records, content) in [(2, 3, &of_file(0)[..]), (128, 1, &names)] {
+        let (_, told) = salvage(&behind(VERSION_1, kind, nr_records, content));
+        assert!(told[0].contains("a damaged block"), "{told:?}");
+        let (_, told) = salvage(&with_block(kind, nr_records, content));
+        assert!(told[0].contains("its end mark is missing"), "{told:?}");
+    }
     // The same with nothing wrong: all pages of table 0.
     let whole = [&walk_and_space[..], &[7, 0, 0, 255]].concat();
     let (accesses, told) = salvage(&with_block(2, 3, &whole));
     assert_eq!(accesses.len(), 512);
     assert!(told[0].contains("its end mark is missing"), "{told:?}");
-}
-
-#[test]
-fn the_document_shows_what_is_written() {
-    let path = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../docs/reference/recording-format.md"
-    );
-    let document = std::fs::read_to_string(path).unwrap();
-    let dump = document.split("```text\n").nth(1).unwrap();
-    let dump = dump.split("```").next().unwrap();
-    let bytes: Vec<u8> = dump
-        .lines()
-        .flat_map(|line| line.split_whitespace().skip(1))
-        .map(|byte| u8::from_str_radix(byte, 16).unwrap())
-        .collect();
-    let mut writer = RecordingWriter::new("w", Vec::new(), &about()).expect("memory");
-    let name = "job".to_owned();
-    let space = SpaceName {
-        space: 0,
-        pid: 42,
-        name,
-    };
-    let area = AreaName {
-        area: 0,
-        space: 0,
-        class: "heap".to_owned(),
-        name: "[heap]".to_owned(),
-    };
-    writer.name_space(&space).expect("memory");
-    writer.name_area(&area).expect("memory");
-    let first = |word| [word, 0, 0, 0, 0, 0, 0, 0];
-    writer.begin_walk(WalkKind::Baseline, 0).expect("memory");
-    writer.begin_space(0, 0).expect("memory");
-    let there = Piece {
-        table: 3,
-        appeared: first(0b1111),
-        anon: first(0b1111),
-        ..Piece::default()
-    };
-    writer.piece(&there).expect("memory");
-    writer.end_space(SpaceEnd::Whole).expect("memory");
-    writer
-        .begin_walk(WalkKind::Interval, 100_000)
-        .expect("memory");
-    writer.begin_space(0, 99_000).expect("memory");
-    let next = Piece {
-        table: 3,
-        accessed: first(0b10_0010),
-        appeared: first(0b10_0000),
-        gone: first(0b1000),
-        written: first(0b10_0000),
-        anon: first(0b10_1010),
-        ..Piece::default()
-    };
-    writer.piece(&next).expect("memory");
-    writer.end_space(SpaceEnd::Whole).expect("memory");
-    let written = writer.finish().expect("memory");
-    let dumped: Vec<String> = written
-        .chunks(16)
-        .enumerate()
-        .map(|(line, bytes)| {
-            let bytes: String = bytes.iter().map(|byte| format!(" {byte:02x}")).collect();
-            format!("{:04x} {bytes}", line * 16)
-        })
-        .collect();
-    assert_eq!(written, bytes, "it is\n{}", dumped.join("\n"));
-    let accesses = read(&bytes, &OpenOptions::default()).unwrap();
-    let pages: Vec<u64> = accesses.iter().map(|access| access.key.page).collect();
-    assert_eq!(pages, [1536, 1537, 1538, 1539, 1537, 1541]);
 }
 
 #[test]

@@ -226,9 +226,9 @@ fn the_header_of_the_file_says_what_is_wrong_with_it() {
         error.to_string()
     };
     let mut newer = bytes.clone();
-    newer[8] = 2;
+    newer[8] = 3;
     assert!(
-        error(&newer).contains("version 2 is not known"),
+        error(&newer).contains("version 3 is not known"),
         "{}",
         error(&newer)
     );

@@ -31,6 +31,11 @@ const NOT_KNOWN: &str = "\
 not known: how long single requests wait (a slowdown is of CPU time, over the whole recording), and what starting up
 takes, unless the start was recorded
 ";
+/// What no plan with page cache tells.
+const NOT_KNOWN_OF_CACHE: &str = "\
+not known of page cache: whether a page is read once the kernel's count of its reads is full, at three or five; the plan
+takes it as read all the time
+";
 
 /// Tells the smallest memory budget under which a recorded run would be hardly slower
 ///
@@ -202,11 +207,14 @@ fn table(plan: &Plan) -> String {
         None => format!("by {}", plan.policy),
     };
     let mut text = format!(
-        "{}: {} accessed or in memory, {} s recorded, {} s of CPU time\n\
+        "{}: {} accessed or in memory, {}{} s recorded, {} s of CPU time\n\
          assumed: pages go {who}\n\
          held, what of a budget is in memory while pages have to go: {}\n\n",
         plan.recording,
         mib(plan.footprint_bytes),
+        plan.page_cache_bytes.map_or_else(String::new, |bytes| {
+            format!("{} of it page cache that is not mapped, ", mib(bytes))
+        }),
         seconds(plan.duration_us),
         seconds(plan.busy_us),
         match plan.held.as_str() {
@@ -263,6 +271,9 @@ fn verdict(plan: &Plan) -> String {
         ));
     }
     text.push_str(NOT_KNOWN);
+    if plan.page_cache_bytes.is_some() {
+        text.push_str(NOT_KNOWN_OF_CACHE);
+    }
     text
 }
 
@@ -371,6 +382,7 @@ mod tests {
             pageout_rate: 1,
             held: "strata".to_owned(),
             footprint_bytes: 100 << 20,
+            page_cache_bytes: None,
             duration_us: 1,
             busy_us: 1,
             slowdown_limit: Ratio::of(30, 1000),

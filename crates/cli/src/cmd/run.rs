@@ -187,7 +187,8 @@ pub(crate) struct RunArgs {
     /// Say what would be evicted, and change nothing: no limit, no swap, no eviction
     ///
     /// The program runs as it would without Strata. At the end the report says how much would have been out of memory, from
-    /// what kinds of mappings, and how much of it would have come back. Each page counts once.
+    /// what kinds of mappings, and how much of it would have come back, once for each time. Page cache counts where the
+    /// target runs in a cgroup already (--pid, --cgroup).
     #[arg(long)]
     dry_run: bool,
 

@@ -185,6 +185,13 @@ pub(crate) struct SimArgs {
     #[arg(long, value_enum, default_value = "v2", requires = "steered")]
     cgroup: SimCgroup,
 
+    /// With --steered: leave page cache that no program has mapped to the played kernel's own choice
+    ///
+    /// Page cache is what the trace accesses through descriptors. Otherwise Strata drops what was read once, or what comes in where
+    /// files are read in a loop, as under strata run.
+    #[arg(long, requires = "steered")]
+    keep_page_cache: bool,
+
     /// With --steered: a tunable of the control loop, once for each; docs/reference/tunables.md lists them
     ///
     /// For example walks.pause_ms_min=40. What is not set is as under strata run.
@@ -374,6 +381,7 @@ fn setups(args: &SimArgs, tunables: &Tunables, footprint_pages: u32) -> Vec<Setu
             SimCgroup::V1 => Hierarchy::V1,
             SimCgroup::V2 => Hierarchy::V2,
         },
+        drops_cache: !args.keep_page_cache,
         config: *tunables,
         is_traced: args.trace.is_some(),
         ..SteeredSetup::default()

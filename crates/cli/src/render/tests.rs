@@ -3,11 +3,12 @@
 use strata_host::access::{SourceInfo, WalkCost};
 use strata_host::hold_up::HoldUpReport;
 use strata_host::run::{
-    KernelReport, LetGoReport, LimitReport, REPORT_VERSION, SavedReport, UsageReport, WalkFindings,
-    WalkReport, WouldEvictReport, WouldEvictShare,
+    CacheTierReport, KernelReport, LetGoReport, LimitReport, REPORT_VERSION, SavedReport,
+    UsageReport, WalkFindings, WalkReport, WouldEvictReport, WouldEvictShare,
 };
 
 use super::*;
+use strata_host::run::{PageCacheReport, TierReport};
 
 const MIB: u64 = 1 << 20;
 
@@ -52,6 +53,7 @@ fn example() -> Report {
         }],
         hints: None,
         page_cache: None,
+        tiers: Vec::new(),
         eviction: EvictionReport {
             nr_tried_pages: 60_000,
             nr_applied_pages: 51_200,
@@ -259,6 +261,50 @@ fn what_is_long_is_told_only_when_asked_and_a_warning_only_once() {
 }
 
 #[test]
+fn with_verbose_the_report_tells_what_became_of_each_kind_and_tier() {
+    let mut of = example();
+    of.tiers = vec![
+        TierReport {
+            kind: "anon",
+            ..TierReport::default()
+        },
+        TierReport {
+            kind: "file",
+            tier: 1,
+            nr_evicted_pages: 512,
+            nr_refaulted_pages: 256,
+            nr_protected_pages: 0,
+            ..TierReport::default()
+        },
+    ];
+    let of_cache = CacheTierReport {
+        tier: 2,
+        reclaimed_bytes: 8 * MIB,
+        protected_bytes: 3 * MIB,
+        ..CacheTierReport::default()
+    };
+    of.page_cache = Some(PageCacheReport {
+        tiers: vec![CacheTierReport::default(), of_cache],
+        ..PageCacheReport::default()
+    });
+    let verbose = super::report(&of, Detail::Verbose, &[]);
+    let of_file = line(&verbose, "file in tier 1");
+    assert!(
+        of_file.contains("evicted, ") && of_file.ends_with("came back"),
+        "{of_file}"
+    );
+    assert_eq!(
+        line(&verbose, "page cache in tier").trim_start(),
+        "page cache in tier 2: 8 MiB gone without Strata, 3 MiB protected"
+    );
+    assert!(
+        !verbose.contains("tier 0"),
+        "nothing became of it: {verbose}"
+    );
+    assert!(!report(&of).contains("tier"), "only with --verbose");
+}
+
+#[test]
 fn a_dry_run_answers_in_a_sentence() {
     let share = |name: &str, nr_pages| WouldEvictShare {
         name: name.to_owned(),
@@ -286,6 +332,22 @@ fn a_dry_run_answers_in_a_sentence() {
     for absent in ["\n  evicted", "not tried", "saved net", "refaulted"] {
         assert!(!text.contains(absent), "{absent} in:\n{text}");
     }
+    let with_cache = report(&Report {
+        is_dry_run: true,
+        would_evict: Some(WouldEvictReport {
+            nr_pages: 256,
+            shares: vec![share("page cache", 256)],
+        }),
+        page_cache: Some(PageCacheReport {
+            returned_bytes: MIB,
+            ..PageCacheReport::default()
+        }),
+        ..example()
+    });
+    assert!(
+        with_cache.contains("  11 MiB (2,816 pages) would have come back: "),
+        "{with_cache}"
+    );
     let text = dry(Some(WouldEvictReport::default()));
     assert!(line(&text, "would evict").ends_with("nothing: usage stayed within the budget"));
     assert!(line(&dry(None), "would evict").contains("unknown"));

@@ -4,7 +4,7 @@ use super::beside::EVEN_LISTS_BYTES;
 use super::tick::SWAP_BYTES_MIN;
 use super::*;
 use crate::cpu::{Clocks, CpuSample};
-use crate::plan::{Decision, Reclaim};
+use crate::plan::{Action, Decision, Reclaim};
 use crate::sample::{FreeSwap, Lever, PAGE_BYTES, Sample};
 use crate::strategy::list_balance::{KernelLists, Reading};
 
@@ -355,6 +355,67 @@ fn pageout_may_take_a_whole_processor_where_nobody_else_is_to_reclaim() {
     assert_eq!(control.pageout_percent_max(), 25);
     control.setup.has_kernel = false;
     assert_eq!(control.pageout_percent_max(), 100);
+}
+
+/// What is asked of page cache at the second of two ticks above the budget, once a census has found a file that lies idle and
+/// a look has found files that are read in a loop.
+fn asked_of_cache(control: &mut Control) -> Vec<Action> {
+    let file = crate::sample::FileCache {
+        file: crate::FileNo(7),
+        cached_bytes: 90 * MIB,
+        once_idle_bytes: 80 * MIB,
+        again_idle_bytes: 0,
+        reused_bytes: 0,
+        dropped_bytes: 0,
+        returned_bytes: 0,
+    };
+    let sample = |ms, found| Sample {
+        now: TimeMs(ms),
+        usage_bytes: 340 * MIB,
+        cache: Some(crate::CacheLook {
+            found,
+            ..Default::default()
+        }),
+        ..Sample::default()
+    };
+    control.tick(sample(0, None));
+    let found = crate::CacheSample {
+        cpu_ns: 0,
+        new_bytes: 0,
+        files: vec![file],
+    };
+    let actions = control.tick(sample(100, Some(found))).actions.into_iter();
+    let of_cache = actions.filter(|of| crate::trace::CacheAsk::of(*of).is_some());
+    of_cache.collect()
+}
+
+#[test]
+fn page_cache_is_dropped_in_a_run_that_began_dry_as_that_only_plays_it_and_in_no_other_dry_one() {
+    let began_dry = |is_dry_run| {
+        let setup = Setup {
+            is_dry_run,
+            ..with(320 * MIB, Actuator::Auto).setup
+        };
+        Control::new(setup, &Config::default())
+    };
+    let is_drop = |of: &Action| matches!(of, Action::DropReadOnce { file: 7, .. });
+    let is_of_newcomers = |of: &Action| {
+        matches!(
+            of,
+            Action::LookAtNewcomers { .. } | Action::DropNewcomers { .. }
+        )
+    };
+    let asked = asked_of_cache(&mut began_dry(false));
+    assert!(
+        asked.iter().any(is_drop) && asked.iter().any(is_of_newcomers),
+        "{asked:?}"
+    );
+    let asked = asked_of_cache(&mut began_dry(true));
+    assert!(asked.iter().any(is_drop), "{asked:?}");
+    assert!(!asked.iter().any(is_of_newcomers), "{asked:?}");
+    let mut told_to = began_dry(false);
+    told_to.set_dry_run(true);
+    assert_eq!(asked_of_cache(&mut told_to), []);
 }
 
 #[test]

@@ -298,17 +298,33 @@ impl Control {
             now,
             excess_bytes: excess_bytes.saturating_sub(going_bytes),
             budget_bytes: self.marks.budget_bytes,
-            is_near: usage_bytes > self.marks.approach_bytes,
+            // What is played to be gone may be read again, or leave memory, whatever usage is.
+            is_near: usage_bytes > self.marks.approach_bytes || self.has_played,
             is_urgent: usage_bytes > self.marks.urgent_bytes,
-            may_act: !self.is_dry_run && !self.allowance.is_spent(),
+            // A run that was started as a dry run plays what is dropped.
+            may_act: (!self.is_dry_run || self.setup.is_dry_run) && !self.allowance.is_spent(),
         };
-        let newcomers = self.admit_cache.tick(&moment, look.came_in, look.is_busy);
+        // Which newcomers would come in again can't be seen, as they are in memory all along.
+        let of_newcomers = Moment {
+            may_act: moment.may_act && !self.is_dry_run,
+            ..moment
+        };
+        let newcomers = self
+            .admit_cache
+            .tick(&of_newcomers, look.came_in, look.is_busy);
         // In a loop what lies idle is what is kept for the next pass.
         moment.excess_bytes = match self.admit_cache.is_loop() {
             true => 0,
             false => moment.excess_bytes.saturating_sub(newcomers.going_bytes),
         };
         let mut ask = self.drop_cache.tick(moment, look);
+        let is_drop = |action: &Action| {
+            matches!(
+                action,
+                Action::DropReadOnce { .. } | Action::DropReadAgain { .. }
+            )
+        };
+        self.has_played |= self.is_dry_run && ask.actions.iter().any(is_drop);
         ask.actions.splice(0..0, newcomers.actions);
         ask.going_bytes += newcomers.going_bytes;
         ask

@@ -18,7 +18,7 @@
 //! page comes in. Here a newcomer is in memory already, so it goes a moment later, after it was read.
 //!
 //! **Owns** when newcomers are looked at, whether they go, and how much. **Does not own** which of them stay and which go
-//! (`page_cache::newcomers` of the host), nor how much has to go (`pressure`).
+//! (`page_cache::newcomers`), nor how much has to go (`pressure`).
 //!
 //! **Invariants** I1: nothing is dropped unless something has to go. I2: no more is asked for than the last look found.
 

@@ -8,13 +8,14 @@
 //! A page that was read once and not since the census before is *idle, read once*: a stream leaves such pages behind. One
 //! that was read again goes only when the first kind does not suffice, and after a longer time. The kernel tells no refault of
 //! dropped pages, so whoever drops them looks at each census which have come back. A file of which many come back is left to
-//! the kernel until that is forgotten.
+//! the kernel until that is forgotten. Pages of a tier (how often they were read) stay, and of all tiers above it, while clearly
+//! more of that tier comes back than of what was read once: that is the kernel's rule (MGLRU).
 //!
 //! The kernel takes both kinds from the same lists, and the active pages with them when a stream has grown long. Which
 //! files are streams it does not ask: that is where this differs.
 //!
-//! **Owns** when a census is due, and how much is dropped of which file. **Does not own** which pages those are (the oldest
-//! first, whoever carries it out), nor how much has to go (`pressure`).
+//! **Owns** when a census is due, up to which tier pages may go, and how much is dropped of which file. **Does not own** which pages
+//! those are (the oldest first, whoever carries it out), nor how much has to go (`pressure`).
 //!
 //! **Invariants** I1: nothing is dropped unless something has to go. I2: censuses of known files take at most [`Config::cpu_percent`]
 //! of a processor, and come ever more seldom while they find nothing new. I3: of a file, no more is asked for than a census found
@@ -26,7 +27,7 @@ use crate::plan::Action;
 use crate::sample::{CacheLook, CacheSample, FileCache, Reads};
 use crate::tunables::config;
 use std::cmp::Reverse;
-use strata_lru::TimeMs;
+use strata_lru::{Controller, Kind, TierGains, TimeMs};
 
 config! {
     /// When page cache is looked at, and how much of it is dropped.
@@ -37,8 +38,8 @@ config! {
     census_ms: u64 = 100, 20..=10_000, "ms";
     /// Censuses come more seldom where they would take more than this much of a processor.
     cpu_percent: u64 = 5, 1..=50, "percent of a processor";
-    /// While censuses find nothing new the next one comes after a first pause of so long; the pause doubles each time, up to 32
-    /// times.
+    /// While censuses find nothing new, or only pages of files of which nothing that was read once is dropped, the next one comes
+    /// after a first pause of so long; the pause doubles each time, up to 32 times.
     vain_ms: u64 = 250, 50..=10_000, "ms";
     /// A file of which more than this share came back is left alone, as dropping its pages costs reads.
     returned_percent_max: u64 = 20, 1..=100, "percent of what was dropped";
@@ -55,7 +56,7 @@ config! {
     /// A page that readahead brought and that nobody has read yet goes after so long: a slow reader is seconds behind
     /// readahead.
     unread_idle_ms: u64 = 10_000, 1000..=600_000, "ms";
-    /// A page that was read again goes after it was not read for so long.
+    /// A page that was read again goes after it was not read for so long, unless pages of its tier come back too often.
     again_idle_ms: u64 = 60_000, 1000..=86_400_000, "ms";
     /// At most so much is dropped at once, so that one step does not take long.
     drop_bytes_max: u64 = 128 << 20, 1 << 20..=4 << 30, "bytes";
@@ -130,8 +131,16 @@ impl DropCache {
 
     fn take_census(&mut self, now: TimeMs, found: CacheSample) {
         let is_first = self.found.is_none();
-        let has_idle = found.files.iter().any(|of| of.once_idle_bytes > 0);
-        match is_first || has_idle || found.new_bytes > 0 {
+        let mut streams = found
+            .files
+            .iter()
+            .filter(|of| may_drop(of, Reads::Once, &self.config))
+            .peekable();
+        // New pages of files of which nothing that was read once is dropped are no reason to look again soon.
+        let has_no_stream = !found.files.is_empty() && streams.peek().is_none();
+        let is_new = found.new_bytes > 0 && !has_no_stream;
+        let has_idle = streams.any(|of| of.once_idle_bytes > 0);
+        match is_first || is_new || has_idle {
             true => self.vain.succeeded(),
             false => self.vain.failed(now),
         }
@@ -204,6 +213,11 @@ fn idle_bytes_mut(of: &mut FileCache, reads: Reads) -> &mut u64 {
         Reads::Once => &mut of.once_idle_bytes,
         Reads::Again => &mut of.again_idle_bytes,
     }
+}
+
+/// The last tier of which pages may go, by what has left memory and come back of each. The first one always may.
+pub(crate) fn last_tier(tiers: &Controller, nr_tiers: usize) -> usize {
+    tiers.last_evictable_tier(Kind::File, TierGains::LATEST, nr_tiers)
 }
 
 /// How much of what was dropped came back.
@@ -387,6 +401,23 @@ mod tests {
     }
 
     #[test]
+    fn a_tier_stays_with_all_above_it_while_more_of_it_comes_back_than_of_what_was_read_once() {
+        let mut tiers = Controller::default();
+        assert_eq!(last_tier(&tiers, 4), 3, "nothing is known");
+        // Of what was read once a tenth comes back. Up to half as much again is tolerated.
+        for (tier, nr_refaulted) in [(0, 1000), (1, 1400), (2, 1600), (3, 0)] {
+            tiers.evicted(Kind::File, tier, 10_000);
+            tiers.refaulted(Kind::File, tier, nr_refaulted);
+        }
+        assert_eq!(last_tier(&tiers, 4), 1);
+        tiers.refaulted(Kind::File, 1, 200);
+        assert_eq!(last_tier(&tiers, 4), 0);
+        // More of what was read once comes back, too: it is no better.
+        tiers.refaulted(Kind::File, 0, 200);
+        assert_eq!(last_tier(&tiers, 4), 3);
+    }
+
+    #[test]
     fn what_was_asked_for_is_not_asked_for_again_before_the_next_census() {
         let mut of = Loop::new();
         assert_eq!(dropped(&of.find(10, 8, 0, vec![file(1, 10)])), [(1, 8)]);
@@ -433,6 +464,32 @@ mod tests {
             }
         }
         assert_eq!(nr_censuses, 6, "250 ms, 500 ms, 1 s and so on apart");
+    }
+
+    #[test]
+    fn new_pages_of_files_that_are_read_again_and_again_are_no_reason_to_look_soon() {
+        let mut of = Loop::new();
+        let mut reused = file(1, 50);
+        reused.reused_bytes = 11 * MIB;
+        let mut censuses_of = |files: &[FileCache], from_ms: u64| {
+            let mut nr_censuses = 0;
+            for ms in (from_ms..from_ms + 10_000).step_by(5) {
+                if of.tick(ms, 0, CacheLook::default()).actions == [Action::TakeCensus] {
+                    nr_censuses += 1;
+                    of.find(ms, 0, 1, files.to_vec());
+                }
+            }
+            nr_censuses
+        };
+        assert_eq!(
+            censuses_of(&[reused], 0),
+            7,
+            "250 ms, 500 ms, 1 s and so on apart"
+        );
+        assert!(
+            censuses_of(&[reused, file(2, 0)], 20_000) > 50,
+            "the second one may be a stream"
+        );
     }
 
     #[test]

@@ -31,7 +31,7 @@ impl From<Watermarks> for Marks {
 
 impl CacheAsk {
     /// As the loop has it; `None`: it has nothing to do with page cache.
-    pub(crate) fn of(action: Action) -> Option<CacheAsk> {
+    pub fn of(action: Action) -> Option<CacheAsk> {
         match action {
             Action::TakeCensus => Some(CacheAsk::Census),
             Action::DropReadOnce { file, bytes } => Some(CacheAsk::ReadOnce { file, bytes }),

@@ -28,6 +28,7 @@ pub use clear::{
 pub(crate) use kernel::is_multi_gen_on;
 pub use kernel::{KernelGenerations, KernelLruError};
 pub use lists::ListsSource;
+pub(crate) use probe::parse_release;
 pub use probe::{Requirement, probe};
 pub use smaps::SmapsSource;
 

@@ -36,7 +36,7 @@ pub struct Requirement {
 pub fn probe() -> Vec<Requirement> {
     vec![
         architecture(),
-        kernel_version(),
+        version_for_iterators(),
         type_information(),
         capabilities(),
         lockdown(),
@@ -54,7 +54,12 @@ fn architecture() -> Requirement {
     }
 }
 
-fn kernel_version() -> Requirement {
+/// The running kernel's version, as far as its name tells.
+pub(crate) fn kernel_version() -> Option<(u32, u32)> {
+    parse_release(&fs::read_to_string("/proc/sys/kernel/osrelease").ok()?)
+}
+
+fn version_for_iterators() -> Requirement {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     Requirement {
         name: "kernel 6.1",
@@ -65,7 +70,8 @@ fn kernel_version() -> Requirement {
     }
 }
 
-fn parse_release(release: &str) -> Option<(u32, u32)> {
+/// Major and minor number of a kernel's release.
+pub(crate) fn parse_release(release: &str) -> Option<(u32, u32)> {
     let mut numbers = release.split(|c: char| !c.is_ascii_digit());
     let mut next = || numbers.next()?.parse().ok();
     Some((next()?, next()?))

@@ -1,18 +1,21 @@
 //! A thread that takes censuses of a group's page cache and drops pages of it.
 //!
 //! ```text
-//!   Census          -> access::census::GroupPages -> page_cache::table     -> what lies idle, by file
-//!   LookAtNewcomers -> access::census::Arrivals   -> page_cache::newcomers -> what came in
-//!   Drop            -> page_cache::table chooses                           -> page_cache::drop_of -> what is gone
-//!   DropNewcomers   -> page_cache::newcomers chooses, a look at each       -> page_cache::drop_of -> what is gone
+//!   Census          -> access::census::GroupPages -> IdleTable -> what lies idle, by file
+//!   LookAtNewcomers -> access::census::Arrivals   -> Newcomers -> what came in
+//!   Drop            -> IdleTable chooses                       -> page_cache::drop_of -> what is gone
+//!   DropNewcomers   -> Newcomers choose, a look at each        -> page_cache::drop_of -> what is gone
 //! ```
 //!
+//! In a dry run `Drop` plays that pages are gone, and newcomers are left alone.
+//!
 //! **Owns** the thread, and finding the places of files. **Does not own** when a census comes and how much is dropped of which
-//! file (`strata_control::drop_cache`, `admit_cache`), which pages those are (`page_cache::table`, `newcomers`), nor dropping
+//! file (`strata_control::drop_cache`, `admit_cache`), which pages those are (`strata_control::page_cache`), nor dropping
 //! (`page_cache`).
 //!
 //! **Invariants**
 //! - I1: one thing is done after the other: pages are chosen by the last census, newcomers by a look just before.
+//! - I2: a dry run drops nothing.
 
 use std::collections::HashMap;
 use std::io;
@@ -20,21 +23,21 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use strata_control::page_cache::{
+    IdleTable, NR_TIERS, Newcomer, Newcomers, PageFound, TierCounts, Tried, Verdict,
+};
 use strata_control::{CacheSample, CameIn, FileNo, Reads, admit_cache, drop_cache};
 use strata_lru::TimeMs;
 
 use super::worker::Worker;
 use crate::access::census::{FileId, FileNames, GroupPages};
+use crate::addr::FILE_PAGES_MAX;
 use crate::cgroup::GroupReader;
-use crate::page_cache::newcomers::{Newcomer, Newcomers, Verdict};
-use crate::page_cache::table::CacheTable;
 use crate::page_cache::{Dropped, IdleFile, Left, Mounts, Ways, drop_of};
 use crate::process::thread_cpu_ns;
 
 /// Requests under way at most: a tick asks for the pages of some files.
 const IN_FLIGHT_MAX: usize = 64;
-/// What came in is not told apart by time if nobody has looked for so long.
-const STALE_MS: u64 = 2_000;
 /// Newcomers that lie so close together in a file are looked at in one go.
 const NEAR_PAGES: u64 = 512;
 /// Open files of all processes are looked for at most so often, because there may be many.
@@ -69,13 +72,17 @@ pub enum CacheRequest {
 /// How it stands since the start.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CacheTotals {
-    /// Pages of the group that had been dropped and were read again.
+    /// Pages of the group that had been dropped, or were played to be, and were read again.
     pub nr_returned_pages: u64,
-    /// Came in while that was watched, bytes.
+    /// What became of pages, by tier.
+    pub tiers: [TierCounts; NR_TIERS],
+    /// Pages that are in memory, and that a dry run plays to have been dropped.
+    pub nr_played_pages: u64,
+    /// Came in while that was watched, bytes; not what came between two looks that lie 2 s or more apart, nor after the last.
     pub in_bytes: u64,
     /// Part of `in_bytes` that had been in memory before, as far as that is remembered.
     pub in_again_bytes: u64,
-    /// Folios that came in and were not told.
+    /// Folios that came in and found no room in the buffer.
     pub nr_lost_folios: u64,
     /// CPU time of censuses, of looks and of dropping, nanoseconds.
     pub cpu_ns: u64,
@@ -124,7 +131,7 @@ pub struct CacheThread {
 }
 
 impl CacheThread {
-    /// Starts the thread for the group at this path and those below it.
+    /// Starts the thread for the group at this path and those below it. In a dry run it only plays that it drops.
     ///
     /// # Errors
     /// Those of starting a thread.
@@ -132,13 +139,14 @@ impl CacheThread {
         group: &Path,
         idle: drop_cache::Config,
         newcomers: admit_cache::Config,
+        is_dry_run: bool,
     ) -> io::Result<CacheThread> {
         let mut cache = Cache {
             group: group.to_owned(),
+            is_dry_run,
             pages: None,
-            table: CacheTable::new(idle),
+            table: IdleTable::new(idle),
             newcomers: Newcomers::new(newcomers),
-            looked_at: TimeMs(0),
             began: Instant::now(),
             cpu_ns: 0,
             names: Names::default(),
@@ -169,11 +177,12 @@ impl CacheThread {
 #[derive(Debug)]
 struct Cache {
     group: PathBuf,
+    /// Whether dropping is only played.
+    is_dry_run: bool,
     /// From the first census on, where one can be taken.
     pages: Option<GroupPages>,
-    table: CacheTable,
+    table: IdleTable,
     newcomers: Newcomers,
-    looked_at: TimeMs,
     began: Instant,
     cpu_ns: u64,
     names: Names,
@@ -193,7 +202,9 @@ impl Cache {
                 CacheDone::Look(self.look())
             }
             CacheRequest::Drop { reads, .. } if is_stopped => nothing_dropped(Which::Idle(reads)),
-            CacheRequest::DropNewcomers { .. } if is_stopped => nothing_dropped(Which::Newcomers),
+            CacheRequest::DropNewcomers { .. } if is_stopped || self.is_dry_run => {
+                nothing_dropped(Which::Newcomers)
+            }
             CacheRequest::Drop { file, reads, bytes } => CacheDone::Dropped {
                 which: Which::Idle(reads),
                 dropped: self.drop_pages(file, reads, bytes).unwrap_or_default(),
@@ -219,6 +230,8 @@ impl Cache {
             of,
             totals: CacheTotals {
                 nr_returned_pages: self.table.nr_returned_pages(),
+                tiers: self.table.tiers(),
+                nr_played_pages: self.table.nr_played_pages(),
                 in_bytes,
                 in_again_bytes,
                 nr_lost_folios: arrivals.map_or(0, |arrivals| arrivals.nr_lost().unwrap_or(0)),
@@ -230,7 +243,9 @@ impl Cache {
     fn census(&mut self) -> Result<CacheSample, String> {
         if self.pages.is_none() {
             let group = GroupReader::open(&self.group).map_err(|error| error.to_string())?;
-            self.pages = Some(GroupPages::open(group).map_err(|error| error.to_string())?);
+            // Newcomers stay in a dry run.
+            let pages = GroupPages::open(group, !self.is_dry_run);
+            self.pages = Some(pages.map_err(|error| error.to_string())?);
         }
         let now = self.now();
         let pages = self.pages.as_mut().ok_or("there is no census")?;
@@ -238,9 +253,12 @@ impl Cache {
         // Searches have a pace of their own.
         let searched_ns = thread_cpu_ns();
         let table = &mut self.table;
-        table.begin(now, pages.files());
-        let listed = pages.list(&mut |page| table.see(page));
-        listed.map_err(|error| error.to_string())?;
+        table.begin(now, pages.files().values().map(|file| (*file).into()));
+        let listed = pages.list(&mut |page| table.see(page.into()));
+        for (file, nr_pages) in listed.map_err(|error| error.to_string())? {
+            // Truncated: these pages did not have to go.
+            table.forget(file.into(), nr_pages..FILE_PAGES_MAX);
+        }
         let mut sample = table.end(pages.nr_reads_max());
         sample.cpu_ns = thread_cpu_ns() - searched_ns;
         tracing::debug!(cpu_ns = sample.cpu_ns, "census of page cache");
@@ -250,17 +268,10 @@ impl Cache {
     /// Reads what has come in. A kernel that does not tell tells of nothing.
     fn look(&mut self) -> CameIn {
         let now = self.now();
-        if let Some(arrivals) = self.pages.as_ref().and_then(GroupPages::arrivals) {
-            let came = arrivals.take().unwrap_or_default();
-            // When it came nobody knows if nobody has looked for long, and much of it may be missing.
-            if now.since(self.looked_at) < STALE_MS {
-                for arrival in came {
-                    self.newcomers.arrive(now, arrival);
-                }
-            }
-        }
-        self.looked_at = now;
-        self.newcomers.look(now)
+        let arrivals = self.pages.as_ref().and_then(GroupPages::arrivals);
+        let came = arrivals.map(|arrivals| arrivals.take().unwrap_or_default());
+        let came = came.into_iter().flatten().map(Into::into);
+        self.newcomers.take(now, came)
     }
 
     fn drop_newcomers(&mut self, bytes: u64) -> Dropped {
@@ -268,6 +279,7 @@ impl Cache {
         let mut dropped = Dropped::default();
         let mut mounts = Mounts::default();
         for (file, newcomers) in self.newcomers.choose(now, bytes) {
+            let (key, file) = (file.key, FileId::from(file));
             let Some(pages) = self.pages.as_ref() else {
                 break;
             };
@@ -286,10 +298,19 @@ impl Cache {
                 },
                 ranges: judged.going,
             };
-            let mut of_file = drop_of(&idle, &mut mounts, false, &mut |_, _| {});
+            let table = &mut self.table;
+            // Newcomers have counts of their own.
+            let mut drop = |idle: &IdleFile| {
+                drop_of(idle, &mut mounts, false, &mut |range, tried| {
+                    if tried.nr_gone_pages > 0 {
+                        table.note_counted(key, range.clone());
+                    }
+                })
+            };
+            let mut of_file = drop(&idle);
             if of_file.tried_bytes == 0 && !of_file.left_bytes.is_empty() {
                 idle.ways.places = self.names.places(pages, &file, false);
-                of_file = drop_of(&idle, &mut mounts, false, &mut |_, _| {});
+                of_file = drop(&idle);
             }
             dropped.add(&of_file);
         }
@@ -298,8 +319,10 @@ impl Cache {
 
     fn drop_pages(&mut self, number: FileNo, reads: Reads, bytes: u64) -> Option<Dropped> {
         let now = self.now();
-        let file = *self.table.file(number)?;
+        let id = *self.table.file(number)?;
         let pages = self.pages.as_ref()?;
+        let found = pages.files().get(&id.key.into()).copied();
+        let file = found.unwrap_or_else(|| id.into());
         let mut idle = IdleFile {
             file,
             ways: Ways {
@@ -308,17 +331,15 @@ impl Cache {
             },
             ranges: self.table.choose(number, reads, bytes),
         };
-        let table = &mut self.table;
-        let mut drop = |idle: &IdleFile| {
-            drop_of(
-                idle,
-                &mut Mounts::default(),
-                false,
-                &mut |range, nr_gone_pages| {
-                    table.note_dropped(now, number, range, nr_gone_pages);
-                },
-            )
+        let (table, is_dry_run) = (&mut self.table, self.is_dry_run);
+        let mut on_range = |range: &Range<u64>, tried: Tried| match is_dry_run {
+            // What has changed since the census, the next one tells.
+            true if tried.nr_tried_pages < range.end - range.start => {}
+            true => table.play_dropped(now, number, range),
+            false => table.note_dropped(now, number, range, tried),
         };
+        let mut drop =
+            |idle: &IdleFile| drop_of(idle, &mut Mounts::default(), is_dry_run, &mut on_range);
         let mut dropped = drop(&idle);
         let is_lost = [Left::Unreachable, Left::Replaced]
             .iter()
@@ -367,7 +388,7 @@ fn judge(pages: &GroupPages, file: &FileId, mut newcomers: Vec<Newcomer>) -> Jud
         let end = last.arrival.index + last.arrival.nr_pages;
         let mut found = HashMap::new();
         let listed = pages.list_part(file, first.arrival.index..end, &mut |page| {
-            found.insert(page.index, page);
+            found.insert(page.index, PageFound::from(page));
         });
         if listed.is_err() {
             continue;

@@ -405,12 +405,23 @@ impl BudgetGroup {
         let mut stats = stats::parse(&self.stat.read()?, self.version);
         stats.nr_oom_kills = self.oom_kills()?;
         if self.version == Version::V2 {
-            let swap = self.here().join("memory.swap.current");
-            stats.swap_bytes = fs::read_to_string(swap)
-                .ok()
-                .and_then(|text| parse_number(&text));
+            stats.swap_bytes = self.swap_bytes();
         }
         Ok(stats)
+    }
+
+    /// What is charged of swap now, by counters that the kernel keeps up to date without being asked; `None` where it has none.
+    /// On v1 what is in memory as well is not part of it.
+    pub fn swap_bytes(&self) -> Option<u64> {
+        let here = self.here();
+        let read = |file: &str| parse_number(&fs::read_to_string(here.join(file)).ok()?);
+        match self.version {
+            Version::V1 => {
+                let with_memory_bytes = read("memory.memsw.usage_in_bytes")?;
+                Some(with_memory_bytes.saturating_sub(self.usage_bytes().ok()?))
+            }
+            Version::V2 => read("memory.swap.current"),
+        }
     }
 
     /// Processes of the group killed for want of memory; `None` where the kernel does not count.

@@ -11,6 +11,8 @@ use super::{
     CgroupError, UNLIMITED, Version, not_a_group, parse_number, processes_below, read_text, resolve,
 };
 use std::fs;
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use strata_control::GroupStats;
 
@@ -94,6 +96,18 @@ impl GroupReader {
     /// Directory of the group.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// The number that the kernel knows it by: the inode of its directory.
+    ///
+    /// # Errors
+    /// [`CgroupError::Gone`].
+    pub fn id(&self) -> Result<u64, CgroupError> {
+        let found = fs::metadata(&self.path).map_err(|source| match source.kind() {
+            ErrorKind::NotFound => CgroupError::Gone(self.path.clone()),
+            _ => CgroupError::io("looking at", &self.path, source),
+        })?;
+        Ok(found.ino())
     }
 
     /// The processes in it and in the groups below, each once.

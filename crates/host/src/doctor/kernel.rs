@@ -1,7 +1,7 @@
 //! What the kernel was built with and how it was booted.
 
 use super::{Check, Machine};
-use crate::access::BpfSource;
+use crate::access::{BpfSource, parse_release};
 use crate::addr::PAGE_BYTES;
 use crate::hold_up;
 
@@ -81,12 +81,6 @@ fn version(machine: &Machine) -> Check {
             "boot Linux 6.1 or later",
         ),
     }
-}
-
-fn parse_release(release: &str) -> Option<(u32, u32)> {
-    let mut numbers = release.split(|c: char| !c.is_ascii_digit());
-    let mut next = || numbers.next()?.parse().ok();
-    Some((next()?, next()?))
 }
 
 fn bpf(machine: &Machine) -> Check {

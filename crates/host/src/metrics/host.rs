@@ -193,6 +193,7 @@ mod tests {
             covered_seconds: seconds,
             read_bytes: MIB,
             unknown_bytes: 2 * MIB,
+            unknown_idle: None,
             idle_bytes: 3 * MIB,
         };
         TargetView {

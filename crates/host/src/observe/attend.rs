@@ -38,6 +38,15 @@ pub enum Who {
     },
 }
 
+/// Which turn it is to walk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// There may be another one after it.
+    Next,
+    /// The time is up.
+    Last,
+}
+
 /// Whether the watching goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attention {
@@ -107,7 +116,7 @@ pub fn attend(
     access: AccessChoice,
     interval: Duration,
     for_at_most: Option<Duration>,
-    each: &mut dyn FnMut(&mut Observer) -> Attention,
+    each: &mut dyn FnMut(&mut Observer, Turn) -> Attention,
 ) -> Result<Attended, AttendError> {
     let inherited = InheritedSignals::read().map_err(io_error("reading our signal settings"))?;
     let new_watch = |child, signals| Watch::new(child, signals, interval, for_at_most);
@@ -175,11 +184,11 @@ impl Watch {
     fn run(
         mut self,
         mut observer: Observer,
-        each: &mut dyn FnMut(&mut Observer) -> Attention,
+        each: &mut dyn FnMut(&mut Observer, Turn) -> Attention,
     ) -> Result<Attended, AttendError> {
         let mut due = Instant::now();
         loop {
-            if each(&mut observer) == Attention::Enough {
+            if each(&mut observer, Turn::Next) == Attention::Enough {
                 break;
             }
             due += self.interval;
@@ -197,7 +206,7 @@ impl Watch {
             match self.wait(Some(until), Some(&observer))? {
                 Woken::TimeIsUp if is_last => {
                     // What happened since the last walk belongs to the time asked for.
-                    let _ = each(&mut observer);
+                    let _ = each(&mut observer, Turn::Last);
                     break;
                 }
                 Woken::TimeIsUp => {}

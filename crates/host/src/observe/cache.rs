@@ -15,10 +15,11 @@ use std::time::{Duration, Instant};
 
 use super::files::FilesError;
 use crate::access::census::{
-    Budget, CacheWatch, CensusCost, GroupNames, Kind, Sums, Taken, WHOLE_WATCH, Wanted,
-    WatchQuestion,
+    Budget, CacheWatch, CensusCost, GroupNames, IdleEstimate, Kind, Sums, Taken, WHOLE_WATCH,
+    Wanted, WatchQuestion,
 };
 use crate::cgroup::{CgroupError, GroupReader};
+use crate::page_cache::{CountReset, ResetReport};
 
 /// A census may look at as much as this allows: all of the memory of most machines.
 const BUDGET: Budget = Budget {
@@ -45,6 +46,8 @@ pub struct CacheReport {
     pub dirty_bytes: u64,
     /// What was read within each window that the watch was long enough for; the last is the whole watch.
     pub windows: Vec<CacheWindow>,
+    /// Which counts of reads were reset, where asked for.
+    pub resets: Option<ResetReport>,
     /// What is charged to the group, where asked for.
     #[serde(flatten)]
     pub charge: Option<Charge>,
@@ -72,6 +75,9 @@ pub struct CacheWindow {
     pub read_bytes: u64,
     /// Read within the window or before: the kernel's count of reads was full, or fell, or the page was mapped.
     pub unknown_bytes: u64,
+    /// Part of `unknown_bytes` that was not read within the window, estimated from a sample of pages whose count was reset. `None`:
+    /// no count was reset, or the sample is too small.
+    pub unknown_idle: Option<IdleEstimate>,
     /// Not read within the window.
     pub idle_bytes: u64,
 }
@@ -91,6 +97,7 @@ impl CacheReport {
                 covered_seconds: covered,
                 read_bytes: sums.read_bytes.get(age).copied()?,
                 unknown_bytes: sums.unknown_bytes.get(age).copied()?,
+                unknown_idle: sums.probed.idle_of_rest(age),
                 idle_bytes: sums.idle_bytes(age),
             })
         };
@@ -104,6 +111,7 @@ impl CacheReport {
                 .chain([WHOLE_WATCH])
                 .filter_map(window)
                 .collect(),
+            resets: None,
             charge: None,
             cost: taken.cost,
         }
@@ -144,11 +152,12 @@ pub struct GroupCache {
 }
 
 impl GroupCache {
-    /// Takes the first census. At most [`WHOLE_WATCH`] windows are told; the longest ones where there are more.
+    /// Takes the first census. At most [`WHOLE_WATCH`] windows are told; the longest ones where there are more. Of the group's pages
+    /// whose count of reads is full, the count of this share is reset, 0 to 1.
     ///
     /// # Errors
     /// Where no thread can be started.
-    pub fn start(group: &Path, windows: &[Duration]) -> io::Result<GroupCache> {
+    pub fn start(group: &Path, windows: &[Duration], reset_share: f64) -> io::Result<GroupCache> {
         let mut ages = windows.to_vec();
         ages.sort_unstable();
         let ages = ages.split_off(ages.len().saturating_sub(WHOLE_WATCH));
@@ -157,7 +166,7 @@ impl GroupCache {
         let group = group.to_owned();
         let thread = thread::Builder::new()
             .name("strata-census".to_owned())
-            .spawn(move || watch(&group, &ages, &begin, &ended))?;
+            .spawn(move || watch(&group, &ages, reset_share, &begin, &ended))?;
         // Where there can be none, `finish` says why.
         let _ = begun.recv();
         Ok(GroupCache { end, thread })
@@ -177,6 +186,7 @@ impl GroupCache {
 fn watch(
     path: &Path,
     ages: &[Duration],
+    reset_share: f64,
     begin: &Sender<()>,
     ended: &Receiver<()>,
 ) -> Result<CacheReport, FilesError> {
@@ -187,7 +197,10 @@ fn watch(
         budget: Some(BUDGET),
         is_whole: false,
         ages: std::array::from_fn(|index| ages.get(index).copied().unwrap_or(longest)),
+        reset_share,
     })?;
+    let mut counts = CountReset::new();
+    let mut reset_bytes = 0;
     let mut cost = CensusCost::default();
     let mut is_over = false;
     loop {
@@ -196,7 +209,16 @@ fn watch(
             is_urgent: is_over,
             ..Wanted::default()
         };
-        let taken = watch.take(wanted, &|| false).map_err(FilesError::Census)?;
+        if reset_share > 0.0 && !is_over {
+            let ids = GroupNames::read()?.ids_within(&group);
+            watch.reset_only_of(&ids).map_err(FilesError::Census)?;
+        }
+        let taken = match is_over {
+            true => watch.take(wanted, &|| false),
+            false => watch.take_resetting(wanted, &|| false, &mut |full| counts.reset(full)),
+        };
+        let taken = taken.map_err(FilesError::Census)?;
+        reset_bytes += taken.reset_bytes;
         cost.add(&taken.cost);
         // Nobody waits for the second one.
         let _ = begin.send(());
@@ -209,6 +231,10 @@ fn watch(
                 .remove(group.name())
                 .unwrap_or_default();
             return Ok(CacheReport {
+                resets: (reset_share > 0.0).then_some(ResetReport {
+                    tried_bytes: counts.tried_bytes,
+                    reset_bytes,
+                }),
                 charge: Charge::read(&group),
                 cost,
                 ..CacheReport::new(&watch, ages, &taken, &sums)

@@ -33,8 +33,8 @@ mod record;
 mod subject;
 pub(crate) mod watch;
 
-pub use attend::{AttendError, Attended, Attention, Who, attend};
-pub use record::Recorder;
+pub use attend::{AttendError, Attended, Attention, Turn, Who, attend};
+pub use record::{CacheGroup, NoCache, Recorder};
 pub use subject::{Subject, SubjectError};
 
 use crate::access::{
@@ -48,6 +48,7 @@ use crate::process::{Mapping, MemoryDevices, Process, ProcessError, classify};
 use pieces::{Pieces, chunks};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use strata_lru::Kind;
 use subject::Members;
@@ -55,6 +56,17 @@ use subject::Members;
 /// Number of an address space within one observer; never used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
 pub struct SpaceId(pub u32);
+
+/// Hands out the numbers of spaces of one observer, each once. Clones share the numbers.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SpaceNumbers(Arc<AtomicU32>);
+
+impl SpaceNumbers {
+    /// A number that was not given to anybody.
+    pub(crate) fn next(&self) -> SpaceId {
+        SpaceId(self.0.fetch_add(1, Ordering::Relaxed))
+    }
+}
 
 /// The part of one last-level table that one mapping covers.
 #[derive(Clone, Copy, Debug)]
@@ -155,7 +167,7 @@ struct Watched {
 pub struct Observer {
     members: Members,
     spaces: BTreeMap<i32, Watched>,
-    nr_spaces_seen: u32,
+    numbers: SpaceNumbers,
     source: Box<dyn AccessSource>,
     clearer: Clearer,
     devices: MemoryDevices,
@@ -196,7 +208,7 @@ impl Observer {
         Ok(Observer {
             members,
             spaces: BTreeMap::new(),
-            nr_spaces_seen: 0,
+            numbers: SpaceNumbers::default(),
             clearer: Clearer::new(source.info().grain),
             source,
             devices,
@@ -215,6 +227,11 @@ impl Observer {
         self.spaces
             .values()
             .map(|watched| (watched.id, &watched.process))
+    }
+
+    /// The numbers of its spaces, for whoever tells of files beside them.
+    pub(crate) fn numbers(&self) -> &SpaceNumbers {
+        &self.numbers
     }
 
     /// From the next walk on these are looked at, if the subject is [`Subject::Processes`].
@@ -302,8 +319,7 @@ impl Observer {
         let troubles = refused.filter(is_trouble).map(ProcessError::to_string);
         walked.troubles.extend(troubles);
         for process in change.appeared {
-            let id = SpaceId(self.nr_spaces_seen);
-            self.nr_spaces_seen += 1;
+            let id = self.numbers.next();
             visitor.appeared(id, &process);
             self.spaces.insert(
                 process.pid(),

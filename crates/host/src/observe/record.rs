@@ -1,16 +1,22 @@
-//! Recording what walks find: a [`Visitor`] that writes (`strata_trace::recording`).
+//! Recording what walks and censuses of page cache find: a [`Visitor`] that writes (`strata_trace::recording`).
 //!
 //! A walk of the same pages tells the same bits again and again; what a recording needs is what
 //! changed. So the recorder keeps, for every table of every space, which pages were there and which
 //! of them were dirty, and tells what appeared, what went and whether its content was kept.
 //!
-//! **Owns** that difference. **Does not own** the file: its place, its size and when it is changed
-//! for another are the caller's.
+//! **Owns** that difference. **Does not own** page cache (`cache`, `census`, `files`), nor the file: its place, its size and
+//! when it is changed for another are the caller's.
 //!
 //! **Invariants**
 //! - I1: memory follows what is mapped (some 300 bytes a table of 2 MiB), never how long it records.
 //! - I2: nothing is concluded from a walk that broke off.
 //! - I3: a file that can't be written ends the recording, and nothing else.
+
+mod cache;
+mod census;
+mod files;
+
+pub use cache::{CacheGroup, NoCache};
 
 use super::{Observer, Piece as WalkPiece, SpaceId, Visitor, Walked};
 use crate::access::Bits512;
@@ -20,6 +26,7 @@ use crate::process::{Mapping, MappingClass, Process};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use strata_trace::TraceError;
 use strata_trace::recording::{
     About, AreaName, NO_PAGES, Piece, RecordingWriter, SpaceEnd, SpaceName, WalkKind,
@@ -89,6 +96,13 @@ pub struct Recorder<W: Write> {
     table: u64,
     found: BTreeMap<u32, Found>,
     failure: Option<TraceError>,
+    /// Where the times of walks begin; `None` before the first one.
+    began: Option<Instant>,
+    /// Who takes censuses of page cache, where that is told.
+    censuses: Option<census::Censuses>,
+    files: files::Files,
+    nr_censuses: u64,
+    cache_trouble: Option<String>,
 }
 
 impl<W: Write> Recorder<W> {
@@ -108,6 +122,11 @@ impl<W: Write> Recorder<W> {
             table: 0,
             found: BTreeMap::new(),
             failure: None,
+            began: None,
+            censuses: None,
+            files: files::Files::default(),
+            nr_censuses: 0,
+            cache_trouble: None,
         })
     }
 
@@ -117,7 +136,8 @@ impl<W: Write> Recorder<W> {
     /// The file can't be written; no further walk can either.
     pub fn walk(&mut self, observer: &mut Observer) -> Result<Walked, TraceError> {
         let at = observer.elapsed();
-        self.last_at_us = u64::try_from(at.as_micros()).unwrap_or(u64::MAX);
+        self.last_at_us = micros(at);
+        self.began = Instant::now().checked_sub(at);
         let kind = match self.nr_walks {
             0 => WalkKind::Baseline,
             _ => WalkKind::Interval,
@@ -127,7 +147,7 @@ impl<W: Write> Recorder<W> {
         let walked = observer.walk(self);
         match self.failure.take() {
             Some(failure) => Err(failure),
-            None => Ok(walked),
+            None => self.tell_cache().map(|()| walked),
         }
     }
 
@@ -180,6 +200,7 @@ impl<W: Write> Recorder<W> {
             }
             writer.end_space(SpaceEnd::Whole)?;
         }
+        self.files.tell_all(&mut writer)?;
         std::mem::replace(&mut self.writer, writer).finish()
     }
 
@@ -432,6 +453,10 @@ fn area_of(
     space.areas.insert((class, name), area.clone());
     new.push(area);
     *nr_areas - 1
+}
+
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
 fn class_name(class: MappingClass) -> &'static str {

@@ -4,9 +4,9 @@
 //!   a census names idle pages (file, group, ranges) -> reach: open that very file -> drop: the kernel forgets these pages
 //! ```
 //!
-//! **Owns** reaching a file, dropping pages of it, which pages of a group lie idle from census to census (`table`), and which came
-//! in of late (`newcomers`). **Does not own** censuses (`access::census`), nor how much is dropped (`strata_control::drop_cache`,
-//! `admit_cache`).
+//! **Owns** reaching a file, whether it is still there, dropping pages of it, and resetting their counts of reads. **Does not own** censuses (`access::census`), which
+//! pages of a group lie idle and which came in of late (`strata_control::page_cache`), nor how much is dropped
+//! (`strata_control::drop_cache`, `admit_cache`).
 //!
 //! **Invariants**
 //! - I1: no data is lost. The kernel drops clean pages that nobody has mapped, and reads them again when they are wanted.
@@ -15,9 +15,8 @@
 //! - I3: only regular files on ext4 and xfs. Others are left and counted.
 //! - I4: what was tried and what is gone are counted apart.
 
-pub(crate) mod newcomers;
 mod reach;
-pub(crate) mod table;
+mod reset;
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -27,9 +26,11 @@ use std::ops::Range;
 use std::os::fd::AsFd;
 
 use rustix::fs::{Advice, fadvise};
+use strata_control::page_cache::Tried;
 
 pub(crate) use reach::Mounts;
 pub use reach::Ways;
+pub use reset::{CountReset, ResetReport};
 
 use crate::access::census::FileId;
 use crate::addr::PAGE_BYTES;
@@ -102,13 +103,12 @@ pub fn drop_idle(files: &[IdleFile], is_dry_run: bool) -> Dropped {
     dropped
 }
 
-/// Drops idle pages of one file, or only counts what would be tried. `on_range` is told how many pages of each range that
-/// was tried are gone.
+/// Drops idle pages of one file, or only counts what would be tried. `on_range` is told what came of each range that was tried.
 pub(crate) fn drop_of(
     idle: &IdleFile,
     mounts: &mut Mounts,
     is_dry_run: bool,
-    on_range: &mut dyn FnMut(&Range<u64>, u64),
+    on_range: &mut dyn FnMut(&Range<u64>, Tried),
 ) -> Dropped {
     let lengths = idle.ranges.iter().map(|range| range.end - range.start);
     let idle_bytes = lengths.sum::<u64>() * PAGE_BYTES;
@@ -125,15 +125,38 @@ pub(crate) fn drop_of(
         }
     };
     for range in &idle.ranges {
-        let before_bytes = dropped.dropped_bytes;
-        // What is not known to be in memory is not known to be gone either.
-        if drop_range(&file, range, is_dry_run, &mut dropped).is_err() {
-            let nr_bytes = (range.end - range.start) * PAGE_BYTES;
-            *dropped.left_bytes.entry(Left::Refused).or_default() += nr_bytes;
+        match drop_range(&file, range, is_dry_run, &mut dropped) {
+            Ok(tried) => on_range(range, tried),
+            // What is not known to be in memory is not known to be gone either.
+            Err(_) => {
+                let nr_bytes = (range.end - range.start) * PAGE_BYTES;
+                *dropped.left_bytes.entry(Left::Refused).or_default() += nr_bytes;
+            }
         }
-        on_range(range, (dropped.dropped_bytes - before_bytes) / PAGE_BYTES);
     }
     dropped
+}
+
+/// What is known of a file whose pages are in memory no more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// The file is there and so many bytes long.
+    There(u64),
+    /// The file is deleted, and nobody has it open.
+    Deleted,
+    /// That can't be found out here.
+    Unknown,
+}
+
+/// Whether a file that a census found is still there. The file is looked for by its handle, so it may have another name by now.
+pub(crate) fn standing(file: &FileId, ways: &Ways, mounts: &mut Mounts) -> Standing {
+    match reach::open(file, ways, mounts) {
+        Ok(found) => found
+            .metadata()
+            .map_or(Standing::Unknown, |found| Standing::There(found.len())),
+        Err(Left::Replaced) if ways.places.is_empty() => Standing::Deleted,
+        Err(_) => Standing::Unknown,
+    }
 }
 
 fn drop_range(
@@ -141,19 +164,22 @@ fn drop_range(
     range: &Range<u64>,
     is_dry_run: bool,
     dropped: &mut Dropped,
-) -> io::Result<()> {
-    let before_bytes = nr_resident(file.as_fd(), range)? * PAGE_BYTES;
-    if is_dry_run || before_bytes == 0 {
-        dropped.tried_bytes += before_bytes;
-        return Ok(());
+) -> io::Result<Tried> {
+    let nr_before = nr_resident(file.as_fd(), range)?;
+    let mut tried = Tried {
+        nr_tried_pages: nr_before,
+        nr_gone_pages: 0,
+    };
+    if !is_dry_run && nr_before > 0 {
+        let nr_bytes = NonZero::new((range.end - range.start) * PAGE_BYTES);
+        fadvise(file, range.start * PAGE_BYTES, nr_bytes, Advice::DontNeed)?;
+        let nr_left = nr_resident(file.as_fd(), range)?.min(nr_before);
+        tried.nr_gone_pages = nr_before - nr_left;
+        if nr_left > 0 {
+            *dropped.left_bytes.entry(Left::InUse).or_default() += nr_left * PAGE_BYTES;
+        }
     }
-    let nr_bytes = NonZero::new((range.end - range.start) * PAGE_BYTES);
-    fadvise(file, range.start * PAGE_BYTES, nr_bytes, Advice::DontNeed)?;
-    let left_bytes = (nr_resident(file.as_fd(), range)? * PAGE_BYTES).min(before_bytes);
-    dropped.tried_bytes += before_bytes;
-    dropped.dropped_bytes += before_bytes - left_bytes;
-    if left_bytes > 0 {
-        *dropped.left_bytes.entry(Left::InUse).or_default() += left_bytes;
-    }
-    Ok(())
+    dropped.tried_bytes += tried.nr_tried_pages * PAGE_BYTES;
+    dropped.dropped_bytes += tried.nr_gone_pages * PAGE_BYTES;
+    Ok(tried)
 }

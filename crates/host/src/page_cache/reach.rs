@@ -157,6 +157,8 @@ fn refused(errno: Errno) -> Left {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::access::census::FileNames;
+    use crate::page_cache::{Standing, standing};
     use std::fs;
     use std::io::Read;
     use std::os::unix::fs::MetadataExt;
@@ -186,6 +188,31 @@ mod tests {
 
     fn why(file: &FileId, path: &Path) -> Option<Left> {
         open(file, &at(&[path]), &mut Mounts::default()).err()
+    }
+
+    #[test]
+    fn a_deleted_file_is_told_from_one_that_is_there() {
+        let directory = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).expect("directory");
+        let [path, other] = ["file", "other"].map(|name| directory.path().join(name));
+        fs::write(&path, [1; 5000]).expect("written");
+        let file = id_of(&path);
+        let ways = Ways {
+            places: Vec::new(),
+            mounts: FileNames::of_mounts().mounts(&file),
+        };
+        let look = || standing(&file, &ways, &mut Mounts::default());
+        // Not on this file system, or not without root.
+        if look() == Standing::Unknown {
+            return;
+        }
+        assert_eq!(look(), Standing::There(5000));
+        fs::rename(&path, &other).expect("renamed");
+        assert_eq!(look(), Standing::There(5000));
+        let open = File::open(&other).expect("opened");
+        fs::remove_file(&other).expect("removed");
+        assert_eq!(look(), Standing::There(5000), "somebody has it open");
+        drop(open);
+        assert_eq!(look(), Standing::Deleted);
     }
 
     #[test]

@@ -307,6 +307,9 @@ impl Actuators {
         let mut failure = None;
         while let Some(outcome) = thread.poll() {
             report.take_totals(&outcome.totals);
+            if let Some(would_evict) = &self.threads.would_evict {
+                would_evict.note_page_cache(outcome.totals.nr_played_pages);
+            }
             match outcome.of {
                 CacheDone::Census(Ok(sample)) => {
                     report.take_census(&sample);
@@ -329,6 +332,9 @@ impl Actuators {
         }
         if let Some(error) = failure {
             self.threads.cache = None;
+            if let Some(would_evict) = &self.threads.would_evict {
+                would_evict.note_page_cache(0);
+            }
             heard.warnings.push(format!(
                 "page cache that no program has mapped is left to the kernel: {error}"
             ));

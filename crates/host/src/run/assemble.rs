@@ -147,13 +147,14 @@ pub(super) fn reclaim_loop(
         }
         None => None,
     };
-    let can_drop_cache = config.drop_cache && has_bpf && !config.dry_run;
+    let can_drop_cache = config.drop_cache && has_bpf;
     let cache = match arena.gauge().group().filter(|_| can_drop_cache) {
         Some(group) => {
             let cache = CacheThread::start(
                 group.path(),
                 config.control.drop_cache,
                 config.control.admit_cache,
+                config.dry_run,
             );
             Some(cache.map_err(io_error("starting the thread that looks at page cache"))?)
         }

@@ -48,9 +48,10 @@ pub use event::Event;
 pub use priority::PriorityChoice;
 pub use reclaim_loop::AUTO_PAGEOUT_PAGES_PER_S;
 pub use report::{
-    ByKind, Ending, EvictionReport, GenerationReport, HintsReport, KernelReport, LeftReport,
-    LetGoReport, LimitReport, PageCacheReport, ProgramReport, REPORT_VERSION, Report, SavedReport,
-    TierReport, UsageReport, WouldEvictReport, WouldEvictShare,
+    ByKind, CacheTierReport, DropReport, Ending, EvictionReport, GenerationReport, HintsReport,
+    KernelReport, LeftReport, LetGoReport, LimitReport, PageCacheReport, ProgramReport,
+    REPORT_VERSION, Report, SavedReport, TierReport, UsageReport, WouldEvictReport,
+    WouldEvictShare,
 };
 pub use session::run;
 pub use status::{GroupStatus, IDLE_SECONDS, IdleReport, NodeGenerations, PagesByAge, Status};

@@ -30,7 +30,7 @@ use crate::run::actuators::{Actuators, Threads};
 use crate::run::gauge::Gauge;
 use crate::run::group::Group;
 use crate::run::priority::Priority;
-use crate::run::report::{EvictionReport, HintsReport};
+use crate::run::report::{self, EvictionReport, HintsReport, TierReport};
 use crate::run::trace::Recorder;
 use crate::sense::readings::Readings;
 use evict::Splits;
@@ -397,6 +397,11 @@ impl ReclaimLoop {
             report.nr_tried_pages -= report.nr_not_tried_pages.min(report.nr_tried_pages);
         }
         report
+    }
+
+    /// What became of mapped pages, by kind and tier.
+    pub(super) fn tiers_report(&self) -> Vec<TierReport> {
+        report::tiers(&self.group.tracker.stats().unwrap_or_default())
     }
 
     /// What became of hints, if any could be given.

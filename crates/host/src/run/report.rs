@@ -8,9 +8,12 @@
 
 mod cache;
 mod hints;
+mod tiers;
 
-pub use cache::{LeftReport, PageCacheReport, TierReport};
+pub use cache::{CacheTierReport, DropReport, LeftReport, PageCacheReport};
 pub use hints::{ByKind, HintsReport};
+pub use tiers::TierReport;
+pub(super) use tiers::of as tiers;
 
 use crate::access::SourceInfo;
 use crate::addr::PAGE_BYTES;
@@ -183,14 +186,14 @@ pub struct EvictionReport {
 pub struct WouldEvictReport {
     /// All of them.
     pub nr_pages: u64,
-    /// By the kind of mapping they lie in, largest first.
+    /// By the kind of mapping they lie in, and page cache that nobody has mapped; largest first.
     pub shares: Vec<WouldEvictShare>,
 }
 
-/// The pages of a dry run that lie in one kind of mapping.
+/// The pages of a dry run that lie in one kind of mapping, or in none.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct WouldEvictShare {
-    /// `[heap]`, `[anon]`, `[stack]`, `shared memory`, `files`, or `unmapped since`.
+    /// `[heap]`, `[anon]`, `[stack]`, `shared memory`, `files`, `unmapped since`, or `page cache`.
     pub name: String,
     /// Pages in them.
     pub nr_pages: u64,
@@ -273,6 +276,8 @@ pub struct Report {
     pub generations: Vec<GenerationReport>,
     /// Evictions.
     pub eviction: EvictionReport,
+    /// What became of mapped pages, by kind and tier; none with a policy that the kernel alone carries out.
+    pub tiers: Vec<TierReport>,
     /// What became of hints; `None` where the kernel was told nothing.
     pub hints: Option<HintsReport>,
     /// What became of page cache that nobody has mapped; `None` where it was left to the kernel.

@@ -389,7 +389,10 @@ impl Session<'_> {
 
     /// What the target has in swap: by the group's counters, or by the processes' own where there is no group.
     fn swapped(&self) -> Swapped {
-        let counters = self.kernel_counters();
+        let mut counters = self.kernel_counters();
+        // The other counters may be kept from half a minute ago.
+        let charged_bytes = self.arena.gauge().group().and_then(|of| of.swap_bytes());
+        counters.swap_bytes = charged_bytes.or(counters.swap_bytes);
         if let (Some(in_swap_bytes), Some(out_bytes)) =
             (counters.swap_bytes, counters.swapped_out_bytes())
         {
@@ -519,6 +522,7 @@ impl Session<'_> {
             working_set_bytes,
             generations,
             eviction,
+            tiers: managed.map_or_else(Vec::new, ReclaimLoop::tiers_report),
             hints: managed.and_then(ReclaimLoop::hints_report),
             page_cache: managed.and_then(|of| of.actuators().page_cache().cloned()),
             would_evict: managed

@@ -2,17 +2,18 @@
 //!
 //! ```text
 //!   loop -- pages decided on --> Taker: "evicted"    walk <-- what would be in memory -- Played <-- source
+//!   thread of page cache -- how many pages it plays to have dropped
 //! ```
 //!
 //! A dry run takes nothing, and plays that it did. The engine is told that the pages it decided on are gone. Walks leave
 //! these pages out until the program uses one: then the page has come back. So the loop decides on as much as a run would
 //! take, and each page counts once.
 //!
-//! **Owns** the pages that would be out of memory, and the kinds of mappings they lie in. **Does not own** the decision (the
-//! engine), nor what of it is told.
+//! **Owns** the mapped pages that would be out of memory, the kinds of mappings they lie in, and the sum with page cache. **Does not
+//! own** the decision (the engine), which page cache would be out (`actuator::cache`), nor what of it is told.
 //!
-//! **Invariants** W1: a page that would be out is in memory and was not used since it was decided on, as of the last walk.
-//! W2: what a program that has ended used is not taken off usage.
+//! **Invariants** W1: a page that would be out is in memory and was not used since it was decided on, as of the last walk or
+//! census. W2: what a program that has ended used is not taken off usage.
 
 use crate::access::{
     AccessError, AccessSource, Bits512, SourceInfo, TableRecord, TableShape, WalkCost,
@@ -31,8 +32,10 @@ use strata_lru::Verdict;
 
 /// The kind of mapping that pages lie in, as it is told.
 type Name = &'static str;
-/// The name of what does not go to swap.
+/// The name of mapped pages that do not go to swap.
 const FILES: Name = "files";
+/// The name of page cache that nobody has mapped.
+const PAGE_CACHE: Name = "page cache";
 
 /// The pages of one program that would be out.
 #[derive(Debug)]
@@ -67,6 +70,8 @@ impl Program {
 struct Pages {
     /// By where the process is held, so that one that has replaced its address space is another.
     programs: BTreeMap<usize, Program>,
+    /// Page cache that would be out.
+    nr_cache_pages: u64,
     most: WouldEvictReport,
 }
 
@@ -81,12 +86,15 @@ impl Pages {
             .retain(|_, of| of.process.is_alive() && of.process.is_space_current());
     }
 
-    /// By kind of mapping.
+    /// By kind of mapping, page cache that nobody has mapped besides.
     fn shares(&self) -> BTreeMap<Name, u64> {
         let mut shares = BTreeMap::new();
         let tables = self.programs.values().flat_map(|of| of.out.values());
         for (name, part) in tables.flatten() {
             *shares.entry(*name).or_default() += bits::count(*part);
+        }
+        if self.nr_cache_pages > 0 {
+            shares.insert(PAGE_CACHE, self.nr_cache_pages);
         }
         shares
     }
@@ -176,6 +184,13 @@ impl WouldEvict {
         }
     }
 
+    /// So much page cache would be out now.
+    pub(super) fn note_page_cache(&self, nr_pages: u64) {
+        let mut pages = self.pages();
+        pages.nr_cache_pages = nr_pages;
+        pages.note_most();
+    }
+
     /// Bytes by which usage would be lower now.
     pub(super) fn bytes(&self) -> u64 {
         let mut pages = self.pages();
@@ -189,7 +204,9 @@ impl WouldEvict {
             return FreeSwap::NotKnown;
         };
         let shares = self.pages().shares();
-        let swapped = shares.iter().filter(|(name, _)| **name != FILES);
+        let swapped = shares
+            .iter()
+            .filter(|(name, _)| ![FILES, PAGE_CACHE].contains(*name));
         let nr_swapped_pages: u64 = swapped.map(|(_, nr_pages)| nr_pages).sum();
         let bytes = free_bytes.saturating_add(self.made_swap_bytes);
         FreeSwap::Bytes(bytes.saturating_sub(nr_swapped_pages * PAGE_BYTES))
@@ -474,6 +491,25 @@ mod tests {
             full.take(&request(&process, &[heap])).results,
             [(0, Verdict::Busy)]
         );
+    }
+
+    #[test]
+    fn page_cache_is_a_share_of_its_own_and_takes_no_swap() {
+        let would = would_evict();
+        let process = ourselves();
+        would.take(&request(&process, &[0]));
+        let free = would.free_swap();
+        would.note_page_cache(5);
+        assert_eq!(would.free_swap(), free);
+        assert_eq!(would.bytes(), 6 * PAGE_BYTES);
+        // Some of it is read again.
+        would.note_page_cache(2);
+        assert_eq!(would.bytes(), 3 * PAGE_BYTES);
+        let report = would.report();
+        assert_eq!(report.nr_pages, 6, "the most that was out at a time");
+        let shares = report.shares.iter();
+        let shares: Vec<_> = shares.map(|of| (of.name.as_str(), of.nr_pages)).collect();
+        assert_eq!(shares, [("page cache", 5), ("unmapped since", 1)]);
     }
 
     #[test]

@@ -31,12 +31,14 @@ const NAME_BYTES: usize = 256;
 const BATCH: u32 = 1024;
 /// Words of a key and of the structs of these names.
 const KEY_WORDS: usize = 2;
-const RECORD_BYTES: usize = 5 * 8;
+const RECORD_BYTES: usize = 8 * 8;
 const GROUP_WORDS: usize = 1 + SUMS_WORDS;
 const FILE_WORDS: usize = 6 + SUMS_WORDS;
-const SUMS_WORDS: usize = READ_WORD + 2 * NR_AGES;
+const SUMS_WORDS: usize = PROBED_WORD + 2 + 2 * NR_AGES;
 /// Where the words by age begin in sums.
 const READ_WORD: usize = 9 + NR_GENERATIONS;
+/// Where the words of what was probed begin in sums.
+const PROBED_WORD: usize = READ_WORD + 2 * NR_AGES;
 
 /// `struct census_call`; see there.
 #[derive(Clone, Copy, Debug, Default)]
@@ -59,6 +61,12 @@ pub(crate) struct CensusCall {
     pub(crate) ages: [u64; NR_AGES],
     pub(crate) records_age: u64,
     pub(crate) is_of_groups: u64,
+    pub(crate) probe_limit: u64,
+    pub(crate) probe_seed: u64,
+    pub(crate) probe_pages_max: u64,
+    pub(crate) probe_of_groups: u64,
+    pub(crate) wants_full: u64,
+    pub(crate) is_confirming: u64,
     pub(crate) mapping: u64,
     pub(crate) inode: u64,
     pub(crate) device: u64,
@@ -66,11 +74,13 @@ pub(crate) struct CensusCall {
     pub(crate) nr_records: u64,
     pub(crate) nr_looked: u64,
     pub(crate) nr_holes: u64,
+    pub(crate) nr_reset: u64,
     pub(crate) nr_lost: u64,
     pub(crate) kinds: [u64; NR_KINDS],
     pub(crate) mapped: [u64; NR_KINDS],
     pub(crate) nr_flags: u64,
     pub(crate) page_bytes: u64,
+    pub(crate) file_bytes: u64,
 }
 
 /// `struct census_name_call`; see there.
@@ -83,11 +93,12 @@ pub(crate) struct NameCall {
     pub(crate) generation: u64,
     pub(crate) nr_names: u64,
     pub(crate) is_complete: u64,
+    pub(crate) is_there: u64,
 }
 
-const _: () = assert!(size_of::<CensusCall>() == 38 * 8);
-const _: () = assert!(size_of::<NameCall>() == 6 * 8);
-const _: () = assert!(GROUP_WORDS == 23 && FILE_WORDS == 28);
+const _: () = assert!(size_of::<CensusCall>() == 46 * 8);
+const _: () = assert!(size_of::<NameCall>() == 7 * 8);
+const _: () = assert!(GROUP_WORDS == 33 && FILE_WORDS == 38);
 
 /// `struct census_sums`, in pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -104,6 +115,10 @@ pub(crate) struct RawSums {
     pub(crate) generations: [u64; NR_GENERATIONS],
     pub(crate) read: [u64; NR_AGES],
     pub(crate) unknown: [u64; NR_AGES],
+    pub(crate) probed: u64,
+    pub(crate) probed_squares: u64,
+    pub(crate) probed_idle: [u64; NR_AGES],
+    pub(crate) unprobed: [u64; NR_AGES],
 }
 
 /// An entry of the map of groups.
@@ -129,7 +144,7 @@ pub(crate) struct RawFile {
     pub(crate) sums: RawSums,
 }
 
-/// `struct census_record`: page cache that nobody has mapped.
+/// `struct census_record`: page cache of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RawRecord {
     pub(crate) mapping: u64,
@@ -139,6 +154,11 @@ pub(crate) struct RawRecord {
     pub(crate) rank: u32,
     pub(crate) is_busy: bool,
     pub(crate) is_referenced: bool,
+    pub(crate) is_mapped: bool,
+    /// Where the count of reads is full, in a census of a watch.
+    pub(crate) inode: u64,
+    pub(crate) device: u64,
+    pub(crate) generation: u64,
 }
 
 /// What was loaded.
@@ -370,7 +390,7 @@ fn words<const N: usize>(bytes: &[u8]) -> Option<[u64; N]> {
 fn record_of(bytes: &[u8; RECORD_BYTES]) -> RawRecord {
     let (words, _) = bytes.as_chunks::<8>();
     let word = |at: usize| words.get(at).map_or(0, |word| u64::from_ne_bytes(*word));
-    // Rank, and two marks of 16 bits above it.
+    // Rank, a mark of 16 bits above it, and two of 8 bits.
     let last = word(4);
     RawRecord {
         mapping: word(0),
@@ -379,7 +399,11 @@ fn record_of(bytes: &[u8; RECORD_BYTES]) -> RawRecord {
         nr_pages: word(3),
         rank: last as u32,
         is_busy: last >> 32 & 0xffff != 0,
-        is_referenced: last >> 48 != 0,
+        is_referenced: last >> 48 & 0xff != 0,
+        is_mapped: last >> 56 != 0,
+        inode: word(5),
+        device: word(6),
+        generation: word(7),
     }
 }
 
@@ -398,6 +422,10 @@ fn sums_of(words: &[u64]) -> RawSums {
         generations: array::from_fn(from(9)),
         read: array::from_fn(from(READ_WORD)),
         unknown: array::from_fn(from(READ_WORD + NR_AGES)),
+        probed: words[PROBED_WORD],
+        probed_squares: words[PROBED_WORD + 1],
+        probed_idle: array::from_fn(from(PROBED_WORD + 2)),
+        unprobed: array::from_fn(from(PROBED_WORD + 2 + NR_AGES)),
     }
 }
 

@@ -1,6 +1,7 @@
-//! `process_madvise`: `MADV_PAGEOUT`, `MADV_COLD` and `MADV_WILLNEED` on ranges of another process.
+//! `process_madvise`: `MADV_PAGEOUT`, `MADV_COLD` and `MADV_WILLNEED` on ranges of another process; and having the kernel carry out what
+//! it has gathered for its lists.
 //!
-//! **Owns** the call. **Does not own** which ranges, nor what a partial answer means (`actuator`).
+//! **Owns** the calls. **Does not own** which ranges, nor what a partial answer means (`actuator`).
 #![expect(unsafe_code, reason = "process_madvise has no safe wrapper")]
 
 use std::io;
@@ -61,12 +62,52 @@ pub(crate) fn advise(
     advised
 }
 
+/// Of `linux/mempolicy.h`: pages that nobody else has mapped.
+const MPOL_MF_MOVE: libc::c_int = 1 << 1;
+
+/// A page of ours, of which nothing is done.
+#[repr(align(4096))]
+struct Page([u8; 4096]);
+static OWN: Page = Page([0; 4096]);
+
+/// Has the kernel carry out what it has gathered on all processors for its lists. Until then a page of page cache that was read a
+/// second time has not become active. Moving a page begins with that, so one of our own is asked to move where it is.
+pub(crate) fn drain_all_processors() {
+    let page: *const libc::c_void = std::ptr::from_ref(&OWN.0).cast();
+    let mut node: libc::c_int = 0;
+    let mut status: libc::c_int = 0;
+    let pid: libc::c_long = 0;
+    let count: libc::c_ulong = 1;
+    // SAFETY: the arrays have one entry each, and the kernel fills in the node of the page, and moves nothing as no nodes are named.
+    let _told = unsafe {
+        libc::syscall(
+            libc::SYS_move_pages,
+            pid,
+            count,
+            &raw const page,
+            std::ptr::null::<libc::c_int>(),
+            &raw mut node,
+            0,
+        )
+    };
+    // SAFETY: as above. Moving changes nothing of a page's content. Where it is refused nothing was carried out, which only leaves
+    // pages on another list.
+    let _moved = unsafe {
+        libc::syscall(
+            libc::SYS_move_pages,
+            pid,
+            count,
+            &raw const page,
+            &raw const node,
+            &raw mut status,
+            MPOL_MF_MOVE,
+        )
+    };
+}
+
 /// Has the kernel carry out what it has gathered on this processor for its lists (`lru_add_drain`): every
 /// `MADV_COLD` begins with that, so one on a page of our own will do.
 pub(crate) fn drain_own_processor() {
-    #[repr(align(4096))]
-    struct Page([u8; 4096]);
-    static OWN: Page = Page([0; 4096]);
     // SAFETY: the range is one whole page of ours; the advice changes nothing of its content. Where it is refused
     // nothing was gathered up, which only leaves pages on another list.
     let _advised = unsafe {

@@ -1,5 +1,5 @@
-//! A file's page cache: which pages are in memory (`cachestat`, `mincore`), and the number that tells a file from the one that had its
-//! inode before (`FS_IOC_GETVERSION`).
+//! A file's page cache: which pages are in memory (`cachestat`, `mincore`), taking them for cold (`MADV_COLD`), and the number that
+//! tells a file from the one that had its inode before (`FS_IOC_GETVERSION`).
 //!
 //! **Owns** the calls. **Does not own** which file and which pages.
 #![expect(unsafe_code, reason = "none of the calls has a safe wrapper")]
@@ -9,12 +9,14 @@ use std::ops::Range;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr;
 
-use crate::addr::PAGE_BYTES;
+use crate::addr::{PAGE_BYTES, TABLE_BYTES};
 
 /// `_IOR('v', 1, long)`.
 const FS_IOC_GETVERSION: libc::Ioctl = 0x8008_7601;
-/// Pages in one call.
+/// Pages in one call: whole folios, if the first page is that of one.
 const PAGES_MAX: u64 = 1 << 16;
+/// What one table of page-table entries maps.
+const HUGE_BYTES: usize = TABLE_BYTES as usize;
 
 /// Where the kernel has the call (6.5 and later), it saves mapping the file.
 const SYS_CACHESTAT: libc::c_long = 451;
@@ -77,32 +79,102 @@ pub(crate) fn nr_resident(file: BorrowedFd<'_>, pages: &Range<u64>) -> io::Resul
 }
 
 fn nr_resident_of(file: BorrowedFd<'_>, first: u64, nr_pages: usize) -> io::Result<u64> {
-    let nr_bytes = nr_pages * PAGE_BYTES as usize;
-    let offset = libc::off_t::try_from(first * PAGE_BYTES).map_err(io::Error::other)?;
-    // SAFETY: a fresh mapping at an address of the kernel's choice touches nothing of ours; nothing reads it.
-    let base = unsafe {
-        libc::mmap(
-            ptr::null_mut(),
-            nr_bytes,
-            libc::PROT_READ,
-            libc::MAP_SHARED,
-            file.as_raw_fd(),
-            offset,
-        )
-    };
-    if base == libc::MAP_FAILED {
-        return Err(io::Error::last_os_error());
-    }
+    let mapped = Mapped::new(file, first, nr_pages)?;
     let mut states = vec![0u8; nr_pages];
     // SAFETY: `states` has a byte for each page of the range, which is mapped.
-    let status = unsafe { libc::mincore(base, nr_bytes, states.as_mut_ptr()) };
-    let result = match status {
+    let status = unsafe { libc::mincore(mapped.base, mapped.nr_bytes, states.as_mut_ptr()) };
+    match status {
         0 => Ok(states.iter().filter(|state| **state & 1 != 0).count() as u64),
         _ => Err(io::Error::last_os_error()),
-    };
-    // SAFETY: exactly the range that was mapped above, and nothing points into it.
-    unsafe { libc::munmap(base, nr_bytes) };
-    result
+    }
+}
+
+/// Has the kernel take pages for cold, all of which are in memory: it forgets how often they were read, unless a process has them
+/// mapped. Nothing is read from the disk, and nothing counts as an access.
+pub(crate) fn deactivate(file: BorrowedFd<'_>, pages: &Range<u64>) -> io::Result<()> {
+    let mut first = pages.start;
+    while first < pages.end {
+        let end = pages.end.min(first + PAGES_MAX);
+        let mapped = Mapped::new(file, first, (end - first) as usize)?;
+        // At random, unmapping does not count as an access. Only what is mapped is taken for cold.
+        for advice in [libc::MADV_RANDOM, libc::MADV_POPULATE_READ, libc::MADV_COLD] {
+            // SAFETY: exactly the range that is mapped; no advice changes its content, and nothing points into it.
+            if unsafe { libc::madvise(mapped.base, mapped.nr_bytes, advice) } != 0 {
+                return Err(io::Error::last_os_error());
+            }
+        }
+        first = end;
+    }
+    Ok(())
+}
+
+/// A range of a file that is mapped for a moment.
+struct Mapped {
+    /// All that was taken of our address space.
+    room: *mut libc::c_void,
+    nr_room_bytes: usize,
+    base: *mut libc::c_void,
+    nr_bytes: usize,
+}
+
+impl Mapped {
+    /// Each folio lies in one table of page-table entries, as it does where it is a huge page: the kernel would take one apart that
+    /// it finds in two.
+    fn new(file: BorrowedFd<'_>, first: u64, nr_pages: usize) -> io::Result<Mapped> {
+        let nr_bytes = nr_pages * PAGE_BYTES as usize;
+        let offset = libc::off_t::try_from(first * PAGE_BYTES).map_err(io::Error::other)?;
+        let nr_room_bytes = nr_bytes + HUGE_BYTES;
+        // SAFETY: a fresh mapping at an address of the kernel's choice touches nothing of ours; nothing can be read or written there.
+        let room = unsafe {
+            libc::mmap(
+                ptr::null_mut(),
+                nr_room_bytes,
+                libc::PROT_NONE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+                -1,
+                0,
+            )
+        };
+        if room == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let ahead = (offset as usize).wrapping_sub(room.addr()) % HUGE_BYTES;
+        let at = room.wrapping_byte_add(ahead);
+        // SAFETY: it takes the place of a part of what was mapped above, where nothing is and nothing points to.
+        let base = unsafe {
+            libc::mmap(
+                at,
+                nr_bytes,
+                libc::PROT_READ,
+                libc::MAP_SHARED | libc::MAP_FIXED,
+                file.as_raw_fd(),
+                offset,
+            )
+        };
+        if base == libc::MAP_FAILED {
+            let error = io::Error::last_os_error();
+            // The kernel may have unmapped the part in the middle already, and somebody else may have it now.
+            let after = at.wrapping_byte_add(nr_bytes);
+            for (part, nr_bytes) in [(room, ahead), (after, HUGE_BYTES - ahead)] {
+                // SAFETY: a part of what was mapped above that the second call did not touch.
+                unsafe { libc::munmap(part, nr_bytes) };
+            }
+            return Err(error);
+        }
+        Ok(Mapped {
+            room,
+            nr_room_bytes,
+            base,
+            nr_bytes,
+        })
+    }
+}
+
+impl Drop for Mapped {
+    fn drop(&mut self) {
+        // SAFETY: exactly what was mapped, and nothing points into it.
+        unsafe { libc::munmap(self.room, self.nr_room_bytes) };
+    }
 }
 
 /// The generation of a file's inode; `None` on a file system that has none to tell.

@@ -330,7 +330,8 @@ impl MultiGen {
             let nr_pages = flags.nr_pages();
             lruvec.controller.protected(flags.kind(), tier, nr_pages);
         }
-        lruvec.account.stats.nr_protected_pages += flags.nr_pages();
+        let protected = &mut lruvec.account.stats.nr_protected_pages;
+        protected[flags.kind().index()][tier] += flags.nr_pages();
         true
     }
 
@@ -427,10 +428,11 @@ impl Lruvec {
         tells_distance: bool,
     ) -> Shadow {
         let tier = counting.tier(flags);
-        self.controller
-            .evicted(flags.kind(), tier, flags.nr_pages());
+        let (kind, nr_pages) = (flags.kind(), flags.nr_pages());
+        self.controller.evicted(kind, tier, nr_pages);
+        self.account.stats.nr_left_pages[kind.index()][tier] += nr_pages;
         match tells_distance {
-            false => Evicted::of(flags, counting, self.min_seq[flags.kind().index()]).pack(),
+            false => Evicted::of(flags, counting, self.min_seq[kind.index()]).pack(),
             true => self.departed(flags, counting).pack(),
         }
     }

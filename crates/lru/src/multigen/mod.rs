@@ -119,6 +119,23 @@ impl MultiGen {
         self.counting.is_saturated(self.flags(folio))
     }
 
+    /// Accesses through descriptors that a folio's flags tell, as far as they can.
+    pub fn nr_counted(&self, folio: FolioId) -> u32 {
+        let flags = self.flags(folio);
+        let marks = [flags.is_referenced(), flags.is_workingset()];
+        marks.map(u32::from).iter().sum::<u32>() + flags.refs_field()
+    }
+
+    /// The most that [`MultiGen::nr_counted`] tells: the referenced and the workingset flag, and what the field holds.
+    pub fn nr_counted_max(&self) -> u32 {
+        2 + self.counting.field_max()
+    }
+
+    /// Whether a folio has the mark of an access.
+    pub fn is_referenced(&self, folio: FolioId) -> bool {
+        self.flags(folio).is_referenced()
+    }
+
     /// The tier a folio is in, from 0: what the feedback controller spares it for.
     pub fn tier(&self, folio: FolioId) -> u8 {
         self.counting.tier(self.flags(folio)) as u8

@@ -109,7 +109,8 @@ impl Strata {
             }
             Part::Trial if refs > 0 => flags.with_refs_field(0),
             Part::Proven if refs > 0 => {
-                state.account.stats.nr_protected_pages += flags.nr_pages();
+                let kind = flags.kind().index();
+                state.account.stats.nr_protected_pages[kind][0] += flags.nr_pages();
                 flags.with_refs_field(refs - 1)
             }
             // Looked past, not looked at.

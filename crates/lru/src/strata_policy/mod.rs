@@ -147,6 +147,7 @@ impl Keeper for Strata {
     fn bury(&mut self, folio: FolioId, flags: Flags) -> Shadow {
         let age = self.age(folio);
         let state = &mut self.books.lruvecs[flags.lruvec()];
+        state.account.stats.nr_left_pages[flags.kind().index()][0] += flags.nr_pages();
         let (accessed, left) = state.note_left(flags.home(), flags.nr_pages(), age);
         Departed::new(flags, accessed, left).pack()
     }

@@ -52,7 +52,7 @@ impl Departed {
         }
     }
 
-    /// Whether it may have left from where `flags` belong: same kind, same group and node.
+    /// Tells if the page may have left from where `flags` belong: same kind, same group and node.
     pub(super) fn is_of(self, flags: Flags) -> bool {
         self.kind == flags.kind() && self.lruvec == flags.lruvec() as u32 & LRUVEC_MASK
     }

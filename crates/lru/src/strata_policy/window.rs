@@ -62,7 +62,7 @@ pub(super) struct Evidence {
     pub(super) nr_accesses: u64,
     /// Accesses since the coldest proven folio's last one.
     pub(super) coldest_age: u64,
-    /// Whether it left the trial just before.
+    /// Tells if the page left the trial just before.
     pub(super) is_near: bool,
     /// Whether the proven should have been asked for by now, and were not.
     pub(super) is_lull: bool,

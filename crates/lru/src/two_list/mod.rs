@@ -95,6 +95,11 @@ impl TwoList {
         Some(half == Half::Active)
     }
 
+    /// Whether a folio has the mark of an access, which the next one takes away when it makes the folio active.
+    pub fn is_referenced(&self, folio: FolioId) -> bool {
+        self.flags(folio).is_referenced()
+    }
+
     /// The counters that only the two lists have, over all nodes of a group.
     pub fn own_stats(&self, group: GroupId) -> Result<TwoListStats, PolicyError> {
         let mut sum = TwoListStats::default();

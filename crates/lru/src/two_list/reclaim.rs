@@ -171,7 +171,8 @@ impl TwoList {
             let is_used = is_young || flags.is_referenced();
             let is_known = is_by_distance && flags.is_workingset() && is_used;
             if is_exec_file || is_known {
-                lruvec.account.stats.nr_protected_pages += nr_pages;
+                let kind = flags.kind().index();
+                lruvec.account.stats.nr_protected_pages[kind][0] += nr_pages;
                 let (_, _, nr_rotated_pages) = rotated.unwrap_or((0, Kind::File, 0));
                 rotated = Some((flags.lruvec(), flags.kind(), nr_rotated_pages + nr_pages));
                 if !is_by_distance {

@@ -117,7 +117,7 @@ impl Run {
         Some(self)
     }
 
-    /// Whether it may go on once its goal is met or its priority done with.
+    /// Tells if the run may go on once its goal is met or its priority is done with.
     pub(super) fn is_one_pass(&self) -> bool {
         self.one_pass.is_some()
     }

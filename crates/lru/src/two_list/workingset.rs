@@ -43,6 +43,7 @@ use crate::{
 impl Lruvec {
     /// Makes the shadow of a folio that leaves, and counts its leaving.
     pub(super) fn bury(&mut self, flags: Flags) -> Shadow {
+        self.account.stats.nr_left_pages[flags.kind().index()][0] += flags.nr_pages();
         self.clock.widen(self.nr_listed_pages());
         let shadow = Departed::new(flags, 0, flags.is_workingset(), self.clock).pack();
         self.clock.advance(flags.nr_pages());

@@ -175,11 +175,16 @@ impl Pair {
             }
             let mut stats = self.engine.stats(*id).map_err(|error| error.to_string())?;
             // Tiers have a test of their own; the model knows kinds.
-            let all = &mut stats.nr_refaulted_pages;
-            for of_kind in all.iter_mut().chain(&mut stats.nr_refaulted_recent_pages) {
+            let all = stats.nr_refaulted_pages.iter_mut();
+            let all = all.chain(&mut stats.nr_refaulted_recent_pages);
+            for of_kind in all.chain(&mut stats.nr_left_pages) {
                 let nr_pages = of_kind.iter().sum();
                 *of_kind = [0; ReclaimStats::NR_TIERS];
                 of_kind[0] = nr_pages;
+            }
+            for kind in [0, 1] {
+                let by_whom = [stats.nr_evicted_pages, stats.nr_kernel_evicted_pages];
+                expected.nr_left_pages[kind][0] = by_whom.map(|of| of[kind]).iter().sum();
             }
             // How much was looked at and spared is eviction's own affair.
             expected.nr_scanned_pages = stats.nr_scanned_pages;

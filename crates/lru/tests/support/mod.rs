@@ -47,7 +47,7 @@ struct Folio {
     is_gone: bool,
     is_exec: bool,
     is_waiting: bool,
-    /// Whether it goes to the old end when it is clean again; `None` when it was spared while
+    /// Tells if the page goes to the old end when it is clean again; `None` when it was spared while
     /// waiting, for the one reason or the other.
     is_to_rotate: Option<bool>,
     /// Whether `refs` is certain: a folio spared and then taken by the same call has lost its

@@ -28,6 +28,9 @@ use crate::{
     workload::{Request, Workload},
 };
 
+/// What an active page of the classic lists counts for: two reads have made it active.
+const NR_READS_ACTIVE: u32 = 2;
+
 /// A page-table entry as a walk reads it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Entry {
@@ -37,6 +40,16 @@ pub(crate) struct Entry {
     pub(crate) is_accessed: bool,
     /// Whether the entry leads to a place in swap.
     pub(crate) is_swapped: bool,
+}
+
+/// A page of page cache that no program has mapped, as the kernel's flags tell of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Cached {
+    /// Reads that are counted.
+    pub(crate) nr_reads: u32,
+    /// The mark of a read since the page came, or since the mark was last taken away.
+    pub(crate) is_referenced: bool,
+    pub(crate) is_dirty: bool,
 }
 
 impl<'w, P: Policy> Machine<'w, P> {
@@ -264,6 +277,31 @@ impl<'w, P: Policy> Machine<'w, P> {
         Verdict::Evicted
     }
 
+    /// Whether the page of a slot is in memory.
+    pub(crate) fn is_in_memory(&self, slot: u32) -> bool {
+        self.memory.folio(slot).is_some()
+    }
+
+    /// `posix_fadvise(POSIX_FADV_DONTNEED)` of a page of a file: whether it is gone. A page that is dirty or mapped stays. The
+    /// kernel remembers nothing of one that goes.
+    pub(crate) fn drop_page(&mut self, slot: u32) -> bool {
+        let Some(folio) = self.memory.folio(slot).filter(|_| self.is_droppable(slot)) else {
+            return false;
+        };
+        self.policy.gone(folio, GoneCause::Freed);
+        self.nr_pages[Kind::File.index()] -= 1;
+        self.memory.leave(slot, None, PastHeat::NONE);
+        true
+    }
+
+    fn is_droppable(&self, slot: u32) -> bool {
+        let memory = &self.memory;
+        self.kind_at(slot) == Kind::File
+            && ![&memory.mapped, &memory.dirty, &memory.isolated]
+                .iter()
+                .any(|of| of.get(slot))
+    }
+
     /// Notes how the generations stand.
     ///
     /// # Errors
@@ -300,7 +338,7 @@ impl<'w, P: Policy> Machine<'w, P> {
 
 /// A policy that a kernel can be played by.
 pub(crate) trait PlaysKernel: Policy {
-    /// Whether it has active and inactive lists, which a touch and `MADV_COLD` move pages between.
+    /// Tells if the policy has active and inactive lists, which a touch and `MADV_COLD` move pages between.
     const HAS_LISTS: bool;
 
     /// What touching a page does.
@@ -317,6 +355,15 @@ pub(crate) trait PlaysKernel: Policy {
         true
     }
 
+    /// Reads through descriptors that a folio's flags tell.
+    fn nr_reads(&self, folio: strata_lru::FolioId) -> u32;
+
+    /// The most reads that flags can tell.
+    fn nr_reads_max(&self) -> u32;
+
+    /// Whether a folio has the mark of an access.
+    fn is_referenced(&self, folio: strata_lru::FolioId) -> bool;
+
     /// Whether eviction would pass a folio over once for its count; never where there is none.
     fn is_spared(&self, folio: strata_lru::FolioId) -> bool;
 }
@@ -326,6 +373,22 @@ impl PlaysKernel for strata_lru::TwoList {
 
     fn is_inactive(&self, folio: strata_lru::FolioId) -> Option<bool> {
         self.is_active(folio).map(|is_active| !is_active)
+    }
+
+    fn nr_reads(&self, folio: strata_lru::FolioId) -> u32 {
+        let active = match self.is_active(folio) {
+            Some(true) => NR_READS_ACTIVE,
+            _ => 0,
+        };
+        active + u32::from(strata_lru::TwoList::is_referenced(self, folio))
+    }
+
+    fn nr_reads_max(&self) -> u32 {
+        NR_READS_ACTIVE + 1
+    }
+
+    fn is_referenced(&self, folio: strata_lru::FolioId) -> bool {
+        strata_lru::TwoList::is_referenced(self, folio)
     }
 
     fn is_spared(&self, _: strata_lru::FolioId) -> bool {
@@ -344,6 +407,18 @@ impl PlaysKernel for strata_lru::MultiGen {
         self.spares_full_counts()
     }
 
+    fn nr_reads(&self, folio: strata_lru::FolioId) -> u32 {
+        self.nr_counted(folio)
+    }
+
+    fn nr_reads_max(&self) -> u32 {
+        self.nr_counted_max()
+    }
+
+    fn is_referenced(&self, folio: strata_lru::FolioId) -> bool {
+        strata_lru::MultiGen::is_referenced(self, folio)
+    }
+
     fn is_spared(&self, folio: strata_lru::FolioId) -> bool {
         self.is_count_full(folio)
     }
@@ -353,6 +428,22 @@ impl<P: PlaysKernel> Machine<'_, P> {
     /// Whether touching a page does anything.
     pub(crate) fn has_lever(&self) -> bool {
         self.policy.has_lever()
+    }
+
+    /// What the kernel's flags tell of the page of a slot, if it is page cache that no program has mapped.
+    pub(crate) fn cached(&self, slot: u32) -> Option<Cached> {
+        let folio = self.memory.folio(slot)?;
+        let is_cache = self.kind_at(slot) == Kind::File && !self.memory.mapped.get(slot);
+        is_cache.then(|| Cached {
+            nr_reads: self.policy.nr_reads(folio),
+            is_referenced: self.policy.is_referenced(folio),
+            is_dirty: self.memory.dirty.get(slot),
+        })
+    }
+
+    /// The most reads of a page that the kernel's flags can tell.
+    pub(crate) fn nr_reads_max(&self) -> u32 {
+        self.policy.nr_reads_max()
     }
 
     /// Whether eviction would pass the page of a slot over once for its count.

@@ -390,7 +390,7 @@ impl<'w, P: Policy> Machine<'w, P> {
             nr_scanned: stats.nr_scanned_pages,
             nr_stolen: stats.nr_evicted_pages,
             nr_promoted: stats.nr_promoted_pages,
-            nr_protected: stats.nr_protected_pages,
+            nr_protected: stats.nr_protected_pages.iter().flatten().sum(),
             nr_ageing_runs: stats.nr_ageing_runs,
             nr_ptes_walked: walks.nr_entries_visited + self.counts.nr_ptes_walked,
             nr_ptes_looked_around: walks.nr_look_around_entries,

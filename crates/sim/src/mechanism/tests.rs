@@ -11,6 +11,7 @@ use crate::{
 };
 
 mod heat;
+mod page_cache;
 
 fn policies() -> Vec<KernelPolicy> {
     let models = KernelModel::ALL.iter();

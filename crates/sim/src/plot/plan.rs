@@ -143,6 +143,7 @@ mod tests {
             policy: "mglru".to_owned(),
             held: "100%".to_owned(),
             footprint_bytes: 100 << 20,
+            page_cache_bytes: None,
             duration_us: 1,
             busy_us: 1,
             slowdown_limit: ratio(30),

@@ -19,7 +19,7 @@ use serde::Serialize;
 pub use self::{
     generations::AgeShare,
     groups::{EventsRecord, GroupRecord},
-    steered::SteeredRecord,
+    steered::{PageCacheRecord, SteeredRecord, TierRecord},
     tiers::TiersRecord,
 };
 use crate::{

@@ -13,7 +13,9 @@ use strata_control::{
 use strata_lru::{Foretold, Isolated, Kind, TimeMs};
 
 use super::{
-    Hierarchy, prices,
+    Hierarchy,
+    cache::CacheRequest,
+    prices,
     threads::{Bound, Piece},
     world::World,
 };
@@ -257,7 +259,11 @@ impl<P: PlaysKernel> Mechanism for World<'_, P> {
             | Action::DropReadOnce { .. }
             | Action::DropReadAgain { .. }
             | Action::LookAtNewcomers { .. }
-            | Action::DropNewcomers { .. } => return None,
+            | Action::DropNewcomers { .. } => {
+                let request = CacheRequest::of(action)?;
+                self.cache.submit(at_ns, request);
+                return None;
+            }
             // `strata_control::drive` does these itself.
             Action::Reclaim { .. } | Action::PageOut { .. } => return None,
             Action::MarkAccessed { percent } => {

@@ -10,12 +10,13 @@
 //!                  v                      touch, cold,   |   |  page tables, lists, counters
 //!                tick --> strata-control  page out, ask  |   v
 //!                  |            |         the kernel     |  pages: Strata's engine, walks
-//!                limit <--------+--> threads ------------+
+//!                limit <--------+--> threads, cache -----+
 //! ```
 //!
 //! What is played: virtual time, in which accesses, faults, reclaim, walks, clearing and every call of Strata cost what
 //! `prices` says; programs and Strata's threads on so many processors (`timeline`); the limit, on both versions of
-//! cgroups (`limit`); the hold-up rule, by which walks that clear come the further apart the longer clearing took.
+//! cgroups (`limit`); page cache that is looked at and dropped (`cache`); the hold-up rule, by which walks that clear come
+//! the further apart the longer clearing took.
 //!
 //! What is left out: reading ahead, huge pages, the programs' own memory beside the pages of the trace, other programs,
 //! pages that several spaces map, which processor a thread runs on, the kernel's counts being out of date until somebody
@@ -27,6 +28,7 @@
 //! **Invariants** I1: the same trace and setup give the same outcome. I2: the played kernel learns of Strata by what
 //! Strata does to pages and limits alone, and Strata of the kernel by page tables, lists and counters.
 
+mod cache;
 mod limit;
 mod mechanism;
 mod pages;
@@ -42,6 +44,7 @@ mod world;
 use strata_control::{Actuator, CgroupVersion, Config};
 use strata_lru::{MultiGen, TwoList};
 
+pub use self::cache::CacheCounts;
 use self::world::World;
 use crate::{
     mechanism::{Driver, KernelPolicy},
@@ -85,6 +88,9 @@ pub struct SteeredSetup {
     pub hierarchy: Hierarchy,
     /// Whether the kernel may be told which pages are warm and which are cold, where that works: on the classic lists.
     pub has_hints: bool,
+    /// Whether page cache that no program has mapped is looked at and dropped, where the trace has accesses through
+    /// descriptors.
+    pub drops_cache: bool,
     /// What the loop's judgements are made by.
     pub config: Config,
     /// Whether [`Progress::trace`] is told each tick.
@@ -99,6 +105,7 @@ impl Default for SteeredSetup {
             actuator: Actuator::Auto,
             hierarchy: Hierarchy::default(),
             has_hints: true,
+            drops_cache: true,
             config: Config::default(),
             is_traced: false,
         }
@@ -140,6 +147,8 @@ pub struct SteeringCounts {
     pub nr_limit_raises: u64,
     /// Where it stood at most.
     pub limit_peak_pages: u64,
+    /// What became of page cache; `None` where it was left to the kernel.
+    pub cache: Option<CacheCounts>,
 }
 
 /// Replays a workload under a policy that plays the kernel below Strata.

@@ -21,6 +21,10 @@
 //! | `pause` | 50000 | between two calls that hold the lock of an address space | `crates/host/src/hold_up.rs` |
 //! | `walk` | 2 | a page-table entry read by a walk | the same as `clear-piece`: 1.3 to 2.1 |
 //! | `note` | 20 | a page in memory that a walk tells the engine of | `make bench NAME=tick_cost`, less `walk` and `clear-refs` |
+//! | `census` | 250 | a page of page cache that a census looks at | `docs/decisions/25-page-cache-read-once.md` |
+//! | `arrival` | 140 | a page that comes to page cache and is taken in | `Newcomers::take` of a million pages: 137 |
+//! | `drop` | 750 | a page of page cache that is dropped | `posix_fadvise` of 512 pages a call, in folios of one page: 748 |
+//! | `drop-call` | 1500 | a call that drops pages of a file | `posix_fadvise` of one page a call: 2,281, less `drop` |
 //! | `tick` | 36000 | a tick of the loop that does not walk | `crates/control/src/cpu/demand.rs`: a look at a program with one thread, 6 us each |
 //!
 //! The prices are measurements, not results: nothing is fitted to what a live run misses.
@@ -77,6 +81,14 @@ prices! {
     WALK_NS = "walk": 2;
     /// A page in memory that the engine is told of.
     NOTE_NS = "note": 20;
+    /// A page of page cache that a census looks at.
+    CENSUS_NS = "census": 250;
+    /// A page that comes to page cache and is taken in.
+    ARRIVAL_NS = "arrival": 140;
+    /// A page of page cache that is dropped.
+    DROP_NS = "drop": 750;
+    /// A call that drops pages of a file.
+    DROP_CALL_NS = "drop-call": 1500;
     /// A tick that does not walk.
     TICK_NS = "tick": 36_000;
 }

@@ -58,6 +58,7 @@ fn check<P: PlaysKernel>(policy: P, driver: Driver, generator: &str, steered: &S
         world.replay(first..end).unwrap();
         world.machine.validate().unwrap();
         world.pages.validate().unwrap();
+        world.cache.validate(&world.machine).unwrap();
         let usage_pages = u64::from(world.machine.nr_used_pages());
         assert!(usage_pages <= backstop_pages, "{usage_pages} at {first}");
         assert!(world.timeline.now_ns() > before_ns, "time stands still");

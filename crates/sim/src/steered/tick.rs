@@ -89,11 +89,11 @@ impl<P: PlaysKernel> World<'_, P> {
             is_line_held: self.limit.is_line_held(),
             reports,
             nr_attempts: self.looped.kept.nr_attempts,
-            freed_bytes: freed_pages * PAGE_BYTES,
+            freed_bytes: (freed_pages + self.cache.nr_dropped_pages()) * PAGE_BYTES,
             cpu,
             can_mark_all: self.control.abilities().lever.is_some(),
             free_swap: due.free_swap.then(|| self.free_swap()),
-            cache: None,
+            cache: self.cache.take_look(),
             going_bytes: 0,
             own_cpu_ns: self.own_cpu_ns(),
         })
@@ -121,6 +121,7 @@ impl<P: PlaysKernel> World<'_, P> {
     pub(super) fn hear(&mut self) -> Vec<ActuatorReport> {
         let mut reports = Vec::new();
         self.hear_steering();
+        self.looped.kept.nr_attempts += self.cache.take_attempts();
         if let Some(paged_out) = self.pageout.take_answer() {
             self.looped.kept.nr_attempts += 1;
             self.pages

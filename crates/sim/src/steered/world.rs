@@ -25,6 +25,7 @@ use strata_trace::Backing;
 
 use super::{
     BUDGET_PAGES_MIN, Hierarchy, SteeredSetup, SteeringCounts,
+    cache::CacheThread,
     limit::Bounds,
     pages::Pages,
     prices,
@@ -54,6 +55,7 @@ enum Who {
     Marker,
     Deactivator,
     Clearer,
+    Cache,
 }
 
 /// All of a run.
@@ -83,6 +85,7 @@ pub(super) struct World<'w, P> {
     pub(super) marker: Telling,
     pub(super) deactivator: Telling,
     pub(super) clearer: Clearer,
+    pub(super) cache: CacheThread,
     pub(super) looped: Looped,
     pub(super) recorder: Recorder,
     pub(super) traced: Traced,
@@ -156,6 +159,7 @@ impl<'w, P: PlaysKernel> World<'w, P> {
             && steered.actuator != Actuator::Pageout
             && setup.swappiness == Swappiness::DEFAULT;
         let pages = Pages::new(workload, machine.layout())?;
+        let cache = CacheThread::new(workload, machine.layout(), &config, steered.drops_cache);
         let mut world = World {
             pages,
             machine,
@@ -180,6 +184,7 @@ impl<'w, P: PlaysKernel> World<'w, P> {
             marker: Telling::default(),
             deactivator: Telling::default(),
             clearer: Clearer::default(),
+            cache,
             looped: Looped::default(),
             recorder: match steered.is_traced {
                 true => Recorder::recording(),
@@ -233,6 +238,7 @@ impl<'w, P: PlaysKernel> World<'w, P> {
             &self.marker.slot,
             &self.deactivator.slot,
             &self.clearer.slot,
+            &self.cache.slot,
         ];
         let acting_ns: u64 = threads.iter().map(|slot| slot.cpu_ns).sum();
         self.loop_slot.cpu_ns + acting_ns
@@ -245,6 +251,7 @@ impl<'w, P: PlaysKernel> World<'w, P> {
         for position in positions {
             for end in ends_before(&mut self.ends, position as usize) {
                 self.machine.release(end.page)?;
+                self.cache.forget(self.machine.layout().slot(end.page));
             }
             self.timeline.reach(position);
             if has_times && let Some(us) = workload.time_us(position) {
@@ -275,6 +282,7 @@ impl<'w, P: PlaysKernel> World<'w, P> {
         counts.nr_reclaimed_ahead_pages = nr_reclaimed - counts.nr_reclaimed_in_faults_pages;
         counts.nr_limit_raises = self.limit.nr_raises();
         counts.limit_peak_pages = self.limit.peak_bytes() / PAGE_BYTES;
+        counts.cache = self.cache.counts();
         let counts = std::mem::take(&mut self.counts);
         self.end_trace(&counts)?;
         self.tell_trace(progress);
@@ -303,8 +311,11 @@ impl<'w, P: PlaysKernel> World<'w, P> {
             if self.machine.lacks_room() {
                 ns += self.make_room()?;
             }
-            let backing = self.workload.page(request.page()).backing;
-            let is_back = self.machine.is_returning(request);
+            let page = request.page();
+            let backing = self.workload.page(page).backing;
+            let slot = self.machine.layout().slot(page);
+            let is_dropped = self.cache.note_miss(slot);
+            let is_back = is_dropped || self.machine.is_returning(request);
             self.counts.nr_refaults += u64::from(is_back);
             match backing {
                 Backing::File => self.timeline.wait(prices::READ_NS),
@@ -373,7 +384,7 @@ impl<'w, P: PlaysKernel> World<'w, P> {
         self.nr_own_at_work + u64::from(is_looping)
     }
 
-    fn slots(&self) -> [(Who, &Slot); 6] {
+    fn slots(&self) -> [(Who, &Slot); 7] {
         [
             (Who::Loop, &self.loop_slot),
             (Who::Kernel, &self.kernel.slot),
@@ -381,6 +392,7 @@ impl<'w, P: PlaysKernel> World<'w, P> {
             (Who::Marker, &self.marker.slot),
             (Who::Deactivator, &self.deactivator.slot),
             (Who::Clearer, &self.clearer.slot),
+            (Who::Cache, &self.cache.slot),
         ]
     }
 
@@ -455,6 +467,10 @@ impl<'w, P: PlaysKernel> World<'w, P> {
             Who::Clearer => {
                 let took = self.clearer.step(at_ns, &mut self.machine);
                 self.clearer.slot.took(at_ns, took);
+            }
+            Who::Cache => {
+                let took = self.cache.step(at_ns, &mut self.machine);
+                self.cache.slot.took(at_ns, took);
             }
         }
         Ok(())

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use super::lives::Lives;
 use super::writer::{
     CONTINUED, END_BROKEN, END_ENDED, PIECE_BITMAPS, RECORD_END, RECORD_PIECE, RECORD_SPACE,
-    RECORD_WALK, WALK_BASELINE,
+    RECORD_WALK, SPACE_FILE, WALK_BASELINE,
 };
 use super::{
     NO_PAGES, NR_TABLES_MAX, PageBits, Piece, RecordingInfo, SpaceEnd, WalkKind, bitmap, names,
@@ -33,9 +33,19 @@ const RECORD_MASK: u8 = 3;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Broken;
 
+/// The space of which is told.
+#[derive(Clone, Copy, Debug)]
+struct Space {
+    number: u32,
+    /// Whether the space is a file and not the address space of a process.
+    is_file: bool,
+}
+
 /// Decodes the blocks of one recording.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Decoder {
+    /// Whether the version of the recording has files.
+    has_files: bool,
     info: RecordingInfo,
     lives: Lives,
     /// What was freed since somebody asked; `None` while nobody has.
@@ -45,12 +55,29 @@ pub(crate) struct Decoder {
     at: usize,
     nr_records_left: usize,
     walk: Option<(WalkKind, u64)>,
-    space: Option<u32>,
+    space: Option<Space>,
     table: u64,
     accessed: BTreeMap<(u32, u64, u32), PageBits>,
 }
 
 impl Decoder {
+    /// Has seen nothing of a recording yet, in which files may be told of or not.
+    pub(crate) fn new(has_files: bool) -> Decoder {
+        Decoder {
+            has_files,
+            info: RecordingInfo::default(),
+            lives: Lives::default(),
+            freed: None,
+            content: Vec::new(),
+            at: 0,
+            nr_records_left: 0,
+            walk: None,
+            space: None,
+            table: 0,
+            accessed: BTreeMap::new(),
+        }
+    }
+
     /// What is known of the recording so far.
     pub(crate) fn info(&self) -> &RecordingInfo {
         &self.info
@@ -64,7 +91,9 @@ impl Decoder {
     /// Takes a block of names.
     pub(crate) fn names(&mut self, content: &[u8], nr_records: usize) -> Option<()> {
         let info = &mut self.info;
-        names::decode(content, nr_records, |name| info.add_name(name))
+        names::decode(content, nr_records, self.has_files, |name| {
+            info.add_name(name);
+        })
     }
 
     /// Takes the block about the recording.
@@ -150,17 +179,26 @@ impl Decoder {
 
     fn begin_space(&mut self, flags: u8, rest: &mut &[u8]) -> Option<()> {
         self.walk?;
-        if flags & !CONTINUED != 0 {
+        let is_file = self.has_files && flags & SPACE_FILE != 0;
+        let known = if is_file {
+            CONTINUED | SPACE_FILE
+        } else {
+            CONTINUED
+        };
+        if flags & !known != 0 {
             return None;
         }
-        self.space = Some(pop_u32(rest)?);
+        self.space = Some(Space {
+            number: pop_u32(rest)?,
+            is_file,
+        });
         self.info.cpu_us = self.info.cpu_us.saturating_add(pop(rest)?);
         self.table = 0;
         Some(())
     }
 
     fn end_space(&mut self, flags: u8) -> Option<()> {
-        let ((_, time_us), space) = (self.walk?, self.space.take()?);
+        let ((_, time_us), space) = (self.walk?, self.space.take()?.number);
         let end = match flags {
             0 => SpaceEnd::Whole,
             END_BROKEN => SpaceEnd::Broken,
@@ -199,7 +237,8 @@ impl Decoder {
         let [changed, appeared, gone, evicted, written, mixed] = bitmaps;
         let mut accessed = NO_PAGES;
         if flags & PIECE_BITMAPS[0] != 0 {
-            let before = self.accessed.entry((space, table, area)).or_default();
+            let key = (space.number, table, area);
+            let before = self.accessed.entry(key).or_default();
             accessed = std::array::from_fn(|word| before[word] ^ changed[word]);
             *before = accessed;
         }
@@ -216,12 +255,17 @@ impl Decoder {
         if area_and_kind & 1 != 0 {
             piece.anon = piece.told();
         }
-        self.info.add_piece(kind, &piece);
+        if space.is_file && piece.anon != NO_PAGES {
+            return None;
+        }
+        let file = space.is_file.then_some(space.number);
+        self.info.add_piece(kind, file, &piece);
         self.append(space, at_us, &piece, accesses);
         Some(())
     }
 
-    fn append(&mut self, space: u32, at_us: u64, piece: &Piece, accesses: &mut Vec<Access>) {
+    fn append(&mut self, of: Space, at_us: u64, piece: &Piece, accesses: &mut Vec<Access>) {
+        let space = of.number;
         if piece.gone != NO_PAGES {
             if let Some(freed) = &mut self.freed {
                 let freed_page = |bit| Freed {
@@ -256,7 +300,10 @@ impl Decoder {
                 true => Op::Write,
                 false => Op::Read,
             },
-            via: Via::PageTable,
+            via: match of.is_file {
+                true => Via::FileDescriptor,
+                false => Via::PageTable,
+            },
         }));
     }
 }

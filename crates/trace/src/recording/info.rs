@@ -8,9 +8,9 @@
 use std::collections::BTreeMap;
 
 use super::names::Name;
-use super::{About, AreaName, Piece, SpaceEnd, SpaceName, WalkKind, count};
+use super::{About, AreaName, FileName, Piece, SpaceEnd, SpaceName, WalkKind, count};
 
-/// Spaces, and mappings, whose names are kept.
+/// Spaces, mappings and files, of each so many, whose names are kept.
 const NAMES_MAX: usize = 1 << 16;
 /// Bytes of all names together.
 const NAME_BYTES_MAX: usize = 16 << 20;
@@ -38,7 +38,9 @@ pub struct RecordingInfo {
     pub spaces: BTreeMap<u32, SpaceName>,
     /// Mappings by their number.
     pub areas: BTreeMap<u32, AreaInfo>,
-    /// Names, mappings and freed pages that are not kept, because there are too many.
+    /// Files whose page cache is told, by their number.
+    pub files: BTreeMap<u32, FileInfo>,
+    /// Names, mappings, files and freed pages that are not kept, because there are too many.
     pub nr_left_out: u64,
     name_bytes: usize,
 }
@@ -51,6 +53,17 @@ pub struct AreaInfo {
     /// Pages found accessed, summed over walks.
     pub nr_accessed: u64,
     /// Pages that were in memory at the baseline or came into it.
+    pub nr_appeared: u64,
+}
+
+/// A file and what happened to its page cache.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FileInfo {
+    /// Name of the file; `None` where the recording does not say.
+    pub name: Option<FileName>,
+    /// Pages found read or written, summed over censuses.
+    pub nr_accessed: u64,
+    /// Pages that were in memory at the first census of the file or came into it.
     pub nr_appeared: u64,
 }
 
@@ -67,7 +80,8 @@ impl RecordingInfo {
         self.times_us = Some((first.min(at_us), last.max(at_us)));
     }
 
-    pub(super) fn add_piece(&mut self, kind: WalkKind, piece: &Piece) {
+    /// Counts a piece of an address space, or of the file with this number.
+    pub(super) fn add_piece(&mut self, kind: WalkKind, file: Option<u32>, piece: &Piece) {
         let [accessed, appeared, gone, evicted] =
             [piece.accessed, piece.appeared, piece.gone, piece.evicted]
                 .map(|bits| u64::from(count(bits)));
@@ -76,7 +90,12 @@ impl RecordingInfo {
         }
         self.nr_gone += gone;
         self.nr_evicted += evicted;
-        if let Some(area) = self.area(piece.area) {
+        if let Some(file) = file {
+            if let Some(file) = self.file(file) {
+                file.nr_accessed += accessed;
+                file.nr_appeared += appeared;
+            }
+        } else if let Some(area) = self.area(piece.area) {
             area.nr_accessed += accessed;
             area.nr_appeared += appeared;
         }
@@ -87,11 +106,28 @@ impl RecordingInfo {
     }
 
     pub(super) fn add_name(&mut self, name: Name) {
-        let nr_bytes = match &name {
-            Name::Space(space) => space.name.len(),
-            Name::Area(area) => area.name.len() + area.class.len(),
+        let space_bytes = |space: &SpaceName| space.name.len();
+        let area_bytes = |area: &AreaName| area.name.len() + area.class.len();
+        let file_bytes = |file: &FileName| file.path.len() + file.group.len();
+        // A name takes the place of the one before.
+        let (nr_bytes, old_bytes) = match &name {
+            Name::Space(space) => {
+                let old = self.spaces.get(&space.space);
+                (space_bytes(space), old.map(space_bytes))
+            }
+            Name::Area(area) => {
+                let old = self.areas.get(&area.area);
+                let old = old.and_then(|info| info.name.as_ref());
+                (area_bytes(area), old.map(area_bytes))
+            }
+            Name::File(file) => {
+                let old = self.files.get(&file.file);
+                let old = old.and_then(|info| info.name.as_ref());
+                (file_bytes(file), old.map(file_bytes))
+            }
         };
-        if self.name_bytes + nr_bytes > NAME_BYTES_MAX {
+        let others_bytes = self.name_bytes - old_bytes.unwrap_or_default();
+        if others_bytes + nr_bytes > NAME_BYTES_MAX {
             self.nr_left_out += 1;
             return;
         }
@@ -108,8 +144,21 @@ impl RecordingInfo {
                 Some(info) => info.name = Some(area),
                 None => return,
             },
+            Name::File(file) => match self.file(file.file) {
+                Some(info) => info.name = Some(file),
+                None => return,
+            },
         }
-        self.name_bytes += nr_bytes;
+        self.name_bytes = others_bytes + nr_bytes;
+    }
+
+    /// The file, unless there are too many.
+    fn file(&mut self, file: u32) -> Option<&mut FileInfo> {
+        if self.files.len() >= NAMES_MAX && !self.files.contains_key(&file) {
+            self.nr_left_out += 1;
+            return None;
+        }
+        Some(self.files.entry(file).or_default())
     }
 
     /// The mapping, unless there are too many.
@@ -119,5 +168,30 @@ impl RecordingInfo {
             return None;
         }
         Some(self.areas.entry(area).or_default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recording::NameKnown;
+
+    #[test]
+    fn a_name_takes_the_place_of_the_one_before() {
+        let mut info = RecordingInfo::default();
+        for (number, path) in [(7, "/srv/log"), (7, "/srv/a"), (8, "/b"), (7, "/srv/data")] {
+            info.add_name(Name::File(FileName {
+                file: number,
+                group: "/app".to_owned(),
+                known: NameKnown::Path,
+                path: path.to_owned(),
+            }));
+        }
+        for name in ["job", "worker"] {
+            let (space, pid, name) = (1, 42, name.to_owned());
+            info.add_name(Name::Space(SpaceName { space, pid, name }));
+        }
+        let told = "/srv/data/app/b/appworker".len();
+        assert_eq!((info.name_bytes, info.nr_left_out), (told, 0));
     }
 }

@@ -1,16 +1,18 @@
-//! Recordings: which pages of live processes each walk of their page tables found accessed.
+//! Recordings: which pages of live processes each walk of their page tables found accessed, and which page cache of files each
+//! census found read.
 //!
 //! A recording is a `.strata` file whose blocks hold observations instead of accesses
 //! (`docs/reference/recording-format.md` describes it byte by byte). Read as a trace it yields, for each walk,
 //! one access for every page that was accessed or had come into memory since the walk before, in
 //! the order of addresses, with the time of the walk. What happened more often within an interval,
-//! and in which order, nobody knows.
+//! and in which order, nobody knows. Page cache that nobody has mapped is accessed through
+//! descriptors: a file is a space whose pages are numbered as in the file.
 //!
 //! ```text
 //!   file    = about, (names | observations)*, end
 //!   walk    = what was found at one time:  space*          a baseline tells what is in memory
-//!   space   = one address space:           piece*, end
-//!   piece   = one mapping's part of one page table (512 pages), as bitmaps
+//!   space   = one address space, or file:  piece*, end
+//!   piece   = one mapping's part of one page table (512 pages), or 512 pages of a file, as bitmaps
 //! ```
 //!
 //! **Owns** what a recording says, its writer and its decoder. **Does not own** the blocks around it
@@ -29,8 +31,8 @@ mod names;
 mod writer;
 
 pub(crate) use decoder::{Broken, Decoder};
-pub use info::{AreaInfo, RecordingInfo};
-pub use names::{About, AreaName, SpaceName};
+pub use info::{AreaInfo, FileInfo, RecordingInfo};
+pub use names::{About, AreaName, FileName, NameKnown, SpaceName};
 pub use writer::RecordingWriter;
 
 use crate::strata::varint;
@@ -54,7 +56,7 @@ const NR_TABLES_MAX: u64 = 1 << (PAGE_BITS - 9);
 pub struct Piece {
     /// Which table of the space: the page number divided by 512, below 2^35.
     pub table: u64,
-    /// Which mapping, as [`AreaName`] names it.
+    /// Which mapping, as [`AreaName`] names it; 0 in a file.
     pub area: u32,
     /// Accessed since the last walk.
     pub accessed: PageBits,
@@ -66,7 +68,7 @@ pub struct Piece {
     pub evicted: PageBits,
     /// Pages that were accessed or appeared, and were first seen dirty.
     pub written: PageBits,
-    /// Of all these, anonymous; the others belong to files.
+    /// Of all these, anonymous; the others belong to files. None in a file.
     pub anon: PageBits,
 }
 

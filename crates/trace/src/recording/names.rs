@@ -1,4 +1,4 @@
-//! What a recording calls things: the target, its spaces, their mappings.
+//! What a recording calls things: the target, its spaces, their mappings, and files.
 //!
 //! **Owns** the content of blocks of names and of the block about the recording. **Does not own**
 //! anything a replay depends on: a recording without its names is replayed the same.
@@ -11,6 +11,7 @@ pub(super) const TEXT_BYTES_MAX: usize = 4096;
 
 const RECORD_SPACE: u8 = 1;
 const RECORD_AREA: u8 = 2;
+const RECORD_FILE: u8 = 3;
 
 /// How a recording was made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -47,11 +48,71 @@ pub struct AreaName {
     pub name: String,
 }
 
+/// A file whose page cache is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileName {
+    /// Number of the file in the recording, among those of spaces; never used twice.
+    pub file: u32,
+    /// The group that is charged for its page cache; empty where that is not known.
+    pub group: String,
+    /// What is known of the file's name.
+    pub known: NameKnown,
+    /// The path; for [`NameKnown::Nothing`] what else identifies the file.
+    pub path: String,
+}
+
+/// What is known of a file's name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NameKnown {
+    /// The file was at this path when the recording first told of it.
+    Path,
+    /// The file was at this place in its file system, which is mounted nowhere that could be seen.
+    Inside,
+    /// The file was deleted already; the path was its last one.
+    Deleted,
+    /// Nothing: the kernel has forgotten the name.
+    Nothing,
+}
+
+impl NameKnown {
+    const ALL: [NameKnown; 4] = [
+        NameKnown::Path,
+        NameKnown::Inside,
+        NameKnown::Deleted,
+        NameKnown::Nothing,
+    ];
+
+    /// The word for it in answers of programs.
+    pub fn word(self) -> &'static str {
+        match self {
+            NameKnown::Path => "path",
+            NameKnown::Inside => "inside",
+            NameKnown::Deleted => "deleted",
+            NameKnown::Nothing => "nothing",
+        }
+    }
+
+    fn number(self) -> u64 {
+        match self {
+            NameKnown::Path => 0,
+            NameKnown::Inside => 1,
+            NameKnown::Deleted => 2,
+            NameKnown::Nothing => 3,
+        }
+    }
+
+    fn of(number: u64) -> Option<NameKnown> {
+        let mut all = NameKnown::ALL.into_iter();
+        all.find(|known| known.number() == number)
+    }
+}
+
 /// One record of a block of names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Name {
     Space(SpaceName),
     Area(AreaName),
+    File(FileName),
 }
 
 pub(super) fn encode_about(about: &About, content: &mut Vec<u8>) {
@@ -84,10 +145,20 @@ pub(super) fn encode_area(area: &AreaName, content: &mut Vec<u8>) {
     push_text(content, &area.name);
 }
 
-/// Tells `tell` each of the `nr_records` names; `None` if that is not what the content holds.
+pub(super) fn encode_file(file: &FileName, content: &mut Vec<u8>) {
+    content.push(RECORD_FILE);
+    push(content, u64::from(file.file));
+    push_text(content, &file.group);
+    push(content, file.known.number());
+    push_text(content, &file.path);
+}
+
+/// Tells `tell` each of the `nr_records` names; `None` if that is not what the content holds. Files are named only where the
+/// version of the recording has them.
 pub(super) fn decode(
     mut content: &[u8],
     nr_records: usize,
+    has_files: bool,
     mut tell: impl FnMut(Name),
 ) -> Option<()> {
     for _ in 0..nr_records {
@@ -104,6 +175,12 @@ pub(super) fn decode(
                 space: pop_u32(&mut content)?,
                 class: pop_text(&mut content)?,
                 name: pop_text(&mut content)?,
+            }),
+            RECORD_FILE if has_files => Name::File(FileName {
+                file: pop_u32(&mut content)?,
+                group: pop_text(&mut content)?,
+                known: NameKnown::of(pop(&mut content)?)?,
+                path: pop_text(&mut content)?,
             }),
             _ => return None,
         });

@@ -12,11 +12,14 @@ use std::fmt;
 use std::io::Write;
 
 use super::{
-    About, AreaName, NO_PAGES, PageBits, Piece, SpaceEnd, SpaceName, WalkKind, bitmap, count, names,
+    About, AreaName, FileName, NO_PAGES, PageBits, Piece, SpaceEnd, SpaceName, WalkKind, bitmap,
+    count, names,
 };
 use crate::error::TraceError;
 use crate::strata::varint::{push, push_signed};
-use crate::strata::{BLOCK_RECORDS_MAX, KIND_ABOUT, KIND_NAMES, KIND_OBSERVATIONS, Output};
+use crate::strata::{
+    BLOCK_RECORDS_MAX, KIND_ABOUT, KIND_NAMES, KIND_OBSERVATIONS, Output, VERSION_OF_RECORDINGS,
+};
 
 /// A block is written once it has so many bytes: far below the bound of the format, and enough for
 /// zstd to find what there is to find.
@@ -31,6 +34,8 @@ pub(super) const RECORD_PIECE: u8 = 3;
 
 /// Of a walk: it is a baseline.
 pub(super) const WALK_BASELINE: u8 = 1 << 2;
+/// Of a space: it is a file.
+pub(super) const SPACE_FILE: u8 = 1 << 2;
 /// Of a walk or a space: an earlier block began it.
 pub(super) const CONTINUED: u8 = 1 << 3;
 /// Of an end: the walk of the space broke off.
@@ -43,7 +48,8 @@ pub(super) const PIECE_BITMAPS: [u8; 6] = [1 << 2, 1 << 3, 1 << 4, 1 << 5, 1 << 
 /// Writes a recording.
 ///
 /// The order of calls: [`begin_walk`](Self::begin_walk), for each space
-/// [`begin_space`](Self::begin_space), [`piece`](Self::piece)s and [`end_space`](Self::end_space).
+/// [`begin_space`](Self::begin_space), [`piece`](Self::piece)s and [`end_space`](Self::end_space); a file begins with
+/// [`begin_file`](Self::begin_file).
 /// What was written before a crash can be read up to the last [`flush`](Self::flush).
 pub struct RecordingWriter<W: Write> {
     output: Output<W>,
@@ -52,7 +58,8 @@ pub struct RecordingWriter<W: Write> {
     names: Vec<u8>,
     nr_names: usize,
     walk: Option<(WalkKind, u64)>,
-    space: Option<u32>,
+    /// The space, and whether it is a file.
+    space: Option<(u32, bool)>,
     /// The table of the last piece of the space in this block.
     table: u64,
     /// The last accessed bitmaps of this block, which the next ones are compared with.
@@ -75,7 +82,7 @@ impl<W: Write> RecordingWriter<W> {
     /// # Errors
     /// `out` can't be written.
     pub fn new(recording: &str, out: W, about: &About) -> Result<RecordingWriter<W>, TraceError> {
-        let mut output = Output::new(recording, out)?;
+        let mut output = Output::new(recording, VERSION_OF_RECORDINGS, out)?;
         let mut content = Vec::new();
         names::encode_about(about, &mut content);
         output.block(KIND_ABOUT, 1, &content)?;
@@ -116,6 +123,17 @@ impl<W: Write> RecordingWriter<W> {
         Ok(())
     }
 
+    /// Names a file, before anything is told of it.
+    ///
+    /// # Errors
+    /// `out` can't be written.
+    pub fn name_file(&mut self, file: &FileName) -> Result<(), TraceError> {
+        self.make_room_for_name()?;
+        names::encode_file(file, &mut self.names);
+        self.nr_names += 1;
+        Ok(())
+    }
+
     /// A walk at this time, microseconds since the recording began. Whatever no space is told of did
     /// not change.
     ///
@@ -135,6 +153,19 @@ impl<W: Write> RecordingWriter<W> {
     /// # Errors
     /// `out` can't be written.
     pub fn begin_space(&mut self, space: u32, cpu_us: u64) -> Result<(), TraceError> {
+        self.begin((space, false), cpu_us)
+    }
+
+    /// Something is told of the page cache of a file. Its pages are numbered as in the file, below 2^44, and none of them is
+    /// anonymous.
+    ///
+    /// # Errors
+    /// `out` can't be written.
+    pub fn begin_file(&mut self, file: u32) -> Result<(), TraceError> {
+        self.begin((file, true), 0)
+    }
+
+    fn begin(&mut self, space: (u32, bool), cpu_us: u64) -> Result<(), TraceError> {
         self.space = None;
         self.make_room()?;
         self.space = Some(space);
@@ -153,6 +184,7 @@ impl<W: Write> RecordingWriter<W> {
             return Ok(());
         }
         self.make_room()?;
+        debug_assert!(piece.anon == NO_PAGES || self.space.is_some_and(|(_, is_file)| !is_file));
         let touched = piece.touched();
         let written = std::array::from_fn(|word| piece.written[word] & touched[word]);
         let told = piece.told();
@@ -238,7 +270,8 @@ impl<W: Write> RecordingWriter<W> {
 
     /// What differs from the bitmap before, which a steady program makes little.
     fn changed(&mut self, piece: &Piece, bits: PageBits) -> PageBits {
-        let key = (self.space.unwrap_or_default(), piece.table, piece.area);
+        let (space, _) = self.space.unwrap_or_default();
+        let key = (space, piece.table, piece.area);
         let before = self.accessed.insert(key, bits).unwrap_or(NO_PAGES);
         std::array::from_fn(|word| bits[word] ^ before[word])
     }
@@ -257,10 +290,11 @@ impl<W: Write> RecordingWriter<W> {
     }
 
     fn put_space(&mut self, flags: u8, cpu_us: u64) {
-        let Some(space) = self.space else {
+        let Some((space, is_file)) = self.space else {
             return;
         };
-        self.content.push(RECORD_SPACE | flags);
+        let file = if is_file { SPACE_FILE } else { 0 };
+        self.content.push(RECORD_SPACE | file | flags);
         push(&mut self.content, u64::from(space));
         push(&mut self.content, cpu_us);
         self.nr_records += 1;

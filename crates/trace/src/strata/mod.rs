@@ -22,8 +22,12 @@ pub use writer::Writer;
 
 /// First bytes: a byte no text begins with, the name, and a line end that text tools would mangle.
 pub(crate) const MAGIC: [u8; 8] = *b"\x89STRATA\n";
-/// Version of the layout.
-const VERSION: u16 = 1;
+/// Version of traces of accesses.
+const VERSION_OF_TRACES: u16 = 1;
+/// Version of recordings. Those of version 1 have no files.
+pub(crate) const VERSION_OF_RECORDINGS: u16 = 2;
+/// Versions that are read.
+const VERSIONS: [u16; 2] = [VERSION_OF_TRACES, VERSION_OF_RECORDINGS];
 /// Bytes of the header of the file.
 const FILE_HEADER_BYTES: usize = 16;
 /// Bytes of the header of a block.
@@ -125,10 +129,10 @@ impl BlockHeader {
     }
 }
 
-fn file_header() -> [u8; FILE_HEADER_BYTES] {
+fn file_header(version: u16) -> [u8; FILE_HEADER_BYTES] {
     let mut bytes = [0; FILE_HEADER_BYTES];
     bytes[..8].copy_from_slice(&MAGIC);
-    bytes[8..10].copy_from_slice(&VERSION.to_le_bytes());
+    bytes[8..10].copy_from_slice(&version.to_le_bytes());
     let crc = crc32fast::hash(&bytes[..12]);
     bytes[12..].copy_from_slice(&crc.to_le_bytes());
     bytes

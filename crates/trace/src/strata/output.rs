@@ -19,8 +19,8 @@ pub(crate) struct Output<W: Write> {
 }
 
 impl<W: Write> Output<W> {
-    /// Writes the header of the file; `trace` is what errors call it.
-    pub(crate) fn new(trace: &str, out: W) -> Result<Output<W>, TraceError> {
+    /// Writes the header of the file, of this version; `trace` is what errors call it.
+    pub(crate) fn new(trace: &str, version: u16, out: W) -> Result<Output<W>, TraceError> {
         let compressor = zstd::bulk::Compressor::new(ZSTD_LEVEL)
             .map_err(|error| TraceError::new(trace, None, error.into()))?;
         let mut output = Output {
@@ -29,7 +29,7 @@ impl<W: Write> Output<W> {
             compressor,
             written_bytes: 0,
         };
-        output.put(&file_header())?;
+        output.put(&file_header(version))?;
         Ok(output)
     }
 

@@ -10,7 +10,7 @@
 use super::{
     BLOCK_BYTES_MAX, BLOCK_HEADER_BYTES, BlockHeader, BlockKind, CODEC_STORED, CODEC_ZSTD,
 };
-use super::{FILE_HEADER_BYTES, VERSION, block, file_header};
+use super::{FILE_HEADER_BYTES, VERSION_OF_RECORDINGS, VERSIONS, block, file_header};
 use crate::access::{Access, Backing, Freed, Via};
 use crate::error::{Position, Reason, TraceError};
 use crate::input::Input;
@@ -58,11 +58,11 @@ impl StrataReader {
         let at = Position::Byte(0);
         let mut header = Vec::new();
         input.take(FILE_HEADER_BYTES, &mut header)?;
-        let expected = file_header();
-        if !expected.starts_with(&header) {
+        let is_header = |version: &u16| file_header(*version).starts_with(&header);
+        let Some(version) = VERSIONS.into_iter().find(is_header) else {
             return Err(input.error(at, not_strata(&header)));
-        }
-        if header.len() < expected.len() {
+        };
+        if header.len() < FILE_HEADER_BYTES {
             return Err(input.error(at, Reason::Truncated("the header")));
         }
         let decompressor = zstd::bulk::Decompressor::new()
@@ -73,7 +73,7 @@ impl StrataReader {
             backing: options.backing,
             stored: Vec::new(),
             content: Vec::new(),
-            recording: Decoder::default(),
+            recording: Decoder::new(version == VERSION_OF_RECORDINGS),
             is_recording: false,
             block_at: 0,
             decompressor,
@@ -242,7 +242,7 @@ impl AccessReader for StrataReader {
 /// What is wrong with the header of the file.
 fn not_strata(header: &[u8]) -> Reason {
     let why = match header.strip_prefix(&super::MAGIC) {
-        Some([low, high, ..]) if u16::from_le_bytes([*low, *high]) != VERSION => format!(
+        Some([low, high, ..]) if !VERSIONS.contains(&u16::from_le_bytes([*low, *high])) => format!(
             "version {} is not known to this version of strata",
             u16::from_le_bytes([*low, *high])
         ),

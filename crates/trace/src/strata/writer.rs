@@ -5,7 +5,7 @@
 use std::fmt;
 use std::io::Write;
 
-use super::{BLOCK_RECORDS_MAX, KIND_ACCESSES, Output, block};
+use super::{BLOCK_RECORDS_MAX, KIND_ACCESSES, Output, VERSION_OF_TRACES, block};
 use crate::access::Access;
 use crate::error::TraceError;
 
@@ -36,7 +36,7 @@ impl<W: Write> Writer<W> {
     /// `out` can't be written.
     pub fn new(trace: &str, out: W) -> Result<Writer<W>, TraceError> {
         Ok(Writer {
-            output: Output::new(trace, out)?,
+            output: Output::new(trace, VERSION_OF_TRACES, out)?,
             pending: Vec::new(),
             content: Vec::new(),
             nr_accesses: 0,

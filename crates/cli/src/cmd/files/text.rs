@@ -77,14 +77,23 @@ fn summary(report: &FilesReport) -> String {
         let Recency {
             read_bytes,
             unknown_bytes,
+            unknown_idle,
             idle_bytes,
         } = watched.recency;
+        let estimate = unknown_idle.map(|estimate| {
+            format!(
+                " (of which {} +-{} not read, by a sample whose counts were reset)",
+                Bytes(estimate.idle_bytes),
+                Bytes(estimate.error_bytes)
+            )
+        });
         format!(
-            "within {:.0} s: {} read, {} not read, {} not known, {} mapped\n",
+            "within {:.0} s: {} read, {} not read, {} not known{}, {} mapped\n",
             watched.seconds,
             Bytes(read_bytes),
             Bytes(idle_bytes),
             Bytes(unknown_bytes),
+            estimate.unwrap_or_default(),
             Bytes(watched.mapped_bytes),
         )
     });
@@ -124,7 +133,7 @@ fn reason(left: Left) -> &'static str {
         Left::NotRegular => "no regular file",
         Left::FileSystem => "neither on ext4 nor on xfs",
         Left::Refused => {
-            "the file can't be opened: a right is missing, or somebody has a lease on it"
+            "the file can't be opened: CAP_DAC_READ_SEARCH is missing, or somebody has a lease on it"
         }
         Left::InUse => "changed or mapped meanwhile, or being read",
     }
@@ -133,6 +142,7 @@ fn reason(left: Left) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use strata_host::access::census::IdleEstimate;
     use strata_host::observe::files::Watched;
 
     fn report(sampled_share: f64, nr_files: u64) -> FilesReport {
@@ -182,6 +192,7 @@ mod tests {
         let recency = Recency {
             read_bytes: 1 << 20,
             unknown_bytes: 512 << 10,
+            unknown_idle: None,
             idle_bytes: 2 << 20,
         };
         let mut report = report(1.0, 1);
@@ -190,6 +201,7 @@ mod tests {
             seconds: 60.2,
             nr_censuses: 7,
             mapped_bytes: 0,
+            resets: None,
             recency,
         });
         let text = table(&report, None, false);
@@ -199,7 +211,18 @@ mod tests {
         );
         assert!(!text.contains("USED"), "{text}");
         assert!(
-            text.contains("within 60 s: 1 MiB read, 2 MiB not read, 512 KiB not known"),
+            text.contains("within 60 s: 1 MiB read, 2 MiB not read, 512 KiB not known, 0 B mapped"),
+            "{text}"
+        );
+        if let Some(watched) = &mut report.watched {
+            watched.recency.unknown_idle = Some(IdleEstimate {
+                idle_bytes: 256 << 10,
+                error_bytes: 64 << 10,
+            });
+        }
+        let text = table(&report, None, false);
+        assert!(
+            text.contains("512 KiB not known (of which 256 KiB +-64 KiB not read, by a sample"),
             "{text}"
         );
     }
@@ -211,7 +234,12 @@ mod tests {
             idle_bytes: 9 << 20,
             tried_bytes: 8 << 20,
             dropped_bytes: 7 << 20,
-            left_bytes: [(Left::InUse, 1 << 20), (Left::Unreachable, 1 << 20)].into(),
+            left_bytes: [
+                (Left::InUse, 1 << 20),
+                (Left::Unreachable, 1 << 20),
+                (Left::Refused, 2 << 20),
+            ]
+            .into(),
         };
         let text = table(&report(1.0, 1), Some(&dropped), false);
         assert!(
@@ -219,6 +247,10 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("left 1 MiB: no path"), "{text}");
+        assert!(
+            text.contains("left 2 MiB: the file can't be opened: CAP_DAC_READ_SEARCH is missing"),
+            "{text}"
+        );
         assert!(text.contains("left 1 MiB: changed or mapped"), "{text}");
         let text = table(&report(1.0, 1), Some(&dropped), true);
         assert!(text.contains("would drop 8 MiB of 3 files\n"), "{text}");

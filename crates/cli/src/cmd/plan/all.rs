@@ -67,7 +67,7 @@ pub(super) fn run(args: &AllArgs, format: PlanFormat) -> anyhow::Result<ExitCode
         interval,
         // The first walk comes a little after the watch begins.
         Some(age + interval),
-        &mut |observer| {
+        &mut |observer, _| {
             troubles.extend(groups.observe(observer).troubles);
             Attention::GoOn
         },

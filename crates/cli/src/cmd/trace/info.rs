@@ -5,14 +5,14 @@
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use strata_trace::Summary;
-use strata_trace::recording::RecordingInfo;
+use strata_trace::recording::{FileInfo, NameKnown, RecordingInfo};
 
 use crate::print;
 use crate::source::SourceArgs;
 
 const PAGE_BYTES: u64 = 4096;
-/// Mappings of a recording that are shown, most accessed first.
-const AREAS_SHOWN: usize = 8;
+/// Mappings of a recording that are shown, most accessed first, and as many files.
+const ROWS_SHOWN: usize = 8;
 /// Where the values begin, behind the longest label.
 const LABEL_COLUMNS: usize = 13;
 
@@ -79,6 +79,8 @@ struct RecordingRecord {
     evicted_pages: u64,
     spaces: Vec<SpaceRecord>,
     areas: Vec<AreaRecord>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    files: Vec<FileRecord>,
     left_out: u64,
 }
 
@@ -99,6 +101,32 @@ struct AreaRecord {
     appeared_pages: u64,
 }
 
+/// A file whose page cache was recorded, the most accessed first.
+#[derive(Debug, Serialize)]
+struct FileRecord {
+    file: u32,
+    group: String,
+    path: String,
+    /// What is known of its name.
+    known: &'static str,
+    accessed_pages: u64,
+    appeared_pages: u64,
+}
+
+impl FileRecord {
+    fn new(file: u32, info: &FileInfo) -> FileRecord {
+        let name = info.name.as_ref();
+        FileRecord {
+            file,
+            group: name.map(|name| name.group.clone()).unwrap_or_default(),
+            path: name.map(|name| name.path.clone()).unwrap_or_default(),
+            known: name.map_or(NameKnown::Nothing, |name| name.known).word(),
+            accessed_pages: info.nr_accessed,
+            appeared_pages: info.nr_appeared,
+        }
+    }
+}
+
 impl RecordingRecord {
     fn new(info: &RecordingInfo) -> RecordingRecord {
         let about = info.about.clone().unwrap_or_default();
@@ -117,6 +145,10 @@ impl RecordingRecord {
             })
             .collect();
         areas.sort_by_key(|area| std::cmp::Reverse(area.accessed_pages));
+        let files = info.files.iter();
+        let files = files.map(|(number, file)| FileRecord::new(*number, file));
+        let mut files: Vec<FileRecord> = files.collect();
+        files.sort_by_key(|file| std::cmp::Reverse((file.accessed_pages, file.appeared_pages)));
         let spaces = info.spaces.values().map(|space| SpaceRecord {
             space: space.space,
             pid: space.pid,
@@ -134,6 +166,7 @@ impl RecordingRecord {
             evicted_pages: info.nr_evicted,
             spaces: spaces.collect(),
             areas,
+            files,
             left_out: info.nr_left_out,
         }
     }
@@ -287,7 +320,7 @@ fn add_recording(recording: &RecordingRecord, add: &mut impl FnMut(&str, String)
         "pages",
         format!("{appeared} appeared, {gone} freed, {evicted} evicted meanwhile"),
     );
-    for area in recording.areas.iter().take(AREAS_SHOWN) {
+    for area in recording.areas.iter().take(ROWS_SHOWN) {
         let name = match area.name.as_str() {
             "" => String::new(),
             name => format!(" {}", quoted(name)),
@@ -301,8 +334,24 @@ fn add_recording(recording: &RecordingRecord, add: &mut impl FnMut(&str, String)
             ),
         );
     }
-    if let Some(more) = recording.areas.len().checked_sub(AREAS_SHOWN + 1) {
+    if let Some(more) = recording.areas.len().checked_sub(ROWS_SHOWN + 1) {
         add("mappings", format!("{} more", more + 1));
+    }
+    for file in recording.files.iter().take(ROWS_SHOWN) {
+        let (accessed, held) = (grouped(file.accessed_pages), grouped(file.appeared_pages));
+        let name = match file.known {
+            "deleted" => format!("{} (deleted)", quoted(&file.path)),
+            "inside" => format!("{} in its file system", quoted(&file.path)),
+            _ if file.path.is_empty() => "without a name".to_owned(),
+            _ => quoted(&file.path),
+        };
+        add(
+            "file",
+            format!("{name}: {held} pages, found accessed {accessed} times"),
+        );
+    }
+    if let Some(more) = recording.files.len().checked_sub(ROWS_SHOWN + 1) {
+        add("files", format!("{} more", more + 1));
     }
 }
 

@@ -89,9 +89,12 @@ fn cache_sentence(cache: &CacheReport, needed: u64, window_seconds: f64) -> Stri
     let (Some(whole), Some(window)) = (whole_watch, same.or(whole_watch)) else {
         return String::new();
     };
+    let idle = match whole.unknown_idle {
+        None => Bytes(whole.idle_bytes).to_string(),
+        Some(of_unknown) => format!("about {}", Bytes(whole.idle_bytes + of_unknown.idle_bytes)),
+    };
     let idle = format!(
-        "{} is page cache that nobody has read for {}",
-        Bytes(whole.idle_bytes),
+        "{idle} is page cache that nobody has read for {}",
         span(whole.covered_seconds)
     );
     let of_charge = match cache.charge {
@@ -101,16 +104,23 @@ fn cache_sentence(cache: &CacheReport, needed: u64, window_seconds: f64) -> Stri
         ),
         None => idle,
     };
-    let unknown = match window.unknown_bytes {
-        0 => String::new(),
-        bytes => format!(
-            ", or up to {} more (read often, but when is not known)",
-            Bytes(bytes)
+    let (used_bytes, unknown) = match (window.unknown_bytes, window.unknown_idle) {
+        (0, _) => (0, String::new()),
+        (bytes, None) => (
+            0,
+            format!(
+                ", or up to {} more (read often, but when is not known)",
+                Bytes(bytes)
+            ),
+        ),
+        (bytes, Some(idle)) => (
+            bytes - idle.idle_bytes.min(bytes),
+            format!(", +-{},", Bytes(idle.error_bytes)),
         ),
     };
     format!(
         "about {}{unknown} with page cache that was read within {}; {of_charge}\n",
-        Bytes(needed + window.read_bytes),
+        Bytes(needed + window.read_bytes + used_bytes),
         span(window.covered_seconds)
     )
 }
@@ -218,7 +228,18 @@ fn page_cache(text: &mut String, cache: &CacheReport) {
         let [read, unknown, idle] = [window.read_bytes, window.unknown_bytes, window.idle_bytes]
             .map(|bytes| Bytes(bytes).to_string());
         let label = format!("within {}", span(window.covered_seconds));
-        let _ = writeln!(text, "{label:<20}{read:>11}{unknown:>11}{idle:>11}");
+        let estimate = window.unknown_idle.map(|of_unknown| {
+            format!(
+                "  ({} +-{} of unknown not read, by a sample whose counts were reset)",
+                Bytes(of_unknown.idle_bytes),
+                Bytes(of_unknown.error_bytes)
+            )
+        });
+        let estimate = estimate.unwrap_or_default();
+        let _ = writeln!(
+            text,
+            "{label:<20}{read:>11}{unknown:>11}{idle:>11}{estimate}"
+        );
     }
     if let Some(charge) = cache.charge {
         let _ = writeln!(
@@ -323,6 +344,7 @@ fn share(part: u64, whole: u64) -> String {
 pub(super) mod tests {
     use super::*;
     use strata_host::access::SourceInfo;
+    use strata_host::access::census::IdleEstimate;
     use strata_host::observe::cache::{CacheWindow, Charge};
     use strata_host::observe::idle::{IdleReport, WatchCost, WindowReport};
 
@@ -471,6 +493,7 @@ pub(super) mod tests {
                     covered_seconds: 61.0,
                     read_bytes: 88 * MIB,
                     unknown_bytes: 0,
+                    unknown_idle: None,
                     idle_bytes: 1312 * MIB,
                 },
                 CacheWindow {
@@ -478,6 +501,7 @@ pub(super) mod tests {
                     covered_seconds: 62.0,
                     read_bytes: 88 * MIB,
                     unknown_bytes: 12 * MIB,
+                    unknown_idle: None,
                     idle_bytes: 1300 * MIB,
                 },
             ],
@@ -497,5 +521,23 @@ pub(super) mod tests {
         assert!(text.contains(sentence), "{text}");
         assert!(text.contains("the working set: 2 GiB\n"), "{text}");
         assert!(!text.contains("estimated"), "{text}");
+        let Some(cache) = &mut report.cache else {
+            unreachable!("it was set");
+        };
+        for window in &mut cache.windows {
+            window.unknown_bytes = 12 * MIB;
+            window.unknown_idle = Some(IdleEstimate {
+                idle_bytes: 9 * MIB,
+                error_bytes: MIB,
+            });
+        }
+        let text = super::report(&report);
+        for part in [
+            "about 503 MiB, +-1 MiB, with page cache that was read within 61 s; ",
+            ", about 1.3 GiB is page cache that nobody has read",
+            "  (9 MiB +-1 MiB of unknown not read, by a sample",
+        ] {
+            assert!(text.contains(part), "{text}");
+        }
     }
 }

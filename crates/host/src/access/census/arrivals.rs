@@ -5,12 +5,14 @@
 //! that it adds to page cache: on a read that had to go to the disk, for readahead, and on a first write.
 //!
 //! **Owns** what is told of an arrival. **Does not own** the hook (`sys::bpf_arrivals`), nor what follows from arrivals
-//! (`page_cache::newcomers`).
+//! (`strata_control::page_cache`).
 //!
 //! **Invariants**
 //! - I1: what was not told is counted.
 
 use std::io;
+
+use strata_control::page_cache;
 
 use super::{Census, FileId, take};
 use crate::sys::bpf_arrivals::{ArrivalLog, RawArrival};
@@ -57,6 +59,16 @@ impl Arrivals {
     /// Those of the kernel.
     pub fn nr_lost(&self) -> io::Result<u64> {
         self.log.nr_lost()
+    }
+}
+
+impl From<Arrival> for page_cache::Arrival {
+    fn from(arrival: Arrival) -> page_cache::Arrival {
+        page_cache::Arrival {
+            file: arrival.file.into(),
+            index: arrival.index,
+            nr_pages: arrival.nr_pages,
+        }
     }
 }
 

@@ -5,7 +5,7 @@
 use super::ranges::BLOCK_PAGES;
 
 /// Standard errors on each side that hold the true value 95 times of 100.
-const NR_ERRORS: f64 = 1.96;
+pub(super) const NR_ERRORS: f64 = 1.96;
 
 /// From so many blocks with anything in them on, the figures of samples are spread as the interval supposes.
 const NR_FILLED_MIN: u64 = 30;

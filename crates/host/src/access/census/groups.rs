@@ -16,7 +16,7 @@ impl GroupNames {
     /// Looks through the hierarchy.
     ///
     /// # Errors
-    /// [`CgroupError::NoMemoryController`] where none is mounted.
+    /// [`CgroupError::NoMemoryController`] where none is mounted. Those of the system, as where no more files can be opened.
     pub fn read() -> Result<GroupNames, CgroupError> {
         Ok(GroupNames {
             names: cgroup::names_by_id()?,

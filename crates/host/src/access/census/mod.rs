@@ -28,6 +28,7 @@ mod idle;
 mod names;
 mod pages;
 mod places;
+mod probed;
 mod ranges;
 mod take;
 mod watch;
@@ -35,12 +36,16 @@ mod watch;
 use std::io;
 use std::time::Duration;
 
+use strata_control::page_cache;
+
 pub use arrivals::{Arrival, Arrivals};
 pub use groups::GroupNames;
 pub use idle::IdleRanges;
+pub(crate) use names::is_at;
 pub use names::{FileName, FileNames};
 pub use pages::{FileKey, GroupPages, PageFound};
-pub use watch::{CacheWatch, WHOLE_WATCH, Wanted, WatchQuestion};
+pub use probed::{IdleEstimate, Probed};
+pub use watch::{CacheWatch, FullPages, WHOLE_WATCH, Wanted, WatchQuestion};
 
 use super::{AccessError, BpfSource};
 use crate::process::Device;
@@ -113,6 +118,9 @@ pub struct Sums {
     /// Page cache that nobody has mapped, and of which it can't be told whether it was read within each age: the kernel's
     /// count of its reads was full before, or fell, or a process had it mapped. 0 outside of a watch.
     pub unknown_bytes: [u64; NR_AGES],
+    /// What is known of pages whose count of reads was reset. Nothing outside of a watch that has counts reset.
+    #[serde(skip)]
+    pub probed: Probed,
 }
 
 impl Sums {
@@ -144,6 +152,7 @@ impl Sums {
                 .zip(other)
                 .for_each(|(own, other)| *own += other);
         }
+        self.probed.add(&other.probed);
         let pair = (self.generations_bytes.as_mut(), other.generations_bytes);
         if let (Some(own), Some(other)) = pair {
             own.iter_mut()
@@ -212,10 +221,37 @@ pub struct FileId {
 }
 
 impl FileId {
-    /// Whether both are one file, deleted meanwhile or not.
-    pub(crate) fn is_same(&self, other: &FileId) -> bool {
-        let of = |id: &FileId| (id.device, id.inode, id.generation, id.is_disk);
-        of(self) == of(other)
+    /// The kernel keeps the file where `found` says: one that had left its memory has come back at another address.
+    pub(crate) fn follow_to(&mut self, found: &FileId) {
+        self.mapping = found.mapping;
+    }
+}
+
+impl From<FileId> for page_cache::FileId {
+    fn from(file: FileId) -> page_cache::FileId {
+        page_cache::FileId {
+            device: u64::from(file.device.major) << u32::BITS | u64::from(file.device.minor),
+            inode: file.inode,
+            generation: file.generation,
+            key: page_cache::FileKey(file.mapping),
+        }
+    }
+}
+
+impl From<page_cache::FileId> for FileId {
+    /// Whether the file has a name is found out when it is opened; disks are not told by page.
+    fn from(file: page_cache::FileId) -> FileId {
+        FileId {
+            device: Device {
+                major: (file.device >> u32::BITS) as u32,
+                minor: file.device as u32,
+            },
+            inode: file.inode,
+            generation: file.generation,
+            is_deleted: false,
+            is_disk: false,
+            mapping: file.key.0,
+        }
     }
 }
 
@@ -297,6 +333,8 @@ pub struct Taken {
     pub sampled_share: f64,
     /// Bytes of groups and files that there was no room to sum up by themselves; they are in the totals.
     pub lost_bytes: u64,
+    /// Bytes whose count of reads was reset, where looked at.
+    pub reset_bytes: u64,
     /// By kind.
     pub totals: [Total; NR_KINDS],
     /// By group, node and kind; in no order.

@@ -20,20 +20,16 @@ use std::io;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
+use strata_control::page_cache::{self, FILE_BYTES_MIN, FILES_MAX, SEARCH_PAUSE_MS};
+
 use super::ranges;
-use super::take::{self, Extent};
+use super::take::{self, Asked, Extent};
 use super::watch::rank_max;
 use super::{AccessError, Arrivals, Census, FileId, FilePart, GroupNames, unavailable};
-use crate::addr::FILE_PAGES_MAX;
+use crate::addr::{FILE_PAGES_MAX, PAGE_BYTES};
 use crate::cgroup::GroupReader;
 use crate::sys::bpf_census::RawRecord;
 
-/// Two searches are so far apart at least.
-const SEARCH_PAUSE_MIN: Duration = Duration::from_secs(5);
-/// Files with at least so much in memory are looked at.
-const FILE_BYTES_MIN: u64 = 256 << 10;
-/// At most so many files are looked at, those with most in memory.
-const FILES_MAX: usize = 1024;
 /// A search comes after so many times the CPU time that the last one took.
 const SEARCH_REST: u32 = 100;
 
@@ -41,14 +37,19 @@ const SEARCH_REST: u32 = 100;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FileKey(u64);
 
-#[cfg(test)]
-impl FileKey {
-    pub(crate) fn for_tests(number: u64) -> FileKey {
-        FileKey(number)
+impl From<FileKey> for page_cache::FileKey {
+    fn from(key: FileKey) -> page_cache::FileKey {
+        page_cache::FileKey(key.0)
     }
 }
 
-/// Page cache that nobody has mapped.
+impl From<page_cache::FileKey> for FileKey {
+    fn from(key: page_cache::FileKey) -> FileKey {
+        FileKey(key.0)
+    }
+}
+
+/// Page cache of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageFound {
     /// Of this file.
@@ -63,6 +64,22 @@ pub struct PageFound {
     pub is_busy: bool,
     /// The kernel's flag: the page was read since it came to memory, or since the kernel last took the flag away.
     pub is_referenced: bool,
+    /// Whether a program has mapped one of the pages.
+    pub is_mapped: bool,
+}
+
+impl From<PageFound> for page_cache::PageFound {
+    fn from(found: PageFound) -> page_cache::PageFound {
+        page_cache::PageFound {
+            file: found.file.into(),
+            index: found.index,
+            nr_pages: found.nr_pages,
+            nr_reads: found.nr_reads,
+            is_busy: found.is_busy,
+            is_referenced: found.is_referenced,
+            is_mapped: found.is_mapped,
+        }
+    }
 }
 
 /// Takes censuses of a group's page cache.
@@ -73,57 +90,68 @@ pub struct GroupPages {
     ranges: Vec<ranges::Range>,
     /// Those of which the group has most in memory, as of the last search.
     files: BTreeMap<FileKey, FileId>,
+    /// Which group has most of each of these files.
+    group_ids: BTreeMap<FileKey, u64>,
     /// When the next search may begin.
     search_due: Option<Instant>,
     arrivals: Option<Arrivals>,
 }
 
 impl GroupPages {
-    /// Sets up; looks at nothing yet.
+    /// Sets up; looks at nothing yet. `watches_arrivals`: what comes to memory is to be told, where the kernel does.
     ///
     /// # Errors
     /// Those of [`Census::open`]; [`AccessError::Unavailable`] where `/proc/zoneinfo` can't be read.
-    pub fn open(group: GroupReader) -> Result<GroupPages, AccessError> {
+    pub fn open(group: GroupReader, watches_arrivals: bool) -> Result<GroupPages, AccessError> {
         Ok(GroupPages {
             // Where the kernel does not tell of what comes to memory, everything else still goes.
-            census: Census::open_with(0, true).or_else(|_| Census::open())?,
+            census: Census::open_with(0, watches_arrivals).or_else(|_| Census::open())?,
             group,
             ranges: ranges::read().map_err(|error| unavailable(error.to_string()))?,
             files: BTreeMap::new(),
+            group_ids: BTreeMap::new(),
             search_due: None,
             arrivals: None,
         })
     }
 
-    /// Looks through all of memory for files that the group has pages of, if that is due.
+    /// Looks through all of memory for files that the group has pages of, if that is due; tells whether it was.
     ///
     /// # Errors
-    /// Those of the kernel.
-    pub fn search_if_due(&mut self) -> io::Result<()> {
+    /// Those of the kernel; [`io::ErrorKind::NotFound`] where the group was removed. The files stay those of the last search.
+    pub fn search_if_due(&mut self) -> io::Result<bool> {
         let started = Instant::now();
         if self.search_due.is_some_and(|due| started < due) {
-            return Ok(());
+            return Ok(false);
         }
         let names = GroupNames::read().map_err(io::Error::other)?;
         let ids = names.ids_within(&self.group);
+        if ids.is_empty() {
+            // Without a group everything would look as if it had left memory.
+            let why = format!("the cgroup {} was removed", self.group.name());
+            return Err(io::Error::new(io::ErrorKind::NotFound, why));
+        }
         self.census.program.watch_groups(&ids)?;
-        let taken = take::take(
-            &self.census,
-            &self.ranges,
-            &Extent::Whole,
-            true,
-            None,
-            true,
-            &|| false,
-        )?;
+        let asked = Asked {
+            extent: Extent::Whole,
+            wants_files: true,
+            is_of_groups: true,
+            remembering: None,
+        };
+        let taken = take::take(&self.census, &self.ranges, &asked, &mut |_| {}, &|| false)?;
         let mut parts = taken.files;
         let is_worth_it = |part: &FilePart| part.sums.bytes >= FILE_BYTES_MIN && !part.file.is_disk;
         parts.retain(|part| ids.contains(&part.group_id) && is_worth_it(part));
         parts.sort_by_key(|part| Reverse(part.sums.bytes));
-        let files = parts.iter().take(FILES_MAX);
-        self.files = files
-            .map(|part| (FileKey(part.file.mapping), part.file))
-            .collect();
+        parts.truncate(FILES_MAX);
+        self.files.clear();
+        self.group_ids.clear();
+        for part in &parts {
+            let key = FileKey(part.file.mapping);
+            self.files.insert(key, part.file);
+            // The first part is the largest.
+            self.group_ids.entry(key).or_insert(part.group_id);
+        }
         if self.arrivals.is_none() {
             let watched = Arrivals::watch(&self.census);
             self.arrivals = watched.unwrap_or_else(|error| {
@@ -132,8 +160,8 @@ impl GroupPages {
             });
         }
         let rest = Duration::from_nanos(taken.cost.cpu_ns) * SEARCH_REST;
-        self.search_due = Some(started + rest.max(SEARCH_PAUSE_MIN));
-        Ok(())
+        self.search_due = Some(started + rest.max(Duration::from_millis(SEARCH_PAUSE_MS)));
+        Ok(true)
     }
 
     /// The files that are looked at: those of which the group has most in memory, as of the last search.
@@ -141,19 +169,28 @@ impl GroupPages {
         &self.files
     }
 
-    /// Tells of each page of these files that is charged to the group. Pages of a file come in order.
+    /// The group that is charged for most of one of these files: inode of its directory, which [`GroupNames`] tells the name of.
+    pub fn group_of(&self, file: &FileId) -> Option<u64> {
+        self.group_ids.get(&FileKey(file.mapping)).copied()
+    }
+
+    /// Tells of each page of these files that is charged to the group, mapped or not. Pages of a file come in order. Returns how
+    /// many pages each file is long: 0 where the file has no name any more.
     ///
     /// # Errors
     /// Those of the kernel; pages may have been told before.
-    pub fn list(&self, each: &mut dyn FnMut(PageFound)) -> io::Result<()> {
+    pub fn list(&self, each: &mut dyn FnMut(PageFound)) -> io::Result<Vec<(FileKey, u64)>> {
         let mut on_page = |record: &RawRecord| each(found_of(record));
-        for file in self.files.values() {
-            take::list(&self.census, file, 0..FILE_PAGES_MAX, &mut on_page)?;
-        }
-        Ok(())
+        let files = self.files.iter();
+        let lengths = files.map(|(key, file)| {
+            let file_bytes = take::list(&self.census, file, 0..FILE_PAGES_MAX, &mut on_page)?;
+            Ok((*key, file_bytes.div_ceil(PAGE_BYTES)))
+        });
+        lengths.collect()
     }
 
-    /// Tells of each page in a part of a file that is charged to the group, in order. Pages beside the part may be told, too.
+    /// Tells of each page in a part of a file that is charged to the group and that nobody has mapped, in order. Pages beside
+    /// the part may be told, too.
     ///
     /// # Errors
     /// Those of the kernel.
@@ -163,8 +200,12 @@ impl GroupPages {
         pages: Range<u64>,
         each: &mut dyn FnMut(PageFound),
     ) -> io::Result<()> {
-        let mut on_page = |record: &RawRecord| each(found_of(record));
-        take::list(&self.census, file, pages, &mut on_page)
+        let mut on_page = |record: &RawRecord| {
+            if !record.is_mapped {
+                each(found_of(record));
+            }
+        };
+        take::list(&self.census, file, pages, &mut on_page).map(drop)
     }
 
     /// Tells of page cache as it comes to memory, from the first search on; `None`: this kernel does not tell, or nothing was
@@ -192,5 +233,6 @@ fn found_of(record: &RawRecord) -> PageFound {
         nr_reads: record.rank,
         is_busy: record.is_busy,
         is_referenced: record.is_referenced,
+        is_mapped: record.is_mapped,
     }
 }

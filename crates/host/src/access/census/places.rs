@@ -119,4 +119,14 @@ mod tests {
         let impossible = 7 << 27;
         assert_eq!(deduce(&[(impossible, impossible | 3 << 25); 64], 24), None);
     }
+
+    #[test]
+    fn nothing_is_known_where_the_kernel_tells_no_number_of_flags_or_one_that_cant_be() {
+        // Single flags would be taken for the count.
+        let pairs = [(IDLE, TOUCHED); 64];
+        for nr_flags in [0, 2, 26, 64, u64::MAX] {
+            assert_eq!(deduce(&pairs, nr_flags), None, "{nr_flags} flags");
+        }
+        assert_eq!(deduce(&[], 24), None);
+    }
 }

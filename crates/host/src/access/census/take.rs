@@ -14,12 +14,13 @@ use std::time::{Duration, Instant};
 use super::estimate::{Figure, Shuffled};
 use super::ranges::{self, BLOCK_PAGES, Range};
 use super::{Budget, Census, CensusCost, FileId, FilePart, GroupPart, Kind, Question};
-use super::{IdleRanges, Sums, Taken, Total};
-use crate::addr::PAGE_BYTES;
+use super::{FullPages, IdleRanges, Probed, Sums, Taken, Total};
+use crate::addr::{FILE_PAGES_MAX, PAGE_BYTES};
 use crate::process::{Device, thread_cpu_ns};
 use crate::sys::bpf_census::{
     CensusCall, NR_AGES, NR_KINDS, RawFile, RawGroup, RawRecord, RawSums,
 };
+use crate::sys::madvise::drain_all_processors;
 
 /// How long one call may keep its processor.
 const CALL_BUDGET: Duration = Duration::from_millis(1);
@@ -51,23 +52,45 @@ pub(super) enum Extent<'a> {
 }
 
 /// What the kernel's program is to remember of page cache; see `watch`.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Remembering {
     pub(super) number: u64,
     pub(super) rank_max: u64,
     pub(super) ages: [u64; NR_AGES],
     /// Which of the ages, from 1 on, a page has to be idle for to be told by itself; 0: none is told.
     pub(super) records_age: u64,
+    /// Of so many of 65,536 folios whose count of reads is full at the first census the count is reset.
+    pub(super) probe_limit: u64,
+    /// Chooses which.
+    pub(super) probe_seed: u64,
+    /// Folios of more pages are left out of that.
+    pub(super) probe_pages_max: u64,
+    /// Only pages of the watched groups are reset.
+    pub(super) is_probe_of_groups: bool,
+    /// Pages whose count is to be reset are told, and looked at again afterwards.
+    pub(super) wants_full: bool,
+    /// Before, the kernel is to carry out what it has gathered on all processors.
+    pub(super) is_drained: bool,
 }
 
-/// Tells of the pages in a part of a file that are charged to the watched groups, in order. Up to 63 pages before and after the part
-/// are told, too.
+/// What a census is asked for.
+#[derive(Debug)]
+pub(super) struct Asked<'a> {
+    pub(super) extent: Extent<'a>,
+    pub(super) wants_files: bool,
+    /// Whether files are those of the watched groups.
+    pub(super) is_of_groups: bool,
+    pub(super) remembering: Option<Remembering>,
+}
+
+/// Tells of the pages in a part of a file that are charged to the watched groups, in order, mapped or not. Up to 63 pages before and
+/// after the part are told, too. Returns how long the file is, bytes: 0 where it is gone or has no name any more.
 pub(super) fn list(
     census: &Census,
     file: &FileId,
     pages: std::ops::Range<u64>,
     on_page: &mut dyn FnMut(&RawRecord),
-) -> io::Result<()> {
+) -> io::Result<u64> {
     let mut call = CensusCall {
         pages_base: census.pages_base,
         next: pages.start,
@@ -88,20 +111,19 @@ pub(super) fn list(
         let records = census.program.records(call.nr_records)?;
         records.iter().for_each(&mut *on_page);
     }
-    Ok(())
+    Ok(call.file_bytes)
 }
 
 /// A census under way.
 struct Taking<'a> {
     census: &'a Census,
     ranges: &'a [Range],
-    wants_files: bool,
-    remembering: Option<Remembering>,
-    /// Whether files are those of the watched groups.
-    is_of_groups: bool,
+    asked: &'a Asked<'a>,
+    on_full: &'a mut dyn FnMut(&[FullPages]),
     is_over: &'a dyn Fn() -> bool,
     nr_looked: u64,
     nr_holes: u64,
+    nr_reset: u64,
     nr_lost: u64,
     kinds: [Figure; NR_KINDS],
     mapped: [Figure; NR_KINDS],
@@ -112,33 +134,25 @@ struct Taking<'a> {
 /// A census that remembers nothing.
 pub(super) fn take_once(census: &Census, question: &Question) -> io::Result<Taken> {
     let ranges = ranges::read()?;
-    let Some(budget) = question.budget else {
-        let extent = Extent::Whole;
-        return take(
-            census,
-            &ranges,
-            &extent,
-            question.wants_files,
-            None,
-            false,
-            &|| false,
-        );
+    let numbers;
+    let extent = match question.budget {
+        None => Extent::Whole,
+        Some(budget) => {
+            numbers = in_random_order(&ranges)?;
+            Extent::Blocks {
+                numbers: &numbers,
+                budget,
+                are_fixed: false,
+            }
+        }
     };
-    let numbers = in_random_order(&ranges)?;
-    let extent = Extent::Blocks {
-        numbers: &numbers,
-        budget,
-        are_fixed: false,
+    let asked = Asked {
+        extent,
+        wants_files: question.wants_files,
+        is_of_groups: false,
+        remembering: None,
     };
-    take(
-        census,
-        &ranges,
-        &extent,
-        question.wants_files,
-        None,
-        false,
-        &|| false,
-    )
+    take(census, &ranges, &asked, &mut |_| {}, &|| false)
 }
 
 /// The numbers of all blocks.
@@ -153,38 +167,40 @@ pub(super) fn nr_blocks(ranges: &[Range]) -> u64 {
     ranges.iter().map(Range::nr_blocks).sum()
 }
 
-/// Takes a census, unless `is_over` says meanwhile that nobody wants it: an error of the kind `Interrupted`.
-pub(super) fn take(
-    census: &Census,
-    ranges: &[Range],
-    extent: &Extent<'_>,
-    wants_files: bool,
-    remembering: Option<Remembering>,
-    is_of_groups: bool,
-    is_over: &dyn Fn() -> bool,
+/// Takes a census, unless `is_over` says meanwhile that nobody wants it: an error of the kind `Interrupted`. `on_full` is told of
+/// pages whose count is to be reset, as soon as they were looked at.
+pub(super) fn take<'a>(
+    census: &'a Census,
+    ranges: &'a [Range],
+    asked: &'a Asked<'a>,
+    on_full: &'a mut dyn FnMut(&[FullPages]),
+    is_over: &'a dyn Fn() -> bool,
 ) -> io::Result<Taken> {
     let started = Instant::now();
     let cpu_before_ns = thread_cpu_ns();
     let nr_blocks = nr_blocks(ranges);
+    if asked.remembering.is_some_and(|of| of.is_drained) {
+        drain_all_processors();
+    }
     // What a census that failed on the way has left.
     census.program.take_groups()?;
     census.program.take_files()?;
     let mut taking = Taking {
         census,
         ranges,
-        wants_files,
-        remembering,
-        is_of_groups,
+        asked,
+        on_full,
         is_over,
         nr_looked: 0,
         nr_holes: 0,
+        nr_reset: 0,
         nr_lost: 0,
         kinds: [Figure::default(); NR_KINDS],
         mapped: [Figure::default(); NR_KINDS],
         idle: IdleRanges::default(),
         cost: CensusCost::default(),
     };
-    let nr_sampled = match extent {
+    let nr_sampled = match &asked.extent {
         Extent::Whole => {
             taking.look_at_all()?;
             nr_blocks
@@ -219,6 +235,7 @@ pub(super) fn take(
         nr_hole_pages: taking.nr_holes,
         sampled_share: nr_sampled as f64 / nr_blocks as f64,
         lost_bytes: scaled(taking.nr_lost, scale),
+        reset_bytes: taking.nr_reset * PAGE_BYTES,
         totals: taking.totals(nr_sampled, nr_blocks),
         groups,
         files,
@@ -231,16 +248,11 @@ impl Taking<'_> {
     /// Runs the program until the call is done.
     fn call(&mut self, call: CensusCall) -> io::Result<[[u64; NR_KINDS]; 2]> {
         let places = self.census.places;
-        let remembering = self.remembering.unwrap_or(Remembering {
-            number: 0,
-            rank_max: 0,
-            ages: [0; NR_AGES],
-            records_age: 0,
-        });
+        let remembering = self.asked.remembering.unwrap_or_default();
         let mut call = CensusCall {
             pages_base: self.census.pages_base,
             budget_ns: CALL_BUDGET.as_nanos() as u64,
-            wants_files: u64::from(self.wants_files),
+            wants_files: u64::from(self.asked.wants_files),
             has_generations: u64::from(places.has_generations),
             refs_flags: places.refs_flags,
             gen_shift: places.gen_shift,
@@ -248,19 +260,28 @@ impl Taking<'_> {
             rank_max: remembering.rank_max,
             ages: remembering.ages,
             records_age: remembering.records_age,
-            is_of_groups: u64::from(self.is_of_groups),
+            probe_limit: remembering.probe_limit,
+            probe_pages_max: remembering.probe_pages_max,
+            probe_seed: remembering.probe_seed,
+            probe_of_groups: u64::from(remembering.is_probe_of_groups),
+            wants_full: u64::from(remembering.wants_full),
+            is_of_groups: u64::from(self.asked.is_of_groups),
             ..call
         };
         let mut found = [[0; NR_KINDS]; 2];
         loop {
-            let before_ns = thread_cpu_ns();
-            self.census.program.look(&mut call)?;
-            let took_ns = thread_cpu_ns() - before_ns;
-            self.cost.nr_calls += 1;
-            self.cost.longest_call_ns = self.cost.longest_call_ns.max(took_ns);
+            let begun = call.next;
+            self.look_once(&mut call)?;
             if call.nr_records > 0 {
                 let records = self.census.program.records(call.nr_records)?;
-                records.iter().for_each(|record| self.idle.add(record));
+                let (full, idle): (Vec<_>, Vec<_>) = records
+                    .into_iter()
+                    .partition(|record| u64::from(record.rank) >= remembering.rank_max);
+                idle.iter().for_each(|record| self.idle.add(record));
+                if !full.is_empty() {
+                    (self.on_full)(&full_pages(&full));
+                    self.confirm(&call, begun)?;
+                }
             }
             self.nr_looked += call.nr_looked;
             self.nr_holes += call.nr_holes;
@@ -272,6 +293,30 @@ impl Taking<'_> {
                 return Ok(found);
             }
         }
+    }
+
+    fn look_once(&mut self, call: &mut CensusCall) -> io::Result<()> {
+        let before_ns = thread_cpu_ns();
+        self.census.program.look(call)?;
+        let took_ns = thread_cpu_ns() - before_ns;
+        self.cost.nr_calls += 1;
+        self.cost.longest_call_ns = self.cost.longest_call_ns.max(took_ns);
+        Ok(())
+    }
+
+    /// Looks again at what a call that began at this page has looked at, to remember which counts were reset.
+    fn confirm(&mut self, call: &CensusCall, begun: u64) -> io::Result<()> {
+        let mut again = CensusCall {
+            next: begun,
+            end: call.next,
+            is_confirming: 1,
+            ..*call
+        };
+        while again.next < again.end {
+            self.look_once(&mut again)?;
+            self.nr_reset += again.nr_reset;
+        }
+        Ok(())
     }
 
     /// Looks at blocks one after the other; the first is remembered at this place.
@@ -298,6 +343,9 @@ impl Taking<'_> {
         for range in self.ranges {
             let mut first = range.first;
             while first < range.end {
+                if (self.is_over)() {
+                    return Err(io::ErrorKind::Interrupted.into());
+                }
                 let end = range.end.min(first + CALL_BLOCKS);
                 self.look(first, end, range.node, place)?;
                 place += end - first;
@@ -361,6 +409,26 @@ impl Taking<'_> {
     }
 }
 
+/// Folios whose count of reads is full.
+fn full_pages(records: &[RawRecord]) -> Vec<FullPages> {
+    let records = records.iter().filter_map(|record| {
+        let end = record.index.saturating_add(record.nr_pages);
+        // The struct may have changed while it was copied; no file has as many pages.
+        (end <= FILE_PAGES_MAX).then(|| FullPages {
+            file: FileId {
+                device: device_of(record.device),
+                inode: record.inode,
+                generation: record.generation,
+                is_deleted: false,
+                is_disk: false,
+                mapping: record.mapping,
+            },
+            pages: record.index..end,
+        })
+    });
+    records.collect()
+}
+
 /// The block with this number, of all ranges one after the other, and its node.
 fn block_at(ranges: &[Range], number: u64) -> Option<(u64, Option<u32>)> {
     let mut left = number;
@@ -407,6 +475,12 @@ fn sums(raw: &RawSums, kind: Kind, scale: f64, has_generations: bool) -> Sums {
         generations_bytes: has_generations.then(|| generations.map(bytes)),
         read_bytes: raw.read.map(bytes),
         unknown_bytes: raw.unknown.map(bytes),
+        probed: Probed {
+            nr_pages: raw.probed,
+            nr_squares: raw.probed_squares,
+            nr_idle_pages: raw.probed_idle,
+            unprobed_bytes: raw.unprobed.map(bytes),
+        },
     }
 }
 

@@ -10,6 +10,10 @@
 //!   else                                not read
 //! ```
 //!
+//! A count that is full can be reset: whoever takes the census is told of a sample of the pages whose count is full at the first one,
+//! and has the kernel forget what it counted (`page_cache::CountReset`). From then on reads of these show, and the share that is
+//! read tells of the others. The kernel takes such pages sooner, so it is done only where it is asked for.
+//!
 //! Reads of mapped memory do not show in these flags before the kernel reclaims. Mapped pages are left to walks. Writes are
 //! not counted by the kernel: they show as long as the page is dirty.
 //!
@@ -25,17 +29,24 @@
 //!   census can look at within the budget.
 
 use std::collections::VecDeque;
+use std::hash::{BuildHasher, RandomState};
 use std::io;
+use std::ops::Range as Pages;
 use std::time::{Duration, Instant};
 
 use super::places::Places;
 use super::ranges::{self, BLOCK_PAGES, Range};
-use super::take::{self, Extent, Remembering};
-use super::{AccessError, Budget, Census, Taken, unavailable};
+use super::take::{self, Asked, Extent, Remembering};
+use super::{AccessError, Budget, Census, FileId, Taken, unavailable};
+use crate::access::probe;
 use crate::sys::bpf_census::{NR_AGES, NUMBERS_MAX};
 
 /// The last of the ages: since the watch began.
 pub const WHOLE_WATCH: usize = NR_AGES - 1;
+/// All folios, in the kernel program's measure of a share.
+const PROBES_ALL: f64 = 65_536.0;
+/// From this version of the kernel on `MADV_COLD` on all of a large folio leaves it whole.
+const FOLIOS_STAY_WHOLE: (u32, u32) = (6, 10);
 /// No census is faster than this, nanoseconds a page.
 const PAGE_NS_MIN: f64 = 12.0;
 
@@ -48,6 +59,17 @@ pub struct WatchQuestion {
     pub is_whole: bool,
     /// Ages for which it is told what was read within them. The one after them is [`WHOLE_WATCH`].
     pub ages: [Duration; WHOLE_WATCH],
+    /// The count of reads is to be reset of this share of the pages whose count is full, 0 to 1.
+    pub reset_share: f64,
+}
+
+/// Pages of a file of which the kernel's count of reads is full, and is to be reset.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FullPages {
+    /// Which file.
+    pub file: FileId,
+    /// Numbers of whole folios.
+    pub pages: Pages<u64>,
 }
 
 /// What one census of a watch is to tell beside sums by group.
@@ -61,6 +83,9 @@ pub struct Wanted {
     pub is_urgent: bool,
 }
 
+/// Is told of pages whose count is to be reset.
+type OnFull<'a> = &'a mut dyn FnMut(&[FullPages]);
+
 /// Takes censuses that remember.
 #[derive(Debug)]
 pub struct CacheWatch {
@@ -70,6 +95,10 @@ pub struct CacheWatch {
     /// Blocks looked at; all that there is room for until the first census has ended.
     blocks: Vec<u32>,
     clock: Clock,
+    probe_pages_max: u64,
+    /// Chooses which counts are reset: another sample each time, as what was reset before is used less or more than the rest.
+    probe_seed: u64,
+    is_probe_of_groups: bool,
 }
 
 impl CacheWatch {
@@ -92,6 +121,13 @@ impl CacheWatch {
             ranges,
             blocks,
             clock: Clock::default(),
+            // Before, the kernel takes a folio apart that it is to take for cold.
+            probe_pages_max: match probe::kernel_version() >= Some(FOLIOS_STAY_WHOLE) {
+                true => BLOCK_PAGES,
+                false => 1,
+            },
+            probe_seed: RandomState::new().hash_one(0),
+            is_probe_of_groups: false,
         })
     }
 
@@ -101,6 +137,38 @@ impl CacheWatch {
     /// Those of the kernel, and [`io::ErrorKind::Interrupted`] when `is_over` has said that nobody wants the census any
     /// more. The watch goes on with the next one.
     pub fn take(&mut self, wanted: Wanted, is_over: &dyn Fn() -> bool) -> io::Result<Taken> {
+        self.take_census(wanted, is_over, None)
+    }
+
+    /// From now on counts are reset only of pages that are charged to these groups: inodes of their directories.
+    ///
+    /// # Errors
+    /// Those of the kernel.
+    pub fn reset_only_of(&mut self, group_ids: &[u64]) -> io::Result<()> {
+        self.is_probe_of_groups = true;
+        self.census.program.watch_groups(group_ids)
+    }
+
+    /// As [`take`](CacheWatch::take), where counts are to be reset. `on_full` is told of the pages, within milliseconds after they
+    /// were looked at; what it takes is part of the budget.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn take_resetting(
+        &mut self,
+        wanted: Wanted,
+        is_over: &dyn Fn() -> bool,
+        on_full: &mut dyn FnMut(&[FullPages]),
+    ) -> io::Result<Taken> {
+        self.take_census(wanted, is_over, Some(on_full))
+    }
+
+    fn take_census(
+        &mut self,
+        wanted: Wanted,
+        is_over: &dyn Fn() -> bool,
+        on_full: Option<OnFull<'_>>,
+    ) -> io::Result<Taken> {
         self.clock.tick(Instant::now());
         let number = self.clock.number();
         let remembering = Remembering {
@@ -108,6 +176,14 @@ impl CacheWatch {
             rank_max: rank_max(&self.census.places),
             ages: std::array::from_fn(|index| self.clock.nr_censuses(self.age(index))),
             records_age: wanted.idle_for.map_or(0, |age| age as u64 + 1),
+            probe_limit: (self.question.reset_share * PROBES_ALL) as u64,
+            probe_pages_max: self.probe_pages_max,
+            is_probe_of_groups: self.is_probe_of_groups,
+            probe_seed: self.probe_seed,
+            wants_full: on_full.is_some() && self.question.reset_share > 0.0,
+            // Else reads since the last census may not have come to the pages' flags yet. It interrupts every processor, so it is
+            // done only where that counts.
+            is_drained: number == 1 || wanted.is_urgent || wanted.idle_for.is_some(),
         };
         let extent = match self.question.budget {
             None => Extent::Whole,
@@ -123,16 +199,19 @@ impl CacheWatch {
                 are_fixed: self.question.is_whole || number > 1,
             },
         };
-        let (census, ranges) = (&self.census, &self.ranges);
-        let taken = take::take(
-            census,
-            ranges,
-            &extent,
-            wanted.files,
-            Some(remembering),
-            false,
-            is_over,
-        );
+        let asked = Asked {
+            extent,
+            wants_files: wanted.files,
+            is_of_groups: false,
+            remembering: Some(remembering),
+        };
+        let mut nobody = |_: &[FullPages]| {};
+        let on_full: OnFull<'_> = match on_full {
+            Some(on_full) => on_full,
+            None => &mut nobody,
+        };
+        let taken = take::take(&self.census, &self.ranges, &asked, on_full, is_over);
+        self.clock.end(Instant::now());
         match (&taken, number) {
             (Ok(taken), 1) => {
                 let nr_looked = taken.nr_looked_pages / BLOCK_PAGES;
@@ -172,50 +251,68 @@ pub(super) fn rank_max(places: &Places) -> u64 {
     }
 }
 
-/// When censuses began, as far back as the kernel's program remembers.
+/// When a census was.
+#[derive(Clone, Copy, Debug)]
+struct Moment {
+    number: u64,
+    begun: Instant,
+    ended: Instant,
+}
+
+/// When censuses were, as far back as the kernel's program remembers. A census may last: what lies between two of them is the time
+/// from the end of one to the begin of the other.
 #[derive(Debug, Default)]
 struct Clock {
-    /// Number and time, up to the last one.
-    begun: VecDeque<(u64, Instant)>,
+    /// Up to the last one.
+    moments: VecDeque<Moment>,
 }
 
 impl Clock {
     /// The next census begins now.
     fn tick(&mut self, now: Instant) {
-        self.begun.push_back((self.number() + 1, now));
-        if self.begun.len() as u64 > NUMBERS_MAX {
-            self.begun.pop_front();
+        self.moments.push_back(Moment {
+            number: self.number() + 1,
+            begun: now,
+            ended: now,
+        });
+        if self.moments.len() as u64 > NUMBERS_MAX {
+            self.moments.pop_front();
+        }
+    }
+
+    /// The last census ends now.
+    fn end(&mut self, now: Instant) {
+        if let Some(last) = self.moments.back_mut() {
+            last.ended = now;
         }
     }
 
     /// Of the last census, from 1 on.
     fn number(&self) -> u64 {
-        self.begun.back().map_or(0, |(number, _)| *number)
+        self.moments.back().map_or(0, |last| last.number)
     }
 
-    /// The last census that was this long ago; without an age the first one.
-    fn since(&self, age: Option<Duration>) -> Option<(u64, Instant)> {
-        let (last, now) = *self.begun.back()?;
-        let mut before = self
-            .begun
-            .iter()
-            .copied()
-            .filter(|(number, _)| *number < last);
+    /// The last census that was this long before the last one; without an age the first one.
+    fn since(&self, age: Option<Duration>) -> Option<Moment> {
+        let last = self.moments.back()?;
+        let mut before = self.moments.iter().copied();
+        before.next_back();
         match age {
             None => before.next(),
-            Some(age) => before.rfind(|(_, at)| now - *at >= age),
+            Some(age) => before.rfind(|at| last.begun.saturating_duration_since(at.ended) >= age),
         }
     }
 
     /// How many censuses ago that was; 0: none was.
     fn nr_censuses(&self, age: Option<Duration>) -> u64 {
         let since = self.since(age);
-        since.map_or(0, |(number, _)| self.number() - number)
+        since.map_or(0, |at| self.number() - at.number)
     }
 
     fn covered(&self, age: Option<Duration>) -> Option<Duration> {
-        let (_, now) = self.begun.back()?;
-        self.since(age).map(|(_, at)| *now - at)
+        let last = self.moments.back()?;
+        self.since(age)
+            .map(|at| last.begun.saturating_duration_since(at.ended))
     }
 }
 

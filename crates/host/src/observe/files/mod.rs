@@ -17,8 +17,8 @@ use std::path::{Path, PathBuf};
 
 use crate::access::AccessError;
 use crate::access::census::{
-    Budget, Census, CensusCost, FileId, FileName, FileNames, FilePart, GroupNames, Question, Sums,
-    Taken,
+    Budget, Census, CensusCost, FileId, FileName, FileNames, FilePart, GroupNames, IdleEstimate,
+    Question, Sums, Taken,
 };
 use crate::cgroup::{CgroupError, GroupReader};
 use crate::page_cache::{IdleFile, Ways};
@@ -36,6 +36,8 @@ pub struct FilesQuestion {
     pub nr_files_max: Option<usize>,
     /// How much may be looked at; `None`: all of memory at once.
     pub budget: Option<Budget>,
+    /// In a watch: the count of reads is reset of this share of the pages whose count is full, 0 to 1.
+    pub reset_share: f64,
 }
 
 /// Why there is no answer.
@@ -45,6 +47,18 @@ pub enum FilesError {
     /// The group can't be found.
     #[error(transparent)]
     Group(#[from] CgroupError),
+    /// The group was there when the census began, and is not any more.
+    #[error(
+        "the cgroup {} was removed while memory was looked at, so it is not known which page cache was charged to it, \
+         and none was dropped; name files by --under DIR, or a cgroup above it",
+        .0.display()
+    )]
+    GroupGone(PathBuf),
+    /// The groups can't be looked through after the census.
+    #[error(
+        "which page cache is charged to the cgroup is not known, and none was dropped: {0}; try again"
+    )]
+    Groups(CgroupError),
     /// The directory can't be looked into.
     #[error("{}: {source}; name a directory that is there", path.display())]
     Directory {
@@ -94,6 +108,9 @@ pub struct Recency {
     /// During the watch or before: they had been read so often that the kernel does not count further, its count fell, or they
     /// were mapped.
     pub unknown_bytes: u64,
+    /// Part of `unknown_bytes` that was not read during the watch, estimated from a sample of pages whose count was reset. `None`: no
+    /// count was reset, or the sample is too small.
+    pub unknown_idle: Option<IdleEstimate>,
     /// Before the watch.
     pub idle_bytes: u64,
 }
@@ -105,6 +122,7 @@ impl Recency {
         Recency {
             read_bytes: of(&sums.read_bytes),
             unknown_bytes: of(&sums.unknown_bytes),
+            unknown_idle: sums.probed.idle_of_rest(age),
             idle_bytes: sums.idle_bytes(age),
         }
     }
@@ -146,13 +164,13 @@ pub fn files(question: &FilesQuestion) -> Result<FilesReport, FilesError> {
         })
         .map_err(FilesError::Census)?;
     let names = FileNames::read();
-    Ok(Telling::new(&census, &names, &chosen, &taken, None).report(question, &taken))
+    Ok(Telling::new(&census, &names, &chosen, &taken, None)?.report(question, &taken))
 }
 
 /// What one census found of files.
 ///
 /// # Errors
-/// [`FilesError::Group`] and [`FilesError::Directory`].
+/// [`FilesError::Group`], [`FilesError::GroupGone`], [`FilesError::Groups`] and [`FilesError::Directory`].
 pub(super) fn of_census(
     census: &Census,
     names: &FileNames,
@@ -160,7 +178,7 @@ pub(super) fn of_census(
     taken: &Taken,
 ) -> Result<FilesReport, FilesError> {
     let chosen = Chosen::find(question)?;
-    Ok(Telling::new(census, names, &chosen, taken, None).report(question, taken))
+    Ok(Telling::new(census, names, &chosen, taken, None)?.report(question, taken))
 }
 
 /// What one census found of the files that were asked for.
@@ -181,29 +199,28 @@ impl<'a> Telling<'a> {
         chosen: &Chosen,
         taken: &Taken,
         age: Option<usize>,
-    ) -> Telling<'a> {
-        // Where there are no groups all is charged to none.
-        let groups = GroupNames::read().ok();
+    ) -> Result<Telling<'a>, FilesError> {
         let mut parts = taken.files.clone();
-        if let Some(within) = &chosen.within {
-            let is_within = |id| {
-                groups
-                    .as_ref()
-                    .is_some_and(|names: &GroupNames| names.is_within(id, within))
-            };
-            parts.retain(|part| is_within(part.group_id));
-        }
+        let groups = match &chosen.within {
+            Some(within) => {
+                let names = within.names()?;
+                parts.retain(|part| names.is_within(part.group_id, &within.group));
+                Some(names)
+            }
+            // Where there are no groups all is charged to none.
+            None => GroupNames::read().ok(),
+        };
         if let Some(under) = &chosen.under {
             let path = |file: &FileId| names.path_here(census, file);
             parts.retain(|part| path(&part.file).is_some_and(|path| path.starts_with(under)));
         }
-        Telling {
+        Ok(Telling {
             census,
             groups,
             names,
             parts,
             age,
-        }
+        })
     }
 
     /// Pages of these files that were not read within the age.
@@ -231,16 +248,19 @@ impl<'a> Telling<'a> {
         let total_bytes = parts.iter().map(|part| part.sums.bytes).sum();
         let nr_files = parts.len() as u64;
         parts.truncate(question.nr_files_max.unwrap_or(usize::MAX));
-        let row = |part: &FilePart| FileRow {
-            path: path_of(&part.file, self.names.name(self.census, &part.file)),
-            group: group_of(part.group_id, self.groups.as_ref()),
-            cached_bytes: part.sums.bytes,
-            used_bytes: part.sums.used_bytes,
-            dirty_bytes: part.sums.dirty_bytes,
-            mapped_bytes: part.sums.mapped_bytes,
-            recency: recency(&part.sums),
-            is_open: self.names.is_open(&part.file),
-            is_deleted: part.file.is_deleted,
+        let row = |part: &FilePart| {
+            let (name, is_open) = self.names.look(self.census, &part.file);
+            FileRow {
+                path: path_of(&part.file, name),
+                group: group_of(part.group_id, self.groups.as_ref()),
+                cached_bytes: part.sums.bytes,
+                used_bytes: part.sums.used_bytes,
+                dirty_bytes: part.sums.dirty_bytes,
+                mapped_bytes: part.sums.mapped_bytes,
+                recency: recency(&part.sums),
+                is_open,
+                is_deleted: part.file.is_deleted,
+            }
         };
         let caches = taken
             .totals
@@ -262,15 +282,47 @@ impl<'a> Telling<'a> {
 /// The group and the directory of a question, as they were found.
 #[derive(Debug)]
 struct Chosen {
-    within: Option<GroupReader>,
+    within: Option<Within>,
     under: Option<PathBuf>,
+}
+
+/// A group, and its number as it was found: one made anew at the same path has another.
+#[derive(Debug)]
+struct Within {
+    group: GroupReader,
+    id: u64,
+}
+
+impl Within {
+    fn open(path: &Path) -> Result<Within, CgroupError> {
+        let group = GroupReader::open(path)?;
+        let id = group.id()?;
+        Ok(Within { group, id })
+    }
+
+    /// The names of all groups, if this one is still there.
+    fn names(&self) -> Result<GroupNames, FilesError> {
+        let path = self.group.path();
+        let names = GroupNames::read().map_err(FilesError::Groups)?;
+        match self.group.id() {
+            Ok(id) if id == self.id && names.get(id).is_some() => Ok(names),
+            // It was there all the time, so a directory above it can't be listed.
+            Ok(id) if id == self.id => Err(FilesError::Groups(CgroupError::Io {
+                what: "listing what is above",
+                path: path.to_owned(),
+                source: std::io::ErrorKind::PermissionDenied.into(),
+            })),
+            Ok(_) | Err(CgroupError::Gone(_)) => Err(FilesError::GroupGone(path.to_owned())),
+            Err(error) => Err(FilesError::Groups(error)),
+        }
+    }
 }
 
 impl Chosen {
     fn find(question: &FilesQuestion) -> Result<Chosen, FilesError> {
         let group = question.group.as_deref();
         Ok(Chosen {
-            within: group.map(GroupReader::open).transpose()?,
+            within: group.map(Within::open).transpose()?,
             under: question.under.as_deref().map(directory).transpose()?,
         })
     }

@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 
 use super::{Chosen, FilesError, FilesQuestion, FilesReport, Recency, Telling};
 use crate::access::census::{
-    Budget, CacheWatch, CensusCost, FileNames, Sums, WHOLE_WATCH, Wanted, WatchQuestion,
+    Budget, CacheWatch, CensusCost, FileNames, FullPages, Sums, WHOLE_WATCH, Wanted, WatchQuestion,
 };
-use crate::page_cache::IdleFile;
+use crate::page_cache::{CountReset, IdleFile, ResetReport};
 
 /// Time between the begins of two censuses.
 const INTERVAL: Duration = Duration::from_secs(10);
@@ -33,6 +33,8 @@ pub struct Watched {
     pub nr_censuses: u64,
     /// Bytes mapped by a process: how often they are read can't be told by a census.
     pub mapped_bytes: u64,
+    /// Which counts of reads were reset, where asked for.
+    pub resets: Option<ResetReport>,
     /// The rest.
     #[serde(flatten)]
     pub recency: Recency,
@@ -68,6 +70,7 @@ impl FilesWatch {
             budget,
             is_whole,
             ages: [length; WHOLE_WATCH],
+            reset_share: question.reset_share,
         })?;
         Ok(FilesWatch {
             watch,
@@ -89,13 +92,26 @@ impl FilesWatch {
     ) -> Result<Option<(FilesReport, Vec<IdleFile>)>, FilesError> {
         let mut cost = CensusCost::default();
         let mut nr_censuses = 0;
-        let started = Instant::now();
+        let mut counts = CountReset::new();
+        let mut reset_bytes = 0;
+        let mut started = Instant::now();
         let mut next = started;
         while next < started + self.length && !is_over() {
-            match self.watch.take(Wanted::default(), is_over) {
-                Ok(taken) => cost.add(&taken.cost),
+            self.reset_only_of_chosen()?;
+            let wanted = Wanted::default();
+            let mut reset = |full: &[FullPages]| counts.reset(full);
+            match self.watch.take_resetting(wanted, is_over, &mut reset) {
+                Ok(taken) => {
+                    cost.add(&taken.cost);
+                    reset_bytes += taken.reset_bytes;
+                }
                 Err(_) if is_over() => break,
                 Err(error) => return Err(FilesError::Census(error)),
+            }
+            // The watch begins when all has been looked at once.
+            if nr_censuses == 0 {
+                started = Instant::now();
+                next = started;
             }
             nr_censuses += 1;
             next = (next + interval(self.length)).max(Instant::now());
@@ -122,7 +138,7 @@ impl FilesWatch {
         nr_censuses += 1;
         let covered = self.watch.covered(WHOLE_WATCH);
         let age = covered.map(|_| WHOLE_WATCH);
-        let telling = Telling::new(self.watch.census(), &names, &self.chosen, &taken, age);
+        let telling = Telling::new(self.watch.census(), &names, &self.chosen, &taken, age)?;
         let idle = telling.idle(&taken);
         let mut all = Sums::default();
         telling.parts.iter().for_each(|part| all.add(&part.sums));
@@ -132,9 +148,29 @@ impl FilesWatch {
             seconds: covered.as_secs_f64(),
             nr_censuses,
             mapped_bytes: all.mapped_bytes,
+            resets: (self.question.reset_share > 0.0).then_some(ResetReport {
+                tried_bytes: counts.tried_bytes,
+                reset_bytes,
+            }),
             recency: Recency::new(&all, WHOLE_WATCH),
         });
         Ok(Some((report, idle)))
+    }
+}
+
+impl FilesWatch {
+    /// Counts of reads are reset of pages that are asked for.
+    fn reset_only_of_chosen(&mut self) -> Result<(), FilesError> {
+        if let Some(within) = self
+            .chosen
+            .within
+            .as_ref()
+            .filter(|_| self.question.reset_share > 0.0)
+        {
+            let ids = within.names()?.ids_within(&within.group);
+            self.watch.reset_only_of(&ids).map_err(FilesError::Census)?;
+        }
+        Ok(())
     }
 }
 

@@ -99,6 +99,8 @@ fn run(shared: &Mutex<Shared>) {
         budget: Some(budget),
         is_whole: false,
         ages: AGES,
+        // A screen that is only looked at changes nothing.
+        reset_share: 0.0,
     };
     let mut watch = match CacheWatch::open(question) {
         Ok(watch) => watch,

@@ -1,12 +1,12 @@
 //! The kept traces against the loop: fed what was read, it decides what was decided then.
 //!
-//! **Owns** the proof that a trace has all from which it follows who reclaims, how much, when the loop looks again, and how the
-//! kernel weighs anon against file pages. **Does not
+//! **Owns** the proof that a trace has all from which it follows who reclaims, how much, when the loop looks again, how the
+//! kernel weighs anon against file pages, and what is asked for of page cache. **Does not
 //! own** the traces (`tests/control-traces`), nor what holds of any trace (the binary's tests).
 
 use crate::run::trace::{
-    self, Counters, FreeSwap, LimitAction, LineState, ProgramThreads, ReclaimFailure, Recorded,
-    Report, StatReader, Tick, read,
+    self, CacheAsk, Counters, FreeSwap, LimitAction, LineState, ProgramThreads, ReclaimFailure,
+    Recorded, Report, StatReader, Tick, read,
 };
 use flate2::read::GzDecoder;
 use std::collections::BTreeMap;
@@ -30,13 +30,15 @@ struct Loop {
     wanted_ns: BTreeMap<u32, u64>,
 }
 
-/// What a tick decides: who reclaims, how the processors are shared, whether it is in vain, and the kinds of pages.
+/// What a tick decides: who reclaims, how the processors are shared, whether it is in vain, the kinds of pages, and what is asked
+/// for of page cache.
 #[derive(Debug)]
 struct Decided {
     reclaimer: trace::Reclaimer,
     share: Option<trace::Share>,
     stall: (bool, Option<u64>),
     swappiness: Option<u8>,
+    cache: Vec<CacheAsk>,
 }
 
 impl Loop {
@@ -95,6 +97,8 @@ impl Loop {
             self.control.back_off();
         }
         let asked = plan.decision.asked;
+        let actions = plan.actions.into_iter();
+        let cache = actions.filter_map(CacheAsk::of).collect();
         Decided {
             reclaimer: trace::Reclaimer {
                 who: self.control.reclaimer().into(),
@@ -105,6 +109,7 @@ impl Loop {
             share: is_sharing.then(|| self.share()),
             stall: (plan.decision.is_stalled, plan.decision.stall_pause_ms),
             swappiness: read.free_swap.map(|_| self.control.swappiness().get()),
+            cache,
         }
     }
 
@@ -211,11 +216,12 @@ fn difference(of: &Recorded) -> Option<String> {
             share: tick.plan.share,
             stall: (tick.plan.is_stalled, tick.plan.stall_pause_ms),
             swappiness: tick.plan.swappiness,
+            cache: tick.plan.cache.clone(),
         };
         let is = replayed.tick(tick);
         let is_same = is.reclaimer == was.reclaimer
             && is_alike(is.share, was.share)
-            && (is.stall, is.swappiness) == (was.stall, was.swappiness);
+            && (is.stall, is.swappiness, &is.cache) == (was.stall, was.swappiness, &was.cache);
         (!is_same).then(|| format!("at {} ms {was:?} became {is:?}", tick.now_ms))
     })
 }

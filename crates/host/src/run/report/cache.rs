@@ -7,6 +7,7 @@
 use crate::actuator::{CacheTotals, Which};
 use crate::addr::PAGE_BYTES;
 use crate::page_cache::{Dropped, Left};
+use strata_control::page_cache::TierCounts;
 use strata_control::{CacheSample, Reads};
 
 /// What a run did with page cache.
@@ -16,33 +17,62 @@ pub struct PageCacheReport {
     pub nr_censuses: u64,
     /// CPU time of censuses, of looks at what came in and of dropping, nanoseconds.
     pub cpu_ns: u64,
-    /// In memory by the last census.
+    /// In memory by the last census; in a dry run without what would be gone.
     pub cached_bytes: u64,
     /// Pages that were read at most once through descriptors before they were dropped.
-    pub once: TierReport,
+    pub once: DropReport,
     /// Pages that were read again.
-    pub again: TierReport,
+    pub again: DropReport,
     /// In a loop: pages that had come in a moment before and were read since.
-    pub newcomers: TierReport,
+    pub newcomers: DropReport,
     /// Pages that were chosen and are left, by reason.
     pub left: LeftReport,
-    /// Dropped, and read again within a minute.
+    /// Dropped, or in a dry run played to be, and read again within a minute.
     pub returned_bytes: u64,
-    /// Came to memory since the first census.
+    /// What became of pages by the tier that they had, newcomers not among them; none before the first census.
+    pub tiers: Vec<CacheTierReport>,
+    /// Came to memory since the first census; not what came between two looks that lie 2 s or more apart, nor after the last.
     pub in_bytes: u64,
     /// Part of `in_bytes` that had been in memory before, as far as that is remembered.
     pub in_again_bytes: u64,
-    /// Folios that came to memory and were not counted: too many at once.
+    /// Folios that came to memory and found no room in the buffer: too many between two looks.
     pub nr_lost_folios: u64,
 }
 
 /// Pages that were read equally often.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub struct TierReport {
-    /// In memory when the kernel was asked to drop them.
+pub struct DropReport {
+    /// In memory when the kernel was asked to drop them; in a dry run, when it would have been.
     pub tried_bytes: u64,
     /// Gone afterwards.
     pub dropped_bytes: u64,
+}
+
+/// What became of page cache of one tier; see [`TierCounts`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct CacheTierReport {
+    /// The kernel's number of the tier.
+    pub tier: u64,
+    /// Left memory because Strata dropped it; nothing in a dry run.
+    pub dropped_bytes: u64,
+    /// Left memory because the kernel reclaimed it.
+    pub reclaimed_bytes: u64,
+    /// Came back soon after either; in a dry run, what was played to be dropped and was read again soon, too.
+    pub refaulted_bytes: u64,
+    /// Spared for the tier.
+    pub protected_bytes: u64,
+}
+
+impl CacheTierReport {
+    fn new(tier: usize, of: TierCounts) -> CacheTierReport {
+        CacheTierReport {
+            tier: tier as u64,
+            dropped_bytes: of.nr_dropped_pages * PAGE_BYTES,
+            reclaimed_bytes: of.nr_reclaimed_pages * PAGE_BYTES,
+            refaulted_bytes: of.nr_refaulted_pages * PAGE_BYTES,
+            protected_bytes: of.nr_protected_pages * PAGE_BYTES,
+        }
+    }
 }
 
 /// Why pages that were chosen are left.
@@ -74,6 +104,9 @@ impl PageCacheReport {
     pub(in crate::run) fn take_totals(&mut self, totals: &CacheTotals) {
         self.cpu_ns = totals.cpu_ns;
         self.returned_bytes = totals.nr_returned_pages * PAGE_BYTES;
+        let tiers = totals.tiers.iter().enumerate();
+        let tiers = tiers.map(|(tier, of)| CacheTierReport::new(tier, *of));
+        self.tiers = tiers.collect();
         self.in_bytes = totals.in_bytes;
         self.in_again_bytes = totals.in_again_bytes;
         self.nr_lost_folios = totals.nr_lost_folios;
@@ -97,5 +130,33 @@ impl PageCacheReport {
             };
             *sum += bytes;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tiers_are_numbered_and_counted_in_bytes() {
+        let mut totals = CacheTotals::default();
+        totals.tiers[2] = TierCounts {
+            nr_dropped_pages: 1,
+            nr_reclaimed_pages: 2,
+            nr_refaulted_pages: 3,
+            nr_protected_pages: 4,
+        };
+        let mut report = PageCacheReport::default();
+        report.take_totals(&totals);
+        let numbers: Vec<u64> = report.tiers.iter().map(|of| of.tier).collect();
+        assert_eq!(numbers, [0, 1, 2, 3]);
+        let expected = CacheTierReport {
+            tier: 2,
+            dropped_bytes: PAGE_BYTES,
+            reclaimed_bytes: 2 * PAGE_BYTES,
+            refaulted_bytes: 3 * PAGE_BYTES,
+            protected_bytes: 4 * PAGE_BYTES,
+        };
+        assert_eq!(report.tiers[2], expected);
     }
 }

@@ -36,7 +36,7 @@ fn a_return_within_four_generations_is_recent_and_later_is_not() {
 }
 
 #[test]
-fn returns_are_counted_under_the_tier_the_folio_had() {
+fn what_leaves_and_what_returns_is_counted_under_the_tier_the_folio_had() {
     let mut bench = Bench::new();
     // 0, 1 accesses: tier 0; 2: tier 1; 3, 4: tier 2; 5: tier 3.
     for times in 0..=5 {
@@ -44,6 +44,7 @@ fn returns_are_counted_under_the_tier_the_folio_had() {
         bench.refault(Kind::File, Cause::Read, shadow);
     }
     let expected = [[0; 5], [2, 1, 2, 1, 0]];
+    assert_eq!(bench.stats().nr_left_pages, expected);
     assert_eq!(bench.stats().nr_refaulted_pages, expected);
     assert_eq!(bench.stats().nr_refaulted_recent_pages, expected);
 }

@@ -369,7 +369,7 @@ impl<'w> TierMachine<'w> {
             nr_stolen: stats.nr_evicted_pages,
             nr_promoted: stats.nr_promoted_pages,
             nr_demoted: tiering.pgdemote_kswapd + tiering.pgdemote_direct,
-            nr_protected: stats.nr_protected_pages,
+            nr_protected: stats.nr_protected_pages.iter().flatten().sum(),
             nr_ageing_runs: stats.nr_ageing_runs,
             nr_ptes_walked: walks.nr_entries_visited + self.nr_ptes_walked,
             nr_ptes_looked_around: walks.nr_look_around_entries,

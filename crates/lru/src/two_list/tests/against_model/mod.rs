@@ -263,6 +263,7 @@ impl Pair {
             is_workingset: folio.is_workingset,
         });
         self.ages[folio.lruvec] += folio.nr_pages;
+        self.stats[folio.lruvec].nr_left_pages[folio.kind.index()][0] += folio.nr_pages;
         Ok(())
     }
 
@@ -419,7 +420,7 @@ impl Pair {
         let is_known = self.refault == Refault::Distance && folio.is_workingset && is_used;
         if is_known || is_young && folio.is_exec && folio.kind == Kind::File {
             folio.is_referenced &= !is_known;
-            self.stats[lruvec].nr_protected_pages += nr_pages;
+            self.stats[lruvec].nr_protected_pages[folio.kind.index()][0] += nr_pages;
             self.age(lruvec, nr_pages);
             self.enter(id, Half::Active);
         } else {

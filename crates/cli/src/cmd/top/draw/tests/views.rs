@@ -17,6 +17,7 @@ pub(super) fn cache(resident_mib: u64) -> CacheReport {
         covered_seconds: seconds,
         read_bytes,
         unknown_bytes: 0,
+        unknown_idle: None,
         idle_bytes: cached_bytes - read_bytes,
     };
     CacheReport {

@@ -1,13 +1,12 @@
 //! Censuses that are made up, against a model that predicts what lies idle.
 
+mod left;
+
 use super::*;
-use crate::process::Device;
 use proptest::prelude::*;
 
-const DEVICE: Device = Device { major: 8, minor: 1 };
-
 struct Census {
-    table: CacheTable,
+    table: IdleTable,
     files: BTreeMap<FileKey, FileId>,
     ms: u64,
 }
@@ -15,21 +14,28 @@ struct Census {
 impl Census {
     fn new() -> Census {
         Census {
-            table: CacheTable::new(drop_cache::Config::DEFAULT),
+            table: IdleTable::new(drop_cache::Config::DEFAULT),
             files: BTreeMap::new(),
             ms: 1000,
         }
     }
 
     fn file(&mut self, key: u64, inode: u64) {
-        let id = FileId::for_tests(DEVICE, inode, 1);
-        self.files.insert(FileKey::for_tests(key), id);
+        let key = FileKey(key);
+        let id = FileId {
+            device: 1,
+            inode,
+            generation: 1,
+            key,
+        };
+        self.files.insert(key, id);
     }
 
     /// Pages by file, index and reads.
     fn take(&mut self, pages: &[(u64, u64, u32)]) -> CacheSample {
         self.ms += 100;
-        self.table.begin(TimeMs(self.ms), &self.files);
+        self.table
+            .begin(TimeMs(self.ms), self.files.values().copied());
         for &(key, index, nr_reads) in pages {
             self.table.see(page(key, index, nr_reads));
         }
@@ -38,20 +44,34 @@ impl Census {
 
     fn drop(&mut self, number: u32, range: &Range<u64>) {
         let nr_pages = range.end - range.start;
+        self.try_to_drop(number, range, nr_pages, nr_pages);
+    }
+
+    fn try_to_drop(
+        &mut self,
+        number: u32,
+        range: &Range<u64>,
+        nr_tried_pages: u64,
+        nr_gone_pages: u64,
+    ) {
+        let tried = Tried {
+            nr_tried_pages,
+            nr_gone_pages,
+        };
         let now = TimeMs(self.ms + 1);
-        self.table
-            .note_dropped(now, FileNo(number), range, nr_pages);
+        self.table.note_dropped(now, FileNo(number), range, tried);
     }
 }
 
 fn page(key: u64, index: u64, nr_reads: u32) -> PageFound {
     PageFound {
         is_referenced: true,
-        file: FileKey::for_tests(key),
+        file: FileKey(key),
         index,
         nr_pages: 1,
         nr_reads,
         is_busy: false,
+        is_mapped: false,
     }
 }
 
@@ -189,7 +209,9 @@ fn busy_pages_and_those_that_nobody_drops_are_not_chosen() {
     census.file(1, 11);
     for _ in 0..3 {
         census.ms += 100;
-        census.table.begin(TimeMs(census.ms), &census.files);
+        census
+            .table
+            .begin(TimeMs(census.ms), census.files.values().copied());
         let busy = PageFound {
             is_busy: true,
             ..page(1, 0, 1)
@@ -246,7 +268,9 @@ fn where_one_read_is_all_that_the_kernel_counts_nothing_is_known_to_be_read_once
     census.file(1, 11);
     for _ in 0..3 {
         census.ms += 100;
-        census.table.begin(TimeMs(census.ms), &census.files);
+        census
+            .table
+            .begin(TimeMs(census.ms), census.files.values().copied());
         census.table.see(page(1, 0, 1));
         assert_eq!(once_idle(&census.table.end(1)), [(0, 0)]);
     }
@@ -259,8 +283,7 @@ fn where_nothing_goes_nothing_counts_as_dropped() {
     for _ in 0..2 {
         census.take(&[(1, 0, 1)]);
     }
-    let now = TimeMs(census.ms);
-    census.table.note_dropped(now, FileNo(0), &(0..1), 0);
+    census.try_to_drop(0, &(0..1), 1, 0);
     let of = census.take(&[(1, 0, 1)]).files[0];
     assert_eq!(
         (of.dropped_bytes, of.returned_bytes, of.once_idle_bytes),

@@ -5,6 +5,7 @@ use std::collections::{BTreeSet, HashSet};
 use proptest::prelude::*;
 
 use super::*;
+use crate::page_cache::FileKey;
 
 const CONFIG: admit_cache::Config = admit_cache::Config::DEFAULT;
 
@@ -18,9 +19,13 @@ fn none_admitted() -> Newcomers {
 }
 
 fn folio(file: u64, index: u64, nr_pages: u64) -> Arrival {
-    let device = Device { major: 8, minor: 1 };
     Arrival {
-        file: FileId::for_tests(device, file, 1),
+        file: FileId {
+            device: 1,
+            inode: file,
+            generation: 1,
+            key: FileKey(0),
+        },
         index,
         nr_pages,
     }
@@ -198,7 +203,6 @@ fn a_large_folio_stays_as_often_as_a_small_one() {
 
 #[test]
 fn the_kernels_marks_tell_what_is_to_become_of_a_newcomer() {
-    use crate::access::census::FileKey;
     let verdict = |is_returned, nr_reads, is_referenced, is_busy| {
         let newcomer = Newcomer {
             arrival: folio(1, 0, 1),
@@ -207,12 +211,13 @@ fn the_kernels_marks_tell_what_is_to_become_of_a_newcomer() {
             is_returned,
         };
         newcomer.verdict(&PageFound {
-            file: FileKey::for_tests(1),
+            file: FileKey(1),
             index: 0,
             nr_pages: 1,
             nr_reads,
             is_busy,
             is_referenced,
+            is_mapped: false,
         })
     };
     assert_eq!(verdict(false, 0, false, false), Verdict::Unread);

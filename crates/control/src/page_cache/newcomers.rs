@@ -1,12 +1,12 @@
 //! Page cache of a group that came to memory of late, and what had been there before.
 //!
 //! ```text
-//!   arrive (each folio, in order) -> admitted: it stays; else it waits -> choose: what came last, by file
-//!                                 \-> was it in memory before? (the history)
+//!   take (each folio, in order) -> admitted: it stays; else it waits -> choose: what came last, by file
+//!                               \-> was it in memory before? (the history)
 //! ```
 //!
 //! **Owns** which newcomers stay, which wait, and the history. **Does not own** whether newcomers go and how much
-//! (`strata_control::admit_cache`), nor looking at their state and dropping them.
+//! (`admit_cache`), nor looking at their state and dropping them.
 //!
 //! **Invariants**
 //! - I1: what was admitted is never chosen.
@@ -16,12 +16,10 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use strata_control::{CameIn, Distances, admit_cache};
+use super::{Arrival, FILE_PAGES_MAX, FileId, PageFound};
+use crate::sample::{CameIn, Distances, PAGE_BYTES};
+use crate::strategy::admit_cache;
 use strata_lru::TimeMs;
-
-use crate::access::census::{Arrival, FileId, PageFound};
-use crate::addr::{FILE_PAGES_MAX, PAGE_BYTES};
-use crate::process::Device;
 
 /// Pages of a file that are remembered together.
 const CHUNK_PAGES: u64 = u64::BITS as u64;
@@ -33,11 +31,13 @@ const PAGES_PER_MIB: u64 = (1 << 20) / PAGE_BYTES;
 const PARTS_MAX: usize = 1 << 20;
 /// Folios that wait, at most.
 const WAITING_MAX: usize = 1 << 20;
+/// What came in is not told apart by time if nobody has looked for so long.
+const STALE_MS: u64 = 2_000;
 
 /// A part of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Chunk {
-    device: Device,
+    device: u64,
     inode: u64,
     generation: u64,
     number: u64,
@@ -58,20 +58,21 @@ struct Seen {
 
 /// A folio that came in and may go again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Newcomer {
-    pub(crate) arrival: Arrival,
+pub struct Newcomer {
+    /// What came in.
+    pub arrival: Arrival,
     /// When it came in, to the precision of a look.
-    pub(crate) at: TimeMs,
+    at: TimeMs,
     /// It may go from then on.
     due: TimeMs,
     /// Whether a page of it had been in memory before.
-    pub(crate) is_returned: bool,
+    is_returned: bool,
 }
 
 impl Newcomer {
     /// What is to become of it, from the state that the kernel has it in. A page that had been in memory before comes as an
     /// active one where the kernel itself evicted it, so what counts is the mark of a read since.
-    pub(crate) fn verdict(&self, found: &PageFound) -> Verdict {
+    pub fn verdict(&self, found: &PageFound) -> Verdict {
         if found.is_busy {
             return Verdict::Stays;
         }
@@ -87,7 +88,7 @@ impl Newcomer {
 
 /// What is to become of a newcomer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub enum Verdict {
     /// It was read once, or came back and was read since.
     Goes,
     /// Nobody has read it yet: readahead brought it.
@@ -98,7 +99,7 @@ pub(crate) enum Verdict {
 
 /// What came in of late.
 #[derive(Debug)]
-pub(crate) struct Newcomers {
+pub struct Newcomers {
     config: admit_cache::Config,
     history: HashMap<Chunk, Seen>,
     /// Chunks in the order in which pages of them came in, and when.
@@ -114,11 +115,13 @@ pub(crate) struct Newcomers {
     waiting_pages: u64,
     /// As of the last look.
     told: (u64, u64),
+    /// When the last look was.
+    looked_at: TimeMs,
 }
 
 impl Newcomers {
     /// Nothing came in yet.
-    pub(crate) fn new(config: admit_cache::Config) -> Newcomers {
+    pub fn new(config: admit_cache::Config) -> Newcomers {
         Newcomers {
             config,
             history: HashMap::new(),
@@ -130,16 +133,30 @@ impl Newcomers {
             waiting: VecDeque::new(),
             waiting_pages: 0,
             told: (0, 0),
+            looked_at: TimeMs(0),
         }
     }
 
     /// What came in is remembered until so much came in after it.
-    pub(crate) fn remember(&mut self, history_bytes: u64) {
+    pub fn remember(&mut self, history_bytes: u64) {
         self.history_pages = history_bytes / PAGE_BYTES;
     }
 
+    /// Takes in what has come since the last look, in the order in which it came, and says what may go now. After 2 s or more
+    /// without a look it is passed over and counts nowhere: nobody knows when it came, and much of it may be missing. The first
+    /// look follows on time 0.
+    pub fn take(&mut self, now: TimeMs, came: impl IntoIterator<Item = Arrival>) -> CameIn {
+        if now.since(self.looked_at) < STALE_MS {
+            for arrival in came {
+                self.arrive(now, arrival);
+            }
+        }
+        self.looked_at = now;
+        self.look(now)
+    }
+
     /// A folio came in.
-    pub(crate) fn arrive(&mut self, now: TimeMs, arrival: Arrival) {
+    fn arrive(&mut self, now: TimeMs, arrival: Arrival) {
         let end = arrival.index.saturating_add(arrival.nr_pages);
         // The struct may have changed while it was copied; no file has as many pages.
         if arrival.nr_pages == 0 || end > FILE_PAGES_MAX {
@@ -223,7 +240,7 @@ impl Newcomers {
     }
 
     /// What came in since the last look, and what may go now.
-    pub(crate) fn look(&mut self, now: TimeMs) -> CameIn {
+    fn look(&mut self, now: TimeMs) -> CameIn {
         let settled_ms = self.config.settled_ms;
         while let Some(first) = self.waiting.front() {
             if now.since(first.at) < settled_ms {
@@ -248,7 +265,7 @@ impl Newcomers {
     }
 
     /// What may go now.
-    pub(crate) fn ripe_bytes(&self, now: TimeMs) -> u64 {
+    pub fn ripe_bytes(&self, now: TimeMs) -> u64 {
         // What is not ripe came last, and is little.
         let newest = self.waiting.iter().rev();
         let unripe = newest.take_while(|newcomer| newcomer.due > now);
@@ -258,7 +275,7 @@ impl Newcomers {
 
     /// Takes newcomers that may go off the list, those that came last, by file: so many bytes or a folio more. In a loop what
     /// came first is what is read next.
-    pub(crate) fn choose(&mut self, now: TimeMs, bytes: u64) -> Vec<(FileId, Vec<Newcomer>)> {
+    pub fn choose(&mut self, now: TimeMs, bytes: u64) -> Vec<(FileId, Vec<Newcomer>)> {
         let mut by_file: Vec<(FileId, Vec<Newcomer>)> = Vec::new();
         let mut places: HashMap<FileId, usize> = HashMap::new();
         let mut nr_pages = 0;
@@ -284,7 +301,7 @@ impl Newcomers {
     }
 
     /// A newcomer that nobody has read yet waits again, until it has been in memory for so long that it is none any more.
-    pub(crate) fn put_back(&mut self, now: TimeMs, newcomer: Newcomer) {
+    pub fn put_back(&mut self, now: TimeMs, newcomer: Newcomer) {
         if now.since(newcomer.at) < self.config.settled_ms {
             self.waiting_pages += newcomer.arrival.nr_pages;
             let due = self.due(now);
@@ -292,8 +309,9 @@ impl Newcomers {
         }
     }
 
-    /// What had been in memory before, of all that came in, bytes since the start.
-    pub(crate) fn totals_bytes(&self) -> (u64, u64) {
+    /// All that came in and what of it had been in memory before, bytes since the start. What was passed over is in neither, nor
+    /// what came after the last look.
+    pub fn totals_bytes(&self) -> (u64, u64) {
         (
             self.nr_in_pages * PAGE_BYTES,
             self.nr_returned_pages * PAGE_BYTES,

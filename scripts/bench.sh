@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # `make bench`: runs benchmarks and writes a page for each to docs/validation/benchmarks/: date, machine, command,
 # output. docs/validation/benchmarks.md has a line for each, and the goals beside their figures, by hand.
-#   bench.sh [NAME...]        the usual ones when none is named; `all` is every one but `kernels` and `guests`
+#   bench.sh [NAME...]        the usual ones when none is named; `all` is every one but `kernels`, `guests` and `cache_guests`
 # A benchmark is a script of scripts/bench/ or an example of a crate; it says at its top what it
 # measures, and prints Markdown or plain tables.
 source "$(dirname "$0")/lib.sh"
 
-benchmarks=(walk_cost census page_cache wss tick_cost stall budget speed scan_cost integrity kills idle no_pressure oom tiering_cost engine_ops ablation distance sim steered watch ahead policies)
+benchmarks=(walk_cost census page_cache one_budget warm wss tick_cost stall budget speed scan_cost integrity kills idle no_pressure oom tiering_cost engine_ops ablation distance sim steered watch ahead policies)
 # When none is named: what the product promises beside the kernel's limit alone, in an hour and a half.
 usual=(speed scan_cost oom)
 

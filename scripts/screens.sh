@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # The screens of `strata top` that the documents show: a redis of which keys are read more and less often
-# and a postgres with pgbench, each in a cgroup with a limit, watched for SCREENS_SECONDS (150) each time.
-# Needs root. Captures what stands on a terminal of 80x24 into docs/guide/top.md, between its marks, and
-# draws docs/images/top.svg.
+# and a postgres with pgbench, each in a cgroup with a limit, watched for SCREENS_SECONDS (150, at least 62) each time.
+# Needs root. Captures what stands on a terminal of 24 lines into docs/guide/top.md, between its marks, what
+# `strata files` prints into docs/guide/files.md, and draws docs/images/top.svg.
 source "$(dirname "$0")/lib.sh"
 seconds=${SCREENS_SECONDS:-150}
 [ "$(id -u)" = 0 ] || fail "needs root, to make cgroups"
@@ -76,7 +76,7 @@ read_keys 6 3 &
 pids+=($!)
 read_keys 2 20 &
 pids+=($!)
-"${pgbench[@]}" -S -R 100 -T $((3 * seconds + 60)) postgres >"$work/load.log" 2>&1 &
+"${pgbench[@]}" -S -R 100 -T $((4 * seconds + 60)) postgres >"$work/load.log" 2>&1 &
 pids+=($!)
 
 screen() { tmux -L "strata-screens-$$" "$@"; }
@@ -85,15 +85,17 @@ capture() {
     # Empty lines at the end of the list say nothing.
     screen capture-pane -p | sed 's/ *$//' | cat -s >"$work/$1"
 }
-say "the whole machine, then watching both for $seconds s, then redis once more for its picture"
+say "the whole machine for $seconds s, then both, then redis once more for its picture"
 # Two who watch the same target at a time would take accesses from each other, hence one after the other.
-screen -f /dev/null -u new-session -d -x 80 -y 24 env LC_ALL=C.UTF-8 "$strata" top
-sleep 2
+# This one is wider, so that it has all columns; what was read within a minute is known after one.
+screen -f /dev/null -u new-session -d -x 100 -y 24 env LC_ALL=C.UTF-8 "$strata" top
+sleep "$seconds"
 capture kinds
 # What else runs on this machine says nothing.
 grep -E '^(strata top| host| TARGET|[ >]/|Enter|$)' "$work/kinds" >"$work/rest"
 mv "$work/rest" "$work/kinds"
 screen kill-server
+sleep 1 # until it is gone
 screen -f /dev/null -u new-session -d -x 80 -y 24 \
     env LC_ALL=C.UTF-8 "$strata" top --cgroup /redis --cgroup /postgres
 sleep "$seconds"
@@ -101,9 +103,25 @@ capture list
 screen send-keys Enter
 capture detail
 screen send-keys q
+screen kill-server 2>/dev/null || true
+sleep 1
+screen -f /dev/null -u new-session -d -x 80 -y 24 env LC_ALL=C.UTF-8 "$strata" top --cgroup /postgres
+sleep 20
+screen send-keys Enter
+sleep 1
+screen send-keys v
+capture files
+screen send-keys q
+{
+    echo "$ strata files --whole --watch 20s --cgroup /postgres --top 6"
+    "$strata" files --whole --watch 20s --cgroup /postgres --top 6
+} 2>/dev/null | sed 's/ *$//' >"$work/cached"
 "$strata" top --once --for "${seconds}s" --format svg --cgroup /redis >"$work/top.svg" 2>"$work/top.log"
 
-for name in kinds list detail; do
+for name in kinds list detail files cached; do
+    page=docs/guide/top.md
+    [ $name != cached ] || page=docs/guide/files.md
+    sed -i "s,$work/,/run/,; s,$PWD/,/usr/local/strata/," "$work/$name"
     awk -v name="$name" -v file="$work/$name" '
         $0 == "<!-- " name " -->" {
             print; print "```"
@@ -111,8 +129,8 @@ for name in kinds list detail; do
             print "```"; skip = 1; next
         }
         $0 == "<!-- end -->" { skip = 0 }
-        !skip' docs/guide/top.md >"$work/top.md"
-    cat "$work/top.md" >docs/guide/top.md
+        !skip' $page >"$work/page.md"
+    cat "$work/page.md" >$page
 done
 # A path of this machine says nothing. A column of the picture is 9 wide.
 DIR=$target_dir perl -pe 's{textLength="\d+"([^>]*)>\Q$ENV{DIR}\E([^<]*)<}

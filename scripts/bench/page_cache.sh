@@ -2,54 +2,52 @@
 # Files that do not fit into memory: the kernel's limit alone against `strata run` at the same memory, in turns. What was read from the
 # disk is the disks' own count from the start of the load to its end, that of Strata and of the first pass included.
 # - tree-1.2, tree-1.5: `grep -r` through a tree of files 14 times; the tree is 1.2 and 1.5 times as large as the budget of 200 MiB
-# - zipf: fio, reads of 4 KiB by a Zipf law (0.99) over 512 MiB in 154 MiB
+# - zipf: fio, 200,000 reads of 4 KiB by a Zipf law (0.99) over 512 MiB in 154 MiB
 # - stream: the same beside a reader of 40 MiB/s, in one cgroup
-# - uniform: fio, reads of 4 KiB all over 512 MiB in 154 MiB
-# BENCH_RUNS, default 5, is the number of rounds, BENCH_SECONDS, default 20, how long fio reads, BENCH_LOADS the loads.
+# - uniform: fio, 200,000 reads of 4 KiB all over 512 MiB in 154 MiB
+# - mapped: fio reads a mapped file of 240 MiB from end to end 14 times in 200 MiB; mapped-distance: with --policy mglru+distance
+# BENCH_RUNS, default 5, is the number of rounds, BENCH_READS how often fio reads, BENCH_LOADS the loads, BENCH_SHRINK, default 1, by what
+# files and memory are divided. BENCH_TREES is a directory with trees that were made before, as LOAD.tar.
 source "$(dirname "$0")/lib.sh"
-runs=${BENCH_RUNS:-5} seconds=${BENCH_SECONDS:-20}
-loads=${BENCH_LOADS:-tree-1.2 tree-1.5 zipf stream uniform}
-passes=14 tree_kib=$((200 * 1024))
-have fio || apt_install fio >/dev/null || fail "this benchmark needs fio"
+runs=${BENCH_RUNS:-5} reads=${BENCH_READS:-200000}
+loads=${BENCH_LOADS:-tree-1.2 tree-1.5 zipf stream uniform mapped mapped-distance}
+passes=14 shrink=${BENCH_SHRINK:-1}
+of() { echo "$(($1 / shrink))"; }
+tree_kib=$(($(of 200) * 1024))
+scripts/servers.sh fio >/dev/null
+fio=$target_dir/servers/bin/fio
 # On a disk, also where /tmp is in memory.
 files=$(mktemp -d -p "${BENCH_DIR:-/var/tmp}")
 trap 'rm -rf "$work" "$files"' EXIT
-
-# A tree of real files of so many times the budget, counted in pages.
-tree() {
-    local wanted_kib=$1 at=$2 copy
-    for copy in $(seq 40); do
-        find /usr/include /usr/share /usr/lib -xdev -type f -size -256k -printf '%s %p\n' 2>/dev/null | LC_ALL=C sort -k 2 |
-            awk -v left="$((wanted_kib - $(in_pages_kib "$at")))" \
-                'left > 0 {left -= int(($1 + 4095) / 4096) * 4; sub(/^[0-9]+ /, ""); print}' |
-            cpio --quiet -pdm "$at/$copy" 2>/dev/null
-        [ "$(in_pages_kib "$at")" -lt "$wanted_kib" ] || break
-    done
-}
-in_pages_kib() { find "$1" -type f -printf '%s\n' 2>/dev/null | awk '{kib += int(($1 + 4095) / 4096) * 4} END {print kib + 0}'; }
 
 job() { # LAW: a job file of fio
     cat <<EOF
 [global]
 ioengine=psync
 invalidate=0
-time_based=1
-runtime=$seconds
 [reads]
+number_ios=$reads
+exitall=1
 filename=$files/data
-size=512m
+size=$(of 512)m
+io_size=64g
 rw=randread
 bs=4k
 norandommap
 randseed=7
 random_distribution=$1
 EOF
-    [ "$2" != stream ] || printf '[stream]\nfilename=%s/stream\nsize=4g\nrw=read\nbs=128k\nrate=40m\n' "$files"
+    [ "$2" != stream ] || printf '[stream]\nfilename=%s/stream\nsize=%sm\nrw=read\nbs=128k\nrate=40m\n' "$files" "$(of 4096)"
+}
+
+mapped_job() {
+    printf '[global]\nioengine=mmap\nfadvise_hint=0\ninvalidate=0\n'
+    printf '[reads]\nfilename=%s/mapped\nsize=%sm\nrw=read\nbs=4k\nloops=14\n' "$files" "$(of 240)"
 }
 
 cat >"$work/load" <<'EOF'
 #!/bin/sh
-# LOAD FILES PASSES JOB FORGET: forgets what is in memory of the files, then reads.
+# LOAD FILES PASSES JOB FORGET FIO: forgets what is in memory of the files, then reads.
 "$5" "$2"
 case $1 in
 tree-*)
@@ -57,41 +55,34 @@ tree-*)
     echo "$(($3 * $(find "$2/$1" -type f | wc -l))) operations"
     ;;
 *)
-    fio --output-format=json "$4" | awk -F '[:,]' '/"jobname"/ {is_it = $2 ~ /reads/}
+    "$6" --output-format=json "$4" | awk -F '[:,]' '/"jobname"/ {is_it = $2 ~ /reads/}
         is_it && /"total_ios"/ && !n {n = $2} END {print n + 0, "operations"}'
     ;;
 esac
 EOF
 for load in $loads; do
-    budget=154M
+    budget=$(of 154)M options=()
     : >"$work/job"
     case $load in
     tree-*)
-        budget=200M
-        tree "$(awk -v all=$tree_kib -v times="${load#tree-}" 'BEGIN {printf "%d", all * times}')" "$files/$load"
+        budget=$(of 200)M
+        make_tree "${load#tree-}" "$tree_kib" "$files/$load"
+        ;;
+    mapped*)
+        budget=$(of 200)M
+        [ "$load" = mapped ] || options=(--policy mglru+distance)
+        mapped_job >"$work/job"
+        [ -e "$files/mapped" ] || head -c "$(of 240)M" /dev/urandom >"$files/mapped"
         ;;
     uniform) job random uniform >"$work/job" ;;
     *) job zipf:0.99 "$load" >"$work/job" ;;
     esac
-    [ -s "$work/job" ] && [ ! -e "$files/data" ] && head -c 512M /dev/urandom >"$files/data"
-    [ "$load" != stream ] || head -c 4G /dev/zero | tr '\0' x >"$files/stream"
+    [[ $load != mapped* && -s $work/job ]] && [ ! -e "$files/data" ] && head -c "$(of 512)M" /dev/urandom >"$files/data"
+    [ "$load" != stream ] || head -c "$(of 4096)M" /dev/zero | tr '\0' x >"$files/stream"
     sync
-    "$strata" compare --runs "$runs" --memory "$budget" --operations '([0-9.]+) operations' --format json \
-        -- sh "$work/load" "$load" "$files" $passes "$work/job" "$programs/forget" >"$work/$load.json" 2>"$work/errors" || { cat "$work/errors" >&2; exit 1; }
+    "$strata" compare --runs "$runs" --memory "$budget" "${options[@]}" --operations '([0-9.]+) operations' --format json \
+        -- sh "$work/load" "$load" "$files" $passes "$work/job" "$programs/forget" "$fio" >"$work/$load.json" 2>"$work/errors" || { cat "$work/errors" >&2; exit 1; }
     rm -rf "${files:?}/$load"
 done
-python3 - "$work" $loads <<'EOF'
-import json, sys
-
-print("| load | from the disk, kernel | Strata | ratio | worst | operations/s | worst | operations/CPU s | worst |")
-print("|---" * 9 + "|")
-for load in sys.argv[2:]:
-    with open(f"{sys.argv[1]}/{load}.json") as file:
-        report = json.loads(file.readlines()[-1])
-    read = {of["arm"]: of["figures"]["disk_read_bytes"]["median"] / 2**20 for of in report["summaries"]}
-    cells = [f"{read[arm]:,.0f} MiB" for arm in ("kernel", "strata")]
-    ratios = report["ratios"][0]["ratios"]
-    for name in ("disk_read_bytes", "throughput_per_s", "operations_per_cpu_s"):
-        cells += [f"{ratios[name]['median']:.2f}", f"{ratios[name]['worst']:.2f}"]
-    print(f"| {load} | " + " | ".join(cells) + " |")
-EOF
+# shellcheck disable=SC2086
+compared_table $loads

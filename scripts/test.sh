@@ -2,9 +2,10 @@
 # `make test`: every stage and every test, and as the very last line `N passed, N failed, N skipped`.
 # Live tests go one after another, as they share cgroups, swap and memory. They mostly wait, so everything that disturbs
 # nobody (lints, other tests, the guest) runs beside them and is shown when they have ended. Those that can tell nothing where
-# others want the processors come last, alone. A live test that failed runs once more at the end, alone, and both are told:
-# what it looks at is the machine, where others take processors, memory and the disk. A stage counts as one test. A test that can't
-# run here is skipped with its reason (see crates/cli/tests/support/skip.rs). Exit 1 when anything failed or could not be run.
+# others want the processors come last, alone. A test that looks at the machine (of the binary, the host crate or in the guest)
+# and failed runs once more at the end, alone, and both are told: others take processors, memory and the disk meanwhile. A test
+# of the engine, the loop, the simulator or the traces has one try. A stage counts as one test. A test that can't run here is
+# skipped with its reason (see crates/cli/tests/support/skip.rs). Exit 1 when anything failed or could not be run.
 source "$(dirname "$0")/lib.sh"
 
 export CARGO_TERM_COLOR=never RUST_BACKTRACE=${RUST_BACKTRACE:-1}
@@ -66,13 +67,13 @@ run_binaries() {
     done
 }
 
-# Runs the live tests that failed once more, each by itself. Other failures stay.
+# Runs the tests of the binary and the host crate that failed once more, each by itself. Other failures stay.
 run_again() {
     local binaries=$1 first=("${failures[@]}") failure source binary test package name status
     failures=()
     for failure in "${first[@]}"; do
         test=${failure#*: } name=${failure%%: *} status=1
-        read -r source binary < <(grep -F "/crates/$name " "$binaries") || source=
+        read -r source binary < <(grep -E "/crates/(cli|host)/" "$binaries" | grep -F "/crates/$name ") || source=
         if [ -n "$source" ] && [[ $test =~ ^[a-z0-9_:]+$ ]]; then
             status=0
             package=$(package_of "$source")
@@ -97,11 +98,18 @@ doc_tests() {
     count_results "$log" "$status" "doc tests" 100
 }
 
-# The runner in the guest counts for itself and says so in its last line.
+# The runner in the guest counts for itself and says so in its last line. Beside the live tests a failure does not count: then
+# the guest starts once more at the end (`guest_tests alone`).
 guest_tests() {
     local status=0 last
     heading "in a guest"
     run_logged "$log" scripts/test-guest.sh --short || status=$?
+    if [ "$status" != 0 ] && [ "${1:-}" != alone ]; then
+        echo "in a guest: status $status; once more at the end, alone"
+        sed -n 's/^  FAILED: //p' "$log" >"$work/guest_again"
+        [ -s "$work/guest_again" ] || echo "in a guest: did not finish (status $status)" >"$work/guest_again"
+        return
+    fi
     last=$(tail -n 1 "$log")
     if [[ $last =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed,\ ([0-9]+)\ skipped$ ]]; then
         passed=$((passed + BASH_REMATCH[1]))
@@ -171,7 +179,12 @@ if scripts/setup.sh test; then
     cat "$work/beside.out"
     add_counts "$work/beside.counts"
     run_binaries "live tests, alone" --test-threads=1 <"$work/alone"
-    run_again "$work/live"
+    cat "$work/live" "$work/all" >"$work/every" || true
+    run_again "$work/every"
+    if [ -e "$work/guest_again" ]; then
+        guest_tests alone
+        while read -r line; do grep -qF "$line" <<<"${failures[*]}" || second+=("$line"); done <"$work/guest_again"
+    fi
 else
     flunk "setup"
 fi

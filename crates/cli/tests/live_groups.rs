@@ -107,6 +107,32 @@ fn a_group_with_a_threaded_child_is_held_until_its_programs_end() {
     );
 }
 
+/// An operator, or a service manager, removes a group as soon as its last program has ended.
+#[test]
+fn a_group_that_is_removed_during_a_run_ends_it_like_a_program_that_ends() {
+    needs!("cap_bpf", "memory_cgroup", "zram");
+    let _guard = Guard::new();
+    let group = TestGroup::new("removed");
+    let (program, _) = idle_in(&group, "60M");
+    let report = tempfile::NamedTempFile::new().expect("temporary file");
+    let mut run = Live::start(
+        &run_cgroup(&group, "40M")
+            .args(["--swap", "zram:128M", "--report"])
+            .arg(report.path()),
+    );
+    wait_until("the budget to hold", || group.usage_bytes() <= 40 * MIB);
+    program.signal(Signal::KILL);
+    wait_until("the group to be removed", || {
+        fs::remove_dir(&group.path).is_ok()
+    });
+    assert_eq!(run.end().code(), Some(0), "{}", run.stderr());
+    let text = fs::read_to_string(report.path()).expect("a report");
+    let report: Value = serde_json::from_str(&text).expect("JSON");
+    let evicted = report["eviction"]["nr_applied_pages"].as_u64();
+    assert!(evicted.is_some_and(|pages| pages > 0), "{report:#}");
+    assert!(!group.path.exists(), "it was made anew");
+}
+
 #[test]
 fn a_process_in_a_threaded_group_is_managed_in_its_domain_and_keeps_its_swap_when_strata_is_killed()
 {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use support::leaks::Guard;
-use support::live::{TestGroup, has_generations, rss_bytes};
+use support::live::{TestGroup, has_generations, rss_bytes, wait_until};
 use support::programs::{Touch, program, target_dir};
 use support::residency::{assert_near, forget, read_file, write_file};
 use support::strata::{Strata, patience};
@@ -300,6 +300,34 @@ fn a_target_that_ends_leaves_what_was_learnt_of_it() {
     assert!(run.stderr.contains("has ended"), "{}", run.stderr);
     assert!(run.stdout.starts_with("about "), "{}", run.stdout);
     assert!(run.stdout.contains("used within 30 s >="), "{}", run.stdout);
+}
+
+#[test]
+fn a_group_that_is_removed_leaves_what_was_learnt_of_it() {
+    needs!("cap_bpf", "memory_cgroup");
+    let _guard = Guard::new();
+    let group = TestGroup::new("wss-removed");
+    let touch = Touch::start(["--size", "32M"]);
+    group.take(touch.pid);
+    let remover = std::thread::spawn({
+        let path = group.path.clone();
+        move || {
+            // Long enough for two walks on a slow processor, too.
+            sleep(Duration::from_secs_f64(slow(6.0)));
+            drop(touch);
+            wait_until("the group is removed", || {
+                std::fs::remove_dir(&path).is_ok()
+            });
+        }
+    });
+    let windows = format!("200ms,{}", arg_s(slow(30.0)));
+    let run = Strata::new(["wss", "--window", &windows, "--cgroup"])
+        .arg(&group.path)
+        .finish()
+        .expect_success();
+    remover.join().expect("it was removed");
+    assert!(run.stderr.contains("has ended"), "{}", run.stderr);
+    assert!(run.stdout.starts_with("about "), "{}", run.stdout);
 }
 
 #[test]

@@ -13,7 +13,7 @@ use std::time::Duration;
 use serde_json::Value;
 use strata_host::access::census::{Census, FileName, FileNames, Question};
 use support::leaks::Guard;
-use support::live::{TestGroup, wait_until};
+use support::live::{TestGroup, try_thrice, wait_until};
 use support::residency::{
     MIB, assert_near, forget, in_group, is_near, parts_of, read_file, resident_bytes, run, stat,
     write_file,
@@ -222,7 +222,8 @@ fn what_is_cold_is_dropped_and_what_is_used_dirty_or_of_another_group_stays() {
         bytes(&dry, "tried_bytes"),
         2 * held + resident_bytes(&used),
     );
-    assert_eq!((bytes(&dry, "dropped_bytes"), held), (0, 8 << 20), "{dry}");
+    assert_eq!(bytes(&dry, "dropped_bytes"), 0, "{dry}");
+    assert_near("held", held, 8 << 20);
     let reader = std::thread::spawn({
         let used = used.clone();
         move || {
@@ -301,30 +302,40 @@ fn a_watch_tells_what_was_read_meanwhile_and_what_lay_idle() {
     let [idle, read] = ["idle", "read"].map(|name| directory.join(name));
     for path in [&idle, &read] {
         write_file(&group, path, 8);
-        forget(path);
-        read_file(&group, path, 1);
     }
     let length = Duration::from_secs(u64::from(4 * patience().div_ceil(3)));
-    let reader = std::thread::spawn({
-        let read = read.clone();
-        move || {
-            // Strata takes a while to start.
-            sleep(length / 2);
-            fs::read(&read).map(|bytes| bytes.len())
+    let watched = || {
+        for path in [&idle, &read] {
+            forget(path);
+            read_file(&group, path, 1);
         }
+        let reader = std::thread::spawn({
+            let read = read.clone();
+            move || {
+                // Strata takes a while to start, and may take longer where others want the processors.
+                sleep(length / 2);
+                fs::read(&read).map(|bytes| bytes.len())
+            }
+        });
+        let report = files(&[
+            "--watch",
+            &format!("{}s", length.as_secs()),
+            "--cgroup",
+            &group.path.display().to_string(),
+        ]);
+        reader.join().expect("it reads").expect("read");
+        report
+    };
+    let bytes =
+        |report: &Value, path: &Path, name: &str| row(report, path)[name].as_u64().expect("bytes");
+    let report = try_thrice(watched, |report| {
+        is_near(bytes(report, &read, "read_bytes"), 8 << 20)
+            && is_near(bytes(report, &idle, "idle_bytes"), 8 << 20)
     });
-    let report = files(&[
-        "--watch",
-        &format!("{}s", length.as_secs()),
-        "--cgroup",
-        &group.path.display().to_string(),
-    ]);
-    reader.join().expect("it reads").expect("read");
-    let bytes = |path: &Path, name: &str| row(&report, path)[name].as_u64().expect("bytes");
-    assert_near("idle", bytes(&idle, "idle_bytes"), 8 << 20);
-    assert_near("read", bytes(&idle, "read_bytes"), 0);
-    assert_near("idle", bytes(&read, "idle_bytes"), 0);
-    assert_near("read", bytes(&read, "read_bytes"), 8 << 20);
+    assert_near("idle", bytes(&report, &idle, "idle_bytes"), 8 << 20);
+    assert_near("read", bytes(&report, &idle, "read_bytes"), 0);
+    assert_near("idle", bytes(&report, &read, "idle_bytes"), 0);
+    assert_near("read", bytes(&report, &read, "read_bytes"), 8 << 20);
     let seconds = report["watched"]["seconds"].as_f64().expect("seconds");
     assert!(seconds >= length.as_secs_f64(), "{report:#}");
 }
@@ -346,25 +357,23 @@ fn what_was_read_often_before_goes_only_where_counts_of_reads_are_reset() {
         (idle_bytes, resident_bytes(&path))
     };
     // Idle and left, without resets and with them.
-    let mut found = [(0, 0); 2];
-    let mut sum = None;
-    for _ in 0..3 {
+    let dropped = || {
         write_file(&group, &path, 8);
         forget(&path);
         read_file(&group, &path, 8);
-        sum = Some(checksum(&path));
-        found = [drop_cold(&[]), drop_cold(&["--reset-counts", "100%"])];
-        // Others on a machine may evict idle pages, too, as DAMON does.
-        if is_near(found[0].1, 8 * MIB) && is_near(found[1].0, 8 * MIB) {
-            break;
-        }
-    }
-    let [(idle, left), (idle_with_resets, left_with_resets)] = found;
+        let sum = checksum(&path);
+        let found = [drop_cold(&[]), drop_cold(&["--reset-counts", "100%"])];
+        (sum, found)
+    };
+    let (sum, [(idle, left), (idle_with_resets, left_with_resets)]) =
+        try_thrice(dropped, |(_, found)| {
+            is_near(found[0].1, 8 * MIB) && is_near(found[1].0, 8 * MIB)
+        });
     assert_near("idle, without resets", idle, 0);
     assert_near("left, without resets", left, 8 * MIB);
     assert_near("idle, with resets", idle_with_resets, 8 * MIB);
     assert_near("left, with resets", left_with_resets, 0);
-    assert_eq!(Some(checksum(&path)), sum, "it is as it was");
+    assert_eq!(checksum(&path), sum, "it is as it was");
     let alone = Strata::new(["files", "--reset-counts", "2%"]).finish();
     assert_eq!(alone.code(), Some(2), "{}", alone.stderr);
     assert!(

@@ -55,15 +55,6 @@ fn run_cgroup(group: &TestGroup, memory: &str) -> Strata {
     Strata::new(["run", "--memory", memory, "--cgroup"]).arg(&group.path)
 }
 
-/// Then its loop has begun.
-fn wait_until_it_answers(run: &Live) {
-    let id = run.pid().to_string();
-    wait_until("the run to answer", || {
-        let asked = Strata::new(["ctl", "--id", &id, "status"]).finish();
-        asked.code() == Some(0)
-    });
-}
-
 /// At the moment it happens; the report at the end has it once more.
 fn warned(said: &str) -> String {
     format!("strata: warning: {said}")
@@ -117,7 +108,7 @@ fn a_group_that_is_removed_during_a_run_ends_it_like_a_program_that_ends() {
     let report = tempfile::NamedTempFile::new().expect("temporary file");
     let mut run = Live::start(
         &run_cgroup(&group, "40M")
-            .args(["--swap", "zram:128M", "--report"])
+            .args(["--swap", "zram:128M", "--actuator", "pageout", "--report"])
             .arg(report.path()),
     );
     wait_until("the budget to hold", || group.usage_bytes() <= 40 * MIB);
@@ -335,7 +326,7 @@ fn a_process_that_is_moved_to_another_group_during_a_run_is_told_and_one_that_en
 
     let run = run_cgroup(&group, "60M").args(["--swap", "existing", "--report"]);
     let mut run = Live::start(&run.arg(&report));
-    wait_until_it_answers(&run);
+    run.wait_until_it_answers();
     ending.signal(Signal::KILL);
     sleep(SEVERAL_LOOKS);
     other.take(first);
@@ -417,7 +408,7 @@ fn a_limit_below_the_budget_is_told_at_the_start_wherever_it_stands() {
         let run = run.arg("--report").arg(&report);
         let target: Vec<&str> = target.iter().map(String::as_str).collect();
         let mut run = Live::start(&run.args(target));
-        wait_until_it_answers(&run);
+        run.wait_until_it_answers();
         run.signal(Signal::INT);
         assert_eq!(run.end().code(), Some(0), "{}", run.stderr());
         (run.stderr(), warnings(&report))

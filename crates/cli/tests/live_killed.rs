@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use support::leaks::Guard;
-use support::live::{children, send, state};
+use support::live::{children, send, state, stop};
 use support::programs::{next_random, program};
 use support::strata::{Strata, binary, patience};
 
@@ -376,7 +376,8 @@ fn a_keeper_that_was_stopped_goes_on_and_nobody_waits_for_it_at_the_end() {
 fn what_a_dead_strata_and_a_dead_keeper_left_is_cleaned_by_the_next_start() {
     needs!("cap_bpf", "memory_cgroup", "zram");
     let guard = Guard::new();
-    let mut run = Run::start(WORK);
+    // Long enough for two more starts of Strata.
+    let mut run = Run::start(&WORK.replace("--seconds 4", "--seconds 12"));
     run.wait_until_begun();
     let group = run.group().expect("a group");
     assert!(
@@ -384,6 +385,8 @@ fn what_a_dead_strata_and_a_dead_keeper_left_is_cleaned_by_the_next_start() {
         "nothing limits {}",
         group.display()
     );
+    // Else it might start another keeper.
+    stop(Pid::from_child(&run.strata).as_raw_nonzero().get());
     kill_9(run.keeper());
     run.kill_strata();
     sleep(Duration::from_millis(300));

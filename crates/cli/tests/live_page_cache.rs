@@ -192,6 +192,7 @@ fn a_dry_run_of_a_cgroup_tells_what_page_cache_would_go_and_drops_nothing() {
         .arg(&group.path);
     let mut live = Live::start(&strata);
     let second = Duration::from_secs(u64::from(patience().div_ceil(3)));
+    live.wait_until_it_answers();
     std::thread::sleep(3 * second);
     // What would be gone is read again. While nothing is new, the next census may take 8 s.
     read_file(&group, &streamed, 1);

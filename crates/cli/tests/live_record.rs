@@ -28,6 +28,11 @@ fn record(folder: &Path, more: &[&str]) -> Strata {
         .args(more)
 }
 
+/// The file is made before anything is looked at, and nothing is in it before the first walk has ended.
+fn has_begun(file: &Path) -> bool {
+    fs::metadata(file).is_ok_and(|metadata| metadata.len() > 0)
+}
+
 /// What `strata trace info` says of a recording.
 #[track_caller]
 fn info(file: &Path, more: &[&str]) -> Value {
@@ -77,8 +82,7 @@ fn a_recording_holds_the_pages_that_were_accessed_and_when() {
     let live = record(folder.path(), &["--pid", &pid, "--for", "1m"]);
     let mut live = Live::start(&live);
     let file = folder.path().join("run.strata");
-    wait_until("the recording has begun", || file.exists());
-    sleep(Duration::from_millis(700) * patience());
+    wait_until("the recording has begun", || has_begun(&file));
     touch.ask("readrange 1000 500");
     sleep(Duration::from_millis(600) * patience());
     touch.ask("readrange 5000 700");
@@ -259,9 +263,8 @@ fn a_page_that_was_freed_comes_back_as_another() {
     let pid = touch.pid.to_string();
     let mut live = Live::start(&record(folder.path(), &["--pid", &pid]));
     let file = folder.path().join("run.strata");
-    wait_until("the recording has begun", || file.exists());
+    wait_until("the recording has begun", || has_begun(&file));
     let pause = || sleep(Duration::from_millis(600) * patience());
-    pause();
     touch.ask("advise dontneed 0 100");
     // A space that does not run is not walked.
     touch.ask("flush");

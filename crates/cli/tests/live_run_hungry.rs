@@ -66,7 +66,7 @@ fn a_program_that_uses_all_it_has_alike_stays_within_its_budget() {
     for _ in 0..3 {
         let (run, report) = Strata::new(["run", "--memory", "40M", "--swap", "zram:128M", "--"])
             .arg(program("checksum"))
-            .args(["--size", "64M", "--seconds", "2"])
+            .args(["--size", "64M", "--seconds", "4"])
             .finish_with_report();
         assert_eq!(run.code(), Some(0), "{}", run.stderr);
         assert_eq!(run.json_lines()[0]["bad"], 0, "{}", run.stdout);

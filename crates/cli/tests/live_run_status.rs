@@ -13,7 +13,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use serde_json::Value;
 use support::leaks::Guard;
-use support::live::{Live, memory_mount, swap_devices, wait_until};
+use support::live::{Live, memory_mount, swap_devices, try_thrice, wait_until};
 use support::programs::program;
 use support::strata::{Strata, finish, patience};
 
@@ -133,7 +133,7 @@ fn two_hundred_children_are_managed_together() {
     let _guard = Guard::new();
     // Long enough that a whole look at them fits in, in a guest as well: there a walk of 200 spaces
     // takes many seconds.
-    let seconds = (2 * patience()).to_string();
+    let seconds = (4 * patience()).to_string();
     let (run, report) = Strata::new(["run", "--memory", "100M", "--swap", "zram:256M", "--"])
         .arg(program("forker"))
         .args(["--children", "200", "--size", "512K", "--seconds", &seconds])
@@ -189,13 +189,15 @@ fn more_children_than_the_soft_limit_has_files_are_managed() {
     needs!("cap_bpf", "memory_cgroup", "zram");
     let _guard = Guard::new();
     let run_dir = tempfile::tempdir().expect("directory");
-    let (stdout, report) = run_many("ulimit -S -n 256", run_dir.path());
+    // Slow processors may leave so many programs just above the budget, which is told.
+    let is_silent = |report: &Value| patience() > 1 || report["warnings"] == serde_json::json!([]);
+    let (stdout, report) = try_thrice(
+        || run_many("ulimit -S -n 256", run_dir.path()),
+        |(_, report)| is_silent(report),
+    );
     assert!(stdout.starts_with("256\n"), "the program's own: {stdout}");
     assert!(report["nr_processes"].as_u64() >= Some(300), "{report:#}");
-    // Slow processors may leave so many programs just above the budget, which is told.
-    if patience() == 1 {
-        assert_eq!(report["warnings"], serde_json::json!([]), "{report:#}");
-    }
+    assert!(is_silent(&report), "{report:#}");
     let warnings = report["warnings"].to_string();
     assert!(
         !warnings.contains("files") && !warnings.contains("swap"),

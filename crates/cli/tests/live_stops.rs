@@ -11,7 +11,7 @@ use std::process::Command;
 use rustix::process::Signal;
 use serde_json::Value;
 use support::leaks::Guard;
-use support::live::{Live, TestGroup, memory_group_of, send, state, wait_until};
+use support::live::{Live, TestGroup, memory_group_of, send, state, stop, wait_until};
 use support::programs::{Touch, program};
 use support::strata::{Strata, binary};
 
@@ -102,8 +102,7 @@ fn a_strata_that_somebody_stops_is_told_to_go_on_while_its_limit_is_on() {
     let _guard = Guard::new();
     let (mut live, pid) = start_signals(Strata::new(["run", "--memory", "64M", "--quiet"]));
     for _ in 0..3 {
-        send(live.pid(), Signal::STOP);
-        wait_until("Strata to stop", || state(live.pid()) == 'T');
+        stop(live.pid());
         wait_until("Strata to go on", || state(live.pid()) != 'T');
         assert_ne!(state(pid), 'T', "the program was never stopped");
     }

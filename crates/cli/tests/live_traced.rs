@@ -10,6 +10,7 @@ use serde_json::Value;
 use strata_host::run::trace::{Recorded, Report, read};
 use support::control_trace::violations;
 use support::leaks::Guard;
+use support::live::try_thrice;
 use support::programs::program;
 use support::strata::{Strata, patience};
 
@@ -60,8 +61,13 @@ fn the_trace_of_a_run_says_what_its_report_says_and_changes_nothing() {
     let recorded = read(BufReader::new(text.as_slice())).expect("it can be read");
     assert_eq!(violations(&recorded), Vec::<String>::new());
     agree(&recorded, &report);
-    let (run_alone, alone) = run(&[]).finish_with_report();
-    assert_eq!(run_alone.code(), Some(0), "{}", run_alone.stderr);
+    let run_alone = || {
+        let (run_alone, alone) = run(&[]).finish_with_report();
+        assert_eq!(run_alone.code(), Some(0), "{}", run_alone.stderr);
+        alone
+    };
+    // A moment without a processor has usage above the budget in one run and not in the next.
+    let alone = try_thrice(run_alone, |alone| kinds(&report) == kinds(alone));
     assert_eq!(kinds(&report), kinds(&alone), "{report:#}\n{alone:#}");
 }
 

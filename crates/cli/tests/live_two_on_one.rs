@@ -12,7 +12,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use serde_json::Value;
 use support::leaks::Guard;
-use support::live::{Live, TestGroup, children, memory_mount, send, state, wait_until};
+use support::live::{Live, TestGroup, children, memory_mount, send, state, stop, wait_until};
 use support::programs::program;
 use support::strata::{Finished, Strata};
 
@@ -88,16 +88,9 @@ fn wait_for_limit(group: &Path) {
 /// One session on the group, which has set its limit and all else.
 fn holder_of(group: &Path) -> Live {
     let live = Live::start(&attach("60M", group));
-    wait_until_asked(&live);
+    live.wait_until_it_answers();
     assert!(is_limited(group));
     live
-}
-
-/// Waits until it answers, which it does once it manages its target.
-fn wait_until_asked(live: &Live) {
-    let id = live.pid().to_string();
-    let ask = Strata::new(["ctl", "--id", &id, "status"]);
-    wait_until("it to answer", || ask.finish().code() == Some(0));
 }
 
 #[track_caller]
@@ -137,6 +130,12 @@ fn keeper_of(live: &Live) -> i32 {
     };
     let mut pids = children(live.pid()).into_iter();
     pids.find(is_keeper).expect("a keeper")
+}
+
+/// Leaves Strata stopped: it would start another keeper at once.
+fn kill_keeper_unnoticed(live: &Live) {
+    stop(live.pid());
+    send(keeper_of(live), Signal::KILL);
 }
 
 #[test]
@@ -201,7 +200,7 @@ fn whoever_only_watches_a_held_group_is_not_refused() {
     let holder = holder_of(&world.inner.path);
     let held = world.values();
     let mut dry = Live::start(&attach("80M", &world.inner.path).arg("--dry-run"));
-    wait_until_asked(&dry);
+    dry.wait_until_it_answers();
     dry.signal(Signal::INT);
     assert_eq!(dry.end().code(), Some(0), "{}", dry.stderr());
     assert_eq!(world.values(), held, "a dry run changed something");
@@ -245,7 +244,7 @@ fn who_comes_when_a_session_was_just_killed_finds_what_was_there_before_it() {
     let before = world.values();
     let holder = holder_of(&world.inner.path);
     // With nobody left to put things back, the next start does it ...
-    send(keeper_of(&holder), Signal::KILL);
+    kill_keeper_unnoticed(&holder);
     holder.signal(Signal::KILL);
     wait_until("it to be gone", || matches!(state(holder.pid()), 'X' | 'Z'));
     assert!(is_limited(&world.inner.path), "who lifted the limit?");
@@ -269,9 +268,10 @@ fn while_a_keeper_is_stopped_its_group_is_refused_and_the_keeper_is_named() {
     let before = world.values();
     let holder = holder_of(&world.inner.path);
     let keeper = keeper_of(&holder);
-    send(holder.pid(), Signal::STOP);
-    send(keeper, Signal::STOP);
+    // One may have the other go on before it stops itself.
     wait_until("both to stop", || {
+        send(holder.pid(), Signal::STOP);
+        send(keeper, Signal::STOP);
         (state(keeper), state(holder.pid())) == ('T', 'T')
     });
     holder.signal(Signal::KILL);
@@ -331,7 +331,7 @@ fn a_renamed_group_is_put_right_by_the_keeper_and_by_the_next_start() {
     wait_until("the keeper to find it", || world.values() == before);
 
     let holder = holder_of(&world.inner.path);
-    send(keeper_of(&holder), Signal::KILL);
+    kill_keeper_unnoticed(&holder);
     fs::rename(&world.inner.path, world.outer.path.join("again")).expect("v1 can rename");
     world.inner.path = world.outer.path.join("again");
     // Another group where it was: nothing may be written there.

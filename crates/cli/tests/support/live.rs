@@ -109,6 +109,14 @@ impl Live {
         });
     }
 
+    /// Waits until a run answers, which it does once it manages its target.
+    #[track_caller]
+    pub(crate) fn wait_until_it_answers(&self) {
+        let id = self.pid().to_string();
+        let ask = Strata::new(["ctl", "--id", &id, "status"]);
+        wait_until("the run to answer", || ask.finish().code() == Some(0));
+    }
+
     /// Sends it a signal, and nobody else.
     pub(crate) fn signal(&self, signal: Signal) {
         send(self.pid(), signal);
@@ -181,6 +189,28 @@ pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
         assert!(Instant::now() < deadline, "waited in vain for {what}");
         thread::sleep(Duration::from_millis(10));
     }
+}
+
+/// Does something up to three times, until what it gives `is_so`; the last otherwise. For what others on a machine can
+/// disturb now and then: they take processors, are slow at the disk, and evict idle pages, as DAMON does.
+pub(crate) fn try_thrice<T>(mut what: impl FnMut() -> T, is_so: impl Fn(&T) -> bool) -> T {
+    let mut given = what();
+    for _ in 0..2 {
+        if is_so(&given) {
+            break;
+        }
+        given = what();
+    }
+    given
+}
+
+/// Stops a process and waits until it has. The keeper has a stopped Strata go on, within a second.
+#[track_caller]
+pub(crate) fn stop(pid: i32) {
+    wait_until("it to stop", || {
+        send(pid, Signal::STOP);
+        state(pid) == 'T'
+    });
 }
 
 /// The value of a line `name: N kB` of a `/proc` file, bytes.

@@ -176,6 +176,11 @@ impl IdleTable {
         });
     }
 
+    /// Pages of a file are in memory no more and did not have to go, as known for certain between two censuses.
+    pub fn freed(&mut self, file: FileKey, pages: Range<u64>) {
+        self.change(file, pages, |page| *page = Page::default());
+    }
+
     /// Pages of a file have been dropped in a way that is counted elsewhere. What is in memory of them is new to the next census.
     pub fn note_counted(&mut self, file: FileKey, pages: Range<u64>) {
         self.change(file, pages, |page| page.seen = 0);

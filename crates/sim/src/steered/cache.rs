@@ -253,7 +253,7 @@ impl CacheThread {
         if self.is_on {
             self.dropped.clear(slot);
             if let Some((file, index)) = self.files.page_at(slot) {
-                self.table.forget(file.key, index..index + 1);
+                self.table.freed(file.key, index..index + 1);
             }
         }
     }

@@ -402,6 +402,21 @@ fn what_is_gone_when_it_is_tried_counts_at_the_next_census_and_what_was_truncate
 }
 
 #[test]
+fn what_was_freed_between_two_censuses_was_not_reclaimed_and_may_not_be_dropped() {
+    let mut census = Census::new();
+    census.file(1, 11);
+    let pages = [(1, 0, 1), (1, 1, 1), (1, 2, 1)];
+    census.take(&pages);
+    census.take(&pages);
+    census.table.freed(FileKey(1), 0..2);
+    let chosen = census.table.choose(FileNo(0), Reads::Once, u64::MAX);
+    let left = 2..3;
+    assert_eq!(chosen, std::slice::from_ref(&left));
+    census.take(&pages[2..]);
+    assert_eq!(census.table.tiers(), [TierCounts::default(); NR_TIERS]);
+}
+
+#[test]
 fn a_played_page_whose_count_the_kernel_lets_fall_was_not_read() {
     let mut census = Census::new();
     census.file(1, 11);

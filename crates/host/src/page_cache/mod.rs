@@ -24,8 +24,9 @@ use std::io;
 use std::num::NonZero;
 use std::ops::Range;
 use std::os::fd::AsFd;
+use std::path::PathBuf;
 
-use rustix::fs::{Advice, fadvise};
+use rustix::fs::{Advice, fadvise, fstat};
 use strata_control::page_cache::Tried;
 
 pub(crate) use reach::Mounts;
@@ -148,13 +149,14 @@ pub(crate) enum Standing {
     Unknown,
 }
 
-/// Whether a file that a census found is still there. The file is looked for by its handle, so it may have another name by now.
-pub(crate) fn standing(file: &FileId, ways: &Ways, mounts: &mut Mounts) -> Standing {
-    match reach::open(file, ways, mounts) {
-        Ok(found) => found
-            .metadata()
-            .map_or(Standing::Unknown, |found| Standing::There(found.len())),
-        Err(Left::Replaced) if ways.places.is_empty() => Standing::Deleted,
+/// Whether a file that a census found is still there. It is looked for by its handle, as it may have another name by now, and not
+/// opened for reading, which would break leases that others have on it. `mounted`: where its file system is.
+pub(crate) fn standing(file: &FileId, mounted: &[PathBuf], mounts: &mut Mounts) -> Standing {
+    match mounts.find(file, mounted) {
+        Ok(found) => fstat(found).map_or(Standing::Unknown, |found| {
+            Standing::There(u64::try_from(found.st_size).unwrap_or(0))
+        }),
+        Err(Left::Replaced) => Standing::Deleted,
         Err(_) => Standing::Unknown,
     }
 }

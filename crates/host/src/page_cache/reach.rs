@@ -69,6 +69,12 @@ pub(crate) struct Mounts {
 impl Mounts {
     /// Opens a file by its number in its file system: also one whose name the kernel has forgotten.
     fn open(&mut self, file: &FileId, mounts: &[PathBuf]) -> Result<File, Left> {
+        let found = self.find(file, mounts)?;
+        open_found(file, &found)
+    }
+
+    /// The file with this number and this generation, without any right to its content.
+    pub(super) fn find(&mut self, file: &FileId, mounts: &[PathBuf]) -> Result<OwnedFd, Left> {
         let found = self.open.entry(file.device).or_insert_with(|| {
             let mut found = mounts.iter().filter_map(|mount| open_mount(file, mount));
             found.next()
@@ -76,11 +82,10 @@ impl Mounts {
         let (mount, file_system) = found.as_ref().ok_or(Left::Unreachable)?;
         let handle = handle_of(file, *file_system).ok_or(Left::FileSystem)?;
         let found = open_by_handle(mount.as_fd(), &handle);
-        let found = found.map_err(|error| match error.raw_os_error() {
+        found.map_err(|error| match error.raw_os_error() {
             Some(libc::ESTALE) => Left::Replaced,
             _ => Left::Refused,
-        })?;
-        open_found(file, &found)
+        })
     }
 }
 
@@ -196,11 +201,8 @@ mod tests {
         let [path, other] = ["file", "other"].map(|name| directory.path().join(name));
         fs::write(&path, [1; 5000]).expect("written");
         let file = id_of(&path);
-        let ways = Ways {
-            places: Vec::new(),
-            mounts: FileNames::of_mounts().mounts(&file),
-        };
-        let look = || standing(&file, &ways, &mut Mounts::default());
+        let mounted = FileNames::of_mounts().mounts(&file);
+        let look = || standing(&file, &mounted, &mut Mounts::default());
         // Not on this file system, or not without root.
         if look() == Standing::Unknown {
             return;

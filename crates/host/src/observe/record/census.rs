@@ -30,7 +30,7 @@ use crate::access::census::{
 use crate::addr::{FILE_PAGES_MAX, PAGE_BYTES};
 use crate::cgroup::GroupReader;
 use crate::observe::SpaceNumbers;
-use crate::page_cache::{Mounts, Standing, Ways, standing};
+use crate::page_cache::{Mounts, Standing, standing};
 use crate::process::{Device, thread_cpu_ns};
 
 /// Two censuses are so far apart at least.
@@ -398,11 +398,7 @@ fn worth_following(held: impl Iterator<Item = (u64, Identity)>) -> HashSet<Ident
 
 /// What became of the pages that a file has no more, while it has so many.
 fn left_of(file: &FileId, nr_held: u64, names: &FileNames, mounts: &mut Mounts) -> Left {
-    let ways = Ways {
-        places: Vec::new(),
-        mounts: names.mounts(file),
-    };
-    match standing(file, &ways, mounts) {
+    match standing(file, &names.mounts(file), mounts) {
         Standing::There(bytes) => Left::CutAt(bytes.div_ceil(PAGE_BYTES)),
         Standing::Deleted if nr_held == 0 => Left::Gone,
         Standing::Deleted | Standing::Unknown => Left::Kept,

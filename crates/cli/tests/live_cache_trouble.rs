@@ -24,7 +24,7 @@ use support::leaks::Guard;
 use support::live::{TestGroup, try_thrice};
 use support::programs::{Touch, checkout, program};
 use support::residency::{
-    MIB, assert_near, forget, in_group, read_file, resident_bytes, run, write_file,
+    MIB, assert_near, forget, in_group, read_file, resident_bytes, row, run, write_file,
 };
 use support::room::Room;
 use support::strata::{Strata, finish, patience};
@@ -201,7 +201,10 @@ fn pages_that_are_pinned_locked_being_written_or_in_memory_only_stay_and_files_t
     // What is pinned was tried and stays, with what lies in one folio with it.
     assert!(nr_pinned as u64 >= MIB / 2, "{nr_pinned}");
     assert!(resident_bytes(&pinned) >= nr_pinned as u64, "{report:#}");
-    assert!(left(&report, "in_use") >= nr_pinned as u64, "{report:#}");
+    // A page that stayed in memory when the file was to be forgotten was read too often to be known idle, and is not tried.
+    let unknown = row(&report, &pinned)["unknown_bytes"].as_u64();
+    let kept = left(&report, "in_use") + unknown.expect("bytes");
+    assert!(kept >= nr_pinned as u64, "{report:#}");
     assert_nearly(resident_bytes(&locked), 2 * MIB, &report);
     for path in [&fixed, &grows, &holes] {
         assert_nearly(resident_bytes(path), 0, &report);

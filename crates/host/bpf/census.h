@@ -85,6 +85,7 @@ struct census_call {
 	u64 inode;
 	u64 device;
 	u64 generation;
+	u64 wants_mapped; /* if not 0: pages that programs have mapped are told, too */
 	/* Set by the program. */
 	u64 nr_records;  /* folios told */
 	u64 nr_looked;
@@ -104,7 +105,7 @@ struct census_key {
 	u64 and; /* node and kind; the kernel's struct of the group */
 };
 
-/* Page cache of a file. What is mapped is only told where one file is listed. */
+/* Page cache of a file. What is mapped is only told where one file is listed, if that is wanted. */
 struct census_record {
 	u64 mapping; /* the kernel's struct of the file */
 	u64 group;   /* and of the group */
@@ -159,7 +160,7 @@ struct census_name_call {
 };
 
 _Static_assert(sizeof(struct census_sums) == 32 * 8, "as in bpf_census.rs");
-_Static_assert(sizeof(struct census_call) == 46 * 8, "as in bpf_census.rs");
+_Static_assert(sizeof(struct census_call) == 47 * 8, "as in bpf_census.rs");
 _Static_assert(sizeof(struct census_record) == 8 * 8, "as in bpf_census.rs");
 _Static_assert(sizeof(struct census_arrival) == 6 * 8, "as in bpf_arrivals.rs");
 _Static_assert(sizeof(struct census_group) == 33 * 8, "as in bpf_census.rs");

@@ -159,8 +159,11 @@ __noinline int recall(u64 page, u64 mapping, u64 index, struct facts *f)
 	unsure = known & IS_UNSURE;
 	if (run.c.number != 1 && known >> IDENTITY_SHIFT == identity)
 		candidate = known & IS_CANDIDATE;
+	f->is_sampled = ((hash ^ run.c.probe_seed) * 0x94d049bb133111ebULL >> 40 & (PROBES_ALL - 1)) < run.c.probe_limit;
 	if (run.c.is_confirming) {
-		confirm(own, identity, rank, f->nr_pages);
+		/* Counts of others fall where the kernel reclaims: nobody has had them reset. */
+		if (f->is_sampled)
+			confirm(own, identity, rank, f->nr_pages);
 		return 0;
 	}
 	if (run.c.number == 1) {
@@ -189,7 +192,6 @@ __noinline int recall(u64 page, u64 mapping, u64 index, struct facts *f)
 		 f->nr_pages <= run.c.probe_pages_max && is_reachable(mapping))
 		candidate = IS_CANDIDATE;
 	f->is_candidate = candidate != 0;
-	f->is_sampled = ((hash ^ run.c.probe_seed) * 0x94d049bb133111ebULL >> 40 & (PROBES_ALL - 1)) < run.c.probe_limit;
 	f->is_to_reset = run.c.wants_full && f->is_candidate && f->is_sampled && rank >= run.c.rank_max;
 	*own = identity << IDENTITY_SHIFT | candidate |
 	       (((u32)run.c.number - distance) & NUMBER_MASK) << NUMBER_SHIFT | unsure | rank;
@@ -224,7 +226,7 @@ __noinline int tell(u64 mapping, u64 group, u64 index, const struct facts *f)
 	struct census_record (*some)[CHUNK_RECORDS], *record;
 	u32 place;
 
-	if (!f || (!run.c.mapping && (run.is_partly_mapped || f->nr_mapped)))
+	if (!f || (!run.c.wants_mapped && (run.is_partly_mapped || f->nr_mapped)))
 		return 0;
 	is_busy = f->flags & BUSY_FLAGS;
 	is_idle = run.c.records_age && age && f->is_watched && f->distance >= age && !f->is_full && !is_busy;

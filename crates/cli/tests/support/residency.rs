@@ -8,6 +8,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use serde_json::Value;
 use strata_host::access::census::{FilePart, Sums, Taken};
 
 use super::live::{TestGroup, wait_until};
@@ -146,4 +147,14 @@ pub(crate) fn sum<'a>(parts: impl IntoIterator<Item = &'a Sums>) -> Sums {
 /// What a census found of a file.
 pub(crate) fn file_sums(taken: &Taken, path: &Path) -> Sums {
     sum(parts_of(taken, path).iter().map(|part| &part.sums))
+}
+
+/// What a report of `strata files` says of one file.
+#[track_caller]
+pub(crate) fn row<'a>(report: &'a Value, path: &Path) -> &'a Value {
+    let rows = report["files"].as_array().expect("files");
+    let found = rows
+        .iter()
+        .find(|row| row["path"] == path.display().to_string());
+    found.unwrap_or_else(|| panic!("no {} in {report:#}", path.display()))
 }

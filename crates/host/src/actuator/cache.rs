@@ -333,8 +333,8 @@ impl Cache {
         };
         let (table, is_dry_run) = (&mut self.table, self.is_dry_run);
         let mut on_range = |range: &Range<u64>, tried: Tried| match is_dry_run {
-            // What has changed since the census, the next one tells.
-            true if tried.nr_tried_pages < range.end - range.start => {}
+            // Of a range that is gone the next census tells. Where a part is gone, it is not known which.
+            true if tried.nr_tried_pages == 0 => {}
             true => table.play_dropped(now, number, range),
             false => table.note_dropped(now, number, range, tried),
         };

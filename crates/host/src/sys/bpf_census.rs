@@ -71,6 +71,7 @@ pub(crate) struct CensusCall {
     pub(crate) inode: u64,
     pub(crate) device: u64,
     pub(crate) generation: u64,
+    pub(crate) wants_mapped: u64,
     pub(crate) nr_records: u64,
     pub(crate) nr_looked: u64,
     pub(crate) nr_holes: u64,
@@ -96,7 +97,7 @@ pub(crate) struct NameCall {
     pub(crate) is_there: u64,
 }
 
-const _: () = assert!(size_of::<CensusCall>() == 46 * 8);
+const _: () = assert!(size_of::<CensusCall>() == 47 * 8);
 const _: () = assert!(size_of::<NameCall>() == 7 * 8);
 const _: () = assert!(GROUP_WORDS == 33 && FILE_WORDS == 38);
 

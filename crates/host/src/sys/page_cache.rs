@@ -17,6 +17,8 @@ const FS_IOC_GETVERSION: libc::Ioctl = 0x8008_7601;
 const PAGES_MAX: u64 = 1 << 16;
 /// What one table of page-table entries maps.
 const HUGE_BYTES: usize = TABLE_BYTES as usize;
+/// How often room for a mapping is looked for.
+const NR_TRIES: u32 = 8;
 
 /// Where the kernel has the call (6.5 and later), it saves mapping the file.
 const SYS_CACHESTAT: libc::c_long = 451;
@@ -110,9 +112,6 @@ pub(crate) fn deactivate(file: BorrowedFd<'_>, pages: &Range<u64>) -> io::Result
 
 /// A range of a file that is mapped for a moment.
 struct Mapped {
-    /// All that was taken of our address space.
-    room: *mut libc::c_void,
-    nr_room_bytes: usize,
     base: *mut libc::c_void,
     nr_bytes: usize,
 }
@@ -123,57 +122,59 @@ impl Mapped {
     fn new(file: BorrowedFd<'_>, first: u64, nr_pages: usize) -> io::Result<Mapped> {
         let nr_bytes = nr_pages * PAGE_BYTES as usize;
         let offset = libc::off_t::try_from(first * PAGE_BYTES).map_err(io::Error::other)?;
-        let nr_room_bytes = nr_bytes + HUGE_BYTES;
-        // SAFETY: a fresh mapping at an address of the kernel's choice touches nothing of ours; nothing can be read or written there.
-        let room = unsafe {
-            libc::mmap(
-                ptr::null_mut(),
-                nr_room_bytes,
-                libc::PROT_NONE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
-                -1,
-                0,
-            )
-        };
-        if room == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        let ahead = (offset as usize).wrapping_sub(room.addr()) % HUGE_BYTES;
-        let at = room.wrapping_byte_add(ahead);
-        // SAFETY: it takes the place of a part of what was mapped above, where nothing is and nothing points to.
-        let base = unsafe {
-            libc::mmap(
-                at,
-                nr_bytes,
-                libc::PROT_READ,
-                libc::MAP_SHARED | libc::MAP_FIXED,
-                file.as_raw_fd(),
-                offset,
-            )
-        };
-        if base == libc::MAP_FAILED {
-            let error = io::Error::last_os_error();
-            // The kernel may have unmapped the part in the middle already, and somebody else may have it now.
-            let after = at.wrapping_byte_add(nr_bytes);
-            for (part, nr_bytes) in [(room, ahead), (after, HUGE_BYTES - ahead)] {
-                // SAFETY: a part of what was mapped above that the second call did not touch.
-                unsafe { libc::munmap(part, nr_bytes) };
+        let mut nr_tries = 0;
+        loop {
+            let room = free_room(nr_bytes + HUGE_BYTES)?;
+            let ahead = (offset as usize).wrapping_sub(room.addr()) % HUGE_BYTES;
+            // SAFETY: a mapping that takes the place of no other, and that nothing points to yet.
+            let base = unsafe {
+                libc::mmap(
+                    room.wrapping_byte_add(ahead),
+                    nr_bytes,
+                    libc::PROT_READ,
+                    libc::MAP_SHARED | libc::MAP_FIXED_NOREPLACE,
+                    file.as_raw_fd(),
+                    offset,
+                )
+            };
+            if base != libc::MAP_FAILED {
+                return Ok(Mapped { base, nr_bytes });
             }
-            return Err(error);
+            let error = io::Error::last_os_error();
+            nr_tries += 1;
+            // Another thread has mapped something there meanwhile.
+            if error.raw_os_error() != Some(libc::EEXIST) || nr_tries == NR_TRIES {
+                return Err(error);
+            }
         }
-        Ok(Mapped {
-            room,
-            nr_room_bytes,
-            base,
-            nr_bytes,
-        })
     }
+}
+
+/// Where so many bytes of our address space are free, at this moment.
+fn free_room(nr_bytes: usize) -> io::Result<*mut libc::c_void> {
+    // SAFETY: a fresh mapping at an address of the kernel's choice touches nothing of ours; nothing can be read or written there.
+    let room = unsafe {
+        libc::mmap(
+            ptr::null_mut(),
+            nr_bytes,
+            libc::PROT_NONE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+            -1,
+            0,
+        )
+    };
+    if room == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: exactly what was mapped, and nothing points into it.
+    unsafe { libc::munmap(room, nr_bytes) };
+    Ok(room)
 }
 
 impl Drop for Mapped {
     fn drop(&mut self) {
         // SAFETY: exactly what was mapped, and nothing points into it.
-        unsafe { libc::munmap(self.room, self.nr_room_bytes) };
+        unsafe { libc::munmap(self.base, self.nr_bytes) };
     }
 }
 
@@ -203,5 +204,22 @@ mod tests {
         // By mincore, too, as kernels without cachestat have it.
         let nr_by_mincore = nr_resident_of(file.as_fd(), 6, 10).expect("mincore");
         assert_eq!(nr_by_mincore, 2);
+    }
+
+    #[test]
+    fn a_file_that_may_not_be_mapped_leaves_nothing_mapped() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let file = std::fs::File::create(directory.path().join("file")).expect("a file");
+        let nr_mappings = || {
+            let maps = std::fs::read_to_string("/proc/self/maps").expect("maps");
+            maps.lines().count()
+        };
+        let nr_before = nr_mappings();
+        for _ in 0..200 {
+            let refused = nr_resident_of(file.as_fd(), 0, 1).expect_err("it is open for writing");
+            assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
+        }
+        // Other tests of this process map memory meanwhile.
+        assert!(nr_mappings() < nr_before + 100, "{nr_before}");
     }
 }

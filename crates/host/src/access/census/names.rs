@@ -14,6 +14,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, FileType, Statx, StatxFlags, statx};
+use rustix::io::Errno;
 
 use super::{Census, FileId};
 use crate::process::{Device, parse_maps};
@@ -50,12 +51,16 @@ type OpenFiles = HashMap<(Device, u64), Vec<PathBuf>>;
 /// What the kernel says of a file, and the parts of its path, the last one first.
 type Told = (NameCall, Vec<Vec<u8>>);
 
+/// File systems of which files can be opened by their numbers here. The driver of ext4 mounts its forebears, too.
+const WITH_HANDLES: [&str; 4] = ["ext2", "ext3", "ext4", "xfs"];
+
 /// One line of `/proc/self/mountinfo`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Mount {
     device: Device,
     root: PathBuf,
     point: PathBuf,
+    file_system: String,
 }
 
 impl FileNames {
@@ -127,8 +132,12 @@ impl FileNames {
         let (flags, wanted) = (AtFlags::STATX_DONT_SYNC, StatxFlags::BASIC_STATS);
         self.links(file).iter().find_map(|link| {
             let name = fs::read_link(link).ok()?;
-            let found = statx(CWD, link, flags, wanted).ok()?;
-            (key_of(&found) == (file.device, file.inode)).then_some(name)
+            match statx(CWD, link, flags, wanted) {
+                Ok(found) => (key_of(&found) == (file.device, file.inode)).then_some(name),
+                // To follow the link of a mapping takes a right that reading it does not.
+                Err(Errno::PERM | Errno::ACCESS) => Some(name),
+                Err(_) => None,
+            }
         })
     }
 
@@ -156,10 +165,13 @@ impl FileNames {
         self.links(file).iter().cloned().chain(path).collect()
     }
 
-    /// Where the file's file system is mounted, if nothing else is mounted over it: the whole of it first.
+    /// Where the file's file system is mounted, if nothing else is mounted over it: the whole of it first. Nowhere where files can't
+    /// be opened by their numbers: even to look at the root of a network file system may take for ever.
     pub fn mounts(&self, file: &FileId) -> Vec<PathBuf> {
-        let all = self.mounts.iter();
-        let mut all: Vec<&Mount> = all.filter(|mount| mount.device == file.device).collect();
+        let is_it = |mount: &&Mount| {
+            mount.device == file.device && WITH_HANDLES.contains(&mount.file_system.as_str())
+        };
+        let mut all: Vec<&Mount> = self.mounts.iter().filter(is_it).collect();
         all.sort_by_key(|mount| mount.root != Path::new("/"));
         all.into_iter().map(|mount| mount.point.clone()).collect()
     }
@@ -305,6 +317,8 @@ fn parse_mount(line: &str) -> Option<Mount> {
         },
         root: unescape(fields.next()?),
         point: unescape(fields.next()?),
+        // Behind the options and any number of tags.
+        file_system: fields.skip_while(|field| *field != "-").nth(1)?.to_owned(),
     })
 }
 
@@ -323,6 +337,7 @@ mod tests {
             },
             root: "/data".into(),
             point: "/mnt/my disk".into(),
+            file_system: "ext4".into(),
         };
         assert_eq!(parse_mount(line), Some(expected));
         assert_eq!(parse_mount("nonsense"), None);

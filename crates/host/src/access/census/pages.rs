@@ -115,7 +115,8 @@ impl GroupPages {
         })
     }
 
-    /// Looks through all of memory for files that the group has pages of, if that is due; tells whether it was.
+    /// Looks through all of memory for files that the group has pages of, if that is due; tells whether it was. A search that is
+    /// not the first is put off where groups can't be read at the moment.
     ///
     /// # Errors
     /// Those of the kernel; [`io::ErrorKind::NotFound`] where the group was removed. The files stay those of the last search.
@@ -124,7 +125,16 @@ impl GroupPages {
         if self.search_due.is_some_and(|due| started < due) {
             return Ok(false);
         }
-        let names = GroupNames::read().map_err(io::Error::other)?;
+        let names = match GroupNames::read() {
+            Ok(names) => names,
+            // As where too many files are open for a moment.
+            Err(error) if self.search_due.is_some() => {
+                tracing::debug!(%error, "a search for files is put off");
+                self.search_due = Some(started + Duration::from_millis(SEARCH_PAUSE_MS));
+                return Ok(false);
+            }
+            Err(error) => return Err(io::Error::other(error)),
+        };
         let ids = names.ids_within(&self.group);
         if ids.is_empty() {
             // Without a group everything would look as if it had left memory.
@@ -183,7 +193,7 @@ impl GroupPages {
         let mut on_page = |record: &RawRecord| each(found_of(record));
         let files = self.files.iter();
         let lengths = files.map(|(key, file)| {
-            let file_bytes = take::list(&self.census, file, 0..FILE_PAGES_MAX, &mut on_page)?;
+            let file_bytes = take::list(&self.census, file, 0..FILE_PAGES_MAX, true, &mut on_page)?;
             Ok((*key, file_bytes.div_ceil(PAGE_BYTES)))
         });
         lengths.collect()
@@ -200,12 +210,8 @@ impl GroupPages {
         pages: Range<u64>,
         each: &mut dyn FnMut(PageFound),
     ) -> io::Result<()> {
-        let mut on_page = |record: &RawRecord| {
-            if !record.is_mapped {
-                each(found_of(record));
-            }
-        };
-        take::list(&self.census, file, pages, &mut on_page).map(drop)
+        let mut on_page = |record: &RawRecord| each(found_of(record));
+        take::list(&self.census, file, pages, false, &mut on_page).map(drop)
     }
 
     /// Tells of page cache as it comes to memory, from the first search on; `None`: this kernel does not tell, or nothing was

@@ -83,12 +83,13 @@ pub(super) struct Asked<'a> {
     pub(super) remembering: Option<Remembering>,
 }
 
-/// Tells of the pages in a part of a file that are charged to the watched groups, in order, mapped or not. Up to 63 pages before and
-/// after the part are told, too. Returns how long the file is, bytes: 0 where it is gone or has no name any more.
+/// Tells of the pages in a part of a file that are charged to the watched groups, in order; of mapped ones only if that is wanted. Up
+/// to 63 pages before and after the part are told, too. Returns how long the file is, bytes: 0 where it is gone or has no name any more.
 pub(super) fn list(
     census: &Census,
     file: &FileId,
     pages: std::ops::Range<u64>,
+    wants_mapped: bool,
     on_page: &mut dyn FnMut(&RawRecord),
 ) -> io::Result<u64> {
     let mut call = CensusCall {
@@ -104,6 +105,7 @@ pub(super) fn list(
         inode: file.inode,
         device: u64::from(file.device.major) << MINOR_BITS | u64::from(file.device.minor),
         generation: file.generation,
+        wants_mapped: u64::from(wants_mapped),
         ..CensusCall::default()
     };
     while call.next < call.end {

@@ -384,18 +384,9 @@ fn a_file_of_another_mount_namespace_goes_if_it_is_open_or_seen_here_and_is_left
     let mut before = String::new();
     said.read_line(&mut before).expect("a sum");
     let report = answer(&drop_cold(&group).finish().expect_success().stdout);
-    let fincore = |name: &str| {
-        let mut fincore = room.command("fincore");
-        let fincore = fincore.args(["-b", "-n", "-r", "-o", "RES"]).arg(at(name));
-        let said = fincore.output().expect("fincore (util-linux)").stdout;
-        String::from_utf8_lossy(&said)
-            .trim()
-            .parse::<u64>()
-            .expect("bytes")
-    };
     assert_nearly(resident_bytes(&bound), 0, &report);
-    assert_nearly(fincore("inner/open"), 0, &report);
-    assert_nearly(fincore("inner/closed"), MIB, &report);
+    assert_nearly(room.resident_bytes(&at("inner/open")), 0, &report);
+    assert_nearly(room.resident_bytes(&at("inner/closed")), MIB, &report);
     // Some pages of the file system's own files may be left, too.
     assert_nearly(left(&report, "unreachable"), MIB, &report);
     let rows = report["files"].as_array().expect("files");
@@ -452,14 +443,7 @@ fn files_on_xfs_are_dropped_as_those_on_ext4_are() {
     let dropped = report["dropped"]["dropped_bytes"].as_u64().expect("bytes");
     // What the device of the image has in memory is charged to the group, too.
     assert!(dropped >= 4 * MIB - (64 << 10), "{report:#}");
-    let mut fincore = room.command("fincore");
-    let fincore = fincore.args(["-b", "-n", "-r", "-o", "RES"]).arg(&file);
-    let said = fincore.output().expect("fincore (util-linux)").stdout;
-    let resident: u64 = String::from_utf8_lossy(&said)
-        .trim()
-        .parse()
-        .expect("bytes");
-    assert_nearly(resident, 0, &report);
+    assert_nearly(room.resident_bytes(&file), 0, &report);
     assert_eq!(sum(), before);
 }
 

@@ -63,6 +63,15 @@ impl Room {
         command
     }
 
+    /// How much of a file that is seen there is in memory, bytes.
+    pub(crate) fn resident_bytes(&self, path: &Path) -> u64 {
+        let mut fincore = self.command("fincore");
+        let fincore = fincore.args(["-b", "-n", "-r", "-o", "RES"]).arg(path);
+        let said = fincore.output().expect("fincore (util-linux)").stdout;
+        let said = String::from_utf8_lossy(&said);
+        said.trim().parse().expect("bytes")
+    }
+
     /// Mounts something; whether that can be mounted here.
     pub(crate) fn mount(&self, options: &[&str], what: &Path, at: &Path) -> bool {
         fs::create_dir_all(at).expect("a directory");

@@ -9,7 +9,7 @@ use strata_trace::recording::{
     SpaceName, WalkKind,
 };
 use strata_trace::{Access, Backing, Format, Op, OpenOptions, PageKey, Via, open_stream};
-use support::{as_format, drain, read};
+use support::{as_format, drain, dumped_in, read};
 
 /// The example of the first version of the format.
 const VERSION_1: &[u8] = include_bytes!("recordings/version-1.strata");
@@ -32,18 +32,7 @@ fn info(bytes: &[u8]) -> RecordingInfo {
 
 #[test]
 fn the_document_shows_what_is_written() {
-    let path = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../docs/reference/recording-format.md"
-    );
-    let document = std::fs::read_to_string(path).unwrap();
-    let dump = document.split("```text\n").nth(1).unwrap();
-    let dump = dump.split("```").next().unwrap();
-    let bytes: Vec<u8> = dump
-        .lines()
-        .flat_map(|line| line.split_whitespace().skip(1))
-        .map(|byte| u8::from_str_radix(byte, 16).unwrap())
-        .collect();
+    let bytes = dumped_in("recording-format.md");
     let mut writer = RecordingWriter::new("w", Vec::new(), &about()).expect("memory");
     let name = "job".to_owned();
     let space = SpaceName {

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use strata_trace::{
     Access, Backing, Format, Op, OpenOptions, PageKey, Position, Via, Writer, open_stream,
 };
-use support::{as_format, drain, pages, read};
+use support::{as_format, drain, dumped_in, pages, read};
 
 /// Bytes of the header of the file and of a block, as `docs/reference/trace-format.md` has them.
 const FILE_HEADER_BYTES: usize = 16;
@@ -264,18 +264,7 @@ fn a_file_that_can_not_be_written_is_named() {
 
 #[test]
 fn the_document_shows_what_is_written() {
-    let path = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../docs/reference/trace-format.md"
-    );
-    let document = std::fs::read_to_string(path).unwrap();
-    let dump = document.split("```text\n").nth(1).unwrap();
-    let dump = dump.split("```").next().unwrap();
-    let bytes: Vec<u8> = dump
-        .lines()
-        .flat_map(|line| line.split_whitespace().skip(1))
-        .map(|byte| u8::from_str_radix(byte, 16).unwrap())
-        .collect();
+    let bytes = dumped_in("trace-format.md");
     let first = simple(7);
     let second = Access {
         op: Op::Write,

@@ -6,7 +6,7 @@
 use std::net::SocketAddr;
 
 use clap::{Parser, Subcommand, ValueEnum};
-use strata_host::access::AccessChoice;
+use strata_linux::access::AccessChoice;
 
 use crate::cmd::{
     compare, completions, ctl, doctor, files, lru_gen, man, plan, record, run, sim, top, trace, wss,
@@ -65,7 +65,7 @@ EXIT STATUS
 
 ENVIRONMENT
   STRATA_LOG  what to log on stderr: a level (error, warn, info, debug, trace) or a filter such as
-              strata_host::access=debug; nothing by default"
+              strata_linux::access=debug; nothing by default"
 )]
 pub(crate) struct Cli {
     #[command(subcommand)]

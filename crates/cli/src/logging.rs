@@ -1,7 +1,7 @@
 //! Tracing, for somebody who looks for a fault; what users are to know does not go through here.
 //!
 //! **Owns** the subscriber: stderr, off unless the environment variable `STRATA_LOG` names a level
-//! or a filter (`debug`, `strata_host::access=trace`). **Does not own** any event.
+//! or a filter (`debug`, `strata_linux::access=trace`). **Does not own** any event.
 
 use std::io::{IsTerminal, stderr};
 

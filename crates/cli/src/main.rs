@@ -34,6 +34,6 @@ fn main() -> ExitCode {
         return code;
     }
     logging::init();
-    strata_host::process::descriptors::raise_limit();
+    strata_linux::process::descriptors::raise_limit();
     cmd::dispatch(cli::Cli::parse().verb)
 }

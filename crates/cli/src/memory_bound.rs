@@ -7,8 +7,8 @@
 //! - I1: what is printed never depends on the bound; whether something is refused does.
 
 use anyhow::Context;
-use strata_host::process::MachineMemory;
-use strata_host::units::Bytes;
+use strata_linux::process::MachineMemory;
+use strata_linux::units::Bytes;
 use strata_sim::{IntervalOrder, Jobs, Workload, run_bytes_max};
 
 /// The part of the machine's memory that may be taken if nothing else is said.

@@ -8,7 +8,7 @@ use std::error::Error;
 use std::fmt::Display;
 use std::io::{self, Write};
 
-use strata_host::plain;
+use strata_linux::plain;
 
 /// Writes data to stdout, all of it, now.
 ///

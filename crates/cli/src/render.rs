@@ -11,17 +11,17 @@ mod live;
 
 use std::fmt::Display;
 
-use strata_host::access::Grain;
 use strata_host::run::{
     ActuatorChoice, Ending, EvictionReport, GenerationReport, PolicyChoice, Report,
 };
-use strata_host::units::Bytes;
+use strata_linux::access::Grain;
+use strata_linux::units::Bytes;
 
 pub(crate) use compare::comparison;
 pub(crate) use live::{budget, groups, order, status};
 
 /// Base pages of this machine, for showing counts as sizes.
-const PAGE_BYTES: u64 = strata_host::addr::PAGE_BYTES;
+const PAGE_BYTES: u64 = strata_linux::addr::PAGE_BYTES;
 /// Where the values begin, behind the longest label.
 const LABEL_COLUMNS: usize = 14;
 

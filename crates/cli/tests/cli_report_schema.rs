@@ -5,9 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
-use strata_host::access::{Grain, SourceInfo, WalkCost};
 use strata_host::compare::Metric;
-use strata_host::hold_up::HoldUpReport;
 use strata_host::keeper::KeeperReport;
 use strata_host::run::{
     ActuatorChoice, ByKind, CacheTierReport, Ending, EvictionReport, GenerationReport, HintsReport,
@@ -15,6 +13,8 @@ use strata_host::run::{
     REPORT_VERSION, Report, SavedReport, TierReport, UsageReport, WalkFindings, WalkReport,
     WouldEvictReport, WouldEvictShare,
 };
+use strata_linux::access::{Grain, SourceInfo, WalkCost};
+use strata_linux::hold_up::HoldUpReport;
 
 /// A report of which everything is known.
 fn known() -> Report {

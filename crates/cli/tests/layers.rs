@@ -8,7 +8,7 @@ use std::process::Command;
 use serde_json::Value;
 
 /// A crate of the workspace, and the other crates of the workspace it may depend on.
-const LAYERS: [(&str, &[&str]); 6] = [
+const LAYERS: [(&str, &[&str]); 7] = [
     ("strata-lru", &[]),
     ("strata-trace", &[]),
     (
@@ -16,13 +16,25 @@ const LAYERS: [(&str, &[&str]); 6] = [
         &["strata-control", "strata-lru", "strata-trace"],
     ),
     ("strata-control", &["strata-lru"]),
+    ("strata-linux", &["strata-control", "strata-lru"]),
     (
         "strata-host",
-        &["strata-control", "strata-lru", "strata-trace"],
+        &[
+            "strata-control",
+            "strata-linux",
+            "strata-lru",
+            "strata-trace",
+        ],
     ),
     (
         "strata",
-        &["strata-host", "strata-lru", "strata-sim", "strata-trace"],
+        &[
+            "strata-host",
+            "strata-linux",
+            "strata-lru",
+            "strata-sim",
+            "strata-trace",
+        ],
     ),
 ];
 

@@ -17,7 +17,7 @@ use std::time::Duration;
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::pipe::{SpliceFlags, fcntl_setpipe_size, pipe, splice};
 use serde_json::Value;
-use strata_host::access::census::{Census, Kind, Question};
+use strata_linux::access::census::{Census, Kind, Question};
 use support::direct::Direct;
 use support::helper::Helper;
 use support::leaks::Guard;

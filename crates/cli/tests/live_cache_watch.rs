@@ -10,12 +10,12 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::Duration;
 
-use strata_host::access::census::{
+use strata_linux::access::census::{
     Budget, CacheWatch, FilePart, GroupPages, PageFound, Probed, Sums, Taken, WHOLE_WATCH, Wanted,
     WatchQuestion,
 };
-use strata_host::cgroup::GroupReader;
-use strata_host::page_cache::CountReset;
+use strata_linux::cgroup::GroupReader;
+use strata_linux::page_cache::CountReset;
 use support::leaks::Guard;
 use support::live::TestGroup;
 use support::programs::{Touch, program};

@@ -14,10 +14,10 @@ use std::process::Command;
 use std::thread::sleep;
 use std::time::Duration;
 
-use strata_host::access::census::{
+use strata_linux::access::census::{
     Budget, Census, GroupPages, GroupPart, Kind, Question, Sums, Taken,
 };
-use strata_host::cgroup::GroupReader;
+use strata_linux::cgroup::GroupReader;
 use support::leaks::Guard;
 use support::live::{TestGroup, has_generations};
 use support::programs::{Touch, program};

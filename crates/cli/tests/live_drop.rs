@@ -11,7 +11,7 @@ use std::thread::{sleep, spawn};
 use std::time::Duration;
 
 use serde_json::Value;
-use strata_host::access::census::Census;
+use strata_linux::access::census::Census;
 use support::leaks::Guard;
 use support::live::TestGroup;
 use support::residency::{

@@ -11,7 +11,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use serde_json::Value;
-use strata_host::access::census::{Census, FileName, FileNames, Question};
+use strata_linux::access::census::{Census, FileName, FileNames, Question};
 use support::leaks::Guard;
 use support::live::{TestGroup, try_thrice, wait_until};
 use support::residency::{

@@ -21,8 +21,8 @@ use support::strata::Strata;
 use rustix::fs::{Advice, fadvise};
 use tempfile::{NamedTempFile, TempPath};
 
-use strata_host::actuator::{Activate, Lever};
-use strata_host::process::Process;
+use strata_linux::actuator::{Activate, Lever};
+use strata_linux::process::Process;
 use strata_lru::lru_gen::parse_plain;
 use strata_lru::{GroupView, Kind};
 

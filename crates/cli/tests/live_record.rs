@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::Value;
-use strata_host::access::census::Census;
+use strata_linux::access::census::Census;
 use support::leaks::Guard;
 use support::live::{Live, TestGroup, wait_until};
 use support::programs::{Touch, program};

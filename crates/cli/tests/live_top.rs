@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::process::Signal;
 use serde_json::Value;
-use strata_host::access::census::Census;
+use strata_linux::access::census::Census;
 use support::leaks::Guard;
 use support::live::{TestGroup, children, memory_mount, rss_bytes, send, wait_until};
 use support::programs::{Touch, target_dir};

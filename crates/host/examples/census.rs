@@ -14,7 +14,7 @@ use std::env;
 use std::error::Error;
 use std::time::Duration;
 
-use strata_host::access::census::{
+use strata_linux::access::census::{
     Budget, CacheWatch, Census, CensusCost, Question, Taken, WHOLE_WATCH, Wanted, WatchQuestion,
 };
 

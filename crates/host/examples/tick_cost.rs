@@ -18,8 +18,8 @@ use std::process::{Command, Stdio};
 
 use programs::{Touch, program};
 use rustix::time::{ClockId, clock_gettime};
-use strata_host::access::AccessChoice;
 use strata_host::run::Watcher;
+use strata_linux::access::AccessChoice;
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 

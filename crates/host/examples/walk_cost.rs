@@ -21,11 +21,11 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use programs::{Touch, program, target_dir};
-use strata_host::access::{
+use strata_linux::access::{
     AccessSource, BpfSource, Cleared, TableRecord, YoungPiece, clear_pieces,
 };
-use strata_host::addr::{AddrRange, PAGE_BYTES, TableSpan, covering_spans};
-use strata_host::process::Process;
+use strata_linux::addr::{AddrRange, PAGE_BYTES, TableSpan, covering_spans};
+use strata_linux::process::Process;
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 

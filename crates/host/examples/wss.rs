@@ -28,11 +28,11 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use programs::{next_random, target_dir};
-use strata_host::access::{AccessChoice, TableShape};
-use strata_host::addr::{AddrRange, PAGE_BYTES};
 use strata_host::observe::idle::IdlePages;
 use strata_host::observe::{Observer, Piece, SpaceId, Subject, Visitor};
-use strata_host::process::{Mapping, Process};
+use strata_linux::access::{AccessChoice, TableShape};
+use strata_linux::addr::{AddrRange, PAGE_BYTES};
+use strata_linux::process::{Mapping, Process};
 use strata_lru::{
     AccessVia, Arrival, Cause, Config, EvictBatch, FolioId, GroupId, Isolated, Kind, MultiGen,
     NodeId, Order, PastHeat, Policy, ReclaimRequest, SpaceNo, Swappiness, TimeMs, TwoList, Verdict,
@@ -72,7 +72,7 @@ impl Region {
     /// The units of the region of which a piece holds the first page: number, whether accessed.
     fn units(self, piece: &Piece<'_>) -> Vec<(usize, bool)> {
         let table = piece.record.table;
-        let is_set = |bits: strata_host::access::Bits512, index: usize| {
+        let is_set = |bits: strata_linux::access::Bits512, index: usize| {
             bits.0[index / 64] >> (index % 64) & 1 == 1
         };
         (0..512)

@@ -7,9 +7,9 @@ use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use strata_host::access::{AccessError, AccessSource, ClearIntent};
-use strata_host::addr::{AddrRange, TableNo, TableSpan};
-use strata_host::process::Process;
+use strata_linux::access::{AccessError, AccessSource, ClearIntent};
+use strata_linux::addr::{AddrRange, TableNo, TableSpan};
+use strata_linux::process::Process;
 use support::programs::{Touch, page_set, program};
 use support::{Page, assert_within_1_percent, clear, clear_ranges, process_of, spans_of, walk};
 

@@ -8,9 +8,9 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
-use strata_host::access::{AccessSource, ClearIntent};
-use strata_host::addr::{AddrRange, PAGE_BYTES, TABLE_BYTES, covering_spans};
-use strata_host::process::Process;
+use strata_linux::access::{AccessSource, ClearIntent};
+use strata_linux::addr::{AddrRange, PAGE_BYTES, TABLE_BYTES, covering_spans};
+use strata_linux::process::Process;
 use support::programs::{Touch, page_set, program};
 use support::{
     OwnSwap, Page, assert_within_1_percent, clear, clear_ranges, difference, process_of, region_of,

@@ -7,11 +7,11 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
-use strata_host::access::{
+use strata_linux::access::{
     self, AccessChoice, AccessError, AccessSource, ClearIntent, Clearer, Grain, SmapsSource,
     YoungPiece, probe,
 };
-use strata_host::process::{Process, VmFlags};
+use strata_linux::process::{Process, VmFlags};
 use support::programs::{Touch, program};
 use support::{Page, process_of, region_of, walk};
 

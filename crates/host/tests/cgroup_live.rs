@@ -13,10 +13,10 @@ use std::thread;
 
 use groups::{make, zram};
 use strata_control::watermarks;
-use strata_host::cgroup::{
+use strata_linux::cgroup::{
     BudgetGroup, CgroupError, Manager, Offered, ReclaimError, Version, mounted_version,
 };
-use strata_host::keeper::Journal;
+use strata_linux::undo::Journal;
 use support::{Hog, MIB, fresh_id};
 
 #[test]

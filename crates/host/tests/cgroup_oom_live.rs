@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 
 use groups::{is_readable, make, zram};
 use strata_control::watermarks;
-use strata_host::cgroup::{BudgetGroup, Line, Version};
-use strata_host::swap::free_swap_bytes;
+use strata_linux::cgroup::{BudgetGroup, Line, Version};
+use strata_linux::swap::free_swap_bytes;
 use support::{Hog, MIB};
 
 #[test]

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use strata_host::access::{AccessChoice, AccessSource, BpfSource};
-use strata_host::actuator::{Activate, Lever};
-use strata_host::hold_up::HoldUps;
 use strata_host::observe::{Observer, Piece, Subject, Visitor, Walked};
+use strata_linux::access::{AccessChoice, AccessSource, BpfSource};
+use strata_linux::actuator::{Activate, Lever};
+use strata_linux::hold_up::HoldUps;
 use support::programs::Touch;
 use support::{bit, process_of, region_of, spans_of};
 
@@ -26,7 +26,7 @@ const NR_BATCHED_PAGES: usize = 512;
 
 /// Counts what a walk finds accessed in the region of a program.
 struct Accessed {
-    region: strata_host::addr::AddrRange,
+    region: strata_linux::addr::AddrRange,
     nr_pages: u64,
 }
 

@@ -8,9 +8,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
-use strata_host::cgroup::{BudgetGroup, Manager, Version, mounted_version};
-use strata_host::keeper::{Outcome, ProcessMark, Session, Undo, recover_in};
-use strata_host::swap::{SwapDevice, SwapSpec, swap_areas};
+use strata_host::keeper::{Outcome, Session, recover_in};
+use strata_linux::cgroup::{BudgetGroup, Manager, Version, mounted_version};
+use strata_linux::run_dir::ProcessMark;
+use strata_linux::swap::{SwapDevice, SwapSpec, swap_areas};
+use strata_linux::undo::Undo;
 use support::{Hog, MIB, PROBE, eventually, fresh_id};
 
 /// A process that holds a session, and what it told about it.
@@ -61,7 +63,7 @@ impl Owner {
     }
 
     fn has_limit(&self) -> bool {
-        BudgetGroup::attach(&self.group, &strata_host::keeper::Journal::none())
+        BudgetGroup::attach(&self.group, &strata_linux::undo::Journal::none())
             .expect("there")
             .limit_bytes()
             .expect("read")

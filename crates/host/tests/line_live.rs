@@ -10,9 +10,9 @@ use std::fs;
 
 use groups::{make, zram};
 use strata_control::watermarks;
-use strata_host::cgroup::{BudgetGroup, Line, Version, mounted_version};
-use strata_host::keeper::Journal;
-use strata_host::swap::free_swap_bytes;
+use strata_linux::cgroup::{BudgetGroup, Line, Version, mounted_version};
+use strata_linux::swap::free_swap_bytes;
+use strata_linux::undo::Journal;
 use support::{Hog, MIB};
 
 const BUDGET: u64 = 60 * MIB;

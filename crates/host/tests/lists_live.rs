@@ -9,14 +9,14 @@ use std::sync::Arc;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use strata_host::access::{
+use strata_linux::access::{
     AccessSource, BpfSource, ClearIntent, Clearer, Grain, ListsSource, YoungPiece,
 };
-use strata_host::actuator::{
+use strata_linux::actuator::{
     Activate, ActivateReport, ColdPages, Deactivate, DeactivateReport, Lever, WarmPages,
 };
-use strata_host::addr::{AddrRange, PAGE_BYTES};
-use strata_host::process::Process;
+use strata_linux::addr::{AddrRange, PAGE_BYTES};
+use strata_linux::process::Process;
 use support::programs::Touch;
 use support::{OwnSwap, bit, check, process_of, region_of, spans_of};
 

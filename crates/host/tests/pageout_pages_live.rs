@@ -5,10 +5,10 @@ mod process_support;
 
 use pageout_support::{Bench, Swap, alone, count, page};
 use process_support::{Guest, is_root, skip, wait_until};
-use strata_host::access::{self, AccessChoice, TableShape};
-use strata_host::actuator::PageTarget;
-use strata_host::addr::PAGE_BYTES;
-use strata_host::process::{MachineMemory, Process};
+use strata_linux::access::{self, AccessChoice, TableShape};
+use strata_linux::actuator::PageTarget;
+use strata_linux::addr::PAGE_BYTES;
+use strata_linux::process::{MachineMemory, Process};
 use strata_lru::Verdict;
 
 #[test]

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use pageout_support::{Bench, Swap, count, page, take, targets};
 use process_support::{Guest, is_root, wait_until};
-use strata_host::access::{self, AccessChoice};
-use strata_host::actuator::{Pageout, PageoutConfig, PageoutError, PageoutMode, PageoutRequest};
-use strata_host::process::Process;
+use strata_linux::access::{self, AccessChoice};
+use strata_linux::actuator::{Pageout, PageoutConfig, PageoutError, PageoutMode, PageoutRequest};
+use strata_linux::process::Process;
 use strata_lru::Verdict;
 
 #[test]

@@ -5,8 +5,8 @@ mod process_support;
 use std::process::Command;
 
 use process_support::{Guest, is_root, patience, skip, wait_until};
-use strata_host::addr::AddrRange;
-use strata_host::process::{
+use strata_linux::addr::AddrRange;
+use strata_linux::process::{
     MappingClass, MemoryDevices, Process, ProcessError, VmFlags, classify, parse_maps,
 };
 

@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use process_support::{is_root, skip, wait_until};
 use rustix::process::Signal;
-use strata_host::process::launch::{
+use strata_linux::process::launch::{
     CommandSpec, InheritedSignals, LaunchError, User, WaitStatus, spawn,
 };
 

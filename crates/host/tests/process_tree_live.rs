@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use process_support::{Guest, patience, wait_until};
-use strata_host::hold_up::HoldUps;
-use strata_host::process::{
+use strata_linux::hold_up::HoldUps;
+use strata_linux::process::{
     Process, ProcessTree, TreeChange, tree_counted_bytes, tree_memory, tree_rss_bytes,
 };
 

@@ -9,9 +9,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use guard::Guard;
-use strata_host::cgroup::{BudgetGroup, Manager};
-use strata_host::keeper::Journal;
-use strata_host::swap::{SwapDevice, SwapError, SwapSpec, free_swap_bytes, swap_areas};
+use strata_linux::cgroup::{BudgetGroup, Manager};
+use strata_linux::swap::{SwapDevice, SwapError, SwapSpec, free_swap_bytes, swap_areas};
+use strata_linux::undo::Journal;
 use support::{Hog, MIB, fresh_id};
 
 fn create(spec: &str) -> Result<Guard<SwapDevice>, SwapError> {

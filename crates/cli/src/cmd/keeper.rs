@@ -9,8 +9,8 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use strata_host::actuator::{LEVER_VERB, lever_main};
 use strata_host::keeper::{KEEPER_VERB, keeper_main};
+use strata_linux::actuator::{LEVER_VERB, lever_main};
 
 /// Is one of them if the arguments (the program's name first) ask for it.
 pub(crate) fn run_if_asked(args: impl IntoIterator<Item = OsString>) -> Option<ExitCode> {

@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use clap::{ArgGroup, Args, ValueEnum};
 use serde_json::json;
-use strata_host::access::{AccessChoice, AccessError, KernelGenerations, SourceInfo};
-use strata_host::cgroup::GroupReader;
 use strata_host::remote::{Connection, Form, Request, Running};
 use strata_host::run::{NodeGenerations, RunError, Watcher};
+use strata_linux::access::{AccessChoice, AccessError, KernelGenerations, SourceInfo};
+use strata_linux::cgroup::GroupReader;
 use strata_lru::GroupView;
 
 use crate::cli::{Format, parse_duration_ms, parse_pid};

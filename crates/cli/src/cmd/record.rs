@@ -14,10 +14,10 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::{ArgGroup, Args};
-use strata_host::hold_up::HoldUps;
 use strata_host::observe::{Attention, CacheGroup, Observer, Recorder, Subject, Turn, Who, attend};
-use strata_host::units::parse_size;
 use strata_host::whole_file;
+use strata_linux::hold_up::HoldUps;
+use strata_linux::units::parse_size;
 use strata_trace::TraceError;
 use strata_trace::recording::About;
 

@@ -19,8 +19,8 @@ use strata_host::run::{
     self, ActuatorChoice, AtDetach, ControlConfig, Event, PolicyChoice, PriorityChoice, RunConfig,
     SwappinessChoice, Target,
 };
-use strata_host::swap::SwapSpec;
-use strata_host::units::parse_size;
+use strata_linux::swap::SwapSpec;
+use strata_linux::units::parse_size;
 use strata_lru::{BadEngineSpec, Swappiness};
 
 use crate::cli::{AccessArg, loopback_arg, parse_duration_ms, parse_pid, refuse_option};

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use strata_host::compare::{ArmRatios, ArmSummary, Comparison, KernelLimit, Metric, Spread};
-use strata_host::units::Bytes;
+use strata_linux::units::Bytes;
 
 use super::count;
 

@@ -3,7 +3,7 @@
 //! **Owns** the words. **Does not own** any figure.
 
 use strata_host::run::{PageCacheReport, Report, TierReport};
-use strata_host::units::Bytes;
+use strata_linux::units::Bytes;
 
 use super::{Lines, PAGE_BYTES, pages};
 

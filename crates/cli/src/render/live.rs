@@ -6,7 +6,7 @@
 use std::fmt::Write;
 
 use serde_json::Value;
-use strata_host::units::Bytes;
+use strata_linux::units::Bytes;
 
 use super::{Lines, PAGE_BYTES, count, pages, percent, seconds};
 

@@ -1,11 +1,11 @@
 //! The human report against its golden text.
 
-use strata_host::access::{SourceInfo, WalkCost};
-use strata_host::hold_up::HoldUpReport;
 use strata_host::run::{
     CacheTierReport, KernelReport, LetGoReport, LimitReport, REPORT_VERSION, SavedReport,
     UsageReport, WalkFindings, WalkReport, WouldEvictReport, WouldEvictShare,
 };
+use strata_linux::access::{SourceInfo, WalkCost};
+use strata_linux::hold_up::HoldUpReport;
 
 use super::*;
 use strata_host::run::{PageCacheReport, TierReport};

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
-use strata_host::access::census::{FilePart, Sums, Taken};
+use strata_linux::access::census::{FilePart, Sums, Taken};
 
 use super::live::{TestGroup, wait_until};
 

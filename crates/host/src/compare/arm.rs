@@ -34,10 +34,10 @@ use super::neighbours::Neighbours;
 use super::output::Output;
 use super::report::RunReport;
 use super::{Arm, ArmKind, CompareConfig, CompareError, io_error};
-use crate::cgroup::GroupReader;
 use crate::keeper::look_at;
-use crate::process::MachineMemory;
-use crate::process::launch::{Child, CommandSpec, InheritedSignals, spawn};
+use strata_linux::cgroup::GroupReader;
+use strata_linux::process::MachineMemory;
+use strata_linux::process::launch::{Child, CommandSpec, InheritedSignals, spawn};
 
 /// Time between two samples of usage.
 const SAMPLE_PAUSE: Duration = Duration::from_millis(100);

@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 use std::fs;
 
-use crate::process::read_stat;
+use strata_linux::process::read_stat;
 
 /// `kthreadd`, the parent of all of them.
 const KTHREADD_PID: i32 = 2;

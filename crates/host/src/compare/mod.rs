@@ -33,13 +33,13 @@ use std::io;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use crate::plain;
-use crate::process::launch::LaunchError;
 pub use arms::{Arm, ArmKind, KernelLimit};
 use arms::{arms, order};
 pub use comparison::{ArmRatios, ArmSummary, COMPARISON_VERSION, Comparison, ParseError, Run};
 pub use figures::{Better, Figures, Metric};
 pub use output::{Pattern, PatternError};
+use strata_linux::plain;
+use strata_linux::process::launch::LaunchError;
 pub use summary::{Ratio, Spread, ratio, spread};
 
 /// Whether a run counts whose command failed.

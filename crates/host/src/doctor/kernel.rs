@@ -1,9 +1,9 @@
 //! What the kernel was built with and how it was booted.
 
 use super::{Check, Machine};
-use crate::access::{BpfSource, parse_release};
-use crate::addr::PAGE_BYTES;
-use crate::hold_up;
+use strata_linux::access::{BpfSource, parse_release};
+use strata_linux::addr::PAGE_BYTES;
+use strata_linux::hold_up;
 
 /// Oldest kernel (major, minor) whose page tables the BPF walk reads.
 const WALK_KERNEL_MIN: (u32, u32) = (6, 1);

@@ -3,10 +3,10 @@
 use rustix::fs::Access;
 
 use super::{Check, Machine};
-use crate::cgroup::{self, CgroupError, Version};
-use crate::rights;
-use crate::swap::{free_swap_bytes, total_swap_bytes};
-use crate::units::Bytes;
+use strata_linux::cgroup::{self, CgroupError, Version};
+use strata_linux::rights;
+use strata_linux::swap::{free_swap_bytes, total_swap_bytes};
+use strata_linux::units::Bytes;
 
 const PAGEOUT_ONLY: &str = "without, --no-cgroup holds a budget by page-out alone";
 

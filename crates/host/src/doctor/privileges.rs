@@ -1,7 +1,7 @@
 //! What this process may do.
 
 use super::{Check, Machine};
-use crate::rights;
+use strata_linux::rights;
 
 /// A capability, by its number in `linux/capability.h`.
 struct Capability {

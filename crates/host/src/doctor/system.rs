@@ -8,8 +8,8 @@ use rustix::fs::Access;
 use rustix::process::{Pid, PidfdFlags, getpid, pidfd_open};
 
 use super::{Check, Machine};
-use crate::rights;
-use crate::sys::madvise::{Advice, advise};
+use strata_linux::rights;
+use strata_linux::sys::madvise::{Advice, advise};
 
 pub(super) fn checks(machine: &Machine) -> Vec<Check> {
     vec![

@@ -11,105 +11,35 @@
 //! - H1: of two sessions that want one group, or a group and one in it, at the same moment one gets it.
 //! - H2: what a session finds in a group, and journals as the original, is nobody else's value.
 
-use std::fmt;
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+use strata_linux::cgroup::GroupMark;
+use strata_linux::claim::{Claim, Holder, Life};
 
 use super::state::State;
-use crate::cgroup::GroupMark;
 
 /// A command line is cut after so many characters.
 const COMMAND_CHARS_MAX: usize = 120;
 
-/// What a session wants with a group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Claim {
-    /// To change values in a group that was there: nobody else may act on it, on one it lies in or on one
-    /// that lies in it.
-    Attach,
-    /// To change values in a group just made for a command: its values are nobody's but ours, so it may
-    /// lie in a group that somebody else acts on.
-    Make,
-}
-
-/// Why a group can't be acted on.
-#[derive(Debug)]
-pub enum ClaimError {
-    /// Another session holds the group.
-    Held(Holder),
-    /// What the others do, or this session is about to do, can't be read or written.
-    Io(io::Error),
-}
-
-/// A session that is in the way.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Holder {
-    /// Name of the session.
-    session: String,
-    /// The group it acts on.
-    group: PathBuf,
-    life: Life,
-}
-
-/// Who is there to put a session's values back.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Life {
-    /// The Strata of the session runs.
-    Strata { pid: i32, command: String },
-    /// Only the keeper of the session runs.
-    Keeper { pid: i32 },
-    /// Nobody of the session runs.
-    Nobody { directory: PathBuf },
-}
-
-impl Holder {
-    /// Whether the session's Strata runs, so that waiting a moment is in vain.
-    pub(super) fn is_running(&self) -> bool {
-        matches!(self.life, Life::Strata { .. })
-    }
-
-    fn of(directory: &Path, state: &State, group: &GroupMark) -> Holder {
-        let session = directory.file_name().unwrap_or_default();
-        let keeper = state.keeper.filter(|keeper| keeper.is_running());
-        let life = match (state.owner.is_running(), keeper) {
-            (true, _) => Life::Strata {
-                pid: state.owner.pid,
-                command: command_of(state.owner.pid),
-            },
-            (false, Some(keeper)) => Life::Keeper { pid: keeper.pid },
-            (false, None) => Life::Nobody {
-                directory: directory.to_owned(),
-            },
-        };
-        Holder {
-            session: session.to_string_lossy().into_owned(),
-            group: group.path.clone(),
-            life,
-        }
-    }
-}
-
-impl fmt::Display for Holder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (session, group) = (&self.session, self.group.display());
-        match &self.life {
-            Life::Strata { pid, command } => write!(
-                f,
-                "session {session} (pid {pid}: {command}) holds {group}; end that run first, or give it \
-                 another budget (`strata ctl --id {session} set-budget SIZE`)"
-            ),
-            Life::Keeper { pid } => write!(
-                f,
-                "session {session} has died and its keeper (pid {pid}) has not put the limits of {group} \
-                 back yet; it may be stopped (`kill -CONT {pid}`)"
-            ),
-            Life::Nobody { directory } => write!(
-                f,
-                "session {session} has died and the limits of {group} could not be put back yet; see {}",
-                directory.display()
-            ),
-        }
+fn holder_of(directory: &Path, state: &State, group: &GroupMark) -> Holder {
+    let session = directory.file_name().unwrap_or_default();
+    let keeper = state.keeper.filter(|keeper| keeper.is_running());
+    let life = match (state.owner.is_running(), keeper) {
+        (true, _) => Life::Strata {
+            pid: state.owner.pid,
+            command: command_of(state.owner.pid),
+        },
+        (false, Some(keeper)) => Life::Keeper { pid: keeper.pid },
+        (false, None) => Life::Nobody {
+            directory: directory.to_owned(),
+        },
+    };
+    Holder {
+        session: session.to_string_lossy().into_owned(),
+        group: group.path.clone(),
+        life,
     }
 }
 
@@ -144,7 +74,7 @@ pub(super) fn find_holder(
             .iter()
             .find(|held| is_in_the_way(held, wanted, claim))
         {
-            return Ok(Some(Holder::of(&directory, &state, held)));
+            return Ok(Some(holder_of(&directory, &state, held)));
         }
     }
     Ok(None)
@@ -181,7 +111,9 @@ fn one_line(command: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::keeper::{ProcessMark, Undo};
+    use std::path::PathBuf;
+    use strata_linux::run_dir::ProcessMark;
+    use strata_linux::undo::Undo;
 
     const BOOT: &str = "this-boot";
 

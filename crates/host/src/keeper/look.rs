@@ -4,8 +4,8 @@
 
 use std::path::PathBuf;
 
-use super::mark::{ProcessMark, run_dir};
 use super::state::State;
+use strata_linux::run_dir::{ProcessMark, run_dir};
 
 /// What another Strata says of its run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

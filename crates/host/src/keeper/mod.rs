@@ -25,32 +25,20 @@
 //! - What lies in a run directory that others could have written to is not believed (`trust`).
 
 mod claim;
-mod journal;
-mod lock;
 mod look;
-mod mark;
 mod name;
 mod process;
 mod recover;
 mod session;
 mod state;
-mod trust;
 mod undo;
 mod watch;
 mod written;
 
-pub use claim::{Claim, ClaimError, Holder};
-pub use journal::{Journal, JournalSink, Undo};
-pub(crate) use lock::lock_run_dir;
 pub(crate) use look::look_at;
-pub use mark::{ProcessMark, run_dir};
-pub(crate) use mark::{boot_id, parent_of};
 pub use name::{BadSessionName, SessionName};
 pub use process::{KEEPER_VERB, Keeper, keeper_main};
 pub use recover::{Outcome, Recovered, recover, recover_in};
 pub use session::{Session, SessionError, fresh_id};
 pub use undo::UndoError;
 pub use watch::{KeeperEnd, KeeperReport, KeeperWatch};
-
-/// Beside the session directories: who needs zswap on (see `swap`).
-pub(crate) const ZSWAP_DIR: &str = "zswap";

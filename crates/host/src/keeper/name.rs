@@ -10,7 +10,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::ZSWAP_DIR;
+use strata_linux::run_dir::ZSWAP_DIR;
 
 /// Longest name: with the path around it a socket's address still fits.
 const NAME_BYTES_MAX: usize = 64;

@@ -34,8 +34,8 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, getppid, kill_process,
 use super::session::Session;
 use super::state::{State, remove_directory};
 use super::undo::{Due, carry_out, is_program_running};
-use crate::process::read_stat;
-use crate::sys::detach::detach;
+use strata_linux::process::read_stat;
+use strata_linux::sys::detach::detach;
 
 /// The hidden verb the binary must pass on to [`keeper_main`], before anything else it does.
 pub const KEEPER_VERB: &str = "keeper";

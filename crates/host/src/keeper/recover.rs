@@ -4,10 +4,10 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::mark::{boot_id, run_dir};
 use super::state::{State, claim_directory, remove_directory};
-use super::trust::{self, Missing};
 use super::undo::{Due, carry_out, is_program_running};
+use strata_linux::run_dir::trust::{self, Missing};
+use strata_linux::run_dir::{boot_id, run_dir};
 
 /// What was found of a session that nobody holds any more.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,7 +55,7 @@ pub fn recover_in(run_dir: &Path) -> io::Result<Vec<Recovered>> {
         .map(|entry| entry.path())
         .filter(|path| {
             path.file_name()
-                .is_some_and(|name| name != super::ZSWAP_DIR)
+                .is_some_and(|name| name != strata_linux::run_dir::ZSWAP_DIR)
         })
         .collect();
     directories.sort();

@@ -9,15 +9,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::claim::{Claim, ClaimError, find_holder};
-use super::journal::{Journal, JournalSink, Undo};
-use super::lock::lock_in;
-use super::mark::{ProcessMark, boot_id, run_dir};
+use super::claim::find_holder;
 use super::process::Keeper;
 use super::state::{State, make_directory, remove_directory};
 use super::undo::{Due, UndoError, carry_out};
 use super::written;
-use crate::cgroup::GroupMark;
+use strata_linux::cgroup::GroupMark;
+use strata_linux::claim::{Claim, ClaimError};
+use strata_linux::run_dir::lock_in;
+use strata_linux::run_dir::{ProcessMark, boot_id, run_dir};
+use strata_linux::undo::{Journal, JournalSink, Undo};
 
 /// How long a session that has died is waited for, whose keeper puts its values back just now.
 const DYING_WAIT: Duration = Duration::from_secs(2);
@@ -29,7 +30,7 @@ const DYING_POLL: Duration = Duration::from_millis(20);
     "no state directory {}: {source}; {}, or set STRATA_RUN_DIR to a directory that only you \
      can write",
     path.display(),
-    crate::rights::advice("the right to write there")
+    strata_linux::rights::advice("the right to write there")
 )]
 pub struct SessionError {
     /// The directory.
@@ -99,7 +100,7 @@ impl Session {
         })
     }
 
-    /// Name of the session, for [`crate::cgroup::BudgetGroup::create`] too.
+    /// Name of the session, for [`strata_linux::cgroup::BudgetGroup::create`] too.
     pub fn id(&self) -> &str {
         &self.inner.id
     }

@@ -18,11 +18,11 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
-use super::journal::Undo;
-use super::lock::lock_in;
-use super::mark::ProcessMark;
-use super::trust::{self, Missing};
-use crate::cgroup::GroupMark;
+use strata_linux::cgroup::GroupMark;
+use strata_linux::run_dir::ProcessMark;
+use strata_linux::run_dir::lock_in;
+use strata_linux::run_dir::trust::{self, Missing};
+use strata_linux::undo::Undo;
 
 /// Raised when an older Strata could misread the file.
 const VERSION: u32 = 1;

@@ -5,11 +5,11 @@
 
 use std::path::Path;
 
-use super::journal::Undo;
 use super::state::State;
 use super::written;
-use crate::cgroup::{self, CgroupError, PutBack};
-use crate::swap::{self, SwapError};
+use strata_linux::cgroup::{self, CgroupError, PutBack};
+use strata_linux::swap::{self, SwapError};
+use strata_linux::undo::Undo;
 
 /// Why something is left behind.
 #[derive(Debug, thiserror::Error)]
@@ -133,8 +133,8 @@ pub(super) fn is_program_running(state: &State) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::keeper::ProcessMark;
     use std::fs;
+    use strata_linux::run_dir::ProcessMark;
 
     #[test]
     fn a_journal_that_names_what_no_strata_changes_is_not_carried_out() {

@@ -3,8 +3,8 @@
 //! **Owns** the table. **Does not own** the text format.
 
 use super::{Metric, Sample, Type};
-use crate::addr::PAGE_BYTES;
 use crate::run::{EvictionReport, Status, WalkReport};
+use strata_linux::addr::PAGE_BYTES;
 
 /// Every metric. `strata_eviction_*` tells tried from applied, as everything else here does.
 pub const METRICS: &[Metric<Status>] = &[

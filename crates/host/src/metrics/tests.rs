@@ -1,12 +1,12 @@
 //! The text follows the format, and every metric shows a value that a run counts.
 
 use super::*;
-use crate::access::WalkCost;
 use crate::run::{
     ActuatorChoice, EvictionReport, GenerationReport, IdleReport, KernelReport, LimitReport,
     PolicyChoice, SavedReport, UsageReport, WalkFindings, WalkReport,
 };
 use std::collections::{BTreeMap, BTreeSet};
+use strata_linux::access::WalkCost;
 
 /// A run of which everything is known; each number is another one.
 fn full() -> Status {

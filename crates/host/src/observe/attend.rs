@@ -10,16 +10,16 @@
 //! - I2: the command is waited for to its end whatever becomes of the watching.
 
 use super::{Observer, Subject, SubjectError};
-use crate::access::{self, AccessChoice, AccessError};
-use crate::process::job::{self, Job, Terminal, Then};
-use crate::process::launch::{
-    Child, CommandSpec, InheritedSignals, LaunchError, WaitStatus, spawn,
-};
-use crate::process::signals::{Signals, Wish};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::ffi::OsString;
 use std::io;
 use std::time::{Duration, Instant};
+use strata_linux::access::{self, AccessChoice, AccessError};
+use strata_linux::process::job::{self, Job, Terminal, Then};
+use strata_linux::process::launch::{
+    Child, CommandSpec, InheritedSignals, LaunchError, WaitStatus, spawn,
+};
+use strata_linux::process::signals::{Signals, Wish};
 
 /// An attached target that has ended wakes nobody: it is looked at this often.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);

@@ -14,12 +14,12 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use super::files::FilesError;
-use crate::access::census::{
+use strata_linux::access::census::{
     Budget, CacheWatch, CensusCost, GroupNames, IdleEstimate, Kind, Sums, Taken, WHOLE_WATCH,
     Wanted, WatchQuestion,
 };
-use crate::cgroup::{CgroupError, GroupReader};
-use crate::page_cache::{CountReset, ResetReport};
+use strata_linux::cgroup::{CgroupError, GroupReader};
+use strata_linux::page_cache::{CountReset, ResetReport};
 
 /// A census may look at as much as this allows: all of the memory of most machines.
 const BUDGET: Budget = Budget {

@@ -37,19 +37,19 @@ pub use attend::{AttendError, Attended, Attention, Turn, Who, attend};
 pub use record::{CacheGroup, NoCache, Recorder};
 pub use subject::{Subject, SubjectError};
 
-use crate::access::{
-    self, AccessChoice, AccessError, AccessSource, Bits512, ClearIntent, Cleared, Clearer,
-    NrEntries, SourceInfo, TableRecord, WalkCost, YoungPiece, clear_pieces, entries_in,
-};
-use crate::addr::{PAGE_BYTES, TABLE_ENTRIES, TableSpan, covering_spans};
-use crate::bits;
-use crate::hold_up;
-use crate::process::{Mapping, MemoryDevices, Process, ProcessError, classify};
 use pieces::{Pieces, chunks};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
+use strata_linux::access::{
+    self, AccessChoice, AccessError, AccessSource, Bits512, ClearIntent, Cleared, Clearer,
+    NrEntries, SourceInfo, TableRecord, WalkCost, YoungPiece, clear_pieces, entries_in,
+};
+use strata_linux::addr::{PAGE_BYTES, TABLE_ENTRIES, TableSpan, covering_spans};
+use strata_linux::bits;
+use strata_linux::hold_up;
+use strata_linux::process::{Mapping, MemoryDevices, Process, ProcessError, classify};
 use strata_lru::Kind;
 use subject::Members;
 
@@ -455,9 +455,9 @@ fn nanos(duration: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::access::TableShape;
-    use crate::addr::{AddrRange, TableNo};
-    use crate::process::MappingClass;
+    use strata_linux::access::TableShape;
+    use strata_linux::addr::{AddrRange, TableNo};
+    use strata_linux::process::MappingClass;
 
     #[test]
     fn a_written_private_page_of_a_file_is_anon() {

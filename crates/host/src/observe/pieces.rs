@@ -4,10 +4,10 @@
 //! clearing (`access`).
 
 use super::{Piece, SpaceId, Visitor};
-use crate::access::{NrEntries, TableRecord, YoungPiece, entries_in, entries_of};
-use crate::addr::{TableNo, TableSpan};
-use crate::bits;
-use crate::process::Mapping;
+use strata_linux::access::{NrEntries, TableRecord, YoungPiece, entries_in, entries_of};
+use strata_linux::addr::{TableNo, TableSpan};
+use strata_linux::bits;
+use strata_linux::process::Mapping;
 
 /// Tables read before what was found young in them is cleared: 1 GiB.
 const CHUNK_TABLES_MIN: u64 = 512;
@@ -90,9 +90,9 @@ impl Pieces<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::access::TableShape;
-    use crate::addr::{AddrRange, PAGE_BYTES, TABLE_BYTES};
-    use crate::process::MappingClass;
+    use strata_linux::access::TableShape;
+    use strata_linux::addr::{AddrRange, PAGE_BYTES, TABLE_BYTES};
+    use strata_linux::process::MappingClass;
 
     #[derive(Default)]
     struct Told(Vec<(usize, u64, u64)>);

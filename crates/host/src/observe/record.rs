@@ -19,14 +19,14 @@ mod files;
 pub use cache::{CacheGroup, NoCache};
 
 use super::{Observer, Piece as WalkPiece, SpaceId, Visitor, Walked};
-use crate::access::Bits512;
-use crate::addr::{AddrRange, TableNo};
-use crate::bits;
-use crate::process::{Mapping, MappingClass, Process};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use strata_linux::access::Bits512;
+use strata_linux::addr::{AddrRange, TableNo};
+use strata_linux::bits;
+use strata_linux::process::{Mapping, MappingClass, Process};
 use strata_trace::TraceError;
 use strata_trace::recording::{
     About, AreaName, NO_PAGES, Piece, RecordingWriter, SpaceEnd, SpaceName, WalkKind,

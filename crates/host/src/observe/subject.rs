@@ -3,12 +3,12 @@
 //! **Owns** finding a subject's members again and again. **Does not own** following fork, exec and
 //! exit (`process`).
 
-use crate::access::AccessError;
-use crate::cgroup::{CgroupError, GroupReader};
-use crate::process::{Process, ProcessError, ProcessTree, TreeChange};
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
+use strata_linux::access::AccessError;
+use strata_linux::cgroup::{CgroupError, GroupReader};
+use strata_linux::process::{Process, ProcessError, ProcessTree, TreeChange};
 
 /// Who is looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,16 +5,16 @@
 //! Watching clears accessed bits, which the kernel's own reclaim uses too: with a walk a second it
 //! sees less of what was accessed.
 
-use crate::access::{self, AccessChoice, ClearIntent, SourceInfo};
-use crate::cgroup::{BudgetGroup, GroupReader};
-use crate::keeper::Journal;
 use crate::pages::members::Members;
 use crate::pages::tracker::Tracker;
 use crate::pages::walk::{Thoroughness, Walker};
-use crate::process::{MemoryDevices, Process, ProcessTree};
 use crate::run::error::{RunError, io_error};
 use std::sync::Arc;
 use std::time::Instant;
+use strata_linux::access::{self, AccessChoice, ClearIntent, SourceInfo};
+use strata_linux::cgroup::{BudgetGroup, GroupReader};
+use strata_linux::process::{MemoryDevices, Process, ProcessTree};
+use strata_linux::undo::Journal;
 use strata_lru::{ByHeat, Config, GroupView, MultiGen, Swappiness, TimeMs};
 
 /// Who is watched.

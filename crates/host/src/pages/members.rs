@@ -7,9 +7,9 @@
 
 use crate::pages::places::{NR_SPACES_MAX, SpaceNo};
 use crate::pages::tracker::Tracker;
-use crate::process::ProcessTree;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use strata_linux::process::ProcessTree;
 
 /// The members of a group.
 #[derive(Debug)]

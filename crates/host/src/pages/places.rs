@@ -9,7 +9,7 @@
 //!   low                the others
 //! ```
 
-use crate::addr::PAGE_BYTES;
+use strata_linux::addr::PAGE_BYTES;
 use strata_lru::FolioId;
 
 const IN_FLIGHT: u16 = 1 << 15;

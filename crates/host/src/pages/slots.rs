@@ -9,10 +9,10 @@
 //! **Invariants** I1: a slot reads back what was last written to it; a slot never written reads 0,
 //! is cold and was never used.
 
-use crate::access::Bits512;
-use crate::addr::TABLE_ENTRIES;
-use crate::bits;
 use strata_control::prefetch::WalkNo;
+use strata_linux::access::Bits512;
+use strata_linux::addr::TABLE_ENTRIES;
+use strata_linux::bits;
 use strata_lru::{Heat, WalkStep};
 
 /// Above this many used slots the array is smaller or quicker than the list.

@@ -11,18 +11,20 @@ mod by_heat;
 mod figures;
 mod together;
 
-use crate::access::is_multi_gen_on;
-use crate::access::{
-    Bits512, NrEntries, TableRecord, TableShape, YoungPiece, entries_in, entries_of,
-};
-use crate::addr::{AddrRange, TABLE_BYTES, TABLE_ENTRIES, TableNo, TableSpan, covering_spans};
-use crate::bits;
 use crate::pages::places::{Places, SpaceNo};
 use crate::pages::table::Table;
-use crate::process::{Mapping, MappingClass, Process};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use strata_control::prefetch::{Returns, WalkNo};
+use strata_linux::access::is_multi_gen_on;
+use strata_linux::access::{
+    Bits512, NrEntries, TableRecord, TableShape, YoungPiece, entries_in, entries_of,
+};
+use strata_linux::addr::{
+    AddrRange, TABLE_BYTES, TABLE_ENTRIES, TableNo, TableSpan, covering_spans,
+};
+use strata_linux::bits;
+use strata_linux::process::{Mapping, MappingClass, Process};
 use strata_lru::{
     AccessVia, Arrival, Cause, FolioId, GoneCause, GroupId, Heat, HeatPolicy, Kind, NodeId, Order,
     PastHeat, WalkStep,

@@ -7,11 +7,11 @@
 //! **Invariants** I1: a page is tracked or shadowed, never both. I2: a huge table tracks page 0 only.
 //! I3: only shadowed pages are asked for.
 
-use crate::access::Bits512;
-use crate::addr::{PAGE_BYTES, TABLE_BYTES, TABLE_ENTRIES};
-use crate::bits;
 use crate::pages::slots::Slots;
 use strata_control::prefetch::WalkNo;
+use strata_linux::access::Bits512;
+use strata_linux::addr::{PAGE_BYTES, TABLE_BYTES, TABLE_ENTRIES};
+use strata_linux::bits;
 use strata_lru::{FolioId, Heat, Shadow, WalkStep};
 
 /// What is known of the pages of one table.

@@ -11,16 +11,16 @@
 mod by_heat;
 mod together;
 
-use crate::actuator::{PageTarget, PageoutReport, PageoutRequest};
-use crate::addr::{PAGE_BYTES, TABLE_BYTES, TableNo};
-use crate::bits;
 use crate::pages::places::{NR_SPACES_MAX, Places, SpaceNo};
 use crate::pages::space::{Engine, Space, SpaceWalk, WalkFindings};
-use crate::process::{Mapping, Process};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use strata_control::split_huge::{Facts, SplitHuge};
+use strata_linux::actuator::{PageTarget, PageoutReport, PageoutRequest};
+use strata_linux::addr::{PAGE_BYTES, TABLE_BYTES, TableNo};
+use strata_linux::bits;
+use strata_linux::process::{Mapping, Process};
 use strata_lru::lru_gen::{Command, CommandError, format_full};
 use strata_lru::{
     AccessVia, Ageing, EvictBatch, EvictPlan, FolioId, GroupId, GroupView, HeatPolicy, Isolated,

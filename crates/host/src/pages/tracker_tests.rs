@@ -4,18 +4,18 @@ mod by_heat;
 mod choices;
 mod together;
 
-use crate::access::{Bits512, TableRecord, TableShape};
-use crate::actuator::{PageTarget, PageoutReport, RecallPages};
-use crate::addr::{AddrRange, PAGE_BYTES, TABLE_BYTES, TableNo};
-use crate::bits;
 use crate::pages::places::SpaceNo;
 use crate::pages::tracker::Tracker;
-use crate::process::{Mapping, MappingClass, Process, Unreclaimable};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use strata_control::prefetch;
 use strata_control::split_huge::{self, SplitHuge};
+use strata_linux::access::{Bits512, TableRecord, TableShape};
+use strata_linux::actuator::{PageTarget, PageoutReport, RecallPages};
+use strata_linux::addr::{AddrRange, PAGE_BYTES, TABLE_BYTES, TableNo};
+use strata_linux::bits;
+use strata_linux::process::{Mapping, MappingClass, Process, Unreclaimable};
 use strata_lru::{ByHeat, Config, Isolated, MultiGen, Swappiness, TimeMs, Verdict};
 
 /// Tables 0 and 1 are anon up to the middle of table 1; then a locked stretch, then a file to the

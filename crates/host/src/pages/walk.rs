@@ -15,18 +15,18 @@
 use super::places::SpaceNo;
 use super::space::WalkFindings;
 use super::tracker::Tracker;
-use crate::access::{
-    AccessError, AccessSource, Ager, ClearIntent, Cleared, Clearer, NrEntries, Progress, WalkCost,
-    YoungPiece, clear_pieces,
-};
-use crate::actuator::{ClearRequest, ClearThread};
-use crate::addr::{PAGE_BYTES, covering_spans};
-use crate::hold_up;
-use crate::process::{Mapping, MemoryDevices, Process, classify, thread_cpu_ns};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use strata_linux::access::{
+    AccessError, AccessSource, Ager, ClearIntent, Cleared, Clearer, NrEntries, Progress, WalkCost,
+    YoungPiece, clear_pieces,
+};
+use strata_linux::actuator::{ClearRequest, ClearThread};
+use strata_linux::addr::{PAGE_BYTES, covering_spans};
+use strata_linux::hold_up;
+use strata_linux::process::{Mapping, MemoryDevices, Process, classify, thread_cpu_ns};
 
 /// What looking cost.
 #[derive(Clone, Copy, Debug, Default, serde::Serialize)]

@@ -5,13 +5,13 @@
 
 use super::SOCKET_NAME;
 use super::request::Request;
-use crate::keeper::run_dir;
 use serde_json::Value;
 use std::fs;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use strata_linux::run_dir::run_dir;
 
 /// A Strata answers at its next tick, which it is woken for.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(30);

@@ -11,16 +11,9 @@
 //! - I1: nothing here waits for a thread but [`Actuators::finish`] and [`Actuators::wait_for_kernel`].
 //! - I2: of a process that may not be touched, or may not be told about, nothing is asked again.
 
-use crate::access::ListsSource;
-use crate::actuator::{
-    Activate, CacheDone, CacheRequest, CacheThread, ColdPages, Confined, Deactivate, Pageout,
-    PageoutReport, PageoutRequest, Recall, RecallPages, ShrinkOutcome, ShrinkThread, WarmPages,
-};
-use crate::addr::AddrRange;
-use crate::cgroup::ReclaimError;
 use crate::pages::places::SpaceNo;
-use crate::rights;
 use crate::run::report::{EvictionReport, PageCacheReport};
+use crate::run::trace::names;
 use crate::run::trace::{Recorder, Report};
 use crate::run::would_evict::WouldEvict;
 use std::collections::{BTreeSet, VecDeque};
@@ -28,6 +21,14 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 use strata_control::strategy::{Busy, Outcome};
 use strata_control::{Abilities, ActuatorReport, CacheLook, FileNo, Lever, Processors, Reads};
+use strata_linux::access::ListsSource;
+use strata_linux::actuator::{
+    Activate, CacheDone, CacheRequest, CacheThread, ColdPages, Confined, Deactivate, Pageout,
+    PageoutReport, PageoutRequest, Recall, RecallPages, ShrinkOutcome, ShrinkThread, WarmPages,
+};
+use strata_linux::addr::AddrRange;
+use strata_linux::cgroup::ReclaimError;
+use strata_linux::rights;
 
 /// The threads; `None` where a run has no use for one, or can't have it.
 #[derive(Debug)]
@@ -200,7 +201,7 @@ impl Actuators {
         heard.pageout.append(&mut self.played);
         while let Some(report) = self.threads.pageout.as_mut().and_then(Pageout::poll) {
             self.recorder
-                .note_report(|| Report::Pageout((&report).into()));
+                .note_report(|| Report::Pageout(names::pageout_report(&report)));
             heard.nr_attempts += 1;
             self.counters.pageout_cpu_ns += report.cpu_ns;
             heard.pageout.push(report);
@@ -213,7 +214,7 @@ impl Actuators {
 
     fn hear_kernel(&mut self, outcome: &ShrinkOutcome, heard: &mut Heard) {
         self.recorder
-            .note_report(|| Report::Reclaim(outcome.into()));
+            .note_report(|| Report::Reclaim(names::reclaim_report(outcome)));
         self.counters.reclaim_cpu_ns += outcome.cpu_ns;
         heard.reports.push(match &outcome.result {
             Ok(freed) => {
@@ -531,7 +532,8 @@ impl Actuators {
         let mut reports: Vec<PageoutReport> = reports.into_iter().flatten().collect();
         reports.append(&mut self.played);
         for report in &reports {
-            self.recorder.note_report(|| Report::Pageout(report.into()));
+            self.recorder
+                .note_report(|| Report::Pageout(names::pageout_report(report)));
         }
         let last = self.threads.kernel.as_mut().and_then(ShrinkThread::stop);
         if let Some(outcome) = last {

@@ -7,23 +7,22 @@
 //! - I1: nothing is changed before the keeper lives, so that no moment of death leaves a trace.
 //! - I2: a dry run changes nothing but that it has a place in the run directory while it lasts.
 
-use crate::actuator::{LeverError, try_five_touches};
-use crate::cgroup::{BudgetGroup, CgroupError, Manager, OomWatch};
-use crate::keeper::{
-    self, Journal, KeeperEnd, KeeperReport, KeeperWatch, Outcome, Session, UndoError,
-};
+use crate::keeper::{self, KeeperEnd, KeeperReport, KeeperWatch, Outcome, Session, UndoError};
 use crate::run::config::{PolicyChoice, RunConfig, Target};
 use crate::run::error::{RunError, io_error};
 use crate::run::event::Event;
 use crate::run::gauge::Gauge;
 use crate::run::overhead;
 use crate::run::thresholds::Thresholds;
-use crate::swap::{self, SwapDevice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 use strata_control::{FreeSwap, GroupStats, watermarks};
+use strata_linux::actuator::{LeverError, try_five_touches};
+use strata_linux::cgroup::{BudgetGroup, CgroupError, Manager, OomWatch};
+use strata_linux::swap::{self, SwapDevice};
+use strata_linux::undo::Journal;
 
 /// What the run is called in the run directory, and its group.
 fn id_of(config: &RunConfig) -> String {

@@ -2,13 +2,9 @@
 //!
 //! **Owns** which parts a run gets and why. **Does not own** any of them.
 
-use crate::access::{self, AccessChoice, AccessSource, Ager, ListsSource};
-use crate::actuator::{Activate, CacheThread, Deactivate, Pageout, Recall, ShrinkThread};
-use crate::cgroup::{GroupReader, Version};
 use crate::pages::members::Members;
 use crate::pages::tracker::Tracker;
 use crate::pages::walk::Walker;
-use crate::process::{MemoryDevices, ProcessTree, processors_of_thread};
 use crate::run::ActuatorChoice;
 use crate::run::actuators::Threads;
 use crate::run::arena::Arena;
@@ -24,6 +20,10 @@ use crate::run::would_evict::WouldEvict;
 use std::sync::Arc;
 use strata_control::swappiness::SwappinessBias;
 use strata_control::{Abilities, Lever, Setup};
+use strata_linux::access::{self, AccessChoice, AccessSource, Ager, ListsSource};
+use strata_linux::actuator::{Activate, CacheThread, Deactivate, Pageout, Recall, ShrinkThread};
+use strata_linux::cgroup::{GroupReader, Version};
+use strata_linux::process::{MemoryDevices, ProcessTree, processors_of_thread};
 use strata_lru::{EnginePolicy, TimeMs};
 
 /// What one request may reclaim on cgroup v1 at most, in dips.

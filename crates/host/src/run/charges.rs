@@ -12,10 +12,10 @@
 //!   shared, so only the largest counts.
 //! - I2: it is said once.
 
-use crate::cgroup::BudgetGroup;
 use crate::run::trace::{Counters, Recorder, StatReader};
-use crate::units::Bytes;
 use strata_control::GroupStats;
+use strata_linux::cgroup::BudgetGroup;
+use strata_linux::units::Bytes;
 use strata_lru::TimeMs;
 
 /// Between two looks: processes may be moved into the group at any time.

@@ -3,15 +3,15 @@
 //! **Owns** the options of `strata run` once parsed, and the reasons a run can't start.
 //! **Does not own** their text form (the binary), but for the policy's, which the engine reads.
 
-use crate::access::AccessChoice;
 use crate::keeper::SessionName;
 use crate::remote::MetricsConfig;
 use crate::run::priority::PriorityChoice;
-use crate::swap::SwapSpec;
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 use strata_control::{Actuator, Config};
+use strata_linux::access::AccessChoice;
+use strata_linux::swap::SwapSpec;
 use strata_lru::{BadEngineSpec, EnginePolicy, EngineSpec, Swappiness};
 
 /// Who is to be managed.

@@ -8,17 +8,17 @@
 //!   the group and of those above it.
 //! - I2: it ends after [`BRING_BACK_MAX`], and at once when it is asked to end.
 
-use crate::actuator::{Allowance, bring_back};
-use crate::cgroup::GroupReader;
-use crate::process::Process;
 use crate::run::arena::Arena;
 use crate::run::config::AtDetach;
 use crate::run::program::Program;
 use crate::run::reclaim_loop::ReclaimLoop;
 use crate::run::report::LetGoReport;
-use crate::swap::{self, SWAPOFF_MARGIN_BYTES};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use strata_linux::actuator::{Allowance, bring_back};
+use strata_linux::cgroup::GroupReader;
+use strata_linux::process::Process;
+use strata_linux::swap::{self, SWAPOFF_MARGIN_BYTES};
 
 /// From a slow disk it may take long.
 const BRING_BACK_MAX: Duration = Duration::from_secs(60);

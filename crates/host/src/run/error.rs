@@ -2,12 +2,12 @@
 //!
 //! **Owns** the exit status of each reason. **Does not own** the texts of the parts that failed.
 
-use crate::access::AccessError;
-use crate::cgroup::CgroupError;
 use crate::keeper::{SessionError, SessionName};
-use crate::process::ProcessError;
-use crate::process::launch::LaunchError;
-use crate::swap::SwapError;
+use strata_linux::access::AccessError;
+use strata_linux::cgroup::CgroupError;
+use strata_linux::process::ProcessError;
+use strata_linux::process::launch::LaunchError;
+use strata_linux::swap::SwapError;
 use strata_lru::{ConfigError, PolicyError};
 
 /// What stopped a run before or while it managed anything.

@@ -2,10 +2,10 @@
 //!
 //! **Owns** the choice between the two. **Does not own** the group or the tree.
 
-use crate::cgroup::{BudgetGroup, CgroupError, Version};
-use crate::hold_up;
-use crate::process::{ProcessTree, tree_counted_bytes, tree_rss_bytes};
 use std::sync::Arc;
+use strata_linux::cgroup::{BudgetGroup, CgroupError, Version};
+use strata_linux::hold_up;
+use strata_linux::process::{ProcessTree, tree_counted_bytes, tree_rss_bytes};
 
 /// What tells how much is used.
 #[derive(Clone, Debug)]

@@ -5,18 +5,18 @@
 //!
 //! **Invariants** I1: who is out of reach is a member.
 
-use crate::access::{AccessError, ClearIntent, SourceInfo};
-use crate::addr::PAGE_BYTES;
 use crate::pages::members::Members;
 use crate::pages::places::SpaceNo;
 use crate::pages::space::WalkFindings;
 use crate::pages::tracker::Tracker;
 use crate::pages::walk::{Thoroughness, WalkReport, Walker};
-use crate::process::Process;
 use crate::run::gauge::Gauge;
 use crate::run::trace::{self, Recorder};
 use std::collections::BTreeSet;
 use strata_control::ProgramNo;
+use strata_linux::access::{AccessError, ClearIntent, SourceInfo};
+use strata_linux::addr::PAGE_BYTES;
+use strata_linux::process::Process;
 use strata_lru::{GroupView, TimeMs};
 
 /// How a group stood after the last walk that found anything.

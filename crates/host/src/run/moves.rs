@@ -12,9 +12,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::cgroup::{BudgetGroup, CgroupError, GroupReader};
-use crate::plain;
-use crate::process::{Stat, read_stat};
+use strata_linux::cgroup::{BudgetGroup, CgroupError, GroupReader};
+use strata_linux::plain;
+use strata_linux::process::{Stat, read_stat};
 
 /// A program that has each of its children moved away would be told of without end.
 const NR_TOLD_MAX: u32 = 8;

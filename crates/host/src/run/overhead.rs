@@ -2,9 +2,9 @@
 //!
 //! **Owns** reading our own CPU time and memory, and the keeper's. **Does not own** the sums.
 
-use crate::addr::PAGE_BYTES;
-use crate::process::Process;
 use rustix::time::{ClockId, clock_gettime};
+use strata_linux::addr::PAGE_BYTES;
+use strata_linux::process::Process;
 
 /// CPU time of all our threads so far, nanoseconds.
 pub(super) fn cpu_ns() -> u64 {

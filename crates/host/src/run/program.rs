@@ -3,12 +3,6 @@
 //! **Owns** starting it, telling when it has ended, and passing signals on. **Does not own** its
 //! pages or its limits.
 
-use crate::addr::PAGE_BYTES;
-use crate::plain;
-use crate::process::Process;
-use crate::process::launch::{
-    Child, CommandSpec, InheritedSignals, ResourceUse, User, WaitStatus, spawn,
-};
 use crate::run::arena::Arena;
 use crate::run::config::Target;
 use crate::run::error::{RunError, io_error};
@@ -16,6 +10,12 @@ use crate::run::gauge::Gauge;
 use rustix::process::Signal;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
+use strata_linux::addr::PAGE_BYTES;
+use strata_linux::plain;
+use strata_linux::process::Process;
+use strata_linux::process::launch::{
+    Child, CommandSpec, InheritedSignals, ResourceUse, User, WaitStatus, spawn,
+};
 
 /// The managed program.
 #[derive(Debug)]

@@ -23,7 +23,6 @@ mod walking;
 
 pub(super) use orders::OrderError;
 
-use crate::actuator::PageoutError;
 use crate::pages::walk::WalkReport;
 use crate::remote::ClientId as Ticket;
 use crate::run::actuators::{Actuators, Threads};
@@ -43,6 +42,7 @@ use strata_control::drive::{self, Kept, Mechanism as _};
 use strata_control::limit::Standing;
 use strata_control::list_balance::Reading;
 use strata_control::{ActuatorReport, Config, Control, GroupNo, Groups, Plan, Sample, Setup};
+use strata_linux::actuator::PageoutError;
 use strata_lru::{PolicyError, TimeMs};
 
 /// What a page costs that pageout takes, walks, pages that were not to be had and flushes included: 30
@@ -167,7 +167,7 @@ impl ReclaimLoop {
     }
 
     /// Who sees the accesses.
-    pub(super) fn source_info(&mut self) -> crate::access::SourceInfo {
+    pub(super) fn source_info(&mut self) -> strata_linux::access::SourceInfo {
         self.group.source_info()
     }
 

@@ -15,14 +15,14 @@ pub use hints::{ByKind, HintsReport};
 pub use tiers::TierReport;
 pub(super) use tiers::of as tiers;
 
-use crate::access::SourceInfo;
-use crate::addr::PAGE_BYTES;
-use crate::hold_up::HoldUpReport;
 use crate::keeper::KeeperReport;
 use crate::pages::walk::WalkReport;
-use crate::process::launch::ResourceUse;
 use crate::run::{ActuatorChoice, PolicyChoice};
 use strata_control::GroupStats;
+use strata_linux::access::SourceInfo;
+use strata_linux::addr::PAGE_BYTES;
+use strata_linux::hold_up::HoldUpReport;
+use strata_linux::process::launch::ResourceUse;
 use strata_lru::{GroupView, Kind};
 
 /// Version of the schema; grows when a field changes its meaning or goes.

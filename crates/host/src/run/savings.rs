@@ -5,7 +5,7 @@
 use crate::run::arena::Arena;
 use crate::run::overhead;
 use crate::run::report::SavedReport;
-use crate::swap;
+use strata_linux::swap;
 
 /// What the target itself has in swap.
 #[derive(Clone, Copy, Debug, Default)]

@@ -15,11 +15,6 @@ mod stops;
 mod surroundings;
 mod traced;
 
-use crate::hold_up::HoldUps;
-use crate::process::Process;
-use crate::process::job::Job;
-use crate::process::launch::{InheritedSignals, WaitStatus};
-use crate::process::signals::{Signals, Wish};
 use crate::remote::{Doors, RemoteServer};
 use crate::run::arena::Arena;
 use crate::run::assemble::{self, Hints, Sources};
@@ -44,6 +39,11 @@ use strata_control::Watermarks;
 use strata_control::limit::{Limit, Standing};
 use strata_control::list_balance::Reading;
 use strata_control::swappiness::SwappinessBias;
+use strata_linux::hold_up::HoldUps;
+use strata_linux::process::Process;
+use strata_linux::process::job::Job;
+use strata_linux::process::launch::{InheritedSignals, WaitStatus};
+use strata_linux::process::signals::{Signals, Wish};
 use strata_lru::TimeMs;
 use surroundings::Surroundings;
 
@@ -359,11 +359,11 @@ impl Session<'_> {
         })
     }
 
-    fn usage_bytes(&self) -> Result<u64, crate::cgroup::CgroupError> {
+    fn usage_bytes(&self) -> Result<u64, strata_linux::cgroup::CgroupError> {
         match (self.arena.gauge(), &self.managed) {
             (Gauge::Tree { .. }, None) => Ok(self.program.rss_bytes()),
             (gauge, Some(managed)) => gauge.usage_bytes(managed.group().members().tree()),
-            (gauge, None) => gauge.usage_bytes(&crate::process::ProcessTree::of_list()),
+            (gauge, None) => gauge.usage_bytes(&strata_linux::process::ProcessTree::of_list()),
         }
     }
 

@@ -5,12 +5,12 @@
 //!
 //! **Invariants** I1: `None` means "not known here", never 0.
 
-use crate::addr::PAGE_BYTES;
 use crate::pages::walk::WalkReport;
 use crate::run::report::{
     EvictionReport, GenerationReport, KernelReport, LimitReport, SavedReport, UsageReport,
 };
 use crate::run::{ActuatorChoice, PolicyChoice};
+use strata_linux::addr::PAGE_BYTES;
 use strata_lru::{GroupView, Kind};
 
 /// Idle memory is told for these times, seconds.

@@ -10,9 +10,9 @@
 //! **Invariants** I1: usage that moves to and fro at the first mark wakes the loop until it was seen above it once;
 //! the mark counts again after usage was less than half of it.
 
-use crate::cgroup::{BudgetGroup, CgroupError, UsageWatch};
 use std::os::fd::{AsFd, BorrowedFd};
 use strata_control::Watermarks;
+use strata_linux::cgroup::{BudgetGroup, CgroupError, UsageWatch};
 
 /// The two events; none on v2, which offers none.
 #[derive(Debug)]

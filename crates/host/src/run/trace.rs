@@ -11,7 +11,7 @@
 //! **Invariants** I1: a trace that can't go on ends with one warning; the run goes on. A trace has no holes: what is
 //! there is all there was up to its end.
 
-mod names;
+pub(super) mod names;
 mod read;
 mod write;
 

@@ -15,19 +15,19 @@
 //! **Invariants** W1: a page that would be out is in memory and was not used since it was decided on, as of the last walk or
 //! census. W2: what a program that has ended used is not taken off usage.
 
-use crate::access::{
-    AccessError, AccessSource, Bits512, SourceInfo, TableRecord, TableShape, WalkCost,
-};
-use crate::actuator::{PageTarget, PageoutReport, PageoutRequest};
-use crate::addr::{AddrRange, PAGE_BYTES, TABLE_BYTES, TABLE_ENTRIES, TableNo, TableSpan};
-use crate::bits;
-use crate::process::{Mapping, MappingClass, MemoryDevices, Process, VmFlags, classify};
 use crate::run::config::RunConfig;
 use crate::run::report::{WouldEvictReport, WouldEvictShare};
-use crate::swap::{SwapSpec, known_free_swap_bytes};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 use strata_control::FreeSwap;
+use strata_linux::access::{
+    AccessError, AccessSource, Bits512, SourceInfo, TableRecord, TableShape, WalkCost,
+};
+use strata_linux::actuator::{PageTarget, PageoutReport, PageoutRequest};
+use strata_linux::addr::{AddrRange, PAGE_BYTES, TABLE_BYTES, TABLE_ENTRIES, TableNo, TableSpan};
+use strata_linux::bits;
+use strata_linux::process::{Mapping, MappingClass, MemoryDevices, Process, VmFlags, classify};
+use strata_linux::swap::{SwapSpec, known_free_swap_bytes};
 use strata_lru::Verdict;
 
 /// The kind of mapping that pages lie in, as it is told.
@@ -331,7 +331,7 @@ fn name_of(mapping: Option<&Mapping>) -> Name {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::access::Grain;
+    use strata_linux::access::Grain;
 
     /// One table, as a test says.
     #[derive(Debug)]

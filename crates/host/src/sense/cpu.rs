@@ -7,11 +7,11 @@
 //!
 //! **Owns** these readings. **Does not own** when they are due, nor averages (`strata_control::cpu`).
 
-use crate::process::Process;
 use std::collections::BTreeMap;
 use std::fs;
 use strata_control::cpu::Threads;
 use strata_control::{Processors, ProgramNo};
+use strata_linux::process::Process;
 
 /// What the threads of each program ran and waited for. A program that has ended is left out.
 pub(crate) fn threads<'a>(

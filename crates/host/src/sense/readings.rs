@@ -5,9 +5,9 @@
 //!
 //! **Owns** what this tick has read. **Does not own** whether something is read (`strata_control`: `limit`, `cpu`).
 
-use crate::cgroup::BudgetGroup;
-use crate::swap;
 use strata_control::{FreeSwap, GroupStats};
+use strata_linux::cgroup::BudgetGroup;
+use strata_linux::swap;
 
 /// What was read so far.
 #[derive(Debug, Default)]

@@ -11,12 +11,12 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-use strata_host::access::{
+use strata_linux::access::{
     AccessSource, Bits512, ClearIntent, Cleared, Clearer, Grain, TableRecord, TableShape, WalkCost,
     YoungPiece,
 };
-use strata_host::addr::{AddrRange, PAGE_BYTES, TableSpan, covering_spans};
-use strata_host::process::Process;
+use strata_linux::addr::{AddrRange, PAGE_BYTES, TableSpan, covering_spans};
+use strata_linux::process::Process;
 
 use programs::Touch;
 
@@ -24,7 +24,7 @@ use programs::Touch;
 #[macro_export]
 macro_rules! open_bpf {
     () => {
-        match strata_host::access::BpfSource::open() {
+        match strata_linux::access::BpfSource::open() {
             Ok(source) => source,
             Err(error) => $crate::skip!("{error}"),
         }

@@ -14,9 +14,9 @@ use std::fs;
 use std::io::{self, BufRead, Write};
 use std::process::ExitCode;
 
-use strata_host::cgroup::{BudgetGroup, Manager};
 use strata_host::keeper::{KEEPER_VERB, Keeper, Session, keeper_main};
-use strata_host::swap::{SwapDevice, SwapSpec};
+use strata_linux::cgroup::{BudgetGroup, Manager};
+use strata_linux::swap::{SwapDevice, SwapSpec};
 
 const PAGE_WORDS: usize = 512;
 

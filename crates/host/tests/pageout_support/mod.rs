@@ -8,14 +8,14 @@ use std::sync::Arc;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FlockOperation, flock};
 use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
-use strata_host::access::{
+use strata_linux::access::{
     self, AccessChoice, AccessSource, ClearIntent, Clearer, Grain, TableShape, YoungPiece,
 };
-use strata_host::actuator::{PageTarget, Pageout, PageoutReport, PageoutRequest};
-use strata_host::addr::{AddrRange, PAGE_BYTES, TableNo, covering_spans};
-use strata_host::keeper::Journal;
-use strata_host::process::Process;
-use strata_host::swap::{SwapDevice, SwapSpec};
+use strata_linux::actuator::{PageTarget, Pageout, PageoutReport, PageoutRequest};
+use strata_linux::addr::{AddrRange, PAGE_BYTES, TableNo, covering_spans};
+use strata_linux::process::Process;
+use strata_linux::swap::{SwapDevice, SwapSpec};
+use strata_linux::undo::Journal;
 use strata_lru::Verdict;
 
 use crate::process_support::{Guest, patience, skip};

@@ -4,9 +4,9 @@
 use std::os::fd::AsFd;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use strata_host::cgroup::{BudgetGroup, Manager};
-use strata_host::keeper::Journal;
-use strata_host::swap::{SwapDevice, SwapSpec};
+use strata_linux::cgroup::{BudgetGroup, Manager};
+use strata_linux::swap::{SwapDevice, SwapSpec};
+use strata_linux::undo::Journal;
 
 use crate::guard::Guard;
 use crate::support::fresh_id;

@@ -2,8 +2,8 @@
 
 use std::ops::{Deref, DerefMut};
 
-use strata_host::cgroup::BudgetGroup;
-use strata_host::swap::SwapDevice;
+use strata_linux::cgroup::BudgetGroup;
+use strata_linux::swap::SwapDevice;
 
 /// What a test made on the machine.
 pub(crate) trait Made {

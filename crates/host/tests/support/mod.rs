@@ -30,7 +30,7 @@ pub(crate) fn obstacle() -> Option<String> {
     if !rustix::process::geteuid().is_root() {
         return Some("needs root".to_owned());
     }
-    strata_host::cgroup::mounted_version()
+    strata_linux::cgroup::mounted_version()
         .err()
         .map(|error| error.to_string())
 }

@@ -1,7 +1,7 @@
 //! `strata files`: which files fill the page cache, and which groups are charged for them.
 //!
-//! **Owns** the options. **Does not own** the census (`strata_host::access::census`), what is told of files
-//! (`strata_host::observe::files`), dropping (`strata_host::page_cache`), nor the text (`text`).
+//! **Owns** the options. **Does not own** the census (`strata_linux::access::census`), what is told of files
+//! (`strata_host::observe::files`), dropping (`strata_linux::page_cache`), nor the text (`text`).
 
 mod text;
 
@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
-use strata_host::access::census::Budget;
 use strata_host::observe::files::{FilesError, FilesQuestion, FilesReport, FilesWatch, files};
-use strata_host::page_cache::{Dropped, drop_idle};
-use strata_host::units::Bytes;
+use strata_linux::access::census::Budget;
+use strata_linux::page_cache::{Dropped, drop_idle};
+use strata_linux::units::Bytes;
 
 use crate::cli::{parse_duration_ms, parse_percent};
 use crate::failure::UsageError;

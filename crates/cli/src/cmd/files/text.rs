@@ -3,8 +3,8 @@
 //! **Owns** the columns and the lines below them. **Does not own** any figure.
 
 use strata_host::observe::files::{FileRow, FilesReport, Recency};
-use strata_host::page_cache::{Dropped, Left};
-use strata_host::units::Bytes;
+use strata_linux::page_cache::{Dropped, Left};
+use strata_linux::units::Bytes;
 
 /// The whole answer.
 pub(super) fn table(report: &FilesReport, dropped: Option<&Dropped>, is_dry_run: bool) -> String {
@@ -142,8 +142,8 @@ fn reason(left: Left) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use strata_host::access::census::IdleEstimate;
     use strata_host::observe::files::Watched;
+    use strata_linux::access::census::IdleEstimate;
 
     fn report(sampled_share: f64, nr_files: u64) -> FilesReport {
         FilesReport {

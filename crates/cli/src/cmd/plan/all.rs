@@ -10,7 +10,7 @@ use std::time::Duration;
 use clap::Args;
 use strata_host::observe::idle::{IdleGroups, Ranking};
 use strata_host::observe::{Attention, Subject, Who, attend};
-use strata_host::units::Bytes;
+use strata_linux::units::Bytes;
 
 use super::PlanFormat;
 use crate::cli::{AccessArg, parse_duration_ms};

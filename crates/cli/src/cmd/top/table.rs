@@ -208,7 +208,7 @@ fn aligned(head: Vec<String>, body: impl Iterator<Item = Vec<String>>) -> String
 mod tests {
     use super::*;
     use strata_host::observe::overview::{MappingView, NR_AGES, TargetKind, WhoView};
-    use strata_host::process::MappingClass;
+    use strata_linux::process::MappingClass;
 
     fn target(name: &str, nr_mappings: usize) -> TargetView {
         let mapping = |nth: usize| MappingView {

@@ -154,7 +154,7 @@ pub(super) fn span(ms: u64) -> String {
 
 /// A name without what a terminal would obey.
 pub(super) fn clean(name: &str) -> String {
-    strata_host::plain::line(name).into_owned()
+    strata_linux::plain::line(name).into_owned()
 }
 
 /// A command line without the directories of its program, which would fill the line.

@@ -12,11 +12,11 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use clap::Args;
-use strata_host::hold_up::HoldUps;
 use strata_host::observe::cache::GroupCache;
 use strata_host::observe::idle::{Census, IdlePages, WatchCost, WorkingSetReport};
 use strata_host::observe::{Observer, Subject};
-use strata_host::process::Process;
+use strata_linux::hold_up::HoldUps;
+use strata_linux::process::Process;
 
 use crate::cli::{AccessArg, Format, parse_duration_ms, parse_percent, parse_pid};
 use crate::cmd::report_file::ReportFile;

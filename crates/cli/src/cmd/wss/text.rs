@@ -7,12 +7,12 @@
 use std::cmp::Ordering;
 use std::fmt::Write;
 
-use strata_host::access::Grain;
 use strata_host::observe::Subject;
 use strata_host::observe::cache::CacheReport;
 use strata_host::observe::idle::{Figures, MappingReport, WorkingSetReport};
-use strata_host::process::MappingClass;
-use strata_host::units::Bytes;
+use strata_linux::access::Grain;
+use strata_linux::process::MappingClass;
+use strata_linux::units::Bytes;
 
 /// Mappings listed; JSON has all.
 const NR_MAPPINGS: usize = 16;
@@ -330,7 +330,7 @@ fn name(mapping: &MappingReport) -> String {
 
 /// A name may hold whatever a file name may.
 fn printable(name: &str) -> String {
-    strata_host::plain::line(name).into_owned()
+    strata_linux::plain::line(name).into_owned()
 }
 
 fn share(part: u64, whole: u64) -> String {
@@ -343,10 +343,10 @@ fn share(part: u64, whole: u64) -> String {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use strata_host::access::SourceInfo;
-    use strata_host::access::census::IdleEstimate;
     use strata_host::observe::cache::{CacheWindow, Charge};
     use strata_host::observe::idle::{IdleReport, WatchCost, WindowReport};
+    use strata_linux::access::SourceInfo;
+    use strata_linux::access::census::IdleEstimate;
 
     const MIB: u64 = 1 << 20;
 

@@ -15,14 +15,14 @@ mod watched;
 use std::cmp::Reverse;
 use std::path::{Path, PathBuf};
 
-use crate::access::AccessError;
-use crate::access::census::{
+use strata_linux::access::AccessError;
+use strata_linux::access::census::{
     Budget, Census, CensusCost, FileId, FileName, FileNames, FilePart, GroupNames, IdleEstimate,
     Question, Sums, Taken,
 };
-use crate::cgroup::{CgroupError, GroupReader};
-use crate::page_cache::{IdleFile, Ways};
-use crate::plain;
+use strata_linux::cgroup::{CgroupError, GroupReader};
+use strata_linux::page_cache::{IdleFile, Ways};
+use strata_linux::plain;
 pub use watched::{FilesWatch, Watched};
 
 /// What is asked for.

@@ -10,10 +10,10 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use super::{Chosen, FilesError, FilesQuestion, FilesReport, Recency, Telling};
-use crate::access::census::{
+use strata_linux::access::census::{
     Budget, CacheWatch, CensusCost, FileNames, FullPages, Sums, WHOLE_WATCH, Wanted, WatchQuestion,
 };
-use crate::page_cache::{CountReset, IdleFile, ResetReport};
+use strata_linux::page_cache::{CountReset, IdleFile, ResetReport};
 
 /// Time between the begins of two censuses.
 const INTERVAL: Duration = Duration::from_secs(10);

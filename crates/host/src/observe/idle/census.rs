@@ -14,9 +14,9 @@
 //! - I1: what is accessed within a window is never more than what is resident, and grows with the
 //!   window; what is idle for a time shrinks with the time.
 
-use crate::process::MappingClass;
 use std::sync::Arc;
 use std::time::Duration;
+use strata_linux::process::MappingClass;
 use strata_lru::Kind;
 
 /// Bounds of the idle histogram in seconds: powers of two from a second on, and the hour.

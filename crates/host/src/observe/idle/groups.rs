@@ -10,12 +10,12 @@
 //! - I1: a space counts in one group: the one its process was in when it was first seen.
 
 use super::{IdlePages, KindBytes, Space};
-use crate::cgroup::GroupReader;
 use crate::observe::programs::{Label, Program, Programs, printable};
 use crate::observe::{Observer, Piece, SpaceId, Visitor, Walked};
-use crate::process::{Mapping, Process};
 use std::collections::BTreeMap;
 use std::time::Duration;
+use strata_linux::cgroup::GroupReader;
+use strata_linux::process::{Mapping, Process};
 
 /// What stands for the group of a process that is in none, or that ended too soon to tell.
 const NO_GROUP: &str = "-";
@@ -212,11 +212,11 @@ fn millis(duration: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::access::{TableRecord, TableShape};
-    use crate::addr::{AddrRange, PAGE_BYTES, TableNo};
-    use crate::bits;
     use crate::observe::programs::Person;
-    use crate::process::MappingClass;
+    use strata_linux::access::{TableRecord, TableShape};
+    use strata_linux::addr::{AddrRange, PAGE_BYTES, TableNo};
+    use strata_linux::bits;
+    use strata_linux::process::MappingClass;
 
     /// Tells a walk of a space that has so many pages, of which the first ones were accessed.
     fn tell(groups: &mut IdleGroups, space: SpaceId, nr_pages: usize, nr_accessed: usize) {

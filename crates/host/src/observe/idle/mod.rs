@@ -32,15 +32,15 @@ pub use groups::{IdleGroups, RankedGroup, RankedProgram, Ranking};
 pub use report::{Figures, IdleReport, MappingReport, WatchCost, WindowReport, WorkingSetReport};
 
 use super::{Observer, Piece, SpaceId, Visitor, Walked};
-use crate::access::Bits512;
-use crate::addr::{AddrRange, PAGE_BYTES, TABLE_ENTRIES, TableNo};
-use crate::bits;
-use crate::process::{Mapping, MappingClass, Process};
 use census::Cohort;
 use epochs::Epochs;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
+use strata_linux::access::Bits512;
+use strata_linux::addr::{AddrRange, PAGE_BYTES, TABLE_ENTRIES, TableNo};
+use strata_linux::bits;
+use strata_linux::process::{Mapping, MappingClass, Process};
 
 /// In a stamp: the walk saw the page but found no access.
 const ONLY_SEEN: u16 = 1 << 15;

@@ -4,12 +4,12 @@
 //! text for people.
 
 use super::{Ages, Census, MappingAges};
-use crate::access::SourceInfo;
-use crate::hold_up::HoldUpReport;
 use crate::observe::cache::CacheReport;
-use crate::process::MappingClass;
 use serde::Serialize;
 use std::time::Duration;
+use strata_linux::access::SourceInfo;
+use strata_linux::hold_up::HoldUpReport;
+use strata_linux::process::MappingClass;
 
 /// The working set of one window.
 #[derive(Clone, Debug, PartialEq, Serialize)]

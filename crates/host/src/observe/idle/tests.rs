@@ -1,8 +1,8 @@
 //! The stamps against a map that remembers each page by itself.
 
 use super::*;
-use crate::access::{TableRecord, TableShape};
 use proptest::prelude::*;
+use strata_linux::access::{TableRecord, TableShape};
 
 const NR_PAGES: usize = 1200;
 

@@ -8,16 +8,16 @@
 
 use super::super::cache::{CacheReport, by_group};
 use super::super::files::{self, FilesError, FilesQuestion, FilesReport};
-use crate::access::census::{
-    Budget, CacheWatch, FileNames, GroupNames, Taken, Wanted, WatchQuestion,
-};
-use crate::process::thread_cpu_ns;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
+use strata_linux::access::census::{
+    Budget, CacheWatch, FileNames, GroupNames, Taken, Wanted, WatchQuestion,
+};
+use strata_linux::process::thread_cpu_ns;
 
 /// Files told of each cgroup, those with most in memory.
 const FILES_MAX: usize = 256;

@@ -3,12 +3,12 @@
 //! **Owns** which counter stands for what, and rates from two readings. **Does not own** ages.
 
 use super::snapshot::Budget;
-use crate::addr::PAGE_BYTES;
-use crate::cgroup::{CgroupError, GroupReader};
-use crate::process::{Process, Stat, read_stat};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
+use strata_linux::addr::PAGE_BYTES;
+use strata_linux::cgroup::{CgroupError, GroupReader};
+use strata_linux::process::{Process, Stat, read_stat};
 
 /// What counters say of a target.
 #[derive(Clone, Debug, Default)]

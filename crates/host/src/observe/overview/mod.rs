@@ -34,15 +34,15 @@ use super::files::{FilesError, FilesReport};
 use super::idle::IdlePages;
 use super::programs::{Program, Programs, printable};
 use super::{Observer, Subject, SubjectError};
-use crate::access::{AccessChoice, SourceInfo};
-use crate::cgroup::{CgroupError, GroupReader};
-use crate::hold_up::HoldUps;
 use cache::Censuses;
 use figures::{Figures, Rate};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use strata_linux::access::{AccessChoice, SourceInfo};
+use strata_linux::cgroup::{CgroupError, GroupReader};
+use strata_linux::hold_up::HoldUps;
 
 /// Targets of an overview of all groups that are watched at a time.
 pub const WATCHED_MAX: usize = 8;
@@ -544,7 +544,7 @@ fn part_name(program: &Program) -> String {
 }
 
 fn process_name(pid: i32) -> Result<String, SubjectError> {
-    let process = crate::process::Process::open(pid)?;
+    let process = strata_linux::process::Process::open(pid)?;
     Ok(format!("{pid} {}", printable(process.comm())))
 }
 

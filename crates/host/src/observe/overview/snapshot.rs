@@ -10,10 +10,10 @@ use super::super::cache::CacheReport;
 use super::super::files::FilesReport;
 use super::super::idle::{Ages, Census, IDLE_BOUNDS_S, KindBytes, MappingAges};
 use super::super::programs::{Label, Person, printable};
-use crate::hold_up::HoldUpReport;
-use crate::process::{MachineMemory, MappingClass, memory_pressure_percent};
 use std::sync::Arc;
 use std::time::Duration;
+use strata_linux::hold_up::HoldUpReport;
+use strata_linux::process::{MachineMemory, MappingClass, memory_pressure_percent};
 
 /// Bars of every target.
 pub const NR_AGES: usize = IDLE_BOUNDS_S.len() + 1;

@@ -13,11 +13,11 @@ mod trees;
 pub use label::Label;
 pub use trees::{Link, split};
 
-use crate::process::{Stat, read_stat};
-use crate::sys::users;
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
+use strata_linux::process::{Stat, read_stat};
+use strata_linux::sys::users;
 
 /// Characters of a command line that are kept.
 const COMMAND_CHARS_MAX: usize = 300;

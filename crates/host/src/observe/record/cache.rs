@@ -19,9 +19,9 @@ use strata_trace::recording::WalkKind;
 use super::census::{Censuses, Listed};
 use super::files::Files;
 use super::{Recorder, micros};
-use crate::cgroup::{CgroupError, GroupReader};
 use crate::observe::{Observer, own_pid};
-use crate::process::{Process, ProcessError};
+use strata_linux::cgroup::{CgroupError, GroupReader};
+use strata_linux::process::{Process, ProcessError};
 
 /// Whose page cache is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -24,14 +24,14 @@ use strata_control::page_cache::FILES_MAX;
 use strata_trace::recording::{FileName, NameKnown};
 
 use super::files::{COUNT_FULL, FoundPages, Left, ListedFile};
-use crate::access::census::{
+use crate::observe::SpaceNumbers;
+use strata_linux::access::census::{
     self, Arrival, Arrivals, FileId, FileNames, GroupNames, GroupPages, is_at,
 };
-use crate::addr::{FILE_PAGES_MAX, PAGE_BYTES};
-use crate::cgroup::GroupReader;
-use crate::observe::SpaceNumbers;
-use crate::page_cache::{Mounts, Standing, standing};
-use crate::process::{Device, thread_cpu_ns};
+use strata_linux::addr::{FILE_PAGES_MAX, PAGE_BYTES};
+use strata_linux::cgroup::GroupReader;
+use strata_linux::page_cache::{Mounts, Standing, standing};
+use strata_linux::process::{Device, thread_cpu_ns};
 
 /// Two censuses are so far apart at least.
 const PAUSE_MIN: Duration = Duration::from_secs(1);

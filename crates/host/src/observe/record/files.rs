@@ -24,9 +24,9 @@ use std::io::Write;
 use strata_trace::TraceError;
 use strata_trace::recording::{FileName, Piece, RecordingWriter, SpaceEnd};
 
-use crate::access::Bits512;
-use crate::addr::TABLE_ENTRIES;
-use crate::bits;
+use strata_linux::access::Bits512;
+use strata_linux::addr::TABLE_ENTRIES;
+use strata_linux::bits;
 
 /// Pages of a file that are told of together.
 const TABLE_PAGES: u64 = TABLE_ENTRIES as u64;

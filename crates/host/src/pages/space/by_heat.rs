@@ -6,8 +6,8 @@
 //! **Invariants** I1: where a page lies on the kernel's lists is told of pages that the last walk came by.
 
 use super::Space;
-use crate::addr::TABLE_ENTRIES;
-use crate::bits;
+use strata_linux::addr::TABLE_ENTRIES;
+use strata_linux::bits;
 use strata_lru::{FolioId, Heat};
 
 impl Space {

@@ -6,9 +6,9 @@
 //!
 //! **Owns** what of a record is an entry, and a young one. **Does not own** the figures (the engine).
 
-use crate::access::{Bits512, TableRecord, TableShape};
-use crate::bits;
 use crate::pages::places::SpaceNo;
+use strata_linux::access::{Bits512, TableRecord, TableShape};
+use strata_linux::bits;
 use strata_lru::TableId;
 use strata_lru::lru_gen::Walked;
 
@@ -46,7 +46,7 @@ pub(crate) fn walked(space: SpaceNo, record: &TableRecord, covered: Bits512) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::addr::TableNo;
+    use strata_linux::addr::TableNo;
 
     const SPACE: SpaceNo = SpaceNo(3);
 

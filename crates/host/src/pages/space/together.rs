@@ -10,13 +10,13 @@
 //! only.
 
 use super::{Space, SpaceWalk};
-use crate::access::Bits512;
-use crate::actuator::RecallPages;
-use crate::addr::{AddrRange, PAGE_BYTES, TABLE_BYTES, TableNo};
-use crate::bits;
 use crate::pages::table::Table;
 use std::sync::Arc;
 use strata_control::prefetch::{self, WalkNo};
+use strata_linux::access::Bits512;
+use strata_linux::actuator::RecallPages;
+use strata_linux::addr::{AddrRange, PAGE_BYTES, TABLE_BYTES, TableNo};
+use strata_linux::bits;
 
 impl Space {
     /// Where the program has gone on to something else: absent pages that were last used when what comes back was,

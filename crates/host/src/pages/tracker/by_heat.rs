@@ -4,10 +4,10 @@
 //! many pages are wanted.
 
 use super::{Space, SpaceNo, Tracker};
-use crate::actuator::{ColdPages, PageoutRequest, WarmPages};
-use crate::addr::{AddrRange, PAGE_BYTES};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use strata_linux::actuator::{ColdPages, PageoutRequest, WarmPages};
+use strata_linux::addr::{AddrRange, PAGE_BYTES};
 use strata_lru::{FolioId, Foretold, Heat, HintCounts, Kind, Outside, Swappiness, TimeMs};
 
 /// What the engine asks for of the pages of all spaces.

@@ -3,10 +3,10 @@
 //! **Owns** putting the spaces together. **Does not own** how pages are found (`space::together`).
 
 use super::{Space, SpaceNo, Tracker};
-use crate::actuator::RecallPages;
-use crate::addr::AddrRange;
 use std::collections::BTreeSet;
 use strata_control::prefetch;
+use strata_linux::actuator::RecallPages;
+use strata_linux::addr::AddrRange;
 
 impl Tracker {
     /// At most so many pages of all spaces but these ([`Space::recall`]).

@@ -1,8 +1,8 @@
 //! Walks of several spaces and choices by heat in any order: the engine adds up, and only what is tracked is chosen.
 
 use super::*;
-use crate::actuator::PageoutRequest;
 use crate::pages::space::Space;
+use strata_linux::actuator::PageoutRequest;
 
 /// A table that a walk finds: its number, whether it is one huge page, and what of it is present, accessed, inactive.
 type Found = (u64, bool, Bits512, Bits512, Bits512);

@@ -4,12 +4,12 @@
 //! (`strata_control::split_huge`, `pages`), nor how much is to go (`strata_control`).
 
 use super::ReclaimLoop;
-use crate::actuator::PageoutRequest;
-use crate::addr::PAGE_BYTES;
 use crate::pages::tracker::HugePage;
 use crate::run::report::PageCacheReport;
 use crate::run::trace::{HugeSample, SplitAsk};
 use strata_control::split_huge::{self, SplitHuge};
+use strata_linux::actuator::PageoutRequest;
+use strata_linux::addr::PAGE_BYTES;
 use strata_lru::TimeMs;
 
 /// Splitting huge pages of which little is used.

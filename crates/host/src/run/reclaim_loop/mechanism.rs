@@ -5,8 +5,6 @@
 //! cold or belong together (`pages`), nor the threads (`actuators`).
 
 use super::ReclaimLoop;
-use crate::access::ClearIntent;
-use crate::actuator::PageoutRequest;
 use crate::pages::space::Space;
 use crate::pages::walk::Thoroughness;
 use crate::run::gauge::Gauge;
@@ -15,6 +13,8 @@ use strata_control::drive::{BatchSize, Kept, Mechanism, Visit, WalkFound};
 use strata_control::strategy::{Busy, Outcome};
 use strata_control::trace::{ProgramPages, Recorder};
 use strata_control::{Action, Control, KernelLists};
+use strata_linux::access::ClearIntent;
+use strata_linux::actuator::PageoutRequest;
 use strata_lru::{Ageing, Foretold, Isolated, TimeMs};
 
 /// Near the budget, while walks pause, members are looked for again after so long.

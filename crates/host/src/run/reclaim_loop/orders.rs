@@ -16,11 +16,11 @@
 
 use super::ReclaimLoop;
 use super::mechanism::{Turn, sure};
-use crate::addr::PAGE_BYTES;
 use crate::run::trace::{Answer, ChosenBy, WalkEnd};
 use std::collections::VecDeque;
 use strata_control::drive::{self, Mechanism as _};
 use strata_control::limit::Standing;
+use strata_linux::addr::PAGE_BYTES;
 use strata_lru::lru_gen::{Command, CommandError, commands};
 use strata_lru::{EvictPlan, Plan, TimeMs, WalkPlan};
 

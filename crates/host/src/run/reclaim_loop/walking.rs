@@ -5,7 +5,7 @@
 
 use super::ReclaimLoop;
 use crate::run::trace::Report;
-use crate::swap;
+use strata_linux::swap;
 use strata_lru::{HEAT_WALK_MS, TimeMs};
 
 impl ReclaimLoop {

@@ -4,11 +4,11 @@
 //!
 //! **Invariants** I1: `dropped` of a kind of page is at most `tried`.
 
-use crate::actuator::{CacheTotals, Which};
-use crate::addr::PAGE_BYTES;
-use crate::page_cache::{Dropped, Left};
 use strata_control::page_cache::TierCounts;
 use strata_control::{CacheSample, Reads};
+use strata_linux::actuator::{CacheTotals, Which};
+use strata_linux::addr::PAGE_BYTES;
+use strata_linux::page_cache::{Dropped, Left};
 
 /// What a run did with page cache.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]

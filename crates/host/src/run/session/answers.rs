@@ -9,7 +9,6 @@
 //! - I2: an answer is given at once, or when the order it waits for is over.
 
 use super::{BUDGET_BYTES_MIN, ReclaimLoop, Session};
-use crate::addr::PAGE_BYTES;
 use crate::metrics;
 use crate::remote::{ClientId, Form, Question, RemoteServer, Request, accept, refuse};
 use crate::run::reclaim_loop::OrderError;
@@ -17,9 +16,10 @@ use crate::run::report::{self, KernelReport};
 use crate::run::status::{self, GroupStatus, NodeGenerations, Status};
 use crate::run::trace::{Counters, Request as Asked, StatReader};
 use crate::run::{PolicyChoice, overhead};
-use crate::units::SIZE_MAX_BYTES;
 use serde_json::json;
 use strata_control::{GroupStats, Watermarks};
+use strata_linux::addr::PAGE_BYTES;
+use strata_linux::units::SIZE_MAX_BYTES;
 use strata_lru::lru_gen::format_plain;
 
 /// Why there are no generations.

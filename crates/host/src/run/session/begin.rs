@@ -2,7 +2,6 @@
 //!
 //! **Owns** opening them, and what is wrong where one can't be opened. **Does not own** what becomes of them (`session`).
 
-use crate::cgroup::Version;
 use crate::remote::Doors;
 use crate::run::arena::Arena;
 use crate::run::config::RunConfig;
@@ -11,6 +10,7 @@ use crate::run::event::Event;
 use crate::run::trace::Trace;
 use strata_control::Watermarks;
 use strata_control::limit::Limit;
+use strata_linux::cgroup::Version;
 
 /// The limit behind the budget; without a group there is none, and nothing is asked of it.
 pub(super) fn limit_of(config: &RunConfig, arena: &Arena) -> Limit {

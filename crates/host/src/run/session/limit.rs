@@ -4,11 +4,11 @@
 //! **Does not own** any of these decisions, nor the order of the steps (`strata_control`).
 
 use super::{ReclaimLoop, Session};
-use crate::cgroup::{BudgetGroup, CgroupError, Offered};
 use crate::sense::readings::Readings;
 use strata_control::drive::{LimitLook, Limits, bias_swappiness, hold_limit};
 use strata_control::limit::{Answer, Need, Step, Trouble};
 use strata_control::{FreeSwap, GroupStats};
+use strata_linux::cgroup::{BudgetGroup, CgroupError, Offered};
 use strata_lru::TimeMs;
 
 /// The limits of the group, and what is read of it in this tick.

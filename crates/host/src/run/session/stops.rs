@@ -8,10 +8,10 @@
 //!   off whoever meets it would wait for ever.
 
 use super::Session;
-use crate::process::job::{self, Terminal, Then};
-use crate::process::launch::WaitStatus;
 use crate::run::trace::Request as Asked;
 use std::time::Instant;
+use strata_linux::process::job::{self, Terminal, Then};
+use strata_linux::process::launch::WaitStatus;
 
 /// What is told where the keeper had us go on.
 pub(super) const WOKEN: &str = "Strata was stopped by somebody, and its keeper had it go on: stopped, it can't give way at its \

@@ -4,11 +4,11 @@
 //! (`moves`) or memory that is charged elsewhere (`charges`) is known.
 
 use super::Session;
-use crate::cgroup::{GroupReader, MemoryLimit};
-use crate::plain;
 use crate::run::charges::Charges;
 use crate::run::moves::Moves;
-use crate::units::Bytes;
+use strata_linux::cgroup::{GroupReader, MemoryLimit};
+use strata_linux::plain;
+use strata_linux::units::Bytes;
 use strata_lru::TimeMs;
 
 /// The looks so far.

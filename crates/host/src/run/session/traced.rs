@@ -3,15 +3,15 @@
 //! **Owns** what of a run is said there. **Does not own** the trace (`run::trace`).
 
 use super::{ReclaimLoop, RunConfig, Session};
-use crate::access;
-use crate::addr::PAGE_BYTES;
 use crate::pages::walk::WalkReport;
-use crate::process::processors_of_thread;
 use crate::run::config::{SwappinessChoice, Target};
 use crate::run::report::{Ending, EvictionReport, LimitReport, UsageReport};
 use crate::run::trace::{
     End, FORMAT, Header, Request as Asked, RunFacts, TargetKind, Totals, VERSION, changed_tunables,
 };
+use strata_linux::access;
+use strata_linux::addr::PAGE_BYTES;
+use strata_linux::process::processors_of_thread;
 use strata_lru::TimeMs;
 
 impl Session<'_> {

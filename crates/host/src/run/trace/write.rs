@@ -130,7 +130,7 @@ impl Writer {
 
 fn trouble(path: &Path, why: &dyn std::fmt::Display) -> String {
     let path = path.display().to_string();
-    let path = crate::plain::line(&path);
+    let path = strata_linux::plain::line(&path);
     format!("the trace in {path} ends here, the run goes on: {why}")
 }
 

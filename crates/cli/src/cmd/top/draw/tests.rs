@@ -11,13 +11,13 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::style::{Color, Modifier};
-use strata_host::hold_up::HoldUpReport;
 use strata_host::observe::idle::KindBytes;
 use strata_host::observe::overview::{
     AgesView, Budget, HostView, MappingView, NR_AGES, Snapshot, TargetKind, TargetView, WINDOWS_S,
     WhoView, WindowView,
 };
-use strata_host::process::{MachineMemory, MappingClass};
+use strata_linux::hold_up::HoldUpReport;
+use strata_linux::process::{MachineMemory, MappingClass};
 
 use super::*;
 use crate::cmd::top::screen::Effect;

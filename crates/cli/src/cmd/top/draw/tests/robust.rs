@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use ratatui::crossterm::event::KeyCode;
 use strata_host::observe::overview::{Budget, NR_AGES, Snapshot, TargetView};
-use strata_host::process::MappingClass;
+use strata_linux::process::MappingClass;
 
 use super::{ages, lines, mapping, press, target};
 use crate::cmd::top::draw::{Charset, Colours, Look};

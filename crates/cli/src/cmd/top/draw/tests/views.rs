@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use strata_host::access::census::CensusCost;
 use strata_host::observe::cache::{CacheReport, CacheWindow};
 use strata_host::observe::files::{FileRow, FilesReport};
+use strata_linux::access::census::CensusCost;
 
 use super::*;
 use crate::cmd::top::screen::View;

@@ -1,0 +1,425 @@
+//! A census of physical memory: what every page of the machine is used for, and by whom.
+//!
+//! ```text
+//!   ranges (which pages there are, by node) -> take (whole, or blocks in random order at a pace)
+//!      -> bpf/census.bpf.c sums up in the kernel -> Taken: by kind, by (group, node, kind), by (file, group)
+//!   watch: censuses one after the other, which tell what was read in between
+//!   pages: all page cache of one group, page by page
+//!   groups, names: what the numbers in it are called
+//! ```
+//!
+//! The kernel keeps a struct for every page. A BPF program reads them one after the other. It follows no list and takes
+//! no lock, so nobody is held up; and it sees what no page table shows: page cache that nobody has mapped.
+//!
+//! **Owns** taking a census and what is told of it. **Does not own** where the kernel's structs lie (`locate`), nor what
+//! is done about what was found.
+//!
+//! **Invariants**
+//! - I1: what was looked at is told. Where only a part was, every figure is scaled to the whole and the totals have an
+//!   interval of confidence.
+//! - I2: a large folio counts once, with its size. A page without a struct is a hole, and counted as one.
+//! - I3: a call into the kernel ends after about 1 ms.
+//! - I4: no name is guessed: a path is one at which this very file was found, or the place in its file system.
+
+mod arrivals;
+mod estimate;
+mod groups;
+mod idle;
+mod names;
+mod pages;
+mod places;
+mod probed;
+mod ranges;
+mod take;
+mod watch;
+
+use std::io;
+use std::time::Duration;
+
+use strata_control::page_cache;
+
+pub use arrivals::{Arrival, Arrivals};
+pub use groups::GroupNames;
+pub use idle::IdleRanges;
+pub use names::is_at;
+pub use names::{FileName, FileNames};
+pub use pages::{FileKey, GroupPages, PageFound};
+pub use probed::{IdleEstimate, Probed};
+pub use watch::{CacheWatch, FullPages, WHOLE_WATCH, Wanted, WatchQuestion};
+
+use super::{AccessError, BpfSource};
+use crate::process::Device;
+use crate::rights;
+use crate::sys::bpf_census::{self, CensusCall, CensusProgram, NR_KINDS};
+use crate::units::Bytes;
+use places::Places;
+
+/// Name in errors.
+const NAME: &str = "the census of memory";
+/// Bytes that are remembered of a block.
+const BLOCK_MEMORY_BYTES: u64 = 4 * ranges::BLOCK_PAGES;
+/// Bytes of the kernel's struct of a page that the program can read.
+const STRUCT_BYTES: u64 = 64;
+
+/// Ages of a [`CacheWatch`], the whole watch included.
+pub const NR_AGES: usize = bpf_census::NR_AGES;
+
+/// What a page is used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// Memory of programs that no file is behind; the swap cache, too.
+    Anon,
+    /// Page cache of files and of disks.
+    File,
+    /// Page cache of files that are nowhere but in memory: tmpfs, memfd, shared memory.
+    Shmem,
+    /// Huge pages that were set aside and are in use. They are charged to no group.
+    Hugetlb,
+}
+
+impl Kind {
+    /// All, in the order of the kernel program's `enum census_kind`.
+    pub const ALL: [Kind; NR_KINDS] = [Kind::Anon, Kind::File, Kind::Shmem, Kind::Hugetlb];
+
+    /// Whether pages of this kind are page cache: of a file on a disk, or of one that is in memory only.
+    pub fn is_page_cache(self) -> bool {
+        matches!(self, Kind::File | Kind::Shmem)
+    }
+}
+
+/// How much of something there is, bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Sums {
+    /// In memory.
+    pub bytes: u64,
+    /// Mapped by a process.
+    pub mapped_bytes: u64,
+    /// To be written to its file; of [`Kind::File`] only, other kinds are always called dirty by the kernel.
+    pub dirty_bytes: u64,
+    /// Being written.
+    pub writeback_bytes: u64,
+    /// Locked in memory.
+    pub unevictable_bytes: u64,
+    /// With the kernel's flag `active`.
+    pub active_bytes: u64,
+    /// With the kernel's flag `referenced`.
+    pub referenced_bytes: u64,
+    /// With the kernel's flag `workingset`.
+    pub workingset_bytes: u64,
+    /// Used again after it came to memory, as far as the kernel remembers: mapped, or active; under MGLRU in the workingset
+    /// or with a count of accesses.
+    pub used_bytes: u64,
+    /// By MGLRU generation, number modulo 4. `None` where the kernel keeps none or they can't be told.
+    pub generations_bytes: Option<[u64; 4]>,
+    /// Page cache that nobody has mapped and that was read through a descriptor within each age of a [`CacheWatch`], came to
+    /// memory within it, or was dirty. 0 outside of a watch.
+    pub read_bytes: [u64; NR_AGES],
+    /// Page cache that nobody has mapped, and of which it can't be told whether it was read within each age: the kernel's
+    /// count of its reads was full before, or fell, or a process had it mapped. 0 outside of a watch.
+    pub unknown_bytes: [u64; NR_AGES],
+    /// What is known of pages whose count of reads was reset. Nothing outside of a watch that has counts reset.
+    #[serde(skip)]
+    pub probed: Probed,
+}
+
+impl Sums {
+    /// Page cache that nobody has mapped and that was not read within this age, the number of one of a [`CacheWatch`] that is
+    /// told. A write that came to the disk between two censuses is missed, and so is a read that the kernel counted down
+    /// again between two.
+    pub fn idle_bytes(&self, age: usize) -> u64 {
+        let of = |bytes: &[u64; NR_AGES]| bytes.get(age).copied().unwrap_or_default();
+        let others = self.mapped_bytes + of(&self.read_bytes) + of(&self.unknown_bytes);
+        self.bytes.saturating_sub(others)
+    }
+
+    /// Adds others.
+    pub fn add(&mut self, other: &Sums) {
+        self.bytes += other.bytes;
+        self.mapped_bytes += other.mapped_bytes;
+        self.dirty_bytes += other.dirty_bytes;
+        self.writeback_bytes += other.writeback_bytes;
+        self.unevictable_bytes += other.unevictable_bytes;
+        self.active_bytes += other.active_bytes;
+        self.referenced_bytes += other.referenced_bytes;
+        self.workingset_bytes += other.workingset_bytes;
+        self.used_bytes += other.used_bytes;
+        for (own, other) in [
+            (&mut self.read_bytes, other.read_bytes),
+            (&mut self.unknown_bytes, other.unknown_bytes),
+        ] {
+            own.iter_mut()
+                .zip(other)
+                .for_each(|(own, other)| *own += other);
+        }
+        self.probed.add(&other.probed);
+        let pair = (self.generations_bytes.as_mut(), other.generations_bytes);
+        if let (Some(own), Some(other)) = pair {
+            own.iter_mut()
+                .zip(other)
+                .for_each(|(own, other)| *own += other);
+        }
+    }
+}
+
+/// One kind in the whole machine.
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
+pub struct Total {
+    /// Which.
+    pub kind: Kind,
+    /// How much there is.
+    pub bytes: u64,
+    /// Half of the interval that holds the true figure 95 times of 100; 0 where all was looked at.
+    pub error_bytes: u64,
+    /// How much of it is mapped.
+    pub mapped_bytes: u64,
+    /// Half of the interval that holds the true figure of [`mapped_bytes`](Total::mapped_bytes) 95 times of 100.
+    pub mapped_error_bytes: u64,
+}
+
+/// What a group has of a kind on a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GroupPart {
+    /// Inode of the group's directory, which [`GroupNames`] tells the name of; 0: charged to no group.
+    pub group_id: u64,
+    /// The memory node; `None` where nodes overlap.
+    pub node: Option<u32>,
+    /// The kind.
+    pub kind: Kind,
+    /// How much.
+    pub sums: Sums,
+}
+
+/// What is in memory of a file and charged to one group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FilePart {
+    /// The file.
+    pub file: FileId,
+    /// As in [`GroupPart`].
+    pub group_id: u64,
+    /// How much.
+    pub sums: Sums,
+    /// The kernel's struct of the group; never shown, as it is a secret.
+    memcg: u64,
+}
+
+/// A file as the kernel knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FileId {
+    /// Device of its file system; of a disk, its own.
+    pub device: Device,
+    /// Its number there.
+    pub inode: u64,
+    /// Tells files apart that had the same number one after the other.
+    pub generation: u64,
+    /// Whether the file is deleted: it has no name any more, and its pages are freed when the last process closes it.
+    pub is_deleted: bool,
+    /// Whether the file is a block device: its pages are what file systems keep beside files, and what is read from the device itself.
+    pub is_disk: bool,
+    /// The kernel's struct; never shown, as it is a secret.
+    mapping: u64,
+}
+
+impl FileId {
+    /// The kernel keeps the file where `found` says: one that had left its memory has come back at another address.
+    pub fn follow_to(&mut self, found: &FileId) {
+        self.mapping = found.mapping;
+    }
+}
+
+impl From<FileId> for page_cache::FileId {
+    fn from(file: FileId) -> page_cache::FileId {
+        page_cache::FileId {
+            device: u64::from(file.device.major) << u32::BITS | u64::from(file.device.minor),
+            inode: file.inode,
+            generation: file.generation,
+            key: page_cache::FileKey(file.mapping),
+        }
+    }
+}
+
+impl From<page_cache::FileId> for FileId {
+    /// Whether the file has a name is found out when it is opened; disks are not told by page.
+    fn from(file: page_cache::FileId) -> FileId {
+        FileId {
+            device: Device {
+                major: (file.device >> u32::BITS) as u32,
+                minor: file.device as u32,
+            },
+            inode: file.inode,
+            generation: file.generation,
+            is_deleted: false,
+            is_disk: false,
+            mapping: file.key.0,
+        }
+    }
+}
+
+#[cfg(test)]
+impl FileId {
+    /// A file that no census has found.
+    pub(crate) fn for_tests(device: Device, inode: u64, generation: u64) -> FileId {
+        FileId {
+            device,
+            inode,
+            generation,
+            is_deleted: false,
+            is_disk: false,
+            mapping: 0,
+        }
+    }
+}
+
+/// How much may be looked at.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Budget {
+    /// Share of one processor, 0.01 for 1 %.
+    pub cpu_share: f64,
+    /// The census ends after this long; what could not be looked at within both is estimated.
+    pub within: Duration,
+}
+
+impl Default for Budget {
+    fn default() -> Budget {
+        Budget {
+            cpu_share: 0.01,
+            within: Duration::from_secs(5),
+        }
+    }
+}
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Question {
+    /// Sum up by file, too.
+    pub wants_files: bool,
+    /// A sample as large as this allows; `None`: all of memory, at once.
+    pub budget: Option<Budget>,
+}
+
+/// What a census cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct CensusCost {
+    /// CPU time, nanoseconds.
+    pub cpu_ns: u64,
+    /// Wall time, nanoseconds.
+    pub wall_ns: u64,
+    /// CPU time of the longest call into the kernel, nanoseconds: for so long no other program had this processor.
+    pub longest_call_ns: u64,
+    /// Calls.
+    pub nr_calls: u64,
+}
+
+impl CensusCost {
+    /// Adds another census.
+    pub fn add(&mut self, other: &CensusCost) {
+        self.cpu_ns += other.cpu_ns;
+        self.wall_ns += other.wall_ns;
+        self.longest_call_ns = self.longest_call_ns.max(other.longest_call_ns);
+        self.nr_calls += other.nr_calls;
+    }
+}
+
+/// What a census found.
+#[derive(Clone, Debug)]
+pub struct Taken {
+    /// Pages of physical memory that there may be, holes included.
+    pub nr_pages: u64,
+    /// Pages of physical memory that were looked at.
+    pub nr_looked_pages: u64,
+    /// Pages looked at that the kernel has no struct for.
+    pub nr_hole_pages: u64,
+    /// Share of memory looked at: 1 for a whole census.
+    pub sampled_share: f64,
+    /// Bytes of groups and files that there was no room to sum up by themselves; they are in the totals.
+    pub lost_bytes: u64,
+    /// Bytes whose count of reads was reset, where looked at.
+    pub reset_bytes: u64,
+    /// By kind.
+    pub totals: [Total; NR_KINDS],
+    /// By group, node and kind; in no order.
+    pub groups: Vec<GroupPart>,
+    /// By file and group, where asked for; in no order.
+    pub files: Vec<FilePart>,
+    /// Which pages of files lie idle, where asked for.
+    pub idle: IdleRanges,
+    /// What it cost.
+    pub cost: CensusCost,
+}
+
+/// Who takes censuses.
+#[derive(Debug)]
+pub struct Census {
+    program: CensusProgram,
+    pages_base: u64,
+    places: Places,
+}
+
+impl Census {
+    /// Finds the kernel's structs of pages, proves that they are what they seem, and loads the program.
+    ///
+    /// # Errors
+    /// [`AccessError::Unavailable`]: without root, or on a kernel whose structs are not known.
+    pub fn open() -> Result<Census, AccessError> {
+        Census::open_with(0, false)
+    }
+
+    /// Opens as [`Census::open`] does, with room to remember the pages of so many blocks, and with a program that can tell of
+    /// page cache as it comes to memory.
+    fn open_with(nr_blocks: u32, watches_arrivals: bool) -> Result<Census, AccessError> {
+        let mut source = BpfSource::open().map_err(|error| match error {
+            AccessError::Unavailable { why, remedy, .. } => AccessError::Unavailable {
+                source_name: NAME,
+                why,
+                remedy: remedy.replace(", or use the smaps source", ""),
+            },
+            other => other,
+        })?;
+        let Some(pages_base) = source.pages_base() else {
+            return Err(unavailable(
+                "the kernel's structs of pages were not found".to_owned(),
+            ));
+        };
+        let program = CensusProgram::load(nr_blocks, watches_arrivals).map_err(|error| {
+            let memory = Bytes(u64::from(nr_blocks) * BLOCK_MEMORY_BYTES);
+            unavailable(format!(
+                "its program, with {memory} of memory, does not load: {error}"
+            ))
+        })?;
+        let mut call = CensusCall::default();
+        program
+            .look(&mut call)
+            .map_err(|error| unavailable(format!("its program does not run: {error}")))?;
+        if call.page_bytes != STRUCT_BYTES {
+            return Err(unavailable(format!(
+                "this kernel's struct of a page has {} bytes, not {STRUCT_BYTES}",
+                call.page_bytes
+            )));
+        }
+        let places = Places::find(&mut source, call.nr_flags);
+        Ok(Census {
+            program,
+            pages_base,
+            places,
+        })
+    }
+
+    /// Takes a census.
+    ///
+    /// # Errors
+    /// Those of the kernel.
+    pub fn take(&mut self, question: &Question) -> io::Result<Taken> {
+        take::take_once(self, question)
+    }
+}
+
+fn unavailable(why: String) -> AccessError {
+    AccessError::Unavailable {
+        source_name: NAME,
+        why,
+        remedy: format!(
+            "boot Linux 6.1 or newer with CONFIG_DEBUG_INFO_BTF; {}",
+            rights::advice("CAP_BPF or CAP_PERFMON")
+        ),
+    }
+}

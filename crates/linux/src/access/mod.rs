@@ -1,0 +1,264 @@
+//! Access sources: who can say which pages of a process are present, accessed and dirty.
+//!
+//! **Owns** the [`AccessSource`] seam and the record every source speaks ([`TableRecord`]): one
+//! last-level page table, as bitmaps. **Does not own** what is made of it (`pages`), nor clearing
+//! as a side effect of reading: reading never clears, a [`Clearer`] does.
+
+mod ageing;
+mod bpf;
+pub mod census;
+mod clear;
+mod kernel;
+mod lists;
+mod locate;
+mod probe;
+mod smaps;
+mod smaps_text;
+
+use std::hash::{BuildHasher, RandomState};
+use std::io;
+use std::sync::OnceLock;
+
+pub use ageing::AgeingError;
+pub use ageing::Ager;
+pub use bpf::BpfSource;
+pub use clear::{
+    Cleared, Clearer, NrEntries, Progress, YoungPiece, clear_pieces, entries_in, entries_of,
+};
+pub use kernel::is_multi_gen_on;
+pub use kernel::{KernelGenerations, KernelLruError};
+pub use lists::ListsSource;
+pub use probe::parse_release;
+pub use probe::{Requirement, probe};
+pub use smaps::SmapsSource;
+
+use crate::addr::{AddrRange, TableNo, TableSpan};
+use crate::process::{Process, VmFlags};
+
+/// 512 bits, one an entry of a page table; bit `i` of word `i / 64`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Bits512(pub [u64; 8]);
+
+/// What one entry of the middle level (2 MiB) holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TableShape {
+    /// A table of 512 base pages.
+    Pages,
+    /// One huge page; all its bits agree.
+    Huge,
+}
+
+/// One last-level table (2 MiB of address space) of a process at the moment it was read.
+///
+/// The bitmaps are disjoint where it makes sense: an entry is present, or swapped, or migrating, or
+/// nothing. `special` (zero page, PFN map) and `protnone` entries are not in `present`.
+#[derive(Clone, Copy, Debug)]
+pub struct TableRecord {
+    /// Number of the table.
+    pub table: TableNo,
+    /// Base pages or one huge page.
+    pub shape: TableShape,
+    /// Backed by an ordinary page now.
+    pub present: Bits512,
+    /// Hardware accessed bit, a subset of `present`.
+    pub accessed: Bits512,
+    /// Hardware dirty bit, a subset of `present`.
+    pub dirty: Bits512,
+    /// Holds a swap entry.
+    pub swapped: Bits512,
+    /// Present, but not a page that reclaim can take (zero page, PFN map).
+    pub special: Bits512,
+    /// Made inaccessible (`PROT_NONE`, NUMA hinting).
+    pub protnone: Bits512,
+    /// Under migration, or another non-swap entry (userfaultfd marker, device, poison).
+    pub migrating: Bits512,
+    /// What the kernel may take soon, a subset of `present`: known to be on one of its lists of inactive pages (classic
+    /// LRU), or not to be passed over for its flags (MGLRU, see [`AccessSource::know_spared`]).
+    /// Empty unless [`AccessSource::see_inactive`] was asked for.
+    pub inactive: Bits512,
+}
+
+impl TableRecord {
+    /// A record with nothing in it.
+    pub fn empty(table: TableNo, shape: TableShape) -> TableRecord {
+        TableRecord {
+            table,
+            shape,
+            present: Bits512::default(),
+            accessed: Bits512::default(),
+            dirty: Bits512::default(),
+            swapped: Bits512::default(),
+            special: Bits512::default(),
+            protnone: Bits512::default(),
+            migrating: Bits512::default(),
+            inactive: Bits512::default(),
+        }
+    }
+}
+
+/// How fine a source sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Grain {
+    /// Every page on its own.
+    Page,
+    /// Only how many pages of a mapping; which ones is assumed, lowest addresses first.
+    Mapping,
+}
+
+/// What a source is and can't see, for reports.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct SourceInfo {
+    /// `bpf` or `smaps`.
+    pub name: &'static str,
+    /// How fine the source sees.
+    pub grain: Grain,
+    /// What the source can't see, one sentence each.
+    pub blind_spots: Vec<String>,
+}
+
+/// What a walk cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct WalkCost {
+    /// Last-level tables read.
+    pub nr_tables: u64,
+    /// Page-table entries looked at.
+    pub nr_entries: u64,
+    /// Runs of the kernel-side program (or files read).
+    pub nr_runs: u64,
+    /// Wall time, nanoseconds.
+    pub wall_ns: u64,
+}
+
+impl WalkCost {
+    /// Adds what another walk cost.
+    pub fn add(&mut self, other: WalkCost) {
+        self.nr_tables += other.nr_tables;
+        self.nr_entries += other.nr_entries;
+        self.nr_runs += other.nr_runs;
+        self.wall_ns += other.wall_ns;
+    }
+}
+
+/// How accessed bits are to be cleared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClearIntent {
+    /// The engine evicts page by page (pageout): marking pages cold for the kernel does no harm, so
+    /// the cheaper of `MADV_COLD` on the young ranges and `clear_refs` is used.
+    Pageout,
+    /// Somebody else chooses (the kernel, or nobody): the kernel's lists are left alone where
+    /// `clear_refs` is quick enough, and put right afterwards where it is not.
+    Watch,
+}
+
+/// Why a source can't answer.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AccessError {
+    /// The source does not work on this machine.
+    #[error("{source_name} can't be used: {why}; {remedy}")]
+    Unavailable {
+        /// The source.
+        source_name: &'static str,
+        /// What is missing.
+        why: String,
+        /// What to do about what is missing.
+        remedy: String,
+    },
+    /// The process has ended.
+    #[error("process {0} is gone")]
+    ProcessGone(i32),
+    /// The process has replaced its address space (exec), or its threads end faster than they
+    /// can be looked at; what was visited so far belongs to the old space.
+    #[error("process {0} replaced its memory during the walk; walk it again")]
+    SpaceReplaced(i32),
+    /// The accessed bits of the process can't be read or cleared without holding it up for too long.
+    #[error(
+        "process {pid} has {nr_pages} pages in memory and swap: smaps and clear_refs would hold it up for longer than \
+         2 ms; use the bpf source, which needs CAP_BPF and CAP_PERFMON"
+    )]
+    TooLarge {
+        /// The process.
+        pid: i32,
+        /// Pages of the process in memory and in swap.
+        nr_pages: u64,
+    },
+    /// The operating system refused.
+    #[error("{what} of process {pid} failed: {source}")]
+    Io {
+        /// The operation.
+        what: &'static str,
+        /// The process.
+        pid: i32,
+        /// The reason.
+        source: io::Error,
+    },
+}
+
+/// Somebody who can read accessed bits.
+pub trait AccessSource: Send + std::fmt::Debug {
+    /// What the source is and can't see.
+    fn info(&self) -> SourceInfo;
+
+    /// Reads every table in `spans` (sorted, disjoint) that has anything in it, in address order,
+    /// each once. Clears nothing.
+    fn read(
+        &mut self,
+        process: &Process,
+        spans: &[TableSpan],
+        visit: &mut dyn FnMut(&TableRecord),
+    ) -> Result<WalkCost, AccessError>;
+
+    /// Whether reads from now on are to fill [`TableRecord::inactive`], which costs about as much again.
+    /// Returns whether they will: not every source can.
+    fn see_inactive(&mut self, _is_wanted: bool) -> bool {
+        false
+    }
+
+    /// From now on [`TableRecord::inactive`] means pages that lack one of these flags of the kernel's struct: those for which
+    /// MGLRU passes a page over. A source that can't tell ignores it.
+    fn know_spared(&mut self, _flags: u64) {}
+
+    /// An opaque number for the address space: processes that share one (`vfork`, `CLONE_VM`) have
+    /// the same, so that it is walked once. Good while the process lives and does not exec; the
+    /// same from every source of this kind in this process. A source that can't tell gives each
+    /// process its own.
+    fn space_id(&mut self, process: &Process) -> Result<u64, AccessError>;
+
+    /// All mappings of the process with the kernel's flags, by address.
+    fn vm_flags(&mut self, process: &Process) -> Result<Vec<(AddrRange, VmFlags)>, AccessError>;
+}
+
+/// The source of accesses that is wanted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AccessChoice {
+    /// The best that works here.
+    #[default]
+    Auto,
+    /// [`BpfSource`] or an error.
+    Bpf,
+    /// [`SmapsSource`].
+    Smaps,
+}
+
+/// Opens a source. `Auto` falls back to `smaps` when BPF can't be used, and says why in
+/// the log and in [`SourceInfo`].
+pub fn open(choice: AccessChoice) -> Result<Box<dyn AccessSource>, AccessError> {
+    match choice {
+        AccessChoice::Bpf => Ok(Box::new(BpfSource::open()?)),
+        AccessChoice::Smaps => Ok(Box::new(SmapsSource::new())),
+        AccessChoice::Auto => match BpfSource::open() {
+            Ok(source) => Ok(Box::new(source)),
+            Err(error) => {
+                tracing::warn!(%error, "watching by smaps instead");
+                Ok(Box::new(SmapsSource::instead_of(&error)))
+            }
+        },
+    }
+}
+
+/// Hides a kernel address behind a key of this process, so that it can be printed.
+fn opaque(kernel_address: u64) -> u64 {
+    static KEY: OnceLock<RandomState> = OnceLock::new();
+    KEY.get_or_init(RandomState::new).hash_one(kernel_address)
+}

@@ -1,0 +1,249 @@
+//! `pageout`: takes exactly the pages it is given, and learns what became of each.
+//!
+//! Just before a batch goes its entries are read again: a page that was accessed since the walk is
+//! spared, and its accessed neighbours are reported (the kernel's look-around, reference 2.6, but
+//! read-only: no bit is cleared, the next walk sees them again). `MADV_PAGEOUT` itself looks at no
+//! accessed bit. Afterwards the entries are read once more for the verdicts.
+//!
+//! With a source that sees only mappings (`smaps`) accesses of single pages can't be read: nothing
+//! is spared, nothing found around, and presence comes from `/proc/PID/pagemap`.
+//!
+//! **Owns** the thread, the request and the report. **Does not own** the choice of pages, nor the
+//! pass over a request (`pass`).
+//!
+//! **Invariants**
+//! - I1: every page of a request is in its report once, in the order of the request.
+//! - I2: `nr_evicted_pages` counts pages that were there before and are not afterwards; pages the
+//!   process unmapped meanwhile are not among them.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use strata_lru::Verdict;
+
+use super::advise::PageoutError;
+use super::pass::Pass;
+use super::worker::{StopFlag, Worker};
+use crate::access::{AccessSource, Bits512};
+use crate::addr::TableNo;
+use crate::process::{Process, thread_cpu_ns};
+
+/// Longest sleep between two looks at the stop flag.
+const SLEEP_MAX: Duration = Duration::from_millis(50);
+
+/// One page to take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageTarget {
+    /// Chosen by the caller and given back with the verdict.
+    pub token: u32,
+    /// First byte of the page; for a huge page the first of its 2 MiB.
+    pub addr: u64,
+    /// Size of the page: 4 KiB << order.
+    pub order: u8,
+}
+
+/// Pages of one process to take.
+#[derive(Debug)]
+pub struct PageoutRequest {
+    /// Chosen by the caller and given back.
+    pub space: u32,
+    /// Whose pages.
+    pub process: Arc<Process>,
+    /// The pages to take, in any order.
+    pub pages: Vec<PageTarget>,
+    /// Huge pages that are to be split first, in any order; few, for they are not throttled.
+    pub splits: Vec<TableNo>,
+}
+
+/// What became of a request.
+#[derive(Clone, Debug, Default)]
+pub struct PageoutReport {
+    /// As in the request.
+    pub space: u32,
+    /// Token and verdict of each page, in the order of the request.
+    pub results: Vec<(u32, Verdict)>,
+    /// Addresses of accessed pages around pages that turned out to be accessed.
+    pub young_neighbours: Vec<u64>,
+    /// Pages that were found accessed just before, in every table that a page of the request lies in.
+    pub accessed: Vec<(TableNo, Bits512)>,
+    /// Base pages the kernel was asked to take (tried).
+    pub nr_tried_pages: u64,
+    /// Base pages that left memory (applied).
+    pub nr_evicted_pages: u64,
+    /// Calls of `process_madvise`.
+    pub nr_calls: u64,
+    /// Ranges in them.
+    pub nr_ranges: u64,
+    /// From start to end, throttling included, nanoseconds.
+    pub wall_ns: u64,
+    /// CPU time of the thread, nanoseconds.
+    pub cpu_ns: u64,
+    /// Why pages were left untried, if they were.
+    pub error: Option<PageoutError>,
+}
+
+/// Whether decisions are carried out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PageoutMode {
+    /// Yes.
+    #[default]
+    Apply,
+    /// No: nothing is read or done, every verdict is [`Verdict::NotTried`].
+    DryRun,
+}
+
+/// How the thread works.
+#[derive(Clone, Copy, Debug)]
+pub struct PageoutConfig {
+    /// Whether decisions are carried out.
+    pub mode: PageoutMode,
+    /// Most requests queued, worked on or unpolled; at least 1, default 4.
+    pub in_flight_max: usize,
+    /// Most CPU time of the thread, percent of one core; 100 (the default) and above: no bound.
+    pub cpu_percent_max: u32,
+}
+
+impl Default for PageoutConfig {
+    fn default() -> Self {
+        PageoutConfig {
+            mode: PageoutMode::Apply,
+            in_flight_max: 4,
+            cpu_percent_max: 100,
+        }
+    }
+}
+
+/// The pageout thread.
+#[derive(Debug)]
+pub struct Pageout {
+    worker: Worker<PageoutRequest, PageoutReport>,
+    cpu_percent_max: Arc<AtomicU32>,
+}
+
+impl Pageout {
+    /// Starts the thread, with a source of its own to read entries through.
+    pub fn start(source: Box<dyn AccessSource>) -> io::Result<Pageout> {
+        Pageout::start_with(source, PageoutConfig::default())
+    }
+
+    /// Starts the thread as configured.
+    pub fn start_with(source: Box<dyn AccessSource>, config: PageoutConfig) -> io::Result<Pageout> {
+        let cpu_percent_max = Arc::new(AtomicU32::new(config.cpu_percent_max));
+        let mut runner = Runner {
+            pass: Pass::new(source),
+            mode: config.mode,
+            cpu_percent_max: Arc::clone(&cpu_percent_max),
+        };
+        let worker = Worker::start(
+            "strata-pageout",
+            config.in_flight_max.max(1),
+            move |request, stop| runner.run(&request, stop),
+        )?;
+        Ok(Pageout {
+            worker,
+            cpu_percent_max,
+        })
+    }
+
+    /// Hands over a request, or gives it back when too many are out (poll first) or after `stop`.
+    pub fn try_submit(&mut self, request: PageoutRequest) -> Result<(), PageoutRequest> {
+        self.worker.try_submit(request)
+    }
+
+    /// Takes the next report, if there is one.
+    pub fn poll(&mut self) -> Option<PageoutReport> {
+        self.worker.poll()
+    }
+
+    /// Readable while reports wait to be polled.
+    pub fn completion_fd(&self) -> BorrowedFd<'_> {
+        self.worker.completion_fd()
+    }
+
+    /// The id of its thread, once it runs.
+    pub fn tid(&self) -> Option<i32> {
+        self.worker.tid()
+    }
+
+    /// Requests handed over whose reports have not been polled.
+    pub fn nr_in_flight(&self) -> usize {
+        self.worker.nr_in_flight()
+    }
+
+    /// Changes the bound on the thread's CPU time, percent of one core.
+    pub fn set_cpu_percent_max(&self, percent: u32) {
+        self.cpu_percent_max.store(percent, Ordering::Relaxed);
+    }
+
+    /// Ends the thread after the call it is in and returns the reports that were left; what it did
+    /// not come to is `NotTried`.
+    pub fn stop(&mut self) -> Vec<PageoutReport> {
+        self.worker.stop()
+    }
+}
+
+/// The thread's side.
+#[derive(Debug)]
+struct Runner {
+    pass: Pass,
+    mode: PageoutMode,
+    cpu_percent_max: Arc<AtomicU32>,
+}
+
+impl Runner {
+    fn run(&mut self, request: &PageoutRequest, stop: &StopFlag) -> PageoutReport {
+        let (start, cpu_start) = (Instant::now(), thread_cpu_ns());
+        let mut report = PageoutReport {
+            space: request.space,
+            ..PageoutReport::default()
+        };
+        match self.mode {
+            PageoutMode::DryRun => {
+                let untried = |page: &PageTarget| (page.token, Verdict::NotTried);
+                report.results = request.pages.iter().map(untried).collect();
+            }
+            PageoutMode::Apply => {
+                let percent_max = Arc::clone(&self.cpu_percent_max);
+                let mut between = || throttle(start, cpu_start, &percent_max, stop);
+                self.pass.run(request, stop, &mut report, &mut between);
+            }
+        }
+        report.wall_ns = start.elapsed().as_nanos() as u64;
+        report.cpu_ns = thread_cpu_ns() - cpu_start;
+        report
+    }
+}
+
+/// Sleeps until the CPU time used since `start` is no more than the bound allows.
+fn throttle(start: Instant, cpu_start: u64, percent_max: &AtomicU32, stop: &StopFlag) {
+    let percent = u64::from(percent_max.load(Ordering::Relaxed)).max(1);
+    if percent >= 100 {
+        return;
+    }
+    let due = Duration::from_nanos((thread_cpu_ns() - cpu_start) * 100 / percent);
+    while let Some(left) = due.checked_sub(start.elapsed())
+        && !left.is_zero()
+        && !stop.is_set()
+    {
+        std::thread::sleep(left.min(SLEEP_MAX));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_throttle_stretches_time_to_the_share_it_allows() {
+        let (start, cpu_start) = (Instant::now(), thread_cpu_ns());
+        while thread_cpu_ns() - cpu_start < 5_000_000 {
+            std::hint::spin_loop();
+        }
+        throttle(start, cpu_start, &AtomicU32::new(100), &StopFlag::default());
+        throttle(start, cpu_start, &AtomicU32::new(10), &StopFlag::default());
+        assert!(start.elapsed() >= Duration::from_millis(50));
+    }
+}

@@ -1,0 +1,187 @@
+//! Page cache that is given back: exact ranges of files, dropped by `posix_fadvise`.
+//!
+//! ```text
+//!   a census names idle pages (file, group, ranges) -> reach: open that very file -> drop: the kernel forgets these pages
+//! ```
+//!
+//! **Owns** reaching a file, whether it is still there, dropping pages of it, and resetting their counts of reads. **Does not own** censuses (`access::census`), which
+//! pages of a group lie idle and which came in of late (`strata_control::page_cache`), nor how much is dropped
+//! (`strata_control::drop_cache`, `admit_cache`).
+//!
+//! **Invariants**
+//! - I1: no data is lost. The kernel drops clean pages that nobody has mapped, and reads them again when they are wanted.
+//! - I2: pages are dropped only of the very file that was seen: its device, inode and generation are compared after it was
+//!   opened.
+//! - I3: only regular files on ext4 and xfs. Others are left and counted.
+//! - I4: what was tried and what is gone are counted apart.
+
+mod reach;
+mod reset;
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::num::NonZero;
+use std::ops::Range;
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+
+use rustix::fs::{Advice, fadvise, fstat};
+use strata_control::page_cache::Tried;
+
+pub use reach::Mounts;
+pub use reach::Ways;
+pub use reset::{CountReset, ResetReport};
+
+use crate::access::census::FileId;
+use crate::addr::PAGE_BYTES;
+use crate::sys::page_cache::nr_resident;
+
+/// Idle pages of a file.
+#[derive(Clone, Debug)]
+pub struct IdleFile {
+    /// Which.
+    pub file: FileId,
+    /// How it may be reached.
+    pub ways: Ways,
+    /// Pages by number, in order and apart from each other.
+    pub ranges: Vec<Range<u64>>,
+}
+
+/// Why pages of a file are left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Left {
+    /// No path is known and no process has it open.
+    Unreachable,
+    /// The file is not there any more, or another one is at its path.
+    Replaced,
+    /// It is no regular file, but a disk, for example.
+    NotRegular,
+    /// It lies neither on ext4 nor on xfs.
+    FileSystem,
+    /// It can't be opened or asked for: a right is missing, or somebody has a lease on it.
+    Refused,
+    /// The pages were made dirty, mapped, or are being read.
+    InUse,
+}
+
+/// What became of idle page cache.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Dropped {
+    /// Files with idle pages.
+    pub nr_files: u64,
+    /// Idle in all of these files: clean, not mapped.
+    pub idle_bytes: u64,
+    /// Part of `idle_bytes` that was in memory when the kernel was asked to drop it; in a dry run, that would be tried.
+    pub tried_bytes: u64,
+    /// Part of `tried_bytes` that was gone afterwards.
+    pub dropped_bytes: u64,
+    /// Part of `idle_bytes` that is left, by reason.
+    pub left_bytes: BTreeMap<Left, u64>,
+}
+
+impl Dropped {
+    /// Adds what became of other files.
+    pub(crate) fn add(&mut self, other: &Dropped) {
+        self.nr_files += other.nr_files;
+        self.idle_bytes += other.idle_bytes;
+        self.tried_bytes += other.tried_bytes;
+        self.dropped_bytes += other.dropped_bytes;
+        for (left, bytes) in &other.left_bytes {
+            *self.left_bytes.entry(*left).or_default() += bytes;
+        }
+    }
+}
+
+/// Drops idle pages, or only counts what would be tried.
+pub fn drop_idle(files: &[IdleFile], is_dry_run: bool) -> Dropped {
+    let mut dropped = Dropped::default();
+    let mut mounts = Mounts::default();
+    for idle in files {
+        dropped.add(&drop_of(idle, &mut mounts, is_dry_run, &mut |_, _| {}));
+    }
+    dropped
+}
+
+/// Drops idle pages of one file, or only counts what would be tried. `on_range` is told what came of each range that was tried.
+pub(crate) fn drop_of(
+    idle: &IdleFile,
+    mounts: &mut Mounts,
+    is_dry_run: bool,
+    on_range: &mut dyn FnMut(&Range<u64>, Tried),
+) -> Dropped {
+    let lengths = idle.ranges.iter().map(|range| range.end - range.start);
+    let idle_bytes = lengths.sum::<u64>() * PAGE_BYTES;
+    let mut dropped = Dropped {
+        nr_files: 1,
+        idle_bytes,
+        ..Dropped::default()
+    };
+    let file = match reach::open(&idle.file, &idle.ways, mounts) {
+        Ok(file) => file,
+        Err(left) => {
+            dropped.left_bytes.insert(left, idle_bytes);
+            return dropped;
+        }
+    };
+    for range in &idle.ranges {
+        match drop_range(&file, range, is_dry_run, &mut dropped) {
+            Ok(tried) => on_range(range, tried),
+            // What is not known to be in memory is not known to be gone either.
+            Err(_) => {
+                let nr_bytes = (range.end - range.start) * PAGE_BYTES;
+                *dropped.left_bytes.entry(Left::Refused).or_default() += nr_bytes;
+            }
+        }
+    }
+    dropped
+}
+
+/// What is known of a file whose pages are in memory no more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// The file is there and so many bytes long.
+    There(u64),
+    /// The file is deleted, and nobody has it open.
+    Deleted,
+    /// That can't be found out here.
+    Unknown,
+}
+
+/// Whether a file that a census found is still there. It is looked for by its handle, as it may have another name by now, and not
+/// opened for reading, which would break leases that others have on it. `mounted`: where its file system is.
+pub fn standing(file: &FileId, mounted: &[PathBuf], mounts: &mut Mounts) -> Standing {
+    match mounts.find(file, mounted) {
+        Ok(found) => fstat(found).map_or(Standing::Unknown, |found| {
+            Standing::There(u64::try_from(found.st_size).unwrap_or(0))
+        }),
+        Err(Left::Replaced) => Standing::Deleted,
+        Err(_) => Standing::Unknown,
+    }
+}
+
+fn drop_range(
+    file: &File,
+    range: &Range<u64>,
+    is_dry_run: bool,
+    dropped: &mut Dropped,
+) -> io::Result<Tried> {
+    let nr_before = nr_resident(file.as_fd(), range)?;
+    let mut tried = Tried {
+        nr_tried_pages: nr_before,
+        nr_gone_pages: 0,
+    };
+    if !is_dry_run && nr_before > 0 {
+        let nr_bytes = NonZero::new((range.end - range.start) * PAGE_BYTES);
+        fadvise(file, range.start * PAGE_BYTES, nr_bytes, Advice::DontNeed)?;
+        let nr_left = nr_resident(file.as_fd(), range)?.min(nr_before);
+        tried.nr_gone_pages = nr_before - nr_left;
+        if nr_left > 0 {
+            *dropped.left_bytes.entry(Left::InUse).or_default() += nr_left * PAGE_BYTES;
+        }
+    }
+    dropped.tried_bytes += tried.nr_tried_pages * PAGE_BYTES;
+    dropped.dropped_bytes += tried.nr_gone_pages * PAGE_BYTES;
+    Ok(tried)
+}

@@ -1,0 +1,20 @@
+//! The directory in which every Strata on this machine notes what it has changed: which one it is, whether it can be believed,
+//! and the locks in it.
+//!
+//! **Owns** the directory's place (`/run/strata`, or what `STRATA_RUN_DIR` says), the checks of what lies in it (`trust`), locks
+//! of the whole machine as files in it (`lock`), and how a process and a boot are recognised later (`mark`). **Does not own**
+//! what is noted there (`undo` names it, a keeper writes it).
+//!
+//! **Invariants**
+//! - What lies in a run directory that others could have written to is not believed.
+//! - A lock that is returned is of the file at its path at that moment, so two never have it.
+
+mod lock;
+mod mark;
+pub mod trust;
+
+pub use lock::{lock_in, lock_run_dir};
+pub use mark::{ProcessMark, boot_id, parent_of, run_dir};
+
+/// Beside the session directories: who needs zswap on (see `swap`).
+pub const ZSWAP_DIR: &str = "zswap";

@@ -1,0 +1,357 @@
+//! Swap devices of our own: zram, a file, a file behind zswap.
+//!
+//! ```text
+//!   SwapSpec  "zram:2G,lz4" | "file:PATH:SIZE" | "zswap:PATH:SIZE" | "existing"
+//!      | SwapDevice::create(&spec, &journal)      top priority; zram with a mem_limit
+//!   SwapDevice   used_bytes()  memory_bytes()  zram_stats()
+//!      | take_down()                              only if what it holds fits into free memory
+//!   (gone)  or  SwapError::WontFit: left as it is, and said
+//! ```
+//!
+//! Swap is system-wide: others may be swapped out to a device of ours, too.
+//!
+//! **Owns** making devices and taking them down, and what swapped-out memory takes (`cost`). **Does not own** devices that were there before.
+//!
+//! **Invariants**
+//! - W1: a device is taken down only if what it holds fits into available memory less
+//!   [`SWAPOFF_MARGIN_BYTES`].
+//! - W2: a device or file is touched only if it carries the UUID we gave it, or is still blank.
+//! - W3: two Stratas never take the same zram device, and the last user of zswap puts its switch back.
+
+mod cost;
+mod file;
+mod header;
+mod record;
+mod spec;
+mod status;
+mod zram;
+mod zswap;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+pub use cost::memory_of_swapped;
+use header::FirstPage;
+pub use record::{Backing, SwapRecord};
+pub use spec::{SWAP_MIN_BYTES, SwapSpec, SwapSpecError};
+pub(crate) use status::unescape;
+pub use status::{
+    SwapArea, available_memory_bytes, free_swap_bytes, is_slow, is_swap_below,
+    known_free_swap_bytes, swap_areas, total_swap_bytes,
+};
+pub use zram::ZramStats;
+
+use crate::sys::swap as sys;
+use crate::undo::{Journal, Undo};
+use crate::units::Bytes;
+
+/// What must stay available after a device's pages were read back.
+pub const SWAPOFF_MARGIN_BYTES: u64 = 128 << 20;
+/// A signal interrupts `swapoff`; it goes on where it was.
+const SWAPOFF_TRIES: u32 = 8;
+
+/// Why a swap device can't be made, read or taken down.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SwapError {
+    /// No zram in this kernel.
+    #[error("zram is not available ({why}); load it (`modprobe zram`) or use file:PATH:SIZE")]
+    NoZram {
+        /// What was tried.
+        why: String,
+    },
+    /// All zram devices are in use and none could be added.
+    #[error("no zram device is free ({why}); free one (`zramctl --reset`) or use file:PATH:SIZE")]
+    NoFreeZram {
+        /// Why none could be added.
+        why: String,
+    },
+    /// The device does not compress that way.
+    #[error("zram has no algorithm {algorithm:?}; this kernel offers {offered}")]
+    UnknownAlgorithm {
+        /// What was asked for.
+        algorithm: String,
+        /// What there is.
+        offered: String,
+    },
+    /// The device names it, but the part of the kernel that does it is missing.
+    #[error(
+        "zram can't use algorithm {algorithm:?} here ({source}): its kernel module is missing; choose \
+         another"
+    )]
+    UnusableAlgorithm {
+        /// What was asked for.
+        algorithm: String,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// A swap file must be new.
+    #[error("swap file {} exists already; it is never overwritten: give another path", .0.display())]
+    Exists(PathBuf),
+    /// No swap file works there.
+    #[error("a swap file can't live on {filesystem} ({}); choose a path on ext4, xfs or btrfs", path.display())]
+    Filesystem {
+        /// The file.
+        path: PathBuf,
+        /// The file system.
+        filesystem: String,
+    },
+    /// zswap is not in this kernel.
+    #[error("this kernel has no zswap (CONFIG_ZSWAP); use file:PATH:SIZE or zram:SIZE")]
+    NoZswap,
+    /// Taking it down would need more memory than there is.
+    #[error(
+        "swap {} is left as it is: it holds {}, and only {} of memory is available; \
+         `swapoff {}` when there is more",
+        path.display(), Bytes(*used_bytes), Bytes(*available_bytes), path.display()
+    )]
+    WontFit {
+        /// The device.
+        path: PathBuf,
+        /// What the device holds.
+        used_bytes: u64,
+        /// What is available, margin not counted.
+        available_bytes: u64,
+    },
+    /// The journal could not be written, so nothing was made.
+    #[error("the swap device could not be recorded, so it was not made: {0}")]
+    Journal(#[source] io::Error),
+    /// A privilege is missing.
+    #[error(
+        "{what} {} failed: {source}; making swap needs CAP_SYS_ADMIN: {}, or use \
+         --swap existing",
+        path.display(),
+        crate::rights::advice("CAP_SYS_ADMIN")
+    )]
+    NotPermitted {
+        /// The operation.
+        what: &'static str,
+        /// The file or device.
+        path: PathBuf,
+        /// The reason.
+        source: io::Error,
+    },
+    /// The operating system refused.
+    #[error("{what} {} failed: {source}", path.display())]
+    Io {
+        /// The operation.
+        what: &'static str,
+        /// The file or device.
+        path: PathBuf,
+        /// The reason.
+        source: io::Error,
+    },
+}
+
+impl SwapError {
+    fn io(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> SwapError {
+        let path = path.to_owned();
+        move |source| match source.kind() {
+            io::ErrorKind::PermissionDenied => SwapError::NotPermitted { what, path, source },
+            _ => SwapError::Io { what, path, source },
+        }
+    }
+}
+
+/// A swap device in use.
+#[derive(Debug)]
+pub struct SwapDevice {
+    /// `None`: what the machine has already.
+    record: Option<SwapRecord>,
+    journal: Journal,
+}
+
+impl SwapDevice {
+    /// Makes the device and starts swapping to it, at the highest priority there is. What was begun
+    /// is taken back on failure.
+    ///
+    /// A `zram` device may take at most `SIZE` bytes of memory (`mem_limit`).
+    pub fn create(spec: &SwapSpec, journal: &Journal) -> Result<SwapDevice, SwapError> {
+        let record = match spec {
+            SwapSpec::Existing => None,
+            SwapSpec::Zram {
+                size_bytes,
+                algorithm,
+            } => Some(zram::create(*size_bytes, algorithm.as_deref(), journal)?),
+            SwapSpec::File { path, size_bytes } => {
+                Some(file::create(path, *size_bytes, false, journal)?)
+            }
+            SwapSpec::Zswap { path, size_bytes } => {
+                Some(file::create(path, *size_bytes, true, journal)?)
+            }
+        };
+        Ok(SwapDevice {
+            record,
+            journal: journal.clone(),
+        })
+    }
+
+    /// The device or file; `None` for what the machine has already.
+    pub fn path(&self) -> Option<&Path> {
+        self.record.as_ref().map(|record| record.path.as_path())
+    }
+
+    /// Bytes swapped out to it, before compression; for `existing`, to all of the machine's swap.
+    pub fn used_bytes(&self) -> Result<u64, SwapError> {
+        let swaps = Path::new("/proc/swaps");
+        let areas = swap_areas().map_err(SwapError::io("reading", swaps))?;
+        Ok(areas
+            .iter()
+            .filter(|area| self.path().is_none_or(|path| path == area.path))
+            .map(|area| area.used_bytes)
+            .sum())
+    }
+
+    /// Memory it takes for everybody whose pages are in it ([`memory_of_swapped`] is one program's part): a
+    /// zram device's pool, the whole of zswap's pool, nothing for a file.
+    pub fn memory_bytes(&self) -> Result<u64, SwapError> {
+        match self.record.as_ref().map(|record| &record.backing) {
+            Some(Backing::Zram { index, .. }) => Ok(zram::stats(*index)?.memory_bytes),
+            Some(Backing::File { is_zswap: true, .. }) => zswap::memory_bytes(),
+            Some(Backing::File { .. }) | None => Ok(0),
+        }
+    }
+
+    /// What a zram device holds and takes; `None` for other kinds.
+    pub fn zram_stats(&self) -> Result<Option<ZramStats>, SwapError> {
+        match self.record.as_ref().map(|record| &record.backing) {
+            Some(Backing::Zram { index, .. }) => zram::stats(*index).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// Takes it down: `swapoff`, then the device is reset and removed, or the file deleted, and
+    /// zswap's switch put back. Does nothing for `existing`. May be called again after a failure.
+    ///
+    /// # Errors
+    /// [`SwapError::WontFit`]: the device is left in use.
+    pub fn take_down(&mut self) -> Result<(), SwapError> {
+        let Some(record) = &self.record else {
+            return Ok(());
+        };
+        take_down(record)?;
+        if let Err(error) = self.journal.forget(&Undo::Swap(record.clone())) {
+            tracing::debug!("journal: {error}");
+        }
+        self.record = None;
+        Ok(())
+    }
+}
+
+/// Records the device, then prepares and starts it; takes everything back on failure.
+fn start(
+    record: SwapRecord,
+    journal: &Journal,
+    prepare: impl FnOnce(&SwapRecord) -> Result<(), SwapError>,
+) -> Result<SwapRecord, SwapError> {
+    let undo = Undo::Swap(record.clone());
+    let started = journal
+        .record(&undo)
+        .map_err(SwapError::Journal)
+        .and_then(|()| prepare(&record))
+        .and_then(|()| {
+            sys::swapon(&record.path, sys::SWAP_PRIORITY_MAX)
+                .map_err(SwapError::io("swapon", &record.path))
+        });
+    match started {
+        Ok(()) => Ok(record),
+        Err(error) => {
+            match take_down(&record) {
+                Ok(()) => {
+                    let _ = journal.forget(&undo);
+                }
+                Err(second) => tracing::warn!("{second}"),
+            }
+            Err(error)
+        }
+    }
+}
+
+/// Takes a recorded device down. One that is not there, or not ours any more, needs nothing.
+pub fn take_down(record: &SwapRecord) -> Result<(), SwapError> {
+    let path = &record.path;
+    let is_ours = match header::read(path) {
+        Ok(FirstPage::Swap(uuid)) => uuid == record.uuid,
+        Ok(FirstPage::Blank) => true,
+        Ok(FirstPage::Other) | Err(_) => false,
+    };
+    if is_ours {
+        swap_off(path)?;
+        match record.backing {
+            Backing::Zram { index, .. } => zram::reset(index)?,
+            Backing::File { inode, .. } => file::remove(path, inode)?,
+        }
+    }
+    match record.backing {
+        Backing::Zram {
+            index,
+            is_hot_added: true,
+        } => zram::hot_remove(index),
+        Backing::File { is_zswap: true, .. } => zswap::release(&record.uuid),
+        _ => Ok(()),
+    }
+}
+
+/// Stops swapping to the path if it is in use and what it holds fits.
+fn swap_off(path: &Path) -> Result<(), SwapError> {
+    let failed = |source| SwapError::io("swapoff", path)(source);
+    let Some(area) = status::area_at(path).map_err(failed)? else {
+        return Ok(());
+    };
+    for _ in 0..SWAPOFF_TRIES {
+        let available_bytes = available_memory_bytes().map_err(failed)?;
+        if !fits(area.used_bytes, available_bytes) {
+            return Err(SwapError::WontFit {
+                path: path.to_owned(),
+                used_bytes: area.used_bytes,
+                available_bytes,
+            });
+        }
+        match sys::swapoff(path) {
+            Ok(()) => return Ok(()),
+            Err(source) if source.kind() == io::ErrorKind::Interrupted => {
+                thread::sleep(Duration::from_millis(1));
+            }
+            Err(source) => return Err(failed(source)),
+        }
+    }
+    Err(failed(io::ErrorKind::Interrupted.into()))
+}
+
+fn fits(used_bytes: u64, available_bytes: u64) -> bool {
+    used_bytes == 0 || used_bytes.saturating_add(SWAPOFF_MARGIN_BYTES) <= available_bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_swapped_out_must_fit_with_a_margin() {
+        assert!(fits(0, 0), "an empty device can always go");
+        assert!(fits(1, SWAPOFF_MARGIN_BYTES + 1));
+        assert!(!fits(2, SWAPOFF_MARGIN_BYTES + 1));
+        assert!(!fits(u64::MAX, u64::MAX - 1));
+    }
+
+    #[test]
+    fn a_record_of_a_file_that_is_not_ours_touches_nothing() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("precious");
+        std::fs::write(&path, vec![7; 8192]).expect("written");
+        let record = SwapRecord {
+            path: path.clone(),
+            uuid: header::fresh_uuid().expect("read"),
+            backing: Backing::File {
+                inode: 0,
+                is_zswap: false,
+            },
+        };
+        take_down(&record).expect("nothing to do");
+        std::fs::write(&path, vec![0; 8192]).expect("blank, but another inode");
+        take_down(&record).expect("nothing to do");
+        assert!(path.exists());
+    }
+}

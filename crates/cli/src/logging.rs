@@ -28,7 +28,7 @@ pub(crate) fn init() {
     };
     tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(stderr)
+        .with_writer(|| crate::print::Stderr)
         .with_ansi(stderr().is_terminal())
         .init();
 }

@@ -3,10 +3,17 @@
 //! **Owns** which stream a text goes to: data to stdout, everything said about the work to stderr,
 //! each line of that with `strata:` in front, because the stream is shared with the program that is
 //! run; and that no name in a text can give a terminal orders. **Does not own** any text.
+//!
+//! **Invariants** P1: after [`hand_over`] nobody who says something waits for whoever reads stderr.
 
 use std::error::Error;
 use std::fmt::Display;
 use std::io::{self, Write};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread;
+use std::time::Duration;
 
 use strata_linux::plain;
 
@@ -46,8 +53,101 @@ fn say(label: &str, text: &dyn Display) {
 
 /// Writes lines to stderr in one piece, so that the program's own lines don't get between them.
 pub(crate) fn block(text: &str) {
-    // Where stderr itself can't be written there is nobody left to tell.
-    let _ = io::stderr().lock().write_all(plain::lines(text).as_bytes());
+    bytes(plain::lines(text).as_bytes());
+}
+
+fn bytes(text: &[u8]) {
+    match WRITER.get() {
+        Some(writer) => writer.send(text.to_vec()),
+        // Where stderr itself can't be written there is nobody left to tell.
+        None => drop(io::stderr().lock().write_all(text)),
+    }
+}
+
+/// Texts that wait for whoever reads stderr; what comes beyond is lost, and counted.
+const TEXTS_MAX: usize = 1024;
+/// The end waits no longer for whoever reads stderr.
+const END_WAIT_MAX: Duration = Duration::from_secs(5);
+
+static WRITER: OnceLock<Writer> = OnceLock::new();
+
+/// The thread that writes to stderr: a pipe that nobody reads holds up it alone.
+#[derive(Debug)]
+struct Writer {
+    /// A text, or whom to tell that all before it is written.
+    texts: SyncSender<Text>,
+    nr_lost: AtomicU64,
+}
+
+#[derive(Debug)]
+enum Text {
+    Bytes(Vec<u8>),
+    Mark(SyncSender<()>),
+}
+
+impl Writer {
+    fn send(&self, text: Vec<u8>) {
+        if self.texts.try_send(Text::Bytes(text)).is_err() {
+            self.nr_lost.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+fn write_texts(texts: &Receiver<Text>) {
+    for text in texts {
+        match text {
+            Text::Bytes(bytes) => {
+                let nr_lost = WRITER
+                    .get()
+                    .map_or(0, |of| of.nr_lost.swap(0, Ordering::Relaxed));
+                let mut out = io::stderr().lock();
+                let _ = out.write_all(&bytes);
+                if nr_lost > 0 {
+                    let _ = writeln!(
+                        out,
+                        "strata: {nr_lost} texts were lost here, because nobody read stderr"
+                    );
+                }
+            }
+            Text::Mark(done) => drop(done.try_send(())),
+        }
+    }
+}
+
+/// From now on a thread writes to stderr, and whoever says something does not wait for it.
+pub(crate) fn hand_over() {
+    let (texts, received) = sync_channel(TEXTS_MAX);
+    let thread = thread::Builder::new().name("strata-stderr".to_owned());
+    // Without a thread everything is said as before.
+    if thread.spawn(move || write_texts(&received)).is_ok() {
+        let nr_lost = AtomicU64::new(0);
+        let _ = WRITER.set(Writer { texts, nr_lost });
+    }
+}
+
+/// Waits a little until all that was said is written.
+pub(crate) fn finish() {
+    if let Some(writer) = WRITER.get() {
+        let (done, is_done) = sync_channel(1);
+        if writer.texts.try_send(Text::Mark(done)).is_ok() {
+            let _ = is_done.recv_timeout(END_WAIT_MAX);
+        }
+    }
+}
+
+/// Stderr for whoever writes by itself.
+#[derive(Debug)]
+pub(crate) struct Stderr;
+
+impl Write for Stderr {
+    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        bytes(text);
+        Ok(text.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// An error with its causes in one line; a cause that the text before it quotes is not repeated.

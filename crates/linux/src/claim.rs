@@ -55,6 +55,8 @@ pub enum Life {
         /// Its process id.
         pid: i32,
     },
+    /// A session of another run directory, which this one can't name.
+    Elsewhere,
     /// Nobody of the session runs.
     Nobody {
         /// Where the session's state lies.
@@ -65,7 +67,7 @@ pub enum Life {
 impl Holder {
     /// Whether the session's Strata runs, so that waiting a moment is in vain.
     pub fn is_running(&self) -> bool {
-        matches!(self.life, Life::Strata { .. })
+        matches!(self.life, Life::Strata { .. } | Life::Elsewhere)
     }
 }
 
@@ -82,6 +84,10 @@ impl fmt::Display for Holder {
                 f,
                 "session {session} has died and its keeper (pid {pid}) has not put the limits of {group} \
                  back yet; it may be stopped (`kill -CONT {pid}`)"
+            ),
+            Life::Elsewhere => write!(
+                f,
+                "another Strata, whose run directory is another one (STRATA_RUN_DIR), holds {group}; end that run first"
             ),
             Life::Nobody { directory } => write!(
                 f,

@@ -70,6 +70,11 @@ impl Journal {
         Journal(Some(sink))
     }
 
+    /// Whether anything is kept: whoever acts needs that, and who only looks does not.
+    pub fn is_kept(&self) -> bool {
+        self.0.is_some()
+    }
+
     /// Records a step (see [`JournalSink::record`]).
     pub fn record(&self, undo: &Undo) -> io::Result<()> {
         self.0.as_ref().map_or(Ok(()), |sink| sink.record(undo))

@@ -48,12 +48,14 @@ pub(crate) fn dispatch(verb: Verb) -> ExitCode {
         Verb::Completions(args) => completions::run(&args),
         Verb::Man(args) => man::run(&args),
     };
-    match done {
+    let code = match done {
         Ok(code) => code,
         Err(error) if failure::is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             print::error(&print::chain(error.as_ref()));
             ExitCode::from(status_of(&error))
         }
-    }
+    };
+    print::finish();
+    code
 }

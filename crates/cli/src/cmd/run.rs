@@ -458,6 +458,7 @@ pub(crate) fn run(mut args: RunArgs) -> anyhow::Result<ExitCode> {
             told.push(text.to_owned());
         }
     };
+    print::hand_over();
     let report = run::run(&config, &mut tell)?;
     if !is_quiet {
         print::block(&render::report(&report, detail, &told));

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   waiting --"done"--> gone
-//!      |  each second: Strata is stopped, and did not say that it would be -> told to go on
+//!      |  four times a second: Strata is stopped, and did not say that it would be -> told to go on
+//!      |                      Strata has not beaten for a second                   -> limits undone; it sets them again
 //!      | end of file: Strata died
 //!      v
 //!   limits undone --program ended--> swap and group undone --nothing left--> directory removed, gone
@@ -14,15 +15,18 @@
 //! **Owns** starting it, sending it home, and its life. **Does not own** the undoing itself.
 //!
 //! **Invariants**
-//! - K1: it holds nothing of ours but the read end of a pipe (its stdin) and the session's lock, so
+//! - K1: it holds nothing of ours but the read end of a pipe (its stdin), the session's lock and the heartbeat's memory, so
 //!   that nobody waits for its end: not a shell on our stdout, not a terminal.
 //! - K2: it holds the lock as long as it lives, so that nobody else cleans up meanwhile.
+//! - K4: a limit, and an OOM killer that is off, never outlast a Strata that hangs by more than [`LATE_MS_MAX`] or, while it only
+//!   wants a processor, [`STARVED_MS_MAX`].
 //! - K3: only a Strata that is seen stopped is told to go on. One that is to sleep, its limits lifted, says so before.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, Write};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 use std::thread;
@@ -33,9 +37,10 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, getppid, kill_process,
 
 use super::session::Session;
 use super::state::{State, remove_directory};
-use super::undo::{Due, carry_out, is_program_running};
+use super::undo::{Due, carry_out, is_program_running, put_values_back};
 use strata_linux::process::read_stat;
 use strata_linux::sys::detach::detach;
+use strata_linux::sys::heartbeat::Heartbeat;
 
 /// The hidden verb the binary must pass on to [`keeper_main`], before anything else it does.
 pub const KEEPER_VERB: &str = "keeper";
@@ -49,11 +54,15 @@ const AT_ONCE: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 0,
 };
-/// How often the keeper looks whether Strata is stopped.
+/// How often the keeper looks how Strata is.
 const LOOK_PAUSE: Timespec = Timespec {
-    tv_sec: 1,
-    tv_nsec: 0,
+    tv_sec: 0,
+    tv_nsec: 250_000_000,
 };
+/// A Strata that waits for something and is so late gives way at no limit: its limits are undone, milliseconds.
+const LATE_MS_MAX: u64 = 1000;
+/// The same for a Strata that only waits for a processor, as on a machine where everybody does.
+const STARVED_MS_MAX: u64 = 5000;
 /// A keeper that is sent home has a directory to remove; on a busy machine that takes a while.
 const DISMISS_WAIT: Duration = Duration::from_secs(3);
 const DISMISS_POLL: Duration = Duration::from_millis(2);
@@ -84,11 +93,18 @@ impl Keeper {
             .arg(KEEPER_VERB)
             .arg("--state")
             .arg(session.directory().canonicalize()?)
+            .arg("--heartbeat")
+            .arg(session.heartbeat().as_fd().as_raw_fd().to_string())
+            // What a person sees in the list of processes.
+            .arg0("strata-keeper")
             .current_dir("/")
             .stdin(Stdio::from(theirs))
             .stdout(Stdio::null())
             .stderr(Stdio::null());
-        detach(&mut command, session.lock_fd());
+        detach(
+            &mut command,
+            [session.lock_fd(), session.heartbeat().as_fd()],
+        );
         let keeper = Keeper {
             child: command.spawn()?,
             pipe: File::from(ours),
@@ -187,14 +203,21 @@ pub(super) enum Condition {
 /// Exit status 0: nothing is left to undo; 1: something is (see `keeper.log` in the state directory);
 /// 2: wrong arguments.
 pub fn keeper_main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let mut args = args.into_iter();
-    let directory = match (args.next(), args.next(), args.next()) {
-        (Some(option), Some(directory), None) if option == "--state" => PathBuf::from(directory),
+    let args: Vec<OsString> = args.into_iter().collect();
+    let (directory, heartbeat) = match &args[..] {
+        [state, directory] if state == "--state" => (PathBuf::from(directory), None),
+        [state, directory, heartbeat, fd] if state == "--state" && heartbeat == "--heartbeat" => {
+            (PathBuf::from(directory), open_heartbeat(fd))
+        }
         _ => return ExitCode::from(2),
+    };
+    let strata = Strata {
+        pid: getppid(),
+        heartbeat,
     };
     // It is needed most when memory is short. Only root may ask for this.
     let _ = fs::write("/proc/self/oom_score_adj", "-1000");
-    let done = match attend(io::stdin().as_fd(), getppid()) {
+    let done = match attend(io::stdin().as_fd(), &strata, &directory) {
         // Strata may be killed right after the word; then the empty directory would stay.
         true => remove_directory(&directory).map_err(|error| error.to_string()),
         false => take_over(&directory),
@@ -213,20 +236,62 @@ fn note(directory: &Path, why: &str) {
     let _ = fs::write(directory.join("keeper.log"), format!("{why}\n"));
 }
 
-/// Waits for the end of the session, and meanwhile has Strata go on where somebody has stopped it: asleep it would not give
-/// way at its limit. Whether everything was undone; `false`: Strata died.
-fn attend(pipe: BorrowedFd<'_>, strata: Option<Pid>) -> bool {
+/// The heartbeat's memory, inherited under this number. Without it only death and a stop are noticed.
+fn open_heartbeat(fd: &OsString) -> Option<Heartbeat> {
+    let path = Path::new("/proc/self/fd").join(fd);
+    let file = File::options().read(true).write(true).open(path).ok()?;
+    Heartbeat::open(file).ok()
+}
+
+/// The Strata that is looked after.
+struct Strata {
+    pid: Option<Pid>,
+    heartbeat: Option<Heartbeat>,
+}
+
+impl Strata {
+    /// The state letter of its first thread, which is the control loop's. Strata is our parent, so its pid can't be another's
+    /// while it is that.
+    fn state(&self) -> Option<char> {
+        let strata = self.pid.filter(|strata| getppid() == Some(*strata))?;
+        let stat = read_stat(strata.as_raw_nonzero().get()).ok()?;
+        Some(stat.state)
+    }
+
+    /// Whether the control loop has not been heard of for too long: it hangs, or gets no processor.
+    fn is_late(&self) -> bool {
+        let late_ms = self.heartbeat.as_ref().and_then(Heartbeat::late_ms);
+        late_ms.is_some_and(|late_ms| match self.state() {
+            Some('R') => late_ms > STARVED_MS_MAX,
+            _ => late_ms > LATE_MS_MAX,
+        })
+    }
+}
+
+/// Waits for the end of the session. Meanwhile it has Strata go on where somebody has stopped it, and undoes its limits where its
+/// control loop hangs: then it would not give way at them. Whether everything was undone; `false`: Strata died.
+fn attend(pipe: BorrowedFd<'_>, strata: &Strata, directory: &Path) -> bool {
     let mut is_asleep = false;
+    // Its limits are undone, and it was not heard of since.
+    let mut is_lifted = false;
     loop {
         let mut fds = [PollFd::from_borrowed_fd(pipe, PollFlags::IN)];
         match poll(&mut fds, Some(&LOOK_PAUSE)) {
-            Ok(0) if !is_asleep && is_stopped(strata) => {
-                // Stopped it writes no more: what it has said before lies in the pipe by now.
-                if poll(&mut fds, Some(&AT_ONCE)) == Ok(0)
-                    && let Some(strata) = strata
+            Ok(0) if !is_asleep => {
+                if strata.state() == Some('T')
+                    // Stopped it writes no more: what it has said before lies in the pipe by now.
+                    && poll(&mut fds, Some(&AT_ONCE)) == Ok(0)
+                    && let Some(pid) = strata.pid
                 {
-                    let _ = kill_process(strata, Signal::CONT);
+                    let _ = kill_process(pid, Signal::CONT);
                 }
+                let is_late = strata.is_late();
+                if is_late && !is_lifted {
+                    lift(directory);
+                    // Heard of again, it knows by this that its limits are to be set anew.
+                    strata.heartbeat.iter().for_each(Heartbeat::note_missed);
+                }
+                is_lifted = is_late;
             }
             Ok(0) | Err(rustix::io::Errno::INTR) => {}
             Err(_) => return false,
@@ -243,11 +308,17 @@ fn attend(pipe: BorrowedFd<'_>, strata: Option<Pid>) -> bool {
     }
 }
 
-/// Whether Strata is stopped. It is our parent, so its pid can't be another's while it is that.
-fn is_stopped(strata: Option<Pid>) -> bool {
-    let strata = strata.filter(|strata| getppid() == Some(*strata));
-    let stat = strata.map(|strata| read_stat(strata.as_raw_nonzero().get()));
-    stat.is_some_and(|stat| stat.is_ok_and(|stat| stat.state == 'T'))
+/// Puts all values back, and leaves them in the state: Strata lives, and may set its own again.
+fn lift(directory: &Path) {
+    match State::load(directory) {
+        Ok(Some(state)) => {
+            for error in put_values_back(&state, directory) {
+                note(directory, &error.to_string());
+            }
+        }
+        Ok(None) => {}
+        Err(error) => note(directory, &format!("state.json can't be read: {error}")),
+    }
 }
 
 fn take_over(directory: &Path) -> Result<(), String> {

@@ -1,6 +1,6 @@
 //! A session: one Strata, what it changed, and the lock that says it (or its keeper) lives.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
@@ -9,15 +9,19 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::fs::{FlockOperation, flock};
+use rustix::process::{Pid, Signal, kill_process};
+
 use super::claim::find_holder;
 use super::process::Keeper;
-use super::state::{State, make_directory, remove_directory};
-use super::undo::{Due, UndoError, carry_out};
+use super::state::{State, claim_directory, make_directory, remove_directory};
+use super::undo::{Due, UndoError, carry_out, is_program_running};
 use super::written;
 use strata_linux::cgroup::GroupMark;
-use strata_linux::claim::{Claim, ClaimError};
+use strata_linux::claim::{Claim, ClaimError, Holder, Life};
 use strata_linux::run_dir::lock_in;
-use strata_linux::run_dir::{ProcessMark, boot_id, run_dir};
+use strata_linux::run_dir::{ProcessMark, SOCKET_NAME, boot_id, run_dir};
+use strata_linux::sys::heartbeat::Heartbeat;
 use strata_linux::undo::{Journal, JournalSink, Undo};
 
 /// How long a session that has died is waited for, whose keeper puts its values back just now.
@@ -58,6 +62,10 @@ struct Inner {
     directory: PathBuf,
     lock: File,
     state: Mutex<State>,
+    /// By which the keeper knows that the control loop goes on.
+    heartbeat: Heartbeat,
+    /// Groups that are acted on, locked so that no session of another run directory acts on them, too.
+    held: Mutex<Vec<(GroupMark, File)>>,
 }
 
 /// A name for a session that no other process uses: the pid, and a number where it is needed.
@@ -71,10 +79,11 @@ pub fn fresh_id() -> String {
 }
 
 impl Session {
-    /// Makes the state directory `<run dir>/<id>` and takes its lock.
+    /// Makes the state directory `<run dir>/<id>` and takes its lock. What a dead session of that name has left (swap, as long as
+    /// its program runs) is this session's to undo from then on.
     ///
     /// # Errors
-    /// If it exists already (call [`super::recover`] first, or take another id) or can't be made.
+    /// If a session of that name lives, or the directory can't be made.
     pub fn create(id: &str) -> Result<Session, SessionError> {
         Session::create_in(&run_dir(), id)
     }
@@ -85,17 +94,28 @@ impl Session {
             path: run_dir.join(id),
             source,
         };
-        let (directory, lock) = make_directory(run_dir, id).map_err(failed)?;
-        let state = first_state(&directory);
-        if state.is_err() {
-            let _ = remove_directory(&directory);
-        }
+        let (directory, lock, state) = match make_directory(run_dir, id) {
+            Ok((directory, lock)) => {
+                let state = first_state(&directory);
+                if state.is_err() {
+                    let _ = remove_directory(&directory);
+                }
+                (directory, lock, state.map_err(failed)?)
+            }
+            Err(taken) if taken.kind() == io::ErrorKind::AlreadyExists => {
+                take_over(run_dir, id, taken).map_err(failed)?
+            }
+            Err(error) => return Err(failed(error)),
+        };
+        let heartbeat = Heartbeat::create().map_err(failed)?;
         Ok(Session {
             inner: Arc::new(Inner {
                 id: id.to_owned(),
-                state: Mutex::new(state.map_err(failed)?),
+                state: Mutex::new(state),
                 directory,
                 lock,
+                heartbeat,
+                held: Mutex::default(),
             }),
         })
     }
@@ -166,6 +186,11 @@ impl Session {
         errors
     }
 
+    /// By which the keeper knows that the control loop goes on.
+    pub fn heartbeat(&self) -> &Heartbeat {
+        &self.inner.heartbeat
+    }
+
     /// Names the keeper to those who wonder who puts things back.
     pub(super) fn set_keeper(&self, pid: i32) -> io::Result<()> {
         self.inner
@@ -178,18 +203,97 @@ impl Session {
     }
 }
 
-fn first_state(directory: &Path) -> io::Result<State> {
-    let own = ProcessMark::of(std::process::id() as i32)
+/// Takes the directory of a session over whose Strata has died: its keeper is sent away, values that still stand are put back,
+/// and the rest is ours to undo. `taken`: why not, where it lives.
+fn take_over(run_dir: &Path, id: &str, taken: io::Error) -> io::Result<(PathBuf, File, State)> {
+    let directory = run_dir.join(id);
+    let Some(before) = State::load(&directory)? else {
+        return Err(taken);
+    };
+    let is_removal = |undo: &Undo| matches!(undo, Undo::RemoveGroup { .. });
+    // A command of the dead run goes on in a group that has the name.
+    let is_in_use = before.undo.iter().any(is_removal) && is_program_running(&before);
+    if before.owner.is_running() || before.boot_id != boot_id()? || is_in_use {
+        return Err(taken);
+    }
+    if let Some(keeper) = before.keeper.filter(|keeper| keeper.is_running())
+        && let Some(pid) = Pid::from_raw(keeper.pid)
+    {
+        // With its end of the work ours, nobody else undoes meanwhile: all that it changes is in the state.
+        kill_process(pid, Signal::KILL)?;
+        let deadline = Instant::now() + DYING_WAIT;
+        while keeper.is_running() && Instant::now() < deadline {
+            thread::sleep(DYING_POLL);
+        }
+    }
+    let Some(lock) = claim_directory(run_dir, &directory)? else {
+        return Err(taken);
+    };
+    let Some(mut state) = State::load(&directory)? else {
+        return Err(taken);
+    };
+    for error in carry_out(&mut state, &directory, Due::AtOnce) {
+        tracing::warn!("of the run before: {error}");
+    }
+    let own = first_state_of(std::process::id())?;
+    (state.boot_id, state.owner) = (own.boot_id, own.owner);
+    (state.keeper, state.program) = (None, None);
+    state.save(&directory)?;
+    // Where clients asked the dead one.
+    match fs::remove_file(directory.join(SOCKET_NAME)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    Ok((directory, lock, state))
+}
+
+fn first_state_of(pid: u32) -> io::Result<State> {
+    let own = ProcessMark::of(pid as i32)
         .ok_or_else(|| io::Error::other("/proc does not show this process"))?;
-    let state = State::new(boot_id()?, own);
+    Ok(State::new(boot_id()?, own))
+}
+
+fn first_state(directory: &Path) -> io::Result<State> {
+    let state = first_state_of(std::process::id())?;
     state.save(directory)?;
     Ok(state)
+}
+
+/// Locks the directory of a group itself, which all run directories have in common. Released when the file is closed.
+fn hold(group: &Path) -> Result<File, ClaimError> {
+    let directory = File::open(group).map_err(ClaimError::Io)?;
+    match flock(&directory, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(directory),
+        Err(rustix::io::Errno::WOULDBLOCK) => Err(ClaimError::Held(Holder {
+            session: String::new(),
+            group: group.to_owned(),
+            life: Life::Elsewhere,
+        })),
+        Err(errno) => Err(ClaimError::Io(errno.into())),
+    }
 }
 
 impl Inner {
     /// A poisoned state is still the last one that was saved or about to be.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Holds a group and writes that down; once is enough.
+    fn note_claim(&self, group: &GroupMark) -> Result<(), ClaimError> {
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        if held.iter().any(|(known, _)| known == group) {
+            return Ok(());
+        }
+        let lock = hold(&group.path)?;
+        let note = |state: &mut State| {
+            if !state.groups.contains(group) {
+                state.groups.push(group.clone());
+            }
+        };
+        self.change(note).map_err(ClaimError::Io)?;
+        held.push((group.clone(), lock));
+        Ok(())
     }
 
     fn change(&self, change: impl FnOnce(&mut State)) -> io::Result<()> {
@@ -237,10 +341,7 @@ impl JournalSink for Inner {
                 .map_err(ClaimError::Io)?;
             match holder {
                 // Written down while nobody else looks.
-                None => {
-                    let noted = self.change(|state| state.groups.push(group.clone()));
-                    return noted.map_err(ClaimError::Io);
-                }
+                None => return self.note_claim(group),
                 Some(holder) if holder.is_running() || Instant::now() > deadline => {
                     return Err(ClaimError::Held(holder));
                 }

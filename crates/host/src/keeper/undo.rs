@@ -86,6 +86,15 @@ pub(super) fn carry_out(state: &mut State, directory: &Path, due: Due) -> Vec<Un
     errors
 }
 
+/// Puts all values back, the last first, and keeps them in the state. Returns the failures.
+pub(super) fn put_values_back(state: &State, directory: &Path) -> Vec<UndoError> {
+    let values = state.undo.iter().rev();
+    values
+        .filter(|undo| Due::AtOnce.covers(undo))
+        .filter_map(|undo| carry_out_one(state, undo, directory).err())
+        .collect()
+}
+
 fn carry_out_one(state: &State, undo: &Undo, directory: &Path) -> Result<(), UndoError> {
     match undo {
         Undo::RestoreFile { path, value } => {

@@ -3,7 +3,6 @@
 //! **Owns** the search through the run directory and one connection. **Does not own** what an answer
 //! means.
 
-use super::SOCKET_NAME;
 use super::request::Request;
 use serde_json::Value;
 use std::fs;
@@ -11,6 +10,7 @@ use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use strata_linux::run_dir::SOCKET_NAME;
 use strata_linux::run_dir::run_dir;
 
 /// A Strata answers at its next tick, which it is woken for.

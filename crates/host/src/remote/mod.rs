@@ -37,9 +37,6 @@ pub(crate) use server::{Doors, Question, RemoteServer};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// The socket's name in the state directory.
-pub(crate) const SOCKET_NAME: &str = "control.sock";
-
 /// Where metrics are to be had; nowhere by default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MetricsConfig {

@@ -14,7 +14,6 @@
 //! - S2: what asks too often is turned away, not queued.
 
 use super::MetricsConfig;
-use super::SOCKET_NAME;
 use super::conversation::Asked;
 use super::pool::{ClientId, Listener, Pool};
 use super::request::Request;
@@ -32,6 +31,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use strata_linux::run_dir::SOCKET_NAME;
 
 /// Questions on their way to the control loop.
 const ASKS_MAX: usize = 32;
@@ -41,6 +41,9 @@ const ASKS_PER_TICK: usize = 8;
 const METRICS_FRESH: Duration = Duration::from_millis(250);
 /// What the control loop had no room for is offered again after this.
 const RETRY_PAUSE: Duration = Duration::from_millis(50);
+/// The end of the thread is not waited for any longer.
+const END_WAIT_MAX: Duration = Duration::from_secs(2);
+const END_POLL: Duration = Duration::from_millis(2);
 /// Longest wait, so that a clock that jumps does no harm.
 const WAIT_MAX: Duration = Duration::from_secs(60);
 
@@ -176,16 +179,38 @@ impl RemoteServer {
     }
 }
 
-impl Drop for RemoteServer {
-    fn drop(&mut self) {
+impl RemoteServer {
+    /// Ends the thread. Returns what to say where it does not end in time: it may hang in writing the metrics file.
+    pub(crate) fn stop(mut self) -> Option<String> {
+        self.end()
+    }
+
+    fn end(&mut self) -> Option<String> {
+        let thread = self.thread.take()?;
         self.is_stopping.store(true, Ordering::Relaxed);
         signal(&self.wake);
-        if let Some(thread) = self.thread.take() {
-            let _ended = thread.join();
-        }
         if let Some(socket) = &self.socket {
             let _removed = fs::remove_file(socket);
         }
+        let deadline = Instant::now() + END_WAIT_MAX;
+        while !thread.is_finished() {
+            if Instant::now() > deadline {
+                return Some(format!(
+                    "the thread that answers clients and writes the metrics file did not end within {} s and is left: the file \
+                     system of the file may hang",
+                    END_WAIT_MAX.as_secs()
+                ));
+            }
+            std::thread::sleep(END_POLL);
+        }
+        let _ended = thread.join();
+        None
+    }
+}
+
+impl Drop for RemoteServer {
+    fn drop(&mut self) {
+        let _told = self.end();
     }
 }
 

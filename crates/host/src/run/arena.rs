@@ -24,6 +24,9 @@ use strata_linux::cgroup::{BudgetGroup, CgroupError, Manager, OomWatch};
 use strata_linux::swap::{self, SwapDevice};
 use strata_linux::undo::Journal;
 
+/// From setting the limit to the first turn of the loop a program is started, or a group's processes are listed, milliseconds.
+const FIRST_BEAT_MS: u64 = 2000;
+
 /// What the run is called in the run directory, and its group.
 fn id_of(config: &RunConfig) -> String {
     match &config.name {
@@ -47,6 +50,8 @@ pub(super) struct Arena {
     budget_bytes: u64,
     watermarks: watermarks::Config,
     nr_oom_kills: u64,
+    /// How often the keeper had lifted the limits when that was last looked at.
+    nr_missed_beats: u64,
 }
 
 impl Arena {
@@ -93,6 +98,7 @@ impl Arena {
             budget_bytes: config.budget_bytes,
             watermarks: config.control.watermarks,
             nr_oom_kills: 0,
+            nr_missed_beats: 0,
         };
         match arena.furnish(config) {
             Ok(()) => Ok(arena),
@@ -175,6 +181,7 @@ impl Arena {
         let Some(group) = self.watched_group(policy) else {
             return Ok(());
         };
+        self.beat(policy, FIRST_BEAT_MS);
         match group.set_budget_bytes(self.budget_bytes) {
             // The program has grown meanwhile; it is brought down tick by tick.
             Ok(_) | Err(CgroupError::LimitBelowUsage { .. }) => {}
@@ -194,8 +201,49 @@ impl Arena {
             group.hand_back_oom()?;
             (self.oom, self.thresholds) = (None, None);
         }
+        if let Some((session, _)) = &self.session {
+            session.heartbeat().rest();
+        }
         self.tell_sleep(true);
         Ok(())
+    }
+
+    /// Tells the keeper that the control loop is heard of again within so many milliseconds. Where no limit needs us awake it
+    /// need not be.
+    pub(super) fn beat(&self, policy: &PolicyChoice, within_ms: u64) {
+        if let Some((session, _)) = &self.session
+            && self.watched_group(policy).is_some()
+        {
+            session.heartbeat().beat(within_ms);
+        }
+    }
+
+    /// Sets limits again that the keeper has lifted because the control loop was not heard of; whether it had.
+    ///
+    /// # Errors
+    /// The limits stay lifted.
+    pub(super) fn heed_keeper(&mut self, policy: &PolicyChoice) -> Result<bool, CgroupError> {
+        let Some((session, _)) = &self.session else {
+            return Ok(false);
+        };
+        let nr_missed_beats = session.heartbeat().nr_missed();
+        if std::mem::replace(&mut self.nr_missed_beats, nr_missed_beats) == nr_missed_beats {
+            return Ok(false);
+        }
+        // First as if we had lifted them: what stands there is nobody else's.
+        self.let_go(policy)?;
+        self.take_hold(policy)?;
+        Ok(true)
+    }
+
+    /// Puts the limits back at once: nobody gives way at them from here on.
+    pub(super) fn undo_limits(&self) {
+        if let Some((session, _)) = &self.session {
+            for error in session.undo_limits() {
+                tracing::debug!("{error}");
+            }
+            session.heartbeat().rest();
+        }
     }
 
     /// Tells the keeper, which has a Strata go on that somebody has stopped.

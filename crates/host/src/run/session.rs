@@ -268,6 +268,7 @@ impl Session<'_> {
             tv_sec: i64::try_from(wait_ms / 1000).unwrap_or(i64::MAX),
             tv_nsec: (wait_ms % 1000) as i64 * 1_000_000,
         };
+        self.arena.beat(&self.config.policy, wait_ms);
         match poll(&mut fds, Some(&timeout)) {
             Ok(nr_ready) => Ok(nr_ready > 0),
             Err(rustix::io::Errno::INTR) => Ok(true),
@@ -284,6 +285,7 @@ impl Session<'_> {
         if let Some(news) = self.arena.tend_keeper() {
             self.warn(news);
         }
+        self.heed_keeper();
         let is_mark_crossed = self.arena.take_thresholds();
         self.recorder
             .note(|tick| tick.sample.is_mark_crossed = is_mark_crossed);
@@ -434,6 +436,20 @@ impl Session<'_> {
         ));
     }
 
+    /// The keeper lifts limits while this loop is not heard of; heard of again, it sets them anew.
+    fn heed_keeper(&mut self) {
+        match self.arena.heed_keeper(&self.config.policy) {
+            Ok(false) => {}
+            Ok(true) => self.warn(
+                "Strata was held up for more than a second; its keeper had lifted the limits meanwhile, and they hold again"
+                    .to_owned(),
+            ),
+            Err(error) => self.warn(format!(
+                "the keeper lifted the limits while Strata was held up, and they can't be set again: {error}"
+            )),
+        }
+    }
+
     fn warn(&mut self, warning: String) {
         if !self.warnings.contains(&warning) {
             (self.events)(Event::Warning(&warning));
@@ -443,9 +459,9 @@ impl Session<'_> {
 
     fn finish(mut self, ending: Ending) -> Report {
         let now = self.now();
+        // First, before anything is joined or waited for.
+        self.arena.undo_limits();
         self.limit.set_reading(Reading::Paced);
-        // The socket goes before the directory it is in.
-        self.remote = None;
         let actuator = self.config.actuator;
         let managed = self.managed.as_ref();
         let is_kernel_told = managed.is_some_and(ReclaimLoop::is_kernel_told);
@@ -484,6 +500,9 @@ impl Session<'_> {
             .then(|| Departure::from(&self.arena, self.managed.as_ref(), &self.program));
         for warning in self.arena.undo() {
             self.warn(warning);
+        }
+        if let Some(trouble) = self.remote.take().and_then(RemoteServer::stop) {
+            self.warn(trouble);
         }
         let let_go = departure.map(|departure| {
             if self.config.at_detach == AtDetach::BringBack {

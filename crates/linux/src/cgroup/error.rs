@@ -87,6 +87,14 @@ pub enum CgroupError {
         /// What is missing.
         why: String,
     },
+    /// Strata would be under the limit that it is to give way at.
+    #[error(
+        "Strata itself runs in {group}, or in a group below it: at the limit it would wait with the program instead of giving \
+         way. Start it from outside: from a shell on the host, by `systemd-run --scope strata run ...`, or, from the shell at \
+         hand, after leaving the group: `echo $$ > {above}/cgroup.procs` (on cgroup v2 a group without controllers of its own)",
+        group = .0.display(), above = .0.parent().unwrap_or(.0).display()
+    )]
+    OwnGroup(PathBuf),
     /// The name would leave the directory.
     #[error("{0:?} can't be used in a group's name; use letters, digits, '-', '_' and '.'")]
     BadName(String),

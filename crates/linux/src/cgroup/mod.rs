@@ -256,6 +256,9 @@ impl BudgetGroup {
     ) -> Result<BudgetGroup, CgroupError> {
         let mark =
             GroupMark::of(&path).map_err(|source| CgroupError::io("looking at", &path, source))?;
+        if matches!(origin, Origin::Attached) && journal.is_kept() && is_own(&path)? {
+            return Err(CgroupError::OwnGroup(path));
+        }
         let claim = match origin {
             Origin::Attached => Claim::Attach,
             Origin::Made | Origin::Scope(_) => Claim::Make,
@@ -594,6 +597,12 @@ pub fn remove_marked(mark: &GroupMark) -> Result<(), CgroupError> {
         None if mark.path.exists() => Ok(()),
         None => remove_group(&mark.path),
     }
+}
+
+/// Whether this process is in a group, or in one below it.
+fn is_own(group: &Path) -> Result<bool, CgroupError> {
+    let own = Mount::find()?.group_of(None)?;
+    Ok(own.is_some_and(|own| own.starts_with(group)))
 }
 
 /// Where `path` is now; `None` if its group is gone.

@@ -18,3 +18,6 @@ pub use mark::{ProcessMark, boot_id, parent_of, run_dir};
 
 /// Beside the session directories: who needs zswap on (see `swap`).
 pub const ZSWAP_DIR: &str = "zswap";
+
+/// The socket's name in the state directory.
+pub const SOCKET_NAME: &str = "control.sock";

@@ -10,17 +10,16 @@ const IGNORED_SIGNALS: [libc::c_int; 4] =
     [libc::SIGINT, libc::SIGQUIT, libc::SIGHUP, libc::SIGTERM];
 
 /// Makes the command start in a session of its own, deaf to INT, QUIT, HUP and TERM, and with no
-/// descriptor above 2 but `kept`, which keeps its number.
-pub fn detach(command: &mut Command, kept: BorrowedFd<'_>) {
-    let kept = kept.as_raw_fd();
+/// descriptor above 2 but those of `kept`, which keep their numbers.
+pub fn detach(command: &mut Command, kept: [BorrowedFd<'_>; 2]) {
+    let kept = kept.map(|fd| fd.as_raw_fd());
     let between_fork_and_exec = move || {
         rustix::process::setsid()?;
         for signal in IGNORED_SIGNALS {
             ignore(signal)?;
         }
-        close_on_exec(3, kept - 1)?;
-        close_on_exec(kept + 1, RawFd::MAX)?;
-        keep_on_exec(kept)
+        close_on_exec(3, RawFd::MAX)?;
+        kept.iter().try_for_each(|fd| keep_on_exec(*fd))
     };
     // SAFETY: the closure makes nothing but async-signal-safe system calls, allocates nothing and
     // takes no lock: `io::Error` from an errno is a plain value.

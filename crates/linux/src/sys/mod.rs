@@ -16,6 +16,7 @@ pub(crate) mod deadline;
 pub mod detach;
 pub(crate) mod file_handle;
 pub(crate) mod fresh_pages;
+pub mod heartbeat;
 pub(crate) mod huge_zero;
 pub mod madvise;
 pub(crate) mod page_cache;

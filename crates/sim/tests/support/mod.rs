@@ -1,7 +1,8 @@
 //! Where shared data lies, and how a test says that it is not there.
 
-use std::fs::OpenOptions;
-use std::io::Write;
+pub(crate) mod oracle;
+pub(crate) mod skip;
+
 use std::path::{Path, PathBuf};
 
 /// A shared trace; `None`, said on stderr and in the skip log, where it is not there.
@@ -13,14 +14,6 @@ pub(crate) fn shared_trace(test: &str, name: &str) -> Option<PathBuf> {
         return Some(path);
     }
     let reason = format!("no shared trace {name}: set STRATA_SHARED to where traces/ lies");
-    writeln!(std::io::stderr(), "SKIPPED: {reason}").expect("stderr");
-    if let Some(log) = std::env::var_os("STRATA_SKIP_LOG") {
-        let mut log = OpenOptions::new()
-            .append(true)
-            .create(true)
-            .open(log)
-            .expect("skip log");
-        writeln!(log, "{test}: {reason}").expect("skip log");
-    }
+    skip::record(test, &reason);
     None
 }

@@ -60,9 +60,8 @@ test_binaries() {
         sort -u
 }
 
-# Those lines that name (with -v: that do not name) the source of a live test: every integration test
-# of the host crate, and live_* of the binary.
-is_live() { grep "$@" -E 'crates/host/tests/[^/ ]*\.rs( |$)|/live_[^/ ]*\.rs( |$)'; }
+# Those lines that name (with -v: that do not name) the live tests of a crate.
+is_live() { grep "$@" -E "/tests/live/main\.rs( |$)"; }
 
 # The directory of the package that a source file belongs to.
 package_of() { sed -E 's,/(src|tests|examples)/.*,,' <<<"$1"; }

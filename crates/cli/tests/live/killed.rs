@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use support::leaks::Guard;
+use support::leaks::{Guard, run_dir};
 use support::live::{children, send, state, stop};
 use support::programs::{next_random, program};
 use support::strata::{Strata, binary, patience};
@@ -82,7 +82,7 @@ impl Run {
     }
 
     fn state_directory(&self) -> PathBuf {
-        Path::new("/run/strata").join(self.strata.id().to_string())
+        run_dir().join(self.strata.id().to_string())
     }
 
     /// The group that was made for the program, if it was.

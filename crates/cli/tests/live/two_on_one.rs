@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::Value;
-use support::leaks::Guard;
+use support::leaks::{Guard, run_dir};
 use support::live::{Live, TestGroup, children, memory_mount, send, state, stop, wait_until};
 use support::programs::program;
 use support::strata::{Finished, Strata};
@@ -112,7 +112,7 @@ fn end(mut live: Live) {
 }
 
 fn state_of(session: i32) -> Option<Value> {
-    let path = format!("/run/strata/{session}/state.json");
+    let path = run_dir().join(session.to_string()).join("state.json");
     serde_json::from_slice(&fs::read(path).ok()?).ok()
 }
 

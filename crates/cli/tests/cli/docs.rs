@@ -8,7 +8,7 @@
 //! finds what the one before it wrote (`run.strata` is `tests/recordings/sort.strata`); verbs that look at the machine can't be, and are listed.
 //! Of what `doctor`, `wss` and the report of `run` are shown to say every word has to stand where it is printed.
 //!
-//! `STRATA_BLESS=1 cargo test -p strata --test cli_docs` writes what the commands print into the documents.
+//! `STRATA_BLESS=1 cargo test -p strata --test cli docs::` writes what the commands print into the documents.
 
 use crate::support;
 
@@ -274,7 +274,7 @@ fn what_documents_show_is_what_the_program_prints() {
     assert!(nr_checked >= 8, "only {nr_checked} commands were found");
     assert!(
         wrong.is_empty(),
-        "{}\n\nSTRATA_BLESS=1 cargo test -p strata --test cli_docs writes it into the documents",
+        "{}\n\nSTRATA_BLESS=1 cargo test -p strata --test cli docs:: writes it into the documents",
         wrong.join("\n\n")
     );
 }

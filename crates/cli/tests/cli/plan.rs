@@ -2,7 +2,7 @@
 //!
 //! `tests/recordings/sort.strata` is `sort` of 150,000 lines, recorded by
 //! `strata record --every 20ms -o sort.strata -- sort -S 8M lines.txt`. What is said of it lies beside it;
-//! `STRATA_BLESS=1 cargo test -p strata --test cli_plan` writes that anew, and the diff is part of the
+//! `STRATA_BLESS=1 cargo test -p strata --test cli plan::` writes that anew, and the diff is part of the
 //! change.
 
 use crate::support;

@@ -1,9 +1,8 @@
 //! What the simulator reads back is what real kernels read back.
 //!
-//! Some of the figures were recorded by others and lie beside the project: what needs those is skipped where
-//! they are not. The others were measured by `make bench NAME=kernels`.
+//! Some of the figures were recorded first (`tests/oracle/results.json`). The others were measured by `make bench NAME=kernels`.
 
-use crate::support::{oracle, skip};
+use crate::support::oracle;
 
 use std::sync::LazyLock;
 
@@ -15,10 +14,10 @@ const TOLERANCE: f64 = 0.05;
 /// How far apart the same kernel may be on two machines.
 const REPEAT_TOLERANCE: f64 = 0.03;
 
-/// All recorded cases replayed, once for all tests; `None` where there are no figures.
-static RECORDED: LazyLock<Option<Vec<Case>>> = LazyLock::new(|| {
-    let figures = oracle::recorded().expect("the figures are readable")?;
-    Some(oracle::replay(figures).expect("a replay"))
+/// All recorded cases replayed, once for all tests.
+static RECORDED: LazyLock<Vec<Case>> = LazyLock::new(|| {
+    let figures = oracle::recorded().expect("the figures are readable");
+    oracle::replay(figures).expect("a replay")
 });
 
 /// All cases measured by ourselves, replayed.
@@ -26,16 +25,6 @@ static MEASURED: LazyLock<Vec<Case>> = LazyLock::new(|| {
     let figures = oracle::measured().expect("the figures are readable");
     oracle::replay(figures).expect("a replay")
 });
-
-/// The recorded cases, or `None`, which is made known, where there are no figures.
-fn recorded(test: &str) -> Option<&'static [Case]> {
-    let cases = RECORDED.as_deref();
-    if cases.is_none() {
-        let reason = "no oracle/results.json in STRATA_SHARED or ../shared: what kernels read back";
-        skip::record(test, reason);
-    }
-    cases
-}
 
 fn is_off(ratio: f64) -> bool {
     (ratio - 1.0).abs() > TOLERANCE
@@ -85,10 +74,7 @@ fn assert_in_documentation(page: &str, table: &str) {
 
 #[test]
 fn what_kernel_6_1_was_recorded_to_read_back_is_read_back_within_5_percent() {
-    let test = "what_kernel_6_1_was_recorded_to_read_back_is_read_back_within_5_percent";
-    if let Some(cases) = recorded(test) {
-        assert_as_kernel_6_1(cases);
-    }
+    assert_as_kernel_6_1(&RECORDED);
 }
 
 #[test]
@@ -99,22 +85,15 @@ fn what_we_saw_kernel_6_1_read_back_is_read_back_within_5_percent() {
 #[test]
 fn the_policy_of_our_own_reads_back_as_little_as_the_better_of_a_kernels_two() {
     assert_own_policy_as_the_better(&MEASURED);
-    let test = "the_policy_of_our_own_reads_back_as_little_as_the_better_of_a_kernels_two";
-    if let Some(cases) = recorded(test) {
-        assert_own_policy_as_the_better(cases);
-    }
+    assert_own_policy_as_the_better(&RECORDED);
 }
 
 /// What our measurements are worth: where others measured the same, they found the same.
 #[test]
 fn a_kernel_measured_again_reads_back_what_it_was_recorded_to() {
-    let Some(recorded) = recorded("a_kernel_measured_again_reads_back_what_it_was_recorded_to")
-    else {
-        return;
-    };
     let mut nr_compared = 0;
     for ours in MEASURED.iter() {
-        let theirs = recorded.iter().find(|case| case.setting == ours.setting);
+        let theirs = RECORDED.iter().find(|case| case.setting == ours.setting);
         let Some(theirs) = theirs else {
             continue;
         };
@@ -133,8 +112,6 @@ fn a_kernel_measured_again_reads_back_what_it_was_recorded_to() {
 #[test]
 fn the_tables_in_the_documentation_are_up_to_date() {
     assert_in_documentation("fidelity.md", &oracle::measured_table(&MEASURED));
-    if let Some(cases) = recorded("the_tables_in_the_documentation_are_up_to_date") {
-        assert_in_documentation("fidelity.md", &oracle::table(cases));
-        assert_in_documentation("evaluation.md", &oracle::policy_table(cases));
-    }
+    assert_in_documentation("fidelity.md", &oracle::table(&RECORDED));
+    assert_in_documentation("evaluation.md", &oracle::policy_table(&RECORDED));
 }

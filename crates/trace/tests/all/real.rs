@@ -1,12 +1,11 @@
-//! Real traces, where the folder of them is there: each is read as its authors describe it.
+//! Real traces, those kept here and those of others that are there: each is read as its authors describe it.
 
 use crate::support;
 
 use std::collections::HashSet;
-use std::path::Path;
 
 use strata_trace::{Backing, Format, Op, OpenOptions, Via, open};
-use support::{as_format, drain, shared_traces, skip};
+use support::{as_format, drain, oracle, read, real_trace};
 
 /// File, format, requests, distinct pages.
 const TRACES: [(&str, Format, usize, usize); 17] = [
@@ -43,24 +42,21 @@ const TRACES: [(&str, Format, usize, usize); 17] = [
 /// The one that is read in a format it would not be guessed to be in: single numbers are `txt` as well.
 const TOLD: [(&str, Format); 1] = [("lirs-multi3.trace.gz", Format::Lirs)];
 
-fn missing(folder: &Path) -> Vec<&'static str> {
-    let names = TRACES.iter().map(|(name, ..)| *name);
-    names.filter(|name| !folder.join(name).is_file()).collect()
-}
+/// Those that are kept in `tests/traces`, and always there.
+const KEPT: [&str; 2] = ["cache2k-web07.trace.xz", "sqlite.tlb.xz"];
 
 #[test]
 fn every_real_trace_has_the_requests_and_pages_it_is_known_for() {
-    let test = "every_real_trace_has_the_requests_and_pages_it_is_known_for";
-    let Some(folder) = shared_traces().filter(|folder| missing(folder).is_empty()) else {
-        return skip(test, "the folder of real traces is not there");
-    };
     for (name, format, nr_requests, nr_pages) in TRACES {
+        let path = real_trace(name);
+        assert!(path.is_some() || !KEPT.contains(&name), "{name} is gone");
+        let Some(path) = path else { continue };
         let options = if TOLD.contains(&(name, format)) {
             as_format(format)
         } else {
             OpenOptions::default()
         };
-        let mut opened = open(folder.join(name), &options).unwrap();
+        let mut opened = open(path, &options).unwrap();
         assert_eq!(opened.format, format, "{name}");
         let (mut batch, mut seen, mut nr_read) = (Vec::new(), HashSet::new(), 0);
         while opened.reader.read_batch(&mut batch).unwrap() > 0 {
@@ -81,45 +77,57 @@ fn every_real_trace_has_the_requests_and_pages_it_is_known_for() {
     }
 }
 
+/// Requests of a made-up trace in two formats: reads and writes of one block each.
+fn made_up() -> [Vec<u8>; 2] {
+    let (mut binary, mut text) = (Vec::new(), String::from("version,time,op,size,lbn\n"));
+    for n in 0..10_000_u32 {
+        let block = u64::from(n * n % 3_001);
+        binary.extend(oracle(n / 4, block, 512, None));
+        let op = if n % 3 == 0 { "2a" } else { "28" };
+        text.push_str(&format!("1,{},{op},512,{block}\n", n / 4));
+    }
+    [binary, text.into_bytes()]
+}
+
 #[test]
 fn the_same_requests_in_two_formats_are_the_same_accesses() {
-    let test = "the_same_requests_in_two_formats_are_the_same_accesses";
-    let Some(folder) = shared_traces().filter(|folder| missing(folder).is_empty()) else {
-        return skip(test, "the folder of real traces is not there");
-    };
+    let formats = [Format::OracleGeneral, Format::Csv];
+    let mut pairs = vec![];
+    let made_up = made_up();
+    pairs.push([0, 1].map(|of: usize| read(&made_up[of], &as_format(formats[of])).unwrap()));
     let names = [
         "cloudphysics-io.oracleGeneral.zst",
         "cloudphysics-io.csv.zst",
     ];
-    let [mut binary, mut text] = names.map(|name| {
-        let options = OpenOptions::default();
-        let (accesses, end) = drain(&mut open(folder.join(name), &options).unwrap());
-        end.unwrap();
-        accesses
-    });
-    assert!(text.iter().any(|access| access.op == Op::Write));
-    assert!(text.last().unwrap().time_us > 0);
-    // Only the table says what was a write, and the binary format gives a page the same size
-    // throughout.
-    for access in binary.iter_mut().chain(&mut text) {
-        access.op = Op::Read;
-        access.size_bytes = 0;
+    if let [Some(binary), Some(text)] = names.map(real_trace) {
+        pairs.push([binary, text].map(|path| {
+            let (accesses, end) = drain(&mut open(path, &OpenOptions::default()).unwrap());
+            end.unwrap();
+            accesses
+        }));
     }
-    assert!(binary == text);
+    for [mut binary, mut text] in pairs {
+        assert!(text.iter().any(|access| access.op == Op::Write));
+        assert!(text.last().unwrap().time_us > 0);
+        // Only the table says what was a write, and the binary format gives a page the same size
+        // throughout.
+        for access in binary.iter_mut().chain(&mut text) {
+            access.op = Op::Read;
+            access.size_bytes = 0;
+        }
+        assert!(binary == text);
+    }
 }
 
 #[test]
 fn a_path_and_a_backing_that_are_asked_for_win_over_those_of_the_format() {
-    let test = "a_path_and_a_backing_that_are_asked_for_win_over_those_of_the_format";
-    let Some(folder) = shared_traces().filter(|folder| missing(folder).is_empty()) else {
-        return skip(test, "the folder of real traces is not there");
-    };
     let options = OpenOptions {
         via: Some(Via::PageTable),
         backing: Some(Backing::File),
         ..OpenOptions::default()
     };
-    let (accesses, end) = drain(&mut open(folder.join("lirs-cpp.trace.gz"), &options).unwrap());
+    let (accesses, end) =
+        drain(&mut open(real_trace(KEPT[0]).expect("is kept"), &options).unwrap());
     end.unwrap();
     assert!(
         accesses

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Runs the live tests, each in a process, a run directory and cgroups of its own, three at a time.
-#   live-tests.sh [--again] [FILTER]
-# FILTER: only tests whose `CRATE MODULE::TEST` contains it. --again: those that failed last time, one after another.
+#   live-tests.sh [--beside | --alone | --again FILE] [FILTER]
+# FILTER: only tests whose `CRATE MODULE::TEST` contains it. --again: those that FILE names, a line each, one after another.
+# --beside, --alone: only those that run beside each other, only those that do not.
 # Modules below `alone` run last, one after another: they need quiet processors or look at the whole machine. Modules below
 # `swapping` run one after another beside the others: swap is the machine's, and each may find its own pages in anybody's device.
 # Writes target/live/results, a line `ok|failed SECONDS CRATE MODULE::TEST` each. Exit 1 when a test failed or left something.
@@ -63,37 +64,37 @@ if [ "${1:-}" = --one ]; then
     exit
 fi
 
-again=''
-[ "${1:-}" != --again ] || { again=yes; shift; }
-if [ -n "$again" ]; then
-    sed -n 's/^failed [^ ]* //p' "$work/results" >"$work/again"
-fi
+which=all list=''
+case ${1:-} in
+--beside | --alone) which=${1#--}; shift ;;
+--again) which=again list=$2; shift 2 ;;
+esac
 mkdir -p "$work/logs"
 rm -f "$work"/logs/*
 : >"$work/results"
-test_binaries -p strata -p strata-host >"$work/binaries" || fail "some live tests do not compile"
+test_binaries -p strata -p strata-host --test live >"$work/binaries" || fail "some live tests do not compile"
 while read -r source binary; do
     package=$(package_of "$source")
-    # Those that take too long for every day are ignored.
-    comm -23 <(env -C "$package" "$binary" --list --format terse | sort) \
-        <(env -C "$package" "$binary" --list --format terse --ignored | sort) |
-        sed -n "s,^\(.*\): test$,$(basename "$package") $package $binary \1,p"
-done < <(is_live <"$work/binaries") >"$work/all"
+    tests_of "$binary" | sed "s,^,$(basename "$package") $package $binary ,"
+done <"$work/binaries" >"$work/all"
 [ -s "$work/all" ] || fail "cargo built no live test"
 number=0
 while read -r crate package binary test; do
     [[ "$crate $test" = *"${1:-}"* ]] || continue
-    [ -z "$again" ] || grep -qxF "$crate $test" "$work/again" || continue
     case $test in
     alone::*) mode=alone ;;
     swapping::*) mode=swapping ;;
     *) mode=beside ;;
     esac
-    [ -z "$again" ] || mode=alone
+    case $which in
+    beside) [ $mode != alone ] || continue ;;
+    alone) [ $mode = alone ] || continue ;;
+    again) grep -qxF "$crate $test" "$list" || continue; mode=alone ;;
+    esac
     number=$((number + 1))
     echo "$number $mode $crate $package $binary $test"
 done <"$work/all" >"$work/plan"
-say "$number live tests"
+say "$(wc -l <"$work/plan") live tests"
 
 traces | sort >"$work/traces_before"
 LIVE_RUN_DIR=$(mktemp -d /run/strata-tests.XXXXXX 2>/dev/null || mktemp -d)
@@ -103,7 +104,6 @@ lane swapping 1 &
 swapping=$!
 lane beside "$((LIVE_LANES > 1 ? LIVE_LANES - 1 : 1))"
 wait $swapping
-[ -n "${LIVE_BEFORE_ALONE:-}" ] && eval "$LIVE_BEFORE_ALONE"
 lane alone 1
 rmdir "$LIVE_RUN_DIR"
 for _ in {1..150}; do
@@ -111,7 +111,7 @@ for _ in {1..150}; do
     [ -n "$left" ] || break
     sleep 0.1
 done
-[ -z "$left" ] || { echo "left behind: $left"; printf 'failed 0 all the live tests: left behind: %s\n' "${left//$'\n'/, }" >>"$work/results"; }
-echo "slowest:"
-sort -k2 -rn "$work/results" | head -n 30
+[ -z "$left" ] || echo "failed 0 all live tests: left behind: ${left//$'\n'/, }" | tee -a "$work/results"
+echo "the slowest:"
+sort -k2 -rn "$work/results" | head -n 10
 ! grep -q '^failed ' "$work/results"

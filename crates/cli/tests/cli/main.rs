@@ -13,7 +13,6 @@ mod dashboard;
 mod demo;
 mod docs;
 mod files;
-mod live_run;
 mod max_memory;
 mod plan;
 mod progress;

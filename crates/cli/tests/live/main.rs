@@ -27,6 +27,7 @@ mod near;
 mod page_cache;
 mod plan;
 mod record;
+mod run;
 mod run_dir;
 mod run_hungry;
 mod run_refused;

@@ -3,7 +3,7 @@
 #   control-traces.sh [NAME...]     all, or those named: the names are those of the files, without .jsonl.gz
 # Two are recorded in guests (guest_zipf, guest_phases: cgroup v2, MGLRU), which takes some minutes each. The loads are those of
 # scripts/bench/speed.sh, smaller; a run takes 5 to 10 s. A trace depends on the machine and on what else runs on it, so look at
-# what has changed before you keep it: cargo test -p strata --test control_traces.
+# what has changed before you keep it: cargo test -p strata --test cli control_traces::.
 source "$(dirname "$0")/lib.sh"
 kept=tests/control-traces
 work=$(mktemp -d)

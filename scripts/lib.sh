@@ -52,17 +52,21 @@ apt_install() {
     apt_update && without_services as_root "${command[@]}" >/dev/null
 }
 
-# Builds every test binary of some packages, `--workspace` or `-p NAME` (those that can be, if some can not), and prints a line
-# `SOURCE BINARY` for each.
+# Builds test binaries as `cargo build` is told (`--workspace --lib --bins --tests`; those that can be, if some can not), and
+# prints a line `SOURCE BINARY` for each.
 test_binaries() {
-    cargo build "$@" --lib --bins --tests --keep-going --quiet --message-format=json-render-diagnostics |
+    cargo build "$@" --keep-going --quiet --message-format=json-render-diagnostics |
         sed -n 's/.*"src_path":"\([^"]*\)".*"overflow_checks":[a-z]*,"test":true}.*"executable":"\([^"]*\)".*/\1 \2/p' |
         sort -u
 }
 
-# Those lines that name (with -v: that do not name) the source of a live test: every integration test
-# of the host crate, and live_* of the binary.
-is_live() { grep "$@" -E 'crates/host/tests/[^/ ]*\.rs( |$)|/live_[^/ ]*\.rs( |$)'; }
+# The names of the tests of a binary, without those that take too long for every day.
+tests_of() {
+    comm -23 <("$1" --list --format terse | sort) <("$1" --list --format terse --ignored | sort) | sed -n 's/: test$//p'
+}
+
+# Those lines that name (with -v: that do not name) the live tests of a crate.
+is_live() { grep "$@" -E "/tests/live/main\.rs( |$)"; }
 
 # The directory of the package that a source file belongs to.
 package_of() { sed -E 's,/(src|tests|examples)/.*,,' <<<"$1"; }

@@ -21,20 +21,24 @@ finish() {
     exit
 }
 
-test_binaries -p strata -p strata-host >"$log/binaries" || { echo "  FAILED: some tests do not compile"; failed=1; }
-binaries=$(is_live <"$log/binaries") || { echo "  FAILED: no live tests were built"; failed=1; finish; }
+test_binaries -p strata -p strata-host --test live >"$log/binaries" || { echo "  FAILED: some tests do not compile"; failed=1; }
+binaries=$(cat "$log/binaries")
+[ -n "$binaries" ] || { echo "  FAILED: no live tests were built"; failed=1; finish; }
 # The workloads are compiled here once and not in every guest.
 for source in tests/programs/*.c; do scripts/program.sh "$(basename "$source" .c)" >/dev/null; done
 
-# A line `PACKAGE BINARY TEST` for each test to run; every test when TEST is empty.
+# A line `PACKAGE BINARY TEST` for each module of tests to run, which is a process, or for each test that was asked for.
 plan() {
     local source binary name test
     if [ -z "$short" ]; then
-        while read -r source binary; do echo "$(package_of "$source") $binary $filter"; done <<<"$binaries"
+        while read -r source binary; do
+            if [ -z "$filter" ]; then tests_of "$binary" | sed 's/[^:]*$//' | sort -u
+            else tests_of "$binary" | { grep -F "$filter" || true; } | sed 's/^/=/'; fi | sed "s,^,$(package_of "$source") $binary ,"
+        done <<<"$binaries"
         return
     fi
     while read -r name test; do
-        read -r source binary < <(grep "/$name\.rs " <<<"$binaries" || echo "no-source-of no-binary-of-$name")
+        read -r source binary < <(grep "/crates/$name/" <<<"$binaries" || echo "no-source-of no-binary-of-$name")
         echo "$(package_of "$source") $binary =$test"
     done < <(grep -v '^#' scripts/guest-short.txt)
 }

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # `make test`: every stage and every test, and as the very last line `N passed, N failed, N skipped`.
-# Live tests go one after another, as they share cgroups, swap and memory. They mostly wait, so everything that disturbs
-# nobody (lints, other tests, the guest) runs beside them and is shown when they have ended. Those that can tell nothing where
-# others want the processors come last, alone. A test that looks at the machine (of the binary, the host crate or in the guest)
-# and failed runs once more at the end, alone, and both are told: others take processors, memory and the disk meanwhile. A test
-# of the engine, the loop, the simulator or the traces has one try. A stage counts as one test. A test that can't run here is
-# skipped with its reason (see crates/cli/tests/support/skip.rs). Exit 1 when anything failed or could not be run.
+# Live tests run three at a time (scripts/live-tests.sh). They mostly wait, so everything that disturbs nobody (lints, other
+# tests, the guest) runs beside them and is shown when they have ended. Those that can tell nothing where others want the
+# processors come last, alone. A test that looks at the machine (of the binary, the host crate or in the guest) and failed runs
+# once more at the end, alone, and both are told: others take processors, memory and the disk meanwhile. A test of the engine,
+# the loop, the simulator or the traces has one try. A stage counts as one test. A test that can't run here is skipped with its
+# reason (see crates/cli/tests/support/skip.rs). Exit 1 when anything failed or could not be run.
 source "$(dirname "$0")/lib.sh"
 
 export CARGO_TERM_COLOR=never RUST_BACKTRACE=${RUST_BACKTRACE:-1}
@@ -18,7 +18,7 @@ export STRATA_SKIP_LOG=$work/skips
 log=$work/log
 : >"$STRATA_SKIP_LOG"
 # One binary that takes longer than this hangs, and must not hold up the rest.
-BINARY_LIMIT_S=${BINARY_LIMIT_S:-420}
+BINARY_LIMIT_S=${BINARY_LIMIT_S:-600}
 
 heading() { printf '\n== %s (%s s)\n' "$1" "$SECONDS"; }
 pass() { passed=$((passed + 1)); }
@@ -52,23 +52,50 @@ count_results() {
 
 # Runs test binaries, each from its package's directory as cargo would: lines `SOURCE BINARY` from stdin.
 run_binaries() {
-    local source binary name package status threads=()
+    local source binary name package status
     heading "$1"
-    shift
-    threads=("$@")
     while read -r source binary; do
         package=$(package_of "$source")
         name=$(basename "$package")/${source#"$package"/}
         status=0
         printf '\n-- %s\n' "$name"
         run_logged "$log" env -C "$package" CARGO_MANIFEST_DIR="$package" \
-            timeout -k 10 "$BINARY_LIMIT_S" "$binary" "${threads[@]}" </dev/null || status=$?
+            timeout -k 10 "$BINARY_LIMIT_S" "$binary" </dev/null || status=$?
         count_results "$log" "$status" "$name" 1
     done
 }
 
-# Runs the tests of the binary and the host crate that failed once more, each by itself: all of a binary that did not come to its
-# end. Other failures stay.
+# Runs live tests (`--beside`, `--alone`), and counts them.
+live_tests() {
+    local verdict name status=0
+    heading "live tests $1"
+    scripts/live-tests.sh "$@" || status=$?
+    [ "$status" -le 1 ] || flunk "the live tests: status $status"
+    while read -r verdict _ name; do
+        if [ "$verdict" = ok ]; then pass; else flunk "live: $name"; fi
+    done <"$target_dir/live/results"
+}
+
+# Live tests that failed run once more, one after another.
+live_again() {
+    local first=("${failures[@]}") failure
+    printf '%s\n' "${first[@]}" | sed -n 's/^live: //p' >"$work/live_again"
+    [ -s "$work/live_again" ] || return 0
+    failures=()
+    heading "once more, alone: live tests"
+    scripts/live-tests.sh --again "$work/live_again" || true
+    for failure in "${first[@]}"; do
+        if grep -q "^ok [^ ]* ${failure#live: }$" "$target_dir/live/results"; then
+            failed=$((failed - 1)) passed=$((passed + 1))
+            second+=("$failure")
+        else
+            failures+=("$failure")
+        fi
+    done
+}
+
+# Runs the other tests of the binary and the host crate that failed once more, each by itself: all of a binary that did not come
+# to its end. Other failures stay.
 run_again() {
     local binaries=$1 first=("${failures[@]}") failure source binary test package name status words passes
     failures=()
@@ -133,7 +160,7 @@ guest_tests() {
 beside() {
     stage clippy cargo clippy --workspace --all-targets --quiet -- -D warnings
     stage rustdoc env RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
-    test_binaries --workspace >"$work/all" || flunk "some tests do not compile"
+    test_binaries --workspace --lib --bins --tests >"$work/all" || flunk "some tests do not compile"
     is_live -v <"$work/all" >"$work/others" || flunk "cargo built no test but live ones"
     run_binaries "other tests" <"$work/others"
     doc_tests
@@ -164,29 +191,21 @@ heading setup
 if scripts/setup.sh test; then
     stage "cargo fmt" cargo fmt --all --check
     heading "build of the live tests"
-    test_binaries -p strata -p strata-host >"$work/built" || flunk "some live tests do not compile"
-    is_live <"$work/built" >"$work/live" || flunk "cargo built no live test"
+    test_binaries -p strata -p strata-host --test live >/dev/null || flunk "some live tests do not compile"
     # A process group of its own, so that all of it ends with us.
     set -m
     (passed=0 failed=0 skipped=0 failures=() skips=() log=$work/beside.log; beside) >"$work/beside.out" 2>&1 &
     beside_pid=$!
     set +m
     trap 'kill -- "-$beside_pid" 2>/dev/null || true' EXIT
-    : >"$work/together"
-    : >"$work/alone"
-    while read -r source binary; do
-        to=$work/together
-        ! grep -qE 'others want|^//! Runs alone' "$source" || to=$work/alone
-        echo "$source $binary" >>"$to"
-    done <"$work/live"
-    run_binaries "live tests" --test-threads=1 <"$work/together"
+    live_tests --beside
     wait "$beside_pid" || true
     trap - EXIT
     cat "$work/beside.out"
     add_counts "$work/beside.counts"
-    run_binaries "live tests, alone" --test-threads=1 <"$work/alone"
-    cat "$work/live" "$work/all" >"$work/every" || true
-    run_again "$work/every"
+    live_tests --alone
+    live_again
+    run_again "$work/all"
     if [ -e "$work/guest_again" ]; then
         guest_tests alone
         while read -r line; do grep -qF "$line" <<<"${failures[*]}" || second+=("$line"); done <"$work/guest_again"

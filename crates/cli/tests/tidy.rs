@@ -443,20 +443,56 @@ fn scripts_can_be_run_and_parse() {
 /// `make test` would find a missing test only at its end, when the guest has started.
 #[test]
 fn the_tests_that_are_named_for_guests_exist() {
-    let tests = checkout().join("crates");
     let list = document("scripts/guest-short.txt");
     let named = list.lines().filter(|line| !line.starts_with('#'));
     let missing = named.filter(|line| {
-        let (binary, test) = line.split_once(' ').expect("a binary and a test");
-        let crates = ["cli", "host"].map(|name| tests.join(name).join("tests"));
-        let found = crates.iter().any(|directory| {
-            let text = fs::read_to_string(directory.join(binary).with_extension("rs"));
-            text.is_ok_and(|text| text.contains(&format!("fn {test}()")))
-        });
-        !found
+        let (name, test) = line.split_once(' ').expect("a crate and a test");
+        let (module, test) = test.rsplit_once("::").expect("a module and a test");
+        let module = module.replace("::", "/");
+        let path = checkout().join(format!("crates/{name}/tests/live/{module}.rs"));
+        let text = fs::read_to_string(path);
+        !text.is_ok_and(|text| text.contains(&format!("fn {test}()")))
     });
     expect_none(
         "named in scripts/guest-short.txt, and there is no such test",
         missing.map(str::to_owned).collect(),
     );
+}
+
+/// A file of tests that no binary names would never run, and nobody would miss it.
+#[test]
+fn every_file_of_tests_is_a_module_of_its_binary() {
+    let mut bad = Vec::new();
+    for (path, _) in sources("rs") {
+        let below: Vec<_> = path.iter().filter_map(|part| part.to_str()).collect();
+        let ["crates", name, "tests", rest @ ..] = &below[..] else {
+            continue;
+        };
+        match rest {
+            // What looks at the tree itself, or is a binary for a reason of its own.
+            [file] if *name == "host" || file.starts_with("live_") => {
+                bad.push(format!("{}: not a module of tests/live", path.display()));
+            }
+            ["all" | "cli" | "live", .., "main.rs" | "mod.rs"] | [_] => {}
+            ["all" | "cli" | "live", between @ .., file] => {
+                let head = if between.is_empty() {
+                    "main.rs"
+                } else {
+                    "mod.rs"
+                };
+                let list = path.with_file_name(head);
+                let module = file.trim_end_matches(".rs");
+                let text = fs::read_to_string(checkout().join(&list)).unwrap_or_default();
+                if !text.contains(&format!("\nmod {module};\n")) {
+                    bad.push(format!(
+                        "{}: not named in {}",
+                        path.display(),
+                        list.display()
+                    ));
+                }
+            }
+            _ => {}
+        }
+    }
+    expect_none("tests that never run", bad);
 }

@@ -1,8 +1,7 @@
 //! Prints what kernels read back beside what the simulator does, as tables of the documentation.
 //!
 //! `cargo run --release -p strata-sim --example fidelity` prints the first of `docs/validation/fidelity.md`, of
-//! figures recorded by others, which are looked for in `../shared` beside the project or in
-//! `$STRATA_SHARED`; with `-- measured` at the end the second, of those measured by `make bench
+//! the figures recorded first; with `-- measured` at the end the second, of those measured by `make bench
 //! NAME=kernels`; with `-- policy` that of `docs/validation/evaluation.md`: the policy of our own against the
 //! better of the kernels' two.
 #![expect(clippy::print_stdout, reason = "printing is what the example is for")]
@@ -11,7 +10,7 @@
 mod oracle;
 
 fn main() -> Result<(), oracle::Failure> {
-    let recorded = || oracle::replay(oracle::recorded()?.ok_or("no recorded figures of kernels")?);
+    let recorded = || oracle::replay(oracle::recorded()?);
     let table = match std::env::args().nth(1).as_deref() {
         None | Some("kernels") => oracle::table(&recorded()?),
         Some("measured") => oracle::measured_table(&oracle::replay(oracle::measured()?)?),

@@ -1,13 +1,21 @@
-//! Proof that a live test left nothing behind, and the lock that lets only one run at a time.
+//! Proof that a live test left nothing behind, and the lock that has one run at a time unless the runner knows them apart.
 //!
-//! **Owns** the comparison of cgroups, swap devices, `/run/strata` and child processes before and
+//! **Owns** the comparison of cgroups, swap devices, state directories and child processes before and
 //! after a test. **Does not own** any clean-up: a leak fails the test that made it.
+//!
+//! `scripts/live-tests.sh` runs several beside each other. Each has a group id of its own, which the kernel gives every
+//! cgroup that the test and its children make, and a run directory of its own (`STRATA_RUN_DIR`). `STRATA_TEST_BESIDE` says
+//! so: then only what is the test's own counts, and of swap whatever the machine has if it is the one that may change it
+//! (`swapping`). The runner looks at the whole machine at the end.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::path::Path;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use rustix::fs::{FlockOperation, flock};
 
 use super::strata::patience;
 
@@ -22,7 +30,7 @@ pub(crate) struct Guard {
 }
 
 impl Guard {
-    /// Waits until no other live test runs, and remembers how things are.
+    /// Waits until no other live test runs but those beside this one, and remembers how things are.
     pub(crate) fn new() -> Guard {
         let path = std::env::temp_dir().join("strata-live-tests.lock");
         let lock = File::options()
@@ -31,7 +39,11 @@ impl Guard {
             .truncate(false)
             .open(path);
         let lock = lock.expect("lock file");
-        rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).expect("flock");
+        let operation = match beside() {
+            Some(_) => FlockOperation::LockShared,
+            None => FlockOperation::LockExclusive,
+        };
+        flock(&lock, operation).expect("flock");
         Guard {
             before: traces(),
             _one_at_a_time: lock,
@@ -59,24 +71,44 @@ impl Drop for Guard {
     }
 }
 
-/// Everything a run of Strata may create on the machine, as one line each.
+/// Which of those that run beside others this test is: `beside` or `swapping`. `None`: nobody runs beside it.
+fn beside() -> Option<String> {
+    std::env::var("STRATA_TEST_BESIDE").ok()
+}
+
+/// Where runs of this test keep their state.
+pub(crate) fn run_dir() -> PathBuf {
+    std::env::var_os("STRATA_RUN_DIR").map_or_else(|| PathBuf::from("/run/strata"), PathBuf::from)
+}
+
+/// Everything a run of Strata may create on the machine, or for this test, as one line each.
 fn traces() -> BTreeSet<String> {
+    let beside = beside();
     let mut found = BTreeSet::new();
+    let mut groups = Vec::new();
     for root in [
         "/sys/fs/cgroup",
         "/sys/fs/cgroup/memory",
         "/sys/fs/cgroup/unified",
     ] {
-        cgroups(Path::new(root), 0, &mut found);
+        cgroups(Path::new(root), 0, &mut groups);
     }
-    let swaps = fs::read_to_string("/proc/swaps").unwrap_or_default();
-    for line in swaps.lines().skip(1) {
-        found.insert(format!(
-            "swap {}",
-            line.split_whitespace().next().unwrap_or(line)
-        ));
+    let own = rustix::process::getegid().as_raw();
+    let is_own = |path: &PathBuf| fs::metadata(path).is_ok_and(|made| made.gid() == own);
+    groups.retain(|path| beside.is_none() || is_own(path));
+    found.extend(
+        groups
+            .iter()
+            .map(|path| format!("cgroup {}", path.display())),
+    );
+    if beside.is_none_or(|lane| lane == "swapping") {
+        let swaps = fs::read_to_string("/proc/swaps").unwrap_or_default();
+        for line in swaps.lines().skip(1) {
+            let name = line.split_whitespace().next().unwrap_or(line);
+            found.insert(format!("swap {name}"));
+        }
     }
-    for entry in fs::read_dir("/run/strata").into_iter().flatten().flatten() {
+    for entry in fs::read_dir(run_dir()).into_iter().flatten().flatten() {
         if entry.path().is_dir() {
             found.insert(format!("state {}", entry.path().display()));
         }
@@ -87,12 +119,12 @@ fn traces() -> BTreeSet<String> {
     found
 }
 
-fn cgroups(directory: &Path, depth: u32, found: &mut BTreeSet<String>) {
+fn cgroups(directory: &Path, depth: u32, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         let path = entry.path();
         let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
         if is_directory && entry.file_name().to_string_lossy().contains("strata") {
-            found.insert(format!("cgroup {}", path.display()));
+            found.push(path);
         } else if is_directory && depth < 3 {
             cgroups(&path, depth + 1, found);
         }

@@ -35,8 +35,10 @@ pub(crate) mod leaks;
 pub(crate) mod live;
 pub(crate) mod programs;
 pub(crate) mod prometheus;
+#[macro_use]
 pub(crate) mod residency;
 pub(crate) mod room;
+#[macro_use]
 pub(crate) mod skip;
 pub(crate) mod strata;
 pub(crate) mod working_set;

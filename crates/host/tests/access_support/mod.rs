@@ -1,10 +1,7 @@
 //! What the live tests of access sources share: a program to watch, and what a walk saw of it.
 #![allow(dead_code, unused_macros, reason = "a test binary uses a part of it")]
 
-#[path = "../../../cli/tests/support/programs.rs"]
-pub(crate) mod programs;
-#[path = "../../../cli/tests/support/skip.rs"]
-pub(crate) mod skip;
+pub(crate) use crate::support::programs;
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,5 +1,11 @@
 //! What the live tests of groups, swap and keeper share.
-#![allow(dead_code, reason = "a test binary uses a part of it")]
+#![allow(dead_code, unused_macros, reason = "a test binary uses a part of it")]
+
+#[path = "../../../cli/tests/support/programs.rs"]
+pub(crate) mod programs;
+#[macro_use]
+#[path = "../../../cli/tests/support/skip.rs"]
+pub(crate) mod skip;
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -10,19 +16,9 @@ use std::time::{Duration, Instant};
 pub(crate) const MIB: u64 = 1 << 20;
 pub(crate) const PROBE: &str = env!("CARGO_BIN_EXE_strata-host-probe");
 
-/// Says that a test can't run here, in the way the test runner counts.
-#[expect(clippy::print_stderr, reason = "the convention for skipped tests")]
+/// Says that a test can't run here.
 pub(crate) fn skip(test: &str, reason: &str) {
-    eprintln!("SKIPPED: {test}: {reason}");
-    if let Some(path) = std::env::var_os("STRATA_SKIP_LOG") {
-        let log = std::fs::OpenOptions::new()
-            .append(true)
-            .create(true)
-            .open(path);
-        if let Ok(mut log) = log {
-            let _ = writeln!(log, "{test}: {reason}");
-        }
-    }
+    skip::record(test, reason);
 }
 
 /// Why the tests that change the system can't run, if they can't.

@@ -3,7 +3,7 @@
 //! **Owns** reading both. **Does not own** the replays (`oracle`), or how anything was measured
 //! (`scripts/bench/kernels.sh`).
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::collections::BTreeMap;
 
 use serde_json::Value;
 
@@ -46,19 +46,13 @@ pub(crate) struct Figures {
     pub(crate) mglru: Figure,
 }
 
-/// The figures recorded by others, if there are any in `STRATA_SHARED`, else beside the project.
-pub(crate) fn recorded() -> Result<Option<Vec<Figures>>, Failure> {
-    let beside = || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared");
-    let shared = std::env::var_os("STRATA_SHARED").map(PathBuf::from);
-    let path = shared.unwrap_or_else(beside).join("oracle/results.json");
-    if !path.exists() {
-        return Ok(None);
-    }
-    let text = std::fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
+/// The figures recorded first, `oracle/results.json`.
+pub(crate) fn recorded() -> Result<Vec<Figures>, Failure> {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/oracle/results.json");
+    let text = std::fs::read_to_string(path).map_err(|e| format!("{path}: {e}"))?;
     let results: Value = serde_json::from_str(&text)?;
     let cases = results["cases"].as_array().ok_or("no cases")?;
-    let cases: Result<_, Failure> = cases.iter().map(recorded_case).collect();
-    Ok(Some(cases?))
+    cases.iter().map(recorded_case).collect()
 }
 
 fn recorded_case(case: &Value) -> Result<Figures, Failure> {

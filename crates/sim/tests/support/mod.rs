@@ -1,26 +1,15 @@
-//! Where shared data lies, and how a test says that it is not there.
+//! What several tests of the simulator share: replays of kernels' sequences, and where real traces lie.
 
-use std::fs::OpenOptions;
-use std::io::Write;
+pub(crate) mod oracle;
+
 use std::path::{Path, PathBuf};
 
-/// A shared trace; `None`, said on stderr and in the skip log, where it is not there.
-pub(crate) fn shared_trace(test: &str, name: &str) -> Option<PathBuf> {
-    let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared");
+/// A real trace: kept in `tests/traces`, or beside those in `STRATA_SHARED` (else `../shared` beside the checkout). `None`: it may not be kept, and is not there.
+pub(crate) fn real_trace(name: &str) -> Option<PathBuf> {
+    let checkout = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let beside = || checkout.join("../shared");
     let shared = std::env::var_os("STRATA_SHARED").map_or_else(beside, PathBuf::from);
-    let path = shared.join("traces").join(name);
-    if path.is_file() {
-        return Some(path);
-    }
-    let reason = format!("no shared trace {name}: set STRATA_SHARED to where traces/ lies");
-    writeln!(std::io::stderr(), "SKIPPED: {reason}").expect("stderr");
-    if let Some(log) = std::env::var_os("STRATA_SKIP_LOG") {
-        let mut log = OpenOptions::new()
-            .append(true)
-            .create(true)
-            .open(log)
-            .expect("skip log");
-        writeln!(log, "{test}: {reason}").expect("skip log");
-    }
-    None
+    let folders = [checkout.join("tests/traces"), shared.join("traces")];
+    let mut paths = folders.iter().map(|folder| folder.join(name));
+    paths.find(|path| path.is_file())
 }

@@ -1,8 +1,7 @@
 //! What the tests of traces share.
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
-use std::fs::OpenOptions as FileOptions;
-use std::io::{Cursor, Write};
+use std::io::Cursor;
 use std::path::{Path, PathBuf};
 
 use strata_trace::{Access, Format, Op, OpenOptions, Opened, Sizes, TraceError, open_stream};
@@ -42,26 +41,14 @@ pub(crate) fn pages(accesses: &[Access]) -> Vec<u64> {
     accesses.iter().map(|access| access.key.page).collect()
 }
 
-/// The folder of real traces, which need not be there.
-pub(crate) fn shared_traces() -> Option<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let shared = std::env::var_os("STRATA_SHARED")
-        .map_or_else(|| root.join("../shared"), PathBuf::from)
-        .join("traces");
-    shared.is_dir().then_some(shared)
-}
-
-/// Says loudly that a test could not run.
-pub(crate) fn skip(test: &str, reason: &str) {
-    writeln!(std::io::stderr(), "SKIPPED: {reason}").expect("stderr");
-    if let Some(path) = std::env::var_os("STRATA_SKIP_LOG") {
-        let mut log = FileOptions::new()
-            .append(true)
-            .create(true)
-            .open(path)
-            .expect("skip log");
-        writeln!(log, "{test}: {reason}").expect("skip log");
-    }
+/// A real trace: kept in `tests/traces`, or beside those in `STRATA_SHARED` (else `../shared` beside the checkout). `None`: it may not be kept, and is not there.
+pub(crate) fn real_trace(name: &str) -> Option<PathBuf> {
+    let checkout = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let beside = || checkout.join("../shared");
+    let shared = std::env::var_os("STRATA_SHARED").map_or_else(beside, PathBuf::from);
+    let folders = [checkout.join("tests/traces"), shared.join("traces")];
+    let mut paths = folders.iter().map(|folder| folder.join(name));
+    paths.find(|path| path.is_file())
 }
 
 /// Options with a format and sizes expanded.

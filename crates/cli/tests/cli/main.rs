@@ -1,0 +1,23 @@
+//! The tests of the binary that disturb nobody, one module a subject, in one binary.
+//!
+//! **Owns** the list of them. **Does not own** any test.
+
+#[path = "../support/mod.rs"]
+#[macro_use]
+mod support;
+
+mod args;
+mod compare;
+mod control_traces;
+mod dashboard;
+mod demo;
+mod docs;
+mod files;
+mod max_memory;
+mod plan;
+mod progress;
+mod report_schema;
+mod sim;
+mod steered_traced;
+mod trace;
+mod workloads;

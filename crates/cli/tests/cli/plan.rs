@@ -1,0 +1,146 @@
+//! A recording of a real run is replayed and planned with to the same bytes for ever.
+//!
+//! `tests/recordings/sort.strata` is `sort` of 150,000 lines, recorded by
+//! `strata record --every 20ms -o sort.strata -- sort -S 8M lines.txt`. What is said of it lies beside it;
+//! `STRATA_BLESS=1 cargo test -p strata --test cli plan::` writes that anew, and the diff is part of the
+//! change.
+
+use crate::support;
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Duration;
+
+use serde_json::Value;
+use support::programs::checkout;
+use support::strata::{Finished, Strata, finish, patience};
+
+fn recordings() -> PathBuf {
+    checkout().join("tests/recordings")
+}
+
+/// Runs in the folder of the recording, so that its name is the same everywhere.
+fn strata(args: &[&str]) -> Finished {
+    let child = Strata::new(args)
+        .command()
+        .current_dir(recordings())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    finish(
+        child.expect("strata starts"),
+        &[],
+        Duration::from_secs(60) * patience(),
+    )
+}
+
+#[track_caller]
+fn check(golden: &str, args: &[&str]) {
+    let said = strata(args).expect_success();
+    let path = recordings().join(golden);
+    if std::env::var_os("STRATA_BLESS").is_some() {
+        fs::write(&path, &said.stdout).expect("written");
+    }
+    let expected = fs::read_to_string(&path).expect("a golden file");
+    assert!(
+        said.stdout == expected,
+        "{args:?} differs from {}:\n{}",
+        path.display(),
+        said.stdout
+    );
+}
+
+#[test]
+fn a_real_run_is_replayed_to_the_same_figures() {
+    let policies = "mglru,two-list,lru,opt";
+    let args = [
+        "sim",
+        "sort.strata",
+        "--memory",
+        "25%,50%,75%",
+        "--policy",
+        policies,
+    ];
+    check("sort.sim.txt", &args);
+    let worst = [&args[..], &["--order", "worst"]].concat();
+    check("sort.sim-worst.txt", &worst);
+}
+
+#[test]
+fn a_plan_for_a_real_run_stays_what_it_is() {
+    check("sort.plan.txt", &["plan", "sort.strata"]);
+    let args = [
+        "plan",
+        "sort.strata",
+        "--slowdown",
+        "20%",
+        "--format",
+        "json",
+    ];
+    check("sort.plan.json", &args);
+}
+
+#[test]
+fn what_is_in_a_recording_is_told_mapping_by_mapping() {
+    let said = strata(&["trace", "info", "sort.strata"]).expect_success();
+    for text in [
+        "of sort -S 8M",
+        "every 20 ms, by bpf",
+        "heap",
+        "libc",
+        "CPU time",
+    ] {
+        assert!(said.stdout.contains(text), "{text}: {}", said.stdout);
+    }
+    let said = strata(&["trace", "info", "sort.strata", "--format", "json"]).expect_success();
+    let answer: Value = serde_json::from_str(&said.stdout).expect("JSON");
+    let recording = &answer["traces"][0]["recording"];
+    assert_eq!(
+        recording["spaces"].as_array().map(Vec::len),
+        Some(1),
+        "{recording}"
+    );
+    assert!(recording["walks"].as_u64() > Some(10), "{recording}");
+}
+
+#[test]
+fn a_plan_is_drawn_with_what_it_needs() {
+    let folder = tempfile::tempdir().expect("temporary folder");
+    let picture = folder.path().join("plan.svg");
+    let shown = picture.display().to_string();
+    strata(&["plan", "sort.strata", "--plot", &shown]).expect_success();
+    let svg = fs::read_to_string(&picture).expect("a picture");
+    assert!(
+        svg.starts_with("<svg ") && svg.contains("asked for: 3 %"),
+        "{svg}"
+    );
+}
+
+#[test]
+fn a_recording_torn_by_a_crash_is_planned_with_if_that_is_asked_for() {
+    let folder = tempfile::tempdir().expect("temporary folder");
+    let torn = folder.path().join("torn.strata");
+    let whole = fs::read(recordings().join("sort.strata")).expect("the recording");
+    fs::write(&torn, &whole[..whole.len() - 20]).expect("writable");
+    let shown = torn.display().to_string();
+    let refused = strata(&["plan", &shown]);
+    assert_eq!(refused.code(), Some(1), "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("ends in the middle of"),
+        "{}",
+        refused.stderr
+    );
+    let said = strata(&["plan", &shown, "--skip-broken"]).expect_success();
+    assert!(said.stderr.contains("passed over"), "{}", said.stderr);
+    // Nothing but the about block is left: there is nothing to plan with.
+    fs::write(&torn, &whole[..100]).expect("writable");
+    let refused = strata(&["plan", &shown, "--skip-broken"]);
+    assert_eq!(refused.code(), Some(2), "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("record for longer"),
+        "{}",
+        refused.stderr
+    );
+}

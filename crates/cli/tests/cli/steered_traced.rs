@@ -1,0 +1,213 @@
+//! `sim --steered --trace`: the loop in the simulator writes what it writes on Linux.
+
+use crate::support;
+
+use std::collections::BTreeSet;
+use std::io::BufReader;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+use strata_host::run::trace::{Recorded, Report, read};
+use support::control_trace::violations;
+
+/// A trace whose pages a program has mapped, and a budget for 60 % of them.
+const TRACE: &str = "gen:zipf,pages=46080,accesses=400000,backing=anon,via=mmap";
+
+/// A file that is read in a loop through descriptors, of which 60 % fit.
+const LOOP: &str = "gen:loop,pages=12288,accesses=150000";
+
+fn sim(more: &[&str]) -> Output {
+    sim_of(TRACE, more)
+}
+
+fn sim_of(trace: &str, more: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_strata"));
+    command.args(["sim", trace, "--steered", "--format", "json"]);
+    command.args(more).output().expect("strata")
+}
+
+/// The text of the trace, and the report.
+fn traced(more: &[&str]) -> (String, Value) {
+    traced_of(TRACE, more)
+}
+
+fn traced_of(trace: &str, more: &[&str]) -> (String, Value) {
+    let folder = tempfile::tempdir().expect("a place");
+    let path = folder.path().join("ticks");
+    let place = path.to_str().expect("UTF-8");
+    let output = sim_of(
+        trace,
+        &[more, &["--memory", "60%", "--trace", place]].concat(),
+    );
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && errors.is_empty(), "{errors}");
+    let report = serde_json::from_slice(&output.stdout).expect("JSON");
+    (std::fs::read_to_string(&path).expect("a trace"), report)
+}
+
+fn parse(text: &str) -> Recorded {
+    read(BufReader::new(text.as_bytes())).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Which fields a trace has at all.
+fn keys(value: &Value, found: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                found.insert(name.clone());
+                keys(value, found);
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| keys(item, found)),
+        _ => {}
+    }
+}
+
+#[test]
+fn what_holds_of_any_trace_of_the_loop_holds_of_the_simulators_and_its_totals_are_the_reports() {
+    let mut nr_reclaims = 0;
+    for kernel in ["two-list", "mglru:v6.1", "mglru:v7.2"] {
+        for (version, actuator) in [("v1", "auto"), ("v2", "auto"), ("v2", "pageout")] {
+            let which = format!("{kernel} {version} {actuator}");
+            let more = ["--policy", kernel, "--cgroup", version];
+            let (text, report) = traced(&[&more[..], &["--actuator", actuator]].concat());
+            let recorded = parse(&text);
+            let found = violations(&recorded);
+            assert!(found.is_empty(), "{which}: {}", found.join("\n"));
+            let steered = &report["runs"][0]["reclaim"]["steered"];
+            let number = |name: &str| steered[name].as_u64().unwrap_or_else(|| panic!("{name}"));
+            let totals = recorded.end.as_ref().expect("an end").totals;
+            assert_eq!(recorded.ticks.len() as u64, number("ticks"), "{which}");
+            assert_eq!(totals.nr_walks, number("walks"), "{which}");
+            assert!(
+                totals.nr_applied_pages <= number("paged_out_pages"),
+                "{which}"
+            );
+            assert!(
+                totals.nr_activated_pages <= number("marked_pages"),
+                "{which}"
+            );
+            let reports = recorded.ticks.iter().flat_map(|tick| &tick.reports);
+            let nr_of = reports
+                .filter(|of| matches!(of, Report::Reclaim(_)))
+                .count();
+            assert!(nr_of == 0 || actuator == "auto", "{which}: {nr_of}");
+            nr_reclaims += nr_of;
+        }
+    }
+    assert!(nr_reclaims > 0, "the kernel is asked in some of them");
+}
+
+#[test]
+fn page_cache_is_traced_as_on_linux_and_what_was_asked_for_is_what_was_dropped() {
+    for kernel in ["two-list", "mglru:v6.1"] {
+        let (text, report) = traced_of(LOOP, &["--policy", kernel]);
+        let recorded = parse(&text);
+        let found = violations(&recorded);
+        assert!(found.is_empty(), "{kernel}: {}", found.join("\n"));
+        let cache = &report["runs"][0]["reclaim"]["steered"]["page_cache"];
+        let number = |name: &str| cache[name].as_u64().unwrap_or_else(|| panic!("{name}"));
+        let looks = recorded
+            .ticks
+            .iter()
+            .filter_map(|of| of.sample.cache.as_ref());
+        let (mut nr_censuses, mut in_bytes, mut gone_bytes) = (0, 0, 0);
+        for look in looks {
+            nr_censuses += u64::from(look.found.is_some());
+            let came_in = look.came_in.unwrap_or_default();
+            in_bytes += came_in.in_bytes;
+            gone_bytes += came_in.gone_bytes;
+        }
+        // The last answers come after the last tick.
+        let is_most = |bytes: u64, pages: u64| bytes <= pages * 4096 && bytes * 2 > pages * 4096;
+        assert!(is_most(in_bytes, number("in_pages")), "{kernel}");
+        assert!(is_most(gone_bytes, number("newcomers_pages")), "{kernel}");
+        assert!((1..=number("censuses")).contains(&nr_censuses), "{kernel}");
+        let (kept, report) = traced_of(LOOP, &["--policy", kernel, "--keep-page-cache"]);
+        assert!(!kept.contains("\"cache\""), "{kernel}");
+        let steered = &report["runs"][0]["reclaim"]["steered"];
+        assert!(steered["page_cache"].is_null(), "{kernel}");
+    }
+}
+
+#[test]
+fn the_same_arguments_write_the_same_trace_and_change_nothing_of_the_run() {
+    let more = ["--policy", "two-list"];
+    let (text, report) = traced(&more);
+    assert_eq!(traced(&more).0, text);
+    let alone = sim(&[&more[..], &["--memory", "60%"]].concat());
+    let alone: Value = serde_json::from_slice(&alone.stdout).expect("JSON");
+    assert_eq!(alone, report);
+}
+
+/// Whoever reads traces of runs on Linux need not learn another format: there is no field that the page does not name.
+#[test]
+fn every_field_is_explained_where_those_of_a_run_are() {
+    let page = support::programs::checkout().join(page());
+    let page = std::fs::read_to_string(page).expect("the page");
+    let mut found = BTreeSet::new();
+    for trace in [TRACE, LOOP] {
+        for line in traced_of(trace, &["--policy", "two-list"]).0.lines() {
+            keys(&serde_json::from_str(line).expect("JSON"), &mut found);
+        }
+    }
+    let unknown: Vec<_> = found
+        .iter()
+        .filter(|name| !page.contains(name.as_str()))
+        .collect();
+    assert!(unknown.is_empty(), "{unknown:?}");
+}
+
+fn page() -> &'static Path {
+    Path::new("docs/reference/control-trace.md")
+}
+
+#[test]
+fn the_ticks_of_several_runs_are_not_mixed_in_one_file() {
+    let folder = tempfile::tempdir().expect("a place");
+    let path = folder.path().join("ticks");
+    let place = path.to_str().expect("UTF-8");
+    let output = sim(&[
+        "--policy",
+        "two-list,mglru",
+        "--memory",
+        "60%",
+        "--trace",
+        place,
+    ]);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{errors}");
+    assert!(errors.contains("2 runs were asked for"), "{errors}");
+    assert!(!path.exists(), "nothing is left there");
+}
+
+#[test]
+fn a_tunable_can_be_tried_out_and_the_trace_says_so() {
+    let name = "watermarks.mark_share";
+    let (text, report) = traced(&["--policy", "two-list", "--set", "watermarks.mark_share=32"]);
+    let header = parse(&text).header;
+    assert_eq!(header.run.tunables.get(name), Some(&32.0));
+    let (plain, default) = traced(&["--policy", "two-list"]);
+    let before = parse(&plain).header.run;
+    assert!(before.tunables.is_empty());
+    let distance_bytes =
+        |marks: strata_host::run::trace::Marks| marks.budget_bytes - marks.low_bytes;
+    assert!(distance_bytes(header.run.marks) > distance_bytes(before.marks));
+    assert_ne!(report["runs"], default["runs"]);
+}
+
+#[test]
+fn a_tunable_that_there_is_not_or_may_not_be_is_refused() {
+    for (set, why) in [
+        ("walks.pace=3", "no tunable is called walks.pace"),
+        ("walks.pause_ms_min=5000", "may be 1 to 100"),
+        ("walks.pause_ms_min", "name a tunable and a number"),
+        ("walks.pause_ms_min=nan", "name a tunable and a number"),
+    ] {
+        let output = sim(&["--policy", "two-list", "--set", set]);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{errors}");
+        assert!(errors.contains(why), "{errors}");
+    }
+}

@@ -1,0 +1,524 @@
+//! The metrics of a running `strata run`: scraped, read from a file, and held to Prometheus' own checker.
+
+use crate::support;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::Write;
+use std::net::TcpStream;
+use std::process::Command;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use strata_host::metrics::METRICS;
+use support::leaks::Guard;
+use support::live::{Live, disk_directory, has_generations, nr_runnable, try_thrice, wait_until};
+use support::programs::{checkout, program};
+use support::prometheus::{check, promtool, scrape, scrape_if_open, value};
+use support::strata::{Strata, patience};
+
+/// What a run grows whose pages are taken one by one.
+const BY_PAGEOUT: &[&str] = &[
+    "strata_run_info",
+    "strata_uptime_seconds",
+    "strata_paused",
+    "strata_dry_run",
+    "strata_processes",
+    "strata_usage_bytes",
+    "strata_usage_peak_bytes",
+    "strata_usage_samples_total",
+    "strata_budget_bytes",
+    "strata_limit_bytes",
+    "strata_observed_seconds_total",
+    "strata_working_set_bytes",
+    "strata_generation_bytes",
+    "strata_generation_age_seconds",
+    "strata_eviction_tried_bytes_total",
+    "strata_eviction_applied_bytes_total",
+    "strata_eviction_spared_bytes_total",
+    "strata_refaulted_bytes_total",
+    "strata_refaulted_recent_bytes_total",
+    "strata_walks_total",
+    "strata_walk_entries_total",
+    "strata_walk_seconds_total",
+    "strata_evicted_bytes",
+    "strata_zram_bytes",
+    "strata_own_memory_bytes",
+    "strata_tracking_bytes",
+    "strata_own_cpu_seconds_total",
+];
+/// What one grows for which the kernel reclaims.
+const BY_RECLAIM: &[&str] = &[
+    "strata_eviction_kernel_chosen_bytes_total",
+    "strata_reclaim_asked_bytes_total",
+    "strata_reclaim_freed_bytes_total",
+];
+/// What one grows whose memory is in huge pages, of which the kernel may make none.
+const BY_HUGE: &[&str] = &["strata_split_bytes_total"];
+/// What one grows of which pages come back, so that under `auto` the kernel reclaims and is told which are warm.
+const BY_ACTIVATION: &[&str] = &["strata_activated_bytes_total"];
+/// What one grows that comes back, from a disk, to memory it has not used for a while.
+const BY_RECALL: &[&str] = &[
+    "strata_recalled_bytes_total",
+    "strata_recalled_used_bytes_total",
+];
+/// What one grows that has more threads than there are processors.
+const BY_FILLING: &[&str] = &["strata_left_to_programs_seconds_total"];
+/// What one grows that fills all processors and whose pages come back, on a kernel with the classic LRU.
+const BY_DEACTIVATION: &[&str] = &["strata_deactivated_bytes_total"];
+/// What one grows that would have to evict what `--min-ttl` protects.
+const BY_THRASHING: &[&str] = &[
+    "strata_thrashing_total",
+    "strata_limit_raises_total",
+    "strata_above_budget_seconds_total",
+];
+/// What one grows that comes near its budget, so that it is walked, and has no need to evict.
+const BY_RESTING: &[&str] = &["strata_idle_bytes"];
+/// Passed on from the kernel's counters, which not every kernel has; kills are what Strata prevents.
+const KERNELS: &[&str] = &[
+    "strata_kernel_major_faults_total",
+    "strata_kernel_refaulted_bytes_total",
+    "strata_kernel_oom_kills_total",
+];
+
+/// A run with metrics.
+struct Run {
+    live: Live,
+    run_dir: tempfile::TempDir,
+    address: String,
+}
+
+impl Run {
+    fn start(options: &[&str], size: &str) -> Run {
+        Run::start_program(options, &["touch", "--size", size])
+    }
+
+    /// A run of one of the test programs, which says a line once it is ready.
+    fn start_program(options: &[&str], words: &[&str]) -> Run {
+        let run_dir = tempfile::tempdir().expect("directory");
+        let strata = Strata::new(["run", "--metrics", "127.0.0.1:0"])
+            .args(options)
+            .arg("--")
+            .arg(program(words[0]))
+            .args(&words[1..])
+            .env("STRATA_RUN_DIR", run_dir.path());
+        let live = Live::start(&strata);
+        live.line();
+        live.wait_for_stderr("/metrics");
+        let stderr = live.stderr();
+        let address = stderr.split("http://").nth(1);
+        let address = address.and_then(|rest| rest.split('/').next());
+        Run {
+            address: address.expect("the address is told").to_owned(),
+            live,
+            run_dir,
+        }
+    }
+
+    /// Has the program do something.
+    fn tell(&mut self, command: &str) {
+        writeln!(self.live.stdin(), "{command}").expect("touch listens");
+        let answer = self.live.line();
+        assert!(answer.starts_with("ok"), "{command}: {answer}");
+    }
+
+    fn ctl(&self, args: &[&str]) {
+        let ctl = Strata::new(["ctl"]).args(args);
+        let ctl = ctl.env("STRATA_RUN_DIR", self.run_dir.path());
+        ctl.finish().expect_success();
+    }
+
+    /// Waits until each of these was above zero, seeing to it that there is something to count.
+    #[track_caller]
+    fn expect_to_grow(&mut self, names: &[&'static str], mut work: impl FnMut(&mut Run)) -> String {
+        let mut grown: BTreeSet<&str> = BTreeSet::new();
+        let mut text = String::new();
+        let deadline = Instant::now() + Duration::from_secs(20) * patience();
+        while grown.len() < names.len() {
+            work(self);
+            sleep(Duration::from_millis(20));
+            text = scrape(&self.address);
+            grown.extend(names.iter().filter(|name| value(&text, name) > Some(0.0)));
+            let missing: Vec<_> = names.iter().filter(|name| !grown.contains(*name)).collect();
+            assert!(
+                Instant::now() < deadline,
+                "{missing:?} did not grow:\n{text}"
+            );
+        }
+        text
+    }
+
+    fn end(mut self) {
+        writeln!(self.live.stdin(), "exit 0").expect("touch listens");
+        assert_eq!(self.live.end().code(), Some(0), "{}", self.live.stderr());
+        let is_over = TcpStream::connect(&self.address).is_err();
+        assert!(is_over, "nobody answers any more");
+    }
+}
+
+/// Whether others wanted all processors for more than a second, so that the program reclaimed for itself and nothing was
+/// done ahead.
+fn was_crowded(text: &str) -> bool {
+    value(text, BY_FILLING[0]) > Some(1.0)
+}
+
+#[test]
+fn between_them_these_runs_grow_every_metric_there_is() {
+    let declared: BTreeSet<&str> = METRICS.iter().map(|metric| metric.name).collect();
+    let live = [
+        BY_PAGEOUT,
+        BY_RECLAIM,
+        BY_HUGE,
+        BY_ACTIVATION,
+        BY_RECALL,
+        BY_FILLING,
+        BY_DEACTIVATION,
+        BY_THRASHING,
+    ];
+    let all = [live.concat(), BY_RESTING.to_vec(), KERNELS.to_vec()].concat();
+    let grown: BTreeSet<&str> = all.iter().copied().collect();
+    assert_eq!(grown, declared);
+    assert_eq!(grown.len(), all.len(), "one is named twice");
+}
+
+#[test]
+fn huge_pages_that_were_split_are_counted() {
+    needs!("page_walk", "memory_cgroup", "zram", "process_madvise");
+    let thp = fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled");
+    if !thp.is_ok_and(|text| !text.contains("[never]")) {
+        skip!("this kernel makes no huge pages: transparent_hugepage/enabled is never");
+    }
+    let _guard = Guard::new();
+    let limits = ["--memory", "115M", "--swap", "zram:256M"];
+    let seconds = (10 * patience().min(7)).to_string();
+    let mut words = vec!["zipf", "--size", "192M", "--thp", "--work-percent", "25"];
+    words.extend(["--seconds", &seconds]);
+    let mut run = Run::start_program(&[&limits[..], &["--actuator", "pageout"]].concat(), &words);
+    run.expect_to_grow(BY_HUGE, |_| {});
+    assert_eq!(run.live.end().code(), Some(0), "{}", run.live.stderr());
+}
+
+#[test]
+fn pages_that_were_read_ahead_are_counted() {
+    needs!("cap_bpf", "memory_cgroup", "process_madvise");
+    let _guard = Guard::new();
+    let directory = match disk_directory() {
+        Ok(directory) => directory,
+        Err(why) => skip!("{why}"),
+    };
+    let swap = format!("file:{}:256M", directory.path().join("swap").display());
+    let limits = ["--prefetch", "--memory", "24M", "--swap", &swap];
+    let words = ["sets", "--size", "40M", "--phases", "6"];
+    let has_grown = |text: &str| BY_RECALL.iter().all(|name| value(text, name) > Some(0.0));
+    let scraped = || {
+        let mut text = String::new();
+        let mut run = Run::start_program(&limits, &words);
+        while let Some(newer) = scrape_if_open(&run.address).filter(|_| !has_grown(&text)) {
+            text = newer;
+            sleep(Duration::from_millis(20));
+        }
+        assert_eq!(run.live.end().code(), Some(0), "{}", run.live.stderr());
+        text
+    };
+    // A disk that is slow for a second hides where a phase begins.
+    let text = try_thrice(scraped, |text| has_grown(text));
+    if !has_grown(&text) && was_crowded(&text) {
+        skip!("others want the processors as well, so nothing is read ahead");
+    }
+    assert!(has_grown(&text), "{text}");
+}
+
+#[test]
+fn warm_pages_that_were_touched_are_counted() {
+    needs!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
+    if has_generations() {
+        skip!("the kernel keeps generations (lru_gen/enabled), not two lists");
+    }
+    let _guard = Guard::new();
+    let limits = ["--memory", "24M", "--swap", "zram:256M"];
+    let seconds = (8 * patience().min(7)).to_string();
+    // Pages of a program that never sleeps come and go faster than walks may come on a slow machine.
+    let load = ["zipf", "--size", "40M", "--theta", "1.2"];
+    let words = [&load[..], &["--work-percent", "25", "--seconds", &seconds]].concat();
+    let is_activated = |text: &str| value(text, BY_ACTIVATION[0]) > Some(0.0);
+    let scraped = || {
+        let mut run = Run::start_program(&limits, &words);
+        let deadline = Instant::now() + Duration::from_secs(6) * patience().min(7);
+        let mut text = String::new();
+        while !is_activated(&text) && Instant::now() < deadline {
+            sleep(Duration::from_millis(50));
+            text = scrape(&run.address);
+        }
+        assert_eq!(run.live.end().code(), Some(0), "{}", run.live.stderr());
+        text
+    };
+    // Walks that come late find nothing to spare.
+    let text = try_thrice(scraped, |text| is_activated(text) || was_crowded(text));
+    if !is_activated(&text) && was_crowded(&text) {
+        skip!("others want the processors as well, so the program reclaimed for itself");
+    }
+    assert!(is_activated(&text), "{text}");
+}
+
+/// The kernel may stop above the mark at which reclaim ends. It was asked two hundred times a second for what it would
+/// not give, while the program slept.
+#[test]
+fn the_kernel_is_not_asked_for_ever_by_a_program_that_sleeps() {
+    needs!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
+    let _guard = Guard::new();
+    for actuator in ["auto", "reclaim"] {
+        if let Some(reason) = asks_until_it_sleeps(actuator) {
+            skip!("{reason}");
+        }
+    }
+}
+
+/// Why it can't be told, if so.
+fn asks_until_it_sleeps(actuator: &str) -> Option<String> {
+    let options = [
+        "--memory",
+        "72M",
+        "--swap",
+        "zram:256M",
+        "--actuator",
+        actuator,
+    ];
+    let mut run = Run::start(&options, "120M");
+    run.tell("writerange 0 30720");
+    let has_grown = |text: &str| BY_RECLAIM.iter().all(|name| value(text, name) > Some(0.0));
+    let deadline = Instant::now() + Duration::from_secs(20) * patience();
+    let mut text = String::new();
+    while !has_grown(&text) && Instant::now() < deadline {
+        run.tell("readrange 0 30720");
+        sleep(Duration::from_millis(20));
+        text = scrape(&run.address);
+    }
+    if !has_grown(&text) && was_crowded(&text) {
+        run.end();
+        return Some("others want the processors as well, so the kernel is not asked".to_owned());
+    }
+    assert!(has_grown(&text), "{text}");
+    let asked = |run: &Run| value(&scrape(&run.address), BY_RECLAIM[1]);
+    let deadline = Instant::now() + Duration::from_secs(20) * patience();
+    let mut before = asked(&run);
+    sleep(Duration::from_secs(1));
+    while asked(&run) != before {
+        assert!(Instant::now() < deadline, "it is still asked ({actuator})");
+        before = asked(&run);
+        sleep(Duration::from_secs(1));
+    }
+    run.end();
+    None
+}
+
+/// Threads of the program were taken for a crowd, and pageout took their pages one by one: four on two
+/// processors ran at half the speed of the kernel's limit alone.
+#[test]
+fn programs_that_fill_all_processors_reclaim_for_themselves() {
+    needs!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
+    let _guard = Guard::new();
+    let limits = ["--memory", "24M", "--swap", "zram:256M"];
+    let seconds = (16 * patience().min(4)).to_string();
+    let nr_processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = 4 * nr_processors;
+    if threads > 64 {
+        skip!("too many processors to fill with so little memory");
+    }
+    let nr_threads = threads.to_string();
+    let words = [
+        "zipf",
+        "--size",
+        "40M",
+        "--theta",
+        "1.2",
+        "--seconds",
+        &seconds,
+        "--threads",
+        &nr_threads,
+    ];
+    let has_two_lists = !has_generations();
+    let are_named = |text: &str| value(text, BY_DEACTIVATION[0]) > Some(0.0);
+    let is_filled = |text: &str| value(text, BY_FILLING[0]) >= Some(0.5);
+    let mut run = Run::start_program(&limits, &words);
+    // Beside others a walk comes a second or two after the last one, and cold is what several walks found unused.
+    let deadline = Instant::now() + Duration::from_secs(14) * patience().min(4);
+    let mut text = String::new();
+    while (!is_filled(&text) || has_two_lists && !are_named(&text)) && Instant::now() < deadline {
+        // Answers take CPU time of Strata, and walks come further apart for it.
+        sleep(Duration::from_millis(500));
+        text = scrape(&run.address);
+    }
+    let nr_runnable = nr_runnable();
+    assert_eq!(run.live.end().code(), Some(0), "{}", run.live.stderr());
+    let is_filled = is_filled(&text);
+    if !is_filled && nr_runnable > threads + threads / 4 {
+        skip!("others want the processors as well: {nr_runnable} threads");
+    }
+    assert!(is_filled, "{nr_runnable} threads want to run: {text}");
+    if has_two_lists && !are_named(&text) && patience() > 1 {
+        skip!("an emulated processor clears too slowly for cold pages to be known");
+    }
+    let nr_walks = value(&text, "strata_walks_total").unwrap_or_default();
+    if has_two_lists && !are_named(&text) && nr_walks < 10.0 {
+        skip!("walks were too far apart for cold pages to be known: {nr_walks} in 14 s");
+    }
+    // The kernel is then told which of its active pages are cold.
+    assert!(!has_two_lists || are_named(&text), "{text}");
+}
+
+#[test]
+fn a_run_under_pressure_counts_what_it_does_and_prometheus_finds_no_fault() {
+    needs!("page_walk", "memory_cgroup", "zram", "process_madvise");
+    let _guard = Guard::new();
+    let place = tempfile::tempdir().expect("directory");
+    let file = place.path().join("strata.prom");
+    let path = file.to_str().expect("text");
+    let options = ["--memory", "48M", "--swap", "zram:192M"];
+    let more = ["--actuator", "pageout", "--metrics-textfile", path];
+    let mut run = Run::start(&[options, more].concat(), "96M");
+    run.tell("writerange 0 24576");
+    run.ctl(&["pause"]);
+    run.expect_to_grow(&["strata_paused"], |_| {});
+    run.ctl(&["resume"]);
+    run.ctl(&["dry-run", "on"]);
+    // What is only decided is spared: not tried.
+    run.ctl(&["evict", "4M"]);
+    let spared = ["strata_dry_run", "strata_eviction_spared_bytes_total"];
+    run.expect_to_grow(&spared, |_| {});
+    run.ctl(&["dry-run", "off"]);
+    let seen = ["strata_paused", "strata_dry_run"];
+    let names: Vec<&str> = BY_PAGEOUT
+        .iter()
+        .copied()
+        .filter(|of| !seen.contains(of))
+        .collect();
+    let text = run.expect_to_grow(&names, |run| run.tell("readrange 0 24576"));
+    assert_eq!(
+        value(&text, "strata_budget_bytes"),
+        Some(48.0 * 1024.0 * 1024.0)
+    );
+    for name in &KERNELS[..2] {
+        assert!(
+            value(&text, name).is_none_or(|of| of > 0.0),
+            "{name}: {text}"
+        );
+    }
+    wait_until("the file", || file.exists());
+    let in_file = fs::read_to_string(&file).expect("readable");
+    run.end();
+    assert!(
+        !file.exists(),
+        "figures of a run that is over would stay for ever"
+    );
+    match promtool() {
+        Err(why) => skip!("needs promtool (Debian package prometheus): {why}"),
+        Ok(promtool) => {
+            check(promtool, &text);
+            check(promtool, &in_file);
+        }
+    }
+}
+
+#[test]
+fn what_the_kernel_is_asked_for_and_what_it_chooses_is_counted_apart() {
+    needs!("page_walk", "memory_cgroup", "zram", "process_madvise");
+    let _guard = Guard::new();
+    let options = ["--memory", "48M", "--swap", "zram:192M"];
+    let mut run = Run::start(&[&options[..], &["--actuator", "reclaim"]].concat(), "96M");
+    run.tell("writerange 0 24576");
+    let text = run.expect_to_grow(BY_RECLAIM, |run| run.tell("readrange 0 24576"));
+    assert_eq!(
+        value(&text, "strata_eviction_applied_bytes_total"),
+        Some(0.0)
+    );
+    run.end();
+}
+
+#[test]
+fn a_budget_that_gives_way_shows_in_the_metrics() {
+    needs!("page_walk", "memory_cgroup", "zram", "process_madvise");
+    let _guard = Guard::new();
+    let options = ["--memory", "64M", "--swap", "zram:192M", "--min-ttl", "10m"];
+    let mut run = Run::start(&options, "90M");
+    run.tell("writerange 0 23040");
+    // More than the budget is in use all the time, and a little is not.
+    run.tell("hammer 7 20000");
+    run.expect_to_grow(BY_THRASHING, |_| {});
+    run.tell("rest");
+    run.end();
+}
+
+/// Under pressure walks come so fast that the oldest of four generations is younger than a second.
+#[test]
+fn memory_that_nobody_uses_shows_in_the_metrics() {
+    needs!("page_walk", "memory_cgroup", "zram", "process_madvise");
+    let _guard = Guard::new();
+    let mut run = Run::start(&["--memory", "96M", "--swap", "zram:192M"], "90M");
+    run.tell("writerange 0 22400");
+    let mut pages = (22400..23040).step_by(32);
+    run.expect_to_grow(BY_RESTING, |run| {
+        // Where usage does not change there is nothing to walk for.
+        if let Some(first) = pages.next() {
+            run.tell(&format!("writerange {first} 32"));
+        }
+        sleep(Duration::from_millis(400));
+    });
+    run.end();
+}
+
+#[test]
+fn the_dashboards_queries_are_such_as_prometheus_can_answer() {
+    let promtool = match promtool() {
+        Ok(promtool) => promtool,
+        Err(why) => skip!("needs promtool (Debian package prometheus): {why}"),
+    };
+    let text = fs::read_to_string(checkout().join("docs/grafana-dashboard.json"));
+    let text = text.expect("the dashboard");
+    let dashboard: Value = serde_json::from_str(&text).expect("JSON");
+    let panels = dashboard["panels"].as_array().expect("panels").iter();
+    let targets = panels.filter_map(|panel| panel["targets"].as_array());
+    let queries = targets
+        .flatten()
+        .filter_map(|target| target["expr"].as_str());
+    // What Grafana puts in before it asks.
+    let filled = queries.map(|query| {
+        query
+            .replace("$__rate_interval", "1m")
+            .replace("$run", ".*")
+    });
+    let rules: Vec<Value> = filled
+        .enumerate()
+        .map(|(number, expr)| json!({ "record": format!("strata:panel_{number}"), "expr": expr }))
+        .collect();
+    assert!(rules.len() >= 10, "{rules:?}");
+    let place = tempfile::tempdir().expect("directory");
+    let file = place.path().join("rules.yml");
+    let groups = json!({ "groups": [{ "name": "dashboard", "rules": rules }] });
+    fs::write(&file, groups.to_string()).expect("writes");
+    let output = Command::new(promtool)
+        .args(["check", "rules"])
+        .arg(&file)
+        .output()
+        .expect("promtool runs");
+    let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+}
+
+#[test]
+fn a_port_that_is_taken_stops_the_program_from_starting() {
+    needs!("page_walk");
+    let _guard = Guard::new();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = taken.local_addr().expect("address").to_string();
+    let run = Strata::new(["run", "--memory", "64M", "--dry-run", "--metrics", &address])
+        .args(["--", "echo", "it ran"])
+        .finish();
+    assert_eq!(run.code(), Some(125), "{}", run.stderr);
+    assert_eq!(run.stdout, "");
+    assert!(
+        run.stderr.contains(&address) && run.stderr.contains("another port"),
+        "{}",
+        run.stderr
+    );
+}

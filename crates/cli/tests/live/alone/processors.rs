@@ -1,0 +1,256 @@
+//! On which processors Strata's threads run beside a program under pressure, and who reclaims where others want them all.
+
+use crate::support;
+
+use std::fs;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use support::leaks::Guard;
+use support::live::{Live, children, has_generations, nr_runnable, send, wait_until};
+use support::programs::{BusyLoops, program};
+use support::strata::{Strata, patience};
+
+/// `Cpus_allowed_list` of each thread of a process, with its name.
+fn allowed(pid: i32) -> Vec<(String, String)> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task"))
+        .into_iter()
+        .flatten();
+    let statuses =
+        tasks.filter_map(|task| fs::read_to_string(task.ok()?.path().join("status")).ok());
+    let field = |status: &str, name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
+        line.unwrap_or_default().trim().to_owned()
+    };
+    statuses
+        .map(|status| {
+            (
+                field(&status, "Name:"),
+                field(&status, "Cpus_allowed_list:"),
+            )
+        })
+        .collect()
+}
+
+/// Whether a list like `0-3,7` names this one.
+fn names(list: &str, number: u32) -> bool {
+    list.split(',').any(|range| {
+        let (from, to) = range.split_once('-').unwrap_or((range, range));
+        let ends = from.parse::<u32>().ok().zip(to.parse::<u32>().ok());
+        ends.is_some_and(|(from, to)| (from..=to).contains(&number))
+    })
+}
+
+/// A memcached and the thread that reclaimed for it took turns on one processor while the other was idle.
+#[test]
+fn the_threads_that_reclaim_keep_off_the_processor_that_the_program_runs_on() {
+    needs!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
+    if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
+        skip!("there is one processor only");
+    }
+    let _guard = Guard::new();
+    let own = allowed(i32::try_from(std::process::id()).expect("a pid"));
+    let list = &own.first().expect("a thread").1;
+    let number = (0..4096)
+        .find(|number| names(list, *number))
+        .expect("a processor");
+    let seconds = (6 * patience().min(7)).to_string();
+    let strata = Strata::new([
+        "run",
+        "--quiet",
+        "--memory",
+        "72M",
+        "--swap",
+        "zram:256M",
+        "--",
+    ])
+    .args(["taskset", "-c", &number.to_string()])
+    .arg(program("zipf"))
+    .args(["--size", "120M", "--seconds", &seconds]);
+    let mut live = Live::start(&strata);
+    live.line();
+    let deadline = Instant::now() + Duration::from_secs(5) * patience().min(7);
+    let mut threads = Vec::new();
+    let mut are_apart = false;
+    while !are_apart && Instant::now() < deadline {
+        sleep(Duration::from_millis(20));
+        threads = allowed(live.pid());
+        let reclaim = threads.iter().filter(|(name, _)| name == "strata-shrink");
+        are_apart =
+            reclaim.clone().count() == 1 && reclaim.clone().all(|(_, list)| !names(list, number));
+    }
+    let nr_runnable = nr_runnable();
+    let programs: Vec<_> = children(live.pid()).into_iter().flat_map(allowed).collect();
+    assert_eq!(live.end().code(), Some(0), "{}", live.stderr());
+    if !are_apart && nr_runnable > 3 {
+        skip!("others want the processors as well: {nr_runnable} threads");
+    }
+    assert!(
+        are_apart,
+        "{nr_runnable} threads want to run; ours: {threads:?}"
+    );
+    let confined = programs.iter().filter(|(name, _)| name == "zipf");
+    assert!(
+        confined.clone().count() > 0
+            && confined
+                .clone()
+                .all(|(_, list)| *list == number.to_string()),
+        "the program runs where it did: {programs:?}"
+    );
+}
+
+/// Reclaim ahead took its time from the loops, which kept a quarter to a half of their progress.
+#[test]
+fn beside_busy_loops_a_program_reclaims_for_itself() {
+    needs!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
+    let _guard = Guard::new();
+    let seconds = (4 * patience().min(7)).to_string();
+    let _loops = BusyLoops::start();
+    let (run, report) = Strata::new(["run", "--memory", "24M", "--swap", "zram:256M", "--"])
+        .arg(program("zipf"))
+        .args(["--size", "40M", "--work-percent", "50"])
+        .args(["--seconds", &seconds])
+        .time_limit(Duration::from_secs(80))
+        .finish_with_report();
+    assert_eq!(run.code(), Some(0), "{}", run.stderr);
+    let number = |name: &str| report["eviction"][name].as_u64().expect("a number");
+    let left_ms = number("left_to_programs_ms");
+    let elapsed_ms = report["elapsed_ms"].as_u64().expect("a number");
+    assert!(left_ms * 2 > elapsed_ms, "{report:#}");
+    let by_pageout = number("nr_applied_pages");
+    assert!(
+        by_pageout * 3 < number("nr_kernel_chosen_pages"),
+        "{report:#}"
+    );
+}
+
+/// The nice value of each thread of a process.
+fn nice_values(pid: i32) -> Vec<String> {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).expect("threads");
+    let stats = threads
+        .flatten()
+        .filter_map(|thread| fs::read_to_string(thread.path().join("stat")).ok());
+    stats
+        .map(|stat| {
+            let fields = stat.rsplit(')').next().expect("fields").to_owned();
+            fields
+                .split_whitespace()
+                .nth(16)
+                .expect("a nice value")
+                .to_owned()
+        })
+        .collect()
+}
+
+#[test]
+fn stratas_threads_run_at_the_priority_of_the_program_unless_more_is_asked_for() {
+    needs!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
+    let _guard = Guard::new();
+    for (priority, program_nice, wanted) in [("program", "5", "5"), ("high", "0", "-10")] {
+        let mut run = Strata::new(["run", "--quiet", "--memory", "64M"])
+            .args([
+                "--priority",
+                priority,
+                "--",
+                "nice",
+                "-n",
+                program_nice,
+                "sleep",
+                "60",
+            ])
+            .command()
+            .spawn()
+            .expect("strata starts");
+        let pid = run.id() as i32;
+        wait_until("the priority is as asked for", || {
+            let found = nice_values(pid);
+            let nr_wanted = found.iter().filter(|nice| *nice == wanted).count();
+            match priority {
+                "program" => found.len() > 3 && nr_wanted == found.len(),
+                _ => nr_wanted > 0,
+            }
+        });
+        send(pid, rustix::process::Signal::TERM);
+        run.wait().expect("strata ends");
+    }
+}
+
+#[test]
+fn where_the_cap_of_processor_time_does_not_pay_for_reclaim_the_program_reclaims_and_the_budget_holds()
+ {
+    needs!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
+    let _guard = Guard::new();
+    let seconds = (5 * patience().min(6)).to_string();
+    let (run, report) = Strata::new([
+        "run",
+        "--cpu",
+        "10%",
+        "--memory",
+        "48M",
+        "--swap",
+        "zram:256M",
+        "--",
+    ])
+    .arg(program("zipf"))
+    .args(["--size", "80M", "--seconds", &seconds])
+    .time_limit(Duration::from_secs(80))
+    .finish_with_report();
+    assert_eq!(run.code(), Some(0), "{}", run.stderr);
+    assert_eq!(report["strata_cpu_cap_percent"], 10, "{report:#}");
+    let left_ms = report["eviction"]["left_to_programs_ms"]
+        .as_u64()
+        .expect("a number");
+    let elapsed_ms = report["elapsed_ms"].as_u64().expect("a number");
+    assert!(left_ms * 2 > elapsed_ms, "{report:#}");
+    let above_ms = report["usage"]["above_budget_ms"]
+        .as_u64()
+        .expect("a number");
+    assert!(above_ms * 20 < elapsed_ms, "{report:#}");
+}
+
+/// How cold a page is, is not measured by what its own program still has in memory: tests of `tracker/by_heat` and `lru::heat` show
+/// that. Here the decisions: nobody else reclaims, and the kernel is told what is cold. How far each program comes says
+/// nothing of them: whoever is ahead uses its pages more often.
+#[test]
+fn two_programs_that_fill_all_processors_reclaim_for_themselves_and_the_kernel_is_told_what_is_cold()
+ {
+    needs!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
+    if std::thread::available_parallelism().map_or(1, usize::from) != 2 {
+        skip!("two programs do not fill these processors");
+    }
+    if has_generations() {
+        skip!("the kernel keeps generations (lru_gen/enabled), not two lists");
+    }
+    let _guard = Guard::new();
+    let once = || {
+        Strata::new(["run", "--memory", "24M", "--swap", "zram:256M", "--"])
+        .args(["sh", "-c"])
+        .arg(
+            "\"$0\" --after 2 --size 20M --theta 1.2 --seconds 14 & \"$0\" --after 2 --size 20M --theta 1.2 --seed 2 --seconds 14; wait $!",
+        )
+        .arg(program("zipf"))
+        .time_limit(Duration::from_secs(80))
+        .finish_with_report()
+    };
+    let (mut run, mut report) = once();
+    if report["eviction"]["nr_deactivated_pages"] == 0 {
+        // Whoever else wants the processors for a while hides what is cold.
+        (run, report) = once();
+    }
+    assert_eq!(run.code(), Some(0), "{}", run.stderr);
+    let eviction = |name: &str| report["eviction"][name].as_u64().expect("a number");
+    if eviction("left_to_programs_ms") < 1000 {
+        skip!("others want the processors as well, for most of the time");
+    }
+    let nr_walks = report["walks"]["nr_walks"].as_u64().expect("a number");
+    let elapsed_ms = report["elapsed_ms"].as_u64().expect("a number");
+    if eviction("nr_deactivated_pages") == 0 && nr_walks * 1000 < elapsed_ms {
+        skip!(
+            "clearing takes too long here for cold pages to be known: {nr_walks} walks in {elapsed_ms} ms"
+        );
+    }
+    assert!(eviction("nr_deactivated_pages") > 0, "{report:#}");
+    let ends = run.stdout.lines().filter(|line| line.contains("program"));
+    let nr_ends = ends.filter(|line| line.contains("\"ops\"")).count();
+    assert_eq!(nr_ends, 2, "both come to their end: {}", run.stdout);
+}

@@ -1,0 +1,380 @@
+//! `strata compare` on a real program: every arm has its runs, in turns, under its budget; what fails or is not found is
+//! told; and nothing is left behind.
+
+use crate::support;
+
+use rustix::process::Signal;
+use serde_json::Value;
+use support::leaks::Guard;
+use support::live::Live;
+use support::programs::program;
+use support::strata::{Finished, Strata};
+
+const MIB: u64 = 1 << 20;
+
+/// `strata compare` with JSON.
+fn compare(options: &[&str], work: &[&str]) -> Strata {
+    Strata::new(["compare", "--format", "json"])
+        .args(options)
+        .arg("--")
+        .args(work)
+}
+
+/// The one object on stdout.
+#[track_caller]
+fn json(finished: &Finished) -> Value {
+    let mut lines = finished.json_lines();
+    assert_eq!(lines.len(), 1, "{}\n{}", finished.stdout, finished.stderr);
+    lines.remove(0)
+}
+
+fn list<'a>(value: &'a Value, name: &str) -> &'a [Value] {
+    value[name].as_array().expect("a list")
+}
+
+fn path_of(name: &str) -> String {
+    program(name).to_string_lossy().into_owned()
+}
+
+#[test]
+fn each_arm_runs_in_turns_under_its_budget_and_every_figure_is_there() {
+    needs!("cap_bpf", "memory_cgroup", "zram");
+    let _guard = Guard::new();
+    let options = [
+        "--memory",
+        "48M",
+        "--swap",
+        "zram:128M",
+        "--arms",
+        "none,kernel,strata",
+        "--runs",
+        "2",
+        "--warmup",
+        "1",
+        "--neighbours",
+        "1",
+        "--operations",
+        r#""ops":([0-9]+)"#,
+    ];
+    let zipf = path_of("zipf");
+    let work = [&zipf[..], "--size", "80M", "--seconds", "2"];
+    let finished = compare(&options, &work).finish();
+    let all = json(&finished);
+    assert_eq!(all["is_interrupted"], false);
+    // The kernel alone may kill a program that fills its memory fast.
+    let killed = list(&all, "runs")
+        .iter()
+        .filter(|run| run["is_oom_kill"] == true);
+    let killed: Vec<u64> = killed
+        .map(|run| {
+            assert_eq!(
+                (&run["arm"], &run["is_counted"]),
+                (&"kernel".into(), &false.into())
+            );
+            run["round"].as_u64().expect("a round")
+        })
+        .collect();
+    let troubles = list(&all, "troubles");
+    for trouble in troubles
+        .iter()
+        .map(|trouble| trouble.as_str().expect("text"))
+    {
+        assert!(
+            trouble.ends_with("kernel 48 MiB: the kernel killed the command: out of memory"),
+            "{trouble}"
+        );
+    }
+    assert!(troubles.len() >= killed.len(), "{}", finished.stderr);
+    assert_eq!(finished.code(), Some(i32::from(!troubles.is_empty())));
+
+    // There, back, there: the first round does not count.
+    let runs = list(&all, "runs");
+    let order: Vec<(u64, u64, &str)> = runs
+        .iter()
+        .map(|run| {
+            let number = |name: &str| run[name].as_u64().expect("a number");
+            let arm = run["arm"].as_str().expect("an arm");
+            (number("round"), number("position"), arm)
+        })
+        .collect();
+    let expected = [
+        (1, 4, "strata"),
+        (1, 5, "kernel"),
+        (1, 6, "none"),
+        (2, 7, "none"),
+        (2, 8, "kernel"),
+        (2, 9, "strata"),
+    ];
+    assert_eq!(order, expected);
+    for run in runs.iter().filter(|run| run["is_oom_kill"] == false) {
+        let figures = &run["figures"];
+        let figure = |name: &str| figures[name].as_f64();
+        let known = |name: &str| figure(name).unwrap_or_else(|| panic!("no {name}: {run}"));
+        assert_eq!(
+            (&run["is_counted"], &run["exit_status"]),
+            (&true.into(), &0.into())
+        );
+        assert!(known("wall_ms") >= 2000.0, "{run}");
+        assert!(
+            known("throughput_per_s") > 0.0 && known("operations_per_cpu_s") > 0.0,
+            "{run}"
+        );
+        assert!(known("neighbour_iterations_per_s") > 0.0, "{run}");
+        // Every page is touched once at least.
+        assert!(known("nr_minor_faults") > 5000.0, "{run}");
+        assert!(known("command_cpu_ms") > 0.0, "{run}");
+        assert!(run["nr_memory_samples"].as_u64() >= Some(5), "{run}");
+        let peak = known("peak_bytes") as u64;
+        assert!(known("mean_bytes") <= peak as f64, "{run}");
+        let parts = known("command_cpu_ms") + known("kernel_threads_cpu_ms");
+        let strata_ms = figure("strata_cpu_ms");
+        assert_eq!(
+            known("total_cpu_ms"),
+            parts + strata_ms.unwrap_or(0.0),
+            "{run}"
+        );
+        match run["arm"].as_str() {
+            Some("none") => {
+                assert!(peak > 80 * MIB, "it has a limit: {run}");
+                // A page of the program's own file may have to be read.
+                assert!(known("nr_major_faults") < 50.0, "{run}");
+                assert_eq!(strata_ms, None, "{run}");
+                assert_eq!(run["budget_bytes"], Value::Null);
+                assert_eq!(figure("above_budget_ms"), None, "{run}");
+            }
+            Some("kernel") => {
+                // Only Strata has a limit that gives way.
+                assert_eq!(figure("nr_limit_raises"), None, "{run}");
+                // A charge that can't fail may go beyond a limit by some pages.
+                assert!(peak <= 49 * MIB, "the kernel's limit is not held: {run}");
+                assert!(known("nr_major_faults") > 0.0, "{run}");
+                assert_eq!((strata_ms, figure("strata_bytes")), (None, None), "{run}");
+            }
+            _ => {
+                assert!(figure("nr_limit_raises").is_some(), "{run}");
+                // The limit behind the budget may give way rather than have the program killed.
+                assert!(peak < 80 * MIB, "the budget is not held: {run}");
+                assert!(known("mean_bytes") <= 50.0 * MIB as f64, "{run}");
+                assert!(known("nr_major_faults") > 0.0, "{run}");
+                assert!(
+                    strata_ms > Some(0.0) && known("strata_bytes") > 0.0,
+                    "{run}"
+                );
+            }
+        }
+    }
+    let pairs: Vec<(&Value, &Value)> = list(&all, "ratios")
+        .iter()
+        .map(|ratios| (&ratios["arm"], &ratios["over"]["arm"]))
+        .collect();
+    let pair = |above: &str, below: &str| (Value::from(above), Value::from(below));
+    let expected = [pair("kernel", "none"), pair("strata", "kernel")];
+    assert!(
+        pairs
+            .iter()
+            .zip(&expected)
+            .all(|(found, e)| *found == (&e.0, &e.1)),
+        "{pairs:?}"
+    );
+    // The figures of a summary are those of its runs.
+    for summary in list(&all, "summaries") {
+        let of_arm = runs
+            .iter()
+            .filter(|run| run["arm"] == summary["arm"] && run["is_counted"] == true);
+        let walls: Vec<f64> = of_arm
+            .map(|run| run["figures"]["wall_ms"].as_f64().expect("a number"))
+            .collect();
+        assert_eq!(summary["nr_runs"], walls.len());
+        let wall = &summary["figures"]["wall_ms"];
+        let mean = (!walls.is_empty()).then(|| walls.iter().sum::<f64>() / walls.len() as f64);
+        assert_eq!(wall["median"].as_f64(), mean, "{summary}");
+    }
+    // A round in which one of the two was killed is none.
+    let time = &list(&all, "ratios")[1]["ratios"]["wall_ms"];
+    let nr_rounds = time["nr_rounds"].as_u64().unwrap_or(0);
+    assert_eq!(nr_rounds, 2 - killed.len() as u64, "{all}");
+}
+
+#[test]
+fn the_kernel_gets_the_memory_that_strata_used_just_before() {
+    needs!("cap_bpf", "memory_cgroup", "zram");
+    let _guard = Guard::new();
+    let zipf = path_of("zipf");
+    let work = [&zipf[..], "--size", "80M", "--seconds", "1"];
+    let options = ["--memory", "48M,64M", "--swap", "zram:128M", "--runs", "2"];
+    let options = [&options[..], &["--match-memory"]].concat();
+    let all = json(&compare(&options, &work).finish());
+    assert_eq!(all["kernel_limit"], "mean_of_strata");
+    let runs = list(&all, "runs");
+    let order: Vec<(&str, u64)> = runs
+        .iter()
+        .map(|run| {
+            let budget_bytes = run["budget_bytes"].as_u64().expect("a budget");
+            (run["arm"].as_str().expect("an arm"), budget_bytes / MIB)
+        })
+        .collect();
+    let there = [
+        ("strata", 48),
+        ("kernel", 48),
+        ("strata", 64),
+        ("kernel", 64),
+    ];
+    let back = [
+        ("strata", 64),
+        ("kernel", 64),
+        ("strata", 48),
+        ("kernel", 48),
+    ];
+    assert_eq!(order, [there, back].concat());
+    for pair in runs.chunks(2) {
+        let (strata, kernel) = (&pair[0], &pair[1]);
+        let budget_bytes = &strata["budget_bytes"];
+        assert_eq!(&strata["limit_bytes"], budget_bytes);
+        let used_bytes = strata["figures"]["full_mean_bytes"].as_f64();
+        let used_bytes = used_bytes.expect("a run of a second is seen");
+        let limit_bytes = kernel["limit_bytes"].as_u64().expect("a limit");
+        assert_eq!(limit_bytes, used_bytes as u64, "{kernel}");
+        assert_ne!(Some(limit_bytes), budget_bytes.as_u64(), "{kernel}");
+        let peak_bytes = kernel["figures"]["peak_bytes"].as_u64();
+        // A charge that can't fail may go beyond a limit by some pages.
+        assert!(peak_bytes <= Some(limit_bytes + MIB), "{kernel}");
+    }
+}
+
+#[test]
+fn a_run_whose_command_fails_is_told_and_left_out() {
+    needs!("memory_cgroup");
+    let _guard = Guard::new();
+    let work = ["sh", "-c", "echo some reason >&2; exit 3"];
+    let options = ["--memory", "64M", "--arms", "kernel", "--runs", "2"];
+    let finished = compare(&options, &work).finish();
+    assert_eq!(finished.code(), Some(1), "{}", finished.stderr);
+    let told = &finished.stderr;
+    assert!(
+        told.contains("round 1, kernel 64 MiB: the command exited with status 3"),
+        "{told}"
+    );
+    assert!(told.contains("some reason"), "{told}");
+    let all = json(&finished);
+    assert_eq!(list(&all, "troubles").len(), 2);
+    assert_eq!(list(&all, "runs").len(), 2);
+    for run in list(&all, "runs") {
+        assert_eq!(
+            (&run["is_counted"], &run["exit_status"]),
+            (&false.into(), &3.into())
+        );
+    }
+    assert_eq!(all["summaries"][0]["nr_runs"], 0);
+    assert_eq!(all["summaries"][0]["nr_failed_runs"], 2);
+    assert_eq!(all["summaries"][0]["nr_oom_kills"], 0);
+    assert_eq!(all["summaries"][0]["figures"], serde_json::json!({}));
+
+    let options = [&options[..], &["--ignore-failure"]].concat();
+    let finished = compare(&options, &work).finish().expect_success();
+    assert_eq!(json(&finished)["summaries"][0]["nr_runs"], 2);
+}
+
+#[test]
+fn an_expression_that_never_matches_is_told_and_never_counted_as_nothing() {
+    needs!("memory_cgroup");
+    let _guard = Guard::new();
+    let options = [
+        "--memory",
+        "64M",
+        "--arms",
+        "kernel",
+        "--runs",
+        "2",
+        "--throughput",
+        "speed ([0-9.]+)",
+        "--operations",
+        "done ([0-9,]+)",
+    ];
+    let work = [
+        "sh",
+        "-c",
+        "echo done 1,000; sleep 0.1; echo done 2,000 >&2",
+    ];
+    let finished = compare(&options, &work).finish();
+    assert_eq!(finished.code(), Some(1), "{}", finished.stderr);
+    let told = "nothing in the output matches --throughput 'speed ([0-9.]+)'";
+    assert_eq!(
+        finished.stderr.matches(told).count(),
+        1,
+        "{}",
+        finished.stderr
+    );
+    assert!(
+        !finished.stderr.contains("--operations"),
+        "{}",
+        finished.stderr
+    );
+    let all = json(&finished);
+    assert_eq!(list(&all, "troubles").len(), 2, "each run's, in the JSON");
+    for run in list(&all, "runs") {
+        // The count was found, the last one of either stream, and the speed follows from it.
+        let of = |name: &str| run["figures"][name].as_f64().expect("a number");
+        let nr_operations = of("throughput_per_s") * of("wall_ms") / 1000.0;
+        assert!((nr_operations - 2000.0).abs() < 0.01, "{run}");
+        assert_eq!(run["is_counted"], true);
+    }
+}
+
+#[test]
+fn what_can_not_be_run_ends_it_at_once_with_the_reason() {
+    needs!("memory_cgroup");
+    let _guard = Guard::new();
+    let options = ["--memory", "64M", "--arms", "kernel"];
+    let finished = compare(&options, &["/nowhere/at/all"]).finish();
+    assert_eq!(finished.code(), Some(1), "{}", finished.stderr);
+    assert!(
+        finished.stderr.contains("was not found"),
+        "{}",
+        finished.stderr
+    );
+    assert_eq!(finished.stdout, "");
+    let options = [&options[..], &["--prepare", "echo no room >&2; exit 4"]].concat();
+    let finished = compare(&options, &["true"]).finish();
+    assert_eq!(finished.code(), Some(1), "{}", finished.stderr);
+    for part in ["--prepare", "no room", "kernel 64 MiB"] {
+        assert!(
+            finished.stderr.contains(part),
+            "{part}: {}",
+            finished.stderr
+        );
+    }
+}
+
+#[test]
+fn ctrl_c_ends_the_run_in_progress_and_prints_those_that_were_over() {
+    needs!("memory_cgroup");
+    let _guard = Guard::new();
+    let directory = tempfile::tempdir().expect("a directory");
+    let mark = directory.path().join("runs");
+    // The first two runs are short, the third lasts.
+    let line = r#"echo >>"$0"; [ "$(wc -l <"$0")" -lt 3 ] || exec sleep 600"#;
+    let options = ["--memory", "64M", "--arms", "kernel", "--runs", "5"];
+    let strata = compare(&options, &["sh", "-c", line]).arg(&mark);
+    for is_terminal in [true, false] {
+        let _ = std::fs::remove_file(&mark);
+        let mut live = Live::start(&strata);
+        support::live::wait_until("the third run", || {
+            std::fs::read_to_string(&mark).is_ok_and(|text| text.lines().count() == 3)
+        });
+        match is_terminal {
+            // As a terminal sends it, to everybody.
+            true => live.signal_group(Signal::INT),
+            false => live.signal(Signal::TERM),
+        }
+        let all = live.json();
+        assert_eq!(live.end().code(), Some(1), "{}", live.stderr());
+        assert_eq!(all["is_interrupted"], true);
+        assert_eq!(list(&all, "runs").len(), 2, "{all}");
+        assert_eq!(all["summaries"][0]["nr_runs"], 2);
+        assert!(
+            live.stderr().contains("ended before its time"),
+            "{}",
+            live.stderr()
+        );
+    }
+}

@@ -1,0 +1,49 @@
+//! `strata doctor` on the machine we run on, whatever it offers.
+
+use crate::support;
+
+use std::collections::BTreeSet;
+
+use support::strata::{Strata, doctor};
+
+#[test]
+fn doctor_names_what_run_needs_and_says_whether_it_can_work() {
+    let run = Strata::new(["doctor", "--format", "json"]).finish();
+    let answer: serde_json::Value = serde_json::from_str(&run.stdout).expect("JSON");
+    let checks = answer["checks"].as_array().expect("checks");
+    let is_missing = checks.iter().any(|check| check["status"] == "missing");
+    assert_eq!(answer["can_run"], !is_missing, "{answer:#}");
+    assert_eq!(run.code(), Some(i32::from(is_missing)), "{answer:#}");
+    for check in checks {
+        let is_met = check["status"] == "ok";
+        assert_eq!(
+            check["remedy"].is_null(),
+            is_met,
+            "a remedy where it is needed: {check:#}"
+        );
+    }
+}
+
+#[test]
+fn the_table_and_the_json_tell_the_same() {
+    let table = Strata::new(["doctor"]).finish().stdout;
+    let told: BTreeSet<&str> = table.lines().flat_map(str::split_whitespace).collect();
+    for check in doctor()["checks"].as_array().expect("checks") {
+        let name = check["name"].as_str().expect("name");
+        assert!(told.contains(name), "{name} is not in the table:\n{table}");
+    }
+}
+
+#[test]
+fn a_reader_that_stops_early_is_no_error() {
+    let mut child = Strata::new(["doctor"])
+        .command()
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .expect("starts");
+    drop(child.stdout.take());
+    let run = support::strata::finish(child, b"", std::time::Duration::from_secs(20));
+    assert_eq!(run.stderr, "");
+    assert!(matches!(run.code(), Some(0 | 1)));
+}

@@ -1,0 +1,283 @@
+//! A Strata that hangs, that nobody listens to, that is in its own way or that is two: the program is never worse off for it.
+
+use crate::support;
+
+use std::fs;
+use std::io::Write;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use rustix::process::Signal;
+use support::leaks::Guard;
+use support::live::{Live, TestGroup, children, memory_mount, send, state, wait_until};
+use support::programs::program;
+use support::strata::{Strata, binary};
+
+/// A program in a group of its own.
+struct World {
+    program: Child,
+    group: TestGroup,
+}
+
+impl World {
+    fn new(name: &str) -> World {
+        let group = TestGroup::new(name);
+        let program = Command::new(program("idle"))
+            .args(["--size", "24M"])
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("starts");
+        group.take(program.id() as i32);
+        World { program, group }
+    }
+
+    fn attach(&self) -> Strata {
+        Strata::new(["run", "--memory", "60M", "--cgroup"]).arg(&self.group.path)
+    }
+
+    /// Whether a hard limit stands on the group.
+    fn is_limited(&self) -> bool {
+        let (_, is_v1) = memory_mount().expect("a memory controller");
+        let name = match is_v1 {
+            true => "memory.limit_in_bytes",
+            false => "memory.max",
+        };
+        let text = fs::read_to_string(self.group.path.join(name)).unwrap_or_default();
+        // Without a limit v1 shows the largest number of whole pages.
+        text.trim()
+            .parse::<u64>()
+            .is_ok_and(|bytes| bytes < 1 << 62)
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        let _ = self.program.kill();
+        let _ = self.program.wait();
+    }
+}
+
+/// A group that stops whoever is in it, whatever that is at.
+struct Freezer {
+    path: PathBuf,
+    parent: PathBuf,
+}
+
+impl Freezer {
+    fn new() -> Freezer {
+        let v1 = Path::new("/sys/fs/cgroup/freezer");
+        let parent = match v1.exists() {
+            true => v1.to_owned(),
+            false => memory_mount().expect("a hierarchy").0,
+        };
+        let path = parent.join(format!("strata-test-freezer-{}", std::process::id()));
+        fs::create_dir(&path).expect("a cgroup can be made");
+        Freezer { path, parent }
+    }
+
+    fn freeze(&self, is_frozen: bool) {
+        let (v1, v2) = (
+            self.path.join("freezer.state"),
+            self.path.join("cgroup.freeze"),
+        );
+        let written = match (v1.exists(), is_frozen) {
+            (true, true) => fs::write(v1, "FROZEN"),
+            (true, false) => fs::write(v1, "THAWED"),
+            (false, is_frozen) => fs::write(v2, u8::from(is_frozen).to_string()),
+        };
+        written.expect("can be frozen and thawed");
+    }
+
+    fn take(&self, pid: i32) {
+        fs::write(self.path.join("cgroup.procs"), pid.to_string()).expect("can be moved");
+    }
+}
+
+impl Drop for Freezer {
+    fn drop(&mut self) {
+        self.freeze(false);
+        let pids = fs::read_to_string(self.path.join("cgroup.procs")).unwrap_or_default();
+        for pid in pids.split_whitespace() {
+            let _ = fs::write(self.parent.join("cgroup.procs"), pid);
+        }
+        wait_until("the freezer's group to go", || {
+            fs::remove_dir(&self.path).is_ok() || !self.path.exists()
+        });
+    }
+}
+
+fn end(mut live: Live) {
+    live.signal(Signal::INT);
+    assert_eq!(live.end().code(), Some(0), "{}", live.stderr());
+}
+
+#[test]
+fn the_limits_of_a_strata_that_hangs_are_lifted_and_hold_again_when_it_goes_on() {
+    needs!("cap_bpf", "memory_cgroup");
+    let _guard = Guard::new();
+    let world = World::new("hung");
+    let before = world.group.values();
+    let live = Live::start(&world.attach());
+    live.wait_until_it_answers();
+    assert!(world.is_limited());
+    let freezer = Freezer::new();
+    freezer.take(live.pid());
+    freezer.freeze(true);
+    wait_until("the limits to be lifted", || world.group.values() == before);
+    freezer.freeze(false);
+    wait_until("the limit to hold again", || world.is_limited());
+    live.wait_for_stderr("its keeper had lifted the limits meanwhile");
+    drop(freezer);
+    end(live);
+    assert_eq!(world.group.values(), before);
+}
+
+/// Fills a pipe, so that whoever writes to it waits.
+fn fill(pipe: impl AsFd) {
+    let flags = rustix::fs::fcntl_getfl(&pipe).expect("flags");
+    let not_waiting = flags | rustix::fs::OFlags::NONBLOCK;
+    rustix::fs::fcntl_setfl(&pipe, not_waiting).expect("set");
+    while rustix::io::write(&pipe, &[b'x'; 4096]).is_ok() {}
+    while rustix::io::write(&pipe, b"x").is_ok() {}
+    rustix::fs::fcntl_setfl(&pipe, flags).expect("set");
+}
+
+#[test]
+fn a_run_goes_on_and_ends_while_nobody_reads_its_stderr() {
+    needs!("cap_bpf", "memory_cgroup");
+    let _guard = Guard::new();
+    let world = World::new("deaf");
+    let before = world.group.values();
+    let (reader, writer) = rustix::pipe::pipe().expect("a pipe");
+    fill(&writer);
+    let mut run = world
+        .attach()
+        .env("STRATA_LOG", "trace")
+        .command()
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::from(writer))
+        .spawn()
+        .expect("starts");
+    let pid = run.id().to_string();
+    let asks = |what: &'static str| Strata::new(["ctl", "--id", &pid]).arg(what);
+    wait_until("the run to answer", || {
+        asks("status").finish().code() == Some(0)
+    });
+    assert!(world.is_limited());
+    // It says something at each tick, and answers still.
+    for _ in 0..3 {
+        asks("status").finish().expect_success();
+    }
+    send(run.id() as i32, Signal::INT);
+    wait_until("the limits to be gone", || world.group.values() == before);
+    wait_until("the run to end", || run.try_wait().expect("wait").is_some());
+    drop(reader);
+}
+
+#[test]
+fn a_strata_in_the_group_that_it_is_to_hold_is_refused_with_the_way_out() {
+    needs!("cap_bpf", "memory_cgroup");
+    let _guard = Guard::new();
+    let world = World::new("inside");
+    let before = world.group.values();
+    let below = world.group.path.join("cgroup.procs");
+    let mut child = Command::new("sh")
+        .args([
+            "-c",
+            "read go; exec \"$0\" run --memory 60M --cgroup \"$1\"",
+        ])
+        .arg(binary())
+        .arg(&world.group.path)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("starts");
+    fs::write(below, child.id().to_string()).expect("can be moved");
+    let mut stdin = child.stdin.take().expect("piped");
+    stdin.write_all(b"go\n").expect("written");
+    let ended = child.wait_with_output().expect("ends");
+    let told = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert_eq!(ended.status.code(), Some(125), "{told}");
+    assert!(told.contains("Strata itself runs in"), "{told}");
+    assert!(told.contains("cgroup.procs"), "{told}");
+    assert_eq!(world.group.values(), before, "nothing was changed");
+}
+
+#[test]
+fn another_run_directory_does_not_make_a_group_free() {
+    needs!("cap_bpf", "memory_cgroup");
+    let _guard = Guard::new();
+    let world = World::new("elsewhere");
+    let holder = Live::start(&world.attach());
+    holder.wait_until_it_answers();
+    let held = world.group.values();
+    let run_dir = tempfile::tempdir().expect("a directory");
+    let second = world.attach().env("STRATA_RUN_DIR", run_dir.path());
+    let refused = second.finish();
+    assert_eq!(refused.code(), Some(125), "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("another Strata") && refused.stderr.contains("STRATA_RUN_DIR"),
+        "{}",
+        refused.stderr
+    );
+    assert_eq!(world.group.values(), held, "the second changed something");
+    end(holder);
+}
+
+#[test]
+fn a_keeper_is_known_by_its_name_among_processes() {
+    needs!("cap_bpf", "memory_cgroup");
+    let _guard = Guard::new();
+    let mut live = Live::start(&Strata::new(["run", "--memory", "64M", "--"]).arg(program("idle")));
+    live.json();
+    let names = children(live.pid()).into_iter().filter_map(|pid| {
+        let line = fs::read_to_string(format!("/proc/{pid}/cmdline")).ok()?;
+        Some(line.split('\0').next()?.to_owned())
+    });
+    let names: Vec<String> = names.collect();
+    assert!(
+        names.iter().any(|name| name == "strata-keeper"),
+        "{names:?}"
+    );
+    assert_ne!(state(live.pid()), 'T');
+    live.signal(Signal::TERM);
+    live.end();
+}
+
+#[test]
+fn a_run_that_was_killed_begins_again_under_its_name_and_takes_over_what_is_left() {
+    needs!("cap_bpf", "memory_cgroup", "zram");
+    let _guard = Guard::new();
+    let world = World::new("again");
+    let before = world.group.values();
+    let run_dir = tempfile::tempdir().expect("a directory");
+    let name = format!("again-{}", std::process::id());
+    let run = || {
+        let swap = ["--swap", "zram:16M", "--name", &name];
+        Live::start(
+            &world
+                .attach()
+                .args(swap)
+                .env("STRATA_RUN_DIR", run_dir.path()),
+        )
+    };
+    let asks = || {
+        let ctl = Strata::new(["ctl", "--name", &name, "status"]);
+        ctl.env("STRATA_RUN_DIR", run_dir.path()).finish()
+    };
+    let mut first = run();
+    wait_until("the first run to answer", || asks().code() == Some(0));
+    first.signal(Signal::KILL);
+    first.end();
+    let second = run();
+    wait_until("the second run to answer", || asks().code() == Some(0));
+    assert!(world.is_limited());
+    end(second);
+    assert_eq!(world.group.values(), before);
+    let left = fs::read_dir(run_dir.path()).expect("readable").flatten();
+    let left: Vec<_> = left.filter(|entry| entry.path().is_dir()).collect();
+    assert!(left.is_empty(), "{left:?}");
+}

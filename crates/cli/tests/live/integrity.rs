@@ -1,0 +1,185 @@
+//! No page is lost or stale, whoever evicts it.
+
+use crate::support;
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use rustix::process::Signal;
+use support::leaks::Guard;
+use support::live::{Live, wait_until};
+use support::programs::{checkout, program, target_dir};
+use support::strata::Strata;
+
+/// A program that checks every page it touches, at 40 % of its footprint.
+fn checksum_holds(actuator: &str, seconds: u32) {
+    needs!("cap_bpf", "memory_cgroup");
+    let _guard = Guard::new();
+    let (run, report) = Strata::new(["run", "--memory", "80M", "--swap", "zram:256M"])
+        .args(["--actuator", actuator, "--"])
+        .arg(program("checksum"))
+        .args(["--size", "200M", "--threads", "2", "--seconds"])
+        .arg(seconds.to_string())
+        .time_limit(Duration::from_secs(60 + 3 * u64::from(seconds)))
+        .finish_with_report();
+    assert_eq!(run.code(), Some(0), "{}\n{}", run.stdout, run.stderr);
+    let said = &run.json_lines()[0];
+    assert_eq!(
+        (&said["pages"], &said["bad"]),
+        (&51200.into(), &0.into()),
+        "{said}"
+    );
+    assert!(
+        said["reads"].as_u64() > Some(0) && said["writes"].as_u64() > Some(0),
+        "{said}"
+    );
+    assert_eq!(report["actuator"], actuator);
+    let evicted = report["saved"]["evicted_bytes"].as_u64();
+    assert!(
+        evicted > Some(60 << 20),
+        "it was under pressure: {report:#}"
+    );
+}
+
+#[test]
+fn every_page_is_right_under_pageout_at_40_percent_of_the_footprint() {
+    checksum_holds("pageout", 8);
+}
+
+#[test]
+fn every_page_is_right_under_the_kernel_s_reclaim_at_40_percent_of_the_footprint() {
+    checksum_holds("reclaim", 8);
+}
+
+#[test]
+fn every_page_is_right_under_auto_at_40_percent_of_the_footprint() {
+    checksum_holds("auto", 8);
+}
+
+#[test]
+#[ignore = "takes three minutes: make test-long"]
+fn long_every_page_is_right_for_a_minute_with_each_actuator() {
+    for actuator in ["pageout", "reclaim", "auto"] {
+        checksum_holds(actuator, 60);
+    }
+}
+
+/// Keys of the data set, 1 KiB of value each.
+const NR_KEYS: u64 = 80_000;
+
+fn value_of(key: u64) -> String {
+    format!("{:016x}", key.wrapping_mul(0x9e37_79b9_7f4a_7c15)).repeat(64)
+}
+
+/// An unpacked redis, or why there is none.
+fn redis() -> Result<PathBuf, String> {
+    let bin = target_dir().join("servers/bin");
+    if !bin.join("redis-server").exists() {
+        let output = Command::new(checkout().join("scripts/servers.sh"))
+            .arg("redis")
+            .output()
+            .map_err(|error| error.to_string())?;
+        if !output.status.success() {
+            return Err(String::from_utf8_lossy(&output.stderr).replace('\n', " "));
+        }
+    }
+    Ok(bin)
+}
+
+/// Redis at 60 % of what its data needs: every key is read back right, twice.
+fn redis_holds(actuator: &str) {
+    needs!("cap_bpf", "memory_cgroup");
+    let bin = match redis() {
+        Ok(bin) => bin,
+        Err(reason) => skip!("no redis: {reason}"),
+    };
+    let _guard = Guard::new();
+    let directory = tempfile::tempdir().expect("directory");
+    let socket = directory.path().join("redis.sock");
+    let mut live = Live::start(
+        &Strata::new(["run", "--memory", "64M", "--swap", "zram:256M"])
+            .args(["--quiet", "--actuator", actuator, "--"])
+            .arg(bin.join("redis-server"))
+            .args([
+                "--port",
+                "0",
+                "--save",
+                "",
+                "--appendonly",
+                "no",
+                "--unixsocket",
+            ])
+            .arg(&socket),
+    );
+    wait_until("redis to listen", || socket.exists());
+    let ask = |options: &[&str], input: String| -> String {
+        let mut cli = Command::new(bin.join("redis-cli"))
+            .arg("-s")
+            .arg(&socket)
+            .args(options)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("redis-cli");
+        let mut stdin = cli.stdin.take().expect("piped");
+        let feeder = std::thread::spawn(move || stdin.write_all(input.as_bytes()));
+        let output = cli.wait_with_output().expect("redis-cli");
+        feeder.join().expect("thread").expect("redis-cli reads");
+        assert!(output.status.success(), "redis-cli {options:?}");
+        String::from_utf8(output.stdout).expect("text")
+    };
+    let mut sets = String::new();
+    for key in 0..NR_KEYS {
+        writeln!(sets, "SET key:{key} {}", value_of(key)).expect("string");
+    }
+    let said = ask(&["--pipe"], sets);
+    assert!(
+        said.contains(&format!("errors: 0, replies: {NR_KEYS}")),
+        "{said}"
+    );
+    for round in 0..2 {
+        let mut gets = String::new();
+        for first in (0..NR_KEYS).step_by(100) {
+            gets.push_str("MGET");
+            for key in first..first + 100 {
+                write!(gets, " key:{key}").expect("string");
+            }
+            gets.push('\n');
+        }
+        let said = ask(&["--raw"], gets);
+        let mut lines = said.lines();
+        for key in 0..NR_KEYS {
+            assert!(
+                lines.next() == Some(&value_of(key)),
+                "key:{key} in round {round}"
+            );
+        }
+    }
+    let info = ask(&["info", "memory"], String::new());
+    let used = info
+        .lines()
+        .find_map(|line| line.strip_prefix("used_memory:"));
+    let used: u64 = used.expect("used_memory").trim().parse().expect("bytes");
+    assert!(
+        used > (64 << 20) * 10 / 7,
+        "{} MiB do not press on the budget",
+        used >> 20
+    );
+    live.signal(Signal::TERM);
+    assert_eq!(live.end().code(), Some(0), "{}", live.stderr());
+}
+
+#[test]
+fn redis_gives_back_every_key_at_60_percent_of_its_data() {
+    redis_holds("auto");
+}
+
+#[test]
+#[ignore = "the other actuators: make test-long"]
+fn long_redis_gives_back_every_key_with_each_actuator() {
+    redis_holds("pageout");
+    redis_holds("reclaim");
+}

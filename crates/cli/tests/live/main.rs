@@ -1,0 +1,43 @@
+//! The live tests of the binary, one module a subject: they drive real programs on the real kernel.
+//!
+//! **Owns** the list of them. **Does not own** any test.
+
+#[path = "../support/mod.rs"]
+#[macro_use]
+mod support;
+
+mod alone;
+mod budget;
+mod cache_trouble;
+mod cache_watch;
+mod compare;
+mod control;
+mod doctor;
+mod drop;
+mod files;
+mod groups;
+mod held;
+mod hints;
+mod hung;
+mod integrity;
+mod killed;
+mod lru_gen;
+mod metrics_host;
+mod named;
+mod near;
+mod page_cache;
+mod plan;
+mod record;
+mod run;
+mod run_dir;
+mod run_hungry;
+mod run_refused;
+mod run_shapes;
+mod run_status;
+mod run_trouble;
+mod stops;
+mod swap;
+mod top;
+mod traced;
+mod two_on_one;
+mod wss;

@@ -1,0 +1,116 @@
+//! Runs that have names.
+
+use crate::support;
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+
+use rustix::process::Signal;
+use serde_json::Value;
+use support::leaks::Guard;
+use support::live::{Live, wait_until};
+use support::programs::program;
+use support::strata::{Finished, Strata};
+
+/// `strata run --name NAME OPTIONS -- touch`.
+fn named(run_dir: &Path, name: &str, options: &[&str]) -> Strata {
+    Strata::new(["run", "--memory", "64M", "--name", name])
+        .args(options)
+        .arg("--")
+        .arg(program("touch"))
+        .args(["--size", "8M"])
+        .env("STRATA_RUN_DIR", run_dir)
+}
+
+fn start(run_dir: &Path, name: &str, options: &[&str]) -> Live {
+    let live = Live::start(&named(run_dir, name, options));
+    let line = live.line();
+    assert!(line.starts_with("ready "), "{line}");
+    live
+}
+
+fn ctl(run_dir: &Path, args: &[&str]) -> Finished {
+    let strata = Strata::new(["ctl"]).args(args);
+    strata.env("STRATA_RUN_DIR", run_dir).finish()
+}
+
+fn end(mut live: Live) {
+    writeln!(live.stdin(), "exit 0").expect("touch listens");
+    assert_eq!(live.end().code(), Some(0));
+}
+
+#[test]
+fn a_run_is_asked_by_its_name_and_metrics_have_it() {
+    needs!("page_walk", "memory_cgroup");
+    let _guard = Guard::new();
+    let folder = tempfile::tempdir().expect("directory");
+    let run_dir = folder.path().join("run");
+    let textfile = folder.path().join("strata.prom");
+    let shown = textfile.display().to_string();
+    let web = start(&run_dir, "web", &["--metrics-textfile", &shown]);
+    let db = start(&run_dir, "db-2", &["--dry-run"]);
+    for args in [
+        &["--name", "web", "status", "--format", "json"][..],
+        &["status", "--id", "web", "--format", "json"],
+    ] {
+        let said = ctl(&run_dir, args).expect_success();
+        let status: Value = serde_json::from_str(&said.stdout).expect("JSON");
+        assert_eq!(status["id"], "web", "{args:?}");
+    }
+    let said = ctl(&run_dir, &["status"]);
+    assert_eq!(said.code(), Some(2));
+    assert!(
+        said.stderr.contains("db-2 (") && said.stderr.contains("web ("),
+        "{}",
+        said.stderr
+    );
+    wait_until("metrics", || {
+        fs::read_to_string(&textfile)
+            .is_ok_and(|text| text.contains("strata_run_info{name=\"web\","))
+    });
+    end(db);
+    end(web);
+    assert!(!run_dir.join("web").exists());
+}
+
+#[test]
+fn a_name_is_given_to_one_living_run_at_a_time() {
+    needs!("page_walk", "memory_cgroup");
+    let _guard = Guard::new();
+    let folder = tempfile::tempdir().expect("directory");
+    let run_dir = folder.path();
+    let mut first = start(run_dir, "web", &[]);
+    let started = folder.path().join("started");
+    let second = Strata::new(["run", "--memory", "64M", "--name", "web", "--", "touch"])
+        .arg(&started)
+        .env("STRATA_RUN_DIR", run_dir);
+    let refused = |what: &str| {
+        let said = second.finish();
+        assert_eq!(said.code(), Some(2), "{what}: {}", said.stderr);
+        assert!(
+            said.stderr.contains("a run named web is there already"),
+            "{what}: {}",
+            said.stderr
+        );
+        assert!(!started.exists(), "{what}: the program was started");
+    };
+    refused("beside a living run");
+    first.signal(Signal::KILL);
+    first.end();
+    // The keeper holds the name while the program goes on.
+    refused("beside the program of a run that was killed");
+    writeln!(first.stdin(), "exit 0").expect("touch listens");
+    wait_until("the name to be free", || !run_dir.join("web").exists());
+    second.finish().expect_success();
+    assert!(started.exists());
+}
+
+#[test]
+fn what_can_not_be_a_name_is_refused_before_anything_starts() {
+    for name in ["", "4242", "../web", "a b", "-web", "zswap", ".web"] {
+        let said = Strata::new(["run", "--memory", "64M", "--name", name, "--", "true"]).finish();
+        assert_eq!(said.code(), Some(2), "{name:?}: {}", said.stderr);
+        assert!(said.stderr.contains("--name"), "{name:?}: {}", said.stderr);
+    }
+}

@@ -1,0 +1,128 @@
+//! What others can write is not believed, and what others can lock is not waited for: the run directory of
+//! a Strata that is root.
+
+use crate::support;
+
+use std::fs::{self, File, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::Path;
+
+use rustix::fs::{FlockOperation, flock};
+use serde_json::json;
+use support::leaks::Guard;
+use support::strata::{Finished, Strata};
+
+/// `strata run OPTIONS -- true` with its run directory there.
+fn run_in(run_dir: &Path, options: &[&str]) -> Finished {
+    Strata::new(["run", "--memory", "64M"])
+        .args(options)
+        .args(["--", "true"])
+        .env("STRATA_RUN_DIR", run_dir)
+        .finish()
+}
+
+/// A state of a session that has died, which would have `value` written to `path`.
+fn plant(session: &Path, path: &Path, value: &str) {
+    let boot_id = fs::read_to_string("/proc/sys/kernel/random/boot_id").expect("read");
+    let state = json!({
+        "version": 1,
+        "boot_id": boot_id.trim(),
+        "owner": { "pid": 1, "start_ticks": 1 },
+        "program": null,
+        "group": null,
+        "undo": [{ "undo": "restore_file", "path": path, "value": value }],
+    });
+    fs::create_dir_all(session).expect("made");
+    fs::write(session.join("state.json"), state.to_string()).expect("written");
+}
+
+fn mode_of(path: &Path) -> u32 {
+    fs::metadata(path).expect("there").mode() & 0o7777
+}
+
+#[test]
+fn a_run_directory_that_others_can_write_is_refused_and_nothing_in_it_is_done() {
+    needs!("memory_cgroup");
+    let _guard = Guard::new();
+    let home = tempfile::tempdir().expect("a directory");
+    let precious = home.path().join("precious");
+    fs::write(&precious, "mine").expect("written");
+    let open = home.path().join("open");
+    plant(&open.join("1"), &precious, "planted");
+    symlink(home.path().join("made"), open.join(".sessions.lock")).expect("a link");
+    fs::set_permissions(&open, Permissions::from_mode(0o777)).expect("mode");
+    // The directory itself, one below it, and one behind a link in it.
+    symlink(home.path(), open.join("away")).expect("a link");
+    for run_dir in [open.clone(), open.join("1"), open.join("away/new")] {
+        let run = run_in(&run_dir, &[]);
+        assert_eq!(run.code(), Some(125), "{}", run.stderr);
+        assert_eq!(run.stderr.lines().count(), 1, "{}", run.stderr);
+        assert!(run.stderr.contains("mode 0777"), "{}", run.stderr);
+        assert!(run.stderr.contains("STRATA_RUN_DIR"), "{}", run.stderr);
+    }
+    assert_eq!(fs::read_to_string(&precious).expect("read"), "mine");
+    assert!(!home.path().join("made").exists(), "the link was followed");
+    assert!(!home.path().join("new").exists());
+}
+
+#[test]
+fn a_state_that_names_what_strata_never_changes_is_left_and_told_of() {
+    needs!("memory_cgroup");
+    let _guard = Guard::new();
+    let home = tempfile::tempdir().expect("a directory");
+    let precious = home.path().join("precious");
+    fs::write(&precious, "mine").expect("written");
+    let run_dir = home.path().join("run");
+    plant(&run_dir.join("1"), &precious, "planted");
+    let run = run_in(&run_dir, &[]).expect_success();
+    assert!(
+        run.stderr.contains("nothing was done to it"),
+        "{}",
+        run.stderr
+    );
+    assert_eq!(fs::read_to_string(&precious).expect("read"), "mine");
+}
+
+#[test]
+fn an_old_lock_that_somebody_keeps_locked_stops_no_start() {
+    needs!("cap_bpf", "memory_cgroup", "zram");
+    let _guard = Guard::new();
+    let home = tempfile::tempdir().expect("a directory");
+    let run_dir = home.path().join("run");
+    fs::create_dir(&run_dir).expect("made");
+    let held: Vec<File> = [".sessions.lock", ".zram.lock"]
+        .iter()
+        .map(|name| {
+            let path = run_dir.join(name);
+            fs::write(&path, "").expect("made");
+            fs::set_permissions(&path, Permissions::from_mode(0o644)).expect("mode");
+            // As anybody can who may read it.
+            let file = File::open(&path).expect("readable");
+            flock(&file, FlockOperation::LockExclusive).expect("locked");
+            file
+        })
+        .collect();
+    run_in(&run_dir, &["--swap", "zram:32M"]).expect_success();
+    for name in [".sessions.lock", ".zram.lock"] {
+        assert_eq!(mode_of(&run_dir.join(name)), 0o600, "{name}");
+    }
+    drop(held);
+}
+
+#[test]
+fn who_waits_for_a_lock_in_vain_says_who_has_it() {
+    needs!("memory_cgroup");
+    let _guard = Guard::new();
+    let home = tempfile::tempdir().expect("a directory");
+    let run_dir = home.path().join("run");
+    run_in(&run_dir, &[]).expect_success();
+    let path = run_dir.join(".sessions.lock");
+    assert_eq!(mode_of(&path), 0o600);
+    let held = File::open(&path).expect("ours");
+    flock(&held, FlockOperation::LockExclusive).expect("locked");
+    let run = run_in(&run_dir, &[]);
+    drop(held);
+    assert_eq!(run.code(), Some(125), "{}", run.stderr);
+    let own = format!("held by process {}", std::process::id());
+    assert!(run.stderr.contains(&own), "{}", run.stderr);
+}

@@ -1,0 +1,414 @@
+//! `strata run` stands in front of a command without being noticed: what the program is given, what
+//! it says, how it ends.
+
+use crate::support;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use rustix::process::Signal;
+use serde_json::Value;
+use support::leaks::Guard;
+use support::live::{Live, memory_mount, swap_devices, try_thrice, wait_until};
+use support::programs::program;
+use support::strata::{Strata, finish, patience};
+
+const MIB: u64 = 1 << 20;
+
+/// `strata run --memory 64M --quiet -- NAME`.
+fn run_quietly(name: &str) -> Strata {
+    Strata::new(["run", "--memory", "64M", "--quiet", "--"]).arg(program(name))
+}
+
+/// The same around a program of the system.
+fn run_tool(words: &[&str]) -> Strata {
+    Strata::new(["run", "--memory", "64M", "--quiet", "--"]).args(words)
+}
+
+#[test]
+fn the_program_has_its_own_stdin_stdout_environment_and_directory() {
+    needs!("cap_bpf", "memory_cgroup");
+    let _guard = Guard::new();
+    let said = run_quietly("status")
+        .arg("--echo")
+        .stdin("one\ntwo\n")
+        .finish();
+    let said = said.expect_success();
+    assert_eq!(
+        (said.stdout.as_str(), said.stderr.as_str()),
+        ("one\ntwo\n", "")
+    );
+
+    let directory = tempfile::tempdir().expect("directory");
+    let here = directory.path().canonicalize().expect("path");
+    let output = run_quietly("status")
+        .arg("--where")
+        .env("STATUS_PROBE", "a b")
+        .command()
+        .current_dir(&here)
+        .output()
+        .expect("runs");
+    let told: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(told["cwd"], here.to_str().expect("text"));
+    assert_eq!(told["probe"], "a b");
+}
+
+#[test]
+fn the_program_s_stderr_is_its_own() {
+    needs!("cap_bpf", "memory_cgroup");
+    let _guard = Guard::new();
+    let said = run_tool(&["sh", "-c", "echo complaint >&2; exit 3"]).finish();
+    assert_eq!(said.stderr, "complaint\n");
+    assert_eq!(said.code(), Some(3));
+}
+
+#[test]
+fn the_exit_status_is_the_program_s_own() {
+    needs!("cap_bpf", "memory_cgroup");
+    let _guard = Guard::new();
+    for code in ["0", "1", "7", "125", "255"] {
+        let run = run_quietly("status").args(["--code", code]).finish();
+        assert_eq!(run.code(), code.parse().ok(), "{}", run.stderr);
+    }
+}
+
+#[test]
+fn a_program_ended_by_a_signal_gives_128_and_its_number() {
+    needs!("cap_bpf", "memory_cgroup");
+    let _guard = Guard::new();
+    for signal in [2, 9, 11, 15] {
+        let (run, report) = Strata::new(["run", "--memory", "64M", "--"])
+            .arg(program("status"))
+            .args(["--signal", &signal.to_string()])
+            .finish_with_report();
+        assert_eq!(run.code(), Some(128 + signal), "{}", run.stderr);
+        assert_eq!(report["ending"]["how"], "signaled");
+        assert_eq!(report["ending"]["signal"], signal);
+        assert_eq!(report["ending"]["is_oom_kill"], false);
+    }
+}
+
+#[test]
+fn a_command_that_is_not_there_is_127_and_one_that_cannot_be_executed_126() {
+    needs!("cap_bpf", "memory_cgroup");
+    let _guard = Guard::new();
+    let run = run_tool(&["no-such-program-anywhere"]).finish();
+    assert_eq!(run.code(), Some(127), "{}", run.stderr);
+    assert_eq!(run.stderr.lines().count(), 1, "{}", run.stderr);
+    assert!(run.stderr.contains("no-such-program-anywhere"));
+
+    let plain = tempfile::NamedTempFile::new().expect("file");
+    fs::set_permissions(plain.path(), fs::Permissions::from_mode(0o644)).expect("mode");
+    for path in [plain.path().to_str().expect("text"), "/"] {
+        let run = run_tool(&[path]).finish();
+        assert_eq!(run.code(), Some(126), "{path}: {}", run.stderr);
+        assert_eq!(run.stderr.lines().count(), 1, "{}", run.stderr);
+    }
+}
+
+#[test]
+fn a_program_that_ends_at_once_leaves_a_report_all_the_same() {
+    needs!("cap_bpf", "memory_cgroup");
+    let _guard = Guard::new();
+    for _ in 0..5 {
+        let (run, report) =
+            Strata::new(["run", "--memory", "64M", "--", "true"]).finish_with_report();
+        assert_eq!(run.code(), Some(0), "{}", run.stderr);
+        assert_eq!(report["ending"]["how"], "exited");
+        assert_eq!(
+            report["warnings"].as_array().map(Vec::len),
+            Some(0),
+            "{report:#}"
+        );
+    }
+}
+
+#[test]
+fn two_hundred_children_are_managed_together() {
+    needs!("cap_bpf", "memory_cgroup");
+    let _guard = Guard::new();
+    // Long enough that a whole look at them fits in, in a guest as well: there a walk of 200 spaces
+    // takes many seconds.
+    let seconds = (4 * patience()).to_string();
+    let (run, report) = Strata::new(["run", "--memory", "100M", "--swap", "zram:256M", "--"])
+        .arg(program("forker"))
+        .args(["--children", "200", "--size", "512K", "--seconds", &seconds])
+        .finish_with_report();
+    assert_eq!(run.code(), Some(0), "{}", run.stderr);
+    assert_eq!(run.json_lines()[0]["failed"], 0, "{}", run.stdout);
+    let seen = report["nr_processes"].as_u64().expect("count");
+    assert!(
+        seen >= 200,
+        "{seen} processes seen in {} ms, walks: {}",
+        report["elapsed_ms"],
+        report["walks"]
+    );
+}
+
+/// 300 children under Strata under these `ulimit`s; its standard output and its report.
+fn run_many(limits: &str, run_dir: &Path) -> (String, Value) {
+    let file = tempfile::NamedTempFile::new().expect("file");
+    let shell = format!("{limits}; exec \"$0\" \"$@\"");
+    let seconds = (2 * patience()).to_string();
+    let child = Command::new("sh")
+        .args(["-c", &shell, support::strata::binary(), "run"])
+        .args(["--memory", "100M", "--swap", "zram:256M", "--report"])
+        .arg(file.path())
+        // The program says what it was given.
+        .args(["--", "sh", "-c", "ulimit -Sn; exec \"$0\" \"$@\""])
+        .arg(program("forker"))
+        .args(["--children", "300", "--size", "512K", "--seconds", &seconds])
+        .env("STRATA_RUN_DIR", run_dir)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("sh starts");
+    let socket = run_dir.join(child.id().to_string()).join("control.sock");
+    wait_until("the control socket", || socket.exists());
+    wait_until("an answer about many processes", || {
+        let said = Strata::new(["ctl", "--format", "json", "status"])
+            .env("STRATA_RUN_DIR", run_dir)
+            .finish()
+            .expect_success();
+        let status: Value = serde_json::from_str(&said.stdout).expect("JSON");
+        status["nr_processes"].as_u64() > Some(100)
+    });
+    let run = finish(child, b"", Duration::from_secs(60) * patience()).expect_success();
+    let told = run.json_lines().pop().expect("what the program says");
+    assert_eq!(told["failed"], 0, "{}", run.stdout);
+    let report = fs::read_to_string(file.path()).expect("report");
+    (run.stdout, serde_json::from_str(&report).expect("JSON"))
+}
+
+#[test]
+fn more_children_than_the_soft_limit_has_files_are_managed() {
+    needs!("cap_bpf", "memory_cgroup", "zram");
+    let _guard = Guard::new();
+    let run_dir = tempfile::tempdir().expect("directory");
+    // Slow processors may leave so many programs just above the budget, which is told.
+    let is_silent = |report: &Value| patience() > 1 || report["warnings"] == serde_json::json!([]);
+    let (stdout, report) = try_thrice(
+        || run_many("ulimit -S -n 256", run_dir.path()),
+        |(_, report)| is_silent(report),
+    );
+    assert!(stdout.starts_with("256\n"), "the program's own: {stdout}");
+    assert!(report["nr_processes"].as_u64() >= Some(300), "{report:#}");
+    assert!(is_silent(&report), "{report:#}");
+    let warnings = report["warnings"].to_string();
+    assert!(
+        !warnings.contains("files") && !warnings.contains("swap"),
+        "{warnings}"
+    );
+}
+
+#[test]
+fn at_the_hard_limit_of_files_it_is_said_and_the_rest_is_managed() {
+    needs!("cap_bpf", "memory_cgroup", "zram");
+    let _guard = Guard::new();
+    let run_dir = tempfile::tempdir().expect("directory");
+    let (_, report) = run_many("ulimit -n 256", run_dir.path());
+    let warnings = report["warnings"].to_string();
+    assert!(warnings.contains("no more than 256 files"), "{warnings}");
+    assert!(!warnings.contains("swap"), "there is swap: {warnings}");
+    assert!(report["nr_processes"].as_u64() >= Some(100), "{report:#}");
+}
+
+/// Starts `signals` behind Strata; its pid as well.
+fn start_signals(options: &[&str]) -> (Live, i32) {
+    let live = Live::start(&run_quietly("signals").args(options));
+    let told = live.json();
+    let pid = told["pid"].as_i64().expect("pid") as i32;
+    assert_eq!(told["pgid"], live.pid(), "it stays in our process group");
+    (live, pid)
+}
+
+#[test]
+fn term_hup_and_the_user_signals_are_passed_on() {
+    needs!("cap_bpf", "memory_cgroup");
+    let _guard = Guard::new();
+    let (mut live, _) = start_signals(&[]);
+    let told = [
+        (Signal::HUP, "HUP"),
+        (Signal::USR1, "USR1"),
+        (Signal::USR2, "USR2"),
+        (Signal::TERM, "TERM"),
+    ];
+    for (signal, name) in told {
+        live.signal(signal);
+        assert_eq!(live.json()["signal"], name);
+    }
+    assert_eq!(live.end().code(), Some(0), "TERM ended it in its own way");
+}
+
+#[test]
+fn the_program_runs_as_the_user_that_is_named() {
+    needs!("cap_bpf", "memory_cgroup");
+    let _guard = Guard::new();
+    let run = |user: &str| {
+        let options = ["run", "--memory", "64M", "--quiet", "--user", user];
+        Strata::new(options)
+            .args(["--", "sh", "-c", "id -u; id -g; id -G"])
+            .finish()
+    };
+    let own = Command::new("sh")
+        .args(["-c", "id -u nobody; id -g nobody; id -G nobody"])
+        .output()
+        .expect("id");
+    let said = run("nobody").expect_success();
+    assert_eq!(said.stdout, String::from_utf8_lossy(&own.stdout));
+
+    let refused = run("no-such-user");
+    assert_eq!(refused.code(), Some(2), "{}", refused.stderr);
+    assert_eq!(refused.stderr.lines().count(), 1, "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("no-such-user"),
+        "{}",
+        refused.stderr
+    );
+}
+
+#[test]
+fn the_report_tells_the_whole_run() {
+    needs!("cap_bpf", "memory_cgroup");
+    let _guard = Guard::new();
+    let (run, report) = Strata::new(["run", "--memory", "48M", "--swap", "zram:128M", "--"])
+        .arg(program("checksum"))
+        .args(["--size", "80M", "--seconds", "3"])
+        .finish_with_report();
+    assert_eq!(run.code(), Some(0), "{}", run.stderr);
+    assert!(run.stderr.contains("strata: "), "{}", run.stderr);
+    let number = |path: &str| {
+        let found = report.pointer(path).and_then(Value::as_f64);
+        found.unwrap_or_else(|| panic!("{path} in {report:#}"))
+    };
+    assert_eq!(number("/version"), 1.0);
+    assert_eq!(report["ending"]["code"], 0);
+    assert_eq!(report["policy"], "mglru+heat");
+    assert_eq!(report["actuator"], "auto");
+    assert_eq!(report["is_dry_run"], false);
+    assert_eq!(number("/usage/budget_bytes"), (48 * MIB) as f64);
+    assert!(number("/usage/mean_bytes") <= number("/usage/peak_bytes"));
+    assert!(number("/usage/above_budget_ms") <= number("/usage/observed_ms"));
+    assert!(number("/elapsed_ms") >= 3000.0);
+    let applied = number("/eviction/nr_applied_pages");
+    assert!(applied <= number("/eviction/nr_tried_pages"));
+    assert!(
+        applied + number("/eviction/nr_kernel_chosen_pages") > 0.0,
+        "{report:#}"
+    );
+    assert!(number("/walks/nr_walks") >= 1.0);
+    assert!(number("/kernel/nr_major_faults") > 0.0);
+    assert!(number("/strata_cpu_ms") > 0.0);
+    assert!(number("/saved/strata_bytes") > 0.0);
+    assert!(number("/nr_processes") >= 1.0);
+    let net = number("/saved/evicted_bytes")
+        - number("/saved/zram_bytes")
+        - number("/saved/strata_bytes");
+    assert_eq!(number("/saved/net_bytes"), net);
+    let generations = report["generations"].as_array().expect("generations");
+    assert!((2..=4).contains(&generations.len()), "{generations:?}");
+    let ages: Vec<_> = generations.iter().map(|g| g["age_ms"].as_u64()).collect();
+    assert!(
+        ages.is_sorted_by(|older, younger| older >= younger),
+        "{ages:?}"
+    );
+}
+
+#[test]
+fn quiet_says_nothing_and_writes_the_report_all_the_same() {
+    needs!("cap_bpf", "memory_cgroup");
+    let _guard = Guard::new();
+    let (run, report) =
+        Strata::new(["run", "--memory", "64M", "--quiet", "--", "true"]).finish_with_report();
+    assert_eq!((run.stdout.as_str(), run.stderr.as_str()), ("", ""));
+    assert_eq!(report["ending"]["how"], "exited");
+}
+
+#[test]
+fn policy_none_sets_the_kernel_s_limit_and_looks_at_nothing() {
+    needs!("memory_cgroup");
+    let _guard = Guard::new();
+    let (run, report) = Strata::new([
+        "run",
+        "--memory",
+        "48M",
+        "--swap",
+        "zram:128M",
+        "--policy",
+        "none",
+        "--",
+    ])
+    .arg(program("idle"))
+    .args(["--size", "64M", "--seconds", "1"])
+    .finish_with_report();
+    assert_eq!(run.code(), Some(0), "{}", run.stderr);
+    assert_eq!(report["policy"], "none");
+    assert_eq!(report["walks"]["nr_walks"], 0);
+    assert_eq!(report["eviction"]["nr_tried_pages"], 0);
+    let peak = report["usage"]["peak_bytes"].as_u64().expect("peak");
+    assert!(peak <= 48 * MIB, "the kernel holds its limit: {peak}");
+}
+
+#[test]
+fn a_dry_run_of_a_command_leaves_it_in_our_group_and_makes_no_swap() {
+    needs!("cap_bpf");
+    let _guard = Guard::new();
+    let swaps = swap_devices();
+    let own = fs::read_to_string("/proc/self/cgroup").expect("cgroup");
+    let said = Strata::new([
+        "run",
+        "--memory",
+        "64M",
+        "--swap",
+        "zram:64M",
+        "--dry-run",
+        "-q",
+    ])
+    .args(["--", "cat", "/proc/self/cgroup", "/proc/swaps"])
+    .finish()
+    .expect_success();
+    assert!(said.stdout.starts_with(&own), "{}", said.stdout);
+    assert_eq!(
+        said.stdout.matches("/dev/").count(),
+        swaps.len(),
+        "{}",
+        said.stdout
+    );
+}
+
+/// On v2 no group can be made below one that has processes, and one beside would be out of reach of the outer budget.
+#[test]
+fn a_wrapper_in_a_wrapper_works_or_says_what_is_in_its_way() {
+    needs!("cap_bpf", "memory_cgroup");
+    let _guard = Guard::new();
+    let inner = [
+        support::strata::binary(),
+        "run",
+        "--memory",
+        "64M",
+        "-q",
+        "--",
+    ];
+    let said = run_tool(&inner)
+        .args(["sh", "-c", "echo inside; kill -TERM $$"])
+        .finish();
+    let is_v1 = memory_mount().expect("a memory controller").1;
+    if !is_v1 {
+        assert_eq!((said.code(), said.stdout.as_str()), (Some(125), ""));
+        let has_advice = said.stderr.contains("move the processes of");
+        assert!(has_advice, "{}", said.stderr);
+        return;
+    }
+    assert_eq!(said.stdout, "inside\n", "{}", said.stderr);
+    // The inner Strata exits with 143 like a shell; it does not die by the signal.
+    assert_eq!(
+        (said.code(), said.status.signal()),
+        (Some(143), None),
+        "{}",
+        said.stderr
+    );
+}

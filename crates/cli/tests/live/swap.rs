@@ -1,0 +1,191 @@
+//! Swap belongs to the machine: who is charged for what lies in it, and what is left there of a program that
+//! Strata lets go.
+
+use crate::support;
+
+use std::fs;
+use std::path::Path;
+
+use rustix::process::Signal;
+use serde_json::Value;
+use support::leaks::Guard;
+use support::live::{Live, TestGroup, memory_mount, proc_bytes, swap_devices, wait_until};
+use support::programs::{Touch, program};
+use support::strata::{Finished, Strata};
+
+const MIB: u64 = 1 << 20;
+
+/// A run whose own program stays in memory, with a zram device that is there for everybody.
+struct Holder {
+    live: Live,
+    run_dir: tempfile::TempDir,
+    device: String,
+}
+
+impl Holder {
+    fn start() -> Holder {
+        let run_dir = tempfile::tempdir().expect("directory");
+        let before = swap_devices();
+        let strata = Strata::new(["run", "--memory", "64M", "--swap", "zram:256M", "--"])
+            .arg(program("idle"))
+            .args(["--size", "8M", "--seconds", "0"])
+            .env("STRATA_RUN_DIR", run_dir.path());
+        let live = Live::start(&strata);
+        live.line();
+        let made = swap_devices()
+            .into_iter()
+            .find(|path| !before.contains(path));
+        Holder {
+            live,
+            run_dir,
+            device: made.expect("a device of its own"),
+        }
+    }
+
+    /// A value of `mm_stat`: what the device holds, or the memory it takes.
+    fn device_bytes(&self, field: usize) -> u64 {
+        let name = Path::new(&self.device).file_name().expect("a name");
+        let path = Path::new("/sys/block").join(name).join("mm_stat");
+        let text = fs::read_to_string(path).expect("mm_stat");
+        let value = text.split_whitespace().nth(field);
+        value
+            .and_then(|value| value.parse().ok())
+            .expect("a number")
+    }
+
+    fn run(&self, args: &[&str]) -> Strata {
+        Strata::new(["run"])
+            .args(args)
+            .env("STRATA_RUN_DIR", self.run_dir.path())
+    }
+
+    fn ask_status(&self, pid: i32) -> Finished {
+        let id = pid.to_string();
+        Strata::new(["ctl", "--id", &id, "--format", "json", "status"])
+            .env("STRATA_RUN_DIR", self.run_dir.path())
+            .finish()
+    }
+
+    fn status_of(&self, pid: i32) -> Value {
+        let said = self.ask_status(pid).expect_success();
+        serde_json::from_str(&said.stdout).unwrap_or_else(|e| panic!("{e}: {}", said.stdout))
+    }
+
+    /// What a run says of itself after it has looked again.
+    fn next_saved(&self, pid: i32) -> Value {
+        let elapsed_ms = |status: &Value| status["elapsed_ms"].as_u64().expect("a time");
+        let from_ms = elapsed_ms(&self.status_of(pid));
+        let mut status = Value::Null;
+        wait_until("two more samples", || {
+            status = self.status_of(pid);
+            elapsed_ms(&status) > from_ms + 2100
+        });
+        status["saved"].clone()
+    }
+
+    fn end(mut self) {
+        self.live.signal(Signal::TERM);
+        assert_eq!(self.live.end().code(), Some(143), "{}", self.live.stderr());
+    }
+}
+
+fn bytes(value: &Value) -> u64 {
+    value
+        .as_u64()
+        .unwrap_or_else(|| panic!("{value} is no number of bytes"))
+}
+
+#[test]
+fn a_run_is_charged_for_its_own_pages_in_swap_not_for_those_of_another() {
+    needs!("memory_cgroup", "zram", "page_walk");
+    let _guard = Guard::new();
+    let holder = Holder::start();
+    let other = holder
+        .run(&["--memory", "48M", "--swap", "existing", "--"])
+        .arg(program("idle"))
+        .args(["--size", "128M", "--seconds", "0"]);
+    let mut other = Live::start(&other);
+    other.line();
+    wait_until("pages of the other in the device", || {
+        holder.device_bytes(0) > 64 * MIB && holder.device_bytes(2) > 16 * MIB
+    });
+    let saved = holder.next_saved(holder.live.pid());
+    assert!(
+        bytes(&saved["zram_bytes"]) <= bytes(&saved["evicted_bytes"]) + MIB
+            && bytes(&saved["zram_bytes"]) < 8 * MIB,
+        "{saved} of a device that takes {}",
+        holder.device_bytes(2)
+    );
+    let saved = holder.next_saved(other.pid());
+    assert!(bytes(&saved["evicted_bytes"]) > 64 * MIB, "{saved}");
+    assert!(bytes(&saved["zram_bytes"]) > 16 * MIB, "{saved}");
+    other.signal(Signal::TERM);
+    assert_eq!(other.end().code(), Some(143), "{}", other.stderr());
+    holder.end();
+}
+
+/// Attaches to the group with a budget, waits until it is kept, lets go, and returns the report.
+fn manage_for_a_while(holder: &Holder, group: &TestGroup, options: &[&str]) -> (Value, String) {
+    let report = holder.run_dir.path().join("report.json");
+    let strata = holder
+        .run(&["--memory", "48M", "--swap", "existing", "--cgroup"])
+        .arg(&group.path)
+        .arg("--report")
+        .arg(&report)
+        .args(options);
+    let mut live = Live::start(&strata);
+    wait_until("Strata to be there", || {
+        holder.ask_status(live.pid()).code() == Some(0)
+    });
+    wait_until("the budget to be kept", || group.usage_bytes() <= 48 * MIB);
+    live.signal(Signal::INT);
+    assert_eq!(live.end().code(), Some(0), "{}", live.stderr());
+    let text = fs::read_to_string(report).expect("a report");
+    let report: Value = serde_json::from_str(&text).expect("JSON");
+    (report["let_go"].clone(), live.stderr())
+}
+
+#[test]
+fn who_is_let_go_is_told_what_is_in_swap_and_gets_it_back_as_far_as_it_fits() {
+    needs!("memory_cgroup", "zram", "page_walk", "process_madvise");
+    let _guard = Guard::new();
+    let holder = Holder::start();
+    let group = TestGroup::new("let-go");
+    let mut touch = Touch::start(["--size", "96M"]);
+    group.take(touch.pid);
+    touch.ask("writerange 0 24576");
+    let status = format!("/proc/{}/status", touch.pid);
+    let in_swap = || proc_bytes(&status, "VmSwap").expect("a process");
+
+    let (let_go, said) = manage_for_a_while(&holder, &group, &[]);
+    assert!(bytes(&let_go["swapped_bytes"]) > 32 * MIB, "{let_go}");
+    assert!(let_go["brought_back_bytes"].is_null(), "{let_go}");
+    assert!(in_swap() > 32 * MIB, "nobody reads it back");
+    assert!(said.contains("in swap (--bring-back"), "{said}");
+
+    // Not above a limit that was there before.
+    let is_v1 = memory_mount().expect("a memory controller").1;
+    let limit = match is_v1 {
+        true => "memory.limit_in_bytes",
+        false => "memory.max",
+    };
+    let limit = group.path.join(limit);
+    fs::write(&limit, (64 * MIB).to_string()).expect("a limit");
+    let (let_go, said) = manage_for_a_while(&holder, &group, &["--bring-back"]);
+    let brought_back = bytes(&let_go["brought_back_bytes"]);
+    assert!(brought_back >= 8 * MIB, "{let_go} {said}");
+    let usage_bytes = group.usage_bytes();
+    assert!(usage_bytes <= 64 * MIB, "{usage_bytes} {let_go} {said}");
+    assert!(in_swap() > 24 * MIB, "{} in swap", in_swap());
+
+    fs::write(&limit, if is_v1 { "-1" } else { "max" }).expect("no limit");
+    let (let_go, said) = manage_for_a_while(&holder, &group, &["--bring-back"]);
+    assert!(bytes(&let_go["brought_back_bytes"]) > 32 * MIB, "{let_go}");
+    assert!(in_swap() < MIB, "{} in swap: {said}", in_swap());
+    assert!(bytes(&let_go["swapped_bytes"]) < 4 * MIB, "{let_go}");
+    assert!(said.contains("read back in"), "{said}");
+    assert_eq!(touch.ask("verify 0 24576"), "0", "pages that are wrong");
+    drop(touch);
+    drop(group);
+    holder.end();
+}

@@ -1,0 +1,13 @@
+//! The tests of the engine from outside, one module a subject, in one binary.
+//!
+//! **Owns** the list of them. **Does not own** any test.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod against_model;
+mod eviction_order;
+mod offer;
+mod refault_distance;
+mod rules;
+mod tiers;

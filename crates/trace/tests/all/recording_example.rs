@@ -1,0 +1,141 @@
+//! The example of the recording format that its document shows, and that of the first version.
+
+use crate::support;
+
+use std::io::Cursor;
+
+use strata_trace::recording::{
+    About, AreaName, FileName, NameKnown, Piece, RecordingInfo, RecordingWriter, SpaceEnd,
+    SpaceName, WalkKind,
+};
+use strata_trace::{Access, Backing, Format, Op, OpenOptions, PageKey, Via, open_stream};
+use support::{as_format, drain, dumped_in, read};
+
+/// The example of the first version of the format.
+const VERSION_1: &[u8] = include_bytes!("../recordings/version-1.strata");
+
+fn about() -> About {
+    About {
+        interval_us: 100_000,
+        target: "process 42".to_owned(),
+        source: "bpf".to_owned(),
+    }
+}
+
+fn info(bytes: &[u8]) -> RecordingInfo {
+    let options = as_format(Format::Strata);
+    let opened = open_stream("t", Cursor::new(bytes.to_vec()), None, &options);
+    let mut opened = opened.expect("a recording");
+    drain(&mut opened).1.expect("a whole recording");
+    opened.reader.recording().expect("a recording").clone()
+}
+
+#[test]
+fn the_document_shows_what_is_written() {
+    let bytes = dumped_in("recording-format.md");
+    let mut writer = RecordingWriter::new("w", Vec::new(), &about()).expect("memory");
+    let name = "job".to_owned();
+    let space = SpaceName {
+        space: 0,
+        pid: 42,
+        name,
+    };
+    let area = AreaName {
+        area: 0,
+        space: 0,
+        class: "heap".to_owned(),
+        name: "[heap]".to_owned(),
+    };
+    let file = FileName {
+        file: 1,
+        group: "/app".to_owned(),
+        known: NameKnown::Path,
+        path: "/srv/log".to_owned(),
+    };
+    writer.name_space(&space).expect("memory");
+    writer.name_area(&area).expect("memory");
+    writer.name_file(&file).expect("memory");
+    let first = |word| [word, 0, 0, 0, 0, 0, 0, 0];
+    writer.begin_walk(WalkKind::Baseline, 0).expect("memory");
+    writer.begin_space(0, 0).expect("memory");
+    let there = Piece {
+        table: 3,
+        appeared: first(0b1111),
+        anon: first(0b1111),
+        ..Piece::default()
+    };
+    writer.piece(&there).expect("memory");
+    writer.end_space(SpaceEnd::Whole).expect("memory");
+    writer.begin_file(1).expect("memory");
+    let cached = Piece {
+        appeared: first(0b111),
+        ..Piece::default()
+    };
+    writer.piece(&cached).expect("memory");
+    writer.end_space(SpaceEnd::Whole).expect("memory");
+    writer
+        .begin_walk(WalkKind::Interval, 100_000)
+        .expect("memory");
+    writer.begin_space(0, 99_000).expect("memory");
+    let next = Piece {
+        table: 3,
+        accessed: first(0b10_0010),
+        appeared: first(0b10_0000),
+        gone: first(0b1000),
+        written: first(0b10_0000),
+        anon: first(0b10_1010),
+        ..Piece::default()
+    };
+    writer.piece(&next).expect("memory");
+    writer.end_space(SpaceEnd::Whole).expect("memory");
+    writer.begin_file(1).expect("memory");
+    let read_again = Piece {
+        accessed: first(0b10),
+        evicted: first(0b1),
+        ..Piece::default()
+    };
+    writer.piece(&read_again).expect("memory");
+    writer.end_space(SpaceEnd::Whole).expect("memory");
+    let written = writer.finish().expect("memory");
+    let dumped: Vec<String> = written
+        .chunks(16)
+        .enumerate()
+        .map(|(line, bytes)| {
+            let bytes: String = bytes.iter().map(|byte| format!(" {byte:02x}")).collect();
+            format!("{:04x} {bytes}", line * 16)
+        })
+        .collect();
+    assert_eq!(written, bytes, "it is\n{}", dumped.join("\n"));
+    let accesses = read(&bytes, &OpenOptions::default()).unwrap();
+    let of = |via| {
+        let of_via = accesses.iter().filter(move |access| access.via == via);
+        of_via.map(|access| access.key.page).collect::<Vec<u64>>()
+    };
+    assert_eq!(of(Via::PageTable), [1536, 1537, 1538, 1539, 1537, 1541]);
+    assert_eq!(of(Via::FileDescriptor), [0, 1, 2, 1]);
+}
+
+#[test]
+fn a_recording_of_the_first_version_is_read_as_ever() {
+    let accesses = read(VERSION_1, &OpenOptions::default()).unwrap();
+    let access = |time_us, page, op| Access {
+        key: PageKey { space: 0, page },
+        time_us,
+        size_bytes: 0,
+        group: 0,
+        backing: Backing::Anon,
+        op,
+        via: Via::PageTable,
+    };
+    let there = (1536..1540).map(|page| access(0, page, Op::Read));
+    let then = [
+        access(100_000, 1537, Op::Read),
+        access(100_000, 1541, Op::Write),
+    ];
+    assert_eq!(accesses, there.chain(then).collect::<Vec<Access>>());
+    let info = info(VERSION_1);
+    assert_eq!((info.nr_walks, info.cpu_us, info.nr_gone), (1, 99_000, 1));
+    assert_eq!(info.spaces[&0].name, "job");
+    assert_eq!(info.areas[&0].nr_accessed, 2);
+    assert!(info.files.is_empty());
+}

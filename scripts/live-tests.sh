@@ -1,0 +1,117 @@
+#!/usr/bin/env bash
+# Runs the live tests, each in a process, a run directory and cgroups of its own, three at a time.
+#   live-tests.sh [--beside | --alone | --again FILE] [FILTER]
+# FILTER: only tests whose `CRATE MODULE::TEST` contains it. --again: those that FILE names, a line each, one after another.
+# --beside, --alone: only those that run beside each other, only those that do not.
+# Modules below `alone` run last, one after another: they need quiet processors or look at the whole machine. Modules below
+# `swapping` run one after another beside the others: swap is the machine's, and each may find its own pages in anybody's device.
+# Writes target/live/results, a line `ok|failed SECONDS CRATE MODULE::TEST` each. Exit 1 when a test failed or left something.
+source "$(dirname "$0")/lib.sh"
+
+work=$target_dir/live
+# A test that takes longer hangs, and must not hold up the rest.
+LIVE_LIMIT_S=${LIVE_LIMIT_S:-180}
+# How many run beside each other; those that change swap are one of them.
+LIVE_LANES=${LIVE_LANES:-3}
+
+# What a run of Strata or a test may leave on the machine.
+traces() {
+    find /sys/fs/cgroup -maxdepth 5 -type d -name '*strata*' 2>/dev/null || true
+    awk 'NR > 1 {print "swap", $1}' /proc/swaps
+    find /run/strata -mindepth 1 -maxdepth 1 -type d 2>/dev/null || true
+    losetup -a 2>/dev/null | sed 's/^/attached /' || true
+}
+
+# Ends what a test that took too long left running: its processes carry its run directory in their environment.
+end_processes_of() {
+    local signal process
+    for signal in TERM KILL; do
+        for process in /proc/[0-9]*; do
+            ! grep -qzxF "STRATA_RUN_DIR=$1" "$process/environ" 2>/dev/null || kill -s $signal "${process#/proc/}" 2>/dev/null || true
+        done
+        [ $signal = KILL ] || sleep 5
+    done
+}
+
+# One test: NUMBER MODE CRATE PACKAGE BINARY TEST.
+one() {
+    local number=$1 mode=$2 name="$3 $6" package=$4 binary=$5 test=$6 status=0 begin=$EPOCHREALTIME seconds verdict=ok
+    local log=$work/logs/$number run_dir=$LIVE_RUN_DIR/$number command=()
+    if [ "$mode" != alone ] && [ "$(id -u)" = 0 ]; then
+        # What it makes has a group id by which it is known for its own (see leaks.rs).
+        mkdir -m 755 "$run_dir"
+        command=(env STRATA_RUN_DIR="$run_dir" STRATA_TEST_BESIDE="$mode" setpriv --regid "$((61000 + number))" --keep-groups)
+    fi
+    "${command[@]}" env -C "$package" CARGO_MANIFEST_DIR="$package" timeout -k 10 "$LIVE_LIMIT_S" \
+        "$binary" --exact "$test" --test-threads=1 </dev/null >"$log" 2>&1 || status=$?
+    [ "$status" != 124 ] && [ "$status" != 137 ] || end_processes_of "$run_dir"
+    seconds=$(awk "BEGIN {printf \"%.1f\", $EPOCHREALTIME - $begin}")
+    if [ "$status" != 0 ] || ! grep -q '^test result: ok\. 1 passed' "$log"; then
+        verdict=failed
+        # In one piece, as others write at the same time.
+        printf '\n-- %s\n%s\n(status %s; 124: took longer than %s s)\n' "$name" "$(cat "$log")" "$status" "$LIVE_LIMIT_S"
+    fi
+    [ ! -d "$run_dir" ] || rmdir "$run_dir" 2>/dev/null || rm -rf "$run_dir"
+    printf '%s %s %s\n' $verdict "$seconds" "$name" | tee -a "$work/results"
+}
+
+# Those of the plan with this mode, so many at a time.
+lane() { sed -n "s/^\([0-9]* $1 \)/\1/p" "$work/plan" | xargs -r -P "$2" -L 1 scripts/live-tests.sh --one; }
+
+if [ "${1:-}" = --one ]; then
+    shift
+    one "$@"
+    exit
+fi
+
+which=all list=''
+case ${1:-} in
+--beside | --alone) which=${1#--}; shift ;;
+--again) which=again list=$2; shift 2 ;;
+esac
+mkdir -p "$work/logs"
+rm -f "$work"/logs/*
+: >"$work/results"
+test_binaries -p strata -p strata-host --test live >"$work/binaries" || fail "some live tests do not compile"
+while read -r source binary; do
+    package=$(package_of "$source")
+    tests_of "$binary" | sed "s,^,$(basename "$package") $package $binary ,"
+done <"$work/binaries" >"$work/all"
+[ -s "$work/all" ] || fail "cargo built no live test"
+number=0
+while read -r crate package binary test; do
+    [[ "$crate $test" = *"${1:-}"* ]] || continue
+    case $test in
+    alone::*) mode=alone ;;
+    swapping::*) mode=swapping ;;
+    *) mode=beside ;;
+    esac
+    case $which in
+    beside) [ $mode != alone ] || continue ;;
+    alone) [ $mode = alone ] || continue ;;
+    again) grep -qxF "$crate $test" "$list" || continue; mode=alone ;;
+    esac
+    number=$((number + 1))
+    echo "$number $mode $crate $package $binary $test"
+done <"$work/all" >"$work/plan"
+say "$(wc -l <"$work/plan") live tests"
+
+traces | sort >"$work/traces_before"
+LIVE_RUN_DIR=$(mktemp -d /run/strata-tests.XXXXXX 2>/dev/null || mktemp -d)
+chmod 755 "$LIVE_RUN_DIR"
+export LIVE_RUN_DIR LIVE_LIMIT_S
+lane swapping 1 &
+swapping=$!
+lane beside "$((LIVE_LANES > 1 ? LIVE_LANES - 1 : 1))"
+wait $swapping
+lane alone 1
+rmdir "$LIVE_RUN_DIR"
+for _ in {1..150}; do
+    left=$(traces | sort | comm -13 "$work/traces_before" -)
+    [ -n "$left" ] || break
+    sleep 0.1
+done
+[ -z "$left" ] || echo "failed 0 all live tests: left behind: ${left//$'\n'/, }" | tee -a "$work/results"
+echo "the slowest:"
+sort -k2 -rn "$work/results" | head -n 10
+! grep -q '^failed ' "$work/results"

@@ -61,7 +61,7 @@ const LOOK_PAUSE: Timespec = Timespec {
 };
 /// A Strata that waits for something and is so late gives way at no limit: its limits are undone, milliseconds.
 const LATE_MS_MAX: u64 = 1000;
-/// The same for a Strata that only waits for a processor, as on a machine where everybody does.
+/// A Strata that only waits for a processor, as on a machine where everybody does, may be so late, milliseconds.
 const STARVED_MS_MAX: u64 = 5000;
 /// A keeper that is sent home has a directory to remove; on a busy machine that takes a while.
 const DISMISS_WAIT: Duration = Duration::from_secs(3);

@@ -436,20 +436,6 @@ impl Session<'_> {
         ));
     }
 
-    /// The keeper lifts limits while this loop is not heard of; heard of again, it sets them anew.
-    fn heed_keeper(&mut self) {
-        match self.arena.heed_keeper(&self.config.policy) {
-            Ok(false) => {}
-            Ok(true) => self.warn(
-                "Strata was held up for more than a second; its keeper had lifted the limits meanwhile, and they hold again"
-                    .to_owned(),
-            ),
-            Err(error) => self.warn(format!(
-                "the keeper lifted the limits while Strata was held up, and they can't be set again: {error}"
-            )),
-        }
-    }
-
     fn warn(&mut self, warning: String) {
         if !self.warnings.contains(&warning) {
             (self.events)(Event::Warning(&warning));

@@ -57,6 +57,20 @@ impl Limits for GroupLimits<'_> {
 }
 
 impl Session<'_> {
+    /// The keeper lifts limits while this loop is not heard of; heard of again, it sets them anew.
+    pub(super) fn heed_keeper(&mut self) {
+        match self.arena.heed_keeper(&self.config.policy) {
+            Ok(false) => {}
+            Ok(true) => self.warn(
+                "Strata was held up for more than a second; its keeper had lifted the limits meanwhile, and they hold again"
+                    .to_owned(),
+            ),
+            Err(error) => self.warn(format!(
+                "the keeper lifted the limits while Strata was held up, and they can't be set again: {error}"
+            )),
+        }
+    }
+
     pub(super) fn adjust_limit(&mut self, now: TimeMs, usage_bytes: u64, readings: &mut Readings) {
         self.recorder.begin_limit(self.standing.into());
         if let Some(managed) = &mut self.managed {

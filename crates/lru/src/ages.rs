@@ -276,6 +276,22 @@ impl Ledger {
         self.spaces.iter().map(|(no, space)| (*no, space.group))
     }
 
+    /// Numbers of the tables of a space that have a page in memory.
+    pub fn tables(&self, space: SpaceNo) -> impl Iterator<Item = u64> {
+        let tables = self.spaces.get(&space).map(|space| &space.tables);
+        let tables = tables.into_iter().flatten();
+        tables.filter_map(|(no, table)| (!table::is_empty(&table.present)).then_some(*no))
+    }
+
+    /// Places with a page in memory: their space, and their index among those its last walk began with.
+    pub fn held_places(&self) -> impl Iterator<Item = (SpaceNo, usize)> {
+        let of_space = |(no, space): (&SpaceNo, &Space)| {
+            let (no, held) = (*no, space.held_places());
+            held.into_iter().map(move |index| (no, index))
+        };
+        self.spaces.iter().flat_map(of_space)
+    }
+
     /// When the last walk began, on the clock of [`Ledger::start_walk`].
     pub fn now(&self) -> Duration {
         self.walks.now()
@@ -333,6 +349,19 @@ impl Ledger {
 }
 
 impl Space {
+    fn held_places(&self) -> Vec<usize> {
+        let is_held = |place: &Place| {
+            let mut is_held = false;
+            self.visit(place, &mut |_, table, mask| {
+                is_held |= !table::is_empty(&table::and(&table.present, mask));
+            });
+            is_held
+        };
+        let places = self.places.iter().enumerate();
+        let held = places.filter(|(_, place)| is_held(place));
+        held.map(|(index, _)| index).collect()
+    }
+
     fn forget_untold(&mut self) {
         let (places, nr_walks) = (&self.places, self.nr_walks);
         let nr_taken = &mut self.nr_taken;

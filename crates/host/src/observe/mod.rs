@@ -25,7 +25,8 @@
 mod attend;
 pub mod cache;
 pub mod files;
-pub mod idle;
+pub mod guest;
+pub mod ledger;
 pub mod overview;
 mod pieces;
 pub mod programs;
@@ -469,6 +470,7 @@ mod tests {
             has_recency: true,
             is_supplied: false,
             name: "".into(),
+            file: None,
         }];
         let mut record = TableRecord::empty(TableNo(0), TableShape::Pages);
         record.present = bits::run(0, 100);

@@ -6,7 +6,7 @@
 //! last one, the name with the command line.
 
 use strata_host::observe::files::FilesReport;
-use strata_host::observe::idle::KindBytes;
+use strata_host::observe::ledger::KindBytes;
 use strata_host::observe::overview::{AGE_STARTS_S, AgesView, Snapshot, TargetView, WINDOWS_S};
 
 use super::screen::mapping_name;

@@ -10,7 +10,7 @@ use std::fmt::Write;
 use strata_host::access::Grain;
 use strata_host::observe::Subject;
 use strata_host::observe::cache::CacheReport;
-use strata_host::observe::idle::{Figures, MappingReport, WorkingSetReport};
+use strata_host::observe::ledger::{Figures, MappingReport, WorkingSetReport};
 use strata_host::process::MappingClass;
 use strata_host::units::Bytes;
 
@@ -143,6 +143,7 @@ pub(super) fn report(report: &WorkingSetReport) -> String {
     if let Some(cache) = &report.cache {
         page_cache(&mut text, cache);
     }
+    beside(&mut text, &report.figures);
     mappings(&mut text, &report.mappings);
     let cost = &report.cost;
     let nr_walks = cost.nr_walks.max(1) as f64;
@@ -171,6 +172,24 @@ pub(super) fn report(report: &WorkingSetReport) -> String {
         );
     }
     text
+}
+
+/// What is in memory and told apart.
+fn beside(text: &mut String, figures: &Figures) {
+    if figures.shared_bytes > 0 {
+        let _ = writeln!(
+            text,
+            "\n{} of it are mapped by processes that were not watched, too",
+            Bytes(figures.shared_bytes)
+        );
+    }
+    if figures.unknown_bytes > 0 {
+        let _ = writeln!(
+            text,
+            "\n{} of guest memory: accesses can't be seen, so it is neither used nor idle above",
+            Bytes(figures.unknown_bytes)
+        );
+    }
 }
 
 /// Windows and idle times of all together.
@@ -346,7 +365,7 @@ pub(super) mod tests {
     use strata_host::access::SourceInfo;
     use strata_host::access::census::IdleEstimate;
     use strata_host::observe::cache::{CacheWindow, Charge};
-    use strata_host::observe::idle::{IdleReport, WatchCost, WindowReport};
+    use strata_host::observe::ledger::{IdleReport, WatchCost, WindowReport};
 
     const MIB: u64 = 1 << 20;
 
@@ -372,6 +391,8 @@ pub(super) mod tests {
                 file_bytes: file_mib * MIB,
             }],
             untouched_bytes: idle_mib * MIB,
+            shared_bytes: 0,
+            unknown_bytes: 0,
         }
     }
 

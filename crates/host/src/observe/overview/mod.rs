@@ -31,7 +31,7 @@ pub use snapshot::{
 
 use super::cache::CacheReport;
 use super::files::{FilesError, FilesReport};
-use super::idle::IdlePages;
+use super::ledger::AgedPages;
 use super::programs::{Program, Programs, printable};
 use super::{Observer, Subject, SubjectError};
 use crate::access::{AccessChoice, SourceInfo};
@@ -75,7 +75,7 @@ pub enum WatchError {
 #[derive(Debug)]
 struct Watch {
     observer: Observer,
-    pages: IdlePages,
+    pages: AgedPages,
     last_walk: Option<Instant>,
     /// What the last walk told.
     ages: Option<AgesView>,
@@ -85,7 +85,7 @@ impl Watch {
     fn open(subject: &Subject, access: AccessChoice) -> Result<Watch, SubjectError> {
         Ok(Watch {
             observer: Observer::open(subject, access)?,
-            pages: IdlePages::new(),
+            pages: AgedPages::new(),
             last_walk: None,
             ages: None,
         })

@@ -8,7 +8,7 @@
 
 use super::super::cache::CacheReport;
 use super::super::files::FilesReport;
-use super::super::idle::{Ages, Census, IDLE_BOUNDS_S, KindBytes, MappingAges};
+use super::super::ledger::{Ages, Census, IDLE_BOUNDS_S, KindBytes, MappingAges};
 use super::super::programs::{Label, Person, printable};
 use crate::hold_up::HoldUpReport;
 use crate::process::{MachineMemory, MappingClass, memory_pressure_percent};

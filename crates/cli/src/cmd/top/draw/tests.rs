@@ -12,7 +12,7 @@ use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::style::{Color, Modifier};
 use strata_host::hold_up::HoldUpReport;
-use strata_host::observe::idle::KindBytes;
+use strata_host::observe::ledger::KindBytes;
 use strata_host::observe::overview::{
     AgesView, Budget, HostView, MappingView, NR_AGES, Snapshot, TargetKind, TargetView, WINDOWS_S,
     WhoView, WindowView,

@@ -37,6 +37,8 @@
 mod candidates;
 mod commons;
 mod count;
+#[cfg(test)]
+mod model_tests;
 mod places;
 mod table;
 #[cfg(test)]

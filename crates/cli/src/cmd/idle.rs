@@ -401,10 +401,7 @@ mod tests {
             last.ends_with("strata run --cgroup '/web app' --memory 230M"),
             "{text}"
         );
-        assert!(
-            text.contains("2 more with less than 1.0 MiB each"),
-            "{text}"
-        );
+        assert!(text.contains("2 more with less than 1 MiB each"), "{text}");
         let row = text.lines().nth(3).unwrap_or_default();
         assert_eq!(row.chars().count(), 60, "{text}");
     }

@@ -3,6 +3,7 @@
 //! **Owns** the options, the pace of the walks and where the output goes. **Does not own** the walks
 //! and figures (`strata_host::observe`), nor the text and plot (`text`, `picture`).
 
+mod beside;
 mod picture;
 mod text;
 

@@ -7,6 +7,7 @@
 use std::cmp::Ordering;
 use std::fmt::Write;
 
+use super::beside;
 use strata_host::access::Grain;
 use strata_host::observe::Subject;
 use strata_host::observe::cache::CacheReport;
@@ -143,7 +144,7 @@ pub(super) fn report(report: &WorkingSetReport) -> String {
     if let Some(cache) = &report.cache {
         page_cache(&mut text, cache);
     }
-    beside(&mut text, &report.figures);
+    text.push_str(&beside::lines(&report.figures));
     mappings(&mut text, &report.mappings);
     let cost = &report.cost;
     let nr_walks = cost.nr_walks.max(1) as f64;
@@ -172,24 +173,6 @@ pub(super) fn report(report: &WorkingSetReport) -> String {
         );
     }
     text
-}
-
-/// What is in memory and told apart.
-fn beside(text: &mut String, figures: &Figures) {
-    if figures.shared_bytes > 0 {
-        let _ = writeln!(
-            text,
-            "\n{} of it are mapped by processes that were not watched, too",
-            Bytes(figures.shared_bytes)
-        );
-    }
-    if figures.unknown_bytes > 0 {
-        let _ = writeln!(
-            text,
-            "\n{} of guest memory: accesses can't be seen, so it is neither used nor idle above",
-            Bytes(figures.unknown_bytes)
-        );
-    }
 }
 
 /// Windows and idle times of all together.

@@ -8,6 +8,7 @@
 //! **Owns** who holds a guest and which of its mappings may be the guest's memory. **Does not own** what is made of that.
 
 use crate::process::{Mapping, MappingClass, Process};
+use crate::units::Bytes;
 use std::fs;
 
 /// Mappings that lie side by side and are smaller than this together hold no guest's memory.
@@ -58,9 +59,32 @@ pub fn guest_memory(mappings: &[Mapping]) -> Vec<bool> {
     told
 }
 
+/// Whether a mapping tells of a guest: a hypervisor maps what it shares with each virtual processor.
+pub fn is_told_by(mappings: &[Mapping]) -> bool {
+    tells_of_guest(mappings.iter().map(|mapping| &*mapping.name))
+}
+
+/// What there is to say of a process that holds a guest, with how much of its address space may be the guest's memory.
+pub fn note(process: &Process, mappings: &[Mapping]) -> Option<String> {
+    if !holds_guest(process, mappings) {
+        return None;
+    }
+    let told = guest_memory(mappings).into_iter().zip(mappings);
+    let of_guest = told.filter_map(|(is_guest, mapping)| is_guest.then_some(mapping));
+    let bytes = of_guest
+        .map(|mapping| mapping.range.end - mapping.range.start)
+        .sum();
+    Some(format!(
+        "process {} ({}): {} of guest memory: accesses can't be seen",
+        process.pid(),
+        process.comm(),
+        Bytes(bytes)
+    ))
+}
+
 /// Whether a process holds a guest. Who may not read its descriptors learns it from its mappings alone.
 pub fn holds_guest(process: &Process, mappings: &[Mapping]) -> bool {
-    if tells_of_guest(mappings.iter().map(|mapping| &*mapping.name)) {
+    if is_told_by(mappings) {
         return true;
     }
     // Nobody else is asked for descriptors: that costs a call for each.

@@ -360,6 +360,9 @@ impl Observer {
             Some(nr_entries) => nr_entries,
             None => self.count_entries(process, &spans)?,
         };
+        if known.is_none() {
+            walked.troubles.extend(guest::note(process, &mappings));
+        }
         let is_at_once = self.clearer.is_at_once(expected);
         let is_restoring = is_rested && self.clearer.has_to_restore(expected);
         let sees_inactive = self.source.see_inactive(is_restoring);

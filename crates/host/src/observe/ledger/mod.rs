@@ -48,6 +48,24 @@ const NO_GROUP: GroupId = GroupId(0);
 #[derive(Debug, Default)]
 struct Space {
     names: Vec<(Arc<str>, MappingClass)>,
+    holds_guest: bool,
+    nr_walks: u64,
+}
+
+/// Every how many walks a process is asked for its descriptors, to learn whether it holds a guest by now.
+const DESCRIPTORS_EVERY: u64 = 64;
+
+impl Space {
+    /// Whether the space holds a guest's memory; once it does it does for good.
+    fn look_for_guest(&mut self, process: &Process, mappings: &[Mapping]) -> bool {
+        self.holds_guest = self.holds_guest
+            || match self.nr_walks % DESCRIPTORS_EVERY {
+                0 => guest::holds_guest(process, mappings),
+                _ => guest::is_told_by(mappings),
+            };
+        self.nr_walks += 1;
+        self.holds_guest
+    }
 }
 
 /// The pages of all spaces of an [`Observer`], by age.
@@ -225,7 +243,9 @@ impl Visitor for AgedPages {
     }
 
     fn begin(&mut self, space: SpaceId, process: &Process, mappings: &[Mapping]) {
-        self.begin_space(space, mappings, guest::holds_guest(process, mappings));
+        let known = self.spaces.get_mut(&space);
+        let holds_guest = known.is_some_and(|known| known.look_for_guest(process, mappings));
+        self.begin_space(space, mappings, holds_guest);
     }
 
     fn piece(&mut self, piece: &Piece<'_>) {

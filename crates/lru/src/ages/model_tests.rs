@@ -1,5 +1,6 @@
 //! The ledger against a map that remembers each page by itself.
 
+use super::tests::random;
 use super::*;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
@@ -50,13 +51,6 @@ pub(super) struct Found {
     pub(super) is_present: bool,
     pub(super) is_accessed: bool,
     pub(super) is_anon: bool,
-}
-
-pub(super) fn random(state: &mut u64) -> u64 {
-    *state ^= *state << 13;
-    *state ^= *state >> 7;
-    *state ^= *state << 17;
-    *state
 }
 
 /// Pages that come, go, are used and written in runs.

@@ -1,7 +1,14 @@
 //! The ledger, one behaviour after the other.
 
-use super::model_tests::{Found, place, random, tell};
+use super::model_tests::{Found, place, tell};
 use super::*;
+
+pub(super) fn random(state: &mut u64) -> u64 {
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    *state
+}
 
 const HERE: SpaceNo = SpaceNo(0);
 

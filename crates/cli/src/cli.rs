@@ -9,7 +9,8 @@ use clap::{Parser, Subcommand, ValueEnum};
 use strata_linux::access::AccessChoice;
 
 use crate::cmd::{
-    compare, completions, ctl, doctor, files, lru_gen, man, plan, record, run, sim, top, trace, wss,
+    compare, completions, ctl, doctor, files, idle, lru_gen, man, plan, record, run, sim, top,
+    trace, wss,
 };
 use crate::duration;
 
@@ -35,6 +36,9 @@ EXAMPLES
 
   What does a budget change for a program, beside the kernel's limit alone?
       strata compare --memory 1G --swap zram:2G -- ./job
+
+  Who holds memory that nobody uses?
+      strata idle
 
   Whose memory is old, and which mapping is cold?
       strata top
@@ -77,6 +81,7 @@ pub(crate) struct Cli {
 pub(crate) enum Verb {
     Run(Box<run::RunArgs>),
     Compare(Box<compare::CompareArgs>),
+    Idle(idle::IdleArgs),
     Top(top::TopArgs),
     Ctl(ctl::CtlArgs),
     LruGen(lru_gen::LruGenArgs),
@@ -264,6 +269,9 @@ mod tests {
             "none",
             "--interval",
             "wss",
+            "idle",
+            "--age",
+            "--watch",
             "files",
             "--under",
             "--top",

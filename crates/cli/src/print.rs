@@ -8,7 +8,7 @@
 
 use std::error::Error;
 use std::fmt::Display;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -30,6 +30,23 @@ pub(crate) fn data(text: impl AsRef<[u8]>) -> io::Result<()> {
         Err(_) => out.write_all(text)?,
     }
     out.flush()
+}
+
+/// Columns of the terminal that stdout is; `None` if it is none.
+pub(crate) fn columns() -> Option<usize> {
+    if !io::stdout().is_terminal() {
+        return None;
+    }
+    let (columns, _) = ratatui::crossterm::terminal::size().ok()?;
+    Some(usize::from(columns)).filter(|columns| *columns > 0)
+}
+
+/// A line that ends where the terminal does.
+pub(crate) fn cut(line: &str, columns: Option<usize>) -> String {
+    match columns {
+        Some(columns) => line.chars().take(columns).collect(),
+        None => line.to_owned(),
+    }
 }
 
 /// Says something that is good to know.

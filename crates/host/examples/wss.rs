@@ -28,7 +28,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use programs::{next_random, target_dir};
-use strata_host::observe::idle::IdlePages;
+use strata_host::observe::ledger::AgedPages;
 use strata_host::observe::{Observer, Piece, SpaceId, Subject, Visitor};
 use strata_linux::access::{AccessChoice, TableShape};
 use strata_linux::addr::{AddrRange, PAGE_BYTES};
@@ -168,7 +168,7 @@ impl Listener {
 
 /// Passes walks on to everybody.
 struct Everybody<'a> {
-    pages: &'a mut IdlePages,
+    pages: &'a mut AgedPages,
     listeners: &'a mut [Listener],
     region: Region,
 }
@@ -322,7 +322,7 @@ fn run(mode: &str, backing: &str) -> Outcome<Attempt> {
         listeners.push(Listener::new(policy, region, kind)?);
     }
     let mut observer = Observer::open(&Subject::Process(program.pid), AccessChoice::Bpf)?;
-    let mut pages = IdlePages::new();
+    let mut pages = AgedPages::new();
     let (mut cost_ms, mut smaps_bytes, mut end_s) = ([0.0; 3], 0, 0.0);
     let started = Instant::now();
     for walk in 0..NR_WALKS {

@@ -28,7 +28,7 @@ pub struct SizeError {
 /// [`SizeError`] for anything else, for zero, and above [`SIZE_MAX_BYTES`].
 ///
 /// ```
-/// use strata_host::units::parse_size;
+/// use strata_linux::units::parse_size;
 /// assert_eq!(parse_size("512M"), Ok(512 << 20));
 /// assert_eq!(parse_size("1.5GiB"), Ok(3 << 29));
 /// assert!(parse_size("0").is_err());

@@ -84,7 +84,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! **Owns** folios, generations, tiers, the feedback controller, refault shadows and groups.
+//! Beside the policies stands [`ages`], the ledger of how old every page of every watched space is.
+//!
+//! **Owns** folios, generations, tiers, the feedback controller, refault shadows and groups; ages of pages.
 //! **Does not own** page contents, a clock, threads, randomness, I/O or anything of Linux: time is
 //! a parameter, and what happens to pages is reported to it.
 //!
@@ -94,6 +96,7 @@
 //! - I3: what was tried and what took effect are never the same counter.
 #![forbid(unsafe_code)]
 
+pub mod ages;
 mod books;
 mod config;
 mod controller;

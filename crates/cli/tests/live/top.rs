@@ -69,10 +69,10 @@ fn bars_add_up_to_what_is_resident_and_the_largest_mapping_is_the_region() {
 }
 
 #[test]
-fn the_list_of_all_cgroups_walks_nobody() {
+fn the_list_of_all_cgroups_walks_nobody_where_it_may_take_no_processor_time() {
     needs!("memory_cgroup");
     let _guard = Guard::new();
-    let seen = once(&[]);
+    let seen = once(&["--cpu", "0%"]);
     let targets = seen["targets"].as_array().expect("targets");
     assert!(!targets.is_empty(), "{seen}");
     for target in targets {
@@ -81,6 +81,35 @@ fn the_list_of_all_cgroups_walks_nobody() {
         assert_eq!(target["nr_processes"].is_null(), is_group, "{target}");
     }
     assert!(seen["source"].is_null() && seen["walk_us"] == 0, "{seen}");
+}
+
+#[test]
+fn everybody_is_walked_without_being_asked_for_and_a_group_has_the_ages_of_those_in_it() {
+    needs!("cap_bpf", "memory_cgroup");
+    let _guard = Guard::new();
+    let group = TestGroup::new("everybody");
+    let touch = touch_64_mib();
+    group.take(touch.pid);
+    let seen = once(&["--for", &format!("{}s", 2 * patience())]);
+    let targets = seen["targets"].as_array().expect("targets");
+    let of_group = |target: &&Value| {
+        let path = target["name"].as_str();
+        path.is_some_and(|path| path != "/" && group.path.to_string_lossy().ends_with(path))
+    };
+    let target = targets.iter().find(of_group);
+    let target = target.unwrap_or_else(|| panic!("no {}: {seen:#}", group.path.display()));
+    assert_eq!(target["is_watched"], false, "{target:#}");
+    // It sleeps: all but what it needed to say that it is done.
+    assert!(
+        bytes(&target["ages"]["idle_bytes"]) >= 60 * MIB,
+        "{target:#}"
+    );
+    let resident = rss_bytes(touch.pid);
+    assert!(
+        bytes(&target["ages"]["idle_bytes"]) <= resident,
+        "{target:#}"
+    );
+    assert_eq!(seen["source"], "bpf");
 }
 
 /// Two programs that know nothing of each other, one of them with a child, in one group.
@@ -93,7 +122,7 @@ fn the_whole_machine_and_each_cgroup_are_told_by_kind_without_a_walk() {
     let touch = touch_64_mib();
     group.take(touch.pid);
     write_file(&group, &directory.path().join("cached"), 32);
-    let seen = once(&[]);
+    let seen = once(&["--cpu", "0%"]);
     let of_group = |target: &&Value| {
         let path = target["name"].as_str();
         path.is_some_and(|path| group.path.to_string_lossy().ends_with(path))

@@ -40,6 +40,34 @@ fn bytes(value: &Value) -> u64 {
         .unwrap_or_else(|| panic!("no bytes: {value}"))
 }
 
+#[test]
+fn what_forked_processes_share_counts_once_and_what_one_of_them_wrote_twice() {
+    needs!("cap_bpf");
+    let _guard = Guard::new();
+    let mut touch = Touch::start(["--size", "64M"]);
+    touch.ask("writerange 0 16384");
+    touch.ask("fork 3");
+    // Sixteen MiB become the parent's own; its children still share them.
+    touch.ask("writerange 0 4096");
+    let seconds = slow(1.0);
+    let report = wss(&[
+        "--tree",
+        &touch.pid.to_string(),
+        "--window",
+        &arg_s(seconds),
+        "--for",
+        &arg_s(2.0 * seconds),
+    ]);
+    let resident = bytes(&report["anon_bytes"]);
+    let expected = (64 + 16) * MIB;
+    // Each process has stacks and written data of its own.
+    assert!(
+        (expected..expected + 4 * MIB).contains(&resident),
+        "{resident} of {expected}: {report:#}"
+    );
+    assert_eq!(bytes(&report["unknown_bytes"]), 0, "{report:#}");
+}
+
 /// Watches a program that runs in `mode` and holds every window against what it says it did. `Some` says
 /// what was told wrongly.
 fn beyond_2_percent(mode: &str, backing: &str) -> Result<Option<String>, String> {

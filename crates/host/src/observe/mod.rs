@@ -20,12 +20,13 @@
 //! - I3: every space is told `appeared` once before anything else of it, and `ended` once, last.
 //! - I4: a table is read once a walk, however many mappings share it.
 //! - I5: no program is held up by clearing for more than 0.5 % of the time (`hold_up`): a walk that comes too soon after
-//!   another ([`Observer::rest`]) clears nothing.
+//!   another ([`Observer::rest`]) clears nothing of that program.
 
 mod attend;
 pub mod cache;
 pub mod files;
-pub mod idle;
+pub mod guest;
+pub mod ledger;
 pub mod overview;
 mod pieces;
 pub mod programs;
@@ -160,6 +161,8 @@ struct Watched {
     cpu_ns_at_walk: Option<u64>,
     /// What the last walk found in memory.
     nr_entries: Option<NrEntries>,
+    /// Before this, clearing would hold it up for too much of the time.
+    rest_until: Instant,
 }
 
 /// Walks the spaces of a subject.
@@ -172,8 +175,6 @@ pub struct Observer {
     clearer: Clearer,
     devices: MemoryDevices,
     opened: Instant,
-    /// Before this, clearing would hold somebody up for too much of the time.
-    rest_until: Instant,
 }
 
 impl Observer {
@@ -213,7 +214,6 @@ impl Observer {
             source,
             devices,
             opened: Instant::now(),
-            rest_until: Instant::now(),
         })
     }
 
@@ -250,13 +250,16 @@ impl Observer {
     }
 
     /// How long the next walk has to be put off, so that clearing accessed bits holds nobody up for too much of the
-    /// time. A walk that comes sooner clears nothing: its pages are found accessed by the next one again.
+    /// time. A walk that comes sooner clears nothing of who has to rest: its pages are found accessed by the next one
+    /// again.
     pub fn rest(&self) -> Duration {
-        self.rest_until.saturating_duration_since(Instant::now())
+        let rests = self.spaces.values().map(|watched| watched.rest_until);
+        let longest = rests.max().unwrap_or(self.opened);
+        longest.saturating_duration_since(Instant::now())
     }
 
     /// Looks who is there, walks every space that has run, tells the visitor, and clears accessed
-    /// bits unless it is too soon for that ([`Observer::rest`]).
+    /// bits of those of whom it is not too soon for that ([`Observer::rest`]).
     pub fn walk(&mut self, visitor: &mut dyn Visitor) -> Walked {
         let started = Instant::now();
         let mut walked = Walked {
@@ -264,7 +267,6 @@ impl Observer {
             ..Walked::default()
         };
         self.refresh(visitor, &mut walked);
-        let is_rested = self.rest().is_zero();
         let pids: Vec<i32> = self.spaces.keys().copied().collect();
         for pid in pids {
             let Some(watched) = self.spaces.get_mut(&pid) else {
@@ -278,7 +280,16 @@ impl Observer {
             }
             let (id, process) = (watched.id, Arc::clone(&watched.process));
             let known = watched.nr_entries;
-            match self.walk_space(id, &process, known, is_rested, visitor, &mut walked) {
+            let begun = Instant::now();
+            let is_rested = watched.rest_until <= begun;
+            let longest_held_ns = std::mem::take(&mut walked.held_ns);
+            let outcome = self.walk_space(id, &process, known, is_rested, visitor, &mut walked);
+            if let Some(watched) = self.spaces.get_mut(&pid).filter(|_| is_rested) {
+                let held = Duration::from_nanos(walked.held_ns);
+                watched.rest_until = begun + hold_up::rest_after(held);
+            }
+            walked.held_ns = walked.held_ns.max(longest_held_ns);
+            match outcome {
                 Ok(nr_entries) => {
                     walked.nr_spaces += 1;
                     if let Some(watched) = self.spaces.get_mut(&pid) {
@@ -293,9 +304,6 @@ impl Observer {
             }
         }
         walked.wall_ns = nanos(started.elapsed());
-        if is_rested {
-            self.rest_until = started + hold_up::rest_after(Duration::from_nanos(walked.held_ns));
-        }
         walked
     }
 
@@ -328,6 +336,7 @@ impl Observer {
                     process,
                     cpu_ns_at_walk: None,
                     nr_entries: None,
+                    rest_until: self.opened,
                 },
             );
         }
@@ -359,6 +368,9 @@ impl Observer {
             Some(nr_entries) => nr_entries,
             None => self.count_entries(process, &spans)?,
         };
+        if known.is_none() {
+            walked.troubles.extend(guest::note(process, &mappings));
+        }
         let is_at_once = self.clearer.is_at_once(expected);
         let is_restoring = is_rested && self.clearer.has_to_restore(expected);
         let sees_inactive = self.source.see_inactive(is_restoring);
@@ -469,6 +481,7 @@ mod tests {
             has_recency: true,
             is_supplied: false,
             name: "".into(),
+            file: None,
         }];
         let mut record = TableRecord::empty(TableNo(0), TableShape::Pages);
         record.present = bits::run(0, 100);

@@ -116,6 +116,7 @@ mod tests {
             has_recency: true,
             is_supplied: false,
             name: "".into(),
+            file: None,
         }
     }
 

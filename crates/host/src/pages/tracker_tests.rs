@@ -31,6 +31,7 @@ fn mappings() -> Vec<Mapping> {
         has_recency: true,
         is_supplied: false,
         name: "".into(),
+        file: None,
     };
     vec![
         mapping(0, anon_end, MappingClass::Anon, None),

@@ -19,7 +19,7 @@ use rustix::fs::{MemfdFlags, fstat, major, memfd_create, minor};
 
 use super::maps::{Device, RawMapping};
 use super::vm_flags::VmFlags;
-use super::{Mapping, MappingClass, Unreclaimable};
+use super::{FilePart, Mapping, MappingClass, Unreclaimable};
 use crate::addr::AddrRange;
 
 /// Mappings whose pages belong to a driver.
@@ -114,6 +114,11 @@ fn classify_one(raw: &RawMapping, flags: VmFlags, devices: &MemoryDevices) -> Ma
         has_recency: !flags.intersects(NO_RECENCY),
         is_supplied: flags.intersects(VmFlags::UFFD_MISSING),
         name: raw.name.clone(),
+        file: (raw.inode != 0).then_some(FilePart {
+            device: raw.device,
+            inode: raw.inode,
+            offset_bytes: raw.offset_bytes,
+        }),
     }
 }
 

@@ -8,7 +8,7 @@
 //! and the child. **Does not own** which signals are passed on, nor the cgroup.
 //!
 //! ```no_run
-//! # use strata_host::process::launch::{CommandSpec, WaitStatus, spawn};
+//! # use strata_linux::process::launch::{CommandSpec, WaitStatus, spawn};
 //! let child = spawn(CommandSpec::new("sleep", ["1"]))?;
 //! assert_eq!(child.wait()?, WaitStatus::Exited(0));
 //! # Ok::<(), Box<dyn std::error::Error>>(())

@@ -126,6 +126,19 @@ pub struct Mapping {
     pub is_supplied: bool,
     /// Path or name as `/proc` prints it; empty for anonymous memory.
     pub name: Arc<str>,
+    /// What is mapped, where others may map the same.
+    pub file: Option<FilePart>,
+}
+
+/// A file, or shared memory, from some place in it on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FilePart {
+    /// The device it is on.
+    pub device: Device,
+    /// Its number there.
+    pub inode: u64,
+    /// Where the mapping begins in it.
+    pub offset_bytes: u64,
 }
 
 impl Mapping {

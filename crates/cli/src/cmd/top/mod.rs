@@ -30,7 +30,7 @@ use strata_host::observe::Subject;
 use strata_host::observe::overview::{IDLE_AFTER_S, Overview, Scope, Served, Snapshot};
 use strata_host::remote::MetricsConfig;
 
-use crate::cli::{AccessArg, loopback_arg, parse_duration_ms, parse_pid};
+use crate::cli::{AccessArg, loopback_arg, parse_duration_ms, parse_percent, parse_pid};
 use crate::failure::UsageError;
 use crate::interrupt::Interrupt;
 use crate::print;
@@ -42,6 +42,8 @@ use screen::Screen;
 const SCREEN_INTERVAL_MS: u64 = 1000;
 /// Time between two looks where scrapes are answered: scrapes are further apart.
 const METRICS_INTERVAL_MS: u64 = 5000;
+/// How long everybody is watched before something is printed once.
+const ONCE_WATCH_MS: u64 = 2000;
 /// Walks closer together than this would never rest.
 const INTERVAL_MIN_MS: u64 = 100;
 /// Walks further apart than this tell of no window.
@@ -54,8 +56,8 @@ const PICTURE_LINES: u16 = 32;
 
 /// Shows what memory is used for, and how old the memory of processes and cgroups is
 ///
-/// Without a target the screen lists every cgroup with its memory by kind, below a line for the whole machine,
-/// by the kernel's counters alone. Only the page tables of cgroups that you open are walked. Walking clears
+/// Without a target the screen lists every cgroup, below a line for the whole machine: its memory by kind, from the
+/// kernel's counters, and by age. The page tables of all processes are walked, as often as --cpu allows. Walking clears
 /// accessed bits, which the kernel's own reclaim uses too. Nothing is evicted or limited.
 ///
 /// Of targets that are watched the screen has a line each: its size, a bar of its pages by the time since they
@@ -90,13 +92,17 @@ pub(crate) struct TopArgs {
     )]
     interval: Option<u64>,
 
-    /// Print once instead of showing a screen, after two looks
+    /// Without a target: walk everybody for at most this share of a processor; 0% walks nobody
+    #[arg(long, value_name = "SHARE", default_value = "1%", value_parser = cpu_arg, allow_hyphen_values = true, conflicts_with_all = ["pid", "tree", "cgroup"])]
+    cpu: f64,
+
+    /// Print once instead of showing a screen
     #[arg(long)]
     once: bool,
 
     /// Watch for so long before printing, for example 1m
     ///
-    /// The default is one interval. The column IDLE is what was not used for DURATION, or for a minute where DURATION is
+    /// The default is 2s without a target, and one interval with one. The column IDLE is what was not used for DURATION, or for a minute where DURATION is
     /// longer. Ctrl-C prints what is known by then.
     #[arg(
         long = "for",
@@ -173,7 +179,15 @@ pub(crate) fn run(args: &TopArgs) -> anyhow::Result<ExitCode> {
         true => Scope::AllGroups,
         false => Scope::Chosen(subjects),
     };
-    let overview = Overview::open(&scope, args.access.into())?;
+    let is_of_all = matches!(scope, Scope::AllGroups);
+    let mut overview = Overview::open(&scope, args.access.into())?;
+    if is_of_all && !wants_metrics && args.cpu > 0.0 {
+        // What is printed once is to be complete; it ends soon.
+        let share = if args.once { 1.0 } else { args.cpu };
+        if let Err(error) = overview.watch_everybody(share) {
+            print::warning(&format!("ages are not told: {error}"));
+        }
+    }
     if args.once {
         return once(overview, args, opens);
     }
@@ -188,6 +202,10 @@ pub(crate) fn run(args: &TopArgs) -> anyhow::Result<ExitCode> {
 }
 
 impl TopArgs {
+    fn names_nobody(&self) -> bool {
+        self.pid.is_empty() && self.tree.is_empty() && self.cgroup.is_empty()
+    }
+
     /// Time between two looks, milliseconds.
     fn interval(&self) -> u64 {
         let is_screen = self.metrics.is_none() && self.metrics_textfile.is_none();
@@ -235,7 +253,11 @@ fn once(mut overview: Overview, args: &TopArgs, opens: Opens) -> anyhow::Result<
     }
     let interrupt = Interrupt::install()?;
     let interval = Duration::from_millis(args.interval());
-    let watch = Duration::from_millis(args.watch_ms.unwrap_or_else(|| args.interval()));
+    let default_ms = match (args.names_nobody(), args.cpu > 0.0) {
+        (true, true) => ONCE_WATCH_MS.max(args.interval()),
+        _ => args.interval(),
+    };
+    let watch = Duration::from_millis(args.watch_ms.unwrap_or(default_ms));
     overview.set_idle_after(watch.min(Duration::from_secs(IDLE_AFTER_S)));
     let until = Instant::now() + watch;
     let mut screen = Screen::new(args.interval());
@@ -255,7 +277,7 @@ fn once(mut overview: Overview, args: &TopArgs, opens: Opens) -> anyhow::Result<
         screen.open(&name);
     }
     let text = match args.format {
-        OnceFormat::Table => table::table(&screen.snapshot, &screen.rows()),
+        OnceFormat::Table => table::table(&screen.snapshot, &screen.rows(), print::columns()),
         OnceFormat::Json => json(&screen.snapshot)?,
         OnceFormat::Svg => picture(&mut screen),
     };
@@ -315,6 +337,14 @@ fn colours(is_refused: bool) -> Colours {
     match is_refused || no_color {
         true => Colours::Off,
         false => Colours::On,
+    }
+}
+
+/// A share of a processor; none at all is allowed.
+fn cpu_arg(text: &str) -> Result<f64, String> {
+    match text.trim_end_matches('%') {
+        "0" => Ok(0.0),
+        _ => parse_percent(text),
     }
 }
 

@@ -438,7 +438,7 @@ impl Screen {
         let Some(target) = rows.get(self.row_in(&rows)) else {
             return Effect::None;
         };
-        let (name, is_watched) = (target.name.clone(), target.ages.is_some());
+        let (name, is_watched) = (target.name.clone(), target.is_watched);
         self.filter.clear();
         self.open(&name);
         match is_watched {
@@ -455,7 +455,7 @@ impl Screen {
         };
         match target {
             None => Effect::None,
-            Some(target) if target.ages.is_some() => Effect::Unwatch(target.name.clone()),
+            Some(target) if target.is_watched => Effect::Unwatch(target.name.clone()),
             Some(target) => Effect::Watch(target.name.clone()),
         }
     }

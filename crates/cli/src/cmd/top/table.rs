@@ -6,32 +6,46 @@
 //! last one, the name with the command line.
 
 use strata_host::observe::files::FilesReport;
-use strata_host::observe::idle::KindBytes;
+use strata_host::observe::ledger::KindBytes;
 use strata_host::observe::overview::{AGE_STARTS_S, AgesView, Snapshot, TargetView, WINDOWS_S};
 
 use super::screen::mapping_name;
 use super::text::{self, UNKNOWN, size_or_unknown};
+use crate::print;
 
 /// Mappings printed of each target where several are watched; JSON has them all.
 const MAPPINGS_OF_EACH: usize = 5;
 
-/// Targets in the order given; of each that is watched, ages and mappings below.
-pub(super) fn table(snapshot: &Snapshot, rows: &[&TargetView]) -> String {
+/// Targets in the order given, cut at so many columns; of each that is watched, ages and mappings below. Those that hold
+/// nothing are one line.
+pub(super) fn table(snapshot: &Snapshot, rows: &[&TargetView], columns: Option<usize>) -> String {
     let host = snapshot.host.as_ref();
     let host = host.map(|host| format!("host  {}\n\n", text::host(host).join("  ")));
-    let mut text = host.unwrap_or_default() + &targets(rows);
+    let (empty, rows): (Vec<&TargetView>, Vec<&TargetView>) = rows
+        .iter()
+        .copied()
+        .partition(|target| holds_nothing(target));
+    let rows = rows.as_slice();
+    let mut text = host.unwrap_or_default();
+    for line in targets(rows).lines() {
+        text.push_str(&print::cut(line, columns));
+        text.push('\n');
+    }
+    if !empty.is_empty() {
+        text.push_str(&format!("and {} that hold nothing\n", empty.len()));
+    }
     if rows.iter().any(|target| target.budget.is_some()) {
         text.push_str(
             "\nKEPT: whether SIZE is within BUDGET, the lowest limit of the cgroup (yes, OVER)\n",
         );
     }
-    let nr_watched = rows.iter().filter(|target| target.ages.is_some()).count();
+    let nr_watched = rows.iter().filter(|target| target.is_watched).count();
     let nr_mappings_max = match nr_watched {
         0..=1 => usize::MAX,
         _ => MAPPINGS_OF_EACH,
     };
     for target in rows {
-        if let Some(ages) = &target.ages {
+        if let Some(ages) = target.ages.as_ref().filter(|_| target.is_watched) {
             let (name, watched) = (text::clean(&target.name), text::time(ages.watched_ms));
             text.push_str(&format!("\n{name}: by time not used, watched {watched}\n"));
             text.push_str(&bars(ages));
@@ -61,6 +75,12 @@ pub(super) fn table(snapshot: &Snapshot, rows: &[&TargetView]) -> String {
         text.push_str(&format!("\nnot seen: {}\n", text::clean(trouble)));
     }
     text
+}
+
+/// A group without memory of its own, such as one that only has others below it.
+fn holds_nothing(target: &TargetView) -> bool {
+    let is_nothing = |bytes: Option<u64>| bytes.is_none_or(|bytes| bytes == 0);
+    !target.is_watched && is_nothing(target.resident_bytes) && is_nothing(target.swap_bytes)
 }
 
 fn targets(rows: &[&TargetView]) -> String {
@@ -230,6 +250,7 @@ mod tests {
                 ..WhoView::default()
             },
             is_over: false,
+            is_watched: true,
             nr_processes: Some(1),
             resident_bytes: Some(1 << 20),
             anon_bytes: None,
@@ -247,6 +268,8 @@ mod tests {
                 windows: Default::default(),
                 idle_after_ms: 20_000,
                 idle_bytes: Some(4096),
+                shared_bytes: 0,
+                unknown_bytes: 0,
                 mappings: (0..nr_mappings).map(mapping).collect(),
             }),
             cache: None,
@@ -256,7 +279,7 @@ mod tests {
 
     fn printed(targets: &[TargetView]) -> String {
         let rows: Vec<&TargetView> = targets.iter().collect();
-        table(&Snapshot::default(), &rows)
+        table(&Snapshot::default(), &rows, None)
     }
 
     #[test]
@@ -269,6 +292,19 @@ mod tests {
         assert_eq!(nr_printed(&two), 5 + 3);
         assert!(two.contains("1 a: the 5 largest of 150 mappings"), "{two}");
         assert!(two.contains("2 b: by mapping"), "{two}");
+    }
+
+    #[test]
+    fn those_that_hold_nothing_are_one_line_and_lines_end_where_the_terminal_does() {
+        let mut targets = [target("1 a", 1), target("/b", 0), target("/c", 0)];
+        for empty in &mut targets[1..] {
+            (empty.is_watched, empty.resident_bytes) = (false, Some(0));
+        }
+        let rows: Vec<&TargetView> = targets.iter().collect();
+        let text = table(&Snapshot::default(), &rows, Some(50));
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[2], "and 2 that hold nothing", "{text}");
+        assert_eq!(lines[1].chars().count(), 50, "{text}");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! **Owns** the options, the pace of the walks and where the output goes. **Does not own** the walks
 //! and figures (`strata_host::observe`), nor the text and plot (`text`, `picture`).
 
+mod beside;
 mod picture;
 mod text;
 
@@ -13,7 +14,7 @@ use std::time::Duration;
 
 use clap::Args;
 use strata_host::observe::cache::GroupCache;
-use strata_host::observe::idle::{Census, IdlePages, WatchCost, WorkingSetReport};
+use strata_host::observe::ledger::{AgedPages, Census, WatchCost, WorkingSetReport};
 use strata_host::observe::{Observer, Subject};
 use strata_linux::hold_up::HoldUps;
 use strata_linux::process::Process;
@@ -40,8 +41,8 @@ const NAP: Duration = Duration::from_millis(50);
 /// idle: in all, of anonymous memory and files, and of each mapping. Ctrl-C ends the watch early, with what
 /// was learnt so far.
 ///
-/// A page counts as used if its accessed bit was set between two walks. A page mapped by several processes counts
-/// in each. Of a cgroup, page cache that nobody has mapped is told as well: censuses of physical memory find what was
+/// A page counts as used if its accessed bit was set between two walks. A page that several of the
+/// processes map counts once. Memory of KVM guests is told as unknown. Of a cgroup, page cache that nobody has mapped is told as well: censuses of physical memory find what was
 /// read through file descriptors.
 ///
 /// WATCHING IS NOT FREE OF EFFECT. To tell whether a page is used again, each walk clears the
@@ -280,7 +281,7 @@ pub(crate) fn run(args: &WssArgs) -> anyhow::Result<ExitCode> {
 /// has ended.
 fn watch(observer: &mut Observer, plan: &Plan) -> anyhow::Result<(Census, WatchCost)> {
     let interrupt = Interrupt::install()?;
-    let mut pages = IdlePages::new();
+    let mut pages = AgedPages::new();
     let mut cost = WatchCost::default();
     let mut last = Census::default();
     let mut first_at = None;

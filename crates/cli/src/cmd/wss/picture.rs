@@ -2,7 +2,7 @@
 //!
 //! **Owns** which bar stands where. **Does not own** the drawing (`strata_sim::plot`).
 
-use strata_host::observe::idle::{IdleReport, WorkingSetReport};
+use strata_host::observe::ledger::{IdleReport, WorkingSetReport};
 use strata_sim::plot::{Bars, stacked_bars};
 
 use super::text::span;

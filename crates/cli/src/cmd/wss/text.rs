@@ -7,9 +7,10 @@
 use std::cmp::Ordering;
 use std::fmt::Write;
 
+use super::beside;
 use strata_host::observe::Subject;
 use strata_host::observe::cache::CacheReport;
-use strata_host::observe::idle::{Figures, MappingReport, WorkingSetReport};
+use strata_host::observe::ledger::{Figures, MappingReport, WorkingSetReport};
 use strata_linux::access::Grain;
 use strata_linux::process::MappingClass;
 use strata_linux::units::Bytes;
@@ -143,6 +144,7 @@ pub(super) fn report(report: &WorkingSetReport) -> String {
     if let Some(cache) = &report.cache {
         page_cache(&mut text, cache);
     }
+    text.push_str(&beside::lines(&report.figures));
     mappings(&mut text, &report.mappings);
     let cost = &report.cost;
     let nr_walks = cost.nr_walks.max(1) as f64;
@@ -344,7 +346,7 @@ fn share(part: u64, whole: u64) -> String {
 pub(super) mod tests {
     use super::*;
     use strata_host::observe::cache::{CacheWindow, Charge};
-    use strata_host::observe::idle::{IdleReport, WatchCost, WindowReport};
+    use strata_host::observe::ledger::{IdleReport, WatchCost, WindowReport};
     use strata_linux::access::SourceInfo;
     use strata_linux::access::census::IdleEstimate;
 
@@ -372,6 +374,8 @@ pub(super) mod tests {
                 file_bytes: file_mib * MIB,
             }],
             untouched_bytes: idle_mib * MIB,
+            shared_bytes: 0,
+            unknown_bytes: 0,
         }
     }
 

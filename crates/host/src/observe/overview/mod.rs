@@ -1,8 +1,8 @@
 //! Many targets at once: counters of all, ages of those that are watched.
 //!
 //! ```text
-//!   open(AllGroups)      every cgroup by its counters, and the programs of each that holds several; nobody is
-//!                        walked until `watch`
+//!   open(AllGroups)      every cgroup by its counters, and the programs of each that holds several
+//!   watch_everybody      (of all groups) walks of everybody, within a share of a processor
 //!   open(Chosen)         these, walked from the first look on
 //!   look                 counters of all, a walk of each that is watched -> Snapshot
 //!   cache                (thread) censuses of the page cache of all cgroups, by file of those that are watched
@@ -12,13 +12,15 @@
 //! (`figures`), page cache by file (`cache`), or what a screen makes of it.
 //!
 //! **Invariants**
-//! - I1: a cgroup that nobody asked to watch is never walked.
-//! - I2: at most [`WATCHED_MAX`] targets of an overview of all groups are walked.
+//! - I1: a cgroup that nobody asked to watch is never walked, unless everybody is.
+//! - I2: at most [`WATCHED_MAX`] targets of an overview of all groups are watched one by one. Where everybody is walked,
+//!   those that are watched are told by mapping, and nobody is walked twice.
 //! - I3: one target's failure spoils only that target.
 //! - I4: a target that is large is walked less often than it is looked at, so that it is not held up
 //!   ([`Observer::rest`]).
 
 mod cache;
+mod everybody;
 mod figures;
 mod served;
 mod snapshot;
@@ -31,10 +33,11 @@ pub use snapshot::{
 
 use super::cache::CacheReport;
 use super::files::{FilesError, FilesReport};
-use super::idle::IdlePages;
+use super::ledger::AgedPages;
 use super::programs::{Program, Programs, printable};
 use super::{Observer, Subject, SubjectError};
 use cache::Censuses;
+use everybody::Everybody;
 use figures::{Figures, Rate};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -75,7 +78,7 @@ pub enum WatchError {
 #[derive(Debug)]
 struct Watch {
     observer: Observer,
-    pages: IdlePages,
+    pages: AgedPages,
     last_walk: Option<Instant>,
     /// What the last walk told.
     ages: Option<AgesView>,
@@ -85,7 +88,7 @@ impl Watch {
     fn open(subject: &Subject, access: AccessChoice) -> Result<Watch, SubjectError> {
         Ok(Watch {
             observer: Observer::open(subject, access)?,
-            pages: IdlePages::new(),
+            pages: AgedPages::new(),
             last_walk: None,
             ages: None,
         })
@@ -121,6 +124,10 @@ struct Target {
     part: Option<Vec<i32>>,
     rate: Rate,
     watch: Option<Watch>,
+    /// Somebody wants to see it in detail.
+    is_watched: bool,
+    /// Ages, where everybody is walked.
+    ages: Option<AgesView>,
     /// Page cache by file, as a census told it.
     files: Option<Arc<FilesReport>>,
     /// What was last told of the target, for when it has ended.
@@ -138,6 +145,8 @@ impl Target {
             part: None,
             rate: Rate::default(),
             watch: None,
+            is_watched: false,
+            ages: None,
             files: None,
             last: None,
         }
@@ -161,7 +170,7 @@ impl Target {
 
     /// The directory of the cgroup that the target is, if it is watched.
     fn watched_group(&self) -> Option<&Path> {
-        let is_group = self.kind == TargetKind::Cgroup && self.watch.is_some();
+        let is_group = self.kind == TargetKind::Cgroup && self.is_watched;
         self.group
             .as_ref()
             .filter(|_| is_group)
@@ -222,6 +231,8 @@ impl Target {
             part: None,
             rate: Rate::default(),
             watch: Some(watch),
+            is_watched: true,
+            ages: None,
             files: None,
             last: None,
         };
@@ -240,7 +251,7 @@ impl Target {
         }
         let ages = match &mut self.watch {
             Some(watch) if !watch.observer.is_over() => Some(watch.walk(idle_after, snapshot)),
-            _ => None,
+            _ => self.ages.clone(),
         };
         let is_over = self.watch.as_ref().is_some_and(|w| w.observer.is_over());
         let figures = match is_over {
@@ -271,6 +282,7 @@ impl Target {
             kind: self.kind,
             who: self.who.clone(),
             is_over: false,
+            is_watched: self.is_watched,
             nr_processes,
             resident_bytes: figures.resident_bytes,
             anon_bytes: figures.anon_bytes,
@@ -286,7 +298,7 @@ impl Target {
             cache: None,
             files: self.files.clone(),
         };
-        if self.watch.is_some() {
+        if self.is_watched {
             self.last = Some(view.clone());
         }
         Some(view)
@@ -320,6 +332,10 @@ pub struct Overview {
     idle_after: Duration,
     follows_groups: bool,
     programs: Programs,
+    /// Walks everybody; of all groups only.
+    everybody: Option<Everybody>,
+    /// Processes of each group itself, of all groups only.
+    own_pids: BTreeMap<String, Vec<i32>>,
     /// Takes censuses; `None` before the first is wanted, and where none can be taken.
     censuses: Option<Censuses>,
     are_censuses_refused: bool,
@@ -340,6 +356,8 @@ impl Overview {
             idle_after: Duration::from_secs(IDLE_AFTER_S),
             follows_groups: matches!(scope, Scope::AllGroups),
             programs: Programs::new(),
+            everybody: None,
+            own_pids: BTreeMap::new(),
             censuses: None,
             are_censuses_refused: false,
             caches: BTreeMap::new(),
@@ -381,28 +399,34 @@ impl Overview {
         !self.follows_groups && self.targets.values().all(is_over)
     }
 
-    /// Has a target walked at every look from the next one on. Of one that is watched already nothing
+    /// Has a target walked at every look from the next one on; where everybody is walked, has it told in detail. Of one that is watched already nothing
     /// changes.
     ///
     /// # Errors
     /// [`WatchError`].
     pub fn watch(&mut self, name: &str) -> Result<(), WatchError> {
-        let nr_watched = self.targets.values().filter(|t| t.watch.is_some()).count();
+        let nr_watched = self.targets.values().filter(|t| t.is_watched).count();
+        let is_walked = self.everybody.is_some();
         let target = self.targets.get_mut(name);
         let Some(target) = target else {
             return Err(WatchError::Gone(name.to_owned()));
         };
-        let Some(group) = target.group.as_ref().filter(|_| target.watch.is_none()) else {
+        let Some(group) = target.group.as_ref().filter(|_| !target.is_watched) else {
             return Ok(());
         };
         if nr_watched >= WATCHED_MAX {
             return Err(WatchError::TooMany);
+        }
+        if is_walked {
+            target.is_watched = true;
+            return Ok(());
         }
         let subject = match &target.part {
             Some(part) => Subject::Processes(part.clone()),
             None => Subject::Cgroup(group.path().to_owned()),
         };
         target.watch = Some(Watch::open(&subject, self.access)?);
+        target.is_watched = true;
         Ok(())
     }
 
@@ -413,6 +437,7 @@ impl Overview {
         }
         if let Some(target) = self.targets.get_mut(name) {
             target.watch = None;
+            target.is_watched = false;
             target.files = None;
             target.last = None;
         }
@@ -433,6 +458,7 @@ impl Overview {
             snapshot.troubles.push(error.to_string());
         }
         self.look_at_cache(&mut snapshot);
+        self.look_at_everybody(&mut snapshot);
         for (name, target) in &mut self.targets {
             let Some(mut view) = target.look(name, self.idle_after, &mut snapshot) else {
                 continue;
@@ -494,12 +520,14 @@ impl Overview {
         let mut here = BTreeMap::new();
         let mut everybody = BTreeSet::new();
         let groups = GroupReader::all()?;
+        self.own_pids.clear();
         let with_others_below = above(groups.iter().map(GroupReader::name));
         for group in &groups {
             // A group that went meanwhile is left out at the next look.
             let pids = group.own_processes().unwrap_or_default();
             let mut programs = self.programs.find(&pids);
-            everybody.extend(pids);
+            everybody.extend(pids.iter().copied());
+            self.own_pids.insert(group.name().to_owned(), pids);
             // A program is not all of a group that has groups below. And one that stood beside others is not gone because
             // the others are.
             let is_apart = |program: &Program| {
@@ -519,7 +547,7 @@ impl Overview {
         }
         self.programs.keep(|pid| everybody.contains(&pid));
         self.targets
-            .retain(|name, target| here.contains_key(name) || target.watch.is_some());
+            .retain(|name, target| here.contains_key(name) || target.is_watched);
         for (name, target) in &mut self.targets {
             match here.remove(name) {
                 Some(now) => target.follow(now),

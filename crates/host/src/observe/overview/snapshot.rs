@@ -8,7 +8,7 @@
 
 use super::super::cache::CacheReport;
 use super::super::files::FilesReport;
-use super::super::idle::{Ages, Census, IDLE_BOUNDS_S, KindBytes, MappingAges};
+use super::super::ledger::{Ages, Census, IDLE_BOUNDS_S, KindBytes, MappingAges};
 use super::super::programs::{Label, Person, printable};
 use std::sync::Arc;
 use std::time::Duration;
@@ -138,6 +138,8 @@ pub struct TargetView {
     pub who: WhoView,
     /// The target has ended; the figures are the last ones.
     pub is_over: bool,
+    /// It was chosen to be looked at in detail: its mappings are told.
+    pub is_watched: bool,
     /// Processes of the target; `None` where only counters were read.
     pub nr_processes: Option<u64>,
     /// Memory charged to a cgroup, or resident in processes (shared pages count in each).
@@ -161,7 +163,7 @@ pub struct TargetView {
     pub refaults_per_s: Option<f64>,
     /// Limit of the target; of processes that of the cgroup they are in.
     pub budget: Option<Budget>,
-    /// How old the target's pages are; `None` while it is not watched.
+    /// How old the target's pages are; `None` while it is not walked.
     pub ages: Option<AgesView>,
     /// Page cache of files by when it was last read, of a cgroup; `None` until a census has ended.
     pub cache: Option<CacheReport>,
@@ -178,6 +180,7 @@ impl TargetView {
             kind: TargetKind::Cgroup,
             who: WhoView::default(),
             is_over: false,
+            is_watched: false,
             nr_processes: None,
             resident_bytes: None,
             anon_bytes: None,
@@ -232,6 +235,10 @@ pub struct AgesView {
     pub idle_after_ms: u64,
     /// Not accessed for that long; `None` until it was watched so long.
     pub idle_bytes: Option<u64>,
+    /// In memory, and known to be mapped by others, too.
+    pub shared_bytes: u64,
+    /// In memory, and its accesses can't be seen: memory of guests.
+    pub unknown_bytes: u64,
     /// By name and class, the largest [`MAPPINGS_MAX`] of them.
     pub mappings: Vec<MappingView>,
 }
@@ -334,6 +341,8 @@ impl AgesView {
             windows: span.windows(&census.total),
             idle_after_ms: u64::try_from(idle_after.as_millis()).unwrap_or(u64::MAX),
             idle_bytes: span.idle_bytes(&census.total),
+            shared_bytes: census.total.shared().total_bytes(),
+            unknown_bytes: census.total.unknown().total_bytes(),
             mappings: mappings.map(|mapping| view(mapping, span)).collect(),
         }
     }

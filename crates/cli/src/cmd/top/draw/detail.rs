@@ -3,7 +3,7 @@
 //! **Owns** how the lines are shared out. **Does not own** the order of the mappings.
 
 use ratatui::style::Style;
-use strata_host::observe::idle::KindBytes;
+use strata_host::observe::ledger::KindBytes;
 use strata_host::observe::overview::{AgesView, MappingView, NR_AGES, TargetView, WINDOWS_S};
 
 use super::files;

@@ -44,11 +44,11 @@ SIZE resident or charged   1s 10s 60s used within   RFLT evicted pages that
 came back, a second   SWAP swapped out   BUDGET limit of the cgroup   KEPT
 whether SIZE is within BUDGET   IDLE not used for 60 s. By kind: ANON anonymous
 FILE page cache, of it MAP mapped, SHMEM in memory only, DIRTY to be written
-INACT what the kernel takes for unused. Ages are known of who is watched.
+INACT what the kernel takes for unused. Ages are those of walks.
 
   up down j k  PgUp PgDn  g G   move
   Enter   watch the target and show its mappings and history
-  Esc     back            w     begin or end watching a target
+  Esc     back            w     begin or end watching one closely
   /       filter by name  s     next order
   p       pause           + -   longer, shorter interval
   v       by kind of memory or by age; of one target: mappings or page cache
@@ -115,7 +115,7 @@ fn title(canvas: &mut Canvas<'_>, screen: &Screen) {
     let after = canvas.put(0, 0, room, "strata top  ", bold());
     let left = match &screen.page {
         Page::List => {
-            let nr_watched = snapshot.targets.iter().filter(|t| t.ages.is_some()).count();
+            let nr_watched = snapshot.targets.iter().filter(|t| t.is_watched).count();
             let nr_targets = snapshot.targets.len();
             let noun = if nr_targets == 1 { "target" } else { "targets" };
             format!(

@@ -9,7 +9,7 @@
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
-use strata_host::observe::idle::KindBytes;
+use strata_host::observe::ledger::KindBytes;
 use strata_host::observe::overview::{AGE_STARTS_S, NR_AGES};
 
 use crate::cmd::top::text;

@@ -11,7 +11,7 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::style::{Color, Modifier};
-use strata_host::observe::idle::KindBytes;
+use strata_host::observe::ledger::KindBytes;
 use strata_host::observe::overview::{
     AgesView, Budget, HostView, MappingView, NR_AGES, Snapshot, TargetKind, TargetView, WINDOWS_S,
     WhoView, WindowView,
@@ -72,6 +72,8 @@ fn ages(watched_ms: u64, mappings: Vec<MappingView>) -> AgesView {
         idle_after_ms: 60_000,
         idle_bytes: idle_bytes(&bars, watched_ms),
         bars,
+        shared_bytes: 0,
+        unknown_bytes: 0,
         mappings,
     }
 }
@@ -82,6 +84,7 @@ fn target(name: &str, resident_mib: u64, ages: Option<AgesView>) -> TargetView {
         kind: TargetKind::Cgroup,
         who: WhoView::default(),
         is_over: false,
+        is_watched: ages.is_some(),
         nr_processes: ages.as_ref().map(|_| 1),
         resident_bytes: Some(resident_mib * MIB),
         anon_bytes: Some(resident_mib * MIB * 3 / 4),

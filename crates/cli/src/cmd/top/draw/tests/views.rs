@@ -35,7 +35,7 @@ fn until_somebody_is_watched_the_list_tells_what_memory_is_used_for() {
     let mut screen = Screen::new(1000);
     let mut seen = snapshot();
     for target in &mut seen.targets {
-        target.ages = None;
+        (target.ages, target.is_watched) = (None, false);
     }
     seen.source = None;
     screen.accept(seen);

@@ -1,8 +1,8 @@
 //! When walks were: the clock that page stamps count in.
 //!
-//! A page remembers the number of a walk, two bytes, instead of a time. The list of walks would grow
-//! for ever; old walks are therefore merged when there are too many, so that an age stays exact to a
-//! 64th of itself, and whoever holds numbers is told the new ones.
+//! A page remembers the number of a walk instead of a time. The list of walks would grow for ever; old walks are
+//! therefore merged when there are too many, so that an age stays exact to a 64th of itself, and whoever holds numbers
+//! is told the new ones. Numbers therefore never wrap: the largest is [`EPOCHS_MAX`].
 //!
 //! **Owns** the list and its thinning. **Does not own** the stamps.
 //!
@@ -13,14 +13,15 @@
 
 use std::time::Duration;
 
-/// Epochs at which the list is thinned.
+/// Walks at which the list is thinned.
 const EPOCHS_MAX: usize = 4096;
 /// Walks, counted from the last, that stay apart.
 const RECENT_WALKS: usize = 256;
 /// The span of a merged epoch is at most its age divided by this.
 const AGE_PRECISION: u32 = 64;
-/// What is older than this is merged into one epoch: nobody asks for more than an hour.
-const AGE_MAX: Duration = Duration::from_secs(2 * 3600);
+/// What is older than this is merged into one epoch. Merged epochs up to this age are some 2,000, however often a walk
+/// comes: each pair of neighbours spans more than a 64th of its age.
+const AGE_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// A walk, or neighbouring walks merged: what they found accessed was accessed in between.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,13 +34,13 @@ pub(super) struct Epoch {
 
 /// The walks so far.
 #[derive(Debug, Default)]
-pub(super) struct Epochs {
+pub(super) struct Walks {
     list: Vec<Epoch>,
     /// When the first walk began.
     first_at: Duration,
 }
 
-impl Epochs {
+impl Walks {
     /// Notes that a walk begins. Where that made room by merging, returns the new number of each old
     /// one.
     pub(super) fn start(&mut self, at: Duration) -> Option<Vec<u16>> {
@@ -73,6 +74,12 @@ impl Epochs {
     /// The epoch of a number.
     pub(super) fn get(&self, number: u16) -> Option<Epoch> {
         self.list.get(usize::from(number)).copied()
+    }
+
+    /// How long ago the walk of a number began; zero for a number that was not given.
+    pub(super) fn age(&self, number: u16) -> Duration {
+        let epoch = self.get(number);
+        epoch.map_or(Duration::ZERO, |epoch| self.now().saturating_sub(epoch.at))
     }
 
     /// Number of epochs.
@@ -130,8 +137,8 @@ mod tests {
     use proptest::prelude::*;
 
     /// Walks `nr_walks` times and follows the number of every walk through all thinning.
-    fn walk(intervals_ms: &[u64], nr_walks: usize) -> (Epochs, Vec<(Duration, u16)>) {
-        let mut epochs = Epochs::default();
+    fn walk(intervals_ms: &[u64], nr_walks: usize) -> (Walks, Vec<(Duration, u16)>) {
+        let mut epochs = Walks::default();
         let mut at = Duration::from_secs(3);
         let mut numbers: Vec<(Duration, u16)> = Vec::new();
         for walk in 0..nr_walks {
@@ -180,7 +187,7 @@ mod tests {
 
     #[test]
     fn a_clock_that_goes_back_makes_no_negative_age() {
-        let mut epochs = Epochs::default();
+        let mut epochs = Walks::default();
         epochs.start(Duration::from_secs(9));
         epochs.start(Duration::from_secs(4));
         assert_eq!(epochs.now(), Duration::from_secs(9));

@@ -3,27 +3,33 @@
 //! One walk over everybody, one clock, one bound: what a group could give is what none of its
 //! processes has accessed for so long, whatever its size and however busy its neighbours are.
 //!
-//! **Owns** which group and program a space is counted in. **Does not own** stamps and ages ([`IdlePages`]), nor
+//! **Owns** which group and program a space is counted in. **Does not own** stamps and ages ([`AgedPages`]), nor
 //! which processes are one program ([`Programs`]).
 //!
 //! **Invariants**
 //! - I1: a space counts in one group: the one its process was in when it was first seen.
 
-use super::{IdlePages, KindBytes, Space};
+use super::{AgedPages, Ages, KindBytes};
 use crate::observe::programs::{Label, Program, Programs, printable};
 use crate::observe::{Observer, Piece, SpaceId, Visitor, Walked};
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Duration;
 use strata_linux::cgroup::GroupReader;
 use strata_linux::process::{Mapping, Process};
 
+/// Of what lies idle this share stays in a safe budget: one in so many parts.
+const MARGIN_SHARE: u64 = 10;
+/// Less than this is not worth a budget.
+const SAVES_BYTES_MIN: u64 = 4 << 20;
+
 /// What stands for the group of a process that is in none, or that ended too soon to tell.
 const NO_GROUP: &str = "-";
 
-/// [`IdlePages`] of an observer, by cgroup.
+/// [`AgedPages`] of an observer, by cgroup.
 #[derive(Debug, Default)]
 pub struct IdleGroups {
-    pages: IdlePages,
+    pages: AgedPages,
     members: BTreeMap<SpaceId, Member>,
 }
 
@@ -45,14 +51,31 @@ pub struct RankedGroup {
     pub container: Option<String>,
     /// Processes seen in it that are still there.
     pub nr_processes: u64,
-    /// In memory; a page that several processes map counts in each.
+    /// In memory; a page that several processes of it map counts once.
     pub resident_bytes: u64,
+    /// Part of that which is known to be mapped by processes of other groups, too.
+    pub shared_bytes: u64,
+    /// Part of that whose accesses can't be seen: memory of guests.
+    pub unknown_bytes: u64,
     /// Not accessed for the age asked for.
     pub idle_bytes: u64,
     /// Idle memory, by kind.
     pub idle: KindBytes,
+    /// Charged to it and the groups below, page cache included; `None` where that can't be read.
+    pub charged_bytes: Option<u64>,
     /// The programs in it with anything in memory, those first that could give most.
     pub programs: Vec<RankedProgram>,
+}
+
+/// A budget for a group that leaves it all that was used within the age, and a margin.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct SafeBudget {
+    /// Path of the group.
+    pub group: String,
+    /// The budget.
+    pub budget_bytes: u64,
+    /// By how much it is below what is charged now.
+    pub saves_bytes: u64,
 }
 
 /// One of the programs of a group, by what it could give.
@@ -68,6 +91,10 @@ pub struct RankedProgram {
     pub nr_processes: u64,
     /// As of the group.
     pub resident_bytes: u64,
+    /// As of the group, shared with other programs.
+    pub shared_bytes: u64,
+    /// As of the group.
+    pub unknown_bytes: u64,
     /// As of the group.
     pub idle_bytes: u64,
     /// As of the group.
@@ -81,8 +108,14 @@ pub struct Ranking {
     pub age_ms: u64,
     /// How long they were watched, milliseconds; below the age nothing can be idle for so long.
     pub watched_ms: u64,
+    /// In memory of all, each page once.
+    pub resident_bytes: u64,
+    /// Not accessed for the age, of all, each page once.
+    pub idle_bytes: u64,
     /// Groups with anything in memory.
     pub groups: Vec<RankedGroup>,
+    /// For the group that could give most of its own; `None` if none could give anything worth it.
+    pub safe_budget: Option<SafeBudget>,
 }
 
 impl IdleGroups {
@@ -94,7 +127,9 @@ impl IdleGroups {
     /// Walks once.
     pub fn observe(&mut self, observer: &mut Observer) -> Walked {
         self.pages.start_walk(observer.elapsed());
-        observer.walk(self)
+        let walked = observer.walk(self);
+        self.pages.end_walk(observer);
+        walked
     }
 
     /// Ranks the groups by what has not been accessed for `age`; equal ones by name.
@@ -104,73 +139,112 @@ impl IdleGroups {
     }
 
     fn ranking_of(&self, age: Duration, mut find: impl FnMut(&[i32]) -> Vec<Program>) -> Ranking {
-        let mut members: BTreeMap<&str, BTreeMap<i32, &Space>> = BTreeMap::new();
+        let mut members: BTreeMap<&str, BTreeMap<i32, SpaceId>> = BTreeMap::new();
         for (id, member) in &self.members {
-            if let Some(space) = self.pages.spaces.get(id) {
-                let of_group = members.entry(&member.group).or_default();
-                of_group.insert(member.pid, space);
-            }
+            let of_group = members.entry(&member.group).or_default();
+            of_group.insert(member.pid, *id);
         }
-        let mut groups = Vec::new();
-        for (group, spaces) in members {
-            let (resident_bytes, idle) = self.weigh(spaces.values().copied(), age);
-            if resident_bytes == 0 {
-                continue;
-            }
+        let mut of_space = BTreeMap::new();
+        for (number, spaces) in members.values().enumerate() {
+            of_space.extend(spaces.values().map(|space| (*space, number)));
+        }
+        let part_of = |parts: &BTreeMap<SpaceId, usize>, id| parts.get(&id).copied();
+        let (by_group, total) = self.pages.count(members.len(), |id| part_of(&of_space, id));
+        // The programs of all groups, counted at once.
+        let mut programs_of: Vec<Vec<Program>> = Vec::new();
+        let mut of_program = BTreeMap::new();
+        let mut nr_programs = 0;
+        for spaces in members.values() {
             let pids: Vec<i32> = spaces.keys().copied().collect();
-            let found = find(&pids).into_iter();
-            let mut programs: Vec<RankedProgram> = found
-                .map(|program| self.rank(program, &spaces, age))
+            let programs = find(&pids);
+            for program in &programs {
+                let own = program.pids.iter().filter_map(|pid| spaces.get(pid));
+                of_program.extend(own.map(|space| (*space, nr_programs)));
+                nr_programs += 1;
+            }
+            programs_of.push(programs);
+        }
+        let (by_program, _) = self.pages.count(nr_programs, |id| part_of(&of_program, id));
+        let mut by_program = by_program.into_iter();
+        let mut groups = Vec::new();
+        let found = members.into_iter().zip(by_group).zip(programs_of);
+        for (((group, spaces), ages), programs) in found {
+            let ranked = programs.into_iter().zip(&mut by_program);
+            let ranked = ranked.map(|(program, ages)| rank(program, &spaces, &ages, age));
+            let mut programs: Vec<RankedProgram> = ranked
                 .filter(|program| program.resident_bytes > 0)
                 .collect();
             programs.sort_by_key(|program| std::cmp::Reverse(program.idle_bytes));
+            let idle = ages.idle_for(age);
             let label = Label::of(group);
             groups.push(RankedGroup {
                 group: group.to_owned(),
                 unit: label.unit.as_deref().map(printable),
                 container: label.container.as_deref().map(printable),
                 nr_processes: spaces.len() as u64,
-                resident_bytes,
+                resident_bytes: ages.resident().total_bytes(),
+                shared_bytes: ages.shared().total_bytes(),
+                unknown_bytes: ages.unknown().total_bytes(),
                 idle_bytes: idle.total_bytes(),
                 idle,
+                charged_bytes: charged_bytes(group),
                 programs,
             });
         }
+        groups.retain(|group| group.resident_bytes > 0);
         groups.sort_by_key(|group| std::cmp::Reverse(group.idle_bytes));
+        let safe_budget = groups.iter().find_map(safe_budget);
         Ranking {
             age_ms: millis(age),
-            watched_ms: millis(self.pages.epochs.watched()),
+            watched_ms: millis(self.pages.ledger().watched()),
+            resident_bytes: total.resident().total_bytes(),
+            idle_bytes: total.idle_for(age).total_bytes(),
             groups,
+            safe_budget,
         }
     }
+}
 
-    /// What spaces have in memory, and what of it was not accessed for `age`.
-    fn weigh<'a>(
-        &self,
-        spaces: impl Iterator<Item = &'a Space>,
-        age: Duration,
-    ) -> (u64, KindBytes) {
-        let total = self.pages.count(spaces).total;
-        (total.resident().total_bytes(), total.idle_for(age))
-    }
+fn charged_bytes(group: &str) -> Option<u64> {
+    let reader = GroupReader::open(Path::new(group)).ok()?;
+    reader.usage_bytes().filter(|_| group != NO_GROUP)
+}
 
-    fn rank(
-        &self,
-        program: Program,
-        spaces: &BTreeMap<i32, &Space>,
-        age: Duration,
-    ) -> RankedProgram {
-        let own = || program.pids.iter().filter_map(|pid| spaces.get(pid));
-        let (resident_bytes, idle) = self.weigh(own().copied(), age);
-        RankedProgram {
-            pid: program.root.pid,
-            nr_processes: own().count() as u64,
-            command: program.root.command,
-            user: program.root.user,
-            resident_bytes,
-            idle_bytes: idle.total_bytes(),
-            idle,
-        }
+/// The budget of a group that may have one: what is charged, less most of what lies idle and is its own.
+fn safe_budget(group: &RankedGroup) -> Option<SafeBudget> {
+    let charged_bytes = group.charged_bytes.filter(|_| group.group != "/")?;
+    let own_bytes = group.idle_bytes.saturating_sub(group.shared_bytes);
+    let could_bytes = own_bytes - own_bytes / MARGIN_SHARE;
+    // A budget in whole MiB, rounded up.
+    let budget_bytes = charged_bytes
+        .saturating_sub(could_bytes)
+        .next_multiple_of(1 << 20);
+    let saves_bytes = charged_bytes.saturating_sub(budget_bytes);
+    (saves_bytes >= SAVES_BYTES_MIN).then(|| SafeBudget {
+        group: group.group.clone(),
+        budget_bytes,
+        saves_bytes,
+    })
+}
+
+fn rank(
+    program: Program,
+    spaces: &BTreeMap<i32, SpaceId>,
+    ages: &Ages,
+    age: Duration,
+) -> RankedProgram {
+    let own = program.pids.iter().filter(|pid| spaces.contains_key(pid));
+    let idle = ages.idle_for(age);
+    RankedProgram {
+        pid: program.root.pid,
+        nr_processes: own.count() as u64,
+        command: program.root.command,
+        user: program.root.user,
+        resident_bytes: ages.resident().total_bytes(),
+        shared_bytes: ages.shared().total_bytes(),
+        unknown_bytes: ages.unknown().total_bytes(),
+        idle_bytes: idle.total_bytes(),
+        idle,
     }
 }
 
@@ -228,13 +302,14 @@ mod tests {
             has_recency: true,
             is_supplied: false,
             name: "".into(),
+            file: None,
         };
         let mut record = TableRecord::empty(TableNo(0), TableShape::Pages);
         record.present = bits::run(0, nr_pages);
         record.accessed = bits::run(0, nr_accessed);
         groups
             .pages
-            .begin_space(space, std::slice::from_ref(&mapping));
+            .begin_space(space, std::slice::from_ref(&mapping), false);
         groups.piece(&Piece {
             space,
             mapping: &mapping,
@@ -246,6 +321,31 @@ mod tests {
     }
 
     #[test]
+    fn a_safe_budget_leaves_what_is_used_what_is_shared_and_a_margin() {
+        let group = |name: &str, charged_mib: Option<u64>, idle_mib: u64| RankedGroup {
+            group: name.to_owned(),
+            unit: None,
+            container: None,
+            nr_processes: 1,
+            resident_bytes: 500 << 20,
+            shared_bytes: 20 << 20,
+            unknown_bytes: 0,
+            idle_bytes: idle_mib << 20,
+            idle: KindBytes::default(),
+            charged_bytes: charged_mib.map(|mib| mib << 20),
+            programs: Vec::new(),
+        };
+        let of = |name, charged_mib, idle_mib| {
+            let budget = safe_budget(&group(name, charged_mib, idle_mib))?;
+            Some([budget.budget_bytes >> 20, budget.saves_bytes >> 20])
+        };
+        assert_eq!(of("/a", Some(600), 320), Some([330, 270]));
+        assert_eq!(of("/a", Some(600), 22), None, "not worth it");
+        assert_eq!(of("/a", None, 320), None);
+        assert_eq!(of("/", Some(600), 320), None, "the root has no limit");
+    }
+
+    #[test]
     fn groups_are_ranked_by_what_all_their_processes_left_alone() {
         let mut groups = IdleGroups::new();
         for (space, group) in [(0, "/busy"), (1, "/idle"), (2, "/idle"), (3, "/empty")] {
@@ -254,6 +354,7 @@ mod tests {
                 pid: space as i32 + 10,
             };
             groups.members.insert(SpaceId(space), member);
+            groups.pages.appear(SpaceId(space), None);
         }
         for at_s in 0..=10 {
             groups.pages.start_walk(Duration::from_secs(at_s));

@@ -59,6 +59,10 @@ pub struct Figures {
     pub idle: Vec<IdleReport>,
     /// In memory, and neither accessed nor new since the watch began.
     pub untouched_bytes: u64,
+    /// In memory and known to be mapped by processes that were not watched, or by mappings of another name.
+    pub shared_bytes: u64,
+    /// In memory, and its accesses can't be seen: memory of guests. Neither accessed nor idle.
+    pub unknown_bytes: u64,
 }
 
 /// Mappings of one name and class.
@@ -146,6 +150,8 @@ impl Figures {
             windows: windows.iter().map(window).collect(),
             idle: census.idle_bounds_s().map(idle).collect(),
             untouched_bytes: ages.idle_for(census.watched).total_bytes(),
+            shared_bytes: ages.shared().total_bytes(),
+            unknown_bytes: ages.unknown().total_bytes(),
         }
     }
 }

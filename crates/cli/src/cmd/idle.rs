@@ -1,0 +1,408 @@
+//! `strata idle`: who holds memory that nobody uses, and how much of it.
+//!
+//! **Owns** the options, the pace and the table. **Does not own** walks, ranking and the safe budget
+//! (`strata_host::observe`).
+
+use std::io::{IsTerminal, stdout};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use strata_host::observe::ledger::{IdleGroups, RankedGroup, Ranking};
+use strata_host::observe::{Attention, Subject, Turn, Who, attend};
+use strata_linux::access::AccessChoice;
+use strata_linux::units::Bytes;
+
+use crate::cli::{AccessArg, Format, parse_duration_ms};
+use crate::print;
+use crate::progress::Bar;
+
+/// Shortest age: below it a ranking would say more of the walks than of the groups.
+const AGE_MIN_MS: u64 = 500;
+/// Walks within the age, so that none is off by more than a tenth of it.
+const NR_WALKS: u32 = 10;
+/// Things that went wrong and are told one by one; processes that end in the middle are normal.
+const TOLD_MAX: usize = 3;
+/// Rows with less than this to give are told as one line.
+const ROW_BYTES_MIN: u64 = 1 << 20;
+/// What a terminal does before a table replaces the one before: cursor to the top, clear.
+const CLEAR: &str = "\u{1b}[H\u{1b}[2J";
+
+/// Shows who holds memory that nobody uses
+///
+/// Watches every process for a little longer than --age. Lists each cgroup, and each program of a cgroup that holds
+/// several, by the memory that none of its processes accessed for that long. A page that several processes map counts
+/// once. The last line is a budget that is safe for the group that could give most, and the command that sets it.
+///
+/// Each walk clears accessed bits, which the kernel's own reclaim uses too. Nothing is evicted or limited.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+EXAMPLES
+  What was not used for ten minutes?
+      strata idle --age 10m
+
+  The same all the time, of one slice:
+      strata idle --watch --under /sys/fs/cgroup/system.slice")]
+pub(crate) struct IdleArgs {
+    /// Memory is idle when it was not accessed for so long, for example 30s or 10m
+    #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = age_arg, allow_hyphen_values = true)]
+    age: u64,
+
+    /// Only this cgroup and those below it
+    #[arg(long, value_name = "PATH")]
+    under: Option<PathBuf>,
+
+    /// Print again at every tenth of the age, until Ctrl-C
+    #[arg(short, long)]
+    watch: bool,
+
+    /// How long to watch, for example 5m; a little longer than --age by default, with --watch until Ctrl-C
+    #[arg(long = "for", value_name = "DURATION", value_parser = age_arg, allow_hyphen_values = true)]
+    length: Option<u64>,
+
+    /// How accesses are seen
+    #[arg(long, value_enum, value_name = "SOURCE", default_value = "auto")]
+    access: AccessArg,
+
+    /// How it is printed: JSON is one object, with --watch one a line
+    #[arg(long, value_enum, default_value = "text")]
+    format: Format,
+}
+
+/// What is to be told.
+#[derive(Debug)]
+pub(super) struct Asked {
+    pub(super) under: Option<PathBuf>,
+    pub(super) age: Duration,
+    pub(super) length: Option<Duration>,
+    pub(super) access: AccessChoice,
+    pub(super) format: Format,
+}
+
+impl Asked {
+    fn interval(&self) -> Duration {
+        self.age / NR_WALKS
+    }
+
+    /// The first walk comes a little after the watch begins.
+    fn whole_length(&self) -> Duration {
+        self.length.unwrap_or_else(|| self.age + self.interval())
+    }
+
+    fn who(&self) -> Who {
+        let path = self.under.as_deref().unwrap_or_else(|| Path::new("/"));
+        Who::Running(Subject::Cgroup(path.to_owned()))
+    }
+}
+
+/// Watches and tells.
+pub(crate) fn run(args: &IdleArgs) -> anyhow::Result<ExitCode> {
+    let asked = Asked {
+        under: args.under.clone(),
+        age: Duration::from_millis(args.age),
+        length: args.length.map(Duration::from_millis),
+        access: args.access.into(),
+        format: args.format,
+    };
+    match args.watch {
+        true => again_and_again(&asked),
+        false => once(&asked),
+    }
+}
+
+/// Watches, and tells at the end.
+pub(super) fn once(asked: &Asked) -> anyhow::Result<ExitCode> {
+    let mut groups = IdleGroups::new();
+    let mut troubles = Vec::new();
+    let bar = Bar::watch("watching", asked.whole_length());
+    attend(
+        &asked.who(),
+        asked.access,
+        asked.interval(),
+        Some(asked.whole_length()),
+        &mut |observer, _| {
+            troubles.extend(groups.observe(observer).troubles);
+            Attention::GoOn
+        },
+    )?;
+    bar.finish();
+    for trouble in troubles.iter().take(TOLD_MAX) {
+        print::warning(trouble);
+    }
+    if troubles.len() > TOLD_MAX {
+        print::warning(&format!("{} troubles in all", troubles.len()));
+    }
+    let ranking = groups.ranking(asked.age);
+    if ranking.watched_ms < ranking.age_ms {
+        print::warning(&too_young(&ranking));
+    }
+    print::data(match asked.format {
+        Format::Text => table(&ranking, print::columns()),
+        Format::Json => format!("{}\n", serde_json::to_string_pretty(&ranking)?),
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Tells at every walk.
+fn again_and_again(asked: &Asked) -> anyhow::Result<ExitCode> {
+    let mut groups = IdleGroups::new();
+    let mut outcome = Ok(());
+    attend(
+        &asked.who(),
+        asked.access,
+        asked.interval(),
+        asked.length,
+        &mut |observer, turn| {
+            groups.observe(observer);
+            let ranking = groups.ranking(asked.age);
+            if ranking.watched_ms == 0 {
+                return Attention::GoOn;
+            }
+            outcome = tell(&ranking, asked.format);
+            match (&outcome, turn) {
+                (Ok(()), Turn::Next) => Attention::GoOn,
+                _ => Attention::Enough,
+            }
+        },
+    )?;
+    outcome?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn tell(ranking: &Ranking, format: Format) -> anyhow::Result<()> {
+    let text = match format {
+        Format::Json => format!("{}\n", serde_json::to_string(ranking)?),
+        Format::Text => {
+            let mut text = String::new();
+            if stdout().is_terminal() {
+                text.push_str(CLEAR);
+            }
+            if ranking.watched_ms < ranking.age_ms {
+                text.push_str(&format!("{}\n", too_young(ranking)));
+            }
+            text + &table(ranking, print::columns())
+        }
+    };
+    Ok(print::data(text)?)
+}
+
+fn too_young(ranking: &Ranking) -> String {
+    let watched = Duration::from_millis(ranking.watched_ms);
+    format!("watched for {watched:.1?} so far: nothing can be known to be older")
+}
+
+/// A line of the table.
+struct Row<'a> {
+    idle_bytes: u64,
+    resident_bytes: u64,
+    nr_processes: u64,
+    user: &'a str,
+    who: String,
+}
+
+/// Groups, and the programs of those that hold several; most idle first.
+fn rows(ranking: &Ranking) -> Vec<Row<'_>> {
+    let mut rows = Vec::new();
+    for group in &ranking.groups {
+        let only = match group.programs.as_slice() {
+            [only] => Some(only),
+            _ => None,
+        };
+        let name = group.group.escape_default();
+        rows.push(Row {
+            idle_bytes: group.idle_bytes,
+            resident_bytes: group.resident_bytes,
+            nr_processes: group.nr_processes,
+            user: only.map_or("-", |program| &program.user),
+            who: only.map_or_else(
+                || name.to_string(),
+                |program| format!("{name}  {}", program.command),
+            ),
+        });
+        let several = group.programs.iter().filter(|_| only.is_none());
+        rows.extend(several.map(|program| Row {
+            idle_bytes: program.idle_bytes,
+            resident_bytes: program.resident_bytes,
+            nr_processes: program.nr_processes,
+            user: &program.user,
+            who: format!("pid {}  {}", program.pid, program.command),
+        }));
+    }
+    // Equal ones keep their order: a group, then what is in it.
+    rows.sort_by_key(|row| std::cmp::Reverse(row.idle_bytes));
+    rows
+}
+
+/// For people; lines are cut at so many columns.
+fn table(ranking: &Ranking, columns: Option<usize>) -> String {
+    let age = Duration::from_millis(ranking.age_ms);
+    let mut text = format!(
+        "not accessed for {age:?}: {} of {} that processes hold; by group, and by program where a group holds \
+         several\n\n{:>11}  {:>5}  {:>11}  {:>9}  {:<10}  group or program\n",
+        Bytes(ranking.idle_bytes),
+        Bytes(ranking.resident_bytes),
+        "could give",
+        "of it",
+        "resident",
+        "processes",
+        "user"
+    );
+    let rows = rows(ranking);
+    let nr_told = rows.partition_point(|row| row.idle_bytes >= ROW_BYTES_MIN);
+    for row in &rows[..nr_told] {
+        let percent = row.idle_bytes * 100 / row.resident_bytes.max(1);
+        let line = format!(
+            "{:>11}  {:>5}  {:>11}  {:>9}  {:<10}  {}",
+            Bytes(row.idle_bytes).to_string(),
+            format!("{percent} %"),
+            Bytes(row.resident_bytes).to_string(),
+            row.nr_processes,
+            row.user,
+            row.who,
+        );
+        text.push_str(&print::cut(&line, columns));
+        text.push('\n');
+    }
+    if nr_told < rows.len() {
+        let rest = &rows[nr_told..];
+        let (nr, limit) = (rest.len(), Bytes(ROW_BYTES_MIN));
+        text.push_str(&format!(
+            "{:>11}  {nr} more with less than {limit} each\n",
+            ""
+        ));
+    }
+    for (bytes, what) in [
+        (
+            of_groups(ranking, |group| group.shared_bytes),
+            "shared with other groups",
+        ),
+        (
+            of_groups(ranking, |group| group.unknown_bytes),
+            "guest memory: accesses can't be seen, so it counts as unknown and not as idle",
+        ),
+    ] {
+        if bytes > 0 {
+            text.push_str(&format!("{:>11}  {what}\n", Bytes(bytes).to_string()));
+        }
+    }
+    if let Some(budget) = &ranking.safe_budget {
+        text.push_str(&format!(
+            "\nsafe: {} for {}, {} less than now: strata run --cgroup {} --memory {}M\n",
+            Bytes(budget.budget_bytes),
+            budget.group.escape_default(),
+            Bytes(budget.saves_bytes),
+            shell_word(&budget.group),
+            budget.budget_bytes >> 20,
+        ));
+    }
+    text
+}
+
+fn of_groups(ranking: &Ranking, bytes: impl Fn(&RankedGroup) -> u64) -> u64 {
+    ranking.groups.iter().map(bytes).sum()
+}
+
+/// A path as a shell takes it for one word.
+fn shell_word(path: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-:@%+=".contains(c);
+    match path.chars().all(is_plain) {
+        true => path.to_owned(),
+        false => format!("'{}'", path.replace('\'', "'\\''")),
+    }
+}
+
+/// An age or a length of time that is long enough for walks to tell of.
+pub(super) fn age_arg(text: &str) -> Result<u64, String> {
+    match parse_duration_ms(text)? {
+        ms if ms < AGE_MIN_MS => Err(format!("it must be at least {AGE_MIN_MS}ms")),
+        ms => Ok(ms),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use strata_host::observe::ledger::{KindBytes, RankedProgram, SafeBudget};
+
+    fn program(pid: i32, idle_bytes: u64) -> RankedProgram {
+        RankedProgram {
+            pid,
+            command: format!("server --number {pid}"),
+            user: "nobody".to_owned(),
+            nr_processes: 1,
+            resident_bytes: 1 << 20,
+            shared_bytes: 0,
+            unknown_bytes: 0,
+            idle_bytes,
+            idle: KindBytes::default(),
+        }
+    }
+
+    fn group(name: &str, programs: Vec<RankedProgram>) -> RankedGroup {
+        RankedGroup {
+            group: name.to_owned(),
+            unit: None,
+            container: None,
+            nr_processes: programs.len() as u64,
+            resident_bytes: 1 << 20,
+            shared_bytes: 0,
+            unknown_bytes: 0,
+            idle_bytes: programs.iter().map(|program| program.idle_bytes).sum(),
+            idle: KindBytes::default(),
+            charged_bytes: None,
+            programs,
+        }
+    }
+
+    #[test]
+    fn programs_that_share_a_group_have_lines_of_their_own_and_all_lines_are_by_idle_memory() {
+        let ranking = Ranking {
+            groups: vec![
+                group("/", vec![program(10, 300 << 20), program(20, 5 << 20)]),
+                group("/web", vec![program(30, 100 << 20)]),
+            ],
+            ..Ranking::default()
+        };
+        let rows = rows(&ranking);
+        let who: Vec<&str> = rows.iter().map(|row| row.who.as_str()).collect();
+        assert_eq!(
+            who,
+            [
+                "/",
+                "pid 10  server --number 10",
+                "/web  server --number 30",
+                "pid 20  server --number 20"
+            ]
+        );
+        let table = table(&ranking, None);
+        assert_eq!(table.lines().count(), 3 + 4, "{table}");
+    }
+
+    #[test]
+    fn the_last_line_can_be_pasted_and_what_is_hardly_anything_is_one_line() {
+        let ranking = Ranking {
+            age_ms: 60_000,
+            groups: vec![
+                group("/web app", vec![program(10, 300 << 20)]),
+                group("/a", vec![program(20, 5 << 10)]),
+                group("/b", vec![program(30, 0)]),
+            ],
+            safe_budget: Some(SafeBudget {
+                group: "/web app".to_owned(),
+                budget_bytes: 230 << 20,
+                saves_bytes: 270 << 20,
+            }),
+            ..Ranking::default()
+        };
+        let text = table(&ranking, Some(60));
+        let last = text.lines().last().unwrap_or_default();
+        assert!(
+            last.ends_with("strata run --cgroup '/web app' --memory 230M"),
+            "{text}"
+        );
+        assert!(text.contains("2 more with less than 1 MiB each"), "{text}");
+        let row = text.lines().nth(3).unwrap_or_default();
+        assert_eq!(row.chars().count(), 60, "{text}");
+    }
+}

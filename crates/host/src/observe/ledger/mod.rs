@@ -1,0 +1,265 @@
+//! How old is each page? What walks tell of live processes goes into the ledger of ages, and is asked for from there.
+//!
+//! ```text
+//!   loop { pages.observe(&mut observer); sleep }      each walk into the ledger
+//!   pages.census()                                    resident, accessed within, idle for; by mapping
+//!   pages.count(..), pages.ledger()                   by any parts; what may be taken, what came back
+//! ```
+//!
+//! A page counts once, however many processes map it. Pages of files and of shared memory are known by file and place
+//! in it; private pages by their address, in processes that came of one another by fork, where the kernel says that
+//! several map them (`family`). Guests' memory is unknown ([`super::guest`]).
+//!
+//! **Memory**: that of the ledger, and 32 bytes and a name a mapping.
+//!
+//! **Owns** what processes and mappings are to the ledger. **Does not own** ages and counting (`strata_lru::ages`), when
+//! walks happen (the caller).
+//!
+//! **Invariants**
+//! - I1: a space is in the ledger from `appeared` to `ended`.
+
+mod census;
+mod family;
+mod groups;
+mod report;
+#[cfg(test)]
+mod tests;
+
+pub use census::{Ages, Census, IDLE_BOUNDS_S, KindBytes, MappingAges};
+pub use groups::{IdleGroups, RankedGroup, RankedProgram, Ranking, SafeBudget};
+pub use report::{Figures, IdleReport, MappingReport, WatchCost, WindowReport, WorkingSetReport};
+
+use super::guest;
+use super::{Observer, Piece, SpaceId, Visitor, Walked};
+use family::Families;
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+use std::time::Duration;
+use strata_linux::addr::PAGE_BYTES;
+use strata_linux::process::{FilePart, Mapping, MappingClass, Process, Unreclaimable};
+use strata_lru::ages::{Home, Ledger, ObjectNo, Place, Standing, Told};
+use strata_lru::{GroupId, SpaceNo};
+
+/// The group of those who only look: they ask by parts.
+const NO_GROUP: GroupId = GroupId(0);
+
+/// Mappings of a space as the ledger's places count them.
+#[derive(Debug, Default)]
+struct Space {
+    names: Vec<(Arc<str>, MappingClass)>,
+    holds_guest: bool,
+    nr_walks: u64,
+}
+
+/// Every how many walks a process is asked for its descriptors, to learn whether it holds a guest by now.
+const DESCRIPTORS_EVERY: u64 = 64;
+
+impl Space {
+    /// Whether the space holds a guest's memory; once it does it does for good.
+    fn look_for_guest(&mut self, process: &Process, mappings: &[Mapping]) -> bool {
+        self.holds_guest = self.holds_guest
+            || match self.nr_walks % DESCRIPTORS_EVERY {
+                0 => guest::holds_guest(process, mappings),
+                _ => guest::is_told_by(mappings),
+            };
+        self.nr_walks += 1;
+        self.holds_guest
+    }
+}
+
+/// The pages of all spaces of an [`Observer`], by age.
+#[derive(Debug, Default)]
+pub struct AgedPages {
+    ledger: Ledger,
+    families: Families,
+    spaces: BTreeMap<SpaceId, Space>,
+}
+
+impl AgedPages {
+    /// Knows nothing yet.
+    pub fn new() -> AgedPages {
+        AgedPages::default()
+    }
+
+    /// Walks once: [`AgedPages::start_walk`], [`Observer::walk`] and [`AgedPages::end_walk`].
+    pub fn observe(&mut self, observer: &mut Observer) -> Walked {
+        self.start_walk(observer.elapsed());
+        let walked = observer.walk(self);
+        self.end_walk(observer);
+        walked
+    }
+
+    /// To be called before each walk, for who passes walks on to several visitors. `at` is a time on
+    /// any clock that does not go back; the first is when the watch begins.
+    pub fn start_walk(&mut self, at: Duration) {
+        self.ledger.start_walk(at);
+    }
+
+    /// To be called after each walk: looks which pages forked processes share.
+    pub fn end_walk(&mut self, observer: &Observer) {
+        self.families.look(observer, &mut self.ledger);
+    }
+
+    /// The ledger itself.
+    pub fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    /// What is in memory, by age, of all spaces.
+    pub fn census(&self) -> Census {
+        self.census_of(|_| true)
+    }
+
+    /// What is in memory, by age, of some spaces.
+    pub fn census_of(&self, is_meant: impl Fn(SpaceId) -> bool) -> Census {
+        let mut numbers: BTreeMap<(&str, MappingClass), usize> = BTreeMap::new();
+        let mut mappings: Vec<MappingAges> = Vec::new();
+        let meant = self.spaces.iter().filter(|(id, _)| is_meant(**id));
+        for (name, class) in meant.flat_map(|(_, space)| &space.names) {
+            numbers.entry((name, *class)).or_insert_with(|| {
+                mappings.push(MappingAges {
+                    name: Arc::clone(name),
+                    class: *class,
+                    nr_mappings: 0,
+                    ages: Ages::default(),
+                });
+                mappings.len() - 1
+            });
+        }
+        let number_of = |no: SpaceNo, index: usize| {
+            let id = SpaceId(no.0);
+            let (name, class) = self.spaces.get(&id)?.names.get(index)?;
+            let number = numbers.get(&(&**name, *class)).copied();
+            number.filter(|_| is_meant(id))
+        };
+        let counted = self.ledger.count(mappings.len(), number_of);
+        for (no, index) in self.ledger.held_places() {
+            if let Some(number) = number_of(no, index) {
+                mappings[number].nr_mappings += 1;
+            }
+        }
+        for (mapping, ages) in mappings.iter_mut().zip(counted.parts) {
+            mapping.ages = Ages(ages);
+        }
+        mappings.retain(|mapping| mapping.nr_mappings > 0);
+        mappings.sort_by_key(|mapping| std::cmp::Reverse(mapping.ages.resident().total_bytes()));
+        Census {
+            at: self.ledger.now(),
+            watched: self.ledger.watched(),
+            last_interval: self.ledger.last_interval(),
+            total: Ages(counted.total),
+            mappings,
+        }
+    }
+
+    /// What is in memory, by age, of parts of the spaces: `part_of` says to which a space belongs. Also of all parts
+    /// together, each page once.
+    pub fn count(
+        &self,
+        nr_parts: usize,
+        part_of: impl Fn(SpaceId) -> Option<usize>,
+    ) -> (Vec<Ages>, Ages) {
+        let counted = self.ledger.count(nr_parts, |no, _| part_of(SpaceId(no.0)));
+        (
+            counted.parts.into_iter().map(Ages).collect(),
+            Ages(counted.total),
+        )
+    }
+
+    /// Memory that the ledger takes, bytes; lists and names of mappings are not counted.
+    pub fn footprint_bytes(&self) -> u64 {
+        self.ledger.footprint_bytes()
+    }
+
+    fn appear(&mut self, space: SpaceId, process: Option<&Process>) {
+        let family = self.families.of(space, process);
+        self.ledger.appeared(SpaceNo(space.0), NO_GROUP, family);
+        self.spaces.insert(space, Space::default());
+    }
+
+    fn begin_space(&mut self, space: SpaceId, mappings: &[Mapping], holds_guest: bool) {
+        let Some(names) = self.spaces.get_mut(&space).map(|space| &mut space.names) else {
+            return;
+        };
+        names.clear();
+        let guests = match holds_guest {
+            true => guest::guest_memory(mappings),
+            false => Vec::new(),
+        };
+        let mut places = Vec::with_capacity(mappings.len());
+        for (index, mapping) in mappings.iter().enumerate() {
+            if mapping.is_worth_reading() {
+                let is_guest = guests.get(index).copied().unwrap_or_default();
+                places.push(place_of(mapping, is_guest));
+                names.push((Arc::clone(&mapping.name), mapping.class));
+            }
+        }
+        self.ledger.begin(SpaceNo(space.0), places);
+    }
+}
+
+/// What a mapping is to the ledger.
+fn place_of(mapping: &Mapping, is_guest: bool) -> Place {
+    let from = |file: &FilePart| (object_of(file, mapping), file.offset_bytes / PAGE_BYTES);
+    let home = match (mapping.class, mapping.file.as_ref().map(from)) {
+        (MappingClass::FilePrivate, Some((object, page))) => Home::Copied(object, page),
+        (MappingClass::FileShared | MappingClass::Shmem, Some((object, page))) => {
+            Home::Shared(object, page)
+        }
+        _ => Home::Private,
+    };
+    Place {
+        first_page: mapping.range.start / PAGE_BYTES,
+        end_page: mapping.range.end / PAGE_BYTES,
+        home,
+        standing: match mapping.unreclaimable {
+            _ if is_guest => Standing::Unseen,
+            Some(Unreclaimable::Locked) => Standing::Kept,
+            _ => Standing::Ordinary,
+        },
+    }
+}
+
+/// A number that stands for a file. Numbers of shared memory mean something together with its name only.
+fn object_of(file: &FilePart, mapping: &Mapping) -> ObjectNo {
+    let mut hasher = DefaultHasher::new();
+    (file.device.major, file.device.minor, file.inode).hash(&mut hasher);
+    if mapping.class == MappingClass::Shmem {
+        mapping.name.hash(&mut hasher);
+    }
+    ObjectNo(hasher.finish())
+}
+
+impl Visitor for AgedPages {
+    fn appeared(&mut self, space: SpaceId, process: &Process) {
+        self.appear(space, Some(process));
+    }
+
+    fn ended(&mut self, space: SpaceId) {
+        self.families.ended(space);
+        self.ledger.ended(SpaceNo(space.0));
+        self.spaces.remove(&space);
+    }
+
+    fn begin(&mut self, space: SpaceId, process: &Process, mappings: &[Mapping]) {
+        let known = self.spaces.get_mut(&space);
+        let holds_guest = known.is_some_and(|known| known.look_for_guest(process, mappings));
+        self.begin_space(space, mappings, holds_guest);
+    }
+
+    fn piece(&mut self, piece: &Piece<'_>) {
+        let told = Told {
+            mask: piece.mask.0,
+            resident: piece.resident().0,
+            accessed: piece.accessed().0,
+            anon: piece.anon().0,
+        };
+        self.ledger
+            .told(SpaceNo(piece.space.0), piece.record.table.0, &told);
+    }
+
+    fn end(&mut self, space: SpaceId, is_whole: bool) {
+        self.ledger.end(SpaceNo(space.0), is_whole);
+    }
+}

@@ -1,0 +1,253 @@
+//! Walks of everybody at once, within a share of a processor, for an overview of all groups.
+//!
+//! One walk over all processes tells of each group and program: a page counts once in each of them.
+//!
+//! **Owns** when everybody is walked, and which spaces a target has. **Does not own** ages (`ledger`).
+//!
+//! **Invariants**
+//! - I1: all walks together take no more than the share of the time since the overview was opened, and [`BURST_NS`].
+
+use super::super::ledger::{AgedPages, Ages, Census};
+use super::super::{Observer, SpaceId, Subject, SubjectError};
+use super::snapshot::{AgesView, Snapshot};
+use super::{Overview, Target};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use strata_linux::access::AccessChoice;
+use strata_linux::process::thread_cpu_ns;
+
+/// Processor time that may be taken at once, so that ages are known soon.
+const BURST_NS: f64 = 200e6;
+/// How often everybody is counted at a walk: groups lie in groups, and a page is counted for each of them.
+const NR_COUNTS_MAX: usize = 16;
+/// Watched for less than a minute, memory is idle after this time.
+const IDLE_AFTER_MIN: Duration = Duration::from_secs(10);
+
+/// A target: who it is, and whether its mappings are asked for.
+struct Asked<'a> {
+    name: &'a str,
+    pids: &'a [i32],
+    is_detailed: bool,
+}
+
+/// The walks of everybody.
+#[derive(Debug)]
+pub(super) struct Everybody {
+    observer: Observer,
+    pages: AgedPages,
+    opened: Instant,
+    cpu_share: f64,
+    spent_ns: u64,
+    last_walk: Option<Instant>,
+}
+
+impl Everybody {
+    fn open(access: AccessChoice, cpu_share: f64) -> Result<Everybody, SubjectError> {
+        let subject = Subject::Cgroup(PathBuf::from("/"));
+        Ok(Everybody {
+            observer: Observer::open(&subject, access)?,
+            pages: AgedPages::new(),
+            opened: Instant::now(),
+            cpu_share,
+            spent_ns: 0,
+            last_walk: None,
+        })
+    }
+
+    /// Who sees accesses.
+    fn source(&self) -> &'static str {
+        self.observer.info().name
+    }
+
+    fn is_due(&self) -> bool {
+        let may_ns = BURST_NS + self.opened.elapsed().as_nanos() as f64 * self.cpu_share;
+        // Of who was held up lately a walk clears nothing: what it used since counts as used now.
+        (self.spent_ns as f64) < may_ns
+    }
+
+    /// Walks, where it is time to, and tells the ages of each target by its name.
+    fn look(
+        &mut self,
+        targets: &[Asked<'_>],
+        idle_after: Duration,
+        snapshot: &mut Snapshot,
+    ) -> Option<BTreeMap<String, AgesView>> {
+        if !self.is_due() {
+            return None;
+        }
+        let before_ns = thread_cpu_ns();
+        let now = Instant::now();
+        let interval = self.last_walk.replace(now);
+        let interval = interval.map_or(Duration::ZERO, |before| now - before);
+        let walked = self.pages.observe(&mut self.observer);
+        snapshot.walk_us += walked.wall_ns / 1000;
+        snapshot.troubles.extend(walked.troubles);
+        let watched = self.pages.ledger().watched();
+        let idle_after = match watched < idle_after {
+            true => idle_after.min(IDLE_AFTER_MIN),
+            false => idle_after,
+        };
+        let views = self.count(targets, interval, idle_after);
+        self.spent_ns += thread_cpu_ns().saturating_sub(before_ns);
+        Some(views)
+    }
+
+    fn count(
+        &self,
+        targets: &[Asked<'_>],
+        interval: Duration,
+        idle_after: Duration,
+    ) -> BTreeMap<String, AgesView> {
+        let of_pid: BTreeMap<i32, SpaceId> = self
+            .observer
+            .processes()
+            .map(|(space, process)| (process.pid(), space))
+            .collect();
+        let spaces_of = |target: &Asked<'_>| -> Vec<SpaceId> {
+            let spaces = target.pids.iter().filter_map(|pid| of_pid.get(pid));
+            spaces.copied().collect()
+        };
+        let mut views = BTreeMap::new();
+        for (parts, of_space) in in_rounds(targets.iter().map(spaces_of)) {
+            let (ages, _) = self
+                .pages
+                .count(parts.len(), |space| of_space.get(&space).copied());
+            for (number, ages) in parts.iter().zip(ages) {
+                let Some(target) = targets.get(*number) else {
+                    continue;
+                };
+                let census = match target.is_detailed {
+                    true => {
+                        let part = parts.iter().position(|other| other == number);
+                        self.pages
+                            .census_of(|space| of_space.get(&space).copied() == part)
+                    }
+                    false => self.census(ages),
+                };
+                let view = AgesView::new(&census, interval, idle_after);
+                views.insert(target.name.to_owned(), view);
+            }
+        }
+        views
+    }
+
+    fn census(&self, ages: Ages) -> Census {
+        let ledger = self.pages.ledger();
+        Census {
+            at: ledger.now(),
+            watched: ledger.watched(),
+            last_interval: ledger.last_interval(),
+            total: ages,
+            mappings: Vec::new(),
+        }
+    }
+}
+
+impl Overview {
+    /// From now on everybody is walked, for at most this share of a processor, if the overview is of all groups.
+    ///
+    /// # Errors
+    /// [`SubjectError`]: nobody can be walked here.
+    pub fn watch_everybody(&mut self, cpu_share: f64) -> Result<(), SubjectError> {
+        if self.follows_groups {
+            self.everybody = Some(Everybody::open(self.access, cpu_share)?);
+        }
+        Ok(())
+    }
+
+    /// Walks everybody, where it is time to.
+    pub(super) fn look_at_everybody(&mut self, snapshot: &mut Snapshot) {
+        let Some(everybody) = &mut self.everybody else {
+            return;
+        };
+        snapshot.source = Some(everybody.source());
+        let targets: Vec<(&String, &Target, Vec<i32>)> = self
+            .targets
+            .iter()
+            .map(|(name, target)| (name, target, target.pids(&self.own_pids)))
+            .collect();
+        let asked: Vec<Asked<'_>> = targets
+            .iter()
+            .map(|(name, target, pids)| Asked {
+                name,
+                pids,
+                is_detailed: target.is_watched,
+            })
+            .collect();
+        if let Some(mut views) = everybody.look(&asked, self.idle_after, snapshot) {
+            for (name, target) in &mut self.targets {
+                target.ages = views.remove(name);
+            }
+        }
+    }
+}
+
+impl Target {
+    /// The processes of a program, or of a group and the groups below; `own_pids` has those of each group itself.
+    fn pids(&self, own_pids: &BTreeMap<String, Vec<i32>>) -> Vec<i32> {
+        if let Some(part) = &self.part {
+            return part.clone();
+        }
+        let Some(group) = self.group.as_ref().map(|group| Path::new(group.name())) else {
+            return Vec::new();
+        };
+        let below = own_pids
+            .iter()
+            .filter(|(name, _)| Path::new(name).starts_with(group));
+        below.flat_map(|(_, pids)| pids).copied().collect()
+    }
+}
+
+/// Numbers of targets that have no space in common, and the part of each space among them.
+type Round = (Vec<usize>, BTreeMap<SpaceId, usize>);
+
+/// Parts targets so that no two of a round have a space in common. Those without a space are in none.
+fn in_rounds(targets: impl Iterator<Item = Vec<SpaceId>>) -> Vec<Round> {
+    let mut rounds: Vec<Round> = Vec::new();
+    for (number, spaces) in targets.enumerate() {
+        if spaces.is_empty() {
+            continue;
+        }
+        let is_free =
+            |(_, of_space): &&mut Round| spaces.iter().all(|space| !of_space.contains_key(space));
+        let nr_rounds = rounds.len();
+        let round = match rounds.iter_mut().find(is_free) {
+            Some(round) => round,
+            None if nr_rounds == NR_COUNTS_MAX => continue,
+            None => {
+                rounds.push(Round::default());
+                &mut rounds[nr_rounds]
+            }
+        };
+        let part = round.0.len();
+        round.0.push(number);
+        round
+            .1
+            .extend(spaces.into_iter().map(|space| (space, part)));
+    }
+    rounds
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_in_groups_are_counted_one_after_the_other_and_neighbours_at_once() {
+        let spaces = |numbers: &[u32]| numbers.iter().copied().map(SpaceId).collect::<Vec<_>>();
+        let targets = [
+            spaces(&[1, 2, 3]),
+            spaces(&[1]),
+            spaces(&[2, 3]),
+            spaces(&[3]),
+            spaces(&[]),
+        ];
+        let rounds = in_rounds(targets.into_iter());
+        let numbers: Vec<Vec<usize>> = rounds.iter().map(|(numbers, _)| numbers.clone()).collect();
+        assert_eq!(numbers, [vec![0], vec![1, 2], vec![3]]);
+        assert_eq!(rounds[1].1.get(&SpaceId(3)), Some(&1));
+        let many = (0..100).map(|_| spaces(&[7]));
+        assert_eq!(in_rounds(many).len(), NR_COUNTS_MAX);
+    }
+}

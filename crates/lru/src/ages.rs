@@ -1,0 +1,381 @@
+//! The ledger of ages: for each page of every watched space, which walk last found it accessed.
+//!
+//! ```text
+//!   start_walk                              a walk is an ageing: it begins a generation
+//!     begin, told.., end                    per space that has run: what the page tables hold
+//!   count                     -> [`Ages`]         bytes by age and kind, each page once
+//!   candidates                -> [`Candidates`]   the oldest pages of a group, as runs of addresses
+//!   taken                                   what of them went
+//!   next walk, refaults       -> [`Refault`]      what of that came back, and how long it was away
+//! ```
+//!
+//! Generations are walks, and walks have times, so ages compare across programs and groups. What is shown as idle is
+//! what is taken, and what comes back is counted by the same hand. One who only looks calls neither `candidates` nor
+//! `taken`.
+//!
+//! A page's stamp is the number of the walk that last found it accessed. The first walk stamps what is there as merely
+//! seen, since its accessed bits may be of any age, and so does a later walk that finds a page without an access (read
+//! ahead, copied by fork).
+//!
+//! **Memory**: 1,288 bytes for each page table (2 MiB of address space) that has a page in memory or one that was
+//! taken: 2.5 bytes a page where tables are full.
+//!
+//! **Cost**: `cargo run --release -p strata-lru --example ages` prints what a walk of 1 GiB costs here.
+//!
+//! **Limit**: a page that was taken and freed, and an address that was unmapped and mapped again between two walks,
+//! look like a refault when the address is used again.
+//!
+//! **Owns** stamps, what was taken, and ages. **Does not own** the clock, when walks happen, addresses' meaning beyond
+//! what a [`Place`] says, or how pages are taken.
+//!
+//! **Invariants**
+//! - I1: a page has a stamp as long as walks find it in memory or it is away by our hand, and no longer.
+//! - I2: what a walk that broke off did not tell of stays as it was.
+//! - I3: a page is in memory or taken, never both; it is given as a candidate only while it is in memory.
+//! - I4: ages come out exact to a 64th, and never too long.
+
+mod candidates;
+mod commons;
+mod count;
+#[cfg(test)]
+mod model_tests;
+mod places;
+mod table;
+#[cfg(test)]
+mod tests;
+mod walks;
+
+pub use candidates::{Candidates, Query, Run};
+pub use count::{Ages, Counted};
+pub use places::{FamilyNo, Home, ObjectNo, Place, Standing};
+pub use table::{Bits, NR_ENTRIES, Told};
+
+use crate::ids::{GroupId, Kind, SpaceNo};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use table::Table;
+use walks::Walks;
+
+/// Pages by kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NrPages {
+    /// Swap-backed pages.
+    pub anon: u64,
+    /// Pages of files.
+    pub file: u64,
+}
+
+impl NrPages {
+    /// Of both kinds.
+    pub fn total(self) -> u64 {
+        self.anon + self.file
+    }
+
+    /// Of one kind.
+    pub fn of(self, kind: Kind) -> u64 {
+        match kind {
+            Kind::Anon => self.anon,
+            Kind::File => self.file,
+        }
+    }
+}
+
+impl std::ops::AddAssign for NrPages {
+    fn add_assign(&mut self, other: NrPages) {
+        self.anon += other.anon;
+        self.file += other.file;
+    }
+}
+
+impl std::iter::Sum for NrPages {
+    fn sum<I: Iterator<Item = NrPages>>(parts: I) -> NrPages {
+        parts.fold(NrPages::default(), |mut sum, part| {
+            sum += part;
+            sum
+        })
+    }
+}
+
+/// Pages that were taken and that a walk found in memory again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refault {
+    /// The group of the space that has them.
+    pub group: GroupId,
+    /// What they are now.
+    pub kind: Kind,
+    /// From the walk before they were taken to the walk that found them again.
+    pub away: Duration,
+    /// How many.
+    pub nr_pages: u64,
+}
+
+#[derive(Debug)]
+struct Space {
+    group: GroupId,
+    family: FamilyNo,
+    /// By address.
+    places: Vec<Place>,
+    tables: BTreeMap<u64, Box<Table>>,
+    nr_walks: u64,
+    /// What of [`Space::tables`] is taken.
+    nr_taken: NrPages,
+}
+
+/// Every page of every watched space by the walk that last found it accessed.
+#[derive(Debug, Default)]
+pub struct Ledger {
+    walks: Walks,
+    spaces: BTreeMap<SpaceNo, Space>,
+    /// What the last walk found again: pages by group, kind and the number of the walk before they were taken.
+    returned: BTreeMap<(GroupId, Kind, u16), u64>,
+}
+
+impl Ledger {
+    /// Knows nothing yet.
+    pub fn new() -> Ledger {
+        Ledger::default()
+    }
+
+    /// A walk begins. `at` is a time on any clock that does not go back; the first is when the watch begins. What the
+    /// walk before found again is forgotten.
+    pub fn start_walk(&mut self, at: Duration) {
+        self.returned.clear();
+        let Some(new_numbers) = self.walks.start(at) else {
+            return;
+        };
+        for space in self.spaces.values_mut() {
+            for table in space.tables.values_mut() {
+                table.renumber(&new_numbers);
+            }
+        }
+    }
+
+    /// A space is there that was not. Spaces that came of one another by fork, without an exec, are a family.
+    pub fn appeared(&mut self, space: SpaceNo, group: GroupId, family: FamilyNo) {
+        let new = Space {
+            group,
+            family,
+            places: Vec::new(),
+            tables: BTreeMap::new(),
+            nr_walks: 0,
+            nr_taken: NrPages::default(),
+        };
+        self.spaces.insert(space, new);
+    }
+
+    /// A space is in another group from now on, with what was taken of it.
+    pub fn moved(&mut self, space: SpaceNo, group: GroupId) {
+        if let Some(space) = self.spaces.get_mut(&space) {
+            space.group = group;
+        }
+    }
+
+    /// A space is gone, with its pages and what was taken of it.
+    pub fn ended(&mut self, space: SpaceNo) {
+        self.spaces.remove(&space);
+    }
+
+    /// A walk of a space begins. `places` are its mappings by address; what lies in none is not counted.
+    pub fn begin(&mut self, space: SpaceNo, places: impl IntoIterator<Item = Place>) {
+        let Some(space) = self.spaces.get_mut(&space) else {
+            return;
+        };
+        space.nr_walks += 1;
+        space.places.clear();
+        space.places.extend(places);
+    }
+
+    /// What the walk found in one page table, numbered by its address. A table may be told of in several parts.
+    pub fn told(&mut self, space: SpaceNo, table_no: u64, told: &Told) {
+        let walk = table::Now {
+            number: self.walks.current(),
+            is_first: self.walks.is_first(),
+        };
+        let Some(space) = self.spaces.get_mut(&space) else {
+            return;
+        };
+        let is_empty = told.resident.iter().all(|word| *word == 0);
+        if is_empty && !space.tables.contains_key(&table_no) {
+            return;
+        }
+        let table = space.tables.entry(table_no).or_insert_with(Table::new);
+        table.begin(space.nr_walks);
+        let (group, returned) = (space.group, &mut self.returned);
+        let nr_taken = &mut space.nr_taken;
+        table.tell(told, walk, &mut |taken_as, back_as, number| {
+            *returned.entry((group, back_as, number)).or_default() += 1;
+            match taken_as {
+                Kind::Anon => nr_taken.anon -= 1,
+                Kind::File => nr_taken.file -= 1,
+            }
+        });
+    }
+
+    /// Which entries of a table are mapped by several processes, as far as `known`. It holds for a page until it goes or
+    /// this says otherwise; a page that came since is taken for its space's own.
+    pub fn mapped_by_several(
+        &mut self,
+        space: SpaceNo,
+        table_no: u64,
+        known: &Bits,
+        several: &Bits,
+    ) {
+        let space = self.spaces.get_mut(&space);
+        if let Some(table) = space.and_then(|space| space.tables.get_mut(&table_no)) {
+            table.set_several(known, several);
+        }
+    }
+
+    /// The walk of a space has ended. `is_whole` is false when it broke off; else tables that it did not tell of are not
+    /// in memory, nor is what lies in no place.
+    pub fn end(&mut self, space: SpaceNo, is_whole: bool) {
+        if let Some(space) = self.spaces.get_mut(&space).filter(|_| is_whole) {
+            space.forget_untold();
+        }
+    }
+
+    /// Pages of these runs left memory by our hand. Returns how many were known to be in memory: the others are not
+    /// noted.
+    pub fn taken(&mut self, runs: &[Run]) -> NrPages {
+        let number = self.walks.current();
+        let mut sum = NrPages::default();
+        for run in runs {
+            let Some(space) = self.spaces.get_mut(&run.space) else {
+                continue;
+            };
+            let mut noted = NrPages::default();
+            for (table_no, mask) in places::masks(run.first_page, run.first_page + run.nr_pages) {
+                if let Some(table) = space.tables.get_mut(&table_no) {
+                    noted += table.take(&mask, number);
+                }
+            }
+            space.nr_taken += noted;
+            sum += noted;
+        }
+        sum
+    }
+
+    /// What the last walk found in memory again that was taken.
+    pub fn refaults(&self) -> Vec<Refault> {
+        let refault =
+            |(&(group, kind, number), &nr_pages): (&(GroupId, Kind, u16), &u64)| Refault {
+                group,
+                kind,
+                away: self.walks.age(number),
+                nr_pages,
+            };
+        self.returned.iter().map(refault).collect()
+    }
+
+    /// Pages of a group that are away by our hand.
+    pub fn nr_taken(&self, group: GroupId) -> NrPages {
+        let of_group = self.spaces.values().filter(|space| space.group == group);
+        of_group.map(|space| space.nr_taken).sum()
+    }
+
+    /// The spaces and their groups.
+    pub fn spaces(&self) -> impl Iterator<Item = (SpaceNo, GroupId)> {
+        self.spaces.iter().map(|(no, space)| (*no, space.group))
+    }
+
+    /// Numbers of the tables of a space that have a page in memory.
+    pub fn tables(&self, space: SpaceNo) -> impl Iterator<Item = u64> {
+        let tables = self.spaces.get(&space).map(|space| &space.tables);
+        let tables = tables.into_iter().flatten();
+        tables.filter_map(|(no, table)| (!table::is_empty(&table.present)).then_some(*no))
+    }
+
+    /// Places with a page in memory: their space, and their index among those its last walk began with.
+    pub fn held_places(&self) -> impl Iterator<Item = (SpaceNo, usize)> {
+        let of_space = |(no, space): (&SpaceNo, &Space)| {
+            let (no, held) = (*no, space.held_places());
+            held.into_iter().map(move |index| (no, index))
+        };
+        self.spaces.iter().flat_map(of_space)
+    }
+
+    /// When the last walk began, on the clock of [`Ledger::start_walk`].
+    pub fn now(&self) -> Duration {
+        self.walks.now()
+    }
+
+    /// Time between the first walk and the last: nothing is known of accesses before.
+    pub fn watched(&self) -> Duration {
+        self.walks.watched()
+    }
+
+    /// Time between the last walk and the one before.
+    pub fn last_interval(&self) -> Duration {
+        self.walks.last_interval()
+    }
+
+    /// Memory that tables take, bytes.
+    pub fn footprint_bytes(&self) -> u64 {
+        let nr_tables: usize = self.spaces.values().map(|space| space.tables.len()).sum();
+        (nr_tables * size_of::<Table>()) as u64
+    }
+
+    /// Recounts everything.
+    ///
+    /// # Errors
+    /// What does not agree.
+    pub fn validate(&self) -> Result<(), String> {
+        for (no, space) in &self.spaces {
+            let mut nr_taken = NrPages::default();
+            for (table_no, table) in &space.tables {
+                let at = |error| format!("space {} table {table_no}: {error}", no.0);
+                table
+                    .validate(self.walks.len(), space.nr_walks)
+                    .map_err(at)?;
+                nr_taken += table.nr_taken();
+            }
+            if nr_taken != space.nr_taken {
+                let (counted, kept) = (nr_taken, space.nr_taken);
+                return Err(format!("space {}: taken {counted:?}, kept {kept:?}", no.0));
+            }
+        }
+        let by_space = self.count(self.spaces.len(), |space, _| {
+            self.spaces.keys().position(|no| *no == space)
+        });
+        let in_parts: u64 = by_space
+            .parts
+            .iter()
+            .map(|ages| ages.resident().total())
+            .sum();
+        let once = by_space.total.resident().total();
+        if once > in_parts {
+            return Err(format!("{once} pages in all, {in_parts} in all spaces"));
+        }
+        Ok(())
+    }
+}
+
+impl Space {
+    fn held_places(&self) -> Vec<usize> {
+        let is_held = |place: &Place| {
+            let mut is_held = false;
+            self.visit(place, &mut |_, table, mask| {
+                is_held |= !table::is_empty(&table::and(&table.present, mask));
+            });
+            is_held
+        };
+        let places = self.places.iter().enumerate();
+        let held = places.filter(|(_, place)| is_held(place));
+        held.map(|(index, _)| index).collect()
+    }
+
+    fn forget_untold(&mut self) {
+        let (places, nr_walks) = (&self.places, self.nr_walks);
+        let nr_taken = &mut self.nr_taken;
+        self.tables.retain(|table_no, table| {
+            if !table.is_told_in(nr_walks) {
+                table.forget_present();
+            }
+            let covered = places::covered(places, *table_no);
+            let dropped = table.forget_outside(&covered);
+            nr_taken.anon -= dropped.anon;
+            nr_taken.file -= dropped.file;
+            !table.is_empty()
+        });
+    }
+}

@@ -1,0 +1,222 @@
+//! Pages that several spaces can map, found again as one page: by object and place in it, or by address within a family.
+//!
+//! It is put together when it is asked for, from what each space was told.
+//!
+//! **Owns** which pages are one. **Does not own** ages and sums (`count`), nor who may be taken (`candidates`).
+//!
+//! **Limit**: a family's pages at one address that several map are taken for one page. After a fork of a fork, of which
+//! one half wrote to the page before it forked again, they can be two.
+
+use super::places::{FamilyNo, Home, ObjectNo, Place, Standing, mask};
+use super::table::{self, Bits, NR_ENTRIES, Stamp, Table};
+use super::{Ledger, NrPages};
+use std::collections::BTreeMap;
+
+/// Whose the pages are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Owner {
+    Family(FamilyNo),
+    Object(ObjectNo),
+}
+
+/// Who maps pages.
+#[derive(Clone, Copy)]
+pub(super) struct Mapper<'a> {
+    pub(super) family: FamilyNo,
+    pub(super) place: &'a Place,
+    /// The part it is counted in; `None` if it is not counted.
+    pub(super) part: Option<usize>,
+}
+
+/// Pages that several spaces can map, each once.
+#[derive(Default)]
+pub(super) struct Commons {
+    pub(super) tables: BTreeMap<(Owner, u64), Box<Common>>,
+}
+
+/// 512 pages of an object, or at one address in a family.
+pub(super) struct Common {
+    pub(super) anon: Bits,
+    pub(super) unseen: Bits,
+    /// Mapped by one of those who are watched.
+    once: Bits,
+    /// Mapped by more of them.
+    twice: Bits,
+    /// Mapped by several, as the kernel says, whoever they are.
+    several: Bits,
+    /// The youngest of what mappers say.
+    stamps: [Stamp; NR_ENTRIES],
+    /// Parts that map pages of it, and which.
+    pub(super) parts: Vec<(Option<usize>, Bits)>,
+}
+
+impl Commons {
+    /// Of a whole ledger, without parts.
+    pub(super) fn of(ledger: &Ledger) -> Commons {
+        let mut commons = Commons::default();
+        for space in ledger.spaces.values() {
+            for place in &space.places {
+                let mapper = Mapper {
+                    family: space.family,
+                    place,
+                    part: None,
+                };
+                space.visit(place, &mut |table_no, table, mask| {
+                    let (_, common) = space.split(place, table, mask);
+                    commons.add(mapper, table_no, table, &common);
+                });
+            }
+        }
+        commons
+    }
+
+    /// Adds pages of a table that others may map.
+    pub(super) fn add(&mut self, mapper: Mapper<'_>, table_no: u64, table: &Table, pages: &Bits) {
+        for (owner, number, shift, pages) in homes(mapper, table_no, table, pages) {
+            let common = self.tables.entry((owner, number));
+            let common = common.or_insert_with(Common::new);
+            common.add(mapper, table, shift, &pages);
+        }
+    }
+
+    /// Of pages of a table that others may map, those that only this one is known to map.
+    pub(super) fn alone(
+        &self,
+        mapper: Mapper<'_>,
+        table_no: u64,
+        table: &Table,
+        pages: &Bits,
+    ) -> Bits {
+        let mut alone = [0; NR_ENTRIES / 64];
+        for (owner, number, shift, pages) in homes(mapper, table_no, table, pages) {
+            let Some(common) = self.tables.get(&(owner, number)) else {
+                continue;
+            };
+            table::ones(&pages, |index| {
+                let (word, bit) = place_of(shifted(index, shift));
+                if (common.twice[word] | common.several[word]) & bit == 0 {
+                    alone[index / 64] |= 1 << (index % 64);
+                }
+            });
+        }
+        alone
+    }
+}
+
+fn place_of(index: usize) -> (usize, u64) {
+    (index / 64, 1 << (index % 64))
+}
+
+fn shifted(index: usize, shift: usize) -> usize {
+    (index + shift) % NR_ENTRIES
+}
+
+/// Where pages of a table belong: owner, number of its table, by how much entries are shifted there, and which pages.
+fn homes(
+    mapper: Mapper<'_>,
+    table_no: u64,
+    table: &Table,
+    pages: &Bits,
+) -> Vec<(Owner, u64, usize, Bits)> {
+    let mut homes = Vec::with_capacity(3);
+    let (object, at_page, of_object) = match mapper.place.home {
+        Home::Private => (None, 0, [0; NR_ENTRIES / 64]),
+        Home::Copied(object, at_page) => {
+            (Some(object), at_page, table::without(pages, &table.anon))
+        }
+        Home::Shared(object, at_page) => (Some(object), at_page, *pages),
+    };
+    let of_family = table::without(pages, &of_object);
+    if !table::is_empty(&of_family) {
+        homes.push((Owner::Family(mapper.family), table_no, 0, of_family));
+    }
+    let Some(object) = object.filter(|_| !table::is_empty(&of_object)) else {
+        return homes;
+    };
+    let nr_entries = NR_ENTRIES as u64;
+    // The object's page that the table's first entry would show.
+    let base = (table_no * nr_entries)
+        .wrapping_sub(mapper.place.first_page)
+        .wrapping_add(at_page);
+    let shift = (base % nr_entries) as usize;
+    // Of a table that is shifted, the upper part lies in the next one of the object.
+    let border = nr_entries - shift as u64;
+    for (first, end) in [(0, border), (border, nr_entries)] {
+        let part = table::and(&of_object, &mask(first, end, 0));
+        if !table::is_empty(&part) {
+            let number = base.wrapping_add(first) / nr_entries;
+            homes.push((Owner::Object(object), number, shift, part));
+        }
+    }
+    homes
+}
+
+impl Common {
+    fn new() -> Box<Common> {
+        let none = [0; NR_ENTRIES / 64];
+        Box::new(Common {
+            anon: none,
+            unseen: none,
+            once: none,
+            twice: none,
+            several: none,
+            stamps: [Stamp::default(); NR_ENTRIES],
+            parts: Vec::new(),
+        })
+    }
+
+    fn add(&mut self, mapper: Mapper<'_>, table: &Table, shift: usize, pages: &Bits) {
+        let mut mapped: Bits = [0; NR_ENTRIES / 64];
+        table::ones(pages, |index| {
+            let there = shifted(index, shift);
+            let (word, bit) = place_of(there);
+            mapped[word] |= bit;
+            self.stamps[there] = self.stamps[there].max(table.stamp(index));
+            let (own_word, own_bit) = place_of(index);
+            if table.anon[own_word] & own_bit != 0 {
+                self.anon[word] |= bit;
+            }
+            if table.several[own_word] & own_bit != 0 {
+                self.several[word] |= bit;
+            }
+        });
+        if mapper.place.standing == Standing::Unseen {
+            table::insert_all(&mut self.unseen, &mapped);
+        }
+        table::insert_all(&mut self.twice, &table::and(&self.once, &mapped));
+        table::insert_all(&mut self.once, &mapped);
+        let known = self
+            .parts
+            .iter_mut()
+            .rev()
+            .find(|(part, _)| *part == mapper.part);
+        match known {
+            Some((_, pages)) => table::insert_all(pages, &mapped),
+            None => self.parts.push((mapper.part, mapped)),
+        }
+    }
+
+    pub(super) fn stamp(&self, index: usize) -> Stamp {
+        self.stamps[index]
+    }
+
+    pub(super) fn nr_pages(&self, pages: &Bits) -> NrPages {
+        table::by_kind(pages, &self.anon)
+    }
+
+    /// What is known to be mapped by somebody who is not watched.
+    pub(super) fn by_strangers(&self) -> Bits {
+        table::without(&self.several, &self.twice)
+    }
+
+    /// What is mapped by others than a part.
+    pub(super) fn mapped_beside(&self, part: Option<usize>) -> Bits {
+        let mut beside = self.by_strangers();
+        for (other, pages) in &self.parts {
+            if *other != part {
+                table::insert_all(&mut beside, pages);
+            }
+        }
+        beside
+    }
+}

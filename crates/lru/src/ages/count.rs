@@ -1,0 +1,304 @@
+//! What is in memory by age: the answer to how much is needed and how much lies idle.
+//!
+//! ```text
+//!        walk          walk          walk = now
+//!   ......|.............|.............|
+//!         | a page found accessed here: used somewhere in between
+//!         |<- idle at least this long ->   (idle_for goes by the near end)
+//!      |<- used this long ago, about ->    (accessed_within goes by the middle)
+//! ```
+//!
+//! A page counts once, however many spaces map it, and is as young as its youngest mapper says. One that several parts
+//! map counts in each of them, and once in the total.
+//!
+//! **Owns** the arithmetic of windows and bounds, and the counting. **Does not own** the stamps it is counted from.
+//!
+//! **Invariants**
+//! - I1: what is accessed within a window is never more than what is resident, and grows with the window; what is idle
+//!   for a time shrinks with the time.
+//! - I2: what can't be seen is neither accessed nor idle.
+
+use super::commons::{Common, Commons, Mapper};
+use super::places::{Home, Place, Standing, mask};
+use super::table::{self, Bits, NR_ENTRIES, Stamp, Table};
+use super::{Ledger, NrPages, Space};
+use crate::ids::SpaceNo;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Pages last used at about the same time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Cohort {
+    /// Time since the walk that found them.
+    idle: Duration,
+    /// Time since the middle of the interval that walk looked back on.
+    middle: Duration,
+    /// False if they were only ever seen to be there, since that walk.
+    was_accessed: bool,
+    nr_pages: NrPages,
+}
+
+/// Pages in memory by the time of their last access.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ages {
+    cohorts: Vec<Cohort>,
+    unseen: NrPages,
+    shared: NrPages,
+    taken: NrPages,
+}
+
+impl Ages {
+    /// All that is in memory.
+    pub fn resident(&self) -> NrPages {
+        let mut sum = self.unseen;
+        sum += self.sum(|_| true);
+        sum
+    }
+
+    /// What is in memory and may be accessed without a trace: its age is unknown.
+    pub fn unseen(&self) -> NrPages {
+        self.unseen
+    }
+
+    /// What is in memory and is known to be mapped by others, too: by spaces of no part or of another part.
+    pub fn shared(&self) -> NrPages {
+        self.shared
+    }
+
+    /// What is not in memory because it was taken.
+    pub fn taken(&self) -> NrPages {
+        self.taken
+    }
+
+    /// What was accessed within the last `window` before the last walk: the working set of the window. A walk counts if
+    /// the middle of the interval it looks back on lies within; for a window of whole intervals that is exactly those
+    /// intervals. The last walk always counts, however long its interval. A window longer than the watch gives what was
+    /// accessed since it began.
+    pub fn accessed_within(&self, window: Duration) -> NrPages {
+        self.sum(|cohort| cohort.was_accessed && (cohort.middle <= window || cohort.idle.is_zero()))
+    }
+
+    /// What has certainly not been accessed for `at_least` before the last walk. Of pages that were there when the watch
+    /// began and were never accessed since, that is known only as far back as the watch; of pages that came later, as
+    /// far as they have been there.
+    pub fn idle_for(&self, at_least: Duration) -> NrPages {
+        self.sum(|cohort| cohort.idle >= at_least)
+    }
+
+    /// What was last used longer ago than `age`, by the middle as in [`Ages::accessed_within`]: a walk that is a little
+    /// early or late moves nothing from one whole age to the next. Pages that were never found accessed go by how long
+    /// they have been seen.
+    pub fn last_used_before(&self, age: Duration) -> NrPages {
+        self.sum(|cohort| cohort.middle > age && !cohort.idle.is_zero())
+    }
+
+    fn sum(&self, wanted: impl Fn(&Cohort) -> bool) -> NrPages {
+        let cohorts = self.cohorts.iter().filter(|cohort| wanted(cohort));
+        cohorts.map(|cohort| cohort.nr_pages).sum()
+    }
+}
+
+/// What [`Ledger::count`] counted.
+#[derive(Clone, Debug, Default)]
+pub struct Counted {
+    /// Ages of each part, by its number.
+    pub parts: Vec<Ages>,
+    /// Of all parts together, each page once.
+    pub total: Ages,
+}
+
+impl Ledger {
+    /// Counts pages by age, by parts: `part_of` says to which of `nr_parts` parts a place of a space belongs, by its
+    /// index among those the last walk began with.
+    pub fn count(
+        &self,
+        nr_parts: usize,
+        mut part_of: impl FnMut(SpaceNo, usize) -> Option<usize>,
+    ) -> Counted {
+        let mut tally = Tally::new(self.walks.len());
+        let mut parts: Vec<Sums> = Vec::new();
+        parts.resize_with(nr_parts, Sums::default);
+        let mut total = Sums::default();
+        let mut commons = Commons::default();
+        for (no, space) in &self.spaces {
+            for (index, place) in space.places.iter().enumerate() {
+                let part = part_of(*no, index).filter(|part| *part < nr_parts);
+                space.visit(place, &mut |table_no, table, mask| {
+                    let (own, common) = space.split(place, table, mask);
+                    let mapper = Mapper {
+                        family: space.family,
+                        place,
+                        part,
+                    };
+                    commons.add(mapper, table_no, table, &common);
+                    let Some(part) = part else { return };
+                    let taken = table.nr_taken_in(mask);
+                    for sums in [&mut parts[part], &mut total] {
+                        sums.taken += taken;
+                    }
+                    tally.add(place.standing, &own, &table.anon, |index| {
+                        table.stamp(index)
+                    });
+                });
+                if let Some(part) = part {
+                    tally.flush([&mut parts[part], &mut total]);
+                }
+            }
+        }
+        for common in commons.tables.values() {
+            common.count(&mut tally, &mut parts, &mut total);
+        }
+        let ages = |sums: Sums| self.ages(sums);
+        Counted {
+            parts: parts.into_iter().map(ages).collect(),
+            total: self.ages(total),
+        }
+    }
+
+    fn ages(&self, sums: Sums) -> Ages {
+        let now = self.walks.now();
+        let cohort = |(stamp, nr_pages): (Stamp, NrPages)| {
+            let epoch = self.walks.get(stamp.number())?;
+            let half_span = epoch.at.saturating_sub(epoch.since) / 2;
+            let idle = now.saturating_sub(epoch.at);
+            Some(Cohort {
+                idle,
+                middle: idle + half_span,
+                was_accessed: stamp.was_accessed(),
+                nr_pages,
+            })
+        };
+        Ages {
+            cohorts: sums.by_stamp.into_iter().filter_map(cohort).collect(),
+            unseen: sums.unseen,
+            shared: sums.shared,
+            taken: sums.taken,
+        }
+    }
+}
+
+impl Space {
+    /// Calls `each` for every table that a place touches with the entries that lie in it.
+    pub(super) fn visit(&self, place: &Place, each: &mut dyn FnMut(u64, &Table, &Bits)) {
+        if place.first_page >= place.end_page {
+            return;
+        }
+        let nr_entries = NR_ENTRIES as u64;
+        let tables = place.first_page / nr_entries..=(place.end_page - 1) / nr_entries;
+        for (table_no, table) in self.tables.range(tables) {
+            let mask = mask(place.first_page, place.end_page, *table_no);
+            each(*table_no, table, &mask);
+        }
+    }
+
+    /// Present pages of a table within a place: those that are the space's own, and those that others may map.
+    pub(super) fn split(&self, place: &Place, table: &Table, mask: &Bits) -> (Bits, Bits) {
+        let present = table::and(&table.present, mask);
+        let common = match place.home {
+            Home::Private => table::and(&present, &table.several),
+            Home::Copied(..) => {
+                let of_file = table::without(&present, &table.anon);
+                std::array::from_fn(|word| of_file[word] | present[word] & table.several[word])
+            }
+            Home::Shared(..) => present,
+        };
+        (table::without(&present, &common), common)
+    }
+}
+
+/// Pages by stamp, and what has none.
+#[derive(Debug, Default)]
+struct Sums {
+    by_stamp: BTreeMap<Stamp, NrPages>,
+    unseen: NrPages,
+    shared: NrPages,
+    taken: NrPages,
+}
+
+/// Pages by stamp, dense, so that a page costs an addition: file, anon.
+struct Tally {
+    by_stamp: Vec<[u64; 2]>,
+    touched: Vec<Stamp>,
+    unseen: [u64; 2],
+}
+
+impl Tally {
+    fn new(nr_walks: usize) -> Tally {
+        Tally {
+            by_stamp: vec![[0; 2]; 2 * nr_walks],
+            touched: Vec::new(),
+            unseen: [0; 2],
+        }
+    }
+
+    fn add(
+        &mut self,
+        standing: Standing,
+        pages: &Bits,
+        anon: &Bits,
+        stamp_of: impl Fn(usize) -> Stamp,
+    ) {
+        table::ones(pages, |index| {
+            let kind = (anon[index / 64] >> (index % 64) & 1) as usize;
+            if standing == Standing::Unseen {
+                self.unseen[kind] += 1;
+                return;
+            }
+            let stamp = stamp_of(index);
+            let Some(counts) = self.by_stamp.get_mut(stamp.index()) else {
+                return;
+            };
+            if *counts == [0; 2] {
+                self.touched.push(stamp);
+            }
+            counts[kind] += 1;
+        });
+    }
+
+    /// Adds what was tallied to these and begins anew.
+    fn flush<const N: usize>(&mut self, mut to: [&mut Sums; N]) {
+        let nr_pages = |[file, anon]: [u64; 2]| NrPages { anon, file };
+        let unseen = nr_pages(std::mem::take(&mut self.unseen));
+        for sums in &mut to {
+            sums.unseen += unseen;
+        }
+        for stamp in self.touched.drain(..) {
+            let counts = nr_pages(std::mem::take(&mut self.by_stamp[stamp.index()]));
+            for sums in &mut to {
+                *sums.by_stamp.entry(stamp).or_default() += counts;
+            }
+        }
+    }
+}
+
+impl Common {
+    fn count(&self, tally: &mut Tally, parts: &mut [Sums], total: &mut Sums) {
+        let mut all: Bits = [0; NR_ENTRIES / 64];
+        let mut elsewhere: Bits = [0; NR_ENTRIES / 64];
+        for (part, pages) in &self.parts {
+            let Some(sums) = part.and_then(|part| parts.get_mut(part)) else {
+                table::insert_all(&mut elsewhere, pages);
+                continue;
+            };
+            table::insert_all(&mut all, pages);
+            sums.shared += self.nr_pages(&table::and(pages, &self.mapped_beside(*part)));
+            self.tally(tally, pages);
+            tally.flush([sums]);
+        }
+        let outside = std::array::from_fn(|word| elsewhere[word] | self.by_strangers()[word]);
+        total.shared += self.nr_pages(&table::and(&all, &outside));
+        self.tally(tally, &all);
+        tally.flush([total]);
+    }
+
+    fn tally(&self, tally: &mut Tally, pages: &Bits) {
+        let seen = table::without(pages, &self.unseen);
+        let unseen = table::and(pages, &self.unseen);
+        tally.add(Standing::Ordinary, &seen, &self.anon, |index| {
+            self.stamp(index)
+        });
+        tally.add(Standing::Unseen, &unseen, &self.anon, |index| {
+            self.stamp(index)
+        });
+    }
+}

@@ -1,0 +1,564 @@
+//! The ledger against a map that remembers each page by itself.
+
+use super::tests::random;
+use super::*;
+use proptest::prelude::*;
+use std::collections::BTreeSet;
+
+const NR_PAGES: u64 = 1200;
+const NR_SPACES: u8 = 4;
+const NR_GROUPS: u16 = 2;
+
+pub(super) fn place(first_page: u64, end_page: u64, home: Home, standing: Standing) -> Place {
+    Place {
+        first_page,
+        end_page,
+        home,
+        standing,
+    }
+}
+
+/// The mappings of a space: one of each sort, of which `without` may be missing.
+fn places(space: u8, without: usize) -> Vec<Place> {
+    let shift = u64::from(space) * 30;
+    let all = [
+        place(
+            5,
+            700,
+            Home::Copied(ObjectNo(1), 3 + shift),
+            Standing::Ordinary,
+        ),
+        place(700, 900, Home::Private, Standing::Ordinary),
+        place(900, 950, Home::Private, Standing::Kept),
+        place(950, 1000, Home::Private, Standing::Unseen),
+        place(
+            1000,
+            1100,
+            Home::Shared(ObjectNo(2), 460 + shift),
+            Standing::Ordinary,
+        ),
+        place(1100, 1200, Home::Shared(ObjectNo(3), 0), Standing::Unseen),
+    ];
+    let left = all.into_iter().enumerate();
+    left.filter(|(index, _)| *index != without)
+        .map(|(_, place)| place)
+        .collect()
+}
+
+/// What a walk finds of one page.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Found {
+    pub(super) is_present: bool,
+    pub(super) is_accessed: bool,
+    pub(super) is_anon: bool,
+}
+
+/// Pages that come, go, are used and written in runs.
+fn pages(seed: u64) -> Vec<Found> {
+    let mut state = seed | 1;
+    let mut pages = vec![Found::default(); NR_PAGES as usize];
+    for _ in 0..12 {
+        let first = random(&mut state) as usize % pages.len();
+        let end = (first + random(&mut state) as usize % 300).min(pages.len());
+        let look = random(&mut state);
+        for page in &mut pages[first..end] {
+            page.is_present = look & 3 != 0;
+            page.is_accessed = look & 4 != 0;
+            page.is_anon = look & 8 != 0;
+        }
+    }
+    pages
+}
+
+fn set(bits: &mut Bits, index: usize) {
+    bits[index / 64] |= 1 << (index % 64);
+}
+
+/// Tells a walk as one who looks at live processes would: by table and place, tables without pages left out.
+pub(super) fn tell(
+    ledger: &mut Ledger,
+    space: SpaceNo,
+    mapped: &[Place],
+    pages: &[Found],
+    nr_tables: usize,
+) {
+    ledger.begin(space, mapped.iter().copied());
+    for (table_no, entries) in pages.chunks(NR_ENTRIES).enumerate().take(nr_tables) {
+        let (mut resident, mut accessed, mut anon) = ([0; 8], [0; 8], [0; 8]);
+        for (index, page) in entries.iter().enumerate().filter(|(_, p)| p.is_present) {
+            set(&mut resident, index);
+            if page.is_accessed {
+                set(&mut accessed, index);
+            }
+            if page.is_anon {
+                set(&mut anon, index);
+            }
+        }
+        if resident == [0; 8] {
+            continue;
+        }
+        for place in mapped {
+            let mask = places::mask(place.first_page, place.end_page, table_no as u64);
+            if mask != [0; 8] {
+                let told = Told {
+                    mask,
+                    resident,
+                    accessed,
+                    anon: match place.home {
+                        Home::Private => resident,
+                        _ => anon,
+                    },
+                };
+                ledger.told(space, table_no as u64, &told);
+            }
+        }
+    }
+    ledger.end(space, nr_tables * NR_ENTRIES >= pages.len());
+}
+
+/// A page as the model remembers it.
+#[derive(Clone, Copy, Debug)]
+struct Page {
+    /// It is not in memory, and went by our hand.
+    is_taken: bool,
+    is_anon: bool,
+    is_several: bool,
+    /// The walk before and the walk that last saw it accessed or, failing that, first saw it, or was the last before it
+    /// was taken.
+    since_s: u64,
+    at_s: u64,
+    was_accessed: bool,
+}
+
+#[derive(Clone, Debug)]
+struct ModelSpace {
+    group: u16,
+    family: u8,
+    places: Vec<Place>,
+    pages: BTreeMap<u64, Page>,
+}
+
+/// What makes two mapped pages one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Identity {
+    Own(u8, u64),
+    Family(u8, u64),
+    Object(u64, u64),
+}
+
+/// A page that is in memory, with all who map it.
+#[derive(Clone, Debug)]
+struct Whole {
+    mappers: Vec<(u8, u64)>,
+    groups: BTreeSet<u16>,
+    is_anon: bool,
+    is_several: bool,
+    is_unseen: bool,
+    youngest: Page,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Model {
+    spaces: BTreeMap<u8, ModelSpace>,
+    times_s: Vec<u64>,
+    /// Group, whether anonymous, seconds away.
+    returned: BTreeMap<(u16, bool, u64), u64>,
+}
+
+impl Model {
+    fn now_s(&self) -> u64 {
+        self.times_s.last().copied().unwrap_or_default()
+    }
+
+    fn start_walk(&mut self, at_s: u64) {
+        self.times_s.push(at_s);
+        self.returned.clear();
+    }
+
+    fn tell(&mut self, space: u8, places: Vec<Place>, found: &[Found], nr_tables: usize) {
+        let now_s = self.now_s();
+        let since_s = self.times_s.iter().rev().nth(1).copied().unwrap_or(now_s);
+        let is_first = self.times_s.len() == 1;
+        let Some(space) = self.spaces.get_mut(&space) else {
+            return;
+        };
+        let is_whole = nr_tables * NR_ENTRIES >= found.len();
+        for (number, page) in found.iter().enumerate().take(nr_tables * NR_ENTRIES) {
+            let number = number as u64;
+            let of = |place: &&Place| (place.first_page..place.end_page).contains(&number);
+            let place = places.iter().find(of);
+            let Some(place) = place else { continue };
+            let of_table = found
+                .chunks(NR_ENTRIES)
+                .nth(number as usize / NR_ENTRIES)
+                .unwrap();
+            let is_told = of_table.iter().any(|page| page.is_present);
+            if !page.is_present {
+                let stays = |page: &&Page| page.is_taken || !(is_told || is_whole);
+                if space.pages.get(&number).filter(stays).is_none() {
+                    space.pages.remove(&number);
+                }
+                continue;
+            }
+            let is_anon = place.home == Home::Private || page.is_anon;
+            if let Some(away) = space.pages.get(&number).filter(|page| page.is_taken) {
+                let key = (space.group, is_anon, now_s - away.at_s);
+                *self.returned.entry(key).or_default() += 1;
+                space.pages.remove(&number);
+            }
+            let new = Page {
+                is_taken: false,
+                is_anon,
+                is_several: false,
+                since_s,
+                at_s: now_s,
+                was_accessed: page.is_accessed && !is_first,
+            };
+            let known = space.pages.entry(number).or_insert(new);
+            known.is_anon = is_anon;
+            if new.was_accessed {
+                let is_several = known.is_several;
+                *known = Page { is_several, ..new };
+            }
+        }
+        if is_whole {
+            let is_mapped = |number: &u64| {
+                let covers = |place: &Place| (place.first_page..place.end_page).contains(number);
+                places.iter().any(covers)
+            };
+            space.pages.retain(|number, _| is_mapped(number));
+        }
+        space.places = places;
+    }
+
+    fn place_of(&self, space: u8, number: u64) -> Option<Place> {
+        let covers = |place: &&Place| (place.first_page..place.end_page).contains(&number);
+        self.spaces[&space].places.iter().find(covers).copied()
+    }
+
+    /// Every page that is in memory and in a place, once.
+    fn wholes(&self) -> BTreeMap<Identity, Whole> {
+        let mut wholes: BTreeMap<Identity, Whole> = BTreeMap::new();
+        for (no, space) in &self.spaces {
+            for (number, page) in space.pages.iter().filter(|(_, page)| !page.is_taken) {
+                let Some(place) = self.place_of(*no, *number) else {
+                    continue;
+                };
+                let own = match page.is_several {
+                    true => Identity::Family(space.family, *number),
+                    false => Identity::Own(*no, *number),
+                };
+                let identity = match place.home {
+                    Home::Private => own,
+                    Home::Copied(..) if page.is_anon => own,
+                    Home::Copied(object, at) | Home::Shared(object, at) => {
+                        Identity::Object(object.0, at + number - place.first_page)
+                    }
+                };
+                let whole = wholes.entry(identity).or_insert(Whole {
+                    mappers: Vec::new(),
+                    groups: BTreeSet::new(),
+                    is_anon: false,
+                    is_several: false,
+                    is_unseen: false,
+                    youngest: *page,
+                });
+                whole.mappers.push((*no, *number));
+                whole.groups.insert(space.group);
+                whole.is_anon |= page.is_anon;
+                whole.is_several |= page.is_several;
+                whole.is_unseen |= place.standing == Standing::Unseen;
+                let age = |page: &Page| (page.at_s, page.was_accessed);
+                if age(page) > age(&whole.youngest) {
+                    whole.youngest = *page;
+                }
+            }
+        }
+        wholes
+    }
+
+    fn check(&self, ledger: &Ledger, window_s: u64) -> Result<(), TestCaseError> {
+        let wholes = self.wholes();
+        let now_s = self.now_s();
+        let window = Duration::from_secs(window_s);
+        let group_of = |no: u32| self.spaces[&(no as u8)].group;
+        let counted = ledger.count(usize::from(NR_GROUPS), |space, _| {
+            Some(usize::from(group_of(space.0)))
+        });
+        // What one group does not count is no less shared for it.
+        let alone = ledger.count(1, |space, _| (group_of(space.0) == 0).then_some(0));
+        prop_assert_eq!(&alone.parts[0], &counted.parts[0]);
+        prop_assert_eq!(&alone.total, &counted.parts[0]);
+        let everybody =
+            (0..NR_GROUPS).map(|group| (Some(group), &counted.parts[usize::from(group)]));
+        for (group, ages) in everybody.chain([(None, &counted.total)]) {
+            let sum = |wanted: &dyn Fn(&Whole) -> bool| {
+                let mut sum = NrPages::default();
+                let is_in =
+                    |whole: &&Whole| group.is_none_or(|group| whole.groups.contains(&group));
+                for whole in wholes.values().filter(is_in).filter(|whole| wanted(whole)) {
+                    *if whole.is_anon {
+                        &mut sum.anon
+                    } else {
+                        &mut sum.file
+                    } += 1;
+                }
+                sum
+            };
+            prop_assert_eq!(ages.resident(), sum(&|_| true));
+            prop_assert_eq!(ages.unseen(), sum(&|whole| whole.is_unseen));
+            prop_assert_eq!(
+                ages.accessed_within(window),
+                // The middle of the interval, doubled; or the last walk.
+                sum(&|w| {
+                    let p = w.youngest;
+                    let is_within =
+                        2 * now_s - p.since_s - p.at_s <= 2 * window_s || p.at_s == now_s;
+                    !w.is_unseen && p.was_accessed && is_within
+                })
+            );
+            prop_assert_eq!(
+                ages.idle_for(window),
+                sum(&|w| !w.is_unseen && now_s - w.youngest.at_s >= window_s)
+            );
+            prop_assert_eq!(
+                ages.last_used_before(window),
+                sum(&|w| {
+                    let p = w.youngest;
+                    let is_before = 2 * now_s - p.since_s - p.at_s > 2 * window_s;
+                    !w.is_unseen && is_before && p.at_s != now_s
+                })
+            );
+            let by_strangers = |w: &Whole| w.is_several && w.mappers.len() == 1;
+            prop_assert_eq!(
+                ages.shared(),
+                sum(&|w| by_strangers(w) || group.is_some() && w.groups.len() > 1)
+            );
+            let (mut taken, mut mapped) = (NrPages::default(), NrPages::default());
+            let is_in =
+                |(_, space): &(&u8, &ModelSpace)| group.is_none_or(|group| space.group == group);
+            for (no, space) in self.spaces.iter().filter(is_in) {
+                for (number, page) in space.pages.iter().filter(|(_, page)| page.is_taken) {
+                    *if page.is_anon {
+                        &mut taken.anon
+                    } else {
+                        &mut taken.file
+                    } += 1;
+                    if self.place_of(*no, *number).is_some() {
+                        *if page.is_anon {
+                            &mut mapped.anon
+                        } else {
+                            &mut mapped.file
+                        } += 1;
+                    }
+                }
+            }
+            prop_assert_eq!(ages.taken(), mapped);
+            if let Some(group) = group {
+                prop_assert_eq!(ledger.nr_taken(GroupId(group)), taken);
+            }
+        }
+        let mut returned = BTreeMap::new();
+        for refault in ledger.refaults() {
+            let is_anon = refault.kind == Kind::Anon;
+            let key = (refault.group.0, is_anon, refault.away.as_secs());
+            *returned.entry(key).or_default() += refault.nr_pages;
+        }
+        prop_assert_eq!(&returned, &self.returned);
+        Ok(())
+    }
+
+    /// Age, space and page of what may be taken, in the order in which it is given.
+    fn candidates(&self, group: u16, kind: Option<Kind>, older_s: u64) -> Vec<(u64, u8, u64)> {
+        let mut fitting = Vec::new();
+        for whole in self.wholes().values() {
+            let [(space, number)] = whole.mappers.as_slice() else {
+                continue;
+            };
+            let place = self.place_of(*space, *number).unwrap();
+            let kind_of = if whole.is_anon {
+                Kind::Anon
+            } else {
+                Kind::File
+            };
+            let is_fitting = place.standing == Standing::Ordinary
+                && !whole.is_several
+                && whole.groups.contains(&group)
+                && kind.is_none_or(|kind| kind == kind_of)
+                && self.now_s() - whole.youngest.at_s >= older_s;
+            if is_fitting {
+                fitting.push((whole.youngest.at_s, *space, *number));
+            }
+        }
+        fitting.sort_unstable();
+        fitting
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    /// Seconds passed; of each space how pages look (by a seed), the place that is missing, and tables told before the
+    /// walk broke off.
+    Walk(u64, Vec<(u8, u64, usize, usize)>),
+    Appear(u8, u16, u8),
+    Move(u8, u16),
+    End(u8),
+    /// Pages of a space that turn out to be mapped by several, or not to be.
+    Several(u8, u64),
+    /// Group, kind, age, most pages, and every how many of them is not taken.
+    Take(u16, Option<Kind>, u64, u64, usize),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let space = 0..NR_SPACES;
+    let group = 0..NR_GROUPS;
+    let kind = prop_oneof![Just(None), Just(Some(Kind::Anon)), Just(Some(Kind::File))];
+    let nr_tables = prop_oneof![4 => Just(3usize), 1 => 0usize..3];
+    let look = (space.clone(), any::<u64>(), 0usize..12, nr_tables);
+    prop_oneof![
+        8 => (1u64..100, prop::collection::vec(look, 0..4)).prop_map(|(s, v)| Step::Walk(s, v)),
+        2 => (space.clone(), group.clone(), 0u8..2).prop_map(|(s, g, f)| Step::Appear(s, g, f)),
+        1 => (space.clone(), group.clone()).prop_map(|(s, g)| Step::Move(s, g)),
+        1 => space.clone().prop_map(Step::End),
+        3 => (space, any::<u64>()).prop_map(|(s, seed)| Step::Several(s, seed)),
+        4 => (group, kind, 0u64..150, 0u64..800, 1usize..5)
+            .prop_map(|(g, k, s, max, nth)| Step::Take(g, k, s, max, nth)),
+    ]
+}
+
+fn appear(ledger: &mut Ledger, model: &mut Model, space: u8, group: u16, family: u8) {
+    ledger.appeared(
+        SpaceNo(space.into()),
+        GroupId(group),
+        FamilyNo(family.into()),
+    );
+    let new = ModelSpace {
+        group,
+        family,
+        places: Vec::new(),
+        pages: BTreeMap::new(),
+    };
+    model.spaces.insert(space, new);
+}
+
+fn take(
+    ledger: &mut Ledger,
+    model: &mut Model,
+    query: &Query,
+    spared_nth: usize,
+) -> Result<(), TestCaseError> {
+    let given = ledger.candidates(query);
+    let wanted = model.candidates(query.group.0, query.kind, query.older_than.as_secs());
+    prop_assert_eq!(given.nr_fitting_pages, wanted.len() as u64);
+    let wanted = &wanted[..wanted.len().min(query.nr_pages_max as usize)];
+    let now_s = model.now_s();
+    let page_of = |run: &Run| {
+        let (at_s, space) = (now_s - run.idle.as_secs(), run.space.0 as u8);
+        let pages = run.first_page..run.first_page + run.nr_pages;
+        pages.map(move |page| (at_s, space, page))
+    };
+    let pages: Vec<(u64, u8, u64)> = given.runs.iter().flat_map(page_of).collect();
+    prop_assert_eq!(&pages, wanted);
+    prop_assert_eq!(given.nr_pages, wanted.len() as u64);
+    let went: Vec<Run> = given
+        .runs
+        .iter()
+        .enumerate()
+        .filter(|(index, _)| index % 5 != spared_nth)
+        .map(|(_, run)| *run)
+        .collect();
+    let noted = ledger.taken(&went);
+    prop_assert_eq!(
+        noted.total(),
+        went.iter().map(|run| run.nr_pages).sum::<u64>()
+    );
+    for (_, space, number) in went.iter().flat_map(page_of) {
+        let pages = &mut model.spaces.get_mut(&space).unwrap().pages;
+        let page = pages.get_mut(&number).unwrap();
+        (page.is_taken, page.is_several, page.at_s) = (true, false, now_s);
+    }
+    // What is away already can't be taken.
+    prop_assert_eq!(ledger.taken(&went), NrPages::default());
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+    #[test]
+    fn every_answer_agrees_with_a_map_of_pages(
+        steps in prop::collection::vec(step(), 1..40),
+        window_s in 0u64..200,
+    ) {
+        let mut ledger = Ledger::new();
+        let mut model = Model::default();
+        let mut now_s = 0;
+        ledger.start_walk(Duration::ZERO);
+        model.start_walk(0);
+        for space in 0..NR_SPACES {
+            appear(&mut ledger, &mut model, space, u16::from(space) % NR_GROUPS, space / 2);
+        }
+        for step in steps {
+            match step {
+                Step::Appear(space, group, family) => {
+                    appear(&mut ledger, &mut model, space, group, family);
+                }
+                Step::Move(space, group) => {
+                    ledger.moved(SpaceNo(space.into()), GroupId(group));
+                    if let Some(space) = model.spaces.get_mut(&space) {
+                        space.group = group;
+                    }
+                }
+                Step::End(space) => {
+                    ledger.ended(SpaceNo(space.into()));
+                    model.spaces.remove(&space);
+                }
+                Step::Several(space, seed) => {
+                    let found = pages(seed);
+                    for table_no in 0..3u64 {
+                        let (mut known, mut several) = ([0; 8], [0; 8]);
+                        let of_table = found.iter().enumerate().skip(table_no as usize * NR_ENTRIES);
+                        for (number, page) in of_table.take(NR_ENTRIES) {
+                            let index = number % NR_ENTRIES;
+                            if page.is_present {
+                                set(&mut known, index);
+                            }
+                            if page.is_accessed {
+                                set(&mut several, index);
+                            }
+                            let space = model.spaces.get_mut(&space);
+                            let of_model = space.and_then(|s| s.pages.get_mut(&(number as u64)));
+                            if let Some(of_model) = of_model.filter(|p| page.is_present && !p.is_taken) {
+                                of_model.is_several = page.is_accessed;
+                            }
+                        }
+                        ledger.mapped_by_several(SpaceNo(space.into()), table_no, &known, &several);
+                    }
+                }
+                Step::Walk(seconds, looks) => {
+                    now_s += seconds;
+                    ledger.start_walk(Duration::from_secs(now_s));
+                    model.start_walk(now_s);
+                    let mut told = BTreeSet::new();
+                    for (space, seed, without, nr_tables) in looks {
+                        if told.insert(space) {
+                            let (places, found) = (places(space, without), pages(seed));
+                            tell(&mut ledger, SpaceNo(space.into()), &places, &found, nr_tables);
+                            model.tell(space, places, &found, nr_tables);
+                        }
+                    }
+                }
+                Step::Take(group, kind, older_s, nr_pages_max, spared_nth) => {
+                    let query = Query {
+                        group: GroupId(group),
+                        kind,
+                        older_than: Duration::from_secs(older_s),
+                        nr_pages_max,
+                    };
+                    take(&mut ledger, &mut model, &query, spared_nth)?;
+                }
+            }
+            prop_assert_eq!(ledger.validate(), Ok(()));
+            model.check(&ledger, window_s)?;
+        }
+    }
+}

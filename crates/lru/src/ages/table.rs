@@ -1,0 +1,302 @@
+//! What is known of the pages of one page table.
+//!
+//! **Owns** bitmaps and stamps, and what telling does to them. **Does not own** which tables there are.
+//!
+//! **Invariants**
+//! - I1: present and taken pages are disjoint; anonymous ones are among both, those of several mappers among present.
+
+use super::NrPages;
+use crate::ids::Kind;
+
+/// Entries of a page table.
+pub const NR_ENTRIES: usize = 512;
+
+/// A bit for each entry of a page table.
+pub type Bits = [u64; NR_ENTRIES / 64];
+
+/// What a walk found in a part of a page table.
+#[derive(Clone, Copy, Debug)]
+pub struct Told {
+    /// The part.
+    pub mask: Bits,
+    /// Pages that are in memory.
+    pub resident: Bits,
+    /// Pages whose accessed bit was set since the last walk.
+    pub accessed: Bits,
+    /// Pages that are anonymous.
+    pub anon: Bits,
+}
+
+/// A walk's number and whether its page was found accessed; of two stamps the larger is the younger.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Stamp(u16);
+
+impl Stamp {
+    pub(super) fn accessed(number: u16) -> Stamp {
+        Stamp(number << 1 | 1)
+    }
+
+    pub(super) fn seen(number: u16) -> Stamp {
+        Stamp(number << 1)
+    }
+
+    pub(super) fn number(self) -> u16 {
+        self.0 >> 1
+    }
+
+    pub(super) fn was_accessed(self) -> bool {
+        self.0 & 1 != 0
+    }
+
+    /// Position in an array that has two places for each walk.
+    pub(super) fn index(self) -> usize {
+        usize::from(self.0)
+    }
+}
+
+/// The walk that tells.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Now {
+    pub(super) number: u16,
+    /// Accessed bits that the first walk finds may be of any age.
+    pub(super) is_first: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct Table {
+    pub(super) present: Bits,
+    /// Present and taken pages that are anonymous.
+    pub(super) anon: Bits,
+    /// Pages that left memory by our hand and were not seen since.
+    taken: Bits,
+    /// Present pages that are known to be mapped by several processes.
+    pub(super) several: Bits,
+    /// Of a present page its age, of a taken one the walk before it went; of another anything.
+    stamps: [Stamp; NR_ENTRIES],
+    /// Number of the space's walk that last told of it.
+    told_in: u64,
+}
+
+/// Calls `each` with the index of every set bit of a word.
+#[inline]
+fn ones_of(word: usize, mut left: u64, mut each: impl FnMut(usize)) {
+    while left != 0 {
+        each(word * 64 + left.trailing_zeros() as usize);
+        left &= left - 1;
+    }
+}
+
+/// Calls `each` with the index of every set bit.
+#[inline]
+pub(super) fn ones(bits: &Bits, mut each: impl FnMut(usize)) {
+    for (word, left) in bits.iter().enumerate() {
+        ones_of(word, *left, &mut each);
+    }
+}
+
+pub(super) fn and(a: &Bits, b: &Bits) -> Bits {
+    std::array::from_fn(|word| a[word] & b[word])
+}
+
+pub(super) fn without(a: &Bits, b: &Bits) -> Bits {
+    std::array::from_fn(|word| a[word] & !b[word])
+}
+
+pub(super) fn insert_all(bits: &mut Bits, more: &Bits) {
+    for (word, more) in bits.iter_mut().zip(more) {
+        *word |= more;
+    }
+}
+
+pub(super) fn is_empty(bits: &Bits) -> bool {
+    bits.iter().all(|word| *word == 0)
+}
+
+fn nr_ones(bits: &Bits) -> u64 {
+    bits.iter().map(|word| u64::from(word.count_ones())).sum()
+}
+
+pub(super) fn by_kind(pages: &Bits, anon: &Bits) -> NrPages {
+    let nr_anon = nr_ones(&and(pages, anon));
+    NrPages {
+        anon: nr_anon,
+        file: nr_ones(pages) - nr_anon,
+    }
+}
+
+pub(super) fn kind_at(anon: &Bits, index: usize) -> Kind {
+    match anon[index / 64] >> (index % 64) & 1 {
+        0 => Kind::File,
+        _ => Kind::Anon,
+    }
+}
+
+impl Table {
+    pub(super) fn new() -> Box<Table> {
+        Box::new(Table {
+            present: [0; 8],
+            anon: [0; 8],
+            taken: [0; 8],
+            several: [0; 8],
+            stamps: [Stamp::default(); NR_ENTRIES],
+            told_in: 0,
+        })
+    }
+
+    pub(super) fn stamp(&self, index: usize) -> Stamp {
+        self.stamps[index]
+    }
+
+    pub(super) fn renumber(&mut self, new_numbers: &[u16]) {
+        for stamp in &mut self.stamps {
+            // An entry without a page may hold anything.
+            let number = new_numbers.get(usize::from(stamp.number()));
+            let number = number.copied().unwrap_or_default();
+            *stamp = match stamp.was_accessed() {
+                true => Stamp::accessed(number),
+                false => Stamp::seen(number),
+            };
+        }
+    }
+
+    /// The space's walk of this number tells of it.
+    pub(super) fn begin(&mut self, walk: u64) {
+        self.told_in = walk;
+    }
+
+    pub(super) fn is_told_in(&self, walk: u64) -> bool {
+        self.told_in == walk
+    }
+
+    /// Takes in what a walk found; `back` is told of each taken page that is there again what it was, what it is, and
+    /// its walk.
+    pub(super) fn tell(&mut self, told: &Told, now: Now, back: &mut dyn FnMut(Kind, Kind, u16)) {
+        let (seen, accessed) = (Stamp::seen(now.number), Stamp::accessed(now.number));
+        for word in 0..told.mask.len() {
+            let mask = told.mask[word];
+            let resident = told.resident[word] & mask;
+            let anon = told.anon[word] & resident;
+            let new = resident & !self.present[word];
+            let returned = resident & self.taken[word];
+            ones_of(word, returned, |index| {
+                let taken_as = kind_at(&self.anon, index);
+                let bit = 1 << (index % 64);
+                let back_as = if anon & bit != 0 {
+                    Kind::Anon
+                } else {
+                    Kind::File
+                };
+                back(taken_as, back_as, self.stamps[index].number());
+            });
+            self.taken[word] &= !returned;
+            self.several[word] &= !mask | (resident & !new);
+            self.present[word] = self.present[word] & !mask | resident;
+            self.anon[word] = self.anon[word] & (!mask | self.taken[word]) | anon;
+            let used = if now.is_first {
+                0
+            } else {
+                told.accessed[word] & resident
+            };
+            self.stamp_word(word, new & !used, seen);
+            self.stamp_word(word, used, accessed);
+        }
+    }
+
+    #[inline]
+    fn stamp_word(&mut self, word: usize, bits: u64, stamp: Stamp) {
+        let stamps = &mut self.stamps[word * 64..word * 64 + 64];
+        match bits {
+            0 => {}
+            u64::MAX => stamps.fill(stamp),
+            mut left => {
+                while left != 0 {
+                    stamps[left.trailing_zeros() as usize] = stamp;
+                    left &= left - 1;
+                }
+            }
+        }
+    }
+
+    pub(super) fn set_several(&mut self, known: &Bits, several: &Bits) {
+        for word in 0..known.len() {
+            let known = known[word] & self.present[word];
+            self.several[word] = self.several[word] & !known | several[word] & known;
+        }
+    }
+
+    /// Nothing of it is in memory.
+    pub(super) fn forget_present(&mut self) {
+        self.keep_present(&[0; 8]);
+    }
+
+    /// Forgets what nothing maps any more; returns how much of it was taken.
+    pub(super) fn forget_outside(&mut self, covered: &Bits) -> NrPages {
+        let dropped = without(&self.taken, covered);
+        let nr_dropped = by_kind(&dropped, &self.anon);
+        self.taken = and(&self.taken, covered);
+        self.keep_present(covered);
+        nr_dropped
+    }
+
+    fn keep_present(&mut self, kept: &Bits) {
+        self.present = and(&self.present, kept);
+        self.several = and(&self.several, &self.present);
+        self.tidy_anon();
+    }
+
+    fn tidy_anon(&mut self) {
+        for word in 0..self.anon.len() {
+            self.anon[word] &= self.present[word] | self.taken[word];
+        }
+    }
+
+    /// Notes that present pages of the mask were taken; returns how many.
+    pub(super) fn take(&mut self, mask: &Bits, number: u16) -> NrPages {
+        let going = and(&self.present, mask);
+        ones(&going, |index| self.stamps[index] = Stamp::seen(number));
+        self.present = without(&self.present, &going);
+        self.several = without(&self.several, &going);
+        insert_all(&mut self.taken, &going);
+        by_kind(&going, &self.anon)
+    }
+
+    /// Taken pages of the mask.
+    pub(super) fn nr_taken_in(&self, mask: &Bits) -> NrPages {
+        by_kind(&and(&self.taken, mask), &self.anon)
+    }
+
+    pub(super) fn nr_taken(&self) -> NrPages {
+        by_kind(&self.taken, &self.anon)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        is_empty(&self.present) && is_empty(&self.taken)
+    }
+
+    pub(super) fn validate(&self, nr_walks: usize, nr_space_walks: u64) -> Result<(), String> {
+        if !is_empty(&and(&self.present, &self.taken)) {
+            return Err("a page is in memory and taken".to_owned());
+        }
+        if !is_empty(&without(&without(&self.anon, &self.present), &self.taken)) {
+            return Err("an anonymous page is neither in memory nor taken".to_owned());
+        }
+        if !is_empty(&without(&self.several, &self.present)) {
+            return Err("a page of several mappers is not in memory".to_owned());
+        }
+        if self.told_in > nr_space_walks {
+            return Err(format!("told in walk {} of {nr_space_walks}", self.told_in));
+        }
+        let mut wrong = None;
+        for pages in [&self.present, &self.taken] {
+            ones(pages, |index| {
+                if usize::from(self.stamps[index].number()) >= nr_walks {
+                    wrong = Some(index);
+                }
+            });
+        }
+        match wrong {
+            Some(index) => Err(format!("entry {index} has a number that was not given")),
+            None => Ok(()),
+        }
+    }
+}

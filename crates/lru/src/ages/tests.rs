@@ -1,0 +1,187 @@
+//! The ledger, one behaviour after the other.
+
+use super::model_tests::{Found, place, tell};
+use super::*;
+
+pub(super) fn random(state: &mut u64) -> u64 {
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    *state
+}
+
+const HERE: SpaceNo = SpaceNo(0);
+
+/// A private space of one table.
+fn one_table() -> Ledger {
+    let mut ledger = Ledger::new();
+    ledger.appeared(HERE, GroupId(0), FamilyNo(0));
+    ledger
+}
+
+/// Tells a walk of 512 pages in memory, of which these were accessed.
+fn tell_accessed(ledger: &mut Ledger, at: Duration, accessed: std::ops::Range<u64>) {
+    let found = |number| Found {
+        is_present: true,
+        is_accessed: accessed.contains(&number),
+        is_anon: true,
+    };
+    let pages: Vec<Found> = (0..NR_ENTRIES as u64).map(found).collect();
+    ledger.start_walk(at);
+    let mapped = [place(
+        0,
+        NR_ENTRIES as u64,
+        Home::Private,
+        Standing::Ordinary,
+    )];
+    tell(ledger, HERE, &mapped, &pages, 1);
+}
+
+fn all_of(ledger: &Ledger) -> Ages {
+    ledger.count(1, |_, _| Some(0)).total
+}
+
+#[test]
+fn windows_of_whole_intervals_hold_exactly_those_intervals() {
+    let mut ledger = one_table();
+    // Each second another ten pages; walks are late by up to a tenth.
+    for (walk, at_ms) in [(0, 0), (1, 1000), (2, 2080), (3, 3050), (4, 4010)] {
+        let used = walk * 10..walk * 10 + 10;
+        tell_accessed(&mut ledger, Duration::from_millis(at_ms), used);
+    }
+    let ages = all_of(&ledger);
+    let used = |s| ages.accessed_within(Duration::from_secs(s)).anon;
+    assert_eq!([0, 1, 2, 3, 4, 9].map(used), [10, 10, 20, 30, 40, 40]);
+    // What the first walk found accessed was so at an unknown time.
+    let idle = |s| ages.idle_for(Duration::from_secs(s)).anon;
+    assert_eq!([0, 1, 2, 3, 4, 5].map(idle), [512, 492, 482, 482, 472, 0]);
+}
+
+#[test]
+fn walks_that_are_a_little_early_or_late_leave_no_whole_age_empty() {
+    let mut ledger = one_table();
+    for (walk, at_ms) in [(0, 0), (1, 1000), (2, 2003), (3, 2996), (4, 4000)] {
+        tell_accessed(&mut ledger, Duration::from_millis(at_ms), walk..walk + 1);
+    }
+    let ages = all_of(&ledger);
+    let older = |s| ages.last_used_before(Duration::from_secs(s)).anon;
+    assert_eq!([0, 1, 2, 3].map(older), [511, 511, 510, 509]);
+}
+
+#[test]
+fn a_page_that_was_taken_tells_how_long_it_was_away_when_it_comes_back() {
+    let mut ledger = one_table();
+    for at_s in 0..=10 {
+        tell_accessed(&mut ledger, Duration::from_secs(at_s), 100..512);
+    }
+    let query = Query {
+        group: GroupId(0),
+        kind: Some(Kind::Anon),
+        older_than: Duration::from_secs(10),
+        nr_pages_max: 64,
+    };
+    let given = ledger.candidates(&query);
+    let run = Run {
+        space: HERE,
+        first_page: 0,
+        nr_pages: 64,
+        idle: Duration::from_secs(10),
+    };
+    assert_eq!(given.runs, [run]);
+    assert_eq!((given.nr_pages, given.nr_fitting_pages), (64, 100));
+    assert_eq!(ledger.taken(&given.runs).anon, 64);
+    assert_eq!(all_of(&ledger).taken().anon, 64);
+    assert_eq!(ledger.candidates(&query).nr_fitting_pages, 36);
+    // The walk finds nothing of the table, then all of it.
+    ledger.start_walk(Duration::from_secs(60));
+    ledger.begin(HERE, [place(0, 512, Home::Private, Standing::Ordinary)]);
+    ledger.end(HERE, true);
+    assert_eq!(ledger.nr_taken(GroupId(0)).anon, 64);
+    tell_accessed(&mut ledger, Duration::from_secs(100), 0..512);
+    let refault = Refault {
+        group: GroupId(0),
+        kind: Kind::Anon,
+        away: Duration::from_secs(90),
+        nr_pages: 64,
+    };
+    assert_eq!(ledger.refaults(), [refault]);
+    assert_eq!(ledger.nr_taken(GroupId(0)), NrPages::default());
+    tell_accessed(&mut ledger, Duration::from_secs(101), 0..512);
+    assert_eq!(ledger.refaults(), [], "told once");
+}
+
+#[test]
+fn a_table_takes_two_and_a_half_bytes_a_page_and_goes_with_its_pages() {
+    let mut ledger = one_table();
+    tell_accessed(&mut ledger, Duration::ZERO, 0..0);
+    let full_bytes = ledger.footprint_bytes();
+    assert!((1280..=1288).contains(&full_bytes), "{full_bytes}");
+    let mapped = [place(0, 512, Home::Private, Standing::Ordinary)];
+    tell(&mut ledger, HERE, &mapped, &[], 0);
+    assert_eq!(ledger.footprint_bytes(), 0);
+    tell_accessed(&mut ledger, Duration::ZERO, 0..0);
+    ledger.ended(HERE);
+    assert_eq!(ledger.footprint_bytes(), 0);
+}
+
+#[test]
+fn stamps_of_what_is_there_and_of_what_was_taken_survive_the_merging_of_old_walks() {
+    let mut ledger = one_table();
+    let mut last_used_s = [0u64; NR_ENTRIES];
+    let mut state = 1;
+    let mut now_s = 0;
+    let away = 400u64..512;
+    for walk in 0..20_000u64 {
+        now_s = walk / 2;
+        let used = random(&mut state) % NR_ENTRIES as u64;
+        // A third of the pages is never used after the first walk.
+        let used = if used < 340 { used..used + 1 } else { 0..0 };
+        if walk > 0 {
+            used.clone()
+                .for_each(|page| last_used_s[page as usize] = now_s);
+        }
+        let nr_here = if walk < 100 { 512 } else { away.start };
+        let found = |number| Found {
+            is_present: true,
+            is_accessed: used.contains(&number),
+            is_anon: true,
+        };
+        let pages: Vec<Found> = (0..nr_here).map(found).collect();
+        ledger.start_walk(Duration::from_secs(now_s));
+        let mapped = [place(0, 512, Home::Private, Standing::Ordinary)];
+        tell(&mut ledger, HERE, &mapped, &pages, 1);
+        if walk == 99 {
+            let run = Run {
+                space: HERE,
+                first_page: away.start,
+                nr_pages: away.end - away.start,
+                idle: Duration::ZERO,
+            };
+            assert_eq!(ledger.taken(&[run]).anon, 112);
+        }
+    }
+    ledger.validate().unwrap();
+    let ages = all_of(&ledger);
+    for bound_s in [
+        1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 3600, 7200, 9000,
+    ] {
+        let told = ages.idle_for(Duration::from_secs(bound_s)).anon;
+        let here = &last_used_s[..away.start as usize];
+        let older = |s: u64| here.iter().filter(|used| now_s - **used >= s).count() as u64;
+        assert!(told <= older(bound_s), "{bound_s}");
+        assert!(
+            told >= older(bound_s + bound_s / 60 + 1),
+            "{bound_s}: {told}"
+        );
+    }
+    tell_accessed(&mut ledger, Duration::from_secs(now_s + 1), 0..0);
+    let [refault] = ledger.refaults()[..] else {
+        panic!("{:?}", ledger.refaults());
+    };
+    let true_s = now_s + 1 - 49;
+    assert_eq!(refault.nr_pages, 112);
+    assert!(
+        (true_s * 60 / 61..=true_s).contains(&refault.away.as_secs()),
+        "{refault:?}"
+    );
+}

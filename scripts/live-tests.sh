@@ -89,7 +89,11 @@ while read -r crate package binary test; do
     esac
     number=$((number + 1))
     echo "$number $mode $crate $package $binary $test"
-done <"$work/all" >"$work/plan"
+done <"$work/all" >"$work/unsorted"
+# What took longest last time begins first.
+touch "$work/times"
+awk 'NR == FNR {seconds[$2 " " $3] = $1; next} {name = $3 " " $6; print name in seconds ? seconds[name] : 5, $0}' \
+    "$work/times" "$work/unsorted" | sort -s -k 1,1rn | cut -d ' ' -f 2- >"$work/plan"
 say "$(wc -l <"$work/plan") live tests"
 
 traces | sort >"$work/traces_before"
@@ -105,6 +109,7 @@ for _ in {1..150}; do
     sleep 0.1
 done
 [ -z "$left" ] || echo "failed 0 all live tests: left behind: ${left//$'\n'/, }" | tee -a "$work/results"
+sed 's/^[a-z]* //' "$work/results" >>"$work/times"
 echo "the slowest:"
 sort -k2 -rn "$work/results" | head -n 10
 ! grep -q '^failed ' "$work/results"

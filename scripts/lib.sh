@@ -69,7 +69,7 @@ tests_of() {
 is_live() { grep "$@" -E "/tests/live/main\.rs( |$)"; }
 
 # The directory of the package that a source file belongs to.
-package_of() { sed -E 's,/(src|tests|examples)/.*,,' <<<"$1"; }
+package_of() { sed -E 's,(.*/crates/[^/]*)/.*,\1,' <<<"$1"; }
 
 # The names of the tests that failed, from a log of libtest: they stand below its last `failures:`.
 failed_tests() {

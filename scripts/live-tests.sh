@@ -3,15 +3,14 @@
 #   live-tests.sh [--beside | --alone | --again FILE] [FILTER]
 # FILTER: only tests whose `CRATE MODULE::TEST` contains it. --again: those that FILE names, a line each, one after another.
 # --beside, --alone: only those that run beside each other, only those that do not.
-# Modules below `alone` run last, one after another: they need quiet processors or look at the whole machine. Modules below
-# `swapping` run one after another beside the others: swap is the machine's, and each may find its own pages in anybody's device.
+# Those that scripts/live-alone.txt names run last, one after another.
 # Writes target/live/results, a line `ok|failed SECONDS CRATE MODULE::TEST` each. Exit 1 when a test failed or left something.
 source "$(dirname "$0")/lib.sh"
 
 work=$target_dir/live
 # A test that takes longer hangs, and must not hold up the rest.
 LIVE_LIMIT_S=${LIVE_LIMIT_S:-180}
-# How many run beside each other; those that change swap are one of them.
+# How many run beside each other.
 LIVE_LANES=${LIVE_LANES:-3}
 
 # What a run of Strata or a test may leave on the machine.
@@ -40,7 +39,7 @@ one() {
     if [ "$mode" != alone ] && [ "$(id -u)" = 0 ]; then
         # What it makes has a group id by which it is known for its own (see leaks.rs).
         mkdir -m 755 "$run_dir"
-        command=(env STRATA_RUN_DIR="$run_dir" STRATA_TEST_BESIDE="$mode" setpriv --regid "$((61000 + number))" --keep-groups)
+        command=(env STRATA_RUN_DIR="$run_dir" STRATA_TEST_BESIDE=1 setpriv --regid "$((61000 + number))" --keep-groups)
     fi
     "${command[@]}" env -C "$package" CARGO_MANIFEST_DIR="$package" timeout -k 10 "$LIVE_LIMIT_S" \
         "$binary" --exact "$test" --test-threads=1 </dev/null >"$log" 2>&1 || status=$?
@@ -81,11 +80,8 @@ done <"$work/binaries" >"$work/all"
 number=0
 while read -r crate package binary test; do
     [[ "$crate $test" = *"${1:-}"* ]] || continue
-    case $test in
-    alone::*) mode=alone ;;
-    swapping::*) mode=swapping ;;
-    *) mode=beside ;;
-    esac
+    mode=beside
+    ! grep -qxF -e "$crate ${test%::*}::" -e "$crate $test" scripts/live-alone.txt || mode=alone
     case $which in
     beside) [ $mode != alone ] || continue ;;
     alone) [ $mode = alone ] || continue ;;
@@ -93,25 +89,27 @@ while read -r crate package binary test; do
     esac
     number=$((number + 1))
     echo "$number $mode $crate $package $binary $test"
-done <"$work/all" >"$work/plan"
+done <"$work/all" >"$work/unsorted"
+# What took longest last time begins first.
+touch "$work/times"
+awk 'NR == FNR {seconds[$2 " " $3] = $1; next} {name = $3 " " $6; print name in seconds ? seconds[name] : 5, $0}' \
+    "$work/times" "$work/unsorted" | sort -s -k 1,1rn | cut -d ' ' -f 2- >"$work/plan"
 say "$(wc -l <"$work/plan") live tests"
 
 traces | sort >"$work/traces_before"
 LIVE_RUN_DIR=$(mktemp -d /run/strata-tests.XXXXXX 2>/dev/null || mktemp -d)
 chmod 755 "$LIVE_RUN_DIR"
 export LIVE_RUN_DIR LIVE_LIMIT_S
-lane swapping 1 &
-swapping=$!
-lane beside "$((LIVE_LANES > 1 ? LIVE_LANES - 1 : 1))"
-wait $swapping
+lane beside "$LIVE_LANES"
 lane alone 1
-rmdir "$LIVE_RUN_DIR"
+rm -rf "$LIVE_RUN_DIR"
 for _ in {1..150}; do
     left=$(traces | sort | comm -13 "$work/traces_before" -)
     [ -n "$left" ] || break
     sleep 0.1
 done
 [ -z "$left" ] || echo "failed 0 all live tests: left behind: ${left//$'\n'/, }" | tee -a "$work/results"
+sed 's/^[a-z]* //' "$work/results" >>"$work/times"
 echo "the slowest:"
 sort -k2 -rn "$work/results" | head -n 10
 ! grep -q '^failed ' "$work/results"

@@ -6,10 +6,11 @@
 #[macro_use]
 mod support;
 
-mod alone;
+mod ahead;
 mod budget;
 mod cache_trouble;
 mod cache_watch;
+mod census;
 mod compare;
 mod control;
 mod doctor;
@@ -21,12 +22,16 @@ mod hints;
 mod hung;
 mod integrity;
 mod killed;
+mod leaning;
 mod lru_gen;
+mod metrics;
 mod metrics_host;
 mod named;
 mod near;
 mod page_cache;
 mod plan;
+mod policies;
+mod processors;
 mod record;
 mod run;
 mod run_dir;

@@ -80,16 +80,16 @@ fn a_name_is_given_to_one_living_run_at_a_time() {
     let _guard = Guard::new();
     let folder = tempfile::tempdir().expect("directory");
     let run_dir = folder.path();
-    let mut first = start(run_dir, "web", &[]);
+    let mut first = start(run_dir, "mail", &[]);
     let started = folder.path().join("started");
-    let second = Strata::new(["run", "--memory", "64M", "--name", "web", "--", "touch"])
+    let second = Strata::new(["run", "--memory", "64M", "--name", "mail", "--", "touch"])
         .arg(&started)
         .env("STRATA_RUN_DIR", run_dir);
     let refused = |what: &str| {
         let said = second.finish();
         assert_eq!(said.code(), Some(2), "{what}: {}", said.stderr);
         assert!(
-            said.stderr.contains("a run named web is there already"),
+            said.stderr.contains("a run named mail is there already"),
             "{what}: {}",
             said.stderr
         );
@@ -101,7 +101,7 @@ fn a_name_is_given_to_one_living_run_at_a_time() {
     // The keeper holds the name while the program goes on.
     refused("beside the program of a run that was killed");
     writeln!(first.stdin(), "exit 0").expect("touch listens");
-    wait_until("the name to be free", || !run_dir.join("web").exists());
+    wait_until("the name to be free", || !run_dir.join("mail").exists());
     second.finish().expect_success();
     assert!(started.exists());
 }

@@ -4,9 +4,9 @@
 //! after a test. **Does not own** any clean-up: a leak fails the test that made it.
 //!
 //! `scripts/live-tests.sh` runs several beside each other. Each has a group id of its own, which the kernel gives every
-//! cgroup that the test and its children make, and a run directory of its own (`STRATA_RUN_DIR`). `STRATA_TEST_BESIDE` says
-//! so: then only what is the test's own counts, and of swap whatever the machine has if it is the one that may change it
-//! (`swapping`). The runner looks at the whole machine at the end.
+//! cgroup and file that the test and its children make, and a run directory of its own (`STRATA_RUN_DIR`).
+//! `STRATA_TEST_BESIDE` says so: then only what is the test's own counts. Whose a zram device is can't be told: the runner
+//! looks at the whole machine at the end.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -39,9 +39,9 @@ impl Guard {
             .truncate(false)
             .open(path);
         let lock = lock.expect("lock file");
-        let operation = match beside() {
-            Some(_) => FlockOperation::LockShared,
-            None => FlockOperation::LockExclusive,
+        let operation = match is_beside_others() {
+            true => FlockOperation::LockShared,
+            false => FlockOperation::LockExclusive,
         };
         flock(&lock, operation).expect("flock");
         Guard {
@@ -71,9 +71,9 @@ impl Drop for Guard {
     }
 }
 
-/// Which of those that run beside others this test is: `beside` or `swapping`. `None`: nobody runs beside it.
-fn beside() -> Option<String> {
-    std::env::var("STRATA_TEST_BESIDE").ok()
+/// Whether other tests run beside this one, which then knows its own by its group id.
+fn is_beside_others() -> bool {
+    std::env::var_os("STRATA_TEST_BESIDE").is_some()
 }
 
 /// Where runs of this test keep their state.
@@ -83,7 +83,6 @@ pub(crate) fn run_dir() -> PathBuf {
 
 /// Everything a run of Strata may create on the machine, or for this test, as one line each.
 fn traces() -> BTreeSet<String> {
-    let beside = beside();
     let mut found = BTreeSet::new();
     let mut groups = Vec::new();
     for root in [
@@ -94,17 +93,18 @@ fn traces() -> BTreeSet<String> {
         cgroups(Path::new(root), 0, &mut groups);
     }
     let own = rustix::process::getegid().as_raw();
-    let is_own = |path: &PathBuf| fs::metadata(path).is_ok_and(|made| made.gid() == own);
-    groups.retain(|path| beside.is_none() || is_own(path));
+    let is_ours =
+        |path: &Path| !is_beside_others() || fs::metadata(path).is_ok_and(|made| made.gid() == own);
+    groups.retain(|path| is_ours(path));
     found.extend(
         groups
             .iter()
             .map(|path| format!("cgroup {}", path.display())),
     );
-    if beside.is_none_or(|lane| lane == "swapping") {
-        let swaps = fs::read_to_string("/proc/swaps").unwrap_or_default();
-        for line in swaps.lines().skip(1) {
-            let name = line.split_whitespace().next().unwrap_or(line);
+    let swaps = fs::read_to_string("/proc/swaps").unwrap_or_default();
+    for line in swaps.lines().skip(1) {
+        let name = line.split_whitespace().next().unwrap_or(line);
+        if is_ours(Path::new(name)) {
             found.insert(format!("swap {name}"));
         }
     }

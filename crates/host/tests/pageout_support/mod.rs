@@ -158,7 +158,7 @@ pub(crate) fn count(verdicts: &[Verdict], verdict: Verdict) -> usize {
 }
 
 /// Waits until no other live test changes the machine's swap: taking a device down brings back
-/// everybody's pages. What runs tests beside each other sees to that itself (`scripts/live-tests.sh`).
+/// everybody's pages.
 pub(crate) fn alone() -> File {
     let path = std::env::temp_dir().join("strata-live-tests.lock");
     let lock = File::options()
@@ -167,11 +167,7 @@ pub(crate) fn alone() -> File {
         .truncate(false)
         .open(path);
     let lock = lock.expect("a lock file");
-    let operation = match std::env::var_os("STRATA_TEST_BESIDE") {
-        Some(_) => FlockOperation::LockShared,
-        None => FlockOperation::LockExclusive,
-    };
-    flock(&lock, operation).expect("locked");
+    flock(&lock, FlockOperation::LockExclusive).expect("locked");
     lock
 }
 

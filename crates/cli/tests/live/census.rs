@@ -2,8 +2,6 @@
 //! (`mincore`), `memory.stat`, `/proc/meminfo`.
 //!
 //! **Invariants** within 1 % or 1 MiB, whichever is more.
-//!
-//! Runs alone in `make test`: the anonymous memory of a compiler grows while the machine's is counted.
 
 use crate::support;
 

@@ -1,6 +1,4 @@
 //! How the kernel's reclaim is asked to weigh anonymous pages against file pages while a program runs.
-//!
-//! Runs alone in `make test`: the kernel is asked only while a processor is free.
 
 use crate::support;
 

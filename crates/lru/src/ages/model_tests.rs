@@ -1,6 +1,6 @@
 //! The ledger against a map that remembers each page by itself.
 
-use super::tests::random;
+use super::tests::{random, set};
 use super::*;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
@@ -70,10 +70,6 @@ fn pages(seed: u64) -> Vec<Found> {
     pages
 }
 
-fn set(bits: &mut Bits, index: usize) {
-    bits[index / 64] |= 1 << (index % 64);
-}
-
 /// Tells a walk as one who looks at live processes would: by table and place, tables without pages left out.
 pub(super) fn tell(
     ledger: &mut Ledger,
@@ -100,14 +96,12 @@ pub(super) fn tell(
         for place in mapped {
             let mask = places::mask(place.first_page, place.end_page, table_no as u64);
             if mask != [0; 8] {
+                let is_private = place.home == Home::Private;
                 let told = Told {
                     mask,
                     resident,
                     accessed,
-                    anon: match place.home {
-                        Home::Private => resident,
-                        _ => anon,
-                    },
+                    anon: if is_private { resident } else { anon },
                 };
                 ledger.told(space, table_no as u64, &told);
             }

@@ -10,6 +10,10 @@ pub(super) fn random(state: &mut u64) -> u64 {
     *state
 }
 
+pub(super) fn set(bits: &mut Bits, index: usize) {
+    bits[index / 64] |= 1 << (index % 64);
+}
+
 const HERE: SpaceNo = SpaceNo(0);
 
 /// A private space of one table.

@@ -44,18 +44,6 @@ impl Backoff {
         (self.length_ms, self.until) = (0, None);
     }
 
-    /// As [`Backoff::failed`], where a pause that ended longer than the longest ago is forgotten: what failed so long ago says
-    /// nothing of now.
-    pub(crate) fn failed_anew(&mut self, now: TimeMs) {
-        if self
-            .until
-            .is_some_and(|until| now.since(until) > self.max_ms())
-        {
-            self.succeeded();
-        }
-        self.failed(now);
-    }
-
     fn max_ms(&self) -> u64 {
         self.min_ms.saturating_mul(TIMES_MAX)
     }
@@ -92,18 +80,6 @@ mod tests {
         assert!(!backoff.holds(TimeMs(0)));
         backoff.failed(TimeMs(5));
         assert!(backoff.holds(TimeMs(14)) && !backoff.holds(TimeMs(15)));
-    }
-
-    #[test]
-    fn a_failure_long_ago_is_forgotten() {
-        let after = |now| {
-            let mut backoff = Backoff::new(10);
-            backoff.failed_anew(TimeMs(0));
-            backoff.failed_anew(TimeMs(now));
-            (0..).find(|ms| !backoff.holds(TimeMs(now + ms)))
-        };
-        assert_eq!(after(330), Some(20), "as long as the longest ago");
-        assert_eq!(after(331), Some(10));
     }
 
     proptest! {

@@ -3,9 +3,7 @@
 //! **Owns** which modules have numbers, and setting one by its name. **Does not own** the numbers, their ranges and
 //! reasons: they stand beside the code that uses them, and `docs/reference/tunables.md` lists them.
 
-use crate::strategy::{
-    admit_cache, drop_cache, list_balance, mark_accessed, prefetch, split_huge, swappiness,
-};
+use crate::strategy::{admit_cache, drop_cache, list_balance, mark_accessed, prefetch, split_huge};
 use crate::tunables::{OutOfRange, Tunables, config_of};
 use crate::{cpu, limit, loop_config, pressure, reclaimer, stall, walks, watermarks};
 use serde_json::Value;
@@ -53,8 +51,6 @@ config_of! {
         admit_cache: admit_cache::Config;
         /// Splitting huge pages.
         split_huge: split_huge::Config;
-        /// Biasing the kernel's balance of anon and file pages.
-        swappiness: swappiness::Config;
     }
 }
 

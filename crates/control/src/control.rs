@@ -25,13 +25,11 @@ use crate::cpu::Cpu;
 use crate::cpu::allowance::Allowance;
 use crate::pressure::Pressure;
 use crate::reclaimer::{Event, Reclaimer, Turns};
-use crate::sample::Processors;
 use crate::sample::{Actuator, ActuatorReport, CpuState};
 use crate::stall::Stall;
 use crate::steering::{Abilities, Steering};
 use crate::strategy::Busy;
 use crate::strategy::admit_cache::AdmitCache;
-use crate::strategy::affinity::Affinity;
 use crate::strategy::drop_cache::DropCache;
 use crate::walks::Walks;
 use crate::watermarks::Watermarks;
@@ -79,8 +77,6 @@ pub struct Setup {
     pub cpu_percent_max: Option<u32>,
     /// Processors of the machine.
     pub nr_processors: usize,
-    /// Processors that the threads that reclaim may run on, if that is known.
-    pub processors: Option<Processors>,
 }
 
 /// The state between ticks.
@@ -100,7 +96,6 @@ pub struct Control {
     allowance: Allowance,
     /// Whether a processor is free for Strata; `Free`, too, where the programs can't be left to reclaim for themselves.
     cpu_state: CpuState,
-    affinity: Affinity,
     stall: Stall,
     kernel_pause: Backoff,
     swappiness: Swappiness,
@@ -135,7 +130,6 @@ impl Control {
             cpu: Cpu::new(setup.nr_processors, &config.cpu),
             allowance: Allowance::new(setup.cpu_percent_max, config.cpu.allowance),
             cpu_state: CpuState::default(),
-            affinity: Affinity::new(setup.processors),
             stall: Stall::new(config.stall),
             kernel_pause: Backoff::new(config.control.kernel_pause_ms),
             swappiness: setup.swappiness,
@@ -263,16 +257,6 @@ impl Control {
     /// What is known of the processors.
     pub fn cpu(&self) -> &Cpu {
         &self.cpu
-    }
-
-    /// Where the threads that reclaim are to run.
-    pub fn processors(&self) -> Processors {
-        self.affinity.current()
-    }
-
-    /// The threads that reclaim can't be moved.
-    pub fn give_up_moving(&mut self) {
-        self.affinity.give_up();
     }
 
     /// Whether the kernel's reclaim can be steered by marking the warm pages of every program. Never in a dry run, nor with

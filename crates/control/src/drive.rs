@@ -16,7 +16,7 @@ pub mod notes;
 #[cfg(test)]
 mod tests;
 
-pub use limit::{LimitLook, Limits, bias_swappiness, hold_limit};
+pub use limit::{LimitLook, Limits, hold_limit};
 
 use crate::control::{Control, WalkLook};
 use crate::limit::Standing;

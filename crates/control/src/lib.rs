@@ -63,9 +63,6 @@ pub use sample::{
     ProgramNo, Reading, Reads, Sample,
 };
 pub use steering::Abilities;
-pub use strategy::{
-    admit_cache, affinity, drop_cache, list_balance, mark_accessed, prefetch, split_huge,
-    swappiness,
-};
+pub use strategy::{admit_cache, drop_cache, list_balance, mark_accessed, prefetch, split_huge};
 pub use tunables::{OutOfRange, Tunable, Tunables};
 pub use watermarks::{Held, Watermarks};

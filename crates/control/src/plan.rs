@@ -51,11 +51,6 @@ pub enum Action {
         /// Usage at most, bytes; 0: nothing is read ahead.
         usage_bytes_max: u64,
     },
-    /// Keep the threads that reclaim off the processors that busy threads of the programs run on. Which those are is
-    /// looked up by whoever carries it out: `Control::avoid` says where the threads are to run.
-    AvoidBusyThreads,
-    /// Have the threads that reclaim run wherever they might at the beginning.
-    RunAnywhere,
     /// Drop what the last walk foretold, unjudged.
     ForgetForecast,
     /// Remember the warmest `percent` of the pages, so that the next walk can check whether those pages were used.

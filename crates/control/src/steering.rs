@@ -144,9 +144,7 @@ impl Steering {
             | Action::LookAtNewcomers { .. }
             | Action::DropNewcomers { .. }
             | Action::LimitPageout { .. }
-            | Action::LimitPrefetch { .. }
-            | Action::AvoidBusyThreads
-            | Action::RunAnywhere => {}
+            | Action::LimitPrefetch { .. } => {}
         }
     }
 

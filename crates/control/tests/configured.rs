@@ -12,7 +12,6 @@ use strata_control::list_balance::Reading;
 use strata_control::prefetch::{Returns, WalkNo};
 use strata_control::split_huge::{Facts, SplitHuge};
 use strata_control::strategy::{Busy, Outcome, Walk};
-use strata_control::swappiness::SwappinessBias;
 use strata_control::walks::Pause;
 use strata_control::{
     Abilities, Actuator, ActuatorReport, CacheLook, CacheSample, CameIn, CgroupVersion, Config,
@@ -162,7 +161,6 @@ fn decided(config: &Config, seed: u64, budget_bytes: u64) -> Told {
         },
         cpu_percent_max: (seed.is_multiple_of(4)).then_some(10),
         nr_processors: 2,
-        processors: None,
     };
     let mut control = Control::new(setup, config);
     let version = if seed.is_multiple_of(2) {
@@ -176,7 +174,6 @@ fn decided(config: &Config, seed: u64, budget_bytes: u64) -> Told {
         limit_bytes: marks.backstop_bytes,
         usage_bytes: budget_bytes,
     };
-    let mut bias = SwappinessBias::new(60, true, config.swappiness);
     let mut splitter = SplitHuge::new(config.split_huge);
     let mut returns = Returns::default();
     let mut walk_no = WalkNo::NONE.next();
@@ -361,7 +358,6 @@ fn decided(config: &Config, seed: u64, budget_bytes: u64) -> Told {
         if wants == Some(true) {
             limit.take_counters(now, Some(stats), usage_bytes, true, is_under_oom);
         }
-        told.note(bias.change(now, Some(&stats)));
         let need = Need {
             standing: [Standing::Fine, Standing::NothingEvictable][dice.below(2) as usize],
             is_under_oom,

@@ -221,18 +221,11 @@ const FIXED_CACHE: [(&str, &str, &str); 30] = [
     ),
 ];
 /// Likewise, of the kernel's interface.
-const FIXED_KERNEL: [(&str, &str, &str); 2] = [
-    (
-        "control/beside.rs",
-        "EVEN_LISTS_BYTES",
-        "from where on the kernel's lists are uneven",
-    ),
-    (
-        "strategy/swappiness.rs",
-        "SWAPPINESS_MAX",
-        "where the kernel's own setting ends",
-    ),
-];
+const FIXED_KERNEL: [(&str, &str, &str); 1] = [(
+    "control/beside.rs",
+    "EVEN_LISTS_BYTES",
+    "from where on the kernel's lists are uneven",
+)];
 
 /// Factors and divisors that are words or units: twice, half, percent, milliseconds, microseconds, nanoseconds.
 const WORDS: [f64; 5] = [2.0, 100.0, 1e3, 1e6, 1e9];

@@ -16,7 +16,7 @@ use clap::{ArgGroup, Args, ValueEnum};
 use strata_host::keeper::{BadSessionName, SessionName};
 use strata_host::remote::MetricsConfig;
 use strata_host::run::{
-    self, ActuatorChoice, AtDetach, ControlConfig, Event, PolicyChoice, PriorityChoice, RunConfig,
+    self, ActuatorChoice, AtDetach, ControlConfig, Event, PolicyChoice, RunConfig,
     SwappinessChoice, Target,
 };
 use strata_linux::swap::SwapSpec;
@@ -169,9 +169,9 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "SHARE", value_parser = cpu_arg, allow_hyphen_values = true)]
     cpu: Option<u32>,
 
-    /// Priority of Strata's threads
-    #[arg(long, value_enum, value_name = "PRIORITY", default_value = "program")]
-    priority: PriorityArg,
+    /// Gone: see the error
+    #[arg(long, hide = true, value_name = "PRIORITY", value_parser = priority_arg)]
+    priority: Option<u8>,
 
     /// Hold the budget over resident memory, without a cgroup
     ///
@@ -291,24 +291,6 @@ fn cpu_arg(text: &str) -> Result<u32, String> {
     }
 }
 
-/// Priority of Strata's threads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum PriorityArg {
-    /// The program's own: Strata waits for processors as the program does
-    Program,
-    /// Above the program's: Strata waits for nobody, and busy neighbours lose up to three quarters of their processor time
-    High,
-}
-
-impl From<PriorityArg> for PriorityChoice {
-    fn from(arg: PriorityArg) -> PriorityChoice {
-        match arg {
-            PriorityArg::Program => PriorityChoice::Program,
-            PriorityArg::High => PriorityChoice::High,
-        }
-    }
-}
-
 impl RunArgs {
     /// Who decides, with everything that options of their own say of it.
     fn policy(&self) -> Result<PolicyChoice, UsageError> {
@@ -405,7 +387,6 @@ impl RunArgs {
             actuator: self.actuator.into(),
             policy,
             cpu_percent_max: self.cpu,
-            priority: self.priority.into(),
             no_cgroup: self.no_cgroup,
             dry_run: self.dry_run,
             prefetch: self.prefetch,
@@ -469,6 +450,13 @@ pub(crate) fn run(mut args: RunArgs) -> anyhow::Result<ExitCode> {
         print::error(&print::chain(error.as_ref()));
     }
     Ok(ExitCode::from(report.ending.exit_status()))
+}
+
+/// An option of release 0.1.
+fn priority_arg(_: &str) -> Result<u8, String> {
+    Err("--priority is gone since release 0.2, because neighbours paid for it with up to three quarters of their processor time: \
+         Strata's threads run at the priority of the program; leave the option out"
+        .to_owned())
 }
 
 fn policy_arg(text: &str) -> Result<PolicyChoice, String> {

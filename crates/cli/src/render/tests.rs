@@ -42,7 +42,6 @@ fn example() -> Report {
             backstop_bytes: 308 * MIB,
             peak_bytes: 312 * MIB,
             nr_raises: 2,
-            leaning_ms: 0,
         }),
         working_set_bytes: Some(120 * MIB),
         generations: vec![GenerationReport {

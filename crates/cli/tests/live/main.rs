@@ -22,7 +22,6 @@ mod hints;
 mod hung;
 mod integrity;
 mod killed;
-mod leaning;
 mod lru_gen;
 mod metrics;
 mod metrics_host;

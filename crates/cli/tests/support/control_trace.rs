@@ -263,12 +263,6 @@ impl<'a> Check<'a> {
                 );
             }
         }
-        if let Some(lean) = done.lean {
-            self.hold(
-                self.header.run.may_lean && [60, 180].contains(&lean.swappiness),
-                "the kernel's balance was changed where it may not be",
-            );
-        }
     }
 
     fn counters(&mut self, tick: &Tick) {

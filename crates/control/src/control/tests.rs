@@ -23,7 +23,6 @@ pub(crate) fn with(budget_bytes: u64, actuator: Actuator) -> Control {
         abilities: Abilities::default(),
         cpu_percent_max: None,
         nr_processors: 2,
-        processors: None,
     };
     Control::new(setup, &Config::default())
 }

@@ -21,7 +21,6 @@ use crate::plan::{Action, Decision, Plan, Reclaim};
 use crate::pressure::Work;
 use crate::reclaimer::{Event, Reclaimer};
 use crate::sample::Actuator;
-use crate::sample::Processors;
 use crate::sample::{CacheLook, CpuDue, CpuState, Due, FreeSwap, PAGE_BYTES, Sample};
 use crate::stall;
 use strata_lru::{Swappiness, TimeMs};
@@ -64,7 +63,10 @@ impl Control {
         }
         let mut actions = match sample.cpu {
             Some(cpu) => self.share(now, cpu, sample.can_mark_all),
-            None => self.relax(now),
+            None => {
+                self.relax(now);
+                Vec::new()
+            }
         };
         actions.push(Action::LimitPrefetch {
             usage_bytes_max: self.prefetch_bytes_max(),
@@ -113,42 +115,26 @@ impl Control {
         }
     }
 
-    /// Keeps the threads that reclaim off `taken` processors. Returns where the threads are to run if that is a change.
-    pub fn avoid(&mut self, taken: Processors) -> Option<Processors> {
-        self.affinity.avoid(taken)
-    }
-
-    /// Lets the threads that reclaim run on every processor they had at the start. Returns those processors if that is a change.
-    pub fn widen(&mut self) -> Option<Processors> {
-        self.affinity.widen()
-    }
-
-    /// Nobody looks at the processors for a while: what is to be done about that.
-    pub fn rest(&mut self, now: TimeMs) -> Vec<Action> {
+    /// Nobody looks at the processors for a while.
+    pub fn rest(&mut self, now: TimeMs) {
         self.left_at = None;
         self.cpu_state = CpuState::Free;
         self.turns
             .transition(now, &self.marks, Event::Cpu(CpuState::Free));
-        self.affinity
-            .widen()
-            .map(|_| Action::RunAnywhere)
-            .into_iter()
-            .collect()
     }
 
     /// Usage is low: who has the processors does not matter.
-    pub(super) fn relax(&mut self, now: TimeMs) -> Vec<Action> {
+    pub(super) fn relax(&mut self, now: TimeMs) {
         // Of what comes back nobody is told meanwhile.
         if !self.cpu.is_load_fresh(now) {
             self.turns
                 .transition(now, &self.marks, Event::KernelChooses(false));
         }
-        self.rest(now)
+        self.rest(now);
     }
 
     /// Takes in what was read of the processors.
     fn share(&mut self, now: TimeMs, sample: CpuSample, can_mark_all: bool) -> Vec<Action> {
-        let are_threads_new = sample.threads.is_some();
         let CpuSample {
             threads,
             runnable,
@@ -161,14 +147,6 @@ impl Control {
         };
         let is_newly_left = self.take_cpu(now, sample);
         let mut actions = Vec::new();
-        if are_threads_new {
-            match self.cpu_state {
-                CpuState::Free => actions.push(Action::AvoidBusyThreads),
-                CpuState::Taken => {
-                    actions.extend(self.affinity.widen().map(|_| Action::RunAnywhere));
-                }
-            }
-        }
         if is_newly_left {
             actions.push(Action::ForgetForecast);
         }

@@ -2,7 +2,6 @@
 
 use super::tests::{MIB, saturate, steering, with};
 use super::*;
-use crate::cpu::CpuSample;
 use crate::plan::Action;
 use crate::sample::Sample;
 
@@ -69,43 +68,6 @@ fn the_processors_are_read_only_where_it_matters() {
         let control = with(320 * MIB, actuator);
         assert!(!control.due(TimeMs(0), 400 * MIB).is_sharing);
     }
-}
-
-#[test]
-fn threads_keep_off_busy_ones_while_a_processor_is_free_and_run_anywhere_otherwise() {
-    let all: Processors = (0..2).collect();
-    let setup = Setup {
-        processors: Some(all),
-        ..with(320 * MIB, Actuator::Auto).setup
-    };
-    let mut control = Control::new(setup, &Config::default());
-    let threads = |control: &mut Control, ms| {
-        let sample = Sample {
-            now: TimeMs(ms),
-            usage_bytes: 318 * MIB,
-            cpu: Some(CpuSample {
-                threads: Some(Default::default()),
-                ..CpuSample::default()
-            }),
-            ..Sample::default()
-        };
-        control.tick(sample).actions.remove(0)
-    };
-    assert_eq!(threads(&mut control, 0), Action::AvoidBusyThreads);
-    let one: Processors = (1..2).collect();
-    assert_eq!(control.avoid((0..1).collect()), Some(one));
-    let low = Sample {
-        now: TimeMs(50),
-        usage_bytes: 100 * MIB,
-        ..Sample::default()
-    };
-    assert_eq!(control.tick(low).actions[0], Action::RunAnywhere);
-    assert_eq!(control.processors(), all);
-    // Whoever can't move them has them stay where they might run before.
-    assert_eq!(control.avoid((0..1).collect()), Some(one));
-    assert_eq!(control.widen(), Some(all));
-    control.give_up_moving();
-    assert_eq!(control.avoid((0..1).collect()), None);
 }
 
 #[test]

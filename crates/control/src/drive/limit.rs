@@ -1,12 +1,11 @@
-//! What a tick does to the limit and to the kernel's balance.
+//! What a tick does to the limit.
 //!
-//! **Owns** carrying the steps out one by one, and noting them. **Does not own** which steps those are (`limit`,
-//! `strategy::swappiness`), nor the limit itself (a [`Limits`]).
+//! **Owns** carrying the steps out one by one, and noting them. **Does not own** which steps those are (`limit`),
+//! nor the limit itself (a [`Limits`]).
 
 use crate::limit::{Answer, Limit, Need, Step, Trouble};
 use crate::sample::GroupStats;
-use crate::strategy::swappiness::SwappinessBias;
-use crate::trace::{Counters, Lean, LimitAction, Recorder, StatReader};
+use crate::trace::{Counters, LimitAction, Recorder, StatReader};
 use crate::watermarks::Watermarks;
 use strata_lru::TimeMs;
 
@@ -104,37 +103,11 @@ fn note_step(recorder: &Recorder, step: Step, answer: Answer) {
     }
 }
 
-/// Changes the kernel's balance of anon and file pages where that helps. `is_ahead`: reclaim comes before the programs'
-/// own faults. `set` returns whether the kernel took it.
-pub fn bias_swappiness(
-    bias: &mut SwappinessBias,
-    limit: &Limit,
-    recorder: &Recorder,
-    now: TimeMs,
-    is_ahead: bool,
-    set: impl FnOnce(u8) -> bool,
-) {
-    let lists = limit.pressing_counters().filter(|_| is_ahead);
-    let Some(swappiness) = bias.change(now, lists) else {
-        return;
-    };
-    let is_taken = set(swappiness);
-    let lean = Lean {
-        swappiness,
-        is_taken,
-    };
-    recorder.note_limit(|_, plan| plan.lean = Some(lean));
-    if !is_taken {
-        bias.give_up(now);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::limit::Line;
     use crate::sample::CgroupVersion;
-    use crate::strategy::swappiness;
     use crate::trace::{LineState, Standing, Tick};
     use crate::{limit, watermarks};
 
@@ -246,33 +219,5 @@ mod tests {
         );
         let last = tick.plan.limit[0].actions.last();
         assert_eq!(last, Some(&LimitAction::Refuse));
-    }
-
-    #[test]
-    fn a_balance_that_the_kernel_does_not_take_is_noted_and_not_tried_again() {
-        let marks = Watermarks::new(100 * MIB, &watermarks::Config::DEFAULT);
-        let mut limit = Limit::new(CgroupVersion::V1, &marks, limit::Config::DEFAULT);
-        let stats = GroupStats {
-            lru_anon_bytes: Some(90 * MIB),
-            lru_file_bytes: Some(0),
-            ..GroupStats::default()
-        };
-        limit.take_counters(NOW, Some(stats), 99 * MIB, true, false);
-        for is_ahead in [false, true] {
-            let mut bias = SwappinessBias::new(60, true, swappiness::Config::DEFAULT);
-            let recorder = Recorder::recording();
-            recorder.begin_limit(Standing::Fine);
-            let mut asked = Vec::new();
-            let mut set = |swappiness| {
-                asked.push(swappiness);
-                false
-            };
-            bias_swappiness(&mut bias, &limit, &recorder, NOW, is_ahead, &mut set);
-            let lean = recorder.take().and_then(|tick| tick.plan.limit[0].lean);
-            let biased = swappiness::Config::DEFAULT.biased;
-            assert_eq!(asked, if is_ahead { vec![biased] } else { Vec::new() });
-            assert_eq!(lean.map(|lean| lean.is_taken), is_ahead.then_some(false));
-            assert_eq!(bias.is_free(), !is_ahead);
-        }
     }
 }

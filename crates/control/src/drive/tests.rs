@@ -43,7 +43,6 @@ fn setup(min_ttl_ms: u64, abilities: Abilities) -> Setup {
         abilities,
         cpu_percent_max: None,
         nr_processors: 2,
-        processors: None,
     }
 }
 
@@ -354,7 +353,6 @@ fn without_heat_a_walk_comes_when_the_engine_wants_a_generation() {
         abilities: Abilities::default(),
         cpu_percent_max: None,
         nr_processors: 2,
-        processors: None,
     };
     for is_due in [true, false] {
         let mut memory = Memory::of(Control::new(setup, &Config::default()));

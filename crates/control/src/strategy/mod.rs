@@ -6,13 +6,11 @@
 //! **Invariants** S1: no strategy knows another; what several need is in the [`View`].
 
 pub mod admit_cache;
-pub mod affinity;
 pub mod drop_cache;
 pub mod list_balance;
 pub mod mark_accessed;
 pub mod prefetch;
 pub mod split_huge;
-pub mod swappiness;
 
 use crate::plan::Action;
 use strata_lru::Foretold;

@@ -15,7 +15,7 @@ use strata_lru::EngineSpec;
 /// What the first line names itself.
 pub const FORMAT: &str = "strata-control-trace";
 /// Grows when a field comes, goes or changes its meaning.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 /// Traces from this version on can be read: what came later is left out there.
 pub const VERSION_MIN: u32 = 3;
 
@@ -97,8 +97,6 @@ pub struct RunFacts {
     pub can_name_cold: bool,
     /// Whether pages can be read in ahead.
     pub can_recall: bool,
-    /// Whether the kernel's balance may be changed.
-    pub may_lean: bool,
     /// Tunables that are not as by default, by name. From version 2 on.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tunables: BTreeMap<String, f64>,
@@ -227,9 +225,6 @@ pub struct Sample {
     /// The programs' threads, where it was time to look.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub threads: Option<Vec<ProgramThreads>>,
-    /// Processors that busy threads of the programs run on, where that was asked.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub busy_processors: Option<Vec<usize>>,
     /// Who is runnable on the whole machine, where it was time to look.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub runnable: Option<Runnable>,

@@ -31,9 +31,6 @@ pub struct Plan {
     /// How the processors are shared, where that was asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub share: Option<Share>,
-    /// Processors that the threads that reclaim are kept to from here on, where that was set.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reclaim_on: Option<Vec<usize>>,
     /// The engine's balance of anon and file pages from here on, where it was set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub swappiness: Option<u8>,
@@ -197,9 +194,6 @@ pub struct LimitPlan {
     /// The kernel holds usage below the budget by itself.
     #[serde(skip_serializing_if = "is_off")]
     pub is_line_held: bool,
-    /// The kernel's balance of anon and file pages, where it was changed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub lean: Option<Lean>,
 }
 
 /// When the kernel's counts are to be read.
@@ -254,16 +248,6 @@ pub enum LineState {
     Resting,
     /// There is no line.
     NotOffered,
-}
-
-/// A change of the kernel's balance.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Lean {
-    /// The balance from here on.
-    pub swappiness: u8,
-    /// Whether the kernel took the balance.
-    pub is_taken: bool,
 }
 
 /// What the kernel was asked to reclaim.

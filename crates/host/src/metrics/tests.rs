@@ -39,7 +39,6 @@ fn full() -> Status {
             backstop_bytes: next(),
             peak_bytes: next(),
             nr_raises: next(),
-            leaning_ms: 0,
         }),
         working_set_bytes: Some(next()),
         idle: vec![IdleReport {

@@ -20,11 +20,11 @@ use std::collections::{BTreeSet, VecDeque};
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 use strata_control::strategy::{Busy, Outcome};
-use strata_control::{Abilities, ActuatorReport, CacheLook, FileNo, Lever, Processors, Reads};
+use strata_control::{Abilities, ActuatorReport, CacheLook, FileNo, Lever, Reads};
 use strata_linux::access::ListsSource;
 use strata_linux::actuator::{
-    Activate, CacheDone, CacheRequest, CacheThread, ColdPages, Confined, Deactivate, Pageout,
-    PageoutReport, PageoutRequest, Recall, RecallPages, ShrinkOutcome, ShrinkThread, WarmPages,
+    Activate, CacheDone, CacheRequest, CacheThread, ColdPages, Deactivate, Pageout, PageoutReport,
+    PageoutRequest, Recall, RecallPages, ShrinkOutcome, ShrinkThread, WarmPages,
 };
 use strata_linux::addr::AddrRange;
 use strata_linux::cgroup::ReclaimError;
@@ -71,7 +71,6 @@ pub(super) struct Actuators {
     /// How the marking thread has pages spared, if there ever was one.
     lever: Option<Lever>,
     waiting: VecDeque<PageoutRequest>,
-    confined: Confined,
     /// Processes whose pages may not be marked, by number.
     unmarkable: BTreeSet<i32>,
     /// Processes of which no page may be named, by number.
@@ -97,7 +96,6 @@ impl Actuators {
             cache_look: CacheLook::default(),
             threads,
             waiting: VecDeque::new(),
-            confined: Confined::default(),
             unmarkable: BTreeSet::new(),
             unnameable: BTreeSet::new(),
             unreadable: BTreeSet::new(),
@@ -426,23 +424,6 @@ impl Actuators {
         if let Some(pageout) = &self.threads.pageout {
             pageout.set_cpu_percent_max(percent);
         }
-    }
-
-    /// The threads that reclaim are meant by [`Actuators::run_on`] from now on.
-    pub(super) fn confine_reclaim(&mut self) {
-        let ours = [
-            self.threads.pageout.as_ref().and_then(Pageout::tid),
-            self.threads.kernel.as_ref().and_then(ShrinkThread::tid),
-        ];
-        self.confined.take(ours.into_iter().flatten());
-    }
-
-    /// Has the threads that reclaim run there only.
-    ///
-    /// # Errors
-    /// When one of them has ended, or may not run there.
-    pub(super) fn run_on(&self, to: &Processors) -> std::io::Result<()> {
-        self.confined.run_on(to)
     }
 
     /// Whether warm pages of each of these processes can be marked.

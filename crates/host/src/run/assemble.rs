@@ -8,22 +8,21 @@ use crate::pages::walk::Walker;
 use crate::run::ActuatorChoice;
 use crate::run::actuators::Threads;
 use crate::run::arena::Arena;
-use crate::run::config::{PolicyChoice, RunConfig, SwappinessChoice, Target};
+use crate::run::config::RunConfig;
 use crate::run::error::{RunError, io_error};
 use crate::run::event::Event;
 use crate::run::group::Group;
-use crate::run::priority::{Priority, Role};
+use crate::run::priority::Priority;
 use crate::run::program::Program;
 use crate::run::reclaim_loop::ReclaimLoop;
 use crate::run::trace::Recorder;
 use crate::run::would_evict::WouldEvict;
 use std::sync::Arc;
-use strata_control::swappiness::SwappinessBias;
 use strata_control::{Abilities, Lever, Setup};
 use strata_linux::access::{self, AccessChoice, AccessSource, Ager, ListsSource};
 use strata_linux::actuator::{Activate, CacheThread, Deactivate, Pageout, Recall, ShrinkThread};
 use strata_linux::cgroup::{GroupReader, Version};
-use strata_linux::process::{MemoryDevices, ProcessTree, processors_of_thread};
+use strata_linux::process::{MemoryDevices, ProcessTree};
 use strata_lru::{EnginePolicy, TimeMs};
 
 /// What one request may reclaim on cgroup v1 at most, in dips.
@@ -89,8 +88,6 @@ pub(super) fn reclaim_loop(
         Some(_) => config.actuator,
         None => ActuatorChoice::Pageout,
     };
-    let priority = Priority::new(config.priority);
-    priority.begin(Role::Reclaim);
     let uses_pageout = actuator != ActuatorChoice::Reclaim;
     let pageout = match uses_pageout && !config.dry_run {
         true => {
@@ -112,7 +109,6 @@ pub(super) fn reclaim_loop(
         }
         _ => None,
     };
-    priority.begin(Role::Look);
     let has_heat = config.policy.has_heat();
     let Hints { lever, seeing, .. } = hints;
     let lever = lever.filter(|_| shrink.is_some());
@@ -180,7 +176,6 @@ pub(super) fn reclaim_loop(
         abilities: Abilities::default(),
         cpu_percent_max: config.cpu_percent_max,
         nr_processors: std::thread::available_parallelism().map_or(1, usize::from),
-        processors: processors_of_thread(0).ok(),
     };
     let threads = Threads {
         pageout,
@@ -197,7 +192,7 @@ pub(super) fn reclaim_loop(
         config.control,
         group,
         threads,
-        priority,
+        Priority::new(),
         recorder,
     ))
 }
@@ -267,21 +262,6 @@ impl Hints {
             }
         }
     }
-}
-
-/// The kernel's swappiness of the group, which is free to change where the user has not said, the group is ours, and the
-/// kernel is asked to reclaim by the classic LRU.
-pub(super) fn swappiness_bias(config: &RunConfig) -> SwappinessBias {
-    let asks_kernel = config.policy != PolicyChoice::None
-        && config.actuator != ActuatorChoice::Pageout
-        && !config.dry_run;
-    let is_ours = matches!(config.target, Target::Command { .. });
-    let is_free = is_ours && asks_kernel && config.swappiness == SwappinessChoice::Auto;
-    SwappinessBias::new(
-        config.swappiness.base().get(),
-        is_free && !access::is_multi_gen_on(),
-        config.control.swappiness,
-    )
 }
 
 /// Why the report names this actuator.

@@ -5,7 +5,6 @@
 
 use crate::keeper::SessionName;
 use crate::remote::MetricsConfig;
-use crate::run::priority::PriorityChoice;
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -138,8 +137,6 @@ pub struct RunConfig {
     pub policy: PolicyChoice,
     /// What Strata may take of the processors, percent of one; `None`: as much as it needs.
     pub cpu_percent_max: Option<u32>,
-    /// At which priority Strata's threads run.
-    pub priority: PriorityChoice,
     /// Hold the budget over the tree's resident memory instead of in a cgroup.
     pub no_cgroup: bool,
     /// Decide, but change nothing (no limit, no swap, no eviction).

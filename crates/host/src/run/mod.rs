@@ -45,7 +45,6 @@ pub use crate::pages::walk::WalkReport;
 pub use config::{AtDetach, PolicyChoice, RunConfig, SwappinessChoice, Target};
 pub use error::RunError;
 pub use event::Event;
-pub use priority::PriorityChoice;
 pub use reclaim_loop::AUTO_PAGEOUT_PAGES_PER_S;
 pub use report::{
     ByKind, CacheTierReport, DropReport, Ending, EvictionReport, GenerationReport, HintsReport,

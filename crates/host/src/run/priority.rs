@@ -2,45 +2,18 @@
 //!
 //! A thread of a higher priority takes its processor time from the programs and from their neighbours. So Strata's threads
 //! have the nice value of the programs that they serve: where those differ, the lowest of them (the highest priority), but
-//! never one below that with which Strata was started. `--priority high` has threads run above the programs instead.
+//! never one below that with which Strata was started.
 //!
-//! **Owns** the nice values of Strata's threads. **Does not own** which processors the threads use (`actuator::affinity`).
+//! **Owns** the nice values of Strata's threads. **Does not own** which processors the threads use (the scheduler's).
 //!
-//! **Invariants** I1: unless the user asks for it no thread of Strata has a lower nice value than every program it serves.
+//! **Invariants** I1: no thread of Strata has a lower nice value than every program it serves.
 
 use rustix::process::{Pid, getpriority_process, setpriority_process};
 use std::fs;
 
-/// Nice value of the threads that reclaim at high priority: what they do not do in time the program does in its own faults.
-const HIGH_RECLAIM_NICE: i32 = -10;
-/// Nice value of the threads that walk and touch at high priority: behind the others on the same processor they are late, and
-/// what they came to keep has been taken.
-const HIGH_LOOK_NICE: i32 = -16;
-
-/// At which priority Strata's threads run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, serde::Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum PriorityChoice {
-    /// The priority of the programs.
-    #[default]
-    Program,
-    /// Above the programs: neighbours pay for it.
-    High,
-}
-
-/// What the threads that are started from here on do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Role {
-    /// Reclaim.
-    Reclaim,
-    /// Walk and touch.
-    Look,
-}
-
 /// The nice value of all threads of Strata.
 #[derive(Debug)]
 pub(super) struct Priority {
-    choice: PriorityChoice,
     /// With which Strata was started.
     own_nice: i32,
     nice: i32,
@@ -48,34 +21,16 @@ pub(super) struct Priority {
 
 impl Priority {
     /// As Strata was started.
-    pub(super) fn new(choice: PriorityChoice) -> Priority {
+    pub(super) fn new() -> Priority {
         let own_nice = getpriority_process(None).unwrap_or(0);
         Priority {
-            choice,
             own_nice,
             nice: own_nice,
         }
     }
 
-    /// Threads that this one starts from here on, and this one, have this role.
-    pub(super) fn begin(&self, role: Role) {
-        if self.choice == PriorityChoice::Program {
-            return;
-        }
-        let nice = match role {
-            Role::Reclaim => HIGH_RECLAIM_NICE,
-            Role::Look => HIGH_LOOK_NICE,
-        };
-        if let Err(errno) = setpriority_process(None, nice) {
-            tracing::debug!("no higher priority for Strata's threads: {errno}");
-        }
-    }
-
     /// Has all threads run at the priority of the programs, which are these processes.
     pub(super) fn follow(&mut self, pids: impl Iterator<Item = i32>) {
-        if self.choice == PriorityChoice::High {
-            return;
-        }
         let nice_of = |pid| getpriority_process(Some(Pid::from_raw(pid)?)).ok();
         let Some(nice) = nice_to_have(self.own_nice, pids.filter_map(nice_of)) else {
             return;

@@ -113,8 +113,6 @@ pub struct LimitReport {
     pub peak_bytes: u64,
     /// How often the limit gave way rather than have the program killed or thrash.
     pub nr_raises: u64,
-    /// How long the kernel's reclaim leaned towards anon pages because there were hardly any file pages.
-    pub leaning_ms: u64,
 }
 
 /// One generation at the end of the run.

@@ -38,7 +38,6 @@ use std::time::{Duration, Instant};
 use strata_control::Watermarks;
 use strata_control::limit::{Limit, Standing};
 use strata_control::list_balance::Reading;
-use strata_control::swappiness::SwappinessBias;
 use strata_linux::hold_up::HoldUps;
 use strata_linux::process::Process;
 use strata_linux::process::job::Job;
@@ -108,7 +107,6 @@ pub fn run(config: &RunConfig, events: &mut dyn FnMut(Event<'_>)) -> Result<Repo
         savings: Savings::default(),
         surroundings: Surroundings::default(),
         limit: limit_of(config, &arena),
-        swappiness_bias: assemble::swappiness_bias(config),
         standing: Standing::Fine,
         arena,
         program,
@@ -150,7 +148,6 @@ fn start(
     recorder: Recorder,
 ) -> Result<Started, RunError> {
     let program = Program::start(&config.target, arena, inherited)?;
-    // Before the priority of this thread may rise (`assemble`), because talking to others is not urgent.
     let remote = match RemoteServer::start(doors) {
         Ok(remote) => Some(remote),
         Err(error) => {
@@ -189,7 +186,6 @@ struct Session<'a> {
     savings: Savings,
     surroundings: Surroundings,
     limit: Limit,
-    swappiness_bias: SwappinessBias,
     standing: Standing,
     remote: Option<RemoteServer>,
     is_paused: bool,
@@ -352,12 +348,11 @@ impl Session<'_> {
     }
 
     /// What became of the limit behind the budget, if there is one.
-    fn limit_report(&self, now: TimeMs) -> Option<LimitReport> {
+    fn limit_report(&self) -> Option<LimitReport> {
         self.is_limited().then(|| LimitReport {
             backstop_bytes: self.marks.backstop_bytes,
             peak_bytes: self.limit.peak_bytes(),
             nr_raises: self.limit.nr_raises(),
-            leaning_ms: self.swappiness_bias.biased_ms(now),
         })
     }
 
@@ -479,7 +474,7 @@ impl Session<'_> {
             (walks.nr_walks > 1).then(|| walks.last.nr_young_pages.iter().sum::<u64>() * 4096);
         let kernel = self.kernel_report();
         let usage = self.meter.report(now);
-        let limit = self.limit_report(now);
+        let limit = self.limit_report();
         let saved = self.savings.report();
         let keeper_cpu_ns = self.arena.keeper_cpu_ns();
         let departure = (ending == Ending::Detached && !self.config.dry_run)

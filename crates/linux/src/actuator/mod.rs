@@ -15,7 +15,7 @@
 //!
 //! **Owns** `pageout` (exact: these pages) and `reclaim` (the kernel's batched reclaim of a group:
 //! this many bytes) and `activate` (which pages the kernel is to spare then) and `recall` (which it is to read in)
-//! and `clear` (accessed bits, piece by piece), and `cache` (page cache that nobody has mapped), and `affinity` (on which processors the threads that reclaim run).
+//! and `clear` (accessed bits, piece by piece), and `cache` (page cache that nobody has mapped).
 //! **Does not own** the choice of pages, nor the group's limits (`cgroup`).
 //!
 //! **Invariants**
@@ -27,7 +27,6 @@
 
 mod activate;
 mod advise;
-mod affinity;
 mod bring_back;
 mod cache;
 mod clear;
@@ -46,7 +45,6 @@ pub use strata_control::Lever;
 
 pub use activate::{Activate, ActivateReport, WarmPages};
 pub use advise::PageoutError;
-pub use affinity::Confined;
 pub use bring_back::{Allowance, bring_back};
 pub use cache::{CacheDone, CacheOutcome, CacheRequest, CacheThread, CacheTotals, Which};
 pub use clear::{ClearRequest, ClearThread};

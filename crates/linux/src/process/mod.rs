@@ -47,7 +47,6 @@ pub use machine::{MachineMemory, VmStat, memory_pressure_percent};
 pub use maps::{Device, MapsError, Perms, RawMapping, parse_maps};
 pub use pagemap::PagemapEntry;
 pub use stat::Stat;
-pub(crate) use threads::confine;
 pub use threads::processors_of_thread;
 pub use tree::{ProcessTree, TreeChange};
 pub use usage::thread_cpu_ns;

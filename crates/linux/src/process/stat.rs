@@ -32,8 +32,6 @@ pub struct Stat {
     pub rss_pages: u64,
     /// Bottom of the main stack: differs between two programs run one after the other in a pid.
     pub start_stack: u64,
-    /// The processor that its first thread (that this thread, if it is a thread's line) was on last.
-    pub processor: usize,
 }
 
 /// `PF_EXITING` of the kernel's task flags.
@@ -64,7 +62,6 @@ impl Stat {
             start_ticks: number(22)?,
             rss_pages: number(24)?,
             start_stack: number(28)?,
-            processor: usize::try_from(number(39)?).ok()?,
         })
     }
 }
@@ -88,7 +85,6 @@ mod tests {
         assert_eq!((stat.nr_minor_faults, stat.nr_major_faults), (101, 303));
         assert_eq!((stat.cpu_ticks, stat.start_ticks), (11, 4242));
         assert_eq!((stat.rss_pages, stat.start_stack), (555, 140_000));
-        assert_eq!(stat.processor, 3);
         assert!(!stat.is_kernel_thread && !stat.is_exiting);
     }
 

@@ -14,13 +14,12 @@ use std::collections::BTreeMap;
 use std::io;
 
 use rustix::process::Pid;
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use rustix::thread::{CpuSet, sched_getaffinity};
 
 use strata_control::Processors;
 
 use super::Process;
 use super::handle::is_gone;
-use super::stat::Stat;
 
 impl Process {
     /// For how long each of its threads has run or waited for a processor so far, nanoseconds, by thread
@@ -55,17 +54,6 @@ impl Process {
         self.ensure_alive()?;
         Ok(found)
     }
-
-    /// The processor that one of its threads runs on or ran on last, by number.
-    ///
-    /// # Errors
-    /// When the process or the thread has ended.
-    pub fn processor_of(&self, tid: i32) -> io::Result<usize> {
-        let text = std::fs::read_to_string(format!("/proc/{}/task/{tid}/stat", self.pid()))?;
-        self.ensure_alive()?;
-        let stat = Stat::parse(&text).ok_or(io::ErrorKind::InvalidData)?;
-        Ok(stat.processor)
-    }
 }
 
 /// Processors that a thread may run on; 0 is the thread that asks.
@@ -76,19 +64,6 @@ pub fn processors_of_thread(tid: i32) -> io::Result<Processors> {
     let found = sched_getaffinity(Pid::from_raw(tid))?;
     let numbers = 0..CpuSet::MAX_CPU.min(Processors::NR_MAX);
     Ok(numbers.filter(|number| found.is_set(*number)).collect())
-}
-
-/// Has a thread of this process run on these processors only.
-///
-/// # Errors
-/// When there is no such thread, or it may not run on any of these.
-pub(crate) fn confine(tid: i32, to: &Processors) -> io::Result<()> {
-    let mut set = CpuSet::new();
-    let numbers = 0..CpuSet::MAX_CPU.min(Processors::NR_MAX);
-    for number in numbers.filter(|number| to.contains(*number)) {
-        set.set(number);
-    }
-    Ok(sched_setaffinity(Pid::from_raw(tid), &set)?)
 }
 
 fn parse(text: &str) -> Option<u64> {

@@ -11,10 +11,10 @@
 
 use strata_control::{
     FreeSwap, GroupStats, PAGE_BYTES, Watermarks,
-    drive::{Limits, bias_swappiness, hold_limit, look_at_lists},
+    drive::{Limits, hold_limit, look_at_lists},
     limit::{Answer, Line, Need, Standing, Step, Trouble},
 };
-use strata_lru::{Kind, Swappiness, TimeMs};
+use strata_lru::{Kind, TimeMs};
 
 use super::{Hierarchy, world::World};
 use crate::{
@@ -148,7 +148,6 @@ impl<P: PlaysKernel> World<'_, P> {
         self.machine.set_limit_pages(self.bounds.lower_pages());
         self.recorder
             .note_limit(|_, plan| plan.is_line_held = self.limit.is_line_held());
-        self.lean(now);
         Ok(())
     }
 
@@ -157,33 +156,6 @@ impl<P: PlaysKernel> World<'_, P> {
             true => FreeSwap::NotKnown,
             false => FreeSwap::Bytes(0),
         }
-    }
-
-    /// The kernel's balance of anon and file pages, where Strata may change it.
-    fn lean(&mut self, now: TimeMs) {
-        let is_ahead = !self.control.is_left_to_programs();
-        let (machine, asked) = (&mut self.machine, &mut self.asked_swappiness);
-        let hierarchy = self.setup.hierarchy;
-        let set = |swappiness| match (Swappiness::try_new(swappiness), hierarchy) {
-            (None, _) => false,
-            (Some(swappiness), Hierarchy::V1) => {
-                machine.set_swappiness(swappiness);
-                true
-            }
-            // It goes with each request of ours.
-            (Some(swappiness), Hierarchy::V2) => {
-                *asked = swappiness;
-                true
-            }
-        };
-        bias_swappiness(
-            &mut self.bias,
-            &self.limit,
-            &self.recorder,
-            now,
-            is_ahead,
-            set,
-        );
     }
 }
 

@@ -254,7 +254,6 @@ impl<P: PlaysKernel> Mechanism for World<'_, P> {
             Action::ForgetPrefetched | Action::Prefetch { .. } | Action::LimitPrefetch { .. } => {
                 return None;
             }
-            Action::AvoidBusyThreads | Action::RunAnywhere => return None,
             Action::TakeCensus
             | Action::DropReadOnce { .. }
             | Action::DropReadAgain { .. }

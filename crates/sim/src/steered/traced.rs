@@ -71,7 +71,6 @@ impl<P: PlaysKernel> World<'_, P> {
                 lever: abilities.lever,
                 can_name_cold: abilities.can_deactivate,
                 can_recall: abilities.can_prefetch,
-                may_lean: self.bias.is_free(),
                 tunables: changed_tunables(&self.config),
             },
         };

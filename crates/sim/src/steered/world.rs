@@ -14,10 +14,9 @@
 use std::ops::Range;
 
 use strata_control::{
-    Abilities, Actuator, Config, Control, PAGE_BYTES, Processors, Watermarks,
+    Abilities, Actuator, Config, Control, PAGE_BYTES, Watermarks,
     limit::{Limit, Standing},
     reclaimer::Reclaimer,
-    swappiness::SwappinessBias,
     trace::Recorder,
 };
 use strata_lru::{Swappiness, TimeMs};
@@ -78,7 +77,6 @@ pub(super) struct World<'w, P> {
     pub(super) control: Control,
     pub(super) limit: Limit,
     pub(super) bounds: Bounds,
-    pub(super) bias: SwappinessBias,
     pub(super) pages: Pages,
     pub(super) kernel: Kernel,
     pub(super) pageout: PageOut,
@@ -150,14 +148,10 @@ impl<'w, P: PlaysKernel> World<'w, P> {
                 },
                 cpu_percent_max: None,
                 nr_processors: steered.nr_processors as usize,
-                processors: Some((0..steered.nr_processors as usize).collect::<Processors>()),
             },
             &config,
         );
         let version = steered.hierarchy.version();
-        let is_free = P::HAS_LISTS
-            && steered.actuator != Actuator::Pageout
-            && setup.swappiness == Swappiness::DEFAULT;
         let pages = Pages::new(workload, machine.layout())?;
         let cache = CacheThread::new(workload, machine.layout(), &config, steered.drops_cache);
         let mut world = World {
@@ -178,7 +172,6 @@ impl<'w, P: PlaysKernel> World<'w, P> {
                 max_pages: marks.backstop_bytes / PAGE_BYTES,
                 high_pages: None,
             },
-            bias: SwappinessBias::new(swappiness.get(), is_free && has_swap, config.swappiness),
             kernel: Kernel::default(),
             pageout: PageOut::default(),
             marker: Telling::default(),

@@ -14,8 +14,8 @@ use crate::cmd::run::RunArgs;
 /// What every arm has: the swap below it, and how the kernel weighs anonymous and file pages.
 const FOR_ALL: [&str; 2] = ["swap", "swappiness"];
 /// What means something to Strata only.
-const FOR_STRATA: [&str; 9] = [
-    "min_ttl", "access", "actuator", "policy", "model", "nr_gens", "nr_tiers", "cpu", "priority",
+const FOR_STRATA: [&str; 8] = [
+    "min_ttl", "access", "actuator", "policy", "model", "nr_gens", "nr_tiers", "cpu",
 ];
 
 /// Words of a command line of `strata run`.

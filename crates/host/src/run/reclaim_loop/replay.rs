@@ -16,7 +16,6 @@ use std::path::Path;
 use strata_control::cpu::{Clocks, CpuSample, Runnable, Threads};
 use strata_control::limit::{Answer, Limit, Line, Need, Standing, Step};
 use strata_control::list_balance::Reading;
-use strata_control::swappiness::{self, SwappinessBias};
 use strata_control::{
     Abilities, ActuatorReport, CgroupVersion, Config, Control, Processors, ProgramNo, Sample,
     Setup, Watermarks,
@@ -64,7 +63,6 @@ impl Loop {
                     },
                     cpu_percent_max: run.cpu_percent_max,
                     nr_processors: header.nr_processors as usize,
-                    processors: None,
                 },
                 &Config::default(),
             ),
@@ -226,51 +224,6 @@ fn difference(of: &Recorded) -> Option<String> {
     })
 }
 
-/// The first look at the limit after which the kernel's balance is another than the trace says.
-fn difference_in_balance(of: &Recorded) -> Option<String> {
-    let run = &of.header.run;
-    let marks = run.marks;
-    let near = marks
-        .low_bytes
-        .min(marks.budget_bytes - marks.budget_bytes / 8);
-    let base = run.swappiness;
-    let base = base.unwrap_or_else(|| Swappiness::DEFAULT.get());
-    let mut bias = SwappinessBias::new(base, run.may_lean, swappiness::Config::DEFAULT);
-    let (mut is_left, mut pressing) = (false, None);
-    of.ticks.iter().find_map(|tick| {
-        let usage_bytes = tick.sample.usage_bytes.expect("usage is known");
-        let readings = tick.sample.memory_stat.iter();
-        let mut readings = readings.filter(|reading| reading.by == StatReader::Limit);
-        let looks = tick.sample.limit.iter().zip(&tick.plan.limit).enumerate();
-        let found = looks.into_iter().find_map(|(nr, (read, done))| {
-            if usage_bytes <= near && !read.is_under_oom {
-                pressing = None;
-            } else if let Counters::Fresh(stats) = readings.next()?.counters {
-                let can_swap = match read.free_swap {
-                    Some(FreeSwap::Bytes(bytes)) => {
-                        bytes > marks.backstop_bytes - marks.budget_bytes
-                    }
-                    _ => true,
-                };
-                pressing = (can_swap && base > 0).then_some(stats);
-            }
-            let now_left = match nr {
-                0 => is_left,
-                _ => is_programs(tick),
-            };
-            let lists = pressing.as_ref().filter(|_| !now_left && !run.is_dry_run);
-            let is = bias.change(TimeMs(tick.now_ms), lists);
-            let was = done.lean.map(|lean| lean.swappiness);
-            if done.lean.is_some_and(|lean| !lean.is_taken) {
-                bias.give_up(TimeMs(tick.now_ms));
-            }
-            (is != was).then(|| format!("at {} ms {was:?} became {is:?}", tick.now_ms))
-        });
-        is_left = is_programs(tick);
-        found
-    })
-}
-
 /// The limit's steps, and what was done in their place then.
 struct LimitReplay {
     limit: Limit,
@@ -409,11 +362,6 @@ fn stands(standing: trace::Standing) -> Standing {
     }
 }
 
-fn is_programs(tick: &Tick) -> bool {
-    let who = tick.plan.reclaimer.map(|of| of.who);
-    who == Some(trace::Who::Programs)
-}
-
 fn kept() -> Vec<(String, Recorded)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/control-traces");
     let entries = fs::read_dir(folder)
@@ -437,22 +385,6 @@ fn fed_what_was_read_the_loop_has_the_same_reclaim_as_much_as_it_did() {
         .filter_map(|(name, of)| Some(format!("{name} {}", difference(of)?)))
         .collect();
     assert!(found.is_empty(), "{}", found.join("\n"));
-}
-
-#[test]
-fn fed_what_was_read_the_kernels_balance_is_what_it_was() {
-    let traces = kept();
-    let found: Vec<String> = traces
-        .iter()
-        .filter_map(|(name, of)| Some(format!("{name} {}", difference_in_balance(of)?)))
-        .collect();
-    assert!(found.is_empty(), "{}", found.join("\n"));
-    let looks = |of: &Recorded| {
-        let looks = of.ticks.iter().flat_map(|tick| &tick.plan.limit);
-        looks.filter(|look| look.lean.is_some()).count()
-    };
-    let nr_changes: usize = traces.iter().map(|(_, of)| looks(of)).sum();
-    assert!(nr_changes >= 10, "{nr_changes}");
 }
 
 #[test]

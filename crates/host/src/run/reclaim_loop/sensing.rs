@@ -10,7 +10,7 @@ use crate::run::trace::{Counters, StatReader};
 use crate::sense;
 use crate::sense::readings::Readings;
 use strata_control::cpu::{Clocks, CpuSample, Runnable};
-use strata_control::{ActuatorReport, Processors, Sample};
+use strata_control::{ActuatorReport, Sample};
 use strata_lru::TimeMs;
 
 impl ReclaimLoop {
@@ -49,43 +49,9 @@ impl ReclaimLoop {
         }
     }
 
-    /// Nobody looks for a while, and the threads that reclaim may run anywhere.
+    /// Nobody looks for a while.
     pub(super) fn leave_processors(&mut self, now: TimeMs) {
-        for action in self.groups.root_mut().rest(now) {
-            self.apply(now, action);
-        }
-    }
-
-    /// Keeps the threads that reclaim off the processors that busy threads of the programs run on.
-    pub(super) fn avoid_busy_threads(&mut self) {
-        let busy = self.groups.root().cpu().busy_threads().iter();
-        let busy = busy.filter_map(|(number, tid)| {
-            let space = self.group.tracker.spaces().get(number)?;
-            Some((space.process.as_ref(), *tid))
-        });
-        let taken = sense::cpu::processors_of(busy);
-        self.recorder
-            .note(|tick| tick.sample.busy_processors = Some(taken.numbers().unwrap_or_default()));
-        if let Some(to) = self.groups.root_mut().avoid(taken) {
-            self.actuators.confine_reclaim();
-            self.run_on(to);
-        }
-    }
-
-    /// Has the threads that reclaim run there.
-    pub(super) fn run_on(&mut self, to: Processors) {
-        if let Err(error) = self.actuators.run_on(&to) {
-            tracing::debug!("our threads can't be moved: {error}");
-            if let Some(own) = self.groups.root_mut().widen()
-                && self.actuators.run_on(&own).is_err()
-            {
-                tracing::debug!("nor back to where they were");
-            }
-            self.groups.root_mut().give_up_moving();
-        }
-        let numbers = self.groups.root().processors().numbers();
-        self.recorder
-            .note(|tick| tick.plan.reclaim_on = Some(numbers.unwrap_or_default()));
+        self.groups.root_mut().rest(now);
     }
 
     /// Threads that are runnable; `None` where that is not told.

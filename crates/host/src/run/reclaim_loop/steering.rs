@@ -42,14 +42,6 @@ impl ReclaimLoop {
                 self.actuators.allow_prefetch(usage_bytes_max);
                 return None;
             }
-            Action::AvoidBusyThreads => {
-                self.avoid_busy_threads();
-                return None;
-            }
-            Action::RunAnywhere => {
-                self.run_on(self.groups.root().processors());
-                return None;
-            }
             Action::TakeCensus => {
                 self.actuators.take_census();
                 return None;

@@ -219,7 +219,7 @@ impl Session<'_> {
             actuator: self.config.actuator,
             usage_bytes: self.meter.last_bytes(),
             limit_bytes: self.arena.limit_bytes(),
-            limit: self.limit_report(now),
+            limit: self.limit_report(),
             working_set_bytes: nr_young_pages
                 .filter(|_| has_walked)
                 .map(|of| of * PAGE_BYTES),

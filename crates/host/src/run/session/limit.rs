@@ -1,14 +1,14 @@
-//! What a tick does to the limit and to the kernel's balance.
+//! What a tick does to the limit.
 //!
-//! **Owns** the order of looking at the kernel's lists, the limit and the balance, and the calls that the steps are made of.
+//! **Owns** the order of looking at the kernel's lists and the limit, and the calls that the steps are made of.
 //! **Does not own** any of these decisions, nor the order of the steps (`strata_control`).
 
-use super::{ReclaimLoop, Session};
+use super::Session;
 use crate::sense::readings::Readings;
-use strata_control::drive::{LimitLook, Limits, bias_swappiness, hold_limit};
+use strata_control::drive::{LimitLook, Limits, hold_limit};
 use strata_control::limit::{Answer, Need, Step, Trouble};
 use strata_control::{FreeSwap, GroupStats};
-use strata_linux::cgroup::{BudgetGroup, CgroupError, Offered};
+use strata_linux::cgroup::{BudgetGroup, CgroupError};
 use strata_lru::TimeMs;
 
 /// The limits of the group, and what is read of it in this tick.
@@ -95,7 +95,6 @@ impl Session<'_> {
         }
         self.recorder
             .note_limit(|_, plan| plan.is_line_held = self.limit.is_line_held());
-        self.lean(now);
     }
 
     /// Notes the free swap, and says whether a step of the limit fits there.
@@ -138,29 +137,6 @@ impl Session<'_> {
         if let Some(managed) = self.managed.as_mut().filter(|_| is_read) {
             managed.note_reading();
         }
-    }
-
-    fn lean(&mut self, now: TimeMs) {
-        let is_left = |managed: &ReclaimLoop| managed.control().is_left_to_programs();
-        let is_at_rest = self.is_paused || self.is_dry_run;
-        let is_ahead = !is_at_rest && !self.managed.as_ref().is_none_or(is_left);
-        let group = self.arena.gauge().group();
-        bias_swappiness(
-            &mut self.swappiness_bias,
-            &self.limit,
-            &self.recorder,
-            now,
-            is_ahead,
-            |swappiness| {
-                let offered = group.map(|group| group.set_swappiness(swappiness));
-                tracing::debug!(
-                    swappiness,
-                    ?offered,
-                    "the kernel's balance of anon and file"
-                );
-                matches!(offered, Some(Ok(Offered::Yes)))
-            },
-        );
     }
 }
 

@@ -65,7 +65,6 @@ impl Session<'_> {
                 .and_then(|of| of.actuators().abilities().lever),
             can_name_cold: has(|of| of.actuators().abilities().can_deactivate),
             can_recall: has(|of| of.actuators().abilities().can_prefetch),
-            may_lean: self.swappiness_bias.is_free(),
             tunables: changed_tunables(&config.control),
             access: self
                 .managed

@@ -84,8 +84,7 @@ pub fn read(mut input: impl BufRead) -> Result<Recorded, ReadError> {
         if recorded.is_none() {
             check_version(&text)?;
         }
-        let parsed: Line =
-            serde_json::from_slice(&text).map_err(|source| ReadError::Format { line, source })?;
+        let parsed = parse(&text).map_err(|source| ReadError::Format { line, source })?;
         match (parsed, &mut recorded) {
             (Line::Header(header), None) => {
                 recorded = Some(Recorded {
@@ -104,6 +103,36 @@ pub fn read(mut input: impl BufRead) -> Result<Recorded, ReadError> {
     recorded.ok_or(ReadError::Order {
         line: 1,
         why: "there is none",
+    })
+}
+
+/// What lines had before version 5, below what, and no version reads any more.
+const GONE: [(&str, &str); 4] = [
+    ("/header/run", "may_lean"),
+    ("/tick/sample", "busy_processors"),
+    ("/tick/plan", "reclaim_on"),
+    ("/tick/plan/limit", "lean"),
+];
+
+fn parse(text: &[u8]) -> serde_json::Result<Line> {
+    serde_json::from_slice(text).or_else(|error| {
+        let mut line: serde_json::Value = serde_json::from_slice(text)?;
+        let mut has_changed = false;
+        for (above, name) in GONE {
+            let of: Vec<_> = match line.pointer_mut(above) {
+                Some(serde_json::Value::Array(of)) => of.iter_mut().collect(),
+                Some(of) => vec![of],
+                None => Vec::new(),
+            };
+            let objects = of.into_iter().filter_map(serde_json::Value::as_object_mut);
+            for object in objects {
+                has_changed |= object.remove(name).is_some();
+            }
+        }
+        match has_changed {
+            true => serde_json::from_value(line),
+            false => Err(error),
+        }
     })
 }
 

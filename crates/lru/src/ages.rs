@@ -40,6 +40,8 @@ mod count;
 #[cfg(test)]
 mod model_tests;
 mod places;
+#[cfg(test)]
+mod steps_tests;
 mod table;
 #[cfg(test)]
 mod tests;

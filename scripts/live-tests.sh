@@ -96,8 +96,9 @@ while read -r crate package binary test; do
 done <"$work/all" >"$work/unsorted"
 # What took longest last time begins first.
 touch "$work/times"
-awk 'NR == FNR {seconds[$2 " " $3] = $1; next} {name = $3 " " $6; print name in seconds ? seconds[name] : 5, $0}' \
+awk 'FILENAME == ARGV[1] {seconds[$2 " " $3] = $1; next} {name = $3 " " $6; print name in seconds ? seconds[name] : 5, $0}' \
     "$work/times" "$work/unsorted" | sort -s -k 1,1rn | cut -d ' ' -f 2- >"$work/plan"
+[ -s "$work/plan" ] || [ -n "${1:-}" ] || fail "no live test is in the plan"
 say "$(wc -l <"$work/plan") live tests"
 
 traces | sort >"$work/traces_before"

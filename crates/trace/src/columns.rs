@@ -123,7 +123,8 @@ pub enum Ids {
 
 /// The columns of `csv` and `txt`; what is not said is found in the header, or guessed.
 ///
-/// As text, with commas between: `id=5,time=2,size=4,op=3,time-unit=ms,delimiter=;,header=yes`. A
+/// As text, with commas between: `id=5,time=2,size=4,op=3,time-unit=ms,delimiter=;,header=yes`, and `ids=text` where ids
+/// are no numbers, `read=1,write=0` where operations are told so. A
 /// column is a number (the first is 1) or a name in the header. The names that libCacheSim uses
 /// (`obj-id-col`, `time-col`, `has-header`, `obj-id-is-num`, ...) are understood too.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -138,10 +139,14 @@ pub struct Columns {
     pub time_unit: Option<TimeUnit>,
     /// What ids are.
     pub ids: Ids,
+    /// What stands for a read in the column of operations, besides the usual words.
+    pub read: Option<String>,
+    /// What stands for a write there.
+    pub write: Option<String>,
 }
 
 /// What can be set of columns.
-const SETTINGS: [&str; 12] = [
+const SETTINGS: [&str; 14] = [
     "time",
     "id",
     "size",
@@ -154,6 +159,8 @@ const SETTINGS: [&str; 12] = [
     "delimiter",
     "header",
     "ids",
+    "read",
+    "write",
 ];
 
 /// Columns that can't be understood.
@@ -243,6 +250,8 @@ impl Columns {
                     _ => return Err(bad("numbers or text")),
                 };
             }
+            "read" => self.read = Some(value.to_owned()),
+            "write" => self.write = Some(value.to_owned()),
             "obj-id-is-num" => {
                 self.ids = match yes_or_no(value) {
                     Some(true) => Ids::Numbers,

@@ -90,9 +90,7 @@ pub(crate) struct RunArgs {
     ///
     /// The number means what vm.swappiness means: 100 takes both alike, less spares anonymous pages, more spares file pages.
     ///
-    /// auto is 60. It is 180 while fewer than one in 16 of the pages that the kernel could take are file pages, so that the
-    /// kernel does not look for them in vain. That holds for a command, without MGLRU, while the kernel reclaims ahead of
-    /// the limit.
+    /// auto is 60.
     ///
     /// On cgroup v2 the kernel takes the balance with each request to reclaim ahead, from Linux 6.8 on.
     #[arg(

@@ -59,6 +59,7 @@ const LOOK_PAUSE: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 250_000_000,
 };
+const LOOKS_PER_S: u64 = 4;
 /// A Strata that waits for something and is so late gives way at no limit: its limits are undone, milliseconds.
 const LATE_MS_MAX: u64 = 1000;
 /// A Strata that only waits for a processor, as on a machine where everybody does, may be so late, milliseconds.
@@ -258,13 +259,16 @@ impl Strata {
         Some(stat.state)
     }
 
+    /// By how much the control loop is late in being heard of, milliseconds.
+    fn late_ms(&self) -> u64 {
+        let late_ms = self.heartbeat.as_ref().and_then(Heartbeat::late_ms);
+        late_ms.unwrap_or(0)
+    }
+
     /// Whether the control loop has not been heard of for too long: it hangs, or gets no processor.
     fn is_late(&self) -> bool {
-        let late_ms = self.heartbeat.as_ref().and_then(Heartbeat::late_ms);
-        late_ms.is_some_and(|late_ms| match self.state() {
-            Some('R') => late_ms > STARVED_MS_MAX,
-            _ => late_ms > LATE_MS_MAX,
-        })
+        let late_ms = self.late_ms();
+        late_ms > LATE_MS_MAX && (self.state() != Some('R') || late_ms > STARVED_MS_MAX)
     }
 }
 
@@ -274,11 +278,15 @@ fn attend(pipe: BorrowedFd<'_>, strata: &Strata, directory: &Path) -> bool {
     let mut is_asleep = false;
     // Its limits are undone, and it was not heard of since.
     let mut is_lifted = false;
+    let mut nr_looks = 0_u64;
     loop {
         let mut fds = [PollFd::from_borrowed_fd(pipe, PollFlags::IN)];
         match poll(&mut fds, Some(&LOOK_PAUSE)) {
             Ok(0) if !is_asleep => {
-                if strata.state() == Some('T')
+                nr_looks += 1;
+                // Where no limit needs it awake nothing is heard of it, and its state tells.
+                if (strata.late_ms() > 0 || nr_looks.is_multiple_of(LOOKS_PER_S))
+                    && strata.state() == Some('T')
                     // Stopped it writes no more: what it has said before lies in the pipe by now.
                     && poll(&mut fds, Some(&AT_ONCE)) == Ok(0)
                     && let Some(pid) = strata.pid

@@ -30,17 +30,26 @@ const DYING_POLL: Duration = Duration::from_millis(20);
 
 /// Why there is no session, and so nothing may be changed.
 #[derive(Debug, thiserror::Error)]
-#[error(
-    "no state directory {}: {source}; {}, or set STRATA_RUN_DIR to a directory that only you \
-     can write",
-    path.display(),
-    strata_linux::rights::advice("the right to write there")
-)]
+#[error("no state directory {}: {source}; {}", path.display(), remedy(source))]
 pub struct SessionError {
     /// The directory.
     pub path: PathBuf,
     /// The reason.
     pub source: io::Error,
+}
+
+/// What to do about a state directory that can't be made.
+fn remedy(why: &io::Error) -> String {
+    const ANOTHER: &str =
+        "set STRATA_RUN_DIR to a directory that only you can write, by its whole path";
+    match why.kind() {
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => format!(
+            "{}, or {ANOTHER}",
+            strata_linux::rights::advice("the right to write there")
+        ),
+        // Who holds a lock, and who owns what, is in the reason.
+        _ => ANOTHER.to_owned(),
+    }
 }
 
 impl SessionError {
@@ -94,6 +103,11 @@ impl Session {
             path: run_dir.join(id),
             source,
         };
+        if !run_dir.is_absolute() {
+            let why =
+                "STRATA_RUN_DIR is no whole path: another process would look for it elsewhere";
+            return Err(failed(io::Error::new(io::ErrorKind::InvalidInput, why)));
+        }
         let (directory, lock, state) = match make_directory(run_dir, id) {
             Ok((directory, lock)) => {
                 let state = first_state(&directory);

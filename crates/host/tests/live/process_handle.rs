@@ -127,6 +127,8 @@ fn a_dead_leader_with_a_living_thread_still_shows_its_memory() {
         process.read_pagemap(range, &mut entries).unwrap();
         assert!(entries.len() == 16 && entries.iter().all(|entry| entry.is_present()));
     }
+    let devices = MemoryDevices::of_process(guest.pid());
+    assert!(devices.is_ok(), "the mounts of its threads: {devices:?}");
 }
 
 #[test]

@@ -14,9 +14,11 @@
 
 use std::collections::BTreeSet;
 use std::io;
+use std::path::PathBuf;
 
 use rustix::fs::{MemfdFlags, fstat, major, memfd_create, minor};
 
+use super::handle::first_of_space;
 use super::maps::{Device, RawMapping};
 use super::vm_flags::VmFlags;
 use super::{FilePart, Mapping, MappingClass, Unreclaimable};
@@ -39,7 +41,12 @@ impl MemoryDevices {
     /// (in no mount table) from a memory file of our own. Mounts hardly ever change: read once a
     /// process, or once for a tree.
     pub fn of_process(pid: i32) -> io::Result<MemoryDevices> {
-        let mounts = std::fs::read(format!("/proc/{pid}/mountinfo"))?;
+        // A leader that has exited has no mounts any more (EINVAL); the other threads have.
+        let read = |dir: &PathBuf| match std::fs::read(dir.join("mountinfo")) {
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Ok(Vec::new()),
+            read => read,
+        };
+        let mounts = first_of_space(pid, read, Vec::is_empty)?;
         let mut devices = MemoryDevices::parse_mountinfo(&String::from_utf8_lossy(&mounts));
         let probe = memfd_create("strata-probe", MemfdFlags::CLOEXEC)?;
         let device = fstat(&probe)?.st_dev;

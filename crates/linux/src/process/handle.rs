@@ -366,7 +366,7 @@ fn open_pagemap(pid: i32) -> io::Result<File> {
 
 /// Does `read` for the process and, if it finds nothing there (its leader has exited), for its
 /// threads in turn.
-fn first_of_space<T>(
+pub(super) fn first_of_space<T>(
     pid: i32,
     read: impl Fn(&PathBuf) -> io::Result<T>,
     is_nothing: impl Fn(&T) -> bool,

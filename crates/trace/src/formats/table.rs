@@ -3,8 +3,10 @@
 //! **Owns** finding the columns (told, named in the header, or the only one there is) and reading
 //! their fields. **Does not own** what may be told (`columns`).
 //!
-//! Blank lines, comments (`#`) and marks (`*`, as in `lirs`) are passed over. A field may stand in double quotes;
-//! a delimiter within quotes is not understood, since no trace has one in a column that counts.
+//! Blank lines, comments (`#`), marks (`*`, as in `lirs`) and a byte order mark at the start are passed over. A field may stand
+//! in double quotes, with delimiters and doubled quotes in it (RFC 4180, read by the `csv` crate); a record is one line.
+
+use std::borrow::Cow;
 
 use super::lines::ParseLine;
 use super::number::{decimal, millionths, try_decimal, try_hexadecimal};
@@ -14,6 +16,8 @@ use crate::access::{Backing, Op, Via};
 use crate::columns::{Column, Columns, Ids, Role, TimeUnit};
 use crate::error::Reason;
 
+/// What spreadsheets write before the first line.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// Delimiters that are tried when none is told, the likeliest first.
 const DELIMITERS: [u8; 4] = [b',', b';', b'\t', b'|'];
 
@@ -65,7 +69,8 @@ impl Table {
     /// Learns the columns from the first line; whether it was a header.
     fn learn(&mut self, line: &[u8]) -> Result<bool, Reason> {
         let cut = *self.cut.get_or_insert_with(|| Cut::At(likeliest(line)));
-        let fields: Vec<&[u8]> = fields(line, cut).collect();
+        let fields: Vec<Cow<'_, [u8]>> = fields(line, cut).collect();
+        let fields: Vec<&[u8]> = fields.iter().map(AsRef::as_ref).collect();
         let has_header = self
             .columns
             .header
@@ -98,8 +103,11 @@ impl Table {
         if !roles.iter().any(|(role, _)| *role == Role::Id) {
             if fields.len() != 1 && cut != Cut::WhiteSpace {
                 let nr_columns = fields.len();
+                let shown = String::from_utf8_lossy(line);
                 return Err(Reason::Columns(format!(
-                    "one of {nr_columns} columns is the id"
+                    "one of {nr_columns} columns is the id, and no header tells which ({}); with the id in the third and the \
+                     operation in the second it would be id=3,op=2, and ids=text where ids are no numbers",
+                    Reason::quoted(shown.trim_end().as_bytes())
                 )));
             }
             roles.push((Role::Id, 0));
@@ -172,13 +180,36 @@ impl Table {
         match try_decimal(field) {
             Some(id) => Ok(id),
             None if field.starts_with(b"0x") => super::number::hexadecimal("id", field),
-            None => decimal("id", field),
+            None => Err(Reason::bad_value(
+                "id",
+                "a number below 2^64 (or say ids=text with --trace-columns)",
+                field,
+            )),
         }
+    }
+
+    /// What an operation does; `None` when it accesses nothing.
+    fn op(&self, field: &[u8]) -> Result<Option<Op>, Reason> {
+        let is = |told: &Option<String>| {
+            let told = told.as_ref();
+            told.is_some_and(|told| field.eq_ignore_ascii_case(told.as_bytes()))
+        };
+        if is(&self.columns.read) {
+            return Ok(Some(Op::Read));
+        }
+        if is(&self.columns.write) {
+            return Ok(Some(Op::Write));
+        }
+        op(field)
     }
 }
 
 impl ParseLine for Table {
     fn parse_line(&mut self, line: &[u8], stamp: &mut Stamp, run: &mut Run) -> Result<(), Reason> {
+        let line = match self.roles.is_empty() {
+            true => line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line),
+            false => line,
+        };
         let is_empty = line.trim_ascii().is_empty();
         if is_empty || line.starts_with(b"#") || line.starts_with(b"*") {
             run.skip();
@@ -193,6 +224,7 @@ impl ParseLine for Table {
         let mut fields = fields(line, cut);
         for role in &self.roles {
             let field = fields.next().unwrap_or_default();
+            let field = field.as_ref();
             match role {
                 None => {}
                 Some(Role::Time) => {
@@ -202,7 +234,7 @@ impl ParseLine for Table {
                 Some(Role::Size) => size_bytes = decimal("size", field)?,
                 Some(Role::Op) => {
                     if self.last_op.0 != field {
-                        self.last_op = (field.to_vec(), op(field)?);
+                        self.last_op = (field.to_vec(), self.op(field)?);
                     }
                     match self.last_op.1 {
                         Some(op) => run.access.op = op,
@@ -280,31 +312,63 @@ fn op(field: &[u8]) -> Result<Option<Op>, Reason> {
         Some(0x08 | 0x28 | 0xa8 | 0x88) => Ok(Some(Op::Read)),
         _ => Err(Reason::bad_value(
             "op",
-            "read, write or the like, or a SCSI operation code",
+            "read, write or the like, or a SCSI operation code (or say what stands for them with --trace-columns, as \
+             read=1,write=0)",
             field,
         )),
     }
 }
 
 /// The fields of a line, without quotes around them.
-fn fields(line: &[u8], cut: Cut) -> impl Iterator<Item = &[u8]> {
+fn fields(line: &[u8], cut: Cut) -> Fields<impl Iterator<Item = &[u8]>> {
+    match cut {
+        Cut::At(delimiter) if line.contains(&b'"') => {
+            Fields::Quoted(quoted_fields(line, delimiter).into_iter())
+        }
+        _ => Fields::Plain(plain_fields(line, cut)),
+    }
+}
+
+/// The fields of a line, whichever way it is cut.
+enum Fields<P> {
+    Plain(P),
+    Quoted(std::vec::IntoIter<Vec<u8>>),
+}
+
+impl<'a, P: Iterator<Item = &'a [u8]>> Iterator for Fields<P> {
+    type Item = Cow<'a, [u8]>;
+
+    fn next(&mut self) -> Option<Cow<'a, [u8]>> {
+        match self {
+            Fields::Plain(of) => of.next().map(Cow::Borrowed),
+            Fields::Quoted(of) => of.next().map(Cow::Owned),
+        }
+    }
+}
+
+fn quoted_fields(line: &[u8], delimiter: u8) -> Vec<Vec<u8>> {
+    let mut reader = csv::ReaderBuilder::new()
+        .has_headers(false)
+        .delimiter(delimiter)
+        .trim(csv::Trim::All)
+        .from_reader(line);
+    let mut record = csv::ByteRecord::new();
+    // Reading from memory can't fail, and the only record can't have another length than those before.
+    let _is_there = reader.read_byte_record(&mut record);
+    record.iter().map(<[u8]>::to_vec).collect()
+}
+
+fn plain_fields(line: &[u8], cut: Cut) -> impl Iterator<Item = &[u8]> {
     let is_cut = move |byte: &u8| match cut {
         Cut::At(delimiter) => *byte == delimiter,
         Cut::WhiteSpace => byte.is_ascii_whitespace(),
     };
     line.split(is_cut)
         .map(move |field| match cut {
-            Cut::At(_) => unquoted(field.trim_ascii()),
+            Cut::At(_) => field.trim_ascii(),
             Cut::WhiteSpace => field,
         })
         .filter(move |field| cut != Cut::WhiteSpace || !field.is_empty())
-}
-
-fn unquoted(field: &[u8]) -> &[u8] {
-    match field {
-        [b'"', inner @ .., b'"'] => inner,
-        other => other,
-    }
 }
 
 /// The delimiter that occurs most often.

@@ -273,12 +273,42 @@ fn columns_are_told_by_number_or_by_name() {
 }
 
 #[test]
+fn a_table_is_read_as_spreadsheets_write_it() {
+    let text =
+        "\u{feff}time,id,size\r\n0.5,\"A,1\",10\r\n1.5,\"say \"\"B\"\"\",20\r\n2.5,\"A,1\",10\r\n";
+    let accesses = read(text.as_bytes(), &with_columns(Format::Csv, "ids=text")).unwrap();
+    let found = pages(&accesses);
+    assert_eq!(found.len(), 3);
+    assert_eq!(found[0], found[2]);
+    assert_ne!(found[0], found[1]);
+    assert_eq!(accesses[1].time_us, 1_000_000, "since the first");
+}
+
+#[test]
+fn a_table_of_an_object_store_is_read_once_what_is_missing_was_named() {
+    let text = b"# timestamp (ms), op type [Put:0, Get:1], object id, object size (byte)\n0,1,A,8\n103,0,B,31\n159,1,A,8\n";
+    let mut columns = "id=3,op=2".to_owned();
+    for (told, more) in [
+        ("read=1,write=0", ",read=1,write=0"),
+        ("ids=text", ",ids=text"),
+    ] {
+        let refused = read(text, &with_columns(Format::Csv, &columns)).unwrap_err();
+        assert!(refused.to_string().contains(told), "{refused}");
+        columns += more;
+    }
+    let accesses = read(text, &with_columns(Format::Csv, &columns)).unwrap();
+    let ops: Vec<Op> = accesses.iter().map(|access| access.op).collect();
+    assert_eq!(ops, [Op::Read, Op::Write, Op::Read]);
+    assert_eq!(accesses[0].key, accesses[2].key);
+}
+
+#[test]
 fn a_table_that_can_not_be_understood_says_why() {
     for (text, columns, told) in [
         (
             "1,2,3\n",
             "",
-            "line 1: one of 3 columns is the id: say which with --trace-columns",
+            "line 1: one of 3 columns is the id, and no header tells which (`1,2,3`); with the id in the third",
         ),
         ("1,2,3\n", "id=4", "line 1: there is no column 4 of 3"),
         ("a,b\n1,2\n", "id=c", "line 1: no column is called `c`"),
@@ -286,12 +316,12 @@ fn a_table_that_can_not_be_understood_says_why() {
         (
             "1,2\n3\n",
             "id=2",
-            "line 2: id must be a number below 2^64, not missing",
+            "line 2: id must be a number below 2^64 (or say ids=text with --trace-columns), not missing",
         ),
         (
             "1,2\n1,-2\n",
             "id=2",
-            "line 2: id must be a number below 2^64, not `-2`",
+            "line 2: id must be a number below 2^64 (or say ids=text with --trace-columns), not `-2`",
         ),
         (
             "1,jump\n",

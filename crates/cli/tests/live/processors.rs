@@ -3,101 +3,12 @@
 use crate::support;
 
 use std::fs;
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use support::leaks::Guard;
-use support::live::{Live, children, has_generations, nr_runnable, send, wait_until};
+use support::live::{has_generations, send, wait_until};
 use support::programs::{BusyLoops, program};
 use support::strata::{Strata, patience};
-
-/// `Cpus_allowed_list` of each thread of a process, with its name.
-fn allowed(pid: i32) -> Vec<(String, String)> {
-    let tasks = fs::read_dir(format!("/proc/{pid}/task"))
-        .into_iter()
-        .flatten();
-    let statuses =
-        tasks.filter_map(|task| fs::read_to_string(task.ok()?.path().join("status")).ok());
-    let field = |status: &str, name: &str| {
-        let line = status.lines().find_map(|line| line.strip_prefix(name));
-        line.unwrap_or_default().trim().to_owned()
-    };
-    statuses
-        .map(|status| {
-            (
-                field(&status, "Name:"),
-                field(&status, "Cpus_allowed_list:"),
-            )
-        })
-        .collect()
-}
-
-/// Whether a list like `0-3,7` names this one.
-fn names(list: &str, number: u32) -> bool {
-    list.split(',').any(|range| {
-        let (from, to) = range.split_once('-').unwrap_or((range, range));
-        let ends = from.parse::<u32>().ok().zip(to.parse::<u32>().ok());
-        ends.is_some_and(|(from, to)| (from..=to).contains(&number))
-    })
-}
-
-/// A memcached and the thread that reclaimed for it took turns on one processor while the other was idle.
-#[test]
-fn the_threads_that_reclaim_keep_off_the_processor_that_the_program_runs_on() {
-    needs!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
-    if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
-        skip!("there is one processor only");
-    }
-    let _guard = Guard::new();
-    let own = allowed(i32::try_from(std::process::id()).expect("a pid"));
-    let list = &own.first().expect("a thread").1;
-    let number = (0..4096)
-        .find(|number| names(list, *number))
-        .expect("a processor");
-    let seconds = (6 * patience().min(7)).to_string();
-    let strata = Strata::new([
-        "run",
-        "--quiet",
-        "--memory",
-        "72M",
-        "--swap",
-        "zram:256M",
-        "--",
-    ])
-    .args(["taskset", "-c", &number.to_string()])
-    .arg(program("zipf"))
-    .args(["--size", "120M", "--seconds", &seconds]);
-    let mut live = Live::start(&strata);
-    live.line();
-    let deadline = Instant::now() + Duration::from_secs(5) * patience().min(7);
-    let mut threads = Vec::new();
-    let mut are_apart = false;
-    while !are_apart && Instant::now() < deadline {
-        sleep(Duration::from_millis(20));
-        threads = allowed(live.pid());
-        let reclaim = threads.iter().filter(|(name, _)| name == "strata-shrink");
-        are_apart =
-            reclaim.clone().count() == 1 && reclaim.clone().all(|(_, list)| !names(list, number));
-    }
-    let nr_runnable = nr_runnable();
-    let programs: Vec<_> = children(live.pid()).into_iter().flat_map(allowed).collect();
-    assert_eq!(live.end().code(), Some(0), "{}", live.stderr());
-    if !are_apart && nr_runnable > 3 {
-        skip!("others want the processors as well: {nr_runnable} threads");
-    }
-    assert!(
-        are_apart,
-        "{nr_runnable} threads want to run; ours: {threads:?}"
-    );
-    let confined = programs.iter().filter(|(name, _)| name == "zipf");
-    assert!(
-        confined.clone().count() > 0
-            && confined
-                .clone()
-                .all(|(_, list)| *list == number.to_string()),
-        "the program runs where it did: {programs:?}"
-    );
-}
 
 /// Reclaim ahead took its time from the loops, which kept a quarter to a half of their progress.
 #[test]

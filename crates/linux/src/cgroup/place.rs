@@ -268,7 +268,7 @@ pub fn may_be_ours(path: &Path) -> bool {
     is_named_so && path.parent().is_some_and(is_among_groups)
 }
 
-/// Removes a group made by [`make`] and takes back what its parent had to hand out. Waits a moment
+/// Removes a group made by `make` and takes back what its parent had to hand out. Waits a moment
 /// for processes that have just ended. A group that is gone already is no error.
 pub fn remove_group(path: &Path) -> Result<(), CgroupError> {
     let deadline = Instant::now() + REMOVE_WAIT;

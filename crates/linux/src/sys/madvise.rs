@@ -24,7 +24,7 @@ pub enum Advice {
     WillNeed,
 }
 
-/// Advises the kernel on the ranges (at most [`RANGES_MAX`]) of the process. Returns the bytes
+/// Advises the kernel on the ranges (at most `RANGES_MAX`) of the process. Returns the bytes
 /// advised: whole ranges up to the first one that was refused. An error means the first.
 pub fn advise(process: BorrowedFd<'_>, ranges: &[AddrRange], advice: Advice) -> io::Result<u64> {
     let (advice, call) = match advice {

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! **Owns** these averages, and when each is due to be read again. **Does not own** reading them, nor what follows
-//! (`reclaimer`, `strategy::affinity`).
+//! (`reclaimer`).
 //!
 //! **Invariants** I1: what is not read leaves its average as it was. I2: what threads
 //! wanted and programs used before a pause says nothing of now: those averages begin anew.

@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 
 use rustix::process::Signal;
 use support::leaks::Guard;
-use support::live::{Live, TestGroup, children, memory_mount, send, state, wait_until};
+use support::live::{Live, TestGroup, children, is_limited, memory_mount, send, state, wait_until};
 use support::programs::program;
 use support::strata::{Strata, binary};
 
@@ -36,18 +36,8 @@ impl World {
         Strata::new(["run", "--memory", "60M", "--cgroup"]).arg(&self.group.path)
     }
 
-    /// Whether a hard limit stands on the group.
     fn is_limited(&self) -> bool {
-        let (_, is_v1) = memory_mount().expect("a memory controller");
-        let name = match is_v1 {
-            true => "memory.limit_in_bytes",
-            false => "memory.max",
-        };
-        let text = fs::read_to_string(self.group.path.join(name)).unwrap_or_default();
-        // Without a limit v1 shows the largest number of whole pages.
-        text.trim()
-            .parse::<u64>()
-            .is_ok_and(|bytes| bytes < 1 << 62)
+        is_limited(&self.group.path)
     }
 }
 

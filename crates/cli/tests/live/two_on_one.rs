@@ -12,7 +12,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use serde_json::Value;
 use support::leaks::{Guard, run_dir};
-use support::live::{Live, TestGroup, children, memory_mount, send, state, stop, wait_until};
+use support::live::{Live, TestGroup, children, is_limited, memory_mount, send, state, stop, wait_until};
 use support::programs::program;
 use support::strata::{Finished, Strata};
 
@@ -65,20 +65,6 @@ fn attach(memory: &str, group: &Path) -> Strata {
 fn recover() {
     let run = Strata::new(["run", "--memory", "64M", "--", "true"]).finish();
     run.expect_success();
-}
-
-/// Whether a hard limit stands on the group.
-fn is_limited(group: &Path) -> bool {
-    let (_, is_v1) = memory_mount().expect("a memory controller");
-    let name = match is_v1 {
-        true => "memory.limit_in_bytes",
-        false => "memory.max",
-    };
-    let text = fs::read_to_string(group.join(name)).unwrap_or_default();
-    // Without a limit v1 shows the largest number of whole pages.
-    text.trim()
-        .parse::<u64>()
-        .is_ok_and(|bytes| bytes < 1 << 62)
 }
 
 fn wait_for_limit(group: &Path) {

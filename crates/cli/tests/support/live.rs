@@ -176,6 +176,20 @@ impl Drop for Live {
     }
 }
 
+/// Whether a hard limit stands on the group.
+pub(crate) fn is_limited(group: &Path) -> bool {
+    let (_, is_v1) = memory_mount().expect("a memory controller");
+    let name = match is_v1 {
+        true => "memory.limit_in_bytes",
+        false => "memory.max",
+    };
+    let text = fs::read_to_string(group.join(name)).unwrap_or_default();
+    // Without a limit v1 shows the largest number of whole pages.
+    text.trim()
+        .parse::<u64>()
+        .is_ok_and(|bytes| bytes < 1 << 62)
+}
+
 /// Sends one process a signal.
 pub(crate) fn send(pid: i32, signal: Signal) {
     kill_process(Pid::from_raw(pid).expect("a pid"), signal).expect("signal");

@@ -35,7 +35,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, getppid, kill_process, waitid};
 
-use super::session::Session;
+use super::session::{Session, hold};
 use super::state::{State, remove_directory};
 use super::undo::{Due, carry_out, is_program_running, put_values_back};
 use strata_linux::process::read_stat;
@@ -59,6 +59,7 @@ const LOOK_PAUSE: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 250_000_000,
 };
+/// So many of these pauses make a second.
 const LOOKS_PER_S: u64 = 4;
 /// A Strata that waits for something and is so late gives way at no limit: its limits are undone, milliseconds.
 const LATE_MS_MAX: u64 = 1000;
@@ -276,8 +277,6 @@ impl Strata {
 /// control loop hangs: then it would not give way at them. Whether everything was undone; `false`: Strata died.
 fn attend(pipe: BorrowedFd<'_>, strata: &Strata, directory: &Path) -> bool {
     let mut is_asleep = false;
-    // Its limits are undone, and it was not heard of since.
-    let mut is_lifted = false;
     let mut nr_looks = 0_u64;
     loop {
         let mut fds = [PollFd::from_borrowed_fd(pipe, PollFlags::IN)];
@@ -293,13 +292,13 @@ fn attend(pipe: BorrowedFd<'_>, strata: &Strata, directory: &Path) -> bool {
                 {
                     let _ = kill_process(pid, Signal::CONT);
                 }
-                let is_late = strata.is_late();
-                if is_late && !is_lifted {
+                // At each look: a thread of its that was in the middle of changing a limit writes it once more.
+                if strata.is_late() {
                     lift(directory);
-                    // Heard of again, it knows by this that its limits are to be set anew.
+                    // Heard of again, it knows by this that its limits are to be set anew. After each, or the last of them, which
+                    // may undo what it has just set, would go unnoticed.
                     strata.heartbeat.iter().for_each(Heartbeat::note_missed);
                 }
-                is_lifted = is_late;
             }
             Ok(0) | Err(rustix::io::Errno::INTR) => {}
             Err(_) => return false,
@@ -337,6 +336,11 @@ fn take_over(directory: &Path) -> Result<(), String> {
     let Some(mut state) = load()? else {
         return remove_directory(directory).map_err(|error| error.to_string());
     };
+    // Nobody with another run directory begins on the groups before they are as they were. One that has begun is left in peace:
+    // only values that are still this session's are put back.
+    let _held: Vec<File> = (state.groups.iter())
+        .filter_map(|group| hold(&group.path).ok())
+        .collect();
     carry_out(&mut state, directory, Due::AtOnce);
     while is_program_running(&state) {
         thread::sleep(PROGRAM_POLL);

@@ -15,7 +15,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::claim::find_holder;
 use super::process::Keeper;
 use super::state::{State, claim_directory, make_directory, remove_directory};
-use super::undo::{Due, UndoError, carry_out, is_program_running};
+use super::undo::{Due, UndoError, carry_out, is_program_running, put_values_back};
 use super::written;
 use strata_linux::cgroup::GroupMark;
 use strata_linux::claim::{Claim, ClaimError, Holder, Life};
@@ -162,9 +162,10 @@ impl Session {
             .change(|state| state.group = Some(path.to_owned()))
     }
 
-    /// Puts all values back at once (limits, OOM killer); swap and group stay.
-    pub fn undo_limits(&self) -> Vec<UndoError> {
-        carry_out(&mut self.inner.state(), &self.inner.directory, Due::AtOnce)
+    /// Puts all values back at once (limits, OOM killer); swap and group stay. The steps stay recorded: a thread that is in the
+    /// middle of changing one of the values may write it once more, and [`Session::undo_all`] puts it back again.
+    pub fn put_limits_back(&self) -> Vec<UndoError> {
+        put_values_back(&self.inner.state(), &self.inner.directory)
     }
 
     /// Undoes everything that was recorded and not undone by its owner. May be called again.
@@ -274,7 +275,7 @@ fn first_state(directory: &Path) -> io::Result<State> {
 }
 
 /// Locks the directory of a group itself, which all run directories have in common. Released when the file is closed.
-fn hold(group: &Path) -> Result<File, ClaimError> {
+pub(super) fn hold(group: &Path) -> Result<File, ClaimError> {
     let directory = File::open(group).map_err(ClaimError::Io)?;
     match flock(&directory, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(directory),

@@ -227,19 +227,22 @@ impl Arena {
             return Ok(false);
         };
         let nr_missed_beats = session.heartbeat().nr_missed();
-        if std::mem::replace(&mut self.nr_missed_beats, nr_missed_beats) == nr_missed_beats {
+        if self.nr_missed_beats == nr_missed_beats {
             return Ok(false);
         }
         // First as if we had lifted them: what stands there is nobody else's.
         self.let_go(policy)?;
         self.take_hold(policy)?;
+        // Only now: what failed is tried again.
+        self.nr_missed_beats = nr_missed_beats;
         Ok(true)
     }
 
-    /// Puts the limits back at once: nobody gives way at them from here on.
-    pub(super) fn undo_limits(&self) {
+    /// Puts the limits back at once: nobody gives way at them from here on. [`Arena::undo`] does so once more, when no thread is
+    /// left that may be in the middle of changing one.
+    pub(super) fn put_limits_back(&self) {
         if let Some((session, _)) = &self.session {
-            for error in session.undo_limits() {
+            for error in session.put_limits_back() {
                 tracing::debug!("{error}");
             }
             session.heartbeat().rest();

@@ -441,7 +441,7 @@ impl Session<'_> {
     fn finish(mut self, ending: Ending) -> Report {
         let now = self.now();
         // First, before anything is joined or waited for.
-        self.arena.undo_limits();
+        self.arena.put_limits_back();
         self.limit.set_reading(Reading::Paced);
         let actuator = self.config.actuator;
         let managed = self.managed.as_ref();

@@ -9,7 +9,7 @@
 //!
 //! **Invariants**
 //! - I1: at most `in_flight_max` requests are queued, worked on or unread at any time.
-//! - I2: every request that was taken gives one report, unless the thread panicked.
+//! - I2: every request that was taken gives one report, unless the thread panicked or hangs when it is stopped.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -17,9 +17,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::thread::gettid;
+
+/// How long work that is asked to end is waited for. It ends between two calls into the kernel, of a few milliseconds each.
+const STOP_WAIT: Duration = Duration::from_secs(5);
+const STOP_POLL: Duration = Duration::from_millis(1);
 
 /// Told to the work so that it can end early.
 #[derive(Clone, Debug, Default)]
@@ -131,13 +136,20 @@ impl<Request: Send + 'static, Report: Send + 'static> Worker<Request, Report> {
         Some(report)
     }
 
-    /// Asks the work to end early, waits for it, and returns the reports that were left.
+    /// Asks the work to end early, waits for it (for [`STOP_WAIT`] at most: a call into the kernel may hang), and returns the
+    /// reports that were left.
     pub(super) fn stop(&mut self) -> Vec<Report> {
         self.stop.set();
         self.requests = None;
         if let Some(thread) = self.thread.take() {
-            // A panic was printed by the thread; its reports are missing, which the owner sees.
-            let _ended = thread.join();
+            let deadline = Instant::now() + STOP_WAIT;
+            while !thread.is_finished() && Instant::now() < deadline {
+                std::thread::sleep(STOP_POLL);
+            }
+            if thread.is_finished() {
+                // A panic was printed by the thread; its reports are missing, which the owner sees.
+                let _ended = thread.join();
+            }
         }
         self.nr_in_flight = 0;
         self.reports.try_iter().collect()

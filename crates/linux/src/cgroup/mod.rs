@@ -599,7 +599,7 @@ pub fn remove_marked(mark: &GroupMark) -> Result<(), CgroupError> {
     }
 }
 
-/// Whether this process is in a group, or in one below it.
+/// Whether the calling process is in the group at the path, or in a group below it.
 fn is_own(group: &Path) -> Result<bool, CgroupError> {
     let own = Mount::find()?.group_of(None)?;
     Ok(own.is_some_and(|own| own.starts_with(group)))

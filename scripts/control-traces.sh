@@ -14,13 +14,14 @@ strata=${STRATA:-$target_dir/debug/strata}
 [ -x "$strata" ] || fail "build it first: cargo build -p strata (or name another: STRATA=FILE)"
 
 run() { # MEMORY COMMAND...
-    "$strata" run --quiet --memory "$1" --swap zram:512M --trace "$work/trace" -- "${@:2}" >"$work/out"
+    "$strata" run --quiet --memory "$1" --swap zram:512M ${exact:+--policy mglru} --trace "$work/trace" -- "${@:2}" >"$work/out"
 }
 zipf() { run "$1" "$programs/zipf" --size 180M --theta 0.99 --seconds 6 "${@:2}"; }
 
 load_zipf() { run 24M "$programs/zipf" --size 40M --theta 1.2 --work-percent 25 --seconds 6; }
 load_scan() { zipf 108M --scan-pages 1800 --scan-every 100000; }
-load_phases() { zipf 108M --phase-every 2; }
+# Page by page; in all others the kernel chooses.
+load_phases() { exact=1 zipf 108M --phase-every 2; }
 load_mapped_file() { zipf 108M --file "$target_dir/control-traces.mapped" --populate --random; }
 load_two_threads() { zipf 108M --threads 2; }
 load_many_threads() { zipf 108M --threads 12; }

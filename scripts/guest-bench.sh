@@ -27,7 +27,7 @@ for load in "$@"; do
     case $name in mapped_file | mixed) "$zipf" --size 128M --file $file --seconds 0 >/dev/null ;; esac
     status=0
     "$strata" compare --memory 77M --swap zram:512M --runs "$runs" --prepare "$prepare" --format json \
-        --policy "${load#*/}" \
+        $([ "${load#*/}" = auto ] || echo "--policy ${load#*/}") \
         --operations '"program".*"ops":([0-9]+)' \
         -- "$zipf" --size 128M --seconds "$seconds" "${options[@]}" >/run/compared 2>/run/said || status=$?
     sed 's/^/said /' /run/said

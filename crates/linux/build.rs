@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use libbpf_cargo::SkeletonBuilder;
 
-const PROGRAMS: [&str; 4] = ["walk", "vma", "lists", "census"];
+const PROGRAMS: [&str; 3] = ["walk", "vma", "census"];
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed=bpf");

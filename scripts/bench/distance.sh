@@ -118,33 +118,3 @@ echo "|---|---:|---:|$line"
         split("loop zipf loop,_again scan or_hotscan", name, " ")
         for (n = 1; n <= 5; n++) {gsub(/_/, " ", name[n])
             row(name[n], whole, n, stretch); row(name[n] ", after its first tenth", later, n, stretch * 9 / 10)}}'
-cat <<'END'
-
-What was tried on the way, by hand, with the engine changed for it; not made by the command above.
-
-For the two lists, on the file of the first table (share missed at 1.2, 1.5 and 2 times memory), never tried in small:
-
-| returns made active by distance | 1.2 | 1.5 | 2.0 | where it costs, over the window |
-|---|---:|---:|---:|---|
-| as the series words it: below the active size, or the inactive one if that is less | 1.000 | 1.000 | 1.000 | nowhere, it hardly does anything |
-| so, and a few by chance, so that it can begin | 1.000 | 0.901 | 0.782 | |
-| so, and the active list may be 16 times the inactive one, as in 26 GiB, and is not questioned | 0.297 | 0.490 | 0.644 | `gen:phases` in half of its pages 1.64, `gen:mixed` in 5 % 1.04, `gen:zipf` in 50 % 1.02: what was active stays |
-| by chance alone (one in 8), each questions the active list | 0.811 | 0.811 | 0.945 | |
-| by chance alone, the active list may be three times the inactive one | 0.420 | 0.592 | 0.695 | `gen:phases` in half 1.20, `gen:mixed` in 20 % 1.15, and 1.035 even tried in small |
-| by chance alone | 0.548 | 0.723 | 0.787 | `gen:mixed` in 20 % 1.05, `sqlite` in 5 % 1.13 |
-| by chance, and known working set in use stays active: as it is | 0.534 | 0.706 | 0.780 | the tables above |
-
-For generations, on the trace that turns (`mglru+distance`: zipf, the second loop, the hot set and scan; whole stretches):
-
-| which way is chosen | zipf | loop, again | hot set and scan |
-|---|---:|---:|---:|
-| the score forgets one part in 512 at each comparison: as it is; one in 32 gives the same | 1.069 | 1.080 | 1.025 |
-| one part in 8 | 1.041 | 1.041 | 1.039 |
-| by shares of misses, not their number, one part in 32 | 1.067 | 0.845 | 1.031 |
-| so, one part in 8 | 1.038 | 1.193 | 1.039 |
-| by distance always | 1.009 | 0.773 | 1.024 |
-
-None holds 1.02 in each stretch: in zipf 2 % of the accesses miss, and the two in small hardly differ.
-What a single size says is not much either: with half as many accesses, in 13453, 13553, 13653, 13753 and 13853
-pages, zipf is at 1.09, 1.08, 1.04, 1.08 and 1.15.
-END

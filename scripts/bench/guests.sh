@@ -12,17 +12,14 @@
 # - `scan` reads 1,800 pages in a row every 100,000 operations. `phases` has other hot pages every 2 s. `mixed` is half a mapped file, half
 #   anonymous.
 #
-# - `obedience`: of the pages that left by the kernel's choice under hints, the share that had been offered. `agreement`: of the pages that
-#   left between two hints, the share that stood first in the policy's order; `by chance` is what that share would be by chance.
-#
 # BENCH_RUNS is the number of rounds (3), BENCH_SECONDS the length of a run in the machine's time (5), BENCH_LOADS the loads, BENCH_POLICIES
-# the policies of `strata run` (mglru+heat), BENCH_KERNELS ("6.1 6.12"), BENCH_MGLRU ("0 7"), BENCH_GUESTS how many machines run side by
+# the policies of `strata run` (auto: none is asked for), BENCH_KERNELS ("6.1 6.12"), BENCH_MGLRU ("0 7"), BENCH_GUESTS how many machines run side by
 # side (2), BENCH_PROCESSORS of each (1).
 source "$(dirname "$0")/lib.sh"
 runs=${BENCH_RUNS:-3} seconds=${BENCH_SECONDS:-5} side_by_side=${BENCH_GUESTS:-2} smp=${BENCH_PROCESSORS:-1}
 read -ra names <<<"${BENCH_LOADS:-zipf_0.99 zipf_1.2 scan phases uniform mapped_file mixed}"
 loads=()
-for policy in ${BENCH_POLICIES:-mglru+heat}; do
+for policy in ${BENCH_POLICIES:-auto}; do
     for name in "${names[@]}"; do loads+=("$name/$policy"); done
 done
 directory=$target_dir/guests
@@ -73,8 +70,7 @@ for kernel in ${BENCH_KERNELS:-6.1 6.12}; do
         done
     done
 done >"$directory/lines"
-"$target_dir/release/examples/compared" 'kernel|MGLRU|load|policy' faults cpu_per_operation memory obedience \
-    agreement chance <"$directory/lines"
+"$target_dir/release/examples/compared" 'kernel|MGLRU|load|policy' faults cpu_per_operation memory <"$directory/lines"
 echo
 echo "$runs rounds of $seconds s each in the machine's time, $smp processor each."
 grep -q $'\t{' "$directory/lines" || fail "nothing was measured"

@@ -1,24 +1,20 @@
 #!/usr/bin/env bash
-# What is each policy worth to a running program, and how far does the kernel follow it? `zipf` over 300 MiB at 60 % of its footprint, under
+# What is each policy worth to a running program that chooses page by page? `zipf` over 300 MiB at 60 % of its footprint, under
 # Strata with each policy and under the kernel's limit alone at the same memory, in turns (`strata compare --match-memory`).
 #
-# - `mglru+heat` is the default. The other policies order pages by what `strata sim` knows under the same names. Models and numbers of
-#   generations and tiers have live tests, no row.
+# - The policies order pages by what `strata sim` knows under the same names. Without a policy the kernel chooses. Models and
+#   numbers of generations and tiers have live tests, no row.
 # - Each cell has the median over rounds for the kernel's limit alone and for Strata. A ratio is Strata over the kernel within a round: the
 #   median, and in parentheses the worst round.
 # - Faults are major faults. Operations a CPU second are those for each second of user and system time of the program, of Strata and of all
 #   kernel threads.
-# - `obedience`: of the pages that left by the kernel's choice under hints, the share that had been offered. `agreement`: of the pages that
-#   left between two hints, the share that stood first in the policy's order, of as many as left; `by chance` is what that share would be if
-#   pages left by chance. Where no page left under hints there are no such columns: under the classic LRU walks of a program of 300 MiB come
-#   too far apart for hints (docs/decisions/17-bounded-hold-ups.md).
 #
 # BENCH_SECONDS is the length of a run (8), BENCH_RUNS the rounds (5), BENCH_LOADS the loads (zipf_0.99 zipf_1.2 scan), BENCH_POLICIES the
 # policies. On other kernels: `make bench NAME=guests BENCH_POLICIES='mglru two-list'`.
 source "$(dirname "$0")/lib.sh"
 seconds=${BENCH_SECONDS:-8} rounds=${BENCH_RUNS:-5}
 read -ra loads <<<"${BENCH_LOADS:-zipf_0.99 zipf_1.2 scan}"
-read -ra policies <<<"${BENCH_POLICIES:-mglru+heat mglru mglru+distance two-list strata}"
+read -ra policies <<<"${BENCH_POLICIES:-mglru mglru+distance two-list strata}"
 trap 'rm -rf "$work"' EXIT
 cargo build --release --quiet -p strata-host --example compared
 
@@ -40,7 +36,7 @@ for load in "${loads[@]}"; do
         grep . "$work/compared" || echo "failed"
     done
 done >"$work/lines"
-"$target_dir/release/examples/compared" 'load|policy' faults operations operations_per_cpu obedience agreement chance <"$work/lines"
+"$target_dir/release/examples/compared" 'load|policy' faults operations operations_per_cpu <"$work/lines"
 echo
 echo "$rounds rounds of $seconds s each, budget 180 MiB."
 ! grep -q $'\tfailed$' "$work/lines" || fail "a policy could not be compared"

@@ -285,34 +285,6 @@ fn beside(lines: &mut Lines, eviction: &EvictionReport) {
             ),
         );
     }
-    if eviction.nr_activated_pages > 0 {
-        lines.add(
-            "hints",
-            format_args!(
-                "{} touched, so that the kernel spares them",
-                pages(eviction.nr_activated_pages)
-            ),
-        );
-    }
-    if eviction.nr_deactivated_pages > 0 {
-        lines.add(
-            "hints",
-            format_args!(
-                "{} named as cold, so that the kernel takes them first",
-                pages(eviction.nr_deactivated_pages)
-            ),
-        );
-    }
-    if eviction.nr_recalled_pages > 0 {
-        lines.add(
-            "read ahead",
-            format_args!(
-                "{}, last used with pages that came back; {} of them used",
-                pages(eviction.nr_recalled_pages),
-                pages(eviction.nr_recalled_used_pages)
-            ),
-        );
-    }
     if eviction.left_to_programs_ms > 0 {
         lines.add(
             "own reclaim",

@@ -3,7 +3,7 @@
 //! **Owns** which modules have numbers, and setting one by its name. **Does not own** the numbers, their ranges and
 //! reasons: they stand beside the code that uses them, and `docs/reference/tunables.md` lists them.
 
-use crate::strategy::{admit_cache, drop_cache, list_balance, mark_accessed, prefetch, split_huge};
+use crate::strategy::{admit_cache, drop_cache, split_huge};
 use crate::tunables::{OutOfRange, Tunables, config_of};
 use crate::{cpu, limit, loop_config, pressure, reclaimer, stall, walks, watermarks};
 use serde_json::Value;
@@ -39,12 +39,6 @@ config_of! {
         limit: limit::Config;
         /// When walks come.
         walks: walks::Config;
-        /// Telling the kernel which pages are warm.
-        mark_accessed: mark_accessed::Config;
-        /// Telling the kernel which pages are cold.
-        list_balance: list_balance::Config;
-        /// Reading ahead what belongs to what comes back.
-        prefetch: prefetch::Config;
         /// Dropping page cache that was read once.
         drop_cache: drop_cache::Config;
         /// Which page cache that comes in stays.

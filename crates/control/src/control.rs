@@ -3,14 +3,12 @@
 //! ```text
 //!   due -> (sample) -> tick -> (plan)                    how much is to go, by whom
 //!   walk_pause_ms, may_look -> begin_walk, end_walk      when a walk comes
-//!   tell, prefetch -> (actions) -> taken_up              what is done beside reclaim after a walk
 //! ```
 //!
 //! **Owns** what is kept between ticks, and what several judgements have in common. **Does not own** any of the
 //! judgements: each has a module. Nothing is read or done here.
 //!
-//! **Invariants** I1: in a dry run no stall is reported, reclaim is never left to the programs, no page is marked
-//! accessed and none is read ahead.
+//! **Invariants** I1: in a dry run no stall is reported, and reclaim is never left to the programs.
 
 mod beside;
 #[cfg(test)]
@@ -27,8 +25,6 @@ use crate::pressure::Pressure;
 use crate::reclaimer::{Event, Reclaimer, Turns};
 use crate::sample::{Actuator, ActuatorReport, CpuState};
 use crate::stall::Stall;
-use crate::steering::{Abilities, Steering};
-use crate::strategy::Busy;
 use crate::strategy::admit_cache::AdmitCache;
 use crate::strategy::drop_cache::DropCache;
 use crate::walks::Walks;
@@ -40,10 +36,6 @@ use strata_lru::{Swappiness, TimeMs};
 pub struct WalkLook {
     /// In use, bytes.
     pub usage_bytes: u64,
-    /// Base pages in memory, as of the last walk.
-    pub nr_resident_pages: u64,
-    /// Threads of strategies that are at work.
-    pub busy: Busy,
     /// Whether what was split has to be seen.
     pub is_splitting: bool,
     /// Whether pageout is to take pages.
@@ -65,14 +57,12 @@ pub struct Setup {
     pub min_ttl_ms: u64,
     /// Decisions are not carried out.
     pub is_dry_run: bool,
-    /// Whether the coldest pages go first.
-    pub has_heat: bool,
+    /// Whether exact choice of pages was asked for, by a policy or `min_ttl`; else `auto` leaves the choice to the kernel.
+    pub is_exact: bool,
     /// Whether pages can be taken one by one.
     pub has_pageout: bool,
     /// Whether the kernel can be asked to reclaim.
     pub has_kernel: bool,
-    /// What can be done beside reclaim.
-    pub abilities: Abilities,
     /// What Strata may take, percent of one processor; `None`: as much as it needs.
     pub cpu_percent_max: Option<u32>,
     /// Processors of the machine.
@@ -101,7 +91,6 @@ pub struct Control {
     swappiness: Swappiness,
     swap_checked: Option<TimeMs>,
     walks: Walks,
-    steering: Steering,
     admit_cache: AdmitCache,
     drop_cache: DropCache,
     /// Whether the kernel holds usage below the budget while nobody reclaims ahead.
@@ -135,12 +124,6 @@ impl Control {
             swappiness: setup.swappiness,
             swap_checked: None,
             walks: Walks::new(config.walks),
-            steering: Steering::new(
-                setup.abilities,
-                config.mark_accessed,
-                config.list_balance,
-                config.prefetch,
-            ),
             admit_cache: AdmitCache::new(config.admit_cache),
             drop_cache: DropCache::new(config.drop_cache),
             is_line_held: false,
@@ -180,11 +163,6 @@ impl Control {
         &self.config
     }
 
-    /// Whether the coldest pages go first.
-    pub(crate) fn has_heat(&self) -> bool {
-        self.setup.has_heat
-    }
-
     /// Whether pages can be taken one by one.
     pub fn has_pageout(&self) -> bool {
         self.setup.has_pageout
@@ -215,11 +193,6 @@ impl Control {
         self.setup.min_ttl_ms
     }
 
-    /// What the run can do beside reclaim.
-    pub fn abilities(&self) -> Abilities {
-        self.steering.abilities()
-    }
-
     /// For how long reclaim was left to the programs, milliseconds.
     pub fn left_to_programs_ms(&self) -> u64 {
         self.left_to_programs_ms
@@ -240,7 +213,6 @@ impl Control {
                 self.turns
                     .transition(now, &self.marks, Event::KernelFoundNothing);
             }
-            ActuatorReport::NotPrefetched { nr_pages } => self.steering.leave_prefetched(nr_pages),
         }
     }
 
@@ -259,13 +231,6 @@ impl Control {
         &self.cpu
     }
 
-    /// Whether the kernel's reclaim can be steered by marking the warm pages of every program. Never in a dry run, nor with
-    /// `min_ttl`, which the kernel does not know.
-    pub fn is_kernel_told(&self, can_mark_all: bool) -> bool {
-        let can_mark = self.steering.abilities().lever.is_some() && !self.is_dry_run;
-        can_mark && can_mark_all && self.setup.min_ttl_ms == 0
-    }
-
     /// Whether the kernel may be asked to reclaim now.
     pub fn may_ask_kernel(&self, now: TimeMs) -> bool {
         !self.is_dry_run && !self.kernel_pause.holds(now)
@@ -279,15 +244,15 @@ impl Control {
     /// Who reclaims.
     pub fn reclaimer(&self) -> Reclaimer {
         match self.actuator {
+            // Nobody has asked for exact choice: the kernel chooses well, and its batches cost less.
+            Actuator::Auto if !self.setup.is_exact => match self.turns.reclaimer() {
+                Reclaimer::Programs => Reclaimer::Programs,
+                Reclaimer::Pageout | Reclaimer::Kernel => Reclaimer::Kernel,
+            },
             Actuator::Auto => self.turns.reclaimer(),
             Actuator::Pageout => Reclaimer::Pageout,
             Actuator::Reclaim => Reclaimer::Kernel,
         }
-    }
-
-    /// Whether `auto` has given reclaim to the kernel, whose choice then depends on which pages are marked accessed.
-    pub fn is_kernels_turn(&self) -> bool {
-        self.actuator == Actuator::Auto && self.turns.reclaimer() == Reclaimer::Kernel
     }
 
     /// Whether the programs reclaim in their own faults.
@@ -295,11 +260,19 @@ impl Control {
         self.reclaimer() == Reclaimer::Programs
     }
 
+    /// Whether the kernel chooses what goes, all the time or as long as the programs reclaim for themselves.
+    pub(crate) fn is_by_amount(&self) -> bool {
+        let is_exact = match self.actuator {
+            Actuator::Auto => self.setup.is_exact,
+            Actuator::Pageout => true,
+            Actuator::Reclaim => false,
+        };
+        !is_exact || self.is_left_to_programs()
+    }
+
     /// Whether accessed bits are to be cleared so that pageout sees accesses: else so that the lists that the kernel goes by
     /// stay as they are.
     pub fn is_clearing_for_pageout(&self) -> bool {
-        let is_kernels_choice = self.is_kernels_turn() || self.is_left_to_programs();
-        let may_page_out = self.setup.actuator != Actuator::Reclaim && self.setup.has_pageout;
-        !is_kernels_choice && may_page_out
+        self.reclaimer() == Reclaimer::Pageout && self.setup.has_pageout
     }
 }

@@ -2,8 +2,7 @@
 //!
 //! ```text
 //!   plan -> reclaim: evict, or ask the kernel
-//!        -> hints, as soon as clearing is over
-//!        -> a walk, if one is due -> ranking -> hints -> reading ahead
+//!        -> a walk, if one is due -> which huge pages are to be split
 //! ```
 //!
 //! **Owns** this order, and the little that is kept from one step to a later one ([`Kept`]). **Does not own** the
@@ -16,19 +15,17 @@ pub mod notes;
 #[cfg(test)]
 mod tests;
 
-pub use limit::{LimitLook, Limits, hold_limit};
+pub use limit::{Limits, hold_limit};
 
 use crate::control::{Control, WalkLook};
 use crate::limit::Standing;
 use crate::plan::{Action, Plan};
-use crate::sample::{KernelLists, PAGE_BYTES, Reading};
-use crate::strategy::{Busy, Outcome, Walk};
 use crate::trace::{
-    Answer, Batch, ChosenBy, ClearIntent, ColdAsk, Found, ProgramPages, RecallAsk, ReclaimAsk,
-    Recorder, TouchAsk, WalkAsk, WalkEnd, WalkPlan, WalkSample,
+    Answer, Batch, ChosenBy, ClearIntent, Found, ProgramPages, ReclaimAsk, Recorder, WalkAsk,
+    WalkEnd, WalkPlan, WalkSample,
 };
 use crate::walks::Pause;
-use strata_lru::{Foretold, HEAT_WALK_MS_MIN, Isolated, NR_RANKED_PAGES_MIN, TimeMs};
+use strata_lru::{Isolated, TimeMs};
 
 /// Isolation is asked again at most so often within one tick.
 const ISOLATE_TRIES: u32 = 16;
@@ -38,10 +35,6 @@ const ISOLATE_TRIES: u32 = 16;
 pub struct Kept {
     /// Attempts at taking pages, those of the kernel included, that were answered. Whoever hears the answers counts them.
     pub nr_attempts: u64,
-    /// Whether what the last walk showed has still to be told the kernel.
-    is_telling_due: bool,
-    /// Base pages taken by heat since pages were last ranked.
-    nr_taken_pages: u64,
 }
 
 /// What a walk visited, and what that took.
@@ -98,24 +91,8 @@ pub trait Mechanism {
     /// Where everything is noted.
     fn recorder(&self) -> &Recorder;
 
-    /// In memory, as of the last walk.
-    fn nr_resident_pages(&self) -> u64;
-    /// Found used by the last walk.
-    fn nr_used_pages(&self) -> u64;
-    /// Pages read in ahead that were used for the first time since this was last asked.
-    fn take_prefetched_used(&mut self) -> u64 {
-        0
-    }
-    /// How what the walk before foretold compares with what became of it.
-    fn foretold(&self) -> Foretold;
     /// What the last walk found.
     fn found(&self) -> WalkFound;
-    /// Threads of strategies that are at work.
-    fn busy(&self) -> Busy;
-    /// The kernel's lists, where they can be read.
-    fn kernel_lists(&mut self) -> Option<KernelLists>;
-    /// Whether pages may be named to the kernel as cold from now on.
-    fn allow_deactivation(&mut self, is_allowed: bool);
 
     /// Whether all pages are younger than `min_ttl`.
     fn is_all_young(&mut self, now: TimeMs) -> bool {
@@ -129,10 +106,6 @@ pub trait Mechanism {
 
     /// Whether pages that were sent have not come back.
     fn is_batch_out(&self) -> bool;
-    /// Ranked folios that were not taken yet.
-    fn nr_ranked_folios(&self) -> u64;
-    /// Ranks the coldest pages.
-    fn rank(&mut self, nr_pages: u64);
     /// Chooses huge pages that are to be split, after a walk.
     fn choose_splits(&mut self, now: TimeMs) {
         let _ = now;
@@ -141,8 +114,6 @@ pub trait Mechanism {
     fn is_splitting(&self) -> bool {
         false
     }
-    /// Takes ranked pages, the coldest first; an empty batch if there are none.
-    fn isolate_cold(&mut self, now: TimeMs, nr_pages: u64) -> Self::Batch;
     /// Takes what the engine would evict next. `None`: the engine can't, and the user was told.
     ///
     /// # Errors
@@ -159,10 +130,6 @@ pub trait Mechanism {
 
     /// How long clearing has to rest still before a walk may clear again, microseconds.
     fn rest_us(&mut self, now: TimeMs) -> u64;
-    /// How far apart walks that clear come at least, milliseconds.
-    fn pace_ms(&self) -> u64;
-    /// Whether pages of the last walk are being cleared: until then nobody else is to move pages on the kernel's lists.
-    fn is_clearing(&mut self) -> bool;
     /// Whether the engine wants a new generation.
     fn is_ageing_due(&mut self) -> bool {
         false
@@ -191,15 +158,13 @@ pub trait Mechanism {
     /// # Errors
     /// The run can't go on.
     fn age(&mut self, now: TimeMs) -> Result<(), Self::Error>;
-    /// Ends a walk without one.
-    fn end_look(&mut self);
     /// All that follows a walk is done.
     fn end_walk(&mut self, now: TimeMs) {
         let _ = now;
     }
 
-    /// Carries an action out, but for [`Action::PageOut`] and [`Action::Reclaim`]. What became of it, if it asks for pages.
-    fn apply(&mut self, now: TimeMs, action: Action) -> Option<Outcome>;
+    /// Carries an action out, but for [`Action::PageOut`] and [`Action::Reclaim`].
+    fn apply(&mut self, now: TimeMs, action: Action);
 }
 
 /// What a tick came to.
@@ -238,12 +203,9 @@ pub fn carry_out<M: Mechanism>(
                     }
                 }
             }
-            action => {
-                act(on, now, action);
-            }
+            action => on.apply(now, action),
         }
     }
-    tell_when_cleared(on, now);
     walk_if_due(on, now, usage_bytes, is_pageout_wanted)?;
     Ok(ticked)
 }
@@ -272,9 +234,6 @@ pub fn evict<M: Mechanism>(
     nr_pages: u64,
 ) -> Result<Standing, M::Error> {
     on.kept_mut().nr_attempts += 1;
-    if evict_cold(on, now, usage_bytes, nr_pages)? {
-        return Ok(Standing::Fine);
-    }
     let mut has_walked = false;
     for _ in 0..ISOLATE_TRIES {
         let by = ChosenBy::Generations;
@@ -313,55 +272,6 @@ pub fn evict<M: Mechanism>(
     Ok(Standing::Fine)
 }
 
-/// Sends the coldest pages out; `false` if there are none to be had that way.
-fn evict_cold<M: Mechanism>(
-    on: &mut M,
-    now: TimeMs,
-    usage_bytes: u64,
-    nr_pages: u64,
-) -> Result<bool, M::Error> {
-    if !on.control().has_heat() {
-        return Ok(false);
-    }
-    let nr_ranked_folios = on.nr_ranked_folios();
-    on.recorder()
-        .note(|tick| tick.sample.nr_ranked_folios.push(nr_ranked_folios));
-    if nr_ranked_folios == 0 && may_walk(on, now, HEAT_WALK_MS_MIN) {
-        walk(on, now, usage_bytes)?;
-    }
-    let batch = on.isolate_cold(now, nr_pages);
-    let nr_sent_folios = M::size_of(&batch).nr_folios;
-    let answer = match nr_sent_folios {
-        0 => Answer::Empty,
-        _ => Answer::Pages,
-    };
-    note_batch(on, ChosenBy::Heat, Some(nr_pages), answer, Some(&batch));
-    on.kept_mut().nr_taken_pages += nr_sent_folios;
-    if nr_sent_folios > 0 {
-        on.send(now, batch);
-    }
-    Ok(nr_sent_folios > 0)
-}
-
-/// Ranks the coldest pages after a walk: twice as many as were needed since the last one.
-fn rank<M: Mechanism>(on: &mut M, now: TimeMs, usage_bytes: u64) {
-    if !on.control().has_heat() {
-        return;
-    }
-    on.choose_splits(now);
-    let low_bytes = on.control().marks().low_bytes;
-    let excess_pages = usage_bytes.saturating_sub(low_bytes) / PAGE_BYTES;
-    if excess_pages == 0 {
-        return;
-    }
-    let nr_taken_pages = std::mem::take(&mut on.kept_mut().nr_taken_pages);
-    let nr_pages = (nr_taken_pages + excess_pages) * 2;
-    let nr_pages = nr_pages.max(NR_RANKED_PAGES_MIN);
-    on.recorder()
-        .note(|tick| tick.plan.rank_pages.push(nr_pages));
-    on.rank(nr_pages);
-}
-
 /// Notes what the engine was asked for, and what it gave.
 pub fn note_batch<M: Mechanism>(
     on: &M,
@@ -390,13 +300,11 @@ fn walk_if_due<M: Mechanism>(
 ) -> Result<(), M::Error> {
     let look = WalkLook {
         usage_bytes,
-        nr_resident_pages: on.nr_resident_pages(),
-        busy: on.busy(),
         is_splitting: on.is_splitting(),
         is_pageout_wanted,
-        is_ageing_due: is_pageout_wanted && !on.control().has_heat() && is_ageing_due(on),
+        is_ageing_due: is_pageout_wanted && is_ageing_due(on),
     };
-    let Some(pause_ms) = on.control().walk_pause_ms(now, &look) else {
+    let Some(pause_ms) = on.control().walk_pause_ms(&look) else {
         return Ok(());
     };
     if may_walk(on, now, pause_ms) {
@@ -428,20 +336,13 @@ fn is_ageing_due<M: Mechanism>(on: &mut M) -> bool {
     is_due
 }
 
-/// Walks all programs; a new generation is born if it is time.
+/// Walks all programs; a new generation is born.
 ///
 /// # Errors
 /// The mechanism's: the run can't go on.
 pub fn walk<M: Mechanism>(on: &mut M, now: TimeMs, usage_bytes: u64) -> Result<(), M::Error> {
     look(on, now, false)?;
-    let (nr_resident_pages, busy) = (on.nr_resident_pages(), on.busy());
-    if on.control().is_ageing(now, nr_resident_pages, busy) {
-        on.control_mut().note_ageing(now);
-        on.age(now)?;
-    } else {
-        on.end_look();
-        note_walk_end(on, WalkEnd::Look);
-    }
+    on.age(now)?;
     after_walk(on, now, usage_bytes);
     Ok(())
 }
@@ -468,10 +369,8 @@ pub fn look<M: Mechanism>(on: &mut M, now: TimeMs, is_thorough: bool) -> Result<
             nr_entries: visit.nr_entries,
             cpu_ns: visit.cpu_ns,
             wall_ns: visit.wall_ns,
-            pace_ms: on.pace_ms(),
             found: found.all,
             programs: found.programs,
-            foretold: on.foretold().into(),
         });
         tick.plan.walks.push(WalkPlan {
             is_thorough,
@@ -482,25 +381,11 @@ pub fn look<M: Mechanism>(on: &mut M, now: TimeMs, is_thorough: bool) -> Result<
     Ok(())
 }
 
-/// All that follows a walk: the coldest are ranked, the kernel is told, and pages are read in.
+/// All that follows a walk: huge pages are chosen to be split.
 pub fn after_walk<M: Mechanism>(on: &mut M, now: TimeMs, usage_bytes: u64) {
-    rank(on, now, usage_bytes);
-    on.kept_mut().is_telling_due = true;
-    tell_when_cleared(on, now);
-    prefetch(on, now);
+    on.choose_splits(now);
     on.control_mut().end_walk(now, usage_bytes);
     on.end_walk(now);
-}
-
-/// Tells the kernel what the last walk showed, as soon as clearing does not move pages any more.
-fn tell_when_cleared<M: Mechanism>(on: &mut M, now: TimeMs) {
-    let is_clearing = on.is_clearing();
-    if on.kept_mut().is_telling_due && !is_clearing {
-        on.kept_mut().is_telling_due = false;
-        tell(on, now);
-    }
-    on.recorder()
-        .note(|tick| tick.sample.is_clearing = is_clearing);
 }
 
 /// Notes what follows the walk that was noted last.
@@ -510,101 +395,4 @@ pub fn note_walk_end<M: Mechanism>(on: &M, then: WalkEnd) {
             walk.then = then;
         }
     });
-}
-
-/// After a walk: has the kernel told what is warm and what is cold.
-fn tell<M: Mechanism>(on: &mut M, now: TimeMs) {
-    let (nr_resident_pages, busy) = (on.nr_resident_pages(), on.busy());
-    let wanted_ms = on.control().telling_walk_ms(now, nr_resident_pages, busy);
-    let pace_ms = on.pace_ms().max(on.control().walk_pace_ms());
-    let walk = Walk {
-        pace_ms,
-        foretold: on.foretold(),
-        ..Walk::default()
-    };
-    let actions = on.control_mut().tell(now, walk, nr_resident_pages, busy);
-    let is_too_slow = wanted_ms.is_some() && actions.first() == Some(&Action::ForgetForecast);
-    let mut ask = TouchAsk {
-        wanted_ms: wanted_ms.unwrap_or(0),
-        pace_ms,
-        is_too_slow,
-        ..TouchAsk::default()
-    };
-    for action in actions {
-        let outcome = act(on, now, action);
-        if let (Action::MarkAccessed { .. }, Some(outcome)) = (action, outcome) {
-            (ask.nr_pages, ask.is_taken) = (Some(outcome.nr_pages), outcome.is_taken);
-        }
-    }
-    if wanted_ms.is_some() {
-        on.recorder().note(|tick| tick.plan.touches.push(ask));
-    }
-}
-
-/// After a walk: judges what was read ahead, and has read in what is wanted next.
-fn prefetch<M: Mechanism>(on: &mut M, now: TimeMs) {
-    let busy = on.busy();
-    if !on.control().abilities().can_prefetch || busy.prefetching {
-        return;
-    }
-    let nr_used_pages = on.take_prefetched_used();
-    let walk = Walk {
-        nr_used_pages: on.nr_used_pages(),
-        nr_prefetched_used_pages: nr_used_pages,
-        ..Walk::default()
-    };
-    let nr_resident_pages = on.nr_resident_pages();
-    let actions = on
-        .control_mut()
-        .prefetch(now, walk, nr_resident_pages, busy);
-    let mut ask = RecallAsk {
-        nr_used_pages,
-        ..RecallAsk::default()
-    };
-    for action in actions {
-        let outcome = act(on, now, action);
-        if let (Action::Prefetch { nr_pages_max }, Some(outcome)) = (action, outcome) {
-            ask.nr_pages_max = Some(nr_pages_max);
-            (ask.nr_pages, ask.is_taken) = (outcome.nr_pages, outcome.is_taken);
-        }
-    }
-    on.recorder().note(|tick| tick.plan.recalls.push(ask));
-}
-
-/// Carries an action out, and tells who wanted it what became of it.
-pub fn act<M: Mechanism>(on: &mut M, now: TimeMs, action: Action) -> Option<Outcome> {
-    let outcome = on.apply(now, action)?;
-    on.control_mut().taken_up(now, action, outcome);
-    if let Action::Deactivate { nr_pages } = action {
-        let ask = ColdAsk {
-            nr_wanted_pages: nr_pages,
-            nr_pages: outcome.nr_pages,
-            nr_programs: outcome.nr_programs,
-            is_taken: outcome.is_taken,
-        };
-        on.recorder().note(|tick| tick.plan.cold.push(ask));
-    }
-    Some(outcome)
-}
-
-/// Looks how long the kernel's lists are, and tells whether its counts are to be read.
-pub fn look_at_lists<M: Mechanism>(on: &mut M, now: TimeMs, usage_bytes: u64) -> Reading {
-    if !on.control().abilities().can_deactivate {
-        return Reading::Paced;
-    }
-    let lists = match on.control().is_looking_at_lists(now) {
-        true => on.kernel_lists(),
-        false => None,
-    };
-    let is_deactivating = on.busy().deactivating;
-    let (may_deactivate, reading) =
-        on.control_mut()
-            .take_lists(now, lists, usage_bytes, is_deactivating);
-    on.allow_deactivation(may_deactivate);
-    on.recorder().note_limit(|sample, plan| {
-        sample.lists = lists.map(Into::into);
-        sample.is_naming = is_deactivating;
-        plan.may_name = may_deactivate;
-    });
-    reading
 }

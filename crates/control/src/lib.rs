@@ -6,7 +6,7 @@
 //! ```text
 //!   sample               what is read                       watermarks   at which usage something begins
 //!   cpu                  who has the processors             pressure     how much has to go, when to look again
-//!   strategy, steering   what is done beside reclaim        reclaimer    who reclaims
+//!   strategy             what is done beside reclaim        reclaimer    who reclaims
 //!   page_cache           which pages of page cache lie idle, and which came in of late
 //!   plan                 what is wanted, in quantities      walks        when a walk comes
 //!   limit                when the limit gives way, and when its counts are read
@@ -26,8 +26,7 @@
 //! and its submodules.
 //!
 //! Words: a *walk* goes through the page tables of the programs and finds the pages that were accessed since the last
-//! one. *Heat* is how many of the last walks found a page accessed. A *space* is one program's memory. The *line* is the
-//! usage at which the kernel holds the group, just below the budget. A *hint* tells the kernel that a page is warm or cold.
+//! one. A *space* is one program's memory. The *line* is the usage at which the kernel holds the group, just below the budget.
 #![forbid(unsafe_code)]
 
 mod backoff;
@@ -46,7 +45,6 @@ mod pressure;
 pub mod reclaimer;
 mod sample;
 mod stall;
-mod steering;
 pub mod strategy;
 pub mod trace;
 mod tunables;
@@ -59,10 +57,8 @@ pub use groups::{GroupNo, Groups};
 pub use plan::{Action, Decision, Plan, Reclaim};
 pub use sample::{
     Actuator, ActuatorReport, CacheLook, CacheSample, CameIn, CgroupVersion, CpuState, Distances,
-    Due, FileCache, FileNo, FreeSwap, GroupStats, KernelLists, Lever, PAGE_BYTES, Processors,
-    ProgramNo, Reading, Reads, Sample,
+    Due, FileCache, FileNo, FreeSwap, GroupStats, PAGE_BYTES, Processors, ProgramNo, Reads, Sample,
 };
-pub use steering::Abilities;
-pub use strategy::{admit_cache, drop_cache, list_balance, mark_accessed, prefetch, split_huge};
+pub use strategy::{admit_cache, drop_cache, split_huge};
 pub use tunables::{OutOfRange, Tunable, Tunables};
 pub use watermarks::{Held, Watermarks};

@@ -33,7 +33,6 @@
 mod tests;
 
 use crate::sample::{CgroupVersion, GroupStats};
-use crate::strategy::list_balance::Reading;
 use crate::tunables::config;
 use crate::watermarks::Watermarks;
 use strata_lru::TimeMs;
@@ -225,10 +224,6 @@ pub struct Limit {
     is_line_held: bool,
     /// When the kernel's lists were last read, and what they said.
     stock: Option<(TimeMs, Stock)>,
-    /// When the kernel's counts are read.
-    reading: Reading,
-    /// Whether much of what the last reading found can go.
-    is_calm: bool,
     /// What the last reading found.
     counters: Option<GroupStats>,
     /// The last raise, and how far it went.
@@ -248,8 +243,6 @@ impl Limit {
             version,
             is_line_held: false,
             stock: None,
-            reading: Reading::Paced,
-            is_calm: false,
             counters: None,
             raised: None,
             pinched_at: None,
@@ -263,16 +256,6 @@ impl Limit {
     pub fn set_budget(&mut self, marks: &Watermarks) {
         self.peak_bytes = self.peak_bytes.max(marks.backstop_bytes);
         self.raised = None;
-    }
-
-    /// When the kernel's counts are to be read from now on.
-    pub fn set_reading(&mut self, reading: Reading) {
-        self.reading = reading;
-    }
-
-    /// What the last reading found, while there is to be no other: to read brings the kernel's counts up to date.
-    pub fn kept_counters(&self) -> Option<GroupStats> {
-        self.counters.filter(|_| self.reading == Reading::NotYet)
     }
 
     /// What the last reading found, while usage is near the budget and anon pages have somewhere to go.
@@ -303,14 +286,12 @@ impl Limit {
     }
 
     /// Whether the kernel's counts are to be read now, which also brings them up to date: stale ones are what makes it
-    /// find nothing to take. `can_swap`: anon pages have somewhere to go and may go there. `None`: nobody needs them,
-    /// because usage is far from the budget; `Some(false)`: those of the last reading will do.
+    /// find nothing to take. `None`: nobody needs them, because usage is far from the budget; `Some(false)`: those of the last reading will do.
     pub fn wants_counters(
         &mut self,
         now: TimeMs,
         marks: &Watermarks,
         usage_bytes: u64,
-        can_swap: bool,
         is_under_oom: bool,
     ) -> Option<bool> {
         // Below both marks nothing is reclaimed, and what can't go is far from any limit ([`is_pinch`]).
@@ -325,12 +306,8 @@ impl Limit {
         let growth_bytes = marks.high_bytes - marks.low_bytes;
         let has_grown = |stock: Stock| usage_bytes > stock.usage_bytes + growth_bytes;
         self.stock = self.stock.filter(|(_, stock)| !has_grown(*stock));
-        let is_fresh = self.stock.is_some_and(|(then, _)| match self.reading {
-            Reading::Due => false,
-            // What has nowhere to go counts as what can't go.
-            Reading::NotYet if self.is_calm && can_swap => true,
-            Reading::Paced | Reading::NotYet => now.since(then) < self.config.counts_ms,
-        });
+        let is_fresh = |(then, _)| now.since(then) < self.config.counts_ms;
+        let is_fresh = self.stock.is_some_and(is_fresh);
         Some(!is_fresh || is_under_oom)
     }
 
@@ -342,11 +319,9 @@ impl Limit {
         stats: Option<GroupStats>,
         usage_bytes: u64,
         can_swap: bool,
-        is_under_oom: bool,
     ) {
         let Some(stats) = stats else { return };
         let stock = Stock::of(&stats, usage_bytes, can_swap);
-        self.is_calm = can_swap && !is_under_oom && stock.floor_bytes < stock.evictable_bytes;
         self.counters = Some(stats);
         self.stock = Some((now, stock));
     }

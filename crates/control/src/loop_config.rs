@@ -13,13 +13,7 @@ config! {
     pageout_batch_pages: u64 = 1024, 64..=16_384, "pages";
     /// The kernel's own reclaim is asked for at most so much at once, so that one step never takes long.
     reclaim_bytes_max: u64 = 32 << 20, 1 << 20..=1 << 30, "bytes";
-    /// A program to which fewer pages come back hardly waits for them. Nothing is read ahead then, and that warm pages can be
-    /// marked is no reason to prefer the kernel's reclaim to pageout.
-    returned_pages_per_s_min: f64 = 100.0, 0.0..=100_000.0, "pages per s";
     /// After the kernel found nothing to reclaim it is not asked for a first pause of so long; the pause doubles each time, up to
     /// 32 times.
     kernel_pause_ms: u64 = 10, 1..=1000, "ms";
-    /// The lists that were looked at are not the group's where what is on them differs from usage by more than this: groups below
-    /// hold the rest, or they are another group's.
-    lists_off_percent: u64 = 25, 0..=100, "percent of usage";
 }

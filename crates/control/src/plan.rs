@@ -46,35 +46,6 @@ pub enum Action {
         /// Percent of one processor.
         percent_max: u32,
     },
-    /// Reading ahead may bring usage up to here from now on.
-    LimitPrefetch {
-        /// Usage at most, bytes; 0: nothing is read ahead.
-        usage_bytes_max: u64,
-    },
-    /// Drop what the last walk foretold, unjudged.
-    ForgetForecast,
-    /// Remember the warmest `percent` of the pages, so that the next walk can check whether those pages were used.
-    Forecast {
-        /// Percent of the pages in memory.
-        percent: u32,
-    },
-    /// Remember the warmest `percent` of the pages, and mark accessed those that are on the kernel's inactive lists.
-    MarkAccessed {
-        /// Percent of the pages in memory.
-        percent: u32,
-    },
-    /// Tell the kernel that so many of its active pages are cold, the coldest first.
-    Deactivate {
-        /// Base pages.
-        nr_pages: u64,
-    },
-    /// Pages that were read in ahead and not used yet are not waited for any longer.
-    ForgetPrefetched,
-    /// Have read in what belongs to what has come back.
-    Prefetch {
-        /// Base pages, at most.
-        nr_pages_max: u64,
-    },
 }
 
 /// What one tick has decided.

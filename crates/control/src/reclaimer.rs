@@ -1,17 +1,15 @@
 //! Who reclaims: pageout, the kernel at our request, or the programs in their own faults.
 //!
 //! ```text
-//!   a processor is free:  Pageout --above the urgent mark for 50 ms, or the kernel is told--> Kernel
-//!                            ^                                                                     |
-//!                            |<---- below the high mark after 0.5 to 16 s, if it isn't told -----|
-//!                            |<---- the kernel found nothing --------------------------------------|
+//!   a processor is free:  Pageout --above the urgent mark for 50 ms--> Kernel
+//!                            ^                                            |
+//!                            |<---- below the high mark after 0.5 to 16 s |
+//!                            |<---- the kernel found nothing -------------|
 //!   none is free:         Programs  (the turn of the other two changes meanwhile as above)
 //! ```
 //!
-//! Where warm pages can be marked and pages refault, the kernel reclaims from the high mark on; pageout takes over
-//! when the kernel finds nothing. Where no processor is free, whoever reclaims ahead takes its time from the programs or
-//! from their neighbours: then programs reclaim in their own faults, if usage is held at the line, `min_ttl` is off and it
-//! is no dry run.
+//! Where no processor is free, whoever reclaims ahead takes its time from the programs or from their neighbours: then programs
+//! reclaim in their own faults, if usage is held at the line, `min_ttl` is off and it is no dry run.
 //!
 //! **Owns** whose turn it is. **Does not own** how much is to go (`pressure`), who has the processors (`cpu`), nor what a
 //! user has asked for instead (`control`).
@@ -54,10 +52,7 @@ pub enum Reclaimer {
 pub enum Event {
     /// Whether a processor is free.
     Cpu(CpuState),
-    /// Whether pageout need not be tried: the kernel is told which pages are warm.
-    KernelChooses(bool),
-    /// The kernel was asked and found nothing. Its turn comes again when usage has been above the urgent mark for a
-    /// while, or when it is known anew that pageout has no chance.
+    /// The kernel was asked and found nothing. Its turn comes again when usage has been above the urgent mark for a while.
     KernelFoundNothing,
     /// Usage, bytes.
     Usage(u64),
@@ -68,7 +63,6 @@ pub enum Event {
 pub struct Turns {
     config: Config,
     cpu: CpuState,
-    is_kernel_to_choose: bool,
     /// When the kernel took over, if its turn has come.
     kernel_since: Option<TimeMs>,
     /// When pageout last took over again.
@@ -85,7 +79,6 @@ impl Turns {
         Turns {
             config,
             cpu: CpuState::Free,
-            is_kernel_to_choose: false,
             kernel_since: None,
             pageout_since: None,
             hold_ms: config.hold_ms,
@@ -106,20 +99,17 @@ impl Turns {
     pub fn transition(&mut self, now: TimeMs, marks: &Watermarks, event: Event) {
         match (event, self.kernel_since) {
             (Event::Cpu(cpu), _) => self.cpu = cpu,
-            (Event::KernelChooses(is_to), _) => self.is_kernel_to_choose = is_to,
             (Event::KernelFoundNothing, _) => {
                 (self.kernel_since, self.above_since) = (None, None);
-                self.is_kernel_to_choose = false;
             }
             (Event::Usage(bytes), since) if bytes <= marks.high_bytes => {
                 self.above_since = None;
                 let is_over = since.is_some_and(|then| now.since(then) >= self.hold_ms);
-                if is_over && !self.is_kernel_to_choose {
+                if is_over {
                     (self.kernel_since, self.pageout_since) = (None, Some(now));
                 }
             }
             (Event::Usage(_), Some(_)) => {}
-            (Event::Usage(_), None) if self.is_kernel_to_choose => self.kernel_since = Some(now),
             (Event::Usage(bytes), None) if bytes > marks.urgent_bytes => {
                 let since = *self.above_since.get_or_insert(now);
                 if now.since(since) >= self.config.urgent_persists_ms {
@@ -216,27 +206,13 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_keeps_its_turn_while_it_is_told_what_is_warm() {
+    fn where_the_kernel_finds_nothing_it_is_pageouts_turn_until_it_is_urgent_again() {
         let mut run = Run::new();
-        run.tell(0, Event::KernelChooses(true));
-        assert_eq!(run.at(0, 314), Pageout, "nothing has to go yet");
-        assert_eq!(run.at(5, 316), Kernel, "at once");
-        for now in (100..20_000).step_by(100) {
-            assert_eq!(run.at(now, 314), Kernel);
-        }
-        run.tell(20_000, Event::KernelChooses(false));
-        assert_eq!(run.at(20_000, 314), Pageout);
-    }
-
-    #[test]
-    fn where_the_kernel_finds_nothing_it_is_pageouts_turn_until_more_is_known() {
-        let mut run = Run::new();
-        run.tell(0, Event::KernelChooses(true));
-        assert_eq!(run.at(0, 316), Kernel);
-        assert_eq!(run.tell(5, Event::KernelFoundNothing), Pageout);
-        assert_eq!(run.at(1000, 316), Pageout);
-        run.tell(1100, Event::KernelChooses(true));
-        assert_eq!(run.at(1100, 316), Kernel);
+        run.at(0, 319);
+        assert_eq!(run.at(50, 319), Kernel);
+        assert_eq!(run.tell(55, Event::KernelFoundNothing), Pageout);
+        assert_eq!(run.at(60, 319), Pageout);
+        assert_eq!(run.at(110, 319), Kernel);
     }
 
     /// How long the kernel has it, turn by turn, where pageout fails at once each time.

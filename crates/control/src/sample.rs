@@ -34,34 +34,14 @@ pub enum CgroupVersion {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Actuator {
-    /// The kernel's batched reclaim where it is told which pages are warm; else pageout, and the kernel's reclaim
-    /// while pageout can't keep up.
+    /// The kernel's reclaim ahead of the limit; where exact choice is asked for pageout, and the kernel's reclaim while
+    /// pageout can't keep up. The programs' own reclaim where no processor is free.
     #[default]
     Auto,
     /// Exactly the pages the engine chose.
     Pageout,
     /// The kernel's batched reclaim ahead of the limit; the engine only watches.
     Reclaim,
-}
-
-/// What touching a warm page does while the kernel reclaims.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Lever {
-    /// Two touches move a page to the active list (classic LRU).
-    Activation,
-    /// Five touches of a page whose accessed bit is clear have eviction move it to the next generation once (MGLRU).
-    FiveTouches,
-}
-
-impl Lever {
-    /// Touches a page needs.
-    pub const fn nr_touches(self) -> usize {
-        match self {
-            Lever::Activation => 2,
-            Lever::FiveTouches => 5,
-        }
-    }
 }
 
 /// What became of something that was asked for.
@@ -75,11 +55,6 @@ pub enum ActuatorReport {
     KernelAtFloor,
     /// The kernel found nothing to free.
     KernelFoundNothing,
-    /// Base pages that were asked for were not read in ahead after all.
-    NotPrefetched {
-        /// Base pages.
-        nr_pages: u64,
-    },
 }
 
 /// Counters of a group and everything below it. `None`: this version or kernel does not offer it.
@@ -294,34 +269,6 @@ pub struct Wanted {
     pub nr_threads: f64,
 }
 
-/// Base pages on the kernel's lists, of anon and of files together.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct KernelLists {
-    /// On the inactive lists.
-    pub nr_inactive_pages: u64,
-    /// On the active lists.
-    pub nr_active_pages: u64,
-}
-
-impl KernelLists {
-    /// Pages on all of the lists.
-    pub fn nr_pages(&self) -> u64 {
-        self.nr_inactive_pages + self.nr_active_pages
-    }
-}
-
-/// When the kernel's counts are to be read, which brings them up to date.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Reading {
-    /// As the time since the last reading says.
-    #[default]
-    Paced,
-    /// Not now.
-    NotYet,
-    /// Now.
-    Due,
-}
-
 /// How much swap is free on the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -335,7 +282,7 @@ pub enum FreeSwap {
 /// What is to be read for a tick; the rest of a [`Sample`] is always read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Due {
-    /// Whether [`Sample::cpu`] and [`Sample::can_mark_all`] are to be read: usage is near the budget, and `auto` chooses who
+    /// Whether [`Sample::cpu`] is to be read: usage is near the budget, and `auto` chooses who
     /// reclaims by who has the processors.
     pub is_sharing: bool,
     /// Of the processors.
@@ -361,8 +308,6 @@ pub struct Sample {
     pub freed_bytes: u64,
     /// What was read of the processors; `None`: it does not matter who has them.
     pub cpu: Option<CpuSample>,
-    /// Whether warm pages of every program can be marked.
-    pub can_mark_all: bool,
     /// Free swap, where that was due.
     pub free_swap: Option<FreeSwap>,
     /// CPU time of all of Strata's threads and its keeper since it began, nanoseconds.

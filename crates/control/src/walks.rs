@@ -6,8 +6,9 @@
 //! **Invariants** I1: walks that nobody has ordered take at most one tenth of a processor. I2: [`Walks::pause_ms`] has no
 //! walk come below the approach, or where usage has not moved since the last one.
 
+use crate::strategy::split_huge::COUNTED_WALK_MS;
 use crate::tunables::config;
-use strata_lru::{HEAT_WALK_MS, TimeMs};
+use strata_lru::TimeMs;
 
 config! {
     /// How far apart walks are, whatever they are for.
@@ -15,33 +16,24 @@ config! {
 
     /// Walks pause for this many times what the last one took of a processor, so that they take a tenth of one at most.
     pause_factor: u64 = 10, 1..=1000, "times";
-    /// Two walks are at least so far apart while pages have to go, or while the kernel is told which are warm.
+    /// Two walks are at least so far apart while pages have to go one by one.
     pause_ms_min: u64 = 20, 1..=100, "ms";
-    /// Interval of walks where only the kernel may reclaim, or the programs reclaim in their own faults, and no strategy
-    /// wants walks: clearing accessed bits hides accesses from the kernel.
+    /// Interval of walks where the kernel chooses what goes, ahead of the limit or in the programs' own faults: clearing accessed
+    /// bits hides accesses from it.
     pause_watch_ms: u64 = 10_000, 1000..=600_000, "ms";
-    /// Interval of walks near the budget while usage moves and nothing has to be reclaimed. While the kernel is given hints
-    /// about pages, generations are at least this far apart, too.
+    /// Interval of walks near the budget while usage moves and nothing has to be reclaimed, where pages go one by one.
     pause_approach_ms: u64 = 1000, 100..=10_000, "ms";
 }
 
 /// What walks are for at this moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Purpose {
-    /// What strategies that tell the kernel something want, milliseconds.
-    pub steering_ms: Option<u64>,
-    /// What reading ahead wants, milliseconds.
-    pub prefetch_ms: Option<u64>,
     /// Whether what was split has to be seen.
     pub is_splitting: bool,
-    /// Whether only the kernel may reclaim.
-    pub is_kernel_only: bool,
-    /// Whether the programs reclaim in their own faults.
-    pub is_left_to_programs: bool,
+    /// Whether the kernel chooses what goes.
+    pub is_by_amount: bool,
     /// Whether pageout is to take pages.
     pub is_pageout_wanted: bool,
-    /// Whether the coldest pages go first.
-    pub has_heat: bool,
     /// Whether the engine wants a new generation.
     pub is_ageing_due: bool,
 }
@@ -49,25 +41,13 @@ pub struct Purpose {
 impl Purpose {
     /// How far apart walks are to be; `None`: there is no need of one.
     fn pause_ms(&self, config: &Config) -> Option<u64> {
-        let splitting_ms = self.is_splitting.then_some(HEAT_WALK_MS);
-        let pause_ms = if let Some(steering_ms) = self.steering_ms {
-            splitting_ms.map_or(steering_ms, |ms| ms.min(steering_ms))
-        } else if self.is_kernel_only {
-            config.pause_watch_ms
-        } else if self.is_splitting && !self.is_pageout_wanted {
-            HEAT_WALK_MS
-        } else if self.is_left_to_programs {
-            config.pause_watch_ms
-        } else if !self.is_pageout_wanted {
-            config.pause_approach_ms
-        } else if self.has_heat {
-            HEAT_WALK_MS
-        } else if self.is_ageing_due {
-            config.pause_ms_min
-        } else {
-            return None;
-        };
-        Some(self.prefetch_ms.map_or(pause_ms, |ms| ms.min(pause_ms)))
+        let splitting_ms = self.is_splitting.then_some(COUNTED_WALK_MS);
+        match (self.is_pageout_wanted, self.is_by_amount) {
+            (true, _) if self.is_ageing_due => Some(config.pause_ms_min),
+            (true, _) => splitting_ms,
+            (false, true) => splitting_ms.or(Some(config.pause_watch_ms)),
+            (false, false) => splitting_ms.or(Some(config.pause_approach_ms)),
+        }
     }
 }
 
@@ -98,8 +78,6 @@ pub struct Walks {
     /// CPU and wall time that it took, nanoseconds.
     took_ns: (u64, u64),
     usage_bytes: u64,
-    /// When a generation was last born.
-    aged: Option<TimeMs>,
     has_kernel_taken: bool,
 }
 
@@ -111,7 +89,6 @@ impl Walks {
             last: None,
             took_ns: (0, 0),
             usage_bytes: 0,
-            aged: None,
             has_kernel_taken: false,
         }
     }
@@ -152,18 +129,6 @@ impl Walks {
         std::mem::take(&mut self.has_kernel_taken)
     }
 
-    /// Whether the walk ends with a new generation: while the kernel is told something walks come so often that
-    /// generations would be born too fast.
-    pub fn is_ageing(&self, now: TimeMs, is_steering: bool) -> bool {
-        let is_young = |then| now.since(then) < self.config.pause_approach_ms;
-        !(is_steering && self.aged.is_some_and(is_young))
-    }
-
-    /// A generation was born.
-    pub fn note_ageing(&mut self, now: TimeMs) {
-        self.aged = Some(now);
-    }
-
     /// What the walk that has just been made took, nanoseconds of CPU and of wall time.
     pub fn note_cost(&mut self, cpu_ns: u64, wall_ns: u64) {
         self.took_ns = (cpu_ns, wall_ns);
@@ -190,44 +155,22 @@ mod tests {
     fn how_far_apart_walks_are_is_what_whoever_reclaims_needs() {
         assert_eq!(pause(|_| {}), Some(Config::DEFAULT.pause_approach_ms));
         assert_eq!(
-            pause(|of| of.is_kernel_only = true),
-            Some(Config::DEFAULT.pause_watch_ms)
-        );
-        assert_eq!(
-            pause(|of| of.is_left_to_programs = true),
+            pause(|of| of.is_by_amount = true),
             Some(Config::DEFAULT.pause_watch_ms)
         );
         assert_eq!(pause(|of| of.is_pageout_wanted = true), None);
-        let wanted = |has_heat, is_ageing_due| {
-            pause(|of| {
-                of.is_pageout_wanted = true;
-                (of.has_heat, of.is_ageing_due) = (has_heat, is_ageing_due);
-            })
-        };
-        assert_eq!(wanted(true, false), Some(HEAT_WALK_MS));
-        assert_eq!(wanted(false, true), Some(Config::DEFAULT.pause_ms_min));
+        let wanted = pause(|of| (of.is_pageout_wanted, of.is_ageing_due) = (true, true));
+        assert_eq!(wanted, Some(Config::DEFAULT.pause_ms_min));
     }
 
     #[test]
-    fn strategies_bring_walks_closer_and_never_further_apart() {
-        assert_eq!(pause(|of| of.prefetch_ms = Some(250)), Some(250));
-        assert_eq!(
-            pause(|of| of.prefetch_ms = Some(5000)),
-            Some(Config::DEFAULT.pause_approach_ms)
-        );
-        let steered = |is_splitting| {
-            pause(|of| {
-                of.is_kernel_only = true;
-                (of.steering_ms, of.is_splitting) = (Some(800), is_splitting);
-            })
-        };
-        assert_eq!(
-            (steered(false), steered(true)),
-            (Some(800), Some(HEAT_WALK_MS))
-        );
-        let split =
-            |is_left| pause(|of| (of.is_splitting, of.is_left_to_programs) = (true, is_left));
-        assert_eq!([split(false), split(true)], [Some(HEAT_WALK_MS); 2]);
+    fn what_was_split_is_looked_at_soon_whoever_reclaims() {
+        for is_by_amount in [false, true] {
+            let split = pause(|of| (of.is_splitting, of.is_by_amount) = (true, is_by_amount));
+            assert_eq!(split, Some(COUNTED_WALK_MS));
+        }
+        let wanted = pause(|of| (of.is_splitting, of.is_pageout_wanted) = (true, true));
+        assert_eq!(wanted, Some(COUNTED_WALK_MS));
     }
 
     #[test]
@@ -251,15 +194,6 @@ mod tests {
         assert!(!walks.may_look(TimeMs(999), 1000));
         walks.note_cost(1_000_000, 400_000_000);
         assert!(!walks.may_look(TimeMs(799), 20) && walks.may_look(TimeMs(800), 20));
-    }
-
-    #[test]
-    fn while_the_kernel_is_told_something_a_generation_is_born_once_a_second() {
-        let mut walks = Walks::new(Config::DEFAULT);
-        assert!(walks.is_ageing(TimeMs(0), true));
-        walks.note_ageing(TimeMs(0));
-        assert!(!walks.is_ageing(TimeMs(999), true) && walks.is_ageing(TimeMs(999), false));
-        assert!(walks.is_ageing(TimeMs(1000), true));
     }
 
     #[test]

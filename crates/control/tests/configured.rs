@@ -8,17 +8,14 @@ use std::collections::BTreeMap;
 use std::fmt::{Debug, Write};
 use strata_control::cpu::{Clocks, CpuSample, Runnable, Threads};
 use strata_control::limit::{Answer, Limit, Line, Need, Standing, Step};
-use strata_control::list_balance::Reading;
-use strata_control::prefetch::{Returns, WalkNo};
 use strata_control::split_huge::{Facts, SplitHuge};
-use strata_control::strategy::{Busy, Outcome, Walk};
 use strata_control::walks::Pause;
 use strata_control::{
-    Abilities, Actuator, ActuatorReport, CacheLook, CacheSample, CameIn, CgroupVersion, Config,
-    Control, Distances, FileCache, FileNo, FreeSwap, GroupStats, Held, KernelLists, Lever,
-    ProgramNo, Sample, Setup, Tunable, Tunables, WalkLook, Watermarks,
+    Actuator, ActuatorReport, CacheLook, CacheSample, CameIn, CgroupVersion, Config, Control,
+    Distances, FileCache, FileNo, FreeSwap, GroupStats, Held, ProgramNo, Sample, Setup, Tunable,
+    Tunables, WalkLook, Watermarks,
 };
-use strata_lru::{Foretold, Swappiness, TimeMs};
+use strata_lru::{Swappiness, TimeMs};
 
 /// Numbers that look drawn, the same each time.
 struct Dice(u64);
@@ -103,12 +100,10 @@ struct Regime {
     cpu_percent: u64,
     refaulted_per_turn: u64,
     inactive_percent: u64,
-    listed_percent: u64,
     file_percent: u64,
     can_go_percent: u64,
-    is_heat_right: bool,
-    /// The lists stay as they are, and walks can come.
-    is_steady: bool,
+    /// Of what was split less than half is used.
+    is_half_used: bool,
 }
 
 impl Regime {
@@ -126,11 +121,9 @@ impl Regime {
             cpu_percent: dice.below(200),
             refaulted_per_turn: [0, 2, 50, 1000, 4000][dice.below(5) as usize],
             inactive_percent: dice.below(100),
-            listed_percent: 60 + dice.below(60),
             file_percent: dice.below(20),
             can_go_percent: dice.below(100),
-            is_heat_right: !dice.one_in(3),
-            is_steady: dice.one_in(2),
+            is_half_used: !dice.one_in(3),
         }
     }
 }
@@ -148,17 +141,9 @@ fn decided(config: &Config, seed: u64, budget_bytes: u64) -> Told {
         swappiness: Swappiness::DEFAULT,
         min_ttl_ms: 0,
         is_dry_run: false,
-        has_heat: seed.is_multiple_of(2),
+        is_exact: !seed.is_multiple_of(3),
         has_pageout: true,
         has_kernel: true,
-        abilities: Abilities {
-            lever: (!seed.is_multiple_of(3)).then_some(match seed.is_multiple_of(2) {
-                true => Lever::Activation,
-                false => Lever::FiveTouches,
-            }),
-            can_deactivate: true,
-            can_prefetch: true,
-        },
         cpu_percent_max: (seed.is_multiple_of(4)).then_some(10),
         nr_processors: 2,
     };
@@ -175,12 +160,7 @@ fn decided(config: &Config, seed: u64, budget_bytes: u64) -> Told {
         usage_bytes: budget_bytes,
     };
     let mut splitter = SplitHuge::new(config.split_huge);
-    let mut returns = Returns::default();
-    let mut walk_no = WalkNo::NONE.next();
     let mut reports_due = Vec::new();
-    control.set_swap_slow(true);
-    let busy = Busy::default();
-    let nr_resident_pages = budget_bytes >> 12;
     let mut regime = Regime::drawn(&mut dice);
     let (mut cpu_ns, mut nr_refaulted_pages, mut wanted_ns) = (0, 0, BTreeMap::new());
     let (mut now, mut freed_bytes, mut walked_at) = (TimeMs(0), 0, TimeMs(0));
@@ -239,7 +219,6 @@ fn decided(config: &Config, seed: u64, budget_bytes: u64) -> Told {
                 nr_attempts: turn,
                 freed_bytes,
                 cpu,
-                can_mark_all: !seed.is_multiple_of(5),
                 free_swap,
                 going_bytes: 0,
                 own_cpu_ns: now.0 * 100_000,
@@ -261,87 +240,22 @@ fn decided(config: &Config, seed: u64, budget_bytes: u64) -> Told {
             told.note(report);
             reports_due.push(report);
         }
-        let nr_listed_pages = nr_resident_pages / 100 * regime.listed_percent;
-        let nr_inactive_pages = nr_listed_pages / 100 * regime.inactive_percent.min(100);
-        if !regime.is_steady {
-            regime.inactive_percent = (regime.inactive_percent + 99 + dice.below(5)) % 101;
-        }
-        let lists = KernelLists {
-            nr_inactive_pages,
-            nr_active_pages: nr_listed_pages - nr_inactive_pages,
-        };
-        let is_looking = control.is_looking_at_lists(now);
-        let reading = control.take_lists(now, is_looking.then_some(lists), usage_bytes, false);
-        told.note(reading);
-        if reading.1 == Reading::Due {
-            control.note_reading();
-        }
-
         let look = WalkLook {
             usage_bytes,
-            nr_resident_pages,
-            busy,
             is_splitting: splitter.is_busy(),
             is_pageout_wanted: dice.one_in(2),
             is_ageing_due: dice.one_in(2),
         };
-        let pause_ms = control.walk_pause_ms(now, &look);
+        let pause_ms = control.walk_pause_ms(&look);
         told.note(pause_ms);
         if pause_ms.is_some_and(|pause_ms| control.may_look(now, pause_ms)) {
             let is_thorough = control.begin_walk();
             told.note(is_thorough);
             control.note_walk_cost(dice.below(20_000_000), dice.below(20_000_000));
-            if control.is_ageing(now, nr_resident_pages, busy) {
-                told.note("ageing");
-                control.note_ageing(now);
-            }
-            let used = if regime.is_heat_right { 900 } else { 400 };
-            let walk = Walk {
-                pace_ms: if regime.is_steady {
-                    100
-                } else {
-                    100 + dice.below(400)
-                },
-                foretold: Foretold {
-                    nr_warm_pages: 1000,
-                    nr_warm_used_pages: used,
-                    nr_other_pages: 1000,
-                    nr_other_used_pages: 300,
-                },
-                nr_used_pages: nr_resident_pages / 2,
-                nr_prefetched_used_pages: dice.below(600),
-                ..Walk::default()
-            };
-            let mut actions = control.tell(now, walk, nr_resident_pages, busy);
-            actions.extend(control.prefetch(now, walk, nr_resident_pages, busy));
-            for action in actions {
-                told.note(action);
-                let outcome = Outcome {
-                    nr_programs: 1,
-                    nr_pages: 200 + dice.below(1000),
-                    is_taken: !dice.one_in(8),
-                };
-                control.taken_up(now, action, outcome);
-            }
             control.end_walk(now, usage_bytes);
             walked_at = now;
         }
         told.note(walked_at);
-
-        returns.fade();
-        let back = dice.below(100);
-        let age = dice.below(4);
-        let mut out = vec![0; 8192];
-        let mut then = walk_no;
-        for ago in 0..5 {
-            out[then.index()] = dice.below(300) as u32;
-            let nr_back = if ago == age { back } else { dice.below(12) };
-            (0..nr_back).for_each(|_| returns.note(then));
-            then = then.next();
-        }
-        walk_no = then;
-        told.note(returns.is_elsewhere(&config.prefetch, dice.below(300)));
-        told.note(returns.phase(&config.prefetch, walk_no, &out));
 
         let listed_bytes = usage_bytes / 100 * regime.can_go_percent;
         let file_bytes = listed_bytes / 100 * regime.file_percent;
@@ -352,11 +266,10 @@ fn decided(config: &Config, seed: u64, budget_bytes: u64) -> Told {
             ..GroupStats::default()
         };
         let is_under_oom = dice.one_in(12);
-        limit.set_reading(reading.1);
-        let wants = limit.wants_counters(now, &marks, usage_bytes, true, is_under_oom);
+        let wants = limit.wants_counters(now, &marks, usage_bytes, is_under_oom);
         told.note(wants);
         if wants == Some(true) {
-            limit.take_counters(now, Some(stats), usage_bytes, true, is_under_oom);
+            limit.take_counters(now, Some(stats), usage_bytes, true);
         }
         let need = Need {
             standing: [Standing::Fine, Standing::NothingEvictable][dice.below(2) as usize],
@@ -377,7 +290,7 @@ fn decided(config: &Config, seed: u64, budget_bytes: u64) -> Told {
             nr_resident_pages: (100 + dice.below(2000)) << 9,
             huge: &huge,
         };
-        let nr_used = if regime.is_heat_right { 100 } else { 400 };
+        let nr_used = if regime.is_half_used { 100 } else { 400 };
         told.note(splitter.after_walk(TimeMs(turn * 250), facts, |_| Some(nr_used)));
     }
     told
@@ -439,10 +352,9 @@ const BUDGETS_BYTES: [u64; 4] = [2 << 20, 64 << 20, 1 << 30, 16 << 30];
 
 #[test]
 fn every_tunable_changes_what_is_decided() {
-    /// The first matters after minutes of the same, the second with hundreds of threads, which tests of their modules have. By
+    /// The first matters with hundreds of threads, which tests of its module have. By
     /// the others goes what a sample calls idle, and whoever takes it.
-    const NOT_REACHED: [&str; 8] = [
-        "list_balance.old_ms",
+    const NOT_REACHED: [&str; 7] = [
         "cpu.demand.look_percent",
         "drop_cache.remembered_ms",
         "drop_cache.unread_idle_ms",

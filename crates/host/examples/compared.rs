@@ -7,10 +7,9 @@
 //!   free|db_bench<TAB>skipped: there is no db_bench  a row that says why it is empty
 //! ```
 //!
-//! The figures are `operations`, `operations_per_cpu`, `cpu_per_operation`, `faults`, `neighbours`, `memory`, `obedience`, `agreement`
-//! and `chance`, in any order. Each has a column with the medians of the kernel's arm and of Strata's, and one with the median ratio of
-//! Strata to the kernel and the worst round in parentheses; `of N` says that only N rounds have both. The last three are of Strata
-//! alone: one column with the median and the worst round.
+//! The figures are `operations`, `operations_per_cpu`, `cpu_per_operation`, `faults`, `neighbours` and `memory`, in any
+//! order. Each has a column with the medians of the kernel's arm and of Strata's, and one with the median ratio of
+//! Strata to the kernel and the worst round in parentheses; `of N` says that only N rounds have both.
 //!
 //! **Owns** the columns, their text and their order. **Does not own** any figure or ratio (`strata_host::compare`).
 //!
@@ -31,9 +30,6 @@ enum Figure {
     Faults,
     Neighbours,
     Memory,
-    Obedience,
-    Agreement,
-    Chance,
 }
 
 /// Whether a figure is the inverse of the one it is made of.
@@ -44,16 +40,13 @@ enum Side {
 }
 
 impl Figure {
-    const ALL: [Figure; 9] = [
+    const ALL: [Figure; 6] = [
         Figure::Operations,
         Figure::OperationsPerCpu,
         Figure::CpuPerOperation,
         Figure::Faults,
         Figure::Neighbours,
         Figure::Memory,
-        Figure::Obedience,
-        Figure::Agreement,
-        Figure::Chance,
     ];
 
     fn name(self) -> &'static str {
@@ -64,9 +57,6 @@ impl Figure {
             Figure::Faults => "faults",
             Figure::Neighbours => "neighbours",
             Figure::Memory => "memory",
-            Figure::Obedience => "obedience",
-            Figure::Agreement => "agreement",
-            Figure::Chance => "chance",
         }
     }
 
@@ -78,9 +68,6 @@ impl Figure {
             Figure::Faults => "faults/1000 operations",
             Figure::Neighbours => "neighbours, 1000 iterations/s",
             Figure::Memory => "memory once full, MiB",
-            Figure::Obedience => "obedience, % (worst)",
-            Figure::Agreement => "agreement, % (worst)",
-            Figure::Chance => "by chance, % (worst)",
         }
     }
 
@@ -92,15 +79,7 @@ impl Figure {
             Figure::Faults => (Metric::FaultsPerThousand, Side::AsItIs),
             Figure::Neighbours => (Metric::Neighbours, Side::AsItIs),
             Figure::Memory => (Metric::FullMean, Side::AsItIs),
-            Figure::Obedience => (Metric::Obedience, Side::AsItIs),
-            Figure::Agreement => (Metric::Agreement, Side::AsItIs),
-            Figure::Chance => (Metric::Chance, Side::AsItIs),
         }
-    }
-
-    /// Whether the kernel's arm has no such figure.
-    fn is_of_strata_alone(self) -> bool {
-        matches!(self, Figure::Obedience | Figure::Agreement | Figure::Chance)
     }
 
     /// A value of the metric behind it, in the unit of the heading.
@@ -112,7 +91,6 @@ impl Figure {
             Figure::CpuPerOperation => format!("{:.3}", 1e6 / value),
             Figure::Faults => format!("{value:.1}"),
             Figure::Memory => format!("{:.0}", value / f64::from(1 << 20)),
-            Figure::Obedience | Figure::Agreement | Figure::Chance => format!("{value:.0}"),
         }
     }
 }
@@ -154,11 +132,6 @@ impl Row {
             let known = figures.find(|(metric, _)| *metric == figure.source().0);
             known.map(|(_, spread)| *spread)
         };
-        if figure.is_of_strata_alone() {
-            let of_strata = spread(strata)?;
-            let shown = [of_strata.median, of_strata.worst].map(|value| figure.shown(value));
-            return Some(format!("{} ({})", shown[0], shown[1]));
-        }
         let median = |arm| spread(arm).map(|of: Spread| figure.shown(of.median));
         let (kernel, strata) = (median(kernel), median(strata));
         let or_dash = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
@@ -220,10 +193,6 @@ fn table(label_names: &[&str], figures: &[Figure], rows: &[Row]) -> String {
     let are_kills_shown = rows.iter().any(has_kills);
     let mut headings: Vec<String> = label_names.iter().map(|name| (*name).to_owned()).collect();
     for figure in &known {
-        if figure.is_of_strata_alone() {
-            headings.push(figure.heading().to_owned());
-            continue;
-        }
         headings.push(format!("{}: kernel / strata", figure.heading()));
         headings.push("ratio (worst)".to_owned());
     }
@@ -243,9 +212,7 @@ fn table(label_names: &[&str], figures: &[Figure], rows: &[Row]) -> String {
             Ok(_) => {
                 for figure in &known {
                     cells.push(row.medians(*figure).unwrap_or_else(|| "-".to_owned()));
-                    if !figure.is_of_strata_alone() {
-                        cells.push(row.ratio_text(*figure));
-                    }
+                    cells.push(row.ratio_text(*figure));
                 }
                 if are_kills_shown {
                     let (kernel, strata) = row.killed().unwrap_or_default();

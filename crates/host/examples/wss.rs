@@ -35,7 +35,7 @@ use strata_linux::addr::{AddrRange, PAGE_BYTES};
 use strata_linux::process::{Mapping, Process};
 use strata_lru::{
     AccessVia, Arrival, Cause, Config, EvictBatch, FolioId, GroupId, Isolated, Kind, MultiGen,
-    NodeId, Order, PastHeat, Policy, ReclaimRequest, SpaceNo, Swappiness, TimeMs, TwoList, Verdict,
+    NodeId, Order, Policy, ReclaimRequest, Swappiness, TimeMs, TwoList, Verdict,
 };
 use working_set::{Truth, WorkingSet, monotonic_s};
 
@@ -126,8 +126,6 @@ impl Listener {
                     cause: Cause::Fault,
                     shadow: None,
                     is_exec: false,
-                    space: SpaceNo(0),
-                    heat: PastHeat::NONE,
                 };
                 self.folios[unit] = self.policy.appeared(arrival).ok();
                 self.units

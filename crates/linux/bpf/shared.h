@@ -28,7 +28,7 @@ enum walk_kind {
 	HUGE_SPECIAL = 16,
 	HUGE_PROTNONE = 32,
 	HUGE_MIGRATING = 64,
-	HUGE_INACTIVE = 128, /* known to be one that the kernel may take soon */
+	HUGE_INACTIVE = 128, /* known to be on a list of inactive pages (classic LRU) */
 };
 
 /* Tables [first, end): an address divided by 2 MiB. */
@@ -48,7 +48,7 @@ struct walk_record {
 	u64 special[TABLE_WORDS];
 	u64 protnone[TABLE_WORDS];
 	u64 migrating[TABLE_WORDS];
-	u64 inactive[TABLE_WORDS]; /* known to be one that the kernel may take soon */
+	u64 inactive[TABLE_WORDS]; /* known to be on a list of inactive pages (classic LRU) */
 };
 
 struct walk_header {
@@ -63,7 +63,6 @@ struct walk_header {
 	u64 budget_ns;     /* a run stops after this long */
 	u64 peek_addr;     /* if not 0: also copy the first bytes of the page there */
 	u64 wants_inactive; /* if not 0: also fill walk_record.inactive */
-	u64 spared_flags;  /* MGLRU: flags of a page that eviction passes over; 0: classic LRU */
 	/* Resume point; 0 to begin. */
 	u64 span_index;
 	u64 cursor;
@@ -98,13 +97,7 @@ struct vma_record {
 	u64 flags;
 };
 
-/* The kernel's lists of the memory group of a task, as lists.bpf.c streams them; pages. */
-struct lists_record {
-	u64 inactive;
-	u64 active;
-};
-
-_Static_assert(sizeof(struct walk_header) == 34 * 8, "as in bpf_shared.rs");
+_Static_assert(sizeof(struct walk_header) == 33 * 8, "as in bpf_shared.rs");
 _Static_assert(sizeof(struct walk_record) == 67 * 8, "as in bpf_shared.rs");
 
 #endif

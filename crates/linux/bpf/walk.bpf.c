@@ -176,20 +176,15 @@ static __always_inline u64 folio_of(u64 phys, struct page_words *words)
 	return bpf_probe_read_kernel(words, sizeof(*words), (void *)at) ? 0 : at;
 }
 
-/*
- * Whether the page at this address is known to be one that the kernel may take soon: on a list of inactive pages (classic
- * LRU), or on a list and without the flags for which eviction passes it over (MGLRU).
- */
+/* Whether the page at this address is known to be on a list of inactive pages (classic LRU). */
 static __always_inline u64 is_inactive(u64 phys)
 {
 	struct page_words words;
-	u64 spared = shared.h.spared_flags, is_safe;
 
 	if (!folio_of(phys, &words))
 		return 0;
-	is_safe = spared ? (words.flags & spared) == spared
-			 : words.flags >> bpf_core_enum_value(enum pageflags, PG_active);
-	return (words.flags >> bpf_core_enum_value(enum pageflags, PG_lru)) & ~is_safe & 1;
+	return (words.flags >> bpf_core_enum_value(enum pageflags, PG_lru)) &
+	       ~(words.flags >> bpf_core_enum_value(enum pageflags, PG_active)) & 1;
 }
 
 static __always_inline u64 address_of(u64 entry)

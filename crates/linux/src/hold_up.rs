@@ -48,8 +48,6 @@ pub(crate) enum Call {
     Smaps,
     /// `clear_refs`: the only one that holds the lock for writing.
     ClearRefs,
-    /// A command to debugfs `lru_gen` to age a group. The kernel takes the lock for reading and gives it up now and then.
-    Ageing,
     /// `MADV_COLD`.
     Cold,
     /// `process_vm_readv`. The kernel takes and drops the lock once for each range of such a call.
@@ -107,8 +105,6 @@ pub struct HoldUps {
     pub smaps: CallSums,
     /// Clearing accessed bits with the lock held for writing (`clear_refs`).
     pub clear_refs: CallSums,
-    /// Having the kernel age a group (debugfs `lru_gen`).
-    pub ageing: CallSums,
     /// Clearing accessed bits, and naming cold pages, range by range (`MADV_COLD`).
     pub cold: CallSums,
     /// Touching pages, so that the kernel keeps them (`process_vm_readv`).
@@ -123,7 +119,6 @@ impl HoldUps {
     const NONE: HoldUps = HoldUps {
         smaps: CallSums::NONE,
         clear_refs: CallSums::NONE,
-        ageing: CallSums::NONE,
         cold: CallSums::NONE,
         touch: CallSums::NONE,
         pageout: CallSums::NONE,
@@ -145,7 +140,6 @@ impl HoldUps {
         for sums in [
             self.smaps,
             self.clear_refs,
-            self.ageing,
             self.cold,
             self.touch,
             self.pageout,
@@ -171,7 +165,6 @@ impl HoldUps {
         match call {
             Call::Smaps => &mut self.smaps,
             Call::ClearRefs => &mut self.clear_refs,
-            Call::Ageing => &mut self.ageing,
             Call::Cold => &mut self.cold,
             Call::Touch => &mut self.touch,
             Call::Pageout => &mut self.pageout,

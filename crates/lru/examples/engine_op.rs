@@ -11,8 +11,8 @@
 
 use strata_lru::{
     AccessVia, Arrival, Cause, Config, EvictBatch, FolioId, GoneCause, GroupId, Isolated, Kind,
-    MultiGen, NodeId, Order, PastHeat, Policy, ReclaimRequest, Refault, Shadow, SpaceNo, Strata,
-    Swappiness, TimeMs, TwoList, Verdict,
+    MultiGen, NodeId, Order, Policy, ReclaimRequest, Refault, Shadow, Strata, Swappiness, TimeMs,
+    TwoList, Verdict,
 };
 
 /// Folios in memory before the operations begin.
@@ -112,8 +112,6 @@ impl Bench {
             cause: Cause::Fault,
             shadow,
             is_exec: false,
-            space: SpaceNo(0),
-            heat: PastHeat::NONE,
         };
         let folio = self.policy.appeared(arrival)?;
         self.folios.push(folio);

@@ -10,8 +10,8 @@
 #![expect(clippy::print_stdout, reason = "printing is what the example is for")]
 
 use strata_lru::{
-    AccessVia, Arrival, Cause, Config, FolioId, Kind, MultiGen, NodeConfig, NodeId, Order,
-    PastHeat, Policy, PromotionStrategy, SpaceNo, TieringConfig, TimeMs, Topology, tiered,
+    AccessVia, Arrival, Cause, Config, FolioId, Kind, MultiGen, NodeConfig, NodeId, Order, Policy,
+    PromotionStrategy, TieringConfig, TimeMs, Topology, tiered,
 };
 
 const NR_FOLIOS: usize = 1 << 12;
@@ -32,8 +32,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         cause: Cause::Read,
         shadow: None,
         is_exec: false,
-        space: SpaceNo(0),
-        heat: PastHeat::NONE,
     };
     let mut folios: Vec<FolioId> = Vec::with_capacity(NR_FOLIOS);
     for _ in 0..NR_FOLIOS {

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use strata_lru::{
     AccessVia, Arrival, Cause, Config, EvictBatch, FolioId, GoneCause, GroupId, Kind, MultiGen,
-    NodeId, Order, PastHeat, Policy, ReclaimRequest, SpaceNo, Swappiness, TimeMs, Verdict,
+    NodeId, Order, Policy, ReclaimRequest, Swappiness, TimeMs, Verdict,
 };
 
 /// 4 GiB of base pages.
@@ -115,8 +115,6 @@ fn arrival_of(group: GroupId) -> Arrival {
         cause: Cause::Fault,
         shadow: None,
         is_exec: false,
-        space: SpaceNo(0),
-        heat: PastHeat::NONE,
     }
 }
 

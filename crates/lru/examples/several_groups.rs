@@ -29,7 +29,7 @@ use std::{collections::BTreeMap, error::Error};
 
 use strata_lru::{
     Arrival, Cause, Config, EvictBatch, FolioId, GroupId, GroupOrder, Kind, MultiGen, NodeId,
-    Order, Origin, PastHeat, Policy, Reclaim, Rules, Shadow, SpaceNo, Step, TimeMs, Verdict,
+    Order, Origin, Policy, Reclaim, Rules, Shadow, Step, TimeMs, Verdict,
 };
 
 /// Base pages of the node.
@@ -107,8 +107,6 @@ impl Node {
             cause,
             shadow,
             is_exec: false,
-            space: SpaceNo(0),
-            heat: PastHeat::NONE,
         };
         Ok(self.policy.appeared(arrival)?)
     }

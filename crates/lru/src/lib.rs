@@ -63,7 +63,7 @@
 //!     nr_faults += 1;
 //!     let (kind, cause, shadow) = (Kind::Anon, Cause::Fault, shadows[page].take());
 //!     let (node, order) = (NodeId(0), Order::BASE);
-//!     let arrival = Arrival { group, node, kind, order, cause, shadow, is_exec: false, space: SpaceNo(0), heat: PastHeat::NONE };
+//!     let arrival = Arrival { group, node, kind, order, cause, shadow, is_exec: false };
 //!     resident[page] = Some(lru.appeared(arrival)?);
 //!     while lru.nr_folios() > 4 {
 //!         let request = ReclaimRequest::new(group, 1);
@@ -106,7 +106,6 @@ mod error;
 mod eviction_order;
 mod folio;
 mod group;
-mod heat;
 mod ids;
 mod list;
 pub mod lru_gen;
@@ -133,10 +132,6 @@ pub use config::{Config, ConfigError, MinTtl, Refault};
 pub use controller::{Controller, TierGains};
 pub use error::PolicyError;
 pub use group::{Excess, GroupEvents, GroupTree, Limits, Protection, ProtectionSharing};
-pub use heat::{
-    ByHeat, Foretold, HEAT_WALK_MS, HEAT_WALK_MS_MIN, Heat, HeatPolicy, HintCounts,
-    NR_RANKED_PAGES_MIN, Outside, PastHeat, Ranking, WALKS_REMEMBERED, WalkStep,
-};
 pub use ids::{FolioId, GenSeq, GroupId, Kind, NodeId, NodeSet, Order, SpaceNo, TimeMs};
 pub use lru_gen::{EvictPlan, Plan, WalkPlan};
 pub use memcg_lru::MemcgLru;

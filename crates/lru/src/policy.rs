@@ -6,7 +6,6 @@
 use crate::{
     error::PolicyError,
     group::{GroupTree, Limits},
-    heat::{PastHeat, Ranking},
     ids::{FolioId, GroupId, Kind, NodeId, NodeSet, Order, TimeMs},
     lru_gen::LruGen,
     memcg_lru::MemcgLru,
@@ -18,7 +17,7 @@ use crate::{
     },
     swappiness::Swappiness,
     tiering::Tiering,
-    walk::{AgeingWalks, Scan, WalkStats},
+    walk::{AgeingWalks, WalkStats},
 };
 
 /// A reclaim policy: [`MultiGen`](crate::MultiGen), or the classic two lists ([`TwoList`](crate::TwoList))
@@ -89,12 +88,6 @@ pub trait Policy: std::fmt::Debug + Send {
     /// A folio was accessed. For [`AccessVia::PageTable`] changes flags only, never a list.
     fn accessed(&mut self, folio: FolioId, via: AccessVia);
 
-    /// The accessed bits of these were found set and cleared, but by no walk: beside one that was to go.
-    /// Said besides [`AgeingWalks::looked_around`]; a policy that counts walks counts them at the next one.
-    fn note_young(&mut self, folios: &[FolioId]) {
-        let _ = folios;
-    }
-
     /// A hint that a folio is not needed soon (`MADV_COLD`, `POSIX_FADV_DONTNEED`): what was counted
     /// is forgotten, and it enters anew as if nobody waited for it. A policy may ignore it.
     fn deactivate(&mut self, folio: FolioId) {
@@ -107,8 +100,8 @@ pub trait Policy: std::fmt::Debug + Send {
         let (_, _) = (folio, state);
     }
 
-    /// A folio left memory outside any batch; its shadow and its heat are to be kept for its return.
-    fn gone(&mut self, folio: FolioId, cause: GoneCause) -> Option<(Shadow, PastHeat)>;
+    /// A folio left memory outside any batch; its shadow is to be kept for its return.
+    fn gone(&mut self, folio: FolioId, cause: GoneCause) -> Option<Shadow>;
 
     /// Whether a walk is due; never, where accessed bits are only read at the end of a list. A policy
     /// may want one before memory is full: whoever can, asks at each arrival.
@@ -119,18 +112,6 @@ pub trait Policy: std::fmt::Debug + Send {
     /// What becomes of a walk that is due while scanning is relaxed.
     fn relaxed_walk(&self) -> RelaxedWalk {
         RelaxedWalk::PutOff
-    }
-
-    /// How much of a group's tables its walks have to visit: what the filters let through, or all, as
-    /// where each walk counts for each page.
-    fn walk_scan(&self) -> Scan {
-        Scan::Filtered
-    }
-
-    /// Who of a group goes before its lists are looked at. A mechanism that is told [`Ranking::Due`]
-    /// walks before it asks for more; [`Policy::isolate`] would answer [`Isolated::NeedsAgeing`].
-    fn ranking(&self, group: GroupId, _now: TimeMs) -> Result<Ranking, PolicyError> {
-        self.groups().get(group).map(|_| Ranking::None)
     }
 
     /// Ends a walk of the group: everything young was reported, a new generation is born `now`.
@@ -199,22 +180,6 @@ pub trait Policy: std::fmt::Debug + Send {
         kind: Kind,
         now: TimeMs,
     ) -> Result<Box<dyn Iterator<Item = FolioId> + '_>, PolicyError>;
-
-    /// Takes folios that the mechanism chose off their lists into `batch` (cleared first), in this
-    /// order, until it holds `nr_pages_max` base pages; returns how many it holds. What is isolated
-    /// already, not in memory, or may not be evicted is passed over. A policy that knows no order
-    /// but its own takes none.
-    fn isolate_chosen(
-        &mut self,
-        _folios: &mut dyn Iterator<Item = FolioId>,
-        _nr_pages_max: u64,
-        _swappiness: Swappiness,
-        _now: TimeMs,
-        batch: &mut EvictBatch,
-    ) -> u64 {
-        batch.clear();
-        0
-    }
 
     /// Learns what became of a batch; `verdicts[i]` is of `batch.folios[i]`, `batch.young[i]` of
     /// `batch.to_check[i]`. Evicted and gone folios are forgotten (`batch.shadows` is filled), the

@@ -18,8 +18,7 @@
 use crate::{
     counting::MAX_NR_TIERS,
     group::Protection,
-    heat::PastHeat,
-    ids::{FolioId, GenSeq, GroupId, Kind, NodeId, NodeSet, Order, SpaceNo},
+    ids::{FolioId, GenSeq, GroupId, Kind, NodeId, NodeSet, Order},
     swappiness::Swappiness,
 };
 
@@ -51,10 +50,6 @@ pub struct Arrival {
     pub shadow: Option<Shadow>,
     /// Mapped executable from a file.
     pub is_exec: bool,
-    /// Whose page it is; a policy that goes by heat compares the pages of one space as they are.
-    pub space: SpaceNo,
-    /// What [`Policy::gone`](crate::Policy::gone) or [`Policy::complete`](crate::Policy::complete) left behind with the shadow.
-    pub heat: PastHeat,
 }
 
 /// The path an access took.
@@ -237,9 +232,6 @@ pub struct EvictBatch {
     pub nr_written_pages: u64,
     /// Filled by [`Policy::complete`](crate::Policy::complete): the shadow of each folio of `folios` that left memory.
     pub shadows: Vec<Option<Shadow>>,
-    /// Filled by [`Policy::complete`](crate::Policy::complete) of a policy that goes by heat: that of each folio of `folios`
-    /// that left memory, to be kept by page. Else empty.
-    pub heats: Vec<PastHeat>,
 }
 
 impl EvictBatch {
@@ -250,7 +242,6 @@ impl EvictBatch {
         self.young.clear();
         self.nr_written_pages = 0;
         self.shadows.clear();
-        self.heats.clear();
     }
 
     /// Whether there is nothing to try or to check. A batch that is not empty must be completed,

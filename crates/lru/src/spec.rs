@@ -14,7 +14,6 @@
 //! | `distance` | refaults are judged by refault distance where a trial in small misses less by it, else the kernel's way |
 //! | `distance=always` | refaults are judged by refault distance |
 //! | `no-swap` | nothing can be swapped out: anon takes no part in refault distances |
-//! | `heat` | pages accessed in the fewest of the last walks go first (`mglru`) |
 //! | `min-ttl=MS` | as the kernel's: memory is out when nothing anywhere is older; else all are taken from (`mglru`) |
 //! | `min-ttl-each=MS` | no group gives anything younger, whatever others have (`mglru`) |
 //! | `RULE=MODEL` | one rule as in another kernel, for ablations: `placement=v6.1` (`mglru`) |
@@ -30,23 +29,21 @@ use std::{fmt, str::FromStr};
 
 use crate::{
     config::{Config, ConfigError, MinTtl, Refault},
-    heat::{ByHeat, HeatPolicy},
     model::KernelModel,
     multigen::MultiGen,
+    policy::Policy,
     strata_policy::{Ingredient, Ingredients, Strata},
     two_list::TwoList,
 };
 
 /// What `mglru` can be given.
-const MGLRU_OPTIONS: &str = "distance, distance=always, no-swap, heat, min-ttl=MS, min-ttl-each=MS, nr_gens=N, nr_tiers=N, group_order=ORDER and RULE=MODEL";
+const MGLRU_OPTIONS: &str = "distance, distance=always, no-swap, min-ttl=MS, min-ttl-each=MS, nr_gens=N, nr_tiers=N, group_order=ORDER and RULE=MODEL";
 
 /// A policy of the engine and its settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EnginePolicy {
     /// The multi-generational LRU.
     MultiGen(Config),
-    /// The multi-generational LRU, with pages accessed in the fewest walks first, as under `strata run`.
-    ByHeat(Config),
     /// The classic active and inactive lists.
     TwoList(Config),
     /// The policy of our own. It is asked for one page at a time: it works out one order for all of
@@ -62,20 +59,14 @@ impl EnginePolicy {
     pub fn config(&self) -> &Config {
         match self {
             EnginePolicy::MultiGen(config)
-            | EnginePolicy::ByHeat(config)
             | EnginePolicy::TwoList(config)
             | EnginePolicy::Strata(config, _) => config,
         }
     }
 
-    /// Whether pages go by how often they were accessed lately, before the policy's own order.
-    pub fn has_heat(&self) -> bool {
-        matches!(self, EnginePolicy::ByHeat(_))
-    }
-
     /// Whether the policy keeps generations, which have an age that `min_ttl_ms` is compared with.
     pub fn has_generations(&self) -> bool {
-        matches!(self, EnginePolicy::MultiGen(_) | EnginePolicy::ByHeat(_))
+        matches!(self, EnginePolicy::MultiGen(_))
     }
 
     /// The policy, which takes nothing that was accessed less than `min_ttl_ms` ago. `None`: the policy keeps no ages.
@@ -87,30 +78,20 @@ impl EnginePolicy {
         };
         match self {
             EnginePolicy::MultiGen(config) => Some(EnginePolicy::MultiGen(with(config))),
-            EnginePolicy::ByHeat(config) => Some(EnginePolicy::ByHeat(with(config))),
             EnginePolicy::TwoList(_) | EnginePolicy::Strata(..) => None,
         }
     }
 
-    /// The policy, for a mechanism that walks and ranks when it has reasons to ([`HeatPolicy`]). Without heat nothing is
-    /// ever ranked.
+    /// The policy itself.
     ///
     /// # Errors
     /// When a setting is out of its bounds.
-    pub fn told(&self) -> Result<Box<dyn HeatPolicy>, ConfigError> {
+    pub fn build(&self) -> Result<Box<dyn Policy>, ConfigError> {
         Ok(match self {
-            EnginePolicy::MultiGen(config) => {
-                Box::new(ByHeat::by_order(MultiGen::new(config.clone())?))
-            }
-            EnginePolicy::ByHeat(config) => {
-                Box::new(ByHeat::when_told(MultiGen::new(config.clone())?))
-            }
-            EnginePolicy::TwoList(config) => {
-                Box::new(ByHeat::by_order(TwoList::new(config.clone())?))
-            }
+            EnginePolicy::MultiGen(config) => Box::new(MultiGen::new(config.clone())?),
+            EnginePolicy::TwoList(config) => Box::new(TwoList::new(config.clone())?),
             EnginePolicy::Strata(config, ingredients) => {
-                let policy = Strata::made_of(*ingredients, config.clone())?;
-                Box::new(ByHeat::by_order(policy))
+                Box::new(Strata::made_of(*ingredients, config.clone())?)
             }
         })
     }
@@ -131,9 +112,9 @@ pub struct BadEngineSpec {
 /// ```
 /// use strata_lru::EngineSpec;
 ///
-/// let spec: EngineSpec = "mglru+heat".parse()?;
+/// let spec: EngineSpec = "mglru+distance".parse()?;
 /// let spec = spec.with_model("v6.1")?.with_option("nr_gens", "8")?;
-/// assert_eq!(spec.to_string(), "mglru:v6.1+heat+nr_gens=8");
+/// assert_eq!(spec.to_string(), "mglru:v6.1+distance+nr_gens=8");
 /// assert!("two-list+nr_gens=8".parse::<EngineSpec>().is_err());
 /// # Ok::<(), strata_lru::BadEngineSpec>(())
 /// ```
@@ -235,7 +216,6 @@ impl<'t> Parts<'t> {
 fn parse(parts: &Parts<'_>) -> Result<EnginePolicy, String> {
     let mut config = Config::default();
     let mut ingredients = Ingredients::ALL;
-    let mut has_heat = false;
     match (parts.name, parts.model) {
         ("mglru", Some(model)) => {
             let model: KernelModel = model.parse().map_err(|error| format!("{error}"))?;
@@ -256,7 +236,9 @@ fn parse(parts: &Parts<'_>) -> Result<EnginePolicy, String> {
                 return Err(format!("distance={when}: distance or distance=always"));
             }
             ("no-swap", None) => config.has_swap = false,
-            ("heat", None) if parts.name == "mglru" => has_heat = true,
+            ("heat", None) => {
+                return Err("there is no heat any more; mglru misses no more without it".to_owned());
+            }
             (key @ ("min-ttl" | "min-ttl-each"), Some(ms)) if parts.name == "mglru" => {
                 let number = ms.parse();
                 config.min_ttl_ms = number.map_err(|_| format!("{key}={ms}: a number of ms"))?;
@@ -284,7 +266,6 @@ fn parse(parts: &Parts<'_>) -> Result<EnginePolicy, String> {
     Ok(match parts.name {
         "two-list" => EnginePolicy::TwoList(config),
         "strata" => EnginePolicy::Strata(config, ingredients),
-        _ if has_heat => EnginePolicy::ByHeat(config),
         _ => EnginePolicy::MultiGen(config),
     })
 }
@@ -323,8 +304,7 @@ mod tests {
             "mglru:v6.14",
             "mglru+distance+no-swap",
             "mglru:v6.1+distance=always",
-            "mglru+heat",
-            "mglru:v6.1+heat+min-ttl=1000",
+            "mglru:v6.1+distance+min-ttl=1000",
             "mglru+min-ttl=1000",
             "mglru+min-ttl-each=1000",
             "mglru:v6.14+placement=v6.1+nr_gens=8",
@@ -335,7 +315,7 @@ mod tests {
         ] {
             let spec: EngineSpec = text.parse().unwrap();
             assert_eq!(spec.to_string(), text);
-            assert!(spec.policy().told().is_ok(), "{text}");
+            assert!(spec.policy().build().is_ok(), "{text}");
         }
         for (text, why) in [
             ("mglru:v9", "unknown kernel model"),
@@ -350,7 +330,7 @@ mod tests {
             ("mglru+min-ttl-each=-1", "min-ttl-each=-1: a number of ms"),
             ("two-list+min-ttl-each=1", "no such option"),
             ("mglru+heat=2", "unknown rule"),
-            ("two-list+heat", "no such option"),
+            ("mglru+heat", "no heat any more"),
             ("two-list:v6.1", "no models"),
             ("strata:v6.1", "no models"),
             ("strata+distance", "no such option"),
@@ -369,11 +349,11 @@ mod tests {
     #[test]
     fn what_is_added_reads_as_if_it_had_been_written() {
         let spec = |text: &str| text.parse::<EngineSpec>().unwrap();
-        let of = spec("mglru+heat");
+        let of = spec("mglru+distance");
         let with = of.with_model("v6.1").unwrap();
-        assert_eq!(with, spec("mglru:v6.1+heat"));
+        assert_eq!(with, spec("mglru:v6.1+distance"));
         let with = with.with_option("nr_tiers", "2").unwrap();
-        assert_eq!(with, spec("mglru:v6.1+heat+nr_tiers=2"));
+        assert_eq!(with, spec("mglru:v6.1+distance+nr_tiers=2"));
         for (error, why) in [
             (with.with_model("v6.14"), "a model already, v6.1"),
             (
@@ -399,12 +379,7 @@ mod tests {
 
     #[test]
     fn only_generations_have_ages() {
-        for (text, has_generations) in [
-            ("mglru", true),
-            ("mglru+heat", true),
-            ("two-list", false),
-            ("strata", false),
-        ] {
+        for (text, has_generations) in [("mglru", true), ("two-list", false), ("strata", false)] {
             let policy = text.parse::<EngineSpec>().unwrap().policy().clone();
             assert_eq!(policy.has_generations(), has_generations, "{text}");
             let aged = policy.with_min_ttl(70);

@@ -5,8 +5,8 @@ use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use std::alloc::System;
 use strata_lru::{
     AccessVia, Arrival, Cause, Config, EvictBatch, FolioId, GoneCause, GroupId, KernelModel, Kind,
-    MultiGen, NodeId, Order, PastHeat, Policy, ReclaimRequest, Refault, SpaceNo, Swappiness,
-    TimeMs, Verdict, WriteState,
+    MultiGen, NodeId, Order, Policy, ReclaimRequest, Refault, Swappiness, TimeMs, Verdict,
+    WriteState,
 };
 
 #[global_allocator]
@@ -24,8 +24,6 @@ fn arrival(group: GroupId) -> Arrival {
         cause: Cause::Fault,
         shadow: None,
         is_exec: false,
-        space: SpaceNo(0),
-        heat: PastHeat::NONE,
     }
 }
 
@@ -50,7 +48,7 @@ fn round(
     engine.set_write_state(folios[0], WriteState::Clean);
     engine.deactivate(folios[1]);
     let left = engine.gone(folios[2], GoneCause::Reclaimed);
-    let shadow = left.map(|(shadow, _)| shadow);
+    let shadow = left;
     let back = Arrival {
         shadow,
         ..arrival(group)

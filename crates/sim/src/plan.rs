@@ -489,7 +489,7 @@ mod tests {
 
     #[test]
     fn every_span_holds_its_expected_figure() {
-        for policy in ["lru", "mglru", "mglru+heat", "two-list"] {
+        for policy in ["lru", "mglru", "two-list"] {
             for point in plan_of(policy, 10_000).points {
                 let Span {
                     expected,

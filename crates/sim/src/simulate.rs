@@ -137,9 +137,7 @@ pub enum SimError {
         least_pages: u32,
     },
     /// A policy that plays no kernel.
-    #[error(
-        "{policy} plays no kernel that could be steered: use mglru, mglru:MODEL or two-list, without +heat"
-    )]
+    #[error("{policy} plays no kernel that could be steered: use mglru, mglru:MODEL or two-list")]
     NotSteerable {
         /// Name of the policy.
         policy: &'static str,

@@ -48,10 +48,9 @@ impl FromStr for PolicySpec {
 }
 
 /// Options of `mglru` and `two-list`, without values.
-const OPTIONS: [&str; 8] = [
+const OPTIONS: [&str; 7] = [
     "distance",
     "no-swap",
-    "heat",
     "min-ttl",
     "min-ttl-each",
     "nr_gens",
@@ -151,7 +150,6 @@ mod tests {
             ("twolist", "two-list"),
             ("mgrlu:v6.1", "mglru"),
             ("mglru:6.14", "v6.14"),
-            ("mglru+haet", "heat"),
             ("mglru+nrgens=8", "nr_gens"),
             ("strata+notest", "no-test"),
         ] {
@@ -159,13 +157,17 @@ mod tests {
             let told = format!("is no policy: did you mean {meant}? ");
             assert!(error.contains(&told), "{error}");
         }
-        assert_eq!(suggestion("mglru:v6.1+heat+placement=v6.1"), "");
+        assert_eq!(suggestion("mglru:v6.1+distance+placement=v6.1"), "");
         assert_eq!(suggestion("mglru:tomato"), "");
     }
 
     #[test]
     fn policies_of_the_engine_take_what_it_says() {
-        for text in ["mglru:v6.1+heat+nr_gens=8", "two-list+distance", "strata"] {
+        for text in [
+            "mglru:v6.1+distance+nr_gens=8",
+            "two-list+distance",
+            "strata",
+        ] {
             assert_eq!(text.parse::<PolicySpec>().unwrap().to_string(), text);
         }
         for (text, why) in [

@@ -89,15 +89,15 @@ pub(crate) struct PlanArgs {
 
     /// Policies of strata sim that choose the pages: the first as far as it has time, the others the rest
     ///
-    /// The first stands for Strata (mglru+heat), the second for the kernel: two-list, or mglru on a kernel with MGLRU.
+    /// two-list stands for a kernel with the classic LRU lists, mglru for one with MGLRU. Under strata run the kernel chooses,
+    /// unless a policy is asked for.
     ///
-    /// Give one policy alone where one does all: mglru+heat for strata run --actuator pageout, the kernel's for
-    /// strata run --actuator reclaim and strata run --policy none.
+    /// For strata run --policy POLICY give POLICY and the kernel's; for strata run --actuator pageout the policy alone.
     #[arg(
         short,
         long,
         value_name = "POLICY",
-        default_value = "mglru+heat,two-list",
+        default_value = "two-list",
         value_delimiter = ',',
         value_parser = str::parse::<PolicySpec>
     )]

@@ -123,15 +123,17 @@ pub(crate) struct RunArgs {
     #[arg(long, value_enum, value_name = "WHO", default_value = "auto")]
     actuator: ActuatorArg,
 
-    /// Who decides which pages go: mglru+heat, mglru, mglru+distance, two-list, strata, or none
+    /// Have Strata choose page by page which go, by this policy: mglru, mglru+distance, two-list, strata, or none
     ///
-    /// mglru goes by when a page was last accessed (the kernel's multi-generational LRU). mglru+heat goes by how often a page
-    /// was accessed lately. mglru+distance judges by refault distance what comes back, where that misses less. two-list is the classic active and
-    /// inactive list. strata is Strata's own policy. none sets the kernel's limit and nothing else.
+    /// Without this option the kernel chooses, and Strata asks it ahead of the limit. A policy costs more processor time.
+    ///
+    /// mglru goes by when a page was last accessed (the kernel's multi-generational LRU). mglru+distance judges by refault
+    /// distance what comes back, where that misses less. two-list is the classic active and inactive list. strata is Strata's own
+    /// policy. none sets the kernel's limit and nothing else.
     ///
     /// A model and options may follow a name, as in strata sim: mglru:v6.1+nr_gens=8. docs/reference/sim.md lists them.
-    #[arg(long, value_name = "POLICY", default_value = PolicyChoice::DEFAULT, value_parser = policy_arg, allow_hyphen_values = true)]
-    policy: PolicyChoice,
+    #[arg(long, value_name = "POLICY", value_parser = policy_arg, allow_hyphen_values = true)]
+    policy: Option<PolicyChoice>,
 
     /// With mglru: the kernel whose rules hold, for example v6.1; short for --policy mglru:v6.1
     #[arg(long, value_name = "KERNEL", value_parser = word_arg, allow_hyphen_values = true)]
@@ -145,12 +147,9 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "N", value_parser = word_arg, allow_hyphen_values = true)]
     nr_tiers: Option<String>,
 
-    /// Read a phase of the program that comes back in at once, from a swap file or a swap partition
-    ///
-    /// When most of what a program uses had to come back, the kernel is asked to read what was last used at the same time. That
-    /// is for programs that use one part of their memory for seconds, then another. Swap in memory (zram) is fast enough without.
-    #[arg(long)]
-    prefetch: bool,
+    /// Gone: see the error
+    #[arg(long, hide = true, num_args = 0, default_missing_value = "", value_parser = prefetch_arg)]
+    prefetch: Option<u8>,
 
     /// Leave page cache that no program has mapped to the kernel's own choice
     ///
@@ -260,7 +259,7 @@ pub(crate) struct RunArgs {
 /// Who takes the pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum ActuatorArg {
-    /// Strata chooses, by what the run needs; the report says which and why
+    /// The kernel's own reclaim, asked for ahead of the limit; with a policy or --min-ttl page by page, as far as that keeps up
     Auto,
     /// Exactly the pages Strata decided on, page by page (MADV_PAGEOUT)
     Pageout,
@@ -294,7 +293,11 @@ impl RunArgs {
     fn policy(&self) -> Result<PolicyChoice, UsageError> {
         let refuse = |error: BadEngineSpec| UsageError(format!("--policy {error}"));
         let options = [("nr_gens", &self.nr_gens), ("nr_tiers", &self.nr_tiers)];
-        let PolicyChoice::Engine(spec) = &self.policy else {
+        let asked = self
+            .policy
+            .clone()
+            .map_or_else(|| policy_arg(PolicyChoice::DEFAULT), Ok);
+        let PolicyChoice::Engine(spec) = asked.map_err(UsageError)? else {
             let is_given = self.model.is_some() || options.iter().any(|of| of.1.is_some());
             return match is_given {
                 true => Err(UsageError(
@@ -304,7 +307,7 @@ impl RunArgs {
                 false => Ok(PolicyChoice::None),
             };
         };
-        let mut spec = spec.as_ref().clone();
+        let mut spec = *spec;
         if let Some(model) = &self.model {
             spec = spec.with_model(model).map_err(refuse)?;
         }
@@ -352,6 +355,10 @@ impl RunArgs {
         }
         let policy = self.policy()?;
         let min_ttl_ms = self.min_ttl_ms(&policy)?;
+        let engine_options = [&self.model, &self.nr_gens, &self.nr_tiers];
+        let is_exact = self.policy.is_some()
+            || min_ttl_ms > 0
+            || engine_options.iter().any(|option| option.is_some());
         if self.no_cgroup && policy == PolicyChoice::None {
             return Err(UsageError(
                 "--policy none can't be used with --no-cgroup: then nobody would hold the budget; \
@@ -384,10 +391,10 @@ impl RunArgs {
             access: self.access.into(),
             actuator: self.actuator.into(),
             policy,
+            is_exact,
             cpu_percent_max: self.cpu,
             no_cgroup: self.no_cgroup,
             dry_run: self.dry_run,
-            prefetch: self.prefetch,
             drop_cache: !self.keep_page_cache,
             at_detach: match self.bring_back {
                 true => AtDetach::BringBack,
@@ -455,6 +462,11 @@ fn priority_arg(_: &str) -> Result<u8, String> {
     Err("--priority is gone since release 0.2, because neighbours paid for it with up to three quarters of their processor time: \
          Strata's threads run at the priority of the program; leave the option out"
         .to_owned())
+}
+
+/// An option of release 0.1.
+fn prefetch_arg(_: &str) -> Result<u8, String> {
+    Err("--prefetch is gone since release 0.2, because no real program gained by it: leave the option out".to_owned())
 }
 
 fn policy_arg(text: &str) -> Result<PolicyChoice, String> {

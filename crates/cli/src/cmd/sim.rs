@@ -42,8 +42,7 @@ const GROUPS_BYTES_MAX: u64 = 16 << 20;
 POLICIES
   mglru                              the kernel's multi-generational LRU
     :v6.1                            the rules of kernel 6.1; :v2021 :v2022 :v6.14 :v7.2 likewise
-    +heat                            pages accessed in the fewest of the last walks go first
-    +distance                        judges refaults by distance where that misses less
+      +distance                        judges refaults by distance where that misses less
     +distance=always                 judges refaults by distance everywhere
     +group_order=ORDER               goes round groups as another kernel does: memcg-lru (6.3 on),
                                      rounds-sparing-ageing (6.1, 6.2), rounds-sparing,
@@ -384,7 +383,6 @@ fn setups(args: &SimArgs, tunables: &Tunables, footprint_pages: u32) -> Vec<Setu
         drops_cache: !args.keep_page_cache,
         config: *tunables,
         is_traced: args.trace.is_some(),
-        ..SteeredSetup::default()
     });
     let mut setups: Vec<Setup> = Vec::new();
     for size in sizes {

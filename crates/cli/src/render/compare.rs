@@ -198,9 +198,6 @@ fn label(metric: Metric) -> &'static str {
         Metric::StrataCpu => "CPU of Strata",
         Metric::KernelThreadsCpu => "CPU of kernel threads",
         Metric::TotalCpu => "CPU of everything",
-        Metric::Obedience => "obedience to hints",
-        Metric::Agreement => "agreement with the order",
-        Metric::Chance => "agreement by chance",
     }
 }
 

@@ -50,7 +50,6 @@ fn example() -> Report {
             anon_bytes: 100 * MIB,
             file_bytes: 0,
         }],
-        hints: None,
         page_cache: None,
         tiers: Vec::new(),
         eviction: EvictionReport {

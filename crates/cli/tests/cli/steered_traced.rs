@@ -84,10 +84,6 @@ fn what_holds_of_any_trace_of_the_loop_holds_of_the_simulators_and_its_totals_ar
                 totals.nr_applied_pages <= number("paged_out_pages"),
                 "{which}"
             );
-            assert!(
-                totals.nr_activated_pages <= number("marked_pages"),
-                "{which}"
-            );
             let reports = recorded.ticks.iter().flat_map(|tick| &tick.reports);
             let nr_of = reports
                 .filter(|of| matches!(of, Report::Reclaim(_)))

@@ -6,7 +6,6 @@
 #[macro_use]
 mod support;
 
-mod ahead;
 mod budget;
 mod cache_trouble;
 mod cache_watch;
@@ -15,10 +14,10 @@ mod compare;
 mod control;
 mod doctor;
 mod drop;
+mod exactness;
 mod files;
 mod groups;
 mod held;
-mod hints;
 mod hung;
 mod integrity;
 mod killed;

@@ -1,13 +1,11 @@
 //! Every policy of the engine runs a real program live: it holds the budget, evicts what comes back, and its report adds up.
 //!
-//! With `--actuator pageout` the policy takes each page itself. Under `auto` the kernel takes them, told by the policy's
-//! order which to spare; that is tried where the kernel keeps the two classic lists.
+//! With `--actuator pageout` the policy takes each page itself. Under `auto` the kernel helps where that does not keep up.
 
 use crate::support;
 
 use serde_json::Value;
 use support::leaks::Guard;
-use support::live::has_generations;
 use support::programs::program;
 use support::strata::Strata;
 
@@ -15,8 +13,6 @@ use support::strata::Strata;
 const BUDGET: &str = "24M";
 const SIZE: &str = "40M";
 const PAGE_BYTES: u64 = 4096;
-/// Rounds until hints held: on a machine that others load, walks may be too far apart for hints.
-const ROUNDS_MAX: usize = 4;
 
 /// The report of a run with these options; the program draws its pages by Zipf's law.
 fn report_of(options: &[&str]) -> Value {
@@ -38,13 +34,6 @@ fn report_of_load(options: &[&str], load: &[&str]) -> Value {
 fn number(report: &Value, pointer: &str) -> u64 {
     let found = report.pointer(pointer).and_then(Value::as_u64);
     found.unwrap_or_else(|| panic!("no {pointer} in {report:#}"))
-}
-
-fn share(report: &Value, pointer: &str) -> f64 {
-    let found = report.pointer(pointer).and_then(Value::as_f64);
-    let share = found.unwrap_or_else(|| panic!("no {pointer} in {report:#}"));
-    assert!((0.0..=1.0).contains(&share), "{pointer}: {report:#}");
-    share
 }
 
 /// The policy takes pages one by one. Returns the report.
@@ -99,13 +88,11 @@ fn nr_generations(report: &Value) -> usize {
 }
 
 #[test]
-fn the_generations_with_heat_and_without_run_a_program() {
+fn the_generations_run_a_program() {
     needs!("cap_bpf", "memory_cgroup", "process_madvise", "zram");
     let _guard = Guard::new();
-    for policy in ["mglru+heat", "mglru"] {
-        let report = evicts_by_itself(&["--policy", policy], policy);
-        assert!((2..=4).contains(&nr_generations(&report)), "{report:#}");
-    }
+    let report = evicts_by_itself(&["--policy", "mglru"], "mglru");
+    assert!((2..=4).contains(&nr_generations(&report)), "{report:#}");
 }
 
 #[test]
@@ -159,49 +146,8 @@ fn the_policy_of_our_own_runs_a_program() {
     );
 }
 
-/// Runs under `auto` until the kernel was told what to spare and took pages; `None` if it never was.
-fn hinted(policy: &str) -> Option<Value> {
-    // Pages of a program that never sleeps come and go faster than walks may come on a slow machine.
-    let load = ["--theta", "1.2", "--work-percent", "25", "--seconds", "5"];
-    let reports = (0..ROUNDS_MAX).map(|_| report_of_load(&["--policy", policy], &load));
-    let mut hinted = reports.filter(|report| {
-        assert_eq!(report["hints"]["lever"], "activation", "{report:#}");
-        number(report, "/hints/nr_compared_pages/anon") > 1000
-    });
-    hinted.next()
-}
-
-/// The order of heat, that of generations, and that of our own policy foretell what this program uses; that of the two
-/// lists does not always, and then the kernel is told nothing for a while. Looked at on the classic LRU only, where two touches make a
-/// page active.
 #[test]
-fn the_kernel_is_told_by_each_policys_order_what_to_spare() {
-    needs!("cap_bpf", "memory_cgroup", "process_madvise", "zram");
-    if has_generations() {
-        skip!(
-            "the kernel keeps generations (lru_gen/enabled), and walks are rare in an emulated guest"
-        );
-    }
-    let _guard = Guard::new();
-    for policy in ["mglru+heat", "mglru", "mglru+distance", "strata"] {
-        let Some(report) = hinted(policy) else {
-            skip!("walks were too far apart for hints in {ROUNDS_MAX} runs of {policy}");
-        };
-        let of = |name: &str| share(&report, &format!("/hints/{name}/anon"));
-        let (agreement, chance) = (of("agreement"), of("chance"));
-        assert!(agreement > chance, "{policy}: {report:#}");
-        assert!(of("obedience") > 0.0, "{policy}: {report:#}");
-        assert!(
-            number(&report, "/eviction/nr_activated_pages") > 0,
-            "{report:#}"
-        );
-        let touches = report["hints"]["nr_touches_per_freed_page"].as_f64();
-        assert!(touches.is_some_and(|nr| nr > 0.0), "{policy}: {report:#}");
-    }
-}
-
-#[test]
-fn a_run_under_the_two_lists_holds_its_budget_whether_the_kernel_is_told_or_not() {
+fn a_run_under_the_two_lists_holds_its_budget_where_the_kernel_helps() {
     needs!("cap_bpf", "memory_cgroup", "process_madvise", "zram");
     let _guard = Guard::new();
     let report = report_of(&["--policy", "two-list"]);

@@ -285,9 +285,9 @@ fn the_report_tells_the_whole_run() {
         let found = report.pointer(path).and_then(Value::as_f64);
         found.unwrap_or_else(|| panic!("{path} in {report:#}"))
     };
-    assert_eq!(number("/version"), 1.0);
+    assert_eq!(number("/version"), 2.0);
     assert_eq!(report["ending"]["code"], 0);
-    assert_eq!(report["policy"], "mglru+heat");
+    assert_eq!(report["policy"], "mglru");
     assert_eq!(report["actuator"], "auto");
     assert_eq!(report["is_dry_run"], false);
     assert_eq!(number("/usage/budget_bytes"), (48 * MIB) as f64);

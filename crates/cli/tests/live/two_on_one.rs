@@ -12,7 +12,9 @@ use std::time::Duration;
 use rustix::process::Signal;
 use serde_json::Value;
 use support::leaks::{Guard, run_dir};
-use support::live::{Live, TestGroup, children, is_limited, memory_mount, send, state, stop, wait_until};
+use support::live::{
+    Live, TestGroup, children, is_limited, memory_mount, send, state, stop, wait_until,
+};
 use support::programs::program;
 use support::strata::{Finished, Strata};
 

@@ -8,7 +8,7 @@ mod totals;
 use strata_host::run::ActuatorChoice;
 use strata_host::run::trace::{
     Answer, ChosenBy, Counters, Header, LimitAction, LimitPlan, LimitSample, LineState, Marks,
-    PolicyName, Processors, Reading, Recorded, Report, Request, Standing, StatReader, Tick, Who,
+    PolicyName, Processors, Recorded, Report, Request, Standing, StatReader, Tick, Who,
 };
 
 /// All that is wrong with a trace.
@@ -62,9 +62,6 @@ struct Check<'a> {
     is_paused: bool,
     now_ms: u64,
     reclaim: Out,
-    touch: Out,
-    cold: Out,
-    recall: Out,
     pageout: Out,
     nr_folios_out: u64,
     nr_walks: u64,
@@ -82,9 +79,6 @@ impl<'a> Check<'a> {
             is_paused: false,
             now_ms: 0,
             reclaim: Out::at_most(1),
-            touch: Out::at_most(1),
-            cold: Out::at_most(1),
-            recall: Out::at_most(1),
             pageout: Out::at_most(u64::MAX),
             nr_folios_out: 0,
             nr_walks: 0,
@@ -189,9 +183,6 @@ impl<'a> Check<'a> {
                     );
                     self.reclaim.answer()
                 }
-                Report::Touch { .. } => self.touch.answer(),
-                Report::Cold { .. } => self.cold.answer(),
-                Report::Recall { .. } => self.recall.answer(),
                 Report::Clear { .. } => self.nr_walks > 0,
                 Report::Pageout(of) => {
                     let v = of.verdicts;
@@ -276,16 +267,16 @@ impl<'a> Check<'a> {
         if let Some(usage_bytes) = tick.sample.usage_bytes
             && self.has_limit()
         {
-            let looks = tick.sample.limit.iter().zip(&tick.plan.limit);
-            let reading: Vec<bool> = looks
-                .filter(|(read, _)| read.is_under_oom || usage_bytes > near)
-                .map(|(read, done)| read.is_under_oom || done.reading == Reading::Due)
+            let looks = tick.sample.limit.iter();
+            let is_due: Vec<bool> = looks
+                .filter(|read| read.is_under_oom || usage_bytes > near)
+                .map(|read| read.is_under_oom)
                 .collect();
             self.hold(
-                reading.len() == by_limit.len(),
+                is_due.len() == by_limit.len(),
                 "near the budget each look at the limit needs counters, and no other does",
             );
-            let kept = by_limit.iter().zip(&reading);
+            let kept = by_limit.iter().zip(&is_due);
             let is_late =
                 |(counters, is_due): (&Counters, &bool)| *is_due && *counters == Counters::Kept;
             self.hold(
@@ -442,40 +433,6 @@ impl<'a> Check<'a> {
     }
 
     fn asks(&mut self, tick: &Tick) {
-        let plan = &tick.plan;
-        let who = plan.reclaimer.map(|of| of.who);
-        let run = &self.header.run;
-        let (can_touch, can_name, can_recall) =
-            (run.lever.is_some(), run.can_name_cold, run.can_recall);
-        for ask in &plan.touches {
-            let is_its_turn = ask.nr_pages.is_none() || who == Some(Who::Kernel);
-            self.hold(
-                can_touch && is_its_turn && self.nr_walks > 0,
-                "warm pages are touched while the kernel does not choose",
-            );
-            self.hold(
-                ask.is_too_slow == (ask.pace_ms > 4 * ask.wanted_ms),
-                "walks are called too slow that are not, or the other way round",
-            );
-            let is_alone = self.touch.ask(ask.is_taken);
-            self.hold(is_alone, "two requests to touch at once");
-        }
-        for ask in &plan.cold {
-            self.hold(
-                can_name && who == Some(Who::Programs) && ask.nr_pages <= ask.nr_wanted_pages,
-                "cold pages are named while the programs do not reclaim",
-            );
-            let is_alone = self.cold.ask(ask.is_taken);
-            self.hold(is_alone, "two requests to name at once");
-        }
-        for ask in &plan.recalls {
-            self.hold(
-                can_recall && ask.nr_pages <= ask.nr_pages_max.unwrap_or(0),
-                "more is read in ahead than there is room for",
-            );
-            let is_alone = self.recall.ask(ask.is_taken);
-            self.hold(is_alone, "two requests to read in at once");
-        }
         for threads in tick.sample.threads.iter().flatten() {
             self.hold(
                 threads.nr_busy_threads <= threads.nr_threads,

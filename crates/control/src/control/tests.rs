@@ -1,12 +1,10 @@
 //! The loop on made-up samples.
 
-use super::beside::EVEN_LISTS_BYTES;
 use super::tick::SWAP_BYTES_MIN;
 use super::*;
-use crate::cpu::{Clocks, CpuSample};
+use crate::cpu::CpuSample;
 use crate::plan::{Action, Decision, Reclaim};
-use crate::sample::{FreeSwap, Lever, PAGE_BYTES, Sample};
-use crate::strategy::list_balance::{KernelLists, Reading};
+use crate::sample::{FreeSwap, PAGE_BYTES, Sample};
 
 pub(crate) const MIB: u64 = 1 << 20;
 
@@ -17,10 +15,9 @@ pub(crate) fn with(budget_bytes: u64, actuator: Actuator) -> Control {
         swappiness: Swappiness::DEFAULT,
         min_ttl_ms: 0,
         is_dry_run: false,
-        has_heat: true,
+        is_exact: true,
         has_pageout: true,
         has_kernel: true,
-        abilities: Abilities::default(),
         cpu_percent_max: None,
         nr_processors: 2,
     };
@@ -31,16 +28,6 @@ pub(crate) fn with(budget_bytes: u64, actuator: Actuator) -> Control {
 fn ask(control: &mut Control, now: TimeMs, usage_bytes: u64, going_bytes: u64) -> Reclaim {
     control.take_usage(now, usage_bytes);
     control.reclaim(going_bytes)
-}
-
-pub(super) fn steering(abilities: Abilities) -> Steering {
-    let Config {
-        mark_accessed,
-        list_balance,
-        prefetch,
-        ..
-    } = Config::default();
-    Steering::new(abilities, mark_accessed, list_balance, prefetch)
 }
 
 /// What a tick decides that reads nothing but usage.
@@ -63,9 +50,8 @@ fn decide(
 }
 
 /// The programs fill both processors, and the line is held.
-pub(super) fn saturate(control: &mut Control) -> bool {
+pub(super) fn saturate(control: &mut Control) {
     control.is_line_held = true;
-    let mut is_newly_left = false;
     for ms in (0..2000).step_by(50) {
         let threads = crate::cpu::Threads {
             wanted_ns: [(1, ms * 1_000_000), (2, ms * 1_000_000)].into(),
@@ -79,9 +65,8 @@ pub(super) fn saturate(control: &mut Control) -> bool {
             }),
             clocks: None,
         };
-        is_newly_left |= control.take_cpu(TimeMs(ms), sample);
+        control.take_cpu(TimeMs(ms), sample);
     }
-    is_newly_left
 }
 
 #[test]
@@ -118,7 +103,7 @@ fn under_auto_the_kernel_takes_over_while_it_is_urgent() {
     assert!(ask(&mut control, TimeMs(0), 319 * MIB, 0).pageout_pages > 0);
     let reclaim = ask(&mut control, TimeMs(50), 319 * MIB, 0);
     assert!(reclaim.pageout_pages == 0 && reclaim.kernel_bytes > 0);
-    assert!(control.is_kernels_turn() && !control.is_clearing_for_pageout());
+    assert!(!control.is_clearing_for_pageout());
 }
 
 #[test]
@@ -142,7 +127,7 @@ fn who_asked_for_one_gets_it_whoever_has_the_processors() {
         let reclaim = ask(&mut control, TimeMs(0), 319 * MIB, 0);
         assert_eq!(reclaim.pageout_pages > 0, is_pageout);
         assert_eq!(reclaim.kernel_bytes > 0, !is_pageout);
-        assert!(!control.is_left_to_programs() && !control.is_kernels_turn());
+        assert!(!control.is_left_to_programs());
     }
 }
 
@@ -196,19 +181,14 @@ fn it_is_left_to_the_programs_only_where_something_holds_usage() {
 }
 
 #[test]
-fn the_time_left_to_programs_is_counted_and_its_beginning_told_once() {
+fn the_time_left_to_programs_is_counted_while_somebody_looks() {
     let mut control = with(320 * MIB, Actuator::Auto);
-    control.steering = steering(Abilities {
-        lever: Some(Lever::Activation),
-        ..Abilities::default()
-    });
-    assert!(saturate(&mut control));
-    let is_newly_left = control.take_cpu(TimeMs(1990), CpuSample::default());
-    assert!(!is_newly_left && control.left_to_programs_ms() > 1000);
+    saturate(&mut control);
+    control.take_cpu(TimeMs(1990), CpuSample::default());
     let before = control.left_to_programs_ms();
+    assert!(before > 1000);
     control.rest(TimeMs(2000));
-    let is_newly_left = control.take_cpu(TimeMs(9000), CpuSample::default());
-    assert!(is_newly_left);
+    control.take_cpu(TimeMs(9000), CpuSample::default());
     assert_eq!(control.left_to_programs_ms(), before, "nobody looked");
 }
 
@@ -246,7 +226,6 @@ fn the_kernel_does_the_work_while_a_program_is_out_of_pageouts_reach() {
     let mut control = with(320 * MIB, Actuator::Auto);
     assert!(control.set_out_of_reach(true));
     assert!(ask(&mut control, TimeMs(0), 316 * MIB, 0).kernel_bytes > 0);
-    assert!(!control.is_kernels_turn(), "it is not told which are warm");
     assert!(!control.set_out_of_reach(false));
     assert!(ask(&mut control, TimeMs(5), 316 * MIB, 0).pageout_pages > 0);
     let mut control = with(320 * MIB, Actuator::Pageout);
@@ -277,46 +256,6 @@ fn attempts_in_vain_become_rare_and_a_dry_run_has_none() {
     }
 }
 
-#[test]
-fn lists_that_are_not_those_of_the_group_are_not_gone_by() {
-    let mut control = with(320 * MIB, Actuator::Auto);
-    let mut look = |nr_pages, usage_mib| {
-        let lists = KernelLists {
-            nr_inactive_pages: nr_pages,
-            nr_active_pages: 0,
-        };
-        control.take_lists(TimeMs(0), Some(lists), usage_mib * MIB, false)
-    };
-    let all = 300 * MIB / PAGE_BYTES;
-    assert_eq!(look(all, 300), (true, Reading::Due));
-    assert_eq!(look(all * 74 / 100, 300), (false, Reading::Paced));
-    assert_eq!(look(all * 126 / 100, 300), (false, Reading::Paced));
-    let large = (EVEN_LISTS_BYTES / PAGE_BYTES, 1024);
-    assert_eq!(look(large.0, large.1), (false, Reading::Paced));
-    assert_eq!(look(large.0 - 1, large.1), (true, Reading::Due));
-    assert_eq!(
-        control.take_lists(TimeMs(0), None, 0, false),
-        (false, Reading::Paced)
-    );
-}
-
-#[test]
-fn reading_ahead_stops_at_the_urgent_mark_and_in_a_dry_run_before_it_begins() {
-    let mut control = with(320 * MIB, Actuator::Auto);
-    assert_eq!(control.prefetch_bytes_max(), control.marks().urgent_bytes);
-    control.set_dry_run(true);
-    assert_eq!(control.prefetch_bytes_max(), 0);
-}
-
-fn telling(budget_bytes: u64) -> Control {
-    let mut control = with(budget_bytes, Actuator::Auto);
-    control.steering = steering(Abilities {
-        lever: Some(Lever::Activation),
-        ..Abilities::default()
-    });
-    control
-}
-
 /// One thread of the program and one of a neighbour want the two processors.
 fn take_all_processors(control: &mut Control) -> CpuState {
     for ms in (0..2000).step_by(100) {
@@ -339,13 +278,47 @@ fn take_all_processors(control: &mut Control) -> CpuState {
 
 #[test]
 fn beside_a_busy_neighbour_programs_reclaim_for_themselves_if_a_line_holds_them() {
-    for mut control in [telling(320 * MIB), with(320 * MIB, Actuator::Auto)] {
-        assert_eq!(take_all_processors(&mut control), CpuState::Free, "no line");
-        assert!(!control.is_left_to_programs());
-        control.is_line_held = true;
-        assert_eq!(take_all_processors(&mut control), CpuState::Taken);
-        assert!(control.is_left_to_programs());
-    }
+    let mut control = with(320 * MIB, Actuator::Auto);
+    assert_eq!(take_all_processors(&mut control), CpuState::Free, "no line");
+    assert!(!control.is_left_to_programs());
+    control.is_line_held = true;
+    assert_eq!(take_all_processors(&mut control), CpuState::Taken);
+    assert!(control.is_left_to_programs());
+}
+
+/// Where nobody asked for exact choice.
+fn by_amount(has_kernel: bool) -> Control {
+    let setup = Setup {
+        is_exact: false,
+        has_kernel,
+        ..with(320 * MIB, Actuator::Auto).setup
+    };
+    Control::new(setup, &Config::default())
+}
+
+#[test]
+fn the_kernel_chooses_what_goes_ahead_of_the_limit_where_nobody_asked_for_exact_choice() {
+    let mut control = by_amount(true);
+    let reclaim = ask(&mut control, TimeMs(0), 316 * MIB, 0);
+    assert!(reclaim.kernel_bytes > 0 && reclaim.pageout_pages == 0);
+    assert!(control.is_by_amount() && !control.is_clearing_for_pageout());
+    control.hear(TimeMs(1), ActuatorReport::KernelFoundNothing);
+    assert_eq!(
+        control.reclaimer(),
+        Reclaimer::Kernel,
+        "pageout would find no more"
+    );
+    saturate(&mut control);
+    assert_eq!(control.reclaimer(), Reclaimer::Programs);
+    assert!(control.is_by_amount());
+    assert!(!with(320 * MIB, Actuator::Auto).is_by_amount());
+}
+
+#[test]
+fn where_the_kernel_can_not_be_asked_pages_go_one_by_one() {
+    let mut control = by_amount(false);
+    assert!(ask(&mut control, TimeMs(0), 316 * MIB, 0).pageout_pages > 0);
+    assert!(!control.is_by_amount() && control.is_clearing_for_pageout());
 }
 
 #[test]
@@ -429,39 +402,6 @@ fn a_run_that_begins_dry_acts_once_it_is_told_to() {
     assert!(!control.is_dry_run() && control.may_ask_kernel(TimeMs(0)));
 }
 
-#[test]
-fn above_the_budget_the_counts_are_read_at_every_look() {
-    let mut control = with(320 * MIB, Actuator::Auto);
-    let mut look = |ms, usage_mib| {
-        let lists = KernelLists {
-            nr_inactive_pages: usage_mib * MIB / PAGE_BYTES,
-            nr_active_pages: 0,
-        };
-        let looked = control.take_lists(TimeMs(ms), Some(lists), usage_mib * MIB, false);
-        control.note_reading();
-        looked
-    };
-    look(0, 320);
-    assert_eq!(look(20, 320), (true, Reading::NotYet));
-    assert_eq!(look(40, 321), (true, Reading::Due));
-    assert_eq!(look(60, 321), (true, Reading::Due));
-    assert_eq!(look(80, 320), (true, Reading::NotYet));
-}
-
-#[test]
-fn while_the_kernel_is_told_what_is_warm_a_generation_is_born_once_a_second() {
-    let is_ageing = |mut control: Control, ms| {
-        ask(&mut control, TimeMs(0), 319 * MIB, 0);
-        ask(&mut control, TimeMs(50), 319 * MIB, 0);
-        control.note_ageing(TimeMs(100));
-        control.is_ageing(TimeMs(ms), 80_000, Default::default())
-    };
-    assert!(!is_ageing(telling(320 * MIB), 1099));
-    assert!(is_ageing(telling(320 * MIB), 1100));
-    let untold = with(320 * MIB, Actuator::Auto);
-    assert!(is_ageing(untold, 150), "as often as walks come");
-}
-
 /// Attempts that the kernel makes for Strata count as pageout's do.
 #[test]
 fn attempts_in_vain_become_rare_where_only_the_kernel_reclaims_as_well() {
@@ -495,76 +435,13 @@ fn a_few_free_pages_of_swap_are_none() {
 }
 
 #[test]
-fn pageout_is_tried_again_where_the_kernel_was_told_after_usage_was_low_and_nobody_looked() {
-    const MARKS: Abilities = Abilities {
-        lever: Some(Lever::Activation),
-        can_deactivate: false,
-        can_prefetch: false,
-    };
-    let clocks = |ms: u64| Clocks {
-        cpu_ns: [(crate::ProgramNo(0), ms * 1_000_000)].into(),
-        // 60,000 a second.
-        nr_refaulted_pages: ms * 60,
-    };
-    let mut control = with(320 * MIB, Actuator::Auto);
-    control.steering = steering(MARKS);
-    for ms in (0..1000).step_by(50) {
-        control.take_clocks(TimeMs(ms), clocks(ms), true);
-    }
-    control.relax(TimeMs(1000));
-    let at_once = ask(&mut control, TimeMs(1000), 316 * MIB, 0);
-    assert!(at_once.kernel_bytes > 0, "it was known a moment ago");
-    let mut control = with(320 * MIB, Actuator::Auto);
-    control.steering = steering(MARKS);
-    for ms in (0..1000).step_by(50) {
-        control.take_clocks(TimeMs(ms), clocks(ms), true);
-    }
-    control.relax(TimeMs(1101));
-    assert!(ask(&mut control, TimeMs(1101), 316 * MIB, 0).pageout_pages > 0);
-}
-
-#[test]
-fn the_kernel_is_told_only_where_all_can_be_marked_and_min_ttl_promises_nothing() {
-    let told = |can_mark: bool, can_mark_all, min_ttl_ms, is_dry_run| {
-        let mut control = with(320 * MIB, Actuator::Auto);
-        control.setup.min_ttl_ms = min_ttl_ms;
-        control.steering = steering(Abilities {
-            lever: can_mark.then_some(Lever::Activation),
-            ..Abilities::default()
-        });
-        control.set_dry_run(is_dry_run);
-        control.is_kernel_told(can_mark_all)
-    };
-    assert!(told(true, true, 0, false));
-    assert!(!told(false, true, 0, false) && !told(true, false, 0, false));
-    assert!(!told(true, true, 1, false) && !told(true, true, 0, true));
-}
-
-#[test]
-fn the_kernels_lists_are_looked_at_while_programs_reclaim_and_heat_is_believed() {
-    for (can_mark, is_left) in [(true, true), (true, false), (false, true)] {
-        let mut control = with(320 * MIB, Actuator::Auto);
-        control.steering = steering(Abilities {
-            lever: can_mark.then_some(Lever::Activation),
-            can_deactivate: true,
-            ..Abilities::default()
-        });
-        if is_left {
-            saturate(&mut control);
-        }
-        let is_looking = control.is_looking_at_lists(TimeMs(2000));
-        assert_eq!(is_looking, can_mark && is_left);
-    }
-}
-
-#[test]
 fn a_kernel_that_found_nothing_gives_the_turn_back_to_pageout() {
     let mut control = with(320 * MIB, Actuator::Auto);
     ask(&mut control, TimeMs(0), 319 * MIB, 0);
     ask(&mut control, TimeMs(50), 319 * MIB, 0);
-    assert!(control.is_kernels_turn());
+    assert_eq!(control.reclaimer(), Reclaimer::Kernel);
     control.hear(TimeMs(51), ActuatorReport::KernelFoundNothing);
-    assert!(!control.is_kernels_turn());
+    assert_eq!(control.reclaimer(), Reclaimer::Pageout);
 }
 
 #[test]

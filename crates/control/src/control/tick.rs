@@ -16,7 +16,7 @@
 
 use super::Control;
 use crate::cache_moment::{Ask, Moment};
-use crate::cpu::{Clocks, CpuSample};
+use crate::cpu::CpuSample;
 use crate::plan::{Action, Decision, Plan, Reclaim};
 use crate::pressure::Work;
 use crate::reclaimer::{Event, Reclaimer};
@@ -39,12 +39,7 @@ impl Control {
         Due {
             is_sharing,
             cpu: match is_sharing {
-                // What comes back is told by the file that brings the kernel's counts up to date: not while programs that
-                // reclaim for themselves go by those counts.
-                true => CpuDue {
-                    clocks: cpu.clocks && !self.is_holding_counts(),
-                    ..cpu
-                },
+                true => cpu,
                 false => CpuDue::default(),
             },
             free_swap: self
@@ -62,15 +57,12 @@ impl Control {
             self.hear(now, report);
         }
         let mut actions = match sample.cpu {
-            Some(cpu) => self.share(now, cpu, sample.can_mark_all),
+            Some(cpu) => self.share(now, cpu),
             None => {
-                self.relax(now);
+                self.rest(now);
                 Vec::new()
             }
         };
-        actions.push(Action::LimitPrefetch {
-            usage_bytes_max: self.prefetch_bytes_max(),
-        });
         if let Some(free_swap) = sample.free_swap {
             self.take_free_swap(now, free_swap);
         }
@@ -123,45 +115,16 @@ impl Control {
             .transition(now, &self.marks, Event::Cpu(CpuState::Free));
     }
 
-    /// Usage is low: who has the processors does not matter.
-    pub(super) fn relax(&mut self, now: TimeMs) {
-        // Of what comes back nobody is told meanwhile.
-        if !self.cpu.is_load_fresh(now) {
-            self.turns
-                .transition(now, &self.marks, Event::KernelChooses(false));
-        }
-        self.rest(now);
+    /// Takes in what was read of the processors.
+    fn share(&mut self, now: TimeMs, sample: CpuSample) -> Vec<Action> {
+        self.take_cpu(now, sample);
+        vec![Action::LimitPageout {
+            percent_max: self.pageout_percent_max(),
+        }]
     }
 
     /// Takes in what was read of the processors.
-    fn share(&mut self, now: TimeMs, sample: CpuSample, can_mark_all: bool) -> Vec<Action> {
-        let CpuSample {
-            threads,
-            runnable,
-            clocks,
-        } = sample;
-        let sample = CpuSample {
-            threads,
-            runnable,
-            clocks: None,
-        };
-        let is_newly_left = self.take_cpu(now, sample);
-        let mut actions = Vec::new();
-        if is_newly_left {
-            actions.push(Action::ForgetForecast);
-        }
-        if let Some(clocks) = clocks {
-            self.take_clocks(now, clocks, can_mark_all);
-        }
-        actions.push(Action::LimitPageout {
-            percent_max: self.pageout_percent_max(),
-        });
-        actions
-    }
-
-    /// Takes in what was read of the processors, but for clocks: whether it is left to the programs from now on, so that
-    /// what was foretold says nothing.
-    pub(super) fn take_cpu(&mut self, now: TimeMs, sample: CpuSample) -> bool {
+    pub(super) fn take_cpu(&mut self, now: TimeMs, sample: CpuSample) {
         self.cpu.sample(now, sample);
         let pages_per_s = self.cpu.refaulted_pages_per_s();
         let is_paid_for = self.allowance.affords_reclaim(pages_per_s);
@@ -175,19 +138,7 @@ impl Control {
         };
         self.turns
             .transition(now, &self.marks, Event::Cpu(self.cpu_state));
-        self.note_left(now)
-    }
-
-    /// Takes in what the programs have used and what has come back.
-    pub(super) fn take_clocks(&mut self, now: TimeMs, clocks: Clocks, can_mark_all: bool) {
-        let sample = CpuSample {
-            clocks: Some(clocks),
-            ..CpuSample::default()
-        };
-        self.cpu.sample(now, sample);
-        let is_kernels = self.is_kernel_to_choose(now, can_mark_all);
-        self.turns
-            .transition(now, &self.marks, Event::KernelChooses(is_kernels));
+        self.note_left(now);
     }
 
     /// What pageout may take of a processor, percent.
@@ -198,30 +149,17 @@ impl Control {
         }
     }
 
-    /// Whether the kernel's counts are left to age, because the length of its lists is held by that.
-    fn is_holding_counts(&self) -> bool {
-        self.is_left_to_programs() && self.steering.abilities().can_deactivate
-    }
-
-    /// Whether the kernel, told which pages are warm, is to choose all that goes. While hardly anything comes back it
-    /// is pageout, which goes down to the low mark, where the kernel may stop above it; and while the kernel finds nothing.
-    fn is_kernel_to_choose(&self, now: TimeMs, can_mark_all: bool) -> bool {
-        let is_coming_back =
-            self.cpu.refaulted_pages_per_s() >= self.config.control.returned_pages_per_s_min;
-        is_coming_back && self.is_kernel_told(can_mark_all) && !self.kernel_pause.holds(now)
-    }
-
     /// Whether usage is held while the programs reclaim for themselves: without a line nothing would make them,
     /// and of `min_ttl` the kernel knows nothing.
     fn may_leave(&self) -> bool {
         self.is_line_held && self.setup.min_ttl_ms == 0 && !self.is_dry_run
     }
 
-    /// Counts the time that is left to the programs; whether that begins now.
-    fn note_left(&mut self, now: TimeMs) -> bool {
+    /// Counts the time that is left to the programs.
+    fn note_left(&mut self, now: TimeMs) {
         let since = self.left_at.take();
         if !self.is_left_to_programs() {
-            return false;
+            return;
         }
         if since.is_none() {
             self.allowance.forget_walk();
@@ -230,16 +168,6 @@ impl Control {
         self.walks.kernel_took_pages();
         self.left_at = Some(now);
         self.left_to_programs_ms += since.map_or(0, |then| now.since(then));
-        since.is_none() && self.steering.forget_forecast()
-    }
-
-    /// How far usage may rise by reading ahead, bytes: above it nothing but reclaim that helps in need would make room.
-    pub(super) fn prefetch_bytes_max(&self) -> u64 {
-        let may_read = !self.is_dry_run && !self.is_left_to_programs();
-        match may_read {
-            true => self.marks.urgent_bytes,
-            false => 0,
-        }
     }
 
     /// Takes in how much swap is free.

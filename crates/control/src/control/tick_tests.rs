@@ -1,6 +1,6 @@
 //! What is read for a tick, and the plan that comes of it.
 
-use super::tests::{MIB, saturate, steering, with};
+use super::tests::{MIB, with};
 use super::*;
 use crate::plan::Action;
 use crate::sample::Sample;
@@ -13,20 +13,16 @@ fn a_plan_says_what_is_to_be_done_in_order_and_asks_one_to_reclaim() {
         usage_bytes: usage_mib * MIB,
         ..Sample::default()
     };
-    let urgent_bytes = control.marks().urgent_bytes;
-    let allow = Action::LimitPrefetch {
-        usage_bytes_max: urgent_bytes,
-    };
-    assert_eq!(control.tick(sample(0, 100)).actions, [allow]);
+    assert_eq!(control.tick(sample(0, 100)).actions, []);
     let plan = control.tick(sample(10, 319));
     let take = Action::PageOut {
         nr_pages: Config::default().control.pageout_batch_pages,
     };
-    assert_eq!(plan.actions, [allow, take]);
+    assert_eq!(plan.actions, [take]);
     assert_eq!(plan.wait_ms, plan.decision.asked.wait_ms);
     let plan = control.tick(sample(60, 319));
     assert!(
-        matches!(plan.actions[..], [_, Action::Reclaim { .. }]),
+        matches!(plan.actions[..], [Action::Reclaim { .. }]),
         "{plan:?}"
     );
 }
@@ -48,22 +44,12 @@ fn what_goes_from_groups_below_is_not_asked_for_again() {
 
 #[test]
 fn the_processors_are_read_only_where_it_matters() {
-    let mut control = with(320 * MIB, Actuator::Auto);
+    let control = with(320 * MIB, Actuator::Auto);
     let low_bytes = control.marks().low_bytes;
     assert!(!control.due(TimeMs(0), low_bytes).is_sharing);
     assert_eq!(control.due(TimeMs(0), low_bytes).cpu, Default::default());
     let due = control.due(TimeMs(0), low_bytes + 1);
     assert!(due.is_sharing && due.cpu.threads && due.cpu.runnable && due.cpu.clocks);
-    // Programs that reclaim for themselves go by the kernel's counts, and clocks would bring those up to date. That
-    // matters where Strata holds the length of the kernel's lists by their age.
-    saturate(&mut control);
-    assert!(control.due(TimeMs(9000), low_bytes + 1).cpu.clocks);
-    control.steering = steering(Abilities {
-        can_deactivate: true,
-        ..Abilities::default()
-    });
-    let due = control.due(TimeMs(9000), low_bytes + 1);
-    assert!(due.cpu.threads && !due.cpu.clocks);
     for actuator in [Actuator::Pageout, Actuator::Reclaim] {
         let control = with(320 * MIB, actuator);
         assert!(!control.due(TimeMs(0), 400 * MIB).is_sharing);
@@ -108,7 +94,7 @@ fn a_new_budget_is_looked_at_soon_although_nothing_has_changed_for_long() {
 }
 
 #[test]
-fn it_is_the_kernels_turn_only_under_auto_and_once_pageout_does_not_keep_up() {
+fn the_kernel_helps_out_only_under_auto_and_once_pageout_does_not_keep_up() {
     let is_turn = |actuator| {
         let mut control = with(320 * MIB, actuator);
         let mut turns = [0, 60].map(|ms| {
@@ -117,28 +103,27 @@ fn it_is_the_kernels_turn_only_under_auto_and_once_pageout_does_not_keep_up() {
                 usage_bytes: 319 * MIB,
                 ..Sample::default()
             });
-            control.is_kernels_turn()
+            control.reclaimer() == Reclaimer::Kernel
         });
         turns.sort_unstable();
         turns
     };
     assert_eq!(is_turn(Actuator::Auto), [false, true]);
     assert_eq!(is_turn(Actuator::Pageout), [false, false]);
-    assert_eq!(is_turn(Actuator::Reclaim), [false, false]);
 }
 
 #[test]
 fn where_only_the_kernel_reclaims_walks_come_seldom() {
-    let look = WalkLook {
-        usage_bytes: 319 * MIB,
-        nr_resident_pages: 10_000,
-        busy: Busy::default(),
-        is_splitting: false,
-        is_pageout_wanted: true,
-        is_ageing_due: false,
+    let pause_ms = |actuator| {
+        let look = WalkLook {
+            usage_bytes: 319 * MIB,
+            is_splitting: false,
+            is_pageout_wanted: actuator == Actuator::Pageout,
+            is_ageing_due: true,
+        };
+        with(320 * MIB, actuator).walk_pause_ms(&look)
     };
-    let pause_ms = |actuator| with(320 * MIB, actuator).walk_pause_ms(TimeMs(0), &look);
     let walks = Config::default().walks;
     assert_eq!(pause_ms(Actuator::Reclaim), Some(walks.pause_watch_ms));
-    assert_eq!(pause_ms(Actuator::Pageout), Some(strata_lru::HEAT_WALK_MS));
+    assert_eq!(pause_ms(Actuator::Pageout), Some(walks.pause_ms_min));
 }

@@ -27,19 +27,10 @@ pub trait Limits {
     fn take_step(&mut self, step: Step) -> Result<Answer, Self::Error>;
 }
 
-/// What came of a look at the limit.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LimitLook {
-    /// Whether the kernel's counts were read.
-    pub is_read: bool,
-    /// What the user should know.
-    pub trouble: Option<Trouble>,
-}
-
 /// Looks at the limit, and has it give way or hold the line. `can_swap`: anon pages have somewhere to go and may go there.
 ///
 /// # Errors
-/// The limit could not be read or changed; what was done before stays done, and whether counts were read is in the error.
+/// The limit could not be read or changed; what was done before stays done.
 pub fn hold_limit<L: Limits>(
     limit: &mut Limit,
     on: &mut L,
@@ -48,22 +39,20 @@ pub fn hold_limit<L: Limits>(
     need: Need,
     marks: &Watermarks,
     can_swap: bool,
-) -> Result<LimitLook, (bool, L::Error)> {
+) -> Result<Option<Trouble>, L::Error> {
     let Need {
         usage_bytes,
         is_under_oom,
         ..
     } = need;
-    let mut is_read = false;
-    match limit.wants_counters(now, marks, usage_bytes, can_swap, is_under_oom) {
+    match limit.wants_counters(now, marks, usage_bytes, is_under_oom) {
         None => {}
         Some(false) => recorder.note_counters(StatReader::Limit, Counters::Kept),
         Some(true) => {
-            let stats = on.counters().map_err(|error| (false, error))?;
+            let stats = on.counters()?;
             let counters = stats.map_or(Counters::Failed, Counters::Fresh);
             recorder.note_counters(StatReader::Limit, counters);
-            limit.take_counters(now, stats, usage_bytes, can_swap, is_under_oom);
-            is_read = true;
+            limit.take_counters(now, stats, usage_bytes, can_swap);
         }
     }
     let mut step = limit.start(now, need, marks);
@@ -73,13 +62,13 @@ pub fn hold_limit<L: Limits>(
             if is_refused && !is_under_oom {
                 recorder.note_limit_action(LimitAction::Refuse);
             }
-            return Ok(LimitLook { is_read, trouble });
+            return Ok(trouble);
         }
         let answer = match on.take_step(step) {
             Ok(answer) => answer,
             Err(error) => {
                 recorder.note_limit_action(LimitAction::Fail);
-                return Err((is_read, error));
+                return Err(error);
             }
         };
         note_step(recorder, step, answer);
@@ -147,10 +136,7 @@ mod tests {
     }
 
     /// What comes of one look at the limit, and what is noted of it.
-    fn hold(
-        usage_bytes: u64,
-        is_read_only: bool,
-    ) -> (Result<LimitLook, (bool, &'static str)>, Tick) {
+    fn hold(usage_bytes: u64, is_read_only: bool) -> (Result<Option<Trouble>, &'static str>, Tick) {
         hold_where(usage_bytes, is_read_only, false)
     }
 
@@ -158,7 +144,7 @@ mod tests {
         usage_bytes: u64,
         is_read_only: bool,
         is_held_down: bool,
-    ) -> (Result<LimitLook, (bool, &'static str)>, Tick) {
+    ) -> (Result<Option<Trouble>, &'static str>, Tick) {
         let marks = Watermarks::new(100 * MIB, &watermarks::Config::DEFAULT);
         let mut group = Group {
             usage_bytes,
@@ -182,7 +168,7 @@ mod tests {
     #[test]
     fn far_below_the_budget_the_line_is_held_and_no_counts_are_read() {
         let (held, tick) = hold(50 * MIB, false);
-        assert_eq!(held, Ok(LimitLook::default()));
+        assert_eq!(held, Ok(None));
         assert_eq!(tick.sample.memory_stat, []);
         let held_line = LimitAction::HoldLine(LineState::Held);
         assert_eq!(tick.plan.limit[0].actions, [held_line]);
@@ -191,8 +177,7 @@ mod tests {
     #[test]
     fn what_is_read_and_done_for_a_limit_that_gives_way_is_noted_in_order() {
         let (held, tick) = hold(99 * MIB, false);
-        let is_read = held.map(|held| held.is_read);
-        assert_eq!((is_read, tick.sample.memory_stat.len()), (Ok(true), 1));
+        assert_eq!((held, tick.sample.memory_stat.len()), (Ok(None), 1));
         let (sample, plan) = (&tick.sample.limit[0], &tick.plan.limit[0]);
         assert_eq!(sample.limit_bytes.first(), Some(&Some(108 * MIB)));
         let raise = LimitAction::Raise {
@@ -205,14 +190,15 @@ mod tests {
     #[test]
     fn a_limit_that_can_not_be_changed_is_an_error_and_noted_as_one() {
         let (held, tick) = hold(99 * MIB, true);
-        assert_eq!(held, Err((true, "read-only")));
+        assert_eq!(held, Err("read-only"));
+        assert_eq!(tick.sample.memory_stat.len(), 1);
         assert_eq!(tick.plan.limit[0].actions, [LimitAction::Fail]);
     }
 
     #[test]
     fn a_limit_that_others_hold_down_is_refused_and_noted_as_that() {
         let (held, tick) = hold_where(107 * MIB, false, true);
-        let trouble = held.expect("it can be read").trouble;
+        let trouble = held.expect("it can be read");
         assert!(
             matches!(trouble, Some(Trouble::Refused { .. })),
             "{trouble:?}"

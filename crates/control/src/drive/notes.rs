@@ -28,7 +28,7 @@ impl Seen {
             recorder.note(|tick| tick.sample.own_cpu_ns = Some(sample.own_cpu_ns));
         }
         if let Some(cpu) = &sample.cpu {
-            note_cpu(control, recorder, cpu, sample.can_mark_all);
+            note_cpu(control, recorder, cpu);
         }
         if sample.cache.is_some() {
             recorder.note(|tick| tick.sample.cache.clone_from(&sample.cache));
@@ -95,7 +95,7 @@ impl Seen {
     }
 }
 
-fn note_cpu(control: &Control, recorder: &Recorder, cpu: &CpuSample, can_mark_all: bool) {
+fn note_cpu(control: &Control, recorder: &Recorder, cpu: &CpuSample) {
     recorder.note(|tick| {
         let sample = &mut tick.sample;
         let before = control.cpu().threads();
@@ -112,9 +112,6 @@ fn note_cpu(control: &Control, recorder: &Recorder, cpu: &CpuSample, can_mark_al
             });
             programs.collect()
         });
-        if control.abilities().lever.is_some() && !control.is_dry_run() {
-            sample.can_touch_all = Some(can_mark_all);
-        }
     });
 }
 

@@ -3,9 +3,8 @@
 mod memory;
 
 use super::*;
-use crate::control::tests::{MIB, with};
-use crate::sample::{Actuator, ActuatorReport, Lever};
-use crate::steering::Abilities;
+use crate::control::tests::MIB;
+use crate::sample::{Actuator, ActuatorReport};
 use crate::{Config, Setup};
 use memory::{Asked, Memory, sure};
 use strata_lru::Swappiness;
@@ -20,80 +19,28 @@ fn plan(action: Action) -> Plan {
     }
 }
 
-fn walk_with_rank(memory: &Memory) -> [Asked; 3] {
-    let excess_pages = (USAGE_BYTES - memory.control.marks().low_bytes) / PAGE_BYTES;
-    [
-        Asked::Walk { is_thorough: false },
-        Asked::Aged,
-        Asked::Ranked((excess_pages * 2).max(NR_RANKED_PAGES_MIN)),
-    ]
-}
-
 /// Where only the kernel reclaims.
-fn setup(min_ttl_ms: u64, abilities: Abilities) -> Setup {
+fn setup(min_ttl_ms: u64) -> Setup {
     Setup {
         budget_bytes: 320 * MIB,
         actuator: Actuator::Reclaim,
         swappiness: Swappiness::DEFAULT,
         min_ttl_ms,
         is_dry_run: false,
-        has_heat: true,
+        is_exact: false,
         has_pageout: false,
         has_kernel: true,
-        abilities,
         cpu_percent_max: None,
         nr_processors: 2,
     }
 }
 
 #[test]
-fn where_no_page_is_ranked_a_walk_comes_first_and_the_coldest_of_it_go() {
-    let mut memory = Memory::new();
-    memory.nr_cold_pages = 100;
-    let standing = sure(evict(&mut memory, TimeMs(0), USAGE_BYTES, 64));
-    assert_eq!(standing, Standing::Fine);
-    let walk = walk_with_rank(&memory);
-    let asked = memory.take_asked();
-    assert_eq!(
-        asked,
-        [&walk[..], &[Asked::Cold(64), Asked::Sent(64)]].concat()
-    );
-    sure(evict(&mut memory, TimeMs(1), USAGE_BYTES, 64));
-    let asked = memory.take_asked();
-    assert_eq!(
-        asked,
-        [Asked::Cold(64), Asked::Sent(36)],
-        "what is left of that walk"
-    );
-    let tick = memory.tick();
-    assert_eq!(tick.sample.nr_ranked_folios, [0, 36]);
-    assert_eq!(tick.plan.batches.len(), 2);
-    assert_eq!(tick.plan.batches[1].nr_sent_folios, 36);
-}
-
-#[test]
-fn twice_as_many_pages_are_ranked_as_were_taken_since_the_walk_before_and_are_in_excess() {
-    let mut memory = Memory::new();
-    memory.nr_cold_pages = 5000;
-    let low_bytes = memory.control.marks().low_bytes;
-    let usage_bytes = low_bytes + 3000 * PAGE_BYTES;
-    sure(evict(&mut memory, TimeMs(0), usage_bytes, 500));
-    assert!(memory.take_asked().contains(&Asked::Ranked(6000)));
-    sure(walk(&mut memory, TimeMs(500), usage_bytes));
-    assert!(memory.take_asked().contains(&Asked::Ranked(7000)));
-    sure(walk(&mut memory, TimeMs(1000), low_bytes));
-    let is_rank = |asked: &Asked| matches!(asked, Asked::Ranked(_));
-    assert!(
-        !memory.take_asked().iter().any(is_rank),
-        "nothing has to go"
-    );
-}
-
-#[test]
-fn where_heat_finds_nothing_the_oldest_go_and_one_walk_at_most_helps() {
+fn the_oldest_go_and_one_walk_at_most_helps() {
     let mut memory = Memory::new();
     memory.oldest = [
         Isolated::Again,
+        Isolated::NeedsAgeing,
         Isolated::NeedsAgeing,
         Isolated::NeedsAgeing,
     ]
@@ -103,10 +50,7 @@ fn where_heat_finds_nothing_the_oldest_go_and_one_walk_at_most_helps() {
     memory.take_asked();
     let standing = sure(evict(&mut memory, TimeMs(5), USAGE_BYTES, 64));
     assert_eq!(standing, Standing::Fine);
-    assert_eq!(
-        memory.take_asked(),
-        [Asked::Cold(64), Asked::Oldest, Asked::Oldest]
-    );
+    assert_eq!(memory.take_asked(), [Asked::Oldest, Asked::Oldest]);
     // Now it may come, and what the engine still can't give has to wait for the next tick.
     let standing = sure(evict(&mut memory, TimeMs(2000), USAGE_BYTES, 64));
     assert_eq!(standing, Standing::Fine);
@@ -184,7 +128,7 @@ fn pages_are_not_asked_for_while_some_are_out_and_nothing_to_take_makes_the_loop
         plan(Action::PageOut { nr_pages: 64 }),
     ));
     assert_eq!(ticked.standing, Standing::Thrashing);
-    assert_eq!(memory.take_asked(), [Asked::Cold(64), Asked::Oldest]);
+    assert_eq!(memory.take_asked(), [Asked::Oldest]);
     let again = sure(carry_out(
         &mut memory,
         TimeMs(3),
@@ -204,17 +148,11 @@ fn the_kernel_is_not_asked_for_what_min_ttl_protects_nor_while_it_finds_nothing(
             ticked.standing,
         )
     };
-    let mut memory = Memory::of(Control::new(
-        setup(1000, Abilities::default()),
-        &Config::default(),
-    ));
+    let mut memory = Memory::of(Control::new(setup(1000), &Config::default()));
     assert_eq!(asked(&mut memory, 0), (true, Standing::Fine));
     memory.is_all_young = true;
     assert_eq!(asked(&mut memory, 1), (false, Standing::Thrashing));
-    let mut memory = Memory::of(Control::new(
-        setup(0, Abilities::default()),
-        &Config::default(),
-    ));
+    let mut memory = Memory::of(Control::new(setup(0), &Config::default()));
     memory.is_all_young = true;
     assert_eq!(
         asked(&mut memory, 0),
@@ -236,19 +174,6 @@ fn the_kernel_is_not_asked_for_what_min_ttl_protects_nor_while_it_finds_nothing(
 }
 
 #[test]
-fn the_kernel_is_told_once_clearing_is_over_and_once_a_walk() {
-    let mut memory = Memory::of(with(320 * MIB, Actuator::Auto));
-    memory.is_clearing = true;
-    sure(walk(&mut memory, TimeMs(0), USAGE_BYTES));
-    assert!(memory.kept.is_telling_due && memory.tick().sample.is_clearing);
-    tell_when_cleared(&mut memory, TimeMs(1));
-    assert!(memory.kept.is_telling_due);
-    memory.is_clearing = false;
-    tell_when_cleared(&mut memory, TimeMs(2));
-    assert!(!memory.kept.is_telling_due && !memory.tick().sample.is_clearing);
-}
-
-#[test]
 fn a_walk_that_has_to_wait_for_clearing_is_asked_again_at_the_next_tick() {
     let mut memory = Memory::new();
     memory.rest_us = 700;
@@ -260,54 +185,18 @@ fn a_walk_that_has_to_wait_for_clearing_is_asked_again_at_the_next_tick() {
     assert!(!asks[0].may_come && asks[0].rest_us == 700);
     memory.rest_us = 0;
     sure(carry_out(&mut memory, TimeMs(1), USAGE_BYTES, nothing()));
-    assert_eq!(memory.take_asked()[..2], walk_with_rank(&memory)[..2]);
+    assert_eq!(
+        memory.take_asked()[..2],
+        [Asked::Walk { is_thorough: false }, Asked::Aged]
+    );
     let tick = memory.tick();
     assert_eq!((tick.plan.walks.len(), tick.sample.walks.len()), (1, 1));
     sure(carry_out(&mut memory, TimeMs(2), USAGE_BYTES, nothing()));
     assert_eq!(memory.take_asked(), [], "nothing has moved since");
 }
 
-fn able(abilities: Abilities) -> Memory {
-    let mut memory = Memory::new();
-    memory.control = Control::new(setup(0, abilities), &Config::default());
-    memory
-}
-
 #[test]
-fn what_a_walk_showed_is_told_by_the_first_tick_after_clearing() {
-    let mut memory = able(Abilities {
-        lever: Some(Lever::Activation),
-        ..Abilities::default()
-    });
-    let told = Asked::Applied(Action::ForgetForecast);
-    for (ms, is_clearing) in [(0, true), (1, true), (2, false), (3, false)] {
-        memory.is_clearing = is_clearing;
-        sure(carry_out(
-            &mut memory,
-            TimeMs(ms),
-            USAGE_BYTES,
-            Plan::default(),
-        ));
-        assert_eq!(memory.take_asked().contains(&told), ms == 2, "at {ms}");
-    }
-}
-
-#[test]
-fn lists_that_are_not_to_be_looked_at_allow_no_deactivation() {
-    let mut memory = able(Abilities {
-        can_deactivate: true,
-        ..Abilities::default()
-    });
-    let reading = look_at_lists(&mut memory, TimeMs(0), USAGE_BYTES);
-    let asked = memory.take_asked();
-    assert_eq!(
-        (reading, asked),
-        (Reading::Paced, vec![Asked::MayDeactivate(false)])
-    );
-}
-
-#[test]
-fn where_heat_has_nothing_what_the_engine_gives_is_sent() {
+fn what_the_engine_gives_is_sent() {
     let mut memory = Memory::new();
     memory.oldest = [Isolated::Pages(48)].into();
     let standing = sure(evict(&mut memory, TimeMs(0), USAGE_BYTES, 48));
@@ -328,29 +217,16 @@ fn walks_after(memory: &mut Memory, ms: u64, plan: Plan) -> bool {
 }
 
 #[test]
-fn walks_come_closer_while_pageout_is_to_take_pages() {
-    let soon_ms = strata_lru::HEAT_WALK_MS + 1;
-    let walks = |plan| {
-        let mut memory = Memory::new();
-        memory.is_batch_out = true;
-        walks_after(&mut memory, soon_ms, plan)
-    };
-    assert!(walks(plan(Action::PageOut { nr_pages: 64 })));
-    assert!(!walks(Plan::default()));
-}
-
-#[test]
-fn without_heat_a_walk_comes_when_the_engine_wants_a_generation() {
+fn a_walk_comes_when_the_engine_wants_a_generation() {
     let setup = Setup {
         budget_bytes: 320 * MIB,
         actuator: Actuator::Pageout,
         swappiness: Swappiness::DEFAULT,
         min_ttl_ms: 0,
         is_dry_run: false,
-        has_heat: false,
+        is_exact: true,
         has_pageout: true,
         has_kernel: false,
-        abilities: Abilities::default(),
         cpu_percent_max: None,
         nr_processors: 2,
     };
@@ -361,32 +237,6 @@ fn without_heat_a_walk_comes_when_the_engine_wants_a_generation() {
         assert_eq!(has_walked, is_due);
         assert_eq!(memory.tick().sample.is_ageing_due, Some(is_due));
     }
-}
-
-#[test]
-fn after_a_walk_it_is_judged_what_is_to_be_read_ahead() {
-    let asks = |can_prefetch| {
-        let mut memory = able(Abilities {
-            can_prefetch,
-            ..Abilities::default()
-        });
-        sure(walk(&mut memory, TimeMs(0), USAGE_BYTES));
-        memory.tick().plan.recalls.len()
-    };
-    assert_eq!((asks(true), asks(false)), (1, 0));
-}
-
-#[test]
-fn what_a_look_at_the_lists_allows_is_noted() {
-    let mut memory = able(Abilities {
-        can_deactivate: true,
-        ..Abilities::default()
-    });
-    memory.recorder.begin_limit(Standing::Fine.into());
-    memory.recorder.note_limit(|_, plan| plan.may_name = true);
-    look_at_lists(&mut memory, TimeMs(0), USAGE_BYTES);
-    let tick = memory.tick();
-    assert!(!tick.plan.limit[0].may_name);
 }
 
 #[test]

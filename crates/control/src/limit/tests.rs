@@ -34,13 +34,13 @@ impl Group {
     }
 
     /// What the kernel lists: so much can go, of all that is in use.
-    fn lists(&mut self, now: TimeMs, evictable_mib: u64, is_under_oom: bool) {
+    fn lists(&mut self, now: TimeMs, evictable_mib: u64) {
         let stats = GroupStats {
             lru_anon_bytes: Some(evictable_mib * MIB),
             ..GroupStats::default()
         };
         self.limit
-            .take_counters(now, Some(stats), self.usage_bytes, true, is_under_oom);
+            .take_counters(now, Some(stats), self.usage_bytes, true);
     }
 
     /// Carries out what is decided; returns the steps that change something, and what is told.
@@ -88,7 +88,7 @@ impl Group {
 fn where_nothing_is_wrong_the_kernel_holds_the_line() {
     for version in [CgroupVersion::V1, CgroupVersion::V2] {
         let mut group = Group::new(version);
-        group.lists(NOW, 90, false);
+        group.lists(NOW, 90);
         let found = group.adjust(NOW, Standing::Fine, false);
         assert_eq!(found, (vec![Step::HoldLine], None));
         assert!(group.limit.is_line_held());
@@ -99,7 +99,7 @@ fn where_nothing_is_wrong_the_kernel_holds_the_line() {
 fn tasks_that_wait_get_a_step_and_twice_as_much_if_they_wait_again_soon() {
     let mut group = Group::new(CgroupVersion::V1);
     group.usage_bytes = group.limit_bytes;
-    group.lists(NOW, 90, true);
+    group.lists(NOW, 90);
     let mut raised = Vec::new();
     for ms in [0, 100, 200, 300, 400, 2000] {
         let (steps, trouble) = group.adjust(TimeMs(NOW.0 + ms), Standing::Fine, true);
@@ -123,7 +123,7 @@ fn tasks_that_wait_get_a_step_and_twice_as_much_if_they_wait_again_soon() {
 fn tasks_that_were_just_woken_are_not_taken_for_waiting() {
     let mut group = Group::new(CgroupVersion::V1);
     group.usage_bytes = group.limit_bytes;
-    group.lists(NOW, 90, true);
+    group.lists(NOW, 90);
     group.adjust(NOW, Standing::Fine, true);
     let (steps, _) = group.adjust(TimeMs(NOW.0 + 49), Standing::Fine, true);
     assert_eq!(steps, [Step::ReleaseHigh]);
@@ -136,7 +136,7 @@ fn a_program_of_which_little_can_go_meets_the_kernel_at_the_bound() {
     let mut group = Group::new(CgroupVersion::V1);
     group.limit_bytes = Config::DEFAULT.most_bytes(&group.marks);
     group.usage_bytes = group.limit_bytes;
-    group.lists(NOW, 4, true);
+    group.lists(NOW, 4);
     let (steps, trouble) = group.adjust(NOW, Standing::Fine, true);
     assert_eq!(steps.last(), Some(&Step::HandBackOom));
     let refused = Trouble::Refused {
@@ -151,7 +151,7 @@ fn while_tasks_wait_and_much_can_go_there_is_no_bound() {
     let mut group = Group::new(CgroupVersion::V1);
     group.limit_bytes = 2 * Config::DEFAULT.most_bytes(&group.marks);
     group.usage_bytes = group.limit_bytes;
-    group.lists(NOW, 90, true);
+    group.lists(NOW, 90);
     let (steps, trouble) = group.adjust(NOW, Standing::Fine, true);
     assert!(matches!(steps[1], Step::Raise { .. }) && trouble.is_none());
 }
@@ -160,7 +160,7 @@ fn while_tasks_wait_and_much_can_go_there_is_no_bound() {
 fn what_cannot_go_has_the_limit_give_way_at_once_to_the_bound() {
     for version in [CgroupVersion::V1, CgroupVersion::V2] {
         let mut group = Group::new(version);
-        group.lists(NOW, 0, false);
+        group.lists(NOW, 0);
         let (steps, trouble) = group.adjust(NOW, Standing::Fine, false);
         let bytes = Config::DEFAULT.most_bytes(&group.marks) - group.marks.backstop_bytes;
         assert_eq!(steps, [Step::ReleaseHigh, Step::Raise { bytes }]);
@@ -178,7 +178,7 @@ fn on_v1_the_line_is_released_first_and_that_may_be_enough() {
     group.limit_bytes = group.marks.line_bytes;
     group.usage_bytes = 95 * MIB;
     // The floor is at 90: near a line at 99, not near the backstop at 108 by less than two steps.
-    group.lists(NOW, 5, false);
+    group.lists(NOW, 5);
     let (steps, trouble) = group.adjust(NOW, Standing::Fine, false);
     assert_eq!(steps, [Step::ReleaseLine, Step::Settle]);
     assert_eq!(trouble, None);
@@ -189,7 +189,7 @@ fn a_limit_that_others_hold_down_is_told_once_it_can_not_rise() {
     let mut group = Group::new(CgroupVersion::V2);
     group.ceiling_bytes = group.limit_bytes;
     group.usage_bytes = group.limit_bytes;
-    group.lists(NOW, 0, false);
+    group.lists(NOW, 0);
     let (steps, trouble) = group.adjust(NOW, Standing::NothingEvictable, false);
     assert!(!steps.contains(&Step::HandBackOom), "{steps:?}");
     assert!(matches!(trouble, Some(Trouble::Refused { .. })));
@@ -201,7 +201,7 @@ fn a_floor_above_the_budget_lifts_what_slows_and_holds_no_line() {
     let mut group = Group::new(CgroupVersion::V2);
     group.limit_bytes = Config::DEFAULT.most_bytes(&group.marks);
     group.usage_bytes = 110 * MIB;
-    group.lists(NOW, 5, false);
+    group.lists(NOW, 5);
     let (steps, _) = group.adjust(NOW, Standing::Fine, false);
     assert_eq!(steps, [Step::ReleaseHigh]);
     assert!(!group.limit.is_line_held());
@@ -211,7 +211,7 @@ fn a_floor_above_the_budget_lifts_what_slows_and_holds_no_line() {
 fn where_all_is_young_the_budget_is_exceeded_and_that_is_told() {
     let mut group = Group::new(CgroupVersion::V2);
     group.usage_bytes = 105 * MIB;
-    group.lists(NOW, 90, false);
+    group.lists(NOW, 90);
     let (steps, trouble) = group.adjust(NOW, Standing::Thrashing, false);
     assert!(matches!(steps[..], [Step::ReleaseHigh, Step::Raise { .. }]));
     assert_eq!(trouble, Some(Trouble::Exceeded));
@@ -224,7 +224,7 @@ fn where_all_is_young_the_budget_is_exceeded_and_that_is_told() {
 #[test]
 fn nothing_evictable_matters_above_the_urgent_mark_only() {
     let mut group = Group::new(CgroupVersion::V2);
-    group.lists(NOW, 90, false);
+    group.lists(NOW, 90);
     group.usage_bytes = group.marks.urgent_bytes;
     let (steps, _) = group.adjust(NOW, Standing::NothingEvictable, false);
     assert_eq!(steps, [Step::HoldLine]);
@@ -241,10 +241,10 @@ fn the_kernels_counts_are_read_near_the_budget_and_no_more_often_than_they_tell(
         let (now, usage_bytes) = (TimeMs(ms), usage_mib * MIB);
         let wanted = group
             .limit
-            .wants_counters(now, &marks, usage_bytes, true, is_under_oom);
+            .wants_counters(now, &marks, usage_bytes, is_under_oom);
         if wanted == Some(true) {
             group.usage_bytes = usage_bytes;
-            group.lists(now, usage_mib - 5, is_under_oom);
+            group.lists(now, usage_mib - 5);
         }
         wanted
     };
@@ -256,29 +256,6 @@ fn the_kernels_counts_are_read_near_the_budget_and_no_more_often_than_they_tell(
     assert_eq!(wants(29, 101, false), Some(true), "it has grown");
     assert_eq!(wants(48, 101, false), Some(false));
     assert_eq!(wants(49, 101, false), Some(true));
-}
-
-#[test]
-fn while_counts_are_left_alone_what_was_found_last_is_kept() {
-    let mut group = Group::new(CgroupVersion::V1);
-    group.lists(NOW, 90, false);
-    assert!(group.limit.kept_counters().is_none());
-    group.limit.set_reading(Reading::NotYet);
-    assert!(group.limit.kept_counters().is_some());
-    let marks = group.marks;
-    let later = TimeMs(NOW.0 + 60_000);
-    let mut wants = |can_swap| {
-        group
-            .limit
-            .wants_counters(later, &marks, 99 * MIB, can_swap, false)
-    };
-    assert_eq!(wants(true), Some(false));
-    assert_eq!(wants(false), Some(true), "what has nowhere to go can't go");
-    group.limit.set_reading(Reading::Due);
-    let wanted = group
-        .limit
-        .wants_counters(later, &marks, 99 * MIB, true, false);
-    assert_eq!(wanted, Some(true));
 }
 
 #[test]
@@ -302,7 +279,7 @@ fn a_small_budget_gives_way_by_half_a_megabyte_at_first() {
     group.marks = Watermarks::new(10 * MIB, &watermarks::Config::DEFAULT);
     group.limit_bytes = group.marks.backstop_bytes;
     group.usage_bytes = group.limit_bytes;
-    group.lists(NOW, 15, true);
+    group.lists(NOW, 15);
     let (steps, _) = group.adjust(NOW, Standing::Fine, true);
     let first = Step::Raise { bytes: MIB / 2 };
     assert_eq!(steps, [Step::ReleaseHigh, first]);
@@ -312,11 +289,11 @@ fn a_small_budget_gives_way_by_half_a_megabyte_at_first() {
 fn growth_by_more_than_lies_between_the_marks_makes_counts_old() {
     let mut group = Group::new(CgroupVersion::V2);
     let marks = group.marks;
-    group.lists(NOW, 90, false);
+    group.lists(NOW, 90);
     let grown_bytes = group.usage_bytes + marks.high_bytes - marks.low_bytes;
     let mut wants = |usage_bytes| {
         let limit = &mut group.limit;
-        limit.wants_counters(NOW, &marks, usage_bytes, true, false)
+        limit.wants_counters(NOW, &marks, usage_bytes, false)
     };
     assert_eq!(wants(grown_bytes), Some(false));
     assert_eq!(wants(grown_bytes + 1), Some(true));
@@ -326,18 +303,16 @@ fn growth_by_more_than_lies_between_the_marks_makes_counts_old() {
 #[test]
 fn counts_that_can_not_be_read_leave_what_was_known() {
     let mut group = Group::new(CgroupVersion::V2);
-    group.lists(NOW, 90, false);
+    group.lists(NOW, 90);
     let usage_bytes = group.usage_bytes;
     group
         .limit
-        .take_counters(TimeMs(NOW.0 + 20), None, usage_bytes, true, false);
+        .take_counters(TimeMs(NOW.0 + 20), None, usage_bytes, true);
     let found = group.adjust(TimeMs(NOW.0 + 20), Standing::Fine, false);
     assert_eq!(found, (vec![Step::HoldLine], None));
     // Nothing was ever known: nothing is said to be stuck.
     let mut group = Group::new(CgroupVersion::V2);
-    group
-        .limit
-        .take_counters(NOW, None, usage_bytes, true, false);
+    group.limit.take_counters(NOW, None, usage_bytes, true);
     let found = group.adjust(NOW, Standing::Fine, false);
     assert_eq!(found, (vec![Step::HoldLine], None));
 }
@@ -350,7 +325,7 @@ fn a_limit_that_may_give_way_less_meets_the_kernel_earlier() {
         ..Config::DEFAULT
     };
     let mut group = Group::configured(CgroupVersion::V1, config);
-    group.lists(NOW, 0, false);
+    group.lists(NOW, 0);
     group.adjust(NOW, Standing::Fine, false);
     assert_eq!(group.limit_bytes, 116 * MIB);
 }
@@ -360,7 +335,7 @@ fn what_can_not_go_is_a_pinch_only_above_its_bound() {
     let is_pinch = |floor_bytes| {
         let mut group = Group::new(CgroupVersion::V1);
         group.usage_bytes = floor_bytes;
-        group.lists(NOW, 0, false);
+        group.lists(NOW, 0);
         group.limit.is_pinch(&group.marks, floor_bytes)
     };
     let marks = Watermarks::new(100 * MIB, &watermarks::Config::DEFAULT);
@@ -370,29 +345,13 @@ fn what_can_not_go_is_a_pinch_only_above_its_bound() {
 }
 
 #[test]
-fn counts_that_are_not_to_be_read_may_grow_old_only_while_more_than_half_can_go() {
-    let is_read_again = |evictable_mib| {
-        let mut group = Group::new(CgroupVersion::V2);
-        group.usage_bytes = 98 * MIB;
-        group.limit.set_reading(Reading::NotYet);
-        group.lists(NOW, evictable_mib, false);
-        let (now, usage_bytes) = (TimeMs(NOW.0 + 60_000), group.usage_bytes);
-        group
-            .limit
-            .wants_counters(now, &group.marks, usage_bytes, true, false)
-    };
-    assert_eq!(is_read_again(50), Some(false));
-    assert_eq!(is_read_again(49), Some(true), "as much can go as can't");
-}
-
-#[test]
 fn counts_are_read_where_what_can_not_go_may_be_near_and_reclaim_is_not() {
     let marks = Watermarks::new(320 << 20, &watermarks::Config::DEFAULT);
     let usage_bytes = marks.budget_bytes / 10 * 9;
     assert!(usage_bytes < marks.low_bytes);
     let mut limit = Limit::new(CgroupVersion::V1, &marks, Config::DEFAULT);
-    let wants = limit.wants_counters(TimeMs(0), &marks, usage_bytes, true, false);
+    let wants = limit.wants_counters(TimeMs(0), &marks, usage_bytes, false);
     assert_eq!(wants, Some(true));
-    let far = limit.wants_counters(TimeMs(0), &marks, usage_bytes / 2, true, false);
+    let far = limit.wants_counters(TimeMs(0), &marks, usage_bytes / 2, false);
     assert_eq!(far, None);
 }

@@ -20,14 +20,16 @@
 //! **Invariants**
 //! - S1: nothing is split while no pages go.
 //! - S2: at most [`Config::nr_tried`] are split before it is known that it pays.
-//! - S3: uses are counted over [`HEAT_WALK_MS`] or more: walks may follow each other at once, and in no
+//! - S3: uses are counted over [`COUNTED_WALK_MS`] or more: walks may follow each other at once, and in no
 //!   time nothing is used.
 
 use crate::backoff::TIMES_MAX;
 use crate::tunables::config;
 use std::collections::VecDeque;
-use strata_lru::{HEAT_WALK_MS, TimeMs};
+use strata_lru::TimeMs;
 
+/// Walks that count what is used are at least so far apart, milliseconds.
+pub const COUNTED_WALK_MS: u64 = 250;
 /// Base pages of a huge page.
 const NR_PARTS: usize = 512;
 config! {
@@ -105,7 +107,7 @@ impl<At: Clone> SplitHuge<At> {
         facts: Facts<'_, At>,
         used: impl Fn(At) -> Option<u64>,
     ) -> Option<Vec<At>> {
-        let is_soon = |then: TimeMs| now.since(then) < HEAT_WALK_MS;
+        let is_soon = |then: TimeMs| now.since(then) < COUNTED_WALK_MS;
         if self.counted.is_some_and(is_soon) {
             return None;
         }
@@ -222,7 +224,7 @@ mod tests {
         let mut left = huge(nr_huge);
         let mut sizes = Vec::new();
         for walk in 0..nr_walks {
-            let now = TimeMs(u64::from(walk) * HEAT_WALK_MS);
+            let now = TimeMs(u64::from(walk) * COUNTED_WALK_MS);
             let chosen = splitter.after_walk(now, facts(&left, nr_huge * 512), &used);
             let chosen = chosen.expect("it counts");
             left.retain(|at| !chosen.contains(at));
@@ -280,11 +282,11 @@ mod tests {
             walk(0).expect("the first counts").len(),
             Config::DEFAULT.nr_tried
         );
-        for ms in 1..HEAT_WALK_MS {
+        for ms in 1..COUNTED_WALK_MS {
             assert_eq!(walk(ms), None);
         }
-        assert_eq!(walk(HEAT_WALK_MS), Some(Vec::new()));
-        assert_eq!(walk(2 * HEAT_WALK_MS).expect("it counts").len(), 8);
+        assert_eq!(walk(COUNTED_WALK_MS), Some(Vec::new()));
+        assert_eq!(walk(2 * COUNTED_WALK_MS).expect("it counts").len(), 8);
     }
 
     #[test]

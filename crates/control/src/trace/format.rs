@@ -7,17 +7,14 @@
 //! change with what the loop is made of, so its enums are its own. I3: nothing that is empty is written.
 
 use super::plan::Plan;
-use crate::sample::{Actuator, CacheLook, GroupStats, Lever};
+use crate::sample::{Actuator, CacheLook, GroupStats};
 use serde::{Deserialize, Serialize, Serializer};
 use std::collections::BTreeMap;
-use strata_lru::EngineSpec;
 
 /// What the first line names itself.
 pub const FORMAT: &str = "strata-control-trace";
 /// Grows when a field comes, goes or changes its meaning.
-pub const VERSION: u32 = 5;
-/// Traces from this version on can be read: what came later is left out there.
-pub const VERSION_MIN: u32 = 3;
+pub const VERSION: u32 = 6;
 
 /// One line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -89,14 +86,10 @@ pub struct RunFacts {
     pub has_pageout: bool,
     /// Whether the kernel can be asked to reclaim.
     pub has_reclaim: bool,
+    /// Whether exact choice of pages was asked for, by a policy or `min_ttl`.
+    pub is_exact: bool,
     /// What Strata may take of the processors, percent of one; `None`: no cap.
     pub cpu_percent_max: Option<u32>,
-    /// What touching a warm page does; `None`: none can be touched.
-    pub lever: Option<Lever>,
-    /// Whether cold pages can be named.
-    pub can_name_cold: bool,
-    /// Whether pages can be read in ahead.
-    pub can_recall: bool,
     /// Tunables that are not as by default, by name. From version 2 on.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tunables: BTreeMap<String, f64>,
@@ -113,20 +106,9 @@ pub enum PolicyName {
     Engine(String),
 }
 
-impl PolicyName {
-    /// Whether pages go by how often they were accessed lately.
-    pub fn has_heat(&self) -> bool {
-        let PolicyName::Engine(text) = self else {
-            return false;
-        };
-        let spec: Option<EngineSpec> = text.parse().ok();
-        spec.is_some_and(|spec| spec.policy().has_heat())
-    }
-}
-
 impl Default for PolicyName {
     fn default() -> PolicyName {
-        PolicyName::Engine("mglru+heat".to_owned())
+        PolicyName::Engine("mglru".to_owned())
     }
 }
 
@@ -231,9 +213,6 @@ pub struct Sample {
     /// The programs' clocks, where it was time to look.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu: Option<Vec<ProgramCpu>>,
-    /// Whether every program's warm pages can be touched, where that was asked.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub can_touch_all: Option<bool>,
     /// How it stands with page cache, where that can be dropped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache: Option<CacheLook>,
@@ -243,9 +222,6 @@ pub struct Sample {
     /// Free swap of the machine, where it was time to look.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub free_swap: Option<FreeSwap>,
-    /// Whether most of what is swapped out lies where getting it back means waiting, where that was asked.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub is_swap_slow: Option<bool>,
     /// How the engine stands; `None` while paused, or where nobody decides.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub engine: Option<EngineSample>,
@@ -255,18 +231,9 @@ pub struct Sample {
     /// Whether the engine wants a new generation, where that was asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub is_ageing_due: Option<bool>,
-    /// Folios that were ranked and not taken yet, each time pages were to be chosen by heat.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub nr_ranked_folios: Vec<u64>,
     /// What each look at huge pages found, in order; as many as `plan.chosen_splits`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub huge: Vec<HugeSample>,
-    /// Pages of the last walk are being cleared.
-    #[serde(skip_serializing_if = "is_off")]
-    pub is_clearing: bool,
-    /// Walks were to tell which pages are on the kernel's inactive lists, and can't.
-    #[serde(skip_serializing_if = "is_off")]
-    pub is_inactive_hidden: bool,
     /// What each walk found, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub walks: Vec<WalkSample>,
@@ -276,12 +243,6 @@ pub struct Sample {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LimitSample {
-    /// The kernel's lists, where they were looked at and could be.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub lists: Option<Lists>,
-    /// Pages are being named.
-    #[serde(skip_serializing_if = "is_off")]
-    pub is_naming: bool,
     /// Tasks of the group wait for memory.
     #[serde(skip_serializing_if = "is_off")]
     pub is_under_oom: bool,
@@ -294,16 +255,6 @@ pub struct LimitSample {
     /// Usage when the limit was to give way, where that was read again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usage_bytes: Option<u64>,
-}
-
-/// Base pages on the kernel's lists.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Lists {
-    /// On the inactive lists.
-    pub nr_inactive_pages: u64,
-    /// On the active lists.
-    pub nr_active_pages: u64,
 }
 
 pub use crate::sample::FreeSwap;
@@ -451,14 +402,10 @@ pub struct WalkSample {
     pub cpu_ns: u64,
     /// Wall time of the same.
     pub wall_ns: u64,
-    /// How far apart walks that clear come from here on at least.
-    pub pace_ms: u64,
     /// All programs together.
     pub found: Found,
     /// Each program.
     pub programs: Vec<ProgramPages>,
-    /// How what the walk before foretold compares with what became of it.
-    pub foretold: Foretold,
 }
 
 /// What a walk found in all programs; base pages.
@@ -495,20 +442,6 @@ pub struct ProgramPages {
     pub nr_young_pages: [u64; 2],
 }
 
-/// What the walk before took for warm, and what was used since; base pages.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Foretold {
-    /// Taken for warm.
-    pub nr_warm_pages: u64,
-    /// Taken for warm, and used since.
-    pub nr_warm_used_pages: u64,
-    /// Not taken for warm.
-    pub nr_other_pages: u64,
-    /// Not taken for warm, and used since.
-    pub nr_other_used_pages: u64,
-}
-
 /// What became of what was asked of an actuator.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -517,29 +450,6 @@ pub enum Report {
     Pageout(PageoutReport),
     /// Of the kernel's reclaim.
     Reclaim(ReclaimReport),
-    /// Of touching warm pages.
-    Touch {
-        /// Base pages touched.
-        nr_pages: u64,
-        /// Programs that may not be read.
-        nr_refused: u64,
-    },
-    /// Of naming cold pages.
-    Cold {
-        /// Base pages named.
-        nr_pages: u64,
-        /// Programs of which none may be named.
-        nr_refused: u64,
-    },
-    /// Of reading in ahead.
-    Recall {
-        /// Base pages asked for.
-        nr_pages: u64,
-        /// Base pages left out after all.
-        nr_left_pages: u64,
-        /// Programs for which the kernel may not be asked.
-        nr_refused: u64,
-    },
     /// Of clearing accessed bits on a thread of its own.
     Clear {
         /// Wall time, pauses included.
@@ -627,7 +537,6 @@ pub struct ReclaimReport {
 #[serde(rename_all = "snake_case")]
 pub enum ReclaimFailure {
     /// As much came back meanwhile.
-    #[serde(alias = "no_proof")]
     Outpaced,
     /// Usage is as low as the kernel may bring it.
     AtFloor,
@@ -666,12 +575,6 @@ pub struct Totals {
     pub nr_applied_pages: u64,
     /// Base pages that left memory by the kernel's choice, as walks noticed.
     pub nr_kernel_chosen_pages: u64,
-    /// Base pages touched.
-    pub nr_activated_pages: u64,
-    /// Base pages named.
-    pub nr_deactivated_pages: u64,
-    /// Base pages read in ahead.
-    pub nr_recalled_pages: u64,
     /// Walks.
     pub nr_walks: u64,
     /// How often the limit gave way.
@@ -684,15 +587,9 @@ mod tests {
 
     #[test]
     fn a_policy_is_written_as_it_was_asked_for() {
-        for (text, has_heat) in [
-            ("mglru+heat", true),
-            ("mglru:v6.1+heat+nr_gens=8", true),
-            ("two-list", false),
-            ("none", false),
-        ] {
+        for text in ["mglru", "mglru:v6.1+nr_gens=8", "two-list", "none"] {
             let line = format!("{text:?}");
             let name: PolicyName = serde_json::from_str(&line).unwrap();
-            assert_eq!(name.has_heat(), has_heat, "{text}");
             assert_eq!(name == PolicyName::None, text == "none");
             assert_eq!(serde_json::to_string(&name).unwrap(), line);
         }

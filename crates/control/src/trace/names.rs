@@ -2,18 +2,15 @@
 //!
 //! **Owns** these translations, so that types of the loop can be renamed and the format stays. **Does not own** either.
 
-use super::{
-    Answer, CacheAsk, Foretold, LimitAction, LineState, Lists, Marks, Processors, Reading,
-    Standing, Verdicts, Who,
-};
+use super::{Answer, CacheAsk, LimitAction, LineState, Marks, Processors, Standing, Verdicts, Who};
 use crate::limit::{Answer as Came, Line, Standing as Stands, Step};
 use crate::plan::Action;
 use crate::reclaimer::Reclaimer as Takes;
-use crate::sample::{CpuState, KernelLists, Reading as When};
+use crate::sample::CpuState;
 use crate::tunables::Tunables;
 use crate::watermarks::Watermarks;
 use std::collections::BTreeMap;
-use strata_lru::{Foretold as Told, Isolated, Verdict};
+use strata_lru::{Isolated, Verdict};
 
 impl From<Watermarks> for Marks {
     fn from(marks: Watermarks) -> Marks {
@@ -60,36 +57,6 @@ impl From<CpuState> for Processors {
         match state {
             CpuState::Free => Processors::Free,
             CpuState::Taken => Processors::Taken,
-        }
-    }
-}
-
-impl From<When> for Reading {
-    fn from(reading: When) -> Reading {
-        match reading {
-            When::Paced => Reading::Paced,
-            When::NotYet => Reading::NotYet,
-            When::Due => Reading::Due,
-        }
-    }
-}
-
-impl From<KernelLists> for Lists {
-    fn from(lists: KernelLists) -> Lists {
-        Lists {
-            nr_inactive_pages: lists.nr_inactive_pages,
-            nr_active_pages: lists.nr_active_pages,
-        }
-    }
-}
-
-impl From<Told> for Foretold {
-    fn from(told: Told) -> Foretold {
-        Foretold {
-            nr_warm_pages: told.nr_warm_pages,
-            nr_warm_used_pages: told.nr_warm_used_pages,
-            nr_other_pages: told.nr_other_pages,
-            nr_other_used_pages: told.nr_other_used_pages,
         }
     }
 }
@@ -197,17 +164,6 @@ mod tests {
     }
 
     #[test]
-    fn each_time_to_read_the_kernels_counts_has_a_name_of_its_own() {
-        for (when, name) in [
-            (When::Paced, Reading::Paced),
-            (When::NotYet, Reading::NotYet),
-            (When::Due, Reading::Due),
-        ] {
-            assert_eq!(Reading::from(when), name);
-        }
-    }
-
-    #[test]
     fn who_has_the_processors_has_a_name_of_its_own() {
         for (state, name) in [
             (CpuState::Free, Processors::Free),
@@ -215,15 +171,6 @@ mod tests {
         ] {
             assert_eq!(Processors::from(state), name);
         }
-    }
-
-    #[test]
-    fn the_kernels_lists_keep_their_sides() {
-        let lists = Lists::from(KernelLists {
-            nr_inactive_pages: 3,
-            nr_active_pages: 8,
-        });
-        assert_eq!((lists.nr_inactive_pages, lists.nr_active_pages), (3, 8));
     }
 
     #[test]

@@ -34,9 +34,6 @@ pub struct Plan {
     /// The engine's balance of anon and file pages from here on, where it was set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub swappiness: Option<u8>,
-    /// Usage up to which pages may be read in ahead; 0: none may.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub recall_max_bytes: Option<u64>,
     /// What was done at each look at the limit, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub limit: Vec<LimitPlan>,
@@ -55,24 +52,12 @@ pub struct Plan {
     /// The walks that were made, in order; as many as `sample.walks`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub walks: Vec<WalkPlan>,
-    /// Base pages to be ranked after a walk, coldest first.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub rank_pages: Vec<u64>,
-    /// Warm pages to be touched.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub touches: Vec<TouchAsk>,
-    /// Cold pages to be named.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub cold: Vec<ColdAsk>,
     /// Huge pages chosen to be split, at each look at them; `None`: it came too soon to count.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub chosen_splits: Vec<Option<u64>>,
     /// Huge pages sent to be split.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub splits: Vec<SplitAsk>,
-    /// Pages to be read in ahead.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub recalls: Vec<RecallAsk>,
     /// The wait until the next step of an order of others.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub order_wait_ms: Option<u64>,
@@ -183,30 +168,12 @@ pub enum Processors {
 pub struct LimitPlan {
     /// How eviction stood.
     pub standing: Standing,
-    /// Cold pages may be named.
-    #[serde(skip_serializing_if = "is_off")]
-    pub may_name: bool,
-    /// Whether the kernel's counts are to be read.
-    pub reading: Reading,
     /// What was done, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub actions: Vec<LimitAction>,
     /// The kernel holds usage below the budget by itself.
     #[serde(skip_serializing_if = "is_off")]
     pub is_line_held: bool,
-}
-
-/// When the kernel's counts are to be read.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Reading {
-    /// At the usual pace.
-    #[default]
-    Paced,
-    /// Not now.
-    NotYet,
-    /// Now.
-    Due,
 }
 
 /// A change of the limit.
@@ -280,8 +247,6 @@ pub struct Batch {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ChosenBy {
-    /// Pages accessed least often.
-    Heat,
     /// The oldest.
     #[default]
     Generations,
@@ -350,45 +315,8 @@ pub enum WalkEnd {
     /// A new generation.
     #[default]
     Age,
-    /// Nothing: one was born a moment ago.
-    Look,
     /// What a command says.
     Command,
-}
-
-/// Warm pages to be touched after a walk.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct TouchAsk {
-    /// Walks for touching are wanted so far apart.
-    pub wanted_ms: u64,
-    /// Walks can come so far apart at least, because of what clearing takes.
-    #[serde(default)]
-    pub pace_ms: u64,
-    /// Walks come too far apart: nothing is touched for a while.
-    #[serde(default, skip_serializing_if = "is_off")]
-    pub is_too_slow: bool,
-    /// Base pages to be touched; `None`: none, because the programs reclaim for themselves or walks are too slow.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub nr_pages: Option<u64>,
-    /// Whether the request went out.
-    #[serde(default, skip_serializing_if = "is_off")]
-    pub is_taken: bool,
-}
-
-/// Cold pages to be named after a walk.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ColdAsk {
-    /// Base pages that were to be named.
-    pub nr_wanted_pages: u64,
-    /// Base pages that were found in programs of which pages may be named.
-    pub nr_pages: u64,
-    /// Programs in which any were found, named or not.
-    pub nr_programs: u64,
-    /// Whether the request went out.
-    #[serde(default, skip_serializing_if = "is_off")]
-    pub is_taken: bool,
 }
 
 /// Huge pages sent to be split.
@@ -399,20 +327,4 @@ pub struct SplitAsk {
     pub nr_huge_pages: u64,
     /// Requests they were sent in, one a program.
     pub nr_requests: u64,
-}
-
-/// Pages to be read in ahead after a walk.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct RecallAsk {
-    /// Pages read in before that were used for the first time since the walk before.
-    pub nr_used_pages: u64,
-    /// Base pages there is room for; `None`: nothing is to be read in now.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub nr_pages_max: Option<u64>,
-    /// Base pages wanted.
-    pub nr_pages: u64,
-    /// Whether the request went out.
-    #[serde(default, skip_serializing_if = "is_off")]
-    pub is_taken: bool,
 }

@@ -62,17 +62,11 @@ pub enum Metric {
     KernelThreadsCpu,
     /// The three together.
     TotalCpu,
-    /// Of the pages that left by the kernel's choice under Strata's hints, the share that had been offered.
-    Obedience,
-    /// Of the pages that left between two hints, the share that stood first in the engine's order.
-    Agreement,
-    /// What [`Metric::Agreement`] would be if pages went by chance.
-    Chance,
 }
 
 impl Metric {
     /// All of them, in the order in which they are shown.
-    pub const ALL: [Metric; 23] = [
+    pub const ALL: [Metric; 20] = [
         Metric::Wall,
         Metric::Throughput,
         Metric::OperationsPerCpu,
@@ -93,9 +87,6 @@ impl Metric {
         Metric::StrataCpu,
         Metric::KernelThreadsCpu,
         Metric::TotalCpu,
-        Metric::Obedience,
-        Metric::Agreement,
-        Metric::Chance,
     ];
 
     /// Name of the figure in JSON, with the unit.
@@ -121,9 +112,6 @@ impl Metric {
             Metric::StrataCpu => "strata_cpu_ms",
             Metric::KernelThreadsCpu => "kernel_threads_cpu_ms",
             Metric::TotalCpu => "total_cpu_ms",
-            Metric::Obedience => "obedience_percent",
-            Metric::Agreement => "agreement_percent",
-            Metric::Chance => "chance_percent",
         }
     }
 
@@ -135,11 +123,7 @@ impl Metric {
     /// The direction in which the figure is better.
     pub fn better(self) -> Better {
         match self {
-            Metric::Throughput
-            | Metric::OperationsPerCpu
-            | Metric::Neighbours
-            | Metric::Obedience
-            | Metric::Agreement => Better::Higher,
+            Metric::Throughput | Metric::OperationsPerCpu | Metric::Neighbours => Better::Higher,
             _ => Better::Lower,
         }
     }

@@ -5,7 +5,6 @@
 use serde::Deserialize;
 
 use super::figures::{Figures, Metric};
-use crate::run::{ByKind, HintsReport};
 
 /// What is needed of the report of `strata run`.
 #[derive(Clone, Debug, Deserialize)]
@@ -18,7 +17,6 @@ pub(super) struct RunReport {
     kernel: Kernel,
     saved: Saved,
     strata_cpu_ms: u64,
-    hints: Option<HintsReport>,
     pub(super) warnings: Vec<String>,
 }
 
@@ -135,22 +133,8 @@ impl RunReport {
         set(Metric::Zram, strata_bytes.map(|_| self.saved.zram_bytes));
         set(Metric::StrataMemory, strata_bytes.and_then(of_strata));
         set(Metric::StrataCpu, of_strata(self.strata_cpu_ms));
-        if let Some(hints) = self.hints.as_ref().filter(|_| is_under_strata) {
-            let (gone, compared) = (hints.nr_gone_pages, hints.nr_compared_pages);
-            figures.set(Metric::Obedience, percent(hints.obedience, gone));
-            figures.set(Metric::Agreement, percent(hints.agreement, compared));
-            figures.set(Metric::Chance, percent(hints.chance, compared));
-        }
         figures
     }
-}
-
-/// One share of pages of all kinds, in percent; `None` without a page.
-fn percent(shares: ByKind<Option<f64>>, nr_pages: ByKind<u64>) -> Option<f64> {
-    let of = |share: Option<f64>, nr_pages: u64| share.unwrap_or(0.0) * nr_pages as f64;
-    let part = of(shares.anon, nr_pages.anon) + of(shares.file, nr_pages.file);
-    let whole = nr_pages.anon + nr_pages.file;
-    (whole > 0).then(|| 100.0 * part / whole as f64)
 }
 
 #[cfg(test)]
@@ -159,7 +143,7 @@ mod tests {
 
     fn parsed(ending: &str) -> RunReport {
         let text = format!(
-            r#"{{"version":1,"ending":{ending},"elapsed_ms":2000,"strata_cpu_ms":70,
+            r#"{{"version":2,"ending":{ending},"elapsed_ms":2000,"strata_cpu_ms":70,
             "program":{{"user_cpu_ms":900,"system_cpu_ms":100,"nr_major_faults":5,"nr_minor_faults":6}},
             "usage":{{"peak_bytes":9,"mean_bytes":8,"above_budget_ms":7,"nr_samples":3}},
             "limit":{{"nr_raises":4,"peak_bytes":9}},
@@ -184,26 +168,6 @@ mod tests {
             // One half of it is not known.
             assert_eq!(figures.get(Metric::Refaults), None);
         }
-    }
-
-    #[test]
-    fn how_far_the_kernel_followed_hints_is_one_share_of_both_kinds_under_strata_only() {
-        let mut report = parsed(r#"{"how":"exited","code":0}"#);
-        assert_eq!(report.figures(true).get(Metric::Obedience), None);
-        report.hints = serde_json::from_value(serde_json::json!({
-            "lever": "five_touches", "nr_touches_per_freed_page": 2.0,
-            "nr_gone_pages": {"anon": 300, "file": 100},
-            "obedience": {"anon": 1.0, "file": 0.6},
-            "nr_compared_pages": {"anon": 50, "file": 0},
-            "agreement": {"anon": 0.5, "file": null},
-            "chance": {"anon": 0.25, "file": null},
-        }))
-        .expect("what the report has");
-        let figures = report.figures(true);
-        let shares = [Metric::Obedience, Metric::Agreement, Metric::Chance];
-        let found = shares.map(|of| figures.get(of));
-        assert_eq!(found, [Some(90.0), Some(50.0), Some(25.0)]);
-        assert_eq!(report.figures(false).get(Metric::Obedience), None);
     }
 
     #[test]

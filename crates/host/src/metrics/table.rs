@@ -199,30 +199,6 @@ pub const METRICS: &[Metric<Status>] = &[
         read: |status| evicted(status, |of| of.nr_split_pages),
     },
     Metric {
-        name: "strata_activated_bytes_total",
-        help: "Warm pages that were touched, so that the kernel spares them.",
-        kind: Type::Counter,
-        read: |status| evicted(status, |of| of.nr_activated_pages),
-    },
-    Metric {
-        name: "strata_deactivated_bytes_total",
-        help: "Cold pages that the kernel was told to let go of first, while programs reclaimed for themselves.",
-        kind: Type::Counter,
-        read: |status| evicted(status, |of| of.nr_deactivated_pages),
-    },
-    Metric {
-        name: "strata_recalled_bytes_total",
-        help: "Pages read in ahead, because they were last used with pages that came back.",
-        kind: Type::Counter,
-        read: |status| evicted(status, |of| of.nr_recalled_pages),
-    },
-    Metric {
-        name: "strata_recalled_used_bytes_total",
-        help: "Of the pages read in ahead, those that were used soon after.",
-        kind: Type::Counter,
-        read: |status| evicted(status, |of| of.nr_recalled_used_pages),
-    },
-    Metric {
         name: "strata_refaulted_bytes_total",
         help: "Evicted pages that came back.",
         kind: Type::Counter,

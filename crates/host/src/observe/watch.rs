@@ -15,7 +15,7 @@ use strata_linux::access::{self, AccessChoice, ClearIntent, SourceInfo};
 use strata_linux::cgroup::{BudgetGroup, GroupReader};
 use strata_linux::process::{MemoryDevices, Process, ProcessTree};
 use strata_linux::undo::Journal;
-use strata_lru::{ByHeat, Config, GroupView, MultiGen, Swappiness, TimeMs};
+use strata_lru::{Config, GroupView, MultiGen, Swappiness, TimeMs};
 
 /// Who is watched.
 #[derive(Debug)]
@@ -58,7 +58,7 @@ impl Watcher {
         let devices = MemoryDevices::of_process(pid).map_err(io_error("reading the mounts"))?;
         let engine = MultiGen::new(Config::default())?;
         Ok(Watcher {
-            tracker: Tracker::new(Box::new(ByHeat::when_told(engine)), path, TimeMs(0))?,
+            tracker: Tracker::new(Box::new(engine), path, TimeMs(0))?,
             members: Members::new(ProcessTree::of_list()),
             walker: Walker::new(access::open(access)?, devices),
             whom,

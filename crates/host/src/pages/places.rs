@@ -1,12 +1,13 @@
-//! From a folio back to its page: which address. Whose it is the engine knows.
+//! From a folio back to its page: which space and address.
 //!
-//! **Owns** 48 bits a folio, among them one that says its batch is on its way.
+//! **Owns** 64 bits a folio, among them one that says its batch is on its way.
 //! **Does not own** the way there (`table`).
 //!
 //! ```text
 //!   high  bit 15       in flight: isolated, a verdict is to come
 //!         bits 0..13   upper bits of the page number (57-bit addresses)
 //!   low                the others
+//!   space              the number of the space
 //! ```
 
 use strata_linux::addr::PAGE_BYTES;
@@ -22,7 +23,7 @@ const GROW_FOLIOS: usize = 1 << 16;
 /// Number of a space among those of one tracker.
 pub(crate) use strata_lru::SpaceNo;
 
-/// Of more spaces the engine would not tell whose a folio is.
+/// So many fit into the number.
 pub(crate) const NR_SPACES_MAX: u32 = 65_000;
 
 /// Where every folio lies.
@@ -30,11 +31,12 @@ pub(crate) const NR_SPACES_MAX: u32 = 65_000;
 pub(crate) struct Places {
     lows: Vec<u32>,
     highs: Vec<u16>,
+    spaces: Vec<u16>,
 }
 
 impl Places {
-    /// Notes that `folio` lies at `addr` of its space.
-    pub(crate) fn put(&mut self, folio: FolioId, addr: u64) {
+    /// Notes that `folio` lies at `addr` of a space.
+    pub(crate) fn put(&mut self, folio: FolioId, space: SpaceNo, addr: u64) {
         let index = folio.index();
         if index >= self.lows.len() {
             let len = (index / GROW_FOLIOS + 1) * GROW_FOLIOS;
@@ -42,10 +44,18 @@ impl Places {
             self.lows.resize(len, 0);
             self.highs.reserve_exact(len - self.highs.len());
             self.highs.resize(len, 0);
+            self.spaces.reserve_exact(len - self.spaces.len());
+            self.spaces.resize(len, 0);
         }
         let page = addr / PAGE_BYTES;
         self.lows[index] = page as u32;
         self.highs[index] = (page >> u32::BITS) as u16;
+        self.spaces[index] = space.0 as u16;
+    }
+
+    /// The space of a folio.
+    pub(crate) fn space(&self, folio: FolioId) -> SpaceNo {
+        SpaceNo(self.spaces[folio.index()].into())
     }
 
     /// The address of a folio.
@@ -72,9 +82,8 @@ impl Places {
 
     /// Heap bytes in use.
     pub(crate) fn memory_bytes(&self) -> u64 {
-        let bytes =
-            self.lows.capacity() * size_of::<u32>() + self.highs.capacity() * size_of::<u16>();
-        bytes as u64
+        let halves = self.highs.capacity() + self.spaces.capacity();
+        (self.lows.capacity() * size_of::<u32>() + halves * size_of::<u16>()) as u64
     }
 }
 
@@ -87,9 +96,10 @@ mod tests {
         let mut places = Places::default();
         let folio = FolioId(70_000);
         let addr = (1 << 57) - PAGE_BYTES;
-        places.put(folio, addr);
+        places.put(folio, SpaceNo(NR_SPACES_MAX - 1), addr);
         places.set_in_flight(folio, true);
         assert_eq!(places.addr(folio), addr);
+        assert_eq!(places.space(folio), SpaceNo(NR_SPACES_MAX - 1));
         assert!(places.is_in_flight(folio));
         places.set_in_flight(folio, false);
         assert!(!places.is_in_flight(folio));

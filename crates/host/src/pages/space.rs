@@ -7,28 +7,19 @@
 //! - I1: every tracked page has exactly one folio, and that folio's place is this page.
 //! - I2: nothing is said of a folio whose verdict is to come, but that it was accessed.
 
-mod by_heat;
 mod figures;
-mod together;
 
 use crate::pages::places::{Places, SpaceNo};
 use crate::pages::table::Table;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use strata_control::prefetch::{Returns, WalkNo};
-use strata_linux::access::is_multi_gen_on;
 use strata_linux::access::{
     Bits512, NrEntries, TableRecord, TableShape, YoungPiece, entries_in, entries_of,
 };
-use strata_linux::addr::{
-    AddrRange, TABLE_BYTES, TABLE_ENTRIES, TableNo, TableSpan, covering_spans,
-};
+use strata_linux::addr::{TABLE_BYTES, TABLE_ENTRIES, TableNo};
 use strata_linux::bits;
 use strata_linux::process::{Mapping, MappingClass, Process};
-use strata_lru::{
-    AccessVia, Arrival, Cause, FolioId, GoneCause, GroupId, Heat, HeatPolicy, Kind, NodeId, Order,
-    PastHeat, WalkStep,
-};
+use strata_lru::{AccessVia, Arrival, Cause, GoneCause, GroupId, Kind, NodeId, Order, Policy};
 
 /// All memory is taken for one node.
 const NODE: NodeId = NodeId(0);
@@ -80,23 +71,16 @@ pub(crate) struct Space {
     pub cpu_ns_at_walk: Option<u64>,
     /// What the last walk found.
     pub findings: WalkFindings,
-    /// Whether what is swapped out has to be waited for.
-    pub is_swap_slow: bool,
     tables: BTreeMap<TableNo, Table>,
     epoch: u32,
-    walk_no: WalkNo,
-    returns: Returns,
-    nr_recalled_used_pages: u64,
     /// Whether the last walk of the group left the space out.
     was_left_out: bool,
-    /// Whether the kernel goes by generations: what was accessed between the last three walks lies in a young one.
-    is_multi_gen: bool,
 }
 
 /// The engine's side of a walk: who is told.
 #[derive(Debug)]
 pub(crate) struct Engine<'a> {
-    pub policy: &'a mut dyn HeatPolicy,
+    pub policy: &'a mut dyn Policy,
     pub group: GroupId,
     pub places: &'a mut Places,
 }
@@ -108,14 +92,9 @@ impl Space {
             process,
             cpu_ns_at_walk: None,
             findings: WalkFindings::default(),
-            is_swap_slow: false,
             tables: BTreeMap::new(),
             epoch: 0,
-            walk_no: WalkNo::NONE,
-            returns: Returns::default(),
-            nr_recalled_used_pages: 0,
             was_left_out: false,
-            is_multi_gen: is_multi_gen_on(),
         }
     }
 
@@ -127,56 +106,33 @@ impl Space {
         engine: Engine<'a>,
     ) -> SpaceWalk<'a> {
         self.epoch = self.epoch.wrapping_add(1);
-        self.walk_no = self.walk_no.next();
-        self.returns.fade();
         self.findings = WalkFindings::default();
         self.was_left_out = false;
-        let step = engine.policy.begin_space_walk(engine.group, number);
         SpaceWalk {
             space: self,
-            step,
             number,
             mappings,
             cursor: 0,
             engine,
             young: Vec::new(),
             nr_entries: [0; 2],
-            told: bits::NONE,
-            last_return: None,
-        }
-    }
-
-    /// The tables in which pages were found.
-    pub(crate) fn spans(&self) -> Vec<TableSpan> {
-        let ranges = self.tables.keys().map(|table| {
-            let start = table.start();
-            AddrRange::new(start, start + TABLE_BYTES)
-        });
-        covering_spans(ranges)
-    }
-
-    /// After an ageing, which has the kernel forget some counts: leaves out what eviction would pass over anyway. `record`
-    /// tells what it would not.
-    pub(crate) fn leave_out_spared(&mut self, record: &TableRecord) {
-        if let Some(table) = self.tables.get_mut(&record.table) {
-            table.inactive = bits::and(table.inactive, record.inactive);
+            seen: bits::NONE,
         }
     }
 
     /// A walk left the space out: it has not run.
     pub(crate) fn skip_walk(&mut self) {
-        // What others saw was before it slept, and where its pages lie by now nobody has looked.
+        // What others saw was before it slept.
         for table in self.tables.values_mut() {
             table.take_seen();
-            table.inactive = bits::NONE;
         }
         self.was_left_out = true;
     }
 
     /// The tables that are one huge page.
-    pub(crate) fn huge(&self) -> impl Iterator<Item = (TableNo, FolioId)> {
+    pub(crate) fn huge(&self) -> impl Iterator<Item = TableNo> {
         let huge = |(no, table): (&TableNo, &Table)| {
-            (table.is_huge && bits::has(table.tracked, 0)).then(|| (*no, table.folio(0)))
+            (table.is_huge && bits::has(table.tracked, 0)).then_some(*no)
         };
         self.tables.iter().filter_map(huge)
     }
@@ -201,7 +157,7 @@ impl Space {
     }
 
     /// Every folio of the space is gone with it.
-    pub(crate) fn forget(&mut self, number: SpaceNo, engine: &mut Engine<'_>) {
+    pub(crate) fn forget(&mut self, engine: &mut Engine<'_>) {
         for (_, mut table) in std::mem::take(&mut self.tables) {
             for index in bits::ones(table.tracked) {
                 let folio = table.folio(index);
@@ -211,7 +167,6 @@ impl Space {
             }
             table.tracked = bits::NONE;
         }
-        engine.policy.space_ended(engine.group, number);
     }
 
     #[cfg(test)]
@@ -221,7 +176,7 @@ impl Space {
 
     /// Visits every tracked page: its address and folio.
     #[cfg(test)]
-    pub(crate) fn tracked(&self) -> impl Iterator<Item = (u64, FolioId)> {
+    pub(crate) fn tracked(&self) -> impl Iterator<Item = (u64, strata_lru::FolioId)> {
         self.tables.iter().flat_map(|(no, table)| {
             bits::ones(table.tracked).map(|index| (no.entry_addr(index), table.folio(index)))
         })
@@ -252,17 +207,14 @@ impl Space {
 #[derive(Debug)]
 pub(crate) struct SpaceWalk<'a> {
     space: &'a mut Space,
-    step: WalkStep,
     number: SpaceNo,
     mappings: &'a [Mapping],
     cursor: usize,
     engine: Engine<'a>,
     young: Vec<YoungPiece>,
     nr_entries: NrEntries,
-    /// Pages of this table that the engine was told are accessed.
-    told: Bits512,
-    /// The last page that was found to have come back.
-    last_return: Option<u64>,
+    /// Pages of the table at hand that somebody other than a walk found accessed.
+    seen: Bits512,
 }
 
 impl SpaceWalk<'_> {
@@ -281,17 +233,10 @@ impl SpaceWalk<'_> {
             .tables
             .remove(&record.table)
             .unwrap_or_else(Table::new);
-        let accessed = bits::or(record.accessed, table.take_seen());
-        self.told = bits::NONE;
+        self.seen = bits::and(table.take_seen(), record.present);
         self.apply(record, &mut table);
-        let young = bits::and(accessed, record.present);
-        let untold = bits::without(bits::and(young, table.tracked), self.told);
-        for index in bits::ones(untold) {
-            self.engine.policy.note_young(&[table.folio(index)]);
-        }
-        table.cool(self.step);
+        let young = bits::or(record.accessed, self.seen);
         table.used = bits::or(table.used, young);
-        table.used_at(self.space.walk_no, young);
         table.epoch = self.space.epoch;
         if !table.is_empty() {
             self.space.tables.insert(record.table, table);
@@ -313,29 +258,12 @@ impl SpaceWalk<'_> {
         for no in stale {
             self.record(&TableRecord::empty(no, TableShape::Pages));
         }
-        let nr_resident_pages = self.space.findings.nr_resident_pages.iter().sum();
-        self.engine.policy.end_space_walk(
-            self.engine.group,
-            self.number,
-            self.space.findings.nr_appeared_pages,
-            nr_resident_pages,
-        );
         (std::mem::take(&mut self.young), self.nr_entries)
     }
 
     fn apply(&mut self, record: &TableRecord, table: &mut Table) {
         let is_huge = record.shape == TableShape::Huge;
         let anything = !bits::is_empty(record.present);
-        (table.inactive, table.of_file) = (bits::NONE, bits::NONE);
-        let idle = bits::without(record.present, record.accessed);
-        let was_idle = std::mem::replace(&mut table.idle, idle);
-        let record = &match self.space.is_multi_gen {
-            true => TableRecord {
-                inactive: bits::and(was_idle, idle),
-                ..*record
-            },
-            false => *record,
-        };
         if anything && is_huge != table.is_huge {
             if self.any_in_flight(table) {
                 return;
@@ -378,7 +306,6 @@ impl SpaceWalk<'_> {
             generations.walked(self.engine.group, NODE, walked);
         }
         table.shadowed = bits::and(table.shadowed, covered);
-        table.recalled = bits::and(table.recalled, table.shadowed);
     }
 
     fn apply_mapping(
@@ -404,15 +331,6 @@ impl SpaceWalk<'_> {
         }
 
         let present = bits::and(record.present, mask);
-        if matches!(
-            mapping.class,
-            MappingClass::FilePrivate | MappingClass::FileShared
-        ) {
-            table.of_file = bits::or(table.of_file, mask);
-        }
-        if !mapping.is_supplied {
-            table.inactive = bits::or(table.inactive, bits::and(record.inactive, mask));
-        }
         for index in bits::ones(bits::without(present, table.tracked)) {
             self.appear(record, table, mapping, index);
         }
@@ -422,10 +340,7 @@ impl SpaceWalk<'_> {
         } else {
             Order::BASE
         };
-        let accessed = bits::and(record.accessed, mask);
-        if mapping.has_recency {
-            self.told = bits::or(self.told, accessed);
-        }
+        let accessed = bits::and(bits::or(record.accessed, self.seen), mask);
         for index in bits::ones(bits::and(present, table.tracked)) {
             let folio = table.folio(index);
             let kind = self.engine.policy.kind(folio).index();
@@ -438,7 +353,7 @@ impl SpaceWalk<'_> {
             }
         }
         self.nr_entries[entries_of(mapping.class)] += entries_in(record, mask);
-        let young = bits::and(accessed, present);
+        let young = bits::and(record.accessed, present);
         let found = YoungPiece::found(record, mapping, young, true);
         self.young.extend(found);
     }
@@ -450,7 +365,7 @@ impl SpaceWalk<'_> {
             Order::BASE
         };
         let is_accessed = bits::has(record.accessed, index);
-        let (shadow, past) = (table.shadow(index), table.past(index));
+        let shadow = table.shadow(index);
         let arrival = Arrival {
             group: self.engine.group,
             node: NODE,
@@ -463,20 +378,14 @@ impl SpaceWalk<'_> {
             },
             shadow,
             is_exec: mapping.is_exec_file,
-            space: self.number,
-            heat: PastHeat::kept(past),
         };
         match self.engine.policy.appeared(arrival) {
             Ok(folio) => {
                 table.track(index, folio);
-                if past > Heat::NONE {
-                    table.forget_past(index);
-                }
                 let addr = record.table.entry_addr(index);
-                self.engine.places.put(folio, addr);
+                self.engine.places.put(folio, self.number, addr);
                 self.space.findings.nr_appeared_pages += order.nr_pages();
                 if shadow.is_some() {
-                    self.note_return(record.table, table, index);
                     self.space.findings.nr_refaulted_pages += order.nr_pages();
                 }
             }
@@ -495,11 +404,8 @@ impl SpaceWalk<'_> {
             if self.engine.places.is_in_flight(folio) {
                 continue;
             }
-            // Whoever frees pages and takes them anew uses them as before.
-            let heat = self.engine.policy.heat(folio);
-            let left = self.engine.policy.gone(folio, cause);
-            let shadow = left.map(|(shadow, _)| shadow);
-            table.untrack(index, shadow, heat);
+            let shadow = self.engine.policy.gone(folio, cause);
+            table.untrack(index, shadow);
             match cause {
                 GoneCause::Reclaimed => {
                     self.space.findings.nr_reclaimed_pages += order.nr_pages();

@@ -1,18 +1,16 @@
 //! One 2 MiB table of a managed space, page by page: which folio is there, which shadow is left.
 //!
-//! **Owns** the two bitmaps that give the slots their meaning, and others: pages that somebody saw accessed, that
-//! were used, that the kernel may take next, that were asked for.
+//! **Owns** the two bitmaps that give the slots their meaning, and two more: pages that somebody saw accessed, and those that
+//! were used.
 //! **Does not own** the engine's state.
 //!
 //! **Invariants** I1: a page is tracked or shadowed, never both. I2: a huge table tracks page 0 only.
-//! I3: only shadowed pages are asked for.
 
 use crate::pages::slots::Slots;
-use strata_control::prefetch::WalkNo;
 use strata_linux::access::Bits512;
-use strata_linux::addr::{PAGE_BYTES, TABLE_BYTES, TABLE_ENTRIES};
+use strata_linux::addr::{PAGE_BYTES, TABLE_BYTES};
 use strata_linux::bits;
-use strata_lru::{FolioId, Heat, Shadow, WalkStep};
+use strata_lru::{FolioId, Shadow};
 
 /// What is known of the pages of one table.
 #[derive(Debug)]
@@ -29,15 +27,6 @@ pub(crate) struct Table {
     pub epoch: u32,
     /// Entries that walks found accessed since somebody last counted them.
     pub used: Bits512,
-    /// Entries whose pages the kernel may take soon, as of the last walk: on its inactive lists (classic LRU), or not accessed
-    /// between the last three walks and not spared already (MGLRU).
-    pub inactive: Bits512,
-    /// Entries that were not accessed between the last two walks.
-    pub idle: Bits512,
-    /// Entries of files.
-    pub of_file: Bits512,
-    /// Entries whose absent pages were asked for because they were last used with others that came back.
-    pub recalled: Bits512,
     slots: Slots,
 }
 
@@ -51,22 +40,14 @@ impl Table {
             is_huge: false,
             epoch: 0,
             used: bits::NONE,
-            inactive: bits::NONE,
-            idle: bits::NONE,
-            of_file: bits::NONE,
-            recalled: bits::NONE,
             slots: Slots::new(),
         }
     }
 
     /// Notes that the huge page was split, or the pages were collapsed into one; nothing is tracked any more.
-    /// Somebody used a huge page, of its parts nothing is known: they begin lukewarm.
     pub(crate) fn change_shape(&mut self, is_huge: bool) {
         debug_assert!(bits::is_empty(self.tracked));
-        (self.shadowed, self.recalled) = (bits::NONE, bits::NONE);
-        if self.is_huge {
-            self.slots = Slots::as_hot_as(self.past(0).of_a_part());
-        }
+        self.shadowed = bits::NONE;
         self.is_huge = is_huge;
     }
 
@@ -74,19 +55,6 @@ impl Table {
     pub(crate) fn folio(&self, index: usize) -> FolioId {
         debug_assert!(bits::has(self.tracked, index));
         FolioId(self.slots.get(index))
-    }
-
-    /// Visits the folios of these pages, all at a time.
-    pub(crate) fn visit(&self, pages: Bits512, visit: &mut dyn FnMut(&[FolioId])) {
-        let mut folios = [FolioId(0); TABLE_ENTRIES];
-        let mut nr_folios = 0;
-        for index in bits::ones(pages) {
-            folios[nr_folios] = self.folio(index);
-            nr_folios += 1;
-        }
-        if nr_folios > 0 {
-            visit(&folios[..nr_folios]);
-        }
     }
 
     /// The folio at an address of this table, if the page is tracked.
@@ -115,8 +83,7 @@ impl Table {
     }
 
     /// The folio is gone and left this behind.
-    pub(crate) fn untrack(&mut self, index: usize, shadow: Option<Shadow>, past: Heat) {
-        self.slots.set_past(index, past);
+    pub(crate) fn untrack(&mut self, index: usize, shadow: Option<Shadow>) {
         bits::remove(&mut self.tracked, index);
         match shadow {
             Some(shadow) => {
@@ -138,31 +105,6 @@ impl Table {
         std::mem::replace(&mut self.seen, bits::NONE)
     }
 
-    /// The page is back: the engine knows how hot it is.
-    pub(super) fn forget_past(&mut self, index: usize) {
-        self.slots.set_past(index, Heat::NONE);
-    }
-
-    /// How hot the page is, which is not in memory.
-    pub(crate) fn past(&self, index: usize) -> Heat {
-        self.slots.past(index)
-    }
-
-    /// A walk has come by.
-    pub(crate) fn cool(&mut self, step: WalkStep) {
-        self.slots.cool(step);
-    }
-
-    /// The walk that last found the page used.
-    pub(crate) fn last_use(&self, index: usize) -> WalkNo {
-        self.slots.last_use(index)
-    }
-
-    /// Notes that a walk found these pages used.
-    pub(crate) fn used_at(&mut self, walk: WalkNo, used: Bits512) {
-        self.slots.used_at(walk, used);
-    }
-
     /// Whether nothing is worth remembering.
     pub(crate) fn is_empty(&self) -> bool {
         bits::is_empty(self.tracked) && bits::is_empty(self.shadowed)
@@ -176,12 +118,10 @@ impl Table {
             true => bits::without(self.tracked, bits::run(0, 1)),
             false => bits::NONE,
         };
-        let not_shadowed = bits::without(self.recalled, self.shadowed);
-        match [both, beside_huge, not_shadowed].map(bits::is_empty) {
-            [true, true, true] => Ok(()),
+        match [both, beside_huge].map(bits::is_empty) {
+            [true, true] => Ok(()),
             _ => Err(format!(
-                "tracked and shadowed {both:?}, beside a huge page {beside_huge:?}, asked for and not \
-                 shadowed {not_shadowed:?}"
+                "tracked and shadowed {both:?}, beside a huge page {beside_huge:?}"
             )),
         }
     }

@@ -8,9 +8,6 @@
 //!   every request made for it.
 //! - I2: [`Tracker::validate`] finds every tracked page's folio at that page, and the engine adds up.
 
-mod by_heat;
-mod together;
-
 use crate::pages::places::{NR_SPACES_MAX, Places, SpaceNo};
 use crate::pages::space::{Engine, Space, SpaceWalk, WalkFindings};
 use std::cell::RefCell;
@@ -19,13 +16,11 @@ use std::sync::Arc;
 use strata_control::split_huge::{Facts, SplitHuge};
 use strata_linux::actuator::{PageTarget, PageoutReport, PageoutRequest};
 use strata_linux::addr::{PAGE_BYTES, TABLE_BYTES, TableNo};
-use strata_linux::bits;
 use strata_linux::process::{Mapping, Process};
 use strata_lru::lru_gen::{Command, CommandError, format_full};
 use strata_lru::{
-    AccessVia, Ageing, EvictBatch, EvictPlan, FolioId, GroupId, GroupView, HeatPolicy, Isolated,
-    Order, PastHeat, Plan, PolicyError, ReclaimRequest, ReclaimStats, Swappiness, TimeMs, Verdict,
-    WalkPlan,
+    AccessVia, Ageing, EvictBatch, EvictPlan, FolioId, GroupId, GroupView, Isolated, Order, Plan,
+    Policy, PolicyError, ReclaimRequest, ReclaimStats, Swappiness, TimeMs, Verdict, WalkPlan,
 };
 
 /// A huge page, or what was one.
@@ -55,7 +50,7 @@ pub(crate) struct LookedAtHuge {
 /// All that is known of one managed group.
 #[derive(Debug)]
 pub(crate) struct Tracker {
-    policy: Box<dyn HeatPolicy>,
+    policy: Box<dyn Policy>,
     group: GroupId,
     places: Places,
     spaces: BTreeMap<SpaceNo, Space>,
@@ -69,7 +64,7 @@ pub(crate) struct Tracker {
 impl Tracker {
     /// An empty group called `path`.
     pub(crate) fn new(
-        mut policy: Box<dyn HeatPolicy>,
+        mut policy: Box<dyn Policy>,
         path: &str,
         now: TimeMs,
     ) -> Result<Tracker, PolicyError> {
@@ -104,7 +99,7 @@ impl Tracker {
                 group: self.group,
                 places: &mut self.places,
             };
-            space.forget(number, &mut engine);
+            space.forget(&mut engine);
         }
     }
 
@@ -137,13 +132,7 @@ impl Tracker {
     pub(crate) fn leave_out(&mut self, number: SpaceNo) {
         if let Some(space) = self.spaces.get_mut(&number) {
             space.skip_walk();
-            self.policy.leave_out(self.group, number);
         }
-    }
-
-    /// Ends a walk of the group that no generation follows.
-    pub(crate) fn finish_look(&mut self) {
-        self.policy.finish_look(self.group);
     }
 
     /// Ends a walk of the group: a generation is born.
@@ -172,7 +161,6 @@ impl Tracker {
         plan: &WalkPlan,
         now: TimeMs,
     ) -> Result<(), CommandError> {
-        self.policy.forget_ranked(self.group);
         let no_group = CommandError::NoGroup(self.group.0.into());
         let generations = self.policy.lru_gen().ok_or(no_group)?;
         generations.finish_planned_walk(plan, now)
@@ -210,11 +198,9 @@ impl Tracker {
         now: TimeMs,
     ) -> LookedAtHuge {
         let spaces = &self.spaces;
-        let huge = spaces.iter().flat_map(|(number, space)| {
-            let may_go = |folio: &FolioId| !self.policy.is_set_aside(*folio);
-            let huge = space.huge().filter(move |(_, folio)| may_go(folio));
-            huge.map(|(table, _)| (*number, table))
-        });
+        let huge = spaces
+            .iter()
+            .flat_map(|(number, space)| space.huge().map(|table| (*number, table)));
         let huge: Vec<HugePage> = huge.collect();
         let facts = Facts {
             are_pages_going,
@@ -278,11 +264,6 @@ impl Tracker {
         self.policy.ageing(self.group, swappiness)
     }
 
-    /// Whether heat decides which pages go, and not the policy's own order.
-    pub(crate) fn has_heat(&self) -> bool {
-        self.policy.has_heat()
-    }
-
     /// Whether the policy keeps generations, and says by them when a walk is due.
     pub(crate) fn has_generations(&mut self) -> bool {
         self.policy.lru_gen().is_some()
@@ -314,7 +295,7 @@ impl Tracker {
 
     /// The space and address of a folio.
     fn place(&self, folio: FolioId) -> (SpaceNo, u64) {
-        (self.policy.space(folio), self.places.addr(folio))
+        (self.places.space(folio), self.places.addr(folio))
     }
 
     fn send_out(&mut self) -> Vec<PageoutRequest> {
@@ -377,9 +358,6 @@ impl Tracker {
             for &(no, accessed) in &report.accessed {
                 if let Some(table) = space.table_mut(no.start()) {
                     table.see(accessed);
-                    for index in bits::ones(bits::and(accessed, table.tracked)) {
-                        self.policy.note_young(&[table.folio(index)]);
-                    }
                 }
             }
         }
@@ -398,8 +376,7 @@ impl Tracker {
         let Outstanding {
             batch, verdicts, ..
         } = &mut self.out;
-        // Once they have left the engine does not know whose they were.
-        let numbers = batch.folios.iter().map(|folio| self.policy.space(*folio));
+        let numbers = batch.folios.iter().map(|folio| self.places.space(*folio));
         let numbers: Vec<SpaceNo> = numbers.collect();
         for (number, verdict) in numbers.iter().zip(verdicts.iter_mut()) {
             if !self.spaces.contains_key(number) {
@@ -415,13 +392,7 @@ impl Tracker {
             match verdicts[position] {
                 Verdict::Evicted | Verdict::Gone => {
                     let shadow = batch.shadows.get(position).copied().flatten();
-                    let past = batch.heats.get(position);
-                    let past = past.copied().unwrap_or(PastHeat::NONE);
-                    table.untrack(
-                        (addr % TABLE_BYTES / PAGE_BYTES) as usize,
-                        shadow,
-                        past.heat(),
-                    );
+                    table.untrack((addr % TABLE_BYTES / PAGE_BYTES) as usize, shadow);
                 }
                 Verdict::Shared | Verdict::Dirty | Verdict::Unevictable | Verdict::Referenced => {}
                 Verdict::Busy | Verdict::NotTried => {}

@@ -3,7 +3,6 @@
 //! ```text
 //!   visit:  read a space -> clear it at once          (small)
 //!                        -> hand it to the clearer     (large: piece by piece, on a thread of its own)
-//!   then:   have the kernel age the group               (MGLRU: that clears all spaces)
 //! ```
 //!
 //! **Owns** the order of things in a walk, its clearing and its sums. **Does not own** when it happens
@@ -20,7 +19,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use strata_linux::access::{
-    AccessError, AccessSource, Ager, ClearIntent, Cleared, Clearer, NrEntries, Progress, WalkCost,
+    AccessError, AccessSource, ClearIntent, Cleared, Clearer, NrEntries, Progress, WalkCost,
     YoungPiece, clear_pieces,
 };
 use strata_linux::actuator::{ClearRequest, ClearThread};
@@ -65,13 +64,10 @@ pub(crate) struct Walker {
     clearer: Clearer,
     /// Where what takes long is cleared while the owner goes on; `None`: the owner waits.
     thread: Option<ClearThread>,
-    /// Who clears instead, all spaces at once: the kernel's own ageing.
-    ager: Option<Ager>,
     devices: MemoryDevices,
     sums: WalkReport,
     /// What the last walk found in memory.
     nr_entries: BTreeMap<SpaceNo, NrEntries>,
-    wants_inactive: bool,
     /// What the clearing thread has done since the owner last took it.
     cleared: Vec<Cleared>,
     /// Whether the last walk cleared.
@@ -90,11 +86,9 @@ impl Walker {
             clearer: Clearer::new(source.info().grain),
             source,
             thread: None,
-            ager: None,
             devices,
             sums: WalkReport::default(),
             nr_entries: BTreeMap::new(),
-            wants_inactive: false,
             cleared: Vec::new(),
             has_cleared: false,
             last_walk_ns: (0, 0),
@@ -107,11 +101,6 @@ impl Walker {
     pub(crate) fn clear_in_background(&mut self) -> io::Result<()> {
         self.thread = Some(ClearThread::start()?);
         Ok(())
-    }
-
-    /// Has the kernel clear accessed bits from now on, by ageing the group.
-    pub(crate) fn clear_by_ageing(&mut self, ager: Ager) {
-        self.ager = Some(ager);
     }
 
     /// What the clearing thread has done since the last call.
@@ -129,13 +118,6 @@ impl Walker {
         self.source.as_mut()
     }
 
-    /// Whether walks from now on are to tell which pages are on the kernel's inactive lists; returns whether they
-    /// can.
-    pub(crate) fn want_inactive(&mut self, is_wanted: bool) -> bool {
-        self.wants_inactive = self.source.see_inactive(is_wanted);
-        self.wants_inactive
-    }
-
     /// The sums so far; `last` and the ratio are for the caller to fill.
     pub(crate) fn sums(&self) -> WalkReport {
         self.sums
@@ -144,12 +126,6 @@ impl Walker {
     /// CPU time and wall time of the last walk with its clearing, nanoseconds.
     pub(crate) fn last_walk_ns(&self) -> (u64, u64) {
         self.last_walk_ns
-    }
-
-    /// Whether pages of the last walk are being cleared. Until then nobody else is to move pages on the kernel's lists:
-    /// clearing moves them, and then puts them where they were at the walk.
-    pub(crate) fn is_clearing(&self) -> bool {
-        self.thread.as_ref().is_some_and(ClearThread::is_busy)
     }
 
     /// How long the next walk has to be put off, so that clearing holds no program up for too much of the time. Takes
@@ -217,37 +193,10 @@ impl Walker {
         if !later.is_empty() {
             self.clear_later(later, &mut failures);
         }
-        self.age(tracker);
         self.sums.nr_walks += 1;
         let wall_ns = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
         self.last_walk_ns = (thread_cpu_ns() - cpu_start, wall_ns);
         failures
-    }
-
-    /// Has the kernel clear what was seen, where it does, and looks which pages it would pass over afterwards.
-    fn age(&mut self, tracker: &mut Tracker) {
-        let Some(ager) = &self.ager else { return };
-        if let Err(error) = ager.age() {
-            tracing::debug!(%error, "ageing by the kernel");
-        }
-        if !self.wants_inactive || !self.source.see_inactive(true) {
-            return;
-        }
-        let numbers: Vec<SpaceNo> = tracker.spaces().keys().copied().collect();
-        for number in numbers {
-            let Some(space) = tracker.space_mut(number) else {
-                continue;
-            };
-            let process = Arc::clone(&space.process);
-            let spans = space.spans();
-            let read = self.source.read(&process, &spans, &mut |record| {
-                space.leave_out_spared(record)
-            });
-            match read {
-                Ok(cost) => self.sums.cost.add(cost),
-                Err(error) => tracing::debug!(%error, "looking which pages are spared"),
-            }
-        }
     }
 
     fn visit_space(
@@ -282,9 +231,7 @@ impl Walker {
         let expected = known.unwrap_or_else(|| [held_pages(), 0]);
         let has_to_restore =
             clear == Some(ClearIntent::Watch) && self.clearer.has_to_restore(expected);
-        // Ageing changes what is to be seen, so that is looked at afterwards.
-        let wants_inactive = self.wants_inactive && self.ager.is_none();
-        let sees_inactive = self.source.see_inactive(wants_inactive || has_to_restore);
+        let sees_inactive = self.source.see_inactive(has_to_restore);
         let Some(mut walk) = tracker.walk_space(number, &mappings) else {
             return Ok(());
         };
@@ -299,7 +246,7 @@ impl Walker {
             // What was not cleared will be found accessed once more.
             space.cpu_ns_at_walk = cpu_ns.filter(|_| clear.is_some());
         }
-        let Some(intent) = clear.filter(|_| self.ager.is_none()) else {
+        let Some(intent) = clear else {
             return Ok(());
         };
         if intent == ClearIntent::Pageout {

@@ -1,34 +1,27 @@
 //! The threads that act for a run, who they may not act on, and what they have done.
 //!
 //! ```text
-//!   pageout (batches wait their turn)   kernel   marker   deactivator   prefetcher   cache
+//!   pageout (batches wait their turn)   kernel   cache
 //! ```
 //!
 //! **Owns** handing work over, hearing what became of it, and the counters of that. **Does not own** what is to be done
 //! (`strata_control`), which pages those are (`pages`), nor how it is done (`actuator`).
 //!
-//! **Invariants**
-//! - I1: nothing here waits for a thread but [`Actuators::finish`] and [`Actuators::wait_for_kernel`].
-//! - I2: of a process that may not be touched, or may not be told about, nothing is asked again.
+//! **Invariants** I1: nothing here waits for a thread but [`Actuators::finish`] and [`Actuators::wait_for_kernel`].
 
-use crate::pages::places::SpaceNo;
 use crate::run::report::{EvictionReport, PageCacheReport};
 use crate::run::trace::names;
 use crate::run::trace::{Recorder, Report};
 use crate::run::would_evict::WouldEvict;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
-use strata_control::strategy::{Busy, Outcome};
-use strata_control::{Abilities, ActuatorReport, CacheLook, FileNo, Lever, Reads};
-use strata_linux::access::ListsSource;
+use strata_control::{ActuatorReport, CacheLook, FileNo, Reads};
 use strata_linux::actuator::{
-    Activate, CacheDone, CacheRequest, CacheThread, ColdPages, Deactivate, Pageout, PageoutReport,
-    PageoutRequest, Recall, RecallPages, ShrinkOutcome, ShrinkThread, WarmPages,
+    CacheDone, CacheRequest, CacheThread, Pageout, PageoutReport, PageoutRequest, ShrinkOutcome,
+    ShrinkThread,
 };
-use strata_linux::addr::AddrRange;
 use strata_linux::cgroup::ReclaimError;
-use strata_linux::rights;
 
 /// The threads; `None` where a run has no use for one, or can't have it.
 #[derive(Debug)]
@@ -37,12 +30,6 @@ pub(super) struct Threads {
     pub pageout: Option<Pageout>,
     /// Asks the kernel to reclaim.
     pub kernel: Option<ShrinkThread>,
-    /// Touches warm pages, and what that does.
-    pub marker: Option<(Activate, Lever)>,
-    /// Looks at the kernel's lists, and names cold pages.
-    pub deactivator: Option<(ListsSource, Deactivate)>,
-    /// Reads ahead.
-    pub prefetcher: Option<Recall>,
     /// Looks at page cache, and drops it.
     pub cache: Option<CacheThread>,
     /// Plays that pages are taken, in a run that was started as a dry run.
@@ -56,8 +43,6 @@ pub(super) struct Heard {
     pub pageout: Vec<PageoutReport>,
     /// What the loop is to know.
     pub reports: Vec<ActuatorReport>,
-    /// Pages that were not read in after all, by space.
-    pub not_prefetched: Vec<(u32, Vec<AddrRange>)>,
     /// What the user should know.
     pub warnings: Vec<String>,
     /// Attempts at finding pages that were answered.
@@ -68,15 +53,7 @@ pub(super) struct Heard {
 #[derive(Debug)]
 pub(super) struct Actuators {
     threads: Threads,
-    /// How the marking thread has pages spared, if there ever was one.
-    lever: Option<Lever>,
     waiting: VecDeque<PageoutRequest>,
-    /// Processes whose pages may not be marked, by number.
-    unmarkable: BTreeSet<i32>,
-    /// Processes of which no page may be named, by number.
-    unnameable: BTreeSet<i32>,
-    /// Spaces for which the kernel may not be asked to read.
-    unreadable: BTreeSet<SpaceNo>,
     counters: EvictionReport,
     /// What was done with page cache, where it is looked at at all.
     page_cache: Option<PageCacheReport>,
@@ -91,14 +68,10 @@ impl Actuators {
     /// Nothing done yet.
     pub(super) fn new(threads: Threads, recorder: Recorder) -> Actuators {
         Actuators {
-            lever: threads.marker.as_ref().map(|(_, lever)| *lever),
             page_cache: threads.cache.as_ref().map(|_| PageCacheReport::default()),
             cache_look: CacheLook::default(),
             threads,
             waiting: VecDeque::new(),
-            unmarkable: BTreeSet::new(),
-            unnameable: BTreeSet::new(),
-            unreadable: BTreeSet::new(),
             counters: EvictionReport::default(),
             played: Vec::new(),
             recorder,
@@ -115,11 +88,6 @@ impl Actuators {
         self.page_cache.as_ref()
     }
 
-    /// How pages are made to be spared; `None` where the kernel was told nothing.
-    pub(super) fn lever(&self) -> Option<Lever> {
-        self.lever
-    }
-
     /// What would have been evicted, in a run that was started as a dry run.
     pub(super) fn would_evict(&self) -> Option<&WouldEvict> {
         self.threads.would_evict.as_ref()
@@ -128,11 +96,6 @@ impl Actuators {
     /// Nothing could be taken because all of it is younger than `min_ttl`.
     pub(super) fn note_thrashing(&mut self) {
         self.counters.nr_thrashing += 1;
-    }
-
-    /// Pages that were read in ahead have been used.
-    pub(super) fn note_prefetched_used(&mut self, nr_pages: u64) {
-        self.counters.nr_recalled_used_pages += nr_pages;
     }
 
     /// Whether pages can be taken one by one.
@@ -145,42 +108,18 @@ impl Actuators {
         self.threads.kernel.is_some()
     }
 
-    /// What can be done beside reclaim.
-    pub(super) fn abilities(&self) -> Abilities {
-        Abilities {
-            lever: self.threads.marker.as_ref().map(|(_, lever)| *lever),
-            can_deactivate: self.threads.deactivator.is_some(),
-            can_prefetch: self.threads.prefetcher.is_some(),
-        }
-    }
-
     /// Readable when the pageout thread has an answer.
     pub(super) fn pageout_fd(&self) -> Option<BorrowedFd<'_>> {
         self.threads.pageout.as_ref().map(Pageout::completion_fd)
     }
 
-    /// Threads of strategies that are at work.
-    pub(super) fn busy(&self) -> Busy {
-        let threads = &self.threads;
-        let deactivator = threads.deactivator.as_ref();
-        Busy {
-            marking: threads.marker.as_ref().is_some_and(|(of, _)| of.is_busy()),
-            deactivating: deactivator.is_some_and(|(_, thread)| thread.is_busy()),
-            prefetching: threads.prefetcher.as_ref().is_some_and(Recall::is_busy),
-        }
-    }
-
     /// How many threads are at work.
     pub(super) fn nr_busy(&self) -> u32 {
-        let busy = self.busy();
         let pageout = self.threads.pageout.as_ref();
         let kernel = self.threads.kernel.as_ref();
         let all = [
             kernel.is_some_and(ShrinkThread::is_busy),
             pageout.is_some_and(|of| of.nr_in_flight() > 0),
-            busy.marking,
-            busy.prefetching,
-            busy.deactivating,
             self.threads
                 .cache
                 .as_ref()
@@ -192,9 +131,6 @@ impl Actuators {
     /// Hears what all threads have done.
     pub(super) fn hear(&mut self) -> Heard {
         let mut heard = Heard::default();
-        self.hear_marker(&mut heard);
-        self.hear_deactivator(&mut heard);
-        self.hear_prefetcher(&mut heard);
         self.hear_cache(&mut heard);
         heard.pageout.append(&mut self.played);
         while let Some(report) = self.threads.pageout.as_mut().and_then(Pageout::poll) {
@@ -232,71 +168,6 @@ impl Actuators {
                 }
             }
         });
-    }
-
-    fn hear_marker(&mut self, heard: &mut Heard) {
-        let Some(report) = self.threads.marker.as_mut().and_then(|(of, _)| of.poll()) else {
-            return;
-        };
-        self.counters.nr_activated_pages += report.nr_touched_pages;
-        self.recorder.note_report(|| Report::Touch {
-            nr_pages: report.nr_touched_pages,
-            nr_refused: report.refused.len() as u64,
-        });
-        for (pid, error) in report.refused {
-            self.unmarkable.insert(pid);
-            heard.warnings.push(format!(
-                "warm pages of process {pid} can't be touched ({error}), so the kernel chooses among them by \
-                 itself; {}, with kernel.yama.ptrace_scope below 3",
-                rights::advice("CAP_SYS_PTRACE")
-            ));
-        }
-    }
-
-    fn hear_deactivator(&mut self, heard: &mut Heard) {
-        let deactivator = self.threads.deactivator.as_mut();
-        let Some(report) = deactivator.and_then(|(_, thread)| thread.poll()) else {
-            return;
-        };
-        self.counters.nr_deactivated_pages += report.nr_named_pages;
-        self.recorder.note_report(|| Report::Cold {
-            nr_pages: report.nr_named_pages,
-            nr_refused: report.refused.len() as u64,
-        });
-        for (pid, error) in report.refused {
-            self.unnameable.insert(pid);
-            heard.warnings.push(format!(
-                "the kernel can't be told which pages of process {pid} are cold ({error}), so it chooses among them \
-                 by itself; {}",
-                rights::advice("CAP_SYS_NICE")
-            ));
-        }
-    }
-
-    fn hear_prefetcher(&mut self, heard: &mut Heard) {
-        let Some(report) = self.threads.prefetcher.as_mut().and_then(Recall::poll) else {
-            return;
-        };
-        self.counters.nr_recalled_pages += report.nr_asked_pages;
-        let ranges = report.left.iter().flat_map(|(_, ranges)| ranges);
-        let nr_left_pages = ranges.map(|range| range.nr_pages()).sum();
-        self.recorder.note_report(|| Report::Recall {
-            nr_pages: report.nr_asked_pages,
-            nr_left_pages,
-            nr_refused: report.refused.len() as u64,
-        });
-        heard.reports.push(ActuatorReport::NotPrefetched {
-            nr_pages: nr_left_pages,
-        });
-        heard.not_prefetched = report.left;
-        for (space, pid, error) in report.refused {
-            self.unreadable.insert(SpaceNo(space));
-            heard.warnings.push(format!(
-                "the kernel can't be asked to read pages of process {pid} in ahead ({error}), so it waits for each; \
-                 {}",
-                rights::advice("CAP_SYS_NICE")
-            ));
-        }
     }
 
     fn hear_cache(&mut self, heard: &mut Heard) {
@@ -424,86 +295,6 @@ impl Actuators {
         if let Some(pageout) = &self.threads.pageout {
             pageout.set_cpu_percent_max(percent);
         }
-    }
-
-    /// Whether warm pages of each of these processes can be marked.
-    pub(super) fn can_mark_all(&self, mut pids: impl Iterator<Item = i32>) -> bool {
-        let can_mark = self.threads.marker.is_some();
-        can_mark && (self.unmarkable.is_empty() || !pids.any(|pid| self.unmarkable.contains(&pid)))
-    }
-
-    /// Hands warm pages over to be marked.
-    pub(super) fn mark(&mut self, mut pages: Vec<WarmPages>) -> Outcome {
-        let Some((marker, _)) = &mut self.threads.marker else {
-            return Outcome::default();
-        };
-        pages.retain(|(process, _)| !self.unmarkable.contains(&process.pid()));
-        Outcome {
-            nr_programs: pages.len() as u64,
-            nr_pages: pages.iter().map(|(_, pages)| pages.len() as u64).sum(),
-            is_taken: marker.try_submit(pages),
-        }
-    }
-
-    /// Hands cold pages over to be named.
-    pub(super) fn deactivate(&mut self, mut pages: Vec<ColdPages>) -> Outcome {
-        let Some((_, thread)) = &mut self.threads.deactivator else {
-            return Outcome::default();
-        };
-        let nr_programs = pages.len() as u64;
-        pages.retain(|(process, _)| !self.unnameable.contains(&process.pid()));
-        let ranges = pages.iter().flat_map(|(_, ranges)| ranges);
-        let nr_pages = ranges.map(|range| range.nr_pages()).sum();
-        Outcome {
-            nr_programs,
-            nr_pages,
-            is_taken: nr_pages > 0 && thread.try_submit(pages),
-        }
-    }
-
-    /// Where the kernel's lists are looked at.
-    pub(super) fn lists(&mut self) -> Option<&mut ListsSource> {
-        self.threads.deactivator.as_mut().map(|(lists, _)| lists)
-    }
-
-    /// Whether pages may be named from now on.
-    pub(super) fn allow_deactivation(&self, is_allowed: bool) {
-        if let Some((_, thread)) = &self.threads.deactivator {
-            thread.allow(is_allowed);
-        }
-    }
-
-    /// Spaces for which the kernel may not be asked to read, of those that are still there.
-    pub(super) fn unreadable(&mut self, is_there: impl Fn(&SpaceNo) -> bool) -> &BTreeSet<SpaceNo> {
-        self.unreadable.retain(is_there);
-        &self.unreadable
-    }
-
-    /// Hands pages over to be read in.
-    pub(super) fn prefetch(&mut self, pages: Vec<RecallPages>) -> Outcome {
-        let Some(thread) = &mut self.threads.prefetcher else {
-            return Outcome::default();
-        };
-        let nr_pages = pages.iter().map(RecallPages::nr_wanted_pages).sum();
-        Outcome {
-            nr_programs: pages.len() as u64,
-            nr_pages,
-            is_taken: nr_pages > 0 && thread.try_submit(pages),
-        }
-    }
-
-    /// From now on usage may rise so far by reading ahead, bytes; 0: nothing is read.
-    pub(super) fn allow_prefetch(&self, usage_bytes_max: u64) {
-        if let Some(thread) = &self.threads.prefetcher {
-            self.recorder
-                .note(|tick| tick.plan.recall_max_bytes = Some(usage_bytes_max));
-            thread.allow(usage_bytes_max);
-        }
-    }
-
-    /// Warm pages can't be told apart by the kernel's lists: none is marked any more.
-    pub(super) fn stop_marking(&mut self) {
-        self.threads.marker = None;
     }
 
     /// Waits for the answers that are still out; returns the last ones of pageout.

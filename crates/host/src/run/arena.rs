@@ -19,7 +19,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 use strata_control::{FreeSwap, GroupStats, watermarks};
-use strata_linux::actuator::{LeverError, try_five_touches};
 use strata_linux::cgroup::{BudgetGroup, CgroupError, Manager, OomWatch};
 use strata_linux::swap::{self, SwapDevice};
 use strata_linux::undo::Journal;
@@ -270,18 +269,6 @@ impl Arena {
         {
             tracing::warn!("the program can't be recorded for the keeper: {error}");
         }
-    }
-
-    /// Tries whether this kernel spares pages that are touched five times (MGLRU), and by which flags such a page is known.
-    pub(super) fn try_five_touches(&self) -> Result<u64, LeverError> {
-        let journal = match &self.session {
-            Some((session, _)) => session.journal(),
-            None => Journal::none(),
-        };
-        let id = self
-            .place()
-            .map_or_else(|| std::process::id().to_string(), |(id, _)| id.to_owned());
-        try_five_touches(&id, &journal)
     }
 
     /// Name and directory of the run below the run directory, where it has one.

@@ -42,7 +42,7 @@ pub enum PolicyChoice {
 
 impl PolicyChoice {
     /// The policy unless something else is asked for.
-    pub const DEFAULT: &str = "mglru+heat";
+    pub const DEFAULT: &str = "mglru";
 
     /// The policy; `None` where nobody decides.
     pub fn engine(&self) -> Option<&EnginePolicy> {
@@ -50,11 +50,6 @@ impl PolicyChoice {
             PolicyChoice::Engine(spec) => Some(spec.policy()),
             PolicyChoice::None => None,
         }
-    }
-
-    /// Whether pages go by how often they were accessed lately.
-    pub(super) fn has_heat(&self) -> bool {
-        self.engine().is_some_and(EnginePolicy::has_heat)
     }
 }
 
@@ -87,7 +82,7 @@ impl serde::Serialize for PolicyChoice {
 /// How anon and file pages are weighed against each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum SwappinessChoice {
-    /// As the kernel does by default; its reclaim leans towards anon pages where there are hardly any others.
+    /// As the kernel does by default.
     #[default]
     Auto,
     /// Like this, all the time.
@@ -95,7 +90,7 @@ pub enum SwappinessChoice {
 }
 
 impl SwappinessChoice {
-    /// What the engine chooses by, and the kernel where it does not lean.
+    /// What the engine and the kernel choose by.
     pub(super) fn base(self) -> Swappiness {
         match self {
             SwappinessChoice::Auto => Swappiness::DEFAULT,
@@ -135,14 +130,15 @@ pub struct RunConfig {
     pub actuator: Actuator,
     /// Who decides.
     pub policy: PolicyChoice,
+    /// Whether exact choice of pages was asked for, by a policy or `min_ttl_ms`; else the kernel chooses what goes where it
+    /// can be asked to reclaim.
+    pub is_exact: bool,
     /// What Strata may take of the processors, percent of one; `None`: as much as it needs.
     pub cpu_percent_max: Option<u32>,
     /// Hold the budget over the tree's resident memory instead of in a cgroup.
     pub no_cgroup: bool,
     /// Decide, but change nothing (no limit, no swap, no eviction).
     pub dry_run: bool,
-    /// Read in ahead what was last used together with what comes back.
-    pub prefetch: bool,
     /// Whether page cache that no program has mapped is looked at and dropped; else it is left to the kernel.
     pub drop_cache: bool,
     /// What becomes of swapped-out memory when the target is let go.
@@ -172,7 +168,6 @@ mod tests {
             assert_eq!(choice.to_string(), text);
             assert_eq!(serde_json::to_value(&choice).unwrap(), text);
             assert_eq!(choice.engine().is_none(), text == "none");
-            assert_eq!(choice.has_heat(), text == PolicyChoice::DEFAULT, "{text}");
         }
         assert!("lru".parse::<PolicyChoice>().is_err());
     }

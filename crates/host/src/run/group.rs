@@ -115,16 +115,6 @@ impl Group {
         &mut self.walker
     }
 
-    /// How far apart walks that clear come at least, milliseconds.
-    pub(super) fn pace_ms(&self) -> u64 {
-        u64::try_from(self.walker.pace().as_millis()).unwrap_or(u64::MAX)
-    }
-
-    /// Whether pages of the last walk are being cleared: until then nobody else is to move pages on the kernel's lists.
-    pub(super) fn is_clearing(&self) -> bool {
-        self.walker.is_clearing()
-    }
-
     /// The sums of all walks so far.
     pub(super) fn walk_sums(&self) -> WalkReport {
         self.walker.sums()
@@ -138,11 +128,6 @@ impl Group {
     /// Whether the last walk cleared what it saw.
     pub(super) fn has_cleared(&self) -> bool {
         self.walker.has_cleared()
-    }
-
-    /// Base pages in memory, as of the last walk.
-    pub(super) fn nr_resident_pages(&self) -> u64 {
-        self.tracker.findings().nr_resident_pages.iter().sum()
     }
 
     /// Keeps what a walk found. A program that has ended has no pages any more, and what the report

@@ -47,11 +47,10 @@ pub use error::RunError;
 pub use event::Event;
 pub use reclaim_loop::AUTO_PAGEOUT_PAGES_PER_S;
 pub use report::{
-    ByKind, CacheTierReport, DropReport, Ending, EvictionReport, GenerationReport, HintsReport,
-    KernelReport, LeftReport, LetGoReport, LimitReport, PageCacheReport, ProgramReport,
-    REPORT_VERSION, Report, SavedReport, TierReport, UsageReport, WouldEvictReport,
-    WouldEvictShare,
+    CacheTierReport, DropReport, Ending, EvictionReport, GenerationReport, KernelReport,
+    LeftReport, LetGoReport, LimitReport, PageCacheReport, ProgramReport, REPORT_VERSION, Report,
+    SavedReport, TierReport, UsageReport, WouldEvictReport, WouldEvictShare,
 };
 pub use session::run;
 pub use status::{GroupStatus, IDLE_SECONDS, IdleReport, NodeGenerations, PagesByAge, Status};
-pub use strata_control::{Actuator as ActuatorChoice, Config as ControlConfig, Held, Lever};
+pub use strata_control::{Actuator as ActuatorChoice, Config as ControlConfig, Held};

@@ -18,7 +18,6 @@ mod orders;
 #[cfg(test)]
 mod replay;
 mod sensing;
-mod steering;
 mod walking;
 
 pub(super) use orders::OrderError;
@@ -29,7 +28,7 @@ use crate::run::actuators::{Actuators, Threads};
 use crate::run::gauge::Gauge;
 use crate::run::group::Group;
 use crate::run::priority::Priority;
-use crate::run::report::{self, EvictionReport, HintsReport, TierReport};
+use crate::run::report::{self, EvictionReport, TierReport};
 use crate::run::trace::Recorder;
 use crate::sense::readings::Readings;
 use evict::Splits;
@@ -40,7 +39,6 @@ use std::time::Duration;
 use strata_control::cpu::load;
 use strata_control::drive::{self, Kept, Mechanism as _};
 use strata_control::limit::Standing;
-use strata_control::list_balance::Reading;
 use strata_control::{ActuatorReport, Config, Control, GroupNo, Groups, Plan, Sample, Setup};
 use strata_linux::actuator::PageoutError;
 use strata_lru::{PolicyError, TimeMs};
@@ -49,8 +47,8 @@ use strata_lru::{PolicyError, TimeMs};
 /// to 35 by `strata_cpu_ms` over `nr_applied_pages` of `strata run --actuator pageout --memory 180M
 /// --swap zram:512M -- zipf --size 300M --seconds 10` (`tests/programs`; Linux 6.18, 2-core VM).
 const PAGEOUT_PAGE_US: u64 = 35;
-/// Pages a second that pageout takes with its share from a program that runs all the time: what a plan takes for
-/// chosen by heat.
+/// Pages a second that pageout takes with its share from a program that runs all the time: what a plan takes for chosen one by
+/// one.
 pub const AUTO_PAGEOUT_PAGES_PER_S: u64 =
     1_000_000 * load::Config::DEFAULT.pageout_percent_min as u64 / 100 / PAGEOUT_PAGE_US;
 /// Where usage is the sum over the members, they are looked for again after so long.
@@ -110,8 +108,6 @@ pub(super) struct ReclaimLoop {
     /// CPU time of the keeper as of the last second, nanoseconds.
     keeper_cpu_ns: u64,
     recorder: Recorder,
-    /// How long it took to find what the kernel was told last.
-    hints_took: Duration,
     /// The last walk.
     walked_at: Option<TimeMs>,
 }
@@ -130,7 +126,6 @@ impl ReclaimLoop {
         let setup = Setup {
             has_pageout: actuators.has_pageout(),
             has_kernel: actuators.has_kernel(),
-            abilities: actuators.abilities(),
             ..setup
         };
         ReclaimLoop {
@@ -146,7 +141,6 @@ impl ReclaimLoop {
             priority,
             keeper_cpu_ns: 0,
             recorder,
-            hints_took: Duration::ZERO,
             walked_at: None,
         }
     }
@@ -217,21 +211,6 @@ impl ReclaimLoop {
         }
     }
 
-    /// Looks how long the kernel's lists are, and tells whether its counts are to be read.
-    pub(super) fn look_at_lists(
-        &mut self,
-        now: TimeMs,
-        gauge: &Gauge,
-        usage_bytes: u64,
-    ) -> Reading {
-        let mut turn = Turn {
-            of: self,
-            gauge,
-            now,
-        };
-        drive::look_at_lists(&mut turn, now, usage_bytes)
-    }
-
     /// Has Strata's threads run at the priority of the programs, and notes what the keeper has taken of the processors.
     /// `first`: the process that the run began with, which is known before members are looked for.
     pub(super) fn look_after_threads(&mut self, keeper_cpu_ns: u64, first: Option<i32>) {
@@ -241,16 +220,9 @@ impl ReclaimLoop {
             .follow(processes.map(|process| process.pid()).chain(first));
     }
 
-    /// The kernel's counts have been brought up to date.
-    pub(super) fn note_reading(&mut self) {
-        self.groups.root_mut().note_reading();
-    }
-
     /// Takes in answers and does nothing else: the run is paused.
     pub(super) fn rest(&mut self, now: TimeMs) -> Tick {
         self.hear_at_rest(now);
-        self.stop_deactivating(now);
-        self.actuators.allow_prefetch(0);
         self.leave_processors(now);
         Tick {
             wait_ms: REST_MS,
@@ -268,8 +240,6 @@ impl ReclaimLoop {
     /// Waits for the answers that are still out, so that the counters are final.
     pub(super) fn finish(&mut self, now: TimeMs) {
         self.leave_processors(now);
-        self.actuators.allow_prefetch(0);
-        self.stop_deactivating(now);
         self.hear_at_rest(now);
         for report in self.actuators.finish() {
             self.group.tracker.settle(&report);
@@ -287,9 +257,6 @@ impl ReclaimLoop {
     fn hear(&mut self) -> Vec<ActuatorReport> {
         let heard = self.actuators.hear();
         self.kept.nr_attempts += heard.nr_attempts;
-        for (space, ranges) in heard.not_prefetched {
-            self.group.tracker.leave(space, &ranges);
-        }
         let mut obstacles = Vec::new();
         for report in heard.pageout {
             self.group.tracker.settle(&report);
@@ -365,11 +332,6 @@ impl ReclaimLoop {
         self.group.tracker.full_text(now)
     }
 
-    /// Whether warm pages of every program can be marked, and the kernel, told which they are, may choose all that goes.
-    pub(super) fn is_kernel_told(&self) -> bool {
-        self.groups.root().is_kernel_told(self.can_mark_all())
-    }
-
     /// Counters of eviction.
     pub(super) fn eviction_report(&self) -> EvictionReport {
         let tracker = &self.group.tracker;
@@ -402,17 +364,6 @@ impl ReclaimLoop {
     /// What became of mapped pages, by kind and tier.
     pub(super) fn tiers_report(&self) -> Vec<TierReport> {
         report::tiers(&self.group.tracker.stats().unwrap_or_default())
-    }
-
-    /// What became of hints, if any could be given.
-    pub(super) fn hints_report(&self) -> Option<HintsReport> {
-        let eviction = self.eviction_report();
-        Some(HintsReport::new(
-            self.actuators.lever()?,
-            self.group.tracker.hint_counts(),
-            eviction.nr_activated_pages,
-            eviction.nr_kernel_chosen_pages,
-        ))
     }
 
     /// Counters of walks.

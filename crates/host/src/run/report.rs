@@ -7,11 +7,9 @@
 //! never 0.
 
 mod cache;
-mod hints;
 mod tiers;
 
 pub use cache::{CacheTierReport, DropReport, LeftReport, PageCacheReport};
-pub use hints::{ByKind, HintsReport};
 pub use tiers::TierReport;
 pub(super) use tiers::of as tiers;
 
@@ -26,7 +24,7 @@ use strata_linux::process::launch::ResourceUse;
 use strata_lru::{GroupView, Kind};
 
 /// Version of the schema; grows when a field changes its meaning or goes.
-pub const REPORT_VERSION: u32 = 1;
+pub const REPORT_VERSION: u32 = 2;
 
 /// How the program ended.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
@@ -153,14 +151,6 @@ pub struct EvictionReport {
     pub nr_not_tried_pages: u64,
     /// In huge pages that were to be split, because cold pages hid in them.
     pub nr_split_pages: u64,
-    /// Touched, because they were warm and the kernel was about to look at them.
-    pub nr_activated_pages: u64,
-    /// Pages that the kernel was told to let go of first, while programs reclaimed for themselves.
-    pub nr_deactivated_pages: u64,
-    /// Read in ahead, because they were last used with pages that came back.
-    pub nr_recalled_pages: u64,
-    /// Read in ahead, and used soon after.
-    pub nr_recalled_used_pages: u64,
     /// Came back after an eviction.
     pub nr_refaulted_pages: u64,
     /// Came back although they were evicted only within the last generations.
@@ -276,8 +266,6 @@ pub struct Report {
     pub eviction: EvictionReport,
     /// What became of mapped pages, by kind and tier; none with a policy that the kernel alone carries out.
     pub tiers: Vec<TierReport>,
-    /// What became of hints; `None` where the kernel was told nothing.
-    pub hints: Option<HintsReport>,
     /// What became of page cache that nobody has mapped; `None` where it was left to the kernel.
     pub page_cache: Option<PageCacheReport>,
     /// What would have been evicted; `None` if the run was not started as a dry run, and without a policy.
@@ -344,13 +332,12 @@ pub(super) fn method(
     policy: &PolicyChoice,
     actuator: ActuatorChoice,
     has_group: bool,
-    is_kernel_told: bool,
+    is_exact: bool,
 ) -> &'static str {
     match (policy.engine(), actuator) {
         (None, _) => "the kernel's limit alone",
-        (_, ActuatorChoice::Auto) if has_group && is_kernel_told => "kernel reclaim with hints",
-        (_, ActuatorChoice::Auto) if has_group => "exact pageout, then kernel reclaim",
-        (_, ActuatorChoice::Reclaim) if has_group => "kernel reclaim",
+        (_, ActuatorChoice::Auto) if has_group && is_exact => "exact pageout, then kernel reclaim",
+        (_, ActuatorChoice::Auto | ActuatorChoice::Reclaim) if has_group => "kernel reclaim",
         _ => "exact pageout",
     }
 }

@@ -17,7 +17,7 @@ mod traced;
 
 use crate::remote::{Doors, RemoteServer};
 use crate::run::arena::Arena;
-use crate::run::assemble::{self, Hints, Sources};
+use crate::run::assemble::{self, Sources};
 use crate::run::config::{AtDetach, RunConfig, Target};
 use crate::run::departure::{self, Departure};
 use crate::run::error::{RunError, io_error};
@@ -37,7 +37,6 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::time::{Duration, Instant};
 use strata_control::Watermarks;
 use strata_control::limit::{Limit, Standing};
-use strata_control::list_balance::Reading;
 use strata_linux::hold_up::HoldUps;
 use strata_linux::process::Process;
 use strata_linux::process::job::Job;
@@ -78,7 +77,6 @@ pub fn run(config: &RunConfig, events: &mut dyn FnMut(Event<'_>)) -> Result<Repo
     let engine = config.policy.engine();
     let sources = engine.map(|_| Sources::open(config)).transpose()?;
     let mut arena = Arena::prepare(config, events)?;
-    let sources = sources.map(|sources| (sources, Hints::find(config, &arena, events)));
     let now = Instant::now();
     let started = open_doors(config, &arena, events)
         .and_then(|doors| start(config, &arena, inherited, sources, doors, trace.recorder()));
@@ -143,7 +141,7 @@ fn start(
     config: &RunConfig,
     arena: &Arena,
     inherited: InheritedSignals,
-    sources: Option<(Sources, Hints)>,
+    sources: Option<Sources>,
     doors: Doors,
     recorder: Recorder,
 ) -> Result<Started, RunError> {
@@ -442,12 +440,9 @@ impl Session<'_> {
         let now = self.now();
         // First, before anything is joined or waited for.
         self.arena.put_limits_back();
-        self.limit.set_reading(Reading::Paced);
         let actuator = self.config.actuator;
-        let managed = self.managed.as_ref();
-        let is_kernel_told = managed.is_some_and(ReclaimLoop::is_kernel_told);
         let has_group = self.arena.gauge().group().is_some();
-        let actuator_reason = assemble::actuator_reason(actuator, has_group, is_kernel_told);
+        let actuator_reason = assemble::actuator_reason(actuator, has_group, self.config.is_exact);
         let (eviction, walks, generations, source, nr_processes) = match &mut self.managed {
             Some(managed) => {
                 managed.finish(now);
@@ -509,7 +504,12 @@ impl Session<'_> {
             is_dry_run: self.config.dry_run,
             policy: self.config.policy.clone(),
             actuator,
-            method: report::method(&self.config.policy, actuator, has_group, is_kernel_told),
+            method: report::method(
+                &self.config.policy,
+                actuator,
+                has_group,
+                self.config.is_exact,
+            ),
             actuator_reason,
             access: source,
             program: self.program.used().map(ProgramReport::new),
@@ -523,7 +523,6 @@ impl Session<'_> {
             generations,
             eviction,
             tiers: managed.map_or_else(Vec::new, ReclaimLoop::tiers_report),
-            hints: managed.and_then(ReclaimLoop::hints_report),
             page_cache: managed.and_then(|of| of.actuators().page_cache().cloned()),
             would_evict: managed
                 .and_then(|of| of.actuators().would_evict())

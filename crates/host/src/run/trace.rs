@@ -98,12 +98,13 @@ mod tests {
         let others = trace.recorder();
         for now_ms in [5, 10] {
             trace.recorder().note(|tick| tick.now_ms = now_ms);
-            others.note(|tick| tick.plan.rank_pages.push(now_ms));
+            others.note(|tick| tick.sample.own_cpu_ns = Some(now_ms));
             assert_eq!(trace.end_tick(), None);
         }
-        let late = Report::Cold {
-            nr_pages: 3,
-            nr_refused: 0,
+        let late = Report::Clear {
+            wall_ns: 3,
+            held_ns: 2,
+            nr_left_pieces: 0,
         };
         others.note(|tick| tick.reports.push(late.clone()));
         let end = |reports| End {
@@ -115,8 +116,8 @@ mod tests {
         let text = fs::read(&path).unwrap();
         let recorded = read(text.as_slice()).unwrap();
         assert_eq!(recorded.header, header);
-        let ranked = recorded.ticks.iter().map(|tick| &tick.plan.rank_pages[..]);
-        assert_eq!(ranked.collect::<Vec<_>>(), [[5], [10]]);
+        let noted = recorded.ticks.iter().map(|tick| tick.sample.own_cpu_ns);
+        assert_eq!(noted.collect::<Vec<_>>(), [Some(5), Some(10)]);
         assert_eq!(recorded.end.map(|end| end.reports), Some(vec![late]));
     }
 

@@ -287,10 +287,6 @@ impl AccessSource for Played {
         self.source.see_inactive(is_wanted)
     }
 
-    fn know_spared(&mut self, flags: u64) {
-        self.source.know_spared(flags);
-    }
-
     fn space_id(&mut self, process: &Process) -> Result<u64, AccessError> {
         self.source.space_id(process)
     }

@@ -25,7 +25,6 @@ mod cgroup_oom;
 mod hold_up;
 mod keeper;
 mod line;
-mod lists;
 mod pageout_pages;
 mod pageout_process;
 mod process_handle;

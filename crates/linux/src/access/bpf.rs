@@ -50,8 +50,6 @@ pub struct BpfSource {
     /// `None` if the kernel can't list mappings by BPF: `smaps` is read instead.
     vma_lister: Option<IterProgram>,
     sees_inactive: bool,
-    /// Flags of pages that eviction passes over under MGLRU; 0 where that is off, or where they are not known.
-    spared_flags: u64,
 }
 
 /// Where the kernel's huge zero page is: one page for all who only read, so no page of theirs.
@@ -112,7 +110,6 @@ impl BpfSource {
             geometry,
             vma_lister,
             sees_inactive: false,
-            spared_flags: 0,
         })
     }
 
@@ -322,7 +319,6 @@ impl AccessSource for BpfSource {
             let mut header = WalkHeader {
                 nr_spans: chunk.len() as u64,
                 wants_inactive: u64::from(self.sees_inactive),
-                spared_flags: self.spared_flags,
                 budget_ns: RUN_BUDGET.as_nanos() as u64,
                 ..self.geometry.header()
             };
@@ -355,10 +351,6 @@ impl AccessSource for BpfSource {
     fn see_inactive(&mut self, is_wanted: bool) -> bool {
         self.sees_inactive = is_wanted && self.geometry.pages_base != 0;
         self.sees_inactive
-    }
-
-    fn know_spared(&mut self, flags: u64) {
-        self.spared_flags = flags;
     }
 
     fn space_id(&mut self, process: &Process) -> Result<u64, AccessError> {

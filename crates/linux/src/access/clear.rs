@@ -29,7 +29,6 @@ use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use strata_control::Lever;
 use strata_lru::Kind;
 
 use super::kernel::is_multi_gen_on;
@@ -430,7 +429,7 @@ fn clear_piece(process: &Process, piece: &YoungPiece, cleared: &mut Cleared) -> 
         hold_up::pause();
     }
     if !single.is_empty() {
-        let touch = || touch::touch(process.pid(), &single, Lever::Activation);
+        let touch = || touch::touch(process.pid(), &single, touch::NR_ACTIVATING);
         let _restored = counted(&mut cleared.restoring_ns, touch);
     }
     Ok(())

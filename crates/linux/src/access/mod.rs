@@ -4,12 +4,10 @@
 //! last-level page table, as bitmaps. **Does not own** what is made of it (`pages`), nor clearing
 //! as a side effect of reading: reading never clears, a [`Clearer`] does.
 
-mod ageing;
 mod bpf;
 pub mod census;
 mod clear;
 mod kernel;
-mod lists;
 mod locate;
 mod probe;
 mod smaps;
@@ -19,15 +17,12 @@ use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::sync::OnceLock;
 
-pub use ageing::AgeingError;
-pub use ageing::Ager;
 pub use bpf::BpfSource;
 pub use clear::{
     Cleared, Clearer, NrEntries, Progress, YoungPiece, clear_pieces, entries_in, entries_of,
 };
 pub use kernel::is_multi_gen_on;
 pub use kernel::{KernelGenerations, KernelLruError};
-pub use lists::ListsSource;
 pub use probe::parse_release;
 pub use probe::{Requirement, probe};
 pub use smaps::SmapsSource;
@@ -72,8 +67,7 @@ pub struct TableRecord {
     pub protnone: Bits512,
     /// Under migration, or another non-swap entry (userfaultfd marker, device, poison).
     pub migrating: Bits512,
-    /// What the kernel may take soon, a subset of `present`: known to be on one of its lists of inactive pages (classic
-    /// LRU), or not to be passed over for its flags (MGLRU, see [`AccessSource::know_spared`]).
+    /// Known to be on one of the kernel's lists of inactive pages (classic LRU), a subset of `present`.
     /// Empty unless [`AccessSource::see_inactive`] was asked for.
     pub inactive: Bits512,
 }
@@ -214,10 +208,6 @@ pub trait AccessSource: Send + std::fmt::Debug {
     fn see_inactive(&mut self, _is_wanted: bool) -> bool {
         false
     }
-
-    /// From now on [`TableRecord::inactive`] means pages that lack one of these flags of the kernel's struct: those for which
-    /// MGLRU passes a page over. A source that can't tell ignores it.
-    fn know_spared(&mut self, _flags: u64) {}
 
     /// An opaque number for the address space: processes that share one (`vfork`, `CLONE_VM`) have
     /// the same, so that it is walked once. Good while the process lives and does not exec; the

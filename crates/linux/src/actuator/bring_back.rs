@@ -12,7 +12,6 @@
 //! - B3: one call asks for at most [`WINDOW_PAGES`] pages, so that it holds the lock of the address space briefly.
 
 use std::sync::Arc;
-use strata_control::Lever;
 
 use crate::addr::{AddrRange, PAGE_BYTES};
 use crate::hold_up;
@@ -115,7 +114,7 @@ impl Reader<'_> {
     fn touch(&mut self, pages: &[u64]) -> Result<(), Stopped> {
         let mut rest = pages;
         while !rest.is_empty() {
-            let nr_touched = match touch::touch(self.process.pid(), rest, Lever::Activation) {
+            let nr_touched = match touch::touch(self.process.pid(), rest, touch::NR_ACTIVATING) {
                 Ok(nr_touched) => nr_touched,
                 Err(error) if error.raw_os_error() == Some(libc::EFAULT) => 0,
                 Err(_) => return Err(Stopped),

@@ -3,7 +3,6 @@
 //! ```text
 //!   Pageout::try_submit(PageoutRequest)  ->  its thread  ->  Pageout::poll() -> PageoutReport
 //!   ShrinkThread::try_submit(bytes)      ->  its thread  ->  ShrinkThread::poll() -> ShrinkOutcome
-//!   Activate::try_submit(warm pages)     ->  its thread  ->  Activate::poll() -> ActivateReport
 //!   Recall::try_submit(ranges)           ->  its thread  ->  Recall::poll() -> RecallReport
 //!   CacheThread::try_submit(what)        ->  its thread  ->  CacheThread::poll() -> CacheOutcome
 //!   ClearThread::try_submit(pieces)      ->  its thread  ->  ClearThread::poll() -> [ClearReport]
@@ -14,8 +13,7 @@
 //! (`completion_fd` turns readable).
 //!
 //! **Owns** `pageout` (exact: these pages) and `reclaim` (the kernel's batched reclaim of a group:
-//! this many bytes) and `activate` (which pages the kernel is to spare then) and `recall` (which it is to read in)
-//! and `clear` (accessed bits, piece by piece), and `cache` (page cache that nobody has mapped).
+//! this many bytes) and `recall` (which pages it is to read in) and `clear` (accessed bits, piece by piece), and `cache` (page cache that nobody has mapped).
 //! **Does not own** the choice of pages, nor the group's limits (`cgroup`).
 //!
 //! **Invariants**
@@ -25,14 +23,11 @@
 //!   (`hold_up`).
 //! - I4: nothing is taken that can't be read back: advice only, never a write to a process.
 
-mod activate;
 mod advise;
 mod bring_back;
 mod cache;
 mod clear;
-mod deactivate;
 mod leftover;
-mod lever;
 mod observe;
 mod pageout;
 mod pass;
@@ -41,16 +36,10 @@ mod shrink;
 mod split;
 mod worker;
 
-pub use strata_control::Lever;
-
-pub use activate::{Activate, ActivateReport, WarmPages};
 pub use advise::PageoutError;
 pub use bring_back::{Allowance, bring_back};
 pub use cache::{CacheDone, CacheOutcome, CacheRequest, CacheThread, CacheTotals, Which};
 pub use clear::{ClearRequest, ClearThread};
-pub use deactivate::{ColdPages, Deactivate, DeactivateReport};
-pub use lever::try_five_touches;
-pub use lever::{LEVER_VERB, LeverError, lever_main};
 pub use pageout::{PageTarget, Pageout, PageoutConfig, PageoutMode, PageoutReport, PageoutRequest};
 pub use recall::{Recall, RecallPages, RecallReport};
 pub use shrink::{Shrink, ShrinkOutcome, ShrinkThread};

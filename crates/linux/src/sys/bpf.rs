@@ -15,10 +15,6 @@ use super::bpf_shared::SharedMemory;
 
 static WALK_OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/walk.bpf.o"));
 static VMA_OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/vma.bpf.o"));
-static LISTS_OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/lists.bpf.o"));
-
-/// A map that holds constants of a program, and what they are to be.
-type Constants<'a> = (&'a str, &'a [u8]);
 
 /// What libbpf had to say during a load; loads hold the lock, so that their texts do not mix.
 static LOADING: Mutex<()> = Mutex::new(());
@@ -43,22 +39,14 @@ pub(crate) struct IterProgram {
 
 /// Loads the page-table walk and maps the memory it shares.
 pub(crate) fn load_walk() -> io::Result<(IterProgram, SharedMemory)> {
-    let (program, map) = load(WALK_OBJECT, "walk_task", Some(".bss.shared"), None)?;
+    let (program, map) = load(WALK_OBJECT, "walk_task", Some(".bss.shared"))?;
     let map = map.ok_or_else(|| io::Error::other("the walk object has no shared map"))?;
     Ok((IterProgram { program }, SharedMemory::map(map.as_fd())?))
 }
 
 /// Loads the lister of mappings, which streams `struct vma_record`s.
 pub(crate) fn load_vma_lister() -> io::Result<IterProgram> {
-    let (program, _) = load(VMA_OBJECT, "list_vmas", None, None)?;
-    Ok(IterProgram { program })
-}
-
-/// Loads the counter of the kernel's lists, which streams one `struct lists_record`, on a machine with so
-/// many memory nodes.
-pub(crate) fn load_lists_counter(nr_nodes: u32) -> io::Result<IterProgram> {
-    let constants = (".rodata.nodes", &nr_nodes.to_ne_bytes()[..]);
-    let (program, _) = load(LISTS_OBJECT, "count_lists", None, Some(constants))?;
+    let (program, _) = load(VMA_OBJECT, "list_vmas", None)?;
     Ok(IterProgram { program })
 }
 
@@ -104,9 +92,8 @@ fn load(
     object: &[u8],
     program_name: &str,
     map_name: Option<&str>,
-    constants: Option<Constants<'_>>,
 ) -> io::Result<(OwnedFd, Option<OwnedFd>)> {
-    with_messages(|| load_quietly(object, program_name, map_name, constants))
+    with_messages(|| load_quietly(object, program_name, map_name))
 }
 
 /// Loads something; what libbpf says meanwhile is part of the error.
@@ -134,18 +121,10 @@ fn load_quietly(
     object: &[u8],
     program_name: &str,
     map_name: Option<&str>,
-    constants: Option<Constants<'_>>,
 ) -> io::Result<(OwnedFd, Option<OwnedFd>)> {
-    let mut open = ObjectBuilder::default()
+    let open = ObjectBuilder::default()
         .open_memory(object)
         .map_err(to_io)?;
-    if let Some((name, values)) = constants {
-        let mut maps = open.maps_mut();
-        let mut map = maps
-            .find(|map| map.name() == name)
-            .ok_or_else(|| io::Error::other(format!("no constants {name} in the object")))?;
-        map.set_initial_value(values).map_err(to_io)?;
-    }
     let loaded = open.load().map_err(to_io)?;
     let program = loaded
         .progs()

@@ -46,7 +46,6 @@ pub(crate) struct WalkHeader {
     pub(crate) budget_ns: u64,
     pub(crate) peek_addr: u64,
     pub(crate) wants_inactive: u64,
-    pub(crate) spared_flags: u64,
     pub(crate) span_index: u64,
     pub(crate) cursor: u64,
     pub(crate) span_end: u64,
@@ -105,9 +104,9 @@ struct WalkShared {
     records: [WalkRecord; RECORDS_MAX],
 }
 
-const _: () = assert!(size_of::<WalkHeader>() == 34 * 8);
+const _: () = assert!(size_of::<WalkHeader>() == 33 * 8);
 const _: () = assert!(size_of::<WalkRecord>() == 67 * 8);
-const _: () = assert!(offset_of!(WalkShared, spans) == 34 * 8);
+const _: () = assert!(offset_of!(WalkShared, spans) == 33 * 8);
 
 /// The mapped memory; unmapped on drop.
 #[derive(Debug)]

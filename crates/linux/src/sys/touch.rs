@@ -9,35 +9,32 @@
 use crate::addr::AddrRange;
 use crate::hold_up::{Call, timed};
 use std::io;
-use strata_control::Lever;
 
 /// Most ranges in one call of the kernel.
 const RANGES_MAX: usize = 1024;
 
-/// Most pages in one call of [`touch`].
-pub(crate) const fn pages_max(lever: Lever) -> usize {
-    RANGES_MAX / lever.nr_touches()
-}
+/// Touches that move a page to the active list (classic LRU).
+pub(crate) const NR_ACTIVATING: usize = 2;
 
-/// Touches pages (at most [`pages_max`]) of the process, by address, each as often as the lever needs. Returns how many
-/// were touched before the first that can't be read. An error means the first.
-pub(crate) fn touch(pid: i32, pages: &[u64], lever: Lever) -> io::Result<usize> {
+/// Touches pages of the process, by address, each so many times; as many of them as fit into one call. Returns how many were
+/// touched before the first that can't be read. An error means the first.
+pub(crate) fn touch(pid: i32, pages: &[u64], nr_touches: usize) -> io::Result<usize> {
     let mut bytes = [0u8; RANGES_MAX];
     let remote: Vec<libc::iovec> = pages
         .iter()
-        .take(pages_max(lever))
-        .flat_map(|page| std::iter::repeat_n(*page, lever.nr_touches()))
+        .take(RANGES_MAX / nr_touches)
+        .flat_map(|page| std::iter::repeat_n(*page, nr_touches))
         .map(|page| remote_vector(page, 1))
         .collect();
     let nr_read = read(pid, &mut bytes[..remote.len()], &remote)?;
-    Ok(nr_read / lever.nr_touches())
+    Ok(nr_read / nr_touches)
 }
 
 /// Touches all pages of a range of the process twice (the classic LRU), which must be mapped throughout and in memory: what is not is read
 /// in. The kernel looks all of them up before it copies the one byte that is asked for, at a fraction of the cost
 /// of a range for each.
 pub(crate) fn touch_run(pid: i32, run: AddrRange) -> io::Result<()> {
-    for _ in 0..Lever::Activation.nr_touches() {
+    for _ in 0..NR_ACTIVATING {
         let remote = [remote_vector(run.start, run.len_bytes() as usize)];
         read(pid, &mut [0], &remote)?;
     }

@@ -18,7 +18,6 @@
 //!   what a trial follows, up to its bounds.
 
 mod ageing;
-mod chosen;
 mod command;
 mod distance;
 mod eviction;
@@ -43,14 +42,13 @@ use crate::{
     eviction_order::{Part, PlayedOut},
     folio::Flags,
     group::{GroupTree, Limits},
-    heat::PastHeat,
     ids::{FolioId, GenSeq, GroupId, Kind, NodeId, Order, TimeMs},
     lru_gen::LruGen,
     lruvec::Lruvec,
     memcg_lru::MemcgLru,
     policy::Policy,
     reclaim::GroupRules,
-    rules::{Aborting, AgeingRule, Rules, Saturated},
+    rules::{Aborting, AgeingRule, Rules},
     seam::{
         AccessVia, Ageing, Arrival, EvictBatch, GoneCause, GroupView, Isolated, ReclaimRequest,
         ReclaimStats, RelaxedWalk, Shadow, Verdict, WriteState,
@@ -107,16 +105,6 @@ impl MultiGen {
         let lruvec = &self.books.lruvecs[flags.lruvec()];
         let index = flags.generation()?;
         Some(GenSeq(lruvec.seq_of_index(index)))
-    }
-
-    /// Whether a folio whose count of accesses through descriptors is full is spared once, by the rules that hold.
-    pub fn spares_full_counts(&self) -> bool {
-        self.rules.protection.saturated != Saturated::AsItsTier
-    }
-
-    /// Whether a folio's count of accesses through descriptors is full, for which some kernels spare it once.
-    pub fn is_count_full(&self, folio: FolioId) -> bool {
-        self.counting.is_saturated(self.flags(folio))
     }
 
     /// Accesses through descriptors that a folio's flags tell, as far as they can.
@@ -225,12 +213,11 @@ impl Policy for MultiGen {
         self.hear_access(folio, via);
     }
 
-    fn gone(&mut self, folio: FolioId, cause: GoneCause) -> Option<(Shadow, PastHeat)> {
+    fn gone(&mut self, folio: FolioId, cause: GoneCause) -> Option<Shadow> {
         if cause == GoneCause::Freed {
             self.judge.freed(folio);
         }
-        let shadow = self.leave(folio, cause);
-        shadow.map(|shadow| (shadow, PastHeat::NONE))
+        self.leave(folio, cause)
     }
 
     fn deactivate(&mut self, folio: FolioId) {
@@ -307,17 +294,6 @@ impl Policy for MultiGen {
         now: TimeMs,
     ) -> Result<Box<dyn Iterator<Item = FolioId> + '_>, PolicyError> {
         self.played_out(group, kind, now)
-    }
-
-    fn isolate_chosen(
-        &mut self,
-        folios: &mut dyn Iterator<Item = FolioId>,
-        nr_pages_max: u64,
-        swappiness: Swappiness,
-        now: TimeMs,
-        batch: &mut EvictBatch,
-    ) -> u64 {
-        self.isolate_these(folios, nr_pages_max, swappiness, now, batch)
     }
 
     fn complete(&mut self, batch: &mut EvictBatch, verdicts: &[Verdict]) {

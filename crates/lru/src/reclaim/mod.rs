@@ -48,7 +48,7 @@
 //!     }
 //!     let (node, kind, cause) = (NodeId(0), Kind::File, Cause::Read);
 //!     let (order, shadow, is_exec) = (Order::BASE, None, false);
-//!     lru.appeared(Arrival { group, node, kind, order, cause, shadow, is_exec, space: SpaceNo(0), heat: PastHeat::NONE })?;
+//!     lru.appeared(Arrival { group, node, kind, order, cause, shadow, is_exec })?;
 //! }
 //! assert!(lru.groups().usage_pages(parent)? <= 100);
 //! assert!(lru.groups().events(parent)?.nr_max > 0);

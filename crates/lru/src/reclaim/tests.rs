@@ -8,8 +8,6 @@ use super::*;
 use crate::{
     config::Config,
     group::{GroupEvents, Limits},
-    heat::PastHeat,
-    ids::SpaceNo,
     ids::{FolioId, Order},
     memcg_lru::Segment,
     model::KernelModel,
@@ -83,8 +81,6 @@ impl<P: Policy> World<P> {
             cause,
             shadow: None,
             is_exec: false,
-            space: SpaceNo(0),
-            heat: PastHeat::NONE,
         };
         (0..nr_pages)
             .map(|_| self.policy.appeared(arrival).unwrap())

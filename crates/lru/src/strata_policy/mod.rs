@@ -64,7 +64,6 @@ use crate::{
     eviction_order::{Part as PartOf, PlayedOut},
     folio::Flags,
     group::{GroupTree, Limits},
-    heat::PastHeat,
     ids::{FolioId, GroupId, Kind, NodeId, Order, TimeMs},
     policy::Policy,
     seam::{
@@ -212,14 +211,13 @@ impl Policy for Strata {
         self.heard_of(folio);
     }
 
-    fn gone(&mut self, folio: FolioId, cause: GoneCause) -> Option<(Shadow, PastHeat)> {
+    fn gone(&mut self, folio: FolioId, cause: GoneCause) -> Option<Shadow> {
         if cause == GoneCause::Reclaimed {
             let lruvec = self.flags(folio).lruvec();
             self.books.lruvecs[lruvec].note_full();
         }
         self.stop_ageing(folio);
-        let shadow = self.leave(folio, cause);
-        shadow.map(|shadow| (shadow, PastHeat::NONE))
+        self.leave(folio, cause)
     }
 
     /// Due as soon as enough of memory is new, whether or not it is full.

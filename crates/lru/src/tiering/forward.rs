@@ -7,7 +7,6 @@ use super::{Movable, Tiering, tiered::Tiered};
 use crate::{
     error::PolicyError,
     group::{GroupTree, Limits},
-    heat::{PastHeat, Ranking},
     ids::{FolioId, GroupId, Kind, NodeId, NodeSet, Order, TimeMs},
     lru_gen::LruGen,
     memcg_lru::MemcgLru,
@@ -19,7 +18,7 @@ use crate::{
         ReclaimStats, RelaxedWalk, Shadow, Verdict, WriteState,
     },
     swappiness::Swappiness,
-    walk::{AgeingWalks, Scan, WalkStats},
+    walk::{AgeingWalks, WalkStats},
 };
 
 impl<P: Movable, const PAGE_CACHE: bool> Tiered<P, PAGE_CACHE> {
@@ -110,18 +109,6 @@ impl<P: Movable, const PAGE_CACHE: bool> Policy for Tiered<P, PAGE_CACHE> {
         }
     }
 
-    fn note_young(&mut self, folios: &[FolioId]) {
-        self.policy.note_young(folios);
-    }
-
-    fn walk_scan(&self) -> Scan {
-        self.policy.walk_scan()
-    }
-
-    fn ranking(&self, group: GroupId, now: TimeMs) -> Result<Ranking, PolicyError> {
-        self.policy.ranking(group, now)
-    }
-
     fn deactivate(&mut self, folio: FolioId) {
         self.policy.deactivate(folio);
     }
@@ -130,7 +117,7 @@ impl<P: Movable, const PAGE_CACHE: bool> Policy for Tiered<P, PAGE_CACHE> {
         self.policy.set_write_state(folio, state);
     }
 
-    fn gone(&mut self, folio: FolioId, cause: GoneCause) -> Option<(Shadow, PastHeat)> {
+    fn gone(&mut self, folio: FolioId, cause: GoneCause) -> Option<Shadow> {
         self.policy.gone(folio, cause)
     }
 
@@ -189,18 +176,6 @@ impl<P: Movable, const PAGE_CACHE: bool> Policy for Tiered<P, PAGE_CACHE> {
         now: TimeMs,
     ) -> Result<Box<dyn Iterator<Item = FolioId> + '_>, PolicyError> {
         self.policy.eviction_order(group, kind, now)
-    }
-
-    fn isolate_chosen(
-        &mut self,
-        folios: &mut dyn Iterator<Item = FolioId>,
-        nr_pages_max: u64,
-        swappiness: Swappiness,
-        now: TimeMs,
-        batch: &mut EvictBatch,
-    ) -> u64 {
-        self.policy
-            .isolate_chosen(folios, nr_pages_max, swappiness, now, batch)
     }
 
     fn complete(&mut self, batch: &mut EvictBatch, verdicts: &[Verdict]) {

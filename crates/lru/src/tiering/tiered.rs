@@ -22,7 +22,6 @@ use super::{
     throttle::{Admission, Limits, Throttle},
 };
 use crate::{
-    heat::PastHeat,
     ids::{FolioId, NodeId, NodeSet, TimeMs},
     policy::Policy,
     random::Random,
@@ -300,15 +299,6 @@ impl<P: Movable, const PAGE_CACHE: bool> Tiering for Tiered<P, PAGE_CACHE> {
             }
         }
         self.policy.complete(&mut rest, &self.verdicts);
-        let mut heats = rest.heats.iter();
-        if !rest.heats.is_empty() {
-            batch
-                .heats
-                .extend(outcomes.iter().map(|outcome| match outcome {
-                    Outcome::Tried(_) => heats.next().copied().unwrap_or_default(),
-                    Outcome::Demoted(_) => PastHeat::NONE,
-                }));
-        }
         let mut shadows = rest.shadows.iter();
         batch
             .shadows

@@ -13,8 +13,6 @@
 use super::pages::{PageNumber, Pages, Stay};
 use crate::{
     error::PolicyError,
-    heat::PastHeat,
-    ids::SpaceNo,
     ids::{FolioId, GroupId, NodeId, TimeMs},
     policy::Policy,
     seam::{
@@ -132,8 +130,6 @@ impl<P: Policy> Small<P> {
             cause,
             shadow,
             is_exec: false,
-            space: SpaceNo(0),
-            heat: PastHeat::NONE,
         })?;
         of.small[self.side] = Stay::In(folio);
         self.nr_pages += of.order.nr_pages();

@@ -5,8 +5,6 @@ use proptest::{prelude::*, test_runner::Config as Cases};
 use super::*;
 use crate::{
     KernelModel, MultiGen, TwoList,
-    heat::PastHeat,
-    ids::SpaceNo,
     ids::{Kind, NodeId, Order, TimeMs},
     seam::{Ageing, Cause, EvictBatch, GoneCause, Isolated, ReclaimRequest},
     walk::{AgeingWalks, LookAround, LookAroundBy, TableId},
@@ -80,7 +78,7 @@ impl<P: Policy> World<P> {
             Op::KernelTakes(page) => {
                 if let Some(folio) = self.folios[page].take() {
                     let left = self.policy.gone(folio, GoneCause::Reclaimed);
-                    self.shadows[page] = left.map(|(shadow, _)| shadow);
+                    self.shadows[page] = left;
                     self.is_young[page] = false;
                 }
             }
@@ -120,8 +118,6 @@ impl<P: Policy> World<P> {
             cause,
             shadow: self.shadows[page].take(),
             is_exec: false,
-            space: SpaceNo(0),
-            heat: PastHeat::NONE,
         };
         let folio = self.policy.appeared(arrival).unwrap();
         self.folios[page] = Some(folio);
@@ -405,8 +401,6 @@ fn a_page_number_that_another_group_has_now_names_nothing_in_small() {
             cause: Cause::Fault,
             shadow: None,
             is_exec: false,
-            space: SpaceNo(0),
-            heat: PastHeat::NONE,
         };
         policy.appeared(arrival).unwrap()
     };
@@ -434,8 +428,6 @@ mod tickets {
             cause: Cause::Read,
             shadow: None,
             is_exec: false,
-            space: SpaceNo(0),
-            heat: PastHeat::NONE,
         }
     }
 

@@ -46,7 +46,6 @@ use crate::{
     eviction_order::{Part, PlayedOut},
     folio::Flags,
     group::{GroupTree, Limits},
-    heat::PastHeat,
     ids::{FolioId, GroupId, Kind, NodeId, Order, TimeMs},
     policy::Policy,
     seam::{
@@ -228,12 +227,11 @@ impl Policy for TwoList {
         self.wait_for_writeback(folio, state);
     }
 
-    fn gone(&mut self, folio: FolioId, cause: GoneCause) -> Option<(Shadow, PastHeat)> {
+    fn gone(&mut self, folio: FolioId, cause: GoneCause) -> Option<Shadow> {
         if cause == GoneCause::Freed {
             self.judge.freed(folio);
         }
-        let shadow = self.leave(folio, cause);
-        shadow.map(|shadow| (shadow, PastHeat::NONE))
+        self.leave(folio, cause)
     }
 
     fn isolate(

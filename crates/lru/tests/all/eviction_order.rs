@@ -10,10 +10,9 @@ use proptest::{
     test_runner::{Config as Cases, TestRunner},
 };
 use strata_lru::{
-    Arrival, ByHeat, Config, EvictBatch, FolioId, GroupId, Ingredient, Ingredients, Isolated,
-    KernelModel, Kind, MinTtl, MultiGen, NodeConfig, NodeId, Order, PastHeat, Policy, PolicyError,
-    ReclaimRequest, Refault, Shadow, SpaceNo, Strata, Swappiness, TieringConfig, TimeMs, Topology,
-    TwoList, Verdict, tiered,
+    Arrival, Config, EvictBatch, FolioId, GroupId, Ingredient, Ingredients, Isolated, KernelModel,
+    Kind, MinTtl, MultiGen, NodeConfig, NodeId, Order, Policy, PolicyError, ReclaimRequest,
+    Refault, Shadow, Strata, Swappiness, TieringConfig, TimeMs, Topology, TwoList, Verdict, tiered,
 };
 
 use crate::support::{Op, op};
@@ -30,7 +29,7 @@ struct History {
     groups: Vec<GroupId>,
     /// In memory; those of open batches are left alone.
     live: Vec<FolioId>,
-    shadows: Vec<(Shadow, PastHeat)>,
+    shadows: Vec<Shadow>,
     batches: Vec<EvictBatch>,
     now: TimeMs,
 }
@@ -78,10 +77,8 @@ impl History {
                     kind,
                     order: Order(order),
                     cause,
-                    shadow: left.map(|(shadow, _)| shadow),
+                    shadow: left,
                     is_exec,
-                    space: SpaceNo(u32::from(is_exec)),
-                    heat: left.map_or(PastHeat::NONE, |(_, heat)| heat),
                 };
                 self.live
                     .push(self.policy.appeared(arrival).expect("it fits"));
@@ -159,9 +156,7 @@ impl History {
         self.policy.complete(&mut batch, &verdicts);
         self.live.extend(&batch.to_check);
         for (n, (folio, verdict)) in batch.folios.iter().zip(verdicts).enumerate() {
-            let heat = batch.heats.get(n).copied().unwrap_or_default();
-            self.shadows
-                .extend(batch.shadows[n].map(|shadow| (shadow, heat)));
+            self.shadows.extend(batch.shadows[n]);
             if verdict != Verdict::Evicted {
                 self.live.push(*folio);
             }
@@ -271,10 +266,6 @@ fn generations(config: Config) -> impl Fn() -> Box<dyn Policy> {
     move || Box::new(MultiGen::new(config.clone()).expect("valid"))
 }
 
-fn by_heat(config: Config) -> impl Fn() -> Box<dyn Policy> {
-    move || Box::new(ByHeat::new(MultiGen::new(config.clone()).expect("valid")))
-}
-
 fn two_lists(config: Config) -> impl Fn() -> Box<dyn Policy> {
     move || Box::new(TwoList::new(config.clone()).expect("valid"))
 }
@@ -319,19 +310,6 @@ fn what_is_too_young_to_go_is_not_foretold() {
 }
 
 #[test]
-fn the_coldest_go_as_foretold_and_then_the_others() {
-    for kernel in KernelModel::ALL {
-        holds(by_heat(Config::of(*kernel)), Life::Online);
-    }
-    let config = Config {
-        min_ttl_ms: 1000,
-        min_ttl: MinTtl::EachByItself,
-        ..Config::default()
-    };
-    holds(by_heat(config), Life::Online);
-}
-
-#[test]
 fn the_two_lists_give_what_was_foretold() {
     for refault in [Refault::Window, Refault::Distance, Refault::Trial] {
         holds(two_lists(judged(refault)), Life::Online);
@@ -369,8 +347,6 @@ fn with_tiers_it_is_the_order_of_the_policy_within() {
     holds(make, Life::Online);
     let make = || tiered(Strata::new(Config::default()).unwrap(), config.clone()).unwrap();
     holds(make, Life::Online);
-    let by_heat = || ByHeat::new(MultiGen::new(Config::default()).unwrap());
-    holds(|| tiered(by_heat(), config.clone()).unwrap(), Life::Online);
 }
 
 #[test]

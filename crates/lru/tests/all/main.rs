@@ -7,7 +7,6 @@ mod support;
 
 mod against_model;
 mod eviction_order;
-mod offer;
 mod refault_distance;
 mod rules;
 mod tiers;

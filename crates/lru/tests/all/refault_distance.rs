@@ -6,8 +6,8 @@
 
 use strata_lru::{
     AccessVia, Ageing, Arrival, Cause, Config, EvictBatch, FolioId, GroupId, Isolated, KernelModel,
-    Kind, MultiGen, NodeId, Order, PastHeat, Policy, ReclaimRequest, Refault, Shadow, SpaceNo,
-    Swappiness, TimeMs, TwoList, Verdict,
+    Kind, MultiGen, NodeId, Order, Policy, ReclaimRequest, Refault, Shadow, Swappiness, TimeMs,
+    TwoList, Verdict,
 };
 
 const NR_MEMORY_PAGES: usize = 4096;
@@ -101,8 +101,6 @@ impl<P: Policy> Machine<P> {
             cause,
             shadow: self.pages[page].shadow.take(),
             is_exec: false,
-            space: SpaceNo(0),
-            heat: PastHeat::NONE,
         };
         let folio = self
             .policy

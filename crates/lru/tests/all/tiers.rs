@@ -7,8 +7,7 @@ use std::collections::BTreeMap;
 
 use strata_lru::{
     AccessVia, Arrival, Cause, Config, EvictBatch, FolioId, GroupId, Isolated, KernelModel, Kind,
-    MultiGen, NodeId, Order, PastHeat, Policy, ReclaimRequest, Rule, Rules, Shadow, SpaceNo,
-    TimeMs, Verdict,
+    MultiGen, NodeId, Order, Policy, ReclaimRequest, Rule, Rules, Shadow, TimeMs, Verdict,
 };
 
 /// Pages of a batch, as the kernel reclaims.
@@ -83,8 +82,6 @@ impl Memory {
             },
             shadow: self.shadows[page].take(),
             is_exec: false,
-            space: SpaceNo(0),
-            heat: PastHeat::NONE,
         };
         let folio = self.engine.appeared(arrival).expect("there is room");
         self.folios[page] = Some(folio);

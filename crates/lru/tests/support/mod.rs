@@ -20,8 +20,8 @@ use std::collections::BTreeMap;
 
 use strata_lru::{
     AccessVia, Arrival, Cause, Config, EvictBatch, FolioId, GoneCause, GroupId, Isolated,
-    KernelModel, Kind, MultiGen, NodeId, Order, PastHeat, Plan, Policy, ReclaimRequest,
-    ReclaimStats, Shadow, SpaceNo, Swappiness, TimeMs, Verdict, WriteState,
+    KernelModel, Kind, MultiGen, NodeId, Order, Plan, Policy, ReclaimRequest, ReclaimStats, Shadow,
+    Swappiness, TimeMs, Verdict, WriteState,
 };
 
 use ops::{NR_GROUPS, NR_NODES};
@@ -144,8 +144,6 @@ impl Pair {
                     cause,
                     shadow: number.map(|n| self.shadows[n].shadow),
                     is_exec,
-                    space: SpaceNo(0),
-                    heat: PastHeat::NONE,
                 };
                 self.appear(lruvec(group, node), arrival, number)?;
             }
@@ -314,7 +312,7 @@ impl Pair {
 
     fn gone(&mut self, id: u32, cause: GoneCause) -> Result<(), String> {
         let left = self.engine.gone(FolioId(id), cause);
-        let shadow = left.map(|(shadow, _)| shadow);
+        let shadow = left;
         check!(
             shadow.is_some() == (cause == GoneCause::Reclaimed),
             "{cause:?} left {shadow:?}"

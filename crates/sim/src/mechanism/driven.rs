@@ -14,10 +14,8 @@
 
 use std::ops::Range;
 
-use strata_control::Lever;
 use strata_lru::{
-    AccessVia, GoneCause, GroupId, Kind, PastHeat, Policy, ReclaimStats, Swappiness, TimeMs,
-    Verdict,
+    AccessVia, GoneCause, GroupId, Kind, Policy, ReclaimStats, Swappiness, TimeMs, Verdict,
 };
 use strata_trace::Via;
 
@@ -218,17 +216,6 @@ impl<'w, P: Policy> Machine<'w, P> {
         self.memory.accessed.clear(slot);
     }
 
-    /// Ages the only group, as a command to the kernel's `lru_gen` does: every accessed bit is cleared, and a new generation
-    /// is born.
-    ///
-    /// # Errors
-    /// The policy refuses.
-    pub(crate) fn age(&mut self, now: TimeMs) -> Result<(), SimError> {
-        self.set_time(now);
-        let group = self.only_group();
-        self.walk_all(group, self.setup.swappiness)
-    }
-
     /// Asks for a mapped page as another process does that reads it, so many times: no accessed bit is set.
     pub(crate) fn touch(&mut self, slot: u32, nr_times: u32) {
         if let Some(folio) = self.memory.folio(slot)
@@ -268,12 +255,9 @@ impl<'w, P: Policy> Machine<'w, P> {
             (Kind::Anon, true) => self.counts.nr_written += 1,
             (_, false) => {}
         }
-        let left = self.policy.gone(folio, GoneCause::Reclaimed);
-        let (shadow, heat) = left.map_or((None, PastHeat::NONE), |(shadow, heat)| {
-            (Some(shadow), heat)
-        });
+        let shadow = self.policy.gone(folio, GoneCause::Reclaimed);
         self.nr_pages[kind.index()] -= 1;
-        self.memory.leave(slot, shadow, heat);
+        self.memory.leave(slot, shadow);
         Verdict::Evicted
     }
 
@@ -290,7 +274,7 @@ impl<'w, P: Policy> Machine<'w, P> {
         };
         self.policy.gone(folio, GoneCause::Freed);
         self.nr_pages[Kind::File.index()] -= 1;
-        self.memory.leave(slot, None, PastHeat::NONE);
+        self.memory.leave(slot, None);
         true
     }
 
@@ -341,19 +325,8 @@ pub(crate) trait PlaysKernel: Policy {
     /// Tells if the policy has active and inactive lists, which a touch and `MADV_COLD` move pages between.
     const HAS_LISTS: bool;
 
-    /// What touching a page does.
-    const LEVER: Lever = match Self::HAS_LISTS {
-        true => Lever::Activation,
-        false => Lever::FiveTouches,
-    };
-
     /// Whether a folio is on an inactive list; `None` where there are none that can be looked at.
     fn is_inactive(&self, folio: strata_lru::FolioId) -> Option<bool>;
-
-    /// Whether touching a page does what [`PlaysKernel::LEVER`] says.
-    fn has_lever(&self) -> bool {
-        true
-    }
 
     /// Reads through descriptors that a folio's flags tell.
     fn nr_reads(&self, folio: strata_lru::FolioId) -> u32;
@@ -363,9 +336,6 @@ pub(crate) trait PlaysKernel: Policy {
 
     /// Whether a folio has the mark of an access.
     fn is_referenced(&self, folio: strata_lru::FolioId) -> bool;
-
-    /// Whether eviction would pass a folio over once for its count; never where there is none.
-    fn is_spared(&self, folio: strata_lru::FolioId) -> bool;
 }
 
 impl PlaysKernel for strata_lru::TwoList {
@@ -390,10 +360,6 @@ impl PlaysKernel for strata_lru::TwoList {
     fn is_referenced(&self, folio: strata_lru::FolioId) -> bool {
         strata_lru::TwoList::is_referenced(self, folio)
     }
-
-    fn is_spared(&self, _: strata_lru::FolioId) -> bool {
-        false
-    }
 }
 
 impl PlaysKernel for strata_lru::MultiGen {
@@ -401,10 +367,6 @@ impl PlaysKernel for strata_lru::MultiGen {
 
     fn is_inactive(&self, _: strata_lru::FolioId) -> Option<bool> {
         None
-    }
-
-    fn has_lever(&self) -> bool {
-        self.spares_full_counts()
     }
 
     fn nr_reads(&self, folio: strata_lru::FolioId) -> u32 {
@@ -418,18 +380,9 @@ impl PlaysKernel for strata_lru::MultiGen {
     fn is_referenced(&self, folio: strata_lru::FolioId) -> bool {
         strata_lru::MultiGen::is_referenced(self, folio)
     }
-
-    fn is_spared(&self, folio: strata_lru::FolioId) -> bool {
-        self.is_count_full(folio)
-    }
 }
 
 impl<P: PlaysKernel> Machine<'_, P> {
-    /// Whether touching a page does anything.
-    pub(crate) fn has_lever(&self) -> bool {
-        self.policy.has_lever()
-    }
-
     /// What the kernel's flags tell of the page of a slot, if it is page cache that no program has mapped.
     pub(crate) fn cached(&self, slot: u32) -> Option<Cached> {
         let folio = self.memory.folio(slot)?;
@@ -444,12 +397,6 @@ impl<P: PlaysKernel> Machine<'_, P> {
     /// The most reads of a page that the kernel's flags can tell.
     pub(crate) fn nr_reads_max(&self) -> u32 {
         self.policy.nr_reads_max()
-    }
-
-    /// Whether eviction would pass the page of a slot over once for its count.
-    pub(crate) fn is_spared(&self, slot: u32) -> bool {
-        let folio = self.memory.folio(slot);
-        folio.is_some_and(|folio| self.policy.is_spared(folio))
     }
 
     /// Whether the page of a slot is on an inactive list.

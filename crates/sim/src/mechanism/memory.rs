@@ -1,4 +1,4 @@
-//! What is in memory: a word and four bits for each page, and what is left of the heat of absent ones.
+//! What is in memory: a word and four bits for each page.
 //!
 //! | a page's place | means |
 //! |---|---|
@@ -13,7 +13,7 @@
 //! - I1: an accessed bit is set only where a page is mapped, and only what is in memory is mapped.
 //! - I2: `slot_of[folio]` is the slot whose place names that folio.
 
-use strata_lru::{FolioId, PastHeat, Shadow};
+use strata_lru::{FolioId, Shadow};
 
 use super::{bits::Bits, layout::Layout};
 
@@ -38,8 +38,6 @@ pub(crate) enum Place {
 #[derive(Debug)]
 pub(crate) struct Memory {
     places: Vec<u32>,
-    /// By slot, of what is absent; empty while no policy has kept any.
-    past_heats: Vec<PastHeat>,
     /// By folio.
     slot_of: Vec<u32>,
     /// A page-table entry leads to it.
@@ -58,7 +56,6 @@ impl Memory {
         let len = layout.nr_slots();
         Memory {
             places: vec![NOTHING; len as usize],
-            past_heats: Vec::new(),
             slot_of: Vec::new(),
             mapped: Bits::new(len),
             accessed: Bits::new(len),
@@ -95,20 +92,8 @@ impl Memory {
         self.slot_of[folio.index()] = slot;
     }
 
-    /// What is left of the heat of an absent page.
-    pub(crate) fn past_heat(&self, slot: u32) -> PastHeat {
-        let past = self.past_heats.get(slot as usize);
-        past.copied().unwrap_or_default()
-    }
-
     /// A page is not in memory any more, and left this behind.
-    pub(crate) fn leave(&mut self, slot: u32, shadow: Option<Shadow>, heat: PastHeat) {
-        if heat != PastHeat::NONE && self.past_heats.is_empty() {
-            self.past_heats = vec![PastHeat::NONE; self.places.len()];
-        }
-        if let Some(past) = self.past_heats.get_mut(slot as usize) {
-            *past = heat;
-        }
+    pub(crate) fn leave(&mut self, slot: u32, shadow: Option<Shadow>) {
         self.places[slot as usize] = shadow.map_or(NOTHING, Shadow::to_bits);
         self.mapped.clear(slot);
         self.accessed.clear(slot);
@@ -118,8 +103,7 @@ impl Memory {
     pub(crate) fn memory_bytes(&self) -> u64 {
         let words = self.places.capacity() + self.slot_of.capacity();
         let bits = [&self.mapped, &self.accessed, &self.dirty, &self.isolated];
-        let heats = self.past_heats.capacity() * size_of::<PastHeat>();
-        (words * size_of::<u32>() + heats) as u64 + bits.map(Bits::memory_bytes).iter().sum::<u64>()
+        (words * size_of::<u32>()) as u64 + bits.map(Bits::memory_bytes).iter().sum::<u64>()
     }
 }
 
@@ -147,7 +131,7 @@ mod tests {
             (Some(FolioId(7)), 1)
         );
         let shadow = Shadow::from_bits_truncate(Shadow::LIMIT - 1);
-        memory.leave(1, Some(shadow), PastHeat::NONE);
+        memory.leave(1, Some(shadow));
         assert_eq!(memory.place(1), Place::Absent(Some(shadow)));
         assert!(!memory.mapped.get(1) && !memory.accessed.get(1));
         assert_eq!((memory.folio(0), memory.folio(1)), (None, None));

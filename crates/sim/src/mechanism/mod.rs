@@ -57,9 +57,8 @@ pub(crate) use reclaim::Driver;
 pub use tiers::{BadTiers, TierSetup};
 
 use strata_lru::{
-    AccessVia, Arrival, ByHeat, Cause, EvictBatch, FolioId, GoneCause, GroupId, Kind, Limits,
-    MultiGen, NodeId, Order, PastHeat, Policy, ReclaimStats, SpaceNo, Strata, TimeMs, TwoList,
-    Verdict, WalkStats, WriteState,
+    AccessVia, Arrival, Cause, EvictBatch, FolioId, GoneCause, GroupId, Kind, Limits, MultiGen,
+    NodeId, Order, Policy, ReclaimStats, Strata, TimeMs, TwoList, Verdict, WalkStats, WriteState,
 };
 use strata_trace::{Backing, Op, Via};
 
@@ -104,10 +103,6 @@ impl Simulate for KernelPolicy {
         match self {
             KernelPolicy::MultiGen(config) => {
                 let policy = MultiGen::new(config.clone())?;
-                Machine::new(policy, Driver::Mechanism, workload, setup)?.run(progress)
-            }
-            KernelPolicy::ByHeat(config) => {
-                let policy = ByHeat::new(MultiGen::new(config.clone())?);
                 Machine::new(policy, Driver::Mechanism, workload, setup)?.run(progress)
             }
             KernelPolicy::TwoList(config) => {
@@ -303,8 +298,6 @@ impl<'w, P: Policy> Machine<'w, P> {
             cause,
             shadow,
             is_exec: false,
-            space: SpaceNo(self.workload.page(page).key.space),
-            heat: self.memory.past_heat(slot),
         })?;
         self.memory.enter(slot, folio);
         self.nr_pages[kind.index()] += 1;
@@ -327,7 +320,7 @@ impl<'w, P: Policy> Machine<'w, P> {
             }
             Place::Absent(_) => {}
         }
-        self.memory.leave(slot, None, PastHeat::NONE);
+        self.memory.leave(slot, None);
         Ok(())
     }
 

@@ -12,8 +12,7 @@
 
 use strata_lru::{
     Aborting, Ageing, Excess, FolioId, Goal, GroupId, Isolated, Kind, LookAround, LookAroundBy,
-    NodeId, Origin, Policy, Ranking, Reclaim, ReclaimRequest, RelaxedWalk, Step, TableId, Target,
-    Verdict,
+    NodeId, Origin, Policy, Reclaim, ReclaimRequest, RelaxedWalk, Step, TableId, Target, Verdict,
 };
 
 use super::{Machine, layout::NR_TABLE_ENTRIES};
@@ -151,10 +150,7 @@ impl<P: Policy> Machine<'_, P> {
     /// Frees some pages of the only group; how many.
     pub(super) fn reclaim(&mut self, group: GroupId) -> Result<u64, SimError> {
         let goal = u64::from(self.nr_reclaim_pages);
-        let mut nr_freed = self.take_ranked(group, goal)?;
-        if nr_freed > 0 {
-            return Ok(nr_freed);
-        }
+        let mut nr_freed = 0;
         match self.driver {
             Driver::Policy => {
                 while nr_freed < goal
@@ -171,31 +167,6 @@ impl<P: Policy> Machine<'_, P> {
                     }
                 }
             }
-        }
-        Ok(nr_freed)
-    }
-
-    /// Frees so many of the pages that the policy ranks, or as many as are ranked; how many.
-    fn take_ranked(&mut self, group: GroupId, goal: u64) -> Result<u64, SimError> {
-        if self.policy.ranking(group, self.now)? == Ranking::Due {
-            self.walk(group, self.setup.swappiness)?;
-        }
-        let mut nr_freed = 0;
-        while nr_freed < goal && self.policy.ranking(group, self.now)? == Ranking::Left {
-            let request = ReclaimRequest {
-                swappiness: self.setup.swappiness,
-                origin: Origin::Direct,
-                nr_passes_max: 1,
-                ..ReclaimRequest::new(group, goal - nr_freed)
-            };
-            let mut batch = std::mem::take(&mut self.batch);
-            let answer = self.policy.isolate(request, self.now, &mut batch);
-            self.batch = batch;
-            answer?;
-            if self.batch.is_empty() {
-                break;
-            }
-            nr_freed += self.try_batch();
         }
         Ok(nr_freed)
     }
@@ -305,8 +276,7 @@ impl<P: Policy> Machine<'_, P> {
                 Verdict::Evicted => {
                     let kind = super::kind_of(self.workload.page(self.layout.page(slot)).backing);
                     self.nr_pages[kind.index()] -= 1;
-                    let heat = batch.heats.get(number).copied().unwrap_or_default();
-                    self.memory.leave(slot, batch.shadows[number], heat);
+                    self.memory.leave(slot, batch.shadows[number]);
                     nr_freed += 1;
                 }
                 // Reclaim that meets dirty pages wakes the flusher.
@@ -365,7 +335,6 @@ impl<P: Policy> Machine<'_, P> {
                 }
             }
         }
-        self.policy.note_young(&self.young);
         if let Some(walks) = self.policy.walks() {
             walks.looked_around(LookAround {
                 folio,

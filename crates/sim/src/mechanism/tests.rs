@@ -10,7 +10,6 @@ use crate::{
     spec::PolicySpec, workload::WorkloadBuilder,
 };
 
-mod heat;
 mod page_cache;
 
 fn policies() -> Vec<KernelPolicy> {
@@ -19,12 +18,6 @@ fn policies() -> Vec<KernelPolicy> {
     let two_list = KernelPolicy::TwoList(Config::default());
     let strata = KernelPolicy::Strata(Config::default(), Ingredients::ALL);
     multi_gen.chain([two_list, strata]).collect()
-}
-
-/// And the one that goes by the trace's clock.
-fn all_policies() -> Vec<KernelPolicy> {
-    let by_heat = KernelPolicy::ByHeat(Config::default());
-    policies().into_iter().chain([by_heat]).collect()
 }
 
 fn specs(texts: &[&str]) -> Vec<GroupSpec> {
@@ -89,7 +82,7 @@ fn a_program_that_frees_what_it_takes_needs_no_more_than_it_holds() {
         (workload.nr_pages(), workload.footprint_pages()),
         (4320, 400)
     );
-    for policy in all_policies() {
+    for policy in policies() {
         let run = |setup: Setup| policy.run(&workload, &setup, &NoProgress).unwrap();
         let outcome = run(Setup::with_memory(400));
         assert_eq!(outcome.nr_misses, 4320, "{policy:?}");
@@ -97,7 +90,7 @@ fn a_program_that_frees_what_it_takes_needs_no_more_than_it_holds() {
         // With less, what is freed in swap or out of lists leaves nothing inconsistent behind.
         let outcome = run(Setup::with_memory(300));
         assert!(outcome.nr_misses > 4320, "{policy:?}");
-        if matches!(policy, KernelPolicy::Strata(..) | KernelPolicy::ByHeat(_)) {
+        if matches!(policy, KernelPolicy::Strata(..)) {
             continue;
         }
         let tiers = Some("25:75".parse().unwrap());
@@ -131,7 +124,7 @@ fn pages_freed_in_swap_give_its_room_back() {
 
 #[test]
 fn what_fits_is_missed_once_a_page() {
-    for policy in all_policies() {
+    for policy in policies() {
         let accesses = (0..10).flat_map(|_| (0..100).flat_map(|page| [read(page), store(page)]));
         let outcome = replay(&policy, accesses.collect(), 200);
         assert_eq!((outcome.nr_misses, outcome.nr_accesses), (200, 2000));
@@ -141,7 +134,7 @@ fn what_fits_is_missed_once_a_page() {
 
 #[test]
 fn a_page_that_was_only_read_is_mapped_by_a_fault_that_is_no_miss() {
-    for policy in all_policies() {
+    for policy in policies() {
         let outcome = replay(&policy, vec![read(1), load(1), load(1), read(1)], 10);
         assert_eq!(outcome.nr_misses, 1);
     }
@@ -172,7 +165,7 @@ fn accessed_pages_outlive_idle_ones() {
 
 #[test]
 fn dirty_file_pages_are_written_before_they_go_and_anon_when_it_goes() {
-    for policy in all_policies() {
+    for policy in policies() {
         let write = |page| access(0, page, Backing::File, Via::FileDescriptor, Op::Write);
         let outcome = replay(&policy, (0..5000).map(write).collect(), 1000);
         let reclaim = outcome.reclaim.unwrap();
@@ -191,7 +184,7 @@ fn dirty_file_pages_are_written_before_they_go_and_anon_when_it_goes() {
 #[test]
 fn anon_without_swap_runs_out_of_memory_and_says_so() {
     let workload = Workload::from_accesses("test", (0..300).map(store)).unwrap();
-    for policy in all_policies() {
+    for policy in policies() {
         let setup = Setup {
             swappiness: Swappiness::try_new(0).unwrap(),
             ..Setup::with_memory(200)
@@ -377,7 +370,7 @@ proptest! {
         requests in proptest::collection::vec((0..3_u32, 0..400_u64, any::<bool>()), 1..3000),
         memory_pages in 1..300_u32,
         swappiness in 1..=200_u8,
-        policy in 0..all_policies().len(),
+        policy in 0..policies().len(),
     ) {
         let accesses = requests.iter().map(|&(kind, page, is_write)| {
             let op = if is_write { Op::Write } else { Op::Read };
@@ -392,14 +385,10 @@ proptest! {
             swappiness: Swappiness::try_new(swappiness).unwrap(),
             ..Setup::with_memory(memory_pages)
         };
-        let policy = &all_policies()[policy];
+        let policy = &policies()[policy];
         let replayed = match policy {
             KernelPolicy::MultiGen(config) => {
                 let engine = MultiGen::new(config.clone()).unwrap();
-                replay_checked(engine, Driver::Mechanism, &workload, &setup)
-            }
-            KernelPolicy::ByHeat(config) => {
-                let engine = ByHeat::new(MultiGen::new(config.clone()).unwrap());
                 replay_checked(engine, Driver::Mechanism, &workload, &setup)
             }
             KernelPolicy::TwoList(config) => {

@@ -44,8 +44,7 @@ pub(super) fn add_spaces<P: Policy + ?Sized>(
 impl<P: Policy> Machine<'_, P> {
     /// Walks the group's page tables and begins a generation.
     pub(super) fn walk(&mut self, group: GroupId, swappiness: Swappiness) -> Result<(), SimError> {
-        let is_whole = self.policy.walk_scan() == Scan::Forced;
-        let Some(walks) = self.policy.walks().filter(|_| !is_whole) else {
+        let Some(walks) = self.policy.walks() else {
             return self.walk_all(group, swappiness);
         };
         // Every process of the group has run since the last walk.

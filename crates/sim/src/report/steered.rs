@@ -27,10 +27,6 @@ pub struct SteeredRecord {
     pub kernel_ms: u64,
     /// For how long it was left to the programs.
     pub programs_ms: u64,
-    /// Touched so that the kernel keeps them.
-    pub marked_pages: u64,
-    /// Named so that the kernel lets go of them first.
-    pub deactivated_pages: u64,
     /// Taken one by one.
     pub paged_out_pages: u64,
     /// Freed by the kernel because Strata asked.
@@ -160,8 +156,6 @@ impl SteeredRecord {
             kernel_ns,
             programs_ns,
             nr_refaults,
-            nr_marked_pages,
-            nr_deactivated_pages,
             nr_paged_out_pages,
             nr_reclaimed_ahead_pages,
             nr_reclaimed_in_faults_pages,
@@ -180,8 +174,6 @@ impl SteeredRecord {
             pageout_ms: ms(pageout_ns),
             kernel_ms: ms(kernel_ns),
             programs_ms: ms(programs_ns),
-            marked_pages: nr_marked_pages,
-            deactivated_pages: nr_deactivated_pages,
             paged_out_pages: nr_paged_out_pages,
             reclaimed_ahead_pages: nr_reclaimed_ahead_pages,
             reclaimed_in_faults_pages: nr_reclaimed_in_faults_pages,
@@ -216,11 +208,9 @@ const WHO: [&str; 9] = [
     "Strata, CPU",
     "above budget",
 ];
-const PAGES: [&str; 7] = [
+const PAGES: [&str; 5] = [
     "policy",
     "memory",
-    "marked",
-    "deactivated",
     "paged out",
     "reclaimed ahead",
     "in faults",
@@ -297,8 +287,6 @@ fn pages(record: &Record, of: &SteeredRecord) -> [String; PAGES.len()] {
     [
         record.policy.clone(),
         grouped(u64::from(record.memory_pages)),
-        grouped(of.marked_pages),
-        grouped(of.deactivated_pages),
         grouped(of.paged_out_pages),
         grouped(of.reclaimed_ahead_pages),
         grouped(of.reclaimed_in_faults_pages),

@@ -11,7 +11,7 @@
 
 use strata_control::{
     FreeSwap, GroupStats, PAGE_BYTES, Watermarks,
-    drive::{Limits, hold_limit, look_at_lists},
+    drive::{Limits, hold_limit},
     limit::{Answer, Line, Need, Standing, Step, Trouble},
 };
 use strata_lru::{Kind, TimeMs};
@@ -109,18 +109,15 @@ impl<P: PlaysKernel> World<'_, P> {
     ) -> Result<(), SimError> {
         self.recorder.begin_limit(standing.into());
         let usage_bytes = self.usage_bytes();
-        let reading = look_at_lists(self, now, usage_bytes);
-        self.limit.set_reading(reading);
         let need = Need {
             standing,
             is_under_oom,
             has_free_swap: self.has_swap,
             usage_bytes,
         };
-        self.recorder.note_limit(|sample, plan| {
+        self.recorder.note_limit(|sample, _| {
             sample.is_under_oom = is_under_oom;
             sample.free_swap = Some(self.free_swap());
-            plan.reading = reading.into();
         });
         let mut limits = PlayedLimits {
             machine: &self.machine,
@@ -129,7 +126,7 @@ impl<P: PlaysKernel> World<'_, P> {
             hierarchy: self.setup.hierarchy,
         };
         let can_swap = self.has_swap && self.swappiness.get() > 0;
-        let held = hold_limit(
+        let trouble = hold_limit(
             &mut self.limit,
             &mut limits,
             &self.recorder,
@@ -137,12 +134,8 @@ impl<P: PlaysKernel> World<'_, P> {
             need,
             &self.marks,
             can_swap,
-        );
-        let held = held.map_err(|(_, error)| error)?;
-        if held.is_read {
-            self.control.note_reading();
-        }
-        if let Some(Trouble::Refused { .. }) = held.trouble {
+        )?;
+        if let Some(Trouble::Refused { .. }) = trouble {
             self.is_refused = true;
         }
         self.machine.set_limit_pages(self.bounds.lower_pages());

@@ -1,16 +1,15 @@
 //! The played memory and Strata's threads in virtual time, as the control loop acts on them.
 //!
 //! **Owns** turning quantities into pages, by the engine's order, and what a walk clears at once. **Does not own** the order
-//! of a tick (`strata_control::drive`), which pages are warm or cold (`pages`), nor the threads (`threads`).
+//! of a tick (`strata_control::drive`), the pages (`pages`), nor the threads (`threads`).
 
 use strata_control::{
-    Action, Control, KernelLists, Lever, PAGE_BYTES,
+    Action, Control, PAGE_BYTES,
     drive::{BatchSize, Kept, Mechanism, Visit, WalkFound},
     hold_up::{CALL_GOAL_NS, CLEARING_SHARE},
-    strategy::{Busy, Outcome},
     trace::Recorder,
 };
-use strata_lru::{Foretold, Isolated, Kind, TimeMs};
+use strata_lru::{Isolated, Kind, TimeMs};
 
 use super::{
     Hierarchy,
@@ -49,41 +48,8 @@ impl<P: PlaysKernel> Mechanism for World<'_, P> {
         &self.recorder
     }
 
-    fn nr_resident_pages(&self) -> u64 {
-        self.pages.nr_resident_pages()
-    }
-
-    fn nr_used_pages(&self) -> u64 {
-        let spaces = self.pages.spaces().iter();
-        spaces.flat_map(|of| of.findings.nr_young_pages).sum()
-    }
-
-    fn foretold(&self) -> Foretold {
-        self.pages.foretold()
-    }
-
     fn found(&self) -> WalkFound {
         self.pages.found()
-    }
-
-    fn busy(&self) -> Busy {
-        Busy {
-            marking: self.marker.is_busy,
-            deactivating: self.deactivator.is_busy,
-            prefetching: false,
-        }
-    }
-
-    fn kernel_lists(&mut self) -> Option<KernelLists> {
-        let [anon, file] = self.machine.list_pages().ok()?;
-        Some(KernelLists {
-            nr_inactive_pages: anon[0] + file[0],
-            nr_active_pages: anon[1] + file[1],
-        })
-    }
-
-    fn allow_deactivation(&mut self, is_allowed: bool) {
-        self.deactivator.is_allowed = is_allowed;
     }
 
     fn ask_kernel(&mut self, _: TimeMs, bytes: u64) -> bool {
@@ -112,19 +78,6 @@ impl<P: PlaysKernel> Mechanism for World<'_, P> {
         self.pages.is_batch_out()
     }
 
-    fn nr_ranked_folios(&self) -> u64 {
-        self.pages.nr_ranked() as u64
-    }
-
-    fn rank(&mut self, nr_pages: u64) {
-        self.pages.rank(nr_pages, self.control.swappiness());
-    }
-
-    fn isolate_cold(&mut self, now: TimeMs, nr_pages: u64) -> Vec<u32> {
-        let swappiness = self.control.swappiness();
-        self.pages.isolate_cold(nr_pages, swappiness, now)
-    }
-
     fn isolate(
         &mut self,
         now: TimeMs,
@@ -151,14 +104,6 @@ impl<P: PlaysKernel> Mechanism for World<'_, P> {
         }
         let due_ns = (self.looped.last_cleared_walk_ns).map_or(0, |then| then + self.pace_ns());
         due_ns.saturating_sub(self.looped.at_ns).div_ceil(1000)
-    }
-
-    fn pace_ms(&self) -> u64 {
-        self.pace_ns() / 1_000_000
-    }
-
-    fn is_clearing(&mut self) -> bool {
-        self.clearer.is_busy
     }
 
     fn prepare_walk(&mut self, _: TimeMs) {
@@ -200,18 +145,10 @@ impl<P: PlaysKernel> Mechanism for World<'_, P> {
             visit.cpu_ns += findings.nr_entries * prices::WALK_NS;
             visit.cpu_ns += nr_resident_pages * prices::NOTE_NS;
             self.pages.space_mut(index).cpu_ns_at_walk = used_ns.filter(|_| may_clear);
-            if may_clear && !self.clears_by_ageing() {
+            if may_clear {
                 visit.cpu_ns += self.clear(&young, nr_resident_pages, is_for_pageout, &mut pieces);
             }
             self.looped.young = young;
-        }
-        if may_clear && self.clears_by_ageing() {
-            self.machine.age(now)?;
-            self.pages.leave_out_spared(&self.machine);
-            // Ageing goes through what is in memory, and the tables are read once more for the flags of pages.
-            let nr_pages = self.pages.nr_resident_pages();
-            visit.cpu_ns += nr_pages * prices::CLEAR_REFS_NS;
-            visit.cpu_ns += nr_pages * prices::NOTE_NS + visit.nr_entries * prices::WALK_NS;
         }
         if !pieces.is_empty() {
             let restores = P::HAS_LISTS && !is_for_pageout;
@@ -227,71 +164,29 @@ impl<P: PlaysKernel> Mechanism for World<'_, P> {
         self.pages.finish_walk(self.control.swappiness(), now)
     }
 
-    fn end_look(&mut self) {
-        self.pages.finish_look();
-    }
-
     fn end_walk(&mut self, _: TimeMs) {
         self.counts.nr_walks += 1;
     }
 
-    fn apply(&mut self, now: TimeMs, action: Action) -> Option<Outcome> {
-        let (at_ns, swappiness) = (self.looped.at_ns, self.control.swappiness());
-        let (slots, is_taken) = match action {
-            Action::ForgetForecast => {
-                self.pages.forget_warm();
-                return None;
-            }
-            Action::Forecast { percent } => {
-                self.pages.take_warm(percent, now);
-                return None;
-            }
-            Action::LimitPageout { percent_max } => {
-                self.pageout.percent_max = percent_max;
-                return None;
-            }
-            // Nothing is read ahead, and a thread runs on no processor in particular.
-            Action::ForgetPrefetched | Action::Prefetch { .. } | Action::LimitPrefetch { .. } => {
-                return None;
-            }
+    fn apply(&mut self, _: TimeMs, action: Action) {
+        match action {
+            Action::LimitPageout { percent_max } => self.pageout.percent_max = percent_max,
+            // `strata_control::drive` does these itself.
+            Action::Reclaim { .. } | Action::PageOut { .. } => {}
             Action::TakeCensus
             | Action::DropReadOnce { .. }
             | Action::DropReadAgain { .. }
             | Action::LookAtNewcomers { .. }
             | Action::DropNewcomers { .. } => {
-                let request = CacheRequest::of(action)?;
-                self.cache.submit(at_ns, request);
-                return None;
+                if let Some(request) = CacheRequest::of(action) {
+                    self.cache.submit(self.looped.at_ns, request);
+                }
             }
-            // `strata_control::drive` does these itself.
-            Action::Reclaim { .. } | Action::PageOut { .. } => return None,
-            Action::MarkAccessed { percent } => {
-                let slots = self.pages.take_warm(percent, now);
-                (slots.len(), self.marker.submit(at_ns, slots))
-            }
-            Action::Deactivate { nr_pages } => {
-                let slots = self.pages.coldest_active(nr_pages, swappiness);
-                let nr_slots = slots.len();
-                (
-                    nr_slots,
-                    nr_slots > 0 && self.deactivator.submit(at_ns, slots),
-                )
-            }
-        };
-        Some(Outcome {
-            nr_programs: self.pages.spaces().len() as u64,
-            nr_pages: slots as u64,
-            is_taken,
-        })
+        }
     }
 }
 
 impl<P: PlaysKernel> World<'_, P> {
-    /// Whether the kernel clears accessed bits, by ageing.
-    fn clears_by_ageing(&self) -> bool {
-        self.control.abilities().lever == Some(Lever::FiveTouches)
-    }
-
     /// How far apart walks that clear come at least, nanoseconds.
     fn pace_ns(&self) -> u64 {
         self.clearer.held_ns * u64::from(CLEARING_SHARE)

@@ -86,8 +86,6 @@ pub struct SteeredSetup {
     pub actuator: Actuator,
     /// Which version of cgroups.
     pub hierarchy: Hierarchy,
-    /// Whether the kernel may be told which pages are warm and which are cold, where that works: on the classic lists.
-    pub has_hints: bool,
     /// Whether page cache that no program has mapped is looked at and dropped, where the trace has accesses through
     /// descriptors.
     pub drops_cache: bool,
@@ -104,7 +102,6 @@ impl Default for SteeredSetup {
             threads_per_program: 1,
             actuator: Actuator::Auto,
             hierarchy: Hierarchy::default(),
-            has_hints: true,
             drops_cache: true,
             config: Config::default(),
             is_traced: false,
@@ -125,10 +122,6 @@ pub struct SteeringCounts {
     pub programs_ns: u64,
     /// Requests whose page had been in memory before.
     pub nr_refaults: u64,
-    /// Touched so that the kernel keeps them.
-    pub nr_marked_pages: u64,
-    /// Named so that the kernel lets go of them first.
-    pub nr_deactivated_pages: u64,
     /// Taken one by one.
     pub nr_paged_out_pages: u64,
     /// Freed by the kernel because Strata asked.
@@ -178,9 +171,6 @@ pub(crate) fn run(
             let has_swap = config.has_swap;
             World::new(kernel, Driver::Policy, has_swap, workload, setup, steered)?.run(progress)
         }
-        KernelPolicy::ByHeat(_) => Err(SimError::NotSteerable {
-            policy: "mglru+heat",
-        }),
         KernelPolicy::Strata(..) => Err(SimError::NotSteerable { policy: "strata" }),
     }
 }

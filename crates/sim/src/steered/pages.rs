@@ -1,7 +1,7 @@
 //! The pages as Strata knows them: Strata's own engine, fed by walks of the played page tables.
 //!
 //! It is what the host's tracker is on a live group: a page that walks found is a folio of the engine until a walk or
-//! pageout finds it gone; then its shadow and its heat are kept at its place until it is back. What happens between two
+//! pageout finds it gone; then its shadow is kept at its place until it is back. What happens between two
 //! walks Strata does not see.
 //!
 //! **Owns** which of the engine's folios is at which page, what is kept of absent ones, and the one batch that is out.
@@ -15,9 +15,9 @@ use std::ops::Range;
 
 use strata_control::{drive::WalkFound, trace::ProgramPages};
 use strata_lru::{
-    AccessVia, Arrival, ByHeat, Cause, Config, EvictBatch, FolioId, Foretold, GoneCause, GroupId,
-    Heat, HeatPolicy, Isolated, Kind, MinTtl, MultiGen, NodeId, Order, Outside, PastHeat, Policy,
-    ReclaimRequest, ReclaimStats, SpaceNo, Swappiness, TimeMs, Verdict, WalkStep,
+    AccessVia, Arrival, Cause, Config, EvictBatch, FolioId, GoneCause, GroupId, Isolated, Kind,
+    MinTtl, MultiGen, NodeId, Order, Policy, ReclaimRequest, ReclaimStats, SpaceNo, Swappiness,
+    TimeMs, Verdict,
 };
 
 use crate::{
@@ -59,71 +59,22 @@ pub(super) struct Space {
     /// What its program had used of the processors at the last walk that cleared.
     pub(super) cpu_ns_at_walk: Option<u64>,
     pub(super) findings: Findings,
-    /// Whether the last walk came by.
-    is_seen: bool,
 }
 
 /// All that Strata knows of the group's pages.
 #[derive(Debug)]
 pub(super) struct Pages {
-    policy: ByHeat<MultiGen>,
+    policy: MultiGen,
     group: GroupId,
     /// Folios and shadows by slot, and which are in flight.
     memory: Memory,
-    /// Heat of absent pages, by slot.
-    pasts: Vec<Heat>,
     /// Seen accessed since the last walk by somebody other than a walk.
     seen: Bits,
-    /// What the kernel may take soon: on its inactive lists at the last walk; of generations, not accessed between the last
-    /// three walks, and not spared already.
+    /// On the inactive lists of the classic LRU at the last walk.
     pub(super) inactive: Bits,
-    /// Not accessed between the last two walks.
-    idle: Bits,
     spaces: Vec<Space>,
     batch: EvictBatch,
     is_batch_out: bool,
-}
-
-/// What the engine asks for of pages.
-struct Visit<'a> {
-    memory: &'a Memory,
-    pasts: &'a [Heat],
-    spaces: &'a [Space],
-}
-
-impl Outside for Visit<'_> {
-    fn for_each_away(&self, space: SpaceNo, visit: &mut dyn FnMut(Heat, u64)) {
-        let found = self.spaces.iter().find(|of| of.number == space);
-        for slot in found.map_or(0..0, |of| of.slots.clone()) {
-            if let Place::Absent(Some(_)) = self.memory.place(slot) {
-                visit(self.pasts[slot as usize], 1);
-            }
-        }
-    }
-
-    fn for_each_folio(&self, visit: &mut dyn FnMut(&[FolioId])) {
-        let mut folios = Vec::with_capacity(NR_TABLE_ENTRIES as usize);
-        for space in self.spaces {
-            for first in space.slots.clone().step_by(NR_TABLE_ENTRIES as usize) {
-                let slots = first..(first + NR_TABLE_ENTRIES).min(space.slots.end);
-                folios.clear();
-                folios.extend(slots.filter_map(|slot| self.memory.folio(slot)));
-                if !folios.is_empty() {
-                    visit(&folios);
-                }
-            }
-        }
-    }
-}
-
-macro_rules! outside {
-    ($of:expr) => {
-        Visit {
-            memory: &$of.memory,
-            pasts: &$of.pasts,
-            spaces: &$of.spaces,
-        }
-    };
 }
 
 impl Pages {
@@ -132,11 +83,10 @@ impl Pages {
     /// # Errors
     /// The engine refuses.
     pub(super) fn new(workload: &Workload, layout: &Layout) -> Result<Pages, SimError> {
-        let engine = MultiGen::new(Config {
+        let mut policy = MultiGen::new(Config {
             min_ttl: MinTtl::EachByItself,
             ..Config::default()
         })?;
-        let mut policy = ByHeat::when_told(engine);
         let group = policy.add_group("/", TimeMs(0))?;
         let spaces = layout.spaces().map(|tables| {
             let slots = layout.slots_of(tables.start).start..layout.slots_of(tables.end - 1).end;
@@ -147,17 +97,14 @@ impl Pages {
                 slots,
                 cpu_ns_at_walk: None,
                 findings: Findings::default(),
-                is_seen: false,
             }
         });
         Ok(Pages {
             policy,
             group,
             memory: Memory::new(layout),
-            pasts: vec![Heat::NONE; layout.nr_slots() as usize],
             seen: Bits::new(layout.nr_slots()),
             inactive: Bits::new(layout.nr_slots()),
-            idle: Bits::new(layout.nr_slots()),
             spaces: spaces.collect(),
             batch: EvictBatch::default(),
             is_batch_out: false,
@@ -170,12 +117,6 @@ impl Pages {
 
     pub(super) fn space_mut(&mut self, index: usize) -> &mut Space {
         &mut self.spaces[index]
-    }
-
-    /// Pages in memory, as of the last walk.
-    pub(super) fn nr_resident_pages(&self) -> u64 {
-        let spaces = self.spaces.iter();
-        spaces.flat_map(|of| of.findings.nr_resident_pages).sum()
     }
 
     /// What the last walk found, in all spaces and in each.
@@ -217,17 +158,6 @@ impl Pages {
             self.inactive
                 .take_of_word(word, space.slots.start, space.slots.end);
         }
-        space.is_seen = false;
-        self.policy.leave_out(self.group, space.number);
-    }
-
-    /// After an ageing, which has the kernel forget some counts: leaves out what eviction would pass over anyway.
-    pub(super) fn leave_out_spared<P: PlaysKernel>(&mut self, machine: &Machine<'_, P>) {
-        for slot in self.spaces.iter().flat_map(|of| of.slots.clone()) {
-            if self.inactive.get(slot) && machine.is_spared(slot) {
-                self.inactive.clear(slot);
-            }
-        }
     }
 
     /// Reads the tables of a space and tells the engine what it found. Accessed bits stay as they are; `young` is what
@@ -241,31 +171,23 @@ impl Pages {
         machine: &Machine<'_, P>,
         young: &mut Vec<u32>,
     ) -> Result<(), SimError> {
-        let (number, slots) = (self.spaces[index].number, self.spaces[index].slots.clone());
-        let step = self.policy.begin_space_walk(self.group, number);
+        let slots = self.spaces[index].slots.clone();
         let mut findings = Findings::default();
         for table in self.spaces[index].tables.clone() {
             if !machine.is_unmapped(machine.layout().slots_of(table)) {
                 findings.nr_entries += u64::from(NR_TABLE_ENTRIES);
             }
         }
-        for slot in slots.clone() {
-            self.visit(slot, number, machine, &mut findings, young)?;
+        for slot in slots {
+            self.visit(slot, machine, &mut findings, young)?;
         }
-        self.cool(slots, step);
-        let nr_resident = findings.nr_resident_pages.iter().sum();
-        let nr_new = findings.nr_appeared_pages;
-        self.policy
-            .end_space_walk(self.group, number, nr_new, nr_resident);
-        let space = &mut self.spaces[index];
-        (space.findings, space.is_seen) = (findings, true);
+        self.spaces[index].findings = findings;
         Ok(())
     }
 
     fn visit<P: PlaysKernel>(
         &mut self,
         slot: u32,
-        number: SpaceNo,
         machine: &Machine<'_, P>,
         findings: &mut Findings,
         young: &mut Vec<u32>,
@@ -287,20 +209,11 @@ impl Pages {
                 self.lose(slot, folio, cause);
             } else if known.is_none() && !entry.is_swapped {
                 // What was given back leaves no shadow.
-                self.memory.leave(slot, None, PastHeat::NONE);
+                self.memory.leave(slot, None);
             }
             return Ok(());
         }
-        let was_idle = self.idle.get(slot);
-        match entry.is_accessed {
-            true => self.idle.clear(slot),
-            false => self.idle.set(slot),
-        }
-        let is_next = match P::HAS_LISTS {
-            true => machine.is_inactive(slot),
-            false => was_idle && !entry.is_accessed,
-        };
-        match is_next {
+        match P::HAS_LISTS && machine.is_inactive(slot) {
             true => self.inactive.set(slot),
             false => self.inactive.clear(slot),
         }
@@ -310,33 +223,26 @@ impl Pages {
                 findings.nr_appeared_pages += 1;
                 let is_back = matches!(self.memory.place(slot), Place::Absent(Some(_)));
                 findings.nr_refaulted_pages += u64::from(is_back);
-                self.appear(slot, number, machine.kind_at(slot), entry.is_accessed)?
+                self.appear(slot, machine.kind_at(slot), entry.is_accessed)?
             }
         };
         let kind = machine.kind_at(slot).index();
         findings.nr_resident_pages[kind] += 1;
         if entry.is_accessed {
-            findings.nr_young_pages[kind] += 1;
             young.push(slot);
+        }
+        if entry.is_accessed || was_seen {
+            findings.nr_young_pages[kind] += 1;
             self.policy.accessed(folio, AccessVia::PageTable);
-        } else if was_seen {
-            self.policy.note_young(&[folio]);
         }
         Ok(())
     }
 
-    fn appear(
-        &mut self,
-        slot: u32,
-        space: SpaceNo,
-        kind: Kind,
-        is_accessed: bool,
-    ) -> Result<FolioId, SimError> {
+    fn appear(&mut self, slot: u32, kind: Kind, is_accessed: bool) -> Result<FolioId, SimError> {
         let shadow = match self.memory.place(slot) {
             Place::Absent(shadow) => shadow,
             Place::Resident(folio) => return Ok(folio),
         };
-        let past = std::mem::replace(&mut self.pasts[slot as usize], Heat::NONE);
         let folio = self.policy.appeared(Arrival {
             group: self.group,
             node: NodeId::default(),
@@ -348,27 +254,14 @@ impl Pages {
             },
             shadow,
             is_exec: false,
-            space,
-            heat: PastHeat::kept(past),
         })?;
         self.memory.enter(slot, folio);
         Ok(folio)
     }
 
     fn lose(&mut self, slot: u32, folio: FolioId, cause: GoneCause) {
-        self.pasts[slot as usize] = self.policy.heat(folio);
-        let left = self.policy.gone(folio, cause);
-        let shadow = left.map(|(shadow, _)| shadow);
-        self.memory.leave(slot, shadow, PastHeat::NONE);
-    }
-
-    fn cool(&mut self, slots: Range<u32>, step: WalkStep) {
-        step.cool(&mut self.pasts[slots.start as usize..slots.end as usize]);
-    }
-
-    /// Ends a walk that no generation follows.
-    pub(super) fn finish_look(&mut self) {
-        self.policy.finish_look(self.group);
+        let shadow = self.policy.gone(folio, cause);
+        self.memory.leave(slot, shadow);
     }
 
     /// Ends a walk: a generation is born.
@@ -383,32 +276,9 @@ impl Pages {
         Ok(self.policy.finish_walk(self.group, swappiness, now)?)
     }
 
-    /// Ranks the coldest pages.
-    pub(super) fn rank(&mut self, nr_pages: u64, swappiness: Swappiness) {
-        let visit = outside!(self);
-        self.policy.rank(self.group, nr_pages, swappiness, &visit);
-    }
-
-    pub(super) fn nr_ranked(&self) -> usize {
-        self.policy.nr_ranked(self.group)
-    }
-
     /// Whether a batch is out.
     pub(super) fn is_batch_out(&self) -> bool {
         self.is_batch_out
-    }
-
-    /// Takes the coldest that are ranked; where they lie, by the order of addresses.
-    pub(super) fn isolate_cold(
-        &mut self,
-        nr_pages: u64,
-        swappiness: Swappiness,
-        now: TimeMs,
-    ) -> Vec<u32> {
-        let batch = &mut self.batch;
-        self.policy
-            .isolate_ranked(self.group, nr_pages, swappiness, now, batch);
-        self.send_out()
     }
 
     /// Takes what the generations give.
@@ -454,9 +324,6 @@ impl Pages {
         }
         for slot in others {
             self.seen.set(*slot);
-            if let Some(folio) = self.memory.folio(*slot) {
-                self.policy.note_young(&[folio]);
-            }
         }
     }
 
@@ -482,58 +349,11 @@ impl Pages {
             self.memory.isolated.clear(slot);
             if matches!(verdict, Verdict::Evicted | Verdict::Gone) {
                 let shadow = batch.shadows.get(position).copied().flatten();
-                let heat = batch.heats.get(position).copied().unwrap_or_default();
-                self.pasts[slot as usize] = heat.heat();
-                self.memory.leave(slot, shadow, PastHeat::NONE);
+                self.memory.leave(slot, shadow);
             }
         }
         batch.clear();
         self.batch = batch;
-    }
-
-    /// Takes the warmest so many percent for warm; those of them that are on the kernel's inactive lists.
-    pub(super) fn take_warm(&mut self, percent: u32, now: TimeMs) -> Vec<u32> {
-        let visit = outside!(self);
-        self.policy.take_warm(self.group, percent, now, &visit);
-        let mut found = Vec::new();
-        for space in self.spaces.iter().filter(|of| of.is_seen) {
-            if !self.policy.is_foretold(self.group, space.number) {
-                continue;
-            }
-            let inactive = space.slots.clone().filter(|slot| self.inactive.get(*slot));
-            let is_warm = |slot: &u32| {
-                let folio = self.memory.folio(*slot);
-                folio.is_some_and(|folio| self.policy.is_warm(folio))
-            };
-            found.extend(inactive.filter(is_warm));
-        }
-        found
-    }
-
-    /// Takes nothing for warm any more.
-    pub(super) fn forget_warm(&mut self) {
-        self.policy.forget_warm(self.group);
-    }
-
-    /// How well warm pages were chosen.
-    pub(super) fn foretold(&self) -> Foretold {
-        self.policy.foretold(self.group)
-    }
-
-    /// The coldest of those that are on the kernel's active lists, by slot.
-    pub(super) fn coldest_active(&self, nr_pages: u64, swappiness: Swappiness) -> Vec<u32> {
-        let mut active = Vec::new();
-        for space in self.spaces.iter().filter(|of| of.is_seen) {
-            let slots = space.slots.clone().filter(|slot| !self.inactive.get(*slot));
-            active.extend(slots.filter_map(|slot| self.memory.folio(slot)));
-        }
-        let visit = outside!(self);
-        let coldest = self
-            .policy
-            .coldest_of(self.group, &active, nr_pages, swappiness, &visit);
-        let mut slots: Vec<u32> = coldest.into_iter().map(|of| self.memory.slot(of)).collect();
-        slots.sort_unstable();
-        slots
     }
 
     /// Recounts.
@@ -543,7 +363,7 @@ impl Pages {
         for space in &self.spaces {
             for slot in space.slots.clone() {
                 if let Some(folio) = self.memory.folio(slot)
-                    && (self.memory.slot(folio), self.policy.space(folio)) != (slot, space.number)
+                    && self.memory.slot(folio) != slot
                 {
                     return Err(format!("{folio:?} lies elsewhere than at {slot}"));
                 }

@@ -14,7 +14,6 @@
 //! | `page-out` | 25000 | a page taken by `MADV_PAGEOUT` while its program runs | `docs/validation/speed.md`: 25 us, 14 of them to interrupt the program |
 //! | `page-out-idle` | 11000 | a page taken one by one while no program runs | the same: 25 less 14 |
 //! | `touch` | 1500 | a page touched twice by `process_vm_readv` | `docs/validation/speed.md`: 1.5 us |
-//! | `cold` | 1000 | a page named by `MADV_COLD` alone | `docs/decisions/08-hold-the-active-list.md`: 1 us each |
 //! | `clear-piece` | 500 | `MADV_COLD` of one more piece when bits are cleared | `make bench NAME=walk_cost` |
 //! | `clear-page` | 110 | one more page in a piece | the same |
 //! | `clear-refs` | 48 | a page that `clear_refs` goes through | the same: 43 to 49 |
@@ -67,8 +66,6 @@ prices! {
     PAGE_OUT_IDLE_NS = "page-out-idle": 11_000;
     /// A page touched.
     TOUCH_NS = "touch": 1500;
-    /// A page named cold.
-    COLD_NS = "cold": 1000;
     /// One more piece whose bits are cleared.
     CLEAR_PIECE_NS = "clear-piece": 500;
     /// One more page in a piece.

@@ -3,8 +3,6 @@
 //! ```text
 //!   Kernel        asks the kernel: some 32 pages a step, until enough has gone or nothing goes
 //!   PageOut       looks at the entries, takes the pages a call at a time, looks again, rests for its share
-//!   Marker        touches warm pages that have come to an inactive list
-//!   Deactivator   names cold pages
 //!   Clearer       clears accessed bits, a piece within one table at a time
 //! ```
 //!
@@ -13,7 +11,6 @@
 //!
 //! **Invariants** I1: a thread has at most one request; its answer stays until the loop has heard it.
 
-use strata_control::Lever;
 use strata_lru::Verdict;
 
 use super::prices;
@@ -24,14 +21,8 @@ use crate::{
 
 /// Pages in one call of `MADV_PAGEOUT`: as many as are through in 1.5 ms.
 const PAGE_OUT_CALL: usize = (1_500_000 / prices::PAGE_OUT_NS) as usize;
-/// Pages in one call that touches.
-const TOUCH_CALL: usize = 512;
-/// Pages in one call that names cold pages.
-const COLD_CALL: usize = 512;
-/// What was asked of the marker longer ago is left alone, nanoseconds.
-const MARK_STALE_NS: u64 = 1_000_000_000;
-/// What was asked of the deactivator longer ago is left alone, nanoseconds.
-const COLD_STALE_NS: u64 = 500_000_000;
+/// Touches that make a page active on the classic lists.
+const NR_ACTIVATING: u32 = 2;
 /// Reclaims in vain before the kernel gives up (`MAX_RECLAIM_RETRIES`).
 const NR_RETRIES_MAX: u32 = 16;
 /// Most pages that a single dip asks for on v1.
@@ -426,94 +417,6 @@ impl PageOut {
     }
 }
 
-/// Pages that something is to be said of, a call at a time.
-#[derive(Debug, Default)]
-pub(super) struct Telling {
-    pub(super) slot: Slot,
-    slots: Vec<u32>,
-    nr_done: usize,
-    started_ns: u64,
-    pub(super) is_busy: bool,
-    pub(super) is_allowed: bool,
-    pub(super) nr_told: u64,
-    /// Told before this request.
-    nr_told_before: u64,
-    /// Pages that the last request told, once it is done.
-    pub(super) answer: Option<u64>,
-}
-
-/// What is said.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Word {
-    /// The pages are warm.
-    Warm,
-    /// The pages are cold.
-    Cold,
-}
-
-impl Telling {
-    /// Hands pages over; false while the last ones are not done.
-    pub(super) fn submit(&mut self, now_ns: u64, slots: Vec<u32>) -> bool {
-        if self.is_busy {
-            return false;
-        }
-        (self.slots, self.nr_done, self.started_ns) = (slots, 0, now_ns);
-        self.nr_told_before = self.nr_told;
-        self.is_busy = true;
-        self.slot.begin(now_ns);
-        true
-    }
-
-    /// Pages told by requests that are done.
-    pub(super) fn nr_answered(&self) -> u64 {
-        match self.is_busy {
-            true => self.nr_told_before,
-            false => self.nr_told,
-        }
-    }
-
-    /// One call.
-    pub(super) fn step<P: PlaysKernel>(
-        &mut self,
-        now_ns: u64,
-        machine: &mut Machine<'_, P>,
-        word: Word,
-    ) -> Took {
-        let (call, stale_ns, page_ns) = match word {
-            Word::Warm => (TOUCH_CALL, MARK_STALE_NS, prices::TOUCH_NS),
-            Word::Cold => (COLD_CALL, COLD_STALE_NS, prices::COLD_NS),
-        };
-        let is_stale = now_ns - self.started_ns > stale_ns;
-        let is_over = word == Word::Cold && !self.is_allowed;
-        if is_stale || is_over || self.nr_done >= self.slots.len() {
-            self.is_busy = false;
-            self.answer = Some(self.nr_told - self.nr_told_before);
-            return Took {
-                is_done: true,
-                ..Took::default()
-            };
-        }
-        let end = (self.nr_done + call).min(self.slots.len());
-        let mut nr_told = 0;
-        for slot in &self.slots[self.nr_done..end] {
-            if machine.entry(*slot).is_present {
-                nr_told += 1;
-                match word {
-                    Word::Warm => machine.touch(*slot, P::LEVER.nr_touches() as u32),
-                    Word::Cold => machine.cool(*slot),
-                }
-            }
-        }
-        self.nr_done = end;
-        self.nr_told += nr_told;
-        Took {
-            work_ns: nr_told.max(1) * page_ns,
-            sleep_ns: prices::PAUSE_NS,
-            is_done: false,
-        }
-    }
-}
-
 /// A stretch of one table whose bits are cleared: from the first page that was found accessed to the last one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Piece {
@@ -570,7 +473,7 @@ impl Clearer {
             let there: Vec<u32> = there.collect();
             there
                 .iter()
-                .for_each(|slot| machine.touch(*slot, Lever::Activation.nr_touches() as u32));
+                .for_each(|slot| machine.touch(*slot, NR_ACTIVATING));
             // A run of pages is one call that goes through its entries as clearing does; single pages are one call together.
             let runs = there
                 .chunk_by(|a, b| a + 1 == *b)

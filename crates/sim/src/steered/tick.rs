@@ -91,7 +91,6 @@ impl<P: PlaysKernel> World<'_, P> {
             nr_attempts: self.looped.kept.nr_attempts,
             freed_bytes: (freed_pages + self.cache.nr_dropped_pages()) * PAGE_BYTES,
             cpu,
-            can_mark_all: self.control.abilities().lever.is_some(),
             free_swap: due.free_swap.then(|| self.free_swap()),
             cache: self.cache.take_look(),
             going_bytes: 0,
@@ -120,7 +119,7 @@ impl<P: PlaysKernel> World<'_, P> {
     /// What the threads have done since the last tick.
     pub(super) fn hear(&mut self) -> Vec<ActuatorReport> {
         let mut reports = Vec::new();
-        self.hear_steering();
+        self.hear_clearer();
         self.looped.kept.nr_attempts += self.cache.take_attempts();
         if let Some(paged_out) = self.pageout.take_answer() {
             self.looped.kept.nr_attempts += 1;
@@ -151,20 +150,8 @@ impl<P: PlaysKernel> World<'_, P> {
         reports
     }
 
-    /// What was told the kernel, and what was cleared: nothing is decided by it.
-    fn hear_steering(&mut self) {
-        if let Some(nr_pages) = self.marker.answer.take() {
-            self.recorder.note_report(|| Report::Touch {
-                nr_pages,
-                nr_refused: 0,
-            });
-        }
-        if let Some(nr_pages) = self.deactivator.answer.take() {
-            self.recorder.note_report(|| Report::Cold {
-                nr_pages,
-                nr_refused: 0,
-            });
-        }
+    /// What was cleared: nothing is decided by it.
+    fn hear_clearer(&mut self) {
         if let Some((wall_ns, held_ns)) = self.clearer.answer.take() {
             self.recorder.note_report(|| Report::Clear {
                 wall_ns,

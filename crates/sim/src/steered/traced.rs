@@ -38,7 +38,6 @@ impl<P: PlaysKernel> World<'_, P> {
         if !self.setup.is_traced {
             return;
         }
-        let abilities = self.control.abilities();
         let header = Header {
             format: FORMAT.to_owned(),
             version: VERSION,
@@ -68,9 +67,7 @@ impl<P: PlaysKernel> World<'_, P> {
                 has_pageout: self.control.has_pageout(),
                 has_reclaim: self.control.has_kernel(),
                 cpu_percent_max: None,
-                lever: abilities.lever,
-                can_name_cold: abilities.can_deactivate,
-                can_recall: abilities.can_prefetch,
+                is_exact: false,
                 tunables: changed_tunables(&self.config),
             },
         };
@@ -130,9 +127,6 @@ impl<P: PlaysKernel> World<'_, P> {
                 reclaim_freed_bytes: self.looped.kernel_freed_pages * PAGE_BYTES,
                 nr_applied_pages: stats.nr_evicted_pages.iter().sum(),
                 nr_kernel_chosen_pages: stats.nr_kernel_evicted_pages.iter().sum(),
-                nr_activated_pages: self.marker.nr_answered(),
-                nr_deactivated_pages: self.deactivator.nr_answered(),
-                nr_recalled_pages: 0,
                 nr_walks: counts.nr_walks,
                 nr_raises: counts.nr_limit_raises,
             },

@@ -14,7 +14,7 @@
 use std::ops::Range;
 
 use strata_control::{
-    Abilities, Actuator, Config, Control, PAGE_BYTES, Watermarks,
+    Actuator, Config, Control, PAGE_BYTES, Watermarks,
     limit::{Limit, Standing},
     reclaimer::Reclaimer,
     trace::Recorder,
@@ -28,7 +28,7 @@ use super::{
     limit::Bounds,
     pages::Pages,
     prices,
-    threads::{Clearer, Kernel, PageOut, Slot, Telling, Took, Word},
+    threads::{Clearer, Kernel, PageOut, Slot, Took},
     tick::Looped,
     timeline::Timeline,
     traced::Traced,
@@ -51,8 +51,6 @@ enum Who {
     Loop,
     Kernel,
     PageOut,
-    Marker,
-    Deactivator,
     Clearer,
     Cache,
 }
@@ -80,8 +78,6 @@ pub(super) struct World<'w, P> {
     pub(super) pages: Pages,
     pub(super) kernel: Kernel,
     pub(super) pageout: PageOut,
-    pub(super) marker: Telling,
-    pub(super) deactivator: Telling,
     pub(super) clearer: Clearer,
     pub(super) cache: CacheThread,
     pub(super) looped: Looped,
@@ -130,7 +126,6 @@ impl<'w, P: PlaysKernel> World<'w, P> {
         let config = steered.config;
         let budget_bytes = u64::from(setup.memory_pages) * PAGE_BYTES;
         let marks = Watermarks::new(budget_bytes, &config.watermarks);
-        let can_tell = steered.actuator == Actuator::Auto && steered.has_hints;
         let control = Control::new(
             strata_control::Setup {
                 budget_bytes,
@@ -138,14 +133,9 @@ impl<'w, P: PlaysKernel> World<'w, P> {
                 swappiness: setup.swappiness,
                 min_ttl_ms: 0,
                 is_dry_run: false,
-                has_heat: true,
+                is_exact: false,
                 has_pageout: steered.actuator != Actuator::Reclaim,
                 has_kernel: steered.actuator != Actuator::Pageout,
-                abilities: Abilities {
-                    lever: (can_tell && machine.has_lever()).then_some(P::LEVER),
-                    can_deactivate: can_tell && P::HAS_LISTS,
-                    can_prefetch: false,
-                },
                 cpu_percent_max: None,
                 nr_processors: steered.nr_processors as usize,
             },
@@ -174,8 +164,6 @@ impl<'w, P: PlaysKernel> World<'w, P> {
             },
             kernel: Kernel::default(),
             pageout: PageOut::default(),
-            marker: Telling::default(),
-            deactivator: Telling::default(),
             clearer: Clearer::default(),
             cache,
             looped: Looped::default(),
@@ -228,8 +216,6 @@ impl<'w, P: PlaysKernel> World<'w, P> {
         let threads = [
             &self.kernel.slot,
             &self.pageout.slot,
-            &self.marker.slot,
-            &self.deactivator.slot,
             &self.clearer.slot,
             &self.cache.slot,
         ];
@@ -268,8 +254,6 @@ impl<'w, P: PlaysKernel> World<'w, P> {
         let counts = &mut self.counts;
         counts.time_ns = now_ns;
         counts.cpu_ns = own_cpu_ns;
-        counts.nr_marked_pages = self.marker.nr_told;
-        counts.nr_deactivated_pages = self.deactivator.nr_told;
         counts.nr_paged_out_pages = self.pageout.nr_evicted;
         let nr_reclaimed: u64 = kernel.nr_evicted_pages.iter().sum();
         counts.nr_reclaimed_ahead_pages = nr_reclaimed - counts.nr_reclaimed_in_faults_pages;
@@ -377,13 +361,11 @@ impl<'w, P: PlaysKernel> World<'w, P> {
         self.nr_own_at_work + u64::from(is_looping)
     }
 
-    fn slots(&self) -> [(Who, &Slot); 7] {
+    fn slots(&self) -> [(Who, &Slot); 5] {
         [
             (Who::Loop, &self.loop_slot),
             (Who::Kernel, &self.kernel.slot),
             (Who::PageOut, &self.pageout.slot),
-            (Who::Marker, &self.marker.slot),
-            (Who::Deactivator, &self.deactivator.slot),
             (Who::Clearer, &self.clearer.slot),
             (Who::Cache, &self.cache.slot),
         ]
@@ -448,14 +430,6 @@ impl<'w, P: PlaysKernel> World<'w, P> {
                 if took.is_done {
                     self.wake_loop(at_ns);
                 }
-            }
-            Who::Marker => {
-                let took = self.marker.step(at_ns, &mut self.machine, Word::Warm);
-                self.marker.slot.took(at_ns, took);
-            }
-            Who::Deactivator => {
-                let took = self.deactivator.step(at_ns, &mut self.machine, Word::Cold);
-                self.deactivator.slot.took(at_ns, took);
             }
             Who::Clearer => {
                 let took = self.clearer.step(at_ns, &mut self.machine);

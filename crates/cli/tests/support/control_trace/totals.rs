@@ -55,30 +55,6 @@ impl Check<'_> {
                 totals.nr_raises,
                 raises.filter(raised).count() as u64,
             ),
-            (
-                "nr_activated_pages",
-                totals.nr_activated_pages,
-                sum(&|report| match report {
-                    Report::Touch { nr_pages, .. } => *nr_pages,
-                    _ => 0,
-                }),
-            ),
-            (
-                "nr_deactivated_pages",
-                totals.nr_deactivated_pages,
-                sum(&|report| match report {
-                    Report::Cold { nr_pages, .. } => *nr_pages,
-                    _ => 0,
-                }),
-            ),
-            (
-                "nr_recalled_pages",
-                totals.nr_recalled_pages,
-                sum(&|report| match report {
-                    Report::Recall { nr_pages, .. } => *nr_pages,
-                    _ => 0,
-                }),
-            ),
         ];
         for (name, total, sum) in sums {
             self.hold(

@@ -6,25 +6,20 @@ use crate::control::Control;
 use crate::control::tests::{MIB, with};
 use crate::drive::{BatchSize, Kept, Mechanism, Visit, WalkFound};
 use crate::plan::Action;
-use crate::sample::{Actuator, KernelLists};
-use crate::strategy::{Busy, Outcome};
+use crate::sample::Actuator;
 use crate::trace::{Recorder, Tick};
 use std::collections::VecDeque;
-use strata_lru::{Foretold, Isolated, TimeMs};
+use strata_lru::{Isolated, TimeMs};
 
 /// What was asked of the memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Asked {
     Kernel(u64),
-    Cold(u64),
     Oldest,
     Sent(u64),
     Walk { is_thorough: bool },
     Aged,
-    Looked,
     WalkPutOff,
-    MayDeactivate(bool),
-    Ranked(u64),
     Applied(Action),
 }
 
@@ -34,13 +29,9 @@ pub(super) struct Memory {
     pub(super) kept: Kept,
     pub(super) recorder: Recorder,
     pub(super) asked: Vec<Asked>,
-    /// Pages that a batch by heat has, once they were ranked.
-    pub(super) nr_cold_pages: u64,
-    pub(super) nr_ranked_pages: u64,
     pub(super) oldest: VecDeque<Isolated>,
     pub(super) is_all_young: bool,
     pub(super) is_batch_out: bool,
-    pub(super) is_clearing: bool,
     pub(super) is_ageing_due: bool,
     pub(super) rest_us: u64,
 }
@@ -52,12 +43,9 @@ impl Memory {
             kept: Kept::default(),
             recorder: Recorder::recording(),
             asked: Vec::new(),
-            nr_cold_pages: 0,
-            nr_ranked_pages: 0,
             oldest: VecDeque::new(),
             is_all_young: false,
             is_batch_out: false,
-            is_clearing: false,
             is_ageing_due: false,
             rest_us: 0,
         }
@@ -103,32 +91,8 @@ impl Mechanism for Memory {
         &self.recorder
     }
 
-    fn nr_resident_pages(&self) -> u64 {
-        10_000
-    }
-
-    fn nr_used_pages(&self) -> u64 {
-        5000
-    }
-
-    fn foretold(&self) -> Foretold {
-        Foretold::default()
-    }
-
     fn found(&self) -> WalkFound {
         WalkFound::default()
-    }
-
-    fn busy(&self) -> Busy {
-        Busy::default()
-    }
-
-    fn kernel_lists(&mut self) -> Option<KernelLists> {
-        None
-    }
-
-    fn allow_deactivation(&mut self, is_allowed: bool) {
-        self.asked.push(Asked::MayDeactivate(is_allowed));
     }
 
     fn is_all_young(&mut self, _: TimeMs) -> bool {
@@ -142,22 +106,6 @@ impl Mechanism for Memory {
 
     fn is_batch_out(&self) -> bool {
         self.is_batch_out
-    }
-
-    fn nr_ranked_folios(&self) -> u64 {
-        self.nr_ranked_pages
-    }
-
-    fn rank(&mut self, nr_pages: u64) {
-        self.asked.push(Asked::Ranked(nr_pages));
-        self.nr_ranked_pages = self.nr_cold_pages.min(nr_pages);
-    }
-
-    fn isolate_cold(&mut self, _: TimeMs, nr_pages: u64) -> u64 {
-        self.asked.push(Asked::Cold(nr_pages));
-        let nr_taken = self.nr_ranked_pages.min(nr_pages);
-        self.nr_ranked_pages -= nr_taken;
-        nr_taken
     }
 
     fn isolate(
@@ -188,14 +136,6 @@ impl Mechanism for Memory {
         self.rest_us
     }
 
-    fn pace_ms(&self) -> u64 {
-        10
-    }
-
-    fn is_clearing(&mut self) -> bool {
-        self.is_clearing
-    }
-
     fn put_off_walk(&mut self, _: TimeMs) {
         self.asked.push(Asked::WalkPutOff);
     }
@@ -214,12 +154,7 @@ impl Mechanism for Memory {
         Ok(())
     }
 
-    fn end_look(&mut self) {
-        self.asked.push(Asked::Looked);
-    }
-
-    fn apply(&mut self, _: TimeMs, action: Action) -> Option<Outcome> {
+    fn apply(&mut self, _: TimeMs, action: Action) {
         self.asked.push(Asked::Applied(action));
-        None
     }
 }

@@ -1,23 +1,18 @@
-//! Walks of several spaces and choices by heat in any order: the engine adds up, and only what is tracked is chosen.
+//! Walks of several spaces and evictions in any order: the engine adds up, and only what is tracked is chosen.
 
 use super::*;
 use crate::pages::space::Space;
 use strata_linux::actuator::PageoutRequest;
 
-/// A table that a walk finds: its number, whether it is one huge page, and what of it is present, accessed, inactive.
-type Found = (u64, bool, Bits512, Bits512, Bits512);
+/// A table that a walk finds: its number, whether it is one huge page, and what of it is present and accessed.
+type Found = (u64, bool, Bits512, Bits512);
 
 #[derive(Clone, Debug)]
 enum Event {
     /// A walk of the group; `None` leaves a space out.
-    Walk {
-        spaces: Vec<Option<Vec<Found>>>,
-        is_look: bool,
-        warm_percent: Option<u32>,
-    },
-    RankAndIsolate(u64, u64),
+    Walk(Vec<Option<Vec<Found>>>),
+    Isolate(u64),
     Settle(Vec<u8>, Vec<(u64, Bits512)>),
-    Name(u64),
     Renew(usize),
 }
 
@@ -28,30 +23,14 @@ fn event() -> impl Strategy<Value = Event> {
             (0usize..512, 0usize..512).prop_map(|(a, b)| bits::run(a.min(b), a.max(b))),
         ]
     };
-    let table = (
-        0..3u64,
-        prop::bool::weighted(0.1),
-        some(),
-        some(),
-        bits512(),
-    );
+    let table = (0..3u64, prop::bool::weighted(0.1), some(), some());
     let space = prop::option::weighted(0.8, prop::collection::vec(table, 0..4));
-    let walk = (
-        prop::collection::vec(space, 3),
-        any::<bool>(),
-        prop::option::weighted(0.9, 0..100u32),
-    );
-    let walk = walk.prop_map(|(spaces, is_look, warm_percent)| Event::Walk {
-        spaces,
-        is_look,
-        warm_percent,
-    });
+    let walk = prop::collection::vec(space, 3).prop_map(Event::Walk);
     let accessed = prop::collection::vec((0..3u64, some()), 0..3);
     prop_oneof![
         4 => walk,
-        3 => (1..3000u64, 1..3000u64).prop_map(|(ranked, wanted)| Event::RankAndIsolate(ranked, wanted)),
+        3 => (1..3000u64).prop_map(Event::Isolate),
         3 => (prop::collection::vec(0..6u8, 1..20), accessed).prop_map(|(of, seen)| Event::Settle(of, seen)),
-        2 => (0..2000u64).prop_map(Event::Name),
         1 => (0..3usize).prop_map(Event::Renew),
     ]
 }
@@ -67,7 +46,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
     #[test]
-    fn whatever_is_chosen_by_heat_the_engine_adds_up(events in prop::collection::vec(event(), 1..60)) {
+    fn whatever_is_chosen_of_several_spaces_the_engine_adds_up(events in prop::collection::vec(event(), 1..60)) {
         let (mut tracker, first) = new_tracker();
         let process = Arc::clone(&tracker.spaces()[&first].process);
         let mut spaces = vec![first];
@@ -79,45 +58,32 @@ proptest! {
         for event in events {
             now += 10;
             match event {
-                Event::Walk { spaces: found, is_look, warm_percent } => {
+                Event::Walk(found) => {
                     for (space, tables) in spaces.iter().zip(found) {
                         let Some(tables) = tables else {
                             tracker.leave_out(*space);
                             continue;
                         };
                         let mut shown = BTreeMap::new();
-                        for (table, is_huge, present, accessed, inactive) in tables {
+                        for (table, is_huge, present, accessed) in tables {
                             let is_huge = is_huge && table == 0;
                             let (shape, present) = match is_huge {
                                 true => (TableShape::Huge, bits::run(0, 512)),
                                 false => (TableShape::Pages, present),
                             };
-                            let record = record(table, shape, present, accessed);
-                            shown.insert(table, TableRecord { inactive, ..record });
+                            shown.insert(table, record(table, shape, present, accessed));
                         }
                         let mappings = mappings();
                         let mut walk = tracker.walk_space(*space, &mappings).expect("it is there");
                         shown.values().for_each(|record| walk.record(record));
                         walk.finish();
                     }
-                    match is_look {
-                        true => tracker.finish_look(),
-                        false => tracker.finish_walk(Swappiness::DEFAULT, TimeMs(now)).expect("there"),
-                    }
-                    tracker.foretold();
-                    match warm_percent {
-                        Some(percent) => {
-                            let tracked = all_tracked(&tracker);
-                            let warm = tracker.take_warm(percent, TimeMs(1)).into_iter();
-                            prop_assert!(warm.flat_map(|(_, pages)| pages).all(|addr| tracked.contains(&addr)));
-                        }
-                        None => tracker.forget_warm(),
-                    }
+                    tracker.finish_walk(Swappiness::DEFAULT, TimeMs(now)).expect("there");
                 }
-                Event::RankAndIsolate(nr_ranked, nr_wanted) if out.is_empty() => {
-                    tracker.rank(nr_ranked, Swappiness::DEFAULT);
+                Event::Isolate(nr_wanted) if out.is_empty() => {
                     let tracked = all_tracked(&tracker);
-                    out = tracker.isolate_cold(nr_wanted, Swappiness::DEFAULT, TimeMs(now));
+                    let isolated = tracker.isolate(nr_wanted, Swappiness::DEFAULT, 12, TimeMs(now));
+                    out = isolated.expect("the group is there").1;
                     let pages = out.iter().flat_map(|request| &request.pages);
                     prop_assert!(pages.clone().all(|page| tracked.contains(&page.addr)));
                     let places = out.iter().flat_map(|request| {
@@ -139,18 +105,11 @@ proptest! {
                         });
                     }
                 }
-                Event::Name(nr_pages) => {
-                    let cold = tracker.coldest_active(nr_pages, Swappiness::DEFAULT);
-                    let ranges = cold.iter().flat_map(|(_, ranges)| ranges);
-                    let tracked = all_tracked(&tracker);
-                    prop_assert!(ranges.clone().all(|range| tracked.contains(&range.start)));
-                    prop_assert!(ranges.map(|range| range.nr_pages()).sum::<u64>() <= nr_pages);
-                }
                 Event::Renew(number) => {
                     tracker.remove_space(spaces[number]);
                     spaces[number] = tracker.add_space(Arc::clone(&process)).expect("a number is free");
                 }
-                Event::RankAndIsolate(..) => {}
+                Event::Isolate(_) => {}
             }
             tracker.validate().map_err(TestCaseError::fail)?;
         }

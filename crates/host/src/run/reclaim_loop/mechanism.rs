@@ -5,23 +5,18 @@
 //! cold or belong together (`pages`), nor the threads (`actuators`).
 
 use super::ReclaimLoop;
-use crate::pages::space::Space;
 use crate::pages::walk::Thoroughness;
 use crate::run::gauge::Gauge;
 use std::convert::Infallible;
 use strata_control::drive::{BatchSize, Kept, Mechanism, Visit, WalkFound};
-use strata_control::strategy::{Busy, Outcome};
 use strata_control::trace::{ProgramPages, Recorder};
-use strata_control::{Action, Control, KernelLists};
+use strata_control::{Action, Control, FileNo, Reads};
 use strata_linux::access::ClearIntent;
 use strata_linux::actuator::PageoutRequest;
-use strata_lru::{Ageing, Foretold, Isolated, TimeMs};
+use strata_lru::{Ageing, Isolated, TimeMs};
 
 /// Near the budget, while walks pause, members are looked for again after so long.
 const MEMBERS_PAUSE_NEAR_MS: u64 = 1000;
-/// A walk that hints follow comes at least so many times later than finding the pages took, where they are found by playing
-/// an eviction out: then that takes a tenth of a processor at most, or hints are given up for a while.
-const HINTS_PACE_FACTOR: u64 = 10;
 /// The kernel's default scan priority.
 const RELAXED_PRIORITY: u8 = 12;
 
@@ -60,25 +55,6 @@ impl Mechanism for Turn<'_> {
         &self.of.recorder
     }
 
-    fn nr_resident_pages(&self) -> u64 {
-        self.of.group.nr_resident_pages()
-    }
-
-    fn nr_used_pages(&self) -> u64 {
-        let findings = self.of.group.tracker.findings();
-        findings.nr_young_pages.iter().sum()
-    }
-
-    fn take_prefetched_used(&mut self) -> u64 {
-        let nr_pages = self.of.group.tracker.take_recalled_used();
-        self.of.actuators.note_prefetched_used(nr_pages);
-        nr_pages
-    }
-
-    fn foretold(&self) -> Foretold {
-        self.of.group.tracker.foretold()
-    }
-
     fn found(&self) -> WalkFound {
         let tracker = &self.of.group.tracker;
         let programs = tracker.spaces().iter().map(|(number, space)| ProgramPages {
@@ -90,25 +66,6 @@ impl Mechanism for Turn<'_> {
             all: tracker.findings().into(),
             programs: programs.collect(),
         }
-    }
-
-    fn busy(&self) -> Busy {
-        self.of.actuators.busy()
-    }
-
-    fn kernel_lists(&mut self) -> Option<KernelLists> {
-        let resident = |space: &&Space| space.findings.nr_resident_pages.iter().sum::<u64>();
-        let spaces = self.of.group.tracker.spaces().values();
-        let largest = spaces.max_by_key(resident)?;
-        let lists = self.of.actuators.lists()?.read(&largest.process);
-        lists.unwrap_or_else(|error| {
-            tracing::debug!(%error, "the kernel's lists can't be looked at");
-            None
-        })
-    }
-
-    fn allow_deactivation(&mut self, is_allowed: bool) {
-        self.of.actuators.allow_deactivation(is_allowed);
     }
 
     fn is_all_young(&mut self, now: TimeMs) -> bool {
@@ -127,27 +84,12 @@ impl Mechanism for Turn<'_> {
         self.of.group.tracker.is_batch_out()
     }
 
-    fn nr_ranked_folios(&self) -> u64 {
-        self.of.group.tracker.nr_ranked() as u64
-    }
-
-    fn rank(&mut self, nr_pages: u64) {
-        let swappiness = self.control().swappiness();
-        self.of.group.tracker.rank(nr_pages, swappiness);
-    }
-
     fn choose_splits(&mut self, now: TimeMs) {
         self.of.choose_splits(now);
     }
 
     fn is_splitting(&self) -> bool {
         self.of.is_splitting()
-    }
-
-    fn isolate_cold(&mut self, now: TimeMs, nr_pages: u64) -> Vec<PageoutRequest> {
-        let swappiness = self.control().swappiness();
-        let tracker = &mut self.of.group.tracker;
-        tracker.isolate_cold(nr_pages, swappiness, now)
     }
 
     fn isolate(
@@ -176,22 +118,9 @@ impl Mechanism for Turn<'_> {
     }
 
     fn rest_us(&mut self, _: TimeMs) -> u64 {
+        self.of.hear_of_clearing();
         let rest = self.of.group.walker().rest();
         u64::try_from(rest.as_micros().max(u128::from(!rest.is_zero()))).unwrap_or(u64::MAX)
-    }
-
-    fn pace_ms(&self) -> u64 {
-        let hints_ms = match self.of.group.tracker.has_heat() {
-            true => 0,
-            false => u64::try_from(self.of.hints_took.as_millis()).unwrap_or(u64::MAX),
-        };
-        let pace_ms = self.of.group.pace_ms();
-        pace_ms.max(hints_ms.saturating_mul(HINTS_PACE_FACTOR))
-    }
-
-    fn is_clearing(&mut self) -> bool {
-        self.of.hear_of_clearing();
-        self.of.group.is_clearing()
     }
 
     fn is_ageing_due(&mut self) -> bool {
@@ -209,8 +138,6 @@ impl Mechanism for Turn<'_> {
 
     fn prepare_walk(&mut self, now: TimeMs) {
         self.of.refresh_members(now, self.gauge);
-        self.of.look_for_inactive(now);
-        self.of.look_for_slow_swap();
     }
 
     fn visit(
@@ -254,16 +181,26 @@ impl Mechanism for Turn<'_> {
         Ok(())
     }
 
-    fn end_look(&mut self) {
-        self.of.group.tracker.finish_look();
-    }
-
     fn end_walk(&mut self, now: TimeMs) {
         self.of.walked_at = Some(now);
         self.of.group.remember(now);
     }
 
-    fn apply(&mut self, now: TimeMs, action: Action) -> Option<Outcome> {
-        self.of.apply(now, action)
+    fn apply(&mut self, _: TimeMs, action: Action) {
+        let actuators = &mut self.of.actuators;
+        match action {
+            Action::LimitPageout { percent_max } => actuators.set_pageout_percent_max(percent_max),
+            Action::TakeCensus => actuators.take_census(),
+            Action::DropReadOnce { file, bytes } => {
+                actuators.drop_cache(FileNo(file), Reads::Once, bytes);
+            }
+            Action::DropReadAgain { file, bytes } => {
+                actuators.drop_cache(FileNo(file), Reads::Again, bytes);
+            }
+            Action::LookAtNewcomers { history_bytes } => actuators.look_at_newcomers(history_bytes),
+            Action::DropNewcomers { bytes } => actuators.drop_newcomers(bytes),
+            // A tick does these itself.
+            Action::PageOut { .. } | Action::Reclaim { .. } => {}
+        }
     }
 }

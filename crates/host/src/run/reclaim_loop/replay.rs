@@ -15,10 +15,9 @@ use std::io::BufReader;
 use std::path::Path;
 use strata_control::cpu::{Clocks, CpuSample, Runnable, Threads};
 use strata_control::limit::{Answer, Limit, Line, Need, Standing, Step};
-use strata_control::list_balance::Reading;
 use strata_control::{
-    Abilities, ActuatorReport, CgroupVersion, Config, Control, Processors, ProgramNo, Sample,
-    Setup, Watermarks,
+    ActuatorReport, CgroupVersion, Config, Control, Processors, ProgramNo, Sample, Setup,
+    Watermarks,
 };
 use strata_lru::{Swappiness, TimeMs};
 
@@ -53,14 +52,9 @@ impl Loop {
                     swappiness: base.unwrap_or(Swappiness::DEFAULT),
                     min_ttl_ms: run.min_ttl_ms,
                     is_dry_run: run.is_dry_run,
-                    has_heat: run.policy.has_heat(),
+                    is_exact: run.is_exact,
                     has_pageout: run.has_pageout,
                     has_kernel: run.has_reclaim,
-                    abilities: Abilities {
-                        lever: run.lever,
-                        can_deactivate: run.can_name_cold,
-                        can_prefetch: run.can_recall,
-                    },
                     cpu_percent_max: run.cpu_percent_max,
                     nr_processors: header.nr_processors as usize,
                 },
@@ -85,7 +79,6 @@ impl Loop {
             nr_attempts: engine.nr_attempts,
             freed_bytes: engine.freed_bytes,
             cpu,
-            can_mark_all: read.can_touch_all == Some(true),
             free_swap: read.free_swap,
             cache: read.cache.clone(),
             going_bytes: 0,
@@ -254,7 +247,6 @@ impl LimitReplay {
         let readings = tick.sample.memory_stat.iter();
         let mut readings = readings.filter(|reading| reading.by == StatReader::Limit);
         for (read, done) in tick.sample.limit.iter().zip(&tick.plan.limit) {
-            self.limit.set_reading(when(done.reading));
             // Without a group, and in a dry run, nobody looks further.
             let Some(free_swap) = read.free_swap else {
                 continue;
@@ -268,9 +260,9 @@ impl LimitReplay {
             };
             let can_swap = has_free_swap && self.base_swappiness > 0;
             let is_under_oom = read.is_under_oom;
-            let wanted =
-                self.limit
-                    .wants_counters(now, &self.marks, usage_bytes, can_swap, is_under_oom);
+            let wanted = self
+                .limit
+                .wants_counters(now, &self.marks, usage_bytes, is_under_oom);
             let reading = wanted.and_then(|_| readings.next());
             let stats = match (wanted, reading.map(|reading| reading.counters)) {
                 (None, None) | (Some(false), Some(Counters::Kept)) => None,
@@ -279,8 +271,7 @@ impl LimitReplay {
                 (wanted, reading) => return Some(format!("{wanted:?} of counts: {reading:?}")),
             };
             if let Some(stats) = stats {
-                self.limit
-                    .take_counters(now, stats, usage_bytes, can_swap, is_under_oom);
+                self.limit.take_counters(now, stats, usage_bytes, can_swap);
             }
             let need = Need {
                 standing: stands(done.standing),
@@ -343,14 +334,6 @@ impl LimitReplay {
             };
             step = self.limit.next(answer);
         }
-    }
-}
-
-fn when(reading: trace::Reading) -> Reading {
-    match reading {
-        trace::Reading::Paced => Reading::Paced,
-        trace::Reading::NotYet => Reading::NotYet,
-        trace::Reading::Due => Reading::Due,
     }
 }
 

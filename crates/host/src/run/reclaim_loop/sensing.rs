@@ -41,7 +41,6 @@ impl ReclaimLoop {
             nr_attempts: self.kept.nr_attempts,
             freed_bytes: self.freed_bytes(),
             cpu,
-            can_mark_all: due.is_sharing && self.can_mark_all(),
             free_swap: due.free_swap.then(|| readings.free_swap()),
             cache: self.actuators.look_at_cache(),
             going_bytes: 0,

@@ -5,8 +5,8 @@
 
 use super::ReclaimLoop;
 use crate::run::trace::Report;
-use strata_linux::swap;
-use strata_lru::{HEAT_WALK_MS, TimeMs};
+use strata_control::split_huge::COUNTED_WALK_MS;
+use strata_lru::TimeMs;
 
 impl ReclaimLoop {
     /// Takes in what the clearing thread has done.
@@ -23,37 +23,7 @@ impl ReclaimLoop {
 
     /// Whether a walk is due for a policy that asks for none: it learns what is new, and what was used, from walks alone.
     pub(super) fn is_lists_walk_due(&mut self, now: TimeMs) -> bool {
-        let is_due = |then| now.since(then) >= HEAT_WALK_MS;
+        let is_due = |then| now.since(then) >= COUNTED_WALK_MS;
         !self.group.tracker.has_generations() && self.walked_at.is_none_or(is_due)
-    }
-
-    /// Before a walk: whether it is to tell which pages the kernel has on its inactive lists.
-    pub(super) fn look_for_inactive(&mut self, now: TimeMs) {
-        let nr_resident_pages = self.group.nr_resident_pages();
-        let busy = self.actuators.busy();
-        let wanted_ms = self
-            .groups
-            .root()
-            .telling_walk_ms(now, nr_resident_pages, busy);
-        let is_wanted = wanted_ms.is_some();
-        let is_told = self.group.walker().want_inactive(is_wanted);
-        if is_wanted && !is_told {
-            self.groups.root_mut().give_up_marking();
-            self.actuators.stop_marking();
-            self.recorder
-                .note(|tick| tick.sample.is_inactive_hidden = true);
-        }
-    }
-
-    /// Before a walk: whether what is swapped out has to be waited for.
-    pub(super) fn look_for_slow_swap(&mut self) {
-        if !self.groups.root().abilities().can_prefetch {
-            return;
-        }
-        let is_slow = swap::is_slow();
-        self.groups.root_mut().set_swap_slow(is_slow);
-        self.group.tracker.set_swap_slow(is_slow);
-        self.recorder
-            .note(|tick| tick.sample.is_swap_slow = Some(is_slow));
     }
 }

@@ -245,13 +245,8 @@ impl Session<'_> {
         report::kernel(&self.stats_at_start, &self.kernel_counters())
     }
 
-    /// The kernel's counters of the group, as of the last reading while there is to be no other.
+    /// The kernel's counters of the group.
     pub(super) fn kernel_counters(&self) -> GroupStats {
-        if let Some(kept) = self.limit.kept_counters() {
-            self.recorder
-                .note_counters(StatReader::Report, Counters::Kept);
-            return kept;
-        }
         let counters = self.arena.kernel_counters();
         if self.arena.gauge().group().is_some() {
             self.recorder

@@ -5,7 +5,7 @@
 
 use super::Session;
 use crate::sense::readings::Readings;
-use strata_control::drive::{LimitLook, Limits, hold_limit};
+use strata_control::drive::{Limits, hold_limit};
 use strata_control::limit::{Answer, Need, Step, Trouble};
 use strata_control::{FreeSwap, GroupStats};
 use strata_linux::cgroup::{BudgetGroup, CgroupError};
@@ -73,12 +73,6 @@ impl Session<'_> {
 
     pub(super) fn adjust_limit(&mut self, now: TimeMs, usage_bytes: u64, readings: &mut Readings) {
         self.recorder.begin_limit(self.standing.into());
-        if let Some(managed) = &mut self.managed {
-            let reading = managed.look_at_lists(now, self.arena.gauge(), usage_bytes);
-            self.recorder
-                .note_limit(|_, plan| plan.reading = reading.into());
-            self.limit.set_reading(reading);
-        }
         let is_under_oom = self.arena.take_oom_event();
         self.recorder
             .note_limit(|sample, _| sample.is_under_oom = is_under_oom);
@@ -122,20 +116,9 @@ impl Session<'_> {
             &self.marks,
             can_swap,
         );
-        let is_read = match held {
-            Ok(LimitLook { is_read, trouble }) => {
-                if let Some(trouble) = trouble {
-                    self.warn(tell(trouble));
-                }
-                is_read
-            }
-            Err((is_read, error)) => {
-                self.warn(format!("the limit can't be adjusted: {error}"));
-                is_read
-            }
-        };
-        if let Some(managed) = self.managed.as_mut().filter(|_| is_read) {
-            managed.note_reading();
+        match held {
+            Ok(trouble) => trouble.into_iter().for_each(|of| self.warn(tell(of))),
+            Err(error) => self.warn(format!("the limit can't be adjusted: {error}")),
         }
     }
 }

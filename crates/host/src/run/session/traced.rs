@@ -59,12 +59,7 @@ impl Session<'_> {
             has_pageout: has(|of| of.actuators().has_pageout()),
             has_reclaim: has(|of| of.actuators().has_kernel()),
             cpu_percent_max: config.cpu_percent_max,
-            lever: self
-                .managed
-                .as_ref()
-                .and_then(|of| of.actuators().abilities().lever),
-            can_name_cold: has(|of| of.actuators().abilities().can_deactivate),
-            can_recall: has(|of| of.actuators().abilities().can_prefetch),
+            is_exact: config.is_exact,
             tunables: changed_tunables(&config.control),
             access: self
                 .managed
@@ -117,9 +112,6 @@ impl Session<'_> {
                 reclaim_freed_bytes: eviction.reclaim_freed_bytes,
                 nr_applied_pages: eviction.nr_applied_pages,
                 nr_kernel_chosen_pages: eviction.nr_kernel_chosen_pages,
-                nr_activated_pages: eviction.nr_activated_pages,
-                nr_deactivated_pages: eviction.nr_deactivated_pages,
-                nr_recalled_pages: eviction.nr_recalled_pages,
                 nr_walks: walks.nr_walks,
                 nr_raises: limit.map_or(0, |limit| limit.nr_raises),
             },

@@ -4,7 +4,7 @@
 //!
 //! **Invariants** I1: whatever the input is, it is taken whole or refused with the line and the reason.
 
-use super::{End, FORMAT, Header, Line, Tick, VERSION, VERSION_MIN};
+use super::{End, FORMAT, Header, Line, Tick, VERSION};
 use std::io::{self, BufRead, Read};
 
 /// No line is longer than this.
@@ -50,7 +50,7 @@ pub enum ReadError {
     },
     /// Another version of Strata has written the trace.
     #[error(
-        "line 1 of the trace: it has version {found} of the format, and this version of Strata reads {VERSION_MIN} to {VERSION}: \
+        "line 1 of the trace: it has version {found} of the format, and this version of Strata reads {VERSION}: \
          record it again, or read it with the Strata that wrote it"
     )]
     Version {
@@ -84,7 +84,8 @@ pub fn read(mut input: impl BufRead) -> Result<Recorded, ReadError> {
         if recorded.is_none() {
             check_version(&text)?;
         }
-        let parsed = parse(&text).map_err(|source| ReadError::Format { line, source })?;
+        let parsed =
+            serde_json::from_slice(&text).map_err(|source| ReadError::Format { line, source })?;
         match (parsed, &mut recorded) {
             (Line::Header(header), None) => {
                 recorded = Some(Recorded {
@@ -106,36 +107,6 @@ pub fn read(mut input: impl BufRead) -> Result<Recorded, ReadError> {
     })
 }
 
-/// What lines had before version 5, below what, and no version reads any more.
-const GONE: [(&str, &str); 4] = [
-    ("/header/run", "may_lean"),
-    ("/tick/sample", "busy_processors"),
-    ("/tick/plan", "reclaim_on"),
-    ("/tick/plan/limit", "lean"),
-];
-
-fn parse(text: &[u8]) -> serde_json::Result<Line> {
-    serde_json::from_slice(text).or_else(|error| {
-        let mut line: serde_json::Value = serde_json::from_slice(text)?;
-        let mut has_changed = false;
-        for (above, name) in GONE {
-            let of: Vec<_> = match line.pointer_mut(above) {
-                Some(serde_json::Value::Array(of)) => of.iter_mut().collect(),
-                Some(of) => vec![of],
-                None => Vec::new(),
-            };
-            let objects = of.into_iter().filter_map(serde_json::Value::as_object_mut);
-            for object in objects {
-                has_changed |= object.remove(name).is_some();
-            }
-        }
-        match has_changed {
-            true => serde_json::from_value(line),
-            false => Err(error),
-        }
-    })
-}
-
 /// A format of another version need not have the same fields.
 fn check_version(text: &[u8]) -> Result<(), ReadError> {
     let value: serde_json::Value =
@@ -149,9 +120,9 @@ fn check_version(text: &[u8]) -> Result<(), ReadError> {
     }
     let found = header["version"].as_u64();
     let found = found.map_or(0, |found| u32::try_from(found).unwrap_or(u32::MAX));
-    match (VERSION_MIN..=VERSION).contains(&found) {
-        true => Ok(()),
-        false => Err(ReadError::Version { found }),
+    match found {
+        VERSION => Ok(()),
+        found => Err(ReadError::Version { found }),
     }
 }
 
@@ -217,7 +188,7 @@ mod tests {
             "{refused}"
         );
         let version = format!("\"version\":{VERSION}");
-        for other in [VERSION + 1, VERSION_MIN - 1] {
+        for other in [VERSION + 1, VERSION - 1] {
             let text = good.replace(&version, &format!("\"version\":{other}"));
             assert!(refusal(&text).contains(&format!("version {other}")));
         }

@@ -9,13 +9,14 @@
 //! - I1: a place is used only if every page looked at had a generation there that MGLRU has.
 
 use rustix::process::getpid;
-use strata_control::Lever;
 
 use super::super::{BpfSource, is_multi_gen_on};
 use crate::process::Process;
 use crate::sys::fresh_pages::FreshPages;
 use crate::sys::touch;
 
+/// Touches that fill the count of accesses of a page (MGLRU).
+const NR_FILLING: usize = 5;
 /// Pages of the trial: the kernel puts pages on its lists in batches of up to 31 a processor.
 const NR_PAGES: usize = 256;
 /// Pages whose flags are looked at: those that have come to a list by the time the last was written.
@@ -68,7 +69,7 @@ fn observe(source: &mut BpfSource) -> Option<Vec<(u64, u64)>> {
         flags.collect()
     };
     let before = flags_of_all()?;
-    let nr_touched = touch::touch(process.pid(), &pages, Lever::FiveTouches).ok()?;
+    let nr_touched = touch::touch(process.pid(), &pages, NR_FILLING).ok()?;
     let after = flags_of_all()?;
     drop(memory);
     (nr_touched == pages.len()).then(|| before.into_iter().zip(after).collect())

@@ -265,7 +265,7 @@ fn the_full_text_shows_averages_with_the_youngest_and_the_period_with_the_oldest
             bench.read(folio, times);
             let shadow = bench.engine.gone(folio, GoneCause::Reclaimed);
             if times == 2 {
-                let back = bench.refault(Kind::File, Cause::Read, shadow.unwrap().0);
+                let back = bench.refault(Kind::File, Cause::Read, shadow.unwrap());
                 bench.engine.gone(back, GoneCause::Freed);
             }
         }

@@ -13,7 +13,6 @@ mod walk;
 mod walkers;
 
 use super::*;
-use crate::ids::SpaceNo;
 use crate::seam::{Cause, by_kind};
 
 /// An engine with one group, and short words for what happens to it.
@@ -53,8 +52,6 @@ impl Bench {
             cause,
             shadow: None,
             is_exec: false,
-            space: SpaceNo(0),
-            heat: PastHeat::NONE,
         }
     }
 

@@ -57,7 +57,7 @@ fn by_72_a_fault_alone_is_an_access_and_the_working_set_enters_the_youngest_gene
     assert_eq!((bench.seq(folio), bench.refs(folio)), (0, 1));
     bench.young(folio);
     assert_eq!(bench.seq(folio), 3, "the fault was the first access");
-    let shadow = bench.engine.gone(folio, GoneCause::Reclaimed).unwrap().0;
+    let shadow = bench.engine.gone(folio, GoneCause::Reclaimed).unwrap();
     let back = bench.refault(Kind::File, Cause::Fault, shadow);
     assert_eq!((bench.seq(back), bench.refs(back)), (3, 0));
 }
@@ -66,7 +66,7 @@ fn by_72_a_fault_alone_is_an_access_and_the_working_set_enters_the_youngest_gene
 fn by_72_anon_faulted_back_from_swap_starts_in_the_oldest_generations() {
     let mut bench = bench(KernelModel::V7_2);
     let folio = bench.appear(Kind::Anon, Cause::Fault);
-    let shadow = bench.engine.gone(folio, GoneCause::Reclaimed).unwrap().0;
+    let shadow = bench.engine.gone(folio, GoneCause::Reclaimed).unwrap();
     let back = bench.refault(Kind::Anon, Cause::Fault, shadow);
     assert_eq!((bench.seq(folio), bench.seq(back)), (0, 0));
 }
@@ -288,7 +288,7 @@ fn up_to_613_a_return_gets_a_full_count_if_it_is_faulted_or_had_nearly_one() {
         let mut bench = bench(kernel);
         let folio = bench.appear(Kind::File, Cause::Read);
         bench.read(folio, nr_accesses);
-        let shadow = bench.engine.gone(folio, GoneCause::Reclaimed).unwrap().0;
+        let shadow = bench.engine.gone(folio, GoneCause::Reclaimed).unwrap();
         let back = bench.refault(Kind::File, cause, shadow);
         let expected = if is_full { 4 } else { 0 };
         assert_eq!(
@@ -305,7 +305,7 @@ fn up_to_613_a_return_after_the_generation_has_gone_is_not_recent() {
     for (kernel, nr_recent) in [(KernelModel::V6_1, 0), (KernelModel::V6_14, 1)] {
         let mut bench = bench(kernel);
         let folio = bench.appear(Kind::File, Cause::Read);
-        let shadow = bench.engine.gone(folio, GoneCause::Reclaimed).unwrap().0;
+        let shadow = bench.engine.gone(folio, GoneCause::Reclaimed).unwrap();
         bench.swappiness = Swappiness::try_new(0).unwrap();
         bench.appear_many(2, Kind::File, Cause::Fault);
         assert_eq!(bench.isolate(1), Isolated::NeedsAgeing);
@@ -418,7 +418,7 @@ fn the_window_holds_as_many_generations_as_it_is_given_room_for() {
             bench.walk();
             assert_eq!(bench.window(), (nr_gens - 1 + walks, [walks, walks]));
         }
-        let shadow = bench.engine.gone(oldest, GoneCause::Reclaimed).unwrap().0;
+        let shadow = bench.engine.gone(oldest, GoneCause::Reclaimed).unwrap();
         bench.refault(Kind::File, Cause::Read, shadow);
         assert_eq!(by_kind(bench.stats().nr_refaulted_recent_pages), [0, 1]);
     }

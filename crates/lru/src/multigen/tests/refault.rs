@@ -19,7 +19,7 @@ fn a_cold_folio_leaves_and_its_shadow_tells_of_it() {
 fn evicted_after(bench: &mut Bench, times: usize) -> Shadow {
     let folio = bench.appear(Kind::File, Cause::Read);
     bench.read(folio, times);
-    bench.engine.gone(folio, GoneCause::Reclaimed).unwrap().0
+    bench.engine.gone(folio, GoneCause::Reclaimed).unwrap()
 }
 
 #[test]
@@ -162,7 +162,7 @@ fn a_workingset_folio_comes_back_under_the_last_tier_however_little_it_was_count
         .map(|folio| {
             bench.young(folio);
             bench.young(folio);
-            bench.engine.gone(folio, GoneCause::Reclaimed).unwrap().0
+            bench.engine.gone(folio, GoneCause::Reclaimed).unwrap()
         })
         .collect();
     assert_eq!(last_tier(&bench), 3);

@@ -7,8 +7,6 @@ use super::{Ingredient, Ingredients, Strata, page::Part};
 use crate::{
     config::Config,
     folio::Flags,
-    heat::PastHeat,
-    ids::SpaceNo,
     ids::{FolioId, GroupId, Kind, NodeId, Order, TimeMs},
     policy::Policy,
     seam::{
@@ -82,8 +80,6 @@ impl Memory {
                 cause: Cause::Read,
                 shadow: self.shadows[page].take(),
                 is_exec: false,
-                space: SpaceNo(0),
-                heat: PastHeat::NONE,
             };
             let folio = self.policy.appeared(arrival).unwrap();
             self.resident[page] = Some(folio);
@@ -403,8 +399,6 @@ fn each_node_learns_from_what_goes_down_and_what_comes_up() {
                 cause: Cause::Fault,
                 shadow: None,
                 is_exec: false,
-                space: SpaceNo(0),
-                heat: PastHeat::NONE,
             })
             .unwrap();
     }

@@ -63,8 +63,6 @@ impl Model {
                     cause: [Cause::Read, Cause::Fault][usize::from(order == 0)],
                     shadow,
                     is_exec: false,
-                    space: SpaceNo(0),
-                    heat: PastHeat::NONE,
                 };
                 let folio = policy.appeared(arrival).unwrap();
                 assert_eq!(
@@ -78,7 +76,7 @@ impl Model {
             }
             Operation::Leave { which, cause } if !self.live.is_empty() => {
                 let folio = self.live.swap_remove(which % self.live.len());
-                let shadow = policy.gone(folio, cause).map(|of| of.0);
+                let shadow = policy.gone(folio, cause);
                 assert_eq!(shadow.is_some(), cause == GoneCause::Reclaimed);
                 self.shadows.extend(shadow);
                 if self.batch.folios.contains(&folio) {

@@ -1,4 +1,4 @@
-//! The wrappers, this one and that by heat, pass everything on.
+//! The wrapper passes everything on.
 
 use std::collections::BTreeSet;
 
@@ -22,21 +22,5 @@ fn every_call_of_a_policy_is_passed_on() {
         "\nimpl<P: Movable, const PAGE_CACHE: bool> Policy for ",
     );
     assert!(asked.len() > 15, "{asked:?}");
-    assert_eq!(asked, passed);
-}
-
-#[test]
-fn every_call_of_a_policy_is_passed_on_by_heat() {
-    let asked = functions(include_str!("../../policy.rs"), "\npub trait Policy: ");
-    let passed = functions(
-        include_str!("../../heat/forward.rs"),
-        "\nimpl<P: PlayedOut> Policy for ",
-    );
-    assert_eq!(asked, passed);
-    let asked = functions(include_str!("../movable.rs"), "\npub trait Movable: ");
-    let passed = functions(
-        include_str!("../../heat/forward.rs"),
-        "\nimpl<P: PlayedOut + Movable> Movable for ",
-    );
     assert_eq!(asked, passed);
 }

@@ -12,8 +12,7 @@ mod two_list;
 use super::{tiered::Tiered, *};
 use crate::{
     config::Config,
-    heat::PastHeat,
-    ids::{GroupId, Kind, Order, SpaceNo},
+    ids::{GroupId, Kind, Order},
     model::KernelModel,
     multigen::MultiGen,
     policy::Policy,
@@ -84,8 +83,6 @@ impl Bench {
             cause,
             shadow: None,
             is_exec: false,
-            space: SpaceNo(0),
-            heat: PastHeat::NONE,
         };
         self.policy.appeared(arrival).unwrap()
     }

@@ -168,8 +168,6 @@ impl Pair {
                     cause: if is_fault { Cause::Fault } else { Cause::Read },
                     shadow: None,
                     is_exec: false,
-                    space: SpaceNo(0),
-                    heat: PastHeat::NONE,
                 };
                 let folio = self.bench.policy.appeared(arrival).unwrap();
                 let page = Page {

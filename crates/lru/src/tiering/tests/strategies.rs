@@ -247,8 +247,6 @@ fn the_second_switch_is_off_by_default_and_nothing_is_looked_at() {
             cause: Cause::Read,
             shadow: None,
             is_exec: false,
-            space: SpaceNo(0),
-            heat: PastHeat::NONE,
         };
         let folio = policy.appeared(arrival).unwrap();
         policy.accessed(folio, AccessVia::FileDescriptor);

@@ -19,8 +19,6 @@ fn file_on(group: GroupId, node: NodeId) -> Arrival {
         cause: Cause::Read,
         shadow: None,
         is_exec: false,
-        space: SpaceNo(0),
-        heat: PastHeat::NONE,
     }
 }
 

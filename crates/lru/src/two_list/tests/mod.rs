@@ -10,7 +10,6 @@ use super::*;
 use crate::{
     folio::MAX_ORDER,
     ids::GenSeq,
-    ids::SpaceNo,
     seam::{Ageing, Cause, GenerationView, by_kind},
 };
 
@@ -47,8 +46,6 @@ impl Bench {
             cause: Cause::Fault,
             shadow: None,
             is_exec: false,
-            space: SpaceNo(0),
-            heat: PastHeat::NONE,
         }
     }
 
@@ -99,7 +96,7 @@ impl Bench {
 
     /// Leaves without being asked to; what is remembered of it.
     fn reclaimed(&mut self, folio: FolioId) -> Shadow {
-        self.engine.gone(folio, GoneCause::Reclaimed).unwrap().0
+        self.engine.gone(folio, GoneCause::Reclaimed).unwrap()
     }
 
     fn isolate_at(&mut self, nr_pages: u64, priority: u8) -> Isolated {

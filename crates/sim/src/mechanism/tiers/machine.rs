@@ -4,8 +4,8 @@
 //! (`walk`).
 
 use strata_lru::{
-    AccessVia, Arrival, Cause, FolioId, GoneCause, Kind, Migrated, NodeId, Order, PastHeat, Policy,
-    Promotion, ReclaimStats, SpaceNo, Tiering, TimeMs, WalkStats,
+    AccessVia, Arrival, Cause, FolioId, GoneCause, Kind, Migrated, NodeId, Order, Policy,
+    Promotion, ReclaimStats, Tiering, TimeMs, WalkStats,
 };
 use strata_trace::{Backing, Op, Via};
 
@@ -158,7 +158,7 @@ impl<'w> TierMachine<'w> {
             Place::Absent(_) => {}
         }
         self.hinted.clear(slot);
-        self.memory.leave(slot, None, PastHeat::NONE);
+        self.memory.leave(slot, None);
         Ok(())
     }
 
@@ -261,8 +261,6 @@ impl<'w> TierMachine<'w> {
             cause,
             shadow,
             is_exec: false,
-            space: SpaceNo(self.workload.page(page).key.space),
-            heat: self.memory.past_heat(slot),
         })?;
         self.memory.enter(slot, folio);
         self.enter_node(slot, to);

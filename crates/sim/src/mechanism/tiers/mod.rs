@@ -35,7 +35,7 @@ mod tests;
 
 use setup::Start;
 pub use setup::{BadTiers, TierSetup};
-use strata_lru::{ByHeat, MultiGen, Policy, Strata, TieringConfig, TwoList, tiered};
+use strata_lru::{MultiGen, Policy, Strata, TieringConfig, TwoList, tiered};
 
 use self::machine::TierMachine;
 use super::KernelPolicy;
@@ -77,6 +77,5 @@ fn tiered_policy(
         KernelPolicy::Strata(of, ingredients) => {
             tiered(Strata::made_of(*ingredients, of.clone())?, config)?
         }
-        KernelPolicy::ByHeat(of) => tiered(ByHeat::new(MultiGen::new(of.clone())?), config)?,
     })
 }

@@ -234,8 +234,7 @@ impl TierMachine<'_> {
                 Fate::Tried(Verdict::Evicted) => {
                     self.nodes[from].nr_free += 1;
                     self.hinted.clear(slot);
-                    let heat = batch.heats.get(number).copied().unwrap_or_default();
-                    self.memory.leave(slot, batch.shadows[number], heat);
+                    self.memory.leave(slot, batch.shadows[number]);
                     nr_freed += 1;
                 }
                 // The page below was taken when it was chosen.

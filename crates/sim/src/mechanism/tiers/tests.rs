@@ -35,11 +35,10 @@ fn policies() -> [KernelPolicy; NR_POLICIES] {
         KernelPolicy::MultiGen(Config::default()),
         KernelPolicy::TwoList(Config::default()),
         KernelPolicy::Strata(Config::default(), Ingredients::ALL),
-        KernelPolicy::ByHeat(Config::default()),
     ]
 }
 
-const NR_POLICIES: usize = 4;
+const NR_POLICIES: usize = 3;
 
 fn policy(tiers: &TierSetup, nr_pages: &[u32], which: usize) -> Box<dyn Policy> {
     tiered_policy(&policies()[which], tiers.config(nr_pages).unwrap()).unwrap()
@@ -295,32 +294,6 @@ fn each_tier_keeps_its_share_free_of_what_the_background_is_to() {
             );
         }
     }
-}
-
-#[test]
-fn what_is_wanted_in_most_walks_stays_up_by_heat() {
-    // A third of the hot pages in each interval, each time others, beside pages that are used once.
-    const NR_HOT: u64 = 900;
-    let of_interval = |time: u64| {
-        let mixed = move |page: u64| (page << 20 ^ time).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let hot = (0..NR_HOT).filter(move |page| mixed(mixed(*page)) >> 62 == 0);
-        let scan = (0..300).map(move |n| NR_HOT + (time * 300 + n) % 3000);
-        hot.chain(scan).map(move |page| Access {
-            time_us: (time + 1) * 50_000,
-            ..access(page, Via::PageTable)
-        })
-    };
-    let workload = workload((0..400).flat_map(of_interval));
-    let misses = |policy: &str| {
-        let policy: crate::PolicySpec = policy.parse().unwrap();
-        let setup = setup(2400, "50:50+promote=off");
-        let outcome = policy.run(&workload, &setup, &NoProgress).unwrap();
-        let reclaim = outcome.reclaim.unwrap();
-        assert!(reclaim.nr_ptes_walked > 0 && reclaim.nr_ageing_runs > 0);
-        outcome.nr_misses
-    };
-    let (by_heat, by_recency) = (misses("mglru+heat"), misses("mglru"));
-    assert!(by_heat < by_recency, "{by_heat} against {by_recency}");
 }
 
 #[test]

@@ -24,7 +24,7 @@ impl TierMachine<'_> {
         node: Option<NodeId>,
         swappiness: Swappiness,
     ) -> Result<(), SimError> {
-        if self.policy.walk_scan() == Scan::Forced || self.policy.walks().is_none() {
+        if self.policy.walks().is_none() {
             return self.walk_all(group, swappiness);
         }
         let nodes = match node {
@@ -149,7 +149,6 @@ impl TierMachine<'_> {
             .filter_map(|slot| self.memory.folio(*slot))
             .collect();
         let table = TableId(u64::from(self.layout.table(slot)));
-        self.policy.note_young(&young);
         if let Some(walks) = self.policy.walks() {
             walks.looked_around(LookAround {
                 folio,

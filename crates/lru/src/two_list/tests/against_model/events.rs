@@ -45,7 +45,7 @@ impl Pair {
     }
 
     pub(super) fn gone(&mut self, id: FolioId, cause: GoneCause) -> Result<(), String> {
-        let shadow = self.engine.gone(id, cause).map(|of| of.0);
+        let shadow = self.engine.gone(id, cause);
         if cause == GoneCause::Reclaimed {
             let folio = &self.folios[&id];
             let stats = &mut self.stats[folio.lruvec];

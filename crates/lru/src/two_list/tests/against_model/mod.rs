@@ -133,8 +133,6 @@ impl Pair {
                     },
                     shadow: shadow.map(|n| self.shadows[n].shadow),
                     is_exec,
-                    space: SpaceNo(0),
-                    heat: PastHeat::NONE,
                 };
                 self.appear(usize::from(group * NR_NODES + node), arrival, shadow)?;
             }

@@ -71,7 +71,7 @@ fn json_has_a_record_a_run_with_every_request_counted() {
     ];
     let report: Value = serde_json::from_str(&stdout(&args)).expect("JSON");
     let runs = report["runs"].as_array().expect("runs");
-    assert_eq!(runs.len(), 3);
+    assert_eq!(runs.len(), 4);
     for run in runs {
         let number = |name: &str| run[name].as_u64().unwrap_or_else(|| panic!("{name}"));
         assert_eq!(
@@ -149,7 +149,7 @@ fn every_policy_of_a_kernel_plays_groups_tiers_and_a_background_together() {
         let json = stdout(&[&args[..], groups].concat());
         let report: Value = serde_json::from_str(&json).expect("JSON");
         let runs = report["runs"].as_array().expect("runs");
-        assert_eq!(runs.len(), 4);
+        assert_eq!(runs.len(), 3);
         for run in runs {
             let hits = run["reclaim"]["tiers"]["hits"].as_array().expect("hits");
             let nr_hits: u64 = hits.iter().filter_map(Value::as_u64).sum();

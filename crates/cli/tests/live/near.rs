@@ -20,7 +20,12 @@ const A_MOMENT: Duration = Duration::from_millis(250);
 
 /// Strata at a program of so much memory that does what the test says, with as much for a budget; its report after
 /// `during`.
-fn report_of(name: &str, size: &str, during: impl FnOnce(&mut Touch, &TestGroup)) -> Value {
+fn report_of(
+    name: &str,
+    size: &str,
+    options: &[&str],
+    during: impl FnOnce(&mut Touch, &TestGroup),
+) -> Value {
     let group = TestGroup::new(name);
     let mut touch = Touch::start(["--size", size]);
     group.take(touch.pid);
@@ -29,6 +34,7 @@ fn report_of(name: &str, size: &str, during: impl FnOnce(&mut Touch, &TestGroup)
     let mut live = Live::start(
         &Strata::new(["run", "--memory", size, "--report"])
             .arg(report.path())
+            .args(options)
             .args(["--pid", &pid]),
     );
     live.wait_until_it_answers();
@@ -41,7 +47,8 @@ fn report_of(name: &str, size: &str, during: impl FnOnce(&mut Touch, &TestGroup)
 }
 
 /// An idle loop looks once a second, and a program had filled its memory by then: all of it bore accessed bits
-/// that only filling had set, and the kernel looked at three pages for each that went, at five with a swap file.
+/// that only filling had set, and the kernel looked at three pages for each that went, at five with a swap file. Looked at page
+/// by page, so that walks come once a second.
 #[test]
 fn a_program_that_fills_its_memory_at_once_is_looked_at_before_any_has_to_go() {
     needs!("cap_bpf", "memory_cgroup", "process_madvise");
@@ -50,7 +57,7 @@ fn a_program_that_fills_its_memory_at_once_is_looked_at_before_any_has_to_go() {
     }
     let _guard = Guard::new();
     let filled = || {
-        report_of("near", "64M", |touch, _| {
+        report_of("near", "64M", &["--policy", "mglru"], |touch, _| {
             for round in 0..3 {
                 // 93 % of the budget, a little more each time: where usage has not changed there is nothing to see.
                 touch.ask(&format!("writerange 0 {}", 15200 + 50 * round));
@@ -77,7 +84,7 @@ fn usage_that_moves_to_and_fro_near_the_budget_does_not_keep_strata_awake() {
     needs!("cap_bpf", "memory_cgroup", "process_madvise");
     let _guard = Guard::new();
     let mut took = Duration::ZERO;
-    let report = report_of("fro", "64M", |touch, _| {
+    let report = report_of("fro", "64M", &[], |touch, _| {
         let begun = Instant::now();
         touch.ask("writerange 0 13500");
         for _ in 0..500 {
@@ -105,7 +112,7 @@ fn next_to_what_is_locked_the_limit_keeps_its_distance() {
     }
     let _guard = Guard::new();
     let mut limits = Vec::new();
-    let report = report_of("pinch", "128M", |touch, group| {
+    let report = report_of("pinch", "128M", &[], |touch, group| {
         let mut limit = || {
             let text = std::fs::read_to_string(group.path.join("memory.limit_in_bytes"));
             let bytes: u64 = text.expect("a limit").trim().parse().expect("a number");

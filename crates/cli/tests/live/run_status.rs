@@ -275,7 +275,9 @@ fn the_program_runs_as_the_user_that_is_named() {
 fn the_report_tells_the_whole_run() {
     needs!("cap_bpf", "memory_cgroup");
     let _guard = Guard::new();
-    let (run, report) = Strata::new(["run", "--memory", "48M", "--swap", "zram:128M", "--"])
+    // Pages that Strata takes itself are counted on a busy machine, too, where the rest is left to programs.
+    let (run, report) = Strata::new(["run", "--memory", "48M", "--swap", "zram:128M"])
+        .args(["--actuator", "pageout", "--"])
         .arg(program("checksum"))
         .args(["--size", "80M", "--seconds", "3"])
         .finish_with_report();
@@ -288,7 +290,7 @@ fn the_report_tells_the_whole_run() {
     assert_eq!(number("/version"), 2.0);
     assert_eq!(report["ending"]["code"], 0);
     assert_eq!(report["policy"], "mglru");
-    assert_eq!(report["actuator"], "auto");
+    assert_eq!(report["actuator"], "pageout");
     assert_eq!(report["is_dry_run"], false);
     assert_eq!(number("/usage/budget_bytes"), (48 * MIB) as f64);
     assert!(number("/usage/mean_bytes") <= number("/usage/peak_bytes"));
@@ -296,10 +298,7 @@ fn the_report_tells_the_whole_run() {
     assert!(number("/elapsed_ms") >= 3000.0);
     let applied = number("/eviction/nr_applied_pages");
     assert!(applied <= number("/eviction/nr_tried_pages"));
-    assert!(
-        applied + number("/eviction/nr_kernel_chosen_pages") > 0.0,
-        "{report:#}"
-    );
+    assert!(applied > 0.0, "{report:#}");
     assert!(number("/walks/nr_walks") >= 1.0);
     assert!(number("/kernel/nr_major_faults") > 0.0);
     assert!(number("/strata_cpu_ms") > 0.0);

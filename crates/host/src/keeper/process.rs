@@ -338,10 +338,11 @@ fn take_over(directory: &Path) -> Result<(), String> {
     };
     // Nobody with another run directory begins on the groups before they are as they were. One that has begun is left in peace:
     // only values that are still this session's are put back.
-    let _held: Vec<File> = (state.groups.iter())
+    let held: Vec<File> = (state.groups.iter())
         .filter_map(|group| hold(&group.path).ok())
         .collect();
     carry_out(&mut state, directory, Due::AtOnce);
+    drop(held);
     while is_program_running(&state) {
         thread::sleep(PROGRAM_POLL);
     }

@@ -33,8 +33,6 @@ config_of! {
     {
         /// How often it is looked at.
         sampling: sampling::Config;
-        /// How many processors the programs want.
-        demand: demand::Config;
         /// Whether a processor is free.
         contention: contention::Config;
         /// How much of the time the programs run.
@@ -55,14 +53,11 @@ pub struct Cpu {
 impl Cpu {
     /// Nothing known yet, on a machine with so many processors.
     pub fn new(nr_processors: usize, config: &Config) -> Cpu {
-        let sampling::Config {
-            every_ms,
-            share_of_last,
-        } = config.sampling;
+        let every_ms = config.sampling.every_ms;
         Cpu {
-            demand: Demand::new(config.demand, every_ms, share_of_last),
+            demand: Demand::new(every_ms),
             contention: Contention::new(nr_processors, config.contention),
-            load: Load::new(config.load, every_ms, share_of_last),
+            load: Load::new(config.load, every_ms),
         }
     }
 

@@ -46,17 +46,19 @@ config! {
     raised_share: u64 = 4, 1..=100, "1/n of the budget";
     /// The limit may give way by so much even where the budget is small.
     raised_bytes_min: u64 = 64 << 20, 1 << 20..=1 << 30, "bytes";
-    /// A step within this time after the last one is twice as large, up to the distance from the budget to the backstop. A
-    /// program's end has to do with the limit when what can't go was near it, or tasks waited, within this time before.
-    recent_ms: u64 = 1000, 100..=60_000, "ms";
-    /// Tasks that a raise has woken need so long to run, and count as waiting until then.
-    step_settles_ms: u64 = 50, 0..=1000, "ms";
     /// What can't go takes up the budget when it leaves less than this part of it.
     floor_share: u64 = 8, 2..=64, "1/n of the budget";
     /// The kernel's counts of the group are read this often near the budget, which brings them up to date: stale ones have the
     /// kernel find nothing to take. Usage is looked at as often while the programs reclaim in their own faults.
     counts_ms: u64 = 20, 1..=100, "ms";
 }
+
+/// A step within this time after the last one is twice as large, up to the distance from the budget to the backstop. A
+/// program's end has to do with the limit when what can't go was near it, or tasks waited, within this time before. It is far
+/// more than the milliseconds that lie between two steps of one squeeze, or between a fault and the end of a program.
+const RECENT_MS: u64 = 1000;
+/// Tasks that a raise has woken need so long to run, and count as waiting until then.
+const STEP_SETTLES_MS: u64 = 50;
 
 /// How eviction stands after a tick.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -281,7 +283,7 @@ impl Limit {
 
     /// Whether a fault that ended the program may come from the limit: see the module text.
     pub fn may_have_caused_fault(&self, now: TimeMs) -> bool {
-        let is_recent = |then| now.since(then) <= self.config.recent_ms;
+        let is_recent = |then| now.since(then) <= RECENT_MS;
         self.pinched_at.is_some_and(is_recent)
     }
 
@@ -445,13 +447,13 @@ impl Limit {
         let (need, marks, config) = (job.need, job.marks, self.config);
         let headroom = limit_bytes.saturating_sub(usage_bytes);
         let since_raise_ms = self.raised.map(|(then, _)| job.now.since(then));
-        let is_settling = since_raise_ms.is_some_and(|ms| ms < config.step_settles_ms);
+        let is_settling = since_raise_ms.is_some_and(|ms| ms < STEP_SETTLES_MS);
         let is_room = headroom >= step_bytes(&marks) && !need.is_under_oom;
         if is_room || headroom > 0 && is_settling {
             return Step::Done(None);
         }
         let bytes = match self.raised {
-            Some((then, bytes)) if job.now.since(then) < config.recent_ms => bytes * 2,
+            Some((then, bytes)) if job.now.since(then) < RECENT_MS => bytes * 2,
             // As far as two marks lie apart: the moment that needs it is short.
             _ => marks.high_bytes - marks.low_bytes,
         };

@@ -14,8 +14,6 @@ config! {
     /// How far apart walks are, whatever they are for.
     "walks"
 
-    /// Walks pause for this many times what the last one took of a processor, so that they take a tenth of one at most.
-    pause_factor: u64 = 10, 1..=1000, "times";
     /// Two walks are at least so far apart while pages have to go one by one.
     pause_ms_min: u64 = 20, 1..=100, "ms";
     /// Interval of walks where the kernel chooses what goes, ahead of the limit or in the programs' own faults: clearing accessed
@@ -24,6 +22,10 @@ config! {
     /// Interval of walks near the budget while usage moves and nothing has to be reclaimed, where pages go one by one.
     pause_approach_ms: u64 = 1000, 100..=10_000, "ms";
 }
+
+/// Walks pause for so many times what the last one took of a processor, so that they keep the promise of I1. `--cpu` is how
+/// a user has them take less.
+const PAUSE_FACTOR: u64 = 10;
 
 /// What walks are for at this moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -116,7 +118,7 @@ impl Walks {
     pub fn own_pause_ms(&self) -> u64 {
         let (cpu_ns, wall_ns) = self.took_ns;
         // Where a walk waits, for a processor or a lock, there is a time without any before the next.
-        (cpu_ns * self.config.pause_factor).max(wall_ns * 2) / 1_000_000
+        (cpu_ns * PAUSE_FACTOR).max(wall_ns * 2) / 1_000_000
     }
 
     /// The kernel may have taken pages of programs that did not run.

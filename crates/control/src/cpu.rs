@@ -105,11 +105,6 @@ impl Cpu {
         self.demand.busy()
     }
 
-    /// Whether clocks were read a moment ago.
-    pub fn is_load_fresh(&self, now: TimeMs) -> bool {
-        self.load.is_fresh(now)
-    }
-
     /// What pageout may take of a processor, percent.
     pub fn pageout_percent_max(&self) -> u32 {
         self.load.pageout_percent_max()
@@ -118,11 +113,6 @@ impl Cpu {
     /// Pages that come back in a second, on average.
     pub fn refaulted_pages_per_s(&self) -> f64 {
         self.load.refaulted_pages_per_s()
-    }
-
-    /// Pages that come back in a second, on average, or none where clocks were not read for a while.
-    pub fn refaulted_pages_per_s_at(&self, now: TimeMs) -> f64 {
-        self.load.refaulted_pages_per_s_at(now)
     }
 }
 
@@ -183,25 +173,5 @@ mod tests {
         cpu.sample(TimeMs(2050), CpuSample::default());
         assert_eq!(cpu.state(), CpuState::Taken);
         assert_eq!(cpu.busy_threads().len(), 2);
-    }
-
-    #[test]
-    fn what_came_back_is_not_known_any_more_once_nobody_has_read_clocks_for_a_while() {
-        let mut cpu = Cpu::new(2, &Config::default());
-        for (ms, nr_refaulted_pages) in [(0, 0), (100, 500)] {
-            let clocks = Clocks {
-                nr_refaulted_pages,
-                ..Clocks::default()
-            };
-            let sample = CpuSample {
-                clocks: Some(clocks),
-                ..CpuSample::default()
-            };
-            cpu.sample(TimeMs(ms), sample);
-        }
-        let last = cpu.refaulted_pages_per_s();
-        assert!(last > 0.0);
-        assert_eq!(cpu.refaulted_pages_per_s_at(TimeMs(100)), last);
-        assert_eq!(cpu.refaulted_pages_per_s_at(TimeMs(10_000)), 0.0);
     }
 }

@@ -162,8 +162,6 @@ struct Stock {
     floor_bytes: u64,
     /// Usage then, bytes.
     usage_bytes: u64,
-    /// Whether anon pages had somewhere to go.
-    can_swap: bool,
 }
 
 impl Stock {
@@ -174,7 +172,6 @@ impl Stock {
             evictable_bytes,
             floor_bytes: usage_bytes.saturating_sub(evictable_bytes),
             usage_bytes,
-            can_swap,
         }
     }
 }
@@ -226,8 +223,6 @@ pub struct Limit {
     is_line_held: bool,
     /// When the kernel's lists were last read, and what they said.
     stock: Option<(TimeMs, Stock)>,
-    /// What the last reading found.
-    counters: Option<GroupStats>,
     /// The last raise, and how far it went.
     raised: Option<(TimeMs, u64)>,
     /// (v1) When what can't go was last near the limit, or tasks waited.
@@ -245,7 +240,6 @@ impl Limit {
             version,
             is_line_held: false,
             stock: None,
-            counters: None,
             raised: None,
             pinched_at: None,
             nr_raises: 0,
@@ -258,12 +252,6 @@ impl Limit {
     pub fn set_budget(&mut self, marks: &Watermarks) {
         self.peak_bytes = self.peak_bytes.max(marks.backstop_bytes);
         self.raised = None;
-    }
-
-    /// What the last reading found, while usage is near the budget and anon pages have somewhere to go.
-    pub fn pressing_counters(&self) -> Option<&GroupStats> {
-        let can_swap = self.stock.is_some_and(|(_, stock)| stock.can_swap);
-        self.counters.as_ref().filter(|_| can_swap)
     }
 
     /// Whether the kernel holds usage below the budget by itself.
@@ -288,7 +276,8 @@ impl Limit {
     }
 
     /// Whether the kernel's counts are to be read now, which also brings them up to date: stale ones are what makes it
-    /// find nothing to take. `None`: nobody needs them, because usage is far from the budget; `Some(false)`: those of the last reading will do.
+    /// find nothing to take. `None`: nobody needs them, because usage is far from the budget; `Some(false)`: those of the last
+    /// reading will do.
     pub fn wants_counters(
         &mut self,
         now: TimeMs,
@@ -314,7 +303,7 @@ impl Limit {
     }
 
     /// Takes in the kernel's counts; `None`: they could not be read, and what was known stands. What is not known must not
-    /// be taken for what can't go.
+    /// be taken for what can't go. `can_swap`: anon pages have somewhere to go.
     pub fn take_counters(
         &mut self,
         now: TimeMs,
@@ -322,10 +311,9 @@ impl Limit {
         usage_bytes: u64,
         can_swap: bool,
     ) {
-        let Some(stats) = stats else { return };
-        let stock = Stock::of(&stats, usage_bytes, can_swap);
-        self.counters = Some(stats);
-        self.stock = Some((now, stock));
+        if let Some(stats) = stats {
+            self.stock = Some((now, Stock::of(&stats, usage_bytes, can_swap)));
+        }
     }
 
     /// Starts the work on the limit for one tick; returns the first step. The limit is raised if tasks wait or too little

@@ -4,7 +4,8 @@
 //! forget it. While a program waits (for a disk, for its quota, for a request) nobody is interrupted,
 //! and a page costs a fraction. So the less a program runs, the more of its pages may be taken one by one.
 //!
-//! **Owns** the average, and the share that follows from it, and what comes back in a second. **Does not own** who does the work (`reclaimer`), nor reading clocks and counts.
+//! **Owns** the average, the share that follows from it, and what comes back in a second. **Does not own** who does the work
+//! (`reclaimer`), nor reading clocks and counts.
 //!
 //! **Invariants** I1: a program that runs all the time leaves [`Config::pageout_percent_min`], none leaves more than
 //! all of a processor.
@@ -102,20 +103,6 @@ impl Load {
         self.refaulted_pages_per_s
     }
 
-    /// Pages that come back in a second, on average, or none where nobody has looked for a while.
-    pub(super) fn refaulted_pages_per_s_at(&self, now: TimeMs) -> f64 {
-        match self.is_fresh(now) {
-            true => self.refaulted_pages_per_s,
-            false => 0.0,
-        }
-    }
-
-    /// Whether somebody has looked a moment ago.
-    pub(super) fn is_fresh(&self, now: TimeMs) -> bool {
-        let is_fresh = |then| now.since(then) <= 2 * self.every_ms;
-        self.sampled.is_some_and(is_fresh)
-    }
-
     /// What pageout may take of a processor, percent.
     pub(super) fn pageout_percent_max(&self) -> u32 {
         let nr_running = self.nr_running.unwrap_or(1.0);
@@ -194,17 +181,6 @@ mod tests {
             100,
             "a quarter of the last sample counts"
         );
-    }
-
-    #[test]
-    fn what_came_back_is_known_for_twice_as_long_as_lies_between_two_looks() {
-        let mut load = Load::new(Config::DEFAULT, EVERY_MS);
-        assert!(!load.is_fresh(TimeMs(0)));
-        load.sample(TimeMs(0), BTreeMap::new(), 0);
-        load.sample(TimeMs(50), BTreeMap::new(), 500);
-        assert!(load.is_fresh(TimeMs(150)) && !load.is_fresh(TimeMs(151)));
-        assert_eq!(load.refaulted_pages_per_s_at(TimeMs(151)), 0.0);
-        assert!(load.refaulted_pages_per_s_at(TimeMs(150)) > 1000.0);
     }
 
     #[test]

@@ -23,7 +23,6 @@ use crate::trace::{
     Answer, Batch, ChosenBy, ClearIntent, Found, ProgramPages, ReclaimAsk, Recorder, WalkAsk,
     WalkEnd, WalkPlan, WalkSample,
 };
-use crate::walks::Pause;
 use strata_lru::{Isolated, TimeMs};
 
 /// Isolation is asked again at most so often within one tick.
@@ -245,8 +244,8 @@ pub fn evict<M: Mechanism>(
                 // Also where it would clear nothing: what is new is found, and what is old was not used since
                 // something was cleared.
                 let walks = on.control().config().walks;
-                let may_walk = may_walk(on, now, Pause::Clearing.ms(&walks))
-                    || on.control().may_look(now, Pause::Looking.ms(&walks));
+                let may_walk = may_walk(on, now, walks.pause_ms_min)
+                    || on.control().may_look(now, walks.pause_approach_ms);
                 if !may_walk {
                     return Ok(Standing::Fine);
                 }

@@ -53,25 +53,6 @@ impl Purpose {
     }
 }
 
-/// How far apart walks are at least where an eviction finds nothing to take.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pause {
-    /// What is new is found, and what was used is told from what was not.
-    Clearing,
-    /// What is new is found, even if nothing can be cleared yet.
-    Looking,
-}
-
-impl Pause {
-    /// Milliseconds.
-    pub fn ms(self, config: &Config) -> u64 {
-        match self {
-            Pause::Clearing => config.pause_ms_min,
-            Pause::Looking => config.pause_approach_ms,
-        }
-    }
-}
-
 /// What the last walks were.
 #[derive(Debug)]
 pub struct Walks {
@@ -204,19 +185,5 @@ mod tests {
         assert!(!walks.is_thorough());
         walks.kernel_took_pages();
         assert!(walks.is_thorough() && !walks.is_thorough());
-    }
-
-    #[test]
-    fn where_nothing_can_be_taken_walks_that_tell_what_is_used_come_fifty_times_a_second() {
-        assert_eq!(Pause::Clearing.ms(&Config::DEFAULT), 20);
-        assert_eq!(
-            Pause::Looking.ms(&Config::DEFAULT),
-            1000,
-            "what can't be cleared tells no more"
-        );
-        let mut walks = Walks::new(Config::DEFAULT);
-        walks.note_end(TimeMs(0), 90);
-        let may_look = |ms| walks.may_look(TimeMs(ms), Pause::Clearing.ms(&Config::DEFAULT));
-        assert!(!may_look(19) && may_look(20));
     }
 }

@@ -9,7 +9,6 @@ use std::fmt::{Debug, Write};
 use strata_control::cpu::{Clocks, CpuSample, Runnable, Threads};
 use strata_control::limit::{Answer, Limit, Line, Need, Standing, Step};
 use strata_control::split_huge::{Facts, SplitHuge};
-use strata_control::walks::Pause;
 use strata_control::{
     Actuator, ActuatorReport, CacheLook, CacheSample, CameIn, CgroupVersion, Config, Control,
     Distances, FileCache, FileNo, FreeSwap, GroupStats, Held, ProgramNo, Sample, Setup, Tunable,
@@ -132,7 +131,6 @@ fn decided(config: &Config, seed: u64, budget_bytes: u64) -> Told {
     let mut told = Told::default();
     told.note(Held::of(budget_bytes, &config.watermarks));
     told.note(Watermarks::new(budget_bytes, &config.watermarks));
-    told.note([Pause::Clearing, Pause::Looking].map(|of| of.ms(&config.walks)));
     let setup = Setup {
         budget_bytes,
         actuator: Actuator::Auto,

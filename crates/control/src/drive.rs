@@ -5,7 +5,8 @@
 //!        -> a walk, if one is due -> which huge pages are to be split
 //! ```
 //!
-//! **Owns** this order. **Does not own** the decisions ([`Control`]), nor pages, threads, page tables and limits: those are a [`Mechanism`]'s, live or played.
+//! **Owns** this order. **Does not own** the decisions ([`Control`]), nor pages, threads, page tables and limits: those are
+//! a [`Mechanism`]'s, live or played.
 //!
 //! **Invariants** I1: nothing here waits. I2: a tick makes at most one walk: two walks are never closer than a pause.
 

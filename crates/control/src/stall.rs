@@ -18,8 +18,8 @@ config! {
     stall_ms: u64 = 1000, 100..=60_000, "ms";
 }
 
-/// Fewer attempts that were answered prove nothing, because Strata itself may have been short of processors: elsewhere a
-/// second has a hundred.
+/// Fewer attempts that were answered prove nothing, because Strata itself may have been short of processors: where it is
+/// not it makes a hundred in a second.
 const ATTEMPTS_MIN: u64 = 8;
 /// Less than this, freed by attempts or grown by the program, is next to nothing: a reclaim that gets anywhere frees as much
 /// in some milliseconds.

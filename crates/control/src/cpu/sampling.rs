@@ -1,7 +1,7 @@
 //! How often the demand for the processors is sampled, and how fast the averages follow.
 //!
-//! **Owns** these two numbers, of which only the first is a tunable. **Does not own** the samples and their averages (`demand`, `load`). Free swap is read at the
-//! same pace.
+//! **Owns** these two numbers, of which only the first is a tunable. **Does not own** the samples and their averages (`demand`,
+//! `load`). Free swap is read at the same pace.
 
 use crate::tunables::config;
 

@@ -10,12 +10,12 @@
 //!
 //! **Invariants** I1: in a dry run no stall is reported, and reclaim is never left to the programs.
 
-mod beside;
 #[cfg(test)]
 pub(crate) mod tests;
 mod tick;
 #[cfg(test)]
 mod tick_tests;
+mod walking;
 
 use crate::backoff::Backoff;
 use crate::config::Config;

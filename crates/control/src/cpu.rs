@@ -33,8 +33,6 @@ config_of! {
     {
         /// How often it is looked at.
         sampling: sampling::Config;
-        /// How many processors the programs want.
-        demand: demand::Config;
         /// Whether a processor is free.
         contention: contention::Config;
         /// How much of the time the programs run.
@@ -55,14 +53,11 @@ pub struct Cpu {
 impl Cpu {
     /// Nothing known yet, on a machine with so many processors.
     pub fn new(nr_processors: usize, config: &Config) -> Cpu {
-        let sampling::Config {
-            every_ms,
-            share_of_last,
-        } = config.sampling;
+        let every_ms = config.sampling.every_ms;
         Cpu {
-            demand: Demand::new(config.demand, every_ms, share_of_last),
+            demand: Demand::new(every_ms),
             contention: Contention::new(nr_processors, config.contention),
-            load: Load::new(config.load, every_ms, share_of_last),
+            load: Load::new(config.load, every_ms),
         }
     }
 
@@ -110,11 +105,6 @@ impl Cpu {
         self.demand.busy()
     }
 
-    /// Whether clocks were read a moment ago.
-    pub fn is_load_fresh(&self, now: TimeMs) -> bool {
-        self.load.is_fresh(now)
-    }
-
     /// What pageout may take of a processor, percent.
     pub fn pageout_percent_max(&self) -> u32 {
         self.load.pageout_percent_max()
@@ -123,11 +113,6 @@ impl Cpu {
     /// Pages that come back in a second, on average.
     pub fn refaulted_pages_per_s(&self) -> f64 {
         self.load.refaulted_pages_per_s()
-    }
-
-    /// Pages that come back in a second, on average, or none where clocks were not read for a while.
-    pub fn refaulted_pages_per_s_at(&self, now: TimeMs) -> f64 {
-        self.load.refaulted_pages_per_s_at(now)
     }
 }
 
@@ -188,25 +173,5 @@ mod tests {
         cpu.sample(TimeMs(2050), CpuSample::default());
         assert_eq!(cpu.state(), CpuState::Taken);
         assert_eq!(cpu.busy_threads().len(), 2);
-    }
-
-    #[test]
-    fn what_came_back_is_not_known_any_more_once_nobody_has_read_clocks_for_a_while() {
-        let mut cpu = Cpu::new(2, &Config::default());
-        for (ms, nr_refaulted_pages) in [(0, 0), (100, 500)] {
-            let clocks = Clocks {
-                nr_refaulted_pages,
-                ..Clocks::default()
-            };
-            let sample = CpuSample {
-                clocks: Some(clocks),
-                ..CpuSample::default()
-            };
-            cpu.sample(TimeMs(ms), sample);
-        }
-        let last = cpu.refaulted_pages_per_s();
-        assert!(last > 0.0);
-        assert_eq!(cpu.refaulted_pages_per_s_at(TimeMs(100)), last);
-        assert_eq!(cpu.refaulted_pages_per_s_at(TimeMs(10_000)), 0.0);
     }
 }

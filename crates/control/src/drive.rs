@@ -5,8 +5,8 @@
 //!        -> a walk, if one is due -> which huge pages are to be split
 //! ```
 //!
-//! **Owns** this order, and the little that is kept from one step to a later one ([`Kept`]). **Does not own** the
-//! decisions ([`Control`]), nor pages, threads, page tables and limits: those are a [`Mechanism`]'s, live or played.
+//! **Owns** this order. **Does not own** the decisions ([`Control`]), nor pages, threads, page tables and limits: those are
+//! a [`Mechanism`]'s, live or played.
 //!
 //! **Invariants** I1: nothing here waits. I2: a tick makes at most one walk: two walks are never closer than a pause.
 
@@ -24,18 +24,10 @@ use crate::trace::{
     Answer, Batch, ChosenBy, ClearIntent, Found, ProgramPages, ReclaimAsk, Recorder, WalkAsk,
     WalkEnd, WalkPlan, WalkSample,
 };
-use crate::walks::Pause;
 use strata_lru::{Isolated, TimeMs};
 
 /// Isolation is asked again at most so often within one tick.
 const ISOLATE_TRIES: u32 = 16;
-
-/// What is kept from one step to a later one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Kept {
-    /// Attempts at taking pages, those of the kernel included, that were answered. Whoever hears the answers counts them.
-    pub nr_attempts: u64,
-}
 
 /// What a walk visited, and what that took.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -86,8 +78,8 @@ pub trait Mechanism {
     fn control(&self) -> &Control;
     /// Who decides, to be told.
     fn control_mut(&mut self) -> &mut Control;
-    /// What is kept from step to step.
-    fn kept_mut(&mut self) -> &mut Kept;
+    /// The engine was asked for pages: an attempt that is answered at once.
+    fn note_attempt(&mut self);
     /// Where everything is noted.
     fn recorder(&self) -> &Recorder;
 
@@ -233,7 +225,7 @@ pub fn evict<M: Mechanism>(
     usage_bytes: u64,
     nr_pages: u64,
 ) -> Result<Standing, M::Error> {
-    on.kept_mut().nr_attempts += 1;
+    on.note_attempt();
     let mut has_walked = false;
     for _ in 0..ISOLATE_TRIES {
         let by = ChosenBy::Generations;
@@ -253,8 +245,8 @@ pub fn evict<M: Mechanism>(
                 // Also where it would clear nothing: what is new is found, and what is old was not used since
                 // something was cleared.
                 let walks = on.control().config().walks;
-                let may_walk = may_walk(on, now, Pause::Clearing.ms(&walks))
-                    || on.control().may_look(now, Pause::Looking.ms(&walks));
+                let may_walk = may_walk(on, now, walks.pause_ms_min)
+                    || on.control().may_look(now, walks.pause_approach_ms);
                 if !may_walk {
                     return Ok(Standing::Fine);
                 }

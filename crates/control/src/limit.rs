@@ -46,17 +46,19 @@ config! {
     raised_share: u64 = 4, 1..=100, "1/n of the budget";
     /// The limit may give way by so much even where the budget is small.
     raised_bytes_min: u64 = 64 << 20, 1 << 20..=1 << 30, "bytes";
-    /// A step within this time after the last one is twice as large, up to the distance from the budget to the backstop. A
-    /// program's end has to do with the limit when what can't go was near it, or tasks waited, within this time before.
-    recent_ms: u64 = 1000, 100..=60_000, "ms";
-    /// Tasks that a raise has woken need so long to run, and count as waiting until then.
-    step_settles_ms: u64 = 50, 0..=1000, "ms";
     /// What can't go takes up the budget when it leaves less than this part of it.
     floor_share: u64 = 8, 2..=64, "1/n of the budget";
     /// The kernel's counts of the group are read this often near the budget, which brings them up to date: stale ones have the
     /// kernel find nothing to take. Usage is looked at as often while the programs reclaim in their own faults.
     counts_ms: u64 = 20, 1..=100, "ms";
 }
+
+/// A step within this time after the last one is twice as large, up to the distance from the budget to the backstop. A
+/// program's end has to do with the limit when what can't go was near it, or tasks waited, within this time before. It is far
+/// more than the milliseconds that lie between two steps of one squeeze, or between a fault and the end of a program.
+const RECENT_MS: u64 = 1000;
+/// Tasks that a raise has woken need so long to run, and count as waiting until then.
+const STEP_SETTLES_MS: u64 = 50;
 
 /// How eviction stands after a tick.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -160,8 +162,6 @@ struct Stock {
     floor_bytes: u64,
     /// Usage then, bytes.
     usage_bytes: u64,
-    /// Whether anon pages had somewhere to go.
-    can_swap: bool,
 }
 
 impl Stock {
@@ -172,7 +172,6 @@ impl Stock {
             evictable_bytes,
             floor_bytes: usage_bytes.saturating_sub(evictable_bytes),
             usage_bytes,
-            can_swap,
         }
     }
 }
@@ -224,8 +223,6 @@ pub struct Limit {
     is_line_held: bool,
     /// When the kernel's lists were last read, and what they said.
     stock: Option<(TimeMs, Stock)>,
-    /// What the last reading found.
-    counters: Option<GroupStats>,
     /// The last raise, and how far it went.
     raised: Option<(TimeMs, u64)>,
     /// (v1) When what can't go was last near the limit, or tasks waited.
@@ -243,7 +240,6 @@ impl Limit {
             version,
             is_line_held: false,
             stock: None,
-            counters: None,
             raised: None,
             pinched_at: None,
             nr_raises: 0,
@@ -256,12 +252,6 @@ impl Limit {
     pub fn set_budget(&mut self, marks: &Watermarks) {
         self.peak_bytes = self.peak_bytes.max(marks.backstop_bytes);
         self.raised = None;
-    }
-
-    /// What the last reading found, while usage is near the budget and anon pages have somewhere to go.
-    pub fn pressing_counters(&self) -> Option<&GroupStats> {
-        let can_swap = self.stock.is_some_and(|(_, stock)| stock.can_swap);
-        self.counters.as_ref().filter(|_| can_swap)
     }
 
     /// Whether the kernel holds usage below the budget by itself.
@@ -281,12 +271,13 @@ impl Limit {
 
     /// Whether a fault that ended the program may come from the limit: see the module text.
     pub fn may_have_caused_fault(&self, now: TimeMs) -> bool {
-        let is_recent = |then| now.since(then) <= self.config.recent_ms;
+        let is_recent = |then| now.since(then) <= RECENT_MS;
         self.pinched_at.is_some_and(is_recent)
     }
 
     /// Whether the kernel's counts are to be read now, which also brings them up to date: stale ones are what makes it
-    /// find nothing to take. `None`: nobody needs them, because usage is far from the budget; `Some(false)`: those of the last reading will do.
+    /// find nothing to take. `None`: nobody needs them, because usage is far from the budget; `Some(false)`: those of the last
+    /// reading will do.
     pub fn wants_counters(
         &mut self,
         now: TimeMs,
@@ -312,7 +303,7 @@ impl Limit {
     }
 
     /// Takes in the kernel's counts; `None`: they could not be read, and what was known stands. What is not known must not
-    /// be taken for what can't go.
+    /// be taken for what can't go. `can_swap`: anon pages have somewhere to go.
     pub fn take_counters(
         &mut self,
         now: TimeMs,
@@ -320,10 +311,9 @@ impl Limit {
         usage_bytes: u64,
         can_swap: bool,
     ) {
-        let Some(stats) = stats else { return };
-        let stock = Stock::of(&stats, usage_bytes, can_swap);
-        self.counters = Some(stats);
-        self.stock = Some((now, stock));
+        if let Some(stats) = stats {
+            self.stock = Some((now, Stock::of(&stats, usage_bytes, can_swap)));
+        }
     }
 
     /// Starts the work on the limit for one tick; returns the first step. The limit is raised if tasks wait or too little
@@ -445,13 +435,13 @@ impl Limit {
         let (need, marks, config) = (job.need, job.marks, self.config);
         let headroom = limit_bytes.saturating_sub(usage_bytes);
         let since_raise_ms = self.raised.map(|(then, _)| job.now.since(then));
-        let is_settling = since_raise_ms.is_some_and(|ms| ms < config.step_settles_ms);
+        let is_settling = since_raise_ms.is_some_and(|ms| ms < STEP_SETTLES_MS);
         let is_room = headroom >= step_bytes(&marks) && !need.is_under_oom;
         if is_room || headroom > 0 && is_settling {
             return Step::Done(None);
         }
         let bytes = match self.raised {
-            Some((then, bytes)) if job.now.since(then) < config.recent_ms => bytes * 2,
+            Some((then, bytes)) if job.now.since(then) < RECENT_MS => bytes * 2,
             // As far as two marks lie apart: the moment that needs it is short.
             _ => marks.high_bytes - marks.low_bytes,
         };

@@ -20,11 +20,10 @@ pub use newcomers::{Newcomer, Newcomers, Verdict};
 pub use tiers::{NR_TIERS, TierCounts};
 
 use crate::sample::PAGE_BYTES;
+pub use crate::strategy::drop_cache::FILE_BYTES_MIN;
 
 /// Two searches of all of memory for files that a group has page cache of are so far apart at least, milliseconds.
 pub const SEARCH_PAUSE_MS: u64 = 5_000;
-/// Files of which a search finds at least so much in memory are looked at by the censuses that follow, bytes.
-pub const FILE_BYTES_MIN: u64 = 256 << 10;
 /// Censuses look at so many files at most, those with most in memory.
 pub const FILES_MAX: usize = 1024;
 /// Pages of a huge folio. Ranges that are dropped end where one may end.

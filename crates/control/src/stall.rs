@@ -16,11 +16,14 @@ config! {
 
     /// Reclaim is in vain where it has brought next to nothing for so long.
     stall_ms: u64 = 1000, 100..=60_000, "ms";
-    /// Fewer attempts that were answered prove nothing, because Strata itself may have been short of processors.
-    attempts_min: u64 = 8, 1..=1000, "attempts";
-    /// Less than this, freed by attempts or grown by the program, is next to nothing.
-    progress_bytes: u64 = 1 << 20, 4 << 10..=1 << 30, "bytes";
 }
+
+/// Fewer attempts that were answered prove nothing, because Strata itself may have been short of processors: where it is
+/// not it makes a hundred in a second.
+const ATTEMPTS_MIN: u64 = 8;
+/// Less than this, freed by attempts or grown by the program, is next to nothing: a reclaim that gets anywhere frees as much
+/// in some milliseconds.
+const PROGRESS_BYTES: u64 = 1 << 20;
 
 /// Usage, attempts and bytes freed at one moment.
 #[derive(Clone, Copy, Debug)]
@@ -71,11 +74,11 @@ impl Stall {
         };
         let freed = sample.freed_bytes.saturating_sub(start.freed_bytes);
         let grown = sample.usage_bytes.saturating_sub(start.usage_bytes);
-        if freed.max(grown) >= self.config.progress_bytes {
+        if freed.max(grown) >= PROGRESS_BYTES {
             self.since = Some(sample);
             self.is_stalled = false;
         } else if sample.now.since(start.now) >= self.config.stall_ms
-            && sample.nr_attempts.saturating_sub(start.nr_attempts) >= self.config.attempts_min
+            && sample.nr_attempts.saturating_sub(start.nr_attempts) >= ATTEMPTS_MIN
         {
             self.is_stalled = true;
         }
@@ -88,7 +91,7 @@ impl Stall {
             return None;
         }
         // As many attempts in that time as prove something.
-        let pause_ms = self.config.stall_ms / self.config.attempts_min;
+        let pause_ms = self.config.stall_ms / ATTEMPTS_MIN;
         let waited_ms = self.tried.map_or(pause_ms, |then| now.since(then));
         if waited_ms >= pause_ms {
             self.tried = Some(now);

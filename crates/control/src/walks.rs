@@ -14,8 +14,6 @@ config! {
     /// How far apart walks are, whatever they are for.
     "walks"
 
-    /// Walks pause for this many times what the last one took of a processor, so that they take a tenth of one at most.
-    pause_factor: u64 = 10, 1..=1000, "times";
     /// Two walks are at least so far apart while pages have to go one by one.
     pause_ms_min: u64 = 20, 1..=100, "ms";
     /// Interval of walks where the kernel chooses what goes, ahead of the limit or in the programs' own faults: clearing accessed
@@ -24,6 +22,10 @@ config! {
     /// Interval of walks near the budget while usage moves and nothing has to be reclaimed, where pages go one by one.
     pause_approach_ms: u64 = 1000, 100..=10_000, "ms";
 }
+
+/// Walks pause for so many times what the last one took of a processor, so that they keep the promise of I1. `--cpu` is how
+/// a user has them take less.
+const PAUSE_FACTOR: u64 = 10;
 
 /// What walks are for at this moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,25 +49,6 @@ impl Purpose {
             (true, _) => splitting_ms,
             (false, true) => splitting_ms.or(Some(config.pause_watch_ms)),
             (false, false) => splitting_ms.or(Some(config.pause_approach_ms)),
-        }
-    }
-}
-
-/// How far apart walks are at least where an eviction finds nothing to take.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pause {
-    /// What is new is found, and what was used is told from what was not.
-    Clearing,
-    /// What is new is found, even if nothing can be cleared yet.
-    Looking,
-}
-
-impl Pause {
-    /// Milliseconds.
-    pub fn ms(self, config: &Config) -> u64 {
-        match self {
-            Pause::Clearing => config.pause_ms_min,
-            Pause::Looking => config.pause_approach_ms,
         }
     }
 }
@@ -116,7 +99,7 @@ impl Walks {
     pub fn own_pause_ms(&self) -> u64 {
         let (cpu_ns, wall_ns) = self.took_ns;
         // Where a walk waits, for a processor or a lock, there is a time without any before the next.
-        (cpu_ns * self.config.pause_factor).max(wall_ns * 2) / 1_000_000
+        (cpu_ns * PAUSE_FACTOR).max(wall_ns * 2) / 1_000_000
     }
 
     /// The kernel may have taken pages of programs that did not run.
@@ -202,19 +185,5 @@ mod tests {
         assert!(!walks.is_thorough());
         walks.kernel_took_pages();
         assert!(walks.is_thorough() && !walks.is_thorough());
-    }
-
-    #[test]
-    fn where_nothing_can_be_taken_walks_that_tell_what_is_used_come_fifty_times_a_second() {
-        assert_eq!(Pause::Clearing.ms(&Config::DEFAULT), 20);
-        assert_eq!(
-            Pause::Looking.ms(&Config::DEFAULT),
-            1000,
-            "what can't be cleared tells no more"
-        );
-        let mut walks = Walks::new(Config::DEFAULT);
-        walks.note_end(TimeMs(0), 90);
-        let may_look = |ms| walks.may_look(TimeMs(ms), Pause::Clearing.ms(&Config::DEFAULT));
-        assert!(!may_look(19) && may_look(20));
     }
 }

@@ -9,7 +9,6 @@ use std::fmt::{Debug, Write};
 use strata_control::cpu::{Clocks, CpuSample, Runnable, Threads};
 use strata_control::limit::{Answer, Limit, Line, Need, Standing, Step};
 use strata_control::split_huge::{Facts, SplitHuge};
-use strata_control::walks::Pause;
 use strata_control::{
     Actuator, ActuatorReport, CacheLook, CacheSample, CameIn, CgroupVersion, Config, Control,
     Distances, FileCache, FileNo, FreeSwap, GroupStats, Held, ProgramNo, Sample, Setup, Tunable,
@@ -99,7 +98,6 @@ struct Regime {
     nr_runnable: u32,
     cpu_percent: u64,
     refaulted_per_turn: u64,
-    inactive_percent: u64,
     file_percent: u64,
     can_go_percent: u64,
     /// Of what was split less than half is used.
@@ -120,7 +118,6 @@ impl Regime {
             nr_runnable,
             cpu_percent: dice.below(200),
             refaulted_per_turn: [0, 2, 50, 1000, 4000][dice.below(5) as usize],
-            inactive_percent: dice.below(100),
             file_percent: dice.below(20),
             can_go_percent: dice.below(100),
             is_half_used: !dice.one_in(3),
@@ -134,7 +131,6 @@ fn decided(config: &Config, seed: u64, budget_bytes: u64) -> Told {
     let mut told = Told::default();
     told.note(Held::of(budget_bytes, &config.watermarks));
     told.note(Watermarks::new(budget_bytes, &config.watermarks));
-    told.note([Pause::Clearing, Pause::Looking].map(|of| of.ms(&config.walks)));
     let setup = Setup {
         budget_bytes,
         actuator: Actuator::Auto,
@@ -262,7 +258,6 @@ fn decided(config: &Config, seed: u64, budget_bytes: u64) -> Told {
         let stats = GroupStats {
             lru_anon_bytes: Some(listed_bytes - file_bytes),
             lru_file_bytes: Some(file_bytes),
-            inactive_bytes: Some(listed_bytes / 100 * regime.inactive_percent.min(100)),
             ..GroupStats::default()
         };
         let is_under_oom = dice.one_in(12);
@@ -352,16 +347,11 @@ const BUDGETS_BYTES: [u64; 4] = [2 << 20, 64 << 20, 1 << 30, 16 << 30];
 
 #[test]
 fn every_tunable_changes_what_is_decided() {
-    /// The first matters with hundreds of threads, which tests of its module have. By
-    /// the others goes what a sample calls idle, and whoever takes it.
-    const NOT_REACHED: [&str; 7] = [
-        "cpu.demand.look_percent",
-        "drop_cache.remembered_ms",
+    /// By these goes what a sample calls idle, and whoever takes it.
+    const NOT_REACHED: [&str; 3] = [
         "drop_cache.unread_idle_ms",
         "drop_cache.again_idle_ms",
         "admit_cache.admitted_percent",
-        "admit_cache.newcomer_ms",
-        "admit_cache.settled_ms",
     ];
     let tunables = Config::default().tunables();
     // The most that a pause may be is reached at once where the least is as long as it may be.

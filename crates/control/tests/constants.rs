@@ -8,202 +8,83 @@ use std::fs;
 use std::path::Path;
 
 /// Numbers that are no tunables: file, name or digits, and why.
-const FIXED: [(&str, &str, &str); 25] = [
-    (
-        "cpu/allowance.rs",
-        "RECLAIM_PAGE_NS",
-        "a price, measured; docs/validation/steered.md has it too",
-    ),
-    ("cpu/demand.rs", "THREAD_US", "a price, measured"),
-    ("cpu/demand.rs", "PROCESS_US", "a price, measured"),
-    (
-        "backoff.rs",
-        "TIMES_MAX",
-        "how a pause that doubles ends: no load tells it from twice or half as many",
-    ),
-    ("cpu/allowance.rs", "WINDOW_MS", "the promise of --cpu"),
-    ("cpu/allowance.rs", "PERCENT_MS_NS", "converts a unit"),
-    ("control/tick.rs", "ALL_PERCENT", "100 % is all of it"),
-    (
-        "control/tick.rs",
-        "SWAP_BYTES_MIN",
-        "the kernel's own bound, 64 pages",
-    ),
-    ("cpu/load.rs", "ALL_PERCENT", "100 % is all of it"),
-    (
-        "cpu/load.rs",
-        "NR_RUNNING_MIN",
-        "any number below the share of a program that runs would do",
-    ),
-    (
-        "drive.rs",
-        "ISOLATE_TRIES",
-        "a bound on one tick: any number above the generations there are would do",
-    ),
-    (
-        "hold_up.rs",
-        "CALL_GOAL_NS",
-        "the promise that no program is held up for longer",
-    ),
-    (
-        "hold_up.rs",
-        "CLEARING_SHARE",
-        "the promise that programs are held up for no larger share",
-    ),
-    ("sample.rs", "64", "bits of a word"),
-    (
-        "sample.rs",
-        "NR_MAX",
-        "the size of the C library's `cpu_set_t`",
-    ),
-    ("sample.rs", "PAGE_BYTES", "the size of a base page"),
-    ("sample/cache.rs", "MIB", "converts a unit"),
-    (
-        "strategy/admit_cache.rs",
-        "ALL_PERCENT",
-        "100 % is all of it",
-    ),
-    (
-        "strategy/drop_cache.rs",
-        "ALL_PERCENT",
-        "100 % is all of it",
-    ),
-    (
-        "strategy/drop_cache.rs",
-        "CENSUSES_TO_IDLE",
-        "what idle means: one census finds the page, the next finds it unread",
-    ),
-    (
-        "strategy/drop_cache.rs",
-        "DROPS_MAX",
-        "the length of a queue: the next tick has the rest",
-    ),
-    (
-        "strategy/split_huge.rs",
-        "COUNTED_WALK_MS",
-        "long enough for what is in use to be used: half or twice as long tells the same",
-    ),
-    (
-        "strategy/split_huge.rs",
-        "NR_PARTS",
-        "base pages of a huge page",
-    ),
-    ("trace/format.rs", "2", "kinds of pages: anon and file"),
-    ("trace/format.rs", "VERSION", "of the format"),
-];
-/// Likewise, of page cache.
-const FIXED_CACHE: [(&str, &str, &str); 30] = [
-    (
-        "page_cache.rs",
-        "SEARCH_PAUSE_MS",
-        "a bound on cost that no decision goes by: searches are held to 1 % of a processor",
-    ),
-    (
-        "page_cache.rs",
-        "FILE_BYTES_MIN",
-        "a bound on cost: less is not worth opening a file",
-    ),
-    (
-        "page_cache.rs",
-        "FILES_MAX",
-        "a bound on the cost of a census",
-    ),
-    (
-        "page_cache.rs",
-        "FOLIO_PAGES_MAX",
-        "base pages of a huge folio",
-    ),
-    (
-        "page_cache.rs",
-        "FILE_PAGES_MAX",
-        "how many pages a file can have at most",
-    ),
-    (
-        "page_cache/idle/file.rs",
-        "STEP_MS",
-        "the unit in which times are kept, so that they fit into 32 bits",
-    ),
-    (
-        "page_cache/idle/file.rs",
-        "READS_MASK",
-        "bits: the kernel counts at most five reads",
-    ),
-    (
-        "page_cache/idle.rs",
-        "RECLAIMED_PAGES_MAX",
-        "a bound on memory; counts of returns need no more",
-    ),
-    ("page_cache/idle/file.rs", "IS_BUSY", "a bit"),
-    ("page_cache/idle/file.rs", "IS_PROTECTED", "a bit"),
-    (
-        "page_cache/idle/file.rs",
-        "TIER_MASK",
-        "bits: there are four tiers",
-    ),
-    ("page_cache/idle/file.rs", "IS_DROPPED", "a bit"),
-    ("page_cache/idle/file.rs", "IS_RECLAIMED", "a bit"),
-    ("page_cache/idle/file.rs", "IS_PLAYED", "a bit"),
-    (
-        "page_cache/idle/file.rs",
-        "8",
-        "bytes of a page, asserted when it is built",
-    ),
-    (
-        "page_cache/tiers.rs",
-        "NR_TIERS",
-        "the kernel's number of tiers",
-    ),
-    (
-        "page_cache/tiers.rs",
-        "HALVINGS_MAX",
-        "so many halvings leave nothing of any count",
-    ),
-    ("page_cache/newcomers.rs", "CHUNK_PAGES", "bits of a word"),
-    (
-        "page_cache/newcomers.rs",
-        "BURST_PAGES",
-        "any number above what readahead has under way would do",
-    ),
-    (
-        "page_cache/newcomers.rs",
-        "ALL_PERCENT",
-        "100 % is all of it",
-    ),
-    (
-        "page_cache/newcomers.rs",
-        "PAGES_PER_MIB",
-        "converts a unit",
-    ),
-    ("page_cache/newcomers.rs", "PARTS_MAX", "a bound on memory"),
-    (
-        "page_cache/newcomers.rs",
-        "WAITING_MAX",
-        "a bound on memory",
-    ),
-    (
-        "page_cache/newcomers.rs",
-        "STALE_MS",
-        "any number above the pause between two looks would do",
-    ),
-    (
-        "page_cache/newcomers.rs",
-        "2",
-        "the second read is what makes a page active in the kernel",
-    ),
-    ("page_cache/newcomers.rs", "27", "of SplitMix64"),
-    ("page_cache/newcomers.rs", "30", "of SplitMix64"),
-    ("page_cache/newcomers.rs", "31", "of SplitMix64"),
-    (
-        "page_cache/newcomers.rs",
-        "0xbf58_476d_1ce4_e5b9",
-        "of SplitMix64",
-    ),
-    (
-        "page_cache/newcomers.rs",
-        "0x94d0_49bb_1331_11eb",
-        "of SplitMix64",
-    ),
-];
+const FIXED: &str = "\
+backoff.rs TIMES_MAX: how a pause that doubles ends: no load tells it from twice or half as many
+control/tick.rs ALL_PERCENT: 100 % is all of it
+control/tick.rs SWAP_BYTES_MIN: the kernel's own bound, 64 pages
+cpu/allowance.rs RECLAIM_PAGE_NS: a price, measured; docs/validation/steered.md has it too
+cpu/allowance.rs WINDOW_MS: the promise of --cpu
+cpu/allowance.rs PERCENT_MS_NS: converts a unit
+cpu/contention.rs SAMPLE_MS: a pace of looking: from which load on a processor is taken are the tunables
+cpu/contention.rs NR_SAMPLES: how long a moment is: from which load on a processor is taken are the tunables
+cpu/demand.rs THREAD_US: a price, measured
+cpu/demand.rs PROCESS_US: a price, measured
+cpu/demand.rs PAUSE_MS: any number between a look that comes late and nobody looking would do
+cpu/load.rs ALL_PERCENT: 100 % is all of it
+cpu/load.rs NR_RUNNING_MIN: any number below the share of a program that runs would do
+cpu/sampling.rs SHARE_OF_LAST: averages are faster or slower with every_ms, which is a tunable
+drive.rs ISOLATE_TRIES: a bound on one tick: any number above the generations there are would do
+hold_up.rs CALL_GOAL_NS: the promise that no program is held up for longer
+hold_up.rs CLEARING_SHARE: the promise that programs are held up for no larger share
+limit.rs RECENT_MS: any number far above the time between two steps of one squeeze would do
+limit.rs STEP_SETTLES_MS: how long tasks that were woken wait for a processor: the scheduler's, not ours
+page_cache.rs SEARCH_PAUSE_MS: a bound on cost that no decision goes by: searches are held to 1 % of a processor
+page_cache.rs FILES_MAX: a bound on the cost of a census
+page_cache.rs FOLIO_PAGES_MAX: base pages of a huge folio
+page_cache.rs FILE_PAGES_MAX: how many pages a file can have at most
+page_cache/idle.rs RECLAIMED_PAGES_MAX: a bound on memory; counts of returns need no more
+page_cache/idle/file.rs STEP_MS: the unit in which times are kept, so that they fit into 32 bits
+page_cache/idle/file.rs READS_MASK: bits: the kernel counts at most five reads
+page_cache/idle/file.rs IS_BUSY: a bit
+page_cache/idle/file.rs IS_PROTECTED: a bit
+page_cache/idle/file.rs TIER_MASK: bits: there are four tiers
+page_cache/idle/file.rs IS_DROPPED: a bit
+page_cache/idle/file.rs IS_RECLAIMED: a bit
+page_cache/idle/file.rs IS_PLAYED: a bit
+page_cache/idle/file.rs 8: bytes of a page, asserted when it is built
+page_cache/newcomers.rs CHUNK_PAGES: bits of a word
+page_cache/newcomers.rs BURST_PAGES: any number above what readahead has under way would do
+page_cache/newcomers.rs ALL_PERCENT: 100 % is all of it
+page_cache/newcomers.rs PAGES_PER_MIB: converts a unit
+page_cache/newcomers.rs PARTS_MAX: a bound on memory
+page_cache/newcomers.rs WAITING_MAX: a bound on memory
+page_cache/newcomers.rs STALE_MS: any number above the pause between two looks would do
+page_cache/newcomers.rs 2: the second read is what makes a page active in the kernel
+page_cache/newcomers.rs 27: of SplitMix64
+page_cache/newcomers.rs 30: of SplitMix64
+page_cache/newcomers.rs 31: of SplitMix64
+page_cache/newcomers.rs 0xbf58_476d_1ce4_e5b9: of SplitMix64
+page_cache/newcomers.rs 0x94d0_49bb_1331_11eb: of SplitMix64
+page_cache/tiers.rs NR_TIERS: the kernel's number of tiers
+page_cache/tiers.rs HALVINGS_MAX: so many halvings leave nothing of any count
+sample.rs 64: bits of a word
+sample.rs NR_MAX: the size of the C library's `cpu_set_t`
+sample.rs PAGE_BYTES: the size of a base page
+sample/cache.rs MIB: converts a unit
+stall.rs ATTEMPTS_MIN: any number between a few and the hundred of a second would do; stall_ms is the tunable
+stall.rs PROGRESS_BYTES: any number between noise and what a reclaim that works frees in a second would do
+strategy/admit_cache.rs ALL_PERCENT: 100 % is all of it
+strategy/admit_cache.rs DROP_BYTES_MAX: a bound on one step: the next tick has the rest
+strategy/admit_cache.rs JUDGED_SHARE: how much is enough to judge by; what a loop is are the tunables
+strategy/admit_cache.rs LOOK_MS: any number below NEWCOMER_MS would do
+strategy/admit_cache.rs NEWCOMER_MS: a bound from below: what was not read by then waits again
+strategy/admit_cache.rs SETTLED_MS: a bound on how long newcomers wait to be read
+strategy/drop_cache.rs ALL_PERCENT: 100 % is all of it
+strategy/drop_cache.rs CENSUSES_TO_IDLE: what idle means: one census finds the page, the next finds it unread
+strategy/drop_cache.rs DROPS_MAX: the length of a queue: the next tick has the rest
+strategy/drop_cache.rs DROP_BYTES_MAX: a bound on one step: the next tick has the rest
+strategy/drop_cache.rs FILE_BYTES_MIN: a bound on cost: less is not worth opening a file
+strategy/drop_cache.rs JUDGED_BYTES_MIN: any number that one readahead is no large share of would do
+strategy/drop_cache.rs REMEMBERED_MS: what comes back later was idle: again_idle_ms is the tunable
+strategy/drop_cache.rs VAIN_MS: the first of pauses that double: how soon censuses come is census_ms
+strategy/split_huge.rs COUNTED_WALK_MS: long enough for what is in use to be used: half or twice as long tells the same
+strategy/split_huge.rs NR_PARTS: base pages of a huge page
+strategy/split_huge.rs NR_AT_ONCE_MAX: a bound on one walk: the next one has the rest
+strategy/split_huge.rs NR_TRIAL_WALKS: the first walk sees what the kernel mapped around, the second what is in use
+trace/format.rs 2: kinds of pages: anon and file
+trace/format.rs VERSION: of the format
+walks.rs PAUSE_FACTOR: the promise that walks take a tenth of a processor at most
+";
 /// Factors and divisors that are words or units: twice, half, percent, milliseconds, microseconds, nanoseconds.
 const WORDS: [f64; 5] = [2.0, 100.0, 1e3, 1e6, 1e9];
 
@@ -211,6 +92,15 @@ const NUMBER_TYPES: [&str; 14] = [
     "u8", "u16", "u32", "u64", "u128", "usize", "i8", "i16", "i32", "i64", "i128", "isize", "f32",
     "f64",
 ];
+
+/// The rows of [`FIXED`].
+fn fixed() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
+    FIXED.lines().map(|row| {
+        let (place, why) = row.split_once(": ").expect("a reason");
+        let (file, what) = place.split_once(' ').expect("a file and a name");
+        (file, what, why)
+    })
+}
 
 /// A number that stands in the code.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -386,9 +276,8 @@ fn every_number_is_a_tunable_or_has_a_reason_not_to_be() {
         .iter()
         .flat_map(|(file, text)| found(file, text))
         .collect();
-    let fixed = || FIXED.iter().chain(&FIXED_CACHE);
     let is_fixed =
-        |one: &&Found| fixed().any(|(file, what, _)| (*file, *what) == (&one.file, &one.what));
+        |one: &&Found| fixed().any(|(file, what, _)| (file, what) == (&one.file, &one.what));
     let strays: Vec<String> = all
         .iter()
         .filter(|one| !is_fixed(one))
@@ -400,7 +289,7 @@ fn every_number_is_a_tunable_or_has_a_reason_not_to_be() {
         strays.join("\n")
     );
     for (file, what, why) in fixed() {
-        let is_there = |one: &Found| (one.file.as_str(), one.what.as_str()) == (*file, *what);
+        let is_there = |one: &Found| (one.file.as_str(), one.what.as_str()) == (file, what);
         assert!(
             all.iter().any(is_there),
             "{file} has no {what} any more ({why})"

@@ -5,8 +5,8 @@
 //!                                        \-> one walk with all that follows it --> how far apart walks come
 //! ```
 //!
-//! A user may cap it (`--cpu`). Where no processor is free, whatever Strata takes is taken from somebody: then walks that
-//! serve hints, with all that follows them, are kept to a small share, whether or not there is a cap.
+//! A user may cap it (`--cpu`). Where no processor is free, whatever Strata takes is taken from somebody: then walks, with
+//! all that follows them, are kept to a small share, whether or not there is a cap.
 //!
 //! **Owns** the sums, and what follows for the next action. **Does not own** reading clocks, nor what is done instead.
 //!
@@ -21,7 +21,7 @@ config! {
     /// What Strata may take of a processor beside its programs.
     "cpu.allowance"
 
-    /// Where no processor is free, walks and the hints that follow them take at most this.
+    /// Where no processor is free, walks and what follows them take at most this.
     beside_percent: u64 = 4, 1..=100, "percent of a processor";
     /// With a cap the kernel is asked for no more at once than takes so long.
     action_ms_max: u64 = 5, 1..=100, "ms";
@@ -114,7 +114,7 @@ impl Allowance {
     }
 
     /// Whether half of the cap pays for reclaiming ahead of programs that have so many pages back in a second. What it does
-    /// not pay for throughout is better left to the programs: they reclaim at a lower cost, and hints are worth more.
+    /// not pay for throughout is better left to the programs: they reclaim at a lower cost.
     pub(crate) fn affords_reclaim(&self, pages_per_s: f64) -> bool {
         let needed_ns = pages_per_s * RECLAIM_PAGE_NS as f64;
         self.cap_ns()

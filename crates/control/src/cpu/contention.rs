@@ -26,17 +26,18 @@ config! {
     /// From where on no processor is free.
     "cpu.contention"
 
-    /// The newest sample has this weight in the average of runnable threads. The first ones all count the same, and there is no
-    /// judgement before half as many samples as that lets count.
-    share_of_last: f64 = 1.0 / 16.0, 0.001..=1.0, "part of 1";
-    /// Runnable threads are counted this often at most.
-    sample_ms: u64 = 10, 1..=1000, "ms";
     /// No processor is free when less than this is left of all. Two zipf threads want 1.8 to 2.1 of two processors.
     free_begins: f64 = 0.2, 0.0..=0.35, "processors";
     /// A processor is free again when more than this is left. A memcached with its client beside it wants 1.0 to 1.6 of two
     /// processors.
     free_ends: f64 = 0.5, 0.35..=1.0, "processors";
 }
+
+/// Runnable threads are counted this often at most.
+const SAMPLE_MS: u64 = 10;
+/// The average of runnable threads counts about so many samples, 160 ms: a moment says nothing, and a neighbour that has come is
+/// noticed soon. There is no judgement before half of them.
+const NR_SAMPLES: u32 = 16;
 
 /// What was seen so far.
 #[derive(Debug)]
@@ -64,8 +65,7 @@ impl Contention {
 
     /// Whether the number of runnable threads is due to be read again.
     pub(super) fn is_due(&self, now: TimeMs) -> bool {
-        self.sampled
-            .is_none_or(|then| now.since(then) >= self.config.sample_ms)
+        self.sampled.is_none_or(|then| now.since(then) >= SAMPLE_MS)
     }
 
     /// Whether a processor is free.
@@ -77,10 +77,10 @@ impl Contention {
     pub(super) fn sample(&mut self, now: TimeMs, nr_others: u32, wanted: Wanted) {
         self.sampled = Some(now);
         self.nr_samples = self.nr_samples.saturating_add(1);
-        let share_of_all = 1.0 / f64::from(self.nr_samples);
-        let share_of_last = self.config.share_of_last.max(share_of_all);
+        // The first ones all count the same.
+        let share_of_last = 1.0 / f64::from(self.nr_samples.min(NR_SAMPLES));
         self.nr_runnable += (f64::from(nr_others) - self.nr_runnable) * share_of_last;
-        if f64::from(self.nr_samples) * self.config.share_of_last * 2.0 < 1.0 {
+        if self.nr_samples < NR_SAMPLES / 2 {
             return;
         }
         let left = match self.state {

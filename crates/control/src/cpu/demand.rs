@@ -9,39 +9,28 @@
 //! - I1: neither a program nor all of them together want more processors than they may run on.
 //! - I2: looking takes about one hundredth of a processor at most, however many threads there are.
 
-use crate::sample::Processors;
-use crate::sample::{ProgramNo, Threads, Wanted};
-use crate::tunables::config;
+use super::sampling::SHARE_OF_LAST;
+use crate::sample::{Processors, ProgramNo, Threads, Wanted};
 use std::collections::BTreeMap;
 use strata_lru::TimeMs;
-
-config! {
-    /// How often threads are looked at, and what counts as wanting a processor.
-    "cpu.demand"
-
-    /// Looking at threads takes this much of a processor at most.
-    look_percent: u64 = 1, 1..=50, "percent of a processor";
-    /// Two samples that are further apart than this, and than twice what was due, have a pause between them, before which
-    /// nothing counts.
-    pause_ms: u64 = 1000, 100..=60_000, "ms";
-}
 
 /// What it takes to read one thread, microseconds.
 const THREAD_US: u64 = 6;
 /// What it takes to look at a process, beside its threads, microseconds.
 const PROCESS_US: u64 = 30;
+/// Two samples that are further apart than this, and than twice what was due, have a pause between them, before which
+/// nothing counts. On a busy machine samples are some hundred milliseconds late, and those before still count.
+const PAUSE_MS: u64 = 1000;
 
-fn approach(average: &mut Wanted, last: Wanted, share_of_last: f64) {
-    average.all += (last.all - average.all) * share_of_last;
-    average.nr_threads += (last.nr_threads - average.nr_threads) * share_of_last;
+fn approach(average: &mut Wanted, last: Wanted) {
+    average.all += (last.all - average.all) * SHARE_OF_LAST;
+    average.nr_threads += (last.nr_threads - average.nr_threads) * SHARE_OF_LAST;
 }
 
 /// What was seen so far.
 #[derive(Debug)]
 pub(super) struct Demand {
-    config: Config,
     every_ms: u64,
-    share_of_last: f64,
     sampled: Option<TimeMs>,
     programs: BTreeMap<ProgramNo, Threads>,
     average: Option<Wanted>,
@@ -51,11 +40,9 @@ pub(super) struct Demand {
 
 impl Demand {
     /// Nothing seen yet.
-    pub(super) fn new(config: Config, every_ms: u64, share_of_last: f64) -> Demand {
+    pub(super) fn new(every_ms: u64) -> Demand {
         Demand {
-            config,
             every_ms,
-            share_of_last,
             sampled: None,
             programs: BTreeMap::new(),
             average: None,
@@ -73,8 +60,8 @@ impl Demand {
         let nr_threads: usize = self.programs.values().map(|of| of.wanted_ns.len()).sum();
         let nr_processes = self.programs.len() as u64;
         let look_us = nr_threads as u64 * THREAD_US + nr_processes * PROCESS_US;
-        let pause_ms = look_us * 100 / self.config.look_percent / 1000;
-        self.every_ms.max(pause_ms)
+        // See I2.
+        self.every_ms.max(look_us * 100 / 1000)
     }
 
     /// Takes in how the programs stand.
@@ -101,11 +88,9 @@ impl Demand {
             }
             last.all = last.all.min(f64::from(allowed.count()));
             // What was wanted before a pause says nothing of now.
-            let pause_ms = self.config.pause_ms.max(2 * self.pause_ms());
+            let pause_ms = PAUSE_MS.max(2 * self.pause_ms());
             match &mut self.average {
-                Some(average) if now.since(then) <= pause_ms => {
-                    approach(average, last, self.share_of_last);
-                }
+                Some(average) if now.since(then) <= pause_ms => approach(average, last),
                 average => *average = Some(last),
             }
         }
@@ -146,7 +131,7 @@ mod tests {
 
     /// After samples of programs with these threads.
     fn wanted(programs: &[&[u64]], nr_processors: usize, nr_samples: u64) -> Wanted {
-        let mut demand = Demand::new(Config::DEFAULT, EVERY_MS, 0.25);
+        let mut demand = Demand::new(EVERY_MS);
         for ms in (0..nr_samples).map(|sample| sample * EVERY_MS) {
             let numbered = (0..).map(ProgramNo).zip(programs);
             let programs = numbered.map(|(no, percent)| (no, threads(ms, percent, nr_processors)));
@@ -182,7 +167,7 @@ mod tests {
 
     #[test]
     fn a_second_busy_thread_is_known_after_a_few_samples() {
-        let mut demand = Demand::new(Config::DEFAULT, EVERY_MS, 0.25);
+        let mut demand = Demand::new(EVERY_MS);
         // The program has one busy thread for a second, and another from then on.
         let mut all = Vec::new();
         for sample in 0..30 {
@@ -198,7 +183,7 @@ mod tests {
 
     #[test]
     fn a_look_that_is_late_by_less_than_it_was_due_is_no_pause() {
-        let mut demand = Demand::new(Config::DEFAULT, EVERY_MS, 0.25);
+        let mut demand = Demand::new(EVERY_MS);
         // 1,667 busy threads are due after a second, so two seconds are no pause and more are one.
         let program = |ms, percent| {
             let percent = vec![percent; 1662];
@@ -209,7 +194,7 @@ mod tests {
             demand.sample(TimeMs(ms), program(ms, 100));
         }
         assert_eq!(demand.wanted().all, 8.0);
-        let mut on = Demand::new(Config::DEFAULT, EVERY_MS, 0.25);
+        let mut on = Demand::new(EVERY_MS);
         std::mem::swap(&mut on, &mut demand);
         // None of them wants anything any more.
         on.sample(TimeMs(4900), program(3000, 100));
@@ -220,7 +205,7 @@ mod tests {
 
     #[test]
     fn a_second_thread_is_known_after_five_samples_and_its_end_as_soon() {
-        let mut demand = Demand::new(Config::DEFAULT, EVERY_MS, 0.25);
+        let mut demand = Demand::new(EVERY_MS);
         let mut seen = Vec::new();
         for sample in 0..20 {
             let ms = sample * EVERY_MS;
@@ -240,7 +225,7 @@ mod tests {
 
     #[test]
     fn busy_is_who_wanted_a_processor_for_most_of_the_time_since_the_last_look() {
-        let mut demand = Demand::new(Config::DEFAULT, EVERY_MS, 0.25);
+        let mut demand = Demand::new(EVERY_MS);
         let mut look = |ms, percent: &[u64]| {
             let programs = (0..).map(ProgramNo).zip([threads(ms, percent, 2)]);
             demand.sample(TimeMs(ms), programs.collect());
@@ -257,7 +242,7 @@ mod tests {
 
     #[test]
     fn many_threads_are_looked_at_less_often() {
-        let mut demand = Demand::new(Config::DEFAULT, EVERY_MS, 0.25);
+        let mut demand = Demand::new(EVERY_MS);
         let many = threads(0, &[1; 1000], 64);
         demand.sample(TimeMs(0), BTreeMap::from([(ProgramNo(0), many)]));
         assert!(!demand.is_due(TimeMs(602)) && demand.is_due(TimeMs(603)));
@@ -265,7 +250,7 @@ mod tests {
 
     #[test]
     fn after_a_pause_it_begins_anew() {
-        let mut demand = Demand::new(Config::DEFAULT, EVERY_MS, 0.25);
+        let mut demand = Demand::new(EVERY_MS);
         for ms in [0, 100, 200] {
             let program = threads(ms, &[100, 100], 2);
             demand.sample(TimeMs(ms), BTreeMap::from([(ProgramNo(0), program)]));
@@ -279,7 +264,7 @@ mod tests {
     #[test]
     fn looks_that_come_late_on_a_busy_machine_count_with_those_before() {
         let after_idle_ms = |idle_ms: u64| {
-            let mut demand = Demand::new(Config::DEFAULT, EVERY_MS, 0.25);
+            let mut demand = Demand::new(EVERY_MS);
             let mut look = |ms, ran_ms| {
                 let program = threads(ran_ms, &[100], 2);
                 demand.sample(TimeMs(ms), BTreeMap::from([(ProgramNo(0), program)]));

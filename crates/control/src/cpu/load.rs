@@ -4,11 +4,13 @@
 //! forget it. While a program waits (for a disk, for its quota, for a request) nobody is interrupted,
 //! and a page costs a fraction. So the less a program runs, the more of its pages may be taken one by one.
 //!
-//! **Owns** the average, and the share that follows from it, and what comes back in a second. **Does not own** who does the work (`reclaimer`), nor reading clocks and counts.
+//! **Owns** the average, the share that follows from it, and what comes back in a second. **Does not own** who does the work
+//! (`reclaimer`), nor reading clocks and counts.
 //!
 //! **Invariants** I1: a program that runs all the time leaves [`Config::pageout_percent_min`], none leaves more than
 //! all of a processor.
 
+use super::sampling::SHARE_OF_LAST;
 use crate::sample::ProgramNo;
 use crate::tunables::config;
 use std::collections::BTreeMap;
@@ -34,7 +36,6 @@ const NR_RUNNING_MIN: f64 = 0.01;
 pub(super) struct Load {
     config: Config,
     every_ms: u64,
-    share_of_last: f64,
     sampled: Option<TimeMs>,
     cpu_ns: BTreeMap<ProgramNo, u64>,
     /// Processors in use, on average; `None` until two samples were taken.
@@ -47,11 +48,10 @@ pub(super) struct Load {
 
 impl Load {
     /// Nothing seen yet.
-    pub(super) fn new(config: Config, every_ms: u64, share_of_last: f64) -> Load {
+    pub(super) fn new(config: Config, every_ms: u64) -> Load {
         Load {
             config,
             every_ms,
-            share_of_last,
             sampled: None,
             cpu_ns: BTreeMap::new(),
             nr_running: None,
@@ -85,11 +85,10 @@ impl Load {
             let nr_running = used_ns as f64 / passed_ns as f64;
             // After a pause the average knows nothing of now.
             let is_stale = now.since(then) > 2 * self.every_ms;
-            let share_of_last = self.share_of_last;
-            let of_last = if is_stale { 1.0 } else { share_of_last };
+            let of_last = if is_stale { 1.0 } else { SHARE_OF_LAST };
             self.refaulted_pages_per_s += (per_s - self.refaulted_pages_per_s) * of_last;
             self.nr_running = match self.nr_running.filter(|_| !is_stale) {
-                Some(average) => Some(average + (nr_running - average) * share_of_last),
+                Some(average) => Some(average + (nr_running - average) * SHARE_OF_LAST),
                 None if is_stale => None,
                 None => Some(nr_running),
             };
@@ -102,20 +101,6 @@ impl Load {
     /// Pages that come back in a second, on average.
     pub(super) fn refaulted_pages_per_s(&self) -> f64 {
         self.refaulted_pages_per_s
-    }
-
-    /// Pages that come back in a second, on average, or none where nobody has looked for a while.
-    pub(super) fn refaulted_pages_per_s_at(&self, now: TimeMs) -> f64 {
-        match self.is_fresh(now) {
-            true => self.refaulted_pages_per_s,
-            false => 0.0,
-        }
-    }
-
-    /// Whether somebody has looked a moment ago.
-    pub(super) fn is_fresh(&self, now: TimeMs) -> bool {
-        let is_fresh = |then| now.since(then) <= 2 * self.every_ms;
-        self.sampled.is_some_and(is_fresh)
     }
 
     /// What pageout may take of a processor, percent.
@@ -135,7 +120,7 @@ mod tests {
 
     /// Samples of programs that use so many percent of a processor each.
     fn percent_max(programs: &[u64], nr_samples: u64) -> u32 {
-        let mut load = Load::new(Config::DEFAULT, EVERY_MS, 0.25);
+        let mut load = Load::new(Config::DEFAULT, EVERY_MS);
         for sample in 0..nr_samples {
             let used = |percent: &u64| sample * EVERY_MS * percent * 10_000;
             let numbered = programs.iter().enumerate();
@@ -170,7 +155,7 @@ mod tests {
 
     #[test]
     fn after_a_pause_it_begins_anew() {
-        let mut load = Load::new(Config::DEFAULT, EVERY_MS, 0.25);
+        let mut load = Load::new(Config::DEFAULT, EVERY_MS);
         let mut sample = |ms: u64, used_ms: u64| {
             let cpu_ns = BTreeMap::from([(ProgramNo(0), used_ms * 1_000_000)]);
             load.sample(TimeMs(ms), cpu_ns, 0);
@@ -185,7 +170,7 @@ mod tests {
 
     #[test]
     fn a_program_that_has_just_come_is_counted_from_its_second_sample_on() {
-        let mut load = Load::new(Config::DEFAULT, EVERY_MS, 0.25);
+        let mut load = Load::new(Config::DEFAULT, EVERY_MS);
         load.sample(TimeMs(0), BTreeMap::new(), 0);
         let long_lived = |ns| BTreeMap::from([(ProgramNo(3), ns)]);
         load.sample(TimeMs(50), long_lived(7_000_000_000), 0);
@@ -199,19 +184,8 @@ mod tests {
     }
 
     #[test]
-    fn what_came_back_is_known_for_twice_as_long_as_lies_between_two_looks() {
-        let mut load = Load::new(Config::DEFAULT, EVERY_MS, 0.25);
-        assert!(!load.is_fresh(TimeMs(0)));
-        load.sample(TimeMs(0), BTreeMap::new(), 0);
-        load.sample(TimeMs(50), BTreeMap::new(), 500);
-        assert!(load.is_fresh(TimeMs(150)) && !load.is_fresh(TimeMs(151)));
-        assert_eq!(load.refaulted_pages_per_s_at(TimeMs(151)), 0.0);
-        assert!(load.refaulted_pages_per_s_at(TimeMs(150)) > 1000.0);
-    }
-
-    #[test]
     fn the_average_follows_a_program_that_begins_to_run_all_the_time() {
-        let mut load = Load::new(Config::DEFAULT, EVERY_MS, 0.25);
+        let mut load = Load::new(Config::DEFAULT, EVERY_MS);
         let mut used_ns = 0;
         let mut sample = |no: u64, percent: u64| {
             used_ns += EVERY_MS * percent * 10_000;

@@ -13,7 +13,7 @@
 //! - I1: a page is chosen only if the last census saw it, clean and unread since the census before at least.
 //! - I2: a file's number is never used for another one.
 //! - I3: 4 KiB are kept of each 2 MiB of a file in which the group has a page, or from which one left within
-//!   [`remembered_ms`](drop_cache::Config::remembered_ms), up to a number of pages that the kernel has reclaimed.
+//!   [`REMEMBERED_MS`], up to a number of pages that the kernel has reclaimed.
 //! - I4: a page that leaves memory counts once: as dropped or as reclaimed, in the tier that the last census saw.
 //! - I5: a page that is played to be dropped is in memory and was not read since, as of the last census. It counts as gone.
 
@@ -29,7 +29,7 @@ use self::file::{
 use super::tiers::{NR_TIERS, TierCounts, Tiers};
 use super::{FILE_PAGES_MAX, FOLIO_PAGES_MAX, FileId, FileKey, PageFound, Tried};
 use crate::sample::{CacheSample, FileCache, FileNo, PAGE_BYTES, Reads};
-use crate::strategy::drop_cache;
+use crate::strategy::drop_cache::{self, REMEMBERED_MS};
 use strata_lru::TimeMs;
 
 /// So many pages that the kernel has reclaimed are remembered; of more, which come back is not told. It bounds the memory (8 MiB and
@@ -109,7 +109,7 @@ impl IdleTable {
         let is_new = file.seen_before == 0;
         let seen_before = file.seen_before;
         let now = steps(self.now);
-        let remembered = ms_in_steps(self.config.remembered_ms);
+        let remembered = ms_in_steps(REMEMBERED_MS);
         let nr_reads = found.nr_reads.min(u32::from(READS_MASK)) as u8;
         let mut nr_returned = 0;
         for index in found.index..found.index + found.nr_pages {
@@ -196,7 +196,7 @@ impl IdleTable {
     /// The census has ended: what lies idle. What it cost is for the caller to fill in.
     pub fn end(&mut self, nr_reads_max: u32) -> CacheSample {
         self.nr_reads_max = nr_reads_max.min(u32::from(READS_MASK)) as u8;
-        self.tiers.pass(self.now, &self.config);
+        self.tiers.pass(self.now);
         self.last_tier = self.tiers.last_tier();
         let files = self.sum_up();
         CacheSample {
@@ -208,7 +208,7 @@ impl IdleTable {
 
     /// Takes in which files there are, and forgets others, unless pages have left them of late.
     fn know(&mut self, files: &BTreeMap<FileKey, FileId>) {
-        let (now, config) = (self.now, &self.config);
+        let now = self.now;
         let (known, numbers) = (&mut self.files, &mut self.numbers);
         numbers.retain(|key, number| {
             let Some(file) = known.get(number) else {
@@ -217,7 +217,7 @@ impl IdleTable {
             // The kernel may have given the struct to another file.
             let stays = match files.get(key) {
                 Some(id) => file.id.is_same(id),
-                None => file.has_left(now, config),
+                None => file.has_left(now),
             };
             if !stays {
                 known.remove(number);
@@ -244,7 +244,7 @@ impl IdleTable {
     }
 
     fn sum_up(&mut self) -> Vec<FileCache> {
-        let (now, config, rule) = (self.now, self.config, self.rule());
+        let (now, rule) = (self.now, self.rule());
         let (census, dropped_read_at) = (self.census, self.dropped_read_at.take());
         let mut sums = Vec::with_capacity(self.files.len());
         self.nr_played_pages = 0;
@@ -290,7 +290,7 @@ impl IdleTable {
                             if page.left != 0 {
                                 file.reclaimed_at = Some(now);
                             }
-                        } else if age_ms(now, *page) > config.remembered_ms {
+                        } else if age_ms(now, *page) > REMEMBERED_MS {
                             *page = Page::default();
                         }
                         self.nr_reclaimed_pages += u64::from(page.left & IS_RECLAIMED != 0);
@@ -319,7 +319,7 @@ impl IdleTable {
                 (&mut file.dropped, &mut sum.dropped_bytes),
                 (&mut file.returned, &mut sum.returned_bytes),
             ] {
-                let is_old = |(at, _): &(TimeMs, u64)| now.since(*at) > config.remembered_ms;
+                let is_old = |(at, _): &(TimeMs, u64)| now.since(*at) > REMEMBERED_MS;
                 while list.front().is_some_and(is_old) {
                     list.pop_front();
                 }
@@ -374,7 +374,7 @@ impl IdleTable {
     /// No page of a file can be dropped for now.
     pub fn leave(&mut self, now: TimeMs, number: FileNo) {
         if let Some(file) = self.files.get_mut(&number) {
-            file.left_until = Some(TimeMs(now.0 + self.config.remembered_ms));
+            file.left_until = Some(TimeMs(now.0 + REMEMBERED_MS));
         }
     }
 

@@ -18,7 +18,7 @@ use std::collections::{HashMap, VecDeque};
 
 use super::{Arrival, FILE_PAGES_MAX, FileId, PageFound};
 use crate::sample::{CameIn, Distances, PAGE_BYTES};
-use crate::strategy::admit_cache;
+use crate::strategy::admit_cache::{self, NEWCOMER_MS, SETTLED_MS};
 use strata_lru::TimeMs;
 
 /// Pages of a file that are remembered together.
@@ -190,7 +190,7 @@ impl Newcomers {
             self.waiting.push_back(Newcomer {
                 arrival,
                 at: now,
-                due: self.due(now),
+                due: due(now),
                 is_returned: nr_returned > 0,
             });
         }
@@ -241,9 +241,8 @@ impl Newcomers {
 
     /// What came in since the last look, and what may go now.
     fn look(&mut self, now: TimeMs) -> CameIn {
-        let settled_ms = self.config.settled_ms;
         while let Some(first) = self.waiting.front() {
-            if now.since(first.at) < settled_ms {
+            if now.since(first.at) < SETTLED_MS {
                 break;
             }
             self.waiting_pages -= first.arrival.nr_pages;
@@ -258,10 +257,6 @@ impl Newcomers {
             distances: std::mem::take(&mut self.distances),
             ..CameIn::default()
         }
-    }
-
-    fn due(&self, now: TimeMs) -> TimeMs {
-        TimeMs(now.0 + self.config.newcomer_ms)
     }
 
     /// What may go now.
@@ -302,9 +297,9 @@ impl Newcomers {
 
     /// A newcomer that nobody has read yet waits again, until it has been in memory for so long that it is none any more.
     pub fn put_back(&mut self, now: TimeMs, newcomer: Newcomer) {
-        if now.since(newcomer.at) < self.config.settled_ms {
+        if now.since(newcomer.at) < SETTLED_MS {
             self.waiting_pages += newcomer.arrival.nr_pages;
-            let due = self.due(now);
+            let due = due(now);
             self.waiting.push_back(Newcomer { due, ..newcomer });
         }
     }
@@ -317,6 +312,11 @@ impl Newcomers {
             self.nr_returned_pages * PAGE_BYTES,
         )
     }
+}
+
+/// When it may go that came now, or waits again from now on.
+fn due(now: TimeMs) -> TimeMs {
+    TimeMs(now.0 + NEWCOMER_MS)
 }
 
 /// So many bits from this one on.

@@ -16,7 +16,7 @@
 //! - I1: a page has one tier.
 //! - I2: what a dry run plays is judged by, and never counts as dropped.
 
-use crate::strategy::drop_cache;
+use crate::strategy::drop_cache::{self, REMEMBERED_MS};
 use strata_lru::{Controller, Kind, TimeMs};
 
 /// Tiers that pages of page cache have.
@@ -40,7 +40,7 @@ pub struct TierCounts {
     /// Left memory without Strata: the kernel reclaimed them.
     pub nr_reclaimed_pages: u64,
     /// Of the pages that were dropped or reclaimed: came back within
-    /// [`remembered_ms`](crate::drop_cache::Config::remembered_ms), and were read. Under the classic LRU a page that the kernel
+    /// [`REMEMBERED_MS`](crate::drop_cache::REMEMBERED_MS), and were read. Under the classic LRU a page that the kernel
     /// reclaimed comes back with a count of two, so it counts as read at once, and is then in the second tier.
     pub nr_refaulted_pages: u64,
     /// Clean pages that stayed in memory because of their tier, although others that were read later were dropped. A page counts
@@ -100,14 +100,14 @@ impl Tiers {
         self.controller.protected(Kind::File, tier, nr_pages);
     }
 
-    /// Time passes: what happened counts half after each [`remembered_ms`](drop_cache::Config::remembered_ms).
-    pub(super) fn pass(&mut self, now: TimeMs, config: &drop_cache::Config) {
+    /// Time passes: what happened counts half after each [`REMEMBERED_MS`].
+    pub(super) fn pass(&mut self, now: TimeMs) {
         let halved_at = *self.halved_at.get_or_insert(now);
-        let nr_halvings = now.since(halved_at) / config.remembered_ms;
+        let nr_halvings = now.since(halved_at) / REMEMBERED_MS;
         for _ in 0..nr_halvings.min(HALVINGS_MAX) {
             self.controller.carry_over(Kind::File);
         }
-        self.halved_at = Some(TimeMs(halved_at.0 + nr_halvings * config.remembered_ms));
+        self.halved_at = Some(TimeMs(halved_at.0 + nr_halvings * REMEMBERED_MS));
     }
 
     /// The last tier of which pages may go.
@@ -128,17 +128,16 @@ mod tests {
 
     #[test]
     fn what_came_back_is_forgotten_by_halves() {
-        let config = drop_cache::Config::DEFAULT;
         let mut tiers = Tiers::default();
-        tiers.pass(TimeMs(0), &config);
+        tiers.pass(TimeMs(0));
         tiers.reclaimed(0, 100_000);
         tiers.reclaimed(1, 1000);
         tiers.refaulted(1, 500);
         assert_eq!(tiers.last_tier(), 0);
         // Fewer than 64 pages that came back say nothing: that is so after three halvings.
-        tiers.pass(TimeMs(3 * config.remembered_ms - 1), &config);
+        tiers.pass(TimeMs(3 * REMEMBERED_MS - 1));
         assert_eq!(tiers.last_tier(), 0);
-        tiers.pass(TimeMs(3 * config.remembered_ms), &config);
+        tiers.pass(TimeMs(3 * REMEMBERED_MS));
         assert_eq!(tiers.last_tier(), NR_TIERS - 1);
         assert_eq!(tiers.counts()[1].nr_refaulted_pages, 500, "totals stay");
     }

@@ -34,7 +34,7 @@ pub struct FileCache {
     pub again_idle_bytes: u64,
     /// Part of `cached_bytes` that was read more than once.
     pub reused_bytes: u64,
-    /// Dropped within [`remembered_ms`](crate::drop_cache::Config::remembered_ms).
+    /// Dropped within [`REMEMBERED_MS`](crate::drop_cache::REMEMBERED_MS).
     pub dropped_bytes: u64,
     /// Part of `dropped_bytes` that was read since.
     pub returned_bytes: u64,

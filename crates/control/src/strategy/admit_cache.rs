@@ -32,8 +32,6 @@ config! {
     /// Which page cache that comes in stays.
     "admit_cache"
 
-    /// While usage is near the budget, what came in is looked at this often.
-    look_ms: u64 = 20, 5..=1000, "ms";
     /// Newcomers go while more than this share of what comes in had been in memory before; until it is less than half of this.
     returned_percent_min: u64 = 30, 1..=100, "percent of what comes in";
     /// Newcomers go while the distances at which pages come back deviate from their mean by no more than this; until they
@@ -41,18 +39,24 @@ config! {
     deviation_percent_max: u64 = 55, 1..=1000, "percent of the mean";
     /// So much of what comes in stays all the same.
     admitted_percent: u64 = 12, 0..=100, "percent of what comes in";
-    /// A newcomer goes after so long at the earliest, so that whoever wanted it has read it.
-    newcomer_ms: u64 = 50, 0..=10_000, "ms";
-    /// A page that has been in memory for so long is no newcomer any more. A loop of which too little came in for so long to tell
-    /// is none any more either.
-    settled_ms: u64 = 10_000, 100..=3_600_000, "ms";
-    /// At most so much is dropped at once, so that one step does not take long.
-    drop_bytes_max: u64 = 64 << 20, 1 << 20..=4 << 30, "bytes";
     /// What came in is remembered until so many times the budget has come in after it.
     remembered_budgets: u64 = 4, 1..=64, "times the budget";
-    /// The share of what had been in memory is that of the last so much that came in.
-    judged_percent: u64 = 10, 1..=100, "percent of the budget";
 }
+
+/// While usage is near the budget, what came in is looked at this often, milliseconds: more often than newcomers become old
+/// enough to go.
+const LOOK_MS: u64 = 20;
+/// A newcomer goes after so long at the earliest, milliseconds, so that whoever wanted it has read it. One that nobody has read
+/// by then waits again.
+pub const NEWCOMER_MS: u64 = 50;
+/// A page that has been in memory for so long is no newcomer any more, milliseconds: a slow reader is seconds behind readahead. A
+/// loop of which too little came in for so long to tell is none any more either.
+pub const SETTLED_MS: u64 = 10_000;
+/// At most so much is dropped at once, bytes, so that one step does not take long; the next tick has the rest.
+const DROP_BYTES_MAX: u64 = 64 << 20;
+/// The share of what had been in memory is that of the last so much that came in, 1/n of the budget: enough that one file in many
+/// does not decide, and little enough that a loop is noticed early in its second round.
+const JUDGED_SHARE: u64 = 10;
 
 const ALL_PERCENT: u64 = 100;
 
@@ -107,7 +111,7 @@ impl AdmitCache {
         if let Some(came_in) = came_in {
             self.take(moment, came_in);
         }
-        if moment.now.since(self.judged_at) >= self.config.settled_ms {
+        if moment.now.since(self.judged_at) >= SETTLED_MS {
             self.is_on = false;
         }
         if is_busy || !moment.may_act {
@@ -118,13 +122,13 @@ impl AdmitCache {
             true => moment.excess_bytes.min(self.ripe_bytes),
             false => 0,
         };
-        let bytes = wanted_bytes.min(self.config.drop_bytes_max);
+        let bytes = wanted_bytes.min(DROP_BYTES_MAX);
         if bytes > 0 {
             self.ripe_bytes -= bytes;
             self.going_bytes = self.expected_bytes(bytes);
             return self.ask(moment, vec![Action::DropNewcomers { bytes }]);
         }
-        let is_due = |at: TimeMs| moment.now.since(at) >= self.config.look_ms;
+        let is_due = |at: TimeMs| moment.now.since(at) >= LOOK_MS;
         if moment.is_near && self.looked_at.is_none_or(is_due) {
             self.looked_at = Some(moment.now);
             let budget_bytes = moment.budget_bytes;
@@ -162,7 +166,7 @@ impl AdmitCache {
         self.returned_bytes += came_in.returned_bytes.min(came_in.in_bytes);
         self.distances.add(came_in.distances);
         let budget_bytes = moment.budget_bytes;
-        let judged_bytes = budget_bytes * self.config.judged_percent / ALL_PERCENT;
+        let judged_bytes = budget_bytes / JUDGED_SHARE;
         if self.in_bytes < judged_bytes / 2 {
             return;
         }
@@ -340,7 +344,7 @@ mod tests {
         let mut of = Loop::new();
         of.find([50, 50, 60], 0);
         assert!(of.of.is_loop());
-        of.now.0 += Config::DEFAULT.settled_ms;
+        of.now.0 += SETTLED_MS;
         let usage_bytes = of.marks.high_bytes;
         assert_eq!(dropped_mib(&of.at(usage_bytes, 10, None)), 0);
         assert!(!of.of.is_loop());

@@ -38,29 +38,33 @@ config! {
     census_ms: u64 = 100, 20..=10_000, "ms";
     /// Censuses come more seldom where they would take more than this much of a processor.
     cpu_percent: u64 = 5, 1..=50, "percent of a processor";
-    /// While censuses find nothing new, or only pages of files of which nothing that was read once is dropped, the next one comes
-    /// after a first pause of so long; the pause doubles each time, up to 32 times.
-    vain_ms: u64 = 250, 50..=10_000, "ms";
     /// A file of which more than this share came back is left alone, as dropping its pages costs reads.
     returned_percent_max: u64 = 20, 1..=100, "percent of what was dropped";
-    /// Files of which less lies idle are left: opening one costs as much as reading some pages, and what is left of a program's
-    /// own files is not worth it.
-    file_bytes_min: u64 = 256 << 10, 4 << 10..=64 << 20, "bytes";
     /// A file of which more than this share was read again is no stream: which of its pages go the kernel decides, until they
     /// were not read for long.
     reused_percent_max: u64 = 10, 1..=100, "percent of what is in memory";
-    /// So much has to have been dropped of a file before its share counts.
-    judged_bytes_min: u64 = 1 << 20, 64 << 10..=1 << 30, "bytes";
-    /// What was dropped counts for so long; then the file is tried again.
-    remembered_ms: u64 = 60_000, 1000..=3_600_000, "ms";
     /// A page that readahead brought and that nobody has read yet goes after so long: a slow reader is seconds behind
     /// readahead.
     unread_idle_ms: u64 = 10_000, 1000..=600_000, "ms";
     /// A page that was read again goes after it was not read for so long, unless pages of its tier come back too often.
     again_idle_ms: u64 = 60_000, 1000..=86_400_000, "ms";
-    /// At most so much is dropped at once, so that one step does not take long.
-    drop_bytes_max: u64 = 128 << 20, 1 << 20..=4 << 30, "bytes";
 }
+
+/// While censuses find nothing new, or only pages of files of which nothing that was read once is dropped, the next one comes
+/// after a first pause of so long, which doubles each time, milliseconds: longer than [`Config::census_ms`], so that the first one
+/// is a pause.
+const VAIN_MS: u64 = 250;
+/// Files of which less lies idle or is in memory are left, bytes: opening one costs as much as reading some pages, and what is
+/// left of a program's own files is not worth it.
+pub const FILE_BYTES_MIN: u64 = 256 << 10;
+/// So much has to have been dropped of a file before its share counts, bytes: of this, what the kernel reads ahead at once (128 KiB)
+/// is less than the share that is tolerated.
+const JUDGED_BYTES_MIN: u64 = 1 << 20;
+/// What was dropped counts for so long, milliseconds; then the file is tried again. What comes back later lay unread for as long as
+/// what goes by [`Config::again_idle_ms`].
+pub const REMEMBERED_MS: u64 = 60_000;
+/// At most so much is dropped at once, bytes, so that one step does not take long; the next tick has the rest.
+const DROP_BYTES_MAX: u64 = 128 << 20;
 
 /// A page is idle at the second census that finds it, at the earliest.
 const CENSUSES_TO_IDLE: u64 = 2;
@@ -92,7 +96,7 @@ impl DropCache {
             asked_at: None,
             going_bytes: 0,
             is_enough: false,
-            vain: Backoff::new(config.vain_ms),
+            vain: Backoff::new(VAIN_MS),
         }
     }
 
@@ -172,7 +176,7 @@ impl DropCache {
         };
         // What comes in until the next census finds it idle needs room, too.
         let ahead_bytes = found.new_bytes.saturating_mul(CENSUSES_TO_IDLE);
-        let wanted_bytes = (excess_bytes + ahead_bytes).min(self.config.drop_bytes_max);
+        let wanted_bytes = (excess_bytes + ahead_bytes).min(DROP_BYTES_MAX);
         let config = self.config;
         let files = found.files.iter_mut();
         let mut files: Vec<&mut FileCache> = files.collect();
@@ -184,7 +188,7 @@ impl DropCache {
                 let idle_bytes = idle_bytes_mut(file, reads);
                 let bytes = wanted_bytes.saturating_sub(all_bytes).min(*idle_bytes);
                 let is_full = actions.len() >= DROPS_MAX;
-                if bytes == 0 || *idle_bytes < config.file_bytes_min || is_full {
+                if bytes == 0 || *idle_bytes < FILE_BYTES_MIN || is_full {
                     continue;
                 }
                 *idle_bytes -= bytes;
@@ -226,7 +230,7 @@ fn returned_percent(of: &FileCache) -> u64 {
 }
 
 fn comes_back(of: &FileCache, config: &Config) -> bool {
-    let is_judged = of.dropped_bytes >= config.judged_bytes_min;
+    let is_judged = of.dropped_bytes >= JUDGED_BYTES_MIN;
     is_judged && returned_percent(of) > config.returned_percent_max
 }
 

@@ -32,17 +32,19 @@ use strata_lru::TimeMs;
 pub const COUNTED_WALK_MS: u64 = 250;
 /// Base pages of a huge page.
 const NR_PARTS: usize = 512;
+/// So many huge pages are split at a walk at most: each takes the kernel about a tenth of a millisecond, and so all of them
+/// a twentieth of the time between two walks.
+const NR_AT_ONCE_MAX: usize = 128;
+/// The parts in use have shown themselves after so many walks: those of a file have to be mapped again, and with each
+/// the kernel maps 15 neighbours, which look accessed at the first walk.
+const NR_TRIAL_WALKS: u32 = 2;
+
 config! {
     /// How many huge pages are split, and how often that is tried.
     "split_huge"
 
     /// So many huge pages are split to see what is in them.
     nr_tried: usize = 4, 1..=64, "huge pages";
-    /// So many huge pages are split at a walk at most: each takes the kernel about a tenth of a millisecond.
-    nr_at_once_max: usize = 128, 64..=4096, "huge pages";
-    /// The parts in use have shown themselves after so many walks: those of a file have to be mapped again, and with each
-    /// the kernel maps 15 neighbours, which look accessed at the first walk.
-    nr_trial_walks: u32 = 2, 1..=16, "walks";
     /// Huge pages are worth a trial when they hold this part of memory.
     share_min: u64 = 8, 1..=512, "1/n of the pages";
     /// After what came to nothing it is tried again after so many walks, twice as many each time, up to 32 times: what is split
@@ -162,7 +164,7 @@ impl<At: Clone> SplitHuge<At> {
                 Vec::new()
             }
             State::Splitting { nr_at_once } => {
-                *nr_at_once = (*nr_at_once * 2).min(config.nr_at_once_max);
+                *nr_at_once = (*nr_at_once * 2).min(NR_AT_ONCE_MAX);
                 let nr_at_once = *nr_at_once;
                 self.split(facts.huge, nr_at_once)
             }
@@ -192,8 +194,7 @@ impl<At: Clone> SplitHuge<At> {
         let nr = nr.min(huge.len());
         let chosen: Vec<At> = (0..nr).map(|n| huge[n * huge.len() / nr].clone()).collect();
         if !chosen.is_empty() {
-            let nr_trial_walks = self.config.nr_trial_walks;
-            self.split.push_back((nr_trial_walks, chosen.clone()));
+            self.split.push_back((NR_TRIAL_WALKS, chosen.clone()));
         }
         chosen
     }
@@ -294,9 +295,7 @@ mod tests {
         let sizes = run(2000, |_| Some(0), 12);
         assert_eq!(sizes[..6], [4, 8, 16, 32, 64, 128]);
         assert!(
-            sizes[6..]
-                .iter()
-                .all(|nr| *nr == Config::DEFAULT.nr_at_once_max),
+            sizes[6..].iter().all(|nr| *nr == NR_AT_ONCE_MAX),
             "{sizes:?}"
         );
     }

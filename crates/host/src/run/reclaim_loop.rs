@@ -37,7 +37,7 @@ use orders::Orders;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 use strata_control::cpu::load;
-use strata_control::drive::{self, Kept, Mechanism as _};
+use strata_control::drive::{self, Mechanism as _};
 use strata_control::limit::Standing;
 use strata_control::{ActuatorReport, Config, Control, GroupNo, Groups, Plan, Sample, Setup};
 use strata_linux::actuator::PageoutError;
@@ -101,7 +101,8 @@ pub(super) struct ReclaimLoop {
     actuators: Actuators,
     orders: Orders<Ticket>,
     splits: Splits,
-    kept: Kept,
+    /// Attempts at taking pages, those of the kernel included, that were answered.
+    nr_attempts: u64,
     warnings: Vec<String>,
     news: Vec<String>,
     priority: Priority,
@@ -135,7 +136,7 @@ impl ReclaimLoop {
             actuators,
             orders: Orders::default(),
             splits: Splits::new(config.split_huge),
-            kept: Kept::default(),
+            nr_attempts: 0,
             warnings: Vec::new(),
             news: Vec::new(),
             priority,
@@ -256,7 +257,7 @@ impl ReclaimLoop {
     /// Hears what the actuators have done: what the next sample is to say of it.
     fn hear(&mut self) -> Vec<ActuatorReport> {
         let heard = self.actuators.hear();
-        self.kept.nr_attempts += heard.nr_attempts;
+        self.nr_attempts += heard.nr_attempts;
         let mut obstacles = Vec::new();
         for report in heard.pageout {
             self.group.tracker.settle(&report);

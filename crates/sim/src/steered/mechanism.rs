@@ -5,7 +5,7 @@
 
 use strata_control::{
     Action, Control, PAGE_BYTES,
-    drive::{BatchSize, Kept, Mechanism, Visit, WalkFound},
+    drive::{BatchSize, Mechanism, Visit, WalkFound},
     hold_up::{CALL_GOAL_NS, CLEARING_SHARE},
     trace::Recorder,
 };
@@ -40,8 +40,8 @@ impl<P: PlaysKernel> Mechanism for World<'_, P> {
         &mut self.control
     }
 
-    fn kept_mut(&mut self) -> &mut Kept {
-        &mut self.looped.kept
+    fn note_attempt(&mut self) {
+        self.looped.nr_attempts += 1;
     }
 
     fn recorder(&self) -> &Recorder {

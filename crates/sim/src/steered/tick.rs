@@ -13,7 +13,7 @@
 use strata_control::{
     ActuatorReport, PAGE_BYTES, Sample,
     cpu::{CpuDue, CpuSample},
-    drive::{self, Kept},
+    drive,
     limit::Standing,
     trace::{Counters, PageoutReport, ReclaimFailure, ReclaimReport, Report, StatReader, Verdicts},
 };
@@ -39,7 +39,8 @@ pub(super) struct Ticked {
 /// What is kept from tick to tick, as for the host's loop.
 #[derive(Debug, Default)]
 pub(super) struct Looped {
-    pub(super) kept: Kept,
+    /// Attempts at taking pages, those of the kernel included, that were answered.
+    pub(super) nr_attempts: u64,
     pub(super) kernel_freed_pages: u64,
     /// What the kernel was asked for, by all requests and by the last one, bytes.
     pub(super) asked_bytes: (u64, u64),
@@ -88,7 +89,7 @@ impl<P: PlaysKernel> World<'_, P> {
             usage_bytes,
             is_line_held: self.limit.is_line_held(),
             reports,
-            nr_attempts: self.looped.kept.nr_attempts,
+            nr_attempts: self.looped.nr_attempts,
             freed_bytes: (freed_pages + self.cache.nr_dropped_pages()) * PAGE_BYTES,
             cpu,
             free_swap: due.free_swap.then(|| self.free_swap()),
@@ -120,9 +121,9 @@ impl<P: PlaysKernel> World<'_, P> {
     pub(super) fn hear(&mut self) -> Vec<ActuatorReport> {
         let mut reports = Vec::new();
         self.hear_clearer();
-        self.looped.kept.nr_attempts += self.cache.take_attempts();
+        self.looped.nr_attempts += self.cache.take_attempts();
         if let Some(paged_out) = self.pageout.take_answer() {
-            self.looped.kept.nr_attempts += 1;
+            self.looped.nr_attempts += 1;
             self.pages
                 .note_accessed(&self.pageout.neighbours, &self.pageout.accessed);
             self.pages.settle(&paged_out.verdicts);
@@ -142,7 +143,7 @@ impl<P: PlaysKernel> World<'_, P> {
                 Freed::AtFloor => ActuatorReport::KernelAtFloor,
                 Freed::Nothing => ActuatorReport::KernelFoundNothing,
             });
-            self.looped.kept.nr_attempts +=
+            self.looped.nr_attempts +=
                 u64::from(!matches!(freed, Freed::Outpaced | Freed::AtFloor));
             self.recorder
                 .note_report(|| Report::Reclaim(reclaim_report(&reclaimed, asked_bytes)));

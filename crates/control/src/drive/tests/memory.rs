@@ -4,7 +4,7 @@
 
 use crate::control::Control;
 use crate::control::tests::{MIB, with};
-use crate::drive::{BatchSize, Kept, Mechanism, Visit, WalkFound};
+use crate::drive::{BatchSize, Mechanism, Visit, WalkFound};
 use crate::plan::Action;
 use crate::sample::Actuator;
 use crate::trace::{Recorder, Tick};
@@ -26,7 +26,6 @@ pub(super) enum Asked {
 /// The memory: what it answers, and what it was asked.
 pub(super) struct Memory {
     pub(super) control: Control,
-    pub(super) kept: Kept,
     pub(super) recorder: Recorder,
     pub(super) asked: Vec<Asked>,
     pub(super) oldest: VecDeque<Isolated>,
@@ -40,7 +39,6 @@ impl Memory {
     pub(super) fn of(control: Control) -> Memory {
         Memory {
             control,
-            kept: Kept::default(),
             recorder: Recorder::recording(),
             asked: Vec::new(),
             oldest: VecDeque::new(),
@@ -83,9 +81,7 @@ impl Mechanism for Memory {
         &mut self.control
     }
 
-    fn kept_mut(&mut self) -> &mut Kept {
-        &mut self.kept
-    }
+    fn note_attempt(&mut self) {}
 
     fn recorder(&self) -> &Recorder {
         &self.recorder

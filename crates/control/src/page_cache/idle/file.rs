@@ -13,7 +13,7 @@ use std::ops::Range;
 
 use crate::page_cache::tiers::{NR_TIERS, tier_of};
 use crate::page_cache::{FOLIO_PAGES_MAX, FileId};
-use crate::strategy::drop_cache;
+use crate::strategy::drop_cache::REMEMBERED_MS;
 use strata_lru::TimeMs;
 
 /// Times are kept in steps of so many milliseconds, so that 32 bits last for years.
@@ -137,8 +137,8 @@ impl File {
     }
 
     /// Tells if pages of the file have left memory of late.
-    pub(super) fn has_left(&self, now: TimeMs, config: &drop_cache::Config) -> bool {
-        let is_recent = |at| now.since(at) <= config.remembered_ms;
+    pub(super) fn has_left(&self, now: TimeMs) -> bool {
+        let is_recent = |at| now.since(at) <= REMEMBERED_MS;
         !self.dropped.is_empty() || self.reclaimed_at.is_some_and(is_recent)
     }
 

@@ -175,7 +175,7 @@ fn what_was_dropped_is_forgotten_after_a_while() {
         census.take(&[(1, 0, 1), (1, 1, 1)]);
     }
     census.drop(0, &(0..1));
-    census.ms += drop_cache::Config::DEFAULT.remembered_ms;
+    census.ms += REMEMBERED_MS;
     let of = census.take(&[(1, 0, 1), (1, 1, 1)]).files[0];
     assert_eq!((of.dropped_bytes, of.returned_bytes), (0, 0));
 }
@@ -242,7 +242,7 @@ fn files_that_are_not_looked_at_any_more_are_forgotten_and_those_dropped_of_afte
             .choose(FileNo(1), Reads::Once, u64::MAX)
             .is_empty()
     );
-    census.ms += drop_cache::Config::DEFAULT.remembered_ms;
+    census.ms += REMEMBERED_MS;
     for _ in 0..2 {
         census.take(&[]);
     }
@@ -258,7 +258,7 @@ fn a_file_that_can_not_be_dropped_is_not_offered_for_a_while() {
     }
     census.table.leave(TimeMs(census.ms), FileNo(0));
     assert_eq!(once_idle(&census.take(&[(1, 0, 1)])), [(0, 0)]);
-    census.ms += drop_cache::Config::DEFAULT.remembered_ms;
+    census.ms += REMEMBERED_MS;
     assert_eq!(once_idle(&census.take(&[(1, 0, 1)])), [(0, 1)]);
 }
 

@@ -128,7 +128,7 @@ fn what_came_last_goes_first_once_there_was_time_to_read_it() {
     for (at, file, index) in [(0, 7, 0), (10, 8, 3), (20, 7, 1), (30, 9, 0)] {
         newcomers.arrive(TimeMs(at), folio(file, index, 1));
     }
-    let ripe_at = CONFIG.newcomer_ms + 20;
+    let ripe_at = NEWCOMER_MS + 20;
     assert_eq!(newcomers.look(TimeMs(ripe_at)).ripe_bytes, 3 * PAGE_BYTES);
     let gone = chosen(&mut newcomers, ripe_at, 2);
     assert_eq!(gone, [(7, vec![1]), (8, vec![3])]);
@@ -142,7 +142,7 @@ fn what_came_last_goes_first_once_there_was_time_to_read_it() {
 fn what_nobody_has_read_yet_waits_again_until_it_is_no_newcomer_any_more() {
     let mut newcomers = none_admitted();
     newcomers.arrive(TimeMs(0), folio(1, 0, 1));
-    let mut now = TimeMs(CONFIG.newcomer_ms);
+    let mut now = TimeMs(NEWCOMER_MS);
     let mut nr_times = 0;
     loop {
         let found = newcomers.choose(now, PAGE_BYTES);
@@ -152,9 +152,9 @@ fn what_nobody_has_read_yet_waits_again_until_it_is_no_newcomer_any_more() {
         nr_times += 1;
         newcomers.put_back(now, newcomer);
         newcomers.validate();
-        now.0 += CONFIG.newcomer_ms;
+        now.0 += NEWCOMER_MS;
     }
-    assert_eq!(nr_times, CONFIG.settled_ms / CONFIG.newcomer_ms);
+    assert_eq!(nr_times, SETTLED_MS / NEWCOMER_MS);
 }
 
 #[test]
@@ -162,7 +162,7 @@ fn what_has_been_there_for_long_is_no_newcomer() {
     let mut newcomers = none_admitted();
     newcomers.arrive(TimeMs(0), folio(1, 0, 1));
     newcomers.arrive(TimeMs(1), folio(2, 0, 1));
-    let came_in = newcomers.look(TimeMs(CONFIG.settled_ms));
+    let came_in = newcomers.look(TimeMs(SETTLED_MS));
     assert_eq!(came_in.ripe_bytes, PAGE_BYTES);
 }
 
@@ -177,7 +177,7 @@ fn a_share_of_what_comes_in_stays_and_it_is_not_always_the_same() {
         for file in 0..2000 {
             newcomers.arrive(now, folio(file, 0, 10));
         }
-        let later = TimeMs(now.0 + CONFIG.newcomer_ms);
+        let later = TimeMs(now.0 + NEWCOMER_MS);
         let gone = newcomers.choose(later, u64::MAX);
         let gone: BTreeSet<u64> = gone.iter().map(|(file, _)| file.inode).collect();
         ever.extend((0..2000).filter(|file| !gone.contains(file)));
@@ -197,7 +197,7 @@ fn a_large_folio_stays_as_often_as_a_small_one() {
     for file in 0..2000 {
         newcomers.arrive(TimeMs(0), folio(file, 0, 512));
     }
-    let gone = newcomers.choose(TimeMs(CONFIG.newcomer_ms), u64::MAX);
+    let gone = newcomers.choose(TimeMs(NEWCOMER_MS), u64::MAX);
     assert!((1680..=1840).contains(&gone.len()), "{}", gone.len());
 }
 
@@ -254,7 +254,7 @@ proptest! {
             nr_in += nr_pages;
             nr_again += (index..index + nr_pages).filter(|page| !seen.insert((file, *page))).count() as u64;
             waiting.push((now, nr_pages));
-            let ripe = waiting.iter().filter(|(at, _)| at + CONFIG.newcomer_ms <= now);
+            let ripe = waiting.iter().filter(|(at, _)| at + NEWCOMER_MS <= now);
             let nr_ripe: u64 = ripe.map(|(_, nr_pages)| nr_pages).sum();
             prop_assert_eq!(newcomers.look(TimeMs(now)).ripe_bytes, nr_ripe * PAGE_BYTES);
         }

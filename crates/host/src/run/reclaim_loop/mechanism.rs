@@ -8,7 +8,7 @@ use super::ReclaimLoop;
 use crate::pages::walk::Thoroughness;
 use crate::run::gauge::Gauge;
 use std::convert::Infallible;
-use strata_control::drive::{BatchSize, Kept, Mechanism, Visit, WalkFound};
+use strata_control::drive::{BatchSize, Mechanism, Visit, WalkFound};
 use strata_control::trace::{ProgramPages, Recorder};
 use strata_control::{Action, Control, FileNo, Reads};
 use strata_linux::access::ClearIntent;
@@ -47,8 +47,8 @@ impl Mechanism for Turn<'_> {
         self.of.groups.root_mut()
     }
 
-    fn kept_mut(&mut self) -> &mut Kept {
-        &mut self.of.kept
+    fn note_attempt(&mut self) {
+        self.of.nr_attempts += 1;
     }
 
     fn recorder(&self) -> &Recorder {

@@ -38,7 +38,7 @@ impl ReclaimLoop {
             usage_bytes,
             is_line_held,
             reports,
-            nr_attempts: self.kept.nr_attempts,
+            nr_attempts: self.nr_attempts,
             freed_bytes: self.freed_bytes(),
             cpu,
             free_swap: due.free_swap.then(|| readings.free_swap()),

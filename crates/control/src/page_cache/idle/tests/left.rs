@@ -49,7 +49,7 @@ fn a_page_that_comes_back_soon_and_is_read_is_a_refault_of_the_tier_that_it_had(
     assert_eq!(refaulted(&census), [1, 1, 0, 0]);
     // Nothing of it was dropped, so nothing was dropped in vain.
     assert_eq!(census.table.nr_returned_pages(), 0);
-    census.ms += drop_cache::Config::DEFAULT.remembered_ms;
+    census.ms += REMEMBERED_MS;
     census.take(&[(1, 2, 1)]);
     assert_eq!(refaulted(&census), [1, 1, 0, 0], "page 2 comes too late");
 }
@@ -66,7 +66,7 @@ fn what_is_reclaimed_of_a_file_that_no_search_tells_any_more_is_remembered_for_a
     census.take(&[(1, 0, 1), (1, 1, 1)]);
     assert_eq!(counts(&census)[0], [0, 1, 1, 0]);
     census.files.clear();
-    census.ms += drop_cache::Config::DEFAULT.remembered_ms;
+    census.ms += REMEMBERED_MS;
     census.take(&[]);
     assert_eq!(census.table.file(FileNo(0)), None);
 }
@@ -306,7 +306,6 @@ proptest! {
     ) {
         let mut census = Census::new();
         census.file(1, 11);
-        let remembered_ms = drop_cache::Config::DEFAULT.remembered_ms;
         let tier = |nr_reads: u32| [0, 0, 1, 2, 2, 3, 3][nr_reads as usize];
         let mut expected = [[0; 3]; NR_TIERS];
         let mut there: BTreeMap<u64, u32> = BTreeMap::new();
@@ -321,12 +320,12 @@ proptest! {
                     // Only read ahead: from now on it is remembered for as long again.
                     gone.entry(*index).and_modify(|(_, at)| *at = now);
                 } else if let Some((tier, at)) = gone.remove(index)
-                    && now - at <= remembered_ms
+                    && now - at <= REMEMBERED_MS
                 {
                     expected[tier][2] += 1;
                 }
             }
-            gone.retain(|index, (_, at)| pages.contains_key(index) || now - *at <= remembered_ms);
+            gone.retain(|index, (_, at)| pages.contains_key(index) || now - *at <= REMEMBERED_MS);
             for (index, nr_reads) in &there {
                 if !pages.contains_key(index) {
                     expected[tier(*nr_reads)][1] += 1;

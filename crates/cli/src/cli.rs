@@ -9,8 +9,8 @@ use clap::{Parser, Subcommand, ValueEnum};
 use strata_linux::access::AccessChoice;
 
 use crate::cmd::{
-    compare, completions, ctl, doctor, files, idle, lru_gen, man, plan, record, run, sim, top,
-    trace, wss,
+    compare, completions, ctl, doctor, files, guard, idle, lru_gen, man, plan, record, run, sim,
+    top, trace, wss,
 };
 use crate::duration;
 
@@ -81,6 +81,7 @@ pub(crate) struct Cli {
 pub(crate) enum Verb {
     Run(Box<run::RunArgs>),
     Compare(Box<compare::CompareArgs>),
+    Guard(guard::GuardArgs),
     Idle(idle::IdleArgs),
     Top(top::TopArgs),
     Ctl(ctl::CtlArgs),

@@ -15,6 +15,7 @@
 //!   tunables, config     the numbers that all of these judge by, each beside the code that does
 //!   control              puts them together: a sample in, a plan out
 //!   groups               the same for a tree of groups
+//!   promise              what may be taken of a group without a budget, by what comes back
 //!   drive                carries a plan out on whatever has pages and threads, live or played
 //!   trace                what each tick read, decided and came to, as lines of JSON
 //! ```
@@ -42,6 +43,7 @@ mod loop_config;
 pub mod page_cache;
 mod plan;
 mod pressure;
+pub mod promise;
 pub mod reclaimer;
 mod sample;
 mod stall;

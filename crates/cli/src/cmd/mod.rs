@@ -7,6 +7,7 @@ pub(crate) mod completions;
 pub(crate) mod ctl;
 pub(crate) mod doctor;
 pub(crate) mod files;
+pub(crate) mod guard;
 pub(crate) mod idle;
 pub(crate) mod keeper;
 pub(crate) mod lru_gen;
@@ -42,6 +43,7 @@ pub(crate) fn dispatch(verb: Verb) -> ExitCode {
         Verb::Record(args) => record::run(*args),
         Verb::Plan(args) => plan::run(&args),
         Verb::Sim(args) => sim::run(&args),
+        Verb::Guard(args) => guard::run(&args),
         Verb::Idle(args) => idle::run(&args),
         Verb::Wss(args) => wss::run(&args),
         Verb::Files(args) => files::run(&args),

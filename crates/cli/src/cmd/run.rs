@@ -501,7 +501,7 @@ pub(crate) fn size_arg(text: &str) -> Result<u64, String> {
     })
 }
 
-fn swap_arg(text: &str) -> Result<SwapSpec, String> {
+pub(super) fn swap_arg(text: &str) -> Result<SwapSpec, String> {
     refuse_option(text)?;
     text.parse::<SwapSpec>().map_err(|error| {
         format!(

@@ -26,7 +26,7 @@ mod event;
 mod gauge;
 mod group;
 mod moves;
-mod overhead;
+pub(crate) mod overhead;
 mod priority;
 mod program;
 mod reclaim_loop;

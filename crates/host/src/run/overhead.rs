@@ -7,7 +7,7 @@ use strata_linux::addr::PAGE_BYTES;
 use strata_linux::process::Process;
 
 /// CPU time of all our threads so far, nanoseconds.
-pub(super) fn cpu_ns() -> u64 {
+pub(crate) fn cpu_ns() -> u64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000
         + u64::try_from(time.tv_nsec).unwrap_or(0)

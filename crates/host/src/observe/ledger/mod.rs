@@ -38,7 +38,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use strata_linux::addr::PAGE_BYTES;
 use strata_linux::process::{FilePart, Mapping, MappingClass, Process, Unreclaimable};
-use strata_lru::ages::{Home, Ledger, ObjectNo, Place, Standing, Told};
+use strata_lru::ages::{Home, Ledger, ObjectNo, Place, Run, Standing, Told};
 use strata_lru::{GroupId, SpaceNo};
 
 /// The group of those who only look: they ask by parts.
@@ -99,6 +99,16 @@ impl AgedPages {
     /// To be called after each walk: looks which pages forked processes share.
     pub fn end_walk(&mut self, observer: &Observer) {
         self.families.look(observer, &mut self.ledger);
+    }
+
+    /// A space is in this group from now on, with what was taken of it.
+    pub fn set_group(&mut self, space: SpaceId, group: GroupId) {
+        self.ledger.moved(SpaceNo(space.0), group);
+    }
+
+    /// These pages left memory by our hand.
+    pub fn taken(&mut self, runs: &[Run]) {
+        self.ledger.taken(runs);
     }
 
     /// The ledger itself.

@@ -1,0 +1,274 @@
+//! `strata guard`: a whole host gives back what nobody uses, within a promise.
+//!
+//! **Owns** the options, the pace of looks and the table. **Does not own** who is looked after and what is taken
+//! (`strata_host::managed`).
+
+use std::io::{IsTerminal, stdout};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use strata_host::managed::{
+    Choice, GroupStatus, House, Managed, ManagedConfig, Promise, Status, WhyNotMore,
+};
+use strata_host::observe::{Attention, Turn, Who, attend};
+use strata_linux::swap::SwapSpec;
+use strata_linux::units::Bytes;
+
+use crate::cli::{AccessArg, Format, parse_duration_ms, parse_percent, refuse_option};
+use crate::cmd::run::swap_arg;
+use crate::failure::UsageError;
+use crate::print;
+
+/// Shorter ages say more of walks than of programs.
+const MIN_AGE_MS: u64 = 5_000;
+/// What is promised where nothing is said.
+const SHARE_PER_MIN: f64 = 0.002;
+/// Time between two looks at what the pageout thread has done.
+const TICK: Duration = Duration::from_secs(1);
+/// Groups with less than this in memory and away are told as one line.
+const ROW_BYTES_MIN: u64 = 1 << 20;
+/// Troubles that are told one by one; processes that end in the middle are normal.
+const TOLD_MAX: usize = 3;
+/// What a terminal does before a table replaces the one before: cursor to the top, clear.
+const CLEAR: &str = "\u{1b}[H\u{1b}[2J";
+
+/// Gives back what nobody uses, on a whole host, within a promise
+///
+/// Watches every cgroup. With --promise, takes the memory that has not been accessed for long, the oldest first, and sees
+/// what of it comes back. The promise is a bound on that: of what a group has in memory and what was taken of it, at most
+/// this share comes back within a minute. The age that counts as idle rises at once where more does, and falls slowly
+/// where less does. Without --promise nothing is taken: each group is told with what it could give.
+///
+/// No limit is set, no process is moved, and no budget has to be known. Anonymous memory needs swap to go to. Left alone
+/// without --cgroup are the groups of pid 1, of sshd and of Strata, and always those that a strata run holds.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+EXAMPLES
+  What could each group give?
+      strata guard
+
+  Give it back, to a compressed swap device of Strata's own:
+      strata guard --promise 0.2%/min --swap zram:2G
+
+  Only some groups, and what was not used for ten minutes:
+      strata guard --promise 0.2%/min --cgroup '/system.slice/*' --min-age 10m")]
+pub(crate) struct GuardArgs {
+    /// Take idle memory, as long as at most this share of a group comes back within a minute, for example 0.2%/min
+    #[arg(long, value_name = "SHARE/min", value_parser = promise_arg, allow_hyphen_values = true)]
+    promise: Option<f64>,
+
+    /// Memory is never idle that was accessed within so long
+    #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = min_age_arg, allow_hyphen_values = true)]
+    min_age: u64,
+
+    /// Only groups whose path fits this pattern, for example '/system.slice/*'; may be given several times
+    #[arg(long = "cgroup", value_name = "GLOB")]
+    cgroups: Vec<String>,
+
+    /// Where anonymous memory goes: existing, zram:SIZE, zram:SIZE,ALGORITHM, file:PATH:SIZE, zswap:PATH:SIZE
+    ///
+    /// What is made is taken down at the end, which reads back in what is there.
+    #[arg(long, value_name = "SWAP", default_value = "existing", value_parser = swap_arg, allow_hyphen_values = true)]
+    swap: SwapSpec,
+
+    /// Decide all, and do nothing
+    #[arg(long)]
+    dry_run: bool,
+
+    /// The share of all processors that Strata may use
+    #[arg(long, value_name = "PERCENT", default_value = "2%", value_parser = parse_percent, allow_hyphen_values = true)]
+    cpu: f64,
+
+    /// How long, for example 10m; until Ctrl-C by default
+    #[arg(long = "for", value_name = "DURATION", value_parser = parse_duration_ms, allow_hyphen_values = true)]
+    length: Option<u64>,
+
+    /// How accesses are seen
+    #[arg(long, value_enum, value_name = "SOURCE", default_value = "auto")]
+    access: AccessArg,
+
+    /// How it is printed: text is a table, again at each walk on a terminal and once at the end elsewhere; JSON is one
+    /// object a line, at each walk
+    #[arg(long, value_enum, default_value = "text")]
+    format: Format,
+}
+
+/// Watches, takes and tells.
+pub(crate) fn run(args: &GuardArgs) -> anyhow::Result<ExitCode> {
+    let choice = Choice::new(&args.cgroups).map_err(|error| UsageError(error.to_string()))?;
+    let config = ManagedConfig {
+        promise: Promise {
+            share_per_min: args.promise.unwrap_or(SHARE_PER_MIN),
+            min_age: Duration::from_millis(args.min_age),
+        },
+        is_acting: args.promise.is_some() && !args.dry_run,
+        access: args.access.into(),
+        cpu_share: args.cpu,
+    };
+    if args.swap != SwapSpec::Existing && !config.is_acting {
+        let why = "--swap needs --promise, and no --dry-run: nothing else takes memory";
+        return Err(UsageError(why.to_owned()).into());
+    }
+    let mut managed = Managed::start(config, choice)?;
+    let mut house = match config.is_acting {
+        true => Some(House::prepare(&args.swap)?),
+        false => None,
+    };
+    let mut told = Ok(());
+    let attended = attend(
+        &Who::Running(Managed::subject()),
+        config.access,
+        TICK,
+        args.length.map(Duration::from_millis),
+        &mut |observer, turn| {
+            if let Some(news) = house.as_mut().and_then(House::tend) {
+                print::warning(&news);
+            }
+            if managed.tick(observer) {
+                for trouble in managed.troubles().iter().take(TOLD_MAX) {
+                    tracing::debug!("{trouble}");
+                }
+                told = tell(&managed.status(), args.format);
+            }
+            match (&told, turn) {
+                (Ok(()), Turn::Next) => Attention::GoOn,
+                _ => Attention::Enough,
+            }
+        },
+    );
+    managed.stop();
+    let status = managed.status();
+    if let Some(house) = house {
+        if status.away_bytes > 0 && args.swap != SwapSpec::Existing {
+            print::note(&"reading back in what is in the swap that was made");
+        }
+        for left in house.end() {
+            print::warning(&left);
+        }
+    }
+    attended?;
+    told?;
+    if args.format == Format::Text && !stdout().is_terminal() {
+        print::data(table(&status, print::columns()))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn tell(status: &Status, format: Format) -> anyhow::Result<()> {
+    match format {
+        Format::Json => print::data(format!("{}\n", serde_json::to_string(status)?))?,
+        Format::Text if stdout().is_terminal() => {
+            print::data(format!("{CLEAR}{}", table(status, print::columns())))?;
+        }
+        Format::Text => {}
+    }
+    Ok(())
+}
+
+/// For people; lines are cut at so many columns.
+fn table(status: &Status, columns: Option<usize>) -> String {
+    let seconds = |ms: u64| Duration::from_secs(ms.div_ceil(1000));
+    let (min_age, watched) = (seconds(status.min_age_ms), seconds(status.watched_ms));
+    let share = status.promise_share_per_min * 100.0;
+    let mut text = match status.is_acting {
+        true => format!(
+            "given back {} net: {} are away, for {} of swap and ages; at most {share} % of a group may come back \
+             within a minute\n",
+            Bytes(status.given_back_bytes),
+            Bytes(status.away_bytes),
+            Bytes(status.price_bytes),
+        ),
+        false => format!(
+            "could be given back: {}; nothing is taken without --promise\n",
+            Bytes(
+                status
+                    .groups
+                    .iter()
+                    .map(|group| group.could_give_bytes)
+                    .sum()
+            ),
+        ),
+    };
+    if watched < min_age {
+        text.push_str(&format!(
+            "watched for {watched:?} so far: nothing can be known to be idle for {min_age:?}\n"
+        ));
+    }
+    let line = |cells: [String; 8], who: &str| {
+        let [resident, used, could, away, back, allowed, age, why] = cells;
+        format!(
+            "{resident:>10}  {used:>10}  {could:>10}  {away:>10}  {back:>10}  {allowed:>10}  {age:>6}  {why:<18}  {who}"
+        )
+    };
+    let heads = [
+        "resident",
+        "used",
+        "could give",
+        "away",
+        "back/min",
+        "may/min",
+        "idle at",
+        "why not more",
+    ];
+    text.push('\n');
+    text.push_str(&print::cut(
+        &line(heads.map(str::to_owned), "group"),
+        columns,
+    ));
+    text.push('\n');
+    let is_told = |group: &&GroupStatus| group.resident_bytes + group.away_bytes >= ROW_BYTES_MIN;
+    for group in status.groups.iter().filter(is_told) {
+        let bytes = |bytes: u64| Bytes(bytes).to_string();
+        let age = format!("{:?}", seconds(group.age_anon_ms));
+        let cells = [
+            bytes(group.resident_bytes),
+            bytes(group.used_lately_bytes),
+            bytes(group.could_give_bytes),
+            bytes(group.away_bytes),
+            bytes(group.came_back_per_min_bytes),
+            bytes(group.allowed_per_min_bytes),
+            age,
+            group.why_not_more.map_or("-", WhyNotMore::words).to_owned(),
+        ];
+        let who = group.group.escape_default().to_string();
+        text.push_str(&print::cut(&line(cells, &who), columns));
+        text.push('\n');
+    }
+    let nr_small = status.groups.iter().filter(|group| !is_told(group)).count();
+    if nr_small > 0 {
+        let limit = Bytes(ROW_BYTES_MIN);
+        text.push_str(&format!("{nr_small} more with less than {limit} each\n"));
+    }
+    text
+}
+
+/// A share of a group within a minute.
+fn promise_arg(text: &str) -> Result<f64, String> {
+    refuse_option(text)?;
+    let share = text.strip_suffix("/min").map(parse_percent);
+    share.and_then(Result::ok).ok_or_else(|| {
+        "a promise is the percentage that may come back within a minute, 0.01%/min to 100%/min, for example 0.2%/min"
+            .to_owned()
+    })
+}
+
+fn min_age_arg(text: &str) -> Result<u64, String> {
+    match parse_duration_ms(text)? {
+        ms if ms < MIN_AGE_MS => Err(format!("it must be at least {} s", MIN_AGE_MS / 1000)),
+        ms => Ok(ms),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_promise_is_a_share_within_a_minute() {
+        assert_eq!(promise_arg("0.2%/min"), Ok(0.002));
+        for wrong in ["0.2%", "0.2/min", "0%/min", "200%/min", "--cpu", "x%/min"] {
+            assert!(promise_arg(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! One group that is looked after: its promise and its sums.
+//!
+//! **Owns** what is known of the group between two walks. **Does not own** its processes (`choice`) and their pages
+//! (the ledger).
+
+use super::status::{GroupStatus, WhyNotMore};
+use super::{idle_pages, pages_of};
+use crate::observe::ledger::Ages;
+use crate::observe::programs::Label;
+use std::time::Duration;
+use strata_control::promise::{Keeper, Promise, Standing};
+use strata_linux::addr::PAGE_BYTES;
+use strata_lru::Kind;
+use strata_lru::ages::NrPages;
+
+/// A group.
+#[derive(Debug)]
+pub(super) struct Group {
+    /// Path below the mount of the hierarchy.
+    pub(super) name: String,
+    pub(super) keeper: Keeper,
+    resident: NrPages,
+    used_lately: NrPages,
+    shared: NrPages,
+    unknown: NrPages,
+    idle: NrPages,
+    away: NrPages,
+    could: NrPages,
+    nr_taken_pages: u64,
+    nr_returned_pages: u64,
+    why_not_more: Option<WhyNotMore>,
+}
+
+impl Group {
+    pub(super) fn new(name: String, promise: Promise) -> Group {
+        Group {
+            name,
+            keeper: Keeper::new(promise),
+            resident: NrPages::default(),
+            used_lately: NrPages::default(),
+            shared: NrPages::default(),
+            unknown: NrPages::default(),
+            idle: NrPages::default(),
+            away: NrPages::default(),
+            could: NrPages::default(),
+            nr_taken_pages: 0,
+            nr_returned_pages: 0,
+            why_not_more: None,
+        }
+    }
+
+    /// A walk found this in memory, and this of what was taken there again.
+    pub(super) fn look(&mut self, at: Duration, ages: &Ages, away: NrPages, returned: NrPages) {
+        self.resident = pages_of(ages.resident());
+        self.shared = pages_of(ages.shared());
+        self.unknown = pages_of(ages.unknown());
+        self.away = away;
+        self.nr_returned_pages += returned.total();
+        let footprint = self.resident.total() + away.total();
+        self.keeper.look(at, footprint, returned);
+        let age = |kind| self.keeper.age(kind);
+        self.idle = idle_pages(ages, age(Kind::Anon), age(Kind::File));
+        self.used_lately = pages_of(ages.accessed_within(age(Kind::Anon)));
+    }
+
+    /// So many pages left memory by our hand.
+    pub(super) fn took(&mut self, kind: Kind, nr_pages: u64) {
+        self.keeper.took(kind, nr_pages);
+        self.nr_taken_pages += nr_pages;
+        match kind {
+            Kind::Anon => self.away.anon += nr_pages,
+            Kind::File => self.away.file += nr_pages,
+        }
+    }
+
+    /// Not accessed for the age that counts as idle.
+    pub(super) fn idle_pages(&self) -> NrPages {
+        self.idle
+    }
+
+    /// Anonymous memory that is away.
+    pub(super) fn anon_away_bytes(&self) -> u64 {
+        self.away.anon * PAGE_BYTES
+    }
+
+    /// So much of it could be taken, and so much is: what keeps it from more?
+    pub(super) fn judge(&mut self, could: NrPages, planned: NrPages, no_swap: Option<WhyNotMore>) {
+        self.could = could;
+        let left = could.total().saturating_sub(planned.total());
+        self.why_not_more = match self.keeper.standing() {
+            Standing::Unsettled => Some(WhyNotMore::NothingStaysIdle),
+            Standing::Resting => Some(WhyNotMore::Promise),
+            Standing::Kept if no_swap.is_some() && could.anon > could.total() / 2 => no_swap,
+            Standing::Kept if left > planned.total() => Some(WhyNotMore::Promise),
+            Standing::Kept if self.idle.total() > could.total() * 2 => {
+                Some(WhyNotMore::SharedOrLocked)
+            }
+            Standing::Kept => None,
+        };
+    }
+
+    pub(super) fn status(&self) -> GroupStatus {
+        let label = Label::of(&self.name);
+        GroupStatus {
+            group: self.name.clone(),
+            name: label.name(),
+            resident_bytes: self.resident.total() * PAGE_BYTES,
+            used_lately_bytes: self.used_lately.total() * PAGE_BYTES,
+            idle_bytes: self.idle.total() * PAGE_BYTES,
+            could_give_bytes: self.could.total() * PAGE_BYTES,
+            shared_bytes: self.shared.total() * PAGE_BYTES,
+            unknown_bytes: self.unknown.total() * PAGE_BYTES,
+            away_bytes: self.away.total() * PAGE_BYTES,
+            away_anon_bytes: self.anon_away_bytes(),
+            taken_bytes: self.nr_taken_pages * PAGE_BYTES,
+            came_back_bytes: self.nr_returned_pages * PAGE_BYTES,
+            came_back_per_min_bytes: self.keeper.came_back().total() * PAGE_BYTES,
+            allowed_per_min_bytes: self.keeper.allowed_pages() * PAGE_BYTES,
+            age_anon_ms: self.keeper.age(Kind::Anon).as_millis() as u64,
+            age_file_ms: self.keeper.age(Kind::File).as_millis() as u64,
+            standing: self.keeper.standing(),
+            why_not_more: self.why_not_more,
+        }
+    }
+}

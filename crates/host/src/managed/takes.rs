@@ -1,0 +1,165 @@
+//! Pages on their way out: what was chosen, what the pageout thread works on, what went.
+//!
+//! **Owns** requests and whose pages they hold. **Does not own** the choice, nor the thread's work
+//! (`strata_linux::actuator`).
+//!
+//! **Invariants** I1: every page that is told to have gone was in a request once.
+
+use crate::observe::SpaceId;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use strata_linux::actuator::{PageTarget, Pageout, PageoutReport, PageoutRequest};
+use strata_linux::addr::PAGE_BYTES;
+use strata_linux::process::Process;
+use strata_lru::ages::Run;
+use strata_lru::{GroupId, Kind, SpaceNo, Verdict};
+
+/// Pages of one request: 32 MiB, which compressed swap takes within a tenth of a second.
+const REQUEST_PAGES_MAX: usize = 8192;
+
+/// What went of one group and kind.
+#[derive(Debug)]
+pub(super) struct Went {
+    pub(super) group: GroupId,
+    pub(super) kind: Kind,
+    pub(super) runs: Vec<Run>,
+    pub(super) nr_pages: u64,
+}
+
+/// Whose pages a request holds.
+#[derive(Debug)]
+struct Sent {
+    group: GroupId,
+    kind: Kind,
+    space: SpaceNo,
+    pages: Vec<u64>,
+}
+
+/// Requests from their choice to their end.
+#[derive(Debug)]
+pub(super) struct Takes {
+    pageout: Pageout,
+    waiting: VecDeque<PageoutRequest>,
+    sent: BTreeMap<u32, Sent>,
+    next: u32,
+}
+
+impl Takes {
+    pub(super) fn new(pageout: Pageout) -> Takes {
+        Takes {
+            pageout,
+            waiting: VecDeque::new(),
+            sent: BTreeMap::new(),
+            next: 0,
+        }
+    }
+
+    /// Whether pages are on their way out.
+    pub(super) fn are_under_way(&self) -> bool {
+        !self.sent.is_empty()
+    }
+
+    /// These are to go.
+    pub(super) fn add(
+        &mut self,
+        group: GroupId,
+        kind: Kind,
+        runs: &[Run],
+        processes: &BTreeMap<SpaceId, Arc<Process>>,
+    ) {
+        let mut of_space: BTreeMap<SpaceNo, Vec<u64>> = BTreeMap::new();
+        for run in runs {
+            let pages = of_space.entry(run.space).or_default();
+            pages.extend(run.first_page..run.first_page + run.nr_pages);
+        }
+        for (space, pages) in of_space {
+            let Some(process) = processes.get(&SpaceId(space.0)) else {
+                continue;
+            };
+            for pages in pages.chunks(REQUEST_PAGES_MAX) {
+                let number = self.next;
+                self.next = self.next.wrapping_add(1);
+                let target = |(token, page): (usize, &u64)| PageTarget {
+                    token: token as u32,
+                    addr: page * PAGE_BYTES,
+                    order: 0,
+                };
+                self.waiting.push_back(PageoutRequest {
+                    space: number,
+                    process: Arc::clone(process),
+                    pages: pages.iter().enumerate().map(target).collect(),
+                    splits: Vec::new(),
+                });
+                let pages = pages.to_vec();
+                let sent = Sent {
+                    group,
+                    kind,
+                    space,
+                    pages,
+                };
+                self.sent.insert(number, sent);
+            }
+        }
+    }
+
+    /// Hands over as much as the thread has room for.
+    pub(super) fn hand_over(&mut self) {
+        while let Some(request) = self.waiting.pop_front() {
+            if let Err(request) = self.pageout.try_submit(request) {
+                self.waiting.push_front(request);
+                return;
+            }
+        }
+    }
+
+    /// What went since it was asked last; the thread gets more to do.
+    pub(super) fn collect(&mut self) -> Vec<Went> {
+        let mut went = Vec::new();
+        while let Some(report) = self.pageout.poll() {
+            went.extend(self.went(&report));
+        }
+        self.hand_over();
+        went
+    }
+
+    /// Ends the thread. What it has not come to stays.
+    pub(super) fn stop(&mut self) -> Vec<Went> {
+        self.waiting.clear();
+        let reports = self.pageout.stop();
+        reports
+            .iter()
+            .filter_map(|report| self.went(report))
+            .collect()
+    }
+
+    fn went(&mut self, report: &PageoutReport) -> Option<Went> {
+        let sent = self.sent.remove(&report.space)?;
+        let mut runs: Vec<Run> = Vec::new();
+        let evicted = report
+            .results
+            .iter()
+            .filter(|(_, verdict)| *verdict == Verdict::Evicted);
+        let mut nr_pages = 0;
+        for (token, _) in evicted {
+            let Some(&page) = sent.pages.get(*token as usize) else {
+                continue;
+            };
+            nr_pages += 1;
+            match runs.last_mut() {
+                Some(run) if run.first_page + run.nr_pages == page => run.nr_pages += 1,
+                _ => runs.push(Run {
+                    space: sent.space,
+                    first_page: page,
+                    nr_pages: 1,
+                    idle: std::time::Duration::ZERO,
+                }),
+            }
+        }
+        Some(Went {
+            group: sent.group,
+            kind: sent.kind,
+            runs,
+            nr_pages,
+        })
+    }
+}

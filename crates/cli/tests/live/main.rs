@@ -17,6 +17,7 @@ mod drop;
 mod exactness;
 mod files;
 mod groups;
+mod guard;
 mod held;
 mod hung;
 mod integrity;

@@ -11,8 +11,10 @@ use strata_linux::swap;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WhyNotMore {
-    /// What comes back has used up the promise, or would.
+    /// What came back has used up the promise.
     Promise,
+    /// It goes step by step, to see what comes back.
+    Pace,
     /// Again and again what was idle came back: nothing of it stays idle.
     NothingStaysIdle,
     /// There is no swap for anonymous memory to go to.
@@ -30,6 +32,7 @@ impl WhyNotMore {
     pub fn words(self) -> &'static str {
         match self {
             WhyNotMore::Promise => "promise",
+            WhyNotMore::Pace => "step by step",
             WhyNotMore::NothingStaysIdle => "nothing stays idle",
             WhyNotMore::NoSwap => "no swap",
             WhyNotMore::SwapIsFull => "swap is full",

@@ -40,7 +40,7 @@ impl Interrupt {
     }
 }
 
-/// The same for a verb that has something under way, which the second wish ends at once. The third ends the process.
+/// Wishes to end a verb that has something under way: the second one ends that at once, the third the process.
 #[derive(Debug)]
 pub(crate) struct Interrupts(Arc<AtomicUsize>);
 

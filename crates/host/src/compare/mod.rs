@@ -65,7 +65,7 @@ pub enum Wanted {
     All,
     /// An end, with what there is so far.
     End,
-    /// The same, and the command is not waited for.
+    /// An end for which the command is not waited for.
     EndAtOnce,
 }
 

@@ -421,9 +421,7 @@ impl Search<'_> {
                 },
             }
         };
-        let mut points: Vec<Point> = self.tried.iter().map(point).collect();
-        minimum::take_running(&mut points);
-        points
+        minimum::running(self.tried.iter().map(point).collect())
     }
 }
 

@@ -8,9 +8,9 @@
 use super::{Point, Ratio, Span};
 
 /// Has the slowdown of a budget be that of a smaller one where that is less. Points are smallest first.
-pub(super) fn take_running(points: &mut [Point]) {
+pub(super) fn running(mut points: Vec<Point>) -> Vec<Point> {
     let mut least: Option<Span<Ratio>> = None;
-    for point in points {
+    for point in &mut points {
         let slowdown = &mut point.slowdown;
         if let Some(least) = least {
             slowdown.expected = slowdown.expected.min(least.expected);
@@ -19,6 +19,7 @@ pub(super) fn take_running(points: &mut [Point]) {
         }
         least = Some(*slowdown);
     }
+    points
 }
 
 #[cfg(test)]
@@ -28,7 +29,7 @@ mod tests {
     #[test]
     fn more_memory_is_never_told_to_cost_more() {
         let times = |times: u64| Span::all(Ratio::of(times, 1000));
-        let mut points = [90, 40, 60, 40, 10].map(|slowdown| Point {
+        let points = [90, 40, 60, 40, 10].map(|slowdown| Point {
             memory_bytes: 1,
             held_bytes: Span::all(1),
             of_footprint: Ratio::default(),
@@ -36,10 +37,8 @@ mod tests {
             refaults_per_second: Ratio::default(),
             slowdown: times(slowdown),
         });
-        take_running(&mut points);
-        assert_eq!(
-            points.map(|of| of.slowdown),
-            [90, 40, 40, 40, 10].map(times)
-        );
+        let found = running(points.to_vec());
+        let found: Vec<_> = found.iter().map(|of| of.slowdown).collect();
+        assert_eq!(found, [90, 40, 40, 40, 10].map(times));
     }
 }

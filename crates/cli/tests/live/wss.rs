@@ -362,10 +362,18 @@ fn a_group_that_is_removed_leaves_what_was_learnt_of_it() {
 fn without_bpf_sums_of_mappings_are_told_and_said_to_be_such() {
     let _guard = Guard::new();
     let program = WorkingSet::start(&["--size", "64M", "--hot", "32M"]).expect("runs everywhere");
-    let run = Strata::new(["wss", "--access", "smaps", "--window", "1s", "--pid"])
-        .arg(program.pid.to_string())
-        .finish()
-        .expect_success();
+    let run = Strata::new([
+        "wss",
+        "--access",
+        "smaps",
+        "--window",
+        "1s",
+        "--verbose",
+        "--pid",
+    ])
+    .arg(program.pid.to_string())
+    .finish()
+    .expect_success();
     assert!(run.stdout.contains("sums of mappings"), "{}", run.stdout);
     assert!(
         run.stderr.contains("which pages of a mapping"),

@@ -124,6 +124,10 @@ pub(crate) struct WssArgs {
     #[arg(long, value_enum, default_value = "text")]
     format: Format,
 
+    /// Say what the way in which accesses are seen does not show
+    #[arg(short, long)]
+    verbose: bool,
+
     /// Draw the working sets and the idle memory as SVG
     #[arg(long, value_name = "FILE")]
     plot: Option<PathBuf>,
@@ -236,7 +240,7 @@ pub(crate) fn run(args: &WssArgs) -> anyhow::Result<ExitCode> {
     let plot = args.plot.clone().map(ReportFile::try_place).transpose()?;
     let mut observer = Observer::open(&subject, args.access.into())?;
     let source = observer.info();
-    for blind_spot in &source.blind_spots {
+    for blind_spot in source.blind_spots.iter().filter(|_| args.verbose) {
         print::note(&format!("a limit of {}: {blind_spot}", source.name));
     }
     // Before the watch: afterwards it may be gone.

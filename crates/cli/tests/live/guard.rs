@@ -123,7 +123,7 @@ fn five_groups_give_what_they_do_not_use_and_those_that_end_leave_the_others_alo
     }
     let rest = &names[2..];
     let last = wait_for(&live, "the rest to give all", |status| {
-        let has_all = |name| bytes(of(status, name), "away_bytes") > 48 * MIB;
+        let has_all = |name: &String| bytes(of(status, name), "away_bytes") > 48 * MIB;
         of(status, &names[0]).is_null() && rest.iter().all(has_all)
     });
     for name in rest {

@@ -19,7 +19,8 @@ use std::sync::OnceLock;
 
 pub use bpf::BpfSource;
 pub use clear::{
-    Cleared, Clearer, NrEntries, Progress, YoungPiece, clear_pieces, entries_in, entries_of,
+    Cleared, Clearer, NrEntries, Progress, Way, Ways, YoungPiece, clear_pieces, entries_in,
+    entries_of,
 };
 pub use kernel::is_multi_gen_on;
 pub use kernel::{KernelGenerations, KernelLruError};

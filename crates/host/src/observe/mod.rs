@@ -46,9 +46,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use strata_linux::access::{
     self, AccessChoice, AccessError, AccessSource, Bits512, ClearIntent, Cleared, Clearer,
-    NrEntries, SourceInfo, TableRecord, WalkCost, YoungPiece, clear_pieces, entries_in,
+    NrEntries, SourceInfo, TableRecord, WalkCost, YoungPiece, clear_pieces,
 };
-use strata_linux::addr::{PAGE_BYTES, TABLE_ENTRIES, TableNo, TableSpan, covering_spans};
+use strata_linux::addr::{PAGE_BYTES, TableNo, TableSpan, covering_spans};
 use strata_linux::bits;
 use strata_linux::hold_up;
 use strata_linux::process::{Mapping, MemoryDevices, Process, ProcessError, classify};
@@ -133,6 +133,11 @@ pub trait Visitor {
     /// concluded from what was not told.
     fn end(&mut self, _space: SpaceId, _is_whole: bool) {}
 }
+
+/// Nobody is told.
+struct Nobody;
+
+impl Visitor for Nobody {}
 
 /// What one walk cost and could not do.
 #[derive(Debug, Default)]
@@ -390,7 +395,7 @@ impl Observer {
         let spans = covering_spans(ranges);
         let expected = match known {
             Some(nr_entries) => nr_entries,
-            None => self.count_entries(process, &spans)?,
+            None => self.count_entries(process, &mappings, &spans)?,
         };
         if known.is_none() {
             walked.troubles.extend(guest::note(process, &mappings));
@@ -518,17 +523,27 @@ impl Observer {
     fn count_entries(
         &mut self,
         process: &Process,
+        mappings: &[Mapping],
         spans: &[TableSpan],
     ) -> Result<NrEntries, AccessError> {
         let nr_pages = process.held_bytes().unwrap_or(0) / PAGE_BYTES;
         if self.clearer.is_at_once([nr_pages, 0]) {
             return Ok([nr_pages, 0]);
         }
-        let mut nr_entries = [0; 2];
+        let mut counted = Pieces {
+            space: SpaceId(0),
+            mappings,
+            cursor: 0,
+            sees_inactive: false,
+            ways: self.clearer.ways(process, [0; 2]),
+            unclear: &mut Unclear::default(),
+            found: Found::default(),
+        };
         self.source.read(process, spans, &mut |record| {
-            nr_entries[Kind::Anon.index()] += entries_in(record, bits::run(0, TABLE_ENTRIES));
+            counted.split(record, &mut Nobody);
+            counted.found.young.clear();
         })?;
-        Ok(nr_entries)
+        Ok(counted.found.nr_entries)
     }
 }
 

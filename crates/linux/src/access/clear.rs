@@ -34,6 +34,7 @@ use std::time::{Duration, Instant};
 use strata_lru::Kind;
 
 use super::kernel::is_multi_gen_on;
+use super::ways::{Way, Ways};
 use super::{AccessError, Bits512, ClearIntent, Grain, TableRecord, TableShape};
 use crate::addr::{AddrRange, PAGE_BYTES, TABLE_BYTES, TableNo};
 use crate::bits;
@@ -190,52 +191,6 @@ fn counted<T>(sum_ns: &mut u64, call: impl FnOnce() -> T) -> T {
     let result = call();
     *sum_ns += thread_cpu_ns().saturating_sub(before);
     result
-}
-
-/// The ways.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
-    /// By `clear_refs`: the whole space at once, or all of its mappings with or without a file.
-    Refs,
-    /// Piece by piece, which leaves what several processes map.
-    Pieces,
-    /// It can't be cleared.
-    Left,
-}
-
-/// How the mappings of one space are cleared by who only looks, as far as its size is known before the walk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ways {
-    is_at_once: bool,
-    /// Of mappings without and with a file, as [`entries_of`] has them.
-    fit: [bool; 2],
-    has_leader: bool,
-    is_multi_gen: bool,
-}
-
-impl Ways {
-    /// Whether one call clears all of the space.
-    pub fn is_at_once(&self) -> bool {
-        self.is_at_once
-    }
-
-    /// Whether pages that are cleared piece by piece have to be put back on the kernel's active lists.
-    pub fn has_to_restore(&self) -> bool {
-        !self.is_at_once && !self.is_multi_gen && self.fit.contains(&false)
-    }
-
-    /// How a mapping is cleared.
-    pub fn of(&self, mapping: &Mapping) -> Way {
-        if self.is_at_once || self.fit[entries_of(mapping.class)] {
-            return Way::Refs;
-        }
-        let is_advised = !self.is_multi_gen || mapping.class.kind_of_page(false) == Kind::Anon;
-        let is_refused = mapping.unreclaimable.is_some() || !self.has_leader;
-        match is_advised && !is_refused {
-            true => Way::Pieces,
-            false => Way::Left,
-        }
-    }
 }
 
 /// Whether all is done.

@@ -12,6 +12,7 @@ mod locate;
 mod probe;
 mod smaps;
 mod smaps_text;
+mod ways;
 
 use std::hash::{BuildHasher, RandomState};
 use std::io;
@@ -19,14 +20,14 @@ use std::sync::OnceLock;
 
 pub use bpf::BpfSource;
 pub use clear::{
-    Cleared, Clearer, NrEntries, Progress, Way, Ways, YoungPiece, clear_pieces, entries_in,
-    entries_of,
+    Cleared, Clearer, NrEntries, Progress, YoungPiece, clear_pieces, entries_in, entries_of,
 };
 pub use kernel::is_multi_gen_on;
 pub use kernel::{KernelGenerations, KernelLruError};
 pub use probe::parse_release;
 pub use probe::{Requirement, probe};
 pub use smaps::SmapsSource;
+pub use ways::{Way, Ways};
 
 use crate::addr::{AddrRange, TableNo, TableSpan};
 use crate::process::{Process, VmFlags};
@@ -58,7 +59,7 @@ pub struct TableRecord {
     pub present: Bits512,
     /// Hardware accessed bit, a subset of `present`.
     pub accessed: Bits512,
-    /// Hardware dirty bit, a subset of `present`.
+    /// Written since the kernel last cleaned them, a subset of `present`.
     pub dirty: Bits512,
     /// Holds a swap entry.
     pub swapped: Bits512,

@@ -53,6 +53,7 @@ fn main() {
                     resident: [u64::MAX; 8],
                     accessed: accessed(share, &mut state),
                     anon: [u64::MAX; 8],
+                    unseen: [0; 8],
                 })
                 .collect();
             let started = Instant::now();

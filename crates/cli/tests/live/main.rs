@@ -40,6 +40,7 @@ mod run_shapes;
 mod run_status;
 mod run_trouble;
 mod stops;
+mod sums;
 mod swap;
 mod top;
 mod traced;

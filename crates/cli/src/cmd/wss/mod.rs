@@ -42,7 +42,7 @@ const NAP: Duration = Duration::from_millis(50);
 /// was learnt so far.
 ///
 /// A page counts as used if its accessed bit was set between two walks. A page that several of the
-/// processes map counts once. Memory of KVM guests is told as unknown. Of a cgroup, page cache that nobody has mapped is told as well: censuses of physical memory find what was
+/// processes map counts once. Memory of KVM guests, and pages whose accessed bits can't be cleared, are told as unknown. Of a cgroup, page cache that nobody has mapped is told as well: censuses of physical memory find what was
 /// read through file descriptors.
 ///
 /// WATCHING IS NOT FREE OF EFFECT. To tell whether a page is used again, each walk clears the

@@ -90,7 +90,9 @@ fn everybody_is_walked_without_being_asked_for_and_a_group_has_the_ages_of_those
     let group = TestGroup::new("everybody");
     let touch = touch_64_mib();
     group.take(touch.pid);
-    let seen = once(&["--for", &format!("{}s", 2 * patience())]);
+    // The share of processors is for large programs that run beside the test.
+    let length = format!("{}s", 2 * patience());
+    let seen = once(&["--for", &length, "--cpu", "20%"]);
     let targets = seen["targets"].as_array().expect("targets");
     let of_group = |target: &&Value| {
         let path = target["name"].as_str();

@@ -53,7 +53,7 @@ pub struct Promise {
 }
 
 /// How a group stands with its promise.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Standing {
     /// It is kept.

@@ -7,7 +7,8 @@ use std::io::{IsTerminal, stdout};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::Args;
+use anyhow::Context as _;
+use clap::{Args, Subcommand};
 use strata_host::managed::{
     Choice, GroupStatus, House, Managed, ManagedConfig, Promise, Status, WhyNotMore,
 };
@@ -51,9 +52,16 @@ EXAMPLES
   Give it back, to a compressed swap device of Strata's own:
       strata guard --promise 0.2%/min --swap zram:2G
 
+  How does it stand, from another terminal?
+      strata guard status
+
   Only some groups, and what was not used for ten minutes:
       strata guard --promise 0.2%/min --cgroup '/system.slice/*' --min-age 10m")]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct GuardArgs {
+    #[command(subcommand)]
+    verb: Option<GuardVerb>,
+
     /// Take idle memory, as long as at most this share of a group comes back within a minute, for example 0.2%/min
     #[arg(long, value_name = "SHARE/min", value_parser = promise_arg, allow_hyphen_values = true)]
     promise: Option<f64>,
@@ -94,8 +102,36 @@ pub(crate) struct GuardArgs {
     format: Format,
 }
 
+/// What is asked of a guard that runs.
+#[derive(Debug, Subcommand)]
+enum GuardVerb {
+    /// Shows what the guard that runs has done, as of its last walk
+    Status {
+        /// How it is printed: JSON is one object
+        #[arg(long, value_enum, default_value = "text")]
+        format: Format,
+    },
+}
+
+fn status(format: Format) -> anyhow::Result<ExitCode> {
+    let status = Status::of_running().context("the status of the guard can't be read")?;
+    let Some(status) = status else {
+        anyhow::bail!(
+            "no guard with --promise runs (strata guard alone takes nothing and keeps no status)"
+        );
+    };
+    print::data(match format {
+        Format::Text => table(&status, print::columns()),
+        Format::Json => format!("{}\n", serde_json::to_string(&status)?),
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
 /// Watches, takes and tells.
 pub(crate) fn run(args: &GuardArgs) -> anyhow::Result<ExitCode> {
+    if let Some(GuardVerb::Status { format }) = args.verb {
+        return status(format);
+    }
     let choice = Choice::new(&args.cgroups).map_err(|error| UsageError(error.to_string()))?;
     let config = ManagedConfig {
         promise: Promise {
@@ -129,7 +165,9 @@ pub(crate) fn run(args: &GuardArgs) -> anyhow::Result<ExitCode> {
                 for trouble in managed.troubles().iter().take(TOLD_MAX) {
                     tracing::debug!("{trouble}");
                 }
-                told = tell(&managed.status(), args.format);
+                let status = managed.status();
+                house.iter().for_each(|house| house.leave(&status));
+                told = tell(&status, args.format);
             }
             match (&told, turn) {
                 (Ok(()), Turn::Next) => Attention::GoOn,

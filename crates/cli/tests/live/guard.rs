@@ -188,6 +188,12 @@ fn a_killed_guard_leaves_nothing_and_a_second_one_is_refused() {
     wait_for(&live, "some to go", |status| {
         bytes(of(status, &name), "away_bytes") > 8 * MIB
     });
+    let asked = Strata::new(["guard", "status", "--format", "json"]).finish();
+    let status = asked.expect_success().json_lines().remove(0);
+    assert!(
+        bytes(of(&status, &name), "away_bytes") > 8 * MIB,
+        "{status:#}"
+    );
     let second = guard(&ACTING).finish();
     assert_eq!(second.code(), Some(1), "{}", second.stderr);
     assert!(
@@ -197,6 +203,9 @@ fn a_killed_guard_leaves_nothing_and_a_second_one_is_refused() {
     );
     live.signal(Signal::KILL);
     wait_until("the keeper to take the swap down", || !state().exists());
+    let asked = Strata::new(["guard", "status"]).finish();
+    assert_eq!(asked.code(), Some(1), "{}", asked.stdout);
+    assert!(asked.stderr.contains("no guard"), "{}", asked.stderr);
     idler.end();
 }
 

@@ -24,3 +24,9 @@ pub(crate) fn look_at(id: &str) -> Option<SessionView> {
         groups: state.groups.into_iter().map(|group| group.path).collect(),
     })
 }
+
+/// Whether the Strata of the session of that name runs.
+pub(crate) fn is_running(id: &str) -> bool {
+    State::load(&run_dir().join(id))
+        .is_ok_and(|state| state.is_some_and(|state| state.owner.is_running()))
+}

@@ -35,7 +35,7 @@ mod undo;
 mod watch;
 mod written;
 
-pub(crate) use look::look_at;
+pub(crate) use look::{is_running, look_at};
 pub use name::{BadSessionName, SessionName};
 pub use process::{KEEPER_VERB, Keeper, keeper_main};
 pub use recover::{Outcome, Recovered, recover, recover_in};

@@ -5,13 +5,14 @@
 //!
 //! **Invariants** I1: swap is recorded before it is made, so that the keeper takes it down if Strata dies.
 
+use super::status::Status;
 use crate::keeper::{self, KeeperWatch, Session, SessionError};
 use std::io;
 use std::time::Instant;
 use strata_linux::swap::{SwapDevice, SwapError, SwapSpec};
 
 /// The name of a guard's session: two can't have it.
-const NAME: &str = "guard";
+pub(super) const NAME: &str = "guard";
 
 /// Why a guard can't begin.
 #[derive(Debug, thiserror::Error)]
@@ -79,6 +80,13 @@ impl House {
     /// Looks after the keeper. Returns what the user should know.
     pub fn tend(&mut self) -> Option<String> {
         self.keeper.tend(&self.session, Instant::now())
+    }
+
+    /// Leaves the status where `strata guard status` finds it.
+    pub fn leave(&self, status: &Status) {
+        if let Err(error) = status.leave(self.session.directory()) {
+            tracing::debug!("the status is not left: {error}");
+        }
     }
 
     /// Takes the swap down, which reads back in what is there. Returns what could not be undone.

@@ -1,14 +1,24 @@
 //! What a guard tells: each group, and the host.
 //!
-//! **Owns** the figures and their names. **Does not own** how they are shown.
+//! A guard that acts keeps its status in its session's directory, from walk to walk, for `strata guard status`.
+//!
+//! **Owns** the figures and their names, and that file. **Does not own** how they are shown.
 
-use super::ManagedConfig;
+use super::{ManagedConfig, house};
+use crate::keeper;
+use std::fs;
+use std::io;
+use std::path::Path;
 use std::time::Duration;
 use strata_control::promise::Standing;
+use strata_linux::run_dir::run_dir;
 use strata_linux::swap;
 
+/// The file below the session's directory.
+const FILE: &str = "status.json";
+
 /// What keeps a group from giving more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WhyNotMore {
     /// What came back has used up the promise.
@@ -43,7 +53,7 @@ impl WhyNotMore {
 }
 
 /// A group as it stands. Sizes in bytes.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct GroupStatus {
     /// Path of the group below the mount.
     pub group: String,
@@ -84,7 +94,7 @@ pub struct GroupStatus {
 }
 
 /// A guard as it stands.
-#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Status {
     /// Whether idle memory is taken.
     pub is_acting: bool,
@@ -111,6 +121,28 @@ pub struct Status {
 }
 
 impl Status {
+    /// The status of the guard that runs, as of its last walk; `None`: there is none that acts.
+    ///
+    /// # Errors
+    /// The file can't be read, or is no status of this version.
+    pub fn of_running() -> io::Result<Option<Status>> {
+        if !keeper::is_running(house::NAME) {
+            return Ok(None);
+        }
+        match fs::read(run_dir().join(house::NAME).join(FILE)) {
+            Ok(text) => Ok(Some(serde_json::from_slice(&text)?)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Leaves it in a session's directory, whole or not at all.
+    pub(super) fn leave(&self, directory: &Path) -> io::Result<()> {
+        let new = directory.join(format!("{FILE}.new"));
+        fs::write(&new, serde_json::to_vec(self)?)?;
+        fs::rename(new, directory.join(FILE))
+    }
+
     pub(super) fn of(
         config: ManagedConfig,
         watched: Duration,

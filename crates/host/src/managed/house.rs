@@ -5,14 +5,11 @@
 //!
 //! **Invariants** I1: swap is recorded before it is made, so that the keeper takes it down if Strata dies.
 
-use super::status::Status;
+use super::status::{NAME, Status};
 use crate::keeper::{self, KeeperWatch, Session, SessionError};
 use std::io;
 use std::time::Instant;
 use strata_linux::swap::{SwapDevice, SwapError, SwapSpec};
-
-/// The name of a guard's session: two can't have it.
-pub(super) const NAME: &str = "guard";
 
 /// Why a guard can't begin.
 #[derive(Debug, thiserror::Error)]

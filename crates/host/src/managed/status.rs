@@ -4,7 +4,7 @@
 //!
 //! **Owns** the figures and their names, and that file. **Does not own** how they are shown.
 
-use super::{ManagedConfig, house};
+use super::ManagedConfig;
 use crate::keeper;
 use std::fs;
 use std::io;
@@ -14,6 +14,8 @@ use strata_control::promise::Standing;
 use strata_linux::run_dir::run_dir;
 use strata_linux::swap;
 
+/// The name of a guard's session: two can't have it.
+pub(super) const NAME: &str = "guard";
 /// The file below the session's directory.
 const FILE: &str = "status.json";
 
@@ -126,10 +128,10 @@ impl Status {
     /// # Errors
     /// The file can't be read, or is no status of this version.
     pub fn of_running() -> io::Result<Option<Status>> {
-        if !keeper::is_running(house::NAME) {
+        if !keeper::is_running(NAME) {
             return Ok(None);
         }
-        match fs::read(run_dir().join(house::NAME).join(FILE)) {
+        match fs::read(run_dir().join(NAME).join(FILE)) {
             Ok(text) => Ok(Some(serde_json::from_slice(&text)?)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),

@@ -45,7 +45,8 @@ pub use names::is_at;
 pub use names::{FileName, FileNames};
 pub use pages::{FileKey, GroupPages, PageFound};
 pub use probed::{IdleEstimate, Probed};
-pub use watch::{CacheWatch, FullPages, WHOLE_WATCH, Wanted, WatchQuestion};
+pub use take::FullPages;
+pub use watch::{CacheWatch, WHOLE_WATCH, Wanted, WatchQuestion};
 
 use super::{AccessError, BpfSource};
 use crate::process::Device;

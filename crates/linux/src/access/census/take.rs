@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use super::estimate::{Figure, Shuffled};
 use super::ranges::{self, BLOCK_PAGES, Range};
 use super::{Budget, Census, CensusCost, FileId, FilePart, GroupPart, Kind, Question};
-use super::{FullPages, IdleRanges, Probed, Sums, Taken, Total};
+use super::{IdleRanges, Probed, Sums, Taken, Total};
 use crate::addr::{FILE_PAGES_MAX, PAGE_BYTES};
 use crate::process::{Device, thread_cpu_ns};
 use crate::sys::bpf_census::{
@@ -36,6 +36,15 @@ pub(super) const BLOCKS_MIN: u64 = 64;
 const NO_NODE: u32 = u32::MAX;
 /// Bits of the minor number in the kernel's number of a device.
 const MINOR_BITS: u32 = 20;
+
+/// Pages of a file of which the kernel's count of reads is full, and is to be reset.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FullPages {
+    /// Which file.
+    pub file: FileId,
+    /// Numbers of whole folios.
+    pub pages: std::ops::Range<u64>,
+}
 
 /// Which blocks are looked at.
 #[derive(Debug)]

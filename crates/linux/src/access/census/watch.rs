@@ -31,13 +31,12 @@
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
-use std::ops::Range as Pages;
 use std::time::{Duration, Instant};
 
 use super::places::Places;
 use super::ranges::{self, BLOCK_PAGES, Range};
-use super::take::{self, Asked, Extent, Remembering};
-use super::{AccessError, Budget, Census, FileId, Taken, unavailable};
+use super::take::{self, Asked, Extent, FullPages, Remembering};
+use super::{AccessError, Budget, Census, Taken, unavailable};
 use crate::access::probe;
 use crate::sys::bpf_census::{NR_AGES, NUMBERS_MAX};
 
@@ -61,15 +60,6 @@ pub struct WatchQuestion {
     pub ages: [Duration; WHOLE_WATCH],
     /// The count of reads is to be reset of this share of the pages whose count is full, 0 to 1.
     pub reset_share: f64,
-}
-
-/// Pages of a file of which the kernel's count of reads is full, and is to be reset.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FullPages {
-    /// Which file.
-    pub file: FileId,
-    /// Numbers of whole folios.
-    pub pages: Pages<u64>,
 }
 
 /// What one census of a watch is to tell beside sums by group.

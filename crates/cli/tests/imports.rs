@@ -135,6 +135,7 @@ fn public_uses(text: &str) -> Vec<(Vec<String>, String)> {
     statements(text, &["pub use ", "pub(crate) use ", "pub(super) use "])
 }
 
+/// Statements that begin so, as paths and the names under which what they lead to is known.
 fn statements(text: &str, starts: &[&str]) -> Vec<(Vec<String>, String)> {
     let mut found = Vec::new();
     let mut lines = text.lines();
@@ -196,8 +197,18 @@ fn expand(before: &[String], tree: &str, found: &mut Vec<(Vec<String>, String)>)
     }
 }
 
-/// Paths in code that begin at the crate or above.
+/// Paths in code that begin at the crate or above; those of `use`, whose lists would be cut off at their brace, are read
+/// by [`statements`].
 fn inline_paths(text: &str) -> Vec<Vec<String>> {
+    let mut is_use = false;
+    let is_code = |line: &&str| {
+        let line = line.trim_start();
+        let begins = ["use ", "pub use ", "pub(crate) use ", "pub(super) use "];
+        let was_use = is_use || begins.iter().any(|start| line.starts_with(start));
+        is_use = was_use && !line.contains(';');
+        !was_use
+    };
+    let text: String = text.split_inclusive('\n').filter(is_code).collect();
     let is_part = |sign: char| sign.is_alphanumeric() || sign == '_' || sign == ':';
     let words = text.split(|sign| !is_part(sign));
     let paths = words.filter(|word| word.starts_with("crate::") || word.starts_with("super::"));

@@ -4,6 +4,17 @@
 //! v2. **Does not own** who is measured against them (`tree`) or what is left of a protection once
 //! relatives have had their part (`protection`).
 
+/// Who gets the protection of a parent that none of its children claims.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum ProtectionSharing {
+    /// Nobody.
+    Claimed,
+    /// All children, by what they use beyond their claims (the mount option `memory_recursiveprot`,
+    /// which systemd sets). Default.
+    #[default]
+    Recursive,
+}
+
 /// Limits of one group, in base pages; the interface files of cgroup v2 (`memory.min` and so on).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Limits {

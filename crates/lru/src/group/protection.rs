@@ -24,19 +24,9 @@
 //!   to no more than its own.
 //! - I2: without recursive sharing no group has more than it is set to, or than it uses.
 
+use super::limits::ProtectionSharing;
 use super::tree::{GroupTree, NR_LEVELS_MAX, ROOT};
 use crate::ids::GroupId;
-
-/// Who gets the protection of a parent that none of its children claims.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum ProtectionSharing {
-    /// Nobody.
-    Claimed,
-    /// All children, by what they use beyond their claims (the mount option `memory_recursiveprot`,
-    /// which systemd sets). Default.
-    #[default]
-    Recursive,
-}
 
 /// What a group is protected with at this moment, in base pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

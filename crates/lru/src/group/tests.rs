@@ -3,8 +3,9 @@
 mod model;
 
 use super::{
+    limits::ProtectionSharing,
     limits::{GroupEvent, GroupEvents, Limits},
-    protection::{Protection, ProtectionSharing},
+    protection::Protection,
     tree::{GroupTree, NR_LEVELS_MAX, ROOT},
 };
 use crate::{

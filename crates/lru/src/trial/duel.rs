@@ -14,13 +14,13 @@
 use std::collections::VecDeque;
 
 use super::{
-    TrialError, Tried,
     pages::{Page, PageNumber, Pages},
-    small::{Event, Room, Small},
+    small::{Event, Room, Small, TrialError},
 };
 use crate::{
-    config::{Config, Refault},
+    config::{Config, ConfigError, Refault},
     ids::{FolioId, GroupId},
+    policy::Policy,
     random::Random,
     seam::{AccessVia, Arrival, Cause, Shadow},
     swappiness::Swappiness,
@@ -75,10 +75,14 @@ pub(super) struct Duel<P> {
     prefers_distance: bool,
 }
 
-impl<P: Tried> Duel<P> {
-    pub(super) fn new(config: &Config) -> Result<Duel<P>, TrialError> {
+impl<P: Policy> Duel<P> {
+    /// Between two policies that `in_small` makes.
+    pub(super) fn new(
+        config: &Config,
+        in_small: impl Fn(Config) -> Result<P, ConfigError>,
+    ) -> Result<Duel<P>, TrialError> {
         let small = |refault, side| {
-            let policy = P::in_small(Config {
+            let policy = in_small(Config {
                 refault,
                 min_ttl_ms: 0,
                 ..config.clone()

@@ -10,9 +10,8 @@
 use super::super::ledger::{AgedPages, Ages, Census};
 use super::super::{Observer, SpaceId, Subject, SubjectError};
 use super::snapshot::{AgesView, Snapshot};
-use super::{Overview, Target};
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use strata_linux::access::AccessChoice;
 use strata_linux::process::thread_cpu_ns;
@@ -25,10 +24,10 @@ const NR_COUNTS_MAX: usize = 16;
 const IDLE_AFTER_MIN: Duration = Duration::from_secs(10);
 
 /// A target: who it is, and whether its mappings are asked for.
-struct Asked<'a> {
-    name: &'a str,
-    pids: &'a [i32],
-    is_detailed: bool,
+pub(super) struct Asked<'a> {
+    pub(super) name: &'a str,
+    pub(super) pids: &'a [i32],
+    pub(super) is_detailed: bool,
 }
 
 /// The walks of everybody.
@@ -43,7 +42,7 @@ pub(super) struct Everybody {
 }
 
 impl Everybody {
-    fn open(access: AccessChoice, cpu_share: f64) -> Result<Everybody, SubjectError> {
+    pub(super) fn open(access: AccessChoice, cpu_share: f64) -> Result<Everybody, SubjectError> {
         let subject = Subject::Cgroup(PathBuf::from("/"));
         Ok(Everybody {
             observer: Observer::open(&subject, access)?,
@@ -56,7 +55,7 @@ impl Everybody {
     }
 
     /// Who sees accesses.
-    fn source(&self) -> &'static str {
+    pub(super) fn source(&self) -> &'static str {
         self.observer.info().name
     }
 
@@ -67,7 +66,7 @@ impl Everybody {
     }
 
     /// Walks, where it is time to, and tells the ages of each target by its name.
-    fn look(
+    pub(super) fn look(
         &mut self,
         targets: &[Asked<'_>],
         idle_after: Duration,
@@ -141,61 +140,6 @@ impl Everybody {
             total: ages,
             mappings: Vec::new(),
         }
-    }
-}
-
-impl Overview {
-    /// From now on everybody is walked, for at most this share of a processor, if the overview is of all groups.
-    ///
-    /// # Errors
-    /// [`SubjectError`]: nobody can be walked here.
-    pub fn watch_everybody(&mut self, cpu_share: f64) -> Result<(), SubjectError> {
-        if self.follows_groups {
-            self.everybody = Some(Everybody::open(self.access, cpu_share)?);
-        }
-        Ok(())
-    }
-
-    /// Walks everybody, where it is time to.
-    pub(super) fn look_at_everybody(&mut self, snapshot: &mut Snapshot) {
-        let Some(everybody) = &mut self.everybody else {
-            return;
-        };
-        snapshot.source = Some(everybody.source());
-        let targets: Vec<(&String, &Target, Vec<i32>)> = self
-            .targets
-            .iter()
-            .map(|(name, target)| (name, target, target.pids(&self.own_pids)))
-            .collect();
-        let asked: Vec<Asked<'_>> = targets
-            .iter()
-            .map(|(name, target, pids)| Asked {
-                name,
-                pids,
-                is_detailed: target.is_watched,
-            })
-            .collect();
-        if let Some(mut views) = everybody.look(&asked, self.idle_after, snapshot) {
-            for (name, target) in &mut self.targets {
-                target.ages = views.remove(name);
-            }
-        }
-    }
-}
-
-impl Target {
-    /// The processes of a program, or of a group and the groups below; `own_pids` has those of each group itself.
-    fn pids(&self, own_pids: &BTreeMap<String, Vec<i32>>) -> Vec<i32> {
-        if let Some(part) = &self.part {
-            return part.clone();
-        }
-        let Some(group) = self.group.as_ref().map(|group| Path::new(group.name())) else {
-            return Vec::new();
-        };
-        let below = own_pids
-            .iter()
-            .filter(|(name, _)| Path::new(name).starts_with(group));
-        below.flat_map(|(_, pids)| pids).copied().collect()
     }
 }
 

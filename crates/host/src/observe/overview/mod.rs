@@ -37,7 +37,7 @@ use super::ledger::AgedPages;
 use super::programs::{Program, Programs, printable};
 use super::{Observer, Subject, SubjectError};
 use cache::Censuses;
-use everybody::Everybody;
+use everybody::{Asked, Everybody};
 use figures::{Figures, Rate};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -304,6 +304,20 @@ impl Target {
         Some(view)
     }
 
+    /// The processes of a program, or of a group and the groups below; `own_pids` has those of each group itself.
+    fn pids(&self, own_pids: &BTreeMap<String, Vec<i32>>) -> Vec<i32> {
+        if let Some(part) = &self.part {
+            return part.clone();
+        }
+        let Some(group) = self.group.as_ref().map(|group| Path::new(group.name())) else {
+            return Vec::new();
+        };
+        let below = own_pids
+            .iter()
+            .filter(|(name, _)| Path::new(name).starts_with(group));
+        below.flat_map(|(_, pids)| pids).copied().collect()
+    }
+
     /// What counters say; `None` if nobody is there.
     fn figures(&self) -> Result<Option<Figures>, CgroupError> {
         if let Some(part) = &self.part {
@@ -373,6 +387,43 @@ impl Overview {
             }
         }
         Ok(overview)
+    }
+
+    /// From now on everybody is walked, for at most this share of a processor, if the overview is of all groups.
+    ///
+    /// # Errors
+    /// [`SubjectError`]: nobody can be walked here.
+    pub fn watch_everybody(&mut self, cpu_share: f64) -> Result<(), SubjectError> {
+        if self.follows_groups {
+            self.everybody = Some(Everybody::open(self.access, cpu_share)?);
+        }
+        Ok(())
+    }
+
+    /// Walks everybody, where it is time to.
+    fn look_at_everybody(&mut self, snapshot: &mut Snapshot) {
+        let Some(everybody) = &mut self.everybody else {
+            return;
+        };
+        snapshot.source = Some(everybody.source());
+        let targets: Vec<(&String, &Target, Vec<i32>)> = self
+            .targets
+            .iter()
+            .map(|(name, target)| (name, target, target.pids(&self.own_pids)))
+            .collect();
+        let asked: Vec<Asked<'_>> = targets
+            .iter()
+            .map(|(name, target, pids)| Asked {
+                name,
+                pids,
+                is_detailed: target.is_watched,
+            })
+            .collect();
+        if let Some(mut views) = everybody.look(&asked, self.idle_after, snapshot) {
+            for (name, target) in &mut self.targets {
+                target.ages = views.remove(name);
+            }
+        }
     }
 
     /// Who sees accesses and what they can't see, of the first target that is watched.

@@ -10,8 +10,8 @@ use std::fmt;
 
 use crate::{
     controller::{Selection, TierGains},
-    counting::{Counting, Encoding, MAX_NR_TIERS},
-    ids::MAX_NR_GENS,
+    counting::{Counting, Encoding},
+    ids::{MAX_NR_GENS, MAX_NR_TIERS},
     reclaim::{GroupRules, UnknownOrder},
     walk::WalkRules,
 };

@@ -3,9 +3,7 @@
 mod model;
 
 use super::{
-    limits::ProtectionSharing,
-    limits::{GroupEvent, GroupEvents, Limits},
-    protection::Protection,
+    limits::{GroupEvent, GroupEvents, Limits, Protection, ProtectionSharing},
     tree::{GroupTree, NR_LEVELS_MAX, ROOT},
 };
 use crate::{

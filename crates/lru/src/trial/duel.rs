@@ -15,10 +15,11 @@ use std::collections::VecDeque;
 
 use super::{
     pages::{Page, PageNumber, Pages},
-    small::{Event, Room, Small, TrialError},
+    small::{Event, Room, Small},
 };
 use crate::{
     config::{Config, ConfigError, Refault},
+    error::PolicyError,
     ids::{FolioId, GroupId},
     policy::Policy,
     random::Random,
@@ -53,6 +54,15 @@ const CHOSEN_PART: u64 = 2;
 
 const WINDOW: usize = 0;
 const DISTANCE: usize = 1;
+
+/// A policy that can't be tried in small; then its groups are judged by the window.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum TrialError {
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
+}
 
 #[derive(Debug)]
 pub(super) struct Duel<P> {

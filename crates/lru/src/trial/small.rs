@@ -12,7 +12,6 @@
 
 use super::pages::{PageNumber, Pages, Stay};
 use crate::{
-    config::ConfigError,
     error::PolicyError,
     ids::{FolioId, GroupId, NodeId, TimeMs},
     policy::Policy,
@@ -35,15 +34,6 @@ const BATCHES_PER_MEMORY: u64 = 32;
 
 /// Batches tried at one priority.
 const NR_BATCHES_MAX: u32 = 64;
-
-/// A policy that can't be tried in small; then its groups are judged by the window.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum TrialError {
-    #[error(transparent)]
-    Config(#[from] ConfigError),
-    #[error(transparent)]
-    Policy(#[from] PolicyError),
-}
 
 /// What happens to a page.
 #[derive(Clone, Copy, Debug)]

@@ -1,6 +1,7 @@
 //! Which rights Strata has, and what to do where one is missing: the advice at the end of an error.
 //!
-//! **Owns** reading the capabilities, and the advice: a user is told to be root, and root is told what root lacks. **Does not own** the errors.
+//! **Owns** reading the capabilities, and the advice: a user is told to be root, and root is told what root lacks.
+//! **Does not own** the errors.
 
 use std::fs;
 

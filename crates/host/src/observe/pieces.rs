@@ -1,7 +1,7 @@
 //! What a walk of one space finds, cut at the borders of mappings, and what of it is to be cleared.
 //!
-//! **Owns** who is told what ([`Visitor`]), the cutting, and how much is read before it is cleared. **Does not own** the order of a walk (`observe`), nor
-//! clearing (`access`).
+//! **Owns** who is told what ([`Visitor`]), the cutting, and how much is read before it is cleared. **Does not own**
+//! the order of a walk (`observe`), nor clearing (`access`).
 
 use strata_linux::access::{Bits512, NrEntries, TableRecord, YoungPiece, entries_in, entries_of};
 use strata_linux::addr::{TableNo, TableSpan};

@@ -5,8 +5,8 @@
 //!   tracker  spaces -> tables                  places the way back, from a folio to its page
 //! ```
 //!
-//! **Owns** the map between pages of processes and folios of the engine, and what walks have found and cost. **Does not own** which folio goes (the engine),
-//! when somebody looks (`run`, `observe`), nor reading and clearing (`access`).
+//! **Owns** the map between pages of processes and folios of the engine, and what walks have found and cost. **Does not
+//! own** which folio goes (the engine), when somebody looks (`run`, `observe`), nor reading and clearing (`access`).
 //!
 //! **Invariants** I1: one thread owns all of this.
 

@@ -1,9 +1,9 @@
 //! One 2 MiB table of a managed space, page by page: which folio is there, which shadow is left.
 //!
 //! **Owns** the slots, one for each page: a sorted list while few pages are used, an array of 512 after that, so that a dense
-//! table costs 4 bytes a page and one lonely page does not cost 2 KiB; the two bitmaps that give the slots their meaning, and two more: pages that somebody saw accessed, and those that
-//! were used.
-//! **Does not own** the engine's state.
+//! table costs 4 bytes a page and one lonely page does not cost 2 KiB; the two bitmaps that give the slots their
+//! meaning, and two more: pages that somebody saw accessed, and those that were used. **Does not own** the engine's
+//! state.
 //!
 //! **Invariants** I1: a page is tracked or shadowed, never both. I2: a huge table tracks page 0 only.
 //! I3: a slot reads back what was last written to it; a slot never written reads 0.

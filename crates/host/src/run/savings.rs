@@ -26,8 +26,8 @@ pub(super) struct Savings {
 }
 
 impl Savings {
-    /// Takes a sample; `keeper_bytes` are the memory of the keeper, `shadow_bytes` the pages walks saw evicted and not back. What is swapped out is exact for
-    /// anon pages, and walks know of more only for files.
+    /// Takes a sample; `keeper_bytes` are the memory of the keeper, `shadow_bytes` the pages walks saw evicted and not
+    /// back. What is swapped out is exact for anon pages, and walks know of more only for files.
     pub(super) fn sample(
         &mut self,
         keeper_bytes: u64,

@@ -1,4 +1,5 @@
-//! Memory of the whole machine: `/proc/meminfo`, the counters of `/proc/vmstat`, `/proc/pressure/memory`, and whether MGLRU is on.
+//! Memory of the whole machine: `/proc/meminfo`, the counters of `/proc/vmstat`, `/proc/pressure/memory`, and whether
+//! MGLRU is on.
 //!
 //! **Owns** the key names. **Does not own** what is done about a full machine.
 

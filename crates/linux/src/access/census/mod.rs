@@ -11,8 +11,8 @@
 //! The kernel keeps a struct for every page. A BPF program reads them one after the other. It follows no list and takes
 //! no lock, so nobody is held up; and it sees what no page table shows: page cache that nobody has mapped.
 //!
-//! **Owns** taking a census and what is told of it; here, the words for what is told. **Does not own** where the kernel's structs lie (`locate`), nor what
-//! is done about what was found.
+//! **Owns** taking a census and what is told of it; here, the words for what is told. **Does not own** where the kernel's
+//! structs lie (`locate`), nor what is done about what was found.
 //!
 //! **Invariants**
 //! - I1: what was looked at is told. Where only a part was, every figure is scaled to the whole and the totals have an

@@ -59,13 +59,13 @@ pub struct GroupStatus {
     pub unknown_bytes: u64,
     /// Taken, and not come back.
     pub away_bytes: u64,
-    /// Part of that which is in swap.
+    /// Taken, and in swap now.
     pub away_anon_bytes: u64,
     /// Taken in all.
     pub taken_bytes: u64,
-    /// Of that, what a walk found in memory again.
+    /// Taken, and found in memory again by a walk.
     pub came_back_bytes: u64,
-    /// Of that, within the last minute.
+    /// Taken, and found in memory again within the last minute.
     pub came_back_per_min_bytes: u64,
     /// What may come back within a minute.
     pub allowed_per_min_bytes: u64,

@@ -1,4 +1,4 @@
-//! Walks of everybody at once, within a share of a processor, for an overview of all groups.
+//! Walks of one target, or of everybody at once, within a share of a processor, for an overview of all groups.
 //!
 //! One walk over all processes tells of each group and program: a page counts once in each of them.
 //!
@@ -22,6 +22,46 @@ const BURST_NS: f64 = 200e6;
 const NR_COUNTS_MAX: usize = 16;
 /// Watched for less than a minute, memory is idle after this time.
 const IDLE_AFTER_MIN: Duration = Duration::from_secs(10);
+
+/// The walks of one target.
+#[derive(Debug)]
+pub(super) struct Watch {
+    pub(super) observer: Observer,
+    pages: AgedPages,
+    last_walk: Option<Instant>,
+    /// What the last walk told.
+    ages: Option<AgesView>,
+}
+
+impl Watch {
+    pub(super) fn open(subject: &Subject, access: AccessChoice) -> Result<Watch, SubjectError> {
+        Ok(Watch {
+            observer: Observer::open(subject, access)?,
+            pages: AgedPages::new(),
+            last_walk: None,
+            ages: None,
+        })
+    }
+
+    /// Walks, unless that would hold the target up too often: then it tells what it told last.
+    pub(super) fn walk(&mut self, idle_after: Duration, snapshot: &mut Snapshot) -> AgesView {
+        snapshot.source = Some(self.observer.info().name);
+        if let Some(ages) = &self.ages
+            && !self.observer.rest().is_zero()
+        {
+            return ages.clone();
+        }
+        let now = Instant::now();
+        let interval = self.last_walk.replace(now);
+        let interval = interval.map_or(Duration::ZERO, |before| now - before);
+        let walked = self.pages.observe(&mut self.observer);
+        snapshot.walk_us += walked.wall_ns / 1000;
+        snapshot.troubles.extend(walked.troubles);
+        let ages = AgesView::new(&self.pages.census(), interval, idle_after);
+        self.ages = Some(ages.clone());
+        ages
+    }
+}
 
 /// A target: who it is, and whether its mappings are asked for.
 pub(super) struct Asked<'a> {

@@ -33,11 +33,10 @@ pub use snapshot::{
 
 use super::cache::CacheReport;
 use super::files::{FilesError, FilesReport};
-use super::ledger::AgedPages;
 use super::programs::{Program, Programs, printable};
-use super::{Observer, Subject, SubjectError};
+use super::{Subject, SubjectError};
 use cache::Censuses;
-use everybody::{Asked, Everybody};
+use everybody::{Asked, Everybody, Watch};
 use figures::{Figures, Rate};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -72,46 +71,6 @@ pub enum WatchError {
     /// The target can't be walked.
     #[error(transparent)]
     Subject(#[from] SubjectError),
-}
-
-/// The walks of one target.
-#[derive(Debug)]
-struct Watch {
-    observer: Observer,
-    pages: AgedPages,
-    last_walk: Option<Instant>,
-    /// What the last walk told.
-    ages: Option<AgesView>,
-}
-
-impl Watch {
-    fn open(subject: &Subject, access: AccessChoice) -> Result<Watch, SubjectError> {
-        Ok(Watch {
-            observer: Observer::open(subject, access)?,
-            pages: AgedPages::new(),
-            last_walk: None,
-            ages: None,
-        })
-    }
-
-    /// Walks, unless that would hold the target up too often: then it tells what it told last.
-    fn walk(&mut self, idle_after: Duration, snapshot: &mut Snapshot) -> AgesView {
-        snapshot.source = Some(self.observer.info().name);
-        if let Some(ages) = &self.ages
-            && !self.observer.rest().is_zero()
-        {
-            return ages.clone();
-        }
-        let now = Instant::now();
-        let interval = self.last_walk.replace(now);
-        let interval = interval.map_or(Duration::ZERO, |before| now - before);
-        let walked = self.pages.observe(&mut self.observer);
-        snapshot.walk_us += walked.wall_ns / 1000;
-        snapshot.troubles.extend(walked.troubles);
-        let ages = AgesView::new(&self.pages.census(), interval, idle_after);
-        self.ages = Some(ages.clone());
-        ages
-    }
 }
 
 #[derive(Debug)]

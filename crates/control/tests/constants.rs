@@ -56,6 +56,10 @@ page_cache/newcomers.rs 0xbf58_476d_1ce4_e5b9: of SplitMix64
 page_cache/newcomers.rs 0x94d0_49bb_1331_11eb: of SplitMix64
 page_cache/tiers.rs NR_TIERS: the kernel's number of tiers
 page_cache/tiers.rs HALVINGS_MAX: so many halvings leave nothing of any count
+promise.rs 2: there are two kinds; twice as old after a first break
+promise.rs 4: how much older after breaks in a row: any number above that of a first break would do
+promise.rs 6: a bound on doublings: 64 minutes are above the longest rest
+promise.rs 0.9: a kept promise lets the age fall slowly; any pace far below that of a break would do
 promise.rs 60: what is promised is promised for a minute
 promise.rs 3600: a bound on how long nothing is tried
 promise.rs 600: any time far above a minute would do

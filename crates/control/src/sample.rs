@@ -17,6 +17,11 @@ pub use cache::{CacheLook, CacheSample, CameIn, Distances, FileCache, FileNo, Re
 /// The base page of x86-64 and of most arm64 systems, bytes: the only size of page that Strata counts in.
 pub const PAGE_BYTES: u64 = 4096;
 
+/// Weight of the newest sample in the averages of who wants and uses the processors: with a quarter, the demand of a
+/// second busy thread on two processors is known to 1.75 threads after five samples. Whoever wants faster or slower
+/// averages takes samples more or less often.
+pub(crate) const SHARE_OF_LAST: f64 = 1.0 / 4.0;
+
 /// A program of the group, by a number that it has as long as it runs: what is a space to the engine.
 pub use strata_lru::SpaceNo as ProgramNo;
 

@@ -22,7 +22,6 @@ cpu/demand.rs PROCESS_US: a price, measured
 cpu/demand.rs PAUSE_MS: any number between a look that comes late and nobody looking would do
 cpu/load.rs ALL_PERCENT: 100 % is all of it
 cpu/load.rs NR_RUNNING_MIN: any number below the share of a program that runs would do
-cpu/sampling.rs SHARE_OF_LAST: averages are faster or slower with every_ms, which is a tunable
 drive.rs ISOLATE_TRIES: a bound on one tick: any number above the generations there are would do
 hold_up.rs CALL_GOAL_NS: the promise that no program is held up for longer
 hold_up.rs CLEARING_SHARE: the promise that programs are held up for no larger share
@@ -57,6 +56,18 @@ page_cache/newcomers.rs 0xbf58_476d_1ce4_e5b9: of SplitMix64
 page_cache/newcomers.rs 0x94d0_49bb_1331_11eb: of SplitMix64
 page_cache/tiers.rs NR_TIERS: the kernel's number of tiers
 page_cache/tiers.rs HALVINGS_MAX: so many halvings leave nothing of any count
+promise.rs 2: there are two kinds; twice as old after a first break
+promise.rs 4: how much older after breaks in a row: any number above that of a first break would do
+promise.rs 6: a bound on doublings: 64 minutes are above the longest rest
+promise.rs 0.9: a kept promise lets the age fall slowly; any pace far below that of a break would do
+promise.rs 60: what is promised is promised for a minute
+promise.rs 3600: a bound on how long nothing is tried
+promise.rs 600: any time far above a minute would do
+promise.rs NR_PAGES_PER_MIN_MIN: one fault a second is felt by nobody
+promise.rs RETURNING_AT_FIRST: an assumption, which what comes back soon replaces
+promise.rs ASSUMED_SHARE: an assumption counts until as much as this was taken
+promise.rs NR_BROKEN_MAX: any small number would do
+sample.rs SHARE_OF_LAST: averages are faster or slower with every_ms, which is a tunable
 sample.rs 64: bits of a word
 sample.rs NR_MAX: the size of the C library's `cpu_set_t`
 sample.rs PAGE_BYTES: the size of a base page

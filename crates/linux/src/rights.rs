@@ -1,7 +1,14 @@
-//! What to do where a right is missing: the advice at the end of an error.
+//! Which rights Strata has, and what to do where one is missing: the advice at the end of an error.
 //!
-//! **Owns** the advice: a user is told to be root, and root is told what root lacks. **Does not own** the errors.
+//! **Owns** reading the capabilities, and the advice: a user is told to be root, and root is told what root lacks.
+//! **Does not own** the errors.
 
+use std::fs;
+
+/// Capabilities, as bits of `CapEff` in `/proc/self/status`.
+const CAP_SYS_ADMIN: u32 = 21;
+const CAP_PERFMON: u32 = 38;
+const CAP_BPF: u32 = 39;
 /// What a user types.
 const SUDO: &str = "run as root: sudo strata ...";
 
@@ -18,6 +25,26 @@ pub fn advice(what: &str) -> String {
 /// What to do, where root usually has the right called `what`, with the command to type.
 pub fn command_advice(what: &str) -> String {
     advice_to(is_root(), SUDO, what)
+}
+
+/// Whether the process may load BPF programs that read kernel memory.
+pub(crate) fn has_bpf_capabilities() -> bool {
+    let held = effective_capabilities();
+    let has = |bit: u32| held & (1 << bit) != 0;
+    has(CAP_SYS_ADMIN) || (has(CAP_BPF) && has(CAP_PERFMON))
+}
+
+/// The capabilities in force, as bits.
+pub(crate) fn effective_capabilities() -> u64 {
+    parse_capabilities(&fs::read_to_string("/proc/self/status").unwrap_or_default())
+}
+
+fn parse_capabilities(status: &str) -> u64 {
+    status
+        .lines()
+        .find_map(|line| line.strip_prefix("CapEff:"))
+        .and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok())
+        .unwrap_or(0)
 }
 
 fn advice_to(is_root: bool, be_root: &str, what: &str) -> String {
@@ -39,5 +66,12 @@ mod tests {
         assert!(!advice.contains("run as root"), "{advice}");
         assert!(advice.contains("CAP_BPF"), "{advice}");
         assert_eq!(advice_to(false, SUDO, "CAP_BPF"), SUDO);
+    }
+
+    #[test]
+    fn capabilities_are_read_from_the_effective_set() {
+        let status = "CapPrm:\tffffffffffffffff\nCapEff:\t000000c000000000\n";
+        assert_eq!(parse_capabilities(status), 3 << CAP_PERFMON);
+        assert_eq!(parse_capabilities(""), 0);
     }
 }

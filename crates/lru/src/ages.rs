@@ -51,53 +51,13 @@ mod walks;
 pub use candidates::{Candidates, Query, Run};
 pub use count::{Ages, Counted};
 pub use places::{FamilyNo, Home, ObjectNo, Place, Standing};
-pub use table::{Bits, NR_ENTRIES, Told};
+pub use table::{Bits, NR_ENTRIES, NrPages, Told};
 
 use crate::ids::{GroupId, Kind, SpaceNo};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use table::Table;
 use walks::Walks;
-
-/// Pages by kind.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct NrPages {
-    /// Swap-backed pages.
-    pub anon: u64,
-    /// Pages of files.
-    pub file: u64,
-}
-
-impl NrPages {
-    /// Of both kinds.
-    pub fn total(self) -> u64 {
-        self.anon + self.file
-    }
-
-    /// Of one kind.
-    pub fn of(self, kind: Kind) -> u64 {
-        match kind {
-            Kind::Anon => self.anon,
-            Kind::File => self.file,
-        }
-    }
-}
-
-impl std::ops::AddAssign for NrPages {
-    fn add_assign(&mut self, other: NrPages) {
-        self.anon += other.anon;
-        self.file += other.file;
-    }
-}
-
-impl std::iter::Sum for NrPages {
-    fn sum<I: Iterator<Item = NrPages>>(parts: I) -> NrPages {
-        parts.fold(NrPages::default(), |mut sum, part| {
-            sum += part;
-            sum
-        })
-    }
-}
 
 /// Pages that were taken and that a walk found in memory again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

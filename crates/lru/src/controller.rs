@@ -13,7 +13,10 @@
 //! - I1: before 64 base pages have refaulted nothing is protected: too few to judge by.
 //! - I2: the first tier is always evictable.
 
-use crate::{counting::MAX_NR_TIERS, ids::Kind, swappiness::Swappiness};
+use crate::{
+    ids::{Kind, MAX_NR_TIERS},
+    swappiness::Swappiness,
+};
 
 /// Refaults below this many base pages say nothing (rules 1.1 and 3.2).
 const NR_REFAULTED_PAGES_MIN: u64 = 64;

@@ -19,9 +19,6 @@
 
 use crate::folio::Flags;
 
-/// Most tiers (rules 1.1).
-pub(crate) const MAX_NR_TIERS: usize = 5;
-
 /// Which flag the second counted access goes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Encoding {
@@ -40,7 +37,7 @@ pub(crate) struct Counting {
 }
 
 impl Counting {
-    /// Counts as far as `nr_tiers` (1..=[`MAX_NR_TIERS`]) need it.
+    /// Counts as far as `nr_tiers` (1..=[`MAX_NR_TIERS`](crate::ids::MAX_NR_TIERS)) need it.
     pub(crate) fn new(encoding: Encoding, nr_tiers: u8) -> Counting {
         let nr_tiers = u32::from(nr_tiers);
         let field_width = nr_tiers.saturating_sub(2);
@@ -168,7 +165,7 @@ fn order_base_2(n: u32) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ids::{Kind, Order};
+    use crate::ids::{Kind, MAX_NR_TIERS, Order};
 
     const ENCODINGS: [Encoding; 2] = [Encoding::Workingset, Encoding::Referenced];
 

@@ -22,6 +22,9 @@ pub(crate) const MIN_NR_GENS: u64 = 2;
 /// Most generations that any engine can be given room for; the kernel has 4 (rules 1.1).
 pub(crate) const MAX_NR_GENS: usize = 16;
 
+/// Most tiers (rules 1.1).
+pub(crate) const MAX_NR_TIERS: usize = 5;
+
 /// Number of a group (the kernel's memcg id).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct GroupId(pub u16);

@@ -135,14 +135,14 @@ pub use group::{Excess, GroupEvents, GroupTree, Limits, Protection, ProtectionSh
 pub use ids::{FolioId, GenSeq, GroupId, Kind, NodeId, NodeSet, Order, SpaceNo, TimeMs};
 pub use lru_gen::{EvictPlan, Plan, WalkPlan};
 pub use memcg_lru::MemcgLru;
-pub use model::{KernelModel, UnknownModel};
+pub use model::KernelModel;
 pub use multigen::MultiGen;
 pub use policy::Policy;
 pub use reclaim::{
     End, Goal, GroupOrder, GroupRules, Outcome as ReclaimOutcome, Reclaim, ScanBudget, Sparing,
     Step, Target, UnknownOrder,
 };
-pub use rules::{Aborting, Rule, Rules, RulesError};
+pub use rules::{Aborting, Rule, Rules, RulesError, UnknownModel};
 pub use seam::{
     AccessVia, Ageing, Arrival, Cause, EvictBatch, GenerationView, GoneCause, GroupView, Isolated,
     OnePass, Origin, ReclaimRequest, ReclaimStats, RelaxedWalk, Shadow, Verdict, WriteState,

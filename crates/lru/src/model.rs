@@ -14,10 +14,10 @@
 //! Which group is taken from is a question of its own (`group_order`): the memcg LRU came with 6.3, between
 //! two kernels of one model. A model has the order of the first kernel that it stands for.
 //!
-//! **Owns** the names of the kernels, and which value each has for each rule. **Does not own** any
+//! **Owns** the names of the kernels, which value each has for each rule, and choosing rules by text. **Does not own** any
 //! behaviour.
 
-use std::{fmt, str::FromStr};
+use std::{fmt, ops::RangeInclusive, str::FromStr};
 
 use crate::{
     controller::{Selection, TierGains},
@@ -25,8 +25,8 @@ use crate::{
     reclaim::{GroupOrder, GroupRules, ScanBudget, Sparing},
     rules::{
         Aborting, AgeingRule, CommandRule, Coupling, Dirty, Faulted, ListEnd, Place, Placement,
-        Promotion, Protection, Recency, RefaultRule, Restoration, Rules, Saturated, Scanning,
-        Survivors, Thrashing,
+        Promotion, Protection, Recency, RefaultRule, Restoration, Rule, Rules, RulesError,
+        Saturated, Scanning, Survivors, Thrashing, UnknownModel,
     },
     walk::WalkRules,
 };
@@ -88,17 +88,95 @@ impl fmt::Display for KernelModel {
     }
 }
 
-/// A name that is no kernel model.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown kernel model {0:?}: use v2021, v2022, v6.1, v6.14 or v7.2")]
-pub struct UnknownModel(pub String);
-
 impl FromStr for KernelModel {
     type Err = UnknownModel;
 
     fn from_str(name: &str) -> Result<Self, Self::Err> {
         let known = Self::ALL.iter().copied().find(|model| model.name() == name);
         known.ok_or_else(|| UnknownModel(name.to_owned()))
+    }
+}
+
+impl Rules {
+    /// The rules with one of them as in another kernel.
+    #[must_use]
+    pub fn take(mut self, rule: Rule, model: KernelModel) -> Rules {
+        let other = model.rules();
+        match rule {
+            Rule::Placement => self.placement = other.placement,
+            Rule::Counting => self.encoding = other.encoding,
+            Rule::Promotion => self.promotion = other.promotion,
+            Rule::Ageing => self.ageing = other.ageing,
+            Rule::Coupling => self.coupling = other.coupling,
+            Rule::Selection => self.selection = other.selection,
+            Rule::Gains => self.gains = other.gains,
+            Rule::Protection => self.protection = other.protection,
+            Rule::Survivors => self.survivors = other.survivors,
+            Rule::Refault => self.refault = other.refault,
+            Rule::Dirty => self.dirty = other.dirty,
+            Rule::Aborting => self.aborting = other.aborting,
+            Rule::Scanning => self.scanning = other.scanning,
+            Rule::Walk => self.walk = other.walk,
+            Rule::Groups => self.groups = other.groups,
+            Rule::Thrashing => self.thrashing = other.thrashing,
+            Rule::Commands => self.commands = other.commands,
+        }
+        self
+    }
+
+    /// Changes one rule by its name to a kernel's by its name, one of the numbers `nr_gens` and
+    /// `nr_tiers`, or `group_order` to a [`GroupOrder`](crate::GroupOrder). Nothing is changed on error.
+    pub fn apply(&mut self, name: &str, value: &str) -> Result<(), RulesError> {
+        let number = |range: RangeInclusive<u8>| {
+            let number = value.parse().ok().filter(|number| range.contains(number));
+            number.ok_or_else(|| RulesError::Number {
+                name: name.to_owned(),
+                value: value.to_owned(),
+                least: *range.start(),
+                most: *range.end(),
+            })
+        };
+        match name {
+            "nr_gens" => self.nr_gens = number(Self::NR_GENS_MIN..=Self::NR_GENS_MAX)?,
+            "nr_tiers" => self.nr_tiers = number(1..=Self::NR_TIERS_MAX)?,
+            "group_order" => self.groups.order = value.parse()?,
+            _ => {
+                let known = Rule::ALL.iter().copied().find(|rule| rule.name() == name);
+                let rule = known.ok_or_else(|| RulesError::UnknownRule(name.to_owned()))?;
+                *self = self.take(rule, value.parse()?);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        KernelModel::default().into()
+    }
+}
+
+impl From<KernelModel> for Rules {
+    fn from(model: KernelModel) -> Rules {
+        *model.rules()
+    }
+}
+
+/// Reads a kernel's name and changes to it: `v6.14,placement=v6.1,nr_gens=8`. Without a name the
+/// default kernel is meant.
+impl FromStr for Rules {
+    type Err = RulesError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let mut rules = Rules::default();
+        for (position, piece) in text.split(',').enumerate() {
+            match piece.split_once('=') {
+                Some((name, value)) => rules.apply(name, value)?,
+                None if position == 0 => rules = piece.parse::<KernelModel>()?.into(),
+                None => return Err(RulesError::NotAChange(piece.to_owned())),
+            }
+        }
+        Ok(rules)
     }
 }
 
@@ -258,5 +336,59 @@ mod tests {
             "v6".parse::<KernelModel>(),
             Err(UnknownModel("v6".to_owned()))
         );
+    }
+
+    #[test]
+    fn every_rule_is_taken_alone_and_all_of_them_make_the_other_kernel() {
+        for (of, other) in [
+            (KernelModel::V6_14, KernelModel::V2022),
+            (KernelModel::V2021, KernelModel::V7_2),
+        ] {
+            let mut rules = Rules::from(of);
+            for rule in Rule::ALL {
+                rules.apply(rule.name(), other.name()).unwrap();
+                assert_eq!(rules.take(*rule, other), rules);
+            }
+            assert_eq!(rules, Rules::from(other));
+        }
+    }
+
+    #[test]
+    fn every_rule_differs_between_some_kernels() {
+        for rule in Rule::ALL {
+            let base = Rules::from(KernelModel::V6_14);
+            let differs = |model: &KernelModel| base.take(*rule, *model) != base;
+            assert!(KernelModel::ALL.iter().any(differs), "{}", rule.name());
+        }
+    }
+
+    #[test]
+    fn what_can_not_be_chosen_is_named_with_what_can() {
+        let error = |text: &str| text.parse::<Rules>().unwrap_err().to_string();
+        let unknown = error("v6.14,colour=v6.1");
+        assert!(
+            unknown.contains("\"colour\"") && unknown.contains("placement, "),
+            "{unknown}"
+        );
+        assert!(error("v6.14,placement=v5").contains("v2021"));
+        assert!(error("v5").contains("v7.2"));
+        assert_eq!(
+            error("v6.1,nr_gens=17"),
+            "nr_gens is \"17\": use a number from 4 to 16"
+        );
+        assert_eq!(
+            error("nr_tiers=0"),
+            "nr_tiers is \"0\": use a number from 1 to 5"
+        );
+        assert!(error("v6.1,v6.14").contains("no change"));
+        assert!("nr_tiers=5,nr_gens=4".parse::<Rules>().is_ok());
+    }
+
+    #[test]
+    fn a_refused_change_changes_nothing() {
+        let mut rules = Rules::default();
+        assert!(rules.apply("nr_gens", "3").is_err());
+        assert!(rules.apply("placement", "6.1").is_err());
+        assert_eq!(rules, Rules::default());
     }
 }

@@ -3,16 +3,15 @@
 //! A kernel is a choice of one value for every rule (`model`); an ablation takes one rule from
 //! another kernel: [`Rules::take`], or as text `placement=v6.1`. No code asks which kernel it is.
 //!
-//! **Owns** the rules' names, their values' types, and choosing them by text. **Does not own** which
-//! kernel has which value (`model`) or what a value does (`counting`, `controller`, `multigen`).
+//! **Owns** the rules' names and their values' types. **Does not own** which kernel has which value, choosing them by
+//! text (`model`), or what a value does (`counting`, `controller`, `multigen`).
 
-use std::{fmt, str::FromStr};
+use std::fmt;
 
 use crate::{
     controller::{Selection, TierGains},
-    counting::{Counting, Encoding, MAX_NR_TIERS},
-    ids::MAX_NR_GENS,
-    model::{KernelModel, UnknownModel},
+    counting::{Counting, Encoding},
+    ids::{MAX_NR_GENS, MAX_NR_TIERS},
     reclaim::{GroupRules, UnknownOrder},
     walk::WalkRules,
 };
@@ -151,92 +150,16 @@ impl Rules {
     /// Most tiers.
     pub const NR_TIERS_MAX: u8 = MAX_NR_TIERS as u8;
 
-    /// The rules with one of them as in another kernel.
-    #[must_use]
-    pub fn take(mut self, rule: Rule, model: KernelModel) -> Rules {
-        let other = model.rules();
-        match rule {
-            Rule::Placement => self.placement = other.placement,
-            Rule::Counting => self.encoding = other.encoding,
-            Rule::Promotion => self.promotion = other.promotion,
-            Rule::Ageing => self.ageing = other.ageing,
-            Rule::Coupling => self.coupling = other.coupling,
-            Rule::Selection => self.selection = other.selection,
-            Rule::Gains => self.gains = other.gains,
-            Rule::Protection => self.protection = other.protection,
-            Rule::Survivors => self.survivors = other.survivors,
-            Rule::Refault => self.refault = other.refault,
-            Rule::Dirty => self.dirty = other.dirty,
-            Rule::Aborting => self.aborting = other.aborting,
-            Rule::Scanning => self.scanning = other.scanning,
-            Rule::Walk => self.walk = other.walk,
-            Rule::Groups => self.groups = other.groups,
-            Rule::Thrashing => self.thrashing = other.thrashing,
-            Rule::Commands => self.commands = other.commands,
-        }
-        self
-    }
-
-    /// Changes one rule by its name to a kernel's by its name, one of the numbers `nr_gens` and
-    /// `nr_tiers`, or `group_order` to a [`GroupOrder`](crate::GroupOrder). Nothing is changed on error.
-    pub fn apply(&mut self, name: &str, value: &str) -> Result<(), RulesError> {
-        let number = |range: std::ops::RangeInclusive<u8>| {
-            let number = value.parse().ok().filter(|number| range.contains(number));
-            number.ok_or_else(|| RulesError::Number {
-                name: name.to_owned(),
-                value: value.to_owned(),
-                least: *range.start(),
-                most: *range.end(),
-            })
-        };
-        match name {
-            "nr_gens" => self.nr_gens = number(Self::NR_GENS_MIN..=Self::NR_GENS_MAX)?,
-            "nr_tiers" => self.nr_tiers = number(1..=Self::NR_TIERS_MAX)?,
-            "group_order" => self.groups.order = value.parse()?,
-            _ => {
-                let known = Rule::ALL.iter().copied().find(|rule| rule.name() == name);
-                let rule = known.ok_or_else(|| RulesError::UnknownRule(name.to_owned()))?;
-                *self = self.take(rule, value.parse()?);
-            }
-        }
-        Ok(())
-    }
-
     /// How accesses are counted.
     pub(crate) fn counting(&self) -> Counting {
         Counting::new(self.encoding, self.nr_tiers)
     }
 }
 
-impl Default for Rules {
-    fn default() -> Self {
-        KernelModel::default().into()
-    }
-}
-
-impl From<KernelModel> for Rules {
-    fn from(model: KernelModel) -> Rules {
-        *model.rules()
-    }
-}
-
-/// Reads a kernel's name and changes to it: `v6.14,placement=v6.1,nr_gens=8`. Without a name the
-/// default kernel is meant.
-impl FromStr for Rules {
-    type Err = RulesError;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let mut rules = Rules::default();
-        for (position, piece) in text.split(',').enumerate() {
-            match piece.split_once('=') {
-                Some((name, value)) => rules.apply(name, value)?,
-                None if position == 0 => rules = piece.parse::<KernelModel>()?.into(),
-                None => return Err(RulesError::NotAChange(piece.to_owned())),
-            }
-        }
-        Ok(rules)
-    }
-}
+/// A name that is no kernel model.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown kernel model {0:?}: use v2021, v2022, v6.1, v6.14 or v7.2")]
+pub struct UnknownModel(pub String);
 
 /// A choice of rules that can't be made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -474,63 +397,4 @@ pub(crate) enum CommandRule {
     OldIsDone,
     /// `+` of any generation ages once; swappiness ends at 201.
     AnyAges,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_rule_is_taken_alone_and_all_of_them_make_the_other_kernel() {
-        for (of, other) in [
-            (KernelModel::V6_14, KernelModel::V2022),
-            (KernelModel::V2021, KernelModel::V7_2),
-        ] {
-            let mut rules = Rules::from(of);
-            for rule in Rule::ALL {
-                rules.apply(rule.name(), other.name()).unwrap();
-                assert_eq!(rules.take(*rule, other), rules);
-            }
-            assert_eq!(rules, Rules::from(other));
-        }
-    }
-
-    #[test]
-    fn every_rule_differs_between_some_kernels() {
-        for rule in Rule::ALL {
-            let base = Rules::from(KernelModel::V6_14);
-            let differs = |model: &KernelModel| base.take(*rule, *model) != base;
-            assert!(KernelModel::ALL.iter().any(differs), "{}", rule.name());
-        }
-    }
-
-    #[test]
-    fn what_can_not_be_chosen_is_named_with_what_can() {
-        let error = |text: &str| text.parse::<Rules>().unwrap_err().to_string();
-        let unknown = error("v6.14,colour=v6.1");
-        assert!(
-            unknown.contains("\"colour\"") && unknown.contains("placement, "),
-            "{unknown}"
-        );
-        assert!(error("v6.14,placement=v5").contains("v2021"));
-        assert!(error("v5").contains("v7.2"));
-        assert_eq!(
-            error("v6.1,nr_gens=17"),
-            "nr_gens is \"17\": use a number from 4 to 16"
-        );
-        assert_eq!(
-            error("nr_tiers=0"),
-            "nr_tiers is \"0\": use a number from 1 to 5"
-        );
-        assert!(error("v6.1,v6.14").contains("no change"));
-        assert!("nr_tiers=5,nr_gens=4".parse::<Rules>().is_ok());
-    }
-
-    #[test]
-    fn a_refused_change_changes_nothing() {
-        let mut rules = Rules::default();
-        assert!(rules.apply("nr_gens", "3").is_err());
-        assert!(rules.apply("placement", "6.1").is_err());
-        assert_eq!(rules, Rules::default());
-    }
 }

@@ -16,9 +16,8 @@
 //! **Owns** the vocabulary. **Does not own** the calls ([`Policy`](crate::Policy)), nor any policy.
 
 use crate::{
-    counting::MAX_NR_TIERS,
     group::Protection,
-    ids::{FolioId, GenSeq, GroupId, Kind, NodeId, NodeSet, Order},
+    ids::{FolioId, GenSeq, GroupId, Kind, MAX_NR_TIERS, NodeId, NodeSet, Order},
     swappiness::Swappiness,
 };
 

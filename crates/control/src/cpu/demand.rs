@@ -9,8 +9,7 @@
 //! - I1: neither a program nor all of them together want more processors than they may run on.
 //! - I2: looking takes about one hundredth of a processor at most, however many threads there are.
 
-use super::sampling::SHARE_OF_LAST;
-use crate::sample::{Processors, ProgramNo, Threads, Wanted};
+use crate::sample::{Processors, ProgramNo, SHARE_OF_LAST, Threads, Wanted};
 use std::collections::BTreeMap;
 use strata_lru::TimeMs;
 

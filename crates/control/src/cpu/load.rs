@@ -10,8 +10,7 @@
 //! **Invariants** I1: a program that runs all the time leaves [`Config::pageout_percent_min`], none leaves more than
 //! all of a processor.
 
-use super::sampling::SHARE_OF_LAST;
-use crate::sample::ProgramNo;
+use crate::sample::{ProgramNo, SHARE_OF_LAST};
 use crate::tunables::config;
 use std::collections::BTreeMap;
 use strata_lru::TimeMs;

@@ -37,7 +37,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, getppid, kill_process,
 
 use super::session::{Session, hold};
 use super::state::{State, remove_directory};
-use super::undo::{Due, carry_out, is_program_running, put_values_back};
+use super::undo::{Due, UndoError, carry_out, is_program_running, put_values_back};
 use strata_linux::process::read_stat;
 use strata_linux::sys::detach::detach;
 use strata_linux::sys::heartbeat::Heartbeat;
@@ -186,6 +186,32 @@ impl Keeper {
             }
             thread::sleep(DISMISS_POLL);
         }
+    }
+}
+
+impl Session {
+    /// The orderly end: undoes everything, and if nothing is left, has the keeper remove the directory
+    /// and end. Otherwise the keeper stays for the rest, and what is left is returned. Waits for the
+    /// keeper, but not for ever.
+    pub fn finish(self, keeper: Option<Keeper>) -> Vec<UndoError> {
+        let mut errors = self.undo_all();
+        if !errors.is_empty() {
+            // Dropping the keeper's pipe without a word is the sign to take over.
+            return errors;
+        }
+        if let Some(keeper) = keeper {
+            let pid = keeper.pid();
+            if let Err(why) = keeper.dismiss() {
+                errors.push(UndoError::Keeper { pid, why });
+            }
+        }
+        if let Err(source) = remove_directory(self.directory()) {
+            errors.push(UndoError::State {
+                path: self.directory().to_owned(),
+                source,
+            });
+        }
+        errors
     }
 }
 

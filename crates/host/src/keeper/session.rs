@@ -13,7 +13,6 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::claim::find_holder;
-use super::process::Keeper;
 use super::state::{State, claim_directory, make_directory, remove_directory};
 use super::undo::{Due, UndoError, carry_out, is_program_running, put_values_back};
 use super::written;
@@ -175,30 +174,6 @@ impl Session {
             &self.inner.directory,
             Due::AfterTheProgram,
         )
-    }
-
-    /// The orderly end: undoes everything, and if nothing is left, has the keeper remove the directory
-    /// and end. Otherwise the keeper stays for the rest, and what is left is returned. Waits for the
-    /// keeper, but not for ever.
-    pub fn finish(self, keeper: Option<Keeper>) -> Vec<UndoError> {
-        let mut errors = self.undo_all();
-        if !errors.is_empty() {
-            // Dropping the keeper's pipe without a word is the sign to take over.
-            return errors;
-        }
-        if let Some(keeper) = keeper {
-            let pid = keeper.pid();
-            if let Err(why) = keeper.dismiss() {
-                errors.push(UndoError::Keeper { pid, why });
-            }
-        }
-        if let Err(source) = remove_directory(&self.inner.directory) {
-            errors.push(UndoError::State {
-                path: self.inner.directory.clone(),
-                source,
-            });
-        }
-        errors
     }
 
     /// By which the keeper knows that the control loop goes on.

@@ -14,37 +14,10 @@ use std::time::{Duration, Instant};
 use super::process::{Condition, Keeper};
 use super::session::Session;
 use super::undo::UndoError;
+use super::{KeeperEnd, KeeperReport};
 
 /// A keeper that can't be started is tried again after this.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
-
-/// How the keeper of a run fared.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub struct KeeperReport {
-    /// How often a keeper ended before its time.
-    pub nr_deaths: u64,
-    /// How often another keeper was started in place of one that had ended.
-    pub nr_replacements: u64,
-    /// How often a keeper was found stopped and told to go on.
-    pub nr_stops: u64,
-    /// What became of the keeper at the end of the run.
-    pub end: KeeperEnd,
-}
-
-/// What became of a keeper at the end of a run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum KeeperEnd {
-    /// The keeper ended when it was told that everything is undone.
-    #[default]
-    Dismissed,
-    /// The keeper did not end when it was told so.
-    Stuck,
-    /// The keeper stays for what could not be undone yet.
-    Left,
-    /// There was no keeper any more.
-    Missing,
-}
 
 /// A session's keeper, or the want of one.
 #[derive(Debug)]

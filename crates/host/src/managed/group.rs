@@ -4,8 +4,7 @@
 //! (the ledger).
 
 use super::status::{GroupStatus, WhyNotMore};
-use super::{idle_pages, pages_of};
-use crate::observe::ledger::Ages;
+use crate::observe::ledger::{Ages, KindBytes};
 use crate::observe::programs::Label;
 use std::time::Duration;
 use strata_control::promise::{Keeper, Promise, Standing};
@@ -125,6 +124,22 @@ impl Group {
             standing: self.keeper.standing(),
             why_not_more: self.why_not_more,
         }
+    }
+}
+
+/// Bytes in memory, by kind, as pages.
+fn pages_of(bytes: KindBytes) -> NrPages {
+    NrPages {
+        anon: bytes.anon_bytes / PAGE_BYTES,
+        file: bytes.file_bytes / PAGE_BYTES,
+    }
+}
+
+/// What is idle of a group at an age of each kind.
+fn idle_pages(ages: &Ages, anon_age: Duration, file_age: Duration) -> NrPages {
+    NrPages {
+        anon: pages_of(ages.idle_for(anon_age)).anon,
+        file: pages_of(ages.idle_for(file_age)).file,
     }
 }
 

@@ -29,8 +29,8 @@ pub use house::{House, HouseError};
 pub use status::{GroupStatus, Status, WhyNotMore};
 pub use strata_control::promise::{Promise, Standing};
 
-use crate::observe::ledger::{AgedPages, Ages};
-use crate::observe::{Observer, SpaceId, Subject, Walked};
+use crate::observe::ledger::AgedPages;
+use crate::observe::{Observer, SpaceId, Subject, Walked, own_pid};
 use crate::run::overhead;
 use group::Group;
 use std::collections::BTreeMap;
@@ -172,7 +172,8 @@ impl Managed {
     /// What stands now.
     pub fn status(&self) -> Status {
         Status::of(
-            self.config,
+            self.config.is_acting,
+            self.config.promise,
             self.pages.ledger().watched(),
             self.nr_walks,
             overhead::cpu_ns() - self.cpu_ns_at_start,
@@ -346,25 +347,5 @@ impl Managed {
         let share = (self.config.cpu_share * processors as f64).max(1e-6);
         let earliest = Duration::from_secs_f64(cost_ns as f64 / 1e9 / share);
         self.next_walk = now + self.config.walk_interval().max(earliest);
-    }
-}
-
-fn own_pid() -> i32 {
-    i32::try_from(std::process::id()).unwrap_or(1)
-}
-
-/// Bytes in memory, by kind, as pages.
-fn pages_of(bytes: crate::observe::ledger::KindBytes) -> NrPages {
-    NrPages {
-        anon: bytes.anon_bytes / PAGE_BYTES,
-        file: bytes.file_bytes / PAGE_BYTES,
-    }
-}
-
-/// What is idle of a group at an age of each kind.
-fn idle_pages(ages: &Ages, anon_age: Duration, file_age: Duration) -> NrPages {
-    NrPages {
-        anon: pages_of(ages.idle_for(anon_age)).anon,
-        file: pages_of(ages.idle_for(file_age)).file,
     }
 }

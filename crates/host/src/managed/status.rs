@@ -4,13 +4,12 @@
 //!
 //! **Owns** the figures and their names, and that file. **Does not own** how they are shown.
 
-use super::ManagedConfig;
 use crate::keeper;
 use std::fs;
 use std::io;
 use std::path::Path;
 use std::time::Duration;
-use strata_control::promise::Standing;
+use strata_control::promise::{Promise, Standing};
 use strata_linux::run_dir::run_dir;
 use strata_linux::swap;
 
@@ -146,7 +145,8 @@ impl Status {
     }
 
     pub(super) fn of(
-        config: ManagedConfig,
+        is_acting: bool,
+        promise: Promise,
         watched: Duration,
         nr_walks: u64,
         cpu_ns: u64,
@@ -162,9 +162,9 @@ impl Status {
         let in_swap_bytes = sum(|group| group.away_anon_bytes);
         let price_bytes = swap::memory_of_swapped(in_swap_bytes).unwrap_or(0) + ledger_bytes;
         Status {
-            is_acting: config.is_acting,
-            promise_share_per_min: config.promise.share_per_min,
-            min_age_ms: config.promise.min_age.as_millis() as u64,
+            is_acting,
+            promise_share_per_min: promise.share_per_min,
+            min_age_ms: promise.min_age.as_millis() as u64,
             watched_ms: watched.as_millis() as u64,
             nr_walks,
             cpu_ns,

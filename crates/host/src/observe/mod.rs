@@ -40,25 +40,22 @@ pub use record::{CacheGroup, NoCache, Recorder};
 pub use subject::{Subject, SubjectError};
 
 use pieces::{Found, Pieces, chunks};
+pub use pieces::{Piece, SpaceId, Visitor};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use strata_linux::access::{
     self, AccessChoice, AccessError, AccessSource, Bits512, ClearIntent, Cleared, Clearer,
-    NrEntries, SourceInfo, TableRecord, WalkCost, YoungPiece, clear_pieces,
+    NrEntries, SourceInfo, WalkCost, YoungPiece, clear_pieces,
 };
 use strata_linux::addr::{PAGE_BYTES, TableNo, TableSpan, covering_spans};
 use strata_linux::bits;
 use strata_linux::hold_up;
 use strata_linux::process::{Mapping, MemoryDevices, Process, ProcessError, classify};
-use strata_lru::Kind;
 use subject::Members;
+pub(crate) use subject::own_pid;
 use unclear::Unclear;
-
-/// Number of an address space within one observer; never used twice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
-pub struct SpaceId(pub u32);
 
 /// Hands out the numbers of spaces of one observer, each once. Clones share the numbers.
 #[derive(Clone, Debug, Default)]
@@ -69,69 +66,6 @@ impl SpaceNumbers {
     pub(crate) fn next(&self) -> SpaceId {
         SpaceId(self.0.fetch_add(1, Ordering::Relaxed))
     }
-}
-
-/// The part of one last-level table that one mapping covers.
-#[derive(Clone, Copy, Debug)]
-pub struct Piece<'a> {
-    /// The space.
-    pub space: SpaceId,
-    /// The mapping, and its index among those `begin` was given.
-    pub mapping: &'a Mapping,
-    /// See `mapping`.
-    pub mapping_index: usize,
-    /// The whole table, the entries of other mappings included.
-    pub record: &'a TableRecord,
-    /// The entries the mapping covers. Of a huge page all its 512 base pages stand in the bitmaps.
-    pub mask: Bits512,
-    /// Pages whose accessed bit tells nothing, because it can't be cleared; they stand in [`Piece::accessed`], too.
-    pub unseen: Bits512,
-}
-
-impl Piece<'_> {
-    /// Base pages of the mapping that are in memory.
-    pub fn resident(&self) -> Bits512 {
-        bits::and(self.record.present, self.mask)
-    }
-
-    /// Base pages of the mapping that were accessed since the last walk.
-    pub fn accessed(&self) -> Bits512 {
-        bits::and(self.record.accessed, self.mask)
-    }
-
-    /// Base pages of the mapping that were written since the kernel last cleaned them (walks never clear dirty bits).
-    pub fn dirty(&self) -> Bits512 {
-        bits::and(self.record.dirty, self.mask)
-    }
-
-    /// Anonymous base pages of the mapping that are in memory: written private pages of a file are among them.
-    pub fn anon(&self) -> Bits512 {
-        match (
-            self.mapping.class.kind_of_page(false),
-            self.mapping.class.kind_of_page(true),
-        ) {
-            (Kind::Anon, _) => self.resident(),
-            (Kind::File, Kind::Anon) => self.dirty(),
-            (Kind::File, Kind::File) => bits::NONE,
-        }
-    }
-}
-
-/// Who is told what a walk finds. Every method may be left as it is.
-pub trait Visitor {
-    /// A space is there that was not.
-    fn appeared(&mut self, _space: SpaceId, _process: &Process) {}
-    /// A space is gone, with its pages.
-    fn ended(&mut self, _space: SpaceId) {}
-    /// The space has not run since its last walk: all is as it was and nothing was accessed.
-    fn idle(&mut self, _space: SpaceId) {}
-    /// The space is being walked; its mappings by address. What no piece tells of is not in memory.
-    fn begin(&mut self, _space: SpaceId, _process: &Process, _mappings: &[Mapping]) {}
-    /// A table of the space within a mapping; by address.
-    fn piece(&mut self, _piece: &Piece<'_>) {}
-    /// The walk of the space has ended; `is_whole` is false when it broke off and nothing may be
-    /// concluded from what was not told.
-    fn end(&mut self, _space: SpaceId, _is_whole: bool) {}
 }
 
 /// Nobody is told.
@@ -547,45 +481,6 @@ impl Observer {
     }
 }
 
-fn own_pid() -> i32 {
-    rustix::process::getpid().as_raw_nonzero().get()
-}
-
 fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use strata_linux::access::TableShape;
-    use strata_linux::addr::AddrRange;
-    use strata_linux::process::MappingClass;
-
-    #[test]
-    fn a_written_private_page_of_a_file_is_anon() {
-        let mappings = [Mapping {
-            range: AddrRange::new(0, 512 * PAGE_BYTES),
-            class: MappingClass::FilePrivate,
-            unreclaimable: None,
-            is_exec_file: false,
-            has_recency: true,
-            is_supplied: false,
-            name: "".into(),
-            file: None,
-        }];
-        let mut record = TableRecord::empty(TableNo(0), TableShape::Pages);
-        record.present = bits::run(0, 100);
-        record.dirty = bits::run(0, 30);
-        let piece = Piece {
-            space: SpaceId(0),
-            mapping: &mappings[0],
-            mapping_index: 0,
-            record: &record,
-            mask: bits::run(10, 512),
-            unseen: bits::NONE,
-        };
-        assert_eq!(bits::count(piece.anon()), 20);
-        assert_eq!(bits::count(piece.resident()), 90);
-    }
 }

@@ -1,16 +1,83 @@
 //! What a walk of one space finds, cut at the borders of mappings, and what of it is to be cleared.
 //!
-//! **Owns** the cutting, and how much is read before it is cleared. **Does not own** the order of a walk (`observe`), nor
-//! clearing (`access`).
+//! **Owns** who is told what ([`Visitor`]), the cutting, and how much is read before it is cleared. **Does not own**
+//! the order of a walk (`observe`), nor clearing (`access`).
 
 use super::unclear::{Split, Unclear};
-use super::{Piece, SpaceId, Visitor};
 use strata_linux::access::{
     Bits512, NrEntries, TableRecord, Way, Ways, YoungPiece, entries_in, entries_of,
 };
 use strata_linux::addr::{TableNo, TableSpan};
 use strata_linux::bits;
-use strata_linux::process::Mapping;
+use strata_linux::process::{Mapping, Process};
+use strata_lru::Kind;
+
+/// Number of an address space within one observer; never used twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
+pub struct SpaceId(pub u32);
+
+/// The part of one last-level table that one mapping covers.
+#[derive(Clone, Copy, Debug)]
+pub struct Piece<'a> {
+    /// The space.
+    pub space: SpaceId,
+    /// The mapping, and its index among those `begin` was given.
+    pub mapping: &'a Mapping,
+    /// See `mapping`.
+    pub mapping_index: usize,
+    /// The whole table, the entries of other mappings included.
+    pub record: &'a TableRecord,
+    /// The entries the mapping covers. Of a huge page all its 512 base pages stand in the bitmaps.
+    pub mask: Bits512,
+    /// Pages whose accessed bit tells nothing, because it can't be cleared; they stand in [`Piece::accessed`], too.
+    pub unseen: Bits512,
+}
+
+impl Piece<'_> {
+    /// Base pages of the mapping that are in memory.
+    pub fn resident(&self) -> Bits512 {
+        bits::and(self.record.present, self.mask)
+    }
+
+    /// Base pages of the mapping that were accessed since the last walk.
+    pub fn accessed(&self) -> Bits512 {
+        bits::and(self.record.accessed, self.mask)
+    }
+
+    /// Base pages of the mapping that were written since the kernel last cleaned them (walks never clear dirty bits).
+    pub fn dirty(&self) -> Bits512 {
+        bits::and(self.record.dirty, self.mask)
+    }
+
+    /// Anonymous base pages of the mapping that are in memory: written private pages of a file are among them.
+    pub fn anon(&self) -> Bits512 {
+        match (
+            self.mapping.class.kind_of_page(false),
+            self.mapping.class.kind_of_page(true),
+        ) {
+            (Kind::Anon, _) => self.resident(),
+            (Kind::File, Kind::Anon) => self.dirty(),
+            (Kind::File, Kind::File) => bits::NONE,
+        }
+    }
+}
+
+/// Who is told what a walk finds. Every method may be left as it is.
+pub trait Visitor {
+    /// A space is there that was not.
+    fn appeared(&mut self, _space: SpaceId, _process: &Process) {}
+    /// A space is gone, with its pages.
+    fn ended(&mut self, _space: SpaceId) {}
+    /// The space has not run since its last walk: all is as it was and nothing was accessed.
+    fn idle(&mut self, _space: SpaceId) {}
+    /// The space is being walked; its mappings by address. What no piece tells of is not in memory.
+    fn begin(&mut self, _space: SpaceId, _process: &Process, _mappings: &[Mapping]) {}
+    /// A table of the space within a mapping; by address.
+    fn piece(&mut self, _piece: &Piece<'_>) {}
+    /// The walk of the space has ended; `is_whole` is false when it broke off and nothing may be
+    /// concluded from what was not told.
+    fn end(&mut self, _space: SpaceId, _is_whole: bool) {}
+}
 
 /// Tables read before what was found young in them is cleared: 1 GiB.
 const CHUNK_TABLES_MIN: u64 = 512;
@@ -145,7 +212,7 @@ mod tests {
     use super::*;
     use strata_linux::access::{Clearer, Grain, TableShape};
     use strata_linux::addr::{AddrRange, PAGE_BYTES, TABLE_BYTES};
-    use strata_linux::process::{MappingClass, Process};
+    use strata_linux::process::MappingClass;
 
     #[derive(Default)]
     struct Told(Vec<(usize, u64, u64)>);
@@ -247,5 +314,32 @@ mod tests {
         assert_eq!(told.0, [(0, 512, 512)]);
         assert_eq!(young[0].range, AddrRange::new(0, TABLE_BYTES));
         assert_eq!(young[0].restore, bits::NONE, "a touch moves it to no list");
+    }
+
+    #[test]
+    fn a_written_private_page_of_a_file_is_anon() {
+        let mappings = [Mapping {
+            range: AddrRange::new(0, 512 * PAGE_BYTES),
+            class: MappingClass::FilePrivate,
+            unreclaimable: None,
+            is_exec_file: false,
+            has_recency: true,
+            is_supplied: false,
+            name: "".into(),
+            file: None,
+        }];
+        let mut record = TableRecord::empty(TableNo(0), TableShape::Pages);
+        record.present = bits::run(0, 100);
+        record.dirty = bits::run(0, 30);
+        let piece = Piece {
+            space: SpaceId(0),
+            mapping: &mappings[0],
+            mapping_index: 0,
+            record: &record,
+            mask: bits::run(10, 512),
+            unseen: bits::NONE,
+        };
+        assert_eq!(bits::count(piece.anon()), 20);
+        assert_eq!(bits::count(piece.resident()), 90);
     }
 }

@@ -57,6 +57,11 @@ impl SubjectError {
     }
 }
 
+/// Process id of Strata.
+pub(crate) fn own_pid() -> i32 {
+    rustix::process::getpid().as_raw_nonzero().get()
+}
+
 /// The members of a subject.
 #[derive(Debug)]
 pub(super) struct Members {
@@ -85,7 +90,7 @@ impl Members {
                 (ProcessTree::new(root), Listing::Descendants, *pid)
             }
             Subject::Processes(pids) => {
-                let example = pids.first().copied().unwrap_or_else(super::own_pid);
+                let example = pids.first().copied().unwrap_or_else(own_pid);
                 (
                     ProcessTree::of_list(),
                     Listing::Given(pids.clone()),
@@ -99,7 +104,7 @@ impl Members {
                     group,
                     is_gone: false,
                 };
-                let example = example.unwrap_or_else(super::own_pid);
+                let example = example.unwrap_or_else(own_pid);
                 (ProcessTree::of_list(), listing, example)
             }
         };

@@ -8,8 +8,9 @@
 //!   every request made for it.
 //! - I2: [`Tracker::validate`] finds every tracked page's folio at that page, and the engine adds up.
 
+use crate::pages::WalkFindings;
 use crate::pages::places::{NR_SPACES_MAX, Places, SpaceNo};
-use crate::pages::space::{Engine, Space, SpaceWalk, WalkFindings};
+use crate::pages::space::{Engine, Space, SpaceWalk};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

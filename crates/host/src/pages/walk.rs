@@ -11,42 +11,21 @@
 //! **Invariants**
 //! - W1: a walk that comes before [`Walker::rest`] is over clears nothing.
 
+use super::WalkReport;
 use super::places::SpaceNo;
-use super::space::WalkFindings;
 use super::tracker::Tracker;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use strata_linux::access::{
-    AccessError, AccessSource, ClearIntent, Cleared, Clearer, NrEntries, Progress, WalkCost,
-    YoungPiece, clear_pieces,
+    AccessError, AccessSource, ClearIntent, Cleared, Clearer, NrEntries, Progress, YoungPiece,
+    clear_pieces,
 };
 use strata_linux::actuator::{ClearRequest, ClearThread};
 use strata_linux::addr::{PAGE_BYTES, covering_spans};
 use strata_linux::hold_up;
 use strata_linux::process::{Mapping, MemoryDevices, Process, classify, thread_cpu_ns};
-
-/// What looking cost.
-#[derive(Clone, Copy, Debug, Default, serde::Serialize)]
-pub struct WalkReport {
-    /// Walks of the group.
-    pub nr_walks: u64,
-    /// Spaces walked in all.
-    pub nr_spaces: u64,
-    /// Spaces skipped because they had not run.
-    pub nr_spaces_skipped: u64,
-    /// Reading tables, in all.
-    pub cost: WalkCost,
-    /// Clearing accessed bits, in all; pauses between its calls included.
-    pub clear_ns: u64,
-    /// Pieces of tables that kept their accessed bits, because they can't be cleared without holding a program up.
-    pub nr_left_pieces: u64,
-    /// What the last walk found.
-    pub last: WalkFindings,
-    /// Page-table entries visited for each page that left memory.
-    pub entries_per_freed_page: Option<f64>,
-}
 
 /// The spaces that a walk may leave out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -155,25 +155,3 @@ fn engine(config: &RunConfig) -> Result<EnginePolicy, RunError> {
     };
     ages.ok_or_else(|| RunError::NoAges(config.policy.to_string()))
 }
-
-/// Why the report names this actuator.
-pub(super) fn actuator_reason(actuator: ActuatorChoice, has_group: bool, is_exact: bool) -> String {
-    match (actuator, has_group) {
-        (ActuatorChoice::Auto, true) if is_exact => {
-            "pageout of the engine's choice; for what that can't keep up with the kernel's reclaim, \
-             ahead of the limit; while no processor is free, the programs in their own faults"
-        }
-        (ActuatorChoice::Auto, true) => {
-            "the kernel's reclaim, ahead of the limit; while no processor is free, the programs in their own faults"
-        }
-        (ActuatorChoice::Auto | ActuatorChoice::Pageout, false) => {
-            "pageout: without a cgroup the kernel can't be asked to reclaim for this program"
-        }
-        (ActuatorChoice::Pageout, true) => "pageout was asked for",
-        (ActuatorChoice::Reclaim, true) => "the kernel's reclaim was asked for",
-        (ActuatorChoice::Reclaim, false) => {
-            "pageout: the kernel's reclaim was asked for, but there is no cgroup to reclaim from"
-        }
-    }
-    .to_owned()
-}

@@ -8,16 +8,14 @@
 //!   the group and of those above it.
 //! - I2: it ends after [`BRING_BACK_MAX`], and at once when it is asked to end.
 
-use crate::run::arena::Arena;
 use crate::run::config::AtDetach;
-use crate::run::program::Program;
-use crate::run::reclaim_loop::ReclaimLoop;
+use crate::run::gauge::Gauge;
 use crate::run::report::LetGoReport;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use strata_linux::actuator::{Allowance, bring_back};
 use strata_linux::cgroup::GroupReader;
-use strata_linux::process::Process;
+use strata_linux::process::{Process, ProcessTree};
 use strata_linux::swap::{self, SWAPOFF_MARGIN_BYTES};
 
 /// From a slow disk it may take long.
@@ -33,24 +31,21 @@ pub(super) struct Departure {
 impl Departure {
     /// Remembers the target.
     pub(super) fn from(
-        arena: &Arena,
-        managed: Option<&ReclaimLoop>,
-        program: &Program,
+        gauge: &Gauge,
+        tree: Option<&ProcessTree>,
+        root: Option<&Arc<Process>>,
     ) -> Departure {
-        let group = arena.gauge().group();
-        let listed = arena.gauge().processes().map(|pids| {
+        let group = gauge.group();
+        let listed = gauge.processes().map(|pids| {
             let opened = pids.into_iter().filter_map(|pid| Process::open(pid).ok());
             opened.map(Arc::new).collect()
         });
-        let followed = || {
-            let tree = managed?.group().members().tree();
-            Some(tree.processes().cloned().collect())
-        };
+        let followed = || Some(tree?.processes().cloned().collect());
         Departure {
             group: group.and_then(|group| GroupReader::open(group.path()).ok()),
             processes: listed
                 .or_else(followed)
-                .unwrap_or_else(|| program.root().cloned().into_iter().collect()),
+                .unwrap_or_else(|| root.cloned().into_iter().collect()),
         }
     }
 

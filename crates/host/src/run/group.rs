@@ -5,11 +5,12 @@
 //!
 //! **Invariants** I1: who is out of reach is a member.
 
+use crate::pages::WalkFindings;
+use crate::pages::WalkReport;
 use crate::pages::members::Members;
 use crate::pages::places::SpaceNo;
-use crate::pages::space::WalkFindings;
 use crate::pages::tracker::Tracker;
-use crate::pages::walk::{Thoroughness, WalkReport, Walker};
+use crate::pages::walk::{Thoroughness, Walker};
 use crate::run::gauge::Gauge;
 use crate::run::trace::{self, Recorder};
 use std::collections::BTreeSet;

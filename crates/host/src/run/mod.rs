@@ -40,8 +40,7 @@ mod usage;
 mod would_evict;
 
 pub use crate::observe::watch::Watcher;
-pub use crate::pages::space::WalkFindings;
-pub use crate::pages::walk::WalkReport;
+pub use crate::pages::{WalkFindings, WalkReport};
 pub use config::{AtDetach, PolicyChoice, RunConfig, SwappinessChoice, Target};
 pub use error::RunError;
 pub use event::Event;

@@ -3,12 +3,11 @@
 //! **Owns** starting it, telling when it has ended, and passing signals on. **Does not own** its
 //! pages or its limits.
 
-use crate::run::arena::Arena;
 use crate::run::config::Target;
 use crate::run::error::{RunError, io_error};
 use crate::run::gauge::Gauge;
 use rustix::process::Signal;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use strata_linux::addr::PAGE_BYTES;
 use strata_linux::plain;
@@ -34,10 +33,10 @@ pub(super) enum Program {
 }
 
 impl Program {
-    /// Starts or finds the target.
+    /// Starts or finds the target; a command starts in the group that `join_file` is of.
     pub(super) fn start(
         target: &Target,
-        arena: &Arena,
+        join_file: impl FnOnce() -> Result<Option<OwnedFd>, RunError>,
         signals: InheritedSignals,
     ) -> Result<Program, RunError> {
         match target {
@@ -48,7 +47,7 @@ impl Program {
             } => {
                 let mut spec = CommandSpec::new(program, args.iter().cloned());
                 spec.signals = signals;
-                spec.cgroup_procs = arena.join_file()?;
+                spec.cgroup_procs = join_file()?;
                 if let Some(name) = user {
                     let found = User::find(name).map_err(io_error("looking up the user"))?;
                     spec.user = Some(found.ok_or_else(|| RunError::NoUser(name.clone()))?);

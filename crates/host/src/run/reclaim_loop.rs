@@ -1,12 +1,12 @@
-//! One tick of the loop: hears what was done, reads, decides, works on orders, and has the plan carried out.
+//! Everything that works on one group: what has been heard of it, and what is told of it.
 //!
 //! ```text
 //!   actuators -> hear -> sense -> control -> (plan) -> drive -> mechanism -> group, actuators
 //! ```
 //!
-//! **Owns** what comes before a plan, and orders from outside. **Does not own** the decisions and the order in which a plan
-//! is carried out (`strata_control`), the pages (`group`), the threads that act (`actuators`), nor sleeping, signals and
-//! the program (`session`), limits and swap (`arena`).
+//! **Owns** hearing the actuators, what goes on at rest, and the figures. **Does not own** a tick and orders from outside
+//! (`tick`, `orders`), the decisions and the order in which a plan is carried out (`strata_control`), the pages (`group`),
+//! the threads that act (`actuators`), nor sleeping, signals and the program (`session`), limits and swap (`arena`).
 //!
 //! **Invariants**
 //! - I1: a tick never waits for an actuator: they have threads of their own.
@@ -18,11 +18,13 @@ mod orders;
 #[cfg(test)]
 mod replay;
 mod sensing;
+mod tick;
 mod walking;
 
 pub(super) use orders::OrderError;
 
-use crate::pages::walk::WalkReport;
+use crate::pages::WalkReport;
+use crate::pages::tracker::HugePage;
 use crate::remote::ClientId as Ticket;
 use crate::run::actuators::{Actuators, Threads};
 use crate::run::gauge::Gauge;
@@ -30,16 +32,13 @@ use crate::run::group::Group;
 use crate::run::priority::Priority;
 use crate::run::report::{self, EvictionReport, TierReport};
 use crate::run::trace::Recorder;
-use crate::sense::readings::Readings;
-use evict::Splits;
-use mechanism::{Turn, sure};
 use orders::Orders;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 use strata_control::cpu::load;
-use strata_control::drive::{self, Mechanism as _};
 use strata_control::limit::Standing;
-use strata_control::{ActuatorReport, Config, Control, GroupNo, Groups, Plan, Sample, Setup};
+use strata_control::split_huge::{self, SplitHuge};
+use strata_control::{ActuatorReport, Config, Control, Groups, Setup};
 use strata_linux::actuator::PageoutError;
 use strata_lru::{PolicyError, TimeMs};
 
@@ -89,6 +88,24 @@ pub(super) struct Tick {
     pub standing: Standing,
     /// Everything is tried and next to nothing goes.
     pub is_stalled: bool,
+}
+
+/// Splitting huge pages of which little is used.
+#[derive(Debug)]
+struct Splits {
+    /// Evicted by whomever, as of the last walk.
+    nr_gone_pages: u64,
+    splitter: SplitHuge<HugePage>,
+}
+
+impl Splits {
+    /// Nothing split yet.
+    fn new(config: split_huge::Config) -> Splits {
+        Splits {
+            nr_gone_pages: 0,
+            splitter: SplitHuge::new(config),
+        }
+    }
 }
 
 /// Everything that works on one group.
@@ -180,36 +197,6 @@ impl ReclaimLoop {
     pub(super) fn set_dry_run(&mut self, is_dry_run: bool) {
         self.groups.root_mut().set_dry_run(is_dry_run);
         self.forget_splits();
-    }
-
-    /// Takes in answers, reads, decides, has it carried out, and walks if that is due.
-    pub(super) fn tick(&mut self, look: Look, gauge: &Gauge, readings: &mut Readings) -> Tick {
-        let Look {
-            now, usage_bytes, ..
-        } = look;
-        let reports = self.hear();
-        let sample = self.sense(look, gauge, readings, reports);
-        let mut turn = Turn {
-            of: self,
-            gauge,
-            now,
-        };
-        let plan = turn.decide(sample);
-        let is_stalled = plan.decision.is_stalled;
-        let order_wait_ms = turn.work_on_orders(now, usage_bytes);
-        turn.recorder()
-            .note(|tick| tick.plan.order_wait_ms = order_wait_ms);
-        let plan = Plan {
-            wait_ms: order_wait_ms.map_or(plan.wait_ms, |ms| ms.min(plan.wait_ms)),
-            ..plan
-        };
-        let ticked = sure(drive::carry_out(&mut turn, now, usage_bytes, plan));
-        self.send_splits();
-        Tick {
-            wait_ms: ticked.wait_ms,
-            standing: ticked.standing,
-            is_stalled,
-        }
     }
 
     /// Has Strata's threads run at the priority of the programs, and notes what the keeper has taken of the processors.
@@ -376,19 +363,5 @@ impl ReclaimLoop {
         report.entries_per_freed_page =
             (freed > 0).then(|| report.cost.nr_entries as f64 / freed as f64);
         report
-    }
-}
-
-impl Turn<'_> {
-    /// What is to be done about what was read.
-    fn decide(&mut self, sample: Sample) -> Plan {
-        let of = &mut *self.of;
-        let seen = drive::notes::Seen::of(of.groups.root(), &of.recorder, &sample);
-        let mut plans = of.groups.tick([(GroupNo::ROOT, sample)].into());
-        let plan = plans.remove(&GroupNo::ROOT).unwrap_or_default();
-        let stats = of.group.tracker.stats().unwrap_or_default();
-        let is_batch_out = of.group.tracker.is_batch_out();
-        seen.note(of.groups.root(), &of.recorder, &plan, &stats, is_batch_out);
-        plan
     }
 }

@@ -14,7 +14,7 @@ pub use tiers::TierReport;
 pub(super) use tiers::of as tiers;
 
 use crate::keeper::KeeperReport;
-use crate::pages::walk::WalkReport;
+use crate::pages::WalkReport;
 use crate::run::{ActuatorChoice, PolicyChoice};
 use strata_control::GroupStats;
 use strata_linux::access::SourceInfo;
@@ -340,6 +340,28 @@ pub(super) fn method(
         (_, ActuatorChoice::Auto | ActuatorChoice::Reclaim) if has_group => "kernel reclaim",
         _ => "exact pageout",
     }
+}
+
+/// Why the report names this actuator.
+pub(super) fn actuator_reason(actuator: ActuatorChoice, has_group: bool, is_exact: bool) -> String {
+    match (actuator, has_group) {
+        (ActuatorChoice::Auto, true) if is_exact => {
+            "pageout of the engine's choice; for what that can't keep up with the kernel's reclaim, \
+             ahead of the limit; while no processor is free, the programs in their own faults"
+        }
+        (ActuatorChoice::Auto, true) => {
+            "the kernel's reclaim, ahead of the limit; while no processor is free, the programs in their own faults"
+        }
+        (ActuatorChoice::Auto | ActuatorChoice::Pageout, false) => {
+            "pageout: without a cgroup the kernel can't be asked to reclaim for this program"
+        }
+        (ActuatorChoice::Pageout, true) => "pageout was asked for",
+        (ActuatorChoice::Reclaim, true) => "the kernel's reclaim was asked for",
+        (ActuatorChoice::Reclaim, false) => {
+            "pageout: the kernel's reclaim was asked for, but there is no cgroup to reclaim from"
+        }
+    }
+    .to_owned()
 }
 
 /// What the kernel counted between two readings.

@@ -2,7 +2,6 @@
 //!
 //! **Owns** the means. **Does not own** the readings.
 
-use crate::run::arena::Arena;
 use crate::run::overhead;
 use crate::run::report::SavedReport;
 use strata_linux::swap;
@@ -27,12 +26,17 @@ pub(super) struct Savings {
 }
 
 impl Savings {
-    /// Takes a sample; `shadow_bytes` are the pages walks saw evicted and not back. What is swapped out is exact for
-    /// anon pages, and walks know of more only for files.
-    pub(super) fn sample(&mut self, arena: &Arena, swapped: Swapped, shadow_bytes: Option<u64>) {
+    /// Takes a sample; `keeper_bytes` are the memory of the keeper, `shadow_bytes` the pages walks saw evicted and not
+    /// back. What is swapped out is exact for anon pages, and walks know of more only for files.
+    pub(super) fn sample(
+        &mut self,
+        keeper_bytes: u64,
+        swapped: Swapped,
+        shadow_bytes: Option<u64>,
+    ) {
         let evicted_bytes = swapped.out_bytes.max(shadow_bytes.unwrap_or(0));
         let zram_bytes = swap::memory_of_swapped(swapped.in_swap_bytes).unwrap_or(0);
-        let strata_bytes = overhead::rss_bytes() + arena.keeper_rss_bytes();
+        let strata_bytes = overhead::rss_bytes() + keeper_bytes;
         self.last = saved(evicted_bytes, zram_bytes, strata_bytes);
         self.nr_samples += 1;
         self.evicted_bytes += evicted_bytes;

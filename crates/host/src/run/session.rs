@@ -15,14 +15,17 @@ mod stops;
 mod surroundings;
 mod traced;
 
-use crate::remote::{Doors, RemoteServer};
+pub use begin::run;
+
+use crate::remote::RemoteServer;
 use crate::run::arena::Arena;
-use crate::run::assemble::{self, Sources};
-use crate::run::config::{AtDetach, RunConfig, Target};
+use crate::run::charges::Charges;
+use crate::run::config::{AtDetach, RunConfig};
 use crate::run::departure::{self, Departure};
 use crate::run::error::{RunError, io_error};
 use crate::run::event::Event;
 use crate::run::gauge::Gauge;
+use crate::run::moves::Moves;
 use crate::run::overhead;
 use crate::run::program::Program;
 use crate::run::reclaim_loop::{Look, MEMBERS_PAUSE_MS, ReclaimLoop};
@@ -32,18 +35,15 @@ use crate::run::trace::{Recorder, Trace};
 use crate::run::usage::UsageMeter;
 use crate::run::would_evict::WouldEvict;
 use crate::sense::readings::Readings;
-use begin::{limit_of, open_doors, open_trace};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::time::{Duration, Instant};
 use strata_control::Watermarks;
 use strata_control::limit::{Limit, Standing};
 use strata_linux::hold_up::HoldUps;
-use strata_linux::process::Process;
 use strata_linux::process::job::Job;
-use strata_linux::process::launch::{InheritedSignals, WaitStatus};
+use strata_linux::process::launch::WaitStatus;
 use strata_linux::process::signals::{Signals, Wish};
 use strata_lru::TimeMs;
-use surroundings::Surroundings;
 
 /// Less than this no process can start in.
 const BUDGET_BYTES_MIN: u64 = 1 << 20;
@@ -54,118 +54,9 @@ const SAVINGS_MS: u64 = 1000;
 const BRINGING_BACK: &str =
     "the limits are lifted; reading back in what is in swap: one more signal ends that";
 
-/// Manages the target until it ends (or, attached, until we are told to stop), and reports.
-///
-/// # Errors
-/// [`RunError`] when nothing was managed; the target is left as it was.
-pub fn run(config: &RunConfig, events: &mut dyn FnMut(Event<'_>)) -> Result<Report, RunError> {
-    if config.budget_bytes < BUDGET_BYTES_MIN {
-        return Err(RunError::BudgetTooSmall {
-            budget_bytes: config.budget_bytes,
-            least_bytes: BUDGET_BYTES_MIN,
-        });
-    }
-    let inherited = InheritedSignals::read().map_err(io_error("reading our signal settings"))?;
-    // Before anything is changed.
-    let trace = open_trace(config)?;
-    let owns_program = matches!(config.target, Target::Command { .. });
-    let signals = Signals::install(owns_program).map_err(io_error("installing signal handlers"))?;
-    // What can be known to be impossible is found out before anything is changed or started.
-    if let Target::Pid(pid) = config.target {
-        Process::open(pid)?;
-    }
-    let engine = config.policy.engine();
-    let sources = engine.map(|_| Sources::open(config)).transpose()?;
-    let mut arena = Arena::prepare(config, events)?;
-    let now = Instant::now();
-    let started = open_doors(config, &arena, events)
-        .and_then(|doors| start(config, &arena, inherited, sources, doors, trace.recorder()));
-    let started = match started {
-        Ok(started) => started,
-        Err(error) => {
-            for warning in arena.undo() {
-                events(Event::Warning(&warning));
-            }
-            return Err(error);
-        }
-    };
-    let Started {
-        program,
-        managed,
-        remote,
-    } = started;
-    let recorder = trace.recorder();
-    arena.note_program(program.pid());
-    let meter = UsageMeter::new(config.budget_bytes, arena.gauge().name());
-    let session = Session {
-        config,
-        events,
-        marks: Watermarks::new(config.budget_bytes, &config.control.watermarks),
-        stats_at_start: arena.kernel_counters(),
-        savings: Savings::default(),
-        surroundings: Surroundings::default(),
-        limit: limit_of(config, &arena),
-        standing: Standing::Fine,
-        arena,
-        program,
-        managed,
-        signals,
-        job: Job::default(),
-        meter,
-        started: now,
-        remote,
-        is_paused: false,
-        is_dry_run: config.dry_run,
-        warnings: Vec::new(),
-        last_savings: None,
-        is_floor_told: false,
-        has_ended: false,
-        trace,
-        recorder,
-    };
-    session.hold()
-}
-
 /// Whether the kernel sends this signal to a program whose memory it could not bring in.
 fn is_fault(signal: i32) -> bool {
     matches!(signal, libc::SIGSEGV | libc::SIGBUS)
-}
-
-struct Started {
-    program: Program,
-    managed: Option<ReclaimLoop>,
-    remote: Option<RemoteServer>,
-}
-
-fn start(
-    config: &RunConfig,
-    arena: &Arena,
-    inherited: InheritedSignals,
-    sources: Option<Sources>,
-    doors: Doors,
-    recorder: Recorder,
-) -> Result<Started, RunError> {
-    let program = Program::start(&config.target, arena, inherited)?;
-    let remote = match RemoteServer::start(doors) {
-        Ok(remote) => Some(remote),
-        Err(error) => {
-            tracing::warn!("nobody can be talked to: {error}");
-            None
-        }
-    };
-    let managed = sources.map(|of| assemble::reclaim_loop(config, arena, &program, of, recorder));
-    let managed = match managed.transpose() {
-        Ok(managed) => managed,
-        Err(error) => {
-            program.abandon();
-            return Err(error);
-        }
-    };
-    Ok(Started {
-        program,
-        managed,
-        remote,
-    })
 }
 
 /// A run in progress.
@@ -182,7 +73,8 @@ struct Session<'a> {
     started: Instant,
     stats_at_start: strata_control::GroupStats,
     savings: Savings,
-    surroundings: Surroundings,
+    charges: Charges,
+    moves: Moves,
     limit: Limit,
     standing: Standing,
     remote: Option<RemoteServer>,
@@ -336,7 +228,8 @@ impl Session<'_> {
             self.has_ended = self.program.has_ended(self.arena.gauge());
             let shadows = self.managed.as_ref().map(|of| of.group().evicted_bytes());
             let swapped = self.swapped();
-            self.savings.sample(&self.arena, swapped, shadows);
+            let keeper_bytes = self.arena.keeper_rss_bytes();
+            self.savings.sample(keeper_bytes, swapped, shadows);
             if let Some(managed) = &mut self.managed {
                 managed.look_after_threads(self.arena.keeper_cpu_ns(), self.program.pid());
             }
@@ -442,7 +335,7 @@ impl Session<'_> {
         self.arena.put_limits_back();
         let actuator = self.config.actuator;
         let has_group = self.arena.gauge().group().is_some();
-        let actuator_reason = assemble::actuator_reason(actuator, has_group, self.config.is_exact);
+        let actuator_reason = report::actuator_reason(actuator, has_group, self.config.is_exact);
         let (eviction, walks, generations, source, nr_processes) = match &mut self.managed {
             Some(managed) => {
                 managed.finish(now);
@@ -472,8 +365,11 @@ impl Session<'_> {
         let limit = self.limit_report();
         let saved = self.savings.report();
         let keeper_cpu_ns = self.arena.keeper_cpu_ns();
-        let departure = (ending == Ending::Detached && !self.config.dry_run)
-            .then(|| Departure::from(&self.arena, self.managed.as_ref(), &self.program));
+        let departure = (ending == Ending::Detached && !self.config.dry_run).then(|| {
+            let managed = self.managed.as_ref();
+            let tree = managed.map(|managed| managed.group().members().tree());
+            Departure::from(self.arena.gauge(), tree, self.program.root())
+        });
         for warning in self.arena.undo() {
             self.warn(warning);
         }

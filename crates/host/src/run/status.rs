@@ -5,7 +5,7 @@
 //!
 //! **Invariants** I1: `None` means "not known here", never 0.
 
-use crate::pages::walk::WalkReport;
+use crate::pages::WalkReport;
 use crate::run::report::{
     EvictionReport, GenerationReport, KernelReport, LimitReport, SavedReport, UsageReport,
 };

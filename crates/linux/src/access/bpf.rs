@@ -10,10 +10,10 @@
 use std::io::{self, Read};
 use std::time::{Duration, Instant};
 
-use super::locate::{self, Geometry};
+use super::locate::{self, Geometry, NAME};
 use super::{
     AccessError, AccessSource, Bits512, Grain, SourceInfo, TableRecord, TableShape, WalkCost,
-    probe, smaps_text,
+    smaps_text,
 };
 use crate::addr::{AddrRange, TABLE_ENTRIES, TableNo, TableSpan};
 use crate::process::{Process, VmFlags};
@@ -26,8 +26,6 @@ use crate::sys::bpf_shared::{
 };
 use crate::sys::huge_zero::HugeZeroMapping;
 
-/// Name in reports.
-pub(super) const NAME: &str = "bpf";
 /// How long one run may keep its CPU.
 const RUN_BUDGET: Duration = Duration::from_millis(1);
 /// How often a walk looks for another thread when the one it went by ends.
@@ -83,7 +81,7 @@ impl BpfSource {
                 remedy: "use the smaps source".to_owned(),
             });
         }
-        if !probe::has_bpf_capabilities() {
+        if !rights::has_bpf_capabilities() {
             return Err(AccessError::Unavailable {
                 source_name: NAME,
                 why: "CAP_BPF and CAP_PERFMON are missing".to_owned(),

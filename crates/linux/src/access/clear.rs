@@ -33,13 +33,12 @@ use std::time::{Duration, Instant};
 
 use strata_lru::Kind;
 
-use super::kernel::is_multi_gen_on;
 use super::ways::{Way, Ways};
 use super::{AccessError, Bits512, ClearIntent, Grain, TableRecord, TableShape};
 use crate::addr::{AddrRange, PAGE_BYTES, TABLE_BYTES, TableNo};
 use crate::bits;
 use crate::hold_up::{self, Call, timed};
-use crate::process::{Mapping, MappingClass, Process, thread_cpu_ns};
+use crate::process::{Mapping, MappingClass, Process, is_multi_gen_on, thread_cpu_ns};
 use crate::sys::madvise::{self, Advice};
 use crate::sys::touch;
 

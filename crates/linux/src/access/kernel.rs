@@ -3,18 +3,17 @@
 //! `/sys/kernel/debug/lru_gen` lists all groups. Only the part of one group is parsed, into the same
 //! views as ours, so that both can be shown and compared.
 //!
-//! **Owns** finding out whether the kernel offers them, and reading. **Does not own** the text format
+//! **Owns** finding out whether the kernel offers those of a group, and reading them. **Does not own** the text format
 //! (engine). Never mounts debugfs and never turns MGLRU on: it says how.
 
 use crate::cgroup::GroupReader;
+use crate::process::{LRU_GEN_ENABLED as ENABLED, lru_gen_mask};
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use strata_lru::GroupView;
 use strata_lru::lru_gen::{ParseError, parse_plain, section_of};
 
-/// Whether MGLRU is on: a mask, 0 is off.
-const ENABLED: &str = "/sys/kernel/mm/lru_gen/enabled";
 /// Where debugfs is mounted.
 const DEBUGFS: &str = "/sys/kernel/debug";
 
@@ -55,16 +54,6 @@ pub enum KernelLruError {
     /// A form that is not known.
     #[error("the kernel's text has a form that is not known: {0}")]
     Unknown(#[from] ParseError),
-}
-
-/// Whether the kernel reclaims by generations; else it is the classic LRU.
-pub fn is_multi_gen_on() -> bool {
-    fs::read_to_string(ENABLED).is_ok_and(|text| mask_of(&text) != Some(0))
-}
-
-/// The bits of [`ENABLED`].
-fn mask_of(text: &str) -> Option<u32> {
-    u32::from_str_radix(text.trim().trim_start_matches("0x"), 16).ok()
 }
 
 /// The generations the kernel keeps of one group.
@@ -120,7 +109,7 @@ impl KernelGenerations {
             ErrorKind::NotFound => KernelLruError::NotBuilt,
             _ => io_error(&self.enabled)(source),
         })?;
-        if mask_of(&enabled) == Some(0) {
+        if lru_gen_mask(&enabled) == Some(0) {
             return Err(KernelLruError::Off);
         }
         let path = self.debugfs.join(file);

@@ -15,6 +15,8 @@ use crate::rights;
 use crate::sys::bpf::{IterProgram, Target};
 use crate::sys::bpf_shared::{STATUS_UNSEEN, SharedMemory, WalkHeader};
 
+/// Name of the source in reports.
+pub(super) const NAME: &str = "bpf";
 /// Alignment of the direct map (`PUD_SIZE`), and the distance between candidates.
 const GIB: u64 = 1 << 30;
 /// Address bits of a page-table entry.
@@ -60,7 +62,7 @@ pub(super) fn locate(
     memory: &mut SharedMemory,
 ) -> Result<Geometry, AccessError> {
     let fail = |why: String, remedy: &str| AccessError::Unavailable {
-        source_name: super::bpf::NAME,
+        source_name: NAME,
         why,
         remedy: remedy.to_owned(),
     };

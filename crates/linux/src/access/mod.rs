@@ -7,6 +7,7 @@
 mod bpf;
 pub mod census;
 mod clear;
+mod error;
 mod kernel;
 mod locate;
 mod probe;
@@ -15,14 +16,13 @@ mod smaps_text;
 mod ways;
 
 use std::hash::{BuildHasher, RandomState};
-use std::io;
 use std::sync::OnceLock;
 
 pub use bpf::BpfSource;
 pub use clear::{
     Cleared, Clearer, NrEntries, Progress, YoungPiece, clear_pieces, entries_in, entries_of,
 };
-pub use kernel::is_multi_gen_on;
+pub use error::AccessError;
 pub use kernel::{KernelGenerations, KernelLruError};
 pub use probe::parse_release;
 pub use probe::{Requirement, probe};
@@ -30,6 +30,7 @@ pub use smaps::SmapsSource;
 pub use ways::{Way, Ways};
 
 use crate::addr::{AddrRange, TableNo, TableSpan};
+pub use crate::process::is_multi_gen_on;
 use crate::process::{Process, VmFlags};
 
 /// 512 bits, one an entry of a page table; bit `i` of word `i / 64`.
@@ -145,50 +146,6 @@ pub enum ClearIntent {
     /// Somebody else chooses (the kernel, or nobody): the kernel's lists are left alone where
     /// `clear_refs` is quick enough, and put right afterwards where it is not.
     Watch,
-}
-
-/// Why a source can't answer.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum AccessError {
-    /// The source does not work on this machine.
-    #[error("{source_name} can't be used: {why}; {remedy}")]
-    Unavailable {
-        /// The source.
-        source_name: &'static str,
-        /// What is missing.
-        why: String,
-        /// What to do about what is missing.
-        remedy: String,
-    },
-    /// The process has ended.
-    #[error("process {0} is gone")]
-    ProcessGone(i32),
-    /// The process has replaced its address space (exec), or its threads end faster than they
-    /// can be looked at; what was visited so far belongs to the old space.
-    #[error("process {0} replaced its memory during the walk; walk it again")]
-    SpaceReplaced(i32),
-    /// The accessed bits of the process can't be read or cleared without holding it up for too long.
-    #[error(
-        "process {pid} has {nr_pages} pages in memory and swap: smaps and clear_refs would hold it up for longer than \
-         2 ms; use the bpf source, which needs CAP_BPF and CAP_PERFMON"
-    )]
-    TooLarge {
-        /// The process.
-        pid: i32,
-        /// Pages of the process in memory and in swap.
-        nr_pages: u64,
-    },
-    /// The operating system refused.
-    #[error("{what} of process {pid} failed: {source}")]
-    Io {
-        /// The operation.
-        what: &'static str,
-        /// The process.
-        pid: i32,
-        /// The reason.
-        source: io::Error,
-    },
 }
 
 /// Somebody who can read accessed bits.

@@ -9,10 +9,6 @@ use std::path::Path;
 use super::BpfSource;
 use crate::rights;
 
-/// Capabilities, as bits of `CapEff` in `/proc/self/status`.
-const CAP_SYS_ADMIN: u32 = 21;
-const CAP_PERFMON: u32 = 38;
-const CAP_BPF: u32 = 39;
 /// Oldest kernel (major, minor) the walk is made for.
 const KERNEL_MIN: (u32, u32) = (6, 1);
 
@@ -91,33 +87,17 @@ fn type_information() -> Requirement {
     }
 }
 
-/// Whether the process may load BPF programs that read kernel memory.
-pub(super) fn has_bpf_capabilities() -> bool {
-    let held = effective_capabilities();
-    let has = |bit: u32| held & (1 << bit) != 0;
-    has(CAP_SYS_ADMIN) || (has(CAP_BPF) && has(CAP_PERFMON))
-}
-
-fn effective_capabilities() -> u64 {
-    parse_capabilities(&fs::read_to_string("/proc/self/status").unwrap_or_default())
-}
-
 fn capabilities() -> Requirement {
     Requirement {
         name: "CAP_BPF and CAP_PERFMON",
         purpose: "loading BPF programs and reading kernel memory with them",
-        is_met: has_bpf_capabilities(),
-        found: format!("effective capabilities {:#x}", effective_capabilities()),
+        is_met: rights::has_bpf_capabilities(),
+        found: format!(
+            "effective capabilities {:#x}",
+            rights::effective_capabilities()
+        ),
         remedy: rights::command_advice("CAP_BPF or CAP_PERFMON").into(),
     }
-}
-
-fn parse_capabilities(status: &str) -> u64 {
-    status
-        .lines()
-        .find_map(|line| line.strip_prefix("CapEff:"))
-        .and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok())
-        .unwrap_or(0)
 }
 
 fn lockdown() -> Requirement {
@@ -159,12 +139,5 @@ mod tests {
         assert_eq!(parse_release("6.18.44-fc-v445"), Some((6, 18)));
         assert_eq!(parse_release("5.10"), Some((5, 10)));
         assert_eq!(parse_release(""), None);
-    }
-
-    #[test]
-    fn capabilities_are_read_from_the_effective_set() {
-        let status = "CapPrm:\tffffffffffffffff\nCapEff:\t000000c000000000\n";
-        assert_eq!(parse_capabilities(status), 3 << CAP_PERFMON);
-        assert_eq!(parse_capabilities(""), 0);
     }
 }

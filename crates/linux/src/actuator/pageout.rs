@@ -8,8 +8,7 @@
 //! With a source that sees only mappings (`smaps`) accesses of single pages can't be read: nothing
 //! is spared, nothing found around, and presence comes from `/proc/PID/pagemap`.
 //!
-//! **Owns** the thread, the request and the report. **Does not own** the choice of pages, nor the
-//! pass over a request (`pass`).
+//! **Owns** the thread. **Does not own** the choice of pages, nor the pass over a request (`pass`).
 //!
 //! **Invariants**
 //! - I1: every page of a request is in its report once, in the order of the request.
@@ -24,66 +23,13 @@ use std::time::{Duration, Instant};
 
 use strata_lru::Verdict;
 
-use super::advise::PageoutError;
-use super::pass::Pass;
+use super::pass::{PageTarget, PageoutReport, PageoutRequest, Pass};
 use super::worker::{StopFlag, Worker};
-use crate::access::{AccessSource, Bits512};
-use crate::addr::TableNo;
-use crate::process::{Process, thread_cpu_ns};
+use crate::access::AccessSource;
+use crate::process::thread_cpu_ns;
 
 /// Longest sleep between two looks at the stop flag.
 const SLEEP_MAX: Duration = Duration::from_millis(50);
-
-/// One page to take.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PageTarget {
-    /// Chosen by the caller and given back with the verdict.
-    pub token: u32,
-    /// First byte of the page; for a huge page the first of its 2 MiB.
-    pub addr: u64,
-    /// Size of the page: 4 KiB << order.
-    pub order: u8,
-}
-
-/// Pages of one process to take.
-#[derive(Debug)]
-pub struct PageoutRequest {
-    /// Chosen by the caller and given back.
-    pub space: u32,
-    /// Whose pages.
-    pub process: Arc<Process>,
-    /// The pages to take, in any order.
-    pub pages: Vec<PageTarget>,
-    /// Huge pages that are to be split first, in any order; few, for they are not throttled.
-    pub splits: Vec<TableNo>,
-}
-
-/// What became of a request.
-#[derive(Clone, Debug, Default)]
-pub struct PageoutReport {
-    /// As in the request.
-    pub space: u32,
-    /// Token and verdict of each page, in the order of the request.
-    pub results: Vec<(u32, Verdict)>,
-    /// Addresses of accessed pages around pages that turned out to be accessed.
-    pub young_neighbours: Vec<u64>,
-    /// Pages that were found accessed just before, in every table that a page of the request lies in.
-    pub accessed: Vec<(TableNo, Bits512)>,
-    /// Base pages the kernel was asked to take (tried).
-    pub nr_tried_pages: u64,
-    /// Base pages that left memory (applied).
-    pub nr_evicted_pages: u64,
-    /// Calls of `process_madvise`.
-    pub nr_calls: u64,
-    /// Ranges in them.
-    pub nr_ranges: u64,
-    /// From start to end, throttling included, nanoseconds.
-    pub wall_ns: u64,
-    /// CPU time of the thread, nanoseconds.
-    pub cpu_ns: u64,
-    /// Why pages were left untried, if they were.
-    pub error: Option<PageoutError>,
-}
 
 /// Whether decisions are carried out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

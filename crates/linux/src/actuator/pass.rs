@@ -17,14 +17,15 @@
 //! A target that was one huge page and is split by now is taken only if none of its pages was
 //! accessed, and counts as evicted only when all of them are gone.
 //!
-//! **Owns** that sequence for one request. **Does not own** the thread (`pageout`).
+//! **Owns** the request, its report and that sequence. **Does not own** the thread (`pageout`).
+
+use std::sync::Arc;
 
 use strata_lru::Verdict;
 
 use super::advise::{PageoutError, advise};
 use super::leftover::{Leftover, Look};
 use super::observe::{Slots, Tables, any, both, count, indices, resident};
-use super::pageout::{PageTarget, PageoutReport, PageoutRequest};
 use super::split;
 use super::worker::StopFlag;
 use crate::access::{AccessError, AccessSource, Bits512, Grain, TableRecord, TableShape};
@@ -42,6 +43,57 @@ const PAGE_NS: f64 = 20_000.0;
 
 /// Highest order that makes sense: 1 GiB. Larger ones are cut to it.
 const ORDER_MAX: u8 = 18;
+
+/// One page to take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageTarget {
+    /// Chosen by the caller and given back with the verdict.
+    pub token: u32,
+    /// First byte of the page; for a huge page the first of its 2 MiB.
+    pub addr: u64,
+    /// Size of the page: 4 KiB << order.
+    pub order: u8,
+}
+
+/// Pages of one process to take.
+#[derive(Debug)]
+pub struct PageoutRequest {
+    /// Chosen by the caller and given back.
+    pub space: u32,
+    /// Whose pages.
+    pub process: Arc<Process>,
+    /// The pages to take, in any order.
+    pub pages: Vec<PageTarget>,
+    /// Huge pages that are to be split first, in any order; few, for they are not throttled.
+    pub splits: Vec<TableNo>,
+}
+
+/// What became of a request.
+#[derive(Clone, Debug, Default)]
+pub struct PageoutReport {
+    /// As in the request.
+    pub space: u32,
+    /// Token and verdict of each page, in the order of the request.
+    pub results: Vec<(u32, Verdict)>,
+    /// Addresses of accessed pages around pages that turned out to be accessed.
+    pub young_neighbours: Vec<u64>,
+    /// Pages that were found accessed just before, in every table that a page of the request lies in.
+    pub accessed: Vec<(TableNo, Bits512)>,
+    /// Base pages the kernel was asked to take (tried).
+    pub nr_tried_pages: u64,
+    /// Base pages that left memory (applied).
+    pub nr_evicted_pages: u64,
+    /// Calls of `process_madvise`.
+    pub nr_calls: u64,
+    /// Ranges in them.
+    pub nr_ranges: u64,
+    /// From start to end, throttling included, nanoseconds.
+    pub wall_ns: u64,
+    /// CPU time of the thread, nanoseconds.
+    pub cpu_ns: u64,
+    /// Why pages were left untried, if they were.
+    pub error: Option<PageoutError>,
+}
 
 /// What the first look decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,20 +3,13 @@
 //! **Owns** finding both. **Does not own** what is said about them (`control`), nor the limits that Strata sets
 //! (`limit`, `line_v2`).
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use super::file::{parse_number, read_text};
+use strata_control::CgroupVersion as Version;
+
+use super::file::{MemoryLimit, UNLIMITED, limit_file, parse_number, read_text};
 use super::mounts::Mount;
-use super::{BudgetGroup, GroupReader, UNLIMITED, Version, limit_file};
-
-/// A limit on memory as it stands in a file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MemoryLimit {
-    /// The file.
-    pub file: PathBuf,
-    /// Value of the limit.
-    pub bytes: u64,
-}
+use super::{BudgetGroup, GroupReader};
 
 impl BudgetGroup {
     /// The lowest limit of others on what is in this group: its own as found, and those of the groups above.
@@ -75,6 +68,7 @@ fn lowest(limits: impl IntoIterator<Item = MemoryLimit>) -> Option<MemoryLimit> 
 mod tests {
     use super::*;
     use std::fs;
+    use std::path::PathBuf;
 
     fn limit(file: &str, bytes: u64) -> MemoryLimit {
         MemoryLimit {

@@ -1,14 +1,28 @@
-//! Control files kept open.
+//! Control files: kept open or read once, and the words in them.
 
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::CgroupError;
+use strata_control::CgroupVersion as Version;
+
+use super::error::CgroupError;
 
 /// Most control files of a group fit; `memory.stat` has some 2 KiB.
 const READ_BYTES_MAX: usize = 16 << 10;
+/// v1 prints a number near `i64::MAX` for "no limit"; nothing real comes near it.
+pub(super) const UNLIMITED: u64 = 1 << 62;
+
+/// A limit on memory as it stands in a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemoryLimit {
+    /// The file.
+    pub file: PathBuf,
+    /// Value of the limit.
+    pub bytes: u64,
+}
 
 /// One control file, opened once and read from its start each time.
 #[derive(Debug)]
@@ -91,6 +105,27 @@ pub(super) fn parse_number(text: &str) -> Option<u64> {
         "max" => Some(u64::MAX),
         number => number.parse().ok(),
     }
+}
+
+/// The number behind a name in a file of `name value` lines.
+pub(super) fn keyed_number(text: &str, name: &str) -> Option<u64> {
+    text.lines().find_map(|line| {
+        let (key, value) = line.split_once(' ')?;
+        (key == name).then(|| value.trim().parse().ok())?
+    })
+}
+
+/// The file of the hard limit.
+pub(super) fn limit_file(version: Version) -> &'static str {
+    match version {
+        Version::V1 => "memory.limit_in_bytes",
+        Version::V2 => "memory.max",
+    }
+}
+
+/// A poisoned list of changes is still the list of changes.
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Reads a small control file that is seldom needed.

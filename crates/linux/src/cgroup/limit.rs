@@ -4,10 +4,8 @@
 
 use std::sync::atomic::Ordering;
 
-use super::file::{read_text, write_text};
-use super::{
-    BudgetGroup, CgroupError, Offered, OomWatch, UNLIMITED, Version, lock, stats, written,
-};
+use super::file::{UNLIMITED, keyed_number, lock, read_text, write_text};
+use super::{BudgetGroup, CgroupError, Offered, OomWatch, Version, written};
 use crate::addr::PAGE_BYTES;
 
 impl BudgetGroup {
@@ -189,7 +187,7 @@ impl BudgetGroup {
         let path = self.path.join("memory.oom_control");
         let file = self.here().join("memory.oom_control");
         self.note_original(&path, || {
-            let before = stats::keyed_number(&read_text(&file)?, "oom_kill_disable");
+            let before = keyed_number(&read_text(&file)?, "oom_kill_disable");
             Ok(before.unwrap_or(0).to_string())
         })?;
         self.note_written(&path, value.into())?;

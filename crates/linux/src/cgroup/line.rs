@@ -14,21 +14,20 @@
 //!
 //! **Invariants**
 //! - L1: the line is never lower than one step below the budget.
-//! - L2: a call takes [`STEPS_MAX`] times [`STEP_TIME_MAX`] at most.
+//! - L2: a call takes [`STEPS_MAX`] times [`STEP_TIME_MAX`] at most; a step of `memory.high` takes [`STEP_TIME_MAX`].
 
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use super::{BudgetGroup, CgroupError, Line, Version};
+use super::file::lock;
+use super::line_v2::{HighLine, Step};
+use super::{BudgetGroup, CgroupError, Line, STEP_BYTES_MIN, Version};
 use crate::addr::PAGE_BYTES;
 use crate::sys::deadline::Deadline;
 
 /// The kernel tries as long as it makes progress; a step that takes longer is given up.
-pub(super) const STEP_TIME_MAX: Duration = Duration::from_millis(4);
-/// How far below usage the limit is brought in one step: twice as far after each success, half as far
-/// after a failure.
-pub(super) const STEP_BYTES_MIN: u64 = 32 << 10;
-/// See [`STEP_BYTES_MIN`].
+const STEP_TIME_MAX: Duration = Duration::from_millis(4);
+/// The most that the limit is brought below usage in one step.
 const STEP_BYTES_MAX: u64 = 4 << 20;
 /// Steps in one call.
 const STEPS_MAX: u32 = 4;
@@ -104,5 +103,85 @@ impl BudgetGroup {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Brings `memory.high` nearer to the line, as far as usage lets it.
+    fn hold_high(&self, budget: u64) -> Result<Line, CgroupError> {
+        let Some(high) = &self.high else {
+            return Ok(Line::NotOffered);
+        };
+        // A limit that stood above usage when the budget was set comes down behind the line.
+        self.settle_limit()?;
+        let line = budget.saturating_sub(self.watermarks.line_distance_bytes(budget));
+        let line = line - line % PAGE_BYTES;
+        self.heed_high(high)?;
+        let found_bytes = high.found();
+        if found_bytes <= line {
+            return Ok(Line::Held);
+        }
+        let usage = self.usage_bytes()?;
+        let step = lock(&high.state).step(Instant::now(), line, budget, usage);
+        match step {
+            Step::Stay(line) => Ok(line),
+            Step::Lift => {
+                tracing::debug!("memory.high does not hold {}", self.path.display());
+                self.release_high()?;
+                Ok(Line::Resting)
+            }
+            Step::Lower(target) if target >= found_bytes => Ok(Line::Moving),
+            Step::Lower(target) => {
+                self.note_original(&high.file.path, || Ok(self.limit_text(found_bytes)))?;
+                // The kernel sets it first and then reclaims down to it, for as long as the program
+                // pulls pages back; a signal ends that.
+                let _deadline = Deadline::for_this_thread(STEP_TIME_MAX).map_err(|source| {
+                    CgroupError::io("bounding a change of", &high.file.path, source)
+                })?;
+                self.write_high(high, target)?;
+                lock(&high.state).set_bytes = Some(target);
+                Ok(match target <= line {
+                    true => Line::Held,
+                    false => Line::Moving,
+                })
+            }
+        }
+    }
+
+    /// (v2) Puts `memory.high` back to what was found: at once when nothing can be reclaimed, because
+    /// tasks would be made to sleep.
+    pub fn release_high(&self) -> Result<(), CgroupError> {
+        let Some(high) = &self.high else {
+            return Ok(());
+        };
+        let is_set = || lock(&high.state).set_bytes.is_some();
+        if is_set() {
+            self.heed_high(high)?;
+        }
+        if is_set() {
+            self.write_high(high, high.found())?;
+            high.forget();
+        }
+        Ok(())
+    }
+
+    /// Before each write: what somebody else has written since the last is never exceeded from now on, and
+    /// is what is put back.
+    fn heed_high(&self, high: &HighLine) -> Result<(), CgroupError> {
+        let found = high.file.read_number()?;
+        let is_foreign = self.is_foreign(&high.file.path, found);
+        if is_foreign {
+            self.adopt(&high.file.path, found)?;
+            high.forget();
+        }
+        if is_foreign || lock(&high.state).set_bytes.is_none() {
+            high.found_bytes.store(found, Ordering::SeqCst);
+        }
+        Ok(())
+    }
+
+    fn write_high(&self, high: &HighLine, bytes: u64) -> Result<(), CgroupError> {
+        self.note_written(&high.file.path, bytes)?;
+        high.file
+            .write(&self.limit_text(bytes))
+            .map_err(|source| CgroupError::io("writing", &high.file.path, source))
     }
 }

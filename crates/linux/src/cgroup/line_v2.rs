@@ -10,22 +10,20 @@
 //! come down to would only slow the program, so it is lifted after [`VAIN_TIME`] and not tried again
 //! for [`REST_TIME`]: then the backstop alone stands behind the budget.
 //!
-//! **Owns** `memory.high`. **Does not own** when to hold the line (`control`).
+//! **Owns** where `memory.high` stands and goes next. **Does not own** its steps (`line`), nor when to hold the line
+//! (`control`).
 //!
 //! **Invariants**
 //! - H1: the line is never lower than one step below the budget, nor [`STEP_BYTES`] below usage.
 //! - H2: what was in `memory.high` before, or is set by somebody else meanwhile, is never exceeded, is
 //!   journalled before the first change, and is what release writes.
-//! - H3: a step takes [`STEP_TIME_MAX`] at most.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use super::line::STEP_TIME_MAX;
-use super::{BudgetGroup, CgroupError, ControlFile, MemoryLimit, lock};
+use super::file::{ControlFile, MemoryLimit, lock};
 use crate::addr::PAGE_BYTES;
-use crate::sys::deadline::Deadline;
 use strata_control::limit::Line;
 
 /// How far below usage the line is brought in one step: no further than the kernel reclaims in a moment.
@@ -39,15 +37,15 @@ const REST_TIME: Duration = Duration::from_secs(10);
 /// `memory.high` of a group.
 #[derive(Debug)]
 pub(super) struct HighLine {
-    file: ControlFile,
+    pub(super) file: ControlFile,
     /// What was there before our first change, or was set by somebody else since; `u64::MAX`: `max`.
-    found_bytes: AtomicU64,
-    state: Mutex<State>,
+    pub(super) found_bytes: AtomicU64,
+    pub(super) state: Mutex<State>,
 }
 
 /// What a step does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
+pub(super) enum Step {
     /// Nothing: the line stands where it should, or rests.
     Stay(Line),
     /// Lower it to this.
@@ -58,9 +56,9 @@ enum Step {
 
 /// Where the line stands and how it fares.
 #[derive(Clone, Copy, Debug, Default)]
-struct State {
+pub(super) struct State {
     /// What was written; `None`: what was found.
-    set_bytes: Option<u64>,
+    pub(super) set_bytes: Option<u64>,
     /// Since when usage has been above the budget and the line could not be lowered.
     stuck_since: Option<Instant>,
     /// Not before this.
@@ -69,7 +67,7 @@ struct State {
 
 impl State {
     /// What to do about `line` with usage as it is.
-    fn step(&mut self, now: Instant, line: u64, budget: u64, usage: u64) -> Step {
+    pub(super) fn step(&mut self, now: Instant, line: u64, budget: u64, usage: u64) -> Step {
         if self.rests_until.is_some_and(|until| now < until) {
             return Step::Stay(Line::Resting);
         }
@@ -105,7 +103,7 @@ impl HighLine {
         })
     }
 
-    fn found(&self) -> u64 {
+    pub(super) fn found(&self) -> u64 {
         self.found_bytes.load(Ordering::SeqCst)
     }
 
@@ -120,88 +118,6 @@ impl HighLine {
     /// Takes note that the file holds what was found again.
     pub(super) fn forget(&self) {
         lock(&self.state).set_bytes = None;
-    }
-}
-
-impl BudgetGroup {
-    /// Brings `memory.high` nearer to the line, as far as usage lets it.
-    pub(super) fn hold_high(&self, budget: u64) -> Result<Line, CgroupError> {
-        let Some(high) = &self.high else {
-            return Ok(Line::NotOffered);
-        };
-        // A limit that stood above usage when the budget was set comes down behind the line.
-        self.settle_limit()?;
-        let line = budget.saturating_sub(self.watermarks.line_distance_bytes(budget));
-        let line = line - line % PAGE_BYTES;
-        self.heed_high(high)?;
-        let found_bytes = high.found();
-        if found_bytes <= line {
-            return Ok(Line::Held);
-        }
-        let usage = self.usage_bytes()?;
-        let step = lock(&high.state).step(Instant::now(), line, budget, usage);
-        match step {
-            Step::Stay(line) => Ok(line),
-            Step::Lift => {
-                tracing::debug!("memory.high does not hold {}", self.path.display());
-                self.release_high()?;
-                Ok(Line::Resting)
-            }
-            Step::Lower(target) if target >= found_bytes => Ok(Line::Moving),
-            Step::Lower(target) => {
-                self.note_original(&high.file.path, || Ok(self.limit_text(found_bytes)))?;
-                // The kernel sets it first and then reclaims down to it, for as long as the program
-                // pulls pages back; a signal ends that.
-                let _deadline = Deadline::for_this_thread(STEP_TIME_MAX).map_err(|source| {
-                    CgroupError::io("bounding a change of", &high.file.path, source)
-                })?;
-                self.write_high(high, target)?;
-                lock(&high.state).set_bytes = Some(target);
-                Ok(match target <= line {
-                    true => Line::Held,
-                    false => Line::Moving,
-                })
-            }
-        }
-    }
-
-    /// (v2) Puts `memory.high` back to what was found: at once when nothing can be reclaimed, because
-    /// tasks would be made to sleep.
-    pub fn release_high(&self) -> Result<(), CgroupError> {
-        let Some(high) = &self.high else {
-            return Ok(());
-        };
-        let is_set = || lock(&high.state).set_bytes.is_some();
-        if is_set() {
-            self.heed_high(high)?;
-        }
-        if is_set() {
-            self.write_high(high, high.found())?;
-            high.forget();
-        }
-        Ok(())
-    }
-
-    /// Before each write: what somebody else has written since the last is never exceeded from now on, and
-    /// is what is put back.
-    fn heed_high(&self, high: &HighLine) -> Result<(), CgroupError> {
-        let found = high.file.read_number()?;
-        let is_foreign = self.is_foreign(&high.file.path, found);
-        if is_foreign {
-            self.adopt(&high.file.path, found)?;
-            high.forget();
-        }
-        if is_foreign || lock(&high.state).set_bytes.is_none() {
-            high.found_bytes.store(found, Ordering::SeqCst);
-        }
-        Ok(())
-    }
-
-    fn write_high(&self, high: &HighLine, bytes: u64) -> Result<(), CgroupError> {
-        self.note_written(&high.file.path, bytes)?;
-        high.file
-            .write(&self.limit_text(bytes))
-            .map_err(|source| CgroupError::io("writing", &high.file.path, source))
     }
 }
 

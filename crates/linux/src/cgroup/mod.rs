@@ -58,26 +58,28 @@ mod written;
 use std::fs;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
-pub use around::MemoryLimit;
 pub use error::{CgroupError, FoundLimit, Occupant, ReclaimError};
-use file::{ControlFile, parse_number, read_text, write_text};
+pub use file::MemoryLimit;
+use file::{
+    ControlFile, UNLIMITED, keyed_number, limit_file, lock, parse_number, read_text, write_text,
+};
 pub use identity::GroupMark;
 use identity::Place;
 pub(crate) use ids::names_by_id;
 use line_v2::HighLine;
-use mounts::Mount;
+use mounts::{Mount, not_a_group, resolve};
 pub use place::{may_be_ours, remove_group};
 pub use processes::is_inhabited;
-use processes::{domain_of, is_all_below, processes_below};
+use processes::{is_all_below, processes_below};
 pub use reader::GroupReader;
 pub use stats::FileStats;
 pub use strata_control::limit::Line;
 pub use watch::{OomEvents, OomWatch, UsageWatch};
-use written::Written;
 pub use written::{PutBack, put_back};
+use written::{Written, located};
 
 use crate::claim::{Claim, ClaimError};
 use crate::plain;
@@ -85,8 +87,9 @@ use crate::undo::{Journal, Undo};
 pub use strata_control::CgroupVersion as Version;
 use strata_control::{GroupStats, watermarks};
 
-/// v1 prints a number near `i64::MAX` for "no limit"; nothing real comes near it.
-const UNLIMITED: u64 = 1 << 62;
+/// How far below usage the line of v1 is brought in one step: twice as far after each success, half as far
+/// after a failure.
+const STEP_BYTES_MIN: u64 = 32 << 10;
 
 /// Who makes a group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -299,7 +302,7 @@ impl BudgetGroup {
             reclaim_swappiness: Mutex::new(None),
             wanted_limit_bytes: AtomicU64::new(found_bytes),
             watermarks: watermarks::Config::DEFAULT,
-            line_step_bytes: AtomicU64::new(line::STEP_BYTES_MIN),
+            line_step_bytes: AtomicU64::new(STEP_BYTES_MIN),
             budget_bytes: AtomicU64::new(u64::MAX),
             ceiling_bytes: AtomicU64::new(match origin {
                 Origin::Attached => found_bytes,
@@ -435,7 +438,7 @@ impl BudgetGroup {
             Version::V2 => "memory.events",
         };
         let text = read_text(&self.here().join(file))?;
-        Ok(stats::keyed_number(&text, "oom_kill"))
+        Ok(keyed_number(&text, "oom_kill"))
     }
 
     /// Whether tasks wait for memory at the limit (v1 with the OOM killer off).
@@ -444,16 +447,7 @@ impl BudgetGroup {
             return Ok(false);
         }
         let text = read_text(&self.here().join("memory.oom_control"))?;
-        Ok(stats::keyed_number(&text, "under_oom") == Some(1))
-    }
-
-    /// An event when usage crosses `bytes` (v1), so that an idle loop need not ask. `None` on v2:
-    /// poll usage at a pace that follows the distance to the budget.
-    pub fn usage_watch(&self, bytes: u64) -> Result<Option<UsageWatch>, CgroupError> {
-        match self.version {
-            Version::V1 => UsageWatch::new(self, bytes).map(Some),
-            Version::V2 => Ok(None),
-        }
+        Ok(keyed_number(&text, "under_oom") == Some(1))
     }
 
     /// What the user should know and was not told yet: that somebody else has set a limit meanwhile.
@@ -603,59 +597,4 @@ pub fn remove_marked(mark: &GroupMark) -> Result<(), CgroupError> {
 fn is_own(group: &Path) -> Result<bool, CgroupError> {
     let own = Mount::find()?.group_of(None)?;
     Ok(own.is_some_and(|own| own.starts_with(group)))
-}
-
-/// Where `path` is now; `None` if its group is gone.
-fn located(mark: Option<&GroupMark>, path: &Path) -> Result<Option<PathBuf>, CgroupError> {
-    let Some(mark) = mark else {
-        return Ok(Some(path.to_owned()));
-    };
-    mark.locate_inside(path).map_err(|source| CgroupError::Io {
-        what: "finding what was renamed or removed,",
-        path: path.to_owned(),
-        source,
-    })
-}
-
-/// The directory `path` names: below the mount, or relative to it (with or without a leading `/`).
-fn resolve(mount: &Mount, path: &Path) -> Result<PathBuf, CgroupError> {
-    let directory = if path.starts_with(&mount.point) {
-        path.to_owned()
-    } else {
-        mount.point.join(path.strip_prefix("/").unwrap_or(path))
-    };
-    let directory = directory
-        .canonicalize()
-        .map_err(|source| not_a_group(path, &format!("{source}{}", mount.advice(path))))?;
-    if !directory.starts_with(&mount.point) {
-        return Err(not_a_group(path, "it lies outside the cgroup mount"));
-    }
-    let domain = domain_of(&directory);
-    if domain != directory {
-        let why = format!(
-            "it is threaded: its memory is charged to its threaded domain, {}",
-            domain.display()
-        );
-        return Err(not_a_group(path, &why));
-    }
-    Ok(directory)
-}
-
-fn not_a_group(path: &Path, why: &str) -> CgroupError {
-    CgroupError::NotAGroup {
-        path: path.to_owned(),
-        why: why.to_owned(),
-    }
-}
-
-fn limit_file(version: Version) -> &'static str {
-    match version {
-        Version::V1 => "memory.limit_in_bytes",
-        Version::V2 => "memory.max",
-    }
-}
-
-/// A poisoned list of changes is still the list of changes.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

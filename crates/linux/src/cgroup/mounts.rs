@@ -7,8 +7,9 @@ use std::fs;
 use std::path::{Component, Path, PathBuf};
 use std::sync::OnceLock;
 
-use super::processes::domain_of;
-use super::{CgroupError, Version};
+use strata_control::CgroupVersion as Version;
+
+use super::error::CgroupError;
 use crate::swap::unescape;
 
 /// One mount of the hierarchy that has the memory controller.
@@ -96,6 +97,46 @@ impl Mount {
             .components()
             .all(|part| matches!(part, Component::Normal(_)));
         is_plain.then(|| self.point.join(inside))
+    }
+}
+
+/// The threaded domain of a threaded group, which its memory is charged to; any other group itself.
+fn domain_of(group: &Path) -> &Path {
+    let is_threaded = |group: &Path| {
+        fs::read_to_string(group.join("cgroup.type")).is_ok_and(|kind| kind.trim() == "threaded")
+    };
+    let mut above = group.ancestors();
+    above.find(|above| !is_threaded(above)).unwrap_or(group)
+}
+
+/// The directory `path` names: below the mount, or relative to it (with or without a leading `/`).
+pub(super) fn resolve(mount: &Mount, path: &Path) -> Result<PathBuf, CgroupError> {
+    let directory = if path.starts_with(&mount.point) {
+        path.to_owned()
+    } else {
+        mount.point.join(path.strip_prefix("/").unwrap_or(path))
+    };
+    let directory = directory
+        .canonicalize()
+        .map_err(|source| not_a_group(path, &format!("{source}{}", mount.advice(path))))?;
+    if !directory.starts_with(&mount.point) {
+        return Err(not_a_group(path, "it lies outside the cgroup mount"));
+    }
+    let domain = domain_of(&directory);
+    if domain != directory {
+        let why = format!(
+            "it is threaded: its memory is charged to its threaded domain, {}",
+            domain.display()
+        );
+        return Err(not_a_group(path, &why));
+    }
+    Ok(directory)
+}
+
+pub(super) fn not_a_group(path: &Path, why: &str) -> CgroupError {
+    CgroupError::NotAGroup {
+        path: path.to_owned(),
+        why: why.to_owned(),
     }
 }
 
@@ -210,6 +251,25 @@ mod tests {
         );
         let escaped = pick_mount(text.lines().next().expect("a line")).expect("found");
         assert_eq!(escaped.point, Path::new("/mnt/some place"));
+    }
+
+    #[test]
+    fn a_threaded_group_belongs_to_the_first_above_that_is_not() {
+        let root = tempfile::tempdir().expect("a directory");
+        let domain = root.path().join("domain");
+        let (upper, lower) = (domain.join("upper"), domain.join("upper/lower"));
+        fs::create_dir_all(&lower).expect("made");
+        for (group, kind) in [
+            (&domain, "domain threaded\n"),
+            (&upper, "threaded\n"),
+            (&lower, "threaded\n"),
+        ] {
+            fs::write(group.join("cgroup.type"), kind).expect("written");
+        }
+        assert_eq!(domain_of(&lower), domain);
+        assert_eq!(domain_of(&upper), domain);
+        assert_eq!(domain_of(&domain), domain);
+        assert_eq!(domain_of(root.path()), root.path());
     }
 
     #[test]

@@ -19,12 +19,12 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, XattrFlags, flock, getxattr, removexattr, setxattr};
 
-use super::error::{FoundLimit, Occupant};
+use super::error::{CgroupError, FoundLimit, Occupant};
 use super::file::{is_among_groups, read_text, write_text};
 use super::mounts::Mount;
 use super::processes::processes_below;
-use super::{CgroupError, Version};
 use crate::undo::{Journal, Undo};
+use strata_control::CgroupVersion as Version;
 
 /// Every group of ours starts like this.
 pub(super) const NAME_PREFIX: &str = "strata-";

@@ -14,9 +14,8 @@ use std::collections::HashSet;
 use std::fs;
 use std::path::Path;
 
-use super::CgroupError;
-use super::file::read_text;
-use super::stats::keyed_number;
+use super::error::CgroupError;
+use super::file::{keyed_number, read_text};
 
 /// The processes in a group and in all groups below it, each once; sorted.
 pub(crate) fn processes_below(group: &Path) -> Result<Vec<i32>, CgroupError> {
@@ -60,15 +59,6 @@ pub fn is_inhabited(group: &Path) -> Result<bool, CgroupError> {
 
 fn is_refused_as_threaded(error: &CgroupError) -> bool {
     matches!(error, CgroupError::Io { source, .. } if source.raw_os_error() == Some(libc::EOPNOTSUPP))
-}
-
-/// The threaded domain of a threaded group, which its memory is charged to; any other group itself.
-pub(super) fn domain_of(group: &Path) -> &Path {
-    let is_threaded = |group: &Path| {
-        fs::read_to_string(group.join("cgroup.type")).is_ok_and(|kind| kind.trim() == "threaded")
-    };
-    let mut above = group.ancestors();
-    above.find(|above| !is_threaded(above)).unwrap_or(group)
 }
 
 /// Whether each of `pids` is `ancestor` or descends from it. Who has ended meanwhile does not count.
@@ -142,25 +132,6 @@ mod tests {
             fs::write(threaded.join("cgroup.events"), events).expect("written");
             assert_eq!(is_inhabited(&threaded).expect("read"), expected);
         }
-    }
-
-    #[test]
-    fn a_threaded_group_belongs_to_the_first_above_that_is_not() {
-        let root = tempfile::tempdir().expect("a directory");
-        let domain = group(root.path(), "domain", Some(""));
-        let upper = group(&domain, "upper", None);
-        let lower = group(&upper, "lower", None);
-        for (group, kind) in [
-            (&domain, "domain threaded\n"),
-            (&upper, "threaded\n"),
-            (&lower, "threaded\n"),
-        ] {
-            fs::write(group.join("cgroup.type"), kind).expect("written");
-        }
-        assert_eq!(domain_of(&lower), domain);
-        assert_eq!(domain_of(&upper), domain);
-        assert_eq!(domain_of(&domain), domain);
-        assert_eq!(domain_of(root.path()), root.path());
     }
 
     #[test]

@@ -5,16 +5,16 @@
 //!
 //! **Invariants** I1: no write reaches a group through this type.
 
-use super::mounts::Mount;
+use super::error::CgroupError;
+use super::file::{UNLIMITED, parse_number, read_text};
+use super::mounts::{Mount, not_a_group, resolve};
+use super::processes::processes_below;
 use super::stats::FileStats;
-use super::{
-    CgroupError, UNLIMITED, Version, not_a_group, parse_number, processes_below, read_text, resolve,
-};
 use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use strata_control::GroupStats;
+use strata_control::{CgroupVersion as Version, GroupStats};
 
 /// A group that is looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,8 +3,8 @@
 //! **Owns** the mapping of `memory.stat`, `memory.oom_control` and `memory.events` to
 //! [`GroupStats`], and of `memory.stat` to [`FileStats`]. **Does not own** when they are read.
 
-use super::Version;
-use strata_control::GroupStats;
+use super::file::keyed_number;
+use strata_control::{CgroupVersion as Version, GroupStats};
 
 /// Parts of a group's page cache, the groups below included. `None`: this version or kernel does not offer it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -97,14 +97,6 @@ fn set_shared(stats: &mut GroupStats, name: &str, value: u64) {
         }
         _ => {}
     }
-}
-
-/// The number behind a name in a file of `name value` lines.
-pub(super) fn keyed_number(text: &str, name: &str) -> Option<u64> {
-    text.lines().find_map(|line| {
-        let (key, value) = line.split_once(' ')?;
-        (key == name).then(|| value.trim().parse().ok())?
-    })
 }
 
 #[cfg(test)]

@@ -25,11 +25,12 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::error::CgroupError;
 use super::file::{read_text, write_text};
 use super::mounts::Mount;
 use super::place::{keep_pids_max, limit_left_behind};
-use super::{CgroupError, Version};
 use crate::undo::{Journal, Undo};
+use strata_control::CgroupVersion as Version;
 
 const START_WAIT: Duration = Duration::from_secs(10);
 const START_POLL: Duration = Duration::from_millis(10);

@@ -10,9 +10,8 @@ use std::path::Path;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::inotify;
 
-use super::file::write_text;
-use super::stats::keyed_number;
-use super::{BudgetGroup, CgroupError, ControlFile, Version};
+use super::file::{ControlFile, keyed_number, write_text};
+use super::{BudgetGroup, CgroupError, Version};
 
 /// What happened since the last time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,11 +97,6 @@ pub struct UsageWatch {
 }
 
 impl UsageWatch {
-    pub(super) fn new(group: &BudgetGroup, bytes: u64) -> Result<UsageWatch, CgroupError> {
-        let events = register_eventfd(&group.here(), &group.usage, &bytes.to_string())?;
-        Ok(UsageWatch { events })
-    }
-
     /// Clears the event; whether there was one.
     pub fn take(&self) -> bool {
         drain(self.events.as_fd())
@@ -139,6 +133,19 @@ fn watch_file(path: &Path) -> Result<OwnedFd, CgroupError> {
             Ok(events)
         });
     watched.map_err(|errno| CgroupError::io("watching", path, io::Error::from(errno)))
+}
+
+impl BudgetGroup {
+    /// An event when usage crosses `bytes` (v1), so that an idle loop need not ask. `None` on v2:
+    /// poll usage at a pace that follows the distance to the budget.
+    pub fn usage_watch(&self, bytes: u64) -> Result<Option<UsageWatch>, CgroupError> {
+        match self.version {
+            Version::V1 => Ok(Some(UsageWatch {
+                events: register_eventfd(&self.here(), &self.usage, &bytes.to_string())?,
+            })),
+            Version::V2 => Ok(None),
+        }
+    }
 }
 
 /// Reads what is there. An eventfd is empty after one read, an inotify queue after a few.

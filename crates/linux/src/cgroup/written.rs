@@ -17,9 +17,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use super::file::{parse_number, read_text, write_back};
-use super::stats::keyed_number;
-use super::{CgroupError, GroupMark, UNLIMITED, located};
+use super::error::CgroupError;
+use super::file::{UNLIMITED, keyed_number, parse_number, read_text, write_back};
+use super::identity::GroupMark;
 
 /// Values noted for a file: a dip and the line may try several while another thread's stands.
 const NOTED_MAX: usize = 16;
@@ -104,6 +104,21 @@ pub fn put_back(
         }
     }
     done
+}
+
+/// Where `path` is now; `None` if its group is gone.
+pub(super) fn located(
+    mark: Option<&GroupMark>,
+    path: &Path,
+) -> Result<Option<PathBuf>, CgroupError> {
+    let Some(mark) = mark else {
+        return Ok(Some(path.to_owned()));
+    };
+    mark.locate_inside(path).map_err(|source| CgroupError::Io {
+        what: "finding what was renamed or removed,",
+        path: path.to_owned(),
+        source,
+    })
 }
 
 fn put_back_at(

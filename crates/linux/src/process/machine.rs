@@ -1,8 +1,12 @@
-//! Memory of the whole machine: `/proc/meminfo`, the counters of `/proc/vmstat`, and `/proc/pressure/memory`.
+//! Memory of the whole machine: `/proc/meminfo`, the counters of `/proc/vmstat`, `/proc/pressure/memory`, and whether
+//! MGLRU is on.
 //!
 //! **Owns** the key names. **Does not own** what is done about a full machine.
 
 use std::io;
+
+/// Whether MGLRU is on: a mask, 0 is off.
+pub(crate) const LRU_GEN_ENABLED: &str = "/sys/kernel/mm/lru_gen/enabled";
 
 /// Totals of `/proc/meminfo`, bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
@@ -120,6 +124,16 @@ fn parse_pressure(text: &str) -> Option<f64> {
     let some = text.lines().find_map(|line| line.strip_prefix("some "))?;
     let mut fields = some.split_ascii_whitespace();
     fields.find_map(|field| field.strip_prefix("avg10=")?.parse().ok())
+}
+
+/// Whether the kernel reclaims by generations; else it is the classic LRU.
+pub fn is_multi_gen_on() -> bool {
+    std::fs::read_to_string(LRU_GEN_ENABLED).is_ok_and(|text| lru_gen_mask(&text) != Some(0))
+}
+
+/// The bits of [`LRU_GEN_ENABLED`].
+pub(crate) fn lru_gen_mask(text: &str) -> Option<u32> {
+    u32::from_str_radix(text.trim().trim_start_matches("0x"), 16).ok()
 }
 
 #[cfg(test)]

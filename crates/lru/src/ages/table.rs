@@ -6,8 +6,47 @@
 //! - I1: present and taken pages are disjoint; anonymous ones are among both, those of several mappers and those that
 //!   can't be seen among present.
 
-use super::NrPages;
 use crate::ids::Kind;
+
+/// Pages by kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NrPages {
+    /// Swap-backed pages.
+    pub anon: u64,
+    /// Pages of files.
+    pub file: u64,
+}
+
+impl NrPages {
+    /// Of both kinds.
+    pub fn total(self) -> u64 {
+        self.anon + self.file
+    }
+
+    /// Of one kind.
+    pub fn of(self, kind: Kind) -> u64 {
+        match kind {
+            Kind::Anon => self.anon,
+            Kind::File => self.file,
+        }
+    }
+}
+
+impl std::ops::AddAssign for NrPages {
+    fn add_assign(&mut self, other: NrPages) {
+        self.anon += other.anon;
+        self.file += other.file;
+    }
+}
+
+impl std::iter::Sum for NrPages {
+    fn sum<I: Iterator<Item = NrPages>>(parts: I) -> NrPages {
+        parts.fold(NrPages::default(), |mut sum, part| {
+            sum += part;
+            sum
+        })
+    }
+}
 
 /// Entries of a page table.
 pub const NR_ENTRIES: usize = 512;

@@ -21,7 +21,6 @@ mod walk;
 mod tests;
 
 pub(crate) use limits::GroupEvent;
-pub use limits::{GroupEvents, Limits};
-pub use protection::{Protection, ProtectionSharing};
+pub use limits::{GroupEvents, Limits, Protection, ProtectionSharing};
 pub use tree::{Excess, GroupTree};
 pub(crate) use tree::{Group, ROOT};

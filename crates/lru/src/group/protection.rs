@@ -24,61 +24,9 @@
 //!   to no more than its own.
 //! - I2: without recursive sharing no group has more than it is set to, or than it uses.
 
+use super::limits::{Protection, ProtectionSharing};
 use super::tree::{GroupTree, NR_LEVELS_MAX, ROOT};
 use crate::ids::GroupId;
-
-/// Who gets the protection of a parent that none of its children claims.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum ProtectionSharing {
-    /// Nobody.
-    Claimed,
-    /// All children, by what they use beyond their claims (the mount option `memory_recursiveprot`,
-    /// which systemd sets). Default.
-    #[default]
-    Recursive,
-}
-
-/// What a group is protected with at this moment, in base pages.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Protection {
-    /// Effective `memory.min`.
-    pub min_pages: u64,
-    /// Effective `memory.low`.
-    pub low_pages: u64,
-    /// What the group uses, itself and below.
-    pub usage_pages: u64,
-}
-
-impl Protection {
-    /// Whether nothing may be taken.
-    pub fn is_below_min(&self) -> bool {
-        self.min_pages > 0 && self.usage_pages <= self.min_pages
-    }
-
-    /// Whether nothing may be taken as long as anybody else has something to give.
-    pub fn is_below_low(&self) -> bool {
-        self.low_pages > 0 && self.usage_pages <= self.low_pages
-    }
-
-    /// The part of `nr_pages` that pressure falls on: above its protection a group is reclaimed in
-    /// proportion to the overage, and never by less than [`Protection::NR_SCAN_PAGES_MIN`].
-    ///
-    /// `nr_pages * (1 - protected / (usage + 1))`, where `low` protects unless `is_low_ignored`.
-    pub fn exposed(&self, nr_pages: u64, is_low_ignored: bool) -> u64 {
-        let low_pages = if is_low_ignored { 0 } else { self.low_pages };
-        let protected = self.min_pages.max(low_pages);
-        if protected == 0 {
-            return nr_pages;
-        }
-        let usage_pages = u128::from(self.usage_pages.max(protected)) + 1;
-        let spared = u128::from(nr_pages) * u128::from(protected) / usage_pages;
-        let spared = u64::try_from(spared).unwrap_or(nr_pages);
-        (nr_pages - spared).max(Self::NR_SCAN_PAGES_MIN)
-    }
-
-    /// The least pressure on a group that is not spared altogether (the kernel's SWAP_CLUSTER_MAX).
-    pub const NR_SCAN_PAGES_MIN: u64 = 32;
-}
 
 /// One child before its parent's protection is shared out; base pages.
 #[derive(Clone, Copy, Debug)]

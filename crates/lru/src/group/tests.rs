@@ -3,8 +3,7 @@
 mod model;
 
 use super::{
-    limits::{GroupEvent, GroupEvents, Limits},
-    protection::{Protection, ProtectionSharing},
+    limits::{GroupEvent, GroupEvents, Limits, Protection, ProtectionSharing},
     tree::{GroupTree, NR_LEVELS_MAX, ROOT},
 };
 use crate::{

@@ -23,10 +23,7 @@
 
 use std::collections::VecDeque;
 
-use super::{
-    limits::{GroupEvent, GroupEvents, Limits},
-    protection::ProtectionSharing,
-};
+use super::limits::{GroupEvent, GroupEvents, Limits, ProtectionSharing};
 use crate::{
     error::PolicyError,
     folio::MAX_LRUVECS,

@@ -2,7 +2,7 @@
 //!
 //! **Owns** the position in the tree or the memcg LRU. **Does not own** what the visit does.
 
-use super::{Target, rules::GroupOrder};
+use super::{goal::Target, rules::GroupOrder};
 use crate::{
     group::ROOT,
     ids::{GroupId, NodeId},

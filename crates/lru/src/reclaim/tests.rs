@@ -14,6 +14,7 @@ use crate::{
     multigen::MultiGen,
     rules::Rules,
     seam::{AccessVia, Arrival, Cause, Isolated, ReclaimRequest, Verdict},
+    swappiness::Swappiness,
     two_list::TwoList,
 };
 

@@ -7,71 +7,29 @@
 //!                         walked:    Young          else stays
 //! ```
 //!
-//! **Owns** who is passed over, the budget, batches, ageing in between, and what the memcg LRU does
+//! **Owns** who is passed over, the budget, batches, ageing in between and before a pass (`rounds`), and what the memcg LRU does
 //! with the group. **Does not own** which group it is (`order`).
 
-use super::{PRIORITY_MAX, Reclaim, Target, rules::ScanBudget};
+use super::{
+    Reclaim,
+    goal::{PRIORITY_MAX, Step, Target},
+    rounds::{Next, Visit},
+    rules::{GroupOrder, ScanBudget, Sparing},
+};
 use crate::{
     error::PolicyError,
-    group::{GroupEvent, Protection},
+    group::{GroupEvent, ROOT},
     ids::{GroupId, Kind, NodeId, NodeSet, TimeMs},
     memcg_lru::{Move, Segment},
     policy::Policy,
     rules::Aborting,
-    seam::{Ageing, EvictBatch, Isolated, OnePass, ReclaimRequest, RelaxedWalk},
+    seam::{Ageing, EvictBatch, Isolated, OnePass, Origin, ReclaimRequest, RelaxedWalk},
     swappiness::Swappiness,
 };
 
 /// With less room in swap, anon is left alone where it can't be moved down instead (the kernel's
 /// MIN_LRU_BATCH).
 const NR_SWAP_PAGES_MIN: u64 = 64;
-
-/// What is being done with one group.
-#[derive(Debug)]
-pub(super) struct Visit {
-    pub(super) group: GroupId,
-    pub(super) node: Option<NodeId>,
-    pub(super) swappiness: Swappiness,
-    /// The nodes that anon may be taken from; `None` for all.
-    anon_nodes: Option<NodeSet>,
-    /// What may be taken at all, when the visit began.
-    pub(super) nr_pages: u64,
-    pub(super) budget_pages: u64,
-    pub(super) nr_scanned_pages: u64,
-    pub(super) nr_freed_pages: u64,
-    /// Freed and scanned when it was last noticed that something was freed.
-    gained: (u64, u64),
-    /// Anon was among what was tried.
-    pub(super) has_anon: bool,
-    /// No walk was needed to find something.
-    pub(super) is_aged: bool,
-    /// When it was last asked, a walk was needed, or preferred.
-    pub(super) is_due: bool,
-    pub(super) protection: Protection,
-    has_tried: bool,
-    has_walked: bool,
-    /// Nothing more is taken, whatever the budget.
-    is_over: bool,
-}
-
-impl Visit {
-    /// Whether as much as there is was looked at since anything was freed. A policy that hands out what it
-    /// has as long as there is something would go on for ever where nothing can go.
-    fn is_in_vain(&mut self) -> bool {
-        if self.gained.0 != self.nr_freed_pages {
-            self.gained = (self.nr_freed_pages, self.nr_scanned_pages);
-        }
-        self.nr_scanned_pages - self.gained.1 > self.nr_pages
-    }
-}
-
-/// What comes next in a visit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Next {
-    Evict,
-    Walk,
-    Over,
-}
 
 /// Whether a group is visited.
 enum Admission {
@@ -401,4 +359,78 @@ fn put_off(segment: Option<Segment>) -> Move {
         Some(Segment::Tail) => Move::Young,
         _ => Move::Tail,
     }
+}
+
+impl Reclaim {
+    /// Decides whether the coming pass ages all groups first.
+    pub(super) fn begin_round<P: Policy + ?Sized>(
+        &mut self,
+        policy: &P,
+    ) -> Result<(), PolicyError> {
+        let (GroupOrder::Rounds(sparing), Target::Node(node)) =
+            (policy.group_rules().order, self.goal.target)
+        else {
+            return Ok(());
+        };
+        let is_spared = sparing.is_for(self.goal.origin);
+        let rounds = &mut self.rounds;
+        rounds.is_sparing = is_spared && are_several(policy, node, self.goal.swappiness)?;
+        rounds.spares_swapping = sparing.spares_swapping();
+        rounds.scans_relaxed = sparing == Sparing::Ageing;
+        rounds.is_on = rounds.is_sparing || self.goal.origin == Origin::Background;
+        if !rounds.is_on {
+            return Ok(());
+        }
+        let does_age = !rounds.is_sparing || rounds.needs_ageing;
+        if rounds.is_sparing {
+            rounds.avoids_swapping = rounds.spares_swapping && (does_age || !rounds.needs_swapping);
+            rounds.needs_ageing = true;
+            rounds.needs_swapping = true;
+        }
+        rounds.ageing_at = does_age.then_some(ROOT);
+        Ok(())
+    }
+
+    /// The next group to walk before the pass; `None` when all are as young as they should be.
+    pub(super) fn walk_before_pass<P: Policy + ?Sized>(
+        &mut self,
+        policy: &P,
+    ) -> Result<Option<Step>, PolicyError> {
+        let Target::Node(node) = self.goal.target else {
+            return Ok(None);
+        };
+        let groups = policy.groups();
+        while let Some(last) = self.rounds.ageing_at {
+            // The place is lost with the group; the next pass ages the rest.
+            let is_there = last == ROOT || groups.is_below(last, ROOT);
+            self.rounds.ageing_at = is_there.then(|| groups.next_below(ROOT, last)).flatten();
+            let Some(group) = self.rounds.ageing_at else {
+                break;
+            };
+            let swappiness = self.swappiness_of(policy, group)?;
+            let is_due = policy.ageing(group, swappiness)? != Ageing::NotDue;
+            if is_due && !groups.protection(group, None).is_below_min() {
+                return Ok(Some(Step::Walk {
+                    group,
+                    node: Some(node),
+                    swappiness,
+                }));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Whether more than one group has pages of a node that may be taken.
+fn are_several<P: Policy + ?Sized>(
+    policy: &P,
+    node: NodeId,
+    swappiness: Swappiness,
+) -> Result<bool, PolicyError> {
+    let mut nr_groups = 0;
+    for group in policy.groups().ids() {
+        let nr_pages = policy.nr_evictable_pages(group, Some(node), swappiness)?;
+        nr_groups += u32::from(nr_pages > 0);
+    }
+    Ok(nr_groups > 1)
 }

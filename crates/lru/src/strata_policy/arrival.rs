@@ -14,11 +14,11 @@
 //! (`eviction`).
 
 use super::{
-    Ingredient, NEVER, Strata,
+    Ingredient, Strata,
     ages::Ages,
     page::Part,
     shadow::Departed,
-    window::{Evidence, Window},
+    window::{Evidence, NEVER, Window},
 };
 use crate::{ids::FolioId, seam::Shadow};
 

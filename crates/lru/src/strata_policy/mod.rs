@@ -77,9 +77,6 @@ use lruvec::Lruvec;
 use page::Part;
 use shadow::Departed;
 
-/// An age above that of any folio.
-const NEVER: u64 = 1 << u32::BITS;
-
 /// The policy of our own.
 ///
 /// Deterministic: the same calls give the same answers and the same state. Of [`Config`] only

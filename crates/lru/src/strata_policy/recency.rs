@@ -25,15 +25,10 @@
 //! What was not accessed since the lists were sorted is in order, and older than all else: so the order
 //! is exact, for as many comparisons an access as memory has binary digits.
 //!
-//! **Owns** whether anything has come back, and that order. **Does not own** the rules after
-//! (`arrival`, `eviction`, `window`).
+//! **Owns** whether anything has come back, and how far the lists are in that order. **Does not own** sorting them
+//! (`eviction`), nor the rules after (`arrival`, `eviction`, `window`).
 
-use super::{
-    Strata,
-    page::Part,
-    window::{NR_EVIDENCE_ARRIVALS, ZONES_PER_MEMORY},
-};
-use crate::{ids::FolioId, swappiness::Swappiness};
+use super::window::{NR_EVIDENCE_ARRIVALS, ZONES_PER_MEMORY};
 
 /// What has come back, and how far the lists are in order.
 #[derive(Clone, Copy, Debug)]
@@ -42,9 +37,9 @@ pub(super) struct Recency {
     /// Base pages that arrived since a folio was last accessed again.
     nr_scanned_pages: u64,
     /// The lruvec's count of accesses when its lists were sorted.
-    sorted_at: u64,
+    pub(super) sorted_at: u64,
     /// By part: whether all on the list came, or were accessed, since then.
-    is_used_up: [bool; 2],
+    pub(super) is_used_up: [bool; 2],
 }
 
 impl Default for Recency {
@@ -87,75 +82,5 @@ impl Recency {
     /// Whether what arrives, in a memory of so many base pages, is not accessed again.
     pub(super) fn is_scan(self, nr_pages: u64) -> bool {
         self.nr_scanned_pages >= NR_EVIDENCE_ARRIVALS.max(2 * nr_pages / ZONES_PER_MEMORY)
-    }
-}
-
-impl Strata {
-    /// The folio whose last access is longest ago, of those that may go; it is still on its list.
-    pub(super) fn least_recent(
-        &mut self,
-        lruvec: usize,
-        swappiness: Swappiness,
-    ) -> Option<FolioId> {
-        let in_order = self.least_recent_in_order(lruvec, swappiness);
-        if in_order.is_some() {
-            return in_order;
-        }
-        self.sort(lruvec);
-        self.least_recent_in_order(lruvec, swappiness)
-    }
-
-    fn least_recent_in_order(&mut self, lruvec: usize, swappiness: Swappiness) -> Option<FolioId> {
-        match Part::ALL.map(|part| self.least_recent_of(lruvec, part, swappiness)) {
-            [Some(on_trial), Some(proven)] if self.age(on_trial) > self.age(proven) => {
-                Some(on_trial)
-            }
-            [on_trial, proven] => proven.or(on_trial),
-        }
-    }
-
-    /// The folio of one list whose last access is longest ago, of the folios that are in order still.
-    fn least_recent_of(
-        &mut self,
-        lruvec: usize,
-        part: Part,
-        swappiness: Swappiness,
-    ) -> Option<FolioId> {
-        let state = &self.books.lruvecs[lruvec];
-        if state.recency.is_used_up[part.index()] {
-            return None;
-        }
-        let list = state.list(part);
-        let age_of_order = state.nr_accesses - state.recency.sorted_at;
-        let mut first_passed = None;
-        while let Some(folio) = self.books.lists.tail(list)
-            && first_passed != Some(folio)
-        {
-            let flags = self.flags(folio);
-            let stats = &mut self.books.lruvecs[lruvec].account.stats;
-            stats.nr_scanned_pages += flags.nr_pages();
-            if self.age(folio) >= age_of_order && swappiness.allows(flags.kind()) {
-                return Some(folio);
-            }
-            first_passed.get_or_insert(folio);
-            let (lists, folios) = (&mut self.books.lists, &mut self.books.folios);
-            lists.remove(folios, folio);
-            lists.push_head(folios, list, folio);
-        }
-        self.books.lruvecs[lruvec].recency.is_used_up[part.index()] = true;
-        None
-    }
-
-    /// Puts both lists in the order of last use.
-    fn sort(&mut self, lruvec: usize) {
-        let state = &mut self.books.lruvecs[lruvec];
-        let now = state.nr_accesses;
-        state.recency.sorted_at = now;
-        state.recency.is_used_up = [false; 2];
-        let stamps = &self.stamps;
-        let age = |folio: FolioId| (now as u32).wrapping_sub(stamps[folio.index()]);
-        for list in Part::ALL.map(|part| state.list(part)) {
-            self.books.lists.sort(&mut self.books.folios, list, age);
-        }
     }
 }

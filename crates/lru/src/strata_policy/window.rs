@@ -26,6 +26,9 @@
 
 use super::{Ingredient, Ingredients};
 
+/// An age above that of any folio.
+pub(super) const NEVER: u64 = 1 << u32::BITS;
+
 /// One page, or one, in fixed point.
 const ONE: u64 = 1 << 16;
 
@@ -141,7 +144,7 @@ impl Window {
     /// The coldest age, averaged: from one arrival to the next what is known of it may be far from it.
     /// Never less than what is known now.
     fn smooth(&mut self, coldest_age: u64) -> u64 {
-        if coldest_age < super::NEVER {
+        if coldest_age < NEVER {
             if self.coldest_age_sum == 0 {
                 self.coldest_age_sum = coldest_age * NR_EVIDENCE_ARRIVALS;
             }

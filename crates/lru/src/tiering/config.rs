@@ -2,8 +2,7 @@
 //!
 //! **Owns** the settings, their defaults and bounds. **Does not own** their effect.
 
-use super::{PromotionStrategy, Topology};
-use crate::{error::PolicyError, ids::NodeId};
+use super::{PromotionStrategy, TieringError, Topology};
 
 /// Settings of [`tiered`](super::tiered).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,28 +60,4 @@ impl TieringConfig {
     pub(super) fn promotes_page_cache(&self) -> bool {
         self.is_promotion_on && self.page_cache != PromotionStrategy::Never
     }
-}
-
-/// Why nodes can't be set up like this.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum TieringError {
-    /// Two nodes of one number.
-    #[error("node {} is given twice: number nodes differently", .0.0)]
-    NodeTwice(NodeId),
-    /// A distance to a node that is not there.
-    #[error("no node {}: give distances between nodes of the topology only", .0.0)]
-    NoNode(NodeId),
-    /// No node has processors.
-    #[error("no node has processors: one must, or there is no top tier")]
-    NoProcessor,
-    /// `hot_threshold_ms` out of bounds.
-    #[error("hot_threshold_ms is {0}: choose 1 to 3600000")]
-    HotThreshold(u64),
-    /// `adapt_period_ms` is 0.
-    #[error("adapt_period_ms is 0: choose 1 or more")]
-    AdaptPeriod,
-    /// The policy has no room for its groups on all nodes.
-    #[error("the policy can't hold its groups on every node")]
-    Policy(#[from] PolicyError),
 }

@@ -57,11 +57,11 @@ mod throttle;
 mod tiered;
 mod topology;
 
-pub use config::{TieringConfig, TieringError};
+pub use config::TieringConfig;
 pub use movable::Movable;
 pub use strategy::{FolioStanding, PromotionStrategy, Recency, UnknownStrategy};
 pub use tiered::tiered;
-pub use topology::{NodeConfig, Topology};
+pub use topology::{NodeConfig, TieringError, Topology};
 
 use crate::{
     ids::{FolioId, NodeId, TimeMs},

@@ -17,14 +17,37 @@
 //! - I1: a demotion target's tier is slower than the source's, and no tier lies between the source's
 //!   and that of the preferred targets.
 
-use super::TieringError;
-use crate::ids::NodeId;
+use crate::{error::PolicyError, ids::NodeId};
 
 /// Abstract distances that make one tier.
 const DISTANCE_CHUNK: u32 = 128;
 
 /// Distance between two nodes of which nothing is said, as firmware tables have it.
 const DISTANCE_REMOTE: u8 = 20;
+
+/// Why nodes can't be set up like this.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TieringError {
+    /// Two nodes of one number.
+    #[error("node {} is given twice: number nodes differently", .0.0)]
+    NodeTwice(NodeId),
+    /// A distance to a node that is not there.
+    #[error("no node {}: give distances between nodes of the topology only", .0.0)]
+    NoNode(NodeId),
+    /// No node has processors.
+    #[error("no node has processors: one must, or there is no top tier")]
+    NoProcessor,
+    /// `hot_threshold_ms` out of bounds.
+    #[error("hot_threshold_ms is {0}: choose 1 to 3600000")]
+    HotThreshold(u64),
+    /// `adapt_period_ms` is 0.
+    #[error("adapt_period_ms is 0: choose 1 or more")]
+    AdaptPeriod,
+    /// The policy has no room for its groups on all nodes.
+    #[error("the policy can't hold its groups on every node")]
+    Policy(#[from] PolicyError),
+}
 
 /// A memory node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

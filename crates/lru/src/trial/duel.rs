@@ -14,13 +14,14 @@
 use std::collections::VecDeque;
 
 use super::{
-    TrialError, Tried,
     pages::{Page, PageNumber, Pages},
     small::{Event, Room, Small},
 };
 use crate::{
-    config::{Config, Refault},
+    config::{Config, ConfigError, Refault},
+    error::PolicyError,
     ids::{FolioId, GroupId},
+    policy::Policy,
     random::Random,
     seam::{AccessVia, Arrival, Cause, Shadow},
     swappiness::Swappiness,
@@ -54,6 +55,15 @@ const CHOSEN_PART: u64 = 2;
 const WINDOW: usize = 0;
 const DISTANCE: usize = 1;
 
+/// A policy that can't be tried in small; then its groups are judged by the window.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum TrialError {
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
+}
+
 #[derive(Debug)]
 pub(super) struct Duel<P> {
     small: [Small<P>; 2],
@@ -75,10 +85,14 @@ pub(super) struct Duel<P> {
     prefers_distance: bool,
 }
 
-impl<P: Tried> Duel<P> {
-    pub(super) fn new(config: &Config) -> Result<Duel<P>, TrialError> {
+impl<P: Policy> Duel<P> {
+    /// Between two policies that `in_small` makes.
+    pub(super) fn new(
+        config: &Config,
+        in_small: impl Fn(Config) -> Result<P, ConfigError>,
+    ) -> Result<Duel<P>, TrialError> {
         let small = |refault, side| {
-            let policy = P::in_small(Config {
+            let policy = in_small(Config {
                 refault,
                 min_ttl_ms: 0,
                 ..config.clone()

@@ -37,7 +37,6 @@ mod tests;
 
 use crate::{
     config::{Config, ConfigError, Refault},
-    error::PolicyError,
     ids::{FolioId, GroupId},
     policy::Policy,
     seam::{AccessVia, Arrival, Shadow, Verdict},
@@ -75,15 +74,6 @@ pub(crate) trait Tried: Policy + Sized {
         self.judge_mut().accessed(folio, via);
         self.note_access(folio, via);
     }
-}
-
-/// A policy that can't be tried in small; then its groups are judged by the window.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-enum TrialError {
-    #[error(transparent)]
-    Config(#[from] ConfigError),
-    #[error(transparent)]
-    Policy(#[from] PolicyError),
 }
 
 /// How a policy's returns are judged, group by group.
@@ -246,7 +236,7 @@ impl<P: Tried> Trial<P> {
             self.duels.resize_with(number + 1, || None);
         }
         // A configuration that made this policy makes it in small.
-        self.duels[number] = Duel::new(&self.config).ok().map(Box::new);
+        self.duels[number] = Duel::new(&self.config, P::in_small).ok().map(Box::new);
     }
 
     fn end_group(&mut self, group: GroupId) {

@@ -268,7 +268,7 @@ fn what_is_read_round_and_round_is_judged_by_distance_and_what_then_fits_keeps_a
 
 #[test]
 fn distance_is_chosen_for_missing_clearly_less_and_given_up_for_missing_more() {
-    let mut duel: Duel<MultiGen> = Duel::new(&Config::default()).unwrap();
+    let mut duel: Duel<MultiGen> = Duel::new(&Config::default(), MultiGen::in_small).unwrap();
     let mut choice = |nr_misses| {
         duel.nr_misses = nr_misses;
         duel.compare(100);

@@ -1,4 +1,4 @@
-//! Walks of everybody at once, within a share of a processor, for an overview of all groups.
+//! Walks of one target, or of everybody at once, within a share of a processor, for an overview of all groups.
 //!
 //! One walk over all processes tells of each group and program: a page counts once in each of them.
 //!
@@ -10,9 +10,8 @@
 use super::super::ledger::{AgedPages, Ages, Census};
 use super::super::{Observer, SpaceId, Subject, SubjectError};
 use super::snapshot::{AgesView, Snapshot};
-use super::{Overview, Target};
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use strata_linux::access::AccessChoice;
 use strata_linux::process::thread_cpu_ns;
@@ -24,11 +23,51 @@ const NR_COUNTS_MAX: usize = 16;
 /// Watched for less than a minute, memory is idle after this time.
 const IDLE_AFTER_MIN: Duration = Duration::from_secs(10);
 
+/// The walks of one target.
+#[derive(Debug)]
+pub(super) struct Watch {
+    pub(super) observer: Observer,
+    pages: AgedPages,
+    last_walk: Option<Instant>,
+    /// What the last walk told.
+    ages: Option<AgesView>,
+}
+
+impl Watch {
+    pub(super) fn open(subject: &Subject, access: AccessChoice) -> Result<Watch, SubjectError> {
+        Ok(Watch {
+            observer: Observer::open(subject, access)?,
+            pages: AgedPages::new(),
+            last_walk: None,
+            ages: None,
+        })
+    }
+
+    /// Walks, unless that would hold the target up too often: then it tells what it told last.
+    pub(super) fn walk(&mut self, idle_after: Duration, snapshot: &mut Snapshot) -> AgesView {
+        snapshot.source = Some(self.observer.info().name);
+        if let Some(ages) = &self.ages
+            && !self.observer.rest().is_zero()
+        {
+            return ages.clone();
+        }
+        let now = Instant::now();
+        let interval = self.last_walk.replace(now);
+        let interval = interval.map_or(Duration::ZERO, |before| now - before);
+        let walked = self.pages.observe(&mut self.observer);
+        snapshot.walk_us += walked.wall_ns / 1000;
+        snapshot.troubles.extend(walked.troubles);
+        let ages = AgesView::new(&self.pages.census(), interval, idle_after);
+        self.ages = Some(ages.clone());
+        ages
+    }
+}
+
 /// A target: who it is, and whether its mappings are asked for.
-struct Asked<'a> {
-    name: &'a str,
-    pids: &'a [i32],
-    is_detailed: bool,
+pub(super) struct Asked<'a> {
+    pub(super) name: &'a str,
+    pub(super) pids: &'a [i32],
+    pub(super) is_detailed: bool,
 }
 
 /// The walks of everybody.
@@ -43,7 +82,7 @@ pub(super) struct Everybody {
 }
 
 impl Everybody {
-    fn open(access: AccessChoice, cpu_share: f64) -> Result<Everybody, SubjectError> {
+    pub(super) fn open(access: AccessChoice, cpu_share: f64) -> Result<Everybody, SubjectError> {
         let subject = Subject::Cgroup(PathBuf::from("/"));
         Ok(Everybody {
             observer: Observer::open(&subject, access)?,
@@ -56,7 +95,7 @@ impl Everybody {
     }
 
     /// Who sees accesses.
-    fn source(&self) -> &'static str {
+    pub(super) fn source(&self) -> &'static str {
         self.observer.info().name
     }
 
@@ -67,7 +106,7 @@ impl Everybody {
     }
 
     /// Walks, where it is time to, and tells the ages of each target by its name.
-    fn look(
+    pub(super) fn look(
         &mut self,
         targets: &[Asked<'_>],
         idle_after: Duration,
@@ -141,61 +180,6 @@ impl Everybody {
             total: ages,
             mappings: Vec::new(),
         }
-    }
-}
-
-impl Overview {
-    /// From now on everybody is walked, for at most this share of a processor, if the overview is of all groups.
-    ///
-    /// # Errors
-    /// [`SubjectError`]: nobody can be walked here.
-    pub fn watch_everybody(&mut self, cpu_share: f64) -> Result<(), SubjectError> {
-        if self.follows_groups {
-            self.everybody = Some(Everybody::open(self.access, cpu_share)?);
-        }
-        Ok(())
-    }
-
-    /// Walks everybody, where it is time to.
-    pub(super) fn look_at_everybody(&mut self, snapshot: &mut Snapshot) {
-        let Some(everybody) = &mut self.everybody else {
-            return;
-        };
-        snapshot.source = Some(everybody.source());
-        let targets: Vec<(&String, &Target, Vec<i32>)> = self
-            .targets
-            .iter()
-            .map(|(name, target)| (name, target, target.pids(&self.own_pids)))
-            .collect();
-        let asked: Vec<Asked<'_>> = targets
-            .iter()
-            .map(|(name, target, pids)| Asked {
-                name,
-                pids,
-                is_detailed: target.is_watched,
-            })
-            .collect();
-        if let Some(mut views) = everybody.look(&asked, self.idle_after, snapshot) {
-            for (name, target) in &mut self.targets {
-                target.ages = views.remove(name);
-            }
-        }
-    }
-}
-
-impl Target {
-    /// The processes of a program, or of a group and the groups below; `own_pids` has those of each group itself.
-    fn pids(&self, own_pids: &BTreeMap<String, Vec<i32>>) -> Vec<i32> {
-        if let Some(part) = &self.part {
-            return part.clone();
-        }
-        let Some(group) = self.group.as_ref().map(|group| Path::new(group.name())) else {
-            return Vec::new();
-        };
-        let below = own_pids
-            .iter()
-            .filter(|(name, _)| Path::new(name).starts_with(group));
-        below.flat_map(|(_, pids)| pids).copied().collect()
     }
 }
 

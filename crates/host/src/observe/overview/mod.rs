@@ -33,11 +33,10 @@ pub use snapshot::{
 
 use super::cache::CacheReport;
 use super::files::{FilesError, FilesReport};
-use super::ledger::AgedPages;
 use super::programs::{Program, Programs, printable};
-use super::{Observer, Subject, SubjectError};
+use super::{Subject, SubjectError};
 use cache::Censuses;
-use everybody::Everybody;
+use everybody::{Asked, Everybody, Watch};
 use figures::{Figures, Rate};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -72,46 +71,6 @@ pub enum WatchError {
     /// The target can't be walked.
     #[error(transparent)]
     Subject(#[from] SubjectError),
-}
-
-/// The walks of one target.
-#[derive(Debug)]
-struct Watch {
-    observer: Observer,
-    pages: AgedPages,
-    last_walk: Option<Instant>,
-    /// What the last walk told.
-    ages: Option<AgesView>,
-}
-
-impl Watch {
-    fn open(subject: &Subject, access: AccessChoice) -> Result<Watch, SubjectError> {
-        Ok(Watch {
-            observer: Observer::open(subject, access)?,
-            pages: AgedPages::new(),
-            last_walk: None,
-            ages: None,
-        })
-    }
-
-    /// Walks, unless that would hold the target up too often: then it tells what it told last.
-    fn walk(&mut self, idle_after: Duration, snapshot: &mut Snapshot) -> AgesView {
-        snapshot.source = Some(self.observer.info().name);
-        if let Some(ages) = &self.ages
-            && !self.observer.rest().is_zero()
-        {
-            return ages.clone();
-        }
-        let now = Instant::now();
-        let interval = self.last_walk.replace(now);
-        let interval = interval.map_or(Duration::ZERO, |before| now - before);
-        let walked = self.pages.observe(&mut self.observer);
-        snapshot.walk_us += walked.wall_ns / 1000;
-        snapshot.troubles.extend(walked.troubles);
-        let ages = AgesView::new(&self.pages.census(), interval, idle_after);
-        self.ages = Some(ages.clone());
-        ages
-    }
 }
 
 #[derive(Debug)]
@@ -304,6 +263,20 @@ impl Target {
         Some(view)
     }
 
+    /// The processes of a program, or of a group and the groups below; `own_pids` has those of each group itself.
+    fn pids(&self, own_pids: &BTreeMap<String, Vec<i32>>) -> Vec<i32> {
+        if let Some(part) = &self.part {
+            return part.clone();
+        }
+        let Some(group) = self.group.as_ref().map(|group| Path::new(group.name())) else {
+            return Vec::new();
+        };
+        let below = own_pids
+            .iter()
+            .filter(|(name, _)| Path::new(name).starts_with(group));
+        below.flat_map(|(_, pids)| pids).copied().collect()
+    }
+
     /// What counters say; `None` if nobody is there.
     fn figures(&self) -> Result<Option<Figures>, CgroupError> {
         if let Some(part) = &self.part {
@@ -373,6 +346,43 @@ impl Overview {
             }
         }
         Ok(overview)
+    }
+
+    /// From now on everybody is walked, for at most this share of a processor, if the overview is of all groups.
+    ///
+    /// # Errors
+    /// [`SubjectError`]: nobody can be walked here.
+    pub fn watch_everybody(&mut self, cpu_share: f64) -> Result<(), SubjectError> {
+        if self.follows_groups {
+            self.everybody = Some(Everybody::open(self.access, cpu_share)?);
+        }
+        Ok(())
+    }
+
+    /// Walks everybody, where it is time to.
+    fn look_at_everybody(&mut self, snapshot: &mut Snapshot) {
+        let Some(everybody) = &mut self.everybody else {
+            return;
+        };
+        snapshot.source = Some(everybody.source());
+        let targets: Vec<(&String, &Target, Vec<i32>)> = self
+            .targets
+            .iter()
+            .map(|(name, target)| (name, target, target.pids(&self.own_pids)))
+            .collect();
+        let asked: Vec<Asked<'_>> = targets
+            .iter()
+            .map(|(name, target, pids)| Asked {
+                name,
+                pids,
+                is_detailed: target.is_watched,
+            })
+            .collect();
+        if let Some(mut views) = everybody.look(&asked, self.idle_after, snapshot) {
+            for (name, target) in &mut self.targets {
+                target.ages = views.remove(name);
+            }
+        }
     }
 
     /// Who sees accesses and what they can't see, of the first target that is watched.

@@ -4,31 +4,12 @@
 //! (`strata_control::split_huge`, `pages`), nor how much is to go (`strata_control`).
 
 use super::ReclaimLoop;
-use crate::pages::tracker::HugePage;
 use crate::run::report::PageCacheReport;
 use crate::run::trace::{HugeSample, SplitAsk};
-use strata_control::split_huge::{self, SplitHuge};
+use strata_control::split_huge::SplitHuge;
 use strata_linux::actuator::PageoutRequest;
 use strata_linux::addr::PAGE_BYTES;
 use strata_lru::TimeMs;
-
-/// Splitting huge pages of which little is used.
-#[derive(Debug)]
-pub(super) struct Splits {
-    /// Evicted by whomever, as of the last walk.
-    nr_gone_pages: u64,
-    splitter: SplitHuge<HugePage>,
-}
-
-impl Splits {
-    /// Nothing split yet.
-    pub(super) fn new(config: split_huge::Config) -> Splits {
-        Splits {
-            nr_gone_pages: 0,
-            splitter: SplitHuge::new(config),
-        }
-    }
-}
 
 impl ReclaimLoop {
     /// Freed by pageout, by the kernel when asked, and by dropping page cache. What the kernel took by itself does not count.

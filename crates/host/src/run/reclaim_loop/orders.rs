@@ -4,8 +4,8 @@
 //!   give -> [queue] -> a step a tick, in turns: a walk, or a batch for the pageout thread -> take_done
 //! ```
 //!
-//! **Owns** the queue, whose turn it is and when an order is done. **Does not own** what a command means
-//! (the engine), nor who is told.
+//! **Owns** the queue, whose turn it is and how much an order may take. **Does not own** its steps (`tick`), what a command
+//! means (the engine), nor who is told.
 //!
 //! **Invariants**
 //! - O1: an order's batch is alone on its way, so what it took can be told from the engine's counters.
@@ -14,27 +14,13 @@
 //! - O3: an order for bytes tries no more pages than were in memory when it was given: what comes back
 //!   meanwhile is not taken again and again.
 
-use super::ReclaimLoop;
-use super::mechanism::{Turn, sure};
-use crate::run::trace::{Answer, ChosenBy, WalkEnd};
 use std::collections::VecDeque;
-use strata_control::drive::{self, Mechanism as _};
-use strata_control::limit::Standing;
 use strata_linux::addr::PAGE_BYTES;
-use strata_lru::lru_gen::{Command, CommandError, commands};
-use strata_lru::{EvictPlan, Plan, TimeMs, WalkPlan};
+use strata_lru::EvictPlan;
+use strata_lru::lru_gen::{Command, CommandError};
 
-/// Orders that wait for their turn.
-const QUEUED_MAX: usize = 8;
-/// Batches in a row that took nothing, after which an order is over: what is left is in use, shared or
-/// locked.
-const FRUITLESS_MAX: u32 = 4;
 /// Pages of one batch of an order for bytes.
 const BATCH_PAGES: u64 = 1024;
-/// A step that had to wait (for the next walk to be allowed) is tried again after this.
-const WAIT_MS: u64 = 20;
-/// Waits in a row after which an order is over.
-const WAITS_MAX: u32 = 250;
 
 /// What an order came to; base pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
@@ -82,14 +68,14 @@ impl OrderError {
 
 /// What is wanted.
 #[derive(Debug)]
-enum Want {
+pub(super) enum Want {
     Commands(VecDeque<Result<Command, CommandError>>),
     Pages(Quota),
 }
 
 /// How much of what was in memory an order may take, base pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Quota {
+pub(super) struct Quota {
     /// To be taken.
     wanted_pages: u64,
     /// In memory when the order was given, so to be tried at most.
@@ -98,7 +84,7 @@ struct Quota {
 
 impl Quota {
     /// Of an order for so much, given when so much was in memory.
-    fn new(bytes: u64, usage_bytes: u64) -> Quota {
+    pub(super) fn new(bytes: u64, usage_bytes: u64) -> Quota {
         let present_pages = usage_bytes.div_ceil(PAGE_BYTES);
         Quota {
             wanted_pages: bytes.div_ceil(PAGE_BYTES).min(present_pages),
@@ -107,7 +93,7 @@ impl Quota {
     }
 
     /// Pages of the next batch; 0: the order is met, or has passed all there was.
-    fn next_batch(self, done: &Done) -> u64 {
+    pub(super) fn next_batch(self, done: &Done) -> u64 {
         let wanted = self.wanted_pages.saturating_sub(done.nr_applied_pages);
         let untried = self.present_pages.saturating_sub(done.nr_tried_pages);
         wanted.min(untried).min(BATCH_PAGES)
@@ -115,26 +101,26 @@ impl Quota {
 }
 
 #[derive(Debug)]
-struct Order<Ticket> {
-    ticket: Ticket,
-    want: Want,
-    done: Done,
+pub(super) struct Order<Ticket> {
+    pub(super) ticket: Ticket,
+    pub(super) want: Want,
+    pub(super) done: Done,
     /// A `-` command under way, and what had been taken when it began.
-    eviction: Option<(EvictPlan, u64)>,
+    pub(super) eviction: Option<(EvictPlan, u64)>,
     /// Tried and taken when the batch that is out was made.
-    before: Option<(u64, u64)>,
-    nr_fruitless: u32,
-    nr_waits: u32,
+    pub(super) before: Option<(u64, u64)>,
+    pub(super) nr_fruitless: u32,
+    pub(super) nr_waits: u32,
 }
 
 /// What became of an order, for whoever gave it.
-type Outcome = Result<Done, OrderError>;
+pub(super) type Outcome = Result<Done, OrderError>;
 
 /// The orders of a group; `Ticket` names who gave one.
 #[derive(Debug)]
 pub(in super::super) struct Orders<Ticket> {
-    queue: VecDeque<Order<Ticket>>,
-    done: Vec<(Ticket, Outcome)>,
+    pub(super) queue: VecDeque<Order<Ticket>>,
+    pub(super) done: Vec<(Ticket, Outcome)>,
 }
 
 impl<Ticket> Default for Orders<Ticket> {
@@ -148,237 +134,17 @@ impl<Ticket> Default for Orders<Ticket> {
 
 impl<Ticket: PartialEq> Orders<Ticket> {
     /// Whoever gave these orders has gone; a batch that is out comes back all the same.
-    fn cancel(&mut self, ticket: &Ticket) {
+    pub(super) fn cancel(&mut self, ticket: &Ticket) {
         self.queue.retain(|order| order.ticket != *ticket);
     }
 
     /// Takes the order whose turn it is; put back, it is the last.
-    fn next(&mut self) -> Option<Order<Ticket>> {
+    pub(super) fn next(&mut self) -> Option<Order<Ticket>> {
         self.queue.pop_front()
     }
 
-    fn put_back(&mut self, order: Order<Ticket>) {
+    pub(super) fn put_back(&mut self, order: Order<Ticket>) {
         self.queue.push_back(order);
-    }
-}
-
-/// How an order goes on after a step.
-enum Step {
-    /// A batch is out, or a walk was made: again at the next tick.
-    Again,
-    /// Not possible at this moment.
-    Later,
-    /// Over.
-    Over(Outcome),
-}
-
-impl ReclaimLoop {
-    /// Takes the kernel's commands, as one write to `lru_gen`.
-    pub(in super::super) fn order_commands(
-        &mut self,
-        ticket: super::Ticket,
-        text: &str,
-    ) -> Result<(), OrderError> {
-        let all: VecDeque<_> = commands(text).collect();
-        let takes_pages =
-            |command: &Result<Command, _>| matches!(command, Ok(Command::Evict { .. }));
-        if all.iter().any(takes_pages) && !self.can_take() {
-            return Err(OrderError::NoPageout);
-        }
-        self.order(ticket, Want::Commands(all))
-    }
-
-    /// Takes an order to evict so much of what is in memory, whatever the budget is.
-    pub(in super::super) fn order_eviction(
-        &mut self,
-        ticket: super::Ticket,
-        bytes: u64,
-        usage_bytes: u64,
-    ) -> Result<(), OrderError> {
-        if !self.can_take() {
-            return Err(OrderError::NoPageout);
-        }
-        self.order(ticket, Want::Pages(Quota::new(bytes, usage_bytes)))
-    }
-
-    fn order(&mut self, ticket: super::Ticket, want: Want) -> Result<(), OrderError> {
-        if self.orders.queue.len() >= QUEUED_MAX {
-            return Err(OrderError::Busy);
-        }
-        self.orders.queue.push_back(Order {
-            ticket,
-            want,
-            done: Done::default(),
-            eviction: None,
-            before: None,
-            nr_fruitless: 0,
-            nr_waits: 0,
-        });
-        Ok(())
-    }
-
-    /// The orders that are over since the last call.
-    pub(in super::super) fn take_done(&mut self) -> Vec<(super::Ticket, Outcome)> {
-        std::mem::take(&mut self.orders.done)
-    }
-
-    /// Ends all orders, because the run is paused.
-    pub(in super::super) fn cancel_orders(&mut self) {
-        let cancelled = self.orders.queue.drain(..);
-        let cancelled = cancelled.map(|order| (order.ticket, Err(OrderError::Paused)));
-        self.orders.done.extend(cancelled);
-    }
-
-    /// Ends the orders of somebody who waits for them no more.
-    pub(in super::super) fn cancel_orders_of(&mut self, ticket: super::Ticket) {
-        self.orders.cancel(&ticket);
-    }
-
-    fn can_take(&self) -> bool {
-        self.actuators.has_pageout() || self.groups.root().is_dry_run()
-    }
-
-    /// Counts what the batch that is back has come to, for the order it was of.
-    fn settle_orders(&mut self) {
-        let (tried_now, taken_now) = self.tried_and_taken();
-        let mut orders = self.orders.queue.iter_mut();
-        let Some((order, (tried, taken))) = orders.find_map(|order| {
-            let before = order.before.take()?;
-            Some((order, before))
-        }) else {
-            return;
-        };
-        order.done.nr_tried_pages += tried_now - tried;
-        order.done.nr_applied_pages += taken_now - taken;
-        order.nr_fruitless = match taken_now > taken {
-            true => 0,
-            false => order.nr_fruitless + 1,
-        };
-    }
-
-    fn tried_and_taken(&self) -> (u64, u64) {
-        let stats = self.group.tracker.stats().unwrap_or_default();
-        (stats.nr_isolated_pages, stats.nr_evicted_pages.iter().sum())
-    }
-
-    fn is_in_vain(&self, order: &Order<super::Ticket>) -> bool {
-        // A dry run puts all of a batch back, and would find the same again.
-        let most = if self.groups.root().is_dry_run() {
-            1
-        } else {
-            FRUITLESS_MAX
-        };
-        order.nr_fruitless >= most
-    }
-}
-
-impl Turn<'_> {
-    /// Does the next step of the order whose turn it is; `None` without one, else the longest time to wait for
-    /// the next, milliseconds.
-    pub(super) fn work_on_orders(&mut self, now: TimeMs, usage_bytes: u64) -> Option<u64> {
-        // A batch of the loop's, or the one before: told by its descriptor when it is back.
-        if self.of.orders.queue.is_empty() || self.of.group.tracker.is_batch_out() {
-            return None;
-        }
-        self.of.settle_orders();
-        let mut order = self.of.orders.next()?;
-        let wait_ms = match self.step(&mut order, now, usage_bytes) {
-            Step::Over(outcome) => {
-                self.of.orders.done.push((order.ticket, outcome));
-                return Some(0);
-            }
-            Step::Again => 0,
-            Step::Later => WAIT_MS,
-        };
-        self.of.orders.put_back(order);
-        Some(wait_ms)
-    }
-
-    fn step(&mut self, order: &mut Order<super::Ticket>, now: TimeMs, usage_bytes: u64) -> Step {
-        if let Want::Pages(quota) = order.want {
-            let nr_pages = quota.next_batch(&order.done);
-            if nr_pages == 0 || self.of.is_in_vain(order) {
-                return Step::Over(Ok(order.done));
-            }
-            let before = self.of.tried_and_taken();
-            let standing = sure(drive::evict(self, now, usage_bytes, nr_pages));
-            if self.of.tried_and_taken().0 > before.0 {
-                (order.before, order.nr_waits) = (Some(before), 0);
-                return Step::Again;
-            }
-            order.nr_waits += 1;
-            return match standing {
-                Standing::Fine if order.nr_waits <= WAITS_MAX => Step::Later,
-                _ => Step::Over(Ok(order.done)),
-            };
-        }
-        if let Some((plan, taken_before)) = order.eviction {
-            let nr_freed = order.done.nr_applied_pages - taken_before;
-            order.before = Some(self.of.tried_and_taken());
-            let requests = match self.of.is_in_vain(order) {
-                true => None,
-                false => self.of.group.tracker.isolate_planned(&plan, nr_freed),
-            };
-            if let Some(requests) = requests {
-                drive::note_batch(
-                    self,
-                    ChosenBy::Command,
-                    None,
-                    Answer::Pages,
-                    Some(&requests),
-                );
-                self.of.page_out(requests);
-                return Step::Again;
-            }
-            (order.eviction, order.before) = (None, None);
-            order.done.nr_commands += 1;
-            return Step::Again;
-        }
-        let Want::Commands(left) = &mut order.want else {
-            return Step::Over(Ok(order.done));
-        };
-        match left.pop_front() {
-            None => Step::Over(Ok(order.done)),
-            Some(command) => self
-                .begin(command, order, now, usage_bytes)
-                .unwrap_or_else(|error| Step::Over(Err(error.into()))),
-        }
-    }
-
-    fn begin(
-        &mut self,
-        command: Result<Command, CommandError>,
-        order: &mut Order<super::Ticket>,
-        now: TimeMs,
-        usage_bytes: u64,
-    ) -> Result<Step, CommandError> {
-        let swappiness = self.control().swappiness();
-        match self.of.group.tracker.plan(command?, swappiness)? {
-            Plan::Done => order.done.nr_commands += 1,
-            Plan::Walk(plan) => {
-                self.walk_as_planned(&plan, now, usage_bytes)?;
-                order.done.nr_walks += 1;
-                order.done.nr_commands += 1;
-            }
-            Plan::Evict(plan) => {
-                order.nr_fruitless = 0;
-                order.eviction = Some((plan, order.done.nr_applied_pages));
-            }
-        }
-        Ok(Step::Again)
-    }
-
-    fn walk_as_planned(
-        &mut self,
-        plan: &WalkPlan,
-        now: TimeMs,
-        usage_bytes: u64,
-    ) -> Result<(), CommandError> {
-        sure(drive::look(self, now, plan.is_scan_forced));
-        drive::note_walk_end(self, WalkEnd::Command);
-        self.of.group.tracker.finish_planned_walk(plan, now)?;
-        drive::after_walk(self, now, usage_bytes);
-        Ok(())
     }
 }
 

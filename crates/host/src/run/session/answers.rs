@@ -8,10 +8,11 @@
 //!   journal), so that undoing is the same.
 //! - I2: an answer is given at once, or when the order it waits for is over.
 
-use super::{BUDGET_BYTES_MIN, ReclaimLoop, Session};
+use super::{BUDGET_BYTES_MIN, Session};
 use crate::metrics;
 use crate::remote::{ClientId, Form, Question, RemoteServer, Request, accept, refuse};
 use crate::run::reclaim_loop::OrderError;
+use crate::run::reclaim_loop::ReclaimLoop;
 use crate::run::report::{self, KernelReport};
 use crate::run::status::{self, GroupStatus, NodeGenerations, Status};
 use crate::run::trace::{Counters, Request as Asked, StatReader};

@@ -4,19 +4,10 @@
 //! (`moves`) or memory that is charged elsewhere (`charges`) is known.
 
 use super::Session;
-use crate::run::charges::Charges;
-use crate::run::moves::Moves;
 use strata_linux::cgroup::{GroupReader, MemoryLimit};
 use strata_linux::plain;
 use strata_linux::units::Bytes;
 use strata_lru::TimeMs;
-
-/// The looks so far.
-#[derive(Debug, Default)]
-pub(super) struct Surroundings {
-    charges: Charges,
-    moves: Moves,
-}
 
 impl Session<'_> {
     /// Says that a limit of others is lower than the budget, so that the kernel holds that one.
@@ -41,8 +32,8 @@ impl Session<'_> {
         };
         let root = self.program.pid();
         let mut news = group.take_news();
-        news.extend(self.surroundings.charges.look(now, &group, &self.recorder));
-        news.extend(self.surroundings.moves.look(&group, root));
+        news.extend(self.charges.look(now, &group, &self.recorder));
+        news.extend(self.moves.look(&group, root));
         for news in news {
             self.warn(news);
         }

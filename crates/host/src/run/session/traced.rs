@@ -3,7 +3,7 @@
 //! **Owns** what of a run is said there. **Does not own** the trace (`run::trace`).
 
 use super::{ReclaimLoop, RunConfig, Session};
-use crate::pages::walk::WalkReport;
+use crate::pages::WalkReport;
 use crate::run::config::{SwappinessChoice, Target};
 use crate::run::report::{Ending, EvictionReport, LimitReport, UsageReport};
 use crate::run::trace::{

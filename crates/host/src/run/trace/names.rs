@@ -4,7 +4,7 @@
 //! what the types of the loop are called (`strata_control::trace`).
 
 use super::{Found, Obstacle, PageoutReport, PolicyName, ReclaimFailure, ReclaimReport, Verdicts};
-use crate::pages::space::WalkFindings;
+use crate::pages::WalkFindings;
 use crate::run::config::PolicyChoice;
 use strata_linux::actuator::{self, PageoutError, ShrinkOutcome};
 use strata_linux::cgroup::ReclaimError;

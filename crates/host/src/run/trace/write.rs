@@ -7,7 +7,6 @@
 //! - I2: the thread wakes about once a second, or each [`CHUNK_BYTES`]: a thread that ran at each tick would be one more
 //!   that wants a processor, which the loop looks at.
 
-use super::Line;
 use crate::whole_file;
 use std::fs::File;
 use std::io::{self, Write};
@@ -15,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
+use strata_control::trace::Line;
 
 /// Bytes of text that are handed over at once.
 const CHUNK_BYTES: usize = 64 << 10;

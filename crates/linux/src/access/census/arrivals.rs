@@ -14,7 +14,7 @@ use std::io;
 
 use strata_control::page_cache;
 
-use super::{Census, FileId, take};
+use super::{Census, FileId, device_of};
 use crate::sys::bpf_arrivals::{ArrivalLog, RawArrival};
 
 /// A folio of page cache that has come to memory.
@@ -75,7 +75,7 @@ impl From<Arrival> for page_cache::Arrival {
 fn arrival_of(raw: &RawArrival) -> Arrival {
     Arrival {
         file: FileId {
-            device: take::device_of(raw.device),
+            device: device_of(raw.device),
             inode: raw.inode,
             generation: raw.generation,
             // Whether the file has a name is found out when it is opened.

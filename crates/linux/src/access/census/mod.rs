@@ -11,8 +11,8 @@
 //! The kernel keeps a struct for every page. A BPF program reads them one after the other. It follows no list and takes
 //! no lock, so nobody is held up; and it sees what no page table shows: page cache that nobody has mapped.
 //!
-//! **Owns** taking a census and what is told of it. **Does not own** where the kernel's structs lie (`locate`), nor what
-//! is done about what was found.
+//! **Owns** taking a census and what is told of it; here, the words for what is told. **Does not own** where the kernel's
+//! structs lie (`locate`), nor what is done about what was found.
 //!
 //! **Invariants**
 //! - I1: what was looked at is told. Where only a part was, every figure is scaled to the whole and the totals have an
@@ -26,14 +26,13 @@ mod estimate;
 mod groups;
 mod idle;
 mod names;
+mod open;
 mod pages;
-mod places;
 mod probed;
 mod ranges;
 mod take;
 mod watch;
 
-use std::io;
 use std::time::Duration;
 
 use strata_control::page_cache;
@@ -42,23 +41,17 @@ pub use arrivals::{Arrival, Arrivals};
 pub use groups::GroupNames;
 pub use idle::IdleRanges;
 pub use names::{FileName, FileNames, is_at, size_at};
+pub use open::Census;
 pub use pages::{FileKey, GroupPages, PageFound};
 pub use probed::{IdleEstimate, Probed};
-pub use watch::{CacheWatch, FullPages, WHOLE_WATCH, Wanted, WatchQuestion};
+pub use take::FullPages;
+pub use watch::{CacheWatch, WHOLE_WATCH, Wanted, WatchQuestion};
 
-use super::{AccessError, BpfSource};
 use crate::process::Device;
-use crate::rights;
-use crate::sys::bpf_census::{self, CensusCall, CensusProgram, NR_KINDS};
-use crate::units::Bytes;
-use places::Places;
+use crate::sys::bpf_census::{self, NR_KINDS};
 
-/// Name in errors.
-const NAME: &str = "the census of memory";
-/// Bytes that are remembered of a block.
-const BLOCK_MEMORY_BYTES: u64 = 4 * ranges::BLOCK_PAGES;
-/// Bytes of the kernel's struct of a page that the program can read.
-const STRUCT_BYTES: u64 = 64;
+/// Bits of the minor number in the kernel's number of a device.
+const MINOR_BITS: u32 = 20;
 
 /// Ages of a [`CacheWatch`], the whole watch included.
 pub const NR_AGES: usize = bpf_census::NR_AGES;
@@ -254,6 +247,14 @@ impl From<page_cache::FileId> for FileId {
     }
 }
 
+/// A device by the kernel's number of it.
+fn device_of(number: u64) -> Device {
+    Device {
+        major: (number >> MINOR_BITS) as u32,
+        minor: (number & ((1 << MINOR_BITS) - 1)) as u32,
+    }
+}
+
 #[cfg(test)]
 impl FileId {
     /// A file that no census has found.
@@ -344,81 +345,4 @@ pub struct Taken {
     pub idle: IdleRanges,
     /// What it cost.
     pub cost: CensusCost,
-}
-
-/// Who takes censuses.
-#[derive(Debug)]
-pub struct Census {
-    program: CensusProgram,
-    pages_base: u64,
-    places: Places,
-}
-
-impl Census {
-    /// Finds the kernel's structs of pages, proves that they are what they seem, and loads the program.
-    ///
-    /// # Errors
-    /// [`AccessError::Unavailable`]: without root, or on a kernel whose structs are not known.
-    pub fn open() -> Result<Census, AccessError> {
-        Census::open_with(0, false)
-    }
-
-    /// Opens as [`Census::open`] does, with room to remember the pages of so many blocks, and with a program that can tell of
-    /// page cache as it comes to memory.
-    fn open_with(nr_blocks: u32, watches_arrivals: bool) -> Result<Census, AccessError> {
-        let mut source = BpfSource::open().map_err(|error| match error {
-            AccessError::Unavailable { why, remedy, .. } => AccessError::Unavailable {
-                source_name: NAME,
-                why,
-                remedy: remedy.replace(", or use the smaps source", ""),
-            },
-            other => other,
-        })?;
-        let Some(pages_base) = source.pages_base() else {
-            return Err(unavailable(
-                "the kernel's structs of pages were not found".to_owned(),
-            ));
-        };
-        let program = CensusProgram::load(nr_blocks, watches_arrivals).map_err(|error| {
-            let memory = Bytes(u64::from(nr_blocks) * BLOCK_MEMORY_BYTES);
-            unavailable(format!(
-                "its program, with {memory} of memory, does not load: {error}"
-            ))
-        })?;
-        let mut call = CensusCall::default();
-        program
-            .look(&mut call)
-            .map_err(|error| unavailable(format!("its program does not run: {error}")))?;
-        if call.page_bytes != STRUCT_BYTES {
-            return Err(unavailable(format!(
-                "this kernel's struct of a page has {} bytes, not {STRUCT_BYTES}",
-                call.page_bytes
-            )));
-        }
-        let places = Places::find(&mut source, call.nr_flags);
-        Ok(Census {
-            program,
-            pages_base,
-            places,
-        })
-    }
-
-    /// Takes a census.
-    ///
-    /// # Errors
-    /// Those of the kernel.
-    pub fn take(&mut self, question: &Question) -> io::Result<Taken> {
-        take::take_once(self, question)
-    }
-}
-
-fn unavailable(why: String) -> AccessError {
-    AccessError::Unavailable {
-        source_name: NAME,
-        why,
-        remedy: format!(
-            "boot Linux 6.1 or newer with CONFIG_DEBUG_INFO_BTF; {}",
-            rights::advice("CAP_BPF or CAP_PERFMON")
-        ),
-    }
 }

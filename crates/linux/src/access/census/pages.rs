@@ -22,10 +22,11 @@ use std::time::{Duration, Instant};
 
 use strata_control::page_cache::{self, FILE_BYTES_MIN, FILES_MAX, SEARCH_PAUSE_MS};
 
+use super::super::AccessError;
+use super::open::unavailable;
 use super::ranges;
 use super::take::{self, Asked, Extent};
-use super::watch::rank_max;
-use super::{AccessError, Arrivals, Census, FileId, FilePart, GroupNames, unavailable};
+use super::{Arrivals, Census, FileId, FilePart, GroupNames};
 use crate::addr::{FILE_PAGES_MAX, PAGE_BYTES};
 use crate::cgroup::GroupReader;
 use crate::sys::bpf_census::RawRecord;
@@ -222,7 +223,7 @@ impl GroupPages {
 
     /// Reads of a page that the kernel counts at most.
     pub fn nr_reads_max(&self) -> u32 {
-        rank_max(&self.census.places) as u32
+        self.census.places.rank_max() as u32
     }
 
     /// The census, for names of files.

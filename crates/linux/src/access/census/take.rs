@@ -13,10 +13,12 @@ use std::time::{Duration, Instant};
 
 use super::estimate::{Figure, Shuffled};
 use super::ranges::{self, BLOCK_PAGES, Range};
-use super::{Budget, Census, CensusCost, FileId, FilePart, GroupPart, Kind, Question};
-use super::{FullPages, IdleRanges, Probed, Sums, Taken, Total};
+use super::{
+    Budget, Census, CensusCost, FileId, FilePart, GroupPart, Kind, MINOR_BITS, Question, device_of,
+};
+use super::{IdleRanges, Probed, Sums, Taken, Total};
 use crate::addr::{FILE_PAGES_MAX, PAGE_BYTES};
-use crate::process::{Device, thread_cpu_ns};
+use crate::process::thread_cpu_ns;
 use crate::sys::bpf_census::{
     CensusCall, NR_AGES, NR_KINDS, RawFile, RawGroup, RawRecord, RawSums,
 };
@@ -34,8 +36,15 @@ const LOOK_SHARE: f64 = 0.75;
 pub(super) const BLOCKS_MIN: u64 = 64;
 /// A node that is not known, in the kernel's sums.
 const NO_NODE: u32 = u32::MAX;
-/// Bits of the minor number in the kernel's number of a device.
-const MINOR_BITS: u32 = 20;
+
+/// Pages of a file of which the kernel's count of reads is full, and is to be reset.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FullPages {
+    /// Which file.
+    pub file: FileId,
+    /// Numbers of whole folios.
+    pub pages: std::ops::Range<u64>,
+}
 
 /// Which blocks are looked at.
 #[derive(Debug)]
@@ -133,28 +142,33 @@ struct Taking<'a> {
     cost: CensusCost,
 }
 
-/// A census that remembers nothing.
-pub(super) fn take_once(census: &Census, question: &Question) -> io::Result<Taken> {
-    let ranges = ranges::read()?;
-    let numbers;
-    let extent = match question.budget {
-        None => Extent::Whole,
-        Some(budget) => {
-            numbers = in_random_order(&ranges)?;
-            Extent::Blocks {
-                numbers: &numbers,
-                budget,
-                are_fixed: false,
+impl Census {
+    /// Takes a census.
+    ///
+    /// # Errors
+    /// Those of the kernel.
+    pub fn take(&mut self, question: &Question) -> io::Result<Taken> {
+        let ranges = ranges::read()?;
+        let numbers;
+        let extent = match question.budget {
+            None => Extent::Whole,
+            Some(budget) => {
+                numbers = in_random_order(&ranges)?;
+                Extent::Blocks {
+                    numbers: &numbers,
+                    budget,
+                    are_fixed: false,
+                }
             }
-        }
-    };
-    let asked = Asked {
-        extent,
-        wants_files: question.wants_files,
-        is_of_groups: false,
-        remembering: None,
-    };
-    take(census, &ranges, &asked, &mut |_| {}, &|| false)
+        };
+        let asked = Asked {
+            extent,
+            wants_files: question.wants_files,
+            is_of_groups: false,
+            remembering: None,
+        };
+        take(self, &ranges, &asked, &mut |_| {}, &|| false)
+    }
 }
 
 /// The numbers of all blocks.
@@ -494,14 +508,6 @@ fn group_part(raw: &RawGroup, scale: f64, has_generations: bool) -> Option<Group
         kind,
         sums: sums(&raw.sums, kind, scale, has_generations),
     })
-}
-
-/// A device, from the kernel's number of it.
-pub(super) fn device_of(number: u64) -> Device {
-    Device {
-        major: (number >> MINOR_BITS) as u32,
-        minor: (number & ((1 << MINOR_BITS) - 1)) as u32,
-    }
 }
 
 fn file_part(raw: &RawFile, scale: f64, has_generations: bool) -> FilePart {

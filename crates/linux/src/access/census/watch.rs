@@ -31,13 +31,14 @@
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
-use std::ops::Range as Pages;
 use std::time::{Duration, Instant};
 
-use super::places::Places;
+use super::super::AccessError;
+use super::open::unavailable;
 use super::ranges::{self, BLOCK_PAGES, Range};
-use super::take::{self, Asked, Extent, Remembering};
-use super::{AccessError, Budget, Census, FileId, Taken, unavailable};
+use super::take::{self, Asked, Extent, FullPages, Remembering};
+use super::{Budget, Census, Taken};
+
 use crate::access::probe;
 use crate::sys::bpf_census::{NR_AGES, NUMBERS_MAX};
 
@@ -61,15 +62,6 @@ pub struct WatchQuestion {
     pub ages: [Duration; WHOLE_WATCH],
     /// The count of reads is to be reset of this share of the pages whose count is full, 0 to 1.
     pub reset_share: f64,
-}
-
-/// Pages of a file of which the kernel's count of reads is full, and is to be reset.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FullPages {
-    /// Which file.
-    pub file: FileId,
-    /// Numbers of whole folios.
-    pub pages: Pages<u64>,
 }
 
 /// What one census of a watch is to tell beside sums by group.
@@ -173,7 +165,7 @@ impl CacheWatch {
         let number = self.clock.number();
         let remembering = Remembering {
             number,
-            rank_max: rank_max(&self.census.places),
+            rank_max: self.census.places.rank_max(),
             ages: std::array::from_fn(|index| self.clock.nr_censuses(self.age(index))),
             records_age: wanted.idle_for.map_or(0, |age| age as u64 + 1),
             probe_limit: (self.question.reset_share * PROBES_ALL) as u64,
@@ -238,16 +230,6 @@ impl CacheWatch {
     /// Who takes the censuses, for names of files.
     pub fn census(&self) -> &Census {
         &self.census
-    }
-}
-
-/// Into how many steps the kernel divides its count of reads.
-pub(super) fn rank_max(places: &Places) -> u64 {
-    match (places.has_generations, places.refs_flags) {
-        (false, _) => 3,
-        // Without the count's place only the first read shows.
-        (true, 0) => 1,
-        (true, _) => 5,
     }
 }
 

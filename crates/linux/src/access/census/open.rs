@@ -1,20 +1,31 @@
-//! Where MGLRU keeps a page's generation and its count of accesses in the flags word.
+//! Opening a census: the kernel's structs of pages, the program that reads them, and where MGLRU keeps a page's generation and
+//! its count of accesses in the flags word.
 //!
 //! The kernel's type information names single flags, but not these two. They are found on pages of our own: what five
 //! touches change beyond the single flags is the count, and the generation lies right above it.
 //!
-//! **Owns** finding them. **Does not own** touching (`sys::touch`), nor what is read out of them.
+//! **Owns** finding and proving all that. **Does not own** touching (`sys::touch`), nor what is read (`take`).
 //!
 //! **Invariants**
 //! - I1: a place is used only if every page looked at had a generation there that MGLRU has.
 
 use rustix::process::getpid;
 
-use super::super::{BpfSource, is_multi_gen_on};
-use crate::process::Process;
+use super::super::{AccessError, BpfSource};
+use super::ranges;
+use crate::process::{Process, is_multi_gen_on};
+use crate::rights;
+use crate::sys::bpf_census::{CensusCall, CensusProgram};
 use crate::sys::fresh_pages::FreshPages;
 use crate::sys::touch;
+use crate::units::Bytes;
 
+/// Name in errors.
+const NAME: &str = "the census of memory";
+/// Bytes that are remembered of a block.
+const BLOCK_MEMORY_BYTES: u64 = 4 * ranges::BLOCK_PAGES;
+/// Bytes of the kernel's struct of a page that the program can read.
+const STRUCT_BYTES: u64 = 64;
 /// Touches that fill the count of accesses of a page (MGLRU).
 const NR_FILLING: usize = 5;
 /// Pages of the trial: the kernel puts pages on its lists in batches of up to 31 a processor.
@@ -53,6 +64,85 @@ impl Places {
             tracing::debug!("generations can't be told from the kernel's structs of pages");
         }
         found.unwrap_or(unknown)
+    }
+
+    /// Into how many steps the kernel divides its count of reads.
+    pub(super) fn rank_max(&self) -> u64 {
+        match (self.has_generations, self.refs_flags) {
+            (false, _) => 3,
+            // Without the count's place only the first read shows.
+            (true, 0) => 1,
+            (true, _) => 5,
+        }
+    }
+}
+
+/// Who takes censuses.
+#[derive(Debug)]
+pub struct Census {
+    pub(super) program: CensusProgram,
+    pub(super) pages_base: u64,
+    pub(super) places: Places,
+}
+
+impl Census {
+    /// Finds the kernel's structs of pages, proves that they are what they seem, and loads the program.
+    ///
+    /// # Errors
+    /// [`AccessError::Unavailable`]: without root, or on a kernel whose structs are not known.
+    pub fn open() -> Result<Census, AccessError> {
+        Census::open_with(0, false)
+    }
+
+    /// Opens as [`Census::open`] does, with room to remember the pages of so many blocks, and with a program that can tell of
+    /// page cache as it comes to memory.
+    pub(super) fn open_with(nr_blocks: u32, watches_arrivals: bool) -> Result<Census, AccessError> {
+        let mut source = BpfSource::open().map_err(|error| match error {
+            AccessError::Unavailable { why, remedy, .. } => AccessError::Unavailable {
+                source_name: NAME,
+                why,
+                remedy: remedy.replace(", or use the smaps source", ""),
+            },
+            other => other,
+        })?;
+        let Some(pages_base) = source.pages_base() else {
+            return Err(unavailable(
+                "the kernel's structs of pages were not found".to_owned(),
+            ));
+        };
+        let program = CensusProgram::load(nr_blocks, watches_arrivals).map_err(|error| {
+            let memory = Bytes(u64::from(nr_blocks) * BLOCK_MEMORY_BYTES);
+            unavailable(format!(
+                "its program, with {memory} of memory, does not load: {error}"
+            ))
+        })?;
+        let mut call = CensusCall::default();
+        program
+            .look(&mut call)
+            .map_err(|error| unavailable(format!("its program does not run: {error}")))?;
+        if call.page_bytes != STRUCT_BYTES {
+            return Err(unavailable(format!(
+                "this kernel's struct of a page has {} bytes, not {STRUCT_BYTES}",
+                call.page_bytes
+            )));
+        }
+        let places = Places::find(&mut source, call.nr_flags);
+        Ok(Census {
+            program,
+            pages_base,
+            places,
+        })
+    }
+}
+
+pub(super) fn unavailable(why: String) -> AccessError {
+    AccessError::Unavailable {
+        source_name: NAME,
+        why,
+        remedy: format!(
+            "boot Linux 6.1 or newer with CONFIG_DEBUG_INFO_BTF; {}",
+            rights::advice("CAP_BPF or CAP_PERFMON")
+        ),
     }
 }
 

@@ -235,7 +235,7 @@ impl ReclaimLoop {
     }
 
     fn can_take(&self) -> bool {
-        self.actuators.has_pageout() || self.groups.root().is_dry_run()
+        self.actuators.has_pageout() || self.control.is_dry_run()
     }
 
     /// Counts what the batch that is back has come to, for the order it was of.
@@ -263,7 +263,7 @@ impl ReclaimLoop {
 
     fn is_in_vain(&self, order: &Order<super::Ticket>) -> bool {
         // A dry run puts all of a batch back, and would find the same again.
-        let most = if self.groups.root().is_dry_run() {
+        let most = if self.control.is_dry_run() {
             1
         } else {
             FRUITLESS_MAX

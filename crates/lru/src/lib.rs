@@ -103,7 +103,6 @@ mod controller;
 mod counting;
 mod distance;
 mod error;
-mod eviction_order;
 mod folio;
 mod group;
 mod ids;
@@ -119,7 +118,6 @@ mod reclaim;
 mod rules;
 mod seam;
 mod shadow;
-mod shadow_table;
 mod spec;
 mod strata_policy;
 mod swappiness;
@@ -147,7 +145,6 @@ pub use seam::{
     AccessVia, Ageing, Arrival, Cause, EvictBatch, GenerationView, GoneCause, GroupView, Isolated,
     OnePass, Origin, ReclaimRequest, ReclaimStats, RelaxedWalk, Shadow, Verdict, WriteState,
 };
-pub use shadow_table::ShadowTable;
 pub use spec::{BadEngineSpec, EnginePolicy, EngineSpec};
 pub use strata_policy::{Ingredient, Ingredients, Strata};
 pub use swappiness::Swappiness;

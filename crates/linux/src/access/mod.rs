@@ -24,7 +24,6 @@ pub use clear::{
 pub use kernel::is_multi_gen_on;
 pub use kernel::{KernelGenerations, KernelLruError};
 pub use probe::parse_release;
-pub use probe::{Requirement, probe};
 pub use smaps::SmapsSource;
 
 use crate::addr::{AddrRange, TableNo, TableSpan};

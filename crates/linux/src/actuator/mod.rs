@@ -40,6 +40,6 @@ pub use advise::PageoutError;
 pub use bring_back::{Allowance, bring_back};
 pub use cache::{CacheDone, CacheOutcome, CacheRequest, CacheThread, CacheTotals, Which};
 pub use clear::{ClearRequest, ClearThread};
-pub use pageout::{PageTarget, Pageout, PageoutConfig, PageoutMode, PageoutReport, PageoutRequest};
+pub use pageout::{PageTarget, Pageout, PageoutConfig, PageoutReport, PageoutRequest};
 pub use recall::{Recall, RecallPages, RecallReport};
 pub use shrink::{Shrink, ShrinkOutcome, ShrinkThread};

@@ -43,14 +43,14 @@ use crate::addr::AddrRange;
 pub use classify::{MemoryDevices, classify};
 pub use handle::read_stat;
 pub use handle::{Process, ProcessError};
-pub use machine::{MachineMemory, VmStat, memory_pressure_percent};
+pub use machine::{MachineMemory, memory_pressure_percent};
 pub use maps::{Device, MapsError, Perms, RawMapping, parse_maps};
 pub use pagemap::PagemapEntry;
 pub use stat::Stat;
 pub use threads::processors_of_thread;
 pub use tree::{ProcessTree, TreeChange};
 pub use usage::thread_cpu_ns;
-pub use usage::{MemoryUse, TreeUse, tree_counted_bytes, tree_memory, tree_rss_bytes};
+pub use usage::{MemoryUse, tree_counted_bytes, tree_rss_bytes};
 pub use vm_flags::VmFlags;
 
 /// What a mapping is.

@@ -162,11 +162,6 @@ impl GroupTree {
 
     // Looking.
 
-    /// Whether children share what none of them claims.
-    pub(crate) fn sharing(&self) -> ProtectionSharing {
-        self.sharing
-    }
-
     pub(super) fn node(&self, number: u16) -> &Group {
         &self.groups[usize::from(number)]
     }

@@ -1,19 +1,19 @@
 #!/usr/bin/env bash
-# `make run`: what Strata is for, on an unmodified redis-server most of whose data is idle. It runs without a limit, under a
-# budget of 50 % of that, held by Strata, and under the kernel's limit alone at the memory that Strata used. About two minutes.
+# `make run`: what Strata is for, on unmodified programs: a redis of which 30 % is asked for, a python with a cold heap, and a
+# node service that is idle (where there is node). `strata guard` gives back what they do not use, within a promise; nobody names a
+# budget. Then the kernel's limit holds them at the size that the guard found: it has to be told the number. About three minutes.
 # Where that can't be (no root, no BPF, a container) it says why and shows the simulator on a recording instead.
-#   demo.sh [--data MIB] [--percent N]
+#   demo.sh [--data MIB] [--promise SHARE/min]
 # DEMO=sim shows the simulator wherever it runs; STRATA=FILE is used instead of building one.
-# The client (tests/programs/kv.c) asks for 30 % of the keys, some often and most seldom, by a Zipf law; one get in 25 is for any
-# key. It waits for each answer and checks it, and reads every key back at the end. The demo shows Strata's generations and
-# report, and ends with one table: memory given back, and its price in throughput and latency. Redis listens on a socket in a
-# private directory and keeps nothing on disk.
+# The client (tests/programs/kv.c) asks redis for 30 % of the keys, some often and most seldom, by a Zipf law. It waits for each
+# answer and checks it, and reads every key back at the end. Redis listens on a socket in a private directory and keeps nothing
+# on disk. Each program has a cgroup of its own, which is removed at the end.
 source "$(dirname "$0")/lib.sh"
 
-data_mib=512 percent=50 load_s=15
+data_mib=384 promise=1%/min min_age_s=10 guard_s=60 load_s=15
 while [ $# -gt 0 ]; do
     case $1 in
-    --data) data_mib=$2 ;; --percent) percent=$2 ;;
+    --data) data_mib=$2 ;; --promise) promise=$2 ;;
     *) fail "unknown option $1" ;;
     esac
     shift 2
@@ -52,7 +52,7 @@ if ! "$strata" doctor >"$target_dir/doctor.txt"; then
     if [ "$(id -u)" != 0 ] && have sudo; then
         headline "Strata needs root to manage memory: going on with sudo"
         exec sudo -- env PATH="$PATH" HOME="$HOME" CARGO_TARGET_DIR="$target_dir" "$0" \
-            --data "$data_mib" --percent "$percent"
+            --data "$data_mib" --promise "$promise"
     fi
     cat "$target_dir/doctor.txt"
     headline "The live demo can't run on this machine; what is MISSING above says why"
@@ -65,113 +65,132 @@ if ! scripts/servers.sh redis; then
     exit
 fi
 
-kv=$(scripts/program.sh kv) && sample=$(scripts/program.sh sample) ||
-    fail "the client of tests/programs can't be compiled"
+kv=$(scripts/program.sh kv) || fail "the client of tests/programs can't be compiled"
 work=$(mktemp -d)
 socket=$work/redis.sock
-server=''
+# Where groups with a memory controller are: the hierarchy of that controller, or the unified one.
+mount=/sys/fs/cgroup
+[ ! -d $mount/memory ] || mount=$mount/memory
+prefix=strata-demo-$$
+names=() guard='' programs=()
+
 finish() {
-    # Redis is told to end, not strata: the wrapper ends with its program and cleans up.
-    cli shutdown nosave >/dev/null 2>&1 || true
-    if [ -n "$server" ]; then
-        for _ in $(seq 100); do kill -0 "$server" 2>/dev/null || break; sleep 0.1; done
-        kill "$server" 2>/dev/null || true
-    fi
+    [ -z "$guard" ] || { kill -INT "$guard" 2>/dev/null && wait "$guard" 2>/dev/null; } || true
+    [ ${#programs[@]} = 0 ] || { kill "${programs[@]}" 2>/dev/null && wait "${programs[@]}" 2>/dev/null; } || true
+    local name
+    for name in "${names[@]}"; do
+        for _ in $(seq 50); do
+            rmdir "$mount/$prefix-$name" 2>/dev/null && break
+            sleep 0.1
+        done
+    done
     rm -rf "$work"
 }
 trap finish EXIT
 trap 'exit 130' INT TERM
 
-cli() { "$bin/redis-cli" -s "$socket" "$@"; }
-redis=("$bin/redis-server" --port 0 --unixsocket "$socket" --save '' --appendonly no --dir "$work"
-    --loglevel warning --logfile "$work/redis.log" --daemonize no)
-keys=$((data_mib * 1024 * 1024 / 1200))
-client=("$kv" --socket "$socket" --keys $keys --pipeline 1 --text --asked 30 --any-every 25)
-
-answers() {
-    for _ in $(seq 200); do
-        [ "$(cli ping 2>/dev/null)" != PONG ] || return 0
-        kill -0 "$server" 2>/dev/null || break
-        sleep 0.05
-    done
-    return 1
+# Starts COMMAND in a group of its own.
+in_group() { # NAME COMMAND...
+    local directory=$mount/$prefix-$1
+    names+=("$1")
+    shift
+    [ $mount = /sys/fs/cgroup/memory ] || echo +memory 2>/dev/null >$mount/cgroup.subtree_control || true
+    mkdir "$directory"
+    sh -c 'echo $$ >"$0/cgroup.procs" && exec "$@"' "$directory" "$@" &
+    programs+=($!)
 }
+cli() { "$bin/redis-cli" -s "$socket" "$@"; }
 field() { sed -nE "s/.*\"$1\": *([0-9]+).*/\1/p" "$2" | tail -n 1; }
 mib() { echo $((($1 + 524288) / 1048576)); }
-
-# Fills a redis under `strata run` with OPTIONS and asks it for some seconds. Leaves NAME.kv (what the client says), NAME.report
-# and NAME.sample (its group's memory since it was full) in $work. Fails if redis did not live to the end.
-ask_redis() { # NAME FULL_BYTES OPTION...
-    local name=$1 full=$2 pid status=0 sampling
+# Resident memory of all programs, bytes.
+resident() {
+    local pid sum=0
+    for pid in "${programs[@]}"; do
+        sum=$((sum + $(awk '/^VmRSS/ {print $2 * 1024}' "/proc/$pid/status")))
+    done
+    echo $sum
+}
+ask() { # NAME SECONDS OPTION...
+    local name=$1 seconds=$2
     shift 2
-    "$strata" run --report "$work/$name.report" "$@" -- "${redis[@]}" &
-    server=$!
-    answers || { cat "$work/redis.log" >&2 2>/dev/null || true; fail "redis-server does not answer"; }
-    pid=$(cli info server | tr -d '\r' | sed -n 's/^process_id://p')
-    "$sample" --pid "$pid" --after 0 --from "$full" --seconds 600 >"$work/$name.sample" 2>/dev/null &
-    sampling=$!
-    "${client[@]}" --fill-only --pipeline 16 >/dev/null 2>"$work/why" &&
-        # Not measured: what is asked for comes back into memory first.
-        "${client[@]}" --no-fill --seconds 2 >/dev/null 2>"$work/why" || status=$?
-    if [ $status = 0 ]; then
-        "${client[@]}" --no-fill --seconds "$load_s" --verify >"$work/$name.kv" 2>"$work/why" &
-        [ "$name" != strata ] || show_generations "$pid"
-        wait $! || status=$?
-    fi
-    cli shutdown nosave >/dev/null 2>&1 || true
-    wait "$server" || [ $status != 0 ] || status=$?
-    server=''
-    wait $sampling || true
-    return $status
-}
-show_generations() { # PID
-    sleep $((load_s / 2))
-    awk '/^VmRSS/ {rss = $2} /^VmSwap/ {swap = $2} END {
-        printf "\nRedis holds %d MiB in memory, %d MiB are swapped out. Its generations:\n", rss / 1024, swap / 1024
-    }' "/proc/$1/status"
-    "$strata" lru-gen --pid "$1" --once 2>"$work/err" || cat "$work/err"
+    "${client[@]}" --no-fill --seconds "$seconds" "$@" >"$work/$name.kv" 2>"$work/why" || fail "redis: $(cat "$work/why")"
 }
 
-headline "Redis without a limit: $keys keys with values of 1 KB, of which 30 % are asked for"
-all_kib=$(awk '/^MemTotal/ {print $2}' /proc/meminfo)
-ask_redis free 0 --quiet --memory "${all_kib}K" --policy none || fail "redis-server ended badly: $(cat "$work/why")"
-free_bytes=$(field usage_peak "$work/free.sample")
-echo "It takes $(mib "$free_bytes") MiB and answers $(field ops_per_s "$work/free.kv") gets a second."
+keys=$((data_mib * 1024 * 1024 / 1200))
+client=("$kv" --socket "$socket" --keys $keys --pipeline 1 --text --asked 30)
+headline "Programs that hold more than they use: a redis with $keys keys of which 30 % are asked for, a python with a cold heap$(
+    ! have node || echo ', a node service')"
+in_group redis "$bin/redis-server" --port 0 --unixsocket "$socket" --save '' --appendonly no --dir "$work" \
+    --loglevel warning --logfile "$work/redis.log" --daemonize no
+! have python3 || in_group python python3 -c '
+import time
+cold = [("entry %d" % i) * 3 for i in range(1_500_000)]
+while True:
+    sum(len(entry) for entry in cold[:20_000])
+    time.sleep(0.1)'
+! have node || in_group node node -e '
+const kept = Array.from({length: 400000}, (_, i) => ({id: i, text: "row " + i}));
+setInterval(() => kept.slice(0, 5000).reduce((sum, row) => sum + row.text.length, 0), 100);'
+for _ in $(seq 200); do
+    [ "$(cli ping 2>/dev/null)" != PONG ] || break
+    sleep 0.05
+done
+"${client[@]}" --fill-only --pipeline 16 >/dev/null 2>"$work/why" || fail "redis-server does not answer: $(cat "$work/why")"
+ask warm 3
+ask before $load_s
+before=$(resident)
+echo "Together they hold $(mib "$before") MiB; redis answers $(field ops_per_s "$work/before.kv") gets a second."
 
-budget=$((free_bytes * percent / 100))
-budget_mib=$(mib $budget)
-headline "The same under a budget of $budget_mib MiB ($percent %), held by Strata"
-swap=zram:$(($(mib "$free_bytes") * 2))M
-echo "\$ strata run --memory ${budget_mib}M --swap $swap -- redis-server ..."
-status=0
-ask_redis strata $((budget / 100 * 95)) --memory "${budget_mib}M" --swap "$swap" || status=$?
-right=$(field verified "$work/strata.kv" 2>/dev/null)
-[ $status = 0 ] || fail "redis under Strata ended with status $status: $(cat "$work/why"); ${right:-0} of $keys keys were right"
+command=(guard --promise "$promise" --min-age ${min_age_s}s --swap "zram:$(($(mib "$before") * 2))M" --cgroup "/$prefix-*")
+headline "strata guard takes what was not used for $min_age_s s, as long as at most ${promise%/min} of a program comes back a minute"
+echo "\$ strata ${command[*]}"
+"$strata" "${command[@]}" --cpu 5% --format json >"$work/guard" 2>"$work/err" &
+guard=$!
+ask during $guard_s &
+asking=$!
+while kill -0 $asking 2>/dev/null; do
+    sleep 10
+    [ ! -s "$work/guard" ] || tail -n 1 "$work/guard" | sed -nE \
+        's/.*"watched_ms":([0-9]+)[0-9]{3},.*"resident_bytes":([0-9]+),"away_bytes":([0-9]+),"price.*/\1 \2 \3/p' |
+        while read -r watched held away; do
+            echo "after $watched s: $(mib "$held") MiB in memory, $(mib "$away") MiB away"
+        done
+done
+wait $asking
+ask after $load_s
+after=$(resident)
+last=$(tail -n 1 "$work/guard")
+of_guard() { sed -nE "s/.*\"$1\":([0-9]+),.*\"groups\".*/\1/p" <<<"$last"; }
+sum_of() { grep -oE "\"$1\":[0-9]+" <<<"$last" | awk -F: '{sum += $2} END {print sum + 0}'; }
+price=$(of_guard price_bytes) away=$(of_guard away_bytes) cpu_ms=$(($(of_guard cpu_ns) / 1000000))
+taken=$(sum_of taken_bytes) back=$(sum_of came_back_bytes)
+ask right 1 --verify
+right=$(field verified "$work/right.kv")
 [ "$right" = "$keys" ] || fail "DATA WAS LOST: only $right of $keys keys are right"
 echo "$right of $keys keys were read back right."
+kill -INT $guard && wait $guard || true
+guard=''
 
-matched=$(field usage_mean "$work/strata.sample")
-headline "The same under the kernel's limit alone, at the memory that Strata used: $(mib "$matched") MiB"
-# The kernel may kill a program whose memory grows fast; that is a result, too.
+headline "The same by the kernel's limit on redis, once it is told the number that the guard found"
+# What redis holds is what the client uses and what the guard left.
+redis_now=$(sed -nE "s/.*\"group\":\"\/$prefix-redis\",[^}]*\"resident_bytes\":([0-9]+).*/\1/p" <<<"$last")
+"$strata" run --quiet --policy none --cgroup "/$prefix-redis" --memory "$redis_now" --swap "zram:$(($(mib "$before") * 2))M" &
+limit=$!
 is_killed=''
-ask_redis kernel $((matched / 100 * 95)) --quiet --memory "$matched" --policy none --swap "$swap" || is_killed=yes
+sleep 3
+"${client[@]}" --no-fill --seconds $load_s >"$work/kernel.kv" 2>"$work/why" || is_killed=yes
+kill -INT $limit && wait $limit || true
 
-# What a run took in all, bytes: its memory, what its compressed swap takes, and Strata itself where it acts.
-taken() { # NAME
-    local of_strata=0
-    [ "$1" != strata ] || of_strata=$(field strata_bytes "$work/strata.report")
-    echo $(($(field usage_mean "$work/$1.sample") + $(field zram_bytes "$work/$1.report") + of_strata))
-}
-row() { printf '  %-34s %12s %12s %12s\n' "$@"; }
-killed=${is_killed:+killed}
-of_kernel() { [ -n "$is_killed" ] && echo killed || "$@"; }
+row() { printf '  %-38s %12s %12s %12s %12s\n' "$@"; }
 headline "What it comes to"
-row '' 'no limit' Strata 'kernel alone'
-row 'memory, MiB' "$(mib "$free_bytes")" "$(mib "$matched")" "$(of_kernel mib "$(field usage_mean "$work/kernel.sample")")"
-row '+ compressed swap and Strata, MiB' 0 "$(mib $(($(taken strata) - matched)))" \
-    "${killed:-$(mib $(($(taken kernel) - $(field usage_mean "$work/kernel.sample"))))}"
-row 'given back, MiB' 0 "$(mib $((free_bytes - $(taken strata))))" "${killed:-$(mib $((free_bytes - $(taken kernel))))}"
-for what in 'gets a second|ops_per_s' 'half of all answered within, us|p50_us' '99 % answered within, us|p99_us'; do
-    row "${what%|*}" "$(field "${what#*|}" "$work/free.kv")" "$(field "${what#*|}" "$work/strata.kv")" \
-        "${killed:-$(field "${what#*|}" "$work/kernel.kv")}"
+row '' before 'as it takes' afterwards "kernel's limit"
+row 'memory of the programs, MiB' "$(mib "$before")" '' "$(mib "$after")" ''
+row '+ compressed swap and ages, MiB' 0 '' "$(mib "$price")" ''
+row 'given back net, MiB' 0 '' "$(mib $((away - price)))" ''
+for what in 'gets a second|ops_per_s' '99 % answered within, us|p99_us'; do
+    row "${what%|*}" "$(field "${what#*|}" "$work/before.kv")" "$(field "${what#*|}" "$work/during.kv")" \
+        "$(field "${what#*|}" "$work/after.kv")" "${is_killed:-$(field "${what#*|}" "$work/kernel.kv")}"
 done
+echo
+echo "Of $(mib "$taken") MiB taken $(mib "$back") MiB came back. Strata used $cpu_ms ms of processor time in $((guard_s + load_s)) s."
+echo "Nobody named a budget. The kernel's limit needs one: $(mib "$redis_now") MiB for this redis, for this load."

@@ -16,6 +16,7 @@ use strata_host::compare::CompareError;
 use strata_host::observe::{AttendError, SubjectError};
 use strata_host::remote::RemoteError;
 use strata_host::run::RunError;
+use strata_linux::process::ProcessError;
 
 /// A mistake in the arguments that only shows once they are looked at together or tried.
 #[derive(Debug, thiserror::Error)]
@@ -44,6 +45,9 @@ pub(crate) fn status_of_run(error: &Error) -> u8 {
     }
     if let Some(error) = error.downcast_ref::<SubjectError>() {
         return error.exit_status();
+    }
+    if let Some(ProcessError::NotPermitted { .. }) = error.downcast_ref::<ProcessError>() {
+        return STATUS_USAGE;
     }
     if let Some(error) = error.downcast_ref::<AttendError>() {
         return error.exit_status();

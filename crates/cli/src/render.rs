@@ -22,6 +22,8 @@ pub(crate) use live::{budget, groups, order, status};
 
 /// Base pages of this machine, for showing counts as sizes.
 const PAGE_BYTES: u64 = strata_linux::addr::PAGE_BYTES;
+/// From so many milliseconds on Strata's share of a processor is told.
+const SHARE_MS_MIN: u64 = 1000;
 /// Where the values begin, behind the longest label.
 const LABEL_COLUMNS: usize = 14;
 
@@ -67,12 +69,16 @@ pub(crate) fn report(report: &Report, detail: Detail, told: &[String]) -> String
         saved(&mut lines, report);
     }
     let_go(&mut lines, report);
+    // Of a moment a share says nothing.
+    let share = match report.usage.observed_ms {
+        0..SHARE_MS_MIN => String::new(),
+        _ => format!(" ({:.1} % of a processor)", report.strata_cpu_percent),
+    };
     lines.add(
         "strata",
         format_args!(
-            "{} of CPU time ({:.1} % of a processor), {} of memory, {} walks",
+            "{} of CPU time{share}, {} of memory, {} walks",
             seconds(report.strata_cpu_ms),
-            report.strata_cpu_percent,
             Bytes(report.saved.strata_bytes),
             count(report.walks.nr_walks)
         ),
@@ -142,21 +148,23 @@ fn budget_and_usage(lines: &mut Lines, report: &Report) {
             Bytes(usage.mean_bytes)
         ),
     );
-    lines.add(
-        "above budget",
-        format_args!(
-            "{} of {} ({})",
-            seconds(usage.above_budget_ms),
-            seconds(usage.observed_ms),
-            percent(usage.above_budget_ms, usage.observed_ms)
-        ),
-    );
+    if usage.observed_ms > 0 {
+        lines.add(
+            "above budget",
+            format_args!(
+                "{} of {} ({})",
+                seconds(usage.above_budget_ms),
+                seconds(usage.observed_ms),
+                percent(usage.above_budget_ms, usage.observed_ms)
+            ),
+        );
+    }
     if let Some(limit) = report.limit.filter(|limit| limit.nr_raises > 0) {
         lines.add(
             "hard limit",
             format_args!(
-                "gave way {} times, from {} to {}",
-                count(limit.nr_raises),
+                "gave way {}, from {} to {}",
+                times(limit.nr_raises),
                 Bytes(limit.backstop_bytes),
                 Bytes(limit.peak_bytes)
             ),
@@ -166,7 +174,10 @@ fn budget_and_usage(lines: &mut Lines, report: &Report) {
 
 fn generations(lines: &mut Lines, generations: &[GenerationReport]) {
     let mut label = "generations";
-    for generation in generations {
+    let is_empty = |of: &GenerationReport| of.anon_bytes + of.file_bytes == 0;
+    // Empty ones between others have their place.
+    let all_empty = generations.iter().all(is_empty);
+    for generation in generations.iter().filter(|_| !all_empty) {
         lines.add(
             label,
             format_args!(
@@ -199,17 +210,11 @@ fn evictions(lines: &mut Lines, report: &Report, detail: Detail) {
         // Nobody asked or looked: what the kernel counted is all there is.
         let kernel = &report.kernel;
         let known = |count: Option<u64>| count.map_or_else(|| "unknown".to_owned(), pages);
-        let refaulted = kernel
-            .nr_refaulted_anon_pages
-            .zip(kernel.nr_refaulted_file_pages);
         lines.add(
             "evicted",
             format_args!("{}, by the kernel alone", known(kernel.nr_freed_pages)),
         );
-        lines.add(
-            "refaulted",
-            known(refaulted.map(|(anon, file)| anon.saturating_add(file))),
-        );
+        lines.add("refaulted", known(refaulted_by_kernel(report)));
         return;
     }
     let all = eviction
@@ -252,14 +257,20 @@ fn evictions(lines: &mut Lines, report: &Report, detail: Detail) {
             evicted::cache_tiers(lines, cache);
         }
     }
-    lines.add(
-        "refaulted",
-        format_args!(
-            "{} came back, {} of them soon after they went",
-            pages(eviction.nr_refaulted_pages),
-            count(eviction.nr_refaulted_recent_pages)
-        ),
+    let seen = format!(
+        "{} came back, {} of them soon after they went",
+        pages(eviction.nr_refaulted_pages),
+        count(eviction.nr_refaulted_recent_pages)
     );
+    match refaulted_by_kernel(report) {
+        Some(nr_pages) => {
+            lines.add("refaulted", pages(nr_pages));
+            if detail == Detail::Verbose {
+                lines.add("", format_args!("by what walks saw, {seen}"));
+            }
+        }
+        None => lines.add("refaulted", seen),
+    }
     if detail == Detail::Verbose {
         evicted::tiers(lines, &report.tiers);
     }
@@ -267,11 +278,20 @@ fn evictions(lines: &mut Lines, report: &Report, detail: Detail) {
         lines.add(
             "thrashing",
             format_args!(
-                "{} times nothing older than --min-ttl was left",
-                count(eviction.nr_thrashing)
+                "{} nothing older than --min-ttl was left",
+                times(eviction.nr_thrashing)
             ),
         );
     }
+}
+
+/// The price of what was evicted, as the kernel counts it; `None` where it does not.
+fn refaulted_by_kernel(report: &Report) -> Option<u64> {
+    let kernel = &report.kernel;
+    let kinds = kernel
+        .nr_refaulted_anon_pages
+        .zip(kernel.nr_refaulted_file_pages);
+    kinds.map(|(anon, file)| anon.saturating_add(file))
 }
 
 /// What was done beside evicting; what was not done is left out.
@@ -356,6 +376,12 @@ fn saved(lines: &mut Lines, report: &Report) {
             Bytes(saved.strata_bytes)
         ),
     );
+    if saved.net_bytes < 0 {
+        lines.add(
+            "warning",
+            "nothing was saved: what Strata and compressed swap took is more than what went out of memory",
+        );
+    }
 }
 
 fn let_go(lines: &mut Lines, report: &Report) {
@@ -420,9 +446,14 @@ fn seconds(ms: u64) -> String {
 }
 
 fn percent(part: u64, whole: u64) -> String {
-    match whole {
-        0 => "nothing observed".to_owned(),
-        _ => format!("{:.1} %", part as f64 * 100.0 / whole as f64),
+    format!("{:.1} %", part as f64 * 100.0 / whole.max(1) as f64)
+}
+
+/// How often.
+fn times(nr_times: u64) -> String {
+    match nr_times {
+        1 => "once".to_owned(),
+        nr_times => format!("{} times", count(nr_times)),
     }
 }
 

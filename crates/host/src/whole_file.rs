@@ -4,13 +4,20 @@
 //! to write nor to remove: in a directory that others may write to, a link that somebody else has put there
 //! would decide which file is lost.
 //!
-//! **Owns** drafts, renaming, and what a replaced file keeps (mode and owner). **Does not own** any text.
+//! **Owns** drafts, renaming, what a replaced file keeps (mode and owner), and opening what is no file (devices, pipes). **Does
+//! not own** any text.
+//!
+//! **Invariants** I1: nothing here waits for somebody to read a pipe without a bound, neither to open nor to write.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
 /// Names that are tried for a draft: others may have put files there.
 const DRAFTS_MAX: u32 = 16;
@@ -130,13 +137,17 @@ pub fn replace(place: &Path, text: &[u8], fresh: Fresh) -> io::Result<FileId> {
     draft.put()
 }
 
-/// Opens a file that grows in its place, emptied; a device or pipe as it is.
+/// Opens a file that grows in its place, emptied; a device, a pipe or a descriptor of ours (`/dev/stdout`) as it is. Writes to it wait
+/// until somebody reads.
 ///
 /// # Errors
-/// A symbolic link to a file, or to nothing, is `InvalidInput`.
+/// A symbolic link to a file, or to nothing, is `InvalidInput`; a pipe that nobody reads is as in [`open_stream`].
 pub fn truncate(place: &Path) -> io::Result<File> {
-    if fs::metadata(place).is_ok_and(|found| !found.is_file()) {
-        return File::options().write(true).open(place);
+    if is_stream(place) {
+        let stream = open_stream(place)?;
+        let flags = fcntl_getfl(&stream)?;
+        fcntl_setfl(&stream, flags - OFlags::NONBLOCK)?;
+        return Ok(stream);
     }
     let mut options = File::options();
     options.write(true).create(true).truncate(true);
@@ -145,6 +156,104 @@ pub fn truncate(place: &Path) -> io::Result<File> {
         Ok(found) if found.is_symlink() => no_file(place, &found),
         _ => error,
     })
+}
+
+/// Whether what is there is written as it stands, and not replaced: a device, a pipe, or a descriptor of ours by whatever name.
+pub fn is_stream(place: &Path) -> bool {
+    fs::metadata(place)
+        .is_ok_and(|found| !found.is_dir() && (!found.is_file() || is_descriptor(place)))
+}
+
+/// Opens what [`is_stream`], to be written to its end with [`write_within`].
+///
+/// # Errors
+/// A pipe that nobody reads, and a socket, are `InvalidInput`.
+pub fn open_stream(place: &Path) -> io::Result<File> {
+    let mut options = File::options();
+    // To open a pipe that nobody reads would take for ever.
+    options.append(true).custom_flags(libc::O_NONBLOCK);
+    options.open(place).map_err(|error| {
+        if error.raw_os_error() != Some(libc::ENXIO) {
+            return error;
+        }
+        let is_pipe = fs::metadata(place).is_ok_and(|found| found.file_type().is_fifo());
+        let why = match is_pipe {
+            true => "it is a pipe that nobody reads: start its reader first",
+            false => "it is a socket or device that can't be opened by name",
+        };
+        io::Error::new(io::ErrorKind::InvalidInput, why)
+    })
+}
+
+/// Writes all of it to what [`open_stream`] has opened.
+///
+/// # Errors
+/// `TimedOut` where nobody takes it within `most`.
+pub fn write_within(mut stream: &File, text: &[u8], most: Duration) -> io::Result<()> {
+    let until = Instant::now() + most;
+    let mut rest = text;
+    while !rest.is_empty() {
+        match stream.write(rest) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(nr_bytes) => rest = &rest[nr_bytes..],
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                wait_for_reader(stream, until).map_err(|error| match error.kind() {
+                    io::ErrorKind::TimedOut => io::Error::new(
+                        io::ErrorKind::TimedOut,
+                        format!(
+                            "whoever should read it took {} of {} bytes in {} s",
+                            text.len() - rest.len(),
+                            text.len(),
+                            most.as_secs()
+                        ),
+                    ),
+                    _ => error,
+                })?;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Waits until there is room in a pipe.
+fn wait_for_reader(stream: &File, until: Instant) -> io::Result<()> {
+    let left = until.saturating_duration_since(Instant::now());
+    let timeout = Timespec {
+        tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: left.subsec_nanos().into(),
+    };
+    match poll(&mut [PollFd::new(stream, PollFlags::OUT)], Some(&timeout)) {
+        Ok(0) => Err(io::ErrorKind::TimedOut.into()),
+        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+/// Whether a path stands for an open descriptor, as `/dev/stdout` and `/proc/4242/fd/7` do.
+fn is_descriptor(path: &Path) -> bool {
+    let leads_there = |path: &Path| {
+        let mut parts = path
+            .components()
+            .skip(1)
+            .filter_map(|part| part.as_os_str().to_str());
+        let is_number =
+            |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        let directory = (parts.next(), parts.next(), parts.next());
+        match directory {
+            (Some("dev"), Some("fd"), Some(number)) => is_number(number) && parts.next().is_none(),
+            (Some("proc"), Some(of), Some("fd")) => {
+                (of == "self" || is_number(of))
+                    && parts.next().is_some_and(is_number)
+                    && parts.next().is_none()
+            }
+            _ => false,
+        }
+    };
+    let is_in_dev = path.parent() == Some(Path::new("/dev"));
+    path.is_absolute() && leads_there(path)
+        || is_in_dev && fs::read_link(path).is_ok_and(|to| leads_there(&to))
 }
 
 fn no_file(place: &Path, found: &fs::Metadata) -> io::Error {
@@ -247,5 +356,63 @@ mod tests {
         symlink(&victim, directory.path().join(name)).unwrap();
         replace(&path, b"x", Fresh::Public).unwrap();
         assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
+    }
+
+    #[test]
+    fn descriptors_are_known_by_their_names() {
+        for path in [
+            "/dev/stdout",
+            "/dev/stderr",
+            "/dev/fd/1",
+            "/proc/self/fd/1",
+            "/proc/42/fd/1",
+        ] {
+            assert!(is_descriptor(Path::new(path)), "{path}");
+        }
+        for path in [
+            "/dev/null",
+            "/tmp/x",
+            "/dev/stdout/x",
+            "/proc/42/fd",
+            "/proc/42/environ",
+        ] {
+            assert!(!is_descriptor(Path::new(path)), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_descriptor_that_is_a_file_is_written_on_from_its_end() {
+        use std::os::fd::AsRawFd;
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("out");
+        fs::write(&path, "before ").unwrap();
+        let open = File::options().append(true).open(&path).unwrap();
+        let name = format!("/proc/self/fd/{}", open.as_raw_fd());
+        truncate(Path::new(&name))
+            .unwrap()
+            .write_all(b"after")
+            .unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "before after");
+    }
+
+    #[test]
+    fn a_pipe_is_opened_only_with_a_reader_and_written_only_while_it_reads() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("pipe");
+        let made = std::process::Command::new("mkfifo").arg(&path).status();
+        assert!(made.unwrap().success());
+        for opened in [open_stream(&path), truncate(&path)] {
+            let error = opened.unwrap_err().to_string();
+            assert!(error.contains("nobody reads"), "{error}");
+        }
+        let mut options = File::options();
+        let reader = options.read(true).custom_flags(libc::O_NONBLOCK);
+        let _reader = reader.open(&path).unwrap();
+        let stream = open_stream(&path).unwrap();
+        write_within(&stream, b"it fits", Duration::ZERO).unwrap();
+        let much = vec![b'x'; 4 << 20];
+        let error = write_within(&stream, &much, Duration::from_millis(50)).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        assert!(error.to_string().contains("of 4194304 bytes"), "{error}");
     }
 }

@@ -230,10 +230,10 @@ static long classify_word(u32 index, void *ctx)
 			EACH_OF_64(GATHER)
 #undef GATHER
 		}
-		if (all & ENTRY_DIRTY) {
+		if (all & (ENTRY_DIRTY | ENTRY_SAVED_DIRTY)) {
 			dirty = ~0ULL;
-		} else if (any & ENTRY_DIRTY) {
-#define GATHER(i) dirty |= ((e[i] >> BIT_DIRTY) & 1) << (i); SETTLE(dirty);
+		} else if (any & (ENTRY_DIRTY | ENTRY_SAVED_DIRTY)) {
+#define GATHER(i) { u64 v = e[i]; dirty |= IS_DIRTY(v) << (i); SETTLE(dirty); }
 			EACH_OF_64(GATHER)
 #undef GATHER
 		}
@@ -253,7 +253,7 @@ static long classify_word(u32 index, void *ctx)
 
 		present |= is_present << i;
 		accessed |= ((v >> BIT_ACCESSED) & is_present) << i;
-		dirty |= ((v >> BIT_DIRTY) & is_present) << i;
+		dirty |= (IS_DIRTY(v) & is_present) << i;
 		special |= is_special << i;
 		protnone |= is_protnone << i;
 		other |= is_other << i;
@@ -287,7 +287,7 @@ static __always_inline void record_huge(u64 table_no, u64 leaf, int is_gigantic)
 		kind |= HUGE_PRESENT;
 		if (leaf & ENTRY_ACCESSED)
 			kind |= HUGE_ACCESSED;
-		if (leaf & ENTRY_DIRTY)
+		if (IS_DIRTY(leaf))
 			kind |= HUGE_DIRTY;
 		if (!(leaf & (ENTRY_WRITABLE | ENTRY_DIRTY)))
 			shared.h.nr_clean_huge++;

@@ -14,11 +14,19 @@
 #define BIT_LARGE 7     /* a page here and not a table [PSE] */
 #define BIT_PROTNONE 8  /* in an entry that is not present [PROTNONE] */
 #define BIT_SPECIAL 9   /* no ordinary page behind it [SPECIAL] */
+/*
+ * Since 6.6 Linux keeps the dirty bit here where an entry may not be written [SAVED_DIRTY]: after a fork, and in
+ * what was made read-only after it was written. Before, it marks pages of DAX devices.
+ */
+#define BIT_SAVED_DIRTY 58
 
 #define ENTRY_PRESENT (1ULL << BIT_PRESENT)
 #define ENTRY_WRITABLE (1ULL << BIT_WRITABLE)
 #define ENTRY_ACCESSED (1ULL << BIT_ACCESSED)
 #define ENTRY_DIRTY (1ULL << BIT_DIRTY)
+#define ENTRY_SAVED_DIRTY (1ULL << BIT_SAVED_DIRTY)
+/* Whether a present entry's page was written, 0 or 1. */
+#define IS_DIRTY(entry) (((entry) >> BIT_DIRTY | (entry) >> BIT_SAVED_DIRTY) & 1)
 #define ENTRY_LARGE (1ULL << BIT_LARGE)
 #define ENTRY_PROTNONE (1ULL << BIT_PROTNONE)
 #define ENTRY_SPECIAL (1ULL << BIT_SPECIAL)

@@ -15,10 +15,11 @@
 //!
 //! A page's stamp is the number of the walk that last found it accessed. The first walk stamps what is there as merely
 //! seen, since its accessed bits may be of any age, and so does a later walk that finds a page without an access (read
-//! ahead, copied by fork).
+//! ahead, copied by fork). A page whose accessed bit nobody can clear has no age: it is unseen until a walk finds the
+//! bit clear, and then it is merely seen.
 //!
-//! **Memory**: 1,288 bytes for each page table (2 MiB of address space) that has a page in memory or one that was
-//! taken: 2.5 bytes a page where tables are full.
+//! **Memory**: 1,352 bytes for each page table (2 MiB of address space) that has a page in memory or one that was
+//! taken: 2.6 bytes a page where tables are full.
 //!
 //! **Limit**: a page that was taken and freed, and an address that was unmapped and mapped again between two walks,
 //! look like a refault when the address is used again.

@@ -279,7 +279,7 @@ fn table(ranking: &Ranking, columns: Option<usize>) -> String {
         ),
         (
             of_groups(ranking, |group| group.unknown_bytes),
-            "guest memory: accesses can't be seen, so it counts as unknown and not as idle",
+            "of unknown age, which is not idle: memory of guests, and pages whose accessed bits can't be cleared",
         ),
     ] {
         if bytes > 0 {

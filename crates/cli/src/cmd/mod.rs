@@ -26,6 +26,7 @@ pub(crate) mod wss;
 use std::process::ExitCode;
 
 use crate::cli::Verb;
+use crate::failure::UsageError;
 use crate::{failure, print};
 
 /// Does what was asked; a failure is told on stderr.
@@ -35,6 +36,12 @@ pub(crate) fn dispatch(verb: Verb) -> ExitCode {
         _ => failure::status,
     };
     let done = match verb {
+        _ if strata_linux::run_dir::is_run_dir_empty() => Err(UsageError(
+            "STRATA_RUN_DIR is set, but empty: unset it, which means /run/strata, or give the whole path of a directory that \
+             only you can write"
+                .to_owned(),
+        )
+        .into()),
         Verb::Run(args) => run::run(*args),
         Verb::Doctor(args) => doctor::run(&args),
         Verb::Top(args) => top::run(&args),

@@ -168,6 +168,8 @@ pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<ExitCode> {
             format!("{name} holds no interval in which the processes ran: record for longer");
         return Err(UsageError(reason).into());
     }
+    let target = info.about.as_ref().map_or("", |about| &about.target);
+    let paste = Paste::new(target);
     let question = Question {
         policies: args.policy.clone(),
         pageout_rate: args.pageout_rate,
@@ -189,7 +191,7 @@ pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<ExitCode> {
     let answer = plan(&workload, &question, &jobs, &bar)?;
     bar.finish();
     match args.format {
-        PlanFormat::Table => print::data(table(&answer))?,
+        PlanFormat::Table => print::data(table(&answer, &paste))?,
         PlanFormat::Json => print::data(answer.json()?)?,
     }
     if let Some(place) = place {
@@ -198,7 +200,7 @@ pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn table(plan: &Plan) -> String {
+fn table(plan: &Plan, paste: &Paste) -> String {
     let who = match plan.policy.split_once(',') {
         Some((first, rest)) => format!(
             "up to {} a second by {first}, the others by {rest}",
@@ -226,41 +228,80 @@ fn table(plan: &Plan) -> String {
     for point in &plan.points {
         text.push_str(&row(point));
     }
-    text.push_str(&verdict(plan));
+    text.push_str(&verdict(plan, paste));
     text
 }
 
-/// The answer: what is safe, how far below that it gets dangerous, and what was not looked at.
-fn verdict(plan: &Plan) -> String {
+/// What follows `strata run --memory SIZE` to run again what was recorded.
+#[derive(Debug)]
+struct Paste(String);
+
+impl Paste {
+    /// `target` is what `strata record` calls it: `process 42`, `cgroup PATH`, or the words of the command.
+    fn new(target: &str) -> Paste {
+        let is_safe = |text: &str| {
+            !text.is_empty()
+                && text
+                    .bytes()
+                    .all(|byte| byte.is_ascii_alphanumeric() || b"/._-+=:,@% ".contains(&byte))
+        };
+        let text = match target {
+            // What a shell would take apart is not offered.
+            target if !is_safe(target) => "-- COMMAND".to_owned(),
+            target => match (
+                target.strip_prefix("process "),
+                target.strip_prefix("cgroup "),
+            ) {
+                (Some(pid), _) if pid.bytes().all(|byte| byte.is_ascii_digit()) => {
+                    format!("--pid {pid}")
+                }
+                (_, Some(path)) if path.starts_with('/') && !path.contains(' ') => {
+                    format!("--cgroup {path}")
+                }
+                _ => format!("-- {target}"),
+            },
+        };
+        Paste(text)
+    }
+}
+
+/// The answer: what is safe, how far below that it gets dangerous, what was not looked at, and what to do.
+fn verdict(plan: &Plan, paste: &Paste) -> String {
     let limit = percent(plan.slowdown_limit);
     let budget = &plan.budget_bytes;
-    let against = |bytes: u64| match plan.footprint_bytes.checked_sub(bytes) {
-        Some(saved) => format!("{} less than it took", mib(saved)),
-        None => "no less than it took".to_owned(),
-    };
-    let mut text = match (budget.expected, budget.highest) {
-        (_, Some(safe)) => format!(
-            "\n{} are enough for a slowdown of {limit}, in the worst case too: {}\n",
-            mib(safe),
-            against(safe)
-        ),
-        (Some(mostly), None) => format!(
-            "\nno budget keeps the slowdown within {limit} in the worst case; {} mostly do: {}\n",
-            mib(mostly),
-            against(mostly)
-        ),
-        (None, None) => format!("\nno budget keeps the slowdown within {limit}\n"),
-    };
-    if let (Some(mostly), Some(safe)) = (budget.expected, budget.highest)
-        && mostly < safe
+    let size = |bytes: Option<u64>| bytes.map_or_else(|| "no budget".to_owned(), mib);
+    let mut text = format!(
+        "\nSafe: {}. Likely enough: {}.\n",
+        size(budget.highest),
+        size(budget.expected)
+    );
+    match (budget.highest, budget.expected) {
+        (Some(safe), _) => {
+            let saved = plan
+                .footprint_bytes
+                .checked_sub(safe)
+                .filter(|bytes| *bytes > 0);
+            let saved = saved.map_or_else(String::new, |bytes| {
+                format!("; {} less than it took", mib(bytes))
+            });
+            text.push_str(&format!(
+                "safe: a slowdown of {limit} at most, in the worst case too{saved}\n"
+            ));
+        }
+        (None, Some(_)) => text.push_str(&format!(
+            "no budget keeps the slowdown within {limit} in the worst case\n"
+        )),
+        (None, None) => text.push_str(&format!("no budget keeps the slowdown within {limit}\n")),
+    }
+    if let Some(mostly) = budget
+        .expected
+        .filter(|of| budget.highest.is_none_or(|safe| *of < safe))
+        && let Some(point) = plan.points.iter().find(|one| one.memory_bytes == mostly)
     {
-        let at_it = plan.points.iter().find(|one| one.memory_bytes == mostly);
-        let span = at_it.map_or_else(String::new, |point| {
-            let [expected, highest] =
-                [point.slowdown.expected, point.slowdown.highest].map(percent);
-            format!(": {expected} is expected there, {highest} in the worst case")
-        });
-        text.push_str(&format!("{} are mostly enough{span}\n", mib(mostly)));
+        let [expected, highest] = [point.slowdown.expected, point.slowdown.highest].map(percent);
+        text.push_str(&format!(
+            "likely enough: {expected} is expected there, {highest} in the worst case\n"
+        ));
     }
     if let Some(cliff) = &plan.cliff {
         text.push_str(&format!(
@@ -273,6 +314,10 @@ fn verdict(plan: &Plan) -> String {
     text.push_str(NOT_KNOWN);
     if plan.page_cache_bytes.is_some() {
         text.push_str(NOT_KNOWN_OF_CACHE);
+    }
+    if let Some(bytes) = budget.highest.or(budget.expected) {
+        let budget_mib = bytes.div_ceil(1 << 20);
+        text.push_str(&format!("strata run --memory {budget_mib}M {}\n", paste.0));
     }
     text
 }
@@ -405,13 +450,15 @@ mod tests {
             memory_bytes: 57 << 20,
             slowdown: Ratio::of(220, 1000),
         };
-        let text = verdict(&plan_with(budget, Some(cliff)));
+        let paste = Paste::new("sort -S 8M");
+        let text = verdict(&plan_with(budget, Some(cliff)), &paste);
         let lines: Vec<&str> = text.trim_start().lines().collect();
         assert_eq!(
-            lines[..3],
+            lines[..4],
             [
-                "60.0 MiB are enough for a slowdown of 3.00 %, in the worst case too: 40.0 MiB less than it took",
-                "58.0 MiB are mostly enough: 2.90 % is expected there, 66.00 % in the worst case",
+                "Safe: 60.0 MiB. Likely enough: 58.0 MiB.",
+                "safe: a slowdown of 3.00 % at most, in the worst case too; 40.0 MiB less than it took",
+                "likely enough: 2.90 % is expected there, 66.00 % in the worst case",
                 "below 58.0 MiB it falls off: 22.00 % is expected at 57.0 MiB",
             ]
         );
@@ -419,20 +466,42 @@ mod tests {
             text.contains("not known: how long single requests wait"),
             "{text}"
         );
+        assert!(
+            text.ends_with("\nstrata run --memory 60M -- sort -S 8M\n"),
+            "{text}"
+        );
         let unsafe_only = Span {
             highest: None,
             ..budget
         };
-        let text = verdict(&plan_with(unsafe_only, None));
+        let text = verdict(&plan_with(unsafe_only, None), &paste);
         assert!(
             text.contains("no budget keeps the slowdown within 3.00 % in the worst case"),
             "{text}"
         );
-        let none = verdict(&plan_with(Span::all(None), None));
+        let more = Span::all(mib(101));
+        let text = verdict(&plan_with(more, None), &paste);
+        assert!(!text.contains("less than it took"), "{text}");
+        let none = verdict(&plan_with(Span::all(None), None), &paste);
         assert!(
-            none.starts_with("\nno budget keeps the slowdown within 3.00 %\n"),
+            none.starts_with("\nSafe: no budget. Likely enough: no budget.\nno budget keeps the slowdown within 3.00 %\n"),
             "{none}"
         );
+        assert!(!none.contains("strata run"), "{none}");
+    }
+
+    #[test]
+    fn what_was_recorded_is_named_as_strata_run_wants_it() {
+        for (target, words) in [
+            ("process 42", "--pid 42"),
+            ("cgroup /sys/fs/cgroup/app", "--cgroup /sys/fs/cgroup/app"),
+            ("cgroup app", "-- cgroup app"),
+            ("sort -S 8M", "-- sort -S 8M"),
+            ("sh -c echo $HOME; ls", "-- COMMAND"),
+            ("", "-- COMMAND"),
+        ] {
+            assert_eq!(Paste::new(target).0, words, "{target}");
+        }
     }
 
     #[test]

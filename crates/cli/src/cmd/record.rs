@@ -116,6 +116,10 @@ pub(crate) struct RecordArgs {
     #[arg(short, long)]
     quiet: bool,
 
+    /// Say what the way in which accesses are seen does not show
+    #[arg(short, long, conflicts_with = "quiet")]
+    verbose: bool,
+
     /// Record this running process and its children, for example 4242
     #[arg(short, long, value_name = "PID", value_parser = parse_pid, allow_hyphen_values = true)]
     pid: Option<i32>,
@@ -236,7 +240,7 @@ impl Recording {
         observer: &Observer,
     ) -> Result<Recording, Option<TraceError>> {
         let source = observer.info();
-        for blind_spot in source.blind_spots.iter().filter(|_| !args.quiet) {
+        for blind_spot in source.blind_spots.iter().filter(|_| args.verbose) {
             print::note(&format!("a limit of {}: {blind_spot}", source.name));
         }
         let about = About {
@@ -320,6 +324,7 @@ impl Recording {
             1 => ", 1 census of page cache".to_owned(),
             nr_censuses => format!(", {nr_censuses} censuses of page cache"),
         };
+        let elapsed = self.begun.elapsed();
         let (nr_walks, nr_accesses) = (self.recorder.nr_walks(), self.recorder.nr_accesses());
         self.recorder.finish()?;
         if self.nr_troubles > TOLD_MAX {
@@ -335,14 +340,21 @@ impl Recording {
         if !args.quiet {
             let bytes = fs::metadata(&self.path).map_or(0, |metadata| metadata.len());
             let shown = self.path.display();
+            let pace = match nr_walks {
+                0 | 1 => String::new(),
+                _ => format!(
+                    ", one every {} ms",
+                    elapsed.as_millis() / u128::from(nr_walks)
+                ),
+            };
             let files = match self.nr_files {
                 1 => String::new(),
                 _ => format!("; what was before is in {}", older(&self.path).display()),
             };
             print::note(&format!(
-                "{shown}: {nr_walks} walks{cache}, {nr_accesses} pages accessed or new, {bytes} bytes{files}; the target was \
+                "{shown}: {nr_walks} walks{pace}{cache}, {nr_accesses} pages accessed or new, {bytes} bytes{files}; the target was \
                  held up {}",
-                HoldUps::so_far().report(self.begun.elapsed())
+                HoldUps::so_far().report(elapsed)
             ));
         }
         Ok(())

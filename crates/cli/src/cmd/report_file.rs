@@ -3,17 +3,23 @@
 //! **Owns** writing it as a whole or not at all. **Does not own** what is in it.
 //!
 //! **Invariants** F1: a place that can't be written is found out before the run. F2: whoever reads
-//! the file sees the old text or the new one, never a part; a device or pipe is written straight.
+//! the file sees the old text or the new one, never a part; a device or pipe is written straight. F3: the report of a run that
+//! nobody reads is given up after [`REPORT_WAIT_MAX`].
 
 use std::fs::{self, File};
-use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::Context;
 use serde::Serialize;
 use strata_host::whole_file::{self, Draft, Fresh};
 
 use crate::failure::UsageError;
+
+/// A report waits so long for whoever should read the pipe it goes to.
+const REPORT_WAIT_MAX: Duration = Duration::from_secs(5);
+/// Who asked for a text, and for nothing but that, waits for its reader.
+const TEXT_WAIT_MAX: Duration = Duration::from_secs(24 * 3600);
 
 /// A place where the report can be written.
 #[derive(Debug)]
@@ -40,11 +46,8 @@ impl ReportFile {
         match fs::metadata(&path) {
             Ok(found) if found.is_dir() => Err(fail(&"it is a directory")),
             // A descriptor of ours, by whatever name, is written as it stands.
-            Ok(found) if !found.is_file() || is_descriptor(&path) => {
-                let stream = File::options()
-                    .append(true)
-                    .open(&path)
-                    .map_err(|e| fail(&e))?;
+            Ok(_) if whole_file::is_stream(&path) => {
+                let stream = whole_file::open_stream(&path).map_err(|e| fail(&e))?;
                 Ok(ReportFile::Stream(path, stream))
             }
             _ => {
@@ -59,13 +62,20 @@ impl ReportFile {
     pub(crate) fn write(self, report: &impl Serialize) -> anyhow::Result<()> {
         let mut text = serde_json::to_string_pretty(report).context("the report is not JSON")?;
         text.push('\n');
-        self.write_text(&text)
+        self.write_waiting(&text, REPORT_WAIT_MAX)
     }
 
     /// Writes a text that is complete as it is.
     pub(crate) fn write_text(self, text: &str) -> anyhow::Result<()> {
+        self.write_waiting(text, TEXT_WAIT_MAX)
+    }
+
+    fn write_waiting(self, text: &str, most: Duration) -> anyhow::Result<()> {
         let (path, written) = match self {
-            ReportFile::Stream(path, mut stream) => (path, stream.write_all(text.as_bytes())),
+            ReportFile::Stream(path, stream) => {
+                let written = whole_file::write_within(&stream, text.as_bytes(), most);
+                (path, written)
+            }
             ReportFile::Regular(path) => {
                 let written = whole_file::replace(&path, text.as_bytes(), Fresh::ByUmask);
                 (path, written.map(|_| ()))
@@ -80,13 +90,13 @@ impl ReportFile {
 /// # Errors
 /// [`UsageError`] if nothing could be written there, or it is no regular file.
 pub(crate) fn try_regular(path: PathBuf) -> Result<PathBuf, UsageError> {
-    match ReportFile::try_place(path)? {
-        ReportFile::Regular(path) => Ok(path),
-        ReportFile::Stream(path, _) => Err(UsageError(format!(
+    if whole_file::is_stream(&path) {
+        return Err(UsageError(format!(
             "{} is no regular file: it is to be replaced as a whole; name another",
             path.display()
-        ))),
+        )));
     }
+    ReportFile::try_place(path.clone()).map(|_tried| path)
 }
 
 /// Tries out a place for a file that grows there. What is there and is no file is not touched: a pipe's reader would take
@@ -95,22 +105,10 @@ pub(crate) fn try_regular(path: PathBuf) -> Result<PathBuf, UsageError> {
 /// # Errors
 /// [`UsageError`] if nothing could be written there.
 pub(crate) fn try_growing(path: &Path) -> Result<(), UsageError> {
-    match fs::metadata(path) {
-        Ok(found) if !found.is_file() && !found.is_dir() => Ok(()),
-        _ => ReportFile::try_place(path.to_owned()).map(|_tried| ()),
+    match whole_file::is_stream(path) {
+        true => Ok(()),
+        false => ReportFile::try_place(path.to_owned()).map(|_tried| ()),
     }
-}
-
-/// Whether a path stands for an open descriptor of this process, as `/dev/stdout` does.
-fn is_descriptor(path: &Path) -> bool {
-    let leads_there = |path: &Path| {
-        ["/proc/self/fd/", "/dev/fd/"].iter().any(|of| {
-            let name = path.as_os_str().as_encoded_bytes();
-            name.starts_with(of.as_bytes())
-        })
-    };
-    let is_in_dev = path.parent() == Some(Path::new("/dev"));
-    leads_there(path) || is_in_dev && fs::read_link(path).is_ok_and(|to| leads_there(&to))
 }
 
 #[cfg(test)]
@@ -164,16 +162,6 @@ mod tests {
         symlink(&victim, &link).unwrap();
         file.write(&7).unwrap_err();
         assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
-    }
-
-    #[test]
-    fn descriptors_are_known_by_their_names() {
-        for path in ["/dev/stdout", "/dev/stderr", "/dev/fd/1", "/proc/self/fd/1"] {
-            assert!(is_descriptor(Path::new(path)), "{path}");
-        }
-        for path in ["/dev/null", "/tmp/x", "/dev/stdout/x"] {
-            assert!(!is_descriptor(Path::new(path)), "{path}");
-        }
     }
 
     #[test]

@@ -56,6 +56,10 @@ EXAMPLES
   What would be evicted, without changing anything, and the report as JSON:
       strata run --memory 1G --dry-run --report run.json -- ./job
 
+ENVIRONMENT
+  STRATA_RUN_DIR  where runs note what they change, for the keeper, strata ctl and the next start: the whole path of a
+                  directory that only you can write; /run/strata by default
+
 EXIT STATUS
   The program's own; 128+N if signal N ended it; 0 after letting go of a running one.
   2 if the arguments or the target can't be used, 125 if Strata itself failed, 126 if the command

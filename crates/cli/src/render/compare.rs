@@ -28,7 +28,69 @@ pub(crate) fn comparison(comparison: &Comparison) -> String {
         // A string takes everything.
         let _ = write!(text, "\nwarning ({nr_runs} runs): {warning}\n");
     }
+    for line in comparison
+        .ratios
+        .iter()
+        .filter_map(|ratios| conclusion(comparison, ratios))
+    {
+        let _ = write!(text, "\n{line}\n");
+    }
     text
+}
+
+/// What it comes to: faster or slower, at what price, and whether that is more than runs differ by themselves.
+fn conclusion(comparison: &Comparison, ratios: &ArmRatios) -> Option<String> {
+    let ratio = |metric| of(&ratios.ratios, metric);
+    let speed = [Metric::Throughput, Metric::Wall]
+        .into_iter()
+        .find_map(|metric| Some((metric, ratio(metric)?)));
+    let (metric, speed) = speed?;
+    // By how much longer or shorter the same work takes.
+    let percent_more = |ratio: f64| (ratio - 1.0) * 100.0;
+    let change = match metric {
+        Metric::Throughput => percent_more(speed.median),
+        _ => -percent_more(speed.median),
+    };
+    let spread_percent = [ratios.arm, ratios.over]
+        .into_iter()
+        .filter_map(|arm| {
+            let summary = comparison.summaries.iter().find(|of| of.arm == arm)?;
+            of(&summary.figures, metric)?.spread_percent
+        })
+        .fold(0.0, f64::max);
+    let how = match change {
+        change if change > 0.0 => format!("{} faster", percent(change)),
+        change => format!("{} slower", percent(-change)),
+    };
+    let is_sure = match (speed.nr_rounds, change.abs() > spread_percent) {
+        (1, _) => "one round does not say whether it would be so again".to_owned(),
+        (_, true) => format!(
+            "more than runs of one arm differ ({})",
+            percent(spread_percent)
+        ),
+        (_, false) => format!(
+            "no difference is shown: runs of one arm differ by {}",
+            percent(spread_percent)
+        ),
+    };
+    let price = [(Metric::TotalCpu, "CPU time"), (Metric::Mean, "memory")]
+        .into_iter()
+        .filter_map(|(metric, what)| {
+            let more = percent_more(ratio(metric)?.median);
+            Some(match more {
+                more if more >= 0.0 => format!("{} more {what}", percent(more)),
+                less => format!("{} less {what}", percent(-less)),
+            })
+        });
+    let price: Vec<String> = price.collect();
+    let price = match price.is_empty() {
+        true => String::new(),
+        false => format!("; {}", price.join(", ")),
+    };
+    Some(format!(
+        "{} against {}: {how} ({is_sure}){price}",
+        ratios.arm, ratios.over
+    ))
 }
 
 fn headline(comparison: &Comparison) -> String {
@@ -233,7 +295,7 @@ fn dash() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use strata_host::compare::{Arm, ArmKind, Better, COMPARISON_VERSION, ratio, spread};
+    use strata_host::compare::{Arm, ArmKind, COMPARISON_VERSION, ratio, spread};
 
     fn arm(kind: ArmKind) -> Arm {
         Arm {
@@ -269,6 +331,10 @@ mod tests {
             (Metric::StrataCpu, &[900.0, 950.0, 1000.0]),
         ];
         let faults = [(1, 100.0, 123.0), (2, 98.0, 120.0), (3, 110.0, 130.0)];
+        let rounds = |above, below| [(1, above, below), (2, above, below), (3, above, below)];
+        let of = |metric: Metric, rounds: &[(u32, f64, f64)]| {
+            (metric, ratio(rounds, metric.better()).expect("rounds"))
+        };
         let shown = Comparison {
             version: COMPARISON_VERSION,
             command: "job --fast".to_owned(),
@@ -285,10 +351,12 @@ mod tests {
             ratios: vec![ArmRatios {
                 arm: arm(ArmKind::Strata),
                 over: arm(ArmKind::Kernel),
-                ratios: vec![(
-                    Metric::MajorFaults,
-                    ratio(&faults, Better::Lower).expect("rounds"),
-                )],
+                ratios: vec![
+                    of(Metric::Wall, &rounds(104.0, 100.0)),
+                    of(Metric::Mean, &rounds(95.0, 100.0)),
+                    of(Metric::TotalCpu, &rounds(110.0, 100.0)),
+                    of(Metric::MajorFaults, &faults),
+                ],
             }],
             runs: Vec::new(),
         };
@@ -314,11 +382,20 @@ mod tests {
         assert_eq!(row("CPU of Strata"), "CPU of Strata - 950 ms 1.00 s 11 %");
         assert!(!text.contains("neighbours'"), "{text}");
         assert!(text.contains("strata 180 MiB / kernel 180 MiB\n"), "{text}");
-        let last = text.lines().last().unwrap_or_default();
+        let table = text.rsplit_once("\n\n").expect("a conclusion").0;
+        let last = table.lines().last().unwrap_or_default();
         let words: Vec<&str> = last.split_whitespace().collect();
         assert_eq!(
             words,
             ["major", "faults", "0.82", "0.85", "3", "3"],
+            "{text}"
+        );
+        assert_eq!(
+            text.lines().last(),
+            Some(
+                "strata 180 MiB against kernel 180 MiB: 4.0 % slower (more than runs of one arm differ (1.6 %)); 10 % more CPU \
+                 time, 5.0 % less memory"
+            ),
             "{text}"
         );
         assert!(text.lines().all(|line| line == line.trim_end()), "{text}");

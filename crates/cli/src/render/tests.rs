@@ -235,6 +235,41 @@ strata: redis-server --port 0 exited with status 0 after 60.0 s
 }
 
 #[test]
+fn the_price_is_what_the_kernel_counted_and_what_walks_saw_is_a_detail() {
+    let mut of = example();
+    of.kernel.nr_refaulted_anon_pages = Some(25_600);
+    of.kernel.nr_refaulted_file_pages = Some(0);
+    let short = report(&of);
+    assert_eq!(
+        line(&short, "refaulted"),
+        "  refaulted     100 MiB (25,600 pages)"
+    );
+    assert!(!short.contains("came back"), "{short}");
+    let verbose = super::report(&of, Detail::Verbose, &[]);
+    assert!(
+        verbose.contains("by what walks saw, 10 MiB (2,560 pages) came back"),
+        "{verbose}"
+    );
+}
+
+#[test]
+fn what_says_nothing_of_a_short_run_is_left_out_and_a_loss_is_a_warning() {
+    let mut of = example();
+    assert!(!report(&of).contains("nothing was saved"));
+    (of.usage.observed_ms, of.usage.above_budget_ms) = (0, 0);
+    of.strata_cpu_percent = 7900.0;
+    of.generations[0].anon_bytes = 0;
+    of.saved.net_bytes = -(25 * MIB as i64);
+    of.limit.as_mut().expect("a limit").nr_raises = 1;
+    let text = report(&of);
+    for absent in ["7900", "above budget", "generations", "1 times"] {
+        assert!(!text.contains(absent), "{absent} in:\n{text}");
+    }
+    assert!(text.contains("gave way once, from"), "{text}");
+    assert!(text.contains("warning       nothing was saved: "), "{text}");
+}
+
+#[test]
 fn what_is_long_is_told_only_when_asked_and_a_warning_only_once() {
     let long = [
         "pageout was asked for",

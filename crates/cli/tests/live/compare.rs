@@ -245,33 +245,89 @@ fn the_kernel_gets_the_memory_that_strata_used_just_before() {
 fn a_run_whose_command_fails_is_told_and_left_out() {
     needs!("memory_cgroup");
     let _guard = Guard::new();
-    let work = ["sh", "-c", "echo some reason >&2; exit 3"];
-    let options = ["--memory", "64M", "--arms", "kernel", "--runs", "2"];
+    let directory = tempfile::tempdir().expect("a directory");
+    let mark = directory.path().join("runs").display().to_string();
+    // The first run does well.
+    let line = r#"echo >>"$0"; [ "$(wc -l <"$0")" = 1 ] || { echo some reason >&2; exit 3; }"#;
+    let work = ["sh", "-c", line, &mark];
+    let options = ["--memory", "64M", "--arms", "kernel", "--runs", "3"];
     let finished = compare(&options, &work).finish();
     assert_eq!(finished.code(), Some(1), "{}", finished.stderr);
     let told = &finished.stderr;
     assert!(
-        told.contains("round 1, kernel 64 MiB: the command exited with status 3"),
+        told.contains("round 2, kernel 64 MiB: the command exited with status 3"),
         "{told}"
     );
     assert!(told.contains("some reason"), "{told}");
     let all = json(&finished);
     assert_eq!(list(&all, "troubles").len(), 2);
-    assert_eq!(list(&all, "runs").len(), 2);
-    for run in list(&all, "runs") {
+    assert_eq!(list(&all, "runs").len(), 3);
+    for run in &list(&all, "runs")[1..] {
         assert_eq!(
             (&run["is_counted"], &run["exit_status"]),
             (&false.into(), &3.into())
         );
     }
-    assert_eq!(all["summaries"][0]["nr_runs"], 0);
+    assert_eq!(all["summaries"][0]["nr_runs"], 1);
     assert_eq!(all["summaries"][0]["nr_failed_runs"], 2);
     assert_eq!(all["summaries"][0]["nr_oom_kills"], 0);
-    assert_eq!(all["summaries"][0]["figures"], serde_json::json!({}));
 
     let options = [&options[..], &["--ignore-failure"]].concat();
     let finished = compare(&options, &work).finish().expect_success();
-    assert_eq!(json(&finished)["summaries"][0]["nr_runs"], 2);
+    assert_eq!(json(&finished)["summaries"][0]["nr_runs"], 3);
+}
+
+#[test]
+fn a_command_that_fails_by_itself_is_run_once() {
+    needs!("memory_cgroup");
+    let _guard = Guard::new();
+    let options = ["--memory", "64M", "--arms", "kernel", "--runs", "5"];
+    let finished = compare(&options, &["sh", "-c", "exit 3"]).finish();
+    assert_eq!(finished.code(), Some(1), "{}", finished.stderr);
+    let why = "the comparison ends with this run";
+    assert!(finished.stderr.contains(why), "{}", finished.stderr);
+    let all = json(&finished);
+    assert_eq!(list(&all, "runs").len(), 1);
+    assert_eq!(all["summaries"][0]["figures"], serde_json::json!({}));
+}
+
+#[test]
+fn a_command_that_leaves_its_cgroup_is_warned_of() {
+    needs!("memory_cgroup");
+    let _guard = Guard::new();
+    let Some((mount, _)) = support::live::memory_mount() else {
+        skip!("no memory controller is mounted");
+    };
+    let leave = mount.join("cgroup.procs").display().to_string();
+    let options = ["--memory", "64M", "--arms", "kernel", "--runs", "1"];
+    let line = r#"echo $$ > "$0"; sleep 0.5"#;
+    let finished = compare(&options, &["sh", "-c", line, &leave])
+        .finish()
+        .expect_success();
+    assert!(
+        finished.stdout.contains("left its cgroup"),
+        "{}",
+        finished.stdout
+    );
+}
+
+/// The second one ended `strata compare` alone, and the run went on without anybody who knew of it.
+#[test]
+fn a_second_ctrl_c_kills_the_command_and_leaves_nothing() {
+    needs!("memory_cgroup");
+    let _guard = Guard::new();
+    let options = ["--memory", "64M", "--arms", "kernel", "--runs", "5"];
+    let line = "trap '' INT TERM; echo $$ >&2; while :; do sleep 1; done";
+    let mut live = Live::start(&compare(&options, &["sh", "-c", line]));
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    live.signal(Signal::INT);
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    live.signal(Signal::INT);
+    let all = live.json();
+    assert_eq!(live.end().code(), Some(1), "{}", live.stderr());
+    assert_eq!(all["is_interrupted"], true);
+    let said = live.stderr();
+    assert!(said.contains("its command was killed"), "{said}");
 }
 
 #[test]

@@ -132,6 +132,10 @@ fn an_estimate_is_made_within_its_time_and_its_processor() {
             .as_array()
             .is_some_and(|files| files.len() <= 30)
     );
+    // A whole census is cheap on what tests run on, so nothing else is made without being asked for.
+    let whole = Strata::new(["files", "--format", "json"]).finish();
+    let report: Value = serde_json::from_str(&whole.expect_success().stdout).expect("JSON");
+    assert_eq!(report["sampled_share"], 1.0, "{report}");
 }
 
 #[test]

@@ -213,7 +213,7 @@ fn what_was_recorded_before_a_crash_can_be_read() {
         .finish()
         .expect_success();
     assert!(
-        plan.stdout.contains("are enough for a slowdown of 5.00 %"),
+        plan.stdout.contains("a slowdown of 5.00 % at most"),
         "{}",
         plan.stdout
     );

@@ -126,3 +126,38 @@ fn who_waits_for_a_lock_in_vain_says_who_has_it() {
     let own = format!("held by process {}", std::process::id());
     assert!(run.stderr.contains(&own), "{}", run.stderr);
 }
+
+#[test]
+fn an_empty_run_directory_is_named_as_that() {
+    for verb in [
+        &["run", "--memory", "64M", "--", "true"][..],
+        &["ctl", "status"],
+    ] {
+        let run = Strata::new(verb).env("STRATA_RUN_DIR", "").finish();
+        assert_eq!(run.code(), Some(2), "{}", run.stderr);
+        let why = "STRATA_RUN_DIR is set, but empty";
+        assert!(run.stderr.contains(why), "{}", run.stderr);
+    }
+}
+
+/// As after a SIGKILL between the two.
+#[test]
+fn what_a_run_left_that_was_killed_before_its_keeper_goes_at_the_next_start() {
+    needs!("memory_cgroup");
+    let _guard = Guard::new();
+    let home = tempfile::tempdir().expect("a directory");
+    let run_dir = home.path().join("run");
+    for name in ["41", "42", "43"] {
+        fs::create_dir_all(run_dir.join(name)).expect("made");
+    }
+    fs::write(run_dir.join("42/lock"), "").expect("written");
+    plant(&run_dir.join("43"), Path::new("/nowhere"), "x");
+    let text = fs::read_to_string(run_dir.join("43/state.json")).expect("read");
+    let mut state: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    state["undo"] = json!([]);
+    fs::write(run_dir.join("43/state.json"), state.to_string()).expect("written");
+    run_in(&run_dir, &[]).expect_success();
+    let left = fs::read_dir(&run_dir).expect("there").flatten();
+    let left: Vec<_> = left.filter(|entry| entry.path().is_dir()).collect();
+    assert!(left.is_empty(), "{left:?}");
+}

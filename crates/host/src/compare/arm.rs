@@ -7,7 +7,7 @@
 //! ```text
 //!   started --session names the program--> under way --program ended--> clearing up --strata ended--> read
 //!      |                                      |  usage every 100 ms
-//!      +-------- is_over: TERM, then KILL ----+
+//!      +-- end asked for: TERM, then KILL ----+
 //! ```
 //!
 //! **Owns** starting it, watching it, ending it when it is to be over, and reading its report. **Does not own** the order of
@@ -18,8 +18,9 @@
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{self, Read};
-use std::os::fd::{AsFd, OwnedFd};
+use std::io::{self, Read, Seek};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -33,11 +34,12 @@ use super::kernel_threads::KernelThreads;
 use super::neighbours::Neighbours;
 use super::output::Output;
 use super::report::RunReport;
-use super::{Arm, ArmKind, CompareConfig, CompareError, io_error};
+use super::{Arm, ArmKind, CompareConfig, CompareError, Wanted, io_error};
 use crate::keeper::look_at;
 use strata_linux::cgroup::GroupReader;
 use strata_linux::process::MachineMemory;
 use strata_linux::process::launch::{Child, CommandSpec, InheritedSignals, spawn};
+use strata_linux::run_dir::ProcessMark;
 
 /// Time between two samples of usage.
 const SAMPLE_PAUSE: Duration = Duration::from_millis(100);
@@ -49,6 +51,10 @@ const TERM_AFTER: Duration = Duration::from_millis(300);
 const KILL_AFTER: Duration = Duration::from_secs(10);
 /// A group is full once it has reached this share of its budget, or of its peak if that is lower.
 const FULL_PERCENT: u128 = 95;
+/// At each of so many samples it is looked whether the command is still in its group; then at every so manieth.
+const LOOKS_IN_GROUP: u64 = 10;
+/// What is warned of where it is not.
+const LEFT_GROUP: &str = "the command left its cgroup: what it used there is not in these figures";
 /// Lines of the output that a message quotes.
 const QUOTED_LINES: usize = 5;
 
@@ -70,6 +76,7 @@ pub(super) struct Outcome {
 /// The program while it is under way.
 #[derive(Debug)]
 struct UnderWay {
+    pid: i32,
     pidfd: OwnedFd,
     group: Option<GroupReader>,
     began: Instant,
@@ -77,6 +84,7 @@ struct UnderWay {
     disk_read_bytes: Option<u64>,
     nr_iterations: Option<u64>,
     next_sample: Instant,
+    nr_looks: u64,
 }
 
 /// What was seen from outside.
@@ -86,6 +94,7 @@ struct Seen {
     kernel_threads_ms: Option<u64>,
     disk_read_bytes: Option<u64>,
     iterations_per_s: Option<f64>,
+    has_left_group: bool,
 }
 
 /// Runs the command once, under a limit or budget of so many bytes (`None` without one). `None`: it was to be over before its
@@ -94,12 +103,11 @@ pub(super) fn run_arm(
     config: &CompareConfig,
     arm: Arm,
     limit_bytes: Option<u64>,
-    is_over: &dyn Fn() -> bool,
+    wanted: &dyn Fn() -> Wanted,
 ) -> Result<Option<Outcome>, CompareError> {
-    let report = tempfile::Builder::new()
-        .prefix("strata-compare-")
-        .tempfile()
-        .map_err(io_error("making a file for the report"))?;
+    // Without a name: nothing is left of it, whoever is killed.
+    let mut report = tempfile::tempfile().map_err(io_error("making a file for the report"))?;
+    let report_place = format!("/proc/{}/fd/{}", std::process::id(), report.as_raw_fd());
     let inherited = InheritedSignals::read().map_err(io_error("reading our signal settings"))?;
     let (from, to) =
         pipe_with(PipeFlags::CLOEXEC).map_err(|errno| io_error("making a pipe")(errno.into()))?;
@@ -110,7 +118,7 @@ pub(super) fn run_arm(
         Neighbours::start(config.nr_neighbours).map_err(io_error("starting busy loops"))?;
     let mut spec = CommandSpec::new(
         &config.strata,
-        words(config, arm.kind, limit_bytes, report.path().into())?,
+        words(config, arm.kind, limit_bytes, report_place.into())?,
     );
     spec.signals = inherited;
     spec.output = Some(to);
@@ -124,11 +132,15 @@ pub(super) fn run_arm(
         seen: Seen::default(),
         told: None,
     };
-    let status = watch.watch_until_end(is_over)?;
-    if watch.told.is_some() || is_over() {
+    let status = watch.watch_until_end(wanted)?;
+    if watch.told.is_some() || wanted() != Wanted::All {
         return Ok(None);
     }
-    let text = std::fs::read_to_string(report.path()).unwrap_or_default();
+    let mut text = String::new();
+    report
+        .rewind()
+        .and_then(|()| report.read_to_string(&mut text))
+        .map_err(io_error("reading the report"))?;
     let Some(report) = RunReport::parse(&text) else {
         return Err(CompareError::NoReport {
             arm,
@@ -182,7 +194,7 @@ struct Watch<'a> {
 
 impl Watch<'_> {
     /// Watches until Strata has ended; its exit status.
-    fn watch_until_end(&mut self, is_over: &dyn Fn() -> bool) -> Result<u8, CompareError> {
+    fn watch_until_end(&mut self, wanted: &dyn Fn() -> Wanted) -> Result<u8, CompareError> {
         let mut has_started = false;
         loop {
             self.wait()?;
@@ -201,8 +213,10 @@ impl Watch<'_> {
                 Some(seen) if is_readable(seen.pidfd.as_fd()) => self.close(),
                 Some(_) => self.sample(),
             }
-            if is_over() {
-                self.end();
+            match wanted() {
+                Wanted::All => {}
+                Wanted::End => self.end(),
+                Wanted::EndAtOnce => self.end_at_once(),
             }
         }
     }
@@ -266,6 +280,7 @@ impl Watch<'_> {
         let group = view.groups.first();
         let now = Instant::now();
         self.program = Some(UnderWay {
+            pid: mark.pid,
             pidfd,
             group: group.and_then(|path| GroupReader::open(path).ok()),
             began: now,
@@ -273,6 +288,7 @@ impl Watch<'_> {
             disk_read_bytes: disks::read_bytes(),
             nr_iterations: self.neighbours.nr_iterations(),
             next_sample: now,
+            nr_looks: 0,
         });
         true
     }
@@ -288,6 +304,12 @@ impl Watch<'_> {
         seen.next_sample = now + SAMPLE_PAUSE;
         if let Some(bytes) = seen.group.as_ref().and_then(GroupReader::usage_bytes) {
             self.seen.usage_bytes.push(bytes);
+        }
+        seen.nr_looks += 1;
+        let is_due =
+            seen.nr_looks <= LOOKS_IN_GROUP || seen.nr_looks.is_multiple_of(LOOKS_IN_GROUP);
+        if let Some(group) = seen.group.as_ref().filter(|_| is_due) {
+            self.seen.has_left_group |= is_outside(seen.pid, group.path());
         }
     }
 
@@ -321,6 +343,18 @@ impl Watch<'_> {
             // It may have ended; then its status comes next.
             let _ended = self.strata.signal(Signal::TERM);
             self.told = Some((since, Some(Signal::TERM)));
+        }
+    }
+
+    /// Has the command killed at once; Strata itself is to live, because it clears up.
+    fn end_at_once(&mut self) {
+        let (since, sent) = *self.told.get_or_insert_with(|| (Instant::now(), None));
+        let Some(seen) = self.program.as_ref() else {
+            return self.end();
+        };
+        if sent != Some(Signal::KILL) {
+            let _ended = pidfd_send_signal(&seen.pidfd, Signal::KILL);
+            self.told = Some((since, Some(Signal::KILL)));
         }
     }
 
@@ -374,16 +408,34 @@ impl Watch<'_> {
                 false => format!("{why}; its last lines:\n{said}"),
             }
         });
+        let mut warnings = report.warnings.clone();
+        if seen.has_left_group {
+            warnings.push(LEFT_GROUP.to_owned());
+        }
         Outcome {
             figures,
             exit_status: report.exit_status(),
             is_oom_kill: report.is_oom_kill(),
             unmatched: unmatched.collect(),
             failure,
-            warnings: report.warnings.clone(),
+            warnings,
             nr_memory_samples: usage_bytes.len() as u64,
         }
     }
+}
+
+/// Whether a process, or a child of it, is in another group than the one at `group` and those below.
+fn is_outside(pid: i32, group: &Path) -> bool {
+    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+    let children = children.unwrap_or_default();
+    let children = children.split_whitespace().filter_map(|of| of.parse().ok());
+    std::iter::once(pid).chain(children).any(|pid: i32| {
+        // Who has ended, or is just about to, is nowhere.
+        let is_running = || ProcessMark::of(pid).is_some_and(ProcessMark::is_running);
+        GroupReader::of_process(pid)
+            .is_ok_and(|of| of.is_none_or(|of| !of.path().starts_with(group)))
+            && is_running()
+    })
 }
 
 /// The mean of samples of usage; `None` if there are none.

@@ -15,6 +15,7 @@
 //! - I1: rounds are whole or left out of ratios: two figures are divided within a round only.
 //! - I2: the order of the arms turns from round to round, but for an arm that is the measure of the next one's limit.
 //! - I3: a run that failed, and a figure that is not known, count nowhere and are told.
+//! - I4: a command that fails from the start is not run on: what fails by itself would fail each time.
 
 mod arm;
 mod arms;
@@ -42,6 +43,10 @@ use strata_linux::plain;
 use strata_linux::process::launch::LaunchError;
 pub use summary::{Ratio, Spread, ratio, spread};
 
+/// Said where a comparison ends with the first run of an arm.
+const FAILS_BY_ITSELF: &str = "the comparison ends with this run: the command fails by itself; see that it ends with status 0, or count such runs \
+     (--ignore-failure)";
+
 /// Whether a run counts whose command failed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnFailure {
@@ -50,6 +55,18 @@ pub enum OnFailure {
     LeaveOut,
     /// A run whose command failed counts like any other.
     Count,
+}
+
+/// What whoever asked for a comparison wants by now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Wanted {
+    /// Everything.
+    #[default]
+    All,
+    /// An end, with what there is so far.
+    End,
+    /// An end for which the command is not waited for.
+    EndAtOnce,
 }
 
 /// What is to be compared.
@@ -166,13 +183,13 @@ pub enum CompareEvent<'a> {
     Trouble(&'a str),
 }
 
-/// Runs everything, until it is done or `is_over` says so.
+/// Runs everything, until it is done, or something else is wanted, or an arm fails by itself before it ever did well.
 ///
 /// # Errors
 /// [`CompareError`] where an arm can't be run at all.
 pub fn compare(
     config: &CompareConfig,
-    is_over: &dyn Fn() -> bool,
+    wanted: &dyn Fn() -> Wanted,
     events: &mut dyn FnMut(CompareEvent<'_>),
 ) -> Result<Comparison, CompareError> {
     let arms = arms(&config.kinds, &config.budgets_bytes);
@@ -192,6 +209,7 @@ pub fn compare(
     let (mut position, mut unmatched) = (0, BTreeSet::new());
     // What Strata's arm of each budget used in this round.
     let mut used_bytes: Vec<(Arm, u64)> = Vec::new();
+    let mut done_well: Vec<Arm> = Vec::new();
     'rounds: for number in 0..config.nr_warmup_rounds + config.nr_rounds {
         // The first round that counts is number 1.
         let round = (number + 1).checked_sub(config.nr_warmup_rounds);
@@ -202,9 +220,9 @@ pub fn compare(
                 arm,
             });
             let limit_bytes = limit_of(arm, config.kernel_limit, &used_bytes);
-            let is_prepared = prepare(config, arm, is_over)?;
+            let is_prepared = prepare(config, arm, wanted)?;
             let outcome = match is_prepared {
-                true => arm::run_arm(config, arm, limit_bytes, is_over)?,
+                true => arm::run_arm(config, arm, limit_bytes, wanted)?,
                 false => None,
             };
             events(CompareEvent::Ended);
@@ -219,6 +237,8 @@ pub fn compare(
             };
             let is_tolerated = config.on_failure == OnFailure::Count;
             let failure = outcome.failure.as_ref().filter(|_| !is_tolerated);
+            // A run may be out of memory and the next one not.
+            let failure_is_own = failure.map(|_| !outcome.is_oom_kill);
             used_bytes.retain(|(other, _)| *other != arm);
             // A run that failed says nothing of what the command needs.
             let used = outcome.figures.get(Metric::FullMean);
@@ -259,6 +279,16 @@ pub fn compare(
                     warnings: outcome.warnings,
                 });
             }
+            match failure_is_own {
+                None => done_well.push(arm),
+                Some(true) if !done_well.contains(&arm) => {
+                    let ends = format!("{label}: {FAILS_BY_ITSELF}");
+                    events(CompareEvent::Trouble(&ends));
+                    comparison.troubles.push(ends);
+                    break 'rounds;
+                }
+                Some(_) => {}
+            }
         }
     }
     comparison.sum_up(&arms);
@@ -283,9 +313,9 @@ fn limit_of(arm: Arm, kernel_limit: KernelLimit, used_bytes: &[(Arm, u64)]) -> O
 fn prepare(
     config: &CompareConfig,
     arm: Arm,
-    is_over: &dyn Fn() -> bool,
+    wanted: &dyn Fn() -> Wanted,
 ) -> Result<bool, CompareError> {
-    if is_over() {
+    if wanted() != Wanted::All {
         return Ok(false);
     }
     let Some(line) = &config.prepare else {
@@ -297,7 +327,7 @@ fn prepare(
         .stdin(Stdio::null())
         .output()
         .map_err(io_error("starting a shell for --prepare"))?;
-    if is_over() {
+    if wanted() != Wanted::All {
         return Ok(false);
     }
     match output.status.success() {

@@ -13,6 +13,9 @@ use strata_linux::addr::PAGE_BYTES;
 use strata_lru::Kind;
 use strata_lru::ages::NrPages;
 
+/// Idle memory that can't be taken is told from a MiB on.
+const WORTH_TELLING_PAGES: u64 = 256;
+
 /// A group.
 #[derive(Debug)]
 pub(super) struct Group {
@@ -91,8 +94,9 @@ impl Group {
             Standing::Unsettled => Some(WhyNotMore::NothingStaysIdle),
             Standing::Resting => Some(WhyNotMore::Promise),
             Standing::Kept if no_swap.is_some() && could.anon > could.total() / 2 => no_swap,
-            Standing::Kept if left > planned.total() => Some(WhyNotMore::Promise),
-            Standing::Kept if self.idle.total() > could.total() * 2 => {
+            Standing::Kept if left > 0 && planned.total() == 0 => Some(WhyNotMore::Promise),
+            Standing::Kept if left > 0 => Some(WhyNotMore::Pace),
+            Standing::Kept if self.idle.total() > could.total() * 2 + WORTH_TELLING_PAGES => {
                 Some(WhyNotMore::SharedOrLocked)
             }
             Standing::Kept => None,
@@ -121,5 +125,37 @@ impl Group {
             standing: self.keeper.standing(),
             why_not_more: self.why_not_more,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn anon(nr_pages: u64) -> NrPages {
+        NrPages {
+            anon: nr_pages,
+            file: 0,
+        }
+    }
+
+    #[test]
+    fn why_a_group_gives_no_more_is_told_by_what_keeps_it_from_that() {
+        let promise = Promise {
+            share_per_min: 0.002,
+            min_age: Duration::from_secs(60),
+        };
+        let mut group = Group::new("/a".to_owned(), promise);
+        group.idle = anon(100_000);
+        let mut why = |could, planned, no_swap| {
+            group.judge(anon(could), anon(planned), no_swap);
+            group.why_not_more
+        };
+        let no_swap = Some(WhyNotMore::NoSwap);
+        assert_eq!(why(90_000, 90_000, None), None);
+        assert_eq!(why(90_000, 9_000, None), Some(WhyNotMore::Pace));
+        assert_eq!(why(90_000, 0, None), Some(WhyNotMore::Promise));
+        assert_eq!(why(90_000, 0, no_swap), no_swap);
+        assert_eq!(why(9_000, 9_000, None), Some(WhyNotMore::SharedOrLocked));
     }
 }

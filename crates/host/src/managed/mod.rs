@@ -216,8 +216,8 @@ impl Managed {
         for (name, pids) in self.choice.find() {
             let known = self.groups.iter().find(|(_, group)| group.name == name);
             let id = known.map(|(id, _)| *id).or_else(|| {
-                let free = (1..=u16::MAX).map(GroupId);
-                let id = free.filter(|id| !self.groups.contains_key(id)).next()?;
+                let mut free = (1..=u16::MAX).map(GroupId);
+                let id = free.find(|id| !self.groups.contains_key(id))?;
                 let group = Group::new(name.clone(), self.config.promise);
                 self.groups.insert(id, group);
                 Some(id)

@@ -11,8 +11,10 @@ use strata_linux::swap;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WhyNotMore {
-    /// What comes back has used up the promise, or would.
+    /// What came back has used up the promise.
     Promise,
+    /// It goes step by step, to see what comes back.
+    Pace,
     /// Again and again what was idle came back: nothing of it stays idle.
     NothingStaysIdle,
     /// There is no swap for anonymous memory to go to.
@@ -30,6 +32,7 @@ impl WhyNotMore {
     pub fn words(self) -> &'static str {
         match self {
             WhyNotMore::Promise => "promise",
+            WhyNotMore::Pace => "step by step",
             WhyNotMore::NothingStaysIdle => "nothing stays idle",
             WhyNotMore::NoSwap => "no swap",
             WhyNotMore::SwapIsFull => "swap is full",
@@ -60,13 +63,13 @@ pub struct GroupStatus {
     pub unknown_bytes: u64,
     /// Taken, and not come back.
     pub away_bytes: u64,
-    /// Part of that which is in swap.
+    /// Taken, and in swap now.
     pub away_anon_bytes: u64,
     /// Taken in all.
     pub taken_bytes: u64,
-    /// Of that, what a walk found in memory again.
+    /// Taken, and found in memory again by a walk.
     pub came_back_bytes: u64,
-    /// Of that, within the last minute.
+    /// Taken, and found in memory again within the last minute.
     pub came_back_per_min_bytes: u64,
     /// What may come back within a minute.
     pub allowed_per_min_bytes: u64,

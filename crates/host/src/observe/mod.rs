@@ -32,27 +32,29 @@ mod pieces;
 pub mod programs;
 mod record;
 mod subject;
+mod unclear;
 pub(crate) mod watch;
 
 pub use attend::{AttendError, Attended, Attention, Turn, Who, attend};
 pub use record::{CacheGroup, NoCache, Recorder};
 pub use subject::{Subject, SubjectError};
 
-use pieces::{Pieces, chunks};
+use pieces::{Found, Pieces, chunks};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use strata_linux::access::{
     self, AccessChoice, AccessError, AccessSource, Bits512, ClearIntent, Cleared, Clearer,
-    NrEntries, SourceInfo, TableRecord, WalkCost, YoungPiece, clear_pieces, entries_in,
+    NrEntries, SourceInfo, TableRecord, WalkCost, YoungPiece, clear_pieces,
 };
-use strata_linux::addr::{PAGE_BYTES, TABLE_ENTRIES, TableSpan, covering_spans};
+use strata_linux::addr::{PAGE_BYTES, TableNo, TableSpan, covering_spans};
 use strata_linux::bits;
 use strata_linux::hold_up;
 use strata_linux::process::{Mapping, MemoryDevices, Process, ProcessError, classify};
 use strata_lru::Kind;
 use subject::Members;
+use unclear::Unclear;
 
 /// Number of an address space within one observer; never used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
@@ -82,6 +84,8 @@ pub struct Piece<'a> {
     pub record: &'a TableRecord,
     /// The entries the mapping covers. Of a huge page all its 512 base pages stand in the bitmaps.
     pub mask: Bits512,
+    /// Pages whose accessed bit tells nothing, because it can't be cleared; they stand in [`Piece::accessed`], too.
+    pub unseen: Bits512,
 }
 
 impl Piece<'_> {
@@ -130,6 +134,11 @@ pub trait Visitor {
     fn end(&mut self, _space: SpaceId, _is_whole: bool) {}
 }
 
+/// Nobody is told.
+struct Nobody;
+
+impl Visitor for Nobody {}
+
 /// What one walk cost and could not do.
 #[derive(Debug, Default)]
 pub struct Walked {
@@ -143,8 +152,11 @@ pub struct Walked {
     pub clear_ns: u64,
     /// How long clearing held the lock of the address space, of the space where that was longest; nanoseconds.
     pub held_ns: u64,
-    /// Pieces of tables that keep their accessed bits, because they can't be cleared without holding a program up.
+    /// Pieces of tables that keep their accessed bits, because they can't be cleared, or not without holding a program
+    /// up.
     pub nr_left_pieces: u64,
+    /// Pages that were left out of clearing, because their bits stayed set the last time: several processes map them.
+    pub nr_resting_pages: u64,
     /// Spaces walked.
     pub nr_spaces: u64,
     /// Spaces left out, because they have not run.
@@ -163,6 +175,7 @@ struct Watched {
     nr_entries: Option<NrEntries>,
     /// Before this, clearing would hold it up for too much of the time.
     rest_until: Instant,
+    unclear: Unclear,
 }
 
 /// Walks the spaces of a subject.
@@ -280,13 +293,24 @@ impl Observer {
             }
             let (id, process) = (watched.id, Arc::clone(&watched.process));
             let known = watched.nr_entries;
+            let mut unclear = std::mem::take(&mut watched.unclear);
             let begun = Instant::now();
             let is_rested = watched.rest_until <= begun;
             let longest_held_ns = std::mem::take(&mut walked.held_ns);
-            let outcome = self.walk_space(id, &process, known, is_rested, visitor, &mut walked);
-            if let Some(watched) = self.spaces.get_mut(&pid).filter(|_| is_rested) {
-                let held = Duration::from_nanos(walked.held_ns);
-                watched.rest_until = begun + hold_up::rest_after(held);
+            let look = Look {
+                id,
+                process: &process,
+                known,
+                is_rested,
+                unclear: &mut unclear,
+            };
+            let outcome = self.walk_space(look, visitor, &mut walked);
+            if let Some(watched) = self.spaces.get_mut(&pid) {
+                watched.unclear = unclear;
+                if is_rested {
+                    let held = Duration::from_nanos(walked.held_ns);
+                    watched.rest_until = begun + hold_up::rest_after(held);
+                }
             }
             walked.held_ns = walked.held_ns.max(longest_held_ns);
             match outcome {
@@ -337,6 +361,7 @@ impl Observer {
                     cpu_ns_at_walk: None,
                     nr_entries: None,
                     rest_until: self.opened,
+                    unclear: Unclear::default(),
                 },
             );
         }
@@ -345,13 +370,17 @@ impl Observer {
     /// Returns what is in memory.
     fn walk_space(
         &mut self,
-        id: SpaceId,
-        process: &Process,
-        known: Option<NrEntries>,
-        is_rested: bool,
+        look: Look<'_>,
         visitor: &mut dyn Visitor,
         walked: &mut Walked,
     ) -> Result<NrEntries, AccessError> {
+        let Look {
+            id,
+            process,
+            known,
+            is_rested,
+            unclear,
+        } = look;
         let flags = self.source.vm_flags(process)?;
         let raw = process.read_maps().map_err(|source| AccessError::Io {
             what: "reading the mappings",
@@ -366,13 +395,17 @@ impl Observer {
         let spans = covering_spans(ranges);
         let expected = match known {
             Some(nr_entries) => nr_entries,
-            None => self.count_entries(process, &spans)?,
+            None => self.count_entries(process, &mappings, &spans)?,
         };
         if known.is_none() {
             walked.troubles.extend(guest::note(process, &mappings));
         }
-        let is_at_once = self.clearer.is_at_once(expected);
-        let is_restoring = is_rested && self.clearer.has_to_restore(expected);
+        let ways = self.clearer.ways(process, expected);
+        let is_at_once = ways.is_at_once();
+        let is_restoring = is_rested && ways.has_to_restore();
+        if is_rested {
+            unclear.begin_walk();
+        }
         let sees_inactive = self.source.see_inactive(is_restoring);
         visitor.begin(id, process, &mappings);
         let mut pieces = Pieces {
@@ -380,11 +413,11 @@ impl Observer {
             mappings: &mappings,
             cursor: 0,
             sees_inactive,
-            young: Vec::new(),
-            nr_entries: [0; 2],
+            ways,
+            unclear,
+            found: Found::default(),
         };
         let mut cleared = Cleared::default();
-        let mut nr_file_pieces = 0;
         let mut outcome = Ok(());
         let chunks = match is_at_once {
             true => vec![spans],
@@ -404,55 +437,113 @@ impl Observer {
             if is_at_once || !is_rested {
                 continue;
             }
-            let young = std::mem::take(&mut pieces.young);
-            let is_for_pieces = |piece: &&YoungPiece| self.clearer.is_for_pieces(piece);
-            nr_file_pieces += young.iter().filter(|piece| !is_for_pieces(piece)).count() as u64;
-            let pieces = young.iter().filter(is_for_pieces);
-            if let Err(error) = clear_pieces(process, pieces, || false, &mut cleared) {
-                outcome = Err(error);
+            let young = std::mem::take(&mut pieces.found.young);
+            outcome = clear_pieces(process, young.iter(), || false, &mut cleared)
+                .and_then(|()| self.look_again(process, &young, pieces.unclear));
+            self.source.see_inactive(is_restoring);
+            if outcome.is_err() {
                 break;
             }
         }
         let is_whole = outcome.is_ok();
         visitor.end(id, is_whole);
-        let (young, nr_entries) = (pieces.young, pieces.nr_entries);
+        let found = pieces.found;
+        let nr_entries = found.nr_entries;
+        if is_whole {
+            unclear.end_walk();
+        }
         let clearing = match outcome {
             Ok(()) if !is_rested => Ok(()),
             // It has grown since, and nothing was noted to be restored: cleared next time.
             Ok(()) if is_at_once && self.clearer.has_to_restore(nr_entries) => Ok(()),
             Ok(()) if is_at_once => {
                 let intent = ClearIntent::Watch;
-                let took = self.clearer.clear_all(process, &young, nr_entries, intent);
+                let young = &found.young;
+                let took = self.clearer.clear_all(process, young, nr_entries, intent);
                 took.map(|took| cleared.add(took))
             }
-            Ok(()) => self
-                .clearer
-                .clear_files(process, nr_file_pieces, nr_entries, &mut cleared),
+            Ok(()) => {
+                let parts = found.nr_part_pieces.into_iter().enumerate();
+                let mut parts = parts.filter(|(_, nr_pieces)| *nr_pieces > 0);
+                parts.try_for_each(|(part, nr_pieces)| {
+                    self.clearer
+                        .clear_part(process, part, nr_pieces, nr_entries, &mut cleared)
+                })
+            }
             Err(error) => Err(error),
         };
         walked.clear_ns += cleared.wall_ns;
         walked.held_ns = walked.held_ns.max(cleared.all_held_ns());
-        walked.nr_left_pieces += cleared.nr_left_pieces;
+        walked.nr_left_pieces += cleared.nr_left_pieces + found.nr_left_pieces;
+        walked.nr_resting_pages += found.nr_resting_pages;
         clearing.map(|()| nr_entries)
     }
 }
 
+/// One space's walk.
+struct Look<'a> {
+    id: SpaceId,
+    process: &'a Process,
+    /// What the last walk found in memory.
+    known: Option<NrEntries>,
+    /// Whether its bits may be cleared.
+    is_rested: bool,
+    unclear: &'a mut Unclear,
+}
+
 impl Observer {
+    /// Reads the tables of pieces again, right after they were cleared: what is accessed still can't be cleared, or is in
+    /// use.
+    fn look_again(
+        &mut self,
+        process: &Process,
+        young: &[YoungPiece],
+        unclear: &mut Unclear,
+    ) -> Result<(), AccessError> {
+        let spans = covering_spans(young.iter().map(|piece| piece.range));
+        let mut accessed: BTreeMap<TableNo, Bits512> = BTreeMap::new();
+        self.source.see_inactive(false);
+        self.source.read(process, &spans, &mut |record| {
+            accessed.insert(record.table, record.accessed);
+        })?;
+        for piece in young {
+            let still = accessed.get(&TableNo::containing(piece.range.start));
+            let still = still.copied().unwrap_or(bits::NONE);
+            let looked = unclear.look_at(process, piece, still);
+            looked.map_err(|source| AccessError::Io {
+                what: "reading the pagemap",
+                pid: process.pid(),
+                source,
+            })?;
+        }
+        Ok(())
+    }
+
     /// Counts what a space that was not walked yet has in its tables.
     fn count_entries(
         &mut self,
         process: &Process,
+        mappings: &[Mapping],
         spans: &[TableSpan],
     ) -> Result<NrEntries, AccessError> {
         let nr_pages = process.held_bytes().unwrap_or(0) / PAGE_BYTES;
         if self.clearer.is_at_once([nr_pages, 0]) {
             return Ok([nr_pages, 0]);
         }
-        let mut nr_entries = [0; 2];
+        let mut counted = Pieces {
+            space: SpaceId(0),
+            mappings,
+            cursor: 0,
+            sees_inactive: false,
+            ways: self.clearer.ways(process, [0; 2]),
+            unclear: &mut Unclear::default(),
+            found: Found::default(),
+        };
         self.source.read(process, spans, &mut |record| {
-            nr_entries[Kind::Anon.index()] += entries_in(record, bits::run(0, TABLE_ENTRIES));
+            counted.split(record, &mut Nobody);
+            counted.found.young.clear();
         })?;
-        Ok(nr_entries)
+        Ok(counted.found.nr_entries)
     }
 }
 
@@ -468,7 +559,7 @@ fn nanos(duration: Duration) -> u64 {
 mod tests {
     use super::*;
     use strata_linux::access::TableShape;
-    use strata_linux::addr::{AddrRange, TableNo};
+    use strata_linux::addr::AddrRange;
     use strata_linux::process::MappingClass;
 
     #[test]
@@ -492,6 +583,7 @@ mod tests {
             mapping_index: 0,
             record: &record,
             mask: bits::run(10, 512),
+            unseen: bits::NONE,
         };
         assert_eq!(bits::count(piece.anon()), 20);
         assert_eq!(bits::count(piece.resident()), 90);

@@ -3,8 +3,11 @@
 //! **Owns** the cutting, and how much is read before it is cleared. **Does not own** the order of a walk (`observe`), nor
 //! clearing (`access`).
 
+use super::unclear::{Split, Unclear};
 use super::{Piece, SpaceId, Visitor};
-use strata_linux::access::{NrEntries, TableRecord, YoungPiece, entries_in, entries_of};
+use strata_linux::access::{
+    Bits512, NrEntries, TableRecord, Way, Ways, YoungPiece, entries_in, entries_of,
+};
 use strata_linux::addr::{TableNo, TableSpan};
 use strata_linux::bits;
 use strata_linux::process::Mapping;
@@ -52,7 +55,22 @@ pub(super) struct Pieces<'a> {
     pub(super) cursor: usize,
     /// Whether the records tell which pages are on the kernel's inactive lists, so that the others can be restored.
     pub(super) sees_inactive: bool,
+    pub(super) ways: Ways,
+    pub(super) unclear: &'a mut Unclear,
+    pub(super) found: Found,
+}
+
+/// What has been found of a space.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    /// Young pieces that are cleared one by one, or with all of the space.
     pub(super) young: Vec<YoungPiece>,
+    /// Young pieces that are cleared with all mappings without or with a file.
+    pub(super) nr_part_pieces: [u64; 2],
+    /// Pieces with pages that keep their accessed bits.
+    pub(super) nr_left_pieces: u64,
+    /// Pages of these that would be cleared if that were not in vain.
+    pub(super) nr_resting_pages: u64,
     pub(super) nr_entries: NrEntries,
 }
 
@@ -72,17 +90,52 @@ impl Pieces<'_> {
             if !mapping.is_worth_reading() {
                 continue;
             }
+            let mask = bits::entries(mapping.range, table);
+            let way = self.ways.of(mapping);
+            let split = self.divide(record, mask, way);
             let piece = Piece {
                 space: self.space,
                 mapping,
                 mapping_index: self.cursor + offset,
                 record,
-                mask: bits::entries(mapping.range, table),
+                mask,
+                unseen: split.unseen,
             };
             visitor.piece(&piece);
-            self.nr_entries[entries_of(mapping.class)] += entries_in(record, piece.mask);
-            let found = YoungPiece::found(record, mapping, piece.accessed(), self.sees_inactive);
-            self.young.extend(found);
+            let part = entries_of(mapping.class);
+            let found = &mut self.found;
+            found.nr_entries[part] += entries_in(record, mask);
+            found.nr_left_pieces += u64::from(!bits::is_empty(split.unseen));
+            if way == Way::Pieces {
+                let resting = bits::without(piece.accessed(), split.to_clear);
+                found.nr_resting_pages += bits::count(resting);
+            }
+            let young = YoungPiece::found(record, mapping, split.to_clear, self.sees_inactive);
+            match way {
+                Way::Refs if !self.ways.is_at_once() => {
+                    found.nr_part_pieces[part] += u64::from(young.is_some());
+                }
+                Way::Refs | Way::Pieces | Way::Left => found.young.extend(young),
+            }
+        }
+    }
+
+    /// What of a part of a table is to be cleared, and what can't be.
+    fn divide(&mut self, record: &TableRecord, mask: Bits512, way: Way) -> Split {
+        let accessed = bits::and(record.accessed, mask);
+        match way {
+            Way::Refs => {
+                self.unclear.forget(record.table, mask);
+                Split {
+                    unseen: bits::NONE,
+                    to_clear: accessed,
+                }
+            }
+            Way::Pieces => self.unclear.split(record.table, mask, accessed),
+            Way::Left => Split {
+                unseen: accessed,
+                to_clear: bits::NONE,
+            },
         }
     }
 }
@@ -90,9 +143,9 @@ impl Pieces<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use strata_linux::access::TableShape;
+    use strata_linux::access::{Clearer, Grain, TableShape};
     use strata_linux::addr::{AddrRange, PAGE_BYTES, TABLE_BYTES};
-    use strata_linux::process::MappingClass;
+    use strata_linux::process::{MappingClass, Process};
 
     #[derive(Default)]
     struct Told(Vec<(usize, u64, u64)>);
@@ -122,18 +175,21 @@ mod tests {
 
     fn split(mappings: &[Mapping], records: &[TableRecord]) -> (Told, Vec<YoungPiece>) {
         let mut told = Told::default();
+        let own = Process::open(crate::observe::own_pid()).expect("this process runs");
+        let mut unclear = Unclear::default();
         let mut pieces = Pieces {
             space: SpaceId(0),
             mappings,
             cursor: 0,
             sees_inactive: true,
-            young: Vec::new(),
-            nr_entries: [0; 2],
+            ways: Clearer::new(Grain::Page).ways(&own, [1, 0]),
+            unclear: &mut unclear,
+            found: Found::default(),
         };
         for record in records {
             pieces.split(record, &mut told);
         }
-        (told, pieces.young)
+        (told, pieces.found.young)
     }
 
     #[test]

@@ -128,7 +128,7 @@ impl Arena {
             return Ok(());
         }
         match &config.policy {
-            PolicyChoice::None => group.set_limit_bytes(Some(config.budget_bytes))?,
+            PolicyChoice::None => group.lower_limit_bytes(config.budget_bytes)?,
             PolicyChoice::Engine(_) => self.take_hold(&config.policy)?,
         }
         group.set_swappiness(config.swappiness.base().get().min(200))?;

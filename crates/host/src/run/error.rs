@@ -50,7 +50,10 @@ pub enum RunError {
     #[error("there is no user {0:?}: give a name or number from `getent passwd`")]
     NoUser(String),
     /// The budget is smaller than anything could live in.
-    #[error("a budget of {budget_bytes} bytes is too small: give at least {least_bytes} bytes")]
+    #[error(
+        "a budget of {budget_bytes} bytes is too small: a number without K, M or G is in bytes ({budget_bytes}M?); give at least {}M",
+        least_bytes >> 20
+    )]
     BudgetTooSmall {
         /// What was asked for.
         budget_bytes: u64,
@@ -113,7 +116,8 @@ impl RunError {
                 ProcessError::NotFound { .. }
                 | ProcessError::NotAPid { .. }
                 | ProcessError::IsThread { .. }
-                | ProcessError::KernelThread { .. },
+                | ProcessError::KernelThread { .. }
+                | ProcessError::NotPermitted { .. },
             ) => 2,
             _ => 125,
         }

@@ -66,7 +66,7 @@ pub fn run(config: &RunConfig, events: &mut dyn FnMut(Event<'_>)) -> Result<Repo
         });
     }
     let inherited = InheritedSignals::read().map_err(io_error("reading our signal settings"))?;
-    // Before anything is changed, and while a signal still ends us: to open a pipe that nobody reads takes for ever.
+    // Before anything is changed.
     let trace = open_trace(config)?;
     let owns_program = matches!(config.target, Target::Command { .. });
     let signals = Signals::install(owns_program).map_err(io_error("installing signal handlers"))?;

@@ -104,14 +104,12 @@ fn a_large_program_is_cleared_in_short_calls_and_seen_exactly() {
     let (nr_filled, walked) = watched.walk();
     let after = HoldUps::so_far();
     assert!(nr_filled >= nearly(NR_LARGE_PAGES), "{nr_filled}");
-    // Under MGLRU the few pages of files may be cleared so: advice would take them for cold.
-    if !has_generations() {
-        let (before, after) = (before.clear_refs, after.clear_refs);
-        assert_eq!(
-            after.nr_calls, before.nr_calls,
-            "the lock was taken for writing"
-        );
-    }
+    // The few pages of files are cleared so: advice would leave those that others map.
+    let nr_refs = after.clear_refs.nr_calls - before.clear_refs.nr_calls;
+    assert!(
+        nr_refs <= 1,
+        "the lock was taken for writing {nr_refs} times"
+    );
     let nr_calls = after.cold.nr_calls - before.cold.nr_calls;
     assert!(nr_calls >= NR_LARGE_PAGES / 512, "{nr_calls} calls");
     assert!(

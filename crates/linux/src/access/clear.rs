@@ -8,15 +8,17 @@
 //!                  of files to an old one)
 //! ```
 //!
-//! So an address space that `clear_refs` is through with in less than [`hold_up::CALL_GOAL`] is cleared by it. A
-//! larger one is cleared piece by piece: one range within one last-level table a call, with a pause after each.
+//! So an address space that `clear_refs` is through with in less than [`hold_up::CALL_GOAL`] is cleared by it. Of a
+//! larger one, who only looks clears by it the mappings of files, those without a file, or both, one after the other,
+//! where these are so small by themselves. The rest is cleared piece by piece: one range within one last-level table a
+//! call, with a pause after each.
 //! Under the classic LRU the pages of a piece that were on an active list are touched afterwards, which brings
 //! them back there.
 //!
-//! What stays uncleared, and so is found accessed at every walk, in an address space that is cleared piece by
-//! piece: pages that several processes map; locked ones; pages that still wait in a processor's batch for their list; under
-//! MGLRU pages of files, unless those are few enough for `clear_refs`; everything, where the first thread of the
-//! process has ended, because the kernel then finds no memory to give advice on.
+//! What stays uncleared, and so is found accessed at every walk, of what is cleared piece by piece: pages that several
+//! processes map; locked ones; pages that still wait in a processor's batch for their list; under MGLRU pages of files,
+//! unless those are few enough for `clear_refs`; everything, where the first thread of the process has ended, because
+//! the kernel then finds no memory to give advice on.
 //!
 //! **Owns** the choice between the ways, and carrying it out. **Does not own** what is young, nor the pace of walks.
 //!
@@ -32,6 +34,7 @@ use std::time::{Duration, Instant};
 use strata_lru::Kind;
 
 use super::kernel::is_multi_gen_on;
+use super::ways::{Way, Ways};
 use super::{AccessError, Bits512, ClearIntent, Grain, TableRecord, TableShape};
 use crate::addr::{AddrRange, PAGE_BYTES, TABLE_BYTES, TableNo};
 use crate::bits;
@@ -190,15 +193,6 @@ fn counted<T>(sum_ns: &mut u64, call: impl FnOnce() -> T) -> T {
     result
 }
 
-/// The two ways.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
-    /// The whole space at once.
-    Refs,
-    /// Piece by piece.
-    Pieces,
-}
-
 /// Whether all is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
@@ -230,6 +224,16 @@ impl Clearer {
     /// tell which pages are on the kernel's inactive lists.
     pub fn has_to_restore(&self, nr_entries: NrEntries) -> bool {
         !self.is_multi_gen && self.way(nr_entries) == Way::Pieces
+    }
+
+    /// How a space with so many entries is cleared by who only looks.
+    pub fn ways(&self, process: &Process, nr_entries: NrEntries) -> Ways {
+        Ways {
+            is_at_once: self.way(nr_entries) == Way::Refs,
+            fit: nr_entries.map(|nr_entries| self.fits(nr_entries)),
+            has_leader: has_leader(process),
+            is_multi_gen: self.is_multi_gen,
+        }
     }
 
     /// Clears at once what can be cleared at once.
@@ -264,7 +268,8 @@ impl Clearer {
             .iter()
             .filter(|piece| !self.is_for_pieces(piece))
             .count() as u64;
-        self.clear_files(process, nr_file_pieces, nr_entries, &mut cleared)?;
+        let files = Kind::File.index();
+        self.clear_part(process, files, nr_file_pieces, nr_entries, &mut cleared)?;
         if !has_leader {
             cleared.nr_left_pieces += young.len() as u64 - nr_file_pieces;
             return Ok(Progress::Done(cleared));
@@ -272,22 +277,26 @@ impl Clearer {
         Ok(Progress::PiecesLeft(cleared))
     }
 
-    /// Of a space that is cleared piece by piece: clears the pieces that may not be, if it can be done at once.
+    /// Of a space that is not cleared at once: clears the mappings without or with a file (`part`, an index as
+    /// [`entries_of`] has it), in which so many pieces are young, if that can be done at once.
     ///
     /// # Errors
     /// As [`Clearer::clear`].
-    pub fn clear_files(
+    pub fn clear_part(
         &mut self,
         process: &Process,
-        nr_file_pieces: u64,
+        part: usize,
+        nr_pieces: u64,
         nr_entries: NrEntries,
         cleared: &mut Cleared,
     ) -> Result<(), AccessError> {
-        let nr_file_entries = nr_entries[Kind::File.index()];
-        if nr_file_pieces > 0 && self.fits(nr_file_entries) {
-            return self.clear_refs(process, "3", nr_file_entries, cleared);
+        if nr_pieces > 0 && self.fits(nr_entries[part]) {
+            // After other calls on the same space.
+            hold_up::pause();
+            let what = if part == Kind::File.index() { "3" } else { "2" };
+            return self.clear_refs(process, what, nr_entries[part], cleared);
         }
-        cleared.nr_left_pieces += nr_file_pieces;
+        cleared.nr_left_pieces += nr_pieces;
         Ok(())
     }
 
@@ -340,7 +349,7 @@ impl Clearer {
         self.grain == Grain::Page && (cold_ns as f64) < nr_entries as f64 * self.refs_entry_ns
     }
 
-    /// `clear_refs` over the whole space, or over its mappings of files (`3`). The kernel takes the write and clears
+    /// `clear_refs` over the whole space, over its mappings without a file (`2`), or over those of files (`3`). The kernel takes the write and clears
     /// nothing where the thread has no space any more (a leader that has exited), so it goes through one that has.
     fn clear_refs(
         &mut self,

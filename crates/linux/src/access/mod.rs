@@ -12,6 +12,7 @@ mod locate;
 mod probe;
 mod smaps;
 mod smaps_text;
+mod ways;
 
 use std::hash::{BuildHasher, RandomState};
 use std::io;
@@ -25,6 +26,7 @@ pub use kernel::is_multi_gen_on;
 pub use kernel::{KernelGenerations, KernelLruError};
 pub use probe::parse_release;
 pub use smaps::SmapsSource;
+pub use ways::{Way, Ways};
 
 use crate::addr::{AddrRange, TableNo, TableSpan};
 use crate::process::{Process, VmFlags};
@@ -56,7 +58,7 @@ pub struct TableRecord {
     pub present: Bits512,
     /// Hardware accessed bit, a subset of `present`.
     pub accessed: Bits512,
-    /// Hardware dirty bit, a subset of `present`.
+    /// Written since the kernel last cleaned them, a subset of `present`.
     pub dirty: Bits512,
     /// Holds a swap entry.
     pub swapped: Bits512,

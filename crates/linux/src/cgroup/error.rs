@@ -120,7 +120,7 @@ pub enum CgroupError {
     Gone(PathBuf),
     /// A limit below what is in use would make the kernel reclaim or kill at once.
     #[error(
-        "a limit of {} for cgroup {} is below the {} it uses now; reclaim first",
+        "a limit of {} for cgroup {} is below the {} it uses now; give at least that, or have it reclaimed first",
         Bytes(*limit_bytes), path.display(), Bytes(*usage_bytes)
     )]
     LimitBelowUsage {
@@ -130,6 +130,21 @@ pub enum CgroupError {
         limit_bytes: u64,
         /// What is in use.
         usage_bytes: u64,
+    },
+    /// Usage could not be brought down to a limit.
+    #[error(
+        "cgroup {} uses {} and can't be brought down to {}: {why}; give a larger budget, or swap for what has no file (--swap)",
+        path.display(), Bytes(*usage_bytes), Bytes(*limit_bytes)
+    )]
+    NotLowered {
+        /// The group.
+        path: PathBuf,
+        /// What was asked for.
+        limit_bytes: u64,
+        /// What is in use.
+        usage_bytes: u64,
+        /// What the kernel answered at last.
+        why: String,
     },
     /// Processes are left in a group that should go.
     #[error(

@@ -606,7 +606,7 @@ fn resolve(mount: &Mount, path: &Path) -> Result<PathBuf, CgroupError> {
     };
     let directory = directory
         .canonicalize()
-        .map_err(|source| not_a_group(path, &source.to_string()))?;
+        .map_err(|source| not_a_group(path, &format!("{source}{}", mount.advice(path))))?;
     if !directory.starts_with(&mount.point) {
         return Err(not_a_group(path, "it lies outside the cgroup mount"));
     }

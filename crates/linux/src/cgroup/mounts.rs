@@ -63,6 +63,32 @@ impl Mount {
         Ok(group.map(|group| domain_of(&group).to_owned()))
     }
 
+    /// What to give instead of a path that is of another hierarchy: the group in which the memory of its processes is, else
+    /// the one of that name, else where to look. Empty for a path that is of none.
+    pub(super) fn advice(&self, path: &Path) -> String {
+        if !path.is_absolute() || !path.is_dir() {
+            return String::new();
+        }
+        let procs = fs::read_to_string(path.join("cgroup.procs")).unwrap_or_default();
+        let first = procs.lines().find_map(|line| line.parse().ok());
+        let of_first = first.and_then(|pid| self.group_of(Some(pid)).ok().flatten());
+        let names: Vec<_> = path.components().skip(1).collect();
+        let of_name = || {
+            let rests =
+                (1..names.len()).map(|at| self.point.join(names[at..].iter().collect::<PathBuf>()));
+            rests.into_iter().find(|group| group.is_dir())
+        };
+        let is_below = |group: &PathBuf| *group != self.point;
+        match of_first.filter(is_below).or_else(of_name) {
+            Some(group) => format!(
+                "; memory is accounted for in {}, where its group is {}",
+                self.point.display(),
+                group.display()
+            ),
+            None => format!("; memory is accounted for in {}", self.point.display()),
+        }
+    }
+
     fn directory_of(&self, group: &Path) -> Option<PathBuf> {
         let inside = group.strip_prefix(&self.root).ok()?;
         // "/../x" names a group outside our cgroup namespace.
@@ -192,5 +218,26 @@ mod tests {
             pick_mount("\n - \na b c - cgroup\n1 2 3 / - cgroup2\nx"),
             None
         );
+    }
+
+    #[test]
+    fn a_path_of_another_hierarchy_is_answered_with_the_one_that_is_meant() {
+        let root = tempfile::tempdir().expect("a directory");
+        let (memory, unified) = (root.path().join("memory"), root.path().join("unified"));
+        fs::create_dir_all(memory.join("app/web")).expect("made");
+        fs::create_dir_all(unified.join("app/web")).expect("made");
+        fs::create_dir_all(unified.join("other")).expect("made");
+        let mount = Mount {
+            version: Version::V1,
+            point: memory.clone(),
+            root: PathBuf::from("/"),
+        };
+        let meant = memory.join("app/web").display().to_string();
+        let advice = mount.advice(&unified.join("app/web"));
+        assert!(advice.ends_with(&meant), "{advice}");
+        let advice = mount.advice(&unified.join("other"));
+        assert!(advice.ends_with("/memory"), "{advice}");
+        assert_eq!(mount.advice(Path::new("/nowhere/at/all")), "");
+        assert_eq!(mount.advice(Path::new("app")), "");
     }
 }

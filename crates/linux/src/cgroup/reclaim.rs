@@ -32,6 +32,8 @@ const DIP_CHUNK_BYTES: u64 = 1 << 20;
 const DIP_TIME_MAX: Duration = Duration::from_millis(50);
 /// A call ends after the dip that passes this, whatever was asked.
 const RECLAIM_TIME_MAX: Duration = Duration::from_millis(500);
+/// Usage is brought down to a limit that the kernel alone is to hold within this time, or not at all.
+const LOWER_TIME_MAX: Duration = Duration::from_secs(10);
 /// A dip for file pages alone needs this many times what is asked on the kernel's lists.
 const FILE_MARGIN: u64 = 2;
 
@@ -60,6 +62,45 @@ impl BudgetGroup {
         match &self.reclaim {
             Some(file) => self.reclaim_v2(file, bytes),
             None => self.reclaim_v1(bytes),
+        }
+    }
+
+    /// Sets the hard limit. Where the group uses more, the kernel reclaims that first, in this thread; programs go on meanwhile.
+    ///
+    /// # Errors
+    /// [`CgroupError::NotLowered`] if that much can't be reclaimed within [`LOWER_TIME_MAX`].
+    pub fn lower_limit_bytes(&self, limit_bytes: u64) -> Result<(), CgroupError> {
+        let deadline = Instant::now() + LOWER_TIME_MAX;
+        let mut why = "it fills up as fast as it is reclaimed".to_owned();
+        loop {
+            let usage_bytes = match self.set_limit_bytes(Some(limit_bytes)) {
+                Err(CgroupError::LimitBelowUsage { usage_bytes, .. }) => usage_bytes,
+                done => return done,
+            };
+            // A dip changes the limit, too.
+            self.note_original(&self.limit.path, || {
+                Ok(self.limit_text(self.limit.read_number()?))
+            })?;
+            // What a dip is measured by, for as long as it takes.
+            self.budget_bytes.store(limit_bytes, Ordering::SeqCst);
+            let reclaimed = self.reclaim(usage_bytes.saturating_sub(limit_bytes).max(PAGE_BYTES));
+            self.budget_bytes.store(u64::MAX, Ordering::SeqCst);
+            let is_stuck = match reclaimed {
+                Ok(_) | Err(ReclaimError::Outpaced(_)) => false,
+                Err(ReclaimError::Group(error)) => return Err(error),
+                Err(error) => {
+                    why = error.to_string();
+                    true
+                }
+            };
+            if is_stuck || Instant::now() >= deadline {
+                return Err(CgroupError::NotLowered {
+                    path: self.path.clone(),
+                    limit_bytes,
+                    usage_bytes,
+                    why,
+                });
+            }
         }
     }
 

@@ -14,6 +14,11 @@ pub fn run_dir() -> PathBuf {
     std::env::var_os("STRATA_RUN_DIR").map_or_else(|| PathBuf::from(RUN_DIR), PathBuf::from)
 }
 
+/// Whether `STRATA_RUN_DIR` is set to nothing, which names no directory.
+pub fn is_run_dir_empty() -> bool {
+    std::env::var_os("STRATA_RUN_DIR").is_some_and(|place| place.is_empty())
+}
+
 /// Names this boot of the machine.
 pub fn boot_id() -> io::Result<String> {
     let text = fs::read_to_string("/proc/sys/kernel/random/boot_id")?;

@@ -14,7 +14,7 @@ mod mark;
 pub mod trust;
 
 pub use lock::{lock_in, lock_run_dir};
-pub use mark::{ProcessMark, boot_id, parent_of, run_dir};
+pub use mark::{ProcessMark, boot_id, is_run_dir_empty, parent_of, run_dir};
 
 /// Beside the session directories: who needs zswap on (see `swap`).
 pub const ZSWAP_DIR: &str = "zswap";

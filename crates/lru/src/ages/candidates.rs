@@ -118,7 +118,7 @@ impl Ledger {
                     let (own, common) = space.split(place, table, mask);
                     let alone = commons.alone(mapper, table_no, table, &common);
                     let pages: Bits = std::array::from_fn(|word| {
-                        let pages = own[word] | alone[word];
+                        let pages = (own[word] | alone[word]) & !table.unseen[word];
                         match query.kind {
                             None => pages,
                             Some(Kind::Anon) => pages & table.anon[word],

@@ -167,6 +167,7 @@ impl Common {
 
     fn add(&mut self, mapper: Mapper<'_>, table: &Table, shift: usize, pages: &Bits) {
         let mut mapped: Bits = [0; NR_ENTRIES / 64];
+        let is_all_unseen = mapper.place.standing == Standing::Unseen;
         table::ones(pages, |index| {
             let there = shifted(index, shift);
             let (word, bit) = place_of(there);
@@ -179,10 +180,10 @@ impl Common {
             if table.several[own_word] & own_bit != 0 {
                 self.several[word] |= bit;
             }
+            if is_all_unseen || table.unseen[own_word] & own_bit != 0 {
+                self.unseen[word] |= bit;
+            }
         });
-        if mapper.place.standing == Standing::Unseen {
-            table::insert_all(&mut self.unseen, &mapped);
-        }
         table::insert_all(&mut self.twice, &table::and(&self.once, &mapped));
         table::insert_all(&mut self.once, &mapped);
         let known = self

@@ -136,9 +136,13 @@ impl Ledger {
                     for sums in [&mut parts[part], &mut total] {
                         sums.taken += taken;
                     }
-                    tally.add(place.standing, &own, &table.anon, |index| {
-                        table.stamp(index)
-                    });
+                    let unseen = match place.standing {
+                        Standing::Unseen => own,
+                        Standing::Ordinary | Standing::Kept => table::and(&own, &table.unseen),
+                    };
+                    tally.add_unseen(&unseen, &table.anon);
+                    let seen = table::without(&own, &unseen);
+                    tally.add(&seen, &table.anon, |index| table.stamp(index));
                 });
                 if let Some(part) = part {
                     tally.flush([&mut parts[part], &mut total]);
@@ -231,19 +235,15 @@ impl Tally {
         }
     }
 
-    fn add(
-        &mut self,
-        standing: Standing,
-        pages: &Bits,
-        anon: &Bits,
-        stamp_of: impl Fn(usize) -> Stamp,
-    ) {
+    fn add_unseen(&mut self, pages: &Bits, anon: &Bits) {
+        let nr_pages = table::by_kind(pages, anon);
+        self.unseen[0] += nr_pages.file;
+        self.unseen[1] += nr_pages.anon;
+    }
+
+    fn add(&mut self, pages: &Bits, anon: &Bits, stamp_of: impl Fn(usize) -> Stamp) {
         table::ones(pages, |index| {
             let kind = (anon[index / 64] >> (index % 64) & 1) as usize;
-            if standing == Standing::Unseen {
-                self.unseen[kind] += 1;
-                return;
-            }
             let stamp = stamp_of(index);
             let Some(counts) = self.by_stamp.get_mut(stamp.index()) else {
                 return;
@@ -294,11 +294,7 @@ impl Common {
     fn tally(&self, tally: &mut Tally, pages: &Bits) {
         let seen = table::without(pages, &self.unseen);
         let unseen = table::and(pages, &self.unseen);
-        tally.add(Standing::Ordinary, &seen, &self.anon, |index| {
-            self.stamp(index)
-        });
-        tally.add(Standing::Unseen, &unseen, &self.anon, |index| {
-            self.stamp(index)
-        });
+        tally.add_unseen(&unseen, &self.anon);
+        tally.add(&seen, &self.anon, |index| self.stamp(index));
     }
 }

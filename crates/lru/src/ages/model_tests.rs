@@ -50,6 +50,7 @@ pub(super) struct Found {
     pub(super) is_present: bool,
     pub(super) is_accessed: bool,
     pub(super) is_anon: bool,
+    pub(super) is_unseen: bool,
 }
 
 /// Pages that come, go, are used and written in runs.
@@ -64,6 +65,7 @@ fn pages(seed: u64) -> Vec<Found> {
             page.is_present = look & 3 != 0;
             page.is_accessed = look & 4 != 0;
             page.is_anon = look & 8 != 0;
+            page.is_unseen = look & 0x70 == 0x70;
         }
     }
     pages
@@ -79,7 +81,8 @@ pub(super) fn tell(
 ) {
     ledger.begin(space, mapped.iter().copied());
     for (table_no, entries) in pages.chunks(NR_ENTRIES).enumerate().take(nr_tables) {
-        let (mut resident, mut accessed, mut anon) = ([0; 8], [0; 8], [0; 8]);
+        let (mut resident, mut accessed) = ([0; 8], [0; 8]);
+        let (mut anon, mut unseen) = ([0; 8], [0; 8]);
         for (index, page) in entries.iter().enumerate().filter(|(_, p)| p.is_present) {
             set(&mut resident, index);
             if page.is_accessed {
@@ -87,6 +90,9 @@ pub(super) fn tell(
             }
             if page.is_anon {
                 set(&mut anon, index);
+            }
+            if page.is_unseen {
+                set(&mut unseen, index);
             }
         }
         if resident == [0; 8] {
@@ -101,6 +107,7 @@ pub(super) fn tell(
                     resident,
                     accessed,
                     anon: if is_private { resident } else { anon },
+                    unseen,
                 };
                 ledger.told(space, table_no as u64, &told);
             }
@@ -116,6 +123,7 @@ struct Page {
     is_taken: bool,
     is_anon: bool,
     is_several: bool,
+    is_unseen: bool,
     /// The walk before and the walk that last saw it accessed or, failing that, first saw it, or was the last before it
     /// was taken.
     since_s: u64,
@@ -203,13 +211,16 @@ impl Model {
                 is_taken: false,
                 is_anon,
                 is_several: false,
+                is_unseen: page.is_unseen,
                 since_s,
                 at_s: now_s,
-                was_accessed: page.is_accessed && !is_first,
+                was_accessed: page.is_accessed && !is_first && !page.is_unseen,
             };
             let known = space.pages.entry(number).or_insert(new);
             known.is_anon = is_anon;
-            if new.was_accessed {
+            let is_regained = known.is_unseen && !page.is_unseen;
+            known.is_unseen = page.is_unseen;
+            if new.was_accessed || is_regained {
                 let is_several = known.is_several;
                 *known = Page { is_several, ..new };
             }
@@ -260,7 +271,7 @@ impl Model {
                 whole.groups.insert(space.group);
                 whole.is_anon |= page.is_anon;
                 whole.is_several |= page.is_several;
-                whole.is_unseen |= place.standing == Standing::Unseen;
+                whole.is_unseen |= place.standing == Standing::Unseen || page.is_unseen;
                 let age = |page: &Page| (page.at_s, page.was_accessed);
                 if age(page) > age(&whole.youngest) {
                     whole.youngest = *page;
@@ -376,6 +387,7 @@ impl Model {
             };
             let is_fitting = place.standing == Standing::Ordinary
                 && !whole.is_several
+                && !whole.is_unseen
                 && whole.groups.contains(&group)
                 && kind.is_none_or(|kind| kind == kind_of)
                 && self.now_s() - whole.youngest.at_s >= older_s;
@@ -437,7 +449,13 @@ fn take(
     for (_, space, number) in went.iter().flat_map(page_of) {
         let pages = &mut model.spaces.get_mut(&space).unwrap().pages;
         let page = pages.get_mut(&number).unwrap();
-        (page.is_taken, page.is_several, page.at_s) = (true, false, now_s);
+        *page = Page {
+            is_taken: true,
+            is_several: false,
+            is_unseen: false,
+            at_s: now_s,
+            ..*page
+        };
     }
     // What is away already can't be taken.
     prop_assert_eq!(ledger.taken(&went), NrPages::default());

@@ -3,7 +3,8 @@
 //! **Owns** bitmaps and stamps, and what telling does to them. **Does not own** which tables there are.
 //!
 //! **Invariants**
-//! - I1: present and taken pages are disjoint; anonymous ones are among both, those of several mappers among present.
+//! - I1: present and taken pages are disjoint; anonymous ones are among both, those of several mappers and those that
+//!   can't be seen among present.
 
 use super::NrPages;
 use crate::ids::Kind;
@@ -25,6 +26,9 @@ pub struct Told {
     pub accessed: Bits,
     /// Pages that are anonymous.
     pub anon: Bits,
+    /// Pages whose accessed bit tells nothing, because it could not be cleared after the walk before: their age is
+    /// unknown. Whether they are in `accessed` makes no difference.
+    pub unseen: Bits,
 }
 
 /// A walk's number and whether its page was found accessed; of two stamps the larger is the younger.
@@ -71,6 +75,8 @@ pub(super) struct Table {
     taken: Bits,
     /// Present pages that are known to be mapped by several processes.
     pub(super) several: Bits,
+    /// Present pages of which the last walk could not tell whether they were accessed.
+    pub(super) unseen: Bits,
     /// Of a present page its age, of a taken one the walk before it went; of another anything.
     stamps: [Stamp; NR_ENTRIES],
     /// Number of the space's walk that last told of it.
@@ -138,6 +144,7 @@ impl Table {
             anon: [0; 8],
             taken: [0; 8],
             several: [0; 8],
+            unseen: [0; 8],
             stamps: [Stamp::default(); NR_ENTRIES],
             told_in: 0,
         })
@@ -192,12 +199,16 @@ impl Table {
             self.several[word] &= !mask | (resident & !new);
             self.present[word] = self.present[word] & !mask | resident;
             self.anon[word] = self.anon[word] & (!mask | self.taken[word]) | anon;
+            let unseen = told.unseen[word] & resident;
             let used = if now.is_first {
                 0
             } else {
-                told.accessed[word] & resident
+                told.accessed[word] & resident & !unseen
             };
-            self.stamp_word(word, new & !used, seen);
+            // Of what can be seen again nothing is known of the time before.
+            let regained = self.unseen[word] & resident & !unseen;
+            self.unseen[word] = self.unseen[word] & !mask | unseen;
+            self.stamp_word(word, (new | regained) & !used, seen);
             self.stamp_word(word, used, accessed);
         }
     }
@@ -241,6 +252,7 @@ impl Table {
     fn keep_present(&mut self, kept: &Bits) {
         self.present = and(&self.present, kept);
         self.several = and(&self.several, &self.present);
+        self.unseen = and(&self.unseen, &self.present);
         self.tidy_anon();
     }
 
@@ -256,6 +268,7 @@ impl Table {
         ones(&going, |index| self.stamps[index] = Stamp::seen(number));
         self.present = without(&self.present, &going);
         self.several = without(&self.several, &going);
+        self.unseen = without(&self.unseen, &going);
         insert_all(&mut self.taken, &going);
         by_kind(&going, &self.anon)
     }
@@ -282,6 +295,9 @@ impl Table {
         }
         if !is_empty(&without(&self.several, &self.present)) {
             return Err("a page of several mappers is not in memory".to_owned());
+        }
+        if !is_empty(&without(&self.unseen, &self.present)) {
+            return Err("a page that can't be seen is not in memory".to_owned());
         }
         if self.told_in > nr_space_walks {
             return Err(format!("told in walk {} of {nr_space_walks}", self.told_in));

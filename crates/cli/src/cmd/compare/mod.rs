@@ -14,13 +14,13 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 use strata_host::compare::{
-    ArmKind, CompareConfig, CompareEvent, KernelLimit, OnFailure, Pattern, compare,
+    ArmKind, CompareConfig, CompareEvent, KernelLimit, OnFailure, Pattern, Wanted, compare,
 };
 
 use crate::cli::refuse_option;
 use crate::cmd::run::size_arg;
 use crate::failure::UsageError;
-use crate::interrupt::Interrupt;
+use crate::interrupt::Interrupts;
 use crate::progress::Bar;
 use crate::{print, render};
 use carried::Carried;
@@ -36,7 +36,9 @@ use carried::Carried;
 /// table has the median of these ratios and the worst round.
 ///
 /// The command's stdin is empty. The command's output is read for --throughput and --operations, and not shown. A run whose
-/// command fails is told and left out. Ctrl-C ends the run in progress and prints what there is. docs/guide/compare.md explains each figure.
+/// command fails is told and left out; where the first run of an arm fails, and not for lack of memory, the comparison ends there.
+/// Ctrl-C ends the run in progress and prints what there is; a second Ctrl-C does not wait for the command. docs/guide/compare.md
+/// explains each figure.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 EXAMPLES
@@ -227,7 +229,7 @@ impl CompareArgs {
 pub(crate) fn run(args: CompareArgs) -> anyhow::Result<ExitCode> {
     let format = args.format;
     let config = args.into_config()?;
-    let interrupt = Interrupt::install()?;
+    let interrupt = Interrupts::install()?;
     let bar = Bar::runs("compare", config.nr_runs());
     let shown = bar.clone_handle();
     let mut tell = |event: CompareEvent<'_>| match event {
@@ -235,9 +237,12 @@ pub(crate) fn run(args: CompareArgs) -> anyhow::Result<ExitCode> {
         CompareEvent::Ended => shown.inc(1),
         CompareEvent::Trouble(text) => shown.suspend(|| print::warning(&text)),
     };
-    let comparison = compare(&config, &|| interrupt.has_come(), &mut tell)?;
+    let comparison = compare(&config, &|| interrupt.wanted(), &mut tell)?;
     bar.finish();
     if comparison.is_interrupted {
+        if interrupt.wanted() == Wanted::EndAtOnce {
+            print::note(&"the run in progress was ended at once: its command was killed");
+        }
         print::note(&"ended before its time: what follows is of the runs that were over");
     }
     match format {

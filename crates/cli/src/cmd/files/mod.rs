@@ -11,12 +11,14 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
-use strata_host::observe::files::{FilesError, FilesQuestion, FilesReport, FilesWatch, files};
+use strata_host::observe::files::{
+    FilesError, FilesQuestion, FilesReport, FilesWatch, files, is_whole_cheap,
+};
 use strata_linux::access::census::Budget;
 use strata_linux::page_cache::{Dropped, drop_idle};
 use strata_linux::units::Bytes;
 
-use crate::cli::{parse_duration_ms, parse_percent};
+use crate::cli::{parse_duration_ms, parse_percent, refuse_option};
 use crate::failure::UsageError;
 use crate::interrupt::Interrupt;
 use crate::print;
@@ -38,8 +40,10 @@ const WATCH_MIN_MS: u64 = 1000;
 /// the file open or mapped. A path is asked of those processes first, then of the kernel; where neither knows it,
 /// the device and the place or the number in its file system are given.
 ///
-/// By default as much is looked at as 1 % of a processor can in 5 seconds, in blocks of 2 MiB chosen at random. If that is
-/// not all of memory, figures are estimates and small files may be missing. --whole looks at everything at once.
+/// All of memory is looked at, where that takes less than a second of one processor (up to 200 GiB). On a larger machine, in a
+/// watch, and with --cpu or --within, as much is looked at as 1 % of a processor can in 5 seconds, in blocks of 2 MiB chosen at
+/// random. If that is not all of memory, figures are estimates, marked with ~, and small files may be missing. --whole looks at
+/// everything at once.
 ///
 /// --watch looks again and again, and tells what was read meanwhile (READ) and what was not (IDLE). A page that was read
 /// three times (where the kernel keeps generations: five times) is not counted further by the kernel, so that it is not
@@ -80,18 +84,20 @@ pub(crate) struct FilesArgs {
     under: Option<PathBuf>,
 
     /// How many files are listed, those with most in memory (after a watch: idle); 0 for all
-    #[arg(short = 'n', long, value_name = "COUNT", default_value_t = 30)]
+    #[arg(short = 'n', long, value_name = "COUNT", default_value = "30", value_parser = count_arg, allow_hyphen_values = true)]
     top: usize,
 
     /// How much of one processor the census may take, for example 1% or 20%
-    #[arg(long, value_name = "SHARE", default_value = "1%", value_parser = parse_percent, allow_hyphen_values = true)]
-    cpu: f64,
+    ///
+    /// 1% where not all of memory is looked at.
+    #[arg(long, value_name = "SHARE", value_parser = parse_percent, allow_hyphen_values = true)]
+    cpu: Option<f64>,
 
     /// How long the census may take; what it could not look at in that time is estimated
     ///
-    /// A number with a unit ms, s, m or h; at least 100ms.
-    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = within_arg, allow_hyphen_values = true)]
-    within: u64,
+    /// A number with a unit ms, s, m or h; at least 100ms. 5s where not all of memory is looked at.
+    #[arg(long, value_name = "DURATION", value_parser = within_arg, allow_hyphen_values = true)]
+    within: Option<u64>,
 
     /// Look at all of memory at once, whatever it takes
     #[arg(long, conflicts_with_all = ["cpu", "within"])]
@@ -143,13 +149,17 @@ enum Format {
 /// # Errors
 /// A target that is not there, a missing right, or an answer that can't be written.
 pub(crate) fn run(args: &FilesArgs) -> anyhow::Result<ExitCode> {
-    let within = Duration::from_millis(args.within);
+    let standard = Budget::default();
+    let within = args.within.map_or(standard.within, Duration::from_millis);
+    let is_bounded = args.cpu.is_some() || args.within.is_some();
+    let is_watch = args.watch.or(args.drop_cold).is_some();
+    let is_whole = args.whole || !is_bounded && !is_watch && is_whole_cheap();
     let question = FilesQuestion {
         group: args.cgroup.clone(),
         under: args.under.clone(),
         nr_files_max: (args.top > 0).then_some(args.top),
-        budget: (!args.whole).then_some(Budget {
-            cpu_share: args.cpu,
+        budget: (!is_whole).then_some(Budget {
+            cpu_share: args.cpu.unwrap_or(standard.cpu_share),
             within,
         }),
         reset_share: args.reset_counts.unwrap_or_default(),
@@ -169,7 +179,7 @@ pub(crate) fn run(args: &FilesArgs) -> anyhow::Result<ExitCode> {
     }
     let (report, dropped) = match args.watch.or(args.drop_cold) {
         None => {
-            let told = (!args.whole).then(|| Bar::watch("looking at memory", within));
+            let told = (!is_whole).then(|| Bar::watch("looking at memory", within));
             let report = files(&question);
             drop(told);
             (report.map_err(failed)?, None)
@@ -239,6 +249,13 @@ fn failed(error: FilesError) -> anyhow::Error {
         FilesError::Group(_) | FilesError::Directory { .. } => UsageError(error.to_string()).into(),
         other => other.into(),
     }
+}
+
+/// Reads how many to list.
+fn count_arg(text: &str) -> Result<usize, String> {
+    refuse_option(text)?;
+    text.parse()
+        .map_err(|_| "it is a whole number such as 30, or 0 for all".to_owned())
 }
 
 /// Reads how long to watch.

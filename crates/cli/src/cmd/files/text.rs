@@ -19,7 +19,7 @@ pub(super) fn table(report: &FilesReport, dropped: Option<&Dropped>, is_dry_run:
         "CACHED", "DIRTY", "OPEN", "GROUP"
     );
     for file in &report.files {
-        text += &line(file, width);
+        text += &line(file, width, report.sampled_share < 1.0);
     }
     text += &summary(report);
     if let Some(dropped) = dropped {
@@ -33,9 +33,18 @@ fn columns<T: ToString>(values: [T; 4]) -> String {
     values.join(" ")
 }
 
-fn line(file: &FileRow, width: usize) -> String {
+/// A size, with a mark if it is an estimate.
+fn size(bytes: u64, is_estimate: bool) -> String {
+    match is_estimate && bytes > 0 {
+        true => format!("~{}", Bytes(bytes)),
+        false => Bytes(bytes).to_string(),
+    }
+}
+
+fn line(file: &FileRow, width: usize, is_estimate: bool) -> String {
+    let size = |bytes| size(bytes, is_estimate);
     let of_use = match file.recency {
-        None => format!("{:>10}", Bytes(file.used_bytes).to_string()),
+        None => format!("{:>10}", size(file.used_bytes)),
         Some(recency) => columns(
             [
                 recency.read_bytes,
@@ -43,13 +52,13 @@ fn line(file: &FileRow, width: usize) -> String {
                 recency.unknown_bytes,
                 file.mapped_bytes,
             ]
-            .map(Bytes),
+            .map(size),
         ),
     };
     format!(
         "{:>10} {of_use} {:>10}  {:4}  {:width$}  {}{}\n",
-        Bytes(file.cached_bytes).to_string(),
-        Bytes(file.dirty_bytes).to_string(),
+        size(file.cached_bytes),
+        size(file.dirty_bytes),
         if file.is_open { "yes" } else { "no" },
         file.group,
         file.path,
@@ -59,7 +68,7 @@ fn line(file: &FileRow, width: usize) -> String {
 
 /// What all files have together, and how far that is to be trusted.
 fn summary(report: &FilesReport) -> String {
-    let total = Bytes(report.total_bytes);
+    let total = size(report.total_bytes, report.sampled_share < 1.0);
     let listed = match report.nr_files - report.files.len() as u64 {
         0 => String::new(),
         nr_left => format!("; {nr_left} are not listed (--top 0 lists all)"),
@@ -176,13 +185,17 @@ mod tests {
             text.contains("5 MiB in 7 files; 6 are not listed"),
             "{text}"
         );
-        assert!(!text.contains("estimated"), "{text}");
+        assert!(!text.contains("estimated") && !text.contains('~'), "{text}");
     }
 
     #[test]
     fn an_estimate_is_called_one() {
         let text = table(&report(0.25, 1), None, false);
-        assert!(text.contains("5 MiB in 1 file\n"), "{text}");
+        assert!(text.contains("~5 MiB in 1 file\n"), "{text}");
+        assert!(
+            text.contains("    ~3 MiB     ~1 MiB     ~4 KiB  no"),
+            "{text}"
+        );
         assert!(text.contains("estimated from 25.0 % of memory"), "{text}");
         assert!(text.contains("+-1 MiB"), "{text}");
     }

@@ -14,7 +14,8 @@ pub(super) fn lines(figures: &Figures) -> String {
         ),
         (
             figures.unknown_bytes,
-            "of guest memory: accesses can't be seen, so it is neither used nor idle above",
+            "whose use can't be seen (memory of guests, and pages whose accessed bits can't be cleared without holding \
+             the target up): neither used nor idle above",
         ),
     ];
     let told = told.into_iter().filter(|(bytes, _)| *bytes > 0);

@@ -42,7 +42,7 @@ const NAP: Duration = Duration::from_millis(50);
 /// was learnt so far.
 ///
 /// A page counts as used if its accessed bit was set between two walks. A page that several of the
-/// processes map counts once. Memory of KVM guests is told as unknown. Of a cgroup, page cache that nobody has mapped is told as well: censuses of physical memory find what was
+/// processes map counts once. Memory of KVM guests, and pages whose accessed bits can't be cleared, are told as unknown. Of a cgroup, page cache that nobody has mapped is told as well: censuses of physical memory find what was
 /// read through file descriptors.
 ///
 /// WATCHING IS NOT FREE OF EFFECT. To tell whether a page is used again, each walk clears the
@@ -123,6 +123,10 @@ pub(crate) struct WssArgs {
     /// How the figures are printed
     #[arg(long, value_enum, default_value = "text")]
     format: Format,
+
+    /// Say what the way in which accesses are seen does not show
+    #[arg(short, long)]
+    verbose: bool,
 
     /// Draw the working sets and the idle memory as SVG
     #[arg(long, value_name = "FILE")]
@@ -236,7 +240,7 @@ pub(crate) fn run(args: &WssArgs) -> anyhow::Result<ExitCode> {
     let plot = args.plot.clone().map(ReportFile::try_place).transpose()?;
     let mut observer = Observer::open(&subject, args.access.into())?;
     let source = observer.info();
-    for blind_spot in &source.blind_spots {
+    for blind_spot in source.blind_spots.iter().filter(|_| args.verbose) {
         print::note(&format!("a limit of {}: {blind_spot}", source.name));
     }
     // Before the watch: afterwards it may be gone.

@@ -165,13 +165,6 @@ pub(super) fn report(report: &WorkingSetReport) -> String {
             span(report.interval_seconds)
         );
     }
-    if cost.nr_left_pieces > 0 {
-        let _ = writeln!(
-            text,
-            "some pages of files count as used although they may not be: their accessed bits can't be cleared here \
-             without holding the target up"
-        );
-    }
     text
 }
 

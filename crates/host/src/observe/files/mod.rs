@@ -9,6 +9,7 @@
 //!
 //! **Invariants**
 //! - I1: the total is of all files that were asked for, listed or not.
+//! - I2: an estimate never says that more of a file is in memory than the file has, where its size is known.
 
 mod watched;
 
@@ -18,12 +19,23 @@ use std::path::{Path, PathBuf};
 use strata_linux::access::AccessError;
 use strata_linux::access::census::{
     Budget, Census, CensusCost, FileId, FileName, FileNames, FilePart, GroupNames, IdleEstimate,
-    Question, Sums, Taken,
+    Question, Sums, Taken, size_at,
 };
+use strata_linux::addr::PAGE_BYTES;
 use strata_linux::cgroup::{CgroupError, GroupReader};
 use strata_linux::page_cache::{IdleFile, Ways};
 use strata_linux::plain;
+use strata_linux::process::MachineMemory;
 pub use watched::{FilesWatch, Watched};
+
+/// A machine with this much memory or less is looked at as a whole: at some 17 ns a page of 4 KiB that takes less than a second
+/// of one processor.
+const WHOLE_MEMORY_BYTES_MAX: u64 = 200 << 30;
+
+/// Whether all of this machine's memory can be looked at in less than a second of one processor.
+pub fn is_whole_cheap() -> bool {
+    MachineMemory::read().is_ok_and(|machine| machine.total_bytes <= WHOLE_MEMORY_BYTES_MAX)
+}
 
 /// What is asked for.
 #[derive(Clone, Debug, Default)]
@@ -250,13 +262,19 @@ impl<'a> Telling<'a> {
         parts.truncate(question.nr_files_max.unwrap_or(usize::MAX));
         let row = |part: &FilePart| {
             let (name, is_open) = self.names.look(self.census, &part.file);
+            let most_bytes = match &name {
+                FileName::Path(path) if taken.sampled_share < 1.0 => size_at(path, &part.file)
+                    .map_or(u64::MAX, |bytes| bytes.next_multiple_of(PAGE_BYTES)),
+                _ => u64::MAX,
+            };
+            let bytes = |bytes: u64| bytes.min(most_bytes);
             FileRow {
                 path: path_of(&part.file, name),
                 group: group_of(part.group_id, self.groups.as_ref()),
-                cached_bytes: part.sums.bytes,
-                used_bytes: part.sums.used_bytes,
-                dirty_bytes: part.sums.dirty_bytes,
-                mapped_bytes: part.sums.mapped_bytes,
+                cached_bytes: bytes(part.sums.bytes),
+                used_bytes: bytes(part.sums.used_bytes),
+                dirty_bytes: bytes(part.sums.dirty_bytes),
+                mapped_bytes: bytes(part.sums.mapped_bytes),
                 recency: recency(&part.sums),
                 is_open,
                 is_deleted: part.file.is_deleted,

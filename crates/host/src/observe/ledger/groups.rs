@@ -55,7 +55,7 @@ pub struct RankedGroup {
     pub resident_bytes: u64,
     /// Part of that which is known to be mapped by processes of other groups, too.
     pub shared_bytes: u64,
-    /// Part of that whose accesses can't be seen: memory of guests.
+    /// Part of that whose accesses can't be seen: memory of guests, and pages whose accessed bits can't be cleared.
     pub unknown_bytes: u64,
     /// Not accessed for the age asked for.
     pub idle_bytes: u64,
@@ -316,6 +316,7 @@ mod tests {
             mapping_index: 0,
             record: &record,
             mask: bits::run(0, 512),
+            unseen: bits::NONE,
         });
         groups.end(space, true);
     }

@@ -8,7 +8,8 @@
 //!
 //! A page counts once, however many processes map it. Pages of files and of shared memory are known by file and place
 //! in it; private pages by their address, in processes that came of one another by fork, where the kernel says that
-//! several map them (`family`). Guests' memory is unknown ([`super::guest`]).
+//! several map them (`family`). Guests' memory is unknown ([`super::guest`]), and so are pages whose accessed bits can't
+//! be cleared (`unclear`).
 //!
 //! **Memory**: that of the ledger, and 32 bytes and a name a mapping.
 //!
@@ -263,6 +264,7 @@ impl Visitor for AgedPages {
             resident: piece.resident().0,
             accessed: piece.accessed().0,
             anon: piece.anon().0,
+            unseen: piece.unseen.0,
         };
         self.ledger
             .told(SpaceNo(piece.space.0), piece.record.table.0, &told);

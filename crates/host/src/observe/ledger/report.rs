@@ -61,7 +61,8 @@ pub struct Figures {
     pub untouched_bytes: u64,
     /// In memory and known to be mapped by processes that were not watched, or by mappings of another name.
     pub shared_bytes: u64,
-    /// In memory, and its accesses can't be seen: memory of guests. Neither accessed nor idle.
+    /// In memory, and its accesses can't be seen: memory of guests, and pages whose accessed bits can't be cleared.
+    /// Neither accessed nor idle.
     pub unknown_bytes: u64,
 }
 
@@ -92,9 +93,12 @@ pub struct WatchCost {
     pub stamps_bytes: u64,
     /// For how long calls of Strata held locks of the target's address spaces.
     pub hold_up: HoldUpReport,
-    /// Parts of 2 MiB, summed over the walks, that kept their accessed bits because they can't be cleared without
-    /// holding the target up: their pages count as used.
+    /// Parts of 2 MiB, summed over the walks, that kept accessed bits because they can't be cleared without holding the
+    /// target up: their pages count as unknown from the next walk on.
     pub nr_left_pieces: u64,
+    /// Pages, summed over the walks, that were left out of clearing because several processes map them, so that it was
+    /// in vain the last time.
+    pub nr_resting_pages: u64,
 }
 
 /// All of it.
@@ -180,6 +184,7 @@ impl WatchCost {
         self.walking_ms += in_ms(Duration::from_nanos(walked.wall_ns));
         self.clearing_ms += in_ms(Duration::from_nanos(walked.clear_ns));
         self.nr_left_pieces += walked.nr_left_pieces;
+        self.nr_resting_pages += walked.nr_resting_pages;
     }
 }
 

@@ -50,6 +50,7 @@ fn tell(
                 mapping_index,
                 record: &record,
                 mask: bits::entries(mapping.range, record.table),
+                unseen: bits::NONE,
             };
             if !bits::is_empty(piece.mask) {
                 idle.piece(&piece);
@@ -220,6 +221,7 @@ fn a_guests_memory_is_neither_idle_nor_used() {
                 mapping_index: 0,
                 record: &record,
                 mask,
+                unseen: bits::NONE,
             });
         }
         pages.end(HERE, true);

@@ -237,7 +237,7 @@ pub struct AgesView {
     pub idle_bytes: Option<u64>,
     /// In memory, and known to be mapped by others, too.
     pub shared_bytes: u64,
-    /// In memory, and its accesses can't be seen: memory of guests.
+    /// In memory, and its accesses can't be seen: memory of guests, and pages whose accessed bits can't be cleared.
     pub unknown_bytes: u64,
     /// By name and class, the largest [`MAPPINGS_MAX`] of them.
     pub mappings: Vec<MappingView>,

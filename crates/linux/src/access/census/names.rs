@@ -233,6 +233,13 @@ pub fn is_at(path: &Path, file: &FileId) -> bool {
     found.is_ok_and(|found| (device_of(&found), found.ino()) == (file.device, file.inode))
 }
 
+/// The size of the file, if it is a regular one and at this path.
+pub fn size_at(path: &Path, file: &FileId) -> Option<u64> {
+    let found = fs::symlink_metadata(path).ok()?;
+    let is_it = (device_of(&found), found.ino()) == (file.device, file.inode);
+    (is_it && found.is_file()).then_some(found.len())
+}
+
 /// The disk in /dev.
 fn disk_path(device: Device) -> Option<PathBuf> {
     let link = format!("/sys/dev/block/{}:{}", device.major, device.minor);

@@ -1,0 +1,216 @@
+//! `strata guard` on programs that hold more than they use.
+
+use crate::support;
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use support::leaks::{Guard, run_dir};
+use support::live::{Live, TestGroup, wait_until};
+use support::programs::Touch;
+use support::strata::{Strata, patience};
+
+const MIB: u64 = 1 << 20;
+/// How long something may take that a guard has to learn first.
+const LEARNING: Duration = Duration::from_secs(60);
+
+/// A program of 64 MiB in a group of its own, of which it uses eight.
+struct Idler {
+    touch: Touch,
+    group: TestGroup,
+}
+
+impl Idler {
+    fn start(name: &str) -> Idler {
+        let group = TestGroup::new(&format!("guard-{name}"));
+        let mut touch = Touch::start(["--size", "64M"]);
+        group.take(touch.pid);
+        touch.ask("writerange 0 16384");
+        touch.ask("hammer 1 2048");
+        Idler { touch, group }
+    }
+
+    fn name(&self) -> String {
+        let name = self.group.path.file_name().expect("a name");
+        format!("/{}", name.to_str().expect("text"))
+    }
+
+    /// Ends the program and removes its group.
+    fn end(mut self) {
+        self.touch.ask("rest");
+        assert_eq!(
+            self.touch.ask("verify 0 16384"),
+            "0",
+            "pages are as they were"
+        );
+    }
+}
+
+/// A guard over the groups of this test. All that is idle goes as soon as it is known to be.
+fn guard(options: &[&str]) -> Strata {
+    let pattern = format!("/strata-test-guard-*-{}", std::process::id());
+    Strata::new(["guard", "--format", "json", "--cgroup", &pattern])
+        .args(["--min-age", "5s", "--cpu", "50%"])
+        .args(options)
+}
+
+const ACTING: [&str; 4] = ["--promise", "100%/min", "--swap", "zram:1G"];
+
+/// What a guard keeps as long as there is anything to undo.
+fn state() -> PathBuf {
+    run_dir().join("guard")
+}
+
+/// The group as a line tells of it; null where it does not.
+fn of<'a>(status: &'a Value, group: &str) -> &'a Value {
+    let groups = status["groups"].as_array().expect("groups");
+    let found = groups.iter().find(|one| one["group"] == group);
+    found.unwrap_or(&Value::Null)
+}
+
+fn bytes(group: &Value, name: &str) -> u64 {
+    group[name].as_u64().unwrap_or(0)
+}
+
+/// Reads lines until one is as it should be.
+#[track_caller]
+fn wait_for(live: &Live, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+    let deadline = Instant::now() + LEARNING * patience();
+    loop {
+        let status = live.json();
+        if is_so(&status) {
+            return status;
+        }
+        assert!(
+            Instant::now() < deadline,
+            "waited in vain for {what}: {status:#}"
+        );
+    }
+}
+
+fn end(mut live: Live) {
+    live.signal(Signal::INT);
+    assert_eq!(live.end().code(), Some(0), "{}", live.stderr());
+    assert_eq!(
+        live.stderr().matches("warning").count(),
+        0,
+        "{}",
+        live.stderr()
+    );
+}
+
+#[test]
+fn five_groups_give_what_they_do_not_use_and_those_that_end_leave_the_others_alone() {
+    needs!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
+    let _guard = Guard::new();
+    let mut idlers: Vec<Idler> = ["a", "b", "c", "d", "e"].map(Idler::start).into();
+    let before: Vec<_> = idlers.iter().map(|idler| idler.group.values()).collect();
+    let live = Live::start(&guard(&ACTING));
+    let names: Vec<String> = idlers.iter().map(Idler::name).collect();
+    let has_given =
+        |status: &Value, name: &String| bytes(of(status, name), "away_bytes") > 16 * MIB;
+    wait_for(&live, "all to give some", |status| {
+        names.iter().all(|name| has_given(status, name))
+    });
+    let after: Vec<_> = idlers.iter().map(|idler| idler.group.values()).collect();
+    assert_eq!(before, after, "no limit is set");
+    // Two end in the middle.
+    for idler in idlers.drain(..2) {
+        idler.end();
+    }
+    let rest = &names[2..];
+    let last = wait_for(&live, "the rest to give all", |status| {
+        let has_all = |name: &String| bytes(of(status, name), "away_bytes") > 48 * MIB;
+        of(status, &names[0]).is_null() && rest.iter().all(has_all)
+    });
+    for name in rest {
+        let group = of(&last, name);
+        // What is in use stays: eight MiB and the program itself.
+        assert!(bytes(group, "resident_bytes") > 8 * MIB, "{group:#}");
+        assert!(bytes(group, "came_back_bytes") < 4 * MIB, "{group:#}");
+    }
+    assert!(bytes(&last, "given_back_bytes") > 32 * MIB, "{last:#}");
+    end(live);
+    assert!(!state().exists(), "the guard's session is over");
+    idlers.into_iter().for_each(Idler::end);
+}
+
+#[test]
+fn without_a_promise_nothing_is_taken_and_what_could_be_is_told() {
+    needs!("cap_bpf", "memory_cgroup");
+    let _guard = Guard::new();
+    let idler = Idler::start("watched");
+    let live = Live::start(&guard(&[]));
+    let name = idler.name();
+    let last = wait_for(&live, "what could be given", |status| {
+        bytes(of(status, &name), "could_give_bytes") > 48 * MIB
+    });
+    assert_eq!(bytes(of(&last, &name), "away_bytes"), 0);
+    assert_eq!(last["is_acting"], false);
+    end(live);
+    idler.end();
+}
+
+#[test]
+fn a_group_whose_idle_memory_comes_back_is_left_alone_and_its_age_rises() {
+    needs!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
+    let _guard = Guard::new();
+    let mut idler = Idler::start("burst");
+    let live = Live::start(&guard(&["--promise", "20%/min", "--swap", "zram:1G"]));
+    let name = idler.name();
+    wait_for(&live, "most to go", |status| {
+        bytes(of(status, &name), "away_bytes") > 24 * MIB
+    });
+    idler.touch.ask("readrange 0 16384");
+    let broken = wait_for(&live, "the promise to be broken", |status| {
+        of(status, &name)["standing"] == "resting"
+    });
+    let taken_bytes = bytes(of(&broken, &name), "taken_bytes");
+    assert_eq!(of(&broken, &name)["age_anon_ms"], 10_000);
+    let later = wait_for(&live, "ten more walks", |status| {
+        bytes(status, "nr_walks") > bytes(&broken, "nr_walks") + 10
+    });
+    assert_eq!(bytes(of(&later, &name), "taken_bytes"), taken_bytes);
+    end(live);
+    idler.end();
+}
+
+#[test]
+fn a_killed_guard_leaves_nothing_and_a_second_one_is_refused() {
+    needs!("cap_bpf", "memory_cgroup", "zram", "process_madvise");
+    let _guard = Guard::new();
+    let idler = Idler::start("killed");
+    let live = Live::start(&guard(&ACTING));
+    let name = idler.name();
+    wait_for(&live, "some to go", |status| {
+        bytes(of(status, &name), "away_bytes") > 8 * MIB
+    });
+    let second = guard(&ACTING).finish();
+    assert_eq!(second.code(), Some(1), "{}", second.stderr);
+    assert!(
+        second.stderr.contains("a guard runs already"),
+        "{}",
+        second.stderr
+    );
+    live.signal(Signal::KILL);
+    wait_until("the keeper to take the swap down", || !state().exists());
+    idler.end();
+}
+
+#[test]
+fn a_dry_run_decides_and_takes_nothing() {
+    needs!("cap_bpf", "memory_cgroup");
+    let _guard = Guard::new();
+    let idler = Idler::start("dry");
+    let live = Live::start(&guard(&["--promise", "100%/min", "--dry-run"]));
+    let name = idler.name();
+    let last = wait_for(&live, "what could be given", |status| {
+        bytes(of(status, &name), "could_give_bytes") > 48 * MIB
+    });
+    assert_eq!(bytes(of(&last, &name), "taken_bytes"), 0);
+    end(live);
+    idler.end();
+}

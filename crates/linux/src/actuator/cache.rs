@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use strata_control::page_cache::{
-    IdleTable, NR_TIERS, Newcomer, Newcomers, PageFound, TierCounts, Tried, Verdict,
+    IdleTable, NR_TIERS, Newcomer, Newcomers, TierCounts, Tried, Verdict,
 };
 use strata_control::{CacheSample, CameIn, FileNo, Reads, admit_cache, drop_cache};
 use strata_lru::TimeMs;
@@ -388,7 +388,7 @@ fn judge(pages: &GroupPages, file: &FileId, mut newcomers: Vec<Newcomer>) -> Jud
         let end = last.arrival.index + last.arrival.nr_pages;
         let mut found = HashMap::new();
         let listed = pages.list_part(file, first.arrival.index..end, &mut |page| {
-            found.insert(page.index, PageFound::from(page));
+            found.insert(page.index, page);
         });
         if listed.is_err() {
             continue;

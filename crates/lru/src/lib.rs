@@ -136,6 +136,7 @@ pub use memcg_lru::MemcgLru;
 pub use model::{KernelModel, UnknownModel};
 pub use multigen::MultiGen;
 pub use policy::Policy;
+pub use random::mix;
 pub use reclaim::{
     End, Goal, GroupOrder, GroupRules, Outcome as ReclaimOutcome, Reclaim, ScanBudget, Sparing,
     Step, Target, UnknownOrder,

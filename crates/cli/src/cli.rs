@@ -14,6 +14,9 @@ use crate::cmd::{
 };
 use crate::duration;
 
+/// Shortest time between two walks: below it watching would cost more than it shows.
+const INTERVAL_MIN_MS: u64 = 10;
+
 /// Gives any running process or cgroup a memory budget, and keeps the right pages in it
 ///
 /// Strata reads the accessed bits of a program's page tables, sorts its pages into generations by
@@ -141,6 +144,14 @@ pub(crate) fn parse_pid(text: &str) -> Result<i32, String> {
 pub(crate) fn parse_duration_ms(text: &str) -> Result<u64, String> {
     refuse_option(text)?;
     duration::parse_duration_ms(text).map_err(|error| error.to_string())
+}
+
+/// Reads a time between two walks.
+pub(crate) fn interval_arg(text: &str) -> Result<u64, String> {
+    match parse_duration_ms(text)? {
+        ms if ms < INTERVAL_MIN_MS => Err(format!("it must be at least {INTERVAL_MIN_MS}ms")),
+        ms => Ok(ms),
+    }
 }
 
 /// Reads an address of this machine and a port.

@@ -14,7 +14,6 @@
 //!   stall, backoff       when reclaim is in vain, and how long to pause after what failed
 //!   tunables, config     the numbers that all of these judge by, each beside the code that does
 //!   control              puts them together: a sample in, a plan out
-//!   groups               the same for a tree of groups
 //!   promise              what may be taken of a group without a budget, by what comes back
 //!   drive                carries a plan out on whatever has pages and threads, live or played
 //!   trace                what each tick read, decided and came to, as lines of JSON
@@ -36,7 +35,6 @@ mod config;
 mod control;
 pub mod cpu;
 pub mod drive;
-mod groups;
 pub mod hold_up;
 pub mod limit;
 mod loop_config;
@@ -55,7 +53,6 @@ pub mod watermarks;
 
 pub use config::{Config, SetError};
 pub use control::{Control, Setup, WalkLook};
-pub use groups::{GroupNo, Groups};
 pub use plan::{Action, Decision, Plan, Reclaim};
 pub use sample::{
     Actuator, ActuatorReport, CacheLook, CacheSample, CameIn, CgroupVersion, CpuState, Distances,

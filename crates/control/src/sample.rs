@@ -319,8 +319,6 @@ pub struct Sample {
     pub own_cpu_ns: u64,
     /// How it stands with the group's page cache; `None`: it is not dropped here.
     pub cache: Option<CacheLook>,
-    /// What goes from groups below by this tick's plans, bytes. `Groups` fills it in.
-    pub going_bytes: u64,
 }
 
 #[cfg(test)]

@@ -216,7 +216,6 @@ fn decided(config: &Config, seed: u64, budget_bytes: u64) -> Told {
                 freed_bytes,
                 cpu,
                 free_swap,
-                going_bytes: 0,
                 own_cpu_ns: now.0 * 100_000,
                 cache: seed
                     .is_multiple_of(2)

@@ -49,11 +49,6 @@ page_cache/newcomers.rs PARTS_MAX: a bound on memory
 page_cache/newcomers.rs WAITING_MAX: a bound on memory
 page_cache/newcomers.rs STALE_MS: any number above the pause between two looks would do
 page_cache/newcomers.rs 2: the second read is what makes a page active in the kernel
-page_cache/newcomers.rs 27: of SplitMix64
-page_cache/newcomers.rs 30: of SplitMix64
-page_cache/newcomers.rs 31: of SplitMix64
-page_cache/newcomers.rs 0xbf58_476d_1ce4_e5b9: of SplitMix64
-page_cache/newcomers.rs 0x94d0_49bb_1331_11eb: of SplitMix64
 page_cache/tiers.rs NR_TIERS: the kernel's number of tiers
 page_cache/tiers.rs HALVINGS_MAX: so many halvings leave nothing of any count
 promise.rs 2: there are two kinds; twice as old after a first break

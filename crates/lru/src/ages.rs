@@ -21,8 +21,6 @@
 //! **Memory**: 1,352 bytes for each page table (2 MiB of address space) that has a page in memory or one that was
 //! taken: 2.6 bytes a page where tables are full.
 //!
-//! **Cost**: `cargo run --release -p strata-lru --example ages` prints what a walk of 1 GiB costs here.
-//!
 //! **Limit**: a page that was taken and freed, and an address that was unmapped and mapped again between two walks,
 //! look like a refault when the address is used again.
 //!
@@ -255,11 +253,6 @@ impl Ledger {
             held.into_iter().map(move |index| (no, index))
         };
         self.spaces.iter().flat_map(of_space)
-    }
-
-    /// When the last walk began, on the clock of [`Ledger::start_walk`].
-    pub fn now(&self) -> Duration {
-        self.walks.now()
     }
 
     /// Time between the first walk and the last: nothing is known of accesses before.

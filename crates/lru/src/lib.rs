@@ -103,7 +103,6 @@ mod controller;
 mod counting;
 mod distance;
 mod error;
-mod eviction_order;
 mod folio;
 mod group;
 mod ids;
@@ -119,7 +118,6 @@ mod reclaim;
 mod rules;
 mod seam;
 mod shadow;
-mod shadow_table;
 mod spec;
 mod strata_policy;
 mod swappiness;
@@ -138,6 +136,7 @@ pub use memcg_lru::MemcgLru;
 pub use model::KernelModel;
 pub use multigen::MultiGen;
 pub use policy::Policy;
+pub use random::mix;
 pub use reclaim::{
     End, Goal, GroupOrder, GroupRules, Outcome as ReclaimOutcome, Reclaim, ScanBudget, Sparing,
     Step, Target, UnknownOrder,
@@ -147,7 +146,6 @@ pub use seam::{
     AccessVia, Ageing, Arrival, Cause, EvictBatch, GenerationView, GoneCause, GroupView, Isolated,
     OnePass, Origin, ReclaimRequest, ReclaimStats, RelaxedWalk, Shadow, Verdict, WriteState,
 };
-pub use shadow_table::ShadowTable;
 pub use spec::{BadEngineSpec, EnginePolicy, EngineSpec};
 pub use strata_policy::{Ingredient, Ingredients, Strata};
 pub use swappiness::Swappiness;

@@ -145,16 +145,6 @@ impl Lists {
         };
     }
 
-    /// The folios of a list, from the oldest on.
-    pub(crate) fn oldest_first<'a>(
-        &self,
-        table: &'a FolioTable,
-        list: ListId,
-    ) -> impl Iterator<Item = FolioId> + use<'a> {
-        let oldest = folio_of(self.heads[list.index()].oldest);
-        std::iter::successors(oldest, |folio| folio_of(table.prev[folio.index()]))
-    }
-
     /// Visits a list from the oldest folio to the youngest, checking the links on the way.
     pub(crate) fn visit(
         &self,

@@ -217,16 +217,6 @@ impl Booked for Lruvec {
         }
     }
 
-    fn copied(&self, account: Account) -> Lruvec {
-        Lruvec {
-            account,
-            controller: self.controller.clone(),
-            distances: self.distances.clone(),
-            walk: WalkState::new(self.max_seq),
-            ..*self
-        }
-    }
-
     answered_by_fields!();
 
     fn list_of(&self, generation: usize, kind: Kind) -> ListId {

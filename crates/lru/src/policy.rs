@@ -157,30 +157,6 @@ pub trait Policy: std::fmt::Debug + Send {
         batch: &mut EvictBatch,
     ) -> Result<Isolated, PolicyError>;
 
-    /// The folios of a kind that [`Policy::isolate`] would take next, in order. Nothing changes by asking.
-    ///
-    /// It is exactly what comes of asking again and again for one page of that kind alone (of all nodes,
-    /// at relaxed priority, as [`ReclaimRequest::new`]), each completed as [`Verdict::Evicted`] before the
-    /// next is asked for, until the answer is none of [`Isolated::Pages`] and [`Isolated::Again`], as long as nothing
-    /// is accessed, arrives, leaves or is written meanwhile, no walk is made and it is `now` all the time. So
-    /// - what eviction would sort to another generation, spare for its tier or its count, deactivate or give
-    ///   a second chance is left out until its turn comes there, and what would be taken after the next
-    ///   walk is not in it: the order ends where [`Isolated::NeedsAgeing`] would be the answer;
-    /// - it ends where all that is left is younger than `min_ttl`;
-    /// - what is isolated already is not in it;
-    /// - what `to_check` names is taken for not accessed;
-    /// - nodes come one after another, as `isolate` goes through them.
-    ///
-    /// With larger batches tiers are judged less often, and eviction hears later of what has left; both
-    /// kinds at once are balanced by swappiness and what either cost. There it is the order of each kind in
-    /// general, and may differ by who is spared.
-    fn eviction_order(
-        &self,
-        group: GroupId,
-        kind: Kind,
-        now: TimeMs,
-    ) -> Result<Box<dyn Iterator<Item = FolioId> + '_>, PolicyError>;
-
     /// Learns what became of a batch; `verdicts[i]` is of `batch.folios[i]`, `batch.young[i]` of
     /// `batch.to_check[i]`. Evicted and gone folios are forgotten (`batch.shadows` is filled), the
     /// others are put back.
@@ -191,14 +167,6 @@ pub trait Policy: std::fmt::Debug + Send {
 
     /// Size of a live folio.
     fn order(&self, folio: FolioId) -> Order;
-
-    /// Whether a live folio is mapped executable from a file.
-    fn is_exec(&self, folio: FolioId) -> bool;
-
-    /// Whether a live folio that is not isolated may not go yet, because it was accessed less than `min_ttl_ms` ago.
-    fn is_too_young(&self, _folio: FolioId, _now: TimeMs) -> bool {
-        false
-    }
 
     /// Sizes and ages of the group's generations (active and inactive count as two for `TwoList`).
     fn view(&self, group: GroupId, now: TimeMs) -> Result<Vec<GroupView>, PolicyError>;

@@ -28,7 +28,7 @@ impl Random {
 }
 
 /// Spreads 64 bits over 64 bits, one to one (Stafford's variant 13).
-pub(crate) fn mix(bits: u64) -> u64 {
+pub fn mix(bits: u64) -> u64 {
     let bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     bits ^ (bits >> 31)

@@ -161,8 +161,6 @@ pub struct ReclaimRequest {
     pub swappiness: Swappiness,
     /// The kernel's scan priority: 12 is relaxed, 0 desperate.
     pub priority: u8,
-    /// Who asks.
-    pub origin: Origin,
     /// Passes after which the batch is handed out although it holds less than was asked for. A
     /// kernel tries what one pass gave before it goes on.
     pub nr_passes_max: u32,
@@ -206,7 +204,6 @@ impl ReclaimRequest {
             nr_pages,
             swappiness: Swappiness::DEFAULT,
             priority: 12,
-            origin: Origin::Background,
             nr_passes_max: u32::MAX,
             one_pass: None,
         }

@@ -60,11 +60,6 @@ impl TraceError {
         TraceError::new(trace, None, error.into())
     }
 
-    /// The trace as it was named.
-    pub fn trace(&self) -> &str {
-        &self.0.trace
-    }
-
     /// Where it is broken; `None` when it could not even be opened.
     pub fn position(&self) -> Option<Position> {
         self.0.position

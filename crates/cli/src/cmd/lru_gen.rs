@@ -16,13 +16,11 @@ use strata_linux::access::{AccessChoice, AccessError, KernelGenerations, SourceI
 use strata_linux::cgroup::GroupReader;
 use strata_lru::GroupView;
 
-use crate::cli::{Format, parse_duration_ms, parse_pid};
+use crate::cli::{Format, interval_arg, parse_pid};
 use crate::cmd::ctl::id_arg;
 use crate::failure::UsageError;
 use crate::print;
 
-/// Shortest time between two walks: below it watching would cost more than it shows.
-const INTERVAL_MIN_MS: u64 = 10;
 /// Between two walks unless asked otherwise.
 const INTERVAL_MS: u64 = 1000;
 
@@ -267,13 +265,6 @@ pub(crate) fn run(args: &LruGenArgs) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::SUCCESS);
         }
         has_printed = true;
-    }
-}
-
-fn interval_arg(text: &str) -> Result<u64, String> {
-    match parse_duration_ms(text)? {
-        ms if ms < INTERVAL_MIN_MS => Err(format!("it must be at least {INTERVAL_MIN_MS}ms")),
-        ms => Ok(ms),
     }
 }
 

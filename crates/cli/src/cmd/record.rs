@@ -21,12 +21,10 @@ use strata_linux::units::parse_size;
 use strata_trace::TraceError;
 use strata_trace::recording::About;
 
-use crate::cli::{AccessArg, parse_duration_ms, parse_pid, refuse_option};
+use crate::cli::{AccessArg, interval_arg, parse_duration_ms, parse_pid, refuse_option};
 use crate::failure::UsageError;
 use crate::print;
 
-/// Shortest time between two walks: below it watching would cost more than it shows.
-const INTERVAL_MIN_MS: u64 = 10;
 /// Smallest `--max-size`: two files of it must each hold what is in memory and some walks more.
 const MAX_SIZE_MIN: u64 = 1 << 20;
 /// What a crash loses at most.
@@ -419,13 +417,6 @@ fn older(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(OsStr::new(".1"));
     PathBuf::from(name)
-}
-
-fn interval_arg(text: &str) -> Result<u64, String> {
-    match parse_duration_ms(text)? {
-        ms if ms < INTERVAL_MIN_MS => Err(format!("it must be at least {INTERVAL_MIN_MS}ms")),
-        ms => Ok(ms),
-    }
 }
 
 fn time_arg(text: &str) -> Result<u64, String> {

@@ -121,8 +121,6 @@ pub(crate) struct Finished {
     pub(crate) stdout: String,
     /// Everything it wrote to stderr.
     pub(crate) stderr: String,
-    /// How long it took.
-    pub(crate) took: Duration,
 }
 
 impl Finished {
@@ -200,7 +198,6 @@ pub(crate) fn finish(mut child: Child, stdin: &[u8], time_limit: Duration) -> Fi
         }
         thread::sleep(Duration::from_millis(5));
     };
-    let took = start.elapsed();
     // Past its end a grandchild may keep the pipes; the test then waits for it too, which is right:
     // a wrapper must not leave anybody behind who still writes.
     let text = |handle: Option<thread::JoinHandle<Vec<u8>>>| {
@@ -211,7 +208,6 @@ pub(crate) fn finish(mut child: Child, stdin: &[u8], time_limit: Duration) -> Fi
         status,
         stdout: text(stdout),
         stderr: text(stderr),
-        took,
     };
     if let Some(input) = input {
         input.join().expect("feeder");

@@ -68,10 +68,10 @@ impl Control {
         }
         self.take_usage(now, sample.usage_bytes);
         let cache = match sample.cache {
-            Some(look) => self.drop_cache(now, sample.usage_bytes, sample.going_bytes, look),
+            Some(look) => self.drop_cache(now, sample.usage_bytes, look),
             None => Ask::default(),
         };
-        let asked = self.reclaim(sample.going_bytes + cache.going_bytes);
+        let asked = self.reclaim(cache.going_bytes);
         let is_wanted = asked.pageout_pages > 0 || asked.kernel_bytes > 0;
         let is_stalled = !self.is_dry_run
             && self.stall.sample(stall::Sample {
@@ -190,19 +190,11 @@ impl Control {
             .transition(now, &self.marks, Event::Usage(usage_bytes));
     }
 
-    /// What is to be done with page cache; so much of what has to go goes already. Also where reclaim is left to the
-    /// programs: it spares them more than it takes.
-    fn drop_cache(
-        &mut self,
-        now: TimeMs,
-        usage_bytes: u64,
-        going_bytes: u64,
-        look: CacheLook,
-    ) -> Ask {
-        let excess_bytes = self.pressure.excess_bytes(&self.marks);
+    /// What is to be done with page cache. Also where reclaim is left to the programs: it spares them more than it takes.
+    fn drop_cache(&mut self, now: TimeMs, usage_bytes: u64, look: CacheLook) -> Ask {
         let mut moment = Moment {
             now,
-            excess_bytes: excess_bytes.saturating_sub(going_bytes),
+            excess_bytes: self.pressure.excess_bytes(&self.marks),
             budget_bytes: self.marks.budget_bytes,
             // What is played to be gone may be read again, or leave memory, whatever usage is.
             is_near: usage_bytes > self.marks.approach_bytes || self.has_played,

@@ -28,21 +28,6 @@ fn a_plan_says_what_is_to_be_done_in_order_and_asks_one_to_reclaim() {
 }
 
 #[test]
-fn what_goes_from_groups_below_is_not_asked_for_again() {
-    let asked = |going_mib| {
-        let mut control = with(320 * MIB, Actuator::Reclaim);
-        let sample = Sample {
-            usage_bytes: 325 * MIB,
-            going_bytes: going_mib * MIB,
-            ..Sample::default()
-        };
-        control.tick(sample).decision.asked.kernel_bytes
-    };
-    assert_eq!(asked(0) - asked(3), 3 * MIB);
-    assert_eq!(asked(100), 0);
-}
-
-#[test]
 fn the_processors_are_read_only_where_it_matters() {
     let control = with(320 * MIB, Actuator::Auto);
     let low_bytes = control.marks().low_bytes;

@@ -19,7 +19,7 @@ use std::collections::{HashMap, VecDeque};
 use super::{Arrival, FILE_PAGES_MAX, FileId, PageFound};
 use crate::sample::{CameIn, Distances, PAGE_BYTES};
 use crate::strategy::admit_cache::{self, NEWCOMER_MS, SETTLED_MS};
-use strata_lru::TimeMs;
+use strata_lru::{TimeMs, mix};
 
 /// Pages of a file that are remembered together.
 const CHUNK_PAGES: u64 = u64::BITS as u64;
@@ -323,13 +323,6 @@ fn due(now: TimeMs) -> TimeMs {
 fn bits(first: u64, nr: u64) -> u64 {
     let all = u64::MAX >> (CHUNK_PAGES - nr.clamp(1, CHUNK_PAGES));
     all << first
-}
-
-/// Spreads what differs in a few bits over all of them (the last step of SplitMix64, Steele et al. 2014).
-fn mix(word: u64) -> u64 {
-    let word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    word ^ (word >> 31)
 }
 
 #[cfg(test)]

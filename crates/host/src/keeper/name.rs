@@ -27,12 +27,7 @@ pub struct SessionName(String);
 )]
 pub struct BadSessionName(String);
 
-impl SessionName {
-    /// The name as it was given.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
+impl SessionName {}
 
 impl FromStr for SessionName {
     type Err = BadSessionName;

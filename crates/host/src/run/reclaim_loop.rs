@@ -38,7 +38,7 @@ use std::time::Duration;
 use strata_control::cpu::load;
 use strata_control::limit::Standing;
 use strata_control::split_huge::{self, SplitHuge};
-use strata_control::{ActuatorReport, Config, Control, Groups, Setup};
+use strata_control::{ActuatorReport, Config, Control, Setup};
 use strata_linux::actuator::PageoutError;
 use strata_lru::{PolicyError, TimeMs};
 
@@ -113,7 +113,7 @@ impl Splits {
 pub(super) struct ReclaimLoop {
     config: Config,
     /// The root is the group; there are none below it.
-    groups: Groups,
+    control: Control,
     group: Group,
     actuators: Actuators,
     orders: Orders<Ticket>,
@@ -148,7 +148,7 @@ impl ReclaimLoop {
         };
         ReclaimLoop {
             config,
-            groups: Groups::new(Control::new(setup, &config)),
+            control: Control::new(setup, &config),
             group,
             actuators,
             orders: Orders::default(),
@@ -170,7 +170,7 @@ impl ReclaimLoop {
 
     /// Who decides, to be asked.
     pub(super) fn control(&self) -> &Control {
-        self.groups.root()
+        &self.control
     }
 
     /// The threads that act, to be asked.
@@ -190,12 +190,12 @@ impl ReclaimLoop {
 
     /// From now on another budget holds.
     pub(super) fn set_budget(&mut self, budget_bytes: u64) {
-        self.groups.root_mut().set_budget(budget_bytes);
+        self.control.set_budget(budget_bytes);
     }
 
     /// Whether decisions are carried out from now on.
     pub(super) fn set_dry_run(&mut self, is_dry_run: bool) {
-        self.groups.root_mut().set_dry_run(is_dry_run);
+        self.control.set_dry_run(is_dry_run);
         self.forget_splits();
     }
 
@@ -237,7 +237,7 @@ impl ReclaimLoop {
     /// Hears what the actuators have done where no tick follows.
     fn hear_at_rest(&mut self, now: TimeMs) {
         for report in self.hear() {
-            self.groups.root_mut().hear(now, report);
+            self.control.hear(now, report);
         }
     }
 
@@ -270,7 +270,7 @@ impl ReclaimLoop {
         let mut text = format!("pageout: {obstacle}");
         if is_lasting {
             self.group.note_out_of_reach(space);
-            if self.groups.root_mut().set_out_of_reach(true) {
+            if self.control.set_out_of_reach(true) {
                 text += "; the kernel's reclaim does the work";
             }
         }
@@ -294,7 +294,7 @@ impl ReclaimLoop {
         }
         // Pageout goes on once nobody is left whose pages it can't take.
         if !self.group.is_out_of_reach() {
-            self.groups.root_mut().set_out_of_reach(false);
+            self.control.set_out_of_reach(false);
         }
     }
 
@@ -324,7 +324,7 @@ impl ReclaimLoop {
     pub(super) fn eviction_report(&self) -> EvictionReport {
         let tracker = &self.group.tracker;
         let mut report = EvictionReport {
-            left_to_programs_ms: self.groups.root().left_to_programs_ms(),
+            left_to_programs_ms: self.control.left_to_programs_ms(),
             nr_split_pages: tracker.nr_split_pages(),
             ..self.actuators.counters()
         };

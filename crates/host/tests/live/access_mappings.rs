@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use strata_linux::access::{
     self, AccessChoice, AccessError, AccessSource, ClearIntent, Clearer, Grain, SmapsSource,
-    YoungPiece, probe,
+    YoungPiece,
 };
 use strata_linux::process::{Process, VmFlags};
 use support::programs::{Touch, program};
@@ -124,15 +124,10 @@ fn the_fallback_sees_how_much_was_accessed_but_not_which() {
 }
 
 #[test]
-fn doctor_names_what_is_missing_and_auto_always_finds_a_source() {
-    let requirements = probe();
-    let is_usable = requirements.last().unwrap().is_met;
-    for requirement in &requirements {
-        assert!(!requirement.remedy.is_empty() && !requirement.purpose.is_empty());
-    }
+fn auto_always_finds_a_source() {
+    let is_usable = access::open(AccessChoice::Bpf).is_ok();
     let auto = access::open(AccessChoice::Auto).unwrap();
     assert_eq!(auto.info().name, if is_usable { "bpf" } else { "smaps" });
-    assert_eq!(access::open(AccessChoice::Bpf).is_ok(), is_usable);
     assert_eq!(
         access::open(AccessChoice::Smaps).unwrap().info().name,
         "smaps"

@@ -35,9 +35,6 @@ fn a_group_is_made_limited_read_and_removed() {
     assert!(stats.anon_bytes.expect("offered") >= 19 * MIB);
     assert!(stats.nr_pgfault.expect("offered") > 0);
     assert_eq!(stats.nr_oom_kills, Some(0));
-    if let Some(peak) = group.peak_bytes().expect("read") {
-        assert!(peak >= 20 * MIB);
-    }
     assert_eq!(hog.ask("touch").as_deref(), Some("ok"));
 
     let refused = group.set_limit_bytes(Some(10 * MIB));
@@ -240,11 +237,6 @@ fn an_attached_group_gets_every_value_back_and_stays() {
     );
     group.set_swappiness(10).expect("set");
     let watch = group.watch_oom().expect("watched");
-    match group.set_pids_max(Some(50)) {
-        Ok(()) => {}
-        Err(CgroupError::NotOffered { .. }) => assert_eq!(group.version(), Version::V1),
-        Err(error) => panic!("{error}"),
-    }
     assert_ne!(snapshot(made.path()), before);
     drop(watch);
     group.remove().expect("detached");

@@ -6,10 +6,10 @@ use crate::process_support;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pageout_support::{Bench, Swap, count, page, take, targets};
+use pageout_support::{Bench, Swap, count, page, targets};
 use process_support::{Guest, is_root, wait_until};
 use strata_linux::access::{self, AccessChoice};
-use strata_linux::actuator::{Pageout, PageoutConfig, PageoutError, PageoutMode, PageoutRequest};
+use strata_linux::actuator::{Pageout, PageoutConfig, PageoutError, PageoutRequest};
 use strata_linux::process::Process;
 use strata_lru::Verdict;
 
@@ -139,25 +139,6 @@ fn without_the_capability_the_reason_is_given_and_nothing_tried() {
             .error
             .is_some_and(|error| error.to_string().contains("CAP_SYS_NICE"))
     );
-}
-
-#[test]
-fn a_dry_run_touches_nothing() {
-    let mut guest = Guest::start();
-    let process = Arc::new(Process::open(guest.pid()).expect("the guest runs"));
-    let addr = guest.ask_addr("anon 8");
-    let source = access::open(AccessChoice::Smaps).expect("smaps is always there");
-    let config = PageoutConfig {
-        mode: PageoutMode::DryRun,
-        ..PageoutConfig::default()
-    };
-    let mut pageout = Pageout::start_with(source, config).expect("a thread starts");
-    let report = take(&mut pageout, &process, targets([addr, page(addr, 1)]));
-    assert_eq!(
-        report.results,
-        [(0, Verdict::NotTried), (1, Verdict::NotTried)]
-    );
-    assert_eq!((report.nr_tried_pages, report.nr_calls), (0, 0));
 }
 
 #[test]

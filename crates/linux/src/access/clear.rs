@@ -38,7 +38,7 @@ use super::{AccessError, Bits512, ClearIntent, Grain, TableRecord, TableShape};
 use crate::addr::{AddrRange, PAGE_BYTES, TABLE_BYTES, TableNo};
 use crate::bits;
 use crate::hold_up::{self, Call, timed};
-use crate::process::{Mapping, MappingClass, Process, is_multi_gen_on, thread_cpu_ns};
+use crate::process::{Mapping, Process, is_multi_gen_on, thread_cpu_ns};
 use crate::sys::madvise::{self, Advice};
 use crate::sys::touch;
 
@@ -136,16 +136,6 @@ pub fn entries_in(record: &TableRecord, mask: Bits512) -> u64 {
             present + bits::count(bits::and(quick, mask)).div_ceil(NR_QUICK_ENTRIES)
         }
         TableShape::Huge => 1,
-    }
-}
-
-/// Where entries of a mapping of this class count in [`NrEntries`].
-pub fn entries_of(class: MappingClass) -> usize {
-    match class {
-        MappingClass::Anon | MappingClass::Heap | MappingClass::Stack => Kind::Anon.index(),
-        MappingClass::FilePrivate | MappingClass::FileShared | MappingClass::Shmem => {
-            Kind::File.index()
-        }
     }
 }
 

@@ -84,11 +84,6 @@ impl KernelGenerations {
         Ok(generations)
     }
 
-    /// The group.
-    pub fn group(&self) -> &GroupReader {
-        &self.group
-    }
-
     /// What the kernel writes about the group.
     pub fn plain(&self) -> Result<String, KernelLruError> {
         self.section("lru_gen")

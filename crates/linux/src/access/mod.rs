@@ -19,15 +19,12 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::OnceLock;
 
 pub use bpf::BpfSource;
-pub use clear::{
-    Cleared, Clearer, NrEntries, Progress, YoungPiece, clear_pieces, entries_in, entries_of,
-};
+pub use clear::{Cleared, Clearer, NrEntries, Progress, YoungPiece, clear_pieces, entries_in};
 pub use error::AccessError;
 pub use kernel::{KernelGenerations, KernelLruError};
 pub use probe::parse_release;
-pub use probe::{Requirement, probe};
 pub use smaps::SmapsSource;
-pub use ways::{Way, Ways};
+pub use ways::{Way, Ways, entries_of};
 
 use crate::addr::{AddrRange, TableNo, TableSpan};
 pub use crate::process::is_multi_gen_on;

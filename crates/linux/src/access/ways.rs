@@ -2,9 +2,18 @@
 //!
 //! **Owns** which way a mapping goes. **Does not own** clearing (`clear`).
 
-use super::clear::entries_of;
-use crate::process::Mapping;
+use crate::process::{Mapping, MappingClass};
 use strata_lru::Kind;
+
+/// Where entries of a mapping of this class count in [`NrEntries`](super::NrEntries).
+pub fn entries_of(class: MappingClass) -> usize {
+    match class {
+        MappingClass::Anon | MappingClass::Heap | MappingClass::Stack => Kind::Anon.index(),
+        MappingClass::FilePrivate | MappingClass::FileShared | MappingClass::Shmem => {
+            Kind::File.index()
+        }
+    }
+}
 
 /// The ways.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +65,7 @@ impl Ways {
 mod tests {
     use super::*;
     use crate::addr::{AddrRange, TABLE_BYTES};
-    use crate::process::{MappingClass, Unreclaimable};
+    use crate::process::Unreclaimable;
 
     #[test]
     fn who_only_looks_clears_at_once_what_is_small_by_itself() {

@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use strata_control::page_cache::{
-    IdleTable, NR_TIERS, Newcomer, Newcomers, PageFound, TierCounts, Tried, Verdict,
+    IdleTable, NR_TIERS, Newcomer, Newcomers, TierCounts, Tried, Verdict,
 };
 use strata_control::{CacheSample, CameIn, FileNo, Reads, admit_cache, drop_cache};
 use strata_lru::TimeMs;
@@ -254,10 +254,10 @@ impl Cache {
         let searched_ns = thread_cpu_ns();
         let table = &mut self.table;
         table.begin(now, pages.files().values().map(|file| (*file).into()));
-        let listed = pages.list(&mut |page| table.see(page.into()));
+        let listed = pages.list(&mut |page| table.see(page));
         for (file, nr_pages) in listed.map_err(|error| error.to_string())? {
             // Truncated: these pages did not have to go.
-            table.forget(file.into(), nr_pages..FILE_PAGES_MAX);
+            table.forget(file, nr_pages..FILE_PAGES_MAX);
         }
         let mut sample = table.end(pages.nr_reads_max());
         sample.cpu_ns = thread_cpu_ns() - searched_ns;
@@ -321,7 +321,7 @@ impl Cache {
         let now = self.now();
         let id = *self.table.file(number)?;
         let pages = self.pages.as_ref()?;
-        let found = pages.files().get(&id.key.into()).copied();
+        let found = pages.files().get(&id.key).copied();
         let file = found.unwrap_or_else(|| id.into());
         let mut idle = IdleFile {
             file,
@@ -388,7 +388,7 @@ fn judge(pages: &GroupPages, file: &FileId, mut newcomers: Vec<Newcomer>) -> Jud
         let end = last.arrival.index + last.arrival.nr_pages;
         let mut found = HashMap::new();
         let listed = pages.list_part(file, first.arrival.index..end, &mut |page| {
-            found.insert(page.index, PageFound::from(page));
+            found.insert(page.index, page);
         });
         if listed.is_err() {
             continue;

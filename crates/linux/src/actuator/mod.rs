@@ -40,7 +40,7 @@ pub use advise::PageoutError;
 pub use bring_back::{Allowance, bring_back};
 pub use cache::{CacheDone, CacheOutcome, CacheRequest, CacheThread, CacheTotals, Which};
 pub use clear::{ClearRequest, ClearThread};
-pub use pageout::{Pageout, PageoutConfig, PageoutMode};
+pub use pageout::{Pageout, PageoutConfig};
 pub use pass::{PageTarget, PageoutReport, PageoutRequest};
 pub use recall::{Recall, RecallPages, RecallReport};
 pub use shrink::{Shrink, ShrinkOutcome, ShrinkThread};

@@ -167,18 +167,7 @@ fn read_pagemap(
                 pid: process.pid(),
                 source,
             })?;
-        let mut record = TableRecord {
-            table,
-            shape: TableShape::Pages,
-            present: Bits512::default(),
-            accessed: Bits512::default(),
-            dirty: Bits512::default(),
-            swapped: Bits512::default(),
-            special: Bits512::default(),
-            protnone: Bits512::default(),
-            migrating: Bits512::default(),
-            inactive: Bits512::default(),
-        };
+        let mut record = TableRecord::empty(table, TableShape::Pages);
         for (index, entry) in entries.iter().enumerate() {
             let bit = 1u64 << (index % 64);
             if entry.is_present() {

@@ -21,9 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use strata_lru::Verdict;
-
-use super::pass::{PageTarget, PageoutReport, PageoutRequest, Pass};
+use super::pass::{PageoutReport, PageoutRequest, Pass};
 use super::worker::{StopFlag, Worker};
 use crate::access::AccessSource;
 use crate::process::thread_cpu_ns;
@@ -31,21 +29,9 @@ use crate::process::thread_cpu_ns;
 /// Longest sleep between two looks at the stop flag.
 const SLEEP_MAX: Duration = Duration::from_millis(50);
 
-/// Whether decisions are carried out.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum PageoutMode {
-    /// Yes.
-    #[default]
-    Apply,
-    /// No: nothing is read or done, every verdict is [`Verdict::NotTried`].
-    DryRun,
-}
-
 /// How the thread works.
 #[derive(Clone, Copy, Debug)]
 pub struct PageoutConfig {
-    /// Whether decisions are carried out.
-    pub mode: PageoutMode,
     /// Most requests queued, worked on or unpolled; at least 1, default 4.
     pub in_flight_max: usize,
     /// Most CPU time of the thread, percent of one core; 100 (the default) and above: no bound.
@@ -55,7 +41,6 @@ pub struct PageoutConfig {
 impl Default for PageoutConfig {
     fn default() -> Self {
         PageoutConfig {
-            mode: PageoutMode::Apply,
             in_flight_max: 4,
             cpu_percent_max: 100,
         }
@@ -80,7 +65,6 @@ impl Pageout {
         let cpu_percent_max = Arc::new(AtomicU32::new(config.cpu_percent_max));
         let mut runner = Runner {
             pass: Pass::new(source),
-            mode: config.mode,
             cpu_percent_max: Arc::clone(&cpu_percent_max),
         };
         let worker = Worker::start(
@@ -109,11 +93,6 @@ impl Pageout {
         self.worker.completion_fd()
     }
 
-    /// The id of its thread, once it runs.
-    pub fn tid(&self) -> Option<i32> {
-        self.worker.tid()
-    }
-
     /// Requests handed over whose reports have not been polled.
     pub fn nr_in_flight(&self) -> usize {
         self.worker.nr_in_flight()
@@ -135,7 +114,6 @@ impl Pageout {
 #[derive(Debug)]
 struct Runner {
     pass: Pass,
-    mode: PageoutMode,
     cpu_percent_max: Arc<AtomicU32>,
 }
 
@@ -146,17 +124,9 @@ impl Runner {
             space: request.space,
             ..PageoutReport::default()
         };
-        match self.mode {
-            PageoutMode::DryRun => {
-                let untried = |page: &PageTarget| (page.token, Verdict::NotTried);
-                report.results = request.pages.iter().map(untried).collect();
-            }
-            PageoutMode::Apply => {
-                let percent_max = Arc::clone(&self.cpu_percent_max);
-                let mut between = || throttle(start, cpu_start, &percent_max, stop);
-                self.pass.run(request, stop, &mut report, &mut between);
-            }
-        }
+        let percent_max = Arc::clone(&self.cpu_percent_max);
+        let mut between = || throttle(start, cpu_start, &percent_max, stop);
+        self.pass.run(request, stop, &mut report, &mut between);
         report.wall_ns = start.elapsed().as_nanos() as u64;
         report.cpu_ns = thread_cpu_ns() - cpu_start;
         report

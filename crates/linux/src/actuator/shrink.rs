@@ -75,11 +75,6 @@ impl ShrinkThread {
         self.worker.poll()
     }
 
-    /// The id of its thread, once it runs.
-    pub fn tid(&self) -> Option<i32> {
-        self.worker.tid()
-    }
-
     /// Whether a request is out.
     pub fn is_busy(&self) -> bool {
         self.worker.nr_in_flight() > 0

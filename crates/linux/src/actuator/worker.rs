@@ -14,13 +14,12 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, eventfd};
-use rustix::thread::gettid;
 
 /// How long work that is asked to end is waited for. It ends between two calls into the kernel, of a few milliseconds each.
 const STOP_WAIT: Duration = Duration::from_secs(5);
@@ -49,8 +48,6 @@ pub(super) struct Worker<Request, Report> {
     ready: Arc<OwnedFd>,
     stop: StopFlag,
     thread: Option<JoinHandle<()>>,
-    /// The thread's id; 0 until it runs.
-    tid: Arc<AtomicI32>,
     nr_in_flight: usize,
     in_flight_max: usize,
 }
@@ -67,12 +64,9 @@ impl<Request: Send + 'static, Report: Send + 'static> Worker<Request, Report> {
         let ready = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let stop = StopFlag::default();
         let (thread_ready, thread_stop) = (Arc::clone(&ready), stop.clone());
-        let tid = Arc::new(AtomicI32::new(0));
-        let thread_tid = Arc::clone(&tid);
         let thread = std::thread::Builder::new()
             .name(name.to_owned())
             .spawn(move || {
-                thread_tid.store(gettid().as_raw_nonzero().get(), Ordering::Relaxed);
                 for request in inbox {
                     let report = work(request, &thread_stop);
                     if outbox.send(report).is_err() {
@@ -88,7 +82,6 @@ impl<Request: Send + 'static, Report: Send + 'static> Worker<Request, Report> {
             ready,
             stop,
             thread: Some(thread),
-            tid,
             nr_in_flight: 0,
             in_flight_max,
         })
@@ -97,12 +90,6 @@ impl<Request: Send + 'static, Report: Send + 'static> Worker<Request, Report> {
     /// Readable while reports wait to be polled.
     pub(super) fn completion_fd(&self) -> BorrowedFd<'_> {
         self.ready.as_fd()
-    }
-
-    /// The thread's id, once it runs and until it is stopped.
-    pub(super) fn tid(&self) -> Option<i32> {
-        let tid = self.tid.load(Ordering::Relaxed);
-        (tid != 0 && self.thread.is_some()).then_some(tid)
     }
 
     /// Requests taken whose reports have not been polled.

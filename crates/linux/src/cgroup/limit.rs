@@ -99,26 +99,6 @@ impl BudgetGroup {
         Ok(self.wanted_limit())
     }
 
-    /// Limits the number of tasks; `None` lifts it.
-    ///
-    /// # Errors
-    /// [`CgroupError::NotOffered`] on v1 (another hierarchy) and where v2 does not hand it out.
-    pub fn set_pids_max(&self, pids_max: Option<u64>) -> Result<(), CgroupError> {
-        let file = self.here().join("pids.max");
-        if !file.exists() {
-            return Err(CgroupError::NotOffered {
-                path: self.path.clone(),
-                file: "pids.max",
-                why: "it needs cgroup v2 with the pids controller handed out",
-            });
-        }
-        let path = self.path.join("pids.max");
-        self.note_original(&path, || Ok(read_text(&file)?.trim().to_owned()))?;
-        let value = pids_max.map_or_else(|| "max".to_owned(), |count| count.to_string());
-        self.note_written(&path, pids_max.unwrap_or(u64::MAX))?;
-        write_text(&file, &value)
-    }
-
     /// Sets the kernel's balance of anon and file for reclaim in this group, 0..=200: for all of it
     /// on v1, for [`BudgetGroup::reclaim`] on v2 kernels that take it (6.8 and later).
     pub fn set_swappiness(&self, swappiness: u8) -> Result<Offered, CgroupError> {

@@ -63,9 +63,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 pub use error::{CgroupError, FoundLimit, Occupant, ReclaimError};
 pub use file::MemoryLimit;
-use file::{
-    ControlFile, UNLIMITED, keyed_number, limit_file, lock, parse_number, read_text, write_text,
-};
+use file::{ControlFile, UNLIMITED, keyed_number, limit_file, lock, parse_number, read_text};
 pub use identity::GroupMark;
 use identity::Place;
 pub(crate) use ids::names_by_id;
@@ -367,12 +365,6 @@ impl BudgetGroup {
             .map_err(|source| CgroupError::io("opening", &path, source))
     }
 
-    /// Moves a process (all its threads) into the group. What it has allocated stays charged where
-    /// it was. For processes of our own only.
-    pub fn add_process(&self, pid: i32) -> Result<(), CgroupError> {
-        write_text(&self.here().join("cgroup.procs"), &pid.to_string())
-    }
-
     /// The processes in it and in the groups below, each once.
     pub fn processes(&self) -> Result<Vec<i32>, CgroupError> {
         processes_below(&self.here())
@@ -386,20 +378,6 @@ impl BudgetGroup {
     /// Bytes charged now. One `pread`, no allocation.
     pub fn usage_bytes(&self) -> Result<u64, CgroupError> {
         self.usage.read_number()
-    }
-
-    /// The most ever charged; `None` before 5.19 on v2.
-    pub fn peak_bytes(&self) -> Result<Option<u64>, CgroupError> {
-        let file = match self.version {
-            Version::V1 => "memory.max_usage_in_bytes",
-            Version::V2 => "memory.peak",
-        };
-        let here = self.here();
-        let path = here.join(file);
-        if !path.exists() && here.exists() {
-            return Ok(None);
-        }
-        Ok(parse_number(&read_text(&path)?))
     }
 
     /// The counters; some 30 us.

@@ -200,7 +200,7 @@ fn enable_controllers(parent: &Path) -> Result<(), CgroupError> {
                 disable_if_last(parent);
                 return Err(error);
             }
-            // Nice to have: without `pids` only `set_pids_max` is missing.
+            // Nice to have: without `pids` only a limit on tasks is not kept.
             Err(error) => tracing::debug!("{error}"),
             Ok(()) => {}
         }

@@ -115,7 +115,6 @@ pub struct Process {
     start_ticks: u64,
     start_stack: u64,
     comm: String,
-    uid: u32,
 }
 
 impl Process {
@@ -155,9 +154,6 @@ impl Process {
             }
         };
         let stat = read_stat(pid).map_err(|error| gone_or("reading stat", error))?;
-        let uid = std::fs::metadata(format!("/proc/{pid}"))
-            .map_err(|error| gone_or("looking up the owner", error))?
-            .uid();
         if stat.is_kernel_thread {
             let comm = stat.comm;
             return Err(ProcessError::KernelThread { pid, comm });
@@ -165,6 +161,9 @@ impl Process {
         let pagemap = match open_pagemap(pid) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                let uid = std::fs::metadata(format!("/proc/{pid}"))
+                    .map_err(|error| gone_or("looking up the owner", error))?
+                    .uid();
                 let comm = stat.comm;
                 return Err(ProcessError::NotPermitted { pid, comm, uid });
             }
@@ -177,7 +176,6 @@ impl Process {
             start_ticks: stat.start_ticks,
             start_stack: stat.start_stack,
             comm: stat.comm,
-            uid,
         };
         // Everything above went by pid: it is of this process only if it still holds the pid.
         if process.is_alive() {
@@ -200,11 +198,6 @@ impl Process {
     /// Command name of the process when it was opened, at most 15 bytes.
     pub fn comm(&self) -> &str {
         &self.comm
-    }
-
-    /// Owner of the process when it was opened.
-    pub fn uid(&self) -> u32 {
-        self.uid
     }
 
     /// When the process started, clock ticks (10 ms) after boot.

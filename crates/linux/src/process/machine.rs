@@ -61,59 +61,6 @@ impl MachineMemory {
     }
 }
 
-/// Counters of `/proc/vmstat` since boot; pages unless said otherwise.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub struct VmStat {
-    /// Major faults (a number of faults).
-    pub nr_major_faults: u64,
-    /// Swapped in.
-    pub nr_swapped_in: u64,
-    /// Swapped out.
-    pub nr_swapped_out: u64,
-    /// Looked at by the kernel's reclaim, in the background and by programs in need.
-    pub nr_scanned: u64,
-    /// Pages taken by reclaim.
-    pub nr_stolen: u64,
-    /// Anonymous pages that came back soon after their eviction.
-    pub nr_refaulted_anon: u64,
-    /// File pages that came back soon after their eviction.
-    pub nr_refaulted_file: u64,
-    /// Processes the kernel killed for want of memory (a number of kills).
-    pub nr_oom_kills: u64,
-}
-
-impl VmStat {
-    /// Reads the counters of this moment.
-    pub fn read() -> io::Result<VmStat> {
-        Ok(Self::parse(&std::fs::read_to_string("/proc/vmstat")?))
-    }
-
-    fn parse(text: &str) -> VmStat {
-        let mut stat = VmStat::default();
-        for line in text.lines() {
-            let Some((key, value)) = line.split_once(' ') else {
-                continue;
-            };
-            let field = match key {
-                "pgmajfault" => &mut stat.nr_major_faults,
-                "pswpin" => &mut stat.nr_swapped_in,
-                "pswpout" => &mut stat.nr_swapped_out,
-                "pgscan_kswapd" | "pgscan_direct" | "pgscan_khugepaged" | "pgscan_proactive" => {
-                    &mut stat.nr_scanned
-                }
-                "pgsteal_kswapd" | "pgsteal_direct" | "pgsteal_khugepaged"
-                | "pgsteal_proactive" => &mut stat.nr_stolen,
-                "workingset_refault_anon" => &mut stat.nr_refaulted_anon,
-                "workingset_refault_file" => &mut stat.nr_refaulted_file,
-                "oom_kill" => &mut stat.nr_oom_kills,
-                _ => continue,
-            };
-            *field += value.trim().parse::<u64>().unwrap_or(0);
-        }
-        stat
-    }
-}
-
 /// Share of the last ten seconds in which at least one task of the machine waited for memory, percent; `None` where the
 /// kernel has no PSI.
 pub fn memory_pressure_percent() -> Option<f64> {
@@ -168,18 +115,8 @@ mod tests {
     }
 
     #[test]
-    fn scans_of_every_reclaimer_add_up() {
-        let text = "pgscan_kswapd 1\npgscan_direct 2\npgscan_direct_throttle 64\n\
-                    pgscan_proactive 4\npgsteal_direct 2\npgmajfault 7\npgscan_anon 128\n";
-        let stat = VmStat::parse(text);
-        assert_eq!((stat.nr_scanned, stat.nr_stolen), (7, 2));
-        assert_eq!(stat.nr_major_faults, 7);
-    }
-
-    #[test]
     fn this_machine_has_memory() {
         let memory = MachineMemory::read().unwrap();
         assert!(memory.total_bytes >= memory.available_bytes && memory.total_bytes > 0);
-        assert!(VmStat::read().is_ok());
     }
 }

@@ -41,11 +41,6 @@ impl Perms {
         ))
     }
 
-    /// Whether the mapping may be written.
-    pub fn is_writable(self) -> bool {
-        self.0 & Self::WRITE != 0
-    }
-
     /// Whether the mapping may be executed.
     pub fn is_executable(self) -> bool {
         self.0 & Self::EXEC != 0

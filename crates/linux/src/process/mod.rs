@@ -44,14 +44,14 @@ pub use classify::{MemoryDevices, classify};
 pub use handle::read_stat;
 pub use handle::{Process, ProcessError};
 pub(crate) use machine::{LRU_GEN_ENABLED, lru_gen_mask};
-pub use machine::{MachineMemory, VmStat, is_multi_gen_on, memory_pressure_percent};
+pub use machine::{MachineMemory, is_multi_gen_on, memory_pressure_percent};
 pub use maps::{Device, MapsError, Perms, RawMapping, parse_maps};
 pub use pagemap::PagemapEntry;
 pub use stat::Stat;
 pub use threads::processors_of_thread;
 pub use tree::{ProcessTree, TreeChange};
 pub use usage::thread_cpu_ns;
-pub use usage::{MemoryUse, TreeUse, tree_counted_bytes, tree_memory, tree_rss_bytes};
+pub use usage::{MemoryUse, tree_counted_bytes, tree_rss_bytes};
 pub use vm_flags::VmFlags;
 
 /// What a mapping is.

@@ -11,7 +11,6 @@ use std::io;
 
 use rustix::time::{ClockId, clock_gettime};
 
-use super::handle::is_gone;
 use super::{Process, ProcessTree};
 use crate::addr::PAGE_BYTES;
 use crate::hold_up::{Call, timed};
@@ -64,18 +63,6 @@ impl MemoryUse {
         }
         used
     }
-
-    fn add(&mut self, other: &MemoryUse) {
-        self.rss_bytes += other.rss_bytes;
-        self.pss_bytes += other.pss_bytes;
-        self.shared_bytes += other.shared_bytes;
-        self.anon_bytes += other.anon_bytes;
-        self.pss_shmem_bytes += other.pss_shmem_bytes;
-        self.pss_file_bytes += other.pss_file_bytes;
-        self.swap_bytes += other.swap_bytes;
-        self.swap_pss_bytes += other.swap_pss_bytes;
-        self.locked_bytes += other.locked_bytes;
-    }
 }
 
 impl Process {
@@ -111,34 +98,6 @@ fn swapped_bytes(status: &str) -> u64 {
     let line = status.lines().find_map(|line| line.strip_prefix("VmSwap:"));
     let kib = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
     kib.unwrap_or(0).saturating_mul(1024)
-}
-
-/// Totals of a tree.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub struct TreeUse {
-    /// Sums over the processes; `rss_bytes` counts shared pages once for each of their mappers.
-    pub sum: MemoryUse,
-    /// Processes that were counted.
-    pub nr_processes: u64,
-    /// Processes that could not be read although they live.
-    pub nr_unreadable: u64,
-}
-
-/// Adds up the memory of every process of the tree. A process that ended counts nothing, one that
-/// can't be read is counted as unreadable.
-pub fn tree_memory(tree: &ProcessTree) -> TreeUse {
-    let mut total = TreeUse::default();
-    for process in tree.processes() {
-        match process.memory_use() {
-            Ok(used) => {
-                total.sum.add(&used);
-                total.nr_processes += 1;
-            }
-            Err(error) if is_gone(&error) => {}
-            Err(_) => total.nr_unreadable += 1,
-        }
-    }
-    total
 }
 
 /// Resident memory of the tree by the kernel's counters: pages shared within the tree count once for each process;

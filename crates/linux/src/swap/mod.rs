@@ -38,8 +38,8 @@ pub use record::{Backing, SwapRecord};
 pub use spec::{SWAP_MIN_BYTES, SwapSpec, SwapSpecError};
 pub(crate) use status::unescape;
 pub use status::{
-    SwapArea, available_memory_bytes, free_swap_bytes, is_slow, is_swap_below,
-    known_free_swap_bytes, swap_areas, total_swap_bytes,
+    SwapArea, available_memory_bytes, free_swap_bytes, is_swap_below, known_free_swap_bytes,
+    swap_areas, total_swap_bytes,
 };
 pub use zram::ZramStats;
 

@@ -26,19 +26,6 @@ pub fn swap_areas() -> io::Result<Vec<SwapArea>> {
     Ok(parse_swaps(&fs::read_to_string("/proc/swaps")?))
 }
 
-/// Whether most of what is swapped out lies where getting it back means waiting: anywhere but on zram.
-pub fn is_slow() -> bool {
-    swap_areas().is_ok_and(|areas| are_slow(&areas))
-}
-
-fn are_slow(areas: &[SwapArea]) -> bool {
-    let used_bytes = |is_slow| {
-        let areas = areas.iter().filter(|area| is_zram(&area.path) != is_slow);
-        areas.map(|area| area.used_bytes).sum::<u64>()
-    };
-    used_bytes(true) > used_bytes(false)
-}
-
 pub(super) fn is_zram(path: &Path) -> bool {
     zram_index(path).is_some()
 }
@@ -163,24 +150,6 @@ fn parse_meminfo(text: &str, name: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn swap_is_slow_where_most_of_it_is_not_on_zram() {
-        let is_slow_with = |used: &[(&str, u64)]| {
-            let area = |(path, used_bytes): &(&str, u64)| SwapArea {
-                path: path.into(),
-                size_bytes: 1 << 30,
-                used_bytes: *used_bytes,
-                priority: 0,
-            };
-            are_slow(&used.iter().map(area).collect::<Vec<SwapArea>>())
-        };
-        assert!(is_slow_with(&[("/dev/vda2", 1)]) && is_slow_with(&[("/zram.swap", 1)]));
-        assert!(!is_slow_with(&[]) && !is_slow_with(&[("/dev/vda2", 0)]));
-        // A page of long ago beside our device.
-        assert!(!is_slow_with(&[("/dev/vda2", 4096), ("/dev/zram1", 8192)]));
-        assert!(is_slow_with(&[("/dev/vda2", 8192), ("/dev/zram1", 4096)]));
-    }
 
     #[test]
     fn swaps_with_odd_names_are_read() {

@@ -10,7 +10,6 @@
 //!   standing, begin_move, end_move -> migration    from node to node
 //!   groups, limits, swap, nodes -> groups
 //!   validate -> recount (validate)
-//!   eviction_order -> excerpt      one group's lists, copied
 //! ```
 //!
 //! **Owns** folios, lists, lruvecs, groups, the memcg LRUs and their counts. **Does not own** any
@@ -24,7 +23,6 @@
 //! - I4: nothing is allocated after a folio has found its slot: only the table and new lruvecs grow.
 
 mod batch;
-mod excerpt;
 mod folios;
 mod groups;
 mod migration;
@@ -32,7 +30,6 @@ mod policy;
 mod validate;
 
 pub(crate) use batch::Keeper;
-pub(crate) use excerpt::Excerpt;
 pub(crate) use migration::Mover;
 pub(crate) use policy::{answered_by_books, answered_by_fields};
 pub(crate) use validate::Listed;
@@ -85,10 +82,6 @@ pub(crate) trait Booked {
 
     /// An empty one, born `now`.
     fn new(account: Account, shape: Self::Shape, now: TimeMs) -> Self;
-
-    /// A copy with another account and without what only walks go by: whose it is now, and where its
-    /// lists are.
-    fn copied(&self, account: Account) -> Self;
 
     fn account(&self) -> &Account;
 

@@ -13,10 +13,6 @@ macro_rules! answered_by_books {
             self.books.flags(folio).order()
         }
 
-        fn is_exec(&self, folio: FolioId) -> bool {
-            self.books.flags(folio).is_exec()
-        }
-
         fn view(&self, group: GroupId, now: TimeMs) -> Result<Vec<GroupView>, PolicyError> {
             self.books.view(group, now)
         }

@@ -56,12 +56,9 @@ fn usage_counts_for_a_group_and_for_all_above_it() {
     tree.uncharge(a, 4);
     let usage = |group| tree.usage_pages(group).unwrap();
     assert_eq!([usage(web), usage(a), usage(b)], [12, 6, 5]);
-    assert_eq!(tree.usage_pages_of_all(), 12);
-    assert_eq!(
-        (tree.path(b), tree.parent(b)),
-        (Ok("/web/b"), Ok(Some(web)))
-    );
-    assert_eq!(tree.parent(web), Ok(None));
+    assert_eq!(tree.path(b), Ok("/web/b"));
+    assert_eq!(tree.parent_or_root(b), Some(web));
+    assert_eq!(tree.parent_or_root(web), Some(ROOT));
     validate(&tree, &[0, 1, 6, 5]).unwrap();
     assert!(validate(&tree, &[0, 1, 6, 4]).is_err());
 }

@@ -159,11 +159,6 @@ impl GroupTree {
 
     // Looking.
 
-    /// Whether children share what none of them claims.
-    pub(crate) fn sharing(&self) -> ProtectionSharing {
-        self.sharing
-    }
-
     pub(super) fn node(&self, number: u16) -> &Group {
         &self.groups[usize::from(number)]
     }
@@ -191,12 +186,6 @@ impl GroupTree {
         Some(GroupId(parent))
     }
 
-    /// The group above; `None` for one at the top, or an error if there is no such group.
-    pub fn parent(&self, group: GroupId) -> Result<Option<GroupId>, PolicyError> {
-        let parent = GroupId(self.get(group)?.parent);
-        Ok(Some(parent).filter(|of| *of != ROOT))
-    }
-
     /// Path of a group, as printed in the `lru_gen` text.
     pub fn path(&self, group: GroupId) -> Result<&str, PolicyError> {
         Ok(&self.get(group)?.path)
@@ -215,11 +204,6 @@ impl GroupTree {
     /// Base pages in memory charged to it and to all below it.
     pub fn usage_pages(&self, group: GroupId) -> Result<u64, PolicyError> {
         Ok(self.get(group)?.usage_pages)
-    }
-
-    /// Base pages in memory, all groups together.
-    pub fn usage_pages_of_all(&self) -> u64 {
-        self.node(ROOT.0).usage_pages
     }
 
     /// Base pages swapped out and not come back, charged to it and to all below it.

@@ -39,7 +39,6 @@ use crate::{
     config::{Config, ConfigError, MinTtl},
     counting::Counting,
     error::PolicyError,
-    eviction_order::{Part, PlayedOut},
     folio::Flags,
     group::{GroupTree, Limits},
     ids::{FolioId, GenSeq, GroupId, Kind, NodeId, Order, TimeMs},
@@ -161,27 +160,6 @@ impl Keeper for MultiGen {
     }
 }
 
-impl PlayedOut for MultiGen {
-    fn part(&self, group: GroupId, kind: Kind) -> Result<Part<MultiGen>, PolicyError> {
-        let of_group = self.books.excerpt(group, &[kind])?;
-        let copy = MultiGen {
-            rules: self.rules,
-            counting: self.counting,
-            judge: self.judge.settled(group),
-            has_swap: self.has_swap,
-            min_ttl_ms: self.min_ttl_ms,
-            min_ttl: self.min_ttl,
-            books: of_group.books,
-            spaces: Spaces::default(),
-        };
-        Ok(Part {
-            policy: copy,
-            group: of_group.group,
-            originals: of_group.originals,
-        })
-    }
-}
-
 impl Policy for MultiGen {
     fn name(&self) -> &'static str {
         "mglru"
@@ -287,33 +265,12 @@ impl Policy for MultiGen {
         self.isolate_from_group(request, now, batch)
     }
 
-    fn eviction_order(
-        &self,
-        group: GroupId,
-        kind: Kind,
-        now: TimeMs,
-    ) -> Result<Box<dyn Iterator<Item = FolioId> + '_>, PolicyError> {
-        self.played_out(group, kind, now)
-    }
-
     fn complete(&mut self, batch: &mut EvictBatch, verdicts: &[Verdict]) {
         self.judge.tried(&batch.folios, verdicts);
         self.settle(batch, verdicts);
     }
 
     answered_by_books!();
-
-    fn is_too_young(&self, folio: FolioId, now: TimeMs) -> bool {
-        let Some(limit) = self.born_before(now) else {
-            return false;
-        };
-        let flags = self.books.flags(folio);
-        let lruvec = &self.books.lruvecs[flags.lruvec()];
-        let birth = |index| lruvec.birth(GenSeq(lruvec.seq_of_index(index)));
-        flags
-            .generation()
-            .is_some_and(|index| birth(index) >= limit)
-    }
 
     fn memory_bytes(&self) -> u64 {
         let filters = self

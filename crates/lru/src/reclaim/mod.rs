@@ -159,11 +159,6 @@ impl Reclaim {
         }
     }
 
-    /// Base pages freed so far.
-    pub fn nr_freed_pages(&self) -> u64 {
-        self.nr_freed_pages
-    }
-
     fn is_met(&self) -> bool {
         self.nr_freed_pages >= self.goal.nr_pages
     }

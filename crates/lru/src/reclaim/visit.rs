@@ -223,7 +223,6 @@ impl Reclaim {
                 node: visit.node,
                 swappiness: visit.swappiness,
                 priority: self.priority,
-                origin: self.goal.origin,
                 // What one pass gave is tried before the next.
                 nr_passes_max: 1,
                 one_pass: Some(OnePass {

@@ -85,10 +85,6 @@ impl Booked for Lruvec {
         }
     }
 
-    fn copied(&self, account: Account) -> Lruvec {
-        Lruvec { account, ..*self }
-    }
-
     answered_by_fields!();
 
     /// Both kinds are in one order.

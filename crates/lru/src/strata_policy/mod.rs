@@ -58,10 +58,9 @@ mod walks;
 mod window;
 
 use crate::{
-    books::{Books, Excerpt, Keeper, answered_by_books},
+    books::{Books, Keeper, answered_by_books},
     config::{Config, ConfigError},
     error::PolicyError,
-    eviction_order::{Part as PartOf, PlayedOut},
     folio::Flags,
     group::{GroupTree, Limits},
     ids::{FolioId, GroupId, Kind, NodeId, Order, TimeMs},
@@ -153,27 +152,6 @@ impl Keeper for Strata {
     }
 }
 
-impl PlayedOut for Strata {
-    fn part(&self, group: GroupId, _kind: Kind) -> Result<PartOf<Strata>, PolicyError> {
-        let Excerpt {
-            books,
-            group,
-            originals,
-        } = self.books.excerpt(group, &Kind::ALL)?;
-        let stamps = originals.iter().map(|folio| self.stamps[folio.index()]);
-        let copy = Strata {
-            books,
-            stamps: stamps.collect(),
-            ingredients: self.ingredients,
-        };
-        Ok(PartOf {
-            policy: copy,
-            group,
-            originals,
-        })
-    }
-}
-
 impl Policy for Strata {
     fn name(&self) -> &'static str {
         "strata"
@@ -249,15 +227,6 @@ impl Policy for Strata {
         batch: &mut EvictBatch,
     ) -> Result<Isolated, PolicyError> {
         self.isolate_from_group(request, batch)
-    }
-
-    fn eviction_order(
-        &self,
-        group: GroupId,
-        kind: Kind,
-        now: TimeMs,
-    ) -> Result<Box<dyn Iterator<Item = FolioId> + '_>, PolicyError> {
-        self.played_out(group, kind, now)
     }
 
     fn complete(&mut self, batch: &mut EvictBatch, verdicts: &[Verdict]) {

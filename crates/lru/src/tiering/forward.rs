@@ -169,15 +169,6 @@ impl<P: Movable, const PAGE_CACHE: bool> Policy for Tiered<P, PAGE_CACHE> {
         self.policy.isolate(request, now, batch)
     }
 
-    fn eviction_order(
-        &self,
-        group: GroupId,
-        kind: Kind,
-        now: TimeMs,
-    ) -> Result<Box<dyn Iterator<Item = FolioId> + '_>, PolicyError> {
-        self.policy.eviction_order(group, kind, now)
-    }
-
     fn complete(&mut self, batch: &mut EvictBatch, verdicts: &[Verdict]) {
         self.policy.complete(batch, verdicts);
     }
@@ -188,14 +179,6 @@ impl<P: Movable, const PAGE_CACHE: bool> Policy for Tiered<P, PAGE_CACHE> {
 
     fn order(&self, folio: FolioId) -> Order {
         self.policy.order(folio)
-    }
-
-    fn is_exec(&self, folio: FolioId) -> bool {
-        self.policy.is_exec(folio)
-    }
-
-    fn is_too_young(&self, folio: FolioId, now: TimeMs) -> bool {
-        self.policy.is_too_young(folio, now)
     }
 
     fn view(&self, group: GroupId, now: TimeMs) -> Result<Vec<GroupView>, PolicyError> {

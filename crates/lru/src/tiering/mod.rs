@@ -105,10 +105,6 @@ pub trait Tiering {
     /// Notes how many base pages of a node are free; much free memory lets promotions pass unlimited.
     fn tell_free(&mut self, node: NodeId, nr_pages: u64);
 
-    /// Whether a node's folios may be demoted somewhere `allowed`. Then anon is reclaimable even
-    /// without swap.
-    fn can_demote(&self, from: NodeId, allowed: &dyn Fn(NodeId) -> bool) -> bool;
-
     /// Where to demote to from a node: one of the nearest nodes of the next lower tier, by lot, else
     /// the nearest lower node that is `allowed`. If the target turns out full, try
     /// [`Topology::lower_nodes`]; what fits nowhere is evicted, or put back if the reclaim is only
@@ -117,7 +113,7 @@ pub trait Tiering {
     -> Option<NodeId>;
 
     /// [`Policy::complete`](crate::Policy::complete) for a batch of which some were demoted; `outcomes[i]` is of
-    /// `batch.folios[i]`. `origin` is that of the request.
+    /// `batch.folios[i]`. `origin` is that of the goal.
     fn complete_outcomes(&mut self, batch: &mut EvictBatch, outcomes: &[Outcome], origin: Origin);
 
     /// Demotions of so many base pages failed: what becomes of them is told as usual.

@@ -242,11 +242,6 @@ impl<P: Movable, const PAGE_CACHE: bool> Tiering for Tiered<P, PAGE_CACHE> {
         }
     }
 
-    fn can_demote(&self, from: NodeId, allowed: &dyn Fn(NodeId) -> bool) -> bool {
-        let lower = self.config.topology.lower_nodes(from);
-        self.config.is_demotion_on && lower.iter().any(|node| allowed(*node))
-    }
-
     fn demotion_target(
         &mut self,
         from: NodeId,

@@ -105,17 +105,6 @@ impl<P: Tried> Judge<P> {
         }
     }
 
-    /// Judges as the group is judged now, and tries nothing.
-    pub(crate) fn settled(&self, group: GroupId) -> Judge<P> {
-        Judge {
-            refault: match self.is_by_distance(group) {
-                true => Refault::Distance,
-                false => Refault::Window,
-            },
-            trial: None,
-        }
-    }
-
     /// A group begins.
     pub(crate) fn begin_group(&mut self, group: GroupId) {
         if let Some(trial) = &mut self.trial {

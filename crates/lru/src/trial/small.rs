@@ -16,8 +16,7 @@ use crate::{
     ids::{FolioId, GroupId, NodeId, TimeMs},
     policy::Policy,
     seam::{
-        AccessVia, Ageing, Arrival, Cause, EvictBatch, GoneCause, Isolated, Origin, ReclaimRequest,
-        Verdict,
+        AccessVia, Ageing, Arrival, Cause, EvictBatch, GoneCause, Isolated, ReclaimRequest, Verdict,
     },
     swappiness::Swappiness,
 };
@@ -162,7 +161,6 @@ impl<P: Policy> Small<P> {
                 let request = ReclaimRequest {
                     swappiness,
                     priority,
-                    origin: Origin::Direct,
                     nr_passes_max: 1,
                     ..ReclaimRequest::new(group, 2 * nr_wanted)
                 };

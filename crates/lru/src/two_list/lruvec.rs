@@ -158,10 +158,6 @@ impl Booked for Lruvec {
         }
     }
 
-    fn copied(&self, account: Account) -> Lruvec {
-        Lruvec { account, ..*self }
-    }
-
     answered_by_fields!();
 
     fn list_of(&self, half: usize, kind: Kind) -> ListId {

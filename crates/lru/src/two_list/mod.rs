@@ -43,7 +43,6 @@ use crate::{
     books::{Books, Keeper, answered_by_books},
     config::{Config, ConfigError},
     error::PolicyError,
-    eviction_order::{Part, PlayedOut},
     folio::Flags,
     group::{GroupTree, Limits},
     ids::{FolioId, GroupId, Kind, NodeId, Order, TimeMs},
@@ -166,28 +165,6 @@ impl Keeper for TwoList {
     }
 }
 
-impl PlayedOut for TwoList {
-    fn part(&self, group: GroupId, kind: Kind) -> Result<Part<TwoList>, PolicyError> {
-        let lruvecs = &self.books.group(group)?.lruvecs;
-        let run = self.runs[usize::from(group.0)];
-        let run = run.and_then(|run| run.renumbered(lruvecs));
-        let of_group = self.books.excerpt(group, &[kind])?;
-        let mut copy = TwoList {
-            has_swap: self.has_swap,
-            books: of_group.books,
-            runs: Vec::new(),
-            judge: self.judge.settled(group),
-        };
-        copy.with_run(of_group.group);
-        copy.runs[usize::from(of_group.group.0)] = run;
-        Ok(Part {
-            policy: copy,
-            group: of_group.group,
-            originals: of_group.originals,
-        })
-    }
-}
-
 impl Policy for TwoList {
     fn name(&self) -> &'static str {
         "two-list"
@@ -241,15 +218,6 @@ impl Policy for TwoList {
         batch: &mut EvictBatch,
     ) -> Result<Isolated, PolicyError> {
         self.isolate_from_group(request, batch)
-    }
-
-    fn eviction_order(
-        &self,
-        group: GroupId,
-        kind: Kind,
-        now: TimeMs,
-    ) -> Result<Box<dyn Iterator<Item = FolioId> + '_>, PolicyError> {
-        self.played_out(group, kind, now)
     }
 
     fn complete(&mut self, batch: &mut EvictBatch, verdicts: &[Verdict]) {

@@ -108,15 +108,6 @@ impl Run {
         is_same_pass && self.swappiness == request.swappiness && self.node == request.node
     }
 
-    /// The run over a copy of the group's lruvecs, which are numbered from 0 in the order given here.
-    pub(super) fn renumbered(mut self, lruvecs: &[u16]) -> Option<Run> {
-        if let Some(scan) = &mut self.scan {
-            let is_same = |number: &u16| usize::from(*number) == scan.lruvec;
-            scan.lruvec = lruvecs.iter().position(is_same)?;
-        }
-        Some(self)
-    }
-
     /// Tells if the run may go on once its goal is met or its priority is done with.
     pub(super) fn is_one_pass(&self) -> bool {
         self.one_pass.is_some()

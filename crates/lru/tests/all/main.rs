@@ -6,7 +6,6 @@
 mod support;
 
 mod against_model;
-mod eviction_order;
 mod refault_distance;
 mod rules;
 mod tiers;

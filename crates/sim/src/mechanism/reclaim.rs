@@ -228,7 +228,6 @@ impl<P: Policy> Machine<'_, P> {
         let request = ReclaimRequest {
             swappiness: self.setup.swappiness,
             priority,
-            origin: Origin::Direct,
             nr_passes_max: 1,
             ..ReclaimRequest::new(group, u64::from(nr_pages))
         };

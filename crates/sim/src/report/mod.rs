@@ -14,6 +14,8 @@ mod steered;
 mod table;
 mod tiers;
 
+pub use table::grouped;
+
 use serde::Serialize;
 
 pub use self::{

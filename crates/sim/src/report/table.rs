@@ -145,7 +145,7 @@ fn aligned_lines(rows: Vec<Vec<String>>) -> String {
 }
 
 /// Digits in threes.
-pub(super) fn grouped(number: u64) -> String {
+pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
     for (at, digit) in digits.chars().enumerate() {

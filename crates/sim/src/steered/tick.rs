@@ -94,7 +94,6 @@ impl<P: PlaysKernel> World<'_, P> {
             cpu,
             free_swap: due.free_swap.then(|| self.free_swap()),
             cache: self.cache.take_look(),
-            going_bytes: 0,
             own_cpu_ns: self.own_cpu_ns(),
         })
     }

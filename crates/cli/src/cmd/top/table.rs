@@ -241,7 +241,6 @@ mod tests {
             idle_bytes: Some(4096),
         };
         TargetView {
-            name: name.to_owned(),
             kind: TargetKind::Tree,
             who: WhoView {
                 command: Some(format!("server {name}\u{1b}[2J")),
@@ -249,19 +248,9 @@ mod tests {
                 container: Some("0123456789abcdef".repeat(4)),
                 ..WhoView::default()
             },
-            is_over: false,
             is_watched: true,
             nr_processes: Some(1),
             resident_bytes: Some(1 << 20),
-            anon_bytes: None,
-            file_bytes: None,
-            mapped_bytes: None,
-            shmem_bytes: None,
-            dirty_bytes: None,
-            inactive_bytes: None,
-            swap_bytes: None,
-            refaults_per_s: None,
-            budget: None,
             ages: Some(AgesView {
                 watched_ms: 20_000,
                 bars: [KindBytes::default(); NR_AGES],
@@ -272,8 +261,7 @@ mod tests {
                 unknown_bytes: 0,
                 mappings: (0..nr_mappings).map(mapping).collect(),
             }),
-            cache: None,
-            files: None,
+            ..TargetView::of_cgroup(name)
         }
     }
 

@@ -4,6 +4,7 @@
 
 use clap::{Args, ValueEnum};
 use serde::Serialize;
+use strata_sim::report::grouped;
 use strata_trace::Summary;
 use strata_trace::recording::{FileInfo, NameKnown, RecordingInfo};
 
@@ -353,17 +354,4 @@ fn add_recording(recording: &RecordingRecord, add: &mut impl FnMut(&str, String)
     if let Some(more) = recording.files.len().checked_sub(ROWS_SHOWN + 1) {
         add("files", format!("{} more", more + 1));
     }
-}
-
-/// Digits in threes.
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }

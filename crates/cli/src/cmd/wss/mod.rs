@@ -19,15 +19,13 @@ use strata_host::observe::{Observer, Subject};
 use strata_linux::hold_up::HoldUps;
 use strata_linux::process::Process;
 
-use crate::cli::{AccessArg, Format, parse_duration_ms, parse_percent, parse_pid};
+use crate::cli::{AccessArg, Format, interval_arg, parse_percent, parse_pid};
 use crate::cmd::report_file::ReportFile;
 use crate::failure::UsageError;
 use crate::interrupt::Interrupt;
 use crate::print;
 use crate::progress::Bar;
 
-/// Shortest time between two walks: below it watching would cost more than it shows.
-const INTERVAL_MIN_MS: u64 = 10;
 /// Windows unless others are asked for; those longer than the watch are left out.
 const WINDOWS_MS: [u64; 3] = [1_000, 10_000, 60_000];
 /// How long a sleep may keep Ctrl-C waiting.
@@ -77,7 +75,7 @@ pub(crate) struct WssArgs {
         long,
         value_name = "DURATION",
         value_delimiter = ',',
-        value_parser = span_arg,
+        value_parser = interval_arg,
         allow_hyphen_values = true
     )]
     window: Vec<u64>,
@@ -88,7 +86,7 @@ pub(crate) struct WssArgs {
     #[arg(
         long = "for",
         value_name = "DURATION",
-        value_parser = span_arg,
+        value_parser = interval_arg,
         allow_hyphen_values = true
     )]
     length: Option<u64>,
@@ -100,7 +98,7 @@ pub(crate) struct WssArgs {
         short,
         long,
         value_name = "DURATION",
-        value_parser = span_arg,
+        value_parser = interval_arg,
         allow_hyphen_values = true
     )]
     interval: Option<u64>,
@@ -329,13 +327,6 @@ fn nap_until(wanted: Duration, observer: &Observer, interrupt: &Interrupt) {
     }
 }
 
-fn span_arg(text: &str) -> Result<u64, String> {
-    match parse_duration_ms(text)? {
-        ms if ms < INTERVAL_MIN_MS => Err(format!("it must be at least {INTERVAL_MIN_MS}ms")),
-        ms => Ok(ms),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -384,9 +375,9 @@ mod tests {
     #[test]
     fn spans_in_which_nothing_could_be_seen_are_refused() {
         for text in ["0", "5ms", "9ms"] {
-            assert!(span_arg(text).unwrap_err().contains("10ms"), "{text}");
+            assert!(interval_arg(text).unwrap_err().contains("10ms"), "{text}");
         }
-        assert_eq!(span_arg("10ms"), Ok(10));
+        assert_eq!(interval_arg("10ms"), Ok(10));
     }
 
     #[test]

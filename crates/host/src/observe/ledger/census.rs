@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use strata_linux::addr::PAGE_BYTES;
 use strata_linux::process::MappingClass;
-use strata_lru::Kind;
 use strata_lru::ages::{self, NrPages};
 
 /// Bounds of the idle histogram in seconds: powers of two from a second on, and the hour.
@@ -26,14 +25,6 @@ impl KindBytes {
     /// Bytes of both kinds.
     pub fn total_bytes(self) -> u64 {
         self.anon_bytes + self.file_bytes
-    }
-
-    /// Of one kind.
-    pub fn of(self, kind: Kind) -> u64 {
-        match kind {
-            Kind::Anon => self.anon_bytes,
-            Kind::File => self.file_bytes,
-        }
     }
 }
 
@@ -114,8 +105,6 @@ pub struct MappingAges {
 /// Everything watched, at the last walk. A page counts once, however many spaces map it.
 #[derive(Clone, Debug, Default)]
 pub struct Census {
-    /// When the last walk began, on the clock the walks were started with.
-    pub at: Duration,
     /// Time between the first walk and the last: nothing is known of accesses before.
     pub watched: Duration,
     /// Time between the last walk and the one before.

@@ -156,7 +156,6 @@ impl AgedPages {
         mappings.retain(|mapping| mapping.nr_mappings > 0);
         mappings.sort_by_key(|mapping| std::cmp::Reverse(mapping.ages.resident().total_bytes()));
         Census {
-            at: self.ledger.now(),
             watched: self.ledger.watched(),
             last_interval: self.ledger.last_interval(),
             total: Ages(counted.total),

@@ -174,7 +174,6 @@ impl Everybody {
     fn census(&self, ages: Ages) -> Census {
         let ledger = self.pages.ledger();
         Census {
-            at: ledger.now(),
             watched: ledger.watched(),
             last_interval: ledger.last_interval(),
             total: ages,

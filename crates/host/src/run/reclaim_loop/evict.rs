@@ -25,7 +25,7 @@ impl ReclaimLoop {
 
     /// Hands requests to the pageout thread; in a dry run they are over at once.
     pub(super) fn page_out(&mut self, requests: Vec<PageoutRequest>) {
-        let is_dry_run = self.groups.root().is_dry_run();
+        let is_dry_run = self.control.is_dry_run();
         for _ in self.actuators.page_out(requests, is_dry_run) {
             self.group.tracker.request_done();
         }
@@ -33,7 +33,7 @@ impl ReclaimLoop {
 
     /// Whether all pages are younger than `min_ttl`.
     pub(super) fn is_all_young(&self, now: TimeMs) -> bool {
-        let min_ttl_ms = self.groups.root().min_ttl_ms();
+        let min_ttl_ms = self.control.min_ttl_ms();
         let Ok(views) = self.group.tracker.view(now) else {
             return false;
         };
@@ -49,7 +49,7 @@ impl ReclaimLoop {
 
     /// Chooses huge pages to be split, after a walk.
     pub(super) fn choose_splits(&mut self, now: TimeMs) {
-        if !self.actuators.has_pageout() || self.groups.root().is_dry_run() {
+        if !self.actuators.has_pageout() || self.control.is_dry_run() {
             return;
         }
         let stats = self.group.tracker.stats().unwrap_or_default();

@@ -40,11 +40,11 @@ impl Mechanism for Turn<'_> {
     type Batch = Vec<PageoutRequest>;
 
     fn control(&self) -> &Control {
-        self.of.groups.root()
+        &self.of.control
     }
 
     fn control_mut(&mut self) -> &mut Control {
-        self.of.groups.root_mut()
+        &mut self.of.control
     }
 
     fn note_attempt(&mut self) {

@@ -81,7 +81,6 @@ impl Loop {
             cpu,
             free_swap: read.free_swap,
             cache: read.cache.clone(),
-            going_bytes: 0,
             own_cpu_ns: read.own_cpu_ns.unwrap_or(0),
         });
         if tick.plan.standing != trace::Standing::Fine {

@@ -27,7 +27,7 @@ impl ReclaimLoop {
             usage_bytes,
             is_line_held,
         } = look;
-        let due = self.groups.root().due(now, usage_bytes);
+        let due = self.control.due(now, usage_bytes);
         let cpu = due.is_sharing.then(|| CpuSample {
             threads: (due.cpu.threads).then(|| sense::cpu::threads(self.group.programs())),
             runnable: due.cpu.runnable.then(|| self.read_runnable()).flatten(),
@@ -43,14 +43,13 @@ impl ReclaimLoop {
             cpu,
             free_swap: due.free_swap.then(|| readings.free_swap()),
             cache: self.actuators.look_at_cache(),
-            going_bytes: 0,
             own_cpu_ns: overhead::cpu_ns() + self.keeper_cpu_ns,
         }
     }
 
     /// Nobody looks for a while.
     pub(super) fn leave_processors(&mut self, now: TimeMs) {
-        self.groups.root_mut().rest(now);
+        self.control.rest(now);
     }
 
     /// Threads that are runnable; `None` where that is not told.

@@ -13,7 +13,7 @@ use crate::sense::readings::Readings;
 use std::collections::VecDeque;
 use strata_control::drive::{self, Mechanism as _};
 use strata_control::limit::Standing;
-use strata_control::{GroupNo, Plan, Sample};
+use strata_control::{Plan, Sample};
 use strata_lru::lru_gen::{Command, CommandError, commands};
 use strata_lru::{Plan as CommandPlan, TimeMs, WalkPlan};
 
@@ -135,7 +135,7 @@ impl ReclaimLoop {
     }
 
     fn can_take(&self) -> bool {
-        self.actuators.has_pageout() || self.groups.root().is_dry_run()
+        self.actuators.has_pageout() || self.control.is_dry_run()
     }
 
     /// Counts what the batch that is back has come to, for the order it was of.
@@ -163,7 +163,7 @@ impl ReclaimLoop {
 
     fn is_in_vain(&self, order: &Order<Ticket>) -> bool {
         // A dry run puts all of a batch back, and would find the same again.
-        let most = if self.groups.root().is_dry_run() {
+        let most = if self.control.is_dry_run() {
             1
         } else {
             FRUITLESS_MAX
@@ -176,12 +176,11 @@ impl Turn<'_> {
     /// What is to be done about what was read.
     fn decide(&mut self, sample: Sample) -> Plan {
         let of = &mut *self.of;
-        let seen = drive::notes::Seen::of(of.groups.root(), &of.recorder, &sample);
-        let mut plans = of.groups.tick([(GroupNo::ROOT, sample)].into());
-        let plan = plans.remove(&GroupNo::ROOT).unwrap_or_default();
+        let seen = drive::notes::Seen::of(&of.control, &of.recorder, &sample);
+        let plan = of.control.tick(sample);
         let stats = of.group.tracker.stats().unwrap_or_default();
         let is_batch_out = of.group.tracker.is_batch_out();
-        seen.note(of.groups.root(), &of.recorder, &plan, &stats, is_batch_out);
+        seen.note(&of.control, &of.recorder, &plan, &stats, is_batch_out);
         plan
     }
 

@@ -42,8 +42,9 @@ pub use groups::GroupNames;
 pub use idle::IdleRanges;
 pub use names::{FileName, FileNames, is_at, size_at};
 pub use open::Census;
-pub use pages::{FileKey, GroupPages, PageFound};
+pub use pages::GroupPages;
 pub use probed::{IdleEstimate, Probed};
+pub use strata_control::page_cache::PageFound;
 pub use take::FullPages;
 pub use watch::{CacheWatch, WHOLE_WATCH, Wanted, WatchQuestion};
 

@@ -20,7 +20,7 @@ use std::io;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use strata_control::page_cache::{self, FILE_BYTES_MIN, FILES_MAX, SEARCH_PAUSE_MS};
+use strata_control::page_cache::{FILE_BYTES_MIN, FILES_MAX, FileKey, PageFound, SEARCH_PAUSE_MS};
 
 use super::super::AccessError;
 use super::open::unavailable;
@@ -33,55 +33,6 @@ use crate::sys::bpf_census::RawRecord;
 
 /// A search comes after so many times the CPU time that the last one took.
 const SEARCH_REST: u32 = 100;
-
-/// A file that a census found, as long as the kernel keeps it. Never shown, as the kernel's address in it is a secret.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct FileKey(u64);
-
-impl From<FileKey> for page_cache::FileKey {
-    fn from(key: FileKey) -> page_cache::FileKey {
-        page_cache::FileKey(key.0)
-    }
-}
-
-impl From<page_cache::FileKey> for FileKey {
-    fn from(key: page_cache::FileKey) -> FileKey {
-        FileKey(key.0)
-    }
-}
-
-/// Page cache of a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PageFound {
-    /// Of this file.
-    pub file: FileKey,
-    /// Number of the first page in the file.
-    pub index: u64,
-    /// Pages: more than one where the kernel keeps them together.
-    pub nr_pages: u64,
-    /// Reads through descriptors that the kernel has counted; it stops at [`GroupPages::nr_reads_max`].
-    pub nr_reads: u32,
-    /// Whether the page is to be written, is being written, or is locked in memory.
-    pub is_busy: bool,
-    /// The kernel's flag: the page was read since it came to memory, or since the kernel last took the flag away.
-    pub is_referenced: bool,
-    /// Whether a program has mapped one of the pages.
-    pub is_mapped: bool,
-}
-
-impl From<PageFound> for page_cache::PageFound {
-    fn from(found: PageFound) -> page_cache::PageFound {
-        page_cache::PageFound {
-            file: found.file.into(),
-            index: found.index,
-            nr_pages: found.nr_pages,
-            nr_reads: found.nr_reads,
-            is_busy: found.is_busy,
-            is_referenced: found.is_referenced,
-            is_mapped: found.is_mapped,
-        }
-    }
-}
 
 /// Takes censuses of a group's page cache.
 #[derive(Debug)]

@@ -146,7 +146,6 @@ impl TierMachine<'_> {
                 node: Some(NodeId(node as u8)),
                 swappiness: self.setup.swappiness,
                 priority: PRIORITY,
-                origin,
                 ..ReclaimRequest::new(group, u64::from(nr_wanted))
             };
             let nr_free = self.nodes[node].nr_free;

@@ -361,24 +361,6 @@ mod tests {
     }
 
     #[test]
-    fn a_figure_that_the_kernels_arm_has_not_is_one_column() {
-        let percent = serde_json::json!({
-            "nr_runs": 3, "median": 95.6, "worst": 80.0, "min": 80.0, "max": 99.0,
-            "spread_percent": 0,
-        });
-        let mut comparison: serde_json::Value = serde_json::from_str(&printed()).expect("JSON");
-        comparison["summaries"][1]["figures"]["obedience_percent"] = percent;
-        let input = format!("zipf\t{comparison}\n");
-        let table = run_on(&["load", "obedience", "chance"], &input).expect("a table");
-        let lines: Vec<&str> = table.lines().collect();
-        assert_eq!(
-            lines[0],
-            "| load | obedience, % (worst) | killed: kernel / strata |"
-        );
-        assert_eq!(lines[2], "| zipf | 96 (80) | 1 / 0 |");
-    }
-
-    #[test]
     fn a_load_that_was_skipped_has_a_row_that_says_why() {
         let input = format!("a\t{}\nb\tskipped: no b here\n", printed());
         let table = run_on(&["load", "faults"], &input).expect("a table");

@@ -267,7 +267,7 @@ impl Clearer {
     }
 
     /// Of a space that is not cleared at once: clears the mappings without or with a file (`part`, an index as
-    /// [`entries_of`] has it), in which so many pieces are young, if that can be done at once.
+    /// `entries_of` has it), in which so many pieces are young, if that can be done at once.
     ///
     /// # Errors
     /// As [`Clearer::clear`].

@@ -68,7 +68,7 @@ impl BudgetGroup {
     /// Sets the hard limit. Where the group uses more, the kernel reclaims that first, in this thread; programs go on meanwhile.
     ///
     /// # Errors
-    /// [`CgroupError::NotLowered`] if that much can't be reclaimed within [`LOWER_TIME_MAX`].
+    /// [`CgroupError::NotLowered`] if that much can't be reclaimed within ten seconds.
     pub fn lower_limit_bytes(&self, limit_bytes: u64) -> Result<(), CgroupError> {
         let deadline = Instant::now() + LOWER_TIME_MAX;
         let mut why = "it fills up as fast as it is reclaimed".to_owned();

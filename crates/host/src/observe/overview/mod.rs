@@ -17,7 +17,7 @@
 //!   those that are watched are told by mapping, and nobody is walked twice.
 //! - I3: one target's failure spoils only that target.
 //! - I4: a target that is large is walked less often than it is looked at, so that it is not held up
-//!   ([`Observer::rest`]).
+//!   (`Observer::rest`).
 
 mod cache;
 mod everybody;

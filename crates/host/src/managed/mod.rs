@@ -11,36 +11,43 @@
 //!
 //! **Owns** the order of a walk and what follows from it. **Does not own** when idle memory may go
 //! (`strata_control::promise`), which pages are oldest (`strata_lru::ages`), how they go (`strata_linux::actuator`), or
-//! who is looked after (`choice`).
+//! who is looked after (`rules`, `choice`).
 //!
 //! **Invariants**
 //! - I1: no walk begins while pages are on their way out: what comes back is told from what has not gone.
 //! - I2: walks and pageout together take no more processor time than they are given, but for one walk.
 //! - I3: a group that goes takes its promise and its sums with it, and spoils nobody else's.
 
+mod by_amount;
 mod choice;
 mod group;
 mod house;
+mod recalls;
+mod rules;
 mod status;
 mod takes;
 
-pub use choice::{Choice, ChoiceError};
+pub use by_amount::Hand;
 pub use house::{House, HouseError};
+pub use rules::{PatternError, Rule, Rules, Whom};
 pub use status::{GroupStatus, Status, WhyNotMore};
-pub use strata_control::promise::{Promise, Standing};
+pub use strata_control::promise::Standing;
 
 use crate::observe::ledger::AgedPages;
 use crate::observe::{Observer, SpaceId, Subject, Walked, own_pid};
 use crate::run::overhead;
+use by_amount::Amounts;
 use group::Group;
+use recalls::Recalls;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use strata_linux::access::{self, AccessChoice, AccessError};
 use strata_linux::actuator::Pageout;
 use strata_linux::addr::PAGE_BYTES;
+use strata_linux::process::Process;
 use strata_linux::swap;
-use strata_lru::ages::{NrPages, Query};
+use strata_lru::ages::{NrPages, Query, Run};
 use strata_lru::{GroupId, Kind};
 use takes::Takes;
 
@@ -56,21 +63,14 @@ const COMPRESSED_BYTES_MIN: u64 = 16 << 20;
 /// What is asked of a guard.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ManagedConfig {
-    /// What is promised to each group.
-    pub promise: Promise,
     /// Whether idle memory is taken; else only told.
     pub is_acting: bool,
+    /// Which hand takes it.
+    pub hand: Hand,
     /// How accesses are seen.
     pub access: AccessChoice,
     /// The share of all processors that walks and pageout may use: 0.02 for 2 %.
     pub cpu_share: f64,
-}
-
-impl ManagedConfig {
-    /// Time between two walks where they cost little.
-    pub fn walk_interval(&self) -> Duration {
-        self.promise.min_age / NR_WALKS_WITHIN_AGE
-    }
 }
 
 /// Why groups can't be looked after.
@@ -89,10 +89,14 @@ pub enum ManagedError {
 #[derive(Debug)]
 pub struct Managed {
     config: ManagedConfig,
-    choice: Choice,
+    rules: Rules,
     pages: AgedPages,
     /// `None` where nothing is taken.
     takes: Option<Takes>,
+    /// The same by amount.
+    amounts: Option<Amounts>,
+    /// Pages that are read back.
+    recalls: Option<Recalls>,
     groups: BTreeMap<GroupId, Group>,
     next_walk: Duration,
     cpu_ns_at_start: u64,
@@ -109,19 +113,23 @@ impl Managed {
     ///
     /// # Errors
     /// No source of accesses works, or there can be no thread.
-    pub fn start(config: ManagedConfig, choice: Choice) -> Result<Managed, ManagedError> {
-        let takes = match config.is_acting {
-            true => {
-                let pageout = Pageout::start(access::open(config.access)?);
-                Some(Takes::new(pageout.map_err(ManagedError::Thread)?))
+    pub fn start(config: ManagedConfig, rules: Rules) -> Result<Managed, ManagedError> {
+        let (mut takes, mut amounts, mut recalls) = (None, None, None);
+        if config.is_acting {
+            let pageout = Pageout::start(access::open(config.access)?);
+            takes = Some(Takes::new(pageout.map_err(ManagedError::Thread)?));
+            recalls = Some(Recalls::start().map_err(ManagedError::Thread)?);
+            if config.hand != Hand::Exact {
+                amounts = Some(Amounts::start().map_err(ManagedError::Thread)?);
             }
-            false => None,
-        };
+        }
         Ok(Managed {
             config,
-            choice,
+            rules,
             pages: AgedPages::new(),
             takes,
+            amounts,
+            recalls,
             groups: BTreeMap::new(),
             next_walk: Duration::ZERO,
             cpu_ns_at_start: overhead::cpu_ns(),
@@ -139,6 +147,25 @@ impl Managed {
 
     /// To be called about once a second. Returns whether there was a walk.
     pub fn tick(&mut self, observer: &mut Observer) -> bool {
+        if let Some(amounts) = &mut self.amounts {
+            while let Some((id, has_found)) = amounts.collect() {
+                self.pages.asked(id);
+                if let Some(group) = self.groups.get_mut(&id).filter(|_| !has_found) {
+                    group.fares.rests(observer.elapsed());
+                }
+                // What went is told by the walk even of those that sleep.
+                let ledger = self.pages.ledger();
+                let of_group: Vec<SpaceId> = ledger
+                    .spaces()
+                    .filter(|(_, group)| *group == id)
+                    .map(|(space, _)| SpaceId(space.0))
+                    .collect();
+                observer.read_again(|space| of_group.contains(&space));
+            }
+            if amounts.are_under_way() {
+                return false;
+            }
+        }
         if let Some(takes) = &mut self.takes {
             for went in takes.collect() {
                 self.pages.taken(&went.runs);
@@ -151,10 +178,17 @@ impl Managed {
             }
         }
         if observer.elapsed() < self.next_walk {
+            self.hold(observer);
             return false;
         }
         self.walk(observer);
         true
+    }
+
+    /// Other rules hold from the next walk on, which is at once.
+    pub fn set_rules(&mut self, rules: Rules) {
+        self.rules = rules;
+        self.next_walk = Duration::ZERO;
     }
 
     /// Ends the thread; what it has taken is counted.
@@ -173,7 +207,7 @@ impl Managed {
     pub fn status(&self) -> Status {
         Status::of(
             self.config.is_acting,
-            self.config.promise,
+            self.rules.min_age(),
             self.pages.ledger().watched(),
             self.nr_walks,
             overhead::cpu_ns() - self.cpu_ns_at_start,
@@ -205,6 +239,7 @@ impl Managed {
             }
         }
         self.look_at_promises(at);
+        self.read_back(observer);
         self.no_swap = self.room_in_swap().err();
         self.choose(observer);
         self.pace(observer.elapsed(), cpu_ns);
@@ -214,19 +249,29 @@ impl Managed {
     fn members(&mut self) -> BTreeMap<i32, GroupId> {
         let mut of_process = BTreeMap::new();
         let mut found = Vec::new();
-        for (name, pids) in self.choice.find() {
-            let known = self.groups.iter().find(|(_, group)| group.name == name);
-            let id = known.map(|(id, _)| *id).or_else(|| {
-                let mut free = (1..=u16::MAX).map(GroupId);
-                let id = free.find(|id| !self.groups.contains_key(id))?;
-                let group = Group::new(name.clone(), self.config.promise);
-                self.groups.insert(id, group);
-                Some(id)
-            });
-            // There are more groups than numbers.
-            let Some(id) = id else { continue };
+        for chosen in choice::choose(&self.rules) {
+            let name = chosen.reader.name();
+            let known = self
+                .groups
+                .iter_mut()
+                .find(|(_, group)| group.name() == name);
+            let id = match known {
+                Some((id, group)) => {
+                    group.keep_to(chosen.rule);
+                    *id
+                }
+                None => {
+                    let mut free = (1..=u16::MAX).map(GroupId);
+                    // There are more groups than numbers.
+                    let Some(id) = free.find(|id| !self.groups.contains_key(id)) else {
+                        continue;
+                    };
+                    self.groups.insert(id, Group::new(&chosen));
+                    id
+                }
+            };
             found.push(id);
-            of_process.extend(pids.into_iter().map(|pid| (pid, id)));
+            of_process.extend(chosen.pids.into_iter().map(|pid| (pid, id)));
         }
         self.groups.retain(|id, _| found.contains(id));
         of_process
@@ -249,10 +294,28 @@ impl Managed {
                 Kind::File => sum.file += refault.nr_pages,
             }
         }
+        let went = self.pages.ledger().went();
         for ((id, group), ages) in self.groups.iter_mut().zip(counted) {
+            let of_group = went.iter().filter(|one| one.group == *id);
+            group.took_by_amount(at, &of_group.copied().collect::<Vec<_>>());
             let away = self.pages.ledger().nr_taken(*id);
             let returned = returned.get(id).copied().unwrap_or_default();
             group.look(at, &ages, away, returned);
+        }
+    }
+
+    /// What was taken last of those whose programs come back to it, before they ask for it page by page.
+    fn read_back(&mut self, observer: &Observer) {
+        let Some(recalls) = &mut self.recalls else {
+            return;
+        };
+        for (id, group) in &mut self.groups {
+            if let Some(within) = group.keeper.reads_back() {
+                let runs = self.pages.ledger().taken_within(*id, within);
+                let processes = processes_of(observer);
+                let nr_pages = recalls.read_back(group.reader(), &runs, &processes);
+                tracing::debug!(group = group.name(), nr_pages, "read back");
+            }
         }
     }
 
@@ -278,6 +341,7 @@ impl Managed {
 
     /// Chooses what goes of each group, those first that have most to give.
     fn choose(&mut self, observer: &Observer) {
+        let at = observer.elapsed();
         let mut swap_room = self.room_in_swap().unwrap_or(0);
         let mut order: Vec<(u64, GroupId)> = self
             .groups
@@ -285,18 +349,24 @@ impl Managed {
             .map(|(id, group)| (group.idle_pages().total(), *id))
             .collect();
         order.sort_by_key(|(idle, _)| std::cmp::Reverse(*idle));
-        let processes: BTreeMap<SpaceId, _> = observer
-            .processes()
-            .map(|(space, process)| (space, Arc::clone(process)))
-            .collect();
+        let processes = processes_of(observer);
         for (idle, id) in order {
-            let Some(group) = self.groups.get_mut(&id) else {
+            let Some(group) = self.groups.get(&id) else {
                 continue;
             };
+            let above_low = group.above_low_pages();
             let mut planned = NrPages::default();
             let mut could = NrPages::default();
             for kind in group.keeper.order() {
-                let room = group.keeper.room(kind, planned);
+                let room = match group.is_promised() {
+                    true => group.keeper.room(kind, planned),
+                    false => 0,
+                };
+                let room = match self.config.hand {
+                    Hand::Amount => 0,
+                    Hand::Auto | Hand::Exact => room,
+                };
+                let room = room.min(above_low.saturating_sub(planned.total()));
                 let swap_room_of = match kind {
                     Kind::Anon => swap_room,
                     Kind::File => u64::MAX,
@@ -325,7 +395,88 @@ impl Managed {
                     takes.add(id, kind, &found.runs, &processes);
                 }
             }
-            group.judge(could, planned, self.no_swap);
+            self.by_amount(id, at, could, planned);
+            if let Some(group) = self.groups.get_mut(&id) {
+                group.judge(could, planned, self.no_swap);
+            }
+        }
+        if let Some(takes) = &mut self.takes {
+            takes.hand_over();
+        }
+    }
+
+    /// Has the kernel take a part of what is idle of a group and can't be taken page by page.
+    fn by_amount(&mut self, id: GroupId, at: Duration, could: NrPages, planned: NrPages) {
+        let (Some(amounts), Some(group)) = (&mut self.amounts, self.groups.get(&id)) else {
+            return;
+        };
+        if !group.is_promised() || !group.fares.may_take(at) {
+            return;
+        }
+        let exactly = match self.config.hand {
+            Hand::Amount => NrPages::default(),
+            Hand::Auto | Hand::Exact => could,
+        };
+        let left = |kind| group.idle_pages().of(kind).saturating_sub(exactly.of(kind));
+        let may_swap = self.no_swap.is_none();
+        let nr_idle = left(Kind::File) + if may_swap { left(Kind::Anon) } else { 0 };
+        // What comes back is judged by the kind of which there is more.
+        let kind = match left(Kind::Anon) >= left(Kind::File) && may_swap {
+            true => Kind::Anon,
+            false => Kind::File,
+        };
+        let room = group.keeper.room(kind, planned);
+        let room = room.min(group.above_low_pages().saturating_sub(planned.total()));
+        if let Some(nr_pages) = by_amount::step(group.reader(), nr_idle, room.min(nr_idle)) {
+            amounts.add(id, group.reader(), nr_pages);
+        }
+    }
+
+    /// Takes what groups hold beyond what they may, the oldest first.
+    fn hold(&mut self, observer: &Observer) {
+        let over: Vec<(GroupId, u64)> = self
+            .groups
+            .iter()
+            .map(|(id, group)| (*id, group.over_pages().min(group.above_low_pages())))
+            .filter(|(_, nr_pages)| *nr_pages > 0)
+            .collect();
+        if over.is_empty() || self.takes.is_none() {
+            return;
+        }
+        let processes = processes_of(observer);
+        let mut swap_room = self.room_in_swap().unwrap_or(0);
+        for (id, nr_pages) in over {
+            let kinds = [Kind::Anon, Kind::File].map(|kind| {
+                let swap_room = match kind {
+                    Kind::Anon => swap_room,
+                    Kind::File => u64::MAX,
+                };
+                let found = self.pages.ledger().candidates(&Query {
+                    group: id,
+                    kind: Some(kind),
+                    older_than: Duration::ZERO,
+                    nr_pages_max: nr_pages.min(swap_room),
+                });
+                found.runs.into_iter().map(move |run| (kind, run))
+            });
+            let mut oldest: Vec<(Kind, Run)> = kinds.into_iter().flatten().collect();
+            oldest.sort_by_key(|(_, run)| std::cmp::Reverse(run.idle));
+            let mut left = nr_pages;
+            let mut of_kind: [Vec<Run>; 2] = Default::default();
+            for (kind, mut run) in oldest {
+                run.nr_pages = run.nr_pages.min(left);
+                left -= run.nr_pages;
+                if kind == Kind::Anon {
+                    swap_room -= run.nr_pages;
+                }
+                if run.nr_pages > 0 {
+                    of_kind[usize::from(kind == Kind::File)].push(run);
+                }
+            }
+            if let Some(takes) = &mut self.takes {
+                takes.add(id, Kind::Anon, &of_kind[0], &processes);
+                takes.add(id, Kind::File, &of_kind[1], &processes);
+            }
         }
         if let Some(takes) = &mut self.takes {
             takes.hand_over();
@@ -346,6 +497,14 @@ impl Managed {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let share = (self.config.cpu_share * processors as f64).max(1e-6);
         let earliest = Duration::from_secs_f64(cost_ns as f64 / 1e9 / share);
-        self.next_walk = now + self.config.walk_interval().max(earliest);
+        let interval = self.rules.min_age() / NR_WALKS_WITHIN_AGE;
+        self.next_walk = now + interval.max(earliest);
     }
+}
+
+fn processes_of(observer: &Observer) -> BTreeMap<SpaceId, Arc<Process>> {
+    let processes = observer.processes();
+    processes
+        .map(|(space, process)| (space, Arc::clone(process)))
+        .collect()
 }

@@ -1,9 +1,12 @@
 //! `strata guard`: a whole host gives back what nobody uses, within a promise.
 //!
 //! **Owns** the options, the pace of looks and the table. **Does not own** who is looked after and what is taken
-//! (`strata_host::managed`).
+//! (`strata_host::managed`), nor what was (`history`).
+
+mod history;
 
 use std::io::{IsTerminal, stdout};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -55,6 +58,9 @@ EXAMPLES
   How does it stand, from another terminal?
       strata guard status
 
+  What has it given back since yesterday, and what came back?
+      strata guard history
+
   Only some groups, and what was not used for ten minutes:
       strata guard --promise 0.2%/min --cgroup '/system.slice/*' --min-age 10m")]
 #[command(args_conflicts_with_subcommands = true)]
@@ -96,6 +102,10 @@ pub(crate) struct GuardArgs {
     #[arg(long, value_enum, value_name = "SOURCE", default_value = "auto")]
     access: AccessArg,
 
+    /// Where the history is kept, or none; with --promise /var/lib/strata/history.db by default, else none
+    #[arg(long, value_name = "PATH")]
+    history: Option<PathBuf>,
+
     /// How it is printed: text is a table, again at each walk on a terminal and once at the end elsewhere; JSON is one
     /// object a line, at each walk
     #[arg(long, value_enum, default_value = "text")]
@@ -111,6 +121,8 @@ enum GuardVerb {
         #[arg(long, value_enum, default_value = "text")]
         format: Format,
     },
+    /// Shows what guards have given back, what of it came back and what it cost, by minute or hour
+    History(history::HistoryArgs),
 }
 
 fn status(format: Format) -> anyhow::Result<ExitCode> {
@@ -129,8 +141,10 @@ fn status(format: Format) -> anyhow::Result<ExitCode> {
 
 /// Watches, takes and tells.
 pub(crate) fn run(args: &GuardArgs) -> anyhow::Result<ExitCode> {
-    if let Some(GuardVerb::Status { format }) = args.verb {
-        return status(format);
+    match &args.verb {
+        Some(GuardVerb::Status { format }) => return status(*format),
+        Some(GuardVerb::History(args)) => return history::show(args),
+        None => {}
     }
     let choice = Choice::new(&args.cgroups).map_err(|error| UsageError(error.to_string()))?;
     let config = ManagedConfig {
@@ -151,6 +165,7 @@ pub(crate) fn run(args: &GuardArgs) -> anyhow::Result<ExitCode> {
         true => Some(House::prepare(&args.swap)?),
         false => None,
     };
+    let mut history = history::Keeping::start(args.history.as_deref(), config.is_acting);
     let mut told = Ok(());
     let attended = attend(
         &Who::Running(Managed::subject()),
@@ -167,6 +182,7 @@ pub(crate) fn run(args: &GuardArgs) -> anyhow::Result<ExitCode> {
                 }
                 let status = managed.status();
                 house.iter().for_each(|house| house.leave(&status));
+                history.look(&status);
                 told = tell(&status, args.format);
             }
             match (&told, turn) {
@@ -177,6 +193,7 @@ pub(crate) fn run(args: &GuardArgs) -> anyhow::Result<ExitCode> {
     );
     managed.stop();
     let status = managed.status();
+    history.end(&status);
     if let Some(house) = house {
         if status.away_bytes > 0 && args.swap != SwapSpec::Existing {
             print::note(&"reading back in what is in the swap that was made");

@@ -20,6 +20,7 @@
 
 mod choice;
 mod group;
+pub mod history;
 mod house;
 mod status;
 mod takes;

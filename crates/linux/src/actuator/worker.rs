@@ -123,8 +123,8 @@ impl<Request: Send + 'static, Report: Send + 'static> Worker<Request, Report> {
         Some(report)
     }
 
-    /// Asks the work to end early, waits for it (for [`STOP_WAIT`] at most: a call into the kernel may hang), and returns the
-    /// reports that were left.
+    /// Asks the work to end early, waits for it (for five seconds at most: a call into the kernel may hang), and returns
+    /// the reports that were left.
     pub fn stop(&mut self) -> Vec<Report> {
         self.stop.set();
         self.requests = None;

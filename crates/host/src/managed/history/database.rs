@@ -17,7 +17,7 @@ use std::time::Duration;
 pub const HISTORY_PATH: &str = "/var/lib/strata/history.db";
 
 /// Another process that writes is waited for so long.
-const BUSY_WAIT: Duration = Duration::from_secs(5);
+pub(super) const BUSY_WAIT: Duration = Duration::from_secs(5);
 /// Says in the head of the file whose it is: "STRA".
 const APPLICATION: i64 = 0x5354_5241;
 /// Of the schema.

@@ -7,11 +7,12 @@
 //! - I1: file and log together have at most 64 MiB, but for one change.
 //! - I2: each change is whole or not made at all: a minute, the fold of an hour, the deletion of an hour.
 
-use super::database::{HistoryError, log_of, open_to_write};
+use super::database::{BUSY_WAIT, HistoryError, log_of, open_to_write};
 use super::minutes::{MINUTE_S, Minute};
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Seconds.
 pub(super) const HOUR_S: u64 = 3600;
@@ -29,7 +30,7 @@ const HOURS_MAX: usize = 400;
 pub(super) struct Bounds {
     /// Of the file.
     pub(super) nr_pages_max: u64,
-    /// Of the log, which grows above a sixteenth of that only while somebody reads.
+    /// Of the log, which grows above a quarter of that only while somebody reads.
     pub(super) log_bytes_max: u64,
 }
 
@@ -86,9 +87,21 @@ impl Store {
 
     /// Adds a minute, and makes room for it where there is none.
     pub(super) fn add(&mut self, minute: &Minute) -> Result<(), HistoryError> {
-        let log_bytes = fs::metadata(log_of(&self.path)).map_or(0, |log| log.len());
-        if log_bytes > self.bounds.log_bytes_max {
-            return Err(HistoryError::Held(self.path.clone()));
+        let is_held = || {
+            let log = fs::metadata(log_of(&self.path));
+            log.is_ok_and(|log| log.len() > self.bounds.log_bytes_max)
+        };
+        if is_held() {
+            // What it can't merge for a reader it says by the length that stays. Nobody is waited for.
+            let merge = || {
+                self.db.busy_timeout(Duration::ZERO)?;
+                self.db.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)")?;
+                self.db.busy_timeout(BUSY_WAIT)
+            };
+            merge().map_err(|error| HistoryError::of(&self.path, error))?;
+            if is_held() {
+                return Err(HistoryError::Held(self.path.clone()));
+            }
         }
         let done = self.tidy(minute.at_s).and_then(|()| self.insert(minute));
         done.map_err(|error| HistoryError::of(&self.path, error))

@@ -238,3 +238,28 @@ fn whoever_looks_does_not_wait_for_a_disk_that_is_slow() {
     let account = ask(&path, 0, By::Hour, Some("/a")).unwrap();
     assert!(account.slots[0].figures.taken_bytes > 0);
 }
+
+#[test]
+fn a_reader_that_never_ends_is_named_and_the_log_stays_small() {
+    let (_folder, path) = place();
+    let bounds = Bounds {
+        nr_pages_max: 1 << 10,
+        log_bytes_max: 64 << 10,
+    };
+    let mut store = Store::open(&path, bounds).unwrap();
+    store.add(&minute(NOW_S, 50, 1)).unwrap();
+    let mut reader = rusqlite::Connection::open(&path).unwrap();
+    let reads = reader.transaction().unwrap();
+    let count = "SELECT count(*) FROM figures";
+    reads
+        .query_row(count, [], |row| row.get::<_, u64>(0))
+        .unwrap();
+    let minutes = (1..100).map(|number| minute(NOW_S + number * 60, 50, 1));
+    let error = minutes
+        .map(|minute| store.add(&minute))
+        .find_map(Result::err);
+    assert!(matches!(error, Some(HistoryError::Held(_))), "{error:?}");
+    assert!(fs::metadata(log_of(&path)).unwrap().len() < 128 << 10);
+    drop(reads);
+    store.add(&minute(NOW_S + HOUR_S, 50, 1)).unwrap();
+}

@@ -30,6 +30,7 @@ const STOP_POLL: Duration = Duration::from_millis(1);
 pub struct StopFlag(Arc<AtomicBool>);
 
 impl StopFlag {
+    /// Whether the work is to end.
     pub fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }

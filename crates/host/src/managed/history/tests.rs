@@ -104,14 +104,14 @@ fn a_history_keeps_within_its_bounds_and_loses_the_oldest() {
     };
     let mut store = Store::open(&path, bounds).unwrap();
     for number in 0..600 {
-        store.add(&minute(NOW_S + number * 300, 20, 1)).unwrap();
+        store.add(&minute(NOW_S + number * 60, 20, 1)).unwrap();
     }
     drop(store);
     assert!(fs::metadata(&path).unwrap().len() <= 64 * 4096);
     let db = rusqlite::Connection::open(&path).unwrap();
     let ask = |sql| db.query_row(sql, [], |row| row.get::<_, u64>(0)).unwrap();
     assert!(ask("SELECT min(at_s) FROM figures") > NOW_S);
-    assert_eq!(ask("SELECT max(at_s) FROM figures"), NOW_S + 599 * 300);
+    assert_eq!(ask("SELECT max(at_s) FROM figures"), NOW_S + 599 * 60);
 }
 
 #[test]

@@ -173,7 +173,7 @@ pub(super) fn open_to_read(path: &Path) -> Result<Connection, HistoryError> {
     let mut checked = check(&db, path);
     let may_not_lock = |error: &HistoryError| {
         matches!(error, HistoryError::Sqlite { source, .. }
-            if source.sqlite_error_code() == Some(ErrorCode::CannotOpen))
+            if matches!(source.sqlite_error_code(), Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly)))
     };
     if checked.as_ref().is_err_and(may_not_lock) && !log_of(path).exists() {
         // Nobody writes, and the reader may not make the files by which readers and writers agree.

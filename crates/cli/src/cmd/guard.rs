@@ -1,8 +1,9 @@
 //! `strata guard`: a whole host gives back what nobody uses, within a promise.
 //!
 //! **Owns** the options, the pace of looks and the table. **Does not own** the rules file (`rules_file`), who is looked
-//! after and what is taken (`strata_host::managed`).
+//! after and what is taken (`strata_host::managed`), nor what was (`history`).
 
+mod history;
 mod rules_file;
 
 use std::io::{IsTerminal, stdout};
@@ -66,6 +67,9 @@ EXAMPLES
   How does it stand, from another terminal?
       strata guard status
 
+  What has it given back since yesterday, and what came back?
+      strata guard history
+
   Only some groups, and what was not used for ten minutes:
       strata guard --promise 0.2%/min --cgroup '/system.slice/*' --min-age 10m
 
@@ -125,6 +129,10 @@ pub(crate) struct GuardArgs {
     #[arg(long, value_enum, value_name = "SOURCE", default_value = "auto")]
     access: AccessArg,
 
+    /// Where the history is kept, or none; with --promise /var/lib/strata/history.db by default, else none
+    #[arg(long, value_name = "PATH")]
+    history: Option<PathBuf>,
+
     /// How it is printed: text is a table, again at each walk on a terminal and once at the end elsewhere; JSON is one
     /// object a line, at each walk
     #[arg(long, value_enum, default_value = "text")]
@@ -161,6 +169,8 @@ enum GuardVerb {
         #[arg(long, value_enum, default_value = "text")]
         format: Format,
     },
+    /// Shows what guards have given back, what of it came back and what it cost, by minute or hour
+    History(history::HistoryArgs),
 }
 
 fn status(format: Format) -> anyhow::Result<ExitCode> {
@@ -179,8 +189,10 @@ fn status(format: Format) -> anyhow::Result<ExitCode> {
 
 /// Watches, takes and tells.
 pub(crate) fn run(args: &GuardArgs) -> anyhow::Result<ExitCode> {
-    if let Some(GuardVerb::Status { format }) = args.verb {
-        return status(format);
+    match &args.verb {
+        Some(GuardVerb::Status { format }) => return status(*format),
+        Some(GuardVerb::History(args)) => return history::show(args),
+        None => {}
     }
     let asked = asked(args)?;
     if args.check {
@@ -216,6 +228,7 @@ pub(crate) fn run(args: &GuardArgs) -> anyhow::Result<ExitCode> {
         true => Some(House::prepare(&swap)?),
         false => None,
     };
+    let mut history = history::Keeping::start(args.history.as_deref(), config.is_acting);
     let mut told = Ok(());
     let who = match &args.config {
         Some(_) => Who::Served(Managed::subject()),
@@ -243,6 +256,7 @@ pub(crate) fn run(args: &GuardArgs) -> anyhow::Result<ExitCode> {
                 }
                 let status = managed.status();
                 house.iter().for_each(|house| house.leave(&status));
+                history.look(&status);
                 told = tell(&status, args.format);
             }
             match (&told, turn) {
@@ -261,6 +275,7 @@ pub(crate) fn run(args: &GuardArgs) -> anyhow::Result<ExitCode> {
             print::warning(&left);
         }
     }
+    history.end(&status);
     attended?;
     told?;
     if args.format == Format::Text && !stdout().is_terminal() {

@@ -57,7 +57,14 @@ fn guard(options: &[&str]) -> Strata {
         .args(options)
 }
 
-const ACTING: [&str; 4] = ["--promise", "100%/min", "--swap", "zram:1G"];
+const ACTING: [&str; 6] = [
+    "--promise",
+    "100%/min",
+    "--swap",
+    "zram:1G",
+    "--history",
+    "none",
+];
 
 /// What a guard keeps as long as there is anything to undo.
 fn state() -> PathBuf {

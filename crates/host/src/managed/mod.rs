@@ -21,6 +21,7 @@
 mod by_amount;
 mod choice;
 mod group;
+pub mod history;
 mod house;
 mod recalls;
 mod rules;

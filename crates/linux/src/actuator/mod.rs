@@ -46,3 +46,4 @@ pub use pageout::{Pageout, PageoutConfig};
 pub use pass::{PageTarget, PageoutReport, PageoutRequest};
 pub use recall::{Recall, RecallPages, RecallReport};
 pub use shrink::{Shrink, ShrinkOutcome, ShrinkThread};
+pub use worker::{StopFlag, Worker};

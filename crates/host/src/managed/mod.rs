@@ -9,9 +9,9 @@
 //! has a promise, an age and its sums (`group`). No limit is set and no process is moved: killed at any moment, nothing
 //! is left but the swap that was made (`house`).
 //!
-//! **Owns** the order of a walk and what follows from it. **Does not own** when idle memory may go
-//! (`strata_control::promise`), which pages are oldest (`strata_lru::ages`), how they go (`strata_linux::actuator`), or
-//! who is looked after (`choice`).
+//! **Owns** the order of a walk and what is done after it. **Does not own** when idle memory may go
+//! (`strata_control::promise`) and what goes of each group (`strata_control::guard`), which pages are oldest
+//! (`strata_lru::ages`), how they go (`strata_linux::actuator`), or who is looked after (`choice`).
 //!
 //! **Invariants**
 //! - I1: no walk begins while pages are on their way out: what comes back is told from what has not gone.
@@ -36,16 +36,14 @@ use group::Group;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
+use strata_control::guard::{self, Member};
 use strata_linux::access::{self, AccessChoice, AccessError};
 use strata_linux::actuator::Pageout;
 use strata_linux::addr::PAGE_BYTES;
 use strata_linux::swap;
-use strata_lru::ages::{NrPages, Query};
-use strata_lru::{GroupId, Kind};
+use strata_lru::GroupId;
 use takes::Takes;
 
-/// Walks within the least age: what is told to be idle for so long is so to a sixth of it.
-const NR_WALKS_WITHIN_AGE: u32 = 6;
 /// Free swap that is left to others, as a part of all swap: one tenth.
 const FREE_SWAP_PART: u64 = 10;
 /// Where compressed swap holds pages in more than this share of their size, nothing is gained.
@@ -69,7 +67,7 @@ pub struct ManagedConfig {
 impl ManagedConfig {
     /// Time between two walks where they cost little.
     pub fn walk_interval(&self) -> Duration {
-        self.promise.min_age / NR_WALKS_WITHIN_AGE
+        self.promise.walk_interval()
     }
 }
 
@@ -241,14 +239,7 @@ impl Managed {
         let (counted, _) = self
             .pages
             .count(numbers.len(), |space| of_space.get(&space).copied());
-        let mut returned: BTreeMap<GroupId, NrPages> = BTreeMap::new();
-        for refault in self.pages.ledger().refaults() {
-            let sum = returned.entry(refault.group).or_default();
-            match refault.kind {
-                Kind::Anon => sum.anon += refault.nr_pages,
-                Kind::File => sum.file += refault.nr_pages,
-            }
-        }
+        let returned = guard::returned(self.pages.ledger());
         for ((id, group), ages) in self.groups.iter_mut().zip(counted) {
             let away = self.pages.ledger().nr_taken(*id);
             let returned = returned.get(id).copied().unwrap_or_default();
@@ -276,58 +267,28 @@ impl Managed {
         }
     }
 
-    /// Chooses what goes of each group, those first that have most to give.
+    /// Chooses what goes, and hands it over.
     fn choose(&mut self, observer: &Observer) {
-        let mut swap_room = self.room_in_swap().unwrap_or(0);
-        let mut order: Vec<(u64, GroupId)> = self
-            .groups
-            .iter()
-            .map(|(id, group)| (group.idle_pages().total(), *id))
-            .collect();
-        order.sort_by_key(|(idle, _)| std::cmp::Reverse(*idle));
-        let processes: BTreeMap<SpaceId, _> = observer
-            .processes()
-            .map(|(space, process)| (space, Arc::clone(process)))
-            .collect();
-        for (idle, id) in order {
-            let Some(group) = self.groups.get_mut(&id) else {
-                continue;
-            };
-            let mut planned = NrPages::default();
-            let mut could = NrPages::default();
-            for kind in group.keeper.order() {
-                let room = group.keeper.room(kind, planned);
-                let swap_room_of = match kind {
-                    Kind::Anon => swap_room,
-                    Kind::File => u64::MAX,
-                };
-                // Where a group has nothing old its pages are not gone through once more.
-                if idle == 0 || group.idle_pages().of(kind) == 0 {
-                    continue;
-                }
-                let query = Query {
-                    group: id,
-                    kind: Some(kind),
-                    older_than: group.keeper.age(kind),
-                    nr_pages_max: room.min(swap_room_of),
-                };
-                let found = self.pages.ledger().candidates(&query);
-                let sum = |sums: &mut NrPages, nr_pages| match kind {
-                    Kind::Anon => sums.anon += nr_pages,
-                    Kind::File => sums.file += nr_pages,
-                };
-                sum(&mut planned, found.nr_pages);
-                sum(&mut could, found.nr_fitting_pages);
-                if kind == Kind::Anon {
-                    swap_room -= found.nr_pages;
-                }
-                if let Some(takes) = &mut self.takes {
-                    takes.add(id, kind, &found.runs, &processes);
-                }
+        let swap_room_pages = self.room_in_swap().unwrap_or(0);
+        let members = self.groups.iter().map(|(id, group)| Member {
+            group: *id,
+            keeper: &group.keeper,
+            idle: group.idle_pages(),
+        });
+        let choice = guard::choose(self.pages.ledger(), members, swap_room_pages);
+        for (id, offer) in &choice.offers {
+            if let Some(group) = self.groups.get_mut(id) {
+                group.judge(offer.could, offer.planned, self.no_swap);
             }
-            group.judge(could, planned, self.no_swap);
         }
         if let Some(takes) = &mut self.takes {
+            let processes: BTreeMap<SpaceId, _> = observer
+                .processes()
+                .map(|(space, process)| (space, Arc::clone(process)))
+                .collect();
+            for goes in &choice.goes {
+                takes.add(goes.group, goes.kind, &goes.pages.runs, &processes);
+            }
             takes.hand_over();
         }
     }

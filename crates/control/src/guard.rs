@@ -1,0 +1,122 @@
+//! What goes of many groups under promises: the decision that follows a walk, live or played.
+//!
+//! ```text
+//!   returned     what the walk found in memory again, by group: for each group's look at its promise
+//!   idle         what of a group counts as idle
+//!   choose       what goes, of those groups first that have most of that
+//! ```
+//!
+//! **Owns** the order of groups and kinds, and how much of each. **Does not own** when and how much a promise allows
+//! (`promise`), which pages are oldest (`strata_lru::ages`), who walks and who takes (the host, or the simulator).
+//!
+//! **Invariants**
+//! - I1: no more goes of a kind than its keeper has room for, nor more anonymous pages than there is room in swap.
+//! - I2: the same ledger and keepers give the same choice.
+
+use crate::promise::Keeper;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use strata_lru::ages::{Candidates, Ledger, NrPages, Query};
+use strata_lru::{GroupId, Kind};
+
+/// A group before the choice.
+#[derive(Clone, Copy, Debug)]
+pub struct Member<'a> {
+    /// Who it is.
+    pub group: GroupId,
+    /// What keeps its promise.
+    pub keeper: &'a Keeper,
+    /// What of it counts as idle, as [`idle`] tells.
+    pub idle: NrPages,
+}
+
+/// What goes of one group and kind.
+#[derive(Clone, Debug)]
+pub struct Goes {
+    /// Whose pages.
+    pub group: GroupId,
+    /// What they are.
+    pub kind: Kind,
+    /// The pages.
+    pub pages: Candidates,
+}
+
+/// How much of a group could go, and how much does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Offer {
+    /// Idle, and can be taken.
+    pub could: NrPages,
+    /// Part of that which goes now.
+    pub planned: NrPages,
+}
+
+/// What is decided after a walk.
+#[derive(Clone, Debug, Default)]
+pub struct Choice {
+    /// What goes, in this order.
+    pub goes: Vec<Goes>,
+    /// The sums of every group.
+    pub offers: BTreeMap<GroupId, Offer>,
+}
+
+/// What the last walk found in memory again that was taken, by group.
+pub fn returned(ledger: &Ledger) -> BTreeMap<GroupId, NrPages> {
+    let mut returned: BTreeMap<GroupId, NrPages> = BTreeMap::new();
+    for refault in ledger.refaults() {
+        let sum = returned.entry(refault.group).or_default();
+        *sum += NrPages::only(refault.kind, refault.nr_pages);
+    }
+    returned
+}
+
+/// What of a group counts as idle: each kind by its own age. `idle_for` tells what was not accessed for so long.
+pub fn idle(keeper: &Keeper, idle_for: impl Fn(Duration) -> NrPages) -> NrPages {
+    NrPages {
+        anon: idle_for(keeper.age(Kind::Anon)).anon,
+        file: idle_for(keeper.age(Kind::File)).file,
+    }
+}
+
+/// Chooses what goes of each group, those first that have most idle; `swap_room_pages` is what may go to swap in all.
+pub fn choose<'a>(
+    ledger: &Ledger,
+    members: impl IntoIterator<Item = Member<'a>>,
+    swap_room_pages: u64,
+) -> Choice {
+    let mut choice = Choice::default();
+    let mut swap_room_pages = swap_room_pages;
+    let mut members: Vec<Member<'_>> = members.into_iter().collect();
+    members.sort_by_key(|member| Reverse(member.idle.total()));
+    for member in members {
+        let mut offer = Offer::default();
+        for kind in member.keeper.order() {
+            // Where a group has nothing old its pages are not gone through once more.
+            if member.idle.of(kind) == 0 {
+                continue;
+            }
+            let room = member.keeper.room(kind, offer.planned);
+            let pages = ledger.candidates(&Query {
+                group: member.group,
+                kind: Some(kind),
+                older_than: member.keeper.age(kind),
+                nr_pages_max: match kind {
+                    Kind::Anon => room.min(swap_room_pages),
+                    Kind::File => room,
+                },
+            });
+            offer.planned += NrPages::only(kind, pages.nr_pages);
+            offer.could += NrPages::only(kind, pages.nr_fitting_pages);
+            if kind == Kind::Anon {
+                swap_room_pages -= pages.nr_pages;
+            }
+            choice.goes.push(Goes {
+                group: member.group,
+                kind,
+                pages,
+            });
+        }
+        choice.offers.insert(member.group, offer);
+    }
+    choice
+}

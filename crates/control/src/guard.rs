@@ -120,3 +120,69 @@ pub fn choose<'a>(
     }
     choice
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::promise::Promise;
+    use strata_lru::SpaceNo;
+    use strata_lru::ages::{Bits, FamilyNo, Home, Place, Standing, Told};
+
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    /// Two groups, of which the second has twice as many anonymous pages; none was accessed for two minutes.
+    fn ledger() -> Ledger {
+        let mut ledger = Ledger::new();
+        for walk in 0..3 {
+            ledger.start_walk(MINUTE * walk);
+            for (number, nr_words) in [(0, 4), (1, 8)] {
+                let (space, group) = (SpaceNo(number), GroupId(number as u16));
+                if walk == 0 {
+                    ledger.appeared(space, group, FamilyNo(number));
+                }
+                let place = Place {
+                    first_page: 0,
+                    end_page: 512,
+                    home: Home::Private,
+                    standing: Standing::Ordinary,
+                };
+                ledger.begin(space, [place]);
+                let resident = std::array::from_fn(|word| u64::from(word < nr_words) * u64::MAX);
+                let told = Told {
+                    mask: [u64::MAX; 8],
+                    resident,
+                    accessed: Bits::default(),
+                    anon: resident,
+                    unseen: Bits::default(),
+                };
+                ledger.told(space, 0, &told);
+                ledger.end(space, true);
+            }
+        }
+        ledger
+    }
+
+    #[test]
+    fn the_group_with_most_idle_gives_first_and_the_next_what_swap_has_room_for() {
+        let ledger = ledger();
+        let mut keeper = Keeper::new(Promise {
+            share_per_min: 0.002,
+            min_age: MINUTE,
+        });
+        // Large enough that the promise is no bound here.
+        keeper.look(Duration::ZERO, 1_000_000, NrPages::default());
+        keeper.look(MINUTE, 1_000_000, NrPages::default());
+        let ages = ledger.count(2, |space, _| Some(space.0 as usize)).parts;
+        let member = |number: u16| Member {
+            group: GroupId(number),
+            keeper: &keeper,
+            idle: idle(&keeper, |age| ages[usize::from(number)].idle_for(age)),
+        };
+        let choice = choose(&ledger, [0, 1].map(member), 600);
+        let went = |goes: &Goes| (goes.group.0, goes.kind, goes.pages.nr_pages);
+        let goes: Vec<_> = choice.goes.iter().map(went).collect();
+        assert_eq!(goes, [(1, Kind::Anon, 512), (0, Kind::Anon, 88)]);
+        let offer = choice.offers[&GroupId(0)];
+        assert_eq!((offer.could.anon, offer.planned.anon), (256, 88));
+    }
+}

@@ -40,6 +40,8 @@ const MEMORY: Duration = Duration::from_secs(600);
 const RETURNING_AT_FIRST: f64 = 0.05;
 /// The assumption counts as much as this share of the footprint, once taken.
 const ASSUMED_SHARE: f64 = 0.05;
+/// Walks within the least age: what is told to be idle for so long is so to a sixth of it.
+const NR_WALKS_WITHIN_AGE: u32 = 6;
 /// Broken so often in a row, a promise can't be kept.
 const NR_BROKEN_MAX: u32 = 4;
 
@@ -50,6 +52,18 @@ pub struct Promise {
     pub share_per_min: f64,
     /// Memory is never idle that was accessed within so long.
     pub min_age: Duration,
+}
+
+impl Promise {
+    /// Time between two walks where they cost little.
+    pub fn walk_interval(&self) -> Duration {
+        walk_interval(self.min_age)
+    }
+}
+
+/// Time between two walks that tell ages from there on apart.
+pub fn walk_interval(min_age: Duration) -> Duration {
+    min_age / NR_WALKS_WITHIN_AGE
 }
 
 /// How a group stands with its promise.

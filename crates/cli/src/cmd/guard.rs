@@ -401,8 +401,8 @@ fn table(status: &Status, columns: Option<usize>) -> String {
     text
 }
 
-/// A share of a group within a minute.
-fn promise_arg(text: &str) -> Result<f64, String> {
+/// Reads `0.2%/min`: a share of a group within a minute.
+pub(crate) fn promise_arg(text: &str) -> Result<f64, String> {
     refuse_option(text)?;
     let share = text.strip_suffix("/min").map(parse_percent);
     share.and_then(Result::ok).ok_or_else(|| {
@@ -411,7 +411,8 @@ fn promise_arg(text: &str) -> Result<f64, String> {
     })
 }
 
-fn min_age_arg(text: &str) -> Result<u64, String> {
+/// Reads the least age that memory may be idle at, in milliseconds.
+pub(crate) fn min_age_arg(text: &str) -> Result<u64, String> {
     match parse_duration_ms(text)? {
         ms if ms < MIN_AGE_MS => Err(format!("it must be at least {} s", MIN_AGE_MS / 1000)),
         ms => Ok(ms),

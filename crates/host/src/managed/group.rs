@@ -10,6 +10,7 @@ use super::status::{GroupStatus, WhyNotMore};
 use crate::observe::ledger::{Ages, KindBytes};
 use crate::observe::programs::Label;
 use std::time::Duration;
+use strata_control::guard;
 use strata_control::promise::{Keeper, Promise, Standing};
 use strata_linux::addr::PAGE_BYTES;
 use strata_linux::cgroup::GroupReader;
@@ -108,9 +109,9 @@ impl Group {
         self.nr_returned_pages += returned.total();
         let footprint = self.resident.total() + away.total();
         self.keeper.look(at, footprint, returned);
-        let age = |kind| self.keeper.age(kind);
-        self.idle = idle_pages(ages, age(Kind::Anon), age(Kind::File));
-        self.used_lately = pages_of(ages.accessed_within(age(Kind::Anon)));
+        self.idle = guard::idle(&self.keeper, |age| pages_of(ages.idle_for(age)));
+        let age = self.keeper.age(Kind::Anon);
+        self.used_lately = pages_of(ages.accessed_within(age));
     }
 
     /// The group, to be read from.
@@ -210,14 +211,6 @@ fn pages_of(bytes: KindBytes) -> NrPages {
     NrPages {
         anon: bytes.anon_bytes / PAGE_BYTES,
         file: bytes.file_bytes / PAGE_BYTES,
-    }
-}
-
-/// What is idle of a group at an age of each kind.
-fn idle_pages(ages: &Ages, anon_age: Duration, file_age: Duration) -> NrPages {
-    NrPages {
-        anon: pages_of(ages.idle_for(anon_age)).anon,
-        file: pages_of(ages.idle_for(file_age)).file,
     }
 }
 

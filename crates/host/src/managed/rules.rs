@@ -11,6 +11,7 @@
 use crate::observe::programs::Label;
 use glob::Pattern;
 use std::time::Duration;
+use strata_control::promise::walk_interval;
 
 /// A pattern that can't be understood.
 #[derive(Debug, thiserror::Error)]
@@ -188,6 +189,11 @@ impl Rules {
         }
         let rule = self.rules.iter().find(|rule| rule.whom.fits(group))?;
         (rule.whom.is_by_name() || !group.is_vital()).then_some(rule)
+    }
+
+    /// Time between two walks where they cost little.
+    pub(super) fn walk_interval(&self) -> Duration {
+        walk_interval(self.min_age())
     }
 
     /// The least age that any rule has: walks have to tell that apart.

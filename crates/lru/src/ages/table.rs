@@ -18,6 +18,21 @@ pub struct NrPages {
 }
 
 impl NrPages {
+    /// So many of one kind, none of the other.
+    pub fn only(kind: Kind, nr_pages: u64) -> NrPages {
+        let none = NrPages::default();
+        match kind {
+            Kind::Anon => NrPages {
+                anon: nr_pages,
+                ..none
+            },
+            Kind::File => NrPages {
+                file: nr_pages,
+                ..none
+            },
+        }
+    }
+
     /// Of both kinds.
     pub fn total(self) -> u64 {
         self.anon + self.file

@@ -143,13 +143,15 @@ fn part(of: u64, share: u64, all: u64) -> u64 {
 pub(super) mod tests {
     use super::*;
     use std::time::Duration;
-    use strata_control::promise::{Promise, Standing};
+    use strata_control::promise::Standing;
 
     /// A guard of groups of which so much was taken and came back.
     pub(in super::super) fn status(cpu_ns: u64, groups: &[(&str, u64, u64)]) -> Status {
         let group = |(path, taken, came_back): &(&str, u64, u64)| GroupStatus {
             group: (*path).to_owned(),
             name: None,
+            promise_share_per_min: Some(0.002),
+            memory_bytes: None,
             resident_bytes: 1000,
             used_lately_bytes: 400,
             idle_bytes: 600,
@@ -159,6 +161,7 @@ pub(super) mod tests {
             away_bytes: taken - came_back,
             away_anon_bytes: 0,
             taken_bytes: *taken,
+            taken_by_amount_bytes: 0,
             came_back_bytes: *came_back,
             came_back_per_min_bytes: 0,
             allowed_per_min_bytes: 0,
@@ -167,12 +170,9 @@ pub(super) mod tests {
             standing: Standing::Kept,
             why_not_more: None,
         };
-        let promise = Promise {
-            share_per_min: 0.002,
-            min_age: Duration::from_secs(60),
-        };
+        let min_age = Duration::from_secs(60);
         let groups = groups.iter().map(group).collect();
-        Status::of(true, promise, Duration::ZERO, 1, cpu_ns, 100, groups)
+        Status::of(true, min_age, Duration::ZERO, 1, cpu_ns, 100, groups)
     }
 
     fn told(minute: &Minute, path: &str) -> (u64, u64) {

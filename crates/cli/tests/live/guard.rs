@@ -345,7 +345,7 @@ fn a_service_manager_and_prometheus_are_told_how_it_stands() {
     let mut told = String::new();
     wait_until("the service manager to be told", || {
         told.extend(said());
-        ["READY=1", "could be given back; 1 groups", "WATCHDOG=1"]
+        ["READY=1", "could be given back; 1 group\n", "WATCHDOG=1"]
             .iter()
             .all(|what| told.contains(what))
     });

@@ -76,17 +76,13 @@ impl Service {
 
 fn one_line(status: &Status) -> String {
     let nr_groups = status.groups.len();
+    let plural = if nr_groups == 1 { "" } else { "s" };
     let could_give_bytes = status.groups.iter().map(|group| group.could_give_bytes);
-    match status.is_acting {
-        true => format!(
-            "given back {} net; {nr_groups} groups",
-            Bytes(status.given_back_bytes)
-        ),
-        false => format!(
-            "{} could be given back; {nr_groups} groups",
-            Bytes(could_give_bytes.sum())
-        ),
-    }
+    let amount = match status.is_acting {
+        true => format!("given back {} net", Bytes(status.given_back_bytes)),
+        false => format!("{} could be given back", Bytes(could_give_bytes.sum())),
+    };
+    format!("{amount}; {nr_groups} group{plural}")
 }
 
 fn say(what: &[NotifyState<'_>]) {

@@ -61,7 +61,7 @@ impl Service {
             say(&[NotifyState::Ready]);
         }
         say(&[NotifyState::Watchdog]);
-        for served in &mut self.served {
+        if let Some(served) = &mut self.served {
             for trouble in served.answer(&|| self.metrics.clone(), ANSWER_SPAN) {
                 print::warning(&trouble);
             }

@@ -218,6 +218,7 @@ pub(crate) fn run(args: &GuardArgs) -> anyhow::Result<ExitCode> {
         return Err(UsageError(why.to_owned()).into());
     }
     let swap = args.swap.clone().or(asked.swap).unwrap_or_default();
+    let history = args.history.clone().or(asked.history);
     let reload = Arc::new(AtomicBool::new(false));
     if args.config.is_some() {
         signal_hook::flag::register(SIGHUP, Arc::clone(&reload))
@@ -228,7 +229,7 @@ pub(crate) fn run(args: &GuardArgs) -> anyhow::Result<ExitCode> {
         true => Some(House::prepare(&swap)?),
         false => None,
     };
-    let mut history = history::Keeping::start(args.history.as_deref(), config.is_acting);
+    let mut history = history::Keeping::start(history.as_deref(), is_acting);
     let mut told = Ok(());
     let who = match &args.config {
         Some(_) => Who::Served(Managed::subject()),
@@ -301,6 +302,7 @@ fn asked(args: &GuardArgs) -> anyhow::Result<RulesFile> {
         rules: rules.map_err(|error| UsageError(error.to_string()))?,
         cpu_share: None,
         swap: None,
+        history: None,
     })
 }
 

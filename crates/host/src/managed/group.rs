@@ -76,6 +76,11 @@ impl Group {
         }
     }
 
+    /// What was accessed within so long is never taken for being idle.
+    pub(super) fn min_age(&self) -> Duration {
+        self.rule.min_age
+    }
+
     /// Whether idle memory is taken of it.
     pub(super) fn is_promised(&self) -> bool {
         self.rule.promise_share_per_min.is_some()

@@ -26,6 +26,7 @@ pub mod history;
 mod house;
 mod recalls;
 mod rules;
+mod shortage;
 mod status;
 mod takes;
 
@@ -41,6 +42,7 @@ use crate::run::overhead;
 use by_amount::Amounts;
 use group::Group;
 use recalls::Recalls;
+use shortage::Shortage;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use strata_control::guard;
@@ -86,6 +88,8 @@ pub struct Managed {
     amounts: Option<Amounts>,
     /// Pages that are read back.
     recalls: Option<Recalls>,
+    /// What is done when the host is short of memory.
+    shortage: Option<Shortage>,
     groups: BTreeMap<GroupId, Group>,
     next_walk: Duration,
     cpu_ns_at_start: u64,
@@ -114,6 +118,7 @@ impl Managed {
         }
         Ok(Managed {
             config,
+            shortage: shortage_of(&rules, config),
             rules,
             pages: AgedPages::new(),
             takes,
@@ -168,6 +173,7 @@ impl Managed {
         }
         if observer.elapsed() < self.next_walk {
             self.hold(observer);
+            self.relieve(observer);
             return false;
         }
         self.walk(observer);
@@ -176,6 +182,7 @@ impl Managed {
 
     /// Other rules hold from the next walk on, which is at once.
     pub fn set_rules(&mut self, rules: Rules) {
+        self.shortage = shortage_of(&rules, self.config);
         self.rules = rules;
         self.next_walk = Duration::ZERO;
     }
@@ -201,6 +208,7 @@ impl Managed {
             self.nr_walks,
             overhead::cpu_ns() - self.cpu_ns_at_start,
             self.pages.footprint_bytes(),
+            self.shortage.as_ref().map_or(0, Shortage::dropped_bytes),
             self.groups.values().map(Group::status).collect(),
         )
     }
@@ -303,4 +311,9 @@ impl Managed {
         let interval = self.rules.walk_interval();
         self.next_walk = now + interval.max(earliest);
     }
+}
+
+fn shortage_of(rules: &Rules, config: ManagedConfig) -> Option<Shortage> {
+    let free_share = rules.free_share.filter(|_| config.is_acting);
+    free_share.map(Shortage::below)
 }

@@ -172,7 +172,7 @@ pub(super) mod tests {
         };
         let min_age = Duration::from_secs(60);
         let groups = groups.iter().map(group).collect();
-        Status::of(true, min_age, Duration::ZERO, 1, cpu_ns, 100, groups)
+        Status::of(true, min_age, Duration::ZERO, 1, cpu_ns, 100, 0, groups)
     }
 
     fn told(minute: &Minute, path: &str) -> (u64, u64) {

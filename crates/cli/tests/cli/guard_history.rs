@@ -58,7 +58,7 @@ fn what_was_kept_is_told_as_a_table_as_json_and_as_a_picture() {
     let text = ask(&path, &["--svg", picture.to_str().expect("text")]);
     let text = text.expect_success().stdout;
     assert!(
-        text.starts_with("given back 24.0 MiB, of which 0 B came back"),
+        text.starts_with("given back 24 MiB, of which 0 B came back"),
         "{text}"
     );
     assert!(text.contains("/app.slice/shop.service"), "{text}");

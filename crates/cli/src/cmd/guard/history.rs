@@ -99,7 +99,7 @@ pub(super) struct Keeping(Option<History>);
 impl Keeping {
     /// Begins one where it was asked for, or where guards that act keep theirs.
     pub(super) fn start(asked: Option<&Path>, is_acting: bool) -> Keeping {
-        let path = asked.or(is_acting.then_some(Path::new(HISTORY_PATH)));
+        let path = asked.or_else(|| is_acting.then_some(Path::new(HISTORY_PATH)));
         let path = path.filter(|path| *path != Path::new(NOWHERE));
         Keeping(path.and_then(|path| {
             let started = History::start(path);

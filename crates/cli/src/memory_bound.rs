@@ -61,6 +61,12 @@ impl MemoryBound {
         })
     }
 
+    /// Refuses a workload that can't be replayed beside itself.
+    pub(crate) fn check_replay(self, workload: &Workload) -> Result<(), TooLarge> {
+        let needed = workload.memory_bytes() + run_bytes_max(workload);
+        self.check(&format!("{}: a replay", workload.name()), needed)
+    }
+
     /// The workload with its intervals in another order, if there is room for both.
     pub(crate) fn reorder(
         self,

@@ -15,6 +15,7 @@
 //!   tunables, config     the numbers that all of these judge by, each beside the code that does
 //!   control              puts them together: a sample in, a plan out
 //!   promise              what may be taken of a group without a budget, by what comes back
+//!   guard                what goes of many groups under promises, after a walk
 //!   drive                carries a plan out on whatever has pages and threads, live or played
 //!   trace                what each tick read, decided and came to, as lines of JSON
 //! ```
@@ -35,6 +36,7 @@ mod config;
 mod control;
 pub mod cpu;
 pub mod drive;
+pub mod guard;
 pub mod hold_up;
 pub mod limit;
 mod loop_config;

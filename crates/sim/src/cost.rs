@@ -99,10 +99,15 @@ impl CostModel {
     /// What the misses of a run that were not first touches cost, in nanoseconds: an anon page that
     /// comes back is swapped in, a file page is read again. `nr_distinct` pages are (anon, file).
     pub fn refault_ns(&self, outcome: &Outcome, nr_distinct: [u64; 2]) -> u64 {
-        let [_, _, read, swap_in, ..] = self.0;
         let nr_file_misses = outcome.nr_misses - outcome.nr_anon_misses;
         let nr_anon = outcome.nr_anon_misses.saturating_sub(nr_distinct[0]);
         let nr_file = nr_file_misses.saturating_sub(nr_distinct[1]);
+        self.refaults_ns(nr_anon, nr_file)
+    }
+
+    /// What so many anon pages that are swapped in and file pages that are read again cost, in nanoseconds.
+    pub fn refaults_ns(&self, nr_anon: u64, nr_file: u64) -> u64 {
+        let [_, _, read, swap_in, ..] = self.0;
         let anon_ns = nr_anon.saturating_mul(swap_in);
         anon_ns.saturating_add(nr_file.saturating_mul(read))
     }

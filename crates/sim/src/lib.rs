@@ -32,6 +32,7 @@
 mod baseline;
 mod cost;
 mod groups;
+pub mod guarded;
 mod intern;
 mod mechanism;
 mod memory;

@@ -19,6 +19,12 @@ impl Ratio {
         Ratio(u64::try_from(millionths).unwrap_or(u64::MAX))
     }
 
+    /// In percent with two places, to the nearest, a half up: `3.25 %`.
+    pub fn percent(self) -> String {
+        let hundredths = self.0.saturating_add(50) / 100;
+        format!("{}.{:02} %", hundredths / 100, hundredths % 100)
+    }
+
     /// Millionths.
     pub fn millionths(self) -> u64 {
         self.0

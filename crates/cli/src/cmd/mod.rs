@@ -17,6 +17,7 @@ pub(crate) mod record;
 mod report_file;
 pub(crate) mod run;
 pub(crate) mod sim;
+mod sim_guard;
 mod sim_trace;
 pub(crate) mod top;
 pub(crate) mod trace;

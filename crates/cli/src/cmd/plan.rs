@@ -4,6 +4,7 @@
 //! nor what is asked without a recording (`all`).
 
 mod all;
+mod promise;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -53,6 +54,8 @@ takes it as read all the time
 /// The answer names the budget that is enough in the worst case, too, and says where less memory suddenly costs
 /// much more. It does not say how long single requests wait, nor what starting up takes unless that was recorded.
 ///
+/// With --promise it tells what strata guard would give back instead, and what of that would come back.
+///
 /// With --all strata plan needs no recording: it watches all cgroups and ranks them by what they could give.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
@@ -67,6 +70,9 @@ EXAMPLES
   Two budgets in particular, as the kernel's limit alone would hold them:
       strata plan run.strata --memory 512MiB,60% --policy two-list --held 100%
 
+  What would strata guard give back of it?
+      strata plan run.strata --promise 0.2%/min
+
   Which services hold memory that they have not touched for ten minutes?
       strata plan --all --age 10m --under /sys/fs/cgroup/system.slice")]
 pub(crate) struct PlanArgs {
@@ -76,6 +82,9 @@ pub(crate) struct PlanArgs {
 
     #[command(flatten)]
     everybody: all::AllArgs,
+
+    #[command(flatten)]
+    promised: promise::PromiseArgs,
 
     /// Slowdown that is acceptable, as a share of the CPU time used, for example 3% or 0.5%
     #[arg(long, value_name = "PERCENT", default_value = "3%", value_parser = slowdown_arg, allow_hyphen_values = true)]
@@ -163,10 +172,16 @@ pub(crate) fn run(args: &PlanArgs) -> anyhow::Result<ExitCode> {
         );
         return Err(UsageError(reason).into());
     };
-    if info.nr_walks == 0 || info.cpu_us == 0 {
+    let promise = args.promised.promise();
+    // What lay idle all the time has no slowdown, and is all that a promise is about.
+    if info.nr_walks == 0 || info.cpu_us == 0 && promise.is_none() {
         let reason =
             format!("{name} holds no interval in which the processes ran: record for longer");
         return Err(UsageError(reason).into());
+    }
+    if let Some(promise) = promise {
+        args.source.bound()?.check_replay(&workload)?;
+        return promise::run(&workload, info, promise, &args.cost, args.format);
     }
     let target = info.about.as_ref().map_or("", |about| &about.target);
     let paste = Paste::new(target);
@@ -267,7 +282,7 @@ impl Paste {
 
 /// The answer: what is safe, how far below that it gets dangerous, what was not looked at, and what to do.
 fn verdict(plan: &Plan, paste: &Paste) -> String {
-    let limit = percent(plan.slowdown_limit);
+    let limit = plan.slowdown_limit.percent();
     let budget = &plan.budget_bytes;
     let size = |bytes: Option<u64>| bytes.map_or_else(|| "no budget".to_owned(), mib);
     let mut text = format!(
@@ -298,7 +313,8 @@ fn verdict(plan: &Plan, paste: &Paste) -> String {
         .filter(|of| budget.highest.is_none_or(|safe| *of < safe))
         && let Some(point) = plan.points.iter().find(|one| one.memory_bytes == mostly)
     {
-        let [expected, highest] = [point.slowdown.expected, point.slowdown.highest].map(percent);
+        let [expected, highest] =
+            [point.slowdown.expected, point.slowdown.highest].map(Ratio::percent);
         text.push_str(&format!(
             "likely enough: {expected} is expected there, {highest} in the worst case\n"
         ));
@@ -307,7 +323,7 @@ fn verdict(plan: &Plan, paste: &Paste) -> String {
         text.push_str(&format!(
             "below {} it falls off: {} is expected at {}\n",
             mib(cliff.below_bytes),
-            percent(cliff.slowdown),
+            cliff.slowdown.percent(),
             mib(cliff.memory_bytes)
         ));
     }
@@ -329,7 +345,7 @@ fn row(point: &Point) -> String {
         point.slowdown.lowest,
         point.slowdown.highest,
     ]
-    .map(percent);
+    .map(Ratio::percent);
     format!(
         "{:>11}  {:>5}  {:>11}  {per_second:>10}  {expected:>8}  {lowest} to {highest}\n",
         mib(point.memory_bytes),
@@ -376,12 +392,6 @@ fn mib(bytes: u64) -> String {
 
 fn seconds(us: u64) -> String {
     format!("{}.{:01}", us / 1_000_000, us % 1_000_000 / 100_000)
-}
-
-fn percent(ratio: Ratio) -> String {
-    // To the nearest hundredth, a half up.
-    let hundredths = ratio.millionths().saturating_add(50) / 100;
-    format!("{}.{:02} %", hundredths / 100, hundredths % 100)
 }
 
 /// Reads `3%` or `0.25%`, in millionths.
@@ -513,7 +523,7 @@ mod tests {
             (29_949, "2.99 %"),
             (29_950, "3.00 %"),
         ] {
-            assert_eq!(percent(Ratio::of(millionths, 1_000_000)), text);
+            assert_eq!(Ratio::of(millionths, 1_000_000).percent(), text);
         }
         // 57 and 58 of 100.
         let plan = plan_with(Span::all(None), None);

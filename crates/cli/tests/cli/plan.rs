@@ -1,5 +1,8 @@
 //! A recording of a real run is replayed and planned with to the same bytes for ever.
 //!
+//! `tests/recordings/cold.strata` is a program that keeps 8 MiB it does not use, recorded by
+//! `strata record --every 1s --for 2m --no-page-cache -o cold.strata -- python3 cold.py`.
+//!
 //! `tests/recordings/sort.strata` is `sort` of 150,000 lines, recorded by
 //! `strata record --every 20ms -o sort.strata -- sort -S 8M lines.txt`. What is said of it lies beside it;
 //! `STRATA_BLESS=1 cargo test -p strata --test cli plan::` writes that anew, and the diff is part of the
@@ -80,6 +83,45 @@ fn a_plan_for_a_real_run_stays_what_it_is() {
         "json",
     ];
     check("sort.plan.json", &args);
+}
+
+#[test]
+fn what_a_promise_would_give_back_of_a_real_run_stays_what_it_is() {
+    // Half a second of sort: nothing can be known to be idle for a minute.
+    let said = strata(&["plan", "sort.strata", "--promise", "0.2%/min"]).expect_success();
+    assert!(
+        said.stdout
+            .contains("nothing can be known to be idle for 60s"),
+        "{}",
+        said.stdout
+    );
+    assert!(!said.stdout.contains("strata guard"), "{}", said.stdout);
+    let args = [
+        "plan",
+        "cold.strata",
+        "--promise",
+        "1%/min",
+        "--min-age",
+        "5s",
+    ];
+    check("cold.promise.txt", &args);
+    let simulated = ["sim", "cold.strata", "--guard", "promise=1%/min,min_age=5s"];
+    check("cold.guard.txt", &simulated);
+    let json = strata(&[&args[..], &["--format", "json"]].concat()).expect_success();
+    let planned: Value = serde_json::from_str(&json.stdout).expect("JSON");
+    let json = strata(&[&simulated[..], &["--format", "json"]].concat()).expect_success();
+    let simulated: Value = serde_json::from_str(&json.stdout).expect("JSON");
+    assert_eq!(planned, simulated["guards"][0], "both are one play");
+}
+
+#[test]
+fn a_promise_and_a_budget_are_not_planned_at_once() {
+    for option in [["--memory", "50%"], ["--slowdown", "1%"]] {
+        let args = [&["plan", "sort.strata", "--promise", "1%/min"], &option[..]].concat();
+        assert_eq!(strata(&args).code(), Some(2), "{option:?}");
+    }
+    let refused = strata(&["plan", "sort.strata", "--min-age", "1m"]);
+    assert!(refused.stderr.contains("--promise"), "{}", refused.stderr);
 }
 
 #[test]

@@ -56,6 +56,54 @@ fn a_steered_run_tells_who_reclaimed_and_the_same_at_every_time() {
     assert!(!alone.contains("steered"), "nobody steers");
 }
 
+/// Fourteen minutes: some memory is used all the time, the rest goes by in turn every five minutes.
+const COLD: &str = "gen:hotscan,backing=anon,via=mmap";
+
+#[test]
+fn a_guard_on_a_trace_tells_what_went_and_what_came_back_and_the_same_at_every_time() {
+    let args = [COLD, "--guard", "promise=0.2%/min,min_age=30s"];
+    let table = stdout(&args);
+    for word in ["worst min", "idle at", "could give"] {
+        assert!(table.contains(word), "{table}");
+    }
+    assert_eq!(table, stdout(&args));
+    let json = stdout(&[&args[..], &["--format", "json"]].concat());
+    let report: Value = serde_json::from_str(&json).expect("JSON");
+    let guard = &report["guards"][0];
+    assert_eq!(guard["walk_interval_ms"], 5000);
+    let group = &guard["groups"][0];
+    let number = |name: &str| group[name].as_u64().unwrap_or_else(|| panic!("{name}"));
+    assert!(number("away_mean_bytes") > 0 && number("came_back_bytes") > 0);
+    let sum = number("away_mean_bytes") + number("resident_mean_bytes");
+    assert_eq!(sum, number("footprint_mean_bytes"));
+    let nr_faults = group["faults"]["anon"].as_u64().expect("faults");
+    assert!(number("came_back_bytes") <= nr_faults * 4096);
+}
+
+#[test]
+fn a_guard_that_can_not_be_played_is_refused() {
+    for (args, why) in [
+        (&["--guard", "min_age=1m"][..], "needs a promise"),
+        (&["--guard", "promise=1%/min,colour=red"], "colour=red"),
+        (
+            &["--guard", "promise=1%/min", "--memory", "10%"],
+            "--memory",
+        ),
+        (&["--guard", "promise=1%/min", "--format", "csv"], "CSV"),
+        (
+            &["--guard", "promise=1%/min,interval=1ms"],
+            "longer interval",
+        ),
+    ] {
+        let output = sim(&[&["gen:zipf,accesses=2000000,via=mmap"], args].concat());
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        let said = text(&output.stderr);
+        assert!(said.contains(why), "{args:?}: {said}");
+    }
+    let output = sim(&["gen:zipf", "--guard", "promise=1%/min"]);
+    assert!(text(&output.stderr).contains("--via mmap"));
+}
+
 const ZIPF: &str = "gen:zipf,pages=1000,accesses=20000";
 
 #[test]

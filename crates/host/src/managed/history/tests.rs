@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use strata_control::promise::{Promise, Standing};
+use strata_control::promise::Standing;
 
 use crate::managed::status::{GroupStatus, Status};
 
@@ -22,6 +22,8 @@ pub(super) fn status(cpu_ns: u64, groups: &[(&str, u64, u64)]) -> Status {
     let group = |(path, taken, came_back): &(&str, u64, u64)| GroupStatus {
         group: (*path).to_owned(),
         name: None,
+        promise_share_per_min: Some(0.002),
+        memory_bytes: None,
         resident_bytes: 1000,
         used_lately_bytes: 400,
         idle_bytes: 600,
@@ -31,6 +33,7 @@ pub(super) fn status(cpu_ns: u64, groups: &[(&str, u64, u64)]) -> Status {
         away_bytes: taken - came_back,
         away_anon_bytes: 0,
         taken_bytes: *taken,
+        taken_by_amount_bytes: 0,
         came_back_bytes: *came_back,
         came_back_per_min_bytes: 0,
         allowed_per_min_bytes: 0,
@@ -39,12 +42,9 @@ pub(super) fn status(cpu_ns: u64, groups: &[(&str, u64, u64)]) -> Status {
         standing: Standing::Kept,
         why_not_more: None,
     };
-    let promise = Promise {
-        share_per_min: 0.002,
-        min_age: Duration::from_secs(60),
-    };
+    let min_age = Duration::from_secs(60);
     let groups = groups.iter().map(group).collect();
-    Status::of(true, promise, Duration::ZERO, 1, cpu_ns, 100, groups)
+    Status::of(true, min_age, Duration::ZERO, 1, cpu_ns, 100, groups)
 }
 
 fn place() -> (tempfile::TempDir, PathBuf) {

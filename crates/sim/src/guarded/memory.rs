@@ -1,0 +1,183 @@
+//! The memory that a played guard walks: of each page whether it is in memory, and its accessed bit.
+//!
+//! Pages are numbered within their group in the order of their first access, and the numbers are their addresses: each
+//! group is one space of the ledger.
+//!
+//! **Owns** the bits. **Does not own** ages and what was taken (`strata_lru::ages`).
+//!
+//! **Invariants**
+//! - I1: what is in memory is there at all, and only that is accessed.
+
+use crate::workload::{PageId, Workload};
+use std::time::Duration;
+use strata_lru::ages::{Bits, FamilyNo, Home, Ledger, NR_ENTRIES, Place, Run, Standing, Told};
+use strata_lru::{GroupId, Kind, SpaceNo};
+use strata_trace::Backing;
+
+/// Where a page is.
+#[derive(Clone, Copy, Debug)]
+struct Spot {
+    group: u16,
+    number: u32,
+    kind: Kind,
+}
+
+/// 512 pages of a group.
+#[derive(Clone, Copy, Debug, Default)]
+struct Table {
+    /// Touched, and not freed.
+    there: Bits,
+    resident: Bits,
+    accessed: Bits,
+    anon: Bits,
+}
+
+/// All pages of a workload.
+#[derive(Debug)]
+pub(super) struct Memory {
+    spots: Vec<Spot>,
+    /// By group.
+    tables: Vec<Vec<Table>>,
+}
+
+fn is_set(bits: &Bits, index: usize) -> bool {
+    bits[index / 64] >> (index % 64) & 1 != 0
+}
+
+fn set(bits: &mut Bits, index: usize, is_set: bool) {
+    let bit = 1 << (index % 64);
+    match is_set {
+        true => bits[index / 64] |= bit,
+        false => bits[index / 64] &= !bit,
+    }
+}
+
+impl Memory {
+    /// Nothing is in memory; the ledger learns of the groups.
+    pub(super) fn of(workload: &Workload, ledger: &mut Ledger) -> Memory {
+        let mut nr_pages = vec![0_u32; usize::from(workload.nr_groups())];
+        let spots = workload.pages().iter().map(|page| {
+            let number = &mut nr_pages[usize::from(page.group)];
+            *number += 1;
+            Spot {
+                group: page.group,
+                number: *number - 1,
+                kind: match page.backing {
+                    Backing::Anon => Kind::Anon,
+                    Backing::File => Kind::File,
+                },
+            }
+        });
+        let spots = spots.collect();
+        for group in 0..workload.nr_groups() {
+            let number = u32::from(group);
+            ledger.appeared(SpaceNo(number), GroupId(group), FamilyNo(number));
+        }
+        let tables = nr_pages.iter().map(|nr_pages| {
+            let nr_tables = (*nr_pages as usize).div_ceil(NR_ENTRIES);
+            vec![Table::default(); nr_tables]
+        });
+        Memory {
+            spots,
+            tables: tables.collect(),
+        }
+    }
+
+    /// An access through a mapping; tells of a page that was away.
+    pub(super) fn access(&mut self, page: PageId) -> Option<(usize, Kind)> {
+        let Spot { kind, .. } = self.spots[page.index()];
+        let (group, table, index) = self.at(page);
+        let was_away = is_set(&table.there, index) && !is_set(&table.resident, index);
+        for bits in [&mut table.there, &mut table.resident, &mut table.accessed] {
+            set(bits, index, true);
+        }
+        set(&mut table.anon, index, kind == Kind::Anon);
+        was_away.then_some((group, kind))
+    }
+
+    /// Nobody needs the page any more.
+    pub(super) fn free(&mut self, page: PageId) {
+        let (_, table, index) = self.at(page);
+        for bits in [&mut table.there, &mut table.resident, &mut table.accessed] {
+            set(bits, index, false);
+        }
+    }
+
+    fn at(&mut self, page: PageId) -> (usize, &mut Table, usize) {
+        let spot = self.spots[page.index()];
+        let (group, number) = (usize::from(spot.group), spot.number as usize);
+        let table = &mut self.tables[group][number / NR_ENTRIES];
+        (group, table, number % NR_ENTRIES)
+    }
+
+    /// A walk: tells the ledger of all bits, and clears those of accesses.
+    pub(super) fn tell(&mut self, ledger: &mut Ledger, at: Duration) {
+        ledger.start_walk(at);
+        for (space, tables) in (0..).map(SpaceNo).zip(&mut self.tables) {
+            ledger.begin(space, places(tables));
+            for (table_no, table) in (0..).zip(tables) {
+                let told = Told {
+                    mask: [u64::MAX; NR_ENTRIES / 64],
+                    resident: table.resident,
+                    accessed: table.accessed,
+                    anon: table.anon,
+                    empty: Bits::default(),
+                    unseen: Bits::default(),
+                };
+                ledger.told(space, table_no, &told);
+                table.accessed = Bits::default();
+            }
+            ledger.end(space, true);
+        }
+    }
+
+    /// These pages of a group leave memory.
+    pub(super) fn take(&mut self, group: usize, runs: &[Run]) {
+        let pages = runs
+            .iter()
+            .flat_map(|run| run.first_page..run.first_page + run.nr_pages);
+        for page in pages {
+            let (table_no, index) = (page as usize / NR_ENTRIES, page as usize % NR_ENTRIES);
+            set(&mut self.tables[group][table_no].resident, index, false);
+        }
+    }
+
+    /// Pages of a group that are in memory.
+    pub(super) fn nr_resident(&self, group: usize) -> u64 {
+        let words = self.tables[group].iter().flat_map(|table| table.resident);
+        words.map(|word| u64::from(word.count_ones())).sum()
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_resident(&self, page: PageId) -> bool {
+        let Spot { group, number, .. } = self.spots[page.index()];
+        let table = &self.tables[usize::from(group)][number as usize / NR_ENTRIES];
+        is_set(&table.resident, number as usize % NR_ENTRIES)
+    }
+}
+
+/// What is there, as mappings: what is freed is mapped by nobody, and the ledger forgets that it was taken.
+fn places(tables: &[Table]) -> Vec<Place> {
+    let mut places: Vec<Place> = Vec::new();
+    let words = tables.iter().flat_map(|table| table.there);
+    for (first, word) in (0..).step_by(64).zip(words) {
+        let mut left = word;
+        while left != 0 {
+            let begin = left.trailing_zeros();
+            let length = (left >> begin).trailing_ones();
+            left &= !(u64::MAX >> (64 - length) << begin);
+            let first_page = first + u64::from(begin);
+            let end_page = first_page + u64::from(length);
+            match places.last_mut() {
+                Some(last) if last.end_page == first_page => last.end_page = end_page,
+                _ => places.push(Place {
+                    first_page,
+                    end_page,
+                    home: Home::Private,
+                    standing: Standing::Ordinary,
+                }),
+            }
+        }
+    }
+    places
+}

@@ -129,7 +129,7 @@ pub(crate) struct GuardArgs {
     #[arg(long, value_enum, value_name = "SOURCE", default_value = "auto")]
     access: AccessArg,
 
-    /// Where the history is kept, or none; with --promise /var/lib/strata/history.db by default, else none
+    /// Where the history is kept, or none; by default /var/lib/strata/history.db where memory is taken, else none
     #[arg(long, value_name = "PATH")]
     history: Option<PathBuf>,
 

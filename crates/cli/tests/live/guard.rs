@@ -53,18 +53,11 @@ impl Idler {
 fn guard(options: &[&str]) -> Strata {
     let pattern = format!("/strata-test-guard-*-{}", std::process::id());
     Strata::new(["guard", "--format", "json", "--cgroup", &pattern])
-        .args(["--min-age", "5s", "--cpu", "50%"])
+        .args(["--min-age", "5s", "--cpu", "50%", "--history", "none"])
         .args(options)
 }
 
-const ACTING: [&str; 6] = [
-    "--promise",
-    "100%/min",
-    "--swap",
-    "zram:1G",
-    "--history",
-    "none",
-];
+const ACTING: [&str; 4] = ["--promise", "100%/min", "--swap", "zram:1G"];
 
 /// What a guard keeps as long as there is anything to undo.
 fn state() -> PathBuf {
@@ -257,7 +250,15 @@ fn rules_hold_a_group_to_its_memory_and_a_hang_up_has_them_read_again() {
     let path_text = path.to_str().expect("text");
     let check = Strata::new(["guard", "--check", "--config", path_text]).finish();
     assert_eq!(check.code(), Some(0), "{}", check.stderr);
-    let args = ["guard", "--format", "json", "--config", path_text];
+    let args = [
+        "guard",
+        "--format",
+        "json",
+        "--history",
+        "none",
+        "--config",
+        path_text,
+    ];
     let live = Live::start(&Strata::new(args));
     wait_until("what is held beyond to go", || {
         held.group.usage_bytes() <= 25 * MIB

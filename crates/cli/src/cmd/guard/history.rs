@@ -68,7 +68,8 @@ enum ByArg {
 /// Prints what a history says.
 pub(super) fn show(args: &HistoryArgs) -> anyhow::Result<ExitCode> {
     let place = args.svg.clone().map(ReportFile::try_place).transpose()?;
-    let to_s = unix_s();
+    // The second that is now is part of it.
+    let to_s = unix_s() + 1;
     let by = match args.by {
         Some(ByArg::Minute) => By::Minute,
         Some(ByArg::Hour) => By::Hour,

@@ -37,6 +37,8 @@ mod candidates;
 mod commons;
 mod count;
 #[cfg(test)]
+mod found_tests;
+#[cfg(test)]
 mod model_tests;
 mod places;
 #[cfg(test)]

@@ -84,7 +84,7 @@ pub struct Managed {
     pages: AgedPages,
     /// `None` where nothing is taken.
     takes: Option<Takes>,
-    /// The same by amount.
+    /// What the kernel takes by amount; `None` where it is not asked.
     amounts: Option<Amounts>,
     /// Pages that are read back.
     recalls: Option<Recalls>,

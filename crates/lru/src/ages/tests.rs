@@ -1,6 +1,6 @@
 //! The ledger, one behaviour after the other.
 
-use super::model_tests::{Found, place, tell};
+use super::found_tests::{Found, place, tell};
 use super::*;
 
 pub(super) fn random(state: &mut u64) -> u64 {
